@@ -1,0 +1,58 @@
+// What flows through a training step as tensors: Batch in, LossTerms out.
+//
+// Letters in tensor names: B batch, T time, D hidden, V vocabulary.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "hone/data.h"
+
+namespace hone {
+
+using at::Tensor;
+
+// One micro-batch. labels_BT is the target AT t (already shifted, never across documents; -100 = none);
+// weight_BT is 0 where there is no label; segments_BT is 0 on padding and counts documents from 1; positions restart
+// in each document. `docs` says the same as spans, ordered by (row, begin). Padding may lie on either side of a row.
+struct Batch {
+  Tensor ids_BT, labels_BT, weight_BT, segments_BT, positions_BT;  // int64, int64, float32, int64, int64
+  std::vector<Doc> docs;
+  std::map<std::string, Tensor> extra;
+  std::int64_t tokens = 0, supervised = 0;
+
+  std::int64_t rows() const { return ids_BT.size(0); }
+  std::int64_t length() const { return ids_BT.size(1); }
+  HONE_API Batch to(at::Device device) const;
+};
+
+// Copies host buffers into tensors.
+HONE_API Batch to_batch(const HostBatch& host);
+
+using Group = std::vector<Batch>;   // the micro-batches of one optimizer step
+using Groups = std::vector<Group>;
+
+// How a metric is combined over micro-batches, steps between two log lines, and ranks.
+enum class LogMode { mean, last, max, sum };
+
+// A loss term: a sum over the micro-batch (a graph scalar, fp32) and the weight that sum stands for.
+// The trainer alone divides, once per term, by the term's weight over the whole step.
+struct LossTerm {
+  std::string name;
+  Tensor sum;
+  double weight = 0;
+};
+struct Metric {
+  double sum = 0, weight = 0;
+  LogMode mode = LogMode::mean;
+};
+struct LossTerms {
+  std::vector<LossTerm> terms;
+  std::map<std::string, Metric> metrics;
+};
+
+}  // namespace hone

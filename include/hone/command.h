@@ -1,0 +1,36 @@
+// Commands of the program: one file each in src/cli.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "hone/error.h"
+
+namespace hone {
+
+// What stood on the command line besides the command's own flags.
+struct Invocation {
+  std::vector<std::string> positionals;
+  std::vector<std::pair<std::string, std::string>> overrides;  // --a.b.c=value, in order
+};
+
+// How a command is called, for --help.
+struct Usage {
+  std::string synopsis;               // after the name: "RECIPE [--a.b.c=value ...]"
+  std::vector<std::string> examples;  // whole command lines
+  std::size_t least = 0, most = 0;    // number of positionals
+  bool takes_overrides = false;
+};
+
+// Plug-in (src/cli). Its Config holds the flags: field max_length is --max-length. Made for one call.
+class HONE_API Command {
+ public:
+  static constexpr std::string_view kInterface = "command";
+  virtual ~Command() = default;
+  virtual Usage usage() const = 0;
+  virtual int run(const Invocation& invocation) = 0;  // the exit code; errors are thrown
+};
+
+}  // namespace hone

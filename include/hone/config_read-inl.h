@@ -1,0 +1,125 @@
+// The parts of config_read.h that need every Values<> specialisation to be known.
+#pragma once
+
+namespace hone::config {
+
+namespace detail {
+template <class T>
+concept Validates = requires(const T& group, Problems& problems) { group.validate(problems); };
+}  // namespace detail
+
+template <Group T>
+void Values<T>::expand(Node& node) {
+  if constexpr (kTakesScalar) {
+    if (node.kind() == Node::Kind::scalar || node.kind() == Node::Kind::list) detail::wrap(node, T::kShorthand);
+  }
+  if (!node.is_map()) return;
+  std::apply(
+      [&](const auto&... field) {
+        ([&] {
+          using Member = std::remove_cvref_t<decltype(std::declval<T&>().*field.member)>;
+          if (Node* below = node.find(field.name)) Values<Member>::expand(*below);
+        }(), ...);
+      },
+      T::fields());
+}
+
+template <Group T>
+void Values<T>::read(const Node& given, T& group, const At& at) {
+  Node node = given;
+  if constexpr (kTakesScalar) {
+    if (node.kind() == Node::Kind::scalar) detail::wrap(node, T::kShorthand);
+  }
+  if (!detail::expect(node, Node::Kind::map, type(), at)) return;
+  const std::size_t before = at.problems.size();
+  each_field(group, [&](const auto& field, auto& value) {
+    using Member = std::remove_cvref_t<decltype(value)>;
+    const At below = at.below(field.name, field.range);
+    if (field.name == rest() && !rest().empty()) {
+      std::vector<Node::Entry> others;
+      for (const auto& [key, entry] : node.entries()) {
+        bool own = false;
+        for (const std::string& name : names()) own = own || name == key;
+        if (!own) others.emplace_back(key, entry);
+      }
+      if (!others.empty()) Values<Member>::read(Node::map(std::move(others), node.mark()), value, at);
+      return;
+    }
+    if (const Node* entry = node.find(field.name)) Values<Member>::read(*entry, value, below);
+    else Values<Member>::absent(value, below);
+  });
+  if (rest().empty()) detail::report_unknown(node, names(), at);
+  if constexpr (detail::Validates<T>) {
+    if (at.problems.size() != before) return;  // a value that did not fit would be complained of twice
+    const Problems::Scope scope(at.problems, at.path.empty() ? "" : at.path + ".");
+    group.validate(at.problems);
+  }
+}
+
+template <Group T>
+Node Values<T>::write(const T& group) {
+  std::vector<Node::Entry> entries;
+  each_field(group, [&](const auto& field, const auto& value) {
+    using Member = std::remove_cvref_t<decltype(value)>;
+    Node node = Values<Member>::write(value);
+    if (field.name == rest() && !rest().empty()) {
+      for (auto& entry : node.entries()) entries.push_back(std::move(entry));
+    } else if (!node.is_null()) {
+      entries.emplace_back(std::string(field.name), std::move(node));
+    }
+  });
+  return Node::map(std::move(entries));
+}
+
+template <Group T>
+void Values<T>::describe(const std::string& path, const T* group, OptionInfo&, std::vector<OptionInfo>& rows) {
+  const T defaults = group ? *group : T{};
+  each_field(defaults, [&](const auto& field, const auto& value) {
+    using Member = std::remove_cvref_t<decltype(value)>;
+    OptionInfo row;
+    row.path = path.empty() ? std::string(field.name) : path + "." + std::string(field.name);
+    row.type = Values<Member>::type();
+    row.help = field.help;
+    row.range = field.range;
+    if constexpr (!Group<Member>) {
+      const Node written = Values<Member>::write(value);
+      row.default_text = written.is_null() ? "" : detail::inline_text(written);
+    }
+    std::vector<OptionInfo> below;
+    Values<Member>::describe(row.path, &value, row, below);
+    rows.push_back(std::move(row));
+    for (OptionInfo& one : below) rows.push_back(std::move(one));
+  });
+}
+
+// Reads `node` into `value`; whatever does not fit is added to `problems` and leaves the default.
+template <Group T>
+void read(const Node& node, T& value, Problems& problems, const std::string& path = "") {
+  Values<T>::read(node, value, At{problems, path});
+}
+template <Group T>
+Node write(const T& value) {
+  return Values<T>::write(value);
+}
+// One row per option and section, depth first.
+template <Group T>
+std::vector<OptionInfo> describe(const T& defaults) {
+  std::vector<OptionInfo> rows;
+  OptionInfo unused;
+  Values<T>::describe("", &defaults, unused, rows);
+  return rows;
+}
+
+template <Group T>
+class OptionsOf final : public AnyOptions {
+ public:
+  T value;
+  void read(const Node& node, Problems& problems, const std::string& path) override {
+    Values<T>::read(node, value, At{problems, path});
+  }
+  Node write() const override { return config::write(value); }
+  std::vector<OptionInfo> describe() const override { return config::describe(value); }
+  std::shared_ptr<AnyOptions> copy() const override { return std::make_shared<OptionsOf>(*this); }
+};
+
+}  // namespace hone::config

@@ -1,0 +1,142 @@
+// Data: files -> Record -> Tokens -> Row -> HostBatch. Torch-free; every position of the stream is found in O(1).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "hone/config.h"
+#include "hone/text.h"
+
+namespace hone {
+
+// One example as read. Exactly one of the forms is set: text; prompt + completion; input_ids (+ labels).
+struct Record {
+  std::optional<std::string> text, prompt, completion;
+  std::optional<std::vector<std::int32_t>> input_ids, labels;
+  std::int64_t line = 0;  // 1-based line or row in its file
+};
+
+// A file to read records from, with the recipe's renamed columns ({"text": "story"} reads the field "story" as text).
+struct SourceFile {
+  std::string path;
+  std::map<std::string, std::string> columns;
+  std::optional<bool> header;  // CSV and TSV: first line names the columns; default: decided by its content
+};
+
+// Reads one file format; plug-in (src/data/sources). Streams: never holds more than a block of the file.
+class HONE_API Source {
+ public:
+  static constexpr std::string_view kInterface = "source";
+  virtual ~Source() = default;
+  virtual bool next(Record& record) = 0;  // false: no more; throws Error(data) with path:line
+};
+
+// Where a document lies in a batch. Documents are contiguous and never see each other.
+struct Doc {
+  std::int32_t row = 0, begin = 0, end = 0;
+  std::int64_t record = 0;        // which record it came from (Dataset::record_name)
+  std::int32_t role = 0, group = 0;
+};
+
+// A batch in host memory, [rows, length] row-major. labels: the target AT t (already shifted), -100 = none.
+struct HostBatch {
+  std::int64_t rows = 0, length = 0;
+  std::vector<std::int64_t> ids, labels, segments, positions;  // segment 0 is padding, documents count from 1 in each row
+  std::vector<float> weight;                                    // 0 exactly where labels is -100
+  std::vector<Doc> docs;                                        // in order of (row, begin); padding belongs to none
+  std::int64_t tokens = 0, supervised = 0;                      // ids that are not padding; labels that are not -100
+};
+
+enum class Overlong { keep_start, keep_end, split, drop, error };
+enum class Packing { best_fit, concat, none };
+template <>
+inline constexpr auto config::enum_names<Overlong> = std::to_array<std::pair<Overlong, std::string_view>>(
+    {{Overlong::keep_start, "keep_start"}, {Overlong::keep_end, "keep_end"}, {Overlong::split, "split"},
+     {Overlong::drop, "drop"}, {Overlong::error, "error"}});
+template <>
+inline constexpr auto config::enum_names<Packing> = std::to_array<std::pair<Packing, std::string_view>>(
+    {{Packing::best_fit, "best_fit"}, {Packing::concat, "concat"}, {Packing::none, "none"}});
+
+// What happened to the records of a data set; printed and shown by `hone inspect data`.
+struct DataReport {
+  std::int64_t records = 0, empty = 0, cut = 0, split = 0, dropped = 0, cut_tokens = 0;
+  std::int64_t tokens = 0, supervised = 0, rows = 0, unsupervised_records = 0;
+};
+
+struct DataFile {
+  std::string path;
+  double weight = 1;  // 1: every row once per epoch; 2: twice; 0.5: a different half each epoch
+  std::map<std::string, std::string> columns;
+  std::optional<bool> header;
+  static constexpr std::string_view kShorthand = "path";
+  static constexpr auto fields() {
+    using C = DataFile;
+    return std::tuple{
+        field("path", &C::path, "File to read: .jsonl, .json, .txt, .csv, .tsv or .parquet, also .gz and .zst."),
+        field("weight", &C::weight, "How often each of its rows is seen per epoch; 0.5 takes a different half each epoch.",
+              config::at_least(0)),
+        field("columns", &C::columns, "Renamed fields, as {text: story}: read the field `story` as `text`; `a.b` is field b inside a, 2 the second column."),
+        field("header", &C::header, "CSV and TSV: whether the first line names the columns; without it they are 1, 2, ...; default: by its content.")};
+  }
+};
+
+// Tokenised, packed rows of some files; immutable, shared by loaders of any thread.
+class HONE_API Dataset {
+ public:
+  struct Options {
+    std::int64_t max_length = 1024;
+    Overlong overlong = Overlong::split;
+    Packing packing = Packing::best_fit;
+    bool append_eos = true;          // text and completions end with the tokenizer's eos, supervised, if it has one
+    std::string cache_folder;        // "" = no cache on disk
+    std::int64_t vocab_size = 0;     // of the model: a larger id is an error; 0 = not checked
+  };
+  // Reads, tokenises (or takes from the cache), cuts and packs. Throws Error(data).
+  static std::shared_ptr<const Dataset> make(const std::vector<DataFile>& files, const Tokenizer& tokenizer,
+                                             const Options& options);
+  virtual ~Dataset() = default;
+
+  virtual std::int64_t rows() const = 0;            // packed rows, before weights
+  virtual std::int64_t epoch_rows() const = 0;      // rows per epoch, weights applied
+  // The row at `position` of the endless stream (epoch = position / epoch_rows), a function of seed and position.
+  virtual std::int64_t row_at(std::int64_t position, std::uint64_t seed, bool shuffle) const = 0;
+  // Collates rows; padded on the right to the longest of them.
+  virtual HostBatch batch(const std::vector<std::int64_t>& rows, std::int32_t pad_id) const = 0;
+  virtual std::string record_name(std::int64_t record) const = 0;  // "data/train.jsonl:17"
+  virtual const DataReport& report() const = 0;
+  virtual std::string fingerprint() const = 0;      // of file contents, tokenizer and options
+  // Two data sets over the same records: first a held-out share, chosen by seed and record number, second the rest. Of a
+  // file that is a single text the last share is held out, counted in tokens (with the bytes tokenizer: bytes), rounded
+  // down; each of its tokens is scored. Throws Error(data) if a part would be empty.
+  virtual std::pair<std::shared_ptr<const Dataset>, std::shared_ptr<const Dataset>> split(double held_out,
+                                                                                          std::uint64_t seed) const = 0;
+};
+
+// The batches of step after step, made ahead on a background thread. One thread calls next() and seek().
+class HONE_API Loader {
+ public:
+  struct Options {
+    std::int64_t batch_size = 8, accumulate = 1;
+    std::uint64_t seed = 1;
+    bool shuffle = true;
+    std::int32_t pad_id = 0;
+    int ahead = 2;  // groups made in advance; 0 = made by the caller's thread
+  };
+  Loader(std::shared_ptr<const Dataset> data, const Options& options);
+  ~Loader();
+  void seek(std::int64_t step);           // O(1)
+  std::vector<HostBatch> next();          // `accumulate` batches; rethrows what the background thread threw
+  double epoch_at(std::int64_t step) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hone

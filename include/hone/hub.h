@@ -1,0 +1,34 @@
+// Hugging Face folders <-> models.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "hone/model.h"
+#include "hone/text.h"
+
+namespace hone {
+
+enum class Precision { automatic, fp32, bf16, fp64 };
+template <>
+inline constexpr auto config::enum_names<Precision> = std::to_array<std::pair<Precision, std::string_view>>(
+    {{Precision::automatic, "auto"}, {Precision::fp32, "fp32"}, {Precision::bf16, "bf16"}, {Precision::fp64, "fp64"}});
+
+// auto = bf16 where the machine has bf16 dot products, else fp32.
+HONE_API Precision resolve(Precision precision);
+
+// An HF folder, a hone checkpoint, or a run folder (its newest whole checkpoint), or "org/name" in the local HF cache.
+// Returns the folder that holds config.json; throws Error(checkpoint or usage) with the command that would download it.
+HONE_API std::filesystem::path find_model_folder(const std::string& where);
+
+// Builds the model that config.json describes (no memory yet). Keys that change the result and are not understood are errors.
+HONE_API std::unique_ptr<Model> build_model(const config::Node& hf_config, const std::string& file);
+// Fills every weight from the folder's safetensors, cast to `precision`: missing, extra, wrong shape or dtype are errors.
+HONE_API void load_weights(Model& model, const std::filesystem::path& folder, Precision precision);
+// Fills every weight by its Init: a function of (seed, name).
+HONE_API void init_weights(Model& model, std::uint64_t seed, Precision precision);
+HONE_API std::unique_ptr<CausalLm> load_causal_lm(const std::string& where, Precision precision);
+// Writing a model folder: src/hub/save.h.
+
+}  // namespace hone

@@ -1,0 +1,80 @@
+// Models: embed -> blocks -> finish, with the layer loop written once in the base class.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hone/batch.h"
+#include "hone/config.h"
+#include "hone/module.h"
+
+namespace hone {
+
+namespace nn {
+class Head;      // src/nn/head.h
+class KvCache;   // src/nn/kv_cache.h
+class Plan;      // src/nn/plan.h: who attends to whom, rotary tables; made once per forward
+}  // namespace nn
+
+// One forward pass: what every layer needs besides its input. Made for one Batch, used once, by one thread.
+class HONE_API Pass {
+ public:
+  explicit Pass(const Batch& batch);
+  ~Pass();
+  const Batch& batch;
+  bool training = false;
+  bool checkpoint_blocks = false;      // gradient checkpointing: recompute each block in backward (bit-equal); the pass must
+                                       // then outlive the backward pass
+  nn::KvCache* cache = nullptr;        // generation: keys and values of earlier tokens
+  std::map<std::string, Tensor> sown;  // intermediates that layers handed out by sow()
+  std::vector<LossTerm> aux;           // auxiliary losses, e.g. a router's
+  std::int64_t layer = 0;              // index of the running block
+  void sow(const std::string& name, const Tensor& value) { sown[name] = value; }
+  nn::Plan& plan();                    // built on first use from batch and cache
+
+ private:
+  std::unique_ptr<nn::Plan> plan_;
+};
+
+struct Output {
+  Tensor hidden_BTD;
+  std::map<std::string, Tensor> named;
+};
+
+// One transformer (or other) block: [B,T,D] -> [B,T,D].
+class HONE_API Block : public Module {
+ public:
+  virtual Tensor forward(const Tensor& x_BTD, Pass& pass) const = 0;
+};
+
+class HONE_API Model : public Module {
+ public:
+  static constexpr std::string_view kInterface = "model";
+  virtual Tensor embed(const Batch& batch, Pass& pass) const = 0;
+  virtual std::vector<const Block*> blocks() const = 0;
+  virtual Tensor finish(const Tensor& x_BTD, Pass& pass) const = 0;
+  Output forward(const Batch& batch, Pass& pass) const;  // the one layer loop
+
+  // HF's model_type and config.json (transformers 5 form) of this model.
+  virtual config::Node hf_config() const = 0;
+};
+
+// Sizes that a key/value cache needs, per layer. window 0 = all tokens are kept.
+struct CacheSpec {
+  struct Layer { std::int64_t kv_heads = 0, head_size = 0, window = 0; };
+  std::vector<Layer> layers;
+};
+
+// A model with a language-model head.
+class HONE_API CausalLm : public Model {
+ public:
+  virtual const nn::Head& head() const = 0;
+  virtual CacheSpec cache_spec() const = 0;
+  virtual std::int64_t vocab_size() const = 0;
+  virtual std::int64_t max_positions() const = 0;  // max_position_embeddings
+  Tensor logits(const Batch& batch) const;         // fp32 [B,T,V], without a graph
+};
+
+}  // namespace hone

@@ -1,0 +1,159 @@
+// The recipe of a run: every option of `hone train`, declared once. `hone docs` and --help print this file's words.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hone/callback.h"
+#include "hone/config_read.h"
+#include "hone/data.h"
+#include "hone/hub.h"
+#include "hone/objective.h"
+#include "hone/optimizer.h"
+#include "hone/tracker.h"
+
+namespace hone {
+
+struct ModelSection {
+  std::string path;
+  std::map<std::string, config::Open> config;
+  static constexpr std::string_view kShorthand = "path", kRest = "config";
+  static constexpr auto fields() {
+    using C = ModelSection;
+    return std::tuple{
+        field("path", &C::path, "Folder of a Hugging Face model, a run folder (its newest whole checkpoint), or org/name in the local HF cache."),
+        field("config", &C::config, "For a fresh model instead of path: `type: llama` and the keys of Hugging Face's config.json.")};
+  }
+  HONE_API void validate(Problems& problems) const;
+};
+
+struct EvalSection {
+  std::optional<double> held_out;
+  std::map<std::string, std::vector<DataFile>> files;
+  static constexpr std::string_view kRest = "files";
+  static constexpr auto fields() {
+    using C = EvalSection;
+    return std::tuple{
+        field("held_out", &C::held_out, "Share of the training records that is held out and evaluated instead of trained on.", {.low = 0, .high = 0.9}),
+        field("files", &C::files, "Named evaluation sets, each a file or a list of files: `news: data/news.jsonl`.")};
+  }
+};
+
+struct DataSection {
+  std::vector<DataFile> train;
+  EvalSection eval;
+  std::int64_t max_length = 1024;
+  Overlong overlong = Overlong::split;
+  Packing packing = Packing::best_fit;
+  bool shuffle = true, append_eos = true;
+  std::optional<std::string> cache;
+  static constexpr auto fields() {
+    using C = DataSection;
+    return std::tuple{
+        field("train", &C::train, "Files to train on."),
+        field("eval", &C::eval, "What to evaluate on."),
+        field("max_length", &C::max_length, "Tokens in a row; more cost memory and time, fewer cut documents.", at_least(2)),
+        field("overlong", &C::overlong, "What happens to records longer than max_length; all of it is counted and printed."),
+        field("packing", &C::packing, "How documents share rows: best_fit fills rows with whole documents, concat cuts at row ends, none gives each its own row."),
+        field("shuffle", &C::shuffle, "A new order of rows in each epoch, from run.seed; false: the order of the files."),
+        field("append_eos", &C::append_eos, "End texts and completions with the tokenizer's end-of-sequence token, and train on it."),
+        field("cache", &C::cache, "Folder for tokenised data; `none` = none; default: `cache` in the run folder.")};
+  }
+};
+
+struct SaveSection {
+  std::int64_t every = 500;
+  double every_minutes = 0;
+  std::int64_t keep = 3;
+  double grace_seconds = 25;
+  static constexpr std::string_view kShorthand = "every";
+  static constexpr auto fields() {
+    using C = SaveSection;
+    return std::tuple{
+        field("every", &C::every, "Steps between checkpoints; 0 = only by time and at the end.", at_least(0)),
+        field("every_minutes", &C::every_minutes, "Minutes between checkpoints; 0 = only by steps and at the end.", at_least(0)),
+        field("keep", &C::keep, "How many checkpoints stay, besides the best one; 0 = all of them.", at_least(0)),
+        field("grace_seconds", &C::grace_seconds, "Warn when a save takes so long that it may not fit between SIGTERM and SIGKILL.", at_least(0))};
+  }
+};
+
+struct TrainerSection {
+  std::int64_t batch_size = 8, accumulate = 1;
+  std::optional<std::int64_t> steps;
+  std::optional<double> epochs;
+  double max_grad_norm = 1.0;
+  Precision precision = Precision::automatic;
+  std::int64_t eval_every = 0;
+  std::optional<std::int64_t> eval_batch_size;
+  std::int64_t log_every = 10;
+  SaveSection save;
+  bool checkpoint_blocks = false;
+  static constexpr auto fields() {
+    using C = TrainerSection;
+    return std::tuple{
+        field("batch_size", &C::batch_size, "Rows in a micro-batch; more use memory and the machine better.", at_least(1)),
+        field("accumulate", &C::accumulate, "Micro-batches per step; a step of 8 x 1 rows is the same as one of 1 x 8.", at_least(1)),
+        field("steps", &C::steps, "Updates in all.", at_least(1)),
+        field("epochs", &C::epochs, "Instead of steps: how often all rows are seen; default 1.", at_least(0)),
+        field("max_grad_norm", &C::max_grad_norm, "Longer gradients are scaled down to this norm; 0 = never.", at_least(0)),
+        field("precision", &C::precision, "Type of weights and activations in a step; auto = bf16 where the machine computes it fast, else fp32."),
+        field("eval_every", &C::eval_every, "Steps between evaluations; 0 = only at the end.", at_least(0)),
+        field("eval_batch_size", &C::eval_batch_size, "Rows in a batch of an evaluation; default batch_size.", at_least(1)),
+        field("log_every", &C::log_every, "Steps between lines of metrics.jsonl.", at_least(1)),
+        field("save", &C::save, "When to save checkpoints."),
+        field("checkpoint_blocks", &C::checkpoint_blocks, "Gradient checkpointing: a third more time, far less memory; the same numbers.")};
+  }
+};
+
+struct RunSection {
+  std::string folder, name;
+  std::uint64_t seed = 1;
+  static constexpr std::string_view kShorthand = "folder";
+  static constexpr auto fields() {
+    using C = RunSection;
+    return std::tuple{
+        field("folder", &C::folder, "Folder of the run; the same recipe again resumes it."),
+        field("name", &C::name, "Instead of folder: makes runs/<name>/run_0, run_1, ..., a new one each time."),
+        field("seed", &C::seed, "Decides fresh weights, the order of rows and what is held out.")};
+  }
+};
+
+struct Recipe {
+  ModelSection model;
+  std::string tokenizer;
+  DataSection data;
+  config::Choice<Objective> objective{"causal_lm", nullptr};
+  config::Choice<Optimizer> optimizer{"adamw", nullptr};
+  TrainerSection trainer;
+  std::vector<config::Choice<Callback>> callbacks;
+  std::vector<config::Choice<Tracker>> trackers;
+  RunSection run;
+  static constexpr auto fields() {
+    using C = Recipe;
+    return std::tuple{
+        field("model", &C::model, "What is trained."),
+        field("tokenizer", &C::tokenizer, "`bytes`, a tokenizer.json or a folder that holds one; default: the model's own."),
+        field("data", &C::data, "What it is trained on."),
+        field("objective", &C::objective, "Kind of training."),
+        field("optimizer", &C::optimizer, "How weights are updated."),
+        field("trainer", &C::trainer, "How long, in what steps, and what is written on the way."),
+        field("callbacks", &C::callbacks, "Hooks into the run."),
+        field("trackers", &C::trackers, "Where numbers go besides metrics.jsonl and the terminal."),
+        field("run", &C::run, "Where the run lives.")};
+  }
+  HONE_API void validate(Problems& problems) const;
+};
+
+// From a YAML or JSON file, with `--a.b.c=value` overrides as {"a.b.c", "value"}. Throws Error(config) with all problems.
+HONE_API Recipe read_recipe(const std::string& path, const std::vector<std::pair<std::string, std::string>>& overrides = {});
+HONE_API Recipe read_recipe(config::Node node);  // after ${} and ??? have been resolved
+HONE_API config::Node write_recipe(const Recipe& recipe);
+
+// What a changed option means when a run is resumed: it may change, it may change and is recorded, or it is refused.
+enum class OnResume { free, record, refuse };
+HONE_API std::optional<OnResume> on_resume(const std::string& option);  // "trainer.save.every"; nothing: no such option
+
+}  // namespace hone

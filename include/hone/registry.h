@@ -1,0 +1,95 @@
+// Names -> makers, filled by each plug-in file's register_<file>(Registries&).
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hone/config_read.h"
+
+namespace hone {
+
+// The makers of one interface. Made names itself by `static constexpr std::string_view kInterface`
+// ("objective", "optimizer", ...) in its own header. Filled at start-up by one thread; read-only afterwards.
+template <class Made, class... Context>
+class Registry final : public config::Catalogue {
+ public:
+  struct Entry {
+    std::string name, help;
+    std::function<std::shared_ptr<config::AnyOptions>()> options;
+    std::function<std::unique_ptr<Made>(const config::AnyOptions&, Context...)> make;
+  };
+
+  // T is built as T(const T::Config&, context...).
+  template <class T, class Config = typename T::Config>
+  void add(std::initializer_list<std::string> names, const std::string& help) {
+    for (const std::string& name : names) {
+      entries_.push_back({name, help, [] { return std::make_shared<config::OptionsOf<Config>>(); },
+                          [](const config::AnyOptions& options, Context... context) -> std::unique_ptr<Made> {
+                            return std::make_unique<T>(static_cast<const config::OptionsOf<Config>&>(options).value,
+                                                       context...);
+                          }});
+    }
+  }
+  template <class T, class Config = typename T::Config>
+  void add(const std::string& name, const std::string& help) {
+    add<T, Config>({name}, help);
+  }
+
+  const Entry* find(const std::string& name) const {
+    for (const Entry& entry : entries_)
+      if (entry.name == name) return &entry;
+    return nullptr;
+  }
+  const std::vector<Entry>& entries() const { return entries_; }
+  std::unique_ptr<Made> make(const std::string& name, const config::AnyOptions& options, Context... context) const {
+    const Entry* entry = find(name);
+    HONE_ASSERT(entry != nullptr);
+    return entry->make(options, context...);
+  }
+
+  std::vector<std::string> names() const override {
+    std::vector<std::string> all;
+    for (const Entry& entry : entries_) all.push_back(entry.name);
+    return all;
+  }
+  std::shared_ptr<config::AnyOptions> options(const std::string& name) const override {
+    const Entry* entry = find(name);
+    return entry ? entry->options() : nullptr;
+  }
+
+ private:
+  std::vector<Entry> entries_;
+};
+
+class Source;
+class Tracker;
+class Model;
+class Objective;
+class Resources;
+class Optimizer;
+class Callback;
+class Evaluation;
+class Command;
+struct SourceFile;
+struct RunInfo;
+
+// Everything that can be named in a recipe or on the command line. The build writes register_all(), which calls the
+// register function of every file in a plug-in folder.
+struct Registries {
+  Registry<Source, const SourceFile&> sources;
+  Registry<Tracker, const RunInfo&> trackers;
+  Registry<Model> models;
+  Registry<Optimizer> optimizers;
+  Registry<Objective, Resources&> objectives;
+  Registry<Callback> callbacks;
+  Registry<Evaluation> evals;
+  Registry<Command> commands;
+};
+
+// The process's registries, filled on the first call; thread-safe.
+HONE_API Registries& registries();
+
+}  // namespace hone

@@ -1,0 +1,66 @@
+// Text to token ids and back.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "hone/error.h"
+
+namespace hone {
+
+// Ids of a text, with the byte range [first, second) of the input that each came from.
+struct Encoding {
+  std::vector<std::int32_t> ids;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> offsets;
+};
+
+// A tokenizer as its `tokenizer.json` defines it. Immutable after loading: any thread may call any member.
+class HONE_API Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+
+  // special: run the post-processor (for instance add <s>), as transformers' add_special_tokens does.
+  virtual Encoding encode(std::string_view text, bool special = true) const = 0;
+  // Joins the tokens' text by the file's decoder; skip_special leaves out special tokens.
+  virtual std::string decode(const std::vector<std::int32_t>& ids, bool skip_special = true) const = 0;
+  virtual std::int64_t vocab_size() const = 0;                          // highest id + 1
+  virtual std::optional<std::int32_t> id_of(std::string_view token) const = 0;
+  virtual std::optional<std::string> token_of(std::int32_t id) const = 0;
+  virtual bool is_special(std::int32_t id) const = 0;
+
+  // From tokenizer_config.json, generation_config.json or config.json beside the file, else nothing.
+  std::optional<std::int32_t> bos_id, eos_id, pad_id;
+  bool adds_bos = false, adds_eos = false;  // what encode(special = true) does
+  std::string fingerprint;                  // content hash: keys the token cache and goes into the manifest
+  std::vector<std::pair<std::string, std::string>> files;  // name, content: copied into each checkpoint
+};
+
+// `where`: "bytes" (built in: ids 0..255 are the bytes, 256 <|bos|>, 257 <|eos|>, 258 <|pad|>), a tokenizer.json, or a folder that holds one.
+HONE_API std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& where);
+
+// Streaming decode: hands out text as soon as it can no longer change (never half a UTF-8 character).
+class HONE_API StreamDecoder {
+ public:
+  explicit StreamDecoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  std::string push(std::int32_t id);  // the text that became final
+  std::string finish();               // the rest
+
+ private:
+  const Tokenizer& tokenizer_;
+  std::vector<std::int32_t> ids_;
+  std::size_t done_ = 0, prefix_ = 0;
+};
+
+// One tokenised record. Masks are by position, never by id.
+struct Tokens {
+  std::vector<std::int32_t> ids;
+  std::vector<std::int32_t> labels;  // unshifted, as HF's: labels[i] is ids[i] or -100 (not supervised)
+  std::int64_t record = 0;           // index into the data set's record names
+};
+
+}  // namespace hone

@@ -1,0 +1,109 @@
+// Signal handlers that only set flags and wake an eventfd.
+#include "base/signals.h"
+
+#include <csignal>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <type_traits>
+
+#include "hone/error.h"
+
+namespace hone {
+namespace {
+
+// Lock-free atomics: as safe in a handler as sig_atomic_t, and other threads may read them as well.
+std::atomic<int> stop_signal{0};
+std::atomic<int> save_requests{0};
+std::atomic<int> event_fd{-1};
+static_assert(std::atomic<int>::is_always_lock_free);
+
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGUSR1, SIGPIPE};
+struct sigaction old_actions[4];
+std::atomic<bool> installed{false};
+
+void wake() {
+  const std::uint64_t one = 1;
+  const int fd = event_fd.load();
+  if (fd >= 0 && ::write(fd, &one, sizeof one) < 0) {
+    // A full counter still wakes; nothing else can be done in a handler.
+  }
+}
+
+void on_stop(int number) {
+  const int saved_errno = errno;
+  int none = 0;
+  if (!stop_signal.compare_exchange_strong(none, number)) _exit(128 + number);
+  wake();
+  errno = saved_errno;
+}
+
+void on_save(int) {
+  const int saved_errno = errno;
+  save_requests.store(1);
+  wake();
+  errno = saved_errno;
+}
+
+}  // namespace
+
+StopSignal::StopSignal() {
+  HONE_ASSERT(!installed.exchange(true));
+  reset();
+  event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  for (int i = 0; i < 4; ++i) {
+    struct sigaction action {};
+    action.sa_handler = kSignals[i] == SIGUSR1 ? on_save : kSignals[i] == SIGPIPE ? SIG_IGN : on_stop;
+    action.sa_flags = SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    sigaction(kSignals[i], &action, &old_actions[i]);
+  }
+}
+
+StopSignal::~StopSignal() {
+  for (int i = 0; i < 4; ++i) sigaction(kSignals[i], &old_actions[i], nullptr);
+  const int fd = event_fd.exchange(-1);
+  if (fd >= 0) ::close(fd);
+  installed = false;
+}
+
+bool StopSignal::stop_requested() noexcept { return stop_signal.load() != 0; }
+int StopSignal::stop_number() noexcept { return stop_signal.load(); }
+
+std::string StopSignal::stop_name() {
+  switch (stop_signal.load()) {
+    case 0: return "";
+    case SIGINT: return "SIGINT";
+    default: return "SIGTERM";
+  }
+}
+
+bool StopSignal::take_save_request() noexcept { return save_requests.exchange(0) != 0; }
+int StopSignal::wake_fd() noexcept { return event_fd.load(); }
+
+void StopSignal::reset() noexcept {
+  stop_signal = 0;
+  save_requests = 0;
+}
+
+void ignore_sigpipe() noexcept { std::signal(SIGPIPE, SIG_IGN); }
+
+BlockSignals::BlockSignals() {
+  static_assert(sizeof old_ >= sizeof(sigset_t) && std::is_trivially_copyable_v<sigset_t>);
+  sigset_t blocked, old;
+  sigemptyset(&blocked);
+  for (const int number : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&blocked, number);
+  pthread_sigmask(SIG_BLOCK, &blocked, &old);
+  std::memcpy(old_, &old, sizeof old);
+}
+
+BlockSignals::~BlockSignals() {
+  sigset_t old;
+  std::memcpy(&old, old_, sizeof old);
+  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+}
+
+}  // namespace hone

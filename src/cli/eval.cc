@@ -1,0 +1,156 @@
+// hone eval: metrics of a model on data, and its logits for comparison with other implementations.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "base/progress.h"
+#include "base/signals.h"
+#include "base/strings.h"
+#include "cli/files.h"
+#include "cli/read_data.h"
+#include "hone/command.h"
+#include "hone/evaluation.h"
+#include "hone/hub.h"
+#include "hone/registry.h"
+
+namespace hone::cli {
+namespace {
+
+class Eval final : public Command {
+ public:
+  struct Config {
+    std::vector<std::string> data, columns, metric = {"perplexity"};
+    std::string tokenizer, logits;
+    std::optional<std::int64_t> max_length;
+    Overlong overlong = Overlong::split;
+    Packing packing = Packing::none;
+    std::int64_t batch_size = 8;
+    bool append_eos = true, json = false;
+    Precision precision = Precision::fp32;
+    static constexpr auto fields() {
+      using C = Config;
+      return std::tuple{
+          field("data", &C::data, "File to evaluate on, or name=file; may be given several times."),
+          field("columns", &C::columns, "Renamed field, as text=story: read the field `story` as `text`; may be given several times."),
+          field("metric", &C::metric, "What to measure; may be given several times."),
+          field("tokenizer", &C::tokenizer, "Folder or tokenizer.json; default: the model's own."),
+          field("logits", &C::logits, "Also write the fp32 logits of each row to this safetensors file, as logits.<row> of shape [T,V]."),
+          field("max_length", &C::max_length, "Longest row in tokens; default: the positions the model was made for, at most 2048.", at_least(1)),
+          field("overlong", &C::overlong, "What to do with longer records."),
+          field("packing", &C::packing, "How records share rows; they never see each other."),
+          field("batch_size", &C::batch_size, "Rows per forward pass.", at_least(1)),
+          field("append_eos", &C::append_eos, "End each text with the tokenizer's end-of-sequence token, and score it."),
+          field("json", &C::json, "Print one JSON object."),
+          field("precision", &C::precision, "Precision of weights and activations.")};
+    }
+  };
+  explicit Eval(const Config& config) : flags_(config) {}
+
+  Usage usage() const override {
+    return {"MODEL --data FILE",
+            {"hone eval my-model --data test.jsonl", "hone eval runs/quickstart --data test.jsonl --metric exact_match",
+             "hone eval my-model --data news=news.jsonl --data code=code.jsonl --json"},
+            1, 1};
+  }
+
+  int run(const Invocation& call) override {
+    if (flags_.data.empty()) throw Error(ErrorKind::usage, "--data: missing; expected a file to evaluate on");
+    if (!flags_.logits.empty() && flags_.data.size() > 1)
+      throw Error(ErrorKind::usage, "--logits: goes with one --data only");
+    check_metrics();
+    const std::string folder = find_model_folder(call.positionals[0]).string();
+    const auto tokenizer = load_tokenizer(flags_.tokenizer.empty() ? folder : flags_.tokenizer);
+    const auto model = load_causal_lm(folder, flags_.precision);
+    nlohmann::ordered_json report;
+    for (const std::string& entry : flags_.data) {
+      const auto [name, path] = named_file(entry);
+      const auto data = read(path, *model, *tokenizer);
+      report[name] = evaluate(*model, *data, tokenizer->pad_id.value_or(0));
+      if (!flags_.logits.empty()) write_logits(*model, *data, flags_.logits);
+    }
+    print(report);
+    return 0;
+  }
+
+ private:
+  void check_metrics() const {
+    Problems problems;
+    for (const std::string& name : flags_.metric)
+      if (!registries().evals.find(name)) {
+        const std::vector<std::string> known = registries().evals.names();
+        problems.add("--metric " + name, "no such metric; there are " + list_names(known), nearest(name, known));
+      }
+    problems.raise("the command line", ErrorKind::usage);
+  }
+
+  // "name=file", or a file whose name without its last extension is the name.
+  static std::pair<std::string, std::string> named_file(const std::string& entry) {
+    const auto equals = entry.find('=');
+    if (equals != std::string::npos && !std::filesystem::exists(entry))
+      return {entry.substr(0, equals), entry.substr(equals + 1)};
+    return {std::filesystem::path(entry).stem().string(), entry};
+  }
+
+  std::shared_ptr<const Dataset> read(const std::string& path, const CausalLm& model, const Tokenizer& tokenizer) const {
+    DataFile file;
+    file.path = path;
+    file.columns = parse_columns(flags_.columns);
+    Dataset::Options options;
+    options.max_length = flags_.max_length.value_or(std::min<std::int64_t>(model.max_positions(), 2048));
+    options.overlong = flags_.overlong;
+    options.packing = flags_.packing;
+    options.append_eos = flags_.append_eos;
+    options.vocab_size = model.vocab_size();
+    return Dataset::make({file}, tokenizer, options);
+  }
+
+  nlohmann::ordered_json evaluate(const CausalLm& model, const Dataset& data, std::int32_t pad_id) const {
+    std::vector<std::unique_ptr<Evaluation>> evals;
+    for (const std::string& name : flags_.metric)
+      evals.push_back(registries().evals.make(name, *registries().evals.options(name)));
+    const StopSignal signals;
+    Progress progress({.what = "eval", .unit = "row", .total = data.rows(), .quiet = flags_.json && !stderr_is_terminal()});
+    for (std::int64_t row = 0; row < data.rows(); row += flags_.batch_size) {
+      if (StopSignal::stop_requested()) throw Error(ErrorKind::usage, "stopped by " + StopSignal::stop_name());
+      std::vector<std::int64_t> rows;
+      for (std::int64_t r = row; r < std::min(row + flags_.batch_size, data.rows()); ++r) rows.push_back(r);
+      const Batch batch = to_batch(data.batch(rows, pad_id));
+      for (const auto& eval : evals) eval->add(model, batch);
+      progress.add_tokens(batch.tokens);
+      progress.update(rows.back() + 1);
+    }
+    progress.finish();
+    nlohmann::ordered_json report;
+    for (const auto& eval : evals)
+      for (const auto& [name, value] : eval->result()) report[name] = value;
+    const DataReport& counts = data.report();
+    report["records"] = counts.records;
+    for (const auto& [name, count] : {std::pair{"cut", counts.cut}, {"dropped", counts.dropped}, {"split", counts.split}})
+      if (count > 0) report[name] = count;
+    return report;
+  }
+
+  void print(const nlohmann::ordered_json& report) const {
+    if (flags_.json) {
+      std::cout << (flags_.data.size() == 1 ? report.front() : report).dump() << '\n';
+      return;
+    }
+    for (const auto& [name, metrics] : report.items()) {
+      std::cout << name << '\n';
+      for (const auto& [metric, value] : metrics.items())
+        std::cout << fmt::format("  {:<16} {}\n", metric,
+                                 value.is_number_float() ? fmt::format("{:.6g}", value.get<double>()) : value.dump());
+    }
+  }
+
+  Config flags_;
+};
+
+}  // namespace
+
+void register_eval(Registries& hone) { hone.commands.add<Eval>("eval", "Measure a model on data."); }
+
+}  // namespace hone::cli

@@ -1,0 +1,84 @@
+// hone init: a new model folder with fresh weights.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <iostream>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "hone/command.h"
+#include "hone/hub.h"
+#include "hone/registry.h"
+#include "hub/save.h"
+
+namespace hone::cli {
+namespace {
+
+class InitModel final : public Command {
+ public:
+  struct Config {
+    std::string config, tokenizer;
+    std::uint64_t seed = 1;
+    bool replace = false;
+    Precision precision = Precision::fp32;
+    static constexpr auto fields() {
+      using C = Config;
+      return std::tuple{
+          field("config", &C::config, "A config.json to start from; --model.<key>=value changes or replaces it."),
+          field("tokenizer", &C::tokenizer, "Tokenizer to copy into the folder: bytes, a folder or a tokenizer.json."),
+          field("seed", &C::seed, "Seed of the weights; the same seed gives the same weights."),
+          field("replace", &C::replace, "Replace a folder that is already there."),
+          field("precision", &C::precision, "Type of the weights in the file.")};
+    }
+  };
+  explicit InitModel(const Config& config) : flags_(config) {}
+
+  Usage usage() const override {
+    return {"FOLDER [--model.<key>=value ...]",
+            {"hone init small --model.type=llama --model.hidden_size=256 --model.num_hidden_layers=4 --tokenizer bytes",
+             "hone init copy --config other/config.json --tokenizer other --seed 7"},
+            1, 1, true};
+  }
+
+  int run(const Invocation& call) override {
+    const std::filesystem::path folder = call.positionals[0];
+    std::shared_ptr<const Tokenizer> tokenizer;
+    if (!flags_.tokenizer.empty()) tokenizer = load_tokenizer(flags_.tokenizer);
+    const auto model = build_model(model_config(call, tokenizer.get()), flags_.config.empty() ? "--model" : flags_.config);
+    init_weights(*model, flags_.seed, flags_.precision);
+    hub::save_model_folder(folder, *model, hub::model_files(*model, "", tokenizer.get()), {.replace = flags_.replace});
+    std::cout << fmt::format("{}: {} parameters, {}\n", folder.string(), human_count(double(model->parameter_count())),
+                             tokenizer ? fmt::format("tokenizer of {} tokens", tokenizer->vocab_size()) : "no tokenizer");
+    return 0;
+  }
+
+ private:
+  config::Node model_config(const Invocation& call, const Tokenizer* tokenizer) const {
+    Problems problems;
+    config::Node root = config::Node::map();
+    config::Node& model = root.at_or_add("model");
+    model = flags_.config.empty() ? config::Node::map() : config::read_file(flags_.config);
+    for (const auto& [path, value] : call.overrides) {
+      if (!path.starts_with("model."))
+        problems.add("--" + path, "no such option; expected --model.<key of config.json>");
+      else
+        config::assign(root, path, value, {"--" + path, 0}, problems);
+    }
+    problems.raise("the command line", ErrorKind::usage);
+    config::Node& made = *root.find("model");
+    if (const config::Node* type = made.find("type"); type && !made.find("model_type"))
+      made.at_or_add("model_type") = config::Node(*type);
+    std::erase_if(made.entries(), [](const auto& entry) { return entry.first == "type"; });
+    if (tokenizer && !made.find("vocab_size"))
+      made.at_or_add("vocab_size") = config::Node::scalar(std::to_string(tokenizer->vocab_size()));
+    return made;
+  }
+
+  Config flags_;
+};
+
+}  // namespace
+
+void register_init(Registries& hone) { hone.commands.add<InitModel>("init", "Make a new model folder with fresh weights."); }
+
+}  // namespace hone::cli

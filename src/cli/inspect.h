@@ -1,0 +1,23 @@
+// What `hone inspect` shows: each kind of thing as one JSON report, which is also what the plain form prints.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "hone/data.h"
+
+namespace hone::cli {
+
+nlohmann::ordered_json inspect_model(const std::string& where);                    // sizes, weights, tokenizer
+nlohmann::ordered_json inspect_checkpoint(const std::string& folder, bool full);   // full: every byte against its hash
+nlohmann::ordered_json inspect_run(const std::string& folder);
+nlohmann::ordered_json inspect_diff(const std::string& before, const std::string& after);
+nlohmann::ordered_json inspect_data(const Dataset& data, const Tokenizer& tokenizer, std::int64_t records);
+
+// Objects as indented "name  value" lines, lists of objects as tables.
+std::string plain_text(const nlohmann::ordered_json& report);
+// The first records with the tokens that carry loss in [brackets], for people.
+std::string marked_records(const Dataset& data, const Tokenizer& tokenizer, std::int64_t records);
+
+}  // namespace hone::cli

@@ -1,0 +1,119 @@
+// Reports on models, checkpoints, runs and the difference between two recipes or configurations.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/strings.h"
+#include "cli/inspect.h"
+#include "hone/hub.h"
+#include "hone/safetensors.h"
+#include "io/checkpoints.h"
+#include "io/json.h"
+#include "io/lines.h"
+
+namespace hone::cli {
+namespace {
+
+using nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+ordered_json tokenizer_report(const Tokenizer& tokenizer) {
+  const auto id = [](const std::optional<std::int32_t>& value) { return value ? ordered_json(*value) : ordered_json(); };
+  return {{"vocab_size", tokenizer.vocab_size()}, {"bos_token_id", id(tokenizer.bos_id)},
+          {"eos_token_id", id(tokenizer.eos_id)}, {"pad_token_id", id(tokenizer.pad_id)},
+          {"adds_bos", tokenizer.adds_bos}, {"adds_eos", tokenizer.adds_eos}};
+}
+
+ordered_json weights_report(Model& model) {
+  ordered_json rows = ordered_json::array();
+  model.each_weight([&](const std::string& name, Weight& weight) {
+    rows.push_back({{"name", name}, {"shape", weight.shape()}, {"parameters", weight.numel()}, {"decays", weight.decays()}});
+  });
+  return rows;
+}
+
+ordered_json checkpoint_row(const io::Checkpoint& checkpoint) {
+  ordered_json row = {{"name", checkpoint.name}, {"step", checkpoint.step}, {"whole", checkpoint.whole()}};
+  if (!checkpoint.finite) row["finite"] = false;
+  if (!checkpoint.problems.empty()) row["problems"] = checkpoint.problems;
+  return row;
+}
+
+// The last line of metrics.jsonl, or null.
+ordered_json last_metrics(const fs::path& file) {
+  if (!fs::exists(file)) return nullptr;
+  io::LineReader reader(file);
+  std::string_view line;
+  std::string last;
+  while (reader.next(line)) last = line;
+  return last.empty() ? ordered_json() : ordered_json::parse(last, nullptr, false);
+}
+
+}  // namespace
+
+ordered_json inspect_model(const std::string& where) {
+  const fs::path folder = find_model_folder(where);
+  const auto model = build_model(config::read_file((folder / "config.json").string()), (folder / "config.json").string());
+  ordered_json files = ordered_json::object();
+  const SafetensorsSet set(folder);
+  std::uint64_t bytes = 0;
+  for (const auto& [name, place] : set.tensors()) {
+    auto& count = files[place.tensor->dtype];
+    count = count.is_null() ? 1 : count.get<int>() + 1;
+    bytes += place.tensor->bytes();
+  }
+  ordered_json report = {{"folder", folder.string()},
+                         {"parameters", model->parameter_count()},
+                         {"stored", human_size(bytes)},
+                         {"tensors_by_dtype", files},
+                         {"config", ordered_json::parse(config::to_json(model->hf_config()))}};
+  if (fs::exists(folder / "tokenizer.json")) report["tokenizer"] = tokenizer_report(*load_tokenizer(folder.string()));
+  report["weights"] = weights_report(*model);
+  return report;
+}
+
+ordered_json inspect_checkpoint(const std::string& path, bool full) {
+  const Folder folder = Env::process().open_folder(path);
+  const std::vector<std::string> problems = io::verify(folder, full ? io::Verify::full : io::Verify::sizes);
+  ordered_json report = {{"folder", path}, {"checked", full ? "every byte" : "names and sizes; --full reads every byte"},
+                         {"whole", problems.empty()}};
+  if (!problems.empty()) {
+    report["problems"] = problems;
+    return report;
+  }
+  const io::Manifest manifest = io::Manifest::read(folder);
+  report.update(ordered_json{{"step", manifest.step}, {"tokens", manifest.tokens}, {"finite", manifest.finite},
+                             {"run_id", manifest.run_id}});
+  for (const io::ManifestFile& file : manifest.files)
+    report["files"].push_back({{"name", file.name}, {"size", human_size(file.size)}, {"tensors", file.tensors.size()}});
+  return report;
+}
+
+ordered_json inspect_run(const std::string& path) {
+  const fs::path folder = path;
+  if (!fs::exists(folder / "config.yaml"))
+    throw Error(ErrorKind::usage, path + ": not a run folder; expected config.yaml in it");
+  ordered_json report = {{"folder", path}};
+  report["checkpoints"] = ordered_json::array();
+  if (fs::exists(folder / "checkpoints")) {
+    const io::Checkpoints checkpoints(Env::process().open_folder(folder / "checkpoints"));
+    for (const io::Checkpoint& one : checkpoints.scan(io::Verify::sizes)) report["checkpoints"].push_back(checkpoint_row(one));
+  }
+  report["last_metrics"] = last_metrics(folder / "metrics.jsonl");
+  return report;
+}
+
+ordered_json inspect_diff(const std::string& before, const std::string& after) {
+  const auto file = [](const std::string& path) {
+    if (!fs::is_directory(path)) return path;
+    const fs::path run = fs::path(path) / "config.yaml";
+    return fs::exists(run) ? run.string() : (fs::path(path) / "config.json").string();
+  };
+  ordered_json rows = ordered_json::array();
+  for (const config::Change& change : config::diff(config::read_file(file(before)), config::read_file(file(after))))
+    rows.push_back({{"option", change.path}, {"before", change.before}, {"after", change.after}});
+  return {{"differences", rows}};
+}
+
+}  // namespace hone::cli

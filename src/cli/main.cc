@@ -1,0 +1,12 @@
+// The program: tells malloc to keep its memory, then runs one command.
+#include <malloc.h>
+
+#include "cli/program.h"
+
+int main(int count, char** arguments) {
+  // A training step allocates and frees the same large blocks again and again: without these, each is a fresh mmap.
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 2147483647);
+  mallopt(M_TOP_PAD, 64 << 20);
+  return hone::cli::run_program({arguments + 1, arguments + count});
+}

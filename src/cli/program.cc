@@ -1,0 +1,158 @@
+// The one place where errors become text and exit codes.
+#include "cli/program.h"
+
+#include <c10/util/Exception.h>
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstring>
+#include <iostream>
+#include <new>
+
+#include "base/log.h"
+#include "base/progress.h"
+#include "base/signals.h"
+#include "base/strings.h"
+#include "config/command_line.h"
+#include "config/documents.h"
+#include "hone/registry.h"
+
+namespace hone::cli {
+namespace {
+
+// Flags that stand before the command's name.
+struct GlobalFlags {
+  bool help = false, version = false, debug = false;
+  std::vector<std::string> plugins;
+};
+
+std::string overview() {
+  std::string text = "hone " HONE_VERSION ": trains language models; Hugging Face files in and out\n\nusage: hone COMMAND ...\n\n";
+  for (const auto& entry : registries().commands.entries()) text += fmt::format("  {:<10} {}\n", entry.name, entry.help);
+  return text +
+         "\n  hone COMMAND --help says what a command takes.\n"
+         "  --version, --debug (where an error came from), --plugin FILE (a shared object) go before COMMAND.\n";
+}
+
+std::string help_of(const std::string& name, const Command& command, const config::AnyOptions& options) {
+  const Usage usage = command.usage();
+  std::string text = registries().commands.find(name)->help + "\n\nusage: hone " + name + " " + usage.synopsis + "\n\n";
+  text += config::flags_help(options.describe(), terminal_width());
+  if (!usage.examples.empty()) text += "\nexamples:\n";
+  for (const std::string& example : usage.examples) text += "  " + example + "\n";
+  return text;
+}
+
+void load_plugin(const std::string& path) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (!library) throw Error(ErrorKind::usage, fmt::format("--plugin {}: cannot be loaded: {}", path, dlerror()));
+  const auto add = reinterpret_cast<void (*)(Registries&)>(dlsym(library, "hone_register"));
+  if (!add)
+    throw Error(ErrorKind::usage, fmt::format("--plugin {}: no function hone_register in it", path))
+        .hint("define extern \"C\" void hone_register(hone::Registries&)");
+  add(registries());
+}
+
+// Takes the flags before the command off the front.
+GlobalFlags take_global_flags(Arguments& arguments) {
+  GlobalFlags flags;
+  while (!arguments.empty() && arguments[0].starts_with("-")) {
+    const std::string flag = arguments[0];
+    arguments.erase(arguments.begin());
+    if (flag == "--help" || flag == "-h") flags.help = true;
+    else if (flag == "--version") flags.version = true;
+    else if (flag == "--debug") flags.debug = true;
+    else if (flag.starts_with("--plugin=")) flags.plugins.push_back(flag.substr(9));
+    else if (flag == "--plugin" && !arguments.empty()) flags.plugins.push_back(arguments[0]), arguments.erase(arguments.begin());
+    else throw Error(ErrorKind::usage, flag + ": no such flag before the command").hint("hone --help lists what there is");
+  }
+  return flags;
+}
+
+void check_count(const std::string& name, const Usage& usage, std::size_t count) {
+  if (count >= usage.least && count <= usage.most) return;
+  throw Error(ErrorKind::usage, fmt::format("hone {}: got {} argument{}, expected {}", name, count, count == 1 ? "" : "s",
+                                            usage.least == usage.most ? std::to_string(usage.least)
+                                                                      : fmt::format("{} to {}", usage.least, usage.most)))
+      .hint(fmt::format("usage: hone {} {}", name, usage.synopsis));
+}
+
+int run_command(const std::string& name, const Arguments& arguments) {
+  const auto& commands = registries().commands;
+  if (!commands.find(name)) {
+    Error error(ErrorKind::usage, quoted(name) + ": no such command; there are " + join(commands.names(), ", "));
+    const std::string close = nearest(name, commands.names());
+    if (close.empty()) throw error;
+    throw std::move(error).hint("did you mean " + close + "?");
+  }
+  const auto options = commands.options(name);
+  const Usage usage = commands.make(name, *options)->usage();
+  config::CommandLine line = config::parse_command_line(arguments, *options, usage.takes_overrides);
+  const auto command = commands.make(name, *options);
+  if (line.help) {
+    std::cout << help_of(name, *command, *options);
+    return 0;
+  }
+  check_count(name, usage, line.positionals.size());
+  return command->run({std::move(line.positionals), std::move(line.overrides)});
+}
+
+int run(Arguments arguments, GlobalFlags& flags) {
+  flags = take_global_flags(arguments);
+  for (const std::string& plugin : flags.plugins) load_plugin(plugin);
+  if (flags.version) {
+    std::cout << "hone " HONE_VERSION "\n";
+    return 0;
+  }
+  if (flags.help || (!arguments.empty() && arguments[0] == "help" && arguments.size() == 1)) {
+    std::cout << overview();
+    return 0;
+  }
+  if (arguments.empty()) {
+    std::cerr << overview();
+    return static_cast<int>(ErrorKind::usage);
+  }
+  if (arguments[0] == "help") arguments = {arguments[1], "--help"};
+  const std::string name = arguments[0];
+  arguments.erase(arguments.begin());
+  return run_command(name, arguments);
+}
+
+int report(const std::string& text, ErrorKind kind) {
+  std::cout.flush();
+  log::set_status("");
+  std::cerr << "error: " << text << '\n';
+  return static_cast<int>(kind);
+}
+
+// LibTorch's message without its stack.
+std::string first_part(const char* text) {
+  const std::string all = text;
+  const auto stack = all.find("\nException raised from");
+  return stack == std::string::npos ? all : all.substr(0, stack);
+}
+
+}  // namespace
+
+int run_program(const Arguments& arguments) {
+  ignore_sigpipe();
+  GlobalFlags flags;
+  try {
+    const int code = run(arguments, flags);
+    if (!std::cout.flush())
+      throw Error(ErrorKind::data, std::string("standard output: cannot be written: ") + std::strerror(errno));
+    return code;
+  } catch (const Error& error) {
+    std::string text = error.what();
+    if (flags.debug) text += fmt::format("\n  thrown at {}:{}", error.where().file_name(), error.where().line());
+    return report(text, error.kind());
+  } catch (const c10::Error& error) {
+    return report(flags.debug ? error.what() : "LibTorch: " + first_part(error.what_without_backtrace()), ErrorKind::bug);
+  } catch (const std::bad_alloc&) {
+    return report("out of memory; a smaller batch, shorter rows or a smaller model need less", ErrorKind::data);
+  } catch (const std::exception& error) {
+    return report(std::string("unexpected: ") + error.what(), ErrorKind::bug);
+  }
+}
+
+}  // namespace hone::cli

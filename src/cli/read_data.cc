@@ -1,0 +1,61 @@
+// The same data set that a training run would see.
+#include "cli/read_data.h"
+
+#include <fmt/format.h>
+
+#include "cli/recipe.h"
+#include "hone/hub.h"
+
+namespace hone::cli {
+namespace {
+
+bool is_recipe(const std::string& path) { return path.ends_with(".yaml") || path.ends_with(".yml"); }
+
+DataToInspect from_recipe(const std::string& path) {
+  const Recipe recipe = whole_recipe({{path}, {}}, {});
+  DataToInspect found;
+  found.tokenizer = load_tokenizer(!recipe.tokenizer.empty()    ? recipe.tokenizer
+                                   : !recipe.model.path.empty() ? find_model_folder(recipe.model.path).string()
+                                                                : "bytes");
+  Dataset::Options options;
+  options.max_length = recipe.data.max_length;
+  options.overlong = recipe.data.overlong;
+  options.packing = recipe.data.packing;
+  options.append_eos = recipe.data.append_eos;
+  found.data = Dataset::make(recipe.data.train, *found.tokenizer, options);
+  return found;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> parse_columns(const std::vector<std::string>& renames) {
+  std::map<std::string, std::string> columns;
+  for (const std::string& rename : renames) {
+    const auto equals = rename.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw Error(ErrorKind::usage, fmt::format("--columns: got \"{}\", expected field=name, as in text=story", rename));
+    columns[rename.substr(0, equals)] = rename.substr(equals + 1);
+  }
+  return columns;
+}
+
+DataToInspect read_data(const std::vector<std::string>& paths, const DataFlags& flags) {
+  if (paths.size() == 1 && is_recipe(paths[0])) return from_recipe(paths[0]);
+  DataToInspect found;
+  found.tokenizer = load_tokenizer(flags.tokenizer);
+  std::vector<DataFile> files;
+  for (const std::string& path : paths) {
+    files.emplace_back();
+    files.back().path = path;
+    files.back().columns = parse_columns(flags.columns);
+  }
+  Dataset::Options options;
+  options.max_length = flags.max_length;
+  options.overlong = flags.overlong;
+  options.packing = flags.packing;
+  options.append_eos = flags.append_eos;
+  found.data = Dataset::make(files, *found.tokenizer, options);
+  return found;
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,42 @@
+// Data as `hone inspect data` is given it: a recipe, or files with flags.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hone/config.h"
+#include "hone/data.h"
+
+namespace hone::cli {
+
+struct DataFlags {
+  std::string tokenizer = "bytes";
+  std::vector<std::string> columns;
+  std::int64_t max_length = 1024;
+  Overlong overlong = Overlong::split;
+  Packing packing = Packing::best_fit;
+  bool append_eos = true;
+  static constexpr auto fields() {
+    using C = DataFlags;
+    return std::tuple{
+        field("tokenizer", &C::tokenizer, "bytes, a folder or a tokenizer.json."),
+        field("columns", &C::columns, "Renamed field, as text=story: read the field `story` as `text`; may be given several times."),
+        field("max_length", &C::max_length, "Longest row in tokens.", at_least(1)),
+        field("overlong", &C::overlong, "What to do with longer records."),
+        field("packing", &C::packing, "How records share rows; they never see each other."),
+        field("append_eos", &C::append_eos, "End each text with the tokenizer's end-of-sequence token.")};
+  }
+};
+
+// "text=story" as a renamed column; throws Error(usage).
+std::map<std::string, std::string> parse_columns(const std::vector<std::string>& renames);
+
+struct DataToInspect {
+  std::shared_ptr<const Dataset> data;
+  std::shared_ptr<const Tokenizer> tokenizer;
+};
+// paths: one recipe (.yaml, .yml), or data files.
+DataToInspect read_data(const std::vector<std::string>& paths, const DataFlags& flags);
+
+}  // namespace hone::cli

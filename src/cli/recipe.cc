@@ -1,0 +1,22 @@
+// Layers of a recipe are merged as nodes, so that every problem still knows the file and line it came from.
+#include "cli/recipe.h"
+
+#include <unistd.h>
+
+#include "config/command_line.h"
+
+namespace hone::cli {
+
+Recipe whole_recipe(const Invocation& call, const std::vector<std::string>& set) {
+  config::Node root = call.positionals.empty() ? config::Node::map() : config::read_file(call.positionals[0]);
+  for (const std::string& file : set) config::overlay(root, config::read_file(file));
+  Problems problems;
+  for (const auto& [path, value] : config::environment_overrides(environ))
+    config::assign(root, path, value, {"environment", 0}, problems);
+  for (const auto& [path, value] : call.overrides) config::assign(root, path, value, {"--" + path, 0}, problems);
+  config::resolve(root, problems);
+  problems.raise();
+  return read_recipe(std::move(root));
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,15 @@
+// A recipe as the command line gives it: file, --set files, environment, then --a.b.c=value, each over what came before.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hone/command.h"
+#include "hone/recipe.h"
+
+namespace hone::cli {
+
+// call.positionals[0], if there, is the recipe. Throws Error(config) with all problems.
+Recipe whole_recipe(const Invocation& call, const std::vector<std::string>& set);
+
+}  // namespace hone::cli

@@ -1,0 +1,93 @@
+// hone tokenize: text to token ids, or ids back to text.
+#include <fmt/format.h>
+
+#include <iostream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "base/strings.h"
+#include "hone/command.h"
+#include "hone/registry.h"
+#include "hone/text.h"
+
+namespace hone::cli {
+namespace {
+
+class Tokenize final : public Command {
+ public:
+  struct Config {
+    bool decode = false, special = true, json = false;
+    static constexpr auto fields() {
+      return std::tuple{
+          field("decode", &Config::decode, "The input is ids, separated by spaces or commas; print their text."),
+          field("special", &Config::special, "Add the tokenizer's own special tokens; when decoding: keep them."),
+          field("json", &Config::json, "Print one JSON object: ids, tokens, offsets (bytes).")};
+    }
+  };
+  explicit Tokenize(const Config& config) : config_(config) {}
+
+  Usage usage() const override {
+    return {"TOKENIZER [TEXT]  (without TEXT: standard input)",
+            {"hone tokenize bytes \"Hello\"", "hone tokenize my-model --json < story.txt",
+             "hone tokenize my-model --decode \"1 403 407\""},
+            1, 2};
+  }
+
+  int run(const Invocation& call) override {
+    const auto tokenizer = load_tokenizer(call.positionals[0]);
+    const std::string text = call.positionals.size() > 1 ? call.positionals[1] : read_input();
+    config_.decode ? print_text(*tokenizer, text) : print_ids(*tokenizer, text);
+    return 0;
+  }
+
+ private:
+  static std::string read_input() {
+    return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
+  }
+
+  void print_ids(const Tokenizer& tokenizer, const std::string& text) const {
+    const Encoding encoding = tokenizer.encode(text, config_.special);
+    if (config_.json) {
+      nlohmann::json tokens = nlohmann::json::array();
+      for (const std::int32_t id : encoding.ids) tokens.push_back(tokenizer.token_of(id).value_or(""));
+      std::cout << nlohmann::json{{"ids", encoding.ids}, {"tokens", tokens}, {"offsets", encoding.offsets}}.dump(
+                       -1, ' ', false, nlohmann::json::error_handler_t::replace)
+                << '\n';
+      return;
+    }
+    for (std::size_t i = 0; i < encoding.ids.size(); ++i) std::cout << (i ? " " : "") << encoding.ids[i];
+    std::cout << '\n';
+  }
+
+  void print_text(const Tokenizer& tokenizer, const std::string& text) const {
+    const std::string out = tokenizer.decode(parse_ids(text, tokenizer.vocab_size()), !config_.special);
+    if (config_.json)
+      std::cout << nlohmann::json{{"text", out}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+    else
+      std::cout << out << '\n';
+  }
+
+  static std::vector<std::int32_t> parse_ids(const std::string& text, std::int64_t vocab_size) {
+    std::vector<std::int32_t> ids;
+    std::size_t at = 0;
+    while ((at = text.find_first_not_of(" ,\t\r\n[]", at)) != std::string::npos) {
+      const std::size_t end = std::min(text.find_first_of(" ,\t\r\n[]", at), text.size());
+      const std::string word = text.substr(at, end - at);
+      const auto id = parse_int(word);
+      if (!id || *id < 0 || *id >= vocab_size)
+        throw Error(ErrorKind::data, fmt::format("token id \"{}\": not an id; expected a number from 0 to {}",
+                                                 escape_for_terminal(word), vocab_size - 1));
+      ids.push_back(static_cast<std::int32_t>(*id));
+      at = end;
+    }
+    return ids;
+  }
+
+  Config config_;
+};
+
+}  // namespace
+
+void register_tokenize(Registries& hone) { hone.commands.add<Tokenize>("tokenize", "Turn text into token ids, or ids into text."); }
+
+}  // namespace hone::cli

@@ -1,0 +1,98 @@
+// hone train: a thin wrapper around hone::train().
+#include <fmt/format.h>
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "cli/recipe.h"
+#include "hone/command.h"
+#include "hone/registry.h"
+#include "hone/trainer.h"
+
+namespace hone::cli {
+namespace {
+
+constexpr int kStopped = 75;  // resumable: the same command goes on
+
+std::string_view name_of(StopReason reason) {
+  switch (reason) {
+    case StopReason::steps: return "steps";
+    case StopReason::callback: return "callback";
+    case StopReason::signal: return "signal";
+    case StopReason::already_finished: return "already_finished";
+  }
+  return "";
+}
+
+class Train final : public Command {
+ public:
+  struct Config {
+    std::vector<std::string> set;
+    std::optional<std::string> resume;
+    std::vector<std::string> override_keys;
+    std::string gradients;
+    bool fresh = false, strict_resume = false, dry_run = false, json = false, quiet = false, space_check = true;
+    static constexpr auto fields() {
+      using C = Config;
+      return std::tuple{
+          field("set", &C::set, "Another recipe file on top of the first one; may be given several times."),
+          field("resume", &C::resume, "latest, or a step: go on from that checkpoint; an error if it is not there."),
+          field("override", &C::override_keys, "Option that may differ from the run's own recipe, or all; may be given several times."),
+          field("gradients", &C::gradients, "Write the gradients of the last step, before clipping, to this safetensors file."),
+          field("new", &C::fresh, "Start again: an existing run folder is moved to <folder>.old-k first."),
+          field("strict_resume", &C::strict_resume, "A damaged newest checkpoint is an error, not a step back to an older one."),
+          field("dry_run", &C::dry_run, "Only say what would be trained on."),
+          field("json", &C::json, "Print the summary as one JSON object."),
+          field("quiet", &C::quiet, "No progress line."),
+          field("space_check", &C::space_check, "Refuse to start when the checkpoints will not fit on the disk.")};
+    }
+  };
+  explicit Train(const Config& config) : flags_(config) {}
+
+  Usage usage() const override {
+    return {"[RECIPE] [--a.b.c=value ...]",
+            {"hone train recipe.yaml", "hone train recipe.yaml --trainer.steps=500 --optimizer.learning_rate=1e-4",
+             "hone train --model.path=my-model --data.train=chats.jsonl --run.folder=runs/chats"},
+            0, 1, true};
+  }
+
+  int run(const Invocation& call) override {
+    const Recipe recipe = whole_recipe(call, flags_.set);
+    if (flags_.dry_run) {
+      for (const std::string& line : preflight(recipe)) std::cout << line << '\n';
+      return 0;
+    }
+    TrainOptions options;
+    options.resume = flags_.resume;
+    options.fresh = flags_.fresh;
+    options.override_keys = flags_.override_keys;
+    options.strict_resume = flags_.strict_resume;
+    options.gradients = flags_.gradients;
+    options.quiet = flags_.quiet;
+    options.check_space = flags_.space_check;
+    const Summary summary = train(recipe, options);
+    if (flags_.json) print(summary);
+    return summary.interrupted() ? kStopped : 0;
+  }
+
+ private:
+  static void print(const Summary& summary) {
+    nlohmann::ordered_json json = {{"folder", summary.folder},     {"checkpoint", summary.checkpoint},
+                                   {"step", summary.step},         {"steps", summary.steps},
+                                   {"tokens", summary.tokens},     {"reason", name_of(summary.reason)},
+                                   {"stopped_by", summary.stopped_by}, {"seconds", summary.seconds},
+                                   {"warnings", summary.warnings}, {"metrics", summary.metrics}};
+    if (summary.resumed_from) json["resumed_from"] = *summary.resumed_from;
+    std::cout << json.dump() << '\n';
+  }
+
+  Config flags_;
+};
+
+}  // namespace
+
+void register_train(Registries& hone) { hone.commands.add<Train>("train", "Train a model as a recipe says; again: resume."); }
+
+}  // namespace hone::cli

@@ -1,0 +1,26 @@
+// Flags of a command: kebab-case names of its options struct, plus --a.b.c=value overrides of a recipe.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hone/config.h"
+
+namespace hone::config {
+
+struct CommandLine {
+  std::vector<std::string> positionals;
+  std::vector<std::pair<std::string, std::string>> overrides;  // {"a.b.c", "value"}, in order
+  bool help = false;                                           // --help or -h
+};
+
+// Reads flags into `options`: --max-length 5, --max-length=5, --json, --no-json; lists take the flag several times; a
+// group's flags have its name in front (--data.max-length). Other dotted flags are overrides if allowed. "--" ends flags.
+// Throws Error(usage) with all problems.
+CommandLine parse_command_line(const std::vector<std::string>& arguments, AnyOptions& options, bool allow_overrides);
+
+// The environment's overrides: HONE_TRAINER__STEPS=5 is trainer.steps. Variables without "__" name no recipe path.
+std::vector<std::pair<std::string, std::string>> environment_overrides(const char* const* environment);
+
+}  // namespace hone::config

@@ -1,0 +1,59 @@
+// Problems, their lines and the one Error they become; the catalogues of choices.
+#include <fmt/format.h>
+
+#include <mutex>
+
+#include "base/strings.h"
+#include "hone/config.h"
+
+namespace hone::config {
+
+std::string Mark::text() const {
+  if (line > 0) return file + ":" + std::to_string(line);
+  return file;
+}
+
+void Problems::add(const std::string& path, const std::string& fact, const std::string& suggestion, const Mark& at) {
+  const std::string name = escape_for_terminal(prefix_ + path, 600);
+  std::string line = at.text().empty() || at.text() == "--" + name ? (at.text().empty() ? name : at.text())
+                     : at.line > 0                                ? at.text() + ": " + name
+                                                                  : name + " (" + at.text() + ")";
+  line += ": " + fact;
+  if (!suggestion.empty()) line += "; did you mean " + suggestion + "?";
+  lines_.push_back(std::move(line));
+}
+
+void Problems::require(bool holds, const std::string& path, const std::string& fact) {
+  if (!holds) add(path, fact);
+}
+
+void Problems::raise(const std::string& subject, ErrorKind kind) const {
+  if (lines_.empty()) return;
+  std::string text = lines_.size() == 1 ? fmt::format("1 problem in {}", subject)
+                                        : fmt::format("{} problems in {}", lines_.size(), subject);
+  for (const std::string& line : lines_) text += "\n  " + line;
+  throw Error(kind, text);
+}
+
+std::string nearest(const std::string& name, const std::vector<std::string>& known) { return hone::nearest(name, known); }
+
+namespace {
+std::mutex catalogue_mutex;
+std::map<std::string, const Catalogue*, std::less<>>& catalogues() {
+  static std::map<std::string, const Catalogue*, std::less<>> all;
+  return all;
+}
+}  // namespace
+
+const Catalogue* find_catalogue(std::string_view interface_name) {
+  const std::lock_guard lock(catalogue_mutex);
+  const auto found = catalogues().find(interface_name);
+  return found == catalogues().end() ? nullptr : found->second;
+}
+
+void set_catalogue(std::string_view interface_name, const Catalogue* catalogue) {
+  const std::lock_guard lock(catalogue_mutex);
+  catalogues()[std::string(interface_name)] = catalogue;
+}
+
+}  // namespace hone::config

@@ -1,0 +1,31 @@
+// Configuration files from disk.
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "hone/config.h"
+
+namespace hone::config {
+
+Node read_file(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0)
+    throw Error(ErrorKind::config, path + ": cannot be read: " + std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) throw Error(ErrorKind::config, path + ": not a regular file");
+  if (status.st_size > 16'000'000) throw Error(ErrorKind::config, path + ": more than 16 MB; expected a configuration");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw Error(ErrorKind::config, path + ": cannot be read: " + std::strerror(errno));
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  Problems problems;
+  Node node = path.ends_with(".json") ? parse_json(text, path, problems) : parse_yaml(text, path, problems);
+  problems.raise(path);
+  if (!node.is_map() && !node.is_null())
+    throw Error(ErrorKind::config, path + ": got a single value or a list, expected a section of options");
+  if (node.is_null()) node = Node::map();
+  return node;
+}
+
+}  // namespace hone::config

@@ -1,0 +1,76 @@
+// ${a.b} takes the value at a.b; "???" must have been given.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "hone/config_read.h"
+
+namespace hone::config {
+namespace {
+
+constexpr int kDepth = 20;  // references that refer to references
+
+const Node* find_path(const Node& root, const std::string& path) {
+  const Node* at = &root;
+  for (const std::string& part : split(path, '.')) {
+    if (at->kind() == Node::Kind::list) {
+      const auto index = parse_uint(part);
+      at = index && *index < at->items().size() ? &at->items()[*index] : nullptr;
+    } else {
+      at = at->find(part);
+    }
+    if (!at) return nullptr;
+  }
+  return at;
+}
+
+class Resolver {
+ public:
+  Resolver(Node& root, Problems& problems) : original_(root), problems_(problems) { walk(root, "", 0); }
+
+ private:
+  void walk(Node& node, const std::string& path, int depth) {
+    if (node.kind() == Node::Kind::scalar) return replace(node, path, depth);
+    for (auto& [key, entry] : node.entries()) walk(entry, path.empty() ? key : path + "." + key, depth);
+    for (std::size_t i = 0; i < node.items().size(); ++i) walk(node.items()[i], path + "." + std::to_string(i), depth);
+  }
+
+  void replace(Node& node, const std::string& path, int depth) {
+    if (node.text() == "???") return problems_.add(path, "missing; the recipe marks it as mandatory", "", node.mark());
+    std::size_t begin = node.text().find("${");
+    if (begin == std::string::npos) return;
+    if (depth >= kDepth) return problems_.add(path, "refers to itself: " + node.text(), "", node.mark());
+    std::string text = node.text();
+    while ((begin = text.find("${", begin)) != std::string::npos) {
+      const std::size_t end = text.find('}', begin);
+      if (end == std::string::npos) return problems_.add(path, "\"${\" without \"}\"", "", node.mark());
+      const std::string name = text.substr(begin + 2, end - begin - 2);
+      const Node* found = find_path(original_, name);
+      if (!found) return problems_.add(path, fmt::format("${{{}}}: no such option in the recipe", name), "", node.mark());
+      Node value = *found;
+      const std::size_t before = problems_.size();
+      walk(value, path, depth + 1);
+      if (problems_.size() != before) return;
+      if (begin == 0 && end + 1 == text.size()) {
+        node = value;
+        return;
+      }
+      if (value.kind() != Node::Kind::scalar)
+        return problems_.add(path, fmt::format("${{{}}} is no plain value and cannot stand inside text", name), "", node.mark());
+      text.replace(begin, end + 1 - begin, value.text());
+      begin += value.text().size();
+      if (text.size() > 1'000'000) return problems_.add(path, "grows beyond 1 MB", "", node.mark());
+    }
+    node = Node::scalar(text, node.quoted(), node.mark());
+  }
+
+  const Node original_;
+  Problems& problems_;
+};
+
+}  // namespace
+
+void resolve(Node& root, Problems& problems) { Resolver(root, problems); }
+
+}  // namespace hone::config

@@ -1,0 +1,209 @@
+// How scalars, names and choices are read from and written to nodes: the parts of config_read.h without templates.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+
+#include "base/strings.h"
+#include "hone/config_read.h"
+
+namespace hone::config::detail {
+namespace {
+
+std::string shown(const Node& node) {
+  switch (node.kind()) {
+    case Node::Kind::null: return "nothing";
+    case Node::Kind::list: return "a list";
+    case Node::Kind::map: return "a section";
+    case Node::Kind::scalar: break;
+  }
+  return node.quoted() ? "the string " + quoted(node.text()) : escape_for_terminal(node.text());
+}
+
+void wrong_type(const Node& node, const std::string& expected, const At& at) {
+  std::string fact = "got " + shown(node) + ", expected " + expected;
+  const std::string low = to_lower(node.text());
+  if (expected == "true or false" && (low == "yes" || low == "no" || low == "on" || low == "off"))
+    fact += " (yes and no are plain text in hone's YAML)";
+  at.problems.add(at.path, fact, "", node.mark());
+}
+
+std::string number_text(double value) {
+  return value == std::floor(value) && std::abs(value) < 1e15 ? fmt::format("{:.0f}", value) : fmt::format("{}", value);
+}
+
+void check_range(const Node& node, double value, const At& at) {
+  const Range& range = at.range;
+  if (value >= range.low && value <= range.high) return;
+  const bool low = std::isfinite(range.low), high = std::isfinite(range.high);
+  const std::string expected = low && high ? fmt::format("{} to {}", number_text(range.low), number_text(range.high))
+                               : low       ? "at least " + number_text(range.low)
+                                           : "at most " + number_text(range.high);
+  at.problems.add(at.path, fmt::format("got {}, expected {}", escape_for_terminal(node.text()), expected), "", node.mark());
+}
+
+bool is_number_like(const Node& node) { return node.kind() == Node::Kind::scalar && !node.quoted(); }
+
+std::string without_underscores(const std::string& text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool between = i > 0 && i + 1 < text.size() && std::isdigit(static_cast<unsigned char>(text[i - 1])) &&
+                         std::isdigit(static_cast<unsigned char>(text[i + 1]));
+    if (text[i] != '_' || !between) out += text[i];
+  }
+  return !out.empty() && out[0] == '+' ? out.substr(1) : out;
+}
+
+template <class T>
+bool read_whole(const Node& node, T& value, const At& at, const std::optional<T>& exact) {
+  if (exact) {
+    value = *exact;
+  } else {
+    const auto wide = is_number_like(node) ? parse_double(without_underscores(node.text())) : std::nullopt;
+    if (!wide || *wide != std::floor(*wide) || std::abs(*wide) > 9.0e15 || (std::is_unsigned_v<T> && *wide < 0)) {
+      wrong_type(node, "a whole number", at);
+      return false;
+    }
+    value = static_cast<T>(*wide);
+  }
+  return true;
+}
+
+}  // namespace
+
+void read_scalar(const Node& node, bool& value, const At& at) {
+  if (is_number_like(node) && (node.text() == "true" || node.text() == "false")) value = node.text() == "true";
+  else wrong_type(node, "true or false", at);
+}
+
+void read_scalar(const Node& node, std::int64_t& value, const At& at) {
+  std::int64_t read = value;
+  const auto exact = is_number_like(node) ? parse_int(without_underscores(node.text())) : std::nullopt;
+  if (!read_whole(node, read, at, exact)) return;
+  const std::size_t before = at.problems.size();
+  check_range(node, static_cast<double>(read), at);
+  if (at.problems.size() == before) value = read;
+}
+
+void read_scalar(const Node& node, std::uint64_t& value, const At& at) {
+  std::uint64_t read = value;
+  const auto exact = is_number_like(node) ? parse_uint(without_underscores(node.text())) : std::nullopt;
+  if (!read_whole(node, read, at, exact)) return;
+  const std::size_t before = at.problems.size();
+  check_range(node, static_cast<double>(read), at);
+  if (at.problems.size() == before) value = read;
+}
+
+void read_scalar(const Node& node, double& value, const At& at) {
+  const auto read = is_number_like(node) ? parse_double(without_underscores(node.text())) : std::nullopt;
+  if (!read) return wrong_type(node, "a number", at);
+  const std::size_t before = at.problems.size();
+  check_range(node, *read, at);
+  if (at.problems.size() == before) value = *read;
+}
+
+void read_scalar(const Node& node, std::string& value, const At& at) {
+  if (node.kind() == Node::Kind::scalar) value = node.text();
+  else wrong_type(node, "text", at);
+}
+
+std::optional<std::size_t> read_name(const Node& node, const std::vector<std::string>& names, const At& at) {
+  if (node.kind() == Node::Kind::scalar)
+    for (std::size_t i = 0; i < names.size(); ++i)
+      if (names[i] == node.text()) return i;
+  at.problems.add(at.path, "got " + shown(node) + ", expected one of " + join(names, ", "),
+                  node.kind() == Node::Kind::scalar ? nearest(node.text(), names) : "", node.mark());
+  return std::nullopt;
+}
+
+Node write_scalar(bool value) { return Node::scalar(value ? "true" : "false"); }
+Node write_scalar(std::int64_t value) { return Node::scalar(std::to_string(value)); }
+Node write_scalar(std::uint64_t value) { return Node::scalar(std::to_string(value)); }
+Node write_scalar(double value) {
+  char text[40];
+  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  return Node::scalar(std::string(text, end));
+}
+Node write_scalar(const std::string& value) { return Node::scalar(value, /*quoted=*/true); }
+
+void require_given(const std::string& value, const At& at) {
+  if (value == "???") at.problems.add(at.path, "missing; it has no default");
+}
+
+bool expect(const Node& node, Node::Kind kind, const std::string& type, const At& at) {
+  if (node.is_null() || node.kind() == kind) return true;
+  wrong_type(node, kind == Node::Kind::map ? (type == "section" ? "a section" : type) : type, at);
+  return false;
+}
+
+void report_unknown(const Node& node, const std::vector<std::string>& known, const At& at) {
+  for (const auto& [key, entry] : node.entries()) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    std::string suggestion = nearest(key, known);
+    if (!suggestion.empty() && !at.path.empty()) suggestion = at.path + "." + suggestion;
+    at.problems.add(at.path.empty() ? key : at.path + "." + key, "no such option", suggestion, entry.mark());
+  }
+}
+
+void fill_choice(std::string_view interface_name, const std::string& type, std::shared_ptr<AnyOptions>& options) {
+  if (type.empty() || options) return;
+  if (const Catalogue* catalogue = find_catalogue(interface_name)) options = catalogue->options(type);
+}
+
+void read_choice(std::string_view interface_name, const Node& given, std::string& type,
+                 std::shared_ptr<AnyOptions>& options, const At& at) {
+  Node node = given;
+  if (node.kind() == Node::Kind::scalar) wrap(node, "type");
+  if (!expect(node, Node::Kind::map, "section", at)) return;
+  std::string chosen = type;
+  const Node* name = node.find("type");
+  if (name) read_scalar(*name, chosen, at.below("type"));
+  const Catalogue* catalogue = find_catalogue(interface_name);
+  if (chosen.empty()) {
+    at.problems.add(at.path + ".type", "missing; expected one of " + join(choice_names(interface_name), ", "), "", node.mark());
+    return;
+  }
+  auto made = chosen == type && options ? options->copy() : catalogue ? catalogue->options(chosen) : nullptr;
+  if (!made) {
+    at.problems.add(at.path + ".type", fmt::format("got \"{}\", expected one of {}", escape_for_terminal(chosen),
+                                                   join(choice_names(interface_name), ", ")),
+                    nearest(chosen, choice_names(interface_name)), name ? name->mark() : node.mark());
+    return;
+  }
+  std::erase_if(node.entries(), [](const auto& entry) { return entry.first == "type"; });
+  made->read(node, at.problems, at.path);
+  type = chosen;
+  options = made;
+}
+
+Node write_choice(const std::string& type, const std::shared_ptr<AnyOptions>& options) {
+  if (type.empty()) return {};
+  std::vector<Node::Entry> entries = {{"type", Node::scalar(type)}};
+  if (options) {
+    const Node written = options->write();
+    entries.insert(entries.end(), written.entries().begin(), written.entries().end());
+  }
+  return Node::map(std::move(entries));
+}
+
+std::vector<std::string> choice_names(std::string_view interface_name) {
+  const Catalogue* catalogue = find_catalogue(interface_name);
+  return catalogue ? catalogue->names() : std::vector<std::string>{};
+}
+
+void wrap(Node& node, std::string_view key) {
+  if (node.kind() != Node::Kind::scalar && node.kind() != Node::Kind::list) return;
+  const Mark mark = node.mark();
+  node = Node::map({{std::string(key), node}}, mark);
+}
+
+std::string inline_text(const Node& node) {
+  if (node.is_null()) return "null";
+  if (node.kind() == Node::Kind::scalar) return node.text();
+  std::string out = node.is_map() ? "{" : "[";
+  for (const auto& [key, entry] : node.entries()) out += (out.size() > 1 ? ", " : "") + key + ": " + inline_text(entry);
+  for (const Node& item : node.items()) out += (out.size() > 1 ? ", " : "") + inline_text(item);
+  return out + (node.is_map() ? "}" : "]");
+}
+
+}  // namespace hone::config::detail

@@ -1,0 +1,72 @@
+// The token cache: keys, and building what is missing or damaged.
+#include "data/cache.h"
+
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "data/source.h"
+#include "data/tokenise.h"
+
+namespace hone::data {
+namespace {
+
+constexpr std::uint64_t kVersion = 1;  // raise it when the same input gives other tokens or the file's form changes
+
+std::string key_of(const std::string& content, const DataFile& file, const Tokenizer& tokenizer, bool append_eos) {
+  Hasher hasher;
+  hasher.update_field("hone tokens").update_int(kVersion).update_field(content).update_field(kind_of(file.path));
+  hasher.update_int(file.columns.size());
+  for (const auto& [known, field] : file.columns) hasher.update_field(known).update_field(field);
+  hasher.update_int(file.header ? 1 + *file.header : 0);
+  hasher.update_field(tokenizer.fingerprint).update_int(append_eos);
+  for (const std::optional<std::int32_t>& id : {tokenizer.bos_id, tokenizer.eos_id})
+    hasher.update_int(static_cast<std::uint64_t>(id.value_or(-1)));
+  hasher.update_int(tokenizer.adds_bos).update_int(tokenizer.adds_eos);
+  return hasher.digest128_hex();
+}
+
+std::shared_ptr<const TokenStore> maybe_load(const std::string& folder, const std::string& name,
+                                             const std::string& key) {
+  if (folder.empty()) return nullptr;
+  try {
+    return TokenStore::load(folder, name, key);
+  } catch (const Error& error) {
+    log::warning("{}; it is made again", error.what());
+    return nullptr;
+  }
+}
+
+void maybe_save(const TokenStore& store, const std::string& folder, const std::string& name, const std::string& key) {
+  if (folder.empty()) return;
+  try {
+    store.save(folder, name, key);
+  } catch (const Error& error) {
+    log::warning("the token cache is not kept: {}", error.what());
+  }
+}
+
+}  // namespace
+
+CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const Dataset::Options& options) {
+  const std::string content = hash_file(file.path);
+  const std::string key = key_of(content, file, tokenizer, options.append_eos);
+  const std::string name = fmt::format("tokens-{}.bin", key);
+  std::shared_ptr<const TokenStore> store = maybe_load(options.cache_folder, name, key);
+  const bool cached = store != nullptr;
+  const double start = monotonic_seconds();
+  if (!cached) {
+    store = tokenise_file(file, tokenizer, options.append_eos);
+    if (store->counts().records == 0) throw Error(ErrorKind::data, fmt::format("{}: no records", file.path));
+    if (hash_file(file.path) != content)
+      throw Error(ErrorKind::data, fmt::format("{}: changed while it was read", file.path)).hint("start again");
+    maybe_save(*store, options.cache_folder, name, key);
+  }
+  log::info("{}: {} records, {} tokens, {}", file.path, store->counts().records, human_count(static_cast<double>(store->size())),
+            cached ? "from the cache" : "tokenised in " + human_duration(monotonic_seconds() - start));
+  return {std::move(store), key};
+}
+
+}  // namespace hone::data

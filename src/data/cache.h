@@ -1,0 +1,23 @@
+// The token cache: a file's tokens, taken from disk when nothing that decides them has changed.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "data/token_store.h"
+#include "hone/data.h"
+
+namespace hone::data {
+
+// A file's tokens and the key that stands for them: a hash of the file's content and kind, its columns and header, the
+// tokenizer, append_eos and the cache's version. Cutting and packing come after the cache.
+struct CachedTokens {
+  std::shared_ptr<const TokenStore> store;
+  std::string key;
+};
+
+// Takes the tokens from the folder ("" = no cache) or makes them and puts them there; a damaged file is rebuilt. A cache
+// that cannot be written is a warning. Throws Error(data) if the file changes while it is read.
+CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const Dataset::Options& options);
+
+}  // namespace hone::data

@@ -1,0 +1,173 @@
+// Cuts documents to max_length, drops pieces that carry no loss, and packs the rest into rows.
+#include "data/cut.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+
+namespace hone::data {
+namespace {
+
+using NameOf = std::function<std::string(std::int64_t)>;
+
+// One data file's way to rows; the members are its state.
+class Cutter {
+ public:
+  Cutter(const TokenStore& store, const Dataset::Options& options, const NameOf& name_of, DataReport& report)
+      : store_(store), options_(options), name_of_(name_of), report_(report),
+        most_(static_cast<std::uint64_t>(options.max_length)) {}
+
+  void add(Stretch stretch) {
+    ++report_.records;
+    if (store_.supervised(stretch.begin + 1, stretch.end) == 0) {
+      ++report_.unsupervised_records;
+      return;
+    }
+    if (!shorten(stretch)) return;
+    const std::size_t kept = table_.pieces.size();
+    const std::int64_t cuts = options_.packing == Packing::concat ? lay_end_to_end(stretch) : chop(stretch);
+    if (cuts > 1) ++report_.split;
+    if (table_.pieces.size() == kept) ++report_.unsupervised_records;  // what was learnt has been cut off
+  }
+
+  RowTable finish() {
+    switch (options_.packing) {
+      case Packing::none: one_piece_each(); break;
+      case Packing::best_fit: pack(); break;
+      case Packing::concat: close_row(); break;
+    }
+    return std::move(table_);
+  }
+
+ private:
+  // Applies every policy but split; false: the record is dropped.
+  bool shorten(Stretch& stretch) {
+    const std::uint64_t length = stretch.end - stretch.begin;
+    if (length <= most_ || options_.overlong == Overlong::split) return true;
+    if (options_.overlong == Overlong::error)
+      throw Error(ErrorKind::data, fmt::format("{}: {} tokens; expected at most max_length {}", name_of_(stretch.doc),
+                                               length, most_))
+          .hint("raise data.max_length, or set data.overlong to split, keep_start, keep_end or drop");
+    const bool dropped = options_.overlong == Overlong::drop;
+    ++(dropped ? report_.dropped : report_.cut);
+    report_.cut_tokens += static_cast<std::int64_t>(dropped ? length : length - most_);
+    if (options_.overlong == Overlong::keep_start) stretch.end = stretch.begin + most_;
+    if (options_.overlong == Overlong::keep_end) stretch.begin = stretch.end - most_;
+    return !dropped;
+  }
+
+  // Only with a label: documents do not see each other, so another piece would be computed for nothing.
+  void keep(const Stretch& stretch, std::uint64_t begin, std::uint64_t length) {
+    const Piece piece{.begin = begin, .doc = stretch.doc, .length = static_cast<std::uint32_t>(length),
+                      .has_next = begin + length < stretch.end};
+    if (store_.supervised(begin + 1, piece.targets_end()) > 0) table_.pieces.push_back(piece);
+  }
+
+  // Both return the number of pieces the stretch was cut into, whether kept or not.
+  std::int64_t chop(const Stretch& stretch) {
+    std::int64_t cuts = 0;
+    for (std::uint64_t at = stretch.begin; at < stretch.end; at += most_, ++cuts)
+      keep(stretch, at, std::min(most_, stretch.end - at));
+    return cuts;
+  }
+  // A piece that is not kept takes its place all the same, so that rows end where they would have.
+  std::int64_t lay_end_to_end(const Stretch& stretch) {
+    std::int64_t cuts = 0;
+    for (std::uint64_t at = stretch.begin; at < stretch.end; ++cuts) {
+      const std::uint64_t length = std::min(most_ - used_, stretch.end - at);
+      keep(stretch, at, length);
+      at += length;
+      used_ += length;
+      if (used_ == most_) close_row();
+    }
+    return cuts;
+  }
+  void close_row() {
+    used_ = 0;
+    const std::uint64_t last = table_.ends.empty() ? 0 : table_.ends.back();
+    if (table_.pieces.size() > last) table_.ends.push_back(table_.pieces.size());
+  }
+
+  void one_piece_each() {
+    table_.ends.resize(table_.pieces.size());
+    std::iota(table_.ends.begin(), table_.ends.end(), std::uint64_t{1});
+  }
+
+  void pack() {
+    std::vector<std::uint32_t> lengths;
+    lengths.reserve(table_.pieces.size());
+    for (const Piece& piece : table_.pieces) lengths.push_back(piece.length);
+    const std::vector<std::uint32_t> bins = best_fit(lengths, static_cast<std::uint32_t>(most_));
+    // A counting sort by bin: within a row, and among rows, the file's order stays.
+    for (const std::uint32_t bin : bins) {
+      if (bin >= table_.ends.size()) table_.ends.resize(bin + 1);
+      ++table_.ends[bin];
+    }
+    std::partial_sum(table_.ends.begin(), table_.ends.end(), table_.ends.begin());
+    std::vector<std::uint64_t> next(table_.ends.size());
+    for (std::size_t row = 1; row < next.size(); ++row) next[row] = table_.ends[row - 1];
+    std::vector<Piece> sorted(table_.pieces.size());
+    for (std::size_t i = 0; i < bins.size(); ++i) sorted[next[bins[i]]++] = table_.pieces[i];
+    table_.pieces = std::move(sorted);
+  }
+
+  const TokenStore& store_;
+  const Dataset::Options& options_;
+  const NameOf& name_of_;
+  DataReport& report_;
+  const std::uint64_t most_;
+  RowTable table_;
+  std::uint64_t used_ = 0;  // of concat: tokens laid in the open row
+};
+
+}  // namespace
+
+std::span<const Piece> RowTable::row(std::int64_t row) const {
+  const auto index = static_cast<std::size_t>(row);
+  const std::uint64_t begin = index == 0 ? 0 : ends[index - 1];
+  return std::span(pieces).subspan(begin, ends[index] - begin);
+}
+
+std::vector<std::uint32_t> best_fit(const std::vector<std::uint32_t>& lengths, std::uint32_t capacity) {
+  HONE_ASSERT(lengths.size() < std::numeric_limits<std::uint32_t>::max());
+  std::vector<std::uint32_t> order(lengths.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return lengths[a] > lengths[b]; });
+  std::vector<std::uint32_t> bins(lengths.size());
+  std::map<std::uint32_t, std::vector<std::uint32_t>> open;  // room left -> bins with exactly that
+  std::uint32_t made = 0;
+  for (const std::uint32_t item : order) {
+    HONE_ASSERT(lengths[item] <= capacity);
+    std::uint32_t room = capacity;
+    const auto fit = open.lower_bound(lengths[item]);
+    if (fit == open.end()) {
+      bins[item] = made++;
+    } else {
+      room = fit->first;
+      bins[item] = fit->second.back();
+      fit->second.pop_back();
+      if (fit->second.empty()) open.erase(fit);
+    }
+    if (room > lengths[item]) open[room - lengths[item]].push_back(bins[item]);
+  }
+  // Number the bins by their first item.
+  std::vector<std::uint32_t> number(made, made);
+  std::uint32_t next = 0;
+  for (std::uint32_t& bin : bins) {
+    if (number[bin] == made) number[bin] = next++;
+    bin = number[bin];
+  }
+  return bins;
+}
+
+RowTable cut_and_pack(const TokenStore& store, const std::vector<Stretch>& stretches, const Dataset::Options& options,
+                      const NameOf& name_of, DataReport& report) {
+  Cutter cutter(store, options, name_of, report);
+  for (const Stretch& stretch : stretches) cutter.add(stretch);
+  return cutter.finish();
+}
+
+}  // namespace hone::data

@@ -1,0 +1,47 @@
+// Documents -> pieces of at most max_length tokens -> rows.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "data/token_store.h"
+#include "hone/data.h"
+
+namespace hone::data {
+
+// A document, or the part of one that belongs to this data set (a held-out split may cut a single long text in two).
+struct Stretch {
+  std::uint64_t begin = 0, end = 0;  // positions in the store
+  std::int64_t doc = 0;
+};
+
+// Part of a stretch that lies in one row: a document of its own for attention and positions. The label at its last
+// position is the next token of the stretch if has_next, so that cutting loses no target.
+struct Piece {
+  std::uint64_t begin = 0;
+  std::int64_t doc = 0;
+  std::uint32_t length = 0;
+  bool has_next = false;
+  std::uint64_t targets_end() const { return begin + length + (has_next ? 1 : 0); }
+};
+
+// Rows as runs of pieces.
+struct RowTable {
+  std::vector<Piece> pieces = {};
+  std::vector<std::uint64_t> ends = {};  // row i holds pieces [ends[i - 1], ends[i])
+  std::int64_t rows() const { return static_cast<std::int64_t>(ends.size()); }
+  std::span<const Piece> row(std::int64_t row) const;
+};
+
+// Applies `overlong` to each stretch, cuts, drops what carries no loss, and packs; counts all of it in `report`.
+// With concat, `split` is what the rows' ends do anyway. name_of(doc) is for Overlong::error.
+RowTable cut_and_pack(const TokenStore& store, const std::vector<Stretch>& stretches, const Dataset::Options& options,
+                      const std::function<std::string(std::int64_t)>& name_of, DataReport& report);
+
+// Best-fit decreasing: the bin of each item, bins numbered by their first item. Deterministic, O(n log n).
+// REQUIRES: each length <= capacity.
+std::vector<std::uint32_t> best_fit(const std::vector<std::uint32_t>& lengths, std::uint32_t capacity);
+
+}  // namespace hone::data

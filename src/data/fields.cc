@@ -1,0 +1,203 @@
+// Which fields of a file's rows make a Record, and the errors that show how to name them.
+#include "data/fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/strings.h"
+
+namespace hone::data {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kExpected = "expected text, prompt and completion, or input_ids";
+
+bool has(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// The first of `wanted` that the row has, or "".
+std::string first_of(const std::vector<std::string>& names, std::initializer_list<const char*> wanted) {
+  for (const char* name : wanted)
+    if (has(names, name)) return name;
+  return "";
+}
+
+// Proposes columns for well-known sets of names; they are shown, never used unasked.
+std::string proposal(const std::vector<std::string>& names) {
+  if (has(names, "messages") || has(names, "conversations") || has(names, "chosen"))
+    return "conversations and preference pairs are not one of these forms: convert them to prompt and completion";
+  const std::string prompt = first_of(names, {"prompt", "question", "instruction", "query", "input", "context"});
+  const std::string completion =
+      first_of(names, {"completion", "answer", "response", "output", "target", "summary", "solution"});
+  const std::string text =
+      first_of(names, {"text", "content", "story", "document", "body", "sentence", "verse_text", "review", "passage"});
+  std::vector<std::string> pairs;
+  if (!prompt.empty() && !completion.empty()) {
+    if (prompt != "prompt") pairs.push_back("prompt: " + prompt);
+    if (completion != "completion") pairs.push_back("completion: " + completion);
+  } else if (!text.empty() || !names.empty()) {
+    pairs.push_back("text: " + (text.empty() ? names.back() : text));
+  }
+  if (pairs.empty()) return "name the fields with columns, for instance columns: {text: story}";
+  return fmt::format("say which fields to read, for instance columns: {{{}}}",
+                     escape_for_terminal(join(pairs, ", ")));
+}
+
+Error unknown_fields(const std::vector<std::string>& names, const Place& place, const std::string& fact) {
+  const std::string found = names.empty() ? "none" : list_names(names);
+  return Error(ErrorKind::data, fmt::format("{}: {}; found {}; {}", place.text(), fact, found, kExpected))
+      .hint(proposal(names));
+}
+
+// "a number", "a list (its first element is an object)", ... for messages.
+std::string type_of(const json& value, bool inside = false) {
+  switch (value.type()) {
+    case json::value_t::null: return "null";
+    case json::value_t::object: return "an object";
+    case json::value_t::array:
+      if (inside) return "a list";
+      return value.empty() ? "an empty list" : fmt::format("a list (its first element is {})", type_of(value[0], true));
+    case json::value_t::string: return "a string";
+    case json::value_t::boolean: return "a boolean";
+    default: return "a number";
+  }
+}
+
+Error wrong_type(const json& value, const std::string& field, const Place& place, const char* expected) {
+  return Error(ErrorKind::data, fmt::format("{}: field {}: got {}, expected {}", place.text(), hone::quoted(field),
+                                            type_of(value), expected));
+}
+
+// The field itself, or, for a name with dots that is none, the field of a nested object.
+const json* find(const json& object, const std::string& name) {
+  if (const auto it = object.find(name); it != object.end()) return it->is_null() ? nullptr : &*it;
+  const json* at = &object;
+  for (const std::string& part : hone::split(name, '.')) {
+    if (!at->is_object()) return nullptr;
+    const auto it = at->find(part);
+    if (it == at->end() || it->is_null()) return nullptr;
+    at = &*it;
+  }
+  return at;
+}
+
+std::string string_field(const json& object, const std::string& field, const Place& place) {
+  const json& value = *find(object, field);
+  if (!value.is_string()) throw wrong_type(value, field, place, "a string");
+  return value.get_ref<const std::string&>();
+}
+
+std::vector<std::int32_t> ids_field(const json& object, const std::string& field, const Place& place) {
+  const json& value = *find(object, field);
+  if (!value.is_array()) throw wrong_type(value, field, place, "a list of integers");
+  std::vector<std::int32_t> ids;
+  ids.reserve(value.size());
+  for (const json& element : value) {
+    if (!element.is_number_integer()) throw wrong_type(element, field, place, "integers in the list");
+    const bool fits = element.is_number_unsigned()
+                          ? element.get<std::uint64_t>() <= std::numeric_limits<std::int32_t>::max()
+                          : element.get<std::int64_t>() >= std::numeric_limits<std::int32_t>::min() &&
+                                element.get<std::int64_t>() <= std::numeric_limits<std::int32_t>::max();
+    if (!fits)
+      throw Error(ErrorKind::data, fmt::format("{}: field {}: {} does not fit 32 bits; expected a token id",
+                                               place.text(), hone::quoted(field), element.dump()));
+    ids.push_back(element.get<std::int32_t>());
+  }
+  return ids;
+}
+
+}  // namespace
+
+std::string Place::text() const { return fmt::format("{}:{}", path, line); }
+
+const std::vector<std::string>& known_fields() {
+  static const std::vector<std::string> names = {"text", "prompt", "completion", "input_ids", "labels"};
+  return names;
+}
+
+FieldMap::FieldMap(const SourceFile& file) : columns_(file.columns) {
+  for (const auto& [known, field] : columns_) {
+    if (has(known_fields(), known) && !field.empty()) continue;
+    const std::string fact = field.empty() ? "is empty; expected a field of the file"
+                                           : "is not read; expected one of " + join(known_fields(), ", ");
+    const std::string near = nearest(known, known_fields());
+    Error error(ErrorKind::config, fmt::format("{}: columns: {} {}", file.path, hone::quoted(known), fact));
+    if (!near.empty() && !field.empty()) throw std::move(error).hint("did you mean " + near + "?");
+    if (has(known_fields(), field)) throw std::move(error).hint("columns are {what is read: field of the file}");
+    throw error;
+  }
+}
+
+const std::string& FieldMap::source_of(const std::string& known) const {
+  const auto it = columns_.find(known);
+  return it == columns_.end() ? known : it->second;
+}
+
+Form FieldMap::form_of(const std::vector<std::string>& names, const Place& place) const {
+  return columns_.empty() ? own_form(names, place) : renamed_form(names, place);
+}
+
+Form FieldMap::own_form(const std::vector<std::string>& names, const Place& place) const {
+  const bool text = has(names, "text"), ids = has(names, "input_ids");
+  const bool prompt = has(names, "prompt"), completion = has(names, "completion");
+  if (text + ids + (prompt && completion) > 1)
+    throw Error(ErrorKind::data,
+                fmt::format("{}: more than one form of record; found {}", place.text(), list_names(names)))
+        .hint("say which to read, for instance columns: {text: text}");
+  if (text) return {.text = "text"};
+  if (ids) return {.input_ids = "input_ids", .labels = has(names, "labels") ? "labels" : ""};
+  if (prompt && completion) return {.prompt = "prompt", .completion = "completion"};
+  if (prompt || completion)
+    throw unknown_fields(names, place, prompt ? "a prompt without a completion" : "a completion without a prompt");
+  throw unknown_fields(names, place, "no known fields");
+}
+
+Form FieldMap::renamed_form(const std::vector<std::string>& names, const Place& place) const {
+  const auto field = [&](const std::string& known) {
+    const std::string& name = source_of(known);
+    if (!has(names, name) && !has(names, name.substr(0, name.find('.'))))
+      throw Error(ErrorKind::data, fmt::format("{}: no field {} to read {} from; found {}", place.text(), hone::quoted(name),
+                                               known, list_names(names)));
+    return name;
+  };
+  const bool text = columns_.count("text"), ids = columns_.count("input_ids") || columns_.count("labels");
+  const bool pair = columns_.count("prompt") || columns_.count("completion");
+  if (text + ids + pair > 1)
+    throw Error(ErrorKind::config, fmt::format("{}: columns name more than one form of record; {}", place.path, kExpected));
+  if (text) return {.text = field("text")};
+  if (pair) return {.prompt = field("prompt"), .completion = field("completion")};
+  const bool labels = columns_.count("labels") || has(names, "labels");
+  return {.input_ids = field("input_ids"), .labels = labels ? field("labels") : ""};
+}
+
+void FieldMap::read(const json& value, const Place& place, Record& record) const {
+  record = Record();
+  record.line = place.line;
+  if (value.is_string() && columns_.empty()) {
+    record.text = value.get<std::string>();
+    return;
+  }
+  if (!value.is_object())
+    throw Error(ErrorKind::data, fmt::format("{}: got {}, expected an object{}", place.text(), type_of(value),
+                                             columns_.empty() ? " or a string" : ", as columns name fields"));
+  std::vector<std::string> names;
+  for (const auto& [name, field] : value.items())
+    if (!field.is_null()) names.push_back(name);
+  const Form form = form_of(names, place);
+  const auto missing = [&](const std::string& name) {
+    return !name.empty() && find(value, name) == nullptr;
+  };
+  for (const std::string* name : {&form.text, &form.prompt, &form.completion, &form.input_ids, &form.labels})
+    if (missing(*name)) throw unknown_fields(names, place, "no field " + hone::quoted(*name));
+  if (!form.text.empty()) record.text = string_field(value, form.text, place);
+  if (!form.prompt.empty()) record.prompt = string_field(value, form.prompt, place);
+  if (!form.completion.empty()) record.completion = string_field(value, form.completion, place);
+  if (!form.input_ids.empty()) record.input_ids = ids_field(value, form.input_ids, place);
+  if (!form.labels.empty()) record.labels = ids_field(value, form.labels, place);
+}
+
+}  // namespace hone::data

@@ -1,0 +1,49 @@
+// Which fields of a file's rows make a Record: the names are known ones, or what the recipe's columns say.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "hone/data.h"
+
+namespace hone::data {
+
+// A row's place, made into text only when something is wrong with it.
+struct Place {
+  const std::string& path;
+  std::int64_t line = 0;
+  std::string text() const;  // "path:line"
+};
+
+// The fields of the file that are read; "" = not used. Exactly one of text, prompt + completion, input_ids is there.
+struct Form {
+  std::string text = {}, prompt = {}, completion = {}, input_ids = {}, labels = {};
+};
+
+// Immutable: any thread may call any member.
+class FieldMap {
+ public:
+  explicit FieldMap(const SourceFile& file);  // throws Error(config): columns renames something that is not read
+
+  // Decides by the names a row has. Names are never guessed: an unknown set is an Error(data) that lists them and
+  // proposes columns. Names in columns win over fields that happen to have a known name.
+  Form form_of(const std::vector<std::string>& names, const Place& place) const;
+
+  // Reads a JSON value: an object by its fields, a string as text. Null fields count as missing.
+  void read(const nlohmann::json& value, const Place& place, Record& record) const;
+
+  // The field to read `known` ("text", ...) from.
+  const std::string& source_of(const std::string& known) const;
+  const std::map<std::string, std::string>& columns() const { return columns_; }
+
+ private:
+  Form own_form(const std::vector<std::string>& names, const Place& place) const;
+  Form renamed_form(const std::vector<std::string>& names, const Place& place) const;
+  std::map<std::string, std::string> columns_;
+};
+
+// The names that a Record has, in the order of error messages.
+const std::vector<std::string>& known_fields();
+
+}  // namespace hone::data

@@ -1,0 +1,67 @@
+// What a data set will train on, record by record.
+#include "data/inspect.h"
+
+#include <map>
+
+namespace hone::data {
+namespace {
+
+// The document's ids with what is learnt of them, taken from a batch of one row.
+InspectedPiece piece_of(const HostBatch& batch, const Doc& doc, std::int64_t row) {
+  InspectedPiece piece{.row = row, .begin = doc.begin};
+  for (auto t = static_cast<std::size_t>(doc.begin); t < static_cast<std::size_t>(doc.end); ++t) {
+    piece.ids.push_back(static_cast<std::int32_t>(batch.ids[t]));
+    piece.learnt.push_back(t > static_cast<std::size_t>(doc.begin) && batch.labels[t - 1] != -100);
+  }
+  const std::int64_t last = batch.labels[static_cast<std::size_t>(doc.end) - 1];
+  if (last != -100) piece.next = static_cast<std::int32_t>(last);
+  return piece;
+}
+
+std::int64_t supervised_in(const HostBatch& batch, const Doc& doc) {
+  std::int64_t count = 0;
+  for (std::int32_t t = doc.begin; t < doc.end; ++t) count += batch.labels[static_cast<std::size_t>(t)] != -100;
+  return count;
+}
+
+}  // namespace
+
+std::vector<InspectedRecord> inspect_records(const Dataset& data, std::int64_t most) {
+  std::vector<InspectedRecord> all;
+  std::map<std::int64_t, std::size_t> index;  // record -> place in `all`
+  for (std::int64_t row = 0; row < data.rows(); ++row) {
+    const HostBatch batch = data.batch({row}, 0);
+    for (const Doc& doc : batch.docs) {
+      const auto [at, is_new] = index.try_emplace(doc.record, all.size());
+      if (is_new) {
+        if (most >= 0 && static_cast<std::int64_t>(all.size()) == most) {
+          index.erase(at);
+          continue;
+        }
+        all.push_back({.record = doc.record, .name = data.record_name(doc.record)});
+      }
+      InspectedRecord& record = all[at->second];
+      record.tokens += doc.end - doc.begin;
+      record.supervised += supervised_in(batch, doc);
+      record.pieces.push_back(piece_of(batch, doc, row));
+    }
+  }
+  return all;
+}
+
+std::vector<std::pair<std::string, std::int64_t>> report_lines(const DataReport& report) {
+  std::vector<std::pair<std::string, std::int64_t>> lines = {{"records", report.records}, {"rows", report.rows},
+                                                             {"tokens", report.tokens},
+                                                             {"supervised tokens", report.supervised}};
+  const std::pair<const char*, std::int64_t> others[] = {{"empty records", report.empty},
+                                                         {"records without a supervised token", report.unsupervised_records},
+                                                         {"records split", report.split},
+                                                         {"records cut", report.cut},
+                                                         {"records dropped", report.dropped},
+                                                         {"tokens cut off or dropped", report.cut_tokens}};
+  for (const auto& [name, count] : others)
+    if (count != 0) lines.emplace_back(name, count);
+  return lines;
+}
+
+}  // namespace hone::data

@@ -1,0 +1,94 @@
+// Finds the kind of a data file and opens it; refuses pickles and other files that are no data.
+#include "data/source.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <filesystem>
+
+#include "base/strings.h"
+#include "hone/registry.h"
+#include "io/lines.h"
+
+namespace hone::data {
+namespace {
+
+constexpr std::string_view kKinds = "expected .jsonl, .json, .txt, .csv, .tsv or .parquet, also with .gz or .zst";
+
+std::string extension_of(const std::string& path) {
+  std::filesystem::path name = std::filesystem::path(path).filename();
+  std::string extension = to_lower(name.extension().string());
+  if (extension == ".gz" || extension == ".zst") extension = to_lower(name.stem().extension().string());
+  return extension.empty() ? "" : extension.substr(1);
+}
+
+// The first bytes, decompressed.
+std::string head_of(const std::string& path) {
+  io::ByteReader reader(path);
+  std::string head(4096, '\0');
+  std::size_t filled = 0;
+  while (filled < head.size()) {
+    const std::size_t got = reader.read(std::as_writable_bytes(std::span(head.data() + filled, head.size() - filled)));
+    if (got == 0) break;
+    filled += got;
+  }
+  head.resize(filled);
+  if (head.starts_with("\xEF\xBB\xBF")) head.erase(0, 3);
+  return head;
+}
+
+// Formats that are not data for us, by their first bytes, with what to do about it.
+void refuse_foreign(const std::string& path, const std::string& head, const std::string& extension) {
+  const auto refuse = [&](const std::string& fact, const std::string& advice) {
+    throw Error(ErrorKind::data, fmt::format("{}: {}; {}", path, fact, kKinds)).hint(advice);
+  };
+  const bool pickle = head.size() > 1 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5;
+  if (pickle || extension == "pkl" || extension == "pickle" || extension == "pt" || extension == "pth")
+    refuse("a pickle, which can run code and is never opened",
+           "convert it where you trust it, for instance pandas.read_pickle(...).to_parquet(\"data.parquet\")");
+  if (head.starts_with("PK\x03\x04") || head.starts_with("PK\x05\x06"))
+    refuse("a zip archive (a torch.save file is one, too)", "unpack it and give the files inside");
+  if (head.starts_with("ARROW1") || extension == "arrow")
+    refuse("an Arrow file", "save it as Parquet: datasets.load_from_disk(...).to_parquet(\"data.parquet\")");
+  if (head.starts_with("\xFF\xFE") || head.starts_with("\xFE\xFF"))
+    refuse("UTF-16 text", fmt::format("convert it: iconv -f UTF-16 -t UTF-8 {}", path));
+}
+
+char first_printing(const std::string& head) {
+  const std::size_t at = head.find_first_not_of(" \t\r\n");
+  return at == std::string::npos ? '\0' : head[at];
+}
+
+// A file whose extension says nothing.
+std::string kind_by_content(const std::string& path, const std::string& head) {
+  if (head.starts_with("PAR1")) return "parquet";
+  const char first = first_printing(head);
+  if (first == '[') return "json";
+  if (first == '{') return "jsonl";
+  if (head.find('\0') != std::string::npos)
+    throw Error(ErrorKind::data, fmt::format("{}: not a text file; {}", path, kKinds));
+  return "text";
+}
+
+}  // namespace
+
+std::string kind_of(const std::string& path) {
+  const std::string extension = extension_of(path);
+  const std::string head = head_of(path);
+  refuse_foreign(path, head, extension);
+  const std::string kind = extension == "ndjson" ? "jsonl" : extension == "txt" ? "text" : extension;
+  // Either name is used for either form: one array, or one value per line.
+  if (kind == "json" || kind == "jsonl") return first_printing(head) == '[' ? "json" : "jsonl";
+  return registries().sources.find(kind) != nullptr ? kind : kind_by_content(path, head);
+}
+
+std::unique_ptr<Source> open_source(const SourceFile& file) {
+  const std::string kind = kind_of(file.path);
+  const auto& sources = registries().sources;
+  const std::shared_ptr<config::AnyOptions> options = sources.options(kind);
+  if (options == nullptr)
+    throw Error(ErrorKind::bug, fmt::format("{}: no source is registered for {}", file.path, kind));
+  return sources.make(kind, *options, file);
+}
+
+}  // namespace hone::data

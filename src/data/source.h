@@ -1,0 +1,18 @@
+// Opens a data file with the source that reads its kind: told by its extension, else by its content.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "hone/data.h"
+
+namespace hone::data {
+
+// The name of the registered source for this file: "jsonl", "json", "text", "csv", "tsv", "parquet" or a plug-in's.
+// .gz and .zst are looked through. A source's name is the extension it reads. Throws Error(data) for pickles, archives,
+// folders, devices and other files that are no data.
+std::string kind_of(const std::string& path);
+
+std::unique_ptr<Source> open_source(const SourceFile& file);
+
+}  // namespace hone::data

@@ -1,0 +1,136 @@
+// CSV and TSV, with a header line or without one (columns are then numbered from 1).
+#include "io/csv.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "data/fields.h"
+#include "hone/registry.h"
+
+namespace hone::sources {
+namespace {
+
+using Cells = std::vector<std::string>;
+
+// Whether a cell could be a column's name: a short word, or a few, that is no number.
+bool names_something(const std::string& cell) {
+  if (cell.empty() || cell.size() > 40 || parse_double(cell)) return false;
+  return std::all_of(cell.begin(), cell.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '_' || c == '-' || c == '.' || c == ' ';
+  }) && std::count(cell.begin(), cell.end(), ' ') <= 2;
+}
+
+class Csv : public Source {
+ public:
+  Csv(const SourceFile& file, char separator) : path_(file.path), fields_(file), rows_(file.path, separator) {
+    if (!rows_.next(first_)) {
+      ended_ = true;
+      return;
+    }
+    check(first_);
+    const bool header = file.header.value_or(looks_like_header());
+    if (header)
+      set_header();
+    else
+      number_columns(!file.header);
+  }
+
+  bool next(Record& record) override {
+    Cells cells;
+    if (ended_) return false;
+    if (!first_.empty()) {
+      cells = std::exchange(first_, {});
+    } else if (!rows_.next(cells)) {
+      return false;
+    }
+    check(cells);
+    if (cells.size() != names_.size())
+      throw Error(ErrorKind::data, fmt::format("{}: got {} fields, expected {}", rows_.where(), cells.size(), names_.size()));
+    if (!form_) resolve();
+    record = Record();
+    record.line = rows_.line();
+    if (text_ >= 0) record.text = std::move(cells[static_cast<std::size_t>(text_)]);
+    if (prompt_ >= 0) record.prompt = std::move(cells[static_cast<std::size_t>(prompt_)]);
+    if (completion_ >= 0) record.completion = std::move(cells[static_cast<std::size_t>(completion_)]);
+    return true;
+  }
+
+ private:
+  // A line that names a field we read is a header; so is one of distinct short words, unless columns are numbers.
+  bool looks_like_header() const {
+    for (const std::string& known : data::known_fields())
+      if (std::find(first_.begin(), first_.end(), fields_.source_of(known)) != first_.end()) return true;
+    if (!fields_.columns().empty()) return false;
+    return std::all_of(first_.begin(), first_.end(), names_something) &&
+           std::set<std::string>(first_.begin(), first_.end()).size() == first_.size();
+  }
+
+  void set_header() {
+    names_ = std::exchange(first_, {});
+    for (std::size_t i = 0; i < names_.size(); ++i)
+      if (std::count(names_.begin(), names_.end(), names_[i]) > 1)
+        throw Error(ErrorKind::data, fmt::format("{}: two columns are named {}", rows_.where(), hone::quoted(names_[i])));
+  }
+  void number_columns(bool guessed) {
+    for (std::size_t i = 1; i <= first_.size(); ++i) names_.push_back(std::to_string(i));
+    if (guessed) log::info("{}: no header line; its columns are 1 to {}", path_, names_.size());
+  }
+
+  // Once, at the first row: which column is what.
+  void resolve() {
+    const data::Place place{path_, rows_.line()};
+    form_ = fields_.form_of(names_, place);
+    if (!form_->input_ids.empty())
+      throw Error(ErrorKind::data, fmt::format("{}: input_ids in a text table; expected JSON Lines or Parquet", path_));
+    text_ = index_of(form_->text);
+    prompt_ = index_of(form_->prompt);
+    completion_ = index_of(form_->completion);
+  }
+  std::ptrdiff_t index_of(const std::string& name) const {
+    if (name.empty()) return -1;
+    const auto it = std::find(names_.begin(), names_.end(), name);
+    if (it == names_.end())
+      throw Error(ErrorKind::data, fmt::format("{}: no column {}; found {}", path_, hone::quoted(name), list_names(names_)));
+    return it - names_.begin();
+  }
+
+  void check(const Cells& cells) const {
+    for (const std::string& cell : cells) {
+      if (!is_utf8(cell)) throw Error(ErrorKind::data, fmt::format("{}: invalid UTF-8", rows_.where()));
+      if (cell.find('\0') != std::string::npos)
+        throw Error(ErrorKind::data, fmt::format("{}: a zero byte, so not a text file", rows_.where()));
+    }
+  }
+
+  std::string path_;
+  data::FieldMap fields_;
+  io::CsvReader rows_;
+  Cells first_, names_;
+  bool ended_ = false;
+  std::optional<data::Form> form_;
+  std::ptrdiff_t text_ = -1, prompt_ = -1, completion_ = -1;
+};
+
+template <char kSeparator>
+class Separated final : public Csv {
+ public:
+  struct Config {
+    static constexpr auto fields() { return std::tuple{}; }
+  };
+  Separated(const Config&, const SourceFile& file) : Csv(file, kSeparator) {}
+};
+
+}  // namespace
+
+void register_csv(Registries& hone) {
+  hone.sources.add<Separated<','>>("csv", "Comma-separated values (RFC 4180), with or without a header.");
+  hone.sources.add<Separated<'\t'>>("tsv", "Tab-separated values, with or without a header.");
+}
+
+}  // namespace hone::sources

@@ -1,0 +1,41 @@
+// JSON Lines: one object (its fields make the record) or one string (its text) per line; blank lines are skipped.
+#include "base/strings.h"
+#include "data/fields.h"
+#include "hone/registry.h"
+#include "io/json.h"
+#include "io/lines.h"
+
+namespace hone::sources {
+namespace {
+
+class Jsonl final : public Source {
+ public:
+  struct Config {
+    static constexpr auto fields() { return std::tuple{}; }
+  };
+  Jsonl(const Config&, const SourceFile& file) : path_(file.path), fields_(file), lines_(file.path) {}
+
+  bool next(Record& record) override {
+    std::string_view line;
+    while (lines_.next(line)) {
+      if (trim(line).empty()) continue;
+      const io::JsonLimits limits{.bytes = io::kMaxLine};
+      fields_.read(io::parse_json_line(line, path_, lines_.line(), limits), {path_, lines_.line()}, record);
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  std::string path_;
+  data::FieldMap fields_;
+  io::LineReader lines_;
+};
+
+}  // namespace
+
+void register_jsonl(Registries& hone) {
+  hone.sources.add<Jsonl>("jsonl", "JSON Lines: an object, or a string of text, per line.");
+}
+
+}  // namespace hone::sources

@@ -1,0 +1,79 @@
+// Flat arrays of tokens: adding documents and reading ids and labels back.
+#include "data/token_store.h"
+
+#include <algorithm>
+
+namespace hone::data {
+
+void TokenStore::add(const Tokens& tokens, std::int64_t line, bool from_text) {
+  HONE_ASSERT(tokens.labels.size() == tokens.ids.size());
+  ++counts_.records;
+  if (tokens.ids.empty()) {
+    ++counts_.empty;
+    return;
+  }
+  if (!from_text) ++counts_.not_text;
+  const std::uint64_t base = size();
+  const std::int64_t highest = *std::max_element(tokens.ids.begin(), tokens.ids.end());
+  if (highest > 0xFFFF && narrow_ids()) widen();
+  counts_.max_id = std::max(counts_.max_id, highest);
+  if (narrow_ids())
+    ids16_.insert(ids16_.end(), tokens.ids.begin(), tokens.ids.end());
+  else
+    ids32_.insert(ids32_.end(), tokens.ids.begin(), tokens.ids.end());
+  // The first token of a document has nothing before it to be predicted from.
+  bool inside = false;
+  for (std::size_t i = 1; i < tokens.ids.size(); ++i) {
+    const bool learnt = tokens.labels[i] != -100;
+    if (learnt != inside) ranges_.push_back(base + i);
+    inside = learnt;
+    if (learnt && tokens.labels[i] != tokens.ids[i]) exceptions_.push_back({base + i, tokens.labels[i]});
+  }
+  if (inside) ranges_.push_back(base + tokens.ids.size());
+  ends_.push_back(base + tokens.ids.size());
+  lines_.push_back(line);
+}
+
+std::int64_t TokenStore::highest_exception() const {
+  std::int64_t highest = -1;
+  for (const Exception& one : exceptions_) highest = std::max(highest, one.label);
+  return highest;
+}
+
+void TokenStore::widen() {
+  ids32_.assign(ids16_.begin(), ids16_.end());
+  ids16_ = {};
+}
+
+void TokenStore::copy_ids(std::uint64_t begin, std::uint64_t end, std::int64_t* into) const {
+  if (narrow_ids())
+    std::copy(ids16_.data() + begin, ids16_.data() + end, into);
+  else
+    std::copy(ids32_.data() + begin, ids32_.data() + end, into);
+}
+
+// Index into ranges_ of the first range that ends after `position`.
+std::size_t TokenStore::first_range_after(std::uint64_t position) const {
+  const auto bound = std::upper_bound(ranges_.begin(), ranges_.end(), position);
+  return static_cast<std::size_t>(bound - ranges_.begin()) & ~std::size_t{1};
+}
+
+void TokenStore::copy_labels(std::uint64_t begin, std::uint64_t end, std::int64_t* into) const {
+  std::fill(into, into + (end - begin), -100);
+  for (std::size_t i = first_range_after(begin); i < ranges_.size() && ranges_[i] < end; i += 2) {
+    const std::uint64_t from = std::max(begin, ranges_[i]), to = std::min(end, ranges_[i + 1]);
+    copy_ids(from, to, into + (from - begin));
+  }
+  auto at = std::lower_bound(exceptions_.begin(), exceptions_.end(), begin,
+                             [](const Exception& one, std::uint64_t position) { return one.position < position; });
+  for (; at != exceptions_.end() && at->position < end; ++at) into[at->position - begin] = at->label;
+}
+
+std::int64_t TokenStore::supervised(std::uint64_t begin, std::uint64_t end) const {
+  std::uint64_t count = 0;
+  for (std::size_t i = first_range_after(begin); i < ranges_.size() && ranges_[i] < end; i += 2)
+    count += std::min(end, ranges_[i + 1]) - std::max(begin, ranges_[i]);
+  return static_cast<std::int64_t>(count);
+}
+
+}  // namespace hone::data

@@ -1,0 +1,68 @@
+// All tokens of one file in flat arrays: documents, which tokens are learnt, and where each came from.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hone/text.h"
+
+namespace hone::data {
+
+// Positions count through the whole file. Filled by one thread, then immutable and shared by any.
+class TokenStore {
+ public:
+  struct Counts {
+    std::int64_t records = 0, empty = 0;  // read; without any token (they are no documents)
+    std::int64_t not_text = 0;            // documents that did not come from a `text` field
+    std::int64_t max_id = -1;
+  };
+  // A label that is not the id at its position; only explicit labels have them.
+  struct Exception {
+    std::uint64_t position = 0;
+    std::int64_t label = 0;
+  };
+
+  void add(const Tokens& tokens, std::int64_t line, bool from_text);  // no ids: counted as empty
+
+  std::int64_t docs() const { return static_cast<std::int64_t>(lines_.size()); }
+  std::uint64_t size() const { return ends_.empty() ? 0 : ends_.back(); }
+  std::uint64_t begin(std::int64_t doc) const { return doc == 0 ? 0 : ends_[static_cast<std::size_t>(doc) - 1]; }
+  std::uint64_t end(std::int64_t doc) const { return ends_[static_cast<std::size_t>(doc)]; }
+  std::int64_t line(std::int64_t doc) const { return lines_[static_cast<std::size_t>(doc)]; }
+  const Counts& counts() const { return counts_; }
+  std::int64_t highest_exception() const;  // the largest label that is not its id; -1: none
+
+  std::int32_t id(std::uint64_t position) const {
+    return narrow_ids() ? ids16_[position] : static_cast<std::int32_t>(ids32_[position]);
+  }
+  void copy_ids(std::uint64_t begin, std::uint64_t end, std::int64_t* into) const;
+  // Labels of the tokens at [begin, end) as targets; -100 where nothing is learnt.
+  void copy_labels(std::uint64_t begin, std::uint64_t end, std::int64_t* into) const;
+  std::int64_t supervised(std::uint64_t begin, std::uint64_t end) const;  // how many of them are learnt
+
+  // One file with a checked header: see docs of the token cache in token_store_file.cc.
+  void save(const std::string& folder, const std::string& name, const std::string& key) const;
+  // nullptr: there is none. Throws Error(data) for a damaged one or one of another key.
+  static std::shared_ptr<const TokenStore> load(const std::string& folder, const std::string& name,
+                                                const std::string& key);
+
+ private:
+  bool narrow_ids() const { return counts_.max_id <= 0xFFFF; }
+  void widen();
+  std::size_t first_range_after(std::uint64_t position) const;
+  void check() const;  // throws if the arrays contradict each other
+
+  std::vector<std::uint16_t> ids16_;  // while every id fits, else ids32_
+  std::vector<std::uint32_t> ids32_;
+  std::vector<std::uint64_t> ends_;        // of document i
+  std::vector<std::int64_t> lines_;        // of document i in its file
+  std::vector<std::uint64_t> ranges_;      // begin, end, begin, end, ... of learnt tokens; ascending
+  std::vector<Exception> exceptions_;      // ascending
+  Counts counts_;
+};
+
+}  // namespace hone::data

@@ -1,0 +1,181 @@
+// The token cache's files: a header with sizes and hash, then the arrays of a TokenStore, little endian.
+//
+// A file is made under a temporary name, synced and renamed, so that it is whole or not there, also with two builders at
+// once. On reading, sizes are checked before anything is allocated, then the hash, then that the arrays agree.
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "base/env.h"
+#include "base/hash.h"
+#include "base/strings.h"
+#include "data/token_store.h"
+
+namespace hone::data {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the arrays are written as they lie in memory");
+
+constexpr std::uint64_t kMagic = 0x31304B4F54454E4F;  // "ONETOK01"
+constexpr std::string_view kTemporary = ".tmp-";
+
+struct Header {
+  std::uint64_t magic = kMagic, total_bytes = 0, hash = 0;  // hash: of everything, with this field 0
+  char key[32] = {};
+  std::uint64_t ids16 = 0, ids32 = 0, docs = 0, ranges = 0, exceptions = 0;  // lengths of the arrays
+  std::int64_t records = 0, empty = 0, not_text = 0, max_id = 0;
+};
+static_assert(sizeof(Header) % 8 == 0);
+
+template <class T>
+std::span<const std::byte> bytes_of(const std::vector<T>& values) {
+  return std::as_bytes(std::span(values));
+}
+
+std::uint64_t padded(std::uint64_t bytes) { return (bytes + 7) / 8 * 8; }
+
+// Removes what builders of this machine left behind when they were killed.
+void reap(const Folder& folder) {
+  for (const std::string& name : folder.list()) {
+    if (!name.starts_with(kTemporary)) continue;
+    const std::vector<std::string> parts = hone::split(name, '-');  // ".tmp", name, host, process
+    const auto process = parts.size() < 4 ? std::nullopt : parse_int(parts.back());
+    char host[65] = {};
+    gethostname(host, sizeof host - 1);
+    if (!process || parts[parts.size() - 2] != hex64(hash64(std::string_view(host)))) continue;
+    if (kill(static_cast<pid_t>(*process), 0) != 0 && errno == ESRCH) folder.remove(name);
+  }
+}
+
+std::string temporary_name(const std::string& name) {
+  char host[65] = {};
+  gethostname(host, sizeof host - 1);
+  return fmt::format("{}{}-{}-{}", kTemporary, name, hex64(hash64(std::string_view(host))), getpid());
+}
+
+// Reads array after array of a file whose header has been checked against its size.
+class ArrayReader {
+ public:
+  ArrayReader(const InFile& file, Hasher& hasher) : file_(file), hasher_(hasher) {}
+  template <class T>
+  void read(std::vector<T>& into, std::uint64_t count) {
+    into.resize(count);
+    const std::span<std::byte> bytes = std::as_writable_bytes(std::span(into));
+    file_.read(at_, bytes);
+    hasher_.update(std::span<const std::byte>(bytes));
+    at_ += padded(bytes.size());
+  }
+
+ private:
+  const InFile& file_;
+  Hasher& hasher_;
+  std::uint64_t at_ = sizeof(Header);
+};
+
+Error damaged(const InFile& file, const std::string& fact) {
+  return Error(ErrorKind::data, fmt::format("{}: damaged token cache: {}", file.path().string(), fact));
+}
+
+// The header, if it can be true of a file of this size.
+Header read_header(const InFile& file, const std::string& key) {
+  Header header;
+  if (file.size() < sizeof header) throw damaged(file, fmt::format("{} bytes are too few", file.size()));
+  file.read(0, std::as_writable_bytes(std::span(&header, 1)));
+  if (header.magic != kMagic) throw damaged(file, "unknown header");
+  if (std::string_view(header.key, sizeof header.key) != key) throw damaged(file, "it was made from other data");
+  if (header.total_bytes != file.size())
+    throw damaged(file, fmt::format("got {} bytes, expected {}", file.size(), header.total_bytes));
+  std::uint64_t left = file.size() - sizeof header;
+  const std::pair<std::uint64_t, std::uint64_t> arrays[] = {{header.ids16, 2},  {header.ids32, 4}, {header.docs, 8},
+                                                            {header.docs, 8},   {header.ranges, 8},
+                                                            {header.exceptions, sizeof(TokenStore::Exception)}};
+  for (const auto& [count, width] : arrays) {
+    if (count > left / width || padded(count * width) > left) throw damaged(file, "an array is longer than the file");
+    left -= padded(count * width);
+  }
+  if (left != 0) throw damaged(file, "something follows the arrays");
+  return header;
+}
+
+}  // namespace
+
+void TokenStore::save(const std::string& folder_path, const std::string& name, const std::string& key) const {
+  Header header{.ids16 = ids16_.size(), .ids32 = ids32_.size(), .docs = lines_.size(), .ranges = ranges_.size(),
+                .exceptions = exceptions_.size(), .records = counts_.records, .empty = counts_.empty,
+                .not_text = counts_.not_text, .max_id = counts_.max_id};
+  HONE_ASSERT(key.size() == sizeof header.key);
+  std::memcpy(header.key, key.data(), sizeof header.key);
+  const std::span<const std::byte> arrays[] = {bytes_of(ids16_), bytes_of(ids32_),  bytes_of(ends_),
+                                               bytes_of(lines_), bytes_of(ranges_), bytes_of(exceptions_)};
+  header.total_bytes = sizeof header;
+  for (const auto& array : arrays) header.total_bytes += padded(array.size());
+  Hasher hasher;
+  hasher.update(std::as_bytes(std::span(&header, 1)));
+  for (const auto& array : arrays) hasher.update(array);
+  header.hash = hasher.digest64();
+
+  const Folder folder = Env::process().make_folders(folder_path, ErrorKind::data);
+  reap(folder);
+  const std::string temporary = temporary_name(name);
+  folder.remove(temporary);  // of an earlier process with our number
+  try {
+    OutFile file = folder.create(temporary);
+    file.write(std::as_bytes(std::span(&header, 1)));
+    constexpr std::byte kZeros[8] = {};
+    for (const auto& array : arrays) {
+      file.write(array);
+      file.write(std::span(kZeros, padded(array.size()) - array.size()));
+    }
+    file.sync();
+    file.close();
+    folder.remove(name);  // a damaged one, or the same content from another builder
+    folder.rename(temporary, folder, name);
+    folder.sync();
+  } catch (const Error&) {
+    folder.remove(temporary);
+    if (!folder.exists(name)) throw;  // else another builder was faster
+  }
+}
+
+std::shared_ptr<const TokenStore> TokenStore::load(const std::string& folder, const std::string& name,
+                                                   const std::string& key) {
+  const std::filesystem::path path = std::filesystem::path(folder) / name;
+  if (std::error_code error; !std::filesystem::exists(path, error)) return nullptr;
+  const InFile file(path, ErrorKind::data);
+  Header header = read_header(file, key);
+  const std::uint64_t hash = std::exchange(header.hash, 0);
+  Hasher hasher;
+  hasher.update(std::as_bytes(std::span(&header, 1)));
+  auto store = std::make_shared<TokenStore>();
+  ArrayReader reader(file, hasher);
+  reader.read(store->ids16_, header.ids16);
+  reader.read(store->ids32_, header.ids32);
+  reader.read(store->ends_, header.docs);
+  reader.read(store->lines_, header.docs);
+  reader.read(store->ranges_, header.ranges);
+  reader.read(store->exceptions_, header.exceptions);
+  if (hasher.digest64() != hash) throw damaged(file, "its hash differs");
+  store->counts_ = {header.records, header.empty, header.not_text, header.max_id};
+  during("checking " + path.string(), [&] { store->check(); });
+  return store;
+}
+
+// The hash finds damage; this keeps a forged file from leading outside the arrays.
+void TokenStore::check() const {
+  const auto ascending = [](const std::vector<std::uint64_t>& values, std::uint64_t last) {
+    for (std::size_t i = 1; i < values.size(); ++i)
+      if (values[i] <= values[i - 1]) return false;
+    return values.empty() || values.back() <= last;
+  };
+  const std::uint64_t tokens = narrow_ids() ? ids16_.size() : ids32_.size();
+  bool fits = size() == tokens && ids16_.size() + ids32_.size() == tokens && ranges_.size() % 2 == 0 &&
+              (ends_.empty() || ends_.front() > 0) && ascending(ends_, tokens) && ascending(ranges_, tokens);
+  for (const Exception& one : exceptions_) fits = fits && one.position < tokens;
+  if (!fits) throw Error(ErrorKind::data, "damaged token cache: its arrays contradict each other");
+}
+
+}  // namespace hone::data

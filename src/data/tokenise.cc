@@ -1,0 +1,185 @@
+// Records to tokens: one by one, and whole files on several threads in the file's order.
+#include "data/tokenise.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <future>
+#include <thread>
+
+#include "base/progress.h"
+#include "base/threads.h"
+#include "data/source.h"
+
+namespace hone::data {
+namespace {
+
+constexpr std::size_t kBlockRecords = 512, kBlockBytes = 1 << 20;
+
+void append_eos_to(Tokens& tokens, const Tokenizer& tokenizer) {
+  if (!tokenizer.eos_id || (!tokens.ids.empty() && tokens.ids.back() == *tokenizer.eos_id)) return;
+  tokens.ids.push_back(*tokenizer.eos_id);
+  tokens.labels.push_back(*tokenizer.eos_id);
+}
+
+Tokens from_text(const std::string& text, const Tokenizer& tokenizer, bool append_eos) {
+  Tokens tokens;
+  if (text.empty()) return tokens;
+  tokens.ids = tokenizer.encode(text, true).ids;
+  tokens.labels = tokens.ids;
+  if (append_eos) append_eos_to(tokens, tokenizer);
+  return tokens;
+}
+
+Tokens from_pair(const std::string& prompt, const std::string& completion, const Tokenizer& tokenizer,
+                 bool append_eos) {
+  Tokens tokens;
+  if (prompt.empty() && completion.empty()) return tokens;
+  tokens.ids = tokenizer.encode(prompt, true).ids;
+  // A post-processor that ends texts must not end the prompt.
+  if (tokenizer.adds_eos && tokenizer.eos_id && !tokens.ids.empty() && tokens.ids.back() == *tokenizer.eos_id)
+    tokens.ids.pop_back();
+  tokens.labels.assign(tokens.ids.size(), -100);
+  const std::vector<std::int32_t> learnt = tokenizer.encode(completion, false).ids;
+  tokens.ids.insert(tokens.ids.end(), learnt.begin(), learnt.end());
+  tokens.labels.insert(tokens.labels.end(), learnt.begin(), learnt.end());
+  // By position: an eos that ends the prompt is not the completion's.
+  const bool ends = !learnt.empty() && tokenizer.eos_id && learnt.back() == *tokenizer.eos_id;
+  if (append_eos && tokenizer.eos_id && !ends) {
+    tokens.ids.push_back(*tokenizer.eos_id);
+    tokens.labels.push_back(*tokenizer.eos_id);
+  }
+  return tokens;
+}
+
+Tokens from_ids(const Record& record, const std::string& path) {
+  Tokens tokens{.ids = *record.input_ids, .labels = record.labels ? *record.labels : *record.input_ids};
+  const auto fail = [&](const std::string& fact) {
+    throw Error(ErrorKind::data, fmt::format("{}:{}: {}", path, record.line, fact));
+  };
+  if (tokens.labels.size() != tokens.ids.size())
+    fail(fmt::format("{} labels; expected as many as input_ids, {}", tokens.labels.size(), tokens.ids.size()));
+  for (std::size_t i = 0; i < tokens.ids.size(); ++i) {
+    if (tokens.ids[i] < 0) fail(fmt::format("input_ids[{}] is {}; expected a token id", i, tokens.ids[i]));
+    if (tokens.labels[i] < 0 && tokens.labels[i] != -100)
+      fail(fmt::format("labels[{}] is {}; expected a token id, or -100 for none", i, tokens.labels[i]));
+  }
+  return tokens;
+}
+
+// Some records in a row, on their way through a worker.
+struct Block {
+  std::vector<Record> records;
+  std::promise<std::vector<Tokens>> tokens;
+};
+
+std::size_t bytes_of(const Record& record) {
+  const auto size = [](const auto& field) { return field ? field->size() * sizeof((*field)[0]) : 0; };
+  return size(record.text) + size(record.prompt) + size(record.completion) + size(record.input_ids);
+}
+
+// Reads blocks on the caller's thread, tokenises them on others, and hands them out in order.
+class Pipeline {
+ public:
+  Pipeline(Source& source, const Tokenizer& tokenizer, bool append_eos, const std::string& path)
+      : source_(source), tokenizer_(tokenizer), append_eos_(append_eos), path_(path) {
+    for (std::size_t i = 0; i < threads_; ++i) workers_.emplace_back("tokenise", [this] { work(); });
+  }
+  ~Pipeline() { queue_.cancel(); }  // then the workers are joined
+
+  void run(const std::function<void(const Tokens&, const Record&)>& visit) {
+    for (bool more = true; more || !pending_.empty();) {
+      while (more && pending_.size() < 2 * threads_) more = read_block();
+      if (!pending_.empty()) hand_out(visit);
+    }
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  // false: that was the last. A failure waits until the records before it are through: the first one is reported.
+  bool read_block() {
+    auto block = std::make_shared<Block>();
+    bool more = true;
+    try {
+      std::size_t bytes = 0;
+      for (Record record; bytes < kBlockBytes && block->records.size() < kBlockRecords;) {
+        more = source_.next(record);
+        if (!more) break;
+        bytes += bytes_of(record);
+        block->records.push_back(std::move(record));
+      }
+    } catch (...) {
+      failure_ = std::current_exception();
+      more = false;
+    }
+    if (!block->records.empty()) {
+      pending_.emplace_back(block, block->tokens.get_future());
+      queue_.push(std::move(block));
+    }
+    return more;
+  }
+
+  void hand_out(const std::function<void(const Tokens&, const Record&)>& visit) {
+    auto [block, future] = std::move(pending_.front());
+    pending_.pop_front();
+    const std::vector<Tokens> all = future.get();
+    for (std::size_t i = 0; i < all.size(); ++i) visit(all[i], block->records[i]);
+  }
+
+  void work() {
+    while (const auto block = queue_.pop()) {
+      try {
+        std::vector<Tokens> all;
+        for (const Record& record : (*block)->records)
+          all.push_back(to_tokens(record, tokenizer_, append_eos_, path_));
+        (*block)->tokens.set_value(std::move(all));
+      } catch (...) {
+        (*block)->tokens.set_exception(std::current_exception());
+      }
+    }
+  }
+
+  Source& source_;
+  const Tokenizer& tokenizer_;
+  const bool append_eos_;
+  const std::string& path_;
+  const std::size_t threads_ = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, 16);
+  BoundedQueue<std::shared_ptr<Block>> queue_{2 * threads_};
+  std::deque<std::pair<std::shared_ptr<Block>, std::future<std::vector<Tokens>>>> pending_;
+  std::exception_ptr failure_;
+  std::vector<Worker> workers_;
+};
+
+}  // namespace
+
+Tokens to_tokens(const Record& record, const Tokenizer& tokenizer, bool append_eos, const std::string& path) {
+  if (record.text) return from_text(*record.text, tokenizer, append_eos);
+  if (record.input_ids) return from_ids(record, path);
+  HONE_ASSERT(record.prompt && record.completion);
+  return from_pair(*record.prompt, *record.completion, tokenizer, append_eos);
+}
+
+void each_tokens(const DataFile& file, const Tokenizer& tokenizer, bool append_eos,
+                 const std::function<void(const Tokens&, const Record&)>& visit) {
+  const std::unique_ptr<Source> source = open_source({file.path, file.columns, file.header});
+  Progress progress({.what = "tokenise", .unit = "record"});
+  std::int64_t records = 0, tokens = 0;
+  Pipeline(*source, tokenizer, append_eos, file.path).run([&](const Tokens& one, const Record& record) {
+    visit(one, record);
+    tokens += static_cast<std::int64_t>(one.ids.size());
+    if (++records % 256 != 0) return;
+    progress.add_tokens(std::exchange(tokens, 0));
+    progress.update(records);
+  });
+}
+
+std::shared_ptr<const TokenStore> tokenise_file(const DataFile& file, const Tokenizer& tokenizer, bool append_eos) {
+  auto store = std::make_shared<TokenStore>();
+  each_tokens(file, tokenizer, append_eos, [&](const Tokens& tokens, const Record& record) {
+    store->add(tokens, record.line, record.text.has_value());
+  });
+  return store;
+}
+
+}  // namespace hone::data

@@ -1,0 +1,39 @@
+// The text of one answer while it grows: decodes, looks for stop strings, and hands out what can no longer change.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hone/generate.h"
+
+namespace hone::generate {
+
+class Answer {
+ public:
+  // prompt: what the answer continues; it decides for instance whether the answer begins with a space.
+  Answer(const Tokenizer& tokenizer, const std::vector<std::int32_t>& prompt, const std::vector<std::string>& stop)
+      : decoder_(tokenizer), stop_(stop) {
+    for (const std::int32_t id : prompt) decoder_.push(id);
+  }
+
+  // Takes the next token; returns the text that became final. Afterwards stopped() says whether a stop string came.
+  std::string push(std::int32_t id) { return add(decoder_.push(id)); }
+  // The rest, when no more tokens come.
+  std::string finish();
+  bool stopped() const { return stopped_; }
+  const std::string& text() const { return text_; }  // without the stop string
+
+ private:
+  std::string add(const std::string& more);
+  std::size_t held_back() const;
+  std::string release(std::size_t end);
+
+  StreamDecoder decoder_;
+  const std::vector<std::string>& stop_;
+  std::string text_;
+  std::size_t released_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace hone::generate

@@ -1,0 +1,97 @@
+// generation_config.json: what a model's maker wants when the user says nothing.
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "base/strings.h"
+#include "hone/config_read.h"
+#include "hone/generate.h"
+
+namespace hone {
+namespace {
+
+// The keys that decide the text and that hone has. null = not set.
+struct HfGeneration {
+  std::optional<bool> do_sample;
+  std::optional<double> temperature, top_p, min_p, repetition_penalty;
+  std::optional<std::int64_t> top_k, max_new_tokens;
+  std::vector<std::int32_t> eos_token_id;
+  std::vector<std::string> stop_strings;
+  static constexpr auto fields() {
+    using C = HfGeneration;
+    return std::tuple{field("do_sample", &C::do_sample, "Sample; otherwise always the likeliest token."),
+                      field("temperature", &C::temperature, "Divides the logits.", at_least(0)),
+                      field("top_p", &C::top_p, "Nucleus sampling.", {.low = 0, .high = 1}),
+                      field("min_p", &C::min_p, "Smallest share of the likeliest token.", {.low = 0, .high = 1}),
+                      field("repetition_penalty", &C::repetition_penalty, "Penalty of seen tokens.", at_least(0)),
+                      field("top_k", &C::top_k, "Number of candidates.", at_least(0)),
+                      field("max_new_tokens", &C::max_new_tokens, "Tokens at most.", at_least(0)),
+                      field("eos_token_id", &C::eos_token_id, "Tokens that end the text.", at_least(0)),
+                      field("stop_strings", &C::stop_strings, "Texts that end the text.")};
+  }
+};
+
+// Keys that would change the text, with the value at which they do nothing.
+constexpr std::array kNeutral = std::to_array<std::pair<std::string_view, std::string_view>>(
+    {{"num_beams", "1"},          {"num_beam_groups", "1"},     {"num_return_sequences", "1"},
+     {"penalty_alpha", ""},       {"diversity_penalty", "0.0"}, {"length_penalty", "1.0"},
+     {"no_repeat_ngram_size", "0"}, {"encoder_no_repeat_ngram_size", "0"}, {"encoder_repetition_penalty", "1.0"},
+     {"bad_words_ids", ""},       {"typical_p", "1.0"},         {"epsilon_cutoff", "0.0"},
+     {"eta_cutoff", "0.0"},       {"top_h", ""},                {"guidance_scale", ""},
+     {"suppress_tokens", ""},     {"begin_suppress_tokens", ""}, {"forced_bos_token_id", ""},
+     {"forced_eos_token_id", ""}, {"sequence_bias", ""},        {"min_length", "0"},
+     {"min_new_tokens", ""},      {"early_stopping", "false"},  {"renormalize_logits", "false"},
+     {"exponential_decay_length_penalty", ""}, {"watermarking_config", ""}, {"constraints", ""},
+     {"dola_layers", ""},         {"prompt_lookup_num_tokens", ""}, {"token_healing", "false"}});
+
+// max_length counts the prompt too; hone bounds the new tokens only.
+constexpr std::array<std::string_view, 20> kWithoutEffect = {
+    "_from_model_config", "transformers_version", "bos_token_id", "pad_token_id", "decoder_start_token_id", "use_cache",
+    "cache_implementation", "cache_config", "return_legacy_cache", "max_length", "output_attentions",
+    "output_hidden_states", "output_scores", "output_logits", "return_dict_in_generate", "trust_remote_code",
+    "low_memory", "max_time", "disable_compile", "remove_invalid_values"};
+
+bool neutral(std::string_view key, const config::Node& value, Problems& problems) {
+  for (const auto& [name, nothing] : kNeutral) {
+    if (name != key) continue;
+    const auto number = parse_double(nothing);
+    const bool same = value.is_null() || (value.kind() == config::Node::Kind::scalar &&
+                                          (number ? parse_double(value.text()) == number : value.text() == nothing));
+    if (!same) problems.add(std::string(key), "is not supported; remove it to generate without", "", value.mark());
+    return true;
+  }
+  return std::find(kWithoutEffect.begin(), kWithoutEffect.end(), key) != kWithoutEffect.end();
+}
+
+GenerateConfig to_config(const HfGeneration& hf) {
+  GenerateConfig config;
+  if (hf.do_sample.value_or(false)) {  // transformers' defaults where the file says nothing
+    config.temperature = hf.temperature.value_or(1.0);
+    config.top_k = hf.top_k.value_or(50);
+    config.top_p = hf.top_p.value_or(1.0);
+    config.min_p = hf.min_p.value_or(0.0);
+  }
+  config.repetition_penalty = hf.repetition_penalty.value_or(1.0);
+  config.max_new_tokens = hf.max_new_tokens.value_or(config.max_new_tokens);
+  config.eos_token_id = hf.eos_token_id;
+  config.stop = hf.stop_strings;
+  return config;
+}
+
+}  // namespace
+
+GenerateConfig generation_defaults(const std::string& model_folder) {
+  const std::string path = model_folder + "/generation_config.json";
+  if (!std::filesystem::exists(path)) return {};
+  Problems problems;
+  const config::Node file = config::read_file(path);
+  config::Node known = config::Node::map();
+  for (const auto& [key, value] : file.entries())
+    if (!neutral(key, value, problems)) known.entries().emplace_back(key, value);
+  HfGeneration hf;
+  config::read(known, hf, problems);
+  problems.raise(path);
+  return to_config(hf);
+}
+
+}  // namespace hone

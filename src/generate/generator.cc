@@ -1,0 +1,169 @@
+// Generation: one pass over all prompts of a batch fills the cache, then one token per row and pass.
+//
+// Rows keep their own length in the cache, so prompts of different lengths cost nothing; finished rows leave the batch.
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "generate/answer.h"
+#include "generate/sampling.h"
+#include "hone/generate.h"
+#include "hone/random.h"
+#include "nn/head.h"
+#include "nn/kv_cache.h"
+
+namespace hone {
+namespace {
+
+// One prompt's answer in the making.
+struct Line {
+  Line(std::size_t number, const std::vector<std::int32_t>& prompt, const Tokenizer& tokenizer,
+       const GenerateConfig& config, std::int64_t vocab_size)
+      : number(number),
+        answer(tokenizer, prompt, config.stop),
+        sampler(config, vocab_size),
+        random(config.seed, fmt::format("generate/{}", number)) {
+    for (const std::int32_t id : prompt) sampler.seen(id);
+  }
+  std::size_t number;
+  generate::Answer answer;
+  generate::Sampler sampler;
+  Random random;
+  Generated result;
+};
+
+using Lines = std::vector<std::unique_ptr<Line>>;
+
+// Rows of ids, padded on the right; `docs` says where the real tokens are.
+Batch make_batch(const std::vector<std::span<const std::int32_t>>& rows) {
+  std::size_t longest = 0;
+  for (const auto& row : rows) longest = std::max(longest, row.size());
+  Batch batch;
+  batch.ids_BT = at::zeros({static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(longest)}, at::kLong);
+  auto* ids = batch.ids_BT.mutable_data_ptr<std::int64_t>();
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    std::copy(rows[r].begin(), rows[r].end(), ids + r * longest);
+    Doc doc;
+    doc.row = static_cast<std::int32_t>(r);
+    doc.end = static_cast<std::int32_t>(rows[r].size());
+    batch.docs.push_back(doc);
+    batch.tokens += doc.end;
+  }
+  return batch;
+}
+
+// fp32 logits [rows, V] of each row's last token.
+Tensor next_logits(const CausalLm& model, const std::vector<std::span<const std::int32_t>>& rows, nn::KvCache& cache) {
+  const Batch batch = make_batch(rows);
+  Pass pass(batch);
+  pass.cache = &cache;
+  const Tensor hidden_BTD = model.forward(batch, pass).hidden_BTD;
+  std::vector<std::int64_t> last;
+  for (std::size_t r = 0; r < rows.size(); ++r)
+    last.push_back(static_cast<std::int64_t>(r) * batch.length() + static_cast<std::int64_t>(rows[r].size()) - 1);
+  const Tensor hidden_RD = hidden_BTD.flatten(0, 1).index_select(0, at::tensor(last, at::kLong));
+  return model.head().logits(hidden_RD).to(at::kFloat).contiguous();
+}
+
+}  // namespace
+
+struct Generator::State {
+  const CausalLm& model;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  using Prompts = std::vector<std::vector<std::int32_t>>;
+
+  void check(const Prompts& prompts) const;
+  void run(const Prompts& prompts, Lines lines, const GenerateConfig& config, const Stream& stream,
+           std::vector<Generated>& results) const;
+  bool take(Line& line, std::span<float> logits, const GenerateConfig& config, const Stream& stream) const;
+  bool ends(std::int32_t id, const GenerateConfig& config) const;
+};
+
+void Generator::State::check(const Prompts& prompts) const {
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    if (prompts[i].empty())
+      throw Error(ErrorKind::data, fmt::format("prompt {}: no tokens; expected at least one", i + 1))
+          .hint("give it some text, or a tokenizer with a beginning-of-sequence token");
+    for (const std::int32_t id : prompts[i])
+      if (id < 0 || id >= model.vocab_size())
+        throw Error(ErrorKind::data, fmt::format("prompt {}: token id {} is beyond the model's vocabulary of {}", i + 1,
+                                                 id, model.vocab_size()));
+  }
+}
+
+bool Generator::State::ends(std::int32_t id, const GenerateConfig& config) const {
+  if (config.ignore_eos) return false;
+  if (config.eos_token_id.empty()) return tokenizer->eos_id == id;
+  return std::find(config.eos_token_id.begin(), config.eos_token_id.end(), id) != config.eos_token_id.end();
+}
+
+// Chooses the line's next token; true: the line is finished.
+bool Generator::State::take(Line& line, std::span<float> logits, const GenerateConfig& config,
+                            const Stream& stream) const {
+  Generated& result = line.result;
+  const std::int32_t id = line.sampler.choose(logits, line.random.uniform(result.ids.size()));
+  result.ids.push_back(id);
+  line.sampler.seen(id);
+  const bool eos = ends(id, config);
+  std::string text = eos ? "" : line.answer.push(id);
+  const bool done =
+      eos || line.answer.stopped() || static_cast<std::int64_t>(result.ids.size()) >= config.max_new_tokens;
+  if (done) text += line.answer.finish();
+  if (stream && !text.empty()) stream(line.number, text);
+  if (done) {
+    result.reason = line.answer.stopped() ? FinishReason::stop : eos ? FinishReason::eos : FinishReason::length;
+    result.text = line.answer.text();
+  }
+  return done;
+}
+
+void Generator::State::run(const Prompts& prompts, Lines lines, const GenerateConfig& config, const Stream& stream,
+                           std::vector<Generated>& results) const {
+  nn::KvCache cache(model.cache_spec(), static_cast<std::int64_t>(lines.size()));
+  std::vector<std::span<const std::int32_t>> input;
+  for (const auto& line : lines) input.emplace_back(prompts[line->number]);
+  while (!lines.empty()) {
+    const Tensor logits_RV = next_logits(model, input, cache);
+    const auto vocab = static_cast<std::size_t>(logits_RV.size(1));
+    float* logits = logits_RV.mutable_data_ptr<float>();
+    Lines going;
+    std::vector<std::int64_t> rows;
+    input.clear();
+    for (std::size_t r = 0; r < lines.size(); ++r) {
+      Line& line = *lines[r];
+      if (take(line, {logits + r * vocab, vocab}, config, stream)) {
+        results[line.number] = std::move(line.result);
+        continue;
+      }
+      rows.push_back(static_cast<std::int64_t>(r));
+      input.emplace_back(&line.result.ids.back(), 1);
+      going.push_back(std::move(lines[r]));
+    }
+    if (!going.empty() && going.size() < lines.size()) cache.keep(rows);
+    lines = std::move(going);
+  }
+}
+
+Generator::Generator(const CausalLm& model, std::shared_ptr<const Tokenizer> tokenizer)
+    : state_(std::make_unique<State>(State{model, std::move(tokenizer)})) {}
+Generator::~Generator() = default;
+
+std::vector<Generated> Generator::generate(const std::vector<std::vector<std::int32_t>>& prompts,
+                                           const GenerateConfig& config, const Stream& stream) {
+  const at::NoGradGuard no_grad;
+  state_->check(prompts);
+  std::vector<Generated> results(prompts.size());
+  if (config.max_new_tokens == 0) return results;
+  const auto batch_size = static_cast<std::size_t>(config.batch_size);
+  for (std::size_t begin = 0; begin < prompts.size(); begin += batch_size) {
+    Lines lines;
+    for (std::size_t i = begin; i < std::min(begin + batch_size, prompts.size()); ++i)
+      lines.push_back(
+          std::make_unique<Line>(i, prompts[i], *state_->tokenizer, config, state_->model.vocab_size()));
+    state_->run(prompts, std::move(lines), config, stream, results);
+  }
+  return results;
+}
+
+}  // namespace hone

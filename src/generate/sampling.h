@@ -1,0 +1,44 @@
+// From logits to the next token: repetition penalty, temperature, top-k, top-p, min-p, in transformers' order.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "hone/generate.h"
+
+namespace hone::generate {
+
+// A token that may be sampled, with its probability after all filters.
+struct Candidate {
+  std::int32_t id;
+  double probability;
+};
+
+// What one row needs while it chooses; reused from step to step, so that nothing is allocated per token.
+class Sampler {
+ public:
+  Sampler(const GenerateConfig& config, std::int64_t vocab_size);
+
+  // Tokens already in the text (prompt and answer): what the repetition penalty looks at.
+  void seen(std::int32_t id) {
+    if (config_.repetition_penalty != 1.0) seen_[static_cast<std::size_t>(id)] = true;
+  }
+  // The next token for logits [vocab_size]; `uniform` in [0, 1) decides. Ties go to the lowest id. Changes `logits`.
+  std::int32_t choose(std::span<float> logits, double uniform);
+  // The distribution that choose() draws from, likeliest first. REQUIRES: temperature > 0. Changes `logits`.
+  const std::vector<Candidate>& distribution(std::span<float> logits);
+
+ private:
+  void penalise(std::span<float> logits) const;
+  void keep_top_k(std::span<const float> logits);
+  void keep_top_p();
+  void keep_min_p();
+  void normalise();
+
+  GenerateConfig config_;
+  std::vector<bool> seen_;
+  std::vector<Candidate> kept_;
+};
+
+}  // namespace hone::generate

@@ -1,0 +1,14 @@
+// How much memory a model takes, and whether this machine has it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "hone/hub.h"
+
+namespace hone::hub {
+
+at::ScalarType type_of(Precision precision);  // resolves `auto`
+// Throws Error(config) with both figures when the weights alone are larger than the machine's memory.
+void check_memory(Model& model, at::ScalarType type);
+
+}  // namespace hone::hub

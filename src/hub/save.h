@@ -1,0 +1,40 @@
+// Writes a model as a Hugging Face folder through a folder commit: for checkpoints, `hone init` and exports.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hone/model.h"
+#include "hone/text.h"
+#include "io/folder_commit.h"
+
+namespace hone::hub {
+
+// The small files of a model folder, and how large a weight file may get.
+struct ModelFiles {
+  std::vector<std::pair<std::string, std::string>> texts;  // name, content: config.json, generation_config.json, tokenizer files
+  std::uint64_t max_shard_bytes = 5'000'000'000;
+};
+
+// config.json from the model, with the weights' dtype; generation_config.json as `source` has it, else made from config.json;
+// the tokenizer's files. source: the folder the model came from, or "". tokenizer: may be null.
+ModelFiles model_files(Model& model, const std::filesystem::path& source, const Tokenizer* tokenizer);
+
+// What the weight files hold: names, types and shapes in the model's order. A tied head is not listed.
+std::vector<io::TensorSpec> tensor_specs(Model& model);
+// The bytes of the weights as they are now; the model must live and stay unchanged until the last call.
+io::TensorBytes weight_bytes(Model& model);
+
+// Adds all of it to the commit; the caller commits.
+void add_model(io::FolderCommit& commit, Model& model, const ModelFiles& files);
+
+// A whole model folder, made in one piece; an existing one is an error unless `replace`.
+struct SaveOptions {
+  bool replace = false;
+};
+void save_model_folder(const std::filesystem::path& folder, Model& model, const ModelFiles& files, SaveOptions options);
+
+}  // namespace hone::hub

@@ -1,0 +1,61 @@
+// Makes a folder appear whole or not at all: written under a hidden name, synced, described by a manifest, renamed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/env.h"
+#include "io/manifest.h"
+#include "io/safetensors_writer.h"
+
+namespace hone::io {
+
+// The commit protocol of checkpoints and exports (docs/formats.md). One thread at a time.
+class FolderCommit {
+ public:
+  struct Options {
+    std::string run_id = "0";      // part of the hidden name
+    bool replace = false;          // a folder of this name that is already there gives way; otherwise it is an error
+    std::function<void()> fence;   // called just before the rename; throws if somebody else took over the run folder
+  };
+  // Makes `.tmp-<name>-<run_id>` in `parent`; a left-over of the same name is removed first.
+  FolderCommit(const Folder& parent, std::string name, Options options);
+  ~FolderCommit();  // not committed: removes the hidden folder; what cannot be removed is logged
+  FolderCommit(const FolderCommit&) = delete;
+  FolderCommit& operator=(const FolderCommit&) = delete;
+
+  // name: plain, or "state/<plain>" (the sub-folder is made when needed). Each is written, synced and noted.
+  void add_file(const std::string& name, std::string_view content);
+  void add_safetensors(const std::string& name, const std::vector<TensorSpec>& tensors, const TensorMetadata& metadata,
+                       const TensorBytes& bytes_of);
+  void add_model(const ModelSave& save, const TensorBytes& bytes_of);
+  // A file written into folder() by other means; it must be synced.
+  void note(ManifestFile entry);
+  const Folder& folder() const { return *hidden_; }
+  const Folder& state_folder();
+  std::uint64_t bytes() const;  // written so far
+
+  // Writes the manifest (its `files` are filled in here), syncs, renames, syncs the parent. Durable when it returns.
+  void commit(Manifest manifest);
+
+ private:
+  std::pair<const Folder*, std::string> place(const std::string& name);
+  void move_into_place();
+  Folder parent_;
+  std::string name_, hidden_name_;
+  Options options_;
+  std::optional<Folder> hidden_, state_;
+  std::vector<ManifestFile> files_;
+  bool committed_ = false;
+};
+
+// Renames the folder to `.trash-…` first, syncs, then unlinks: a half-deleted folder never looks like a whole one.
+void remove_committed(const Folder& parent, const std::string& name);
+// Removes what killed processes left: `.tmp-*` and `.trash-*` made by hone. Call under the run's lock. Returns how many.
+int clean_leftovers(const Folder& parent);
+
+}  // namespace hone::io

@@ -1,0 +1,30 @@
+// JSON from files nobody vouches for: size and depth limits, no duplicate keys, errors with line and column.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "hone/error.h"
+
+namespace hone::io {
+
+struct JsonLimits {
+  std::uint64_t bytes = 16'000'000;
+  int depth = 100;
+  ErrorKind kind = ErrorKind::data;  // of the Error that is thrown
+};
+inline constexpr JsonLimits kConfigJson{16'000'000, 100, ErrorKind::checkpoint};
+inline constexpr JsonLimits kIndexJson{256'000'000, 100, ErrorKind::checkpoint};
+inline constexpr JsonLimits kTokenizerJson{512'000'000, 100, ErrorKind::data};
+
+// One value and nothing after it. `what` is the start of the error: "data.jsonl:17"; then comes ":line:column".
+nlohmann::json parse_json(std::string_view text, const std::string& what, const JsonLimits& limits = {});
+// The same for one line of a larger file: errors say "file:line:column".
+nlohmann::json parse_json_line(std::string_view text, const std::string& file, std::int64_t line,
+                               const JsonLimits& limits = {});
+nlohmann::json read_json_file(const std::filesystem::path& path, const JsonLimits& limits = kConfigJson);
+
+}  // namespace hone::io

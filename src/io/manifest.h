@@ -1,0 +1,51 @@
+// MANIFEST.json: what a checkpoint folder consists of, with hashes; a file that is not in it does not exist.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/env.h"
+
+namespace hone::io {
+
+inline constexpr std::uint64_t kHashChunk = std::uint64_t{16} << 20;  // bytes of a tensor under one hash
+inline constexpr const char* kManifestName = "MANIFEST.json";
+
+struct ManifestTensor {
+  std::string name;
+  std::uint64_t size = 0;
+  std::vector<std::uint64_t> chunks;  // XXH3-64 of each kHashChunk bytes
+};
+struct ManifestFile {
+  std::string name;                     // plain, or "state/<plain>"
+  std::uint64_t size = 0, hash = 0;     // XXH3-64 of the whole file
+  std::uint64_t header = 0;             // tensor files: bytes before the tensors
+  std::vector<ManifestTensor> tensors;  // tensor files: in file order
+};
+
+struct Manifest {
+  static constexpr int kVersion = 1;
+  std::int64_t step = 0, world = 1, tokens = 0;
+  std::string run_id, config_hash, data_hash, tokenizer_hash;
+  bool finite = true;  // false: the weights hold NaN or Inf; such a checkpoint is never chosen by itself
+  std::vector<ManifestFile> files;
+
+  const ManifestFile* find(const std::string& name) const;
+  std::string to_json() const;  // ends with a hash of the text before it, so damage to the manifest shows as well
+  static Manifest from_json(std::string_view text, const std::string& what);  // throws Error(checkpoint)
+  static Manifest read(const Folder& folder);
+};
+
+enum class Verify { sizes, full };
+// Everything that is wrong with the folder's files, each as one sentence that names file, tensor and chunk. Empty: whole.
+std::vector<std::string> verify(const Folder& folder, const Manifest& manifest, Verify mode);
+// The same for a folder on disk, reading its manifest first (what is wrong with that is the one problem then).
+std::vector<std::string> verify(const Folder& folder, Verify mode);
+
+// The entry of a plain file with this content.
+ManifestFile manifest_entry(const std::string& name, std::string_view content);
+
+}  // namespace hone::io

@@ -1,0 +1,126 @@
+// Llama (Touvron et al., 2023; Llama 1 to 3), and the models that are Llama with other numbers: Mistral, Qwen2, Qwen3.
+//
+// Letters in tensor names: B batch, T time, D hidden, N tokens, H query heads, G key/value heads, K head size.
+// Children carry Hugging Face's names, so its checkpoints load and save without a mapping table.
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include "hone/config_read.h"
+#include "hone/registry.h"
+#include "models/llama_config.h"
+#include "nn/head.h"
+#include "nn/kv_cache.h"
+#include "nn/layers.h"
+#include "nn/plan.h"
+#include "tensor/dtype.h"
+
+namespace hone::models {
+namespace {
+
+nn::Linear::Options linear(const LlamaShape& s, bool bias) { return {.bias = bias, .std = s.std}; }
+
+class LlamaAttention final : public Module {
+ public:
+  LlamaAttention(const LlamaShape& shape, const nn::Rope& rope, std::int64_t layer)
+      : s(shape), rope_(rope), window_(shape.windows[layer]) {
+    if (!s.qk_norm) return;
+    q_norm = &child<nn::RmsNorm>("q_norm", s.head_size, s.eps);
+    k_norm = &child<nn::RmsNorm>("k_norm", s.head_size, s.eps);
+  }
+
+  Tensor operator()(const Tensor& x_1ND, Pass& pass) const {
+    const auto heads = [&](const Tensor& x, std::int64_t count) { return x.view({-1, count, s.head_size}); };
+    Tensor q_NHK = heads(q_proj(x_1ND), s.heads), k_NGK = heads(k_proj(x_1ND), s.kv_heads);
+    const Tensor v_NGK = heads(v_proj(x_1ND), s.kv_heads);
+    if (s.qk_norm) q_NHK = (*q_norm)(q_NHK), k_NGK = (*k_norm)(k_NGK);
+    const ops::RopeTable& table = pass.plan().rope(rope_, x_1ND);
+    q_NHK = ops::rope(q_NHK, table);
+    k_NGK = ops::rope(k_NGK, table);
+    return o_proj(attend(q_NHK, k_NGK, v_NGK, pass).flatten(1).unsqueeze(0));
+  }
+
+ private:
+  Tensor attend(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, Pass& pass) const {
+    const double scale = 1.0 / std::sqrt(static_cast<double>(s.head_size));
+    if (pass.cache) return pass.cache->attend(pass.layer, q_NHK, k_NGK, v_NGK, pass.plan(), scale);
+    return ops::attention(q_NHK, k_NGK, v_NGK, pass.plan().spans(), {scale, window_});
+  }
+
+  const LlamaShape& s;
+  const nn::Rope& rope_;
+  std::int64_t window_;
+  nn::Linear& q_proj = child<nn::Linear>("q_proj", s.hidden, s.heads * s.head_size, linear(s, s.qkv_bias));
+  nn::Linear& k_proj = child<nn::Linear>("k_proj", s.hidden, s.kv_heads * s.head_size, linear(s, s.qkv_bias));
+  nn::Linear& v_proj = child<nn::Linear>("v_proj", s.hidden, s.kv_heads * s.head_size, linear(s, s.qkv_bias));
+  nn::Linear& o_proj = child<nn::Linear>("o_proj", s.heads * s.head_size, s.hidden, linear(s, s.output_bias));
+  nn::RmsNorm *q_norm = nullptr, *k_norm = nullptr;
+};
+
+class LlamaBlock final : public Block {
+ public:
+  LlamaBlock(const LlamaShape& shape, const nn::Rope& rope, std::int64_t layer)
+      : s(shape), self_attn(child<LlamaAttention>("self_attn", s, rope, layer)) {}
+
+  Tensor forward(const Tensor& x_1ND, Pass& pass) const override {
+    const auto h = post_attention_layernorm.add(x_1ND, self_attn(input_layernorm(x_1ND), pass));
+    return h.sum + mlp(h.normed);
+  }
+
+ private:
+  const LlamaShape& s;
+  LlamaAttention& self_attn;
+  nn::GatedMlp& mlp = child<nn::GatedMlp>("mlp", nn::GatedMlp::Options{s.hidden, s.inner, s.activation, s.mlp_bias, s.std});
+  nn::RmsNorm& input_layernorm = child<nn::RmsNorm>("input_layernorm", s.hidden, s.eps);
+  nn::RmsNorm& post_attention_layernorm = child<nn::RmsNorm>("post_attention_layernorm", s.hidden, s.eps);
+};
+
+class Llama final : public CausalLm {
+ public:
+  explicit Llama(const LlamaConfig& config)
+      : config_(config), s(resolve(config)), rope_(s.rope, s.head_size, s.max_positions) {}
+
+  Tensor embed(const Batch& batch, Pass& pass) const override {
+    if (pass.training && s.attention_dropout > 0)
+      throw Error(ErrorKind::config, fmt::format("attention_dropout: got {} in config.json, expected 0", s.attention_dropout))
+          .hint("hone trains without attention dropout: set attention_dropout to 0");
+    return model.embed_tokens(batch.ids_BT);
+  }
+  std::vector<const Block*> blocks() const override { return {model.layers.blocks().begin(), model.layers.blocks().end()}; }
+  Tensor finish(const Tensor& x_1ND, Pass&) const override { return model.norm(x_1ND); }
+  const nn::Head& head() const override { return lm_head; }
+  std::int64_t vocab_size() const override { return s.vocab; }
+  std::int64_t max_positions() const override { return s.max_positions; }
+
+  CacheSpec cache_spec() const override {
+    CacheSpec spec;
+    for (const std::int64_t window : s.windows) spec.layers.push_back({s.kv_heads, s.head_size, window});
+    return spec;
+  }
+  config::Node hf_config() const override {
+    const Weight& weight = model.embed_tokens.weight;
+    return to_hf_config(config_, s, weight.filled() ? hf_name(weight.use().scalar_type()) : "");
+  }
+
+ private:
+  struct Body final : Module {
+    Body(const LlamaShape& shape, const nn::Rope& rope) : s(shape), rope(rope) {}
+    const LlamaShape& s;
+    const nn::Rope& rope;
+    nn::Embedding& embed_tokens = child<nn::Embedding>("embed_tokens", s.vocab, s.hidden, s.std, s.no_gradient_id);
+    nn::Stack<LlamaBlock>& layers = child<nn::Stack<LlamaBlock>>("layers", s.layers, s, rope);
+    nn::RmsNorm& norm = child<nn::RmsNorm>("norm", s.hidden, s.eps);
+  };
+  LlamaConfig config_;
+  LlamaShape s;
+  nn::Rope rope_;
+  Body& model = child<Body>("model", s, rope_);
+  nn::Head& lm_head = child<nn::Head>("lm_head", s.hidden, s.vocab, s.std, s.tied ? &model.embed_tokens.weight : nullptr);
+};
+
+}  // namespace
+
+void register_llama(Registries& hone) {
+  hone.models.add<Llama, LlamaConfig>({"llama", "mistral", "qwen2", "qwen3"}, "Llama 1 to 3 and its relatives.");
+}
+
+}  // namespace hone::models

@@ -1,0 +1,231 @@
+// From config.json to plain numbers, with the defaults that transformers gives each of the family.
+#include "models/llama_config.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "base/log.h"
+#include "hone/config_read.h"
+
+namespace hone::models {
+namespace {
+
+using config::Node;
+
+// What absent keys mean, and which keys a model type has at all.
+struct Family {
+  const char *model_type, *architecture;
+  std::int64_t vocab, inner, kv_heads, head_size, max_positions;  // kv_heads 0: as num_attention_heads; head_size 0: computed
+  bool reads_attention_bias, reads_mlp_bias, always_qkv_bias, qk_norm, per_layer_windows;
+  std::int64_t window;  // of every layer, when the key is absent
+};
+constexpr std::array kFamilies = {
+    Family{"llama", "LlamaForCausalLM", 32000, 11008, 0, 0, 2048, true, true, false, false, false, 0},
+    Family{"mistral", "MistralForCausalLM", 32000, 14336, 8, 0, 131072, false, false, false, false, false, 4096},
+    Family{"qwen2", "Qwen2ForCausalLM", 151936, 22016, 32, 0, 32768, false, false, true, false, true, 0},
+    Family{"qwen3", "Qwen3ForCausalLM", 151936, 22016, 32, 128, 32768, true, false, false, true, true, 0}};
+
+const Family* family_of(const std::string& model_type) {
+  for (const Family& family : kFamilies)
+    if (family.model_type == model_type) return &family;
+  return nullptr;
+}
+
+bool is_default(const config::Open& open) { return open.node.kind() == Node::Kind::scalar && open.node.text() == "default"; }
+
+// A key that may be absent, null or an integer.
+std::optional<std::int64_t> integer(const config::Open& open, std::optional<std::int64_t> absent, std::optional<std::int64_t> null,
+                                    const std::string& path, Problems& problems) {
+  if (is_default(open)) return absent;
+  if (open.node.is_null()) return null;
+  std::int64_t value = 1;
+  config::Values<std::int64_t>::read(open.node, value, {problems, path, {.low = 1, .high = 2147483647}});
+  return value;
+}
+
+void read_activation(const LlamaConfig& c, LlamaShape& s, Problems& problems) {
+  using A = ops::Activation;
+  constexpr std::array<std::pair<std::string_view, A>, 6> names = {
+      {{"silu", A::silu}, {"swish", A::silu}, {"gelu", A::gelu}, {"gelu_pytorch_tanh", A::gelu_tanh}, {"gelu_new", A::gelu_tanh},
+       {"relu", A::relu}}};
+  for (const auto& [name, activation] : names)
+    if (c.hidden_act == name) return void(s.activation = activation);
+  problems.add("hidden_act", fmt::format("got \"{}\", expected silu, swish, gelu, gelu_pytorch_tanh, gelu_new or relu", c.hidden_act));
+}
+
+void read_sizes(const LlamaConfig& c, const Family& family, LlamaShape& s, Problems& problems) {
+  s.vocab = c.vocab_size.value_or(family.vocab);
+  s.hidden = c.hidden_size.value_or(4096);
+  s.inner = c.intermediate_size.value_or(family.inner);
+  s.layers = c.num_hidden_layers.value_or(32);
+  s.heads = c.num_attention_heads.value_or(32);
+  s.max_positions = c.max_position_embeddings.value_or(family.max_positions);
+  const std::int64_t absent = family.kv_heads == 0 ? s.heads : family.kv_heads;
+  s.kv_heads = integer(c.num_key_value_heads, absent, s.heads, "num_key_value_heads", problems).value_or(1);
+  const bool divides = s.hidden % s.heads == 0;
+  problems.require(divides || (c.head_dim && s.model_type != "llama"), "hidden_size",
+                   fmt::format("got {}, expected a multiple of num_attention_heads ({})", s.hidden, s.heads));
+  problems.require(s.heads % s.kv_heads == 0, "num_attention_heads",
+                   fmt::format("got {}, expected a multiple of num_key_value_heads ({})", s.heads, s.kv_heads));
+  s.head_size = c.head_dim.value_or(family.head_size != 0 ? family.head_size : s.hidden / s.heads);
+  problems.require(s.head_size % 2 == 0 && s.head_size > 0, "head_dim",
+                   fmt::format("got {}, expected an even number", s.head_size));
+}
+
+// Refuses models that no machine holds before anything is made; counted in doubles, so nothing overflows.
+void check_memory(const LlamaShape& s, Problems& problems) {
+  const double hidden = static_cast<double>(s.hidden), inner = static_cast<double>(s.inner);
+  const double attention = 2.0 * static_cast<double>(s.heads + s.kv_heads) * static_cast<double>(s.head_size) * hidden;
+  const double count = static_cast<double>(s.layers) * (attention + 3 * hidden * inner) +
+                       (s.tied ? 1.0 : 2.0) * static_cast<double>(s.vocab) * hidden;
+  if (count > 1e13)
+    problems.add("hidden_size", fmt::format("the sizes describe a model of {:.3g} parameters, {:.3g} GB in fp32; expected at most 1e13 parameters",
+                                            count, count * 4 / 1e9));
+}
+
+void warn_ignored(const LlamaConfig& c, const Family& family) {
+  const auto ignored = [&](const char* key, bool matters) {
+    if (matters) log::warning("config.json: {} has no effect in {} models, in transformers as here", key, family.model_type);
+  };
+  ignored("attention_bias", c.attention_bias.value_or(false) && !family.reads_attention_bias && !family.always_qkv_bias);
+  ignored("mlp_bias", c.mlp_bias.value_or(false) && !family.reads_mlp_bias);
+  const bool never_slides = family.model_type == std::string_view("llama");
+  ignored("sliding_window", never_slides && !is_default(c.sliding_window) && !c.sliding_window.node.is_null());
+  ignored("use_sliding_window", !family.per_layer_windows && c.use_sliding_window.value_or(false));
+}
+
+void read_windows(const LlamaConfig& c, const Family& family, LlamaShape& s, Problems& problems) {
+  s.windows.assign(std::min<std::int64_t>(s.layers, 10000), 0);
+  if (family.model_type == std::string_view("llama")) return;
+  const std::int64_t absent = family.per_layer_windows ? 4096 : family.window;
+  const std::int64_t window = integer(c.sliding_window, absent, 0, "sliding_window", problems).value_or(0);
+  if (!family.per_layer_windows) return s.windows.assign(s.windows.size(), window);
+  const std::int64_t used = c.use_sliding_window.value_or(false) ? window : 0;
+  if (!c.layer_types) {
+    for (std::int64_t i = c.max_window_layers.value_or(28); i < std::ssize(s.windows); ++i) s.windows[i] = used;
+    return;
+  }
+  problems.require(std::ssize(*c.layer_types) == s.layers, "layer_types",
+                   fmt::format("got {} entries, expected num_hidden_layers ({})", c.layer_types->size(), s.layers));
+  for (std::size_t i = 0; i < std::min(s.windows.size(), c.layer_types->size()); ++i) {
+    const std::string& type = (*c.layer_types)[i], path = "layer_types." + std::to_string(i);
+    if (type == "full_attention") continue;
+    if (type != "sliding_attention")
+      problems.add(path, fmt::format("got \"{}\", expected full_attention or sliding_attention", type));
+    else if (used == 0)
+      problems.add(path, "sliding_attention needs use_sliding_window true and a sliding_window");
+    s.windows[i] = used;
+  }
+}
+
+void read_rest(const LlamaConfig& c, const Family& family, LlamaShape& s, Problems& problems) {
+  s.tied = c.tie_word_embeddings.value_or(false);
+  s.eps = c.rms_norm_eps;
+  s.std = c.initializer_range;
+  s.attention_dropout = c.attention_dropout.value_or(0);
+  const bool bias = family.reads_attention_bias && c.attention_bias.value_or(false);
+  s.qkv_bias = family.always_qkv_bias || bias;
+  s.output_bias = bias;
+  s.mlp_bias = family.reads_mlp_bias && c.mlp_bias.value_or(false);
+  s.qk_norm = family.qk_norm;
+  problems.require(c.pretraining_tp.value_or(1) == 1, "pretraining_tp",
+                   fmt::format("got {}, expected 1", c.pretraining_tp.value_or(1)));
+  problems.require(c.is_causal, "is_causal", "got false, expected true: these models generate");
+  if (c.pad_token_id.node.kind() == Node::Kind::scalar && !is_default(c.pad_token_id)) {
+    std::int64_t pad = -1;
+    config::Values<std::int64_t>::read(c.pad_token_id.node, pad, {problems, "pad_token_id", {}});
+    s.no_gradient_id = pad < 0 || pad >= s.vocab ? -1 : pad;
+  }
+}
+
+}  // namespace
+
+LlamaShape resolve(const LlamaConfig& c, Problems& problems) {
+  LlamaShape s;
+  const Family* family = family_of(c.model_type);
+  if (!family) {
+    problems.add("model_type", fmt::format("got \"{}\", expected llama, mistral, qwen2 or qwen3", c.model_type));
+    return s;
+  }
+  s.model_type = family->model_type;
+  s.architecture = family->architecture;
+  read_sizes(c, *family, s, problems);
+  read_rest(c, *family, s, problems);
+  check_memory(s, problems);
+  read_windows(c, *family, s, problems);
+  read_activation(c, s, problems);
+  s.rope = nn::read_rope({.parameters = c.rope_parameters.node.is_null() ? nullptr : &c.rope_parameters.node,
+                          .scaling = c.rope_scaling.node.is_null() ? nullptr : &c.rope_scaling.node,
+                          .theta = c.rope_theta,
+                          .partial_rotary_factor = c.partial_rotary_factor,
+                          .original_max_position_embeddings = c.original_max_position_embeddings,
+                          .head_size = s.head_size,
+                          .max_positions = s.max_positions},
+                         problems);
+  return s;
+}
+
+LlamaShape resolve(const LlamaConfig& c) {
+  Problems problems;
+  LlamaShape s = resolve(c, problems);
+  problems.raise("the model's configuration");
+  warn_ignored(c, *family_of(c.model_type));
+  return s;
+}
+
+void LlamaConfig::validate(Problems& problems) const { resolve(*this, problems); }
+
+namespace {
+
+Node number(double value) { return nn::hf_float(value); }
+Node number(std::int64_t value) { return config::Values<std::int64_t>::write(value); }
+Node text(const std::string& value) { return Node::scalar(value, /*quoted=*/true); }
+Node flag(bool value) { return config::Values<bool>::write(value); }
+
+void write_windows(Node& node, const LlamaConfig& c, const LlamaShape& s) {
+  const Family& family = *family_of(s.model_type);
+  const auto widest = std::max_element(s.windows.begin(), s.windows.end());
+  const std::int64_t window = widest == s.windows.end() ? 0 : *widest;
+  if (s.model_type != "llama") node.at_or_add("sliding_window") = window > 0 ? number(window) : Node();
+  if (!family.per_layer_windows) return;
+  std::vector<Node> types;
+  for (const std::int64_t w : s.windows) types.push_back(text(w > 0 ? "sliding_attention" : "full_attention"));
+  node.at_or_add("layer_types") = Node::list(std::move(types));
+  node.at_or_add("max_window_layers") = number(c.max_window_layers.value_or(28));
+  node.at_or_add("use_sliding_window") = flag(window > 0);
+}
+
+}  // namespace
+
+Node to_hf_config(const LlamaConfig& c, const LlamaShape& s, const std::string& dtype) {
+  const Family& family = *family_of(s.model_type);
+  Node node = Node::map();
+  const auto put = [&](const char* key, Node value) { node.at_or_add(key) = std::move(value); };
+  put("architectures", Node::list({text(s.architecture)}));
+  if (family.reads_attention_bias) put("attention_bias", flag(s.output_bias));
+  put("attention_dropout", number(s.attention_dropout));
+  for (const auto& [key, value] : {std::pair{"bos_token_id", &c.bos_token_id}, {"eos_token_id", &c.eos_token_id}, {"pad_token_id", &c.pad_token_id}})
+    if (!is_default(*value)) put(key, value->node);
+  if (!dtype.empty()) put("dtype", text(dtype));
+  put("head_dim", number(s.head_size));
+  put("hidden_act", text(c.hidden_act));
+  put("hidden_size", number(s.hidden));
+  put("initializer_range", number(s.std));
+  put("intermediate_size", number(s.inner));
+  put("max_position_embeddings", number(s.max_positions));
+  if (family.reads_mlp_bias) put("mlp_bias", flag(s.mlp_bias));
+  put("model_type", text(s.model_type));
+  put("num_attention_heads", number(s.heads));
+  put("num_hidden_layers", number(s.layers));
+  put("num_key_value_heads", number(s.kv_heads));
+  put("rms_norm_eps", number(s.eps));
+  put("rope_parameters", nn::write_rope(s.rope));
+  write_windows(node, c, s);
+  put("tie_word_embeddings", flag(s.tied));
+  put("use_cache", flag(true));
+  put("vocab_size", number(s.vocab));
+  return node;
+}
+
+}  // namespace hone::models

@@ -1,0 +1,129 @@
+// Keys and values of the tokens so far.
+#include "nn/kv_cache.h"
+
+#include <ATen/ATen.h>
+
+#include <cstring>
+
+#include "nn/plan.h"
+
+namespace hone::nn {
+namespace {
+
+std::int64_t tokens_of(const PlannedDoc& doc) { return doc.span.end - doc.span.begin; }
+
+// from [N,G,K], tokens [begin, begin + count) -> to [G,C,K], entries [at, at + count).
+void store(const Tensor& from, std::int64_t begin, std::int64_t count, const Tensor& to, std::int64_t at) {
+  if (!from.is_cpu() || !from.is_contiguous() || count > 4) {
+    to.narrow(1, at, count).copy_(from.narrow(0, begin, count).transpose(0, 1));
+    return;
+  }
+  const std::size_t bytes = from.size(2) * from.element_size();
+  const auto* source = static_cast<const char*>(from.const_data_ptr());
+  auto* target = static_cast<char*>(to.mutable_data_ptr());
+  const std::int64_t groups = from.size(1), capacity = to.size(1);
+  for (std::int64_t n = 0; n < count; ++n)
+    for (std::int64_t g = 0; g < groups; ++g)
+      std::memcpy(target + (g * capacity + at + n) * bytes, source + ((begin + n) * groups + g) * bytes, bytes);
+}
+
+}  // namespace
+
+KvCache::KvCache(CacheSpec spec, std::int64_t rows) : spec_(std::move(spec)), slots_(spec_.layers.size()), lengths_(rows, 0) {
+  for (Slot& slot : slots_) slot.dropped.assign(rows, 0);
+}
+
+std::int64_t KvCache::bytes() const {
+  std::int64_t sum = 0;
+  for (const Slot& slot : slots_)
+    if (slot.k_RGCK.defined()) sum += static_cast<std::int64_t>(slot.k_RGCK.nbytes() + slot.v_RGCK.nbytes());
+  return sum;
+}
+
+void KvCache::keep(const std::vector<std::int64_t>& rows) {
+  const auto pick = [&](std::vector<std::int64_t>& values) {
+    std::vector<std::int64_t> kept;
+    for (const std::int64_t row : rows) kept.push_back(values.at(row));
+    values = std::move(kept);
+  };
+  const Tensor index = at::tensor(rows, at::kLong);
+  pick(lengths_);
+  for (Slot& slot : slots_) {
+    pick(slot.dropped);
+    if (!slot.k_RGCK.defined()) continue;
+    for (Tensor* x : {&slot.k_RGCK, &slot.v_RGCK}) *x = x->index_select(0, index.to(x->device()));
+  }
+}
+
+void KvCache::drop_oldest(Slot& slot, std::int64_t row, std::int64_t left) {
+  const std::int64_t have = held(slot, row);
+  if (have <= left) return;
+  for (const Tensor* x : {&slot.k_RGCK, &slot.v_RGCK}) {
+    const Tensor of_row = x->select(0, row);
+    of_row.narrow(1, 0, left).copy_(of_row.narrow(1, have - left, left).clone());
+  }
+  slot.dropped[row] += have - left;
+}
+
+void KvCache::reserve(Slot& slot, std::int64_t window, const Plan& plan, const Tensor& like) {
+  const std::int64_t groups = like.size(1), size = like.size(2);
+  if (!slot.k_RGCK.defined())
+    for (Tensor* x : {&slot.k_RGCK, &slot.v_RGCK}) *x = at::empty({rows(), groups, 0, size}, like.options());
+  const std::int64_t capacity = slot.k_RGCK.size(2);
+  std::int64_t needed = 0;
+  for (const PlannedDoc& doc : plan.docs()) {
+    const bool full = held(slot, doc.row) + tokens_of(doc) > capacity;
+    if (full && window > 0) drop_oldest(slot, doc.row, window - 1);
+    needed = std::max(needed, held(slot, doc.row) + tokens_of(doc));
+  }
+  if (needed <= capacity) return;
+  const std::int64_t wider = std::max<std::int64_t>({needed, 2 * capacity, 16});
+  for (Tensor* x : {&slot.k_RGCK, &slot.v_RGCK}) {
+    const Tensor grown = at::empty({rows(), groups, wider, size}, like.options());
+    grown.narrow(2, 0, capacity).copy_(*x);
+    *x = grown;
+  }
+}
+
+void KvCache::append(Slot& slot, const Tensor& k_NGK, const Tensor& v_NGK, const Plan& plan) {
+  for (const PlannedDoc& doc : plan.docs()) {
+    const std::int64_t at = held(slot, doc.row), count = tokens_of(doc);
+    store(k_NGK, doc.span.begin, count, slot.k_RGCK.select(0, doc.row), at);
+    store(v_NGK, doc.span.begin, count, slot.v_RGCK.select(0, doc.row), at);
+  }
+}
+
+Tensor KvCache::attend_all(const Slot& slot, const Tensor& q_NHK, const Plan& plan, const ops::AttentionOptions& options) const {
+  const auto& docs = plan.docs();
+  const bool one_each = static_cast<std::int64_t>(docs.size()) == rows() && q_NHK.size(0) == rows();
+  if (one_each) {
+    std::vector<std::int64_t> lengths;
+    for (const PlannedDoc& doc : docs) lengths.push_back(held(slot, doc.row) + 1);
+    return ops::decode_attention(q_NHK, slot.k_RGCK, slot.v_RGCK, lengths, options);
+  }
+  std::vector<Tensor> parts;
+  for (const PlannedDoc& doc : docs) {
+    const std::int64_t count = tokens_of(doc), last = held(slot, doc.row) + count;
+    const std::int64_t first = options.window > 0 ? std::max<std::int64_t>(0, last - count - options.window + 1) : 0;
+    const auto keys = [&](const Tensor& x_RGCK) { return x_RGCK.select(0, doc.row).slice(1, first, last); };
+    parts.push_back(ops::cached_attention(q_NHK.slice(0, doc.span.begin, doc.span.end), keys(slot.k_RGCK), keys(slot.v_RGCK),
+                                          options));
+  }
+  return parts.empty() ? at::zeros_like(q_NHK) : at::cat(parts);
+}
+
+Tensor KvCache::attend(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, const Plan& plan,
+                       double scale) {
+  Slot& slot = slots_.at(layer);
+  const ops::AttentionOptions options{scale, spec_.layers[layer].window};
+  reserve(slot, options.window, plan, k_NGK);
+  append(slot, k_NGK, v_NGK, plan);
+  const bool fresh = std::all_of(plan.docs().begin(), plan.docs().end(), [](const PlannedDoc& d) { return d.position == 0; });
+  return fresh ? ops::attention(q_NHK, k_NGK, v_NGK, plan.spans(), options) : attend_all(slot, q_NHK, plan, options);
+}
+
+void KvCache::advance(const Plan& plan) {
+  for (const PlannedDoc& doc : plan.docs()) lengths_[doc.row] += tokens_of(doc);
+}
+
+}  // namespace hone::nn

@@ -1,0 +1,49 @@
+// Keys and values of the tokens so far, for generation: each row keeps its own length, so that nothing is padded.
+//
+// Letters: G key/value heads, C capacity, K head size, N tokens of one pass.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "hone/model.h"
+#include "ops/attention.h"
+
+namespace hone::nn {
+
+// Not thread-safe. Holds no graph: use it under no-grad (Model::forward refuses otherwise).
+class HONE_API KvCache {
+ public:
+  KvCache(CacheSpec spec, std::int64_t rows);
+
+  std::int64_t rows() const { return static_cast<std::int64_t>(lengths_.size()); }
+  std::int64_t length(std::int64_t row) const { return lengths_[row]; }  // tokens of the row so far
+  std::int64_t bytes() const;
+
+  // Goes on with these rows only, in this order (numbers may repeat: a row is then copied).
+  void keep(const std::vector<std::int64_t>& rows);
+
+  // Adds the pass's keys and values to layer `layer` and attends. Called by the attention of each block.
+  Tensor attend(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, const Plan& plan,
+                double scale);
+  // After the last layer: the pass's tokens now belong to the past. Called by Model::forward.
+  void advance(const Plan& plan);
+
+ private:
+  struct Slot {
+    Tensor k_RGCK, v_RGCK;
+    std::vector<std::int64_t> dropped;  // per row: oldest tokens that a window no longer needs
+  };
+  std::int64_t held(const Slot& slot, std::int64_t row) const { return lengths_[row] - slot.dropped[row]; }
+  void reserve(Slot& slot, std::int64_t window, const Plan& plan, const Tensor& like);
+  void drop_oldest(Slot& slot, std::int64_t row, std::int64_t left);
+  void append(Slot& slot, const Tensor& k_NGK, const Tensor& v_NGK, const Plan& plan);
+  Tensor attend_all(const Slot& slot, const Tensor& q_NHK, const Plan& plan, const ops::AttentionOptions& options) const;
+  CacheSpec spec_;
+  std::vector<Slot> slots_;
+  std::vector<std::int64_t> lengths_;
+};
+
+}  // namespace hone::nn

@@ -1,0 +1,43 @@
+// Linear, Embedding, RmsNorm, GatedMlp.
+#include "nn/layers.h"
+
+#include <ATen/ATen.h>
+
+#include "ops/embedding.h"
+
+namespace hone::nn {
+
+namespace {
+constexpr Init kOnes{.kind = Init::Kind::ones, .std = 0};
+constexpr Init kZeros{.kind = Init::Kind::zeros, .std = 0};
+constexpr Init normal(double std) { return {.kind = Init::Kind::normal, .std = std}; }
+}  // namespace
+
+Linear::Linear(std::int64_t in, std::int64_t out, Options options)
+    : weight(parameter("weight", {out, in}, normal(options.std))),
+      bias(options.bias ? &parameter("bias", {out}, kZeros, /*decays=*/false) : nullptr) {}
+
+Tensor Linear::operator()(const Tensor& x) const { return at::linear(x, weight.use(), bias ? bias->use() : Tensor()); }
+
+Embedding::Embedding(std::int64_t rows, std::int64_t width, double std, std::int64_t no_gradient_id)
+    : weight(parameter("weight", {rows, width}, normal(std))), no_gradient_id_(no_gradient_id) {}
+
+Tensor Embedding::operator()(const Tensor& ids) const { return ops::embedding(weight.use(), ids, no_gradient_id_); }
+
+RmsNorm::RmsNorm(std::int64_t width, double eps) : weight(parameter("weight", {width}, kOnes, /*decays=*/false)), eps_(eps) {}
+
+Tensor RmsNorm::operator()(const Tensor& x) const { return ops::rms_norm(x, weight.use(), eps_); }
+
+ops::AddRmsNorm RmsNorm::add(const Tensor& x, const Tensor& residual) const {
+  return ops::add_rms_norm(x, residual, weight.use(), eps_);
+}
+
+GatedMlp::GatedMlp(const Options& o)
+    : activation_(o.activation),
+      gate_(child<Linear>("gate_proj", o.hidden, o.inner, Linear::Options{o.bias, o.std})),
+      up_(child<Linear>("up_proj", o.hidden, o.inner, Linear::Options{o.bias, o.std})),
+      down_(child<Linear>("down_proj", o.inner, o.hidden, Linear::Options{o.bias, o.std})) {}
+
+Tensor GatedMlp::operator()(const Tensor& x) const { return down_(ops::gated(gate_(x), up_(x), activation_)); }
+
+}  // namespace hone::nn

@@ -1,0 +1,124 @@
+// Documents of a batch on one flat axis, and their rotary tables.
+#include "nn/plan.h"
+
+#include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
+#include <fmt/format.h>
+
+#include "nn/kv_cache.h"
+
+namespace hone::nn {
+namespace {
+
+std::vector<Doc> whole_rows(std::int64_t rows, std::int64_t length) {
+  std::vector<Doc> docs;
+  for (std::int32_t row = 0; row < rows; ++row) docs.push_back({.row = row, .begin = 0, .end = static_cast<std::int32_t>(length)});
+  return docs;
+}
+
+std::vector<Doc> docs_of_segments(const Tensor& segments_BT) {
+  const Tensor host = segments_BT.to(at::kCPU, at::kLong).contiguous();
+  const std::int64_t* segment = host.const_data_ptr<std::int64_t>();
+  std::vector<Doc> docs;
+  const std::int32_t rows = static_cast<std::int32_t>(host.size(0)), length = static_cast<std::int32_t>(host.size(1));
+  for (std::int32_t row = 0; row < rows; ++row, segment += length)
+    for (std::int32_t begin = 0, end; begin < length; begin = end) {
+      for (end = begin + 1; end < length && segment[end] == segment[begin];) ++end;
+      if (segment[begin] != 0) docs.push_back({.row = row, .begin = begin, .end = end});
+    }
+  return docs;
+}
+
+}  // namespace
+
+Plan::Plan(const Batch& batch, const KvCache* cache) : rows_(batch.rows()), length_(batch.length()) {
+  if (!batch.docs.empty()) place(batch.docs, cache, batch.ids_BT.device());
+  else if (batch.segments_BT.defined()) place(docs_of_segments(batch.segments_BT), cache, batch.ids_BT.device());
+  else place(whole_rows(rows_, length_), cache, batch.ids_BT.device());
+}
+
+void Plan::place(const std::vector<Doc>& docs, const KvCache* cache, at::Device device) {
+  HONE_ASSERT(!cache || cache->rows() == rows_);
+  std::int64_t done = 0, real = 0;  // done: where the last document ended
+  for (const Doc& doc : docs) {
+    const std::int64_t begin = doc.row * length_ + doc.begin;
+    HONE_ASSERT(doc.row >= 0 && doc.row < rows_ && doc.begin >= 0 && doc.begin < doc.end && doc.end <= length_ && begin >= done);
+    HONE_ASSERT(!cache || docs_.empty() || docs_.back().row < doc.row);
+    done = doc.row * length_ + doc.end;
+    const std::int64_t count = doc.end - doc.begin;
+    docs_.push_back({{real, real + count}, doc.row, cache ? cache->length(doc.row) : 0});
+    spans_.push_back(docs_.back().span);
+    real += count;
+  }
+  tokens_ = real;
+  if (real == rows_ * length_) return;
+  Tensor kept = at::empty({real}, at::kLong);
+  std::int64_t* index = kept.data_ptr<std::int64_t>();
+  for (const Doc& doc : docs)
+    for (std::int64_t t = doc.begin; t < doc.end; ++t) *index++ = doc.row * length_ + t;
+  kept_N_ = kept.to(device);
+}
+
+Tensor Plan::to_flat(const Tensor& x_BTD) const {
+  const Tensor flat = x_BTD.flatten(0, 1);
+  return (kept_N_.defined() ? flat.index_select(0, kept_N_) : flat).unsqueeze(0);
+}
+
+Tensor Plan::from_flat(const Tensor& x_1ND) const {
+  const Tensor flat = x_1ND.squeeze(0);
+  if (!kept_N_.defined()) return flat.unflatten(0, {rows_, length_});
+  return at::zeros({rows_ * length_, flat.size(1)}, flat.options()).index_copy(0, kept_N_, flat).unflatten(0, {rows_, length_});
+}
+
+namespace {
+
+// Positions of one class of documents that get a table row each: [low, high), starting at row `first` of the table.
+struct Stretch {
+  std::int64_t low = 0, high = 0, first = 0;
+};
+
+std::map<std::int64_t, Stretch> stretches_of(const std::vector<PlannedDoc>& docs, const Rope& rope) {
+  std::map<std::int64_t, Stretch> all;
+  for (const PlannedDoc& doc : docs) {
+    const std::int64_t end = doc.position + doc.span.end - doc.span.begin;
+    const auto [at, fresh] = all.try_emplace(rope.length_class(end), Stretch{doc.position, end});
+    at->second.low = std::min(at->second.low, doc.position);
+    at->second.high = std::max(at->second.high, end);
+  }
+  std::int64_t first = 0;
+  for (auto& [name, stretch] : all) {
+    stretch.first = first;
+    first += stretch.high - stretch.low;
+  }
+  return all;
+}
+
+}  // namespace
+
+const ops::RopeTable& Plan::rope(const Rope& rope, const Tensor& like) {
+  ops::RopeTable& table = tables_[&rope];
+  if (table.cos.defined()) return table;
+  const auto stretches = stretches_of(docs_, rope);
+  std::vector<Tensor> angles{at::empty({0, rope.head_size() / 2}, at::kFloat)};
+  for (const auto& [length_class, stretch] : stretches)
+    angles.push_back(at::outer(at::arange(stretch.low, stretch.high, at::kFloat), rope.frequencies(length_class)));
+  Tensor rows = at::empty({tokens_}, at::kLong);
+  std::int64_t* row = rows.data_ptr<std::int64_t>();
+  for (const PlannedDoc& doc : docs_) {
+    const std::int64_t count = doc.span.end - doc.span.begin;
+    const Stretch& stretch = stretches.at(rope.length_class(doc.position + count));
+    for (std::int64_t t = 0; t < count; ++t) *row++ = stretch.first + doc.position - stretch.low + t;
+  }
+  Tensor angle = at::cat(angles);
+  if (tokens_ < angle.size(0)) {  // one step of rows that are far apart: only the positions that occur
+    angle = angle.index_select(0, rows);
+    rows = at::arange(tokens_, at::kLong);
+  }
+  const auto made = [&](const Tensor& x) {
+    return (x * rope.attention_factor()).to(like.device(), at::toOpMathType(like.scalar_type())).contiguous();
+  };
+  table = {made(angle.cos()), made(angle.sin()), rows.to(like.device())};
+  return table;
+}
+
+}  // namespace hone::nn

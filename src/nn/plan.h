@@ -1,0 +1,52 @@
+// Who attends to whom in one forward pass, and at which positions: made once from the batch, used by every layer.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "hone/batch.h"
+#include "nn/rope.h"
+#include "ops/attention.h"
+#include "ops/rope.h"
+
+namespace hone::nn {
+
+class KvCache;
+
+// One document of the pass: its tokens on the flat token axis, and where they stand.
+struct PlannedDoc {
+  ops::Span span;
+  std::int64_t row = 0;       // of the batch, and of the cache
+  std::int64_t position = 0;  // of its first token: 0, or what the cache holds of the row
+};
+
+// Layers see tokens on one flat axis. Where the batch has padding, only the real tokens are on it: padding is never computed.
+class Plan {
+ public:
+  // Documents come from batch.docs; if there are none, from segments_BT; if that is undefined, every row is one document.
+  // cache: may be null. REQUIRES with a cache: one document a row at most, as many rows as the cache has.
+  Plan(const Batch& batch, const KvCache* cache);
+
+  const std::vector<PlannedDoc>& docs() const { return docs_; }
+  const std::vector<ops::Span>& spans() const { return spans_; }
+  std::int64_t tokens() const { return tokens_; }  // on the flat axis
+
+  Tensor to_flat(const Tensor& x_BTD) const;    // [B,T,D] -> [1,N,D]: the real tokens; the same tensor if there is no padding
+  Tensor from_flat(const Tensor& x_1ND) const;  // and back, 0 on padding
+
+  // The rotary tables of this pass, made on the first call for `rope`. `like` gives device and precision.
+  const ops::RopeTable& rope(const Rope& rope, const Tensor& like);
+
+ private:
+  void place(const std::vector<Doc>& docs, const KvCache* cache, at::Device device);
+  std::int64_t rows_ = 0, length_ = 0, tokens_ = 0;
+  std::vector<PlannedDoc> docs_;
+  std::vector<ops::Span> spans_;
+  Tensor kept_N_;  // flat positions b * T + t of the real tokens; undefined: all
+  std::map<const Rope*, ops::RopeTable> tables_;
+};
+
+}  // namespace hone::nn

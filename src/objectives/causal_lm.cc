@@ -1,0 +1,49 @@
+// Next-token prediction: token-weighted cross-entropy of every supervised position.
+#include <ATen/ATen.h>
+
+#include "hone/config_read.h"
+#include "hone/objective.h"
+#include "hone/registry.h"
+#include "nn/head.h"
+
+namespace hone::objectives {
+namespace {
+
+class CausalLmLoss final : public Objective {
+ public:
+  struct Config {
+    double label_smoothing = 0, z_loss = 0;
+    static constexpr auto fields() {
+      using C = Config;
+      return std::tuple{
+          field("label_smoothing", &C::label_smoothing, "Share of each target that is spread over the whole vocabulary.", {.low = 0, .high = 0.999}),
+          field("z_loss", &C::z_loss, "Weight of the squared log-normaliser, which keeps logits near zero; 0 = off.", at_least(0))};
+    }
+  };
+  CausalLmLoss(const Config& config, Resources&) : options_{config.label_smoothing, config.z_loss} {}
+
+  std::map<std::string, double> weights(const Batch& batch) const override {
+    return {{"loss", batch.weight_BT.sum(at::kDouble).item<double>()}};
+  }
+
+  LossTerms loss(Model& model, const Batch& batch, Pass& pass) override {
+    const auto& lm = dynamic_cast<const CausalLm&>(model);
+    const Tensor hidden_BTD = model.forward(batch, pass).hidden_BTD;
+    LossTerms result;
+    result.terms.push_back({"loss", lm.head().cross_entropy(hidden_BTD, batch.labels_BT, batch.weight_BT, options_),
+                            weights(batch).at("loss")});
+    for (LossTerm& term : pass.aux) result.terms.push_back(std::move(term));
+    return result;
+  }
+
+ private:
+  ops::CrossEntropyOptions options_;
+};
+
+}  // namespace
+
+void register_causal_lm(Registries& hone) {
+  hone.objectives.add<CausalLmLoss>("causal_lm", "Predict the next token.");
+}
+
+}  // namespace hone::objectives

@@ -1,0 +1,46 @@
+// Causal attention within documents: what lies in no document is neither read nor written.
+//
+// Letters: N tokens (all rows of a batch one after another), H query heads, G key/value heads (H a multiple of G), K head size,
+// L cached tokens.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace hone::ops {
+
+// A document's tokens, [begin, end) of the flat token axis.
+struct Span {
+  std::int64_t begin = 0, end = 0;
+};
+
+struct AttentionOptions {
+  double scale = 1;
+  std::int64_t window = 0;  // > 0: a token sees itself and the window - 1 tokens before it
+};
+
+// softmax(q k^T scale) v, causal, inside each span; spans are in order and do not overlap. Rows outside all spans are 0.
+at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
+                     const std::vector<Span>& spans, const AttentionOptions& options);
+
+// The newest N tokens of one sequence against its L cached keys and values, which include them. No gradient.
+at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,
+                            const AttentionOptions& options);
+
+// One new token per row against entries [0, lengths[row]) of the row's cache, which include it. No gradient.
+// Letters: R rows, C capacity of the cache.
+at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
+                            const std::vector<std::int64_t>& lengths, const AttentionOptions& options);
+
+namespace reference {
+at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
+                     const std::vector<Span>& spans, const AttentionOptions& options);
+at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,
+                            const AttentionOptions& options);
+at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
+                            const std::vector<std::int64_t>& lengths, const AttentionOptions& options);
+}  // namespace reference
+
+}  // namespace hone::ops

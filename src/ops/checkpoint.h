@@ -1,0 +1,14 @@
+// Gradient checkpointing: keep the input of a function, compute it again when its gradient is needed.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+
+namespace hone::ops {
+
+// run(x) with the gradients of run(x), of x and of every weight that run uses, bit for bit; what run keeps for them is
+// dropped and made again in backward. run must give the same result each time and must outlive the backward pass.
+at::Tensor checkpoint(std::function<at::Tensor(const at::Tensor&)> run, const at::Tensor& x);
+
+}  // namespace hone::ops

@@ -1,0 +1,16 @@
+// Kernels of ops::gated over a run of elements.
+#pragma once
+
+#include "ops/cpu/kernel.h"
+#include "ops/gated.h"
+
+namespace hone::ops::cpu {
+
+template <class T>
+struct GatedKernels {
+  void (*forward)(Activation activation, const T* gate, const T* up, std::int64_t count, T* y);
+  void (*backward)(Activation activation, const T* dy, const T* gate, const T* up, std::int64_t count, T* dgate, T* dup);
+};
+HONE_KERNELS(GatedKernels, gated_kernels)
+
+}  // namespace hone::ops::cpu

@@ -1,0 +1,60 @@
+// How kernels are declared and chosen: each file of this folder is compiled once per instruction set (CPU_CAPABILITY).
+//
+// A kernel set is a struct template of function pointers, one per element type. In a header:
+//   template <class T> struct RmsNormKernels { void (*forward)(…); };
+//   HONE_KERNELS(RmsNormKernels, rms_norm_kernels)
+// and in the .cc of the same name, inside namespace hone::ops::cpu::CPU_CAPABILITY, its definition. Callers write
+// cpu::rms_norm_kernels<float>().forward(…). Kernels take plain pointers and know nothing of tensors.
+#pragma once
+
+#include <c10/util/BFloat16.h>
+
+#include <cstdint>
+
+#include "ops/kernels.h"
+
+#if defined(__x86_64__)
+#define HONE_KERNELS(Set, name)                          \
+  namespace DEFAULT { template <class T> Set<T> name(); } \
+  namespace AVX2 { template <class T> Set<T> name(); }    \
+  namespace AVX512 { template <class T> Set<T> name(); }  \
+  template <class T>                                     \
+  Set<T> name() {                                        \
+    switch (level()) {                                   \
+      case Level::avx512: return AVX512::name<T>();      \
+      case Level::avx2: return AVX2::name<T>();          \
+      default: return DEFAULT::name<T>();                \
+    }                                                    \
+  }
+#else
+#define HONE_KERNELS(Set, name)                          \
+  namespace DEFAULT { template <class T> Set<T> name(); } \
+  template <class T>                                     \
+  Set<T> name() {                                        \
+    return DEFAULT::name<T>();                           \
+  }
+#endif
+
+// In a kernel file: makes the set for every element type.
+#define HONE_INSTANTIATE_KERNELS(Set, name) \
+  template Set<float> name<float>();        \
+  template Set<double> name<double>();      \
+  template Set<c10::BFloat16> name<c10::BFloat16>();
+
+namespace hone::ops::cpu {
+
+using bf16 = c10::BFloat16;
+
+// The type that a kernel computes in: fp32 for bf16.
+template <class T>
+using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+// Calls run(T{}) with the C++ type of a tensor that kernels_take() accepted.
+template <class Run>
+auto with_type(at::ScalarType type, Run&& run) {
+  if (type == at::kFloat) return run(float{});
+  if (type == at::kDouble) return run(double{});
+  return run(bf16{});
+}
+
+}  // namespace hone::ops::cpu

@@ -1,0 +1,171 @@
+// The loss of a language-model head: its meaning, and the same in chunks of tokens with the gradients made on the way.
+//
+// Letters: N tokens, D hidden, V vocabulary, S supervised tokens, C tokens of a chunk.
+#include "ops/cross_entropy.h"
+
+#include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "hone/error.h"
+#include "ops/cpu/cross_entropy.h"
+#include "ops/parallel.h"
+
+namespace hone::ops {
+namespace {
+
+constexpr std::int64_t kChunkBytes = 16 << 20;
+
+// The tokens that have a label, with their weights in `type`.
+struct Supervised {
+  at::Tensor index_S, labels_S, weight_S;
+};
+
+Supervised supervised(const at::Tensor& labels_N, const at::Tensor& weight_N, std::int64_t vocab, at::ScalarType type) {
+  const at::Tensor labels = labels_N.flatten();
+  const at::Tensor index = at::nonzero(labels != kIgnoreIndex).squeeze(1);
+  Supervised made{index, labels.index_select(0, index), {}};
+  if (index.numel() > 0) {
+    const auto [low, high] = at::aminmax(made.labels_S);
+    for (const std::int64_t label : {low.item<std::int64_t>(), high.item<std::int64_t>()})
+      if (label < 0 || label >= vocab)
+        throw Error(ErrorKind::data, fmt::format("label {}: outside the model's vocabulary; expected -100 or 0 to {}", label,
+                                                 vocab - 1));
+  }
+  made.weight_S = weight_N.defined() ? weight_N.flatten().index_select(0, index).to(type)
+                                     : at::ones({index.numel()}, labels.options().dtype(type));
+  return made;
+}
+
+}  // namespace
+
+namespace reference {
+
+at::Tensor linear_cross_entropy(const at::Tensor& hidden_ND, const at::Tensor& head_VD, const at::Tensor& labels_N,
+                                const at::Tensor& weight_N, const CrossEntropyOptions& options) {
+  const auto wide = at::toOpMathType(hidden_ND.scalar_type());
+  const Supervised s = supervised(labels_N, weight_N, head_VD.size(0), wide);
+  const at::Tensor logits = at::linear(hidden_ND.index_select(0, s.index_S), head_VD).to(wide);
+  const at::Tensor lse = logits.logsumexp(-1);
+  const at::Tensor at_label = logits.gather(-1, s.labels_S.unsqueeze(-1)).squeeze(-1);
+  const double smoothing = options.label_smoothing;
+  at::Tensor loss = (1 - smoothing) * (lse - at_label) + options.z_loss * lse.square();
+  if (smoothing != 0) loss = loss + smoothing * (lse - logits.mean(-1));
+  return (loss * s.weight_S).sum();
+}
+
+}  // namespace reference
+
+namespace {
+
+struct Made {
+  at::Tensor sum, dhidden_SD, dhead_VD;  // the gradients undefined where none is wanted
+};
+
+struct Wanted {
+  bool hidden = false, head = false;
+  bool any() const { return hidden || head; }
+};
+
+// logits_CV -> losses, and the logits' gradient in their place.
+void run_chunk(at::Tensor& logits_CV, const Supervised& s, std::int64_t begin, bool gradient, const CrossEntropyOptions& options,
+               at::Tensor& losses_S) {
+  const std::int64_t rows = logits_CV.size(0), vocab = logits_CV.size(1);
+  cpu::with_type(logits_CV.scalar_type(), [&]<class T>(T) {
+    using W = cpu::Wide<T>;
+    const auto kernels = cpu::cross_entropy_kernels<T>();
+    at::parallel_for(0, rows, grain(vocab), [&](std::int64_t first, std::int64_t last) {
+      kernels.run({.logits = logits_CV.mutable_data_ptr<T>() + first * vocab,
+                   .labels = s.labels_S.const_data_ptr<std::int64_t>() + begin + first,
+                   .weight = s.weight_S.const_data_ptr<W>() + begin + first,
+                   .rows = last - first,
+                   .vocab = vocab,
+                   .smoothing = static_cast<W>(options.label_smoothing),
+                   .z_loss = static_cast<W>(options.z_loss),
+                   .gradient = gradient,
+                   .losses = losses_S.mutable_data_ptr<W>() + begin + first});
+    });
+  });
+}
+
+// The head's gradient is summed over chunks in fp32 at least.
+void add_head_gradient(const at::Tensor& dlogits_CV, const at::Tensor& hidden_CD, bool first, at::Tensor& sum_VD) {
+  if (dlogits_CV.scalar_type() != sum_VD.scalar_type()) sum_VD.add_(at::mm(dlogits_CV.t(), hidden_CD));
+  else if (first) at::mm_out(sum_VD, dlogits_CV.t(), hidden_CD);
+  else sum_VD.addmm_(dlogits_CV.t(), hidden_CD);
+}
+
+Made run_all(const at::Tensor& hidden_SD, const at::Tensor& head_VD, const Supervised& s, const CrossEntropyOptions& options,
+             Wanted wanted) {
+  const auto wide = at::toOpMathType(head_VD.scalar_type());
+  const std::int64_t count = hidden_SD.size(0), vocab = head_VD.size(0);
+  const std::int64_t step = std::max<std::int64_t>(1, kChunkBytes / (vocab * static_cast<std::int64_t>(head_VD.element_size())));
+  Made made;
+  if (wanted.hidden) made.dhidden_SD = at::empty_like(hidden_SD);
+  if (wanted.head) made.dhead_VD = at::zeros(head_VD.sizes(), head_VD.options().dtype(wide));
+  at::Tensor losses_S = at::empty({count}, head_VD.options().dtype(wide));
+  at::Tensor room = at::empty({std::min(step, count), vocab}, head_VD.options());
+  for (std::int64_t begin = 0; begin < count; begin += step) {
+    const at::Tensor hidden_CD = hidden_SD.narrow(0, begin, std::min(step, count - begin));
+    at::Tensor logits_CV = room.narrow(0, 0, hidden_CD.size(0));
+    at::mm_out(logits_CV, hidden_CD, head_VD.t());
+    run_chunk(logits_CV, s, begin, wanted.any(), options, losses_S);
+    if (wanted.hidden) {
+      at::Tensor to = made.dhidden_SD.narrow(0, begin, hidden_CD.size(0));
+      at::mm_out(to, logits_CV, head_VD);
+    }
+    if (wanted.head) add_head_gradient(logits_CV, hidden_CD, begin == 0, made.dhead_VD);
+  }
+  made.sum = losses_S.sum();
+  return made;
+}
+
+class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFunction> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& hidden_ND, const at::Tensor& head_VD,
+                            const at::Tensor& labels_N, const at::Tensor& weight_N, double smoothing, double z_loss,
+                            bool with_gradients) {
+    const Supervised s = supervised(labels_N, weight_N, head_VD.size(0), at::toOpMathType(head_VD.scalar_type()));
+    const bool all = s.index_S.numel() == hidden_ND.size(0);
+    const at::Tensor hidden_SD = all ? hidden_ND.contiguous() : hidden_ND.index_select(0, s.index_S);
+    const Wanted wanted{with_gradients && hidden_ND.requires_grad(), with_gradients && head_VD.requires_grad()};
+    Made made = run_all(hidden_SD, head_VD.contiguous(), s, {smoothing, z_loss}, wanted);
+    ctx->saved_data["tokens"] = hidden_ND.size(0);
+    // In saved_data rather than save_for_backward: they are nobody else's.
+    ctx->saved_data["index"] = all ? at::Tensor() : s.index_S;
+    ctx->saved_data["dhidden"] = made.dhidden_SD;
+    ctx->saved_data["dhead"] = made.dhead_VD;
+    ctx->saved_data["type"] = static_cast<std::int64_t>(head_VD.scalar_type());
+    return made.sum;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
+    const double scale = grads[0].item<double>();
+    const auto type = static_cast<at::ScalarType>(ctx->saved_data["type"].toInt());
+    const auto scaled = [&](const char* name) {
+      const c10::IValue& saved = ctx->saved_data[name];
+      const at::Tensor x = saved.isTensor() ? saved.toTensor() : at::Tensor();
+      return !x.defined() ? x : (scale == 1.0 ? x : x * scale).to(type);
+    };
+    at::Tensor dhidden = scaled("dhidden");
+    const c10::IValue& index = ctx->saved_data["index"];
+    if (dhidden.defined() && index.isTensor() && index.toTensor().defined())
+      dhidden = at::zeros({ctx->saved_data["tokens"].toInt(), dhidden.size(1)}, dhidden.options())
+                    .index_copy_(0, index.toTensor(), dhidden);
+    return {dhidden, scaled("dhead"), at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+at::Tensor linear_cross_entropy(const at::Tensor& hidden_ND, const at::Tensor& head_VD, const at::Tensor& labels_N,
+                                const at::Tensor& weight_N, const CrossEntropyOptions& options) {
+  if (!kernels_take({hidden_ND, head_VD}) || head_VD.numel() == 0)
+    return reference::linear_cross_entropy(hidden_ND, head_VD, labels_N, weight_N, options);
+  return CrossEntropyFunction::apply(hidden_ND, head_VD, labels_N, weight_N, options.label_smoothing, options.z_loss,
+                                     at::GradMode::is_enabled());
+}
+
+}  // namespace hone::ops

@@ -1,0 +1,89 @@
+// Embedding look-up: its meaning, and a gradient that is summed token by token in a fixed order.
+#include "ops/embedding.h"
+
+#include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "hone/error.h"
+#include "ops/kernels.h"
+
+namespace hone::ops {
+namespace {
+
+void check_ids(const at::Tensor& ids, std::int64_t rows) {
+  if (ids.numel() == 0) return;
+  const auto [low, high] = at::aminmax(ids);
+  for (const std::int64_t id : {low.item<std::int64_t>(), high.item<std::int64_t>()})
+    if (id < 0 || id >= rows)
+      throw Error(ErrorKind::data, fmt::format("token id {}: outside the model's vocabulary; expected 0 to {}", id, rows - 1))
+          .hint("was the text tokenised with this model's tokenizer?");
+}
+
+// Summed in fp32 at least, in the order of the tokens. Threads own column blocks, so the order never depends on them.
+template <class T, class W>
+void add_rows(const at::Tensor& dy, const at::Tensor& ids, std::int64_t skip, W* sum, std::int64_t width) {
+  const T* gradient = dy.const_data_ptr<T>();
+  const std::int64_t* id = ids.const_data_ptr<std::int64_t>();
+  const std::int64_t count = ids.numel();
+  at::parallel_for(0, width, 64, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t n = 0; n < count; ++n) {
+      if (id[n] == skip) continue;
+      W* to = sum + id[n] * width;
+      const T* from = gradient + n * width;
+      for (std::int64_t i = begin; i < end; ++i) to[i] += static_cast<W>(from[i]);
+    }
+  });
+}
+
+at::Tensor table_gradient(const at::Tensor& gradient, const at::Tensor& ids, std::int64_t rows, std::int64_t skip) {
+  const at::Tensor dy = gradient.contiguous(), flat = ids.contiguous();
+  const std::int64_t width = dy.size(-1);
+  const at::Tensor sum = at::zeros({rows, width}, dy.options().dtype(at::toOpMathType(dy.scalar_type())));
+  switch (dy.scalar_type()) {
+    case at::kFloat: add_rows<float>(dy, flat, skip, sum.mutable_data_ptr<float>(), width); break;
+    case at::kDouble: add_rows<double>(dy, flat, skip, sum.mutable_data_ptr<double>(), width); break;
+    default: add_rows<c10::BFloat16>(dy, flat, skip, sum.mutable_data_ptr<float>(), width); break;
+  }
+  return sum.to(dy.scalar_type());
+}
+
+class EmbeddingFunction : public torch::autograd::Function<EmbeddingFunction> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& table, const at::Tensor& ids,
+                            std::int64_t no_gradient_id) {
+    ctx->save_for_backward({ids});
+    ctx->saved_data["rows"] = table.size(0);
+    ctx->saved_data["skip"] = no_gradient_id;
+    return at::embedding(table, ids);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
+    const at::Tensor ids = ctx->get_saved_variables()[0];
+    return {table_gradient(grads[0], ids, ctx->saved_data["rows"].toInt(), ctx->saved_data["skip"].toInt()), at::Tensor(),
+            at::Tensor()};
+  }
+};
+
+}  // namespace
+
+namespace reference {
+
+at::Tensor embedding(const at::Tensor& table_VD, const at::Tensor& ids, std::int64_t no_gradient_id) {
+  check_ids(ids, table_VD.size(0));
+  const at::Tensor rows = at::embedding(table_VD, ids);
+  if (no_gradient_id < 0) return rows;
+  return at::where((ids == no_gradient_id).unsqueeze(-1), rows.detach(), rows);
+}
+
+}  // namespace reference
+
+at::Tensor embedding(const at::Tensor& table_VD, const at::Tensor& ids, std::int64_t no_gradient_id) {
+  if (!kernels_take({table_VD}) || ids.numel() == 0 || !ids.is_cpu())
+    return reference::embedding(table_VD, ids, no_gradient_id);
+  check_ids(ids, table_VD.size(0));
+  return EmbeddingFunction::apply(table_VD, ids, no_gradient_id);
+}
+
+}  // namespace hone::ops

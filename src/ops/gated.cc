@@ -1,0 +1,78 @@
+// act(gate) * up: its meaning, its gradient, the choice of kernel.
+#include "ops/gated.h"
+
+#include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "hone/error.h"
+#include "ops/cpu/gated.h"
+#include "ops/parallel.h"
+
+namespace hone::ops {
+namespace {
+
+at::Tensor activate(const at::Tensor& x, Activation activation) {
+  switch (activation) {
+    case Activation::silu: return at::silu(x);
+    case Activation::gelu: return at::gelu(x);
+    case Activation::gelu_tanh: return at::gelu(x, "tanh");
+    case Activation::relu: return at::relu(x);
+  }
+  throw Error(ErrorKind::bug, "unknown activation");
+}
+
+class GatedFunction : public torch::autograd::Function<GatedFunction> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& gate, const at::Tensor& up,
+                            std::int64_t activation) {
+    const at::Tensor g = gate.contiguous(), u = up.contiguous();
+    at::Tensor y = at::empty_like(g);
+    cpu::with_type(g.scalar_type(), [&]<class T>(T) {
+      const auto kernels = cpu::gated_kernels<T>();
+      at::parallel_for(0, g.numel(), grain(1), [&](std::int64_t begin, std::int64_t end) {
+        kernels.forward(static_cast<Activation>(activation), g.const_data_ptr<T>() + begin, u.const_data_ptr<T>() + begin,
+                        end - begin, y.mutable_data_ptr<T>() + begin);
+      });
+    });
+    ctx->save_for_backward({g, u});
+    ctx->saved_data["activation"] = activation;
+    return y;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
+    const auto saved = ctx->get_saved_variables();
+    const auto activation = static_cast<Activation>(ctx->saved_data["activation"].toInt());
+    const at::Tensor &g = saved[0], &u = saved[1], dy = grads[0].contiguous();
+    at::Tensor dgate = at::empty_like(g), dup = at::empty_like(u);
+    cpu::with_type(g.scalar_type(), [&]<class T>(T) {
+      const auto kernels = cpu::gated_kernels<T>();
+      at::parallel_for(0, g.numel(), grain(1), [&](std::int64_t begin, std::int64_t end) {
+        kernels.backward(activation, dy.const_data_ptr<T>() + begin, g.const_data_ptr<T>() + begin,
+                         u.const_data_ptr<T>() + begin, end - begin, dgate.mutable_data_ptr<T>() + begin,
+                         dup.mutable_data_ptr<T>() + begin);
+      });
+    });
+    return {dgate, dup, at::Tensor()};
+  }
+};
+
+}  // namespace
+
+namespace reference {
+
+at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, Activation activation) {
+  const auto wide = at::toOpMathType(gate.scalar_type());
+  return (activate(gate.to(wide), activation) * up.to(wide)).to(gate.scalar_type());
+}
+
+}  // namespace reference
+
+at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, Activation activation) {
+  const bool fits = gate.numel() > 0 && gate.sizes() == up.sizes() && kernels_take({gate, up});
+  return fits ? GatedFunction::apply(gate, up, static_cast<std::int64_t>(activation))
+              : reference::gated(gate, up, activation);
+}
+
+}  // namespace hone::ops

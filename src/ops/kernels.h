@@ -1,0 +1,28 @@
+// Which implementation the ops use: kernels, at the level this machine has, or the plain composed versions.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace hone::ops {
+
+enum class Level { reference, basic, avx2, avx512 };  // reference: no kernel of ours at all
+
+// The best level of this machine, lowered by HONE_KERNELS=reference|basic|avx2|avx512. Read once.
+Level level();
+bool use_kernels();  // level() != reference
+
+// Tests: sets the level while alive, never above the machine's. Not thread-safe.
+class LevelScope {
+ public:
+  explicit LevelScope(Level level);
+  ~LevelScope();
+  LevelScope(const LevelScope&) = delete;
+
+ private:
+  Level old_;
+};
+
+// True if kernels are on and every tensor is a float, double or bfloat16 tensor in CPU memory, all of one type.
+bool kernels_take(std::initializer_list<at::Tensor> tensors);
+
+}  // namespace hone::ops

@@ -1,0 +1,23 @@
+// Rotary position embedding (Su et al., 2021), in Hugging Face's layout: the two halves of a head are rotated together.
+//
+// Letters: N tokens, H heads, K head size, P rows of the tables.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace hone::ops {
+
+// Row p of the tables holds cos and sin of p's angles (times the attention factor), [P, K/2], fp32 (fp64 for fp64 models);
+// rows_N (int64) says which row belongs to each token.
+struct RopeTable {
+  at::Tensor cos, sin, rows_N;
+};
+
+// [N,H,K] -> [N,H,K]: (a, b) of each pair becomes (a cos - b sin, b cos + a sin), computed in fp32 at least.
+at::Tensor rope(const at::Tensor& x_NHK, const RopeTable& table);
+
+namespace reference {
+at::Tensor rope(const at::Tensor& x_NHK, const RopeTable& table);
+}  // namespace reference
+
+}  // namespace hone::ops

@@ -1,0 +1,67 @@
+// Work over all elements of all weights in one parallel loop.
+#include "optim/blocks.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace hone::optim {
+namespace {
+
+constexpr std::int64_t kBlock = 16384;
+
+HONE_VECTORISED double sum_of_squares(const float* x, std::int64_t size) {
+  double lanes[16] = {};  // sixteen sums, so that the order of additions is the same on every instruction set
+  std::int64_t i = 0;
+  for (; i + 16 <= size; i += 16) {
+#pragma omp simd
+    for (int lane = 0; lane < 16; ++lane) lanes[lane] += double(x[i + lane]) * double(x[i + lane]);
+  }
+  double sum = 0;
+  for (; i < size; ++i) sum += double(x[i]) * double(x[i]);
+  for (const double lane : lanes) sum += lane;
+  return sum;
+}
+
+double sum_of_squares(const double* x, std::int64_t size) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < size; ++i) sum += x[i] * x[i];
+  return sum;
+}
+
+}  // namespace
+
+std::vector<Block> blocks_of(const std::vector<OptimizedWeight>& weights) {
+  std::vector<Block> blocks;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (!weights[i].gradient.defined()) continue;
+    const std::int64_t size = weights[i].master.numel();
+    for (std::int64_t begin = 0; begin < size; begin += kBlock)
+      blocks.push_back({i, begin, std::min(begin + kBlock, size)});
+  }
+  return blocks;
+}
+
+void each_block(const std::vector<Block>& blocks, const std::function<void(std::size_t, const Block&)>& work) {
+  at::parallel_for(0, static_cast<std::int64_t>(blocks.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) work(static_cast<std::size_t>(i), blocks[static_cast<std::size_t>(i)]);
+  });
+}
+
+double gradient_norm(const std::vector<OptimizedWeight>& weights) {
+  const std::vector<Block> blocks = blocks_of(weights);
+  std::vector<double> sums(blocks.size());
+  each_block(blocks, [&](std::size_t index, const Block& block) {
+    const Tensor& gradient = weights[block.weight].gradient;
+    sums[index] = gradient.scalar_type() == at::kDouble
+                      ? sum_of_squares(gradient.const_data_ptr<double>() + block.begin, block.end - block.begin)
+                      : sum_of_squares(gradient.const_data_ptr<float>() + block.begin, block.end - block.begin);
+  });
+  double total = 0;
+  for (const double sum : sums) total += sum;
+  return std::sqrt(total);
+}
+
+}  // namespace hone::optim

@@ -1,0 +1,119 @@
+// Stochastic gradient descent with momentum and Nesterov's look-ahead, with the arithmetic of torch.optim.SGD.
+#include <ATen/ATen.h>
+
+#include "hone/config_read.h"
+#include "hone/registry.h"
+#include "optim/blocks.h"
+
+namespace hone::optim {
+namespace {
+
+// What one update has in common for all elements.
+struct SgdStep {
+  double learning_rate, decay, momentum, gradient_share;  // share of the gradient that enters the buffer
+  bool nesterov;
+  double gradient_scale;
+};
+
+template <class T>
+[[gnu::always_inline]] inline void sgd_loop(T* __restrict w, const T* __restrict g, T* __restrict buffer, std::int64_t size, const SgdStep& s) {
+  const T rate = T(s.learning_rate), decay = T(s.decay), momentum = T(s.momentum), share = T(s.gradient_share);
+  const T scale = T(s.gradient_scale), ahead = s.nesterov ? momentum : T(0), own = s.nesterov ? T(1) : T(0);
+#pragma omp simd
+  for (std::int64_t i = 0; i < size; ++i) {
+    const T gradient = g[i] * scale + decay * w[i];
+    const T moved = buffer[i] * momentum + gradient * share;
+    buffer[i] = moved;
+    w[i] -= rate * (s.nesterov ? own * gradient + ahead * moved : moved);
+  }
+}
+template <class T>
+[[gnu::always_inline]] inline void plain_sgd_loop(T* __restrict w, const T* __restrict g, std::int64_t size, const SgdStep& s) {
+  const T rate = T(s.learning_rate), decay = T(s.decay), scale = T(s.gradient_scale);
+#pragma omp simd
+  for (std::int64_t i = 0; i < size; ++i) w[i] -= rate * (g[i] * scale + decay * w[i]);
+}
+HONE_VECTORISED void sgd_block(float* w, const float* g, float* buffer, std::int64_t size, const SgdStep& s) {
+  if (buffer) sgd_loop(w, g, buffer, size, s);
+  else plain_sgd_loop(w, g, size, s);
+}
+HONE_VECTORISED void sgd_block(double* w, const double* g, double* buffer, std::int64_t size, const SgdStep& s) {
+  if (buffer) sgd_loop(w, g, buffer, size, s);
+  else plain_sgd_loop(w, g, size, s);
+}
+
+class Sgd final : public Optimizer {
+ public:
+  struct Config {
+    double learning_rate = 1e-2;
+    double weight_decay = 0.0;
+    bool decay_all = false;
+    double momentum = 0.0, dampening = 0.0;
+    bool nesterov = false;
+    ScheduleConfig schedule;
+    static constexpr auto fields() {
+      using C = Config;
+      return std::tuple{
+          field("learning_rate", &C::learning_rate, "Peak learning rate.", at_least(0)),
+          field("weight_decay", &C::weight_decay, "Share of a weight that is added to its gradient; norms and biases are left out.", at_least(0)),
+          field("decay_all", &C::decay_all, "Let weight decay act on norms and biases too."),
+          field("momentum", &C::momentum, "How much of the last update's direction stays; 0 = no momentum and no state.", {.low = 0, .high = 1}),
+          field("dampening", &C::dampening, "Share of the gradient that does not enter the momentum.", {.low = 0, .high = 1}),
+          field("nesterov", &C::nesterov, "Look ahead along the momentum."),
+          field("schedule", &C::schedule, "Learning rate over the run.")};
+    }
+    void validate(Problems& problems) const {
+      problems.require(!nesterov || (momentum > 0 && dampening == 0), "nesterov", "needs momentum above 0 and dampening 0");
+    }
+  };
+  explicit Sgd(const Config& config) : config_(config) {}
+
+  void attach(std::vector<OptimizedWeight>& weights) override {
+    if (config_.momentum == 0) return;
+    for (const OptimizedWeight& weight : weights) {
+      names_.push_back(weight.name);
+      buffers_.push_back(at::zeros_like(weight.master));
+    }
+  }
+
+  void update(std::vector<OptimizedWeight>& weights, std::int64_t step, double learning_rate, double gradient_scale) override {
+    // The first buffer is the gradient itself, whatever the dampening.
+    const SgdStep plain{learning_rate, 0, config_.momentum, step == 1 ? 1.0 : 1 - config_.dampening, config_.nesterov,
+                        gradient_scale};
+    each_block(blocks_of(weights), [&](std::size_t, const Block& block) {
+      const OptimizedWeight& weight = weights[block.weight];
+      SgdStep values = plain;
+      if (weight.decays || config_.decay_all) values.decay = config_.weight_decay;
+      if (weight.master.scalar_type() == at::kDouble) run<double>(weight, block, values);
+      else run<float>(weight, block, values);
+    });
+  }
+
+  void each_state(const std::function<void(const std::string&, Tensor&)>& visit) override {
+    for (std::size_t i = 0; i < names_.size(); ++i) visit("momentum_buffer." + names_[i], buffers_[i]);
+  }
+
+  double learning_rate(std::int64_t step, std::int64_t steps) const override {
+    return config_.learning_rate * schedule_factor(config_.schedule, step, steps);
+  }
+
+ private:
+  template <class T>
+  void run(const OptimizedWeight& weight, const Block& block, const SgdStep& values) {
+    T* buffer = buffers_.empty() ? nullptr : buffers_[block.weight].mutable_data_ptr<T>() + block.begin;
+    sgd_block(weight.master.mutable_data_ptr<T>() + block.begin, weight.gradient.const_data_ptr<T>() + block.begin, buffer,
+              block.end - block.begin, values);
+  }
+
+  Config config_;
+  std::vector<std::string> names_;
+  std::vector<Tensor> buffers_;
+};
+
+}  // namespace
+
+void register_sgd(Registries& hone) {
+  hone.optimizers.add<Sgd>("sgd", "Stochastic gradient descent, with momentum on request.");
+}
+
+}  // namespace hone::optim

@@ -1,0 +1,138 @@
+// Checkpoint folders of a run.
+#include "train/checkpoint.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
+#include "base/hash.h"
+#include "base/strings.h"
+#include "hone/safetensors.h"
+#include "io/json.h"
+#include "tensor/dtype.h"
+
+namespace hone::train {
+namespace {
+
+// Contiguous CPU tensors by name, handed to a writer.
+class NamedTensors {
+ public:
+  void add(const std::string& name, const Tensor& tensor) {
+    const Tensor plain = tensor.detach().to(at::kCPU).contiguous();
+    specs_.push_back({name, safetensors_name(plain.scalar_type()), plain.sizes().vec()});
+    tensors_[name] = plain;
+  }
+  const std::vector<io::TensorSpec>& specs() const { return specs_; }
+  io::TensorBytes bytes() const {
+    return [this](const io::TensorSpec& spec) {
+      const Tensor& tensor = tensors_.at(spec.name);
+      return std::span(static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes());
+    };
+  }
+
+ private:
+  std::vector<io::TensorSpec> specs_;
+  std::map<std::string, Tensor> tensors_;
+};
+
+// transformers' TrainerState. What hone has no equal of holds transformers' default.
+std::string trainer_state(const TrainState& state, const CheckpointParts& parts) {
+  nlohmann::ordered_json json;
+  json["best_global_step"] = state.best.step < 0 ? nlohmann::json() : nlohmann::json(state.best.step);
+  json["best_metric"] = state.best.step < 0 ? nlohmann::json() : json_number(state.best.value);
+  json["best_model_checkpoint"] = nullptr;
+  json["epoch"] = parts.epoch;
+  json["eval_steps"] = parts.eval_every;
+  json["global_step"] = state.step;
+  json["is_hyper_param_search"] = false;
+  json["is_local_process_zero"] = true;
+  json["is_world_process_zero"] = true;
+  json["log_history"] = state.log_history;
+  json["logging_steps"] = parts.log_every;
+  json["max_steps"] = parts.steps;
+  json["num_input_tokens_seen"] = state.tokens;
+  json["num_train_epochs"] = static_cast<std::int64_t>(std::ceil(parts.epochs));
+  json["save_steps"] = parts.save_every;
+  json["stateful_callbacks"] = nlohmann::json::object();
+  json["total_flos"] = 0.0;
+  json["train_batch_size"] = parts.batch_size;
+  json["trial_name"] = nullptr;
+  json["trial_params"] = nullptr;
+  return json.dump(2) + "\n";
+}
+
+void restore(const Safetensors& file, const std::string& name, Tensor& into) {
+  const std::string where = file.path().string();
+  const TensorInfo* found = file.find(name);
+  if (!found) throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: missing", where, name));
+  const std::string dtype = safetensors_name(into.scalar_type());
+  if (found->dtype != dtype || at::IntArrayRef(found->shape) != into.sizes())
+    throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: got {} {}, expected {} {}", where, name, found->dtype,
+                                                   shape_text(found->shape), dtype, shape_text(into.sizes())));
+  file.read(*found, {static_cast<std::byte*>(into.mutable_data_ptr()), into.nbytes()});
+}
+
+}  // namespace
+
+std::uint64_t save_checkpoint(io::RunFolder& run, const TrainState& state, const CheckpointParts& parts) {
+  io::FolderCommit::Options options{run.run_id(), /*replace=*/true, [&run] { run.check_owner(); }};
+  const auto commit = run.checkpoints().start_save(state.step, std::move(options));
+  hub::add_model(*commit, parts.model, parts.files);
+  commit->add_file("trainer_state.json", trainer_state(state, parts));
+  commit->add_file("state/train.json", to_json(state));
+  commit->add_file("state/config.yaml", parts.config_yaml);
+  NamedTensors tensors;
+  parts.updater.each_state([&](const std::string& name, Tensor& tensor) { tensors.add(name, tensor); });
+  commit->add_safetensors(std::string("state/") + kOptimizerFile, tensors.specs(), {{"format", "pt"}}, tensors.bytes());
+  io::Manifest manifest;
+  manifest.step = state.step;
+  manifest.tokens = state.tokens;
+  manifest.run_id = run.run_id();
+  manifest.config_hash = hash128_hex(parts.config_yaml);
+  manifest.data_hash = state.data_hash;
+  manifest.tokenizer_hash = state.tokenizer_hash;
+  manifest.finite = parts.updater.weights_finite();
+  const std::uint64_t bytes = commit->bytes();
+  commit->commit(std::move(manifest));
+  return bytes;
+}
+
+TrainState load_state(const Folder& checkpoint) {
+  const std::string where = checkpoint.path().string();
+  TrainState state = state_from_json(checkpoint.open_folder("state").read_file("train.json"), where + "/state/train.json");
+  const io::JsonLimits limits{std::uint64_t{1} << 30, 100, ErrorKind::checkpoint};
+  const nlohmann::json trainer = io::parse_json(checkpoint.read_file("trainer_state.json"), where + "/trainer_state.json", limits);
+  if (!trainer.contains("log_history") || !trainer["log_history"].is_array())
+    throw Error(ErrorKind::checkpoint, where + "/trainer_state.json: log_history: missing, expected a list");
+  state.log_history = trainer["log_history"];
+  return state;
+}
+
+void load_updater(const Folder& checkpoint, Updater& updater) {
+  const Safetensors file(checkpoint.path() / "state" / kOptimizerFile);
+  std::set<std::string> expected;
+  updater.each_state([&](const std::string& name, Tensor& tensor) {
+    restore(file, name, tensor);
+    expected.insert(name);
+  });
+  std::vector<std::string> extra;
+  for (const TensorInfo& tensor : file.tensors())
+    if (!expected.contains(tensor.name)) extra.push_back(tensor.name);
+  if (!extra.empty())
+    throw Error(ErrorKind::checkpoint, fmt::format("{}: not of this optimizer: {}", file.path().string(), list_names(extra)));
+  updater.restored();
+}
+
+void write_tensors(Env& env, const std::string& path,
+                   const std::function<void(const std::function<void(const std::string&, const Tensor&)>&)>& each) {
+  NamedTensors tensors;
+  each([&](const std::string& name, const Tensor& tensor) { tensors.add(name, tensor); });
+  const std::filesystem::path file = std::filesystem::absolute(path);
+  const Folder folder = env.make_folders(file.parent_path());
+  folder.remove(file.filename().string());
+  io::save_safetensors(folder, file.filename().string(), tensors.specs(), {{"format", "pt"}}, tensors.bytes());
+}
+
+}  // namespace hone::train

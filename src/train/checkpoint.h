@@ -1,0 +1,39 @@
+// What one checkpoint folder of a run holds, written and read: a Hugging Face folder, trainer_state.json and state/.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "hub/save.h"
+#include "io/run_folder.h"
+#include "train/state.h"
+#include "train/updater.h"
+
+namespace hone::train {
+
+inline constexpr const char* kOptimizerFile = "optimizer-00000-of-00001.safetensors";
+
+struct CheckpointParts {
+  Model& model;
+  Updater& updater;
+  const hub::ModelFiles& files;
+  const std::string& config_yaml;
+  std::int64_t steps = 0;       // of the whole run, for trainer_state.json
+  double epoch = 0;
+  std::int64_t log_every = 0, eval_every = 0, save_every = 0, batch_size = 0;
+  double epochs = 0;
+};
+
+// Writes and commits step-<state.step>; returns its bytes. Throws Error(checkpoint), and then nothing has changed.
+std::uint64_t save_checkpoint(io::RunFolder& run, const TrainState& state, const CheckpointParts& parts);
+
+// state/train.json and the log of trainer_state.json.
+TrainState load_state(const Folder& checkpoint);
+// state/optimizer-…: every tensor that the updater has, no more and no fewer.
+void load_updater(const Folder& checkpoint, Updater& updater);
+
+// Writes tensors as they are into a new safetensors file; one that is there is replaced.
+void write_tensors(Env& env, const std::string& path,
+                   const std::function<void(const std::function<void(const std::string&, const Tensor&)>&)>& each);
+
+}  // namespace hone::train

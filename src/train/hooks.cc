@@ -1,0 +1,56 @@
+// The run's callbacks.
+#include "train/hooks.h"
+
+#include "hone/registry.h"
+
+namespace hone::train {
+namespace {
+
+void gather(Wishes& wishes, Action action, const std::string& name) {
+  wishes.evaluate |= action == Action::evaluate;
+  wishes.save |= action == Action::save;
+  if (action == Action::stop && wishes.stop.empty()) wishes.stop = name.substr(name.find('.') + 1);
+}
+
+}  // namespace
+
+Hooks::Hooks(const std::vector<config::Choice<Callback>>& callbacks) {
+  for (const config::Choice<Callback>& choice : callbacks)
+    hooks_.push_back({std::to_string(hooks_.size()) + "." + choice.type, registries().callbacks.make(choice.type, *choice.options)});
+}
+
+void Hooks::start(const TrainView& view) {
+  for (Hook& hook : hooks_) hook.callback->on_training_start(view);
+}
+void Hooks::end(const TrainView& view) {
+  for (Hook& hook : hooks_) hook.callback->on_training_end(view);
+}
+Wishes Hooks::step(const TrainView& view, const Metrics& metrics) {
+  Wishes wishes;
+  for (Hook& hook : hooks_) gather(wishes, hook.callback->on_step_end(view, metrics), hook.name);
+  return wishes;
+}
+Wishes Hooks::evaluated(const TrainView& view, const Metrics& metrics) {
+  Wishes wishes;
+  for (Hook& hook : hooks_) gather(wishes, hook.callback->on_evaluation_end(view, metrics), hook.name);
+  return wishes;
+}
+void Hooks::saved(const TrainView& view, const std::string& checkpoint) {
+  for (Hook& hook : hooks_) hook.callback->on_save(view, checkpoint);
+}
+void Hooks::store(TrainState& state) {
+  state.callbacks.clear();
+  for (Hook& hook : hooks_)
+    hook.callback->visit_state([&](const std::string& name, double& value) { state.callbacks[hook.name][name] = value; });
+}
+void Hooks::restore(const TrainState& state) {
+  for (Hook& hook : hooks_) {
+    const auto stored = state.callbacks.find(hook.name);
+    if (stored == state.callbacks.end()) continue;
+    hook.callback->visit_state([&](const std::string& name, double& value) {
+      if (const auto found = stored->second.find(name); found != stored->second.end()) value = found->second;
+    });
+  }
+}
+
+}  // namespace hone::train

@@ -1,0 +1,94 @@
+// Loading what a recipe names.
+#include "train/inputs.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/hash.h"
+
+namespace hone::train {
+namespace {
+
+std::shared_ptr<const Tokenizer> tokenizer_of(const Recipe& recipe, const std::filesystem::path& checkpoint) {
+  if (!recipe.tokenizer.empty()) return load_tokenizer(recipe.tokenizer);
+  // The run's own copy, so that a run goes on when the folder it came from has gone.
+  if (!checkpoint.empty()) return load_tokenizer(checkpoint.string());
+  return load_tokenizer(find_model_folder(recipe.model.path).string());
+}
+
+void add_default(config::Node& hf_config, const char* key, const config::Node& value) {
+  if (!hf_config.find(key)) hf_config.at_or_add(key) = value;
+}
+
+// config.json of a fresh model: the recipe's keys; sizes and ids that only the tokenizer knows are filled in.
+config::Node fresh_config(const Recipe& recipe, const Tokenizer& tokenizer) {
+  config::Node node = config::Node::map();
+  for (const auto& [key, value] : recipe.model.config) node.at_or_add(key == "type" ? "model_type" : key) = value.node;
+  const auto number = [](std::int64_t value) { return config::Values<std::int64_t>::write(value); };
+  add_default(node, "vocab_size", number(tokenizer.vocab_size()));
+  if (tokenizer.bos_id) add_default(node, "bos_token_id", number(*tokenizer.bos_id));
+  if (tokenizer.eos_id) add_default(node, "eos_token_id", number(*tokenizer.eos_id));
+  return node;
+}
+
+void load_data(const Recipe& recipe, Inputs& inputs) {
+  const DataSection& data = recipe.data;
+  Dataset::Options options{data.max_length, data.overlong, data.packing, data.append_eos, "", inputs.vocab_size};
+  if (!data.cache) options.cache_folder = (std::filesystem::path(recipe.run.folder) / "cache").string();
+  else if (*data.cache != "none") options.cache_folder = *data.cache;
+  inputs.train = Dataset::make(data.train, *inputs.tokenizer, options);
+  if (data.eval.held_out.value_or(0) > 0) {
+    auto [held_out, rest] = inputs.train->split(*data.eval.held_out, recipe.run.seed);
+    inputs.evals.push_back({"held_out", held_out});
+    inputs.train = rest;
+  }
+  for (const auto& [name, files] : data.eval.files)
+    inputs.evals.push_back({name, during("reading data.eval." + name, [&] { return Dataset::make(files, *inputs.tokenizer, options); })});
+  if (inputs.train->rows() == 0) throw Error(ErrorKind::data, "data.train: no row to train on");
+  for (const EvalSet& set : inputs.evals)
+    if (set.data->rows() == 0) throw Error(ErrorKind::data, fmt::format("data.eval: {}: no row to evaluate on", set.name));
+}
+
+}  // namespace
+
+Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint) {
+  Inputs inputs;
+  inputs.tokenizer = tokenizer_of(recipe, checkpoint);
+  if (!checkpoint.empty()) inputs.source = checkpoint;
+  else if (!recipe.model.path.empty()) inputs.source = find_model_folder(recipe.model.path);
+  if (inputs.source.empty()) {
+    inputs.model = build_model(fresh_config(recipe, *inputs.tokenizer), "model");
+  } else {
+    const std::string file = (inputs.source / "config.json").string();
+    inputs.model = build_model(config::read_file(file), file);
+  }
+  const auto* lm = dynamic_cast<const CausalLm*>(inputs.model.get());
+  if (!lm) throw Error(ErrorKind::config, "model: has no language-model head, which the objective needs");
+  inputs.vocab_size = lm->vocab_size();
+  load_data(recipe, inputs);
+  return inputs;
+}
+
+void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed) {
+  const Precision run = recipe.trainer.precision;
+  const Precision precision = run == Precision::bf16 && !resumed ? Precision::fp32 : run;
+  if (inputs.source.empty()) init_weights(*inputs.model, recipe.run.seed, precision);
+  else load_weights(*inputs.model, inputs.source, precision);
+}
+
+std::int64_t steps_of(const Recipe& recipe, const Dataset& train) {
+  if (recipe.trainer.steps) return *recipe.trainer.steps;
+  const double rows = recipe.trainer.epochs.value_or(1) * static_cast<double>(train.epoch_rows());
+  const double per_step = static_cast<double>(recipe.trainer.batch_size * recipe.trainer.accumulate);
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(rows / per_step)));
+}
+
+nlohmann::json file_hashes(const Recipe& recipe) {
+  nlohmann::json hashes = nlohmann::json::object();
+  for (const DataFile& file : recipe.data.train) hashes[file.path] = hash_file(file.path);
+  return hashes;
+}
+
+}  // namespace hone::train

@@ -1,0 +1,109 @@
+// How numbers of micro-batches and steps become the numbers of a log line.
+#include "train/metrics.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "hone/trainer.h"
+
+namespace hone {
+
+const std::vector<std::string>& nondeterministic_metrics() {
+  static const std::vector<std::string> names{"tokens_per_second", "step_seconds", "eval_seconds", "peak_memory_bytes"};
+  return names;
+}
+
+}  // namespace hone
+
+namespace hone::train {
+namespace {
+
+double ratio(const Metric& metric) { return metric.weight == 0 ? 0 : metric.sum / metric.weight; }
+
+double sum_of_ratios(const std::map<std::string, Metric>& terms) {
+  double loss = 0;
+  for (const auto& [name, term] : terms) loss += ratio(term);
+  return loss;
+}
+
+void combine_all(std::map<std::string, Metric>& into, const std::map<std::string, Metric>& values) {
+  for (const auto& [name, value] : values) {
+    const auto [place, is_new] = into.try_emplace(name, value);
+    if (!is_new) combine(place->second, value);
+  }
+}
+
+nlohmann::json to_json(const std::map<std::string, Metric>& metrics) {
+  nlohmann::json json = nlohmann::json::object();
+  for (const auto& [name, metric] : metrics) json[name] = {metric.sum, metric.weight, static_cast<int>(metric.mode)};
+  return json;
+}
+
+std::map<std::string, Metric> metrics_from_json(const nlohmann::json& json) {
+  std::map<std::string, Metric> metrics;
+  for (const auto& [name, entry] : json.items())
+    metrics[name] = {entry.at(0).get<double>(), entry.at(1).get<double>(), static_cast<LogMode>(entry.at(2).get<int>())};
+  return metrics;
+}
+
+}  // namespace
+
+void combine(Metric& into, const Metric& value) {
+  if (value.mode == LogMode::mean || value.mode == LogMode::sum) {
+    into.sum += value.sum;
+    into.weight += value.weight;
+  } else if (value.mode == LogMode::last || value_of(value) > value_of(into)) {
+    into = value;
+  }
+}
+
+double value_of(const Metric& metric) { return metric.mode == LogMode::sum ? metric.sum : ratio(metric); }
+
+void StepReport::add(const LossTerms& micro_batch) {
+  for (const LossTerm& term : micro_batch.terms) {
+    Metric& total = terms[term.name];
+    total.sum += term.sum.item<double>();
+    total.weight += term.weight;
+  }
+  combine_all(metrics, micro_batch.metrics);
+}
+
+double StepReport::loss() const { return sum_of_ratios(terms); }
+
+void Window::add(const StepReport& report) {
+  combine_all(terms, report.terms);
+  combine_all(metrics, report.metrics);
+  grad_norm = report.grad_norm;
+  learning_rate = report.learning_rate;
+}
+
+Metrics Window::values() const {
+  Metrics values{{"grad_norm", grad_norm}, {"learning_rate", learning_rate}};
+  if (terms.size() > 1)
+    for (const auto& [name, term] : terms) values[name] = ratio(term);
+  for (const auto& [name, metric] : metrics) values[name] = value_of(metric);
+  values["loss"] = sum_of_ratios(terms);
+  return values;
+}
+
+nlohmann::json to_json(const Window& window) {
+  return {{"terms", to_json(window.terms)},
+          {"metrics", to_json(window.metrics)},
+          {"grad_norm", window.grad_norm},
+          {"learning_rate", window.learning_rate}};
+}
+
+Window window_from_json(const nlohmann::json& json) {
+  return {metrics_from_json(json.at("terms")), metrics_from_json(json.at("metrics")), json.at("grad_norm").get<double>(),
+          json.at("learning_rate").get<double>()};
+}
+
+std::uint64_t peak_memory_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+}  // namespace hone::train

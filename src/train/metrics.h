@@ -1,0 +1,41 @@
+// Sums of what was trained since the last log line; a mean is made once, when it is logged.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "hone/batch.h"
+#include "hone/tracker.h"
+
+namespace hone::train {
+
+// One update, as it was: terms are loss terms by name, each a sum and its weight over the whole step.
+struct StepReport {
+  std::map<std::string, Metric> terms, metrics;
+  double grad_norm = 0, learning_rate = 0;
+  std::int64_t tokens = 0, supervised = 0;
+  bool skipped = false;  // nothing in the step carried loss
+
+  void add(const LossTerms& micro_batch);
+  double loss() const;   // sum over terms of sum / weight; 0 when skipped
+};
+
+// Combines a further value as its log mode says.
+void combine(Metric& into, const Metric& value);
+double value_of(const Metric& metric);
+
+// Steps since the last log line. Part of the run's state: a resumed run logs the same numbers.
+struct Window {
+  std::map<std::string, Metric> terms, metrics;
+  double grad_norm = 0, learning_rate = 0;  // of the last step
+  void add(const StepReport& report);
+  Metrics values() const;                   // loss, each term when there are several, metrics, grad_norm, learning_rate
+};
+nlohmann::json to_json(const Window& window);
+Window window_from_json(const nlohmann::json& json);
+
+std::uint64_t peak_memory_bytes();
+
+}  // namespace hone::train

@@ -1,0 +1,94 @@
+// Choosing the checkpoint and comparing recipes.
+#include "train/resume.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/strings.h"
+
+namespace hone::train {
+namespace {
+
+// Training again from an earlier step starts another future: the old one is kept, but out of sight.
+void set_newer_aside(io::RunFolder& run, std::int64_t step) {
+  const Folder& parent = run.folder();
+  std::optional<Folder> aside;
+  std::string name;
+  for (const io::Checkpoint& checkpoint : run.checkpoints().scan(io::Verify::sizes)) {
+    if (checkpoint.step <= step) continue;
+    if (!aside) {
+      int k = 0;
+      while (parent.exists(name = fmt::format("superseded-{}", k))) ++k;
+      aside = parent.make_folder(name);
+    }
+    run.checkpoints().folder().rename(checkpoint.name, *aside, checkpoint.name);
+    log::warning("{}: newer than step {}, moved to {}/{}", checkpoint.name, step, parent.path().string(), name);
+  }
+}
+
+bool overridden(const std::string& option, const std::vector<std::string>& keys) {
+  return std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
+    return key == "all" || key == option || option.starts_with(key + ".");
+  });
+}
+
+std::string text_of(const config::Change& change) {
+  const auto shown = [](const std::string& value) { return value.empty() ? std::string("(not set)") : value; };
+  return fmt::format("{}: {} -> {}", change.path, shown(change.before), shown(change.after));
+}
+
+// As this program would write it: options that were added since have their defaults.
+config::Node normalised(const std::string& yaml, const std::string& where) {
+  Problems problems;
+  config::Node node = config::parse_yaml(yaml, where, problems);
+  problems.raise(where, ErrorKind::checkpoint);
+  try {
+    return write_recipe(read_recipe(node));
+  } catch (const Error&) {
+    return node;  // an option it names is no longer there: compared as it is written
+  }
+}
+
+}  // namespace
+
+std::optional<io::Checkpoint> choose_checkpoint(io::RunFolder& run, const TrainOptions& options) {
+  if (options.resume && *options.resume != "latest") {
+    const auto step = parse_int(*options.resume);
+    if (!step) throw Error(ErrorKind::usage, fmt::format("--resume: got \"{}\", expected a step or latest", *options.resume));
+    io::Checkpoint checkpoint = run.checkpoints().at(*step);
+    if (!checkpoint.whole())
+      throw Error(ErrorKind::checkpoint, fmt::format("{}: damaged: {}", checkpoint.name, join(checkpoint.problems, "; ")));
+    set_newer_aside(run, *step);
+    return checkpoint;
+  }
+  std::optional<io::Checkpoint> newest = run.checkpoints().newest(options.strict_resume);
+  if (!newest && options.resume)
+    throw Error(ErrorKind::checkpoint, fmt::format("{}: no checkpoint to resume from", run.path().string()))
+        .hint("without --resume the run starts at step 0");
+  return newest;
+}
+
+std::vector<config::Change> check_recipe(const std::string& saved_yaml, const Recipe& recipe, const TrainOptions& options,
+                                         const std::string& folder) {
+  std::vector<config::Change> recorded;
+  std::vector<std::string> lines;
+  bool refused = false;
+  for (const config::Change& change : config::diff(normalised(saved_yaml, folder + "/config.yaml"), write_recipe(recipe))) {
+    const OnResume rule = on_resume(change.path).value_or(OnResume::refuse);
+    if (rule == OnResume::free) continue;
+    const bool allowed = rule == OnResume::record || overridden(change.path, options.override_keys);
+    lines.push_back(text_of(change) + (allowed ? "" : "  (refused)"));
+    refused |= !allowed;
+    recorded.push_back(change);
+  }
+  if (refused)
+    throw Error(ErrorKind::config, fmt::format("{}: the recipe is not the one this run was made with\n  {}", folder,
+                                               join(lines, "\n  ")))
+        .hint("--override OPTION goes on with the change, --new starts afresh and keeps the old folder beside it");
+  for (const std::string& line : lines) log::warning("{}: changed since the checkpoint: {}", folder, line);
+  return recorded;
+}
+
+}  // namespace hone::train

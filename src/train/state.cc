@@ -1,0 +1,82 @@
+// state/train.json.
+#include "train/state.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "io/json.h"
+
+namespace hone::train {
+namespace {
+
+constexpr int kVersion = 1;
+
+nlohmann::json callbacks_to_json(const TrainState& state) {
+  nlohmann::json all = nlohmann::json::object();
+  for (const auto& [callback, values] : state.callbacks)
+    for (const auto& [name, value] : values) all[callback][name] = json_number(value);
+  return all;
+}
+
+TrainState read_state(const nlohmann::json& json) {
+  TrainState state;
+  state.step = json.at("step").get<std::int64_t>();
+  state.tokens = json.at("tokens").get<std::int64_t>();
+  state.skipped_steps = json.at("skipped_steps").get<std::int64_t>();
+  state.evaluation_due = json.at("evaluation_due").get<bool>();
+  state.finished = json.at("finished").get<std::string>();
+  state.window = window_from_json(json.at("window"));
+  const nlohmann::json& best = json.at("best");
+  state.best = {best.at("metric").get<std::string>(), number_from_json(best.at("value")), best.at("step").get<std::int64_t>()};
+  for (const auto& [callback, values] : json.at("callbacks").items())
+    for (const auto& [name, value] : values.items()) state.callbacks[callback][name] = number_from_json(value);
+  state.changes = json.at("changes");
+  state.data_hash = json.at("data_hash").get<std::string>();
+  state.tokenizer_hash = json.at("tokenizer_hash").get<std::string>();
+  return state;
+}
+
+}  // namespace
+
+nlohmann::json json_number(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
+double number_from_json(const nlohmann::json& json) {
+  if (json.is_number()) return json.get<double>();
+  const double inf = std::numeric_limits<double>::infinity();
+  return json == "inf" ? inf : json == "-inf" ? -inf : std::numeric_limits<double>::quiet_NaN();
+}
+
+std::string to_json(const TrainState& state) {
+  const nlohmann::ordered_json json{
+      {"version", kVersion},
+      {"step", state.step},
+      {"tokens", state.tokens},
+      {"skipped_steps", state.skipped_steps},
+      {"evaluation_due", state.evaluation_due},
+      {"finished", state.finished},
+      {"window", to_json(state.window)},
+      {"best", {{"metric", state.best.metric}, {"value", json_number(state.best.value)}, {"step", state.best.step}}},
+      {"callbacks", callbacks_to_json(state)},
+      {"changes", state.changes},
+      {"data_hash", state.data_hash},
+      {"tokenizer_hash", state.tokenizer_hash}};
+  return json.dump(2) + "\n";
+}
+
+TrainState state_from_json(const std::string& text, const std::string& where) {
+  const nlohmann::json json = io::parse_json(text, where, io::kConfigJson);
+  try {
+    if (const int version = json.at("version").get<int>(); version != kVersion)
+      throw Error(ErrorKind::checkpoint, fmt::format("{}: version {}; this hone reads version {}", where, version, kVersion));
+    return read_state(json);
+  } catch (const nlohmann::json::exception& problem) {
+    throw Error(ErrorKind::checkpoint, fmt::format("{}: not the state of a run: {}", where, problem.what()));
+  }
+}
+
+}  // namespace hone::train

@@ -1,0 +1,41 @@
+// What must survive a restart besides weights and optimizer state. Everything else is a function of (recipe, step).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "hone/config.h"
+#include "train/metrics.h"
+
+namespace hone::train {
+
+struct Best {
+  std::string metric;
+  double value = 0;
+  std::int64_t step = -1;  // -1: none yet
+};
+
+struct TrainState {
+  std::int64_t step = 0, tokens = 0, skipped_steps = 0;
+  bool evaluation_due = false;  // the step's evaluation has not been completed
+  std::string finished;         // why the run is complete; "" = it is not
+  Window window;
+  Best best;                    // over all evaluations
+  std::map<std::string, std::map<std::string, double>> callbacks;  // "0.early_stopping" -> name -> value
+  nlohmann::json changes = nlohmann::json::array();      // options changed at a resume: step, option, before, after
+  nlohmann::json log_history = nlohmann::json::array();  // of trainer_state.json, without times
+  std::string data_hash, tokenizer_hash;                 // fingerprints of what was trained on
+};
+
+// state/train.json; log_history is kept in trainer_state.json instead.
+std::string to_json(const TrainState& state);
+TrainState state_from_json(const std::string& text, const std::string& where);  // throws Error(checkpoint)
+
+// Numbers that JSON cannot hold ("inf", "-inf", "nan") are written as text.
+nlohmann::json json_number(double value);
+double number_from_json(const nlohmann::json& json);
+
+}  // namespace hone::train

@@ -1,0 +1,46 @@
+// One optimizer update: gradients of several backward passes in fp32, their norm, clipping, fp32 masters of bf16 weights.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hone/hub.h"
+#include "hone/model.h"
+#include "hone/optimizer.h"
+
+namespace hone::train {
+
+// The model and the optimizer must outlive it; the model's weights are filled. One thread.
+class Updater {
+ public:
+  // The weights as they are become the masters; in a bf16 run they are then rounded to bf16.
+  Updater(Model& model, Optimizer& optimizer, Precision precision);
+
+  void add_gradients();       // after each backward
+  double gradient_norm();     // of all that was added; before clipping
+  // Clips to max_norm (0: never) and updates; `step` counts from 1. The weights are cast from their masters again.
+  void update(std::int64_t step, double learning_rate, double norm, double max_norm);
+  void clear_gradients();
+
+  std::string first_not_finite() const;  // name of the first weight whose gradient holds NaN or Inf, or ""
+  bool weights_finite() const;
+  void each_gradient(const std::function<void(const std::string&, const Tensor&)>& visit) const;
+  // Optimizer state, and in a bf16 run "master.<weight>". restored() after all have been overwritten.
+  void each_state(const std::function<void(const std::string&, Tensor&)>& visit);
+  void restored();
+  std::uint64_t state_bytes();
+
+ private:
+  void collect();
+  void cast_from_masters();
+  Optimizer& optimizer_;
+  bool mixed_;                          // weights are bf16, masters fp32
+  std::vector<OptimizedWeight> weights_;
+  std::vector<Tensor> sums_;            // mixed only: fp32 gradients
+  std::vector<bool> has_sum_;
+};
+
+}  // namespace hone::train

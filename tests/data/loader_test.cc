@@ -1,0 +1,164 @@
+// Loader: the same groups whatever is made ahead; seeking, failing and stopping.
+#include <atomic>
+#include <random>
+#include <thread>
+
+#include "hone/data.h"
+#include "support.h"
+
+namespace hone::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+bool same(const std::vector<HostBatch>& a, const std::vector<HostBatch>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const HostBatch& x, const HostBatch& y) {
+    return x.ids == y.ids && x.labels == y.labels && x.segments == y.segments && x.positions == y.positions &&
+           x.weight == y.weight && x.rows == y.rows && x.length == y.length;
+  });
+}
+
+class Loading : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string content;
+    for (int i = 0; i < 97; ++i) content += "\"" + std::string(static_cast<std::size_t>(1 + i % 23), static_cast<char>('a' + i % 26)) + std::to_string(i) + "\"\n";
+    Dataset::Options options;
+    options.packing = Packing::none;
+    data_ = Dataset::make(files({folder_.write("a.jsonl", content)}), ByteTokenizer(), options);
+    options_.batch_size = 4;
+    options_.accumulate = 3;
+  }
+  TempFolder folder_;
+  std::shared_ptr<const Dataset> data_;
+  Loader::Options options_;
+};
+
+TEST_F(Loading, GivesTheSameGroupsWhateverIsMadeAhead) {
+  options_.ahead = 0;
+  Loader plain(data_, options_);
+  options_.ahead = 3;
+  Loader ahead(data_, options_);
+  for (int step = 0; step < 40; ++step) EXPECT_TRUE(same(plain.next(), ahead.next())) << step;
+}
+
+TEST_F(Loading, SeeksToAnyStep) {
+  options_.ahead = 0;
+  Loader from_start(data_, options_);
+  std::vector<std::vector<HostBatch>> groups;
+  for (int step = 0; step < 60; ++step) groups.push_back(from_start.next());
+  std::mt19937 random(1);
+  for (const int ahead : {0, 1, 3}) {
+    options_.ahead = ahead;
+    Loader loader(data_, options_);
+    for (int round = 0; round < 30; ++round) {
+      const std::int64_t step = static_cast<std::int64_t>(random() % 58);
+      loader.seek(step);
+      EXPECT_TRUE(same(loader.next(), groups[static_cast<std::size_t>(step)]));
+      EXPECT_TRUE(same(loader.next(), groups[static_cast<std::size_t>(step) + 1]));
+    }
+    loader.seek(3'000'000'000'000);
+    EXPECT_EQ(loader.next().size(), 3u);
+  }
+}
+
+TEST_F(Loading, SeesTheSameRowsHoweverABatchIsSplit) {
+  options_.batch_size = 8;
+  options_.accumulate = 1;
+  Loader wide(data_, options_);
+  options_.batch_size = 1;
+  options_.accumulate = 8;
+  Loader narrow(data_, options_);
+  for (int step = 0; step < 30; ++step) {
+    const HostBatch all = wide.next().at(0);
+    const auto ones = narrow.next();
+    for (std::size_t row = 0; row < 8; ++row) {
+      ASSERT_EQ(all.docs[row].record, ones[row].docs[0].record);
+      const auto begin = all.ids.begin() + static_cast<std::ptrdiff_t>(row) * all.length;
+      EXPECT_TRUE(std::equal(ones[row].ids.begin(), ones[row].ids.end(), begin));
+    }
+  }
+}
+
+TEST_F(Loading, SeesEveryRecordOncePerEpoch) {
+  options_.batch_size = 97;
+  options_.accumulate = 1;
+  Loader loader(data_, options_);
+  std::vector<std::int64_t> first_order;
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    std::vector<std::int64_t> order;
+    for (const Doc& doc : loader.next()[0].docs) order.push_back(doc.record);
+    EXPECT_NE(order, first_order);
+    first_order = order;
+    std::sort(order.begin(), order.end());
+    for (std::int64_t i = 0; i < 97; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
+  }
+  EXPECT_DOUBLE_EQ(loader.epoch_at(3), 3.0);
+}
+
+TEST_F(Loading, RefusesDataSmallerThanABatch) {
+  options_.batch_size = 98;
+  EXPECT_THAT(error_of(ErrorKind::data, [&] { Loader(data_, options_); }),
+              HasSubstr("97 rows per epoch; expected at least one batch of 98"));
+}
+
+// Fails at one position, until told not to.
+class Failing final : public Dataset {
+ public:
+  explicit Failing(std::shared_ptr<const Dataset> data) : data_(std::move(data)) {}
+  std::int64_t rows() const override { return data_->rows(); }
+  std::int64_t epoch_rows() const override { return data_->epoch_rows(); }
+  std::int64_t row_at(std::int64_t position, std::uint64_t seed, bool shuffle) const override {
+    if (position == bad) throw Error(ErrorKind::data, "the disk is gone");
+    return data_->row_at(position, seed, shuffle);
+  }
+  HostBatch batch(const std::vector<std::int64_t>& rows, std::int32_t pad_id) const override { return data_->batch(rows, pad_id); }
+  std::string record_name(std::int64_t record) const override { return data_->record_name(record); }
+  const DataReport& report() const override { return data_->report(); }
+  std::string fingerprint() const override { return data_->fingerprint(); }
+  std::pair<std::shared_ptr<const Dataset>, std::shared_ptr<const Dataset>> split(double, std::uint64_t) const override { return {}; }
+  mutable std::atomic<std::int64_t> bad{-1};
+
+ private:
+  std::shared_ptr<const Dataset> data_;
+};
+
+TEST_F(Loading, HandsTheBackgroundThreadsErrorToTheCallerAtItsStep) {
+  const auto failing = std::make_shared<Failing>(data_);
+  failing->bad = 5 * 12 + 3;
+  for (const int ahead : {0, 3}) {
+    options_.ahead = ahead;
+    Loader loader(failing, options_);
+    for (int step = 0; step < 5; ++step) EXPECT_EQ(loader.next().size(), 3u);
+    EXPECT_THAT(error_of(ErrorKind::data, [&] { loader.next(); }), HasSubstr("the disk is gone"));
+    EXPECT_THAT(error_of(ErrorKind::data, [&] { loader.next(); }), HasSubstr("the disk is gone"));
+    failing->bad = -1;
+    EXPECT_EQ(loader.next().size(), 3u);  // the failed step, again
+    failing->bad = 5 * 12 + 3;
+  }
+}
+
+TEST_F(Loading, StopsAtOnceInEveryState) {
+  options_.ahead = 2;
+  for (int round = 0; round < 100; ++round) {
+    Loader loader(data_, options_);
+    for (int i = 0; i < round % 4; ++i) loader.next();
+    if (round % 3 == 0) loader.seek(round);
+    if (round % 5 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+TEST_F(Loading, SharesADatasetBetweenLoadersOfSeveralThreads) {
+  std::vector<std::thread> threads;
+  std::vector<std::vector<HostBatch>> last(4);
+  for (std::size_t i = 0; i < last.size(); ++i)
+    threads.emplace_back([&, i] {
+      Loader loader(data_, options_);
+      for (int step = 0; step < 20; ++step) last[i] = loader.next();
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& group : last) EXPECT_TRUE(same(group, last[0]));
+}
+
+}  // namespace
+}  // namespace hone::test

@@ -1,0 +1,249 @@
+// Sources: each kind of file, each way to be wrong.
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include "data/source.h"
+#include "support.h"
+
+namespace hone::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<Record> read(const SourceFile& file) {
+  const std::unique_ptr<Source> source = data::open_source(file);
+  std::vector<Record> records;
+  for (Record record; source->next(record);) records.push_back(record);
+  return records;
+}
+std::vector<Record> read(const std::string& path) { return read(SourceFile{.path = path, .columns = {}, .header = {}}); }
+
+std::string read_error(const SourceFile& file, ErrorKind kind = ErrorKind::data) {
+  return error_of(kind, [&] { read(file); });
+}
+std::string read_error(const std::string& path) { return read_error({.path = path, .columns = {}, .header = {}}); }
+
+TEST(Jsonl, ReadsEachFormOfRecord) {
+  const TempFolder folder;
+  const auto records = read(folder.write("a.jsonl", "{\"text\": \"one\", \"other\": 1}\n"
+                                                    "{\"prompt\": \"p\", \"completion\": \"c\"}\n"
+                                                    "{\"input_ids\": [1, 2, 3], \"labels\": [-100, 2, 3]}\n"
+                                                    "\"a string\"\n"));
+  ASSERT_EQ(records.size(), 4u);
+  EXPECT_EQ(records[0].text, "one");
+  EXPECT_EQ(records[1].prompt, "p");
+  EXPECT_EQ(records[1].completion, "c");
+  EXPECT_EQ(records[2].input_ids, (std::vector<std::int32_t>{1, 2, 3}));
+  EXPECT_EQ(records[2].labels, (std::vector<std::int32_t>{-100, 2, 3}));
+  EXPECT_EQ(records[3].text, "a string");
+  EXPECT_EQ(records[3].line, 4);
+}
+
+TEST(Jsonl, ToleratesByteOrderMarkCarriageReturnsBlankLinesAndNoLastNewline) {
+  const TempFolder folder;
+  const auto records = read(folder.write("a.jsonl", "\xEF\xBB\xBF{\"text\": \"one\"}\r\n\r\n   \n{\"text\": \"two\"}"));
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(records[1].text, "two");
+  EXPECT_EQ(records[1].line, 4);
+}
+
+TEST(Jsonl, IsReadFromJsonAndUnknownExtensions) {
+  const TempFolder folder;
+  for (const char* name : {"a.json", "a.ndjson", "a.data", "a"})
+    EXPECT_EQ(read(folder.write(name, "{\"text\": \"x\"}\n{\"text\": \"y\"}\n")).size(), 2u) << name;
+}
+
+TEST(Jsonl, NamesLineAndColumnOfWhatIsNotJson) {
+  const TempFolder folder;
+  const std::string path = folder.write("a.jsonl", "{\"text\": \"one\"}\n\n{\"text\": \"two\" oops}\n");
+  EXPECT_THAT(read_error(path), HasSubstr(path + ":3:16"));
+  EXPECT_THAT(read_error(folder.write("b.jsonl", "{\"text\": \"one\"}\n{\"text\"")), HasSubstr("b.jsonl:2:"));
+}
+
+TEST(Jsonl, ListsUnknownFieldsAndProposesColumns) {
+  const TempFolder folder;
+  const std::string qa = read_error(folder.write("a.jsonl", "{\"question\": \"q\", \"answer\": \"a\"}\n"));
+  EXPECT_THAT(qa, HasSubstr("a.jsonl:1: no known fields; found \"answer\", \"question\""));
+  EXPECT_THAT(qa, HasSubstr("columns: {prompt: question, completion: answer}"));
+  EXPECT_THAT(read_error(folder.write("b.jsonl", "{\"prompt\": \"q\", \"response\": \"a\"}\n")),
+              HasSubstr("columns: {completion: response}"));
+  EXPECT_THAT(read_error(folder.write("c.jsonl", "{\"story\": \"s\", \"id\": 3}\n")), HasSubstr("columns: {text: story}"));
+  EXPECT_THAT(read_error(folder.write("d.jsonl", "{\"messages\": []}\n")), HasSubstr("conversations"));
+  EXPECT_THAT(read_error(folder.write("e.jsonl", "{}\n")), HasSubstr("found none"));
+}
+
+TEST(Jsonl, ReadsRenamedAndNestedFields) {
+  const TempFolder folder;
+  const std::string path = folder.write("a.jsonl", "{\"question\": \"q\", \"more\": {\"answer\": \"a\"}, \"text\": \"t\"}\n");
+  const auto records = read({.path = path, .columns = {{"prompt", "question"}, {"completion", "more.answer"}}, .header = {}});
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records[0].prompt, "q");
+  EXPECT_EQ(records[0].completion, "a");
+  EXPECT_FALSE(records[0].text.has_value());
+}
+
+TEST(Jsonl, RefusesWrongColumns) {
+  const TempFolder folder;
+  const std::string path = folder.write("a.jsonl", "{\"story\": \"q\"}\n");
+  EXPECT_THAT(read_error({.path = path, .columns = {{"txt", "story"}}, .header = {}}, ErrorKind::config),
+              HasSubstr("did you mean text?"));
+  EXPECT_THAT(read_error({.path = path, .columns = {{"text", "tale"}}, .header = {}}),
+              HasSubstr("no field \"tale\" to read text from; found \"story\""));
+  EXPECT_THAT(read_error({.path = path, .columns = {{"text", "story"}, {"prompt", "story"}}, .header = {}}, ErrorKind::config),
+              HasSubstr("more than one form"));
+}
+
+struct Wrong {
+  const char* line;
+  const char* says;
+};
+class JsonlWrong : public ::testing::TestWithParam<Wrong> {};
+TEST_P(JsonlWrong, IsAnErrorWithLineAndReason) {
+  const TempFolder folder;
+  const std::string path = folder.write("w.jsonl", std::string("{\"text\": \"fine\"}\n") + GetParam().line + "\n");
+  const std::string message = read_error(path);
+  EXPECT_THAT(message, HasSubstr(path + ":2"));
+  EXPECT_THAT(message, HasSubstr(GetParam().says));
+}
+INSTANTIATE_TEST_SUITE_P(
+    Table, JsonlWrong,
+    ::testing::Values(Wrong{"{\"text\": 5}", "field \"text\": got a number, expected a string"},
+                      Wrong{"{\"text\": [\"a\"]}", "got a list (its first element is a string), expected a string"},
+                      Wrong{"{\"text\": null}", "no known fields"},
+                      Wrong{"{\"prompt\": \"p\"}", "a prompt without a completion"},
+                      Wrong{"{\"completion\": \"p\"}", "a completion without a prompt"},
+                      Wrong{"{\"text\": \"t\", \"input_ids\": [1]}", "more than one form of record"},
+                      Wrong{"{\"input_ids\": \"1 2\"}", "expected a list of integers"},
+                      Wrong{"{\"input_ids\": [1, 2.5]}", "expected integers in the list"},
+                      Wrong{"{\"input_ids\": [1, true]}", "got a boolean"},
+                      Wrong{"{\"input_ids\": [4294967296]}", "4294967296 does not fit 32 bits"},
+                      Wrong{"{\"input_ids\": [-99999999999]}", "does not fit 32 bits"},
+                      Wrong{"[1, 2]", "got a list"}, Wrong{"17", "got a number"}, Wrong{"null", "got null"},
+                      Wrong{"{\"text\": \"\xFF\"}", "UTF-8"}, Wrong{"{\"text\": \"\\ud800\"}", "surrogate"},
+                      Wrong{"{\"text\": \"a\"} {\"text\": \"b\"}", "w.jsonl:2:"},
+                      Wrong{"{\"text\": \"a\", \"text\": \"b\"}", "text"}));
+
+TEST(Json, StreamsAnArrayOfObjectsOrStrings) {
+  const TempFolder folder;
+  const auto records = read(folder.write("a.json", "\xEF\xBB\xBF [\n {\"text\": \"a ] \\\" , {\"}\n,\n \"plain [\",\n"
+                                                   " {\"text\":\n \"b\", \"x\": [1, {\"y\": []}]}\n]\n\n"));
+  ASSERT_EQ(records.size(), 3u);
+  EXPECT_EQ(records[0].text, "a ] \" , {");
+  EXPECT_EQ(records[0].line, 2);
+  EXPECT_EQ(records[1].text, "plain [");
+  EXPECT_EQ(records[2].text, "b");
+  EXPECT_EQ(records[2].line, 5);
+  EXPECT_TRUE(read(folder.write("b.json", " [ ] ")).empty());
+}
+
+TEST(Json, ReadsElementsLongerThanABlock) {
+  const TempFolder folder;
+  const std::string big(300'000, 'x');
+  const auto records = read(folder.write("a.json", "[\"" + big + "\", \"" + big + "y\"]"));
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(records[1].text, big + "y");
+}
+
+TEST(Json, SaysWhereAnArrayIsBroken) {
+  const TempFolder folder;
+  const auto error = [&](const std::string& content) { return read_error(folder.write("a.json", content)); };
+  EXPECT_THAT(error("[\"a\"\n\"b\"]"), HasSubstr("a.json:"));
+  EXPECT_THAT(error("[\"a\",\n"), HasSubstr("a.json:2:1: the file ends inside the array"));
+  EXPECT_THAT(error("[\"a\",\n\"b"), HasSubstr("the file ends inside the array"));
+  EXPECT_THAT(error("[\"a\"] x"), HasSubstr("a.json:1:7: something follows the array"));
+  EXPECT_THAT(error("[\"a\", ]"), HasSubstr("a.json:1"));
+  EXPECT_THAT(error("[\"a\",, \"b\"]"), HasSubstr("a.json:1"));
+  EXPECT_THAT(error("[[1]]"), HasSubstr("a.json:1: got a list"));
+  EXPECT_THAT(error("[\n{\"text\": \"a\"},\n{\"text\":\n oops}]"), HasSubstr("a.json:4:2"));
+  EXPECT_THAT(error("[}]"), HasSubstr("a.json:1"));
+  EXPECT_THAT(error(std::string(100'000, '[')), HasSubstr("a.json:1"));
+}
+
+TEST(Text, IsOneDocumentByteForByte) {
+  const TempFolder folder;
+  const auto records = read(folder.write("a.txt", "\xEF\xBB\xBFone\r\n\r\ntwo\n"));
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records[0].text, "one\r\n\r\ntwo\n");
+  EXPECT_TRUE(read(folder.write("b.txt", "")).empty());
+  EXPECT_TRUE(read(folder.write("c.txt", "\n \n\r\n")).empty());
+  EXPECT_EQ(read(folder.write("README", "some words")).size(), 1u);
+}
+
+TEST(Text, RefusesWhatIsNoText) {
+  const TempFolder folder;
+  EXPECT_THAT(read_error(folder.write("a.txt", "one\ntw\xC3\x28")), HasSubstr("a.txt:2: invalid UTF-8 at byte 6"));
+  EXPECT_THAT(read_error(folder.write("b.txt", std::string("one\0two", 7))), HasSubstr("a zero byte"));
+  EXPECT_THAT(read_error(folder.write("c.txt", "\xFF\xFEo")), HasSubstr("iconv"));
+  EXPECT_THAT(read_error({.path = folder.write("d.txt", "x"), .columns = {{"text", "y"}}, .header = {}}, ErrorKind::config),
+              HasSubstr("no fields"));
+}
+
+TEST(Csv, ReadsWithAndWithoutHeader) {
+  const TempFolder folder;
+  const auto headed = read(folder.write("a.csv", "id,text\n1,\"one, \"\"1\"\"\nmore\"\n2,two\n"));
+  ASSERT_EQ(headed.size(), 2u);
+  EXPECT_EQ(headed[0].text, "one, \"1\"\nmore");
+  EXPECT_EQ(headed[1].line, 4);
+  const std::string plain = folder.write("b.tsv", "ham\tGo until jurong point, crazy..\nspam\tFree entry\n");
+  const auto records = read({.path = plain, .columns = {{"text", "2"}}, .header = {}});
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(records[0].text, "Go until jurong point, crazy..");
+  const auto pairs = read({.path = plain, .columns = {{"prompt", "2"}, {"completion", "1"}}, .header = {}});
+  EXPECT_EQ(pairs[1].prompt, "Free entry");
+  EXPECT_EQ(pairs[1].completion, "spam");
+}
+
+TEST(Csv, DoesAsHeaderSays) {
+  const TempFolder folder;
+  const std::string path = folder.write("a.csv", "text,label\none,x\n");
+  EXPECT_EQ(read({.path = path, .columns = {{"text", "1"}}, .header = false}).size(), 2u);
+  EXPECT_EQ(read({.path = path, .columns = {}, .header = true}).size(), 1u);
+}
+
+TEST(Csv, SaysWhatIsWrong) {
+  const TempFolder folder;
+  EXPECT_THAT(read_error(folder.write("a.csv", "text,label\none\n")), HasSubstr("a.csv:2: got 1 fields, expected 2"));
+  EXPECT_THAT(read_error(folder.write("b.csv", "question,answer\nq,a\n")),
+              HasSubstr("columns: {prompt: question, completion: answer}"));
+  EXPECT_THAT(read_error(folder.write("c.csv", "text,text\nq,a\n")), HasSubstr("two columns are named \"text\""));
+  EXPECT_THAT(read_error(folder.write("d.csv", "text\n\xFF\n")), HasSubstr("d.csv:2: invalid UTF-8"));
+  EXPECT_THAT(read_error(folder.write("e.csv", "input_ids\n5\n")), HasSubstr("input_ids in a text table"));
+  EXPECT_THAT(read_error(folder.write("f.tsv", "1\tOne thing, or another.\n")), HasSubstr("found \"1\", \"2\""));
+  EXPECT_TRUE(read(folder.write("g.csv", "")).empty());
+  EXPECT_TRUE(read(folder.write("h.csv", "text\n")).empty());
+}
+
+TEST(Sources, LookThroughCompression) {
+  const TempFolder folder;
+  const std::string path = folder.file("a.jsonl.gz");
+  gzFile file = gzopen(path.c_str(), "wb");
+  gzputs(file, "{\"text\": \"zipped\"}\n");
+  gzclose(file);
+  const auto records = read(path);
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records[0].text, "zipped");
+}
+
+TEST(Sources, RefusePicklesArchivesAndBinaryFiles) {
+  const TempFolder folder;
+  EXPECT_THAT(read_error(folder.write("a.data", "\x80\x04\x95payload")), HasSubstr("a pickle, which can run code"));
+  EXPECT_THAT(read_error(folder.write("a.pkl", "anything")), HasSubstr("pickle"));
+  EXPECT_THAT(read_error(folder.write("a.pt", "PK\x03\x04")), HasSubstr("pickle"));
+  EXPECT_THAT(read_error(folder.write("a.jsonl", "PK\x03\x04")), HasSubstr("zip archive"));
+  EXPECT_THAT(read_error(folder.write("a.arrow", "ARROW1")), HasSubstr("Parquet"));
+  EXPECT_THAT(read_error(folder.write("a.dat", std::string("ab\0c", 4))), HasSubstr("not a text file"));
+}
+
+TEST(Sources, RefuseWhatIsNoRegularFile) {
+  const TempFolder folder;
+  mkfifo(folder.file("fifo.jsonl").c_str(), 0600);
+  std::filesystem::create_symlink("nowhere", folder.file("broken.jsonl"));
+  EXPECT_THAT(read_error(folder.file("fifo.jsonl")), HasSubstr("regular file"));
+  EXPECT_THAT(read_error("/dev/zero"), HasSubstr("regular file"));
+  EXPECT_THAT(read_error(folder.file("")), HasSubstr("regular file"));
+  EXPECT_THAT(read_error(folder.file("missing.jsonl")), HasSubstr("No such file"));
+  EXPECT_THAT(read_error(folder.file("broken.jsonl")), HasSubstr("No such file"));
+}
+
+}  // namespace
+}  // namespace hone::test

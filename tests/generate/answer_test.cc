@@ -1,0 +1,55 @@
+// Stop strings and streaming: what is handed out is final, and nothing of a stop string ever is.
+#include "generate/answer.h"
+
+#include <gtest/gtest.h>
+
+namespace hone::generate {
+namespace {
+
+struct Result {
+  std::string streamed, text;
+  bool stopped = false;
+};
+
+Result feed(const std::string& text, const std::vector<std::string>& stop) {
+  const auto tokenizer = load_tokenizer("bytes");
+  Answer answer(*tokenizer, {'>', ' '}, stop);
+  Result result;
+  for (const unsigned char byte : text) {
+    result.streamed += answer.push(byte);
+    if (answer.stopped()) break;
+  }
+  result.streamed += answer.finish();
+  result.text = answer.text();
+  result.stopped = answer.stopped();
+  return result;
+}
+
+TEST(Answer, HandsOutEverythingWithoutStopStrings) {
+  const Result result = feed("grüß dich 🙂", {});
+  EXPECT_EQ(result.streamed, "grüß dich 🙂");
+  EXPECT_EQ(result.text, result.streamed);
+}
+
+TEST(Answer, EndsBeforeAStopString) {
+  const Result result = feed("one\ntwo", {"\n"});
+  EXPECT_TRUE(result.stopped);
+  EXPECT_EQ(result.streamed, "one");
+  EXPECT_EQ(result.text, "one");
+}
+
+TEST(Answer, ReleasesTheBeginningOfAStopStringThatDoesNotCome) {
+  const Result result = feed("a <en", {"<end>"});
+  EXPECT_FALSE(result.stopped);
+  EXPECT_EQ(result.streamed, "a <en");
+}
+
+TEST(Answer, FindsAStopStringThatBeginsInsideAFalseStart) {
+  const Result result = feed("x<<end>y", {"<end>"});
+  EXPECT_EQ(result.streamed, "x<");
+}
+
+TEST(Answer, TakesTheEarliestOfSeveralStopStrings) { EXPECT_EQ(feed("abcdef", {"ef", "cd", ""}).text, "ab"); }
+
+}  // namespace
+}  // namespace hone::generate
