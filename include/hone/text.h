@@ -32,6 +32,8 @@ class HONE_API Tokenizer {
   virtual std::optional<std::int32_t> id_of(std::string_view token) const = 0;
   virtual std::optional<std::string> token_of(std::int32_t id) const = 0;
   virtual bool is_special(std::int32_t id) const = 0;
+  // Whether text decoded so far stays as it is when ids follow, but for an unfinished character (see StreamDecoder).
+  virtual bool decodes_in_parts() const { return true; }
 
   // From tokenizer_config.json, generation_config.json or config.json beside the file, else nothing.
   std::optional<std::int32_t> bos_id, eos_id, pad_id;
@@ -43,17 +45,20 @@ class HONE_API Tokenizer {
 // `where`: "bytes" (built in: ids 0..255 are the bytes, 256 <|bos|>, 257 <|eos|>, 258 <|pad|>), a tokenizer.json, or a folder that holds one.
 HONE_API std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& where);
 
-// Streaming decode: hands out text as soon as it can no longer change (never half a UTF-8 character).
+// Streaming decode: hands out text as soon as it can no longer change (never half a UTF-8 character). All pieces
+// together are decode() of all ids; special tokens are left out. One thread at a time; the tokenizer must outlive it.
 class HONE_API StreamDecoder {
  public:
   explicit StreamDecoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
   std::string push(std::int32_t id);  // the text that became final
-  std::string finish();               // the rest
+  std::string finish();               // the rest; afterwards a new text begins
 
  private:
+  std::string take(const std::string& text, std::size_t end);
   const Tokenizer& tokenizer_;
-  std::vector<std::int32_t> ids_;
-  std::size_t done_ = 0, prefix_ = 0;
+  std::vector<std::int32_t> ids_;  // a few whose text is out already, for context, then those that wait
+  std::size_t waiting_ = 0;        // where the latter begin
+  std::size_t done_ = 0;           // bytes of ids_' text that are out
 };
 
 // One tokenised record. Masks are by position, never by id.

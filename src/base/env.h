@@ -55,7 +55,6 @@ class OutFile {
   ~OutFile();  // closes without sync
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
-  void write_once(std::string_view text);  // in a single write(2) as far as the system takes it; for lines of a log
   void truncate(std::uint64_t size);       // and goes on writing there
   void sync();
   void close();
@@ -108,8 +107,9 @@ class Folder {
  private:
   friend class Env;
   Folder(Env& env, int fd, std::filesystem::path path, ErrorKind kind);
+  friend class InFile;
   int fd() const;
-  void attempt(Operation::Kind kind, const std::string& name, const char* doing) const;
+  int open_read(const std::string& name) const;  // -1 with errno
   [[noreturn]] void fail(const std::string& name, const char* doing, int error) const;
   Env* env_;
   std::shared_ptr<const int> fd_;

@@ -15,9 +15,10 @@ std::string Mark::text() const {
 
 void Problems::add(const std::string& path, const std::string& fact, const std::string& suggestion, const Mark& at) {
   const std::string name = escape_for_terminal(prefix_ + path, 600);
-  std::string line = at.text().empty() || at.text() == "--" + name ? (at.text().empty() ? name : at.text())
-                     : at.line > 0                                ? at.text() + ": " + name
-                                                                  : name + " (" + at.text() + ")";
+  const std::string where = at.text();
+  // A flag names its option by itself: the path would say it twice.
+  const bool flag = at.line == 0 && (where == "--" + name || replace_all(where, "-", "_") == "__" + name);
+  std::string line = flag ? where : where.empty() ? name : name.empty() ? where : where + ": " + name;
   line += ": " + fact;
   if (!suggestion.empty()) line += "; did you mean " + suggestion + "?";
   lines_.push_back(std::move(line));

@@ -215,6 +215,7 @@ std::optional<std::uint64_t> PackedDataset::text_cut(const FilePart& part, doubl
 // The documents of both parts; those of single texts are cut, others are dealt out by a permutation of their numbers.
 std::pair<std::vector<FilePart>, std::vector<FilePart>> PackedDataset::deal(double held_out, std::uint64_t seed) const {
   std::vector<FilePart> rest = without_rows(), held = without_rows();
+  for (FilePart& part : held) part.file.weight = 1;  // weights are for training
   std::uint64_t total = 0, index = 0;
   for (const FilePart& part : parts_)
     if (!part.single_text()) total += part.stretches.size();

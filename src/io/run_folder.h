@@ -28,7 +28,7 @@ class MetricsFile {
   Folder folder_;
   std::string name_;
   std::optional<OutFile> file_;
-  std::uint64_t good_size_ = 0;  // end of the last whole line
+  std::optional<std::uint64_t> good_size_;  // end of the last whole line, once known
   log::Limiter warnings_;
   std::int64_t failures_ = 0;
 };

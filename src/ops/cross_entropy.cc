@@ -124,17 +124,12 @@ Made run_all(const at::Tensor& hidden_SD, const at::Tensor& head_VD, const Super
 
 class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFunction> {
  public:
-  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& hidden_ND, const at::Tensor& head_VD,
-                            const at::Tensor& labels_N, const at::Tensor& weight_N, double smoothing, double z_loss,
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& hidden_SD, const at::Tensor& head_VD,
+                            const at::Tensor& labels_S, const at::Tensor& weight_S, double smoothing, double z_loss,
                             bool with_gradients) {
-    const Supervised s = supervised(labels_N, weight_N, head_VD.size(0), at::toOpMathType(head_VD.scalar_type()));
-    const bool all = s.index_S.numel() == hidden_ND.size(0);
-    const at::Tensor hidden_SD = all ? hidden_ND.contiguous() : hidden_ND.index_select(0, s.index_S);
-    const Wanted wanted{with_gradients && hidden_ND.requires_grad(), with_gradients && head_VD.requires_grad()};
-    Made made = run_all(hidden_SD, head_VD.contiguous(), s, {smoothing, z_loss}, wanted);
-    ctx->saved_data["tokens"] = hidden_ND.size(0);
+    const Wanted wanted{with_gradients && hidden_SD.requires_grad(), with_gradients && head_VD.requires_grad()};
+    Made made = run_all(hidden_SD.contiguous(), head_VD.contiguous(), {{}, labels_S, weight_S}, {smoothing, z_loss}, wanted);
     // In saved_data rather than save_for_backward: they are nobody else's.
-    ctx->saved_data["index"] = all ? at::Tensor() : s.index_S;
     ctx->saved_data["dhidden"] = made.dhidden_SD;
     ctx->saved_data["dhead"] = made.dhead_VD;
     ctx->saved_data["type"] = static_cast<std::int64_t>(head_VD.scalar_type());
@@ -149,12 +144,7 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
       const at::Tensor x = saved.isTensor() ? saved.toTensor() : at::Tensor();
       return !x.defined() ? x : (scale == 1.0 ? x : x * scale).to(type);
     };
-    at::Tensor dhidden = scaled("dhidden");
-    const c10::IValue& index = ctx->saved_data["index"];
-    if (dhidden.defined() && index.isTensor() && index.toTensor().defined())
-      dhidden = at::zeros({ctx->saved_data["tokens"].toInt(), dhidden.size(1)}, dhidden.options())
-                    .index_copy_(0, index.toTensor(), dhidden);
-    return {dhidden, scaled("dhead"), at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
+    return {scaled("dhidden"), scaled("dhead"), at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -164,7 +154,10 @@ at::Tensor linear_cross_entropy(const at::Tensor& hidden_ND, const at::Tensor& h
                                 const at::Tensor& weight_N, const CrossEntropyOptions& options) {
   if (!kernels_take({hidden_ND, head_VD}) || head_VD.numel() == 0)
     return reference::linear_cross_entropy(hidden_ND, head_VD, labels_N, weight_N, options);
-  return CrossEntropyFunction::apply(hidden_ND, head_VD, labels_N, weight_N, options.label_smoothing, options.z_loss,
+  const Supervised s = supervised(labels_N, weight_N, head_VD.size(0), at::toOpMathType(head_VD.scalar_type()));
+  const bool all = s.index_S.numel() == hidden_ND.size(0);
+  const at::Tensor hidden_SD = all ? hidden_ND : hidden_ND.index_select(0, s.index_S);
+  return CrossEntropyFunction::apply(hidden_SD, head_VD, s.labels_S, s.weight_S, options.label_smoothing, options.z_loss,
                                      at::GradMode::is_enabled());
 }
 

@@ -95,6 +95,7 @@ void AddedTokens::add(const std::vector<AddedToken>& tokens, const Vocabulary& m
     if (id >= kMaxId) fail_at(where, fmt::format("more than {} ids", kMaxId));
     std::string spelled = token.normalized ? normalized_content(token.content, normalizers) : token.content;
     ids_[token.content] = static_cast<std::int32_t>(id);
+    looks_around_ = looks_around_ || token.single_word || token.left_strip || token.right_strip;
     if (token.special) special_[token.content] = true;
     end_id_ = std::max(end_id_, static_cast<std::int32_t>(id) + 1);
     entries_[static_cast<std::int32_t>(id)] = {token, std::move(spelled)};

@@ -46,7 +46,7 @@ class AddedTokens {
   void add(const std::vector<AddedToken>& tokens, const Vocabulary& model, const Normalizers& normalizers,
            const std::string& where);
 
-  bool has_normalized() const { return !normalized_.empty(); }
+  bool looks_around() const { return looks_around_; }  // some token takes blanks or minds the letters beside it
   void split_raw(Work& work) const { split(work, raw_); }
   void split_normalized(Work& work) const { split(work, normalized_); }
 
@@ -67,6 +67,7 @@ class AddedTokens {
   std::unordered_map<std::string, bool> special_;
   TokenTrie raw_, normalized_;
   std::int32_t end_id_ = 0;
+  bool looks_around_ = false;
 };
 
 }  // namespace hone::text

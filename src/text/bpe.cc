@@ -249,7 +249,7 @@ class Bpe final : public Model {
     if (bytes_) {
       for (const char b : part) s.symbols.push_back({byte_ids_[static_cast<unsigned char>(b)], 1});
     } else {
-      add_symbols(part, s);
+      begin += add_symbols(part, s);
     }
     s.merger.merge(merges_, s.symbols);
     for (const Symbol& symbol : s.symbols) {
@@ -259,9 +259,11 @@ class Bpe final : public Model {
   }
 
   // Characters as tokens, as their bytes, or as the unknown token, in the library's order: an unknown token that is
-  // still open (it may be fused) comes out after the bytes that follow it.
-  void add_symbols(std::string_view part, BpeScratch& s) const {
-    std::uint32_t open = 0;  // bytes of the unknown token that is not written yet
+  // still open (it may be fused) comes out after the bytes that follow it. A character that is none of these is dropped:
+  // the token before takes its place in the offsets (the library's would be wrong from there on), else the bytes that
+  // are returned come before the first symbol.
+  std::uint32_t add_symbols(std::string_view part, BpeScratch& s) const {
+    std::uint32_t open = 0, before = 0;  // open: bytes of the unknown token that is not written yet
     const auto close = [&] {
       if (open) s.symbols.push_back({unk_id_, open});
       open = 0;
@@ -280,7 +282,10 @@ class Bpe final : public Model {
       }
       s.exact = false;
       if (c_.byte_fallback && add_bytes(plain_ ? part.substr(begin, size) : decorated, s)) continue;
-      if (!c_.has_unk) continue;  // the character is dropped
+      if (!c_.has_unk) {
+        (s.symbols.empty() ? before : s.symbols.back().size) += size;
+        continue;
+      }
       if (unk_id_ < 0)
         throw Error(ErrorKind::data, fmt::format("text to tokenize: {} is unknown to the tokenizer, and its unk_token {} is "
                                                  "not in its vocabulary", hone::quoted(part.substr(begin, size)), hone::quoted(c_.unk_token)));
@@ -288,6 +293,7 @@ class Bpe final : public Model {
       open += size;
     }
     close();
+    return before;
   }
 
   std::string decorate(std::string_view character, bool first, bool last) const {

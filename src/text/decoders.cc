@@ -3,7 +3,7 @@
 #include "text/decoders.h"
 
 #include <algorithm>
-#include <mutex>
+#include <utility>
 
 #include "base/strings.h"
 #include "text/component.h"

@@ -21,8 +21,13 @@ std::string kind_of(const Json& config, const std::string& where) {
 }  // namespace
 
 std::unique_ptr<Model> make_model(const Json& config, const std::string& where, bool spelled_bytes) {
+  require_model_kind(config, where);
+  return make_bpe(config, where, spelled_bytes);
+}
+
+void require_model_kind(const Json& config, const std::string& where) {
   const std::string kind = kind_of(config, where);
-  if (kind == "BPE") return make_bpe(config, where, spelled_bytes);
+  if (kind == "BPE") return;
   throw Error(ErrorKind::config, fmt::format("{}: tokenizers of the kind {} are not supported; expected BPE", where,
                                              hone::quoted(kind)));
 }

@@ -40,6 +40,9 @@ class Model {
 // A further kind is one more file and one more line in model.cc.
 std::unique_ptr<Model> make_model(const nlohmann::json& config, const std::string& where, bool spelled_bytes);
 
+// Throws Error(config) unless there is a model of this kind; to be called first, as it explains most.
+void require_model_kind(const nlohmann::json& config, const std::string& where);
+
 std::unique_ptr<Model> make_bpe(const nlohmann::json& config, const std::string& where, bool spelled_bytes);
 
 }  // namespace hone::text

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hone::text {
@@ -19,6 +20,8 @@ class PostProcessor {
   const std::vector<bool>& trims() const { return trims_; }
   // Ids before, between and after the copies of the text: with n copies there are n + 1 of them. Usually one copy.
   const std::vector<std::vector<std::int32_t>>& around() const { return around_; }
+
+  void replace_around(std::vector<std::vector<std::int32_t>> around) { around_ = std::move(around); }
 
  private:
   void add(const nlohmann::json& config, const std::string& where);

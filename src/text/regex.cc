@@ -37,7 +37,7 @@ struct RegexScratch::State {
     if (stack) pcre2_jit_stack_free(stack);
   }
 };
-RegexScratch::RegexScratch() : state_(std::make_unique<State>()) {}
+RegexScratch::RegexScratch() = default;
 RegexScratch::~RegexScratch() = default;
 RegexScratch::RegexScratch(RegexScratch&&) noexcept = default;
 
@@ -68,6 +68,7 @@ Regex::Regex(std::string_view pattern, const std::string& what) : state_(std::ma
 
 bool Regex::search(std::string_view text, std::size_t from, RegexScratch& scratch, std::size_t& begin,
                    std::size_t& end) const {
+  if (!scratch.state_) scratch.state_ = std::make_unique<RegexScratch::State>();
   const RegexScratch::State& s = *scratch.state_;
   const auto match = [&](std::uint32_t options) {
     return pcre2_match(state_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,

@@ -11,7 +11,7 @@ namespace hone::text {
 // Throws Error(config) for what PCRE2 has no equal of; `what` begins the message.
 std::string translate_regex(std::string_view pattern, const std::string& what);
 
-// Memory for matching; one thread at a time, any number of Regex objects.
+// Memory for matching, made on first use; one thread at a time, any number of Regex objects.
 class RegexScratch {
  public:
   RegexScratch();

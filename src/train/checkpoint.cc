@@ -13,7 +13,7 @@
 #include "io/json.h"
 #include "tensor/dtype.h"
 
-namespace hone::train {
+namespace hone::training {
 namespace {
 
 // Contiguous CPU tensors by name, handed to a writer.
@@ -135,4 +135,4 @@ void write_tensors(Env& env, const std::string& path,
   io::save_safetensors(folder, file.filename().string(), tensors.specs(), {{"format", "pt"}}, tensors.bytes());
 }
 
-}  // namespace hone::train
+}  // namespace hone::training

@@ -9,7 +9,7 @@
 #include "train/state.h"
 #include "train/updater.h"
 
-namespace hone::train {
+namespace hone::training {
 
 inline constexpr const char* kOptimizerFile = "optimizer-00000-of-00001.safetensors";
 
@@ -36,4 +36,4 @@ void load_updater(const Folder& checkpoint, Updater& updater);
 void write_tensors(Env& env, const std::string& path,
                    const std::function<void(const std::function<void(const std::string&, const Tensor&)>&)>& each);
 
-}  // namespace hone::train
+}  // namespace hone::training

@@ -8,7 +8,7 @@
 #include "hone/evaluation.h"
 #include "hone/registry.h"
 
-namespace hone::train {
+namespace hone::training {
 namespace {
 
 std::string prefix_of(const std::vector<EvalSet>& sets, const EvalSet& set) {
@@ -46,4 +46,4 @@ std::optional<Metrics> evaluate_sets(const CausalLm& model, const std::vector<Ev
 
 std::string main_metric(const std::vector<EvalSet>& sets) { return sets.empty() ? "" : prefix_of(sets, sets[0]) + "loss"; }
 
-}  // namespace hone::train
+}  // namespace hone::training

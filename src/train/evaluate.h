@@ -9,7 +9,7 @@
 #include "hone/tracker.h"
 #include "train/inputs.h"
 
-namespace hone::train {
+namespace hone::training {
 
 struct EvaluateOptions {
   std::int64_t batch_size = 8;
@@ -24,4 +24,4 @@ std::optional<Metrics> evaluate_sets(const CausalLm& model, const std::vector<Ev
 // The name of the first set's loss: what "best" goes by.
 std::string main_metric(const std::vector<EvalSet>& sets);
 
-}  // namespace hone::train
+}  // namespace hone::training

@@ -3,7 +3,7 @@
 
 #include "hone/registry.h"
 
-namespace hone::train {
+namespace hone::training {
 namespace {
 
 void gather(Wishes& wishes, Action action, const std::string& name) {
@@ -53,4 +53,4 @@ void Hooks::restore(const TrainState& state) {
   }
 }
 
-}  // namespace hone::train
+}  // namespace hone::training

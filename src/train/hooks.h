@@ -8,7 +8,7 @@
 #include "hone/recipe.h"
 #include "train/state.h"
 
-namespace hone::train {
+namespace hone::training {
 
 struct Wishes {
   bool evaluate = false, save = false;
@@ -34,4 +34,4 @@ class Hooks {
   std::vector<Hook> hooks_;
 };
 
-}  // namespace hone::train
+}  // namespace hone::training

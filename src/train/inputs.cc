@@ -8,7 +8,7 @@
 
 #include "base/hash.h"
 
-namespace hone::train {
+namespace hone::training {
 namespace {
 
 std::shared_ptr<const Tokenizer> tokenizer_of(const Recipe& recipe, const std::filesystem::path& checkpoint) {
@@ -91,4 +91,4 @@ nlohmann::json file_hashes(const Recipe& recipe) {
   return hashes;
 }
 
-}  // namespace hone::train
+}  // namespace hone::training

@@ -9,7 +9,7 @@
 
 #include "hone/recipe.h"
 
-namespace hone::train {
+namespace hone::training {
 
 struct EvalSet {
   std::string name;  // "held_out", or as in the recipe
@@ -35,4 +35,4 @@ std::int64_t steps_of(const Recipe& recipe, const Dataset& train);
 // Path -> content hash of the files that are trained on.
 nlohmann::json file_hashes(const Recipe& recipe);
 
-}  // namespace hone::train
+}  // namespace hone::training

@@ -17,7 +17,7 @@ const std::vector<std::string>& nondeterministic_metrics() {
 
 }  // namespace hone
 
-namespace hone::train {
+namespace hone::training {
 namespace {
 
 double ratio(const Metric& metric) { return metric.weight == 0 ? 0 : metric.sum / metric.weight; }
@@ -106,4 +106,4 @@ std::uint64_t peak_memory_bytes() {
   return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
 }
 
-}  // namespace hone::train
+}  // namespace hone::training

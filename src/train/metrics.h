@@ -9,7 +9,7 @@
 #include "hone/batch.h"
 #include "hone/tracker.h"
 
-namespace hone::train {
+namespace hone::training {
 
 // One update, as it was: terms are loss terms by name, each a sum and its weight over the whole step.
 struct StepReport {
@@ -38,4 +38,4 @@ Window window_from_json(const nlohmann::json& json);
 
 std::uint64_t peak_memory_bytes();
 
-}  // namespace hone::train
+}  // namespace hone::training

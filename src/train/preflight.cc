@@ -7,7 +7,7 @@
 #include "data/inspect.h"
 #include "hone/trainer.h"
 
-namespace hone::train {
+namespace hone::training {
 namespace {
 
 constexpr double kMuch = 0.05;  // share of records or tokens lost that is worth a warning
@@ -74,7 +74,7 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs) {
   return result;
 }
 
-}  // namespace hone::train
+}  // namespace hone::training
 
 namespace hone {
 
@@ -82,7 +82,7 @@ std::vector<std::string> preflight(Recipe recipe) {
   recipe = read_recipe(write_recipe(recipe));
   recipe.trainer.precision = resolve(recipe.trainer.precision);
   recipe.data.cache = recipe.data.cache.value_or("none");  // nothing is written
-  const train::Preflight found = train::describe_inputs(recipe, train::load_inputs(recipe, ""));
+  const training::Preflight found = training::describe_inputs(recipe, training::load_inputs(recipe, ""));
   std::vector<std::string> lines = found.lines;
   for (const std::string& warning : found.warnings) lines.push_back("warning: " + warning);
   return lines;

@@ -6,11 +6,11 @@
 
 #include "train/inputs.h"
 
-namespace hone::train {
+namespace hone::training {
 
 struct Preflight {
   std::vector<std::string> lines, warnings;
 };
 Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs);
 
-}  // namespace hone::train
+}  // namespace hone::training

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 
-namespace hone::train {
+namespace hone::training {
 namespace {
 
 // Training again from an earlier step starts another future: the old one is kept, but out of sight.
@@ -91,4 +91,4 @@ std::vector<config::Change> check_recipe(const std::string& saved_yaml, const Re
   return recorded;
 }
 
-}  // namespace hone::train
+}  // namespace hone::training

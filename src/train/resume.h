@@ -8,7 +8,7 @@
 #include "hone/trainer.h"
 #include "io/run_folder.h"
 
-namespace hone::train {
+namespace hone::training {
 
 // The checkpoint to go on from; nothing: a fresh start. Damaged newer ones are named in a warning. Error(checkpoint) when
 // options.resume asks for what is not there. Checkpoints newer than an asked-for step are moved to `superseded-k`.
@@ -19,4 +19,4 @@ std::optional<io::Checkpoint> choose_checkpoint(io::RunFolder& run, const TrainO
 std::vector<config::Change> check_recipe(const std::string& saved_yaml, const Recipe& recipe, const TrainOptions& options,
                                          const std::string& folder);
 
-}  // namespace hone::train
+}  // namespace hone::training

@@ -8,7 +8,7 @@
 
 #include "io/json.h"
 
-namespace hone::train {
+namespace hone::training {
 namespace {
 
 constexpr int kVersion = 1;
@@ -33,6 +33,7 @@ TrainState read_state(const nlohmann::json& json) {
   for (const auto& [callback, values] : json.at("callbacks").items())
     for (const auto& [name, value] : values.items()) state.callbacks[callback][name] = number_from_json(value);
   state.changes = json.at("changes");
+  state.data_files = json.at("data_files");
   state.data_hash = json.at("data_hash").get<std::string>();
   state.tokenizer_hash = json.at("tokenizer_hash").get<std::string>();
   return state;
@@ -63,6 +64,7 @@ std::string to_json(const TrainState& state) {
       {"best", {{"metric", state.best.metric}, {"value", json_number(state.best.value)}, {"step", state.best.step}}},
       {"callbacks", callbacks_to_json(state)},
       {"changes", state.changes},
+      {"data_files", state.data_files},
       {"data_hash", state.data_hash},
       {"tokenizer_hash", state.tokenizer_hash}};
   return json.dump(2) + "\n";
@@ -79,4 +81,4 @@ TrainState state_from_json(const std::string& text, const std::string& where) {
   }
 }
 
-}  // namespace hone::train
+}  // namespace hone::training

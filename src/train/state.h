@@ -10,7 +10,7 @@
 #include "hone/config.h"
 #include "train/metrics.h"
 
-namespace hone::train {
+namespace hone::training {
 
 struct Best {
   std::string metric;
@@ -27,6 +27,7 @@ struct TrainState {
   std::map<std::string, std::map<std::string, double>> callbacks;  // "0.early_stopping" -> name -> value
   nlohmann::json changes = nlohmann::json::array();      // options changed at a resume: step, option, before, after
   nlohmann::json log_history = nlohmann::json::array();  // of trainer_state.json, without times
+  nlohmann::json data_files = nlohmann::json::object();  // path -> content hash, to name what changed
   std::string data_hash, tokenizer_hash;                 // fingerprints of what was trained on
 };
 
@@ -38,4 +39,4 @@ TrainState state_from_json(const std::string& text, const std::string& where);  
 nlohmann::json json_number(double value);
 double number_from_json(const nlohmann::json& json);
 
-}  // namespace hone::train
+}  // namespace hone::training

@@ -6,7 +6,7 @@
 
 #include "optim/blocks.h"
 
-namespace hone::train {
+namespace hone::training {
 
 Updater::Updater(Model& model, Optimizer& optimizer, Precision precision)
     : optimizer_(optimizer), mixed_(precision == Precision::bf16) {
@@ -109,4 +109,4 @@ std::uint64_t Updater::state_bytes() {
   return bytes;
 }
 
-}  // namespace hone::train
+}  // namespace hone::training

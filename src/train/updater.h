@@ -11,7 +11,7 @@
 #include "hone/model.h"
 #include "hone/optimizer.h"
 
-namespace hone::train {
+namespace hone::training {
 
 // The model and the optimizer must outlive it; the model's weights are filled. One thread.
 class Updater {
@@ -43,4 +43,4 @@ class Updater {
   std::vector<bool> has_sum_;
 };
 
-}  // namespace hone::train
+}  // namespace hone::training

@@ -210,8 +210,10 @@ TEST(Split, DealsEachRecordToOnePart) {
   EXPECT_EQ(held->report().records, 20);
   EXPECT_EQ(rest->report().records, 180);
   std::set<std::int64_t> records;
-  for (const auto& part : {rest, held})
-    for (const Doc& doc : part->batch(all_rows(*part), 0).docs) EXPECT_TRUE(records.insert(doc.record).second);
+  for (const auto& part : {rest, held}) {
+    const HostBatch batch = part->batch(all_rows(*part), 0);
+    for (const Doc& doc : batch.docs) EXPECT_TRUE(records.insert(doc.record).second);
+  }
   EXPECT_EQ(records.size(), 200u);
   Content both = content_of(rest->batch(all_rows(*rest), 0));
   both.merge(content_of(held->batch(all_rows(*held), 0)));

@@ -1,4 +1,5 @@
 // Loader: the same groups whatever is made ahead; seeking, failing and stopping.
+#include <algorithm>
 #include <atomic>
 #include <random>
 #include <thread>
@@ -87,7 +88,8 @@ TEST_F(Loading, SeesEveryRecordOncePerEpoch) {
   std::vector<std::int64_t> first_order;
   for (int epoch = 0; epoch < 3; ++epoch) {
     std::vector<std::int64_t> order;
-    for (const Doc& doc : loader.next()[0].docs) order.push_back(doc.record);
+    const auto group = loader.next();
+    for (const Doc& doc : group[0].docs) order.push_back(doc.record);
     EXPECT_NE(order, first_order);
     first_order = order;
     std::sort(order.begin(), order.end());

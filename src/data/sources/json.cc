@@ -67,8 +67,7 @@ class JsonArray final : public Source {
     if (done_ || !at_element()) return false;
     const std::int64_t line = bytes_.line(), column = bytes_.column();
     cut_element();
-    const io::JsonLimits limits{.bytes = io::kMaxLine};
-    fields_.read(parse(line, column, limits), {path_, line}, record);
+    fields_.read(parse(line, column), {path_, line}, record);
     return true;
   }
 
@@ -110,6 +109,7 @@ class JsonArray final : public Source {
       const int byte = bytes_.peek();
       if (byte < 0) fail("the file ends inside the array; expected ']'");
       if (!in_string && depth == 0 && (byte == ',' || byte == ']')) return;
+      if (!in_string && depth == 0 && byte == '}') fail("expected a value");
       element_.push_back(static_cast<char>(bytes_.take()));
       if (element_.size() > io::kMaxLine) fail(fmt::format("an element of more than {} bytes", io::kMaxLine));
       if (in_string && byte == '\\') {
@@ -124,10 +124,18 @@ class JsonArray final : public Source {
     }
   }
 
-  // Blank lines and columns before the element stand for what came before it, so that errors name the file's own.
-  nlohmann::json parse(std::int64_t line, std::int64_t column, const io::JsonLimits& limits) const {
-    static_cast<void>(column);
-    return io::parse_json_line(element_, path_, line, limits);
+  nlohmann::json parse(std::int64_t line, std::int64_t column) const {
+    io::JsonLimits limits{.bytes = io::kMaxLine};
+    try {
+      return io::parse_json_line(element_, path_, line, limits);
+    } catch (const Error&) {
+      // Once more, with blanks for what came before it: so the error names the file's own line and column.
+      const std::string before = std::string(static_cast<std::size_t>(line - 1), '\n') +
+                                 std::string(static_cast<std::size_t>(column - 1), ' ');
+      limits.bytes += before.size();
+      return during(fmt::format("reading the element that begins at {}:{}:{}", path_, line, column),
+                    [&] { return io::parse_json(before + element_, path_, limits); });
+    }
   }
 
   std::string path_, element_;

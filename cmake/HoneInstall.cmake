@@ -1,0 +1,20 @@
+# What `cmake --install` puts where: headers, libraries, the program, and honeConfig.cmake with the finders it needs.
+include(CMakePackageConfigHelpers)
+set(package "${CMAKE_INSTALL_LIBDIR}/cmake/hone")
+
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/hone" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(TARGETS hone_core EXPORT honeTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+if(HONE_TORCH)
+  install(TARGETS hone_hone EXPORT honeTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endif()
+if(TARGET hone_program)
+  set_target_properties(hone_program PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+  install(TARGETS hone_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+endif()
+
+install(EXPORT honeTargets NAMESPACE hone:: DESTINATION "${package}")
+configure_package_config_file(cmake/honeConfig.cmake.in "${PROJECT_BINARY_DIR}/honeConfig.cmake"
+                              INSTALL_DESTINATION "${package}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/honeConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/honeConfig.cmake" "${PROJECT_BINARY_DIR}/honeConfigVersion.cmake"
+              cmake/FindLibTorch.cmake cmake/HoneDependencies.cmake DESTINATION "${package}")

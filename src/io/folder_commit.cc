@@ -1,0 +1,121 @@
+// Order is everything here: files, manifest, folder, rename, parent. See docs/formats.md.
+#include "io/folder_commit.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <exception>
+
+#include "base/log.h"
+#include "base/strings.h"
+
+namespace hone::io {
+namespace {
+
+constexpr std::string_view kHidden = ".tmp-", kTrash = ".trash-";
+
+// A trash name that is free; the counter keeps several removals in one process apart.
+std::string trash_name(const Folder& parent, const std::string& name) {
+  static std::atomic<unsigned> counter{0};
+  std::string trash;
+  do trash = fmt::format("{}{}-{}", kTrash, name, counter++);
+  while (parent.exists(trash));
+  return trash;
+}
+
+}  // namespace
+
+FolderCommit::FolderCommit(const Folder& parent, std::string name, Options options)
+    : parent_(parent), name_(std::move(name)), hidden_name_(std::string(kHidden) + name_ + "-" + options.run_id), options_(std::move(options)) {
+  parent_.remove_tree(hidden_name_);
+  hidden_ = parent_.make_folder(hidden_name_);
+}
+
+FolderCommit::~FolderCommit() {
+  if (committed_) return;
+  try {
+    state_.reset();
+    hidden_.reset();
+    parent_.remove_tree(hidden_name_);
+  } catch (const std::exception& error) {
+    log::warning("left behind: {}", error.what());
+  }
+}
+
+const Folder& FolderCommit::state_folder() {
+  if (!state_) state_ = hidden_->make_folder("state");
+  return *state_;
+}
+
+std::pair<const Folder*, std::string> FolderCommit::place(const std::string& name) {
+  if (name.starts_with("state/")) return {&state_folder(), name.substr(6)};
+  HONE_ASSERT(name.find('/') == std::string::npos);
+  return {&*hidden_, name};
+}
+
+void FolderCommit::add_file(const std::string& name, std::string_view content) {
+  const auto [folder, file] = place(name);
+  folder->write_file(file, content);
+  files_.push_back(manifest_entry(name, content));
+}
+
+void FolderCommit::add_safetensors(const std::string& name, const std::vector<TensorSpec>& tensors, const TensorMetadata& metadata,
+                                   const TensorBytes& bytes_of) {
+  const auto [folder, file] = place(name);
+  ManifestFile entry = save_safetensors(*folder, file, tensors, metadata, bytes_of);
+  entry.name = name;
+  files_.push_back(std::move(entry));
+}
+
+void FolderCommit::add_model(const ModelSave& save, const TensorBytes& bytes_of) {
+  for (ManifestFile& entry : save_model(*hidden_, save, bytes_of)) files_.push_back(std::move(entry));
+}
+
+void FolderCommit::note(ManifestFile entry) { files_.push_back(std::move(entry)); }
+
+std::uint64_t FolderCommit::bytes() const {
+  std::uint64_t sum = 0;
+  for (const ManifestFile& file : files_) sum += file.size;
+  return sum;
+}
+
+void FolderCommit::commit(Manifest manifest) {
+  manifest.files = files_;
+  hidden_->write_file(kManifestName, manifest.to_json());
+  if (state_) state_->sync();
+  hidden_->sync();
+  if (options_.fence) options_.fence();
+  move_into_place();
+  committed_ = true;
+  parent_.sync();
+}
+
+void FolderCommit::move_into_place() {
+  if (!options_.replace || !parent_.exists(name_)) return parent_.rename(hidden_name_, parent_, name_);
+  // The old one steps aside first; a kill in between leaves it under its trash name and the new one under its hidden one.
+  const std::string trash = trash_name(parent_, name_);
+  parent_.rename(name_, parent_, trash);
+  parent_.rename(hidden_name_, parent_, name_);
+  parent_.sync();
+  parent_.remove_tree(trash);
+}
+
+void remove_committed(const Folder& parent, const std::string& name) {
+  if (!parent.exists(name)) return;
+  const std::string trash = trash_name(parent, name);
+  parent.rename(name, parent, trash);
+  parent.sync();
+  parent.remove_tree(trash);
+}
+
+int clean_leftovers(const Folder& parent) {
+  int count = 0;
+  for (const std::string& name : parent.list()) {
+    if (!name.starts_with(kHidden) && !name.starts_with(kTrash)) continue;
+    parent.remove_tree(name);
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace hone::io

@@ -1,0 +1,114 @@
+// nlohmann parses; what it does not refuse (depth, duplicate keys, size) is checked by a SAX filter in front of it.
+#include "io/json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/env.h"
+#include "base/strings.h"
+
+namespace hone::io {
+namespace {
+
+using nlohmann::json;
+
+// Where byte `at` of the text is, from 1.
+std::pair<std::int64_t, std::int64_t> line_and_column(std::string_view text, std::size_t at) {
+  at = std::min(at, text.size());
+  const std::string_view before = text.substr(0, at);
+  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  const auto last = before.rfind('\n');
+  return {line, static_cast<std::int64_t>(last == std::string_view::npos ? at + 1 : at - last)};
+}
+
+// Builds the value while it counts depth and watches keys; iterative, because nlohmann's SAX parser is.
+class Filter {
+ public:
+  explicit Filter(int depth) : builder_(value_, false), depth_(depth) {}
+  json take() { return std::move(value_); }
+  const std::string& fact() const { return fact_; }
+  std::size_t position() const { return position_; }
+
+  bool null() { return builder_.null(); }
+  bool boolean(bool v) { return builder_.boolean(v); }
+  bool number_integer(json::number_integer_t v) { return builder_.number_integer(v); }
+  bool number_unsigned(json::number_unsigned_t v) { return builder_.number_unsigned(v); }
+  bool number_float(json::number_float_t v, const std::string& text) { return builder_.number_float(v, text); }
+  bool string(std::string& v) { return builder_.string(v); }
+  bool binary(json::binary_t& v) { return builder_.binary(v); }
+  bool start_object(std::size_t n) {
+    keys_.emplace_back();
+    return deeper() && builder_.start_object(n);
+  }
+  bool key(std::string& name) {
+    if (!keys_.back().insert(name).second) return refuse("the key " + hone::quoted(name) + " is given twice");
+    return builder_.key(name);
+  }
+  bool end_object() {
+    keys_.pop_back();
+    --now_;
+    return builder_.end_object();
+  }
+  bool start_array(std::size_t n) { return deeper() && builder_.start_array(n); }
+  bool end_array() {
+    --now_;
+    return builder_.end_array();
+  }
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& error) {
+    position_ = position;
+    fact_ = "not JSON";
+    const std::string text = error.what();  // "...: syntax error while parsing value - unexpected ...; expected ..."
+    if (const auto dash = text.find(" - "); dash != std::string::npos) fact_ += ": " + text.substr(dash + 3);
+    else if (text.find("out_of_range") != std::string::npos) fact_ = "a number is out of range";
+    fact_ = escape_for_terminal(fact_, 200);
+    return false;
+  }
+
+ private:
+  bool deeper() { return ++now_ <= depth_ || refuse(fmt::format("nested deeper than {}", depth_)); }
+  bool refuse(std::string fact) {
+    fact_ = std::move(fact);
+    return false;
+  }
+
+  json value_;
+  nlohmann::detail::json_sax_dom_parser<json> builder_;
+  int depth_, now_ = 0;
+  std::vector<std::set<std::string>> keys_;
+  std::string fact_;
+  std::size_t position_ = 0;
+};
+
+template <class Where>
+json parse(std::string_view text, const JsonLimits& limits, Where&& where) {
+  if (text.size() > limits.bytes)
+    throw Error(limits.kind, fmt::format("{}: {}, expected at most {}", where(0), human_size(text.size()), human_size(limits.bytes)));
+  Filter filter(limits.depth);
+  if (!json::sax_parse(text.begin(), text.end(), &filter))
+    throw Error(limits.kind, where(filter.position()) + ": " + filter.fact());
+  return filter.take();
+}
+
+}  // namespace
+
+json parse_json(std::string_view text, const std::string& what, const JsonLimits& limits) {
+  return parse(text, limits, [&](std::size_t at) {
+    if (at == 0) return what;
+    const auto [line, column] = line_and_column(text, at - 1);
+    return fmt::format("{}:{}:{}", what, line, column);
+  });
+}
+
+json parse_json_line(std::string_view text, const std::string& file, std::int64_t line, const JsonLimits& limits) {
+  return parse(text, limits, [&](std::size_t at) {
+    return at == 0 ? fmt::format("{}:{}", file, line) : fmt::format("{}:{}:{}", file, line, at);
+  });
+}
+
+json read_json_file(const std::filesystem::path& path, const JsonLimits& limits) {
+  return parse_json(InFile(path, limits.kind).read_all(limits.bytes), path.string(), limits);
+}
+
+}  // namespace hone::io

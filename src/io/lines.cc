@@ -1,0 +1,217 @@
+// Files are read with pread in blocks; zlib and zstd unpack block by block, several members or frames in a row.
+#include "io/lines.h"
+
+#include <fmt/format.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "base/env.h"
+#include "base/strings.h"
+
+namespace hone::io {
+namespace {
+
+constexpr std::size_t kBlock = 256 << 10;
+
+// Gives stored bytes block by block.
+class Blocks {
+ public:
+  explicit Blocks(const std::filesystem::path& path) : file_(path, ErrorKind::data), buffer_(kBlock) {}
+  std::span<const std::byte> next() {
+    const std::size_t count = file_.read_some(position_, buffer_);
+    position_ += count;
+    return std::span<const std::byte>(buffer_).first(count);
+  }
+  std::string start() const {
+    std::string bytes(4, '\0');
+    bytes.resize(file_.read_some(0, std::as_writable_bytes(std::span(bytes))));
+    return bytes;
+  }
+  const InFile& file() const { return file_; }
+  std::uint64_t position() const { return position_; }
+
+ private:
+  InFile file_;
+  std::vector<std::byte> buffer_;
+  std::uint64_t position_ = 0;
+};
+
+// Turns stored bytes into content. feed() is called only after everything fed before is used up.
+class Codec {
+ public:
+  virtual ~Codec() = default;
+  virtual void feed(std::span<const std::byte> stored) = 0;
+  virtual std::size_t take(std::span<std::byte> into) = 0;  // 0: needs more
+  virtual bool between() const = 0;                         // the file may end here
+};
+
+class Plain final : public Codec {
+ public:
+  void feed(std::span<const std::byte> stored) override { left_ = stored; }
+  std::size_t take(std::span<std::byte> into) override {
+    const std::size_t count = std::min(into.size(), left_.size());
+    if (count > 0) std::memcpy(into.data(), left_.data(), count);
+    left_ = left_.subspan(count);
+    return count;
+  }
+  bool between() const override { return true; }
+
+ private:
+  std::span<const std::byte> left_;
+};
+
+class Gzip final : public Codec {
+ public:
+  explicit Gzip(std::string path) : path_(std::move(path)) {
+    if (inflateInit2(&stream_, 15 + 16) != Z_OK) throw std::bad_alloc();
+  }
+  ~Gzip() override { inflateEnd(&stream_); }
+  void feed(std::span<const std::byte> stored) override {
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(stored.data()));
+    stream_.avail_in = static_cast<uInt>(stored.size());
+  }
+  std::size_t take(std::span<std::byte> into) override {
+    const auto room = static_cast<uInt>(std::min<std::size_t>(into.size(), 1 << 30));
+    stream_.next_out = reinterpret_cast<Bytef*>(into.data());
+    stream_.avail_out = room;
+    while (stream_.avail_in > 0 && stream_.avail_out == room) {
+      if (ended_ && inflateReset(&stream_) != Z_OK) fail("cannot begin another member");
+      ended_ = false;
+      const int code = inflate(&stream_, Z_NO_FLUSH);
+      if (code == Z_STREAM_END) ended_ = true;
+      else if (code != Z_OK && code != Z_BUF_ERROR) fail(stream_.msg ? stream_.msg : "damaged data");
+    }
+    // The window may hold more although all input is used.
+    if (stream_.avail_out == room && !ended_ && inflate(&stream_, Z_NO_FLUSH) == Z_STREAM_END) ended_ = true;
+    return room - stream_.avail_out;
+  }
+  bool between() const override { return ended_; }
+
+ private:
+  [[noreturn]] void fail(const std::string& fact) const { throw Error(ErrorKind::data, path_ + ": damaged gzip data: " + fact); }
+  std::string path_;
+  z_stream stream_{};
+  bool ended_ = false;
+};
+
+class Zstd final : public Codec {
+ public:
+  explicit Zstd(std::string path) : path_(std::move(path)), stream_(ZSTD_createDStream()) {
+    if (!stream_) throw std::bad_alloc();
+    ZSTD_DCtx_setParameter(stream_, ZSTD_d_windowLogMax, 27);  // 128 MB: zstd's own default limit
+  }
+  ~Zstd() override { ZSTD_freeDStream(stream_); }
+  void feed(std::span<const std::byte> stored) override { input_ = {stored.data(), stored.size(), 0}; }
+  std::size_t take(std::span<std::byte> into) override {
+    ZSTD_outBuffer out{into.data(), into.size(), 0};
+    while (out.pos == 0 && (input_.pos < input_.size || more_)) {
+      const std::size_t before = input_.pos;
+      const std::size_t code = ZSTD_decompressStream(stream_, &out, &input_);
+      if (ZSTD_isError(code))
+        throw Error(ErrorKind::data, path_ + ": damaged zstd data: " + std::string(ZSTD_getErrorName(code)));
+      left_ = code;
+      more_ = out.pos == out.size;
+      if (out.pos == 0 && input_.pos == before) break;
+    }
+    return out.pos;
+  }
+  bool between() const override { return left_ == 0; }
+
+ private:
+  std::string path_;
+  ZSTD_DStream* stream_;
+  ZSTD_inBuffer input_{nullptr, 0, 0};
+  std::size_t left_ = 1;
+  bool more_ = false;
+};
+
+std::unique_ptr<Codec> codec_for(const Blocks& blocks) {
+  const std::string start = blocks.start(), path = blocks.file().path().string();
+  if (start.starts_with("\x1f\x8b")) return std::make_unique<Gzip>(path);
+  if (start == "\x28\xb5\x2f\xfd") return std::make_unique<Zstd>(path);
+  return std::make_unique<Plain>();
+}
+
+}  // namespace
+
+struct ByteReader::State {
+  explicit State(const std::filesystem::path& path) : blocks(path), codec(codec_for(blocks)) {}
+  Blocks blocks;
+  std::unique_ptr<Codec> codec;
+};
+
+ByteReader::ByteReader(const std::filesystem::path& path) : state_(std::make_unique<State>(path)) {}
+ByteReader::~ByteReader() = default;
+ByteReader::ByteReader(ByteReader&&) noexcept = default;
+
+std::size_t ByteReader::read(std::span<std::byte> into) {
+  if (into.empty()) return 0;
+  for (;;) {
+    if (const std::size_t count = state_->codec->take(into)) return count;
+    const auto stored = state_->blocks.next();
+    if (stored.empty()) {
+      if (state_->codec->between()) return 0;
+      throw Error(ErrorKind::data, path().string() + ": ends inside its compressed data").hint("is the download complete?");
+    }
+    state_->codec->feed(stored);
+  }
+}
+
+std::string ByteReader::read_all(std::uint64_t limit) {
+  std::string all;
+  std::vector<std::byte> block(kBlock);
+  while (const std::size_t count = read(block)) {
+    if (all.size() + count > limit)
+      throw Error(ErrorKind::data, fmt::format("{}: more than {}", path().string(), human_size(limit)));
+    all.append(reinterpret_cast<const char*>(block.data()), count);
+  }
+  return all;
+}
+
+const std::filesystem::path& ByteReader::path() const { return state_->blocks.file().path(); }
+std::uint64_t ByteReader::file_size() const { return state_->blocks.file().size(); }
+std::uint64_t ByteReader::file_position() const { return state_->blocks.position(); }
+
+LineReader::LineReader(const std::filesystem::path& path, std::uint64_t max_line) : bytes_(path), max_line_(max_line) {}
+
+// Reads another block behind what is left; false at the end.
+bool LineReader::refill() {
+  buffer_.erase(0, begin_);
+  scanned_ -= begin_;
+  begin_ = 0;
+  const std::size_t old = buffer_.size();
+  buffer_.resize(old + kBlock);
+  const std::size_t count = bytes_.read(std::as_writable_bytes(std::span(buffer_)).subspan(old));
+  buffer_.resize(old + count);
+  return count > 0;
+}
+
+bool LineReader::next(std::string_view& line) {
+  for (;;) {
+    const auto end = buffer_.find('\n', std::max(scanned_, begin_));
+    const bool last = end == std::string::npos && end_;
+    if (end == std::string::npos && !last) {
+      scanned_ = buffer_.size();
+      if (buffer_.size() - begin_ > max_line_)
+        throw Error(ErrorKind::data, fmt::format("{}:{}: a line of more than {}", bytes_.path().string(), number_ + 1, human_size(max_line_)));
+      end_ = !refill();
+      continue;
+    }
+    if (last && begin_ == buffer_.size()) return false;
+    const std::size_t stop = last ? buffer_.size() : end;
+    line = std::string_view(buffer_).substr(begin_, stop - begin_);
+    begin_ = last ? stop : stop + 1;
+    scanned_ = begin_;
+    if (++number_ == 1 && line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    return true;
+  }
+}
+
+std::string LineReader::where() const { return fmt::format("{}:{}", bytes_.path().string(), number_); }
+
+}  // namespace hone::io

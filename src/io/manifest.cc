@@ -1,0 +1,207 @@
+// The manifest's own hash stands in its last line, over everything before it.
+#include "io/manifest.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "base/hash.h"
+#include "base/strings.h"
+#include "io/json.h"
+
+namespace hone::io {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+constexpr std::string_view kHashKey = "\"manifest_hash\": \"";
+
+std::uint64_t from_hex(const json& value) {
+  const std::string text = value.get<std::string>();
+  if (text.size() != 16 || text.find_first_not_of("0123456789abcdef") != std::string::npos) throw std::invalid_argument("hash");
+  return std::stoull(text, nullptr, 16);
+}
+
+ordered_json to_json(const ManifestFile& file) {
+  ordered_json out = {{"name", file.name}, {"size", file.size}, {"xxh3", hex64(file.hash)}};
+  if (file.tensors.empty()) return out;
+  out["header"] = file.header;
+  out["tensors"] = ordered_json::array();
+  for (const ManifestTensor& tensor : file.tensors) {
+    ordered_json chunks = ordered_json::array();
+    for (const std::uint64_t chunk : tensor.chunks) chunks.push_back(hex64(chunk));
+    out["tensors"].push_back({{"name", tensor.name}, {"size", tensor.size}, {"chunks", chunks}});
+  }
+  return out;
+}
+
+bool is_plain(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.size() <= 255 && name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
+}
+
+ManifestFile file_from(const json& entry) {
+  ManifestFile file;
+  file.name = entry.at("name").get<std::string>();
+  if (!is_plain(file.name.starts_with("state/") ? file.name.substr(6) : file.name)) throw std::invalid_argument("file name");
+  file.size = entry.at("size").get<std::uint64_t>();
+  file.hash = from_hex(entry.at("xxh3"));
+  file.header = entry.value("header", std::uint64_t{0});
+  if (!entry.contains("tensors")) return file;
+  std::uint64_t total = file.header;
+  for (const json& one : entry["tensors"]) {
+    ManifestTensor tensor{one.at("name").get<std::string>(), one.at("size").get<std::uint64_t>(), {}};
+    for (const json& chunk : one.at("chunks")) tensor.chunks.push_back(from_hex(chunk));
+    if (tensor.chunks.size() != (tensor.size + kHashChunk - 1) / kHashChunk || __builtin_add_overflow(total, tensor.size, &total))
+      throw std::invalid_argument("tensor " + tensor.name);
+    file.tensors.push_back(std::move(tensor));
+  }
+  if (total != file.size) throw std::invalid_argument("size of " + file.name);
+  return file;
+}
+
+// The place of the hash's digits, or npos.
+std::size_t hash_place(std::string_view text) {
+  const auto at = text.rfind(kHashKey);
+  return at == std::string_view::npos || text.size() < at + kHashKey.size() + 16 ? std::string_view::npos : at;
+}
+
+class Checker {
+ public:
+  Checker(const Folder& folder, std::vector<std::string>& problems) : folder_(folder), problems_(problems) {}
+
+  void check(const ManifestFile& file, Verify mode) {
+    const auto slash = file.name.find('/');
+    if (slash != std::string::npos && !folder_.is_folder(file.name.substr(0, slash))) return add(file.name, "missing");
+    const Folder place = slash == std::string::npos ? folder_ : folder_.open_folder(file.name.substr(0, slash));
+    const std::string name = slash == std::string::npos ? file.name : file.name.substr(slash + 1);
+    if (!place.exists(name)) return add(file.name, missing_text(file));
+    try {
+      const InFile open(place, name);
+      if (open.size() != file.size) return add(file.name, fmt::format("has {} bytes, expected {}", open.size(), file.size));
+      if (mode == Verify::full) check_content(open, file);
+    } catch (const Error& error) {
+      problems_.push_back(error.what());
+    }
+  }
+
+ private:
+  void add(const std::string& name, const std::string& fact) { problems_.push_back((folder_.path() / name).string() + ": " + fact); }
+
+  static std::string missing_text(const ManifestFile& file) {
+    std::vector<std::string> names;
+    for (const ManifestTensor& tensor : file.tensors) names.push_back(tensor.name);
+    return names.empty() ? "missing" : "missing; it held " + list_names(names, 5);
+  }
+
+  std::uint64_t hash_range(const InFile& open, std::uint64_t begin, std::uint64_t size, Hasher& whole) {
+    std::vector<std::byte> block(std::min<std::uint64_t>(size, 4 << 20));
+    Hasher hasher;
+    for (std::uint64_t done = 0; done < size;) {
+      const auto part = std::span(block).first(std::min<std::uint64_t>(block.size(), size - done));
+      open.read(begin + done, part);
+      hasher.update(part);
+      whole.update(part);
+      done += part.size();
+    }
+    return hasher.digest64();
+  }
+
+  void check_content(const InFile& open, const ManifestFile& file) {
+    Hasher whole;
+    const std::size_t before = problems_.size();
+    std::uint64_t at = file.tensors.empty() ? file.size : file.header;
+    hash_range(open, 0, at, whole);
+    for (const ManifestTensor& tensor : file.tensors) {
+      for (std::size_t chunk = 0; chunk < tensor.chunks.size(); ++chunk) {
+        const std::uint64_t begin = chunk * kHashChunk, size = std::min(kHashChunk, tensor.size - begin);
+        if (hash_range(open, at + begin, size, whole) != tensor.chunks[chunk])
+          add(file.name, fmt::format("corrupt: tensor {} chunk {} does not match its hash", hone::quoted(tensor.name), chunk));
+      }
+      at += tensor.size;
+    }
+    if (whole.digest64() != file.hash && problems_.size() == before) add(file.name, "corrupt: its content does not match its hash");
+  }
+
+  const Folder& folder_;
+  std::vector<std::string>& problems_;
+};
+
+}  // namespace
+
+const ManifestFile* Manifest::find(const std::string& name) const {
+  for (const ManifestFile& file : files)
+    if (file.name == name) return &file;
+  return nullptr;
+}
+
+std::string Manifest::to_json() const {
+  ordered_json out = {{"version", kVersion},         {"step", step},           {"world", world},
+                      {"tokens", tokens},            {"run_id", run_id},       {"config_hash", config_hash},
+                      {"data_hash", data_hash},      {"tokenizer_hash", tokenizer_hash}, {"finite", finite}};
+  out["files"] = ordered_json::array();
+  for (const ManifestFile& file : files) out["files"].push_back(io::to_json(file));
+  std::string text = out.dump(1);
+  text.resize(text.size() - 2);  // "\n}"
+  const std::string hash = hex64(hash64(text));
+  return text + ",\n " + std::string(kHashKey) + hash + "\"\n}\n";
+}
+
+Manifest Manifest::from_json(std::string_view text, const std::string& what) {
+  const auto bad = [&](const std::string& fact) { return Error(ErrorKind::checkpoint, what + ": " + fact); };
+  const json in = parse_json(text, what, kIndexJson);
+  const int version = in.is_object() && in.contains("version") && in["version"].is_number_integer() ? in["version"].get<int>() : 0;
+  if (version < 1 || version > kVersion)
+    throw bad(fmt::format("manifest version {}, expected {}", version, kVersion)).hint("was it written by a newer hone?");
+  const std::size_t at = hash_place(text);
+  if (at == std::string_view::npos || at < 3 || text.substr(at + kHashKey.size(), 16) != hex64(hash64(text.substr(0, at - 3))))
+    throw bad("corrupt: the manifest does not match its own hash");
+  try {
+    Manifest out;
+    out.step = in.at("step").get<std::int64_t>();
+    out.world = in.at("world").get<std::int64_t>();
+    out.tokens = in.at("tokens").get<std::int64_t>();
+    out.run_id = in.at("run_id").get<std::string>();
+    out.config_hash = in.at("config_hash").get<std::string>();
+    out.data_hash = in.at("data_hash").get<std::string>();
+    out.tokenizer_hash = in.at("tokenizer_hash").get<std::string>();
+    out.finite = in.at("finite").get<bool>();
+    std::set<std::string> names;
+    for (const json& entry : in.at("files")) {
+      out.files.push_back(file_from(entry));
+      if (!names.insert(out.files.back().name).second) throw std::invalid_argument("file given twice");
+    }
+    if (out.step < 0) throw std::invalid_argument("step");
+    return out;
+  } catch (const std::exception& error) {
+    throw bad(std::string("not a manifest of hone: ") + error.what());
+  }
+}
+
+Manifest Manifest::read(const Folder& folder) {
+  return from_json(folder.read_file(kManifestName, kIndexJson.bytes), (folder.path() / kManifestName).string());
+}
+
+std::vector<std::string> verify(const Folder& folder, const Manifest& manifest, Verify mode) {
+  std::vector<std::string> problems;
+  Checker checker(folder, problems);
+  for (const ManifestFile& file : manifest.files) checker.check(file, mode);
+  return problems;
+}
+
+std::vector<std::string> verify(const Folder& folder, Verify mode) {
+  try {
+    return verify(folder, Manifest::read(folder), mode);
+  } catch (const Error& error) {
+    return {error.what()};
+  }
+}
+
+ManifestFile manifest_entry(const std::string& name, std::string_view content) {
+  ManifestFile entry;
+  entry.name = name;
+  entry.size = content.size();
+  entry.hash = hash64(content);
+  return entry;
+}
+
+}  // namespace hone::io

@@ -1,0 +1,242 @@
+// Parquet through Arrow; only this file sees its headers, and only where the build has it.
+#include "io/parquet.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/strings.h"
+#include "hone/error.h"
+
+#ifdef HONE_WITH_PARQUET
+
+#include <arrow/api.h>
+#include <arrow/io/api.h>
+#include <parquet/arrow/reader.h>
+#include <parquet/arrow/schema.h>
+
+#include <algorithm>
+
+#include "base/env.h"
+
+namespace hone::io {
+namespace {
+
+using nlohmann::json;
+
+template <class ArrayType>
+const ArrayType& as(const arrow::Array& array) {
+  return static_cast<const ArrayType&>(array);
+}
+
+json value_at(const arrow::Array& array, std::int64_t row, int depth);
+
+json list_at(const arrow::Array& values, std::int64_t begin, std::int64_t end, int depth) {
+  json list = json::array();
+  for (std::int64_t i = begin; i < end; ++i) list.push_back(value_at(values, i, depth + 1));
+  return list;
+}
+
+json struct_at(const arrow::StructArray& array, std::int64_t row, int depth) {
+  json object = json::object();
+  for (int i = 0; i < array.num_fields(); ++i)
+    object[array.struct_type()->field(i)->name()] = value_at(*array.field(i), row, depth + 1);
+  return object;
+}
+
+// Everything that is no number, text, list or struct (dates, decimals, ...) as Arrow prints it.
+json printed(const arrow::Array& array, std::int64_t row) {
+  const auto scalar = array.GetScalar(row);
+  if (!scalar.ok()) throw Error(ErrorKind::data, scalar.status().message());
+  return (*scalar)->ToString();
+}
+
+json value_at(const arrow::Array& array, std::int64_t row, int depth) {
+  if (depth > 64) throw Error(ErrorKind::data, "values nested deeper than 64");
+  if (array.IsNull(row)) return nullptr;
+  using Type = arrow::Type;
+  switch (array.type_id()) {
+    case Type::BOOL: return as<arrow::BooleanArray>(array).Value(row);
+    case Type::INT8: return as<arrow::Int8Array>(array).Value(row);
+    case Type::INT16: return as<arrow::Int16Array>(array).Value(row);
+    case Type::INT32: return as<arrow::Int32Array>(array).Value(row);
+    case Type::INT64: return as<arrow::Int64Array>(array).Value(row);
+    case Type::UINT8: return as<arrow::UInt8Array>(array).Value(row);
+    case Type::UINT16: return as<arrow::UInt16Array>(array).Value(row);
+    case Type::UINT32: return as<arrow::UInt32Array>(array).Value(row);
+    case Type::UINT64: return as<arrow::UInt64Array>(array).Value(row);
+    case Type::FLOAT: return as<arrow::FloatArray>(array).Value(row);
+    case Type::DOUBLE: return as<arrow::DoubleArray>(array).Value(row);
+    case Type::STRING: return std::string(as<arrow::StringArray>(array).GetView(row));
+    case Type::LARGE_STRING: return std::string(as<arrow::LargeStringArray>(array).GetView(row));
+    case Type::BINARY: return std::string(as<arrow::BinaryArray>(array).GetView(row));
+    case Type::LIST: {
+      const auto& list = as<arrow::ListArray>(array);
+      return list_at(*list.values(), list.value_offset(row), list.value_offset(row + 1), depth);
+    }
+    case Type::LARGE_LIST: {
+      const auto& list = as<arrow::LargeListArray>(array);
+      return list_at(*list.values(), list.value_offset(row), list.value_offset(row + 1), depth);
+    }
+    case Type::FIXED_SIZE_LIST: {
+      const auto& list = as<arrow::FixedSizeListArray>(array);
+      return list_at(*list.values(), list.value_offset(row), list.value_offset(row + 1), depth);
+    }
+    case Type::STRUCT: return struct_at(as<arrow::StructArray>(array), row, depth);
+    case Type::DICTIONARY: {
+      const auto& coded = as<arrow::DictionaryArray>(array);
+      return value_at(*coded.dictionary(), coded.GetValueIndex(row), depth + 1);
+    }
+    default: return printed(array, row);
+  }
+}
+
+// Row numbers within a column that comes in several pieces.
+class Column {
+ public:
+  explicit Column(std::shared_ptr<arrow::ChunkedArray> data) : data_(std::move(data)) {}
+  json next() {
+    while (row_ == data_->chunk(chunk_)->length()) {
+      ++chunk_;
+      row_ = 0;
+    }
+    return value_at(*data_->chunk(chunk_), row_++, 0);
+  }
+
+ private:
+  std::shared_ptr<arrow::ChunkedArray> data_;
+  int chunk_ = 0;
+  std::int64_t row_ = 0;
+};
+
+}  // namespace
+
+bool has_parquet() { return true; }
+
+struct ParquetReader::State {
+  std::string path;
+  std::unique_ptr<parquet::arrow::FileReader> reader;
+  std::vector<std::string> names;
+  std::vector<int> leaves;           // Parquet's leaf columns below the wanted ones
+  std::vector<Column> columns;       // of the current row group
+  std::int64_t left = 0, row = 0;    // rows not yet taken from it; rows taken of the file
+  int next_group = 0;
+
+  void check(const arrow::Status& status) const {
+    if (!status.ok())
+      throw Error(ErrorKind::data, path + ": not a readable Parquet file: " + escape_for_terminal(status.message()));
+  }
+  template <class T>
+  T value(arrow::Result<T> result) const {
+    check(result.status());
+    return std::move(result).ValueUnsafe();
+  }
+  void choose(const std::vector<std::string>& wanted);
+  bool load_group();
+};
+
+namespace {
+
+void collect_leaves(const parquet::arrow::SchemaField& field, std::vector<int>& leaves) {
+  if (field.column_index >= 0) leaves.push_back(field.column_index);
+  for (const auto& child : field.children) collect_leaves(child, leaves);
+}
+
+}  // namespace
+
+void ParquetReader::State::choose(const std::vector<std::string>& wanted) {
+  std::vector<std::string> known;
+  for (const auto& field : reader->manifest().schema_fields) known.push_back(field.field->name());
+  for (const std::string& name : wanted) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    Error error(ErrorKind::data, fmt::format("{}: no column {}; it has {}", path, hone::quoted(name), list_names(known)));
+    const std::string near = nearest(name, known);
+    if (near.empty()) throw error;
+    throw std::move(error).hint("did you mean " + hone::quoted(near) + "?");
+  }
+  for (const auto& field : reader->manifest().schema_fields) {
+    const std::string& name = field.field->name();
+    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), name) == wanted.end()) continue;
+    names.push_back(name);
+    collect_leaves(field, leaves);
+  }
+}
+
+bool ParquetReader::State::load_group() {
+  while (left == 0) {
+    if (next_group == reader->num_row_groups()) return false;
+    std::shared_ptr<arrow::Table> table;
+    check(reader->ReadRowGroup(next_group++, leaves, &table));
+    check(table->Validate());
+    columns.clear();
+    for (const std::string& name : names) {
+      const auto column = table->GetColumnByName(name);
+      if (!column) throw Error(ErrorKind::data, path + ": column " + hone::quoted(name) + " is there twice");
+      columns.emplace_back(column);
+    }
+    left = table->num_rows();
+  }
+  return true;
+}
+
+ParquetReader::ParquetReader(const std::filesystem::path& path, const std::vector<std::string>& columns)
+    : state_(std::make_unique<State>()) {
+  state_->path = path.string();
+  const InFile regular(path, ErrorKind::data);  // says so if it is a folder or a device
+  try {
+    auto file = state_->value(arrow::io::ReadableFile::Open(path.string()));
+    state_->reader = state_->value(parquet::arrow::OpenFile(std::move(file), arrow::default_memory_pool()));
+    state_->choose(columns);
+  } catch (const parquet::ParquetException& error) {
+    throw Error(ErrorKind::data, state_->path + ": not a readable Parquet file: " + escape_for_terminal(error.what()));
+  }
+}
+
+ParquetReader::~ParquetReader() = default;
+ParquetReader::ParquetReader(ParquetReader&&) noexcept = default;
+const std::vector<std::string>& ParquetReader::columns() const { return state_->names; }
+std::int64_t ParquetReader::rows() const { return state_->reader->parquet_reader()->metadata()->num_rows(); }
+std::int64_t ParquetReader::row() const { return state_->row; }
+
+bool ParquetReader::next(json& row) {
+  State& state = *state_;
+  try {
+    if (!state.load_group()) return false;
+    row = json::object();
+    for (std::size_t i = 0; i < state.names.size(); ++i) row[state.names[i]] = state.columns[i].next();
+  } catch (const parquet::ParquetException& error) {
+    throw Error(ErrorKind::data, state.path + ": not a readable Parquet file: " + escape_for_terminal(error.what()));
+  }
+  --state.left;
+  ++state.row;
+  return true;
+}
+
+}  // namespace hone::io
+
+#else  // no Arrow in this build
+
+namespace hone::io {
+
+struct ParquetReader::State {};
+
+bool has_parquet() { return false; }
+
+ParquetReader::ParquetReader(const std::filesystem::path& path, const std::vector<std::string>&) {
+  throw Error(ErrorKind::data, path.string() + ": this build cannot read Parquet")
+      .hint("pip install pyarrow, then configure with -DHONE_PYARROW_DIR=<its folder>; or convert the file to JSON Lines");
+}
+
+ParquetReader::~ParquetReader() = default;
+ParquetReader::ParquetReader(ParquetReader&&) noexcept = default;
+const std::vector<std::string>& ParquetReader::columns() const {
+  static const std::vector<std::string> none;
+  return none;
+}
+std::int64_t ParquetReader::rows() const { return 0; }
+std::int64_t ParquetReader::row() const { return 0; }
+bool ParquetReader::next(nlohmann::json&) { return false; }
+
+}  // namespace hone::io
+
+#endif

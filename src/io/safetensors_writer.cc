@@ -1,0 +1,168 @@
+// Header first, then the tensors in one pass; the hashes for the manifest are made of the same bytes on their way out.
+#include "io/safetensors_writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "base/strings.h"
+
+namespace hone::io {
+namespace {
+
+using nlohmann::ordered_json;
+
+// Larger elements first, otherwise as given: every tensor then begins at a multiple of its element size.
+std::vector<TensorSpec> in_layout_order(std::vector<TensorSpec> tensors) {
+  std::stable_sort(tensors.begin(), tensors.end(), [](const TensorSpec& a, const TensorSpec& b) {
+    return dtype_bytes(a.dtype) > dtype_bytes(b.dtype);
+  });
+  return tensors;
+}
+
+std::string header_text(const std::vector<TensorSpec>& layout, const std::vector<std::uint64_t>& sizes, const TensorMetadata& metadata) {
+  ordered_json header;
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  std::uint64_t at = 0;
+  for (std::size_t i = 0; i < layout.size(); ++i) {
+    if (header.contains(layout[i].name))
+      throw Error(ErrorKind::bug, "tensor " + hone::quoted(layout[i].name) + " is written twice");
+    header[layout[i].name] = {{"dtype", layout[i].dtype}, {"shape", layout[i].shape}, {"data_offsets", {at, at + sizes[i]}}};
+    at += sizes[i];
+  }
+  std::string text = header.is_null() ? "{}" : header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  return text;
+}
+
+std::string little_endian(std::uint64_t value) {
+  std::string bytes(8, '\0');
+  for (char& byte : bytes) {
+    byte = static_cast<char>(value & 0xff);
+    value >>= 8;
+  }
+  return bytes;
+}
+
+struct Shard {
+  std::string name;
+  std::vector<TensorSpec> tensors;
+  std::uint64_t bytes = 0;
+};
+
+// Tensors in order, a new shard where the next one would not fit; names as transformers gives them.
+std::vector<Shard> make_shards(const ModelSave& save) {
+  std::vector<Shard> shards(1);
+  for (const TensorSpec& tensor : save.tensors) {
+    const std::uint64_t bytes = tensor_bytes(tensor);
+    if (!shards.back().tensors.empty() && shards.back().bytes + bytes > save.max_shard_bytes) shards.emplace_back();
+    shards.back().tensors.push_back(tensor);
+    shards.back().bytes += bytes;
+  }
+  for (std::size_t i = 0; i < shards.size(); ++i)
+    shards[i].name = shards.size() == 1 ? save.stem + ".safetensors"
+                                        : fmt::format("{}-{:05}-of-{:05}.safetensors", save.stem, i + 1, shards.size());
+  return shards;
+}
+
+std::string index_text(const std::vector<Shard>& shards) {
+  ordered_json index;
+  std::uint64_t total = 0;
+  std::map<std::string, std::string> map;
+  for (const Shard& shard : shards) {
+    total += shard.bytes;
+    for (const TensorSpec& tensor : shard.tensors) map[tensor.name] = shard.name;
+  }
+  index["metadata"]["total_size"] = total;
+  index["weight_map"] = map;
+  return index.dump(2) + "\n";
+}
+
+}  // namespace
+
+std::uint64_t tensor_bytes(const TensorSpec& spec) {
+  std::uint64_t bytes = dtype_bytes(spec.dtype);
+  if (bytes == 0) throw Error(ErrorKind::checkpoint, "tensor " + hone::quoted(spec.name) + ": dtype " + spec.dtype + " has no place in safetensors");
+  for (const std::int64_t size : spec.shape)
+    if (size < 0 || __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(size), &bytes))
+      throw Error(ErrorKind::checkpoint, "tensor " + hone::quoted(spec.name) + ": its shape is negative or overflows 64 bits");
+  return bytes;
+}
+
+SafetensorsWriter::SafetensorsWriter(const Folder& folder, const std::string& name, std::vector<TensorSpec> tensors, const TensorMetadata& metadata)
+    : layout_(in_layout_order(std::move(tensors))), file_(folder.create(name)) {
+  for (const TensorSpec& tensor : layout_) {
+    sizes_.push_back(tensor_bytes(tensor));
+    entry_.tensors.push_back({tensor.name, sizes_.back(), {}});
+  }
+  const std::string header = header_text(layout_, sizes_, metadata), start = little_endian(header.size()) + header;
+  file_.write(start);
+  whole_.update(start);
+  entry_.name = name;
+  entry_.header = start.size();
+  while (current_ < sizes_.size() && sizes_[current_] == 0) ++current_;
+}
+
+void SafetensorsWriter::end_chunk() {
+  entry_.tensors[current_].chunks.push_back(chunk_.digest64());
+  chunk_.reset();
+}
+
+// Takes bytes that lie within one tensor and one chunk.
+void SafetensorsWriter::hash_piece(std::span<const std::byte> bytes) {
+  chunk_.update(bytes);
+  whole_.update(bytes);
+  done_ += bytes.size();
+  if (done_ % kHashChunk == 0 || done_ == sizes_[current_]) end_chunk();
+  if (done_ < sizes_[current_]) return;
+  done_ = 0;
+  do ++current_;
+  while (current_ < sizes_.size() && sizes_[current_] == 0);
+}
+
+void SafetensorsWriter::write(std::span<const std::byte> bytes) {
+  file_.write(bytes);
+  while (!bytes.empty()) {
+    HONE_ASSERT(current_ < sizes_.size());  // more bytes than the header says
+    const std::uint64_t left = std::min(sizes_[current_] - done_, kHashChunk - done_ % kHashChunk);
+    const std::size_t count = std::min<std::uint64_t>(left, bytes.size());
+    hash_piece(bytes.first(count));
+    bytes = bytes.subspan(count);
+  }
+}
+
+ManifestFile SafetensorsWriter::finish() {
+  HONE_ASSERT(current_ == sizes_.size());
+  entry_.size = file_.size();
+  entry_.hash = whole_.digest64();
+  file_.sync();
+  file_.close();
+  return entry_;
+}
+
+ManifestFile save_safetensors(const Folder& folder, const std::string& name, const std::vector<TensorSpec>& tensors,
+                              const TensorMetadata& metadata, const TensorBytes& bytes_of) {
+  SafetensorsWriter writer(folder, name, tensors, metadata);
+  for (const TensorSpec& tensor : writer.layout()) {
+    const auto bytes = bytes_of(tensor);
+    HONE_ASSERT(bytes.size() == tensor_bytes(tensor));
+    writer.write(bytes);
+  }
+  return writer.finish();
+}
+
+std::vector<ManifestFile> save_model(const Folder& folder, const ModelSave& save, const TensorBytes& bytes_of) {
+  std::vector<ManifestFile> entries;
+  const std::vector<Shard> shards = make_shards(save);
+  for (const Shard& shard : shards) entries.push_back(save_safetensors(folder, shard.name, shard.tensors, save.metadata, bytes_of));
+  if (shards.size() > 1) {
+    const std::string name = save.stem + ".safetensors.index.json", text = index_text(shards);
+    folder.write_file(name, text);
+    entries.push_back(manifest_entry(name, text));
+  }
+  return entries;
+}
+
+}  // namespace hone::io

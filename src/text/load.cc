@@ -1,0 +1,179 @@
+// Finding a tokenizer's files, and what the files beside tokenizer.json say: bos, eos, pad and further tokens.
+#include "text/load.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "base/env.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "io/json.h"
+#include "text/component.h"
+#include "text/json_tokenizer.h"
+
+namespace hone {
+namespace text {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr io::JsonLimits kTokenizerFile{512'000'000, 100, ErrorKind::config}, kConfigFile{16'000'000, 100, ErrorKind::config};
+
+const std::string* find(const Files& files, std::string_view name) {
+  for (const auto& [known, content] : files)
+    if (known == name) return &content;
+  return nullptr;
+}
+
+Json parse(const Files& files, const char* name, const std::string& where, const io::JsonLimits& limits = kConfigFile) {
+  const std::string* content = find(files, name);
+  if (!content) return Json::object();
+  const std::string what = (fs::path(where) / name).string();
+  Json json = io::parse_json(*content, what, limits);
+  if (!json.is_object()) fail_at(what, fmt::format("got {}, expected an object", json.type_name()));
+  return json;
+}
+
+// A token as tokenizer_config.json has it: "<s>" or {"content": "<s>", ...}; null and absent give nothing.
+std::optional<AddedToken> read_token(const Json& config, const std::string& name, const std::string& where) {
+  const auto found = config.find(name);
+  if (found == config.end() || found->is_null()) return std::nullopt;
+  AddedToken token;
+  if (found->is_object()) token = read_added_token(*found, where + ": " + name);
+  else if (found->is_string()) token.content = found->get<std::string>(), token.normalized = false;
+  else fail_at(where + ": " + name, fmt::format("got {}, expected a string or an object with content", found->type_name()));
+  token.special = true;
+  token.id = -1;
+  return token;
+}
+
+// The id of a model's file: a number or a list, of which the first counts.
+std::optional<std::int32_t> read_id(const Json& config, const std::string& name, std::int64_t vocab_size) {
+  auto found = config.find(name);
+  if (found == config.end()) return std::nullopt;
+  const Json& value = found->is_array() && !found->empty() ? (*found)[0] : *found;
+  if (!value.is_number_integer()) return std::nullopt;
+  const auto id = value.get<std::int64_t>();
+  if (id >= 0 && id < vocab_size) return static_cast<std::int32_t>(id);
+  if (id >= 0) log::warning("{}: got {}, which the tokenizer does not have (it has {} ids); left out", name, id, vocab_size);
+  return std::nullopt;
+}
+
+// Tokens that transformers adds when it loads the folder: all of added_tokens_decoder, then named special tokens that
+// are no added tokens yet.
+std::vector<AddedToken> extra_tokens(const Json& tokenizer, const Json& config, const std::string& where) {
+  std::map<std::int64_t, AddedToken> by_id;
+  const auto decoder = config.find("added_tokens_decoder");
+  if (decoder != config.end() && decoder->is_object())
+    for (const auto& [id, token] : decoder->items()) {
+      const auto number = parse_int(id);
+      if (!number || *number < 0 || *number >= kMaxId) fail_at(where + ": added_tokens_decoder", fmt::format("got the id {}", hone::quoted(id)));
+      AddedToken added = read_added_token(token, where + ": added_tokens_decoder." + id);
+      added.id = *number;
+      by_id[*number] = std::move(added);
+    }
+  std::vector<AddedToken> extra;
+  std::vector<std::string> known;
+  for (auto& [id, token] : by_id) {
+    known.push_back(token.content);
+    extra.push_back(std::move(token));
+  }
+  if (const auto list = tokenizer.find("added_tokens"); list != tokenizer.end() && list->is_array())
+    for (const Json& token : *list)
+      if (token.is_object()) known.push_back(get_string(token, "content", where, ""));
+  for (const char* name : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}) {
+    auto token = read_token(config, name, where);
+    if (!token || std::find(known.begin(), known.end(), token->content) != known.end()) continue;
+    known.push_back(token->content);
+    extra.push_back(std::move(*token));
+  }
+  return extra;
+}
+
+struct Sources {
+  Json config, special_tokens, generation, model;
+};
+
+std::optional<std::int32_t> special_id(const JsonTokenizer& tokenizer, const Sources& from, const std::string& name,
+                                       const std::string& where) {
+  for (const Json* file : {&from.config, &from.special_tokens})
+    if (const auto token = read_token(*file, name + "_token", where))
+      if (const auto id = tokenizer.id_of(token->content)) return id;
+  for (const Json* file : {&from.generation, &from.model})
+    if (const auto id = read_id(*file, name + "_token_id", tokenizer.vocab_size())) return id;
+  return std::nullopt;
+}
+
+std::string fingerprint(const Files& files) {
+  Hasher hasher;
+  for (const auto& [name, content] : files) hasher.update_field(name).update_field(content);
+  return hasher.digest128_hex();
+}
+
+std::string read(const fs::path& path, std::uint64_t limit) { return InFile(path, ErrorKind::config).read_all(limit); }
+
+Files read_beside(const fs::path& folder, std::initializer_list<const char*> names) {
+  Files files;
+  for (const char* name : names)
+    if (fs::exists(folder / name)) files.emplace_back(name, read(folder / name, kConfigFile.bytes));
+  return files;
+}
+
+[[noreturn]] void fail_missing(const fs::path& folder) {
+  const std::string what = fmt::format("{}: no tokenizer.json in this folder", folder.string());
+  for (const char* other : {"tokenizer.model", "spiece.model", "vocab.txt", "vocab.json"})
+    if (fs::exists(folder / other))
+      throw Error(ErrorKind::config, fmt::format("{}, but {}, which is not supported", what, other))
+          .hint("load and save it once with transformers' AutoTokenizer: that writes tokenizer.json");
+  throw Error(ErrorKind::config, what);
+}
+
+}  // namespace
+
+std::shared_ptr<const Tokenizer> make_tokenizer(Files files, const Files& fallback, const std::string& where) {
+  const std::string path = (fs::path(where) / "tokenizer.json").string();
+  const Json json = parse(files, "tokenizer.json", where, kTokenizerFile);
+  const Sources from{parse(files, "tokenizer_config.json", where), parse(files, "special_tokens_map.json", where),
+                     parse(fallback, "generation_config.json", where), parse(fallback, "config.json", where)};
+  const std::string config_path = (fs::path(where) / "tokenizer_config.json").string();
+  auto tokenizer = std::make_shared<JsonTokenizer>(json, path, extra_tokens(json, from.config, config_path));
+  tokenizer->bos_id = special_id(*tokenizer, from, "bos", config_path);
+  tokenizer->eos_id = special_id(*tokenizer, from, "eos", config_path);
+  tokenizer->pad_id = special_id(*tokenizer, from, "pad", config_path);
+  // As transformers 5: either flag in tokenizer_config.json replaces what the post-processor puts around a text.
+  if (from.config.contains("add_bos_token") || from.config.contains("add_eos_token"))
+    tokenizer->set_ends(get_bool(from.config, "add_bos_token", config_path, false),
+                        get_bool(from.config, "add_eos_token", config_path, false));
+  tokenizer->note_added_ends();
+  tokenizer->fingerprint = fingerprint(files);
+  tokenizer->files = std::move(files);
+  return tokenizer;
+}
+
+}  // namespace text
+
+std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& where) {
+  namespace fs = std::filesystem;
+  if (where == "bytes") return text::make_tokenizer(text::bytes_tokenizer_files(), {}, "bytes");
+  std::error_code ignored;
+  const bool folder = fs::is_directory(where, ignored);
+  if (!folder && !fs::exists(where, ignored))
+    throw Error(ErrorKind::config, fmt::format("{}: no such tokenizer; expected \"bytes\", a tokenizer.json or a folder with one", where));
+  const fs::path file = folder ? fs::path(where) / "tokenizer.json" : fs::path(where);
+  if (folder && !fs::exists(file, ignored)) text::fail_missing(where);
+  text::Files files = {{"tokenizer.json", text::read(file, text::kTokenizerFile.bytes)}}, fallback;
+  // Files beside a tokenizer.json belong to it; beside a file of another name they may be anybody's.
+  const fs::path beside = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  if (file.filename() == "tokenizer.json") {
+    for (auto& entry : text::read_beside(beside, {"tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"}))
+      files.push_back(std::move(entry));
+    fallback = text::read_beside(beside, {"generation_config.json", "config.json"});
+  }
+  return text::make_tokenizer(std::move(files), fallback, beside.string());
+}
+
+}  // namespace hone

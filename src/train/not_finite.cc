@@ -1,0 +1,61 @@
+// Stops a run whose loss or gradient is NaN or infinite, before the update, and says where it came from.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "train/trainer.h"
+
+namespace hone::training {
+namespace {
+
+constexpr std::size_t kShown = 8;
+
+// Of the micro-batches whose loss is not finite; of all when each loss is.
+std::vector<std::string> records_of(const Group& group, const std::vector<double>& losses, const Dataset& data) {
+  const bool any = std::any_of(losses.begin(), losses.end(), [](double loss) { return !std::isfinite(loss); });
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    if (any && i < losses.size() && std::isfinite(losses[i])) continue;
+    for (const Doc& doc : group[i].docs) {
+      const std::string name = data.record_name(doc.record);
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  }
+  return names;
+}
+
+std::string shown(const std::vector<std::string>& records) {
+  std::vector<std::string> first(records.begin(), records.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, records.size())));
+  const std::string more = records.size() > kShown ? fmt::format(" and {} more", records.size() - kShown) : "";
+  return join(first, ", ") + more;
+}
+
+}  // namespace
+
+void Trainer::check_finite(const Group& group, const StepReport& report, const std::vector<double>& losses) {
+  if (std::isfinite(report.loss()) && std::isfinite(report.grad_norm)) return;
+  const std::int64_t step = state_.step + 1;
+  const std::string parameter = updater_->first_not_finite();
+  const std::vector<std::string> records = records_of(group, losses, *parts_.inputs.train);
+  const nlohmann::ordered_json dump{{"step", step},
+                                    {"loss", json_number(report.loss())},
+                                    {"grad_norm", json_number(report.grad_norm)},
+                                    {"first_parameter", parameter},
+                                    {"records", records}};
+  const std::string file = fmt::format("nonfinite-step-{}.json", step);
+  try {
+    parts_.run.folder().replace_file(file, dump.dump(2) + "\n");
+  } catch (const Error& error) {
+    log::warning("{}", error.what());
+  }
+  const std::string kept = saved_step_ < 0 ? "there is no checkpoint yet" : fmt::format("the last checkpoint is step {}", saved_step_);
+  throw Error(ErrorKind::not_finite,
+              fmt::format("step {}: loss {}, gradient norm {}; first bad gradient: {}; records: {}; stopped before the update, {}", step,
+                          report.loss(), report.grad_norm, parameter.empty() ? "none" : parameter, shown(records), kept))
+      .hint("a lower optimizer.learning_rate or a smaller trainer.max_grad_norm often helps; " + file + " has all records");
+}
+
+}  // namespace hone::training

@@ -1,0 +1,98 @@
+// train(): from a recipe to a running Trainer.
+#include <fmt/format.h>
+
+#include <new>
+
+#include "base/log.h"
+#include "base/signals.h"
+#include "base/strings.h"
+#include "io/json.h"
+#include "train/resume.h"
+#include "train/trainer.h"
+
+namespace hone {
+namespace {
+
+// Every value as it will be written into config.yaml; Error(config) for what does not hold.
+Recipe resolved(const Recipe& recipe, const TrainOptions& options, Env& env) {
+  Recipe full = read_recipe(write_recipe(recipe));
+  full.trainer.precision = resolve(full.trainer.precision);
+  if (!full.run.name.empty()) {
+    full.run.folder = io::numbered_run(env, "runs", full.run.name, options.resume.has_value()).string();
+    full.run.name.clear();
+  }
+  return full;
+}
+
+Summary already_finished(const io::RunFolder& run, const io::Checkpoint& checkpoint, const training::TrainState& state) {
+  log::info("{}: finished at step {} ({}); nothing to do", run.path().string(), state.step, state.finished);
+  Summary summary;
+  summary.folder = run.path().string();
+  summary.checkpoint = (run.path() / "checkpoints" / checkpoint.name).string();
+  summary.step = summary.steps = state.step;
+  summary.tokens = state.tokens;
+  summary.resumed_from = checkpoint.step;
+  summary.reason = StopReason::already_finished;
+  for (const auto& entry : state.log_history)
+    for (const auto& [name, value] : entry.items()) summary.metrics[name] = training::number_from_json(value);
+  return summary;
+}
+
+// A run that ended by its steps goes on when the recipe asks for more of them.
+bool is_finished(const training::TrainState& state, const Recipe& recipe, const std::vector<config::Change>& changes) {
+  if (state.finished.empty()) return false;
+  if (state.finished != "steps") return changes.empty();
+  if (recipe.trainer.steps) return *recipe.trainer.steps <= state.step;
+  return std::none_of(changes.begin(), changes.end(), [](const config::Change& change) { return change.path == "trainer.epochs"; });
+}
+
+Summary train_in(io::RunFolder& run, Recipe recipe, const TrainOptions& options, std::optional<training::Inputs> inputs) {
+  if (const int left_overs = run.checkpoints().clean(); left_overs > 0)
+    log::info("{}: removed {} left-overs of an interrupted save", run.path().string(), left_overs);
+  const std::optional<io::Checkpoint> from = training::choose_checkpoint(run, options);
+  std::vector<config::Change> changes;
+  if (from) {
+    const Folder checkpoint = run.checkpoints().open(*from);
+    const std::string saved = checkpoint.open_folder("state").read_file("config.yaml");
+    changes = training::check_recipe(saved, recipe, options, run.path().string());
+    const training::TrainState state = training::load_state(checkpoint);
+    if (!options.resume && is_finished(state, recipe, changes)) return already_finished(run, *from, state);
+  }
+  if (!inputs || from) inputs = training::load_inputs(recipe, from ? run.checkpoints().folder().path() / from->name : "");
+  return training::Trainer({std::move(recipe), options, std::move(*inputs), run, from, std::move(changes)}).run();
+}
+
+Summary run_training(const Recipe& given, const TrainOptions& options) {
+  Env& env = options.env ? *options.env : Env::process();
+  Recipe recipe = resolved(given, options, env);
+  const std::filesystem::path folder = recipe.run.folder;
+  if (options.fresh && options.resume) throw Error(ErrorKind::usage, "--new and --resume: not together");
+  // A new run's folder is made, and an old one moved away, only when everything that the recipe names is in order.
+  std::optional<training::Inputs> inputs;
+  std::error_code ignored;
+  if (options.resume && !std::filesystem::exists(folder / "config.yaml", ignored))
+    throw Error(ErrorKind::checkpoint, fmt::format("{}: no run to resume", folder.string()));
+  if (options.fresh || !std::filesystem::exists(folder / "config.yaml", ignored)) inputs = training::load_inputs(recipe, "");
+  io::RunFolder run(env, folder, {options.fresh, ErrorKind::checkpoint});
+  return train_in(run, std::move(recipe), options, std::move(inputs));
+}
+
+}  // namespace
+
+Summary train(Recipe recipe, const TrainOptions& options) {
+  std::optional<StopSignal> signals;
+  if (options.handle_signals) {
+    StopSignal::reset();
+    signals.emplace();
+  }
+  const std::int64_t warnings = log::warnings();
+  try {
+    Summary summary = run_training(recipe, options);
+    summary.warnings = log::warnings() - warnings;
+    return summary;
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorKind::bug, "out of memory").hint("a smaller trainer.batch_size with more trainer.accumulate, or trainer.checkpoint_blocks");
+  }
+}
+
+}  // namespace hone

@@ -1,0 +1,69 @@
+// Flags, overrides and the environment.
+#include "config/command_line.h"
+
+#include <gtest/gtest.h>
+
+#include "config/support.h"
+
+namespace hone::config {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+struct Flags {
+  std::int64_t max_new_tokens = 5;
+  bool json = false, stream = true;
+  std::vector<std::string> stop;
+  std::optional<double> top_p;
+  Inner inner;
+  static constexpr auto fields() {
+    using C = Flags;
+    return std::tuple{field("max_new_tokens", &C::max_new_tokens, "N.", at_least(0)), field("json", &C::json, "J."),
+                      field("stream", &C::stream, "S."), field("stop", &C::stop, "T."), field("top_p", &C::top_p, "P."), field("inner", &C::inner, "I.")};
+  }
+};
+
+std::string failure(const Lines& arguments) {
+  OptionsOf<Flags> options;
+  try {
+    parse_command_line(arguments, options, false);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(CommandLine, ReadsBothFormsOfFlags) {
+  OptionsOf<Flags> options;
+  const CommandLine line = parse_command_line({"model", "--max-new-tokens", "7", "--json", "--no-stream", "--stop", "a", "--stop=b", "--top-p=0.5",
+                                               "--inner.steps", "3", "--data.x=1", "--", "--odd"}, options, true);
+  EXPECT_EQ(line.positionals, (Lines{"model", "--odd"}));
+  EXPECT_EQ(options.value.max_new_tokens, 7);
+  EXPECT_TRUE(options.value.json);
+  EXPECT_FALSE(options.value.stream);
+  EXPECT_EQ(options.value.stop, (Lines{"a", "b"}));
+  EXPECT_EQ(options.value.top_p, 0.5);
+  EXPECT_EQ(options.value.inner.steps, 3);
+  ASSERT_EQ(line.overrides.size(), 1u);
+  EXPECT_EQ(line.overrides[0], (std::pair<std::string, std::string>{"data.x", "1"}));
+}
+
+TEST(CommandLine, RefusesMistakesWithTheNearestFlag) {
+  EXPECT_EQ(failure({"--max-new-token", "3"}), "1 problem in the command line\n  --max-new-token: no such flag; did you mean --max-new-tokens?");
+  EXPECT_EQ(failure({"--max-new-tokens"}), "1 problem in the command line\n  --max-new-tokens: needs a value");
+  EXPECT_EQ(failure({"--max-new-tokens=x"}), "1 problem in the command line\n  --max-new-tokens: got x, expected a whole number");
+  EXPECT_NE(failure({"-x"}), "");
+  EXPECT_NE(failure({"--a.b=1"}), "");
+}
+
+TEST(Environment, NamesRecipePathsByDoubleUnderscores) {
+  const char* environment[] = {"PATH=/bin", "HONE_TRAINER__STEPS=5", "HONE_KERNELS=reference", "HONE_OPTIMIZER__LEARNING_RATE=1e-3", nullptr};
+  const auto overrides = environment_overrides(environment);
+  ASSERT_EQ(overrides.size(), 2u);
+  EXPECT_EQ(overrides[0].first, "optimizer.learning_rate");
+  EXPECT_EQ(overrides[1], (std::pair<std::string, std::string>{"trainer.steps", "5"}));
+}
+
+}  // namespace
+}  // namespace hone::config

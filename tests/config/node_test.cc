@@ -1,0 +1,95 @@
+// YAML and JSON as nodes, overrides, interpolation, differences, hostile input.
+#include <gtest/gtest.h>
+
+#include "config/support.h"
+
+namespace hone::config {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+Node yaml(const std::string& text) {
+  Problems problems;
+  Node node = parse_yaml(text, "f", problems);
+  EXPECT_EQ(problems.lines(), Lines{});
+  return node;
+}
+Lines yaml_problems(const std::string& text) {
+  Problems problems;
+  parse_yaml(text, "f", problems);
+  return problems.lines();
+}
+Lines json_problems(const std::string& text) {
+  Problems problems;
+  parse_json(text, "f", problems);
+  return problems.lines();
+}
+
+TEST(Yaml, RefusesWhatItCannotMean) {
+  EXPECT_EQ(yaml_problems("a: 1\nb: 2\na: 3\n"), Lines{"f:3: \"a\" is given twice"});
+  EXPECT_EQ(yaml_problems("a: &x {b: 1}\nc:\n  <<: *x\n"), Lines{"f:3: merge keys (<<) are not supported; write the options out"});
+  EXPECT_EQ(yaml_problems("a: [1, 2\n").size(), 1u);
+  EXPECT_EQ(yaml_problems("a: 1\n---\nb: 2\n").size(), 1u);
+  EXPECT_EQ(yaml_problems("a: \xff\n").size(), 1u);
+}
+
+TEST(Yaml, RefusesHostileDocuments) {
+  EXPECT_EQ(yaml_problems(std::string(100000, '[')).size(), 1u);
+  std::string laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 9; ++i) {
+    laughs += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [";
+    for (int k = 0; k < 10; ++k) laughs += (k ? ", *a" : "*a") + std::to_string(i - 1);
+    laughs += "]\n";
+  }
+  EXPECT_EQ(yaml_problems(laughs).size(), 1u);
+}
+
+TEST(Json, SaysWhereAndWhat) {
+  EXPECT_EQ(json_problems("{\"a\": 1,\n \"a\": 2}"), Lines{"f:2: not JSON: the key \"a\" is given twice"});
+  EXPECT_EQ(json_problems("{\"a\": 01}").size(), 1u);
+  EXPECT_EQ(json_problems("{\"a\": \"\\ud800\"}").size(), 1u);
+  EXPECT_EQ(json_problems("[1, 2").size(), 1u);
+  EXPECT_EQ(json_problems(std::string(100000, '[')).size(), 1u);
+  EXPECT_EQ(json_problems("{} {}").size(), 1u);
+  EXPECT_TRUE(json_problems("{\"a\": [1, -2.5e3, true, null, \"\\u00e9\\n\"]}").empty());
+}
+
+TEST(Assign, ReachesMapsListsAndPlainChoices) {
+  Problems problems;
+  Node root = yaml("data: {train: [{path: a}]}\noptimizer: sgd\n");
+  assign(root, "data.train.0.path", "b", {}, problems);
+  assign(root, "data.train.1.path", "c", {}, problems);
+  assign(root, "optimizer.learning_rate", "1e-3", {}, problems);
+  assign(root, "trainer.steps", "5", {}, problems);
+  EXPECT_TRUE(problems.empty());
+  EXPECT_EQ(to_json(root, -1), R"({"data": {"train": [{"path": "b"}, {"path": "c"}]}, "optimizer": {"type": "sgd", "learning_rate": 1e-3}, "trainer": {"steps": 5}})");
+  assign(root, "data.train.7.path", "x", {"--data.train.7.path", 0}, problems);
+  EXPECT_EQ(problems.lines(), Lines{"--data.train.7.path: no such place"});
+}
+
+TEST(Resolve, ReplacesAndReportsReferences) {
+  Problems problems;
+  Node root = yaml("a: 5\nb: ${a}\nc: x-${a}-${d.e}\nd: {e: y}\nf: ${d}\n");
+  resolve(root, problems);
+  EXPECT_TRUE(problems.empty());
+  EXPECT_EQ(to_json(root, -1), R"({"a": 5, "b": 5, "c": "x-5-y", "d": {"e": "y"}, "f": {"e": "y"}})");
+  Node bad = yaml("a: ${b}\nb: ${a}\nc: ${nope}\nd: '???'\ne: x${f}\nf: [1]\n");
+  resolve(bad, problems);
+  EXPECT_EQ(problems.size(), 5u);
+}
+
+TEST(Diff, ListsLeavesThatDiffer) {
+  const auto changes = diff(yaml("a: {b: 1, c: 0.001}\nl: [1, 2]\ngone: x\n"), yaml("a: {b: 2, c: 1e-3}\nl: [1, 2, 3]\nnew: {x: y}\n"));
+  Lines lines;
+  for (const Change& c : changes) lines.push_back(c.path + " " + c.before + " -> " + c.after);
+  EXPECT_EQ(lines, (Lines{"a.b 1 -> 2", "gone x -> ", "l.2  -> 3", "new.x  -> y"}));
+}
+
+TEST(Overlay, MergesMapsAndReplacesTheRest) {
+  Node base = yaml("a: {b: 1, c: 2}\nl: [1, 2]\n");
+  overlay(base, yaml("a: {c: 3}\nl: [9]\n"));
+  EXPECT_EQ(to_json(base, -1), R"({"a": {"b": 1, "c": 3}, "l": [9]})");
+}
+
+}  // namespace
+}  // namespace hone::config

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Installs a build into a temporary folder, then configures, builds and runs the consumer project against that copy.
+# Usage: check.sh CMAKE BUILD-FOLDER GENERATOR
+set -euo pipefail
+cmake=$1 build=$2 generator=$3
+here=$(cd "$(dirname "$0")" && pwd)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+"$cmake" --install "$build" --prefix "$folder/prefix" >"$folder/log" || { cat "$folder/log"; exit 1; }
+"$cmake" -S "$here" -B "$folder/build" -G "$generator" -DCMAKE_PREFIX_PATH="$folder/prefix" -DCMAKE_BUILD_TYPE=Release
+"$cmake" --build "$folder/build"
+for program in use_core use_hone; do
+  [ ! -x "$folder/build/$program" ] || "$folder/build/$program"
+done
+[ ! -x "$folder/prefix/bin/hone" ] || "$folder/prefix/bin/hone" --version

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# tools/check-layers refuses each kind of forbidden #include, one at a time, and accepts a clean tree.
+set -u
+root=$(cd "$(dirname "$0")/../.." && pwd)
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+failures=0
+
+expect() {  # accepted|refused, file, line
+  rm -rf "${tree:?}"/*
+  mkdir -p "$tree/src/base" "$tree/include/hone" "$tree/$(dirname "$2")"
+  cp "$root/src/LAYERS" "$tree/src/"
+  : >"$tree/include/hone/error.h"
+  echo "$3" >"$tree/$2"
+  local got=accepted
+  "$root/tools/check-layers" "$tree" >"$tree/out" 2>&1 || got=refused
+  if [ $got != "$1" ]; then
+    echo "$2 with $3: $got, expected $1"
+    cat "$tree/out"
+    failures=$((failures + 1))
+  fi
+}
+
+expect accepted src/io/a.cc '#include "base/env.h"'
+expect accepted src/cli/a.cc '#include "train/state.h"'
+expect accepted src/io/a.cc '#include "hone/error.h"'
+expect refused src/base/a.cc '#include "io/json.h"'
+expect refused src/base/a.cc '#include "hone/text.h"'
+expect refused src/io/a.cc '#include "json.h"'
+expect refused src/io/a.cc '#include <ATen/ATen.h>'
+expect accepted src/nn/a.cc '#include <ATen/ATen.h>'
+expect refused src/nn/a.cc '#include <torch/torch.h>'
+expect refused src/nn/a.cc '#include <torch/csrc/autograd/custom_function.h>'
+expect accepted src/ops/a.cc '#include <torch/csrc/autograd/custom_function.h>'
+expect refused src/train/a.cc '#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>'
+expect refused src/elsewhere/a.cc '#include <string>'
+expect refused include/hone/unlisted.h '#include <string>'
+expect refused include/hone/error.h '#include "base/env.h"'
+expect refused include/hone/model.h '#include <ATen/ATen.h>'
+exit $((failures > 0))

@@ -1,0 +1,97 @@
+// Weights from files: casts, names, shapes, and every way in which they can be wrong.
+#include "hub/folders.h"
+
+#include <gmock/gmock.h>
+
+namespace hone::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class Load : public Folders {
+ protected:
+  std::string problem(const std::vector<Entry>& entries, std::int64_t cut = 0, bool tied = false) {
+    write_safetensors(root_ / "model.safetensors", entries, cut);
+    const auto model = small_model(tied);
+    return error_of([&] { load_weights(*model, root_, Precision::fp32); });
+  }
+  std::unique_ptr<Model> model_ = small_model();
+  std::vector<Entry> entries_ = entries_of(*model_);
+};
+
+TEST_F(Load, TakesWhatFits) { EXPECT_EQ(problem(entries_), "no error"); }
+
+TEST_F(Load, CastsHalvesAndDoubles) {
+  for (const auto& [dtype, size] : {std::pair{"BF16", 2}, {"F16", 2}, {"F64", 8}}) EXPECT_EQ(problem(entries_of(*model_, dtype, size)), "no error");
+}
+
+TEST_F(Load, NamesWhatIsMissing) {
+  entries_.erase(entries_.begin() + 1);
+  EXPECT_THAT(problem(entries_), AllOf(HasSubstr("model.layers.0.self_attn.q_proj.weight"), HasSubstr("missing"), HasSubstr(root_.string())));
+}
+TEST_F(Load, NamesTenOfTheManyMissingAndCountsTheRest) {
+  entries_.resize(1);
+  EXPECT_THAT(problem(entries_), AllOf(HasSubstr("20 tensors are missing"), HasSubstr("and 10 more")));
+}
+TEST_F(Load, NamesWhatIsNotTheModels) {
+  entries_.push_back({"model.layers.2.mlp.up_proj.weight", "F32", {1}, 4});
+  EXPECT_THAT(problem(entries_), AllOf(HasSubstr("model.layers.2.mlp.up_proj.weight"), HasSubstr("not the model's")));
+}
+TEST_F(Load, DoesNotGuessPrefixes) {
+  for (Entry& e : entries_)
+    if (e.name.starts_with("model.")) e.name = e.name.substr(6);
+  EXPECT_THAT(problem(entries_), AllOf(HasSubstr("missing"), HasSubstr("not the model's")));
+}
+TEST_F(Load, SaysGotAndExpectedShape) {
+  entries_[1].shape = {4, 16};
+  EXPECT_THAT(problem(entries_), AllOf(HasSubstr("model.layers.0.self_attn.q_proj.weight"), HasSubstr("got shape [4, 16], expected [8, 8]"),
+                                       HasSubstr("model.safetensors")));
+}
+TEST_F(Load, RefusesIntegers) {
+  entries_[1].dtype = "I32";
+  EXPECT_THAT(problem(entries_), AllOf(HasSubstr("q_proj"), HasSubstr("got dtype I32")));
+}
+TEST_F(Load, RefusesATruncatedFile) { EXPECT_THAT(problem(entries_, 4), HasSubstr("model.safetensors")); }
+TEST_F(Load, IgnoresOldRotaryBuffers) {
+  entries_.push_back({"model.layers.0.self_attn.rotary_emb.inv_freq", "F32", {2}, 8});
+  EXPECT_EQ(problem(entries_), "no error");
+}
+TEST_F(Load, ATiedHeadMayBeThereOrNot) {
+  EXPECT_EQ(problem(entries_, 0, /*tied=*/true), "no error");
+  entries_.pop_back();
+  EXPECT_EQ(problem(entries_, 0, /*tied=*/true), "no error");
+  EXPECT_THAT(problem(entries_, 0, /*tied=*/false), HasSubstr("lm_head.weight"));
+}
+TEST_F(Load, RefusesAPickle) {
+  write_text(root_ / "pytorch_model.bin", "PK");
+  EXPECT_THAT(error_of([&] { load_weights(*model_, root_, Precision::fp32); }), HasSubstr("safetensors"));
+}
+
+TEST(Init, IsAFunctionOfSeedAndName) {
+  const auto values = [](std::uint64_t seed, Precision precision) {
+    const auto model = small_model(false, precision);
+    init_weights(*model, seed, precision);
+    std::map<std::string, Tensor> all;
+    model->each_weight([&](const std::string& name, Weight& w) { all[name] = w.use().detach(); });
+    return all;
+  };
+  const auto one = values(1, Precision::fp32), again = values(1, Precision::fp32), two = values(2, Precision::fp32), low = values(1, Precision::bf16);
+  const std::string q = "model.layers.0.self_attn.q_proj.weight";
+  for (const auto& [name, value] : one) EXPECT_TRUE(at::equal(value, again.at(name))) << name;
+  EXPECT_FALSE(at::equal(one.at(q), two.at(q)));
+  EXPECT_FALSE(at::equal(one.at(q), one.at("model.layers.1.self_attn.q_proj.weight")));
+  EXPECT_TRUE(at::equal(one.at(q).to(at::kBFloat16), low.at(q)));
+  EXPECT_TRUE(at::equal(one.at("model.norm.weight"), at::ones({8})));
+  EXPECT_LT(one.at(q).abs().max().item<float>(), 0.2F);
+}
+
+TEST(Init, RefusesAModelThatNoMemoryHolds) {
+  Problems problems;
+  const auto model = build_model(config::parse_json(R"({"model_type": "llama", "vocab_size": 2000000, "hidden_size": 1048576,
+    "intermediate_size": 1048576, "num_hidden_layers": 1, "num_attention_heads": 8192})", "config.json", problems), "config.json");
+  EXPECT_THAT(error_of([&] { init_weights(*model, 1, Precision::fp32); }, ErrorKind::config), HasSubstr("GB"));
+}
+
+}  // namespace
+}  // namespace hone::test

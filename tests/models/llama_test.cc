@@ -1,0 +1,257 @@
+// Llama in training and generation: checkpointing, the cache, precisions, and configurations that cannot be.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "hone/registry.h"
+#include "models/golden.h"
+#include "nn/kv_cache.h"
+#include "ops/kernels.h"
+
+namespace hone::test {
+namespace {
+
+using Gradients = std::map<std::string, Tensor>;
+
+Gradients gradients(CausalLm& model, const Batch& batch, bool checkpoint) {
+  Pass pass(batch);
+  pass.training = true;
+  pass.checkpoint_blocks = checkpoint;
+  const Tensor loss = mean_loss(model, batch, pass);
+  loss.backward();
+  Gradients all{{"loss", loss.detach()}};
+  model.each_weight([&](const std::string& name, Weight& w) { all[name] = w.grad().clone(), w.clear_grad(); });
+  return all;
+}
+
+TEST(Llama, CheckpointedBlocksGiveTheSameBits) {
+  for (const char* name : {"llama", "qwen3-sliding", "llama-tied"})
+    for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+      const Golden golden(name);
+      const auto model = golden.model(precision);
+      const Gradients kept = gradients(*model, golden.batch(), false), remade = gradients(*model, golden.batch(), true);
+      for (const auto& [weight, expected] : kept) EXPECT_TRUE(at::equal(remade.at(weight), expected)) << name << " " << weight;
+    }
+}
+
+TEST(Llama, TwoRunsGiveTheSameBits) {
+  const Golden golden("llama-bias");
+  const auto model = golden.model(Precision::bf16);
+  const Gradients first = gradients(*model, golden.batch(), false), second = gradients(*model, golden.batch(), false);
+  for (const auto& [weight, expected] : first) EXPECT_TRUE(at::equal(second.at(weight), expected)) << weight;
+}
+
+TEST(Llama, FrozenWeightsGetNoGradient) {
+  const Golden golden("llama");
+  const auto model = golden.model();
+  model->each_weight([](const std::string& name, Weight& w) { w.set_trainable(name.find("layers.1.mlp") != std::string::npos); });
+  const Batch batch = golden.batch();
+  for (const bool checkpoint : {false, true}) {
+    Pass pass(batch);
+    pass.checkpoint_blocks = checkpoint;
+    mean_loss(*model, batch, pass).backward();
+    model->each_weight([&](const std::string& name, Weight& w) {
+      EXPECT_EQ(w.grad().defined(), w.trainable()) << name;
+      w.clear_grad();
+    });
+  }
+}
+
+TEST(Llama, LowerPrecisionStaysNear) {
+  const Golden golden("llama");
+  const Tensor expected = golden["logits"];
+  const auto logits = [&](Precision p) { return golden.model(p)->logits(golden.batch()) * golden["attention_mask"].unsqueeze(-1); };
+  expect_close(logits(Precision::bf16), expected, 0.05 * largest(expected), "bf16");
+  expect_close(logits(Precision::fp64), expected, 1e-5 * largest(expected), "fp64");
+}
+
+// Feeds `chunk` tokens at a time, rows of different lengths side by side, and collects each row's logits.
+std::vector<Tensor> by_cache(const CausalLm& model, const std::vector<std::vector<std::int64_t>>& texts, std::int64_t chunk) {
+  const at::NoGradGuard no_graph;
+  const std::int64_t rows = std::ssize(texts);
+  nn::KvCache cache(model.cache_spec(), rows);
+  std::vector<std::vector<Tensor>> parts(texts.size());
+  for (bool more = true; more;) {
+    more = false;
+    Batch batch;
+    batch.ids_BT = at::zeros({rows, chunk}, at::kLong);
+    for (std::int32_t row = 0; row < rows; ++row) {
+      const std::int64_t done = cache.length(row), left = std::ssize(texts[row]) - done;
+      const auto count = static_cast<std::int32_t>(std::min<std::int64_t>(chunk, left));
+      if (count <= 0) continue;
+      const auto begin = static_cast<std::int32_t>(chunk - count);  // padded on the left
+      for (std::int32_t t = 0; t < count; ++t) batch.ids_BT[row][begin + t] = texts[row][done + t];
+      batch.docs.push_back({.row = row, .begin = begin, .end = static_cast<std::int32_t>(chunk)});
+      more |= left > count;
+    }
+    Pass pass(batch);
+    pass.cache = &cache;
+    const Tensor logits = model.head().logits(model.forward(batch, pass).hidden_BTD);
+    for (const Doc& doc : batch.docs) parts[doc.row].push_back(logits[doc.row].slice(0, doc.begin, doc.end));
+  }
+  std::vector<Tensor> all;
+  for (const auto& part : parts) all.push_back(at::cat(part));
+  return all;
+}
+
+TEST(Llama, TheCacheGivesWhatAWholePassGives) {
+  for (const char* name : {"llama", "mistral-sliding", "qwen3-sliding", "llama-one-kv-head"})
+    for (const ops::Level level : {ops::Level::reference, ops::Level::avx512}) {
+      const ops::LevelScope scope(level);
+      const Golden golden(name);
+      const auto model = golden.model();
+      std::vector<std::vector<std::int64_t>> texts;
+      for (const std::int64_t length : {40, 3, 23})
+        for (texts.emplace_back(); std::ssize(texts.back()) < length;)
+          texts.back().push_back((7 * std::ssize(texts.back()) + length) % model->vocab_size());
+      for (const std::int64_t chunk : {1, 5, 40}) {
+        const auto cached = by_cache(*model, texts, chunk);
+        for (std::size_t i = 0; i < texts.size(); ++i) {
+          Batch batch;
+          batch.ids_BT = at::tensor(texts[i], at::kLong).unsqueeze(0);
+          expect_close(cached[i], model->logits(batch)[0], 2e-5, std::string(name) + " row " + std::to_string(i) + " by " + std::to_string(chunk));
+        }
+      }
+    }
+}
+
+TEST(Llama, CacheRowsCanBeDroppedAndCopied) {
+  const at::NoGradGuard no_graph;
+  const Golden golden("mistral-sliding");
+  const auto model = golden.model();
+  nn::KvCache cache(model->cache_spec(), 3);
+  const auto feed = [&](const Tensor& ids_BT) {
+    Batch batch;
+    batch.ids_BT = ids_BT;
+    Pass pass(batch);
+    pass.cache = &cache;
+    return model->head().logits(model->forward(batch, pass).hidden_BTD);
+  };
+  const Tensor first = at::arange(30, at::kLong).view({3, 10}).remainder(model->vocab_size()), next = at::tensor({4, 4}, at::kLong).view({2, 1});
+  feed(first);
+  cache.keep({2, 2});
+  EXPECT_EQ(cache.rows(), 2);
+  EXPECT_EQ(cache.length(1), 10);
+  EXPECT_GT(cache.bytes(), 0);
+  const Tensor got = feed(next);
+  Batch whole;
+  whole.ids_BT = at::cat({first.slice(0, 2, 3), next.slice(0, 0, 1)}, 1);
+  for (const int row : {0, 1}) expect_close(got[row][0], model->logits(whole)[0][10], 2e-5, "kept row");
+}
+
+// ---- configurations
+
+config::Node parse(const std::string& json) {
+  Problems problems;
+  const config::Node node = config::parse_json(json, "config.json", problems);
+  problems.raise();
+  return node;
+}
+std::string problem_of(const std::string& json) {
+  try {
+    build_model(parse(json), "config.json");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::config);
+    return error.what();
+  }
+  return "no error";
+}
+std::string small(const std::string& more, const std::string& type = "llama") {
+  return R"({"model_type": ")" + type + R"(", "vocab_size": 32, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
+             "num_attention_heads": 2, "num_key_value_heads": 1)" + (more.empty() ? "" : ", " + more) + "}";
+}
+
+TEST(LlamaConfigs, ThatCannotBeSayWhy) {
+  const std::pair<std::string, std::string> cases[] = {
+      {small(R"("hidden_sizes": 3)"), "hidden_size"},
+      {small(R"("hidden_act": "tanh")"), "hidden_act"},
+      {small(R"("head_dim": 7)"), "even"},
+      {small(R"("num_attention_heads": 3)"), "num_attention_heads"},
+      {small(R"("hidden_size": 0)"), "hidden_size"},
+      {small(R"("num_hidden_layers": -1)"), "num_hidden_layers"},
+      {small(R"("num_hidden_layers": 1099511627776)"), "num_hidden_layers"},
+      {small(R"("vocab_size": 1099511627776)"), "vocab_size"},
+      {small(R"("vocab_size": 2000000000, "hidden_size": 131072)"), "GB"},
+      {small(R"("vocab_size": "many")"), "vocab_size"},
+      {small(R"("pretraining_tp": 2)"), "pretraining_tp"},
+      {small(R"("is_causal": false)"), "is_causal"},
+      {small(R"("quantization_config": {"bits": 4})"), "quantized"},
+      {small(R"("final_logit_softcapping": 30.0)"), "final_logit_softcapping"},
+      {small(R"("rope_scaling": {"rope_type": "banana", "factor": 2.0})"), "banana"},
+      {small(R"("rope_scaling": {"type": "linear"})"), "factor"},
+      {small(R"("rope_scaling": {"rope_type": "longrope", "short_factor": [1.0], "long_factor": [1.0]})"), "short_factor"},
+      {small(R"("rope_scaling": {"rope_type": "linear", "factor": 2.0, "fact": 1.0})"), "fact"},
+      {small(R"("rope_scaling": {"rope_type": "linear", "factor": -2.0})"), "factor"},
+      {small(R"("rope_parameters": {"full_attention": {"rope_type": "default"}})"), "full_attention"},
+      {small(R"("rope_scaling": {"rope_type": "linear", "factor": 2.0, "partial_rotary_factor": 0.5})"), "partial_rotary_factor"},
+      {small(R"("layer_types": ["sliding_attention", "full_attention"])", "qwen3"), "sliding_window"},
+      {small(R"("layer_types": ["full_attention"])", "qwen3"), "layer_types"},
+      {small(R"("layer_types": ["full_attention", "chunked_attention"])", "qwen2"), "chunked_attention"},
+      {small("", "lama"), "llama"},
+      {R"({"vocab_size": 32})", "model_type"},
+      {"[1, 2]", "JSON object"}};
+  for (const auto& [json, expected] : cases) {
+    const std::string problem = problem_of(json);
+    EXPECT_NE(problem.find(expected), std::string::npos) << json << "\n gave: " << problem;
+    EXPECT_NE(problem.find("config.json"), std::string::npos) << problem;
+  }
+}
+
+TEST(LlamaConfigs, KeysThatDoNotMatterAreTaken) {
+  EXPECT_EQ(problem_of(small(R"("torch_dtype": "float16", "architectures": ["X"], "use_cache": false, "pad_token_id": null,
+                                "sliding_window": null, "rope_scaling": null, "eos_token_id": [1, 2], "top_k": 3)")),
+            "no error");
+}
+
+TEST(LlamaConfigs, TypeStandsForModelType) {
+  const auto model = build_model(parse(R"({"type": "qwen3", "vocab_size": 32, "hidden_size": 16, "intermediate_size": 24,
+                                           "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1})"), "recipe.yaml");
+  EXPECT_EQ(model->hf_config().find("model_type")->text(), "qwen3");
+  EXPECT_EQ(model->hf_config().find("head_dim")->text(), "128");  // what transformers takes when it is absent
+}
+
+TEST(LlamaConfigs, AbsentAndNullKeyValueHeadsDiffer) {
+  const auto heads = [](const std::string& more) {
+    return build_model(parse(R"({"model_type": "mistral", "vocab_size": 32, "hidden_size": 64, "intermediate_size": 24,
+                                 "num_hidden_layers": 1, "num_attention_heads": 16)" + more + "}"), "config.json")
+        ->hf_config().find("num_key_value_heads")->text();
+  };
+  EXPECT_EQ(heads(""), "8");
+  EXPECT_EQ(heads(R"(, "num_key_value_heads": null)"), "16");
+  EXPECT_EQ(heads(R"(, "num_key_value_heads": 4)"), "4");
+}
+
+TEST(LlamaConfigs, DropoutIsRefusedInTrainingOnly) {
+  const auto built = build_model(parse(small(R"("attention_dropout": 0.1)")), "config.json");
+  init_weights(*built, 1, Precision::fp32);
+  Batch batch;
+  batch.ids_BT = at::zeros({1, 3}, at::kLong);
+  Pass pass(batch);
+  built->forward(batch, pass);
+  pass.training = true;
+  EXPECT_THROW(built->forward(batch, pass), Error);
+}
+
+TEST(Llama, ATiedHeadIsListedOnce) {
+  const auto model = Golden("llama-tied").model();
+  std::vector<std::string> names;
+  model->each_weight([&](const std::string& name, Weight&) { names.push_back(name); });
+  EXPECT_EQ(names.front(), "model.embed_tokens.weight");
+  EXPECT_EQ(std::count(names.begin(), names.end(), "lm_head.weight"), 0);
+  EXPECT_EQ(names.back(), "model.norm.weight");
+}
+
+TEST(Llama, IdsBeyondTheVocabularyAreAnErrorOfTheData) {
+  const auto model = Golden("llama").model();
+  Batch batch;
+  batch.ids_BT = at::full({1, 2}, 1 << 20, at::kLong);
+  try {
+    model->logits(batch);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::data);
+  }
+}
+
+}  // namespace
+}  // namespace hone::test

@@ -1,0 +1,90 @@
+// What op tests share: samples, gradients, comparison with the plain meaning at every kernel level, gradcheck in double.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <vector>
+
+#include "ops/kernels.h"
+#include "tensor/compare.h"
+
+namespace hone::ops::test {
+
+using at::Tensor;
+
+inline Tensor sample(at::IntArrayRef shape, at::ScalarType type = at::kDouble, std::uint64_t seed = 1) {
+  return at::randn(shape, at::detail::createCPUGenerator(seed), at::TensorOptions().dtype(at::kDouble)).to(type);
+}
+
+using Op = std::function<Tensor(const std::vector<Tensor>&)>;
+
+struct Result {
+  Tensor value;
+  std::vector<Tensor> gradients;
+};
+
+// The value, and the gradients of sum(value * weights) for fixed weights.
+inline Result value_and_gradients(const Op& op, const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> leaves;
+  for (const Tensor& x : inputs) leaves.push_back(x.detach().clone().requires_grad_(true));
+  const Tensor value = op(leaves);
+  const Tensor weights = sample(value.sizes(), value.scalar_type(), 99);
+  if (value.requires_grad()) (value * weights).sum().backward();
+  Result result{value.detach(), {}};
+  for (const Tensor& leaf : leaves) result.gradients.push_back(leaf.grad().defined() ? leaf.grad() : at::zeros_like(leaf));
+  return result;
+}
+
+inline double tolerance(at::ScalarType type) { return type == at::kDouble ? 1e-11 : type == at::kFloat ? 3e-5 : 3e-2; }
+
+inline void expect_close(const Tensor& got, const Tensor& expected, double relative, const std::string& what) {
+  EXPECT_EQ(difference(got, expected, relative * std::max(1.0, largest(expected))), "") << what;
+}
+
+// The op at each kernel level against its meaning; both get the same inputs in `type`.
+inline void expect_matches(const Op& op, const Op& meaning, const std::vector<Tensor>& inputs, at::ScalarType type) {
+  std::vector<Tensor> typed;
+  for (const Tensor& x : inputs) typed.push_back(x.to(type));
+  const Result plain = value_and_gradients(meaning, typed);
+  for (const Level wanted : {Level::basic, Level::avx2, Level::avx512}) {
+    const LevelScope scope(wanted);
+    if (level() != wanted) continue;  // not on this machine
+    const Result fast = value_and_gradients(op, typed);
+    const std::string where = std::string(c10::toString(type)) + " level " + std::to_string(static_cast<int>(wanted));
+    expect_close(fast.value, plain.value, tolerance(type), where + " value");
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      expect_close(fast.gradients[i], plain.gradients[i], tolerance(type), where + " gradient " + std::to_string(i));
+  }
+}
+
+inline void expect_matches(const Op& op, const Op& meaning, const std::vector<Tensor>& inputs) {
+  for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) expect_matches(op, meaning, inputs, type);
+}
+
+// Analytic gradients against central differences, in double.
+inline void gradcheck(const Op& op, const std::vector<Tensor>& inputs) {
+  const Result result = value_and_gradients(op, inputs);
+  const Tensor weights = sample(result.value.sizes(), at::kDouble, 99);
+  const auto total = [&](const std::vector<Tensor>& at) { return (op(at) * weights).sum().item<double>(); };
+  constexpr double kStep = 1e-5;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    Tensor numeric = at::zeros_like(inputs[i]);
+    for (std::int64_t j = 0; j < inputs[i].numel(); ++j) {
+      std::vector<Tensor> moved;
+      for (const Tensor& x : inputs) moved.push_back(x.clone());
+      double* element = moved[i].data_ptr<double>() + j;
+      const double start = *element;
+      *element = start + kStep;
+      const double above = total(moved);
+      *element = start - kStep;
+      numeric.data_ptr<double>()[j] = (above - total(moved)) / (2 * kStep);
+    }
+    expect_close(result.gradients[i], numeric, 1e-7, "gradcheck of input " + std::to_string(i));
+  }
+}
+
+}  // namespace hone::ops::test

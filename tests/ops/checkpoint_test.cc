@@ -1,0 +1,38 @@
+// Gradient checkpointing gives the bits of the plain function.
+#include "ops/checkpoint.h"
+
+#include "ops/check.h"
+
+namespace hone::ops::test {
+namespace {
+
+TEST(Checkpoint, GivesTheSameBits) {
+  const Tensor weight = sample({6, 6}, at::kFloat).requires_grad_(true);
+  const auto run = [&](const Tensor& x) { return at::matmul(x, weight).tanh(); };
+  const auto once = [&](bool keep, bool leaf_needs) {
+    weight.mutable_grad() = Tensor();
+    const Tensor x = sample({4, 6}, at::kFloat, 2).requires_grad_(leaf_needs);
+    const Tensor y = keep ? run(run(x)) : checkpoint(run, checkpoint(run, x));
+    y.square().sum().backward();
+    return std::vector<Tensor>{y.detach(), weight.grad(), leaf_needs ? x.grad() : at::zeros({1})};
+  };
+  for (const bool leaf_needs : {true, false}) {
+    const auto kept = once(true, leaf_needs), remade = once(false, leaf_needs);
+    for (std::size_t i = 0; i < kept.size(); ++i) EXPECT_TRUE(at::equal(kept[i], remade[i])) << i;
+  }
+}
+
+TEST(Checkpoint, RunsTwice) {
+  int runs = 0;
+  const Tensor x = sample({2}).requires_grad_(true);
+  const Tensor y = checkpoint([&](const Tensor& in) { return ++runs, in * 2; }, x);
+  EXPECT_EQ(runs, 1);
+  y.sum().backward();
+  EXPECT_EQ(runs, 2);
+  const at::NoGradGuard no_graph;
+  checkpoint([&](const Tensor& in) { return ++runs, in * 2; }, x);
+  EXPECT_EQ(runs, 3);
+}
+
+}  // namespace
+}  // namespace hone::ops::test

@@ -1,0 +1,76 @@
+// The chunked loss against its meaning and against LibTorch's own cross-entropy.
+#include "ops/cross_entropy.h"
+
+#include "hone/error.h"
+#include "ops/check.h"
+
+namespace hone::ops::test {
+namespace {
+
+Tensor labels(std::int64_t tokens, std::int64_t vocab) {
+  Tensor made = at::arange(tokens, at::kLong).mul(7).remainder(vocab);
+  for (std::int64_t i = 0; i < tokens; i += 3) made[i] = kIgnoreIndex;
+  return made;
+}
+Tensor weights(std::int64_t tokens) { return at::arange(tokens, at::kFloat).remainder(3).add(0.5); }
+
+Op fast(std::int64_t tokens, std::int64_t vocab, CrossEntropyOptions options) {
+  return [=](const auto& in) { return linear_cross_entropy(in[0], in[1], labels(tokens, vocab), weights(tokens), options); };
+}
+Op plain(std::int64_t tokens, std::int64_t vocab, CrossEntropyOptions options) {
+  return [=](const auto& in) {
+    return reference::linear_cross_entropy(in[0], in[1], labels(tokens, vocab), weights(tokens), options);
+  };
+}
+const CrossEntropyOptions kOptions[] = {{}, {0.1, 0}, {0, 1e-2}, {0.2, 1e-3}};
+
+TEST(CrossEntropy, EveryKernelAgreesWithItsMeaning) {
+  for (const CrossEntropyOptions& options : kOptions)
+    for (const auto& [tokens, vocab] : {std::pair{2, 1}, {5, 2}, {9, 33}, {20, 100}, {4, 1001}})
+      expect_matches(fast(tokens, vocab, options), plain(tokens, vocab, options),
+                     {sample({tokens, 6}), sample({vocab, 6}, at::kDouble, 2)});
+}
+TEST(CrossEntropy, GradientsAreThoseOfDifferences) {
+  for (const CrossEntropyOptions& options : kOptions)
+    gradcheck(fast(5, 7, options), {sample({5, 3}), sample({7, 3}, at::kDouble, 2)});
+}
+TEST(CrossEntropy, SeveralChunksGiveWhatOneDoes) {
+  const std::int64_t vocab = 70001, tokens = 100;  // a chunk holds 59 rows
+  expect_matches(fast(tokens, vocab, {}), plain(tokens, vocab, {}), {sample({tokens, 4}), sample({vocab, 4}, at::kDouble, 2)},
+                 at::kFloat);
+}
+TEST(CrossEntropy, IsLibTorchsSum) {
+  const Tensor hidden = sample({9, 5}), head = sample({11, 5}, at::kDouble, 2), target = labels(9, 11);
+  const Tensor expected = at::cross_entropy_loss(at::linear(hidden, head), target, {}, at::Reduction::Sum, -100, 0.1);
+  expect_close(linear_cross_entropy(hidden, head, target, {}, {.label_smoothing = 0.1}), expected, 1e-12, "sum");
+}
+TEST(CrossEntropy, NoLabelGivesZeroAndZeroGradients) {
+  const Tensor none = at::full({4}, kIgnoreIndex, at::kLong);
+  const Result result = value_and_gradients([&](const auto& in) { return linear_cross_entropy(in[0], in[1], none, {}); },
+                                            {sample({4, 3}), sample({5, 3})});
+  EXPECT_EQ(result.value.item<double>(), 0);
+  EXPECT_EQ(largest(result.gradients[0]), 0);
+  EXPECT_EQ(largest(result.gradients[1]), 0);
+}
+TEST(CrossEntropy, FrozenHeadOrHiddenGetsNoGradient) {
+  const Tensor hidden = sample({4, 3}).requires_grad_(true), head = sample({5, 3});
+  linear_cross_entropy(hidden, head, labels(4, 5), {}).backward();
+  EXPECT_TRUE(hidden.grad().defined());
+  const at::NoGradGuard no_graph;
+  EXPECT_FALSE(linear_cross_entropy(hidden, head, labels(4, 5), {}).requires_grad());
+}
+TEST(CrossEntropy, ALabelBeyondTheVocabularyIsAnErrorOfTheData) {
+  try {
+    linear_cross_entropy(sample({2, 3}), sample({5, 3}), at::tensor({1, 5}, at::kLong), {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::data);
+  }
+}
+TEST(CrossEntropy, HugeLogitsStayFinite) {
+  const Tensor hidden = at::full({1, 1}, 1e4, at::kFloat), head = at::tensor({-1.0F, 0.0F, 1.0F}).view({3, 1});
+  EXPECT_FLOAT_EQ(linear_cross_entropy(hidden, head, at::zeros({1}, at::kLong), {}).item<float>(), 2e4F);
+}
+
+}  // namespace
+}  // namespace hone::ops::test
