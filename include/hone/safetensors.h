@@ -21,7 +21,7 @@ struct TensorInfo {
   std::uint64_t begin = 0, end = 0;  // byte range in the data part of its file
   std::uint64_t bytes() const { return end - begin; }
 };
-HONE_API std::size_t dtype_bytes(const std::string& dtype);  // 0: unknown
+HONE_API std::size_t dtype_bytes(const std::string& dtype);  // of an element; 0: unknown, or less than a byte
 
 // An open file. Reading uses pread: safe from several threads, and a file cut meanwhile is an error, never a SIGBUS.
 class HONE_API Safetensors {
@@ -48,6 +48,7 @@ class HONE_API SafetensorsSet {
   const std::map<std::string, Place>& tensors() const { return places_; }
 
  private:
+  void open_shards(const std::filesystem::path& folder, const std::filesystem::path& index);
   std::vector<std::unique_ptr<Safetensors>> files_;
   std::map<std::string, Place> places_;
 };

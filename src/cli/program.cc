@@ -80,7 +80,7 @@ void check_count(const std::string& name, const Usage& usage, std::size_t count)
 int run_command(const std::string& name, const Arguments& arguments) {
   const auto& commands = registries().commands;
   if (!commands.find(name)) {
-    Error error(ErrorKind::usage, quoted(name) + ": no such command; there are " + join(commands.names(), ", "));
+    Error error(ErrorKind::usage, hone::quoted(name) + ": no such command; there are " + join(commands.names(), ", "));
     const std::string close = nearest(name, commands.names());
     if (close.empty()) throw error;
     throw std::move(error).hint("did you mean " + close + "?");

@@ -2,6 +2,7 @@
 //
 // Rows keep their own length in the cache, so prompts of different lengths cost nothing; finished rows leave the batch.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
 #include <algorithm>

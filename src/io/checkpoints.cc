@@ -47,8 +47,12 @@ Checkpoints::Checkpoints(Folder folder) : folder_(std::move(folder)) {}
 
 std::vector<Checkpoint> Checkpoints::scan(Verify mode) const {
   std::vector<Checkpoint> all;
-  for (const std::string& name : folder_.list())
-    if (!name.starts_with(".") && folder_.is_folder(name)) all.push_back(look_at(folder_, name, mode));
+  for (const std::string& name : folder_.list()) {
+    if (name.starts_with(".") || !folder_.is_folder(name)) continue;
+    // A folder of somebody else's is none of our business; one with our kind of name should have been a checkpoint.
+    if (name.starts_with("step-") || folder_.open_folder(name).exists(kManifestName))
+      all.push_back(look_at(folder_, name, mode));
+  }
   std::stable_sort(all.begin(), all.end(), [](const Checkpoint& a, const Checkpoint& b) { return a.step < b.step; });
   return all;
 }
@@ -100,13 +104,10 @@ std::unique_ptr<FolderCommit> Checkpoints::start_save(std::int64_t step, FolderC
 std::vector<std::int64_t> Checkpoints::retain(std::int64_t keep, const std::set<std::int64_t>& pinned) const {
   if (keep < 1) return {};
   std::vector<std::int64_t> whole;
-  const std::vector<Checkpoint> all = scan(Verify::sizes);
-  for (const Checkpoint& one : all)
-    if (one.whole() && one.finite) whole.push_back(one.step);
-  std::vector<std::int64_t> deleted = steps_to_delete(whole, keep, pinned);
-  for (const Checkpoint& one : all)
-    if (one.whole() && one.finite && std::find(deleted.begin(), deleted.end(), one.step) != deleted.end())
-      remove_committed(folder_, one.name);
+  for (const Checkpoint& one : scan(Verify::sizes))
+    if (one.whole() && one.finite && one.name == step_name(one.step)) whole.push_back(one.step);  // made by us, not a copy
+  const std::vector<std::int64_t> deleted = steps_to_delete(whole, keep, pinned);
+  for (const std::int64_t step : deleted) remove_committed(folder_, step_name(step));
   return deleted;
 }
 

@@ -12,7 +12,7 @@
 namespace hone::io {
 namespace {
 
-constexpr std::string_view kHidden = ".tmp-", kTrash = ".trash-";
+constexpr std::string_view kHidden = ".tmp-", kTrash = ".trash-", kOld = ".old-";
 
 // A trash name that is free; the counter keeps several removals in one process apart.
 std::string trash_name(const Folder& parent, const std::string& name) {
@@ -86,18 +86,33 @@ void FolderCommit::commit(Manifest manifest) {
   hidden_->sync();
   if (options_.fence) options_.fence();
   move_into_place();
-  committed_ = true;
+  committed_ = true;  // in place, though not yet known to be durable
   parent_.sync();
 }
 
+// The old folder steps aside under a name from which clean_leftovers() brings it back if a kill comes in between.
 void FolderCommit::move_into_place() {
   if (!options_.replace || !parent_.exists(name_)) return parent_.rename(hidden_name_, parent_, name_);
-  // The old one steps aside first; a kill in between leaves it under its trash name and the new one under its hidden one.
-  const std::string trash = trash_name(parent_, name_);
-  parent_.rename(name_, parent_, trash);
-  parent_.rename(hidden_name_, parent_, name_);
+  const std::string old = std::string(kOld) + name_;
+  parent_.remove_tree(old);
+  parent_.rename(name_, parent_, old);
+  try {
+    parent_.rename(hidden_name_, parent_, name_);
+  } catch (...) {
+    parent_.rename(old, parent_, name_);
+    throw;
+  }
   parent_.sync();
-  parent_.remove_tree(trash);
+  remove_aside(old);
+}
+
+// The new folder is durable: that the old one cannot be removed is no failure of the save.
+void FolderCommit::remove_aside(const std::string& old) {
+  try {
+    parent_.remove_tree(old);
+  } catch (const Error& error) {
+    log::warning("left behind: {}", error.what());
+  }
 }
 
 void remove_committed(const Folder& parent, const std::string& name) {
@@ -111,8 +126,14 @@ void remove_committed(const Folder& parent, const std::string& name) {
 int clean_leftovers(const Folder& parent) {
   int count = 0;
   for (const std::string& name : parent.list()) {
-    if (!name.starts_with(kHidden) && !name.starts_with(kTrash)) continue;
-    parent.remove_tree(name);
+    if (name.starts_with(kOld) && !parent.exists(name.substr(kOld.size()))) {
+      parent.rename(name, parent, name.substr(kOld.size()));  // its successor never came
+      parent.sync();
+    } else if (name.starts_with(kHidden) || name.starts_with(kTrash) || name.starts_with(kOld)) {
+      parent.remove_tree(name);
+    } else {
+      continue;
+    }
     ++count;
   }
   return count;

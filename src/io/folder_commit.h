@@ -45,6 +45,7 @@ class FolderCommit {
  private:
   std::pair<const Folder*, std::string> place(const std::string& name);
   void move_into_place();
+  void remove_aside(const std::string& old);
   Folder parent_;
   std::string name_, hidden_name_;
   Options options_;
@@ -55,7 +56,8 @@ class FolderCommit {
 
 // Renames the folder to `.trash-…` first, syncs, then unlinks: a half-deleted folder never looks like a whole one.
 void remove_committed(const Folder& parent, const std::string& name);
-// Removes what killed processes left: `.tmp-*` and `.trash-*` made by hone. Call under the run's lock. Returns how many.
+// Puts right what killed processes left: removes `.tmp-*` and `.trash-*`, and brings `.old-X` back where X is missing.
+// Call under the run's lock. Returns how many.
 int clean_leftovers(const Folder& parent);
 
 }  // namespace hone::io

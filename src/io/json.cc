@@ -85,6 +85,9 @@ template <class Where>
 json parse(std::string_view text, const JsonLimits& limits, Where&& where) {
   if (text.size() > limits.bytes)
     throw Error(limits.kind, fmt::format("{}: {}, expected at most {}", where(0), human_size(text.size()), human_size(limits.bytes)));
+  // nlohmann takes a NUL for the end of its input, and would not look at what comes after.
+  if (const auto nul = text.find('\0'); nul != std::string_view::npos)
+    throw Error(limits.kind, where(nul + 1) + ": not JSON: a NUL byte");
   Filter filter(limits.depth);
   if (!json::sax_parse(text.begin(), text.end(), &filter))
     throw Error(limits.kind, where(filter.position()) + ": " + filter.fact());

@@ -59,10 +59,17 @@ ManifestFile file_from(const json& entry) {
   return file;
 }
 
-// The place of the hash's digits, or npos.
-std::size_t hash_place(std::string_view text) {
-  const auto at = text.rfind(kHashKey);
-  return at == std::string_view::npos || text.size() < at + kHashKey.size() + 16 ? std::string_view::npos : at;
+// The last line, which ends the manifest that begins with `text`.
+std::string hash_line(std::string_view text) {
+  return ",\n " + std::string(kHashKey) + hex64(hash64(text)) + "\"\n}\n";
+}
+
+// Nothing may follow the last line, and nothing in it may differ.
+bool matches_own_hash(std::string_view text) {
+  const std::size_t size = hash_line("").size();
+  if (text.size() < size) return false;
+  const std::string_view before = text.substr(0, text.size() - size);
+  return text.substr(before.size()) == hash_line(before);
 }
 
 class Checker {
@@ -82,6 +89,13 @@ class Checker {
     } catch (const Error& error) {
       problems_.push_back(error.what());
     }
+  }
+
+  // Files that a loader would take for part of the checkpoint; a README of the user's is fine.
+  void look_for_strangers(const Manifest& manifest) {
+    for (const std::string& name : folder_.list())
+      if ((name.ends_with(".safetensors") || name.ends_with(".index.json")) && !manifest.find(name))
+        add(escape_for_terminal(name), "not in the manifest");
   }
 
  private:
@@ -142,8 +156,7 @@ std::string Manifest::to_json() const {
   for (const ManifestFile& file : files) out["files"].push_back(io::to_json(file));
   std::string text = out.dump(1);
   text.resize(text.size() - 2);  // "\n}"
-  const std::string hash = hex64(hash64(text));
-  return text + ",\n " + std::string(kHashKey) + hash + "\"\n}\n";
+  return text + hash_line(text);
 }
 
 Manifest Manifest::from_json(std::string_view text, const std::string& what) {
@@ -152,9 +165,7 @@ Manifest Manifest::from_json(std::string_view text, const std::string& what) {
   const int version = in.is_object() && in.contains("version") && in["version"].is_number_integer() ? in["version"].get<int>() : 0;
   if (version < 1 || version > kVersion)
     throw bad(fmt::format("manifest version {}, expected {}", version, kVersion)).hint("was it written by a newer hone?");
-  const std::size_t at = hash_place(text);
-  if (at == std::string_view::npos || at < 3 || text.substr(at + kHashKey.size(), 16) != hex64(hash64(text.substr(0, at - 3))))
-    throw bad("corrupt: the manifest does not match its own hash");
+  if (!matches_own_hash(text)) throw bad("corrupt: the manifest does not match its own hash");
   try {
     Manifest out;
     out.step = in.at("step").get<std::int64_t>();
@@ -185,6 +196,7 @@ std::vector<std::string> verify(const Folder& folder, const Manifest& manifest, 
   std::vector<std::string> problems;
   Checker checker(folder, problems);
   for (const ManifestFile& file : manifest.files) checker.check(file, mode);
+  checker.look_for_strangers(manifest);
   return problems;
 }
 

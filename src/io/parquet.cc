@@ -165,8 +165,7 @@ void ParquetReader::State::choose(const std::vector<std::string>& wanted) {
 bool ParquetReader::State::load_group() {
   while (left == 0) {
     if (next_group == reader->num_row_groups()) return false;
-    std::shared_ptr<arrow::Table> table;
-    check(reader->ReadRowGroup(next_group++, leaves, &table));
+    const std::shared_ptr<arrow::Table> table = value(reader->ReadRowGroup(next_group++, leaves));
     check(table->Validate());
     columns.clear();
     for (const std::string& name : names) {

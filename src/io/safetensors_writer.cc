@@ -2,17 +2,20 @@
 #include "io/safetensors_writer.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 
 #include "base/strings.h"
+#include "io/safetensors_header.h"
 
 namespace hone::io {
 namespace {
 
-using nlohmann::ordered_json;
+using nlohmann::json;
 
 // Larger elements first, otherwise as given: every tensor then begins at a multiple of its element size.
 std::vector<TensorSpec> in_layout_order(std::vector<TensorSpec> tensors) {
@@ -22,17 +25,22 @@ std::vector<TensorSpec> in_layout_order(std::vector<TensorSpec> tensors) {
   return tensors;
 }
 
-std::string header_text(const std::vector<TensorSpec>& layout, const std::vector<std::uint64_t>& sizes, const TensorMetadata& metadata) {
-  ordered_json header;
-  if (!metadata.empty()) header["__metadata__"] = metadata;
+std::string header_text(const std::vector<TensorSpec>& layout, const std::vector<std::uint64_t>& sizes,
+                        const TensorMetadata& metadata) {
+  std::vector<std::string> entries;
+  std::set<std::string_view> names;
+  if (!metadata.empty()) entries.push_back("\"__metadata__\":" + json(metadata).dump());
   std::uint64_t at = 0;
   for (std::size_t i = 0; i < layout.size(); ++i) {
-    if (header.contains(layout[i].name))
-      throw Error(ErrorKind::bug, "tensor " + hone::quoted(layout[i].name) + " is written twice");
-    header[layout[i].name] = {{"dtype", layout[i].dtype}, {"shape", layout[i].shape}, {"data_offsets", {at, at + sizes[i]}}};
+    const TensorSpec& tensor = layout[i];
+    if (const auto problem = name_problem(tensor.name); problem || !names.insert(tensor.name).second)
+      throw Error(ErrorKind::checkpoint, fmt::format("cannot write the tensor {}: {}", hone::quoted(tensor.name),
+                                                     problem.value_or("another one has this name")));
+    entries.push_back(fmt::format(R"({}:{{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})", json(tensor.name).dump(),
+                                  tensor.dtype, json(tensor.shape).dump(), at, at + sizes[i]));
     at += sizes[i];
   }
-  std::string text = header.is_null() ? "{}" : header.dump();
+  std::string text = "{" + join(entries, ",") + "}";
   text.resize((text.size() + 7) / 8 * 8, ' ');
   return text;
 }
@@ -52,46 +60,60 @@ struct Shard {
   std::uint64_t bytes = 0;
 };
 
-// Tensors in order, a new shard where the next one would not fit; names as transformers gives them.
+// As transformers divides them: in order, a new shard where the next tensor would not fit; one that is larger than a
+// shard gets its own, and the current one goes on after it.
 std::vector<Shard> make_shards(const ModelSave& save) {
-  std::vector<Shard> shards(1);
+  std::vector<Shard> shards;
+  Shard current;
   for (const TensorSpec& tensor : save.tensors) {
     const std::uint64_t bytes = tensor_bytes(tensor);
-    if (!shards.back().tensors.empty() && shards.back().bytes + bytes > save.max_shard_bytes) shards.emplace_back();
-    shards.back().tensors.push_back(tensor);
-    shards.back().bytes += bytes;
+    if (bytes > save.max_shard_bytes) {
+      shards.push_back({"", {tensor}, bytes});
+      continue;
+    }
+    if (current.bytes + bytes > save.max_shard_bytes) shards.push_back(std::exchange(current, {}));
+    current.tensors.push_back(tensor);
+    current.bytes += bytes;
   }
+  if (!current.tensors.empty() || shards.empty()) shards.push_back(std::move(current));
   for (std::size_t i = 0; i < shards.size(); ++i)
     shards[i].name = shards.size() == 1 ? save.stem + ".safetensors"
                                         : fmt::format("{}-{:05}-of-{:05}.safetensors", save.stem, i + 1, shards.size());
   return shards;
 }
 
+std::int64_t elements(const TensorSpec& tensor) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : tensor.shape) count *= size;
+  return count;
+}
+
 std::string index_text(const std::vector<Shard>& shards) {
-  ordered_json index;
   std::uint64_t total = 0;
+  std::int64_t parameters = 0;
   std::map<std::string, std::string> map;
   for (const Shard& shard : shards) {
     total += shard.bytes;
-    for (const TensorSpec& tensor : shard.tensors) map[tensor.name] = shard.name;
+    for (const TensorSpec& tensor : shard.tensors) {
+      parameters += elements(tensor);
+      if (!map.emplace(tensor.name, shard.name).second)
+        throw Error(ErrorKind::checkpoint, "cannot write the tensor " + hone::quoted(tensor.name) + " twice");
+    }
   }
-  index["metadata"]["total_size"] = total;
-  index["weight_map"] = map;
+  const json index = {{"metadata", {{"total_parameters", parameters}, {"total_size", total}}}, {"weight_map", map}};
   return index.dump(2) + "\n";
 }
 
 }  // namespace
 
 std::uint64_t tensor_bytes(const TensorSpec& spec) {
-  std::uint64_t bytes = dtype_bytes(spec.dtype);
-  if (bytes == 0) throw Error(ErrorKind::checkpoint, "tensor " + hone::quoted(spec.name) + ": dtype " + spec.dtype + " has no place in safetensors");
-  for (const std::int64_t size : spec.shape)
-    if (size < 0 || __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(size), &bytes))
-      throw Error(ErrorKind::checkpoint, "tensor " + hone::quoted(spec.name) + ": its shape is negative or overflows 64 bits");
-  return bytes;
+  if (const auto bytes = checked_bytes(spec.dtype, spec.shape)) return *bytes;
+  throw Error(ErrorKind::checkpoint, fmt::format("cannot write the tensor {}: dtype {} with shape [{}] has no size",
+                                                 hone::quoted(spec.name), spec.dtype, fmt::join(spec.shape, ", ")));
 }
 
-SafetensorsWriter::SafetensorsWriter(const Folder& folder, const std::string& name, std::vector<TensorSpec> tensors, const TensorMetadata& metadata)
+SafetensorsWriter::SafetensorsWriter(const Folder& folder, const std::string& name, std::vector<TensorSpec> tensors,
+                                     const TensorMetadata& metadata)
     : layout_(in_layout_order(std::move(tensors))), file_(folder.create(name)) {
   for (const TensorSpec& tensor : layout_) {
     sizes_.push_back(tensor_bytes(tensor));

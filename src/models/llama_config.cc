@@ -208,7 +208,7 @@ Node to_hf_config(const LlamaConfig& c, const LlamaShape& s, const std::string& 
   for (const auto& [key, value] : {std::pair{"bos_token_id", &c.bos_token_id}, {"eos_token_id", &c.eos_token_id}, {"pad_token_id", &c.pad_token_id}})
     if (!is_default(*value)) put(key, value->node);
   if (!dtype.empty()) put("dtype", text(dtype));
-  put("head_dim", number(s.head_size));
+  if (c.head_dim || s.model_type != "qwen2") put("head_dim", number(s.head_size));  // qwen2 computes it when it is absent
   put("hidden_act", text(c.hidden_act));
   put("hidden_size", number(s.hidden));
   put("initializer_range", number(s.std));
@@ -219,6 +219,7 @@ Node to_hf_config(const LlamaConfig& c, const LlamaShape& s, const std::string& 
   put("num_attention_heads", number(s.heads));
   put("num_hidden_layers", number(s.layers));
   put("num_key_value_heads", number(s.kv_heads));
+  if (s.model_type == "llama") put("pretraining_tp", number(std::int64_t{1}));
   put("rms_norm_eps", number(s.eps));
   put("rope_parameters", nn::write_rope(s.rope));
   write_windows(node, c, s);

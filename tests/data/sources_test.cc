@@ -10,18 +10,18 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::vector<Record> read(const SourceFile& file) {
+std::vector<Record> read_as(const SourceFile& file) {
   const std::unique_ptr<Source> source = data::open_source(file);
   std::vector<Record> records;
   for (Record record; source->next(record);) records.push_back(record);
   return records;
 }
-std::vector<Record> read(const std::string& path) { return read(SourceFile{.path = path, .columns = {}, .header = {}}); }
+std::vector<Record> read(const std::string& path) { return read_as({.path = path, .columns = {}, .header = {}}); }
 
-std::string read_error(const SourceFile& file, ErrorKind kind = ErrorKind::data) {
-  return error_of(kind, [&] { read(file); });
+std::string error_as(const SourceFile& file, ErrorKind kind = ErrorKind::data) {
+  return error_of(kind, [&] { read_as(file); });
 }
-std::string read_error(const std::string& path) { return read_error({.path = path, .columns = {}, .header = {}}); }
+std::string read_error(const std::string& path) { return error_as({.path = path, .columns = {}, .header = {}}); }
 
 TEST(Jsonl, ReadsEachFormOfRecord) {
   const TempFolder folder;
@@ -75,7 +75,7 @@ TEST(Jsonl, ListsUnknownFieldsAndProposesColumns) {
 TEST(Jsonl, ReadsRenamedAndNestedFields) {
   const TempFolder folder;
   const std::string path = folder.write("a.jsonl", "{\"question\": \"q\", \"more\": {\"answer\": \"a\"}, \"text\": \"t\"}\n");
-  const auto records = read({.path = path, .columns = {{"prompt", "question"}, {"completion", "more.answer"}}, .header = {}});
+  const auto records = read_as({.path = path, .columns = {{"prompt", "question"}, {"completion", "more.answer"}}, .header = {}});
   ASSERT_EQ(records.size(), 1u);
   EXPECT_EQ(records[0].prompt, "q");
   EXPECT_EQ(records[0].completion, "a");
@@ -85,11 +85,11 @@ TEST(Jsonl, ReadsRenamedAndNestedFields) {
 TEST(Jsonl, RefusesWrongColumns) {
   const TempFolder folder;
   const std::string path = folder.write("a.jsonl", "{\"story\": \"q\"}\n");
-  EXPECT_THAT(read_error({.path = path, .columns = {{"txt", "story"}}, .header = {}}, ErrorKind::config),
+  EXPECT_THAT(error_as({.path = path, .columns = {{"txt", "story"}}, .header = {}}, ErrorKind::config),
               HasSubstr("did you mean text?"));
-  EXPECT_THAT(read_error({.path = path, .columns = {{"text", "tale"}}, .header = {}}),
+  EXPECT_THAT(error_as({.path = path, .columns = {{"text", "tale"}}, .header = {}}),
               HasSubstr("no field \"tale\" to read text from; found \"story\""));
-  EXPECT_THAT(read_error({.path = path, .columns = {{"text", "story"}, {"prompt", "story"}}, .header = {}}, ErrorKind::config),
+  EXPECT_THAT(error_as({.path = path, .columns = {{"text", "story"}, {"prompt", "story"}}, .header = {}}, ErrorKind::config),
               HasSubstr("more than one form"));
 }
 
@@ -174,7 +174,7 @@ TEST(Text, RefusesWhatIsNoText) {
   EXPECT_THAT(read_error(folder.write("a.txt", "one\ntw\xC3\x28")), HasSubstr("a.txt:2: invalid UTF-8 at byte 6"));
   EXPECT_THAT(read_error(folder.write("b.txt", std::string("one\0two", 7))), HasSubstr("a zero byte"));
   EXPECT_THAT(read_error(folder.write("c.txt", "\xFF\xFEo")), HasSubstr("iconv"));
-  EXPECT_THAT(read_error({.path = folder.write("d.txt", "x"), .columns = {{"text", "y"}}, .header = {}}, ErrorKind::config),
+  EXPECT_THAT(error_as({.path = folder.write("d.txt", "x"), .columns = {{"text", "y"}}, .header = {}}, ErrorKind::config),
               HasSubstr("no fields"));
 }
 
@@ -185,10 +185,10 @@ TEST(Csv, ReadsWithAndWithoutHeader) {
   EXPECT_EQ(headed[0].text, "one, \"1\"\nmore");
   EXPECT_EQ(headed[1].line, 4);
   const std::string plain = folder.write("b.tsv", "ham\tGo until jurong point, crazy..\nspam\tFree entry\n");
-  const auto records = read({.path = plain, .columns = {{"text", "2"}}, .header = {}});
+  const auto records = read_as({.path = plain, .columns = {{"text", "2"}}, .header = {}});
   ASSERT_EQ(records.size(), 2u);
   EXPECT_EQ(records[0].text, "Go until jurong point, crazy..");
-  const auto pairs = read({.path = plain, .columns = {{"prompt", "2"}, {"completion", "1"}}, .header = {}});
+  const auto pairs = read_as({.path = plain, .columns = {{"prompt", "2"}, {"completion", "1"}}, .header = {}});
   EXPECT_EQ(pairs[1].prompt, "Free entry");
   EXPECT_EQ(pairs[1].completion, "spam");
 }
@@ -196,8 +196,8 @@ TEST(Csv, ReadsWithAndWithoutHeader) {
 TEST(Csv, DoesAsHeaderSays) {
   const TempFolder folder;
   const std::string path = folder.write("a.csv", "text,label\none,x\n");
-  EXPECT_EQ(read({.path = path, .columns = {{"text", "1"}}, .header = false}).size(), 2u);
-  EXPECT_EQ(read({.path = path, .columns = {}, .header = true}).size(), 1u);
+  EXPECT_EQ(read_as({.path = path, .columns = {{"text", "1"}}, .header = false}).size(), 2u);
+  EXPECT_EQ(read_as({.path = path, .columns = {}, .header = true}).size(), 1u);
 }
 
 TEST(Csv, SaysWhatIsWrong) {

@@ -88,8 +88,8 @@ TEST(Init, IsAFunctionOfSeedAndName) {
 
 TEST(Init, RefusesAModelThatNoMemoryHolds) {
   Problems problems;
-  const auto model = build_model(config::parse_json(R"({"model_type": "llama", "vocab_size": 2000000, "hidden_size": 1048576,
-    "intermediate_size": 1048576, "num_hidden_layers": 1, "num_attention_heads": 8192})", "config.json", problems), "config.json");
+  const auto model = build_model(config::parse_json(R"({"model_type": "llama", "vocab_size": 2000000, "hidden_size": 524288,
+    "intermediate_size": 1048576, "num_hidden_layers": 1, "num_attention_heads": 4096})", "config.json", problems), "config.json");
   EXPECT_THAT(error_of([&] { init_weights(*model, 1, Precision::fp32); }, ErrorKind::config), HasSubstr("GB"));
 }
 

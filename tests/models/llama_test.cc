@@ -1,7 +1,7 @@
 // Llama in training and generation: checkpointing, the cache, precisions, and configurations that cannot be.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "hone/registry.h"
 #include "models/golden.h"
@@ -157,8 +157,11 @@ std::string problem_of(const std::string& json) {
   return "no error";
 }
 std::string small(const std::string& more, const std::string& type = "llama") {
-  return R"({"model_type": ")" + type + R"(", "vocab_size": 32, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
-             "num_attention_heads": 2, "num_key_value_heads": 1)" + (more.empty() ? "" : ", " + more) + "}";
+  auto config = nlohmann::json::parse(R"({"vocab_size": 32, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
+                                          "num_attention_heads": 2, "num_key_value_heads": 1})");
+  config["model_type"] = type;
+  config.update(nlohmann::json::parse("{" + more + "}"));
+  return config.dump();
 }
 
 TEST(LlamaConfigs, ThatCannotBeSayWhy) {

@@ -1,0 +1,80 @@
+// The first signal asks, the second ends; handlers survive a storm.
+#include "base/signals.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+namespace hone {
+namespace {
+
+TEST(StopSignal, TheFirstAsksAndIsNamed) {
+  const StopSignal signals;
+  EXPECT_FALSE(StopSignal::stop_requested());
+  raise(SIGTERM);
+  EXPECT_TRUE(StopSignal::stop_requested());
+  EXPECT_EQ(StopSignal::stop_name(), "SIGTERM");
+  pollfd wake{StopSignal::wake_fd(), POLLIN, 0};
+  EXPECT_EQ(poll(&wake, 1, 0), 1);
+}
+
+TEST(StopSignal, SaveRequestsAreTakenOnce) {
+  const StopSignal signals;
+  raise(SIGUSR1);
+  raise(SIGUSR1);
+  EXPECT_TRUE(StopSignal::take_save_request());
+  EXPECT_FALSE(StopSignal::take_save_request());
+  EXPECT_FALSE(StopSignal::stop_requested());
+}
+
+TEST(StopSignal, TheSecondEndsAtOnce) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const StopSignal signals;
+    raise(SIGINT);
+    raise(SIGINT);
+    _exit(1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 128 + SIGINT);
+}
+
+TEST(StopSignal, TheOldHandlersComeBack) {
+  struct sigaction before {}, after {};
+  sigaction(SIGTERM, nullptr, &before);
+  { const StopSignal signals; }
+  sigaction(SIGTERM, nullptr, &after);
+  EXPECT_EQ(before.sa_handler, after.sa_handler);
+}
+
+TEST(StopSignal, TenThousandSignalsDoNoHarm) {
+  const StopSignal signals;
+  const pid_t self = getpid();
+  std::thread storm([&] {
+    for (int i = 0; i < 10000; ++i) kill(self, SIGUSR1);
+  });
+  int taken = 0;
+  for (int i = 0; i < 1000; ++i) taken += StopSignal::take_save_request();
+  storm.join();
+  taken += StopSignal::take_save_request();
+  EXPECT_GE(taken, 1);
+}
+
+TEST(StopSignal, AClosedPipeIsAnErrorNotASignal) {
+  const StopSignal signals;
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  close(ends[0]);
+  EXPECT_EQ(write(ends[1], "x", 1), -1);
+  EXPECT_EQ(errno, EPIPE);
+  close(ends[1]);
+}
+
+}  // namespace
+}  // namespace hone

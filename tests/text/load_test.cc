@@ -1,0 +1,123 @@
+// The built-in tokenizer, folders, and what the files beside tokenizer.json say.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "harness/errors.h"
+#include "harness/files.h"
+#include "text/made_golden.h"
+
+namespace hone::text {
+namespace {
+
+using nlohmann::json;
+using Ids = std::vector<std::int32_t>;
+
+TEST(BytesTokenizer, MapsBytesToIds) {
+  const auto tokenizer = load_tokenizer("bytes");
+  EXPECT_EQ(tokenizer->vocab_size(), 259);
+  EXPECT_EQ(tokenizer->encode("A\xC3\xA9\n").ids, (Ids{65, 195, 169, 10}));
+  EXPECT_EQ(tokenizer->encode("<|bos|>a<|eos|>").ids, (Ids{256, 97, 257}));
+  EXPECT_EQ(tokenizer->bos_id, 256);
+  EXPECT_EQ(tokenizer->eos_id, 257);
+  EXPECT_EQ(tokenizer->pad_id, 258);
+  EXPECT_FALSE(tokenizer->adds_bos);
+  EXPECT_FALSE(tokenizer->adds_eos);
+  EXPECT_EQ(tokenizer->encode("").ids, Ids{});
+}
+
+TEST(BytesTokenizer, TakesEveryByte) {
+  const auto tokenizer = load_tokenizer("bytes");
+  std::string all;
+  Ids ids;
+  for (int b = 0; b < 256; ++b) all += static_cast<char>(b), ids.push_back(b);
+  EXPECT_EQ(tokenizer->encode(all).ids, ids);
+  EXPECT_EQ(tokenizer->decode({65, 0xC3, 66, 300, -1, 257}), "A\xEF\xBF\xBD" "B");
+  EXPECT_EQ(tokenizer->decode({65, 257}, false), "A<|eos|>");
+}
+
+TEST(BytesTokenizer, IsTheSameFromItsFiles) {
+  const auto built_in = load_tokenizer("bytes");
+  test::TempFolder folder;
+  for (const auto& [name, content] : built_in->files) folder.write(name, content);
+  const auto loaded = load_tokenizer(folder.path().string());
+  EXPECT_EQ(loaded->fingerprint, built_in->fingerprint);
+  EXPECT_EQ(loaded->files, built_in->files);
+  EXPECT_EQ(loaded->eos_id, 257);
+  EXPECT_EQ(loaded->encode("h\xC3\xA9<|pad|>").ids, built_in->encode("h\xC3\xA9<|pad|>").ids);
+}
+
+// A tokenizer whose ids 340 and 341 are <s> and </s>.
+json with_ends() {
+  json parts = {{"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", false}}}};
+  parts["added_tokens"] = json::array({{{"id", 340}, {"content", "<s>"}, {"special", true}, {"normalized", false}},
+                                       {{"id", 341}, {"content", "</s>"}, {"special", true}, {"normalized", false}}});
+  return tokenizer_json("byte", parts);
+}
+
+TEST(LoadTokenizer, FindsIdsInTheOrderOfTheFiles) {
+  ASSERT_EQ(make(with_ends())->vocab_size(), 342);
+  const Files config = {{"tokenizer_config.json", R"({"bos_token": {"content": "<s>"}, "eos_token": null, "pad_token": "</s>"})"}};
+  const auto by_config = make(with_ends(), config, {{"generation_config.json", R"({"bos_token_id": 5, "eos_token_id": [7, 8]})"}});
+  EXPECT_EQ(by_config->bos_id, 340);
+  EXPECT_EQ(by_config->eos_id, 7);
+  EXPECT_EQ(by_config->pad_id, 341);
+  const auto by_map = make(with_ends(), {{"special_tokens_map.json", R"({"eos_token": "</s>"})"}}, {{"config.json", R"({"eos_token_id": 1, "bos_token_id": 999})"}});
+  EXPECT_EQ(by_map->eos_id, 341);
+  EXPECT_EQ(by_map->bos_id, std::nullopt) << "an id that the tokenizer does not have";
+}
+
+TEST(LoadTokenizer, AddsEndsAsTransformersFive) {
+  const auto both = make(with_ends(), {{"tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": "</s>", "add_bos_token": true, "add_eos_token": true})"}});
+  EXPECT_EQ(both->encode("!").ids, (Ids{340, 0, 341}));
+  EXPECT_EQ(both->encode("!", false).ids, Ids{0});
+  EXPECT_TRUE(both->adds_bos);
+  EXPECT_TRUE(both->adds_eos);
+  EXPECT_FALSE(make(with_ends())->adds_bos);
+}
+
+TEST(LoadTokenizer, AddsTokensThatOnlyTheConfigurationHas) {
+  const auto tokenizer = make(with_ends(), {{"tokenizer_config.json", R"({"pad_token": "[PAD]", "added_tokens_decoder": {"342": {"content": "<tool>", "special": false, "normalized": false}}})"}});
+  EXPECT_EQ(tokenizer->encode("!<tool>[PAD]").ids, (Ids{0, 342, 343}));
+  EXPECT_EQ(tokenizer->pad_id, 343);
+  EXPECT_TRUE(tokenizer->is_special(343));
+  EXPECT_FALSE(tokenizer->is_special(342));
+  EXPECT_EQ(tokenizer->id_of("<tool>"), 342);
+  EXPECT_EQ(tokenizer->token_of(343), "[PAD]");
+}
+
+TEST(LoadTokenizer, KeepsTheFilesThatACheckpointNeeds) {
+  test::TempFolder folder;
+  folder.write("tokenizer.json", with_ends().dump());
+  folder.write("chat_template.jinja", "{{ messages }}");
+  folder.write("model.safetensors", "not ours");
+  const auto tokenizer = load_tokenizer(folder.path().string());
+  ASSERT_EQ(tokenizer->files.size(), 2u);
+  EXPECT_EQ(tokenizer->files[1].second, "{{ messages }}");
+  EXPECT_EQ(tokenizer->fingerprint.size(), 32u);
+  EXPECT_NE(tokenizer->fingerprint, make(with_ends())->fingerprint);
+  EXPECT_EQ(load_tokenizer((folder / "tokenizer.json").string())->fingerprint, tokenizer->fingerprint);
+}
+
+TEST(LoadTokenizer, SaysWhatIsMissing) {
+  test::TempFolder folder;
+  EXPECT_HONE_ERROR(load_tokenizer((folder / "no").string()), config, "no such tokenizer; expected \"bytes\"");
+  EXPECT_HONE_ERROR(load_tokenizer(folder.path().string()), config, "no tokenizer.json in this folder");
+  folder.write("tokenizer.model", "x");
+  EXPECT_HONE_ERROR(load_tokenizer(folder.path().string()), config, "but tokenizer.model, which is not supported");
+}
+
+TEST(Tokenizer, IsSafeFromSeveralThreads) {
+  const auto tokenizer = made("llama3");
+  const std::string text = "Hello world, it's 1234 words \xE4\xBD\xA0\xE5\xA5\xBD and more of the fox";
+  const Ids want = tokenizer->encode(text).ids;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 200; ++i) EXPECT_EQ(tokenizer->encode(text).ids, want);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace hone::text

@@ -1,0 +1,169 @@
+// Runs that something goes wrong with: NaN, signals, full disks, locks, early ends.
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/env.h"
+#include "base/log.h"
+#include "base/signals.h"
+#include "io/run_folder.h"
+#include "train/hooks_for_tests.h"
+#include "train/support.h"
+
+namespace hone {
+namespace {
+
+using test::Overrides;
+
+// Fails chosen operations, as a full disk would.
+class BrokenEnv final : public Env {
+ public:
+  std::function<int(const Operation&)> rule;
+  int before(Operation& operation) override { return rule ? rule(operation) : 0; }
+};
+
+class Faults : public ::testing::Test {
+ protected:
+  Faults() {
+    test::register_test_callbacks();
+    log::set_sink([this](log::Level level, std::string_view text) {
+      if (level >= log::Level::warning) messages_ += std::string(text) + "\n";
+    });
+  }
+  ~Faults() override { log::set_sink({}); }
+  Recipe recipe(const Overrides& overrides = {}) { return test::small_recipe(folder_, overrides); }
+  std::filesystem::path run_folder() const { return folder_ / "run"; }
+  bool has_step(std::int64_t step) const { return std::filesystem::exists(run_folder() / test::step_folder(step) / "MANIFEST.json"); }
+  test::TempFolder folder_;
+  TrainOptions options_ = test::quiet_options();
+  std::string messages_;
+};
+
+TEST_F(Faults, NaNStopsBeforeTheUpdateAndNamesStepParameterAndRecords) {
+  const Recipe poisoned = recipe({{"callbacks", "[{type: poison, step: 6}]"}});
+  try {
+    train(poisoned, options_);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::not_finite);
+    const std::string text = error.what();
+    for (const char* part : {"step 7", "nan", "train.jsonl:", "first bad gradient: model.", "last checkpoint is step 4"})
+      EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
+  }
+  EXPECT_TRUE(has_step(4));
+  EXPECT_FALSE(has_step(8));
+  EXPECT_EQ(test::read_json(run_folder() / "nonfinite-step-7.json")["step"], 7);
+  EXPECT_EQ(train(recipe(), options_).resumed_from, 4);  // without the poison it goes on
+}
+
+TEST_F(Faults, AFullDiskDuringASaveKeepsTheLastCheckpointAndTrainsOn) {
+  BrokenEnv env;
+  env.rule = [](const Operation& operation) {
+    const bool hit = operation.kind == Operation::Kind::write && operation.path.string().find("step-00000008") != std::string::npos &&
+                     operation.path.filename() == "model.safetensors";
+    return hit ? ENOSPC : 0;
+  };
+  options_.env = &env;
+  const Summary summary = train(recipe(), options_);
+  EXPECT_EQ(summary.failed_saves, 1);
+  EXPECT_EQ(summary.step, 10);
+  for (const char* part : {"checkpoint of step 8 failed", "model.safetensors", "No space left on device", "kept step 4", "training continues"})
+    EXPECT_NE(messages_.find(part), std::string::npos) << part << " is not in\n" << messages_;
+  EXPECT_TRUE(has_step(4));
+  EXPECT_FALSE(has_step(8));
+  EXPECT_TRUE(has_step(10));
+}
+
+TEST_F(Faults, AFailedFinalSaveIsAnErrorAndKeepsTheLastCheckpoint) {
+  BrokenEnv env;
+  env.rule = [](const Operation& operation) {
+    return operation.kind == Operation::Kind::sync && operation.path.string().find("step-00000010") != std::string::npos ? EIO : 0;
+  };
+  options_.env = &env;
+  EXPECT_HONE_ERROR(train(recipe(), options_), checkpoint, "step-00000010");
+  EXPECT_TRUE(has_step(8));
+  options_.env = nullptr;
+  EXPECT_EQ(train(recipe(), options_).resumed_from, 8);
+}
+
+TEST_F(Faults, ADiskThatCannotHoldTheCheckpointsIsRefusedAtTheStart) {
+  io::RunFolder run(Env::process(), folder_ / "other");
+  EXPECT_HONE_ERROR(run.check_space(std::uint64_t{1} << 60, 4), checkpoint, "");
+}
+
+TEST_F(Faults, ASecondRunInTheSameFolderIsLockedOut) {
+  io::RunFolder first(Env::process(), run_folder());
+  EXPECT_HONE_ERROR(train(recipe(), options_), locked, "run");
+}
+
+TEST_F(Faults, SigtermFinishesTheStepAndSaves) {
+  const Summary summary = train(recipe({{"callbacks", "[{type: raise_at, step: 3}]"}}), options_);
+  EXPECT_TRUE(summary.interrupted());
+  EXPECT_EQ(summary.step, 3);
+  EXPECT_TRUE(has_step(3));
+}
+
+TEST_F(Faults, Sigusr1SavesAndGoesOn) {
+  const Summary summary = train(recipe({{"callbacks", fmt::format("[{{type: raise_at, step: 3, number: {}}}]", SIGUSR1)}}), options_);
+  EXPECT_EQ(summary.reason, StopReason::steps);
+  EXPECT_TRUE(has_step(3));
+  EXPECT_EQ(summary.step, 10);
+}
+
+TEST_F(Faults, ASecondSignalEndsTheProcessAtOnce) {
+  ASSERT_EXIT(train(recipe({{"callbacks", "[{type: raise_at, step: 3}, {type: raise_at, step: 3}]"}}), options_),
+              ::testing::ExitedWithCode(128 + SIGTERM), "");
+}
+
+TEST_F(Faults, EarlyStoppingEndsTheRunAndStaysEnded) {
+  const Overrides early{{"callbacks", "[{type: early_stopping, patience: 1, min_drop: 100}]"}};
+  const Summary summary = train(recipe(early), options_);
+  EXPECT_EQ(summary.reason, StopReason::callback);
+  EXPECT_EQ(summary.stopped_by, "early_stopping");
+  EXPECT_EQ(summary.step, 10);  // the first evaluation is a best, the second is not
+  EXPECT_EQ(train(recipe(early), options_).reason, StopReason::already_finished);
+}
+
+TEST_F(Faults, AnUnknownMetricOfEarlyStoppingNamesTheKnownOnes) {
+  EXPECT_HONE_ERROR(train(recipe({{"callbacks", "[{type: early_stopping, metric: eval_los}]"}}), options_), config, "eval_loss");
+}
+
+TEST_F(Faults, RetentionKeepsTheNewestAndTheBest) {
+  train(recipe({{"trainer.save.every", "1"}, {"trainer.save.keep", "2"}, {"trainer.eval_every", "1"}}), options_);
+  int kept = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(run_folder() / "checkpoints"))
+    kept += entry.path().filename().string().starts_with("step-");
+  EXPECT_TRUE(has_step(10) && has_step(9));
+  EXPECT_LE(kept, 3);
+  EXPECT_TRUE(std::filesystem::exists(run_folder() / "latest" / "config.json"));
+  EXPECT_TRUE(std::filesystem::exists(run_folder() / "best" / "config.json"));
+}
+
+TEST_F(Faults, CheckpointsHoldWhatTheFormatSays) {
+  train(recipe(), options_);
+  const std::filesystem::path folder = run_folder() / test::step_folder(10);
+  for (const char* name : {"config.json", "generation_config.json", "tokenizer.json", "model.safetensors", "trainer_state.json",
+                           "MANIFEST.json", "state/train.json", "state/config.yaml", "state/optimizer-00000-of-00001.safetensors"})
+    EXPECT_TRUE(std::filesystem::exists(folder / name)) << name;
+  const nlohmann::json state = test::read_json(folder / "trainer_state.json");
+  EXPECT_EQ(state["global_step"], 10);
+  EXPECT_EQ(state["max_steps"], 10);
+  const nlohmann::json& first = state["log_history"][0];
+  for (const char* name : {"step", "loss", "grad_norm", "learning_rate", "epoch"}) EXPECT_TRUE(first.contains(name)) << name;
+  EXPECT_TRUE(state["log_history"].back().contains("eval_loss"));
+}
+
+TEST_F(Faults, BadDataLeavesNoRunBehind) {
+  EXPECT_HONE_ERROR(train(recipe({{"data.train", folder_.write("bad.jsonl", "{\"text\": \"a\"}\n{\"text\": }\n").string()}}), options_),
+                    data, "bad.jsonl:2");
+  EXPECT_FALSE(std::filesystem::exists(run_folder() / "config.yaml"));
+}
+
+TEST_F(Faults, UnusualDataIsWarnedOf) {
+  train(recipe({{"data.overlong", "keep_start"}, {"data.max_length", "16"}, {"trainer.steps", "1"}}), options_);
+  EXPECT_NE(messages_.find("% of the tokens are cut off"), std::string::npos) << messages_;
+}
+
+}  // namespace
+}  // namespace hone

@@ -1,0 +1,204 @@
+// A run that is stopped and started again is the run that was never stopped, bit for bit.
+#include <gtest/gtest.h>
+
+#include "base/signals.h"
+#include "train/hooks_for_tests.h"
+#include "train/support.h"
+
+namespace hone {
+namespace {
+
+using test::Overrides;
+
+struct Case {
+  std::string name;
+  Overrides overrides;
+};
+
+class Resume : public ::testing::TestWithParam<Case> {
+ protected:
+  Resume() { test::register_test_callbacks(); }
+  // The run in `name`, with a signal after `signal_step` (0: none).
+  Summary run(const std::string& name, std::int64_t signal_step, TrainOptions options = test::quiet_options()) {
+    Overrides overrides = overrides_;
+    overrides.emplace_back("run.folder", (folder_ / name).string());
+    if (signal_step > 0) overrides.emplace_back("callbacks", fmt::format("[{{type: raise_at, step: {}}}]", signal_step));
+    return train(test::small_recipe(folder_, overrides), options);
+  }
+  test::TempFolder folder_;
+  Overrides overrides_;
+};
+
+TEST_P(Resume, EqualsTheUninterruptedRun) {
+  overrides_ = GetParam().overrides;
+  const Summary whole = run("whole", 0);
+  EXPECT_EQ(whole.step, 10);
+  EXPECT_EQ(whole.reason, StopReason::steps);
+  const Summary first = run("parts", 3);
+  EXPECT_TRUE(first.interrupted());
+  EXPECT_EQ(first.step, 3);
+  EXPECT_EQ(first.stopped_by, "SIGTERM");
+  const Summary second = run("parts", 5);  // at an evaluation: it is made up for after the restart
+  EXPECT_EQ(second.resumed_from, 3);
+  EXPECT_EQ(second.step, 5);
+  const Summary third = run("parts", 0);
+  EXPECT_EQ(third.resumed_from, 5);
+  EXPECT_EQ(third.step, 10);
+  test::expect_equal_runs(folder_ / "whole", folder_ / "parts", 10);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, Resume,
+    ::testing::Values(Case{"adamw_fp32", {}}, Case{"adamw_bf16", {{"trainer.precision", "bf16"}}},
+                      Case{"adamw_fp64", {{"trainer.precision", "fp64"}}},
+                      Case{"accumulate_4", {{"trainer.accumulate", "4"}, {"trainer.batch_size", "2"}}},
+                      Case{"bf16_accumulate_4", {{"trainer.accumulate", "4"}, {"trainer.precision", "bf16"}}},
+                      Case{"sgd_momentum", {{"optimizer", "{type: sgd, learning_rate: 0.1, momentum: 0.9}"}}},
+                      Case{"sgd_bf16", {{"optimizer", "{type: sgd, learning_rate: 0.1, momentum: 0.9}"}, {"trainer.precision", "bf16"}}},
+                      Case{"concat", {{"data.packing", "concat"}}}, Case{"unpacked", {{"data.packing", "none"}}},
+                      Case{"in_file_order", {{"data.shuffle", "false"}}},
+                      Case{"log_every_4", {{"trainer.log_every", "4"}}},
+                      Case{"checkpointed_blocks", {{"trainer.checkpoint_blocks", "true"}}}),
+    [](const auto& info) { return info.param.name; });
+
+class Again : public ::testing::Test {
+ protected:
+  Again() { test::register_test_callbacks(); }
+  Recipe recipe(const Overrides& overrides = {}) { return test::small_recipe(folder_, overrides); }
+  std::filesystem::path run_folder() const { return folder_ / "run"; }
+  test::TempFolder folder_;
+  TrainOptions options_ = test::quiet_options();
+};
+
+TEST_F(Again, AFinishedRunDoesNothing) {
+  const Summary first = train(recipe(), options_);
+  const std::string metrics = test::read_text(run_folder() / "metrics.jsonl");
+  const Summary second = train(recipe(), options_);
+  EXPECT_EQ(second.reason, StopReason::already_finished);
+  EXPECT_EQ(second.step, 10);
+  EXPECT_EQ(second.metrics.at("loss"), first.metrics.at("loss"));
+  EXPECT_EQ(test::read_text(run_folder() / "metrics.jsonl"), metrics);
+}
+
+TEST_F(Again, MoreStepsGoOn) {
+  train(recipe(), options_);
+  const Summary more = train(recipe({{"trainer.steps", "12"}}), options_);
+  EXPECT_EQ(more.resumed_from, 10);
+  EXPECT_EQ(more.step, 12);
+  const nlohmann::json state = test::read_json(run_folder() / test::step_folder(12) / "state/train.json");
+  EXPECT_EQ(state["changes"][0]["option"], "trainer.steps");
+  EXPECT_EQ(state["changes"][0]["after"], "12");
+}
+
+TEST_F(Again, AChangedRecipeIsRefusedWithTheDiff) {
+  train(recipe(), options_);
+  EXPECT_HONE_ERROR(train(recipe({{"data.max_length", "32"}}), options_), config, "data.max_length: 64 -> 32  (refused)");
+  EXPECT_HONE_ERROR(train(recipe({{"run.seed", "4"}}), options_), config, "run.seed: 3 -> 4");
+}
+
+TEST_F(Again, OverrideAllowsTheNamedChange) {
+  train(recipe({{"trainer.steps", "4"}}), options_);
+  options_.override_keys = {"trainer.accumulate"};
+  EXPECT_HONE_ERROR(train(recipe({{"trainer.accumulate", "2"}, {"trainer.batch_size", "2"}}), options_), config, "trainer.batch_size");
+  const Summary more = train(recipe({{"trainer.accumulate", "2"}}), options_);
+  EXPECT_EQ(more.resumed_from, 4);
+}
+
+TEST_F(Again, FreeOptionsMayChange) {
+  train(recipe({{"trainer.steps", "4"}}), options_);
+  const Summary more = train(recipe({{"trainer.save.every", "1"}, {"trainer.log_every", "2"}}), options_);
+  EXPECT_EQ(more.step, 10);
+}
+
+TEST_F(Again, ChangedDataIsRefusedByName) {
+  train(recipe({{"trainer.steps", "4"}}), options_);
+  folder_.write("train.jsonl", test::story_lines(61));
+  EXPECT_HONE_ERROR(train(recipe(), options_), data, "train.jsonl");
+  options_.override_keys = {"data"};
+  EXPECT_EQ(train(recipe(), options_).step, 10);
+}
+
+TEST_F(Again, NewMovesTheOldFolderAside) {
+  train(recipe({{"trainer.steps", "4"}}), options_);
+  options_.fresh = true;
+  const Summary fresh = train(recipe({{"data.max_length", "32"}}), options_);
+  EXPECT_FALSE(fresh.resumed_from);
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "run.old-0") || std::filesystem::exists(folder_ / "run.old-1"));
+}
+
+TEST_F(Again, NewKeepsTheOldFolderWhenTheDataIsBad) {
+  train(recipe({{"trainer.steps", "4"}}), options_);
+  options_.fresh = true;
+  EXPECT_HONE_ERROR(train(recipe({{"data.train", "no/such.jsonl"}}), options_), data, "no/such.jsonl");
+  EXPECT_TRUE(std::filesystem::exists(run_folder() / test::step_folder(4) / "MANIFEST.json"));
+}
+
+TEST_F(Again, ResumeOfAMissingStepIsAnError) {
+  options_.resume = "7";
+  EXPECT_HONE_ERROR(train(recipe(), options_), checkpoint, "no run to resume");
+  options_.resume.reset();
+  train(recipe(), options_);
+  options_.resume = "7";
+  EXPECT_HONE_ERROR(train(recipe(), options_), checkpoint, "7");
+  options_.resume = "seven";
+  EXPECT_HONE_ERROR(train(recipe(), options_), usage, "seven");
+}
+
+TEST_F(Again, ResumeOfAnEarlierStepSetsTheOldFutureAside) {
+  train(recipe(), options_);
+  const std::string model = test::read_text(run_folder() / test::step_folder(10) / "model.safetensors");
+  const auto metrics = test::fixed_metrics_of(run_folder());
+  options_.resume = "4";
+  const Summary again = train(recipe(), options_);
+  EXPECT_EQ(again.resumed_from, 4);
+  EXPECT_TRUE(std::filesystem::exists(run_folder() / "superseded-0/step-00000010"));
+  EXPECT_TRUE(test::read_text(run_folder() / test::step_folder(10) / "model.safetensors") == model);
+  EXPECT_EQ(test::fixed_metrics_of(run_folder()), metrics);
+}
+
+TEST_F(Again, ADamagedNewestCheckpointFallsBack) {
+  train(recipe(), options_);
+  const auto metrics = test::fixed_metrics_of(run_folder());
+  const std::filesystem::path model = run_folder() / test::step_folder(10) / "model.safetensors";
+  const std::string good = test::read_text(model);
+  std::string bytes = good;
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  std::ofstream(model, std::ios::binary) << bytes;
+  options_.strict_resume = true;
+  EXPECT_HONE_ERROR(train(recipe(), options_), checkpoint, "model.safetensors");
+  options_.strict_resume = false;
+  const Summary again = train(recipe(), options_);
+  EXPECT_EQ(again.resumed_from, 8);
+  EXPECT_TRUE(test::read_text(model) == good);
+  EXPECT_EQ(test::fixed_metrics_of(run_folder()), metrics);
+}
+
+TEST_F(Again, OnlyDamagedCheckpointsAreNoFreshStart) {
+  train(recipe({{"trainer.save.every", "0"}}), options_);
+  std::ofstream(run_folder() / test::step_folder(10) / "model.safetensors", std::ios::binary) << "x";
+  EXPECT_HONE_ERROR(train(recipe({{"trainer.save.every", "0"}}), options_), checkpoint, "step-00000010");
+}
+
+TEST_F(Again, TheRunsOwnConfigIsARecipe) {
+  const Summary first = train(recipe({{"trainer.precision", "auto"}}), options_);
+  const Recipe own = read_recipe((run_folder() / "config.yaml").string());
+  EXPECT_NE(own.trainer.precision, Precision::automatic);
+  EXPECT_EQ(train(own, options_).reason, StopReason::already_finished);
+  EXPECT_EQ(first.folder, run_folder().string());
+}
+
+TEST_F(Again, ARunByNameIsNumbered) {
+  const std::filesystem::path old = std::filesystem::current_path();
+  std::filesystem::current_path(folder_.path());
+  const Overrides named{{"run", "{name: tiny}"}, {"trainer.steps", "2"}};
+  const Summary first = train(recipe(named), options_), second = train(recipe(named), options_);
+  options_.resume = "latest";
+  const Summary third = train(recipe({{"run", "{name: tiny}"}, {"trainer.steps", "3"}}), options_);
+  std::filesystem::current_path(old);
+  EXPECT_NE(first.folder, second.folder);
+  EXPECT_EQ(third.folder, second.folder);
+  EXPECT_EQ(third.resumed_from, 2);
+}
+
+}  // namespace
+}  // namespace hone
