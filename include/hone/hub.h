@@ -18,6 +18,9 @@ inline constexpr auto config::enum_names<Precision> = std::to_array<std::pair<Pr
 // auto = bf16 where the machine has bf16 dot products, else fp32.
 HONE_API Precision resolve(Precision precision);
 
+// The precision most of a model folder's bytes are stored in; fp16 files are computed in fp32.
+HONE_API Precision stored_precision(const std::filesystem::path& folder);
+
 // An HF folder, a hone checkpoint, or a run folder (its newest whole checkpoint), or "org/name" in the local HF cache.
 // Returns the folder that holds config.json; throws Error(checkpoint or usage) with the command that would download it.
 HONE_API std::filesystem::path find_model_folder(const std::string& where);

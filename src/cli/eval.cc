@@ -29,7 +29,7 @@ class Eval final : public Command {
     Packing packing = Packing::none;
     std::int64_t batch_size = 8;
     bool append_eos = true, json = false;
-    Precision precision = Precision::fp32;
+    std::optional<Precision> precision;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
@@ -44,7 +44,7 @@ class Eval final : public Command {
           field("batch_size", &C::batch_size, "Rows per forward pass.", at_least(1)),
           field("append_eos", &C::append_eos, "End each text with the tokenizer's end-of-sequence token, and score it."),
           field("json", &C::json, "Print one JSON object."),
-          field("precision", &C::precision, "Precision of weights and activations.")};
+          field("precision", &C::precision, "Precision of weights and activations; default: as the model is stored.")};
     }
   };
   explicit Eval(const Config& config) : flags_(config) {}
@@ -63,7 +63,7 @@ class Eval final : public Command {
     check_metrics();
     const std::string folder = find_model_folder(call.positionals[0]).string();
     const auto tokenizer = load_tokenizer(flags_.tokenizer.empty() ? folder : flags_.tokenizer);
-    const auto model = load_causal_lm(folder, flags_.precision);
+    const auto model = load_causal_lm(folder, flags_.precision ? *flags_.precision : stored_precision(folder));
     nlohmann::ordered_json report;
     for (const std::string& entry : flags_.data) {
       const auto [name, path] = named_file(entry);

@@ -5,7 +5,6 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "base/log.h"
 #include "hone/command.h"
 #include "hone/generate.h"
 #include "hone/hub.h"
@@ -34,7 +33,7 @@ class Generate final : public Command {
     std::vector<std::string> stop;
     std::uint64_t seed = 0;
     bool ignore_eos = false, json = false, stream = true;
-    Precision precision = Precision::automatic;
+    std::optional<Precision> precision;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
@@ -53,7 +52,7 @@ class Generate final : public Command {
           field("batch_size", &C::batch_size, "Prompts that are continued at the same time; default 16.", at_least(1)),
           field("json", &C::json, "Print one JSON object per prompt: prompt, text, ids, finish_reason."),
           field("stream", &C::stream, "Print a single answer while it is written."),
-          field("precision", &C::precision, "Precision of weights and activations.")};
+          field("precision", &C::precision, "Precision of weights and activations; default: as the model is stored.")};
     }
   };
   explicit Generate(const Config& config) : flags_(config) {}
@@ -72,8 +71,7 @@ class Generate final : public Command {
     std::vector<std::vector<std::int32_t>> ids;
     for (const std::string& prompt : prompts) ids.push_back(encode(*tokenizer, prompt));
     const GenerateConfig config = merged(generation_defaults(folder));
-    const auto model = load_causal_lm(folder, flags_.precision);
-    warn_of_long_text(*model, ids, config);
+    const auto model = load_causal_lm(folder, flags_.precision ? *flags_.precision : stored_precision(folder));
     Generator generator(*model, tokenizer);
     if (prompts.size() == 1 && flags_.stream && !flags_.json) {
       std::cout << prompts[0] << std::flush;
@@ -129,15 +127,6 @@ class Generate final : public Command {
     config.seed = flags_.seed;
     config.ignore_eos = flags_.ignore_eos;
     return config;
-  }
-
-  static void warn_of_long_text(const CausalLm& model, const std::vector<std::vector<std::int32_t>>& prompts,
-                                const GenerateConfig& config) {
-    std::size_t longest = 0;
-    for (const auto& prompt : prompts) longest = std::max(longest, prompt.size());
-    const std::int64_t total = static_cast<std::int64_t>(longest) + config.max_new_tokens;
-    if (total > model.max_positions())
-      log::warning("prompt and answer may reach {} tokens; the model was made for {}", total, model.max_positions());
   }
 
   void print(const std::vector<std::string>& prompts, const std::vector<Generated>& answers) const {

@@ -21,17 +21,26 @@ void TokenStore::add(const Tokens& tokens, std::int64_t line, bool from_text) {
     ids16_.insert(ids16_.end(), tokens.ids.begin(), tokens.ids.end());
   else
     ids32_.insert(ids32_.end(), tokens.ids.begin(), tokens.ids.end());
-  // The first token of a document has nothing before it to be predicted from.
+  add_labels(tokens, base);
+  ends_.push_back(base + tokens.ids.size());
+  lines_.push_back(line);
+}
+
+// The first token of a document has nothing before it to be predicted from.
+void TokenStore::add_labels(const Tokens& tokens, std::uint64_t base) {
+  const std::size_t size = tokens.ids.size();
+  if (tokens.labels == tokens.ids) {  // a text: one range
+    if (size > 1) ranges_.insert(ranges_.end(), {base + 1, base + size});
+    return;
+  }
   bool inside = false;
-  for (std::size_t i = 1; i < tokens.ids.size(); ++i) {
+  for (std::size_t i = 1; i < size; ++i) {
     const bool learnt = tokens.labels[i] != -100;
     if (learnt != inside) ranges_.push_back(base + i);
     inside = learnt;
     if (learnt && tokens.labels[i] != tokens.ids[i]) exceptions_.push_back({base + i, tokens.labels[i]});
   }
-  if (inside) ranges_.push_back(base + tokens.ids.size());
-  ends_.push_back(base + tokens.ids.size());
-  lines_.push_back(line);
+  if (inside) ranges_.push_back(base + size);
 }
 
 std::int64_t TokenStore::highest_exception() const {

@@ -53,6 +53,7 @@ class TokenStore {
  private:
   bool narrow_ids() const { return counts_.max_id <= 0xFFFF; }
   void widen();
+  void add_labels(const Tokens& tokens, std::uint64_t base);
   std::size_t first_range_after(std::uint64_t position) const;
   void check() const;  // throws if the arrays contradict each other
 

@@ -21,22 +21,35 @@ std::size_t Answer::held_back() const {
   return longest;
 }
 
-std::string Answer::add(const std::string& more) {
-  if (stopped_ || more.empty()) return "";
-  text_ += more;
+// Ends the text before the first stop string in what is not handed out yet.
+bool Answer::cut_at_stop() {
   std::size_t cut = std::string::npos;
   for (const std::string& stop : stop_)
     if (!stop.empty()) cut = std::min(cut, text_.find(stop, released_));
-  if (cut != std::string::npos) {
-    stopped_ = true;
-    text_.resize(cut);
-    return release(cut);
-  }
-  return release(text_.size() - held_back());
+  if (cut == std::string::npos) return false;
+  text_.resize(cut);
+  return stopped_ = true;
+}
+
+std::string Answer::add(const std::string& more) {
+  if (stopped_) return "";
+  text_ += more;
+  return cut_at_stop() ? release(text_.size()) : release(text_.size() - held_back());
+}
+
+std::string Answer::push(std::int32_t id) {
+  std::string out = add(decoder_.push(id));
+  if (stopped_ || stop_.empty()) return out;
+  // The decoder may still hold the token back, because the next one could change its text; a stop string in it counts now.
+  const std::size_t final_size = text_.size();
+  text_ += StreamDecoder(decoder_).finish();
+  if (cut_at_stop()) return out + release(text_.size());
+  text_.resize(final_size);
+  return out;
 }
 
 std::string Answer::finish() {
-  std::string out = add(decoder_.finish());
+  std::string out = stopped_ ? "" : add(decoder_.finish());
   return out + release(text_.size());
 }
 

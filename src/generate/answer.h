@@ -18,7 +18,7 @@ class Answer {
   }
 
   // Takes the next token; returns the text that became final. Afterwards stopped() says whether a stop string came.
-  std::string push(std::int32_t id) { return add(decoder_.push(id)); }
+  std::string push(std::int32_t id);
   // The rest, when no more tokens come.
   std::string finish();
   bool stopped() const { return stopped_; }
@@ -26,6 +26,7 @@ class Answer {
 
  private:
   std::string add(const std::string& more);
+  bool cut_at_stop();
   std::size_t held_back() const;
   std::string release(std::size_t end);
 

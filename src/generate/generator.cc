@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "generate/answer.h"
 #include "generate/sampling.h"
 #include "hone/generate.h"
@@ -79,7 +80,14 @@ struct Generator::State {
            std::vector<Generated>& results) const;
   bool take(Line& line, std::span<float> logits, const GenerateConfig& config, const Stream& stream) const;
   bool ends(std::int32_t id, const GenerateConfig& config) const;
+  bool beyond_positions(const nn::KvCache& cache) const;
 };
+
+bool Generator::State::beyond_positions(const nn::KvCache& cache) const {
+  for (std::int64_t row = 0; row < cache.rows(); ++row)
+    if (cache.length(row) >= model.max_positions()) return true;
+  return false;
+}
 
 void Generator::State::check(const Prompts& prompts) const {
   for (std::size_t i = 0; i < prompts.size(); ++i) {
@@ -124,7 +132,7 @@ void Generator::State::run(const Prompts& prompts, Lines lines, const GenerateCo
   nn::KvCache cache(model.cache_spec(), static_cast<std::int64_t>(lines.size()));
   std::vector<std::span<const std::int32_t>> input;
   for (const auto& line : lines) input.emplace_back(prompts[line->number]);
-  while (!lines.empty()) {
+  for (bool warned = false; !lines.empty();) {
     const Tensor logits_RV = next_logits(model, input, cache);
     const auto vocab = static_cast<std::size_t>(logits_RV.size(1));
     float* logits = logits_RV.mutable_data_ptr<float>();
@@ -142,6 +150,8 @@ void Generator::State::run(const Prompts& prompts, Lines lines, const GenerateCo
       going.push_back(std::move(lines[r]));
     }
     if (!going.empty() && going.size() < lines.size()) cache.keep(rows);
+    if (!warned && !going.empty() && (warned = beyond_positions(cache)))
+      log::warning("the text is longer than the {} tokens that the model was made for", model.max_positions());
     lines = std::move(going);
   }
 }

@@ -7,8 +7,9 @@
 namespace hone::generate {
 namespace {
 
+// Equal ones: the higher id first, as in transformers, whose top-p cuts an ascending sort.
 bool likelier(const Candidate& a, const Candidate& b) {
-  return a.probability != b.probability ? a.probability > b.probability : a.id < b.id;
+  return a.probability != b.probability ? a.probability > b.probability : a.id > b.id;
 }
 
 }  // namespace

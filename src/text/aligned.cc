@@ -36,11 +36,10 @@ void Work::copy_to(Aligned& to, const Piece& piece) const {
   }
 }
 
-void Work::check_size(std::size_t bytes) const {
-  const std::size_t limit = std::max<std::size_t>(64'000'000, 64 * input_.size());
-  if (bytes > std::min<std::size_t>(limit, UINT32_MAX))
-    throw Error(ErrorKind::data, fmt::format("text to tokenize: {} bytes became more than {} by the tokenizer's normalizer",
-                                             input_.size(), limit));
+void Aligned::check_size() const {
+  if (text.size() > limit || text.size() > UINT32_MAX)
+    throw Error(ErrorKind::data, fmt::format("text to tokenize: the tokenizer made it longer than {} bytes", limit))
+        .hint("is the normalizer of its tokenizer.json damaged?");
 }
 
 }  // namespace hone::text

@@ -1,10 +1,12 @@
 // The text under work: what it has become so far, which input bytes each byte came from, and how it is cut.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "hone/error.h"
@@ -22,6 +24,9 @@ struct Aligned {
   std::string text;
   std::vector<Origin> origins;  // one per byte
   std::uint32_t base = 0;       // where this part begins in the input: the origin of what is put before everything
+  std::size_t limit = 4'000'000;  // bytes that `text` may grow to: a tokenizer file may be out for our memory
+
+  void check_size() const;      // throws Error(data)
 
   void append(std::string_view bytes, Origin origin) {
     text += bytes;
@@ -70,11 +75,12 @@ class Work {
   void rewrite(Change&& change) {
     spare_.text.clear();
     spare_.origins.clear();
+    spare_.limit = limit();
     for (Piece& piece : pieces) {
       const auto begin = static_cast<std::uint32_t>(spare_.text.size());
       if (piece.id >= 0) copy_to(spare_, piece);
       else change(piece, spare_);
-      check_size(spare_.text.size());
+      spare_.check_size();
       piece.begin = begin;
       piece.end = static_cast<std::uint32_t>(spare_.text.size());
     }
@@ -92,8 +98,8 @@ class Work {
     std::erase_if(spare_pieces_, [](const Piece& p) { return p.begin == p.end; });
     pieces.swap(spare_pieces_);
   }
-  // Throws when a text has grown (a hostile Replace) beyond 64 times the input and 64 MB.
-  void check_size(std::size_t bytes) const;
+  // Bytes that the text may grow to: no tokenizer needs more than 32 times the input.
+  std::size_t limit() const { return std::max<std::size_t>(4'000'000, 32 * input_.size()); }
 
  private:
   std::string_view input_;

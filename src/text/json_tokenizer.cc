@@ -128,6 +128,7 @@ void JsonTokenizer::prepare(Work& work, Scratch& scratch) const {
   if (!std::all_of(normalizers_.begin(), normalizers_.end(), stays)) {
     work.rewrite([&](const Piece& piece, Aligned& to) {
       Aligned text;
+      text.limit = work.limit();
       text.base = work.origin(piece.begin, piece.end).begin;
       work.copy_to(text, piece);
       normalize(normalizers_, text, scratch.regex);

@@ -176,6 +176,7 @@ std::vector<Change> composed(const std::vector<Change>& parts) {
 void carry_out(const std::vector<Change>& changes, Aligned& text) {
   Aligned out;
   out.base = text.base;
+  out.limit = text.limit;
   std::size_t at = 0;
   const auto step = [&] { if (at < text.text.size()) at += utf8_length(text.text[at]); };
   for (const Change& change : changes) {

@@ -24,6 +24,7 @@ template <class Change>
 void each_character(Aligned& text, Change&& change) {
   Aligned out;
   out.base = text.base;
+  out.limit = text.limit;
   out.text.reserve(text.text.size());
   out.origins.reserve(text.text.size());
   for (std::size_t at = 0; at < text.text.size();) {
@@ -59,6 +60,7 @@ class ByteLevelStep final : public Normalizer {
   void apply(Aligned& text, RegexScratch&) const override {
     Aligned out;
     out.base = text.base;
+    out.limit = text.limit;
     for (std::size_t i = 0; i < text.text.size(); ++i)
       out.append(byte_characters()[static_cast<unsigned char>(text.text[i])], text.origins[i]);
     text = std::move(out);
@@ -85,11 +87,12 @@ class Replace final : public Normalizer {
   void apply(Aligned& text, RegexScratch& scratch) const override {
     Aligned out;
     out.base = text.base;
+    out.limit = text.limit;
     std::size_t done = 0;
     pattern_.each_match(text.text, scratch, [&](std::size_t begin, std::size_t end) {
       out.append(text, done, begin);
       out.append(content_, text.origin_before(end));
-      if (out.text.size() > (std::size_t{1} << 30)) throw Error(ErrorKind::data, "text to tokenize: Replace made it too long");
+      out.check_size();
       done = end;
     });
     if (done == 0 && out.text.empty()) return;
@@ -157,8 +160,10 @@ Normalizers make_normalizers(const Json& config, const std::string& where) {
 }
 
 void normalize(const Normalizers& steps, Aligned& text, RegexScratch& scratch) {
-  for (const auto& step : steps)
+  for (const auto& step : steps) {
     if (!step->leaves(text.text)) step->apply(text, scratch);
+    text.check_size();
+  }
 }
 
 }  // namespace hone::text

@@ -2,6 +2,7 @@
 #include "hone/recipe.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "hone/registry.h"
 
@@ -69,6 +70,13 @@ void ModelSection::validate(Problems& problems) const {
                                 : "not together with keys of a fresh model");
   problems.require(config.empty() || config.contains("type") || config.contains("model_type"), "type",
                    "missing: the architecture of a fresh model, such as llama");
+  for (const char* key : {"type", "model_type"}) {
+    const auto given = config.find(key);
+    if (given == config.end() || registries().models.find(given->second.node.text())) continue;
+    const std::vector<std::string> known = registries().models.names();
+    problems.add(key, fmt::format("got {}, expected one of {}", hone::config::detail::inline_text(given->second.node), fmt::join(known, ", ")),
+                 hone::config::nearest(given->second.node.text(), known), given->second.node.mark());
+  }
 }
 
 void Recipe::validate(Problems& problems) const {

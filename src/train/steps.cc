@@ -16,7 +16,11 @@
 namespace hone::training {
 namespace {
 
-std::int32_t pad_id_of(const Tokenizer& tokenizer) { return tokenizer.pad_id.value_or(tokenizer.eos_id.value_or(0)); }
+// What padding is filled with. It is never computed with, but must be a token of the model.
+std::int32_t pad_id_of(const Inputs& inputs) {
+  const std::int32_t id = inputs.tokenizer->pad_id.value_or(inputs.tokenizer->eos_id.value_or(0));
+  return id < inputs.vocab_size ? id : 0;
+}
 
 std::vector<std::unique_ptr<Tracker>> make_trackers(const Recipe& recipe, const RunInfo& info) {
   std::vector<std::unique_ptr<Tracker>> trackers;
@@ -58,7 +62,7 @@ Trainer::Trainer(TrainerParts parts)
   files_ = hub::model_files(model_, parts_.inputs.source, parts_.inputs.tokenizer.get());
   const TrainerSection& t = recipe_.trainer;
   loader_ = std::make_unique<Loader>(parts_.inputs.train, Loader::Options{t.batch_size, t.accumulate, recipe_.run.seed,
-                                     recipe_.data.shuffle, pad_id_of(*parts_.inputs.tokenizer)});
+                                     recipe_.data.shuffle, pad_id_of(parts_.inputs)});
   restore();
 }
 
@@ -113,7 +117,7 @@ void Trainer::log() {
 void Trainer::evaluate() {
   const Stopwatch watch;
   const TrainerSection& t = recipe_.trainer;
-  const EvaluateOptions options{t.eval_batch_size.value_or(t.batch_size), pad_id_of(*parts_.inputs.tokenizer),
+  const EvaluateOptions options{t.eval_batch_size.value_or(t.batch_size), pad_id_of(parts_.inputs),
                                 [this] { return interrupted(); }};
   const auto found = evaluate_sets(dynamic_cast<const CausalLm&>(model_), parts_.inputs.evals, options);
   if (!found) return;

@@ -33,6 +33,29 @@ TEST(RealData, TinystoriesIsAnArrayOfStrings) {
   EXPECT_EQ(held->report().supervised + rest->report().supervised, data->report().supervised);
 }
 
+// Numbers by transformers 5: sums over tokenizer(text).input_ids, with eos after each text.
+TEST(RealData, TokensAreThoseOfTransformers) {
+  HONE_TEST_DATA_OR_SKIP(folder);
+  const auto tokenizer = load_tokenizer(std::string(folder) + "/models/stories260K");
+  Dataset::Options options;
+  options.max_length = 2048;
+  options.packing = Packing::none;
+  const auto stories = Dataset::make(files({std::string(folder) + "/datasets/tinystories/tinystories_1000.json"}), *tokenizer, options);
+  EXPECT_EQ(stories->rows(), 1000);
+  EXPECT_EQ(stories->report().tokens, 479318 + 1000);
+  std::uint64_t hash = 0;
+  for (std::int64_t row = 0; row < stories->rows(); ++row) {
+    const HostBatch batch = stories->batch({row}, 0);
+    for (const std::int64_t id : batch.ids) hash = hash * 1000003 + static_cast<std::uint64_t>(id);
+  }
+  EXPECT_EQ(hash, 4270501375139945469u);
+  auto gsm8k = files({std::string(folder) + "/datasets/gsm8k/test.jsonl"});
+  gsm8k[0].columns = {{"prompt", "question"}, {"completion", "answer"}};
+  const auto pairs = Dataset::make(gsm8k, *tokenizer, options);
+  EXPECT_EQ(pairs->report().supervised, 282838 + 1319);
+  EXPECT_EQ(pairs->report().tokens, 187165 + 282838 + 1319);
+}
+
 TEST(RealData, Gsm8kNeedsColumnsAndSaysWhich) {
   HONE_TEST_DATA_OR_SKIP(folder);
   const std::string path = std::string(folder) + "/datasets/gsm8k/test.jsonl";

@@ -70,9 +70,9 @@ TEST(HostileTokenizer, ChecksAddedTokens) {
 TEST(HostileTokenizer, TakesManyAddedTokens) {
   const std::int64_t n = make(base())->vocab_size();
   json tokens = json::array();
-  for (int i = 0; i < 100'000; ++i) tokens.push_back(added(n + i, fmt::format("<extra_{}>", i)));
+  for (int i = 0; i < 20'000; ++i) tokens.push_back(added(n + i, fmt::format("<extra_{}>", i)));
   const auto tokenizer = with("/added_tokens", tokens);
-  EXPECT_EQ(tokenizer->encode("<extra_99999><extra_7>").ids, (std::vector<std::int32_t>{static_cast<std::int32_t>(n) + 99999, static_cast<std::int32_t>(n) + 7}));
+  EXPECT_EQ(tokenizer->encode("<extra_19999><extra_7>").ids, (std::vector<std::int32_t>{static_cast<std::int32_t>(n) + 19999, static_cast<std::int32_t>(n) + 7}));
 }
 
 TEST(HostileTokenizer, TakesNestedAndLongSequences) {

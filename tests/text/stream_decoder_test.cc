@@ -58,7 +58,7 @@ TEST(StreamDecoder, EqualsDecodeForRandomIds) {
 
 TEST(StreamDecoder, StaysFastOnEndlessDamage) {
   const auto bytes = load_tokenizer("bytes");
-  for (const std::vector<int> pattern : {std::vector<int>{0xFF}, {0xEF, 0xBF, 0xBD}, {0xE4}, {0xE4, 0xBD}}) {
+  for (const std::vector<int>& pattern : {std::vector<int>{0xFF}, {0xEF, 0xBF, 0xBD}, {0xE4}, {0xE4, 0xBD}}) {
     Ids ids;
     for (std::size_t i = 0; i < 30'000; ++i) ids.push_back(pattern[i % pattern.size()]);
     EXPECT_EQ(streamed(*bytes, ids), bytes->decode(ids));

@@ -52,7 +52,7 @@ std::vector<std::string> documents(const std::string& name) {
   if (name == "tinyshakespeare") texts.push_back(read(folder / "input.txt"));
   if (name == "tinystories")
     for (const json& row : json::parse(read(folder / "tinystories_1000.json")))
-      texts.push_back(row.is_string() ? row.get<std::string>() : row.contains("story") ? row["story"] : row["text"]);
+      texts.push_back(row.is_string() ? row.get<std::string>() : row.value(row.contains("story") ? "story" : "text", ""));
   if (name == "gsm8k") {
     std::ifstream file(folder / "train.jsonl");
     for (std::string line; std::getline(file, line);) {

@@ -112,6 +112,7 @@ TEST_F(Faults, Sigusr1SavesAndGoesOn) {
 }
 
 TEST_F(Faults, ASecondSignalEndsTheProcessAtOnce) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // runs this program again: a fork would have no OpenMP threads
   ASSERT_EXIT(train(recipe({{"callbacks", "[{type: raise_at, step: 3}, {type: raise_at, step: 3}]"}}), options_),
               ::testing::ExitedWithCode(128 + SIGTERM), "");
 }

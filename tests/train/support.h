@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "harness/errors.h"
 #include "harness/files.h"
 #include "hone/safetensors.h"
@@ -100,6 +101,7 @@ inline Recipe small_recipe(const TempFolder& folder, const Overrides& overrides 
 inline TrainOptions quiet_options() {
   TrainOptions options;
   options.quiet = true;
+  log::set_level(log::Level::warning);
   return options;
 }
 

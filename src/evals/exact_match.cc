@@ -1,0 +1,50 @@
+// Exact match: the share of prompts that the model, always taking the likeliest token, answers with exactly the completion.
+//
+// A prompt is what precedes the first supervised token of a document; the completion is the supervised tokens, with the
+// end-of-sequence token where the data has one. One forward pass decides: greedy decoding gives the completion exactly
+// when each of its tokens is the likeliest after the true ones before it.
+#include <ATen/ATen.h>
+
+#include "hone/evaluation.h"
+#include "hone/registry.h"
+#include "nn/head.h"
+
+namespace hone::evals {
+namespace {
+
+class ExactMatch final : public Evaluation {
+ public:
+  struct Config {
+    static constexpr std::tuple<> fields() { return {}; }
+  };
+  explicit ExactMatch(const Config&) {}
+
+  void add(const CausalLm& model, const Batch& batch) override {
+    const Tensor likeliest_BT = model.logits(batch).argmax(-1);
+    const Tensor wrong_BT = (likeliest_BT != batch.labels_BT).logical_and(batch.labels_BT != -100).contiguous();
+    const Tensor asked_BT = (batch.labels_BT != -100).contiguous();
+    const bool* wrong = wrong_BT.const_data_ptr<bool>();
+    const bool* asked = asked_BT.const_data_ptr<bool>();
+    for (const Doc& doc : batch.docs) {
+      const std::int64_t begin = doc.row * batch.length() + doc.begin, end = doc.row * batch.length() + doc.end;
+      if (std::find(asked + begin, asked + end, true) == asked + end) continue;
+      ++prompts_;
+      matches_ += std::find(wrong + begin, wrong + end, true) == wrong + end;
+    }
+  }
+
+  Metrics result() const override {
+    return {{"exact_match", prompts_ > 0 ? double(matches_) / double(prompts_) : 0.0}, {"prompts", double(prompts_)}};
+  }
+
+ private:
+  std::int64_t prompts_ = 0, matches_ = 0;
+};
+
+}  // namespace
+
+void register_exact_match(Registries& hone) {
+  hone.evals.add<ExactMatch>("exact_match", "Share of prompts answered with exactly the completion, decoding greedily.");
+}
+
+}  // namespace hone::evals

@@ -1,0 +1,17 @@
+// The precision that a model folder was saved in.
+#include "hone/hub.h"
+#include "hone/safetensors.h"
+
+namespace hone {
+
+Precision stored_precision(const std::filesystem::path& folder) {
+  const SafetensorsSet files(folder);
+  std::map<std::string, std::uint64_t> bytes;
+  for (const auto& [name, place] : files.tensors()) bytes[place.tensor->dtype] += place.tensor->bytes();
+  std::string most = "F32";
+  for (const auto& [dtype, count] : bytes)
+    if (count > bytes[most]) most = dtype;
+  return most == "BF16" ? Precision::bf16 : most == "F64" ? Precision::fp64 : Precision::fp32;
+}
+
+}  // namespace hone
