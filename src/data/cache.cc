@@ -64,7 +64,8 @@ CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const
       throw Error(ErrorKind::data, fmt::format("{}: changed while it was read", file.path)).hint("start again");
     maybe_save(*store, options.cache_folder, name, key);
   }
-  log::info("{}: {} records, {} tokens, {}", file.path, store->counts().records, human_count(static_cast<double>(store->size())),
+  log::info("{}: {} records, {} tokens, {}", file.path, store->counts().records,
+            human_count(static_cast<double>(store->size())),
             cached ? "from the cache" : "tokenised in " + human_duration(monotonic_seconds() - start));
   return {std::move(store), key};
 }

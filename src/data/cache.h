@@ -16,8 +16,8 @@ struct CachedTokens {
   std::string key;
 };
 
-// Takes the tokens from the folder ("" = no cache) or makes them and puts them there; a damaged file is rebuilt. A cache
-// that cannot be written is a warning. Throws Error(data) if the file changes while it is read.
+// Takes the tokens from the folder ("" = no cache) or makes them and puts them there; a damaged file is rebuilt. A
+// cache that cannot be written is a warning. Throws Error(data) if the file changes while it is read.
 CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const Dataset::Options& options);
 
 }  // namespace hone::data

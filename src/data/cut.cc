@@ -17,7 +17,10 @@ using NameOf = std::function<std::string(std::int64_t)>;
 class Cutter {
  public:
   Cutter(const TokenStore& store, const Dataset::Options& options, const NameOf& name_of, DataReport& report)
-      : store_(store), options_(options), name_of_(name_of), report_(report),
+      : store_(store),
+        options_(options),
+        name_of_(name_of),
+        report_(report),
         most_(static_cast<std::uint64_t>(options.max_length)) {}
 
   void add(Stretch stretch) {
@@ -35,9 +38,15 @@ class Cutter {
 
   RowTable finish() {
     switch (options_.packing) {
-      case Packing::none: one_piece_each(); break;
-      case Packing::best_fit: pack(); break;
-      case Packing::concat: close_row(); break;
+      case Packing::none:
+        one_piece_each();
+        break;
+      case Packing::best_fit:
+        pack();
+        break;
+      case Packing::concat:
+        close_row();
+        break;
     }
     return std::move(table_);
   }
@@ -48,8 +57,8 @@ class Cutter {
     const std::uint64_t length = stretch.end - stretch.begin;
     if (length <= most_ || options_.overlong == Overlong::split) return true;
     if (options_.overlong == Overlong::error)
-      throw Error(ErrorKind::data, fmt::format("{}: {} tokens; expected at most max_length {}", name_of_(stretch.doc),
-                                               length, most_))
+      throw Error(ErrorKind::data,
+                  fmt::format("{}: {} tokens; expected at most max_length {}", name_of_(stretch.doc), length, most_))
           .hint("raise data.max_length, or set data.overlong to split, keep_start, keep_end or drop");
     const bool dropped = options_.overlong == Overlong::drop;
     ++(dropped ? report_.dropped : report_.cut);
@@ -61,7 +70,9 @@ class Cutter {
 
   // Only with a label: documents do not see each other, so another piece would be computed for nothing.
   void keep(const Stretch& stretch, std::uint64_t begin, std::uint64_t length) {
-    const Piece piece{.begin = begin, .doc = stretch.doc, .length = static_cast<std::uint32_t>(length),
+    const Piece piece{.begin = begin,
+                      .doc = stretch.doc,
+                      .length = static_cast<std::uint32_t>(length),
                       .has_next = begin + length < stretch.end};
     if (store_.supervised(begin + 1, piece.targets_end()) > 0) table_.pieces.push_back(piece);
   }

@@ -108,11 +108,12 @@ void PackedDataset::check_supervised() const {
     if (order_.epoch_rows() > 0) return;
     throw Error(ErrorKind::config, fmt::format("{}: every weight is 0; expected one above it", paths()));
   }
-  Error error(ErrorKind::data,
-              fmt::format("{}: no supervised token{} in {} records: {} empty, {} longer than max_length {} dropped, {} "
-                          "without a token that is learnt",
-                          paths(), part_name_.empty() ? "" : " in the " + part_name_.substr(0, part_name_.find(' ')) + " part", report_.records,
-                          report_.empty, report_.dropped, options_.max_length, report_.unsupervised_records));
+  Error error(
+      ErrorKind::data,
+      fmt::format("{}: no supervised token{} in {} records: {} empty, {} longer than max_length {} dropped, {} "
+                  "without a token that is learnt",
+                  paths(), part_name_.empty() ? "" : " in the " + part_name_.substr(0, part_name_.find(' ')) + " part",
+                  report_.records, report_.empty, report_.dropped, options_.max_length, report_.unsupervised_records));
   if (report_.dropped + report_.cut > 0)
     throw std::move(error).hint("raise data.max_length, or set data.overlong: split");
   throw std::move(error).hint(
@@ -173,16 +174,18 @@ void PackedDataset::fill_row(HostBatch& batch, std::int64_t at, const FilePart& 
       batch.positions[static_cast<std::size_t>(cell + i)] = i;
     }
     const std::int64_t end = begin + piece.length;
-    batch.docs.push_back({.row = static_cast<std::int32_t>(at), .begin = static_cast<std::int32_t>(begin),
-                          .end = static_cast<std::int32_t>(end), .record = part.first_record + piece.doc});
+    batch.docs.push_back({.row = static_cast<std::int32_t>(at),
+                          .begin = static_cast<std::int32_t>(begin),
+                          .end = static_cast<std::int32_t>(end),
+                          .record = part.first_record + piece.doc});
     begin = end;
   }
 }
 
 std::string PackedDataset::record_name(std::int64_t record) const {
-  const auto after = std::upper_bound(
-      parts_.begin(), parts_.end(), record,
-      [](std::int64_t value, const FilePart& part) { return value < part.first_record; });
+  const auto after =
+      std::upper_bound(parts_.begin(), parts_.end(), record,
+                       [](std::int64_t value, const FilePart& part) { return value < part.first_record; });
   HONE_ASSERT(after != parts_.begin());
   const FilePart& part = *std::prev(after);
   HONE_ASSERT(record - part.first_record < part.tokens.store->docs());
@@ -193,7 +196,8 @@ std::string PackedDataset::fingerprint() const {
   Hasher hasher;
   hasher.update_field("hone data 1").update_field(part_name_);
   hasher.update_int(static_cast<std::uint64_t>(options_.max_length));
-  hasher.update_int(static_cast<std::uint64_t>(options_.overlong)).update_int(static_cast<std::uint64_t>(options_.packing));
+  hasher.update_int(static_cast<std::uint64_t>(options_.overlong))
+      .update_int(static_cast<std::uint64_t>(options_.packing));
   for (const FilePart& part : parts_)
     hasher.update_field(part.tokens.key).update_field(fmt::format("{}", part.file.weight));
   return hasher.digest128_hex();
@@ -246,7 +250,8 @@ std::vector<FilePart> PackedDataset::without_rows() const {
 std::pair<std::shared_ptr<const Dataset>, std::shared_ptr<const Dataset>> PackedDataset::split(
     double held_out, std::uint64_t seed) const {
   if (!(held_out > 0 && held_out < 1))
-    throw Error(ErrorKind::config, fmt::format("data.eval.held_out: got {}, expected more than 0 and less than 1", held_out));
+    throw Error(ErrorKind::config,
+                fmt::format("data.eval.held_out: got {}, expected more than 0 and less than 1", held_out));
   auto [rest, held] = deal(held_out, seed);
   const auto any = [](const std::vector<FilePart>& parts) {
     return std::any_of(parts.begin(), parts.end(), [](const FilePart& part) { return !part.stretches.empty(); });
@@ -288,7 +293,8 @@ std::shared_ptr<const Dataset> Dataset::make(const std::vector<DataFile>& files,
                                              const Options& options) {
   if (files.empty()) throw Error(ErrorKind::config, "data: no files; expected at least one");
   if (options.max_length < 1 || options.max_length > std::numeric_limits<std::int32_t>::max())
-    throw Error(ErrorKind::config, fmt::format("data.max_length: got {}, expected 1 to 2147483647", options.max_length));
+    throw Error(ErrorKind::config,
+                fmt::format("data.max_length: got {}, expected 1 to 2147483647", options.max_length));
   std::vector<FilePart> parts;
   std::int64_t records = 0;
   for (const DataFile& file : files) {

@@ -43,8 +43,7 @@ std::string proposal(const std::vector<std::string>& names) {
     pairs.push_back("text: " + (text.empty() ? names.back() : text));
   }
   if (pairs.empty()) return "name the fields with columns, for instance columns: {text: story}";
-  return fmt::format("say which fields to read, for instance columns: {{{}}}",
-                     escape_for_terminal(join(pairs, ", ")));
+  return fmt::format("say which fields to read, for instance columns: {{{}}}", escape_for_terminal(join(pairs, ", ")));
 }
 
 Error unknown_fields(const std::vector<std::string>& names, const Place& place, const std::string& fact) {
@@ -56,14 +55,19 @@ Error unknown_fields(const std::vector<std::string>& names, const Place& place, 
 // "a number", "a list (its first element is an object)", ... for messages.
 std::string type_of(const json& value, bool inside = false) {
   switch (value.type()) {
-    case json::value_t::null: return "null";
-    case json::value_t::object: return "an object";
+    case json::value_t::null:
+      return "null";
+    case json::value_t::object:
+      return "an object";
     case json::value_t::array:
       if (inside) return "a list";
       return value.empty() ? "an empty list" : fmt::format("a list (its first element is {})", type_of(value[0], true));
-    case json::value_t::string: return "a string";
-    case json::value_t::boolean: return "a boolean";
-    default: return "a number";
+    case json::value_t::string:
+      return "a string";
+    case json::value_t::boolean:
+      return "a boolean";
+    default:
+      return "a number";
   }
 }
 
@@ -160,14 +164,15 @@ Form FieldMap::renamed_form(const std::vector<std::string>& names, const Place& 
   const auto field = [&](const std::string& known) {
     const std::string& name = source_of(known);
     if (!has(names, name) && !has(names, name.substr(0, name.find('.'))))
-      throw Error(ErrorKind::data, fmt::format("{}: no field {} to read {} from; found {}", place.text(), hone::quoted(name),
-                                               known, list_names(names)));
+      throw Error(ErrorKind::data, fmt::format("{}: no field {} to read {} from; found {}", place.text(),
+                                               hone::quoted(name), known, list_names(names)));
     return name;
   };
   const bool text = columns_.count("text"), ids = columns_.count("input_ids") || columns_.count("labels");
   const bool pair = columns_.count("prompt") || columns_.count("completion");
   if (text + ids + pair > 1)
-    throw Error(ErrorKind::config, fmt::format("{}: columns name more than one form of record; {}", place.path, kExpected));
+    throw Error(ErrorKind::config,
+                fmt::format("{}: columns name more than one form of record; {}", place.path, kExpected));
   if (text) return {.text = field("text")};
   if (pair) return {.prompt = field("prompt"), .completion = field("completion")};
   const bool labels = columns_.count("labels") || has(names, "labels");
@@ -188,9 +193,7 @@ void FieldMap::read(const json& value, const Place& place, Record& record) const
   for (const auto& [name, field] : value.items())
     if (!field.is_null()) names.push_back(name);
   const Form form = form_of(names, place);
-  const auto missing = [&](const std::string& name) {
-    return !name.empty() && find(value, name) == nullptr;
-  };
+  const auto missing = [&](const std::string& name) { return !name.empty() && find(value, name) == nullptr; };
   for (const std::string* name : {&form.text, &form.prompt, &form.completion, &form.input_ids, &form.labels})
     if (missing(*name)) throw unknown_fields(names, place, "no field " + hone::quoted(*name));
   if (!form.text.empty()) record.text = string_field(value, form.text, place);

@@ -50,15 +50,14 @@ std::vector<InspectedRecord> inspect_records(const Dataset& data, std::int64_t m
 }
 
 std::vector<std::pair<std::string, std::int64_t>> report_lines(const DataReport& report) {
-  std::vector<std::pair<std::string, std::int64_t>> lines = {{"records", report.records}, {"rows", report.rows},
+  std::vector<std::pair<std::string, std::int64_t>> lines = {{"records", report.records},
+                                                             {"rows", report.rows},
                                                              {"tokens", report.tokens},
                                                              {"supervised tokens", report.supervised}};
-  const std::pair<const char*, std::int64_t> others[] = {{"empty records", report.empty},
-                                                         {"records without a supervised token", report.unsupervised_records},
-                                                         {"records split", report.split},
-                                                         {"records cut", report.cut},
-                                                         {"records dropped", report.dropped},
-                                                         {"tokens cut off or dropped", report.cut_tokens}};
+  const std::pair<const char*, std::int64_t> others[] = {
+      {"empty records", report.empty},     {"records without a supervised token", report.unsupervised_records},
+      {"records split", report.split},     {"records cut", report.cut},
+      {"records dropped", report.dropped}, {"tokens cut off or dropped", report.cut_tokens}};
   for (const auto& [name, count] : others)
     if (count != 0) lines.emplace_back(name, count);
   return lines;

@@ -11,18 +11,18 @@ namespace hone::data {
 
 // Part of a record that lies in one row.
 struct InspectedPiece {
-  std::int64_t row = 0, begin = 0;   // where in the data set
+  std::int64_t row = 0, begin = 0;  // where in the data set
   std::vector<std::int32_t> ids = {};
-  std::vector<bool> learnt = {};         // per id: it is a target, predicted from what is before it
-  std::int32_t next = -1;            // the target at the last position if the record goes on in another piece, else -1
+  std::vector<bool> learnt = {};  // per id: it is a target, predicted from what is before it
+  std::int32_t next = -1;         // the target at the last position if the record goes on in another piece, else -1
 };
 
 // One record: what of it is in the rows. Records that were dropped or carry no loss have no pieces.
 struct InspectedRecord {
   std::int64_t record = 0;
-  std::string name;                            // "data/train.jsonl:17"
-  std::int64_t tokens = 0, supervised = 0;     // in all its pieces
-  std::vector<InspectedPiece> pieces = {};         // in order of rows
+  std::string name;                         // "data/train.jsonl:17"
+  std::int64_t tokens = 0, supervised = 0;  // in all its pieces
+  std::vector<InspectedPiece> pieces = {};  // in order of rows
 };
 
 // Records in the order of their first row, at most `most` of them (-1: all), from the rows of `data`.

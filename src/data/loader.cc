@@ -14,7 +14,7 @@ struct Loader::State {
 
   std::shared_ptr<const Dataset> data;
   Options options;
-  std::int64_t step = 0;  // of the group that next() returns
+  std::int64_t step = 0;                       // of the group that next() returns
   std::unique_ptr<BoundedQueue<Group>> queue;  // both null while nothing is made ahead
   Worker worker;
 

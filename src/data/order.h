@@ -18,7 +18,7 @@ class StreamOrder {
   };
   explicit StreamOrder(const std::vector<Part>& parts);  // REQUIRES: weights finite and >= 0
 
-  std::int64_t rows() const { return rows_; }              // before weights
+  std::int64_t rows() const { return rows_; }  // before weights
   std::int64_t epoch_rows() const { return epoch_rows_; }
   // REQUIRES: position >= 0, epoch_rows() > 0. Rows are numbered through all parts.
   std::int64_t row_at(std::int64_t position, std::uint64_t seed, bool shuffle) const;

@@ -59,10 +59,10 @@ class TokenStore {
 
   std::vector<std::uint16_t> ids16_;  // while every id fits, else ids32_
   std::vector<std::uint32_t> ids32_;
-  std::vector<std::uint64_t> ends_;        // of document i
-  std::vector<std::int64_t> lines_;        // of document i in its file
-  std::vector<std::uint64_t> ranges_;      // begin, end, begin, end, ... of learnt tokens; ascending
-  std::vector<Exception> exceptions_;      // ascending
+  std::vector<std::uint64_t> ends_;    // of document i
+  std::vector<std::int64_t> lines_;    // of document i in its file
+  std::vector<std::uint64_t> ranges_;  // begin, end, begin, end, ... of learnt tokens; ascending
+  std::vector<Exception> exceptions_;  // ascending
   Counts counts_;
 };
 

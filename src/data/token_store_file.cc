@@ -1,7 +1,7 @@
 // The token cache's files: a header with sizes and hash, then the arrays of a TokenStore, little endian.
 //
-// A file is made under a temporary name, synced and renamed, so that it is whole or not there, also with two builders at
-// once. On reading, sizes are checked before anything is allocated, then the hash, then that the arrays agree.
+// A file is made under a temporary name, synced and renamed, so that it is whole or not there, also with two builders
+// at once. On reading, sizes are checked before anything is allocated, then the hash, then that the arrays agree.
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
@@ -90,9 +90,9 @@ Header read_header(const InFile& file, const std::string& key) {
   if (header.total_bytes != file.size())
     throw damaged(file, fmt::format("got {} bytes, expected {}", file.size(), header.total_bytes));
   std::uint64_t left = file.size() - sizeof header;
-  const std::pair<std::uint64_t, std::uint64_t> arrays[] = {{header.ids16, 2},  {header.ids32, 4}, {header.docs, 8},
-                                                            {header.docs, 8},   {header.ranges, 8},
-                                                            {header.exceptions, sizeof(TokenStore::Exception)}};
+  const std::pair<std::uint64_t, std::uint64_t> arrays[] = {
+      {header.ids16, 2}, {header.ids32, 4},  {header.docs, 8},
+      {header.docs, 8},  {header.ranges, 8}, {header.exceptions, sizeof(TokenStore::Exception)}};
   for (const auto& [count, width] : arrays) {
     if (count > left / width || padded(count * width) > left) throw damaged(file, "an array is longer than the file");
     left -= padded(count * width);
@@ -104,9 +104,15 @@ Header read_header(const InFile& file, const std::string& key) {
 }  // namespace
 
 void TokenStore::save(const std::string& folder_path, const std::string& name, const std::string& key) const {
-  Header header{.ids16 = ids16_.size(), .ids32 = ids32_.size(), .docs = lines_.size(), .ranges = ranges_.size(),
-                .exceptions = exceptions_.size(), .records = counts_.records, .empty = counts_.empty,
-                .not_text = counts_.not_text, .max_id = counts_.max_id};
+  Header header{.ids16 = ids16_.size(),
+                .ids32 = ids32_.size(),
+                .docs = lines_.size(),
+                .ranges = ranges_.size(),
+                .exceptions = exceptions_.size(),
+                .records = counts_.records,
+                .empty = counts_.empty,
+                .not_text = counts_.not_text,
+                .max_id = counts_.max_id};
   HONE_ASSERT(key.size() == sizeof header.key);
   std::memcpy(header.key, key.data(), sizeof header.key);
   const std::span<const std::byte> arrays[] = {bytes_of(ids16_), bytes_of(ids32_),  bytes_of(ends_),

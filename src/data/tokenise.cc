@@ -131,8 +131,7 @@ class Pipeline {
     while (const auto block = queue_.pop()) {
       try {
         std::vector<Tokens> all;
-        for (const Record& record : (*block)->records)
-          all.push_back(to_tokens(record, tokenizer_, append_eos_, path_));
+        for (const Record& record : (*block)->records) all.push_back(to_tokens(record, tokenizer_, append_eos_, path_));
         (*block)->tokens.set_value(std::move(all));
       } catch (...) {
         (*block)->tokens.set_exception(std::current_exception());

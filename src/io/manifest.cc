@@ -22,6 +22,18 @@ std::uint64_t from_hex(const json& value) {
   return std::stoull(text, nullptr, 16);
 }
 
+// Strict, where nlohmann would turn -1, 1.5 and true into numbers of the wanted kind.
+std::uint64_t size_at(const json& entry, const char* key) {
+  const json& value = entry.at(key);
+  if (!value.is_number_unsigned()) throw std::invalid_argument(key);
+  return value.get<std::uint64_t>();
+}
+std::int64_t count_at(const json& entry, const char* key) {
+  const std::uint64_t value = size_at(entry, key);
+  if (value > static_cast<std::uint64_t>(INT64_MAX)) throw std::invalid_argument(key);
+  return static_cast<std::int64_t>(value);
+}
+
 ordered_json to_json(const ManifestFile& file) {
   ordered_json out = {{"name", file.name}, {"size", file.size}, {"xxh3", hex64(file.hash)}};
   if (file.tensors.empty()) return out;
@@ -43,13 +55,13 @@ ManifestFile file_from(const json& entry) {
   ManifestFile file;
   file.name = entry.at("name").get<std::string>();
   if (!is_plain(file.name.starts_with("state/") ? file.name.substr(6) : file.name)) throw std::invalid_argument("file name");
-  file.size = entry.at("size").get<std::uint64_t>();
+  file.size = size_at(entry, "size");
   file.hash = from_hex(entry.at("xxh3"));
-  file.header = entry.value("header", std::uint64_t{0});
   if (!entry.contains("tensors")) return file;
+  file.header = size_at(entry, "header");
   std::uint64_t total = file.header;
   for (const json& one : entry["tensors"]) {
-    ManifestTensor tensor{one.at("name").get<std::string>(), one.at("size").get<std::uint64_t>(), {}};
+    ManifestTensor tensor{one.at("name").get<std::string>(), size_at(one, "size"), {}};
     for (const json& chunk : one.at("chunks")) tensor.chunks.push_back(from_hex(chunk));
     if (tensor.chunks.size() != (tensor.size + kHashChunk - 1) / kHashChunk || __builtin_add_overflow(total, tensor.size, &total))
       throw std::invalid_argument("tensor " + tensor.name);
@@ -168,9 +180,9 @@ Manifest Manifest::from_json(std::string_view text, const std::string& what) {
   if (!matches_own_hash(text)) throw bad("corrupt: the manifest does not match its own hash");
   try {
     Manifest out;
-    out.step = in.at("step").get<std::int64_t>();
-    out.world = in.at("world").get<std::int64_t>();
-    out.tokens = in.at("tokens").get<std::int64_t>();
+    out.step = count_at(in, "step");
+    out.world = count_at(in, "world");
+    out.tokens = count_at(in, "tokens");
     out.run_id = in.at("run_id").get<std::string>();
     out.config_hash = in.at("config_hash").get<std::string>();
     out.data_hash = in.at("data_hash").get<std::string>();
@@ -181,7 +193,6 @@ Manifest Manifest::from_json(std::string_view text, const std::string& what) {
       out.files.push_back(file_from(entry));
       if (!names.insert(out.files.back().name).second) throw std::invalid_argument("file given twice");
     }
-    if (out.step < 0) throw std::invalid_argument("step");
     return out;
   } catch (const std::exception& error) {
     throw bad(std::string("not a manifest of hone: ") + error.what());

@@ -34,6 +34,17 @@ std::vector<std::unique_ptr<Tracker>> make_trackers(const Recipe& recipe, const 
   return trackers;
 }
 
+std::string summary_line(const Summary& summary) {
+  std::string text = fmt::format("done: step {} of {}, {} tokens in {}", summary.step, summary.steps,
+                                 human_count(static_cast<double>(summary.tokens)), human_duration(summary.seconds));
+  for (const auto& [name, value] : summary.metrics)
+    if (name.ends_with("loss")) text += fmt::format(", {} {:.4f}", name, value);
+  if (!summary.stopped_by.empty()) text += ", stopped by " + summary.stopped_by;
+  if (summary.failed_saves > 0) text += fmt::format(", {} saves failed", summary.failed_saves);
+  if (summary.skipped_steps > 0) text += fmt::format(", {} steps without a supervised token", summary.skipped_steps);
+  return text + "; " + summary.checkpoint;
+}
+
 nlohmann::json json_of(const Metrics& values) {
   nlohmann::json json = nlohmann::json::object();
   for (const auto& [name, value] : values) {
@@ -154,6 +165,10 @@ Summary Trainer::finish() {
     log::info("{} at step {}: saved in {}; the same command again goes on", StopSignal::stop_name(), state_.step,
               human_duration(watch.seconds()));
   hooks_.end(view());
+  return summary(complete);
+}
+
+Summary Trainer::summary(bool complete) const {
   Summary summary;
   summary.folder = folder_;
   summary.checkpoint = (parts_.run.path() / "checkpoints" / saved_name_).string();
@@ -167,6 +182,7 @@ Summary Trainer::finish() {
   summary.failed_saves = failed_saves_;
   summary.skipped_steps = state_.skipped_steps;
   summary.metrics = last_metrics_;
+  if (complete) log::info("{}", summary_line(summary));
   return summary;
 }
 

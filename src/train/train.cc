@@ -1,4 +1,5 @@
 // train(): from a recipe to a running Trainer.
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <new>
@@ -62,6 +63,11 @@ Summary train_in(io::RunFolder& run, Recipe recipe, const TrainOptions& options,
   return training::Trainer({std::move(recipe), options, std::move(*inputs), run, from, std::move(changes)}).run();
 }
 
+Error out_of_memory(const std::string& text) {
+  return Error(ErrorKind::bug, "out of memory" + (text.empty() ? "" : ": " + text))
+      .hint("a smaller trainer.batch_size with a larger trainer.accumulate, trainer.checkpoint_blocks, or a shorter data.max_length");
+}
+
 Summary run_training(const Recipe& given, const TrainOptions& options) {
   Env& env = options.env ? *options.env : Env::process();
   Recipe recipe = resolved(given, options, env);
@@ -91,7 +97,11 @@ Summary train(Recipe recipe, const TrainOptions& options) {
     summary.warnings = log::warnings() - warnings;
     return summary;
   } catch (const std::bad_alloc&) {
-    throw Error(ErrorKind::bug, "out of memory").hint("a smaller trainer.batch_size with more trainer.accumulate, or trainer.checkpoint_blocks");
+    throw out_of_memory("");
+  } catch (const c10::Error& error) {
+    const std::string text = error.what_without_backtrace();
+    if (text.find("allocate memory") != std::string::npos || text.find("out of memory") != std::string::npos) throw out_of_memory(text);
+    throw Error(ErrorKind::bug, "LibTorch: " + text);
   }
 }
 

@@ -56,6 +56,7 @@ class Trainer {
   void evaluate();
   void write_metrics(const Metrics& values, const Metrics& varying);
   Summary finish();
+  Summary summary(bool complete) const;
 
   // saving.cc
   void restore();

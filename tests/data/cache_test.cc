@@ -28,8 +28,9 @@ class Cache : public ::testing::Test {
  protected:
   void SetUp() override {
     options_.cache_folder = folder_.file("cache/tokens");
-    path_ = folder_.write("a.jsonl", "{\"text\": \"one\"}\n{\"prompt\": \"p\", \"completion\": \"c\"}\n"
-                                     "{\"input_ids\": [70000, 2, 3], \"labels\": [-100, 5, -100]}\n{\"text\": \"\"}\n");
+    path_ = folder_.write("a.jsonl",
+                          "{\"text\": \"one\"}\n{\"prompt\": \"p\", \"completion\": \"c\"}\n"
+                          "{\"input_ids\": [70000, 2, 3], \"labels\": [-100, 5, -100]}\n{\"text\": \"\"}\n");
     log::set_sink([this](log::Level level, std::string_view message) {
       if (level >= log::Level::warning) log_ += std::string(message) + "\n";
     });
@@ -40,8 +41,10 @@ class Cache : public ::testing::Test {
     std::vector<std::int64_t> values(2 * store.size());
     store.copy_ids(0, store.size(), values.data());
     store.copy_labels(0, store.size(), values.data() + store.size());
-    for (std::int64_t doc = 0; doc < store.docs(); ++doc) values.push_back(store.line(doc)), values.push_back(static_cast<std::int64_t>(store.end(doc)));
-    values.insert(values.end(), {store.counts().records, store.counts().empty, store.counts().not_text, store.counts().max_id});
+    for (std::int64_t doc = 0; doc < store.docs(); ++doc)
+      values.push_back(store.line(doc)), values.push_back(static_cast<std::int64_t>(store.end(doc)));
+    values.insert(values.end(),
+                  {store.counts().records, store.counts().empty, store.counts().not_text, store.counts().max_id});
     return values;
   }
   // How many texts were tokenised to get the file's tokens.
@@ -54,7 +57,8 @@ class Cache : public ::testing::Test {
   }
   std::vector<std::string> cached() const {
     std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(options_.cache_folder)) names.push_back(entry.path().string());
+    for (const auto& entry : std::filesystem::directory_iterator(options_.cache_folder))
+      names.push_back(entry.path().string());
     return names;
   }
 
@@ -136,7 +140,8 @@ TEST_F(Cache, RemovesWhatAKilledBuilderLeft) {
   char host[65] = {};
   gethostname(host, sizeof host - 1);
   const std::string mine = std::filesystem::path(cached()[0]).filename().string();
-  std::ofstream(std::filesystem::path(options_.cache_folder) / (".tmp-" + mine + "-0-" + std::to_string(child))) << "of another host";
+  std::ofstream(std::filesystem::path(options_.cache_folder) / (".tmp-" + mine + "-0-" + std::to_string(child)))
+      << "of another host";
   std::ofstream(std::filesystem::path(options_.cache_folder) / ".tmp-strange") << "not ours";
   options_.append_eos = false;
   EXPECT_EQ(calls(), 3);
@@ -155,7 +160,9 @@ TEST_F(Cache, IsBuiltByTwoProcessesAtOnce) {
       if (children.back() != 0) continue;
       int status = 1;
       try {
-        status = data::load_tokens(files({path_})[0], ByteTokenizer(), options_).store->docs() == 2000 && log_.empty() ? 0 : 2;
+        status = data::load_tokens(files({path_})[0], ByteTokenizer(), options_).store->docs() == 2000 && log_.empty()
+                     ? 0
+                     : 2;
       } catch (const std::exception& error) {
         std::fprintf(stderr, "%s\n", error.what());
       }

@@ -34,7 +34,8 @@ Content content_of(const HostBatch& batch) {
   Content content;
   for (const Doc& doc : batch.docs) {
     const auto begin = doc.row * batch.length + doc.begin, end = doc.row * batch.length + doc.end;
-    content.insert({{batch.ids.begin() + begin, batch.ids.begin() + end}, {batch.labels.begin() + begin, batch.labels.begin() + end}});
+    content.insert({{batch.ids.begin() + begin, batch.ids.begin() + end},
+                    {batch.labels.begin() + begin, batch.labels.begin() + end}});
   }
   return content;
 }
@@ -107,7 +108,8 @@ TEST(Batch, IsPaddedOnTheRightToItsLongestRow) {
   const TempFolder folder;
   Dataset::Options options;
   options.packing = Packing::none;
-  const auto data = make({folder.write("a.jsonl", "{\"text\": \"abcd\"}\n{\"prompt\": \"x\", \"completion\": \"y\"}\n")}, options);
+  const auto data =
+      make({folder.write("a.jsonl", "{\"text\": \"abcd\"}\n{\"prompt\": \"x\", \"completion\": \"y\"}\n")}, options);
   const HostBatch batch = data->batch({1, 0}, 0);
   EXPECT_EQ(batch.length, 5);
   EXPECT_EQ(batch.ids, (std::vector<std::int64_t>{'x', 'y', 257, 0, 0, 'a', 'b', 'c', 'd', 257}));
@@ -133,7 +135,8 @@ TEST(Dataset, KeepsTheOrderOfItsFilesAndRecords) {
   const TempFolder folder;
   Dataset::Options options;
   options.packing = Packing::none;
-  const auto data = make({folder.write("a.jsonl", "\"one\"\n\"\"\n\"two\"\n"), folder.write("b.txt", "three")}, options);
+  const auto data =
+      make({folder.write("a.jsonl", "\"one\"\n\"\"\n\"two\"\n"), folder.write("b.txt", "three")}, options);
   ASSERT_EQ(data->rows(), 3);
   EXPECT_EQ(data->report().records, 4);
   EXPECT_EQ(data->report().empty, 1);
@@ -159,7 +162,8 @@ TEST(Dataset, RefusesEmptyAndUnsupervisedData) {
   Dataset::Options cut;
   cut.max_length = 4;
   cut.overlong = Overlong::keep_start;
-  EXPECT_THAT(error("e.jsonl", "{\"prompt\": \"a long one\", \"completion\": \"x\"}\n", cut), HasSubstr("raise data.max_length"));
+  EXPECT_THAT(error("e.jsonl", "{\"prompt\": \"a long one\", \"completion\": \"x\"}\n", cut),
+              HasSubstr("raise data.max_length"));
 }
 
 TEST(Dataset, RefusesIdsBeyondTheVocabulary) {
@@ -171,7 +175,8 @@ TEST(Dataset, RefusesIdsBeyondTheVocabulary) {
       make({folder.write("a.jsonl", std::string("{\"input_ids\": [1, 511]}\n") + line)}, options);
     });
   };
-  EXPECT_THAT(error("{\"input_ids\": [1, 512]}"), HasSubstr("a.jsonl:2: token id 512; expected less than the model's vocabulary of 512"));
+  EXPECT_THAT(error("{\"input_ids\": [1, 512]}"),
+              HasSubstr("a.jsonl:2: token id 512; expected less than the model's vocabulary of 512"));
   EXPECT_THAT(error("{\"input_ids\": [1, 2], \"labels\": [-100, 600]}"), HasSubstr("a.jsonl:2: token id 600"));
   EXPECT_EQ(make({folder.write("b.jsonl", "{\"input_ids\": [1, 511]}\n")}, options)->rows(), 1);
 }
@@ -185,7 +190,8 @@ TEST(Dataset, RefusesWrongOptions) {
   EXPECT_THAT(error_of(ErrorKind::config, [&] { make({}); }), HasSubstr("no files"));
   auto unused = files({path});
   unused[0].weight = 0;
-  EXPECT_THAT(error_of(ErrorKind::config, [&] { Dataset::make(unused, ByteTokenizer(), {}); }), HasSubstr("every weight is 0"));
+  EXPECT_THAT(error_of(ErrorKind::config, [&] { Dataset::make(unused, ByteTokenizer(), {}); }),
+              HasSubstr("every weight is 0"));
 }
 
 TEST(Dataset, HasAFingerprintOfContentTokenizerAndOptions) {
@@ -193,12 +199,12 @@ TEST(Dataset, HasAFingerprintOfContentTokenizerAndOptions) {
   const std::string a = folder.write("a.jsonl", stories(9)), b = folder.write("b.jsonl", stories(10));
   Dataset::Options shorter;
   shorter.max_length = 100;
-  std::set<std::string> all = {make({a})->fingerprint(),         make({b})->fingerprint(),
-                               make({a, b})->fingerprint(),      make({a}, shorter)->fingerprint(),
-                               make({a}, {}, ByteTokenizer(true))->fingerprint()};
+  std::set<std::string> all = {make({a})->fingerprint(), make({b})->fingerprint(), make({a, b})->fingerprint(),
+                               make({a}, shorter)->fingerprint(), make({a}, {}, ByteTokenizer(true))->fingerprint()};
   EXPECT_EQ(all.size(), 5u);
   const auto halves = make({a})->split(0.3, 1);
-  all.insert({halves.first->fingerprint(), halves.second->fingerprint(), make({a})->split(0.3, 2).first->fingerprint()});
+  all.insert(
+      {halves.first->fingerprint(), halves.second->fingerprint(), make({a})->split(0.3, 2).first->fingerprint()});
   EXPECT_EQ(all.size(), 8u);
   EXPECT_EQ(make({a})->fingerprint(), make({folder.write("other.jsonl", stories(9))})->fingerprint());
 }
@@ -257,7 +263,7 @@ TEST(Split, CutsASingleTextByPositionAndScoresEachHeldOutByteOnce) {
       };
       EXPECT_EQ(targets(*held), text.substr(1234 - 123));  // floor(123.4)
       EXPECT_EQ(targets(*rest), text.substr(bos ? 0 : 1, 1234 - 123 - (bos ? 0 : 1)));
-      EXPECT_EQ(held->report().supervised, 124);           // and the eos
+      EXPECT_EQ(held->report().supervised, 124);  // and the eos
     }
 }
 
@@ -265,7 +271,8 @@ TEST(Inspect, ShowsWhichTokensAreLearnt) {
   const TempFolder folder;
   Dataset::Options options;
   options.max_length = 4;
-  const auto data = make({folder.write("a.jsonl", "{\"prompt\": \"ab\", \"completion\": \"cdef\"}\n\"xy\"\n")}, options);
+  const auto data =
+      make({folder.write("a.jsonl", "{\"prompt\": \"ab\", \"completion\": \"cdef\"}\n\"xy\"\n")}, options);
   const auto records = data::inspect_records(*data);
   ASSERT_EQ(records.size(), 2u);
   EXPECT_EQ(records[0].tokens, 7);

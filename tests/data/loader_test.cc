@@ -23,7 +23,9 @@ class Loading : public ::testing::Test {
  protected:
   void SetUp() override {
     std::string content;
-    for (int i = 0; i < 97; ++i) content += "\"" + std::string(static_cast<std::size_t>(1 + i % 23), static_cast<char>('a' + i % 26)) + std::to_string(i) + "\"\n";
+    for (int i = 0; i < 97; ++i)
+      content += "\"" + std::string(static_cast<std::size_t>(1 + i % 23), static_cast<char>('a' + i % 26)) +
+                 std::to_string(i) + "\"\n";
     Dataset::Options options;
     options.packing = Packing::none;
     data_ = Dataset::make(files({folder_.write("a.jsonl", content)}), ByteTokenizer(), options);
@@ -114,11 +116,16 @@ class Failing final : public Dataset {
     if (position == bad) throw Error(ErrorKind::data, "the disk is gone");
     return data_->row_at(position, seed, shuffle);
   }
-  HostBatch batch(const std::vector<std::int64_t>& rows, std::int32_t pad_id) const override { return data_->batch(rows, pad_id); }
+  HostBatch batch(const std::vector<std::int64_t>& rows, std::int32_t pad_id) const override {
+    return data_->batch(rows, pad_id);
+  }
   std::string record_name(std::int64_t record) const override { return data_->record_name(record); }
   const DataReport& report() const override { return data_->report(); }
   std::string fingerprint() const override { return data_->fingerprint(); }
-  std::pair<std::shared_ptr<const Dataset>, std::shared_ptr<const Dataset>> split(double, std::uint64_t) const override { return {}; }
+  std::pair<std::shared_ptr<const Dataset>, std::shared_ptr<const Dataset>> split(double,
+                                                                                  std::uint64_t) const override {
+    return {};
+  }
   mutable std::atomic<std::int64_t> bad{-1};
 
  private:

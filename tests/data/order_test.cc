@@ -13,7 +13,8 @@ using Part = StreamOrder::Part;
 
 std::map<std::int64_t, int> seen(const StreamOrder& order, std::int64_t epoch, bool shuffle) {
   std::map<std::int64_t, int> counts;
-  for (std::int64_t i = 0; i < order.epoch_rows(); ++i) ++counts[order.row_at(epoch * order.epoch_rows() + i, 7, shuffle)];
+  for (std::int64_t i = 0; i < order.epoch_rows(); ++i)
+    ++counts[order.row_at(epoch * order.epoch_rows() + i, 7, shuffle)];
   return counts;
 }
 

@@ -40,7 +40,8 @@ TEST(RealData, TokensAreThoseOfTransformers) {
   Dataset::Options options;
   options.max_length = 2048;
   options.packing = Packing::none;
-  const auto stories = Dataset::make(files({std::string(folder) + "/datasets/tinystories/tinystories_1000.json"}), *tokenizer, options);
+  const auto stories =
+      Dataset::make(files({std::string(folder) + "/datasets/tinystories/tinystories_1000.json"}), *tokenizer, options);
   EXPECT_EQ(stories->rows(), 1000);
   EXPECT_EQ(stories->report().tokens, 479318 + 1000);
   std::uint64_t hash = 0;
@@ -59,7 +60,8 @@ TEST(RealData, TokensAreThoseOfTransformers) {
 TEST(RealData, Gsm8kNeedsColumnsAndSaysWhich) {
   HONE_TEST_DATA_OR_SKIP(folder);
   const std::string path = std::string(folder) + "/datasets/gsm8k/test.jsonl";
-  EXPECT_THAT(error_of(ErrorKind::data, [&] { make(path); }), HasSubstr("columns: {prompt: question, completion: answer}"));
+  EXPECT_THAT(error_of(ErrorKind::data, [&] { make(path); }),
+              HasSubstr("columns: {prompt: question, completion: answer}"));
   const auto data = make(path, {{"prompt", "question"}, {"completion", "answer"}});
   EXPECT_EQ(data->report().records, 1319);
   EXPECT_EQ(data->report().unsupervised_records, 0);
@@ -75,7 +77,8 @@ TEST(RealData, Gsm8kIsTheSameInParquet) {
   EXPECT_EQ(flat->report().records, 1319);
   EXPECT_EQ(flat->report().supervised, lines->report().supervised);
   EXPECT_EQ(flat->batch({0}, 0).ids, lines->batch({0}, 0).ids);
-  EXPECT_EQ(make(base + "calc_test.parquet", {{"prompt", "question"}, {"completion", "chain"}})->report().records, 1319);
+  EXPECT_EQ(make(base + "calc_test.parquet", {{"prompt", "question"}, {"completion", "chain"}})->report().records,
+            1319);
 }
 
 TEST(RealData, NestedParquetGivesATypedErrorOrItsInnerField) {
@@ -122,11 +125,17 @@ TEST(RealData, PoemsAndDemosAreRead) {
   HONE_TEST_DATA_OR_SKIP(folder);
   const std::string base = std::string(folder) + "/datasets/";
   EXPECT_GT(make(base + "llamafactory/c4_demo.jsonl")->report().records, 100);
-  EXPECT_GT(make(base + "llamafactory/alpaca_en_demo.json", {{"prompt", "instruction"}, {"completion", "output"}})->rows(), 100);
-  EXPECT_THAT(error_of(ErrorKind::data, [&] { make(base + "llamafactory/v1_sft_demo.jsonl"); }), HasSubstr("conversations"));
-  EXPECT_THAT(error_of(ErrorKind::data, [&] { make(base + "fastchat/dummy_conversation.json"); }), HasSubstr("conversations"));
+  EXPECT_GT(
+      make(base + "llamafactory/alpaca_en_demo.json", {{"prompt", "instruction"}, {"completion", "output"}})->rows(),
+      100);
+  EXPECT_THAT(error_of(ErrorKind::data, [&] { make(base + "llamafactory/v1_sft_demo.jsonl"); }),
+              HasSubstr("conversations"));
+  EXPECT_THAT(error_of(ErrorKind::data, [&] { make(base + "fastchat/dummy_conversation.json"); }),
+              HasSubstr("conversations"));
   if (!io::has_parquet()) return;
-  EXPECT_EQ(make(base + "poem_sentiment_parquet/train-00000-of-00001.parquet", {{"text", "verse_text"}})->report().records, 892);
+  EXPECT_EQ(
+      make(base + "poem_sentiment_parquet/train-00000-of-00001.parquet", {{"text", "verse_text"}})->report().records,
+      892);
 }
 
 }  // namespace

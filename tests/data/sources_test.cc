@@ -25,10 +25,11 @@ std::string read_error(const std::string& path) { return error_as({.path = path,
 
 TEST(Jsonl, ReadsEachFormOfRecord) {
   const TempFolder folder;
-  const auto records = read(folder.write("a.jsonl", "{\"text\": \"one\", \"other\": 1}\n"
-                                                    "{\"prompt\": \"p\", \"completion\": \"c\"}\n"
-                                                    "{\"input_ids\": [1, 2, 3], \"labels\": [-100, 2, 3]}\n"
-                                                    "\"a string\"\n"));
+  const auto records = read(folder.write("a.jsonl",
+                                         "{\"text\": \"one\", \"other\": 1}\n"
+                                         "{\"prompt\": \"p\", \"completion\": \"c\"}\n"
+                                         "{\"input_ids\": [1, 2, 3], \"labels\": [-100, 2, 3]}\n"
+                                         "\"a string\"\n"));
   ASSERT_EQ(records.size(), 4u);
   EXPECT_EQ(records[0].text, "one");
   EXPECT_EQ(records[1].prompt, "p");
@@ -67,15 +68,18 @@ TEST(Jsonl, ListsUnknownFieldsAndProposesColumns) {
   EXPECT_THAT(qa, HasSubstr("columns: {prompt: question, completion: answer}"));
   EXPECT_THAT(read_error(folder.write("b.jsonl", "{\"prompt\": \"q\", \"response\": \"a\"}\n")),
               HasSubstr("columns: {completion: response}"));
-  EXPECT_THAT(read_error(folder.write("c.jsonl", "{\"story\": \"s\", \"id\": 3}\n")), HasSubstr("columns: {text: story}"));
+  EXPECT_THAT(read_error(folder.write("c.jsonl", "{\"story\": \"s\", \"id\": 3}\n")),
+              HasSubstr("columns: {text: story}"));
   EXPECT_THAT(read_error(folder.write("d.jsonl", "{\"messages\": []}\n")), HasSubstr("conversations"));
   EXPECT_THAT(read_error(folder.write("e.jsonl", "{}\n")), HasSubstr("found none"));
 }
 
 TEST(Jsonl, ReadsRenamedAndNestedFields) {
   const TempFolder folder;
-  const std::string path = folder.write("a.jsonl", "{\"question\": \"q\", \"more\": {\"answer\": \"a\"}, \"text\": \"t\"}\n");
-  const auto records = read_as({.path = path, .columns = {{"prompt", "question"}, {"completion", "more.answer"}}, .header = {}});
+  const std::string path =
+      folder.write("a.jsonl", "{\"question\": \"q\", \"more\": {\"answer\": \"a\"}, \"text\": \"t\"}\n");
+  const auto records =
+      read_as({.path = path, .columns = {{"prompt", "question"}, {"completion", "more.answer"}}, .header = {}});
   ASSERT_EQ(records.size(), 1u);
   EXPECT_EQ(records[0].prompt, "q");
   EXPECT_EQ(records[0].completion, "a");
@@ -89,8 +93,9 @@ TEST(Jsonl, RefusesWrongColumns) {
               HasSubstr("did you mean text?"));
   EXPECT_THAT(error_as({.path = path, .columns = {{"text", "tale"}}, .header = {}}),
               HasSubstr("no field \"tale\" to read text from; found \"story\""));
-  EXPECT_THAT(error_as({.path = path, .columns = {{"text", "story"}, {"prompt", "story"}}, .header = {}}, ErrorKind::config),
-              HasSubstr("more than one form"));
+  EXPECT_THAT(
+      error_as({.path = path, .columns = {{"text", "story"}, {"prompt", "story"}}, .header = {}}, ErrorKind::config),
+      HasSubstr("more than one form"));
 }
 
 struct Wrong {
@@ -117,16 +122,17 @@ INSTANTIATE_TEST_SUITE_P(
                       Wrong{"{\"input_ids\": [1, 2.5]}", "expected integers in the list"},
                       Wrong{"{\"input_ids\": [1, true]}", "got a boolean"},
                       Wrong{"{\"input_ids\": [4294967296]}", "4294967296 does not fit 32 bits"},
-                      Wrong{"{\"input_ids\": [-99999999999]}", "does not fit 32 bits"},
-                      Wrong{"[1, 2]", "got a list"}, Wrong{"17", "got a number"}, Wrong{"null", "got null"},
-                      Wrong{"{\"text\": \"\xFF\"}", "UTF-8"}, Wrong{"{\"text\": \"\\ud800\"}", "surrogate"},
+                      Wrong{"{\"input_ids\": [-99999999999]}", "does not fit 32 bits"}, Wrong{"[1, 2]", "got a list"},
+                      Wrong{"17", "got a number"}, Wrong{"null", "got null"}, Wrong{"{\"text\": \"\xFF\"}", "UTF-8"},
+                      Wrong{"{\"text\": \"\\ud800\"}", "surrogate"},
                       Wrong{"{\"text\": \"a\"} {\"text\": \"b\"}", "w.jsonl:2:"},
                       Wrong{"{\"text\": \"a\", \"text\": \"b\"}", "text"}));
 
 TEST(Json, StreamsAnArrayOfObjectsOrStrings) {
   const TempFolder folder;
-  const auto records = read(folder.write("a.json", "\xEF\xBB\xBF [\n {\"text\": \"a ] \\\" , {\"}\n,\n \"plain [\",\n"
-                                                   " {\"text\":\n \"b\", \"x\": [1, {\"y\": []}]}\n]\n\n"));
+  const auto records = read(folder.write("a.json",
+                                         "\xEF\xBB\xBF [\n {\"text\": \"a ] \\\" , {\"}\n,\n \"plain [\",\n"
+                                         " {\"text\":\n \"b\", \"x\": [1, {\"y\": []}]}\n]\n\n"));
   ASSERT_EQ(records.size(), 3u);
   EXPECT_EQ(records[0].text, "a ] \" , {");
   EXPECT_EQ(records[0].line, 2);
@@ -174,8 +180,9 @@ TEST(Text, RefusesWhatIsNoText) {
   EXPECT_THAT(read_error(folder.write("a.txt", "one\ntw\xC3\x28")), HasSubstr("a.txt:2: invalid UTF-8 at byte 6"));
   EXPECT_THAT(read_error(folder.write("b.txt", std::string("one\0two", 7))), HasSubstr("a zero byte"));
   EXPECT_THAT(read_error(folder.write("c.txt", "\xFF\xFEo")), HasSubstr("iconv"));
-  EXPECT_THAT(error_as({.path = folder.write("d.txt", "x"), .columns = {{"text", "y"}}, .header = {}}, ErrorKind::config),
-              HasSubstr("no fields"));
+  EXPECT_THAT(
+      error_as({.path = folder.write("d.txt", "x"), .columns = {{"text", "y"}}, .header = {}}, ErrorKind::config),
+      HasSubstr("no fields"));
 }
 
 TEST(Csv, ReadsWithAndWithoutHeader) {

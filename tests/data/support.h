@@ -86,8 +86,8 @@ inline std::vector<DataFile> files(const std::vector<std::string>& paths) {
 }
 
 // The folder of real data sets; skips the test where there is none.
-#define HONE_TEST_DATA_OR_SKIP(path)                                          \
-  const char* const path = std::getenv("HONE_TEST_DATA");                     \
+#define HONE_TEST_DATA_OR_SKIP(path)                      \
+  const char* const path = std::getenv("HONE_TEST_DATA"); \
   if (path == nullptr) GTEST_SKIP() << "HONE_TEST_DATA is not set"
 
 }  // namespace hone::test

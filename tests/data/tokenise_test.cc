@@ -75,7 +75,8 @@ TEST(Tokenise, KeepsTheFilesOrderOnManyThreads) {
   ASSERT_EQ(store->docs(), 5000);
   for (int i = 0; i < 5000; ++i) {
     std::string text;
-    for (std::uint64_t at = store->begin(i); at + 1 < store->end(i); ++at) text.push_back(static_cast<char>(store->id(at)));
+    for (std::uint64_t at = store->begin(i); at + 1 < store->end(i); ++at)
+      text.push_back(static_cast<char>(store->id(at)));
     ASSERT_EQ(text, "record " + std::to_string(i));
     ASSERT_EQ(store->line(i), i + 1);
   }
@@ -111,7 +112,8 @@ TEST(TokenStore, GivesBackIdsAndLabelsOfEveryWidth) {
         std::vector<std::int64_t> part(end - begin);
         store.copy_labels(begin, end, part.data());
         EXPECT_TRUE(std::equal(part.begin(), part.end(), labels.begin() + static_cast<std::ptrdiff_t>(begin)));
-        EXPECT_EQ(store.supervised(begin, end), std::count_if(part.begin(), part.end(), [](auto l) { return l != -100; }));
+        EXPECT_EQ(store.supervised(begin, end),
+                  std::count_if(part.begin(), part.end(), [](auto l) { return l != -100; }));
       }
   }
 }

@@ -141,7 +141,8 @@ TEST_F(Csv, CountsLinesNotRows) {
 }
 
 TEST_F(Csv, TsvTakesAnUnclosedQuoteForACharacter) {
-  EXPECT_EQ(rows("ham\t\"hello\n\"x\ty\"\t\"q \"\"r\"\"\"\n", '\t'), (Rows{{"ham", "\"hello"}, {"\"x", "y\"", "q \"r\""}}));
+  EXPECT_EQ(rows("ham\t\"hello\nx\t\"q \"\"r\"\"\"\n", '\t'), (Rows{{"ham", "\"hello"}, {"x", "q \"r\""}}));
+  EXPECT_EQ(rows("\"x\ty\"\tz\n", '\t'), (Rows{{"x\ty", "z"}}));
   EXPECT_EQ(rows("a\t\"b\"c\n", '\t'), (Rows{{"a", "\"b\"c"}}));
 }
 

@@ -21,9 +21,9 @@ using Cells = std::vector<std::string>;
 // Whether a cell could be a column's name: a short word, or a few, that is no number.
 bool names_something(const std::string& cell) {
   if (cell.empty() || cell.size() > 40 || parse_double(cell)) return false;
-  return std::all_of(cell.begin(), cell.end(), [](unsigned char c) {
-    return std::isalnum(c) || c == '_' || c == '-' || c == '.' || c == ' ';
-  }) && std::count(cell.begin(), cell.end(), ' ') <= 2;
+  return std::all_of(cell.begin(), cell.end(),
+                     [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.' || c == ' '; }) &&
+         std::count(cell.begin(), cell.end(), ' ') <= 2;
 }
 
 class Csv : public Source {
@@ -51,7 +51,8 @@ class Csv : public Source {
     }
     check(cells);
     if (cells.size() != names_.size())
-      throw Error(ErrorKind::data, fmt::format("{}: got {} fields, expected {}", rows_.where(), cells.size(), names_.size()));
+      throw Error(ErrorKind::data,
+                  fmt::format("{}: got {} fields, expected {}", rows_.where(), cells.size(), names_.size()));
     if (!form_) resolve();
     record = Record();
     record.line = rows_.line();
@@ -75,7 +76,8 @@ class Csv : public Source {
     names_ = std::exchange(first_, {});
     for (std::size_t i = 0; i < names_.size(); ++i)
       if (std::count(names_.begin(), names_.end(), names_[i]) > 1)
-        throw Error(ErrorKind::data, fmt::format("{}: two columns are named {}", rows_.where(), hone::quoted(names_[i])));
+        throw Error(ErrorKind::data,
+                    fmt::format("{}: two columns are named {}", rows_.where(), hone::quoted(names_[i])));
   }
   void number_columns(bool guessed) {
     for (std::size_t i = 1; i <= first_.size(); ++i) names_.push_back(std::to_string(i));
@@ -96,7 +98,8 @@ class Csv : public Source {
     if (name.empty()) return -1;
     const auto it = std::find(names_.begin(), names_.end(), name);
     if (it == names_.end())
-      throw Error(ErrorKind::data, fmt::format("{}: no column {}; found {}", path_, hone::quoted(name), list_names(names_)));
+      throw Error(ErrorKind::data,
+                  fmt::format("{}: no column {}; found {}", path_, hone::quoted(name), list_names(names_)));
     return it - names_.begin();
   }
 

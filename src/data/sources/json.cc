@@ -86,10 +86,15 @@ class JsonArray final : public Source {
       return true;
     }
     switch (bytes_.peek_printing()) {
-      case ',': bytes_.take(); break;
-      case ']': return end_of_array();
-      case -1: fail("the file ends inside the array; expected ']'");
-      default: fail("expected ',' or ']'");
+      case ',':
+        bytes_.take();
+        break;
+      case ']':
+        return end_of_array();
+      case -1:
+        fail("the file ends inside the array; expected ']'");
+      default:
+        fail("expected ',' or ']'");
     }
     bytes_.peek_printing();
     return true;

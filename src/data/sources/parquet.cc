@@ -49,8 +49,6 @@ class Parquet final : public Source {
 
 }  // namespace
 
-void register_parquet(Registries& hone) {
-  hone.sources.add<Parquet>("parquet", "Parquet, where the build has it.");
-}
+void register_parquet(Registries& hone) { hone.sources.add<Parquet>("parquet", "Parquet, where the build has it."); }
 
 }  // namespace hone::sources

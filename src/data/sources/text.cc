@@ -54,8 +54,6 @@ class Text final : public Source {
 
 }  // namespace
 
-void register_text(Registries& hone) {
-  hone.sources.add<Text>("text", "Plain text: the whole file is one document.");
-}
+void register_text(Registries& hone) { hone.sources.add<Text>("text", "Plain text: the whole file is one document."); }
 
 }  // namespace hone::sources

@@ -1,0 +1,66 @@
+// metrics.csv in the run folder: one row per number, `step,metric,value`, for spreadsheets and data frames.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/env.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "hone/config_read.h"
+#include "hone/registry.h"
+#include "hone/tracker.h"
+
+namespace hone::trackers {
+namespace {
+
+constexpr const char* kHeader = "step,metric,value\n";
+
+// Rows of steps up to `step`; a resumed run writes the later ones again.
+std::string kept_rows(const std::string& text, std::int64_t step) {
+  std::string kept = kHeader;
+  for (const std::string& line : split(text, '\n')) {
+    const auto number = parse_int(line.substr(0, line.find(',')));
+    if (number && *number <= step && std::count(line.begin(), line.end(), ',') == 2) kept += line + "\n";
+  }
+  return kept;
+}
+
+class Csv final : public Tracker {
+ public:
+  struct Config {
+    std::string file = "metrics.csv";
+    static constexpr auto fields() { return std::tuple{field("file", &Config::file, "Name of the file in the run folder.")}; }
+  };
+  Csv(const Config& config, const RunInfo& run) {
+    try {
+      const Folder folder = Env::process().open_folder(run.folder);
+      folder.replace_file(config.file, kept_rows(folder.maybe_read_file(config.file).value_or(""), run.start_step));
+      file_.emplace(folder.append_to(config.file));
+    } catch (const Error& error) {
+      warnings_.warning(error.what());
+    }
+  }
+
+  void log(std::int64_t step, const Metrics& metrics) override {
+    if (!file_) return;
+    std::string rows;
+    for (const auto& [name, value] : metrics)
+      if (name != "step") rows += fmt::format("{},{},{}\n", step, name, value);
+    try {
+      file_->write_once(rows);
+    } catch (const Error& error) {
+      warnings_.warning(error.what());
+    }
+  }
+
+ private:
+  std::optional<OutFile> file_;
+  log::Limiter warnings_;
+};
+
+}  // namespace
+
+void register_csv(Registries& hone) { hone.trackers.add<Csv>("csv", "metrics.csv in the run folder, one row per number."); }
+
+}  // namespace hone::trackers

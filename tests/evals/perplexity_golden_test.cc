@@ -1,0 +1,65 @@
+// Evaluations against the golden models' own losses and logits.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "hone/evaluation.h"
+#include "hone/registry.h"
+#include "models/golden.h"
+
+namespace hone {
+namespace {
+
+Metrics evaluate(const std::string& name, const CausalLm& model, const std::vector<Batch>& batches) {
+  const auto evaluation = registries().evals.make(name, *registries().evals.options(name));
+  for (const Batch& batch : batches) evaluation->add(model, batch);
+  return evaluation->result();
+}
+
+TEST(Perplexity, EqualsTransformersLoss) {
+  const test::Golden golden("llama");
+  const auto model = golden.model();
+  const Batch batch = golden.batch();
+  const Metrics metrics = evaluate("perplexity", *model, {batch});
+  const double loss = golden["loss"].item<double>();
+  EXPECT_NEAR(metrics.at("loss"), loss, 1e-6 * loss);
+  EXPECT_NEAR(metrics.at("perplexity"), std::exp(loss), 1e-4 * std::exp(loss));
+  EXPECT_EQ(metrics.at("tokens"), batch.supervised);
+  const at::Tensor right = golden["logits"].argmax(-1).eq(batch.labels_BT);
+  EXPECT_NEAR(metrics.at("accuracy"), right.sum().item<double>() / static_cast<double>(batch.supervised), 1e-12);
+}
+
+TEST(Perplexity, IsWeightedByTokensNotByBatches) {
+  const test::Golden golden("llama");
+  const auto model = golden.model();
+  const auto row = [&](std::int64_t r) {
+    return test::make_batch(golden["input_ids"].slice(0, r, r + 1), golden["labels"].slice(0, r, r + 1),
+                            golden["attention_mask"].slice(0, r, r + 1));
+  };
+  const double loss = golden["loss"].item<double>();
+  EXPECT_NEAR(evaluate("perplexity", *model, {row(0), row(1), row(2)}).at("loss"), loss, 1e-6 * loss);
+}
+
+TEST(Perplexity, NothingToScoreIsAnError) {
+  const test::Golden golden("llama");
+  const auto model = golden.model();
+  Batch batch = golden.batch();
+  batch.labels_BT.fill_(-100);
+  EXPECT_THROW(evaluate("perplexity", *model, {batch}), Error);
+}
+
+TEST(ExactMatch, CountsDocumentsWhoseEveryTokenIsTheLikeliest) {
+  const test::Golden golden("llama");
+  const auto model = golden.model();
+  Batch batch = golden.batch();
+  EXPECT_EQ(evaluate("exact_match", *model, {batch}).at("exact_match"), 0);
+  batch.labels_BT = at::where(batch.labels_BT.eq(-100), batch.labels_BT, golden["logits"].argmax(-1));
+  EXPECT_EQ(evaluate("exact_match", *model, {batch}).at("exact_match"), 1);
+  batch.labels_BT[1][golden["labels"].size(1) - 3] = (batch.labels_BT[1][golden["labels"].size(1) - 3] + 1) % 80;
+  const Metrics metrics = evaluate("exact_match", *model, {batch});
+  EXPECT_EQ(metrics.at("prompts"), 3);
+  EXPECT_NEAR(metrics.at("exact_match"), 2.0 / 3, 1e-12);
+}
+
+}  // namespace
+}  // namespace hone

@@ -1,0 +1,50 @@
+// The causal language-model objective: its weight, its options, auxiliary terms of the forward pass.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "hone/config_read.h"
+#include "hone/objective.h"
+#include "hone/registry.h"
+#include "models/golden.h"
+
+namespace hone {
+namespace {
+
+class NoResources final : public Resources {};
+
+double loss_with(const std::string& yaml, const test::Golden& golden) {
+  Problems problems;
+  NoResources resources;
+  const auto options = registries().objectives.options("causal_lm");
+  options->read(config::parse_yaml(yaml, "test", problems), problems, "");
+  problems.raise();
+  const auto objective = registries().objectives.make("causal_lm", *options, resources);
+  const auto model = golden.model();
+  const Batch batch = golden.batch();
+  Pass pass(batch);
+  const LossTerms terms = objective->loss(*model, batch, pass);
+  EXPECT_EQ(terms.terms.size(), 1u);
+  EXPECT_EQ(terms.terms[0].weight, objective->weights(batch).at("loss"));
+  EXPECT_EQ(terms.terms[0].weight, batch.supervised);
+  return terms.terms[0].sum.item<double>() / terms.terms[0].weight;
+}
+
+// The same from transformers' logits: (1 - s) nll + s (lse - mean logit) + z lse^2, averaged over supervised tokens.
+double expected(const test::Golden& golden, double smoothing, double z_loss) {
+  const Batch batch = golden.batch();
+  const at::Tensor wanted = batch.labels_BT.ne(-100).flatten().nonzero().squeeze(-1);
+  const at::Tensor logits = golden["logits"].flatten(0, 1).index_select(0, wanted).to(at::kDouble);
+  const at::Tensor labels = batch.labels_BT.flatten().index_select(0, wanted);
+  const at::Tensor lse = logits.logsumexp(1), nll = lse - logits.gather(1, labels.unsqueeze(1)).squeeze(1);
+  return ((1 - smoothing) * nll + smoothing * (lse - logits.mean(1)) + z_loss * lse.square()).mean().item<double>();
+}
+
+TEST(CausalLmObjective, EqualsItsFormula) {
+  const test::Golden golden("llama");
+  EXPECT_NEAR(loss_with("{}", golden), golden["loss"].item<double>(), 1e-5);
+  EXPECT_NEAR(loss_with("{label_smoothing: 0.1}", golden), expected(golden, 0.1, 0), 1e-5);
+  EXPECT_NEAR(loss_with("{z_loss: 0.01}", golden), expected(golden, 0, 0.01), 1e-5);
+}
+
+}  // namespace
+}  // namespace hone
