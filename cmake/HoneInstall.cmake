@@ -8,7 +8,8 @@ if(HONE_TORCH)
   install(TARGETS hone_hone EXPORT honeTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 endif()
 if(TARGET hone_program)
-  set_target_properties(hone_program PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+  # By name: CMake leaves out folders inside the project, and .deps/torch is one.
+  set_target_properties(hone_program PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};${LibTorch_ROOT_DIR}/lib")
   install(TARGETS hone_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
 

@@ -33,7 +33,7 @@ struct Batch {
 // Copies host buffers into tensors.
 HONE_API Batch to_batch(const HostBatch& host);
 
-using Group = std::vector<Batch>;   // the micro-batches of one optimizer step
+using Group = std::vector<Batch>;  // the micro-batches of one optimizer step
 using Groups = std::vector<Group>;
 
 // How a metric is combined over micro-batches, steps between two log lines, and ranks.

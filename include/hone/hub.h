@@ -25,9 +25,11 @@ HONE_API Precision stored_precision(const std::filesystem::path& folder);
 // Returns the folder that holds config.json; throws Error(checkpoint or usage) with the command that would download it.
 HONE_API std::filesystem::path find_model_folder(const std::string& where);
 
-// Builds the model that config.json describes (no memory yet). Keys that change the result and are not understood are errors.
+// Builds the model that config.json describes (no memory yet). Keys that change the result and are not understood are
+// errors.
 HONE_API std::unique_ptr<Model> build_model(const config::Node& hf_config, const std::string& file);
-// Fills every weight from the folder's safetensors, cast to `precision`: missing, extra, wrong shape or dtype are errors.
+// Fills every weight from the folder's safetensors, cast to `precision`: missing, extra, wrong shape or dtype are
+// errors.
 HONE_API void load_weights(Model& model, const std::filesystem::path& folder, Precision precision);
 // Fills every weight by its Init: a function of (seed, name).
 HONE_API void init_weights(Model& model, std::uint64_t seed, Precision precision);

@@ -13,9 +13,9 @@
 namespace hone {
 
 namespace nn {
-class Head;      // src/nn/head.h
-class KvCache;   // src/nn/kv_cache.h
-class Plan;      // src/nn/plan.h: who attends to whom, rotary tables; made once per forward
+class Head;     // src/nn/head.h
+class KvCache;  // src/nn/kv_cache.h
+class Plan;     // src/nn/plan.h: who attends to whom, rotary tables; made once per forward
 }  // namespace nn
 
 // One forward pass: what every layer needs besides its input. Made for one Batch, used once, by one thread.
@@ -25,14 +25,14 @@ class HONE_API Pass {
   ~Pass();
   const Batch& batch;
   bool training = false;
-  bool checkpoint_blocks = false;      // gradient checkpointing: recompute each block in backward (bit-equal); the pass must
-                                       // then outlive the backward pass
+  bool checkpoint_blocks = false;  // gradient checkpointing: recompute each block in backward (bit-equal); the pass
+                                   // must then outlive the backward pass
   nn::KvCache* cache = nullptr;        // generation: keys and values of earlier tokens
   std::map<std::string, Tensor> sown;  // intermediates that layers handed out by sow()
   std::vector<LossTerm> aux;           // auxiliary losses, e.g. a router's
   std::int64_t layer = 0;              // index of the running block
   void sow(const std::string& name, const Tensor& value) { sown[name] = value; }
-  nn::Plan& plan();                    // built on first use from batch and cache
+  nn::Plan& plan();  // built on first use from batch and cache
 
  private:
   std::unique_ptr<nn::Plan> plan_;
@@ -63,7 +63,9 @@ class HONE_API Model : public Module {
 
 // Sizes that a key/value cache needs, per layer. window 0 = all tokens are kept.
 struct CacheSpec {
-  struct Layer { std::int64_t kv_heads = 0, head_size = 0, window = 0; };
+  struct Layer {
+    std::int64_t kv_heads = 0, head_size = 0, window = 0;
+  };
   std::vector<Layer> layers;
 };
 

@@ -30,15 +30,15 @@ class HONE_API Weight {
 
   const std::vector<std::int64_t>& shape() const { return shape_; }
   std::int64_t numel() const;
-  const Tensor& use() const;        // the tensor to compute with; REQUIRES: filled
+  const Tensor& use() const;  // the tensor to compute with; REQUIRES: filled
   bool filled() const { return value_.defined(); }
-  void fill(Tensor value);          // REQUIRES: same shape; keeps requires_grad as `trainable` says
+  void fill(Tensor value);  // REQUIRES: same shape; keeps requires_grad as `trainable` says
   void set_trainable(bool trainable);
   bool trainable() const { return trainable_; }
-  bool decays() const { return decays_; }   // false for norms and biases: weight decay skips them by default
+  bool decays() const { return decays_; }  // false for norms and biases: weight decay skips them by default
   const Init& init() const { return init_; }
   Tensor& value() { return value_; }
-  Tensor grad() const;              // of the last backward(s), in the weight's dtype; undefined if none
+  Tensor grad() const;  // of the last backward(s), in the weight's dtype; undefined if none
   void clear_grad();
 
  private:
@@ -56,9 +56,10 @@ class HONE_API Module {
   Module& operator=(const Module&) = delete;
   virtual ~Module() = default;
 
-  // Calls visit(full dotted name, weight) for every weight once, in the order of declaration (tied weights: the first name).
+  // Calls visit(full dotted name, weight) for every weight once, in the order of declaration (tied weights: the first
+  // name).
   void each_weight(const std::function<void(const std::string&, Weight&)>& visit, const std::string& prefix = "");
-  std::int64_t parameter_count();   // of distinct weights
+  std::int64_t parameter_count();  // of distinct weights
 
  protected:
   Weight& parameter(std::string name, std::vector<std::int64_t> shape, Init init = {}, bool decays = true);

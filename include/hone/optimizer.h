@@ -14,7 +14,8 @@
 
 namespace hone {
 
-// A weight as the optimizer sees it: its name, the fp32 master (the weight itself in an fp32 run) and its summed gradient.
+// A weight as the optimizer sees it: its name, the fp32 master (the weight itself in an fp32 run) and its summed
+// gradient.
 struct OptimizedWeight {
   std::string name;
   Weight* weight = nullptr;
@@ -30,7 +31,8 @@ class HONE_API Optimizer {
   virtual ~Optimizer() = default;
   virtual void attach(std::vector<OptimizedWeight>& weights) = 0;  // allocates the state, zero
   // Updates masters in place. `step` counts from 1; gradient_scale multiplies every gradient (clipping).
-  virtual void update(std::vector<OptimizedWeight>& weights, std::int64_t step, double learning_rate, double gradient_scale) = 0;
+  virtual void update(std::vector<OptimizedWeight>& weights, std::int64_t step, double learning_rate,
+                      double gradient_scale) = 0;
   // Every state tensor with a name such as "exp_avg.model.norm.weight", to be saved and restored.
   virtual void each_state(const std::function<void(const std::string&, Tensor&)>& visit) = 0;
   // Learning rate of the update number `step`, counted from 0, of `steps` in all; a function of the step alone.
@@ -39,8 +41,11 @@ class HONE_API Optimizer {
 
 enum class ScheduleKind { constant, linear, cosine, wsd };
 template <>
-inline constexpr auto config::enum_names<ScheduleKind> = std::to_array<std::pair<ScheduleKind, std::string_view>>(
-    {{ScheduleKind::constant, "constant"}, {ScheduleKind::linear, "linear"}, {ScheduleKind::cosine, "cosine"}, {ScheduleKind::wsd, "wsd"}});
+inline constexpr auto config::enum_names<ScheduleKind> =
+    std::to_array<std::pair<ScheduleKind, std::string_view>>({{ScheduleKind::constant, "constant"},
+                                                              {ScheduleKind::linear, "linear"},
+                                                              {ScheduleKind::cosine, "cosine"},
+                                                              {ScheduleKind::wsd, "wsd"}});
 
 // How wsd decays; HF's names.
 enum class DecayShape { linear, cosine, one_minus_sqrt };
@@ -62,7 +67,8 @@ struct ScheduleConfig {
     return std::tuple{
         field("type", &C::type, "Shape after warm-up; wsd = warm-up, stable, then decay over the last decay_steps."),
         field("warmup_steps", &C::warmup_steps, "Steps of linear warm-up from zero.", at_least(0)),
-        field("warmup_ratio", &C::warmup_ratio, "Warm-up as a share of all steps; not together with warmup_steps.", {.low = 0, .high = 1}),
+        field("warmup_ratio", &C::warmup_ratio, "Warm-up as a share of all steps; not together with warmup_steps.",
+              {.low = 0, .high = 1}),
         field("final_ratio", &C::final_ratio, "Last learning rate as a share of the peak.", {.low = 0, .high = 1}),
         field("decay_steps", &C::decay_steps, "wsd only: length of the decay; 0 = a tenth of all steps.", at_least(0)),
         field("decay_type", &C::decay_type, "wsd only: shape of the decay.")};

@@ -24,8 +24,11 @@ struct ModelSection {
   static constexpr auto fields() {
     using C = ModelSection;
     return std::tuple{
-        field("path", &C::path, "Folder of a Hugging Face model, a run folder (its newest whole checkpoint), or org/name in the local HF cache."),
-        field("config", &C::config, "For a fresh model instead of path: `type: llama` and the keys of Hugging Face's config.json.")};
+        field("path", &C::path,
+              "Folder of a Hugging Face model, a run folder (its newest whole checkpoint), or org/name in the local HF "
+              "cache."),
+        field("config", &C::config,
+              "For a fresh model instead of path: `type: llama` and the keys of Hugging Face's config.json.")};
   }
   HONE_API void validate(Problems& problems) const;
 };
@@ -37,7 +40,9 @@ struct EvalSection {
   static constexpr auto fields() {
     using C = EvalSection;
     return std::tuple{
-        field("held_out", &C::held_out, "Share of the training records that is held out and evaluated instead of trained on.", {.low = 0, .high = 0.9}),
+        field("held_out", &C::held_out,
+              "Share of the training records that is held out and evaluated instead of trained on.",
+              {.low = 0, .high = 0.9}),
         field("files", &C::files, "Named evaluation sets, each a file or a list of files: `news: data/news.jsonl`.")};
   }
 };
@@ -55,11 +60,17 @@ struct DataSection {
     return std::tuple{
         field("train", &C::train, "Files to train on."),
         field("eval", &C::eval, "What to evaluate on."),
-        field("max_length", &C::max_length, "Tokens in a row; more cost memory and time, fewer cut documents.", at_least(2)),
-        field("overlong", &C::overlong, "What happens to records longer than max_length; all of it is counted and printed."),
-        field("packing", &C::packing, "How documents share rows: best_fit fills rows with whole documents, concat cuts at row ends, none gives each its own row."),
-        field("shuffle", &C::shuffle, "A new order of rows in each epoch, from run.seed; false: the order of the files."),
-        field("append_eos", &C::append_eos, "End texts and completions with the tokenizer's end-of-sequence token, and train on it."),
+        field("max_length", &C::max_length, "Tokens in a row; more cost memory and time, fewer cut documents.",
+              at_least(2)),
+        field("overlong", &C::overlong,
+              "What happens to records longer than max_length; all of it is counted and printed."),
+        field("packing", &C::packing,
+              "How documents share rows: best_fit fills rows with whole documents, concat cuts at row ends, none gives "
+              "each its own row."),
+        field("shuffle", &C::shuffle,
+              "A new order of rows in each epoch, from run.seed; false: the order of the files."),
+        field("append_eos", &C::append_eos,
+              "End texts and completions with the tokenizer's end-of-sequence token, and train on it."),
         field("cache", &C::cache, "Folder for tokenised data; `none` = none; default: `cache` in the run folder.")};
   }
 };
@@ -74,9 +85,11 @@ struct SaveSection {
     using C = SaveSection;
     return std::tuple{
         field("every", &C::every, "Steps between checkpoints; 0 = only by time and at the end.", at_least(0)),
-        field("every_minutes", &C::every_minutes, "Minutes between checkpoints; 0 = only by steps and at the end.", at_least(0)),
+        field("every_minutes", &C::every_minutes, "Minutes between checkpoints; 0 = only by steps and at the end.",
+              at_least(0)),
         field("keep", &C::keep, "How many checkpoints stay, besides the best one; 0 = all of them.", at_least(0)),
-        field("grace_seconds", &C::grace_seconds, "Warn when a save takes so long that it may not fit between SIGTERM and SIGKILL.", at_least(0))};
+        field("grace_seconds", &C::grace_seconds,
+              "Warn when a save takes so long that it may not fit between SIGTERM and SIGKILL.", at_least(0))};
   }
 };
 
@@ -94,17 +107,23 @@ struct TrainerSection {
   static constexpr auto fields() {
     using C = TrainerSection;
     return std::tuple{
-        field("batch_size", &C::batch_size, "Rows in a micro-batch; more use memory and the machine better.", at_least(1)),
-        field("accumulate", &C::accumulate, "Micro-batches per step; a step of 8 x 1 rows is the same as one of 1 x 8.", at_least(1)),
+        field("batch_size", &C::batch_size, "Rows in a micro-batch; more use memory and the machine better.",
+              at_least(1)),
+        field("accumulate", &C::accumulate, "Micro-batches per step; a step of 8 x 1 rows is the same as one of 1 x 8.",
+              at_least(1)),
         field("steps", &C::steps, "Updates in all.", at_least(1)),
         field("epochs", &C::epochs, "Instead of steps: how often all rows are seen; default 1.", at_least(0)),
-        field("max_grad_norm", &C::max_grad_norm, "Longer gradients are scaled down to this norm; 0 = never.", at_least(0)),
-        field("precision", &C::precision, "Type of weights and activations in a step; auto = bf16 where the machine computes it fast, else fp32."),
+        field("max_grad_norm", &C::max_grad_norm, "Longer gradients are scaled down to this norm; 0 = never.",
+              at_least(0)),
+        field("precision", &C::precision,
+              "Type of weights and activations in a step; auto = bf16 where the machine computes it fast, else fp32."),
         field("eval_every", &C::eval_every, "Steps between evaluations; 0 = only at the end.", at_least(0)),
-        field("eval_batch_size", &C::eval_batch_size, "Rows in a batch of an evaluation; default batch_size.", at_least(1)),
+        field("eval_batch_size", &C::eval_batch_size, "Rows in a batch of an evaluation; default batch_size.",
+              at_least(1)),
         field("log_every", &C::log_every, "Steps between lines of metrics.jsonl.", at_least(1)),
         field("save", &C::save, "When to save checkpoints."),
-        field("checkpoint_blocks", &C::checkpoint_blocks, "Gradient checkpointing: a third more time, far less memory; the same numbers.")};
+        field("checkpoint_blocks", &C::checkpoint_blocks,
+              "Gradient checkpointing: a third more time, far less memory; the same numbers.")};
   }
 };
 
@@ -133,22 +152,24 @@ struct Recipe {
   RunSection run;
   static constexpr auto fields() {
     using C = Recipe;
-    return std::tuple{
-        field("model", &C::model, "What is trained."),
-        field("tokenizer", &C::tokenizer, "`bytes`, a tokenizer.json or a folder that holds one; default: the model's own."),
-        field("data", &C::data, "What it is trained on."),
-        field("objective", &C::objective, "Kind of training."),
-        field("optimizer", &C::optimizer, "How weights are updated."),
-        field("trainer", &C::trainer, "How long, in what steps, and what is written on the way."),
-        field("callbacks", &C::callbacks, "Hooks into the run."),
-        field("trackers", &C::trackers, "Where numbers go besides metrics.jsonl and the terminal."),
-        field("run", &C::run, "Where the run lives.")};
+    return std::tuple{field("model", &C::model, "What is trained."),
+                      field("tokenizer", &C::tokenizer,
+                            "`bytes`, a tokenizer.json or a folder that holds one; default: the model's own."),
+                      field("data", &C::data, "What it is trained on."),
+                      field("objective", &C::objective, "Kind of training."),
+                      field("optimizer", &C::optimizer, "How weights are updated."),
+                      field("trainer", &C::trainer, "How long, in what steps, and what is written on the way."),
+                      field("callbacks", &C::callbacks, "Hooks into the run."),
+                      field("trackers", &C::trackers, "Where numbers go besides metrics.jsonl and the terminal."),
+                      field("run", &C::run, "Where the run lives.")};
   }
   HONE_API void validate(Problems& problems) const;
 };
 
-// From a YAML or JSON file, with `--a.b.c=value` overrides as {"a.b.c", "value"}. Throws Error(config) with all problems.
-HONE_API Recipe read_recipe(const std::string& path, const std::vector<std::pair<std::string, std::string>>& overrides = {});
+// From a YAML or JSON file, with `--a.b.c=value` overrides as {"a.b.c", "value"}. Throws Error(config) with all
+// problems.
+HONE_API Recipe read_recipe(const std::string& path,
+                            const std::vector<std::pair<std::string, std::string>>& overrides = {});
 HONE_API Recipe read_recipe(config::Node node);  // after ${} and ??? have been resolved
 HONE_API config::Node write_recipe(const Recipe& recipe);
 

@@ -1,4 +1,5 @@
-// Training as one call: a recipe in, a folder of checkpoints and a summary out. `hone train` is a thin wrapper around it.
+// Training as one call: a recipe in, a folder of checkpoints and a summary out. `hone train` is a thin wrapper around
+// it.
 //
 //   hone::Recipe recipe = hone::read_recipe("recipe.yaml");
 //   recipe.trainer.steps = 200;
@@ -19,28 +20,28 @@ class Env;  // src/base/env.h: the file system; tests break it
 
 // How to run a recipe this time; nothing of it is part of the run's identity.
 struct TrainOptions {
-  std::optional<std::string> resume;      // "latest" or a step: Error when it is not there, never a start from scratch
-  bool fresh = false;                     // --new: an existing run folder is moved to <folder>.old-k first
-  std::vector<std::string> override_keys; // options that may differ from the run's own recipe; "all" = any
-  bool strict_resume = false;             // a damaged newest checkpoint is an Error instead of a step back
-  std::string gradients;                  // safetensors file for the gradients of the last step, before clipping
-  bool quiet = false;                     // no progress line
-  bool check_space = true;                // refuse to start when the checkpoints will not fit on the disk
-  bool handle_signals = true;             // SIGINT and SIGTERM stop after the step, SIGUSR1 saves
-  Env* env = nullptr;                     // nullptr: the real one
+  std::optional<std::string> resume;       // "latest" or a step: Error when it is not there, never a start from scratch
+  bool fresh = false;                      // --new: an existing run folder is moved to <folder>.old-k first
+  std::vector<std::string> override_keys;  // options that may differ from the run's own recipe; "all" = any
+  bool strict_resume = false;              // a damaged newest checkpoint is an Error instead of a step back
+  std::string gradients;                   // safetensors file for the gradients of the last step, before clipping
+  bool quiet = false;                      // no progress line
+  bool check_space = true;                 // refuse to start when the checkpoints will not fit on the disk
+  bool handle_signals = true;              // SIGINT and SIGTERM stop after the step, SIGUSR1 saves
+  Env* env = nullptr;                      // nullptr: the real one
 };
 
 enum class StopReason { steps, callback, signal, already_finished };
 
 struct Summary {
-  std::string folder, checkpoint;             // the run folder; its last checkpoint ("" if there is none)
+  std::string folder, checkpoint;  // the run folder; its last checkpoint ("" if there is none)
   std::int64_t step = 0, steps = 0, tokens = 0;
-  std::optional<std::int64_t> resumed_from;   // step of the checkpoint this process started from
+  std::optional<std::int64_t> resumed_from;  // step of the checkpoint this process started from
   StopReason reason = StopReason::steps;
-  std::string stopped_by;                     // "SIGTERM", or the callback's name
+  std::string stopped_by;  // "SIGTERM", or the callback's name
   double seconds = 0;
   std::int64_t warnings = 0, failed_saves = 0, skipped_steps = 0;
-  Metrics metrics;                            // of the last logged step and the last evaluation
+  Metrics metrics;                                                   // of the last logged step and the last evaluation
   bool interrupted() const { return reason == StopReason::signal; }  // resumable: exit code 75
 };
 

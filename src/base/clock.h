@@ -5,10 +5,10 @@
 
 namespace hone {
 
-double monotonic_seconds();          // since some fixed moment; never goes back
-double wall_seconds();               // since 1970-01-01 UTC
-std::string iso_utc();               // now, as "2025-02-03T04:05:06Z"
-std::string iso_utc(double wall);    // wall seconds since 1970
+double monotonic_seconds();        // since some fixed moment; never goes back
+double wall_seconds();             // since 1970-01-01 UTC
+std::string iso_utc();             // now, as "2025-02-03T04:05:06Z"
+std::string iso_utc(double wall);  // wall seconds since 1970
 
 class Stopwatch {
  public:

@@ -26,8 +26,8 @@ using Kind = Operation::Kind;
 
 std::string_view name_of(Kind kind) {
   constexpr std::array<std::string_view, 18> kNames{
-      "open_folder", "make_folder", "create", "open_read", "open_append",   "write",    "sync", "sync_folder", "rename",
-      "replace",     "link",        "remove", "remove_folder", "truncate", "read", "list", "stat",        "lock"};
+      "open_folder", "make_folder", "create", "open_read",     "open_append", "write", "sync", "sync_folder", "rename",
+      "replace",     "link",        "remove", "remove_folder", "truncate",    "read",  "list", "stat",        "lock"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -68,7 +68,7 @@ Folder Env::make_folders(const std::filesystem::path& path, ErrorKind kind) {
 }
 
 std::uint64_t Env::free_bytes(const std::filesystem::path& path) {
-  struct statvfs info {};
+  struct statvfs info{};
   std::filesystem::path where = std::filesystem::absolute(path);
   while (::statvfs(where.c_str(), &info) != 0) {
     if (errno != ENOENT || where == where.parent_path())
@@ -82,10 +82,11 @@ std::uint64_t Env::free_bytes(const std::filesystem::path& path) {
 
 Folder::Folder(Env& env, int fd, std::filesystem::path path, ErrorKind kind)
     : env_(&env),
-      fd_(new int(fd), [](const int* held) {
-        ::close(*held);
-        delete held;
-      }),
+      fd_(new int(fd),
+          [](const int* held) {
+            ::close(*held);
+            delete held;
+          }),
       path_(std::move(path)),
       kind_(kind) {}
 
@@ -123,7 +124,7 @@ OutFile Folder::append_to(const std::string& name) const {
     return ::openat(fd(), name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0666);
   });
   if (file < 0) fail(name, "cannot open for appending", errno);
-  struct stat info {};
+  struct stat info{};
   if (::fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) {
     ::close(file);
     throw Error(kind_, (path_ / name).string() + ": not a regular file");
@@ -144,9 +145,9 @@ void Folder::replace_file(const std::string& name, std::string_view content) con
   remove(hidden);  // of a process that was killed here
   try {
     write_file(hidden, content);
-    const int result = attempt(*env_, Kind::replace, path_ / hidden, [&] {
-      return ::renameat(fd(), hidden.c_str(), fd(), name.c_str());
-    }, path_ / name);
+    const int result = attempt(
+        *env_, Kind::replace, path_ / hidden, [&] { return ::renameat(fd(), hidden.c_str(), fd(), name.c_str()); },
+        path_ / name);
     if (result != 0) fail(name, "cannot put the new file in place", errno);
   } catch (...) {
     ::unlinkat(fd(), hidden.c_str(), 0);  // frees the space; the first failure is the one to report
@@ -157,7 +158,8 @@ void Folder::replace_file(const std::string& name, std::string_view content) con
 
 Folder Folder::make_folder(const std::string& name) const {
   check_plain(name);
-  const int result = attempt(*env_, Kind::make_folder, path_ / name, [&] { return ::mkdirat(fd(), name.c_str(), 0777); });
+  const int result =
+      attempt(*env_, Kind::make_folder, path_ / name, [&] { return ::mkdirat(fd(), name.c_str(), 0777); });
   if (result != 0) fail(name, "cannot make the folder", errno);
   return open_folder(name);
 }
@@ -184,9 +186,9 @@ static int rename_keeping(int from, const char* name, int to, const char* new_na
 void Folder::rename(const std::string& name, const Folder& to, const std::string& new_name) const {
   check_plain(name);
   check_plain(new_name);
-  const int result = attempt(*env_, Kind::rename, path_ / name, [&] {
-    return rename_keeping(fd(), name.c_str(), to.fd(), new_name.c_str());
-  }, to.path_ / new_name);
+  const int result = attempt(
+      *env_, Kind::rename, path_ / name, [&] { return rename_keeping(fd(), name.c_str(), to.fd(), new_name.c_str()); },
+      to.path_ / new_name);
   if (result != 0) fail(name, fmt::format("cannot rename to {}", (to.path_ / new_name).string()).c_str(), errno);
 }
 
@@ -194,12 +196,12 @@ void Folder::replace_link(const std::string& name, const std::string& target) co
   check_plain(name);
   const std::string hidden = ".new-" + name;
   remove(hidden);
-  const int made = attempt(*env_, Kind::link, path_ / hidden, [&] { return ::symlinkat(target.c_str(), fd(), hidden.c_str()); },
-                           target);
+  const int made = attempt(
+      *env_, Kind::link, path_ / hidden, [&] { return ::symlinkat(target.c_str(), fd(), hidden.c_str()); }, target);
   if (made != 0) fail(hidden, "cannot make the link", errno);
-  const int result = attempt(*env_, Kind::replace, path_ / hidden, [&] {
-    return ::renameat(fd(), hidden.c_str(), fd(), name.c_str());
-  }, path_ / name);
+  const int result = attempt(
+      *env_, Kind::replace, path_ / hidden, [&] { return ::renameat(fd(), hidden.c_str(), fd(), name.c_str()); },
+      path_ / name);
   if (result != 0) fail(name, "cannot put the new link in place", errno);
 }
 
@@ -220,9 +222,9 @@ void Folder::remove_tree(const std::string& name) const {
   }
   for (; !inner.empty(); inner.pop_back()) {
     const auto& [parent, entry] = inner.back();
-    const int result = attempt(*env_, Kind::remove_folder, parent.path_ / entry, [&, at = parent.fd(), leaf = entry.c_str()] {
-      return ::unlinkat(at, leaf, AT_REMOVEDIR);
-    });
+    const int result =
+        attempt(*env_, Kind::remove_folder, parent.path_ / entry,
+                [&, at = parent.fd(), leaf = entry.c_str()] { return ::unlinkat(at, leaf, AT_REMOVEDIR); });
     if (result != 0 && errno != ENOENT) parent.fail(entry, "cannot remove the folder", errno);
   }
 }
@@ -233,26 +235,27 @@ void Folder::sync() const {
   if (result != 0 && errno != EINVAL) fail("", "cannot sync the folder", errno);
 }
 
-static bool stat_at(Env& env, const std::filesystem::path& path, int fd, const std::string& name, int flags, struct stat& info) {
+static bool stat_at(Env& env, const std::filesystem::path& path, int fd, const std::string& name, int flags,
+                    struct stat& info) {
   return attempt(env, Kind::stat, path / name, [&] { return ::fstatat(fd, name.c_str(), &info, flags); }) == 0;
 }
 
 bool Folder::exists(const std::string& name) const {
-  struct stat info {};
+  struct stat info{};
   if (stat_at(*env_, path_, fd(), name, AT_SYMLINK_NOFOLLOW, info)) return true;
   if (errno != ENOENT) fail(name, "cannot look at it", errno);
   return false;
 }
 
 bool Folder::is_folder(const std::string& name) const {
-  struct stat info {};
+  struct stat info{};
   if (stat_at(*env_, path_, fd(), name, AT_SYMLINK_NOFOLLOW, info)) return S_ISDIR(info.st_mode);
   if (errno != ENOENT) fail(name, "cannot look at it", errno);
   return false;
 }
 
 std::optional<std::uint64_t> Folder::file_size(const std::string& name) const {
-  struct stat info {};
+  struct stat info{};
   if (stat_at(*env_, path_, fd(), name, 0, info))
     return S_ISREG(info.st_mode) ? std::optional(static_cast<std::uint64_t>(info.st_size)) : std::nullopt;
   if (errno != ENOENT && errno != ELOOP) fail(name, "cannot look at it", errno);
@@ -278,9 +281,8 @@ std::optional<std::string> Folder::maybe_read_file(const std::string& name, std:
 int Folder::open_read(const std::string& name) const {
   check_plain(name);
   // O_NONBLOCK: opening a FIFO without a writer would wait for ever.
-  return attempt(*env_, Kind::open_read, path_ / name, [&] {
-    return ::openat(fd(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  });
+  return attempt(*env_, Kind::open_read, path_ / name,
+                 [&] { return ::openat(fd(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); });
 }
 
 int Folder::open_lock(const std::string& name) const {

@@ -18,12 +18,28 @@ namespace hone {
 // One step of the file system, as the hook sees it before it happens.
 struct Operation {
   enum class Kind {
-    open_folder, make_folder, create, open_read, open_append, write, sync, sync_folder, rename, replace, link,
-    remove, remove_folder, truncate, read, list, stat, lock
+    open_folder,
+    make_folder,
+    create,
+    open_read,
+    open_append,
+    write,
+    sync,
+    sync_folder,
+    rename,
+    replace,
+    link,
+    remove,
+    remove_folder,
+    truncate,
+    read,
+    list,
+    stat,
+    lock
   };
   Kind kind;
-  std::filesystem::path path, target;      // target: of rename, replace and link
-  std::span<const std::byte> data = {};    // of write; the hook may shorten it: a short write
+  std::filesystem::path path, target;    // target: of rename, replace and link
+  std::span<const std::byte> data = {};  // of write; the hook may shorten it: a short write
 };
 std::string_view name_of(Operation::Kind kind);
 
@@ -55,7 +71,7 @@ class OutFile {
   ~OutFile();  // closes without sync
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
-  void truncate(std::uint64_t size);       // and goes on writing there
+  void truncate(std::uint64_t size);  // and goes on writing there
   void sync();
   void close();
   std::uint64_t size() const { return size_; }  // bytes in the file
@@ -81,26 +97,27 @@ class Folder {
   const std::filesystem::path& path() const { return path_; }
   Env& env() const { return *env_; }
 
-  OutFile create(const std::string& name) const;        // O_EXCL: an error if it is there
-  OutFile append_to(const std::string& name) const;     // an existing regular file or a new one; not through a symlink
-  void write_file(const std::string& name, std::string_view content) const;    // create, write, sync
+  OutFile create(const std::string& name) const;     // O_EXCL: an error if it is there
+  OutFile append_to(const std::string& name) const;  // an existing regular file or a new one; not through a symlink
+  void write_file(const std::string& name, std::string_view content) const;  // create, write, sync
   // Puts the content in place in one rename: readers see the old file or the new one, also after a crash.
   void replace_file(const std::string& name, std::string_view content) const;
-  Folder make_folder(const std::string& name) const;    // an error if it is there
-  Folder open_folder(const std::string& name) const;    // not through a symlink
+  Folder make_folder(const std::string& name) const;                                          // an error if it is there
+  Folder open_folder(const std::string& name) const;                                          // not through a symlink
   void rename(const std::string& name, const Folder& to, const std::string& new_name) const;  // EEXIST: never replaces
   void replace_link(const std::string& name, const std::string& target) const;  // symlink, put in place in one rename
-  void remove(const std::string& name) const;           // file or symlink; absent is fine
-  void remove_tree(const std::string& name) const;      // anything; never follows a symlink; absent is fine
-  void sync() const;                                    // the folder's entries
+  void remove(const std::string& name) const;                                   // file or symlink; absent is fine
+  void remove_tree(const std::string& name) const;  // anything; never follows a symlink; absent is fine
+  void sync() const;                                // the folder's entries
 
-  bool exists(const std::string& name) const;           // anything, also a dangling symlink
-  bool is_folder(const std::string& name) const;        // a real one, not a symlink
+  bool exists(const std::string& name) const;                             // anything, also a dangling symlink
+  bool is_folder(const std::string& name) const;                          // a real one, not a symlink
   std::optional<std::uint64_t> file_size(const std::string& name) const;  // of a regular file (through a leaf symlink)
-  std::vector<std::string> list() const;                // sorted names, without . and ..
+  std::vector<std::string> list() const;                                  // sorted names, without . and ..
   // At most `limit` bytes, else an Error; only regular files.
   std::string read_file(const std::string& name, std::uint64_t limit = std::uint64_t{1} << 30) const;
-  std::optional<std::string> maybe_read_file(const std::string& name, std::uint64_t limit = std::uint64_t{1} << 30) const;
+  std::optional<std::string> maybe_read_file(const std::string& name,
+                                             std::uint64_t limit = std::uint64_t{1} << 30) const;
   // An open file to lock with flock(2); made if absent, not through a symlink. The caller owns the descriptor.
   int open_lock(const std::string& name) const;
 
@@ -131,8 +148,8 @@ class InFile {
   ~InFile();
   std::uint64_t size() const { return size_; }
   const std::filesystem::path& path() const { return path_; }
-  void read(std::uint64_t offset, std::span<std::byte> into) const;                 // all of it, or an Error
-  std::size_t read_some(std::uint64_t offset, std::span<std::byte> into) const;     // fewer only at the end
+  void read(std::uint64_t offset, std::span<std::byte> into) const;              // all of it, or an Error
+  std::size_t read_some(std::uint64_t offset, std::span<std::byte> into) const;  // fewer only at the end
   std::string read_all(std::uint64_t limit) const;
 
  private:

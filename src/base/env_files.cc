@@ -82,7 +82,8 @@ void OutFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     // Linux takes at most 2 GiB at once anyway; a smaller piece lets signals in.
     Operation operation{Kind::write, path_, {}, bytes.first(std::min<std::size_t>(bytes.size(), 64 << 20))};
-    const ssize_t done = retried(*env_, operation, [&] { return ::write(fd_, operation.data.data(), operation.data.size()); });
+    const ssize_t done =
+        retried(*env_, operation, [&] { return ::write(fd_, operation.data.data(), operation.data.size()); });
     if (done < 0 && errno == EAGAIN) continue;
     if (done < 0) fail("cannot write", errno);
     size_ += static_cast<std::uint64_t>(done);
@@ -130,7 +131,7 @@ InFile::InFile(const Folder& folder, const std::string& name, ErrorKind kind)
 
 void InFile::check_regular() {
   if (fd_ < 0) throw_system_error(kind_, path_, "cannot open", errno);
-  struct stat info {};
+  struct stat info{};
   const bool known = ::fstat(fd_, &info) == 0;
   if (known && S_ISREG(info.st_mode)) {
     size_ = static_cast<std::uint64_t>(info.st_size);
@@ -169,7 +170,8 @@ void InFile::read(std::uint64_t offset, std::span<std::byte> into) const {
 
 std::string InFile::read_all(std::uint64_t limit) const {
   if (size_ > limit)
-    throw Error(kind_, fmt::format("{}: {}, expected at most {}", path_.string(), human_size(size_), human_size(limit)));
+    throw Error(kind_,
+                fmt::format("{}: {}, expected at most {}", path_.string(), human_size(size_), human_size(limit)));
   std::string content(size_, '\0');
   read(0, std::as_writable_bytes(std::span(content)));
   return content;

@@ -1,4 +1,5 @@
-// Content hashes: XXH3 with 64 and 128 bits of bytes, streams and files. Not cryptographic: they find damage, not forgery.
+// Content hashes: XXH3 with 64 and 128 bits of bytes, streams and files. Not cryptographic: they find damage, not
+// forgery.
 #pragma once
 
 #include <cstddef>
@@ -25,11 +26,11 @@ class Hasher {
   Hasher& operator=(Hasher&&) noexcept;
   Hasher& update(std::span<const std::byte> bytes);
   Hasher& update(std::string_view text);
-  Hasher& update_int(std::uint64_t value);      // 8 bytes, little endian
+  Hasher& update_int(std::uint64_t value);  // 8 bytes, little endian
   // A text with its length before it, so that ("ab", "c") and ("a", "bc") differ.
   Hasher& update_field(std::string_view text);
-  std::uint64_t digest64() const;               // equal to hash64 of all bytes so far
-  std::string digest128_hex() const;            // equal to hash128_hex of all bytes so far
+  std::uint64_t digest64() const;     // equal to hash64 of all bytes so far
+  std::string digest128_hex() const;  // equal to hash128_hex of all bytes so far
   void reset();
 
  private:

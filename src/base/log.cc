@@ -1,9 +1,9 @@
 // The log: one lock, one write(2) per message, nothing thrown.
 #include "base/log.h"
 
+#include <unistd.h>
 #include <csignal>
 #include <ctime>
-#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -67,10 +67,14 @@ constexpr std::string_view kClearLine = "\r\x1b[K";
 
 std::string_view prefix(Level level) {
   switch (level) {
-    case Level::debug: return "debug: ";
-    case Level::warning: return "warning: ";
-    case Level::error: return "error: ";
-    default: return "";
+    case Level::debug:
+      return "debug: ";
+    case Level::warning:
+      return "warning: ";
+    case Level::error:
+      return "error: ";
+    default:
+      return "";
   }
 }
 

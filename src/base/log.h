@@ -1,4 +1,5 @@
-// Log lines with a level, to stderr or to a sink of the caller's; also owns the status line at the bottom of a terminal.
+// Log lines with a level, to stderr or to a sink of the caller's; also owns the status line at the bottom of a
+// terminal.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,10 +17,10 @@ enum class Level { debug, info, warning, error, silent };
 
 using Sink = std::function<void(Level level, std::string_view message)>;
 
-void set_level(Level lowest);        // messages below it are dropped; default info
+void set_level(Level lowest);  // messages below it are dropped; default info
 Level level() noexcept;
-void set_sink(Sink sink);            // where messages go instead of stderr; {} restores stderr
-std::int64_t warnings() noexcept;    // warnings and errors since the start, shown or not
+void set_sink(Sink sink);          // where messages go instead of stderr; {} restores stderr
+std::int64_t warnings() noexcept;  // warnings and errors since the start, shown or not
 
 void write(Level level, std::string_view message) noexcept;
 void vwrite(Level level, fmt::string_view format, fmt::format_args args) noexcept;

@@ -20,8 +20,8 @@ constexpr Counter philox4x32_10(Counter counter, Key key) {
   return counter;
 }
 
-inline constexpr int kLanes = 16;             // blocks made at once
-inline constexpr int kFloats = 4 * kLanes;    // floats they give
+inline constexpr int kLanes = 16;           // blocks made at once
+inline constexpr int kFloats = 4 * kLanes;  // floats they give
 
 // Floats of the blocks index .. index + kLanes - 1: in [0, 1), or normal with mean 0 and variance 1. `wide` uses AVX2,
 // which the machine must have; the bits are the same either way.

@@ -29,7 +29,8 @@ bool stderr_is_terminal() { return isatty(STDERR_FILENO) == 1; }
 
 std::size_t terminal_width() {
   if (const char* columns = std::getenv("COLUMNS")) {
-    if (const auto width = parse_int(columns); width && *width > 0 && *width < 10000) return static_cast<std::size_t>(*width);
+    if (const auto width = parse_int(columns); width && *width > 0 && *width < 10000)
+      return static_cast<std::size_t>(*width);
   }
   winsize size{};
   if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
@@ -43,7 +44,10 @@ bool use_color() {
 }
 
 Progress::Progress(Options options)
-    : options_(std::move(options)), terminal_(stderr_is_terminal()), color_(use_color()), started_(monotonic_seconds()) {}
+    : options_(std::move(options)),
+      terminal_(stderr_is_terminal()),
+      color_(use_color()),
+      started_(monotonic_seconds()) {}
 
 Progress::~Progress() { finish(); }
 

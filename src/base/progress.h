@@ -18,7 +18,7 @@ class Progress {
     std::int64_t total = 0;      // 0: unknown
     std::int64_t start = 0;      // where a resumed run begins; the rate counts from here
     bool quiet = false;
-    double plain_every_s = 10;   // seconds between lines when the output is no terminal
+    double plain_every_s = 10;  // seconds between lines when the output is no terminal
   };
   using Values = std::vector<std::pair<std::string, std::string>>;  // shown in this order: {"loss", "2.345"}
 

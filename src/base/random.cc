@@ -1,4 +1,5 @@
-// Single random numbers and permutations; bulk floats are in random_fill.cc. Only + - * / and sqrt in double: the same bits on every x86-64 machine.
+// Single random numbers and permutations; bulk floats are in random_fill.cc. Only + - * / and sqrt in double: the same
+// bits on every x86-64 machine.
 #include "hone/random.h"
 
 #include <algorithm>
@@ -26,7 +27,8 @@ inline double logarithm(double x) {
   m = big ? m * 0.5 : m;
   exponent = big ? exponent + 1 : exponent;
   const double s = (m - 1) / (m + 1), z = s * s;
-  const double series = 1 + z * (1.0 / 3 + z * (1.0 / 5 + z * (1.0 / 7 + z * (1.0 / 9 + z * (1.0 / 11 + z * (1.0 / 13 + z / 15))))));
+  const double series =
+      1 + z * (1.0 / 3 + z * (1.0 / 5 + z * (1.0 / 7 + z * (1.0 / 9 + z * (1.0 / 11 + z * (1.0 / 13 + z / 15))))));
   return 2 * s * series + exponent * 0.6931471805599453;
 }
 
@@ -35,12 +37,17 @@ inline std::pair<double, double> turn(double v) {
   const auto quarter = static_cast<int>(v * 4 + 0.5);
   const double a = (v - quarter * 0.25) * 6.283185307179586, z = a * a;
   const double s = a * (1 + z * (-1.0 / 6 + z * (1.0 / 120 + z * (-1.0 / 5040 + z * (1.0 / 362880 - z / 39916800)))));
-  const double c = 1 + z * (-0.5 + z * (1.0 / 24 + z * (-1.0 / 720 + z * (1.0 / 40320 + z * (-1.0 / 3628800 + z / 479001600)))));
+  const double c =
+      1 + z * (-0.5 + z * (1.0 / 24 + z * (-1.0 / 720 + z * (1.0 / 40320 + z * (-1.0 / 3628800 + z / 479001600)))));
   switch (quarter & 3) {
-    case 0: return {c, s};
-    case 1: return {-s, c};
-    case 2: return {-c, -s};
-    default: return {s, -c};
+    case 0:
+      return {c, s};
+    case 1:
+      return {-s, c};
+    case 2:
+      return {-c, -s};
+    default:
+      return {s, -c};
   }
 }
 

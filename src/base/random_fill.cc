@@ -71,11 +71,11 @@ HONE_INLINE void normal_pair(std::uint32_t a, std::uint32_t b, float& first, flo
   const float turn = static_cast<float>(static_cast<std::int32_t>(b >> 8)) * kUlp;   // [0, 1)
   const float radius = std::sqrt(-2.0f * log_of(u));
   const auto quarter = static_cast<std::int32_t>(turn * 4.0f + 0.5f);
-  const float x = (turn * 4.0f - static_cast<float>(quarter)) * 1.57079632679f;      // [-pi/4, pi/4]
+  const float x = (turn * 4.0f - static_cast<float>(quarter)) * 1.57079632679f;  // [-pi/4, pi/4]
   const float z = x * x;
   const float s = ((-1.9515295891e-4f * z + 8.3321608736e-3f) * z - 1.6666654611e-1f) * z * x + x;
-  const float c = ((2.443315711809948e-5f * z - 1.388731625493765e-3f) * z + 4.166664568298827e-2f) * z * z -
-                  0.5f * z + 1.0f;
+  const float c =
+      ((2.443315711809948e-5f * z - 1.388731625493765e-3f) * z + 4.166664568298827e-2f) * z * z - 0.5f * z + 1.0f;
   const bool swap = (quarter & 1) != 0;
   const float cosine = swap ? s : c, sine = swap ? c : s;
   first = radius * (((quarter + 1) & 2) != 0 ? -cosine : cosine);
@@ -86,7 +86,8 @@ HONE_INLINE void make_uniform(std::uint64_t key, std::uint64_t stream, std::uint
   Words w;
   make_words(key, stream, index, w);
   for (int i = 0; i < kLanes; ++i)
-    for (int k = 0; k < 4; ++k) out[4 * i + k] = static_cast<float>(static_cast<std::int32_t>(w.word[k][i] >> 8)) * kUlp;
+    for (int k = 0; k < 4; ++k)
+      out[4 * i + k] = static_cast<float>(static_cast<std::int32_t>(w.word[k][i] >> 8)) * kUlp;
 }
 
 HONE_INLINE void make_normal(std::uint64_t key, std::uint64_t stream, std::uint64_t index, float* out) {

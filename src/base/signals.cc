@@ -1,9 +1,9 @@
 // Signal handlers that only set flags and wake an eventfd.
 #include "base/signals.h"
 
-#include <csignal>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#include <csignal>
 
 #include <atomic>
 #include <cerrno>
@@ -55,7 +55,7 @@ StopSignal::StopSignal() {
   reset();
   event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   for (int i = 0; i < 4; ++i) {
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = kSignals[i] == SIGUSR1 ? on_save : kSignals[i] == SIGPIPE ? SIG_IGN : on_stop;
     action.sa_flags = SA_RESTART;
     sigemptyset(&action.sa_mask);
@@ -75,9 +75,12 @@ int StopSignal::stop_number() noexcept { return stop_signal.load(); }
 
 std::string StopSignal::stop_name() {
   switch (stop_signal.load()) {
-    case 0: return "";
-    case SIGINT: return "SIGINT";
-    default: return "SIGTERM";
+    case 0:
+      return "";
+    case SIGINT:
+      return "SIGINT";
+    default:
+      return "SIGTERM";
   }
 }
 

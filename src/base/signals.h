@@ -21,7 +21,7 @@ class StopSignal {
   static bool take_save_request() noexcept;  // true once per SIGUSR1 (or several in between)
   // A descriptor that becomes readable when any of them arrives, for poll(); do not read from it. -1: none installed.
   static int wake_fd() noexcept;
-  static void reset() noexcept;              // forgets what came; for tests and for a second run in one process
+  static void reset() noexcept;  // forgets what came; for tests and for a second run in one process
 };
 
 // SIGPIPE ignored from now on: a closed pipe is then an error of write(). For commands without a StopSignal.

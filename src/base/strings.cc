@@ -150,9 +150,20 @@ std::optional<std::uint64_t> parse_size(std::string_view text) {
   const std::optional<double> number = parse_double(text.substr(0, digits));
   std::string unit = to_lower(trim(text.substr(digits)));
   if (!number || *number < 0) return std::nullopt;
-  constexpr std::array<std::pair<std::string_view, double>, 14> kUnits{{
-      {"", 1}, {"b", 1}, {"k", 1e3}, {"kb", 1e3}, {"m", 1e6}, {"mb", 1e6}, {"g", 1e9}, {"gb", 1e9},
-      {"t", 1e12}, {"tb", 1e12}, {"kib", 1024.0}, {"mib", 1048576.0}, {"gib", 1073741824.0}, {"tib", 1099511627776.0}}};
+  constexpr std::array<std::pair<std::string_view, double>, 14> kUnits{{{"", 1},
+                                                                        {"b", 1},
+                                                                        {"k", 1e3},
+                                                                        {"kb", 1e3},
+                                                                        {"m", 1e6},
+                                                                        {"mb", 1e6},
+                                                                        {"g", 1e9},
+                                                                        {"gb", 1e9},
+                                                                        {"t", 1e12},
+                                                                        {"tb", 1e12},
+                                                                        {"kib", 1024.0},
+                                                                        {"mib", 1048576.0},
+                                                                        {"gib", 1073741824.0},
+                                                                        {"tib", 1099511627776.0}}};
   for (const auto& [name, factor] : kUnits) {
     const double size = *number * factor;
     if (name == unit && size < 9.2e18) return static_cast<std::uint64_t>(std::llround(size));

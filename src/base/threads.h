@@ -87,9 +87,9 @@ class Worker {
   Worker(Worker&& other) noexcept;
   Worker& operator=(Worker&& other) noexcept;
 
-  bool running() const noexcept;   // started and its work has not ended
+  bool running() const noexcept;  // started and its work has not ended
   bool joinable() const noexcept { return thread_.joinable(); }
-  void join();                     // waits, then rethrows the work's exception, once
+  void join();  // waits, then rethrows the work's exception, once
 
  private:
   struct State;

@@ -37,7 +37,7 @@ CodePoint decode(std::string_view text, std::size_t at) {
 // Characters that move the cursor, change direction or cannot be seen: what a hostile name would use.
 bool is_unsafe(std::uint32_t c) {
   if (c < 0x20 || (c >= 0x7F && c < 0xA0)) return true;
-  if (c >= 0x200B && c <= 0x200F) return true;                        // zero width, direction marks
+  if (c >= 0x200B && c <= 0x200F) return true;  // zero width, direction marks
   if (c == 0x061C || c == 0x2028 || c == 0x2029 || c == 0xFEFF) return true;
   return (c >= 0x202A && c <= 0x202E) || (c >= 0x2060 && c <= 0x206F) || (c >= 0xFFF9 && c <= 0xFFFB) ||
          (c >= 0xE0000 && c <= 0xE0FFF);
@@ -45,10 +45,14 @@ bool is_unsafe(std::uint32_t c) {
 
 std::string escaped(std::uint32_t c) {
   switch (c) {
-    case '\n': return "\\n";
-    case '\r': return "\\r";
-    case '\t': return "\\t";
-    default: return c < 0x100 ? fmt::format("\\x{:02x}", c) : fmt::format("\\u{:04x}", c);
+    case '\n':
+      return "\\n";
+    case '\r':
+      return "\\r";
+    case '\t':
+      return "\\t";
+    default:
+      return c < 0x100 ? fmt::format("\\x{:02x}", c) : fmt::format("\\u{:04x}", c);
   }
 }
 

@@ -37,8 +37,8 @@ class EarlyStopping final : public Callback {
     }
     waited_ += 1;
     if (waited_ < static_cast<double>(config_.patience)) return Action::go_on;
-    log::info("early stopping at step {}: {} has not fallen below {:.6g} for {} evaluations", view.step, config_.metric, best_,
-              config_.patience);
+    log::info("early stopping at step {}: {} has not fallen below {:.6g} for {} evaluations", view.step, config_.metric,
+              best_, config_.patience);
     return Action::stop;
   }
 
@@ -53,8 +53,9 @@ class EarlyStopping final : public Callback {
     if (found != metrics.end()) return found->second;
     std::vector<std::string> names;
     for (const auto& [name, value] : metrics) names.push_back(name);
-    throw Error(ErrorKind::config, fmt::format("callbacks: early_stopping watches \"{}\", which no evaluation gives; there is {}",
-                                               config_.metric, list_names(names)));
+    throw Error(ErrorKind::config,
+                fmt::format("callbacks: early_stopping watches \"{}\", which no evaluation gives; there is {}",
+                            config_.metric, list_names(names)));
   }
 
   Config config_;

@@ -15,20 +15,74 @@ namespace {
 using config::Node;
 
 // Keys of config.json that do not change what a model computes. Whoever needs one reads the file itself.
-constexpr std::array kHarmless = std::to_array<std::string_view>(
-    {"architectures", "torch_dtype", "dtype", "use_cache", "transformers_version", "_name_or_path", "_attn_implementation",
-     "_attn_implementation_autoset", "_from_model_config", "auto_map", "output_attentions", "output_hidden_states",
-     "return_dict", "torchscript", "is_decoder", "is_encoder_decoder", "add_cross_attention", "cross_attention_hidden_size",
-     "chunk_size_feed_forward", "pruned_heads", "tie_encoder_decoder", "tokenizer_class", "prefix", "task_specific_params",
-     "problem_type", "id2label", "label2id", "num_labels", "finetuning_task", "sep_token_id", "cls_token_id", "mask_token_id",
-     "decoder_start_token_id", "max_length", "min_length", "max_new_tokens", "do_sample", "early_stopping", "num_beams",
-     "num_beam_groups", "diversity_penalty", "temperature", "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty",
-     "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences", "output_scores",
-     "return_dict_in_generate", "forced_bos_token_id", "forced_eos_token_id", "remove_invalid_values",
-     "exponential_decay_length_penalty", "suppress_tokens", "begin_suppress_tokens", "tf_legacy_loss", "use_bfloat16",
-     "unsloth_version", "unsloth_fixed"});
+constexpr std::array kHarmless = std::to_array<std::string_view>({"architectures",
+                                                                  "torch_dtype",
+                                                                  "dtype",
+                                                                  "use_cache",
+                                                                  "transformers_version",
+                                                                  "_name_or_path",
+                                                                  "_attn_implementation",
+                                                                  "_attn_implementation_autoset",
+                                                                  "_from_model_config",
+                                                                  "auto_map",
+                                                                  "output_attentions",
+                                                                  "output_hidden_states",
+                                                                  "return_dict",
+                                                                  "torchscript",
+                                                                  "is_decoder",
+                                                                  "is_encoder_decoder",
+                                                                  "add_cross_attention",
+                                                                  "cross_attention_hidden_size",
+                                                                  "chunk_size_feed_forward",
+                                                                  "pruned_heads",
+                                                                  "tie_encoder_decoder",
+                                                                  "tokenizer_class",
+                                                                  "prefix",
+                                                                  "task_specific_params",
+                                                                  "problem_type",
+                                                                  "id2label",
+                                                                  "label2id",
+                                                                  "num_labels",
+                                                                  "finetuning_task",
+                                                                  "sep_token_id",
+                                                                  "cls_token_id",
+                                                                  "mask_token_id",
+                                                                  "decoder_start_token_id",
+                                                                  "max_length",
+                                                                  "min_length",
+                                                                  "max_new_tokens",
+                                                                  "do_sample",
+                                                                  "early_stopping",
+                                                                  "num_beams",
+                                                                  "num_beam_groups",
+                                                                  "diversity_penalty",
+                                                                  "temperature",
+                                                                  "top_k",
+                                                                  "top_p",
+                                                                  "typical_p",
+                                                                  "repetition_penalty",
+                                                                  "length_penalty",
+                                                                  "no_repeat_ngram_size",
+                                                                  "encoder_no_repeat_ngram_size",
+                                                                  "bad_words_ids",
+                                                                  "num_return_sequences",
+                                                                  "output_scores",
+                                                                  "return_dict_in_generate",
+                                                                  "forced_bos_token_id",
+                                                                  "forced_eos_token_id",
+                                                                  "remove_invalid_values",
+                                                                  "exponential_decay_length_penalty",
+                                                                  "suppress_tokens",
+                                                                  "begin_suppress_tokens",
+                                                                  "tf_legacy_loss",
+                                                                  "use_bfloat16",
+                                                                  "unsloth_version",
+                                                                  "unsloth_fixed",
+                                                                  "use_mrope"});
 
-bool is_harmless(const std::string& key) { return std::find(kHarmless.begin(), kHarmless.end(), key) != kHarmless.end(); }
+bool is_harmless(const std::string& key) {
+  return std::find(kHarmless.begin(), kHarmless.end(), key) != kHarmless.end();
+}
 
 // What the model's own options are read from. A recipe's `type` is config.json's model_type.
 Node meaningful(const Node& config, Problems& problems) {
@@ -37,7 +91,8 @@ Node meaningful(const Node& config, Problems& problems) {
     if (is_harmless(key)) continue;
     if (key == "quantization_config") {
       if (!value.is_null())
-        problems.add(key, "quantized weights are not supported; expected a model in fp32, bf16 or fp16", "", value.mark());
+        problems.add(key, "quantized weights are not supported; expected a model in fp32, bf16 or fp16", "",
+                     value.mark());
       continue;
     }
     if (key == "type" && config.find("model_type")) {
@@ -60,7 +115,8 @@ std::string model_type_of(const Node& node, const std::string& file) {
 }  // namespace
 
 std::unique_ptr<Model> build_model(const Node& hf_config, const std::string& file) {
-  if (!hf_config.is_map()) throw Error(ErrorKind::config, fmt::format("{}: expected a model's configuration, a JSON object", file));
+  if (!hf_config.is_map())
+    throw Error(ErrorKind::config, fmt::format("{}: expected a model's configuration, a JSON object", file));
   Problems problems;
   const Node node = meaningful(hf_config, problems);
   const std::string type = model_type_of(node, file);

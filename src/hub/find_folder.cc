@@ -35,15 +35,18 @@ fs::path existing_folder(const fs::path& path) {
   if (fs::is_directory(path / "checkpoints", ignored)) return newest_checkpoint(path / "checkpoints");
   if (path.filename() == "checkpoints" || path.parent_path().filename() == "checkpoints")
     return newest_checkpoint(path);
-  throw Error(ErrorKind::checkpoint,
-              fmt::format("{}: no config.json; expected a Hugging Face folder, a checkpoint or a run folder", path.string()));
+  throw Error(
+      ErrorKind::checkpoint,
+      fmt::format("{}: no config.json; expected a Hugging Face folder, a checkpoint or a run folder", path.string()));
 }
 
 // org/name as Hugging Face allows it: nothing that could leave the cache.
 bool is_repository(const std::string& where) {
   const auto plain = [](const std::string& part) {
-    return !part.empty() && part.front() != '.' && part.find("..") == std::string::npos && part.find("--") == std::string::npos &&
-           std::all_of(part.begin(), part.end(), [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '_' || c == '-'; });
+    return !part.empty() && part.front() != '.' && part.find("..") == std::string::npos &&
+           part.find("--") == std::string::npos && std::all_of(part.begin(), part.end(), [](unsigned char c) {
+             return std::isalnum(c) || c == '.' || c == '_' || c == '-';
+           });
   };
   const std::size_t slash = where.find('/');
   return slash != std::string::npos && plain(where.substr(0, slash)) && plain(where.substr(slash + 1));
@@ -85,7 +88,8 @@ fs::path find_model_folder(const std::string& where) {
   name.replace(name.find('/'), 1, "--");
   const fs::path cache = cache_folder(), snapshot = snapshot_of(cache / ("models--" + name));
   if (!snapshot.empty()) return snapshot;
-  throw Error(ErrorKind::checkpoint, fmt::format("{}: no such folder, and not in the Hugging Face cache {}", where, cache.string()))
+  throw Error(ErrorKind::checkpoint,
+              fmt::format("{}: no such folder, and not in the Hugging Face cache {}", where, cache.string()))
       .hint(fmt::format("hf download {}", where));
 }
 

@@ -45,21 +45,26 @@ void check_names(Model& model, const Places& places, const std::string& folder) 
     if (!known.contains(name) && !may_be_extra(name, tied)) extra.push_back(name);
   if (missing.empty() && extra.empty()) return;
   std::string text = folder + ":";
-  if (!missing.empty()) text += fmt::format(" {} missing: {}", missing.size() == 1 ? "a tensor is" : fmt::format("{} tensors are", missing.size()), some_of(missing));
+  if (!missing.empty())
+    text += fmt::format(" {} missing: {}",
+                        missing.size() == 1 ? "a tensor is" : fmt::format("{} tensors are", missing.size()),
+                        some_of(missing));
   if (!extra.empty())
-    text += fmt::format("{} {} not the model's: {}", missing.empty() ? "" : ";",
-                        extra.size() == 1 ? "a tensor is" : fmt::format("{} tensors are", extra.size()), some_of(extra));
+    text +=
+        fmt::format("{} {} not the model's: {}", missing.empty() ? "" : ";",
+                    extra.size() == 1 ? "a tensor is" : fmt::format("{} tensors are", extra.size()), some_of(extra));
   throw Error(ErrorKind::checkpoint, text).hint("config.json and the weights must be of the same model");
 }
 
 Tensor read_tensor(const std::string& name, const SafetensorsSet::Place& place, const Weight& weight) {
   const std::string file = place.file->path().string();
   if (place.tensor->shape != weight.shape())
-    throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: got shape {}, expected {}", file, name, shape_text(place.tensor->shape),
-                                                   shape_text(weight.shape())));
+    throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: got shape {}, expected {}", file, name,
+                                                   shape_text(place.tensor->shape), shape_text(weight.shape())));
   const auto type = from_safetensors_name(place.tensor->dtype);
   if (!type || !c10::isFloatingType(*type))
-    throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: got dtype {}, expected F32, BF16, F16 or F64", file, name, place.tensor->dtype));
+    throw Error(ErrorKind::checkpoint,
+                fmt::format("{}: {}: got dtype {}, expected F32, BF16, F16 or F64", file, name, place.tensor->dtype));
   Tensor made = at::empty(weight.shape(), *type);
   place.file->read(*place.tensor, {static_cast<std::byte*>(made.mutable_data_ptr()), made.nbytes()});
   return made;

@@ -69,7 +69,8 @@ void add_model(io::FolderCommit& commit, Model& model, const ModelFiles& files) 
   commit.add_model({.tensors = tensor_specs(model), .max_shard_bytes = files.max_shard_bytes}, weight_bytes(model));
 }
 
-void save_model_folder(const std::filesystem::path& folder, Model& model, const ModelFiles& files, SaveOptions options) {
+void save_model_folder(const std::filesystem::path& folder, Model& model, const ModelFiles& files,
+                       SaveOptions options) {
   const std::filesystem::path whole = std::filesystem::absolute(folder).lexically_normal();
   const std::filesystem::path path = whole.has_filename() ? whole : whole.parent_path();
   io::FolderCommit::Options how;

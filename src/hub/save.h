@@ -15,12 +15,13 @@ namespace hone::hub {
 
 // The small files of a model folder, and how large a weight file may get.
 struct ModelFiles {
-  std::vector<std::pair<std::string, std::string>> texts;  // name, content: config.json, generation_config.json, tokenizer files
+  std::vector<std::pair<std::string, std::string>>
+      texts;  // name, content: config.json, generation_config.json, tokenizer files
   std::uint64_t max_shard_bytes = 5'000'000'000;
 };
 
-// config.json from the model, with the weights' dtype; generation_config.json as `source` has it, else made from config.json;
-// the tokenizer's files. source: the folder the model came from, or "". tokenizer: may be null.
+// config.json from the model, with the weights' dtype; generation_config.json as `source` has it, else made from
+// config.json; the tokenizer's files. source: the folder the model came from, or "". tokenizer: may be null.
 ModelFiles model_files(Model& model, const std::filesystem::path& source, const Tokenizer* tokenizer);
 
 // What the weight files hold: names, types and shapes in the model's order. A tied head is not listed.

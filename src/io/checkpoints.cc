@@ -27,15 +27,17 @@ Checkpoint look_at(const Folder& parent, const std::string& name, Verify mode) {
 }
 
 std::string told(const Checkpoint& checkpoint) {
-  std::vector<std::string> some(checkpoint.problems.begin(),
-                                checkpoint.problems.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(3, checkpoint.problems.size())));
+  std::vector<std::string> some(
+      checkpoint.problems.begin(),
+      checkpoint.problems.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(3, checkpoint.problems.size())));
   if (checkpoint.problems.size() > 3) some.push_back(fmt::format("and {} more", checkpoint.problems.size() - 3));
   return join(some, "; ");
 }
 
 std::string listed(const std::vector<Checkpoint>& all) {
   std::string text;
-  for (const Checkpoint& one : all) text += "\n  " + one.name + ": " + (one.whole() ? "its weights are not finite" : told(one));
+  for (const Checkpoint& one : all)
+    text += "\n  " + one.name + ": " + (one.whole() ? "its weights are not finite" : told(one));
   return text;
 }
 
@@ -88,11 +90,12 @@ Checkpoint Checkpoints::at(std::int64_t step) const {
       continue;
     }
     if (one.whole()) one.problems = verify(open(one), Verify::full);
-    if (!one.whole()) throw Error(ErrorKind::checkpoint, (folder_.path() / one.name).string() + ": damaged: " + told(one));
+    if (!one.whole())
+      throw Error(ErrorKind::checkpoint, (folder_.path() / one.name).string() + ": damaged: " + told(one));
     return one;
   }
-  throw Error(ErrorKind::checkpoint, fmt::format("{}: no checkpoint of step {}; there are {}", folder_.path().string(), step,
-                                                 steps.empty() ? "none" : "steps " + join(steps, ", ")));
+  throw Error(ErrorKind::checkpoint, fmt::format("{}: no checkpoint of step {}; there are {}", folder_.path().string(),
+                                                 step, steps.empty() ? "none" : "steps " + join(steps, ", ")));
 }
 
 Folder Checkpoints::open(const Checkpoint& checkpoint) const { return folder_.open_folder(checkpoint.name); }
@@ -105,7 +108,8 @@ std::vector<std::int64_t> Checkpoints::retain(std::int64_t keep, const std::set<
   if (keep < 1) return {};
   std::vector<std::int64_t> whole;
   for (const Checkpoint& one : scan(Verify::sizes))
-    if (one.whole() && one.finite && one.name == step_name(one.step)) whole.push_back(one.step);  // made by us, not a copy
+    if (one.whole() && one.finite && one.name == step_name(one.step))
+      whole.push_back(one.step);  // made by us, not a copy
   const std::vector<std::int64_t> deleted = steps_to_delete(whole, keep, pinned);
   for (const std::int64_t step : deleted) remove_committed(folder_, step_name(step));
   return deleted;
@@ -113,13 +117,15 @@ std::vector<std::int64_t> Checkpoints::retain(std::int64_t keep, const std::set<
 
 int Checkpoints::clean() const { return clean_leftovers(folder_); }
 
-std::vector<std::int64_t> steps_to_delete(std::vector<std::int64_t> whole_steps, std::int64_t keep, const std::set<std::int64_t>& pinned) {
+std::vector<std::int64_t> steps_to_delete(std::vector<std::int64_t> whole_steps, std::int64_t keep,
+                                          const std::set<std::int64_t>& pinned) {
   if (keep < 1) return {};
   std::sort(whole_steps.begin(), whole_steps.end());
   const std::int64_t surplus = static_cast<std::int64_t>(whole_steps.size()) - keep;
   std::vector<std::int64_t> gone;
   for (std::int64_t i = 0; i < surplus; ++i)
-    if (!pinned.contains(whole_steps[static_cast<std::size_t>(i)])) gone.push_back(whole_steps[static_cast<std::size_t>(i)]);
+    if (!pinned.contains(whole_steps[static_cast<std::size_t>(i)]))
+      gone.push_back(whole_steps[static_cast<std::size_t>(i)]);
   return gone;
 }
 

@@ -30,11 +30,11 @@ class Checkpoints {
   explicit Checkpoints(Folder folder);
   const Folder& folder() const { return folder_; }
 
-  std::vector<Checkpoint> scan(Verify mode) const;          // oldest first; broken ones too
+  std::vector<Checkpoint> scan(Verify mode) const;  // oldest first; broken ones too
   // The newest whole, finite one. Broken newer ones are named in a warning; if there are only broken ones, that is an
   // Error that lists them (never "nothing there"). strict: a broken newer one is an Error as well.
   std::optional<Checkpoint> newest(bool strict = false) const;
-  Checkpoint at(std::int64_t step) const;                   // verified; Error(checkpoint) with the steps there are
+  Checkpoint at(std::int64_t step) const;  // verified; Error(checkpoint) with the steps there are
   Folder open(const Checkpoint& checkpoint) const;
 
   std::unique_ptr<FolderCommit> start_save(std::int64_t step, FolderCommit::Options options) const;

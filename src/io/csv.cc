@@ -16,8 +16,8 @@ CsvReader::CsvReader(const std::filesystem::path& path, char separator) : lines_
 
 std::string CsvReader::where() const { return fmt::format("{}:{}", lines_.bytes().path().string(), line_); }
 
-// Takes a quoted field from the front of `rest`, which then begins with a separator or is empty. In CSV it may take more
-// lines. false: a TSV field whose quote is only a character; nothing is taken.
+// Takes a quoted field from the front of `rest`, which then begins with a separator or is empty. In CSV it may take
+// more lines. false: a TSV field whose quote is only a character; nothing is taken.
 bool CsvReader::quoted_field(std::string_view& rest, std::string& field) {
   std::size_t at = 1;
   for (;;) {
@@ -45,8 +45,9 @@ bool CsvReader::quoted_field(std::string_view& rest, std::string& field) {
       return true;
     }
     if (separator_ == '\t') return false;
-    throw Error(ErrorKind::data, fmt::format("{}: {} after the closing quote of a field, expected {}", where(),
-                                             hone::quoted(rest.substr(at, 1)), hone::quoted(std::string(1, separator_))));
+    throw Error(ErrorKind::data,
+                fmt::format("{}: {} after the closing quote of a field, expected {}", where(),
+                            hone::quoted(rest.substr(at, 1)), hone::quoted(std::string(1, separator_))));
   }
 }
 

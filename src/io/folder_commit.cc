@@ -26,7 +26,10 @@ std::string trash_name(const Folder& parent, const std::string& name) {
 }  // namespace
 
 FolderCommit::FolderCommit(const Folder& parent, std::string name, Options options)
-    : parent_(parent), name_(std::move(name)), hidden_name_(std::string(kHidden) + name_ + "-" + options.run_id), options_(std::move(options)) {
+    : parent_(parent),
+      name_(std::move(name)),
+      hidden_name_(std::string(kHidden) + name_ + "-" + options.run_id),
+      options_(std::move(options)) {
   parent_.remove_tree(hidden_name_);
   hidden_ = parent_.make_folder(hidden_name_);
 }
@@ -59,8 +62,8 @@ void FolderCommit::add_file(const std::string& name, std::string_view content) {
   files_.push_back(manifest_entry(name, content));
 }
 
-void FolderCommit::add_safetensors(const std::string& name, const std::vector<TensorSpec>& tensors, const TensorMetadata& metadata,
-                                   const TensorBytes& bytes_of) {
+void FolderCommit::add_safetensors(const std::string& name, const std::vector<TensorSpec>& tensors,
+                                   const TensorMetadata& metadata, const TensorBytes& bytes_of) {
   const auto [folder, file] = place(name);
   ManifestFile entry = save_safetensors(*folder, file, tensors, metadata, bytes_of);
   entry.name = name;

@@ -18,9 +18,9 @@ namespace hone::io {
 class FolderCommit {
  public:
   struct Options {
-    std::string run_id = "0";      // part of the hidden name
-    bool replace = false;          // a folder of this name that is already there gives way; otherwise it is an error
-    std::function<void()> fence;   // called just before the rename; throws if somebody else took over the run folder
+    std::string run_id = "0";     // part of the hidden name
+    bool replace = false;         // a folder of this name that is already there gives way; otherwise it is an error
+    std::function<void()> fence;  // called just before the rename; throws if somebody else took over the run folder
   };
   // Makes `.tmp-<name>-<run_id>` in `parent`; a left-over of the same name is removed first.
   FolderCommit(const Folder& parent, std::string name, Options options);

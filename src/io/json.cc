@@ -60,8 +60,10 @@ class Filter {
     position_ = position;
     fact_ = "not JSON";
     const std::string text = error.what();  // "...: syntax error while parsing value - unexpected ...; expected ..."
-    if (const auto dash = text.find(" - "); dash != std::string::npos) fact_ += ": " + text.substr(dash + 3);
-    else if (text.find("out_of_range") != std::string::npos) fact_ = "a number is out of range";
+    if (const auto dash = text.find(" - "); dash != std::string::npos)
+      fact_ += ": " + text.substr(dash + 3);
+    else if (text.find("out_of_range") != std::string::npos)
+      fact_ = "a number is out of range";
     fact_ = escape_for_terminal(fact_, 200);
     return false;
   }
@@ -84,7 +86,8 @@ class Filter {
 template <class Where>
 json parse(std::string_view text, const JsonLimits& limits, Where&& where) {
   if (text.size() > limits.bytes)
-    throw Error(limits.kind, fmt::format("{}: {}, expected at most {}", where(0), human_size(text.size()), human_size(limits.bytes)));
+    throw Error(limits.kind, fmt::format("{}: {}, expected at most {}", where(0), human_size(text.size()),
+                                         human_size(limits.bytes)));
   // nlohmann takes a NUL for the end of its input, and would not look at what comes after.
   if (const auto nul = text.find('\0'); nul != std::string_view::npos)
     throw Error(limits.kind, where(nul + 1) + ": not JSON: a NUL byte");

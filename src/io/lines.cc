@@ -82,8 +82,10 @@ class Gzip final : public Codec {
       if (ended_ && inflateReset(&stream_) != Z_OK) fail("cannot begin another member");
       ended_ = false;
       const int code = inflate(&stream_, Z_NO_FLUSH);
-      if (code == Z_STREAM_END) ended_ = true;
-      else if (code != Z_OK && code != Z_BUF_ERROR) fail(stream_.msg ? stream_.msg : "damaged data");
+      if (code == Z_STREAM_END)
+        ended_ = true;
+      else if (code != Z_OK && code != Z_BUF_ERROR)
+        fail(stream_.msg ? stream_.msg : "damaged data");
     }
     // The window may hold more although all input is used.
     if (stream_.avail_out == room && !ended_ && inflate(&stream_, Z_NO_FLUSH) == Z_STREAM_END) ended_ = true;
@@ -92,7 +94,9 @@ class Gzip final : public Codec {
   bool between() const override { return ended_; }
 
  private:
-  [[noreturn]] void fail(const std::string& fact) const { throw Error(ErrorKind::data, path_ + ": damaged gzip data: " + fact); }
+  [[noreturn]] void fail(const std::string& fact) const {
+    throw Error(ErrorKind::data, path_ + ": damaged gzip data: " + fact);
+  }
   std::string path_;
   z_stream stream_{};
   bool ended_ = false;
@@ -155,7 +159,8 @@ std::size_t ByteReader::read(std::span<std::byte> into) {
     const auto stored = state_->blocks.next();
     if (stored.empty()) {
       if (state_->codec->between()) return 0;
-      throw Error(ErrorKind::data, path().string() + ": ends inside its compressed data").hint("is the download complete?");
+      throw Error(ErrorKind::data, path().string() + ": ends inside its compressed data")
+          .hint("is the download complete?");
     }
     state_->codec->feed(stored);
   }
@@ -197,7 +202,8 @@ bool LineReader::next(std::string_view& line) {
     if (end == std::string::npos && !last) {
       scanned_ = buffer_.size();
       if (buffer_.size() - begin_ > max_line_)
-        throw Error(ErrorKind::data, fmt::format("{}:{}: a line of more than {}", bytes_.path().string(), number_ + 1, human_size(max_line_)));
+        throw Error(ErrorKind::data, fmt::format("{}:{}: a line of more than {}", bytes_.path().string(), number_ + 1,
+                                                 human_size(max_line_)));
       end_ = !refill();
       continue;
     }

@@ -22,8 +22,8 @@ class ByteReader {
   std::size_t read(std::span<std::byte> into);  // 0: the end; otherwise at least one byte
   std::string read_all(std::uint64_t limit);    // the rest; more than `limit` bytes is an Error
   const std::filesystem::path& path() const;
-  std::uint64_t file_size() const;              // as stored, compressed
-  std::uint64_t file_position() const;          // stored bytes consumed so far; for progress
+  std::uint64_t file_size() const;      // as stored, compressed
+  std::uint64_t file_position() const;  // stored bytes consumed so far; for progress
 
  private:
   struct State;
@@ -36,9 +36,9 @@ inline constexpr std::uint64_t kMaxLine = 64'000'000;
 class LineReader {
  public:
   explicit LineReader(const std::filesystem::path& path, std::uint64_t max_line = kMaxLine);
-  bool next(std::string_view& line);  // valid until the next call; false: no more
-  std::int64_t line() const { return number_; }     // of the line last returned, from 1
-  std::string where() const;                        // "path:line"
+  bool next(std::string_view& line);             // valid until the next call; false: no more
+  std::int64_t line() const { return number_; }  // of the line last returned, from 1
+  std::string where() const;                     // "path:line"
   const ByteReader& bytes() const { return bytes_; }
 
  private:

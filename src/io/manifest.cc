@@ -18,7 +18,8 @@ constexpr std::string_view kHashKey = "\"manifest_hash\": \"";
 
 std::uint64_t from_hex(const json& value) {
   const std::string text = value.get<std::string>();
-  if (text.size() != 16 || text.find_first_not_of("0123456789abcdef") != std::string::npos) throw std::invalid_argument("hash");
+  if (text.size() != 16 || text.find_first_not_of("0123456789abcdef") != std::string::npos)
+    throw std::invalid_argument("hash");
   return std::stoull(text, nullptr, 16);
 }
 
@@ -48,13 +49,15 @@ ordered_json to_json(const ManifestFile& file) {
 }
 
 bool is_plain(const std::string& name) {
-  return !name.empty() && name != "." && name != ".." && name.size() <= 255 && name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
+  return !name.empty() && name != "." && name != ".." && name.size() <= 255 && name.find('/') == std::string::npos &&
+         name.find('\0') == std::string::npos;
 }
 
 ManifestFile file_from(const json& entry) {
   ManifestFile file;
   file.name = entry.at("name").get<std::string>();
-  if (!is_plain(file.name.starts_with("state/") ? file.name.substr(6) : file.name)) throw std::invalid_argument("file name");
+  if (!is_plain(file.name.starts_with("state/") ? file.name.substr(6) : file.name))
+    throw std::invalid_argument("file name");
   file.size = size_at(entry, "size");
   file.hash = from_hex(entry.at("xxh3"));
   if (!entry.contains("tensors")) return file;
@@ -63,7 +66,8 @@ ManifestFile file_from(const json& entry) {
   for (const json& one : entry["tensors"]) {
     ManifestTensor tensor{one.at("name").get<std::string>(), size_at(one, "size"), {}};
     for (const json& chunk : one.at("chunks")) tensor.chunks.push_back(from_hex(chunk));
-    if (tensor.chunks.size() != (tensor.size + kHashChunk - 1) / kHashChunk || __builtin_add_overflow(total, tensor.size, &total))
+    if (tensor.chunks.size() != (tensor.size + kHashChunk - 1) / kHashChunk ||
+        __builtin_add_overflow(total, tensor.size, &total))
       throw std::invalid_argument("tensor " + tensor.name);
     file.tensors.push_back(std::move(tensor));
   }
@@ -96,7 +100,8 @@ class Checker {
     if (!place.exists(name)) return add(file.name, missing_text(file));
     try {
       const InFile open(place, name);
-      if (open.size() != file.size) return add(file.name, fmt::format("has {} bytes, expected {}", open.size(), file.size));
+      if (open.size() != file.size)
+        return add(file.name, fmt::format("has {} bytes, expected {}", open.size(), file.size));
       if (mode == Verify::full) check_content(open, file);
     } catch (const Error& error) {
       problems_.push_back(error.what());
@@ -111,7 +116,9 @@ class Checker {
   }
 
  private:
-  void add(const std::string& name, const std::string& fact) { problems_.push_back((folder_.path() / name).string() + ": " + fact); }
+  void add(const std::string& name, const std::string& fact) {
+    problems_.push_back((folder_.path() / name).string() + ": " + fact);
+  }
 
   static std::string missing_text(const ManifestFile& file) {
     std::vector<std::string> names;
@@ -141,11 +148,13 @@ class Checker {
       for (std::size_t chunk = 0; chunk < tensor.chunks.size(); ++chunk) {
         const std::uint64_t begin = chunk * kHashChunk, size = std::min(kHashChunk, tensor.size - begin);
         if (hash_range(open, at + begin, size, whole) != tensor.chunks[chunk])
-          add(file.name, fmt::format("corrupt: tensor {} chunk {} does not match its hash", hone::quoted(tensor.name), chunk));
+          add(file.name,
+              fmt::format("corrupt: tensor {} chunk {} does not match its hash", hone::quoted(tensor.name), chunk));
       }
       at += tensor.size;
     }
-    if (whole.digest64() != file.hash && problems_.size() == before) add(file.name, "corrupt: its content does not match its hash");
+    if (whole.digest64() != file.hash && problems_.size() == before)
+      add(file.name, "corrupt: its content does not match its hash");
   }
 
   const Folder& folder_;
@@ -161,9 +170,11 @@ const ManifestFile* Manifest::find(const std::string& name) const {
 }
 
 std::string Manifest::to_json() const {
-  ordered_json out = {{"version", kVersion},         {"step", step},           {"world", world},
-                      {"tokens", tokens},            {"run_id", run_id},       {"config_hash", config_hash},
-                      {"data_hash", data_hash},      {"tokenizer_hash", tokenizer_hash}, {"finite", finite}};
+  ordered_json out = {{"version", kVersion},    {"step", step},
+                      {"world", world},         {"tokens", tokens},
+                      {"run_id", run_id},       {"config_hash", config_hash},
+                      {"data_hash", data_hash}, {"tokenizer_hash", tokenizer_hash},
+                      {"finite", finite}};
   out["files"] = ordered_json::array();
   for (const ManifestFile& file : files) out["files"].push_back(io::to_json(file));
   std::string text = out.dump(1);
@@ -174,9 +185,11 @@ std::string Manifest::to_json() const {
 Manifest Manifest::from_json(std::string_view text, const std::string& what) {
   const auto bad = [&](const std::string& fact) { return Error(ErrorKind::checkpoint, what + ": " + fact); };
   const json in = parse_json(text, what, kIndexJson);
-  const int version = in.is_object() && in.contains("version") && in["version"].is_number_integer() ? in["version"].get<int>() : 0;
+  const int version =
+      in.is_object() && in.contains("version") && in["version"].is_number_integer() ? in["version"].get<int>() : 0;
   if (version < 1 || version > kVersion)
-    throw bad(fmt::format("manifest version {}, expected {}", version, kVersion)).hint("was it written by a newer hone?");
+    throw bad(fmt::format("manifest version {}, expected {}", version, kVersion))
+        .hint("was it written by a newer hone?");
   if (!matches_own_hash(text)) throw bad("corrupt: the manifest does not match its own hash");
   try {
     Manifest out;

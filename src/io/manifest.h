@@ -40,7 +40,8 @@ struct Manifest {
 };
 
 enum class Verify { sizes, full };
-// Everything that is wrong with the folder's files, each as one sentence that names file, tensor and chunk. Empty: whole.
+// Everything that is wrong with the folder's files, each as one sentence that names file, tensor and chunk. Empty:
+// whole.
 std::vector<std::string> verify(const Folder& folder, const Manifest& manifest, Verify mode);
 // The same for a folder on disk, reading its manifest first (what is wrong with that is the one problem then).
 std::vector<std::string> verify(const Folder& folder, Verify mode);

@@ -56,20 +56,34 @@ json value_at(const arrow::Array& array, std::int64_t row, int depth) {
   if (array.IsNull(row)) return nullptr;
   using Type = arrow::Type;
   switch (array.type_id()) {
-    case Type::BOOL: return as<arrow::BooleanArray>(array).Value(row);
-    case Type::INT8: return as<arrow::Int8Array>(array).Value(row);
-    case Type::INT16: return as<arrow::Int16Array>(array).Value(row);
-    case Type::INT32: return as<arrow::Int32Array>(array).Value(row);
-    case Type::INT64: return as<arrow::Int64Array>(array).Value(row);
-    case Type::UINT8: return as<arrow::UInt8Array>(array).Value(row);
-    case Type::UINT16: return as<arrow::UInt16Array>(array).Value(row);
-    case Type::UINT32: return as<arrow::UInt32Array>(array).Value(row);
-    case Type::UINT64: return as<arrow::UInt64Array>(array).Value(row);
-    case Type::FLOAT: return as<arrow::FloatArray>(array).Value(row);
-    case Type::DOUBLE: return as<arrow::DoubleArray>(array).Value(row);
-    case Type::STRING: return std::string(as<arrow::StringArray>(array).GetView(row));
-    case Type::LARGE_STRING: return std::string(as<arrow::LargeStringArray>(array).GetView(row));
-    case Type::BINARY: return std::string(as<arrow::BinaryArray>(array).GetView(row));
+    case Type::BOOL:
+      return as<arrow::BooleanArray>(array).Value(row);
+    case Type::INT8:
+      return as<arrow::Int8Array>(array).Value(row);
+    case Type::INT16:
+      return as<arrow::Int16Array>(array).Value(row);
+    case Type::INT32:
+      return as<arrow::Int32Array>(array).Value(row);
+    case Type::INT64:
+      return as<arrow::Int64Array>(array).Value(row);
+    case Type::UINT8:
+      return as<arrow::UInt8Array>(array).Value(row);
+    case Type::UINT16:
+      return as<arrow::UInt16Array>(array).Value(row);
+    case Type::UINT32:
+      return as<arrow::UInt32Array>(array).Value(row);
+    case Type::UINT64:
+      return as<arrow::UInt64Array>(array).Value(row);
+    case Type::FLOAT:
+      return as<arrow::FloatArray>(array).Value(row);
+    case Type::DOUBLE:
+      return as<arrow::DoubleArray>(array).Value(row);
+    case Type::STRING:
+      return std::string(as<arrow::StringArray>(array).GetView(row));
+    case Type::LARGE_STRING:
+      return std::string(as<arrow::LargeStringArray>(array).GetView(row));
+    case Type::BINARY:
+      return std::string(as<arrow::BinaryArray>(array).GetView(row));
     case Type::LIST: {
       const auto& list = as<arrow::ListArray>(array);
       return list_at(*list.values(), list.value_offset(row), list.value_offset(row + 1), depth);
@@ -82,12 +96,14 @@ json value_at(const arrow::Array& array, std::int64_t row, int depth) {
       const auto& list = as<arrow::FixedSizeListArray>(array);
       return list_at(*list.values(), list.value_offset(row), list.value_offset(row + 1), depth);
     }
-    case Type::STRUCT: return struct_at(as<arrow::StructArray>(array), row, depth);
+    case Type::STRUCT:
+      return struct_at(as<arrow::StructArray>(array), row, depth);
     case Type::DICTIONARY: {
       const auto& coded = as<arrow::DictionaryArray>(array);
       return value_at(*coded.dictionary(), coded.GetValueIndex(row), depth + 1);
     }
-    default: return printed(array, row);
+    default:
+      return printed(array, row);
   }
 }
 
@@ -117,9 +133,9 @@ struct ParquetReader::State {
   std::string path;
   std::unique_ptr<parquet::arrow::FileReader> reader;
   std::vector<std::string> names;
-  std::vector<int> leaves;           // Parquet's leaf columns below the wanted ones
-  std::vector<Column> columns;       // of the current row group
-  std::int64_t left = 0, row = 0;    // rows not yet taken from it; rows taken of the file
+  std::vector<int> leaves;         // Parquet's leaf columns below the wanted ones
+  std::vector<Column> columns;     // of the current row group
+  std::int64_t left = 0, row = 0;  // rows not yet taken from it; rows taken of the file
   int next_group = 0;
 
   void check(const arrow::Status& status) const {
@@ -149,7 +165,8 @@ void ParquetReader::State::choose(const std::vector<std::string>& wanted) {
   for (const auto& field : reader->manifest().schema_fields) known.push_back(field.field->name());
   for (const std::string& name : wanted) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    Error error(ErrorKind::data, fmt::format("{}: no column {}; it has {}", path, hone::quoted(name), list_names(known)));
+    Error error(ErrorKind::data,
+                fmt::format("{}: no column {}; it has {}", path, hone::quoted(name), list_names(known)));
     const std::string near = nearest(name, known);
     if (near.empty()) throw error;
     throw std::move(error).hint("did you mean " + hone::quoted(near) + "?");
@@ -223,7 +240,9 @@ bool has_parquet() { return false; }
 
 ParquetReader::ParquetReader(const std::filesystem::path& path, const std::vector<std::string>&) {
   throw Error(ErrorKind::data, path.string() + ": this build cannot read Parquet")
-      .hint("pip install pyarrow, then configure with -DHONE_PYARROW_DIR=<its folder>; or convert the file to JSON Lines");
+      .hint(
+          "pip install pyarrow, then configure with -DHONE_PYARROW_DIR=<its folder>; or convert the file to JSON "
+          "Lines");
 }
 
 ParquetReader::~ParquetReader() = default;

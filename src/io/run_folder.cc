@@ -45,10 +45,10 @@ std::string new_run_id() {
 std::string holder(const Folder& folder) {
   try {
     const auto about = parse_json(folder.read_file(kLock, 4096), kLock);
-    return fmt::format("locked by host {} pid {} since {}, run id {}",
-                       escape_for_terminal(about.at("host").get<std::string>(), 80), about.at("pid").get<std::int64_t>(),
-                       escape_for_terminal(about.at("since").get<std::string>(), 40),
-                       escape_for_terminal(about.at("run_id").get<std::string>(), 40));
+    return fmt::format(
+        "locked by host {} pid {} since {}, run id {}", escape_for_terminal(about.at("host").get<std::string>(), 80),
+        about.at("pid").get<std::int64_t>(), escape_for_terminal(about.at("since").get<std::string>(), 40),
+        escape_for_terminal(about.at("run_id").get<std::string>(), 40));
   } catch (const std::exception&) {
     return "locked by another process";
   }
@@ -56,24 +56,26 @@ std::string holder(const Folder& folder) {
 
 // Whether the open lock file is still the one that stands at its name.
 bool is_same_file(int lock, const fs::path& path) {
-  struct stat open {}, named {};
+  struct stat open{}, named{};
   return ::fstat(lock, &open) == 0 && ::stat(path.c_str(), &named) == 0 && open.st_dev == named.st_dev &&
          open.st_ino == named.st_ino;
 }
 
 // Locks on a network file system may bind only one machine; check_owner() is the second guard.
 void warn_of_weak_locks(const fs::path& path) {
-  struct statfs info {};
+  struct statfs info{};
   if (::statfs(path.c_str(), &info) != 0) return;
   for (const auto& [magic, name] : {std::pair{0x6969L, "NFS"}, {0x65735546L, "FUSE"}, {0xFF534D42L, "CIFS"}})
     if (static_cast<long>(info.f_type) == magic)
-      log::warning("{}: on {}, where locks may not keep other machines out; start one run at a time", path.string(), name);
+      log::warning("{}: on {}, where locks may not keep other machines out; start one run at a time", path.string(),
+                   name);
 }
 
 // Whether a run has left anything there: more than what taking the lock makes.
 bool has_run(const Folder& folder) {
   for (const std::string& name : folder.list()) {
-    const bool ours = name == kLock || name == kRun || (name == "checkpoints" && folder.open_folder(name).list().empty());
+    const bool ours =
+        name == kLock || name == kRun || (name == "checkpoints" && folder.open_folder(name).list().empty());
     if (!ours) return true;
   }
   return false;
@@ -84,13 +86,15 @@ bool has_run(const Folder& folder) {
 RunFolder::RunFolder(Env& env, const fs::path& path, Options options)
     : env_(env), options_(options), run_id_(new_run_id()) {
   const fs::path clean = path.lexically_normal();
-  const fs::path named = clean.has_filename() || !clean.has_parent_path() ? clean : clean.parent_path();  // no "/" at the end
+  const fs::path named =
+      clean.has_filename() || !clean.has_parent_path() ? clean : clean.parent_path();  // no "/" at the end
   try {
     take_lock(named);
     warn_of_weak_locks(named);
     if (options_.fresh && has_run(*folder_)) set_aside(fs::absolute(named).lexically_normal());
     existed_ = folder_->exists(kConfig);
-    const nlohmann::json about = {{"run_id", run_id_}, {"host", host_name()}, {"pid", ::getpid()}, {"since", iso_utc()}};
+    const nlohmann::json about = {
+        {"run_id", run_id_}, {"host", host_name()}, {"pid", ::getpid()}, {"since", iso_utc()}};
     const std::string text = about.dump() + "\n";
     // Not worth a failure: the lock itself is the kernel's.
     if (::ftruncate(lock_, 0) != 0 || ::pwrite(lock_, text.data(), text.size(), 0) < 0)
@@ -99,7 +103,8 @@ RunFolder::RunFolder(Env& env, const fs::path& path, Options options)
     if (!folder_->exists("checkpoints")) folder_->make_folder("checkpoints");
     checkpoints_.emplace(folder_->open_folder("checkpoints"));
     if (const int left = checkpoints_->clean(); left > 0)
-      log::info("{}: removed {} unfinished checkpoint folder{} of an interrupted run", path.string(), left, left > 1 ? "s" : "");
+      log::info("{}: removed {} unfinished checkpoint folder{} of an interrupted run", path.string(), left,
+                left > 1 ? "s" : "");
   } catch (...) {
     if (lock_ >= 0) ::close(lock_);
     throw;
@@ -162,10 +167,12 @@ void RunFolder::check_owner() const {
 void RunFolder::check_space(std::uint64_t bytes, std::int64_t count) const {
   const std::uint64_t free = env_.free_bytes(path());
   std::uint64_t need = 0;
-  if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(std::max<std::int64_t>(count, 0)), &need)) need = UINT64_MAX;
+  if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(std::max<std::int64_t>(count, 0)), &need))
+    need = UINT64_MAX;
   if (need > free)
-    throw Error(options_.kind, fmt::format("{}: {} free, expected at least {} for {} checkpoints of {}", path().string(),
-                                           human_size(free), human_size(need), count, human_size(bytes)))
+    throw Error(options_.kind,
+                fmt::format("{}: {} free, expected at least {} for {} checkpoints of {}", path().string(),
+                            human_size(free), human_size(need), count, human_size(bytes)))
         .hint("keep fewer checkpoints (trainer.save.keep), free some space, or choose another run.folder");
 }
 
@@ -178,7 +185,8 @@ fs::path numbered_run(Env& env, const fs::path& runs, const std::string& name, b
   }
   if (!resume) return parent / fmt::format("run_{}", highest + 1);
   if (highest == 0)
-    throw Error(ErrorKind::usage, parent.string() + ": there is no run to resume").hint("leave --resume out to start one");
+    throw Error(ErrorKind::usage, parent.string() + ": there is no run to resume")
+        .hint("leave --resume out to start one");
   return parent / fmt::format("run_{}", highest);
 }
 

@@ -14,7 +14,8 @@
 
 namespace hone::io {
 
-// metrics.jsonl: one object per line, each in one write. A failing disk is a warning once a minute, never the end of a run.
+// metrics.jsonl: one object per line, each in one write. A failing disk is a warning once a minute, never the end of a
+// run.
 class MetricsFile {
  public:
   MetricsFile(const Folder& folder, const std::string& name = "metrics.jsonl");
@@ -49,9 +50,9 @@ class RunFolder {
 
   const std::filesystem::path& path() const { return folder_->path(); }
   const Folder& folder() const { return *folder_; }
-  const std::string& run_id() const { return run_id_; }   // of this process's hold on the folder
-  bool existed() const { return existed_; }               // there was a recipe in it
-  std::optional<std::string> config() const;              // config.yaml as it is
+  const std::string& run_id() const { return run_id_; }  // of this process's hold on the folder
+  bool existed() const { return existed_; }              // there was a recipe in it
+  std::optional<std::string> config() const;             // config.yaml as it is
   void write_config(std::string_view yaml) const;
   Checkpoints& checkpoints() { return *checkpoints_; }
   void link(const std::string& name, const std::string& checkpoint) const;  // "latest", "best": for people

@@ -38,14 +38,16 @@ const std::map<std::string, std::string>& Safetensors::metadata() const { return
 
 const TensorInfo* Safetensors::find(const std::string& name) const {
   const auto& [tensors, by_name, metadata, data_begin] = state_->header;
-  const auto found = std::lower_bound(by_name.begin(), by_name.end(), name,
-                                      [&](std::uint32_t i, const std::string& wanted) { return tensors[i].name < wanted; });
+  const auto found =
+      std::lower_bound(by_name.begin(), by_name.end(), name,
+                       [&](std::uint32_t i, const std::string& wanted) { return tensors[i].name < wanted; });
   return found != by_name.end() && tensors[*found].name == name ? &tensors[*found] : nullptr;
 }
 
 void Safetensors::read(const TensorInfo& tensor, std::span<std::byte> into) const {
   HONE_ASSERT(into.size() == tensor.bytes());
-  during("reading tensor " + hone::quoted(tensor.name), [&] { state_->file.read(state_->header.data_begin + tensor.begin, into); });
+  during("reading tensor " + hone::quoted(tensor.name),
+         [&] { state_->file.read(state_->header.data_begin + tensor.begin, into); });
 }
 
 namespace {

@@ -1,4 +1,5 @@
-// One pass over the header's JSON, straight into TensorInfo: no tree in between, so a hostile header costs little memory.
+// One pass over the header's JSON, straight into TensorInfo: no tree in between, so a hostile header costs little
+// memory.
 #include "io/safetensors_header.h"
 
 #include <fmt/format.h>
@@ -25,11 +26,11 @@ struct Dtype {
   unsigned bits;
 };
 constexpr std::array kDtypes = {
-    Dtype{"F4", 4},       Dtype{"F6_E2M3", 6},     Dtype{"F6_E3M2", 6},     Dtype{"BOOL", 8},    Dtype{"U8", 8},
-    Dtype{"I8", 8},       Dtype{"F8_E5M2", 8},     Dtype{"F8_E4M3", 8},     Dtype{"F8_E8M0", 8}, Dtype{"F8_E4M3FNUZ", 8},
-    Dtype{"F8_E5M2FNUZ", 8}, Dtype{"I16", 16},     Dtype{"U16", 16},        Dtype{"F16", 16},    Dtype{"BF16", 16},
-    Dtype{"I32", 32},     Dtype{"U32", 32},        Dtype{"F32", 32},        Dtype{"C64", 64},    Dtype{"F64", 64},
-    Dtype{"I64", 64},     Dtype{"U64", 64}};
+    Dtype{"F4", 4},          Dtype{"F6_E2M3", 6}, Dtype{"F6_E3M2", 6}, Dtype{"BOOL", 8},    Dtype{"U8", 8},
+    Dtype{"I8", 8},          Dtype{"F8_E5M2", 8}, Dtype{"F8_E4M3", 8}, Dtype{"F8_E8M0", 8}, Dtype{"F8_E4M3FNUZ", 8},
+    Dtype{"F8_E5M2FNUZ", 8}, Dtype{"I16", 16},    Dtype{"U16", 16},    Dtype{"F16", 16},    Dtype{"BF16", 16},
+    Dtype{"I32", 32},        Dtype{"U32", 32},    Dtype{"F32", 32},    Dtype{"C64", 64},    Dtype{"F64", 64},
+    Dtype{"I64", 64},        Dtype{"U64", 64}};
 
 unsigned dtype_bits(const std::string& dtype) {
   for (const Dtype& known : kDtypes)
@@ -65,9 +66,14 @@ class HeaderEvents {
   bool start_object(std::size_t) {
     if (skip_ > 0 || (place_ == Place::tensor && !known_key())) return deeper();
     switch (place_) {
-      case Place::start: place_ = Place::top; return true;
-      case Place::top: place_ = in_metadata_ ? Place::metadata : Place::tensor; return true;
-      default: return refuse("an object");
+      case Place::start:
+        place_ = Place::top;
+        return true;
+      case Place::top:
+        place_ = in_metadata_ ? Place::metadata : Place::tensor;
+        return true;
+      default:
+        return refuse("an object");
     }
   }
   bool end_object() {
@@ -119,7 +125,7 @@ class HeaderEvents {
     return in_metadata_ ? "__metadata__: " : "tensor " + hone::quoted(tensor_.name) + ": ";
   }
   bool refuse(const std::string& what) {
-    const char* expected = place_ == Place::metadata ? "text"
+    const char* expected = place_ == Place::metadata                            ? "text"
                            : place_ == Place::shape || place_ == Place::offsets ? "whole numbers of 0 or more"
                            : place_ == Place::tensor && key_ == "dtype"         ? "a dtype's name"
                            : place_ == Place::tensor                            ? "a list"
@@ -148,7 +154,8 @@ class HeaderEvents {
     return problem ? fail(about() + *problem) : true;
   }
   bool add_metadata(const std::string& text) {
-    if (out_.metadata.size() >= kMaxMetadata) return fail(fmt::format("__metadata__: more than {} entries", kMaxMetadata));
+    if (out_.metadata.size() >= kMaxMetadata)
+      return fail(fmt::format("__metadata__: more than {} entries", kMaxMetadata));
     return out_.metadata.emplace(key_, text).second || fail("__metadata__: " + hone::quoted(key_) + " is given twice");
   }
   bool close_metadata() {
@@ -198,8 +205,9 @@ void refuse_pickle(const InFile& file, const std::array<unsigned char, 8>& bytes
   const bool pickle = bytes[0] == 0x80 && bytes[1] >= 2 && bytes[1] <= 5 && bytes[7] != 0;
   if (!zip && !pickle) return;
   throw Error(ErrorKind::checkpoint, file.path().string() + ": a pickle file, which can run code; hone never opens one")
-      .hint("convert it: python -c \"import torch, safetensors.torch as s; s.save_file(torch.load('model.bin', "
-            "weights_only=True), 'model.safetensors')\"");
+      .hint(
+          "convert it: python -c \"import torch, safetensors.torch as s; s.save_file(torch.load('model.bin', "
+          "weights_only=True), 'model.safetensors')\"");
 }
 
 std::uint64_t header_length(const InFile& file) {
@@ -210,7 +218,8 @@ std::uint64_t header_length(const InFile& file) {
   std::uint64_t length = 0;
   for (int i = 7; i >= 0; --i) length = length << 8 | bytes[static_cast<std::size_t>(i)];
   const std::uint64_t most = std::min(kMaxHeader, file.size() - 8);
-  if (length < 2 || length > most) fail(file, fmt::format("its header claims {} bytes, expected 2 to {}", length, most));
+  if (length < 2 || length > most)
+    fail(file, fmt::format("its header claims {} bytes, expected 2 to {}", length, most));
   return length;
 }
 
@@ -222,8 +231,9 @@ void check_tiling(const InFile& file, SafetensorsHeader& header) {
   std::uint64_t at = 0;
   for (const TensorInfo& tensor : header.tensors) {
     if (tensor.begin != at)
-      fail(file, fmt::format("tensor {}: begins at byte {} of the data, expected {}: tensors {}", hone::quoted(tensor.name),
-                             tensor.begin, at, tensor.begin < at ? "overlap" : "leave a hole"));
+      fail(file,
+           fmt::format("tensor {}: begins at byte {} of the data, expected {}: tensors {}", hone::quoted(tensor.name),
+                       tensor.begin, at, tensor.begin < at ? "overlap" : "leave a hole"));
     at = tensor.end;
   }
   const std::uint64_t there = file.size() - header.data_begin;

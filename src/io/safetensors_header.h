@@ -13,10 +13,10 @@
 namespace hone::io {
 
 struct SafetensorsHeader {
-  std::vector<TensorInfo> tensors;              // in the order of their bytes
-  std::vector<std::uint32_t> by_name;           // places in `tensors`, sorted by name
+  std::vector<TensorInfo> tensors;     // in the order of their bytes
+  std::vector<std::uint32_t> by_name;  // places in `tensors`, sorted by name
   std::map<std::string, std::string> metadata;
-  std::uint64_t data_begin = 0;                 // in the file
+  std::uint64_t data_begin = 0;  // in the file
 };
 
 // Everything is checked against the file's size before memory is asked for; throws Error(checkpoint).

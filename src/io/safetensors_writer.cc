@@ -178,7 +178,8 @@ ManifestFile save_safetensors(const Folder& folder, const std::string& name, con
 std::vector<ManifestFile> save_model(const Folder& folder, const ModelSave& save, const TensorBytes& bytes_of) {
   std::vector<ManifestFile> entries;
   const std::vector<Shard> shards = make_shards(save);
-  for (const Shard& shard : shards) entries.push_back(save_safetensors(folder, shard.name, shard.tensors, save.metadata, bytes_of));
+  for (const Shard& shard : shards)
+    entries.push_back(save_safetensors(folder, shard.name, shard.tensors, save.metadata, bytes_of));
   if (shards.size() > 1) {
     const std::string name = save.stem + ".safetensors.index.json", text = index_text(shards);
     folder.write_file(name, text);

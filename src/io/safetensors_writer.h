@@ -1,4 +1,5 @@
-// Writes safetensors files in one pass, hashing as it goes; splits a model into shards with an index as transformers does.
+// Writes safetensors files in one pass, hashing as it goes; splits a model into shards with an index as transformers
+// does.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,8 @@ struct TensorSpec {
 std::uint64_t tensor_bytes(const TensorSpec& spec);  // throws Error(checkpoint): unknown dtype, negative size, overflow
 using TensorMetadata = std::map<std::string, std::string>;
 
-// One file. layout() is the order to write in: as given, but larger element sizes first so that every tensor is aligned.
+// One file. layout() is the order to write in: as given, but larger element sizes first so that every tensor is
+// aligned.
 class SafetensorsWriter {
  public:
   SafetensorsWriter(const Folder& folder, const std::string& name, std::vector<TensorSpec> tensors,
@@ -39,8 +41,8 @@ class SafetensorsWriter {
   OutFile file_;
   ManifestFile entry_;
   Hasher whole_, chunk_;
-  std::size_t current_ = 0;         // tensor being written
-  std::uint64_t done_ = 0;          // its bytes so far
+  std::size_t current_ = 0;  // tensor being written
+  std::uint64_t done_ = 0;   // its bytes so far
 };
 
 // Gives the bytes of a tensor; they need to stay valid only until the next call.
@@ -55,7 +57,8 @@ struct ModelSave {
   TensorMetadata metadata = {{"format", "pt"}};
   std::string stem = "model";
 };
-// model.safetensors, or model-00001-of-0000n.safetensors … and model.safetensors.index.json. Entries of all files written.
+// model.safetensors, or model-00001-of-0000n.safetensors … and model.safetensors.index.json. Entries of all files
+// written.
 std::vector<ManifestFile> save_model(const Folder& folder, const ModelSave& save, const TensorBytes& bytes_of);
 
 }  // namespace hone::io

@@ -49,10 +49,10 @@ class LlamaAttention final : public Module {
   const LlamaShape& s;
   const nn::Rope& rope_;
   std::int64_t window_;
-  nn::Linear& q_proj = child<nn::Linear>("q_proj", s.hidden, s.heads * s.head_size, linear(s, s.qkv_bias));
-  nn::Linear& k_proj = child<nn::Linear>("k_proj", s.hidden, s.kv_heads * s.head_size, linear(s, s.qkv_bias));
-  nn::Linear& v_proj = child<nn::Linear>("v_proj", s.hidden, s.kv_heads * s.head_size, linear(s, s.qkv_bias));
-  nn::Linear& o_proj = child<nn::Linear>("o_proj", s.heads * s.head_size, s.hidden, linear(s, s.output_bias));
+  nn::Linear& q_proj = child<nn::Linear>("q_proj", s.hidden, s.heads* s.head_size, linear(s, s.qkv_bias));
+  nn::Linear& k_proj = child<nn::Linear>("k_proj", s.hidden, s.kv_heads* s.head_size, linear(s, s.qkv_bias));
+  nn::Linear& v_proj = child<nn::Linear>("v_proj", s.hidden, s.kv_heads* s.head_size, linear(s, s.qkv_bias));
+  nn::Linear& o_proj = child<nn::Linear>("o_proj", s.heads* s.head_size, s.hidden, linear(s, s.output_bias));
   nn::RmsNorm *q_norm = nullptr, *k_norm = nullptr;
 };
 
@@ -69,7 +69,8 @@ class LlamaBlock final : public Block {
  private:
   const LlamaShape& s;
   LlamaAttention& self_attn;
-  nn::GatedMlp& mlp = child<nn::GatedMlp>("mlp", nn::GatedMlp::Options{s.hidden, s.inner, s.activation, s.mlp_bias, s.std});
+  nn::GatedMlp& mlp =
+      child<nn::GatedMlp>("mlp", nn::GatedMlp::Options{s.hidden, s.inner, s.activation, s.mlp_bias, s.std});
   nn::RmsNorm& input_layernorm = child<nn::RmsNorm>("input_layernorm", s.hidden, s.eps);
   nn::RmsNorm& post_attention_layernorm = child<nn::RmsNorm>("post_attention_layernorm", s.hidden, s.eps);
 };
@@ -81,11 +82,14 @@ class Llama final : public CausalLm {
 
   Tensor embed(const Batch& batch, Pass& pass) const override {
     if (pass.training && s.attention_dropout > 0)
-      throw Error(ErrorKind::config, fmt::format("attention_dropout: got {} in config.json, expected 0", s.attention_dropout))
+      throw Error(ErrorKind::config,
+                  fmt::format("attention_dropout: got {} in config.json, expected 0", s.attention_dropout))
           .hint("hone trains without attention dropout: set attention_dropout to 0");
     return model.embed_tokens(batch.ids_BT);
   }
-  std::vector<const Block*> blocks() const override { return {model.layers.blocks().begin(), model.layers.blocks().end()}; }
+  std::vector<const Block*> blocks() const override {
+    return {model.layers.blocks().begin(), model.layers.blocks().end()};
+  }
   Tensor finish(const Tensor& x_1ND, Pass&) const override { return model.norm(x_1ND); }
   const nn::Head& head() const override { return lm_head; }
   std::int64_t vocab_size() const override { return s.vocab; }
@@ -114,7 +118,8 @@ class Llama final : public CausalLm {
   LlamaShape s;
   nn::Rope rope_;
   Body& model = child<Body>("model", s, rope_);
-  nn::Head& lm_head = child<nn::Head>("lm_head", s.hidden, s.vocab, s.std, s.tied ? &model.embed_tokens.weight : nullptr);
+  nn::Head& lm_head =
+      child<nn::Head>("lm_head", s.hidden, s.vocab, s.std, s.tied ? &model.embed_tokens.weight : nullptr);
 };
 
 }  // namespace

@@ -16,7 +16,8 @@ using config::Node;
 // What absent keys mean, and which keys a model type has at all.
 struct Family {
   const char *model_type, *architecture;
-  std::int64_t vocab, inner, kv_heads, head_size, max_positions;  // kv_heads 0: as num_attention_heads; head_size 0: computed
+  std::int64_t vocab, inner, kv_heads, head_size,
+      max_positions;  // kv_heads 0: as num_attention_heads; head_size 0: computed
   bool reads_attention_bias, reads_mlp_bias, always_qkv_bias, qk_norm, per_layer_windows;
   std::int64_t window;  // of every layer, when the key is absent
 };
@@ -32,11 +33,13 @@ const Family* family_of(const std::string& model_type) {
   return nullptr;
 }
 
-bool is_default(const config::Open& open) { return open.node.kind() == Node::Kind::scalar && open.node.text() == "default"; }
+bool is_default(const config::Open& open) {
+  return open.node.kind() == Node::Kind::scalar && open.node.text() == "default";
+}
 
 // A key that may be absent, null or an integer.
-std::optional<std::int64_t> integer(const config::Open& open, std::optional<std::int64_t> absent, std::optional<std::int64_t> null,
-                                    const std::string& path, Problems& problems) {
+std::optional<std::int64_t> integer(const config::Open& open, std::optional<std::int64_t> absent,
+                                    std::optional<std::int64_t> null, const std::string& path, Problems& problems) {
   if (is_default(open)) return absent;
   if (open.node.is_null()) return null;
   std::int64_t value = 1;
@@ -46,12 +49,16 @@ std::optional<std::int64_t> integer(const config::Open& open, std::optional<std:
 
 void read_activation(const LlamaConfig& c, LlamaShape& s, Problems& problems) {
   using A = ops::Activation;
-  constexpr std::array<std::pair<std::string_view, A>, 6> names = {
-      {{"silu", A::silu}, {"swish", A::silu}, {"gelu", A::gelu}, {"gelu_pytorch_tanh", A::gelu_tanh}, {"gelu_new", A::gelu_tanh},
-       {"relu", A::relu}}};
+  constexpr std::array<std::pair<std::string_view, A>, 6> names = {{{"silu", A::silu},
+                                                                    {"swish", A::silu},
+                                                                    {"gelu", A::gelu},
+                                                                    {"gelu_pytorch_tanh", A::gelu_tanh},
+                                                                    {"gelu_new", A::gelu_tanh},
+                                                                    {"relu", A::relu}}};
   for (const auto& [name, activation] : names)
     if (c.hidden_act == name) return void(s.activation = activation);
-  problems.add("hidden_act", fmt::format("got \"{}\", expected silu, swish, gelu, gelu_pytorch_tanh, gelu_new or relu", c.hidden_act));
+  problems.add("hidden_act", fmt::format("got \"{}\", expected silu, swish, gelu, gelu_pytorch_tanh, gelu_new or relu",
+                                         c.hidden_act));
 }
 
 void read_sizes(const LlamaConfig& c, const Family& family, LlamaShape& s, Problems& problems) {
@@ -80,15 +87,20 @@ void check_memory(const LlamaShape& s, Problems& problems) {
   const double count = static_cast<double>(s.layers) * (attention + 3 * hidden * inner) +
                        (s.tied ? 1.0 : 2.0) * static_cast<double>(s.vocab) * hidden;
   if (count > 1e13)
-    problems.add("hidden_size", fmt::format("the sizes describe a model of {:.3g} parameters, {:.3g} GB in fp32; expected at most 1e13 parameters",
-                                            count, count * 4 / 1e9));
+    problems.add(
+        "hidden_size",
+        fmt::format(
+            "the sizes describe a model of {:.3g} parameters, {:.3g} GB in fp32; expected at most 1e13 parameters",
+            count, count * 4 / 1e9));
 }
 
 void warn_ignored(const LlamaConfig& c, const Family& family) {
   const auto ignored = [&](const char* key, bool matters) {
-    if (matters) log::warning("config.json: {} has no effect in {} models, in transformers as here", key, family.model_type);
+    if (matters)
+      log::warning("config.json: {} has no effect in {} models, in transformers as here", key, family.model_type);
   };
-  ignored("attention_bias", c.attention_bias.value_or(false) && !family.reads_attention_bias && !family.always_qkv_bias);
+  ignored("attention_bias",
+          c.attention_bias.value_or(false) && !family.reads_attention_bias && !family.always_qkv_bias);
   ignored("mlp_bias", c.mlp_bias.value_or(false) && !family.reads_mlp_bias);
   const bool never_slides = family.model_type == std::string_view("llama");
   ignored("sliding_window", never_slides && !is_default(c.sliding_window) && !c.sliding_window.node.is_null());
@@ -109,7 +121,7 @@ void read_windows(const LlamaConfig& c, const Family& family, LlamaShape& s, Pro
   problems.require(std::ssize(*c.layer_types) == s.layers, "layer_types",
                    fmt::format("got {} entries, expected num_hidden_layers ({})", c.layer_types->size(), s.layers));
   for (std::size_t i = 0; i < std::min(s.windows.size(), c.layer_types->size()); ++i) {
-    const std::string& type = (*c.layer_types)[i], path = "layer_types." + std::to_string(i);
+    const std::string &type = (*c.layer_types)[i], path = "layer_types." + std::to_string(i);
     if (type == "full_attention") continue;
     if (type != "sliding_attention")
       problems.add(path, fmt::format("got \"{}\", expected full_attention or sliding_attention", type));
@@ -205,10 +217,13 @@ Node to_hf_config(const LlamaConfig& c, const LlamaShape& s, const std::string& 
   put("architectures", Node::list({text(s.architecture)}));
   if (family.reads_attention_bias) put("attention_bias", flag(s.output_bias));
   put("attention_dropout", number(s.attention_dropout));
-  for (const auto& [key, value] : {std::pair{"bos_token_id", &c.bos_token_id}, {"eos_token_id", &c.eos_token_id}, {"pad_token_id", &c.pad_token_id}})
+  for (const auto& [key, value] : {std::pair{"bos_token_id", &c.bos_token_id},
+                                   {"eos_token_id", &c.eos_token_id},
+                                   {"pad_token_id", &c.pad_token_id}})
     if (!is_default(*value)) put(key, value->node);
   if (!dtype.empty()) put("dtype", text(dtype));
-  if (c.head_dim || s.model_type != "qwen2") put("head_dim", number(s.head_size));  // qwen2 computes it when it is absent
+  if (c.head_dim || s.model_type != "qwen2")
+    put("head_dim", number(s.head_size));  // qwen2 computes it when it is absent
   put("hidden_act", text(c.hidden_act));
   put("hidden_size", number(s.hidden));
   put("initializer_range", number(s.std));

@@ -18,8 +18,8 @@ class Head final : public Module {
   // [..., D] -> [..., V] in fp32 (fp64 for fp64 models). Computed in the weight's type, as transformers does.
   Tensor logits(const Tensor& hidden) const;
 
-  // Sum over positions of weight * cross-entropy: a graph scalar, fp32 (fp64 for fp64 models). labels_BT is the target AT t;
-  // -100 is skipped. weight_BT undefined = all 1. The trainer divides.
+  // Sum over positions of weight * cross-entropy: a graph scalar, fp32 (fp64 for fp64 models). labels_BT is the target
+  // AT t; -100 is skipped. weight_BT undefined = all 1. The trainer divides.
   Tensor cross_entropy(const Tensor& hidden_BTD, const Tensor& labels_BT, const Tensor& weight_BT,
                        const ops::CrossEntropyOptions& options = {}) const;
 

@@ -29,7 +29,8 @@ void store(const Tensor& from, std::int64_t begin, std::int64_t count, const Ten
 
 }  // namespace
 
-KvCache::KvCache(CacheSpec spec, std::int64_t rows) : spec_(std::move(spec)), slots_(spec_.layers.size()), lengths_(rows, 0) {
+KvCache::KvCache(CacheSpec spec, std::int64_t rows)
+    : spec_(std::move(spec)), slots_(spec_.layers.size()), lengths_(rows, 0) {
   for (Slot& slot : slots_) slot.dropped.assign(rows, 0);
 }
 
@@ -93,7 +94,8 @@ void KvCache::append(Slot& slot, const Tensor& k_NGK, const Tensor& v_NGK, const
   }
 }
 
-Tensor KvCache::attend_all(const Slot& slot, const Tensor& q_NHK, const Plan& plan, const ops::AttentionOptions& options) const {
+Tensor KvCache::attend_all(const Slot& slot, const Tensor& q_NHK, const Plan& plan,
+                           const ops::AttentionOptions& options) const {
   const auto& docs = plan.docs();
   const bool one_each = static_cast<std::int64_t>(docs.size()) == rows() && q_NHK.size(0) == rows();
   if (one_each) {
@@ -106,19 +108,20 @@ Tensor KvCache::attend_all(const Slot& slot, const Tensor& q_NHK, const Plan& pl
     const std::int64_t count = tokens_of(doc), last = held(slot, doc.row) + count;
     const std::int64_t first = options.window > 0 ? std::max<std::int64_t>(0, last - count - options.window + 1) : 0;
     const auto keys = [&](const Tensor& x_RGCK) { return x_RGCK.select(0, doc.row).slice(1, first, last); };
-    parts.push_back(ops::cached_attention(q_NHK.slice(0, doc.span.begin, doc.span.end), keys(slot.k_RGCK), keys(slot.v_RGCK),
-                                          options));
+    parts.push_back(ops::cached_attention(q_NHK.slice(0, doc.span.begin, doc.span.end), keys(slot.k_RGCK),
+                                          keys(slot.v_RGCK), options));
   }
   return parts.empty() ? at::zeros_like(q_NHK) : at::cat(parts);
 }
 
-Tensor KvCache::attend(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, const Plan& plan,
-                       double scale) {
+Tensor KvCache::attend(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK,
+                       const Plan& plan, double scale) {
   Slot& slot = slots_.at(layer);
   const ops::AttentionOptions options{scale, spec_.layers[layer].window};
   reserve(slot, options.window, plan, k_NGK);
   append(slot, k_NGK, v_NGK, plan);
-  const bool fresh = std::all_of(plan.docs().begin(), plan.docs().end(), [](const PlannedDoc& d) { return d.position == 0; });
+  const bool fresh =
+      std::all_of(plan.docs().begin(), plan.docs().end(), [](const PlannedDoc& d) { return d.position == 0; });
   return fresh ? ops::attention(q_NHK, k_NGK, v_NGK, plan.spans(), options) : attend_all(slot, q_NHK, plan, options);
 }
 

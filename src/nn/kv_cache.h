@@ -40,7 +40,8 @@ class HONE_API KvCache {
   void reserve(Slot& slot, std::int64_t window, const Plan& plan, const Tensor& like);
   void drop_oldest(Slot& slot, std::int64_t row, std::int64_t left);
   void append(Slot& slot, const Tensor& k_NGK, const Tensor& v_NGK, const Plan& plan);
-  Tensor attend_all(const Slot& slot, const Tensor& q_NHK, const Plan& plan, const ops::AttentionOptions& options) const;
+  Tensor attend_all(const Slot& slot, const Tensor& q_NHK, const Plan& plan,
+                    const ops::AttentionOptions& options) const;
   CacheSpec spec_;
   std::vector<Slot> slots_;
   std::vector<std::int64_t> lengths_;

@@ -24,7 +24,8 @@ Embedding::Embedding(std::int64_t rows, std::int64_t width, double std, std::int
 
 Tensor Embedding::operator()(const Tensor& ids) const { return ops::embedding(weight.use(), ids, no_gradient_id_); }
 
-RmsNorm::RmsNorm(std::int64_t width, double eps) : weight(parameter("weight", {width}, kOnes, /*decays=*/false)), eps_(eps) {}
+RmsNorm::RmsNorm(std::int64_t width, double eps)
+    : weight(parameter("weight", {width}, kOnes, /*decays=*/false)), eps_(eps) {}
 
 Tensor RmsNorm::operator()(const Tensor& x) const { return ops::rms_norm(x, weight.use(), eps_); }
 

@@ -4,7 +4,6 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-
 #include "tensor/dtype.h"
 
 namespace hone {
@@ -30,7 +29,8 @@ const Tensor& Weight::use() const {
 
 void Weight::fill(Tensor value) {
   if (value.sizes() != at::IntArrayRef(shape_))
-    throw Error(ErrorKind::bug, fmt::format("a weight of shape {} was given {}", shape_text(shape_), shape_text(value.sizes())));
+    throw Error(ErrorKind::bug,
+                fmt::format("a weight of shape {} was given {}", shape_text(shape_), shape_text(value.sizes())));
   value_ = value.detach();
   value_.set_requires_grad(trainable_);
 }

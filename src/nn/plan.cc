@@ -12,7 +12,8 @@ namespace {
 
 std::vector<Doc> whole_rows(std::int64_t rows, std::int64_t length) {
   std::vector<Doc> docs;
-  for (std::int32_t row = 0; row < rows; ++row) docs.push_back({.row = row, .begin = 0, .end = static_cast<std::int32_t>(length)});
+  for (std::int32_t row = 0; row < rows; ++row)
+    docs.push_back({.row = row, .begin = 0, .end = static_cast<std::int32_t>(length)});
   return docs;
 }
 
@@ -32,9 +33,12 @@ std::vector<Doc> docs_of_segments(const Tensor& segments_BT) {
 }  // namespace
 
 Plan::Plan(const Batch& batch, const KvCache* cache) : rows_(batch.rows()), length_(batch.length()) {
-  if (!batch.docs.empty()) place(batch.docs, cache, batch.ids_BT.device());
-  else if (batch.segments_BT.defined()) place(docs_of_segments(batch.segments_BT), cache, batch.ids_BT.device());
-  else place(whole_rows(rows_, length_), cache, batch.ids_BT.device());
+  if (!batch.docs.empty())
+    place(batch.docs, cache, batch.ids_BT.device());
+  else if (batch.segments_BT.defined())
+    place(docs_of_segments(batch.segments_BT), cache, batch.ids_BT.device());
+  else
+    place(whole_rows(rows_, length_), cache, batch.ids_BT.device());
 }
 
 void Plan::place(const std::vector<Doc>& docs, const KvCache* cache, at::Device device) {
@@ -42,7 +46,8 @@ void Plan::place(const std::vector<Doc>& docs, const KvCache* cache, at::Device 
   std::int64_t done = 0, real = 0;  // done: where the last document ended
   for (const Doc& doc : docs) {
     const std::int64_t begin = doc.row * length_ + doc.begin;
-    HONE_ASSERT(doc.row >= 0 && doc.row < rows_ && doc.begin >= 0 && doc.begin < doc.end && doc.end <= length_ && begin >= done);
+    HONE_ASSERT(doc.row >= 0 && doc.row < rows_ && doc.begin >= 0 && doc.begin < doc.end && doc.end <= length_ &&
+                begin >= done);
     HONE_ASSERT(!cache || docs_.empty() || docs_.back().row < doc.row);
     done = doc.row * length_ + doc.end;
     const std::int64_t count = doc.end - doc.begin;
@@ -67,7 +72,9 @@ Tensor Plan::to_flat(const Tensor& x_BTD) const {
 Tensor Plan::from_flat(const Tensor& x_1ND) const {
   const Tensor flat = x_1ND.squeeze(0);
   if (!kept_N_.defined()) return flat.unflatten(0, {rows_, length_});
-  return at::zeros({rows_ * length_, flat.size(1)}, flat.options()).index_copy(0, kept_N_, flat).unflatten(0, {rows_, length_});
+  return at::zeros({rows_ * length_, flat.size(1)}, flat.options())
+      .index_copy(0, kept_N_, flat)
+      .unflatten(0, {rows_, length_});
 }
 
 namespace {

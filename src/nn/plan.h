@@ -23,18 +23,20 @@ struct PlannedDoc {
   std::int64_t position = 0;  // of its first token: 0, or what the cache holds of the row
 };
 
-// Layers see tokens on one flat axis. Where the batch has padding, only the real tokens are on it: padding is never computed.
+// Layers see tokens on one flat axis. Where the batch has padding, only the real tokens are on it: padding is never
+// computed.
 class Plan {
  public:
-  // Documents come from batch.docs; if there are none, from segments_BT; if that is undefined, every row is one document.
-  // cache: may be null. REQUIRES with a cache: one document a row at most, as many rows as the cache has.
+  // Documents come from batch.docs; if there are none, from segments_BT; if that is undefined, every row is one
+  // document. cache: may be null. REQUIRES with a cache: one document a row at most, as many rows as the cache has.
   Plan(const Batch& batch, const KvCache* cache);
 
   const std::vector<PlannedDoc>& docs() const { return docs_; }
   const std::vector<ops::Span>& spans() const { return spans_; }
   std::int64_t tokens() const { return tokens_; }  // on the flat axis
 
-  Tensor to_flat(const Tensor& x_BTD) const;    // [B,T,D] -> [1,N,D]: the real tokens; the same tensor if there is no padding
+  Tensor to_flat(
+      const Tensor& x_BTD) const;  // [B,T,D] -> [1,N,D]: the real tokens; the same tensor if there is no padding
   Tensor from_flat(const Tensor& x_1ND) const;  // and back, 0 on padding
 
   // The rotary tables of this pass, made on the first call for `rope`. `like` gives device and precision.

@@ -14,13 +14,16 @@ namespace {
 using at::Tensor;
 
 // theta^(2i / size), i = 0 .. size/2 - 1.
-Tensor powers(double theta, std::int64_t size) { return at::pow(at::Scalar(theta), at::arange(0, size, 2, at::kFloat) / size); }
+Tensor powers(double theta, std::int64_t size) {
+  return at::pow(at::Scalar(theta), at::arange(0, size, 2, at::kFloat) / size);
+}
 
 Tensor standard(double theta, std::int64_t size) { return powers(theta, size).reciprocal(); }
 
 // The base grows with the length (transformers computes it as an fp32 tensor).
 Tensor dynamic(const RopeConfig& c, std::int64_t size, std::int64_t max_positions, std::int64_t length) {
-  const Tensor ratio = at::scalar_tensor(static_cast<double>(length), at::kFloat) * *c.factor / max_positions - (*c.factor - 1);
+  const Tensor ratio =
+      at::scalar_tensor(static_cast<double>(length), at::kFloat) * *c.factor / max_positions - (*c.factor - 1);
   const Tensor theta = ratio.pow(static_cast<double>(size) / static_cast<double>(size - 2)) * c.rope_theta;
   return at::pow(theta, at::arange(0, size, 2, at::kFloat) / size).reciprocal();
 }
@@ -36,9 +39,11 @@ Tensor llama3(const RopeConfig& c, std::int64_t size, double original) {
 }
 
 Tensor yarn(const RopeConfig& c, std::int64_t size, double original, double factor) {
-  const double fast = c.beta_fast.value_or(0) != 0 ? *c.beta_fast : 32, slow = c.beta_slow.value_or(0) != 0 ? *c.beta_slow : 1;
+  const double fast = c.beta_fast.value_or(0) != 0 ? *c.beta_fast : 32,
+               slow = c.beta_slow.value_or(0) != 0 ? *c.beta_slow : 1;
   const auto dimension = [&](double rotations) {
-    return static_cast<double>(size) * std::log(original / (rotations * 2 * std::numbers::pi)) / (2 * std::log(c.rope_theta));
+    return static_cast<double>(size) * std::log(original / (rotations * 2 * std::numbers::pi)) /
+           (2 * std::log(c.rope_theta));
   };
   double low = dimension(fast), high = dimension(slow);
   if (c.truncate) low = std::floor(low), high = std::ceil(high);
@@ -58,7 +63,8 @@ Tensor longrope(const RopeConfig& c, std::int64_t size, bool beyond) {
 double yarn_attention_factor(const RopeConfig& c, double factor) {
   const auto scale = [&](double m) { return factor <= 1 ? 1.0 : 0.1 * m * std::log(factor) + 1.0; };
   if (c.attention_factor) return *c.attention_factor;
-  if (c.mscale.value_or(0) != 0 && c.mscale_all_dim.value_or(0) != 0) return scale(*c.mscale) / scale(*c.mscale_all_dim);
+  if (c.mscale.value_or(0) != 0 && c.mscale_all_dim.value_or(0) != 0)
+    return scale(*c.mscale) / scale(*c.mscale_all_dim);
   return scale(1);
 }
 
@@ -70,13 +76,17 @@ double longrope_attention_factor(const RopeConfig& c, double factor, double orig
 }  // namespace
 
 Rope::Rope(RopeConfig config, std::int64_t head_size, std::int64_t max_positions)
-    : config_(std::move(config)), head_size_(head_size), max_positions_(max_positions),
+    : config_(std::move(config)),
+      head_size_(head_size),
+      max_positions_(max_positions),
       original_(config_.original_max_position_embeddings.value_or(max_positions)) {
   HONE_ASSERT(head_size % 2 == 0);
   const double by_length = static_cast<double>(max_positions) / static_cast<double>(original_);
-  if (config_.rope_type == RopeType::yarn) attention_factor_ = yarn_attention_factor(config_, config_.factor.value_or(by_length));
+  if (config_.rope_type == RopeType::yarn)
+    attention_factor_ = yarn_attention_factor(config_, config_.factor.value_or(by_length));
   if (config_.rope_type == RopeType::longrope)
-    attention_factor_ = longrope_attention_factor(config_, config_.factor.value_or(by_length), static_cast<double>(original_));
+    attention_factor_ =
+        longrope_attention_factor(config_, config_.factor.value_or(by_length), static_cast<double>(original_));
 }
 
 std::int64_t Rope::length_class(std::int64_t length) const {
@@ -88,15 +98,20 @@ std::int64_t Rope::length_class(std::int64_t length) const {
 Tensor Rope::frequencies(std::int64_t length_class) const {
   const double original = static_cast<double>(original_);
   switch (config_.rope_type) {
-    case RopeType::standard: return standard(config_.rope_theta, head_size_);
-    case RopeType::linear: return standard(config_.rope_theta, head_size_) / *config_.factor;
+    case RopeType::standard:
+      return standard(config_.rope_theta, head_size_);
+    case RopeType::linear:
+      return standard(config_.rope_theta, head_size_) / *config_.factor;
     case RopeType::dynamic:
       return length_class == 0 ? standard(config_.rope_theta, head_size_)
                                : dynamic(config_, head_size_, max_positions_, length_class);
-    case RopeType::llama3: return llama3(config_, head_size_, original);
+    case RopeType::llama3:
+      return llama3(config_, head_size_, original);
     case RopeType::yarn:
-      return yarn(config_, head_size_, original, config_.factor.value_or(static_cast<double>(max_positions_) / original));
-    case RopeType::longrope: return longrope(config_, head_size_, length_class != 0);
+      return yarn(config_, head_size_, original,
+                  config_.factor.value_or(static_cast<double>(max_positions_) / original));
+    case RopeType::longrope:
+      return longrope(config_, head_size_, length_class != 0);
   }
   throw Error(ErrorKind::bug, "unknown rope type");
 }

@@ -67,7 +67,8 @@ struct RopeSource {
   std::int64_t head_size = 0, max_positions = 0;  // of the model: the lists of longrope must fit
 };
 // The form that holds: scaling wins over parameters, theta inside wins over theta outside, `type` stands for rope_type.
-// Unknown keys, nested forms and values that make no sense are problems; a known key that the type does not use is a warning.
+// Unknown keys, nested forms and values that make no sense are problems; a known key that the type does not use is a
+// warning.
 RopeConfig read_rope(const RopeSource& source, Problems& problems);
 config::Node write_rope(const RopeConfig& config);  // the keys that the type uses
 config::Node hf_float(double value);                // "10000.0", not "10000": transformers 5 is strict about floats
@@ -80,7 +81,8 @@ class Rope {
 
   // Frequencies change with the length for dynamic and longrope: documents of one class share them. 0: as trained.
   std::int64_t length_class(std::int64_t length) const;
-  at::Tensor frequencies(std::int64_t length_class) const;  // [K/2], fp32, in transformers' order of operations: the same bits
+  at::Tensor frequencies(
+      std::int64_t length_class) const;  // [K/2], fp32, in transformers' order of operations: the same bits
   double attention_factor() const { return attention_factor_; }
   std::int64_t head_size() const { return head_size_; }
   const RopeConfig& config() const { return config_; }

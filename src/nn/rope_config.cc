@@ -16,13 +16,22 @@ using config::Node;
 // The keys that each type uses besides rope_type and rope_theta.
 std::vector<std::string> keys_of(RopeType type) {
   switch (type) {
-    case RopeType::standard: return {};
+    case RopeType::standard:
+      return {};
     case RopeType::linear:
-    case RopeType::dynamic: return {"factor"};
-    case RopeType::llama3: return {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"};
+    case RopeType::dynamic:
+      return {"factor"};
+    case RopeType::llama3:
+      return {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"};
     case RopeType::yarn:
-      return {"factor", "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim",
-              "original_max_position_embeddings", "truncate"};
+      return {"factor",
+              "attention_factor",
+              "beta_fast",
+              "beta_slow",
+              "mscale",
+              "mscale_all_dim",
+              "original_max_position_embeddings",
+              "truncate"};
     case RopeType::longrope:
       return {"factor", "attention_factor", "original_max_position_embeddings", "short_factor", "long_factor"};
   }
@@ -35,7 +44,8 @@ Node normalised(const Node& section, std::optional<double>& partial, const std::
   const Node* type = section.find("rope_type");
   for (const auto& [key, value] : section.entries()) {
     if (value.is_null()) continue;
-    if (value.is_map()) problems.add(path + "." + key, "got a section, expected one set of parameters for all layers");
+    if (value.is_map())
+      problems.add(path + "." + key, "got a section, expected one set of parameters for all layers");
     else if (key == "type") {
       if (!type) plain.at_or_add("rope_type") = value;
     } else if (key == "partial_rotary_factor") {
@@ -49,10 +59,12 @@ Node normalised(const Node& section, std::optional<double>& partial, const std::
 
 void check(const RopeConfig& c, const RopeSource& source, const std::string& path, Problems& problems) {
   const auto need = [&](bool given, const char* key) {
-    problems.require(given, path + "." + key, fmt::format("missing; rope_type {} needs it",
-                                                          config::Values<RopeType>::write(c.rope_type).text()));
+    problems.require(
+        given, path + "." + key,
+        fmt::format("missing; rope_type {} needs it", config::Values<RopeType>::write(c.rope_type).text()));
   };
-  const bool scaled = c.rope_type == RopeType::linear || c.rope_type == RopeType::dynamic || c.rope_type == RopeType::llama3;
+  const bool scaled =
+      c.rope_type == RopeType::linear || c.rope_type == RopeType::dynamic || c.rope_type == RopeType::llama3;
   if (scaled) need(c.factor.has_value(), "factor");
   if (c.rope_type == RopeType::llama3) {
     need(c.low_freq_factor.has_value(), "low_freq_factor");
@@ -67,7 +79,9 @@ void check(const RopeConfig& c, const RopeSource& source, const std::string& pat
     fits(c.long_factor, "long_factor");
   }
   const auto positive = [&](const std::optional<double>& value, const char* key) {
-    if (value) problems.require(std::isfinite(*value) && *value > 0, path + "." + key, fmt::format("got {}, expected a number above 0", *value));
+    if (value)
+      problems.require(std::isfinite(*value) && *value > 0, path + "." + key,
+                       fmt::format("got {}, expected a number above 0", *value));
   };
   positive(c.factor, "factor");
   positive(c.attention_factor, "attention_factor");
@@ -96,14 +110,16 @@ RopeConfig read_rope(const RopeSource& source, Problems& problems) {
   RopeConfig config;
   if (source.theta) config.rope_theta = *source.theta;
   std::optional<double> partial = source.partial_rotary_factor;
-  if (given && !given->is_map()) problems.add(path, "expected a section", "", given->mark());
+  if (given && !given->is_map())
+    problems.add(path, "expected a section", "", given->mark());
   else if (given) {
     const Node section = normalised(*given, partial, path, problems);
     const std::size_t before = problems.size();
     config::Values<RopeConfig>::read(section, config, {problems, path, {}});
     if (problems.size() == before) warn_unused(config, section, path);
   }
-  if (source.original_max_position_embeddings) config.original_max_position_embeddings = source.original_max_position_embeddings;
+  if (source.original_max_position_embeddings)
+    config.original_max_position_embeddings = source.original_max_position_embeddings;
   // transformers ignores a partial factor for type default, and fails in the forward for every other type.
   if (partial && *partial != 1 && config.rope_type != RopeType::standard)
     problems.add("partial_rotary_factor", fmt::format("got {}, expected 1 for this rope_type", *partial));

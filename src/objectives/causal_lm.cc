@@ -16,8 +16,10 @@ class CausalLmLoss final : public Objective {
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
-          field("label_smoothing", &C::label_smoothing, "Share of each target that is spread over the whole vocabulary.", {.low = 0, .high = 0.999}),
-          field("z_loss", &C::z_loss, "Weight of the squared log-normaliser, which keeps logits near zero; 0 = off.", at_least(0))};
+          field("label_smoothing", &C::label_smoothing,
+                "Share of each target that is spread over the whole vocabulary.", {.low = 0, .high = 0.999}),
+          field("z_loss", &C::z_loss, "Weight of the squared log-normaliser, which keeps logits near zero; 0 = off.",
+                at_least(0))};
     }
   };
   CausalLmLoss(const Config& config, Resources&) : options_{config.label_smoothing, config.z_loss} {}
@@ -42,8 +44,6 @@ class CausalLmLoss final : public Objective {
 
 }  // namespace
 
-void register_causal_lm(Registries& hone) {
-  hone.objectives.add<CausalLmLoss>("causal_lm", "Predict the next token.");
-}
+void register_causal_lm(Registries& hone) { hone.objectives.add<CausalLmLoss>("causal_lm", "Predict the next token."); }
 
 }  // namespace hone::objectives

@@ -1,6 +1,7 @@
 // Attention within documents: its meaning, and the same by LibTorch's flash attention on each document's slice.
 //
-// Letters: N tokens, H query heads, G key/value heads, R = H / G, K head size, S equal documents side by side, T their length.
+// Letters: N tokens, H query heads, G key/value heads, R = H / G, K head size, S equal documents side by side, T their
+// length.
 #include "ops/attention.h"
 
 #include <ATen/ATen.h>
@@ -17,16 +18,21 @@ namespace hone::ops {
 namespace {
 
 // Which of keys [k0, k0 + keys) queries [q0, q0 + queries) may see.
-at::Tensor visible(std::int64_t queries, std::int64_t keys, std::int64_t ahead, std::int64_t window, at::Device device) {
+at::Tensor visible(std::int64_t queries, std::int64_t keys, std::int64_t ahead, std::int64_t window,
+                   at::Device device) {
   const at::Tensor q = at::arange(queries, at::TensorOptions(device).dtype(at::kLong)).unsqueeze(1) + ahead;
   const at::Tensor k = at::arange(keys, at::TensorOptions(device).dtype(at::kLong)).unsqueeze(0);
   const at::Tensor causal = k <= q;
   return window > 0 ? causal.logical_and(k > q - window) : causal;
 }
 
-at::Tensor mask_of(std::int64_t queries, std::int64_t keys, std::int64_t ahead, std::int64_t window, const at::Tensor& like) {
+at::Tensor mask_of(std::int64_t queries, std::int64_t keys, std::int64_t ahead, std::int64_t window,
+                   const at::Tensor& like) {
   const at::Tensor seen = visible(queries, keys, ahead, window, like.device());
-  return at::zeros({queries, keys}, like.options()).masked_fill_(seen.logical_not(), -INFINITY).unsqueeze(0).unsqueeze(0);
+  return at::zeros({queries, keys}, like.options())
+      .masked_fill_(seen.logical_not(), -INFINITY)
+      .unsqueeze(0)
+      .unsqueeze(0);
 }
 
 }  // namespace
@@ -55,7 +61,8 @@ at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at:
   for (const Span& span : spans) {
     pad_to(span.begin);
     const auto keys = [&](const at::Tensor& x) { return x.slice(0, span.begin, span.end).transpose(0, 1); };
-    parts.push_back(reference::cached_attention(q_NHK.slice(0, span.begin, span.end), keys(k_NGK), keys(v_NGK), options));
+    parts.push_back(
+        reference::cached_attention(q_NHK.slice(0, span.begin, span.end), keys(k_NGK), keys(v_NGK), options));
     done = span.end;
   }
   pad_to(q_NHK.size(0));
@@ -75,8 +82,8 @@ at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, c
 
 namespace {
 
-// One call of the library's attention: `count` documents of `queries` tokens side by side, or (count 1) a block of queries of
-// a document with the keys that its window reaches.
+// One call of the library's attention: `count` documents of `queries` tokens side by side, or (count 1) a block of
+// queries of a document with the keys that its window reaches.
 struct Piece {
   std::int64_t q0 = 0, queries = 0, k0 = 0, keys = 0, count = 1;
   bool masked = false;
@@ -104,9 +111,12 @@ std::vector<Unit> units_of(const std::vector<Span>& spans, std::int64_t window) 
       continue;
     }
     Piece* last = units.empty() || units.back().size() != 1 ? nullptr : &units.back()[0];
-    const bool joins = last && !last->masked && last->queries == length && last->q0 + last->count * length == span.begin;
-    if (joins) ++last->count;
-    else units.push_back({{span.begin, length, span.begin, length, 1, false}});
+    const bool joins =
+        last && !last->masked && last->queries == length && last->q0 + last->count * length == span.begin;
+    if (joins)
+      ++last->count;
+    else
+      units.push_back({{span.begin, length, span.begin, length, 1, false}});
   }
   return units;
 }
@@ -130,8 +140,8 @@ class Masks {
   std::map<Key, at::Tensor> masks_;
 };
 
-// The slices of a piece as [batch, heads, tokens, K]: one document takes key heads as the batch (no copy of shared heads),
-// several take themselves.
+// The slices of a piece as [batch, heads, tokens, K]: one document takes key heads as the batch (no copy of shared
+// heads), several take themselves.
 at::Tensor query_view(const at::Tensor& x_NHK, const Piece& p, std::int64_t groups) {
   const at::Tensor s = x_NHK.narrow(0, p.q0, p.queries * p.count);
   const std::int64_t heads = s.size(1), size = s.size(2);
@@ -147,7 +157,8 @@ at::Tensor key_view(const at::Tensor& x_NGK, const Piece& p, std::int64_t heads)
 // Adds a gradient shaped as key_view gave it, summed over the query heads that share a key head.
 void add_key_gradient(const at::Tensor& gradient, const Piece& p, bool first, at::Tensor& into_NGK) {
   const std::int64_t groups = into_NGK.size(1), size = into_NGK.size(2);
-  const at::Tensor to = into_NGK.narrow(0, p.k0, p.keys * p.count).view({p.count, p.keys, groups, size}).transpose(1, 2);
+  const at::Tensor to =
+      into_NGK.narrow(0, p.k0, p.keys * p.count).view({p.count, p.keys, groups, size}).transpose(1, 2);
   const at::Tensor by_group = gradient.reshape({p.count, groups, -1, p.keys, size});  // [S,G,R,T,K]
   const at::Tensor from = by_group.size(2) == 1 ? by_group.squeeze(2) : by_group.sum(2);
   first ? to.copy_(from) : to.add_(from);
@@ -164,8 +175,10 @@ void for_each_unit(const std::vector<Unit>& units, Work&& work) {
     for (std::int64_t i = begin; i < end; ++i) work(units[i]);
   };
   const auto count = static_cast<std::int64_t>(units.size());
-  if (count >= 4 * at::get_num_threads()) at::parallel_for(0, count, 1, run);
-  else run(0, count);
+  if (count >= 4 * at::get_num_threads())
+    at::parallel_for(0, count, 1, run);
+  else
+    run(0, count);
 }
 
 bool covers_all(const std::vector<Span>& spans, std::int64_t tokens) {
@@ -195,8 +208,8 @@ Attended attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, c
   for_each_unit(units, [&](const Unit& unit) {
     for (const Piece& p : unit) {
       const auto [y, lse] = at::_scaled_dot_product_flash_attention_for_cpu(
-          query_view(q, p, groups), key_view(k, p, heads), key_view(v, p, heads), /*dropout_p=*/0.0, !p.masked, masks.of(p),
-          options.scale);
+          query_view(q, p, groups), key_view(k, p, heads), key_view(v, p, heads), /*dropout_p=*/0.0, !p.masked,
+          masks.of(p), options.scale);
       query_view(made.y_NHK, p, groups).copy_(y);
       lse_view(made.lse_NH, p, groups).copy_(lse);
     }
@@ -208,8 +221,8 @@ struct Gradients {
   at::Tensor q_NHK, k_NGK, v_NGK;
 };
 
-Gradients attend_backward(const at::Tensor& dy, const torch::autograd::variable_list& saved, const std::vector<Span>& spans,
-                          const AttentionOptions& options) {
+Gradients attend_backward(const at::Tensor& dy, const torch::autograd::variable_list& saved,
+                          const std::vector<Span>& spans, const AttentionOptions& options) {
   const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &y = saved[3], &lse = saved[4];
   const std::int64_t heads = q.size(1), groups = k.size(1);
   const std::vector<Unit> units = units_of(spans, options.window);
@@ -220,7 +233,8 @@ Gradients attend_backward(const at::Tensor& dy, const torch::autograd::variable_
   for_each_unit(units, [&](const Unit& unit) {
     const bool several = unit.size() > 1;  // blocks of a window overlap in their keys
     if (several)
-      for (at::Tensor* x : {&to.k_NGK, &to.v_NGK}) x->slice(0, unit.front().k0, unit.back().k0 + unit.back().keys).zero_();
+      for (at::Tensor* x : {&to.k_NGK, &to.v_NGK})
+        x->slice(0, unit.front().k0, unit.back().k0 + unit.back().keys).zero_();
     for (const Piece& p : unit) {
       const auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
           query_view(dy, p, groups), query_view(q, p, groups), key_view(k, p, heads), key_view(v, p, heads),
@@ -236,7 +250,8 @@ Gradients attend_backward(const at::Tensor& dy, const torch::autograd::variable_
 class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k,
-                            const at::Tensor& v, const std::vector<std::int64_t>& spans, double scale, std::int64_t window) {
+                            const at::Tensor& v, const std::vector<std::int64_t>& spans, double scale,
+                            std::int64_t window) {
     const at::Tensor rows[] = {q.contiguous(), k.contiguous(), v.contiguous()};
     Attended made = attend(rows[0], rows[1], rows[2], spans_from(spans), {scale, window});
     ctx->save_for_backward({rows[0], rows[1], rows[2], made.y_NHK, made.lse_NH});
@@ -245,7 +260,8 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     ctx->saved_data["window"] = window;
     return made.y_NHK;
   }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 torch::autograd::variable_list grads) {
     const AttentionOptions options{ctx->saved_data["scale"].toDouble(), ctx->saved_data["window"].toInt()};
     const auto spans = spans_from(ctx->saved_data["spans"].toIntVector());
     const Gradients to = attend_backward(grads[0].contiguous(), ctx->get_saved_variables(), spans, options);
@@ -267,14 +283,15 @@ at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at:
 at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,
                             const AttentionOptions& options) {
   const std::int64_t queries = q_NHK.size(0), keys = k_GLK.size(1), groups = k_GLK.size(0);
-  if (queries == 0 || !kernels_take({q_NHK, k_GLK, v_GLK})) return reference::cached_attention(q_NHK, k_GLK, v_GLK, options);
+  if (queries == 0 || !kernels_take({q_NHK, k_GLK, v_GLK}))
+    return reference::cached_attention(q_NHK, k_GLK, v_GLK, options);
   const at::Tensor q = query_view(q_NHK.contiguous(), {0, queries, 0, keys, 1, false}, groups);
   const auto shared = [&](const at::Tensor& x) { return x.unsqueeze(1).expand({groups, q.size(1), keys, x.size(2)}); };
   const bool causal = queries == keys && (options.window == 0 || options.window >= keys);
   std::optional<at::Tensor> mask;
   if (!causal) mask = mask_of(queries, keys, keys - queries, options.window, q_NHK);
-  const at::Tensor y = std::get<0>(at::_scaled_dot_product_flash_attention_for_cpu(q, shared(k_GLK), shared(v_GLK), 0.0, causal,
-                                                                                    mask, options.scale));
+  const at::Tensor y = std::get<0>(at::_scaled_dot_product_flash_attention_for_cpu(q, shared(k_GLK), shared(v_GLK), 0.0,
+                                                                                   causal, mask, options.scale));
   return y.permute({2, 0, 1, 3}).flatten(1, 2);
 }
 

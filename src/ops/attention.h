@@ -1,7 +1,7 @@
 // Causal attention within documents: what lies in no document is neither read nor written.
 //
-// Letters: N tokens (all rows of a batch one after another), H query heads, G key/value heads (H a multiple of G), K head size,
-// L cached tokens.
+// Letters: N tokens (all rows of a batch one after another), H query heads, G key/value heads (H a multiple of G), K
+// head size, L cached tokens.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,7 +21,8 @@ struct AttentionOptions {
   std::int64_t window = 0;  // > 0: a token sees itself and the window - 1 tokens before it
 };
 
-// softmax(q k^T scale) v, causal, inside each span; spans are in order and do not overlap. Rows outside all spans are 0.
+// softmax(q k^T scale) v, causal, inside each span; spans are in order and do not overlap. Rows outside all spans are
+// 0.
 at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
                      const std::vector<Span>& spans, const AttentionOptions& options);
 

@@ -15,7 +15,6 @@ struct Holder : torch::CustomClassHolder {
   std::shared_ptr<Run> run;
 };
 
-
 class CheckpointFunction : public torch::autograd::Function<CheckpointFunction> {
  public:
   // `anchor` asks for a gradient, so that the weights get theirs even when x needs none.
@@ -28,7 +27,8 @@ class CheckpointFunction : public torch::autograd::Function<CheckpointFunction> 
     const at::NoGradGuard no_graph;
     return (*run)(x.detach());
   }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 torch::autograd::variable_list grads) {
     const auto run = c10::static_intrusive_pointer_cast<Holder>(ctx->saved_data["run"].toCapsule())->run;
     const bool needs_x = ctx->saved_data["needs_x"].toBool();
     const at::AutoGradMode with_graph(true);
@@ -37,7 +37,6 @@ class CheckpointFunction : public torch::autograd::Function<CheckpointFunction> 
     if (y.requires_grad()) torch::autograd::backward({y}, {grads[0]});
     return {needs_x ? x.grad() : at::Tensor(), at::Tensor(), at::Tensor()};
   }
-
 };
 
 }  // namespace

@@ -31,8 +31,8 @@ Supervised supervised(const at::Tensor& labels_N, const at::Tensor& weight_N, st
     const auto [low, high] = at::aminmax(made.labels_S);
     for (const std::int64_t label : {low.item<std::int64_t>(), high.item<std::int64_t>()})
       if (label < 0 || label >= vocab)
-        throw Error(ErrorKind::data, fmt::format("label {}: outside the model's vocabulary; expected -100 or 0 to {}", label,
-                                                 vocab - 1));
+        throw Error(ErrorKind::data, fmt::format("label {}: outside the model's vocabulary; expected -100 or 0 to {}",
+                                                 label, vocab - 1));
   }
   made.weight_S = weight_N.defined() ? weight_N.flatten().index_select(0, index).to(type)
                                      : at::ones({index.numel()}, labels.options().dtype(type));
@@ -70,8 +70,8 @@ struct Wanted {
 };
 
 // logits_CV -> losses, and the logits' gradient in their place.
-void run_chunk(at::Tensor& logits_CV, const Supervised& s, std::int64_t begin, bool gradient, const CrossEntropyOptions& options,
-               at::Tensor& losses_S) {
+void run_chunk(at::Tensor& logits_CV, const Supervised& s, std::int64_t begin, bool gradient,
+               const CrossEntropyOptions& options, at::Tensor& losses_S) {
   const std::int64_t rows = logits_CV.size(0), vocab = logits_CV.size(1);
   cpu::with_type(logits_CV.scalar_type(), [&]<class T>(T) {
     using W = cpu::Wide<T>;
@@ -92,16 +92,20 @@ void run_chunk(at::Tensor& logits_CV, const Supervised& s, std::int64_t begin, b
 
 // The head's gradient is summed over chunks in fp32 at least.
 void add_head_gradient(const at::Tensor& dlogits_CV, const at::Tensor& hidden_CD, bool first, at::Tensor& sum_VD) {
-  if (dlogits_CV.scalar_type() != sum_VD.scalar_type()) sum_VD.add_(at::mm(dlogits_CV.t(), hidden_CD));
-  else if (first) at::mm_out(sum_VD, dlogits_CV.t(), hidden_CD);
-  else sum_VD.addmm_(dlogits_CV.t(), hidden_CD);
+  if (dlogits_CV.scalar_type() != sum_VD.scalar_type())
+    sum_VD.add_(at::mm(dlogits_CV.t(), hidden_CD));
+  else if (first)
+    at::mm_out(sum_VD, dlogits_CV.t(), hidden_CD);
+  else
+    sum_VD.addmm_(dlogits_CV.t(), hidden_CD);
 }
 
-Made run_all(const at::Tensor& hidden_SD, const at::Tensor& head_VD, const Supervised& s, const CrossEntropyOptions& options,
-             Wanted wanted) {
+Made run_all(const at::Tensor& hidden_SD, const at::Tensor& head_VD, const Supervised& s,
+             const CrossEntropyOptions& options, Wanted wanted) {
   const auto wide = at::toOpMathType(head_VD.scalar_type());
   const std::int64_t count = hidden_SD.size(0), vocab = head_VD.size(0);
-  const std::int64_t step = std::max<std::int64_t>(1, kChunkBytes / (vocab * static_cast<std::int64_t>(head_VD.element_size())));
+  const std::int64_t step =
+      std::max<std::int64_t>(1, kChunkBytes / (vocab * static_cast<std::int64_t>(head_VD.element_size())));
   Made made;
   if (wanted.hidden) made.dhidden_SD = at::empty_like(hidden_SD);
   if (wanted.head) made.dhead_VD = at::zeros(head_VD.sizes(), head_VD.options().dtype(wide));
@@ -124,11 +128,12 @@ Made run_all(const at::Tensor& hidden_SD, const at::Tensor& head_VD, const Super
 
 class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFunction> {
  public:
-  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& hidden_SD, const at::Tensor& head_VD,
-                            const at::Tensor& labels_S, const at::Tensor& weight_S, double smoothing, double z_loss,
-                            bool with_gradients) {
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& hidden_SD,
+                            const at::Tensor& head_VD, const at::Tensor& labels_S, const at::Tensor& weight_S,
+                            double smoothing, double z_loss, bool with_gradients) {
     const Wanted wanted{with_gradients && hidden_SD.requires_grad(), with_gradients && head_VD.requires_grad()};
-    Made made = run_all(hidden_SD.contiguous(), head_VD.contiguous(), {{}, labels_S, weight_S}, {smoothing, z_loss}, wanted);
+    Made made =
+        run_all(hidden_SD.contiguous(), head_VD.contiguous(), {{}, labels_S, weight_S}, {smoothing, z_loss}, wanted);
     // In saved_data rather than save_for_backward: they are nobody else's.
     ctx->saved_data["dhidden"] = made.dhidden_SD;
     ctx->saved_data["dhead"] = made.dhead_VD;
@@ -136,7 +141,8 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
     return made.sum;
   }
 
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 torch::autograd::variable_list grads) {
     const double scale = grads[0].item<double>();
     const auto type = static_cast<at::ScalarType>(ctx->saved_data["type"].toInt());
     const auto scaled = [&](const char* name) {
@@ -157,8 +163,8 @@ at::Tensor linear_cross_entropy(const at::Tensor& hidden_ND, const at::Tensor& h
   const Supervised s = supervised(labels_N, weight_N, head_VD.size(0), at::toOpMathType(head_VD.scalar_type()));
   const bool all = s.index_S.numel() == hidden_ND.size(0);
   const at::Tensor hidden_SD = all ? hidden_ND : hidden_ND.index_select(0, s.index_S);
-  return CrossEntropyFunction::apply(hidden_SD, head_VD, s.labels_S, s.weight_S, options.label_smoothing, options.z_loss,
-                                     at::GradMode::is_enabled());
+  return CrossEntropyFunction::apply(hidden_SD, head_VD, s.labels_S, s.weight_S, options.label_smoothing,
+                                     options.z_loss, at::GradMode::is_enabled());
 }
 
 }  // namespace hone::ops

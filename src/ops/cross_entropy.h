@@ -16,9 +16,9 @@ struct CrossEntropyOptions {
 
 inline constexpr std::int64_t kIgnoreIndex = -100;
 
-// Sum over tokens of weight * loss(hidden head^T, label), in fp32 (fp64 for fp64 input), as a graph scalar. Labels of -100
-// are skipped altogether; throws Error(data) for one outside [0, V). weight_N may be undefined (all 1) and has no gradient.
-// Works through chunks of tokens whose logits stay below 16 MB; gradients are made in the same pass.
+// Sum over tokens of weight * loss(hidden head^T, label), in fp32 (fp64 for fp64 input), as a graph scalar. Labels of
+// -100 are skipped altogether; throws Error(data) for one outside [0, V). weight_N may be undefined (all 1) and has no
+// gradient. Works through chunks of tokens whose logits stay below 16 MB; gradients are made in the same pass.
 at::Tensor linear_cross_entropy(const at::Tensor& hidden_ND, const at::Tensor& head_VD, const at::Tensor& labels_N,
                                 const at::Tensor& weight_N, const CrossEntropyOptions& options = {});
 

@@ -11,7 +11,8 @@ namespace hone::ops {
 at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
                             const std::vector<std::int64_t>& lengths, const AttentionOptions& options) {
   HONE_ASSERT(static_cast<std::int64_t>(lengths.size()) == q_RHK.size(0));
-  if (q_RHK.numel() == 0 || !kernels_take({q_RHK, k_RGCK, v_RGCK}) || !k_RGCK.is_contiguous() || !v_RGCK.is_contiguous())
+  if (q_RHK.numel() == 0 || !kernels_take({q_RHK, k_RGCK, v_RGCK}) || !k_RGCK.is_contiguous() ||
+      !v_RGCK.is_contiguous())
     return reference::decode_attention(q_RHK, k_RGCK, v_RGCK, lengths, options);
   const at::Tensor q = q_RHK.contiguous();
   const std::int64_t rows = q.size(0), groups = k_RGCK.size(1), capacity = k_RGCK.size(2), size = q.size(2);
@@ -25,10 +26,10 @@ at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, c
         const std::int64_t length = lengths[task / groups];
         const std::int64_t first = options.window > 0 ? std::max<std::int64_t>(0, length - options.window) : 0;
         room.resize(heads * (length - first + size));
-        kernels.attend(q.const_data_ptr<T>() + task * heads * size,
-                       k_RGCK.const_data_ptr<T>() + (task * capacity + first) * size,
-                       v_RGCK.const_data_ptr<T>() + (task * capacity + first) * size, heads, length - first, size,
-                       static_cast<cpu::Wide<T>>(options.scale), room.data(), y.mutable_data_ptr<T>() + task * heads * size);
+        kernels.attend(
+            q.const_data_ptr<T>() + task * heads * size, k_RGCK.const_data_ptr<T>() + (task * capacity + first) * size,
+            v_RGCK.const_data_ptr<T>() + (task * capacity + first) * size, heads, length - first, size,
+            static_cast<cpu::Wide<T>>(options.scale), room.data(), y.mutable_data_ptr<T>() + task * heads * size);
       }
     });
   });

@@ -18,7 +18,8 @@ void check_ids(const at::Tensor& ids, std::int64_t rows) {
   const auto [low, high] = at::aminmax(ids);
   for (const std::int64_t id : {low.item<std::int64_t>(), high.item<std::int64_t>()})
     if (id < 0 || id >= rows)
-      throw Error(ErrorKind::data, fmt::format("token id {}: outside the model's vocabulary; expected 0 to {}", id, rows - 1))
+      throw Error(ErrorKind::data,
+                  fmt::format("token id {}: outside the model's vocabulary; expected 0 to {}", id, rows - 1))
           .hint("was the text tokenised with this model's tokenizer?");
 }
 
@@ -43,9 +44,15 @@ at::Tensor table_gradient(const at::Tensor& gradient, const at::Tensor& ids, std
   const std::int64_t width = dy.size(-1);
   const at::Tensor sum = at::zeros({rows, width}, dy.options().dtype(at::toOpMathType(dy.scalar_type())));
   switch (dy.scalar_type()) {
-    case at::kFloat: add_rows<float>(dy, flat, skip, sum.mutable_data_ptr<float>(), width); break;
-    case at::kDouble: add_rows<double>(dy, flat, skip, sum.mutable_data_ptr<double>(), width); break;
-    default: add_rows<c10::BFloat16>(dy, flat, skip, sum.mutable_data_ptr<float>(), width); break;
+    case at::kFloat:
+      add_rows<float>(dy, flat, skip, sum.mutable_data_ptr<float>(), width);
+      break;
+    case at::kDouble:
+      add_rows<double>(dy, flat, skip, sum.mutable_data_ptr<double>(), width);
+      break;
+    default:
+      add_rows<c10::BFloat16>(dy, flat, skip, sum.mutable_data_ptr<float>(), width);
+      break;
   }
   return sum.to(dy.scalar_type());
 }
@@ -59,10 +66,11 @@ class EmbeddingFunction : public torch::autograd::Function<EmbeddingFunction> {
     ctx->saved_data["skip"] = no_gradient_id;
     return at::embedding(table, ids);
   }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 torch::autograd::variable_list grads) {
     const at::Tensor ids = ctx->get_saved_variables()[0];
-    return {table_gradient(grads[0], ids, ctx->saved_data["rows"].toInt(), ctx->saved_data["skip"].toInt()), at::Tensor(),
-            at::Tensor()};
+    return {table_gradient(grads[0], ids, ctx->saved_data["rows"].toInt(), ctx->saved_data["skip"].toInt()),
+            at::Tensor(), at::Tensor()};
   }
 };
 

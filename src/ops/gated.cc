@@ -15,10 +15,14 @@ namespace {
 
 at::Tensor activate(const at::Tensor& x, Activation activation) {
   switch (activation) {
-    case Activation::silu: return at::silu(x);
-    case Activation::gelu: return at::gelu(x);
-    case Activation::gelu_tanh: return at::gelu(x, "tanh");
-    case Activation::relu: return at::relu(x);
+    case Activation::silu:
+      return at::silu(x);
+    case Activation::gelu:
+      return at::gelu(x);
+    case Activation::gelu_tanh:
+      return at::gelu(x, "tanh");
+    case Activation::relu:
+      return at::relu(x);
   }
   throw Error(ErrorKind::bug, "unknown activation");
 }
@@ -32,8 +36,8 @@ class GatedFunction : public torch::autograd::Function<GatedFunction> {
     cpu::with_type(g.scalar_type(), [&]<class T>(T) {
       const auto kernels = cpu::gated_kernels<T>();
       at::parallel_for(0, g.numel(), grain(1), [&](std::int64_t begin, std::int64_t end) {
-        kernels.forward(static_cast<Activation>(activation), g.const_data_ptr<T>() + begin, u.const_data_ptr<T>() + begin,
-                        end - begin, y.mutable_data_ptr<T>() + begin);
+        kernels.forward(static_cast<Activation>(activation), g.const_data_ptr<T>() + begin,
+                        u.const_data_ptr<T>() + begin, end - begin, y.mutable_data_ptr<T>() + begin);
       });
     });
     ctx->save_for_backward({g, u});
@@ -41,7 +45,8 @@ class GatedFunction : public torch::autograd::Function<GatedFunction> {
     return y;
   }
 
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 torch::autograd::variable_list grads) {
     const auto saved = ctx->get_saved_variables();
     const auto activation = static_cast<Activation>(ctx->saved_data["activation"].toInt());
     const at::Tensor &g = saved[0], &u = saved[1], dy = grads[0].contiguous();

@@ -55,7 +55,8 @@ Normed forward_rows(const at::Tensor& x, const at::Tensor& residual, const at::T
 }
 
 // {dx, dweight}. The gradient of the weight is summed over blocks of rows in a fixed order.
-std::pair<at::Tensor, at::Tensor> backward_rows(const at::Tensor& dy, const at::Tensor& extra, const variable_list& saved) {
+std::pair<at::Tensor, at::Tensor> backward_rows(const at::Tensor& dy, const at::Tensor& extra,
+                                                const variable_list& saved) {
   const at::Tensor &x = saved[0], &weight = saved[1], &inv_rms = saved[2];
   const at::Tensor gradient = dy.contiguous(), direct = extra.defined() ? extra.contiguous() : extra;
   const std::int64_t cols = x.size(-1), count = x.numel() / cols;

@@ -14,7 +14,9 @@ namespace reference {
 
 at::Tensor rope(const at::Tensor& x_NHK, const RopeTable& table) {
   const auto wide = at::toOpMathType(x_NHK.scalar_type());
-  const auto per_token = [&](const at::Tensor& values) { return values.index_select(0, table.rows_N).to(wide).unsqueeze(1); };
+  const auto per_token = [&](const at::Tensor& values) {
+    return values.index_select(0, table.rows_N).to(wide).unsqueeze(1);
+  };
   const at::Tensor cos = per_token(table.cos), sin = per_token(table.sin);
   const auto halves = x_NHK.to(wide).chunk(2, -1);
   return at::cat({halves[0] * cos - halves[1] * sin, halves[1] * cos + halves[0] * sin}, -1).to(x_NHK.scalar_type());
@@ -48,7 +50,8 @@ class RopeFunction : public torch::autograd::Function<RopeFunction> {
     ctx->save_for_backward({cos, sin, rows});
     return rotate(x, {cos, sin, rows}, /*back=*/false);
   }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 torch::autograd::variable_list grads) {
     const auto saved = ctx->get_saved_variables();
     return {rotate(grads[0], {saved[0], saved[1], saved[2]}, /*back=*/true), at::Tensor(), at::Tensor(), at::Tensor()};
   }

@@ -7,8 +7,8 @@
 
 namespace hone::ops {
 
-// Row p of the tables holds cos and sin of p's angles (times the attention factor), [P, K/2], fp32 (fp64 for fp64 models);
-// rows_N (int64) says which row belongs to each token.
+// Row p of the tables holds cos and sin of p's angles (times the attention factor), [P, K/2], fp32 (fp64 for fp64
+// models); rows_N (int64) says which row belongs to each token.
 struct RopeTable {
   at::Tensor cos, sin, rows_N;
 };

@@ -14,15 +14,16 @@ namespace {
 
 // What one update has in common for all elements.
 struct AdamWStep {
-  double keep = 1;              // 1 - learning rate * weight decay
+  double keep = 1;  // 1 - learning rate * weight decay
   double beta1, beta2, eps;
-  double step_size = 0;         // learning rate / (1 - beta1^t)
-  double root_correction = 1;   // sqrt(1 - beta2^t)
+  double step_size = 0;        // learning rate / (1 - beta1^t)
+  double root_correction = 1;  // sqrt(1 - beta2^t)
   double gradient_scale = 1;
 };
 
 template <class T>
-[[gnu::always_inline]] inline void adamw_loop(T* __restrict w, const T* __restrict g, T* __restrict m, T* __restrict v, std::int64_t size, const AdamWStep& s) {
+[[gnu::always_inline]] inline void adamw_loop(T* __restrict w, const T* __restrict g, T* __restrict m, T* __restrict v,
+                                              std::int64_t size, const AdamWStep& s) {
   const T keep = T(s.keep), to_m = T(1 - s.beta1), beta2 = T(s.beta2), to_v = T(1 - s.beta2), eps = T(s.eps);
   const T size_of_step = T(s.step_size), correction = T(s.root_correction), scale = T(s.gradient_scale);
 #pragma omp simd
@@ -36,7 +37,8 @@ template <class T>
 HONE_VECTORISED void adamw_block(float* w, const float* g, float* m, float* v, std::int64_t size, const AdamWStep& s) {
   adamw_loop(w, g, m, v, size, s);
 }
-HONE_VECTORISED void adamw_block(double* w, const double* g, double* m, double* v, std::int64_t size, const AdamWStep& s) {
+HONE_VECTORISED void adamw_block(double* w, const double* g, double* m, double* v, std::int64_t size,
+                                 const AdamWStep& s) {
   adamw_loop(w, g, m, v, size, s);
 }
 
@@ -53,7 +55,8 @@ class AdamW final : public Optimizer {
       using C = Config;
       return std::tuple{
           field("learning_rate", &C::learning_rate, "Peak learning rate.", at_least(0)),
-          field("weight_decay", &C::weight_decay, "Decoupled weight decay; norms and biases are left out.", at_least(0)),
+          field("weight_decay", &C::weight_decay, "Decoupled weight decay; norms and biases are left out.",
+                at_least(0)),
           field("decay_all", &C::decay_all, "Let weight decay act on norms and biases too."),
           field("betas", &C::betas, "How much of the old first and second moment stays.", {.low = 0, .high = 1}),
           field("eps", &C::eps, "Added to the root of the second moment.", at_least(0)),
@@ -74,16 +77,24 @@ class AdamW final : public Optimizer {
     }
   }
 
-  void update(std::vector<OptimizedWeight>& weights, std::int64_t step, double learning_rate, double gradient_scale) override {
+  void update(std::vector<OptimizedWeight>& weights, std::int64_t step, double learning_rate,
+              double gradient_scale) override {
     const double t = static_cast<double>(step), beta1 = config_.betas[0], beta2 = config_.betas[1];
-    const AdamWStep plain{1, beta1, beta2, config_.eps, learning_rate / (1 - std::pow(beta1, t)),
-                          std::sqrt(1 - std::pow(beta2, t)), gradient_scale};
+    const AdamWStep plain{1,
+                          beta1,
+                          beta2,
+                          config_.eps,
+                          learning_rate / (1 - std::pow(beta1, t)),
+                          std::sqrt(1 - std::pow(beta2, t)),
+                          gradient_scale};
     each_block(blocks_of(weights), [&](std::size_t, const Block& block) {
       const OptimizedWeight& weight = weights[block.weight];
       AdamWStep values = plain;
       if (weight.decays || config_.decay_all) values.keep = 1 - learning_rate * config_.weight_decay;
-      if (weight.master.scalar_type() == at::kDouble) run<double>(weight, block, values);
-      else run<float>(weight, block, values);
+      if (weight.master.scalar_type() == at::kDouble)
+        run<double>(weight, block, values);
+      else
+        run<float>(weight, block, values);
     });
   }
 
@@ -113,8 +124,6 @@ class AdamW final : public Optimizer {
 
 }  // namespace
 
-void register_adamw(Registries& hone) {
-  hone.optimizers.add<AdamW>("adamw", "Adam with decoupled weight decay.");
-}
+void register_adamw(Registries& hone) { hone.optimizers.add<AdamW>("adamw", "Adam with decoupled weight decay."); }
 
 }  // namespace hone::optim

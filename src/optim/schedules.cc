@@ -22,8 +22,10 @@ double wsd(const ScheduleConfig& config, double step, double warmup, double step
   const double decay = config.decay_steps > 0 ? static_cast<double>(config.decay_steps) : std::ceil(steps / 10);
   const double stable_end = std::max(warmup, steps - decay);
   double share = 1.0;
-  if (step < warmup) share = step / std::max(1.0, warmup);
-  else if (step >= stable_end) share = step < stable_end + decay ? decayed(config.decay_type, (step - stable_end) / decay) : 0.0;
+  if (step < warmup)
+    share = step / std::max(1.0, warmup);
+  else if (step >= stable_end)
+    share = step < stable_end + decay ? decayed(config.decay_type, (step - stable_end) / decay) : 0.0;
   return std::max(0.0, share * (1.0 - config.final_ratio) + config.final_ratio);
 }
 
@@ -44,7 +46,8 @@ void ScheduleConfig::validate(Problems& problems) const {
 
 double schedule_factor(const ScheduleConfig& config, std::int64_t step, std::int64_t steps) {
   const double now = static_cast<double>(step), all = static_cast<double>(steps);
-  const double warmup = config.warmup_ratio ? std::ceil(*config.warmup_ratio * all) : static_cast<double>(config.warmup_steps);
+  const double warmup =
+      config.warmup_ratio ? std::ceil(*config.warmup_ratio * all) : static_cast<double>(config.warmup_steps);
   if (config.type == ScheduleKind::wsd) return wsd(config, now, warmup, all);
   if (now < warmup) return now / std::max(1.0, warmup);
   const double progress = (now - warmup) / std::max(1.0, all - warmup);

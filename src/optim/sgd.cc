@@ -16,7 +16,8 @@ struct SgdStep {
 };
 
 template <class T>
-[[gnu::always_inline]] inline void sgd_loop(T* __restrict w, const T* __restrict g, T* __restrict buffer, std::int64_t size, const SgdStep& s) {
+[[gnu::always_inline]] inline void sgd_loop(T* __restrict w, const T* __restrict g, T* __restrict buffer,
+                                            std::int64_t size, const SgdStep& s) {
   const T rate = T(s.learning_rate), decay = T(s.decay), momentum = T(s.momentum), share = T(s.gradient_share);
   const T scale = T(s.gradient_scale), ahead = s.nesterov ? momentum : T(0), own = s.nesterov ? T(1) : T(0);
 #pragma omp simd
@@ -28,18 +29,23 @@ template <class T>
   }
 }
 template <class T>
-[[gnu::always_inline]] inline void plain_sgd_loop(T* __restrict w, const T* __restrict g, std::int64_t size, const SgdStep& s) {
+[[gnu::always_inline]] inline void plain_sgd_loop(T* __restrict w, const T* __restrict g, std::int64_t size,
+                                                  const SgdStep& s) {
   const T rate = T(s.learning_rate), decay = T(s.decay), scale = T(s.gradient_scale);
 #pragma omp simd
   for (std::int64_t i = 0; i < size; ++i) w[i] -= rate * (g[i] * scale + decay * w[i]);
 }
 HONE_VECTORISED void sgd_block(float* w, const float* g, float* buffer, std::int64_t size, const SgdStep& s) {
-  if (buffer) sgd_loop(w, g, buffer, size, s);
-  else plain_sgd_loop(w, g, size, s);
+  if (buffer)
+    sgd_loop(w, g, buffer, size, s);
+  else
+    plain_sgd_loop(w, g, size, s);
 }
 HONE_VECTORISED void sgd_block(double* w, const double* g, double* buffer, std::int64_t size, const SgdStep& s) {
-  if (buffer) sgd_loop(w, g, buffer, size, s);
-  else plain_sgd_loop(w, g, size, s);
+  if (buffer)
+    sgd_loop(w, g, buffer, size, s);
+  else
+    plain_sgd_loop(w, g, size, s);
 }
 
 class Sgd final : public Optimizer {
@@ -55,15 +61,19 @@ class Sgd final : public Optimizer {
       using C = Config;
       return std::tuple{
           field("learning_rate", &C::learning_rate, "Peak learning rate.", at_least(0)),
-          field("weight_decay", &C::weight_decay, "Share of a weight that is added to its gradient; norms and biases are left out.", at_least(0)),
+          field("weight_decay", &C::weight_decay,
+                "Share of a weight that is added to its gradient; norms and biases are left out.", at_least(0)),
           field("decay_all", &C::decay_all, "Let weight decay act on norms and biases too."),
-          field("momentum", &C::momentum, "How much of the last update's direction stays; 0 = no momentum and no state.", {.low = 0, .high = 1}),
-          field("dampening", &C::dampening, "Share of the gradient that does not enter the momentum.", {.low = 0, .high = 1}),
+          field("momentum", &C::momentum,
+                "How much of the last update's direction stays; 0 = no momentum and no state.", {.low = 0, .high = 1}),
+          field("dampening", &C::dampening, "Share of the gradient that does not enter the momentum.",
+                {.low = 0, .high = 1}),
           field("nesterov", &C::nesterov, "Look ahead along the momentum."),
           field("schedule", &C::schedule, "Learning rate over the run.")};
     }
     void validate(Problems& problems) const {
-      problems.require(!nesterov || (momentum > 0 && dampening == 0), "nesterov", "needs momentum above 0 and dampening 0");
+      problems.require(!nesterov || (momentum > 0 && dampening == 0), "nesterov",
+                       "needs momentum above 0 and dampening 0");
     }
   };
   explicit Sgd(const Config& config) : config_(config) {}
@@ -76,7 +86,8 @@ class Sgd final : public Optimizer {
     }
   }
 
-  void update(std::vector<OptimizedWeight>& weights, std::int64_t step, double learning_rate, double gradient_scale) override {
+  void update(std::vector<OptimizedWeight>& weights, std::int64_t step, double learning_rate,
+              double gradient_scale) override {
     // The first buffer is the gradient itself, whatever the dampening.
     const SgdStep plain{learning_rate, 0, config_.momentum, step == 1 ? 1.0 : 1 - config_.dampening, config_.nesterov,
                         gradient_scale};
@@ -84,8 +95,10 @@ class Sgd final : public Optimizer {
       const OptimizedWeight& weight = weights[block.weight];
       SgdStep values = plain;
       if (weight.decays || config_.decay_all) values.decay = config_.weight_decay;
-      if (weight.master.scalar_type() == at::kDouble) run<double>(weight, block, values);
-      else run<float>(weight, block, values);
+      if (weight.master.scalar_type() == at::kDouble)
+        run<double>(weight, block, values);
+      else
+        run<float>(weight, block, values);
     });
   }
 
@@ -101,8 +114,8 @@ class Sgd final : public Optimizer {
   template <class T>
   void run(const OptimizedWeight& weight, const Block& block, const SgdStep& values) {
     T* buffer = buffers_.empty() ? nullptr : buffers_[block.weight].mutable_data_ptr<T>() + block.begin;
-    sgd_block(weight.master.mutable_data_ptr<T>() + block.begin, weight.gradient.const_data_ptr<T>() + block.begin, buffer,
-              block.end - block.begin, values);
+    sgd_block(weight.master.mutable_data_ptr<T>() + block.begin, weight.gradient.const_data_ptr<T>() + block.begin,
+              buffer, block.end - block.begin, values);
   }
 
   Config config_;

@@ -14,7 +14,8 @@ std::string difference(const at::Tensor& got, const at::Tensor& expected, double
   if (got.sizes() != expected.sizes())
     return fmt::format("shape: got {}, expected {}", shape_text(got.sizes()), shape_text(expected.sizes()));
   if (got.numel() == 0) return "";
-  const at::Tensor a = got.detach().to(at::kCPU, at::kDouble).flatten(), b = expected.detach().to(at::kCPU, at::kDouble).flatten();
+  const at::Tensor a = got.detach().to(at::kCPU, at::kDouble).flatten(),
+                   b = expected.detach().to(at::kCPU, at::kDouble).flatten();
   // Equal infinities agree; what is not comparable (NaN) counts as infinitely far.
   const at::Tensor far = at::where(a == b, at::zeros_like(a), (a - b).abs()).nan_to_num(INFINITY, INFINITY);
   const std::int64_t worst = far.argmax().item<std::int64_t>();

@@ -15,11 +15,11 @@ struct Name {
   at::ScalarType type;
   const char *safetensors, *hf;
 };
-constexpr std::array kNames = {
-    Name{at::kFloat, "F32", "float32"}, Name{at::kBFloat16, "BF16", "bfloat16"}, Name{at::kHalf, "F16", "float16"},
-    Name{at::kDouble, "F64", "float64"}, Name{at::kLong, "I64", "int64"},        Name{at::kInt, "I32", "int32"},
-    Name{at::kShort, "I16", "int16"},   Name{at::kChar, "I8", "int8"},           Name{at::kByte, "U8", "uint8"},
-    Name{at::kBool, "BOOL", "bool"}};
+constexpr std::array kNames = {Name{at::kFloat, "F32", "float32"}, Name{at::kBFloat16, "BF16", "bfloat16"},
+                               Name{at::kHalf, "F16", "float16"},  Name{at::kDouble, "F64", "float64"},
+                               Name{at::kLong, "I64", "int64"},    Name{at::kInt, "I32", "int32"},
+                               Name{at::kShort, "I16", "int16"},   Name{at::kChar, "I8", "int8"},
+                               Name{at::kByte, "U8", "uint8"},     Name{at::kBool, "BOOL", "bool"}};
 
 const Name& name_of(at::ScalarType type) {
   for (const Name& name : kNames)
@@ -45,6 +45,8 @@ std::optional<at::ScalarType> from_hf_name(const std::string& name) {
   return std::nullopt;
 }
 
-std::string shape_text(at::IntArrayRef shape) { return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ", ")); }
+std::string shape_text(at::IntArrayRef shape) {
+  return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ", "));
+}
 
 }  // namespace hone

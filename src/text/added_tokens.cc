@@ -122,11 +122,13 @@ void AddedTokens::split(Work& work, const TokenTrie& trie) const {
   bool any = false;
   for (const Piece& p : work.pieces) any = any || (p.id < 0 && trie.next(text.substr(0, p.end), p.begin) < p.end);
   if (!any) return;
-  work.split([&](const Piece& piece, std::vector<Piece>& out) { split_piece(piece, text.substr(0, piece.end), trie, out); });
+  work.split(
+      [&](const Piece& piece, std::vector<Piece>& out) { split_piece(piece, text.substr(0, piece.end), trie, out); });
 }
 
 // `text` ends where the piece ends; the strips and the test for a word look at the piece alone.
-void AddedTokens::split_piece(const Piece& piece, std::string_view text, const TokenTrie& trie, std::vector<Piece>& out) const {
+void AddedTokens::split_piece(const Piece& piece, std::string_view text, const TokenTrie& trie,
+                              std::vector<Piece>& out) const {
   std::size_t done = piece.begin;
   const auto push = [&](std::size_t begin, std::size_t end, std::int32_t id) {
     out.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end), id});
@@ -145,10 +147,11 @@ void AddedTokens::split_piece(const Piece& piece, std::string_view text, const T
       if (begin > piece.begin && is_word(code_point_before(text, begin))) continue;
       if (stop < text.size() && is_word(next_code_point(text, after))) continue;
     }
-    while (token.left_strip && begin > done && is_space(code_point_before(text, begin)))
-      do --begin;
+    while (token.left_strip && begin > done && is_space(code_point_before(text, begin))) do
+        --begin;
       while (is_continuation(text[begin]));
-    for (std::size_t next = stop; token.right_strip && next < text.size() && is_space(next_code_point(text, next));) stop = next;
+    for (std::size_t next = stop; token.right_strip && next < text.size() && is_space(next_code_point(text, next));)
+      stop = next;
     if (done < begin) push(done, begin, -1);
     push(begin, stop, id);
     done = stop;

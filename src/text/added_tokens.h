@@ -34,8 +34,8 @@ class TokenTrie {
   std::size_t next(std::string_view text, std::size_t at) const;
 
  private:
-  FlatMap edges_;                                   // node << 8 | byte -> node
-  std::vector<std::int32_t> values_ = {-1};         // by node
+  FlatMap edges_;                            // node << 8 | byte -> node
+  std::vector<std::int32_t> values_ = {-1};  // by node
   bool first_[256] = {};
 };
 
@@ -50,10 +50,10 @@ class AddedTokens {
   void split_raw(Work& work) const { split(work, raw_); }
   void split_normalized(Work& work) const { split(work, normalized_); }
 
-  std::int32_t find(std::string_view content) const;   // -1: not added
-  const std::string* token(std::int32_t id) const;     // nullptr: not added
+  std::int32_t find(std::string_view content) const;  // -1: not added
+  const std::string* token(std::int32_t id) const;    // nullptr: not added
   bool is_special(std::string_view content) const;
-  std::int32_t end_id() const { return end_id_; }       // highest id + 1
+  std::int32_t end_id() const { return end_id_; }  // highest id + 1
 
  private:
   struct Entry {

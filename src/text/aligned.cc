@@ -14,8 +14,8 @@ constexpr std::size_t kMaxInput = std::size_t{1} << 30;  // offsets have 32 bits
 
 void Work::start(std::string_view input) {
   if (input.size() > kMaxInput)
-    throw Error(ErrorKind::data, fmt::format("text to tokenize: too long; got {} bytes, expected at most {}",
-                                             input.size(), kMaxInput))
+    throw Error(ErrorKind::data,
+                fmt::format("text to tokenize: too long; got {} bytes, expected at most {}", input.size(), kMaxInput))
         .hint("cut it into documents");
   input_ = input;
   rewritten_ = false;

@@ -22,11 +22,11 @@ struct Origin {
 // A text that knows where it came from. All bytes of a character share their origin; origins never go backwards.
 struct Aligned {
   std::string text;
-  std::vector<Origin> origins;  // one per byte
-  std::uint32_t base = 0;       // where this part begins in the input: the origin of what is put before everything
+  std::vector<Origin> origins;    // one per byte
+  std::uint32_t base = 0;         // where this part begins in the input: the origin of what is put before everything
   std::size_t limit = 4'000'000;  // bytes that `text` may grow to: a tokenizer file may be out for our memory
 
-  void check_size() const;      // throws Error(data)
+  void check_size() const;  // throws Error(data)
 
   void append(std::string_view bytes, Origin origin) {
     text += bytes;
@@ -78,8 +78,10 @@ class Work {
     spare_.limit = limit();
     for (Piece& piece : pieces) {
       const auto begin = static_cast<std::uint32_t>(spare_.text.size());
-      if (piece.id >= 0) copy_to(spare_, piece);
-      else change(piece, spare_);
+      if (piece.id >= 0)
+        copy_to(spare_, piece);
+      else
+        change(piece, spare_);
       spare_.check_size();
       piece.begin = begin;
       piece.end = static_cast<std::uint32_t>(spare_.text.size());
@@ -92,8 +94,10 @@ class Work {
   void split(Cut&& cut) {
     spare_pieces_.clear();
     for (const Piece& piece : pieces) {
-      if (piece.id >= 0) spare_pieces_.push_back(piece);
-      else cut(piece, spare_pieces_);
+      if (piece.id >= 0)
+        spare_pieces_.push_back(piece);
+      else
+        cut(piece, spare_pieces_);
     }
     std::erase_if(spare_pieces_, [](const Piece& p) { return p.begin == p.end; });
     pieces.swap(spare_pieces_);

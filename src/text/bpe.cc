@@ -55,7 +55,7 @@ Config read_config(const Json& config, const std::string& where) {
 class Bpe final : public Model {
  public:
   Bpe(const Json& config, const std::string& where, bool spelled_bytes)
-      : c_(read_config(config, where)), vocabulary_(read_vocabulary(config.value("vocab", Json()), where + ".vocab")) {
+      : c_(read_config(config, where)), vocabulary_(read_vocabulary(member(config, "vocab"), where + ".vocab")) {
     plain_ = c_.prefix.empty() && c_.suffix.empty();
     bytes_ = spelled_bytes && plain_ && !c_.byte_fallback && find_bytes();
     find_symbols();
@@ -152,7 +152,8 @@ class Bpe final : public Model {
     }
   }
 
-  static std::pair<std::string_view, std::string_view> merge_parts(const Json& item, const std::string& where, std::size_t i) {
+  static std::pair<std::string_view, std::string_view> merge_parts(const Json& item, const std::string& where,
+                                                                   std::size_t i) {
     if (item.is_array() && item.size() == 2 && item[0].is_string() && item[1].is_string())
       return {item[0].get_ref<const std::string&>(), item[1].get_ref<const std::string&>()};
     if (item.is_string()) {
@@ -186,8 +187,10 @@ class Bpe final : public Model {
     }
   }
   void note_pair(char32_t a, char32_t b) {
-    if ((a | b) < 256) near_[a][b >> 6] |= std::uint64_t{1} << (b & 63);
-    else far_.set(static_cast<std::uint64_t>(a) << 32 | b, 1);
+    if ((a | b) < 256)
+      near_[a][b >> 6] |= std::uint64_t{1} << (b & 63);
+    else
+      far_.set(static_cast<std::uint64_t>(a) << 32 | b, 1);
   }
   bool joined(char32_t a, char32_t b) const {
     if ((a | b) < 256) return near_[a][b >> 6] >> (b & 63) & 1;
@@ -259,9 +262,9 @@ class Bpe final : public Model {
   }
 
   // Characters as tokens, as their bytes, or as the unknown token, in the library's order: an unknown token that is
-  // still open (it may be fused) comes out after the bytes that follow it. A character that is none of these is dropped:
-  // the token before takes its place in the offsets (the library's would be wrong from there on), else the bytes that
-  // are returned come before the first symbol.
+  // still open (it may be fused) comes out after the bytes that follow it. A character that is none of these is
+  // dropped: the token before takes its place in the offsets (the library's would be wrong from there on), else the
+  // bytes that are returned come before the first symbol.
   std::uint32_t add_symbols(std::string_view part, BpeScratch& s) const {
     std::uint32_t open = 0, before = 0;  // open: bytes of the unknown token that is not written yet
     const auto close = [&] {
@@ -287,8 +290,10 @@ class Bpe final : public Model {
         continue;
       }
       if (unk_id_ < 0)
-        throw Error(ErrorKind::data, fmt::format("text to tokenize: {} is unknown to the tokenizer, and its unk_token {} is "
-                                                 "not in its vocabulary", hone::quoted(part.substr(begin, size)), hone::quoted(c_.unk_token)));
+        throw Error(ErrorKind::data,
+                    fmt::format("text to tokenize: {} is unknown to the tokenizer, and its unk_token {} is "
+                                "not in its vocabulary",
+                                hone::quoted(part.substr(begin, size)), hone::quoted(c_.unk_token)));
       if (!c_.fuse_unk) close();
       open += size;
     }
@@ -308,7 +313,8 @@ class Bpe final : public Model {
   }
 
   void spell(std::string_view word, std::vector<Token>& out) const {
-    for (std::uint32_t i = 0; i < word.size(); ++i) out.push_back({byte_ids_[static_cast<unsigned char>(word[i])], i, i + 1});
+    for (std::uint32_t i = 0; i < word.size(); ++i)
+      out.push_back({byte_ids_[static_cast<unsigned char>(word[i])], i, i + 1});
   }
 
   Config c_;

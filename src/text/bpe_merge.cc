@@ -14,8 +14,10 @@ constexpr std::uint32_t kEnd = ~std::uint32_t{0};
 
 void Merger::merge(const MergeTable& table, std::vector<Symbol>& symbols) {
   if (symbols.size() < 2 || table.empty()) return;
-  if (symbols.size() <= kShort) merge_short(table, symbols);
-  else merge_long(table, symbols);
+  if (symbols.size() <= kShort)
+    merge_short(table, symbols);
+  else
+    merge_long(table, symbols);
 }
 
 void Merger::merge_short(const MergeTable& table, std::vector<Symbol>& symbols) {

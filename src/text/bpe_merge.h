@@ -42,8 +42,8 @@ class Merger {
   void merge_short(const MergeTable& table, std::vector<Symbol>& symbols);
   void merge_long(const MergeTable& table, std::vector<Symbol>& symbols);
   void push(std::size_t at, std::uint64_t pair);
-  std::vector<std::uint64_t> pairs_;           // of each symbol with the next: what the table says
-  std::vector<std::uint64_t> heap_;            // rank << 32 | position
+  std::vector<std::uint64_t> pairs_;  // of each symbol with the next: what the table says
+  std::vector<std::uint64_t> heap_;   // rank << 32 | position
   std::vector<std::uint32_t> next_, previous_;
 };
 

@@ -31,18 +31,42 @@ struct Named {
   std::string_view name, long_name;
   Category low, high;
 };
-constexpr Named kNames[] = {
-    {"l", "letter", Lu, Lo}, {"m", "mark", Mn, Me}, {"n", "number", Nd, No}, {"p", "punctuation", Pc, Po},
-    {"s", "symbol", Sm, So}, {"z", "separator", Zs, Zp}, {"c", "other", Cc, Cn}, {"lu", "uppercaseletter", Lu, Lu},
-    {"ll", "lowercaseletter", Ll, Ll}, {"lt", "titlecaseletter", Lt, Lt}, {"lm", "modifierletter", Lm, Lm},
-    {"lo", "otherletter", Lo, Lo}, {"mn", "nonspacingmark", Mn, Mn}, {"mc", "spacingmark", Mc, Mc},
-    {"me", "enclosingmark", Me, Me}, {"nd", "decimalnumber", Nd, Nd}, {"nl", "letternumber", Nl, Nl},
-    {"no", "othernumber", No, No}, {"pc", "connectorpunctuation", Pc, Pc}, {"pd", "dashpunctuation", Pd, Pd},
-    {"ps", "openpunctuation", Ps, Ps}, {"pe", "closepunctuation", Pe, Pe}, {"pi", "initialpunctuation", Pi, Pi},
-    {"pf", "finalpunctuation", Pf, Pf}, {"po", "otherpunctuation", Po, Po}, {"sm", "mathsymbol", Sm, Sm},
-    {"sc", "currencysymbol", Sc, Sc}, {"sk", "modifiersymbol", Sk, Sk}, {"so", "othersymbol", So, So},
-    {"zs", "spaceseparator", Zs, Zs}, {"zl", "lineseparator", Zl, Zl}, {"zp", "paragraphseparator", Zp, Zp},
-    {"cc", "control", Cc, Cc}, {"cf", "format", Cf, Cf}, {"co", "privateuse", Co, Co}, {"cn", "unassigned", Cn, Cn}};
+constexpr Named kNames[] = {{"l", "letter", Lu, Lo},
+                            {"m", "mark", Mn, Me},
+                            {"n", "number", Nd, No},
+                            {"p", "punctuation", Pc, Po},
+                            {"s", "symbol", Sm, So},
+                            {"z", "separator", Zs, Zp},
+                            {"c", "other", Cc, Cn},
+                            {"lu", "uppercaseletter", Lu, Lu},
+                            {"ll", "lowercaseletter", Ll, Ll},
+                            {"lt", "titlecaseletter", Lt, Lt},
+                            {"lm", "modifierletter", Lm, Lm},
+                            {"lo", "otherletter", Lo, Lo},
+                            {"mn", "nonspacingmark", Mn, Mn},
+                            {"mc", "spacingmark", Mc, Mc},
+                            {"me", "enclosingmark", Me, Me},
+                            {"nd", "decimalnumber", Nd, Nd},
+                            {"nl", "letternumber", Nl, Nl},
+                            {"no", "othernumber", No, No},
+                            {"pc", "connectorpunctuation", Pc, Pc},
+                            {"pd", "dashpunctuation", Pd, Pd},
+                            {"ps", "openpunctuation", Ps, Ps},
+                            {"pe", "closepunctuation", Pe, Pe},
+                            {"pi", "initialpunctuation", Pi, Pi},
+                            {"pf", "finalpunctuation", Pf, Pf},
+                            {"po", "otherpunctuation", Po, Po},
+                            {"sm", "mathsymbol", Sm, Sm},
+                            {"sc", "currencysymbol", Sc, Sc},
+                            {"sk", "modifiersymbol", Sk, Sk},
+                            {"so", "othersymbol", So, So},
+                            {"zs", "spaceseparator", Zs, Zs},
+                            {"zl", "lineseparator", Zl, Zl},
+                            {"zp", "paragraphseparator", Zp, Zp},
+                            {"cc", "control", Cc, Cc},
+                            {"cf", "format", Cf, Cf},
+                            {"co", "privateuse", Co, Co},
+                            {"cn", "unassigned", Cn, Cn}};
 
 // As Oniguruma compares names: without blanks, '_' and '-', in lower case.
 std::string simplified(std::string_view name) {
@@ -120,16 +144,24 @@ std::optional<CharSet> posix_class(std::string_view name) {
 
 std::optional<CharSet> shorthand(char letter) {
   switch (letter) {
-    case 's': return with_class(kSpace);
-    case 'd': return categories(Nd, Nd);
-    case 'h': return CharSet(std::vector<Range>{{'0', '9'}, {'A', 'F'}, {'a', 'f'}});
+    case 's':
+      return with_class(kSpace);
+    case 'd':
+      return categories(Nd, Nd);
+    case 'h':
+      return CharSet(std::vector<Range>{{'0', '9'}, {'A', 'F'}, {'a', 'f'}});
     case 'w': {  // [[:word:]] and, a quirk of the library, the fractions and superscripts of Latin-1
       CharSet word = with_class(kWord);
       for (const char32_t c : {0xB2, 0xB3, 0xB9, 0xBC, 0xBD, 0xBE}) word.add(c, c);
       return word;
     }
-    case 'S': case 'D': case 'H': case 'W': return shorthand(static_cast<char>(letter + 32))->complement();
-    default: return std::nullopt;
+    case 'S':
+    case 'D':
+    case 'H':
+    case 'W':
+      return shorthand(static_cast<char>(letter + 32))->complement();
+    default:
+      return std::nullopt;
   }
 }
 
@@ -143,7 +175,8 @@ std::string to_pcre2(const CharSet& set) {
     if (r.last >= 0xD800 && r.last <= 0xDFFF) r.last = 0xD7FF;
     if (r.first > r.last) continue;
     out += r.first == r.last ? fmt::format("\\x{{{:x}}}", static_cast<std::uint32_t>(r.first))
-                             : fmt::format("\\x{{{:x}}}-\\x{{{:x}}}", static_cast<std::uint32_t>(r.first), static_cast<std::uint32_t>(r.last));
+                             : fmt::format("\\x{{{:x}}}-\\x{{{:x}}}", static_cast<std::uint32_t>(r.first),
+                                           static_cast<std::uint32_t>(r.last));
   }
   if (out.size() <= 2) return negated ? "[\\x{0}-\\x{10ffff}]" : "(?!)";
   return out + "]";

@@ -35,6 +35,12 @@ void fail_type(const std::string& where, const std::string& type, std::string_vi
   fail_at(where, fmt::format("the type {} is not supported; expected one of {}", hone::quoted(type), supported));
 }
 
+const Json& member(const Json& config, const char* name) {
+  static const Json none;
+  const Json* found = find(config, name);
+  return found ? *found : none;
+}
+
 bool get_bool(const Json& config, const char* name, const std::string& where, std::optional<bool> fallback) {
   const Json* value = find(config, name);
   if (!value && fallback) return *fallback;
@@ -42,14 +48,16 @@ bool get_bool(const Json& config, const char* name, const std::string& where, st
   return value->get<bool>();
 }
 
-std::string get_string(const Json& config, const char* name, const std::string& where, std::optional<std::string> fallback) {
+std::string get_string(const Json& config, const char* name, const std::string& where,
+                       std::optional<std::string> fallback) {
   const Json* value = find(config, name);
   if (!value && fallback) return *fallback;
   if (!value || !value->is_string()) fail_kind(where, name, value, "a string");
   return value->get<std::string>();
 }
 
-std::int64_t get_int(const Json& config, const char* name, const std::string& where, std::int64_t low, std::int64_t high) {
+std::int64_t get_int(const Json& config, const char* name, const std::string& where, std::int64_t low,
+                     std::int64_t high) {
   const Json* value = find(config, name);
   if (!value || !value->is_number_integer()) fail_kind(where, name, value, "a whole number");
   const bool huge = value->is_number_unsigned() && value->get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX);

@@ -21,11 +21,14 @@ std::string type_of(const Json& config, const std::string& where);
 // An error that names the type, what may stand there and, for parts that hone does not have yet, says so.
 [[noreturn]] void fail_type(const std::string& where, const std::string& type, std::string_view supported);
 
+// A member as it is; a null where there is none.
+const Json& member(const Json& config, const char* name);
 // A member; without a default it must be there. null counts as absent.
 bool get_bool(const Json& config, const char* name, const std::string& where, std::optional<bool> fallback = {});
 std::string get_string(const Json& config, const char* name, const std::string& where,
                        std::optional<std::string> fallback = {});
-std::int64_t get_int(const Json& config, const char* name, const std::string& where, std::int64_t low, std::int64_t high);
+std::int64_t get_int(const Json& config, const char* name, const std::string& where, std::int64_t low,
+                     std::int64_t high);
 char32_t get_char(const Json& config, const char* name, const std::string& where);
 // The list of a Sequence, each with its place in messages.
 const Json& get_list(const Json& config, const char* name, const std::string& where);

@@ -72,8 +72,10 @@ class ByteFallback final : public Decoder {
     std::string bytes;
     const auto close = [&] {
       if (bytes.empty()) return;
-      if (is_utf8(bytes)) out.push_back(bytes);
-      else out.insert(out.end(), bytes.size(), std::string(kReplacementChar));
+      if (is_utf8(bytes))
+        out.push_back(bytes);
+      else
+        out.insert(out.end(), bytes.size(), std::string(kReplacementChar));
       bytes.clear();
     };
     for (std::string& token : tokens) {
@@ -112,8 +114,8 @@ class Metaspace final : public Decoder {
 class Replace final : public Decoder {
  public:
   Replace(const Json& config, const std::string& where)
-      : pattern_(config.value("pattern", Json()), where + ".pattern"), content_(get_string(config, "content", where)) {
-    const Json pattern = config.value("pattern", Json());
+      : pattern_(member(config, "pattern"), where + ".pattern"), content_(get_string(config, "content", where)) {
+    const Json& pattern = member(config, "pattern");
     const std::string text = pattern.value("String", "");
     one_character_ = !text.empty() && utf8_length(text[0]) == text.size();
   }

@@ -12,17 +12,12 @@
 namespace hone::text {
 namespace {
 
-const Json& part(const Json& config, const char* name) {
-  static const Json none;
-  const auto found = config.find(name);
-  return found == config.end() ? none : *found;
-}
-
 std::vector<AddedToken> read_added(const Json& list, const std::string& where) {
   std::vector<AddedToken> tokens;
   if (list.is_null()) return tokens;
   if (!list.is_array()) fail_at(where, fmt::format("got {}, expected a list", list.type_name()));
-  for (std::size_t i = 0; i < list.size(); ++i) tokens.push_back(read_added_token(list[i], fmt::format("{}[{}]", where, i)));
+  for (std::size_t i = 0; i < list.size(); ++i)
+    tokens.push_back(read_added_token(list[i], fmt::format("{}[{}]", where, i)));
   return tokens;
 }
 
@@ -71,16 +66,18 @@ struct JsonTokenizer::Lease {
 
 JsonTokenizer::JsonTokenizer(const Json& config, const std::string& where, const std::vector<AddedToken>& extra) {
   if (!config.is_object() || !config.contains("model")) fail_at(where, "expected an object with a model");
-  const Json& version = part(config, "version");
-  if (!version.is_null() && version != "1.0") fail_at(where + ": version", fmt::format("got {}, expected \"1.0\"", version.dump()));
+  const Json& version = member(config, "version");
+  if (!version.is_null() && version != "1.0")
+    fail_at(where + ": version", fmt::format("got {}, expected \"1.0\"", version.dump()));
   require_model_kind(config["model"], where + ": model");
-  normalizers_ = make_normalizers(part(config, "normalizer"), where + ": normalizer");
-  pre_tokenizers_ = make_pre_tokenizers(part(config, "pre_tokenizer"), where + ": pre_tokenizer");
+  normalizers_ = make_normalizers(member(config, "normalizer"), where + ": normalizer");
+  pre_tokenizers_ = make_pre_tokenizers(member(config, "pre_tokenizer"), where + ": pre_tokenizer");
   model_ = make_model(config["model"], where + ": model", pre_tokenizers_.spells_bytes);
-  added_.add(read_added(part(config, "added_tokens"), where + ": added_tokens"), model_->vocabulary(), normalizers_, where);
+  added_.add(read_added(member(config, "added_tokens"), where + ": added_tokens"), model_->vocabulary(), normalizers_,
+             where);
   added_.add(extra, model_->vocabulary(), normalizers_, where);
-  post_processor_ = PostProcessor(part(config, "post_processor"), where + ": post_processor");
-  decoders_ = Decoders(part(config, "decoder"), where + ": decoder");
+  post_processor_ = PostProcessor(member(config, "post_processor"), where + ": post_processor");
+  decoders_ = Decoders(member(config, "decoder"), where + ": decoder");
   special_ = find_special();
   any_bytes_ = normalizers_.empty() && pre_tokenizers_.steps.empty() && model_->takes_bytes() &&
                post_processor_.trims().empty() && !added_.looks_around();
@@ -182,13 +179,13 @@ void JsonTokenizer::trim(std::string_view token, bool keep_first_blank, bool fir
                          std::pair<std::uint32_t, std::uint32_t>& offset) const {
   std::size_t leading = 0, trailing = 0;
   for (std::size_t at = 0; at < token.size() && is_blank(next_code_point(token, at));) ++leading;
-  for (std::size_t end = token.size(); end > 0 && is_blank(code_point_before(token, end)); ++trailing)
-    do --end;
+  for (std::size_t end = token.size(); end > 0 && is_blank(code_point_before(token, end)); ++trailing) do
+      --end;
     while (is_continuation(token[end]));
   if (leading == 1 && keep_first_blank && (first || offset.first == 0)) leading = 0;
   for (; leading > 0 && offset.first < offset.second; --leading) offset.first += utf8_length(input[offset.first]);
-  for (; trailing > 0 && offset.second > offset.first; --trailing)
-    do --offset.second;
+  for (; trailing > 0 && offset.second > offset.first; --trailing) do
+      --offset.second;
     while (is_continuation(input[offset.second]));
 }
 

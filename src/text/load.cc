@@ -21,7 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr io::JsonLimits kTokenizerFile{512'000'000, 100, ErrorKind::config}, kConfigFile{16'000'000, 100, ErrorKind::config};
+constexpr io::JsonLimits kTokenizerFile{512'000'000, 100, ErrorKind::config},
+    kConfigFile{16'000'000, 100, ErrorKind::config};
 
 const std::string* find(const Files& files, std::string_view name) {
   for (const auto& [known, content] : files)
@@ -43,9 +44,13 @@ std::optional<AddedToken> read_token(const Json& config, const std::string& name
   const auto found = config.find(name);
   if (found == config.end() || found->is_null()) return std::nullopt;
   AddedToken token;
-  if (found->is_object()) token = read_added_token(*found, where + ": " + name);
-  else if (found->is_string()) token.content = found->get<std::string>(), token.normalized = false;
-  else fail_at(where + ": " + name, fmt::format("got {}, expected a string or an object with content", found->type_name()));
+  if (found->is_object())
+    token = read_added_token(*found, where + ": " + name);
+  else if (found->is_string())
+    token.content = found->get<std::string>(), token.normalized = false;
+  else
+    fail_at(where + ": " + name,
+            fmt::format("got {}, expected a string or an object with content", found->type_name()));
   token.special = true;
   token.id = -1;
   return token;
@@ -59,7 +64,8 @@ std::optional<std::int32_t> read_id(const Json& config, const std::string& name,
   if (!value.is_number_integer()) return std::nullopt;
   const auto id = value.get<std::int64_t>();
   if (id >= 0 && id < vocab_size) return static_cast<std::int32_t>(id);
-  if (id >= 0) log::warning("{}: got {}, which the tokenizer does not have (it has {} ids); left out", name, id, vocab_size);
+  if (id >= 0)
+    log::warning("{}: got {}, which the tokenizer does not have (it has {} ids); left out", name, id, vocab_size);
   return std::nullopt;
 }
 
@@ -71,7 +77,8 @@ std::vector<AddedToken> extra_tokens(const Json& tokenizer, const Json& config, 
   if (decoder != config.end() && decoder->is_object())
     for (const auto& [id, token] : decoder->items()) {
       const auto number = parse_int(id);
-      if (!number || *number < 0 || *number >= kMaxId) fail_at(where + ": added_tokens_decoder", fmt::format("got the id {}", hone::quoted(id)));
+      if (!number || *number < 0 || *number >= kMaxId)
+        fail_at(where + ": added_tokens_decoder", fmt::format("got the id {}", hone::quoted(id)));
       AddedToken added = read_added_token(token, where + ": added_tokens_decoder." + id);
       added.id = *number;
       by_id[*number] = std::move(added);
@@ -85,7 +92,8 @@ std::vector<AddedToken> extra_tokens(const Json& tokenizer, const Json& config, 
   if (const auto list = tokenizer.find("added_tokens"); list != tokenizer.end() && list->is_array())
     for (const Json& token : *list)
       if (token.is_object()) known.push_back(get_string(token, "content", where, ""));
-  for (const char* name : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}) {
+  for (const char* name :
+       {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}) {
     auto token = read_token(config, name, where);
     if (!token || std::find(known.begin(), known.end(), token->content) != known.end()) continue;
     known.push_back(token->content);
@@ -162,14 +170,16 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& where) {
   std::error_code ignored;
   const bool folder = fs::is_directory(where, ignored);
   if (!folder && !fs::exists(where, ignored))
-    throw Error(ErrorKind::config, fmt::format("{}: no such tokenizer; expected \"bytes\", a tokenizer.json or a folder with one", where));
+    throw Error(ErrorKind::config,
+                fmt::format("{}: no such tokenizer; expected \"bytes\", a tokenizer.json or a folder with one", where));
   const fs::path file = folder ? fs::path(where) / "tokenizer.json" : fs::path(where);
   if (folder && !fs::exists(file, ignored)) text::fail_missing(where);
   text::Files files = {{"tokenizer.json", text::read(file, text::kTokenizerFile.bytes)}}, fallback;
   // Files beside a tokenizer.json belong to it; beside a file of another name they may be anybody's.
   const fs::path beside = file.has_parent_path() ? file.parent_path() : fs::path(".");
   if (file.filename() == "tokenizer.json") {
-    for (auto& entry : text::read_beside(beside, {"tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"}))
+    for (auto& entry :
+         text::read_beside(beside, {"tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"}))
       files.push_back(std::move(entry));
     fallback = text::read_beside(beside, {"generation_config.json", "config.json"});
   }

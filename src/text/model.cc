@@ -28,8 +28,8 @@ std::unique_ptr<Model> make_model(const Json& config, const std::string& where, 
 void require_model_kind(const Json& config, const std::string& where) {
   const std::string kind = kind_of(config, where);
   if (kind == "BPE") return;
-  throw Error(ErrorKind::config, fmt::format("{}: tokenizers of the kind {} are not supported; expected BPE", where,
-                                             hone::quoted(kind)));
+  throw Error(ErrorKind::config,
+              fmt::format("{}: tokenizers of the kind {} are not supported; expected BPE", where, hone::quoted(kind)));
 }
 
 }  // namespace hone::text

@@ -59,8 +59,9 @@ bool is_own_nfc(char32_t c) {
   const auto length = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(source.data()),
                                    static_cast<utf8proc_ssize_t>(source.size()), &made,
                                    static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-  const bool same = length == static_cast<utf8proc_ssize_t>(source.size()) && std::equal(source.begin(), source.end(), made,
-      [](char a, utf8proc_uint8_t b) { return static_cast<utf8proc_uint8_t>(a) == b; });
+  const bool same = length == static_cast<utf8proc_ssize_t>(source.size()) &&
+                    std::equal(source.begin(), source.end(), made,
+                               [](char a, utf8proc_uint8_t b) { return static_cast<utf8proc_uint8_t>(a) == b; });
   std::free(made);
   return same;
 }
@@ -79,13 +80,16 @@ struct Tables {
         continue;
       }
       if (order_of(c) != 0) unsafe[c] = 0xF;
-      if (utf8proc_get_property(static_cast<utf8proc_int32_t>(c))->decomp_seqindex == UINT16_MAX || is_newer(c)) continue;
+      if (utf8proc_get_property(static_cast<utf8proc_int32_t>(c))->decomp_seqindex == UINT16_MAX || is_newer(c))
+        continue;
       unsafe[c] |= bit(NormalForm::nfkd) | bit(NormalForm::nfkc);
       const std::size_t count = decompose(c, false, parts);
       if (count == 1 && parts[0] == static_cast<utf8proc_int32_t>(c)) continue;
       unsafe[c] |= bit(NormalForm::nfd);
-      if (count > 1 && is_own_nfc(c)) found.push_back({c, {parts.begin(), parts.begin() + count}});
-      else unsafe[c] |= bit(NormalForm::nfc);
+      if (count > 1 && is_own_nfc(c))
+        found.push_back({c, {parts.begin(), parts.begin() + count}});
+      else
+        unsafe[c] |= bit(NormalForm::nfc);
     }
     std::stable_sort(found.begin(), found.end(),
                      [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
@@ -130,7 +134,8 @@ std::vector<Change> decomposed(std::string_view text, bool compatibility) {
   std::array<utf8proc_int32_t, 32> parts;
   std::size_t marks = 0;  // where the run of characters that may change places begins
   const auto sort_marks = [&] {
-    std::stable_sort(out.begin() + marks, out.end(), [](const Change& a, const Change& b) { return a.order < b.order; });
+    std::stable_sort(out.begin() + marks, out.end(),
+                     [](const Change& a, const Change& b) { return a.order < b.order; });
   };
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t count = decompose(next_code_point(text, at), compatibility, parts);
@@ -178,7 +183,9 @@ void carry_out(const std::vector<Change>& changes, Aligned& text) {
   out.base = text.base;
   out.limit = text.limit;
   std::size_t at = 0;
-  const auto step = [&] { if (at < text.text.size()) at += utf8_length(text.text[at]); };
+  const auto step = [&] {
+    if (at < text.text.size()) at += utf8_length(text.text[at]);
+  };
   for (const Change& change : changes) {
     const bool inserted = change.consumed > 0;
     out.append(change.c, inserted || at >= text.text.size() ? text.origin_before(at) : text.origins[at]);

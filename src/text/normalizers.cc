@@ -83,7 +83,7 @@ class Prepend final : public Normalizer {
 class Replace final : public Normalizer {
  public:
   Replace(const Json& config, const std::string& where)
-      : pattern_(config.value("pattern", Json()), where + ".pattern"), content_(get_string(config, "content", where)) {}
+      : pattern_(member(config, "pattern"), where + ".pattern"), content_(get_string(config, "content", where)) {}
   void apply(Aligned& text, RegexScratch& scratch) const override {
     Aligned out;
     out.base = text.base;

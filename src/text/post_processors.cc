@@ -20,7 +20,8 @@ std::int32_t get_pair_id(const Json& config, const char* name, const std::string
 std::vector<std::int32_t> special_ids(const Json& config, const std::string& name, const std::string& where) {
   const auto all = config.find("special_tokens");
   if (all == config.end() || !all->is_object() || !all->contains(name))
-    fail_at(where, fmt::format("the template names the token {}, which special_tokens does not have", hone::quoted(name)));
+    fail_at(where,
+            fmt::format("the template names the token {}, which special_tokens does not have", hone::quoted(name)));
   const std::string place = where + ".special_tokens." + name;
   std::vector<std::int32_t> ids;
   for (const Json& id : get_list((*all)[name], "ids", place))
@@ -45,7 +46,8 @@ void PostProcessor::add_template(const Json& config, const std::string& where) {
   std::vector<std::vector<std::int32_t>> around(1);
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const std::string place = item_at(where, "single", i);
-    if (!pieces[i].is_object() || pieces[i].size() != 1) fail_at(place, "expected {\"Sequence\": ..} or {\"SpecialToken\": ..}");
+    if (!pieces[i].is_object() || pieces[i].size() != 1)
+      fail_at(place, "expected {\"Sequence\": ..} or {\"SpecialToken\": ..}");
     const Json& piece = *pieces[i].begin();
     const std::string id = get_string(piece, "id", place);
     if (pieces[i].contains("Sequence")) {

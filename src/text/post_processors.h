@@ -16,7 +16,8 @@ class PostProcessor {
   // Sequences are laid out flat. null does nothing. `where` begins every message.
   PostProcessor(const nlohmann::json& config, const std::string& where);
 
-  // Whether offsets leave out the blanks of a token, once per entry; true: but for one blank that was put before the text.
+  // Whether offsets leave out the blanks of a token, once per entry; true: but for one blank that was put before the
+  // text.
   const std::vector<bool>& trims() const { return trims_; }
   // Ids before, between and after the copies of the text: with n copies there are n + 1 of them. Usually one copy.
   const std::vector<std::vector<std::int32_t>>& around() const { return around_; }

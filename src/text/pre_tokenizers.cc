@@ -28,7 +28,8 @@ Behavior get_behavior(const Json& config, const std::string& where, std::optiona
   const auto found = std::find(kBehaviors.begin(), kBehaviors.end(), name);
   if (found == kBehaviors.end())
     fail_at(where + ".behavior",
-            fmt::format("got {}, expected Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous", hone::quoted(name)));
+            fmt::format("got {}, expected Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous",
+                        hone::quoted(name)));
   return static_cast<Behavior>(found - kBehaviors.begin());
 }
 
@@ -37,8 +38,10 @@ void merge_with_previous(const std::vector<Part>& parts, std::vector<Piece>& out
   const std::size_t first = out.size();
   bool previous = false;
   for (const Part& p : parts) {
-    if (p.match && !previous && out.size() > first) out.back().end = p.end;
-    else out.push_back({p.begin, p.end, -1});
+    if (p.match && !previous && out.size() > first)
+      out.back().end = p.end;
+    else
+      out.push_back({p.begin, p.end, -1});
     previous = p.match;
   }
 }
@@ -47,8 +50,10 @@ void merge_with_next(const std::vector<Part>& parts, std::vector<Piece>& out) {
   const std::size_t first = out.size();
   bool previous = false;
   for (auto p = parts.rbegin(); p != parts.rend(); ++p) {
-    if (p->match && !previous && out.size() > first) out.back().begin = p->begin;
-    else out.push_back({p->begin, p->end, -1});
+    if (p->match && !previous && out.size() > first)
+      out.back().begin = p->begin;
+    else
+      out.push_back({p->begin, p->end, -1});
     previous = p->match;
   }
   std::reverse(out.begin() + static_cast<std::ptrdiff_t>(first), out.end());
@@ -58,17 +63,22 @@ void join_equals(const std::vector<Part>& parts, std::vector<Piece>& out) {
   const std::size_t first = out.size();
   bool previous = false;
   for (const Part& p : parts) {
-    if (p.match == previous && out.size() > first) out.back().end = p.end;
-    else out.push_back({p.begin, p.end, -1});
+    if (p.match == previous && out.size() > first)
+      out.back().end = p.end;
+    else
+      out.push_back({p.begin, p.end, -1});
     previous = p.match;
   }
 }
 
 void cut(const std::vector<Part>& parts, Behavior behavior, std::vector<Piece>& out) {
   switch (behavior) {
-    case Behavior::merged_with_previous: return merge_with_previous(parts, out);
-    case Behavior::merged_with_next: return merge_with_next(parts, out);
-    case Behavior::contiguous: return join_equals(parts, out);
+    case Behavior::merged_with_previous:
+      return merge_with_previous(parts, out);
+    case Behavior::merged_with_next:
+      return merge_with_next(parts, out);
+    case Behavior::contiguous:
+      return join_equals(parts, out);
     case Behavior::removed:
     case Behavior::isolated:
       for (const Part& p : parts)
@@ -122,8 +132,10 @@ class Whitespace final : public PreTokenizer {
         const char32_t c = next_code_point(work.text(), at);
         const bool word = (classes[c] & kWord) || c == 0x200C || c == 0x200D;
         const int kind = word ? 1 : (classes[c] & kSpace) ? 0 : 2;
-        if (kind != 0 && kind == previous) out.back().end = static_cast<std::uint32_t>(at);
-        else if (kind != 0) out.push_back({begin, static_cast<std::uint32_t>(at), -1});
+        if (kind != 0 && kind == previous)
+          out.back().end = static_cast<std::uint32_t>(at);
+        else if (kind != 0)
+          out.push_back({begin, static_cast<std::uint32_t>(at), -1});
         previous = kind;
       }
     });
@@ -151,7 +163,8 @@ class PatternSplit final : public PreTokenizer {
       parts.clear();
       std::uint32_t done = piece.begin;
       pattern_.each_match(work.text(piece), scratch, [&](std::size_t begin, std::size_t end) {
-        add_match(parts, done, piece.begin + static_cast<std::uint32_t>(begin), piece.begin + static_cast<std::uint32_t>(end));
+        add_match(parts, done, piece.begin + static_cast<std::uint32_t>(begin),
+                  piece.begin + static_cast<std::uint32_t>(end));
       });
       if (done != piece.end) parts.push_back({done, piece.end, false});
       for (Part& p : parts) p.match = p.match != invert_;
@@ -247,12 +260,12 @@ void add_byte_level(Steps& to, const Json& config, const std::string& where) {
 }
 
 std::unique_ptr<PreTokenizer> make_split(const Json& config, const std::string& where) {
-  Pattern pattern(config.value("pattern", Json()), where + ".pattern");
+  Pattern pattern(member(config, "pattern"), where + ".pattern");
   const Behavior behavior = get_behavior(config, where);
   const bool invert = get_bool(config, "invert", where);
   // A scanner's pattern leaves nothing between its matches, so it is the same as "removed, inverted".
-  const bool all_kept = behavior == (invert ? Behavior::removed : Behavior::isolated) ||
-                        (invert && behavior == Behavior::isolated);
+  const bool all_kept =
+      behavior == (invert ? Behavior::removed : Behavior::isolated) || (invert && behavior == Behavior::isolated);
   if (pattern.scanner() && all_kept) return std::make_unique<ScannerSplit>(*pattern.scanner());
   return std::make_unique<PatternSplit>(std::move(pattern), behavior, invert);
 }

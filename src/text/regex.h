@@ -32,7 +32,8 @@ class Regex {
   Regex(Regex&&) noexcept;
 
   // The first match at or after `from` in well-formed UTF-8. Throws Error(data) when the limits are reached.
-  bool search(std::string_view text, std::size_t from, RegexScratch& scratch, std::size_t& begin, std::size_t& end) const;
+  bool search(std::string_view text, std::size_t from, RegexScratch& scratch, std::size_t& begin,
+              std::size_t& end) const;
 
   // Calls each(begin, end) for all matches as Oniguruma's find_iter: an empty match right after a match is skipped.
   template <class Each>

@@ -50,19 +50,25 @@ class Translator {
   void step() {
     const char c = peek();
     switch (c) {
-      case '\\': return escape();
+      case '\\':
+        return escape();
       case '[': {
         ++at_;
         const CharSet set = char_class(0);
         return atom(to_pcre2(set));
       }
-      case '(': return open_group();
-      case ')': return close_group();
-      case '*': case '+': case '?':
+      case '(':
+        return open_group();
+      case ')':
+        return close_group();
+      case '*':
+      case '+':
+      case '?':
         out_ += take();
         if (peek() == '?' || peek() == '+') out_ += take();
         return;
-      case '{': return interval();
+      case '{':
+        return interval();
       default: {
         const std::size_t length = utf8_length(c);
         atom(pattern_.substr(at_, length));
@@ -93,10 +99,12 @@ class Translator {
     options(start);
   }
 
-  // (?im-x) and (?im-x:...): Ruby's m is the others' s, and an option without ':' reaches over the alternatives that follow.
+  // (?im-x) and (?im-x:...): Ruby's m is the others' s, and an option without ':' reaches over the alternatives that
+  // follow.
   void options(std::size_t start) {
     for (char c = take(); c != ')' && c != ':'; c = take()) {
-      if (c != 'i' && c != 'm' && c != '-') fail(fmt::format("the option {} is not supported; expected i or m", quoted({&c, 1})));
+      if (c != 'i' && c != 'm' && c != '-')
+        fail(fmt::format("the option {} is not supported; expected i or m", quoted({&c, 1})));
       out_ += c == 'm' ? 's' : c;
     }
     out_ += ':';
@@ -118,9 +126,12 @@ class Translator {
     std::string low, high;
     bool comma = false;
     for (; i < pattern_.size() && pattern_[i] != '}'; ++i) {
-      if (pattern_[i] == ',' && !comma) comma = true;
-      else if (pattern_[i] >= '0' && pattern_[i] <= '9') (comma ? high : low) += pattern_[i];
-      else break;
+      if (pattern_[i] == ',' && !comma)
+        comma = true;
+      else if (pattern_[i] >= '0' && pattern_[i] <= '9')
+        (comma ? high : low) += pattern_[i];
+      else
+        break;
     }
     if (i >= pattern_.size() || pattern_[i] != '}' || (low.empty() && high.empty())) {
       ++at_;
@@ -187,7 +198,8 @@ class Translator {
       if (digit < 0) break;
       value = value * 16 + static_cast<char32_t>(digit);
     }
-    if (n < least || value > kMaxCodePoint || (value >= 0xD800 && value <= 0xDFFF)) fail("a \\u or \\x escape is no character");
+    if (n < least || value > kMaxCodePoint || (value >= 0xD800 && value <= 0xDFFF))
+      fail("a \\u or \\x escape is no character");
     return value;
   }
 
@@ -234,7 +246,8 @@ class Translator {
       if (const std::size_t close = pattern_.find(":]", at_ + 2); close != std::string_view::npos) {
         const std::string_view name = pattern_.substr(at_ + 2, close - at_ - 2);
         const auto set = posix_class(name);
-        if (!set) fail(fmt::format("unknown class [:{}:]; expected space, digit, word, punct, cntrl, blank or xdigit", name));
+        if (!set)
+          fail(fmt::format("unknown class [:{}:]; expected space, digit, word, punct, cntrl, blank or xdigit", name));
         at_ = close + 2;
         return part.add(*set);
       }
@@ -277,6 +290,8 @@ class Translator {
 
 }  // namespace
 
-std::string translate_regex(std::string_view pattern, const std::string& what) { return Translator(pattern, what).run(); }
+std::string translate_regex(std::string_view pattern, const std::string& what) {
+  return Translator(pattern, what).run();
+}
 
 }  // namespace hone::text

@@ -122,9 +122,12 @@ std::optional<Scanner> find_scanner(std::string_view pattern) {
 
 void scan_words(Scanner scanner, std::string_view text, const Piece& piece, std::vector<Piece>& out) {
   switch (scanner) {
-    case Scanner::gpt2: return scan<gpt2_word>(text, piece, out);
-    case Scanner::llama3: return scan<llama_word<3>>(text, piece, out);
-    case Scanner::qwen2: return scan<llama_word<1>>(text, piece, out);
+    case Scanner::gpt2:
+      return scan<gpt2_word>(text, piece, out);
+    case Scanner::llama3:
+      return scan<llama_word<3>>(text, piece, out);
+    case Scanner::qwen2:
+      return scan<llama_word<1>>(text, piece, out);
   }
 }
 

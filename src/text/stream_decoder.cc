@@ -13,7 +13,9 @@ namespace {
 
 constexpr std::size_t kLongWindow = 32, kShortWindow = 8;
 
-bool is_byte_token(const std::string& token) { return token.size() == 6 && token.starts_with("<0x") && token.back() == '>'; }
+bool is_byte_token(const std::string& token) {
+  return token.size() == 6 && token.starts_with("<0x") && token.back() == '>';
+}
 
 }  // namespace
 

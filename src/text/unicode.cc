@@ -61,9 +61,9 @@ const Tables& tables() {
 }
 
 constexpr std::pair<std::string_view, std::span<const Range>> kScripts[] = {
-    {"Han", kHan},     {"Hiragana", kHiragana}, {"Katakana", kKatakana}, {"Hangul", kHangul},
-    {"Latin", kLatin}, {"Greek", kGreek},       {"Cyrillic", kCyrillic}, {"Arabic", kArabic},
-    {"Hebrew", kHebrew}, {"Thai", kThai},       {"Devanagari", kDevanagari}};
+    {"Han", kHan},       {"Hiragana", kHiragana}, {"Katakana", kKatakana},    {"Hangul", kHangul},
+    {"Latin", kLatin},   {"Greek", kGreek},       {"Cyrillic", kCyrillic},    {"Arabic", kArabic},
+    {"Hebrew", kHebrew}, {"Thai", kThai},         {"Devanagari", kDevanagari}};
 
 // GPT-2's table: printable Latin-1 characters stand for themselves, the other bytes for U+0100 and up.
 struct ByteCharacters {
@@ -87,9 +87,7 @@ const ByteCharacters& byte_table() {
 
 // Length of the well-formed code point at `at`, or 0 and in `bad` the length of the maximal ill-formed part.
 std::size_t well_formed(std::string_view text, std::size_t at, std::size_t& bad) {
-  const auto byte = [&](std::size_t i) {
-    return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u;
-  };
+  const auto byte = [&](std::size_t i) { return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u; };
   const unsigned lead = byte(0);
   bad = 1;
   if (lead < 0x80) return 1;
@@ -143,11 +141,21 @@ char32_t lower_case(char32_t c, char32_t& second) {
   if (c < 0x80) return c >= 'A' && c <= 'Z' ? c + 32 : c;
   // What is newer than the system's table (Unicode 15); everything else is the same in both.
   switch (c) {
-    case 0x130: return second = 0x307, 0x69;
-    case 0xA7CB: return 0x264;
-    case 0xA7DC: return 0x19B;
-    case 0x1C89: case 0xA7CC: case 0xA7CE: case 0xA7D2: case 0xA7D4: case 0xA7DA: return c + 1;
-    default: break;
+    case 0x130:
+      return second = 0x307, 0x69;
+    case 0xA7CB:
+      return 0x264;
+    case 0xA7DC:
+      return 0x19B;
+    case 0x1C89:
+    case 0xA7CC:
+    case 0xA7CE:
+    case 0xA7D2:
+    case 0xA7D4:
+    case 0xA7DA:
+      return c + 1;
+    default:
+      break;
   }
   if (c >= 0x10D50 && c <= 0x10D65) return c + 0x20;
   if (c >= 0x16EA0 && c <= 0x16EB8) return c + 0x1B;

@@ -10,7 +10,36 @@
 namespace hone::text {
 
 enum Category : std::uint8_t {
-  Lu, Ll, Lt, Lm, Lo, Mn, Mc, Me, Nd, Nl, No, Pc, Pd, Ps, Pe, Pi, Pf, Po, Sm, Sc, Sk, So, Zs, Zl, Zp, Cc, Cf, Cs, Co, Cn
+  Lu,
+  Ll,
+  Lt,
+  Lm,
+  Lo,
+  Mn,
+  Mc,
+  Me,
+  Nd,
+  Nl,
+  No,
+  Pc,
+  Pd,
+  Ps,
+  Pe,
+  Pi,
+  Pf,
+  Po,
+  Sm,
+  Sc,
+  Sk,
+  So,
+  Zs,
+  Zl,
+  Zp,
+  Cc,
+  Cf,
+  Cs,
+  Co,
+  Cn
 };
 struct Range {
   char32_t first, last;  // both inside
@@ -21,7 +50,13 @@ inline constexpr std::string_view kReplacementChar = "\xEF\xBF\xBD";  // U+FFFD
 
 // The classes of a code point as bits; made once, on first use.
 enum : std::uint8_t {
-  kLetter = 1, kNumber = 2, kSpace = 4, kWord = 8, kDigitCut = 16, kPunctuationCut = 32, kCombiningMark = 64
+  kLetter = 1,
+  kNumber = 2,
+  kSpace = 4,
+  kWord = 8,
+  kDigitCut = 16,
+  kPunctuationCut = 32,
+  kCombiningMark = 64
 };
 const std::uint8_t* class_table();  // kMaxCodePoint + 1 entries
 Category category_of(char32_t c);

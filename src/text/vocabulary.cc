@@ -58,7 +58,8 @@ bool Vocabulary::add(std::string_view token, std::int32_t id) {
 }
 
 Vocabulary read_vocabulary(const Json& config, const std::string& where) {
-  if (!config.is_object()) fail_at(where, fmt::format("got {}, expected an object of tokens and ids", config.type_name()));
+  if (!config.is_object())
+    fail_at(where, fmt::format("got {}, expected an object of tokens and ids", config.type_name()));
   Vocabulary vocabulary;
   vocabulary.reserve(config.size(), 8 * config.size());
   for (const auto& [token, id] : config.items()) {

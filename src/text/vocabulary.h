@@ -21,13 +21,14 @@ class Vocabulary {
 
   std::int32_t find(std::string_view token) const;  // -1: not there
   bool has(std::int64_t id) const {
-    return id >= 0 && id < static_cast<std::int64_t>(entries_.size()) && entries_[static_cast<std::size_t>(id)].begin != kHole;
+    return id >= 0 && id < static_cast<std::int64_t>(entries_.size()) &&
+           entries_[static_cast<std::size_t>(id)].begin != kHole;
   }
   std::string_view token(std::int32_t id) const {  // REQUIRES: has(id)
     const Entry& e = entries_[static_cast<std::size_t>(id)];
     return std::string_view(bytes_).substr(e.begin, e.size);
   }
-  std::size_t size() const { return count_; }                                    // tokens
+  std::size_t size() const { return count_; }                                         // tokens
   std::int32_t end_id() const { return static_cast<std::int32_t>(entries_.size()); }  // highest id + 1
 
  private:
@@ -39,7 +40,7 @@ class Vocabulary {
   std::size_t place(std::string_view token) const;
   void grow();
   std::string bytes_;
-  std::vector<Entry> entries_;            // by id
+  std::vector<Entry> entries_;                                           // by id
   std::vector<std::int32_t> slots_ = std::vector<std::int32_t>(16, -1);  // hash table of ids
   std::size_t count_ = 0;
 };

@@ -30,7 +30,9 @@ class Csv final : public Tracker {
  public:
   struct Config {
     std::string file = "metrics.csv";
-    static constexpr auto fields() { return std::tuple{field("file", &Config::file, "Name of the file in the run folder.")}; }
+    static constexpr auto fields() {
+      return std::tuple{field("file", &Config::file, "Name of the file in the run folder.")};
+    }
   };
   Csv(const Config& config, const RunInfo& run) {
     try {
@@ -61,6 +63,8 @@ class Csv final : public Tracker {
 
 }  // namespace
 
-void register_csv(Registries& hone) { hone.trackers.add<Csv>("csv", "metrics.csv in the run folder, one row per number."); }
+void register_csv(Registries& hone) {
+  hone.trackers.add<Csv>("csv", "metrics.csv in the run folder, one row per number.");
+}
 
 }  // namespace hone::trackers

@@ -101,9 +101,11 @@ std::uint64_t save_checkpoint(io::RunFolder& run, const TrainState& state, const
 
 TrainState load_state(const Folder& checkpoint) {
   const std::string where = checkpoint.path().string();
-  TrainState state = state_from_json(checkpoint.open_folder("state").read_file("train.json"), where + "/state/train.json");
+  TrainState state =
+      state_from_json(checkpoint.open_folder("state").read_file("train.json"), where + "/state/train.json");
   const io::JsonLimits limits{std::uint64_t{1} << 30, 100, ErrorKind::checkpoint};
-  const nlohmann::json trainer = io::parse_json(checkpoint.read_file("trainer_state.json"), where + "/trainer_state.json", limits);
+  const nlohmann::json trainer =
+      io::parse_json(checkpoint.read_file("trainer_state.json"), where + "/trainer_state.json", limits);
   if (!trainer.contains("log_history") || !trainer["log_history"].is_array())
     throw Error(ErrorKind::checkpoint, where + "/trainer_state.json: log_history: missing, expected a list");
   state.log_history = trainer["log_history"];
@@ -121,7 +123,8 @@ void load_updater(const Folder& checkpoint, Updater& updater) {
   for (const TensorInfo& tensor : file.tensors())
     if (!expected.contains(tensor.name)) extra.push_back(tensor.name);
   if (!extra.empty())
-    throw Error(ErrorKind::checkpoint, fmt::format("{}: not of this optimizer: {}", file.path().string(), list_names(extra)));
+    throw Error(ErrorKind::checkpoint,
+                fmt::format("{}: not of this optimizer: {}", file.path().string(), list_names(extra)));
   updater.restored();
 }
 

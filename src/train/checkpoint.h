@@ -18,7 +18,7 @@ struct CheckpointParts {
   Updater& updater;
   const hub::ModelFiles& files;
   const std::string& config_yaml;
-  std::int64_t steps = 0;       // of the whole run, for trainer_state.json
+  std::int64_t steps = 0;  // of the whole run, for trainer_state.json
   double epoch = 0;
   std::int64_t log_every = 0, eval_every = 0, save_every = 0, batch_size = 0;
   double epochs = 0;

@@ -33,7 +33,8 @@ bool add_rows(Evaluation& evaluation, const CausalLm& model, const Dataset& data
 
 }  // namespace
 
-std::optional<Metrics> evaluate_sets(const CausalLm& model, const std::vector<EvalSet>& sets, const EvaluateOptions& options) {
+std::optional<Metrics> evaluate_sets(const CausalLm& model, const std::vector<EvalSet>& sets,
+                                     const EvaluateOptions& options) {
   Metrics all;
   for (const EvalSet& set : sets) {
     const auto evaluation = new_evaluation();
@@ -44,6 +45,8 @@ std::optional<Metrics> evaluate_sets(const CausalLm& model, const std::vector<Ev
   return all;
 }
 
-std::string main_metric(const std::vector<EvalSet>& sets) { return sets.empty() ? "" : prefix_of(sets, sets[0]) + "loss"; }
+std::string main_metric(const std::vector<EvalSet>& sets) {
+  return sets.empty() ? "" : prefix_of(sets, sets[0]) + "loss";
+}
 
 }  // namespace hone::training

@@ -19,7 +19,8 @@ struct EvaluateOptions {
 
 // Loss, perplexity, accuracy and tokens of every set: "eval_loss" when there is one set, else "eval_<name>_loss".
 // Nothing: abandoned.
-std::optional<Metrics> evaluate_sets(const CausalLm& model, const std::vector<EvalSet>& sets, const EvaluateOptions& options);
+std::optional<Metrics> evaluate_sets(const CausalLm& model, const std::vector<EvalSet>& sets,
+                                     const EvaluateOptions& options);
 
 // The name of the first set's loss: what "best" goes by.
 std::string main_metric(const std::vector<EvalSet>& sets);

@@ -16,7 +16,8 @@ void gather(Wishes& wishes, Action action, const std::string& name) {
 
 Hooks::Hooks(const std::vector<config::Choice<Callback>>& callbacks) {
   for (const config::Choice<Callback>& choice : callbacks)
-    hooks_.push_back({std::to_string(hooks_.size()) + "." + choice.type, registries().callbacks.make(choice.type, *choice.options)});
+    hooks_.push_back(
+        {std::to_string(hooks_.size()) + "." + choice.type, registries().callbacks.make(choice.type, *choice.options)});
 }
 
 void Hooks::start(const TrainView& view) {
@@ -41,7 +42,8 @@ void Hooks::saved(const TrainView& view, const std::string& checkpoint) {
 void Hooks::store(TrainState& state) {
   state.callbacks.clear();
   for (Hook& hook : hooks_)
-    hook.callback->visit_state([&](const std::string& name, double& value) { state.callbacks[hook.name][name] = value; });
+    hook.callback->visit_state(
+        [&](const std::string& name, double& value) { state.callbacks[hook.name][name] = value; });
 }
 void Hooks::restore(const TrainState& state) {
   for (Hook& hook : hooks_) {

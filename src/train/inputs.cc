@@ -36,8 +36,10 @@ config::Node fresh_config(const Recipe& recipe, const Tokenizer& tokenizer) {
 void load_data(const Recipe& recipe, Inputs& inputs) {
   const DataSection& data = recipe.data;
   Dataset::Options options{data.max_length, data.overlong, data.packing, data.append_eos, "", inputs.vocab_size};
-  if (!data.cache) options.cache_folder = (std::filesystem::path(recipe.run.folder) / "cache").string();
-  else if (*data.cache != "none") options.cache_folder = *data.cache;
+  if (!data.cache)
+    options.cache_folder = (std::filesystem::path(recipe.run.folder) / "cache").string();
+  else if (*data.cache != "none")
+    options.cache_folder = *data.cache;
   inputs.train = Dataset::make(data.train, *inputs.tokenizer, options);
   if (data.eval.held_out.value_or(0) > 0) {
     auto [held_out, rest] = inputs.train->split(*data.eval.held_out, recipe.run.seed);
@@ -45,10 +47,12 @@ void load_data(const Recipe& recipe, Inputs& inputs) {
     inputs.train = rest;
   }
   for (const auto& [name, files] : data.eval.files)
-    inputs.evals.push_back({name, during("reading data.eval." + name, [&] { return Dataset::make(files, *inputs.tokenizer, options); })});
+    inputs.evals.push_back(
+        {name, during("reading data.eval." + name, [&] { return Dataset::make(files, *inputs.tokenizer, options); })});
   if (inputs.train->rows() == 0) throw Error(ErrorKind::data, "data.train: no row to train on");
   for (const EvalSet& set : inputs.evals)
-    if (set.data->rows() == 0) throw Error(ErrorKind::data, fmt::format("data.eval: {}: no row to evaluate on", set.name));
+    if (set.data->rows() == 0)
+      throw Error(ErrorKind::data, fmt::format("data.eval: {}: no row to evaluate on", set.name));
 }
 
 }  // namespace
@@ -56,8 +60,10 @@ void load_data(const Recipe& recipe, Inputs& inputs) {
 Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint) {
   Inputs inputs;
   inputs.tokenizer = tokenizer_of(recipe, checkpoint);
-  if (!checkpoint.empty()) inputs.source = checkpoint;
-  else if (!recipe.model.path.empty()) inputs.source = find_model_folder(recipe.model.path);
+  if (!checkpoint.empty())
+    inputs.source = checkpoint;
+  else if (!recipe.model.path.empty())
+    inputs.source = find_model_folder(recipe.model.path);
   if (inputs.source.empty()) {
     inputs.model = build_model(fresh_config(recipe, *inputs.tokenizer), "model");
   } else {
@@ -74,8 +80,10 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
 void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed) {
   const Precision run = recipe.trainer.precision;
   const Precision precision = run == Precision::bf16 && !resumed ? Precision::fp32 : run;
-  if (inputs.source.empty()) init_weights(*inputs.model, recipe.run.seed, precision);
-  else load_weights(*inputs.model, inputs.source, precision);
+  if (inputs.source.empty())
+    init_weights(*inputs.model, recipe.run.seed, precision);
+  else
+    load_weights(*inputs.model, inputs.source, precision);
 }
 
 std::int64_t steps_of(const Recipe& recipe, const Dataset& train) {

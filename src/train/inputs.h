@@ -18,8 +18,8 @@ struct EvalSet {
 
 struct Inputs {
   std::shared_ptr<const Tokenizer> tokenizer;
-  std::unique_ptr<Model> model;      // on the meta device
-  std::filesystem::path source;      // where its weights are; "" = fresh ones
+  std::unique_ptr<Model> model;  // on the meta device
+  std::filesystem::path source;  // where its weights are; "" = fresh ones
   std::shared_ptr<const Dataset> train;
   std::vector<EvalSet> evals;
   std::int64_t vocab_size = 0;
@@ -27,8 +27,8 @@ struct Inputs {
 
 // checkpoint: of a run that is resumed, "" = a new run. Throws Error of any kind but not_finite and locked.
 Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint);
-// Fills the model's weights: from `source`, or fresh ones that are a function of the seed. In fp32 for a bf16 run, so that
-// the masters keep what the file has.
+// Fills the model's weights: from `source`, or fresh ones that are a function of the seed. In fp32 for a bf16 run, so
+// that the masters keep what the file has.
 void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed);
 
 std::int64_t steps_of(const Recipe& recipe, const Dataset& train);

@@ -44,7 +44,8 @@ nlohmann::json to_json(const std::map<std::string, Metric>& metrics) {
 std::map<std::string, Metric> metrics_from_json(const nlohmann::json& json) {
   std::map<std::string, Metric> metrics;
   for (const auto& [name, entry] : json.items())
-    metrics[name] = {entry.at(0).get<double>(), entry.at(1).get<double>(), static_cast<LogMode>(entry.at(2).get<int>())};
+    metrics[name] = {entry.at(0).get<double>(), entry.at(1).get<double>(),
+                     static_cast<LogMode>(entry.at(2).get<int>())};
   return metrics;
 }
 
@@ -96,8 +97,8 @@ nlohmann::json to_json(const Window& window) {
 }
 
 Window window_from_json(const nlohmann::json& json) {
-  return {metrics_from_json(json.at("terms")), metrics_from_json(json.at("metrics")), json.at("grad_norm").get<double>(),
-          json.at("learning_rate").get<double>()};
+  return {metrics_from_json(json.at("terms")), metrics_from_json(json.at("metrics")),
+          json.at("grad_norm").get<double>(), json.at("learning_rate").get<double>()};
 }
 
 std::uint64_t peak_memory_bytes() {

@@ -19,7 +19,7 @@ struct StepReport {
   bool skipped = false;  // nothing in the step carried loss
 
   void add(const LossTerms& micro_batch);
-  double loss() const;   // sum over terms of sum / weight; 0 when skipped
+  double loss() const;  // sum over terms of sum / weight; 0 when skipped
 };
 
 // Combines a further value as its log mode says.
@@ -31,7 +31,7 @@ struct Window {
   std::map<std::string, Metric> terms, metrics;
   double grad_norm = 0, learning_rate = 0;  // of the last step
   void add(const StepReport& report);
-  Metrics values() const;                   // loss, each term when there are several, metrics, grad_norm, learning_rate
+  Metrics values() const;  // loss, each term when there are several, metrics, grad_norm, learning_rate
 };
 nlohmann::json to_json(const Window& window);
 Window window_from_json(const nlohmann::json& json);

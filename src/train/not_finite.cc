@@ -28,7 +28,8 @@ std::vector<std::string> records_of(const Group& group, const std::vector<double
 }
 
 std::string shown(const std::vector<std::string>& records) {
-  std::vector<std::string> first(records.begin(), records.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, records.size())));
+  std::vector<std::string> first(records.begin(),
+                                 records.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, records.size())));
   const std::string more = records.size() > kShown ? fmt::format(" and {} more", records.size() - kShown) : "";
   return join(first, ", ") + more;
 }
@@ -51,11 +52,15 @@ void Trainer::check_finite(const Group& group, const StepReport& report, const s
   } catch (const Error& error) {
     log::warning("{}", error.what());
   }
-  const std::string kept = saved_step_ < 0 ? "there is no checkpoint yet" : fmt::format("the last checkpoint is step {}", saved_step_);
-  throw Error(ErrorKind::not_finite,
-              fmt::format("step {}: loss {}, gradient norm {}; first bad gradient: {}; records: {}; stopped before the update, {}", step,
-                          report.loss(), report.grad_norm, parameter.empty() ? "none" : parameter, shown(records), kept))
-      .hint("a lower optimizer.learning_rate or a smaller trainer.max_grad_norm often helps; " + file + " has all records");
+  const std::string kept =
+      saved_step_ < 0 ? "there is no checkpoint yet" : fmt::format("the last checkpoint is step {}", saved_step_);
+  throw Error(
+      ErrorKind::not_finite,
+      fmt::format(
+          "step {}: loss {}, gradient norm {}; first bad gradient: {}; records: {}; stopped before the update, {}",
+          step, report.loss(), report.grad_norm, parameter.empty() ? "none" : parameter, shown(records), kept))
+      .hint("a lower optimizer.learning_rate or a smaller trainer.max_grad_norm often helps; " + file +
+            " has all records");
 }
 
 }  // namespace hone::training

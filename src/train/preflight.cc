@@ -19,34 +19,39 @@ std::string data_line(const std::string& name, const Dataset& data) {
   return text;
 }
 
-double share(std::int64_t part, std::int64_t all) { return all == 0 ? 0 : static_cast<double>(part) / static_cast<double>(all); }
+double share(std::int64_t part, std::int64_t all) {
+  return all == 0 ? 0 : static_cast<double>(part) / static_cast<double>(all);
+}
 
 void warn_about_data(const Recipe& recipe, const Inputs& inputs, std::vector<std::string>& warnings) {
   const DataReport& report = inputs.train->report();
   const double cut = share(report.cut_tokens, report.tokens + report.cut_tokens);
   if (cut > kMuch)
-    warnings.push_back(fmt::format("{:.0f} % of the tokens are cut off: data.max_length is {}, data.overlong decides", 100 * cut,
-                                   recipe.data.max_length));
+    warnings.push_back(fmt::format("{:.0f} % of the tokens are cut off: data.max_length is {}, data.overlong decides",
+                                   100 * cut, recipe.data.max_length));
   if (share(report.dropped, report.records) > kMuch)
-    warnings.push_back(fmt::format("{} of {} records are dropped for being longer than data.max_length {}", report.dropped,
-                                   report.records, recipe.data.max_length));
+    warnings.push_back(fmt::format("{} of {} records are dropped for being longer than data.max_length {}",
+                                   report.dropped, report.records, recipe.data.max_length));
   if (share(report.unsupervised_records, report.records) > kMuch)
-    warnings.push_back(fmt::format("{} of {} records have no token to learn", report.unsupervised_records, report.records));
+    warnings.push_back(
+        fmt::format("{} of {} records have no token to learn", report.unsupervised_records, report.records));
   if (!inputs.tokenizer->eos_id)
     warnings.push_back("the tokenizer has no end-of-sequence token: the model will not learn where to stop");
   else if (!recipe.data.append_eos && !inputs.tokenizer->adds_eos)
     warnings.push_back("data.append_eos is false: the model will not learn where to stop");
   const std::int64_t per_step = recipe.trainer.batch_size * recipe.trainer.accumulate;
   if (inputs.train->epoch_rows() < per_step)
-    warnings.push_back(fmt::format("a step has {} rows and the data only {}: each step sees rows more than once", per_step,
-                                   inputs.train->epoch_rows()));
+    warnings.push_back(fmt::format("a step has {} rows and the data only {}: each step sees rows more than once",
+                                   per_step, inputs.train->epoch_rows()));
 }
 
 std::string name_of(Precision precision) { return config::Values<Precision>::write(precision).text(); }
 
 // Weights, gradients, optimizer state; what activations need depends on the batch.
 std::uint64_t fixed_memory(std::int64_t parameters, Precision precision) {
-  const std::uint64_t per_parameter = precision == Precision::fp64 ? 32 : precision == Precision::bf16 ? 2 + 2 + 4 + 4 + 8 : 16;
+  const std::uint64_t per_parameter = precision == Precision::fp64   ? 32
+                                      : precision == Precision::bf16 ? 2 + 2 + 4 + 4 + 8
+                                                                     : 16;
   return static_cast<std::uint64_t>(parameters) * per_parameter;
 }
 
@@ -56,16 +61,17 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs) {
   Preflight result;
   const TrainerSection& trainer = recipe.trainer;
   const std::int64_t steps = steps_of(recipe, *inputs.train), parameters = inputs.model->parameter_count();
-  const std::string origin = inputs.source.empty() ? "fresh, seed " + std::to_string(recipe.run.seed) : inputs.source.string();
-  result.lines.push_back(fmt::format("model: {} parameters ({}), {}", human_count(static_cast<double>(parameters)), origin,
-                                     name_of(trainer.precision)));
+  const std::string origin =
+      inputs.source.empty() ? "fresh, seed " + std::to_string(recipe.run.seed) : inputs.source.string();
+  result.lines.push_back(fmt::format("model: {} parameters ({}), {}", human_count(static_cast<double>(parameters)),
+                                     origin, name_of(trainer.precision)));
   result.lines.push_back(data_line("data.train", *inputs.train));
   for (const EvalSet& set : inputs.evals) result.lines.push_back(data_line("data.eval." + set.name, *set.data));
   const std::int64_t per_step = trainer.batch_size * trainer.accumulate;
-  result.lines.push_back(fmt::format("{} steps of {} rows ({} x {}), {:.3g} epochs; about {} of memory besides activations", steps,
-                                     per_step, trainer.batch_size, trainer.accumulate,
-                                     share(steps * per_step, inputs.train->epoch_rows()),
-                                     human_size(fixed_memory(parameters, trainer.precision))));
+  result.lines.push_back(
+      fmt::format("{} steps of {} rows ({} x {}), {:.3g} epochs; about {} of memory besides activations", steps,
+                  per_step, trainer.batch_size, trainer.accumulate, share(steps * per_step, inputs.train->epoch_rows()),
+                  human_size(fixed_memory(parameters, trainer.precision))));
   warn_about_data(recipe, inputs, result.warnings);
   const auto* lm = dynamic_cast<const CausalLm*>(inputs.model.get());
   if (lm && recipe.data.max_length > lm->max_positions())

@@ -15,40 +15,39 @@ struct Rule {
 };
 
 // One row per option; tests/train/recipe_test.cc checks that no option is left out. The first row that fits counts.
-// free: changes no number. record: changes the numbers from here on, and is written into the checkpoint. refuse: the run
-// would no longer be one run.
-constexpr Rule kRules[] = {
-    {"model.*", OnResume::refuse},
-    {"tokenizer", OnResume::refuse},
-    {"data.train.*", OnResume::refuse},
-    {"data.eval.held_out", OnResume::refuse},
-    {"data.eval.files.*", OnResume::record},
-    {"data.eval.*", OnResume::record},  // as written: without the word `files`
-    {"data.max_length", OnResume::refuse},
-    {"data.overlong", OnResume::refuse},
-    {"data.packing", OnResume::refuse},
-    {"data.shuffle", OnResume::refuse},
-    {"data.append_eos", OnResume::refuse},
-    {"data.cache", OnResume::free},
-    {"objective.*", OnResume::refuse},
-    {"optimizer.type", OnResume::refuse},
-    {"optimizer.*", OnResume::record},
-    {"trainer.batch_size", OnResume::refuse},
-    {"trainer.accumulate", OnResume::refuse},
-    {"trainer.steps", OnResume::record},
-    {"trainer.epochs", OnResume::record},
-    {"trainer.max_grad_norm", OnResume::record},
-    {"trainer.precision", OnResume::refuse},
-    {"trainer.eval_every", OnResume::record},
-    {"trainer.eval_batch_size", OnResume::free},
-    {"trainer.log_every", OnResume::free},
-    {"trainer.save.*", OnResume::free},
-    {"trainer.checkpoint_blocks", OnResume::free},
-    {"callbacks.*", OnResume::record},
-    {"trackers.*", OnResume::free},
-    {"run.folder", OnResume::free},
-    {"run.name", OnResume::free},
-    {"run.seed", OnResume::refuse}};
+// free: changes no number. record: changes the numbers from here on, and is written into the checkpoint. refuse: the
+// run would no longer be one run.
+constexpr Rule kRules[] = {{"model.*", OnResume::refuse},
+                           {"tokenizer", OnResume::refuse},
+                           {"data.train.*", OnResume::refuse},
+                           {"data.eval.held_out", OnResume::refuse},
+                           {"data.eval.files.*", OnResume::record},
+                           {"data.eval.*", OnResume::record},  // as written: without the word `files`
+                           {"data.max_length", OnResume::refuse},
+                           {"data.overlong", OnResume::refuse},
+                           {"data.packing", OnResume::refuse},
+                           {"data.shuffle", OnResume::refuse},
+                           {"data.append_eos", OnResume::refuse},
+                           {"data.cache", OnResume::free},
+                           {"objective.*", OnResume::refuse},
+                           {"optimizer.type", OnResume::refuse},
+                           {"optimizer.*", OnResume::record},
+                           {"trainer.batch_size", OnResume::refuse},
+                           {"trainer.accumulate", OnResume::refuse},
+                           {"trainer.steps", OnResume::record},
+                           {"trainer.epochs", OnResume::record},
+                           {"trainer.max_grad_norm", OnResume::record},
+                           {"trainer.precision", OnResume::refuse},
+                           {"trainer.eval_every", OnResume::record},
+                           {"trainer.eval_batch_size", OnResume::free},
+                           {"trainer.log_every", OnResume::free},
+                           {"trainer.save.*", OnResume::free},
+                           {"trainer.checkpoint_blocks", OnResume::free},
+                           {"callbacks.*", OnResume::record},
+                           {"trackers.*", OnResume::free},
+                           {"run.folder", OnResume::free},
+                           {"run.name", OnResume::free},
+                           {"run.seed", OnResume::refuse}};
 
 bool fits(std::string_view rule, std::string_view option) {
   if (!rule.ends_with(".*")) return rule == option;
@@ -74,20 +73,22 @@ void ModelSection::validate(Problems& problems) const {
     const auto given = config.find(key);
     if (given == config.end() || registries().models.find(given->second.node.text())) continue;
     const std::vector<std::string> known = registries().models.names();
-    problems.add(key, fmt::format("got {}, expected one of {}", hone::config::detail::inline_text(given->second.node), fmt::join(known, ", ")),
+    problems.add(key,
+                 fmt::format("got {}, expected one of {}", hone::config::detail::inline_text(given->second.node),
+                             fmt::join(known, ", ")),
                  hone::config::nearest(given->second.node.text(), known), given->second.node.mark());
   }
 }
 
 void Recipe::validate(Problems& problems) const {
   problems.require(!data.train.empty(), "data.train", "missing: no file to train on");
-  problems.require(!model.path.empty() || !tokenizer.empty(), "tokenizer", "missing: a fresh model needs one, such as bytes");
+  problems.require(!model.path.empty() || !tokenizer.empty(), "tokenizer",
+                   "missing: a fresh model needs one, such as bytes");
   problems.require(!trainer.steps || !trainer.epochs, "trainer.epochs", "not together with trainer.steps");
   problems.require(!trainer.epochs || *trainer.epochs > 0, "trainer.epochs", "got 0, expected more");
   problems.require(run.folder.empty() != run.name.empty(), "run.folder",
                    run.folder.empty() ? "missing: where the run lives; or run.name" : "not together with run.name");
-  for (const auto& [name, files] : data.eval.files)
-    problems.require(!files.empty(), "data.eval." + name, "no file");
+  for (const auto& [name, files] : data.eval.files) problems.require(!files.empty(), "data.eval." + name, "no file");
 }
 
 Recipe read_recipe(config::Node node) {

@@ -56,10 +56,12 @@ config::Node normalised(const std::string& yaml, const std::string& where) {
 std::optional<io::Checkpoint> choose_checkpoint(io::RunFolder& run, const TrainOptions& options) {
   if (options.resume && *options.resume != "latest") {
     const auto step = parse_int(*options.resume);
-    if (!step) throw Error(ErrorKind::usage, fmt::format("--resume: got \"{}\", expected a step or latest", *options.resume));
+    if (!step)
+      throw Error(ErrorKind::usage, fmt::format("--resume: got \"{}\", expected a step or latest", *options.resume));
     io::Checkpoint checkpoint = run.checkpoints().at(*step);
     if (!checkpoint.whole())
-      throw Error(ErrorKind::checkpoint, fmt::format("{}: damaged: {}", checkpoint.name, join(checkpoint.problems, "; ")));
+      throw Error(ErrorKind::checkpoint,
+                  fmt::format("{}: damaged: {}", checkpoint.name, join(checkpoint.problems, "; ")));
     set_newer_aside(run, *step);
     return checkpoint;
   }
@@ -70,12 +72,13 @@ std::optional<io::Checkpoint> choose_checkpoint(io::RunFolder& run, const TrainO
   return newest;
 }
 
-std::vector<config::Change> check_recipe(const std::string& saved_yaml, const Recipe& recipe, const TrainOptions& options,
-                                         const std::string& folder) {
+std::vector<config::Change> check_recipe(const std::string& saved_yaml, const Recipe& recipe,
+                                         const TrainOptions& options, const std::string& folder) {
   std::vector<config::Change> recorded;
   std::vector<std::string> lines;
   bool refused = false;
-  for (const config::Change& change : config::diff(normalised(saved_yaml, folder + "/config.yaml"), write_recipe(recipe))) {
+  for (const config::Change& change :
+       config::diff(normalised(saved_yaml, folder + "/config.yaml"), write_recipe(recipe))) {
     const OnResume rule = on_resume(change.path).value_or(OnResume::refuse);
     if (rule == OnResume::free) continue;
     const bool allowed = rule == OnResume::record || overridden(change.path, options.override_keys);
@@ -84,8 +87,8 @@ std::vector<config::Change> check_recipe(const std::string& saved_yaml, const Re
     recorded.push_back(change);
   }
   if (refused)
-    throw Error(ErrorKind::config, fmt::format("{}: the recipe is not the one this run was made with\n  {}", folder,
-                                               join(lines, "\n  ")))
+    throw Error(ErrorKind::config,
+                fmt::format("{}: the recipe is not the one this run was made with\n  {}", folder, join(lines, "\n  ")))
         .hint("--override OPTION goes on with the change, --new starts afresh and keeps the old folder beside it");
   for (const std::string& line : lines) log::warning("{}: changed since the checkpoint: {}", folder, line);
   return recorded;

@@ -10,13 +10,13 @@
 
 namespace hone::training {
 
-// The checkpoint to go on from; nothing: a fresh start. Damaged newer ones are named in a warning. Error(checkpoint) when
-// options.resume asks for what is not there. Checkpoints newer than an asked-for step are moved to `superseded-k`.
+// The checkpoint to go on from; nothing: a fresh start. Damaged newer ones are named in a warning. Error(checkpoint)
+// when options.resume asks for what is not there. Checkpoints newer than an asked-for step are moved to `superseded-k`.
 std::optional<io::Checkpoint> choose_checkpoint(io::RunFolder& run, const TrainOptions& options);
 
-// What the run's own recipe (YAML as saved) and the new one disagree on. Throws Error(config) with the whole diff when a
-// changed option is neither allowed to change nor named in override_keys.
-std::vector<config::Change> check_recipe(const std::string& saved_yaml, const Recipe& recipe, const TrainOptions& options,
-                                         const std::string& folder);
+// What the run's own recipe (YAML as saved) and the new one disagree on. Throws Error(config) with the whole diff when
+// a changed option is neither allowed to change nor named in override_keys.
+std::vector<config::Change> check_recipe(const std::string& saved_yaml, const Recipe& recipe,
+                                         const TrainOptions& options, const std::string& folder);
 
 }  // namespace hone::training

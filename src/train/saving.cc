@@ -21,7 +21,8 @@ std::string data_difference(const nlohmann::json& before, const nlohmann::json& 
 }
 
 bool has(const std::vector<std::string>& keys, const std::string& key) {
-  return std::find(keys.begin(), keys.end(), key) != keys.end() || std::find(keys.begin(), keys.end(), "all") != keys.end();
+  return std::find(keys.begin(), keys.end(), key) != keys.end() ||
+         std::find(keys.begin(), keys.end(), "all") != keys.end();
 }
 
 }  // namespace
@@ -36,8 +37,9 @@ void Trainer::restore() {
       load_updater(checkpoint, *updater_);
     });
     if (state_.data_hash != data_hash && !has(parts_.options.override_keys, "data"))
-      throw Error(ErrorKind::data, fmt::format("{}: the training data is not what the run was trained on so far; changed: {}", folder_,
-                                               data_difference(state_.data_files, files)))
+      throw Error(ErrorKind::data,
+                  fmt::format("{}: the training data is not what the run was trained on so far; changed: {}", folder_,
+                              data_difference(state_.data_files, files)))
           .hint("--override data goes on with the new data, --new starts afresh");
     hooks_.restore(state_);
     saved_step_ = state_.step;
@@ -45,7 +47,8 @@ void Trainer::restore() {
     log::info("{}: resuming at step {} of {} from {}", folder_, state_.step, steps_, parts_.from->name);
   }
   for (const config::Change& change : parts_.changes)
-    state_.changes.push_back({{"step", state_.step}, {"option", change.path}, {"before", change.before}, {"after", change.after}});
+    state_.changes.push_back(
+        {{"step", state_.step}, {"option", change.path}, {"before", change.before}, {"after", change.after}});
   state_.finished.clear();
   state_.data_files = files;
   state_.data_hash = data_hash;
@@ -101,8 +104,9 @@ void Trainer::save() {
   }
   saved_step_ = state_.step;
   saved_name_ = io::step_name(state_.step);
-  log::info("step {}: saved {} ({}, {})", state_.step, (std::filesystem::path(folder_) / "checkpoints" / saved_name_).string(),
-            human_size(bytes), human_duration(watch.seconds()));
+  log::info("step {}: saved {} ({}, {})", state_.step,
+            (std::filesystem::path(folder_) / "checkpoints" / saved_name_).string(), human_size(bytes),
+            human_duration(watch.seconds()));
   if (watch.seconds() * 1.5 > recipe_.trainer.save.grace_seconds && watch.seconds() > slowest_save_)
     log::warning("a save takes {}: it may not fit between SIGTERM and SIGKILL (trainer.save.grace_seconds)",
                  human_duration(watch.seconds()));

@@ -29,7 +29,8 @@ TrainState read_state(const nlohmann::json& json) {
   state.finished = json.at("finished").get<std::string>();
   state.window = window_from_json(json.at("window"));
   const nlohmann::json& best = json.at("best");
-  state.best = {best.at("metric").get<std::string>(), number_from_json(best.at("value")), best.at("step").get<std::int64_t>()};
+  state.best = {best.at("metric").get<std::string>(), number_from_json(best.at("value")),
+                best.at("step").get<std::int64_t>()};
   for (const auto& [callback, values] : json.at("callbacks").items())
     for (const auto& [name, value] : values.items()) state.callbacks[callback][name] = number_from_json(value);
   state.changes = json.at("changes");
@@ -74,7 +75,8 @@ TrainState state_from_json(const std::string& text, const std::string& where) {
   const nlohmann::json json = io::parse_json(text, where, io::kConfigJson);
   try {
     if (const int version = json.at("version").get<int>(); version != kVersion)
-      throw Error(ErrorKind::checkpoint, fmt::format("{}: version {}; this hone reads version {}", where, version, kVersion));
+      throw Error(ErrorKind::checkpoint,
+                  fmt::format("{}: version {}; this hone reads version {}", where, version, kVersion));
     return read_state(json);
   } catch (const nlohmann::json::exception& problem) {
     throw Error(ErrorKind::checkpoint, fmt::format("{}: not the state of a run: {}", where, problem.what()));

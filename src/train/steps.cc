@@ -49,8 +49,10 @@ nlohmann::json json_of(const Metrics& values) {
   nlohmann::json json = nlohmann::json::object();
   for (const auto& [name, value] : values) {
     const bool whole = name == "step" || name == "tokens" || name.ends_with("_tokens") || name.ends_with("_bytes");
-    if (whole) json[name] = static_cast<std::int64_t>(value);
-    else json[name] = json_number(value);
+    if (whole)
+      json[name] = static_cast<std::int64_t>(value);
+    else
+      json[name] = json_number(value);
   }
   return json;
 }
@@ -72,8 +74,9 @@ Trainer::Trainer(TrainerParts parts)
   updater_ = std::make_unique<Updater>(model_, *optimizer_, recipe_.trainer.precision);
   files_ = hub::model_files(model_, parts_.inputs.source, parts_.inputs.tokenizer.get());
   const TrainerSection& t = recipe_.trainer;
-  loader_ = std::make_unique<Loader>(parts_.inputs.train, Loader::Options{t.batch_size, t.accumulate, recipe_.run.seed,
-                                     recipe_.data.shuffle, pad_id_of(parts_.inputs)});
+  loader_ = std::make_unique<Loader>(
+      parts_.inputs.train,
+      Loader::Options{t.batch_size, t.accumulate, recipe_.run.seed, recipe_.data.shuffle, pad_id_of(parts_.inputs)});
   restore();
 }
 
@@ -89,7 +92,8 @@ void Trainer::start() {
   metrics_file_.emplace(parts_.run.folder());
   metrics_file_->keep_up_to(parts_.from ? state_.step : -1);
   loader_->seek(state_.step);
-  trackers_ = make_trackers(recipe_, {folder_, recipe_.run.name, config_yaml_, steps_, state_.step, parts_.options.quiet});
+  trackers_ =
+      make_trackers(recipe_, {folder_, recipe_.run.name, config_yaml_, steps_, state_.step, parts_.options.quiet});
   hooks_.start(view());
   last_save_ = monotonic_seconds();
   if (state_.evaluation_due && !interrupted()) evaluate();  // a signal had cut it short
@@ -106,7 +110,8 @@ void Trainer::after_step(const StepReport& report) {
   const bool evaluation = due(recipe_.trainer.eval_every) || state_.step == steps_;
   state_.evaluation_due = evaluation && !parts_.inputs.evals.empty();
   for (const auto& tracker : trackers_) tracker->step(state_.step, report.tokens, report.loss());
-  follow(hooks_.step(view(), {{"loss", report.loss()}, {"grad_norm", report.grad_norm}, {"learning_rate", report.learning_rate}}));
+  follow(hooks_.step(
+      view(), {{"loss", report.loss()}, {"grad_norm", report.grad_norm}, {"learning_rate", report.learning_rate}}));
 }
 
 void Trainer::follow(const Wishes& wishes) {
@@ -117,9 +122,10 @@ void Trainer::follow(const Wishes& wishes) {
 
 void Trainer::log() {
   const double seconds = std::max(step_seconds_, 1e-9);
-  write_metrics(state_.window.values(), {{"tokens_per_second", static_cast<double>(window_tokens_) / seconds},
-                                         {"step_seconds", seconds / static_cast<double>(std::max<std::int64_t>(1, window_steps_))},
-                                         {"peak_memory_bytes", static_cast<double>(peak_memory_bytes())}});
+  write_metrics(state_.window.values(),
+                {{"tokens_per_second", static_cast<double>(window_tokens_) / seconds},
+                 {"step_seconds", seconds / static_cast<double>(std::max<std::int64_t>(1, window_steps_))},
+                 {"peak_memory_bytes", static_cast<double>(peak_memory_bytes())}});
   state_.window = {};
   window_steps_ = window_tokens_ = 0;
   step_seconds_ = 0;

@@ -25,7 +25,8 @@ Recipe resolved(const Recipe& recipe, const TrainOptions& options, Env& env) {
   return full;
 }
 
-Summary already_finished(const io::RunFolder& run, const io::Checkpoint& checkpoint, const training::TrainState& state) {
+Summary already_finished(const io::RunFolder& run, const io::Checkpoint& checkpoint,
+                         const training::TrainState& state) {
   log::info("{}: finished at step {} ({}); nothing to do", run.path().string(), state.step, state.finished);
   Summary summary;
   summary.folder = run.path().string();
@@ -44,10 +45,12 @@ bool is_finished(const training::TrainState& state, const Recipe& recipe, const 
   if (state.finished.empty()) return false;
   if (state.finished != "steps") return changes.empty();
   if (recipe.trainer.steps) return *recipe.trainer.steps <= state.step;
-  return std::none_of(changes.begin(), changes.end(), [](const config::Change& change) { return change.path == "trainer.epochs"; });
+  return std::none_of(changes.begin(), changes.end(),
+                      [](const config::Change& change) { return change.path == "trainer.epochs"; });
 }
 
-Summary train_in(io::RunFolder& run, Recipe recipe, const TrainOptions& options, std::optional<training::Inputs> inputs) {
+Summary train_in(io::RunFolder& run, Recipe recipe, const TrainOptions& options,
+                 std::optional<training::Inputs> inputs) {
   if (const int left_overs = run.checkpoints().clean(); left_overs > 0)
     log::info("{}: removed {} left-overs of an interrupted save", run.path().string(), left_overs);
   const std::optional<io::Checkpoint> from = training::choose_checkpoint(run, options);
@@ -59,13 +62,16 @@ Summary train_in(io::RunFolder& run, Recipe recipe, const TrainOptions& options,
     const training::TrainState state = training::load_state(checkpoint);
     if (!options.resume && is_finished(state, recipe, changes)) return already_finished(run, *from, state);
   }
-  if (!inputs || from) inputs = training::load_inputs(recipe, from ? run.checkpoints().folder().path() / from->name : "");
+  if (!inputs || from)
+    inputs = training::load_inputs(recipe, from ? run.checkpoints().folder().path() / from->name : "");
   return training::Trainer({std::move(recipe), options, std::move(*inputs), run, from, std::move(changes)}).run();
 }
 
 Error out_of_memory(const std::string& text) {
   return Error(ErrorKind::bug, "out of memory" + (text.empty() ? "" : ": " + text))
-      .hint("a smaller trainer.batch_size with a larger trainer.accumulate, trainer.checkpoint_blocks, or a shorter data.max_length");
+      .hint(
+          "a smaller trainer.batch_size with a larger trainer.accumulate, trainer.checkpoint_blocks, or a shorter "
+          "data.max_length");
 }
 
 Summary run_training(const Recipe& given, const TrainOptions& options) {
@@ -78,7 +84,8 @@ Summary run_training(const Recipe& given, const TrainOptions& options) {
   std::error_code ignored;
   if (options.resume && !std::filesystem::exists(folder / "config.yaml", ignored))
     throw Error(ErrorKind::checkpoint, fmt::format("{}: no run to resume", folder.string()));
-  if (options.fresh || !std::filesystem::exists(folder / "config.yaml", ignored)) inputs = training::load_inputs(recipe, "");
+  if (options.fresh || !std::filesystem::exists(folder / "config.yaml", ignored))
+    inputs = training::load_inputs(recipe, "");
   io::RunFolder run(env, folder, {options.fresh, ErrorKind::checkpoint});
   return train_in(run, std::move(recipe), options, std::move(inputs));
 }
@@ -100,7 +107,8 @@ Summary train(Recipe recipe, const TrainOptions& options) {
     throw out_of_memory("");
   } catch (const c10::Error& error) {
     const std::string text = error.what_without_backtrace();
-    if (text.find("allocate memory") != std::string::npos || text.find("out of memory") != std::string::npos) throw out_of_memory(text);
+    if (text.find("allocate memory") != std::string::npos || text.find("out of memory") != std::string::npos)
+      throw out_of_memory(text);
     throw Error(ErrorKind::bug, "LibTorch: " + text);
   }
 }

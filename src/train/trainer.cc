@@ -45,7 +45,8 @@ void Trainer::update(Group& group, StepReport& report) {
   report.grad_norm = updater_->gradient_norm();
   check_finite(group, report, losses_);
   if (!parts_.options.gradients.empty() && state_.step + 1 == steps_)
-    write_tensors(parts_.run.folder().env(), parts_.options.gradients, [&](const auto& visit) { updater_->each_gradient(visit); });
+    write_tensors(parts_.run.folder().env(), parts_.options.gradients,
+                  [&](const auto& visit) { updater_->each_gradient(visit); });
   updater_->update(state_.step + 1, report.learning_rate, report.grad_norm, recipe_.trainer.max_grad_norm);
 }
 

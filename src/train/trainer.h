@@ -25,8 +25,8 @@ struct TrainerParts {
   TrainOptions options;
   Inputs inputs;
   io::RunFolder& run;
-  std::optional<io::Checkpoint> from;    // resumed from
-  std::vector<config::Change> changes;   // of the recipe, at this resume
+  std::optional<io::Checkpoint> from;   // resumed from
+  std::vector<config::Change> changes;  // of the recipe, at this resume
 };
 
 // One run, in one process, once. The model, the data and the run folder are its own while it lives.
@@ -61,8 +61,8 @@ class Trainer {
   // saving.cc
   void restore();
   bool save_due();
-  void maybe_save();                 // a failure is reported, training goes on
-  void save();                       // throws Error(checkpoint)
+  void maybe_save();  // a failure is reported, training goes on
+  void save();        // throws Error(checkpoint)
   void report_failed_save(const Error& error);
   std::uint64_t checkpoint_bytes();
   CheckpointParts checkpoint_parts();
@@ -86,12 +86,12 @@ class Trainer {
   std::optional<io::MetricsFile> metrics_file_;
   TrainState state_;
 
-  std::vector<double> losses_;             // of the step's micro-batches, each a mean
-  std::string stopped_by_;                 // a callback
-  std::optional<double> evaluated_;        // the main metric, if this very step was evaluated
+  std::vector<double> losses_;       // of the step's micro-batches, each a mean
+  std::string stopped_by_;           // a callback
+  std::optional<double> evaluated_;  // the main metric, if this very step was evaluated
   Metrics last_metrics_;
   bool save_wanted_ = false;
-  std::int64_t saved_step_ = -1;           // last committed checkpoint
+  std::int64_t saved_step_ = -1;  // last committed checkpoint
   std::string saved_name_;
   double last_save_ = 0, step_seconds_ = 0, slowest_save_ = 0;
   std::int64_t window_steps_ = 0, window_tokens_ = 0, failed_saves_ = 0;

@@ -34,8 +34,10 @@ void Updater::add_gradients() {
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     const Tensor gradient = weights_[i].weight->grad();
     if (!gradient.defined()) continue;
-    if (has_sum_[i]) sums_[i].add_(gradient);
-    else sums_[i].copy_(gradient);
+    if (has_sum_[i])
+      sums_[i].add_(gradient);
+    else
+      sums_[i].copy_(gradient);
     has_sum_[i] = true;
     weights_[i].weight->clear_grad();
   }
@@ -44,8 +46,10 @@ void Updater::add_gradients() {
 void Updater::collect() {
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     Tensor& gradient = weights_[i].gradient;
-    if (mixed_) gradient = has_sum_[i] ? sums_[i] : Tensor();
-    else gradient = weights_[i].weight->grad();
+    if (mixed_)
+      gradient = has_sum_[i] ? sums_[i] : Tensor();
+    else
+      gradient = weights_[i].weight->grad();
     if (gradient.defined()) gradient = gradient.contiguous();
   }
 }

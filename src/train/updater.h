@@ -1,4 +1,5 @@
-// One optimizer update: gradients of several backward passes in fp32, their norm, clipping, fp32 masters of bf16 weights.
+// One optimizer update: gradients of several backward passes in fp32, their norm, clipping, fp32 masters of bf16
+// weights.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,8 @@ class Updater {
   // The weights as they are become the masters; in a bf16 run they are then rounded to bf16.
   Updater(Model& model, Optimizer& optimizer, Precision precision);
 
-  void add_gradients();       // after each backward
-  double gradient_norm();     // of all that was added; before clipping
+  void add_gradients();    // after each backward
+  double gradient_norm();  // of all that was added; before clipping
   // Clips to max_norm (0: never) and updates; `step` counts from 1. The weights are cast from their masters again.
   void update(std::int64_t step, double learning_rate, double norm, double max_norm);
   void clear_gradients();
@@ -37,9 +38,9 @@ class Updater {
   void collect();
   void cast_from_masters();
   Optimizer& optimizer_;
-  bool mixed_;                          // weights are bf16, masters fp32
+  bool mixed_;  // weights are bf16, masters fp32
   std::vector<OptimizedWeight> weights_;
-  std::vector<Tensor> sums_;            // mixed only: fp32 gradients
+  std::vector<Tensor> sums_;  // mixed only: fp32 gradients
   std::vector<bool> has_sum_;
 };
 

@@ -29,7 +29,8 @@ TEST_F(EnvTest, ShortWritesAndEintrChangeNothing) {
   int calls = 0;
   env_.hook = [&](Operation& operation) {
     if (++calls % 3 == 0) return EINTR;
-    if (operation.kind == Operation::Kind::write) operation.data = operation.data.first(std::min<std::size_t>(7, operation.data.size()));
+    if (operation.kind == Operation::Kind::write)
+      operation.data = operation.data.first(std::min<std::size_t>(7, operation.data.size()));
     return 0;
   };
   std::string text;
@@ -58,7 +59,8 @@ TEST_F(EnvTest, ReplaceFileReplacesALinkAndNotItsTarget) {
 
 TEST_F(EnvTest, AFailedReplaceLeavesTheOldFile) {
   folder_.write("name", "old");
-  for (const auto kind : {Operation::Kind::create, Operation::Kind::write, Operation::Kind::sync, Operation::Kind::replace}) {
+  for (const auto kind :
+       {Operation::Kind::create, Operation::Kind::write, Operation::Kind::sync, Operation::Kind::replace}) {
     env_.hook = [&](Operation& operation) { return operation.kind == kind ? ENOSPC : 0; };
     EXPECT_HONE_ERROR(open().replace_file("name", "new"), checkpoint, "No space left on device");
     EXPECT_EQ(test::content_of(folder_ / "name"), "old");

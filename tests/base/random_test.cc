@@ -105,7 +105,8 @@ TEST(RandomFill, IsTheSameHoweverItIsDivided) {
     random.fill_normal(std::span(parts).subspan(at, std::min(step, parts.size() - at)), 12345 + at, 1, 0.02f);
   EXPECT_EQ(whole, parts);
   random.fill_uniform(whole, 99, -2, 3);
-  for (std::size_t at = 0; at < parts.size(); at += 125) random.fill_uniform(std::span(parts).subspan(at, 125), 99 + at, -2, 3);
+  for (std::size_t at = 0; at < parts.size(); at += 125)
+    random.fill_uniform(std::span(parts).subspan(at, 125), 99 + at, -2, 3);
   EXPECT_EQ(whole, parts);
 }
 

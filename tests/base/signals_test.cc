@@ -46,9 +46,11 @@ TEST(StopSignal, TheSecondEndsAtOnce) {
 }
 
 TEST(StopSignal, TheOldHandlersComeBack) {
-  struct sigaction before {}, after {};
+  struct sigaction before{}, after{};
   sigaction(SIGTERM, nullptr, &before);
-  { const StopSignal signals; }
+  {
+    const StopSignal signals;
+  }
   sigaction(SIGTERM, nullptr, &after);
   EXPECT_EQ(before.sa_handler, after.sa_handler);
 }

@@ -67,11 +67,13 @@ TEST(Strings, SizesAreReadable) {
 
 TEST(Strings, Utf8IsCheckedStrictly) {
   EXPECT_TRUE(is_utf8("gr\u00fc\u00df \U0001F600"));
-  EXPECT_EQ(first_bad_utf8("ab\xc0\xaf"), 2u);           // overlong
-  EXPECT_EQ(first_bad_utf8("\xed\xa0\x80"), 0u);         // a surrogate
-  EXPECT_EQ(first_bad_utf8("\xf4\x90\x80\x80"), 0u);     // above U+10FFFF
-  EXPECT_EQ(first_bad_utf8("x\xe2\x82"), 1u);            // cut off
-  EXPECT_EQ(with_replaced_utf8("a\xff" "b"), "a\uFFFDb");
+  EXPECT_EQ(first_bad_utf8("ab\xc0\xaf"), 2u);        // overlong
+  EXPECT_EQ(first_bad_utf8("\xed\xa0\x80"), 0u);      // a surrogate
+  EXPECT_EQ(first_bad_utf8("\xf4\x90\x80\x80"), 0u);  // above U+10FFFF
+  EXPECT_EQ(first_bad_utf8("x\xe2\x82"), 1u);         // cut off
+  EXPECT_EQ(with_replaced_utf8("a\xff"
+                               "b"),
+            "a\uFFFDb");
   EXPECT_TRUE(is_utf8(with_replaced_utf8("\xe2\x82 \xf0\x9f\xff")));
 }
 

@@ -1,10 +1,10 @@
 // Early stopping: patience, the smallest drop that counts, state across a restart.
 #include <gtest/gtest.h>
 
+#include "hone/callback.h"
 #include "hone/config_read.h"
 #include "hone/model.h"
 #include "hone/registry.h"
-#include "hone/callback.h"
 #include "train/support.h"
 
 namespace hone {
@@ -22,7 +22,8 @@ class EarlyStoppingTest : public ::testing::Test {
   // The actions that a series of evaluation losses is answered with: "." goes on, "S" stops.
   std::string answers(Callback& callback, const std::vector<double>& losses) {
     std::string text;
-    for (const double loss : losses) text += callback.on_evaluation_end(view_, {{"eval_loss", loss}}) == Action::stop ? 'S' : '.';
+    for (const double loss : losses)
+      text += callback.on_evaluation_end(view_, {{"eval_loss", loss}}) == Action::stop ? 'S' : '.';
     return text;
   }
   std::unique_ptr<CausalLm> model_ = load_causal_lm(test::golden("models/llama").string(), Precision::fp32);

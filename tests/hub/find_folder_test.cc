@@ -22,9 +22,11 @@ TEST_F(FindFolder, TakesAFolderWithAConfig) {
 }
 TEST_F(FindFolder, RefusesWhatHoldsNoModel) {
   fs::create_directories(root_ / "empty");
-  EXPECT_THAT(error_of([&] { find_model_folder((root_ / "empty").string()); }), AllOf(HasSubstr("empty"), HasSubstr("config.json")));
+  EXPECT_THAT(error_of([&] { find_model_folder((root_ / "empty").string()); }),
+              AllOf(HasSubstr("empty"), HasSubstr("config.json")));
   write_text(root_ / "m" / "model.safetensors", "x");
-  EXPECT_THAT(error_of([&] { find_model_folder((root_ / "m/model.safetensors").string()); }), HasSubstr("give the folder"));
+  EXPECT_THAT(error_of([&] { find_model_folder((root_ / "m/model.safetensors").string()); }),
+              HasSubstr("give the folder"));
   EXPECT_THAT(error_of([&] { find_model_folder("no/such/folder"); }), HasSubstr("no such folder"));
   EXPECT_THAT(error_of([&] { find_model_folder(""); }, ErrorKind::usage), HasSubstr("no folder"));
 }
@@ -39,7 +41,8 @@ TEST_F(FindFolder, SaysHowToDownload) {
   EXPECT_THAT(error_of([&] { find_model_folder("org/other"); }), HasSubstr("hf download org/other"));
 }
 TEST_F(FindFolder, NeverLeavesTheCache) {
-  for (const char* name : {"../x", "a/..", "a/b/c", "/a/b", "a/.b"}) EXPECT_THAT(error_of([&] { find_model_folder(name); }), HasSubstr("no such folder"));
+  for (const char* name : {"../x", "a/..", "a/b/c", "/a/b", "a/.b"})
+    EXPECT_THAT(error_of([&] { find_model_folder(name); }), HasSubstr("no such folder"));
   write_text(root_ / "cache" / "models--org--evil" / "refs" / "main", "../../../m");
   write_text(root_ / "m" / "config.json", "{}");
   EXPECT_THAT(error_of([&] { find_model_folder("org/evil"); }), HasSubstr("hf download"));

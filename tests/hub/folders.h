@@ -74,7 +74,8 @@ inline void write_safetensors(const fs::path& file, const std::vector<Entry>& en
 // What small_model's file holds.
 inline std::vector<Entry> entries_of(Model& model, const std::string& dtype = "F32", std::int64_t size = 4) {
   std::vector<Entry> entries;
-  model.each_weight([&](const std::string& name, Weight& w) { entries.push_back({name, dtype, w.shape(), w.numel() * size}); });
+  model.each_weight(
+      [&](const std::string& name, Weight& w) { entries.push_back({name, dtype, w.shape(), w.numel() * size}); });
   return entries;
 }
 

@@ -23,12 +23,14 @@ class Load : public Folders {
 TEST_F(Load, TakesWhatFits) { EXPECT_EQ(problem(entries_), "no error"); }
 
 TEST_F(Load, CastsHalvesAndDoubles) {
-  for (const auto& [dtype, size] : {std::pair{"BF16", 2}, {"F16", 2}, {"F64", 8}}) EXPECT_EQ(problem(entries_of(*model_, dtype, size)), "no error");
+  for (const auto& [dtype, size] : {std::pair{"BF16", 2}, {"F16", 2}, {"F64", 8}})
+    EXPECT_EQ(problem(entries_of(*model_, dtype, size)), "no error");
 }
 
 TEST_F(Load, NamesWhatIsMissing) {
   entries_.erase(entries_.begin() + 1);
-  EXPECT_THAT(problem(entries_), AllOf(HasSubstr("model.layers.0.self_attn.q_proj.weight"), HasSubstr("missing"), HasSubstr(root_.string())));
+  EXPECT_THAT(problem(entries_), AllOf(HasSubstr("model.layers.0.self_attn.q_proj.weight"), HasSubstr("missing"),
+                                       HasSubstr(root_.string())));
 }
 TEST_F(Load, NamesTenOfTheManyMissingAndCountsTheRest) {
   entries_.resize(1);
@@ -45,8 +47,9 @@ TEST_F(Load, DoesNotGuessPrefixes) {
 }
 TEST_F(Load, SaysGotAndExpectedShape) {
   entries_[1].shape = {4, 16};
-  EXPECT_THAT(problem(entries_), AllOf(HasSubstr("model.layers.0.self_attn.q_proj.weight"), HasSubstr("got shape [4, 16], expected [8, 8]"),
-                                       HasSubstr("model.safetensors")));
+  EXPECT_THAT(problem(entries_),
+              AllOf(HasSubstr("model.layers.0.self_attn.q_proj.weight"),
+                    HasSubstr("got shape [4, 16], expected [8, 8]"), HasSubstr("model.safetensors")));
 }
 TEST_F(Load, RefusesIntegers) {
   entries_[1].dtype = "I32";
@@ -76,7 +79,8 @@ TEST(Init, IsAFunctionOfSeedAndName) {
     model->each_weight([&](const std::string& name, Weight& w) { all[name] = w.use().detach(); });
     return all;
   };
-  const auto one = values(1, Precision::fp32), again = values(1, Precision::fp32), two = values(2, Precision::fp32), low = values(1, Precision::bf16);
+  const auto one = values(1, Precision::fp32), again = values(1, Precision::fp32), two = values(2, Precision::fp32),
+             low = values(1, Precision::bf16);
   const std::string q = "model.layers.0.self_attn.q_proj.weight";
   for (const auto& [name, value] : one) EXPECT_TRUE(at::equal(value, again.at(name))) << name;
   EXPECT_FALSE(at::equal(one.at(q), two.at(q)));
@@ -88,8 +92,11 @@ TEST(Init, IsAFunctionOfSeedAndName) {
 
 TEST(Init, RefusesAModelThatNoMemoryHolds) {
   Problems problems;
-  const auto model = build_model(config::parse_json(R"({"model_type": "llama", "vocab_size": 2000000, "hidden_size": 524288,
-    "intermediate_size": 1048576, "num_hidden_layers": 1, "num_attention_heads": 4096})", "config.json", problems), "config.json");
+  const auto model =
+      build_model(config::parse_json(R"({"model_type": "llama", "vocab_size": 2000000, "hidden_size": 524288,
+    "intermediate_size": 1048576, "num_hidden_layers": 1, "num_attention_heads": 4096})",
+                                     "config.json", problems),
+                  "config.json");
   EXPECT_THAT(error_of([&] { init_weights(*model, 1, Precision::fp32); }, ErrorKind::config), HasSubstr("GB"));
 }
 

@@ -1,8 +1,8 @@
 // A saved folder holds the same model, byte for byte.
 #include "hub/folders.h"
 
-#include "hone/safetensors.h"
 #include "base/env.h"
+#include "hone/safetensors.h"
 
 #include <gmock/gmock.h>
 
@@ -24,7 +24,8 @@ TEST_F(Save, SavedAndLoadedIsTheSame) {
       const fs::path folder = root_ / "model";
       hub::save_model_folder(folder, *model, hub::model_files(*model, "", nullptr), {.replace = true});
       const auto again = load_causal_lm(folder.string(), precision);
-      for (const auto& [name, value] : weights_of(*model)) EXPECT_TRUE(at::equal(weights_of(*again).at(name), value)) << name;
+      for (const auto& [name, value] : weights_of(*model))
+        EXPECT_TRUE(at::equal(weights_of(*again).at(name), value)) << name;
       EXPECT_TRUE(config::diff(model->hf_config(), again->hf_config()).empty());
       hub::save_model_folder(root_ / "twice", *again, hub::model_files(*again, folder, nullptr), {.replace = true});
       for (const char* file : {"model.safetensors", "config.json", "generation_config.json"})
@@ -40,7 +41,8 @@ TEST_F(Save, WritesShardsAndAnIndex) {
   EXPECT_TRUE(fs::exists(root_ / "m" / "model.safetensors.index.json"));
   EXPECT_FALSE(fs::exists(root_ / "m" / "model.safetensors"));
   const auto again = load_causal_lm((root_ / "m").string(), Precision::fp32);
-  for (const auto& [name, value] : weights_of(*model)) EXPECT_TRUE(at::equal(weights_of(*again).at(name), value)) << name;
+  for (const auto& [name, value] : weights_of(*model))
+    EXPECT_TRUE(at::equal(weights_of(*again).at(name), value)) << name;
 }
 
 TEST_F(Save, KeepsTheGenerationConfigOfTheSource) {
@@ -53,7 +55,8 @@ TEST_F(Save, KeepsTheGenerationConfigOfTheSource) {
 TEST_F(Save, AnExistingFolderStays) {
   const auto model = small_model();
   write_text(root_ / "m" / "mine.txt", "x");
-  EXPECT_NE(error_of([&] { hub::save_model_folder(root_ / "m", *model, hub::model_files(*model, "", nullptr), {}); }), "no error");
+  EXPECT_NE(error_of([&] { hub::save_model_folder(root_ / "m", *model, hub::model_files(*model, "", nullptr), {}); }),
+            "no error");
   EXPECT_TRUE(fs::exists(root_ / "m" / "mine.txt"));
 }
 

@@ -16,7 +16,9 @@ namespace fs = std::filesystem;
 
 class CheckpointsTest : public test::WithFastFolder {
  protected:
-  CheckpointsTest() { log::set_sink([this](log::Level, std::string_view text) { said_ += std::string(text) + "\n"; }); }
+  CheckpointsTest() {
+    log::set_sink([this](log::Level, std::string_view text) { said_ += std::string(text) + "\n"; });
+  }
   ~CheckpointsTest() override { log::set_sink({}); }
   Folder open() { return Env::process().make_folders(folder_ / "c"); }
   void damage(const std::string& file, std::size_t at) {
@@ -41,8 +43,10 @@ TEST_F(CheckpointsTest, ADamagedNewestFallsBackAndSaysSo) {
   for (const std::int64_t step : {10, 20}) test::save_toy(open(), step);
   damage("step-00000020/state/optimizer-00000-of-00001.safetensors", 150);
   EXPECT_EQ(Checkpoints(open()).newest()->step, 10);
-  EXPECT_THAT(said_, testing::ContainsRegex("step-00000020 is not used: .*optimizer-00000-of-00001.safetensors: corrupt: tensor \"m\" chunk 0.*"
-                                            "going back to step 10"));
+  EXPECT_THAT(said_,
+              testing::ContainsRegex(
+                  "step-00000020 is not used: .*optimizer-00000-of-00001.safetensors: corrupt: tensor \"m\" chunk 0.*"
+                  "going back to step 10"));
   EXPECT_HONE_ERROR(Checkpoints(open()).newest(true), checkpoint, "damaged checkpoints");
   EXPECT_HONE_ERROR(Checkpoints(open()).at(20), checkpoint, "damaged");
 }
@@ -104,7 +108,8 @@ TEST(Retention, NeverDeletesTheLastOneOrAPinnedOne) {
     for (std::int64_t step = 1; step <= 12; ++step)
       if (random() % 2 == 0) whole.push_back(step);
     std::shuffle(whole.begin(), whole.end(), random);
-    const std::set<std::int64_t> pinned{static_cast<std::int64_t>(random() % 12), static_cast<std::int64_t>(random() % 12)};
+    const std::set<std::int64_t> pinned{static_cast<std::int64_t>(random() % 12),
+                                        static_cast<std::int64_t>(random() % 12)};
     const std::int64_t keep = static_cast<std::int64_t>(random() % 5);
     const auto deleted = steps_to_delete(whole, keep, pinned);
     std::set<std::int64_t> left(whole.begin(), whole.end());
@@ -114,7 +119,8 @@ TEST(Retention, NeverDeletesTheLastOneOrAPinnedOne) {
     }
     if (whole.empty()) continue;
     ASSERT_TRUE(left.contains(*std::max_element(whole.begin(), whole.end())));
-    ASSERT_GE(static_cast<std::int64_t>(left.size()), std::min<std::int64_t>(keep, static_cast<std::int64_t>(whole.size())));
+    ASSERT_GE(static_cast<std::int64_t>(left.size()),
+              std::min<std::int64_t>(keep, static_cast<std::int64_t>(whole.size())));
     ASSERT_LE(static_cast<std::int64_t>(left.size()), keep > 0 ? keep + 2 : 12);
   }
 }

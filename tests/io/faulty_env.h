@@ -1,4 +1,5 @@
-// An Env that counts its operations and, at one of them, kills the process, fails, or writes short; and toy checkpoints.
+// An Env that counts its operations and, at one of them, kills the process, fails, or writes short; and toy
+// checkpoints.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -34,7 +35,8 @@ class FaultyEnv : public Env {
     if (!now) return 0;
     what_ = std::string(name_of(operation.kind)) + " " + operation.path.string();
     if (fault_ == Fault::kill) ::kill(::getpid(), SIGKILL);
-    if (fault_ == Fault::short_write && !operation.data.empty()) operation.data = operation.data.first((operation.data.size() + 1) / 2);
+    if (fault_ == Fault::short_write && !operation.data.empty())
+      operation.data = operation.data.first((operation.data.size() + 1) / 2);
     return fault_ == Fault::fail ? error_ : 0;
   }
   int count() const { return count_; }
@@ -71,7 +73,9 @@ inline std::vector<std::byte> toy_bytes(const io::TensorSpec& spec, std::int64_t
 // A checkpoint as training writes it: two shards with an index, files beside them, optimizer state below state/.
 inline void save_toy(const Folder& checkpoints, std::int64_t step, bool replace = false) {
   std::vector<std::byte> bytes;
-  const auto bytes_of = [&](const io::TensorSpec& spec) -> std::span<const std::byte> { return bytes = toy_bytes(spec, step); };
+  const auto bytes_of = [&](const io::TensorSpec& spec) -> std::span<const std::byte> {
+    return bytes = toy_bytes(spec, step);
+  };
   const auto save = io::Checkpoints(checkpoints).start_save(step, {.run_id = "test", .replace = replace, .fence = {}});
   save->add_file("config.json", "{\"model_type\": \"toy\"}\n");
   io::ModelSave model;
@@ -87,7 +91,8 @@ inline void save_toy(const Folder& checkpoints, std::int64_t step, bool replace 
 
 // Runs work in a process of its own and says how it ended: its exit status, or minus the signal. `said` gets what it
 // wrote with say().
-inline int in_child(const std::function<void(const std::function<void(std::int64_t)>& say)>& work, std::vector<std::int64_t>* said) {
+inline int in_child(const std::function<void(const std::function<void(std::int64_t)>& say)>& work,
+                    std::vector<std::int64_t>* said) {
   int ends[2];
   if (::pipe(ends) != 0) std::abort();
   const pid_t child = ::fork();

@@ -25,7 +25,7 @@ struct Scenario {
   const char* name;
   std::vector<std::int64_t> before;  // steps saved without a fault
   std::function<void(const Folder&, const Say&)> work;
-  std::int64_t last;                 // newest step afterwards
+  std::int64_t last;  // newest step afterwards
 };
 
 std::vector<Scenario> scenarios() {
@@ -41,21 +41,26 @@ std::vector<Scenario> scenarios() {
           {"a second save", {10}, save(20), 20},
           {"the same step again", {10, 20}, save(20), 20},
           {"the same only step again", {10}, save(10), 10},
-          {"a save with retention", {10, 20, 30},
+          {"a save with retention",
+           {10, 20, 30},
            [](const Folder& folder, const Say& say) {
              Checkpoints(folder).clean();
              test::save_toy(folder, 40, true);
              say(40);
              Checkpoints(folder).retain(1);
-           }, 40},
-          {"a save and the link", {10},
+           },
+           40},
+          {"a save and the link",
+           {10},
            [](const Folder& folder, const Say& say) {
              Checkpoints(folder).clean();
              test::save_toy(folder, 20, true);
              say(20);
              folder.replace_link("latest", step_name(20));
-           }, 20},
-          {"three saves", {},
+           },
+           20},
+          {"three saves",
+           {},
            [](const Folder& folder, const Say& say) {
              Checkpoints(folder).clean();
              for (const std::int64_t step : {10, 20, 30}) {
@@ -63,7 +68,8 @@ std::vector<Scenario> scenarios() {
                say(step);
                Checkpoints(folder).retain(2);
              }
-           }, 30}};
+           },
+           30}};
 }
 
 class FolderCommitFaults : public test::WithFastFolder {
@@ -86,8 +92,10 @@ class FolderCommitFaults : public test::WithFastFolder {
     const Folder folder = Env::process().open_folder(path);
     const Checkpoints checkpoints(folder);
     checkpoints.clean();
-    for (const std::string& name : folder.list()) EXPECT_FALSE(name.starts_with(".tmp-") || name.starts_with(".trash-")) << name;
-    for (const Checkpoint& one : checkpoints.scan(Verify::full)) EXPECT_TRUE(one.whole()) << one.name << ": " << one.problems[0];
+    for (const std::string& name : folder.list())
+      EXPECT_FALSE(name.starts_with(".tmp-") || name.starts_with(".trash-")) << name;
+    for (const Checkpoint& one : checkpoints.scan(Verify::full))
+      EXPECT_TRUE(one.whole()) << one.name << ": " << one.problems[0];
     const auto newest = checkpoints.newest();
     EXPECT_GE(newest ? newest->step : 0, acknowledged);
     scenario.work(folder, [](std::int64_t) {});  // the same command again, without a hand
@@ -108,10 +116,12 @@ TEST_F(FolderCommitFaults, AKillAtAnyOperationLosesNothingCommitted) {
       SCOPED_TRACE(fmt::format("{}, killed at operation {} of {}", scenario.name, at, count));
       const fs::path path = prepare(scenario);
       std::vector<std::int64_t> said;
-      const int ended = test::in_child([&](const Say& say) {
-        FaultyEnv env(Fault::kill, at);
-        scenario.work(env.open_folder(path), say);
-      }, &said);
+      const int ended = test::in_child(
+          [&](const Say& say) {
+            FaultyEnv env(Fault::kill, at);
+            scenario.work(env.open_folder(path), say);
+          },
+          &said);
       ASSERT_EQ(ended, -SIGKILL);
       expect_recovers(scenario, path, acknowledged(scenario, said));
       if (HasFailure()) return;
@@ -129,14 +139,17 @@ TEST_F(FolderCommitFaults, ARecoveryThatIsKilledTooLosesNothing) {
     const fs::path path = prepare(scenario);
     std::vector<std::int64_t> said;
     for (const int at : {first, second})
-      test::in_child([&](const Say& say) {
-        FaultyEnv env(Fault::kill, at);
-        const Folder folder = env.open_folder(path);
-        Checkpoints(folder).clean();
-        if (Checkpoints(folder).newest()->step < 40) scenario.work(folder, say);
-      }, &said);
-    expect_recovers({"", {}, [](const Folder&, const Say&) {}, Checkpoints(Env::process().open_folder(path)).newest()->step}, path,
-                    acknowledged(scenario, said));
+      test::in_child(
+          [&](const Say& say) {
+            FaultyEnv env(Fault::kill, at);
+            const Folder folder = env.open_folder(path);
+            Checkpoints(folder).clean();
+            if (Checkpoints(folder).newest()->step < 40) scenario.work(folder, say);
+          },
+          &said);
+    expect_recovers(
+        {"", {}, [](const Folder&, const Say&) {}, Checkpoints(Env::process().open_folder(path)).newest()->step}, path,
+        acknowledged(scenario, said));
     if (HasFailure()) return;
   }
 }
@@ -150,7 +163,8 @@ TEST_F(FolderCommitFaults, AnErrorAtAnyOperationIsToldAndLosesNothing) {
     for (const int error : {ENOSPC, EDQUOT, EIO, EROFS, EMFILE, EACCES, ESTALE}) {
       for (int at = 1; at <= count; ++at) {
         const bool for_ever = (at + error) % 2 == 0;
-        SCOPED_TRACE(fmt::format("{}, errno {} {} at operation {} of {}", scenario.name, error, for_ever ? "for ever" : "once", at, count));
+        SCOPED_TRACE(fmt::format("{}, errno {} {} at operation {} of {}", scenario.name, error,
+                                 for_ever ? "for ever" : "once", at, count));
         const fs::path path = prepare(scenario);
         std::int64_t said = scenario.before.back();
         FaultyEnv env(Fault::fail, at, error, for_ever);
@@ -203,7 +217,8 @@ TEST_F(FolderCommitFaults, AFullDiskIsToldWithFileAndCause) {
     test::save_toy(folder, 10);
     const auto save = Checkpoints(folder).start_save(20, {});
     const std::vector<std::byte> big(1 << 20);
-    EXPECT_HONE_ERROR(save->add_safetensors("model.safetensors", {{"x", "U8", {1 << 20}}}, {}, [&](const TensorSpec&) { return std::span(big); }),
+    EXPECT_HONE_ERROR(save->add_safetensors("model.safetensors", {{"x", "U8", {1 << 20}}}, {},
+                                            [&](const TensorSpec&) { return std::span(big); }),
                       checkpoint, "model.safetensors: cannot write: No space left on device");
     EXPECT_EQ(Checkpoints(folder).newest()->step, 10);
   }
@@ -231,7 +246,8 @@ TEST_F(FolderCommitFaults, AnExistingStepIsReplacedOnlyWhenAsked) {
 
 TEST_F(FolderCommitFaults, TheFenceStopsACommit) {
   const Folder folder = Env::process().make_folders(folder_ / "checkpoints");
-  FolderCommit save(folder, "step-00000010", {.run_id = "a", .replace = false, .fence = [] { throw Error(ErrorKind::locked, "taken over"); }});
+  FolderCommit save(folder, "step-00000010",
+                    {.run_id = "a", .replace = false, .fence = [] { throw Error(ErrorKind::locked, "taken over"); }});
   EXPECT_HONE_ERROR(save.commit({}), locked, "taken over");
   EXPECT_FALSE(folder.exists("step-00000010"));
 }

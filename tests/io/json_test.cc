@@ -21,8 +21,10 @@ TEST(Json, NamesLineAndColumn) {
 }
 
 TEST(Json, RefusesWhatIsNotOneValue) {
-  for (const std::string text : {"", " ", "{", "{} {}", "[1,]", "{\"a\":1,}", "nul", "'a'", "01", "+1", "1.", "NaN", "Infinity",
-                                 "\"\t\"", "\"\\x\"", "\"\\ud800\"", "\"\xff\"", "\"\xed\xa0\x80\"", "1e400", "// x\n1"})
+  for (const std::string text :
+       {"",      " ",      "{",   "{} {}",    "[1,]",   "{\"a\":1,}", "nul",         "'a'",      "01",
+        "+1",    "1.",     "NaN", "Infinity", "\"\t\"", "\"\\x\"",    "\"\\ud800\"", "\"\xff\"", "\"\xed\xa0\x80\"",
+        "1e400", "// x\n1"})
     EXPECT_HONE_ERROR(parse_json(text, "x"), data, "x");
   EXPECT_HONE_ERROR(parse_json(std::string("{}\0{", 4), "x"), data, "a NUL byte");
 }

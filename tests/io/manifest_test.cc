@@ -6,8 +6,8 @@
 
 #include <random>
 
-#include "harness/errors.h"
 #include "base/hash.h"
+#include "harness/errors.h"
 #include "io/faulty_env.h"
 
 namespace hone::io {
@@ -24,11 +24,19 @@ class ManifestTest : public test::WithFastFolder {
     test::save_toy(Env::process().make_folders(folder_ / "c"), 10);
     path_ = folder_ / "c/step-00000010";
   }
-  std::vector<std::string> problems(Verify mode = Verify::full) { return verify(Env::process().open_folder(path_), mode); }
-  void put(const std::string& name, const std::string& content) { std::ofstream(path_ / name, std::ios::binary) << content; }
+  std::vector<std::string> problems(Verify mode = Verify::full) {
+    return verify(Env::process().open_folder(path_), mode);
+  }
+  void put(const std::string& name, const std::string& content) {
+    std::ofstream(path_ / name, std::ios::binary) << content;
+  }
   static constexpr const char* kShard = "model-00001-of-00002.safetensors";
-  static constexpr const char* kFiles[] = {"MANIFEST.json", "config.json", kShard, "model-00002-of-00002.safetensors",
-                                           "model.safetensors.index.json", "state/train.json",
+  static constexpr const char* kFiles[] = {"MANIFEST.json",
+                                           "config.json",
+                                           kShard,
+                                           "model-00002-of-00002.safetensors",
+                                           "model.safetensors.index.json",
+                                           "state/train.json",
                                            "state/optimizer-00000-of-00001.safetensors"};
   fs::path path_;
 };
@@ -80,7 +88,8 @@ TEST_F(ManifestTest, EveryLengthIsFound) {
 
 TEST_F(ManifestTest, AMissingShardIsNamedWithItsTensors) {
   fs::remove(path_ / kShard);
-  EXPECT_THAT(problems(Verify::sizes), Contains(AllOf(HasSubstr(kShard), HasSubstr("missing; it held \"layers.0.up\""))));
+  EXPECT_THAT(problems(Verify::sizes),
+              Contains(AllOf(HasSubstr(kShard), HasSubstr("missing; it held \"layers.0.up\""))));
   fs::create_directory(path_ / kShard);
   EXPECT_THAT(problems(Verify::sizes), Contains(HasSubstr("not a regular file")));
 }
@@ -116,13 +125,17 @@ std::string with_hash(std::string text) {  // a manifest whose own hash is right
 
 TEST(ManifestText, HostileOnesAreRefused) {
   EXPECT_NO_THROW(Manifest::from_json(Manifest{}.to_json(), "m"));
-  const std::string head = R"({"version":1,"step":1,"world":1,"tokens":1,"run_id":"","config_hash":"","data_hash":"","tokenizer_hash":"","finite":true,"files":[)";
+  const std::string head =
+      R"({"version":1,"step":1,"world":1,"tokens":1,"run_id":"","config_hash":"","data_hash":"","tokenizer_hash":"","finite":true,"files":[)";
   EXPECT_NO_THROW(Manifest::from_json(with_hash(head + R"({"name":"a","size":1,"xxh3":"0123456789abcdef"}])"), "m"));
   for (const char* name : {"../a", "/etc/passwd", "a/b", "state/../a", "", ".", "state/", "state/a/b", "a\\u0000b"})
-    EXPECT_HONE_ERROR(Manifest::from_json(with_hash(head + R"({"name":")" + name + R"(","size":1,"xxh3":"0123456789abcdef"}])"), "m"),
-                      checkpoint, "m: not a manifest of hone");
-  for (const char* file : {R"({"name":"a","size":-1,"xxh3":"0123456789abcdef"})", R"({"name":"a","size":1,"xxh3":"zz"})", "7",
-                           R"({"name":"a","size":9,"xxh3":"0123456789abcdef","header":8,"tensors":[{"name":"t","size":18446744073709551615,"chunks":[]}]})"})
+    EXPECT_HONE_ERROR(
+        Manifest::from_json(with_hash(head + R"({"name":")" + name + R"(","size":1,"xxh3":"0123456789abcdef"}])"), "m"),
+        checkpoint, "m: not a manifest of hone");
+  for (
+      const char* file :
+      {R"({"name":"a","size":-1,"xxh3":"0123456789abcdef"})", R"({"name":"a","size":1,"xxh3":"zz"})", "7",
+       R"({"name":"a","size":9,"xxh3":"0123456789abcdef","header":8,"tensors":[{"name":"t","size":18446744073709551615,"chunks":[]}]})"})
     EXPECT_HONE_ERROR(Manifest::from_json(with_hash(head + file + "]"), "m"), checkpoint, "m: not a manifest of hone");
   EXPECT_HONE_ERROR(Manifest::from_json(R"({"version": 2})", "m"), checkpoint, "manifest version 2, expected 1");
   EXPECT_HONE_ERROR(Manifest::from_json("{}", "m"), checkpoint, "version");

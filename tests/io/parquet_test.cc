@@ -62,7 +62,8 @@ TEST_F(ParquetFiles, DamagedFilesAreErrors) {
     }
   };
   for (const std::size_t size : {std::size_t{0}, std::size_t{4}, good.size() / 2, good.size() - 1})
-    EXPECT_HONE_ERROR(read_all(folder_.write("cut.parquet", good.substr(0, size))), data, "cut.parquet: not a readable Parquet file");
+    EXPECT_HONE_ERROR(read_all(folder_.write("cut.parquet", good.substr(0, size))), data,
+                      "cut.parquet: not a readable Parquet file");
   EXPECT_HONE_ERROR(read_all(folder_.path()), data, "not a regular file");
 }
 

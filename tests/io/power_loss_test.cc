@@ -1,4 +1,5 @@
-// Power loss at every point of a run's saves: what was said to be committed is there, and nothing half is taken for whole.
+// Power loss at every point of a run's saves: what was said to be committed is there, and nothing half is taken for
+// whole.
 //
 // A model of a disk: data that was not synced may be there, missing or torn; names of a folder that was not synced may
 // be the old or the new ones. Each state is built on a real folder and read by the real code.
@@ -18,7 +19,7 @@ using Kind = Operation::Kind;
 
 struct Node {
   bool folder = false;
-  std::string data, synced;                                   // of a file; a link's target
+  std::string data, synced;                                          // of a file; a link's target
   std::map<std::string, std::shared_ptr<Node>> names, synced_names;  // of a folder
 };
 
@@ -31,14 +32,28 @@ class Disk {
 
   void apply(const Operation& operation, const std::string& data) {
     const fs::path& path = operation.path;
-    const auto add = [&](bool folder) { return parent(path).names[path.filename()] = std::make_shared<Node>(Node{folder, {}, {}, {}, {}}); };
+    const auto add = [&](bool folder) {
+      return parent(path).names[path.filename()] = std::make_shared<Node>(Node{folder, {}, {}, {}, {}});
+    };
     switch (operation.kind) {
-      case Kind::make_folder: add(true); break;
-      case Kind::create: add(false); break;
-      case Kind::link: add(false)->synced = operation.target; break;
-      case Kind::write: at(path).data += data; break;
-      case Kind::sync: at(path).synced = at(path).data; break;
-      case Kind::sync_folder: at(path).synced_names = at(path).names; break;
+      case Kind::make_folder:
+        add(true);
+        break;
+      case Kind::create:
+        add(false);
+        break;
+      case Kind::link:
+        add(false)->synced = operation.target;
+        break;
+      case Kind::write:
+        at(path).data += data;
+        break;
+      case Kind::sync:
+        at(path).synced = at(path).data;
+        break;
+      case Kind::sync_folder:
+        at(path).synced_names = at(path).names;
+        break;
       case Kind::rename:
       case Kind::replace: {
         const auto moved = parent(path).names.extract(path.filename().string());
@@ -46,8 +61,11 @@ class Disk {
         break;
       }
       case Kind::remove:
-      case Kind::remove_folder: parent(path).names.erase(path.filename()); break;
-      default: break;
+      case Kind::remove_folder:
+        parent(path).names.erase(path.filename());
+        break;
+      default:
+        break;
     }
   }
   void build(const fs::path& where, Loss loss, std::mt19937& random) const { build(*top_, where, loss, random); }
@@ -89,7 +107,9 @@ class RecordingEnv : public Env {
     // Removing what is not there, and probing, change nothing.
     std::error_code ignored;
     const bool nothing = operation.kind == Kind::remove && !fs::exists(fs::symlink_status(operation.path, ignored));
-    if (!nothing) log.push_back({operation, std::string(reinterpret_cast<const char*>(operation.data.data()), operation.data.size())});
+    if (!nothing)
+      log.push_back(
+          {operation, std::string(reinterpret_cast<const char*>(operation.data.data()), operation.data.size())});
     return 0;
   }
   std::vector<std::pair<Operation, std::string>> log;

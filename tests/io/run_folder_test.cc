@@ -40,25 +40,30 @@ TEST_F(RunFolderTest, IsMadeWithWhatARunNeeds) {
 
 TEST_F(RunFolderTest, ASecondProcessIsToldWhoHoldsIt) {
   const RunFolder run(env_, folder_ / "a");
-  const int ended = test::in_child([&](const Say&) {
-    try {
-      RunFolder second(env_, folder_ / "a");
-    } catch (const Error& error) {
-      const std::string text = error.what();
-      const bool good = error.kind() == ErrorKind::locked && text.find("pid " + std::to_string(getppid()) + " since 2") != std::string::npos &&
-                        text.find("run id " + run.run_id()) != std::string::npos;
-      _exit(good ? 42 : 43);
-    }
-  }, nullptr);
+  const int ended = test::in_child(
+      [&](const Say&) {
+        try {
+          RunFolder second(env_, folder_ / "a");
+        } catch (const Error& error) {
+          const std::string text = error.what();
+          const bool good = error.kind() == ErrorKind::locked &&
+                            text.find("pid " + std::to_string(getppid()) + " since 2") != std::string::npos &&
+                            text.find("run id " + run.run_id()) != std::string::npos;
+          _exit(good ? 42 : 43);
+        }
+      },
+      nullptr);
   EXPECT_EQ(ended, 42);
 }
 
 TEST_F(RunFolderTest, TheLockEndsWithItsProcessHoweverThatEnds) {
   for (int i = 0; i < 30; ++i) {
-    const int ended = test::in_child([&](const Say&) {
-      RunFolder run(env_, folder_ / "a");
-      raise(SIGKILL);
-    }, nullptr);
+    const int ended = test::in_child(
+        [&](const Say&) {
+          RunFolder run(env_, folder_ / "a");
+          raise(SIGKILL);
+        },
+        nullptr);
     ASSERT_EQ(ended, -SIGKILL);
     ASSERT_NO_THROW(RunFolder(env_, folder_ / "a"));
   }
@@ -67,22 +72,24 @@ TEST_F(RunFolderTest, TheLockEndsWithItsProcessHoweverThatEnds) {
 TEST_F(RunFolderTest, OfManyStartingAtOnceOneOwnsIt) {
   for (int round = 0; round < 20; ++round) {
     std::vector<std::int64_t> owners;
-    test::in_child([&](const Say& say) {
-      for (int i = 0; i < 8; ++i) {
-        if (fork() != 0) continue;
-        try {
-          RunFolder run(env_, folder_ / "a");
-          say(i);
-          usleep(100000);
-          _exit(0);
-        } catch (const Error& error) {
-          if (error.kind() != ErrorKind::locked) say(100);
-          _exit(0);
-        }
-      }
-      while (wait(nullptr) > 0) {
-      }
-    }, &owners);
+    test::in_child(
+        [&](const Say& say) {
+          for (int i = 0; i < 8; ++i) {
+            if (fork() != 0) continue;
+            try {
+              RunFolder run(env_, folder_ / "a");
+              say(i);
+              usleep(100000);
+              _exit(0);
+            } catch (const Error& error) {
+              if (error.kind() != ErrorKind::locked) say(100);
+              _exit(0);
+            }
+          }
+          while (wait(nullptr) > 0) {
+          }
+        },
+        &owners);
     EXPECT_EQ(owners.size(), 1u);
   }
 }
@@ -107,7 +114,9 @@ TEST_F(RunFolderTest, NewDoesNotMoveARunInProgress) {
 }
 
 TEST_F(RunFolderTest, LeftOversOfAKilledSaveAreCleaned) {
-  { RunFolder run(env_, folder_ / "a"); }
+  {
+    RunFolder run(env_, folder_ / "a");
+  }
   folder_.write("a/checkpoints/.tmp-step-00000010-x/model.safetensors", "half");
   folder_.write("a/checkpoints/.trash-step-00000005-0/x", "half");
   RunFolder run(env_, folder_ / "a");
@@ -124,7 +133,8 @@ TEST_F(RunFolderTest, AnotherRunIdInRunJsonStopsThisOne) {
 TEST_F(RunFolderTest, SpaceIsCheckedWithFigures) {
   const RunFolder run(env_, folder_ / "a");
   EXPECT_NO_THROW(run.check_space(1000, 4));
-  EXPECT_HONE_ERROR(run.check_space(std::uint64_t{1} << 60, 3), checkpoint, "expected at least 3.5 EB for 3 checkpoints of 1.2 EB");
+  EXPECT_HONE_ERROR(run.check_space(std::uint64_t{1} << 60, 3), checkpoint,
+                    "expected at least 3.5 EB for 3 checkpoints of 1.2 EB");
   EXPECT_HONE_ERROR(run.check_space(std::uint64_t{1} << 63, 4), checkpoint, "checkpoints of");
 }
 
@@ -217,12 +227,14 @@ TEST_F(Metrics, AWriteCutByTheDiskAndThenAnErrorIsTakenBack) {
 TEST_F(Metrics, AKillLeavesOnlyWholeLinesAfterTheRestart) {
   for (int at = 1; at < 25; ++at) {
     fs::remove(folder_ / "metrics.jsonl");
-    test::in_child([&](const Say&) {
-      FaultyEnv env(Fault::kill, at);
-      MetricsFile metrics(env.open_folder(folder_.path()));
-      metrics.keep_up_to(0);
-      for (int step = 1; step <= 10; ++step) metrics.append({{"step", step}});
-    }, nullptr);
+    test::in_child(
+        [&](const Say&) {
+          FaultyEnv env(Fault::kill, at);
+          MetricsFile metrics(env.open_folder(folder_.path()));
+          metrics.keep_up_to(0);
+          for (int step = 1; step <= 10; ++step) metrics.append({{"step", step}});
+        },
+        nullptr);
     MetricsFile metrics(env_.open_folder(folder_.path()));
     metrics.keep_up_to(3);
     metrics.append({{"step", 4}});

@@ -27,9 +27,10 @@ std::string file_with(const std::string& header, std::size_t data_bytes = 0) {
   return text + header + std::string(data_bytes, '\1');
 }
 
-std::string entry(const std::string& name, const std::string& shape, std::uint64_t begin, std::uint64_t end, const std::string& dtype = "F32") {
-  return json(name).dump() + R"(:{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":[)" + std::to_string(begin) + "," +
-         std::to_string(end) + "]}";
+std::string entry(const std::string& name, const std::string& shape, std::uint64_t begin, std::uint64_t end,
+                  const std::string& dtype = "F32") {
+  return json(name).dump() + R"(:{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":[)" +
+         std::to_string(begin) + "," + std::to_string(end) + "]}";
 }
 
 std::string from_base64(const std::string& text) {
@@ -75,8 +76,8 @@ TEST_F(SafetensorsTest, ReadsWhatTheReferenceWrote) {
 
 // Where hone is stricter than the reference, on purpose (docs/formats.md).
 bool stricter(const std::string& name) {
-  for (const char* known : {"duplicate tensor", "duplicate metadata key", "empty name", "NUL in a name", "control character in a name",
-                            "long name", "rank 65", "zero times the largest"})
+  for (const char* known : {"duplicate tensor", "duplicate metadata key", "empty name", "NUL in a name",
+                            "control character in a name", "long name", "rank 65", "zero times the largest"})
     if (name == known) return true;
   return false;
 }
@@ -99,20 +100,26 @@ TEST_F(SafetensorsTest, JudgesAsTheReferenceDoes) {
 }
 
 TEST_F(SafetensorsTest, SaysWhatIsWrong) {
-  EXPECT_HONE_ERROR(open(file_with("{" + entry("x", "[2]", 0, 8) + "," + entry("y", "[2]", 4, 12) + "}", 12)), checkpoint,
-                    "tensor \"y\": begins at byte 4 of the data, expected 8: tensors overlap");
+  EXPECT_HONE_ERROR(open(file_with("{" + entry("x", "[2]", 0, 8) + "," + entry("y", "[2]", 4, 12) + "}", 12)),
+                    checkpoint, "tensor \"y\": begins at byte 4 of the data, expected 8: tensors overlap");
   EXPECT_HONE_ERROR(open(file_with("{" + entry("x", "[2]", 4, 12) + "}", 12)), checkpoint, "leave a hole");
-  EXPECT_HONE_ERROR(open(file_with("{" + entry("x", "[2]", 0, 8) + "}", 7)), checkpoint, "need 8 bytes, the file has 7: it was cut off");
+  EXPECT_HONE_ERROR(open(file_with("{" + entry("x", "[2]", 0, 8) + "}", 7)), checkpoint,
+                    "need 8 bytes, the file has 7: it was cut off");
   EXPECT_HONE_ERROR(open(file_with("{" + entry("x", "[2]", 0, 8) + "}", 9)), checkpoint, "there is more behind them");
-  EXPECT_HONE_ERROR(open(file_with("{" + entry("x", "[3]", 0, 8) + "}", 8)), checkpoint, "do not hold the 12 bytes of its shape");
-  EXPECT_HONE_ERROR(open(file_with("{" + entry("x", "[-1]", 0, 8) + "}", 8)), checkpoint, "got the number -1, expected whole numbers");
-  EXPECT_HONE_ERROR(open(file_with("{" + entry("x", "[2]", 0, 8, "F33") + "}", 8)), checkpoint, "unknown dtype \"F33\"");
-  EXPECT_HONE_ERROR(open(file_with("{" + entry("x", "[2]", 0, 8) + "," + entry("x", "[0]", 8, 8) + "}", 8)), checkpoint, "\"x\" is given twice");
+  EXPECT_HONE_ERROR(open(file_with("{" + entry("x", "[3]", 0, 8) + "}", 8)), checkpoint,
+                    "do not hold the 12 bytes of its shape");
+  EXPECT_HONE_ERROR(open(file_with("{" + entry("x", "[-1]", 0, 8) + "}", 8)), checkpoint,
+                    "got the number -1, expected whole numbers");
+  EXPECT_HONE_ERROR(open(file_with("{" + entry("x", "[2]", 0, 8, "F33") + "}", 8)), checkpoint,
+                    "unknown dtype \"F33\"");
+  EXPECT_HONE_ERROR(open(file_with("{" + entry("x", "[2]", 0, 8) + "," + entry("x", "[0]", 8, 8) + "}", 8)), checkpoint,
+                    "\"x\" is given twice");
   EXPECT_HONE_ERROR(open(file_with("{\"x\":{\"dtype\":\"F32\",\"dtype\"")), checkpoint, "\"dtype\" is given twice");
   EXPECT_HONE_ERROR(open(file_with("{\"x\"")), checkpoint, "its header is not JSON at byte");
   EXPECT_HONE_ERROR(open(std::string("\xff\xff\xff\xff\xff\xff\xff\x7f{}", 10)), checkpoint,
                     "its header claims 9223372036854775807 bytes, expected 2 to 2");
-  EXPECT_HONE_ERROR(open(file_with("{" + entry("\x1b[2J", "[2]", 0, 8) + "}", 8)), checkpoint, "\"\\x1b[2J\": its name holds control characters");
+  EXPECT_HONE_ERROR(open(file_with("{" + entry("\x1b[2J", "[2]", 0, 8) + "}", 8)), checkpoint,
+                    "\"\\x1b[2J\": its name holds control characters");
 }
 
 TEST_F(SafetensorsTest, EveryCutAndEveryFlippedHeaderBitIsSafe) {
@@ -139,8 +146,27 @@ TEST_F(SafetensorsTest, EveryCutAndEveryFlippedHeaderBitIsSafe) {
 
 TEST_F(SafetensorsTest, RandomHeadersNeverCrash) {
   std::mt19937 random(7);
-  const std::string pieces[] = {"{", "}", "[", "]", ",", ":", "\"x\"", "\"dtype\"", "\"shape\"", "\"data_offsets\"", "\"F32\"", "0", "8", "-1",
-                                "1e9", "null", "true", "\"__metadata__\"", " ", "18446744073709551615", entry("y", "[2]", 0, 8)};
+  const std::string pieces[] = {"{",
+                                "}",
+                                "[",
+                                "]",
+                                ",",
+                                ":",
+                                "\"x\"",
+                                "\"dtype\"",
+                                "\"shape\"",
+                                "\"data_offsets\"",
+                                "\"F32\"",
+                                "0",
+                                "8",
+                                "-1",
+                                "1e9",
+                                "null",
+                                "true",
+                                "\"__metadata__\"",
+                                " ",
+                                "18446744073709551615",
+                                entry("y", "[2]", 0, 8)};
   for (int i = 0; i < 20000; ++i) {
     std::string header = "{";
     for (unsigned n = random() % 14; n-- > 0;) header += pieces[random() % std::size(pieces)];
@@ -159,12 +185,14 @@ TEST_F(SafetensorsTest, AHugeHeaderIsReadInLittleMemoryAndTime) {
 
 TEST_F(SafetensorsTest, TooManyTensorsAreRefused) {
   std::string header = "{";
-  for (int i = 0; i <= 1'000'000; ++i) header += (i > 0 ? ",\"" : "\"") + std::to_string(i) + R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
+  for (int i = 0; i <= 1'000'000; ++i)
+    header += (i > 0 ? ",\"" : "\"") + std::to_string(i) + R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
   EXPECT_HONE_ERROR(open(file_with(header + "}")), checkpoint, "more than 1000000 tensors");
 }
 
 TEST_F(SafetensorsTest, PicklesAreRefusedWithAdvice) {
-  EXPECT_HONE_ERROR(open(std::string("PK\x03\x04") + std::string(100, '\0')), checkpoint, "a pickle file, which can run code");
+  EXPECT_HONE_ERROR(open(std::string("PK\x03\x04") + std::string(100, '\0')), checkpoint,
+                    "a pickle file, which can run code");
   EXPECT_HONE_ERROR(open("\x80\x04\x95" + std::string(100, 'x')), checkpoint, "convert it");
 }
 
@@ -207,14 +235,17 @@ TEST_F(Shards, LeafSymlinksAreFollowedAsHubCachesNeed) {
 }
 
 TEST_F(Shards, NamesThatLeaveTheFolderAreRefused) {
-  for (const std::string name : {"/etc/passwd", "../b.safetensors", "sub/b.safetensors", "..", ".", "", "b\\u0000.safetensors"})
-    EXPECT_HONE_ERROR(open(R"({"x":"a.safetensors","y":")" + name + "\"}"), checkpoint, "expected the plain name of a file");
+  for (const std::string name :
+       {"/etc/passwd", "../b.safetensors", "sub/b.safetensors", "..", ".", "", "b\\u0000.safetensors"})
+    EXPECT_HONE_ERROR(open(R"({"x":"a.safetensors","y":")" + name + "\"}"), checkpoint,
+                      "expected the plain name of a file");
   EXPECT_HONE_ERROR(open(R"({"x":"a.safetensors","y":7})"), checkpoint, "expected the plain name of a file");
   EXPECT_HONE_ERROR(open("[]"), checkpoint, "no object \"weight_map\"");
 }
 
 TEST_F(Shards, AMissingShardIsNamedWithItsTensors) {
-  EXPECT_HONE_ERROR(open(R"({"x":"a.safetensors","y":"c.safetensors"})"), checkpoint, "c.safetensors: missing; it holds \"y\"");
+  EXPECT_HONE_ERROR(open(R"({"x":"a.safetensors","y":"c.safetensors"})"), checkpoint,
+                    "c.safetensors: missing; it holds \"y\"");
 }
 
 TEST_F(Shards, IndexAndFilesMustAgree) {
@@ -232,7 +263,8 @@ TEST_F(Shards, SpecialFilesAsShardsAreRefused) {
 
 TEST_F(Shards, AFolderWithoutWeightsSaysSo) {
   const test::TempFolder empty;
-  EXPECT_HONE_ERROR(SafetensorsSet(empty.path()), checkpoint, "no model.safetensors and no model.safetensors.index.json");
+  EXPECT_HONE_ERROR(SafetensorsSet(empty.path()), checkpoint,
+                    "no model.safetensors and no model.safetensors.index.json");
   empty.write("pytorch_model.bin", "x");
   EXPECT_HONE_ERROR(SafetensorsSet(empty.path()), checkpoint, "is a pickle");
   EXPECT_HONE_ERROR(SafetensorsSet(empty / "none"), checkpoint, "no such file or folder");

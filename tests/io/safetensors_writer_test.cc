@@ -23,16 +23,18 @@ TEST_F(Writer, GivesTheBytesOfTheReference) {
   std::vector<TensorSpec> specs;
   for (const TensorInfo& tensor : golden.tensors()) specs.push_back({tensor.name, tensor.dtype, tensor.shape});
   std::vector<std::byte> bytes;
-  save_safetensors(open(), "x.safetensors", specs, golden.metadata(), [&](const TensorSpec& spec) -> std::span<const std::byte> {
-    bytes.resize(tensor_bytes(spec));
-    golden.read(*golden.find(spec.name), bytes);
-    return bytes;
-  });
+  save_safetensors(open(), "x.safetensors", specs, golden.metadata(),
+                   [&](const TensorSpec& spec) -> std::span<const std::byte> {
+                     bytes.resize(tensor_bytes(spec));
+                     golden.read(*golden.find(spec.name), bytes);
+                     return bytes;
+                   });
   EXPECT_EQ(test::content_of(folder_ / "x.safetensors"), test::content_of(golden.path()));
 }
 
 TEST_F(Writer, AlignsEveryTensorAndKeepsTheOrderWithin) {
-  const std::vector<TensorSpec> specs{{"a", "BF16", {3}}, {"b", "F32", {1}}, {"c", "U8", {3}}, {"d", "F32", {2}}, {"e", "I64", {1}}};
+  const std::vector<TensorSpec> specs{
+      {"a", "BF16", {3}}, {"b", "F32", {1}}, {"c", "U8", {3}}, {"d", "F32", {2}}, {"e", "I64", {1}}};
   save_safetensors(open(), "x.safetensors", specs, {}, [&](const TensorSpec& spec) {
     static std::vector<std::byte> bytes;
     return std::span<const std::byte>(bytes = test::toy_bytes(spec, 1));
@@ -52,7 +54,8 @@ TEST_F(Writer, AlignsEveryTensorAndKeepsTheOrderWithin) {
 }
 
 TEST_F(Writer, HashesWhatItWroteHoweverItCame) {
-  const std::vector<TensorSpec> specs{{"big", "U8", {static_cast<std::int64_t>(kHashChunk * 2 + 5)}}, {"none", "U8", {0}}, {"small", "U8", {3}}};
+  const std::vector<TensorSpec> specs{
+      {"big", "U8", {static_cast<std::int64_t>(kHashChunk * 2 + 5)}}, {"none", "U8", {0}}, {"small", "U8", {3}}};
   std::string data(kHashChunk * 2 + 8, 'x');
   for (std::size_t i = 0; i < data.size(); i += 1000) data[i] = static_cast<char>(i / 1000);
   SafetensorsWriter writer(open(), "x.safetensors", specs, {});
@@ -80,15 +83,17 @@ TEST_F(Writer, DividesIntoShardsAsTransformersDoes) {
     const test::TempFolder folder;
     ModelSave save;
     save.max_shard_bytes = 100;
-    for (std::size_t i = 0; i < one["sizes"].size(); ++i) save.tensors.push_back({fmt::format("{:02}", i), "U8", {one["sizes"][i].get<std::int64_t>()}});
+    for (std::size_t i = 0; i < one["sizes"].size(); ++i)
+      save.tensors.push_back({fmt::format("{:02}", i), "U8", {one["sizes"][i].get<std::int64_t>()}});
     std::vector<std::byte> bytes;
-    const auto entries = save_model(Env::process().open_folder(folder.path()), save, [&](const TensorSpec& spec) -> std::span<const std::byte> {
-      return bytes = test::toy_bytes(spec, 3);
-    });
+    const auto entries = save_model(
+        Env::process().open_folder(folder.path()), save,
+        [&](const TensorSpec& spec) -> std::span<const std::byte> { return bytes = test::toy_bytes(spec, 3); });
     for (const auto& [name, tensors] : one["files"].items()) {
       const Safetensors file(folder / name);
       EXPECT_EQ(file.tensors().size(), tensors.size()) << one["sizes"] << name;
-      for (const auto& tensor : tensors) EXPECT_NE(file.find(tensor.get<std::string>()), nullptr) << one["sizes"] << name << tensor;
+      for (const auto& tensor : tensors)
+        EXPECT_NE(file.find(tensor.get<std::string>()), nullptr) << one["sizes"] << name << tensor;
     }
     const bool sharded = one["files"].size() > 1;
     EXPECT_EQ(entries.size(), one["files"].size() + sharded);
@@ -107,7 +112,8 @@ TEST_F(Writer, RefusesWhatTheReaderWould) {
   EXPECT_HONE_ERROR(save_safetensors(open(), "a", {{"x", "F33", {0}}}, {}, none), checkpoint, "dtype F33");
   EXPECT_HONE_ERROR(save_safetensors(open(), "b", {{"x", "F32", {-1}}}, {}, none), checkpoint, "has no size");
   EXPECT_HONE_ERROR(save_safetensors(open(), "c", {{"x", "F32", {INT64_MAX, 4}}}, {}, none), checkpoint, "has no size");
-  EXPECT_HONE_ERROR(save_safetensors(open(), "d", {{"x", "F32", {0}}, {"x", "F32", {0}}}, {}, none), checkpoint, "another one has this name");
+  EXPECT_HONE_ERROR(save_safetensors(open(), "d", {{"x", "F32", {0}}, {"x", "F32", {0}}}, {}, none), checkpoint,
+                    "another one has this name");
   EXPECT_HONE_ERROR(save_safetensors(open(), "e", {{"a\nb", "F32", {0}}}, {}, none), checkpoint, "control characters");
   save_safetensors(open(), "f", {}, {}, none);
   EXPECT_HONE_ERROR(save_safetensors(open(), "f", {}, {}, none), checkpoint, "File exists");

@@ -58,7 +58,8 @@ inline Batch make_batch(const Tensor& ids_BT, const Tensor& labels_BT, const Ten
   batch.segments_BT = mask_BT;
   batch.positions_BT = (mask_BT.cumsum(1) - 1).clamp_min(0);
   for (std::int32_t row = 0; row < ids_BT.size(0); ++row) {
-    const std::int32_t real = mask_BT[row].sum().item<std::int32_t>(), begin = mask_BT[row].argmax().item<std::int32_t>();
+    const std::int32_t real = mask_BT[row].sum().item<std::int32_t>(),
+                       begin = mask_BT[row].argmax().item<std::int32_t>();
     if (real > 0) batch.docs.push_back({.row = row, .begin = begin, .end = begin + real});
   }
   batch.tokens = mask_BT.sum().item<std::int64_t>();
@@ -67,19 +68,22 @@ inline Batch make_batch(const Tensor& ids_BT, const Tensor& labels_BT, const Ten
 }
 
 struct Golden {
-  explicit Golden(const std::string& name) : folder(kGoldens / name), tensors(read_all(folder / "golden.safetensors")) {}
+  explicit Golden(const std::string& name)
+      : folder(kGoldens / name), tensors(read_all(folder / "golden.safetensors")) {}
   const Tensor& operator[](const std::string& name) const { return tensors.at(name); }
 
-  std::unique_ptr<CausalLm> model(Precision precision = Precision::fp32, const std::string& config = "config.json") const {
+  std::unique_ptr<CausalLm> model(Precision precision = Precision::fp32,
+                                  const std::string& config = "config.json") const {
     const std::string file = (folder / config).string();
     std::unique_ptr<Model> made = build_model(config::read_file(file), file);
     load_weights(*made, folder, precision);
     return std::unique_ptr<CausalLm>(dynamic_cast<CausalLm*>(made.release()));
   }
-  // transformers chooses dynamic and longrope frequencies by the padded length; hone by each document's own. Taking the padding
-  // on the right into the document gives transformers' choice (and changes nothing else).
+  // transformers chooses dynamic and longrope frequencies by the padded length; hone by each document's own. Taking the
+  // padding on the right into the document gives transformers' choice (and changes nothing else).
   Batch batch() const {
-    const bool by_length = folder.filename() == "rope-dynamic-long" || folder.filename().string().starts_with("rope-longrope");
+    const bool by_length =
+        folder.filename() == "rope-dynamic-long" || folder.filename().string().starts_with("rope-longrope");
     const Tensor mask = (*this)["attention_mask"];
     return make_batch((*this)["input_ids"], (*this)["labels"], by_length ? at::ones_like(mask) : mask);
   }
@@ -90,7 +94,8 @@ struct Golden {
 // Mean loss as transformers gives it, with its graph.
 inline Tensor mean_loss(const CausalLm& model, const Batch& batch, Pass& pass) {
   const Output output = model.forward(batch, pass);
-  return model.head().cross_entropy(output.hidden_BTD, batch.labels_BT, batch.weight_BT) / static_cast<double>(batch.supervised);
+  return model.head().cross_entropy(output.hidden_BTD, batch.labels_BT, batch.weight_BT) /
+         static_cast<double>(batch.supervised);
 }
 
 inline void expect_close(const Tensor& got, const Tensor& expected, double tolerance, const std::string& what) {

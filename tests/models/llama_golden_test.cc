@@ -56,7 +56,8 @@ TEST_P(LlamaGolden, EveryGradient) {
     expect_close(weight.grad(), expected, 1e-5 * std::max(largest(expected), 1e-3 * model_largest), name);
     ++seen;
   });
-  EXPECT_EQ(seen, std::count_if(golden_.tensors.begin(), golden_.tensors.end(), [](const auto& t) { return t.first.starts_with("grad."); }));
+  EXPECT_EQ(seen, std::count_if(golden_.tensors.begin(), golden_.tensors.end(),
+                                [](const auto& t) { return t.first.starts_with("grad."); }));
 }
 
 // Plain AdamW as torch.optim's, with the goldens' settings.
@@ -65,7 +66,8 @@ struct AdamW {
   void step(Model& model, int t) {
     const at::NoGradGuard no_graph;
     double squares = 0;
-    model.each_weight([&](const std::string&, Weight& w) { squares += w.grad().to(at::kDouble).square().sum().item<double>(); });
+    model.each_weight(
+        [&](const std::string&, Weight& w) { squares += w.grad().to(at::kDouble).square().sum().item<double>(); });
     const double clip = std::min(1.0, 1.0 / (std::sqrt(squares) + 1e-6)), lr = 1e-3;
     model.each_weight([&](const std::string& name, Weight& w) {
       auto& [m, v] = moments[name];
@@ -102,7 +104,8 @@ TEST_P(LlamaGolden, ConfigComesBackAsItWas) {
   const config::Node written = model->hf_config();
   const config::Node source = config::read_file((golden_.folder / "config.json").string());
   for (const config::Change& change : config::diff(source, written))
-    if (change.path != "transformers_version") ADD_FAILURE() << change.path << ": was " << change.before << ", is " << change.after;
+    if (change.path != "transformers_version")
+      ADD_FAILURE() << change.path << ": was " << change.before << ", is " << change.after;
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, LlamaGolden, testing::ValuesIn(params()), print);

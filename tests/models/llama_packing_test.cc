@@ -44,16 +44,19 @@ TEST_P(LlamaPacking, PackedIsOneByOne) {
   std::int64_t at = 0;
   for (int i = 0; i < 3; ++i) {
     const Tensor expected = doc(i, "logits");
-    expect_close(logits.slice(0, at, at + expected.size(0)), expected, 1e-5 * std::max(1.0, largest(expected)), "packed");
+    expect_close(logits.slice(0, at, at + expected.size(0)), expected, 1e-5 * std::max(1.0, largest(expected)),
+                 "packed");
     at += expected.size(0);
   }
   Pass pass(batch);
   const Tensor loss = mean_loss(*model_, batch, pass);
-  EXPECT_NEAR(loss.item<double>(), packing_.at("packed.loss").item<double>(), 1e-6 * std::max(1.0, loss.item<double>()));
+  EXPECT_NEAR(loss.item<double>(), packing_.at("packed.loss").item<double>(),
+              1e-6 * std::max(1.0, loss.item<double>()));
   loss.backward();
   if (packing_.contains("grad.model.norm.weight"))
     model_->each_weight([&](const std::string& name, Weight& w) {
-      expect_close(w.grad(), packing_.at("grad." + name), 1e-5 * std::max(largest(packing_.at("grad." + name)), 1e-3), name);
+      expect_close(w.grad(), packing_.at("grad." + name), 1e-5 * std::max(largest(packing_.at("grad." + name)), 1e-3),
+                   name);
     });
 }
 
@@ -62,13 +65,15 @@ TEST_P(LlamaPacking, LeftPaddingIsNone) {
   const Tensor logits = model_->logits(make_batch(ids, at::full_like(ids, -100), mask));
   for (int i = 0; i < 3; ++i) {
     const Tensor expected = doc(i, "logits");
-    expect_close(logits[i].slice(0, ids.size(1) - expected.size(0)), expected, 1e-5 * std::max(1.0, largest(expected)), "left");
+    expect_close(logits[i].slice(0, ids.size(1) - expected.size(0)), expected, 1e-5 * std::max(1.0, largest(expected)),
+                 "left");
   }
 }
 
 TEST_P(LlamaPacking, PaddingCostsNothingInGradientsEither) {
   const auto gradients = [&](bool pad) {
-    const Tensor ids = doc(0, "input_ids").unsqueeze(0), labels = doc(0, "labels").unsqueeze(0), ones = at::ones_like(ids);
+    const Tensor ids = doc(0, "input_ids").unsqueeze(0), labels = doc(0, "labels").unsqueeze(0),
+                 ones = at::ones_like(ids);
     const auto wide = [&](const Tensor& x, std::int64_t fill) {
       return pad ? at::cat({at::full({1, 3}, fill, at::kLong), x, at::full({1, 2}, fill, at::kLong)}, 1) : x;
     };
@@ -80,14 +85,16 @@ TEST_P(LlamaPacking, PaddingCostsNothingInGradientsEither) {
     return all;
   };
   const auto plain = gradients(false), padded = gradients(true);
-  for (const auto& [name, expected] : plain) expect_close(padded.at(name), expected, 1e-6 * std::max(1e-3, largest(expected)), name);
+  for (const auto& [name, expected] : plain)
+    expect_close(padded.at(name), expected, 1e-6 * std::max(1e-3, largest(expected)), name);
 }
 
 TEST_P(LlamaPacking, LaterTokensChangeNothingBefore) {
   Batch batch = packed();
   const Tensor before = model_->logits(batch);
   batch.ids_BT = batch.ids_BT.clone();
-  batch.ids_BT[0][14] = (batch.ids_BT[0][14].item<std::int64_t>() + 1) % model_->vocab_size();  // in the second document
+  batch.ids_BT[0][14] =
+      (batch.ids_BT[0][14].item<std::int64_t>() + 1) % model_->vocab_size();  // in the second document
   const Tensor after = model_->logits(batch);
   EXPECT_TRUE(at::equal(before.slice(1, 0, 14), after.slice(1, 0, 14)));
   EXPECT_FALSE(at::equal(before.slice(1, 14, 15), after.slice(1, 14, 15)));

@@ -30,7 +30,8 @@ TEST(Llama, CheckpointedBlocksGiveTheSameBits) {
       const Golden golden(name);
       const auto model = golden.model(precision);
       const Gradients kept = gradients(*model, golden.batch(), false), remade = gradients(*model, golden.batch(), true);
-      for (const auto& [weight, expected] : kept) EXPECT_TRUE(at::equal(remade.at(weight), expected)) << name << " " << weight;
+      for (const auto& [weight, expected] : kept)
+        EXPECT_TRUE(at::equal(remade.at(weight), expected)) << name << " " << weight;
     }
 }
 
@@ -44,7 +45,8 @@ TEST(Llama, TwoRunsGiveTheSameBits) {
 TEST(Llama, FrozenWeightsGetNoGradient) {
   const Golden golden("llama");
   const auto model = golden.model();
-  model->each_weight([](const std::string& name, Weight& w) { w.set_trainable(name.find("layers.1.mlp") != std::string::npos); });
+  model->each_weight(
+      [](const std::string& name, Weight& w) { w.set_trainable(name.find("layers.1.mlp") != std::string::npos); });
   const Batch batch = golden.batch();
   for (const bool checkpoint : {false, true}) {
     Pass pass(batch);
@@ -60,13 +62,16 @@ TEST(Llama, FrozenWeightsGetNoGradient) {
 TEST(Llama, LowerPrecisionStaysNear) {
   const Golden golden("llama");
   const Tensor expected = golden["logits"];
-  const auto logits = [&](Precision p) { return golden.model(p)->logits(golden.batch()) * golden["attention_mask"].unsqueeze(-1); };
+  const auto logits = [&](Precision p) {
+    return golden.model(p)->logits(golden.batch()) * golden["attention_mask"].unsqueeze(-1);
+  };
   expect_close(logits(Precision::bf16), expected, 0.05 * largest(expected), "bf16");
   expect_close(logits(Precision::fp64), expected, 1e-5 * largest(expected), "fp64");
 }
 
 // Feeds `chunk` tokens at a time, rows of different lengths side by side, and collects each row's logits.
-std::vector<Tensor> by_cache(const CausalLm& model, const std::vector<std::vector<std::int64_t>>& texts, std::int64_t chunk) {
+std::vector<Tensor> by_cache(const CausalLm& model, const std::vector<std::vector<std::int64_t>>& texts,
+                             std::int64_t chunk) {
   const at::NoGradGuard no_graph;
   const std::int64_t rows = std::ssize(texts);
   nn::KvCache cache(model.cache_spec(), rows);
@@ -109,7 +114,8 @@ TEST(Llama, TheCacheGivesWhatAWholePassGives) {
         for (std::size_t i = 0; i < texts.size(); ++i) {
           Batch batch;
           batch.ids_BT = at::tensor(texts[i], at::kLong).unsqueeze(0);
-          expect_close(cached[i], model->logits(batch)[0], 2e-5, std::string(name) + " row " + std::to_string(i) + " by " + std::to_string(chunk));
+          expect_close(cached[i], model->logits(batch)[0], 2e-5,
+                       std::string(name) + " row " + std::to_string(i) + " by " + std::to_string(chunk));
         }
       }
     }
@@ -127,7 +133,8 @@ TEST(Llama, CacheRowsCanBeDroppedAndCopied) {
     pass.cache = &cache;
     return model->head().logits(model->forward(batch, pass).hidden_BTD);
   };
-  const Tensor first = at::arange(30, at::kLong).view({3, 10}).remainder(model->vocab_size()), next = at::tensor({4, 4}, at::kLong).view({2, 1});
+  const Tensor first = at::arange(30, at::kLong).view({3, 10}).remainder(model->vocab_size()),
+               next = at::tensor({4, 4}, at::kLong).view({2, 1});
   feed(first);
   cache.keep({2, 2});
   EXPECT_EQ(cache.rows(), 2);
@@ -157,7 +164,8 @@ std::string problem_of(const std::string& json) {
   return "no error";
 }
 std::string small(const std::string& more, const std::string& type = "llama") {
-  auto config = nlohmann::json::parse(R"({"vocab_size": 32, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
+  auto config =
+      nlohmann::json::parse(R"({"vocab_size": 32, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
                                           "num_attention_heads": 2, "num_key_value_heads": 1})");
   config["model_type"] = type;
   config.update(nlohmann::json::parse("{" + more + "}"));
@@ -182,11 +190,13 @@ TEST(LlamaConfigs, ThatCannotBeSayWhy) {
       {small(R"("final_logit_softcapping": 30.0)"), "final_logit_softcapping"},
       {small(R"("rope_scaling": {"rope_type": "banana", "factor": 2.0})"), "banana"},
       {small(R"("rope_scaling": {"type": "linear"})"), "factor"},
-      {small(R"("rope_scaling": {"rope_type": "longrope", "short_factor": [1.0], "long_factor": [1.0]})"), "short_factor"},
+      {small(R"("rope_scaling": {"rope_type": "longrope", "short_factor": [1.0], "long_factor": [1.0]})"),
+       "short_factor"},
       {small(R"("rope_scaling": {"rope_type": "linear", "factor": 2.0, "fact": 1.0})"), "fact"},
       {small(R"("rope_scaling": {"rope_type": "linear", "factor": -2.0})"), "factor"},
       {small(R"("rope_parameters": {"full_attention": {"rope_type": "default"}})"), "full_attention"},
-      {small(R"("rope_scaling": {"rope_type": "linear", "factor": 2.0, "partial_rotary_factor": 0.5})"), "partial_rotary_factor"},
+      {small(R"("rope_scaling": {"rope_type": "linear", "factor": 2.0, "partial_rotary_factor": 0.5})"),
+       "partial_rotary_factor"},
       {small(R"("layer_types": ["sliding_attention", "full_attention"])", "qwen3"), "sliding_window"},
       {small(R"("layer_types": ["full_attention"])", "qwen3"), "layer_types"},
       {small(R"("layer_types": ["full_attention", "chunked_attention"])", "qwen2"), "chunked_attention"},
@@ -201,14 +211,17 @@ TEST(LlamaConfigs, ThatCannotBeSayWhy) {
 }
 
 TEST(LlamaConfigs, KeysThatDoNotMatterAreTaken) {
-  EXPECT_EQ(problem_of(small(R"("torch_dtype": "float16", "architectures": ["X"], "use_cache": false, "pad_token_id": null,
+  EXPECT_EQ(
+      problem_of(small(R"("torch_dtype": "float16", "architectures": ["X"], "use_cache": false, "pad_token_id": null,
                                 "sliding_window": null, "rope_scaling": null, "eos_token_id": [1, 2], "top_k": 3)")),
-            "no error");
+      "no error");
 }
 
 TEST(LlamaConfigs, TypeStandsForModelType) {
-  const auto model = build_model(parse(R"({"type": "qwen3", "vocab_size": 32, "hidden_size": 16, "intermediate_size": 24,
-                                           "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1})"), "recipe.yaml");
+  const auto model =
+      build_model(parse(R"({"type": "qwen3", "vocab_size": 32, "hidden_size": 16, "intermediate_size": 24,
+                                           "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1})"),
+                  "recipe.yaml");
   EXPECT_EQ(model->hf_config().find("model_type")->text(), "qwen3");
   EXPECT_EQ(model->hf_config().find("head_dim")->text(), "128");  // what transformers takes when it is absent
 }
@@ -216,8 +229,12 @@ TEST(LlamaConfigs, TypeStandsForModelType) {
 TEST(LlamaConfigs, AbsentAndNullKeyValueHeadsDiffer) {
   const auto heads = [](const std::string& more) {
     return build_model(parse(R"({"model_type": "mistral", "vocab_size": 32, "hidden_size": 64, "intermediate_size": 24,
-                                 "num_hidden_layers": 1, "num_attention_heads": 16)" + more + "}"), "config.json")
-        ->hf_config().find("num_key_value_heads")->text();
+                                 "num_hidden_layers": 1, "num_attention_heads": 16)" +
+                             more + "}"),
+                       "config.json")
+        ->hf_config()
+        .find("num_key_value_heads")
+        ->text();
   };
   EXPECT_EQ(heads(""), "8");
   EXPECT_EQ(heads(R"(, "num_key_value_heads": null)"), "16");

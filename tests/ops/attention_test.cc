@@ -12,15 +12,18 @@ struct Case {
   std::vector<Span> spans;
   std::int64_t window = 0;
 };
-const std::vector<Case> kCases = {{"one", 7, {{0, 7}}},
-                                  {"a single token", 1, {{0, 1}}},
-                                  {"equal documents", 12, {{0, 4}, {4, 8}, {8, 12}}},
-                                  {"packed, with padding", 20, {{1, 4}, {4, 9}, {11, 12}, {13, 19}}},
-                                  {"many short ones", 40, {{0, 2}, {2, 5}, {5, 6}, {6, 10}, {10, 12}, {12, 17}, {17, 19}, {19, 25}, {25, 27}, {27, 40}}},
-                                  {"window", 20, {{0, 3}, {3, 17}}, 4},
-                                  {"window of one", 6, {{0, 6}}, 1},
-                                  {"a window in blocks", 300, {{0, 100}, {100, 299}}, 5},
-                                  {"nothing", 4, {}}};
+const std::vector<Case> kCases = {
+    {"one", 7, {{0, 7}}},
+    {"a single token", 1, {{0, 1}}},
+    {"equal documents", 12, {{0, 4}, {4, 8}, {8, 12}}},
+    {"packed, with padding", 20, {{1, 4}, {4, 9}, {11, 12}, {13, 19}}},
+    {"many short ones",
+     40,
+     {{0, 2}, {2, 5}, {5, 6}, {6, 10}, {10, 12}, {12, 17}, {17, 19}, {19, 25}, {25, 27}, {27, 40}}},
+    {"window", 20, {{0, 3}, {3, 17}}, 4},
+    {"window of one", 6, {{0, 6}}, 1},
+    {"a window in blocks", 300, {{0, 100}, {100, 299}}, 5},
+    {"nothing", 4, {}}};
 
 Op fast(const Case& c) {
   return [c](const auto& in) { return attention(in[0], in[1], in[2], c.spans, {0.37, c.window}); };
@@ -41,7 +44,8 @@ TEST(Attention, EveryKernelAgreesWithItsMeaning) {
     }
 }
 TEST(Attention, TakesOddHeadSizes) {
-  for (const std::int64_t size : {2, 7, 33}) expect_matches(fast(kCases[3]), plain(kCases[3]), inputs(kCases[3], 2, 1, size));
+  for (const std::int64_t size : {2, 7, 33})
+    expect_matches(fast(kCases[3]), plain(kCases[3]), inputs(kCases[3], 2, 1, size));
 }
 TEST(Attention, GradientsAreThoseOfDifferences) {
   gradcheck(fast(kCases[0]), inputs(kCases[0], 2, 1, 4));
@@ -49,7 +53,8 @@ TEST(Attention, GradientsAreThoseOfDifferences) {
 }
 TEST(Attention, AWindowOfTheWholeDocumentIsNoWindow) {
   const auto in = inputs(kCases[0], 2, 2, 4);
-  expect_close(attention(in[0], in[1], in[2], {{0, 7}}, {1, 7}), attention(in[0], in[1], in[2], {{0, 7}}, {1, 0}), 0, "window 7");
+  expect_close(attention(in[0], in[1], in[2], {{0, 7}}, {1, 7}), attention(in[0], in[1], in[2], {{0, 7}}, {1, 0}), 0,
+               "window 7");
 }
 TEST(Attention, LaterTokensAndOtherDocumentsAreNotSeen) {
   auto in = inputs(kCases[3], 2, 1, 4);
@@ -68,7 +73,8 @@ TEST(Attention, CachedKeysGiveTheLastRows) {
     for (const std::int64_t queries : {1, 4, 30})
       for (const Level wanted : {Level::reference, Level::avx512}) {
         const LevelScope scope(wanted);
-        const Tensor got = cached_attention(in[0].slice(0, 30 - queries), in[1].transpose(0, 1), in[2].transpose(0, 1), {0.3, window});
+        const Tensor got =
+            cached_attention(in[0].slice(0, 30 - queries), in[1].transpose(0, 1), in[2].transpose(0, 1), {0.3, window});
         expect_close(got, all.slice(0, 30 - queries), 1e-12, "window " + std::to_string(window));
       }
   }
@@ -76,14 +82,16 @@ TEST(Attention, CachedKeysGiveTheLastRows) {
 
 TEST(Attention, OneTokenOfEachRowSeesItsOwnCache) {
   const std::vector<std::int64_t> lengths{1, 9, 17, 40};
-  const Tensor q = sample({4, 6, 10}), k = sample({4, 2, 40, 10}, at::kDouble, 2), v = sample({4, 2, 40, 10}, at::kDouble, 3);
+  const Tensor q = sample({4, 6, 10}), k = sample({4, 2, 40, 10}, at::kDouble, 2),
+               v = sample({4, 2, 40, 10}, at::kDouble, 3);
   for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16})
     for (const std::int64_t window : {0, 1, 8})
       for (const Level wanted : {Level::basic, Level::avx2, Level::avx512}) {
         const LevelScope scope(wanted);
         const AttentionOptions options{0.3, window};
         const Tensor expected = reference::decode_attention(q.to(type), k.to(type), v.to(type), lengths, options);
-        expect_close(decode_attention(q.to(type), k.to(type), v.to(type), lengths, options), expected, tolerance(type), "decode");
+        expect_close(decode_attention(q.to(type), k.to(type), v.to(type), lengths, options), expected, tolerance(type),
+                     "decode");
       }
 }
 

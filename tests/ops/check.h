@@ -1,4 +1,5 @@
-// What op tests share: samples, gradients, comparison with the plain meaning at every kernel level, gradcheck in double.
+// What op tests share: samples, gradients, comparison with the plain meaning at every kernel level, gradcheck in
+// double.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -35,7 +36,8 @@ inline Result value_and_gradients(const Op& op, const std::vector<Tensor>& input
   const Tensor weights = sample(value.sizes(), value.scalar_type(), 99);
   if (value.requires_grad()) (value * weights).sum().backward();
   Result result{value.detach(), {}};
-  for (const Tensor& leaf : leaves) result.gradients.push_back(leaf.grad().defined() ? leaf.grad() : at::zeros_like(leaf));
+  for (const Tensor& leaf : leaves)
+    result.gradients.push_back(leaf.grad().defined() ? leaf.grad() : at::zeros_like(leaf));
   return result;
 }
 

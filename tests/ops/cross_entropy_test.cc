@@ -15,7 +15,9 @@ Tensor labels(std::int64_t tokens, std::int64_t vocab) {
 Tensor weights(std::int64_t tokens) { return at::arange(tokens, at::kFloat).remainder(3).add(0.5); }
 
 Op fast(std::int64_t tokens, std::int64_t vocab, CrossEntropyOptions options) {
-  return [=](const auto& in) { return linear_cross_entropy(in[0], in[1], labels(tokens, vocab), weights(tokens), options); };
+  return [=](const auto& in) {
+    return linear_cross_entropy(in[0], in[1], labels(tokens, vocab), weights(tokens), options);
+  };
 }
 Op plain(std::int64_t tokens, std::int64_t vocab, CrossEntropyOptions options) {
   return [=](const auto& in) {
@@ -36,8 +38,8 @@ TEST(CrossEntropy, GradientsAreThoseOfDifferences) {
 }
 TEST(CrossEntropy, SeveralChunksGiveWhatOneDoes) {
   const std::int64_t vocab = 70001, tokens = 100;  // a chunk holds 59 rows
-  expect_matches(fast(tokens, vocab, {}), plain(tokens, vocab, {}), {sample({tokens, 4}), sample({vocab, 4}, at::kDouble, 2)},
-                 at::kFloat);
+  expect_matches(fast(tokens, vocab, {}), plain(tokens, vocab, {}),
+                 {sample({tokens, 4}), sample({vocab, 4}, at::kDouble, 2)}, at::kFloat);
 }
 TEST(CrossEntropy, IsLibTorchsSum) {
   const Tensor hidden = sample({9, 5}), head = sample({11, 5}, at::kDouble, 2), target = labels(9, 11);
@@ -46,8 +48,8 @@ TEST(CrossEntropy, IsLibTorchsSum) {
 }
 TEST(CrossEntropy, NoLabelGivesZeroAndZeroGradients) {
   const Tensor none = at::full({4}, kIgnoreIndex, at::kLong);
-  const Result result = value_and_gradients([&](const auto& in) { return linear_cross_entropy(in[0], in[1], none, {}); },
-                                            {sample({4, 3}), sample({5, 3})});
+  const Result result = value_and_gradients(
+      [&](const auto& in) { return linear_cross_entropy(in[0], in[1], none, {}); }, {sample({4, 3}), sample({5, 3})});
   EXPECT_EQ(result.value.item<double>(), 0);
   EXPECT_EQ(largest(result.gradients[0]), 0);
   EXPECT_EQ(largest(result.gradients[1]), 0);

@@ -21,7 +21,8 @@ TEST(RmsNorm, EveryKernelAgreesWithItsMeaning) {
   for (const std::int64_t cols : {1, 7, 8, 31, 32, 33, 64, 1000}) {
     SCOPED_TRACE(cols);
     expect_matches(kNorm, kPlain, {sample({3, cols}), sample({cols}, at::kDouble, 2)});
-    expect_matches(kAdd, kPlainAdd, {sample({3, cols}), sample({3, cols}, at::kDouble, 3), sample({cols}, at::kDouble, 2)});
+    expect_matches(kAdd, kPlainAdd,
+                   {sample({3, cols}), sample({3, cols}, at::kDouble, 3), sample({cols}, at::kDouble, 2)});
   }
 }
 TEST(RmsNorm, GradientsAreThoseOfDifferences) {
@@ -34,7 +35,8 @@ TEST(RmsNorm, ManyRowsSumTheWeightsGradient) {
 TEST(RmsNorm, NormalisesAnEmptyBatchAndAView) {
   EXPECT_EQ(rms_norm(sample({0, 8}), sample({8}), 1e-6).sizes(), (std::vector<std::int64_t>{0, 8}));
   const Tensor view = sample({8, 4}).t();
-  expect_close(rms_norm(view, sample({8}), 1e-6), reference::rms_norm(view, sample({8}), 1e-6), 1e-12, "a transposed view");
+  expect_close(rms_norm(view, sample({8}), 1e-6), reference::rms_norm(view, sample({8}), 1e-6), 1e-12,
+               "a transposed view");
 }
 TEST(RmsNorm, KeepsNotANumber) {
   Tensor x = sample({2, 40}, at::kBFloat16);

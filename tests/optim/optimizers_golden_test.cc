@@ -38,7 +38,8 @@ TEST(Optimizers, TwentyUpdatesEqualTorch) {
       weights[0].gradient = tensors.at("gradients")[step].contiguous();
       const double rate = options["lr"].get<double>() * tensors.at("rate_factors")[step].item<double>();
       optimizer->update(weights, step + 1, rate, 1.0);
-      ASSERT_CLOSE(weights[0].master, tensors.at(name + ".weights")[step], test::Tolerance{1e-6, 1e-6}) << "update " << step;
+      ASSERT_CLOSE(weights[0].master, tensors.at(name + ".weights")[step], test::Tolerance{1e-6, 1e-6})
+          << "update " << step;
     }
   }
 }
@@ -82,7 +83,8 @@ TEST_P(EachOptimizer, UpdatesSmallWeightsAsLargeOnes) {  // blocks, tails and do
     optimizer->attach(whole);
     optimizer->update(whole, 1, 0.1, 0.5);
     for (const std::int64_t i : {0, 16383, 16384, 40000}) {
-      std::vector<OptimizedWeight> one{{"w", nullptr, at::ones({1}, gradient.options()), gradient.slice(0, i, i + 1).clone(), true}};
+      std::vector<OptimizedWeight> one{
+          {"w", nullptr, at::ones({1}, gradient.options()), gradient.slice(0, i, i + 1).clone(), true}};
       const auto single = make("{weight_decay: 0.1}");
       single->attach(one);
       single->update(one, 1, 0.1, 0.5);

@@ -19,11 +19,16 @@ std::optional<ScheduleConfig> config_of(const nlohmann::json& table, double peak
   config.warmup_steps = table["warmup_steps"];
   const std::string type = table["type"];
   const nlohmann::json& options = table["options"];
-  if (type == "constant" || type == "constant_with_warmup") config.type = ScheduleKind::constant;
-  else if (type == "linear") config.type = ScheduleKind::linear;
-  else if (type == "cosine" || type == "cosine_with_min_lr") config.type = ScheduleKind::cosine;
-  else if (type == "warmup_stable_decay" && !options.contains("warmup_type")) config.type = ScheduleKind::wsd;
-  else return std::nullopt;
+  if (type == "constant" || type == "constant_with_warmup")
+    config.type = ScheduleKind::constant;
+  else if (type == "linear")
+    config.type = ScheduleKind::linear;
+  else if (type == "cosine" || type == "cosine_with_min_lr")
+    config.type = ScheduleKind::cosine;
+  else if (type == "warmup_stable_decay" && !options.contains("warmup_type"))
+    config.type = ScheduleKind::wsd;
+  else
+    return std::nullopt;
   config.final_ratio = options.value("min_lr_rate", options.value("min_lr_ratio", options.value("min_lr", 0.0) / peak));
   config.decay_steps = table.value("decay_steps", 0);
   config.decay_type = shape_of(options.value("decay_type", "cosine"));
@@ -35,13 +40,15 @@ TEST(Schedules, EqualTransformers) {
   const double peak = golden["peak"];
   int checked = 0;
   for (const nlohmann::json& table : golden["tables"]) {
-    SCOPED_TRACE(table["type"].get<std::string>() + " " + table["options"].dump() + " warm-up " + table["warmup_steps"].dump());
+    SCOPED_TRACE(table["type"].get<std::string>() + " " + table["options"].dump() + " warm-up " +
+                 table["warmup_steps"].dump());
     const auto config = config_of(table, peak);
     if (!config) continue;
     ++checked;
     const std::int64_t steps = table["steps"];
     for (std::int64_t step = 0; step < static_cast<std::int64_t>(table["rates"].size()); ++step)
-      EXPECT_NEAR(peak * schedule_factor(*config, step, steps), table["rates"][step].get<double>(), 1e-15) << "step " << step;
+      EXPECT_NEAR(peak * schedule_factor(*config, step, steps), table["rates"][step].get<double>(), 1e-15)
+          << "step " << step;
   }
   EXPECT_GE(checked, 14);
 }

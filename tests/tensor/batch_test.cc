@@ -13,7 +13,8 @@ namespace {
 TEST(Batch, HoldsWhatTheHostHeld) {
   HostBatch host;
   host.rows = 1, host.length = 3, host.tokens = 2, host.supervised = 1;
-  host.ids = {5, 6, 0}, host.labels = {6, -100, -100}, host.segments = {1, 1, 0}, host.positions = {0, 1, 0}, host.weight = {1, 0, 0};
+  host.ids = {5, 6, 0}, host.labels = {6, -100, -100}, host.segments = {1, 1, 0}, host.positions = {0, 1, 0},
+  host.weight = {1, 0, 0};
   host.docs = {{.row = 0, .begin = 0, .end = 2}};
   const Batch batch = to_batch(host).to(at::kCPU);
   EXPECT_TRUE(at::equal(batch.ids_BT, at::tensor({5, 6, 0}, at::kLong).view({1, 3})));

@@ -10,7 +10,10 @@ namespace {
 
 using nlohmann::json;
 
-json base() { return tokenizer_json("byte", {{"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", false}}}}); }
+json base() {
+  return tokenizer_json(
+      "byte", {{"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", false}}}});
+}
 
 std::shared_ptr<const Tokenizer> with(const std::string& pointer, const json& value) {
   json config = base();
@@ -20,10 +23,12 @@ std::shared_ptr<const Tokenizer> with(const std::string& pointer, const json& va
 json added(const json& id, const std::string& content) { return {{"id", id}, {"content", content}, {"special", true}}; }
 
 TEST(HostileTokenizer, RefusesOtherKindsByName) {
-  EXPECT_HONE_ERROR(with("/model", {{"type", "WordPiece"}, {"vocab", {}}}), config, "kind \"WordPiece\" are not supported; expected BPE");
+  EXPECT_HONE_ERROR(with("/model", {{"type", "WordPiece"}, {"vocab", {}}}), config,
+                    "kind \"WordPiece\" are not supported; expected BPE");
   EXPECT_HONE_ERROR(with("/model", {{"unk_id", 0}, {"vocab", json::array()}}), config, "\"Unigram\"");
   EXPECT_HONE_ERROR(with("/model", {{"vocab", {{"[UNK]", 0}}}}), config, "\"WordPiece\"");
-  EXPECT_HONE_ERROR(with("/normalizer", {{"type", "Precompiled"}}), config, "normalizer: the type \"Precompiled\" is not supported; expected one of NFC");
+  EXPECT_HONE_ERROR(with("/normalizer", {{"type", "Precompiled"}}), config,
+                    "normalizer: the type \"Precompiled\" is not supported; expected one of NFC");
   EXPECT_HONE_ERROR(with("/pre_tokenizer", {{"type", "FixedLength"}, {"length", 0}}), config, "FixedLength");
   EXPECT_HONE_ERROR(with("/decoder", {{"type", "CTC"}}), config, "\"CTC\"");
   EXPECT_HONE_ERROR(with("/post_processor", {{"type", "Other"}}), config, "\"Other\"");
@@ -35,11 +40,13 @@ TEST(HostileTokenizer, RefusesWhatIsNoTokenizer) {
   for (const char* text : {"", "{", "[]", "{}", "null", "{\"model\": 3}", "{\"model\": {\"type\": \"BPE\"}}"})
     EXPECT_HONE_ERROR(make_tokenizer({{"tokenizer.json", text}}, {}, "folder"), config, "folder/tokenizer.json");
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
-  EXPECT_HONE_ERROR(make_tokenizer({{"tokenizer.json", "{\"model\":" + deep + "}"}}, {}, "folder"), config, "folder/tokenizer.json");
+  EXPECT_HONE_ERROR(make_tokenizer({{"tokenizer.json", "{\"model\":" + deep + "}"}}, {}, "folder"), config,
+                    "folder/tokenizer.json");
 }
 
 TEST(HostileTokenizer, ChecksIds) {
-  for (const json& id : {json(-1), json(4294967296), json(18446744073709551615u), json(1.5), json("1"), json(nullptr), json(1 << 24)})
+  for (const json& id :
+       {json(-1), json(4294967296), json(18446744073709551615u), json(1.5), json("1"), json(nullptr), json(1 << 24)})
     EXPECT_HONE_ERROR(with("/model/vocab/!", id), config, "model.vocab: id of \"!\"");
   EXPECT_HONE_ERROR(with("/model/vocab/new", 5), config, "is given twice");
   EXPECT_EQ(with("/model/vocab/new", 5000)->vocab_size(), 5001);  // holes are fine
@@ -51,14 +58,17 @@ TEST(HostileTokenizer, ChecksMerges) {
   EXPECT_HONE_ERROR(with("/model/merges/3", "q"), config, "model.merges[3]: expected two tokens");
   EXPECT_HONE_ERROR(with("/model/merges/3", "a b c"), config, "expected two tokens");
   EXPECT_HONE_ERROR(with("/model/merges/3", json::array({"a", 1})), config, "expected two tokens");
-  EXPECT_HONE_ERROR(with("/model/merges/3", json::array({"a", "nowhere"})), config, "the token \"nowhere\" is not in the vocabulary");
-  EXPECT_HONE_ERROR(with("/model/merges/3", json::array({"Z", "Z"})), config, "the token \"ZZ\" is not in the vocabulary");
+  EXPECT_HONE_ERROR(with("/model/merges/3", json::array({"a", "nowhere"})), config,
+                    "the token \"nowhere\" is not in the vocabulary");
+  EXPECT_HONE_ERROR(with("/model/merges/3", json::array({"Z", "Z"})), config,
+                    "the token \"ZZ\" is not in the vocabulary");
   EXPECT_HONE_ERROR(with("/model/merges", nullptr), config, "model.merges: expected a list");
 }
 
 TEST(HostileTokenizer, ChecksAddedTokens) {
   const std::int64_t n = make(base())->vocab_size();
-  EXPECT_HONE_ERROR(with("/added_tokens", json::array({added(n + 1, "<x>")})), config, fmt::format("got id {}, expected {}", n + 1, n));
+  EXPECT_HONE_ERROR(with("/added_tokens", json::array({added(n + 1, "<x>")})), config,
+                    fmt::format("got id {}, expected {}", n + 1, n));
   EXPECT_HONE_ERROR(with("/added_tokens", json::array({added(n, "!")})), config, "expected 0");
   EXPECT_HONE_ERROR(with("/added_tokens", json::array({added(n, "<x>"), added(n + 1, "<x>")})), config, "<x>");
   EXPECT_HONE_ERROR(with("/added_tokens", json::array({added(4294967296, "<x>")})), config, "added_tokens[0].id");
@@ -72,7 +82,8 @@ TEST(HostileTokenizer, TakesManyAddedTokens) {
   json tokens = json::array();
   for (int i = 0; i < 20'000; ++i) tokens.push_back(added(n + i, fmt::format("<extra_{}>", i)));
   const auto tokenizer = with("/added_tokens", tokens);
-  EXPECT_EQ(tokenizer->encode("<extra_19999><extra_7>").ids, (std::vector<std::int32_t>{static_cast<std::int32_t>(n) + 19999, static_cast<std::int32_t>(n) + 7}));
+  EXPECT_EQ(tokenizer->encode("<extra_19999><extra_7>").ids,
+            (std::vector<std::int32_t>{static_cast<std::int32_t>(n) + 19999, static_cast<std::int32_t>(n) + 7}));
 }
 
 TEST(HostileTokenizer, TakesNestedAndLongSequences) {
@@ -87,16 +98,20 @@ TEST(HostileTokenizer, TakesNestedAndLongSequences) {
 
 TEST(HostileTokenizer, StopsATextThatGrowsWithoutEnd) {
   json steps = json::array();
-  for (int i = 0; i < 12; ++i) steps.push_back({{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", std::string(16, 'a')}});
+  for (int i = 0; i < 12; ++i)
+    steps.push_back({{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", std::string(16, 'a')}});
   const auto tokenizer = with("/normalizer", {{"type", "Sequence"}, {"normalizers", steps}});
   EXPECT_HONE_ERROR(tokenizer->encode("aaaa"), data, "text to tokenize");
 }
 
 TEST(HostileTokenizer, ChecksTemplates) {
   const auto with_template = [](const json& single, const json& specials) {
-    return with("/post_processor", {{"type", "TemplateProcessing"}, {"single", single}, {"pair", json::array()}, {"special_tokens", specials}});
+    return with(
+        "/post_processor",
+        {{"type", "TemplateProcessing"}, {"single", single}, {"pair", json::array()}, {"special_tokens", specials}});
   };
-  const json a = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}, b = {{"Sequence", {{"id", "B"}, {"type_id", 0}}}}, s = {{"SpecialToken", {{"id", "<s>"}, {"type_id", 0}}}};
+  const json a = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}, b = {{"Sequence", {{"id", "B"}, {"type_id", 0}}}},
+             s = {{"SpecialToken", {{"id", "<s>"}, {"type_id", 0}}}};
   EXPECT_HONE_ERROR(with_template(json::array({s, a}), json::object()), config, "special_tokens does not have");
   EXPECT_HONE_ERROR(with_template(json::array({b}), json::object()), config, "expected A");
   EXPECT_HONE_ERROR(with_template(json::array({s}), {{"<s>", {{"id", "<s>"}, {"ids", {-4}}}}}), config, "got -4");
@@ -118,9 +133,11 @@ TEST(HostileText, MustBeUtf8) {
 }
 
 TEST(HostileText, OfOneCharacterTakesLinearTime) {
-  for (const char* name : {"gpt2", "qwen", "llama3", "regex-o200k", "llama2", "NFKD", "unknown-fused", "suffix", "added"}) {
+  for (const char* name :
+       {"gpt2", "qwen", "llama3", "regex-o200k", "llama2", "NFKD", "unknown-fused", "suffix", "added"}) {
     const auto tokenizer = made(name);
-    for (const std::string character : {" ", "a", "\n", "'", "7", "\xC3\xA9", "\xCC\x81", "\xE4\xBD\xA0", "\xF0\x9F\x8E\x89"}) {
+    for (const std::string character :
+         {" ", "a", "\n", "'", "7", "\xC3\xA9", "\xCC\x81", "\xE4\xBD\xA0", "\xF0\x9F\x8E\x89"}) {
       std::string text;
       while (text.size() < 200'000) text += character;
       const Encoding got = tokenizer->encode(text);

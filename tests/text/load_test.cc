@@ -32,7 +32,9 @@ TEST(BytesTokenizer, TakesEveryByte) {
   Ids ids;
   for (int b = 0; b < 256; ++b) all += static_cast<char>(b), ids.push_back(b);
   EXPECT_EQ(tokenizer->encode(all).ids, ids);
-  EXPECT_EQ(tokenizer->decode({65, 0xC3, 66, 300, -1, 257}), "A\xEF\xBF\xBD" "B");
+  EXPECT_EQ(tokenizer->decode({65, 0xC3, 66, 300, -1, 257}),
+            "A\xEF\xBF\xBD"
+            "B");
   EXPECT_EQ(tokenizer->decode({65, 257}, false), "A<|eos|>");
 }
 
@@ -57,18 +59,23 @@ json with_ends() {
 
 TEST(LoadTokenizer, FindsIdsInTheOrderOfTheFiles) {
   ASSERT_EQ(make(with_ends())->vocab_size(), 342);
-  const Files config = {{"tokenizer_config.json", R"({"bos_token": {"content": "<s>"}, "eos_token": null, "pad_token": "</s>"})"}};
-  const auto by_config = make(with_ends(), config, {{"generation_config.json", R"({"bos_token_id": 5, "eos_token_id": [7, 8]})"}});
+  const Files config = {
+      {"tokenizer_config.json", R"({"bos_token": {"content": "<s>"}, "eos_token": null, "pad_token": "</s>"})"}};
+  const auto by_config =
+      make(with_ends(), config, {{"generation_config.json", R"({"bos_token_id": 5, "eos_token_id": [7, 8]})"}});
   EXPECT_EQ(by_config->bos_id, 340);
   EXPECT_EQ(by_config->eos_id, 7);
   EXPECT_EQ(by_config->pad_id, 341);
-  const auto by_map = make(with_ends(), {{"special_tokens_map.json", R"({"eos_token": "</s>"})"}}, {{"config.json", R"({"eos_token_id": 1, "bos_token_id": 999})"}});
+  const auto by_map = make(with_ends(), {{"special_tokens_map.json", R"({"eos_token": "</s>"})"}},
+                           {{"config.json", R"({"eos_token_id": 1, "bos_token_id": 999})"}});
   EXPECT_EQ(by_map->eos_id, 341);
   EXPECT_EQ(by_map->bos_id, std::nullopt) << "an id that the tokenizer does not have";
 }
 
 TEST(LoadTokenizer, AddsEndsAsTransformersFive) {
-  const auto both = make(with_ends(), {{"tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": "</s>", "add_bos_token": true, "add_eos_token": true})"}});
+  const auto both = make(
+      with_ends(), {{"tokenizer_config.json",
+                     R"({"bos_token": "<s>", "eos_token": "</s>", "add_bos_token": true, "add_eos_token": true})"}});
   EXPECT_EQ(both->encode("!").ids, (Ids{340, 0, 341}));
   EXPECT_EQ(both->encode("!", false).ids, Ids{0});
   EXPECT_TRUE(both->adds_bos);
@@ -77,7 +84,10 @@ TEST(LoadTokenizer, AddsEndsAsTransformersFive) {
 }
 
 TEST(LoadTokenizer, AddsTokensThatOnlyTheConfigurationHas) {
-  const auto tokenizer = make(with_ends(), {{"tokenizer_config.json", R"({"pad_token": "[PAD]", "added_tokens_decoder": {"342": {"content": "<tool>", "special": false, "normalized": false}}})"}});
+  const auto tokenizer = make(
+      with_ends(),
+      {{"tokenizer_config.json",
+        R"({"pad_token": "[PAD]", "added_tokens_decoder": {"342": {"content": "<tool>", "special": false, "normalized": false}}})"}});
   EXPECT_EQ(tokenizer->encode("!<tool>[PAD]").ids, (Ids{0, 342, 343}));
   EXPECT_EQ(tokenizer->pad_id, 343);
   EXPECT_TRUE(tokenizer->is_special(343));

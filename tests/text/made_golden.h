@@ -28,7 +28,8 @@ inline nlohmann::json tokenizer_json(const std::string& model, const nlohmann::j
   return config;
 }
 
-inline std::shared_ptr<const Tokenizer> make(const nlohmann::json& config, Files more = {}, const Files& fallback = {}) {
+inline std::shared_ptr<const Tokenizer> make(const nlohmann::json& config, Files more = {},
+                                             const Files& fallback = {}) {
   more.insert(more.begin(), {"tokenizer.json", config.dump()});
   return make_tokenizer(std::move(more), fallback, "folder");
 }

@@ -13,19 +13,20 @@ std::vector<std::string> matches(const std::string& pattern, const std::string& 
   const Regex regex(pattern, "test");
   RegexScratch scratch;
   std::vector<std::string> found;
-  regex.each_match(text, scratch, [&](std::size_t begin, std::size_t end) { found.push_back(text.substr(begin, end - begin)); });
+  regex.each_match(text, scratch,
+                   [&](std::size_t begin, std::size_t end) { found.push_back(text.substr(begin, end - begin)); });
   return found;
 }
 using Found = std::vector<std::string>;
 
 TEST(Regex, HasRubysSyntax) {
   EXPECT_EQ(matches("a{,2}b", "aaab"), (Found{"aab"}));
-  EXPECT_EQ(matches("[0-9]{1,3}+", "1234567"), (Found{"1234567"}));     // a repeated interval, not a possessive one
-  EXPECT_EQ(matches("a(?i)b|c", "aB aC c"), (Found{"aB", "aC"}));        // (?i) reaches over the alternatives
-  EXPECT_EQ(matches("(?m).+", "a\nb"), (Found{"a\nb"}));                // Ruby's m
+  EXPECT_EQ(matches("[0-9]{1,3}+", "1234567"), (Found{"1234567"}));  // a repeated interval, not a possessive one
+  EXPECT_EQ(matches("a(?i)b|c", "aB aC c"), (Found{"aB", "aC"}));    // (?i) reaches over the alternatives
+  EXPECT_EQ(matches("(?m).+", "a\nb"), (Found{"a\nb"}));             // Ruby's m
   EXPECT_EQ(matches(".+", "a\nb"), (Found{"a", "b"}));
-  EXPECT_EQ(matches("^b$", "a\nb\nc"), (Found{"b"}));                   // lines, always
-  EXPECT_EQ(matches("\\h+", "12aFg"), (Found{"12aF"}));                  // hexadecimal digits
+  EXPECT_EQ(matches("^b$", "a\nb\nc"), (Found{"b"}));    // lines, always
+  EXPECT_EQ(matches("\\h+", "12aFg"), (Found{"12aF"}));  // hexadecimal digits
   EXPECT_EQ(matches("[a-z&&[^aeiou]]+", "hello"), (Found{"h", "ll"}));
   EXPECT_EQ(matches("[a[bc]]+", "xabcx"), (Found{"abc"}));
   EXPECT_EQ(matches("x{y", "x{y"), (Found{"x{y"}));
@@ -35,17 +36,16 @@ TEST(Regex, HasRubysSyntax) {
 TEST(Regex, KnowsTheLibrarysUnicode) {
   EXPECT_EQ(matches("\\p{L}", "\xF0\xAE\xAF\xB0"), (Found{"\xF0\xAE\xAF\xB0"}));  // U+2EBF0, Unicode 15.1
   EXPECT_EQ(matches("\\p{Han}+|\\p{Hiragana}+", "\xE4\xBD\xA0\xE3\x81\x8B"), (Found{"\xE4\xBD\xA0", "\xE3\x81\x8B"}));
-  EXPECT_EQ(matches("\\s", "\xE1\xA0\x8E"), Found{});                            // U+180E is no space any more
+  EXPECT_EQ(matches("\\s", "\xE1\xA0\x8E"), Found{});  // U+180E is no space any more
   EXPECT_EQ(matches("[^\\s\\p{L}\\p{N}]", "a1 \xC2\xA0."), (Found{"."}));
   EXPECT_EQ(matches("\\P{Lu}|\\p{^L}", "Aa"), (Found{"a"}));
 }
 
-TEST(Regex, SkipsAnEmptyMatchBehindAMatch) {
-  EXPECT_EQ(matches("a*", "baac"), (Found{"", "aa", ""}));
-}
+TEST(Regex, SkipsAnEmptyMatchBehindAMatch) { EXPECT_EQ(matches("a*", "baac"), (Found{"", "aa", ""})); }
 
 TEST(Regex, RefusesWhatItCannotSay) {
-  for (const char* pattern : {"(", ")", "[", "[b-a]", "\\p{Klingon}", "\\p", "\\u12", "\\xFF", "(?x)a", "(?~a)", "a\\", "[[:alpha:]]", "(?<=a*)b", "*", "\\y"})
+  for (const char* pattern : {"(", ")", "[", "[b-a]", "\\p{Klingon}", "\\p", "\\u12", "\\xFF", "(?x)a", "(?~a)", "a\\",
+                              "[[:alpha:]]", "(?<=a*)b", "*", "\\y"})
     EXPECT_HONE_ERROR(Regex(pattern, "tokenizer.json: x"), config, "tokenizer.json: x: ");
   EXPECT_HONE_ERROR(Regex(std::string(10'000, '('), "x"), config, "nested too deep");
   EXPECT_HONE_ERROR(Regex(std::string(10'000, '['), "x"), config, "nested too deep");
@@ -63,7 +63,8 @@ TEST(CharSet, HasTheArithmeticOfSets) {
   EXPECT_EQ(set.ranges().size(), 2u);
   EXPECT_EQ(to_pcre2(set), "[\\x{61}-\\x{63}\\x{78}]");
   EXPECT_EQ(to_pcre2(set.complement()), "[^\\x{61}-\\x{63}\\x{78}]");
-  EXPECT_EQ(to_pcre2(set.complement().complement().intersection(CharSet(std::vector<Range>{{'b', 'z'}}))), "[\\x{62}-\\x{63}\\x{78}]");
+  EXPECT_EQ(to_pcre2(set.complement().complement().intersection(CharSet(std::vector<Range>{{'b', 'z'}}))),
+            "[\\x{62}-\\x{63}\\x{78}]");
   EXPECT_EQ(to_pcre2(CharSet()), "(?!)");
 }
 

@@ -19,7 +19,9 @@ TEST(StreamDecoder, WaitsForTheRestOfACharacter) {
   EXPECT_EQ(decoder.push(0xBD), "");
   EXPECT_EQ(decoder.push(0xA0), "\xE4\xBD\xA0");
   EXPECT_EQ(decoder.push(0xE4), "");
-  EXPECT_EQ(decoder.push('b'), "\xEF\xBF\xBD" "b");
+  EXPECT_EQ(decoder.push('b'),
+            "\xEF\xBF\xBD"
+            "b");
   EXPECT_EQ(decoder.push(0xF0), "");
   EXPECT_EQ(decoder.finish(), "\xEF\xBF\xBD");
   EXPECT_EQ(decoder.push('c'), "c");
@@ -32,7 +34,9 @@ TEST(StreamDecoder, HoldsByteTokensUntilTheirRunEnds) {
   EXPECT_EQ(decoder.push(byte("<0xC3>")), "");
   EXPECT_EQ(decoder.push(byte("<0xA9>")), "");
   EXPECT_EQ(decoder.push(byte("<0xFF>")), "");
-  EXPECT_EQ(decoder.push(byte("a")), "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD" "a");
+  EXPECT_EQ(decoder.push(byte("a")),
+            "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"
+            "a");
 }
 
 TEST(StreamDecoder, KeepsBlanksBetweenWordsAndDropsTheFirst) {
@@ -46,11 +50,13 @@ TEST(StreamDecoder, KeepsBlanksBetweenWordsAndDropsTheFirst) {
 
 TEST(StreamDecoder, EqualsDecodeForRandomIds) {
   std::mt19937 random(5);
-  for (const char* name : {"gpt2", "llama2", "metaspace-first", "metaspace-always", "suffix", "decoder-mix", "split-Removed", "llama3"}) {
+  for (const char* name :
+       {"gpt2", "llama2", "metaspace-first", "metaspace-always", "suffix", "decoder-mix", "split-Removed", "llama3"}) {
     const auto tokenizer = made(name);
     for (int round = 0; round < 300; ++round) {
       Ids ids;
-      for (std::size_t n = random() % 60; n > 0; --n) ids.push_back(static_cast<std::int32_t>(random() % static_cast<std::size_t>(tokenizer->vocab_size() + 3)));
+      for (std::size_t n = random() % 60; n > 0; --n)
+        ids.push_back(static_cast<std::int32_t>(random() % static_cast<std::size_t>(tokenizer->vocab_size() + 3)));
       ASSERT_EQ(streamed(*tokenizer, ids), tokenizer->decode(ids)) << name << " " << testing::PrintToString(ids);
     }
   }

@@ -35,7 +35,10 @@ TEST(Tokenizer, EqualsTheLibraryInEveryComponent) {
 }
 
 TEST(Tokenizer, KeepsOffsetsRightBehindADroppedCharacter) {
-  const Encoding got = made("unknown-dropped")->encode("a\x7f\x7f""b\x7f");
+  const Encoding got = made("unknown-dropped")
+                           ->encode(
+                               "a\x7f\x7f"
+                               "b\x7f");
   EXPECT_EQ(got.offsets, (std::vector<std::pair<std::uint32_t, std::uint32_t>>{{0, 3}, {3, 5}}));
 }
 
@@ -52,7 +55,8 @@ std::vector<std::string> documents(const std::string& name) {
   if (name == "tinyshakespeare") texts.push_back(read(folder / "input.txt"));
   if (name == "tinystories")
     for (const json& row : json::parse(read(folder / "tinystories_1000.json")))
-      texts.push_back(row.is_string() ? row.get<std::string>() : row.value(row.contains("story") ? "story" : "text", ""));
+      texts.push_back(row.is_string() ? row.get<std::string>()
+                                      : row.value(row.contains("story") ? "story" : "text", ""));
   if (name == "gsm8k") {
     std::ifstream file(folder / "train.jsonl");
     for (std::string line; std::getline(file, line);) {
@@ -100,7 +104,8 @@ TEST(RealTokenizer, EqualsTheLibraryOnWholeDataSets) {
   for (const char* name : {"tinystories", "tinyshakespeare", "gsm8k", "fastchat"}) sets[name] = documents(name);
   for (const auto& [name, want] : golden["tokenizers"].items()) {
     const auto tokenizer = load_tokenizer((fs::path(test_data()) / name / "tokenizer.json").string());
-    for (const auto& [set, hash] : want["sets"].items()) EXPECT_EQ(fold(*tokenizer, sets[set]), hash) << name << " " << set;
+    for (const auto& [set, hash] : want["sets"].items())
+      EXPECT_EQ(fold(*tokenizer, sets[set]), hash) << name << " " << set;
   }
 }
 

@@ -29,10 +29,12 @@ class Steps : public ::testing::Test {
     for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], tolerance) << "line " << i;
   }
   void expect_same_gradients(const std::string& a, const std::string& b, double share) {
-    const auto one = test::read_tensors(folder_ / (a + ".safetensors")), other = test::read_tensors(folder_ / (b + ".safetensors"));
+    const auto one = test::read_tensors(folder_ / (a + ".safetensors")),
+               other = test::read_tensors(folder_ / (b + ".safetensors"));
     ASSERT_EQ(one.size(), other.size());
     ASSERT_GT(one.size(), 10u);
-    for (const auto& [name, gradient] : one) EXPECT_TRUE(test::close_to_largest(gradient, other.at(name), share)) << name;
+    for (const auto& [name, gradient] : one)
+      EXPECT_TRUE(test::close_to_largest(gradient, other.at(name), share)) << name;
   }
   test::TempFolder folder_;
 };
@@ -50,7 +52,8 @@ TEST_F(Steps, BatchTimesAccumulationIsAllThatCounts) {
 }
 
 TEST_F(Steps, OneStepIsTheSameToOneInAMillion) {
-  const Overrides one{{"data.packing", "none"}, {"trainer.steps", "1"}, {"trainer.eval_every", "0"}, {"data.eval.held_out", "0"}};
+  const Overrides one{
+      {"data.packing", "none"}, {"trainer.steps", "1"}, {"trainer.eval_every", "0"}, {"data.eval.held_out", "0"}};
   Overrides wide = one, deep = one;
   wide.insert(wide.end(), {{"trainer.batch_size", "8"}, {"trainer.accumulate", "1"}});
   deep.insert(deep.end(), {{"trainer.batch_size", "1"}, {"trainer.accumulate", "8"}});
@@ -61,7 +64,10 @@ TEST_F(Steps, OneStepIsTheSameToOneInAMillion) {
 
 TEST_F(Steps, PackedIsTheSameAsOneByOne) {
   // One step that holds the whole file, packed and not.
-  Overrides packed{{"trainer.steps", "1"}, {"data.eval.held_out", "0"}, {"data.shuffle", "false"}, {"data.packing", "best_fit"},
+  Overrides packed{{"trainer.steps", "1"},
+                   {"data.eval.held_out", "0"},
+                   {"data.shuffle", "false"},
+                   {"data.packing", "best_fit"},
                    {"trainer.accumulate", "1"}};
   Overrides single = packed;
   const Recipe probe = test::small_recipe(folder_, packed);
@@ -79,9 +85,10 @@ TEST_F(Steps, PackedIsTheSameAsOneByOne) {
 TEST_F(Steps, AMaskedMicroBatchCountsNothing) {
   folder_.write("train.jsonl",
                 "{\"input_ids\": [5, 6, 7, 8], \"labels\": [-100, 6, 7, 8]}\n"
-                "{\"input_ids\": [9, 6, 7], \"labels\": [9, -100, -100]}\n");  // its only label is of the first id: nothing to learn
-  const Overrides base{{"data.packing", "none"}, {"data.shuffle", "false"}, {"data.eval.held_out", "0"}, {"trainer.steps", "3"},
-                       {"trainer.batch_size", "1"}, {"trainer.accumulate", "2"}};
+                "{\"input_ids\": [9, 6, 7], \"labels\": [9, -100, -100]}\n");  // its only label is of the first id:
+                                                                               // nothing to learn
+  const Overrides base{{"data.packing", "none"}, {"data.shuffle", "false"},   {"data.eval.held_out", "0"},
+                       {"trainer.steps", "3"},   {"trainer.batch_size", "1"}, {"trainer.accumulate", "2"}};
   for (const double loss : losses("masked", base)) EXPECT_TRUE(std::isfinite(loss));
 }
 
@@ -113,7 +120,8 @@ TEST_F(Steps, SeveralEvaluationSetsHaveNames) {
 }
 
 TEST_F(Steps, LogLinesCoverAllStepsSinceTheLast) {
-  const auto each = losses("each", {{"data.packing", "none"}}), fourth = losses("fourth", {{"data.packing", "none"}, {"trainer.log_every", "5"}});
+  const auto each = losses("each", {{"data.packing", "none"}}),
+             fourth = losses("fourth", {{"data.packing", "none"}, {"trainer.log_every", "5"}});
   ASSERT_EQ(fourth.size(), 2u);
   double low = 1e9, high = 0;
   for (std::size_t i = 0; i < 5; ++i) low = std::min(low, each[i]), high = std::max(high, each[i]);

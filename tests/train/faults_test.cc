@@ -34,7 +34,9 @@ class Faults : public ::testing::Test {
   ~Faults() override { log::set_sink({}); }
   Recipe recipe(const Overrides& overrides = {}) { return test::small_recipe(folder_, overrides); }
   std::filesystem::path run_folder() const { return folder_ / "run"; }
-  bool has_step(std::int64_t step) const { return std::filesystem::exists(run_folder() / test::step_folder(step) / "MANIFEST.json"); }
+  bool has_step(std::int64_t step) const {
+    return std::filesystem::exists(run_folder() / test::step_folder(step) / "MANIFEST.json");
+  }
   test::TempFolder folder_;
   TrainOptions options_ = test::quiet_options();
   std::string messages_;
@@ -48,7 +50,8 @@ TEST_F(Faults, NaNStopsBeforeTheUpdateAndNamesStepParameterAndRecords) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::not_finite);
     const std::string text = error.what();
-    for (const char* part : {"step 7", "nan", "train.jsonl:", "first bad gradient: model.", "last checkpoint is step 4"})
+    for (const char* part :
+         {"step 7", "nan", "train.jsonl:", "first bad gradient: model.", "last checkpoint is step 4"})
       EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
   }
   EXPECT_TRUE(has_step(4));
@@ -60,7 +63,8 @@ TEST_F(Faults, NaNStopsBeforeTheUpdateAndNamesStepParameterAndRecords) {
 TEST_F(Faults, AFullDiskDuringASaveKeepsTheLastCheckpointAndTrainsOn) {
   BrokenEnv env;
   env.rule = [](const Operation& operation) {
-    const bool hit = operation.kind == Operation::Kind::write && operation.path.string().find("step-00000008") != std::string::npos &&
+    const bool hit = operation.kind == Operation::Kind::write &&
+                     operation.path.string().find("step-00000008") != std::string::npos &&
                      operation.path.filename() == "model.safetensors";
     return hit ? ENOSPC : 0;
   };
@@ -68,7 +72,8 @@ TEST_F(Faults, AFullDiskDuringASaveKeepsTheLastCheckpointAndTrainsOn) {
   const Summary summary = train(recipe(), options_);
   EXPECT_EQ(summary.failed_saves, 1);
   EXPECT_EQ(summary.step, 10);
-  for (const char* part : {"checkpoint of step 8 failed", "model.safetensors", "No space left on device", "kept step 4", "training continues"})
+  for (const char* part : {"checkpoint of step 8 failed", "model.safetensors", "No space left on device", "kept step 4",
+                           "training continues"})
     EXPECT_NE(messages_.find(part), std::string::npos) << part << " is not in\n" << messages_;
   EXPECT_TRUE(has_step(4));
   EXPECT_FALSE(has_step(8));
@@ -78,7 +83,9 @@ TEST_F(Faults, AFullDiskDuringASaveKeepsTheLastCheckpointAndTrainsOn) {
 TEST_F(Faults, AFailedFinalSaveIsAnErrorAndKeepsTheLastCheckpoint) {
   BrokenEnv env;
   env.rule = [](const Operation& operation) {
-    return operation.kind == Operation::Kind::sync && operation.path.string().find("step-00000010") != std::string::npos ? EIO : 0;
+    return operation.kind == Operation::Kind::sync && operation.path.string().find("step-00000010") != std::string::npos
+               ? EIO
+               : 0;
   };
   options_.env = &env;
   EXPECT_HONE_ERROR(train(recipe(), options_), checkpoint, "step-00000010");
@@ -105,7 +112,8 @@ TEST_F(Faults, SigtermFinishesTheStepAndSaves) {
 }
 
 TEST_F(Faults, Sigusr1SavesAndGoesOn) {
-  const Summary summary = train(recipe({{"callbacks", fmt::format("[{{type: raise_at, step: 3, number: {}}}]", SIGUSR1)}}), options_);
+  const Summary summary =
+      train(recipe({{"callbacks", fmt::format("[{{type: raise_at, step: 3, number: {}}}]", SIGUSR1)}}), options_);
   EXPECT_EQ(summary.reason, StopReason::steps);
   EXPECT_TRUE(has_step(3));
   EXPECT_EQ(summary.step, 10);
@@ -127,7 +135,8 @@ TEST_F(Faults, EarlyStoppingEndsTheRunAndStaysEnded) {
 }
 
 TEST_F(Faults, AnUnknownMetricOfEarlyStoppingNamesTheKnownOnes) {
-  EXPECT_HONE_ERROR(train(recipe({{"callbacks", "[{type: early_stopping, metric: eval_los}]"}}), options_), config, "eval_loss");
+  EXPECT_HONE_ERROR(train(recipe({{"callbacks", "[{type: early_stopping, metric: eval_los}]"}}), options_), config,
+                    "eval_loss");
 }
 
 TEST_F(Faults, RetentionKeepsTheNewestAndTheBest) {
@@ -144,20 +153,24 @@ TEST_F(Faults, RetentionKeepsTheNewestAndTheBest) {
 TEST_F(Faults, CheckpointsHoldWhatTheFormatSays) {
   train(recipe(), options_);
   const std::filesystem::path folder = run_folder() / test::step_folder(10);
-  for (const char* name : {"config.json", "generation_config.json", "tokenizer.json", "model.safetensors", "trainer_state.json",
-                           "MANIFEST.json", "state/train.json", "state/config.yaml", "state/optimizer-00000-of-00001.safetensors"})
+  for (const char* name :
+       {"config.json", "generation_config.json", "tokenizer.json", "model.safetensors", "trainer_state.json",
+        "MANIFEST.json", "state/train.json", "state/config.yaml", "state/optimizer-00000-of-00001.safetensors"})
     EXPECT_TRUE(std::filesystem::exists(folder / name)) << name;
   const nlohmann::json state = test::read_json(folder / "trainer_state.json");
   EXPECT_EQ(state["global_step"], 10);
   EXPECT_EQ(state["max_steps"], 10);
   const nlohmann::json& first = state["log_history"][0];
-  for (const char* name : {"step", "loss", "grad_norm", "learning_rate", "epoch"}) EXPECT_TRUE(first.contains(name)) << name;
+  for (const char* name : {"step", "loss", "grad_norm", "learning_rate", "epoch"})
+    EXPECT_TRUE(first.contains(name)) << name;
   EXPECT_TRUE(state["log_history"].back().contains("eval_loss"));
 }
 
 TEST_F(Faults, BadDataLeavesNoRunBehind) {
-  EXPECT_HONE_ERROR(train(recipe({{"data.train", folder_.write("bad.jsonl", "{\"text\": \"a\"}\n{\"text\": }\n").string()}}), options_),
-                    data, "bad.jsonl:2");
+  EXPECT_HONE_ERROR(
+      train(recipe({{"data.train", folder_.write("bad.jsonl", "{\"text\": \"a\"}\n{\"text\": }\n").string()}}),
+            options_),
+      data, "bad.jsonl:2");
   EXPECT_FALSE(std::filesystem::exists(run_folder() / "config.yaml"));
 }
 

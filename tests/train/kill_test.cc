@@ -56,7 +56,8 @@ class Kill : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Kill, AnywhereAndAgainIsTheUninterruptedRun) {
   const test::TempFolder folder;
-  const test::Overrides base{{"trainer.precision", GetParam()}, {"trainer.save.every", "2"}, {"trainer.save.keep", "2"}};
+  const test::Overrides base{
+      {"trainer.precision", GetParam()}, {"trainer.save.every", "2"}, {"trainer.save.keep", "2"}};
   const auto recipe_in = [&](const std::string& name) {
     test::Overrides overrides = base;
     overrides.emplace_back("run.folder", (folder / name).string());
@@ -67,8 +68,10 @@ TEST_P(Kill, AnywhereAndAgainIsTheUninterruptedRun) {
     SCOPED_TRACE(fmt::format("killed at operation {}, then at {}", at, at / 2));
     const std::string name = fmt::format("killed-{}", at), recipe = recipe_in(name);
     const int first = train_in_child(recipe, at);
-    if (first == SIGKILL) EXPECT_TRUE(train_in_child(recipe, at / 2) == SIGKILL);
-    else EXPECT_EQ(first, 0);
+    if (first == SIGKILL)
+      EXPECT_TRUE(train_in_child(recipe, at / 2) == SIGKILL);
+    else
+      EXPECT_EQ(first, 0);
     ASSERT_EQ(train_in_child(recipe, -1), 0);
     test::expect_equal_runs(folder / "whole", folder / name, 10);
   }

@@ -46,7 +46,8 @@ TEST(Recipe, TheClassesAreTheOnesThatTheGuideNames) {
 TEST(Recipe, WrittenAndReadAgainIsTheSame) {
   const test::TempFolder folder;
   const Recipe recipe = test::small_recipe(folder, {{"data.eval.news", folder.write("news.jsonl", "").string()},
-                                                    {"callbacks", "[early_stopping]"}, {"trainer.save.keep", "2"}});
+                                                    {"callbacks", "[early_stopping]"},
+                                                    {"trainer.save.keep", "2"}});
   EXPECT_EQ(recipe.data.eval.files.at("news")[0].path, (folder / "news.jsonl").string());
   EXPECT_EQ(recipe.trainer.save.keep, 2);
   EXPECT_EQ(recipe.callbacks[0].type, "early_stopping");
@@ -69,7 +70,9 @@ TEST(Recipe, AllProblemsAreReportedTogether) {
 
 TEST(Recipe, SaysWhatOneOptionCannotSay) {
   const test::TempFolder folder;
-  const auto with = [&](const char* option, const char* value) { return test::small_recipe(folder, {{option, value}}); };
+  const auto with = [&](const char* option, const char* value) {
+    return test::small_recipe(folder, {{option, value}});
+  };
   EXPECT_HONE_ERROR(with("trainer.epochs", "2"), config, "trainer.epochs");
   EXPECT_HONE_ERROR(with("model.path", "x"), config, "model.path");
   EXPECT_HONE_ERROR(with("run.name", "x"), config, "run.folder");

@@ -22,7 +22,8 @@ class Resume : public ::testing::TestWithParam<Case> {
   Summary run(const std::string& name, std::int64_t signal_step, TrainOptions options = test::quiet_options()) {
     Overrides overrides = overrides_;
     overrides.emplace_back("run.folder", (folder_ / name).string());
-    if (signal_step > 0) overrides.emplace_back("callbacks", fmt::format("[{{type: raise_at, step: {}}}]", signal_step));
+    if (signal_step > 0)
+      overrides.emplace_back("callbacks", fmt::format("[{{type: raise_at, step: {}}}]", signal_step));
     return train(test::small_recipe(folder_, overrides), options);
   }
   test::TempFolder folder_;
@@ -49,16 +50,17 @@ TEST_P(Resume, EqualsTheUninterruptedRun) {
 
 INSTANTIATE_TEST_SUITE_P(
     Kinds, Resume,
-    ::testing::Values(Case{"adamw_fp32", {}}, Case{"adamw_bf16", {{"trainer.precision", "bf16"}}},
-                      Case{"adamw_fp64", {{"trainer.precision", "fp64"}}},
-                      Case{"accumulate_4", {{"trainer.accumulate", "4"}, {"trainer.batch_size", "2"}}},
-                      Case{"bf16_accumulate_4", {{"trainer.accumulate", "4"}, {"trainer.precision", "bf16"}}},
-                      Case{"sgd_momentum", {{"optimizer", "{type: sgd, learning_rate: 0.1, momentum: 0.9}"}}},
-                      Case{"sgd_bf16", {{"optimizer", "{type: sgd, learning_rate: 0.1, momentum: 0.9}"}, {"trainer.precision", "bf16"}}},
-                      Case{"concat", {{"data.packing", "concat"}}}, Case{"unpacked", {{"data.packing", "none"}}},
-                      Case{"in_file_order", {{"data.shuffle", "false"}}},
-                      Case{"log_every_4", {{"trainer.log_every", "4"}}},
-                      Case{"checkpointed_blocks", {{"trainer.checkpoint_blocks", "true"}}}),
+    ::testing::Values(
+        Case{"adamw_fp32", {}}, Case{"adamw_bf16", {{"trainer.precision", "bf16"}}},
+        Case{"adamw_fp64", {{"trainer.precision", "fp64"}}},
+        Case{"accumulate_4", {{"trainer.accumulate", "4"}, {"trainer.batch_size", "2"}}},
+        Case{"bf16_accumulate_4", {{"trainer.accumulate", "4"}, {"trainer.precision", "bf16"}}},
+        Case{"sgd_momentum", {{"optimizer", "{type: sgd, learning_rate: 0.1, momentum: 0.9}"}}},
+        Case{"sgd_bf16",
+             {{"optimizer", "{type: sgd, learning_rate: 0.1, momentum: 0.9}"}, {"trainer.precision", "bf16"}}},
+        Case{"concat", {{"data.packing", "concat"}}}, Case{"unpacked", {{"data.packing", "none"}}},
+        Case{"in_file_order", {{"data.shuffle", "false"}}}, Case{"log_every_4", {{"trainer.log_every", "4"}}},
+        Case{"checkpointed_blocks", {{"trainer.checkpoint_blocks", "true"}}}),
     [](const auto& info) { return info.param.name; });
 
 class Again : public ::testing::Test {
@@ -92,14 +94,16 @@ TEST_F(Again, MoreStepsGoOn) {
 
 TEST_F(Again, AChangedRecipeIsRefusedWithTheDiff) {
   train(recipe(), options_);
-  EXPECT_HONE_ERROR(train(recipe({{"data.max_length", "32"}}), options_), config, "data.max_length: 64 -> 32  (refused)");
+  EXPECT_HONE_ERROR(train(recipe({{"data.max_length", "32"}}), options_), config,
+                    "data.max_length: 64 -> 32  (refused)");
   EXPECT_HONE_ERROR(train(recipe({{"run.seed", "4"}}), options_), config, "run.seed: 3 -> 4");
 }
 
 TEST_F(Again, OverrideAllowsTheNamedChange) {
   train(recipe({{"trainer.steps", "4"}}), options_);
   options_.override_keys = {"trainer.accumulate"};
-  EXPECT_HONE_ERROR(train(recipe({{"trainer.accumulate", "2"}, {"trainer.batch_size", "2"}}), options_), config, "trainer.batch_size");
+  EXPECT_HONE_ERROR(train(recipe({{"trainer.accumulate", "2"}, {"trainer.batch_size", "2"}}), options_), config,
+                    "trainer.batch_size");
   const Summary more = train(recipe({{"trainer.accumulate", "2"}}), options_);
   EXPECT_EQ(more.resumed_from, 4);
 }

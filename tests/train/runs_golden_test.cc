@@ -12,7 +12,8 @@ void expect_history(const std::filesystem::path& run, const nlohmann::json& gold
     if (!line.contains("loss")) continue;
     ASSERT_LT(step, golden["loss"].size());
     EXPECT_NEAR(line["loss"].get<double>(), golden["loss"][step].get<double>(), tolerance) << "step " << step + 1;
-    EXPECT_NEAR(line["learning_rate"].get<double>(), golden["learning_rate"][step].get<double>(), 1e-12) << "step " << step + 1;
+    EXPECT_NEAR(line["learning_rate"].get<double>(), golden["learning_rate"][step].get<double>(), 1e-12)
+        << "step " << step + 1;
     const double norm = golden["grad_norm"][step];
     EXPECT_NEAR(line["grad_norm"].get<double>(), norm, 20 * tolerance * std::max(1.0, norm)) << "step " << step + 1;
     ++step;
@@ -20,10 +21,12 @@ void expect_history(const std::filesystem::path& run, const nlohmann::json& gold
   EXPECT_EQ(step, golden["loss"].size());
 }
 
-Recipe golden_recipe(const std::string& model, const std::string& data, const std::string& trainer, const std::string& run) {
+Recipe golden_recipe(const std::string& model, const std::string& data, const std::string& trainer,
+                     const std::string& run) {
   Problems problems;
   const std::string yaml = fmt::format(
-      "model: {}\ndata: {{train: {}, max_length: 256, overlong: keep_start, packing: none, shuffle: false, append_eos: false, cache: none}}\n"
+      "model: {}\ndata: {{train: {}, max_length: 256, overlong: keep_start, packing: none, shuffle: false, append_eos: "
+      "false, cache: none}}\n"
       "optimizer: {{learning_rate: 1e-3, weight_decay: 0.1, schedule: {{type: cosine, warmup_steps: 2}}}}\n"
       "trainer: {{precision: fp32, log_every: 1, save: 0, {}}}\nrun: {}\n",
       model, data, trainer, run);

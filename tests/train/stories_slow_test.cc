@@ -17,7 +17,8 @@ TEST(Stories, FiftyStepsEqualHfTrainer) {
   const std::string rows = folder.write("rows.jsonl", lines).string();
   Problems problems;
   const std::string yaml = fmt::format(
-      "model: {}\ndata: {{train: {}, eval: {{all: {}}}, max_length: 256, overlong: keep_start, packing: none, shuffle: false, append_eos: false}}\n"
+      "model: {}\ndata: {{train: {}, eval: {{all: {}}}, max_length: 256, overlong: keep_start, packing: none, shuffle: "
+      "false, append_eos: false}}\n"
       "optimizer: {{learning_rate: 1e-3, weight_decay: 0.1, schedule: {{type: cosine, warmup_steps: 5}}}}\n"
       "trainer: {{batch_size: 4, accumulate: 2, steps: 50, precision: fp32, log_every: 1, save: 0}}\nrun: {}\n",
       model.string(), rows, rows, (folder / "run").string());

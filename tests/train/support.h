@@ -91,7 +91,8 @@ inline Recipe small_recipe(const TempFolder& folder, const Overrides& overrides 
       "tokenizer: bytes\n"
       "data: {{train: {0}/train.jsonl, eval: {{held_out: 0.2}}, max_length: 64}}\n"
       "optimizer: {{type: adamw, learning_rate: 1e-2, schedule: {{type: cosine, warmup_steps: 2}}}}\n"
-      "trainer: {{batch_size: 4, steps: 10, precision: fp32, eval_every: 5, log_every: 1, save: {{every: 4, keep: 0}}}}\n"
+      "trainer: {{batch_size: 4, steps: 10, precision: fp32, eval_every: 5, log_every: 1, save: {{every: 4, keep: "
+      "0}}}}\n"
       "run: {{folder: {0}/run, seed: 3}}\n",
       folder.path().string());
   const std::filesystem::path path = folder.write("recipe.yaml", yaml);

@@ -27,8 +27,8 @@ TEST_P(TenSteps, EqualTransformers) {
   const auto model = golden.model();
   training::RunResources resources;
   const auto objective = make<Objective, Resources&>(registries().objectives, "causal_lm", "{}", resources);
-  const auto optimizer = make<Optimizer>(registries().optimizers, "adamw",
-                                         "{learning_rate: 1e-3, weight_decay: 0.1, schedule: constant}");
+  const auto optimizer =
+      make<Optimizer>(registries().optimizers, "adamw", "{learning_rate: 1e-3, weight_decay: 0.1, schedule: constant}");
   training::Updater updater(*model, *optimizer, Precision::fp32);
   const Batch batch = golden.batch();
   const auto weights = objective->weights(batch);

@@ -6,7 +6,8 @@
 namespace hone::ops::cpu::CPU_CAPABILITY {
 namespace {
 
-// weight * ((1 - s) (lse - x_label) + s (lse - mean x) + z lse^2); d/dx_i = weight * (p_i (1 + 2 z lse) - s / V - (1 - s) [i = label]).
+// weight * ((1 - s) (lse - x_label) + s (lse - mean x) + z lse^2); d/dx_i = weight * (p_i (1 + 2 z lse) - s / V - (1 -
+// s) [i = label]).
 template <class T>
 Wide<T> run_row(T* x, std::int64_t label, Wide<T> weight, const CrossEntropyArgs<T>& a) {
   using W = Wide<T>;
@@ -16,9 +17,11 @@ Wide<T> run_row(T* x, std::int64_t label, Wide<T> weight, const CrossEntropyArgs
   const W lse = most + std::log(total), at_label = load(x + label);
   W loss = (W(1) - a.smoothing) * (lse - at_label) + a.z_loss * lse * lse;
   if (a.smoothing != W(0))
-    loss += a.smoothing * (lse - sum_over<W>(vocab, [&](std::int64_t i) { return load(x + i); }) / static_cast<W>(vocab));
+    loss +=
+        a.smoothing * (lse - sum_over<W>(vocab, [&](std::int64_t i) { return load(x + i); }) / static_cast<W>(vocab));
   if (a.gradient) {
-    const W scale = weight * (W(1) + W(2) * a.z_loss * lse) / total, less = weight * a.smoothing / static_cast<W>(vocab);
+    const W scale = weight * (W(1) + W(2) * a.z_loss * lse) / total,
+            less = weight * a.smoothing / static_cast<W>(vocab);
     const W label_p = exp_of(at_label - most);
     for (std::int64_t i = 0; i < vocab; ++i) store(x + i, exp_of(load(x + i) - most) * scale - less);
     store(x + label, label_p * scale - less - weight * (W(1) - a.smoothing));

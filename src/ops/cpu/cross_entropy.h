@@ -7,13 +7,13 @@ namespace hone::ops::cpu {
 
 template <class T>
 struct CrossEntropyArgs {
-  T* logits = nullptr;                    // [rows, vocab]; replaced by their gradient if `gradient`
-  const std::int64_t* labels = nullptr;   // [rows], all in range
-  const Wide<T>* weight = nullptr;        // [rows]
+  T* logits = nullptr;                   // [rows, vocab]; replaced by their gradient if `gradient`
+  const std::int64_t* labels = nullptr;  // [rows], all in range
+  const Wide<T>* weight = nullptr;       // [rows]
   std::int64_t rows = 0, vocab = 0;
   Wide<T> smoothing = 0, z_loss = 0;
   bool gradient = false;
-  Wide<T>* losses = nullptr;              // [rows]: weight * loss
+  Wide<T>* losses = nullptr;  // [rows]: weight * loss
 };
 
 template <class T>

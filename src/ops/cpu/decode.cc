@@ -15,8 +15,8 @@ void softmax_in_place(W* x, std::int64_t count) {
 }
 
 template <class T>
-void attend_one(const T* q, const T* k, const T* v, std::int64_t heads, std::int64_t length, std::int64_t size, Wide<T> scale,
-                Wide<T>* room, T* y) {
+void attend_one(const T* q, const T* k, const T* v, std::int64_t heads, std::int64_t length, std::int64_t size,
+                Wide<T> scale, Wide<T>* room, T* y) {
   using W = Wide<T>;
   W *scores = room, *sums = room + heads * length;
   for (std::int64_t l = 0; l < length; ++l)

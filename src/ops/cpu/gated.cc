@@ -64,20 +64,29 @@ void run_backward(const T* dy, const T* gate, const T* up, std::int64_t count, T
 template <class T>
 void gated_forward(Activation activation, const T* gate, const T* up, std::int64_t count, T* y) {
   switch (activation) {
-    case Activation::silu: return run_forward<Silu>(gate, up, count, y);
-    case Activation::gelu: return run_forward<Gelu>(gate, up, count, y);
-    case Activation::gelu_tanh: return run_forward<GeluTanh>(gate, up, count, y);
-    case Activation::relu: return run_forward<Relu>(gate, up, count, y);
+    case Activation::silu:
+      return run_forward<Silu>(gate, up, count, y);
+    case Activation::gelu:
+      return run_forward<Gelu>(gate, up, count, y);
+    case Activation::gelu_tanh:
+      return run_forward<GeluTanh>(gate, up, count, y);
+    case Activation::relu:
+      return run_forward<Relu>(gate, up, count, y);
   }
 }
 
 template <class T>
-void gated_backward(Activation activation, const T* dy, const T* gate, const T* up, std::int64_t count, T* dgate, T* dup) {
+void gated_backward(Activation activation, const T* dy, const T* gate, const T* up, std::int64_t count, T* dgate,
+                    T* dup) {
   switch (activation) {
-    case Activation::silu: return run_backward<Silu>(dy, gate, up, count, dgate, dup);
-    case Activation::gelu: return run_backward<Gelu>(dy, gate, up, count, dgate, dup);
-    case Activation::gelu_tanh: return run_backward<GeluTanh>(dy, gate, up, count, dgate, dup);
-    case Activation::relu: return run_backward<Relu>(dy, gate, up, count, dgate, dup);
+    case Activation::silu:
+      return run_backward<Silu>(dy, gate, up, count, dgate, dup);
+    case Activation::gelu:
+      return run_backward<Gelu>(dy, gate, up, count, dgate, dup);
+    case Activation::gelu_tanh:
+      return run_backward<GeluTanh>(dy, gate, up, count, dgate, dup);
+    case Activation::relu:
+      return run_backward<Relu>(dy, gate, up, count, dgate, dup);
   }
 }
 

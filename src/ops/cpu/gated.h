@@ -9,7 +9,8 @@ namespace hone::ops::cpu {
 template <class T>
 struct GatedKernels {
   void (*forward)(Activation activation, const T* gate, const T* up, std::int64_t count, T* y);
-  void (*backward)(Activation activation, const T* dy, const T* gate, const T* up, std::int64_t count, T* dgate, T* dup);
+  void (*backward)(Activation activation, const T* dy, const T* gate, const T* up, std::int64_t count, T* dgate,
+                   T* dup);
 };
 HONE_KERNELS(GatedKernels, gated_kernels)
 

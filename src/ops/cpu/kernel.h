@@ -14,24 +14,39 @@
 #include "ops/kernels.h"
 
 #if defined(__x86_64__)
-#define HONE_KERNELS(Set, name)                          \
-  namespace DEFAULT { template <class T> Set<T> name(); } \
-  namespace AVX2 { template <class T> Set<T> name(); }    \
-  namespace AVX512 { template <class T> Set<T> name(); }  \
-  template <class T>                                     \
-  Set<T> name() {                                        \
-    switch (level()) {                                   \
-      case Level::avx512: return AVX512::name<T>();      \
-      case Level::avx2: return AVX2::name<T>();          \
-      default: return DEFAULT::name<T>();                \
-    }                                                    \
+#define HONE_KERNELS(Set, name)    \
+  namespace DEFAULT {              \
+  template <class T>               \
+  Set<T> name();                   \
+  }                                \
+  namespace AVX2 {                 \
+  template <class T>               \
+  Set<T> name();                   \
+  }                                \
+  namespace AVX512 {               \
+  template <class T>               \
+  Set<T> name();                   \
+  }                                \
+  template <class T>               \
+  Set<T> name() {                  \
+    switch (level()) {             \
+      case Level::avx512:          \
+        return AVX512::name<T>();  \
+      case Level::avx2:            \
+        return AVX2::name<T>();    \
+      default:                     \
+        return DEFAULT::name<T>(); \
+    }                              \
   }
 #else
-#define HONE_KERNELS(Set, name)                          \
-  namespace DEFAULT { template <class T> Set<T> name(); } \
-  template <class T>                                     \
-  Set<T> name() {                                        \
-    return DEFAULT::name<T>();                           \
+#define HONE_KERNELS(Set, name) \
+  namespace DEFAULT {           \
+  template <class T>            \
+  Set<T> name();                \
+  }                             \
+  template <class T>            \
+  Set<T> name() {               \
+    return DEFAULT::name<T>();  \
   }
 #endif
 

@@ -1,4 +1,5 @@
-// Loads, stores and functions for kernel loops, written so that g++ turns the loops into SIMD. Included by kernel files only.
+// Loads, stores and functions for kernel loops, written so that g++ turns the loops into SIMD. Included by kernel files
+// only.
 #pragma once
 
 #include <bit>

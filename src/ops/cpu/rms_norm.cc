@@ -7,8 +7,8 @@ namespace hone::ops::cpu::CPU_CAPABILITY {
 namespace {
 
 template <class T>
-void norm_rows(const T* x, const T* residual, const T* weight, Wide<T> eps, std::int64_t rows, std::int64_t cols, T* sum, T* y,
-               Wide<T>* inv_rms) {
+void norm_rows(const T* x, const T* residual, const T* weight, Wide<T> eps, std::int64_t rows, std::int64_t cols,
+               T* sum, T* y, Wide<T>* inv_rms) {
   for (std::int64_t r = 0; r < rows; ++r) {
     const T* in = x + r * cols;
     if (residual) {
@@ -26,8 +26,8 @@ void norm_rows(const T* x, const T* residual, const T* weight, Wide<T> eps, std:
 }
 
 template <class T>
-void norm_rows_backward(const T* dy, const T* extra, const T* x, const T* weight, const Wide<T>* inv_rms, std::int64_t rows,
-                        std::int64_t cols, T* dx, Wide<T>* dweight) {
+void norm_rows_backward(const T* dy, const T* extra, const T* x, const T* weight, const Wide<T>* inv_rms,
+                        std::int64_t rows, std::int64_t cols, T* dx, Wide<T>* dweight) {
   using W = Wide<T>;
   for (std::int64_t r = 0; r < rows; ++r, dy += cols, x += cols, dx += cols) {
     const W scale = inv_rms[r];
@@ -39,7 +39,8 @@ void norm_rows_backward(const T* dy, const T* extra, const T* x, const T* weight
         store(dx + i, scale * (load(dy + i) * load(weight + i) - load(x + i) * back) + load(extra + i));
       extra += cols;
     } else {
-      for (std::int64_t i = 0; i < cols; ++i) store(dx + i, scale * (load(dy + i) * load(weight + i) - load(x + i) * back));
+      for (std::int64_t i = 0; i < cols; ++i)
+        store(dx + i, scale * (load(dy + i) * load(weight + i) - load(x + i) * back));
     }
   }
 }

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# kill -9 at twenty random moments (ten per precision), the same command again each time: in the end the same bits as
+# without a kill.
+set -euo pipefail
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+make_task .
+cat >recipe.yaml <<'YAML'
+model: {type: llama, hidden_size: 32, intermediate_size: 64, num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 2, max_position_embeddings: 64}
+tokenizer: bytes
+data: {train: train.jsonl, eval: {test: test.jsonl}, max_length: 64}
+optimizer: {type: adamw, learning_rate: 1e-3, schedule: {type: cosine, warmup_steps: 10}}
+trainer: {batch_size: 4, accumulate: 2, steps: 400, eval_every: 100, log_every: 5, save: {every: 20, keep: 3}}
+run: {folder: straight, seed: 3}
+YAML
+
+# metrics.jsonl without what differs between equal runs: times, rates, memory.
+comparable() { sed -E 's/"(step_seconds|tokens_per_second|peak_memory_bytes|eval_seconds)":[^,}]*,?//g' "$1/metrics.jsonl"; }
+
+RANDOM=42
+for precision in fp32 bf16; do
+  rm -rf straight broken
+  begin=$(date +%s%N)
+  hone train recipe.yaml --trainer.precision=$precision --quiet >straight.log 2>&1
+  span_ms=$((($(date +%s%N) - begin) / 1000000))
+  : >broken.log
+  kills=0
+  while [ $kills -lt 10 ]; do
+    hone train recipe.yaml --trainer.precision=$precision --run.folder=broken --quiet >>broken.log 2>&1 &
+    pid=$!
+    sleep_ms=$((RANDOM % (span_ms / 2) + 50))  # from the very start of the program to well into the run
+    sleep "$(printf '%d.%03d' $((sleep_ms / 1000)) $((sleep_ms % 1000)))"
+    if kill -9 $pid 2>/dev/null; then kills=$((kills + 1)); fi
+    wait $pid 2>/dev/null || true
+    # A run that got to its end is started anew, so that all kills hit a living one.
+    if [ -e broken/checkpoints/step-00000400 ] && [ $kills -lt 10 ]; then mv broken "done-$precision-$kills"; fi
+  done
+  hone train recipe.yaml --trainer.precision=$precision --run.folder=broken --quiet >>broken.log 2>&1
+  for file in model.safetensors state/optimizer-00000-of-00001.safetensors; do
+    cmp "straight/checkpoints/step-00000400/$file" "broken/checkpoints/step-00000400/$file"
+  done
+  diff <(comparable straight) <(comparable broken)
+  left=$(find broken -name '.tmp-*' -o -name '.trash-*')
+  [ -z "$left" ] || { echo "left behind: $left"; exit 1; }
+  resumed=$(grep -c resuming broken.log || true)
+  echo "$precision: equal after $kills kills, $resumed resumed starts"
+  [ "$resumed" -ge 1 ] || { echo "no start found a checkpoint to resume: the test tested nothing"; exit 1; }
+done

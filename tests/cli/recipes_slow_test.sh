@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Every recipe runs ten steps, twice to the same bits, and its losses are those of tests/golden/losses (to the dtype's
+# tolerance: processors differ). HONE_WRITE_LOSSES=1 writes these files anew.
+set -euo pipefail
+goldens=$HONE_SOURCE/tests/golden/losses
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+make_task .
+hone init model --model.type=llama --model.hidden_size=32 --model.intermediate_size=64 --model.num_hidden_layers=2 \
+  --model.num_attention_heads=4 --model.num_key_value_heads=2 --model.max_position_embeddings=512 --tokenizer bytes >/dev/null
+
+losses() { sed -nE 's/.*"loss":([^,}]*).*"step":([0-9]+).*/\2 \1/p' "$1/metrics.jsonl"; }
+
+for recipe in "$HONE_SOURCE"/recipes/*.yaml "$HONE_SOURCE"/examples/*/recipe.yaml; do
+  name=$(basename "$recipe" .yaml)
+  if [ "$name" = recipe ]; then name=$(basename "$(dirname "$recipe")"); fi
+  common=("$recipe" --data.train=train.jsonl '--data.eval={}' --trainer.steps=10 --trainer.log_every=1 --trainer.precision=fp32 --quiet)
+  if grep -q 'path: my-model' "$recipe"; then common+=(--model.path=model); fi
+  hone train "${common[@]}" --run.folder="$name-1" >"$name.log" 2>&1 || { cat "$name.log"; exit 1; }
+  hone train "${common[@]}" --run.folder="$name-2" >"$name.log" 2>&1
+  cmp "$name-1/checkpoints/step-00000010/model.safetensors" "$name-2/checkpoints/step-00000010/model.safetensors"
+  losses "$name-1" >"$name.txt"
+  [ "$(wc -l <"$name.txt")" = 10 ]
+  if [ -n "${HONE_WRITE_LOSSES:-}" ]; then mkdir -p "$goldens" && cp "$name.txt" "$goldens/$name.txt"; fi
+  paste "$goldens/$name.txt" "$name.txt" | awk -v name="$name" '
+    { difference = $2 - $4; if (difference < 0) difference = -difference
+      if ($1 != $3 || difference > 1e-4 * ($2 > 1 ? $2 : 1)) { print name ": step " $1 ": loss " $4 ", expected " $2; bad = 1 } }
+    END { exit bad }'
+  echo "$name: ten steps as expected"
+done

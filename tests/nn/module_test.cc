@@ -1,0 +1,78 @@
+// Weights, their names and their order; layers on the meta device; the head.
+#include "hone/module.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "nn/head.h"
+#include "nn/layers.h"
+
+namespace hone::nn {
+namespace {
+
+struct Inner final : Module {
+  explicit Inner(std::int64_t index) : scale(parameter("scale", {index + 1}, {}, /*decays=*/false)) {}
+  Weight& scale;
+};
+struct Outer final : Module {
+  Stack<Inner>& layers = child<Stack<Inner>>("layers", 2);
+  Linear& last = child<Linear>("last", 3, 4, Linear::Options{.bias = true});
+};
+
+TEST(Module, NamesWeightsInTheOrderOfDeclaration) {
+  Outer outer;
+  std::vector<std::string> names;
+  outer.each_weight([&](const std::string& name, Weight&) { names.push_back(name); });
+  EXPECT_EQ(names, (std::vector<std::string>{"layers.0.scale", "layers.1.scale", "last.weight", "last.bias"}));
+  EXPECT_EQ(outer.parameter_count(), 1 + 2 + 12 + 4);
+  EXPECT_TRUE(outer.last.weight.decays());
+  EXPECT_FALSE(outer.last.bias->decays());
+}
+
+TEST(Weight, HasNoMemoryUntilFilled) {
+  Weight weight({1 << 20, 1 << 20}, {}, true);  // 4 TB
+  EXPECT_FALSE(weight.filled());
+  EXPECT_THROW(weight.use(), Error);
+  EXPECT_FALSE(weight.grad().defined());
+}
+TEST(Weight, RefusesSizesThatCannotBe) {
+  EXPECT_THROW(Weight({1LL << 40, 1LL << 40}, {}, true), Error);
+  EXPECT_THROW(Weight({-1}, {}, true), Error);
+}
+TEST(Weight, RefusesAnotherShape) {
+  Weight weight({2, 3}, {}, true);
+  EXPECT_THROW(weight.fill(at::zeros({3, 2})), Error);
+}
+TEST(Weight, KeepsItsGradientWhileTrainable) {
+  Weight weight({2}, {}, true);
+  weight.fill(at::ones({2}));
+  weight.use().square().sum().backward();
+  EXPECT_EQ(weight.grad()[0].item<float>(), 2);
+  weight.clear_grad();
+  EXPECT_FALSE(weight.grad().defined());
+  weight.set_trainable(false);
+  EXPECT_FALSE(weight.use().requires_grad());
+  weight.fill(at::zeros({2}));
+  EXPECT_FALSE(weight.use().requires_grad());
+}
+
+TEST(Head, LogitsAndLossAgree) {
+  Head head(6, 9, 0.02);
+  head.each_weight([](const std::string&, Weight& w) { w.fill(at::arange(54, at::kFloat).view({9, 6}).sin()); });
+  const Tensor hidden = at::arange(24, at::kFloat).view({2, 2, 6}).cos(),
+               weight = at::tensor({1.0F, 0.5F, 2.0F, 1.0F}).view({2, 2});
+  const Tensor labels = at::tensor({3, -100, 8, 0}, at::kLong).view({2, 2});
+  const Tensor nll = -head.logits(hidden).log_softmax(-1);
+  const float expected = (nll[0][0][3] + 2 * nll[1][0][8] + nll[1][1][0]).item<float>();
+  EXPECT_NEAR(head.cross_entropy(hidden, labels, weight).item<float>(), expected, 1e-5);
+}
+TEST(Head, ATiedOneHasNoWeightOfItsOwn) {
+  Weight table({9, 6}, {}, true);
+  Head head(6, 9, 0.02, &table);
+  EXPECT_EQ(head.parameter_count(), 0);
+  EXPECT_TRUE(head.tied());
+  EXPECT_EQ(head.vocab_size(), 9);
+}
+
+}  // namespace
+}  // namespace hone::nn
