@@ -1,18 +1,28 @@
 // Reads, writes and describes config structs: everything here is derived from their fields(). Included by every plug-in.
 #pragma once
 
-#include <cstddef>
+#include <concepts>
 #include <memory>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "hone/config_values.h"
+#include "hone/config.h"
 
 namespace hone::config {
+
+// Where a value is being read: its dotted path and the range its field declares.
+struct At {
+  Problems& problems;
+  std::string path;
+  Range range = {};
+  At below(std::string_view name, Range its = {}) const {
+    return {problems, path.empty() ? std::string(name) : path + "." + std::string(name), its};
+  }
+};
 
 namespace detail {
 
@@ -31,7 +41,34 @@ consteval bool lists_all_members() {
   return takes<T>(std::make_index_sequence<count>()) && !takes<T>(std::make_index_sequence<count + 1>());
 }
 
+// The parts that need no template; src/config/values.cc. Each read_ adds a problem and leaves the value when it does not fit.
+HONE_API void read_scalar(const Node& node, bool& value, const At& at);
+HONE_API void read_scalar(const Node& node, std::int64_t& value, const At& at);
+HONE_API void read_scalar(const Node& node, std::uint64_t& value, const At& at);
+HONE_API void read_scalar(const Node& node, double& value, const At& at);
+HONE_API void read_scalar(const Node& node, std::string& value, const At& at);
+HONE_API std::optional<std::size_t> read_name(const Node& node, const std::vector<std::string>& names, const At& at);
+HONE_API Node write_scalar(bool value);
+HONE_API Node write_scalar(std::int64_t value);
+HONE_API Node write_scalar(std::uint64_t value);
+HONE_API Node write_scalar(double value);  // shortest text that reads back as the same number
+HONE_API Node write_scalar(const std::string& value);
+HONE_API void require_given(const std::string& value, const At& at);  // a default of "???" must be replaced
+HONE_API bool expect(const Node& node, Node::Kind kind, const std::string& type, const At& at);  // null passes
+HONE_API void report_unknown(const Node& node, const std::vector<std::string>& known, const At& at);
+HONE_API void read_choice(std::string_view interface_name, const Node& node, std::string& type,
+                          std::shared_ptr<AnyOptions>& options, const At& at);
+HONE_API void fill_choice(std::string_view interface_name, const std::string& type, std::shared_ptr<AnyOptions>& options);
+HONE_API Node write_choice(const std::string& type, const std::shared_ptr<AnyOptions>& options);
+HONE_API std::vector<std::string> choice_names(std::string_view interface_name);
+HONE_API void wrap(Node& node, std::string_view key);  // a scalar s becomes {key: s}
+HONE_API std::string inline_text(const Node& node);    // YAML on one line
+
 }  // namespace detail
+
+// How one type of option is read, written and described. Specialised below for every type that a field may have.
+template <class T>
+struct Values;
 
 // Calls visit(field, value) for the fields of one struct, in order.
 template <class T, class Visitor>
@@ -51,6 +88,178 @@ void walk(T& group, Visitor&& visit, const std::string& prefix = "") {
     else visit(path, field, value);
   });
 }
+
+// What scalars have in common: nothing below them, and a plain value where a list is expected is a list of one.
+template <class T>
+struct ScalarValues {
+  static constexpr bool kTakesScalar = true;
+  static void read(const Node& node, T& value, const At& at) { detail::read_scalar(node, value, at); }
+  static void absent(T&, const At&) {}
+  static Node write(const T& value) { return detail::write_scalar(value); }
+  static void expand(Node&) {}
+  static void describe(const std::string&, const T*, OptionInfo&, std::vector<OptionInfo>&) {}
+};
+template <>
+struct Values<bool> : ScalarValues<bool> {
+  static std::string type() { return "boolean"; }
+};
+template <>
+struct Values<double> : ScalarValues<double> {
+  static std::string type() { return "number"; }
+};
+template <>
+struct Values<std::string> : ScalarValues<std::string> {
+  static void absent(std::string& value, const At& at) { detail::require_given(value, at); }
+  static std::string type() { return "string"; }
+};
+template <std::integral T>
+struct Values<T> : ScalarValues<T> {
+  using Wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
+  static void read(const Node& node, T& value, const At& at) {
+    At narrow = at;
+    if constexpr (sizeof(T) < sizeof(Wide)) {
+      narrow.range.low = std::max(at.range.low, double(std::numeric_limits<T>::min()));
+      narrow.range.high = std::min(at.range.high, double(std::numeric_limits<T>::max()));
+    }
+    Wide wide = value;
+    detail::read_scalar(node, wide, narrow);
+    value = static_cast<T>(wide);
+  }
+  static Node write(T value) { return detail::write_scalar(static_cast<Wide>(value)); }
+  static std::string type() { return "integer"; }
+};
+template <class E>
+  requires std::is_enum_v<E>
+struct Values<E> : ScalarValues<E> {
+  static std::vector<std::string> names() {
+    static_assert(!std::same_as<decltype(enum_names<E>), const int>, "specialise config::enum_names for this enum");
+    std::vector<std::string> all;
+    for (const auto& [value, name] : enum_names<E>) all.emplace_back(name);
+    return all;
+  }
+  static void read(const Node& node, E& value, const At& at) {
+    if (const auto index = detail::read_name(node, names(), at)) value = enum_names<E>[*index].first;
+  }
+  static Node write(E value) {
+    for (const auto& [known, name] : enum_names<E>)
+      if (known == value) return detail::write_scalar(std::string(name));
+    throw Error(ErrorKind::bug, "an enum value has no entry in enum_names");
+  }
+  static std::string type() {
+    std::string text;
+    for (const std::string& name : names()) text += (text.empty() ? "one of " : "|") + name;
+    return text;
+  }
+  static void describe(const std::string&, const E*, OptionInfo& row, std::vector<OptionInfo>&) { row.choices = names(); }
+};
+
+template <class T>
+struct Values<std::optional<T>> {
+  static constexpr bool kTakesScalar = Values<T>::kTakesScalar;
+  static void read(const Node& node, std::optional<T>& value, const At& at) {
+    if (node.is_null()) value.reset();
+    else Values<T>::read(node, value ? *value : value.emplace(), at);
+  }
+  static void absent(std::optional<T>& value, const At& at) {
+    if (value) Values<T>::absent(*value, at);
+  }
+  static Node write(const std::optional<T>& value) { return value ? Values<T>::write(*value) : Node(); }
+  static void expand(Node& node) { Values<T>::expand(node); }
+  static std::string type() { return Values<T>::type(); }
+  static void describe(const std::string& path, const std::optional<T>* value, OptionInfo& row,
+                       std::vector<OptionInfo>& rows) {
+    row.optional = true;
+    Values<T>::describe(path, value && *value ? &**value : nullptr, row, rows);
+  }
+};
+
+template <class T>
+struct Values<std::vector<T>> {
+  static constexpr bool kTakesScalar = false;
+  static void read(const Node& node, std::vector<T>& value, const At& at) {
+    if (Values<T>::kTakesScalar && node.kind() == Node::Kind::scalar) return read(Node::list({node}, node.mark()), value, at);
+    if (!detail::expect(node, Node::Kind::list, type(), at)) return;
+    std::vector<T> items;
+    for (const Node& item : node.items()) {
+      T one{};  // not a reference into items: vector<bool> has none
+      Values<T>::read(item, one, at.below(std::to_string(items.size()), at.range));
+      items.push_back(std::move(one));
+    }
+    value = std::move(items);
+  }
+  static void absent(std::vector<T>& value, const At& at) {
+    if constexpr (!std::same_as<T, bool>)
+      for (std::size_t i = 0; i < value.size(); ++i) Values<T>::absent(value[i], at.below(std::to_string(i), at.range));
+  }
+  static Node write(const std::vector<T>& value) {
+    std::vector<Node> items;
+    for (const auto& item : value) items.push_back(Values<T>::write(item));
+    return Node::list(std::move(items));
+  }
+  static void expand(Node& node) {
+    if (Values<T>::kTakesScalar && node.kind() == Node::Kind::scalar) node = Node::list({node}, node.mark());
+    for (Node& item : node.items()) Values<T>::expand(item);
+  }
+  static std::string type() { return "list of " + Values<T>::type(); }
+  static void describe(const std::string& path, const std::vector<T>*, OptionInfo& row, std::vector<OptionInfo>& rows) {
+    Values<T>::describe(path + "[]", nullptr, row, rows);
+  }
+};
+
+template <class T>
+struct Values<std::map<std::string, T>> {
+  static constexpr bool kTakesScalar = false;
+  static void read(const Node& node, std::map<std::string, T>& value, const At& at) {
+    if (!detail::expect(node, Node::Kind::map, type(), at)) return;
+    std::map<std::string, T> entries;
+    for (const auto& [key, entry] : node.entries()) Values<T>::read(entry, entries[key], at.below(key, at.range));
+    value = std::move(entries);
+  }
+  static void absent(std::map<std::string, T>& value, const At& at) {
+    for (auto& [key, entry] : value) Values<T>::absent(entry, at.below(key, at.range));
+  }
+  static Node write(const std::map<std::string, T>& value) {
+    std::vector<Node::Entry> entries;
+    for (const auto& [key, entry] : value) entries.emplace_back(key, Values<T>::write(entry));
+    return Node::map(std::move(entries));
+  }
+  static void expand(Node& node) {
+    for (auto& [key, entry] : node.entries()) Values<T>::expand(entry);
+  }
+  static std::string type() { return "map of " + Values<T>::type(); }
+  static void describe(const std::string& path, const std::map<std::string, T>*, OptionInfo& row,
+                       std::vector<OptionInfo>& rows) {
+    Values<T>::describe(path + ".<name>", nullptr, row, rows);
+  }
+};
+
+template <class Tag>
+struct Values<Choice<Tag>> {
+  static constexpr bool kTakesScalar = true;
+  static void read(const Node& node, Choice<Tag>& value, const At& at) {
+    detail::read_choice(Tag::kInterface, node, value.type, value.options, at);
+  }
+  static void absent(Choice<Tag>& value, const At&) { detail::fill_choice(Tag::kInterface, value.type, value.options); }
+  static Node write(const Choice<Tag>& value) { return detail::write_choice(value.type, value.options); }
+  static void expand(Node& node) { detail::wrap(node, "type"); }
+  static std::string type() { return "choice of " + std::string(Tag::kInterface); }
+  static void describe(const std::string&, const Choice<Tag>* value, OptionInfo& row, std::vector<OptionInfo>&) {
+    row.catalogue = Tag::kInterface;
+    row.choices = detail::choice_names(Tag::kInterface);
+    if (value) row.default_text = value->type;
+  }
+};
+
+template <>
+struct Values<Open> {
+  static constexpr bool kTakesScalar = true;
+  static void read(const Node& node, Open& value, const At&) { value.node = node; }
+  static void absent(Open&, const At&) {}
+  static Node write(const Open& value) { return value.node; }
+  static void expand(Node&) {}
+  static std::string type() { return "anything"; }
+  static void describe(const std::string&, const Open*, OptionInfo&, std::vector<OptionInfo>&) {}
+};
 
 // A struct of options. `static constexpr std::string_view kShorthand = "path";` lets a plain value stand for {path: value};
 // `kRest = "files"` lets the map field `files` take every key that is no field, so that they are written without its name.
@@ -74,54 +283,6 @@ struct Values<T> {
   static void describe(const std::string& path, const T* group, OptionInfo& row, std::vector<OptionInfo>& rows);
 };
 
-template <Group T>
-void Values<T>::read(const Node& node, T& group, const At& at) {
-  if constexpr (kTakesScalar)
-    if (node.kind() == Node::Kind::scalar) return read(Node::map({{std::string(T::kShorthand), node}}, node.mark()), group, at);
-  if (!detail::expect(node, Node::Kind::map, type(), at)) return;
-  const std::size_t before = at.problems.size();
-  const auto [named, others] = detail::split(node, names(), rest());
-  each_field(group, [&](const auto& field, auto& value) {
-    using V = Values<std::remove_cvref_t<decltype(value)>>;
-    const bool is_rest = field.name == rest();
-    const Node* child = is_rest ? (others.is_null() ? nullptr : &others) : named.find(field.name);
-    const At below = is_rest ? At{at.problems, at.path, field.range} : at.below(field.name, field.range);
-    if (child) V::read(*child, value, below);
-    else V::absent(value, below);
-  });
-  if (rest().empty()) detail::report_unknown(others, names(), at);
-  if constexpr (requires { group.validate(at.problems); })
-    if (at.problems.size() == before) {
-      const Problems::Scope scope(at.problems, at.path.empty() ? "" : at.path + ".");
-      group.validate(at.problems);
-    }
-}
+}  // namespace hone::config
 
-template <Group T>
-Node Values<T>::write(const T& group) {
-  const T defaults{};
-  Node node = Node::map();
-  each_field(group, [&](const auto& field, const auto& value) {
-    using V = Values<std::remove_cvref_t<decltype(value)>>;
-    Node written = V::write(value);
-    // An option without a value is left out, unless it has one by default.
-    if (written.is_null() && V::write(defaults.*field.member).is_null()) return;
-    if (field.name != rest()) node.entries().emplace_back(field.name, std::move(written));
-    else for (auto& entry : written.entries()) node.entries().push_back(std::move(entry));
-  });
-  return node;
-}
-
-template <Group T>
-void Values<T>::expand(Node& node) {
-  if constexpr (kTakesScalar) detail::wrap(node, T::kShorthand);
-  std::apply([&](const auto&... field) {
-    const auto one = [&]<class S, class V>(const Field<S, V>& f) {
-      if (f.name == rest()) {
-        for (auto& [key, entry] : node.entries())
-          if (!detail::contains(names(), key)) Values<typename V::mapped_type>::expand(entry);
-      } else if (Node* child = node.find(f.name)) Values<V>::expand(*child);
-    };
-    (one(field), ...);
-  }, T::fields());
-}
+#include "hone/config_read-inl.h"

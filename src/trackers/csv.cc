@@ -50,7 +50,7 @@ class Csv final : public Tracker {
     for (const auto& [name, value] : metrics)
       if (name != "step") rows += fmt::format("{},{},{}\n", step, name, value);
     try {
-      file_->write_once(rows);
+      file_->write(std::string_view(rows));
     } catch (const Error& error) {
       warnings_.warning(error.what());
     }
