@@ -15,7 +15,7 @@ losses() { sed -nE 's/.*"loss":([^,}]*).*"step":([0-9]+).*/\2 \1/p' "$1/metrics.
 for recipe in "$HONE_SOURCE"/recipes/*.yaml "$HONE_SOURCE"/examples/*/recipe.yaml; do
   name=$(basename "$recipe" .yaml)
   if [ "$name" = recipe ]; then name=$(basename "$(dirname "$recipe")"); fi
-  common=("$recipe" --data.train=train.jsonl '--data.eval={}' --trainer.steps=10 --trainer.log_every=1 --trainer.precision=fp32 --quiet)
+  common=("$recipe" --data.train=train.jsonl '--data.eval={}' --trainer.steps=10 --trainer.log_every=1 --trainer.precision=fp32 --trainer.epochs=null --quiet)
   if grep -q 'path: my-model' "$recipe"; then common+=(--model.path=model); fi
   hone train "${common[@]}" --run.folder="$name-1" >"$name.log" 2>&1 || { cat "$name.log"; exit 1; }
   hone train "${common[@]}" --run.folder="$name-2" >"$name.log" 2>&1

@@ -119,7 +119,7 @@ TEST(HostileTokenizer, ChecksTemplates) {
 }
 
 TEST(HostileTokenizer, NamesAnUnknownTokenThatIsNotThere) {
-  json config = tokenizer_json("char", {});
+  json config = tokenizer_json("char", json::object());
   config["model"]["unk_token"] = "<nothing>";
   const auto tokenizer = make(config);
   EXPECT_EQ(tokenizer->encode("a").ids.size(), 1u);
