@@ -166,7 +166,8 @@ Summary Trainer::finish() {
   if (complete) state_.finished = stopped_by_.empty() ? "steps" : stopped_by_;
   for (const auto& tracker : trackers_) tracker->finish();
   const Stopwatch watch;
-  if (saved_step_ != state_.step || complete) save();
+  const std::string kept = saved_step_ < 0 ? "no checkpoint" : fmt::format("step {}", saved_step_);
+  if (saved_step_ != state_.step || complete) during("saving the last checkpoint; kept " + kept, [this] { save(); });
   if (!complete)
     log::info("{} at step {}: saved in {}; the same command again goes on", StopSignal::stop_name(), state_.step,
               human_duration(watch.seconds()));

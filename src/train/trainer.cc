@@ -15,7 +15,7 @@ Summary Trainer::run() {
   while (!done()) {
     const StepReport report = train_step();
     after_step(report);
-    if (due(recipe_.trainer.log_every)) log();
+    if (due(recipe_.trainer.log_every) || state_.step == steps_) log();
     if (state_.evaluation_due && !interrupted()) evaluate();
     if (save_due()) maybe_save();
   }

@@ -88,7 +88,7 @@ TEST_F(Faults, AFailedFinalSaveIsAnErrorAndKeepsTheLastCheckpoint) {
                : 0;
   };
   options_.env = &env;
-  EXPECT_HONE_ERROR(train(recipe(), options_), checkpoint, "step-00000010");
+  EXPECT_HONE_ERROR(train(recipe(), options_), checkpoint, "saving the last checkpoint; kept step 8");
   EXPECT_TRUE(has_step(8));
   options_.env = nullptr;
   EXPECT_EQ(train(recipe(), options_).resumed_from, 8);
@@ -123,6 +123,14 @@ TEST_F(Faults, ASecondSignalEndsTheProcessAtOnce) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // runs this program again: a fork would have no OpenMP threads
   ASSERT_EXIT(train(recipe({{"callbacks", "[{type: raise_at, step: 3}, {type: raise_at, step: 3}]"}}), options_),
               ::testing::ExitedWithCode(128 + SIGTERM), "");
+}
+
+TEST_F(Faults, TheLastStepIsLoggedEvenWhenItIsNotDue) {
+  train(recipe({{"trainer.log_every", "7"}}), options_);
+  std::vector<std::int64_t> steps;
+  for (const nlohmann::json& line : test::metrics_of(run_folder()))
+    if (line.contains("loss")) steps.push_back(line["step"]);
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{7, 10}));
 }
 
 TEST_F(Faults, EarlyStoppingEndsTheRunAndStaysEnded) {
