@@ -8,8 +8,12 @@ if(HONE_TORCH)
   install(TARGETS hone_hone EXPORT honeTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 endif()
 if(TARGET hone_program)
-  # By name: CMake leaves out folders inside the project, and .deps/torch is one.
-  set_target_properties(hone_program PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};${LibTorch_ROOT_DIR}/lib")
+  # By name: CMake leaves out folders inside the project, and .deps/torch and .deps/pyarrow are such.
+  set(rpath "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}" "${LibTorch_ROOT_DIR}/lib")
+  if(TARGET hone_deps::parquet)
+    list(APPEND rpath "${HONE_PYARROW_FOLDER}")
+  endif()
+  set_target_properties(hone_program PROPERTIES INSTALL_RPATH "${rpath}")
   install(TARGETS hone_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
 
