@@ -16,8 +16,9 @@ function(hone_folder name flags)
   endif()
 endfunction()
 
-# Kernels: every file of src/ops/cpu is compiled once per instruction set, as CPU_CAPABILITY of LibTorch's at::vec wants;
-# src/ops/<op>.cc chooses at run time. Kernel files keep their code in a namespace that contains CPU_CAPABILITY's name.
+# Kernels: every file of src/ops/cpu is compiled once per instruction set (those in dot/ once more), as CPU_CAPABILITY of
+# LibTorch's at::vec wants; src/ops/<op>.cc chooses at run time. Kernel files keep their code in a namespace that contains
+# CPU_CAPABILITY's name.
 function(hone_kernels)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/ops/cpu/*.cc")
   if(NOT sources)
@@ -27,10 +28,19 @@ function(hone_kernels)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     list(APPEND sets AVX2 AVX512)
   endif()
+  file(GLOB dot CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/ops/cpu/dot/*.cc")
+  list(APPEND sources ${dot})
+  if(AVX512 IN_LIST sets AND dot)
+    list(APPEND sets AVX512BF16)
+  endif()
   set(flags_AVX2 -mavx2 -mfma -mf16c)
   set(flags_AVX512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c)
+  set(flags_AVX512BF16 ${flags_AVX512} -mavx512bf16)
   foreach(set IN LISTS sets)
     string(TOLOWER "hone_kernels_${set}" target)
+    if(set STREQUAL "AVX512BF16")
+      set(sources ${dot})  # the others have nothing to gain
+    endif()
     add_library(${target} OBJECT ${sources})
     target_link_libraries(${target} PRIVATE hone_torch_flags)
     target_compile_options(${target} PRIVATE -O3 ${flags_${set}})

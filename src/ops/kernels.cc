@@ -1,35 +1,39 @@
 // Which implementation the ops use.
 #include "ops/kernels.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
 #include <cstdlib>
-#include <string_view>
 
 #include "hone/error.h"
 
 namespace hone::ops {
 namespace {
 
+constexpr std::array<std::string_view, 5> kNames = {"reference", "basic", "avx2", "avx512", "avx512bf16"};
+
 Level best_level() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  const auto has = [](bool yes) { return yes; };
-  if (has(__builtin_cpu_supports("avx512f")) && has(__builtin_cpu_supports("avx512bw")) &&
-      has(__builtin_cpu_supports("avx512vl")) && has(__builtin_cpu_supports("avx512dq")))
-    return Level::avx512;
-  if (has(__builtin_cpu_supports("avx2")) && has(__builtin_cpu_supports("fma"))) return Level::avx2;
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  if (avx512) return __builtin_cpu_supports("avx512bf16") ? Level::avx512bf16 : Level::avx512;
+  if (avx2) return Level::avx2;
 #endif
   return Level::basic;
 }
 
 Level wanted_level() {
   const char* text = std::getenv("HONE_KERNELS");
-  const std::string_view name = text ? text : "";
-  if (name.empty() || name == "auto" || name == "avx512") return Level::avx512;
-  if (name == "reference") return Level::reference;
-  if (name == "basic") return Level::basic;
-  if (name == "avx2") return Level::avx2;
+  const std::string_view wanted = text ? text : "";
+  if (wanted.empty() || wanted == "auto") return Level::avx512bf16;
+  for (std::size_t i = 0; i < kNames.size(); ++i)
+    if (wanted == kNames[i]) return static_cast<Level>(i);
   throw Error(ErrorKind::usage,
-              "HONE_KERNELS: got \"" + std::string(name) + "\", expected auto, reference, basic, avx2 or avx512");
+              fmt::format("HONE_KERNELS: got \"{}\", expected auto, {}", wanted, fmt::join(kNames, ", ")));
 }
 
 Level machine() {
@@ -45,6 +49,7 @@ Level& current() {
 }  // namespace
 
 Level level() { return current(); }
+std::string_view name(Level level) { return kNames[static_cast<std::size_t>(level)]; }
 bool use_kernels() { return current() != Level::reference; }
 
 LevelScope::LevelScope(Level level) : old_(current()) { current() = std::min(level, machine()); }

@@ -3,12 +3,16 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <string_view>
+
 namespace hone::ops {
 
-enum class Level { reference, basic, avx2, avx512 };  // reference: no kernel of ours at all
+// reference: no kernel of ours at all; avx512bf16: with dot products of bf16 pairs.
+enum class Level { reference, basic, avx2, avx512, avx512bf16 };
 
-// The best level of this machine, lowered by HONE_KERNELS=reference|basic|avx2|avx512. Read once.
+// The best level of this machine, lowered by HONE_KERNELS=reference|basic|avx2|avx512|avx512bf16. Read once.
 Level level();
+std::string_view name(Level level);
 bool use_kernels();  // level() != reference
 
 // Tests: sets the level while alive, never above the machine's. Not thread-safe.

@@ -71,7 +71,7 @@ TEST(Attention, CachedKeysGiveTheLastRows) {
   for (const std::int64_t window : {0, 1, 6}) {
     const Tensor all = reference::attention(in[0], in[1], in[2], {{0, 30}}, {0.3, window});
     for (const std::int64_t queries : {1, 4, 30})
-      for (const Level wanted : {Level::reference, Level::avx512}) {
+      for (const Level wanted : {Level::reference, Level::avx512, Level::avx512bf16}) {
         const LevelScope scope(wanted);
         const Tensor got =
             cached_attention(in[0].slice(0, 30 - queries), in[1].transpose(0, 1), in[2].transpose(0, 1), {0.3, window});
@@ -86,7 +86,7 @@ TEST(Attention, OneTokenOfEachRowSeesItsOwnCache) {
                v = sample({4, 2, 40, 10}, at::kDouble, 3);
   for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16})
     for (const std::int64_t window : {0, 1, 8})
-      for (const Level wanted : {Level::basic, Level::avx2, Level::avx512}) {
+      for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16}) {
         const LevelScope scope(wanted);
         const AttentionOptions options{0.3, window};
         const Tensor expected = reference::decode_attention(q.to(type), k.to(type), v.to(type), lengths, options);

@@ -52,7 +52,7 @@ inline void expect_matches(const Op& op, const Op& meaning, const std::vector<Te
   std::vector<Tensor> typed;
   for (const Tensor& x : inputs) typed.push_back(x.to(type));
   const Result plain = value_and_gradients(meaning, typed);
-  for (const Level wanted : {Level::basic, Level::avx2, Level::avx512}) {
+  for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16}) {
     const LevelScope scope(wanted);
     if (level() != wanted) continue;  // not on this machine
     const Result fast = value_and_gradients(op, typed);

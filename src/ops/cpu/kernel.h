@@ -5,6 +5,9 @@
 //   HONE_KERNELS(RmsNormKernels, rms_norm_kernels)
 // and in the .cc of the same name, inside namespace hone::ops::cpu::CPU_CAPABILITY, its definition. Callers write
 // cpu::rms_norm_kernels<float>().forward(…). Kernels take plain pointers and know nothing of tensors.
+//
+// Kernels that multiply matrices lie in dot/ and are declared by HONE_DOT_KERNELS: these files are compiled once more,
+// for AVX512BF16, where bf16 pairs have a dot product of their own.
 #pragma once
 
 #include <c10/util/BFloat16.h>
@@ -13,41 +16,55 @@
 
 #include "ops/kernels.h"
 
+#define HONE_KERNELS_OF(set, Set, name) \
+  namespace set {                       \
+  template <class T>                    \
+  Set<T> name();                        \
+  }
+
 #if defined(__x86_64__)
-#define HONE_KERNELS(Set, name)    \
-  namespace DEFAULT {              \
-  template <class T>               \
-  Set<T> name();                   \
-  }                                \
-  namespace AVX2 {                 \
-  template <class T>               \
-  Set<T> name();                   \
-  }                                \
-  namespace AVX512 {               \
-  template <class T>               \
-  Set<T> name();                   \
-  }                                \
-  template <class T>               \
-  Set<T> name() {                  \
-    switch (level()) {             \
-      case Level::avx512:          \
-        return AVX512::name<T>();  \
-      case Level::avx2:            \
-        return AVX2::name<T>();    \
-      default:                     \
-        return DEFAULT::name<T>(); \
-    }                              \
+#define HONE_KERNELS(Set, name)       \
+  HONE_KERNELS_OF(DEFAULT, Set, name) \
+  HONE_KERNELS_OF(AVX2, Set, name)    \
+  HONE_KERNELS_OF(AVX512, Set, name)  \
+  template <class T>                  \
+  Set<T> name() {                     \
+    switch (level()) {                \
+      case Level::avx512bf16:         \
+      case Level::avx512:             \
+        return AVX512::name<T>();     \
+      case Level::avx2:               \
+        return AVX2::name<T>();       \
+      default:                        \
+        return DEFAULT::name<T>();    \
+    }                                 \
+  }
+#define HONE_DOT_KERNELS(Set, name)      \
+  HONE_KERNELS_OF(DEFAULT, Set, name)    \
+  HONE_KERNELS_OF(AVX2, Set, name)       \
+  HONE_KERNELS_OF(AVX512, Set, name)     \
+  HONE_KERNELS_OF(AVX512BF16, Set, name) \
+  template <class T>                     \
+  Set<T> name() {                        \
+    switch (level()) {                   \
+      case Level::avx512bf16:            \
+        return AVX512BF16::name<T>();    \
+      case Level::avx512:                \
+        return AVX512::name<T>();        \
+      case Level::avx2:                  \
+        return AVX2::name<T>();          \
+      default:                           \
+        return DEFAULT::name<T>();       \
+    }                                    \
   }
 #else
-#define HONE_KERNELS(Set, name) \
-  namespace DEFAULT {           \
-  template <class T>            \
-  Set<T> name();                \
-  }                             \
-  template <class T>            \
-  Set<T> name() {               \
-    return DEFAULT::name<T>();  \
+#define HONE_KERNELS(Set, name)       \
+  HONE_KERNELS_OF(DEFAULT, Set, name) \
+  template <class T>                  \
+  Set<T> name() {                     \
+    return DEFAULT::name<T>();        \
   }
+#define HONE_DOT_KERNELS(Set, name) HONE_KERNELS(Set, name)
 #endif
 
 // In a kernel file: makes the set for every element type.
