@@ -31,10 +31,12 @@ for precision in fp32 bf16; do
     pid=$!
     sleep_ms=$((RANDOM % (span_ms / 2) + 50))  # from the very start of the program to well into the run
     sleep "$(printf '%d.%03d' $((sleep_ms / 1000)) $((sleep_ms % 1000)))"
-    if kill -9 $pid 2>/dev/null; then kills=$((kills + 1)); fi
-    wait $pid 2>/dev/null || true
-    # A run that got to its end is started anew, so that all kills hit a living one.
-    if [ -e broken/checkpoints/step-00000400 ] && [ $kills -lt 10 ]; then mv broken "done-$precision-$kills"; fi
+    kill -9 $pid 2>/dev/null || true
+    code=0
+    wait $pid 2>/dev/null || code=$?
+    # Only a kill that hit a living run counts; a run that got to its end is started anew.
+    if [ $code = 137 ]; then kills=$((kills + 1)); fi
+    if [ -e broken/checkpoints/step-00000400 ] && [ $kills -lt 10 ]; then rm -rf broken; fi
   done
   hone train recipe.yaml --trainer.precision=$precision --run.folder=broken --quiet >>broken.log 2>&1
   for file in model.safetensors state/optimizer-00000-of-00001.safetensors; do
