@@ -22,6 +22,13 @@ struct Init {
   double std = 0.02;
 };
 
+// Where the backward passes of a step add a weight's gradient up, instead of in autograd's grad(): no cast, no
+// temporary.
+struct GradientSum {
+  Tensor sum;            // of the weight's shape, fp32 (fp64 for an fp64 weight)
+  bool started = false;  // false: what `sum` holds is of no meaning yet
+};
+
 // A named parameter: its logical shape, its storage, and what the optimizer may do with it.
 // Not thread-safe; one forward/backward at a time.
 class HONE_API Weight {
@@ -40,12 +47,16 @@ class HONE_API Weight {
   Tensor& value() { return value_; }
   Tensor grad() const;  // of the last backward(s), in the weight's dtype; undefined if none
   void clear_grad();
+  // Ops that can, add to this from now on (null: grad()); others go on using grad(). Must live as long as it is set.
+  void set_gradient_sum(GradientSum* sum) { gradient_sum_ = sum; }
+  GradientSum* gradient_sum() const { return gradient_sum_; }
 
  private:
   std::vector<std::int64_t> shape_;
   Init init_;
   bool decays_, trainable_ = true;
   Tensor value_;
+  GradientSum* gradient_sum_ = nullptr;
 };
 
 // A tree of named weights. Children carry Hugging Face's names. No child is ever replaced after construction.

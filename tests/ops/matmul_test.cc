@@ -101,7 +101,7 @@ TEST(Matmul, ARowDoesNotDependOnTheOthers) {
   at::manual_seed(5);
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     const at::Tensor a = random(200, 300, type), b = random(300, 90, type);
-    for (const Level wanted : {Level::avx2, Level::avx512, Level::avx512bf16}) {
+    for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16}) {
       const LevelScope scope(wanted);
       if (level() != wanted || (type == at::kBFloat16 && wanted != Level::avx512bf16)) continue;
       at::Tensor all = at::empty({200, 90}, a.options());

@@ -1,4 +1,4 @@
-// Packing and tiles of matrix products: fp32 with AVX2 and AVX-512, bf16 pairs with AVX-512-BF16.
+// Packing and tiles of matrix products: fp32 everywhere, bf16 pairs with AVX-512-BF16.
 //
 // A tile's sums stay in registers for the whole depth: R rows times kVectors vectors of columns. A is read as it lies
 // (one value, or one pair of bf16, is broadcast per row and step), B from a panel whose columns lie side by side.
@@ -18,14 +18,12 @@ namespace hone::ops::cpu::CPU_CAPABILITY {
 namespace {
 
 #if defined(CPU_CAPABILITY_AVX512) || defined(CPU_CAPABILITY_AVX512BF16)
-#define HONE_MATMUL 1
 constexpr int kLanes = 16, kTileRows = 12;
 #elif defined(CPU_CAPABILITY_AVX2)
-#define HONE_MATMUL 1
 constexpr int kLanes = 8, kTileRows = 6;
+#else
+constexpr int kLanes = 4, kTileRows = 6;
 #endif
-
-#if defined(HONE_MATMUL)
 constexpr int kVectors = 2, kTileCols = kVectors * kLanes;
 
 // One 32-bit unit of depth: an fp32 value, or a pair of bf16. Strides and lengths below are in units unless said.
@@ -287,26 +285,19 @@ void pack_a(const T* a, std::int64_t i_stride, std::int64_t k_stride, std::int64
     if (room > depth) std::memset(static_cast<void*>(to + i * room + depth), 0, sizeof(T));
   }
 }
-#endif  // HONE_MATMUL
-
 }  // namespace
 
 template <class T>
 MatmulKernels<T> matmul_kernels() {
 #if defined(CPU_CAPABILITY_AVX512BF16)
   constexpr bool kHas = !std::is_same_v<T, double>;
-#elif defined(HONE_MATMUL)
-  constexpr bool kHas = std::is_same_v<T, float>;
 #else
-  constexpr bool kHas = false;
+  constexpr bool kHas = std::is_same_v<T, float>;
 #endif
-  if constexpr (kHas) {
-#if defined(HONE_MATMUL)
+  if constexpr (kHas)
     return {kTileRows, kTileCols, pack_b<T>, pack_a<T>, multiply<T>, narrow<T>};
-#endif
-  } else {
+  else
     return {};
-  }
 }
 HONE_INSTANTIATE_KERNELS(MatmulKernels, matmul_kernels)
 
