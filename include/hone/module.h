@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "hone/error.h"
+#include "hone/gradient_sum.h"
 
 namespace hone {
 
@@ -20,13 +21,6 @@ using at::Tensor;
 struct Init {
   enum class Kind { normal, ones, zeros } kind = Kind::normal;
   double std = 0.02;
-};
-
-// Where the backward passes of a step add a weight's gradient up, instead of in autograd's grad(): no cast, no
-// temporary.
-struct GradientSum {
-  Tensor sum;            // of the weight's shape, fp32 (fp64 for an fp64 weight)
-  bool started = false;  // false: what `sum` holds is of no meaning yet
 };
 
 // A named parameter: its logical shape, its storage, and what the optimizer may do with it.

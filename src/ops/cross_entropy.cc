@@ -9,8 +9,9 @@
 #include <fmt/format.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "base/sections.h"
 #include "hone/error.h"
-#include "hone/module.h"
+#include "hone/gradient_sum.h"
 #include "ops/cpu/cross_entropy.h"
 #include "ops/matmul.h"
 #include "ops/parallel.h"
@@ -94,6 +95,7 @@ void run_chunk(at::Tensor& logits_CV, const Supervised& s, std::int64_t begin, b
 
 Made run_all(const at::Tensor& hidden_SD, const at::Tensor& head_VD, const Supervised& s,
              const CrossEntropyOptions& options, Wanted wanted) {
+  const sections::Timed section(sections::Section::loss);
   const auto wide = at::toOpMathType(head_VD.scalar_type());
   const std::int64_t count = hidden_SD.size(0), vocab = head_VD.size(0);
   const std::int64_t step =
@@ -137,6 +139,7 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  torch::autograd::variable_list grads) {
+    const sections::Timed section(sections::Section::loss);
     const double scale = grads[0].item<double>();
     const auto type = static_cast<at::ScalarType>(ctx->saved_data["type"].toInt());
     auto* sum = reinterpret_cast<GradientSum*>(ctx->saved_data["sum"].toInt());

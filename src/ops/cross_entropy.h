@@ -7,9 +7,7 @@
 
 #include <cstdint>
 
-namespace hone {
-struct GradientSum;  // hone/module.h
-}
+#include "hone/gradient_sum.h"
 
 namespace hone::ops {
 

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "hone/module.h"
+#include "hone/gradient_sum.h"
 #include "ops/kernels.h"
 #include "ops/matmul.h"
 

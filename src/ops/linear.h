@@ -7,11 +7,8 @@
 
 #include <vector>
 
+#include "hone/gradient_sum.h"
 #include "ops/gated.h"
-
-namespace hone {
-struct GradientSum;  // hone/module.h
-}
 
 namespace hone::ops {
 

@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "base/sections.h"
 #include "hone/error.h"
 #include "ops/cpu/dot/matmul.h"
 #include "ops/kernels.h"
@@ -227,6 +228,10 @@ void by_library(at::Tensor& out, const std::vector<Factors>& factors, bool add) 
   }
 }
 
+double flop(const at::Tensor& out, const at::Tensor& a) {
+  return 2.0 * static_cast<double>(out.numel()) * static_cast<double>(a.size(1));
+}
+
 // The same matrix with one stride of 1.
 at::Tensor plain(const at::Tensor& x) { return x.stride(1) == 1 || x.stride(0) == 1 ? x : x.contiguous(); }
 
@@ -246,6 +251,8 @@ bool ours(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
 
 void matmul_into(at::Tensor& out_MN, const std::vector<Factors>& factors, bool add) {
   HONE_ASSERT(!factors.empty() && out_MN.dim() == 2);
+  const sections::Timed section(sections::Section::matmul);
+  for (const Factors& f : factors) sections::add_flop(flop(out_MN, f.a_MK));
   std::vector<Factors> usable;
   for (const Factors& f : factors) {
     if (!ours(out_MN, f.a_MK, f.b_KN)) return by_library(out_MN, factors, add);
@@ -260,6 +267,8 @@ void matmul_into(at::Tensor& out_MN, const std::vector<Factors>& factors, bool a
 RightFactor::RightFactor(const at::Tensor& b_KN) : b_KN_(plain(b_KN)) {}
 
 void RightFactor::multiply_into(at::Tensor& out_MN, const at::Tensor& a_MK) {
+  const sections::Timed section(sections::Section::matmul);
+  sections::add_flop(flop(out_MN, a_MK));
   if (!ours(out_MN, a_MK, b_KN_)) return by_library(out_MN, {{a_MK, b_KN_}}, false);
   const at::Tensor a = plain(a_MK);
   if (a.scalar_type() == at::kFloat)

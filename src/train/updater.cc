@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
+#include "base/sections.h"
 #include "optim/blocks.h"
 
 namespace hone::training {
@@ -66,11 +67,13 @@ void Updater::collect() {
 }
 
 double Updater::gradient_norm() {
+  const sections::Timed section(sections::Section::optimizer);
   collect();
   return optim::gradient_norm(weights_);
 }
 
 void Updater::update(std::int64_t step, double learning_rate, double norm, double max_norm) {
+  const sections::Timed section(sections::Section::optimizer);
   const c10::NoGradGuard no_grad;
   collect();
   const double scale = max_norm > 0 ? std::min(1.0, max_norm / (norm + 1e-6)) : 1.0;  // as clip_grad_norm_

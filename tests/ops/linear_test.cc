@@ -1,7 +1,7 @@
 // Products with weights against their meaning: one, several of one input, the gated MLP's, and gradient sums.
 #include "ops/linear.h"
 
-#include "hone/module.h"
+#include "hone/gradient_sum.h"
 #include "ops/check.h"
 
 namespace hone::ops::test {
