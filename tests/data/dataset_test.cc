@@ -288,5 +288,21 @@ TEST(Inspect, ShowsWhichTokensAreLearnt) {
   EXPECT_EQ(lines.back(), (std::pair<std::string, std::int64_t>("records split", 1)));
 }
 
+TEST(Inspect, FindsTheEosThatACutMadeTheLastTarget) {
+  const TempFolder folder;
+  Dataset::Options options;
+  options.max_length = 4;
+  const auto eos = *ByteTokenizer().eos_id;
+  for (const char* text : {"abc", "abcd", "abcde", "abcdefgh"}) {  // the last one: eos would be alone in its piece
+    const auto data = make({folder.write("a.jsonl", "\"" + std::string(text) + "\"\n")}, options);
+    EXPECT_TRUE(data::learns(data::inspect_records(*data).at(0), eos)) << text;
+  }
+  options.overlong = Overlong::keep_start;
+  const auto cut = make({folder.write("a.jsonl", "\"abcdefgh\"\n")}, options);
+  EXPECT_FALSE(data::learns(data::inspect_records(*cut).at(0), eos));
+  EXPECT_TRUE(data::learns(data::inspect_records(*cut).at(0), 'b'));
+  EXPECT_FALSE(data::learns(data::inspect_records(*cut).at(0), 'a')) << "seen, never predicted";
+}
+
 }  // namespace
 }  // namespace hone::test
