@@ -156,9 +156,9 @@ TEST(Dataset, RefusesEmptyAndUnsupervisedData) {
     EXPECT_THAT(error(name, "\n\n\r\n"), HasSubstr("no records")) << name;
   }
   EXPECT_THAT(error("b.json", "[]"), HasSubstr("no records"));
-  EXPECT_THAT(error("c.jsonl", "{\"text\": \"\"}\n"), HasSubstr("no supervised token in 1 records: 1 empty"));
+  EXPECT_THAT(error("c.jsonl", "{\"text\": \"\"}\n"), HasSubstr("no supervised token in 1 record: 1 empty"));
   EXPECT_THAT(error("d.jsonl", "{\"input_ids\": [1, 2], \"labels\": [-100, -100]}\n"),
-              HasSubstr("no supervised token in 1 records: 0 empty, 0 longer than max_length 1024 dropped, 1 without"));
+              HasSubstr("no supervised token in 1 record: 1 without a token that is learnt"));
   Dataset::Options cut;
   cut.max_length = 4;
   cut.overlong = Overlong::keep_start;
