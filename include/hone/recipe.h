@@ -73,6 +73,7 @@ struct DataSection {
               "End texts and completions with the tokenizer's end-of-sequence token, and train on it."),
         field("cache", &C::cache, "Folder for tokenised data; `none` = none; default: `cache` in the run folder.")};
   }
+  HONE_API void validate(Problems& problems) const;
 };
 
 struct SaveSection {
@@ -125,6 +126,7 @@ struct TrainerSection {
         field("checkpoint_blocks", &C::checkpoint_blocks,
               "Gradient checkpointing: a third more time, far less memory; the same numbers.")};
   }
+  HONE_API void validate(Problems& problems) const;
 };
 
 struct RunSection {
@@ -135,9 +137,10 @@ struct RunSection {
     using C = RunSection;
     return std::tuple{
         field("folder", &C::folder, "Folder of the run; the same recipe again resumes it."),
-        field("name", &C::name, "Instead of folder: makes runs/<name>/run_0, run_1, ..., a new one each time."),
+        field("name", &C::name, "Instead of folder: makes runs/<name>/run_1, run_2, ..., a new one each time."),
         field("seed", &C::seed, "Decides fresh weights, the order of rows and what is held out.")};
   }
+  HONE_API void validate(Problems& problems) const;
 };
 
 struct Recipe {

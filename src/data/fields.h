@@ -40,6 +40,8 @@ class FieldMap {
  private:
   Form own_form(const std::vector<std::string>& names, const Place& place) const;
   Form renamed_form(const std::vector<std::string>& names, const Place& place) const;
+  // The field that would be read if it were not null; "" = there is none. names: of the others.
+  std::string null_field(const nlohmann::json& value, const std::vector<std::string>& names) const;
   std::map<std::string, std::string> columns_;
 };
 
