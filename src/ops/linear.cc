@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "hone/error.h"
 #include "hone/gradient_sum.h"
 #include "ops/kernels.h"
 #include "ops/matmul.h"
