@@ -36,7 +36,7 @@ at::Tensor shaped_like(const at::Tensor& y_NO, const at::Tensor& x) {
 
 // dy^T x: into its sum if it has one (then nothing is left for autograd), else as a new tensor.
 at::Tensor weight_gradient(const at::Tensor& dy_NO, const at::Tensor& x_NI, GradientSum* sum) {
-  if (sum) {
+  if (sum && sum->takes()) {
     matmul_into(sum->sum, {{dy_NO.t(), x_NI}}, sum->started);
     sum->started = true;
     return {};
