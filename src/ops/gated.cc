@@ -6,6 +6,7 @@
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "base/sections.h"
 #include "hone/error.h"
 #include "ops/cpu/gated.h"
 #include "ops/parallel.h"
@@ -31,6 +32,7 @@ class GatedFunction : public torch::autograd::Function<GatedFunction> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& gate, const at::Tensor& up,
                             std::int64_t activation) {
+    const sections::Timed section(sections::Section::elementwise);
     const at::Tensor g = gate.contiguous(), u = up.contiguous();
     at::Tensor y = at::empty_like(g);
     cpu::with_type(g.scalar_type(), [&]<class T>(T) {
@@ -65,10 +67,11 @@ at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, Activation activa
 
 }  // namespace reference
 
-GatedGradients gated_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up,
-                              Activation activation) {
+GatedGradients gated_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up, Activation activation,
+                              bool overwrite) {
+  const sections::Timed section(sections::Section::elementwise);
   const at::Tensor g = gate.contiguous(), u = up.contiguous(), d = dy.contiguous();
-  GatedGradients made{at::empty_like(g), at::empty_like(u)};
+  GatedGradients made{at::empty_like(g), overwrite ? d : at::empty_like(u)};
   cpu::with_type(g.scalar_type(), [&]<class T>(T) {
     const auto kernels = cpu::gated_kernels<T>();
     at::parallel_for(0, g.numel(), grain(1), [&](std::int64_t begin, std::int64_t end) {

@@ -165,7 +165,7 @@ class GatedLinearFunction : public torch::autograd::Function<GatedLinearFunction
     if (ctx->needs_input_grad(0) || ctx->needs_input_grad(1)) {
       at::Tensor dinner = at::empty(rows_of(gate).sizes(), gate.options());
       matmul_into(dinner, {{dy_NO, saved[2]}});
-      GatedGradients both = gated_backward(dinner.view(gate.sizes()), gate, up, activation);
+      GatedGradients both = gated_backward(dinner.view(gate.sizes()), gate, up, activation, /*overwrite=*/true);
       made[0] = both.gate, made[1] = both.up;
     }
     return made;

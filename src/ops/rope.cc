@@ -6,6 +6,7 @@
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "base/sections.h"
 #include "ops/cpu/rope.h"
 #include "ops/parallel.h"
 
@@ -28,6 +29,7 @@ namespace {
 
 // y may be x. REQUIRES: the values of a token lie side by side in both.
 void rotate_into(const at::Tensor& y_NHK, const at::Tensor& x_NHK, const RopeTable& table, bool back) {
+  const sections::Timed section(sections::Section::elementwise);
   const std::int64_t heads = x_NHK.size(1), half = x_NHK.size(2) / 2;
   cpu::with_type(x_NHK.scalar_type(), [&]<class T>(T) {
     using W = cpu::Wide<T>;
