@@ -121,7 +121,7 @@ int run(Arguments arguments, GlobalFlags& flags) {
 int report(const std::string& text, ErrorKind kind) {
   std::cout.flush();
   log::set_status("");
-  std::cerr << "error: " << text << '\n';
+  std::cerr << "error: " << safe_lines(text) << '\n';
   return static_cast<int>(kind);
 }
 
