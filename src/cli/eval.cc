@@ -114,7 +114,7 @@ class Eval final : public Command {
     const StopSignal signals;
     Progress progress({.what = "eval", .unit = "row", .total = data.rows(), .quiet = flags_.json && !stderr_is_terminal()});
     for (std::int64_t row = 0; row < data.rows(); row += flags_.batch_size) {
-      if (StopSignal::stop_requested()) throw Error(ErrorKind::usage, "stopped by " + StopSignal::stop_name());
+      StopSignal::check("evaluating");
       std::vector<std::int64_t> rows;
       for (std::int64_t r = row; r < std::min(row + flags_.batch_size, data.rows()); ++r) rows.push_back(r);
       const Batch batch = to_batch(data.batch(rows, pad_id));

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/progress.h"
+#include "base/signals.h"
 #include "base/threads.h"
 #include "data/source.h"
 
@@ -99,6 +100,7 @@ class Pipeline {
  private:
   // false: that was the last. A failure waits until the records before it are through: the first one is reported.
   bool read_block() {
+    StopSignal::check("reading " + path_);  // nothing is lost by stopping here
     auto block = std::make_shared<Block>();
     bool more = true;
     try {

@@ -1,6 +1,8 @@
 // YAML and JSON as nodes, overrides, interpolation, differences, hostile input.
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "config/support.h"
 
 namespace hone::config {
@@ -42,6 +44,21 @@ TEST(Yaml, RefusesHostileDocuments) {
     laughs += "]\n";
   }
   EXPECT_EQ(yaml_problems(laughs).size(), 1u);
+}
+
+TEST(Yaml, AHundredThousandKeysAreReadAtOnce) {  // 35 s when each is compared with all before it
+  std::string many;
+  for (int i = 0; i < 100000; ++i) many += "k" + std::to_string(i) + ": 1\n";
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(yaml(many).entries().size(), 100000u);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
+
+TEST(Yaml, PlainTextOfSeveralLinesIsWrittenSoThatItIsReadBack) {
+  for (const char* text : {"a: b\n\n   c\n", "\r", "a: [x\n\n y, 5]\n"}) {
+    const Node node = yaml(text);
+    EXPECT_TRUE(diff(node, yaml(to_yaml(node))).empty()) << to_yaml(node);
+  }
 }
 
 TEST(Json, SaysWhereAndWhat) {

@@ -1,6 +1,9 @@
 // Record -> Tokens: special tokens, eos, and which tokens are learnt.
 #include "data/tokenise.h"
 
+#include <csignal>
+
+#include "base/signals.h"
 #include "support.h"
 
 namespace hone::test {
@@ -80,6 +83,27 @@ TEST(Tokenise, KeepsTheFilesOrderOnManyThreads) {
     ASSERT_EQ(text, "record " + std::to_string(i));
     ASSERT_EQ(store->line(i), i + 1);
   }
+}
+
+TEST(Tokenise, ASignalStopsIt) {
+  const TempFolder folder;
+  std::string lines;
+  for (int i = 0; i < 5000; ++i) lines += "{\"text\": \"text " + std::to_string(i) + "\"}\n";
+  DataFile file;
+  file.path = folder.write("a.jsonl", lines);
+  const StopSignal signals;
+  int seen = 0;
+  const auto visit = [&](const Tokens&, const Record&) {
+    if (++seen == 100) raise(SIGTERM);
+  };
+  try {
+    data::each_tokens(file, ByteTokenizer(), true, visit);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kStopped);
+    EXPECT_EQ(error.what(), "stopped by SIGTERM while reading " + file.path);
+  }
+  EXPECT_LT(seen, 5000);
 }
 
 TEST(Tokenise, ReportsTheFirstOfSeveralErrors) {
