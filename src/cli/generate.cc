@@ -5,12 +5,15 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
+#include "data/conversations.h"
 #include "hone/command.h"
 #include "hone/generate.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
 #include "io/json.h"
 #include "io/lines.h"
+#include "text/chat_template.h"
 
 namespace hone::cli {
 namespace {
@@ -18,6 +21,11 @@ namespace {
 std::string one_line(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
+
+// What is asked: as it was given, and the text that the model continues.
+struct Prompt {
+  std::string given, text;
+};
 
 std::string_view name_of(FinishReason reason) {
   return reason == FinishReason::eos ? "eos" : reason == FinishReason::stop ? "stop" : "length";
@@ -27,7 +35,8 @@ class Generate final : public Command {
  public:
   struct Config {
     std::vector<std::string> prompt;
-    std::string prompts, tokenizer;
+    std::string prompts, tokenizer, system;
+    bool chat = false;
     std::optional<std::int64_t> max_new_tokens, top_k, batch_size;
     std::optional<double> temperature, top_p, min_p, repetition_penalty;
     std::vector<std::string> stop;
@@ -38,14 +47,23 @@ class Generate final : public Command {
       using C = Config;
       return std::tuple{
           field("prompt", &C::prompt, "Text to continue; may be given several times."),
-          field("prompts", &C::prompts, "File of prompts: JSON Lines with the field prompt (or text), else one prompt per line."),
+          field("prompts", &C::prompts,
+                "File of prompts: JSON Lines with the field prompt (or text), else one prompt per line."),
+          field("system", &C::system, "With --chat: the system message that goes before the prompt."),
+          field("chat", &C::chat,
+                "Prompts are what a user says: they go through the tokenizer's chat template, and only the answer is "
+                "printed. A line of --prompts may also have the field messages."),
           field("tokenizer", &C::tokenizer, "Folder or tokenizer.json; default: the model's own."),
           field("max_new_tokens", &C::max_new_tokens, "Tokens to generate at most.", at_least(0)),
-          field("temperature", &C::temperature, "Logits are divided by it before sampling; 0 = always the likeliest token.", at_least(0)),
+          field("temperature", &C::temperature,
+                "Logits are divided by it before sampling; 0 = always the likeliest token.", at_least(0)),
           field("top_k", &C::top_k, "Sample among the k likeliest tokens; 0 = all.", at_least(0)),
-          field("top_p", &C::top_p, "Sample among the likeliest tokens that together have this probability; 1 = all.", {.low = 0, .high = 1}),
-          field("min_p", &C::min_p, "Leave out tokens less likely than this share of the likeliest one; 0 = none.", {.low = 0, .high = 1}),
-          field("repetition_penalty", &C::repetition_penalty, "Above 1: tokens already in the text become less likely.", at_least(0)),
+          field("top_p", &C::top_p, "Sample among the likeliest tokens that together have this probability; 1 = all.",
+                {.low = 0, .high = 1}),
+          field("min_p", &C::min_p, "Leave out tokens less likely than this share of the likeliest one; 0 = none.",
+                {.low = 0, .high = 1}),
+          field("repetition_penalty", &C::repetition_penalty, "Above 1: tokens already in the text become less likely.",
+                at_least(0)),
           field("stop", &C::stop, "Text that ends the answer and is left out of it; may be given several times."),
           field("seed", &C::seed, "Seed of the sampling; the same seed gives the same text."),
           field("ignore_eos", &C::ignore_eos, "Go on after the end-of-sequence token."),
@@ -60,21 +78,25 @@ class Generate final : public Command {
   Usage usage() const override {
     return {"MODEL  (without --prompt or --prompts: standard input is the prompt)",
             {"hone generate my-model --prompt \"Once upon a time\" --temperature 0.8",
+             "hone generate my-chat-model --chat --prompt \"Why is the sky blue?\"",
              "hone generate runs/quickstart --prompt \"12+34=\" --prompt \"7+8=\" --json"},
-            1, 1};
+            1,
+            1};
   }
 
   int run(const Invocation& call) override {
     const std::string folder = find_model_folder(call.positionals[0]).string();
     const auto tokenizer = load_tokenizer(flags_.tokenizer.empty() ? folder : flags_.tokenizer);
-    const std::vector<std::string> prompts = read_prompts();
+    if (!flags_.system.empty() && !flags_.chat) throw Error(ErrorKind::usage, "--system: only with --chat");
+    std::vector<Prompt> prompts = read_prompts();
+    if (flags_.chat) apply_template(*tokenizer, prompts);
     std::vector<std::vector<std::int32_t>> ids;
-    for (const std::string& prompt : prompts) ids.push_back(encode(*tokenizer, prompt));
+    for (const Prompt& prompt : prompts) ids.push_back(encode(*tokenizer, prompt.text));
     const GenerateConfig config = merged(generation_defaults(folder));
     const auto model = load_causal_lm(folder, flags_.precision ? *flags_.precision : stored_precision(folder));
     Generator generator(*model, tokenizer);
     if (prompts.size() == 1 && flags_.stream && !flags_.json) {
-      std::cout << prompts[0] << std::flush;
+      if (!flags_.chat) std::cout << prompts[0].given << std::flush;
       generator.generate(ids, config, [](std::size_t, const std::string& text) { std::cout << text << std::flush; });
       std::cout << '\n';
       return 0;
@@ -84,29 +106,64 @@ class Generate final : public Command {
   }
 
  private:
-  std::vector<std::string> read_prompts() const {
-    std::vector<std::string> all = flags_.prompt;
+  std::vector<Prompt> read_prompts() const {
+    std::vector<Prompt> all;
+    for (const std::string& prompt : flags_.prompt) all.push_back({prompt, prompt});
     if (!flags_.prompts.empty()) {
       io::LineReader reader(flags_.prompts);
       std::string_view line;
       while (reader.next(line)) all.push_back(prompt_of(std::string(line), reader.line()));
     }
-    if (flags_.prompt.empty() && flags_.prompts.empty())
-      all.emplace_back(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
+    if (flags_.prompt.empty() && flags_.prompts.empty()) {
+      const std::string text(std::istreambuf_iterator<char>(std::cin), {});
+      all.push_back({text, text});
+    }
     if (all.empty()) throw Error(ErrorKind::data, flags_.prompts + ": no prompts");
     return all;
   }
 
-  std::string prompt_of(const std::string& line, std::int64_t number) const {
-    if (line.empty() || line[0] != '{') return line;
-    const nlohmann::json object = io::parse_json_line(line, flags_.prompts, number);
+  // With --chat, `text` is the JSON of the messages until the template has made a text of them.
+  Prompt prompt_of(const std::string& line, std::int64_t number) const {
+    if (line.empty() || line[0] != '{') return {line, line};
+    const nlohmann::ordered_json object = io::parse_ordered_json_line(line, flags_.prompts, number);
+    if (flags_.chat && object.contains("messages")) {
+      const nlohmann::ordered_json messages =
+          data::read_messages(object["messages"], "messages", {flags_.prompts, number});
+      return {messages.dump(), ""};
+    }
     for (const char* key : {"prompt", "text"})
-      if (object.contains(key) && object[key].is_string()) return object[key].get<std::string>();
-    throw Error(ErrorKind::data, fmt::format("{}:{}: no field \"prompt\" or \"text\" that is a string", flags_.prompts, number));
+      if (object.contains(key) && object[key].is_string()) {
+        const std::string text = object[key].get<std::string>();
+        return {text, text};
+      }
+    throw Error(ErrorKind::data,
+                fmt::format("{}:{}: no field \"prompt\" or \"text\" that is a string", flags_.prompts, number));
   }
 
-  static std::vector<std::int32_t> encode(const Tokenizer& tokenizer, const std::string& prompt) {
-    std::vector<std::int32_t> ids = tokenizer.encode(prompt).ids;
+  // A prompt without a text is a list of messages already.
+  std::string messages_of(const Prompt& prompt) const {
+    if (prompt.text.empty() && !prompt.given.empty()) return prompt.given;
+    nlohmann::ordered_json messages = nlohmann::ordered_json::array();
+    if (!flags_.system.empty()) messages.push_back(data::message("system", flags_.system));
+    messages.push_back(data::message("user", prompt.text));
+    return messages.dump();
+  }
+
+  void apply_template(const Tokenizer& tokenizer, std::vector<Prompt>& prompts) const {
+    const auto chat_template = text::ChatTemplate::of(tokenizer);
+    if (!chat_template)
+      throw Error(ErrorKind::config, "--chat: the tokenizer has no chat template")
+          .hint("put a chat_template.jinja beside its tokenizer.json");
+    const auto now = static_cast<std::int64_t>(wall_seconds());
+    for (Prompt& prompt : prompts) {
+      const text::Chat chat = text::Chat::from({messages_of(prompt), "", "", "", -1}, "the prompt");
+      prompt.text = chat_template->render(chat, {.generation_prompt = true, .now = now}).text;
+    }
+  }
+
+  std::vector<std::int32_t> encode(const Tokenizer& tokenizer, const std::string& prompt) const {
+    std::vector<std::int32_t> ids = tokenizer.encode(prompt, !flags_.chat).ids;
+    if (flags_.chat) return ids;
     if (tokenizer.adds_eos && !ids.empty() && ids.back() == tokenizer.eos_id) ids.pop_back();
     if (ids.empty() && tokenizer.bos_id) ids.push_back(*tokenizer.bos_id);
     return ids;
@@ -129,13 +186,16 @@ class Generate final : public Command {
     return config;
   }
 
-  void print(const std::vector<std::string>& prompts, const std::vector<Generated>& answers) const {
+  void print(const std::vector<Prompt>& prompts, const std::vector<Generated>& answers) const {
     for (std::size_t i = 0; i < answers.size(); ++i) {
       if (flags_.json)
-        std::cout << one_line({{"prompt", prompts[i]}, {"text", answers[i].text}, {"ids", answers[i].ids},
-                               {"finish_reason", name_of(answers[i].reason)}}) << '\n';
+        std::cout << one_line({{"prompt", prompts[i].given},
+                               {"text", answers[i].text},
+                               {"ids", answers[i].ids},
+                               {"finish_reason", name_of(answers[i].reason)}})
+                  << '\n';
       else
-        std::cout << prompts[i] << answers[i].text << '\n';
+        std::cout << (flags_.chat ? "" : prompts[i].given) << answers[i].text << '\n';
     }
   }
 
