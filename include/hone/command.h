@@ -22,6 +22,7 @@ struct Usage {
   std::vector<std::string> examples;  // whole command lines
   std::size_t least = 0, most = 0;    // number of positionals
   bool takes_overrides = false;
+  std::vector<std::string> sections = {};  // what may be overridden as a whole, without a dot: --tokenizer=bytes
 };
 
 // Plug-in (src/cli). Its Config holds the flags: field max_length is --max-length. Made for one call.

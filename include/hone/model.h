@@ -25,13 +25,13 @@ class HONE_API Pass {
   ~Pass();
   const Batch& batch;
   bool training = false;
-  bool checkpoint_blocks = false;  // gradient checkpointing: recompute each block in backward (bit-equal); the pass
-                                   // must then outlive the backward pass
+  bool checkpoint_blocks = false;      // gradient checkpointing: recompute each block in backward (bit-equal); the pass
+                                       // must then outlive the backward pass
   nn::KvCache* cache = nullptr;        // generation: keys and values of earlier tokens
-  std::map<std::string, Tensor> sown;  // intermediates that layers handed out by sow()
-  std::vector<LossTerm> aux;           // auxiliary losses, e.g. a router's
+  std::map<std::string, Tensor> sown;  // intermediates that layers handed out by sow(), without their graph
+  std::vector<LossTerm> aux;           // auxiliary losses that layers add, e.g. a router's; part of the graph
   std::int64_t layer = 0;              // index of the running block
-  void sow(const std::string& name, const Tensor& value) { sown[name] = value; }
+  void sow(const std::string& name, const Tensor& value);
   nn::Plan& plan();  // built on first use from batch and cache
 
  private:

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "hone/error.h"
+#include "hone/gradient_sum.h"
 
 namespace hone {
 
@@ -40,12 +41,16 @@ class HONE_API Weight {
   Tensor& value() { return value_; }
   Tensor grad() const;  // of the last backward(s), in the weight's dtype; undefined if none
   void clear_grad();
+  // Ops that can, add to this from now on (null: grad()); others go on using grad(). Must live as long as it is set.
+  void set_gradient_sum(GradientSum* sum) { gradient_sum_ = sum; }
+  GradientSum* gradient_sum() const { return gradient_sum_; }
 
  private:
   std::vector<std::int64_t> shape_;
   Init init_;
   bool decays_, trainable_ = true;
   Tensor value_;
+  GradientSum* gradient_sum_ = nullptr;
 };
 
 // A tree of named weights. Children carry Hugging Face's names. No child is ever replaced after construction.

@@ -78,6 +78,7 @@ struct DataSection {
             "a text, the completion of a pair, the assistant's turns of a conversation."),
         field("cache", &C::cache, "Folder for tokenised data; `none` = none; default: `cache` in the run folder.")};
   }
+  HONE_API void validate(Problems& problems) const;
 };
 
 struct SaveSection {
@@ -130,6 +131,7 @@ struct TrainerSection {
         field("checkpoint_blocks", &C::checkpoint_blocks,
               "Gradient checkpointing: a third more time, far less memory; the same numbers.")};
   }
+  HONE_API void validate(Problems& problems) const;
 };
 
 struct RunSection {
@@ -140,9 +142,10 @@ struct RunSection {
     using C = RunSection;
     return std::tuple{
         field("folder", &C::folder, "Folder of the run; the same recipe again resumes it."),
-        field("name", &C::name, "Instead of folder: makes runs/<name>/run_0, run_1, ..., a new one each time."),
+        field("name", &C::name, "Instead of folder: makes runs/<name>/run_1, run_2, ..., a new one each time."),
         field("seed", &C::seed, "Decides fresh weights, the order of rows and what is held out.")};
   }
+  HONE_API void validate(Problems& problems) const;
 };
 
 struct Recipe {

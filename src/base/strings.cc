@@ -118,6 +118,10 @@ std::string human_count(double count) {
   return fmt::format("{:.{}f}{}", value, std::abs(value) < 9.995 ? 2 : std::abs(value) < 99.95 ? 1 : 0, kUnits[unit]);
 }
 
+std::string counted(std::int64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
 std::string human_duration(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "?";
   if (seconds < 0.9995) return fmt::format("{:.0f}ms", seconds * 1000);

@@ -29,9 +29,10 @@ std::string list_names(const std::vector<std::string>& names, std::size_t most =
 std::string escape_for_terminal(std::string_view text, std::size_t most = 400);
 std::string quoted(std::string_view text);  // "escape_for_terminal" in double quotes
 
-std::string human_size(std::uint64_t bytes);  // "1.4 GB", "512 B": decimal units
-std::string human_count(double count);        // "1.23M", "45.6k", "7"
-std::string human_duration(double seconds);   // "1h 02m", "3m 07s", "12.3s", "45ms"
+std::string human_size(std::uint64_t bytes);                     // "1.4 GB", "512 B": decimal units
+std::string human_count(double count);                           // "1.23M", "45.6k", "7"
+std::string human_duration(double seconds);                      // "1h 02m", "3m 07s", "12.3s", "45ms"
+std::string counted(std::int64_t count, std::string_view what);  // "1 row", "7 rows"; what: in the singular
 
 // The whole of the text must be the number (no blanks, no sign but '-'); nothing: it is not, or does not fit.
 std::optional<std::int64_t> parse_int(std::string_view text);

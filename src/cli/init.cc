@@ -9,6 +9,7 @@
 #include "hone/command.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
+#include "hub/fresh.h"
 #include "hub/save.h"
 
 namespace hone::cli {
@@ -69,8 +70,7 @@ class InitModel final : public Command {
     if (const config::Node* type = made.find("type"); type && !made.find("model_type"))
       made.at_or_add("model_type") = config::Node(*type);
     std::erase_if(made.entries(), [](const auto& entry) { return entry.first == "type"; });
-    if (tokenizer && !made.find("vocab_size"))
-      made.at_or_add("vocab_size") = config::Node::scalar(std::to_string(tokenizer->vocab_size()));
+    hub::add_tokenizer_keys(made, tokenizer);
     return made;
   }
 

@@ -22,7 +22,8 @@ class Inspect final : public Command {
       return std::tuple{
           field("full", &C::full, "checkpoint: compare every byte with its hash, not only names and sizes."),
           field("json", &C::json, "Print one JSON object."),
-          field("show", &C::show, "data: print the records with the tokens that carry loss in [brackets]."),
+          field("show", &C::show,
+                "data: print the records with the tokens that carry loss in [brackets]; behind -> what a cut moved."),
           field("records", &C::records, "data: how many records to list; -1 = all.", at_least(-1)),
           field("data", &C::data, "data: how files are read; a recipe says it itself.")};
     }
@@ -34,7 +35,8 @@ class Inspect final : public Command {
             {"hone inspect model my-model", "hone inspect data recipe.yaml",
              "hone inspect data train.jsonl --data.tokenizer my-model --data.max-length 512",
              "hone inspect checkpoint runs/a/checkpoints/step-00000100 --full", "hone inspect diff runs/a runs/b"},
-            2, 100};
+            2,
+            100};
   }
 
   int run(const Invocation& call) override {

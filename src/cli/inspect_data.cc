@@ -20,30 +20,37 @@ ordered_json inspect_data(const Dataset& data, const Tokenizer& tokenizer, std::
   for (const data::InspectedRecord& record : data::inspect_records(data, records)) {
     ordered_json row = {{"record", record.name}, {"tokens", record.tokens}, {"supervised", record.supervised}};
     row["pieces"] = record.pieces.size();
-    const bool ends = !record.pieces.empty() && tokenizer.eos_id && !record.pieces.back().ids.empty() &&
-                      record.pieces.back().ids.back() == *tokenizer.eos_id && record.pieces.back().learnt.back();
-    row["eos_supervised"] = ends;
+    row["eos_supervised"] = tokenizer.eos_id && data::learns(record, *tokenizer.eos_id);
     report["records"].push_back(row);
   }
   return report;
 }
 
+namespace {
+
+std::string shown(const Tokenizer& tokenizer, const std::vector<std::int32_t>& ids) {
+  return escape_for_terminal(tokenizer.decode(ids, false), 2000);
+}
+
+std::string marked(const data::InspectedPiece& piece, const Tokenizer& tokenizer) {
+  std::string out;
+  for (std::size_t begin = 0; begin < piece.ids.size();) {  // runs of equal supervision
+    std::size_t end = begin;
+    while (end < piece.ids.size() && piece.learnt[end] == piece.learnt[begin]) ++end;
+    const std::string text = shown(tokenizer, {piece.ids.begin() + begin, piece.ids.begin() + end});
+    out += piece.learnt[begin] ? "[" + text + "]" : text;
+    begin = end;
+  }
+  return piece.next < 0 ? out : out + " -> [" + shown(tokenizer, {piece.next}) + "]";
+}
+
+}  // namespace
+
 std::string marked_records(const Dataset& data, const Tokenizer& tokenizer, std::int64_t records) {
   std::string out;
   for (const data::InspectedRecord& record : data::inspect_records(data, records)) {
     out += fmt::format("\n{} ({} tokens, {} supervised)\n", record.name, record.tokens, record.supervised);
-    for (const data::InspectedPiece& piece : record.pieces) {
-      out += "  ";
-      for (std::size_t begin = 0; begin < piece.ids.size();) {  // runs of equal supervision
-        std::size_t end = begin;
-        while (end < piece.ids.size() && piece.learnt[end] == piece.learnt[begin]) ++end;
-        const std::string text = escape_for_terminal(
-            tokenizer.decode({piece.ids.begin() + begin, piece.ids.begin() + end}, false), 2000);
-        out += piece.learnt[begin] ? "[" + text + "]" : text;
-        begin = end;
-      }
-      out += "\n";
-    }
+    for (const data::InspectedPiece& piece : record.pieces) out += "  " + marked(piece, tokenizer) + "\n";
   }
   return out;
 }

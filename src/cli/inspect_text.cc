@@ -60,8 +60,12 @@ void add(const ordered_json& report, const std::string& indent, std::string& out
     } else if (value.is_object()) {
       out += indent + name + "\n";
       add(value, indent + "  ", out);
+    } else if (value.is_array() && !value.empty()) {
+      out += indent + name + "\n";
+      for (const auto& item : value) out += indent + "  " + scalar_text(item) + "\n";
     } else {
-      out += indent + name + repeat(" ", width - name.size() + 2) + scalar_text(value) + "\n";
+      const std::string text = value.is_array() ? "none" : scalar_text(value);
+      out += indent + name + repeat(" ", width - name.size() + 2) + text + "\n";
     }
   }
 }

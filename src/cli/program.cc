@@ -87,7 +87,7 @@ int run_command(const std::string& name, const Arguments& arguments) {
   }
   const auto options = commands.options(name);
   const Usage usage = commands.make(name, *options)->usage();
-  config::CommandLine line = config::parse_command_line(arguments, *options, usage.takes_overrides);
+  config::CommandLine line = config::parse_command_line(arguments, *options, usage.takes_overrides, usage.sections);
   const auto command = commands.make(name, *options);
   if (line.help) {
     std::cout << help_of(name, *command, *options);

@@ -15,7 +15,8 @@ std::string flag_of(const std::string& path) { return "--" + replace_all(path, "
 
 class Parser {
  public:
-  Parser(AnyOptions& options, bool allow_overrides) : options_(options), allow_overrides_(allow_overrides) {
+  Parser(AnyOptions& options, bool allow_overrides, const std::vector<std::string>& sections)
+      : options_(options), allow_overrides_(allow_overrides), sections_(sections) {
     for (const OptionInfo& row : options.describe())
       if (row.type != "section") rows_.push_back(row);
   }
@@ -49,7 +50,7 @@ class Parser {
     const OptionInfo* row = find(path);
     const bool negated = !row && path.starts_with("no_") && find(path.substr(3)) && find(path.substr(3))->type == "boolean";
     if (negated) return set(path.substr(3), value ? "" : "false", "--" + name);
-    if (!row && !(allow_overrides_ && name.find('.') != std::string::npos)) return unknown(name);
+    if (!row && !is_override(name)) return unknown(name);
     if (row && row->type == "boolean") return set(path, value.value_or("true"), "--" + name);
     if (!value) {
       if (at_ + 1 >= arguments.size()) return problems_.add("--" + name, "needs a value");
@@ -65,8 +66,14 @@ class Parser {
     return nullptr;
   }
 
+  bool is_override(const std::string& name) const {
+    return allow_overrides_ && (name.find('.') != std::string::npos ||
+                                std::find(sections_.begin(), sections_.end(), name) != sections_.end());
+  }
+
   void unknown(const std::string& name) {
     std::vector<std::string> known = {"help"};
+    if (allow_overrides_) known.insert(known.end(), sections_.begin(), sections_.end());
     for (const OptionInfo& row : rows_) known.push_back(flag_of(row.path).substr(2));
     const std::string close = nearest(name, known);
     problems_.add("--" + name, "no such flag", close.empty() ? "" : "--" + close);
@@ -87,6 +94,7 @@ class Parser {
 
   AnyOptions& options_;
   bool allow_overrides_;
+  const std::vector<std::string>& sections_;
   std::vector<OptionInfo> rows_;
   std::size_t at_ = 0;
   CommandLine line_;
@@ -96,8 +104,9 @@ class Parser {
 
 }  // namespace
 
-CommandLine parse_command_line(const std::vector<std::string>& arguments, AnyOptions& options, bool allow_overrides) {
-  return Parser(options, allow_overrides).run(arguments);
+CommandLine parse_command_line(const std::vector<std::string>& arguments, AnyOptions& options, bool allow_overrides,
+                               const std::vector<std::string>& sections) {
+  return Parser(options, allow_overrides, sections).run(arguments);
 }
 
 std::vector<std::pair<std::string, std::string>> environment_overrides(const char* const* environment) {

@@ -17,7 +17,9 @@ void Problems::add(const std::string& path, const std::string& fact, const std::
   const std::string name = escape_for_terminal(prefix_ + path, 600);
   const std::string where = at.text();
   // A flag names its option by itself: the path would say it twice.
-  const bool flag = at.line == 0 && (where == "--" + name || replace_all(where, "-", "_") == "__" + name);
+  const std::string written = at.line == 0 && where.starts_with("--") ? replace_all(where.substr(2), "-", "_") : "";
+  const std::string plain = replace_all(name, "-", "_");
+  const bool flag = !written.empty() && (written == plain || written.ends_with("." + plain));
   std::string line = flag ? where : where.empty() ? name : name.empty() ? where : where + ": " + name;
   line += ": " + fact;
   if (!suggestion.empty()) line += "; did you mean " + suggestion + "?";
@@ -36,7 +38,9 @@ void Problems::raise(const std::string& subject, ErrorKind kind) const {
   throw Error(kind, text);
 }
 
-std::string nearest(const std::string& name, const std::vector<std::string>& known) { return hone::nearest(name, known); }
+std::string nearest(const std::string& name, const std::vector<std::string>& known) {
+  return hone::nearest(name, known);
+}
 
 namespace {
 std::mutex catalogue_mutex;

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -50,6 +52,24 @@ void maybe_save(const TokenStore& store, const std::string& folder, const std::s
   }
 }
 
+// The model has no row for such an id; name the record now rather than fail in the middle of a run.
+void check_ids(const TokenStore& store, const std::string& path, std::int64_t vocab_size) {
+  if (vocab_size <= 0 || (store.counts().max_id < vocab_size && store.highest_exception() < vocab_size)) return;
+  std::vector<std::int64_t> ids, labels;
+  for (std::int64_t doc = 0; doc < store.docs(); ++doc) {
+    ids.resize(store.end(doc) - store.begin(doc));
+    labels.resize(ids.size());
+    store.copy_ids(store.begin(doc), store.end(doc), ids.data());
+    store.copy_labels(store.begin(doc), store.end(doc), labels.data());
+    const std::int64_t highest =
+        std::max(*std::max_element(ids.begin(), ids.end()), *std::max_element(labels.begin(), labels.end()));
+    if (highest >= vocab_size)
+      throw Error(ErrorKind::data, fmt::format("{}:{}: token id {}; expected less than the model's vocabulary of {}",
+                                               path, store.line(doc), highest, vocab_size))
+          .hint("is this the model's tokenizer?");
+  }
+}
+
 }  // namespace
 
 CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const Dataset::Options& options) {
@@ -64,9 +84,12 @@ CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const
     if (store->counts().records == 0) throw Error(ErrorKind::data, fmt::format("{}: no records", file.path));
     if (hash_file(file.path) != content)
       throw Error(ErrorKind::data, fmt::format("{}: changed while it was read", file.path)).hint("start again");
-    maybe_save(*store, options.cache_folder, name, key);
   }
-  log::info("{}: {} records, {} tokens, {}", file.path, store->counts().records,
+  check_ids(*store, file.path, options.vocab_size);
+  // Kept only when it can be trained on: a start that fails leaves no folder behind.
+  const bool learnt = store->supervised(0, store->size()) > 0;
+  if (!cached && learnt) maybe_save(*store, options.cache_folder, name, key);
+  log::info("{}: {}, {} tokens, {}", file.path, counted(store->counts().records, "record"),
             human_count(static_cast<double>(store->size())),
             cached ? "from the cache" : "tokenised in " + human_duration(monotonic_seconds() - start));
   return {std::move(store), key};

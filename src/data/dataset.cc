@@ -108,12 +108,16 @@ void PackedDataset::check_supervised() const {
     if (order_.epoch_rows() > 0) return;
     throw Error(ErrorKind::config, fmt::format("{}: every weight is 0; expected one above it", paths()));
   }
-  Error error(
-      ErrorKind::data,
-      fmt::format("{}: no supervised token{} in {} records: {} empty, {} longer than max_length {} dropped, {} "
-                  "without a token that is learnt",
-                  paths(), part_name_.empty() ? "" : " in the " + part_name_.substr(0, part_name_.find(' ')) + " part",
-                  report_.records, report_.empty, report_.dropped, options_.max_length, report_.unsupervised_records));
+  std::vector<std::string> why;
+  if (report_.empty > 0) why.push_back(fmt::format("{} empty", report_.empty));
+  if (report_.dropped > 0)
+    why.push_back(fmt::format("{} longer than max_length {} dropped", report_.dropped, options_.max_length));
+  if (report_.unsupervised_records > 0)
+    why.push_back(fmt::format("{} without a token that is learnt", report_.unsupervised_records));
+  Error error(ErrorKind::data,
+              fmt::format("{}: no supervised token{} in {}: {}", paths(),
+                          part_name_.empty() ? "" : " in the " + part_name_.substr(0, part_name_.find(' ')) + " part",
+                          counted(report_.records, "record"), join(why, ", ")));
   if (report_.dropped + report_.cut > 0)
     throw std::move(error).hint("raise data.max_length, or set data.overlong: split");
   throw std::move(error).hint(
@@ -265,28 +269,6 @@ std::pair<std::shared_ptr<const Dataset>, std::shared_ptr<const Dataset>> Packed
           std::make_shared<PackedDataset>(std::move(rest), options_, ends_, name("training"))};
 }
 
-// The model has no row for such an id; name the record now rather than fail in the middle of a run.
-void check_ids(const FilePart& part, std::int64_t vocab_size) {
-  const TokenStore& store = *part.tokens.store;
-  if (vocab_size <= 0) return;
-  const auto fail = [&](std::int64_t doc, std::int64_t id) {
-    throw Error(ErrorKind::data, fmt::format("{}: token id {}; expected less than the model's vocabulary of {}",
-                                             part.name_of(doc), id, vocab_size))
-        .hint("is this the model's tokenizer?");
-  };
-  if (store.counts().max_id < vocab_size && store.highest_exception() < vocab_size) return;
-  std::vector<std::int64_t> ids, labels;
-  for (std::int64_t doc = 0; doc < store.docs(); ++doc) {
-    ids.resize(store.end(doc) - store.begin(doc));
-    labels.resize(ids.size());
-    store.copy_ids(store.begin(doc), store.end(doc), ids.data());
-    store.copy_labels(store.begin(doc), store.end(doc), labels.data());
-    const std::int64_t highest =
-        std::max(*std::max_element(ids.begin(), ids.end()), *std::max_element(labels.begin(), labels.end()));
-    if (highest >= vocab_size) fail(doc, highest);
-  }
-}
-
 }  // namespace
 
 std::shared_ptr<const Dataset> Dataset::make(const std::vector<DataFile>& files, const Tokenizer& tokenizer,
@@ -301,7 +283,6 @@ std::shared_ptr<const Dataset> Dataset::make(const std::vector<DataFile>& files,
     if (!std::isfinite(file.weight) || file.weight < 0)
       throw Error(ErrorKind::config, fmt::format("{}: weight {}; expected at least 0", file.path, file.weight));
     FilePart part{.file = file, .tokens = data::load_tokens(file, tokenizer, options), .first_record = records};
-    check_ids(part, options.vocab_size);
     const TokenStore& store = *part.tokens.store;
     records += store.docs();
     for (std::int64_t doc = 0; doc < store.docs(); ++doc)

@@ -103,7 +103,10 @@ std::vector<std::int32_t> ids_field(const json& object, const std::string& field
   std::vector<std::int32_t> ids;
   ids.reserve(value.size());
   for (const json& element : value) {
-    if (!element.is_number_integer()) throw wrong_type(element, field, place, "integers in the list");
+    if (!element.is_number_integer())
+      throw Error(ErrorKind::data, fmt::format("{}: field {}: number {} of the list is {}, expected a whole number",
+                                               place.text(), hone::quoted(field), ids.size() + 1,
+                                               element.is_number() ? element.dump() : type_of(element)));
     const bool fits = element.is_number_unsigned()
                           ? element.get<std::uint64_t>() <= std::numeric_limits<std::int32_t>::max()
                           : element.get<std::int64_t>() >= std::numeric_limits<std::int32_t>::min() &&
@@ -232,6 +235,21 @@ Form FieldMap::renamed_form(const std::vector<std::string>& names, const Place& 
   return own_form(names, place);  // columns rename only what belongs to conversations
 }
 
+std::string FieldMap::null_field(const json& value, const std::vector<std::string>& names) const {
+  const bool whole = has(names, "text") || has(names, "input_ids") || has(names, "messages") ||
+                     has(names, "conversations") || (has(names, "prompt") && has(names, "completion")) ||
+                     (has(names, "instruction") && has(names, "output"));
+  if (columns_.empty() && whole) return "";  // a column of another form may be empty
+  const std::vector<std::string> optional = {"input", "history",   "system",
+                                             "tools", "documents", "chat_template_kwargs"};
+  for (const std::string& known : known_fields()) {
+    if (has(optional, known) || (!columns_.empty() && columns_.count(known) == 0)) continue;
+    const auto field = value.find(source_of(known));
+    if (field != value.end() && field->is_null()) return source_of(known);
+  }
+  return "";
+}
+
 void FieldMap::read(const json& value, const Place& place, Record& record) const {
   record = Record();
   record.line = place.line;
@@ -246,6 +264,9 @@ void FieldMap::read(const json& value, const Place& place, Record& record) const
   for (const auto& [name, field] : value.items())
     if (!field.is_null()) names.push_back(name);
   std::sort(names.begin(), names.end());
+  if (const std::string null = null_field(value, names); !null.empty())
+    throw Error(ErrorKind::data,
+                fmt::format("{}: field {}: got null, expected a value", place.text(), hone::quoted(null)));
   const Form form = form_of(names, place);
   for (const std::string& name : form.fields())
     if (find(value, name) == nullptr) throw unknown_fields(names, place, "no field " + hone::quoted(name));

@@ -47,6 +47,8 @@ class FieldMap {
   Form renamed_form(const std::vector<std::string>& names, const Place& place) const;
   void read_conversation(const nlohmann::ordered_json& value, const Form& form, const Place& place,
                          Record& record) const;
+  // The field that would be read if it were not null; "" = there is none. names: of the others.
+  std::string null_field(const nlohmann::ordered_json& value, const std::vector<std::string>& names) const;
   std::map<std::string, std::string> columns_;
 };
 

@@ -1,6 +1,7 @@
 // What a data set will train on, record by record.
 #include "data/inspect.h"
 
+#include <algorithm>
 #include <map>
 
 namespace hone::data {
@@ -47,6 +48,15 @@ std::vector<InspectedRecord> inspect_records(const Dataset& data, std::int64_t m
     }
   }
   return all;
+}
+
+bool learns(const InspectedRecord& record, std::int32_t id) {
+  const auto in_piece = [id](const InspectedPiece& piece) {
+    for (std::size_t i = 0; i < piece.ids.size(); ++i)
+      if (piece.learnt[i] && piece.ids[i] == id) return true;
+    return piece.next == id;
+  };
+  return std::any_of(record.pieces.begin(), record.pieces.end(), in_piece);
 }
 
 std::vector<std::pair<std::string, std::int64_t>> report_lines(const DataReport& report) {

@@ -28,6 +28,9 @@ struct InspectedRecord {
 // Records in the order of their first row, at most `most` of them (-1: all), from the rows of `data`.
 std::vector<InspectedRecord> inspect_records(const Dataset& data, std::int64_t most = -1);
 
+// Whether the token is a target anywhere in the record, also one that a cut left as the target of the piece before it.
+bool learns(const InspectedRecord& record, std::int32_t id);
+
 // The report as lines of a table, "records  7473" and so on; only counts that say something are shown.
 std::vector<std::pair<std::string, std::int64_t>> report_lines(const DataReport& report);
 

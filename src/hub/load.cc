@@ -2,11 +2,11 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <map>
 
 #include "base/log.h"
+#include "base/strings.h"
 #include "hone/hub.h"
 #include "hone/random.h"
 #include "hone/safetensors.h"
@@ -18,14 +18,6 @@ namespace hone {
 namespace {
 
 using Places = std::map<std::string, SafetensorsSet::Place>;
-
-// "a, b, c and 14 more".
-std::string some_of(const std::vector<std::string>& names) {
-  constexpr std::size_t kShown = 10;
-  const auto shown = std::vector<std::string>(names.begin(), names.begin() + std::min(names.size(), kShown));
-  const std::string rest = names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : "";
-  return fmt::format("{}{}", fmt::join(shown, ", "), rest);
-}
 
 // What files may hold that a model does not use: a tied head, and buffers that old versions saved.
 bool may_be_extra(const std::string& name, bool tied) {
@@ -48,11 +40,11 @@ void check_names(Model& model, const Places& places, const std::string& folder) 
   if (!missing.empty())
     text += fmt::format(" {} missing: {}",
                         missing.size() == 1 ? "a tensor is" : fmt::format("{} tensors are", missing.size()),
-                        some_of(missing));
+                        list_names(missing));
   if (!extra.empty())
     text +=
         fmt::format("{} {} not the model's: {}", missing.empty() ? "" : ";",
-                    extra.size() == 1 ? "a tensor is" : fmt::format("{} tensors are", extra.size()), some_of(extra));
+                    extra.size() == 1 ? "a tensor is" : fmt::format("{} tensors are", extra.size()), list_names(extra));
   throw Error(ErrorKind::checkpoint, text).hint("config.json and the weights must be of the same model");
 }
 

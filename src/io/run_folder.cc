@@ -103,8 +103,7 @@ RunFolder::RunFolder(Env& env, const fs::path& path, Options options)
     if (!folder_->exists("checkpoints")) folder_->make_folder("checkpoints");
     checkpoints_.emplace(folder_->open_folder("checkpoints"));
     if (const int left = checkpoints_->clean(); left > 0)
-      log::info("{}: removed {} unfinished checkpoint folder{} of an interrupted run", path.string(), left,
-                left > 1 ? "s" : "");
+      log::info("{}: removed {} of an interrupted run", path.string(), counted(left, "unfinished checkpoint folder"));
   } catch (...) {
     if (lock_ >= 0) ::close(lock_);
     throw;

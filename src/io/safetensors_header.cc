@@ -200,9 +200,10 @@ class HeaderEvents {
   throw Error(ErrorKind::checkpoint, file.path().string() + ": not a whole safetensors file: " + fact);
 }
 
+// Only of a file whose header cannot be one: a length may begin with the same bytes.
 void refuse_pickle(const InFile& file, const std::array<unsigned char, 8>& bytes) {
   const bool zip = bytes[0] == 'P' && bytes[1] == 'K' && bytes[2] == 3 && bytes[3] == 4;
-  const bool pickle = bytes[0] == 0x80 && bytes[1] >= 2 && bytes[1] <= 5 && bytes[7] != 0;
+  const bool pickle = bytes[0] == 0x80 && bytes[1] >= 2 && bytes[1] <= 5;
   if (!zip && !pickle) return;
   throw Error(ErrorKind::checkpoint, file.path().string() + ": a pickle file, which can run code; hone never opens one")
       .hint(
@@ -214,13 +215,14 @@ std::uint64_t header_length(const InFile& file) {
   if (file.size() < 8) fail(file, fmt::format("{} bytes, expected at least 8", file.size()));
   std::array<unsigned char, 8> bytes;
   file.read(0, std::as_writable_bytes(std::span(bytes)));
-  refuse_pickle(file, bytes);
   std::uint64_t length = 0;
   for (int i = 7; i >= 0; --i) length = length << 8 | bytes[static_cast<std::size_t>(i)];
-  const std::uint64_t most = std::min(kMaxHeader, file.size() - 8);
-  if (length < 2 || length > most)
-    fail(file, fmt::format("its header claims {} bytes, expected 2 to {}", length, most));
-  return length;
+  const std::uint64_t there = file.size() - 8;
+  if (length >= 2 && length <= std::min(kMaxHeader, there)) return length;
+  refuse_pickle(file, bytes);
+  if (length < 2 || length > kMaxHeader)
+    fail(file, fmt::format("its header claims {} bytes, expected 2 to {}", length, kMaxHeader));
+  fail(file, fmt::format("its header claims {} bytes, {} are there: it was cut off", length, there));
 }
 
 // Sorted by place, each tensor begins where the one before ended, from the first data byte to the last of the file.

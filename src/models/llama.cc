@@ -29,9 +29,10 @@ class LlamaAttention final : public Module {
   }
 
   Tensor operator()(const Tensor& x_1ND, Pass& pass) const {
+    const auto qkv = ops::linears(x_1ND, {q_proj.with_bias(), k_proj.with_bias(), v_proj.with_bias()});
     const auto heads = [&](const Tensor& x, std::int64_t count) { return x.view({-1, count, s.head_size}); };
-    Tensor q_NHK = heads(q_proj(x_1ND), s.heads), k_NGK = heads(k_proj(x_1ND), s.kv_heads);
-    const Tensor v_NGK = heads(v_proj(x_1ND), s.kv_heads);
+    Tensor q_NHK = heads(qkv[0], s.heads), k_NGK = heads(qkv[1], s.kv_heads);
+    const Tensor v_NGK = heads(qkv[2], s.kv_heads);
     if (s.qk_norm) q_NHK = (*q_norm)(q_NHK), k_NGK = (*k_norm)(k_NGK);
     const ops::RopeTable& table = pass.plan().rope(rope_, x_1ND);
     q_NHK = ops::rope(q_NHK, table);

@@ -17,8 +17,10 @@ Tensor Head::logits(const Tensor& hidden) const {
 Tensor Head::cross_entropy(const Tensor& hidden_BTD, const Tensor& labels_BT, const Tensor& weight_BT,
                            const ops::CrossEntropyOptions& options) const {
   HONE_ASSERT(hidden_BTD.numel() == labels_BT.numel() * hidden_BTD.size(-1));
+  ops::CrossEntropyOptions all = options;
+  all.head_sum = weight_->gradient_sum();
   return ops::linear_cross_entropy(hidden_BTD.flatten(0, -2), weight_->use(), labels_BT.flatten(),
-                                   weight_BT.defined() ? weight_BT.flatten() : weight_BT, options);
+                                   weight_BT.defined() ? weight_BT.flatten() : weight_BT, all);
 }
 
 }  // namespace hone::nn

@@ -17,7 +17,9 @@ Linear::Linear(std::int64_t in, std::int64_t out, Options options)
     : weight(parameter("weight", {out, in}, normal(options.std))),
       bias(options.bias ? &parameter("bias", {out}, kZeros, /*decays=*/false) : nullptr) {}
 
-Tensor Linear::operator()(const Tensor& x) const { return at::linear(x, weight.use(), bias ? bias->use() : Tensor()); }
+ops::LinearWeight Linear::with_bias() const {
+  return {weight.use(), bias ? bias->use() : Tensor(), weight.gradient_sum()};
+}
 
 Embedding::Embedding(std::int64_t rows, std::int64_t width, double std, std::int64_t no_gradient_id)
     : weight(parameter("weight", {rows, width}, normal(std))), no_gradient_id_(no_gradient_id) {}
@@ -39,6 +41,9 @@ GatedMlp::GatedMlp(const Options& o)
       up_(child<Linear>("up_proj", o.hidden, o.inner, Linear::Options{o.bias, o.std})),
       down_(child<Linear>("down_proj", o.inner, o.hidden, Linear::Options{o.bias, o.std})) {}
 
-Tensor GatedMlp::operator()(const Tensor& x) const { return down_(ops::gated(gate_(x), up_(x), activation_)); }
+Tensor GatedMlp::operator()(const Tensor& x) const {
+  const auto both = ops::linears(x, {gate_.with_bias(), up_.with_bias()});
+  return ops::gated_linear(both[0], both[1], activation_, down_.with_bias());
+}
 
 }  // namespace hone::nn

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "hone/module.h"
-#include "ops/gated.h"
+#include "ops/linear.h"
 #include "ops/rms_norm.h"
 
 namespace hone::nn {
@@ -22,7 +22,8 @@ class Linear final : public Module {
     double std = 0.02;
   };
   Linear(std::int64_t in, std::int64_t out, Options options);
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x) const { return ops::linear(x, with_bias()); }
+  ops::LinearWeight with_bias() const;  // for ops that take several
 
   Weight& weight;
   Weight* const bias;  // null: none

@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <utility>
+
 #include "nn/head.h"
 #include "nn/kv_cache.h"
 #include "nn/plan.h"
@@ -19,17 +21,46 @@ nn::Plan& Pass::plan() {
   return *plan_;
 }
 
+void Pass::sow(const std::string& name, const Tensor& value) { sown[name] = value.detach(); }
+
+namespace {
+
+// The block's output, then the sums of the auxiliary losses that it added. Run again in backward it leaves nothing in
+// the pass: its losses are counted already.
+std::vector<Tensor> run_again(const Block& block, const Tensor& x, Pass& pass) {
+  const auto aux = std::exchange(pass.aux, {});
+  const auto sown = std::exchange(pass.sown, {});
+  std::vector<Tensor> outputs{block.forward(x, pass)};
+  for (const LossTerm& term : pass.aux) outputs.push_back(term.sum);
+  pass.aux = aux;
+  pass.sown = sown;
+  return outputs;
+}
+
+Tensor run_checkpointed(const Block& block, const Tensor& x, Pass& pass) {
+  const std::size_t known = pass.aux.size();
+  const auto run = [&block, layer = pass.layer, known, &pass, first = true](const Tensor& input) mutable {
+    pass.layer = layer;
+    if (!std::exchange(first, false)) return run_again(block, input, pass);
+    std::vector<Tensor> outputs{block.forward(input, pass)};
+    for (std::size_t i = known; i < pass.aux.size(); ++i) outputs.push_back(pass.aux[i].sum);
+    return outputs;
+  };
+  const std::vector<Tensor> outputs = ops::checkpoint(run, x);
+  for (std::size_t i = 1; i < outputs.size(); ++i) pass.aux[known + i - 1].sum = outputs[i];  // with their graph
+  return outputs[0];
+}
+
+}  // namespace
+
 Output Model::forward(const Batch& batch, Pass& pass) const {
   HONE_ASSERT(!pass.cache || !at::GradMode::is_enabled());
   nn::Plan& plan = pass.plan();
   Tensor x = plan.to_flat(embed(batch, pass));
   const auto layers = blocks();
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    const auto run = [block = layers[i], i, &pass](const Tensor& input) {
-      pass.layer = static_cast<std::int64_t>(i);
-      return block->forward(input, pass);
-    };
-    x = pass.checkpoint_blocks ? ops::checkpoint(run, x) : run(x);
+    pass.layer = static_cast<std::int64_t>(i);
+    x = pass.checkpoint_blocks ? run_checkpointed(*layers[i], x, pass) : layers[i]->forward(x, pass);
   }
   Output output;
   output.hidden_BTD = plan.from_flat(finish(x, pass));

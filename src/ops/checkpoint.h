@@ -4,11 +4,14 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <vector>
 
 namespace hone::ops {
 
 // run(x) with the gradients of run(x), of x and of every weight that run uses, bit for bit; what run keeps for them is
 // dropped and made again in backward. run must give the same result each time and must outlive the backward pass.
 at::Tensor checkpoint(std::function<at::Tensor(const at::Tensor&)> run, const at::Tensor& x);
+// The same for several outputs; those that nobody uses cost nothing in backward.
+std::vector<at::Tensor> checkpoint(std::function<std::vector<at::Tensor>(const at::Tensor&)> run, const at::Tensor& x);
 
 }  // namespace hone::ops

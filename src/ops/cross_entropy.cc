@@ -9,14 +9,17 @@
 #include <fmt/format.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "base/sections.h"
 #include "hone/error.h"
+#include "hone/gradient_sum.h"
 #include "ops/cpu/cross_entropy.h"
+#include "ops/matmul.h"
 #include "ops/parallel.h"
 
 namespace hone::ops {
 namespace {
 
-constexpr std::int64_t kChunkBytes = 16 << 20;
+constexpr std::int64_t kChunkBytes = 32 << 20;
 
 // The tokens that have a label, with their weights in `type`.
 struct Supervised {
@@ -90,37 +93,30 @@ void run_chunk(at::Tensor& logits_CV, const Supervised& s, std::int64_t begin, b
   });
 }
 
-// The head's gradient is summed over chunks in fp32 at least.
-void add_head_gradient(const at::Tensor& dlogits_CV, const at::Tensor& hidden_CD, bool first, at::Tensor& sum_VD) {
-  if (dlogits_CV.scalar_type() != sum_VD.scalar_type())
-    sum_VD.add_(at::mm(dlogits_CV.t(), hidden_CD));
-  else if (first)
-    at::mm_out(sum_VD, dlogits_CV.t(), hidden_CD);
-  else
-    sum_VD.addmm_(dlogits_CV.t(), hidden_CD);
-}
-
 Made run_all(const at::Tensor& hidden_SD, const at::Tensor& head_VD, const Supervised& s,
              const CrossEntropyOptions& options, Wanted wanted) {
+  const sections::Timed section(sections::Section::loss);
   const auto wide = at::toOpMathType(head_VD.scalar_type());
   const std::int64_t count = hidden_SD.size(0), vocab = head_VD.size(0);
   const std::int64_t step =
       std::max<std::int64_t>(1, kChunkBytes / (vocab * static_cast<std::int64_t>(head_VD.element_size())));
   Made made;
   if (wanted.hidden) made.dhidden_SD = at::empty_like(hidden_SD);
-  if (wanted.head) made.dhead_VD = at::zeros(head_VD.sizes(), head_VD.options().dtype(wide));
+  if (wanted.head) made.dhead_VD = at::empty(head_VD.sizes(), head_VD.options().dtype(wide));
+  if (wanted.head && count == 0) made.dhead_VD.zero_();
   at::Tensor losses_S = at::empty({count}, head_VD.options().dtype(wide));
   at::Tensor room = at::empty({std::min(step, count), vocab}, head_VD.options());
+  RightFactor to_logits(head_VD.t()), to_hidden(head_VD);
   for (std::int64_t begin = 0; begin < count; begin += step) {
     const at::Tensor hidden_CD = hidden_SD.narrow(0, begin, std::min(step, count - begin));
     at::Tensor logits_CV = room.narrow(0, 0, hidden_CD.size(0));
-    at::mm_out(logits_CV, hidden_CD, head_VD.t());
+    to_logits.multiply_into(logits_CV, hidden_CD);
     run_chunk(logits_CV, s, begin, wanted.any(), options, losses_S);
     if (wanted.hidden) {
       at::Tensor to = made.dhidden_SD.narrow(0, begin, hidden_CD.size(0));
-      at::mm_out(to, logits_CV, head_VD);
+      to_hidden.multiply_into(to, logits_CV);
     }
-    if (wanted.head) add_head_gradient(logits_CV, hidden_CD, begin == 0, made.dhead_VD);
+    if (wanted.head) matmul_into(made.dhead_VD, {{logits_CV.t(), hidden_CD}}, begin > 0);  // summed in fp32 at least
   }
   made.sum = losses_S.sum();
   return made;
@@ -129,28 +125,38 @@ Made run_all(const at::Tensor& hidden_SD, const at::Tensor& head_VD, const Super
 class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFunction> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& hidden_SD,
-                            const at::Tensor& head_VD, const at::Tensor& labels_S, const at::Tensor& weight_S,
-                            double smoothing, double z_loss, bool with_gradients) {
+                            const at::Tensor& head_VD, const Supervised& s, const CrossEntropyOptions& options,
+                            bool with_gradients) {
     const Wanted wanted{with_gradients && hidden_SD.requires_grad(), with_gradients && head_VD.requires_grad()};
-    Made made =
-        run_all(hidden_SD.contiguous(), head_VD.contiguous(), {{}, labels_S, weight_S}, {smoothing, z_loss}, wanted);
+    Made made = run_all(hidden_SD.contiguous(), head_VD.contiguous(), s, options, wanted);
     // In saved_data rather than save_for_backward: they are nobody else's.
     ctx->saved_data["dhidden"] = made.dhidden_SD;
     ctx->saved_data["dhead"] = made.dhead_VD;
     ctx->saved_data["type"] = static_cast<std::int64_t>(head_VD.scalar_type());
+    ctx->saved_data["sum"] = reinterpret_cast<std::int64_t>(options.head_sum);
     return made.sum;
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  torch::autograd::variable_list grads) {
+    const sections::Timed section(sections::Section::loss);
     const double scale = grads[0].item<double>();
     const auto type = static_cast<at::ScalarType>(ctx->saved_data["type"].toInt());
-    const auto scaled = [&](const char* name) {
-      const c10::IValue& saved = ctx->saved_data[name];
-      const at::Tensor x = saved.isTensor() ? saved.toTensor() : at::Tensor();
-      return !x.defined() ? x : (scale == 1.0 ? x : x * scale).to(type);
-    };
-    return {scaled("dhidden"), scaled("dhead"), at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
+    auto* sum = reinterpret_cast<GradientSum*>(ctx->saved_data["sum"].toInt());
+    const at::Tensor dhidden = saved(ctx, "dhidden"), dhead = saved(ctx, "dhead");
+    const bool summed = sum && dhead.defined();
+    if (summed) {
+      sum->started ? sum->sum.add_(dhead, scale) : at::mul_out(sum->sum, dhead, at::scalar_tensor(scale));
+      sum->started = true;
+    }
+    const auto scaled = [&](const at::Tensor& x) { return !x.defined() ? x : (scale == 1.0 ? x : x * scale).to(type); };
+    return {scaled(dhidden), summed ? at::Tensor() : scaled(dhead), at::Tensor(), at::Tensor(), at::Tensor()};
+  }
+
+ private:
+  static at::Tensor saved(torch::autograd::AutogradContext* ctx, const char* name) {
+    const c10::IValue& value = ctx->saved_data[name];
+    return value.isTensor() ? value.toTensor() : at::Tensor();
   }
 };
 
@@ -163,8 +169,7 @@ at::Tensor linear_cross_entropy(const at::Tensor& hidden_ND, const at::Tensor& h
   const Supervised s = supervised(labels_N, weight_N, head_VD.size(0), at::toOpMathType(head_VD.scalar_type()));
   const bool all = s.index_S.numel() == hidden_ND.size(0);
   const at::Tensor hidden_SD = all ? hidden_ND : hidden_ND.index_select(0, s.index_S);
-  return CrossEntropyFunction::apply(hidden_SD, head_VD, s.labels_S, s.weight_S, options.label_smoothing,
-                                     options.z_loss, at::GradMode::is_enabled());
+  return CrossEntropyFunction::apply(hidden_SD, head_VD, s, options, at::GradMode::is_enabled());
 }
 
 }  // namespace hone::ops

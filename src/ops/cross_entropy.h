@@ -7,18 +7,21 @@
 
 #include <cstdint>
 
+#include "hone/gradient_sum.h"
+
 namespace hone::ops {
 
 struct CrossEntropyOptions {
-  double label_smoothing = 0;  // (1 - s) nll + s (lse - mean logit)
-  double z_loss = 0;           // + z lse^2
+  double label_smoothing = 0;       // (1 - s) nll + s (lse - mean logit)
+  double z_loss = 0;                // + z lse^2
+  GradientSum* head_sum = nullptr;  // takes the head's gradient; null: autograd does
 };
 
 inline constexpr std::int64_t kIgnoreIndex = -100;
 
 // Sum over tokens of weight * loss(hidden head^T, label), in fp32 (fp64 for fp64 input), as a graph scalar. Labels of
 // -100 are skipped altogether; throws Error(data) for one outside [0, V). weight_N may be undefined (all 1) and has no
-// gradient. Works through chunks of tokens whose logits stay below 16 MB; gradients are made in the same pass.
+// gradient. Works through chunks of tokens whose logits stay below 32 MB; gradients are made in the same pass.
 at::Tensor linear_cross_entropy(const at::Tensor& hidden_ND, const at::Tensor& head_VD, const at::Tensor& labels_N,
                                 const at::Tensor& weight_N, const CrossEntropyOptions& options = {});
 

@@ -49,17 +49,8 @@ class GatedFunction : public torch::autograd::Function<GatedFunction> {
                                                  torch::autograd::variable_list grads) {
     const auto saved = ctx->get_saved_variables();
     const auto activation = static_cast<Activation>(ctx->saved_data["activation"].toInt());
-    const at::Tensor &g = saved[0], &u = saved[1], dy = grads[0].contiguous();
-    at::Tensor dgate = at::empty_like(g), dup = at::empty_like(u);
-    cpu::with_type(g.scalar_type(), [&]<class T>(T) {
-      const auto kernels = cpu::gated_kernels<T>();
-      at::parallel_for(0, g.numel(), grain(1), [&](std::int64_t begin, std::int64_t end) {
-        kernels.backward(activation, dy.const_data_ptr<T>() + begin, g.const_data_ptr<T>() + begin,
-                         u.const_data_ptr<T>() + begin, end - begin, dgate.mutable_data_ptr<T>() + begin,
-                         dup.mutable_data_ptr<T>() + begin);
-      });
-    });
-    return {dgate, dup, at::Tensor()};
+    const GatedGradients made = gated_backward(grads[0], saved[0], saved[1], activation);
+    return {made.gate, made.up, at::Tensor()};
   }
 };
 
@@ -73,6 +64,21 @@ at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, Activation activa
 }
 
 }  // namespace reference
+
+GatedGradients gated_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up,
+                              Activation activation) {
+  const at::Tensor g = gate.contiguous(), u = up.contiguous(), d = dy.contiguous();
+  GatedGradients made{at::empty_like(g), at::empty_like(u)};
+  cpu::with_type(g.scalar_type(), [&]<class T>(T) {
+    const auto kernels = cpu::gated_kernels<T>();
+    at::parallel_for(0, g.numel(), grain(1), [&](std::int64_t begin, std::int64_t end) {
+      kernels.backward(activation, d.const_data_ptr<T>() + begin, g.const_data_ptr<T>() + begin,
+                       u.const_data_ptr<T>() + begin, end - begin, made.gate.mutable_data_ptr<T>() + begin,
+                       made.up.mutable_data_ptr<T>() + begin);
+    });
+  });
+  return made;
+}
 
 at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, Activation activation) {
   const bool fits = gate.numel() > 0 && gate.sizes() == up.sizes() && kernels_take({gate, up});

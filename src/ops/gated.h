@@ -10,6 +10,13 @@ enum class Activation { silu, gelu, gelu_tanh, relu };
 // act(gate) * up, elementwise; computed in fp32 at least.
 at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, Activation activation);
 
+struct GatedGradients {
+  at::Tensor gate, up;
+};
+// The gradients of gated(); REQUIRES: kernels_take() all of them. For ops that contain gated().
+GatedGradients gated_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up,
+                              Activation activation);
+
 namespace reference {
 at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, Activation activation);
 }  // namespace reference

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include <array>
 #include <cstdlib>
@@ -24,6 +27,15 @@ Level best_level() {
   if (avx2) return Level::avx2;
 #endif
   return Level::basic;
+}
+
+bool find_amx() {
+#if defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1);  // AMX-BF16
+#else
+  return false;
+#endif
 }
 
 Level wanted_level() {
@@ -51,6 +63,11 @@ Level& current() {
 Level level() { return current(); }
 std::string_view name(Level level) { return kNames[static_cast<std::size_t>(level)]; }
 bool use_kernels() { return current() != Level::reference; }
+
+bool has_amx() {
+  static const bool found = find_amx();
+  return found;
+}
 
 LevelScope::LevelScope(Level level) : old_(current()) { current() = std::min(level, machine()); }
 LevelScope::~LevelScope() { current() = old_; }

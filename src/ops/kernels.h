@@ -13,6 +13,7 @@ enum class Level { reference, basic, avx2, avx512, avx512bf16 };
 // The best level of this machine, lowered by HONE_KERNELS=reference|basic|avx2|avx512|avx512bf16. Read once.
 Level level();
 std::string_view name(Level level);
+bool has_amx();      // the CPU multiplies bf16 tiles: LibTorch's products use that, ours do not
 bool use_kernels();  // level() != reference
 
 // Tests: sets the level while alive, never above the machine's. Not thread-safe.

@@ -6,6 +6,7 @@
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "base/sections.h"
 #include "ops/cpu/rms_norm.h"
 #include "ops/parallel.h"
 
@@ -35,6 +36,7 @@ struct Normed {
 };
 
 Normed forward_rows(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps) {
+  const sections::Timed section(sections::Section::elementwise);
   const at::Tensor rows = x.contiguous(), scales = weight.contiguous();
   const at::Tensor other = residual.defined() ? residual.contiguous() : residual;
   const std::int64_t cols = rows.size(-1), count = rows.numel() / cols;
@@ -57,6 +59,7 @@ Normed forward_rows(const at::Tensor& x, const at::Tensor& residual, const at::T
 // {dx, dweight}. The gradient of the weight is summed over blocks of rows in a fixed order.
 std::pair<at::Tensor, at::Tensor> backward_rows(const at::Tensor& dy, const at::Tensor& extra,
                                                 const variable_list& saved) {
+  const sections::Timed section(sections::Section::elementwise);
   const at::Tensor &x = saved[0], &weight = saved[1], &inv_rms = saved[2];
   const at::Tensor gradient = dy.contiguous(), direct = extra.defined() ? extra.contiguous() : extra;
   const std::int64_t cols = x.size(-1), count = x.numel() / cols;

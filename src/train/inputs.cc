@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
+#include "hub/fresh.h"
 
 namespace hone::training {
 namespace {
@@ -18,18 +19,11 @@ std::shared_ptr<const Tokenizer> tokenizer_of(const Recipe& recipe, const std::f
   return load_tokenizer(find_model_folder(recipe.model.path).string());
 }
 
-void add_default(config::Node& hf_config, const char* key, const config::Node& value) {
-  if (!hf_config.find(key)) hf_config.at_or_add(key) = value;
-}
-
 // config.json of a fresh model: the recipe's keys; sizes and ids that only the tokenizer knows are filled in.
 config::Node fresh_config(const Recipe& recipe, const Tokenizer& tokenizer) {
   config::Node node = config::Node::map();
   for (const auto& [key, value] : recipe.model.config) node.at_or_add(key == "type" ? "model_type" : key) = value.node;
-  const auto number = [](std::int64_t value) { return config::Values<std::int64_t>::write(value); };
-  add_default(node, "vocab_size", number(tokenizer.vocab_size()));
-  if (tokenizer.bos_id) add_default(node, "bos_token_id", number(*tokenizer.bos_id));
-  if (tokenizer.eos_id) add_default(node, "eos_token_id", number(*tokenizer.eos_id));
+  hub::add_tokenizer_keys(node, &tokenizer);
   return node;
 }
 

@@ -13,9 +13,12 @@ namespace {
 constexpr double kMuch = 0.05;  // share of records or tokens lost that is worth a warning
 
 std::string data_line(const std::string& name, const Dataset& data) {
-  std::string text = fmt::format("{}: {} rows", name, data.rows());
-  for (const auto& [what, count] : data::report_lines(data.report()))
-    if (what != "rows") text += fmt::format(", {} {}", human_count(static_cast<double>(count)), what);
+  std::string text = fmt::format("{}: {}", name, counted(data.rows(), "row"));
+  for (const auto& [what, count] : data::report_lines(data.report())) {
+    if (what == "rows") continue;
+    const std::string one = replace_all(replace_all(what, "records", "record"), "tokens", "token");
+    text += fmt::format(", {} {}", human_count(static_cast<double>(count)), count == 1 ? one : what);
+  }
   return text;
 }
 
@@ -68,10 +71,12 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs) {
   result.lines.push_back(data_line("data.train", *inputs.train));
   for (const EvalSet& set : inputs.evals) result.lines.push_back(data_line("data.eval." + set.name, *set.data));
   const std::int64_t per_step = trainer.batch_size * trainer.accumulate;
-  result.lines.push_back(
-      fmt::format("{} steps of {} rows ({} x {}), {:.3g} epochs; about {} of memory besides activations", steps,
-                  per_step, trainer.batch_size, trainer.accumulate, share(steps * per_step, inputs.train->epoch_rows()),
-                  human_size(fixed_memory(parameters, trainer.precision))));
+  const double epochs = share(steps * per_step, inputs.train->epoch_rows());
+  result.lines.push_back(fmt::format("{} of {} ({} x {}), {} epochs; about {} of memory besides activations",
+                                     counted(steps, "step"), counted(per_step, "row"), trainer.batch_size,
+                                     trainer.accumulate,
+                                     epochs < 1000 ? fmt::format("{:.3g}", epochs) : human_count(epochs),
+                                     human_size(fixed_memory(parameters, trainer.precision))));
   warn_about_data(recipe, inputs, result.warnings);
   const auto* lm = dynamic_cast<const CausalLm*>(inputs.model.get());
   if (lm && recipe.data.max_length > lm->max_positions())

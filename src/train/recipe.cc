@@ -81,15 +81,25 @@ void ModelSection::validate(Problems& problems) const {
   }
 }
 
+// Each section looks after itself, so that what is missing in several of them is told at once.
+void DataSection::validate(Problems& problems) const {
+  problems.require(!train.empty(), "train", "missing: no file to train on");
+  for (const auto& [name, files] : eval.files) problems.require(!files.empty(), "eval." + name, "no file");
+}
+
+void TrainerSection::validate(Problems& problems) const {
+  problems.require(!steps || !epochs, "epochs", "not together with trainer.steps");
+  problems.require(!epochs || *epochs > 0, "epochs", "got 0, expected more");
+}
+
+void RunSection::validate(Problems& problems) const {
+  problems.require(folder.empty() != name.empty(), "folder",
+                   folder.empty() ? "missing: where the run lives; or run.name" : "not together with run.name");
+}
+
 void Recipe::validate(Problems& problems) const {
-  problems.require(!data.train.empty(), "data.train", "missing: no file to train on");
   problems.require(!model.path.empty() || !tokenizer.empty(), "tokenizer",
                    "missing: a fresh model needs one, such as bytes");
-  problems.require(!trainer.steps || !trainer.epochs, "trainer.epochs", "not together with trainer.steps");
-  problems.require(!trainer.epochs || *trainer.epochs > 0, "trainer.epochs", "got 0, expected more");
-  problems.require(run.folder.empty() != run.name.empty(), "run.folder",
-                   run.folder.empty() ? "missing: where the run lives; or run.name" : "not together with run.name");
-  for (const auto& [name, files] : data.eval.files) problems.require(!files.empty(), "data.eval." + name, "no file");
 }
 
 Recipe read_recipe(config::Node node) {

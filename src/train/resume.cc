@@ -56,7 +56,7 @@ config::Node normalised(const std::string& yaml, const std::string& where) {
 std::optional<io::Checkpoint> choose_checkpoint(io::RunFolder& run, const TrainOptions& options) {
   if (options.resume && *options.resume != "latest") {
     const auto step = parse_int(*options.resume);
-    if (!step)
+    if (!step || *step < 0)
       throw Error(ErrorKind::usage, fmt::format("--resume: got \"{}\", expected a step or latest", *options.resume));
     io::Checkpoint checkpoint = run.checkpoints().at(*step);
     if (!checkpoint.whole())

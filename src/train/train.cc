@@ -51,9 +51,8 @@ bool is_finished(const training::TrainState& state, const Recipe& recipe, const 
 
 Summary train_in(io::RunFolder& run, Recipe recipe, const TrainOptions& options,
                  std::optional<training::Inputs> inputs) {
-  if (const int left_overs = run.checkpoints().clean(); left_overs > 0)
-    log::info("{}: removed {} left-overs of an interrupted save", run.path().string(), left_overs);
   const std::optional<io::Checkpoint> from = training::choose_checkpoint(run, options);
+  if (!from && run.existed()) log::info("{}: no checkpoint yet, the run starts at step 0", run.path().string());
   std::vector<config::Change> changes;
   if (from) {
     const Folder checkpoint = run.checkpoints().open(*from);

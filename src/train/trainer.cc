@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/sections.h"
 #include "base/signals.h"
 #include "hone/registry.h"
 
@@ -74,6 +75,7 @@ void Trainer::backward(const Batch& batch, const std::map<std::string, double>& 
 }
 
 Group Trainer::next_group() {
+  const sections::Timed section(sections::Section::data);
   Group group;
   for (const HostBatch& host : loader_->next()) group.push_back(to_batch(host));
   return group;

@@ -35,10 +35,10 @@ class Trainer {
   explicit Trainer(TrainerParts parts);
   ~Trainer();
   Summary run();
+  StepReport train_step();  // one step of run() and nothing else: for measurements
 
  private:
   // trainer.cc: the loop
-  StepReport train_step();
   void update(Group& group, StepReport& report);
   void backward(const Batch& batch, const std::map<std::string, double>& weights, StepReport& report);
   Group next_group();

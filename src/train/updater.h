@@ -19,6 +19,8 @@ class Updater {
  public:
   // The weights as they are become the masters; in a bf16 run they are then rounded to bf16.
   Updater(Model& model, Optimizer& optimizer, Precision precision);
+  ~Updater();
+  Updater(const Updater&) = delete;  // the weights point to its sums
 
   void add_gradients();    // after each backward
   double gradient_norm();  // of all that was added; before clipping
@@ -40,8 +42,7 @@ class Updater {
   Optimizer& optimizer_;
   bool mixed_;  // weights are bf16, masters fp32
   std::vector<OptimizedWeight> weights_;
-  std::vector<Tensor> sums_;  // mixed only: fp32 gradients
-  std::vector<bool> has_sum_;
+  std::vector<GradientSum> sums_;
 };
 
 }  // namespace hone::training

@@ -59,6 +59,7 @@ TEST(Strings, SizesAreReadable) {
   EXPECT_EQ(human_size(999'999), "1.0 MB");
   EXPECT_EQ(human_count(1234567), "1.23M");
   EXPECT_EQ(human_count(7), "7");
+  EXPECT_EQ(counted(1, "row") + ", " + counted(0, "row") + ", " + counted(12, "row"), "1 row, 0 rows, 12 rows");
   EXPECT_EQ(human_duration(0.045), "45ms");
   EXPECT_EQ(human_duration(187), "3m 07s");
   EXPECT_EQ(human_duration(3720), "1h 02m");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "config/support.h"
+#include "harness/errors.h"
 
 namespace hone::config {
 namespace {
@@ -47,6 +48,16 @@ TEST(CommandLine, ReadsBothFormsOfFlags) {
   EXPECT_EQ(options.value.inner.steps, 3);
   ASSERT_EQ(line.overrides.size(), 1u);
   EXPECT_EQ(line.overrides[0], (std::pair<std::string, std::string>{"data.x", "1"}));
+}
+
+TEST(CommandLine, TakesWholeSectionsAsOverrides) {
+  OptionsOf<Flags> options;
+  const CommandLine line = parse_command_line({"--tokenizer", "bytes", "--run=out"}, options, true, {"tokenizer", "run"});
+  EXPECT_EQ(line.overrides[0], (std::pair<std::string, std::string>{"tokenizer", "bytes"}));
+  EXPECT_EQ(line.overrides[1], (std::pair<std::string, std::string>{"run", "out"}));
+  EXPECT_HONE_ERROR(parse_command_line({"--tokeniser", "bytes"}, options, true, {"tokenizer"}), usage,
+                    "--tokeniser: no such flag; did you mean --tokenizer?");
+  EXPECT_HONE_ERROR(parse_command_line({"--tokenizer", "bytes"}, options, false, {"tokenizer"}), usage, "no such flag");
 }
 
 TEST(CommandLine, RefusesMistakesWithTheNearestFlag) {

@@ -156,9 +156,9 @@ TEST(Dataset, RefusesEmptyAndUnsupervisedData) {
     EXPECT_THAT(error(name, "\n\n\r\n"), HasSubstr("no records")) << name;
   }
   EXPECT_THAT(error("b.json", "[]"), HasSubstr("no records"));
-  EXPECT_THAT(error("c.jsonl", "{\"text\": \"\"}\n"), HasSubstr("no supervised token in 1 records: 1 empty"));
+  EXPECT_THAT(error("c.jsonl", "{\"text\": \"\"}\n"), HasSubstr("no supervised token in 1 record: 1 empty"));
   EXPECT_THAT(error("d.jsonl", "{\"input_ids\": [1, 2], \"labels\": [-100, -100]}\n"),
-              HasSubstr("no supervised token in 1 records: 0 empty, 0 longer than max_length 1024 dropped, 1 without"));
+              HasSubstr("no supervised token in 1 record: 1 without a token that is learnt"));
   Dataset::Options cut;
   cut.max_length = 4;
   cut.overlong = Overlong::keep_start;
@@ -286,6 +286,22 @@ TEST(Inspect, ShowsWhichTokensAreLearnt) {
   const auto lines = data::report_lines(data->report());
   EXPECT_EQ(lines[0], (std::pair<std::string, std::int64_t>("records", 2)));
   EXPECT_EQ(lines.back(), (std::pair<std::string, std::int64_t>("records split", 1)));
+}
+
+TEST(Inspect, FindsTheEosThatACutMadeTheLastTarget) {
+  const TempFolder folder;
+  Dataset::Options options;
+  options.max_length = 4;
+  const auto eos = *ByteTokenizer().eos_id;
+  for (const char* text : {"abc", "abcd", "abcde", "abcdefgh"}) {  // the last one: eos would be alone in its piece
+    const auto data = make({folder.write("a.jsonl", "\"" + std::string(text) + "\"\n")}, options);
+    EXPECT_TRUE(data::learns(data::inspect_records(*data).at(0), eos)) << text;
+  }
+  options.overlong = Overlong::keep_start;
+  const auto cut = make({folder.write("a.jsonl", "\"abcdefgh\"\n")}, options);
+  EXPECT_FALSE(data::learns(data::inspect_records(*cut).at(0), eos));
+  EXPECT_TRUE(data::learns(data::inspect_records(*cut).at(0), 'b'));
+  EXPECT_FALSE(data::learns(data::inspect_records(*cut).at(0), 'a')) << "seen, never predicted";
 }
 
 }  // namespace

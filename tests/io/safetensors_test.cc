@@ -117,7 +117,9 @@ TEST_F(SafetensorsTest, SaysWhatIsWrong) {
   EXPECT_HONE_ERROR(open(file_with("{\"x\":{\"dtype\":\"F32\",\"dtype\"")), checkpoint, "\"dtype\" is given twice");
   EXPECT_HONE_ERROR(open(file_with("{\"x\"")), checkpoint, "its header is not JSON at byte");
   EXPECT_HONE_ERROR(open(std::string("\xff\xff\xff\xff\xff\xff\xff\x7f{}", 10)), checkpoint,
-                    "its header claims 9223372036854775807 bytes, expected 2 to 2");
+                    "its header claims 9223372036854775807 bytes, expected 2 to 100000000");
+  EXPECT_HONE_ERROR(open(file_with("{" + entry("x", "[2]", 0, 8) + "}", 8).substr(0, 20)), checkpoint,
+                    "its header claims 54 bytes, 12 are there: it was cut off");
   EXPECT_HONE_ERROR(open(file_with("{" + entry("\x1b[2J", "[2]", 0, 8) + "}", 8)), checkpoint,
                     "\"\\x1b[2J\": its name holds control characters");
 }
@@ -191,6 +193,8 @@ TEST_F(SafetensorsTest, TooManyTensorsAreRefused) {
 }
 
 TEST_F(SafetensorsTest, PicklesAreRefusedWithAdvice) {
+  EXPECT_HONE_ERROR(open(std::string("\x80\x04\x95\xd4\x00\x00\x00\x00", 8) + std::string(100, '\0')), checkpoint,
+                    "a pickle file, which can run code");
   EXPECT_HONE_ERROR(open(std::string("PK\x03\x04") + std::string(100, '\0')), checkpoint,
                     "a pickle file, which can run code");
   EXPECT_HONE_ERROR(open("\x80\x04\x95" + std::string(100, 'x')), checkpoint, "convert it");

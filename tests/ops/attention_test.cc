@@ -1,6 +1,8 @@
 // Attention within documents against its meaning, forward, backward, cached and one token at a time.
 #include "ops/attention.h"
 
+#include <ATen/Parallel.h>
+
 #include "ops/check.h"
 
 namespace hone::ops::test {
@@ -43,9 +45,113 @@ TEST(Attention, EveryKernelAgreesWithItsMeaning) {
       expect_matches(fast(c), plain(c), inputs(c, heads, groups, 8));
     }
 }
-TEST(Attention, TakesOddHeadSizes) {
-  for (const std::int64_t size : {2, 7, 33})
+TEST(Attention, TakesEveryHeadSize) {
+  for (const std::int64_t size : {1, 2, 7, 16, 33, 64, 80, 96, 128, 256}) {
+    SCOPED_TRACE(size);
     expect_matches(fast(kCases[3]), plain(kCases[3]), inputs(kCases[3], 2, 1, size));
+  }
+}
+TEST(Attention, TakesDocumentsOfEveryLength) {
+  Case all{"lengths 1 to 130", 0, {}};
+  for (std::int64_t length = 1; length <= 130; ++length) {
+    all.spans.push_back({all.tokens, all.tokens + length});
+    all.tokens += length + (length % 10 == 0);  // some tokens are in no document
+  }
+  expect_matches(fast(all), plain(all), inputs(all, 2, 1, 16));
+}
+TEST(Attention, TakesEveryWindow) {
+  for (const std::int64_t window : {1, 7, 63, 64, 65, 150, 1000}) {
+    SCOPED_TRACE(window);
+    const Case c{"window", 403, {{0, 200}, {201, 202}, {202, 266}, {270, 401}}, window};
+    expect_matches(fast(c), plain(c), inputs(c, 2, 1, 8));
+  }
+}
+TEST(Attention, SharesKeysAmongQueryHeads) {
+  const Case c{"one", 140, {{0, 140}}};
+  for (const std::int64_t groups : {1, 2, 4, 8}) expect_matches(fast(c), plain(c), inputs(c, 8, groups, 16));
+}
+
+// Later keys have ever larger scores: what was summed before becomes nothing.
+TEST(Attention, ScoresMayRiseWithoutBound) {
+  const Case c{"rising", 300, {{0, 300}}};
+  auto in = inputs(c, 2, 2, 8);
+  in[0] = in[0] * 0.125 + 4, in[1] = in[1] * 0.125 + at::arange(300, at::kDouble).div(4).floor().view({300, 1, 1});
+  for (Tensor& x : in) x = x.mul(8).round().div(8);  // products are exact in fp32
+  expect_matches(fast(c), plain(c), in, at::kDouble);
+  const Tensor expected = fast(c)(in);
+  for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16}) {
+    const LevelScope scope(wanted);
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+      const Result got = value_and_gradients(fast(c), {in[0].to(type), in[1].to(type), in[2].to(type)});
+      for (const Tensor& x : got.gradients) EXPECT_TRUE(x.isfinite().all().item<bool>());
+      if (type == at::kFloat) expect_close(got.value, expected.to(type), 1e-3, "value");  // scores of 900 in fp32
+    }
+  }
+}
+TEST(Attention, AScoreOfMinusInfinityIsNoShare) {
+  const Case c{"one", 70, {{0, 70}}};
+  auto in = inputs(c, 1, 1, 8);
+  in[0] = in[0].abs();
+  in[1].slice(0, 1, 70, 3).fill_(-1e30);
+  in[0].slice(0, 2).mul_(1e10);
+  in[1].slice(0, 0, 70, 3).mul_(1e-10);
+  in[1].slice(0, 2, 70, 3).mul_(1e-10);
+  expect_matches(fast(c), plain(c), in, at::kFloat);
+}
+TEST(Attention, WhatIsNotANumberStaysInItsDocument) {
+  const Case c{"two", 140, {{0, 70}, {70, 140}}};
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kDouble})
+    for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16})
+      for (int which = 0; which < 3; ++which) {
+        const LevelScope scope(wanted);
+        auto in = inputs(c, 1, 1, 8);
+        for (Tensor& x : in) x = x.to(type);
+        in[which][69][0][3] = NAN;
+        const Result got = value_and_gradients(fast(c), in);
+        EXPECT_TRUE(got.value[69].isnan().any().item<bool>());
+        EXPECT_TRUE(got.value.slice(0, 70).isfinite().all().item<bool>());
+        for (const Tensor& x : got.gradients) {
+          EXPECT_TRUE(x.slice(0, 70).isfinite().all().item<bool>());
+          EXPECT_TRUE(x.slice(0, 0, 70).isnan().any().item<bool>() || which == 2);
+        }
+      }
+}
+
+struct Threads {
+  explicit Threads(int count) : old(at::get_num_threads()) { at::set_num_threads(count); }
+  ~Threads() { at::set_num_threads(old); }
+  int old;
+};
+TEST(Attention, ThreadsDoNotChangeABit) {
+  // One document is most of the work, so that threads share it; the last case is many small ones.
+  std::vector<Case> cases{{"long", 700, {{0, 600}, {600, 610}, {610, 700}}}, {"window", 500, {{0, 500}}, 100}};
+  cases.push_back({"small", 400, {}});
+  for (std::int64_t i = 0; i < 40; ++i) cases.back().spans.push_back({10 * i, 10 * i + 9});
+  for (const Case& c : cases)
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kDouble}) {
+      auto in = inputs(c, 4, 2, 24);
+      for (Tensor& x : in) x = x.to(type);
+      std::vector<Result> results;
+      for (const int count : {1, 2, 5}) {
+        const Threads threads(count);
+        results.push_back(value_and_gradients(fast(c), in));
+      }
+      for (std::size_t i = 1; i < results.size(); ++i) {
+        EXPECT_TRUE(at::equal(results[i].value, results[0].value)) << c.name;
+        for (int g = 0; g < 3; ++g) EXPECT_TRUE(at::equal(results[i].gradients[g], results[0].gradients[g])) << c.name;
+      }
+    }
+}
+TEST(Attention, TakesSlicesOfOneTensor) {
+  const Case c{"one", 90, {{0, 30}, {30, 90}}};
+  const Tensor joined = sample({90, 8, 16}, at::kFloat);
+  const std::vector<Tensor> slices{joined.slice(1, 0, 4), joined.slice(1, 4, 6), joined.slice(1, 6, 8)};
+  const Op sum = [&](const auto& in) {
+    return fast(c)({in[0].slice(1, 0, 4), in[0].slice(1, 4, 6), in[0].slice(1, 6)});
+  };
+  const Result got = value_and_gradients(sum, {joined}), expected = value_and_gradients(fast(c), slices);
+  EXPECT_TRUE(at::equal(got.value, expected.value));
+  EXPECT_TRUE(at::equal(got.gradients[0], at::cat(expected.gradients, 1)));
 }
 TEST(Attention, GradientsAreThoseOfDifferences) {
   gradcheck(fast(kCases[0]), inputs(kCases[0], 2, 1, 4));
@@ -67,16 +173,28 @@ TEST(Attention, LaterTokensAndOtherDocumentsAreNotSeen) {
 }
 
 TEST(Attention, CachedKeysGiveTheLastRows) {
-  const auto in = inputs({"", 30, {}}, 4, 2, 8);
-  for (const std::int64_t window : {0, 1, 6}) {
-    const Tensor all = reference::attention(in[0], in[1], in[2], {{0, 30}}, {0.3, window});
-    for (const std::int64_t queries : {1, 4, 30})
-      for (const Level wanted : {Level::reference, Level::avx512, Level::avx512bf16}) {
-        const LevelScope scope(wanted);
-        const Tensor got =
-            cached_attention(in[0].slice(0, 30 - queries), in[1].transpose(0, 1), in[2].transpose(0, 1), {0.3, window});
-        expect_close(got, all.slice(0, 30 - queries), 1e-12, "window " + std::to_string(window));
-      }
+  for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16})
+    for (const std::int64_t window : {0, 1, 6, 90})
+      for (const std::int64_t queries : {1, 4, 30, 64, 65, 200})
+        for (const Level wanted : {Level::reference, Level::basic, Level::avx2, Level::avx512, Level::avx512bf16}) {
+          const LevelScope scope(wanted);
+          const Tensor q = sample({queries, 4, 8}, type), k = sample({2, 250, 8}, type, 2),
+                       v = sample({2, 250, 8}, type, 3);
+          const auto filled = [](const Tensor& x) { return x.slice(1, 0, 200); };  // of a cache with room for more
+          const AttentionOptions options{0.3, window};
+          const Tensor got = cached_attention(q, filled(k), filled(v), options);
+          expect_close(got, reference::cached_attention(q, filled(k), filled(v), options), tolerance(type),
+                       "window " + std::to_string(window) + " queries " + std::to_string(queries));
+        }
+}
+TEST(Attention, CachedKeysGiveTheRowsOfTheWholeDocument) {
+  const auto in = inputs({"", 100, {}}, 4, 2, 8);
+  for (const std::int64_t window : {0, 6}) {
+    const Tensor all = attention(in[0], in[1], in[2], {{0, 100}}, {0.3, window});
+    for (const std::int64_t queries : {1, 30, 100})
+      expect_close(
+          cached_attention(in[0].slice(0, 100 - queries), in[1].transpose(0, 1), in[2].transpose(0, 1), {0.3, window}),
+          all.slice(0, 100 - queries), 1e-12, "window " + std::to_string(window));
   }
 }
 

@@ -34,5 +34,22 @@ TEST(Checkpoint, RunsTwice) {
   EXPECT_EQ(runs, 3);
 }
 
+TEST(Checkpoint, TakesSeveralOutputs) {
+  const Tensor weight = sample({6, 6}, at::kFloat).requires_grad_(true);
+  const auto run = [&](const Tensor& x) {
+    const Tensor y = at::matmul(x, weight);
+    return std::vector<Tensor>{y.tanh(), y.square().sum(), at::ones({2}), y.exp()};
+  };
+  const auto once = [&](bool keep) {
+    weight.mutable_grad() = Tensor();
+    const Tensor x = sample({4, 6}, at::kFloat, 2).requires_grad_(true);
+    const std::vector<Tensor> out = keep ? run(x) : checkpoint(run, x);
+    (out[0].sum() + out[1] * 3 + out[2].sum()).backward();  // the last one is not used
+    return std::vector<Tensor>{weight.grad(), x.grad()};
+  };
+  const auto kept = once(true), remade = once(false);
+  for (std::size_t i = 0; i < kept.size(); ++i) EXPECT_TRUE(at::equal(kept[i], remade[i])) << i;
+}
+
 }  // namespace
 }  // namespace hone::ops::test

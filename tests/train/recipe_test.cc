@@ -80,6 +80,16 @@ TEST(Recipe, SaysWhatOneOptionCannotSay) {
   EXPECT_HONE_ERROR(with("data.train", "[]"), config, "data.train");
 }
 
+TEST(Recipe, SaysAllThatIsMissingAtOnce) {
+  Problems problems;
+  config::Node node = config::parse_yaml("{tokenizer: bytes}", "test", problems);
+  EXPECT_HONE_ERROR(
+      read_recipe(node), config,
+      "3 problems in the configuration\n  model.path: missing: a model folder, or `type:` and sizes for a "
+      "fresh model\n  data.train: missing: no file to train on\n  run.folder: missing: where the run lives; "
+      "or run.name");
+}
+
 TEST(Recipe, AModelIsAFolderOrAConfiguration) {
   const test::TempFolder folder;
   Problems problems;

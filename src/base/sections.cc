@@ -1,0 +1,47 @@
+// Time by named section.
+#include "base/sections.h"
+
+#include "base/clock.h"
+
+namespace hone::sections {
+namespace {
+
+struct State {
+  bool running = false;
+  Section current = Section::other;
+  double since = 0;
+  Totals totals;
+};
+// Of a thread: a section that another thread enters (a loader that prepares rows ahead) is not counted.
+thread_local State state;
+
+void enter(Section section) {
+  const double now = monotonic_seconds();
+  state.totals.seconds[static_cast<std::size_t>(state.current)] += now - state.since;
+  state.current = section;
+  state.since = now;
+}
+
+}  // namespace
+
+void start() { state = {.running = true, .current = Section::other, .since = monotonic_seconds(), .totals = {}}; }
+
+Totals stop() {
+  enter(Section::other);
+  state.running = false;
+  return state.totals;
+}
+
+void add_flop(double count) {
+  if (state.running) state.totals.flop[static_cast<std::size_t>(state.current)] += count;
+}
+
+Timed::Timed(Section section) : outer_(state.current), counted_(state.running) {
+  if (counted_) enter(section);
+}
+
+Timed::~Timed() {
+  if (counted_ && state.running) enter(outer_);
+}
+
+}  // namespace hone::sections

@@ -1,0 +1,170 @@
+// hone bench: how long a training step takes, where the time goes, and how far that is from what the machine can do.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "base/strings.h"
+#include "base/temporary.h"
+#include "cli/recipe.h"
+#include "hone/command.h"
+#include "hone/hub.h"
+#include "hone/random.h"
+#include "hone/registry.h"
+#include "ops/kernels.h"
+#include "train/bench.h"
+
+namespace hone::cli {
+namespace {
+
+using training::BenchReport;
+
+double total(const std::array<double, sections::kNames.size()>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+std::string_view precision_name(Precision precision) {
+  for (const auto& [value, name] : config::enum_names<Precision>)
+    if (value == precision) return name;
+  return "";
+}
+
+nlohmann::ordered_json to_json(const BenchReport& report) {
+  const auto steps = static_cast<double>(report.steps);
+  const double flop = total(report.totals.flop) / steps;
+  nlohmann::ordered_json split,
+      json = {{"parameters", report.parameters},
+              {"precision", precision_name(report.precision)},
+              {"kernels", ops::name(ops::level())},
+              {"tokens_per_step", report.tokens_per_step},
+              {"supervised_per_step", report.supervised_per_step},
+              {"load_seconds", report.load_seconds},
+              {"first_step_seconds", report.first_step_seconds},
+              {"steps", report.steps},
+              {"step_seconds", report.step_seconds},
+              {"best_step_seconds", report.best_step_seconds},
+              {"tokens_per_second", static_cast<double>(report.tokens_per_step) / report.step_seconds},
+              {"flop_per_step", flop},
+              {"flops", flop / report.step_seconds},
+              {"product_ceiling_flops", report.product_ceiling},
+              {"share_of_ceiling", flop / report.step_seconds / report.product_ceiling},
+              {"peak_memory_bytes", report.peak_memory_bytes}};
+  for (std::size_t i = 0; i < sections::kNames.size(); ++i)
+    split[std::string(sections::kNames[i])] = report.totals.seconds[i] / steps;
+  json["seconds_by_op"] = split;
+  return json;
+}
+
+void print(const BenchReport& report) {
+  const auto steps = static_cast<double>(report.steps);
+  const double all = total(report.totals.seconds), flop = total(report.totals.flop) / steps;
+  std::cout << fmt::format("model            {} parameters, {}, kernels {}\n",
+                           human_count(static_cast<double>(report.parameters)), precision_name(report.precision),
+                           ops::name(ops::level()));
+  std::cout << fmt::format("step             {:.4g} s median of {}, {:.4g} s best; {} tokens, {} supervised\n",
+                           report.step_seconds, report.steps, report.best_step_seconds, report.tokens_per_step,
+                           report.supervised_per_step);
+  std::cout << fmt::format("rate             {:.0f} tokens/s, {:.1f} GFLOP/s\n",
+                           static_cast<double>(report.tokens_per_step) / report.step_seconds,
+                           flop / report.step_seconds / 1e9);
+  std::cout << fmt::format("ceiling          {:.1f} GFLOP/s of matrix products, of which the step reaches {:.1f} %\n",
+                           report.product_ceiling / 1e9, 100 * flop / report.step_seconds / report.product_ceiling);
+  std::cout << fmt::format("start            {:.2f} s to load, first step done after {:.2f} s\n", report.load_seconds,
+                           report.first_step_seconds);
+  std::cout << fmt::format("peak memory      {}\n\n", human_size(static_cast<std::uint64_t>(report.peak_memory_bytes)));
+  std::cout << fmt::format("{:<24} {:>10} {:>7} {:>9}\n", "op", "s / step", "share", "GFLOP/s");
+  for (std::size_t i = 0; i < sections::kNames.size(); ++i) {
+    const double seconds = report.totals.seconds[i];
+    const std::string rate =
+        report.totals.flop[i] > 0 ? fmt::format("{:.0f}", report.totals.flop[i] / seconds / 1e9) : "";
+    std::cout << fmt::format("{:<24} {:>10.4f} {:>5.1f} % {:>9}\n", sections::kNames[i], seconds / steps,
+                             100 * seconds / all, rate);
+  }
+}
+
+class Bench final : public Command {
+ public:
+  struct Config {
+    std::vector<std::string> set;
+    std::int64_t steps = 5, warmup = 2, length = 512, batch_size = 8;
+    bool json = false;
+    static constexpr auto fields() {
+      using C = Config;
+      return std::tuple{
+          field("set", &C::set, "Another recipe file on top of the first one; may be given several times."),
+          field("steps", &C::steps, "Measured steps.", at_least(1)),
+          field("warmup", &C::warmup, "Steps before them.", at_least(0)),
+          field("length", &C::length, "Model folder only: tokens in a row of random tokens.", at_least(2)),
+          field("batch_size", &C::batch_size, "Model folder only: rows in a step.", at_least(1)),
+          field("json", &C::json, "Print one JSON object; times in seconds.")};
+    }
+  };
+  explicit Bench(const Config& config) : flags_(config) {}
+
+  Usage usage() const override {
+    return {"RECIPE|MODEL [--a.b.c=value ...]",
+            {"hone bench recipe.yaml", "hone bench my-model --batch-size 4 --length 1024",
+             "hone bench recipe.yaml --trainer.precision=fp32 --json"},
+            1,
+            1,
+            true};
+  }
+
+  int run(const Invocation& call) override {
+    const TemporaryFolder scratch;
+    const bool folder = std::filesystem::is_directory(call.positionals[0]);
+    const Invocation with_recipe =
+        folder ? Invocation{{write_recipe_for(call.positionals[0], scratch)}, call.overrides} : call;
+    const Recipe recipe = whole_recipe(with_recipe, flags_.set);
+    const BenchReport report = training::bench(recipe, {flags_.warmup, flags_.steps});
+    flags_.json ? void(std::cout << to_json(report).dump() << '\n') : print(report);
+    return 0;
+  }
+
+ private:
+  // A recipe that trains the folder's model on rows of random tokens.
+  std::string write_recipe_for(const std::string& given, const TemporaryFolder& scratch) const {
+    const std::filesystem::path model = find_model_folder(given);
+    const std::string file = (model / "config.json").string();
+    const std::unique_ptr<Model> built = build_model(config::read_file(file), file);
+    const auto* lm = dynamic_cast<const CausalLm*>(built.get());
+    if (!lm) throw Error(ErrorKind::config, fmt::format("{}: has no language-model head", given));
+    const std::int64_t vocab = lm->vocab_size();
+    const nlohmann::ordered_json recipe = {
+        {"model", std::filesystem::absolute(model).string()},
+        {"data", {{"train", write_rows(scratch, vocab)}, {"max_length", flags_.length}}},
+        {"trainer", {{"batch_size", flags_.batch_size}}},
+        {"run", scratch / "run"}};
+    return write(scratch / "recipe.json", recipe.dump());
+  }
+
+  std::string write_rows(const TemporaryFolder& scratch, std::int64_t vocab) const {
+    const Random random(1, "bench");
+    std::string rows;
+    const std::int64_t count = flags_.batch_size * (flags_.warmup + flags_.steps);
+    for (std::int64_t row = 0; row < count; ++row) {
+      std::vector<std::uint64_t> ids;
+      for (std::int64_t t = 0; t < flags_.length; ++t) ids.push_back(random.below(vocab, row * flags_.length + t));
+      rows += nlohmann::json{{"input_ids", ids}}.dump() + "\n";
+    }
+    return write(scratch / "rows.jsonl", rows);
+  }
+
+  static std::string write(const std::string& path, const std::string& text) {
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  Config flags_;
+};
+
+}  // namespace
+
+void register_bench(Registries& hone) {
+  hone.commands.add<Bench>("bench", "Measure training steps: time by op, rate, memory.");
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,373 @@
+// Attention by the block-wise kernels: cuts documents into work for threads.
+//
+// A job is one key/value head of one document with the query heads that share it. Most jobs are done whole by one
+// thread, in memory that stays in its cache. A job so large that threads would wait for its end is done by all of them,
+// block by block. Both ways add the same numbers in the same order: the bits depend neither on the way nor on the
+// threads.
+#include "ops/attention_blocks.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <new>
+#include <numeric>
+#include <thread>
+
+#include "ops/cpu/dot/attention.h"
+
+namespace hone::ops::blocks {
+namespace {
+
+using cpu::AttentionShape;
+using cpu::HeadRows;
+constexpr std::int64_t kBlock = cpu::kAttentionBlock;
+
+class Room {
+ public:
+  Room() = default;
+  explicit Room(std::int64_t bytes)
+      : memory_(static_cast<char*>(::operator new(static_cast<std::size_t>(bytes), std::align_val_t(64)))) {}
+  char* at(std::int64_t byte = 0) const { return memory_.get() + byte; }
+
+ private:
+  struct Free {
+    void operator()(char* memory) const { ::operator delete(memory, std::align_val_t(64)); }
+  };
+  std::unique_ptr<char, Free> memory_;
+};
+
+// A tensor [tokens, heads, K] or [heads, tokens, K] (`tokens`: which dimension they are).
+template <class T>
+struct Heads {
+  Heads(const at::Tensor& x, int tokens)
+      : data(const_cast<T*>(x.const_data_ptr<T>())), token(x.stride(tokens)), head(x.stride(1 - tokens)) {}
+  HeadRows<T> rows(std::int64_t which, std::int64_t first) const {
+    return {data + which * head + first * token, token};
+  }
+  HeadRows<const T> read(std::int64_t which, std::int64_t first) const {
+    return {data + which * head + first * token, token};
+  }
+  T* data;
+  std::int64_t token, head;
+};
+
+struct Job {
+  AttentionShape shape;
+  std::int64_t begin = 0;  // of the document
+  std::int64_t group = 0;  // the key/value head
+  std::int64_t cost = 0;   // about how many pairs of blocks
+
+  std::int64_t blocks() const { return (shape.queries + kBlock - 1) / kBlock; }
+  std::int64_t key_blocks() const { return (shape.keys + kBlock - 1) / kBlock; }
+  std::int64_t seen(std::int64_t key) const {
+    return shape.window > 0 ? std::max<std::int64_t>(0, key - shape.window + 1) : 0;
+  }
+  // The blocks of keys that a block of queries sees begin here; of the first block of queries: that any sees.
+  std::int64_t first_key_block(std::int64_t block) const {
+    return seen(block * kBlock + shape.keys - shape.queries) / kBlock;
+  }
+  // Backward: the blocks of queries that see a block of keys end here.
+  std::int64_t last_query_block(std::int64_t block) const {
+    if (shape.window <= 0) return blocks();
+    return std::min(blocks(), (block * kBlock + kBlock - 1 + shape.window - 1) / kBlock + 1);
+  }
+};
+
+Job job_of(AttentionShape shape, std::int64_t begin, std::int64_t group) {
+  Job job{shape, begin, group};
+  for (std::int64_t b = 0; b < job.blocks(); ++b)
+    job.cost += b + 1 + (shape.keys - shape.queries) / kBlock - job.first_key_block(b);
+  return job;
+}
+
+std::vector<Job> jobs_of(const std::vector<Span>& spans, std::int64_t groups, std::int64_t size,
+                         const AttentionOptions& options) {
+  std::vector<Job> jobs;
+  for (const Span& span : spans)
+    for (std::int64_t g = 0; g < groups && span.end > span.begin; ++g) {
+      const std::int64_t length = span.end - span.begin;
+      jobs.push_back(job_of({length, length, size, options.window, options.scale}, span.begin, g));
+    }
+  return jobs;
+}
+
+std::int64_t workers() { return at::in_parallel_region() ? 1 : at::get_num_threads(); }
+
+// Largest first; returns how many of them are for all threads.
+std::int64_t arrange(std::vector<Job>& jobs) {
+  std::stable_sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.cost > b.cost; });
+  if (workers() == 1) return 0;
+  const std::int64_t total = std::accumulate(jobs.begin(), jobs.end(), std::int64_t{0},
+                                             [](std::int64_t sum, const Job& job) { return sum + job.cost; });
+  const auto small = [&](const Job& job) { return job.cost * 4 * workers() <= total; };
+  return std::find_if(jobs.begin(), jobs.end(), small) - jobs.begin();
+}
+
+// Every worker calls begin() once, and the function that it gives for the units it gets: each worker takes the next
+// unit when it is done with one.
+template <class Begin>
+void share_out(std::int64_t units, Begin&& begin) {
+  if (units == 0) return;
+  std::atomic<std::int64_t> next{0};
+  at::parallel_for(0, std::min(workers(), units), 1, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t worker = first; worker < last; ++worker) {
+      const auto work = begin();
+      for (std::int64_t unit; (unit = next.fetch_add(1)) < units;) work(unit);
+    }
+  });
+}
+
+template <class Size>
+std::int64_t largest(const std::vector<Job>& jobs, std::int64_t first, std::int64_t last, Size&& size) {
+  std::int64_t most = 0;
+  for (std::int64_t i = first; i < last; ++i) most = std::max(most, size(jobs[i].shape));
+  return most;
+}
+
+// A block of a job: of keys, or of the queries of one of its heads.
+struct Unit {
+  std::int64_t job = 0, head = 0, block = 0;
+};
+
+template <class T>
+class Forward {
+ public:
+  Forward(std::vector<Job> jobs, const at::Tensor& q, const Heads<T>& k, const Heads<T>& v, std::int64_t groups,
+          Attended& made)
+      : jobs_(std::move(jobs)),
+        shared_heads_(q.size(1) / groups),
+        q_(q, 0),
+        k_(k),
+        v_(v),
+        y_(made.y_NHK, 0),
+        lse_(made.lse_HN.mutable_data_ptr<cpu::Wide<T>>()),
+        tokens_(q.size(0)) {}
+
+  void run() {
+    const std::int64_t together = arrange(jobs_);
+    run_together(together);
+    run_apart(together, static_cast<std::int64_t>(jobs_.size()));
+  }
+
+ private:
+  void run_apart(std::int64_t first, std::int64_t last) {
+    share_out(last - first, [&] {
+      auto keys = std::make_shared<Room>(largest(jobs_, first, last, kernels_.key_room));
+      auto work = std::make_shared<Room>(largest(jobs_, first, last, kernels_.work_room));
+      return [this, first, keys, work](std::int64_t unit) {
+        const Job& job = jobs_[first + unit];
+        for (std::int64_t b = job.first_key_block(0); b < job.key_blocks(); ++b) pack(job, b, keys->at(), work->at());
+        for (std::int64_t r = 0; r < shared_heads_; ++r)
+          for (std::int64_t b = 0; b < job.blocks(); ++b) attend(job, r, b, keys->at(), work->at());
+      };
+    });
+  }
+
+  void run_together(std::int64_t count) {
+    std::vector<Room> keys;
+    std::vector<Unit> packs, blocks;
+    for (std::int64_t j = 0; j < count; ++j) {
+      const Job& job = jobs_[j];
+      keys.emplace_back(kernels_.key_room(job.shape));
+      for (std::int64_t b = job.first_key_block(0); b < job.key_blocks(); ++b) packs.push_back({j, 0, b});
+      for (std::int64_t r = 0; r < shared_heads_; ++r)
+        for (std::int64_t b = 0; b < job.blocks(); ++b) blocks.push_back({j, r, b});
+    }
+    // The last blocks see the most keys: they go first.
+    std::stable_sort(blocks.begin(), blocks.end(), [](const Unit& a, const Unit& b) { return a.block > b.block; });
+    const auto each = [&](const std::vector<Unit>& units, auto&& work) {
+      share_out(static_cast<std::int64_t>(units.size()), [&] {
+        auto room = std::make_shared<Room>(largest(jobs_, 0, count, kernels_.work_room));
+        return [&, room](std::int64_t i) { work(jobs_[units[i].job], units[i], room->at()); };
+      });
+    };
+    each(packs, [&](const Job& job, const Unit& u, void* room) { pack(job, u.block, keys[u.job].at(), room); });
+    each(blocks,
+         [&](const Job& job, const Unit& u, void* room) { attend(job, u.head, u.block, keys[u.job].at(), room); });
+  }
+
+  void pack(const Job& job, std::int64_t block, void* keys, void* work) const {
+    kernels_.pack_keys(job.shape, k_.read(job.group, job.begin), v_.read(job.group, job.begin), block, keys, work);
+  }
+  void attend(const Job& job, std::int64_t head, std::int64_t block, const void* keys, void* work) const {
+    const std::int64_t h = job.group * shared_heads_ + head;
+    kernels_.attend(job.shape, q_.read(h, job.begin), block, keys, work, y_.rows(h, job.begin),
+                    lse_ + h * tokens_ + job.begin);
+  }
+
+  const cpu::AttentionForward<T> kernels_ = cpu::attention_forward<T>();
+  std::vector<Job> jobs_;
+  const std::int64_t shared_heads_;  // query heads per key/value head
+  const Heads<T> q_, k_, v_, y_;
+  cpu::Wide<T>* const lse_;
+  const std::int64_t tokens_;
+};
+
+template <class T>
+class Backward {
+ public:
+  Backward(std::vector<Job> jobs, const at::Tensor& dy, const Saved& saved, Gradients& made)
+      : jobs_(std::move(jobs)),
+        shared_heads_(dy.size(1) / saved.k_NGK.size(1)),
+        dy_(dy, 0),
+        q_(saved.q_NHK, 0),
+        y_(saved.result.y_NHK, 0),
+        k_(saved.k_NGK, 0),
+        v_(saved.v_NGK, 0),
+        dq_(made.q_NHK, 0),
+        dk_(made.k_NGK, 0),
+        dv_(made.v_NGK, 0),
+        lse_(saved.result.lse_HN.const_data_ptr<cpu::Wide<T>>()),
+        tokens_(dy.size(0)) {}
+
+  void run() {
+    const std::int64_t together = arrange(jobs_);
+    run_together(together);
+    run_apart(together, static_cast<std::int64_t>(jobs_.size()));
+  }
+
+ private:
+  // What the threads that work on a job share.
+  struct Shared {
+    Room keys, queries;
+    std::int64_t query_bytes = 0;                        // per query head
+    std::unique_ptr<std::atomic<std::int64_t>[]> added;  // per block of queries: blocks of keys added to it
+  };
+
+  Shared rooms_of(const Job& job) const {
+    Shared rooms{Room(kernels_.key_room(job.shape)), {}, kernels_.query_room(job.shape), nullptr};
+    rooms.queries = Room(rooms.query_bytes * shared_heads_);
+    rooms.added = std::make_unique<std::atomic<std::int64_t>[]>(shared_heads_ * job.blocks());
+    return rooms;
+  }
+
+  void run_apart(std::int64_t first, std::int64_t last) {
+    share_out(last - first, [&] {
+      auto work = std::make_shared<Room>(largest(jobs_, first, last, kernels_.work_room));
+      return [this, first, work](std::int64_t unit) {
+        const Job& job = jobs_[first + unit];
+        const Shared rooms = rooms_of(job);
+        for (std::int64_t b = 0; b < job.blocks(); ++b)
+          for (std::int64_t r = -1; r < shared_heads_; ++r) pack(job, {0, r, b}, rooms, work->at());
+        for (std::int64_t b = 0; b < job.blocks(); ++b) add_keys(job, b, rooms, work->at());
+      };
+    });
+  }
+
+  void run_together(std::int64_t count) {
+    std::vector<Shared> rooms;
+    std::vector<Unit> packs, blocks;
+    for (std::int64_t j = 0; j < count; ++j) {
+      rooms.push_back(rooms_of(jobs_[j]));
+      for (std::int64_t b = 0; b < jobs_[j].blocks(); ++b) {
+        for (std::int64_t r = -1; r < shared_heads_; ++r) packs.push_back({j, r, b});
+        blocks.push_back({j, 0, b});
+      }
+    }
+    // A block of keys waits for the ones before it, which somebody has therefore taken already.
+    std::stable_sort(blocks.begin(), blocks.end(), [](const Unit& a, const Unit& b) { return a.block < b.block; });
+    const auto each = [&](const std::vector<Unit>& units, auto&& work) {
+      share_out(static_cast<std::int64_t>(units.size()), [&] {
+        auto room = std::make_shared<Room>(largest(jobs_, 0, count, kernels_.work_room));
+        return [&, room](std::int64_t i) { work(jobs_[units[i].job], units[i], room->at()); };
+      });
+    };
+    each(packs, [&](const Job& job, const Unit& u, void* room) { pack(job, u, rooms[u.job], room); });
+    each(blocks, [&](const Job& job, const Unit& u, void* room) { add_keys(job, u.block, rooms[u.job], room); });
+  }
+
+  // Head -1: the keys.
+  void pack(const Job& job, const Unit& unit, const Shared& rooms, void* work) const {
+    if (unit.head < 0) {
+      kernels_.pack_keys(job.shape, k_.read(job.group, job.begin), v_.read(job.group, job.begin), unit.block,
+                         rooms.keys.at(), work);
+      return;
+    }
+    const std::int64_t h = job.group * shared_heads_ + unit.head;
+    kernels_.pack_queries(
+        job.shape,
+        {q_.read(h, job.begin), y_.read(h, job.begin), dy_.read(h, job.begin), lse_ + h * tokens_ + job.begin},
+        unit.block, rooms.queries.at(unit.head * rooms.query_bytes), work);
+  }
+
+  // A block of keys with all queries that see it. A block of queries is done after the block of its own keys.
+  void add_keys(const Job& job, std::int64_t block, const Shared& rooms, void* work) const {
+    for (std::int64_t r = 0; r < shared_heads_; ++r) {
+      const std::int64_t h = job.group * shared_heads_ + r;
+      char* queries = rooms.queries.at(r * rooms.query_bytes);
+      for (std::int64_t b = block; b < job.last_query_block(block); ++b) {
+        const cpu::AttentionPair pair{rooms.keys.at(), block, queries, b, work};
+        kernels_.add_to_keys(job.shape, pair, r == 0 && b == block);
+        const std::int64_t before = block - job.first_key_block(b);
+        std::atomic<std::int64_t>& added = rooms.added[r * job.blocks() + b];
+        while (added.load(std::memory_order_acquire) != before) std::this_thread::yield();
+        kernels_.add_to_queries(job.shape, pair, before == 0);
+        added.store(before + 1, std::memory_order_release);
+        if (b == block) kernels_.finish_queries(job.shape, b, queries, work, dq_.rows(h, job.begin));
+      }
+    }
+    kernels_.finish_keys(job.shape, block, work, dk_.rows(job.group, job.begin), dv_.rows(job.group, job.begin));
+  }
+
+  const cpu::AttentionBackward<T> kernels_ = cpu::attention_backward<T>();
+  std::vector<Job> jobs_;
+  const std::int64_t shared_heads_;
+  const Heads<T> dy_, q_, y_, k_, v_, dq_, dk_, dv_;
+  const cpu::Wide<T>* const lse_;
+  const std::int64_t tokens_;
+};
+
+bool covers_all(const std::vector<Span>& spans, std::int64_t tokens) {
+  std::int64_t covered = 0;
+  for (const Span& span : spans) covered += std::max<std::int64_t>(0, span.end - span.begin);
+  return covered == tokens;
+}
+at::Tensor made_like(const at::Tensor& x, bool covered) {
+  return covered ? at::empty(x.sizes(), x.options()) : at::zeros(x.sizes(), x.options());
+}
+Attended made_for(const at::Tensor& q_NHK, bool covered) {
+  const auto wide = q_NHK.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  return {made_like(q_NHK, covered), at::empty({q_NHK.size(1), q_NHK.size(0)}, q_NHK.options().dtype(wide))};
+}
+
+}  // namespace
+
+Attended attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
+                   const std::vector<Span>& spans, const AttentionOptions& options) {
+  Attended made = made_for(q_NHK, covers_all(spans, q_NHK.size(0)));
+  const std::int64_t groups = k_NGK.size(1);
+  cpu::with_type(q_NHK.scalar_type(), [&]<class T>(T) {
+    Forward<T>(jobs_of(spans, groups, q_NHK.size(2), options), q_NHK, Heads<T>(k_NGK, 0), Heads<T>(v_NGK, 0), groups,
+               made)
+        .run();
+  });
+  return made;
+}
+
+Gradients attention_backward(const at::Tensor& dy_NHK, const Saved& saved, const std::vector<Span>& spans,
+                             const AttentionOptions& options) {
+  const bool covered = covers_all(spans, dy_NHK.size(0));
+  Gradients made{made_like(saved.q_NHK, covered), made_like(saved.k_NGK, covered), made_like(saved.v_NGK, covered)};
+  cpu::with_type(dy_NHK.scalar_type(), [&]<class T>(T) {
+    Backward<T>(jobs_of(spans, saved.k_NGK.size(1), dy_NHK.size(2), options), dy_NHK, saved, made).run();
+  });
+  return made;
+}
+
+at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,
+                            const AttentionOptions& options) {
+  Attended made = made_for(q_NHK, true);
+  const std::int64_t groups = k_GLK.size(0);
+  std::vector<Job> jobs;
+  for (std::int64_t g = 0; g < groups; ++g)
+    jobs.push_back(job_of({q_NHK.size(0), k_GLK.size(1), q_NHK.size(2), options.window, options.scale}, 0, g));
+  cpu::with_type(q_NHK.scalar_type(), [&]<class T>(T) {
+    Forward<T>(std::move(jobs), q_NHK, Heads<T>(k_GLK, 1), Heads<T>(v_GLK, 1), groups, made).run();
+  });
+  return made.y_NHK;
+}
+
+}  // namespace hone::ops::blocks

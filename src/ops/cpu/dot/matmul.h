@@ -1,0 +1,50 @@
+// Kernels of ops::matmul: packing, and the product of a few rows with a packed panel of columns.
+//
+// Letters: A [rows, depth] times B [depth, cols]. A tile is what one kernel call makes: at most tile_rows x tile_cols.
+#pragma once
+
+#include "ops/cpu/kernel.h"
+
+namespace hone::ops::cpu {
+
+// What becomes of a tile's sums.
+enum class Store {
+  narrow,    // written in the type of the factors
+  wide,      // written in fp32
+  wide_add,  // added to what is there, in fp32
+};
+
+template <class T>
+struct Tile {
+  const T* a = nullptr;  // [rows, depth], depth even (bf16): a row is contiguous
+  std::int64_t a_stride = 0;
+  const T* panel = nullptr;  // of pack_b
+  std::int64_t rows = 0, cols = 0, depth = 0;
+  void* c = nullptr;
+  std::int64_t c_stride = 0;
+  Store store = Store::narrow;
+};
+
+// Sums run over depth in its order, whatever the number of rows: a row's result does not depend on its neighbours.
+template <class T>
+struct MatmulKernels {
+  int tile_rows = 0, tile_cols = 0;  // 0: no kernels of ours for this type at this level
+  // B's block of `cols` <= tile_cols columns as one panel of depth_room(depth) * tile_cols values, zero where there is
+  // none. B(k, n) = b[k * k_stride + n * n_stride]; one of the strides is 1.
+  void (*pack_b)(const T* b, std::int64_t k_stride, std::int64_t n_stride, std::int64_t depth, std::int64_t cols,
+                 T* panel) = nullptr;
+  // A's block as rows of depth_room(depth) values. A(i, k) = a[i * i_stride + k * k_stride]; one of the strides is 1.
+  void (*pack_a)(const T* a, std::int64_t i_stride, std::int64_t k_stride, std::int64_t rows, std::int64_t depth,
+                 T* to) = nullptr;
+  void (*multiply)(const Tile<T>& tile) = nullptr;
+  void (*narrow)(const float* from, std::int64_t count, T* to) = nullptr;  // fp32 sums in the type of the factors
+};
+HONE_DOT_KERNELS(MatmulKernels, matmul_kernels)
+
+// bf16 is multiplied in pairs.
+template <class T>
+constexpr std::int64_t depth_room(std::int64_t depth) {
+  return std::is_same_v<T, bf16> ? (depth + 1) / 2 * 2 : depth;
+}
+
+}  // namespace hone::ops::cpu

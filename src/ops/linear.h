@@ -1,0 +1,37 @@
+// Products with weights: y = x W^T + b, several of one input together, and the gated MLP's last one.
+//
+// Letters: N tokens, I inputs, O outputs.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "hone/gradient_sum.h"
+#include "ops/gated.h"
+
+namespace hone::ops {
+
+struct LinearWeight {
+  at::Tensor weight_OI;
+  at::Tensor bias_O;           // undefined: none
+  GradientSum* sum = nullptr;  // takes weight_OI's gradient; null: autograd does
+};
+
+// [..., I] -> [..., O].
+at::Tensor linear(const at::Tensor& x, const LinearWeight& weight);
+
+// The same x with each of the weights. Its gradient is summed over them before it is rounded.
+std::vector<at::Tensor> linears(const at::Tensor& x, const std::vector<LinearWeight>& weights);
+
+// linear(gated(gate, up), weight). The product of gate and up is made again in backward rather than kept.
+at::Tensor gated_linear(const at::Tensor& gate, const at::Tensor& up, Activation activation,
+                        const LinearWeight& weight);
+
+namespace reference {
+at::Tensor linear(const at::Tensor& x, const LinearWeight& weight);
+at::Tensor gated_linear(const at::Tensor& gate, const at::Tensor& up, Activation activation,
+                        const LinearWeight& weight);
+}  // namespace reference
+
+}  // namespace hone::ops

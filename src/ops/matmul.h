@@ -1,0 +1,32 @@
+// Matrix products into memory that is there already: what the training step spends most of its time on.
+//
+// Letters: M rows, N columns, K what is summed over.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+namespace hone::ops {
+
+struct Factors {
+  at::Tensor a_MK, b_KN;  // of one type; transposed views are as good as others
+};
+
+// out_MN = the sum of all a b, or out_MN + that sum if `add`. out_MN has the factors' type, or is fp32 for bf16
+// factors; `add` needs it to be the type that sums are made in (fp32, or fp64 for fp64). Rows do not depend on one
+// another: a row has the same bits however many others there are. No gradient.
+void matmul_into(at::Tensor& out_MN, const std::vector<Factors>& factors, bool add = false);
+
+// A right factor of several products, rearranged for them once. Lives no longer than the matrix stays as it is; one
+// thread.
+class RightFactor {
+ public:
+  explicit RightFactor(const at::Tensor& b_KN);
+  void multiply_into(at::Tensor& out_MN, const at::Tensor& a_MK);  // out_MN = a_MK b_KN, of the factors' type
+
+ private:
+  at::Tensor b_KN_, packed_;
+};
+
+}  // namespace hone::ops

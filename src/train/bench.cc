@@ -1,0 +1,79 @@
+// Timed training steps, and what the machine could do at best.
+#include "train/bench.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/env.h"
+#include "base/temporary.h"
+#include "hub/memory.h"
+#include "ops/matmul.h"
+#include "train/trainer.h"
+
+namespace hone::training {
+namespace {
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// The best of ours and LibTorch's: what the recipe's products could reach.
+double product_ceiling(Precision precision) {
+  const at::ScalarType type = hub::type_of(precision);
+  constexpr std::int64_t kSize = 1536;
+  const at::Tensor a = at::rand({kSize, kSize}).to(type), b = at::rand({kSize, kSize}).to(type);
+  at::Tensor out = at::empty({kSize, kSize}, a.options());
+  double best = 1e9;
+  for (int i = 0; i < 10; ++i) {
+    const Stopwatch ours;
+    ops::matmul_into(out, {{a, b}});
+    best = std::min(best, ours.seconds());
+    const Stopwatch library;
+    at::mm_out(out, a, b);
+    best = std::min(best, library.seconds());
+  }
+  return 2.0 * kSize * kSize * kSize / best;
+}
+
+}  // namespace
+
+BenchReport bench(Recipe recipe, const BenchOptions& options) {
+  const TemporaryFolder scratch;
+  const Stopwatch watch;
+  recipe = read_recipe(write_recipe(recipe));
+  recipe.trainer.precision = resolve(recipe.trainer.precision);
+  recipe.trainer.steps = options.warmup + options.steps, recipe.trainer.epochs.reset();
+  recipe.data.eval = {};
+  recipe.run.name.clear(), recipe.run.folder = scratch / "run";
+  Inputs inputs = load_inputs(recipe, "");
+  io::RunFolder run(Env::process(), recipe.run.folder, {false, ErrorKind::checkpoint});
+  BenchReport report;
+  report.precision = recipe.trainer.precision;
+  report.parameters = inputs.model->parameter_count();
+  Trainer trainer({std::move(recipe), {}, std::move(inputs), run, {}, {}});
+  report.load_seconds = watch.seconds();
+  std::vector<double> seconds;
+  for (std::int64_t step = 0; step < options.warmup + options.steps; ++step) {
+    if (step == options.warmup) sections::start();
+    const Stopwatch one;
+    const StepReport done = trainer.train_step();
+    if (step == 0) report.first_step_seconds = watch.seconds();
+    if (step < options.warmup) continue;
+    seconds.push_back(one.seconds());
+    report.tokens_per_step += done.tokens, report.supervised_per_step += done.supervised;
+  }
+  report.totals = sections::stop();
+  report.steps = options.steps;
+  report.tokens_per_step /= options.steps, report.supervised_per_step /= options.steps;
+  report.step_seconds = median(seconds);
+  report.best_step_seconds = *std::min_element(seconds.begin(), seconds.end());
+  report.peak_memory_bytes = static_cast<double>(peak_memory_bytes());
+  report.product_ceiling = product_ceiling(report.precision);
+  return report;
+}
+
+}  // namespace hone::training

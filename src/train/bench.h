@@ -1,0 +1,29 @@
+// Measures training steps as they are: the recipe's model, data and optimizer, and nothing written.
+#pragma once
+
+#include <cstdint>
+
+#include "base/sections.h"
+#include "hone/recipe.h"
+
+namespace hone::training {
+
+struct BenchOptions {
+  std::int64_t warmup = 2, steps = 5;
+};
+
+struct BenchReport {
+  std::int64_t parameters = 0, tokens_per_step = 0, supervised_per_step = 0;
+  double load_seconds = 0, first_step_seconds = 0;  // from the call to the first step's end
+  double step_seconds = 0, best_step_seconds = 0;   // median and best of the measured steps
+  sections::Totals totals;                          // of all measured steps
+  std::int64_t steps = 0;
+  double peak_memory_bytes = 0;
+  double product_ceiling = 0;  // FLOP/s of one large product in the recipe's precision, measured in the same process
+  Precision precision = Precision::fp32;
+};
+
+// Works in a temporary folder that is gone afterwards. Throws as train() does.
+BenchReport bench(Recipe recipe, const BenchOptions& options);
+
+}  // namespace hone::training
