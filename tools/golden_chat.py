@@ -1,11 +1,13 @@
 """Assistant masks of transformers on small templates of our own: tests/golden/text/chat.jsonl.
 
-Usage: tools/golden_chat.py    (transformers 5.23, tokenizers 0.23)
+Usage: tools/golden_chat.py [--tokenizer FOLDER --out FILE [--count 220]]    (transformers 5.23, tokenizers 0.23)
+With a tokenizer: cases of its own for HONE_CHAT_MASKS=FILE text_test, with contents as they come and no `plain`.
 First line: {"tokenizer": tokenizer.json, "config": tokenizer_config.json}. Each other line: {"template", "plain",
 "messages", "text", "ids", "mask"}: `template` has {% generation %} blocks, `plain` is the same without them, where the
 blocks are what can also be found without them.
 """
 
+import argparse
 import json
 import pathlib
 import random
@@ -87,9 +89,9 @@ def make_tokenizer(texts):
     return tokenizer
 
 
-def conversations():
+def conversations(count=60, raw=False):
     rng = random.Random(7)
-    for case in chat_conversations.conversations(60, seed=3):
+    for case in chat_conversations.conversations(count, seed=3):
         messages = []
         for m in case["messages"]:
             content = m.get("content")
@@ -98,7 +100,7 @@ def conversations():
             text = content.strip() if isinstance(content, str) else "parts"
             for token in SPECIAL + ["</s>"]:
                 text = text.replace(token, "")
-            made = {"role": m["role"], "content": text or "ok"}
+            made = {"role": m["role"], "content": content if raw and isinstance(content, str) else text or "ok"}
             if m["role"] == "assistant" and m.get("tool_calls"):
                 made["tool_calls"] = [{"function": c["function"]} for c in m["tool_calls"]]
             if m["role"] == "assistant" and rng.random() < 0.5:
@@ -108,22 +110,35 @@ def conversations():
             yield messages
 
 
+def masked(fast, messages, template, plain):
+    out = fast.apply_chat_template(messages, chat_template=template, return_dict=True, return_assistant_tokens_mask=True)
+    text = fast.apply_chat_template(messages, chat_template=template, tokenize=False)
+    return json.dumps({"template": template, "plain": plain, "messages": messages, "text": text, "ids": out["input_ids"],
+                       "mask": "".join(map(str, out["assistant_masks"]))}, ensure_ascii=False)
+
+
 def main():
-    made = list(conversations())[:24]
-    tokenizer = make_tokenizer([m["content"] for messages in made for m in messages])
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|endoftext|>")
-    lines = [json.dumps({"tokenizer": json.loads(tokenizer.to_str()), "config": {"eos_token": "<|endoftext|>"}})]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tokenizer", type=pathlib.Path)
+    parser.add_argument("--out", type=pathlib.Path, default=OUT)
+    parser.add_argument("--count", type=int, default=220)
+    options = parser.parse_args()
+    if options.tokenizer:
+        made = list(conversations(options.count, raw=True))
+        fast = PreTrainedTokenizerFast(tokenizer_file=str(options.tokenizer / "tokenizer.json"), eos_token="</s>")
+        head = {"tokenizer": json.loads(fast.backend_tokenizer.to_str())}
+    else:
+        made = list(conversations())[:24]
+        tokenizer = make_tokenizer([m["content"] for messages in made for m in messages])
+        fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|endoftext|>")
+        head = {"tokenizer": json.loads(tokenizer.to_str())}
+    lines = [json.dumps({**head, "config": {"eos_token": fast.eos_token}})]
     for template in (CHATML, THINKING, INSTRUCT, WITH_HEADER, IN_PARTS):
-        plain = without_blocks(template) if template not in (WITH_HEADER, IN_PARTS) else None
-        for messages in made:
-            out = fast.apply_chat_template(messages, chat_template=template, return_dict=True,
-                                           return_assistant_tokens_mask=True)
-            text = fast.apply_chat_template(messages, chat_template=template, tokenize=False)
-            lines.append(json.dumps({"template": template, "plain": plain, "messages": messages, "text": text,
-                                     "ids": out["input_ids"],
-                                     "mask": "".join(map(str, out["assistant_masks"]))}, ensure_ascii=False))
-    OUT.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print(f"{len(lines) - 1} cases, {OUT.stat().st_size} bytes: {OUT}")
+        found_without = not options.tokenizer and template not in (WITH_HEADER, IN_PARTS)
+        plain = without_blocks(template) if found_without else None
+        lines += [masked(fast, messages, template, plain) for messages in made]
+    options.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(f"{len(lines) - 1} cases, {options.out.stat().st_size} bytes: {options.out}")
 
 
 main()

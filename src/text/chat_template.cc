@@ -154,7 +154,7 @@ jinja::Template::Rendered ChatTemplate::render(const Chat& chat, const Options& 
   variables.set("tools", chat.tools);
   variables.set("documents", chat.documents);
   variables.set("add_generation_prompt", Value::boolean(options.generation_prompt));
-  return choose(chat).render(variables, options.now);
+  return choose(chat).render(variables, options.now, options.limits);
 }
 
 }  // namespace hone::text

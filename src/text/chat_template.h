@@ -37,6 +37,7 @@ class ChatTemplate {
     bool generation_prompt = false;
     std::int64_t now = 0;             // for strftime_now: seconds since 1970
     std::size_t messages = SIZE_MAX;  // only the first so many
+    jinja::Limits limits = {};
   };
   // Throws Error(data): what the template raises.
   jinja::Template::Rendered render(const Chat& chat, const Options& options) const;
