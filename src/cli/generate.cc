@@ -1,19 +1,18 @@
-// hone generate: continues prompts.
+// hone generate: continues prompts, or answers them through the chat template.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "base/clock.h"
-#include "data/conversations.h"
+#include "cli/chat_prompts.h"
 #include "hone/command.h"
 #include "hone/generate.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
 #include "io/json.h"
 #include "io/lines.h"
-#include "text/chat_template.h"
 
 namespace hone::cli {
 namespace {
@@ -35,7 +34,7 @@ class Generate final : public Command {
  public:
   struct Config {
     std::vector<std::string> prompt;
-    std::string prompts, tokenizer, system;
+    std::string prompts, tokenizer, system, chat_template_kwargs;
     bool chat = false;
     std::optional<std::int64_t> max_new_tokens, top_k, batch_size;
     std::optional<double> temperature, top_p, min_p, repetition_penalty;
@@ -49,10 +48,15 @@ class Generate final : public Command {
           field("prompt", &C::prompt, "Text to continue; may be given several times."),
           field("prompts", &C::prompts,
                 "File of prompts: JSON Lines with the field prompt (or text), else one prompt per line."),
-          field("system", &C::system, "With --chat: the system message that goes before the prompt."),
           field("chat", &C::chat,
                 "Prompts are what a user says: they go through the tokenizer's chat template, and only the answer is "
-                "printed. A line of --prompts may also have the field messages."),
+                "printed. A line of --prompts may also have the fields messages (an answer at their end is left out) "
+                "and tools. Without a prompt, on a "
+                "terminal: a conversation, line by line."),
+          field("system", &C::system,
+                "With --chat: the system message, for conversations that do not begin with one of their own."),
+          field("chat_template_kwargs", &C::chat_template_kwargs,
+                "With --chat: further variables of the template as a JSON object, as in {\"enable_thinking\": false}."),
           field("tokenizer", &C::tokenizer, "Folder or tokenizer.json; default: the model's own."),
           field("max_new_tokens", &C::max_new_tokens, "Tokens to generate at most.", at_least(0)),
           field("temperature", &C::temperature,
@@ -87,12 +91,16 @@ class Generate final : public Command {
   int run(const Invocation& call) override {
     const std::string folder = find_model_folder(call.positionals[0]).string();
     const auto tokenizer = load_tokenizer(flags_.tokenizer.empty() ? folder : flags_.tokenizer);
-    if (!flags_.system.empty() && !flags_.chat) throw Error(ErrorKind::usage, "--system: only with --chat");
-    std::vector<Prompt> prompts = read_prompts();
-    if (flags_.chat) apply_template(*tokenizer, prompts);
+    if (flags_.chat)
+      chat_.emplace(tokenizer, flags_.system, flags_.chat_template_kwargs);
+    else if (!flags_.system.empty() || !flags_.chat_template_kwargs.empty())
+      throw Error(ErrorKind::usage, "--system and --chat-template-kwargs: only with --chat");
+    if (flags_.chat && flags_.prompt.empty() && flags_.prompts.empty() && !flags_.json && isatty(0) == 1)
+      return talk(folder, tokenizer);
+    const std::vector<Prompt> prompts = read_prompts();
     std::vector<std::vector<std::int32_t>> ids;
     for (const Prompt& prompt : prompts) ids.push_back(encode(*tokenizer, prompt.text));
-    const GenerateConfig config = merged(generation_defaults(folder));
+    const GenerateConfig config = merged(generation_defaults(folder), *tokenizer);
     const auto model = load_causal_lm(folder, flags_.precision ? *flags_.precision : stored_precision(folder));
     Generator generator(*model, tokenizer);
     if (prompts.size() == 1 && flags_.stream && !flags_.json) {
@@ -106,59 +114,59 @@ class Generate final : public Command {
   }
 
  private:
+  Prompt prompt_of(const std::string& given) const {
+    if (!chat_) return {given, given};
+    return {given, chat_->text_of(chat_->of_user(given))};
+  }
+
   std::vector<Prompt> read_prompts() const {
     std::vector<Prompt> all;
-    for (const std::string& prompt : flags_.prompt) all.push_back({prompt, prompt});
+    for (const std::string& prompt : flags_.prompt) all.push_back(prompt_of(prompt));
     if (!flags_.prompts.empty()) {
       io::LineReader reader(flags_.prompts);
       std::string_view line;
       while (reader.next(line)) all.push_back(prompt_of(std::string(line), reader.line()));
     }
-    if (flags_.prompt.empty() && flags_.prompts.empty()) {
-      const std::string text(std::istreambuf_iterator<char>(std::cin), {});
-      all.push_back({text, text});
-    }
+    if (flags_.prompt.empty() && flags_.prompts.empty())
+      all.push_back(prompt_of(std::string(std::istreambuf_iterator<char>(std::cin), {})));
     if (all.empty()) throw Error(ErrorKind::data, flags_.prompts + ": no prompts");
     return all;
   }
 
-  // With --chat, `text` is the JSON of the messages until the template has made a text of them.
   Prompt prompt_of(const std::string& line, std::int64_t number) const {
-    if (line.empty() || line[0] != '{') return {line, line};
+    if (line.empty() || line[0] != '{') return prompt_of(line);
     const nlohmann::ordered_json object = io::parse_ordered_json_line(line, flags_.prompts, number);
-    if (flags_.chat && object.contains("messages")) {
-      const nlohmann::ordered_json messages =
-          data::read_messages(object["messages"], "messages", {flags_.prompts, number});
-      return {messages.dump(), ""};
+    if (chat_ && ChatPrompts::is_conversation(object)) {
+      const Conversation conversation = chat_->of_row(object, {flags_.prompts, number});
+      const std::string text =
+          during(fmt::format("rendering {}:{}", flags_.prompts, number), [&] { return chat_->text_of(conversation); });
+      return {conversation.messages, text};
     }
     for (const char* key : {"prompt", "text"})
-      if (object.contains(key) && object[key].is_string()) {
-        const std::string text = object[key].get<std::string>();
-        return {text, text};
-      }
-    throw Error(ErrorKind::data,
-                fmt::format("{}:{}: no field \"prompt\" or \"text\" that is a string", flags_.prompts, number));
+      if (object.contains(key) && object[key].is_string()) return prompt_of(object[key].get<std::string>());
+    throw Error(ErrorKind::data, fmt::format("{}:{}: no field \"prompt\" or \"text\"{}", flags_.prompts, number,
+                                             chat_ ? " that is a string, and no \"messages\"" : " that is a string"));
   }
 
-  // A prompt without a text is a list of messages already.
-  std::string messages_of(const Prompt& prompt) const {
-    if (prompt.text.empty() && !prompt.given.empty()) return prompt.given;
-    nlohmann::ordered_json messages = nlohmann::ordered_json::array();
-    if (!flags_.system.empty()) messages.push_back(data::message("system", flags_.system));
-    messages.push_back(data::message("user", prompt.text));
-    return messages.dump();
-  }
-
-  void apply_template(const Tokenizer& tokenizer, std::vector<Prompt>& prompts) const {
-    const auto chat_template = text::ChatTemplate::of(tokenizer);
-    if (!chat_template)
-      throw Error(ErrorKind::config, "--chat: the tokenizer has no chat template")
-          .hint("put a chat_template.jinja beside its tokenizer.json");
-    const auto now = static_cast<std::int64_t>(wall_seconds());
-    for (Prompt& prompt : prompts) {
-      const text::Chat chat = text::Chat::from({messages_of(prompt), "", "", "", -1}, "the prompt");
-      prompt.text = chat_template->render(chat, {.generation_prompt = true, .now = now}).text;
+  // A conversation on the terminal, until the end of the input.
+  int talk(const std::string& folder, const std::shared_ptr<const Tokenizer>& tokenizer) {
+    const GenerateConfig config = merged(generation_defaults(folder), *tokenizer);
+    const auto model = load_causal_lm(folder, flags_.precision ? *flags_.precision : stored_precision(folder));
+    Generator generator(*model, tokenizer);
+    std::optional<Conversation> conversation;
+    std::string answer, line;
+    const auto print = [](std::size_t, const std::string& text) { std::cout << text << std::flush; };
+    while (std::cout << "> " << std::flush && std::getline(std::cin, line)) {
+      if (line.empty()) continue;
+      if (conversation)
+        ChatPrompts::append(*conversation, answer, line);
+      else
+        conversation = chat_->of_user(line);
+      answer = generator.generate({encode(*tokenizer, chat_->text_of(*conversation))}, config, print)[0].text;
+      std::cout << '\n';
     }
+    std::cout << '\n';
+    return 0;
   }
 
   std::vector<std::int32_t> encode(const Tokenizer& tokenizer, const std::string& prompt) const {
@@ -169,7 +177,7 @@ class Generate final : public Command {
     return ids;
   }
 
-  GenerateConfig merged(GenerateConfig config) const {
+  GenerateConfig merged(GenerateConfig config, const Tokenizer& tokenizer) const {
     const auto take = [](auto& value, const auto& flag) {
       if (flag) value = *flag;
     };
@@ -183,6 +191,10 @@ class Generate final : public Command {
     if (!flags_.stop.empty()) config.stop = flags_.stop;
     config.seed = flags_.seed;
     config.ignore_eos = flags_.ignore_eos;
+    if (const auto end = chat_ ? chat_->turn_end() : std::nullopt) {
+      if (config.eos_token_id.empty() && tokenizer.eos_id) config.eos_token_id.push_back(*tokenizer.eos_id);
+      config.eos_token_id.push_back(*end);
+    }
     return config;
   }
 
@@ -200,6 +212,7 @@ class Generate final : public Command {
   }
 
   Config flags_;
+  std::optional<ChatPrompts> chat_;  // with --chat
 };
 
 }  // namespace
