@@ -28,7 +28,7 @@ class HONE_API Tokenizer {
   virtual Encoding encode(std::string_view text, bool special = true) const = 0;
   // Joins the tokens' text by the file's decoder; skip_special leaves out special tokens.
   virtual std::string decode(const std::vector<std::int32_t>& ids, bool skip_special = true) const = 0;
-  virtual std::int64_t vocab_size() const = 0;                          // highest id + 1
+  virtual std::int64_t vocab_size() const = 0;  // highest id + 1
   virtual std::optional<std::int32_t> id_of(std::string_view token) const = 0;
   virtual std::optional<std::string> token_of(std::int32_t id) const = 0;
   virtual bool is_special(std::int32_t id) const = 0;
@@ -42,7 +42,8 @@ class HONE_API Tokenizer {
   std::vector<std::pair<std::string, std::string>> files;  // name, content: copied into each checkpoint
 };
 
-// `where`: "bytes" (built in: ids 0..255 are the bytes, 256 <|bos|>, 257 <|eos|>, 258 <|pad|>), a tokenizer.json, or a folder that holds one.
+// `where`: "bytes" (built in: ids 0..255 are the bytes, 256 <|bos|>, 257 <|eos|>, 258 <|pad|>), a tokenizer.json, or a
+// folder that holds one.
 HONE_API std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& where);
 
 // Streaming decode: hands out text as soon as it can no longer change (never half a UTF-8 character). All pieces
@@ -59,6 +60,15 @@ class HONE_API StreamDecoder {
   std::vector<std::int32_t> ids_;  // a few whose text is out already, for context, then those that wait
   std::size_t waiting_ = 0;        // where the latter begin
   std::size_t done_ = 0;           // bytes of ids_' text that are out
+};
+
+// A conversation as JSON texts, with the keys in their order. messages: a list of objects with `role` and `content`,
+// and whatever else the chat template reads (`tool_calls`, `reasoning_content`, ...).
+struct Conversation {
+  std::string messages;
+  std::string tools, documents;  // lists of objects; "" = none
+  std::string variables;         // an object: further variables of the template; "" = none
+  std::int64_t prompt = -1;      // how many messages are the prompt of a completion; -1: not said
 };
 
 // One tokenised record. Masks are by position, never by id.

@@ -37,10 +37,10 @@ std::size_t terminal_width() {
   return 80;
 }
 
-bool use_color() {
+bool use_color(int descriptor) {
   const char* no_color = std::getenv("NO_COLOR");
   const char* term = std::getenv("TERM");
-  return stderr_is_terminal() && !(no_color && *no_color) && term && std::string_view(term) != "dumb";
+  return isatty(descriptor) == 1 && !(no_color && *no_color) && term && std::string_view(term) != "dumb";
 }
 
 Progress::Progress(Options options)
