@@ -10,6 +10,7 @@
 #include "hone/gradient_sum.h"
 #include "ops/kernels.h"
 #include "ops/matmul.h"
+#include "ops/skinny.h"
 
 namespace hone::ops {
 namespace {
@@ -154,6 +155,10 @@ std::vector<at::Tensor> linears(const at::Tensor& x, const std::vector<LinearWei
   const bool ours = std::all_of(weights.begin(), weights.end(), [&](const LinearWeight& w) { return takes(x, w); });
   if (ours && at::GradMode::is_enabled()) return with_graph(x, weights);
   std::vector<at::Tensor> made;
+  if (ours && x.numel() <= kSkinnyRows * x.size(-1)) {
+    for (const at::Tensor& y_NO : skinny_products(rows_of(x), weights)) made.push_back(shaped_like(y_NO, x));
+    return made;
+  }
   for (const LinearWeight& w : weights)
     made.push_back(ours ? shaped_like(forward_one(rows_of(x), w.weight_OI, w.bias_O), x) : reference::linear(x, w));
   return made;
