@@ -42,8 +42,7 @@ GatedMlp::GatedMlp(const Options& o)
       down_(child<Linear>("down_proj", o.inner, o.hidden, Linear::Options{o.bias, o.std})) {}
 
 Tensor GatedMlp::operator()(const Tensor& x) const {
-  const auto both = ops::linears(x, {gate_.with_bias(), up_.with_bias()});
-  return ops::gated_linear(both[0], both[1], activation_, down_.with_bias());
+  return ops::gated_mlp(x, {gate_.with_bias(), up_.with_bias(), down_.with_bias()}, activation_);
 }
 
 }  // namespace hone::nn

@@ -137,6 +137,8 @@ std::vector<at::Tensor> with_graph(const at::Tensor& x, const std::vector<Linear
 bool takes(const at::Tensor& x, const LinearWeight& w) {
   return x.numel() > 0 && w.weight_OI.numel() > 0 && kernels_take({x, w.weight_OI});
 }
+// Few rows that need no gradient, as in decoding.
+bool is_skinny(const at::Tensor& x) { return !at::GradMode::is_enabled() && x.numel() <= kSkinnyRows * x.size(-1); }
 
 }  // namespace
 
@@ -155,7 +157,7 @@ std::vector<at::Tensor> linears(const at::Tensor& x, const std::vector<LinearWei
   const bool ours = std::all_of(weights.begin(), weights.end(), [&](const LinearWeight& w) { return takes(x, w); });
   if (ours && at::GradMode::is_enabled()) return with_graph(x, weights);
   std::vector<at::Tensor> made;
-  if (ours && x.numel() <= kSkinnyRows * x.size(-1)) {
+  if (ours && is_skinny(x)) {
     for (const at::Tensor& y_NO : skinny_products(rows_of(x), weights)) made.push_back(shaped_like(y_NO, x));
     return made;
   }
@@ -172,6 +174,15 @@ at::Tensor gated_linear(const at::Tensor& gate, const at::Tensor& up, Activation
   const auto bias = w.bias_O.defined() ? std::optional(w.bias_O) : std::nullopt;
   return GatedLinearFunction::apply(gate, up, w.weight_OI, bias, static_cast<std::int64_t>(activation),
                                     to_number(w.sum));
+}
+
+at::Tensor gated_mlp(const at::Tensor& x, const GatedMlpWeights& w, Activation activation) {
+  if (is_skinny(x) && takes(x, w.gate) && takes(x, w.up)) {
+    const at::Tensor inner = skinny_gated(rows_of(x), w.gate, w.up, activation);
+    return linear(shaped_like(inner, x), w.down);
+  }
+  const auto both = linears(x, {w.gate, w.up});
+  return gated_linear(both[0], both[1], activation, w.down);
 }
 
 }  // namespace hone::ops

@@ -28,6 +28,12 @@ std::vector<at::Tensor> linears(const at::Tensor& x, const std::vector<LinearWei
 at::Tensor gated_linear(const at::Tensor& gate, const at::Tensor& up, Activation activation,
                         const LinearWeight& weight);
 
+// A gated MLP: down(gated(gate(x), up(x))).
+struct GatedMlpWeights {
+  LinearWeight gate, up, down;
+};
+at::Tensor gated_mlp(const at::Tensor& x, const GatedMlpWeights& weights, Activation activation);
+
 namespace reference {
 at::Tensor linear(const at::Tensor& x, const LinearWeight& weight);
 at::Tensor gated_linear(const at::Tensor& gate, const at::Tensor& up, Activation activation,

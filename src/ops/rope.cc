@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "ops/cpu/rope.h"
@@ -62,7 +63,9 @@ class RopeFunction : public torch::autograd::Function<RopeFunction> {
 at::Tensor rope(const at::Tensor& x_NHK, const RopeTable& table) {
   const bool fits = x_NHK.numel() > 0 && kernels_take({x_NHK}) && kernels_take({table.cos, table.sin}) &&
                     table.cos.scalar_type() == at::toOpMathType(x_NHK.scalar_type());
-  return fits ? RopeFunction::apply(x_NHK, table.cos, table.sin, table.rows_N) : reference::rope(x_NHK, table);
+  if (!fits) return reference::rope(x_NHK, table);
+  if (!at::GradMode::is_enabled()) return rotate(x_NHK, table, /*back=*/false);
+  return RopeFunction::apply(x_NHK, table.cos, table.sin, table.rows_N);
 }
 
 }  // namespace hone::ops

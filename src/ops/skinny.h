@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "ops/gated.h"
+
 namespace hone::ops {
 
 struct LinearWeight;
@@ -14,5 +16,9 @@ inline constexpr std::int64_t kSkinnyRows = 16;  // most rows that are called fe
 // x_RI with each of the weights, all in one parallel region. A row's bits do not depend on the other rows. No gradient.
 // REQUIRES: kernels_take them all; 1 to kSkinnyRows rows.
 std::vector<at::Tensor> skinny_products(const at::Tensor& x_RI, const std::vector<LinearWeight>& weights);
+
+// gated(x gate, x up), in one parallel region.
+at::Tensor skinny_gated(const at::Tensor& x_RI, const LinearWeight& gate, const LinearWeight& up,
+                        Activation activation);
 
 }  // namespace hone::ops
