@@ -24,7 +24,9 @@ ops::LinearWeight Linear::with_bias() const {
 Embedding::Embedding(std::int64_t rows, std::int64_t width, double std, std::int64_t no_gradient_id)
     : weight(parameter("weight", {rows, width}, normal(std))), no_gradient_id_(no_gradient_id) {}
 
-Tensor Embedding::operator()(const Tensor& ids) const { return ops::embedding(weight.use(), ids, no_gradient_id_); }
+Tensor Embedding::operator()(const Tensor& ids) const {
+  return ops::embedding(weight.use(), ids, no_gradient_id_, weight.gradient_sum());
+}
 
 RmsNorm::RmsNorm(std::int64_t width, double eps)
     : weight(parameter("weight", {width}, kOnes, /*decays=*/false)), eps_(eps) {}

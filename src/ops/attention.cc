@@ -7,6 +7,7 @@
 #include <ATen/OpMathType.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "base/sections.h"
 #include "ops/attention_blocks.h"
 #include "ops/kernels.h"
 
@@ -83,6 +84,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, const std::vector<std::int64_t>& spans, double scale,
                             std::int64_t window) {
+    const sections::Timed section(sections::Section::attention);
     const at::Tensor rows[] = {dense_rows(q), dense_rows(k), dense_rows(v)};
     const blocks::Attended made = blocks::attention(rows[0], rows[1], rows[2], spans_from(spans), {scale, window});
     ctx->save_for_backward({rows[0], rows[1], rows[2], made.y_NHK, made.lse_HN});
@@ -93,6 +95,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  torch::autograd::variable_list grads) {
+    const sections::Timed section(sections::Section::attention);
     const AttentionOptions options{ctx->saved_data["scale"].toDouble(), ctx->saved_data["window"].toInt()};
     const auto spans = spans_from(ctx->saved_data["spans"].toIntVector());
     const auto kept = ctx->get_saved_variables();

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 
+#include "hone/error.h"
 #include "hone/gradient_sum.h"
+#include "ops/column_sum.h"
 #include "ops/kernels.h"
 #include "ops/matmul.h"
 #include "ops/skinny.h"
@@ -35,7 +37,7 @@ at::Tensor shaped_like(const at::Tensor& y_NO, const at::Tensor& x) {
 
 // dy^T x: into its sum if it has one (then nothing is left for autograd), else as a new tensor.
 at::Tensor weight_gradient(const at::Tensor& dy_NO, const at::Tensor& x_NI, GradientSum* sum) {
-  if (sum) {
+  if (sum && sum->takes()) {
     matmul_into(sum->sum, {{dy_NO.t(), x_NI}}, sum->started);
     sum->started = true;
     return {};
@@ -80,7 +82,7 @@ class LinearsFunction : public torch::autograd::Function<LinearsFunction> {
       to_x.push_back({dy_NO, saved[1 + i]});
       if (ctx->needs_input_grad(1 + i))
         made[1 + i] = weight_gradient(dy_NO, x_NI, reinterpret_cast<GradientSum*>(sums[i]));
-      if (bias_at[i] > 0 && ctx->needs_input_grad(bias_at[i])) made[bias_at[i]] = dy_NO.sum(0);
+      if (bias_at[i] > 0 && ctx->needs_input_grad(bias_at[i])) made[bias_at[i]] = column_sum(dy_NO);
     }
     if (ctx->needs_input_grad(0) && !to_x.empty()) {
       at::Tensor dx = at::empty(x_NI.sizes(), x_NI.options());
@@ -111,7 +113,7 @@ class GatedLinearFunction : public torch::autograd::Function<GatedLinearFunction
     variable_list made(6);
     if (ctx->needs_input_grad(2))
       made[2] = weight_gradient(dy_NO, rows_of(gated(gate, up, activation)), to_sum(ctx->saved_data["sum"]));
-    if (ctx->saved_data["bias"].toBool() && ctx->needs_input_grad(3)) made[3] = dy_NO.sum(0);
+    if (ctx->saved_data["bias"].toBool() && ctx->needs_input_grad(3)) made[3] = column_sum(dy_NO);
     if (ctx->needs_input_grad(0) || ctx->needs_input_grad(1)) {
       at::Tensor dinner = at::empty(rows_of(gate).sizes(), gate.options());
       matmul_into(dinner, {{dy_NO, saved[2]}});

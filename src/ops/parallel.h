@@ -1,4 +1,4 @@
-// How work is split over threads.
+// How finely work is split over threads.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -15,15 +15,15 @@ inline std::int64_t grain(std::int64_t cols) {
   return std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, cols));
 }
 
-// run(begin, end) for all of [0, count) in chunks that threads take when they are free: for work of a few microseconds,
-// where one thread may still be waking up. REQUIRES: a result does not depend on where the chunks lie.
-template <class Run>
-void share(std::int64_t count, std::int64_t chunk, Run&& run) {
-  const std::int64_t chunks = (count + chunk - 1) / chunk;
+// Runs work(unit) for each of `units` units that do not depend on one another or on who works on them: a thread takes
+// the next one when it is done, so that none waits for a slower one.
+template <class Work>
+void share_out(std::int64_t units, Work&& work) {
   std::atomic<std::int64_t> next{0};
-  at::parallel_for(0, std::min<std::int64_t>(chunks, at::get_num_threads()), 1, [&](std::int64_t, std::int64_t) {
-    for (std::int64_t c; (c = next.fetch_add(1, std::memory_order_relaxed)) < chunks;)
-      run(c * chunk, std::min(count, (c + 1) * chunk));
+  const std::int64_t workers = std::min<std::int64_t>(units, at::in_parallel_region() ? 1 : at::get_num_threads());
+  at::parallel_for(0, workers, 1, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t worker = first; worker < last; ++worker)
+      for (std::int64_t unit; (unit = next.fetch_add(1)) < units;) work(unit);
   });
 }
 

@@ -7,6 +7,8 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "base/sections.h"
+#include "ops/column_sum.h"
 #include "ops/cpu/rms_norm.h"
 #include "ops/parallel.h"
 
@@ -36,6 +38,7 @@ struct Normed {
 };
 
 Normed forward_rows(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps) {
+  const sections::Timed section(sections::Section::elementwise);
   const at::Tensor rows = x.contiguous(), scales = weight.contiguous();
   const at::Tensor other = residual.defined() ? residual.contiguous() : residual;
   const std::int64_t cols = rows.size(-1), count = rows.numel() / cols;
@@ -58,26 +61,26 @@ Normed forward_rows(const at::Tensor& x, const at::Tensor& residual, const at::T
 // {dx, dweight}. The gradient of the weight is summed over blocks of rows in a fixed order.
 std::pair<at::Tensor, at::Tensor> backward_rows(const at::Tensor& dy, const at::Tensor& extra,
                                                 const variable_list& saved) {
+  const sections::Timed section(sections::Section::elementwise);
   const at::Tensor &x = saved[0], &weight = saved[1], &inv_rms = saved[2];
   const at::Tensor gradient = dy.contiguous(), direct = extra.defined() ? extra.contiguous() : extra;
   const std::int64_t cols = x.size(-1), count = x.numel() / cols;
-  constexpr std::int64_t kBlock = 64;  // rows per partial sum: independent of the number of threads
-  const std::int64_t blocks = (count + kBlock - 1) / kBlock;
-  const at::Tensor partial = at::zeros({blocks, cols}, inv_rms.options());
+  const std::int64_t blocks = row_blocks(count);
+  const at::Tensor sums = at::empty({blocks, cols}, inv_rms.options());
   at::Tensor dx = at::empty_like(x);
   cpu::with_type(x.scalar_type(), [&]<class T>(T) {
     const auto kernels = cpu::rms_norm_kernels<T>();
     const T* add = direct.defined() ? direct.const_data_ptr<T>() : nullptr;
     at::parallel_for(0, blocks, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t b = begin; b < end; ++b) {
-        const std::int64_t row = b * kBlock, rows = std::min(kBlock, count - row), at = row * cols;
+        const std::int64_t row = b * kRowsPerSum, rows = std::min(kRowsPerSum, count - row), at = row * cols;
         kernels.backward(gradient.const_data_ptr<T>() + at, add ? add + at : nullptr, x.const_data_ptr<T>() + at,
                          weight.const_data_ptr<T>(), inv_rms.const_data_ptr<cpu::Wide<T>>() + row, rows, cols,
-                         dx.mutable_data_ptr<T>() + at, partial.mutable_data_ptr<cpu::Wide<T>>() + b * cols);
+                         dx.mutable_data_ptr<T>() + at, sums.mutable_data_ptr<cpu::Wide<T>>() + b * cols);
       }
     });
   });
-  return {dx, partial.sum(0).to(weight.scalar_type())};
+  return {dx, join_sums(sums, weight.scalar_type())};
 }
 
 class RmsNormFunction : public torch::autograd::Function<RmsNormFunction> {
@@ -99,6 +102,7 @@ class AddRmsNormFunction : public torch::autograd::Function<AddRmsNormFunction> 
                                const at::Tensor& weight, double eps) {
     Normed made = forward_rows(x, residual, weight, eps);
     ctx->save_for_backward({made.sum, weight.contiguous(), made.inv_rms});
+    ctx->set_materialize_grads(false);  // where nobody uses the sum, no zeros are made and added
     return {made.sum, made.y};
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {

@@ -45,8 +45,10 @@ Part<T> part_of(const at::Tensor& x_RI, const LinearWeight& w, at::Tensor& y_RO)
 // Runs run(begin, end) for all of [0, blocks), where a block needs `bytes` of weights.
 template <class Run>
 void share_blocks(std::int64_t blocks, std::int64_t bytes, Run&& run) {
-  const std::int64_t chunk = std::clamp<std::int64_t>(blocks / 16, kLeastBytes / bytes, kMostBytes / bytes);
-  share(blocks, std::max<std::int64_t>(1, chunk), run);
+  const std::int64_t chunk =
+      std::max<std::int64_t>(1, std::clamp<std::int64_t>(blocks / 16, kLeastBytes / bytes, kMostBytes / bytes));
+  share_out((blocks + chunk - 1) / chunk,
+            [&](std::int64_t unit) { run(unit * chunk, std::min(blocks, (unit + 1) * chunk)); });
 }
 
 template <class T>

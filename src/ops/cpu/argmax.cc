@@ -3,21 +3,26 @@
 
 #include <algorithm>
 
-#include "ops/cpu/math-inl.h"
+#include "ops/cpu/vec-inl.h"
 
 namespace hone::ops::cpu::CPU_CAPABILITY {
 namespace {
 
 template <class T>
 std::int64_t find(const T* x, std::int64_t count) {
-  const Wide<T> most = max_over<Wide<T>>(count, [&](std::int64_t i) { return load(x + i); });
+  using W = Wide<T>;
+  const W most = fold_over<W>(
+      count, W(-INFINITY), [&](std::int64_t i, auto part) { return load(x + i, part); },
+      [](auto a, auto b) { return larger(b, a); });  // in this order what is not a number is left out
   constexpr std::int64_t kBlock = 256;
   for (std::int64_t begin = 0; begin < count; begin += kBlock) {
     const std::int64_t end = std::min(count, begin + kBlock);
-    int equal = 0;
-    for (std::int64_t i = begin; i < end; ++i) equal |= load(x + i) == most;
-    for (std::int64_t i = begin; equal && i < end; ++i)
-      if (load(x + i) == most) return i;
+    Ints<W> equal = {};
+    each_vector<W>(end - begin, [&](std::int64_t i, auto part) { equal |= load(x + begin + i, part) == most; });
+    bool here = false;
+    for (int lane = 0; lane < kLanes<W>; ++lane) here |= equal[lane] != 0;
+    for (std::int64_t i = begin; here && i < end; ++i)
+      if (load_one(x + i) == most) return i;
   }
   return 0;  // nothing but values that are not numbers
 }

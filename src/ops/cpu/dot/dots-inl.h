@@ -1,6 +1,6 @@
 // Vectors of elements that are multiplied pair by pair and summed, one kind per element type and instruction set.
 //
-// Dots<T>: Element; kStep elements make one Value; Sum holds kWidth partial sums; kOuts x kRows is the tile that the
+// Dots<T>: Element; kStep elements make one Value; Sum holds partial sums; kOuts x kRows is the tile that the
 // registers hold. HONE_DOTS is defined where there are any. Included by kernel files of this folder only.
 #pragma once
 
@@ -26,11 +26,8 @@ struct Dots;
 
 struct Dots512 {
   using Sum = __m512;
-  static constexpr int kOuts = 8, kRows = 3, kWidth = 16;
+  static constexpr int kOuts = 8, kRows = 3;
   static Sum zero() { return _mm512_setzero_ps(); }
-  static Sum all(float x) { return _mm512_set1_ps(x); }
-  static Sum add_wide(Sum sum, Sum a, Sum b) { return _mm512_fmadd_ps(a, b, sum); }
-  static void store_wide(float* to, Sum x) { _mm512_storeu_ps(to, x); }
   // The totals of eight sums: halves are added until each has one lane left, all eight at a time. The masked forms,
   // because g++ 12 warns about the undefined value inside its plain ones.
   static void totals(const Sum* sum, float* total) {
@@ -63,17 +60,12 @@ struct Dots<float> : Dots512 {
     return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), x);
   }
   static Sum add_product(Sum sum, Value a, Value b) { return _mm512_fmadd_ps(a, b, sum); }
-  static Sum load_wide(const float* x) { return load(x); }
 };
 
 template <>
 struct Dots<bf16> : Dots512 {
   using Element = bf16;
   static constexpr std::int64_t kStep = 32;
-  static Sum load_wide(const bf16* x) {
-    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x));
-    return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, bits), 16));
-  }
   static __m512i bits(const bf16* x) { return _mm512_loadu_si512(x); }
   static __m512i bits_of_part(const bf16* x, std::int64_t count) {
     return _mm512_maskz_loadu_epi16(static_cast<__mmask32>((std::uint64_t{1} << count) - 1), x);
@@ -103,11 +95,8 @@ struct Dots<bf16> : Dots512 {
 
 struct Dots256 {
   using Sum = __m256;
-  static constexpr int kOuts = 4, kRows = 2, kWidth = 8;
+  static constexpr int kOuts = 4, kRows = 2;
   static Sum zero() { return _mm256_setzero_ps(); }
-  static Sum all(float x) { return _mm256_set1_ps(x); }
-  static Sum add_wide(Sum sum, Sum a, Sum b) { return _mm256_fmadd_ps(a, b, sum); }
-  static void store_wide(float* to, Sum x) { _mm256_storeu_ps(to, x); }
   static void totals(const Sum* sum, float* total) {
     const Sum all = _mm256_hadd_ps(_mm256_hadd_ps(sum[0], sum[1]), _mm256_hadd_ps(sum[2], sum[3]));
     _mm_storeu_ps(total, _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1)));
@@ -126,7 +115,6 @@ struct Dots<float> : Dots256 {
     return load(room);
   }
   static Sum add_product(Sum sum, Value a, Value b) { return _mm256_fmadd_ps(a, b, sum); }
-  static Sum load_wide(const float* x) { return load(x); }
 };
 
 template <>
@@ -136,10 +124,6 @@ struct Dots<bf16> : Dots256 {
     __m256 even, odd;
   };
   static constexpr std::int64_t kStep = 16;
-  static Sum load_wide(const bf16* x) {
-    const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
-  }
   static Value load(const bf16* x) {
     const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x));
     return {_mm256_castsi256_ps(_mm256_slli_epi32(bits, 16)),
