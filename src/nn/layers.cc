@@ -33,8 +33,14 @@ RmsNorm::RmsNorm(std::int64_t width, double eps)
 
 Tensor RmsNorm::operator()(const Tensor& x) const { return ops::rms_norm(x, weight.use(), eps_); }
 
-ops::AddRmsNorm RmsNorm::add(const Tensor& x, const Tensor& residual) const {
-  return ops::add_rms_norm(x, residual, weight.use(), eps_);
+ops::NormLinears RmsNorm::linears(const Tensor& x, const Tensor& residual,
+                                  const std::vector<ops::LinearWeight>& weights) const {
+  return ops::norm_linears(x, residual, weight.use(), eps_, weights);
+}
+
+Tensor RmsNorm::gated_mlp(const Tensor& x, const Tensor& residual, const ops::GatedMlpWeights& weights,
+                          ops::Activation activation) const {
+  return ops::norm_gated_mlp(x, residual, weight.use(), eps_, weights, activation);
 }
 
 GatedMlp::GatedMlp(const Options& o)
@@ -43,8 +49,9 @@ GatedMlp::GatedMlp(const Options& o)
       up_(child<Linear>("up_proj", o.hidden, o.inner, Linear::Options{o.bias, o.std})),
       down_(child<Linear>("down_proj", o.inner, o.hidden, Linear::Options{o.bias, o.std})) {}
 
-Tensor GatedMlp::operator()(const Tensor& x) const {
-  return ops::gated_mlp(x, {gate_.with_bias(), up_.with_bias(), down_.with_bias()}, activation_);
+Tensor GatedMlp::operator()(const Tensor& x, const Tensor& residual, const RmsNorm& norm) const {
+  const ops::GatedMlpWeights weights{gate_.with_bias(), up_.with_bias(), down_.with_bias()};
+  return norm.gated_mlp(x, residual, weights, activation_);
 }
 
 }  // namespace hone::nn

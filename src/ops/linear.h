@@ -24,15 +24,25 @@ at::Tensor linear(const at::Tensor& x, const LinearWeight& weight);
 // The same x with each of the weights. Its gradient is summed over them before it is rounded.
 std::vector<at::Tensor> linears(const at::Tensor& x, const std::vector<LinearWeight>& weights);
 
+// A norm before products: sum = x + residual (x itself if `residual` is undefined), and rms_norm(sum) with each of the
+// weights. The normed value is made again in backward rather than kept.
+struct NormLinears {
+  at::Tensor sum;
+  std::vector<at::Tensor> products;
+};
+NormLinears norm_linears(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
+                         const std::vector<LinearWeight>& weights);
+
 // linear(gated(gate, up), weight). The product of gate and up is made again in backward rather than kept.
 at::Tensor gated_linear(const at::Tensor& gate, const at::Tensor& up, Activation activation,
                         const LinearWeight& weight);
 
-// A gated MLP: down(gated(gate(x), up(x))).
+// A block's gated MLP with its norm: y + down(gated(gate(rms_norm(y)), up(rms_norm(y)))), y = x + residual (or x).
 struct GatedMlpWeights {
   LinearWeight gate, up, down;
 };
-at::Tensor gated_mlp(const at::Tensor& x, const GatedMlpWeights& weights, Activation activation);
+at::Tensor norm_gated_mlp(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
+                          const GatedMlpWeights& weights, Activation activation);
 
 namespace reference {
 at::Tensor linear(const at::Tensor& x, const LinearWeight& weight);

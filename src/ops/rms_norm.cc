@@ -28,26 +28,17 @@ AddRmsNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const a
 
 }  // namespace reference
 
-namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-struct Normed {
-  at::Tensor sum, y, inv_rms;  // sum: x itself when there is no residual
-};
-
-Normed forward_rows(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps) {
+RmsNormed rms_norm_forward(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps) {
   const sections::Timed section(sections::Section::elementwise);
   const at::Tensor rows = x.contiguous(), scales = weight.contiguous();
   const at::Tensor other = residual.defined() ? residual.contiguous() : residual;
   const std::int64_t cols = rows.size(-1), count = rows.numel() / cols;
-  Normed made{residual.defined() ? at::empty_like(rows) : rows, at::empty_like(rows), {}};
+  RmsNormed made{residual.defined() ? at::empty_like(rows) : rows, at::empty_like(rows), {}};
   made.inv_rms = at::empty({count}, rows.options().dtype(at::toOpMathType(rows.scalar_type())));
   cpu::with_type(rows.scalar_type(), [&]<class T>(T) {
     const auto kernels = cpu::rms_norm_kernels<T>();
     const T *in = rows.const_data_ptr<T>(), *add = other.defined() ? other.const_data_ptr<T>() : nullptr;
-    T *sum = add ? made.sum.mutable_data_ptr<T>() : nullptr, *y = made.y.mutable_data_ptr<T>();
+    T *sum = add ? made.sum.mutable_data_ptr<T>() : nullptr, *y = made.normed.mutable_data_ptr<T>();
     auto* inv_rms = made.inv_rms.mutable_data_ptr<cpu::Wide<T>>();
     at::parallel_for(0, count, grain(cols), [&](std::int64_t begin, std::int64_t end) {
       const std::int64_t at = begin * cols;
@@ -58,11 +49,10 @@ Normed forward_rows(const at::Tensor& x, const at::Tensor& residual, const at::T
   return made;
 }
 
-// {dx, dweight}. The gradient of the weight is summed over blocks of rows in a fixed order.
-std::pair<at::Tensor, at::Tensor> backward_rows(const at::Tensor& dy, const at::Tensor& extra,
-                                                const variable_list& saved) {
+// The gradient of the weight is summed over blocks of rows in a fixed order.
+RmsNormGradients rms_norm_backward(const at::Tensor& dy, const at::Tensor& extra, const at::Tensor& x,
+                                   const at::Tensor& weight, const at::Tensor& inv_rms) {
   const sections::Timed section(sections::Section::elementwise);
-  const at::Tensor &x = saved[0], &weight = saved[1], &inv_rms = saved[2];
   const at::Tensor gradient = dy.contiguous(), direct = extra.defined() ? extra.contiguous() : extra;
   const std::int64_t cols = x.size(-1), count = x.numel() / cols;
   const std::int64_t blocks = row_blocks(count);
@@ -83,16 +73,22 @@ std::pair<at::Tensor, at::Tensor> backward_rows(const at::Tensor& dy, const at::
   return {dx, join_sums(sums, weight.scalar_type())};
 }
 
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
 class RmsNormFunction : public torch::autograd::Function<RmsNormFunction> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight, double eps) {
-    Normed made = forward_rows(x, {}, weight, eps);
+    const RmsNormed made = rms_norm_forward(x, {}, weight, eps);
     ctx->save_for_backward({made.sum, weight.contiguous(), made.inv_rms});
-    return made.y;
+    return made.normed;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    auto [dx, dweight] = backward_rows(grads[0], {}, ctx->get_saved_variables());
-    return {dx, dweight, at::Tensor()};
+    const auto saved = ctx->get_saved_variables();
+    const RmsNormGradients made = rms_norm_backward(grads[0], {}, saved[0], saved[1], saved[2]);
+    return {made.x, made.weight, at::Tensor()};
   }
 };
 
@@ -100,16 +96,16 @@ class AddRmsNormFunction : public torch::autograd::Function<AddRmsNormFunction> 
  public:
   static variable_list forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& residual,
                                const at::Tensor& weight, double eps) {
-    Normed made = forward_rows(x, residual, weight, eps);
+    const RmsNormed made = rms_norm_forward(x, residual, weight, eps);
     ctx->save_for_backward({made.sum, weight.contiguous(), made.inv_rms});
     ctx->set_materialize_grads(false);  // where nobody uses the sum, no zeros are made and added
-    return {made.sum, made.y};
+    return {made.sum, made.normed};
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto saved = ctx->get_saved_variables();
     if (!grads[1].defined()) return {grads[0], grads[0], at::Tensor(), at::Tensor()};
-    auto [dx, dweight] = backward_rows(grads[1], grads[0], saved);
-    return {dx, dx, dweight, at::Tensor()};
+    const RmsNormGradients made = rms_norm_backward(grads[1], grads[0], saved[0], saved[1], saved[2]);
+    return {made.x, made.x, made.weight, at::Tensor()};
   }
 };
 
@@ -117,7 +113,7 @@ class AddRmsNormFunction : public torch::autograd::Function<AddRmsNormFunction> 
 
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
   if (x.numel() == 0 || !kernels_take({x, weight})) return reference::rms_norm(x, weight, eps);
-  if (!at::GradMode::is_enabled()) return forward_rows(x, {}, weight, eps).y;
+  if (!at::GradMode::is_enabled()) return rms_norm_forward(x, {}, weight, eps).normed;
   return RmsNormFunction::apply(x, weight, eps);
 }
 
@@ -125,8 +121,8 @@ AddRmsNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const a
   if (x.numel() == 0 || !kernels_take({x, residual, weight}) || x.sizes() != residual.sizes())
     return reference::add_rms_norm(x, residual, weight, eps);
   if (!at::GradMode::is_enabled()) {
-    const Normed made = forward_rows(x, residual, weight, eps);
-    return {made.sum, made.y};
+    const RmsNormed made = rms_norm_forward(x, residual, weight, eps);
+    return {made.sum, made.normed};
   }
   const variable_list made = AddRmsNormFunction::apply(x, residual, weight, eps);
   return {made[0], made[1]};

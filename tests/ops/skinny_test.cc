@@ -5,6 +5,7 @@
 
 #include "ops/check.h"
 #include "ops/linear.h"
+#include "ops/rms_norm.h"
 
 namespace hone::ops::test {
 namespace {
@@ -100,14 +101,17 @@ TEST(Skinny, TheGatedMlpIsThatOfItsParts) {
   const at::NoGradGuard no_graph;
   for (const at::ScalarType type : kTypes)
     for (const std::int64_t rows : {1, 3, 16, 17}) {
-      const Tensor x = sample({rows, 40}, type), gate = sample({50, 40}, type, 2) * 0.2,
-                   up = sample({50, 40}, type, 3) * 0.2, down = sample({40, 50}, type, 4) * 0.2,
-                   bias = sample({50}, type, 5);
+      const Tensor x = sample({rows, 40}, type), residual = sample({rows, 40}, type, 6), norm = sample({40}, type, 7),
+                   gate = sample({50, 40}, type, 2) * 0.2, up = sample({50, 40}, type, 3) * 0.2,
+                   down = sample({40, 50}, type, 4) * 0.2, bias = sample({50}, type, 5);
       for (const Activation activation : {Activation::silu, Activation::gelu_tanh})
         at_each_level([&](const std::string& where) {
-          const auto both = linears(x, {{gate, bias}, {up, {}}});
-          const Tensor parts = gated_linear(both[0], both[1], activation, {down, {}});
-          expect_close(gated_mlp(x, {{gate, bias}, {up, {}}, {down, {}}}, activation), parts, tolerance(type),
+          const auto [sum, normed] = add_rms_norm(x, residual, norm, 1e-6);
+          const auto both = linears(normed, {{gate, bias}, {up, {}}});
+          const Tensor parts = sum + gated_linear(both[0], both[1], activation, {down, {}});
+          const Tensor whole =
+              norm_gated_mlp(x, residual, norm, 1e-6, {{gate, bias}, {up, {}}, {down, {}}}, activation);
+          expect_close(whole, parts, tolerance(type),
                        where + " " + c10::toString(type) + " rows " + std::to_string(rows));
         });
     }
