@@ -40,7 +40,7 @@ class Generate final : public Command {
     std::optional<double> temperature, top_p, min_p, repetition_penalty;
     std::vector<std::string> stop;
     std::uint64_t seed = 0;
-    bool ignore_eos = false, json = false, stream = true;
+    bool ignore_eos = false, json = false, stream = true, stats = false;
     std::optional<Precision> precision;
     static constexpr auto fields() {
       using C = Config;
@@ -74,6 +74,7 @@ class Generate final : public Command {
           field("batch_size", &C::batch_size, "Prompts that are continued at the same time; default 16.", at_least(1)),
           field("json", &C::json, "Print one JSON object per prompt: prompt, text, ids, finish_reason."),
           field("stream", &C::stream, "Print a single answer while it is written."),
+          field("stats", &C::stats, "Afterwards print the tokens per second of prompts and of generation to standard error."),
           field("precision", &C::precision, "Precision of weights and activations; default: as the model is stored.")};
     }
   };
@@ -107,9 +108,10 @@ class Generate final : public Command {
       if (!flags_.chat) std::cout << prompts[0].given << std::flush;
       generator.generate(ids, config, [](std::size_t, const std::string& text) { std::cout << text << std::flush; });
       std::cout << '\n';
-      return 0;
+    } else {
+      print(prompts, generator.generate(ids, config));
     }
-    print(prompts, generator.generate(ids, config));
+    if (flags_.stats) print(generator.stats());
     return 0;
   }
 
@@ -209,6 +211,16 @@ class Generate final : public Command {
       else
         std::cout << (flags_.chat ? "" : prompts[i].given) << answers[i].text << '\n';
     }
+  }
+
+  static void print(const GenerateStats& s) {
+    const auto line = [](const char* name, std::int64_t tokens, double seconds) {
+      std::cerr << fmt::format("{}: {} tokens in {:.4f} s, {:.1f} tokens/s\n", name, tokens, seconds,
+                               tokens > 0 ? static_cast<double>(tokens) / seconds : 0.0);
+    };
+    std::cout << std::flush;
+    line("prompts", s.prompt_tokens, s.prompt_seconds);
+    line("generation", s.decoded_tokens, s.decode_seconds);
   }
 
   Config flags_;

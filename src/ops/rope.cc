@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/sections.h"
@@ -82,8 +83,9 @@ bool kernel_takes(const at::Tensor& x_NHK, const RopeTable& table) {
 }  // namespace
 
 at::Tensor rope(const at::Tensor& x_NHK, const RopeTable& table) {
-  return kernel_takes(x_NHK, table) ? RopeFunction::apply(x_NHK, table.cos, table.sin, table.rows_N)
-                                    : reference::rope(x_NHK, table);
+  if (!kernel_takes(x_NHK, table)) return reference::rope(x_NHK, table);
+  if (!at::GradMode::is_enabled()) return rotated(x_NHK, table, /*back=*/false);
+  return RopeFunction::apply(x_NHK, table.cos, table.sin, table.rows_N);
 }
 
 void rope_in_place(const at::Tensor& x_NHK, const RopeTable& table, bool back) {
