@@ -1,4 +1,4 @@
-// The half of bench/tokenizers.py that is hone's: loads a tokenizer and times encode() on request.
+// The half of bench/tokenizers_by_turns.py that is hone's: loads a tokenizer and times encode() on request.
 //
 // tokenizers TOKENIZER: a line of standard input is a file of documents (split at NUL bytes), the number of threads and
 // the number of passes; the answer is the number of ids and the seconds of each pass. "load" answers the seconds of

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """hone's tokenizers against the `tokenizers` library, by turns: MB/s of encode on one thread and of encode_batch on two.
 
-  bench/tokenizers.py PROGRAM DATA [KIND...]
+  bench/tokenizers_by_turns.py PROGRAM DATA [KIND...]
 
 PROGRAM is bench/tokenizers.cc, built (`ninja bench_tokenizers`); DATA as tests expect under HONE_TEST_DATA.
 """
