@@ -9,6 +9,11 @@ namespace hone {
 struct GradientSum {
   at::Tensor sum;        // of the weight's shape, fp32 (fp64 for an fp64 weight)
   bool started = false;  // false: what `sum` holds is of no meaning yet
+  // An op's forward pass has put into `sum` what its backward pass will scale and declare started: until then others
+  // leave their gradients to autograd.
+  bool lent = false;
+
+  bool takes() const { return !lent; }
 };
 
 }  // namespace hone

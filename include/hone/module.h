@@ -11,9 +11,10 @@
 #include <vector>
 
 #include "hone/error.h"
-#include "hone/gradient_sum.h"
 
 namespace hone {
+
+struct GradientSum;
 
 using at::Tensor;
 

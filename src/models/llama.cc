@@ -28,8 +28,8 @@ class LlamaAttention final : public Module {
     k_norm = &child<nn::RmsNorm>("k_norm", s.head_size, s.eps);
   }
 
-  Tensor operator()(const Tensor& x_1ND, Pass& pass) const {
-    const auto qkv = ops::linears(x_1ND, {q_proj.with_bias(), k_proj.with_bias(), v_proj.with_bias()});
+  Tensor operator()(const Tensor& x_1ND, const nn::RmsNorm& norm, Pass& pass) const {
+    const auto qkv = norm.linears(x_1ND, {}, {q_proj.with_bias(), k_proj.with_bias(), v_proj.with_bias()}).products;
     const auto heads = [&](const Tensor& x, std::int64_t count) { return x.view({-1, count, s.head_size}); };
     Tensor q_NHK = heads(qkv[0], s.heads), k_NGK = heads(qkv[1], s.kv_heads);
     const Tensor v_NGK = heads(qkv[2], s.kv_heads);
@@ -63,8 +63,7 @@ class LlamaBlock final : public Block {
       : s(shape), self_attn(child<LlamaAttention>("self_attn", s, rope, layer)) {}
 
   Tensor forward(const Tensor& x_1ND, Pass& pass) const override {
-    const auto h = post_attention_layernorm.add(x_1ND, self_attn(input_layernorm(x_1ND), pass));
-    return h.sum + mlp(h.normed);
+    return mlp(x_1ND, self_attn(x_1ND, input_layernorm, pass), post_attention_layernorm);
   }
 
  private:

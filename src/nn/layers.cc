@@ -24,15 +24,18 @@ ops::LinearWeight Linear::with_bias() const {
 Embedding::Embedding(std::int64_t rows, std::int64_t width, double std, std::int64_t no_gradient_id)
     : weight(parameter("weight", {rows, width}, normal(std))), no_gradient_id_(no_gradient_id) {}
 
-Tensor Embedding::operator()(const Tensor& ids) const { return ops::embedding(weight.use(), ids, no_gradient_id_); }
+Tensor Embedding::operator()(const Tensor& ids) const {
+  return ops::embedding(weight.use(), ids, no_gradient_id_, weight.gradient_sum());
+}
 
 RmsNorm::RmsNorm(std::int64_t width, double eps)
     : weight(parameter("weight", {width}, kOnes, /*decays=*/false)), eps_(eps) {}
 
 Tensor RmsNorm::operator()(const Tensor& x) const { return ops::rms_norm(x, weight.use(), eps_); }
 
-ops::AddRmsNorm RmsNorm::add(const Tensor& x, const Tensor& residual) const {
-  return ops::add_rms_norm(x, residual, weight.use(), eps_);
+ops::NormLinears RmsNorm::linears(const Tensor& x, const Tensor& residual,
+                                  const std::vector<ops::LinearWeight>& weights) const {
+  return ops::norm_linears(x, residual, weight.use(), eps_, weights);
 }
 
 GatedMlp::GatedMlp(const Options& o)
@@ -41,9 +44,9 @@ GatedMlp::GatedMlp(const Options& o)
       up_(child<Linear>("up_proj", o.hidden, o.inner, Linear::Options{o.bias, o.std})),
       down_(child<Linear>("down_proj", o.inner, o.hidden, Linear::Options{o.bias, o.std})) {}
 
-Tensor GatedMlp::operator()(const Tensor& x) const {
-  const auto both = ops::linears(x, {gate_.with_bias(), up_.with_bias()});
-  return ops::gated_linear(both[0], both[1], activation_, down_.with_bias());
+Tensor GatedMlp::operator()(const Tensor& x, const Tensor& residual, const RmsNorm& norm) const {
+  const auto [sum, both] = norm.linears(x, residual, {gate_.with_bias(), up_.with_bias()});
+  return sum + ops::gated_linear(both[0], both[1], activation_, down_.with_bias());
 }
 
 }  // namespace hone::nn

@@ -45,7 +45,8 @@ class RmsNorm final : public Module {
  public:
   RmsNorm(std::int64_t width, double eps);
   Tensor operator()(const Tensor& x) const;
-  ops::AddRmsNorm add(const Tensor& x, const Tensor& residual) const;  // x + residual, and its norm
+  // x + residual (x itself where it is undefined), and its norm with each of the weights.
+  ops::NormLinears linears(const Tensor& x, const Tensor& residual, const std::vector<ops::LinearWeight>& weights) const;
 
   Weight& weight;
 
@@ -53,7 +54,7 @@ class RmsNorm final : public Module {
   double eps_;
 };
 
-// down(act(gate(x)) * up(x)).
+// x + residual + down(act(gate(y)) * up(y)) with y = norm(x + residual).
 class GatedMlp final : public Module {
  public:
   struct Options {
@@ -63,7 +64,7 @@ class GatedMlp final : public Module {
     double std = 0.02;
   };
   explicit GatedMlp(const Options& options);
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, const Tensor& residual, const RmsNorm& norm) const;
 
  private:
   ops::Activation activation_;

@@ -19,7 +19,7 @@
 namespace hone::ops {
 namespace {
 
-constexpr std::int64_t kChunkBytes = 32 << 20;
+constexpr std::int64_t kChunkBytes = 16 << 20;
 
 // The tokens that have a label, with their weights in `type`.
 struct Supervised {
@@ -64,12 +64,13 @@ at::Tensor linear_cross_entropy(const at::Tensor& hidden_ND, const at::Tensor& h
 namespace {
 
 struct Made {
-  at::Tensor sum, dhidden_SD, dhead_VD;  // the gradients undefined where none is wanted
+  at::Tensor sum, dhidden_SD;  // the gradient undefined where none is wanted
 };
 
 struct Wanted {
-  bool hidden = false, head = false;
-  bool any() const { return hidden || head; }
+  bool hidden = false;
+  at::Tensor dhead_VD;  // where it goes; undefined: not wanted
+  bool any() const { return hidden || dhead_VD.defined(); }
 };
 
 // logits_CV -> losses, and the logits' gradient in their place.
@@ -94,7 +95,7 @@ void run_chunk(at::Tensor& logits_CV, const Supervised& s, std::int64_t begin, b
 }
 
 Made run_all(const at::Tensor& hidden_SD, const at::Tensor& head_VD, const Supervised& s,
-             const CrossEntropyOptions& options, Wanted wanted) {
+             const CrossEntropyOptions& options, Wanted& wanted) {
   const sections::Timed section(sections::Section::loss);
   const auto wide = at::toOpMathType(head_VD.scalar_type());
   const std::int64_t count = hidden_SD.size(0), vocab = head_VD.size(0);
@@ -102,8 +103,7 @@ Made run_all(const at::Tensor& hidden_SD, const at::Tensor& head_VD, const Super
       std::max<std::int64_t>(1, kChunkBytes / (vocab * static_cast<std::int64_t>(head_VD.element_size())));
   Made made;
   if (wanted.hidden) made.dhidden_SD = at::empty_like(hidden_SD);
-  if (wanted.head) made.dhead_VD = at::empty(head_VD.sizes(), head_VD.options().dtype(wide));
-  if (wanted.head && count == 0) made.dhead_VD.zero_();
+  if (wanted.dhead_VD.defined() && count == 0) wanted.dhead_VD.zero_();
   at::Tensor losses_S = at::empty({count}, head_VD.options().dtype(wide));
   at::Tensor room = at::empty({std::min(step, count), vocab}, head_VD.options());
   RightFactor to_logits(head_VD.t()), to_hidden(head_VD);
@@ -116,7 +116,7 @@ Made run_all(const at::Tensor& hidden_SD, const at::Tensor& head_VD, const Super
       at::Tensor to = made.dhidden_SD.narrow(0, begin, hidden_CD.size(0));
       to_hidden.multiply_into(to, logits_CV);
     }
-    if (wanted.head) matmul_into(made.dhead_VD, {{logits_CV.t(), hidden_CD}}, begin > 0);  // summed in fp32 at least
+    if (wanted.dhead_VD.defined()) matmul_into(wanted.dhead_VD, {{logits_CV.t(), hidden_CD}}, begin > 0);
   }
   made.sum = losses_S.sum();
   return made;
@@ -127,11 +127,20 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& hidden_SD,
                             const at::Tensor& head_VD, const Supervised& s, const CrossEntropyOptions& options,
                             bool with_gradients) {
-    const Wanted wanted{with_gradients && hidden_SD.requires_grad(), with_gradients && head_VD.requires_grad()};
+    Wanted wanted{with_gradients && hidden_SD.requires_grad(), {}};
+    bool lent = false;
+    if (with_gradients && head_VD.requires_grad()) {  // summed in fp32 at least, in its place if that is free
+      lent = options.head_sum && !options.head_sum->started && !options.head_sum->lent;
+      if (lent) options.head_sum->lent = true;
+      wanted.dhead_VD = lent ? options.head_sum->sum
+                             : at::empty(head_VD.sizes(),
+                                         head_VD.options().dtype(at::toOpMathType(head_VD.scalar_type())));
+    }
     Made made = run_all(hidden_SD.contiguous(), head_VD.contiguous(), s, options, wanted);
     // In saved_data rather than save_for_backward: they are nobody else's.
     ctx->saved_data["dhidden"] = made.dhidden_SD;
-    ctx->saved_data["dhead"] = made.dhead_VD;
+    ctx->saved_data["dhead"] = wanted.dhead_VD;
+    ctx->saved_data["lent"] = lent;
     ctx->saved_data["type"] = static_cast<std::int64_t>(head_VD.scalar_type());
     ctx->saved_data["sum"] = reinterpret_cast<std::int64_t>(options.head_sum);
     return made.sum;
@@ -144,8 +153,11 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
     const auto type = static_cast<at::ScalarType>(ctx->saved_data["type"].toInt());
     auto* sum = reinterpret_cast<GradientSum*>(ctx->saved_data["sum"].toInt());
     const at::Tensor dhidden = saved(ctx, "dhidden"), dhead = saved(ctx, "dhead");
-    const bool summed = sum && dhead.defined();
-    if (summed) {
+    const bool lent = ctx->saved_data["lent"].toBool(), summed = lent || (sum && sum->takes() && dhead.defined());
+    if (lent) {
+      if (scale != 1.0) dhead.mul_(scale);
+      sum->started = true, sum->lent = false;
+    } else if (summed) {
       sum->started ? sum->sum.add_(dhead, scale) : at::mul_out(sum->sum, dhead, at::scalar_tensor(scale));
       sum->started = true;
     }

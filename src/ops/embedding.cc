@@ -39,10 +39,9 @@ void add_rows(const at::Tensor& dy, const at::Tensor& ids, std::int64_t skip, W*
   });
 }
 
-at::Tensor table_gradient(const at::Tensor& gradient, const at::Tensor& ids, std::int64_t rows, std::int64_t skip) {
+void add_to_table(const at::Tensor& gradient, const at::Tensor& ids, std::int64_t skip, const at::Tensor& sum) {
   const at::Tensor dy = gradient.contiguous(), flat = ids.contiguous();
   const std::int64_t width = dy.size(-1);
-  const at::Tensor sum = at::zeros({rows, width}, dy.options().dtype(at::toOpMathType(dy.scalar_type())));
   switch (dy.scalar_type()) {
     case at::kFloat:
       add_rows<float>(dy, flat, skip, sum.mutable_data_ptr<float>(), width);
@@ -54,23 +53,38 @@ at::Tensor table_gradient(const at::Tensor& gradient, const at::Tensor& ids, std
       add_rows<c10::BFloat16>(dy, flat, skip, sum.mutable_data_ptr<float>(), width);
       break;
   }
-  return sum.to(dy.scalar_type());
+}
+
+// The table's gradient, unless its sum takes it.
+at::Tensor table_gradient(const at::Tensor& dy, const at::Tensor& ids, std::int64_t rows, std::int64_t skip,
+                          GradientSum* sum) {
+  if (sum && sum->takes()) {
+    if (!sum->started) sum->sum.zero_();
+    sum->started = true;
+    add_to_table(dy, ids, skip, sum->sum);
+    return {};
+  }
+  const at::Tensor made = at::zeros({rows, dy.size(-1)}, dy.options().dtype(at::toOpMathType(dy.scalar_type())));
+  add_to_table(dy, ids, skip, made);
+  return made.to(dy.scalar_type());
 }
 
 class EmbeddingFunction : public torch::autograd::Function<EmbeddingFunction> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& table, const at::Tensor& ids,
-                            std::int64_t no_gradient_id) {
+                            std::int64_t no_gradient_id, std::int64_t sum) {
     ctx->save_for_backward({ids});
     ctx->saved_data["rows"] = table.size(0);
     ctx->saved_data["skip"] = no_gradient_id;
+    ctx->saved_data["sum"] = sum;
     return at::embedding(table, ids);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  torch::autograd::variable_list grads) {
     const at::Tensor ids = ctx->get_saved_variables()[0];
-    return {table_gradient(grads[0], ids, ctx->saved_data["rows"].toInt(), ctx->saved_data["skip"].toInt()),
-            at::Tensor(), at::Tensor()};
+    auto* sum = reinterpret_cast<GradientSum*>(ctx->saved_data["sum"].toInt());
+    return {table_gradient(grads[0], ids, ctx->saved_data["rows"].toInt(), ctx->saved_data["skip"].toInt(), sum),
+            at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -87,11 +101,11 @@ at::Tensor embedding(const at::Tensor& table_VD, const at::Tensor& ids, std::int
 
 }  // namespace reference
 
-at::Tensor embedding(const at::Tensor& table_VD, const at::Tensor& ids, std::int64_t no_gradient_id) {
+at::Tensor embedding(const at::Tensor& table_VD, const at::Tensor& ids, std::int64_t no_gradient_id, GradientSum* sum) {
   if (!kernels_take({table_VD}) || ids.numel() == 0 || !ids.is_cpu())
     return reference::embedding(table_VD, ids, no_gradient_id);
   check_ids(ids, table_VD.size(0));
-  return EmbeddingFunction::apply(table_VD, ids, no_gradient_id);
+  return EmbeddingFunction::apply(table_VD, ids, no_gradient_id, reinterpret_cast<std::int64_t>(sum));
 }
 
 }  // namespace hone::ops

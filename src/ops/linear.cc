@@ -9,8 +9,10 @@
 
 #include "hone/error.h"
 #include "hone/gradient_sum.h"
+#include "ops/column_sum.h"
 #include "ops/kernels.h"
 #include "ops/matmul.h"
+#include "ops/rms_norm.h"
 
 namespace hone::ops {
 namespace {
@@ -35,7 +37,7 @@ at::Tensor shaped_like(const at::Tensor& y_NO, const at::Tensor& x) {
 
 // dy^T x: into its sum if it has one (then nothing is left for autograd), else as a new tensor.
 at::Tensor weight_gradient(const at::Tensor& dy_NO, const at::Tensor& x_NI, GradientSum* sum) {
-  if (sum) {
+  if (sum && sum->takes()) {
     matmul_into(sum->sum, {{dy_NO.t(), x_NI}}, sum->started);
     sum->started = true;
     return {};
@@ -48,46 +50,94 @@ at::Tensor weight_gradient(const at::Tensor& dy_NO, const at::Tensor& x_NI, Grad
 std::int64_t to_number(GradientSum* sum) { return reinterpret_cast<std::int64_t>(sum); }
 GradientSum* to_sum(const c10::IValue& number) { return reinterpret_cast<GradientSum*>(number.toInt()); }
 
-// Tensors of a call: x, the weights, then those biases that there are.
+// How the tensors of a call lie: x, the residual if there is one, the norm's weight if there is one, the weights, then
+// those biases that there are.
+struct CallLayout {
+  std::vector<std::int64_t> sums;     // of the weights, as numbers
+  std::vector<std::int64_t> bias_at;  // 0: none
+  std::int64_t first = 1;             // weight
+  double eps = 0;
+
+  bool norm() const { return first > 1; }
+  bool residual() const { return first > 2; }
+};
+
 class LinearsFunction : public torch::autograd::Function<LinearsFunction> {
  public:
-  static variable_list forward(AutogradContext* ctx, at::TensorList tensors, const std::vector<std::int64_t>& sums,
-                               const std::vector<std::int64_t>& bias_at) {
-    const at::Tensor x_NI = rows_of(tensors[0]);
-    variable_list made;
-    for (std::size_t i = 0; i < sums.size(); ++i) {
-      const at::Tensor bias = bias_at[i] > 0 ? tensors[bias_at[i]] : at::Tensor();
-      made.push_back(shaped_like(forward_one(x_NI, tensors[1 + i], bias), tensors[0]));
+  // The products, then x + residual if there is one.
+  static variable_list forward(AutogradContext* ctx, at::TensorList tensors, const CallLayout& call) {
+    variable_list kept{tensors[0]}, made;
+    at::Tensor input = tensors[0];
+    if (call.norm()) {
+      const at::Tensor weight = tensors[call.first - 1].contiguous();
+      const RmsNormed norm =
+          rms_norm_forward(tensors[0], call.residual() ? tensors[1] : at::Tensor(), weight, call.eps);
+      kept = {norm.sum, weight, norm.inv_rms}, input = norm.normed;
     }
+    for (std::size_t i = 0; i < call.sums.size(); ++i) {
+      const at::Tensor bias = call.bias_at[i] > 0 ? tensors[call.bias_at[i]] : at::Tensor();
+      made.push_back(shaped_like(forward_one(rows_of(input), tensors[call.first + i], bias), input));
+      kept.push_back(tensors[call.first + i]);
+    }
+    if (call.residual()) made.push_back(kept[0]);
     ctx->set_materialize_grads(false);  // an output that nobody uses costs nothing
-    ctx->save_for_backward(variable_list(tensors.begin(), tensors.begin() + 1 + sums.size()));
-    ctx->saved_data["sums"] = sums;
-    ctx->saved_data["bias_at"] = bias_at;
+    ctx->save_for_backward(kept);
+    ctx->saved_data["sums"] = call.sums;
+    ctx->saved_data["bias_at"] = call.bias_at;
+    ctx->saved_data["first"] = call.first;
+    ctx->saved_data["eps"] = call.eps;
     return made;
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const variable_list saved = ctx->get_saved_variables();
-    const std::vector<std::int64_t> sums = ctx->saved_data["sums"].toIntVector(),
-                                    bias_at = ctx->saved_data["bias_at"].toIntVector();
-    const at::Tensor x_NI = rows_of(saved[0]);
-    const auto biases = bias_at.size() - std::count(bias_at.begin(), bias_at.end(), 0);
-    variable_list made(saved.size() + biases + 2);
-    std::vector<Factors> to_x;
-    for (std::size_t i = 0; i < sums.size(); ++i) {
+    const CallLayout call{ctx->saved_data["sums"].toIntVector(), ctx->saved_data["bias_at"].toIntVector(),
+                          ctx->saved_data["first"].toInt(), ctx->saved_data["eps"].toDouble()};
+    const at::Tensor* weights = &saved[call.norm() ? 3 : 1];
+    const auto biases = call.bias_at.size() - std::count(call.bias_at.begin(), call.bias_at.end(), 0);
+    variable_list made(call.first + call.sums.size() + biases + 1);
+    add_weight_gradients(ctx, call, saved, grads, made);
+    at::Tensor dx;
+    if (call.norm() || ctx->needs_input_grad(0)) dx = input_gradient(weights, call.sums.size(), grads, saved[0]);
+    const at::Tensor direct = call.residual() ? grads.back() : at::Tensor();
+    if (call.norm() && dx.defined()) {
+      const RmsNormGradients norm = rms_norm_backward(dx, direct, saved[0], saved[1], saved[2]);
+      dx = norm.x, made[call.first - 1] = norm.weight;
+    } else if (!dx.defined()) {
+      dx = direct;
+    }
+    made[0] = dx;
+    if (call.residual()) made[1] = dx;
+    return made;
+  }
+
+ private:
+  static void add_weight_gradients(AutogradContext* ctx, const CallLayout& call, const variable_list& saved,
+                                   const variable_list& grads, variable_list& made) {
+    at::Tensor input_NI;  // made when it is needed
+    for (std::size_t i = 0; i < call.sums.size(); ++i) {
       if (!grads[i].defined()) continue;
       const at::Tensor dy_NO = rows_of(grads[i]);
-      to_x.push_back({dy_NO, saved[1 + i]});
-      if (ctx->needs_input_grad(1 + i))
-        made[1 + i] = weight_gradient(dy_NO, x_NI, reinterpret_cast<GradientSum*>(sums[i]));
-      if (bias_at[i] > 0 && ctx->needs_input_grad(bias_at[i])) made[bias_at[i]] = dy_NO.sum(0);
+      if (ctx->needs_input_grad(call.first + i)) {
+        if (!input_NI.defined())
+          input_NI = rows_of(call.norm() ? rms_norm_forward(saved[0], {}, saved[1], call.eps).normed : saved[0]);
+        made[call.first + i] = weight_gradient(dy_NO, input_NI, reinterpret_cast<GradientSum*>(call.sums[i]));
+      }
+      if (call.bias_at[i] > 0 && ctx->needs_input_grad(call.bias_at[i])) made[call.bias_at[i]] = column_sum(dy_NO);
     }
-    if (ctx->needs_input_grad(0) && !to_x.empty()) {
-      at::Tensor dx = at::empty(x_NI.sizes(), x_NI.options());
-      matmul_into(dx, to_x);
-      made[0] = dx.view(saved[0].sizes());
-    }
-    return made;
+  }
+
+  // Summed over the products before it is rounded; undefined where nobody used any.
+  static at::Tensor input_gradient(const at::Tensor* weights, std::size_t count, const variable_list& grads,
+                                   const at::Tensor& x) {
+    std::vector<Factors> factors;
+    for (std::size_t i = 0; i < count; ++i)
+      if (grads[i].defined()) factors.push_back({rows_of(grads[i]), weights[i]});
+    if (factors.empty()) return {};
+    const at::Tensor dx = at::empty(x.sizes(), x.options());
+    at::Tensor dx_NI = dx.view({-1, x.size(-1)});
+    matmul_into(dx_NI, factors);
+    return dx;
   }
 };
 
@@ -111,7 +161,7 @@ class GatedLinearFunction : public torch::autograd::Function<GatedLinearFunction
     variable_list made(6);
     if (ctx->needs_input_grad(2))
       made[2] = weight_gradient(dy_NO, rows_of(gated(gate, up, activation)), to_sum(ctx->saved_data["sum"]));
-    if (ctx->saved_data["bias"].toBool() && ctx->needs_input_grad(3)) made[3] = dy_NO.sum(0);
+    if (ctx->saved_data["bias"].toBool() && ctx->needs_input_grad(3)) made[3] = column_sum(dy_NO);
     if (ctx->needs_input_grad(0) || ctx->needs_input_grad(1)) {
       at::Tensor dinner = at::empty(rows_of(gate).sizes(), gate.options());
       matmul_into(dinner, {{dy_NO, saved[2]}});
@@ -122,20 +172,23 @@ class GatedLinearFunction : public torch::autograd::Function<GatedLinearFunction
   }
 };
 
-std::vector<at::Tensor> with_graph(const at::Tensor& x, const std::vector<LinearWeight>& weights) {
-  variable_list tensors = {x};
-  std::vector<std::int64_t> sums, bias_at(weights.size(), 0);
-  for (const LinearWeight& w : weights) tensors.push_back(w.weight_OI), sums.push_back(to_number(w.sum));
+// `tensors`: what comes before the weights.
+variable_list with_graph(variable_list tensors, const std::vector<LinearWeight>& weights, double eps = 0) {
+  CallLayout call{{}, std::vector<std::int64_t>(weights.size(), 0), static_cast<std::int64_t>(tensors.size()), eps};
+  for (const LinearWeight& w : weights) tensors.push_back(w.weight_OI), call.sums.push_back(to_number(w.sum));
   for (std::size_t i = 0; i < weights.size(); ++i) {
     if (!weights[i].bias_O.defined()) continue;
-    bias_at[i] = static_cast<std::int64_t>(tensors.size());
+    call.bias_at[i] = static_cast<std::int64_t>(tensors.size());
     tensors.push_back(weights[i].bias_O);
   }
-  return LinearsFunction::apply(at::TensorList(tensors), sums, bias_at);
+  return LinearsFunction::apply(at::TensorList(tensors), call);
 }
 
 bool takes(const at::Tensor& x, const LinearWeight& w) {
   return x.numel() > 0 && w.weight_OI.numel() > 0 && kernels_take({x, w.weight_OI});
+}
+bool takes(const at::Tensor& x, const std::vector<LinearWeight>& weights) {
+  return std::all_of(weights.begin(), weights.end(), [&](const LinearWeight& w) { return takes(x, w); });
 }
 
 }  // namespace
@@ -152,8 +205,8 @@ at::Tensor gated_linear(const at::Tensor& gate, const at::Tensor& up, Activation
 
 std::vector<at::Tensor> linears(const at::Tensor& x, const std::vector<LinearWeight>& weights) {
   HONE_ASSERT(!weights.empty());
-  const bool ours = std::all_of(weights.begin(), weights.end(), [&](const LinearWeight& w) { return takes(x, w); });
-  if (ours && at::GradMode::is_enabled()) return with_graph(x, weights);
+  const bool ours = takes(x, weights);
+  if (ours && at::GradMode::is_enabled()) return with_graph({x}, weights);
   std::vector<at::Tensor> made;
   for (const LinearWeight& w : weights)
     made.push_back(ours ? shaped_like(forward_one(rows_of(x), w.weight_OI, w.bias_O), x) : reference::linear(x, w));
@@ -161,6 +214,23 @@ std::vector<at::Tensor> linears(const at::Tensor& x, const std::vector<LinearWei
 }
 
 at::Tensor linear(const at::Tensor& x, const LinearWeight& weight) { return linears(x, {weight})[0]; }
+
+NormLinears norm_linears(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
+                         const std::vector<LinearWeight>& weights) {
+  const bool fits = at::GradMode::is_enabled() && takes(x, weights) && kernels_take({x, norm_I}) &&
+                    (!residual.defined() || (kernels_take({x, residual}) && x.sizes() == residual.sizes()));
+  if (!fits) {
+    const AddRmsNorm norm = residual.defined() ? add_rms_norm(x, residual, norm_I, eps)
+                                               : AddRmsNorm{x, rms_norm(x, norm_I, eps)};
+    return {norm.sum, linears(norm.normed, weights)};
+  }
+  variable_list tensors{x};
+  if (residual.defined()) tensors.push_back(residual);
+  tensors.push_back(norm_I);
+  NormLinears made{x, with_graph(std::move(tensors), weights, eps)};
+  if (residual.defined()) made.sum = made.products.back(), made.products.pop_back();
+  return made;
+}
 
 at::Tensor gated_linear(const at::Tensor& gate, const at::Tensor& up, Activation activation, const LinearWeight& w) {
   if (!takes(gate, w) || gate.sizes() != up.sizes()) return reference::gated_linear(gate, up, activation, w);

@@ -24,6 +24,15 @@ at::Tensor linear(const at::Tensor& x, const LinearWeight& weight);
 // The same x with each of the weights. Its gradient is summed over them before it is rounded.
 std::vector<at::Tensor> linears(const at::Tensor& x, const std::vector<LinearWeight>& weights);
 
+// A norm before products: sum = x + residual (x itself if `residual` is undefined), and rms_norm(sum) with each of the
+// weights. The normed value is made again in backward rather than kept.
+struct NormLinears {
+  at::Tensor sum;
+  std::vector<at::Tensor> products;
+};
+NormLinears norm_linears(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
+                         const std::vector<LinearWeight>& weights);
+
 // linear(gated(gate, up), weight). The product of gate and up is made again in backward rather than kept.
 at::Tensor gated_linear(const at::Tensor& gate, const at::Tensor& up, Activation activation,
                         const LinearWeight& weight);

@@ -10,6 +10,7 @@
 #include "hone/error.h"
 #include "ops/cpu/dot/matmul.h"
 #include "ops/kernels.h"
+#include "ops/parallel.h"
 
 namespace hone::ops {
 namespace {
@@ -123,13 +124,11 @@ class Product {
 
   void pack(std::int64_t begin, std::int64_t end) {
     const std::int64_t count = panel_count(begin, end), width = kernels_.tile_cols;
-    at::parallel_for(0, count * slices(), 1, [&](std::int64_t first, std::int64_t last) {
-      for (std::int64_t i = first; i < last; ++i) {
-        const Slice<T>& slice = slices_[i / count];
-        const std::int64_t q = i % count, col = begin + q * width;
-        kernels_.pack_b(slice.b.at(0, col), slice.b.row, slice.b.col, slice.depth, std::min(width, end - col),
-                        panel(slice, q, count));
-      }
+    share_out(count * slices(), [&](std::int64_t unit) {
+      const Slice<T>& slice = slices_[unit / count];
+      const std::int64_t q = unit % count, col = begin + q * width;
+      kernels_.pack_b(slice.b.at(0, col), slice.b.row, slice.b.col, slice.depth, std::min(width, end - col),
+                      panel(slice, q, count));
     });
   }
 
@@ -144,12 +143,10 @@ class Product {
     const std::int64_t share = (tiles + shares - 1) / shares;
     const std::int64_t blocks = std::min(tiles, shares * ((share + most - 1) / most));
     const std::int64_t parts = by_rows ? 1 : std::min(count, 2 * threads);
-    at::parallel_for(0, blocks * parts, 1, [&](std::int64_t first, std::int64_t last) {
-      for (std::int64_t i = first; i < last; ++i) {
-        const std::int64_t block = i % blocks, part = i / blocks;
-        run_block({block * tiles / blocks * tile, std::min(rows(), (block + 1) * tiles / blocks * tile),
-                   part * count / parts, (part + 1) * count / parts, count, begin, end});
-      }
+    share_out(blocks * parts, [&](std::int64_t unit) {
+      const std::int64_t block = unit % blocks, part = unit / blocks;
+      run_block({block * tiles / blocks * tile, std::min(rows(), (block + 1) * tiles / blocks * tile),
+                 part * count / parts, (part + 1) * count / parts, count, begin, end});
     });
   }
 

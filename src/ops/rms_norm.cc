@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/sections.h"
+#include "ops/column_sum.h"
 #include "ops/cpu/rms_norm.h"
 #include "ops/parallel.h"
 
@@ -26,26 +27,17 @@ AddRmsNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const a
 
 }  // namespace reference
 
-namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-struct Normed {
-  at::Tensor sum, y, inv_rms;  // sum: x itself when there is no residual
-};
-
-Normed forward_rows(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps) {
+RmsNormed rms_norm_forward(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps) {
   const sections::Timed section(sections::Section::elementwise);
   const at::Tensor rows = x.contiguous(), scales = weight.contiguous();
   const at::Tensor other = residual.defined() ? residual.contiguous() : residual;
   const std::int64_t cols = rows.size(-1), count = rows.numel() / cols;
-  Normed made{residual.defined() ? at::empty_like(rows) : rows, at::empty_like(rows), {}};
+  RmsNormed made{residual.defined() ? at::empty_like(rows) : rows, at::empty_like(rows), {}};
   made.inv_rms = at::empty({count}, rows.options().dtype(at::toOpMathType(rows.scalar_type())));
   cpu::with_type(rows.scalar_type(), [&]<class T>(T) {
     const auto kernels = cpu::rms_norm_kernels<T>();
     const T *in = rows.const_data_ptr<T>(), *add = other.defined() ? other.const_data_ptr<T>() : nullptr;
-    T *sum = add ? made.sum.mutable_data_ptr<T>() : nullptr, *y = made.y.mutable_data_ptr<T>();
+    T *sum = add ? made.sum.mutable_data_ptr<T>() : nullptr, *y = made.normed.mutable_data_ptr<T>();
     auto* inv_rms = made.inv_rms.mutable_data_ptr<cpu::Wide<T>>();
     at::parallel_for(0, count, grain(cols), [&](std::int64_t begin, std::int64_t end) {
       const std::int64_t at = begin * cols;
@@ -56,42 +48,46 @@ Normed forward_rows(const at::Tensor& x, const at::Tensor& residual, const at::T
   return made;
 }
 
-// {dx, dweight}. The gradient of the weight is summed over blocks of rows in a fixed order.
-std::pair<at::Tensor, at::Tensor> backward_rows(const at::Tensor& dy, const at::Tensor& extra,
-                                                const variable_list& saved) {
+// The gradient of the weight is summed over blocks of rows in a fixed order.
+RmsNormGradients rms_norm_backward(const at::Tensor& dy, const at::Tensor& extra, const at::Tensor& x,
+                                   const at::Tensor& weight, const at::Tensor& inv_rms) {
   const sections::Timed section(sections::Section::elementwise);
-  const at::Tensor &x = saved[0], &weight = saved[1], &inv_rms = saved[2];
   const at::Tensor gradient = dy.contiguous(), direct = extra.defined() ? extra.contiguous() : extra;
   const std::int64_t cols = x.size(-1), count = x.numel() / cols;
-  constexpr std::int64_t kBlock = 64;  // rows per partial sum: independent of the number of threads
-  const std::int64_t blocks = (count + kBlock - 1) / kBlock;
-  const at::Tensor partial = at::zeros({blocks, cols}, inv_rms.options());
+  const std::int64_t blocks = row_blocks(count);
+  const at::Tensor sums = at::empty({blocks, cols}, inv_rms.options());
   at::Tensor dx = at::empty_like(x);
   cpu::with_type(x.scalar_type(), [&]<class T>(T) {
     const auto kernels = cpu::rms_norm_kernels<T>();
     const T* add = direct.defined() ? direct.const_data_ptr<T>() : nullptr;
     at::parallel_for(0, blocks, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t b = begin; b < end; ++b) {
-        const std::int64_t row = b * kBlock, rows = std::min(kBlock, count - row), at = row * cols;
+        const std::int64_t row = b * kRowsPerSum, rows = std::min(kRowsPerSum, count - row), at = row * cols;
         kernels.backward(gradient.const_data_ptr<T>() + at, add ? add + at : nullptr, x.const_data_ptr<T>() + at,
                          weight.const_data_ptr<T>(), inv_rms.const_data_ptr<cpu::Wide<T>>() + row, rows, cols,
-                         dx.mutable_data_ptr<T>() + at, partial.mutable_data_ptr<cpu::Wide<T>>() + b * cols);
+                         dx.mutable_data_ptr<T>() + at, sums.mutable_data_ptr<cpu::Wide<T>>() + b * cols);
       }
     });
   });
-  return {dx, partial.sum(0).to(weight.scalar_type())};
+  return {dx, join_sums(sums, weight.scalar_type())};
 }
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
 
 class RmsNormFunction : public torch::autograd::Function<RmsNormFunction> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight, double eps) {
-    Normed made = forward_rows(x, {}, weight, eps);
+    const RmsNormed made = rms_norm_forward(x, {}, weight, eps);
     ctx->save_for_backward({made.sum, weight.contiguous(), made.inv_rms});
-    return made.y;
+    return made.normed;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    auto [dx, dweight] = backward_rows(grads[0], {}, ctx->get_saved_variables());
-    return {dx, dweight, at::Tensor()};
+    const auto saved = ctx->get_saved_variables();
+    const RmsNormGradients made = rms_norm_backward(grads[0], {}, saved[0], saved[1], saved[2]);
+    return {made.x, made.weight, at::Tensor()};
   }
 };
 
@@ -99,15 +95,16 @@ class AddRmsNormFunction : public torch::autograd::Function<AddRmsNormFunction> 
  public:
   static variable_list forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& residual,
                                const at::Tensor& weight, double eps) {
-    Normed made = forward_rows(x, residual, weight, eps);
+    const RmsNormed made = rms_norm_forward(x, residual, weight, eps);
     ctx->save_for_backward({made.sum, weight.contiguous(), made.inv_rms});
-    return {made.sum, made.y};
+    ctx->set_materialize_grads(false);  // where nobody uses the sum, no zeros are made and added
+    return {made.sum, made.normed};
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto saved = ctx->get_saved_variables();
     if (!grads[1].defined()) return {grads[0], grads[0], at::Tensor(), at::Tensor()};
-    auto [dx, dweight] = backward_rows(grads[1], grads[0], saved);
-    return {dx, dx, dweight, at::Tensor()};
+    const RmsNormGradients made = rms_norm_backward(grads[1], grads[0], saved[0], saved[1], saved[2]);
+    return {made.x, made.x, made.weight, at::Tensor()};
   }
 };
 

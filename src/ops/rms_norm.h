@@ -15,6 +15,20 @@ struct AddRmsNorm {
 };
 AddRmsNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps);
 
+// For ops that contain the norm, outside autograd. inv_rms: one fp32 (fp64) value per row. residual may be undefined:
+// then `sum` is x.
+struct RmsNormed {
+  at::Tensor sum, normed, inv_rms;
+};
+RmsNormed rms_norm_forward(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps);
+
+// From dy, the gradient of `normed`, and `extra`, that of `sum` by other ways (undefined: none). x: the sum.
+struct RmsNormGradients {
+  at::Tensor x, weight;
+};
+RmsNormGradients rms_norm_backward(const at::Tensor& dy, const at::Tensor& extra, const at::Tensor& x,
+                                   const at::Tensor& weight, const at::Tensor& inv_rms);
+
 namespace reference {
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
 AddRmsNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps);

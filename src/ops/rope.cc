@@ -26,20 +26,35 @@ at::Tensor rope(const at::Tensor& x_NHK, const RopeTable& table) {
 
 namespace {
 
-at::Tensor rotate(const at::Tensor& x_NHK, const RopeTable& table, bool back) {
-  const at::Tensor x = x_NHK.contiguous();
-  const std::int64_t heads = x.size(1), half = x.size(2) / 2;
-  at::Tensor y = at::empty_like(x);
-  cpu::with_type(x.scalar_type(), [&]<class T>(T) {
+// y may be x. REQUIRES: the values of a token lie side by side in both.
+void rotate_into(const at::Tensor& y_NHK, const at::Tensor& x_NHK, const RopeTable& table, bool back) {
+  const std::int64_t heads = x_NHK.size(1), half = x_NHK.size(2) / 2;
+  cpu::with_type(x_NHK.scalar_type(), [&]<class T>(T) {
     using W = cpu::Wide<T>;
-    const auto kernels = cpu::rope_kernels<T>();
-    at::parallel_for(0, x.size(0), grain(heads * half * 2), [&](std::int64_t begin, std::int64_t end) {
-      const std::int64_t at = begin * heads * half * 2;
-      kernels.rotate(x.const_data_ptr<T>() + at, table.cos.const_data_ptr<W>(), table.sin.const_data_ptr<W>(),
-                     table.rows_N.const_data_ptr<std::int64_t>() + begin, end - begin, heads, half, back,
-                     y.mutable_data_ptr<T>() + at);
+    cpu::RopeArgs<T> all{.x_stride = x_NHK.stride(0),
+                         .cos = table.cos.const_data_ptr<W>(),
+                         .sin = table.sin.const_data_ptr<W>(),
+                         .heads = heads,
+                         .half = half,
+                         .back = back,
+                         .y_stride = y_NHK.stride(0)};
+    at::parallel_for(0, x_NHK.size(0), grain(heads * half * 2), [&](std::int64_t begin, std::int64_t end) {
+      cpu::RopeArgs<T> part = all;
+      part.x = x_NHK.const_data_ptr<T>() + begin * part.x_stride;
+      part.y = y_NHK.mutable_data_ptr<T>() + begin * part.y_stride;
+      part.rows = table.rows_N.const_data_ptr<std::int64_t>() + begin;
+      part.tokens = end - begin;
+      cpu::rope_kernels<T>().rotate(part);
     });
   });
+}
+
+// Tokens may be any distance apart, as in a slice of the rows of a product.
+bool whole_tokens(const at::Tensor& x_NHK) { return x_NHK.stride(2) == 1 && x_NHK.stride(1) == x_NHK.size(2); }
+
+at::Tensor rotated(const at::Tensor& x_NHK, const RopeTable& table, bool back) {
+  at::Tensor y = at::empty(x_NHK.sizes(), x_NHK.options());
+  rotate_into(y, whole_tokens(x_NHK) ? x_NHK : x_NHK.contiguous(), table, back);
   return y;
 }
 
@@ -48,21 +63,31 @@ class RopeFunction : public torch::autograd::Function<RopeFunction> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x, const at::Tensor& cos,
                             const at::Tensor& sin, const at::Tensor& rows) {
     ctx->save_for_backward({cos, sin, rows});
-    return rotate(x, {cos, sin, rows}, /*back=*/false);
+    return rotated(x, {cos, sin, rows}, /*back=*/false);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  torch::autograd::variable_list grads) {
     const auto saved = ctx->get_saved_variables();
-    return {rotate(grads[0], {saved[0], saved[1], saved[2]}, /*back=*/true), at::Tensor(), at::Tensor(), at::Tensor()};
+    return {rotated(grads[0], {saved[0], saved[1], saved[2]}, /*back=*/true), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
+
+bool kernel_takes(const at::Tensor& x_NHK, const RopeTable& table) {
+  return x_NHK.numel() > 0 && kernels_take({x_NHK}) && kernels_take({table.cos, table.sin}) &&
+         table.cos.scalar_type() == at::toOpMathType(x_NHK.scalar_type());
+}
 
 }  // namespace
 
 at::Tensor rope(const at::Tensor& x_NHK, const RopeTable& table) {
-  const bool fits = x_NHK.numel() > 0 && kernels_take({x_NHK}) && kernels_take({table.cos, table.sin}) &&
-                    table.cos.scalar_type() == at::toOpMathType(x_NHK.scalar_type());
-  return fits ? RopeFunction::apply(x_NHK, table.cos, table.sin, table.rows_N) : reference::rope(x_NHK, table);
+  return kernel_takes(x_NHK, table) ? RopeFunction::apply(x_NHK, table.cos, table.sin, table.rows_N)
+                                    : reference::rope(x_NHK, table);
+}
+
+void rope_in_place(const at::Tensor& x_NHK, const RopeTable& table, bool back) {
+  if (kernel_takes(x_NHK, table) && whole_tokens(x_NHK)) return rotate_into(x_NHK, x_NHK, table, back);
+  const RopeTable turned{table.cos, back ? -table.sin : table.sin, table.rows_N};
+  x_NHK.copy_(reference::rope(x_NHK, turned));
 }
 
 }  // namespace hone::ops

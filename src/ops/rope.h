@@ -16,6 +16,10 @@ struct RopeTable {
 // [N,H,K] -> [N,H,K]: (a, b) of each pair becomes (a cos - b sin, b cos + a sin), computed in fp32 at least.
 at::Tensor rope(const at::Tensor& x_NHK, const RopeTable& table);
 
+// For ops that contain rope, outside autograd: the same in x's place; back: the rotation of its gradient. x may be a
+// slice of wider rows, for instance the heads of q and k of a product whose rows are [q|k|v].
+void rope_in_place(const at::Tensor& x_NHK, const RopeTable& table, bool back);
+
 namespace reference {
 at::Tensor rope(const at::Tensor& x_NHK, const RopeTable& table);
 }  // namespace reference

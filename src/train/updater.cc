@@ -93,7 +93,7 @@ void Updater::clear_gradients() {
     weight.weight->clear_grad();
     weight.gradient = Tensor();
   }
-  for (GradientSum& sum : sums_) sum.started = false;
+  for (GradientSum& sum : sums_) sum.started = sum.lent = false;
 }
 
 std::string Updater::first_not_finite() const {

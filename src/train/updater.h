@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "hone/gradient_sum.h"
 #include "hone/hub.h"
 #include "hone/model.h"
 #include "hone/optimizer.h"

@@ -117,11 +117,6 @@ TEST(Attention, WhatIsNotANumberStaysInItsDocument) {
       }
 }
 
-struct Threads {
-  explicit Threads(int count) : old(at::get_num_threads()) { at::set_num_threads(count); }
-  ~Threads() { at::set_num_threads(old); }
-  int old;
-};
 TEST(Attention, ThreadsDoNotChangeABit) {
   // One document is most of the work, so that threads share it; the last case is many small ones.
   std::vector<Case> cases{{"long", 700, {{0, 600}, {600, 610}, {610, 700}}}, {"window", 500, {{0, 500}}, 100}};

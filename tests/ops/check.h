@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
@@ -68,6 +69,31 @@ inline void expect_matches(const Op& op, const Op& meaning, const std::vector<Te
 
 inline void expect_matches(const Op& op, const Op& meaning, const std::vector<Tensor>& inputs) {
   for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) expect_matches(op, meaning, inputs, type);
+}
+
+struct Threads {
+  explicit Threads(int count) : old(at::get_num_threads()) { at::set_num_threads(count); }
+  ~Threads() { at::set_num_threads(old); }
+  const int old;
+};
+
+// Value and gradients, in every type.
+inline void expect_same_bits_for_any_threads(const Op& op, const std::vector<Tensor>& inputs) {
+  for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) {
+    std::vector<Tensor> typed;
+    for (const Tensor& x : inputs) typed.push_back(x.to(type));
+    const auto with = [&](int count) {
+      const Threads threads(count);
+      return value_and_gradients(op, typed);
+    };
+    const Result one = with(1);
+    for (const int count : {2, 3}) {
+      const Result several = with(count);
+      EXPECT_TRUE(several.value.equal(one.value)) << count << " threads";
+      for (std::size_t i = 0; i < inputs.size(); ++i)
+        EXPECT_TRUE(several.gradients[i].equal(one.gradients[i])) << count << " threads, gradient " << i;
+    }
+  }
 }
 
 // Analytic gradients against central differences, in double.

@@ -5,6 +5,7 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include "ops/check.h"
 #include "ops/kernels.h"
 #include "tensor/compare.h"
 
@@ -111,10 +112,11 @@ TEST(Matmul, ARowDoesNotDependOnTheOthers) {
         matmul_into(some, {{a.narrow(0, 77, rows), b}});
         EXPECT_TRUE(at::equal(some, all.narrow(0, 77, rows))) << name(wanted) << " " << rows;
       }
-      at::set_num_threads(1);
       at::Tensor alone = at::empty_like(all);
-      matmul_into(alone, {{a, b}});
-      at::set_num_threads(2);
+      {
+        const test::Threads one(1);
+        matmul_into(alone, {{a, b}});
+      }
       EXPECT_TRUE(at::equal(alone, all)) << name(wanted);
     }
   }

@@ -29,6 +29,22 @@ TEST(Rope, TurnsPairsByTheirAngle) {
   const RopeTable quarter{at::zeros({1, 1}, at::kDouble), at::ones({1, 1}, at::kDouble), at::zeros({1}, at::kLong)};
   expect_close(rope(x, quarter).flatten(), at::tensor({0.0, 1.0}, at::kDouble), 1e-12, "a quarter turn");
 }
+TEST(Rope, RotatesASliceOfWiderRowsInPlaceAndBack) {
+  for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16})
+    for (const std::int64_t half : {3, 16, 32})
+      for (const Level wanted : {Level::reference, Level::basic, Level::avx2, Level::avx512}) {
+        const LevelScope scope(wanted);
+        const Tensor rows = sample({4, 6, 2 * half}, type), before = rows.clone(), slice = rows.narrow(1, 1, 3);
+        const RopeTable turns = table(half, wide(rows));
+        rope_in_place(slice, turns, /*back=*/false);
+        expect_close(slice, reference::rope(before.narrow(1, 1, 3), turns), tolerance(type), "in place");
+        EXPECT_TRUE(rows.narrow(1, 0, 1).equal(before.narrow(1, 0, 1)) &&
+                    rows.narrow(1, 4, 2).equal(before.narrow(1, 4, 2)));
+        expect_close(rope(before.narrow(1, 1, 3), turns), slice, 0, "a strided slice out of place");
+        rope_in_place(slice, turns, /*back=*/true);
+        expect_close(slice, before.narrow(1, 1, 3), tolerance(type), "and back");
+      }
+}
 TEST(Rope, TakesNoTokens) {
   const RopeTable empty{at::empty({0, 4}), at::empty({0, 4}), at::empty({0}, at::kLong)};
   EXPECT_EQ(rope(at::empty({0, 2, 8}), empty).size(0), 0);

@@ -1,7 +1,7 @@
 // Softmax cross-entropy of rows of logits, and its gradient in their place; compiled once per instruction set.
 #include "ops/cpu/cross_entropy.h"
 
-#include "ops/cpu/math-inl.h"
+#include "ops/cpu/vec-inl.h"
 
 namespace hone::ops::cpu::CPU_CAPABILITY {
 namespace {
@@ -12,19 +12,21 @@ template <class T>
 Wide<T> run_row(T* x, std::int64_t label, Wide<T> weight, const CrossEntropyArgs<T>& a) {
   using W = Wide<T>;
   const std::int64_t vocab = a.vocab;
-  const W most = max_over<W>(vocab, [&](std::int64_t i) { return load(x + i); });
-  const W total = sum_over<W>(vocab, [&](std::int64_t i) { return exp_of(load(x + i) - most); });
-  const W lse = most + std::log(total), at_label = load(x + label);
+  const W most = max_over<W>(vocab, [&](std::int64_t i, auto part) { return load(x + i, part); });
+  const W total = sum_over<W>(vocab, [&](std::int64_t i, auto part) { return exp_of(load(x + i, part) - most); });
+  const W lse = most + std::log(total), at_label = load_one(x + label);
   W loss = (W(1) - a.smoothing) * (lse - at_label) + a.z_loss * lse * lse;
-  if (a.smoothing != W(0))
-    loss +=
-        a.smoothing * (lse - sum_over<W>(vocab, [&](std::int64_t i) { return load(x + i); }) / static_cast<W>(vocab));
+  if (a.smoothing != W(0)) {
+    const W sum = sum_over<W>(vocab, [&](std::int64_t i, auto part) { return load(x + i, part); });
+    loss += a.smoothing * (lse - sum / static_cast<W>(vocab));
+  }
   if (a.gradient) {
     const W scale = weight * (W(1) + W(2) * a.z_loss * lse) / total,
             less = weight * a.smoothing / static_cast<W>(vocab);
-    const W label_p = exp_of(at_label - most);
-    for (std::int64_t i = 0; i < vocab; ++i) store(x + i, exp_of(load(x + i) - most) * scale - less);
-    store(x + label, label_p * scale - less - weight * (W(1) - a.smoothing));
+    each_vector<W>(
+        vocab, [&](std::int64_t i, auto part) { store(x + i, exp_of(load(x + i, part) - most) * scale - less, part); });
+    const W label_p = exp_of(all(at_label - most))[0];
+    store_one(x + label, label_p * scale - less - weight * (W(1) - a.smoothing));
   }
   return weight * loss;
 }

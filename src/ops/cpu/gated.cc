@@ -1,93 +1,90 @@
 // act(gate) * up, forward and backward in one pass each; compiled once per instruction set.
 #include "ops/cpu/gated.h"
 
-#include "ops/cpu/math-inl.h"
+#include "ops/cpu/vec-inl.h"
 
 namespace hone::ops::cpu::CPU_CAPABILITY {
 namespace {
 
 // Each activation gives its value and its derivative.
 struct Silu {
-  template <class W>
-  static void both(W x, W& value, W& slope) {
-    const W s = sigmoid(x);
+  template <class V>
+  static HONE_INLINE void both(V x, V& value, V& slope) {
+    const V s = sigmoid(x);
     value = x * s;
-    slope = s * (W(1) + x * (W(1) - s));
+    slope = s * (1 + x * (1 - s));
   }
 };
 struct Gelu {
-  template <class W>
-  static void both(W x, W& value, W& slope) {
-    const W below = W(0.5) * (W(1) + std::erf(x * W(0.70710678118654752440)));
+  template <class V>
+  static HONE_INLINE void both(V x, V& value, V& slope) {
+    using W = std::remove_cvref_t<decltype(x[0])>;
+    const V bell = exp_of(x * x * W(-0.5)), below = normal_cdf(x, bell);
     value = x * below;
-    slope = below + x * std::exp(W(-0.5) * x * x) * W(0.39894228040143267794);
+    slope = below + x * bell * W(0.39894228040143267794);
   }
 };
 struct GeluTanh {
-  template <class W>
-  static void both(W x, W& value, W& slope) {
+  template <class V>
+  static HONE_INLINE void both(V x, V& value, V& slope) {
+    using W = std::remove_cvref_t<decltype(x[0])>;
     constexpr W kBeta = W(0.79788456080286535588), kCube = W(0.044715);
-    const W inner = kBeta * (x + kCube * x * x * x);
-    const W t = W(2) * sigmoid(W(2) * inner) - W(1);  // tanh(inner)
-    value = W(0.5) * x * (W(1) + t);
-    slope = W(0.5) * (W(1) + t) + W(0.5) * x * (W(1) - t * t) * kBeta * (W(1) + W(3) * kCube * x * x);
+    const V s = sigmoid(2 * kBeta * (x + kCube * x * x * x));  // (1 + tanh) / 2 of half of that
+    value = x * s;
+    slope = s + x * (s * (1 - s)) * (2 * kBeta * (1 + 3 * kCube * x * x));
   }
 };
 struct Relu {
-  template <class W>
-  static void both(W x, W& value, W& slope) {
-    value = x > W(0) ? x : W(0);
-    slope = x > W(0) ? W(1) : W(0);
+  template <class V>
+  static HONE_INLINE void both(V x, V& value, V& slope) {
+    value = x < 0 ? V{} : x;
+    slope = x <= 0 ? V{} : V{} + 1;
   }
 };
 
 template <class Act, class T>
 void run_forward(const T* gate, const T* up, std::int64_t count, T* y) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    Wide<T> value, slope;
-    Act::both(load(gate + i), value, slope);
-    store(y + i, value * load(up + i));
-  }
+  each_vector<Wide<T>>(count, [&](std::int64_t i, auto part) {
+    Vec<Wide<T>> value, slope;
+    Act::both(load(gate + i, part), value, slope);
+    store(y + i, value * load(up + i, part), part);
+  });
 }
 
 template <class Act, class T>
 void run_backward(const T* dy, const T* gate, const T* up, std::int64_t count, T* dgate, T* dup) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    Wide<T> value, slope;
-    Act::both(load(gate + i), value, slope);
-    const Wide<T> g = load(dy + i), u = load(up + i);
-    store(dgate + i, g * u * slope);
-    store(dup + i, g * value);
+  each_vector<Wide<T>>(count, [&](std::int64_t i, auto part) {
+    Vec<Wide<T>> value, slope;
+    Act::both(load(gate + i, part), value, slope);
+    const Vec<Wide<T>> g = load(dy + i, part), u = load(up + i, part);
+    store(dgate + i, g * u * slope, part);
+    store(dup + i, g * value, part);
+  });
+}
+
+template <class Run>
+auto with_activation(Activation activation, Run&& run) {
+  switch (activation) {
+    case Activation::silu:
+      return run(Silu{});
+    case Activation::gelu:
+      return run(Gelu{});
+    case Activation::gelu_tanh:
+      return run(GeluTanh{});
+    case Activation::relu:
+      return run(Relu{});
   }
 }
 
 template <class T>
 void gated_forward(Activation activation, const T* gate, const T* up, std::int64_t count, T* y) {
-  switch (activation) {
-    case Activation::silu:
-      return run_forward<Silu>(gate, up, count, y);
-    case Activation::gelu:
-      return run_forward<Gelu>(gate, up, count, y);
-    case Activation::gelu_tanh:
-      return run_forward<GeluTanh>(gate, up, count, y);
-    case Activation::relu:
-      return run_forward<Relu>(gate, up, count, y);
-  }
+  with_activation(activation, [&]<class Act>(Act) { run_forward<Act>(gate, up, count, y); });
 }
 
 template <class T>
 void gated_backward(Activation activation, const T* dy, const T* gate, const T* up, std::int64_t count, T* dgate,
                     T* dup) {
-  switch (activation) {
-    case Activation::silu:
-      return run_backward<Silu>(dy, gate, up, count, dgate, dup);
-    case Activation::gelu:
-      return run_backward<Gelu>(dy, gate, up, count, dgate, dup);
-    case Activation::gelu_tanh:
-      return run_backward<GeluTanh>(dy, gate, up, count, dgate, dup);
-    case Activation::relu:
-      return run_backward<Relu>(dy, gate, up, count, dgate, dup);
-  }
+  with_activation(activation, [&]<class Act>(Act) { run_backward<Act>(dy, gate, up, count, dgate, dup); });
 }
 
 }  // namespace

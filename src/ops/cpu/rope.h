@@ -5,12 +5,23 @@
 
 namespace hone::ops::cpu {
 
+// x, y: per token `heads` times 2 half values, tokens x_stride and y_stride values apart; y may be x. cos, sin: [P,
+// half]; rows[token] is the row of the tables. back: rotate the other way.
+template <class T>
+struct RopeArgs {
+  const T* x = nullptr;
+  std::int64_t x_stride = 0;
+  const Wide<T>*cos = nullptr, *sin = nullptr;
+  const std::int64_t* rows = nullptr;
+  std::int64_t tokens = 0, heads = 0, half = 0;
+  bool back = false;
+  T* y = nullptr;
+  std::int64_t y_stride = 0;
+};
+
 template <class T>
 struct RopeKernels {
-  // x, y: [tokens, heads, 2 half]; cos, sin: [P, half]; rows[token] is the row of the tables. back: rotate the other
-  // way.
-  void (*rotate)(const T* x, const Wide<T>* cos, const Wide<T>* sin, const std::int64_t* rows, std::int64_t tokens,
-                 std::int64_t heads, std::int64_t half, bool back, T* y);
+  void (*rotate)(const RopeArgs<T>& args);
 };
 HONE_KERNELS(RopeKernels, rope_kernels)
 

@@ -109,7 +109,8 @@ void pack_queries(const AttentionShape& shape, const AttentionOutput<T>& out, st
     const bool some = i < at.count;  // no share goes to queries that are not there
     room.lse[i] = some ? out.lse[at.first + i] * static_cast<Wide<T>>(kLog2e) : INFINITY;
     const T *a = y.data + i * y.stride, *b = dy.data + i * dy.stride;
-    room.drop[i] = some ? sum_over<Wide<T>>(shape.size, [&](std::int64_t d) { return load(a + d) * load(b + d); }) : 0;
+    const auto term = [&](std::int64_t d, auto part) { return load(a + d, part) * load(b + d, part); };
+    room.drop[i] = some ? sum_over<Wide<T>>(shape.size, term) : 0;
   }
 }
 
@@ -221,7 +222,9 @@ template <class T>
 void store_rows(const Wide<T>* sums, std::int64_t wide, std::int64_t size, std::int64_t first, std::int64_t count,
                 Wide<T> factor, HeadRows<T> to) {
   for (std::int64_t i = 0; i < count; ++i)
-    for (std::int64_t d = 0; d < size; ++d) store(to.data + (first + i) * to.stride + d, sums[i * wide + d] * factor);
+    each_vector<Wide<T>>(size, [&](std::int64_t d, auto part) {
+      store(to.data + (first + i) * to.stride + d, load(sums + i * wide + d, part) * factor, part);
+    });
 }
 
 template <class T>

@@ -94,7 +94,9 @@ class Pass {
     }
     transpose(work_.sums, kBlock, work_.wide, queries_.vectors * A::kWide, work_.scores, work_.wide);
     for (std::int64_t i = 0; i < queries_.count; ++i) {
-      for (std::int64_t d = 0; d < work_.size; ++d) store(y.data + i * y.stride + d, work_.scores[i * work_.wide + d]);
+      each_vector<W>(work_.size, [&](std::int64_t d, auto part) {
+        store(y.data + i * y.stride + d, load(work_.scores + i * work_.wide + d, part), part);
+      });
       lse[queries_.first + i] = work_.top[i];
     }
   }

@@ -1,80 +1,17 @@
-// Vectors of the instruction set that a kernel file is compiled for, as wide as its registers: one text for all sets.
-// Included by kernel files only. GCC's and Clang's vector types carry the arithmetic; what they lack is here.
+// What kernels of dot products need beside the vectors of vec-inl.h: powers and logarithms of 2, transposed blocks.
+// Included by kernel files only.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <utility>
 
-#include "ops/cpu/math-inl.h"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
-#define HONE_INLINE inline __attribute__((always_inline))
-#define HONE_LAMBDA __attribute__((always_inline))
-#define HONE_UNROLL _Pragma("GCC unroll 16")
+#include "ops/cpu/vec-inl.h"
 
 namespace hone::ops::cpu::CPU_CAPABILITY {
 
-#if defined(CPU_CAPABILITY_AVX512) || defined(CPU_CAPABILITY_AVX512BF16)
-inline constexpr int kRegisterBytes = 64, kRegisters = 32;
-#elif defined(CPU_CAPABILITY_AVX2)
-inline constexpr int kRegisterBytes = 32, kRegisters = 16;
-#else
-inline constexpr int kRegisterBytes = 16, kRegisters = 16;
-#endif
+inline constexpr int kRegisters = kRegisterBytes == 64 ? 32 : 16;
 
-// Vec: a register of W (float or double); Ints: as many integers of the same size, also what comparisons give.
-template <class W>
-struct LaneTypes {
-  using Int = std::conditional_t<sizeof(W) == 8, std::int64_t, std::int32_t>;
-  typedef W Vec __attribute__((vector_size(kRegisterBytes)));
-  typedef Int Ints __attribute__((vector_size(kRegisterBytes)));
-};
-template <class W>
-using Vec = typename LaneTypes<W>::Vec;
-template <class W>
-using Ints = typename LaneTypes<W>::Ints;
-template <class W>
-inline constexpr int kLanes = kRegisterBytes / sizeof(W);
-
-template <class V, class U>
-HONE_INLINE V load_lanes(const U* from) {
-  V v;
-  std::memcpy(&v, from, sizeof v);
-  return v;
-}
-template <class V, class U>
-HONE_INLINE void store_lanes(U* to, const V& v) {
-  std::memcpy(to, &v, sizeof v);
-}
-// All lanes x. (x - 0 is x, also for -0: no subtraction is left.)
-template <class W>
-HONE_INLINE Vec<W> all(W x) {
-  return x - Vec<W>{};
-}
-// The larger; b where either is not a number. (g++ makes two instructions where a is a constant; the unmasked intrinsic
-// warns.)
-template <class V>
-HONE_INLINE V larger(V a, V b) {
-#if defined(__AVX512F__)
-  if constexpr (std::is_same_v<V, Vec<float>>)
-    return (V)_mm512_maskz_max_ps(0xffff, (__m512)a, (__m512)b);
-  else
-    return (V)_mm512_maskz_max_pd(0xff, (__m512d)a, (__m512d)b);
-#else
-  return a > b ? a : b;
-#endif
-}
-template <class W>
-HONE_INLINE Ints<W> count_up() {
-  return []<std::size_t... I>(std::index_sequence<I...>) {
-    return Ints<W>{static_cast<typename LaneTypes<W>::Int>(I)...};
-  }(std::make_index_sequence<kLanes<W>>());
-}
 template <class W>
 HONE_INLINE bool any(Ints<W> truths) {
   typename LaneTypes<W>::Int some = 0;

@@ -20,7 +20,7 @@ struct Units {
   static HONE_INLINE Vec<Sum> add_product(Vec<Sum> sum, const Unit* a, UnitVec b) { return sum + *a * b; }
   // A row as units along the row.
   static HONE_INLINE void pack_row(const T* row, std::int64_t size, Unit* to) {
-    for (std::int64_t i = 0; i < size; ++i) to[i] = load(row + i);
+    each_vector<Sum>(size, [&](std::int64_t i, auto part) { store(to + i, load(row + i, part), part); });
   }
   // kPerUnit rows as units across them.
   static HONE_INLINE void pack_across(const T* row, const T* /*next*/, std::int64_t size, Unit* to) {

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""hone's training step beside transformers' Trainer: same shape, same tokens, alternating processes, ratio of medians.
+
+  OMP_NUM_THREADS=2 python bench/pretrain.py --hone build/release/hone --case 32m [--rounds 3] [--peer autocast,pure_fused]
+
+Needs torch, transformers and accelerate. A step of either is everything between two batches: forward, backward, clipping,
+AdamW. Both drop their first two steps. Prints each process's median step and peak memory, then the ratios of the medians
+over the rounds, against the best of the peer's modes. `--floor` also times the step's matrix products by themselves in
+torch, best of seven each.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+# hidden, layers, vocabulary, rows, tokens in a row, measured steps, precision, the peer's modes
+CASES = {
+    "32m": (512, 8, 16384, 8, 512, 6, "bf16", "autocast,pure_fused"),
+    "32m-fp32": (512, 8, 16384, 8, 512, 5, "fp32", "fp32"),
+    "5m": (256, 4, 16384, 8, 256, 12, "bf16", "autocast,pure_fused,fp32"),
+    "125m": (768, 12, 32000, 4, 1024, 4, "bf16", "autocast,pure_fused"),
+}
+
+
+def shape(case):
+    hidden, layers, vocab = CASES[case][:3]
+    heads = hidden // 64
+    return dict(hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=heads,
+                num_key_value_heads=heads // 2 if heads % 2 == 0 else heads, intermediate_size=hidden * 11 // 4,
+                vocab_size=vocab, max_position_embeddings=2048, tie_word_embeddings=True)
+
+
+def run_peer(case, mode):
+    """One run of the Trainer, in this process; prints a JSON object."""
+    import resource
+    import time
+    import torch
+    import transformers
+    _, _, vocab, rows, length, steps, _, _ = CASES[case]
+    torch.manual_seed(0)
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**shape(case)))
+    if mode.startswith("pure"):
+        model = model.to(torch.bfloat16)
+
+    class Rows(torch.utils.data.Dataset):
+        def __len__(self):
+            return 100000
+
+        def __getitem__(self, index):
+            ids = torch.randint(0, vocab, (length,))
+            return dict(input_ids=ids, labels=ids)
+
+    class Watch(transformers.TrainerCallback):
+        seconds = []
+
+        def on_step_begin(self, *_, **__):
+            self.start = time.perf_counter()
+
+        def on_step_end(self, *_, **__):
+            self.seconds.append(time.perf_counter() - self.start)
+
+    watch = Watch()
+    arguments = transformers.TrainingArguments(
+        output_dir=tempfile.mkdtemp(), per_device_train_batch_size=rows, max_steps=steps + 2, bf16=mode == "autocast",
+        use_cpu=True, report_to=[], logging_steps=1000, save_strategy="no", disable_tqdm=True,
+        optim="adamw_torch_fused" if "fused" in mode else "adamw_torch")
+    transformers.Trainer(model=model, args=arguments, train_dataset=Rows(), callbacks=[watch]).train()
+    print(json.dumps({"step_seconds": statistics.median(watch.seconds[2:]), "best_step_seconds": min(watch.seconds[2:]),
+                      "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
+
+
+def peer(case, mode):
+    done = subprocess.run([sys.executable, __file__, "--case", case, "--run-peer", mode], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    return json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"step_seconds')))
+
+
+def hone(program, case, folder):
+    _, _, vocab, rows, length, steps, precision, _ = CASES[case]
+    data, recipe = os.path.join(folder, "rows.jsonl"), os.path.join(folder, "recipe.json")
+    with open(data, "w") as file:
+        state = 1
+        for _ in range(rows * (steps + 2)):
+            ids = []
+            for _ in range(length):
+                state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+                ids.append((state >> 33) % vocab)
+            file.write(json.dumps({"input_ids": ids}) + "\n")
+    with open(recipe, "w") as file:
+        json.dump({"model": {"type": "llama", **shape(case)}, "tokenizer": "bytes", "data": {"train": data, "max_length": length},
+                   "optimizer": {"type": "adamw", "learning_rate": 5e-5},
+                   "trainer": {"batch_size": rows, "max_grad_norm": 1.0, "precision": precision},
+                   "run": {"folder": os.path.join(folder, "run"), "seed": 1}}, file)
+    done = subprocess.run([program, "bench", recipe, "--steps", str(steps), "--warmup", "2", "--json"],
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    return json.loads(done.stdout)
+
+
+def product_floor(case):
+    """Seconds that torch needs for the matrix products of one step alone, in bf16 or fp32."""
+    import time
+    import torch
+    torch.set_grad_enabled(False)
+    hidden, layers, vocab, rows, length, _, precision, _ = CASES[case]
+    s, tokens = shape(case), rows * length
+    kv = hidden * s["num_key_value_heads"] // s["num_attention_heads"]
+    inner = s["intermediate_size"]
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+
+    def best(work):
+        seconds = []
+        for _ in range(8):
+            start = time.perf_counter()
+            work()
+            seconds.append(time.perf_counter() - start)
+        return min(seconds[1:])
+
+    total = 0
+    for wide, narrow, count in [(hidden, hidden, 2 * layers), (hidden, kv, 2 * layers), (hidden, inner, 2 * layers),
+                                (inner, hidden, layers), (hidden, vocab, 1)]:
+        x, w, y = (torch.randn(*size).to(dtype) for size in [(tokens, wide), (narrow, wide), (tokens, narrow)])
+        total += count * (best(lambda: x @ w.t()) + best(lambda: y @ w) + best(lambda: y.t() @ x))
+    return total
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hone")
+    parser.add_argument("--case", choices=CASES, default="32m")
+    parser.add_argument("--peer", help="the peer's modes, separated by commas: autocast, pure, pure_fused, fp32")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--floor", action="store_true")
+    parser.add_argument("--run-peer", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.run_peer:
+        return run_peer(options.case, options.run_peer)
+    modes = (options.peer or CASES[options.case][-1]).split(",")
+    seconds, memory, floors = {}, {}, []
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(options.rounds):
+            if options.floor:
+                floors.append(product_floor(options.case))
+                print(f"{'products':12} {floors[-1]:8.3f} s", flush=True)
+            for name in ["hone", *modes]:
+                made = hone(options.hone, options.case, folder) if name == "hone" else peer(options.case, name)
+                seconds.setdefault(name, []).append(made["step_seconds"])
+                memory.setdefault(name, []).append(made["peak_memory_bytes"])
+                print(f"{name:12} {made['step_seconds']:8.3f} s median, {made['best_step_seconds']:8.3f} s best, "
+                      f"{made['peak_memory_bytes'] / 1e9:5.2f} GB", flush=True)
+    middle = {name: statistics.median(values) for name, values in seconds.items()}
+    fastest = min(modes, key=middle.get)
+    print(f"step: hone {middle['hone']:.3f} s, {fastest} {middle[fastest]:.3f} s: "
+          f"{middle[fastest] / middle['hone']:.2f} times as fast")
+    used = {name: statistics.median(values) for name, values in memory.items()}
+    print(f"memory: hone {used['hone'] / 1e9:.2f} GB, {fastest} {used[fastest] / 1e9:.2f} GB: "
+          f"{used['hone'] / used[fastest]:.2f} of it")
+    if floors:
+        floor = statistics.median(floors)
+        print(f"floor: {floor:.3f} s of products: the step takes {middle['hone'] / floor:.2f} times that")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+// Layer normalisation of the last dimension (Ba, Kiros and Hinton, 2016).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace hone::ops {
+
+// (x - mean) / sqrt(variance + eps) * weight + bias over the last dimension, in fp32 at least and rounded once, as
+// LibTorch does. bias may be undefined.
+at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double eps);
+
+// sum = x + residual; normed = layer_norm(sum). One pass for the two.
+struct AddLayerNorm {
+  at::Tensor sum, normed;
+};
+AddLayerNorm add_layer_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight,
+                            const at::Tensor& bias, double eps);
+
+namespace reference {
+at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double eps);
+AddLayerNorm add_layer_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight,
+                            const at::Tensor& bias, double eps);
+}  // namespace reference
+
+}  // namespace hone::ops
