@@ -9,6 +9,7 @@
 #include "text/component.h"
 #include "text/json_cursor.h"
 #include "text/model.h"
+#include "text/score.h"
 #include "text/trie.h"
 #include "text/unicode.h"
 #include "text/word_cache.h"
@@ -74,7 +75,7 @@ class Unigram final : public Model {
       cursor.expect(',');
       const std::string_view number = cursor.skip();
       cursor.expect(']');
-      const auto score = parse_double(number);
+      const auto score = read_score(number);
       if (!score) fail_at(fmt::format("{}[{}]", where, i), fmt::format("got the score {}", hone::quoted(number)));
       vocabulary_.add_or_replace(token, static_cast<std::int32_t>(i));
       scores_.push_back(*score);
