@@ -238,11 +238,15 @@ def main():
     parser.add_argument("--all-normal", action="store_true")
     parser.add_argument("--more", type=Path, nargs="*", default=[])
     parser.add_argument("--folders", action="store_true")
+    parser.add_argument("--write-texts", type=Path, help="only write the texts, for compare_token_files.py")
     parser.add_argument("--unicode", type=Path, default="/usr/share/unicode")
     args = parser.parse_args()
     normal = list(normalization_texts())
     fixed = AWKWARD + PHRASES + list(emoji_texts())[:args.random] + (normal + list(unicode_texts(args.unicode)) if args.all_normal else normal[::97])
     small = lambda name: fixed + list(random_texts(args.random, name))
+    if args.write_texts:
+        args.write_texts.write_text(json.dumps(small("texts") + (list(data_texts(args.data, args.characters)) if args.data else [])))
+        return
     bad = 0
     if args.made:
         for name, config in made_tokenizers.all_tokenizers():

@@ -104,7 +104,8 @@ std::string spelled(std::string_view bytes) {
 }
 
 // Every cut of a token into two tokens is a merge, in the order of ranks; all whole words are tokens by themselves.
-std::string model_text(const Ranks& ranks) {
+// Special tokens are there too: ids of added tokens that the model does not know have no holes.
+std::string model_text(const Ranks& ranks, const std::vector<SpecialToken>& special) {
   std::string text =
       R"({"type":"BPE","dropout":null,"unk_token":null,"continuing_subword_prefix":null,)"
       R"("end_of_word_suffix":null,"fuse_unk":false,"byte_fallback":false,"ignore_merges":true,"vocab":{)";
@@ -114,6 +115,11 @@ std::string model_text(const Ranks& ranks) {
     first = false;
     append_json_string(text, spelled(bytes));
     text += fmt::format(":{}", id);
+  }
+  for (const SpecialToken& token : special) {
+    text += ',';
+    append_json_string(text, token.content);
+    text += fmt::format(":{}", token.id);
   }
   text += R"(},"merges":[)";
   first = true;
@@ -177,7 +183,8 @@ Files tiktoken_files(std::string_view text, const std::string& where) {
   OrderedJson config = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"clean_up_tokenization_spaces", false}};
   if (known.bos) config["bos_token"] = known.bos;
   config["eos_token"] = known.eos;
-  return {{"tokenizer.json", tokenizer_json_text(parts, model_text(ranks))}, {"tokenizer_config.json", config.dump(2)}};
+  return {{"tokenizer.json", tokenizer_json_text(parts, model_text(ranks, known.special))},
+          {"tokenizer_config.json", config.dump(2)}};
 }
 
 }  // namespace hone::text

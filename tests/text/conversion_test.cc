@@ -94,6 +94,21 @@ TEST(Tiktoken, NeedsAKnownNumberOfTokens) {
   EXPECT_HONE_ERROR(tiktoken_files("IQ== 99999999999\n", "f"), config, "f:1");
 }
 
+TEST(Tiktoken, HasSpecialTokensBehindHoles) {
+  std::string ranks;
+  const auto add = [&ranks, rank = 0](const std::string& bytes) mutable {
+    ranks += to_base64(bytes) + " " + std::to_string(rank++) + "\n";
+  };
+  for (int b = 0; b < 256; ++b) add({static_cast<char>(b)});
+  for (int i = 0; i < 100'000; ++i)  // as many as cl100k has; a first byte that no text begins with
+    add({'\xFF', static_cast<char>(i >> 16), static_cast<char>(i >> 8), static_cast<char>(i)});
+  const auto tokenizer = make_tokenizer(tiktoken_files(ranks, "f.tiktoken"), {}, "folder");
+  EXPECT_EQ(tokenizer->encode("a<|endoftext|>b<|endofprompt|>").ids, (Ids{97, 100257, 98, 100276}));
+  EXPECT_EQ(tokenizer->decode({97, 100257, 100256}, false), "a<|endoftext|>");
+  EXPECT_EQ(tokenizer->vocab_size(), 100277);
+  EXPECT_TRUE(tokenizer->is_special(100258));
+}
+
 // The tokens of a real tokenizer.json of GPT-2's kind as a tiktoken file give the same ids.
 TEST(Tiktoken, EqualsTheTokenizerJsonOfTheSameTokens) {
   const char* data = std::getenv("HONE_TEST_DATA");
