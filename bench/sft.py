@@ -61,7 +61,7 @@ def hone(options, folder):
     run = os.path.join(folder, f"run-{time.time_ns()}")
     with open(recipe, "w") as file:
         json.dump({"model": {"type": "llama", **SHAPE}, "tokenizer": os.path.abspath(options.tokenizer),
-                   "data": {"train": data, "max_length": 1024, "packing": "none"},
+                   "data": {"train": data, "max_length": 1024, "packing": "none", "overlong": "keep_start"},
                    "optimizer": {"type": "adamw", "learning_rate": 2e-5},
                    "trainer": {"batch_size": 8, "epochs": 1, "max_grad_norm": 1.0, "precision": "bf16", "log_every": 1},
                    "run": {"folder": run, "seed": 1}}, file)
