@@ -44,7 +44,7 @@ class Hone:
         assert all(len(json.loads(line)["ids"]) == new for line in done.stdout.splitlines())
         return seconds
 
-    def generate(self, batch, repeats=3):
+    def generate(self, batch, repeats=6):  # the first one finds cold caches and weights not yet read
         prompt, decode = self.run([letters(PROMPT, i) for i in range(batch * repeats)], NEW, batch)
         return batch * repeats * NEW / (prompt + decode)
 

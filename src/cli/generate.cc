@@ -74,7 +74,8 @@ class Generate final : public Command {
           field("batch_size", &C::batch_size, "Prompts that are continued at the same time; default 16.", at_least(1)),
           field("json", &C::json, "Print one JSON object per prompt: prompt, text, ids, finish_reason."),
           field("stream", &C::stream, "Print a single answer while it is written."),
-          field("stats", &C::stats, "Afterwards print the tokens per second of prompts and of generation to standard error."),
+          field("stats", &C::stats,
+                "Afterwards print the tokens per second of prompts and of generation to standard error."),
           field("precision", &C::precision, "Precision of weights and activations; default: as the model is stored.")};
     }
   };
@@ -157,15 +158,16 @@ class Generate final : public Command {
     Generator generator(*model, tokenizer);
     std::optional<Conversation> conversation;
     std::string answer, line;
-    const auto print = [](std::size_t, const std::string& text) { std::cout << text << std::flush; };
+    const auto show = [](std::size_t, const std::string& text) { std::cout << text << std::flush; };
     while (std::cout << "> " << std::flush && std::getline(std::cin, line)) {
       if (line.empty()) continue;
       if (conversation)
         ChatPrompts::append(*conversation, answer, line);
       else
         conversation = chat_->of_user(line);
-      answer = generator.generate({encode(*tokenizer, chat_->text_of(*conversation))}, config, print)[0].text;
+      answer = generator.generate({encode(*tokenizer, chat_->text_of(*conversation))}, config, show)[0].text;
       std::cout << '\n';
+      if (flags_.stats) print(generator.stats());
     }
     std::cout << '\n';
     return 0;
