@@ -15,10 +15,12 @@
 
 namespace hone {
 
-// One example as read. Exactly one of the forms is set: text; prompt + completion; input_ids (+ labels).
+// One example as read. Exactly one of the forms is set: text; prompt + completion; input_ids (+ labels); a
+// conversation.
 struct Record {
   std::optional<std::string> text, prompt, completion;
   std::optional<std::vector<std::int32_t>> input_ids, labels;
+  std::optional<Conversation> chat;
   std::int64_t line = 0;  // 1-based line or row in its file
 };
 
@@ -40,25 +42,33 @@ class HONE_API Source {
 // Where a document lies in a batch. Documents are contiguous and never see each other.
 struct Doc {
   std::int32_t row = 0, begin = 0, end = 0;
-  std::int64_t record = 0;        // which record it came from (Dataset::record_name)
+  std::int64_t record = 0;  // which record it came from (Dataset::record_name)
   std::int32_t role = 0, group = 0;
 };
 
 // A batch in host memory, [rows, length] row-major. labels: the target AT t (already shifted), -100 = none.
 struct HostBatch {
   std::int64_t rows = 0, length = 0;
-  std::vector<std::int64_t> ids, labels, segments, positions;  // segment 0 is padding, documents count from 1 in each row
-  std::vector<float> weight;                                    // 0 exactly where labels is -100
-  std::vector<Doc> docs;                                        // in order of (row, begin); padding belongs to none
-  std::int64_t tokens = 0, supervised = 0;                      // ids that are not padding; labels that are not -100
+  std::vector<std::int64_t> ids, labels, segments,
+      positions;                            // segment 0 is padding, documents count from 1 in each row
+  std::vector<float> weight;                // 0 exactly where labels is -100
+  std::vector<Doc> docs;                    // in order of (row, begin); padding belongs to none
+  std::int64_t tokens = 0, supervised = 0;  // ids that are not padding; labels that are not -100
 };
 
 enum class Overlong { keep_start, keep_end, split, drop, error };
 enum class Packing { best_fit, concat, none };
+enum class Loss { all, assistant, last, completion };
 template <>
-inline constexpr auto config::enum_names<Overlong> = std::to_array<std::pair<Overlong, std::string_view>>(
-    {{Overlong::keep_start, "keep_start"}, {Overlong::keep_end, "keep_end"}, {Overlong::split, "split"},
-     {Overlong::drop, "drop"}, {Overlong::error, "error"}});
+inline constexpr auto config::enum_names<Loss> = std::to_array<std::pair<Loss, std::string_view>>(
+    {{Loss::all, "all"}, {Loss::assistant, "assistant"}, {Loss::last, "last"}, {Loss::completion, "completion"}});
+template <>
+inline constexpr auto config::enum_names<Overlong> =
+    std::to_array<std::pair<Overlong, std::string_view>>({{Overlong::keep_start, "keep_start"},
+                                                          {Overlong::keep_end, "keep_end"},
+                                                          {Overlong::split, "split"},
+                                                          {Overlong::drop, "drop"},
+                                                          {Overlong::error, "error"}});
 template <>
 inline constexpr auto config::enum_names<Packing> = std::to_array<std::pair<Packing, std::string_view>>(
     {{Packing::best_fit, "best_fit"}, {Packing::concat, "concat"}, {Packing::none, "none"}});
@@ -79,10 +89,15 @@ struct DataFile {
     using C = DataFile;
     return std::tuple{
         field("path", &C::path, "File to read: .jsonl, .json, .txt, .csv, .tsv or .parquet, also .gz and .zst."),
-        field("weight", &C::weight, "How often each of its rows is seen per epoch; 0.5 takes a different half each epoch.",
+        field("weight", &C::weight,
+              "How often each of its rows is seen per epoch; 0.5 takes a different half each epoch.",
               config::at_least(0)),
-        field("columns", &C::columns, "Renamed fields, as {text: story}: read the field `story` as `text`; `a.b` is field b inside a, 2 the second column."),
-        field("header", &C::header, "CSV and TSV: whether the first line names the columns; without it they are 1, 2, ...; default: by its content.")};
+        field("columns", &C::columns,
+              "Renamed fields, as {text: story}: read the field `story` as `text`; `a.b` is field b inside a, 2 the "
+              "second column."),
+        field("header", &C::header,
+              "CSV and TSV: whether the first line names the columns; without it they are 1, 2, ...; default: by its "
+              "content.")};
   }
 };
 
@@ -93,27 +108,29 @@ class HONE_API Dataset {
     std::int64_t max_length = 1024;
     Overlong overlong = Overlong::split;
     Packing packing = Packing::best_fit;
-    bool append_eos = true;          // text and completions end with the tokenizer's eos, supervised, if it has one
-    std::string cache_folder;        // "" = no cache on disk
-    std::int64_t vocab_size = 0;     // of the model: a larger id is an error; 0 = not checked
+    bool append_eos = true;       // text and completions end with the tokenizer's eos, supervised, if it has one
+    std::string cache_folder;     // "" = no cache on disk
+    std::int64_t vocab_size = 0;  // of the model: a larger id is an error; 0 = not checked
+    // Which tokens are learnt; nothing: all of a text, a pair's completion, the assistant's turns of a conversation.
+    std::optional<Loss> loss = {};
   };
   // Reads, tokenises (or takes from the cache), cuts and packs. Throws Error(data).
   static std::shared_ptr<const Dataset> make(const std::vector<DataFile>& files, const Tokenizer& tokenizer,
                                              const Options& options);
   virtual ~Dataset() = default;
 
-  virtual std::int64_t rows() const = 0;            // packed rows, before weights
-  virtual std::int64_t epoch_rows() const = 0;      // rows per epoch, weights applied
+  virtual std::int64_t rows() const = 0;        // packed rows, before weights
+  virtual std::int64_t epoch_rows() const = 0;  // rows per epoch, weights applied
   // The row at `position` of the endless stream (epoch = position / epoch_rows), a function of seed and position.
   virtual std::int64_t row_at(std::int64_t position, std::uint64_t seed, bool shuffle) const = 0;
   // Collates rows; padded on the right to the longest of them.
   virtual HostBatch batch(const std::vector<std::int64_t>& rows, std::int32_t pad_id) const = 0;
   virtual std::string record_name(std::int64_t record) const = 0;  // "data/train.jsonl:17"
   virtual const DataReport& report() const = 0;
-  virtual std::string fingerprint() const = 0;      // of file contents, tokenizer and options
-  // Two data sets over the same records: first a held-out share, chosen by seed and record number, second the rest. Of a
-  // file that is a single text the last share is held out, counted in tokens (with the bytes tokenizer: bytes), rounded
-  // down; each of its tokens is scored. Throws Error(data) if a part would be empty.
+  virtual std::string fingerprint() const = 0;  // of file contents, tokenizer and options
+  // Two data sets over the same records: first a held-out share, chosen by seed and record number, second the rest. Of
+  // a file that is a single text the last share is held out, counted in tokens (with the bytes tokenizer: bytes),
+  // rounded down; each of its tokens is scored. Throws Error(data) if a part would be empty.
   virtual std::pair<std::shared_ptr<const Dataset>, std::shared_ptr<const Dataset>> split(double held_out,
                                                                                           std::uint64_t seed) const = 0;
 };
@@ -130,8 +147,8 @@ class HONE_API Loader {
   };
   Loader(std::shared_ptr<const Dataset> data, const Options& options);
   ~Loader();
-  void seek(std::int64_t step);           // O(1)
-  std::vector<HostBatch> next();          // `accumulate` batches; rethrows what the background thread threw
+  void seek(std::int64_t step);   // O(1)
+  std::vector<HostBatch> next();  // `accumulate` batches; rethrows what the background thread threw
   double epoch_at(std::int64_t step) const;
 
  private:

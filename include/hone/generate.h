@@ -49,6 +49,13 @@ struct Generated {
   FinishReason reason = FinishReason::length;
 };
 
+// What generate() did, in two phases: the passes over the prompts, which also give each its first token, and those that
+// add one token to each row.
+struct GenerateStats {
+  std::int64_t prompt_tokens = 0, decoded_tokens = 0;  // decoded: those of the second phase
+  double prompt_seconds = 0, decode_seconds = 0;
+};
+
 // Generates for one or more prompts; not thread-safe. A prompt's answer depends on its number in the list (which seeds
 // its sampling), not on the batch it is computed in.
 class HONE_API Generator {
@@ -57,6 +64,7 @@ class HONE_API Generator {
   ~Generator();
   // Text as it becomes final, for row `prompt`; empty function = no streaming.
   using Stream = std::function<void(std::size_t prompt, const std::string& text)>;
+  const GenerateStats& stats() const;  // of the last generate()
   std::vector<Generated> generate(const std::vector<std::vector<std::int32_t>>& prompts, const GenerateConfig& config,
                                   const Stream& stream = {});
 

@@ -21,6 +21,7 @@ struct OptimizedWeight {
   Weight* weight = nullptr;
   Tensor master;    // fp32 (fp64 in an fp64 run)
   Tensor gradient;  // same dtype as master; summed over the step's micro-batches
+  Tensor rounded;   // the bf16 weight of a bf16 run; undefined: the master is the weight
   bool decays = true;
 };
 
@@ -30,7 +31,7 @@ class HONE_API Optimizer {
   static constexpr std::string_view kInterface = "optimizer";
   virtual ~Optimizer() = default;
   virtual void attach(std::vector<OptimizedWeight>& weights) = 0;  // allocates the state, zero
-  // Updates masters in place. `step` counts from 1; gradient_scale multiplies every gradient (clipping).
+  // Updates masters in place, and writes them to `rounded` where there is one. `step` counts from 1; gradient_scale multiplies every gradient (clipping).
   virtual void update(std::vector<OptimizedWeight>& weights, std::int64_t step, double learning_rate,
                       double gradient_scale) = 0;
   // Every state tensor with a name such as "exp_avg.model.norm.weight", to be saved and restored.

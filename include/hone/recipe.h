@@ -54,6 +54,7 @@ struct DataSection {
   Overlong overlong = Overlong::split;
   Packing packing = Packing::best_fit;
   bool shuffle = true, append_eos = true;
+  std::optional<Loss> loss;
   std::optional<std::string> cache;
   static constexpr auto fields() {
     using C = DataSection;
@@ -71,6 +72,10 @@ struct DataSection {
               "A new order of rows in each epoch, from run.seed; false: the order of the files."),
         field("append_eos", &C::append_eos,
               "End texts and completions with the tokenizer's end-of-sequence token, and train on it."),
+        field(
+            "loss", &C::loss,
+            "Which tokens are learnt: all, the assistant's turns, the last of them, or the completion; default: all of "
+            "a text, the completion of a pair, the assistant's turns of a conversation."),
         field("cache", &C::cache, "Folder for tokenised data; `none` = none; default: `cache` in the run folder.")};
   }
   HONE_API void validate(Problems& problems) const;

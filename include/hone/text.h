@@ -102,6 +102,15 @@ class HONE_API StreamDecoder {
   std::size_t done_ = 0;           // bytes of ids_' text that are out
 };
 
+// A conversation as JSON texts, with the keys in their order. messages: a list of objects with `role` and `content`,
+// and whatever else the chat template reads (`tool_calls`, `reasoning_content`, ...).
+struct Conversation {
+  std::string messages;
+  std::string tools, documents;  // lists of objects; "" = none
+  std::string variables;         // an object: further variables of the template; "" = none
+  std::int64_t prompt = -1;      // how many messages are the prompt of a completion; -1: not said
+};
+
 // One tokenised record. Masks are by position, never by id.
 struct Tokens {
   std::vector<std::int32_t> ids;

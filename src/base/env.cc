@@ -145,14 +145,20 @@ void Folder::replace_file(const std::string& name, std::string_view content) con
   remove(hidden);  // of a process that was killed here
   try {
     write_file(hidden, content);
-    const int result = attempt(
-        *env_, Kind::replace, path_ / hidden, [&] { return ::renameat(fd(), hidden.c_str(), fd(), name.c_str()); },
-        path_ / name);
-    if (result != 0) fail(name, "cannot put the new file in place", errno);
+    replace(hidden, name);
   } catch (...) {
     ::unlinkat(fd(), hidden.c_str(), 0);  // frees the space; the first failure is the one to report
     throw;
   }
+}
+
+void Folder::replace(const std::string& name, const std::string& new_name) const {
+  check_plain(name);
+  check_plain(new_name);
+  const int result = attempt(
+      *env_, Kind::replace, path_ / name, [&] { return ::renameat(fd(), name.c_str(), fd(), new_name.c_str()); },
+      path_ / new_name);
+  if (result != 0) fail(new_name, "cannot put the new file in place", errno);
   sync();
 }
 

@@ -105,6 +105,8 @@ class Folder {
   Folder make_folder(const std::string& name) const;                                          // an error if it is there
   Folder open_folder(const std::string& name) const;                                          // not through a symlink
   void rename(const std::string& name, const Folder& to, const std::string& new_name) const;  // EEXIST: never replaces
+  // Puts the file `name` in the place of new_name in one rename, and syncs: readers see the old file or the new one.
+  void replace(const std::string& name, const std::string& new_name) const;
   void replace_link(const std::string& name, const std::string& target) const;  // symlink, put in place in one rename
   void remove(const std::string& name) const;                                   // file or symlink; absent is fine
   void remove_tree(const std::string& name) const;  // anything; never follows a symlink; absent is fine

@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "base/clock.h"
+#include "base/strings.h"
 
 namespace hone::log {
 namespace {
@@ -84,7 +85,7 @@ void emit(Level level, std::string_view message) {
   if (out.sink) return out.sink(level, message);
   std::string text;
   if (!out.status.empty()) text += kClearLine;
-  text.append(prefix(level)).append(message).append("\n").append(out.status);
+  text.append(prefix(level)).append(safe_lines(message)).append("\n").append(out.status);
   write_stderr(text);
 }
 

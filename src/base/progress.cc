@@ -37,10 +37,10 @@ std::size_t terminal_width() {
   return 80;
 }
 
-bool use_color() {
+bool use_color(int descriptor) {
   const char* no_color = std::getenv("NO_COLOR");
   const char* term = std::getenv("TERM");
-  return stderr_is_terminal() && !(no_color && *no_color) && term && std::string_view(term) != "dumb";
+  return isatty(descriptor) == 1 && !(no_color && *no_color) && term && std::string_view(term) != "dumb";
 }
 
 Progress::Progress(Options options)
@@ -60,13 +60,18 @@ std::string Progress::line(std::int64_t done, const Values& values, std::size_t 
   std::vector<std::string> parts;
   parts.push_back(options_.total > 0 ? fmt::format("{} {}/{}", options_.what, done, options_.total)
                                      : fmt::format("{} {} {}s", options_.what, done, options_.unit));
-  for (const auto& [name, value] : values) parts.push_back(name + " " + value);
+  const auto add = [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) parts.push_back(values[i].first + " " + values[i].second);
+  };
+  const std::size_t first = std::min<std::size_t>(1, values.size());
+  add(0, first);  // what matters most: the loss
   if (tokens_ > 0 && elapsed_s > 0)
     parts.push_back(human_count(static_cast<double>(tokens_) / elapsed_s) + " tokens/s");
   else if (rate > 0)
     parts.push_back(fmt::format("{} {}s/s", human_count(rate), options_.unit));
   if (options_.total > done && rate > 0)
     parts.push_back(human_duration(static_cast<double>(options_.total - done) / rate) + " left");
+  add(first, values.size());
   std::string text;
   for (const std::string& part : parts) {
     const std::string more = (text.empty() ? "" : "  ") + part;

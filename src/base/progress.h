@@ -45,6 +45,6 @@ class Progress {
 
 bool stderr_is_terminal();
 std::size_t terminal_width();  // COLUMNS, else what the terminal says, else 80
-bool use_color();              // stderr is a terminal that can, and NO_COLOR is not set
+bool use_color(int descriptor = 2);  // it is a terminal that can (2: stderr), and NO_COLOR is not set
 
 }  // namespace hone

@@ -5,12 +5,12 @@
 #include <unistd.h>
 #include <csignal>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <type_traits>
-
-#include "hone/error.h"
 
 namespace hone {
 namespace {
@@ -21,8 +21,10 @@ std::atomic<int> save_requests{0};
 std::atomic<int> event_fd{-1};
 static_assert(std::atomic<int>::is_always_lock_free);
 
-constexpr int kSignals[] = {SIGINT, SIGTERM, SIGUSR1, SIGPIPE};
-struct sigaction old_actions[4];
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGUSR1, SIGPIPE, SIGXFSZ};
+struct sigaction old_actions[std::size(kSignals)];
+char notice_line[200];  // written by the handler, hence made beforehand
+std::atomic<int> notice_size{0};
 std::atomic<bool> installed{false};
 
 void wake() {
@@ -37,6 +39,10 @@ void on_stop(int number) {
   const int saved_errno = errno;
   int none = 0;
   if (!stop_signal.compare_exchange_strong(none, number)) _exit(128 + number);
+  const int size = notice_size.load();
+  if (size > 0 && ::write(STDERR_FILENO, notice_line, static_cast<std::size_t>(size)) < 0) {
+    // Nobody to tell.
+  }
   wake();
   errno = saved_errno;
 }
@@ -48,15 +54,27 @@ void on_save(int) {
   errno = saved_errno;
 }
 
+// On a terminal the line takes the place of the progress line, which is drawn anew below it.
+void make_notice(std::string_view notice) {
+  std::string line;
+  if (!notice.empty()) line = (isatty(STDERR_FILENO) == 1 ? "\r\x1b[K" : "") + std::string(notice) + "\n";
+  HONE_ASSERT(line.size() <= sizeof notice_line);
+  notice_size = 0;
+  std::copy(line.begin(), line.end(), notice_line);
+  notice_size = static_cast<int>(line.size());
+}
+
 }  // namespace
 
-StopSignal::StopSignal() {
+StopSignal::StopSignal(std::string_view notice) {
   HONE_ASSERT(!installed.exchange(true));
   reset();
+  make_notice(notice);
   event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  for (int i = 0; i < 4; ++i) {
+  for (std::size_t i = 0; i < std::size(kSignals); ++i) {
+    const int number = kSignals[i];
     struct sigaction action{};
-    action.sa_handler = kSignals[i] == SIGUSR1 ? on_save : kSignals[i] == SIGPIPE ? SIG_IGN : on_stop;
+    action.sa_handler = number == SIGUSR1 ? on_save : number == SIGPIPE || number == SIGXFSZ ? SIG_IGN : on_stop;
     action.sa_flags = SA_RESTART;
     sigemptyset(&action.sa_mask);
     sigaction(kSignals[i], &action, &old_actions[i]);
@@ -64,13 +82,18 @@ StopSignal::StopSignal() {
 }
 
 StopSignal::~StopSignal() {
-  for (int i = 0; i < 4; ++i) sigaction(kSignals[i], &old_actions[i], nullptr);
+  for (std::size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &old_actions[i], nullptr);
   const int fd = event_fd.exchange(-1);
   if (fd >= 0) ::close(fd);
   installed = false;
 }
 
 bool StopSignal::stop_requested() noexcept { return stop_signal.load() != 0; }
+
+void StopSignal::check(const std::string& doing) {
+  if (installed && stop_requested()) throw Error(kStopped, "stopped by " + stop_name() + " while " + doing);
+}
+
 int StopSignal::stop_number() noexcept { return stop_signal.load(); }
 
 std::string StopSignal::stop_name() {
@@ -92,7 +115,10 @@ void StopSignal::reset() noexcept {
   save_requests = 0;
 }
 
-void ignore_sigpipe() noexcept { std::signal(SIGPIPE, SIG_IGN); }
+void ignore_write_signals() noexcept {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+}
 
 BlockSignals::BlockSignals() {
   static_assert(sizeof old_ >= sizeof(sigset_t) && std::is_trivially_copyable_v<sigset_t>);

@@ -2,30 +2,40 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+
+#include "hone/error.h"
 
 namespace hone {
 
-// Installs the handlers while alive, and ignores SIGPIPE; the old ones come back afterwards. One per process at a time.
-// The first SIGINT or SIGTERM requests a stop, the second ends the process at once with 128 + its number.
+// Nobody's mistake: a signal came in the middle of work that could not be kept. Its number is the exit code.
+inline constexpr ErrorKind kStopped{75};
+
+// Installs the handlers while alive, and ignores SIGPIPE and SIGXFSZ; the old ones come back afterwards. One per
+// process at a time. The first SIGINT or SIGTERM requests a stop, the second ends the process at once with 128 + its
+// number.
 class StopSignal {
  public:
-  StopSignal();
+  // notice: a line for stderr when the first one comes, as what is stopped may take its time; "" = none.
+  explicit StopSignal(std::string_view notice = "");
   ~StopSignal();
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
   // Any thread may call these.
   static bool stop_requested() noexcept;
-  static int stop_number() noexcept;         // SIGINT or SIGTERM; 0: none yet
-  static std::string stop_name();            // "SIGTERM", or "" when there was none
-  static bool take_save_request() noexcept;  // true once per SIGUSR1 (or several in between)
+  static void check(const std::string& doing);  // if so, while one is alive: Error(kStopped)
+  static int stop_number() noexcept;            // SIGINT or SIGTERM; 0: none yet
+  static std::string stop_name();               // "SIGTERM", or "" when there was none
+  static bool take_save_request() noexcept;     // true once per SIGUSR1 (or several in between)
   // A descriptor that becomes readable when any of them arrives, for poll(); do not read from it. -1: none installed.
   static int wake_fd() noexcept;
   static void reset() noexcept;  // forgets what came; for tests and for a second run in one process
 };
 
-// SIGPIPE ignored from now on: a closed pipe is then an error of write(). For commands without a StopSignal.
-void ignore_sigpipe() noexcept;
+// From now on a closed pipe or a file beyond the limit (ulimit -f) is an error of write(), not the end of the process.
+// For commands without a StopSignal.
+void ignore_write_signals() noexcept;
 
 // Blocks SIGINT, SIGTERM and SIGUSR1 in the calling thread while alive; threads started meanwhile inherit that.
 class BlockSignals {

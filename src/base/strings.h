@@ -27,7 +27,8 @@ std::string list_names(const std::vector<std::string>& names, std::size_t most =
 // Text from a file or user made safe to print: control, bidi and invalid bytes as \n, \x1b, \u202e; at most `most`
 // bytes.
 std::string escape_for_terminal(std::string_view text, std::size_t most = 400);
-std::string quoted(std::string_view text);  // "escape_for_terminal" in double quotes
+std::string quoted(std::string_view text);      // "escape_for_terminal" in double quotes
+std::string safe_lines(std::string_view text);  // the same for a message of any length; ends of lines stay
 
 std::string human_size(std::uint64_t bytes);                     // "1.4 GB", "512 B": decimal units
 std::string human_count(double count);                           // "1.23M", "45.6k", "7"

@@ -74,6 +74,12 @@ std::string escape_for_terminal(std::string_view text, std::size_t most) {
   return safe;
 }
 
+std::string safe_lines(std::string_view text) {
+  std::vector<std::string> lines = split(text, '\n');
+  for (std::string& line : lines) line = escape_for_terminal(line, std::string::npos);
+  return join(lines, "\n");
+}
+
 std::string quoted(std::string_view text) { return '"' + escape_for_terminal(text) + '"'; }
 
 std::optional<std::size_t> first_bad_utf8(std::string_view text) {

@@ -1,8 +1,7 @@
 // hone docs: the reference of options, generated from the declarations themselves.
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 
+#include "base/env.h"
 #include "config/documents.h"
 #include "hone/command.h"
 #include "hone/recipe.h"
@@ -10,8 +9,6 @@
 
 namespace hone::cli {
 namespace {
-
-namespace fs = std::filesystem;
 
 class Docs final : public Command {
  public:
@@ -54,13 +51,10 @@ class Docs final : public Command {
   }
 
   int write_all() const {
-    fs::create_directories(flags_.out);
+    const Folder folder = Env::process().make_folders(flags_.out, ErrorKind::data);
     for (const auto& [page, name] : {std::pair{"recipe", "recipe.md"}, {"commands", "commands.md"}, {"schema", "recipe.schema.json"}}) {
-      const fs::path path = fs::path(flags_.out) / name;
-      std::ofstream file(path);
-      file << text_of(page);
-      if (!file.flush()) throw Error(ErrorKind::data, path.string() + ": cannot be written");
-      std::cout << path.string() << '\n';
+      folder.replace_file(name, text_of(page));
+      std::cout << (folder.path() / name).string() << '\n';
     }
     return 0;
   }

@@ -29,20 +29,29 @@ class Eval final : public Command {
     Packing packing = Packing::none;
     std::int64_t batch_size = 8;
     bool append_eos = true, json = false;
+    std::optional<Loss> loss;
     std::optional<Precision> precision;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
           field("data", &C::data, "File to evaluate on, or name=file; may be given several times."),
-          field("columns", &C::columns, "Renamed field, as text=story: read the field `story` as `text`; may be given several times."),
+          field("columns", &C::columns,
+                "Renamed field, as text=story: read the field `story` as `text`; may be given several times."),
           field("metric", &C::metric, "What to measure; may be given several times."),
           field("tokenizer", &C::tokenizer, "Folder or tokenizer.json; default: the model's own."),
-          field("logits", &C::logits, "Also write the fp32 logits of each row to this safetensors file, as logits.<row> of shape [T,V]."),
-          field("max_length", &C::max_length, "Longest row in tokens; default: the positions the model was made for, at most 2048.", at_least(1)),
+          field("logits", &C::logits,
+                "Also write the fp32 logits of each row to this safetensors file, as logits.<row> of shape [T,V]."),
+          field("max_length", &C::max_length,
+                "Longest row in tokens; default: the positions the model was made for, at most 2048.", at_least(1)),
           field("overlong", &C::overlong, "What to do with longer records."),
           field("packing", &C::packing, "How records share rows; they never see each other."),
           field("batch_size", &C::batch_size, "Rows per forward pass.", at_least(1)),
-          field("append_eos", &C::append_eos, "End each text with the tokenizer's end-of-sequence token, and score it."),
+          field("append_eos", &C::append_eos,
+                "End each text with the tokenizer's end-of-sequence token, and score it."),
+          field(
+              "loss", &C::loss,
+              "Which tokens are scored: all, the assistant's turns, the last of them, or the completion; default: all "
+              "of a text, the completion of a pair, the assistant's turns of a conversation."),
           field("json", &C::json, "Print one JSON object."),
           field("precision", &C::precision, "Precision of weights and activations; default: as the model is stored.")};
     }
@@ -53,7 +62,8 @@ class Eval final : public Command {
     return {"MODEL --data FILE",
             {"hone eval my-model --data test.jsonl", "hone eval runs/quickstart --data test.jsonl --metric exact_match",
              "hone eval my-model --data news=news.jsonl --data code=code.jsonl --json"},
-            1, 1};
+            1,
+            1};
   }
 
   int run(const Invocation& call) override {
@@ -94,7 +104,8 @@ class Eval final : public Command {
     return {std::filesystem::path(entry).stem().string(), entry};
   }
 
-  std::shared_ptr<const Dataset> read(const std::string& path, const CausalLm& model, const Tokenizer& tokenizer) const {
+  std::shared_ptr<const Dataset> read(const std::string& path, const CausalLm& model,
+                                      const Tokenizer& tokenizer) const {
     DataFile file;
     file.path = path;
     file.columns = parse_columns(flags_.columns);
@@ -103,6 +114,7 @@ class Eval final : public Command {
     options.overlong = flags_.overlong;
     options.packing = flags_.packing;
     options.append_eos = flags_.append_eos;
+    options.loss = flags_.loss;
     options.vocab_size = model.vocab_size();
     return Dataset::make({file}, tokenizer, options);
   }
@@ -112,9 +124,10 @@ class Eval final : public Command {
     for (const std::string& name : flags_.metric)
       evals.push_back(registries().evals.make(name, *registries().evals.options(name)));
     const StopSignal signals;
-    Progress progress({.what = "eval", .unit = "row", .total = data.rows(), .quiet = flags_.json && !stderr_is_terminal()});
+    Progress progress(
+        {.what = "eval", .unit = "row", .total = data.rows(), .quiet = flags_.json && !stderr_is_terminal()});
     for (std::int64_t row = 0; row < data.rows(); row += flags_.batch_size) {
-      if (StopSignal::stop_requested()) throw Error(ErrorKind::usage, "stopped by " + StopSignal::stop_name());
+      StopSignal::check("evaluating");
       std::vector<std::int64_t> rows;
       for (std::int64_t r = row; r < std::min(row + flags_.batch_size, data.rows()); ++r) rows.push_back(r);
       const Batch batch = to_batch(data.batch(rows, pad_id));
@@ -128,7 +141,8 @@ class Eval final : public Command {
       for (const auto& [name, value] : eval->result()) report[name] = value;
     const DataReport& counts = data.report();
     report["records"] = counts.records;
-    for (const auto& [name, count] : {std::pair{"cut", counts.cut}, {"dropped", counts.dropped}, {"split", counts.split}})
+    for (const auto& [name, count] :
+         {std::pair{"cut", counts.cut}, {"dropped", counts.dropped}, {"split", counts.split}})
       if (count > 0) report[name] = count;
     return report;
   }

@@ -4,8 +4,6 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "io/safetensors_writer.h"
 
 namespace hone::cli {
@@ -14,18 +12,13 @@ void write_logits(const CausalLm& model, const Dataset& data, const std::string&
   std::vector<io::TensorSpec> specs;
   for (std::int64_t row = 0; row < data.rows(); ++row)
     specs.push_back({fmt::format("logits.{}", row), "F32", {data.batch({row}, 0).length, model.vocab_size()}});
-  const std::filesystem::path target = std::filesystem::absolute(path);
-  const Folder folder = Env::process().open_folder(target.parent_path(), ErrorKind::data);
-  const std::string name = target.filename().string(), temporary = "." + name + ".part";
-  folder.remove(temporary);
   std::int64_t row = 0;
   Tensor logits_TV;
-  io::save_safetensors(folder, temporary, specs, {}, [&](const io::TensorSpec&) {
+  const auto bytes_of = [&](const io::TensorSpec&) {
     logits_TV = model.logits(to_batch(data.batch({row++}, 0))).squeeze(0).to(at::kFloat).contiguous();
     return std::as_bytes(std::span(logits_TV.const_data_ptr<float>(), static_cast<std::size_t>(logits_TV.numel())));
-  });
-  folder.remove(name);
-  folder.rename(temporary, folder, name);
+  };
+  io::replace_safetensors(Env::process(), path, specs, {}, bytes_of, ErrorKind::data);
 }
 
 }  // namespace hone::cli

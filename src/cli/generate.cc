@@ -1,10 +1,12 @@
-// hone generate: continues prompts.
+// hone generate: continues prompts, or answers them through the chat template.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "cli/chat_prompts.h"
 #include "hone/command.h"
 #include "hone/generate.h"
 #include "hone/hub.h"
@@ -19,6 +21,11 @@ std::string one_line(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+// What is asked: as it was given, and the text that the model continues.
+struct Prompt {
+  std::string given, text;
+};
+
 std::string_view name_of(FinishReason reason) {
   return reason == FinishReason::eos ? "eos" : reason == FinishReason::stop ? "stop" : "length";
 }
@@ -27,31 +34,47 @@ class Generate final : public Command {
  public:
   struct Config {
     std::vector<std::string> prompt;
-    std::string prompts, tokenizer;
+    std::string prompts, tokenizer, system, chat_template_kwargs;
+    bool chat = false;
     std::optional<std::int64_t> max_new_tokens, top_k, batch_size;
     std::optional<double> temperature, top_p, min_p, repetition_penalty;
     std::vector<std::string> stop;
     std::uint64_t seed = 0;
-    bool ignore_eos = false, json = false, stream = true;
+    bool ignore_eos = false, json = false, stream = true, stats = false;
     std::optional<Precision> precision;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
           field("prompt", &C::prompt, "Text to continue; may be given several times."),
-          field("prompts", &C::prompts, "File of prompts: JSON Lines with the field prompt (or text), else one prompt per line."),
+          field("prompts", &C::prompts,
+                "File of prompts: JSON Lines with the field prompt (or text), else one prompt per line."),
+          field("chat", &C::chat,
+                "Prompts are what a user says: they go through the tokenizer's chat template, and only the answer is "
+                "printed. A line of --prompts may also have the fields messages (an answer at their end is left out) "
+                "and tools. Without a prompt, on a "
+                "terminal: a conversation, line by line."),
+          field("system", &C::system,
+                "With --chat: the system message, for conversations that do not begin with one of their own."),
+          field("chat_template_kwargs", &C::chat_template_kwargs,
+                "With --chat: further variables of the template as a JSON object, as in {\"enable_thinking\": false}."),
           field("tokenizer", &C::tokenizer, "Folder or tokenizer.json; default: the model's own."),
           field("max_new_tokens", &C::max_new_tokens, "Tokens to generate at most.", at_least(0)),
-          field("temperature", &C::temperature, "Logits are divided by it before sampling; 0 = always the likeliest token.", at_least(0)),
+          field("temperature", &C::temperature,
+                "Logits are divided by it before sampling; 0 = always the likeliest token.", at_least(0)),
           field("top_k", &C::top_k, "Sample among the k likeliest tokens; 0 = all.", at_least(0)),
-          field("top_p", &C::top_p, "Sample among the likeliest tokens that together have this probability; 1 = all.", {.low = 0, .high = 1}),
-          field("min_p", &C::min_p, "Leave out tokens less likely than this share of the likeliest one; 0 = none.", {.low = 0, .high = 1}),
-          field("repetition_penalty", &C::repetition_penalty, "Above 1: tokens already in the text become less likely.", at_least(0)),
+          field("top_p", &C::top_p, "Sample among the likeliest tokens that together have this probability; 1 = all.",
+                {.low = 0, .high = 1}),
+          field("min_p", &C::min_p, "Leave out tokens less likely than this share of the likeliest one; 0 = none.",
+                {.low = 0, .high = 1}),
+          field("repetition_penalty", &C::repetition_penalty, "Above 1: tokens already in the text become less likely.",
+                at_least(0)),
           field("stop", &C::stop, "Text that ends the answer and is left out of it; may be given several times."),
           field("seed", &C::seed, "Seed of the sampling; the same seed gives the same text."),
           field("ignore_eos", &C::ignore_eos, "Go on after the end-of-sequence token."),
           field("batch_size", &C::batch_size, "Prompts that are continued at the same time; default 16.", at_least(1)),
           field("json", &C::json, "Print one JSON object per prompt: prompt, text, ids, finish_reason."),
           field("stream", &C::stream, "Print a single answer while it is written."),
+          field("stats", &C::stats, "Afterwards print the tokens per second of prompts and of generation to standard error."),
           field("precision", &C::precision, "Precision of weights and activations; default: as the model is stored.")};
     }
   };
@@ -60,59 +83,103 @@ class Generate final : public Command {
   Usage usage() const override {
     return {"MODEL  (without --prompt or --prompts: standard input is the prompt)",
             {"hone generate my-model --prompt \"Once upon a time\" --temperature 0.8",
+             "hone generate my-chat-model --chat --prompt \"Why is the sky blue?\"",
              "hone generate runs/quickstart --prompt \"12+34=\" --prompt \"7+8=\" --json"},
-            1, 1};
+            1,
+            1};
   }
 
   int run(const Invocation& call) override {
     const std::string folder = find_model_folder(call.positionals[0]).string();
     const auto tokenizer = load_tokenizer(flags_.tokenizer.empty() ? folder : flags_.tokenizer);
-    const std::vector<std::string> prompts = read_prompts();
+    if (flags_.chat)
+      chat_.emplace(tokenizer, flags_.system, flags_.chat_template_kwargs);
+    else if (!flags_.system.empty() || !flags_.chat_template_kwargs.empty())
+      throw Error(ErrorKind::usage, "--system and --chat-template-kwargs: only with --chat");
+    if (flags_.chat && flags_.prompt.empty() && flags_.prompts.empty() && !flags_.json && isatty(0) == 1)
+      return talk(folder, tokenizer);
+    const std::vector<Prompt> prompts = read_prompts();
     std::vector<std::vector<std::int32_t>> ids;
-    for (const std::string& prompt : prompts) ids.push_back(encode(*tokenizer, prompt));
-    const GenerateConfig config = merged(generation_defaults(folder));
+    for (const Prompt& prompt : prompts) ids.push_back(encode(*tokenizer, prompt.text));
+    const GenerateConfig config = merged(generation_defaults(folder), *tokenizer);
     const auto model = load_causal_lm(folder, flags_.precision ? *flags_.precision : stored_precision(folder));
     Generator generator(*model, tokenizer);
     if (prompts.size() == 1 && flags_.stream && !flags_.json) {
-      std::cout << prompts[0] << std::flush;
+      if (!flags_.chat) std::cout << prompts[0].given << std::flush;
       generator.generate(ids, config, [](std::size_t, const std::string& text) { std::cout << text << std::flush; });
       std::cout << '\n';
-      return 0;
+    } else {
+      print(prompts, generator.generate(ids, config));
     }
-    print(prompts, generator.generate(ids, config));
+    if (flags_.stats) print(generator.stats());
     return 0;
   }
 
  private:
-  std::vector<std::string> read_prompts() const {
-    std::vector<std::string> all = flags_.prompt;
+  Prompt prompt_of(const std::string& given) const {
+    if (!chat_) return {given, given};
+    return {given, chat_->text_of(chat_->of_user(given))};
+  }
+
+  std::vector<Prompt> read_prompts() const {
+    std::vector<Prompt> all;
+    for (const std::string& prompt : flags_.prompt) all.push_back(prompt_of(prompt));
     if (!flags_.prompts.empty()) {
       io::LineReader reader(flags_.prompts);
       std::string_view line;
       while (reader.next(line)) all.push_back(prompt_of(std::string(line), reader.line()));
     }
     if (flags_.prompt.empty() && flags_.prompts.empty())
-      all.emplace_back(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
+      all.push_back(prompt_of(std::string(std::istreambuf_iterator<char>(std::cin), {})));
     if (all.empty()) throw Error(ErrorKind::data, flags_.prompts + ": no prompts");
     return all;
   }
 
-  std::string prompt_of(const std::string& line, std::int64_t number) const {
-    if (line.empty() || line[0] != '{') return line;
-    const nlohmann::json object = io::parse_json_line(line, flags_.prompts, number);
+  Prompt prompt_of(const std::string& line, std::int64_t number) const {
+    if (line.empty() || line[0] != '{') return prompt_of(line);
+    const nlohmann::ordered_json object = io::parse_ordered_json_line(line, flags_.prompts, number);
+    if (chat_ && ChatPrompts::is_conversation(object)) {
+      const Conversation conversation = chat_->of_row(object, {flags_.prompts, number});
+      const std::string text =
+          during(fmt::format("rendering {}:{}", flags_.prompts, number), [&] { return chat_->text_of(conversation); });
+      return {conversation.messages, text};
+    }
     for (const char* key : {"prompt", "text"})
-      if (object.contains(key) && object[key].is_string()) return object[key].get<std::string>();
-    throw Error(ErrorKind::data, fmt::format("{}:{}: no field \"prompt\" or \"text\" that is a string", flags_.prompts, number));
+      if (object.contains(key) && object[key].is_string()) return prompt_of(object[key].get<std::string>());
+    throw Error(ErrorKind::data, fmt::format("{}:{}: no field \"prompt\" or \"text\"{}", flags_.prompts, number,
+                                             chat_ ? " that is a string, and no \"messages\"" : " that is a string"));
   }
 
-  static std::vector<std::int32_t> encode(const Tokenizer& tokenizer, const std::string& prompt) {
-    std::vector<std::int32_t> ids = tokenizer.encode(prompt).ids;
+  // A conversation on the terminal, until the end of the input.
+  int talk(const std::string& folder, const std::shared_ptr<const Tokenizer>& tokenizer) {
+    const GenerateConfig config = merged(generation_defaults(folder), *tokenizer);
+    const auto model = load_causal_lm(folder, flags_.precision ? *flags_.precision : stored_precision(folder));
+    Generator generator(*model, tokenizer);
+    std::optional<Conversation> conversation;
+    std::string answer, line;
+    const auto print = [](std::size_t, const std::string& text) { std::cout << text << std::flush; };
+    while (std::cout << "> " << std::flush && std::getline(std::cin, line)) {
+      if (line.empty()) continue;
+      if (conversation)
+        ChatPrompts::append(*conversation, answer, line);
+      else
+        conversation = chat_->of_user(line);
+      answer = generator.generate({encode(*tokenizer, chat_->text_of(*conversation))}, config, print)[0].text;
+      std::cout << '\n';
+    }
+    std::cout << '\n';
+    return 0;
+  }
+
+  std::vector<std::int32_t> encode(const Tokenizer& tokenizer, const std::string& prompt) const {
+    std::vector<std::int32_t> ids = tokenizer.encode(prompt, !flags_.chat).ids;
+    if (flags_.chat) return ids;
     if (tokenizer.adds_eos && !ids.empty() && ids.back() == tokenizer.eos_id) ids.pop_back();
     if (ids.empty() && tokenizer.bos_id) ids.push_back(*tokenizer.bos_id);
     return ids;
   }
 
-  GenerateConfig merged(GenerateConfig config) const {
+  GenerateConfig merged(GenerateConfig config, const Tokenizer& tokenizer) const {
     const auto take = [](auto& value, const auto& flag) {
       if (flag) value = *flag;
     };
@@ -126,20 +193,38 @@ class Generate final : public Command {
     if (!flags_.stop.empty()) config.stop = flags_.stop;
     config.seed = flags_.seed;
     config.ignore_eos = flags_.ignore_eos;
+    if (const auto end = chat_ ? chat_->turn_end() : std::nullopt) {
+      if (config.eos_token_id.empty() && tokenizer.eos_id) config.eos_token_id.push_back(*tokenizer.eos_id);
+      config.eos_token_id.push_back(*end);
+    }
     return config;
   }
 
-  void print(const std::vector<std::string>& prompts, const std::vector<Generated>& answers) const {
+  void print(const std::vector<Prompt>& prompts, const std::vector<Generated>& answers) const {
     for (std::size_t i = 0; i < answers.size(); ++i) {
       if (flags_.json)
-        std::cout << one_line({{"prompt", prompts[i]}, {"text", answers[i].text}, {"ids", answers[i].ids},
-                               {"finish_reason", name_of(answers[i].reason)}}) << '\n';
+        std::cout << one_line({{"prompt", prompts[i].given},
+                               {"text", answers[i].text},
+                               {"ids", answers[i].ids},
+                               {"finish_reason", name_of(answers[i].reason)}})
+                  << '\n';
       else
-        std::cout << prompts[i] << answers[i].text << '\n';
+        std::cout << (flags_.chat ? "" : prompts[i].given) << answers[i].text << '\n';
     }
   }
 
+  static void print(const GenerateStats& s) {
+    const auto line = [](const char* name, std::int64_t tokens, double seconds) {
+      std::cerr << fmt::format("{}: {} tokens in {:.4f} s, {:.1f} tokens/s\n", name, tokens, seconds,
+                               tokens > 0 ? static_cast<double>(tokens) / seconds : 0.0);
+    };
+    std::cout << std::flush;
+    line("prompts", s.prompt_tokens, s.prompt_seconds);
+    line("generation", s.decoded_tokens, s.decode_seconds);
+  }
+
   Config flags_;
+  std::optional<ChatPrompts> chat_;  // with --chat
 };
 
 }  // namespace

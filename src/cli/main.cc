@@ -8,5 +8,6 @@ int main(int count, char** arguments) {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 2147483647);
   mallopt(M_TOP_PAD, 64 << 20);
+  mallopt(M_ARENA_MAX, 1);  // threads take large blocks only: room that one gave back serves the others
   return hone::cli::run_program({arguments + 1, arguments + count});
 }

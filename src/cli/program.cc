@@ -121,7 +121,7 @@ int run(Arguments arguments, GlobalFlags& flags) {
 int report(const std::string& text, ErrorKind kind) {
   std::cout.flush();
   log::set_status("");
-  std::cerr << "error: " << text << '\n';
+  std::cerr << (kind == kStopped ? "" : "error: ") << safe_lines(text) << '\n';
   return static_cast<int>(kind);
 }
 
@@ -135,7 +135,7 @@ std::string first_part(const char* text) {
 }  // namespace
 
 int run_program(const Arguments& arguments) {
-  ignore_sigpipe();
+  ignore_write_signals();
   GlobalFlags flags;
   try {
     const int code = run(arguments, flags);

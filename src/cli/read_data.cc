@@ -22,6 +22,7 @@ DataToInspect from_recipe(const std::string& path) {
   options.overlong = recipe.data.overlong;
   options.packing = recipe.data.packing;
   options.append_eos = recipe.data.append_eos;
+  options.loss = recipe.data.loss;
   found.data = Dataset::make(recipe.data.train, *found.tokenizer, options);
   return found;
 }
@@ -33,7 +34,8 @@ std::map<std::string, std::string> parse_columns(const std::vector<std::string>&
   for (const std::string& rename : renames) {
     const auto equals = rename.find('=');
     if (equals == std::string::npos || equals == 0)
-      throw Error(ErrorKind::usage, fmt::format("--columns: got \"{}\", expected field=name, as in text=story", rename));
+      throw Error(ErrorKind::usage,
+                  fmt::format("--columns: got \"{}\", expected field=name, as in text=story", rename));
     columns[rename.substr(0, equals)] = rename.substr(equals + 1);
   }
   return columns;
@@ -54,6 +56,7 @@ DataToInspect read_data(const std::vector<std::string>& paths, const DataFlags& 
   options.overlong = flags.overlong;
   options.packing = flags.packing;
   options.append_eos = flags.append_eos;
+  options.loss = flags.loss;
   found.data = Dataset::make(files, *found.tokenizer, options);
   return found;
 }

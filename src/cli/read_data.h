@@ -17,15 +17,21 @@ struct DataFlags {
   Overlong overlong = Overlong::split;
   Packing packing = Packing::best_fit;
   bool append_eos = true;
+  std::optional<Loss> loss;
   static constexpr auto fields() {
     using C = DataFlags;
     return std::tuple{
         field("tokenizer", &C::tokenizer, "bytes, a folder or a tokenizer.json."),
-        field("columns", &C::columns, "Renamed field, as text=story: read the field `story` as `text`; may be given several times."),
+        field("columns", &C::columns,
+              "Renamed field, as text=story: read the field `story` as `text`; may be given several times."),
         field("max_length", &C::max_length, "Longest row in tokens.", at_least(1)),
         field("overlong", &C::overlong, "What to do with longer records."),
         field("packing", &C::packing, "How records share rows; they never see each other."),
-        field("append_eos", &C::append_eos, "End each text with the tokenizer's end-of-sequence token.")};
+        field("append_eos", &C::append_eos, "End each text with the tokenizer's end-of-sequence token."),
+        field(
+            "loss", &C::loss,
+            "Which tokens are learnt: all, the assistant's turns, the last of them, or the completion; default: all of "
+            "a text, the completion of a pair, the assistant's turns of a conversation.")};
   }
 };
 

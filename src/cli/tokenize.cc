@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/strings.h"
+#include "cli/tokenize_chat.h"
 #include "hone/command.h"
 #include "hone/registry.h"
 #include "hone/text.h"
@@ -16,12 +17,20 @@ namespace {
 class Tokenize final : public Command {
  public:
   struct Config {
-    bool decode = false, special = true, json = false;
+    bool decode = false, special = true, json = false, chat = false;
+    std::optional<Loss> loss;
     static constexpr auto fields() {
       return std::tuple{
           field("decode", &Config::decode, "The input is ids, separated by spaces or commas; print their text."),
           field("special", &Config::special, "Add the tokenizer's own special tokens; when decoding: keep them."),
-          field("json", &Config::json, "Print one JSON object: ids, tokens, offsets (bytes).")};
+          field("json", &Config::json, "Print one JSON object: ids, tokens, offsets (bytes)."),
+          field("chat", &Config::chat,
+                "The input is conversations: a JSON list of messages, or records as in JSON Lines data. Print their "
+                "tokens "
+                "and which of them are learnt: in colour on a terminal."),
+          field("loss", &Config::loss,
+                "With --chat: which tokens are learnt: all, the assistant's turns, the last of them, or the "
+                "completion.")};
     }
   };
   explicit Tokenize(const Config& config) : config_(config) {}
@@ -29,13 +38,20 @@ class Tokenize final : public Command {
   Usage usage() const override {
     return {"TOKENIZER [TEXT]  (without TEXT: standard input)",
             {"hone tokenize bytes \"Hello\"", "hone tokenize my-model --json < story.txt",
-             "hone tokenize my-model --decode \"1 403 407\""},
-            1, 2};
+             "hone tokenize my-model --decode \"1 403 407\"", "hone tokenize my-model --chat < conversations.jsonl"},
+            1,
+            2};
   }
 
   int run(const Invocation& call) override {
     const auto tokenizer = load_tokenizer(call.positionals[0]);
     const std::string text = call.positionals.size() > 1 ? call.positionals[1] : read_input();
+    if (config_.loss && !config_.chat) throw Error(ErrorKind::usage, "--loss: only with --chat");
+    if (config_.chat && config_.decode) throw Error(ErrorKind::usage, "--chat and --decode: only one of them");
+    if (config_.chat) {
+      print_chats(*tokenizer, text, {call.positionals.size() > 1 ? "TEXT" : "stdin", config_.loss, config_.json});
+      return 0;
+    }
     config_.decode ? print_text(*tokenizer, text) : print_ids(*tokenizer, text);
     return 0;
   }
@@ -88,6 +104,8 @@ class Tokenize final : public Command {
 
 }  // namespace
 
-void register_tokenize(Registries& hone) { hone.commands.add<Tokenize>("tokenize", "Turn text into token ids, or ids into text."); }
+void register_tokenize(Registries& hone) {
+  hone.commands.add<Tokenize>("tokenize", "Turn text into token ids, or ids into text.");
+}
 
 }  // namespace hone::cli

@@ -2,6 +2,7 @@
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <sstream>
@@ -55,7 +56,8 @@ class Builder final : public YAML::EventHandler {
   struct Frame {
     Node node;
     YAML::anchor_t anchor;
-    std::string key;
+    std::string key = "";
+    std::set<std::string> keys = {};  // of a map, so far
     bool has_key = false;
   };
 
@@ -71,7 +73,7 @@ class Builder final : public YAML::EventHandler {
     if (!frames_.empty() && frames_.back().node.is_map() && !frames_.back().has_key)
       throw Refused{"a key that is no plain text", mark.line + 1};
     node.set_mark({file_, mark.line + 1});
-    frames_.push_back({std::move(node), anchor, "", false});
+    frames_.push_back({.node = std::move(node), .anchor = anchor});
   }
 
   void close() {
@@ -91,7 +93,8 @@ class Builder final : public YAML::EventHandler {
     Frame& frame = frames_.back();
     if (node.kind() != Node::Kind::scalar) throw Refused{"a key that is no plain text", mark.line + 1};
     if (node.text() == "<<") throw Refused{"merge keys (<<) are not supported; write the options out", mark.line + 1};
-    if (frame.node.find(node.text())) throw Refused{"\"" + escape_for_terminal(node.text()) + "\" is given twice", mark.line + 1};
+    if (!frame.keys.insert(node.text()).second)
+      throw Refused{"\"" + escape_for_terminal(node.text()) + "\" is given twice", mark.line + 1};
     frame.key = node.text();
     frame.has_key = true;
   }
@@ -140,7 +143,9 @@ bool plain(const std::string& text) {
 }
 
 std::string scalar_text(const Node& node) {
-  if (!node.quoted() || plain(node.text())) return node.text().empty() ? "\"\"" : node.text();
+  // Plain text over several lines, or with a lone carriage return in it, would not be read back as it is.
+  const bool control = std::any_of(node.text().begin(), node.text().end(), [](unsigned char c) { return c < 0x20; });
+  if ((!node.quoted() && !control) || plain(node.text())) return node.text().empty() ? "\"\"" : node.text();
   std::string out = "\"";
   for (const unsigned char c : node.text()) {
     if (c == '"' || c == '\\') (out += '\\') += static_cast<char>(c);

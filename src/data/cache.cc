@@ -15,15 +15,17 @@
 namespace hone::data {
 namespace {
 
-constexpr std::uint64_t kVersion = 1;  // raise it when the same input gives other tokens or the file's form changes
+constexpr std::uint64_t kVersion = 2;  // raise it when the same input gives other tokens or the file's form changes
 
-std::string key_of(const std::string& content, const DataFile& file, const Tokenizer& tokenizer, bool append_eos) {
+std::string key_of(const std::string& content, const DataFile& file, const Tokenizer& tokenizer,
+                   const Dataset::Options& options) {
   Hasher hasher;
   hasher.update_field("hone tokens").update_int(kVersion).update_field(content).update_field(kind_of(file.path));
   hasher.update_int(file.columns.size());
   for (const auto& [known, field] : file.columns) hasher.update_field(known).update_field(field);
   hasher.update_int(file.header ? 1 + *file.header : 0);
-  hasher.update_field(tokenizer.fingerprint).update_int(append_eos);
+  hasher.update_field(tokenizer.fingerprint).update_int(options.append_eos);
+  hasher.update_int(options.loss ? 1 + static_cast<std::uint64_t>(*options.loss) : 0);
   for (const std::optional<std::int32_t>& id : {tokenizer.bos_id, tokenizer.eos_id})
     hasher.update_int(static_cast<std::uint64_t>(id.value_or(-1)));
   hasher.update_int(tokenizer.adds_bos).update_int(tokenizer.adds_eos);
@@ -72,13 +74,13 @@ void check_ids(const TokenStore& store, const std::string& path, std::int64_t vo
 
 CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const Dataset::Options& options) {
   const std::string content = hash_file(file.path);
-  const std::string key = key_of(content, file, tokenizer, options.append_eos);
+  const std::string key = key_of(content, file, tokenizer, options);
   const std::string name = fmt::format("tokens-{}.bin", key);
   std::shared_ptr<const TokenStore> store = maybe_load(options.cache_folder, name, key);
   const bool cached = store != nullptr;
   const double start = monotonic_seconds();
   if (!cached) {
-    store = tokenise_file(file, tokenizer, options.append_eos);
+    store = tokenise_file(file, Tokenising(tokenizer, options.append_eos, options.loss));
     if (store->counts().records == 0) throw Error(ErrorKind::data, fmt::format("{}: no records", file.path));
     if (hash_file(file.path) != content)
       throw Error(ErrorKind::data, fmt::format("{}: changed while it was read", file.path)).hint("start again");

@@ -10,7 +10,7 @@
 namespace hone::data {
 
 // A file's tokens and the key that stands for them: a hash of the file's content and kind, its columns and header, the
-// tokenizer, append_eos and the cache's version. Cutting and packing come after the cache.
+// tokenizer, append_eos, loss and the cache's version. Cutting and packing come after the cache.
 struct CachedTokens {
   std::shared_ptr<const TokenStore> store;
   std::string key;

@@ -7,13 +7,15 @@
 #include <limits>
 
 #include "base/strings.h"
+#include "data/conversations.h"
 
 namespace hone::data {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
-constexpr const char* kExpected = "expected text, prompt and completion, or input_ids";
+constexpr const char* kExpected =
+    "expected text, prompt and completion, input_ids, messages, or instruction and output";
 
 bool has(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -28,8 +30,8 @@ std::string first_of(const std::vector<std::string>& names, std::initializer_lis
 
 // Proposes columns for well-known sets of names; they are shown, never used unasked.
 std::string proposal(const std::vector<std::string>& names) {
-  if (has(names, "messages") || has(names, "conversations") || has(names, "chosen"))
-    return "conversations and preference pairs are not one of these forms: convert them to prompt and completion";
+  if (has(names, "chosen"))
+    return "preference pairs are not one of these forms: convert them to prompt and completion, or to messages";
   const std::string prompt = first_of(names, {"prompt", "question", "instruction", "query", "input", "context"});
   const std::string completion =
       first_of(names, {"completion", "answer", "response", "output", "target", "summary", "solution"});
@@ -122,8 +124,23 @@ std::vector<std::int32_t> ids_field(const json& object, const std::string& field
 std::string Place::text() const { return fmt::format("{}:{}", path, line); }
 
 const std::vector<std::string>& known_fields() {
+  static const std::vector<std::string> names = {
+      "text",  "prompt", "completion", "input_ids", "labels", "messages",  "conversations",       "instruction",
+      "input", "output", "history",    "system",    "tools",  "documents", "chat_template_kwargs"};
+  return names;
+}
+
+const std::vector<std::string>& table_fields() {
   static const std::vector<std::string> names = {"text", "prompt", "completion", "input_ids", "labels"};
   return names;
+}
+
+std::vector<std::string> Form::fields() const {
+  std::vector<std::string> all;
+  for (const std::string* name : {&text, &prompt, &completion, &input_ids, &labels, &messages, &instruction, &input,
+                                  &output, &history, &system, &tools, &documents, &variables})
+    if (!name->empty()) all.push_back(*name);
+  return all;
 }
 
 FieldMap::FieldMap(const SourceFile& file) : columns_(file.columns) {
@@ -148,16 +165,41 @@ Form FieldMap::form_of(const std::vector<std::string>& names, const Place& place
   return columns_.empty() ? own_form(names, place) : renamed_form(names, place);
 }
 
+namespace {
+
+// What a conversation may have besides its messages, where the row has it.
+void add_extras(Form& form, const std::vector<std::string>& names, const FieldMap& map) {
+  const auto take = [&](const char* known, std::string& into) {
+    if (has(names, map.source_of(known))) into = map.source_of(known);
+  };
+  take("system", form.system);
+  take("tools", form.tools);
+  take("documents", form.documents);
+  take("chat_template_kwargs", form.variables);
+  if (form.instruction.empty()) return;
+  take("input", form.input);
+  take("history", form.history);
+}
+
+}  // namespace
+
 Form FieldMap::own_form(const std::vector<std::string>& names, const Place& place) const {
   const bool text = has(names, "text"), ids = has(names, "input_ids");
   const bool prompt = has(names, "prompt"), completion = has(names, "completion");
-  if (text + ids + (prompt && completion) > 1)
+  const bool messages = has(names, "messages"), conversations = has(names, "conversations");
+  const bool alpaca = has(names, "instruction") && has(names, "output");
+  if (text + ids + (prompt && completion) + messages + conversations + alpaca > 1)
     throw Error(ErrorKind::data,
                 fmt::format("{}: more than one form of record; found {}", place.text(), list_names(names)))
         .hint("say which to read, for instance columns: {text: text}");
-  if (text) return {.text = "text"};
-  if (ids) return {.input_ids = "input_ids", .labels = has(names, "labels") ? "labels" : ""};
-  if (prompt && completion) return {.prompt = "prompt", .completion = "completion"};
+  Form form;
+  if (text) form.text = "text";
+  if (ids) form.input_ids = "input_ids", form.labels = has(names, "labels") ? "labels" : "";
+  if (prompt && completion) form.prompt = "prompt", form.completion = "completion";
+  if (messages || conversations) form.messages = messages ? "messages" : "conversations";
+  if (alpaca) form.instruction = "instruction", form.output = "output";
+  if (form.is_conversation() || !form.prompt.empty()) add_extras(form, names, *this);
+  if (!form.fields().empty()) return form;
   if (prompt || completion)
     throw unknown_fields(names, place, prompt ? "a prompt without a completion" : "a completion without a prompt");
   throw unknown_fields(names, place, "no known fields");
@@ -173,21 +215,35 @@ Form FieldMap::renamed_form(const std::vector<std::string>& names, const Place& 
   };
   const bool text = columns_.count("text"), ids = columns_.count("input_ids") || columns_.count("labels");
   const bool pair = columns_.count("prompt") || columns_.count("completion");
-  if (text + ids + pair > 1)
+  const bool messages = columns_.count("messages"), conversations = columns_.count("conversations");
+  const bool alpaca = columns_.count("instruction") || columns_.count("output");
+  if (text + ids + pair + messages + conversations + alpaca > 1)
     throw Error(ErrorKind::config,
                 fmt::format("{}: columns name more than one form of record; {}", place.path, kExpected));
+  Form form;
   if (text) return {.text = field("text")};
-  if (pair) return {.prompt = field("prompt"), .completion = field("completion")};
+  if (pair) form.prompt = field("prompt"), form.completion = field("completion");
+  if (messages || conversations) form.messages = field(messages ? "messages" : "conversations");
+  if (alpaca) form.instruction = field("instruction"), form.output = field("output");
+  if (!form.fields().empty()) {
+    add_extras(form, names, *this);
+    return form;
+  }
   const bool labels = columns_.count("labels") || has(names, "labels");
-  return {.input_ids = field("input_ids"), .labels = labels ? field("labels") : ""};
+  if (columns_.count("input_ids") || has(names, "input_ids"))
+    return {.input_ids = field("input_ids"), .labels = labels ? field("labels") : ""};
+  return own_form(names, place);  // columns rename only what belongs to conversations
 }
 
 std::string FieldMap::null_field(const json& value, const std::vector<std::string>& names) const {
-  const bool whole =
-      has(names, "text") || has(names, "input_ids") || (has(names, "prompt") && has(names, "completion"));
+  const bool whole = has(names, "text") || has(names, "input_ids") || has(names, "messages") ||
+                     has(names, "conversations") || (has(names, "prompt") && has(names, "completion")) ||
+                     (has(names, "instruction") && has(names, "output"));
   if (columns_.empty() && whole) return "";  // a column of another form may be empty
+  const std::vector<std::string> optional = {"input", "history",   "system",
+                                             "tools", "documents", "chat_template_kwargs"};
   for (const std::string& known : known_fields()) {
-    if (!columns_.empty() && columns_.count(known) == 0) continue;
+    if (has(optional, known) || (!columns_.empty() && columns_.count(known) == 0)) continue;
     const auto field = value.find(source_of(known));
     if (field != value.end() && field->is_null()) return source_of(known);
   }
@@ -207,18 +263,52 @@ void FieldMap::read(const json& value, const Place& place, Record& record) const
   std::vector<std::string> names;
   for (const auto& [name, field] : value.items())
     if (!field.is_null()) names.push_back(name);
+  std::sort(names.begin(), names.end());
   if (const std::string null = null_field(value, names); !null.empty())
     throw Error(ErrorKind::data,
                 fmt::format("{}: field {}: got null, expected a value", place.text(), hone::quoted(null)));
   const Form form = form_of(names, place);
-  const auto missing = [&](const std::string& name) { return !name.empty() && find(value, name) == nullptr; };
-  for (const std::string* name : {&form.text, &form.prompt, &form.completion, &form.input_ids, &form.labels})
-    if (missing(*name)) throw unknown_fields(names, place, "no field " + hone::quoted(*name));
+  for (const std::string& name : form.fields())
+    if (find(value, name) == nullptr) throw unknown_fields(names, place, "no field " + hone::quoted(name));
+  const bool chat_pair = !form.prompt.empty() && find(value, form.prompt)->is_array();
+  if (form.is_conversation() || chat_pair) return read_conversation(value, form, place, record);
   if (!form.text.empty()) record.text = string_field(value, form.text, place);
   if (!form.prompt.empty()) record.prompt = string_field(value, form.prompt, place);
   if (!form.completion.empty()) record.completion = string_field(value, form.completion, place);
   if (!form.input_ids.empty()) record.input_ids = ids_field(value, form.input_ids, place);
   if (!form.labels.empty()) record.labels = ids_field(value, form.labels, place);
+}
+
+void FieldMap::read_conversation(const json& value, const Form& form, const Place& place, Record& record) const {
+  Conversation conversation;
+  json messages = json::array();
+  const auto append = [&](const std::string& field) {
+    for (json& message : read_messages(*find(value, field), field, place)) messages.push_back(std::move(message));
+  };
+  if (!form.system.empty()) {
+    const std::string system = string_field(value, form.system, place);
+    if (!system.empty()) messages.push_back(message("system", system));
+  }
+  if (!form.messages.empty()) append(form.messages);
+  if (!form.prompt.empty()) {
+    append(form.prompt);
+    conversation.prompt = static_cast<std::int64_t>(messages.size());
+    append(form.completion);
+  }
+  if (!form.instruction.empty()) {
+    const AlpacaFields fields{string_field(value, form.instruction, place),
+                              form.input.empty() ? "" : string_field(value, form.input, place)};
+    const json* history = form.history.empty() ? nullptr : find(value, form.history);
+    for (json& one : alpaca_prompt(fields, history, place)) messages.push_back(std::move(one));
+    conversation.prompt = static_cast<std::int64_t>(messages.size());
+    messages.push_back(message("assistant", string_field(value, form.output, place)));
+  }
+  const auto text_of = [](const json& part) { return part.is_null() ? "" : part.dump(); };
+  conversation.messages = messages.dump();
+  if (!form.tools.empty()) conversation.tools = text_of(read_tools(*find(value, form.tools), form.tools, place));
+  if (!form.documents.empty()) conversation.documents = text_of(*find(value, form.documents));
+  if (!form.variables.empty()) conversation.variables = text_of(*find(value, form.variables));
+  record.chat = std::move(conversation);
 }
 
 }  // namespace hone::data

@@ -16,9 +16,14 @@ struct Place {
   std::string text() const;  // "path:line"
 };
 
-// The fields of the file that are read; "" = not used. Exactly one of text, prompt + completion, input_ids is there.
+// The fields of the file that are read; "" = not used. Exactly one of text, prompt + completion, input_ids, messages
+// (or conversations), instruction + output is there; the rest belongs to conversations.
 struct Form {
   std::string text = {}, prompt = {}, completion = {}, input_ids = {}, labels = {};
+  std::string messages = {}, instruction = {}, input = {}, output = {}, history = {};
+  std::string system = {}, tools = {}, documents = {}, variables = {};
+  std::vector<std::string> fields() const;  // all that are used
+  bool is_conversation() const { return !messages.empty() || !instruction.empty(); }
 };
 
 // Immutable: any thread may call any member.
@@ -31,7 +36,7 @@ class FieldMap {
   Form form_of(const std::vector<std::string>& names, const Place& place) const;
 
   // Reads a JSON value: an object by its fields, a string as text. Null fields count as missing.
-  void read(const nlohmann::json& value, const Place& place, Record& record) const;
+  void read(const nlohmann::ordered_json& value, const Place& place, Record& record) const;
 
   // The field to read `known` ("text", ...) from.
   const std::string& source_of(const std::string& known) const;
@@ -40,12 +45,16 @@ class FieldMap {
  private:
   Form own_form(const std::vector<std::string>& names, const Place& place) const;
   Form renamed_form(const std::vector<std::string>& names, const Place& place) const;
+  void read_conversation(const nlohmann::ordered_json& value, const Form& form, const Place& place,
+                         Record& record) const;
   // The field that would be read if it were not null; "" = there is none. names: of the others.
-  std::string null_field(const nlohmann::json& value, const std::vector<std::string>& names) const;
+  std::string null_field(const nlohmann::ordered_json& value, const std::vector<std::string>& names) const;
   std::map<std::string, std::string> columns_;
 };
 
-// The names that a Record has, in the order of error messages.
+// The names that columns can give another source, in the order of error messages.
 const std::vector<std::string>& known_fields();
+// Those that a table of texts can have.
+const std::vector<std::string>& table_fields();
 
 }  // namespace hone::data

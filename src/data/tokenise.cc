@@ -8,9 +8,12 @@
 #include <future>
 #include <thread>
 
+#include "base/log.h"
 #include "base/progress.h"
+#include "base/signals.h"
 #include "base/threads.h"
 #include "data/source.h"
+#include "text/chat_mask.h"
 
 namespace hone::data {
 namespace {
@@ -32,29 +35,29 @@ Tokens from_text(const std::string& text, const Tokenizer& tokenizer, bool appen
   return tokens;
 }
 
-Tokens from_pair(const std::string& prompt, const std::string& completion, const Tokenizer& tokenizer,
-                 bool append_eos) {
+Tokens from_pair(const std::string& prompt, const std::string& completion, const Tokenising& how, bool all) {
+  const Tokenizer& tokenizer = how.tokenizer;
   Tokens tokens;
   if (prompt.empty() && completion.empty()) return tokens;
   tokens.ids = tokenizer.encode(prompt, true).ids;
   // A post-processor that ends texts must not end the prompt.
   if (tokenizer.adds_eos && tokenizer.eos_id && !tokens.ids.empty() && tokens.ids.back() == *tokenizer.eos_id)
     tokens.ids.pop_back();
-  tokens.labels.assign(tokens.ids.size(), -100);
+  tokens.labels = all ? tokens.ids : std::vector<std::int32_t>(tokens.ids.size(), -100);
   const std::vector<std::int32_t> learnt = tokenizer.encode(completion, false).ids;
   tokens.ids.insert(tokens.ids.end(), learnt.begin(), learnt.end());
   tokens.labels.insert(tokens.labels.end(), learnt.begin(), learnt.end());
   // By position: an eos that ends the prompt is not the completion's.
   const bool ends = !learnt.empty() && tokenizer.eos_id && learnt.back() == *tokenizer.eos_id;
-  if (append_eos && tokenizer.eos_id && !ends) {
+  if (how.append_eos && tokenizer.eos_id && !ends) {
     tokens.ids.push_back(*tokenizer.eos_id);
     tokens.labels.push_back(*tokenizer.eos_id);
   }
   return tokens;
 }
 
-Tokens from_ids(const Record& record, const std::string& path) {
-  Tokens tokens{.ids = *record.input_ids, .labels = record.labels ? *record.labels : *record.input_ids};
+Tokens from_ids(const Record& record, bool all, const std::string& path) {
+  Tokens tokens{.ids = *record.input_ids, .labels = record.labels && !all ? *record.labels : *record.input_ids};
   const auto fail = [&](const std::string& fact) {
     throw Error(ErrorKind::data, fmt::format("{}:{}: {}", path, record.line, fact));
   };
@@ -68,6 +71,35 @@ Tokens from_ids(const Record& record, const std::string& path) {
   return tokens;
 }
 
+std::string_view name_of(Loss loss) {
+  for (const auto& [value, name] : config::enum_names<Loss>)
+    if (value == loss) return name;
+  return "";
+}
+
+text::Learnt learnt_of(std::optional<Loss> loss) {
+  switch (loss.value_or(Loss::assistant)) {
+    case Loss::all:
+      return text::Learnt::all;
+    case Loss::last:
+      return text::Learnt::last;
+    case Loss::completion:
+      return text::Learnt::completion;
+    case Loss::assistant:
+      break;
+  }
+  return text::Learnt::assistant;
+}
+
+// Without a loss, a conversation in two parts is a pair: its completion is learnt.
+Tokens from_chat(const Record& record, const Tokenising& how, const std::string& path) {
+  const std::string place = fmt::format("{}:{}", path, record.line);
+  const text::Learnt learnt = !how.loss && record.chat->prompt >= 0 ? text::Learnt::completion : learnt_of(how.loss);
+  text::ChatTokens made = text::chat_tokens(how.chat_template(), how.tokenizer, *record.chat, learnt, place);
+  if (!made.ends_turns) how.note_open_turns(place);
+  return std::move(made.tokens);
+}
+
 // Some records in a row, on their way through a worker.
 struct Block {
   std::vector<Record> records;
@@ -76,14 +108,15 @@ struct Block {
 
 std::size_t bytes_of(const Record& record) {
   const auto size = [](const auto& field) { return field ? field->size() * sizeof((*field)[0]) : 0; };
-  return size(record.text) + size(record.prompt) + size(record.completion) + size(record.input_ids);
+  std::size_t bytes = size(record.text) + size(record.prompt) + size(record.completion) + size(record.input_ids);
+  if (record.chat) bytes += record.chat->messages.size() + record.chat->tools.size() + record.chat->documents.size();
+  return bytes;
 }
 
 // Reads blocks on the caller's thread, tokenises them on others, and hands them out in order.
 class Pipeline {
  public:
-  Pipeline(Source& source, const Tokenizer& tokenizer, bool append_eos, const std::string& path)
-      : source_(source), tokenizer_(tokenizer), append_eos_(append_eos), path_(path) {
+  Pipeline(Source& source, const Tokenising& how, const std::string& path) : source_(source), how_(how), path_(path) {
     for (std::size_t i = 0; i < threads_; ++i) workers_.emplace_back("tokenise", [this] { work(); });
   }
   ~Pipeline() { queue_.cancel(); }  // then the workers are joined
@@ -99,6 +132,7 @@ class Pipeline {
  private:
   // false: that was the last. A failure waits until the records before it are through: the first one is reported.
   bool read_block() {
+    StopSignal::check("reading " + path_);  // nothing is lost by stopping here
     auto block = std::make_shared<Block>();
     bool more = true;
     try {
@@ -131,7 +165,7 @@ class Pipeline {
     while (const auto block = queue_.pop()) {
       try {
         std::vector<Tokens> all;
-        for (const Record& record : (*block)->records) all.push_back(to_tokens(record, tokenizer_, append_eos_, path_));
+        for (const Record& record : (*block)->records) all.push_back(to_tokens(record, how_, path_));
         (*block)->tokens.set_value(std::move(all));
       } catch (...) {
         (*block)->tokens.set_exception(std::current_exception());
@@ -140,8 +174,7 @@ class Pipeline {
   }
 
   Source& source_;
-  const Tokenizer& tokenizer_;
-  const bool append_eos_;
+  const Tokenising& how_;
   const std::string& path_;
   const std::size_t threads_ = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, 16);
   BoundedQueue<std::shared_ptr<Block>> queue_{2 * threads_};
@@ -152,19 +185,53 @@ class Pipeline {
 
 }  // namespace
 
-Tokens to_tokens(const Record& record, const Tokenizer& tokenizer, bool append_eos, const std::string& path) {
-  if (record.text) return from_text(*record.text, tokenizer, append_eos);
-  if (record.input_ids) return from_ids(record, path);
-  HONE_ASSERT(record.prompt && record.completion);
-  return from_pair(*record.prompt, *record.completion, tokenizer, append_eos);
+const text::ChatTemplate& Tokenising::chat_template() const {
+  std::call_once(once_, [&] {
+    chat_ = text::ChatTemplate::of(tokenizer);
+    if (chat_ && chat_->mentions("strftime_now"))
+      log::info("the chat template asks for the date: training data gets 26 July 2024, the same in every run");
+  });
+  if (!chat_)
+    throw Error(ErrorKind::config, "conversations, but the tokenizer has no chat template")
+        .hint("put a chat_template.jinja beside its tokenizer.json");
+  return *chat_;
 }
 
-void each_tokens(const DataFile& file, const Tokenizer& tokenizer, bool append_eos,
+void Tokenising::note_open_turns(const std::string& place) const {
+  std::call_once(noted_, [&] {
+    log::warning(
+        "{}: the chat template does not end the assistant's turn with a special token that is learnt: the model "
+        "will not learn where to stop",
+        place);
+  });
+}
+
+Tokens to_tokens(const Record& record, const Tokenising& how, const std::string& path) {
+  const auto fail_loss = [&](const char* what) {
+    throw Error(ErrorKind::config,
+                fmt::format("{}:{}: {}, but loss is {}", path, record.line, what, name_of(*how.loss)))
+        .hint("loss chooses among the turns of conversations; leave it out, or set it to all");
+  };
+  const bool all = how.loss == Loss::all;
+  if (record.chat) return from_chat(record, how, path);
+  if (record.text) {
+    if (how.loss && !all) fail_loss("a text");
+    return from_text(*record.text, how.tokenizer, how.append_eos);
+  }
+  if (record.input_ids) {
+    if (how.loss && !all) fail_loss("input_ids");
+    return from_ids(record, all, path);
+  }
+  HONE_ASSERT(record.prompt && record.completion);
+  return from_pair(*record.prompt, *record.completion, how, all);
+}
+
+void each_tokens(const DataFile& file, const Tokenising& how,
                  const std::function<void(const Tokens&, const Record&)>& visit) {
   const std::unique_ptr<Source> source = open_source({file.path, file.columns, file.header});
   Progress progress({.what = "tokenise", .unit = "record"});
   std::int64_t records = 0, tokens = 0;
-  Pipeline(*source, tokenizer, append_eos, file.path).run([&](const Tokens& one, const Record& record) {
+  Pipeline(*source, how, file.path).run([&](const Tokens& one, const Record& record) {
     visit(one, record);
     tokens += static_cast<std::int64_t>(one.ids.size());
     if (++records % 256 != 0) return;
@@ -173,9 +240,9 @@ void each_tokens(const DataFile& file, const Tokenizer& tokenizer, bool append_e
   });
 }
 
-std::shared_ptr<const TokenStore> tokenise_file(const DataFile& file, const Tokenizer& tokenizer, bool append_eos) {
+std::shared_ptr<const TokenStore> tokenise_file(const DataFile& file, const Tokenising& how) {
   auto store = std::make_shared<TokenStore>();
-  each_tokens(file, tokenizer, append_eos, [&](const Tokens& tokens, const Record& record) {
+  each_tokens(file, how, [&](const Tokens& tokens, const Record& record) {
     store->add(tokens, record.line, record.text.has_value());
   });
   return store;

@@ -2,23 +2,46 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
 
 #include "data/token_store.h"
 #include "hone/data.h"
+#include "text/chat_template.h"
 
 namespace hone::data {
+
+// How the records of a file become tokens. Any thread may use it.
+class Tokenising {
+ public:
+  Tokenising(const Tokenizer& tokenizer, bool append_eos, std::optional<Loss> loss)
+      : tokenizer(tokenizer), append_eos(append_eos), loss(loss) {}
+  const Tokenizer& tokenizer;
+  const bool append_eos;
+  const std::optional<Loss> loss;
+  // The tokenizer's chat template, parsed when the first conversation comes. Throws Error(config) when it has none.
+  const text::ChatTemplate& chat_template() const;
+  // Says once that the template does not end the assistant's turns with a special token.
+  void note_open_turns(const std::string& place) const;
+
+ private:
+  mutable std::once_flag once_, noted_;
+  mutable std::shared_ptr<const text::ChatTemplate> chat_;
+};
 
 // text: the tokenizer's special tokens, the text, eos; all learnt. prompt + completion: each tokenised by itself
 // (special tokens before the prompt only), then eos; the completion and the eos are learnt, by position. input_ids: as
 // they are, labels (default: the ids) say what is learnt. eos is added when append_eos, the tokenizer has one and it is
-// not the last already. No ids at all: the record is empty. Throws Error(data) with the place.
-Tokens to_tokens(const Record& record, const Tokenizer& tokenizer, bool append_eos, const std::string& path);
+// not the last already. A conversation: what the chat template makes of it, nothing added; the assistant's turns are
+// learnt. `loss` chooses otherwise. No ids at all: the record is empty. Throws Error(data) with the place.
+Tokens to_tokens(const Record& record, const Tokenising& how, const std::string& path);
 
 // All records of a file, tokenised on several threads, in the file's order.
-std::shared_ptr<const TokenStore> tokenise_file(const DataFile& file, const Tokenizer& tokenizer, bool append_eos);
+std::shared_ptr<const TokenStore> tokenise_file(const DataFile& file, const Tokenising& how);
 
 // The same, handed out one by one; for `hone tokenize`.
-void each_tokens(const DataFile& file, const Tokenizer& tokenizer, bool append_eos,
+void each_tokens(const DataFile& file, const Tokenising& how,
                  const std::function<void(const Tokens& tokens, const Record& record)>& visit);
 
 }  // namespace hone::data

@@ -2,11 +2,13 @@
 //
 // Rows keep their own length in the cache, so prompts of different lengths cost nothing; finished rows leave the batch.
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "generate/answer.h"
 #include "generate/sampling.h"
@@ -61,11 +63,28 @@ Tensor next_logits(const CausalLm& model, const std::vector<std::span<const std:
   Pass pass(batch);
   pass.cache = &cache;
   const Tensor hidden_BTD = model.forward(batch, pass).hidden_BTD;
-  std::vector<std::int64_t> last;
-  for (std::size_t r = 0; r < rows.size(); ++r)
-    last.push_back(static_cast<std::int64_t>(r) * batch.length() + static_cast<std::int64_t>(rows[r].size()) - 1);
-  const Tensor hidden_RD = hidden_BTD.flatten(0, 1).index_select(0, at::tensor(last, at::kLong));
+  Tensor hidden_RD = hidden_BTD.flatten(0, 1);
+  if (batch.length() > 1) {
+    std::vector<std::int64_t> last;
+    for (std::size_t r = 0; r < rows.size(); ++r)
+      last.push_back(static_cast<std::int64_t>(r) * batch.length() + static_cast<std::int64_t>(rows[r].size()) - 1);
+    hidden_RD = hidden_RD.index_select(0, at::tensor(last, at::kLong));
+  }
   return model.head().logits(hidden_RD).to(at::kFloat).contiguous();
+}
+
+// Each line's next token. Rows are independent: the threads share them.
+std::vector<std::int32_t> choose(const Lines& lines, const Tensor& logits_RV) {
+  const auto vocab = static_cast<std::size_t>(logits_RV.size(1));
+  float* logits = logits_RV.mutable_data_ptr<float>();
+  std::vector<std::int32_t> ids(lines.size());
+  at::parallel_for(0, std::ssize(lines), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      Line& line = *lines[r];
+      ids[r] = line.sampler.choose({logits + r * vocab, vocab}, line.random.uniform(line.result.ids.size()));
+    }
+  });
+  return ids;
 }
 
 }  // namespace
@@ -73,12 +92,14 @@ Tensor next_logits(const CausalLm& model, const std::vector<std::span<const std:
 struct Generator::State {
   const CausalLm& model;
   std::shared_ptr<const Tokenizer> tokenizer;
+  GenerateStats stats = {};
   using Prompts = std::vector<std::vector<std::int32_t>>;
 
   void check(const Prompts& prompts) const;
   void run(const Prompts& prompts, Lines lines, const GenerateConfig& config, const Stream& stream,
-           std::vector<Generated>& results) const;
-  bool take(Line& line, std::span<float> logits, const GenerateConfig& config, const Stream& stream) const;
+           std::vector<Generated>& results);
+  void count(const std::vector<std::span<const std::int32_t>>& input, bool prompts, double seconds);
+  bool take(Line& line, std::int32_t id, const GenerateConfig& config, const Stream& stream) const;
   bool ends(std::int32_t id, const GenerateConfig& config) const;
   bool beyond_positions(const nn::KvCache& cache) const;
 };
@@ -107,11 +128,9 @@ bool Generator::State::ends(std::int32_t id, const GenerateConfig& config) const
   return std::find(config.eos_token_id.begin(), config.eos_token_id.end(), id) != config.eos_token_id.end();
 }
 
-// Chooses the line's next token; true: the line is finished.
-bool Generator::State::take(Line& line, std::span<float> logits, const GenerateConfig& config,
-                            const Stream& stream) const {
+// Adds the line's next token; true: the line is finished.
+bool Generator::State::take(Line& line, std::int32_t id, const GenerateConfig& config, const Stream& stream) const {
   Generated& result = line.result;
-  const std::int32_t id = line.sampler.choose(logits, line.random.uniform(result.ids.size()));
   result.ids.push_back(id);
   line.sampler.seen(id);
   const bool eos = ends(id, config);
@@ -127,21 +146,27 @@ bool Generator::State::take(Line& line, std::span<float> logits, const GenerateC
   return done;
 }
 
+void Generator::State::count(const std::vector<std::span<const std::int32_t>>& input, bool prompts, double seconds) {
+  for (const auto& row : input) (prompts ? stats.prompt_tokens : stats.decoded_tokens) += std::ssize(row);
+  (prompts ? stats.prompt_seconds : stats.decode_seconds) += seconds;
+}
+
 void Generator::State::run(const Prompts& prompts, Lines lines, const GenerateConfig& config, const Stream& stream,
-                           std::vector<Generated>& results) const {
+                           std::vector<Generated>& results) {
   nn::KvCache cache(model.cache_spec(), static_cast<std::int64_t>(lines.size()));
   std::vector<std::span<const std::int32_t>> input;
   for (const auto& line : lines) input.emplace_back(prompts[line->number]);
-  for (bool warned = false; !lines.empty();) {
-    const Tensor logits_RV = next_logits(model, input, cache);
-    const auto vocab = static_cast<std::size_t>(logits_RV.size(1));
-    float* logits = logits_RV.mutable_data_ptr<float>();
+  Stopwatch watch;
+  for (bool first = true, warned = false; !lines.empty(); first = false) {
+    const std::vector<std::int32_t> ids = choose(lines, next_logits(model, input, cache));
+    count(input, first, watch.seconds());
+    watch.restart();
     Lines going;
     std::vector<std::int64_t> rows;
     input.clear();
     for (std::size_t r = 0; r < lines.size(); ++r) {
       Line& line = *lines[r];
-      if (take(line, {logits + r * vocab, vocab}, config, stream)) {
+      if (take(line, ids[r], config, stream)) {
         results[line.number] = std::move(line.result);
         continue;
       }
@@ -160,9 +185,12 @@ Generator::Generator(const CausalLm& model, std::shared_ptr<const Tokenizer> tok
     : state_(std::make_unique<State>(State{model, std::move(tokenizer)})) {}
 Generator::~Generator() = default;
 
+const GenerateStats& Generator::stats() const { return state_->stats; }
+
 std::vector<Generated> Generator::generate(const std::vector<std::vector<std::int32_t>>& prompts,
                                            const GenerateConfig& config, const Stream& stream) {
   const at::NoGradGuard no_grad;
+  state_->stats = {};
   state_->check(prompts);
   std::vector<Generated> results(prompts.size());
   if (config.max_new_tokens == 0) return results;
@@ -170,8 +198,7 @@ std::vector<Generated> Generator::generate(const std::vector<std::vector<std::in
   for (std::size_t begin = 0; begin < prompts.size(); begin += batch_size) {
     Lines lines;
     for (std::size_t i = begin; i < std::min(begin + batch_size, prompts.size()); ++i)
-      lines.push_back(
-          std::make_unique<Line>(i, prompts[i], *state_->tokenizer, config, state_->model.vocab_size()));
+      lines.push_back(std::make_unique<Line>(i, prompts[i], *state_->tokenizer, config, state_->model.vocab_size()));
     state_->run(prompts, std::move(lines), config, stream, results);
   }
   return results;

@@ -1,8 +1,14 @@
-// The filters keep a list of candidates, likeliest first; each shortens it as transformers' processor of that name does.
+// The filters keep a list of candidates, likeliest first; each shortens it as transformers' processor of that name
+// does.
 #include "generate/sampling.h"
+
+#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+
+#include "ops/argmax.h"
 
 namespace hone::generate {
 namespace {
@@ -15,8 +21,7 @@ bool likelier(const Candidate& a, const Candidate& b) {
 }  // namespace
 
 Sampler::Sampler(const GenerateConfig& config, std::int64_t vocab_size)
-    : config_(config),
-      seen_(config.repetition_penalty != 1.0 ? static_cast<std::size_t>(vocab_size) : 0) {}
+    : config_(config), seen_(config.repetition_penalty != 1.0 ? static_cast<std::size_t>(vocab_size) : 0) {}
 
 void Sampler::penalise(std::span<float> logits) const {
   const auto penalty = static_cast<float>(config_.repetition_penalty);
@@ -24,18 +29,39 @@ void Sampler::penalise(std::span<float> logits) const {
     if (seen_[id]) logits[id] = logits[id] < 0 ? logits[id] * penalty : logits[id] / penalty;
 }
 
-// Leaves logits (scaled by the temperature) in `probability`. Ties with the k-th likeliest are all kept.
-void Sampler::keep_top_k(std::span<const float> logits) {
-  kept_.clear();
-  const auto temperature = static_cast<float>(config_.temperature);
-  for (std::size_t id = 0; id < logits.size(); ++id)
-    kept_.push_back({static_cast<std::int32_t>(id), static_cast<double>(logits[id] / temperature)});
-  const auto k = static_cast<std::size_t>(config_.top_k);
-  if (k > 0 && k < kept_.size()) {
-    std::nth_element(kept_.begin(), kept_.begin() + static_cast<std::ptrdiff_t>(k - 1), kept_.end(), likelier);
-    const double lowest = kept_[k - 1].probability;
-    std::erase_if(kept_, [&](const Candidate& c) { return c.probability < lowest; });
+// The k-th largest value (a heap of the k largest so far, the least of them on top: most values are passed over).
+float Sampler::kth_largest(std::span<const float> values, std::size_t k) {
+  largest_.assign(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(k));
+  std::make_heap(largest_.begin(), largest_.end(), std::greater<>());
+  for (const float value : values.subspan(k)) {
+    if (!(value > largest_.front())) continue;
+    std::pop_heap(largest_.begin(), largest_.end(), std::greater<>());
+    largest_.back() = value;
+    std::push_heap(largest_.begin(), largest_.end(), std::greater<>());
   }
+  return largest_.front();
+}
+
+// Leaves logits, scaled by the temperature, in `probability`. Ties with the k-th likeliest are all kept.
+void Sampler::keep_top_k(std::span<float> logits) {
+  const auto temperature = static_cast<float>(config_.temperature);
+  for (float& logit : logits) logit /= temperature;
+  const auto k = static_cast<std::size_t>(config_.top_k);
+  const bool all = k == 0 || k >= logits.size();
+  const float lowest = all ? 0 : kth_largest(logits, k);
+  kept_.clear();
+  for (std::size_t id = 0; id < logits.size(); ++id)
+    if (all || !(logits[id] < lowest)) kept_.push_back({static_cast<std::int32_t>(id), logits[id]});
+}
+
+// Sorts some more of kept_, likeliest first: rarely is much of it looked at.
+void Sampler::sort_more() {
+  const std::size_t end = std::min(kept_.size(), std::max<std::size_t>(64, 4 * sorted_));
+  const auto from = kept_.begin() + static_cast<std::ptrdiff_t>(sorted_),
+             to = kept_.begin() + static_cast<std::ptrdiff_t>(end);
+  if (to != kept_.end()) std::nth_element(from, to, kept_.end(), likelier);
+  std::sort(from, to, likelier);
+  sorted_ = end;
 }
 
 void Sampler::normalise() {
@@ -49,39 +75,58 @@ void Sampler::keep_top_p() {
   if (config_.top_p >= 1.0) return;
   double before = 0;
   std::size_t count = 0;
-  while (count < kept_.size() && (count == 0 || before < config_.top_p)) before += kept_[count++].probability;
+  while (count < kept_.size() && (count == 0 || before < config_.top_p)) {
+    if (count == sorted_) sort_more();
+    before += kept_[count++].probability;
+  }
   kept_.resize(count);
+  sorted_ = count;
   normalise();
 }
 
 void Sampler::keep_min_p() {
   if (config_.min_p <= 0) return;
-  const double lowest = config_.min_p * kept_.front().probability;
+  double highest = 0;
+  for (const Candidate& c : kept_) highest = std::max(highest, c.probability);
+  const double lowest = config_.min_p * highest;
   std::erase_if(kept_, [&](const Candidate& c) { return c.probability < lowest; });
+  std::sort(kept_.begin(), kept_.end(), likelier);
+  sorted_ = kept_.size();
   normalise();
 }
 
-const std::vector<Candidate>& Sampler::distribution(std::span<float> logits) {
+// The distribution after all filters; the first sorted_ of kept_ are in order.
+void Sampler::filter(std::span<float> logits) {
   penalise(logits);
   keep_top_k(logits);
   double highest = -INFINITY;
   for (const Candidate& c : kept_) highest = std::max(highest, c.probability);
-  for (Candidate& c : kept_) c.probability = std::exp(c.probability - highest);
+  at::parallel_for(0, std::ssize(kept_), 4096, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) kept_[i].probability = std::exp(kept_[i].probability - highest);
+  });
   normalise();
-  std::sort(kept_.begin(), kept_.end(), likelier);
+  sorted_ = 0;
   keep_top_p();
   keep_min_p();
+}
+
+const std::vector<Candidate>& Sampler::distribution(std::span<float> logits) {
+  filter(logits);
+  while (sorted_ < kept_.size()) sort_more();
   return kept_;
 }
 
 std::int32_t Sampler::choose(std::span<float> logits, double uniform) {
   if (config_.temperature == 0) {
     penalise(logits);
-    return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+    return static_cast<std::int32_t>(ops::argmax(logits));
   }
+  filter(logits);
   double sum = 0;
-  for (const Candidate& c : distribution(logits))
-    if ((sum += c.probability) > uniform) return c.id;
+  for (std::size_t i = 0; i < kept_.size(); ++i) {
+    if (i == sorted_) sort_more();
+    if ((sum += kept_[i].probability) > uniform) return kept_[i].id;
+  }
   return kept_.back().id;  // rounding left the sum a hair below uniform
 }
 

@@ -31,7 +31,10 @@ class Sampler {
 
  private:
   void penalise(std::span<float> logits) const;
-  void keep_top_k(std::span<const float> logits);
+  void filter(std::span<float> logits);
+  float kth_largest(std::span<const float> values, std::size_t k);
+  void keep_top_k(std::span<float> logits);
+  void sort_more();
   void keep_top_p();
   void keep_min_p();
   void normalise();
@@ -39,6 +42,8 @@ class Sampler {
   GenerateConfig config_;
   std::vector<bool> seen_;
   std::vector<Candidate> kept_;
+  std::size_t sorted_ = 0;  // the first ones of kept_ that are in order
+  std::vector<float> largest_;
 };
 
 }  // namespace hone::generate

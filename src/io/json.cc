@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <type_traits>
 
 #include "base/env.h"
 #include "base/strings.h"
@@ -13,6 +14,8 @@ namespace hone::io {
 namespace {
 
 using nlohmann::json;
+
+constexpr std::size_t kMaxOrderedKeys = 10'000;
 
 // Where byte `at` of the text is, from 1.
 std::pair<std::int64_t, std::int64_t> line_and_column(std::string_view text, std::size_t at) {
@@ -24,10 +27,11 @@ std::pair<std::int64_t, std::int64_t> line_and_column(std::string_view text, std
 }
 
 // Builds the value while it counts depth and watches keys; iterative, because nlohmann's SAX parser is.
+template <class Json>
 class Filter {
  public:
   explicit Filter(int depth) : builder_(value_, false), depth_(depth) {}
-  json take() { return std::move(value_); }
+  Json take() { return std::move(value_); }
   const std::string& fact() const { return fact_; }
   std::size_t position() const { return position_; }
 
@@ -43,6 +47,10 @@ class Filter {
     return deeper() && builder_.start_object(n);
   }
   bool key(std::string& name) {
+    // Objects that keep their order search from the front.
+    constexpr bool ordered = std::is_same_v<Json, nlohmann::ordered_json>;
+    if (ordered && keys_.back().size() >= kMaxOrderedKeys)
+      return refuse(fmt::format("an object of more than {} keys", kMaxOrderedKeys));
     if (!keys_.back().insert(name).second) return refuse("the key " + hone::quoted(name) + " is given twice");
     return builder_.key(name);
   }
@@ -75,42 +83,58 @@ class Filter {
     return false;
   }
 
-  json value_;
-  nlohmann::detail::json_sax_dom_parser<json> builder_;
+  Json value_;
+  nlohmann::detail::json_sax_dom_parser<Json> builder_;
   int depth_, now_ = 0;
   std::vector<std::set<std::string>> keys_;
   std::string fact_;
   std::size_t position_ = 0;
 };
 
-template <class Where>
-json parse(std::string_view text, const JsonLimits& limits, Where&& where) {
+template <class Json, class Where>
+Json parse_as(std::string_view text, const JsonLimits& limits, Where&& where) {
   if (text.size() > limits.bytes)
     throw Error(limits.kind, fmt::format("{}: {}, expected at most {}", where(0), human_size(text.size()),
                                          human_size(limits.bytes)));
   // nlohmann takes a NUL for the end of its input, and would not look at what comes after.
   if (const auto nul = text.find('\0'); nul != std::string_view::npos)
     throw Error(limits.kind, where(nul + 1) + ": not JSON: a NUL byte");
-  Filter filter(limits.depth);
-  if (!json::sax_parse(text.begin(), text.end(), &filter))
+  Filter<Json> filter(limits.depth);
+  if (!Json::sax_parse(text.begin(), text.end(), &filter))
     throw Error(limits.kind, where(filter.position()) + ": " + filter.fact());
   return filter.take();
 }
 
-}  // namespace
-
-json parse_json(std::string_view text, const std::string& what, const JsonLimits& limits) {
-  return parse(text, limits, [&](std::size_t at) {
+template <class Json>
+Json parse_whole(std::string_view text, const std::string& what, const JsonLimits& limits) {
+  return parse_as<Json>(text, limits, [&](std::size_t at) {
     if (at == 0) return what;
     const auto [line, column] = line_and_column(text, at - 1);
     return fmt::format("{}:{}:{}", what, line, column);
   });
 }
 
-json parse_json_line(std::string_view text, const std::string& file, std::int64_t line, const JsonLimits& limits) {
-  return parse(text, limits, [&](std::size_t at) {
+template <class Json>
+Json parse_line(std::string_view text, const std::string& file, std::int64_t line, const JsonLimits& limits) {
+  return parse_as<Json>(text, limits, [&](std::size_t at) {
     return at == 0 ? fmt::format("{}:{}", file, line) : fmt::format("{}:{}:{}", file, line, at);
   });
+}
+
+}  // namespace
+
+json parse_json(std::string_view text, const std::string& what, const JsonLimits& limits) {
+  return parse_whole<json>(text, what, limits);
+}
+json parse_json_line(std::string_view text, const std::string& file, std::int64_t line, const JsonLimits& limits) {
+  return parse_line<json>(text, file, line, limits);
+}
+nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& what, const JsonLimits& limits) {
+  return parse_whole<nlohmann::ordered_json>(text, what, limits);
+}
+nlohmann::ordered_json parse_ordered_json_line(std::string_view text, const std::string& file, std::int64_t line,
+                                               const JsonLimits& limits) {
+  return parse_line<nlohmann::ordered_json>(text, file, line, limits);
 }
 
 json read_json_file(const std::filesystem::path& path, const JsonLimits& limits) {

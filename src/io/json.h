@@ -25,6 +25,11 @@ nlohmann::json parse_json(std::string_view text, const std::string& what, const 
 // The same for one line of a larger file: errors say "file:line:column".
 nlohmann::json parse_json_line(std::string_view text, const std::string& file, std::int64_t line,
                                const JsonLimits& limits = {});
+// The same with the keys of objects in the text's order.
+nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& what,
+                                          const JsonLimits& limits = {});
+nlohmann::ordered_json parse_ordered_json_line(std::string_view text, const std::string& file, std::int64_t line,
+                                               const JsonLimits& limits = {});
 nlohmann::json read_json_file(const std::filesystem::path& path, const JsonLimits& limits = kConfigJson);
 
 }  // namespace hone::io

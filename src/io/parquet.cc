@@ -22,7 +22,7 @@
 namespace hone::io {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 template <class ArrayType>
 const ArrayType& as(const arrow::Array& array) {
@@ -253,7 +253,7 @@ const std::vector<std::string>& ParquetReader::columns() const {
 }
 std::int64_t ParquetReader::rows() const { return 0; }
 std::int64_t ParquetReader::row() const { return 0; }
-bool ParquetReader::next(nlohmann::json&) { return false; }
+bool ParquetReader::next(nlohmann::ordered_json&) { return false; }
 
 }  // namespace hone::io
 

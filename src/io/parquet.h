@@ -21,8 +21,8 @@ class ParquetReader {
   ParquetReader(ParquetReader&&) noexcept;
   const std::vector<std::string>& columns() const;  // the ones that are read, in file order
   std::int64_t rows() const;
-  bool next(nlohmann::json& row);  // an object with one entry per column; lists and structs nest
-  std::int64_t row() const;        // number of the row last returned, from 1
+  bool next(nlohmann::ordered_json& row);  // an object with one entry per column; lists and structs nest
+  std::int64_t row() const;                // number of the row last returned, from 1
 
  private:
   struct State;

@@ -172,7 +172,9 @@ void RunFolder::check_space(std::uint64_t bytes, std::int64_t count) const {
     throw Error(options_.kind,
                 fmt::format("{}: {} free, expected at least {} for {} checkpoints of {}", path().string(),
                             human_size(free), human_size(need), count, human_size(bytes)))
-        .hint("keep fewer checkpoints (trainer.save.keep), free some space, or choose another run.folder");
+        .hint(
+            "keep fewer checkpoints (trainer.save.keep), free some space, choose another run.folder, or "
+            "--no-space-check");
 }
 
 fs::path numbered_run(Env& env, const fs::path& runs, const std::string& name, bool resume) {

@@ -175,6 +175,25 @@ ManifestFile save_safetensors(const Folder& folder, const std::string& name, con
   return writer.finish();
 }
 
+void replace_safetensors(Env& env, const std::filesystem::path& path, const std::vector<TensorSpec>& tensors,
+                         const TensorMetadata& metadata, const TensorBytes& bytes_of, ErrorKind kind) {
+  const std::filesystem::path file = std::filesystem::absolute(path).lexically_normal();
+  std::error_code unknown;  // then making the folder or the file says why
+  if (!file.has_filename() || std::filesystem::is_directory(file, unknown))
+    throw Error(kind, path.string() + ": a folder, expected the name of a file");
+  const Folder folder = env.make_folders(file.parent_path(), kind);
+  const std::string name = file.filename().string(), hidden = ".new-" + name;
+  folder.remove(hidden);  // of a process that was killed here
+  try {
+    save_safetensors(folder, hidden, tensors, metadata, bytes_of);
+    folder.replace(hidden, name);
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove(file.parent_path() / hidden, ignored);  // frees the space
+    throw;
+  }
+}
+
 std::vector<ManifestFile> save_model(const Folder& folder, const ModelSave& save, const TensorBytes& bytes_of) {
   std::vector<ManifestFile> entries;
   const std::vector<Shard> shards = make_shards(save);

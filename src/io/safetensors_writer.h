@@ -51,6 +51,10 @@ using TensorBytes = std::function<std::span<const std::byte>(const TensorSpec&)>
 ManifestFile save_safetensors(const Folder& folder, const std::string& name, const std::vector<TensorSpec>& tensors,
                               const TensorMetadata& metadata, const TensorBytes& bytes_of);
 
+// A file that a user named: it appears whole, or one that is there stays. Throws Error(kind).
+void replace_safetensors(Env& env, const std::filesystem::path& path, const std::vector<TensorSpec>& tensors,
+                         const TensorMetadata& metadata, const TensorBytes& bytes_of, ErrorKind kind);
+
 struct ModelSave {
   std::vector<TensorSpec> tensors;
   std::uint64_t max_shard_bytes = 50'000'000'000;  // one larger tensor gets a shard of its own

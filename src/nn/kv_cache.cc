@@ -12,19 +12,23 @@ namespace {
 
 std::int64_t tokens_of(const PlannedDoc& doc) { return doc.span.end - doc.span.begin; }
 
-// from [N,G,K], tokens [begin, begin + count) -> to [G,C,K], entries [at, at + count).
-void store(const Tensor& from, std::int64_t begin, std::int64_t count, const Tensor& to, std::int64_t at) {
-  if (!from.is_cpu() || !from.is_contiguous() || count > 4) {
-    to.narrow(1, at, count).copy_(from.narrow(0, begin, count).transpose(0, 1));
+// Room beyond the window, so that old tokens are moved away rarely: four moves a token at most.
+std::int64_t slack(std::int64_t window) { return std::clamp<std::int64_t>(window / 4, 16, 512); }
+
+// from [N,G,K], tokens [begin, begin + count) -> to [R,G,C,K], row `row`, entries [at, at + count).
+void store(const Tensor& from, std::int64_t begin, std::int64_t count, const Tensor& to, std::int64_t row,
+           std::int64_t at) {
+  if (!from.is_cpu() || !from.is_contiguous()) {
+    to[row].narrow(1, at, count).copy_(from.narrow(0, begin, count).transpose(0, 1));
     return;
   }
   const std::size_t bytes = from.size(2) * from.element_size();
-  const auto* source = static_cast<const char*>(from.const_data_ptr());
-  auto* target = static_cast<char*>(to.mutable_data_ptr());
-  const std::int64_t groups = from.size(1), capacity = to.size(1);
+  const std::int64_t groups = from.size(1), capacity = to.size(2);
+  const auto* source = static_cast<const char*>(from.const_data_ptr()) + begin * groups * bytes;
+  auto* target = static_cast<char*>(to.mutable_data_ptr()) + (row * groups * capacity + at) * bytes;
   for (std::int64_t n = 0; n < count; ++n)
-    for (std::int64_t g = 0; g < groups; ++g)
-      std::memcpy(target + (g * capacity + at + n) * bytes, source + ((begin + n) * groups + g) * bytes, bytes);
+    for (std::int64_t g = 0; g < groups; ++g, source += bytes)
+      std::memcpy(target + (g * capacity + n) * bytes, source, bytes);
 }
 
 }  // namespace
@@ -66,19 +70,27 @@ void KvCache::drop_oldest(Slot& slot, std::int64_t row, std::int64_t left) {
   slot.dropped[row] += have - left;
 }
 
-void KvCache::reserve(Slot& slot, std::int64_t window, const Plan& plan, const Tensor& like) {
+// How many of the document's tokens the cache takes in, at its end. A fresh one attends without the cache, which then
+// needs no more of it than later tokens will see.
+std::int64_t KvCache::taken(const PlannedDoc& doc, std::int64_t window, bool fresh) const {
+  return fresh && window > 0 ? std::min(tokens_of(doc), window - 1) : tokens_of(doc);
+}
+
+void KvCache::reserve(Slot& slot, std::int64_t window, const Plan& plan, const Tensor& like, bool fresh) {
   const std::int64_t groups = like.size(1), size = like.size(2);
   if (!slot.k_RGCK.defined())
     for (Tensor* x : {&slot.k_RGCK, &slot.v_RGCK}) *x = at::empty({rows(), groups, 0, size}, like.options());
   const std::int64_t capacity = slot.k_RGCK.size(2);
   std::int64_t needed = 0;
   for (const PlannedDoc& doc : plan.docs()) {
-    const bool full = held(slot, doc.row) + tokens_of(doc) > capacity;
-    if (full && window > 0) drop_oldest(slot, doc.row, window - 1);
-    needed = std::max(needed, held(slot, doc.row) + tokens_of(doc));
+    const std::int64_t more = taken(doc, window, fresh);
+    if (held(slot, doc.row) + more > capacity && window > 0) drop_oldest(slot, doc.row, window - 1);
+    needed = std::max(needed, held(slot, doc.row) + more);
   }
   if (needed <= capacity) return;
-  const std::int64_t wider = std::max<std::int64_t>({needed, 2 * capacity, 16});
+  std::int64_t wider = std::max<std::int64_t>(2 * capacity, 16);
+  if (window > 0) wider = std::min(wider, window + slack(window));
+  wider = std::max(needed, wider);
   for (Tensor* x : {&slot.k_RGCK, &slot.v_RGCK}) {
     const Tensor grown = at::empty({rows(), groups, wider, size}, like.options());
     grown.narrow(2, 0, capacity).copy_(*x);
@@ -86,11 +98,13 @@ void KvCache::reserve(Slot& slot, std::int64_t window, const Plan& plan, const T
   }
 }
 
-void KvCache::append(Slot& slot, const Tensor& k_NGK, const Tensor& v_NGK, const Plan& plan) {
+void KvCache::append(Slot& slot, std::int64_t window, const Tensor& k_NGK, const Tensor& v_NGK, const Plan& plan,
+                     bool fresh) {
   for (const PlannedDoc& doc : plan.docs()) {
-    const std::int64_t at = held(slot, doc.row), count = tokens_of(doc);
-    store(k_NGK, doc.span.begin, count, slot.k_RGCK.select(0, doc.row), at);
-    store(v_NGK, doc.span.begin, count, slot.v_RGCK.select(0, doc.row), at);
+    const std::int64_t at = held(slot, doc.row), count = taken(doc, window, fresh);
+    store(k_NGK, doc.span.end - count, count, slot.k_RGCK, doc.row, at);
+    store(v_NGK, doc.span.end - count, count, slot.v_RGCK, doc.row, at);
+    slot.dropped[doc.row] += tokens_of(doc) - count;  // counts from advance() on: until then held() is not asked again
   }
 }
 
@@ -118,11 +132,18 @@ Tensor KvCache::attend(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_
                        const Plan& plan, double scale) {
   Slot& slot = slots_.at(layer);
   const ops::AttentionOptions options{scale, spec_.layers[layer].window};
-  reserve(slot, options.window, plan, k_NGK);
-  append(slot, k_NGK, v_NGK, plan);
   const bool fresh =
       std::all_of(plan.docs().begin(), plan.docs().end(), [](const PlannedDoc& d) { return d.position == 0; });
+  reserve(slot, options.window, plan, k_NGK, fresh);
+  append(slot, options.window, k_NGK, v_NGK, plan, fresh);
   return fresh ? ops::attention(q_NHK, k_NGK, v_NGK, plan.spans(), options) : attend_all(slot, q_NHK, plan, options);
+}
+
+const ops::RopeTable& KvCache::rope_table(const Rope& rope, std::int64_t end, const Tensor& like) {
+  ops::RopeTable& table = rope_tables_[&rope];
+  const std::int64_t have = table.cos.defined() ? table.cos.size(0) : 0;
+  if (!table.cos.defined() || have < end) table = rope.table(rope.angles(0, std::max(end + 64, 2 * have), 0), like);
+  return table;
 }
 
 void KvCache::advance(const Plan& plan) {

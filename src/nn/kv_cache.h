@@ -6,12 +6,17 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "hone/model.h"
+#include "nn/rope.h"
 #include "ops/attention.h"
+#include "ops/rope.h"
 
 namespace hone::nn {
+
+struct PlannedDoc;
 
 // Not thread-safe. Holds no graph: use it under no-grad (Model::forward refuses otherwise).
 class HONE_API KvCache {
@@ -31,20 +36,25 @@ class HONE_API KvCache {
   // After the last layer: the pass's tokens now belong to the past. Called by Model::forward.
   void advance(const Plan& plan);
 
+  // cos and sin of positions 0 to `end` and beyond, of documents of length class 0: kept from pass to pass.
+  const ops::RopeTable& rope_table(const Rope& rope, std::int64_t end, const Tensor& like);
+
  private:
   struct Slot {
     Tensor k_RGCK, v_RGCK;
     std::vector<std::int64_t> dropped;  // per row: oldest tokens that a window no longer needs
   };
   std::int64_t held(const Slot& slot, std::int64_t row) const { return lengths_[row] - slot.dropped[row]; }
-  void reserve(Slot& slot, std::int64_t window, const Plan& plan, const Tensor& like);
+  std::int64_t taken(const PlannedDoc& doc, std::int64_t window, bool fresh) const;
+  void reserve(Slot& slot, std::int64_t window, const Plan& plan, const Tensor& like, bool fresh);
   void drop_oldest(Slot& slot, std::int64_t row, std::int64_t left);
-  void append(Slot& slot, const Tensor& k_NGK, const Tensor& v_NGK, const Plan& plan);
+  void append(Slot& slot, std::int64_t window, const Tensor& k_NGK, const Tensor& v_NGK, const Plan& plan, bool fresh);
   Tensor attend_all(const Slot& slot, const Tensor& q_NHK, const Plan& plan,
                     const ops::AttentionOptions& options) const;
   CacheSpec spec_;
   std::vector<Slot> slots_;
   std::vector<std::int64_t> lengths_;
+  std::map<const Rope*, ops::RopeTable> rope_tables_;
 };
 
 }  // namespace hone::nn

@@ -38,6 +38,11 @@ ops::NormLinears RmsNorm::linears(const Tensor& x, const Tensor& residual,
   return ops::norm_linears(x, residual, weight.use(), eps_, weights);
 }
 
+Tensor RmsNorm::gated_mlp(const Tensor& x, const Tensor& residual, const ops::GatedMlpWeights& weights,
+                          ops::Activation activation) const {
+  return ops::norm_gated_mlp(x, residual, weight.use(), eps_, weights, activation);
+}
+
 GatedMlp::GatedMlp(const Options& o)
     : activation_(o.activation),
       gate_(child<Linear>("gate_proj", o.hidden, o.inner, Linear::Options{o.bias, o.std})),
@@ -45,8 +50,8 @@ GatedMlp::GatedMlp(const Options& o)
       down_(child<Linear>("down_proj", o.inner, o.hidden, Linear::Options{o.bias, o.std})) {}
 
 Tensor GatedMlp::operator()(const Tensor& x, const Tensor& residual, const RmsNorm& norm) const {
-  const auto [sum, both] = norm.linears(x, residual, {gate_.with_bias(), up_.with_bias()});
-  return sum + ops::gated_linear(both[0], both[1], activation_, down_.with_bias());
+  const ops::GatedMlpWeights weights{gate_.with_bias(), up_.with_bias(), down_.with_bias()};
+  return norm.gated_mlp(x, residual, weights, activation_);
 }
 
 }  // namespace hone::nn

@@ -46,7 +46,11 @@ class RmsNorm final : public Module {
   RmsNorm(std::int64_t width, double eps);
   Tensor operator()(const Tensor& x) const;
   // x + residual (x itself where it is undefined), and its norm with each of the weights.
-  ops::NormLinears linears(const Tensor& x, const Tensor& residual, const std::vector<ops::LinearWeight>& weights) const;
+  ops::NormLinears linears(const Tensor& x, const Tensor& residual,
+                           const std::vector<ops::LinearWeight>& weights) const;
+  // x + residual + its norm's gated MLP.
+  Tensor gated_mlp(const Tensor& x, const Tensor& residual, const ops::GatedMlpWeights& weights,
+                   ops::Activation activation) const;
 
   Weight& weight;
 

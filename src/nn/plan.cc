@@ -2,7 +2,6 @@
 #include "nn/plan.h"
 
 #include <ATen/ATen.h>
-#include <ATen/OpMathType.h>
 #include <fmt/format.h>
 
 #include "nn/kv_cache.h"
@@ -32,26 +31,26 @@ std::vector<Doc> docs_of_segments(const Tensor& segments_BT) {
 
 }  // namespace
 
-Plan::Plan(const Batch& batch, const KvCache* cache) : rows_(batch.rows()), length_(batch.length()) {
+Plan::Plan(const Batch& batch, KvCache* cache) : cache_(cache), rows_(batch.rows()), length_(batch.length()) {
   if (!batch.docs.empty())
-    place(batch.docs, cache, batch.ids_BT.device());
+    place(batch.docs, batch.ids_BT.device());
   else if (batch.segments_BT.defined())
-    place(docs_of_segments(batch.segments_BT), cache, batch.ids_BT.device());
+    place(docs_of_segments(batch.segments_BT), batch.ids_BT.device());
   else
-    place(whole_rows(rows_, length_), cache, batch.ids_BT.device());
+    place(whole_rows(rows_, length_), batch.ids_BT.device());
 }
 
-void Plan::place(const std::vector<Doc>& docs, const KvCache* cache, at::Device device) {
-  HONE_ASSERT(!cache || cache->rows() == rows_);
+void Plan::place(const std::vector<Doc>& docs, at::Device device) {
+  HONE_ASSERT(!cache_ || cache_->rows() == rows_);
   std::int64_t done = 0, real = 0;  // done: where the last document ended
   for (const Doc& doc : docs) {
     const std::int64_t begin = doc.row * length_ + doc.begin;
     HONE_ASSERT(doc.row >= 0 && doc.row < rows_ && doc.begin >= 0 && doc.begin < doc.end && doc.end <= length_ &&
                 begin >= done);
-    HONE_ASSERT(!cache || docs_.empty() || docs_.back().row < doc.row);
+    HONE_ASSERT(!cache_ || docs_.empty() || docs_.back().row < doc.row);
     done = doc.row * length_ + doc.end;
     const std::int64_t count = doc.end - doc.begin;
-    docs_.push_back({{real, real + count}, doc.row, cache ? cache->length(doc.row) : 0});
+    docs_.push_back({{real, real + count}, doc.row, cache_ ? cache_->length(doc.row) : 0});
     spans_.push_back(docs_.back().span);
     real += count;
   }
@@ -102,29 +101,40 @@ std::map<std::int64_t, Stretch> stretches_of(const std::vector<PlannedDoc>& docs
 
 }  // namespace
 
+Tensor Plan::table_rows(const std::function<std::int64_t(const PlannedDoc&)>& first) const {
+  Tensor rows = at::empty({tokens_}, at::kLong);
+  std::int64_t* row = rows.data_ptr<std::int64_t>();
+  for (const PlannedDoc& doc : docs_)
+    for (std::int64_t t = 0, at = first(doc); t < doc.span.end - doc.span.begin; ++t) *row++ = at + t;
+  return rows;
+}
+
 const ops::RopeTable& Plan::rope(const Rope& rope, const Tensor& like) {
   ops::RopeTable& table = tables_[&rope];
   if (table.cos.defined()) return table;
-  const auto stretches = stretches_of(docs_, rope);
-  std::vector<Tensor> angles{at::empty({0, rope.head_size() / 2}, at::kFloat)};
-  for (const auto& [length_class, stretch] : stretches)
-    angles.push_back(at::outer(at::arange(stretch.low, stretch.high, at::kFloat), rope.frequencies(length_class)));
-  Tensor rows = at::empty({tokens_}, at::kLong);
-  std::int64_t* row = rows.data_ptr<std::int64_t>();
-  for (const PlannedDoc& doc : docs_) {
-    const std::int64_t count = doc.span.end - doc.span.begin;
-    const Stretch& stretch = stretches.at(rope.length_class(doc.position + count));
-    for (std::int64_t t = 0; t < count; ++t) *row++ = stretch.first + doc.position - stretch.low + t;
+  const auto end = [](const PlannedDoc& doc) { return doc.position + doc.span.end - doc.span.begin; };
+  Tensor rows;
+  if (cache_ && std::all_of(docs_.begin(), docs_.end(), [&](auto& doc) { return rope.length_class(end(doc)) == 0; })) {
+    std::int64_t last = 0;
+    for (const PlannedDoc& doc : docs_) last = std::max(last, end(doc));
+    table = cache_->rope_table(rope, last, like);
+    rows = table_rows([](const PlannedDoc& doc) { return doc.position; });
+  } else {
+    const auto stretches = stretches_of(docs_, rope);
+    std::vector<Tensor> angles{at::empty({0, rope.head_size() / 2}, at::kFloat)};
+    for (const auto& [length_class, s] : stretches) angles.push_back(rope.angles(s.low, s.high, length_class));
+    rows = table_rows([&](const PlannedDoc& doc) {
+      const Stretch& stretch = stretches.at(rope.length_class(end(doc)));
+      return stretch.first + doc.position - stretch.low;
+    });
+    Tensor angle = at::cat(angles);
+    if (tokens_ < angle.size(0)) {  // one step of rows that are far apart: only the positions that occur
+      angle = angle.index_select(0, rows);
+      rows = at::arange(tokens_, at::kLong);
+    }
+    table = rope.table(angle, like);
   }
-  Tensor angle = at::cat(angles);
-  if (tokens_ < angle.size(0)) {  // one step of rows that are far apart: only the positions that occur
-    angle = angle.index_select(0, rows);
-    rows = at::arange(tokens_, at::kLong);
-  }
-  const auto made = [&](const Tensor& x) {
-    return (x * rope.attention_factor()).to(like.device(), at::toOpMathType(like.scalar_type())).contiguous();
-  };
-  table = {made(angle.cos()), made(angle.sin()), rows.to(like.device())};
+  table.rows_N = rows.to(like.device());
   return table;
 }
 

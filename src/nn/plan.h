@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -28,8 +29,9 @@ struct PlannedDoc {
 class Plan {
  public:
   // Documents come from batch.docs; if there are none, from segments_BT; if that is undefined, every row is one
-  // document. cache: may be null. REQUIRES with a cache: one document a row at most, as many rows as the cache has.
-  Plan(const Batch& batch, const KvCache* cache);
+  // document. cache: may be null; outlives the plan. REQUIRES with a cache: one document a row at most, as many rows as
+  // the cache has.
+  Plan(const Batch& batch, KvCache* cache);
 
   const std::vector<PlannedDoc>& docs() const { return docs_; }
   const std::vector<ops::Span>& spans() const { return spans_; }
@@ -43,7 +45,10 @@ class Plan {
   const ops::RopeTable& rope(const Rope& rope, const Tensor& like);
 
  private:
-  void place(const std::vector<Doc>& docs, const KvCache* cache, at::Device device);
+  void place(const std::vector<Doc>& docs, at::Device device);
+  // Of each token: first(its document) + its place in it.
+  Tensor table_rows(const std::function<std::int64_t(const PlannedDoc&)>& first) const;
+  KvCache* cache_ = nullptr;
   std::int64_t rows_ = 0, length_ = 0, tokens_ = 0;
   std::vector<PlannedDoc> docs_;
   std::vector<ops::Span> spans_;

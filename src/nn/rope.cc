@@ -2,6 +2,7 @@
 #include "nn/rope.h"
 
 #include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
 
 #include <cmath>
 #include <numbers>
@@ -114,6 +115,17 @@ Tensor Rope::frequencies(std::int64_t length_class) const {
       return longrope(config_, head_size_, length_class != 0);
   }
   throw Error(ErrorKind::bug, "unknown rope type");
+}
+
+Tensor Rope::angles(std::int64_t begin, std::int64_t end, std::int64_t length_class) const {
+  return at::outer(at::arange(begin, end, at::kFloat), frequencies(length_class));
+}
+
+ops::RopeTable Rope::table(const Tensor& angles, const Tensor& like) const {
+  const auto made = [&](const Tensor& x) {
+    return (x * attention_factor_).to(like.device(), at::toOpMathType(like.scalar_type())).contiguous();
+  };
+  return {made(angles.cos()), made(angles.sin()), {}};
 }
 
 }  // namespace hone::nn

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hone/config.h"
+#include "ops/rope.h"
 
 namespace hone::nn {
 
@@ -83,6 +84,9 @@ class Rope {
   std::int64_t length_class(std::int64_t length) const;
   at::Tensor frequencies(
       std::int64_t length_class) const;  // [K/2], fp32, in transformers' order of operations: the same bits
+  at::Tensor angles(std::int64_t begin, std::int64_t end, std::int64_t length_class) const;  // of positions, [P, K/2]
+  // Their cos and sin, scaled, for computing in `like`'s precision on its device; rows_N is left undefined.
+  ops::RopeTable table(const at::Tensor& angles, const at::Tensor& like) const;
   double attention_factor() const { return attention_factor_; }
   std::int64_t head_size() const { return head_size_; }
   const RopeConfig& config() const { return config_; }

@@ -4,7 +4,8 @@
 
 #include "hone/error.h"
 #include "ops/attention.h"
-#include "ops/cpu/decode.h"
+#include "ops/cpu/dot/decode.h"
+#include "ops/parallel.h"
 
 namespace hone::ops {
 
@@ -17,19 +18,22 @@ at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, c
   const at::Tensor q = q_RHK.contiguous();
   const std::int64_t rows = q.size(0), groups = k_RGCK.size(1), capacity = k_RGCK.size(2), size = q.size(2);
   const std::int64_t heads = q.size(1) / groups;
+  std::int64_t tokens = 0;
+  for (const std::int64_t length : lengths) tokens += length;
   at::Tensor y = at::empty_like(q);
   cpu::with_type(q.scalar_type(), [&]<class T>(T) {
     const auto kernels = cpu::decode_kernels<T>();
-    at::parallel_for(0, rows * groups, 1, [&](std::int64_t begin, std::int64_t end) {
-      std::vector<cpu::Wide<T>> room;
+    const T *queries = q.const_data_ptr<T>(), *k = k_RGCK.const_data_ptr<T>(), *v = v_RGCK.const_data_ptr<T>();
+    T* to = y.mutable_data_ptr<T>();
+    at::parallel_for(0, rows * groups, grain(tokens / rows * size), [&](std::int64_t begin, std::int64_t end) {
+      static thread_local std::vector<cpu::Wide<T>> room;
       for (std::int64_t task = begin; task < end; ++task) {
         const std::int64_t length = lengths[task / groups];
         const std::int64_t first = options.window > 0 ? std::max<std::int64_t>(0, length - options.window) : 0;
-        room.resize(heads * (length - first + size));
-        kernels.attend(
-            q.const_data_ptr<T>() + task * heads * size, k_RGCK.const_data_ptr<T>() + (task * capacity + first) * size,
-            v_RGCK.const_data_ptr<T>() + (task * capacity + first) * size, heads, length - first, size,
-            static_cast<cpu::Wide<T>>(options.scale), room.data(), y.mutable_data_ptr<T>() + task * heads * size);
+        const std::int64_t at = (task * capacity + first) * size, head = task * heads * size;
+        room.resize(std::max<std::size_t>(room.size(), heads * (length - first)));
+        kernels.attend({queries + head, k + at, v + at, heads, length - first, size,
+                        static_cast<cpu::Wide<T>>(options.scale), room.data(), to + head});
       }
     });
   });

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -105,6 +106,7 @@ at::Tensor embedding(const at::Tensor& table_VD, const at::Tensor& ids, std::int
   if (!kernels_take({table_VD}) || ids.numel() == 0 || !ids.is_cpu())
     return reference::embedding(table_VD, ids, no_gradient_id);
   check_ids(ids, table_VD.size(0));
+  if (!at::GradMode::is_enabled()) return at::embedding(table_VD, ids);
   return EmbeddingFunction::apply(table_VD, ids, no_gradient_id, reinterpret_cast<std::int64_t>(sum));
 }
 

@@ -4,8 +4,10 @@
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "base/sections.h"
 #include "hone/error.h"
 #include "ops/cpu/gated.h"
 #include "ops/parallel.h"
@@ -27,22 +29,28 @@ at::Tensor activate(const at::Tensor& x, Activation activation) {
   throw Error(ErrorKind::bug, "unknown activation");
 }
 
+at::Tensor forward_all(const at::Tensor& gate, const at::Tensor& up, Activation activation) {
+  const at::Tensor g = gate.contiguous(), u = up.contiguous();
+  at::Tensor y = at::empty_like(g);
+  cpu::with_type(g.scalar_type(), [&]<class T>(T) {
+    const auto kernels = cpu::gated_kernels<T>();
+    at::parallel_for(0, g.numel(), grain(1), [&](std::int64_t begin, std::int64_t end) {
+      kernels.forward(activation, g.const_data_ptr<T>() + begin, u.const_data_ptr<T>() + begin, end - begin,
+                      y.mutable_data_ptr<T>() + begin);
+    });
+  });
+  return y;
+}
+
 class GatedFunction : public torch::autograd::Function<GatedFunction> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& gate, const at::Tensor& up,
                             std::int64_t activation) {
+    const sections::Timed section(sections::Section::elementwise);
     const at::Tensor g = gate.contiguous(), u = up.contiguous();
-    at::Tensor y = at::empty_like(g);
-    cpu::with_type(g.scalar_type(), [&]<class T>(T) {
-      const auto kernels = cpu::gated_kernels<T>();
-      at::parallel_for(0, g.numel(), grain(1), [&](std::int64_t begin, std::int64_t end) {
-        kernels.forward(static_cast<Activation>(activation), g.const_data_ptr<T>() + begin,
-                        u.const_data_ptr<T>() + begin, end - begin, y.mutable_data_ptr<T>() + begin);
-      });
-    });
     ctx->save_for_backward({g, u});
     ctx->saved_data["activation"] = activation;
-    return y;
+    return forward_all(g, u, static_cast<Activation>(activation));
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
@@ -65,10 +73,11 @@ at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, Activation activa
 
 }  // namespace reference
 
-GatedGradients gated_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up,
-                              Activation activation) {
+GatedGradients gated_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up, Activation activation,
+                              bool overwrite) {
+  const sections::Timed section(sections::Section::elementwise);
   const at::Tensor g = gate.contiguous(), u = up.contiguous(), d = dy.contiguous();
-  GatedGradients made{at::empty_like(g), at::empty_like(u)};
+  GatedGradients made{at::empty_like(g), overwrite ? d : at::empty_like(u)};
   cpu::with_type(g.scalar_type(), [&]<class T>(T) {
     const auto kernels = cpu::gated_kernels<T>();
     at::parallel_for(0, g.numel(), grain(1), [&](std::int64_t begin, std::int64_t end) {
@@ -82,8 +91,9 @@ GatedGradients gated_backward(const at::Tensor& dy, const at::Tensor& gate, cons
 
 at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, Activation activation) {
   const bool fits = gate.numel() > 0 && gate.sizes() == up.sizes() && kernels_take({gate, up});
-  return fits ? GatedFunction::apply(gate, up, static_cast<std::int64_t>(activation))
-              : reference::gated(gate, up, activation);
+  if (!fits) return reference::gated(gate, up, activation);
+  if (!at::GradMode::is_enabled()) return forward_all(gate, up, activation);
+  return GatedFunction::apply(gate, up, static_cast<std::int64_t>(activation));
 }
 
 }  // namespace hone::ops

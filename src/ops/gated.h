@@ -13,9 +13,10 @@ at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, Activation activa
 struct GatedGradients {
   at::Tensor gate, up;
 };
-// The gradients of gated(); REQUIRES: kernels_take() all of them. For ops that contain gated().
-GatedGradients gated_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up,
-                              Activation activation);
+// The gradients of gated(), for ops that contain it; with overwrite, up's takes dy's memory. REQUIRES: kernels_take()
+// all of them.
+GatedGradients gated_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up, Activation activation,
+                              bool overwrite = false);
 
 namespace reference {
 at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, Activation activation);

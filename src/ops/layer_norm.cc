@@ -6,6 +6,7 @@
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "base/sections.h"
 #include "ops/column_sum.h"
 #include "ops/cpu/layer_norm.h"
 #include "ops/parallel.h"
@@ -44,6 +45,7 @@ const T* data_or_null(const at::Tensor& x) {
 
 LayerNormed layer_norm_rows(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight,
                             const at::Tensor& bias, double eps) {
+  const sections::Timed section(sections::Section::elementwise);
   const at::Tensor rows = x.contiguous(), scales = weight.contiguous();
   const at::Tensor other = residual.defined() ? residual.contiguous() : residual,
                    shifts = bias.defined() ? bias.contiguous() : bias;
@@ -75,6 +77,7 @@ LayerNormed layer_norm_rows(const at::Tensor& x, const at::Tensor& residual, con
 
 // {dx, dweight, dbias}.
 variable_list layer_norm_rows_backward(const at::Tensor& dy, const at::Tensor& extra, const variable_list& saved) {
+  const sections::Timed section(sections::Section::elementwise);
   const at::Tensor &x = saved[0], &weight = saved[1], &mean = saved[2], &inv_std = saved[3];
   const at::Tensor gradient = dy.contiguous(), direct = extra.defined() ? extra.contiguous() : extra;
   const std::int64_t cols = x.size(-1), count = x.numel() / cols, blocks = row_blocks(count);

@@ -13,6 +13,7 @@
 #include "ops/kernels.h"
 #include "ops/matmul.h"
 #include "ops/rms_norm.h"
+#include "ops/skinny.h"
 
 namespace hone::ops {
 namespace {
@@ -165,7 +166,7 @@ class GatedLinearFunction : public torch::autograd::Function<GatedLinearFunction
     if (ctx->needs_input_grad(0) || ctx->needs_input_grad(1)) {
       at::Tensor dinner = at::empty(rows_of(gate).sizes(), gate.options());
       matmul_into(dinner, {{dy_NO, saved[2]}});
-      GatedGradients both = gated_backward(dinner.view(gate.sizes()), gate, up, activation);
+      GatedGradients both = gated_backward(dinner.view(gate.sizes()), gate, up, activation, /*overwrite=*/true);
       made[0] = both.gate, made[1] = both.up;
     }
     return made;
@@ -190,6 +191,14 @@ bool takes(const at::Tensor& x, const LinearWeight& w) {
 bool takes(const at::Tensor& x, const std::vector<LinearWeight>& weights) {
   return std::all_of(weights.begin(), weights.end(), [&](const LinearWeight& w) { return takes(x, w); });
 }
+// Few rows that need no gradient, as in decoding.
+bool is_skinny(const at::Tensor& x) { return !at::GradMode::is_enabled() && x.numel() <= kSkinnyRows * x.size(-1); }
+
+// Of x, or of x + residual where there is a residual.
+AddRmsNorm maybe_add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps) {
+  if (residual.defined()) return add_rms_norm(x, residual, norm_I, eps);
+  return {x, rms_norm(x, norm_I, eps)};
+}
 
 }  // namespace
 
@@ -208,6 +217,10 @@ std::vector<at::Tensor> linears(const at::Tensor& x, const std::vector<LinearWei
   const bool ours = takes(x, weights);
   if (ours && at::GradMode::is_enabled()) return with_graph({x}, weights);
   std::vector<at::Tensor> made;
+  if (ours && is_skinny(x)) {
+    for (const at::Tensor& y_NO : skinny_products(rows_of(x), weights)) made.push_back(shaped_like(y_NO, x));
+    return made;
+  }
   for (const LinearWeight& w : weights)
     made.push_back(ours ? shaped_like(forward_one(rows_of(x), w.weight_OI, w.bias_O), x) : reference::linear(x, w));
   return made;
@@ -220,8 +233,7 @@ NormLinears norm_linears(const at::Tensor& x, const at::Tensor& residual, const 
   const bool fits = at::GradMode::is_enabled() && takes(x, weights) && kernels_take({x, norm_I}) &&
                     (!residual.defined() || (kernels_take({x, residual}) && x.sizes() == residual.sizes()));
   if (!fits) {
-    const AddRmsNorm norm = residual.defined() ? add_rms_norm(x, residual, norm_I, eps)
-                                               : AddRmsNorm{x, rms_norm(x, norm_I, eps)};
+    const AddRmsNorm norm = maybe_add_rms_norm(x, residual, norm_I, eps);
     return {norm.sum, linears(norm.normed, weights)};
   }
   variable_list tensors{x};
@@ -238,6 +250,17 @@ at::Tensor gated_linear(const at::Tensor& gate, const at::Tensor& up, Activation
   const auto bias = w.bias_O.defined() ? std::optional(w.bias_O) : std::nullopt;
   return GatedLinearFunction::apply(gate, up, w.weight_OI, bias, static_cast<std::int64_t>(activation),
                                     to_number(w.sum));
+}
+
+at::Tensor norm_gated_mlp(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
+                          const GatedMlpWeights& w, Activation activation) {
+  if (is_skinny(x) && takes(x, {w.gate, w.up})) {
+    const AddRmsNorm norm = maybe_add_rms_norm(x, residual, norm_I, eps);
+    const at::Tensor inner = skinny_gated(rows_of(norm.normed), w.gate, w.up, activation);
+    return norm.sum + linear(shaped_like(inner, x), w.down);
+  }
+  const auto [sum, both] = norm_linears(x, residual, norm_I, eps, {w.gate, w.up});
+  return sum + gated_linear(both[0], both[1], activation, w.down);
 }
 
 }  // namespace hone::ops

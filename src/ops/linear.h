@@ -37,6 +37,13 @@ NormLinears norm_linears(const at::Tensor& x, const at::Tensor& residual, const 
 at::Tensor gated_linear(const at::Tensor& gate, const at::Tensor& up, Activation activation,
                         const LinearWeight& weight);
 
+// A block's gated MLP with its norm: y + down(gated(gate(rms_norm(y)), up(rms_norm(y)))), y = x + residual (or x).
+struct GatedMlpWeights {
+  LinearWeight gate, up, down;
+};
+at::Tensor norm_gated_mlp(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
+                          const GatedMlpWeights& weights, Activation activation);
+
 namespace reference {
 at::Tensor linear(const at::Tensor& x, const LinearWeight& weight);
 at::Tensor gated_linear(const at::Tensor& gate, const at::Tensor& up, Activation activation,

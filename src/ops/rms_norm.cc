@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/sections.h"
@@ -112,12 +113,17 @@ class AddRmsNormFunction : public torch::autograd::Function<AddRmsNormFunction> 
 
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
   if (x.numel() == 0 || !kernels_take({x, weight})) return reference::rms_norm(x, weight, eps);
+  if (!at::GradMode::is_enabled()) return rms_norm_forward(x, {}, weight, eps).normed;
   return RmsNormFunction::apply(x, weight, eps);
 }
 
 AddRmsNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps) {
   if (x.numel() == 0 || !kernels_take({x, residual, weight}) || x.sizes() != residual.sizes())
     return reference::add_rms_norm(x, residual, weight, eps);
+  if (!at::GradMode::is_enabled()) {
+    const RmsNormed made = rms_norm_forward(x, residual, weight, eps);
+    return {made.sum, made.normed};
+  }
   const variable_list made = AddRmsNormFunction::apply(x, residual, weight, eps);
   return {made[0], made[1]};
 }

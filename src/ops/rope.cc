@@ -4,8 +4,10 @@
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "base/sections.h"
 #include "ops/cpu/rope.h"
 #include "ops/parallel.h"
 
@@ -28,6 +30,7 @@ namespace {
 
 // y may be x. REQUIRES: the values of a token lie side by side in both.
 void rotate_into(const at::Tensor& y_NHK, const at::Tensor& x_NHK, const RopeTable& table, bool back) {
+  const sections::Timed section(sections::Section::elementwise);
   const std::int64_t heads = x_NHK.size(1), half = x_NHK.size(2) / 2;
   cpu::with_type(x_NHK.scalar_type(), [&]<class T>(T) {
     using W = cpu::Wide<T>;
@@ -80,8 +83,9 @@ bool kernel_takes(const at::Tensor& x_NHK, const RopeTable& table) {
 }  // namespace
 
 at::Tensor rope(const at::Tensor& x_NHK, const RopeTable& table) {
-  return kernel_takes(x_NHK, table) ? RopeFunction::apply(x_NHK, table.cos, table.sin, table.rows_N)
-                                    : reference::rope(x_NHK, table);
+  if (!kernel_takes(x_NHK, table)) return reference::rope(x_NHK, table);
+  if (!at::GradMode::is_enabled()) return rotated(x_NHK, table, /*back=*/false);
+  return RopeFunction::apply(x_NHK, table.cos, table.sin, table.rows_N);
 }
 
 void rope_in_place(const at::Tensor& x_NHK, const RopeTable& table, bool back) {

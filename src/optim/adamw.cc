@@ -87,8 +87,7 @@ class AdamW final : public Optimizer {
                           learning_rate / (1 - std::pow(beta1, t)),
                           std::sqrt(1 - std::pow(beta2, t)),
                           gradient_scale};
-    each_block(blocks_of(weights), [&](std::size_t, const Block& block) {
-      const OptimizedWeight& weight = weights[block.weight];
+    update_blocks(weights, [&](const OptimizedWeight& weight, const Block& block) {
       AdamWStep values = plain;
       if (weight.decays || config_.decay_all) values.keep = 1 - learning_rate * config_.weight_decay;
       if (weight.master.scalar_type() == at::kDouble)

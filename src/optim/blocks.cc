@@ -5,6 +5,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace hone::optim {
@@ -23,6 +24,16 @@ HONE_VECTORISED double sum_of_squares(const float* x, std::int64_t size) {
   for (; i < size; ++i) sum += double(x[i]) * double(x[i]);
   for (const double lane : lanes) sum += lane;
   return sum;
+}
+
+// To bf16: to the nearest, ties to even; not a number stays that.
+HONE_VECTORISED void round_to_bf16(const float* x, std::int64_t size, std::uint16_t* to) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < size; ++i) {
+    const auto bits = std::bit_cast<std::uint32_t>(x[i]);
+    const std::uint32_t nearest = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    to[i] = static_cast<std::uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : nearest);
+  }
 }
 
 double sum_of_squares(const double* x, std::int64_t size) {
@@ -47,6 +58,17 @@ std::vector<Block> blocks_of(const std::vector<OptimizedWeight>& weights) {
 void each_block(const std::vector<Block>& blocks, const std::function<void(std::size_t, const Block&)>& work) {
   at::parallel_for(0, static_cast<std::int64_t>(blocks.size()), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) work(static_cast<std::size_t>(i), blocks[static_cast<std::size_t>(i)]);
+  });
+}
+
+void update_blocks(const std::vector<OptimizedWeight>& weights,
+                   const std::function<void(const OptimizedWeight&, const Block&)>& work) {
+  each_block(blocks_of(weights), [&](std::size_t, const Block& block) {
+    const OptimizedWeight& weight = weights[block.weight];
+    work(weight, block);
+    if (!weight.rounded.defined()) return;
+    auto* to = static_cast<std::uint16_t*>(weight.rounded.mutable_data_ptr());
+    round_to_bf16(weight.master.const_data_ptr<float>() + block.begin, block.end - block.begin, to + block.begin);
   });
 }
 

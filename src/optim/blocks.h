@@ -20,6 +20,10 @@ std::vector<Block> blocks_of(const std::vector<OptimizedWeight>& weights);
 // Calls work(index of the block, block) from several threads; each block exactly once.
 void each_block(const std::vector<Block>& blocks, const std::function<void(std::size_t, const Block&)>& work);
 
+// One pass over all weights: work(weight, block) updates a block of a master, which is rounded while it is in the cache.
+void update_blocks(const std::vector<OptimizedWeight>& weights,
+                   const std::function<void(const OptimizedWeight&, const Block&)>& work);
+
 // 2-norm of all gradients together, summed in fp64 in a fixed order: the same bits for any number of threads.
 double gradient_norm(const std::vector<OptimizedWeight>& weights);
 

@@ -91,8 +91,7 @@ class Sgd final : public Optimizer {
     // The first buffer is the gradient itself, whatever the dampening.
     const SgdStep plain{learning_rate, 0, config_.momentum, step == 1 ? 1.0 : 1 - config_.dampening, config_.nesterov,
                         gradient_scale};
-    each_block(blocks_of(weights), [&](std::size_t, const Block& block) {
-      const OptimizedWeight& weight = weights[block.weight];
+    update_blocks(weights, [&](const OptimizedWeight& weight, const Block& block) {
       SgdStep values = plain;
       if (weight.decays || config_.decay_all) values.decay = config_.weight_decay;
       if (weight.master.scalar_type() == at::kDouble)

@@ -132,10 +132,7 @@ void write_tensors(Env& env, const std::string& path,
                    const std::function<void(const std::function<void(const std::string&, const Tensor&)>&)>& each) {
   NamedTensors tensors;
   each([&](const std::string& name, const Tensor& tensor) { tensors.add(name, tensor); });
-  const std::filesystem::path file = std::filesystem::absolute(path);
-  const Folder folder = env.make_folders(file.parent_path());
-  folder.remove(file.filename().string());
-  io::save_safetensors(folder, file.filename().string(), tensors.specs(), {{"format", "pt"}}, tensors.bytes());
+  io::replace_safetensors(env, path, tensors.specs(), {{"format", "pt"}}, tensors.bytes(), ErrorKind::checkpoint);
 }
 
 }  // namespace hone::training

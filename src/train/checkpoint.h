@@ -32,7 +32,7 @@ TrainState load_state(const Folder& checkpoint);
 // state/optimizer-…: every tensor that the updater has, no more and no fewer.
 void load_updater(const Folder& checkpoint, Updater& updater);
 
-// Writes tensors as they are into a new safetensors file; one that is there is replaced.
+// Writes tensors as they are into a safetensors file; one that is there is replaced.
 void write_tensors(Env& env, const std::string& path,
                    const std::function<void(const std::function<void(const std::string&, const Tensor&)>&)>& each);
 

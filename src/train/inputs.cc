@@ -30,6 +30,7 @@ config::Node fresh_config(const Recipe& recipe, const Tokenizer& tokenizer) {
 void load_data(const Recipe& recipe, Inputs& inputs) {
   const DataSection& data = recipe.data;
   Dataset::Options options{data.max_length, data.overlong, data.packing, data.append_eos, "", inputs.vocab_size};
+  options.loss = data.loss;
   if (!data.cache)
     options.cache_folder = (std::filesystem::path(recipe.run.folder) / "cache").string();
   else if (*data.cache != "none")

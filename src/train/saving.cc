@@ -36,6 +36,11 @@ void Trainer::restore() {
       state_ = load_state(checkpoint);
       load_updater(checkpoint, *updater_);
     });
+    if (state_.tokenizer_hash != parts_.inputs.tokenizer->fingerprint &&
+        !has(parts_.options.override_keys, "tokenizer"))
+      throw Error(ErrorKind::data,
+                  fmt::format("{}: the tokenizer is not the one the run was trained with so far", folder_))
+          .hint("--override tokenizer --override data goes on with the new one, --new starts afresh");
     if (state_.data_hash != data_hash && !has(parts_.options.override_keys, "data"))
       throw Error(ErrorKind::data,
                   fmt::format("{}: the training data is not what the run was trained on so far; changed: {}", folder_,
@@ -53,8 +58,8 @@ void Trainer::restore() {
   state_.data_files = files;
   state_.data_hash = data_hash;
   state_.tokenizer_hash = parts_.inputs.tokenizer->fingerprint;
-  if (state_.step < steps_ || parts_.inputs.evals.empty()) return;
-  log::warning("{}: already at step {}, nothing to train", folder_, state_.step);
+  if (state_.step >= steps_ && !state_.evaluation_due)
+    log::warning("{}: already at step {}, nothing to train", folder_, state_.step);
 }
 
 bool Trainer::save_due() {

@@ -20,11 +20,19 @@ nlohmann::json callbacks_to_json(const TrainState& state) {
   return all;
 }
 
-TrainState read_state(const nlohmann::json& json) {
+// A count as hone writes it; nlohmann would take 1.5 and true as well.
+std::int64_t count_at(const nlohmann::json& json, const char* key, const std::string& where) {
+  const nlohmann::json& value = json.at(key);
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() <= static_cast<std::uint64_t>(INT64_MAX))
+    return value.get<std::int64_t>();
+  throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: got {}, expected a count", where, key, value.dump()));
+}
+
+TrainState read_state(const nlohmann::json& json, const std::string& where) {
   TrainState state;
-  state.step = json.at("step").get<std::int64_t>();
-  state.tokens = json.at("tokens").get<std::int64_t>();
-  state.skipped_steps = json.at("skipped_steps").get<std::int64_t>();
+  state.step = count_at(json, "step", where);
+  state.tokens = count_at(json, "tokens", where);
+  state.skipped_steps = count_at(json, "skipped_steps", where);
   state.evaluation_due = json.at("evaluation_due").get<bool>();
   state.finished = json.at("finished").get<std::string>();
   state.window = window_from_json(json.at("window"));
@@ -77,7 +85,7 @@ TrainState state_from_json(const std::string& text, const std::string& where) {
     if (const int version = json.at("version").get<int>(); version != kVersion)
       throw Error(ErrorKind::checkpoint,
                   fmt::format("{}: version {}; this hone reads version {}", where, version, kVersion));
-    return read_state(json);
+    return read_state(json, where);
   } catch (const nlohmann::json::exception& problem) {
     throw Error(ErrorKind::checkpoint, fmt::format("{}: not the state of a run: {}", where, problem.what()));
   }

@@ -89,19 +89,29 @@ Summary run_training(const Recipe& given, const TrainOptions& options) {
   return train_in(run, std::move(recipe), options, std::move(inputs));
 }
 
+// By a signal before the first step: the run is as it was.
+Summary stopped_early(const Recipe& recipe, const Error& error) {
+  log::info("{}; the same command starts again", error.what());
+  Summary summary;
+  summary.folder = recipe.run.folder;
+  summary.reason = StopReason::signal;
+  summary.stopped_by = StopSignal::stop_name();
+  return summary;
+}
+
 }  // namespace
 
 Summary train(Recipe recipe, const TrainOptions& options) {
   std::optional<StopSignal> signals;
-  if (options.handle_signals) {
-    StopSignal::reset();
-    signals.emplace();
-  }
+  if (options.handle_signals) signals.emplace("stopping after this step, and saving; once more: at once");
   const std::int64_t warnings = log::warnings();
   try {
     Summary summary = run_training(recipe, options);
     summary.warnings = log::warnings() - warnings;
     return summary;
+  } catch (const Error& error) {
+    if (error.kind() != kStopped) throw;
+    return stopped_early(recipe, error);
   } catch (const std::bad_alloc&) {
     throw out_of_memory("");
   } catch (const c10::Error& error) {

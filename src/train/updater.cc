@@ -33,13 +33,16 @@ Updater::Updater(Model& model, Optimizer& optimizer, Precision precision)
     : optimizer_(optimizer), mixed_(precision == Precision::bf16) {
   const c10::NoGradGuard no_grad;
   model.each_weight([&](const std::string& name, Weight& weight) {
-    if (weight.trainable()) weights_.push_back({name, &weight, weight.value().detach(), {}, weight.decays()});
+    if (weight.trainable()) weights_.push_back({name, &weight, weight.value().detach(), {}, {}, weight.decays()});
     if (mixed_ && weight.use().scalar_type() != at::kBFloat16) weight.fill(weight.value().detach().to(at::kBFloat16));
   });
   const at::ScalarType wide = precision == Precision::fp64 ? at::kDouble : at::kFloat;
   if (mixed_) {  // the master is the weight as loaded; the weight is its rounding
     const std::vector<Tensor> masters = flat(weights_, wide);
-    for (std::size_t i = 0; i < weights_.size(); ++i) weights_[i].master = masters[i].copy_(weights_[i].master);
+    for (std::size_t i = 0; i < weights_.size(); ++i) {
+      weights_[i].master = masters[i].copy_(weights_[i].master);
+      weights_[i].rounded = weights_[i].weight->value().detach();
+    }
   }
   for (const Tensor& sum : flat(weights_, wide)) sums_.push_back({sum});
   for (std::size_t i = 0; i < weights_.size(); ++i) weights_[i].weight->set_gradient_sum(&sums_[i]);
@@ -78,14 +81,13 @@ void Updater::update(std::int64_t step, double learning_rate, double norm, doubl
   collect();
   const double scale = max_norm > 0 ? std::min(1.0, max_norm / (norm + 1e-6)) : 1.0;  // as clip_grad_norm_
   optimizer_.update(weights_, step, learning_rate, scale);
-  cast_from_masters();
   clear_gradients();
 }
 
 void Updater::cast_from_masters() {
   if (!mixed_) return;
   const c10::NoGradGuard no_grad;
-  for (OptimizedWeight& weight : weights_) weight.weight->value().detach().copy_(weight.master);
+  for (OptimizedWeight& weight : weights_) weight.rounded.copy_(weight.master);
 }
 
 void Updater::clear_gradients() {

@@ -57,6 +57,15 @@ TEST_F(EnvTest, ReplaceFileReplacesALinkAndNotItsTarget) {
   EXPECT_EQ(test::content_of(folder_ / "name"), "new");
 }
 
+TEST_F(EnvTest, ReplacePutsOneFileInThePlaceOfAnother) {
+  folder_.write("old", "old");
+  folder_.write("new", "new");
+  open().replace("new", "old");
+  EXPECT_EQ(test::content_of(folder_ / "old"), "new");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "new"));
+  EXPECT_HONE_ERROR(open().replace("new", "old"), checkpoint, "old: cannot put the new file in place: No such file");
+}
+
 TEST_F(EnvTest, AFailedReplaceLeavesTheOldFile) {
   folder_.write("name", "old");
   for (const auto kind :

@@ -57,6 +57,12 @@ TEST_F(Log, IsWholeFromManyThreads) {
   EXPECT_EQ(seen_.size(), 1000u);
 }
 
+TEST(LogStderr, ATerminalObeysNothingInAMessage) {
+  testing::internal::CaptureStderr();
+  log::info("in {}:\nend", "a\x1b[2Jb");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "in a\\x1b[2Jb:\nend\n");
+}
+
 TEST(LogPipe, AClosedPipeDoesNotEndTheProcess) {
   const pid_t child = fork();
   if (child == 0) {

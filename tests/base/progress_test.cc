@@ -25,6 +25,15 @@ TEST(Progress, SaysStepsValuesRateAndRemainingTime) {
   EXPECT_THAT(line, HasSubstr("[=======>"));
 }
 
+TEST(Progress, LeavesOutWhatMattersLeast) {
+  Progress progress({.what = "train", .total = 20000, .quiet = true});
+  progress.add_tokens(60000);
+  const Progress::Values values{{"loss", "3.7506"}, {"lr", "3.00e-04"}, {"grad_norm", "1.6081"}};
+  EXPECT_EQ(progress.line(1300, values, 79, 20),
+            "train 1300/20000  loss 3.7506  3.00k tokens/s  4m 48s left  lr 3.00e-04");
+  EXPECT_EQ(progress.line(1300, values, 39, 20), "train 1300/20000  loss 3.7506");
+}
+
 TEST(Progress, CountsTheRateFromWhereAResumedRunBegan) {
   Progress progress({.total = 200, .start = 100, .quiet = true});
   EXPECT_THAT(progress.line(150, {}, 200, 10), HasSubstr("10.0s left"));

@@ -4,8 +4,13 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 
 #include <thread>
 
@@ -43,6 +48,67 @@ TEST(StopSignal, TheSecondEndsAtOnce) {
   waitpid(child, &status, 0);
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 128 + SIGINT);
+}
+
+// What a child process wrote to stderr, and how it ended.
+template <class Work>
+std::pair<std::string, int> in_child(Work&& work) {
+  int ends[2];
+  if (pipe(ends) != 0) abort();
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], STDERR_FILENO);
+    work();
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string said(1000, '\0');
+  said.resize(static_cast<std::size_t>(std::max<ssize_t>(0, read(ends[0], said.data(), said.size()))));
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  return {said, status};
+}
+
+TEST(StopSignal, TheFirstSaysWhatHappensNow) {
+  const auto [said, status] = in_child([] {
+    const StopSignal signals("stopping soon");
+    raise(SIGTERM);
+  });
+  EXPECT_EQ(said, "stopping soon\n");
+  EXPECT_EQ(status, 0);
+}
+
+TEST(StopSignal, CheckNamesTheSignalAndTheWork) {
+  {
+    const StopSignal signals;
+    StopSignal::check("reading");
+    raise(SIGINT);
+    try {
+      StopSignal::check("reading");
+      FAIL() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(static_cast<int>(error.kind()), 75);
+      EXPECT_STREQ(error.what(), "stopped by SIGINT while reading");
+    }
+  }
+  StopSignal::check("reading");  // what comes afterwards in this process is not stopped
+}
+
+TEST(StopSignal, AFileBeyondTheLimitIsAnErrorNotASignal) {
+  const auto [said, status] = in_child([] {
+    const StopSignal signals;
+    const rlimit little{1, 1};
+    setrlimit(RLIMIT_FSIZE, &little);
+    char name[] = "/tmp/hone-limit-XXXXXX";
+    const int file = mkstemp(name);
+    unlink(name);
+    errno = 0;
+    const bool refused = write(file, "a", 1) == 1 && write(file, "b", 1) < 0 && errno == EFBIG;
+    _exit(refused ? 42 : 43);
+  });
+  ASSERT_TRUE(WIFEXITED(status)) << "killed by " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 42);
 }
 
 TEST(StopSignal, TheOldHandlersComeBack) {

@@ -53,6 +53,11 @@ TEST(Strings, EscapesWhatATerminalWouldObey) {
   EXPECT_LT(escape_for_terminal(std::string(1 << 20, 'x')).size(), 500u);
 }
 
+TEST(Strings, SafeLinesKeepTheirEndsAndLength) {
+  EXPECT_EQ(safe_lines("a\x1b[2J\nb\tc\n"), "a\\x1b[2J\nb\\tc\n");
+  EXPECT_EQ(safe_lines(std::string(5000, 'x')).size(), 5000u);
+}
+
 TEST(Strings, SizesAreReadable) {
   EXPECT_EQ(human_size(999), "999 B");
   EXPECT_EQ(human_size(1'400'000'000), "1.4 GB");

@@ -128,10 +128,9 @@ TEST(RealData, PoemsAndDemosAreRead) {
   EXPECT_GT(
       make(base + "llamafactory/alpaca_en_demo.json", {{"prompt", "instruction"}, {"completion", "output"}})->rows(),
       100);
-  EXPECT_THAT(error_of(ErrorKind::data, [&] { make(base + "llamafactory/v1_sft_demo.jsonl"); }),
-              HasSubstr("conversations"));
-  EXPECT_THAT(error_of(ErrorKind::data, [&] { make(base + "fastchat/dummy_conversation.json"); }),
-              HasSubstr("conversations"));
+  for (const char* chats : {"llamafactory/v1_sft_demo.jsonl", "fastchat/dummy_conversation.json"})
+    EXPECT_THAT(error_of(ErrorKind::config, [&] { make(base + chats); }),
+                HasSubstr("conversations, but the tokenizer has no chat template"));
   if (!io::has_parquet()) return;
   EXPECT_EQ(
       make(base + "poem_sentiment_parquet/train-00000-of-00001.parquet", {{"text", "verse_text"}})->report().records,

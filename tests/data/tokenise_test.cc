@@ -1,6 +1,9 @@
 // Record -> Tokens: special tokens, eos, and which tokens are learnt.
 #include "data/tokenise.h"
 
+#include <csignal>
+
+#include "base/signals.h"
 #include "support.h"
 
 namespace hone::test {
@@ -29,38 +32,43 @@ Record ids(const Ids& input_ids, const std::optional<Ids>& labels) {
 }
 
 TEST(Tokens, OfATextAreAllLearntWithEos) {
-  const Tokens tokens = data::to_tokens(text("ab"), ByteTokenizer(true), true, "f");
+  const Tokens tokens = data::to_tokens(text("ab"), data::Tokenising(ByteTokenizer(true), true, {}), "f");
   EXPECT_EQ(tokens.ids, (Ids{256, 'a', 'b', 257}));
   EXPECT_EQ(tokens.labels, tokens.ids);
 }
 
 TEST(Tokens, HaveOneEosAtMost) {
-  EXPECT_EQ(data::to_tokens(text("ab"), ByteTokenizer(false, true), true, "f").ids, (Ids{'a', 'b', 257}));
-  EXPECT_EQ(data::to_tokens(text("ab"), ByteTokenizer(false), false, "f").ids, (Ids{'a', 'b'}));
-  EXPECT_EQ(data::to_tokens(text("ab"), ByteTokenizer(false, false, false), true, "f").ids, (Ids{'a', 'b'}));
+  EXPECT_EQ(data::to_tokens(text("ab"), data::Tokenising(ByteTokenizer(false, true), true, {}), "f").ids,
+            (Ids{'a', 'b', 257}));
+  EXPECT_EQ(data::to_tokens(text("ab"), data::Tokenising(ByteTokenizer(false), false, {}), "f").ids, (Ids{'a', 'b'}));
+  EXPECT_EQ(data::to_tokens(text("ab"), data::Tokenising(ByteTokenizer(false, false, false), true, {}), "f").ids,
+            (Ids{'a', 'b'}));
 }
 
 TEST(Tokens, OfAPromptAreNotLearntByPosition) {
-  const Tokens tokens = data::to_tokens(pair("ab", "ba"), ByteTokenizer(true, true), true, "f");
+  const Tokens tokens = data::to_tokens(pair("ab", "ba"), data::Tokenising(ByteTokenizer(true, true), true, {}), "f");
   EXPECT_EQ(tokens.ids, (Ids{256, 'a', 'b', 'b', 'a', 257}));
   EXPECT_EQ(tokens.labels, (Ids{-100, -100, -100, 'b', 'a', 257}));
 }
 
 TEST(Tokens, OfAnEmptyCompletionAreItsEos) {
-  EXPECT_EQ(data::to_tokens(pair("a", ""), ByteTokenizer(), true, "f").labels, (Ids{-100, 257}));
-  EXPECT_EQ(data::to_tokens(pair("a", ""), ByteTokenizer(), false, "f").labels, (Ids{-100}));
-  EXPECT_TRUE(data::to_tokens(pair("", ""), ByteTokenizer(true), true, "f").ids.empty());
-  EXPECT_TRUE(data::to_tokens(text(""), ByteTokenizer(true), true, "f").ids.empty());
+  EXPECT_EQ(data::to_tokens(pair("a", ""), data::Tokenising(ByteTokenizer(), true, {}), "f").labels, (Ids{-100, 257}));
+  EXPECT_EQ(data::to_tokens(pair("a", ""), data::Tokenising(ByteTokenizer(), false, {}), "f").labels, (Ids{-100}));
+  EXPECT_TRUE(data::to_tokens(pair("", ""), data::Tokenising(ByteTokenizer(true), true, {}), "f").ids.empty());
+  EXPECT_TRUE(data::to_tokens(text(""), data::Tokenising(ByteTokenizer(true), true, {}), "f").ids.empty());
 }
 
 TEST(Tokens, ThatComeAsIdsAreKept) {
-  EXPECT_EQ(data::to_tokens(ids({1, 2}, std::nullopt), ByteTokenizer(true), true, "f").labels, (Ids{1, 2}));
-  EXPECT_EQ(data::to_tokens(ids({1, 2, 3}, Ids{-100, 9, 3}), ByteTokenizer(), true, "f").labels, (Ids{-100, 9, 3}));
+  EXPECT_EQ(data::to_tokens(ids({1, 2}, std::nullopt), data::Tokenising(ByteTokenizer(true), true, {}), "f").labels,
+            (Ids{1, 2}));
+  EXPECT_EQ(data::to_tokens(ids({1, 2, 3}, Ids{-100, 9, 3}), data::Tokenising(ByteTokenizer(), true, {}), "f").labels,
+            (Ids{-100, 9, 3}));
 }
 
 TEST(Tokens, ThatComeAsIdsAreChecked) {
   const auto error = [](const Record& record) {
-    return error_of(ErrorKind::data, [&] { data::to_tokens(record, ByteTokenizer(), true, "f.jsonl"); });
+    return error_of(ErrorKind::data,
+                    [&] { data::to_tokens(record, data::Tokenising(ByteTokenizer(), true, {}), "f.jsonl"); });
   };
   EXPECT_THAT(error(ids({1, 2}, Ids{1})), HasSubstr("f.jsonl:5: 1 labels; expected as many as input_ids, 2"));
   EXPECT_THAT(error(ids({1, -2}, std::nullopt)), HasSubstr("input_ids[1] is -2"));
@@ -71,7 +79,8 @@ TEST(Tokenise, KeepsTheFilesOrderOnManyThreads) {
   const TempFolder folder;
   std::string content;
   for (int i = 0; i < 5000; ++i) content += "{\"text\": \"record " + std::to_string(i) + "\"}\n";
-  const auto store = data::tokenise_file(files({folder.write("a.jsonl", content)})[0], ByteTokenizer(), true);
+  const auto store =
+      data::tokenise_file(files({folder.write("a.jsonl", content)})[0], data::Tokenising(ByteTokenizer(), true, {}));
   ASSERT_EQ(store->docs(), 5000);
   for (int i = 0; i < 5000; ++i) {
     std::string text;
@@ -82,6 +91,27 @@ TEST(Tokenise, KeepsTheFilesOrderOnManyThreads) {
   }
 }
 
+TEST(Tokenise, ASignalStopsIt) {
+  const TempFolder folder;
+  std::string lines;
+  for (int i = 0; i < 5000; ++i) lines += "{\"text\": \"text " + std::to_string(i) + "\"}\n";
+  DataFile file;
+  file.path = folder.write("a.jsonl", lines);
+  const StopSignal signals;
+  int seen = 0;
+  const auto visit = [&](const Tokens&, const Record&) {
+    if (++seen == 100) raise(SIGTERM);
+  };
+  try {
+    data::each_tokens(file, data::Tokenising(ByteTokenizer(), true, {}), visit);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kStopped);
+    EXPECT_EQ(error.what(), "stopped by SIGTERM while reading " + file.path);
+  }
+  EXPECT_LT(seen, 5000);
+}
+
 TEST(Tokenise, ReportsTheFirstOfSeveralErrors) {
   const TempFolder folder;
   std::string content = "{\"input_ids\": [1, -7]}\n";  // found by a worker
@@ -89,8 +119,9 @@ TEST(Tokenise, ReportsTheFirstOfSeveralErrors) {
   content += "not json\n";  // found by the reader, long before
   const auto file = files({folder.write("a.jsonl", content)})[0];
   for (int i = 0; i < 5; ++i)
-    EXPECT_THAT(error_of(ErrorKind::data, [&] { data::tokenise_file(file, ByteTokenizer(), true); }),
-                HasSubstr("a.jsonl:1: input_ids[1] is -7"));
+    EXPECT_THAT(
+        error_of(ErrorKind::data, [&] { data::tokenise_file(file, data::Tokenising(ByteTokenizer(), true, {})); }),
+        HasSubstr("a.jsonl:1: input_ids[1] is -7"));
 }
 
 TEST(TokenStore, GivesBackIdsAndLabelsOfEveryWidth) {

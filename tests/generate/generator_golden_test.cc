@@ -62,6 +62,22 @@ TEST(Generator, AnswersDoNotDependOnTheBatch) {
   EXPECT_NE(generator.generate(prompts, config)[0].ids, alone[0].ids);
 }
 
+TEST(Generator, CountsTheTokensOfItsTwoPhases) {
+  const auto model = load_causal_lm(kGoldens + "models/llama", Precision::fp32);
+  Generator generator(*model, load_tokenizer("bytes"));
+  GenerateConfig config;
+  config.max_new_tokens = 6;
+  config.ignore_eos = true;
+  config.batch_size = 2;
+  for (int again = 0; again < 2; ++again) {
+    generator.generate({{5}, {1, 17, 42, 8}, {60, 3}}, config);
+    EXPECT_EQ(generator.stats().prompt_tokens, 7);
+    EXPECT_EQ(generator.stats().decoded_tokens, 3 * 5);
+    EXPECT_GT(generator.stats().prompt_seconds, 0);
+    EXPECT_GT(generator.stats().decode_seconds, 0);
+  }
+}
+
 TEST(Generator, RefusesAnEmptyPromptAndUnknownTokens) {
   const auto model = load_causal_lm(kGoldens + "models/llama", Precision::fp32);
   Generator generator(*model, load_tokenizer("bytes"));
@@ -98,7 +114,8 @@ TEST(GenerationDefaults, AreGreedyWithoutAFileAndRefuseBeams) {
   EXPECT_EQ(generation_defaults("/nonexistent").temperature, 0);
   const std::string folder = testing::TempDir() + "generation";
   std::system(("mkdir -p " + folder).c_str());
-  std::ofstream(folder + "/generation_config.json") << R"({"do_sample": true, "temperature": 0.7, "eos_token_id": [3, 4],
+  std::ofstream(folder + "/generation_config.json")
+      << R"({"do_sample": true, "temperature": 0.7, "eos_token_id": [3, 4],
       "top_p": 0.9, "num_beams": 1, "transformers_version": "5.0", "bos_token_id": 1})";
   const GenerateConfig config = generation_defaults(folder);
   EXPECT_EQ(config.temperature, 0.7);

@@ -51,7 +51,8 @@ TEST(Sampler, DrawsFromTransformersDistribution) {
       std::vector<double> want(expected.begin() + r * vocab, expected.begin() + (r + 1) * vocab);
       const auto logit = logits.begin() + r * vocab;
       for (std::size_t v = 0; v < vocab; ++v) {
-        // Which of equally likely tokens a top-p border keeps is decided by an unstable sort there: their number counts.
+        // Which of equally likely tokens a top-p border keeps is decided by an unstable sort there: their number
+        // counts.
         if (std::count(logit, logit + vocab, logit[v]) > 1) continue;
         EXPECT_EQ(got[v] > 1e-30, want[v] > 1e-30) << settings[s] << " row " << r << " id " << v;
         EXPECT_NEAR(got[v], want[v], 2e-6) << settings[s] << " row " << r << " id " << v;
@@ -67,6 +68,39 @@ TEST(Sampler, IsGreedyAtTemperatureZeroAndTakesTheLowestOfEqualTokens) {
   Sampler sampler(GenerateConfig{}, 4);
   std::vector<float> logits = {1, 3, 3, 2};
   EXPECT_EQ(sampler.choose(logits, 0.99), 1);
+}
+
+// choose() sorts no more of the candidates than it needs: the token is that of the whole sorted list.
+TEST(Sampler, ChoosesWhatTheWholeDistributionSays) {
+  constexpr std::size_t kVocab = 5000;
+  std::vector<float> logits(kVocab);
+  for (std::size_t i = 0; i < kVocab; ++i)
+    logits[i] = std::sin(static_cast<float>(i * i % 977)) * 3;  // with equal ones
+  const auto config_with = [](double temperature, std::int64_t top_k, double top_p, double min_p) {
+    GenerateConfig config;
+    config.temperature = temperature, config.top_k = top_k, config.top_p = top_p, config.min_p = min_p;
+    return config;
+  };
+  for (const GenerateConfig& config : {config_with(1, 0, 1, 0), config_with(0.3, 50, 1, 0), config_with(2, 700, 0.9, 0),
+                                       config_with(1, 0, 0.8, 0.1), config_with(1, 0, 1, 0.3)}) {
+    Sampler sampler(config, kVocab);
+    std::vector<float> copy = logits;
+    const std::vector<Candidate> all = sampler.distribution(copy);
+    EXPECT_TRUE(std::is_sorted(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
+      return a.probability != b.probability ? a.probability > b.probability : a.id > b.id;
+    }));
+    for (double uniform = 0; uniform < 1; uniform += 0.0101) {
+      double sum = 0;
+      std::int32_t expected = all.back().id;
+      for (const Candidate& c : all)
+        if ((sum += c.probability) > uniform) {
+          expected = c.id;
+          break;
+        }
+      copy = logits;
+      EXPECT_EQ(sampler.choose(copy, uniform), expected) << config.top_k << " " << config.top_p << " " << uniform;
+    }
+  }
 }
 
 TEST(Sampler, ReachesEveryCandidateWithItsShare) {

@@ -101,6 +101,63 @@ TEST_F(CheckpointsTest, BrokenOnesDoNotCountForRetention) {
   EXPECT_EQ(Checkpoints(open()).newest()->step, 10);
 }
 
+// Commits, half saves, damage, pins and clean-ups in any order: the newest whole one and the pinned ones stay.
+TEST_F(CheckpointsTest, AnyHistoryKeepsTheNewestWholeOneAndThePinned) {
+  const test::Quiet quiet;
+  std::mt19937 random(5);
+  for (int history = 0; history < 60; ++history) {
+    fs::remove_all(folder_ / "c");
+    const Checkpoints checkpoints(Env::process().make_folders(folder_ / "c"));
+    std::set<std::int64_t> whole, pinned;
+    for (std::int64_t step = 1; step <= 12; ++step) {
+      const std::string name = "c/" + step_name(step);
+      switch (random() % 5) {
+        case 0:  // a save that is killed
+          folder_.write("c/.tmp-" + step_name(step) + "-x/config.json", "{}");
+          break;
+        case 1:  // one that is damaged afterwards
+          test::save_toy(open(), step);
+          fs::resize_file(folder_ / name / "config.json", 3);
+          break;
+        case 2:
+          if (!whole.empty()) pinned = {*whole.begin()};
+          [[fallthrough]];
+        default:
+          test::save_toy(open(), step);
+          whole.insert(step);
+          for (const std::int64_t gone : checkpoints.retain(1 + random() % 3, pinned)) whole.erase(gone);
+      }
+      if (random() % 3 == 0) checkpoints.clean();
+      if (whole.empty()) continue;
+      ASSERT_EQ(checkpoints.newest()->step, *whole.rbegin());
+      for (const std::int64_t one : pinned) ASSERT_TRUE(checkpoints.at(one).whole());
+    }
+  }
+}
+
+TEST_F(CheckpointsTest, HundredsOfSavesLeakNothing) {
+  const auto descriptors = [] {
+    return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
+  };
+  const auto memory = [] {  // resident pages
+    std::ifstream file("/proc/self/statm");
+    std::int64_t all = 0, resident = 0;
+    file >> all >> resident;
+    return resident;
+  };
+  const auto save = [&](std::int64_t step) {
+    test::save_toy(open(), step);
+    Checkpoints(open()).retain(2);
+  };
+  for (std::int64_t step = 1; step <= 50; ++step) save(step);
+  const auto before = descriptors();
+  const std::int64_t pages = memory();
+  for (std::int64_t step = 51; step <= 300; ++step) save(step);
+  EXPECT_EQ(descriptors(), before);
+  EXPECT_LE(memory(), pages + pages / 50 + 64);
+  EXPECT_EQ(open().list().size(), 2u);
+}
+
 TEST(Retention, NeverDeletesTheLastOneOrAPinnedOne) {
   std::mt19937 random(3);
   for (int history = 0; history < 100000; ++history) {

@@ -28,7 +28,7 @@ TEST_F(ParquetFiles, ReadsTextAndNumbers) {
   HONE_NEEDS_DATA(path, "datasets/poem_sentiment_parquet/train-00000-of-00001.parquet");
   ParquetReader reader(path);
   EXPECT_EQ(reader.columns(), (std::vector<std::string>{"id", "verse_text", "label"}));
-  nlohmann::json row;
+  nlohmann::ordered_json row;
   std::int64_t count = 0;
   while (reader.next(row)) {
     ASSERT_TRUE(row["id"].is_number_integer() && row["verse_text"].is_string());
@@ -42,7 +42,7 @@ TEST_F(ParquetFiles, ReadsTextAndNumbers) {
 TEST_F(ParquetFiles, ReadsChosenColumnsAndNestedOnes) {
   HONE_NEEDS_DATA(flat, "datasets/gsm8k/hf_main_test.parquet");
   ParquetReader chosen(flat, {"answer"});
-  nlohmann::json row;
+  nlohmann::ordered_json row;
   ASSERT_TRUE(chosen.next(row));
   EXPECT_EQ(row.size(), 1u);
   EXPECT_HONE_ERROR(ParquetReader(flat, {"answr"}), data, "did you mean \"answer\"?");
@@ -58,7 +58,7 @@ TEST_F(ParquetFiles, DamagedFilesAreErrors) {
   const std::string good = test::content_of(path);
   const auto read_all = [](const std::filesystem::path& file) {
     ParquetReader reader(file);
-    for (nlohmann::json row; reader.next(row);) {
+    for (nlohmann::ordered_json row; reader.next(row);) {
     }
   };
   for (const std::size_t size : {std::size_t{0}, std::size_t{4}, good.size() / 2, good.size() - 1})

@@ -155,6 +155,21 @@ TEST_F(RunFolderTest, ASymlinkAsLockIsRefused) {
   EXPECT_EQ(test::content_of(folder_ / "victim"), "x");
 }
 
+TEST_F(RunFolderTest, SymlinksInThePlaceOfItsFilesAreNotWrittenThrough) {
+  const fs::path victim = folder_.write("victim", "precious");
+  fs::create_directory(folder_ / "a");
+  for (const char* name : {"config.yaml", "run.json", "latest", ".new-config.yaml"})
+    fs::create_symlink(victim, folder_ / "a" / name);
+  RunFolder run(env_, folder_ / "a");
+  run.write_config("steps: 1\n");
+  run.link("latest", "step-00000001");
+  fs::create_symlink(victim, folder_ / "a/metrics.jsonl");
+  MetricsFile metrics(run.folder());
+  metrics.append({{"step", 1}});
+  EXPECT_EQ(test::content_of(victim), "precious");
+  EXPECT_EQ(test::content_of(folder_ / "a/config.yaml"), "steps: 1\n");
+}
+
 class Metrics : public RunFolderTest {
  protected:
   std::vector<std::int64_t> steps() {

@@ -13,6 +13,8 @@
 namespace hone::io {
 namespace {
 
+namespace fs = std::filesystem;
+
 class Writer : public test::WithFastFolder {
  protected:
   Folder open() { return Env::process().open_folder(folder_.path()); }
@@ -51,6 +53,33 @@ TEST_F(Writer, AlignsEveryTensorAndKeepsTheOrderWithin) {
   EXPECT_EQ(order, "ebdac");
   EXPECT_TRUE(file.metadata().empty());
   EXPECT_EQ(test::content_of(folder_ / "x.safetensors")[8], '{');
+}
+
+TEST_F(Writer, ANamedFileAppearsWholeOrStaysAsItWas) {
+  const std::vector<TensorSpec> specs{{"a", "F32", {300}}};
+  std::vector<std::byte> bytes;
+  const auto bytes_of = [&](const TensorSpec& spec) {
+    return std::span<const std::byte>(bytes = test::toy_bytes(spec, 1));
+  };
+  const fs::path path = folder_.write("out/x.safetensors", "old");
+  for (int at = 1; at < 40; ++at) {
+    test::FaultyEnv env(test::FaultyEnv::Fault::fail, at, ENOSPC);
+    try {
+      replace_safetensors(env, path, specs, {}, bytes_of, ErrorKind::data);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::data);
+      // Only the last step, which makes the rename durable, comes after it.
+      if (env.what().find("sync_folder") == std::string::npos) {
+        EXPECT_EQ(test::content_of(path), "old") << env.what();
+      }
+    }
+    EXPECT_EQ(Env::process().open_folder(folder_ / "out").list(), (std::vector<std::string>{"x.safetensors"}));
+  }
+  EXPECT_EQ(Safetensors(path).tensors().size(), 1u);
+  EXPECT_HONE_ERROR(replace_safetensors(Env::process(), folder_ / "out/", specs, {}, bytes_of, ErrorKind::data), data,
+                    "a folder, expected the name of a file");
+  EXPECT_HONE_ERROR(replace_safetensors(Env::process(), folder_ / "out", specs, {}, bytes_of, ErrorKind::data), data,
+                    "a folder, expected the name of a file");
 }
 
 TEST_F(Writer, HashesWhatItWroteHoweverItCame) {

@@ -121,6 +121,29 @@ TEST(Llama, TheCacheGivesWhatAWholePassGives) {
     }
 }
 
+// Whatever the length of prompt and answer, no more is kept than the window and a little slack.
+TEST(Llama, ASlidingWindowsCacheDoesNotGrowWithTheText) {
+  const at::NoGradGuard no_graph;
+  const Golden golden("mistral-sliding");
+  const auto model = golden.model();
+  const auto layer = model->cache_spec().layers.at(0);
+  ASSERT_GT(layer.window, 0);
+  const auto cached_tokens = [&](std::int64_t prompt, std::int64_t steps) {
+    nn::KvCache cache(model->cache_spec(), 1);
+    for (std::int64_t i = 0; i <= steps; ++i) {
+      Batch batch;
+      batch.ids_BT = at::ones({1, i == 0 ? prompt : 1}, at::kLong);
+      Pass pass(batch);
+      pass.cache = &cache;
+      model->forward(batch, pass);
+    }
+    const std::int64_t token_bytes = 2 * 4 * layer.kv_heads * layer.head_size * std::ssize(model->cache_spec().layers);
+    return cache.bytes() / token_bytes;
+  };
+  for (const std::int64_t prompt : {300, 3}) EXPECT_LE(cached_tokens(prompt, 300), layer.window + 16) << prompt;
+  EXPECT_LE(cached_tokens(300, 0), layer.window + 16);
+}
+
 TEST(Llama, CacheRowsCanBeDroppedAndCopied) {
   const at::NoGradGuard no_graph;
   const Golden golden("mistral-sliding");

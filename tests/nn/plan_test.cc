@@ -72,23 +72,43 @@ TEST(Plan, EachDocumentHasTheFrequenciesOfItsOwnLength) {
   EXPECT_FALSE(at::equal(cos(both).slice(0, 0, 3).slice(0, 1), cos(alone).slice(0, 1, 3)));
 }
 
-TEST(Plan, ADecodeStepOfDistantRowsHasASmallTable) {
+// Two rows: the first goes on after `first` tokens, the second after 10.
+void fill(KvCache& cache, std::int32_t first) {
+  Batch batch = batch_of(at::ones({2, first}, at::kLong));
+  batch.docs = {{.row = 0, .begin = 0, .end = first}, {.row = 1, .begin = first - 10, .end = first}};
+  const Plan plan(batch, &cache);
+  const Tensor kv = at::zeros({plan.tokens(), 1, 8});
+  cache.attend(0, at::zeros({plan.tokens(), 2, 8}), kv, kv, plan, 1);
+  cache.advance(plan);
+}
+
+TEST(Plan, ADecodeStepTakesItsTableFromTheCache) {
   KvCache cache({{{1, 8, 0}}}, 2);
-  const auto feed = [&](std::vector<Doc> docs, std::int64_t length) {
-    Batch batch = batch_of(at::ones({2, length}, at::kLong));
-    batch.docs = std::move(docs);
-    const Plan plan(batch, &cache);
-    const Tensor kv = at::zeros({plan.tokens(), 1, 8});
-    cache.attend(0, at::zeros({plan.tokens(), 2, 8}), kv, kv, plan, 1);
-    cache.advance(plan);
-  };
-  feed({{.row = 0, .begin = 0, .end = 1000}, {.row = 1, .begin = 999, .end = 1000}}, 1000);
-  EXPECT_EQ(cache.length(0), 1000);
+  fill(cache, 1000);
+  const Rope rope({}, 8, 2048);
+  Plan step(batch_of(at::ones({2, 1}, at::kLong)), &cache), again(batch_of(at::ones({2, 1}, at::kLong)), &cache);
+  const ops::RopeTable& table = step.rope(rope, at::empty({0}));
+  const Tensor sin = table.sin.index_select(0, table.rows_N);
+  EXPECT_NEAR(sin[0][0].item<double>(), std::sin(1000.0), 1e-6);
+  EXPECT_NEAR(sin[1][0].item<double>(), std::sin(10.0), 1e-6);
+  EXPECT_EQ(again.rope(rope, at::empty({0})).sin.data_ptr(), table.sin.data_ptr());
+}
+
+TEST(Plan, ADecodeStepOfDistantRowsBeyondTheTrainedLengthHasASmallTable) {
+  KvCache cache({{{1, 8, 0}}}, 2);
+  fill(cache, 1000);
+  RopeConfig config;
+  config.rope_type = RopeType::longrope;
+  config.original_max_position_embeddings = 4;
+  config.short_factor = {1, 1, 1, 1};
+  config.long_factor = {2, 2, 2, 2};
+  config.attention_factor = 1;
+  const Rope rope(config, 8, 2048);
   Plan step(batch_of(at::ones({2, 1}, at::kLong)), &cache);
-  const ops::RopeTable& table = step.rope(Rope({}, 8, 2048), at::empty({0}));
+  const ops::RopeTable& table = step.rope(rope, at::empty({0}));
   EXPECT_EQ(table.cos.size(0), 2);
-  EXPECT_NEAR(table.sin[0][0].item<double>(), std::sin(1000.0), 1e-6);
-  EXPECT_NEAR(table.sin[1][0].item<double>(), std::sin(1.0), 1e-6);
+  EXPECT_NEAR(table.sin[0][0].item<double>(), std::sin(500.0), 1e-6);
+  EXPECT_NEAR(table.sin[1][0].item<double>(), std::sin(5.0), 1e-6);
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ TEST(Optimizers, TwentyUpdatesEqualTorch) {
   ASSERT_GE(about["optimizers"].size(), 9u);
   for (const auto& [name, options] : about["optimizers"].items()) {
     SCOPED_TRACE(name);
-    std::vector<OptimizedWeight> weights{{"w", nullptr, tensors.at("start").clone(), {}, true}};
+    std::vector<OptimizedWeight> weights{{"w", nullptr, tensors.at("start").clone(), {}, {}, true}};
     const auto optimizer = make_optimizer(options);
     optimizer->attach(weights);
     for (std::int64_t step = 0; step < 20; ++step) {
@@ -57,8 +57,8 @@ class EachOptimizer : public ::testing::TestWithParam<std::string> {
 
 TEST_P(EachOptimizer, DecaySkipsNormsAndBiasesUnlessAskedFor) {
   for (const bool all : {false, true}) {
-    std::vector<OptimizedWeight> weights{{"norm", nullptr, at::ones({3}), at::zeros({3}), false},
-                                         {"matrix", nullptr, at::ones({3}), at::zeros({3}), true}};
+    std::vector<OptimizedWeight> weights{{"norm", nullptr, at::ones({3}), at::zeros({3}), {}, false},
+                                         {"matrix", nullptr, at::ones({3}), at::zeros({3}), {}, true}};
     const auto optimizer = make(all ? "{weight_decay: 0.5, decay_all: true}" : "{weight_decay: 0.5}");
     optimizer->attach(weights);
     optimizer->update(weights, 1, 0.1, 1.0);
@@ -68,7 +68,7 @@ TEST_P(EachOptimizer, DecaySkipsNormsAndBiasesUnlessAskedFor) {
 }
 
 TEST_P(EachOptimizer, LeavesWeightsWithoutGradientAlone) {
-  std::vector<OptimizedWeight> weights{{"a", nullptr, at::ones({3}), {}, true}};
+  std::vector<OptimizedWeight> weights{{"a", nullptr, at::ones({3}), {}, {}, true}};
   const auto optimizer = make("{weight_decay: 0.5}");
   optimizer->attach(weights);
   optimizer->update(weights, 1, 0.1, 1.0);
@@ -78,13 +78,13 @@ TEST_P(EachOptimizer, LeavesWeightsWithoutGradientAlone) {
 TEST_P(EachOptimizer, UpdatesSmallWeightsAsLargeOnes) {  // blocks, tails and doubles
   for (const auto type : {at::kFloat, at::kDouble}) {
     const at::Tensor gradient = at::linspace(-1, 1, 40001, at::TensorOptions().dtype(type));
-    std::vector<OptimizedWeight> whole{{"w", nullptr, at::ones_like(gradient), gradient, true}};
+    std::vector<OptimizedWeight> whole{{"w", nullptr, at::ones_like(gradient), gradient, {}, true}};
     const auto optimizer = make("{weight_decay: 0.1}");
     optimizer->attach(whole);
     optimizer->update(whole, 1, 0.1, 0.5);
     for (const std::int64_t i : {0, 16383, 16384, 40000}) {
       std::vector<OptimizedWeight> one{
-          {"w", nullptr, at::ones({1}, gradient.options()), gradient.slice(0, i, i + 1).clone(), true}};
+          {"w", nullptr, at::ones({1}, gradient.options()), gradient.slice(0, i, i + 1).clone(), {}, true}};
       const auto single = make("{weight_decay: 0.1}");
       single->attach(one);
       single->update(one, 1, 0.1, 0.5);
@@ -96,9 +96,9 @@ TEST_P(EachOptimizer, UpdatesSmallWeightsAsLargeOnes) {  // blocks, tails and do
 INSTANTIATE_TEST_SUITE_P(All, EachOptimizer, ::testing::Values("adamw", "sgd"));
 
 TEST(GradientNorm, IsTheNormOfAllWeightsTogether) {
-  std::vector<OptimizedWeight> weights{{"a", nullptr, at::zeros({40000}), at::full({40000}, 0.01), true},
-                                       {"b", nullptr, at::zeros({3}), at::full({3}, 2.0), true},
-                                       {"none", nullptr, at::zeros({3}), {}, true}};
+  std::vector<OptimizedWeight> weights{{"a", nullptr, at::zeros({40000}), at::full({40000}, 0.01), {}, true},
+                                       {"b", nullptr, at::zeros({3}), at::full({3}, 2.0), {}, true},
+                                       {"none", nullptr, at::zeros({3}), {}, {}, true}};
   EXPECT_NEAR(optim::gradient_norm(weights), std::sqrt(40000 * 1e-4 + 12), 1e-6);
   weights[1].gradient[1] = std::numeric_limits<float>::infinity();
   EXPECT_FALSE(std::isfinite(optim::gradient_norm(weights)));

@@ -94,6 +94,19 @@ TEST_F(Faults, AFailedFinalSaveIsAnErrorAndKeepsTheLastCheckpoint) {
   EXPECT_EQ(train(recipe(), options_).resumed_from, 8);
 }
 
+TEST_F(Faults, AFolderDeletedMeanwhileIsToldAndTrainingGoesOn) {
+  BrokenEnv env;
+  env.rule = [&](const Operation& operation) {
+    if (operation.path.filename() == "model.safetensors" && has_step(4))
+      std::filesystem::remove_all(run_folder() / "checkpoints");
+    return 0;
+  };
+  options_.env = &env;
+  EXPECT_HONE_ERROR(train(recipe(), options_), checkpoint, "while saving the last checkpoint");
+  for (const char* part : {"checkpoint of step 8 failed", "No such file or directory", "training continues"})
+    EXPECT_NE(messages_.find(part), std::string::npos) << part << " is not in\n" << messages_;
+}
+
 TEST_F(Faults, ADiskThatCannotHoldTheCheckpointsIsRefusedAtTheStart) {
   io::RunFolder run(Env::process(), folder_ / "other");
   EXPECT_HONE_ERROR(run.check_space(std::uint64_t{1} << 60, 4), checkpoint, "");

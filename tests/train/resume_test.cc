@@ -82,6 +82,15 @@ TEST_F(Again, AFinishedRunDoesNothing) {
   EXPECT_EQ(test::read_text(run_folder() / "metrics.jsonl"), metrics);
 }
 
+TEST_F(Again, ResumingAFinishedRunWarnsThatNothingIsLeft) {
+  const Overrides no_eval{{"data.eval", "{}"}};
+  const Summary first = train(recipe(no_eval), options_);
+  options_.resume = "latest";
+  const Summary again = train(recipe(no_eval), options_);
+  EXPECT_EQ(again.step, 10);
+  EXPECT_EQ(again.warnings, first.warnings + 1);
+}
+
 TEST_F(Again, MoreStepsGoOn) {
   train(recipe(), options_);
   const Summary more = train(recipe({{"trainer.steps", "12"}}), options_);
@@ -120,6 +129,19 @@ TEST_F(Again, ChangedDataIsRefusedByName) {
   EXPECT_HONE_ERROR(train(recipe(), options_), data, "train.jsonl");
   options_.override_keys = {"data"};
   EXPECT_EQ(train(recipe(), options_).step, 10);
+}
+
+TEST_F(Again, AChangedTokenizerIsNamed) {
+  const auto bytes = load_tokenizer("bytes");
+  for (const auto& [name, content] : bytes->files) folder_.write("tok/" + name, content);
+  const Overrides own{{"tokenizer", (folder_ / "tok").string()}};
+  train(recipe({own[0], {"trainer.steps", "4"}}), options_);
+  std::string changed = test::read_text(folder_ / "tok/tokenizer_config.json");
+  changed.replace(changed.find("<|eos|>"), 7, "<|pad|>");
+  folder_.write("tok/tokenizer_config.json", changed);
+  EXPECT_HONE_ERROR(train(recipe(own), options_), data, "the tokenizer is not the one the run was trained with");
+  options_.override_keys = {"data", "tokenizer"};
+  EXPECT_EQ(train(recipe(own), options_).step, 10);
 }
 
 TEST_F(Again, NewMovesTheOldFolderAside) {

@@ -65,7 +65,7 @@ class Csv : public Source {
  private:
   // A line that names a field we read is a header; so is one of distinct short words, unless columns are numbers.
   bool looks_like_header() const {
-    for (const std::string& known : data::known_fields())
+    for (const std::string& known : data::table_fields())
       if (std::find(first_.begin(), first_.end(), fields_.source_of(known)) != first_.end()) return true;
     if (!fields_.columns().empty()) return false;
     return std::all_of(first_.begin(), first_.end(), names_something) &&
@@ -88,6 +88,9 @@ class Csv : public Source {
   void resolve() {
     const data::Place place{path_, rows_.line()};
     form_ = fields_.form_of(names_, place);
+    if (form_->is_conversation())
+      throw Error(ErrorKind::data,
+                  fmt::format("{}: a conversation in a text table; expected JSON Lines or Parquet", path_));
     if (!form_->input_ids.empty())
       throw Error(ErrorKind::data, fmt::format("{}: input_ids in a text table; expected JSON Lines or Parquet", path_));
     text_ = index_of(form_->text);

@@ -129,17 +129,17 @@ class JsonArray final : public Source {
     }
   }
 
-  nlohmann::json parse(std::int64_t line, std::int64_t column) const {
+  nlohmann::ordered_json parse(std::int64_t line, std::int64_t column) const {
     io::JsonLimits limits{.bytes = io::kMaxLine};
     try {
-      return io::parse_json_line(element_, path_, line, limits);
+      return io::parse_ordered_json_line(element_, path_, line, limits);
     } catch (const Error&) {
       // Once more, with blanks for what came before it: so the error names the file's own line and column.
       const std::string before = std::string(static_cast<std::size_t>(line - 1), '\n') +
                                  std::string(static_cast<std::size_t>(column - 1), ' ');
       limits.bytes += before.size();
       return during(fmt::format("reading the element that begins at {}:{}:{}", path_, line, column),
-                    [&] { return io::parse_json(before + element_, path_, limits); });
+                    [&] { return io::parse_ordered_json(before + element_, path_, limits); });
     }
   }
 

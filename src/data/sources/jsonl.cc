@@ -20,7 +20,7 @@ class Jsonl final : public Source {
     while (lines_.next(line)) {
       if (trim(line).empty()) continue;
       const io::JsonLimits limits{.bytes = io::kMaxLine};
-      fields_.read(io::parse_json_line(line, path_, lines_.line(), limits), {path_, lines_.line()}, record);
+      fields_.read(io::parse_ordered_json_line(line, path_, lines_.line(), limits), {path_, lines_.line()}, record);
       return true;
     }
     return false;

@@ -24,7 +24,7 @@ class Parquet final : public Source {
   }
 
   bool next(Record& record) override {
-    nlohmann::json row;
+    nlohmann::ordered_json row;
     if (!rows_->next(row)) return false;
     fields_.read(row, {path_, rows_->row()}, record);
     return true;
@@ -34,8 +34,7 @@ class Parquet final : public Source {
   // The top-level columns of a form; "a.b" lies in column a.
   static std::vector<std::string> needed(const data::Form& form, const std::vector<std::string>& all) {
     std::set<std::string> names;
-    for (const std::string& name : {form.text, form.prompt, form.completion, form.input_ids, form.labels}) {
-      if (name.empty()) continue;
+    for (const std::string& name : form.fields()) {
       const bool whole = std::find(all.begin(), all.end(), name) != all.end();
       names.insert(whole ? name : name.substr(0, name.find('.')));
     }

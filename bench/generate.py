@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""hone generate beside transformers and llama.cpp: same model shape, random bf16 weights, alternating, ratio of medians.
+
+  OMP_NUM_THREADS=2 python bench/generate.py --hone build/release/hone [--rounds 5] [--skip hf,llama] [--json FILE]
+
+Needs torch and transformers, and for the second peer llama-cpp-python and gguf. Prints for each claim hone's median, the
+peer's, and their ratio:
+  hf batch 1, hf batch 8   new tokens/s of greedy generation, 64 prompt + 128 new tokens, prompt included
+  llama decode             tokens/s after a prompt of 64, batch 1, 128 tokens
+  llama prefill            prompt tokens/s, 512 tokens
+"""
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import tempfile
+import time
+
+SHAPE = dict(hidden=512, layers=8, vocab=16384, inner=1408, heads=8, kv_heads=4)
+PROMPT, NEW, LONG = 64, 128, 512
+THREADS = int(os.environ.get("OMP_NUM_THREADS", os.cpu_count()))
+
+
+def letters(count, seed):
+    return "".join(chr(97 + (i * i * 7 + i * seed) % 26) for i in range(count))
+
+
+class Hone:
+    def __init__(self, program, folder):
+        self.program, self.folder = program, folder
+
+    def run(self, prompts, new, batch):
+        """Seconds of the prompts, seconds of the generation, per prompt."""
+        with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+            file.writelines(json.dumps({"prompt": p}) + "\n" for p in prompts)
+            file.flush()
+            done = subprocess.run(
+                [self.program, "generate", self.folder, "--tokenizer", "bytes", "--prompts", file.name, "--json", "--stats",
+                 "--ignore-eos", "--max-new-tokens", str(new), "--batch-size", str(batch)],
+                capture_output=True, text=True, check=True)
+        seconds = [float(x) for x in re.findall(r" tokens in ([0-9.]+) s", done.stderr)]
+        assert all(len(json.loads(line)["ids"]) == new for line in done.stdout.splitlines())
+        return seconds
+
+    def generate(self, batch, repeats=3):
+        prompt, decode = self.run([letters(PROMPT, i) for i in range(batch * repeats)], NEW, batch)
+        return batch * repeats * NEW / (prompt + decode)
+
+    def decode(self, repeats=4):
+        return repeats * (NEW - 1) / self.run([letters(PROMPT, i) for i in range(repeats)], NEW, 1)[1]
+
+    def prefill(self, repeats=6):
+        return repeats * LONG / self.run([letters(LONG, i) for i in range(repeats)], 1, 1)[0]
+
+
+class Transformers:
+    def __init__(self, folder):
+        import torch
+        from transformers import LlamaConfig, LlamaForCausalLM
+        torch.set_num_threads(THREADS)
+        torch.manual_seed(0)
+        s = SHAPE
+        self.torch = torch
+        self.model = LlamaForCausalLM(LlamaConfig(
+            hidden_size=s["hidden"], num_hidden_layers=s["layers"], num_attention_heads=s["heads"],
+            num_key_value_heads=s["kv_heads"], intermediate_size=s["inner"], vocab_size=s["vocab"],
+            max_position_embeddings=2048, tie_word_embeddings=True)).to(torch.bfloat16).eval()
+        self.model.save_pretrained(folder)
+
+    def generate(self, batch):
+        ids = self.torch.randint(0, SHAPE["vocab"], (batch, PROMPT))
+        options = dict(do_sample=False, pad_token_id=0)
+        with self.torch.no_grad():
+            self.model.generate(ids, max_new_tokens=8, min_new_tokens=8, **options)
+            start = time.perf_counter()
+            self.model.generate(ids, max_new_tokens=NEW, min_new_tokens=NEW, **options)
+            return batch * NEW / (time.perf_counter() - start)
+
+
+class LlamaCpp:
+    def __init__(self, folder):
+        import gguf
+        import numpy as np
+        from llama_cpp import Llama
+        s, random = SHAPE, np.random.default_rng(0)
+        path = os.path.join(folder, "peer.gguf")
+        w = gguf.GGUFWriter(path, "llama")
+        w.add_context_length(2048)
+        w.add_embedding_length(s["hidden"])
+        w.add_block_count(s["layers"])
+        w.add_feed_forward_length(s["inner"])
+        w.add_head_count(s["heads"])
+        w.add_head_count_kv(s["kv_heads"])
+        w.add_layer_norm_rms_eps(1e-6)
+        w.add_rope_dimension_count(s["hidden"] // s["heads"])
+        w.add_vocab_size(s["vocab"])
+        w.add_tokenizer_model("llama")
+        w.add_token_list([f"<t{i}>".encode() for i in range(s["vocab"])])
+        w.add_token_scores([0.0] * s["vocab"])
+        w.add_token_types([1] * s["vocab"])
+
+        def add(name, *shape):
+            if len(shape) == 1:
+                return w.add_tensor(name, np.ones(shape, np.float32))
+            kind = gguf.GGMLQuantizationType.BF16
+            values = (random.standard_normal(shape) * 0.02).astype(np.float32)
+            w.add_tensor(name, gguf.quants.quantize(values, kind), raw_dtype=kind)
+
+        hidden, inner, narrow = s["hidden"], s["inner"], s["hidden"] * s["kv_heads"] // s["heads"]
+        add("token_embd.weight", s["vocab"], hidden)
+        add("output_norm.weight", hidden)
+        for i in range(s["layers"]):
+            for name, *shape in (("attn_norm", hidden), ("ffn_norm", hidden), ("attn_q", hidden, hidden),
+                                 ("attn_k", narrow, hidden), ("attn_v", narrow, hidden), ("attn_output", hidden, hidden),
+                                 ("ffn_gate", inner, hidden), ("ffn_up", inner, hidden), ("ffn_down", hidden, inner)):
+                add(f"blk.{i}.{name}.weight", *shape)
+        w.write_header_to_file()
+        w.write_kv_data_to_file()
+        w.write_tensors_to_file()
+        w.close()
+        self.model = Llama(path, n_ctx=1024, n_threads=THREADS, n_threads_batch=THREADS, verbose=False, n_batch=LONG)
+
+    def decode(self):
+        self.model.reset()
+        self.model.eval(list(range(5, 5 + PROMPT)))
+        start = time.perf_counter()
+        for i in range(NEW):
+            self.model.eval([100 + i])
+        return NEW / (time.perf_counter() - start)
+
+    def prefill(self):
+        self.model.reset()
+        start = time.perf_counter()
+        self.model.eval(list(range(5, 5 + LONG)))
+        return LONG / (time.perf_counter() - start)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hone", required=True, help="the program")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--skip", default="", help="peers left out, separated by commas: hf, llama")
+    parser.add_argument("--json", help="file for the figures")
+    flags = parser.parse_args()
+    skip = flags.skip.split(",")
+    with tempfile.TemporaryDirectory() as folder:
+        hf, hone = Transformers(folder), Hone(flags.hone, folder)
+        claims = {}
+        if "hf" not in skip:
+            for batch in (1, 8):
+                claims[f"hf batch {batch}"] = (lambda b=batch: hone.generate(b), lambda b=batch: hf.generate(b))
+        if "llama" not in skip:
+            llama = LlamaCpp(folder)
+            llama.prefill()  # the first call allocates
+            claims["llama decode"] = (hone.decode, llama.decode)
+            claims["llama prefill"] = (hone.prefill, llama.prefill)
+        figures = {name: ([], []) for name in claims}
+        for _ in range(flags.rounds):
+            for name, pair in claims.items():
+                for side in (0, 1):
+                    figures[name][side].append(pair[side]())
+        result = {}
+        for name, (ours, theirs) in figures.items():
+            a, b = statistics.median(ours), statistics.median(theirs)
+            result[name] = {"hone": a, "peer": b, "ratio": a / b, "hone_all": ours, "peer_all": theirs}
+            print(f"{name:15} hone {a:8.0f} tokens/s   peer {b:8.0f} tokens/s   ratio {a / b:.2f}")
+        if flags.json:
+            with open(flags.json, "w") as file:
+                json.dump(result, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+// Conversations that wait for an answer.
+#include "cli/chat_prompts.h"
+
+#include <utility>
+
+#include "base/clock.h"
+#include "data/conversations.h"
+#include "hone/error.h"
+#include "io/json.h"
+
+namespace hone::cli {
+
+using nlohmann::ordered_json;
+
+ChatPrompts::ChatPrompts(std::shared_ptr<const Tokenizer> tokenizer, std::string system, std::string variables)
+    : tokenizer_(std::move(tokenizer)),
+      template_(text::ChatTemplate::of(*tokenizer_)),
+      system_(std::move(system)),
+      variables_(std::move(variables)) {
+  if (!template_)
+    throw Error(ErrorKind::config, "--chat: the tokenizer has no chat template")
+        .hint("put a chat_template.jinja beside its tokenizer.json");
+  if (variables_.empty()) return;
+  const std::string what = "--chat-template-kwargs";
+  if (!io::parse_json(variables_, what, {.kind = ErrorKind::usage}).is_object())
+    throw Error(ErrorKind::usage, what + ": expected a JSON object, as in {\"enable_thinking\": false}");
+}
+
+Conversation ChatPrompts::of_user(const std::string& text) const {
+  ordered_json messages = ordered_json::array();
+  if (!system_.empty()) messages.push_back(data::message("system", system_));
+  messages.push_back(data::message("user", text));
+  return {messages.dump(), "", "", variables_, -1};
+}
+
+bool ChatPrompts::is_conversation(const ordered_json& row) {
+  return row.contains("messages") || row.contains("conversations");
+}
+
+Conversation ChatPrompts::of_row(const ordered_json& row, const data::Place& place) const {
+  const std::string field = row.contains("messages") ? "messages" : "conversations";
+  ordered_json messages = data::read_messages(row[field], field, place);
+  while (!messages.empty() && messages.back()["role"] == "assistant") messages.erase(messages.size() - 1);
+  if (messages.empty()) throw Error(ErrorKind::data, place.text() + ": nothing that the assistant could answer");
+  if (!system_.empty() && messages[0]["role"] != "system")
+    messages.insert(messages.begin(), data::message("system", system_));
+  const auto text_of = [&](const char* name) {
+    return row.contains(name) && !row[name].is_null() ? row[name].dump() : std::string();
+  };
+  Conversation conversation{messages.dump(), "", text_of("documents"), text_of("chat_template_kwargs"), -1};
+  if (row.contains("tools")) {
+    const ordered_json tools = data::read_tools(row["tools"], "tools", place);
+    if (!tools.is_null()) conversation.tools = tools.dump();
+  }
+  if (conversation.variables.empty()) conversation.variables = variables_;
+  return conversation;
+}
+
+void ChatPrompts::append(Conversation& conversation, const std::string& answer, const std::string& next) {
+  ordered_json messages = ordered_json::parse(conversation.messages);
+  messages.push_back(data::message("assistant", answer));
+  messages.push_back(data::message("user", next));
+  conversation.messages = messages.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+std::string ChatPrompts::text_of(const Conversation& conversation) const {
+  const auto now = static_cast<std::int64_t>(wall_seconds());
+  return template_->render(text::Chat::from(conversation, "the prompt"), {.generation_prompt = true, .now = now}).text;
+}
+
+std::optional<std::int32_t> ChatPrompts::turn_end() const {
+  const std::string answer = "an answer";
+  const ordered_json messages = {data::message("user", "a question"), data::message("assistant", answer)};
+  try {
+    const text::Chat chat = text::Chat::from({messages.dump(), "", "", variables_, -1}, "a sample");
+    const std::string text = template_->render(chat, {}).text;
+    const std::size_t at = text.rfind(answer);
+    if (at == std::string::npos) return std::nullopt;
+    const Encoding rest = tokenizer_->encode(text.substr(at + answer.size()), false);
+    if (!rest.ids.empty() && tokenizer_->is_special(rest.ids[0])) return rest.ids[0];
+  } catch (const Error&) {  // a template that wants other conversations: then eos ends the answer
+  }
+  return std::nullopt;
+}
+
+}  // namespace hone::cli

@@ -1,0 +1,40 @@
+// hone generate --chat: prompts as conversations, through the tokenizer's chat template.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "data/fields.h"
+#include "hone/text.h"
+#include "text/chat_template.h"
+
+namespace hone::cli {
+
+class ChatPrompts {
+ public:
+  // system: for conversations that do not begin with a system message of their own; "" = none. variables: of the
+  // template, a JSON object; "" = none. Throws Error(config) when the tokenizer has no template.
+  ChatPrompts(std::shared_ptr<const Tokenizer> tokenizer, std::string system, std::string variables);
+
+  Conversation of_user(const std::string& text) const;
+  // A line of a file of prompts: messages (or conversations), tools, documents, chat_template_kwargs. Answers at its
+  // end are left out: they are what is asked for.
+  static bool is_conversation(const nlohmann::ordered_json& row);
+  Conversation of_row(const nlohmann::ordered_json& row, const data::Place& place) const;
+  // One more round: what was answered, and what the user says next.
+  static void append(Conversation& conversation, const std::string& answer, const std::string& next);
+
+  // What the model continues, up to where its answer begins.
+  std::string text_of(const Conversation& conversation) const;
+  // The special token that ends the assistant's turn in the template; it need not be the tokenizer's eos.
+  std::optional<std::int32_t> turn_end() const;
+
+ private:
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::shared_ptr<const text::ChatTemplate> template_;
+  std::string system_, variables_;
+};
+
+}  // namespace hone::cli

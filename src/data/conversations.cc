@@ -1,0 +1,132 @@
+// Other forms of conversations, made into OpenAI's.
+#include "data/conversations.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/strings.h"
+
+namespace hone::data {
+namespace {
+
+using nlohmann::ordered_json;
+
+[[noreturn]] void fail(const Place& place, const std::string& where, const std::string& fact) {
+  throw Error(ErrorKind::data, fmt::format("{}: {}: {}", place.text(), where, fact));
+}
+
+const std::string& text_of(const ordered_json& object, const char* name, const Place& place, const std::string& where) {
+  const auto it = object.find(name);
+  if (it == object.end() || !it->is_string()) fail(place, where, fmt::format("no {} that is a string", name));
+  return it->get_ref<const std::string&>();
+}
+
+ordered_json parsed_or_null(const std::string& text) { return ordered_json::parse(text, nullptr, false); }
+
+// Templates write arguments with tojson or item by item: they want the object, not a string that holds one.
+void open_arguments(ordered_json& call) {
+  ordered_json* function = call.contains("function") && call["function"].is_object() ? &call["function"] : &call;
+  const auto arguments = function->find("arguments");
+  if (arguments == function->end() || !arguments->is_string()) return;
+  ordered_json object = parsed_or_null(arguments->get_ref<const std::string&>());
+  if (object.is_object()) *arguments = std::move(object);
+}
+
+ordered_json as_call(ordered_json value, const Place& place, const std::string& where) {
+  if (!value.is_object() || !value.contains("name"))
+    fail(place, where, "a function_call whose value is no JSON object with a name");
+  ordered_json call = {{"type", "function"}, {"function", std::move(value)}};
+  open_arguments(call);
+  return call;
+}
+
+ordered_json from_share_gpt(const ordered_json& turn, const Place& place, const std::string& where) {
+  const std::string &from = text_of(turn, "from", place, where), &value = text_of(turn, "value", place, where);
+  constexpr std::array<std::pair<std::string_view, const char*>, 10> kRoles = {{{"human", "user"},
+                                                                                {"user", "user"},
+                                                                                {"gpt", "assistant"},
+                                                                                {"assistant", "assistant"},
+                                                                                {"chatgpt", "assistant"},
+                                                                                {"system", "system"},
+                                                                                {"tool", "tool"},
+                                                                                {"observation", "tool"},
+                                                                                {"function_response", "tool"},
+                                                                                {"bard", "assistant"}}};
+  if (from == "function_call") {
+    const ordered_json calls = parsed_or_null(value);
+    ordered_json made = message("assistant", "");
+    made["tool_calls"] = ordered_json::array();
+    if (!calls.is_array())
+      made["tool_calls"].push_back(as_call(calls, place, where));
+    else
+      for (const ordered_json& call : calls) made["tool_calls"].push_back(as_call(call, place, where));
+    return made;
+  }
+  const auto role = std::find_if(kRoles.begin(), kRoles.end(), [&](const auto& entry) { return entry.first == from; });
+  if (role == kRoles.end())
+    fail(place, where,
+         fmt::format("from is {}; expected human, gpt, system, function_call or observation", hone::quoted(from)));
+  return message(role->second, value);
+}
+
+}  // namespace
+
+ordered_json message(const char* role, const std::string& content) { return {{"role", role}, {"content", content}}; }
+
+ordered_json read_messages(const ordered_json& list, const std::string& field, const Place& place) {
+  if (!list.is_array()) fail(place, "field " + hone::quoted(field), "expected a list of messages");
+  if (list.empty()) fail(place, "field " + hone::quoted(field), "an empty list; expected messages");
+  ordered_json messages = ordered_json::array();
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const std::string where = fmt::format("{}[{}]", field, i);
+    if (!list[i].is_object()) fail(place, where, "expected an object with role and content");
+    if (!list[i].contains("role") && list[i].contains("from")) {
+      messages.push_back(from_share_gpt(list[i], place, where));
+      continue;
+    }
+    text_of(list[i], "role", place, where);
+    messages.push_back(list[i]);
+    const auto calls = messages.back().find("tool_calls");
+    if (calls == messages.back().end() || !calls->is_array()) continue;
+    for (ordered_json& call : *calls)
+      if (call.is_object()) open_arguments(call);
+  }
+  return messages;
+}
+
+ordered_json read_tools(const ordered_json& value, const std::string& field, const Place& place) {
+  ordered_json tools = value;
+  if (value.is_string()) {
+    if (hone::trim(value.get_ref<const std::string&>()).empty()) return nullptr;
+    tools = parsed_or_null(value.get_ref<const std::string&>());
+  }
+  if (tools.is_null()) return tools;
+  if (!tools.is_array())
+    fail(place, "field " + hone::quoted(field), "expected a list of tools, or JSON of one in a string");
+  if (tools.empty()) return nullptr;
+  for (std::size_t i = 0; i < tools.size(); ++i) {
+    if (!tools[i].is_object()) fail(place, fmt::format("{}[{}]", field, i), "expected an object");
+    if (tools[i].contains("name") && !tools[i].contains("function"))
+      tools[i] = ordered_json{{"type", "function"}, {"function", ordered_json(tools[i])}};
+  }
+  return tools;
+}
+
+ordered_json alpaca_prompt(const AlpacaFields& fields, const ordered_json* history, const Place& place) {
+  ordered_json messages = ordered_json::array();
+  if (history && !history->is_array()) fail(place, "field \"history\"", "expected a list of pairs of texts");
+  if (history)
+    for (const ordered_json& round : *history) {
+      if (!round.is_array() || round.size() != 2 || !round[0].is_string() || !round[1].is_string())
+        fail(place, "field \"history\"", "expected a list of pairs of texts");
+      messages.push_back(message("user", round[0].get<std::string>()));
+      messages.push_back(message("assistant", round[1].get<std::string>()));
+    }
+  messages.push_back(
+      message("user", fields.input.empty() ? fields.instruction : fields.instruction + "\n" + fields.input));
+  return messages;
+}
+
+}  // namespace hone::data

@@ -1,0 +1,30 @@
+// Conversations in the forms that data sets have: OpenAI's messages, ShareGPT's, Alpaca's, prompts and completions.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "data/fields.h"
+#include "hone/text.h"
+
+namespace hone::data {
+
+// Messages as they are (role, content, tool_calls, ...), or ShareGPT's from and value, which become these: human and
+// user; gpt and assistant; system; function_call, whose value is a call as JSON; observation, function_response and
+// tool. A call's arguments that are JSON in a string become the object that templates expect. All of these throw
+// Error(data) with the place.
+nlohmann::ordered_json read_messages(const nlohmann::ordered_json& list, const std::string& field, const Place& place);
+
+// tools: a list, or JSON of one in a string; a bare function gets the form that templates expect. null: none.
+nlohmann::ordered_json read_tools(const nlohmann::ordered_json& value, const std::string& field, const Place& place);
+
+// Alpaca: instruction and input are what the user says; earlier rounds are pairs in `history`.
+struct AlpacaFields {
+  std::string instruction, input;
+};
+nlohmann::ordered_json alpaca_prompt(const AlpacaFields& fields, const nlohmann::ordered_json* history,
+                                     const Place& place);
+
+nlohmann::ordered_json message(const char* role, const std::string& content);
+
+}  // namespace hone::data

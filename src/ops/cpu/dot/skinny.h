@@ -1,0 +1,24 @@
+// Kernel of products with few rows, as in decoding: every weight is read from memory once, for all rows.
+#pragma once
+
+#include "ops/cpu/kernel.h"
+
+namespace hone::ops::cpu {
+
+// y[r, o] = x[r] . weight[o] + bias[o], for `rows` rows of `in` elements and `outs` rows of the weight.
+template <class T>
+struct SkinnyProduct {
+  const T *x, *weight, *bias;  // [rows, in], [outs, in], [outs] or null
+  std::int64_t rows, in, outs;
+  T* y;
+  std::int64_t stride;  // from one row of y to the next
+};
+
+template <class T>
+struct SkinnyKernels {
+  // Each output is one sum in a fixed order: its bits depend neither on the other rows nor on where `outs` was cut.
+  void (*multiply)(const SkinnyProduct<T>& product);
+};
+HONE_DOT_KERNELS(SkinnyKernels, skinny_kernels)
+
+}  // namespace hone::ops::cpu

@@ -1,0 +1,24 @@
+// Products of few rows with weights, as in decoding: bound by how fast the weights come from memory.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "ops/gated.h"
+
+namespace hone::ops {
+
+struct LinearWeight;
+
+inline constexpr std::int64_t kSkinnyRows = 16;  // most rows that are called few
+
+// x_RI with each of the weights, all in one parallel region. A row's bits do not depend on the other rows. No gradient.
+// REQUIRES: kernels_take them all; 1 to kSkinnyRows rows.
+std::vector<at::Tensor> skinny_products(const at::Tensor& x_RI, const std::vector<LinearWeight>& weights);
+
+// gated(x gate, x up), in one parallel region.
+at::Tensor skinny_gated(const at::Tensor& x_RI, const LinearWeight& gate, const LinearWeight& up,
+                        Activation activation);
+
+}  // namespace hone::ops

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# SIGINT and SIGTERM: the step is finished and saved, exit 75, the same command goes on; a second one ends it at once.
+set -euo pipefail
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+for i in $(seq 50); do echo "{\"text\": \"a text of about thirty letters $i\"}"; done >d.jsonl
+cat >r.yaml <<R
+model: {type: llama, hidden_size: 32, intermediate_size: 64, num_hidden_layers: 2, num_attention_heads: 2}
+tokenizer: bytes
+data: {train: d.jsonl, max_length: 32}
+trainer: {batch_size: 2, steps: 1000000, log_every: 1, precision: fp32, save: {every: 0}}
+run: {folder: out}
+R
+
+fail() { echo "$1"; cat log; exit 1; }
+says() { grep -q -- "$1" log || fail "not said: $1"; }
+start() {  # what follows "hone train r.yaml"; a shell ignores SIGINT for what it puts into the background
+  env --default-signal=INT hone train r.yaml "$@" >log 2>&1 &
+  child=$!
+}
+wait_for() {  # a command that succeeds once it is time
+  for _ in $(seq 600); do
+    if "$@" 2>/dev/null; then return; fi
+    kill -0 "$child" 2>/dev/null || fail "the run ended by itself"
+    sleep 0.1
+  done
+  fail "waited in vain for: $*"
+}
+ends_with() {
+  local status=0
+  wait "$child" || status=$?
+  [ $status = "$1" ] || fail "exit $status, expected $1"
+}
+
+lines() { if [ -e out/metrics.jsonl ]; then wc -l <out/metrics.jsonl; else echo 0; fi; }
+trains() { [ "$(lines)" -gt "$1" ]; }
+for signal in INT TERM; do
+  before=$(lines)
+  start
+  wait_for trains "$before"
+  kill -$signal "$child"
+  ends_with 75
+  says 'stopping after this step, and saving; once more: at once'
+  says "SIG$signal at step [0-9]*: saved in .*; the same command again goes on"
+  [ "$(ls -A out/checkpoints | wc -l)" = 1 ] || [ $signal = TERM ] || fail "more than one checkpoint"
+done
+says 'out: resuming at step [0-9]* of 1000000 from step-'
+if grep -q "$(printf '\r')\|$(printf '\033')" log; then fail "control characters in a file"; fi
+
+# SIGUSR1 saves and goes on; two signals end it at once, and what is committed stays.
+count() { [ "$(ls out/checkpoints | wc -l)" -gt "$1" ]; }
+before=$(ls out/checkpoints | wc -l)
+trained=$(lines)
+start
+wait_for trains "$((trained + 1))"
+kill -USR1 "$child"
+wait_for count "$before"
+kill -STOP "$child"  # so that both signals come within one step
+kill -INT "$child"
+kill -TERM "$child"
+kill -CONT "$child"
+status=0
+wait "$child" || status=$?
+[ $status = 130 ] || [ $status = 143 ] || fail "two signals: exit $status, expected 130 or 143"
+for checkpoint in out/checkpoints/step-*; do
+  hone inspect checkpoint "$checkpoint" --full >log || fail "$checkpoint is not whole"
+done
+
+# While data is read there is nothing to save: it stops there, and leaves no run behind.
+line='{"text": "a text of which there are very many, so that reading them takes its time"}'
+awk -v line="${line//\"/\\\"}" 'BEGIN { for (i = 0; i < 1500000; ++i) print line }' >big.jsonl
+start --data.train=big.jsonl --run.folder=none
+reads() { ls -l "/proc/$child/fd" | grep -q big.jsonl && [ "$(ls "/proc/$child/task" | wc -l)" -gt 2 ]; }
+wait_for reads
+kill -INT "$child"
+ends_with 75
+says 'stopped by SIGINT while reading big.jsonl; the same command starts again'
+[ ! -e none/config.yaml ] || fail "a run is left behind"

@@ -1,0 +1,195 @@
+// Conversations in the forms that data sets have, and which of their tokens are learnt, through the whole data path.
+#include "data/conversations.h"
+
+#include <map>
+#include <set>
+
+#include "support.h"
+#include "text/load.h"
+
+namespace hone::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kTemplate =
+    "{% for t in tools or [] %}[{{ t.function.name }}]{% endfor %}"
+    "{% for m in messages %}{{ m.role[0] }}:{{ m.content }}"
+    "{% for c in m.tool_calls or [] %}!{{ c.function.name }}{{ c.function.arguments|tojson }}{% endfor %}<|eos|>{% "
+    "endfor %}"
+    "{% if add_generation_prompt %}a:{% endif %}";
+
+// Bytes, <|eos|> is 257; pad is the same token.
+std::shared_ptr<const Tokenizer> tokenizer_with(const std::string& chat_template) {
+  text::Files files = {text::bytes_tokenizer_files()[0],
+                       {"tokenizer_config.json", R"({"eos_token": "<|eos|>", "pad_token": "<|eos|>"})"}};
+  if (!chat_template.empty()) files.emplace_back("chat_template.jinja", chat_template);
+  return text::make_tokenizer(files, {}, "test");
+}
+
+struct Made {
+  std::string text, learnt;  // of all documents, one after the other
+  std::multiset<std::string> each;
+};
+
+Made make(const std::string& rows, Dataset::Options options = {}, const std::string& chat_template = kTemplate,
+          const std::map<std::string, std::string>& columns = {}) {
+  const TempFolder folder;
+  std::vector<DataFile> file = files({folder.write("f.jsonl", rows)});
+  file[0].columns = columns;
+  const auto tokenizer = tokenizer_with(chat_template);
+  EXPECT_EQ(tokenizer->pad_id, tokenizer->eos_id);
+  const auto data = Dataset::make(file, *tokenizer, options);
+  std::vector<std::int64_t> all;
+  for (std::int64_t row = 0; row < data->rows(); ++row) all.push_back(row);
+  const HostBatch batch = data->batch(all, *tokenizer->pad_id);
+  Made made;
+  for (const Doc& doc : batch.docs) {
+    std::vector<std::int32_t> ids, learnt;
+    for (auto i = doc.row * batch.length + doc.begin; i < doc.row * batch.length + doc.end; ++i) {
+      ids.push_back(static_cast<std::int32_t>(batch.ids[static_cast<std::size_t>(i)]));
+      const std::int64_t label = batch.labels[static_cast<std::size_t>(i)];
+      if (label != -100) learnt.push_back(static_cast<std::int32_t>(label));
+    }
+    made.text += tokenizer->decode(ids, false);
+    made.learnt += tokenizer->decode(learnt, false);
+    made.each.insert(tokenizer->decode(ids, false) + " | " + tokenizer->decode(learnt, false));
+  }
+  return made;
+}
+
+Dataset::Options learning(std::optional<Loss> loss) {
+  Dataset::Options options;
+  options.loss = loss;
+  return options;
+}
+
+constexpr const char* kTwoTurns =
+    R"({"messages": [{"role": "system", "content": "S"}, {"role": "user", "content": "one"}, )"
+    R"({"role": "assistant", "content": "ONE"}, {"role": "user", "content": "two"}, )"
+    R"({"role": "assistant", "content": "TWO"}]})";
+
+TEST(Conversations, OfOpenAiAreLearntWhereTheAssistantWrites) {
+  const Made made = make(kTwoTurns);
+  EXPECT_EQ(made.text, "s:S<|eos|>u:one<|eos|>a:ONE<|eos|>u:two<|eos|>a:TWO<|eos|>");
+  EXPECT_EQ(made.learnt, "ONE<|eos|>TWO<|eos|>");
+}
+
+TEST(Conversations, AreLearntAsLossSays) {
+  EXPECT_EQ(make(kTwoTurns, learning(Loss::assistant)).learnt, "ONE<|eos|>TWO<|eos|>");
+  EXPECT_EQ(make(kTwoTurns, learning(Loss::last)).learnt, "TWO<|eos|>");
+  // The first token has nothing before it to be predicted from.
+  EXPECT_EQ(make(kTwoTurns, learning(Loss::all)).learnt, ":S<|eos|>u:one<|eos|>a:ONE<|eos|>u:two<|eos|>a:TWO<|eos|>");
+  EXPECT_THAT(error_of(ErrorKind::data, [] { make(kTwoTurns, learning(Loss::completion)); }),
+              HasSubstr("f.jsonl:1: loss completion, but the conversation has no prompt and completion"));
+}
+
+TEST(Conversations, OfShareGptBecomeTheSame) {
+  const Made made = make(R"({"system": "S", "conversations": [{"from": "human", "value": "q"}, )"
+                         R"({"from": "function_call", "value": "{\"name\": \"f\", \"arguments\": {\"x\": 1}}"}, )"
+                         R"({"from": "observation", "value": "r"}, {"from": "gpt", "value": "A"}], )"
+                         R"("tools": "[{\"name\": \"f\", \"parameters\": {}}]"})");
+  EXPECT_EQ(made.text, "[f]s:S<|eos|>u:q<|eos|>a:!f{\"x\": 1}<|eos|>t:r<|eos|>a:A<|eos|>");
+  EXPECT_EQ(made.learnt, "!f{\"x\": 1}<|eos|>A<|eos|>");
+}
+
+TEST(Conversations, MayCallToolsWithArgumentsInAString) {
+  const Made made =
+      make(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": null, "tool_calls": )"
+           R"([{"type": "function", "function": {"name": "f", "arguments": "{\"b\": 1, \"a\": 2.0}"}}]}], )"
+           R"("tools": [{"type": "function", "function": {"name": "f"}}]})");
+  EXPECT_EQ(made.text, "[f]u:q<|eos|>a:!f{\"b\": 1, \"a\": 2.0}<|eos|>");
+  EXPECT_EQ(made.learnt, "!f{\"b\": 1, \"a\": 2.0}<|eos|>");
+}
+
+TEST(Conversations, OfAlpacaLearnTheOutput) {
+  const std::string row =
+      R"({"instruction": "add", "input": "1 2", "output": "3", "history": [["hi", "HI"]], "system": null})";
+  EXPECT_EQ(make(row).text, "u:hi<|eos|>a:HI<|eos|>u:add\n1 2<|eos|>a:3<|eos|>");
+  EXPECT_EQ(make(row).learnt, "3<|eos|>");
+  EXPECT_EQ(make(row, learning(Loss::assistant)).learnt, "HI<|eos|>3<|eos|>");
+  EXPECT_EQ(make(R"({"instruction": "add", "input": "", "output": "3"})").text, "u:add<|eos|>a:3<|eos|>");
+}
+
+TEST(Conversations, OfPairsLearnTheCompletion) {
+  const std::string row =
+      R"({"prompt": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "B"}, )"
+      R"({"role": "user", "content": "c"}], "completion": [{"role": "assistant", "content": "D"}]})";
+  EXPECT_EQ(make(row).text, "u:a<|eos|>a:B<|eos|>u:c<|eos|>a:D<|eos|>");
+  EXPECT_EQ(make(row).learnt, "D<|eos|>");
+  EXPECT_EQ(make(row, learning(Loss::completion)).learnt, "D<|eos|>");
+  EXPECT_EQ(make(row, learning(Loss::assistant)).learnt, "B<|eos|>D<|eos|>");
+}
+
+TEST(Conversations, AreFoundThroughColumns) {
+  const std::string row = R"({"talk": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "B"}], )"
+                          R"("functions": [{"name": "f"}], "text": "not read"})";
+  EXPECT_EQ(make(row, {}, kTemplate, {{"messages", "talk"}, {"tools", "functions"}}).text, "[f]u:a<|eos|>a:B<|eos|>");
+}
+
+TEST(Conversations, HaveTheSameLossPackedAndUnpacked) {
+  std::string rows;
+  for (int i = 0; i < 60; ++i)
+    rows += R"({"messages": [{"role": "user", "content": ")" + std::string(static_cast<std::size_t>(i % 7), 'q') +
+            R"("}, {"role": "assistant", "content": ")" + std::to_string(i * 31) + "\"}]}\n";
+  Dataset::Options options;
+  options.max_length = 64;
+  options.packing = Packing::none;
+  const Made single = make(rows, options);
+  options.packing = Packing::best_fit;
+  EXPECT_EQ(make(rows, options).each, single.each);
+  EXPECT_EQ(single.each.size(), 60u);
+  EXPECT_EQ(single.each.count("u:q<|eos|>a:31<|eos|> | 31<|eos|>"), 1u);
+}
+
+TEST(Conversations, KeepTheirMaskWhenTheyAreCut) {
+  Dataset::Options options;
+  options.max_length = 20;
+  options.overlong = Overlong::keep_start;
+  EXPECT_EQ(make(kTwoTurns, options).text, "s:S<|eos|>u:one<|eos|>a:ONE<|eos|>u:tw");
+  EXPECT_EQ(make(kTwoTurns, options).learnt, "ONE<|eos|>");
+}
+
+TEST(Conversations, AreErrorsWithTheirPlace) {
+  const auto error = [](const std::string& row) {
+    return error_of(ErrorKind::data, [&] { make(std::string(kTwoTurns) + "\n" + row); });
+  };
+  EXPECT_THAT(error(R"({"messages": []})"), HasSubstr("f.jsonl:2: field \"messages\": an empty list"));
+  EXPECT_THAT(error(R"({"messages": "x"})"), HasSubstr("f.jsonl:2: field \"messages\": expected a list"));
+  EXPECT_THAT(error(R"({"messages": [{"content": "x"}]})"), HasSubstr("f.jsonl:2: messages[0]: no role"));
+  EXPECT_THAT(error(R"({"conversations": [{"from": "me", "value": "x"}]})"),
+              HasSubstr("f.jsonl:2: conversations[0]: from is \"me\""));
+  EXPECT_THAT(error(R"({"conversations": [{"from": "function_call", "value": "x"}]})"),
+              HasSubstr("f.jsonl:2: conversations[0]: a function_call"));
+  EXPECT_THAT(error(R"({"messages": [{"role": "user", "content": "x"}], "tools": "x"})"),
+              HasSubstr("f.jsonl:2: field \"tools\": expected a list"));
+  EXPECT_THAT(error(R"({"instruction": "x", "output": "y", "history": [1]})"),
+              HasSubstr("f.jsonl:2: field \"history\": expected a list of pairs"));
+  EXPECT_THAT(error(R"({"messages": null})"), HasSubstr("f.jsonl:2: field \"messages\": got null"));
+}
+
+TEST(Conversations, AreAnErrorWhenNobodyCanTellWhatTheAssistantWrote) {
+  // The generation prompt is not what stands before the turn.
+  const std::string other =
+      "{% for m in messages %}{{ m.role }}={{ m.content }};{% endfor %}"
+      "{% if add_generation_prompt %}answer:{% endif %}";
+  const std::string said = error_of(ErrorKind::data, [&] { make(kTwoTurns, {}, other); });
+  EXPECT_THAT(said, HasSubstr("f.jsonl:1: messages[2]: cannot tell which tokens are the assistant's"));
+  EXPECT_THAT(said, HasSubstr("{% generation %}"));
+  EXPECT_EQ(make(kTwoTurns, learning(Loss::all), other).text,
+            "system=S;user=one;assistant=ONE;user=two;assistant=TWO;");
+  EXPECT_THAT(error_of(ErrorKind::config, [&] { make(kTwoTurns, {}, ""); }), HasSubstr("no chat template"));
+  EXPECT_THAT(error_of(ErrorKind::data, [&] { make(kTwoTurns, {}, "\n{{ raise_exception('only two') }}"); }),
+              HasSubstr("chat_template.jinja:2: only two"));
+}
+
+TEST(Conversations, LossIsNotIgnoredWhereItMeansNothing) {
+  for (const char* row : {R"({"text": "x"})", R"({"input_ids": [1, 2]})"})
+    for (const Loss loss : {Loss::assistant, Loss::last, Loss::completion})
+      EXPECT_THAT(error_of(ErrorKind::config, [&] { make(row, learning(loss)); }), HasSubstr("but loss is"));
+  EXPECT_EQ(make(R"({"prompt": "ab", "completion": "cd"})", learning(Loss::all)).learnt, "bcd<|eos|>");
+  EXPECT_EQ(make(R"({"prompt": "ab", "completion": "cd"})", learning(Loss::completion)).learnt, "cd<|eos|>");
+}
+
+}  // namespace
+}  // namespace hone::test

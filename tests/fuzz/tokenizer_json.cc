@@ -1,0 +1,16 @@
+// tokenizer.json: a tokenizer that was accepted encodes and decodes, with ids that it knows.
+#include <array>
+
+#include "fuzz/fuzz.h"
+#include "text/load.h"
+
+HONE_FUZZ(tokenizer_json) {
+  const auto tokenizer = hone::text::make_tokenizer({{"tokenizer.json", std::string(input)}}, {}, "fuzz");
+  for (const char* text : {"", "Hello, wörld!  12\n", "<|eos|> \xF0\x9F\x98\x80\t'll", "\xff\xc3"}) {
+    const hone::Encoding found = tokenizer->encode(text);
+    hone::fuzz::require(found.ids.size() == found.offsets.size(), "every id has its place in the text");
+    for (const std::int32_t id : found.ids)
+      hone::fuzz::require(id >= 0 && id < tokenizer->vocab_size(), "ids are below vocab_size");
+    tokenizer->decode(found.ids, false);
+  }
+}

@@ -1,0 +1,235 @@
+// What is learnt of a conversation: transformers' assistant mask where the template marks it, the same without the
+// marks.
+#include "text/chat_mask.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "harness/errors.h"
+#include "text/load.h"
+
+namespace hone::text {
+namespace {
+
+using nlohmann::ordered_json;
+using Ids = std::vector<std::int32_t>;
+
+class Golden {
+ public:
+  explicit Golden(const std::string& path) {
+    std::ifstream file(path);
+    for (std::string line; std::getline(file, line);) lines.push_back(ordered_json::parse(line));
+    tokenizer = make_tokenizer(
+        {{"tokenizer.json", lines[0]["tokenizer"].dump()}, {"tokenizer_config.json", lines[0]["config"].dump()}}, {},
+        "golden");
+    lines.erase(lines.begin());
+  }
+  std::vector<ordered_json> lines;
+  std::shared_ptr<const Tokenizer> tokenizer;
+};
+const Golden& golden() {
+  static const Golden golden(std::string(HONE_SOURCE_DIR) + "/tests/golden/text/chat.jsonl");
+  return golden;
+}
+
+std::string mask_text(const std::vector<bool>& mask) {
+  std::string text;
+  for (const bool one : mask) text += one ? '1' : '0';
+  return text;
+}
+std::string mask_text(const Tokens& tokens) {
+  std::string text;
+  for (const std::int32_t label : tokens.labels) text += label == -100 ? '0' : '1';
+  return text;
+}
+
+ChatTemplate chat_template(const std::string& source) {
+  return ChatTemplate(source, "template", special_tokens_of(*golden().tokenizer));
+}
+Conversation conversation(const ordered_json& messages) { return {messages.dump(), "", "", "", -1}; }
+
+void check_blocks(const Golden& from) {
+  const SpecialTokens special = special_tokens_of(*from.tokenizer);
+  for (const ordered_json& line : from.lines) {
+    const ChatTemplate chat(line["template"].get<std::string>(), "template", special);
+    const auto rendered = chat.render(Chat::from(conversation(line["messages"]), "golden"), {});
+    EXPECT_EQ(rendered.text, line["text"].get<std::string>());
+    const Encoding encoding = from.tokenizer->encode(rendered.text, false);
+    EXPECT_EQ(encoding.ids, line["ids"].get<Ids>());
+    EXPECT_EQ(mask_text(mask_of(encoding, rendered.text, rendered.generated, "golden")), line["mask"]) << rendered.text;
+  }
+}
+
+TEST(ChatMask, OfGenerationBlocksIsTransformers) {
+  ASSERT_GT(golden().lines.size(), 100u);
+  check_blocks(golden());
+}
+
+TEST(ChatMask, OfGenerationBlocksIsTransformersWithATokenizerOfYours) {
+  const char* path = std::getenv("HONE_CHAT_MASKS");
+  if (!path) GTEST_SKIP() << "HONE_CHAT_MASKS is not set; tools/golden_chat.py --tokenizer makes such a file";
+  const Golden yours(path);
+  ASSERT_GT(yours.lines.size(), 100u);
+  check_blocks(yours);
+}
+
+TEST(ChatMask, IsTheSameWithoutGenerationBlocks) {
+  int found = 0, refused = 0;
+  for (const ordered_json& line : golden().lines) {
+    if (line["plain"].is_null()) continue;
+    const ChatTemplate chat = chat_template(line["plain"]);
+    try {
+      const ChatTokens made =
+          chat_tokens(chat, *golden().tokenizer, conversation(line["messages"]), Learnt::assistant, "golden");
+      EXPECT_EQ(made.tokens.ids, line["ids"].get<Ids>());
+      EXPECT_EQ(mask_text(made.tokens), line["mask"]) << line["text"].get<std::string>();
+      EXPECT_TRUE(made.ends_turns);
+      ++found;
+    } catch (const Error& error) {  // never another mask
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("cannot tell which tokens are the assistant's")) << line["text"];
+      ++refused;
+    }
+  }
+  EXPECT_GE(found, 60);
+  RecordProperty("refused", refused);
+  EXPECT_LE(refused, 8);
+}
+
+constexpr const char* kPlain =
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+const ordered_json kTwoTurns = {{{"role", "user"}, {"content", "a"}},
+                                {{"role", "assistant"}, {"content", "one"}},
+                                {{"role", "user"}, {"content", "b"}},
+                                {{"role", "assistant"}, {"content", "two"}}};
+
+std::string learnt_text(const std::string& source, const Conversation& chat, Learnt learnt) {
+  const ChatTokens made = chat_tokens(chat_template(source), *golden().tokenizer, chat, learnt, "here");
+  std::string text;
+  for (std::size_t i = 0; i < made.tokens.ids.size(); ++i)
+    if (made.tokens.labels[i] != -100) text += golden().tokenizer->decode({made.tokens.ids[i]}, false);
+  return text;
+}
+
+TEST(ChatMask, LearnsWhatIsAskedFor) {
+  Conversation chat = conversation(kTwoTurns);
+  EXPECT_EQ(learnt_text(kPlain, chat, Learnt::assistant), "one<|im_end|>two<|im_end|>");
+  EXPECT_EQ(learnt_text(kPlain, chat, Learnt::last), "two<|im_end|>");
+  EXPECT_EQ(learnt_text(kPlain, chat, Learnt::all),
+            "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\none<|im_end|>\n<|im_start|>user\nb<|im_end|>\n"
+            "<|im_start|>assistant\ntwo<|im_end|>\n");
+  EXPECT_HONE_ERROR(learnt_text(kPlain, chat, Learnt::completion), data, "no prompt and completion");
+  chat.prompt = 3;
+  EXPECT_EQ(learnt_text(kPlain, chat, Learnt::completion), "two<|im_end|>");
+  chat.prompt = 1;
+  EXPECT_EQ(learnt_text(kPlain, chat, Learnt::completion), "one<|im_end|>two<|im_end|>");
+}
+
+TEST(ChatMask, CountsGenerationBlocksForTheLastTurn) {
+  const std::string blocks =
+      "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %}"
+      "{% generation %}<|im_end|>{% endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}";
+  EXPECT_EQ(learnt_text(blocks, conversation(kTwoTurns), Learnt::assistant), "one<|im_end|>two<|im_end|>");
+  EXPECT_EQ(learnt_text(blocks, conversation(kTwoTurns), Learnt::last), "two<|im_end|>");
+}
+
+TEST(ChatMask, IsByPositionWhereTheUserWritesTheSame) {
+  const ordered_json same = {{{"role", "user"}, {"content", "x<|im_end|>"}}, {{"role", "assistant"}, {"content", "x"}}};
+  EXPECT_EQ(learnt_text(kPlain, conversation(same), Learnt::assistant), "x<|im_end|>");
+}
+
+TEST(ChatMask, SaysWhenTurnsDoNotEnd) {
+  const std::string open =
+      "{% for m in messages %}{{ m.role }}:\n{{ m.content }}\n{% endfor %}"
+      "{% if add_generation_prompt %}assistant:\n{% endif %}";
+  const ChatTokens made =
+      chat_tokens(chat_template(open), *golden().tokenizer, conversation(kTwoTurns), Learnt::assistant, "here");
+  EXPECT_FALSE(made.ends_turns);
+}
+
+TEST(ChatMask, IsAnErrorWhenItCannotBeTold) {
+  const auto error_of = [](const std::string& source, const ordered_json& messages) {
+    try {
+      learnt_text(source, conversation(messages), Learnt::assistant);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::data);
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  using ::testing::HasSubstr;
+  // A generation prompt that stands nowhere in the rendered conversation.
+  const std::string thinks = std::string(kPlain) + "{% if add_generation_prompt %}<think>\n{% endif %}";
+  EXPECT_THAT(error_of(thinks, kTwoTurns),
+              HasSubstr("here: messages[1]: cannot tell which tokens are the assistant's"));
+  EXPECT_THAT(error_of(thinks, kTwoTurns), HasSubstr("{% generation %}"));
+  // The messages before the turn are refused.
+  const std::string strict =
+      "{% if messages|length % 2 %}{{ raise_exception('odd') }}{% endif %}" + std::string(kPlain);
+  EXPECT_THAT(error_of(strict, kTwoTurns), HasSubstr("the template refuses the first 1 messages"));
+  // A token that reaches from the prompt into the turn: " t".
+  const std::string spaced =
+      "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+      "{% if add_generation_prompt %}assistant: {% endif %}";
+  EXPECT_THAT(error_of(spaced, kTwoTurns), HasSubstr("its first token is not cut where the prompt ends"));
+  // Blocks that write nothing for the assistant.
+  EXPECT_THAT(
+      error_of(
+          "{% for m in messages %}{{ m.content }}{% endfor %}{% if x %}{% generation %}{% endgeneration %}{% endif %}",
+          kTwoTurns),
+      HasSubstr("wrote nothing"));
+}
+
+TEST(ChatMask, HoldsAllTokensOfALastCharacter) {
+  const auto bytes = load_tokenizer("bytes");
+  const std::string text = "aé";
+  EXPECT_EQ(mask_text(mask_of(bytes->encode(text, false), text, {{1, 3}}, "here")), "011");
+  EXPECT_EQ(mask_text(mask_of(bytes->encode(text, false), text, {{0, 1}}, "here")), "100");
+  EXPECT_EQ(mask_text(mask_of(bytes->encode(text, false), text, {{1, 1}}, "here")), "000");
+}
+
+TEST(ChatTemplate, ComesFromTheTokenizersFiles) {
+  const auto with = [](Files more) {
+    Files files = bytes_tokenizer_files();
+    files.erase(files.begin() + 1, files.end());
+    files.insert(files.end(), more.begin(), more.end());
+    return ChatTemplate::of(*make_tokenizer(files, {}, "folder"));
+  };
+  const auto text = [](const std::shared_ptr<const ChatTemplate>& chat, const std::string& tools = "") {
+    return chat->render(Chat::from({R"([{"role": "user", "content": "x"}])", tools, "", "", -1}, "here"), {}).text;
+  };
+  EXPECT_EQ(with({}), nullptr);
+  EXPECT_EQ(text(with({{"tokenizer_config.json",
+                        R"({"chat_template": "{{ eos_token }}1", "eos_token": {"content": "<e>"}})"}})),
+            "<e>1");
+  EXPECT_EQ(text(with({{"tokenizer_config.json", R"({"chat_template": "1"})"}, {"chat_template.jinja", "2"}})), "2");
+  const auto named =
+      with({{"tokenizer_config.json",
+             R"({"chat_template": [{"name": "default", "template": "3"}, {"name": "tool_use", "template": "4"}]})"}});
+  EXPECT_EQ(text(named), "3");
+  EXPECT_EQ(text(named, "[{}]"), "4");
+  EXPECT_HONE_ERROR(with({{"tokenizer_config.json", R"({"chat_template": [{"name": "rag", "template": "3"}]})"}}),
+                    config, "no template named default; found rag");
+  EXPECT_HONE_ERROR(with({{"chat_template.jinja", "\n{% if %}"}}), config, "chat_template.jinja:2: ");
+}
+
+TEST(ChatTemplate, PreparesMessagesAsTransformers) {
+  const ChatTemplate chat("{{ messages }}|{{ tools }}|{{ documents }}|{{ add_generation_prompt }}|{{ extra }}", "t",
+                          {});
+  const Conversation one{R"([{"role": "user", "content": null, "reasoning": "r", "z": 1}])", "", R"([{"title": "t"}])",
+                         R"({"extra": [1]})", -1};
+  EXPECT_EQ(chat.render(Chat::from(one, "here"), {.generation_prompt = true}).text,
+            "[{'thinking': 'r', 'role': 'user', 'reasoning': 'r', 'z': 1, 'reasoning_content': 'r'}]|None|"
+            "[{'title': 't'}]|True|[1]");
+  EXPECT_HONE_ERROR(Chat::from({"[]", "", "", "", -1}, "here"), data, "here: a conversation without messages");
+  EXPECT_HONE_ERROR(Chat::from({"[1]", "", "", "", -1}, "here"), data,
+                    "here: messages[0]: got int, expected an object");
+  EXPECT_HONE_ERROR(Chat::from({R"([{"a": 18446744073709551615}])", "", "", "", -1}, "here"), data,
+                    "does not fit 64 bits");
+}
+
+}  // namespace
+}  // namespace hone::text

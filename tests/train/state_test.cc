@@ -1,0 +1,43 @@
+// state/train.json: what is written is read back, and nothing else is.
+#include "train/state.h"
+
+#include <gtest/gtest.h>
+
+#include "harness/errors.h"
+
+namespace hone::training {
+namespace {
+
+TEST(TrainStateText, SurvivesItsOwnText) {
+  TrainState state;
+  state.step = 7;
+  state.tokens = 1234;
+  state.best = {"eval_loss", -std::numeric_limits<double>::infinity(), 4};
+  state.callbacks["0.early_stopping"]["waited"] = 2;
+  const TrainState again = state_from_json(to_json(state), "train.json");
+  EXPECT_EQ(to_json(again), to_json(state));
+  EXPECT_EQ(again.best.value, state.best.value);
+}
+
+TEST(TrainStateText, HostileOnesAreRefused) {
+  const nlohmann::json good = nlohmann::json::parse(to_json(TrainState()));
+  const auto with = [&](const char* key, const nlohmann::json& value) {
+    nlohmann::json bad = good;
+    bad[key] = value;
+    return state_from_json(bad.dump(), "train.json");
+  };
+  for (const char* key : {"step", "tokens", "skipped_steps"}) {
+    EXPECT_HONE_ERROR(with(key, -5), checkpoint, std::string("train.json: ") + key + ": got -5, expected a count");
+    EXPECT_HONE_ERROR(with(key, 1.5), checkpoint, "expected a count");
+    EXPECT_HONE_ERROR(with(key, true), checkpoint, "expected a count");
+    EXPECT_HONE_ERROR(with(key, std::uint64_t{1} << 63), checkpoint, "expected a count");
+    EXPECT_HONE_ERROR(with(key, nullptr), checkpoint, "expected a count");
+  }
+  EXPECT_HONE_ERROR(with("version", 2), checkpoint, "version 2");
+  EXPECT_HONE_ERROR(with("best", 3), checkpoint, "not the state of a run");
+  EXPECT_HONE_ERROR(state_from_json("[]", "train.json"), checkpoint, "not the state of a run");
+  EXPECT_HONE_ERROR(state_from_json("{", "train.json"), checkpoint, "not JSON");
+}
+
+}  // namespace
+}  // namespace hone::training
