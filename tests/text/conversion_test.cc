@@ -96,7 +96,7 @@ TEST(Tiktoken, NeedsAKnownNumberOfTokens) {
 
 TEST(Tiktoken, HasSpecialTokensBehindHoles) {
   std::string ranks;
-  const auto add = [&ranks, rank = 0](const std::string& bytes) mutable {
+  auto add = [&ranks, rank = 0](const std::string& bytes) mutable {
     ranks += to_base64(bytes) + " " + std::to_string(rank++) + "\n";
   };
   for (int b = 0; b < 256; ++b) add({static_cast<char>(b)});
