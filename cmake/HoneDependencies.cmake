@@ -23,7 +23,6 @@ endfunction()
 
 hone_find_dependency(yaml yaml-cpp/yaml.h yaml-cpp libyaml-cpp-dev)
 hone_find_dependency(pcre2 pcre2.h pcre2-8 libpcre2-dev)
-hone_find_dependency(utf8proc utf8proc.h utf8proc libutf8proc-dev)
 hone_find_dependency(zlib zlib.h z zlib1g-dev)
 hone_find_dependency(zstd zstd.h zstd libzstd-dev)
 hone_find_dependency(xxhash xxhash.h xxhash libxxhash-dev)

@@ -16,7 +16,9 @@ int main(int count, char** arguments) try {
   const auto model = hone::load_causal_lm(summary.folder, hone::Precision::fp32);
   const auto tokenizer = hone::load_tokenizer(summary.checkpoint);
   hone::Generator generator(*model, tokenizer);
-  const auto answers = generator.generate({tokenizer->encode(arguments[2]).ids}, {.max_new_tokens = 16});
+  hone::GenerateConfig options;
+  options.max_new_tokens = 16;
+  const auto answers = generator.generate({tokenizer->encode(arguments[2]).ids}, options);
   std::cout << arguments[2] << answers[0].text << '\n';
   return 0;
 } catch (const hone::Error& error) {

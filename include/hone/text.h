@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,12 +20,29 @@ struct Encoding {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> offsets;
 };
 
+// All that Hugging Face's library says about one text or a pair; one entry per id.
+struct FullEncoding : Encoding {
+  std::vector<std::int32_t> type_ids;        // 0 or 1: which text of a pair, or as the template says
+  std::vector<std::int32_t> words;           // index of the word, -1: put there by the tokenizer
+  std::vector<std::int32_t> sequences;       // 0 or 1: the text it came from (offsets count there); -1: neither
+  std::vector<std::uint8_t> special_mask;    // 1: put there by the post-processor or as padding
+  std::vector<std::uint8_t> attention_mask;  // 0: padding
+  std::vector<FullEncoding> overflow;        // what truncation cut off, each as long as allowed
+};
+
+// One text, or two that belong together.
+struct TextPair {
+  std::string_view first;
+  std::optional<std::string_view> second;
+};
+
 // A tokenizer as its `tokenizer.json` defines it. Immutable after loading: any thread may call any member.
 class HONE_API Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  // special: run the post-processor (for instance add <s>), as transformers' add_special_tokens does.
+  // special: run the post-processor (for instance add <s>), as transformers' add_special_tokens does. The file's
+  // truncation and padding do not apply: whoever asks for ids decides their number.
   virtual Encoding encode(std::string_view text, bool special = true) const = 0;
   // Joins the tokens' text by the file's decoder; skip_special leaves out special tokens.
   virtual std::string decode(const std::vector<std::int32_t>& ids, bool skip_special = true) const = 0;
@@ -34,6 +52,14 @@ class HONE_API Tokenizer {
   virtual bool is_special(std::int32_t id) const = 0;
   // Whether text decoded so far stays as it is when ids follow, but for an unfinished character (see StreamDecoder).
   virtual bool decodes_in_parts() const { return true; }
+  // As the library's encode_batch: pairs, masks, and the file's truncation and padding (to the longest of these texts).
+  // threads: 0 takes as many as the machine has.
+  virtual std::vector<FullEncoding> encode_full(std::span<const TextPair> texts, bool special = true,
+                                                int threads = 1) const;
+
+  // encode() for many texts. threads: 0 takes as many as the machine has.
+  std::vector<Encoding> encode_batch(std::span<const std::string_view> texts, bool special = true,
+                                     int threads = 0) const;
 
   // From tokenizer_config.json, generation_config.json or config.json beside the file, else nothing.
   std::optional<std::int32_t> bos_id, eos_id, pad_id;
@@ -42,9 +68,23 @@ class HONE_API Tokenizer {
   std::vector<std::pair<std::string, std::string>> files;  // name, content: copied into each checkpoint
 };
 
-// `where`: "bytes" (built in: ids 0..255 are the bytes, 256 <|bos|>, 257 <|eos|>, 258 <|pad|>), a tokenizer.json, or a
-// folder that holds one.
+// `where`: "bytes" (built in: ids 0..255 are the bytes, 256 <|bos|>, 257 <|eos|>, 258 <|pad|>), a tokenizer.json, a
+// SentencePiece .model, a tiktoken file, or a folder that holds one.
 HONE_API std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& where);
+
+// A token to add to a tokenizer, with the flags of tokenizer.json.
+struct NewToken {
+  std::string content;
+  bool special = true;
+  bool single_word = false, left_strip = false, right_strip = false, normalized = false;
+};
+// The tokenizer with these tokens behind its own (known ones keep their ids); its files but for `added_tokens` stay as
+// they are, byte for byte.
+HONE_API std::shared_ptr<const Tokenizer> add_tokens(const Tokenizer& tokenizer, const std::vector<NewToken>& tokens);
+
+// Offsets in characters (code points) instead of bytes of the text that they belong to.
+HONE_API std::vector<std::pair<std::uint32_t, std::uint32_t>> in_characters(
+    std::string_view text, std::span<const std::pair<std::uint32_t, std::uint32_t>> offsets);
 
 // Streaming decode: hands out text as soon as it can no longer change (never half a UTF-8 character). All pieces
 // together are decode() of all ids; special tokens are left out. One thread at a time; the tokenizer must outlive it.

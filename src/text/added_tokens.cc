@@ -106,6 +106,16 @@ void AddedTokens::add(const std::vector<AddedToken>& tokens, const Vocabulary& m
       fail_at(where, fmt::format("two added tokens become {} by the normalizer", hone::quoted(entry.spelled)));
 }
 
+std::vector<AddedToken> AddedTokens::list() const {
+  std::vector<AddedToken> tokens;
+  for (const auto& [id, entry] : entries_) {
+    tokens.push_back(entry.token);
+    tokens.back().id = id;
+  }
+  std::sort(tokens.begin(), tokens.end(), [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
+  return tokens;
+}
+
 std::int32_t AddedTokens::find(std::string_view content) const {
   const auto found = ids_.find(std::string(content));
   return found == ids_.end() ? -1 : found->second;

@@ -23,6 +23,9 @@ struct AddedToken {
 
 AddedToken read_added_token(const nlohmann::json& config, const std::string& where);
 
+// The text of a tokenizer.json with those of the tokens that its added_tokens lacks; nothing else changes.
+std::string with_added_tokens(std::string_view json, const std::vector<AddedToken>& tokens);
+
 // Finds the longest token at the leftmost place, as often as there is one.
 class TokenTrie {
  public:
@@ -46,6 +49,7 @@ class AddedTokens {
   void add(const std::vector<AddedToken>& tokens, const Vocabulary& model, const Normalizers& normalizers,
            const std::string& where);
 
+  std::vector<AddedToken> list() const;                // by id
   bool looks_around() const { return looks_around_; }  // some token takes blanks or minds the letters beside it
   void split_raw(Work& work) const { split(work, raw_); }
   void split_normalized(Work& work) const { split(work, normalized_); }

@@ -10,26 +10,18 @@
 #include "base/strings.h"
 #include "text/bpe_merge.h"
 #include "text/component.h"
+#include "text/json_cursor.h"
 #include "text/model.h"
 #include "text/unicode.h"
+#include "text/word_cache.h"
 
 namespace hone::text {
 namespace {
 
-constexpr std::size_t kCacheWords = 1 << 14, kCacheBytes = 22, kCacheIds = 10;
-
-// What a short word became. A table of them, indexed by hash, the newest word wins.
-struct alignas(64) CachedWord {
-  std::uint8_t size = 0, count = 0;
-  char word[kCacheBytes];
-  std::int32_t ids[kCacheIds];
-};
-
 struct BpeScratch final : ModelScratch {
-  std::vector<CachedWord> cache = std::vector<CachedWord>(kCacheWords);
+  WordCache cache;
   std::vector<Symbol> symbols;
   Merger merger;
-  bool exact = true;  // every symbol covers as many bytes as its token has: what the cache relies on
 };
 
 struct Config {
@@ -54,16 +46,13 @@ Config read_config(const Json& config, const std::string& where) {
 
 class Bpe final : public Model {
  public:
-  Bpe(const Json& config, const std::string& where, bool spelled_bytes)
-      : c_(read_config(config, where)), vocabulary_(read_vocabulary(member(config, "vocab"), where + ".vocab")) {
+  Bpe(const ModelConfig& config, const std::string& where, bool spelled_bytes)
+      : c_(read_config(config.json, where)), vocabulary_(read_vocabulary(config.vocab, where + ".vocab")) {
     plain_ = c_.prefix.empty() && c_.suffix.empty();
     bytes_ = spelled_bytes && plain_ && !c_.byte_fallback && find_bytes();
     find_symbols();
     if (bytes_ && c_.ignore_merges) find_words();
-    read_merges(config, where + ".merges");
-    sizes_.resize(static_cast<std::size_t>(vocabulary_.end_id()));
-    for (std::int32_t id = 0; id < vocabulary_.end_id(); ++id)
-      if (vocabulary_.has(id)) sizes_[static_cast<std::size_t>(id)] = covered(vocabulary_.token(id));
+    read_merges(config.merges, where + ".merges");
   }
 
   std::unique_ptr<ModelScratch> make_scratch() const override { return std::make_unique<BpeScratch>(); }
@@ -76,10 +65,10 @@ class Bpe final : public Model {
       const std::int32_t id = bytes_ ? words_.find(word) : vocabulary_.find(word);
       if (id >= 0) return out.push_back({id, 0, static_cast<std::uint32_t>(word.size())});
     }
-    if (!plain_) return compute(word, 0, s, out);
+    if (!plain_) return look_up(word, 0, s, out);
     if (bytes_ && merges_.empty()) return spell(word, out);
     for (std::size_t begin = 0; begin < word.size();) {
-      const std::size_t end = word.size() - begin <= kCacheBytes && bytes_ ? word.size() : part_end(word, begin);
+      const std::size_t end = word.size() - begin <= WordCache::kBytes && bytes_ ? word.size() : part_end(word, begin);
       look_up(word.substr(begin, end - begin), static_cast<std::uint32_t>(begin), s, out);
       begin = end;
     }
@@ -129,48 +118,49 @@ class Bpe final : public Model {
     return true;
   }
 
-  std::uint32_t covered(std::string_view token) const {
-    if (!bytes_) return static_cast<std::uint32_t>(token.size());
-    std::uint32_t characters = 0;
-    for (const char c : token) characters += !is_continuation(c);
-    return characters;
-  }
-
-  void read_merges(const Json& config, const std::string& where) {
-    const auto list = config.find("merges");
-    if (list == config.end() || !list->is_array()) fail_at(where, "expected a list");
-    merges_.reserve(list->size());
+  // ["left right", ...] or [["left", "right"], ...]
+  void read_merges(std::string_view text, const std::string& where) {
+    if (text.empty() || text[0] != '[') fail_at(where, "expected a list");
+    merges_.reserve(text.size() / 40);
+    JsonCursor cursor(text, where);
     std::uint32_t rank = 0;
-    std::string merged;
-    for (std::size_t i = 0; i < list->size(); ++i) {
-      const auto& item = (*list)[i];
-      if (item.is_string() && item.get_ref<const std::string&>().starts_with("#version")) continue;
-      const auto [left, right] = merge_parts(item, where, i);
+    std::string left, right, merged;
+    cursor.each_element([&](std::size_t i) {
+      if (!read_merge(cursor, left, right)) {
+        if (left.starts_with("#version")) return;
+        fail_at(fmt::format("{}[{}]", where, i), "expected two tokens, as [left, right] or \"left right\"");
+      }
       merged.assign(left);
-      merged += right.substr(std::min(c_.prefix.size(), right.size()));
-      add_merge(left, right, merged, rank++, fmt::format("{}[{}]", where, i));
-    }
+      merged.append(right, std::min(c_.prefix.size(), right.size()));
+      add_merge(left, right, merged, rank++, [&] { return fmt::format("{}[{}]", where, i); });
+    });
   }
 
-  static std::pair<std::string_view, std::string_view> merge_parts(const Json& item, const std::string& where,
-                                                                   std::size_t i) {
-    if (item.is_array() && item.size() == 2 && item[0].is_string() && item[1].is_string())
-      return {item[0].get_ref<const std::string&>(), item[1].get_ref<const std::string&>()};
-    if (item.is_string()) {
-      const std::string_view text = item.get_ref<const std::string&>();
-      const std::size_t space = text.find(' ');
-      if (space != std::string_view::npos && text.find(' ', space + 1) == std::string_view::npos)
-        return {text.substr(0, space), text.substr(space + 1)};
+  static bool read_merge(JsonCursor& cursor, std::string& left, std::string& right) {
+    left.clear();
+    if (cursor.peek() == '"') {
+      left = cursor.string();
+      const std::size_t space = left.find(' ');
+      if (left.starts_with("#version") || space == std::string::npos || left.find(' ', space + 1) != std::string::npos)
+        return false;
+      right.assign(left, space + 1);
+      left.resize(space);
+      return true;
     }
-    fail_at(fmt::format("{}[{}]", where, i), "expected two tokens, as [left, right] or \"left right\"");
+    if (!cursor.maybe('[') || cursor.peek() != '"') return false;
+    left = cursor.string();
+    if (!cursor.maybe(',') || cursor.peek() != '"') return left.clear(), false;
+    right = cursor.string();
+    return cursor.maybe(']') || (left.clear(), false);
   }
 
+  template <class Where>
   void add_merge(std::string_view left, std::string_view right, std::string_view merged, std::uint32_t rank,
-                 const std::string& where) {
+                 Where&& where) {
     const std::int32_t ids[] = {vocabulary_.find(left), vocabulary_.find(right), vocabulary_.find(merged)};
     const std::string_view names[] = {left, right, merged};
     for (int k = 0; k < 3; ++k)
-      if (ids[k] < 0) fail_at(where, fmt::format("the token {} is not in the vocabulary", hone::quoted(names[k])));
+      if (ids[k] < 0) fail_at(where(), fmt::format("the token {} is not in the vocabulary", hone::quoted(names[k])));
     merges_.set(ids[0], ids[1], rank, ids[2]);
     if (plain_) note_neighbours(merged);
   }
@@ -226,29 +216,14 @@ class Bpe final : public Model {
   }
 
   void look_up(std::string_view part, std::uint32_t begin, BpeScratch& s, std::vector<Token>& out) const {
-    if (part.size() > kCacheBytes) return compute(part, begin, s, out);
-    CachedWord& cached = s.cache[hash_token(part) % kCacheWords];
-    if (cached.size == part.size() && std::memcmp(cached.word, part.data(), part.size()) == 0) {
-      for (unsigned i = 0; i < cached.count; ++i) {
-        const std::uint32_t end = begin + sizes_[static_cast<std::size_t>(cached.ids[i])];
-        out.push_back({cached.ids[i], begin, end});
-        begin = end;
-      }
-      return;
-    }
+    if (s.cache.find(part, begin, out)) return;
     const std::size_t first = out.size();
     compute(part, begin, s, out);
-    const std::size_t count = out.size() - first;
-    if (!s.exact || count > kCacheIds) return;
-    cached.size = static_cast<std::uint8_t>(part.size());
-    cached.count = static_cast<std::uint8_t>(count);
-    std::memcpy(cached.word, part.data(), part.size());
-    for (std::size_t i = 0; i < count; ++i) cached.ids[i] = out[first + i].id;
+    s.cache.keep(part, begin, out, first);
   }
 
   void compute(std::string_view part, std::uint32_t begin, BpeScratch& s, std::vector<Token>& out) const {
     s.symbols.clear();
-    s.exact = plain_;
     if (bytes_) {
       for (const char b : part) s.symbols.push_back({byte_ids_[static_cast<unsigned char>(b)], 1});
     } else {
@@ -283,17 +258,12 @@ class Bpe final : public Model {
         s.symbols.push_back({id, size});
         continue;
       }
-      s.exact = false;
       if (c_.byte_fallback && add_bytes(plain_ ? part.substr(begin, size) : decorated, s)) continue;
       if (!c_.has_unk) {
         (s.symbols.empty() ? before : s.symbols.back().size) += size;
         continue;
       }
-      if (unk_id_ < 0)
-        throw Error(ErrorKind::data,
-                    fmt::format("text to tokenize: {} is unknown to the tokenizer, and its unk_token {} is "
-                                "not in its vocabulary",
-                                hone::quoted(part.substr(begin, size)), hone::quoted(c_.unk_token)));
+      if (unk_id_ < 0) fail_unknown(part.substr(begin, size), c_.unk_token);
       if (!c_.fuse_unk) close();
       open += size;
     }
@@ -325,13 +295,12 @@ class Bpe final : public Model {
   std::array<std::int32_t, 128> ascii_{};
   FlatMap characters_, far_;
   std::array<std::array<std::uint64_t, 4>, 256> near_{};
-  std::vector<std::uint32_t> sizes_;  // bytes of a word that a token covers
   std::int32_t unk_id_ = -1;
 };
 
 }  // namespace
 
-std::unique_ptr<Model> make_bpe(const Json& config, const std::string& where, bool spelled_bytes) {
+std::unique_ptr<Model> make_bpe(const ModelConfig& config, const std::string& where, bool spelled_bytes) {
   return std::make_unique<Bpe>(config, where, spelled_bytes);
 }
 

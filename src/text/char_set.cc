@@ -121,9 +121,7 @@ std::optional<CharSet> property(std::string_view name) {
   if (wanted == "ascii") return CharSet(std::vector<Range>{{0, 0x7F}});
   if (wanted == "word" || wanted == "space" || wanted == "digit" || wanted == "punct") return posix_class(wanted);
   if (wanted.empty()) return std::nullopt;
-  std::string script = wanted;
-  script[0] = static_cast<char>(script[0] - 32);
-  const std::span<const Range> ranges = script_ranges(script);
+  const std::span<const Range> ranges = script_ranges(wanted);
   return ranges.empty() ? std::nullopt : std::optional(CharSet(ranges));
 }
 

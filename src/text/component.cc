@@ -35,6 +35,14 @@ void fail_type(const std::string& where, const std::string& type, std::string_vi
   fail_at(where, fmt::format("the type {} is not supported; expected one of {}", hone::quoted(type), supported));
 }
 
+void fail_unknown(std::string_view part, const std::string& unk_token) {
+  const std::string end = unk_token.empty()
+                              ? "which has no token for that"
+                              : fmt::format("and its unk_token {} is not in its vocabulary", hone::quoted(unk_token));
+  throw Error(ErrorKind::data,
+              fmt::format("text to tokenize: {} is unknown to the tokenizer, {}", hone::quoted(part), end));
+}
+
 const Json& member(const Json& config, const char* name) {
   static const Json none;
   const Json* found = find(config, name);

@@ -21,6 +21,9 @@ std::string type_of(const Json& config, const std::string& where);
 // An error that names the type, what may stand there and, for parts that hone does not have yet, says so.
 [[noreturn]] void fail_type(const std::string& where, const std::string& type, std::string_view supported);
 
+// The text cannot be tokenized: this part of it is unknown, and so is the token for what is unknown.
+[[noreturn]] void fail_unknown(std::string_view part, const std::string& unk_token);
+
 // A member as it is; a null where there is none.
 const Json& member(const Json& config, const char* name);
 // A member; without a default it must be there. null counts as absent.

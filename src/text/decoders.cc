@@ -1,5 +1,4 @@
 // ByteLevel, ByteFallback, Metaspace, Replace, Fuse, Strip, BPEDecoder and Sequence.
-// WordPiece and CTC belong to other models: add them here with those.
 #include "text/decoders.h"
 
 #include <algorithm>
@@ -175,7 +174,9 @@ class BpeDecoder final : public Decoder {
   std::string suffix_;
 };
 
-constexpr std::string_view kTypes = "ByteLevel, ByteFallback, Metaspace, Replace, Fuse, Strip, BPEDecoder, Sequence";
+constexpr std::string_view kTypes =
+    "ByteLevel, ByteFallback, Metaspace, Replace, Fuse, Strip, BPEDecoder, "
+    "WordPiece, CTC, Sequence";
 
 std::unique_ptr<Decoder> make(const std::string& type, const Json& config, const std::string& where) {
   if (type == "ByteLevel") return std::make_unique<ByteLevel>();
@@ -184,6 +185,8 @@ std::unique_ptr<Decoder> make(const std::string& type, const Json& config, const
   if (type == "Metaspace") return std::make_unique<Metaspace>(config, where);
   if (type == "Replace") return std::make_unique<Replace>(config, where);
   if (type == "Strip") return std::make_unique<Strip>(config, where);
+  if (type == "WordPiece") return make_word_piece_decoder(config, where);
+  if (type == "CTC") return make_ctc_decoder(config, where);
   if (type == "BPEDecoder") {
     const std::string suffix = get_string(config, "suffix", where);
     if (suffix.empty()) fail_at(where + ".suffix", "is empty");

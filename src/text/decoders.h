@@ -18,6 +18,13 @@ class Decoder {
   virtual bool local(bool& fused) const = 0;
 };
 
+// Kinds with a file of their own.
+std::unique_ptr<Decoder> make_word_piece_decoder(const nlohmann::json& config, const std::string& where);
+std::unique_ptr<Decoder> make_ctc_decoder(const nlohmann::json& config, const std::string& where);
+
+// No blanks before punctuation and shortened words. do_not: "do not" becomes "don't", as these decoders have it.
+std::string clean_up(std::string text, bool do_not);
+
 class Decoders {
  public:
   Decoders() = default;

@@ -8,6 +8,7 @@
 
 #include "base/strings.h"
 #include "text/component.h"
+#include "text/parallel.h"
 
 namespace hone::text {
 namespace {
@@ -30,8 +31,6 @@ bool is_ascii(std::string_view text) {
   return std::all_of(text.begin() + static_cast<std::ptrdiff_t>(at), text.end(),
                      [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
-
-bool is_blank(char32_t c) { return c == 0x120 || (class_table()[c] & kSpace); }  // 0x120: the byte-level blank
 
 }  // namespace
 
@@ -64,20 +63,23 @@ struct JsonTokenizer::Lease {
   std::unique_ptr<Scratch> scratch;
 };
 
-JsonTokenizer::JsonTokenizer(const Json& config, const std::string& where, const std::vector<AddedToken>& extra) {
+JsonTokenizer::JsonTokenizer(const TokenizerFile& file, const std::string& where,
+                             const std::vector<AddedToken>& extra) {
+  const Json& config = file.json;
   if (!config.is_object() || !config.contains("model")) fail_at(where, "expected an object with a model");
   const Json& version = member(config, "version");
   if (!version.is_null() && version != "1.0")
     fail_at(where + ": version", fmt::format("got {}, expected \"1.0\"", version.dump()));
-  require_model_kind(config["model"], where + ": model");
-  normalizers_ = make_normalizers(member(config, "normalizer"), where + ": normalizer");
   pre_tokenizers_ = make_pre_tokenizers(member(config, "pre_tokenizer"), where + ": pre_tokenizer");
-  model_ = make_model(config["model"], where + ": model", pre_tokenizers_.spells_bytes);
+  model_ = make_model(file.model(), where + ": model", pre_tokenizers_.spells_bytes);
+  normalizers_ = make_normalizers(member(config, "normalizer"), where + ": normalizer");
   added_.add(read_added(member(config, "added_tokens"), where + ": added_tokens"), model_->vocabulary(), normalizers_,
              where);
   added_.add(extra, model_->vocabulary(), normalizers_, where);
   post_processor_ = PostProcessor(member(config, "post_processor"), where + ": post_processor");
   decoders_ = Decoders(member(config, "decoder"), where + ": decoder");
+  truncation_ = read_truncation(member(config, "truncation"), where + ": truncation");
+  padding_ = read_padding(member(config, "padding"), where + ": padding");
   special_ = find_special();
   any_bytes_ = normalizers_.empty() && pre_tokenizers_.steps.empty() && model_->takes_bytes() &&
                post_processor_.trims().empty() && !added_.looks_around();
@@ -93,11 +95,20 @@ std::vector<bool> JsonTokenizer::find_special() const {
   return special;
 }
 
+std::vector<AddedToken> JsonTokenizer::list_added(const std::vector<NewToken>& tokens) const {
+  AddedTokens all = added_;
+  std::vector<AddedToken> more;
+  for (const NewToken& t : tokens) {
+    if (t.content.empty()) throw Error(ErrorKind::usage, "add_tokens: a token is empty");
+    if (added_.find(t.content) < 0)
+      more.push_back({t.content, -1, t.single_word, t.left_strip, t.right_strip, t.normalized, t.special});
+  }
+  all.add(more, model_->vocabulary(), normalizers_, "added tokens");
+  return all.list();
+}
+
 void JsonTokenizer::set_ends(bool bos, bool eos) {
-  std::vector<std::vector<std::int32_t>> around(2);
-  if (bos && bos_id) around[0].push_back(*bos_id);
-  if (eos && eos_id) around[1].push_back(*eos_id);
-  post_processor_.replace_around(std::move(around));
+  post_processor_.replace_ends(bos ? bos_id : std::nullopt, eos ? eos_id : std::nullopt);
 }
 
 void JsonTokenizer::note_added_ends() {
@@ -138,6 +149,22 @@ void JsonTokenizer::prepare(Work& work, Scratch& scratch) const {
   if (pre_tokenizers_.spells_bytes && !model_->takes_bytes()) spell_bytes(work);
 }
 
+// push(id, begin, end, text of the token) for the tokens of a piece.
+template <class Push>
+void JsonTokenizer::tokenize_piece(const Piece& piece, Scratch& scratch, Push&& push) const {
+  const std::string_view text = scratch.work.text(piece);
+  if (piece.id >= 0) return push(piece.id, piece.begin, piece.end, text);
+  scratch.tokens.clear();
+  model_->tokenize(text, *scratch.model, scratch.tokens);
+  const bool trims = !post_processor_.trims().empty();
+  for (const Token& t : scratch.tokens) {
+    // A token of an end-of-word suffix may reach beyond its word.
+    const std::uint32_t begin = std::min(piece.begin + t.begin, piece.end - 1);
+    const std::uint32_t end = std::clamp(piece.begin + t.end, begin + 1, piece.end);
+    push(t.id, begin, end, trims ? model_->text_of(t, text) : std::string_view());
+  }
+}
+
 Encoding JsonTokenizer::encode(std::string_view text, bool special) const {
   check_text(text);
   const Lease lease(*this);
@@ -151,42 +178,52 @@ Encoding JsonTokenizer::encode(std::string_view text, bool special) const {
   const auto push = [&](std::int32_t id, std::size_t begin, std::size_t end, std::string_view token) {
     const Origin origin = work.origin(begin, end);
     std::pair<std::uint32_t, std::uint32_t> offset{origin.begin, origin.end};
-    for (const bool keep_first_blank : post_processor_.trims())
-      trim(token, keep_first_blank, out.ids.empty(), text, offset);
+    for (const bool keep_first : post_processor_.trims())
+      trim_offsets(count_blanks(token), keep_first, out.ids.empty(), text, offset);
     out.ids.push_back(id);
     out.offsets.push_back(offset);
   };
-  const bool trims = !post_processor_.trims().empty();
-  for (const Piece& piece : work.pieces) {
-    if (piece.id >= 0) {
-      push(piece.id, piece.begin, piece.end, work.text(piece));
-      continue;
-    }
-    scratch.tokens.clear();
-    model_->tokenize(work.text(piece), *scratch.model, scratch.tokens);
-    for (const Token& t : scratch.tokens) {
-      // A token of an end-of-word suffix may reach beyond its word.
-      const std::uint32_t begin = std::min(piece.begin + t.begin, piece.end - 1);
-      const std::uint32_t end = std::clamp(piece.begin + t.end, begin + 1, piece.end);
-      push(t.id, begin, end, trims ? model_->vocabulary().token(t.id) : std::string_view());
-    }
-  }
+  for (const Piece& piece : work.pieces) tokenize_piece(piece, scratch, push);
   return surround(special, std::move(out));
 }
 
-// Takes the blanks of a token off its offsets, counted in characters, but for a blank that a prefix put there.
-void JsonTokenizer::trim(std::string_view token, bool keep_first_blank, bool first, std::string_view input,
-                         std::pair<std::uint32_t, std::uint32_t>& offset) const {
-  std::size_t leading = 0, trailing = 0;
-  for (std::size_t at = 0; at < token.size() && is_blank(next_code_point(token, at));) ++leading;
-  for (std::size_t end = token.size(); end > 0 && is_blank(code_point_before(token, end)); ++trailing) do
-      --end;
-    while (is_continuation(token[end]));
-  if (leading == 1 && keep_first_blank && (first || offset.first == 0)) leading = 0;
-  for (; leading > 0 && offset.first < offset.second; --leading) offset.first += utf8_length(input[offset.first]);
-  for (; trailing > 0 && offset.second > offset.first; --trailing) do
-      --offset.second;
-    while (is_continuation(input[offset.second]));
+Draft JsonTokenizer::draft_part(std::string_view text, int which) const {
+  check_text(text);
+  const Lease lease(*this);
+  Scratch& scratch = *lease.scratch;
+  Work& work = scratch.work;
+  work.start(text);
+  prepare(work, scratch);
+  Draft out;
+  for (std::size_t i = 0; i < work.pieces.size(); ++i)
+    tokenize_piece(work.pieces[i], scratch,
+                   [&](std::int32_t id, std::size_t begin, std::size_t end, std::string_view token) {
+                     const Origin origin = work.origin(begin, end);
+                     out.entries.push_back({.id = id,
+                                            .type = which,
+                                            .word = static_cast<std::int32_t>(i),
+                                            .offset = {origin.begin, origin.end},
+                                            .blanks = count_blanks(token)});
+                   });
+  return out;
+}
+
+Draft JsonTokenizer::draft(const TextPair& texts, bool special) const {
+  std::vector<Draft> parts;
+  parts.push_back(draft_part(texts.first, 0));
+  if (texts.second) parts.push_back(draft_part(*texts.second, 1));
+  if (truncation_) truncation_->apply(parts, special ? post_processor_.added(parts.size() > 1) : 0);
+  return post_processor_.apply(std::move(parts), special, texts);
+}
+
+std::vector<FullEncoding> JsonTokenizer::encode_full(std::span<const TextPair> texts, bool special, int threads) const {
+  std::vector<Draft> drafts(texts.size());
+  in_parallel(texts.size(), threads, [&](std::size_t i) { drafts[i] = draft(texts[i], special); });
+  if (padding_) padding_->apply(drafts);
+  std::vector<FullEncoding> out;
+  out.reserve(drafts.size());
+  for (Draft& d : drafts) out.push_back(std::move(d).finish());
+  return out;
 }
 
 Encoding JsonTokenizer::surround(bool special, Encoding inner) const {
@@ -212,7 +249,8 @@ std::string JsonTokenizer::decode(const std::vector<std::int32_t>& ids, bool ski
     if (skip_special && is_special(id)) continue;
     if (auto token = token_of(id)) tokens.push_back(std::move(*token));
   }
-  return decoders_.decode(std::move(tokens));
+  std::string text = decoders_.decode(std::move(tokens));
+  return cleans_up ? clean_up(std::move(text), false) : text;
 }
 
 std::int64_t JsonTokenizer::vocab_size() const { return std::max(model_->vocabulary().end_id(), added_.end_id()); }

@@ -10,17 +10,18 @@
 #include "hone/text.h"
 #include "text/added_tokens.h"
 #include "text/decoders.h"
+#include "text/limits.h"
 #include "text/model.h"
 #include "text/post_processors.h"
 #include "text/pre_tokenizers.h"
+#include "text/tokenizer_file.h"
 
 namespace hone::text {
 
 class JsonTokenizer final : public Tokenizer {
  public:
   // `where` begins every message: the file's path. extra: tokens that tokenizer_config.json adds.
-  // `truncation` and `padding` are left alone, as transformers does: whoever asks for ids decides their number.
-  JsonTokenizer(const nlohmann::json& config, const std::string& where, const std::vector<AddedToken>& extra = {});
+  JsonTokenizer(const TokenizerFile& file, const std::string& where, const std::vector<AddedToken>& extra = {});
   ~JsonTokenizer() override;
 
   Encoding encode(std::string_view text, bool special = true) const override;
@@ -29,7 +30,13 @@ class JsonTokenizer final : public Tokenizer {
   std::optional<std::int32_t> id_of(std::string_view token) const override;
   std::optional<std::string> token_of(std::int32_t id) const override;
   bool is_special(std::int32_t id) const override;
-  bool decodes_in_parts() const override { return decoders_.local(); }
+  bool decodes_in_parts() const override { return decoders_.local() && !cleans_up; }
+  std::vector<FullEncoding> encode_full(std::span<const TextPair> texts, bool special, int threads) const override;
+
+  bool cleans_up = false;  // decode() takes blanks before punctuation out: tokenizer_config.json asks for it
+
+  // All added tokens, those of the files beside tokenizer.json too, and behind them the new ones with the ids they get.
+  std::vector<AddedToken> list_added(const std::vector<NewToken>& tokens) const;
 
   // Puts bos_id and eos_id around every text, or not, instead of what the post-processor does.
   void set_ends(bool bos, bool eos);
@@ -42,8 +49,10 @@ class JsonTokenizer final : public Tokenizer {
   std::vector<bool> find_special() const;
   void prepare(Work& work, Scratch& scratch) const;
   void check_text(std::string_view text) const;
-  void trim(std::string_view token, bool keep_first_blank, bool first, std::string_view input,
-            std::pair<std::uint32_t, std::uint32_t>& offset) const;
+  template <class Push>
+  void tokenize_piece(const Piece& piece, Scratch& scratch, Push&& push) const;
+  Draft draft_part(std::string_view text, int which) const;
+  Draft draft(const TextPair& texts, bool special) const;
   Encoding surround(bool special, Encoding inner) const;
 
   Normalizers normalizers_;
@@ -52,6 +61,8 @@ class JsonTokenizer final : public Tokenizer {
   AddedTokens added_;
   PostProcessor post_processor_;
   Decoders decoders_;
+  std::optional<Truncation> truncation_;
+  std::optional<Padding> padding_;
   std::vector<bool> special_;  // by id
   bool any_bytes_ = false;     // nothing looks at characters: bytes that are no UTF-8 are fine too
   mutable std::mutex mutex_;   // guards free_

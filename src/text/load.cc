@@ -13,6 +13,7 @@
 #include "base/strings.h"
 #include "io/json.h"
 #include "text/component.h"
+#include "text/conversion.h"
 #include "text/json_tokenizer.h"
 
 namespace hone {
@@ -21,8 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr io::JsonLimits kTokenizerFile{512'000'000, 100, ErrorKind::config},
-    kConfigFile{16'000'000, 100, ErrorKind::config};
+constexpr std::uint64_t kTokenizerBytes = 512'000'000;
+constexpr io::JsonLimits kConfigFile{16'000'000, 100, ErrorKind::config};
 
 const std::string* find(const Files& files, std::string_view name) {
   for (const auto& [known, content] : files)
@@ -30,11 +31,11 @@ const std::string* find(const Files& files, std::string_view name) {
   return nullptr;
 }
 
-Json parse(const Files& files, const char* name, const std::string& where, const io::JsonLimits& limits = kConfigFile) {
+Json parse(const Files& files, const char* name, const std::string& where) {
   const std::string* content = find(files, name);
   if (!content) return Json::object();
   const std::string what = (fs::path(where) / name).string();
-  Json json = io::parse_json(*content, what, limits);
+  Json json = io::parse_json(*content, what, kConfigFile);
   if (!json.is_object()) fail_at(what, fmt::format("got {}, expected an object", json.type_name()));
   return json;
 }
@@ -131,24 +132,52 @@ Files read_beside(const fs::path& folder, std::initializer_list<const char*> nam
   return files;
 }
 
-[[noreturn]] void fail_missing(const fs::path& folder) {
+constexpr std::initializer_list<const char*> kBeside = {"tokenizer_config.json", "special_tokens_map.json",
+                                                        "chat_template.jinja"};
+
+// The file that holds the tokens: tokenizer.json, else a SentencePiece or tiktoken file.
+fs::path find_tokens(const fs::path& folder) {
+  std::error_code ignored;
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model"})
+    if (fs::exists(folder / name, ignored)) return folder / name;
+  for (const auto& entry : fs::directory_iterator(folder, ignored))
+    if (entry.path().extension() == ".tiktoken") return entry.path();
   const std::string what = fmt::format("{}: no tokenizer.json in this folder", folder.string());
-  for (const char* other : {"tokenizer.model", "spiece.model", "vocab.txt", "vocab.json"})
-    if (fs::exists(folder / other))
+  for (const char* other : {"vocab.txt", "vocab.json"})
+    if (fs::exists(folder / other, ignored))
       throw Error(ErrorKind::config, fmt::format("{}, but {}, which is not supported", what, other))
           .hint("load and save it once with transformers' AutoTokenizer: that writes tokenizer.json");
   throw Error(ErrorKind::config, what);
+}
+
+// The tokens' file as tokenizer.json, and the configuration that goes with it.
+Files read_tokens(const fs::path& path) {
+  std::string content = read(path, kTokenizerBytes);
+  if (content.find_first_not_of(" \n\r\t") != std::string::npos &&
+      content[content.find_first_not_of(" \n\r\t")] != '{') {
+    if (is_tiktoken(content)) return tiktoken_files(content, path.string());
+    if (is_sentencepiece(content)) return sentencepiece_files(content, path.string());
+    if (path.extension() != ".json") fail_at(path.string(), "neither JSON nor a SentencePiece or tiktoken file");
+  }
+  return {{"tokenizer.json", std::move(content)}};
+}
+
+// Replaces a file of the same name.
+void put(Files& files, std::pair<std::string, std::string> file) {
+  std::erase_if(files, [&](const auto& known) { return known.first == file.first; });
+  files.push_back(std::move(file));
 }
 
 }  // namespace
 
 std::shared_ptr<const Tokenizer> make_tokenizer(Files files, const Files& fallback, const std::string& where) {
   const std::string path = (fs::path(where) / "tokenizer.json").string();
-  const Json json = parse(files, "tokenizer.json", where, kTokenizerFile);
+  const std::string* content = find(files, "tokenizer.json");
+  const TokenizerFile file = read_tokenizer_file(content ? *content : std::string_view("{}"), path);
   const Sources from{parse(files, "tokenizer_config.json", where), parse(files, "special_tokens_map.json", where),
                      parse(fallback, "generation_config.json", where), parse(fallback, "config.json", where)};
   const std::string config_path = (fs::path(where) / "tokenizer_config.json").string();
-  auto tokenizer = std::make_shared<JsonTokenizer>(json, path, extra_tokens(json, from.config, config_path));
+  auto tokenizer = std::make_shared<JsonTokenizer>(file, path, extra_tokens(file.json, from.config, config_path));
   tokenizer->bos_id = special_id(*tokenizer, from, "bos", config_path);
   tokenizer->eos_id = special_id(*tokenizer, from, "eos", config_path);
   tokenizer->pad_id = special_id(*tokenizer, from, "pad", config_path);
@@ -157,6 +186,9 @@ std::shared_ptr<const Tokenizer> make_tokenizer(Files files, const Files& fallba
     tokenizer->set_ends(get_bool(from.config, "add_bos_token", config_path, false),
                         get_bool(from.config, "add_eos_token", config_path, false));
   tokenizer->note_added_ends();
+  // As transformers 5: not for byte-pair encoding, whose text it would damage.
+  tokenizer->cleans_up = get_bool(from.config, "clean_up_tokenization_spaces", config_path, false) &&
+                         file.merges.empty() && member(member(file.json, "model"), "type") != "BPE";
   tokenizer->fingerprint = fingerprint(files);
   tokenizer->files = std::move(files);
   return tokenizer;
@@ -170,20 +202,32 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& where) {
   std::error_code ignored;
   const bool folder = fs::is_directory(where, ignored);
   if (!folder && !fs::exists(where, ignored))
-    throw Error(ErrorKind::config,
-                fmt::format("{}: no such tokenizer; expected \"bytes\", a tokenizer.json or a folder with one", where));
-  const fs::path file = folder ? fs::path(where) / "tokenizer.json" : fs::path(where);
-  if (folder && !fs::exists(file, ignored)) text::fail_missing(where);
-  text::Files files = {{"tokenizer.json", text::read(file, text::kTokenizerFile.bytes)}}, fallback;
+    throw Error(ErrorKind::config, fmt::format("{}: no such tokenizer; expected \"bytes\", a tokenizer.json or another "
+                                               "file of tokens, or a folder with one",
+                                               where));
+  const fs::path file = folder ? text::find_tokens(where) : fs::path(where);
+  text::Files files = text::read_tokens(file), fallback;
   // Files beside a tokenizer.json belong to it; beside a file of another name they may be anybody's.
   const fs::path beside = file.has_parent_path() ? file.parent_path() : fs::path(".");
-  if (file.filename() == "tokenizer.json") {
-    for (auto& entry :
-         text::read_beside(beside, {"tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"}))
-      files.push_back(std::move(entry));
+  if (folder || file.filename() == "tokenizer.json") {
+    for (auto& entry : text::read_beside(beside, text::kBeside)) text::put(files, std::move(entry));
     fallback = text::read_beside(beside, {"generation_config.json", "config.json"});
   }
   return text::make_tokenizer(std::move(files), fallback, beside.string());
+}
+
+std::shared_ptr<const Tokenizer> add_tokens(const Tokenizer& tokenizer, const std::vector<NewToken>& tokens) {
+  const auto* json = dynamic_cast<const text::JsonTokenizer*>(&tokenizer);
+  if (!json) throw Error(ErrorKind::usage, "add_tokens: this tokenizer does not come from a tokenizer.json");
+  text::Files files = tokenizer.files;
+  for (auto& [name, content] : files)
+    if (name == "tokenizer.json") content = text::with_added_tokens(content, json->list_added(tokens));
+  // Ids that came from files beside the tokenizer's own stay.
+  text::Json ids = text::Json::object();
+  if (tokenizer.bos_id) ids["bos_token_id"] = *tokenizer.bos_id;
+  if (tokenizer.eos_id) ids["eos_token_id"] = *tokenizer.eos_id;
+  if (tokenizer.pad_id) ids["pad_token_id"] = *tokenizer.pad_id;
+  return text::make_tokenizer(std::move(files), {{"generation_config.json", ids.dump()}}, "added tokens");
 }
 
 }  // namespace hone

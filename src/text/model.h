@@ -3,11 +3,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "text/tokenizer_file.h"
 #include "text/vocabulary.h"
 
 namespace hone::text {
@@ -34,15 +34,17 @@ class Model {
   virtual const Vocabulary& vocabulary() const = 0;
   // The words come as plain bytes, although the vocabulary spells bytes as characters.
   virtual bool takes_bytes() const { return false; }
+  // The text of a token that tokenize() made of this word.
+  virtual std::string_view text_of(const Token& token, std::string_view) const { return vocabulary().token(token.id); }
 };
 
 // spelled_bytes: the pre-tokenizer would turn bytes into characters; the model may do without (see takes_bytes).
-// A further kind is one more file and one more line in model.cc.
-std::unique_ptr<Model> make_model(const nlohmann::json& config, const std::string& where, bool spelled_bytes);
+// `where` begins every message: "tokenizer.json: model". A further kind is one more file and one more line in model.cc.
+std::unique_ptr<Model> make_model(const ModelConfig& config, const std::string& where, bool spelled_bytes);
 
-// Throws Error(config) unless there is a model of this kind; to be called first, as it explains most.
-void require_model_kind(const nlohmann::json& config, const std::string& where);
-
-std::unique_ptr<Model> make_bpe(const nlohmann::json& config, const std::string& where, bool spelled_bytes);
+std::unique_ptr<Model> make_bpe(const ModelConfig& config, const std::string& where, bool spelled_bytes);
+std::unique_ptr<Model> make_word_piece(const ModelConfig& config, const std::string& where);
+std::unique_ptr<Model> make_word_level(const ModelConfig& config, const std::string& where);
+std::unique_ptr<Model> make_unigram(const ModelConfig& config, const std::string& where);
 
 }  // namespace hone::text

@@ -1,11 +1,21 @@
 // Unicode normal forms NFC, NFD, NFKC, NFKD that keep track of where each character came from.
 #pragma once
 
+#include <span>
 #include <string_view>
 
 #include "text/aligned.h"
 
 namespace hone::text {
+
+// A character of the result and how it relates to the source: 0 stands for one source character, 1 was put in
+// after it, -n stands for one and swallows the n that follow.
+struct Change {
+  char32_t c;
+  int consumed;
+};
+// The text becomes these characters, each with the origin of what it stands for.
+void carry_out(std::span<const Change> changes, Aligned& text);
 
 enum class NormalForm { nfc, nfd, nfkc, nfkd };
 

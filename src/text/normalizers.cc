@@ -1,5 +1,5 @@
-// NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace, Strip, StripAccents, ByteLevel and Sequence.
-// BertNormalizer, Precompiled and Nmt belong to WordPiece and Unigram: add them here with those models.
+// NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace, Strip, StripAccents, ByteLevel and Sequence; others have files of
+// their own.
 #include "text/normalizers.h"
 
 #include "text/component.h"
@@ -19,31 +19,9 @@ class FormStep final : public Normalizer {
   NormalForm form_;
 };
 
-// Steps that look at one character at a time: change(c, origin, to).
-template <class Change>
-void each_character(Aligned& text, Change&& change) {
-  Aligned out;
-  out.base = text.base;
-  out.limit = text.limit;
-  out.text.reserve(text.text.size());
-  out.origins.reserve(text.text.size());
-  for (std::size_t at = 0; at < text.text.size();) {
-    const Origin origin = text.origins[at];
-    const char32_t c = next_code_point(text.text, at);
-    change(c, origin, out);
-  }
-  text = std::move(out);
-}
-
 class Lowercase final : public Normalizer {
  public:
-  void apply(Aligned& text, RegexScratch&) const override {
-    each_character(text, [](char32_t c, Origin origin, Aligned& out) {
-      char32_t second;
-      out.append(lower_case(c, second), origin);
-      if (second) out.append(second, origin);
-    });
-  }
+  void apply(Aligned& text, RegexScratch&) const override { lower_case(text); }
 };
 
 class StripAccents final : public Normalizer {
@@ -127,7 +105,8 @@ class Strip final : public Normalizer {
 };
 
 constexpr std::string_view kTypes =
-    "NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace, Strip, StripAccents, ByteLevel, Sequence";
+    "NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace, Strip, StripAccents, ByteLevel, BertNormalizer, Nmt, "
+    "Precompiled, Sequence";
 
 std::unique_ptr<Normalizer> make(const std::string& type, const Json& config, const std::string& where) {
   if (type == "NFC") return std::make_unique<FormStep>(NormalForm::nfc);
@@ -137,6 +116,9 @@ std::unique_ptr<Normalizer> make(const std::string& type, const Json& config, co
   if (type == "Lowercase") return std::make_unique<Lowercase>();
   if (type == "StripAccents") return std::make_unique<StripAccents>();
   if (type == "ByteLevel") return std::make_unique<ByteLevelStep>();
+  if (type == "BertNormalizer") return make_bert_normalizer(config, where);
+  if (type == "Nmt") return make_nmt_normalizer();
+  if (type == "Precompiled") return make_precompiled_normalizer(config, where);
   if (type == "Prepend") return std::make_unique<Prepend>(get_string(config, "prepend", where));
   if (type == "Replace") return std::make_unique<Replace>(config, where);
   if (type == "Strip")
@@ -157,6 +139,14 @@ Normalizers make_normalizers(const Json& config, const std::string& where) {
   Normalizers steps;
   if (!config.is_null()) add(steps, config, where);
   return steps;
+}
+
+void lower_case(Aligned& text) {
+  each_character(text, [](char32_t c, Origin origin, Aligned& out) {
+    char32_t second;
+    out.append(lower_case(c, second), origin);
+    if (second) out.append(second, origin);
+  });
 }
 
 void normalize(const Normalizers& steps, Aligned& text, RegexScratch& scratch) {

@@ -28,6 +28,11 @@ struct PreTokenizers {
 // Sequences are laid out flat. null gives none. `where` begins every message: "tokenizer.json: pre_tokenizer".
 PreTokenizers make_pre_tokenizers(const nlohmann::json& config, const std::string& where);
 
+// Kinds with files of their own; nothing for a type that is none of the file's.
+std::unique_ptr<PreTokenizer> make_class_pre_tokenizer(const std::string& type, const nlohmann::json& config,
+                                                       const std::string& where);
+std::unique_ptr<PreTokenizer> make_metaspace(const nlohmann::json& config, const std::string& where);
+
 // Every byte becomes the character that stands for it.
 void spell_bytes(Work& work);
 

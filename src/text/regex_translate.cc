@@ -158,9 +158,7 @@ class Translator {
     if (close == std::string_view::npos) fail("\\p{ is not closed");
     const std::string_view name = pattern_.substr(at_ + 2, close - at_ - 2);
     const auto set = property(name);
-    if (!set)
-      fail(fmt::format("unknown property {}; expected a general category or one of the scripts {}", quoted(name),
-                       known_scripts()));
+    if (!set) fail(fmt::format("unknown property {}; expected a general category or a script", quoted(name)));
     at_ = close + 1;
     return c == 'P' ? set->complement() : set;
   }

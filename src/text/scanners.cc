@@ -9,7 +9,8 @@ namespace {
 constexpr std::string_view kPatterns[] = {
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
 
 constexpr std::uint8_t kLetterNumberSpace = kLetter | kNumber | kSpace;
 
@@ -115,7 +116,7 @@ void scan(std::string_view text, const Piece& piece, std::vector<Piece>& out) {
 std::string_view scanner_pattern(Scanner scanner) { return kPatterns[static_cast<int>(scanner)]; }
 
 std::optional<Scanner> find_scanner(std::string_view pattern) {
-  for (const Scanner s : {Scanner::gpt2, Scanner::llama3, Scanner::qwen2})
+  for (const Scanner s : {Scanner::gpt2, Scanner::llama3, Scanner::qwen2, Scanner::o200k})
     if (pattern == scanner_pattern(s)) return s;
   return std::nullopt;
 }
@@ -128,7 +129,19 @@ void scan_words(Scanner scanner, std::string_view text, const Piece& piece, std:
       return scan<llama_word<3>>(text, piece, out);
     case Scanner::qwen2:
       return scan<llama_word<1>>(text, piece, out);
+    case Scanner::o200k:
+      return scan_o200k(text, piece, out);
   }
+}
+
+std::size_t contraction_end(std::string_view text, std::size_t at, bool any_case) {
+  return contraction({text.data(), text.size(), class_table()}, at, any_case);
+}
+
+std::size_t blanks_end(std::string_view text, std::size_t at) {
+  const Reader r{text.data(), text.size(), class_table()};
+  const std::size_t stop = lines(r, at);
+  return stop ? stop : spaces(r, at);
 }
 
 }  // namespace hone::text

@@ -1,12 +1,12 @@
-// The tables behind unicode.h: built once from unicode_data.inc, lower case from utf8proc.
+// The tables behind unicode.h: built once from unicode_data.inc, lower case from unicode_forms.inc.
 #include "text/unicode.h"
-
-#include <utf8proc.h>
 
 #include <array>
 #include <memory>
 #include <utility>
 #include <vector>
+
+#include "text/case_tables.h"
 
 namespace hone::text {
 namespace {
@@ -60,11 +60,6 @@ const Tables& tables() {
   return made;
 }
 
-constexpr std::pair<std::string_view, std::span<const Range>> kScripts[] = {
-    {"Han", kHan},       {"Hiragana", kHiragana}, {"Katakana", kKatakana},    {"Hangul", kHangul},
-    {"Latin", kLatin},   {"Greek", kGreek},       {"Cyrillic", kCyrillic},    {"Arabic", kArabic},
-    {"Hebrew", kHebrew}, {"Thai", kThai},         {"Devanagari", kDevanagari}};
-
 // GPT-2's table: printable Latin-1 characters stand for themselves, the other bytes for U+0100 and up.
 struct ByteCharacters {
   std::array<char32_t, 256> of_byte{};
@@ -106,18 +101,6 @@ std::size_t well_formed(std::string_view text, std::size_t at, std::size_t& bad)
 const std::uint8_t* class_table() { return tables().classes.data(); }
 Category category_of(char32_t c) { return c <= kMaxCodePoint ? static_cast<Category>(tables().category[c]) : Cn; }
 
-std::span<const Range> script_ranges(std::string_view name) {
-  for (const auto& [known, ranges] : kScripts)
-    if (known == name) return ranges;
-  return {};
-}
-
-std::string known_scripts() {
-  std::string all;
-  for (const auto& entry : kScripts) all += (all.empty() ? "" : ", ") + std::string(entry.first);
-  return all;
-}
-
 void append_utf8(std::string& to, char32_t c) {
   if (c < 0x80) {
     to += static_cast<char>(c);
@@ -139,27 +122,9 @@ void append_utf8(std::string& to, char32_t c) {
 char32_t lower_case(char32_t c, char32_t& second) {
   second = 0;
   if (c < 0x80) return c >= 'A' && c <= 'Z' ? c + 32 : c;
-  // What is newer than the system's table (Unicode 15); everything else is the same in both.
-  switch (c) {
-    case 0x130:
-      return second = 0x307, 0x69;
-    case 0xA7CB:
-      return 0x264;
-    case 0xA7DC:
-      return 0x19B;
-    case 0x1C89:
-    case 0xA7CC:
-    case 0xA7CE:
-    case 0xA7D2:
-    case 0xA7D4:
-    case 0xA7DA:
-      return c + 1;
-    default:
-      break;
-  }
-  if (c >= 0x10D50 && c <= 0x10D65) return c + 0x20;
-  if (c >= 0x16EA0 && c <= 0x16EB8) return c + 0x1B;
-  return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
+  if (c == 0x130) return second = 0x307, 0x69;
+  static const std::vector<char32_t> table = make_lower_case();
+  return c < table.size() ? table[c] : c;
 }
 
 const char32_t* byte_characters() { return byte_table().of_byte.data(); }

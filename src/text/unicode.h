@@ -60,9 +60,24 @@ enum : std::uint8_t {
 };
 const std::uint8_t* class_table();  // kMaxCodePoint + 1 entries
 Category category_of(char32_t c);
-// Ranges of a script ("Han") or nothing when its name is not known here.
+
+// Further classes, each with a table of its own that is made on first use.
+enum : std::uint8_t { kBertDropped = 1, kBertBlank = 2, kBertMark = 4 };
+const std::uint8_t* bert_table();  // kMaxCodePoint + 1 entries
+enum : std::uint8_t {
+  kJoins = 1,
+  kPrepends = 2,
+  kControls = 4,
+  kPicture = 8,
+  kConsonant = 16,
+  kVirama = 32,
+  kSpacing = 64
+};
+const std::uint8_t* grapheme_table();  // kMaxCodePoint + 1 entries
+// UnicodeScripts' group of scripts; 0: in every group.
+int script_group(char32_t c);
+// Ranges of a script ("oldhungarian", "han") or nothing when its name is not known here.
 std::span<const Range> script_ranges(std::string_view name);
-std::string known_scripts();  // for messages
 
 // One code point of well-formed UTF-8 at `at`; moves `at` behind it. REQUIRES: at < text.size().
 inline char32_t next_code_point(std::string_view text, std::size_t& at) {

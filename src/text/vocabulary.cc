@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "text/component.h"
 #include "text/flat_map.h"
+#include "text/json_cursor.h"
 
 namespace hone::text {
 
@@ -57,20 +58,34 @@ bool Vocabulary::add(std::string_view token, std::int32_t id) {
   return true;
 }
 
-Vocabulary read_vocabulary(const Json& config, const std::string& where) {
-  if (!config.is_object())
-    fail_at(where, fmt::format("got {}, expected an object of tokens and ids", config.type_name()));
+void Vocabulary::add_or_replace(std::string_view token, std::int32_t id) {
+  if (add(token, id)) return;
+  std::int32_t& known = slots_[place(token)];
+  if (id >= end_id()) entries_.resize(static_cast<std::size_t>(id) + 1);
+  entries_[static_cast<std::size_t>(id)] = entries_[static_cast<std::size_t>(known)];
+  known = id;
+  ++count_;
+}
+
+Vocabulary read_vocabulary(std::string_view json, const std::string& where) {
+  if (json.empty() || json[0] != '{') fail_at(where, "expected an object of tokens and ids");
   Vocabulary vocabulary;
-  vocabulary.reserve(config.size(), 8 * config.size());
-  for (const auto& [token, id] : config.items()) {
-    const bool number = id.is_number_integer() && (id.is_number_unsigned() || id.get<std::int64_t>() >= 0);
-    if (!number || id.get<std::uint64_t>() >= static_cast<std::uint64_t>(kMaxId))
-      fail_at(where, fmt::format("id of {}: got {}, expected 0 to {}", hone::quoted(token), id.dump(), kMaxId - 1));
-    const auto value = id.get<std::int32_t>();
-    if (!vocabulary.add(token, value))
-      fail_at(where, fmt::format("id {} is given twice, to {} and to {}", value, hone::quoted(vocabulary.token(value)),
-                                 hone::quoted(token)));
-  }
+  vocabulary.reserve(json.size() / 24, json.size() / 2);
+  JsonCursor cursor(json, where);
+  std::string token;
+  cursor.each_member([&](std::string_view key) {
+    token = key;
+    const std::string_view number = cursor.skip();
+    const auto id = parse_uint(number);
+    if (!id || *id >= static_cast<std::uint64_t>(kMaxId))
+      fail_at(where, fmt::format("id of {}: got {}, expected 0 to {}", hone::quoted(token),
+                                 escape_for_terminal(number, 40), kMaxId - 1));
+    const auto value = static_cast<std::int32_t>(*id);
+    if (vocabulary.add(token, value)) return;
+    if (!vocabulary.has(value)) fail_at(where, fmt::format("the token {} is given twice", hone::quoted(token)));
+    fail_at(where, fmt::format("id {} is given twice, to {} and to {}", value, hone::quoted(vocabulary.token(value)),
+                               hone::quoted(token)));
+  });
   return vocabulary;
 }
 

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +15,8 @@ class Vocabulary {
  public:
   // false: the token or the id is there already (nothing is changed). REQUIRES: 0 <= id < kMaxId.
   bool add(std::string_view token, std::int32_t id);
+  // The same for lists in which a token may come again: find() then gives the later id. REQUIRES: !has(id).
+  void add_or_replace(std::string_view token, std::int32_t id);
   void reserve(std::size_t tokens, std::size_t bytes);
 
   std::int32_t find(std::string_view token) const;  // -1: not there
@@ -47,7 +47,8 @@ class Vocabulary {
 
 std::uint64_t hash_token(std::string_view token);
 
-// {"token": id, ...} of a model. Throws Error(config) for ids that are no numbers, too large or given twice.
-Vocabulary read_vocabulary(const nlohmann::json& config, const std::string& where);
+// {"token": id, ...} of a model, as JSON text. Throws Error(config) for ids that are no numbers, too large or given
+// twice.
+Vocabulary read_vocabulary(std::string_view json, const std::string& where);
 
 }  // namespace hone::text

@@ -90,7 +90,7 @@ TEST(Resolve, ReplacesAndReportsReferences) {
   resolve(root, problems);
   EXPECT_TRUE(problems.empty());
   EXPECT_EQ(to_json(root, -1), R"({"a": 5, "b": 5, "c": "x-5-y", "d": {"e": "y"}, "f": {"e": "y"}})");
-  Node bad = yaml("a: ${b}\nb: ${a}\nc: ${nope}\nd: '???'\ne: x${f}\nf: [1]\n");
+  Node bad = yaml("a: ${b}\nb: ${a}\nc: ${nope}\nd: '?\?\?'\ne: x${f}\nf: [1]\n");
   resolve(bad, problems);
   EXPECT_EQ(problems.size(), 5u);
 }

@@ -103,7 +103,7 @@ TEST(Tokenise, ASignalStopsIt) {
     if (++seen == 100) raise(SIGTERM);
   };
   try {
-    data::each_tokens(file, ByteTokenizer(), true, visit);
+    data::each_tokens(file, data::Tokenising(ByteTokenizer(), true, {}), visit);
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), kStopped);

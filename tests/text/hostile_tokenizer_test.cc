@@ -23,17 +23,74 @@ std::shared_ptr<const Tokenizer> with(const std::string& pointer, const json& va
 json added(const json& id, const std::string& content) { return {{"id", id}, {"content", content}, {"special", true}}; }
 
 TEST(HostileTokenizer, RefusesOtherKindsByName) {
-  EXPECT_HONE_ERROR(with("/model", {{"type", "WordPiece"}, {"vocab", {}}}), config,
-                    "kind \"WordPiece\" are not supported; expected BPE");
-  EXPECT_HONE_ERROR(with("/model", {{"unk_id", 0}, {"vocab", json::array()}}), config, "\"Unigram\"");
-  EXPECT_HONE_ERROR(with("/model", {{"vocab", {{"[UNK]", 0}}}}), config, "\"WordPiece\"");
-  EXPECT_HONE_ERROR(with("/normalizer", {{"type", "Precompiled"}}), config,
-                    "normalizer: the type \"Precompiled\" is not supported; expected one of NFC");
-  EXPECT_HONE_ERROR(with("/pre_tokenizer", {{"type", "FixedLength"}, {"length", 0}}), config, "FixedLength");
-  EXPECT_HONE_ERROR(with("/decoder", {{"type", "CTC"}}), config, "\"CTC\"");
+  EXPECT_HONE_ERROR(with("/model", {{"type", "Markov"}, {"vocab", {}}}), config,
+                    "kind \"Markov\" are not known; expected BPE, WordPiece, WordLevel or Unigram");
+  EXPECT_HONE_ERROR(with("/model", {{"vocab", {{"[UNK]", 0}}}}), config, "no known kind of model");
+  EXPECT_HONE_ERROR(with("/normalizer", {{"type", "Upper"}}), config,
+                    "normalizer: the type \"Upper\" is not supported; expected one of NFC");
+  EXPECT_HONE_ERROR(with("/pre_tokenizer", {{"type", "FixedLength"}, {"length", 0}}), config,
+                    "pre_tokenizer.length: got 0");
+  EXPECT_HONE_ERROR(with("/decoder", {{"type", "Ctc"}}), config, "\"Ctc\"");
   EXPECT_HONE_ERROR(with("/post_processor", {{"type", "Other"}}), config, "\"Other\"");
   EXPECT_HONE_ERROR(with("/model/dropout", 0.1), config, "model.dropout: got 0.1, expected null");
   EXPECT_HONE_ERROR(with("/version", "2.0"), config, "expected \"1.0\"");
+}
+
+TEST(HostileTokenizer, ChecksOtherModels) {
+  const auto unigram = [](const json& vocab, const json& unk) {
+    return with("/model", {{"type", "Unigram"}, {"unk_id", unk}, {"vocab", vocab}});
+  };
+  const json one = json::array({json::array({"a", -1.0})});
+  EXPECT_HONE_ERROR(unigram(json::object(), 0), config, "model.vocab: expected a list of [token, score]");
+  EXPECT_HONE_ERROR(unigram(json::array({3}), 0), config, "model.vocab");
+  EXPECT_HONE_ERROR(unigram(json::array({json::array({"a", "b"})}), 0), config, "model.vocab[0]: got the score");
+  EXPECT_HONE_ERROR(unigram(one, 1), config, "model.unk_id: got 1, expected 0 to 0");
+  EXPECT_HONE_ERROR(unigram(one, -1), config, "model.unk_id");
+  EXPECT_HONE_ERROR(unigram(json::array(), 0), config, "model.unk_id");
+  EXPECT_HONE_ERROR(unigram(one, nullptr)->encode("b"), data, "is unknown to the tokenizer");
+  const json piece = {
+      {"type", "WordPiece"}, {"vocab", {{"a", 0}}}, {"unk_token", "[UNK]"}, {"continuing_subword_prefix", "##"}};
+  EXPECT_HONE_ERROR(with("/model", piece), config, "model.max_input_chars_per_word: got nothing");
+  json whole = piece;
+  whole["max_input_chars_per_word"] = 100;
+  EXPECT_HONE_ERROR(with("/model", whole)->encode("b"), data, "unk_token \"[UNK]\" is not in its vocabulary");
+  EXPECT_HONE_ERROR(with("/model", {{"type", "WordLevel"}, {"vocab", {{"a", 0}}}, {"unk_token", "?"}})->encode("b"),
+                    data, "unk_token \"?\" is not in its vocabulary");
+}
+
+TEST(HostileTokenizer, ChecksTheCharsmap) {
+  const auto charsmap = [](const json& base64) {
+    return with("/normalizer", {{"type", "Precompiled"}, {"precompiled_charsmap", base64}});
+  };
+  EXPECT_HONE_ERROR(charsmap(3), config, "precompiled_charsmap: got number");
+  EXPECT_HONE_ERROR(charsmap("a$=="), config, "not base64");
+  EXPECT_HONE_ERROR(charsmap("AAAA"), config, "ends too early");
+  EXPECT_HONE_ERROR(charsmap("AAAAAA=="), config, "its trie has 0 bytes");
+  EXPECT_HONE_ERROR(charsmap("////fwAAAAA="), config, "its trie has 2147483647 bytes");
+  // One unit that points far outside: no character has an entry.
+  EXPECT_EQ(charsmap("BAAAAP///38=")->encode("a!").ids.size(), 2u);
+}
+
+TEST(HostileTokenizer, ChecksTruncationAndPadding) {
+  const json truncation = {{"max_length", 4}, {"stride", 4}, {"strategy", "LongestFirst"}, {"direction", "Right"}};
+  const auto limited = [&](const char* name, const json& value) {
+    json section = truncation;
+    section[name] = value;
+    return with("/truncation", section);
+  };
+  const std::string text = "one two three four five six";
+  const TextPair texts{text, std::nullopt};
+  EXPECT_HONE_ERROR(limited("stride", 4)->encode_full({&texts, 1}), config, "stride 4 is not below the 4 tokens");
+  EXPECT_HONE_ERROR(limited("stride", -1), config, "truncation.stride: got -1");
+  EXPECT_HONE_ERROR(limited("strategy", "Any"), config, "expected LongestFirst, OnlyFirst or OnlySecond");
+  EXPECT_HONE_ERROR(limited("direction", "Up"), config, "expected Left or Right");
+  EXPECT_HONE_ERROR(limited("strategy", "OnlySecond")->encode_full({&texts, 1}), data, "there is one text");
+  const json padding = {{"strategy", {{"Fixed", std::uint64_t{1} << 40}}},
+                        {"direction", "Right"},
+                        {"pad_id", 0},
+                        {"pad_type_id", 0},
+                        {"pad_token", "!"}};
+  EXPECT_HONE_ERROR(with("/padding", padding), config, "padding.strategy.Fixed");
 }
 
 TEST(HostileTokenizer, RefusesWhatIsNoTokenizer) {
@@ -48,7 +105,7 @@ TEST(HostileTokenizer, ChecksIds) {
   for (const json& id :
        {json(-1), json(4294967296), json(18446744073709551615u), json(1.5), json("1"), json(nullptr), json(1 << 24)})
     EXPECT_HONE_ERROR(with("/model/vocab/!", id), config, "model.vocab: id of \"!\"");
-  EXPECT_HONE_ERROR(with("/model/vocab/new", 5), config, "is given twice");
+  EXPECT_HONE_ERROR(with("/model/vocab/new", 5), config, "id 5 is given twice");
   EXPECT_EQ(with("/model/vocab/new", 5000)->vocab_size(), 5001);  // holes are fine
   EXPECT_EQ(with("/model/vocab/new", 5000)->token_of(4999), std::nullopt);
   EXPECT_EQ(with("/model/vocab/new", 5000)->decode({4999, 0, 5000, 6000}, false), "! new");

@@ -114,7 +114,9 @@ TEST(LoadTokenizer, SaysWhatIsMissing) {
   EXPECT_HONE_ERROR(load_tokenizer((folder / "no").string()), config, "no such tokenizer; expected \"bytes\"");
   EXPECT_HONE_ERROR(load_tokenizer(folder.path().string()), config, "no tokenizer.json in this folder");
   folder.write("tokenizer.model", "x");
-  EXPECT_HONE_ERROR(load_tokenizer(folder.path().string()), config, "but tokenizer.model, which is not supported");
+  EXPECT_HONE_ERROR(load_tokenizer(folder.path().string()), config,
+                    "neither JSON nor a SentencePiece or tiktoken file");
+  EXPECT_HONE_ERROR(load_tokenizer((folder / "tokenizer.model").string()), config, "neither JSON nor");
 }
 
 TEST(Tokenizer, IsSafeFromSeveralThreads) {

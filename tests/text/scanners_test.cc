@@ -32,7 +32,7 @@ Cuts by_regex(const Regex& regex, const std::string& text) {
 std::string random_text(std::mt19937& random) {
   static const std::u32string kCharacters =
       U"  \t\n\r\n''stmdrevlSTMDREVL\u017F\u212Aabc\u00E9\u0416\u4E2D\u0E01 "
-      U"019\u0664\u2166\u00BD.,!-_$\U0001F389\u0301\u200D\u00A0\u3000\u2028\u0085\u001C\u180E";
+      U"AZazßªʰ/\u01C5\u0903019\u0664\u2166\u00BD.,!-_$\U0001F389\u0301\u200D\u00A0\u3000\u2028\u0085\u001C\u180E";
   std::string text;
   for (std::size_t n = random() % 24; n > 0; --n) {
     char32_t c = kCharacters[random() % kCharacters.size()];
@@ -44,7 +44,7 @@ std::string random_text(std::mt19937& random) {
 
 TEST(Scanners, CutAsTheirRegex) {
   std::mt19937 random(1);
-  for (const Scanner scanner : {Scanner::gpt2, Scanner::llama3, Scanner::qwen2}) {
+  for (const Scanner scanner : {Scanner::gpt2, Scanner::llama3, Scanner::qwen2, Scanner::o200k}) {
     const Regex regex(scanner_pattern(scanner), "test");
     for (int i = 0; i < 20'000; ++i) {
       const std::string text = random_text(random);
