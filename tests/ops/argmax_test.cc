@@ -21,6 +21,10 @@ TEST(Argmax, IsTheFirstOfTheLargest) {
       const std::span<const float> values(x.const_data_ptr<float>(), count);
       EXPECT_EQ(argmax(values), std::max_element(values.begin(), values.end()) - values.begin()) << count;
     }
+    Tensor holes = at::zeros({1000}, at::kFloat);  // what is not a number comes after the largest, in every lane
+    holes.slice(0, 500).fill_(kNan);
+    holes[17].fill_(1);
+    EXPECT_EQ(argmax({holes.const_data_ptr<float>(), 1000}), 17) << name(level());
   }
 }
 
