@@ -8,7 +8,9 @@ HONE_FUZZ(regex) {
   using namespace hone;
   const std::string given = with_replaced_utf8(input);
   const std::size_t line = std::min(given.find('\n'), given.size());
-  const text::Regex regex(std::string_view(given).substr(0, line), "fuzz");
+  const std::string_view pattern = std::string_view(given).substr(0, line);
+  if (text::translate_regex(pattern, "fuzz").size() > 1000) return;  // large sets of characters take long to compile
+  const text::Regex regex(pattern, "fuzz");
   const std::string_view text = std::string_view(given).substr(std::min(line + 1, given.size()));
   text::RegexScratch scratch;
   std::size_t last = 0;
