@@ -6,6 +6,9 @@
 
 HONE_FUZZ(tokenizer_json) {
   const auto tokenizer = hone::text::make_tokenizer({{"tokenizer.json", std::string(input)}}, {}, "fuzz");
+  const std::array<hone::TextPair, 2> pairs = {{{"Hello, 12", "wörld é"}, {"\xE4\xBD\xA0 a", std::nullopt}}};
+  for (const hone::FullEncoding& found : tokenizer->encode_full(pairs))
+    hone::fuzz::require(found.ids.size() == found.attention_mask.size(), "every id has its mask");
   for (const char* text : {"", "Hello, wörld!  12\n", "<|eos|> \xF0\x9F\x98\x80\t'll", "\xff\xc3"}) {
     const hone::Encoding found = tokenizer->encode(text);
     hone::fuzz::require(found.ids.size() == found.offsets.size(), "every id has its place in the text");
