@@ -2,11 +2,9 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 
-#include "base/env.h"
 #include "base/strings.h"
 #include "hone/command.h"
 #include "hone/registry.h"
@@ -88,6 +86,7 @@ class TokenizerCommand final : public Command {
     if (call.positionals[0] != "train")
       throw Error(ErrorKind::usage,
                   fmt::format("tokenizer: got {}, expected train", hone::quoted(call.positionals[0])));
+    io::require_free(flags_.out, flags_.replace);  // before the work, not after
     Lines lines({call.positionals.begin() + 1, call.positionals.end()});
     text::TrainerConfig config;
     config.kind = flags_.kind;
@@ -105,11 +104,7 @@ class TokenizerCommand final : public Command {
 
  private:
   void write(const text::Files& files) const {
-    const std::filesystem::path whole = std::filesystem::absolute(flags_.out).lexically_normal();
-    const std::filesystem::path path = whole.has_filename() ? whole : whole.parent_path();
-    io::FolderCommit::Options how;
-    how.replace = flags_.replace;
-    io::FolderCommit commit(Env::process().make_folders(path.parent_path()), path.filename().string(), how);
+    io::FolderCommit commit = io::commit_to(flags_.out, flags_.replace);
     for (const auto& [name, content] : files) commit.add_file(name, content);
     commit.commit({});
   }

@@ -7,7 +7,6 @@
 #include <memory>
 #include <set>
 
-#include "base/env.h"
 #include "hone/config_read.h"
 #include "tensor/dtype.h"
 
@@ -71,11 +70,7 @@ void add_model(io::FolderCommit& commit, Model& model, const ModelFiles& files) 
 
 void save_model_folder(const std::filesystem::path& folder, Model& model, const ModelFiles& files,
                        SaveOptions options) {
-  const std::filesystem::path whole = std::filesystem::absolute(folder).lexically_normal();
-  const std::filesystem::path path = whole.has_filename() ? whole : whole.parent_path();
-  io::FolderCommit::Options how;
-  how.replace = options.replace;
-  io::FolderCommit commit(Env::process().make_folders(path.parent_path()), path.filename().string(), how);
+  io::FolderCommit commit = io::commit_to(folder, options.replace);
   add_model(commit, model, files);
   commit.commit({});
 }

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <exception>
+#include <filesystem>
 
 #include "base/log.h"
 #include "base/strings.h"
@@ -116,6 +117,21 @@ void FolderCommit::remove_aside(const std::string& old) {
   } catch (const Error& error) {
     log::warning("left behind: {}", error.what());
   }
+}
+
+void require_free(const std::filesystem::path& path, bool replace) {
+  if (replace || !std::filesystem::exists(std::filesystem::symlink_status(path))) return;
+  throw Error(ErrorKind::checkpoint, fmt::format("{}: is there already; nothing was written", path.string()))
+      .hint("--replace puts the new folder in its place.");
+}
+
+FolderCommit commit_to(const std::filesystem::path& path, bool replace) {
+  require_free(path, replace);
+  const std::filesystem::path whole = std::filesystem::absolute(path).lexically_normal();
+  const std::filesystem::path named = whole.has_filename() ? whole : whole.parent_path();
+  FolderCommit::Options how;
+  how.replace = replace;
+  return {Env::process().make_folders(named.parent_path()), named.filename().string(), std::move(how)};
 }
 
 void remove_committed(const Folder& parent, const std::string& name) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -53,6 +54,11 @@ class FolderCommit {
   std::vector<ManifestFile> files_;
   bool committed_ = false;
 };
+
+// A folder that a user named. One that is there already is an error, with `--replace` as the way out, unless `replace`.
+void require_free(const std::filesystem::path& path, bool replace);
+// require_free(), then a commit that makes this folder.
+FolderCommit commit_to(const std::filesystem::path& path, bool replace);
 
 // Renames the folder to `.trash-…` first, syncs, then unlinks: a half-deleted folder never looks like a whole one.
 void remove_committed(const Folder& parent, const std::string& name);

@@ -17,6 +17,21 @@ struct Hash {
 using Counts = std::unordered_map<std::string, std::uint64_t, Hash, std::equal_to<>>;
 
 constexpr std::size_t kBatchBytes = 1 << 20;
+using Batches = BoundedQueue<std::vector<std::string>>;
+
+void read_batches(const std::function<bool(std::string&)>& next, Batches& batches) {
+  std::vector<std::string> batch;
+  std::size_t bytes = 0;
+  for (std::string text; next(text);) {
+    bytes += text.size();
+    batch.push_back(std::move(text));
+    if (bytes < kBatchBytes) continue;
+    if (!batches.push(std::move(batch))) return;  // a worker failed: its join() says why
+    batch.clear();
+    bytes = 0;
+  }
+  if (!batch.empty()) batches.push(std::move(batch));
+}
 
 }  // namespace
 
@@ -25,7 +40,7 @@ WordCounts count_words(const std::function<bool(std::string&)>& next,
                        int threads) {
   const std::size_t count =
       threads > 0 ? static_cast<std::size_t>(threads) : std::max(1u, std::thread::hardware_concurrency());
-  BoundedQueue<std::vector<std::string>> batches(2 * count);
+  Batches batches(2 * count);
   std::vector<Counts> counts(count);
   std::vector<Worker> workers;
   for (std::size_t k = 0; k < count; ++k)
@@ -45,17 +60,12 @@ WordCounts count_words(const std::function<bool(std::string&)>& next,
         throw;
       }
     });
-  std::vector<std::string> batch;
-  std::size_t bytes = 0;
-  for (std::string text; next(text);) {
-    bytes += text.size();
-    batch.push_back(std::move(text));
-    if (bytes < kBatchBytes) continue;
-    if (!batches.push(std::move(batch))) break;  // a worker failed: join() below says why
-    batch.clear();
-    bytes = 0;
+  try {
+    read_batches(next, batches);
+  } catch (...) {
+    batches.cancel();  // or the workers, joined as the stack unwinds, would wait for ever
+    throw;
   }
-  if (!batch.empty()) batches.push(std::move(batch));
   batches.close();
   for (Worker& worker : workers) worker.join();
   for (std::size_t k = 1; k < count; ++k) {

@@ -242,6 +242,7 @@ TEST_F(FolderCommitFaults, AnExistingStepIsReplacedOnlyWhenAsked) {
   EXPECT_HONE_ERROR(test::save_toy(folder, 10), checkpoint, "File exists");
   test::save_toy(folder, 10, true);
   EXPECT_EQ(folder.list(), (std::vector<std::string>{"step-00000010"}));
+  EXPECT_HONE_ERROR(commit_to(folder_ / "checkpoints/step-00000010/", false), checkpoint, "is there already");
 }
 
 TEST_F(FolderCommitFaults, TheFenceStopsACommit) {

@@ -92,6 +92,15 @@ TEST(TrainTokenizer, EndsWhenThereIsNothingLeftToMerge) {
   EXPECT_GT(make_tokenizer(train_tokenizer(config, lines_of({"a b"})), {}, "trained")->vocab_size(), 3);
 }
 
+TEST(TrainTokenizer, EndsWhenReadingFails) {
+  const auto fails = [](std::string&) -> bool { throw Error(ErrorKind::data, "corpus.txt: cannot be read"); };
+  for (const TrainedKind kind : {TrainedKind::bpe, TrainedKind::unigram}) {
+    TrainerConfig config;
+    config.kind = kind;
+    EXPECT_HONE_ERROR(train_tokenizer(config, fails), data, "corpus.txt: cannot be read");
+  }
+}
+
 TEST(TrainTokenizer, RefusesTextThatIsNone) {
   EXPECT_HONE_ERROR(train_tokenizer({}, lines_of({"ab\xFF"})), data, "text to train on: not UTF-8 at byte 2");
   EXPECT_HONE_ERROR(train_tokenizer({}, lines_of({})), data, "no words");
