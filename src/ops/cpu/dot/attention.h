@@ -10,7 +10,7 @@
 
 namespace hone::ops::cpu {
 
-inline constexpr std::int64_t kAttentionBlock = 64;
+inline constexpr std::int64_t kAttentionBlock = 128;
 
 // Query i stands at key i + keys - queries; it sees this key and (window > 0) the window - 1 before it, else all
 // before.
