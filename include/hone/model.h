@@ -1,6 +1,7 @@
 // Models: embed -> blocks -> finish, with the layer loop written once in the base class.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -25,6 +26,7 @@ class HONE_API Pass {
   ~Pass();
   const Batch& batch;
   bool training = false;
+  std::uint64_t seed = 0;              // of this pass's random numbers (dropout): the same seed, the same numbers
   bool checkpoint_blocks = false;      // gradient checkpointing: recompute each block in backward (bit-equal); the pass
                                        // must then outlive the backward pass
   nn::KvCache* cache = nullptr;        // generation: keys and values of earlier tokens

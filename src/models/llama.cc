@@ -3,9 +3,9 @@
 // Letters in tensor names: B batch, T time, D hidden, N tokens, H query heads, G key/value heads, K head size.
 // Children carry Hugging Face's names, so its checkpoints load and save without a mapping table.
 #include <ATen/ATen.h>
-#include <fmt/format.h>
 
 #include "hone/config_read.h"
+#include "hone/random.h"
 #include "hone/registry.h"
 #include "models/llama_config.h"
 #include "nn/head.h"
@@ -44,7 +44,10 @@ class LlamaAttention final : public Module {
   Tensor attend(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, Pass& pass) const {
     const double scale = 1.0 / std::sqrt(static_cast<double>(s.head_size));
     if (pass.cache) return pass.cache->attend(pass.layer, q_NHK, k_NGK, v_NGK, pass.plan(), scale);
-    return ops::attention(q_NHK, k_NGK, v_NGK, pass.plan().spans(), {scale, window_});
+    ops::AttentionOptions options{scale, window_};
+    if (pass.training && s.attention_dropout > 0)
+      options.dropout = s.attention_dropout, options.seed = Random(pass.seed, "attention").bits(pass.layer);
+    return ops::attention(q_NHK, k_NGK, v_NGK, pass.plan().spans(), options);
   }
 
   const LlamaShape& s;
@@ -80,11 +83,7 @@ class Llama final : public CausalLm {
   explicit Llama(const LlamaConfig& config)
       : config_(config), s(resolve(config)), rope_(s.rope, s.head_size, s.max_positions) {}
 
-  Tensor embed(const Batch& batch, Pass& pass) const override {
-    if (pass.training && s.attention_dropout > 0)
-      throw Error(ErrorKind::config,
-                  fmt::format("attention_dropout: got {} in config.json, expected 0", s.attention_dropout))
-          .hint("hone trains without attention dropout: set attention_dropout to 0");
+  Tensor embed(const Batch& batch, Pass&) const override {
     return model.embed_tokens(batch.ids_BT);
   }
   std::vector<const Block*> blocks() const override {

@@ -9,6 +9,7 @@
 
 #include "base/sections.h"
 #include "ops/attention_blocks.h"
+#include "ops/dropout.h"
 #include "ops/kernels.h"
 
 namespace hone::ops {
@@ -27,30 +28,59 @@ at::Tensor visible(std::int64_t queries, std::int64_t keys, std::int64_t ahead, 
 
 namespace reference {
 
-at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,
-                            const AttentionOptions& options) {
+namespace {
+
+// kept_HNL: which weights dropout keeps; undefined: all.
+at::Tensor attend(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,
+                  const AttentionOptions& options, const at::Tensor& kept_HNL) {
   const auto wide = at::toOpMathType(q_NHK.scalar_type());
   const std::int64_t groups = k_GLK.size(0), queries = q_NHK.size(0), keys = k_GLK.size(1);
   const at::Tensor q = q_NHK.unflatten(1, {groups, -1}).permute({1, 2, 0, 3});  // [G,R,N,K]
   at::Tensor scores = at::matmul(q, k_GLK.unsqueeze(1).transpose(-1, -2)).to(wide) * options.scale;
   const at::Tensor seen = visible(queries, keys, keys - queries, options.window, q.device());
   scores = scores.masked_fill(seen.logical_not(), -INFINITY);
-  const at::Tensor y = at::matmul(scores.softmax(-1).to(q_NHK.scalar_type()), v_GLK.unsqueeze(1));
+  at::Tensor weights = scores.softmax(-1);
+  if (kept_HNL.defined()) weights = weights * kept_HNL.unflatten(0, {groups, -1}) / (1 - options.dropout);
+  const at::Tensor y = at::matmul(weights.to(q_NHK.scalar_type()), v_GLK.unsqueeze(1));
   return y.permute({2, 0, 1, 3}).flatten(1, 2);
+}
+
+// 1 where queries and keys of the document keep their weight, 0 elsewhere.
+at::Tensor kept_HNL(const Span& span, const DropoutWords& words, std::int64_t heads, std::int64_t tokens,
+                    const AttentionOptions& options) {
+  const std::int64_t length = span.end - span.begin;
+  const at::Tensor kept = at::empty({heads, length, length}, at::kFloat);
+  float* to = kept.mutable_data_ptr<float>();
+  for (std::int64_t h = 0; h < heads; ++h)
+    for (std::int64_t q = span.begin; q < span.end; ++q)
+      for (std::int64_t k = span.begin; k < span.end; ++k)
+        *to++ = keeps(words.rows[h * tokens + q], words.columns[k], dropout_threshold(options.dropout)) ? 1.f : 0.f;
+  return kept;
+}
+
+}  // namespace
+
+at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,
+                            const AttentionOptions& options) {
+  return attend(q_NHK, k_GLK, v_GLK, options, {});
 }
 
 at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
                      const std::vector<Span>& spans, const AttentionOptions& options) {
   std::vector<at::Tensor> parts;
   std::int64_t done = 0;
+  const bool drops = options.dropout > 0;
+  const std::int64_t tokens = q_NHK.size(0), heads = q_NHK.size(1);
+  const DropoutWords words(options.seed, drops ? heads * tokens : 0, drops ? tokens : 0);
   const auto pad_to = [&](std::int64_t end) {
     if (end > done) parts.push_back(at::zeros_like(q_NHK.slice(0, done, end)));
   };
   for (const Span& span : spans) {
     pad_to(span.begin);
     const auto keys = [&](const at::Tensor& x) { return x.slice(0, span.begin, span.end).transpose(0, 1); };
-    parts.push_back(
-        reference::cached_attention(q_NHK.slice(0, span.begin, span.end), keys(k_NGK), keys(v_NGK), options));
+    const at::Tensor kept =
+        drops ? kept_HNL(span, words, heads, tokens, options).to(q_NHK.device()) : at::Tensor();
+    parts.push_back(attend(q_NHK.slice(0, span.begin, span.end), keys(k_NGK), keys(v_NGK), options, kept));
     done = span.end;
   }
   pad_to(q_NHK.size(0));
@@ -82,26 +112,30 @@ at::Tensor dense_rows(const at::Tensor& x) { return x.stride(-1) == 1 ? x : x.co
 class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k,
-                            const at::Tensor& v, const std::vector<std::int64_t>& spans, double scale,
-                            std::int64_t window) {
+                            const at::Tensor& v, const std::vector<std::int64_t>& spans,
+                            const AttentionOptions& options) {
     const sections::Timed section(sections::Section::attention);
     const at::Tensor rows[] = {dense_rows(q), dense_rows(k), dense_rows(v)};
-    const blocks::Attended made = blocks::attention(rows[0], rows[1], rows[2], spans_from(spans), {scale, window});
+    const blocks::Attended made = blocks::attention(rows[0], rows[1], rows[2], spans_from(spans), options);
     ctx->save_for_backward({rows[0], rows[1], rows[2], made.y_NHK, made.lse_HN});
     ctx->saved_data["spans"] = spans;
-    ctx->saved_data["scale"] = scale;
-    ctx->saved_data["window"] = window;
+    ctx->saved_data["scale"] = options.scale;
+    ctx->saved_data["window"] = options.window;
+    ctx->saved_data["dropout"] = options.dropout;
+    ctx->saved_data["seed"] = static_cast<std::int64_t>(options.seed);
     return made.y_NHK;
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  torch::autograd::variable_list grads) {
     const sections::Timed section(sections::Section::attention);
-    const AttentionOptions options{ctx->saved_data["scale"].toDouble(), ctx->saved_data["window"].toInt()};
+    const AttentionOptions options{ctx->saved_data["scale"].toDouble(), ctx->saved_data["window"].toInt(),
+                                   ctx->saved_data["dropout"].toDouble(),
+                                   static_cast<std::uint64_t>(ctx->saved_data["seed"].toInt())};
     const auto spans = spans_from(ctx->saved_data["spans"].toIntVector());
     const auto kept = ctx->get_saved_variables();
     const blocks::Saved saved{kept[0], kept[1], kept[2], {kept[3], kept[4]}};
     const blocks::Gradients to = blocks::attention_backward(dense_rows(grads[0]), saved, spans, options);
-    return {to.q_NHK, to.k_NGK, to.v_NGK, at::Tensor(), at::Tensor(), at::Tensor()};
+    return {to.q_NHK, to.k_NGK, to.v_NGK, at::Tensor(), at::Tensor()};
   }
 };
 
@@ -113,7 +147,7 @@ at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at:
     return reference::attention(q_NHK, k_NGK, v_NGK, spans, options);
   std::vector<std::int64_t> flat;
   for (const Span& span : spans) flat.insert(flat.end(), {span.begin, span.end});
-  return AttentionFunction::apply(q_NHK, k_NGK, v_NGK, flat, options.scale, options.window);
+  return AttentionFunction::apply(q_NHK, k_NGK, v_NGK, flat, options);
 }
 
 at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,

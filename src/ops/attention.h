@@ -19,6 +19,10 @@ struct Span {
 struct AttentionOptions {
   double scale = 1;
   std::int64_t window = 0;  // > 0: a token sees itself and the window - 1 tokens before it
+  // attention() only: this share of the weights becomes 0 and the others 1 / (1 - dropout) times as large. Which ones
+  // is a function of the seed, the query head and the places of query and key among the N tokens.
+  double dropout = 0;
+  std::uint64_t seed = 0;
 };
 
 // softmax(q k^T scale) v, causal, inside each span; spans are in order and do not overlap. Rows outside all spans are

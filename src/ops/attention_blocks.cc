@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "ops/cpu/dot/attention.h"
+#include "ops/dropout.h"
 
 namespace hone::ops::blocks {
 namespace {
@@ -94,6 +95,27 @@ std::vector<Job> jobs_of(const std::vector<Span>& spans, std::int64_t groups, st
   return jobs;
 }
 
+// The words of all query heads and of the keys, laid out as kernels want them; empty without dropout.
+class Dropout {
+ public:
+  Dropout(const AttentionOptions& options, std::int64_t heads, std::int64_t tokens)
+      : rate_(options.dropout),
+        tokens_(tokens),
+        words_(options.seed, rate_ > 0 ? heads * tokens + kBlock : 0, rate_ > 0 ? tokens : 0) {}
+  // A job's shape for one of all query heads.
+  AttentionShape shape(const Job& job, std::int64_t head) const {
+    AttentionShape shape = job.shape;
+    if (rate_ > 0)
+      shape.dropout = {rate_, words_.rows.data() + head * tokens_ + job.begin, words_.columns.data() + job.begin};
+    return shape;
+  }
+
+ private:
+  double rate_;
+  std::int64_t tokens_;
+  DropoutWords words_;
+};
+
 std::int64_t workers() { return at::in_parallel_region() ? 1 : at::get_num_threads(); }
 
 // Largest first; returns how many of them are for all threads.
@@ -136,7 +158,7 @@ template <class T>
 class Forward {
  public:
   Forward(std::vector<Job> jobs, const at::Tensor& q, const Heads<T>& k, const Heads<T>& v, std::int64_t groups,
-          Attended& made)
+          const AttentionOptions& options, Attended& made)
       : jobs_(std::move(jobs)),
         shared_heads_(q.size(1) / groups),
         q_(q, 0),
@@ -144,7 +166,8 @@ class Forward {
         v_(v),
         y_(made.y_NHK, 0),
         lse_(made.lse_HN.mutable_data_ptr<cpu::Wide<T>>()),
-        tokens_(q.size(0)) {}
+        tokens_(q.size(0)),
+        dropout_(options, q.size(1), tokens_) {}
 
   void run() {
     const std::int64_t together = arrange(jobs_);
@@ -194,7 +217,7 @@ class Forward {
   }
   void attend(const Job& job, std::int64_t head, std::int64_t block, const void* keys, void* work) const {
     const std::int64_t h = job.group * shared_heads_ + head;
-    kernels_.attend(job.shape, q_.read(h, job.begin), block, keys, work, y_.rows(h, job.begin),
+    kernels_.attend(dropout_.shape(job, h), q_.read(h, job.begin), block, keys, work, y_.rows(h, job.begin),
                     lse_ + h * tokens_ + job.begin);
   }
 
@@ -204,12 +227,14 @@ class Forward {
   const Heads<T> q_, k_, v_, y_;
   cpu::Wide<T>* const lse_;
   const std::int64_t tokens_;
+  const Dropout dropout_;
 };
 
 template <class T>
 class Backward {
  public:
-  Backward(std::vector<Job> jobs, const at::Tensor& dy, const Saved& saved, Gradients& made)
+  Backward(std::vector<Job> jobs, const at::Tensor& dy, const Saved& saved, const AttentionOptions& options,
+           Gradients& made)
       : jobs_(std::move(jobs)),
         shared_heads_(dy.size(1) / saved.k_NGK.size(1)),
         dy_(dy, 0),
@@ -221,7 +246,8 @@ class Backward {
         dk_(made.k_NGK, 0),
         dv_(made.v_NGK, 0),
         lse_(saved.result.lse_HN.const_data_ptr<cpu::Wide<T>>()),
-        tokens_(dy.size(0)) {}
+        tokens_(dy.size(0)),
+        dropout_(options, dy.size(1), tokens_) {}
 
   void run() {
     const std::int64_t together = arrange(jobs_);
@@ -295,21 +321,23 @@ class Backward {
 
   // A block of keys with all queries that see it. A block of queries is done after the block of its own keys.
   void add_keys(const Job& job, std::int64_t block, const Shared& rooms, void* work) const {
+    AttentionShape shape = job.shape;
     for (std::int64_t r = 0; r < shared_heads_; ++r) {
       const std::int64_t h = job.group * shared_heads_ + r;
+      shape = dropout_.shape(job, h);
       char* queries = rooms.queries.at(r * rooms.query_bytes);
       for (std::int64_t b = block; b < job.last_query_block(block); ++b) {
         const cpu::AttentionPair pair{rooms.keys.at(), block, queries, b, work};
-        kernels_.add_to_keys(job.shape, pair, r == 0 && b == block);
+        kernels_.add_to_keys(shape, pair, r == 0 && b == block);
         const std::int64_t before = block - job.first_key_block(b);
         std::atomic<std::int64_t>& added = rooms.added[r * job.blocks() + b];
         while (added.load(std::memory_order_acquire) != before) std::this_thread::yield();
-        kernels_.add_to_queries(job.shape, pair, before == 0);
+        kernels_.add_to_queries(shape, pair, before == 0);
         added.store(before + 1, std::memory_order_release);
         if (b == block) kernels_.finish_queries(job.shape, b, queries, work, dq_.rows(h, job.begin));
       }
     }
-    kernels_.finish_keys(job.shape, block, work, dk_.rows(job.group, job.begin), dv_.rows(job.group, job.begin));
+    kernels_.finish_keys(shape, block, work, dk_.rows(job.group, job.begin), dv_.rows(job.group, job.begin));
   }
 
   const cpu::AttentionBackward<T> kernels_ = cpu::attention_backward<T>();
@@ -318,6 +346,7 @@ class Backward {
   const Heads<T> dy_, q_, y_, k_, v_, dq_, dk_, dv_;
   const cpu::Wide<T>* const lse_;
   const std::int64_t tokens_;
+  const Dropout dropout_;
 };
 
 bool covers_all(const std::vector<Span>& spans, std::int64_t tokens) {
@@ -341,7 +370,7 @@ Attended attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::T
   const std::int64_t groups = k_NGK.size(1);
   cpu::with_type(q_NHK.scalar_type(), [&]<class T>(T) {
     Forward<T>(jobs_of(spans, groups, q_NHK.size(2), options), q_NHK, Heads<T>(k_NGK, 0), Heads<T>(v_NGK, 0), groups,
-               made)
+               options, made)
         .run();
   });
   return made;
@@ -352,7 +381,7 @@ Gradients attention_backward(const at::Tensor& dy_NHK, const Saved& saved, const
   const bool covered = covers_all(spans, dy_NHK.size(0));
   Gradients made{made_like(saved.q_NHK, covered), made_like(saved.k_NGK, covered), made_like(saved.v_NGK, covered)};
   cpu::with_type(dy_NHK.scalar_type(), [&]<class T>(T) {
-    Backward<T>(jobs_of(spans, saved.k_NGK.size(1), dy_NHK.size(2), options), dy_NHK, saved, made).run();
+    Backward<T>(jobs_of(spans, saved.k_NGK.size(1), dy_NHK.size(2), options), dy_NHK, saved, options, made).run();
   });
   return made;
 }
@@ -365,7 +394,8 @@ at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, co
   for (std::int64_t g = 0; g < groups; ++g)
     jobs.push_back(job_of({q_NHK.size(0), k_GLK.size(1), q_NHK.size(2), options.window, options.scale}, 0, g));
   cpu::with_type(q_NHK.scalar_type(), [&]<class T>(T) {
-    Forward<T>(std::move(jobs), q_NHK, Heads<T>(k_GLK, 1), Heads<T>(v_GLK, 1), groups, made).run();
+    Forward<T>(std::move(jobs), q_NHK, Heads<T>(k_GLK, 1), Heads<T>(v_GLK, 1), groups, options, made)
+        .run();
   });
   return made.y_NHK;
 }

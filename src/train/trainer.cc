@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/sections.h"
 #include "base/signals.h"
+#include "hone/random.h"
 #include "hone/registry.h"
 
 namespace hone::training {
@@ -61,6 +62,7 @@ void Trainer::backward(const Batch& batch, const std::map<std::string, double>& 
   }
   Pass pass(batch);
   pass.training = true;
+  pass.seed = Random(recipe_.run.seed, fmt::format("pass/{}", state_.step)).bits(losses_.size());
   pass.checkpoint_blocks = recipe_.trainer.checkpoint_blocks;
   const LossTerms result = objective_->loss(model_, batch, pass);
   Tensor loss;

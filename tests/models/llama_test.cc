@@ -264,15 +264,21 @@ TEST(LlamaConfigs, AbsentAndNullKeyValueHeadsDiffer) {
   EXPECT_EQ(heads(R"(, "num_key_value_heads": 4)"), "4");
 }
 
-TEST(LlamaConfigs, DropoutIsRefusedInTrainingOnly) {
-  const auto built = build_model(parse(small(R"("attention_dropout": 0.1)")), "config.json");
+TEST(LlamaConfigs, DropoutActsInTrainingOnlyAndFollowsThePassesSeed) {
+  const auto built = build_model(parse(small(R"("attention_dropout": 0.5)")), "config.json");
   init_weights(*built, 1, Precision::fp32);
   Batch batch;
-  batch.ids_BT = at::zeros({1, 3}, at::kLong);
-  Pass pass(batch);
-  built->forward(batch, pass);
-  pass.training = true;
-  EXPECT_THROW(built->forward(batch, pass), Error);
+  batch.ids_BT = at::arange(1, 10, at::kLong).unsqueeze(0) % 5;
+  const auto run = [&](bool training, std::uint64_t seed) {
+    Pass pass(batch);
+    pass.training = training;
+    pass.seed = seed;
+    return built->forward(batch, pass).hidden_BTD.detach();
+  };
+  EXPECT_TRUE(at::equal(run(false, 1), run(false, 2)));
+  EXPECT_TRUE(at::equal(run(true, 1), run(true, 1)));
+  EXPECT_FALSE(at::equal(run(true, 1), run(false, 1)));
+  EXPECT_FALSE(at::equal(run(true, 1), run(true, 2)));
 }
 
 TEST(Llama, ATiedHeadIsListedOnce) {

@@ -13,6 +13,7 @@ struct Case {
   std::int64_t tokens;
   std::vector<Span> spans;
   std::int64_t window = 0;
+  double dropout = 0;
 };
 const std::vector<Case> kCases = {
     {"one", 7, {{0, 7}}},
@@ -28,10 +29,12 @@ const std::vector<Case> kCases = {
     {"nothing", 4, {}}};
 
 Op fast(const Case& c) {
-  return [c](const auto& in) { return attention(in[0], in[1], in[2], c.spans, {0.37, c.window}); };
+  return [c](const auto& in) { return attention(in[0], in[1], in[2], c.spans, {0.37, c.window, c.dropout, 7}); };
 }
 Op plain(const Case& c) {
-  return [c](const auto& in) { return reference::attention(in[0], in[1], in[2], c.spans, {0.37, c.window}); };
+  return [c](const auto& in) {
+    return reference::attention(in[0], in[1], in[2], c.spans, {0.37, c.window, c.dropout, 7});
+  };
 }
 std::vector<Tensor> inputs(const Case& c, std::int64_t heads, std::int64_t groups, std::int64_t size) {
   return {sample({c.tokens, heads, size}), sample({c.tokens, groups, size}, at::kDouble, 2),
@@ -52,15 +55,19 @@ TEST(Attention, TakesEveryHeadSize) {
   }
 }
 TEST(Attention, TakesDocumentsOfEveryLength) {
-  Case all{"lengths 1 to 130", 0, {}};
+  Case all{"lengths 1 to 130 and about 256", 0, {}};
   for (std::int64_t length = 1; length <= 130; ++length) {
     all.spans.push_back({all.tokens, all.tokens + length});
     all.tokens += length + (length % 10 == 0);  // some tokens are in no document
   }
+  for (const std::int64_t length : {255, 256, 257}) {
+    all.spans.push_back({all.tokens, all.tokens + length});
+    all.tokens += length;
+  }
   expect_matches(fast(all), plain(all), inputs(all, 2, 1, 16));
 }
 TEST(Attention, TakesEveryWindow) {
-  for (const std::int64_t window : {1, 7, 63, 64, 65, 150, 1000}) {
+  for (const std::int64_t window : {1, 7, 63, 64, 65, 127, 128, 129, 150, 1000}) {
     SCOPED_TRACE(window);
     const Case c{"window", 403, {{0, 200}, {201, 202}, {202, 266}, {270, 401}}, window};
     expect_matches(fast(c), plain(c), inputs(c, 2, 1, 8));
@@ -119,7 +126,7 @@ TEST(Attention, WhatIsNotANumberStaysInItsDocument) {
 
 TEST(Attention, ThreadsDoNotChangeABit) {
   // One document is most of the work, so that threads share it; the last case is many small ones.
-  std::vector<Case> cases{{"long", 700, {{0, 600}, {600, 610}, {610, 700}}}, {"window", 500, {{0, 500}}, 100}};
+  std::vector<Case> cases{{"long", 700, {{0, 600}, {600, 610}, {610, 700}}}, {"window", 500, {{0, 500}}, 100, 0.2}};
   cases.push_back({"small", 400, {}});
   for (std::int64_t i = 0; i < 40; ++i) cases.back().spans.push_back({10 * i, 10 * i + 9});
   for (const Case& c : cases)
@@ -165,6 +172,32 @@ TEST(Attention, LaterTokensAndOtherDocumentsAreNotSeen) {
   EXPECT_TRUE(at::equal(before.slice(0, 0, 7), after.slice(0, 0, 7)));
   EXPECT_TRUE(at::equal(before.slice(0, 9), after.slice(0, 9)));
   EXPECT_FALSE(at::equal(before.slice(0, 7, 9), after.slice(0, 7, 9)));
+}
+
+TEST(Attention, DropoutIsTheSameInEveryKernel) {
+  for (const std::int64_t window : {0, 70}) {
+    const Case c{"dropout", 400, {{3, 200}, {200, 210}, {212, 399}}, window, 0.3};
+    expect_matches(fast(c), plain(c), inputs(c, 4, 2, 16));
+  }
+  Case small = kCases[3];
+  small.dropout = 0.5;
+  gradcheck(fast(small), inputs(small, 2, 1, 4));
+}
+// All weights of a row together are 1 without dropout: with values of 1, what is kept of them is the result.
+TEST(Attention, DropoutKeepsTheMeanAndDependsOnTheSeedOnly) {
+  const Tensor q = at::zeros({500, 4, 8}), v = at::ones({500, 4, 8});
+  const auto run = [&](double rate, std::uint64_t seed) {
+    return attention(q, q, v, {{0, 500}}, {1, 0, rate, seed}).select(2, 0);
+  };
+  for (const double rate : {0.1, 0.5, 0.9}) {
+    const Tensor one = run(rate, 1), long_rows = one.slice(0, 250);
+    EXPECT_NEAR(long_rows.mean().item<double>(), 1, 4 * std::sqrt(rate / (1 - rate) / 360 / 1000)) << rate;
+    EXPECT_NEAR(long_rows.var().item<double>(), rate / (1 - rate) / 360, 0.25 * rate / (1 - rate) / 360) << rate;
+    EXPECT_TRUE(at::equal(one, run(rate, 1)));
+    EXPECT_FALSE(at::equal(one, run(rate, 2)));
+    EXPECT_FALSE(at::equal(one.select(1, 0), one.select(1, 1)));  // each head has its own
+  }
+  EXPECT_TRUE(at::equal(run(0, 1), run(0, 2)));
 }
 
 TEST(Attention, CachedKeysGiveTheLastRows) {

@@ -95,6 +95,10 @@ TEST_F(Steps, AMaskedMicroBatchCountsNothing) {
 TEST_F(Steps, CheckpointedBlocksGiveTheSameBits) {
   const auto plain = losses("plain", {}), again = losses("again", {{"trainer.checkpoint_blocks", "true"}});
   EXPECT_EQ(plain, again);
+  const Overrides drop{{"model.attention_dropout", "0.2"}};
+  const auto dropped = losses("dropped", drop);
+  EXPECT_NE(dropped, plain);
+  EXPECT_EQ(dropped, losses("dropped again", {drop[0], {"trainer.checkpoint_blocks", "true"}}));
 }
 
 TEST_F(Steps, Bf16StaysNearFp32) {

@@ -60,7 +60,8 @@ INSTANTIATE_TEST_SUITE_P(
              {{"optimizer", "{type: sgd, learning_rate: 0.1, momentum: 0.9}"}, {"trainer.precision", "bf16"}}},
         Case{"concat", {{"data.packing", "concat"}}}, Case{"unpacked", {{"data.packing", "none"}}},
         Case{"in_file_order", {{"data.shuffle", "false"}}}, Case{"log_every_4", {{"trainer.log_every", "4"}}},
-        Case{"checkpointed_blocks", {{"trainer.checkpoint_blocks", "true"}}}),
+        Case{"checkpointed_blocks", {{"trainer.checkpoint_blocks", "true"}}},
+        Case{"dropout", {{"model.attention_dropout", "0.2"}, {"trainer.accumulate", "2"}}}),
     [](const auto& info) { return info.param.name; });
 
 class Again : public ::testing::Test {

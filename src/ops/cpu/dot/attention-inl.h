@@ -5,6 +5,7 @@
 #pragma once
 
 #include "ops/cpu/dot/attention.h"
+#include "ops/cpu/dot/dropout-inl.h"
 #include "ops/cpu/dot/product-inl.h"
 
 namespace hone::ops::cpu::CPU_CAPABILITY {

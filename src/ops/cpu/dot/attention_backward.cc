@@ -2,6 +2,7 @@
 //
 // With scores[key][query] computed again, shares p = e^(score - lse), and D = sum over d of dy y per query:
 //   dv[key][d] = sum p dy,  ds = p (dy v - D),  dk[key][d] = scale sum ds q,  dq[d][query] = scale sum ds k.
+// Dropout puts 0 or p / (1 - rate) in p's place in dv, and 0 or dy v / (1 - rate) in dy v's; D holds y, which has it.
 #include "ops/cpu/dot/attention-inl.h"
 
 namespace hone::ops::cpu::CPU_CAPABILITY {
@@ -128,6 +129,7 @@ class Pair {
         keys_(shape, const_cast<void*>(pair.key_room)),
         queries_(shape, pair.query_room, pair.query_block),
         work_(shape, pair.work_room),
+        dropout_(shape.dropout, seen_.first),
         scale_(static_cast<W>(shape.scale * kLog2e)) {}
 
   void find_slopes() {
@@ -141,13 +143,15 @@ class Pair {
         multiply<U>(keys_.keys + (key_ + row) * keys_.stride, keys_.stride, queries_.q_columns + lane, kBlock,
                     keys_.depth, p);
         to_shares(p, row, vector);
-        U::store_rows(p, work_.shares + at, A::kBlockUnits);
         store_tile(p, kept, V * A::kWide);
+        if (dropout_.on()) dropout_.drop(p, key_ + row, lane);
+        U::store_rows(p, work_.shares + at, A::kBlockUnits);
       }
       Vec<W> ds[R][V] = {}, p[R][V];
       multiply<U>(keys_.values + (key_ + row) * keys_.stride, keys_.stride, queries_.dy_columns + lane, kBlock,
                   keys_.depth, ds);
       load_tile(kept, V * A::kWide, p);
+      if (dropout_.on()) drop_slopes(ds, key_ + row, lane);
       to_slopes(ds, p, vector);
       U::store_rows(ds, work_.slopes + at, A::kBlockUnits);
       U::store_across(ds, work_.slopes_across + row / U::kPerUnit * kBlock + lane, kBlock);
@@ -189,6 +193,16 @@ class Pair {
       for (int v = 0; v < V; ++v) x[r][v] = exp2_of<kExpDegree<T>>(x[r][v]);
     }
   }
+  // dy v of shares that were dropped is nothing, of the others grown by the factor.
+  template <int R, int V>
+  HONE_INLINE void drop_slopes(Vec<W> (&x)[R][V], std::int64_t key, std::int64_t lane) {
+    dropout_.drop(x, key, lane);
+    HONE_UNROLL
+    for (int r = 0; r < R; ++r) {
+      HONE_UNROLL
+      for (int v = 0; v < V; ++v) x[r][v] *= dropout_.factor();
+    }
+  }
   template <int R, int V>
   HONE_INLINE void to_slopes(Vec<W> (&x)[R][V], const Vec<W> (&p)[R][V], std::int64_t vector) {
     HONE_UNROLL
@@ -204,6 +218,7 @@ class Pair {
   const KeyRoom<T> keys_;
   const QueryRoom<T> queries_;
   const WorkRoom<T> work_;
+  const ShareDropout<W> dropout_;
   const W scale_;
 };
 
@@ -232,7 +247,7 @@ void finish_keys(const AttentionShape& shape, std::int64_t block, const void* wo
   const WorkRoom<T> room(shape, const_cast<void*>(work));
   const std::int64_t first = block * kBlock, count = least(kBlock, shape.keys - first);
   store_rows<T>(room.dk, room.wide, room.size, first, count, static_cast<Wide<T>>(shape.scale), dk);
-  store_rows<T>(room.dv, room.wide, room.size, first, count, 1, dv);
+  store_rows<T>(room.dv, room.wide, room.size, first, count, ShareDropout<Wide<T>>(shape.dropout, 0).factor(), dv);
 }
 
 template <class T>

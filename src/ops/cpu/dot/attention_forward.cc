@@ -72,7 +72,11 @@ class Pass {
   using U = typename A::U;
   using W = typename A::W;
   Pass(const AttentionShape& shape, const KeyRoom<T>& keys, const WorkRoom<T>& work, std::int64_t block)
-      : queries_(shape, block), keys_(keys), work_(work), scale_(static_cast<W>(shape.scale * kLog2e)) {}
+      : queries_(shape, block),
+        dropout_(shape.dropout, queries_.first),
+        keys_(keys),
+        work_(work),
+        scale_(static_cast<W>(shape.scale * kLog2e)) {}
 
   void run(HeadRows<const T> q) {
     pack(q);
@@ -90,7 +94,7 @@ class Pass {
       const auto total = load_lanes<Vec<W>>(work_.total + v * A::kWide);
       const auto level = load_lanes<Vec<W>>(work_.level + v * A::kWide);
       store_lanes(work_.top + v * A::kWide, (level + log2_of(total)) * static_cast<W>(kLn2));
-      scale_sums(v, static_cast<W>(1) / total);
+      scale_sums(v, dropout_.factor() / total);
     }
     transpose(work_.sums, kBlock, work_.wide, queries_.vectors * A::kWide, work_.scores, work_.wide);
     for (std::int64_t i = 0; i < queries_.count; ++i) {
@@ -130,9 +134,9 @@ class Pass {
                    });
   }
 
-  // Scores (less the level) to shares; keeps them and their sums.
+  // Scores (less the level) of keys from `key` on, at `row` of their block, to shares; keeps them and their sums.
   template <int R, int V>
-  HONE_INLINE void keep_shares(Vec<W> (&x)[R][V], std::int64_t row, std::int64_t vector) {
+  HONE_INLINE void keep_shares(Vec<W> (&x)[R][V], std::int64_t key, std::int64_t row, std::int64_t vector) {
     HONE_UNROLL
     for (int v = 0; v < V; ++v) {
       W* sum = work_.added + (vector + v) * A::kWide;
@@ -144,6 +148,7 @@ class Pass {
       }
       store_lanes(sum, added);
     }
+    if (dropout_.on()) dropout_.drop(x, key, vector * A::kWide);  // the sums are those of all shares
     U::store_across(x, work_.shares + row / U::kPerUnit * kBlock + vector * A::kWide, kBlock);
   }
 
@@ -169,7 +174,7 @@ class Pass {
       }
       hide(queries_, x, block * kBlock + row, vector);
       raise_top(x, vector);
-      keep_shares(x, row, vector);
+      keep_shares(x, block * kBlock + row, row, vector);
     });
     Ints<W> high = {};
     for (std::int64_t v = 0; v < queries_.vectors; ++v) high |= load_lanes<Vec<W>>(work_.top + v * A::kWide) > kRoom;
@@ -213,7 +218,7 @@ class Pass {
                        HONE_UNROLL
                        for (int r = 0; r < R; ++r) x[r][v] -= level;
                      }
-                     keep_shares(x, row, vector);
+                     keep_shares(x, block * kBlock + row, row, vector);
                    });
     for (std::int64_t i = 0; i < kBlock; ++i) work_.total[i] += work_.added[i];
   }
@@ -237,6 +242,7 @@ class Pass {
   }
 
   const QueryBlock<T> queries_;
+  const ShareDropout<W> dropout_;
   const KeyRoom<T>& keys_;
   const WorkRoom<T>& work_;
   const W scale_;
