@@ -37,10 +37,22 @@ json list_at(const arrow::Array& values, std::int64_t begin, std::int64_t end, i
   return list;
 }
 
+// A struct has the keys of all rows: what a row does not have is null in it, and not told from a null that was written.
 json struct_at(const arrow::StructArray& array, std::int64_t row, int depth) {
   json object = json::object();
   for (int i = 0; i < array.num_fields(); ++i)
-    object[array.struct_type()->field(i)->name()] = value_at(*array.field(i), row, depth + 1);
+    if (json value = value_at(*array.field(i), row, depth + 1); !value.is_null())
+      object[array.struct_type()->field(i)->name()] = std::move(value);
+  return object;
+}
+
+// Keys that are no text as they are printed. What is null here was written so.
+json map_at(const arrow::MapArray& array, std::int64_t row, int depth) {
+  json object = json::object();
+  for (std::int64_t i = array.value_offset(row); i < array.value_offset(row + 1); ++i) {
+    const json key = value_at(*array.keys(), i, depth + 1);
+    object[key.is_string() ? key.get<std::string>() : key.dump()] = value_at(*array.items(), i, depth + 1);
+  }
   return object;
 }
 
@@ -96,6 +108,8 @@ json value_at(const arrow::Array& array, std::int64_t row, int depth) {
       const auto& list = as<arrow::FixedSizeListArray>(array);
       return list_at(*list.values(), list.value_offset(row), list.value_offset(row + 1), depth);
     }
+    case Type::MAP:
+      return map_at(as<arrow::MapArray>(array), row, depth);
     case Type::STRUCT:
       return struct_at(as<arrow::StructArray>(array), row, depth);
     case Type::DICTIONARY: {
