@@ -17,9 +17,17 @@ using nlohmann::ordered_json;
   throw Error(ErrorKind::data, fmt::format("{}: {}: {}", place.text(), where, fact));
 }
 
+[[noreturn]] void fail_type(const Place& place, const std::string& where, const ordered_json& got,
+                            const std::string& expected) {
+  fail(place, where, fmt::format("got {}, expected {}", type_of(got), expected));
+}
+
+std::string field_of(const std::string& name) { return "field " + hone::quoted(name); }
+
 const std::string& text_of(const ordered_json& object, const char* name, const Place& place, const std::string& where) {
   const auto it = object.find(name);
-  if (it == object.end() || !it->is_string()) fail(place, where, fmt::format("no {} that is a string", name));
+  if (it == object.end()) fail(place, where, fmt::format("no {}", name));
+  if (!it->is_string()) fail_type(place, fmt::format("{}.{}", where, name), *it, "a string");
   return it->get_ref<const std::string&>();
 }
 
@@ -35,8 +43,10 @@ void open_arguments(ordered_json& call) {
 }
 
 ordered_json as_call(ordered_json value, const Place& place, const std::string& where) {
-  if (!value.is_object() || !value.contains("name"))
-    fail(place, where, "a function_call whose value is no JSON object with a name");
+  const std::string expected = "as the value of a function_call a JSON object with a name";
+  if (value.is_discarded()) fail(place, where, "got a string that is not JSON, expected " + expected);
+  if (!value.is_object()) fail_type(place, where, value, expected);
+  if (!value.contains("name")) fail(place, where, "got an object without a name, expected " + expected);
   ordered_json call = {{"type", "function"}, {"function", std::move(value)}};
   open_arguments(call);
   return call;
@@ -75,13 +85,13 @@ ordered_json from_share_gpt(const ordered_json& turn, const Place& place, const 
 
 ordered_json message(const char* role, const std::string& content) { return {{"role", role}, {"content", content}}; }
 
-ordered_json read_messages(const ordered_json& list, const std::string& field, const Place& place) {
-  if (!list.is_array()) fail(place, "field " + hone::quoted(field), "expected a list of messages");
-  if (list.empty()) fail(place, "field " + hone::quoted(field), "an empty list; expected messages");
+ordered_json read_messages(const ordered_json& list, const std::string& field, const Place& place,
+                           const std::string& why) {
+  if (!list.is_array() || list.empty()) fail_type(place, field_of(field), list, "a list of messages" + why);
   ordered_json messages = ordered_json::array();
   for (std::size_t i = 0; i < list.size(); ++i) {
     const std::string where = fmt::format("{}[{}]", field, i);
-    if (!list[i].is_object()) fail(place, where, "expected an object with role and content");
+    if (!list[i].is_object()) fail_type(place, where, list[i], "an object with role and content");
     if (!list[i].contains("role") && list[i].contains("from")) {
       messages.push_back(from_share_gpt(list[i], place, where));
       continue;
@@ -103,11 +113,12 @@ ordered_json read_tools(const ordered_json& value, const std::string& field, con
     tools = parsed_or_null(value.get_ref<const std::string&>());
   }
   if (tools.is_null()) return tools;
-  if (!tools.is_array())
-    fail(place, "field " + hone::quoted(field), "expected a list of tools, or JSON of one in a string");
+  const std::string expected = "a list of tools, or JSON of one in a string";
+  if (tools.is_discarded()) fail(place, field_of(field), "got a string that is not JSON, expected " + expected);
+  if (!tools.is_array()) fail_type(place, field_of(field), value, expected);
   if (tools.empty()) return nullptr;
   for (std::size_t i = 0; i < tools.size(); ++i) {
-    if (!tools[i].is_object()) fail(place, fmt::format("{}[{}]", field, i), "expected an object");
+    if (!tools[i].is_object()) fail_type(place, fmt::format("{}[{}]", field, i), tools[i], "an object");
     if (tools[i].contains("name") && !tools[i].contains("function"))
       tools[i] = ordered_json{{"type", "function"}, {"function", ordered_json(tools[i])}};
   }
@@ -116,11 +127,16 @@ ordered_json read_tools(const ordered_json& value, const std::string& field, con
 
 ordered_json alpaca_prompt(const AlpacaFields& fields, const ordered_json* history, const Place& place) {
   ordered_json messages = ordered_json::array();
-  if (history && !history->is_array()) fail(place, "field \"history\"", "expected a list of pairs of texts");
+  if (history && !history->is_array()) fail_type(place, field_of("history"), *history, "a list of pairs of texts");
   if (history)
-    for (const ordered_json& round : *history) {
-      if (!round.is_array() || round.size() != 2 || !round[0].is_string() || !round[1].is_string())
-        fail(place, "field \"history\"", "expected a list of pairs of texts");
+    for (std::size_t i = 0; i < history->size(); ++i) {
+      const ordered_json& round = (*history)[i];
+      const std::string where = fmt::format("history[{}]", i);
+      if (!round.is_array()) fail_type(place, where, round, "a pair of texts");
+      if (round.size() != 2)
+        fail(place, where, fmt::format("got a list of {}, expected a pair of texts", round.size()));
+      for (const ordered_json& text : round)
+        if (!text.is_string()) fail_type(place, where, text, "a pair of texts");
       messages.push_back(message("user", round[0].get<std::string>()));
       messages.push_back(message("assistant", round[1].get<std::string>()));
     }

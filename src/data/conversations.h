@@ -12,8 +12,9 @@ namespace hone::data {
 // Messages as they are (role, content, tool_calls, ...), or ShareGPT's from and value, which become these: human and
 // user; gpt and assistant; system; function_call, whose value is a call as JSON; observation, function_response and
 // tool. A call's arguments that are JSON in a string become the object that templates expect. All of these throw
-// Error(data) with the place.
-nlohmann::ordered_json read_messages(const nlohmann::ordered_json& list, const std::string& field, const Place& place);
+// Error(data) with the place; `why` goes on with "expected a list of messages".
+nlohmann::ordered_json read_messages(const nlohmann::ordered_json& list, const std::string& field, const Place& place,
+                                     const std::string& why = "");
 
 // tools: a list, or JSON of one in a string; a bare function gets the form that templates expect. null: none.
 nlohmann::ordered_json read_tools(const nlohmann::ordered_json& value, const std::string& field, const Place& place);

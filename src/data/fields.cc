@@ -54,25 +54,6 @@ Error unknown_fields(const std::vector<std::string>& names, const Place& place, 
       .hint(proposal(names));
 }
 
-// "a number", "a list (its first element is an object)", ... for messages.
-std::string type_of(const json& value, bool inside = false) {
-  switch (value.type()) {
-    case json::value_t::null:
-      return "null";
-    case json::value_t::object:
-      return "an object";
-    case json::value_t::array:
-      if (inside) return "a list";
-      return value.empty() ? "an empty list" : fmt::format("a list (its first element is {})", type_of(value[0], true));
-    case json::value_t::string:
-      return "a string";
-    case json::value_t::boolean:
-      return "a boolean";
-    default:
-      return "a number";
-  }
-}
-
 Error wrong_type(const json& value, const std::string& field, const Place& place, const char* expected) {
   return Error(ErrorKind::data, fmt::format("{}: field {}: got {}, expected {}", place.text(), hone::quoted(field),
                                             type_of(value), expected));
@@ -120,6 +101,24 @@ std::vector<std::int32_t> ids_field(const json& object, const std::string& field
 }
 
 }  // namespace
+
+std::string type_of(const json& value) {
+  switch (value.type()) {
+    case json::value_t::null:
+      return "null";
+    case json::value_t::object:
+      return "an object";
+    case json::value_t::array:
+      if (value.empty()) return "an empty list";
+      return fmt::format("a list (its first element is {})", value[0].is_array() ? "a list" : type_of(value[0]));
+    case json::value_t::string:
+      return "a string";
+    case json::value_t::boolean:
+      return "a boolean";
+    default:
+      return "a number";
+  }
+}
 
 std::string Place::text() const { return fmt::format("{}:{}", path, line); }
 
@@ -271,6 +270,7 @@ void FieldMap::read(const json& value, const Place& place, Record& record) const
   for (const std::string& name : form.fields())
     if (find(value, name) == nullptr) throw unknown_fields(names, place, "no field " + hone::quoted(name));
   const bool chat_pair = !form.prompt.empty() && find(value, form.prompt)->is_array();
+  check_extras(form.is_conversation() || chat_pair, !form.instruction.empty(), place);
   if (form.is_conversation() || chat_pair) return read_conversation(value, form, place, record);
   if (!form.text.empty()) record.text = string_field(value, form.text, place);
   if (!form.prompt.empty()) record.prompt = string_field(value, form.prompt, place);
@@ -279,11 +279,22 @@ void FieldMap::read(const json& value, const Place& place, Record& record) const
   if (!form.labels.empty()) record.labels = ids_field(value, form.labels, place);
 }
 
+void FieldMap::check_extras(bool conversation, bool alpaca, const Place& place) const {
+  for (const auto& [known, field] : columns_) {
+    const bool for_alpaca = known == "input" || known == "history";
+    const bool extra = has({"system", "tools", "documents", "chat_template_kwargs"}, known);
+    if ((extra && !conversation) || (for_alpaca && !alpaca))
+      throw Error(ErrorKind::config,
+                  fmt::format("{}: columns: {} is read only with {}, which {} is not", place.path, hone::quoted(known),
+                              for_alpaca ? "instruction" : "conversations", place.text()));
+  }
+}
+
 void FieldMap::read_conversation(const json& value, const Form& form, const Place& place, Record& record) const {
   Conversation conversation;
   json messages = json::array();
-  const auto append = [&](const std::string& field) {
-    for (json& message : read_messages(*find(value, field), field, place)) messages.push_back(std::move(message));
+  const auto append = [&](const std::string& field, const std::string& why = "") {
+    for (json& message : read_messages(*find(value, field), field, place, why)) messages.push_back(std::move(message));
   };
   if (!form.system.empty()) {
     const std::string system = string_field(value, form.system, place);
@@ -293,7 +304,7 @@ void FieldMap::read_conversation(const json& value, const Form& form, const Plac
   if (!form.prompt.empty()) {
     append(form.prompt);
     conversation.prompt = static_cast<std::int64_t>(messages.size());
-    append(form.completion);
+    append(form.completion, fmt::format(", because field {} is one", hone::quoted(form.prompt)));
   }
   if (!form.instruction.empty()) {
     const AlpacaFields fields{string_field(value, form.instruction, place),

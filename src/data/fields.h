@@ -16,6 +16,9 @@ struct Place {
   std::string text() const;  // "path:line"
 };
 
+// "a number", "a list (its first element is an object)", ... for messages.
+std::string type_of(const nlohmann::ordered_json& value);
+
 // The fields of the file that are read; "" = not used. Exactly one of text, prompt + completion, input_ids, messages
 // (or conversations), instruction + output is there; the rest belongs to conversations.
 struct Form {
@@ -47,6 +50,8 @@ class FieldMap {
   Form renamed_form(const std::vector<std::string>& names, const Place& place) const;
   void read_conversation(const nlohmann::ordered_json& value, const Form& form, const Place& place,
                          Record& record) const;
+  // Throws Error(config) when columns name what this kind of record does not have.
+  void check_extras(bool conversation, bool alpaca, const Place& place) const;
   // The field that would be read if it were not null; "" = there is none. names: of the others.
   std::string null_field(const nlohmann::ordered_json& value, const std::vector<std::string>& names) const;
   std::map<std::string, std::string> columns_;

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "io/parquet.h"
 #include "support.h"
 #include "text/load.h"
 
@@ -32,11 +33,7 @@ struct Made {
   std::multiset<std::string> each;
 };
 
-Made make(const std::string& rows, Dataset::Options options = {}, const std::string& chat_template = kTemplate,
-          const std::map<std::string, std::string>& columns = {}) {
-  const TempFolder folder;
-  std::vector<DataFile> file = files({folder.write("f.jsonl", rows)});
-  file[0].columns = columns;
+Made read(const std::vector<DataFile>& file, const Dataset::Options& options, const std::string& chat_template) {
   const auto tokenizer = tokenizer_with(chat_template);
   EXPECT_EQ(tokenizer->pad_id, tokenizer->eos_id);
   const auto data = Dataset::make(file, *tokenizer, options);
@@ -49,13 +46,24 @@ Made make(const std::string& rows, Dataset::Options options = {}, const std::str
     for (auto i = doc.row * batch.length + doc.begin; i < doc.row * batch.length + doc.end; ++i) {
       ids.push_back(static_cast<std::int32_t>(batch.ids[static_cast<std::size_t>(i)]));
       const std::int64_t label = batch.labels[static_cast<std::size_t>(i)];
-      if (label != -100) learnt.push_back(static_cast<std::int32_t>(label));
+      if (label == -100) continue;
+      learnt.push_back(static_cast<std::int32_t>(label));
+      if (i + 1 == doc.row * batch.length + doc.end) continue;
+      EXPECT_EQ(label, batch.ids[static_cast<std::size_t>(i + 1)]) << "at " << i;  // the next token, of this document
     }
     made.text += tokenizer->decode(ids, false);
     made.learnt += tokenizer->decode(learnt, false);
     made.each.insert(tokenizer->decode(ids, false) + " | " + tokenizer->decode(learnt, false));
   }
   return made;
+}
+
+Made make(const std::string& rows, const Dataset::Options& options = {}, const std::string& chat_template = kTemplate,
+          const std::map<std::string, std::string>& columns = {}) {
+  const TempFolder folder;
+  std::vector<DataFile> file = files({folder.write("f.jsonl", rows)});
+  file[0].columns = columns;
+  return read(file, options, chat_template);
 }
 
 Dataset::Options learning(std::optional<Loss> loss) {
@@ -121,25 +129,79 @@ TEST(Conversations, OfPairsLearnTheCompletion) {
   EXPECT_EQ(make(row, learning(Loss::assistant)).learnt, "B<|eos|>D<|eos|>");
 }
 
+// tools/golden_parquet.py made the files: rows whose structs have each other's keys, as nulls.
+TEST(Conversations, AreReadFromParquet) {
+  if (!io::has_parquet()) GTEST_SKIP() << "this build reads no Parquet";
+  const auto made = [](const std::string& name) {
+    return read(files({std::string(HONE_SOURCE_DIR) + "/tests/golden/data/" + name}), {}, kTemplate).each;
+  };
+  const auto expected = [](std::initializer_list<std::string> documents) {
+    return std::multiset<std::string>(documents);
+  };
+  EXPECT_EQ(made("messages.parquet"),
+            expected({"[f]u:q<|eos|>a:!f{\"x\": 1}!g{\"list\": [\"a\", \"b\"]}<|eos|>t:r<|eos|>a:A<|eos|>"
+                      " | !f{\"x\": 1}!g{\"list\": [\"a\", \"b\"]}<|eos|>A<|eos|>",
+                      "u:zwei<|eos|>a:ZWEI<|eos|> | ZWEI<|eos|>"}));
+  EXPECT_EQ(made("conversations.parquet"),
+            expected({"[f]s:S<|eos|>u:q<|eos|>a:!f{\"x\": 1}<|eos|>t:r<|eos|>a:A<|eos|> | !f{\"x\": 1}<|eos|>A<|eos|>",
+                      "u:b<|eos|>a:B<|eos|> | B<|eos|>"}));
+  EXPECT_EQ(made("maps.parquet"),
+            expected({"u:q<|eos|>a:!f{\"z\": 1, \"a\": null}<|eos|> | !f{\"z\": 1, \"a\": null}<|eos|>"}));
+  EXPECT_EQ(made("pairs.parquet"), expected({"u:a<|eos|>a:B<|eos|> | B<|eos|>"}));
+}
+
 TEST(Conversations, AreFoundThroughColumns) {
   const std::string row = R"({"talk": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "B"}], )"
                           R"("functions": [{"name": "f"}], "text": "not read"})";
   EXPECT_EQ(make(row, {}, kTemplate, {{"messages", "talk"}, {"tools", "functions"}}).text, "[f]u:a<|eos|>a:B<|eos|>");
 }
 
-TEST(Conversations, HaveTheSameLossPackedAndUnpacked) {
+// Pairs whose prompts have a turn of the assistant, of lengths that share rows in many ways.
+constexpr int kPairs = 60;
+std::string pair_rows() {
   std::string rows;
-  for (int i = 0; i < 60; ++i)
-    rows += R"({"messages": [{"role": "user", "content": ")" + std::string(static_cast<std::size_t>(i % 7), 'q') +
-            R"("}, {"role": "assistant", "content": ")" + std::to_string(i * 31) + "\"}]}\n";
-  Dataset::Options options;
-  options.max_length = 64;
-  options.packing = Packing::none;
-  const Made single = make(rows, options);
-  options.packing = Packing::best_fit;
-  EXPECT_EQ(make(rows, options).each, single.each);
-  EXPECT_EQ(single.each.size(), 60u);
-  EXPECT_EQ(single.each.count("u:q<|eos|>a:31<|eos|> | 31<|eos|>"), 1u);
+  for (int i = 0; i < kPairs; ++i)
+    rows += R"({"prompt": [{"role": "user", "content": ")" + std::string(static_cast<std::size_t>(i % 7), 'q') +
+            R"("}, {"role": "assistant", "content": "P"}, {"role": "user", "content": "r"}], )" +
+            R"("completion": [{"role": "assistant", "content": ")" + std::to_string(i * 31) + "\"}]}\n";
+  return rows;
+}
+std::string learnt_of_pair(Loss loss, int i) {
+  const std::string last = std::to_string(i * 31) + "<|eos|>";
+  if (loss == Loss::all)  // the first token has nothing before it
+    return ":" + std::string(static_cast<std::size_t>(i % 7), 'q') + "<|eos|>a:P<|eos|>u:r<|eos|>a:" + last;
+  return loss == Loss::assistant ? "P<|eos|>" + last : last;
+}
+
+TEST(Conversations, AreWhatSomeColumnsAreFor) {
+  const auto error = [](const std::string& row, const std::map<std::string, std::string>& columns) {
+    return error_of(ErrorKind::config, [&] { make(row, {}, kTemplate, columns); });
+  };
+  EXPECT_THAT(error(R"({"a": "x", "b": "y"})", {{"text", "a"}, {"system", "b"}}),
+              HasSubstr("columns: \"system\" is read only with conversations"));
+  EXPECT_THAT(error(R"({"prompt": "x", "completion": "y", "c": "z"})", {{"tools", "c"}}),
+              HasSubstr("columns: \"tools\" is read only with conversations"));
+  EXPECT_THAT(error(kTwoTurns, {{"input", "c"}}), HasSubstr("columns: \"input\" is read only with instruction"));
+}
+
+TEST(Conversations, HaveTheSameLossPackedAndUnpacked) {
+  for (const Loss loss : {Loss::all, Loss::assistant, Loss::last, Loss::completion}) {
+    std::multiset<std::string> expected;
+    std::string in_order;
+    for (int i = 0; i < kPairs; ++i) {
+      expected.insert("u:" + std::string(static_cast<std::size_t>(i % 7), 'q') + "<|eos|>a:P<|eos|>u:r<|eos|>a:" +
+                      std::to_string(i * 31) + "<|eos|> | " + learnt_of_pair(loss, i));
+      in_order += learnt_of_pair(loss, i);
+    }
+    Dataset::Options options = learning(loss);
+    options.max_length = 64;
+    options.packing = Packing::none;
+    EXPECT_EQ(make(pair_rows(), options).each, expected);
+    options.packing = Packing::best_fit;
+    EXPECT_EQ(make(pair_rows(), options).each, expected);
+    options.packing = Packing::concat;  // cuts documents at the ends of rows
+    EXPECT_EQ(make(pair_rows(), options).learnt, in_order);
+  }
 }
 
 TEST(Conversations, KeepTheirMaskWhenTheyAreCut) {
@@ -154,17 +216,33 @@ TEST(Conversations, AreErrorsWithTheirPlace) {
   const auto error = [](const std::string& row) {
     return error_of(ErrorKind::data, [&] { make(std::string(kTwoTurns) + "\n" + row); });
   };
-  EXPECT_THAT(error(R"({"messages": []})"), HasSubstr("f.jsonl:2: field \"messages\": an empty list"));
-  EXPECT_THAT(error(R"({"messages": "x"})"), HasSubstr("f.jsonl:2: field \"messages\": expected a list"));
+  EXPECT_THAT(error(R"({"messages": []})"),
+              HasSubstr("f.jsonl:2: field \"messages\": got an empty list, expected a list of messages"));
+  EXPECT_THAT(error(R"({"messages": "x"})"),
+              HasSubstr("f.jsonl:2: field \"messages\": got a string, expected a list of messages"));
+  EXPECT_THAT(error(R"({"messages": ["x"]})"),
+              HasSubstr("f.jsonl:2: messages[0]: got a string, expected an object with role and content"));
+  EXPECT_THAT(error(R"({"messages": [{"role": 1, "content": "x"}]})"),
+              HasSubstr("f.jsonl:2: messages[0].role: got a number, expected a string"));
+  EXPECT_THAT(error(R"({"prompt": [{"role": "user", "content": "x"}], "completion": "y"})"),
+              HasSubstr("f.jsonl:2: field \"completion\": got a string, expected a list of messages, because field "
+                        "\"prompt\" is one"));
   EXPECT_THAT(error(R"({"messages": [{"content": "x"}]})"), HasSubstr("f.jsonl:2: messages[0]: no role"));
   EXPECT_THAT(error(R"({"conversations": [{"from": "me", "value": "x"}]})"),
               HasSubstr("f.jsonl:2: conversations[0]: from is \"me\""));
   EXPECT_THAT(error(R"({"conversations": [{"from": "function_call", "value": "x"}]})"),
-              HasSubstr("f.jsonl:2: conversations[0]: a function_call"));
+              HasSubstr("f.jsonl:2: conversations[0]: got a string that is not JSON, expected as the value of a "
+                        "function_call a JSON object with a name"));
+  EXPECT_THAT(error(R"({"conversations": [{"from": "function_call", "value": "{}"}]})"),
+              HasSubstr("f.jsonl:2: conversations[0]: got an object without a name, expected as the value"));
   EXPECT_THAT(error(R"({"messages": [{"role": "user", "content": "x"}], "tools": "x"})"),
-              HasSubstr("f.jsonl:2: field \"tools\": expected a list"));
+              HasSubstr("f.jsonl:2: field \"tools\": got a string that is not JSON, expected a list of tools"));
+  EXPECT_THAT(error(R"({"messages": [{"role": "user", "content": "x"}], "tools": {"a": 1}})"),
+              HasSubstr("f.jsonl:2: field \"tools\": got an object, expected a list of tools"));
   EXPECT_THAT(error(R"({"instruction": "x", "output": "y", "history": [1]})"),
-              HasSubstr("f.jsonl:2: field \"history\": expected a list of pairs"));
+              HasSubstr("f.jsonl:2: history[0]: got a number, expected a pair of texts"));
+  EXPECT_THAT(error(R"({"instruction": "x", "output": "y", "history": [["a", "b"], ["c"]]})"),
+              HasSubstr("f.jsonl:2: history[1]: got a list of 1, expected a pair of texts"));
   EXPECT_THAT(error(R"({"messages": null})"), HasSubstr("f.jsonl:2: field \"messages\": got null"));
 }
 

@@ -87,7 +87,8 @@ TEST(RealData, NestedParquetGivesATypedErrorOrItsInnerField) {
   const std::string path = std::string(folder) + "/datasets/gsm8k/verl_nested_test.parquet";
   EXPECT_THAT(error_of(ErrorKind::data, [&] { make(path); }), HasSubstr("a prompt without a completion"));
   EXPECT_THAT(error_of(ErrorKind::data, [&] { make(path, {{"completion", "ability"}}); }),
-              HasSubstr("field \"prompt\": got a list (its first element is an object), expected a string"));
+              HasSubstr(":1: field \"ability\": got a string, expected a list of messages, because field \"prompt\" is "
+                        "one"));
   const auto data = make(path, {{"prompt", "extra_info.question"}, {"completion", "extra_info.answer"}});
   EXPECT_EQ(data->report().records, 1319);
 }

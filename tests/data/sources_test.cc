@@ -70,7 +70,7 @@ TEST(Jsonl, ListsUnknownFieldsAndProposesColumns) {
               HasSubstr("columns: {completion: response}"));
   EXPECT_THAT(read_error(folder.write("c.jsonl", "{\"story\": \"s\", \"id\": 3}\n")),
               HasSubstr("columns: {text: story}"));
-  EXPECT_THAT(read_error(folder.write("d.jsonl", "{\"messages\": []}\n")), HasSubstr("an empty list; expected messages"));
+  EXPECT_THAT(read_error(folder.write("d.jsonl", "{\"messages\": []}\n")), HasSubstr("got an empty list, expected a list of messages"));
   EXPECT_THAT(read_error(folder.write("e.jsonl", "{}\n")), HasSubstr("found none"));
 }
 
