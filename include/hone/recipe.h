@@ -55,6 +55,7 @@ struct DataSection {
   Packing packing = Packing::best_fit;
   bool shuffle = true, append_eos = true;
   std::optional<Loss> loss;
+  std::string chat_template;
   std::optional<std::string> cache;
   static constexpr auto fields() {
     using C = DataSection;
@@ -76,6 +77,9 @@ struct DataSection {
             "loss", &C::loss,
             "Which tokens are learnt: all, the assistant's turns, the last of them, or the completion; default: all of "
             "a text, the completion of a pair, the assistant's turns of a conversation."),
+        field("chat_template", &C::chat_template,
+              "Chat template instead of the tokenizer's own, and exported with it: a file, the template's text, or one "
+              "of alpaca, chatml, gemma, llama3, mistral, phi3, zephyr."),
         field("cache", &C::cache, "Folder for tokenised data; `none` = none; default: `cache` in the run folder.")};
   }
   HONE_API void validate(Problems& problems) const;

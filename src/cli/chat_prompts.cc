@@ -19,7 +19,7 @@ ChatPrompts::ChatPrompts(std::shared_ptr<const Tokenizer> tokenizer, std::string
       variables_(std::move(variables)) {
   if (!template_)
     throw Error(ErrorKind::config, "--chat: the tokenizer has no chat template")
-        .hint("put a chat_template.jinja beside its tokenizer.json");
+        .hint("put a chat_template.jinja beside its tokenizer.json, or give one by --chat-template");
   if (variables_.empty()) return;
   const std::string what = "--chat-template-kwargs";
   if (!io::parse_json(variables_, what, {.kind = ErrorKind::usage}).is_object())

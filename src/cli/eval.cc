@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "cli/files.h"
 #include "cli/read_data.h"
+#include "data/choose_template.h"
 #include "hone/command.h"
 #include "hone/evaluation.h"
 #include "hone/hub.h"
@@ -30,6 +31,7 @@ class Eval final : public Command {
     std::int64_t batch_size = 8;
     bool append_eos = true, json = false;
     std::optional<Loss> loss;
+    std::string chat_template;
     std::optional<Precision> precision;
     static constexpr auto fields() {
       using C = Config;
@@ -52,6 +54,8 @@ class Eval final : public Command {
               "loss", &C::loss,
               "Which tokens are scored: all, the assistant's turns, the last of them, or the completion; default: all "
               "of a text, the completion of a pair, the assistant's turns of a conversation."),
+          field("chat_template", &C::chat_template,
+                "Chat template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
           field("json", &C::json, "Print one JSON object."),
           field("precision", &C::precision, "Precision of weights and activations; default: as the model is stored.")};
     }
@@ -72,7 +76,8 @@ class Eval final : public Command {
       throw Error(ErrorKind::usage, "--logits: goes with one --data only");
     check_metrics();
     const std::string folder = find_model_folder(call.positionals[0]).string();
-    const auto tokenizer = load_tokenizer(flags_.tokenizer.empty() ? folder : flags_.tokenizer);
+    const auto tokenizer = data::with_chat_template(
+        load_tokenizer(flags_.tokenizer.empty() ? folder : flags_.tokenizer), flags_.chat_template, "--chat-template");
     const auto model = load_causal_lm(folder, flags_.precision ? *flags_.precision : stored_precision(folder));
     nlohmann::ordered_json report;
     for (const std::string& entry : flags_.data) {

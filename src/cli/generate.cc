@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/chat_prompts.h"
+#include "data/choose_template.h"
 #include "hone/command.h"
 #include "hone/generate.h"
 #include "hone/hub.h"
@@ -34,7 +35,7 @@ class Generate final : public Command {
  public:
   struct Config {
     std::vector<std::string> prompt;
-    std::string prompts, tokenizer, system, chat_template_kwargs;
+    std::string prompts, tokenizer, system, chat_template, chat_template_kwargs;
     bool chat = false;
     std::optional<std::int64_t> max_new_tokens, top_k, batch_size;
     std::optional<double> temperature, top_p, min_p, repetition_penalty;
@@ -55,6 +56,8 @@ class Generate final : public Command {
                 "terminal: a conversation, line by line."),
           field("system", &C::system,
                 "With --chat: the system message, for conversations that do not begin with one of their own."),
+          field("chat_template", &C::chat_template,
+                "With --chat: a template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
           field("chat_template_kwargs", &C::chat_template_kwargs,
                 "With --chat: further variables of the template as a JSON object, as in {\"enable_thinking\": false}."),
           field("tokenizer", &C::tokenizer, "Folder or tokenizer.json; default: the model's own."),
@@ -91,12 +94,12 @@ class Generate final : public Command {
   }
 
   int run(const Invocation& call) override {
+    if (!flags_.chat && !(flags_.system + flags_.chat_template + flags_.chat_template_kwargs).empty())
+      throw Error(ErrorKind::usage, "--system, --chat-template and --chat-template-kwargs: only with --chat");
     const std::string folder = find_model_folder(call.positionals[0]).string();
-    const auto tokenizer = load_tokenizer(flags_.tokenizer.empty() ? folder : flags_.tokenizer);
-    if (flags_.chat)
-      chat_.emplace(tokenizer, flags_.system, flags_.chat_template_kwargs);
-    else if (!flags_.system.empty() || !flags_.chat_template_kwargs.empty())
-      throw Error(ErrorKind::usage, "--system and --chat-template-kwargs: only with --chat");
+    const auto tokenizer = data::with_chat_template(
+        load_tokenizer(flags_.tokenizer.empty() ? folder : flags_.tokenizer), flags_.chat_template, "--chat-template");
+    if (flags_.chat) chat_.emplace(tokenizer, flags_.system, flags_.chat_template_kwargs);
     if (flags_.chat && flags_.prompt.empty() && flags_.prompts.empty() && !flags_.json && isatty(0) == 1)
       return talk(folder, tokenizer);
     const std::vector<Prompt> prompts = read_prompts();

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "cli/recipe.h"
+#include "data/choose_template.h"
 #include "hone/hub.h"
 
 namespace hone::cli {
@@ -14,9 +15,10 @@ bool is_recipe(const std::string& path) { return path.ends_with(".yaml") || path
 DataToInspect from_recipe(const std::string& path) {
   const Recipe recipe = whole_recipe({{path}, {}}, {});
   DataToInspect found;
-  found.tokenizer = load_tokenizer(!recipe.tokenizer.empty()    ? recipe.tokenizer
-                                   : !recipe.model.path.empty() ? find_model_folder(recipe.model.path).string()
-                                                                : "bytes");
+  const std::string where = !recipe.tokenizer.empty()    ? recipe.tokenizer
+                            : !recipe.model.path.empty() ? find_model_folder(recipe.model.path).string()
+                                                         : "bytes";
+  found.tokenizer = data::with_chat_template(load_tokenizer(where), recipe.data.chat_template, "data.chat_template");
   Dataset::Options options;
   options.max_length = recipe.data.max_length;
   options.overlong = recipe.data.overlong;
@@ -44,7 +46,8 @@ std::map<std::string, std::string> parse_columns(const std::vector<std::string>&
 DataToInspect read_data(const std::vector<std::string>& paths, const DataFlags& flags) {
   if (paths.size() == 1 && is_recipe(paths[0])) return from_recipe(paths[0]);
   DataToInspect found;
-  found.tokenizer = load_tokenizer(flags.tokenizer);
+  found.tokenizer =
+      data::with_chat_template(load_tokenizer(flags.tokenizer), flags.chat_template, "--data.chat-template");
   std::vector<DataFile> files;
   for (const std::string& path : paths) {
     files.emplace_back();

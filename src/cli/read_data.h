@@ -18,6 +18,7 @@ struct DataFlags {
   Packing packing = Packing::best_fit;
   bool append_eos = true;
   std::optional<Loss> loss;
+  std::string chat_template;
   static constexpr auto fields() {
     using C = DataFlags;
     return std::tuple{
@@ -31,7 +32,9 @@ struct DataFlags {
         field(
             "loss", &C::loss,
             "Which tokens are learnt: all, the assistant's turns, the last of them, or the completion; default: all of "
-            "a text, the completion of a pair, the assistant's turns of a conversation.")};
+            "a text, the completion of a pair, the assistant's turns of a conversation."),
+        field("chat_template", &C::chat_template,
+              "Chat template instead of the tokenizer's own: a file, a text, or a name such as chatml.")};
   }
 };
 

@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "cli/tokenize_chat.h"
+#include "data/choose_template.h"
 #include "hone/command.h"
 #include "hone/registry.h"
 #include "hone/text.h"
@@ -19,6 +20,7 @@ class Tokenize final : public Command {
   struct Config {
     bool decode = false, special = true, json = false, chat = false;
     std::optional<Loss> loss;
+    std::string chat_template;
     static constexpr auto fields() {
       return std::tuple{
           field("decode", &Config::decode, "The input is ids, separated by spaces or commas; print their text."),
@@ -30,7 +32,9 @@ class Tokenize final : public Command {
                 "and which of them are learnt: in colour on a terminal."),
           field("loss", &Config::loss,
                 "With --chat: which tokens are learnt: all, the assistant's turns, the last of them, or the "
-                "completion.")};
+                "completion."),
+          field("chat_template", &Config::chat_template,
+                "With --chat: a template instead of the tokenizer's own: a file, a text, or a name such as chatml.")};
     }
   };
   explicit Tokenize(const Config& config) : config_(config) {}
@@ -44,10 +48,13 @@ class Tokenize final : public Command {
   }
 
   int run(const Invocation& call) override {
-    const auto tokenizer = load_tokenizer(call.positionals[0]);
-    const std::string text = call.positionals.size() > 1 ? call.positionals[1] : read_input();
     if (config_.loss && !config_.chat) throw Error(ErrorKind::usage, "--loss: only with --chat");
+    if (!config_.chat_template.empty() && !config_.chat)
+      throw Error(ErrorKind::usage, "--chat-template: only with --chat");
     if (config_.chat && config_.decode) throw Error(ErrorKind::usage, "--chat and --decode: only one of them");
+    const auto tokenizer =
+        data::with_chat_template(load_tokenizer(call.positionals[0]), config_.chat_template, "--chat-template");
+    const std::string text = call.positionals.size() > 1 ? call.positionals[1] : read_input();
     if (config_.chat) {
       print_chats(*tokenizer, text, {call.positionals.size() > 1 ? "TEXT" : "stdin", config_.loss, config_.json});
       return 0;

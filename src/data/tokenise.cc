@@ -193,7 +193,7 @@ const text::ChatTemplate& Tokenising::chat_template() const {
   });
   if (!chat_)
     throw Error(ErrorKind::config, "conversations, but the tokenizer has no chat template")
-        .hint("put a chat_template.jinja beside its tokenizer.json");
+        .hint("put a chat_template.jinja beside its tokenizer.json, or give one by chat_template");
   return *chat_;
 }
 

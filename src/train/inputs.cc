@@ -7,16 +7,17 @@
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
+#include "data/choose_template.h"
 #include "hub/fresh.h"
 
 namespace hone::training {
 namespace {
 
 std::shared_ptr<const Tokenizer> tokenizer_of(const Recipe& recipe, const std::filesystem::path& checkpoint) {
-  if (!recipe.tokenizer.empty()) return load_tokenizer(recipe.tokenizer);
-  // The run's own copy, so that a run goes on when the folder it came from has gone.
-  if (!checkpoint.empty()) return load_tokenizer(checkpoint.string());
-  return load_tokenizer(find_model_folder(recipe.model.path).string());
+  // The run's own copy, so that a run goes on when the folder it came from has gone; it has the chat template, too.
+  if (recipe.tokenizer.empty() && !checkpoint.empty()) return load_tokenizer(checkpoint.string());
+  const std::string where = recipe.tokenizer.empty() ? find_model_folder(recipe.model.path).string() : recipe.tokenizer;
+  return data::with_chat_template(load_tokenizer(where), recipe.data.chat_template, "data.chat_template");
 }
 
 // config.json of a fresh model: the recipe's keys; sizes and ids that only the tokenizer knows are filled in.

@@ -1,0 +1,81 @@
+// Finding the template that is meant, and the tokenizer's files with it.
+#include "data/choose_template.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/env.h"
+#include "base/strings.h"
+#include "text/chat_template.h"
+#include "text/load.h"
+#include "text/named_templates.h"
+
+namespace hone::data {
+namespace {
+
+constexpr std::uint64_t kTemplateBytes = 4'000'000;
+
+std::string read_file(const std::string& path, const std::string& option) {
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(path, ignored)) return InFile(path, ErrorKind::config).read_all(kTemplateBytes);
+  std::vector<std::string> names;
+  for (const text::NamedTemplate& one : text::named_templates()) names.emplace_back(one.name);
+  Error error(ErrorKind::config, fmt::format("{}: got {}, expected a file, the text of a template, or one of {}",
+                                             option, hone::quoted(path), join(names, ", ")));
+  const std::string near = nearest(path, names);
+  if (near.empty()) throw error;
+  throw std::move(error).hint("did you mean " + near + "?");
+}
+
+// A template that writes tokens which the tokenizer cuts up would teach the model something else.
+void check_tokens(const text::NamedTemplate& chosen, const Tokenizer& tokenizer, const std::string& option) {
+  const auto fail = [&](const std::string& missing) {
+    throw Error(ErrorKind::config,
+                fmt::format("{}: {} needs {}, which the tokenizer does not have", option, chosen.name, missing))
+        .hint("choose one without special tokens (alpaca, zephyr), or write one with the tokenizer's own into a file");
+  };
+  const auto special = text::special_tokens_of(tokenizer);
+  const auto is_eos = [](const auto& token) { return token.first == "eos_token"; };
+  if (chosen.source.find("eos_token") != std::string::npos && std::none_of(special.begin(), special.end(), is_eos))
+    fail("an end-of-sequence token (eos_token in tokenizer_config.json)");
+  for (const std::string_view token : chosen.tokens)
+    if (tokenizer.encode(token, false).ids.size() != 1) fail(fmt::format("the token {}", hone::quoted(token)));
+}
+
+// chat_template.jinja instead of whatever was there.
+text::Files files_with(const Tokenizer& tokenizer, const std::string& source) {
+  text::Files files;
+  for (const auto& [name, content] : tokenizer.files) {
+    if (name == "chat_template.jinja") continue;
+    files.emplace_back(name, content);
+    if (name != "tokenizer_config.json") continue;
+    auto config = nlohmann::ordered_json::parse(content);
+    if (config.erase("chat_template") > 0) files.back().second = config.dump(2);
+  }
+  files.emplace_back("chat_template.jinja", source);
+  return files;
+}
+
+}  // namespace
+
+std::shared_ptr<const Tokenizer> with_chat_template(std::shared_ptr<const Tokenizer> tokenizer,
+                                                    const std::string& chosen, const std::string& option) {
+  if (chosen.empty()) return tokenizer;
+  const bool is_text = chosen.find("{{") != std::string::npos || chosen.find("{%") != std::string::npos;
+  const text::NamedTemplate* named = is_text ? nullptr : text::find_template(chosen);
+  if (named) check_tokens(*named, *tokenizer, option);
+  const std::string source = is_text ? chosen : named ? named->source : read_file(chosen, option);
+  const jinja::Template parsed(source, is_text ? option : chosen);  // says what is wrong with it, and where
+  // Ids that came from files beside the tokenizer's own stay.
+  nlohmann::json ids = nlohmann::json::object();
+  if (tokenizer->bos_id) ids["bos_token_id"] = *tokenizer->bos_id;
+  if (tokenizer->eos_id) ids["eos_token_id"] = *tokenizer->eos_id;
+  if (tokenizer->pad_id) ids["pad_token_id"] = *tokenizer->pad_id;
+  return text::make_tokenizer(files_with(*tokenizer, source), {{"generation_config.json", ids.dump()}}, "tokenizer");
+}
+
+}  // namespace hone::data

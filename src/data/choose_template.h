@@ -1,0 +1,17 @@
+// Another chat template for a tokenizer: data.chat_template.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "hone/text.h"
+
+namespace hone::data {
+
+// The tokenizer with a chat template instead of its own, in its files too: so it is exported with the model. chosen:
+// the name of a built-in template, a file, or the template itself (a text with {{ or {%); "" leaves the tokenizer as it
+// is. Throws Error(config) that begins with `option`.
+std::shared_ptr<const Tokenizer> with_chat_template(std::shared_ptr<const Tokenizer> tokenizer,
+                                                    const std::string& chosen, const std::string& option);
+
+}  // namespace hone::data

@@ -1,0 +1,89 @@
+// data.chat_template: a name, a file or a text takes the place of the tokenizer's own template, in its files too.
+#include "data/choose_template.h"
+
+#include <algorithm>
+
+#include "data/tokenise.h"
+#include "support.h"
+#include "text/load.h"
+
+namespace hone::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::shared_ptr<const Tokenizer> tokenizer_with_own(const std::string& config) {
+  return text::make_tokenizer({text::bytes_tokenizer_files()[0], {"tokenizer_config.json", config}}, {}, "test");
+}
+
+constexpr const char* kOwn = R"({"chat_template": "own {{ messages[0].content }}", "eos_token": "<|eos|>", "a": 1})";
+
+std::string text_of(const Tokenizer& tokenizer) {
+  const data::Tokenising how(tokenizer, true, Loss::all);
+  Record record;
+  record.chat =
+      Conversation{R"([{"role": "user", "content": "q"}, {"role": "assistant", "content": "A"}])", "", "", "", -1};
+  return tokenizer.decode(data::to_tokens(record, how, "f").ids, false);
+}
+
+std::string file_of(const Tokenizer& tokenizer, const std::string& name) {
+  for (const auto& [known, content] : tokenizer.files)
+    if (known == name) return content;
+  return "";
+}
+
+TEST(ChooseTemplate, TakesANameAFileOrAText) {
+  const TempFolder folder;
+  const auto own = tokenizer_with_own(kOwn);
+  EXPECT_EQ(data::with_chat_template(own, "", "x"), own);
+  EXPECT_EQ(text_of(*own), "own q");
+  EXPECT_EQ(text_of(*data::with_chat_template(own, "zephyr", "x")), "<|user|>\nq<|eos|>\n<|assistant|>\nA<|eos|>\n");
+  EXPECT_EQ(text_of(*data::with_chat_template(own, "{{ messages|length }}!", "x")), "2!");
+  EXPECT_EQ(text_of(*data::with_chat_template(own, folder.write("t.jinja", "from a file"), "x")), "from a file");
+}
+
+TEST(ChooseTemplate, IsExportedInPlaceOfTheTokenizersOwn) {
+  const auto own = tokenizer_with_own(kOwn);
+  const auto made = data::with_chat_template(own, "{{ 'new' }}", "x");
+  EXPECT_EQ(file_of(*made, "chat_template.jinja"), "{{ 'new' }}");
+  EXPECT_THAT(file_of(*made, "tokenizer_config.json"), Not(HasSubstr("chat_template")));
+  EXPECT_THAT(file_of(*made, "tokenizer_config.json"), HasSubstr("\"a\": 1"));
+  EXPECT_EQ(file_of(*made, "tokenizer.json"), file_of(*own, "tokenizer.json"));
+  EXPECT_NE(made->fingerprint, own->fingerprint);  // the token cache's key
+  EXPECT_EQ(made->eos_id, own->eos_id);
+  const auto again = data::with_chat_template(made, "{{ 'newer' }}", "x");
+  EXPECT_EQ(again->files.size(), made->files.size());
+  EXPECT_EQ(text_of(*again), "newer");
+}
+
+TEST(ChooseTemplate, KeepsIdsThatOtherFilesGave) {
+  const auto own = text::make_tokenizer({text::bytes_tokenizer_files()[0]},
+                                        {{"config.json", R"({"eos_token_id": 257, "pad_token_id": 258})"}}, "test");
+  const auto made = data::with_chat_template(own, "{{ 1 }}", "x");
+  EXPECT_EQ(made->eos_id, 257);
+  EXPECT_EQ(made->pad_id, 258);
+}
+
+TEST(ChooseTemplate, SaysWhatIsWrong) {
+  const auto own = tokenizer_with_own(kOwn);
+  const auto error = [&](const std::string& chosen) {
+    return error_of(ErrorKind::config, [&] { data::with_chat_template(own, chosen, "data.chat_template"); });
+  };
+  EXPECT_THAT(error("zephir"),
+              HasSubstr("data.chat_template: got \"zephir\", expected a file, the text of a template, or "
+                        "one of alpaca, chatml, gemma, llama3, mistral, phi3, zephyr"));
+  EXPECT_THAT(error("zephir"), HasSubstr("did you mean zephyr?"));
+  EXPECT_THAT(error("chatml"), HasSubstr("data.chat_template: chatml needs the token \"<|im_start|>\", which the "
+                                         "tokenizer does not have"));
+  EXPECT_THAT(error("a\n{% if"), HasSubstr("data.chat_template:2: "));
+  const TempFolder folder;
+  EXPECT_THAT(error(folder.write("bad.jinja", "{% for %}")), HasSubstr("bad.jinja:1: "));
+  EXPECT_THAT(error(folder.file("none.jinja")), HasSubstr("none.jinja\", expected a file"));
+  const auto without_eos = tokenizer_with_own("{}");
+  EXPECT_THAT(error_of(ErrorKind::config, [&] { data::with_chat_template(without_eos, "zephyr", "x"); }),
+              HasSubstr("x: zephyr needs an end-of-sequence token"));
+}
+
+}  // namespace
+}  // namespace hone::test
