@@ -7,6 +7,8 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 make_task .
+sed -E 's/.*"prompt": ("[^"]*"), "completion": ("[^"]*").*/{"messages": [{"role": "user", "content": \1}, {"role": "assistant", "content": \2}]}/' \
+  train.jsonl >chats.jsonl
 hone init model --model.type=llama --model.hidden_size=32 --model.intermediate_size=64 --model.num_hidden_layers=2 \
   --model.num_attention_heads=4 --model.num_key_value_heads=2 --model.max_position_embeddings=512 --tokenizer bytes >/dev/null
 
@@ -15,7 +17,9 @@ losses() { sed -nE 's/.*"loss":([^,}]*).*"step":([0-9]+).*/\2 \1/p' "$1/metrics.
 for recipe in "$HONE_SOURCE"/recipes/*.yaml "$HONE_SOURCE"/examples/*/recipe.yaml; do
   name=$(basename "$recipe" .yaml)
   if [ "$name" = recipe ]; then name=$(basename "$(dirname "$recipe")"); fi
-  common=("$recipe" --data.train=train.jsonl '--data.eval={}' --trainer.steps=10 --trainer.log_every=1 --trainer.precision=fp32 --trainer.epochs=null --quiet)
+  data=train.jsonl
+  if [ "$name" = chat ]; then data=chats.jsonl; fi
+  common=("$recipe" --data.train="$data" '--data.eval={}' --trainer.steps=10 --trainer.log_every=1 --trainer.precision=fp32 --trainer.epochs=null --quiet)
   if grep -q 'path: my-model' "$recipe"; then common+=(--model.path=model); fi
   hone train "${common[@]}" --run.folder="$name-1" >"$name.log" 2>&1 || { cat "$name.log"; exit 1; }
   hone train "${common[@]}" --run.folder="$name-2" >"$name.log" 2>&1
