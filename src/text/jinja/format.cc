@@ -34,8 +34,10 @@ std::string grouped(std::string digits, char separator) {
 }
 
 std::string in_base(std::uint64_t value, unsigned base, bool upper_case) {
+  // Chosen before it is indexed: gcc 12's check of bounds takes the two literals' address for the index.
+  const char* const digits = upper_case ? "0123456789ABCDEF" : "0123456789abcdef";
   std::string out;
-  do out += (upper_case ? "0123456789ABCDEF" : "0123456789abcdef")[value % base];
+  do out += digits[value % base];
   while (value /= base);
   return {out.rbegin(), out.rend()};
 }
