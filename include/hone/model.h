@@ -16,6 +16,7 @@ namespace hone {
 namespace nn {
 class Head;     // src/nn/head.h
 class KvCache;  // src/nn/kv_cache.h
+struct DecoderSpec;  // src/nn/decoder.h
 class Plan;     // src/nn/plan.h: who attends to whom, rotary tables; made once per forward
 }  // namespace nn
 
@@ -78,6 +79,8 @@ class HONE_API CausalLm : public Model {
   virtual CacheSpec cache_spec() const = 0;
   virtual std::int64_t vocab_size() const = 0;
   virtual std::int64_t max_positions() const = 0;  // max_position_embeddings
+  // For generation in one go per token; null (the default): it goes through forward().
+  virtual std::shared_ptr<const nn::DecoderSpec> decoder_spec() const;
   Tensor logits(const Batch& batch) const;         // fp32 [B,T,V], without a graph
 };
 
