@@ -14,9 +14,10 @@
 namespace hone {
 
 namespace nn {
-class Head;     // src/nn/head.h
-class KvCache;  // src/nn/kv_cache.h
-class Plan;     // src/nn/plan.h: who attends to whom, rotary tables; made once per forward
+class Head;          // src/nn/head.h
+class KvCache;       // src/nn/kv_cache.h
+struct DecoderSpec;  // src/nn/decoder.h
+class Plan;          // src/nn/plan.h: who attends to whom, rotary tables; made once per forward
 }  // namespace nn
 
 // One forward pass: what every layer needs besides its input. Made for one Batch, used once, by one thread.
@@ -78,7 +79,9 @@ class HONE_API CausalLm : public Model {
   virtual CacheSpec cache_spec() const = 0;
   virtual std::int64_t vocab_size() const = 0;
   virtual std::int64_t max_positions() const = 0;  // max_position_embeddings
-  Tensor logits(const Batch& batch) const;         // fp32 [B,T,V], without a graph
+  // For generation in one go per token; null (the default): it goes through forward().
+  virtual std::shared_ptr<const nn::DecoderSpec> decoder_spec() const;
+  Tensor logits(const Batch& batch) const;  // fp32 [B,T,V], without a graph
 };
 
 }  // namespace hone

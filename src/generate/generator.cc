@@ -14,6 +14,7 @@
 #include "generate/sampling.h"
 #include "hone/generate.h"
 #include "hone/random.h"
+#include "nn/decoder.h"
 #include "nn/head.h"
 #include "nn/kv_cache.h"
 
@@ -73,19 +74,21 @@ Tensor next_logits(const CausalLm& model, const std::vector<std::span<const std:
   return model.head().logits(hidden_RD).to(at::kFloat).contiguous();
 }
 
-// Each line's next token. Rows are independent: the threads share them.
-std::vector<std::int32_t> choose(const Lines& lines, const Tensor& logits_RV) {
-  const auto vocab = static_cast<std::size_t>(logits_RV.size(1));
-  float* logits = logits_RV.mutable_data_ptr<float>();
-  std::vector<std::int32_t> ids(lines.size());
+// Each line's next token, from logits [lines, V]. Rows are independent: the threads share them.
+void choose(const Lines& lines, std::span<float> logits, std::vector<std::int32_t>& ids) {
+  const std::size_t vocab = logits.size() / lines.size();
+  ids.resize(lines.size());
   at::parallel_for(0, std::ssize(lines), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
       Line& line = *lines[r];
-      ids[r] = line.sampler.choose({logits + r * vocab, vocab}, line.random.uniform(line.result.ids.size()));
+      ids[r] = line.sampler.choose(logits.subspan(r * vocab, vocab), line.random.uniform(line.result.ids.size()));
     }
   });
-  return ids;
 }
+
+std::span<float> values(const Tensor& x) { return {x.mutable_data_ptr<float>(), static_cast<std::size_t>(x.numel())}; }
+
+bool is_greedy(const GenerateConfig& config) { return config.temperature == 0 && config.repetition_penalty == 1; }
 
 }  // namespace
 
@@ -98,8 +101,10 @@ struct Generator::State {
   void check(const Prompts& prompts) const;
   void run(const Prompts& prompts, Lines lines, const GenerateConfig& config, const Stream& stream,
            std::vector<Generated>& results);
-  void count(const std::vector<std::span<const std::int32_t>>& input, bool prompts, double seconds);
+  void begin(const Prompts& prompts, const Lines& lines, nn::KvCache& cache, std::vector<std::int32_t>& ids);
+  void go_on(const Lines& lines, nn::Decoder* decoder, nn::KvCache& cache, bool greedy, std::vector<std::int32_t>& ids);
   bool take(Line& line, std::int32_t id, const GenerateConfig& config, const Stream& stream) const;
+  void drop_finished(Lines& lines, std::vector<std::int32_t>& ids, nn::KvCache& cache) const;
   bool ends(std::int32_t id, const GenerateConfig& config) const;
   bool beyond_positions(const nn::KvCache& cache) const;
 };
@@ -146,39 +151,66 @@ bool Generator::State::take(Line& line, std::int32_t id, const GenerateConfig& c
   return done;
 }
 
-void Generator::State::count(const std::vector<std::span<const std::int32_t>>& input, bool prompts, double seconds) {
-  for (const auto& row : input) (prompts ? stats.prompt_tokens : stats.decoded_tokens) += std::ssize(row);
-  (prompts ? stats.prompt_seconds : stats.decode_seconds) += seconds;
+// One pass over the prompts: their first tokens.
+void Generator::State::begin(const Prompts& prompts, const Lines& lines, nn::KvCache& cache,
+                             std::vector<std::int32_t>& ids) {
+  const Stopwatch watch;
+  std::vector<std::span<const std::int32_t>> input;
+  for (const auto& line : lines) input.emplace_back(prompts[line->number]);
+  choose(lines, values(next_logits(model, input, cache)), ids);
+  for (const auto& row : input) stats.prompt_tokens += std::ssize(row);
+  stats.prompt_seconds += watch.seconds();
+}
+
+// From each line's last token to its next one.
+void Generator::State::go_on(const Lines& lines, nn::Decoder* decoder, nn::KvCache& cache, bool greedy,
+                             std::vector<std::int32_t>& ids) {
+  stats.decoded_tokens += std::ssize(ids);
+  if (decoder && decoder->step(ids, cache)) {
+    if (!greedy) return choose(lines, decoder->logits(), ids);
+    ids.assign(decoder->likeliest().begin(), decoder->likeliest().end());
+  } else {
+    std::vector<std::span<const std::int32_t>> input;
+    for (const std::int32_t& id : ids) input.emplace_back(&id, 1);
+    choose(lines, values(next_logits(model, input, cache)), ids);
+  }
+}
+
+// Lines that have gone to the results leave the batch.
+void Generator::State::drop_finished(Lines& lines, std::vector<std::int32_t>& ids, nn::KvCache& cache) const {
+  std::vector<std::int64_t> rows;
+  for (std::size_t r = 0; r < lines.size(); ++r) {
+    if (!lines[r]) continue;
+    ids[rows.size()] = ids[r];
+    rows.push_back(static_cast<std::int64_t>(r));
+  }
+  ids.resize(rows.size());
+  std::erase(lines, nullptr);
+  if (!rows.empty()) cache.keep(rows);
 }
 
 void Generator::State::run(const Prompts& prompts, Lines lines, const GenerateConfig& config, const Stream& stream,
                            std::vector<Generated>& results) {
-  nn::KvCache cache(model.cache_spec(), static_cast<std::int64_t>(lines.size()));
-  std::vector<std::span<const std::int32_t>> input;
-  for (const auto& line : lines) input.emplace_back(prompts[line->number]);
-  Stopwatch watch;
-  for (bool first = true, warned = false; !lines.empty(); first = false) {
-    const std::vector<std::int32_t> ids = choose(lines, next_logits(model, input, cache));
-    count(input, first, watch.seconds());
-    watch.restart();
-    Lines going;
-    std::vector<std::int64_t> rows;
-    input.clear();
+  nn::KvCache cache(model.cache_spec(), std::ssize(lines));
+  const std::unique_ptr<nn::Decoder> decoder = nn::Decoder::maybe_make(model, std::ssize(lines));
+  std::vector<std::int32_t> ids;
+  begin(prompts, lines, cache, ids);
+  const Stopwatch watch;
+  for (bool warned = false;;) {
+    bool finished = false;
     for (std::size_t r = 0; r < lines.size(); ++r) {
-      Line& line = *lines[r];
-      if (take(line, ids[r], config, stream)) {
-        results[line.number] = std::move(line.result);
-        continue;
-      }
-      rows.push_back(static_cast<std::int64_t>(r));
-      input.emplace_back(&line.result.ids.back(), 1);
-      going.push_back(std::move(lines[r]));
+      if (!take(*lines[r], ids[r], config, stream)) continue;
+      results[lines[r]->number] = std::move(lines[r]->result);
+      lines[r].reset();
+      finished = true;
     }
-    if (!going.empty() && going.size() < lines.size()) cache.keep(rows);
-    if (!warned && !going.empty() && (warned = beyond_positions(cache)))
+    if (finished) drop_finished(lines, ids, cache);
+    if (lines.empty()) break;
+    if (!warned && (warned = beyond_positions(cache)))
       log::warning("the text is longer than the {} tokens that the model was made for", model.max_positions());
-    lines = std::move(going);
+    go_on(lines, decoder.get(), cache, is_greedy(config), ids);
   }
+  stats.decode_seconds += watch.seconds();
 }
 
 Generator::Generator(const CausalLm& model, std::shared_ptr<const Tokenizer> tokenizer)

@@ -8,6 +8,7 @@
 #include "hone/random.h"
 #include "hone/registry.h"
 #include "models/llama_config.h"
+#include "nn/decoder.h"
 #include "nn/head.h"
 #include "nn/kv_cache.h"
 #include "nn/layers.h"
@@ -16,6 +17,8 @@
 
 namespace hone::models {
 namespace {
+
+double scale_of(const LlamaShape& s) { return 1.0 / std::sqrt(static_cast<double>(s.head_size)); }
 
 nn::Linear::Options linear(const LlamaShape& s, bool bias) { return {.bias = bias, .std = s.std}; }
 
@@ -40,11 +43,17 @@ class LlamaAttention final : public Module {
     return o_proj(attend(q_NHK, k_NGK, v_NGK, pass).flatten(1).unsqueeze(0));
   }
 
+  void describe(ops::DecoderLayer& layer) const {
+    layer.q = q_proj.with_bias(), layer.k = k_proj.with_bias(), layer.v = v_proj.with_bias();
+    layer.o = o_proj.with_bias();
+    layer.window = window_;
+    if (s.qk_norm) layer.q_norm_K = q_norm->weight.use(), layer.k_norm_K = k_norm->weight.use();
+  }
+
  private:
   Tensor attend(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, Pass& pass) const {
-    const double scale = 1.0 / std::sqrt(static_cast<double>(s.head_size));
-    if (pass.cache) return pass.cache->attend(pass.layer, q_NHK, k_NGK, v_NGK, pass.plan(), scale);
-    ops::AttentionOptions options{scale, window_};
+    if (pass.cache) return pass.cache->attend(pass.layer, q_NHK, k_NGK, v_NGK, pass.plan(), scale_of(s));
+    ops::AttentionOptions options{scale_of(s), window_};
     if (pass.training && s.attention_dropout > 0)
       options.dropout = s.attention_dropout, options.seed = Random(pass.seed, "attention").bits(pass.layer);
     return ops::attention(q_NHK, k_NGK, v_NGK, pass.plan().spans(), options);
@@ -67,6 +76,13 @@ class LlamaBlock final : public Block {
 
   Tensor forward(const Tensor& x_1ND, Pass& pass) const override {
     return mlp(x_1ND, self_attn(x_1ND, input_layernorm, pass), post_attention_layernorm);
+  }
+  ops::DecoderLayer describe() const {
+    ops::DecoderLayer layer;
+    self_attn.describe(layer);
+    layer.attention_norm_D = input_layernorm.weight.use(), layer.mlp_norm_D = post_attention_layernorm.weight.use();
+    layer.mlp = mlp.weights();
+    return layer;
   }
 
  private:
@@ -97,6 +113,20 @@ class Llama final : public CausalLm {
   CacheSpec cache_spec() const override {
     CacheSpec spec;
     for (const std::int64_t window : s.windows) spec.layers.push_back({s.kv_heads, s.head_size, window});
+    return spec;
+  }
+  std::shared_ptr<const nn::DecoderSpec> decoder_spec() const override {
+    auto spec = std::make_shared<nn::DecoderSpec>();
+    spec->weights = {.embedding_VD = model.embed_tokens.weight.use(),
+                     .norm_D = model.norm.weight.use(),
+                     .layers = {},
+                     .head = lm_head.with_bias(),
+                     .head_size = s.head_size,
+                     .eps = s.eps,
+                     .scale = scale_of(s),
+                     .activation = s.activation};
+    for (const LlamaBlock* block : model.layers.blocks()) spec->weights.layers.push_back(block->describe());
+    spec->rope = &rope_;
     return spec;
   }
   config::Node hf_config() const override {

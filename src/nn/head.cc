@@ -4,8 +4,6 @@
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
 
-#include "ops/linear.h"
-
 namespace hone::nn {
 
 Head::Head(std::int64_t hidden, std::int64_t vocab, double std, Weight* tied) : tied_(tied != nullptr), weight_(tied) {
@@ -13,8 +11,7 @@ Head::Head(std::int64_t hidden, std::int64_t vocab, double std, Weight* tied) : 
 }
 
 Tensor Head::logits(const Tensor& hidden) const {
-  return ops::linear(hidden, {weight_->use(), {}, weight_->gradient_sum()})
-      .to(at::toOpMathType(weight_->use().scalar_type()));
+  return ops::linear(hidden, with_bias()).to(at::toOpMathType(weight_->use().scalar_type()));
 }
 
 Tensor Head::cross_entropy(const Tensor& hidden_BTD, const Tensor& labels_BT, const Tensor& weight_BT,

@@ -7,6 +7,7 @@
 
 #include "hone/module.h"
 #include "ops/cross_entropy.h"
+#include "ops/linear.h"
 
 namespace hone::nn {
 
@@ -25,6 +26,7 @@ class Head final : public Module {
 
   std::int64_t vocab_size() const { return weight_->shape()[0]; }
   bool tied() const { return tied_; }
+  ops::LinearWeight with_bias() const { return {weight_->use(), {}, weight_->gradient_sum()}; }  // as Linear's
 
  private:
   bool tied_;

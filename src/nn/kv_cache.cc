@@ -76,23 +76,30 @@ std::int64_t KvCache::taken(const PlannedDoc& doc, std::int64_t window, bool fre
   return fresh && window > 0 ? std::min(tokens_of(doc), window - 1) : tokens_of(doc);
 }
 
+// The row's tokens with `more` of them; where a window allows it, old ones make room.
+std::int64_t KvCache::needed(Slot& slot, std::int64_t window, std::int64_t row, std::int64_t more) {
+  if (held(slot, row) + more > slot.k_RGCK.size(2) && window > 0) drop_oldest(slot, row, window - 1);
+  return held(slot, row) + more;
+}
+
 void KvCache::reserve(Slot& slot, std::int64_t window, const Plan& plan, const Tensor& like, bool fresh) {
-  const std::int64_t groups = like.size(1), size = like.size(2);
   if (!slot.k_RGCK.defined())
-    for (Tensor* x : {&slot.k_RGCK, &slot.v_RGCK}) *x = at::empty({rows(), groups, 0, size}, like.options());
+    for (Tensor* x : {&slot.k_RGCK, &slot.v_RGCK})
+      *x = at::empty({rows(), like.size(1), 0, like.size(2)}, like.options());
+  std::int64_t most = 0;
+  for (const PlannedDoc& doc : plan.docs())
+    most = std::max(most, needed(slot, window, doc.row, taken(doc, window, fresh)));
+  grow(slot, window, most);
+}
+
+void KvCache::grow(Slot& slot, std::int64_t window, std::int64_t needed) {
   const std::int64_t capacity = slot.k_RGCK.size(2);
-  std::int64_t needed = 0;
-  for (const PlannedDoc& doc : plan.docs()) {
-    const std::int64_t more = taken(doc, window, fresh);
-    if (held(slot, doc.row) + more > capacity && window > 0) drop_oldest(slot, doc.row, window - 1);
-    needed = std::max(needed, held(slot, doc.row) + more);
-  }
   if (needed <= capacity) return;
   std::int64_t wider = std::max<std::int64_t>(2 * capacity, 16);
   if (window > 0) wider = std::min(wider, window + slack(window));
   wider = std::max(needed, wider);
   for (Tensor* x : {&slot.k_RGCK, &slot.v_RGCK}) {
-    const Tensor grown = at::empty({rows(), groups, wider, size}, like.options());
+    const Tensor grown = at::empty({rows(), x->size(1), wider, x->size(3)}, x->options());
     grown.narrow(2, 0, capacity).copy_(*x);
     *x = grown;
   }
@@ -137,6 +144,27 @@ Tensor KvCache::attend(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_
   reserve(slot, options.window, plan, k_NGK, fresh);
   append(slot, options.window, k_NGK, v_NGK, plan, fresh);
   return fresh ? ops::attention(q_NHK, k_NGK, v_NGK, plan.spans(), options) : attend_all(slot, q_NHK, plan, options);
+}
+
+std::vector<ops::DecoderCache>* KvCache::room_for_one_each() {
+  places_.resize(slots_.size());
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    if (!slot.k_RGCK.defined()) return nullptr;
+    const std::int64_t window = spec_.layers[i].window;
+    std::int64_t most = 0;
+    for (std::int64_t row = 0; row < rows(); ++row) most = std::max(most, needed(slot, window, row, 1));
+    grow(slot, window, most);
+    places_[i].k = slot.k_RGCK.mutable_data_ptr(), places_[i].v = slot.v_RGCK.mutable_data_ptr();
+    places_[i].capacity = slot.k_RGCK.size(2);
+    places_[i].held.resize(rows());
+    for (std::int64_t row = 0; row < rows(); ++row) places_[i].held[row] = held(slot, row);
+  }
+  return &places_;
+}
+
+void KvCache::advance_by_one() {
+  for (std::int64_t& length : lengths_) ++length;
 }
 
 const ops::RopeTable& KvCache::rope_table(const Rope& rope, std::int64_t end, const Tensor& like) {

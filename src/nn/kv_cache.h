@@ -12,6 +12,7 @@
 #include "hone/model.h"
 #include "nn/rope.h"
 #include "ops/attention.h"
+#include "ops/decoder.h"
 #include "ops/rope.h"
 
 namespace hone::nn {
@@ -36,6 +37,12 @@ class HONE_API KvCache {
   // After the last layer: the pass's tokens now belong to the past. Called by Model::forward.
   void advance(const Plan& plan);
 
+  // For ops::Decoder, which does both by itself for one token of each row: room for them, and where it is; nullptr
+  // before the first pass. Good until the next call of anything here.
+  std::vector<ops::DecoderCache>* room_for_one_each();
+  void advance_by_one();
+  std::span<const std::int64_t> lengths() const { return lengths_; }
+
   // cos and sin of positions 0 to `end` and beyond, of documents of length class 0: kept from pass to pass.
   const ops::RopeTable& rope_table(const Rope& rope, std::int64_t end, const Tensor& like);
 
@@ -47,6 +54,8 @@ class HONE_API KvCache {
   std::int64_t held(const Slot& slot, std::int64_t row) const { return lengths_[row] - slot.dropped[row]; }
   std::int64_t taken(const PlannedDoc& doc, std::int64_t window, bool fresh) const;
   void reserve(Slot& slot, std::int64_t window, const Plan& plan, const Tensor& like, bool fresh);
+  std::int64_t needed(Slot& slot, std::int64_t window, std::int64_t row, std::int64_t more);
+  void grow(Slot& slot, std::int64_t window, std::int64_t needed);
   void drop_oldest(Slot& slot, std::int64_t row, std::int64_t left);
   void append(Slot& slot, std::int64_t window, const Tensor& k_NGK, const Tensor& v_NGK, const Plan& plan, bool fresh);
   Tensor attend_all(const Slot& slot, const Tensor& q_NHK, const Plan& plan,
@@ -55,6 +64,7 @@ class HONE_API KvCache {
   std::vector<Slot> slots_;
   std::vector<std::int64_t> lengths_;
   std::map<const Rope*, ops::RopeTable> rope_tables_;
+  std::vector<ops::DecoderCache> places_;  // of room_for_one_each
 };
 
 }  // namespace hone::nn

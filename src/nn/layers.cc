@@ -50,8 +50,7 @@ GatedMlp::GatedMlp(const Options& o)
       down_(child<Linear>("down_proj", o.inner, o.hidden, Linear::Options{o.bias, o.std})) {}
 
 Tensor GatedMlp::operator()(const Tensor& x, const Tensor& residual, const RmsNorm& norm) const {
-  const ops::GatedMlpWeights weights{gate_.with_bias(), up_.with_bias(), down_.with_bias()};
-  return norm.gated_mlp(x, residual, weights, activation_);
+  return norm.gated_mlp(x, residual, weights(), activation_);
 }
 
 }  // namespace hone::nn

@@ -69,6 +69,7 @@ class GatedMlp final : public Module {
   };
   explicit GatedMlp(const Options& options);
   Tensor operator()(const Tensor& x, const Tensor& residual, const RmsNorm& norm) const;
+  ops::GatedMlpWeights weights() const { return {gate_.with_bias(), up_.with_bias(), down_.with_bias()}; }
 
  private:
   ops::Activation activation_;

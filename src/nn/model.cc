@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "nn/decoder.h"
 #include "nn/head.h"
 #include "nn/kv_cache.h"
 #include "nn/plan.h"
@@ -67,6 +68,8 @@ Output Model::forward(const Batch& batch, Pass& pass) const {
   if (pass.cache) pass.cache->advance(plan);
   return output;
 }
+
+std::shared_ptr<const nn::DecoderSpec> CausalLm::decoder_spec() const { return nullptr; }
 
 Tensor CausalLm::logits(const Batch& batch) const {
   const at::NoGradGuard no_graph;

@@ -4,31 +4,21 @@
 #include <ATen/ATen.h>
 
 #include "hone/error.h"
-#include "ops/cpu/dot/skinny.h"
 #include "ops/cpu/gated.h"
 #include "ops/linear.h"
 #include "ops/parallel.h"
+#include "ops/skinny_parts.h"
 
 namespace hone::ops {
 namespace {
 
-constexpr std::int64_t kBlock = 16;                                     // outputs
 constexpr std::int64_t kLeastBytes = 32 << 10, kMostBytes = 256 << 10;  // of weights that a thread takes at a time
 
+// A product and the contiguous tensors that it points to.
 template <class T>
 struct Part {
   cpu::SkinnyProduct<T> product;
-  at::Tensor weight, bias;  // contiguous: what `product` points to
-
-  std::int64_t blocks() const { return (product.outs + kBlock - 1) / kBlock; }
-  cpu::SkinnyProduct<T> cut(std::int64_t begin, std::int64_t end) const {  // to blocks [begin, end)
-    cpu::SkinnyProduct<T> p = product;
-    const std::int64_t out = begin * kBlock;
-    p.outs = std::min(p.outs, end * kBlock) - out;
-    p.weight += out * p.in, p.y += out;
-    if (p.bias) p.bias += out;
-    return p;
-  }
+  at::Tensor weight, bias;
 };
 
 template <class T>
@@ -53,7 +43,7 @@ void share_blocks(std::int64_t blocks, std::int64_t bytes, Run&& run) {
 
 template <class T>
 std::int64_t block_bytes(const at::Tensor& x_RI) {
-  return kBlock * x_RI.size(1) * static_cast<std::int64_t>(sizeof(T));
+  return kSkinnyBlock * x_RI.size(1) * static_cast<std::int64_t>(sizeof(T));
 }
 
 at::Tensor room_for(const at::Tensor& x_RI, const LinearWeight& w) {
@@ -63,19 +53,15 @@ at::Tensor room_for(const at::Tensor& x_RI, const LinearWeight& w) {
 template <class T>
 void products(const at::Tensor& x_RI, const std::vector<LinearWeight>& weights, std::vector<at::Tensor>& made) {
   std::vector<Part<T>> parts;
+  std::vector<cpu::SkinnyProduct<T>> line;
   std::int64_t blocks = 0;
   for (std::size_t i = 0; i < weights.size(); ++i) {
     parts.push_back(part_of<T>(x_RI, weights[i], made[i]));
-    blocks += parts.back().blocks();
+    line.push_back(parts.back().product);
+    blocks += blocks_of(line.back());
   }
-  const auto kernels = cpu::skinny_kernels<T>();
-  share_blocks(blocks, block_bytes<T>(x_RI), [&](std::int64_t begin, std::int64_t end) {
-    for (const Part<T>& part : parts) {  // [begin, end) counts from the part's first block
-      if (begin < part.blocks() && end > 0)
-        kernels.multiply(part.cut(std::max<std::int64_t>(0, begin), std::min(end, part.blocks())));
-      begin -= part.blocks(), end -= part.blocks();
-    }
-  });
+  share_blocks(blocks, block_bytes<T>(x_RI),
+               [&](std::int64_t begin, std::int64_t end) { multiply_blocks<T>(line, begin, end); });
 }
 
 template <class T>
@@ -85,8 +71,8 @@ void gated_products(const at::Tensor& x_RI, const LinearWeight& gate, const Line
   const Part<T> low = part_of<T>(x_RI, gate, y_RO), high = part_of<T>(x_RI, up, upper);
   const auto kernels = cpu::skinny_kernels<T>();
   const auto gated = cpu::gated_kernels<T>();
-  share_blocks(low.blocks(), 2 * block_bytes<T>(x_RI), [&](std::int64_t begin, std::int64_t end) {
-    const cpu::SkinnyProduct<T> g = low.cut(begin, end), u = high.cut(begin, end);
+  share_blocks(blocks_of(low.product), 2 * block_bytes<T>(x_RI), [&](std::int64_t begin, std::int64_t end) {
+    const cpu::SkinnyProduct<T> g = cut(low.product, begin, end), u = cut(high.product, begin, end);
     kernels.multiply(g);
     kernels.multiply(u);
     for (std::int64_t r = 0; r < g.rows; ++r)

@@ -1,7 +1,8 @@
 // Vectors of elements that are multiplied pair by pair and summed, one kind per element type and instruction set.
 //
-// Dots<T>: Element; kStep elements make one Value; Sum holds partial sums; kOuts x kRows is the tile that the
-// registers hold. HONE_DOTS is defined where there are any. Included by kernel files of this folder only.
+// Dots<T>: Element; kStep elements make one Value; Sum holds partial sums; totals() adds up kOuts of them at a time;
+// kBand x kRows of them are what the registers hold. HONE_DOTS is defined where there are any. Included by kernel files
+// of this folder only.
 #pragma once
 
 #include <cstring>
@@ -26,7 +27,7 @@ struct Dots;
 
 struct Dots512 {
   using Sum = __m512;
-  static constexpr int kOuts = 8, kRows = 3;
+  static constexpr int kOuts = 8, kBand = 4, kRows = 4;
   static Sum zero() { return _mm512_setzero_ps(); }
   // The totals of eight sums: halves are added until each has one lane left, all eight at a time. The masked forms,
   // because g++ 12 warns about the undefined value inside its plain ones.
@@ -95,7 +96,7 @@ struct Dots<bf16> : Dots512 {
 
 struct Dots256 {
   using Sum = __m256;
-  static constexpr int kOuts = 4, kRows = 2;
+  static constexpr int kOuts = 4, kBand = 4, kRows = 2;
   static Sum zero() { return _mm256_setzero_ps(); }
   static void totals(const Sum* sum, float* total) {
     const Sum all = _mm256_hadd_ps(_mm256_hadd_ps(sum[0], sum[1]), _mm256_hadd_ps(sum[2], sum[3]));

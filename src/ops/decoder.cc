@@ -1,0 +1,294 @@
+// The decoder: the ops' own kernels one after another on plain memory, with a barrier where a thread needs what others
+// made. Each thread has the hidden states of all rows and norms them itself, which is cheaper than one barrier more.
+#include "ops/decoder.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <array>
+
+#include "hone/error.h"
+#include "ops/argmax.h"
+#include "ops/cpu/argmax.h"
+#include "ops/cpu/dot/decode.h"
+#include "ops/cpu/gated.h"
+#include "ops/cpu/rms_norm.h"
+#include "ops/cpu/rope.h"
+#include "ops/skinny.h"
+#include "ops/skinny_parts.h"
+#include "ops/team.h"
+
+namespace hone::ops {
+
+class Decoder::Steps {
+ public:
+  virtual ~Steps() = default;
+  virtual void step(const DecoderStep& step) = 0;
+  virtual std::span<float> logits() = 0;
+  std::vector<std::int32_t> likeliest;
+};
+
+namespace {
+
+constexpr std::int64_t kGatedBlocks = 4;  // of gate and of up, before they are brought together
+
+template <class T>
+class StepsOf final : public Decoder::Steps {
+  using W = cpu::Wide<T>;
+  using Product = cpu::SkinnyProduct<T>;
+
+  struct Layer {
+    const T *attention_norm, *mlp_norm, *q_norm, *k_norm;
+    std::array<Product, 3> qkv;
+    std::array<Product, 1> o, down;
+    Product gate, up;
+    std::int64_t window;
+  };
+  // What each thread has for itself.
+  struct Own {
+    std::vector<T> x, normed;  // [R,D]
+    std::vector<W> inv_rms, scores;
+    struct Best {
+      std::int64_t id;  // -1: none
+      T logit;
+    };
+    std::vector<Best> best;  // per row, of the thread's share of the vocabulary
+  };
+
+ public:
+  StepsOf(DecoderWeights weights, std::int64_t rows)
+      : w_(std::move(weights)),
+        most_rows_(rows),
+        hidden_(w_.embedding_VD.size(1)),
+        groups_(w_.layers[0].k.weight_OI.size(0) / w_.head_size),
+        heads_(w_.layers[0].q.weight_OI.size(0) / w_.head_size / groups_),
+        vocab_(w_.head.weight_OI.size(0)) {
+    const std::int64_t inner = w_.layers[0].mlp.gate.weight_OI.size(0);
+    q_.resize(rows * groups_ * heads_ * w_.head_size), attended_.resize(q_.size());
+    k_.resize(rows * groups_ * w_.head_size), v_.resize(k_.size());
+    added_.resize(rows * hidden_), inner_.resize(rows * inner), upper_.resize(inner_.size());
+    logits_ = at::empty({rows, vocab_}, w_.embedding_VD.options());
+    if (logits_.scalar_type() != at::kFloat) wide_ = at::empty({rows, vocab_}, at::kFloat);
+    for (const DecoderLayer& layer : w_.layers) layers_.push_back(to_layer(layer));
+    head_ = {product(w_.head, nullptr, logits_.mutable_data_ptr<T>())};
+  }
+
+  void step(const DecoderStep& step) override {
+    rows_ = std::ssize(step.ids);
+    HONE_ASSERT(rows_ <= most_rows_ && step.positions.size() == step.ids.size() &&
+                step.caches->size() == layers_.size());
+    for (const std::int32_t id : step.ids) HONE_ASSERT(id >= 0 && id < w_.embedding_VD.size(0));
+    prepare(step);
+    run_team([&](const Member& me) { run(step, me); });
+    choose();
+  }
+
+  std::span<float> logits() override {
+    if (wide_.defined()) wide_.narrow(0, 0, rows_).copy_(logits_.narrow(0, 0, rows_));
+    const at::Tensor& all = wide_.defined() ? wide_ : logits_;
+    return {all.mutable_data_ptr<float>(), static_cast<std::size_t>(rows_ * vocab_)};
+  }
+
+ private:
+  static const T* data(const at::Tensor& x) { return x.defined() ? x.const_data_ptr<T>() : nullptr; }
+
+  // x null: the thread's own normed rows.
+  static Product product(const LinearWeight& w, const T* x, T* y) {
+    const std::int64_t outs = w.weight_OI.size(0);
+    return {x, data(w.weight_OI), data(w.bias_O), 0, w.weight_OI.size(1), outs, y, outs};
+  }
+
+  Layer to_layer(const DecoderLayer& l) {
+    return {data(l.attention_norm_D),
+            data(l.mlp_norm_D),
+            data(l.q_norm_K),
+            data(l.k_norm_K),
+            {product(l.q, nullptr, q_.data()), product(l.k, nullptr, k_.data()), product(l.v, nullptr, v_.data())},
+            {product(l.o, attended_.data(), added_.data())},
+            {product(l.mlp.down, inner_.data(), added_.data())},
+            product(l.mlp.gate, nullptr, inner_.data()),
+            product(l.mlp.up, nullptr, upper_.data()),
+            l.window};
+  }
+
+  // All room that the threads will need.
+  void prepare(const DecoderStep& step) {
+    own_.resize(std::max<std::size_t>(own_.size(), team_size()));
+    std::int64_t longest = 0;
+    for (const DecoderCache& cache : *step.caches) longest = std::max(longest, cache.capacity);
+    for (Own& own : own_) {
+      own.x.resize(most_rows_ * hidden_), own.normed.resize(most_rows_ * hidden_);
+      own.inv_rms.resize(std::max(most_rows_, heads_)), own.best.assign(most_rows_, {-1, T(0)});
+      own.scores.resize(std::max<std::size_t>(own.scores.size(), heads_ * longest));
+    }
+    likeliest.resize(rows_);
+  }
+
+  void run(const DecoderStep& step, const Member& me) {
+    Own& own = own_[me.number];
+    for (std::int64_t r = 0; r < rows_; ++r)
+      std::copy_n(data(w_.embedding_VD) + step.ids[r] * hidden_, hidden_, own.x.data() + r * hidden_);
+    for (std::size_t l = 0; l < layers_.size(); ++l) {
+      norm(own, l > 0, layers_[l].attention_norm);
+      multiply(layers_[l].qkv, own, me);
+      me.wait();
+      for (std::int64_t task = me.number; task < rows_ * groups_; task += me.size)
+        attend(layers_[l], step, (*step.caches)[l], task, own);
+      me.wait();
+      multiply(layers_[l].o, own, me);
+      me.wait();
+      norm(own, true, layers_[l].mlp_norm);
+      multiply_gated(layers_[l], own, me);
+      me.wait();
+      multiply(layers_[l].down, own, me);
+      me.wait();
+    }
+    norm(own, true, data(w_.norm_D));
+    multiply(head_, own, me);
+    find_best(own, me);
+  }
+
+  // x += what was added to it, then its norm.
+  void norm(Own& own, bool add, const T* weight) {
+    cpu::rms_norm_kernels<T>().forward(own.x.data(), add ? added_.data() : nullptr, weight, static_cast<W>(w_.eps),
+                                       rows_, hidden_, add ? own.x.data() : nullptr, own.normed.data(),
+                                       own.inv_rms.data());
+  }
+
+  Product placed(Product p, const Own& own) const {
+    if (!p.x) p.x = own.normed.data();
+    p.rows = rows_;
+    return p;
+  }
+
+  template <std::size_t kCount>
+  void multiply(std::array<Product, kCount> products, const Own& own, const Member& me) const {
+    std::int64_t blocks = 0;
+    for (Product& p : products) p = placed(p, own), blocks += blocks_of(p);
+    multiply_blocks<T>(products, me.begin(blocks), me.end(blocks));
+  }
+
+  void multiply_gated(const Layer& layer, const Own& own, const Member& me) const {
+    const Product gate = placed(layer.gate, own), up = placed(layer.up, own);
+    const std::int64_t last = me.end(blocks_of(gate));
+    for (std::int64_t begin = me.begin(blocks_of(gate)); begin < last; begin += kGatedBlocks) {
+      const Product g = cut(gate, begin, std::min(last, begin + kGatedBlocks)),
+                    u = cut(up, begin, std::min(last, begin + kGatedBlocks));
+      cpu::skinny_kernels<T>().multiply(g);
+      cpu::skinny_kernels<T>().multiply(u);
+      for (std::int64_t r = 0; r < rows_; ++r)
+        cpu::gated_kernels<T>().forward(w_.activation, g.y + r * g.stride, u.y + r * u.stride, g.outs,
+                                        g.y + r * g.stride);
+    }
+  }
+
+  // Norms (where there are some), rotates.
+  void turn(T* x, std::int64_t heads, const T* norm, const DecoderStep& step, std::int64_t row, Own& own) const {
+    const std::int64_t size = w_.head_size;
+    if (norm)
+      cpu::rms_norm_kernels<T>().forward(x, nullptr, norm, static_cast<W>(w_.eps), heads, size, nullptr, x,
+                                         own.inv_rms.data());
+    cpu::rope_kernels<T>().rotate({.x = x,
+                                   .x_stride = heads * size,
+                                   .cos = step.rope->cos.template const_data_ptr<W>(),
+                                   .sin = step.rope->sin.template const_data_ptr<W>(),
+                                   .rows = &step.positions[row],
+                                   .tokens = 1,
+                                   .heads = heads,
+                                   .half = size / 2,
+                                   .y = x,
+                                   .y_stride = heads * size});
+  }
+
+  // The query heads of one key/value head of one row: task = row * groups + head.
+  void attend(const Layer& layer, const DecoderStep& step, const DecoderCache& cache, std::int64_t task, Own& own) {
+    const std::int64_t row = task / groups_, size = w_.head_size, held = cache.held[row];
+    T *q = q_.data() + task * heads_ * size, *k = k_.data() + task * size;
+    turn(q, heads_, layer.q_norm, step, row, own);
+    turn(k, 1, layer.k_norm, step, row, own);
+    T *keys = static_cast<T*>(cache.k) + task * cache.capacity * size,
+      *values = static_cast<T*>(cache.v) + task * cache.capacity * size;
+    std::copy_n(k, size, keys + held * size);
+    std::copy_n(v_.data() + task * size, size, values + held * size);
+    const std::int64_t length = held + 1,
+                       first = layer.window > 0 ? std::max<std::int64_t>(0, length - layer.window) : 0;
+    cpu::decode_kernels<T>().attend({q, keys + first * size, values + first * size, heads_, length - first, size,
+                                     static_cast<W>(w_.scale), own.scores.data(),
+                                     attended_.data() + task * heads_ * size});
+  }
+
+  void find_best(Own& own, const Member& me) const {
+    const std::int64_t blocks = blocks_of(head_[0]), begin = std::min(vocab_, me.begin(blocks) * kSkinnyBlock),
+                       end = std::min(vocab_, me.end(blocks) * kSkinnyBlock);
+    for (std::int64_t r = 0; begin < end && r < rows_; ++r) {
+      const T* row = head_[0].y + r * vocab_;
+      const std::int64_t id = begin + cpu::argmax_kernels<T>().find(row + begin, end - begin);
+      own.best[r] = {id, row[id]};
+    }
+  }
+
+  // Of all threads: the first of equal ones, and what is not a number is passed over, as in argmax().
+  void choose() {
+    if constexpr (std::is_same_v<T, double>) return choose_as_fp32();
+    for (std::int64_t r = 0; r < rows_; ++r) {
+      std::int64_t id = 0;
+      W most = -std::numeric_limits<W>::infinity();
+      for (std::size_t i = own_.size(); i-- > 0;) {
+        const auto& best = own_[i].best[r];
+        if (best.id >= 0 && static_cast<W>(best.logit) >= most) id = best.id, most = static_cast<W>(best.logit);
+      }
+      likeliest[r] = static_cast<std::int32_t>(id);
+    }
+  }
+
+  // Rounding to fp32 can make two fp64 logits equal.
+  void choose_as_fp32() {
+    const std::span<const float> all = logits();
+    for (std::int64_t r = 0; r < rows_; ++r)
+      likeliest[r] = static_cast<std::int32_t>(argmax(all.subspan(r * vocab_, vocab_)));
+  }
+
+  const DecoderWeights w_;
+  const std::int64_t most_rows_, hidden_, groups_, heads_, vocab_;  // heads: of a group
+  std::int64_t rows_ = 0;
+  std::vector<Layer> layers_;
+  std::array<Product, 1> head_;
+  std::vector<T> q_, k_, v_, attended_, added_, inner_, upper_;  // shared by the threads; upper: what goes with inner
+  at::Tensor logits_, wide_;                                     // [R,V]; wide: in fp32, undefined where logits are
+  std::vector<Own> own_;
+};
+
+// Every tensor that the weights name.
+std::vector<at::Tensor> tensors_of(const DecoderWeights& w) {
+  std::vector<at::Tensor> all{w.embedding_VD, w.norm_D};
+  const auto add = [&](const LinearWeight& linear) { all.insert(all.end(), {linear.weight_OI, linear.bias_O}); };
+  add(w.head);
+  for (const DecoderLayer& l : w.layers) {
+    all.insert(all.end(), {l.attention_norm_D, l.mlp_norm_D, l.q_norm_K, l.k_norm_K});
+    for (const LinearWeight* linear : {&l.q, &l.k, &l.v, &l.o, &l.mlp.gate, &l.mlp.up, &l.mlp.down}) add(*linear);
+  }
+  std::erase_if(all, [](const at::Tensor& x) { return !x.defined(); });
+  return all;
+}
+
+}  // namespace
+
+bool Decoder::takes(const DecoderWeights& weights) {
+  const std::vector<at::Tensor> all = tensors_of(weights);
+  return !weights.layers.empty() && std::all_of(all.begin(), all.end(), [&](const at::Tensor& x) {
+    return kernels_take({x, all[0]}) && x.is_contiguous() && x.numel() > 0;
+  });
+}
+
+Decoder::Decoder(DecoderWeights weights, std::int64_t rows) {
+  HONE_ASSERT(takes(weights) && rows <= kSkinnyRows);
+  cpu::with_type(weights.embedding_VD.scalar_type(),
+                 [&]<class T>(T) { steps_ = std::make_unique<StepsOf<T>>(std::move(weights), rows); });
+}
+Decoder::~Decoder() = default;
+
+void Decoder::step(const DecoderStep& step) { steps_->step(step); }
+std::span<float> Decoder::logits() { return steps_->logits(); }
+std::span<const std::int32_t> Decoder::likeliest() const { return steps_->likeliest; }
+
+}  // namespace hone::ops

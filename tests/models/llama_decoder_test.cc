@@ -1,0 +1,121 @@
+// The decoder's tokens against those of the layers: the same bits, at every level and with any number of threads.
+#include "nn/decoder.h"
+
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include "models/golden.h"
+#include "nn/kv_cache.h"
+#include "ops/kernels.h"
+
+namespace hone::test {
+namespace {
+
+using ops::Level;
+using ops::LevelScope;
+
+class Threads {
+ public:
+  explicit Threads(int count) : old_(at::get_num_threads()) { at::set_num_threads(count); }
+  ~Threads() { at::set_num_threads(old_); }
+
+ private:
+  int old_;
+};
+
+// fp32 logits after one more token of each row, through the layers.
+Tensor through_layers(const CausalLm& model, const std::vector<std::int32_t>& ids, nn::KvCache& cache) {
+  Batch batch;
+  batch.ids_BT = at::tensor(ids, at::kLong).unsqueeze(1);
+  Pass pass(batch);
+  pass.cache = &cache;
+  return model.head().logits(model.forward(batch, pass).hidden_BTD.flatten(0, 1)).to(at::kFloat);
+}
+
+// Prompts of 5, 3 and 1 tokens; returns the first of the tokens to come.
+std::vector<std::int32_t> fill(const CausalLm& model, nn::KvCache& cache) {
+  Batch batch;
+  batch.ids_BT = at::tensor({5, 9, 2, 17, 30, 8, 3, 11, 0, 0, 21, 0, 0, 0, 0}, at::kLong).view({3, 5});
+  batch.docs = {{.row = 0, .begin = 0, .end = 5}, {.row = 1, .begin = 0, .end = 3}, {.row = 2, .begin = 0, .end = 1}};
+  Pass pass(batch);
+  pass.cache = &cache;
+  model.forward(batch, pass);
+  return {4, 7, 1};
+}
+
+Tensor to_tensor(nn::Decoder& decoder, std::int64_t rows) {
+  const std::span<float> values = decoder.logits();
+  return at::from_blob(values.data(), {rows, static_cast<std::int64_t>(values.size()) / rows}, at::kFloat).clone();
+}
+
+// Steps that the decoder took, of `steps`; row 1 leaves in the middle.
+int compare_steps(const CausalLm& model, int steps) {
+  nn::KvCache one(model.cache_spec(), 3), other(model.cache_spec(), 3);
+  std::vector<std::int32_t> ids = fill(model, one);
+  fill(model, other);
+  const auto decoder = nn::Decoder::maybe_make(model, 3);
+  int taken = 0;
+  for (int step = 0; step < steps; ++step) {
+    const Tensor expected = through_layers(model, ids, one);
+    if (decoder && decoder->step(ids, other)) {
+      ++taken;
+      EXPECT_TRUE(at::equal(to_tensor(*decoder, std::ssize(ids)), expected)) << "step " << step;
+      const Tensor best = expected.argmax(1).to(at::kInt);
+      EXPECT_EQ(std::vector(decoder->likeliest().begin(), decoder->likeliest().end()),
+                std::vector(best.const_data_ptr<int>(), best.const_data_ptr<int>() + best.numel()));
+    } else {
+      EXPECT_TRUE(at::equal(through_layers(model, ids, other), expected));
+    }
+    for (std::size_t r = 0; r < ids.size(); ++r)
+      ids[r] = static_cast<std::int32_t>((ids[r] * 7 + step + static_cast<int>(r)) % model.vocab_size());
+    if (step == steps / 2)
+      for (nn::KvCache* cache : {&one, &other}) cache->keep({0, 2}), ids.resize(2);
+  }
+  return taken;
+}
+
+class LlamaDecoder : public testing::TestWithParam<std::string> {};
+
+TEST_P(LlamaDecoder, GivesTheBitsOfTheLayers) {
+  const at::NoGradGuard no_graph;
+  const bool changes_with_length = GetParam().starts_with("rope-dynamic") || GetParam().starts_with("rope-longrope");
+  for (const Precision precision : {Precision::fp64, Precision::fp32, Precision::bf16}) {
+    const auto model = load_causal_lm((kGoldens / GetParam()).string(), precision);
+    for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16}) {
+      const LevelScope scope(wanted);
+      if (ops::level() != wanted) continue;
+      for (const int threads : {1, 2}) {
+        SCOPED_TRACE(std::string(ops::name(wanted)) + ", threads " + std::to_string(threads));
+        const Threads use(threads);
+        const int taken = compare_steps(*model, 24);
+        EXPECT_TRUE(changes_with_length || taken == 24) << taken;
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LlamaDecoder, testing::ValuesIn(golden_names()), [](const auto& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+TEST(LlamaDecoder, IsThereOnlyWhereKernelsAre) {
+  const auto model = load_causal_lm((kGoldens / "llama").string(), Precision::fp32);
+  EXPECT_TRUE(nn::Decoder::maybe_make(*model, 16));
+  EXPECT_FALSE(nn::Decoder::maybe_make(*model, 17));
+  const LevelScope scope(Level::reference);
+  EXPECT_FALSE(nn::Decoder::maybe_make(*model, 1));
+}
+
+// Before the first pass there is nothing to go on from.
+TEST(LlamaDecoder, LeavesAnEmptyCacheToTheLayers) {
+  const auto model = load_causal_lm((kGoldens / "llama").string(), Precision::fp32);
+  nn::KvCache cache(model->cache_spec(), 1);
+  EXPECT_FALSE(nn::Decoder::maybe_make(*model, 1)->step(std::vector<std::int32_t>{3}, cache));
+  EXPECT_EQ(cache.length(0), 0);
+}
+
+}  // namespace
+}  // namespace hone::test
