@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Processor time and memory of encode() on texts of one repeated character, of 250 kB and of 1 MB: linear means 4 times.
 
-  bench/tokenizers_linear.py PROGRAM [--worst N] [--made] TOKENIZER...
+  bench/tokenizers_linear.py PROGRAM [--made] TOKENIZER...
 
 PROGRAM is bench/tokenizers.cc, built (`ninja bench_tokenizers`); a TOKENIZER is a tokenizer.json; --made adds all those of
 tools/made_tokenizers.py. Counts processor time, so it may run beside other work. Exits 1 when a text of 1 MB takes more
-than 6 times the time of the small one (and 0.5 s or more), 4 s, or 500 bytes of memory for each byte of text.
+than 8 times the time of the small one (and 0.1 s or more), 1 s, or 200 bytes of memory for each byte of text.
 """
 import argparse
 import json
@@ -53,7 +53,7 @@ def measure(program, name, path):
             hone = Measured(program, path)
             continue
         (small, _), (large, memory) = found
-        rows.append((large, large / small, memory / LARGE, name, char))
+        rows.append((large, large / small, memory / LARGE, char))
     hone.process.stdin.close()
     hone.process.wait()
     return rows
@@ -64,8 +64,7 @@ def main():
     parser.add_argument("program")
     parser.add_argument("tokenizers", type=Path, nargs="*")
     parser.add_argument("--made", action="store_true")
-    parser.add_argument("--worst", type=int, default=10)
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     paths = {p.parent.name if p.stem == "tokenizer" else p.stem: p for p in args.tokenizers}
     if args.made:
         sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
@@ -73,12 +72,15 @@ def main():
         for name, config in made_tokenizers.all_tokenizers():
             paths[name] = WORK / (name + ".json")
             paths[name].write_text(json.dumps(config))
-    rows = [row for name, path in paths.items() for row in measure(args.program, name, path)]
-    for large, ratio, memory, name, char in sorted(rows, key=lambda r: -r[0])[:args.worst]:
-        print("%6.3f s  x%.1f  %4.0f bytes a byte  %s %r" % (large, ratio, memory, name, char))
-    print("%d texts of 1 MB, %d tokenizers; most: %.3f s, x%.1f where it takes 0.5 s or more, %.0f bytes a byte" % (
-        len(rows), len(paths), max(r[0] for r in rows), max((r[1] for r in rows if r[0] >= 0.5), default=0), max(r[2] for r in rows)))
-    sys.exit(any(r[0] > 4 or r[2] > 500 or (r[0] >= 0.5 and r[1] > 6) for r in rows))
+    rows = []
+    for name, path in paths.items():
+        found = measure(args.program, name, path)
+        rows += found
+        large, ratio, memory, char = max(found, default=(0, 0, 0, ""))
+        print("%-36s %2d texts; longest %.3f s (x%.1f, %3.0f bytes a byte) of %r" % (name, len(found), large, ratio, memory, char), flush=True)
+    print("%d texts of 1 MB, %d tokenizers; most: %.3f s, x%.1f where it takes 0.1 s or more, %.0f bytes a byte" % (
+        len(rows), len(paths), max(r[0] for r in rows), max((r[1] for r in rows if r[0] >= 0.1), default=0), max(r[2] for r in rows)))
+    sys.exit(any(r[0] > 1 or r[2] > 200 or (r[0] >= 0.1 and r[1] > 8) for r in rows))
 
 
 if __name__ == "__main__":
