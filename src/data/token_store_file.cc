@@ -6,9 +6,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 
 #include "base/env.h"
 #include "base/hash.h"
@@ -78,6 +80,11 @@ class ArrayReader {
 
 Error damaged(const InFile& file, const std::string& fact) {
   return Error(ErrorKind::data, fmt::format("{}: damaged token cache: {}", file.path().string(), fact));
+}
+
+template <class T>
+std::int64_t highest_of(const std::vector<T>& ids) {
+  return ids.empty() ? -1 : std::int64_t{*std::max_element(ids.begin(), ids.end())};
 }
 
 // The header, if it can be true of a file of this size.
@@ -180,7 +187,11 @@ void TokenStore::check() const {
   const std::uint64_t tokens = narrow_ids() ? ids16_.size() : ids32_.size();
   bool fits = size() == tokens && ids16_.size() + ids32_.size() == tokens && ranges_.size() % 2 == 0 &&
               (ends_.empty() || ends_.front() > 0) && ascending(ends_, tokens) && ascending(ranges_, tokens);
-  for (const Exception& one : exceptions_) fits = fits && one.position < tokens;
+  const std::int64_t highest = narrow_ids() ? highest_of(ids16_) : highest_of(ids32_);
+  fits = fits && highest == counts_.max_id && highest <= std::numeric_limits<std::int32_t>::max();
+  for (std::size_t i = 0; fits && i < exceptions_.size(); ++i)
+    fits = exceptions_[i].position < tokens && exceptions_[i].label >= 0 &&
+           (i == 0 || exceptions_[i - 1].position < exceptions_[i].position);
   if (!fits) throw Error(ErrorKind::data, "damaged token cache: its arrays contradict each other");
 }
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
+#include <mutex>
 
 namespace hone::text {
 namespace {
@@ -20,11 +22,21 @@ CharSet select(const std::function<bool(char32_t)>& holds) {
   return set;
 }
 
+// select(), which looks at every code point, once for each of a few keys.
+CharSet select_once(unsigned key, const std::function<bool(char32_t)>& holds) {
+  static std::mutex mutex;
+  static std::map<unsigned, CharSet> known;
+  const std::lock_guard lock(mutex);
+  const auto found = known.find(key);
+  return found != known.end() ? found->second : known.emplace(key, select(holds)).first->second;
+}
+
 CharSet categories(Category low, Category high) {
-  return select([=](char32_t c) { return category_of(c) >= low && category_of(c) <= high; });
+  return select_once(static_cast<unsigned>(low) << 8 | static_cast<unsigned>(high),
+                     [=](char32_t c) { return category_of(c) >= low && category_of(c) <= high; });
 }
 CharSet with_class(std::uint8_t bit) {
-  return select([=, table = class_table()](char32_t c) { return (table[c] & bit) != 0; });
+  return select_once(1u << 16 | bit, [=, table = class_table()](char32_t c) { return (table[c] & bit) != 0; });
 }
 
 struct Named {
@@ -135,8 +147,12 @@ std::optional<CharSet> posix_class(std::string_view name) {
   if (name == "word") return with_class(kWord);
   if (name == "cntrl") return categories(Cc, Cc);
   if (name == "xdigit") return shorthand('h');
-  if (name == "punct") return select([](char32_t c) { return category_of(c) >= Pc && category_of(c) <= So; });
-  if (name == "blank") return select([](char32_t c) { return c == 9 || category_of(c) == Zs; });
+  if (name == "punct") return categories(Pc, So);
+  if (name == "blank") {
+    CharSet blank = categories(Zs, Zs);
+    blank.add('\t', '\t');
+    return blank;
+  }
   return std::nullopt;
 }
 

@@ -189,18 +189,55 @@ TEST(HostileText, MustBeUtf8) {
   EXPECT_EQ(made("gpt2")->decode(made("gpt2")->encode(std::string("a\0b", 3)).ids), std::string("a\0b", 3));
 }
 
+std::shared_ptr<const Tokenizer> component(const std::string& name) {
+  static const json golden = read_golden("components.json");
+  for (const auto& c : golden["cases"]) {
+    if (c["name"] != name) continue;
+    json config = {{"version", "1.0"}, {"model", golden["models"][c["model"].get<std::string>()]}};
+    config.update(c["parts"]);
+    return make(config);
+  }
+  throw Error(ErrorKind::bug, "no golden " + name);
+}
+
+// Quadratic time would be minutes: the time limit of the test tells. bench/tokenizers_linear.py measures 1 MB.
+void expect_soon(const Tokenizer& tokenizer) {
+  for (const std::string character : {" ", "a", "\n", "'", "7", ".", "\xC3\xA9", "\xCC\x81", "\xE4\xBD\xA0",
+                                      "\xEF\xB7\xBA", "\xF0\x9F\x8E\x89", "aB", "<s>"}) {
+    std::string text;
+    while (text.size() < 200'000) text += character;
+    try {
+      const Encoding got = tokenizer.encode(text);
+      EXPECT_EQ(got.ids.size(), got.offsets.size());
+      tokenizer.decode(got.ids, false);
+    } catch (const Error& error) {  // a character that the vocabulary does not have
+      EXPECT_EQ(error.kind(), ErrorKind::data) << error.what();
+    }
+  }
+}
+
 TEST(HostileText, OfOneCharacterTakesLinearTime) {
   for (const char* name :
        {"gpt2", "qwen", "llama3", "regex-o200k", "llama2", "NFKD", "unknown-fused", "suffix", "added"}) {
-    const auto tokenizer = made(name);
-    for (const std::string character :
-         {" ", "a", "\n", "'", "7", "\xC3\xA9", "\xCC\x81", "\xE4\xBD\xA0", "\xF0\x9F\x8E\x89"}) {
-      std::string text;
-      while (text.size() < 200'000) text += character;
-      const Encoding got = tokenizer->encode(text);
-      EXPECT_EQ(got.ids.size(), got.offsets.size());  // the time limit of the test does the rest
-    }
+    SCOPED_TRACE(name);
+    expect_soon(*made(name));
   }
+}
+
+TEST(HostileText, OfOneCharacterTakesLinearTimeWithEveryKindOfModel) {
+  for (const char* name :
+       {"bert", "word-piece-prefix", "word-level", "unigram", "unigram-bytes", "unigram-whole", "nmt", "charsmap",
+        "ctc", "pre-scripts", "pre-delimiter", "normalizers-3", "added-flags-1"}) {
+    SCOPED_TRACE(name);
+    expect_soon(*component(name));
+  }
+}
+
+TEST(HostileText, MeetsARunawayPattern) {
+  const auto tokenizer =
+      with("/pre_tokenizer",
+           {{"type", "Split"}, {"pattern", {{"Regex", "(a|aa)+$"}}}, {"behavior", "Isolated"}, {"invert", false}});
+  EXPECT_HONE_ERROR(tokenizer->encode(std::string(5000, 'a') + "c"), data, "(a|aa)+$");
 }
 
 }  // namespace

@@ -67,6 +67,11 @@ TEST(Jinja, NamesTheLineOfAnError) {
   EXPECT_HONE_ERROR(render("{% macro m() %}\n\n{{ 1 / 0 }}{% endmacro %}\n{{ m() }}"), data, "test:3: division");
 }
 
+TEST(Jinja, RefusesASliceThatIsOneOfSeveralKeys) {
+  for (const char* key : {"1, :2", ":, 1", "::2, 1:", "1, 2:3:1"})
+    EXPECT_HONE_ERROR(render("{{ 'abc'[" + std::string(key) + "] }}"), data, "test:1: unhashable type: 'slice'");
+}
+
 TEST(Jinja, SaysWhatIsMissingByName) {
   EXPECT_HONE_ERROR(render("{{ messages[0].content }}"), data, "'messages' is undefined");
   EXPECT_HONE_ERROR(render("{{ a.b.c }}", "{\"a\": {}}"), data, "has no attribute 'b'");

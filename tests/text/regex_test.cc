@@ -57,6 +57,21 @@ TEST(Regex, GivesUpOnCatastrophes) {
   EXPECT_EQ(matches("(?:.|\n)+", std::string(1'000'000, 'x')).size(), 1u);  // no recursion per character
 }
 
+TEST(Regex, EndsWhereOthersRunAway) {
+  const std::string text = std::string(20'000, 'a') + "!";
+  for (const char* pattern :
+       {"(a+)+$", "(a|a)*$", "(a|a?)+$", "(.*a){20}$", "([a-zA-Z]+)*$", "^(([a-z])+.)+[A-Z]([a-z])+$", "(a+a+)+b",
+        "(?:(?:a*)*)*b", "\\s*(?:a\\s*)*b", "(?=(a+))a*b", "(?<=a)(a+)+b"}) {
+    SCOPED_TRACE(pattern);
+    try {
+      matches(pattern, text);  // matching is as good an answer as giving up
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::data);
+      EXPECT_NE(std::string(error.what()).find("gave up at byte"), std::string::npos) << error.what();
+    }
+  }
+}
+
 TEST(CharSet, HasTheArithmeticOfSets) {
   CharSet set;
   for (const char32_t c : {U'c', U'a', U'b', U'x'}) set.add(c, c);

@@ -106,6 +106,8 @@ Value Run::evaluate(const Expr& expr, Activation& here) {
       return evaluate_compare(expr, here);
     case Op::dict:
       return evaluate_dict(expr, here);
+    case Op::slice:  // in a tuple, as in x[1, :2]
+      fail_type("unhashable type: 'slice'");
     default:
       return evaluate_all(expr, here);
   }
@@ -136,8 +138,6 @@ Value Run::evaluate_all(const Expr& expr, Activation& here) {
     }
     case Op::add:
       return add(parts[0], parts[1]);
-    case Op::slice:
-      fail_type("unhashable type: 'slice'");
     default:
       return arithmetic(sign_of(expr.op), parts[0], parts[1]);
   }
