@@ -157,6 +157,9 @@ void AddedTokens::split_piece(const Piece& piece, std::string_view text, const T
       if (begin > piece.begin && is_word(code_point_before(text, begin))) continue;
       if (stop < text.size() && is_word(next_code_point(text, after))) continue;
     }
+    // Blanks that the token before has taken to its right are its own; this one may have nothing left.
+    if (token.left_strip) begin = std::max(begin, done);
+    if (begin >= stop) continue;
     while (token.left_strip && begin > done && is_space(code_point_before(text, begin))) do
         --begin;
       while (is_continuation(text[begin]));
