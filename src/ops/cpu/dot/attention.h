@@ -12,17 +12,19 @@ namespace hone::ops::cpu {
 
 inline constexpr std::int64_t kAttentionBlock = 128;
 
+// Dropout of shares (ops/dropout.h) if rate > 0. Words of the query head's queries, readable up to the next multiple of
+// kAttentionBlock, and of the keys.
+struct AttentionDropout {
+  double rate = 0;
+  const std::uint32_t *queries = nullptr, *keys = nullptr;
+};
+
 // Query i stands at key i + keys - queries; it sees this key and (window > 0) the window - 1 before it, else all
 // before.
 struct AttentionShape {
   std::int64_t queries = 0, keys = 0, size = 0, window = 0;
   double scale = 1;
-  // Dropout of shares (ops/dropout.h) if rate > 0. Words of the query head's queries, readable up to the next multiple
-  // of kAttentionBlock, and of the keys.
-  struct Dropout {
-    double rate = 0;
-    const std::uint32_t *queries = nullptr, *keys = nullptr;
-  } dropout;
+  AttentionDropout dropout{};
 };
 
 // Rows of one head: row i begins at data + i * stride.

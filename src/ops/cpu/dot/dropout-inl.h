@@ -13,7 +13,7 @@ namespace hone::ops::cpu::CPU_CAPABILITY {
 template <class W>
 class ShareDropout {
  public:
-  ShareDropout(const AttentionShape::Dropout& dropout, std::int64_t first_query)
+  ShareDropout(const AttentionDropout& dropout, std::int64_t first_query)
       : on_(dropout.rate > 0),
         threshold_(dropout_threshold(dropout.rate)),
         factor_(static_cast<W>(1 / (1 - dropout.rate))),
