@@ -40,6 +40,9 @@ class Builder final : public YAML::EventHandler {
     const bool quoted = tag == "!";
     if (tag.size() > 1 && tag != "?" && tag != "tag:yaml.org,2002:str")
       throw Refused{"the tag " + tag + " is not supported", mark.line + 1};
+    // yaml-cpp takes \N and \_ for single bytes.
+    if (first_bad_utf8(text))
+      throw Refused{"the escapes \\N and \\_ are not supported; write \\u0085 and \\u00a0", mark.line + 1};
     const bool null = !quoted && (text == "~" || text == "null");
     add(null ? Node() : Node::scalar(text, quoted || tag == "tag:yaml.org,2002:str"), mark, anchor);
   }

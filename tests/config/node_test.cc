@@ -61,6 +61,15 @@ TEST(Yaml, PlainTextOfSeveralLinesIsWrittenSoThatItIsReadBack) {
   }
 }
 
+TEST(Yaml, EscapesThatGiveNoUtf8AreRefused) {
+  for (const char* text : {"a: 1\nb: \"\\NULL\"", "a: 1\n\"\\_\": 1"}) {
+    hone::Problems problems;
+    parse_yaml(text, "f", problems);
+    ASSERT_EQ(problems.lines().size(), 1u);
+    EXPECT_NE(problems.lines()[0].find("f:2: the escapes \\N and \\_ are not supported"), std::string::npos);
+  }
+}
+
 TEST(Json, SaysWhereAndWhat) {
   EXPECT_EQ(json_problems("{\"a\": 1,\n \"a\": 2}"), Lines{"f:2: not JSON: the key \"a\" is given twice"});
   EXPECT_EQ(json_problems("{\"a\": 01}").size(), 1u);

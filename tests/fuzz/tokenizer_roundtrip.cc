@@ -38,7 +38,8 @@ void check(const Made& made, std::string_view given) {
     fuzz::require(begin <= end && end <= given.size(), "offsets lie in the text");
   const std::string decoded = tokenizer.decode(found.ids, false);
   // "\u2581" stands for a space, where it does.
-  if (made.exact && given.find("\xE2\x96\x81") == std::string_view::npos)
+  // Behind a special token, which '<' begins, a space may be put.
+  if (made.exact && given.find("\xE2\x96\x81") == std::string_view::npos && given.find('<') == std::string_view::npos)
     fuzz::require(decoded == given, "decoded it is the text that was encoded");
   fuzz::require(is_utf8(decoded), "what is decoded is UTF-8");
   fuzz::require(text::streamed(tokenizer, found.ids) == tokenizer.decode(found.ids), "a stream's pieces are the whole");
