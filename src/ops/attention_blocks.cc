@@ -90,7 +90,7 @@ std::vector<Job> jobs_of(const std::vector<Span>& spans, std::int64_t groups, st
   for (const Span& span : spans)
     for (std::int64_t g = 0; g < groups && span.end > span.begin; ++g) {
       const std::int64_t length = span.end - span.begin;
-      jobs.push_back(job_of({length, length, size, options.window, options.scale}, span.begin, g));
+      jobs.push_back(job_of({length, length, size, options.window, options.scale, {options.dropout}}, span.begin, g));
     }
   return jobs;
 }
@@ -99,19 +99,19 @@ std::vector<Job> jobs_of(const std::vector<Span>& spans, std::int64_t groups, st
 class Dropout {
  public:
   Dropout(const AttentionOptions& options, std::int64_t heads, std::int64_t tokens)
-      : rate_(options.dropout),
-        tokens_(tokens),
-        words_(options.seed, rate_ > 0 ? heads * tokens + kBlock : 0, rate_ > 0 ? tokens : 0) {}
+      : tokens_(tokens),
+        words_(options.seed, options.dropout > 0 ? heads * tokens + kBlock : 0, options.dropout > 0 ? tokens : 0) {}
   // A job's shape for one of all query heads.
   AttentionShape shape(const Job& job, std::int64_t head) const {
     AttentionShape shape = job.shape;
-    if (rate_ > 0)
-      shape.dropout = {rate_, words_.rows.data() + head * tokens_ + job.begin, words_.columns.data() + job.begin};
+    if (shape.dropout.rate > 0) {
+      shape.dropout.queries = words_.rows.data() + head * tokens_ + job.begin;
+      shape.dropout.keys = words_.columns.data() + job.begin;
+    }
     return shape;
   }
 
  private:
-  double rate_;
   std::int64_t tokens_;
   DropoutWords words_;
 };
@@ -321,10 +321,9 @@ class Backward {
 
   // A block of keys with all queries that see it. A block of queries is done after the block of its own keys.
   void add_keys(const Job& job, std::int64_t block, const Shared& rooms, void* work) const {
-    AttentionShape shape = job.shape;
     for (std::int64_t r = 0; r < shared_heads_; ++r) {
       const std::int64_t h = job.group * shared_heads_ + r;
-      shape = dropout_.shape(job, h);
+      const AttentionShape shape = dropout_.shape(job, h);
       char* queries = rooms.queries.at(r * rooms.query_bytes);
       for (std::int64_t b = block; b < job.last_query_block(block); ++b) {
         const cpu::AttentionPair pair{rooms.keys.at(), block, queries, b, work};
@@ -337,7 +336,7 @@ class Backward {
         if (b == block) kernels_.finish_queries(job.shape, b, queries, work, dq_.rows(h, job.begin));
       }
     }
-    kernels_.finish_keys(shape, block, work, dk_.rows(job.group, job.begin), dv_.rows(job.group, job.begin));
+    kernels_.finish_keys(job.shape, block, work, dk_.rows(job.group, job.begin), dv_.rows(job.group, job.begin));
   }
 
   const cpu::AttentionBackward<T> kernels_ = cpu::attention_backward<T>();

@@ -1,27 +1,18 @@
 // The decoder's tokens against those of the layers: the same bits, at every level and with any number of threads.
 #include "nn/decoder.h"
 
-#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include "models/golden.h"
 #include "nn/kv_cache.h"
-#include "ops/kernels.h"
+#include "ops/check.h"
 
 namespace hone::test {
 namespace {
 
 using ops::Level;
 using ops::LevelScope;
-
-class Threads {
- public:
-  explicit Threads(int count) : old_(at::get_num_threads()) { at::set_num_threads(count); }
-  ~Threads() { at::set_num_threads(old_); }
-
- private:
-  int old_;
-};
+using ops::test::Threads;
 
 // fp32 logits after one more token of each row, through the layers.
 Tensor through_layers(const CausalLm& model, const std::vector<std::int32_t>& ids, nn::KvCache& cache) {

@@ -1,8 +1,6 @@
 // Products of few rows: every kernel against the meaning, and the same bits however the work is shared.
 #include "ops/skinny.h"
 
-#include <ATen/Parallel.h>
-
 #include "ops/check.h"
 #include "ops/linear.h"
 #include "ops/rms_norm.h"
@@ -19,15 +17,6 @@ void at_each_level(const std::function<void(const std::string&)>& check) {
     if (level() == wanted) check(std::string(name(wanted)));
   }
 }
-
-class Threads {
- public:
-  explicit Threads(int count) : old_(at::get_num_threads()) { at::set_num_threads(count); }
-  ~Threads() { at::set_num_threads(old_); }
-
- private:
-  int old_;
-};
 
 struct Sizes {
   std::int64_t in, out;
