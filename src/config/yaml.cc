@@ -136,21 +136,25 @@ bool too_deep(const std::string& text) {
   return deepest > kMaxDepth * 4;
 }
 
+// Text that YAML reads as it is wherever it stands: no mark of YAML's own, none of the marks of a document.
 bool plain(const std::string& text) {
-  if (text.empty() || text.size() > 200) return false;
+  static const std::string safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_/";
+  if (text.empty() || text.size() > 200 || text.find_first_not_of(safe + ".+-") != std::string::npos) return false;
+  return safe.find(text[0]) != std::string::npos || (text.size() > 1 && safe.find(text[1]) != std::string::npos);
+}
+
+// Text that without quotes is, or looks like, something else than text.
+bool has_meaning(const std::string& text) {
   static const std::set<std::string> words = {"true", "false", "null", "~", "yes", "no", "on", "off", "???"};
-  if (words.count(to_lower(text)) || parse_double(text)) return false;
-  if (text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-") != std::string::npos)
-    return false;
-  return text[0] != '-' && text[0] != '.' && !std::isdigit(static_cast<unsigned char>(text[0])) && text[0] != '+';
+  return words.count(to_lower(text)) || parse_double(text) || std::isdigit(static_cast<unsigned char>(text[0])) ||
+         text.find_first_of("-.+") == 0;
 }
 
 std::string scalar_text(const Node& node) {
-  // Plain text over several lines, or with a lone carriage return in it, would not be read back as it is.
-  const bool control = std::any_of(node.text().begin(), node.text().end(), [](unsigned char c) { return c < 0x20; });
-  if ((!node.quoted() && !control) || plain(node.text())) return node.text().empty() ? "\"\"" : node.text();
+  const std::string& text = node.text();
+  if (node.quoted() ? plain(text) && !has_meaning(text) : plain(text) || parse_double(text) || text == "???") return text;
   std::string out = "\"";
-  for (const unsigned char c : node.text()) {
+  for (const unsigned char c : text) {
     if (c == '"' || c == '\\') (out += '\\') += static_cast<char>(c);
     else if (c == '\n') out += "\\n";
     else if (c == '\t') out += "\\t";

@@ -54,8 +54,8 @@ TEST(Yaml, AHundredThousandKeysAreReadAtOnce) {  // 35 s when each is compared w
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
 }
 
-TEST(Yaml, PlainTextOfSeveralLinesIsWrittenSoThatItIsReadBack) {
-  for (const char* text : {"a: b\n\n   c\n", "\r", "a: [x\n\n y, 5]\n"}) {
+TEST(Yaml, PlainTextIsWrittenSoThatItIsReadBack) {
+  for (const char* text : {"a: b\n\n   c\n", "\r", "a: [x\n\n y, 5]\n", "a: [[-]]\n", "a: [[-], [x, -.5, 1e-3, -x, x y]]\n"}) {
     const Node node = yaml(text);
     EXPECT_TRUE(diff(node, yaml(to_yaml(node))).empty()) << to_yaml(node);
   }
