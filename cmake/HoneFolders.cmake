@@ -16,8 +16,8 @@ function(hone_folder name flags)
   endif()
 endfunction()
 
-# Kernels: every file of src/ops/cpu is compiled once per instruction set (those in dot/ once more), as CPU_CAPABILITY of
-# LibTorch's at::vec wants; src/ops/<op>.cc chooses at run time. Kernel files keep their code in a namespace that contains
+# Kernels: every file of src/ops/cpu is compiled once per instruction set (those in dot/ once more, and of these
+# attention's a third time for AMX), as CPU_CAPABILITY of LibTorch's at::vec wants; src/ops/<op>.cc chooses at run time. Kernel files keep their code in a namespace that contains
 # CPU_CAPABILITY's name.
 function(hone_kernels)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/ops/cpu/*.cc")
@@ -31,22 +31,30 @@ function(hone_kernels)
   file(GLOB dot CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/ops/cpu/dot/*.cc")
   list(APPEND sources ${dot})
   if(AVX512 IN_LIST sets AND dot)
-    list(APPEND sets AVX512BF16)
+    list(APPEND sets AVX512BF16 AMX)
   endif()
   # As a property of the files: a target's own options stand before those that it inherits, and the last -O counts.
   set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS -O3)
   set(flags_AVX2 -mavx2 -mfma -mf16c)
   set(flags_AVX512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c)
   set(flags_AVX512BF16 ${flags_AVX512} -mavx512bf16)
+  set(flags_AMX ${flags_AVX512BF16} -mamx-tile -mamx-bf16)
+  set(HONE_AVX512BF16_FLAGS ${flags_AVX512BF16} PARENT_SCOPE)
   foreach(set IN LISTS sets)
     string(TOLOWER "hone_kernels_${set}" target)
     if(set STREQUAL "AVX512BF16")
       set(sources ${dot})  # the others have nothing to gain
+    elseif(set STREQUAL "AMX")
+      set(sources ${dot})
+      list(FILTER sources INCLUDE REGEX "/attention_[a-z]+\\.cc$")
     endif()
     add_library(${target} OBJECT ${sources})
     target_link_libraries(${target} PRIVATE hone_torch_flags)
     target_compile_options(${target} PRIVATE ${flags_${set}})
     target_compile_definitions(${target} PRIVATE CPU_CAPABILITY=${set} CPU_CAPABILITY_${set})
+    if(set STREQUAL "AMX")
+      target_compile_definitions(${target} PRIVATE CPU_CAPABILITY_AVX512BF16)  # what AMX's kernels do outside tiles
+    endif()
     list(APPEND HONE_OBJECTS $<TARGET_OBJECTS:${target}>)
   endforeach()
   set(HONE_OBJECTS ${HONE_OBJECTS} PARENT_SCOPE)

@@ -1,4 +1,5 @@
 // YAML to nodes and back, by yaml-cpp's events: aliases are bounded, merge keys refused, every value knows its line.
+#include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
@@ -14,6 +15,7 @@ namespace hone::config {
 namespace {
 
 constexpr std::size_t kMaxDepth = 60, kMaxNodes = 1'000'000, kMaxBytes = 16'000'000;
+constexpr std::size_t kMaxKey = 200;  // bytes: YAML takes keys of at most 1,024, and \x16 is four
 
 struct Refused {
   std::string fact;
@@ -95,6 +97,8 @@ class Builder final : public YAML::EventHandler {
   void set_key(const Node& node, const YAML::Mark& mark) {
     Frame& frame = frames_.back();
     if (node.kind() != Node::Kind::scalar) throw Refused{"a key that is no plain text", mark.line + 1};
+    if (node.text().size() > kMaxKey)
+      throw Refused{fmt::format("a key of {} bytes; at most {}", node.text().size(), kMaxKey), mark.line + 1};
     if (node.text() == "<<") throw Refused{"merge keys (<<) are not supported; write the options out", mark.line + 1};
     if (!frame.keys.insert(node.text()).second)
       throw Refused{"\"" + escape_for_terminal(node.text()) + "\" is given twice", mark.line + 1};

@@ -100,7 +100,8 @@ class Dropout {
  public:
   Dropout(const AttentionOptions& options, std::int64_t heads, std::int64_t tokens)
       : tokens_(tokens),
-        words_(options.seed, options.dropout > 0 ? heads * tokens + kBlock : 0, options.dropout > 0 ? tokens : 0) {}
+        words_(options.seed, options.dropout > 0 ? heads * tokens + kBlock : 0,
+               options.dropout > 0 ? tokens + kBlock : 0) {}
   // A job's shape for one of all query heads.
   AttentionShape shape(const Job& job, std::int64_t head) const {
     AttentionShape shape = job.shape;

@@ -6,6 +6,10 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include <array>
 #include <cstdlib>
@@ -15,7 +19,22 @@
 namespace hone::ops {
 namespace {
 
-constexpr std::array<std::string_view, 5> kNames = {"reference", "basic", "avx2", "avx512", "avx512bf16"};
+constexpr std::array<std::string_view, 6> kNames = {"reference", "basic", "avx2", "avx512", "avx512bf16", "amx"};
+
+#if defined(__x86_64__)
+// Tiles are there, and the system keeps them for the threads of this process.
+bool has_amx() {
+#if defined(__linux__)
+  constexpr unsigned kTiles = 1u << 24, kBf16 = 1u << 22;
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & kTiles) || !(d & kBf16)) return false;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+#endif
 
 Level best_level() {
 #if defined(__x86_64__)
@@ -23,25 +42,17 @@ Level best_level() {
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-  if (avx512) return __builtin_cpu_supports("avx512bf16") ? Level::avx512bf16 : Level::avx512;
+  if (avx512 && __builtin_cpu_supports("avx512bf16")) return has_amx() ? Level::amx : Level::avx512bf16;
+  if (avx512) return Level::avx512;
   if (avx2) return Level::avx2;
 #endif
   return Level::basic;
 }
 
-bool find_amx() {
-#if defined(__x86_64__)
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1);  // AMX-BF16
-#else
-  return false;
-#endif
-}
-
 Level wanted_level() {
   const char* text = std::getenv("HONE_KERNELS");
   const std::string_view wanted = text ? text : "";
-  if (wanted.empty() || wanted == "auto") return Level::avx512bf16;
+  if (wanted.empty() || wanted == "auto") return Level::amx;
   for (std::size_t i = 0; i < kNames.size(); ++i)
     if (wanted == kNames[i]) return static_cast<Level>(i);
   throw Error(ErrorKind::usage,
@@ -63,11 +74,6 @@ Level& current() {
 Level level() { return current(); }
 std::string_view name(Level level) { return kNames[static_cast<std::size_t>(level)]; }
 bool use_kernels() { return current() != Level::reference; }
-
-bool has_amx() {
-  static const bool found = find_amx();
-  return found;
-}
 
 LevelScope::LevelScope(Level level) : old_(current()) { current() = std::min(level, machine()); }
 LevelScope::~LevelScope() { current() = old_; }

@@ -7,13 +7,13 @@
 
 namespace hone::ops {
 
-// reference: no kernel of ours at all; avx512bf16: with dot products of bf16 pairs.
-enum class Level { reference, basic, avx2, avx512, avx512bf16 };
+// reference: no kernel of ours at all; avx512bf16: with dot products of bf16 pairs; amx: with tiles of them, in attention
+// by ours, in other products by LibTorch's.
+enum class Level { reference, basic, avx2, avx512, avx512bf16, amx };
 
-// The best level of this machine, lowered by HONE_KERNELS=reference|basic|avx2|avx512|avx512bf16. Read once.
+// The best level of this machine, lowered by HONE_KERNELS=reference|basic|avx2|avx512|avx512bf16|amx. Read once.
 Level level();
 std::string_view name(Level level);
-bool has_amx();      // the CPU multiplies bf16 tiles: LibTorch's products use that, ours do not
 bool use_kernels();  // level() != reference
 
 // Tests: sets the level while alive, never above the machine's. Not thread-safe.

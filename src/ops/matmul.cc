@@ -240,7 +240,7 @@ bool has_kernels() {
 // One of ours multiplies `a` and `b` into `out`.
 bool ours(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
   if (!kernels_take({a, b}) || out.stride(1) != 1 || out.numel() == 0 || a.size(1) == 0) return false;
-  if (a.scalar_type() == at::kBFloat16) return has_kernels<c10::BFloat16>() && !has_amx();
+  if (a.scalar_type() == at::kBFloat16) return has_kernels<c10::BFloat16>() && level() != Level::amx;
   return a.scalar_type() == at::kFloat && has_kernels<float>();
 }
 

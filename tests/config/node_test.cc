@@ -33,6 +33,8 @@ TEST(Yaml, RefusesWhatItCannotMean) {
   EXPECT_EQ(yaml_problems("a: [1, 2\n").size(), 1u);
   EXPECT_EQ(yaml_problems("a: 1\n---\nb: 2\n").size(), 1u);
   EXPECT_EQ(yaml_problems("a: \xff\n").size(), 1u);
+  EXPECT_TRUE(yaml_problems(std::string(200, 'k') + ": 1\n").empty());
+  EXPECT_EQ(yaml_problems(std::string(201, 'k') + ": 1\n"), Lines{"f:1: a key of 201 bytes; at most 200"});
 }
 
 TEST(Yaml, RefusesHostileDocuments) {

@@ -5,7 +5,7 @@ set -euo pipefail
 [ $# -gt 0 ] || { echo "no objects given"; exit 1; }
 status=0
 for object in "$@"; do
-  shared=$(nm "$object" | awk '$2 ~ /^[WVu]$/' | grep -vE 'AVX2|AVX512' | c++filt || true)
+  shared=$(nm "$object" | awk '$2 ~ /^[WVu]$/' | grep -vE 'AVX2|AVX512|AMX' | c++filt || true)
   if [ -n "$shared" ]; then
     printf '%s: these may run on a machine without its instructions; move them into namespace CPU_CAPABILITY or inline them\n%s\n' \
       "$object" "$shared"

@@ -7,7 +7,8 @@
 // cpu::rms_norm_kernels<float>().forward(…). Kernels take plain pointers and know nothing of tensors.
 //
 // Kernels that multiply matrices lie in dot/ and are declared by HONE_DOT_KERNELS: these files are compiled once more,
-// for AVX512BF16, where bf16 pairs have a dot product of their own.
+// for AVX512BF16, where bf16 pairs have a dot product of their own. Of these, HONE_TILE_KERNELS declares the ones that are
+// made for AMX too, for bf16 only.
 #pragma once
 
 #include <c10/util/BFloat16.h>
@@ -30,6 +31,7 @@
   template <class T>                  \
   Set<T> name() {                     \
     switch (level()) {                \
+      case Level::amx:                \
       case Level::avx512bf16:         \
       case Level::avx512:             \
         return AVX512::name<T>();     \
@@ -39,23 +41,30 @@
         return DEFAULT::name<T>();    \
     }                                 \
   }
-#define HONE_DOT_KERNELS(Set, name)      \
-  HONE_KERNELS_OF(DEFAULT, Set, name)    \
-  HONE_KERNELS_OF(AVX2, Set, name)       \
-  HONE_KERNELS_OF(AVX512, Set, name)     \
-  HONE_KERNELS_OF(AVX512BF16, Set, name) \
-  template <class T>                     \
-  Set<T> name() {                        \
-    switch (level()) {                   \
-      case Level::avx512bf16:            \
-        return AVX512BF16::name<T>();    \
-      case Level::avx512:                \
-        return AVX512::name<T>();        \
-      case Level::avx2:                  \
-        return AVX2::name<T>();          \
-      default:                           \
-        return DEFAULT::name<T>();       \
-    }                                    \
+#define HONE_DOT_KERNELS(Set, name) HONE_CHOOSE_DOT_KERNELS(Set, name, )
+#define HONE_TILE_KERNELS(Set, name) \
+  HONE_KERNELS_OF(AMX, Set, name)    \
+  HONE_CHOOSE_DOT_KERNELS(           \
+      Set, name, if constexpr (std::is_same_v<T, c10::BFloat16>) if (level() == Level::amx) return AMX::name<T>())
+#define HONE_CHOOSE_DOT_KERNELS(Set, name, first) \
+  HONE_KERNELS_OF(DEFAULT, Set, name)             \
+  HONE_KERNELS_OF(AVX2, Set, name)                \
+  HONE_KERNELS_OF(AVX512, Set, name)              \
+  HONE_KERNELS_OF(AVX512BF16, Set, name)          \
+  template <class T>                              \
+  Set<T> name() {                                 \
+    first;                                        \
+    switch (level()) {                            \
+      case Level::amx:                            \
+      case Level::avx512bf16:                     \
+        return AVX512BF16::name<T>();             \
+      case Level::avx512:                         \
+        return AVX512::name<T>();                 \
+      case Level::avx2:                           \
+        return AVX2::name<T>();                   \
+      default:                                    \
+        return DEFAULT::name<T>();                \
+    }                                             \
   }
 #else
 #define HONE_KERNELS(Set, name)       \
@@ -65,6 +74,7 @@
     return DEFAULT::name<T>();        \
   }
 #define HONE_DOT_KERNELS(Set, name) HONE_KERNELS(Set, name)
+#define HONE_TILE_KERNELS(Set, name) HONE_KERNELS(Set, name)
 #endif
 
 // In a kernel file: makes the set for every element type.
@@ -72,6 +82,12 @@
   template Set<float> name<float>();        \
   template Set<double> name<double>();      \
   template Set<c10::BFloat16> name<c10::BFloat16>();
+// The same for HONE_TILE_KERNELS.
+#if defined(CPU_CAPABILITY_AMX)
+#define HONE_INSTANTIATE_TILE_KERNELS(Set, name) template Set<c10::BFloat16> name<c10::BFloat16>();
+#else
+#define HONE_INSTANTIATE_TILE_KERNELS(Set, name) HONE_INSTANTIATE_KERNELS(Set, name)
+#endif
 
 namespace hone::ops::cpu {
 

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "ops/cpu/dot/attention.h"
+#include "ops/cpu/dot/attention_products-inl.h"
 #include "ops/cpu/dot/dropout-inl.h"
-#include "ops/cpu/dot/product-inl.h"
 
 namespace hone::ops::cpu::CPU_CAPABILITY {
 
@@ -97,7 +97,7 @@ struct QueryBlock : AttentionTypes<T> {
   QueryBlock(const AttentionShape& shape, std::int64_t block)
       : first(block * kBlock),
         count(least(kBlock, shape.queries - first)),
-        vectors((count + A::kWide - 1) / A::kWide),
+        vectors(round_up((count + A::kWide - 1) / A::kWide, kVectorStep)),
         place(first + shape.keys - shape.queries),
         window(shape.window > 0 ? least(shape.window, shape.keys) : shape.keys),
         first_key(most(0, place - window + 1)),
@@ -105,11 +105,11 @@ struct QueryBlock : AttentionTypes<T> {
 
   // Registers [first, last) with lanes that see one of keys [key, key + rows).
   HONE_INLINE std::int64_t first_vector(std::int64_t key) const {
-    return key <= place ? 0 : least(vectors, (key - place) / A::kWide);
+    return key <= place ? 0 : least(vectors, (key - place) / A::kWide / kVectorStep * kVectorStep);
   }
   HONE_INLINE std::int64_t last_vector(std::int64_t key, std::int64_t rows) const {
     const std::int64_t lane = key + rows - 2 + window - place;  // the last lane that sees the last key
-    return lane < 0 ? 0 : least(vectors, lane / A::kWide + 1);
+    return lane < 0 ? 0 : least(vectors, round_up(lane / A::kWide + 1, kVectorStep));
   }
   // Whether all lanes of registers [vector, vector + vectors) see all of keys [key, key + rows).
   HONE_INLINE bool all_see(std::int64_t key, std::int64_t rows, std::int64_t vector, std::int64_t count_vectors) const {
@@ -140,14 +140,17 @@ HONE_INLINE std::int64_t rows_of(const QueryBlock<T>& queries, std::int64_t key)
 }
 
 // Calls tile(Int<Rows>, Int<Vectors>, row, vector) for tiles that cover what the queries see of the block of keys from
-// `key` on.
-template <class T, class Tile>
-HONE_INLINE void each_seen_tile(const QueryBlock<T>& queries, std::int64_t key, Tile&& tile) {
+// `key` on; before those of a group of rows begin(group, first register, last).
+template <class T, class Begin, class Tile>
+HONE_INLINE void each_seen_tile(const QueryBlock<T>& queries, std::int64_t key, Begin&& begin, Tile&& tile) {
   const std::int64_t rows = rows_of(queries, key);
-  for (std::int64_t group = 0; group < rows; group += kGroup)
-    each_tile(kGroup, queries.first_vector(key + group), queries.last_vector(key + group, kGroup),
+  for (std::int64_t group = 0; group < rows; group += kGroup) {
+    const std::int64_t first = queries.first_vector(key + group), last = queries.last_vector(key + group, kGroup);
+    begin(group, first, last);
+    each_tile(kGroup, first, last,
               [&](auto tile_rows, auto tile_vectors, std::int64_t row, std::int64_t vector)
                   HONE_LAMBDA { tile(tile_rows, tile_vectors, group + row, vector); });
+  }
 }
 
 // Minus infinity where a query does not see a key.
@@ -165,31 +168,7 @@ template <class T>
 inline constexpr int kExpDegree = std::is_same_v<T, bf16> ? 4 : 6;
 inline constexpr double kLog2e = 1.4426950408889634, kLn2 = 0.6931471805599453;
 
-// A [row][unit] and B [unit][lane] of a product.
-template <class U>
-struct Factors {
-  const typename U::Unit* a;
-  std::int64_t a_stride;
-  const typename U::Unit* b;
-  std::int64_t b_stride;
-};
-// Adds A B over units [from, to) to sums[row][lane] (or, if fresh, puts it there), for registers [first, last) of
-// lanes.
-template <class U>
-HONE_INLINE void accumulate(const Factors<U>& f, std::int64_t rows, std::int64_t first, std::int64_t last,
-                            std::int64_t from, std::int64_t to, bool fresh, typename U::Sum* sums,
-                            std::int64_t stride) {
-  using W = typename U::Sum;
-  each_tile(rows, first, last, [&]<int R, int V>(Int<R>, Int<V>, std::int64_t row, std::int64_t vector) HONE_LAMBDA {
-    Vec<W> tile[R][V] = {};
-    W* at = sums + row * stride + vector * kLanes<W>;
-    if (!fresh) load_tile(at, stride, tile);
-    multiply<U>(f.a + row * f.a_stride + from, f.a_stride, f.b + from * f.b_stride + vector * kLanes<W>, f.b_stride,
-                to - from, tile);
-    store_tile(tile, at, stride);
-  });
-}
-// The same for A [d][unit across keys] and B [unit across keys][query] of the block of keys from `key` on; keys that
+// accumulate() for A [d][unit across keys] and B [unit across keys][query] of the block of keys from `key` on; keys that
 // none of a tile's queries sees are left out.
 template <class T>
 HONE_INLINE void accumulate_over_keys(const QueryBlock<T>& queries, std::int64_t key, const Factors<Units<T>>& factors,

@@ -12,8 +12,8 @@ namespace hone::ops::cpu {
 
 inline constexpr std::int64_t kAttentionBlock = 128;
 
-// Dropout of shares (ops/dropout.h) if rate > 0. Words of the query head's queries, readable up to the next multiple of
-// kAttentionBlock, and of the keys.
+// Dropout of shares (ops/dropout.h) if rate > 0. Words of the query head's queries and of the keys, both readable up to
+// the next multiple of kAttentionBlock.
 struct AttentionDropout {
   double rate = 0;
   const std::uint32_t *queries = nullptr, *keys = nullptr;
@@ -44,7 +44,7 @@ struct AttentionForward {
   void (*attend)(const AttentionShape& shape, HeadRows<const T> q, std::int64_t block, const void* key_room,
                  void* work_room, HeadRows<T> y, Wide<T>* lse);
 };
-HONE_DOT_KERNELS(AttentionForward, attention_forward)
+HONE_TILE_KERNELS(AttentionForward, attention_forward)
 
 // What the forward pass left of one query head, and the gradient of its result.
 template <class T>
@@ -82,6 +82,6 @@ struct AttentionBackward {
   void (*finish_queries)(const AttentionShape& shape, std::int64_t block, const void* query_room, void* work_room,
                          HeadRows<T> dq);
 };
-HONE_DOT_KERNELS(AttentionBackward, attention_backward)
+HONE_TILE_KERNELS(AttentionBackward, attention_backward)
 
 }  // namespace hone::ops::cpu

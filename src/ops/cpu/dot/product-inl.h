@@ -91,7 +91,6 @@ struct Units<bf16> {
 
 // A tile of C is Rows x Vectors registers: as many sums as hide the latency of a product, few enough to stay registers.
 inline constexpr int kPanel = kRegisters == 32 ? 4 : 3;  // the widest tile
-inline constexpr int kGroup = 8;                         // rows come in multiples of this
 template <int Vectors>
 inline constexpr int kTileRows = Vectors >= (kRegisters == 32 ? 3 : 2) ? 4 : 8;
 

@@ -1,0 +1,69 @@
+// AMX's tile instructions in plain C++, for src/ops/cpu/dot/tiles-inl.h on machines without them. As Intel's manual
+// (instruction set reference, TDPBF16PS) says: pairs are multiplied and summed in fp32, even and odd ones apart, then
+// both are added to the sum. Denormal numbers, which the instruction takes as 0, are kept.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <stdexcept>
+
+namespace hone::ops::cpu::CPU_CAPABILITY {
+
+class EmulatedTiles {
+ public:
+  struct Tile {
+    std::uint32_t rows[16][16];
+  };
+
+  static EmulatedTiles& mine() {
+    static thread_local EmulatedTiles tiles;
+    return tiles;
+  }
+  void configure(const void* config) {
+    const auto* bytes = static_cast<const unsigned char*>(config);
+    if (reinterpret_cast<std::uintptr_t>(config) % 64 || bytes[0] != 1) throw std::logic_error("not a configuration");
+    for (int tile = 0; tile < 8; ++tile)
+      if (bytes[16 + 2 * tile] != 64 || bytes[17 + 2 * tile] || bytes[48 + tile] != 16)
+        throw std::logic_error("a tile of another shape");
+    configured_ = true;
+  }
+  void release() { configured_ = false; }
+  Tile& tile(int number) {
+    if (!configured_) throw std::logic_error("a tile without a configuration");
+    return tiles_[number];
+  }
+  void zero(int number) { std::memset(&tile(number), 0, sizeof(Tile)); }
+  void load(int number, const void* from, std::int64_t bytes) {
+    for (int r = 0; r < 16; ++r) std::memcpy(tile(number).rows[r], static_cast<const char*>(from) + r * bytes, 64);
+  }
+  void store(int number, void* to, std::int64_t bytes) {
+    for (int r = 0; r < 16; ++r) std::memcpy(static_cast<char*>(to) + r * bytes, tile(number).rows[r], 64);
+  }
+  void add_product(int sum, int a, int b) {
+    for (int m = 0; m < 16; ++m)
+      for (int n = 0; n < 16; ++n) {
+        float even = 0, odd = 0;
+        for (int k = 0; k < 16; ++k) {
+          const std::uint32_t x = tile(a).rows[m][k], y = tile(b).rows[k][n];
+          even += std::bit_cast<float>(x << 16) * std::bit_cast<float>(y << 16);
+          odd += std::bit_cast<float>(x & 0xffff0000) * std::bit_cast<float>(y & 0xffff0000);
+        }
+        std::uint32_t& to = tile(sum).rows[m][n];
+        to = std::bit_cast<std::uint32_t>(std::bit_cast<float>(to) + (even + odd));
+      }
+  }
+
+ private:
+  Tile tiles_[8];
+  bool configured_ = false;
+};
+
+}  // namespace hone::ops::cpu::CPU_CAPABILITY
+
+#define HONE_TILE_CONFIGURE(config) EmulatedTiles::mine().configure(config)
+#define HONE_TILE_RELEASE() EmulatedTiles::mine().release()
+#define HONE_TILE_ZERO(tile) EmulatedTiles::mine().zero(tile)
+#define HONE_TILE_LOAD(tile, from, bytes) EmulatedTiles::mine().load(tile, from, bytes)
+#define HONE_TILE_STORE(tile, to, bytes) EmulatedTiles::mine().store(tile, to, bytes)
+#define HONE_TILE_ADD_PRODUCT(sum, a, b) EmulatedTiles::mine().add_product(sum, a, b)
