@@ -1,13 +1,15 @@
-// The program: tells malloc to keep its memory, then runs one command.
+// The program: arranges memory for training steps, then runs one command.
 #include <malloc.h>
 
 #include "cli/program.h"
+#include "tensor/tensor_memory.h"
 
 int main(int count, char** arguments) {
-  // A training step allocates and frees the same large blocks again and again: without these, each is a fresh mmap.
+  // A training step allocates and frees large blocks again and again: without these, each is a fresh mmap.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 2147483647);
   mallopt(M_TOP_PAD, 64 << 20);
   mallopt(M_ARENA_MAX, 1);  // threads take large blocks only: room that one gave back serves the others
+  hone::use_tensor_region();
   return hone::cli::run_program({arguments + 1, arguments + count});
 }

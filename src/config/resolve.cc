@@ -9,7 +9,15 @@
 namespace hone::config {
 namespace {
 
-constexpr int kDepth = 20;  // references that refer to references
+constexpr int kDepth = 20;                   // references that refer to references
+constexpr std::size_t kMaxValues = 1'000'000;  // copied by all references together
+
+std::size_t values_in(const Node& node) {
+  std::size_t n = 1;
+  for (const auto& [key, entry] : node.entries()) n += values_in(entry);
+  for (const Node& item : node.items()) n += values_in(item);
+  return n;
+}
 
 const Node* find_path(const Node& root, const std::string& path) {
   const Node* at = &root;
@@ -32,8 +40,12 @@ class Resolver {
  private:
   void walk(Node& node, const std::string& path, int depth) {
     if (node.kind() == Node::Kind::scalar) return replace(node, path, depth);
-    for (auto& [key, entry] : node.entries()) walk(entry, path.empty() ? key : path + "." + key, depth);
-    for (std::size_t i = 0; i < node.items().size(); ++i) walk(node.items()[i], path + "." + std::to_string(i), depth);
+    const std::size_t before = problems_.size();
+    const auto done = [&] { return depth > 0 && problems_.size() != before; };  // one problem is enough of a reference
+    for (auto& [key, entry] : node.entries())
+      if (!done()) walk(entry, path.empty() ? key : path + "." + key, depth);
+    for (std::size_t i = 0; i < node.items().size() && !done(); ++i)
+      walk(node.items()[i], path + "." + std::to_string(i), depth);
   }
 
   void replace(Node& node, const std::string& path, int depth) {
@@ -48,6 +60,8 @@ class Resolver {
       const std::string name = text.substr(begin + 2, end - begin - 2);
       const Node* found = find_path(original_, name);
       if (!found) return problems_.add(path, fmt::format("${{{}}}: no such option in the recipe", name), "", node.mark());
+      if ((copied_ += values_in(*found)) > kMaxValues)
+        return problems_.add(path, "references copy more than a million values", "", node.mark());
       Node value = *found;
       const std::size_t before = problems_.size();
       walk(value, path, depth + 1);
@@ -66,6 +80,7 @@ class Resolver {
   }
 
   const Node original_;
+  std::size_t copied_ = 0;
   Problems& problems_;
 };
 

@@ -106,6 +106,28 @@ TEST(Resolve, ReplacesAndReportsReferences) {
   EXPECT_EQ(problems.size(), 5u);
 }
 
+TEST(Resolve, AMapThatRefersToItselfTwiceIsRefusedAtOnce) {  // two to the power of the depth, if both are followed
+  Problems problems;
+  Node bad = yaml("a: {b: 'x${a}', c: 'x${a}', d: [ 'x${a}', 'x${a}' ]}\n");
+  resolve(bad, problems);
+  EXPECT_EQ(problems.size(), 4u);
+}
+
+TEST(Resolve, LaughsAreRefused) {
+  Problems problems;
+  std::string text = "a0: x\n";
+  for (int i = 1; i < 12; ++i) {
+    const std::string before = "${a" + std::to_string(i - 1) + "}";
+    text += "a" + std::to_string(i) + ": [";
+    for (int k = 0; k < 10; ++k) text += (k ? ", '" : "'") + before + "'";
+    text += "]\n";
+  }
+  Node laughs = yaml(text);
+  resolve(laughs, problems);
+  ASSERT_FALSE(problems.empty());
+  EXPECT_NE(problems.lines()[0].find("references copy more than a million values"), std::string::npos);
+}
+
 TEST(Diff, ListsLeavesThatDiffer) {
   const auto changes = diff(yaml("a: {b: 1, c: 0.001}\nl: [1, 2]\ngone: x\n"), yaml("a: {b: 2, c: 1e-3}\nl: [1, 2, 3]\nnew: {x: y}\n"));
   Lines lines;
