@@ -2,6 +2,8 @@
 // stored for the backward pass, and neither threads nor kernels change it.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <vector>
 
@@ -23,5 +25,13 @@ inline bool keeps(std::uint32_t row_word, std::uint32_t column_word, std::int32_
   x = (x ^ x >> 15) * 0x846ca68bU;
   return static_cast<std::int32_t>((x ^ x >> 16) >> 1) >= threshold;
 }
+
+// x with each number made 0 at the rate, in [0, 1), and otherwise divided by 1 - rate; computed in fp32 at least. The
+// last dimension's places are columns, all others together rows.
+at::Tensor seeded_dropout(const at::Tensor& x, double rate, std::uint64_t seed);
+
+namespace reference {
+at::Tensor seeded_dropout(const at::Tensor& x, double rate, std::uint64_t seed);
+}  // namespace reference
 
 }  // namespace hone::ops

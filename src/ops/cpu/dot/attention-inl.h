@@ -6,7 +6,7 @@
 
 #include "ops/cpu/dot/attention.h"
 #include "ops/cpu/dot/attention_products-inl.h"
-#include "ops/cpu/dot/dropout-inl.h"
+#include "ops/cpu/dropout-inl.h"
 
 namespace hone::ops::cpu::CPU_CAPABILITY {
 
@@ -162,6 +162,12 @@ HONE_INLINE void hide(const QueryBlock<T>& queries, Vec<Wide<T>> (&x)[R][V], std
     HONE_UNROLL
     for (int v = 0; v < V; ++v) x[r][v] = queries.seen(x[r][v], key + r, vector + v);
   }
+}
+
+// Of shares: keys are rows, queries from `first` on are lanes.
+template <class W>
+LaneDropout<W> share_dropout(const AttentionDropout& dropout, std::int64_t first) {
+  return {dropout.rate, dropout.rate > 0 ? dropout.queries + first : nullptr, dropout.keys};
 }
 
 template <class T>

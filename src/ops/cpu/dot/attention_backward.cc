@@ -131,7 +131,7 @@ class Pair {
         keys_(shape, const_cast<void*>(pair.key_room)),
         queries_(shape, pair.query_room, pair.query_block),
         work_(shape, pair.work_room),
-        dropout_(shape.dropout, seen_.first),
+        dropout_(share_dropout<W>(shape.dropout, seen_.first)),
         scale_(static_cast<W>(shape.scale * kLog2e)) {}
 
   void find_slopes() {
@@ -227,7 +227,7 @@ class Pair {
   const KeyRoom<T> keys_;
   const QueryRoom<T> queries_;
   const WorkRoom<T> work_;
-  const ShareDropout<W> dropout_;
+  const LaneDropout<W> dropout_;
   const W scale_;
 };
 
@@ -258,7 +258,7 @@ void finish_keys(const AttentionShape& shape, std::int64_t block, const void* wo
   const WorkRoom<T> room(shape, const_cast<void*>(work));
   const std::int64_t first = block * kBlock, count = least(kBlock, shape.keys - first);
   store_rows<T>(room.dk, room.wide, room.size, first, count, static_cast<Wide<T>>(shape.scale), dk);
-  store_rows<T>(room.dv, room.wide, room.size, first, count, ShareDropout<Wide<T>>(shape.dropout, 0).factor(), dv);
+  store_rows<T>(room.dv, room.wide, room.size, first, count, share_dropout<Wide<T>>(shape.dropout, 0).factor(), dv);
 }
 
 template <class T>

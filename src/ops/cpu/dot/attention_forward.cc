@@ -75,7 +75,7 @@ class Pass {
   using W = typename A::W;
   Pass(const AttentionShape& shape, const KeyRoom<T>& keys, const WorkRoom<T>& work, std::int64_t block)
       : queries_(shape, block),
-        dropout_(shape.dropout, queries_.first),
+        dropout_(share_dropout<W>(shape.dropout, queries_.first)),
         keys_(keys),
         work_(work),
         scale_(static_cast<W>(shape.scale * kLog2e)) {}
@@ -248,7 +248,7 @@ class Pass {
   }
 
   const QueryBlock<T> queries_;
-  const ShareDropout<W> dropout_;
+  const LaneDropout<W> dropout_;
   const KeyRoom<T>& keys_;
   const WorkRoom<T>& work_;
   const W scale_;
