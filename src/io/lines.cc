@@ -15,7 +15,7 @@
 namespace hone::io {
 namespace {
 
-constexpr std::size_t kBlock = 256 << 10;
+constexpr std::size_t kBlock = 64 << 10;
 
 // Gives stored bytes block by block.
 class Blocks {
