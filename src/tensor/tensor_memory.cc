@@ -14,8 +14,7 @@
 namespace hone {
 namespace {
 
-constexpr std::size_t kLeast = 64 << 10;     // smaller tensors are malloc's
-constexpr std::size_t kLargePage = 2 << 20;  // bytes
+constexpr std::size_t kLeast = 64 << 10;  // smaller tensors are malloc's
 
 Arena* arena = nullptr;  // never destroyed: tensors may outlive everything
 
@@ -38,12 +37,11 @@ class RegionAllocator final : public at::Allocator {
 
 bool use_tensor_region() {
 #if defined(__linux__) && !defined(__SANITIZE_ADDRESS__)
-  const std::size_t bytes = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::size_t bytes =
+      static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   void* region = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (region == MAP_FAILED) return false;
-  madvise(region, bytes, MADV_HUGEPAGE);  // a wish
-  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(region), aligned = (begin + kLargePage - 1) / kLargePage * kLargePage;
-  arena = new Arena(reinterpret_cast<void*>(aligned), begin + bytes - aligned);
+  arena = new Arena(region, bytes);
   static RegionAllocator allocator;
   c10::SetCPUAllocator(&allocator);
   return true;

@@ -3,9 +3,8 @@
 
 namespace hone {
 
-// From now on large CPU tensors lie in one region of addresses as large as the machine's memory, in large pages where the
-// system gives them: a step's tensors fill each other's places exactly, which malloc's aligned blocks do not. Freed memory
-// is kept for later tensors. Once per process, before the first tensor. False, and nothing changes: the system gives no
+// From now on large CPU tensors lie in one region of addresses as large as the machine's memory: a step's tensors fill
+// each other's places exactly, which malloc's aligned blocks do not. Freed memory is kept for later tensors. Once per process, before the first tensor. False, and nothing changes: the system gives no
 // such region (a limit of address space, strict overcommit), or a sanitizer watches memory.
 bool use_tensor_region();
 
