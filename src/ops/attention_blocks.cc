@@ -8,11 +8,11 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <c10/core/CPUAllocator.h>
 
 #include <algorithm>
 #include <atomic>
 #include <memory>
-#include <new>
 #include <numeric>
 #include <thread>
 
@@ -26,18 +26,15 @@ using cpu::AttentionShape;
 using cpu::HeadRows;
 constexpr std::int64_t kBlock = cpu::kAttentionBlock;
 
+// Memory where tensors have theirs, aligned to 64 bytes.
 class Room {
  public:
   Room() = default;
-  explicit Room(std::int64_t bytes)
-      : memory_(static_cast<char*>(::operator new(static_cast<std::size_t>(bytes), std::align_val_t(64)))) {}
-  char* at(std::int64_t byte = 0) const { return memory_.get() + byte; }
+  explicit Room(std::int64_t bytes) : memory_(c10::GetCPUAllocator()->allocate(static_cast<std::size_t>(bytes))) {}
+  char* at(std::int64_t byte = 0) const { return static_cast<char*>(memory_.get()) + byte; }
 
  private:
-  struct Free {
-    void operator()(char* memory) const { ::operator delete(memory, std::align_val_t(64)); }
-  };
-  std::unique_ptr<char, Free> memory_;
+  at::DataPtr memory_;
 };
 
 // A tensor [tokens, heads, K] or [heads, tokens, K] (`tokens`: which dimension they are).
