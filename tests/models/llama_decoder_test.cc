@@ -72,7 +72,7 @@ TEST_P(LlamaDecoder, GivesTheBitsOfTheLayers) {
   const bool changes_with_length = GetParam().starts_with("rope-dynamic") || GetParam().starts_with("rope-longrope");
   for (const Precision precision : {Precision::fp64, Precision::fp32, Precision::bf16}) {
     const auto model = load_causal_lm((kGoldens / GetParam()).string(), precision);
-    for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16}) {
+    for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16, Level::amx}) {
       const LevelScope scope(wanted);
       if (ops::level() != wanted) continue;
       for (const int threads : {1, 2}) {

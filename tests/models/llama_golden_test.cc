@@ -25,7 +25,7 @@ std::string print(const testing::TestParamInfo<Param>& info) {
 
 class LlamaGolden : public testing::TestWithParam<Param> {
  protected:
-  ops::LevelScope scope_{GetParam().kernels ? ops::Level::avx512bf16 : ops::Level::reference};
+  ops::LevelScope scope_{GetParam().kernels ? ops::Level::amx : ops::Level::reference};
   Golden golden_{GetParam().name};
 };
 

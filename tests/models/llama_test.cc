@@ -101,7 +101,7 @@ std::vector<Tensor> by_cache(const CausalLm& model, const std::vector<std::vecto
 
 TEST(Llama, TheCacheGivesWhatAWholePassGives) {
   for (const char* name : {"llama", "mistral-sliding", "qwen3-sliding", "llama-one-kv-head"})
-    for (const ops::Level level : {ops::Level::reference, ops::Level::avx512bf16}) {
+    for (const ops::Level level : {ops::Level::reference, ops::Level::amx}) {
       const ops::LevelScope scope(level);
       const Golden golden(name);
       const auto model = golden.model();

@@ -86,7 +86,7 @@ TEST(Attention, ScoresMayRiseWithoutBound) {
   for (Tensor& x : in) x = x.mul(8).round().div(8);  // products are exact in fp32
   expect_matches(fast(c), plain(c), in, at::kDouble);
   const Tensor expected = fast(c)(in);
-  for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16}) {
+  for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16, Level::amx}) {
     const LevelScope scope(wanted);
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
       const Result got = value_and_gradients(fast(c), {in[0].to(type), in[1].to(type), in[2].to(type)});
@@ -108,7 +108,7 @@ TEST(Attention, AScoreOfMinusInfinityIsNoShare) {
 TEST(Attention, WhatIsNotANumberStaysInItsDocument) {
   const Case c{"two", 140, {{0, 70}, {70, 140}}};
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kDouble})
-    for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16})
+    for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16, Level::amx})
       for (int which = 0; which < 3; ++which) {
         const LevelScope scope(wanted);
         auto in = inputs(c, 1, 1, 8);
@@ -204,7 +204,7 @@ TEST(Attention, CachedKeysGiveTheLastRows) {
   for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16})
     for (const std::int64_t window : {0, 1, 6, 90})
       for (const std::int64_t queries : {1, 4, 30, 64, 65, 200})
-        for (const Level wanted : {Level::reference, Level::basic, Level::avx2, Level::avx512, Level::avx512bf16}) {
+        for (const Level wanted : {Level::reference, Level::basic, Level::avx2, Level::avx512, Level::avx512bf16, Level::amx}) {
           const LevelScope scope(wanted);
           const Tensor q = sample({queries, 4, 8}, type), k = sample({2, 250, 8}, type, 2),
                        v = sample({2, 250, 8}, type, 3);
@@ -232,7 +232,7 @@ TEST(Attention, OneTokenOfEachRowSeesItsOwnCache) {
                v = sample({4, 2, 40, 10}, at::kDouble, 3);
   for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16})
     for (const std::int64_t window : {0, 1, 8})
-      for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16}) {
+      for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16, Level::amx}) {
         const LevelScope scope(wanted);
         const AttentionOptions options{0.3, window};
         const Tensor expected = reference::decode_attention(q.to(type), k.to(type), v.to(type), lengths, options);

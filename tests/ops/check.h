@@ -56,7 +56,7 @@ inline void expect_matches(const Op& op, const Op& meaning, const std::vector<Te
   std::vector<Tensor> exact;
   for (const Tensor& x : typed) exact.push_back(type == at::kFloat ? x.to(at::kDouble) : x);
   const Result plain = value_and_gradients(meaning, exact);
-  for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16}) {
+  for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16, Level::amx}) {
     const LevelScope scope(wanted);
     if (level() != wanted) continue;  // not on this machine
     const Result fast = value_and_gradients(op, typed);
