@@ -33,7 +33,7 @@ HONE_INLINE Vec<float> exp2_of(Vec<float> x) {
   HONE_UNROLL
   for (int i = 1; i < Degree; ++i) p = p * f + (Degree == 4 ? kFour[i] : kSix[i]);
   p = p * f + 1.0f;
-  return (Vec<float>)((Ints<float>)p + ((Ints<float>)shifted << 23));
+  return (Vec<float>)((Words)p + ((Words)shifted << 23));
 }
 template <int Degree>
 HONE_INLINE Vec<double> exp2_of(Vec<double> x) {
