@@ -17,8 +17,8 @@ function(hone_folder name flags)
 endfunction()
 
 # Kernels: every file of src/ops/cpu is compiled once per instruction set (those in dot/ once more, and of these
-# attention's a third time for AMX), as CPU_CAPABILITY of LibTorch's at::vec wants; src/ops/<op>.cc chooses at run time. Kernel files keep their code in a namespace that contains
-# CPU_CAPABILITY's name.
+# attention's a third time for AMX), as CPU_CAPABILITY of LibTorch's at::vec wants; src/ops/<op>.cc chooses at run time.
+# Kernel files keep their code in a namespace that contains CPU_CAPABILITY's name.
 function(hone_kernels)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/ops/cpu/*.cc")
   if(NOT sources)

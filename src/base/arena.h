@@ -10,7 +10,8 @@
 namespace hone {
 
 // Hands out blocks of the region [begin, begin + bytes), which it does not touch. A free block next to another becomes
-// one with it, so that what was given back serves requests of any size. Thread-safe; logarithmic in the number of blocks.
+// one with it, so that what was given back serves requests of any size. Thread-safe; logarithmic in the number of
+// blocks.
 class Arena {
  public:
   static constexpr std::size_t kAlignment = 64;

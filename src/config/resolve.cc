@@ -9,7 +9,7 @@
 namespace hone::config {
 namespace {
 
-constexpr int kDepth = 20;                   // references that refer to references
+constexpr int kDepth = 20;                     // references that refer to references
 constexpr std::size_t kMaxValues = 1'000'000;  // copied by all references together
 
 std::size_t values_in(const Node& node) {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Code compiled for AVX2 or AVX-512 must not be picked by the linker for everybody: in such an object every symbol that may be
-# shared between objects (weak) carries the instruction set in its name; DW.ref is a pointer of exception tables, no code. Usage: kernels_test.sh OBJECT...
+# shared between objects (weak) carries the instruction set in its name. DW.ref is a pointer of exception tables, no code.
+# Usage: kernels_test.sh OBJECT...
 set -euo pipefail
 [ $# -gt 0 ] || { echo "no objects given"; exit 1; }
 status=0

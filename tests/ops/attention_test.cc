@@ -204,7 +204,8 @@ TEST(Attention, CachedKeysGiveTheLastRows) {
   for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16})
     for (const std::int64_t window : {0, 1, 6, 90})
       for (const std::int64_t queries : {1, 4, 30, 64, 65, 200})
-        for (const Level wanted : {Level::reference, Level::basic, Level::avx2, Level::avx512, Level::avx512bf16, Level::amx}) {
+        for (const Level wanted :
+             {Level::reference, Level::basic, Level::avx2, Level::avx512, Level::avx512bf16, Level::amx}) {
           const LevelScope scope(wanted);
           const Tensor q = sample({queries, 4, 8}, type), k = sample({2, 250, 8}, type, 2),
                        v = sample({2, 250, 8}, type, 3);

@@ -34,9 +34,10 @@ TEST(AttentionTiles, GiveWhatVectorsGive) {
                               " window " + std::to_string(shape.window);
     const DirectResult expected =
         run(cpu::AVX512BF16::attention_forward<bf16>(), cpu::AVX512BF16::attention_backward<bf16>(), 0);
+    const auto forward = cpu::AMX_EMULATED::attention_forward<bf16>();
+    const auto backward = cpu::AMX_EMULATED::attention_backward<bf16>();
     for (const int byte : {0, 0xff})  // what was in memory before does not matter
-      expect_close(run(cpu::AMX_EMULATED::attention_forward<bf16>(), cpu::AMX_EMULATED::attention_backward<bf16>(), byte),
-                   expected, where);
+      expect_close(run(forward, backward, byte), expected, where);
     if (level() == Level::amx)
       expect_close(run(cpu::AMX::attention_forward<bf16>(), cpu::AMX::attention_backward<bf16>(), 0), expected,
                    where + " by the CPU");
