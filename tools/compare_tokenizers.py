@@ -247,14 +247,13 @@ def main():
     if args.write_texts:
         args.write_texts.write_text(json.dumps(small("texts") + (list(data_texts(args.data, args.characters)) if args.data else [])))
         return
-    bad = 0
+    bad, large = 0, list(data_texts(args.data, args.characters)) if args.data else []
     if args.made:
         for name, config in made_tokenizers.all_tokenizers():
             if args.only in name:
                 (WORK / "made.json").write_text(json.dumps(config))
-                bad += compare(name, WORK / "made.json", args.program, small(name), made_tokenizers.IGNORED.get(name, ()))
+                bad += compare(name, WORK / "made.json", args.program, small(name) + large, made_tokenizers.IGNORED.get(name, ()))
     if args.data:
-        large = list(data_texts(args.data, args.characters))
         for path in sorted(args.data.glob("tokenizers/*/tokenizer.json")) + sorted(args.data.glob("models/*/tokenizer.json")):
             name = path.parent.name
             if args.only in name:
@@ -263,7 +262,7 @@ def main():
     for path in args.more:
         if args.only in str(path):
             name = path.stem if path.stem != "tokenizer" else path.parent.name
-            bad += compare(name, path, args.program, small(name) + (large if args.data else []))
+            bad += compare(name, path, args.program, small(name) + large)
     sys.exit(bad > 0)
 
 
