@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/strings.h"
+#include "config/tree.h"
 #include "hone/config_read.h"
 
 namespace hone::config {
@@ -103,6 +104,13 @@ void assign(Node& root, const std::string& path, const std::string& value, const
   if (parsed.is_null() && !value.empty() && value != "null" && value != "~") parsed = Node::scalar(value);
   parsed.set_mark(mark);
   *at = std::move(parsed);
+}
+
+std::size_t values_in(const Node& node) {
+  std::size_t n = 1;
+  for (const auto& [key, entry] : node.entries()) n += values_in(entry);
+  for (const Node& item : node.items()) n += values_in(item);
+  return n;
 }
 
 std::vector<Change> diff(const Node& before, const Node& after) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/strings.h"
+#include "config/tree.h"
 #include "hone/config_read.h"
 
 namespace hone::config {
@@ -11,13 +12,6 @@ namespace {
 
 constexpr int kDepth = 20;                     // references that refer to references
 constexpr std::size_t kMaxValues = 1'000'000;  // copied by all references together
-
-std::size_t values_in(const Node& node) {
-  std::size_t n = 1;
-  for (const auto& [key, entry] : node.entries()) n += values_in(entry);
-  for (const Node& item : node.items()) n += values_in(item);
-  return n;
-}
 
 const Node* find_path(const Node& root, const std::string& path) {
   const Node* at = &root;

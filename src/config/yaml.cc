@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/strings.h"
+#include "config/tree.h"
 #include "hone/config_read.h"
 
 namespace hone::config {
@@ -34,7 +35,7 @@ class Builder final : public YAML::EventHandler {
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto found = anchors_.find(anchor);
     if (found == anchors_.end()) throw Refused{"an alias inside its own anchor", mark.line + 1};
-    count_ += size(found->second);
+    count_ += values_in(found->second);
     Node copy = found->second;
     add(std::move(copy), mark, 0);
   }
@@ -65,13 +66,6 @@ class Builder final : public YAML::EventHandler {
     std::set<std::string> keys = {};  // of a map, so far
     bool has_key = false;
   };
-
-  static std::size_t size(const Node& node) {
-    std::size_t n = 1;
-    for (const auto& [key, entry] : node.entries()) n += size(entry);
-    for (const Node& item : node.items()) n += size(item);
-    return n;
-  }
 
   void open(Node node, const YAML::Mark& mark, YAML::anchor_t anchor) {
     if (frames_.size() >= kMaxDepth) throw Refused{"nested too deeply", mark.line + 1};
