@@ -24,48 +24,37 @@
   }
 
 #if defined(__x86_64__)
-#define HONE_KERNELS(Set, name)       \
-  HONE_KERNELS_OF(DEFAULT, Set, name) \
-  HONE_KERNELS_OF(AVX2, Set, name)    \
-  HONE_KERNELS_OF(AVX512, Set, name)  \
-  template <class T>                  \
-  Set<T> name() {                     \
-    switch (level()) {                \
-      case Level::amx:                \
-      case Level::avx512bf16:         \
-      case Level::avx512:             \
-        return AVX512::name<T>();     \
-      case Level::avx2:               \
-        return AVX2::name<T>();       \
-      default:                        \
-        return DEFAULT::name<T>();    \
-    }                                 \
+// `first` is done before the choice; `pairs`: the instruction set for CPUs with dot products of bf16 pairs.
+#define HONE_CHOOSE_KERNELS(Set, name, first, pairs) \
+  HONE_KERNELS_OF(DEFAULT, Set, name)                \
+  HONE_KERNELS_OF(AVX2, Set, name)                   \
+  HONE_KERNELS_OF(AVX512, Set, name)                 \
+  template <class T>                                 \
+  Set<T> name() {                                    \
+    first;                                           \
+    switch (level()) {                               \
+      case Level::amx:                               \
+      case Level::avx512bf16:                        \
+        return pairs::name<T>();                     \
+      case Level::avx512:                            \
+        return AVX512::name<T>();                    \
+      case Level::avx2:                              \
+        return AVX2::name<T>();                      \
+      default:                                       \
+        return DEFAULT::name<T>();                   \
+    }                                                \
   }
-#define HONE_DOT_KERNELS(Set, name) HONE_CHOOSE_DOT_KERNELS(Set, name, )
-#define HONE_TILE_KERNELS(Set, name) \
-  HONE_KERNELS_OF(AMX, Set, name)    \
-  HONE_CHOOSE_DOT_KERNELS(           \
-      Set, name, if constexpr (std::is_same_v<T, c10::BFloat16>) if (level() == Level::amx) return AMX::name<T>())
-#define HONE_CHOOSE_DOT_KERNELS(Set, name, first) \
-  HONE_KERNELS_OF(DEFAULT, Set, name)             \
-  HONE_KERNELS_OF(AVX2, Set, name)                \
-  HONE_KERNELS_OF(AVX512, Set, name)              \
-  HONE_KERNELS_OF(AVX512BF16, Set, name)          \
-  template <class T>                              \
-  Set<T> name() {                                 \
-    first;                                        \
-    switch (level()) {                            \
-      case Level::amx:                            \
-      case Level::avx512bf16:                     \
-        return AVX512BF16::name<T>();             \
-      case Level::avx512:                         \
-        return AVX512::name<T>();                 \
-      case Level::avx2:                           \
-        return AVX2::name<T>();                   \
-      default:                                    \
-        return DEFAULT::name<T>();                \
-    }                                             \
-  }
+#define HONE_KERNELS(Set, name) HONE_CHOOSE_KERNELS(Set, name, , AVX512)
+#define HONE_DOT_KERNELS(Set, name)      \
+  HONE_KERNELS_OF(AVX512BF16, Set, name) \
+  HONE_CHOOSE_KERNELS(Set, name, , AVX512BF16)
+#define HONE_TILE_KERNELS(Set, name)     \
+  HONE_KERNELS_OF(AMX, Set, name)        \
+  HONE_KERNELS_OF(AVX512BF16, Set, name) \
+  HONE_CHOOSE_KERNELS(Set, name, HONE_TAKE_TILES(name), AVX512BF16)
+#define HONE_TAKE_TILES(name)                     \
+  if constexpr (std::is_same_v<T, c10::BFloat16>) \
+    if (level() == Level::amx) return AMX::name<T>()
 #else
 #define HONE_KERNELS(Set, name)       \
   HONE_KERNELS_OF(DEFAULT, Set, name) \
