@@ -145,8 +145,7 @@ void TokenStore::save(const std::string& folder_path, const std::string& name, c
     }
     file.sync();
     file.close();
-    folder.remove(name);  // a damaged one, or the same content from another builder
-    folder.rename(temporary, folder, name);
+    folder.replace(temporary, name);  // there may be a damaged one, or the same content from another builder
     folder.sync();
   } catch (const Error&) {
     folder.remove(temporary);
