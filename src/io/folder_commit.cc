@@ -38,7 +38,7 @@ FolderCommit::FolderCommit(const Folder& parent, std::string name, Options optio
 FolderCommit::~FolderCommit() {
   if (committed_) return;
   try {
-    state_.reset();
+    below_.clear();
     hidden_.reset();
     parent_.remove_tree(hidden_name_);
   } catch (const std::exception& error) {
@@ -46,15 +46,16 @@ FolderCommit::~FolderCommit() {
   }
 }
 
-const Folder& FolderCommit::state_folder() {
-  if (!state_) state_ = hidden_->make_folder("state");
-  return *state_;
+const Folder& FolderCommit::below(const std::string& name) {
+  const auto found = below_.find(name);
+  return found != below_.end() ? found->second : below_.emplace(name, hidden_->make_folder(name)).first->second;
 }
 
 std::pair<const Folder*, std::string> FolderCommit::place(const std::string& name) {
-  if (name.starts_with("state/")) return {&state_folder(), name.substr(6)};
-  HONE_ASSERT(name.find('/') == std::string::npos);
-  return {&*hidden_, name};
+  const std::size_t slash = name.find('/');
+  if (slash == std::string::npos) return {&*hidden_, name};
+  HONE_ASSERT(name.find('/', slash + 1) == std::string::npos);
+  return {&below(name.substr(0, slash)), name.substr(slash + 1)};
 }
 
 void FolderCommit::add_file(const std::string& name, std::string_view content) {
@@ -86,7 +87,7 @@ std::uint64_t FolderCommit::bytes() const {
 void FolderCommit::commit(Manifest manifest) {
   manifest.files = files_;
   hidden_->write_file(kManifestName, manifest.to_json());
-  if (state_) state_->sync();
+  for (const auto& [name, folder] : below_) folder.sync();
   hidden_->sync();
   if (options_.fence) options_.fence();
   move_into_place();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,7 +30,7 @@ class FolderCommit {
   FolderCommit(const FolderCommit&) = delete;
   FolderCommit& operator=(const FolderCommit&) = delete;
 
-  // name: plain, or "state/<plain>" (the sub-folder is made when needed). Each is written, synced and noted.
+  // name: plain, or "<folder>/<plain>" (the folder is made when needed). Each is written, synced and noted.
   void add_file(const std::string& name, std::string_view content);
   void add_safetensors(const std::string& name, const std::vector<TensorSpec>& tensors, const TensorMetadata& metadata,
                        const TensorBytes& bytes_of);
@@ -37,7 +38,7 @@ class FolderCommit {
   // A file written into folder() by other means; it must be synced.
   void note(ManifestFile entry);
   const Folder& folder() const { return *hidden_; }
-  const Folder& state_folder();
+  const Folder& below(const std::string& name);  // a folder in folder(), made when needed
   std::uint64_t bytes() const;  // written so far
 
   // Writes the manifest (its `files` are filled in here), syncs, renames, syncs the parent. Durable when it returns.
@@ -50,7 +51,8 @@ class FolderCommit {
   Folder parent_;
   std::string name_, hidden_name_;
   Options options_;
-  std::optional<Folder> hidden_, state_;
+  std::optional<Folder> hidden_;
+  std::map<std::string, Folder> below_;  // by name
   std::vector<ManifestFile> files_;
   bool committed_ = false;
 };

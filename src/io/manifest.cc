@@ -53,11 +53,17 @@ bool is_plain(const std::string& name) {
          name.find('\0') == std::string::npos;
 }
 
+// Of a file in the folder or in a folder in it.
+bool is_file_name(const std::string& name) {
+  const std::size_t slash = name.find('/');
+  if (slash == std::string::npos) return is_plain(name);
+  return is_plain(name.substr(0, slash)) && is_plain(name.substr(slash + 1));
+}
+
 ManifestFile file_from(const json& entry) {
   ManifestFile file;
   file.name = entry.at("name").get<std::string>();
-  if (!is_plain(file.name.starts_with("state/") ? file.name.substr(6) : file.name))
-    throw std::invalid_argument("file name");
+  if (!is_file_name(file.name)) throw std::invalid_argument("file name");
   file.size = size_at(entry, "size");
   file.hash = from_hex(entry.at("xxh3"));
   if (!entry.contains("tensors")) return file;

@@ -20,7 +20,7 @@ struct ManifestTensor {
   std::vector<std::uint64_t> chunks;  // XXH3-64 of each kHashChunk bytes
 };
 struct ManifestFile {
-  std::string name;                     // plain, or "state/<plain>"
+  std::string name;                     // plain, or "<folder>/<plain>"
   std::uint64_t size = 0, hash = 0;     // XXH3-64 of the whole file
   std::uint64_t header = 0;             // tensor files: bytes before the tensors
   std::vector<ManifestTensor> tensors;  // tensor files: in file order

@@ -83,6 +83,7 @@ inline void save_toy(const Folder& checkpoints, std::int64_t step, bool replace 
   model.max_shard_bytes = 128;
   save->add_model(model, bytes_of);
   save->add_file("state/train.json", "{\"step\": " + std::to_string(step) + "}\n");
+  save->add_file("templates/a.jinja", "a");
   save->add_safetensors("state/optimizer-00000-of-00001.safetensors", {{"m", "F32", {8, 4}}}, {}, bytes_of);
   io::Manifest manifest;
   manifest.step = step;
