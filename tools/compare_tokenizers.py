@@ -242,7 +242,7 @@ def main():
     parser.add_argument("--unicode", type=Path, default="/usr/share/unicode")
     args = parser.parse_args()
     normal = list(normalization_texts())
-    fixed = AWKWARD + PHRASES + list(emoji_texts())[:args.random] + (normal + list(unicode_texts(args.unicode)) if args.all_normal else normal[::97])
+    fixed = AWKWARD + PHRASES + list(made_tokenizers.cluster_texts(args.random // 20)) + list(emoji_texts())[:args.random] + (normal + list(unicode_texts(args.unicode)) if args.all_normal else normal[::97])
     small = lambda name: fixed + list(random_texts(args.random, name))
     if args.write_texts:
         args.write_texts.write_text(json.dumps(small("texts") + (list(data_texts(args.data, args.characters)) if args.data else [])))

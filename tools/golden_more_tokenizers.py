@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/text/{components,train}.json from the `tokenizers` library (0.23.3).
+"""Makes tests/golden/text/{components,clusters,train}.json from the `tokenizers` library (0.23.3).
 
 components.json: the tokenizers of made_tokenizers.py that are not byte-pair encoding alone, each with a few texts and
-what the library makes of them (FullEncoding's columns). train.json: vocabularies of its BPE trainer.
+what the library makes of them (FullEncoding's columns). clusters.json: texts and what Precompiled makes of their
+grapheme clusters. train.json: vocabularies of its BPE trainer.
 """
 import json
 import random
@@ -54,6 +55,13 @@ def write_components():
     golden.write("components.json", {"models": models_, "cases": cases})
 
 
+def write_clusters():
+    [(_, config)] = made.clusters()
+    tokenizer = Tokenizer.from_str(json.dumps(config))
+    texts = made.cluster_texts(1000)
+    golden.write("clusters.json", {"tokenizer": config, "answers": [[t, tokenizer.normalizer.normalize_str(t)] for t in texts]})
+
+
 def write_train():
     rng = random.Random(13)
     lines = [line + "\n" for line in golden.CORPUS] + ["".join(rng.choice("abcab ") for _ in range(60)) + "\n" for _ in range(30)] + ["aaaaaaa aaaa aaa baaaab\n"] * 3 + ["last line without end"]
@@ -70,4 +78,5 @@ def write_train():
 
 if __name__ == "__main__":
     write_components()
+    write_clusters()
     write_train()

@@ -170,6 +170,27 @@ def sections():
                 i += 1
 
 
+def clusters():
+    """Shows where grapheme clusters end: only a short one is replaced as a whole, by what its first character becomes."""
+    byte = golden.our_models()["byte"]
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    shown = charsmap({"y": "Y", "©": "Q", "क": "K", "ᅡ": "V", "ᆨ": "T", "\u0301": "A"})
+    yield "charsmap-clusters", config(byte, pre_tokenizer=byte_level, decoder=byte_level, normalizer={"type": "Precompiled", "precompiled_charsmap": base64.b64encode(shown).decode()})
+
+
+# Characters of every class that UAX 29 knows, of two to four bytes, and of classes that overlap.
+CLUSTER_PARTS = ("\0 \x01 \r \n \x9f \u00ad \u200b \u2060 \U00013430 \U000e0001 \U0001d173 y \u0600 \u06dd \U000110bd \U00011d46 \u0301 \u031b \u0327 \u200c \u200d \ufe0f "
+                 "\U0001f3fd \U000e0067 \u0903 \u093e \u09be \u0e33 \u0cf3 \U0001612a \U000113b9 \u094d \u09cd \u0bcd \U00011133 \U00010a3f \u0915 \u0937 \u0995 \u1000 \u1039 "
+                 "\U00011103 \U00010a10 \u1100 \u1161 \u11a8 \uac00 \uac01 \ua960 \ud7b0 \ud7cb \U00016d63 \U00016d67 © ™ \U0001f600 \U0001f469 \U0001f1e9 \U0001f1ea").split(" ")
+
+
+def cluster_texts(count, seed=5):
+    rng = random.Random(seed)
+    for _ in range(count):
+        part = lambda: rng.choice(CLUSTER_PARTS)
+        yield "".join(part() for _ in range(rng.randrange(1, 7))) + rng.choice("y©कᅡᆨ\u0301" + part()) + "\u0301" * rng.randrange(2) + "\u031b" * rng.randrange(2)
+
+
 def all_tokenizers():
     made = golden.our_models()
     for name, model, parts in golden.our_cases(made):
@@ -177,3 +198,4 @@ def all_tokenizers():
     yield from other_models()
     yield from components()
     yield from sections()
+    yield from clusters()

@@ -113,17 +113,15 @@ def graphemes():
     for n, chunk in batches(CODE_POINTS, {}):
         prepend |= {c for c in chunk if n.normalize_str(chr(c) + "y") == "Q"}
     yield "kPrependRanges", "stays with the character after it", prepend
-    control = set()
-    for n, chunk in batches([c for c in CODE_POINTS if c < 0x10000], {}):
-        control |= {c for c in chunk if n.normalize_str(chr(c) + "\u0301") != "Q"}
-    yield "kControlRanges", "(up to U+FFFF) stands alone, whatever follows", control
+    acute = precompiled({"\u0301": "Q"})  # takes all of a cluster of two accents, but not of a longer one
+    control = {c for c in CODE_POINTS if acute.normalize_str(chr(c) + "\u0301\u031b") == chr(c) + "Q"}
+    yield "kControlRanges", "stands alone, whatever follows", control
     emoji = precompiled({"©": "Q"})
     yield "kPictureRanges", "an emoji: stays behind an emoji and ZWJ", {c for c in CODE_POINTS if emoji.normalize_str("©\u200d" + chr(c)).startswith("Q\u200d") and c not in joins}
-    consonant = set()
-    for n, chunk in batches([c for c in CODE_POINTS if 0x800 <= c < 0x10000 and c not in joins], {}):
-        consonant |= {c for c in chunk if n.normalize_str("क्" + chr(c) + "\u0301").endswith("\u0301") and c not in control}
-    yield "kConsonantRanges", "an Indic consonant: stays behind another and a virama", consonant
+    yield "kSpacingRanges", "joins, but ends what ties emoji or consonants together", {c for c in joins - {0x200D} if not emoji.normalize_str("©" + chr(c) + "\u200d©\u0301").endswith("Q\u0301")}
     ka = precompiled({"क": "Q"})
+    consonant = {c for c in CODE_POINTS if ka.normalize_str(chr(c) + "्क\u0301").endswith("Q\u0301") and c not in joins}
+    yield "kConsonantRanges", "an Indic consonant: stays behind another and a virama", consonant
     yield "kViramaRanges", "a virama that joins consonants", {c for c in joins if c >= 0x800 and ka.normalize_str("क" + chr(c) + "क\u0301").endswith("Q\u0301")}
 
 

@@ -9,6 +9,7 @@ namespace {
 enum Hangul { kNoHangul, kL, kV, kT, kLV, kLVT };
 
 Hangul hangul_of(char32_t c) {
+  if (c == 0x16D63 || (c >= 0x16D67 && c <= 0x16D6A)) return kV;  // Kirat Rai's vowels behave like Hangul's
   if (c < 0x1100 || c > 0xD7FB) return kNoHangul;
   if (c <= 0x115F || (c >= 0xA960 && c <= 0xA97C)) return kL;
   if ((c >= 0x1160 && c <= 0x11A7) || (c >= 0xD7B0 && c <= 0xD7C6)) return kV;
@@ -48,10 +49,10 @@ struct Cluster {
 
   void take(char32_t c, std::uint8_t bits) {
     const bool extends = (bits & kJoins) && !(bits & kSpacing);
-    picture = (bits & kPicture) || (picture && extends && last != 0x200D) || (picture && c == 0x200D);
+    picture = (bits & kPicture) || (picture && extends && last != 0x200D);
     if (bits & kConsonant)
       consonant = true, virama = false;
-    else if (extends)
+    else if (extends && c != 0x200C)
       virama = virama || (bits & kVirama);
     else
       consonant = virama = false;

@@ -41,8 +41,7 @@ Table make_graphemes() {
   set(table, kPictureRanges, kPicture);
   set(table, kConsonantRanges, kConsonant);
   set(table, kViramaRanges, kVirama);
-  for (char32_t c = 0; c <= kMaxCodePoint; ++c)
-    if ((table[c] & kJoins) && category_of(c) == Mc) table[c] |= kSpacing;
+  set(table, kSpacingRanges, kSpacing);
   return table;
 }
 

@@ -77,6 +77,16 @@ TEST(Components, EncodeBatchesAsSingleTextsOnAnyNumberOfThreads) {
   }
 }
 
+// Random sequences of characters of all classes of UAX 29; bytes are decoded to what the normalizer made of them.
+TEST(Components, PrecompiledCutsClustersAsTheLibrary) {
+  const json golden = read_golden("clusters.json");
+  const auto tokenizer = make(golden["tokenizer"]);
+  for (const json& answer : golden["answers"]) {
+    const std::string text = answer[0];
+    EXPECT_EQ(tokenizer->decode(tokenizer->encode(text).ids), answer[1]) << answer[0].dump(-1, ' ', true);
+  }
+}
+
 TEST(Components, PadToTheLongestOfABatch) {
   json parts = {{"padding",
                  {{"strategy", "BatchLongest"},
