@@ -68,19 +68,6 @@ std::string ChatPrompts::text_of(const Conversation& conversation) const {
   return template_->render(text::Chat::from(conversation, "the prompt"), {.generation_prompt = true, .now = now}).text;
 }
 
-std::optional<std::int32_t> ChatPrompts::turn_end() const {
-  const std::string answer = "an answer";
-  const ordered_json messages = {data::message("user", "a question"), data::message("assistant", answer)};
-  try {
-    const text::Chat chat = text::Chat::from({messages.dump(), "", "", variables_, -1}, "a sample");
-    const std::string text = template_->render(chat, {}).text;
-    const std::size_t at = text.rfind(answer);
-    if (at == std::string::npos) return std::nullopt;
-    const Encoding rest = tokenizer_->encode(text.substr(at + answer.size()), false);
-    if (!rest.ids.empty() && tokenizer_->is_special(rest.ids[0])) return rest.ids[0];
-  } catch (const Error&) {  // a template that wants other conversations: then eos ends the answer
-  }
-  return std::nullopt;
-}
+std::optional<std::int32_t> ChatPrompts::turn_end() const { return template_->turn_end(*tokenizer_, variables_); }
 
 }  // namespace hone::cli

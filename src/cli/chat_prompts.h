@@ -28,7 +28,7 @@ class ChatPrompts {
 
   // What the model continues, up to where its answer begins.
   std::string text_of(const Conversation& conversation) const;
-  // The special token that ends the assistant's turn in the template; it need not be the tokenizer's eos.
+  // What ends the assistant's turn in the template; it need not be the tokenizer's eos.
   std::optional<std::int32_t> turn_end() const;
 
  private:

@@ -13,16 +13,16 @@
 #include "text/chat_template.h"
 #include "text/load.h"
 #include "text/named_templates.h"
+#include "text/template_files.h"
 
 namespace hone::data {
 namespace {
 
 constexpr std::uint64_t kTemplateBytes = 4'000'000;
 
-std::string read_file(const std::string& path, const std::string& option) {
+std::string read_file(const std::string& path, std::vector<std::string> names, const std::string& option) {
   std::error_code ignored;
   if (std::filesystem::is_regular_file(path, ignored)) return InFile(path, ErrorKind::config).read_all(kTemplateBytes);
-  std::vector<std::string> names;
   for (const text::NamedTemplate& one : text::named_templates()) names.emplace_back(one.name);
   Error error(ErrorKind::config, fmt::format("{}: got {}, expected a file, the text of a template, or one of {}",
                                              option, hone::quoted(path), join(names, ", ")));
@@ -46,17 +46,31 @@ void check_tokens(const text::NamedTemplate& chosen, const Tokenizer& tokenizer,
     if (tokenizer.encode(token, false).ids.size() != 1) fail(fmt::format("the token {}", hone::quoted(token)));
 }
 
+// The template that is meant by a name of the tokenizer's own templates, a name of hone's, or a file.
+std::string find_source(const std::string& chosen, const Tokenizer& tokenizer, const std::string& option) {
+  std::vector<std::string> names;
+  const std::vector<text::TemplateSource> sources = text::template_sources(tokenizer);
+  for (const text::TemplateSource& own : sources) {
+    if (own.name == chosen) return own.source;
+    if (sources.size() > 1) names.push_back(own.name);
+  }
+  const text::NamedTemplate* named = text::find_template(chosen);
+  if (!named) return read_file(chosen, std::move(names), option);
+  check_tokens(*named, tokenizer, option);
+  return named->source;
+}
+
 // chat_template.jinja instead of whatever was there.
 text::Files files_with(const Tokenizer& tokenizer, const std::string& source) {
   text::Files files;
   for (const auto& [name, content] : tokenizer.files) {
-    if (name == "chat_template.jinja") continue;
+    if (name == text::kTemplateFile || name.starts_with(text::kMoreTemplates)) continue;
     files.emplace_back(name, content);
     if (name != "tokenizer_config.json") continue;
     auto config = nlohmann::ordered_json::parse(content);
     if (config.erase("chat_template") > 0) files.back().second = config.dump(2);
   }
-  files.emplace_back("chat_template.jinja", source);
+  files.emplace_back(text::kTemplateFile, source);
   return files;
 }
 
@@ -66,9 +80,7 @@ std::shared_ptr<const Tokenizer> with_chat_template(std::shared_ptr<const Tokeni
                                                     const std::string& chosen, const std::string& option) {
   if (chosen.empty()) return tokenizer;
   const bool is_text = chosen.find("{{") != std::string::npos || chosen.find("{%") != std::string::npos;
-  const text::NamedTemplate* named = is_text ? nullptr : text::find_template(chosen);
-  if (named) check_tokens(*named, *tokenizer, option);
-  const std::string source = is_text ? chosen : named ? named->source : read_file(chosen, option);
+  const std::string source = is_text ? chosen : find_source(chosen, *tokenizer, option);
   const jinja::Template parsed(source, is_text ? option : chosen);  // says what is wrong with it, and where
   // Ids that came from files beside the tokenizer's own stay.
   nlohmann::json ids = nlohmann::json::object();
@@ -76,6 +88,11 @@ std::shared_ptr<const Tokenizer> with_chat_template(std::shared_ptr<const Tokeni
   if (tokenizer->eos_id) ids["eos_token_id"] = *tokenizer->eos_id;
   if (tokenizer->pad_id) ids["pad_token_id"] = *tokenizer->pad_id;
   return text::make_tokenizer(files_with(*tokenizer, source), {{"generation_config.json", ids.dump()}}, "tokenizer");
+}
+
+std::optional<std::int32_t> turn_end(const Tokenizer& tokenizer) {
+  const auto chosen = text::ChatTemplate::of(tokenizer);
+  return chosen ? chosen->turn_end(tokenizer) : std::nullopt;
 }
 
 }  // namespace hone::data

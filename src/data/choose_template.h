@@ -1,7 +1,9 @@
 // Another chat template for a tokenizer: data.chat_template.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "hone/text.h"
@@ -9,9 +11,12 @@
 namespace hone::data {
 
 // The tokenizer with a chat template instead of its own, in its files too: so it is exported with the model. chosen:
-// the name of a built-in template, a file, or the template itself (a text with {{ or {%); "" leaves the tokenizer as it
-// is. Throws Error(config) that begins with `option`.
+// the name of one of the tokenizer's own templates or of a built-in one, a file, or the template itself (a text with {{
+// or {%); "" leaves the tokenizer as it is. Throws Error(config) that begins with `option`.
 std::shared_ptr<const Tokenizer> with_chat_template(std::shared_ptr<const Tokenizer> tokenizer,
                                                     const std::string& chosen, const std::string& option);
+
+// The special token with which the tokenizer's chat template ends a turn of the assistant, if there is one.
+std::optional<std::int32_t> turn_end(const Tokenizer& tokenizer);
 
 }  // namespace hone::data

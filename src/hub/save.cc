@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -24,6 +25,26 @@ std::string made_generation_config(const config::Node& hf_config) {
   return config::to_json(node) + "\n";
 }
 
+// Adds a token to eos_token_id, which is an id, a list of ids, or absent: then the model's own counts as well.
+std::string with_end(const std::string& generation_config, const config::Node& hf_config, std::int32_t end) {
+  Problems problems;
+  config::Node node = config::parse_json(generation_config, "generation_config.json", problems);
+  problems.require(node.is_map(), "generation_config.json", "expected an object");
+  problems.raise("the model");
+  config::Node& ids = node.at_or_add("eos_token_id");
+  const config::Node* own = hf_config.find("eos_token_id");
+  const bool given = !ids.is_null();
+  if (!given && own) ids = *own;
+  if (ids.kind() != config::Node::Kind::list)
+    ids = config::Node::list(ids.is_null() ? std::vector<config::Node>{} : std::vector{ids});
+  const config::Node added = config::Values<std::int64_t>::write(end);
+  const bool known = std::any_of(ids.items().begin(), ids.items().end(),
+                                 [&](const config::Node& id) { return id.text() == added.text(); });
+  if (known && given) return generation_config;
+  if (!known) ids.items().push_back(added);
+  return config::to_json(node) + "\n";
+}
+
 std::string generation_config(const std::filesystem::path& source, const config::Node& hf_config) {
   std::error_code ignored;
   const std::filesystem::path file = source / "generation_config.json";
@@ -33,11 +54,13 @@ std::string generation_config(const std::filesystem::path& source, const config:
 
 }  // namespace
 
-ModelFiles model_files(Model& model, const std::filesystem::path& source, const Tokenizer* tokenizer) {
+ModelFiles model_files(Model& model, const std::filesystem::path& source, const Tokenizer* tokenizer,
+                       std::optional<std::int32_t> turn_end) {
   const config::Node config = model.hf_config();
   ModelFiles files;
   files.texts.emplace_back("config.json", config::to_json(config) + "\n");
   files.texts.emplace_back("generation_config.json", generation_config(source, config));
+  if (turn_end) files.texts.back().second = with_end(files.texts.back().second, config, *turn_end);
   if (!tokenizer) return files;
   std::set<std::string> names{"config.json", "generation_config.json"};
   for (const auto& [name, content] : tokenizer->files)

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,8 +22,10 @@ struct ModelFiles {
 };
 
 // config.json from the model, with the weights' dtype; generation_config.json as `source` has it, else made from
-// config.json; the tokenizer's files. source: the folder the model came from, or "". tokenizer: may be null.
-ModelFiles model_files(Model& model, const std::filesystem::path& source, const Tokenizer* tokenizer);
+// config.json; the tokenizer's files. source: the folder the model came from, or "". tokenizer: may be null. turn_end:
+// a token at which generation stops, besides those that generation_config.json has.
+ModelFiles model_files(Model& model, const std::filesystem::path& source, const Tokenizer* tokenizer,
+                       std::optional<std::int32_t> turn_end = {});
 
 // What the weight files hold: names, types and shapes in the model's order. A tied head is not listed.
 std::vector<io::TensorSpec> tensor_specs(Model& model);

@@ -1,12 +1,12 @@
-// Finding chat templates in a tokenizer's files, and preparing conversations as transformers does.
+// Choosing a template, and preparing conversations as transformers does.
 #include "text/chat_template.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
+#include "base/strings.h"
 #include "text/jinja/fault.h"
 #include "text/jinja/print.h"
 
@@ -18,8 +18,6 @@ using jinja::Kind;
 using jinja::Value;
 using jinja::Values;
 
-constexpr std::array<const char*, 7> kSpecialTokens = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                                       "pad_token", "cls_token", "mask_token"};
 // What a message's reasoning is passed under; templates read the first, or `thinking`.
 constexpr std::array<const char*, 3> kReasoning = {"reasoning_content", "thinking", "reasoning"};
 
@@ -63,18 +61,6 @@ Value prepared(const Value& message) {
   return Value::dict(std::move(to));
 }
 
-const std::string* file(const Tokenizer& tokenizer, std::string_view name) {
-  for (const auto& [known, content] : tokenizer.files)
-    if (known == name) return &content;
-  return nullptr;
-}
-
-// tokenizer.json was read before, so were these: they hold JSON.
-nlohmann::json json_file(const Tokenizer& tokenizer, const char* name) {
-  const std::string* content = file(tokenizer, name);
-  return content ? nlohmann::json::parse(*content) : nlohmann::json::object();
-}
-
 }  // namespace
 
 Chat Chat::from(const Conversation& conversation, const std::string& where) {
@@ -93,45 +79,22 @@ Chat Chat::from(const Conversation& conversation, const std::string& where) {
   return chat;
 }
 
-SpecialTokens special_tokens_of(const Tokenizer& tokenizer) {
-  const std::array<nlohmann::json, 2> files = {json_file(tokenizer, "tokenizer_config.json"),
-                                               json_file(tokenizer, "special_tokens_map.json")};
-  SpecialTokens tokens;
-  for (const char* name : kSpecialTokens)
-    for (const nlohmann::json& file : files) {
-      const auto found = file.find(name);
-      if (found == file.end() || found->is_null()) continue;
-      const nlohmann::json& text = found->is_object() ? found->at("content") : *found;
-      if (text.is_string()) tokens.emplace_back(name, text.get<std::string>());
-      break;
-    }
-  return tokens;
-}
-
 ChatTemplate::ChatTemplate(std::string_view source, std::string name, SpecialTokens tokens)
     : default_(std::make_shared<jinja::Template>(source, std::move(name))), tokens_(std::move(tokens)) {}
 
 std::shared_ptr<const ChatTemplate> ChatTemplate::of(const Tokenizer& tokenizer) {
-  const SpecialTokens tokens = special_tokens_of(tokenizer);
-  if (const std::string* source = file(tokenizer, "chat_template.jinja"))
-    return std::make_shared<ChatTemplate>(*source, "chat_template.jinja", tokens);
-  const nlohmann::json config = json_file(tokenizer, "tokenizer_config.json");
-  const auto found = config.find("chat_template");
-  const std::string where = "tokenizer_config.json: chat_template";
-  if (found == config.end() || found->is_null()) return nullptr;
-  if (found->is_string()) return std::make_shared<ChatTemplate>(found->get<std::string>(), where, tokens);
-  std::string names;
   std::shared_ptr<ChatTemplate> made;
   std::shared_ptr<const jinja::Template> tool_use;
-  if (found->is_array())
-    for (const auto& one : *found) {
-      const std::string name = one.is_object() ? one.value("name", "") : "",
-                        source = name.empty() ? "" : one.value("template", "");
-      names += (names.empty() ? "" : ", ") + name;
-      if (name == "default") made = std::make_shared<ChatTemplate>(source, where + ": default", tokens);
-      if (name == "tool_use") tool_use = std::make_shared<jinja::Template>(source, where + ": tool_use");
-    }
-  if (!made) throw Error(ErrorKind::config, fmt::format("{}: no template named default; found {}", where, names));
+  std::vector<std::string> names;
+  for (const auto& [name, where, source] : template_sources(tokenizer)) {
+    names.push_back(name);
+    if (name == "default") made = std::make_shared<ChatTemplate>(source, where, special_tokens_of(tokenizer));
+    if (name == "tool_use") tool_use = std::make_shared<jinja::Template>(source, where);
+  }
+  if (names.empty()) return nullptr;
+  if (!made)
+    throw Error(ErrorKind::config, "chat template of the tokenizer: none is named default; found " + join(names, ", "))
+        .hint("choose one of these names by chat_template");
   made->tool_use_ = std::move(tool_use);
   return made;
 }
@@ -143,6 +106,21 @@ const jinja::Template& ChatTemplate::choose(const Chat& chat) const {
 bool ChatTemplate::mentions(std::string_view word) const {
   return default_->source().find(word) != std::string::npos ||
          (tool_use_ && tool_use_->source().find(word) != std::string::npos);
+}
+
+std::optional<std::int32_t> ChatTemplate::turn_end(const Tokenizer& tokenizer, const std::string& variables) const {
+  const std::string_view answer = "an answer";
+  const char* messages =
+      R"([{"role": "user", "content": "a question"}, {"role": "assistant", "content": "an answer"}])";
+  try {
+    const std::string text = render(Chat::from({messages, "", "", variables, -1}, "a sample"), {}).text;
+    const std::size_t at = text.rfind(answer);
+    if (at == std::string::npos) return std::nullopt;
+    const Encoding rest = tokenizer.encode(text.substr(at + answer.size()), false);
+    if (!rest.ids.empty() && tokenizer.is_special(rest.ids[0])) return rest.ids[0];
+  } catch (const Error&) {  // a template that wants other conversations
+  }
+  return std::nullopt;
 }
 
 jinja::Template::Rendered ChatTemplate::render(const Chat& chat, const Options& options) const {

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "hone/text.h"
 #include "text/jinja/template.h"
+#include "text/template_files.h"
 
 namespace hone::text {
 
@@ -22,14 +24,11 @@ struct Chat {
   static Chat from(const Conversation& conversation, const std::string& where);
 };
 
-using SpecialTokens = std::vector<std::pair<std::string, std::string>>;  // "bos_token", its text; ...
-SpecialTokens special_tokens_of(const Tokenizer& tokenizer);
-
 // Immutable: any thread may call any member.
 class ChatTemplate {
  public:
-  // What the tokenizer's files hold: chat_template.jinja, else chat_template in tokenizer_config.json (one, or a list
-  // of named ones); nullptr: none. Throws Error(config) for one that does not parse.
+  // The one named default of the tokenizer's, and tool_use for conversations with tools if there is one; nullptr: it
+  // has none. Throws Error(config) for one that does not parse.
   static std::shared_ptr<const ChatTemplate> of(const Tokenizer& tokenizer);
   ChatTemplate(std::string_view source, std::string name, SpecialTokens tokens);
 
@@ -43,6 +42,9 @@ class ChatTemplate {
   jinja::Template::Rendered render(const Chat& chat, const Options& options) const;
 
   bool tracks_generation(const Chat& chat) const { return choose(chat).tracks_generation(); }
+  // The special token that ends a turn of the assistant; nullopt where there is none, or where the template takes no
+  // conversation of a question and an answer. variables: of the template, a JSON object; "" = none.
+  std::optional<std::int32_t> turn_end(const Tokenizer& tokenizer, const std::string& variables = "") const;
   const std::string& name(const Chat& chat) const { return choose(chat).name(); }
   bool mentions(std::string_view word) const;  // anywhere in its text
 

@@ -15,6 +15,7 @@
 #include "text/component.h"
 #include "text/conversion.h"
 #include "text/json_tokenizer.h"
+#include "text/template_files.h"
 
 namespace hone {
 namespace text {
@@ -132,6 +133,19 @@ Files read_beside(const fs::path& folder, std::initializer_list<const char*> nam
   return files;
 }
 
+// Further chat templates, in the order of their names.
+void read_more_templates(const fs::path& folder, Files& files) {
+  std::error_code ignored;
+  std::vector<fs::path> paths;
+  for (const auto& entry : fs::directory_iterator(folder / kMoreTemplates, ignored))
+    if (entry.path().extension() == ".jinja") paths.push_back(entry.path());
+  std::sort(paths.begin(), paths.end());
+  for (const fs::path& path : paths) {
+    if (!is_utf8(path.filename().string())) fail_at(path.string(), "a file name that is not UTF-8");
+    files.emplace_back(std::string(kMoreTemplates) + path.filename().string(), read(path, kConfigFile.bytes));
+  }
+}
+
 constexpr std::initializer_list<const char*> kBeside = {"tokenizer_config.json", "special_tokens_map.json",
                                                         "chat_template.jinja"};
 
@@ -211,6 +225,7 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& where) {
   const fs::path beside = file.has_parent_path() ? file.parent_path() : fs::path(".");
   if (folder || file.filename() == "tokenizer.json") {
     for (auto& entry : text::read_beside(beside, text::kBeside)) text::put(files, std::move(entry));
+    text::read_more_templates(beside, files);
     fallback = text::read_beside(beside, {"generation_config.json", "config.json"});
   }
   return text::make_tokenizer(std::move(files), fallback, beside.string());

@@ -82,6 +82,11 @@ void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed) {
     load_weights(*inputs.model, inputs.source, precision);
 }
 
+std::optional<std::int32_t> chosen_turn_end(const Recipe& recipe, const Tokenizer& tokenizer) {
+  if (recipe.data.chat_template.empty()) return std::nullopt;
+  return data::turn_end(tokenizer);
+}
+
 std::int64_t steps_of(const Recipe& recipe, const Dataset& train) {
   if (recipe.trainer.steps) return *recipe.trainer.steps;
   const double rows = recipe.trainer.epochs.value_or(1) * static_cast<double>(train.epoch_rows());

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,8 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
 // that the masters keep what the file has.
 void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed);
 
+// What ends a turn in the chat template that the recipe chooses; nullopt: it leaves the tokenizer's own.
+std::optional<std::int32_t> chosen_turn_end(const Recipe& recipe, const Tokenizer& tokenizer);
 std::int64_t steps_of(const Recipe& recipe, const Dataset& train);
 // Path -> content hash of the files that are trained on.
 nlohmann::json file_hashes(const Recipe& recipe);

@@ -72,7 +72,8 @@ Trainer::Trainer(TrainerParts parts)
   objective_ = all.objectives.make(recipe_.objective.type, *recipe_.objective.options, resources_);
   optimizer_ = all.optimizers.make(recipe_.optimizer.type, *recipe_.optimizer.options);
   updater_ = std::make_unique<Updater>(model_, *optimizer_, recipe_.trainer.precision);
-  files_ = hub::model_files(model_, parts_.inputs.source, parts_.inputs.tokenizer.get());
+  files_ = hub::model_files(model_, parts_.inputs.source, parts_.inputs.tokenizer.get(),
+                            chosen_turn_end(recipe_, *parts_.inputs.tokenizer));
   const TrainerSection& t = recipe_.trainer;
   loader_ = std::make_unique<Loader>(
       parts_.inputs.train,

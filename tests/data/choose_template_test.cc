@@ -57,6 +57,37 @@ TEST(ChooseTemplate, IsExportedInPlaceOfTheTokenizersOwn) {
   EXPECT_EQ(text_of(*again), "newer");
 }
 
+// As transformers 5.23: files take the place of all of tokenizer_config.json's templates, and a name chooses one.
+TEST(ChooseTemplate, TakesTheTokenizersOwnTemplatesByName) {
+  const TempFolder folder;
+  const auto bytes = text::bytes_tokenizer_files();
+  folder.write("m/tokenizer.json", bytes[0].second);
+  folder.write("m/tokenizer_config.json", R"({"chat_template": [{"name": "old", "template": "old"}]})");
+  folder.write("m/chat_template.jinja", "one");
+  folder.write("m/additional_chat_templates/rag.jinja", "rag {{ messages[0].content }}");
+  folder.write("m/additional_chat_templates/tool_use.jinja", "tools");
+  folder.write("m/additional_chat_templates/notes.txt", "no template");
+  const auto own = load_tokenizer(folder.file("m"));
+  EXPECT_EQ(text_of(*own), "one");
+  EXPECT_EQ(text_of(*data::with_chat_template(own, "rag", "x")), "rag q");
+  EXPECT_EQ(file_of(*own, "additional_chat_templates/tool_use.jinja"), "tools");
+  EXPECT_EQ(file_of(*own, "additional_chat_templates/notes.txt"), "");
+  const auto chosen = data::with_chat_template(own, "tool_use", "x");
+  EXPECT_EQ(file_of(*chosen, "chat_template.jinja"), "tools");
+  EXPECT_EQ(file_of(*chosen, "additional_chat_templates/rag.jinja"), "");
+  EXPECT_THAT(error_of(ErrorKind::config, [&] { data::with_chat_template(own, "old", "x"); }),
+              HasSubstr("one of default, rag, tool_use, alpaca"));
+}
+
+TEST(ChooseTemplate, KnowsWhatEndsATurn) {
+  const auto own = tokenizer_with_own(kOwn);
+  EXPECT_EQ(data::turn_end(*own), std::nullopt);
+  EXPECT_EQ(data::turn_end(*data::with_chat_template(own, "zephyr", "x")), 257);
+  EXPECT_EQ(data::turn_end(*data::with_chat_template(own, "{{ messages[1].content }}<|pad|>", "x")), 258);
+  EXPECT_EQ(data::turn_end(*data::with_chat_template(own, "{{ raise_exception('no') }}", "x")), std::nullopt);
+  EXPECT_EQ(data::turn_end(*text::make_tokenizer({text::bytes_tokenizer_files()[0]}, {}, "test")), std::nullopt);
+}
+
 TEST(ChooseTemplate, KeepsIdsThatOtherFilesGave) {
   const auto own = text::make_tokenizer({text::bytes_tokenizer_files()[0]},
                                         {{"config.json", R"({"eos_token_id": 257, "pad_token_id": 258})"}}, "test");

@@ -3,6 +3,7 @@
 
 #include "base/env.h"
 #include "hone/safetensors.h"
+#include "hone/text.h"
 
 #include <gmock/gmock.h>
 
@@ -50,6 +51,35 @@ TEST_F(Save, KeepsTheGenerationConfigOfTheSource) {
   write_text(root_ / "source" / "generation_config.json", R"({"top_k": 7})");
   EXPECT_EQ(hub::model_files(*model, root_ / "source", nullptr).texts[1].second, R"({"top_k": 7})");
   EXPECT_THAT(hub::model_files(*model, "", nullptr).texts[1].second, testing::HasSubstr("\"eos_token_id\": 2"));
+}
+
+// So that transformers' generate(), too, stops where a chat template ends a turn.
+TEST_F(Save, AddsATurnsEndToTheGenerationConfig) {
+  const auto model = small_model();
+  const auto eos = [&](const std::string& source, std::int32_t end) {
+    write_text(root_ / "source" / "generation_config.json", source);
+    const std::string text = hub::model_files(*model, root_ / "source", nullptr, end).texts[1].second;
+    return nlohmann::json::parse(text)["eos_token_id"].dump();
+  };
+  EXPECT_EQ(eos(R"({"top_k": 7, "eos_token_id": 3})", 5), "[3,5]");
+  EXPECT_EQ(eos(R"({"eos_token_id": [3, 4]})", 5), "[3,4,5]");
+  EXPECT_EQ(eos(R"({"eos_token_id": [3, 5]})", 5), "[3,5]");
+  EXPECT_EQ(eos(R"({"eos_token_id": 5})", 5), "5");
+  EXPECT_EQ(eos(R"({"eos_token_id": null})", 5), "[2,5]");  // 2: config.json's
+  EXPECT_EQ(eos("{}", 5), "[2,5]");
+  EXPECT_EQ(eos("{}", 2), "[2]");
+  EXPECT_THAT(error_of([&] { eos("[1]", 5); }, ErrorKind::config),
+              testing::HasSubstr("generation_config.json: expected an object"));
+}
+
+TEST_F(Save, WritesTheTokenizersFilesAlsoThoseInAFolder) {
+  const auto model = small_model();
+  write_text(root_ / "source" / "tokenizer.json", load_tokenizer("bytes")->files[0].second);
+  write_text(root_ / "source" / "additional_chat_templates" / "rag.jinja", "a template");
+  const auto tokenizer = load_tokenizer((root_ / "source").string());
+  hub::save_model_folder(root_ / "m", *model, hub::model_files(*model, "", tokenizer.get()), {});
+  EXPECT_EQ(read_text(root_ / "m" / "additional_chat_templates" / "rag.jinja"), "a template");
+  EXPECT_EQ(load_tokenizer((root_ / "m").string())->fingerprint, tokenizer->fingerprint);
 }
 
 TEST_F(Save, AnExistingFolderStays) {

@@ -211,8 +211,12 @@ TEST(ChatTemplate, ComesFromTheTokenizersFiles) {
              R"({"chat_template": [{"name": "default", "template": "3"}, {"name": "tool_use", "template": "4"}]})"}});
   EXPECT_EQ(text(named), "3");
   EXPECT_EQ(text(named, "[{}]"), "4");
+  EXPECT_EQ(text(with({{"tokenizer_config.json", R"({"chat_template": {"default": "5", "rag": "{% bad"}})"}})), "5");
   EXPECT_HONE_ERROR(with({{"tokenizer_config.json", R"({"chat_template": [{"name": "rag", "template": "3"}]})"}}),
-                    config, "no template named default; found rag");
+                    config, "none is named default; found rag");
+  for (const char* bad : {"5", "[1]", R"([{"name": "default"}])", R"({"default": 1})"})
+    EXPECT_HONE_ERROR(with({{"tokenizer_config.json", std::string(R"({"chat_template": )") + bad + "}"}}), config,
+                      "tokenizer_config.json: chat_template: got ");
   EXPECT_HONE_ERROR(with({{"chat_template.jinja", "\n{% if %}"}}), config, "chat_template.jinja:2: ");
 }
 
