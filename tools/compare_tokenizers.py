@@ -156,11 +156,13 @@ def ask(tokenizer, plain, question):
         return {"error": str(error), "panic": "bad split" in str(error)}
 
 
-def questions(texts, rng, size):
+def questions(texts, rng, size, truncates):
     for i, text in enumerate(texts):
         question = {"text": text}
         if i % 5 == 1:
             question["pair"] = rng.choice(texts)[:300]
+            if truncates:  # each part of the text that is cut off comes with each of the pair's
+                question["text"] = text[:2000]
         if i % 7 == 1:
             question["special"] = False
         if i % 11 == 3:
@@ -212,7 +214,7 @@ def compare(name, path, program, texts, ignore=()):
     tokenizer, plain = Tokenizer.from_file(str(path)), Tokenizer.from_file(str(path))
     plain.no_truncation()
     plain.no_padding()
-    asked = list(questions(texts, random.Random(name), tokenizer.get_vocab_size()))
+    asked = list(questions(texts, random.Random(name), tokenizer.get_vocab_size(), bool(tokenizer.truncation)))
     return compare_answers(name, alone, program, asked, lambda q: ask(tokenizer, plain, q), ignore)
 
 

@@ -145,7 +145,9 @@ class HONE_API Loader {
     std::int32_t pad_id = 0;
     int ahead = 2;  // groups made in advance; 0 = made by the caller's thread
   };
+  // Throws Error(data) where an epoch has fewer rows than a batch; check() does so alone, before anything is made.
   Loader(std::shared_ptr<const Dataset> data, const Options& options);
+  static void check(const Dataset& data, const Options& options);
   ~Loader();
   void seek(std::int64_t step);   // O(1)
   std::vector<HostBatch> next();  // `accumulate` batches; rethrows what the background thread threw

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "base/strings.h"
 #include "base/threads.h"
 #include "hone/data.h"
 
@@ -65,14 +66,18 @@ struct Loader::State {
   }
 };
 
-Loader::Loader(std::shared_ptr<const Dataset> data, const Options& options) : state_(std::make_unique<State>()) {
+void Loader::check(const Dataset& data, const Options& options) {
   if (options.batch_size < 1 || options.accumulate < 1)
     throw Error(ErrorKind::config, fmt::format("trainer: batch_size {} and accumulate {}; expected at least 1",
                                                options.batch_size, options.accumulate));
-  if (data->epoch_rows() < options.batch_size)
-    throw Error(ErrorKind::data, fmt::format("data: {} rows per epoch; expected at least one batch of {}",
-                                             data->epoch_rows(), options.batch_size))
+  if (data.epoch_rows() < options.batch_size)
+    throw Error(ErrorKind::data, fmt::format("data: {} per epoch; expected at least one batch of {}",
+                                             counted(data.epoch_rows(), "row"), options.batch_size))
         .hint("lower trainer.batch_size or data.max_length, or set data.packing: none");
+}
+
+Loader::Loader(std::shared_ptr<const Dataset> data, const Options& options) : state_(std::make_unique<State>()) {
+  check(*data, options);
   state_->data = std::move(data);
   state_->options = options;
 }

@@ -46,6 +46,7 @@ void load_data(const Recipe& recipe, Inputs& inputs) {
     inputs.evals.push_back(
         {name, during("reading data.eval." + name, [&] { return Dataset::make(files, *inputs.tokenizer, options); })});
   if (inputs.train->rows() == 0) throw Error(ErrorKind::data, "data.train: no row to train on");
+  Loader::check(*inputs.train, {recipe.trainer.batch_size, recipe.trainer.accumulate});
   for (const EvalSet& set : inputs.evals)
     if (set.data->rows() == 0)
       throw Error(ErrorKind::data, fmt::format("data.eval: {}: no row to evaluate on", set.name));
