@@ -11,6 +11,7 @@ ids, offsets, decoded text, streaming, pairs with types, words, sequences, masks
 import argparse
 import bz2
 import csv
+import gc
 import json
 import random
 import subprocess
@@ -159,10 +160,10 @@ def ask(tokenizer, plain, question):
 def questions(texts, rng, size, truncates):
     for i, text in enumerate(texts):
         question = {"text": text}
-        if i % 5 == 1:
+        if truncates and i % 250 == 1:  # each part of the text comes with each of the pair's, and parts hold parts
+            question = {"text": text[:60], "pair": rng.choice(texts)[:20]}
+        elif i % 5 == 1 and not truncates:
             question["pair"] = rng.choice(texts)[:300]
-            if truncates:  # each part of the text that is cut off comes with each of the pair's
-                question["text"] = text[:2000]
         if i % 7 == 1:
             question["special"] = False
         if i % 11 == 3:
@@ -243,6 +244,7 @@ def main():
     parser.add_argument("--write-texts", type=Path, help="only write the texts, for compare_token_files.py")
     parser.add_argument("--unicode", type=Path, default="/usr/share/unicode")
     args = parser.parse_args()
+    gc.disable()  # answers have no cycles, and are many
     normal = list(normalization_texts())
     fixed = AWKWARD + PHRASES + list(made_tokenizers.cluster_texts(args.random // 20)) + list(emoji_texts())[:args.random] + (normal + list(unicode_texts(args.unicode)) if args.all_normal else normal[::97])
     small = lambda name: fixed + list(random_texts(args.random, name))

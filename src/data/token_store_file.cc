@@ -146,10 +146,9 @@ void TokenStore::save(const std::string& folder_path, const std::string& name, c
     file.sync();
     file.close();
     folder.replace(temporary, name);  // there may be a damaged one, or the same content from another builder
-    folder.sync();
   } catch (const Error&) {
     folder.remove(temporary);
-    if (!folder.exists(name)) throw;  // else another builder was faster
+    throw;
   }
 }
 

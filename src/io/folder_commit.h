@@ -38,13 +38,13 @@ class FolderCommit {
   // A file written into folder() by other means; it must be synced.
   void note(ManifestFile entry);
   const Folder& folder() const { return *hidden_; }
-  const Folder& below(const std::string& name);  // a folder in folder(), made when needed
   std::uint64_t bytes() const;  // written so far
 
   // Writes the manifest (its `files` are filled in here), syncs, renames, syncs the parent. Durable when it returns.
   void commit(Manifest manifest);
 
  private:
+  const Folder& below(const std::string& name);  // a folder in folder(), made when needed
   std::pair<const Folder*, std::string> place(const std::string& name);
   void move_into_place();
   void remove_aside(const std::string& old);
