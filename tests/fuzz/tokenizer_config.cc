@@ -1,5 +1,6 @@
 // tokenizer_config.json beside a good tokenizer.json, a small one that is soon read.
 #include "fuzz/fuzz.h"
+#include "text/chat_template.h"
 #include "text/load.h"
 
 namespace {
@@ -16,4 +17,5 @@ HONE_FUZZ(tokenizer_config) {
   const hone::text::Files files = {{"tokenizer.json", kTokenizer}, {"tokenizer_config.json", std::string(input)}};
   const auto tokenizer = hone::text::make_tokenizer(files, {}, "fuzz");
   tokenizer->decode(tokenizer->encode("a <|eos|> b").ids);
+  hone::text::ChatTemplate::of(*tokenizer);
 }
