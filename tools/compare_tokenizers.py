@@ -160,10 +160,10 @@ def ask(tokenizer, plain, question):
 def questions(texts, rng, size, truncates):
     for i, text in enumerate(texts):
         question = {"text": text}
-        if truncates and i % 250 == 1:  # each part of the text comes with each of the pair's, and parts hold parts
-            question = {"text": text[:60], "pair": rng.choice(texts)[:20]}
-        elif i % 5 == 1 and not truncates:
+        if i % (250 if truncates and i > 2000 else 5) == 1:
             question["pair"] = rng.choice(texts)[:300]
+            if truncates:  # each part of the text comes with each of the pair's, and parts hold parts
+                question = {"text": text[:60], "pair": question["pair"][:20]}
         if i % 7 == 1:
             question["special"] = False
         if i % 11 == 3:

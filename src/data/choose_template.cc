@@ -82,12 +82,7 @@ std::shared_ptr<const Tokenizer> with_chat_template(std::shared_ptr<const Tokeni
   const bool is_text = chosen.find("{{") != std::string::npos || chosen.find("{%") != std::string::npos;
   const std::string source = is_text ? chosen : find_source(chosen, *tokenizer, option);
   const jinja::Template parsed(source, is_text ? option : chosen);  // says what is wrong with it, and where
-  // Ids that came from files beside the tokenizer's own stay.
-  nlohmann::json ids = nlohmann::json::object();
-  if (tokenizer->bos_id) ids["bos_token_id"] = *tokenizer->bos_id;
-  if (tokenizer->eos_id) ids["eos_token_id"] = *tokenizer->eos_id;
-  if (tokenizer->pad_id) ids["pad_token_id"] = *tokenizer->pad_id;
-  return text::make_tokenizer(files_with(*tokenizer, source), {{"generation_config.json", ids.dump()}}, "tokenizer");
+  return text::make_tokenizer(files_with(*tokenizer, source), text::known_ids(*tokenizer), "tokenizer");
 }
 
 std::optional<std::int32_t> turn_end(const Tokenizer& tokenizer) {

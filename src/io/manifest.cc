@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/strings.h"
+#include "io/file_name.h"
 #include "io/json.h"
 
 namespace hone::io {
@@ -48,16 +49,11 @@ ordered_json to_json(const ManifestFile& file) {
   return out;
 }
 
-bool is_plain(const std::string& name) {
-  return !name.empty() && name != "." && name != ".." && name.size() <= 255 && name.find('/') == std::string::npos &&
-         name.find('\0') == std::string::npos;
-}
-
 // Of a file in the folder or in a folder in it.
-bool is_file_name(const std::string& name) {
+bool is_file_name(std::string_view name) {
   const std::size_t slash = name.find('/');
-  if (slash == std::string::npos) return is_plain(name);
-  return is_plain(name.substr(0, slash)) && is_plain(name.substr(slash + 1));
+  if (slash == name.npos) return is_plain_name(name);
+  return is_plain_name(name.substr(0, slash)) && is_plain_name(name.substr(slash + 1));
 }
 
 ManifestFile file_from(const json& entry) {

@@ -7,6 +7,7 @@
 
 #include "base/env.h"
 #include "base/strings.h"
+#include "io/file_name.h"
 #include "io/json.h"
 #include "io/safetensors_header.h"
 
@@ -15,10 +16,6 @@ namespace {
 
 using nlohmann::json;
 namespace fs = std::filesystem;
-bool is_plain_name(const std::string& name) {
-  return !name.empty() && name != "." && name != ".." && name.size() <= 255 && name.find('/') == std::string::npos &&
-         name.find('\0') == std::string::npos;
-}
 
 }  // namespace
 
@@ -59,7 +56,7 @@ std::map<std::string, std::string> read_index(const std::filesystem::path& path)
     throw Error(ErrorKind::checkpoint, path.string() + ": no object \"weight_map\"");
   std::map<std::string, std::string> map;
   for (const auto& [tensor, shard] : index["weight_map"].items()) {
-    if (!shard.is_string() || !is_plain_name(shard.get<std::string>()))
+    if (!shard.is_string() || !io::is_plain_name(shard.get<std::string>()))
       throw Error(ErrorKind::checkpoint,
                   fmt::format("{}: weight_map of {}: got {}, expected the plain name of a file in the same folder",
                               path.string(), hone::quoted(tensor),

@@ -147,7 +147,7 @@ void read_more_templates(const fs::path& folder, Files& files) {
 }
 
 constexpr std::initializer_list<const char*> kBeside = {"tokenizer_config.json", "special_tokens_map.json",
-                                                        "chat_template.jinja"};
+                                                        kTemplateFile};
 
 // The file that holds the tokens: tokenizer.json, else a SentencePiece or tiktoken file.
 fs::path find_tokens(const fs::path& folder) {
@@ -208,6 +208,14 @@ std::shared_ptr<const Tokenizer> make_tokenizer(Files files, const Files& fallba
   return tokenizer;
 }
 
+Files known_ids(const Tokenizer& tokenizer) {
+  Json ids = Json::object();
+  if (tokenizer.bos_id) ids["bos_token_id"] = *tokenizer.bos_id;
+  if (tokenizer.eos_id) ids["eos_token_id"] = *tokenizer.eos_id;
+  if (tokenizer.pad_id) ids["pad_token_id"] = *tokenizer.pad_id;
+  return {{"generation_config.json", ids.dump()}};
+}
+
 }  // namespace text
 
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& where) {
@@ -237,12 +245,7 @@ std::shared_ptr<const Tokenizer> add_tokens(const Tokenizer& tokenizer, const st
   text::Files files = tokenizer.files;
   for (auto& [name, content] : files)
     if (name == "tokenizer.json") content = text::with_added_tokens(content, json->list_added(tokens));
-  // Ids that came from files beside the tokenizer's own stay.
-  text::Json ids = text::Json::object();
-  if (tokenizer.bos_id) ids["bos_token_id"] = *tokenizer.bos_id;
-  if (tokenizer.eos_id) ids["eos_token_id"] = *tokenizer.eos_id;
-  if (tokenizer.pad_id) ids["pad_token_id"] = *tokenizer.pad_id;
-  return text::make_tokenizer(std::move(files), {{"generation_config.json", ids.dump()}}, "added tokens");
+  return text::make_tokenizer(std::move(files), text::known_ids(tokenizer), "added tokens");
 }
 
 }  // namespace hone

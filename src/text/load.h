@@ -20,4 +20,8 @@ Files bytes_tokenizer_files();
 // begins every message: the folder.
 std::shared_ptr<const Tokenizer> make_tokenizer(Files files, const Files& fallback, const std::string& where);
 
+// A fallback for make_tokenizer() when a tokenizer is made again of changed files: the ids that it has, which may have
+// come from files beside its own.
+Files known_ids(const Tokenizer& tokenizer);
+
 }  // namespace hone::text

@@ -10,7 +10,7 @@
 
 namespace hone::text {
 
-inline constexpr std::string_view kTemplateFile = "chat_template.jinja";
+inline constexpr const char* kTemplateFile = "chat_template.jinja";
 inline constexpr std::string_view kMoreTemplates = "additional_chat_templates/";  // <name>.jinja in this folder
 
 struct TemplateSource {
