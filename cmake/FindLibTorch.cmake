@@ -1,14 +1,44 @@
-# Finds LibTorch laid out as in the pip wheel or the libtorch zip: <root>/include and <root>/lib.
-# Looks at TORCH_DIR (variable or environment), then .deps/torch, then CMAKE_PREFIX_PATH. Torch's own TorchConfig.cmake is
-# not used: on a CUDA wheel it stops without a CUDA toolkit. Makes LibTorch::LibTorch, LibTorch_VERSION, LibTorch_CUDA
-# (TRUE when libtorch_cuda.so is there and HONE_CPU_ONLY is not set).
-set(_hints "${TORCH_DIR}" "$ENV{TORCH_DIR}" "${PROJECT_SOURCE_DIR}/.deps/torch" "${CMAKE_SOURCE_DIR}/.deps/torch")
-find_path(LibTorch_ROOT_DIR NAMES include/ATen/ATen.h HINTS ${_hints} PATH_SUFFIXES torch libtorch NO_CMAKE_SYSTEM_PATH)
-foreach(_name torch_cpu c10 torch_cuda c10_cuda)
-  find_library(LibTorch_${_name}_LIBRARY ${_name} HINTS "${LibTorch_ROOT_DIR}/lib" NO_DEFAULT_PATH)
-  mark_as_advanced(LibTorch_${_name}_LIBRARY)
+# Finds LibTorch laid out as in the pip wheel or the libtorch zip: <root>/include and <root>/lib. The root is TORCH_DIR
+# (variable, then environment) where that is set, else .deps/torch where that is there, else looked for by CMAKE_PREFIX_PATH.
+# Torch's own TorchConfig.cmake is not used: on a CUDA wheel it stops without a CUDA toolkit. Makes LibTorch::LibTorch and
+# LibTorch_VERSION. With HONE_CUDA its CUDA half is linked, and must be there; else nothing of CUDA is, wherever it lies.
+set(_places "${TORCH_DIR}")
+if(NOT _places)
+  set(_places "$ENV{TORCH_DIR}")
+endif()
+set(_why "run ./dev build, which fetches it, or give -DTORCH_DIR=<folder with include/ and lib/>")
+if(_places)
+  get_filename_component(_places "${_places}" ABSOLUTE)  # programs find their libraries from any folder
+  set(_why "TORCH_DIR=${_places} must hold include/ATen/ATen.h and lib/libtorch_cpu.so")
+elseif(EXISTS "${PROJECT_SOURCE_DIR}/.deps/torch")
+  set(_places "${PROJECT_SOURCE_DIR}/.deps/torch")
+endif()
+if(HONE_CUDA)
+  string(APPEND _why "; HONE_CUDA needs the CUDA half, which HONE_CUDA=1 ./dev build fetches")
+endif()
+
+# Nothing is cached: another TORCH_DIR, or another LibTorch in .deps, counts from the next configuring on.
+foreach(_name ROOT_DIR torch_cpu_LIBRARY c10_LIBRARY torch_cuda_LIBRARY c10_cuda_LIBRARY)
+  unset(LibTorch_${_name} CACHE)
+  unset(LibTorch_${_name})
+endforeach()
+if(_places)
+  find_path(LibTorch_ROOT_DIR NAMES include/ATen/ATen.h PATHS "${_places}" PATH_SUFFIXES torch libtorch NO_CACHE
+                                                                                          NO_DEFAULT_PATH)
+else()
+  find_path(LibTorch_ROOT_DIR NAMES include/ATen/ATen.h PATH_SUFFIXES torch libtorch NO_CACHE NO_CMAKE_SYSTEM_PATH)
+endif()
+set(_needed torch_cpu c10)
+if(HONE_CUDA)
+  list(APPEND _needed torch_cuda c10_cuda)
+endif()
+set(_variables LibTorch_ROOT_DIR)
+foreach(_name IN LISTS _needed)
+  find_library(LibTorch_${_name}_LIBRARY ${_name} PATHS "${LibTorch_ROOT_DIR}/lib" NO_CACHE NO_DEFAULT_PATH)
+  list(APPEND _variables LibTorch_${_name}_LIBRARY)
 endforeach()
 
+unset(LibTorch_VERSION)
 foreach(_header torch/headeronly/version.h torch/csrc/api/include/torch/version.h)
   if(EXISTS "${LibTorch_ROOT_DIR}/include/${_header}" AND NOT LibTorch_VERSION)
     file(STRINGS "${LibTorch_ROOT_DIR}/include/${_header}" _lines
@@ -19,16 +49,13 @@ foreach(_header torch/headeronly/version.h torch/csrc/api/include/torch/version.
 endforeach()
 
 include(FindPackageHandleStandardArgs)
-find_package_handle_standard_args(
-  LibTorch
-  REQUIRED_VARS LibTorch_ROOT_DIR LibTorch_torch_cpu_LIBRARY LibTorch_c10_LIBRARY
-  VERSION_VAR LibTorch_VERSION
-  REASON_FAILURE_MESSAGE "run ./dev build, which fetches it, or give -DTORCH_DIR=<folder with include/ and lib/>")
+find_package_handle_standard_args(LibTorch REQUIRED_VARS ${_variables} VERSION_VAR LibTorch_VERSION
+                                  REASON_FAILURE_MESSAGE "${_why}")
 
 if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
-  # The nvidia wheels lie beside a CUDA wheel's torch; its libtorch_cpu.so needs cudart and cupti from them.
+  # The nvidia wheels lie beside a CUDA wheel's torch; even its libtorch_cpu.so needs cudart and cupti from them, and finds
+  # them by its own rpath. The linker wants to see them, too.
   file(GLOB _nvidia_lib "${LibTorch_ROOT_DIR}/../nvidia/*/lib")
-  file(GLOB _nvidia_include "${LibTorch_ROOT_DIR}/../nvidia/*/include")
   add_library(LibTorch::LibTorch INTERFACE IMPORTED)
   set_target_properties(
     LibTorch::LibTorch
@@ -40,14 +67,12 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
   foreach(_folder IN LISTS _nvidia_lib)
     target_link_options(LibTorch::LibTorch INTERFACE "LINKER:-rpath-link,${_folder}")
   endforeach()
-  set(LibTorch_CUDA FALSE)
-  if(LibTorch_torch_cuda_LIBRARY AND NOT HONE_CPU_ONLY)
-    set(LibTorch_CUDA TRUE)
+  if(HONE_CUDA)
     # Nothing of ours names a symbol of libtorch_cuda, so it must be kept by hand: it registers the CUDA kernels.
     target_link_options(
       LibTorch::LibTorch INTERFACE
       "LINKER:--no-as-needed,${LibTorch_torch_cuda_LIBRARY},${LibTorch_c10_cuda_LIBRARY},--as-needed")
+    file(GLOB _nvidia_include "${LibTorch_ROOT_DIR}/../nvidia/*/include")
     target_include_directories(LibTorch::LibTorch SYSTEM INTERFACE ${_nvidia_include})
   endif()
 endif()
-mark_as_advanced(LibTorch_ROOT_DIR)

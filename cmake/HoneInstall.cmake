@@ -8,12 +8,13 @@ if(HONE_TORCH)
   install(TARGETS hone_hone EXPORT honeTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 endif()
 if(TARGET hone_program)
-  # By name: CMake leaves out folders inside the project, and .deps/torch and .deps/pyarrow are such.
-  set(rpath "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}" "${LibTorch_ROOT_DIR}/lib")
+  # By name: CMake leaves out folders inside the project, and .deps/torch and .deps/pyarrow are such. The same in the build
+  # folder: CMake would otherwise pad the shorter one with colons, and an empty entry is the current directory.
+  set(rpath "${LibTorch_ROOT_DIR}/lib")
   if(TARGET hone_deps::parquet)
     list(APPEND rpath "${HONE_PYARROW_FOLDER}")
   endif()
-  set_target_properties(hone_program PROPERTIES INSTALL_RPATH "${rpath}")
+  set_target_properties(hone_program PROPERTIES INSTALL_RPATH "${rpath}" BUILD_WITH_INSTALL_RPATH ON)
   install(TARGETS hone_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
 
