@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs a build into a temporary folder, then configures, builds and runs the consumer project against that copy.
-# Usage: check.sh CMAKE BUILD-FOLDER GENERATOR
+# Usage: check.sh CMAKE BUILD-FOLDER GENERATOR [--cuda, when hone was built with it]
 set -euo pipefail
-cmake=$1 build=$2 generator=$3
+cmake=$1 build=$2 generator=$3 cuda=${4:-}
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -13,3 +13,4 @@ for program in use_core use_hone; do
   [ ! -x "$folder/build/$program" ] || "$folder/build/$program"
 done
 [ ! -x "$folder/prefix/bin/hone" ] || "$folder/prefix/bin/hone" --version
+"$here/../harness/check_linked.sh" $cuda "$folder/prefix" "$folder/build"
