@@ -1,4 +1,5 @@
 // hone bench: how long a training step takes, where the time goes, and how far that is from what the machine can do.
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -15,6 +16,7 @@
 #include "hone/random.h"
 #include "hone/registry.h"
 #include "ops/kernels.h"
+#include "tensor/threads.h"
 #include "train/bench.h"
 
 namespace hone::cli {
@@ -39,6 +41,7 @@ nlohmann::ordered_json to_json(const BenchReport& report) {
       json = {{"parameters", report.parameters},
               {"precision", precision_name(report.precision)},
               {"kernels", ops::name(ops::level())},
+              {"threads", at::get_num_threads()},
               {"tokens_per_step", report.tokens_per_step},
               {"supervised_per_step", report.supervised_per_step},
               {"load_seconds", report.load_seconds},
@@ -64,6 +67,7 @@ void print(const BenchReport& report) {
   std::cout << fmt::format("model            {} parameters, {}, kernels {}\n",
                            human_count(static_cast<double>(report.parameters)), precision_name(report.precision),
                            ops::name(ops::level()));
+  std::cout << "processor        " << describe_threads() << '\n';
   std::cout << fmt::format("step             {:.4g} s median of {}, {:.4g} s best; {} tokens, {} supervised\n",
                            report.step_seconds, report.steps, report.best_step_seconds, report.tokens_per_step,
                            report.supervised_per_step);

@@ -67,7 +67,7 @@ class TokenizerCommand final : public Command {
           field("special_tokens", &C::special_tokens,
                 "Tokens with the first ids, found in texts as they are; default: those usual for the kind."),
           field("lowercase", &C::lowercase, "word_piece: fold upper case and accents."),
-          field("threads", &C::threads, "Threads that count words; 0 = as many as the machine has.", at_least(0)),
+          field("threads", &C::threads, "Threads that count words; 0 = as many as the process may use.", at_least(0)),
           field("out", &C::out, "The folder to write."),
           field("replace", &C::replace, "Replace a folder that is already there.")};
     }

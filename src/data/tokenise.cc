@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <deque>
 #include <future>
-#include <thread>
 
+#include "base/cpus.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/signals.h"
@@ -176,7 +176,7 @@ class Pipeline {
   Source& source_;
   const Tokenising& how_;
   const std::string& path_;
-  const std::size_t threads_ = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, 16);
+  const std::size_t threads_ = static_cast<std::size_t>(std::min(threads_by_cpu(cpus()), 16));
   BoundedQueue<std::shared_ptr<Block>> queue_{2 * threads_};
   std::deque<std::pair<std::shared_ptr<Block>, std::future<std::vector<Tokens>>>> pending_;
   std::exception_ptr failure_;

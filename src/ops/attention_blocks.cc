@@ -14,8 +14,8 @@
 #include <atomic>
 #include <memory>
 #include <numeric>
-#include <thread>
 
+#include "base/waiting.h"
 #include "ops/cpu/dot/attention.h"
 #include "ops/dropout.h"
 
@@ -257,14 +257,14 @@ class Backward {
   // What the threads that work on a job share.
   struct Shared {
     Room keys, queries;
-    std::int64_t query_bytes = 0;                        // per query head
-    std::unique_ptr<std::atomic<std::int64_t>[]> added;  // per block of queries: blocks of keys added to it
+    std::int64_t query_bytes = 0;      // per query head
+    std::unique_ptr<Watched[]> added;  // per block of queries: blocks of keys added to it
   };
 
   Shared rooms_of(const Job& job) const {
     Shared rooms{Room(kernels_.key_room(job.shape)), {}, kernels_.query_room(job.shape), nullptr};
     rooms.queries = Room(rooms.query_bytes * shared_heads_);
-    rooms.added = std::make_unique<std::atomic<std::int64_t>[]>(shared_heads_ * job.blocks());
+    rooms.added = std::make_unique<Watched[]>(shared_heads_ * job.blocks());
     return rooms;
   }
 
@@ -326,11 +326,11 @@ class Backward {
       for (std::int64_t b = block; b < job.last_query_block(block); ++b) {
         const cpu::AttentionPair pair{rooms.keys.at(), block, queries, b, work};
         kernels_.add_to_keys(shape, pair, r == 0 && b == block);
-        const std::int64_t before = block - job.first_key_block(b);
-        std::atomic<std::int64_t>& added = rooms.added[r * job.blocks() + b];
-        while (added.load(std::memory_order_acquire) != before) std::this_thread::yield();
+        const auto before = static_cast<std::uint32_t>(block - job.first_key_block(b));
+        Watched& added = rooms.added[r * job.blocks() + b];
+        added.wait_until([&](std::uint32_t now) { return now == before; });
         kernels_.add_to_queries(shape, pair, before == 0);
-        added.store(before + 1, std::memory_order_release);
+        added.set(before + 1);
         if (b == block) kernels_.finish_queries(job.shape, b, queries, work, dq_.rows(h, job.begin));
       }
     }

@@ -4,40 +4,11 @@
 #include <ATen/Parallel.h>
 #include <omp.h>
 
-#include <atomic>
 #include <cstdint>
-#include <thread>
+
+#include "base/waiting.h"
 
 namespace hone::ops {
-
-// A meeting point. Waiting is spinning, for a step takes microseconds; where threads share a processor, they give way.
-class Barrier {
- public:
-  // Returns when all `members` have called it.
-  void wait(int members) {
-    const std::uint32_t turn = turn_.load(std::memory_order_relaxed);
-    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == members) {
-      arrived_.store(0, std::memory_order_relaxed);
-      turn_.store(turn + 1, std::memory_order_release);
-      return;
-    }
-    for (int spins = 0; turn_.load(std::memory_order_acquire) == turn; ++spins)
-      if (spins < kSpins)
-        relax();
-      else
-        std::this_thread::yield();
-  }
-
- private:
-  static constexpr int kSpins = 1024;
-  static void relax() {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-  }
-  alignas(64) std::atomic<int> arrived_{0};
-  alignas(64) std::atomic<std::uint32_t> turn_{0};
-};
 
 // One thread of a team.
 struct Member {

@@ -4,17 +4,16 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
-#include <thread>
 #include <vector>
 
+#include "base/cpus.h"
 #include "base/threads.h"
 
 namespace hone::text {
 
 void in_parallel(std::size_t count, int threads, const std::function<void(std::size_t)>& work) {
-  std::size_t wanted =
-      threads > 0 ? static_cast<std::size_t>(threads) : std::max(1u, std::thread::hardware_concurrency());
-  wanted = std::min(wanted, count);
+  const std::size_t wanted =
+      std::min(static_cast<std::size_t>(threads > 0 ? threads : threads_by_cpu(cpus())), count);
   const std::size_t step = std::clamp<std::size_t>(count / (16 * std::max<std::size_t>(wanted, 1)), 1, 64);
   std::atomic<std::size_t> next = 0;
   const auto run = [&] {

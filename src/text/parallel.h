@@ -7,7 +7,7 @@
 namespace hone::text {
 
 // work(i) for every i below count, in any order; the first exception goes to the caller. threads: 0 takes as many as
-// the machine has.
+// the process may use.
 void in_parallel(std::size_t count, int threads, const std::function<void(std::size_t)>& work);
 
 }  // namespace hone::text

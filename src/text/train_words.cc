@@ -4,6 +4,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/cpus.h"
 #include "base/threads.h"
 #include "text/train.h"
 
@@ -38,8 +39,7 @@ void read_batches(const std::function<bool(std::string&)>& next, Batches& batche
 WordCounts count_words(const std::function<bool(std::string&)>& next,
                        const std::function<void(std::string_view, const std::function<void(std::string_view)>&)>& cut,
                        int threads) {
-  const std::size_t count =
-      threads > 0 ? static_cast<std::size_t>(threads) : std::max(1u, std::thread::hardware_concurrency());
+  const auto count = static_cast<std::size_t>(threads > 0 ? threads : threads_by_cpu(cpus()));
   Batches batches(2 * count);
   std::vector<Counts> counts(count);
   std::vector<Worker> workers;

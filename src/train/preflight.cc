@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "data/inspect.h"
 #include "hone/trainer.h"
+#include "tensor/threads.h"
 
 namespace hone::training {
 namespace {
@@ -77,6 +78,7 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs) {
                                      trainer.accumulate,
                                      epochs < 1000 ? fmt::format("{:.3g}", epochs) : human_count(epochs),
                                      human_size(fixed_memory(parameters, trainer.precision))));
+  result.lines.push_back(describe_threads());
   warn_about_data(recipe, inputs, result.warnings);
   const auto* lm = dynamic_cast<const CausalLm*>(inputs.model.get());
   if (lm && recipe.data.max_length > lm->max_positions())

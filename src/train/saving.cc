@@ -1,4 +1,5 @@
 // Checkpoints of a run: when, what when one fails, and going on from one.
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -46,6 +47,11 @@ void Trainer::restore() {
                   fmt::format("{}: the training data is not what the run was trained on so far; changed: {}", folder_,
                               data_difference(state_.data_files, files)))
           .hint("--override data goes on with the new data, --new starts afresh");
+    if (const int threads = at::get_num_threads(); state_.threads != 0 && state_.threads != threads)
+      log::warning(
+          "{}: made with {} so far, now {}: the last bits can differ from those of an unbroken run; "
+          "OMP_NUM_THREADS={} keeps them",
+          folder_, counted(state_.threads, "thread"), threads, state_.threads);
     hooks_.restore(state_);
     saved_step_ = state_.step;
     saved_name_ = parts_.from->name;
@@ -56,6 +62,7 @@ void Trainer::restore() {
         {{"step", state_.step}, {"option", change.path}, {"before", change.before}, {"after", change.after}});
   state_.finished.clear();
   state_.data_files = files;
+  state_.threads = at::get_num_threads();
   state_.data_hash = data_hash;
   state_.tokenizer_hash = parts_.inputs.tokenizer->fingerprint;
   if (state_.step >= steps_ && !state_.evaluation_due)

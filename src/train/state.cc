@@ -43,6 +43,7 @@ TrainState read_state(const nlohmann::json& json, const std::string& where) {
     for (const auto& [name, value] : values.items()) state.callbacks[callback][name] = number_from_json(value);
   state.changes = json.at("changes");
   state.data_files = json.at("data_files");
+  if (json.contains("threads")) state.threads = count_at(json, "threads", where);
   state.data_hash = json.at("data_hash").get<std::string>();
   state.tokenizer_hash = json.at("tokenizer_hash").get<std::string>();
   return state;
@@ -74,6 +75,7 @@ std::string to_json(const TrainState& state) {
       {"callbacks", callbacks_to_json(state)},
       {"changes", state.changes},
       {"data_files", state.data_files},
+      {"threads", state.threads},
       {"data_hash", state.data_hash},
       {"tokenizer_hash", state.tokenizer_hash}};
   return json.dump(2) + "\n";

@@ -8,6 +8,7 @@
 #include "base/signals.h"
 #include "base/strings.h"
 #include "io/json.h"
+#include "tensor/give_way.h"
 #include "train/resume.h"
 #include "train/trainer.h"
 
@@ -105,6 +106,7 @@ Summary train(Recipe recipe, const TrainOptions& options) {
   std::optional<StopSignal> signals;
   if (options.handle_signals) signals.emplace("stopping after this step, and saving; once more: at once");
   const std::int64_t warnings = log::warnings();
+  const GiveWay give_way;
   try {
     Summary summary = run_training(recipe, options);
     summary.warnings = log::warnings() - warnings;

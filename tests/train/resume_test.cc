@@ -1,4 +1,5 @@
 // A run that is stopped and started again is the run that was never stopped, bit for bit.
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include "base/signals.h"
@@ -100,6 +101,17 @@ TEST_F(Again, MoreStepsGoOn) {
   const nlohmann::json state = test::read_json(run_folder() / test::step_folder(12) / "state/train.json");
   EXPECT_EQ(state["changes"][0]["option"], "trainer.steps");
   EXPECT_EQ(state["changes"][0]["after"], "12");
+}
+
+TEST_F(Again, AnotherNumberOfThreadsIsSaid) {
+  const int before = at::get_num_threads();
+  at::set_num_threads(2);
+  const std::int64_t warnings = train(recipe({{"trainer.steps", "4"}}), options_).warnings;
+  EXPECT_EQ(train(recipe({{"trainer.steps", "5"}}), options_).warnings, warnings + 1);  // of the changed steps
+  at::set_num_threads(1);
+  EXPECT_EQ(train(recipe({{"trainer.steps", "6"}}), options_).warnings, warnings + 2);
+  at::set_num_threads(before);
+  EXPECT_EQ(test::read_json(run_folder() / test::step_folder(6) / "state/train.json")["threads"], 1);
 }
 
 TEST_F(Again, AChangedRecipeIsRefusedWithTheDiff) {

@@ -12,11 +12,18 @@ TEST(TrainStateText, SurvivesItsOwnText) {
   TrainState state;
   state.step = 7;
   state.tokens = 1234;
+  state.threads = 2;
   state.best = {"eval_loss", -std::numeric_limits<double>::infinity(), 4};
   state.callbacks["0.early_stopping"]["waited"] = 2;
   const TrainState again = state_from_json(to_json(state), "train.json");
   EXPECT_EQ(to_json(again), to_json(state));
   EXPECT_EQ(again.best.value, state.best.value);
+}
+
+TEST(TrainStateText, OfBeforeThreadsWereRecordedIsRead) {
+  nlohmann::json old = nlohmann::json::parse(to_json(TrainState()));
+  old.erase("threads");
+  EXPECT_EQ(state_from_json(old.dump(), "train.json").threads, 0);
 }
 
 TEST(TrainStateText, HostileOnesAreRefused) {
@@ -26,7 +33,7 @@ TEST(TrainStateText, HostileOnesAreRefused) {
     bad[key] = value;
     return state_from_json(bad.dump(), "train.json");
   };
-  for (const char* key : {"step", "tokens", "skipped_steps"}) {
+  for (const char* key : {"step", "tokens", "skipped_steps", "threads"}) {
     EXPECT_HONE_ERROR(with(key, -5), checkpoint, std::string("train.json: ") + key + ": got -5, expected a count");
     EXPECT_HONE_ERROR(with(key, 1.5), checkpoint, "expected a count");
     EXPECT_HONE_ERROR(with(key, true), checkpoint, "expected a count");

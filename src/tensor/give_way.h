@@ -1,0 +1,41 @@
+// Makes OpenMP's threads sleep instead of spin while others need the processors.
+#pragma once
+
+#include <memory>
+
+namespace hone {
+
+// When another process takes a processor from one of this process's threads, the others, spinning, keep it from the
+// rest: OpenMP's threads must sleep then. While one of these is alive, a background thread looks forty times a second
+// whether threads of this process had to wait for a processor, and has OpenMP's threads sleep if so. Does nothing with
+// one thread, where OMP_WAIT_POLICY or GOMP_SPINCOUNT say what is wanted, and where the system does not tell how long
+// threads waited (/proc/self/task/*/schedstat). Several may be alive, in any thread.
+class GiveWay {
+ public:
+  GiveWay();
+  ~GiveWay();
+  GiveWay(const GiveWay&) = delete;
+  GiveWay& operator=(const GiveWay&) = delete;
+
+  bool sleeping() const;  // whether OpenMP's threads are made to sleep at present
+
+ private:
+  class Watch;
+  std::shared_ptr<Watch> watch_;
+};
+
+// When to sleep: as soon as threads waited for a fifth of a processor's time; again and again it is tried whether they
+// still would, ever more rarely while they do. Not thread-safe.
+class GiveWayPolicy {
+ public:
+  // waited: seconds that threads waited for a processor since the last call, all together; elapsed: since then.
+  // Returns seconds until the next call.
+  double update(double waited, double elapsed);
+  bool sleep() const { return sleep_; }
+
+ private:
+  bool sleep_ = false;
+  double pause_ = 0, calm_ = 0;
+};
+
+}  // namespace hone
