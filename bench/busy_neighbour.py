@@ -104,6 +104,12 @@ def prepare(folder, program):
             "generate": generation(300)}
 
 
+def sure(value):
+    if value is None:
+        raise SystemExit("a run took more than two minutes: is the machine idle?")
+    return value
+
+
 def shown(seconds):
     return "-" if seconds is None else f"{1000 * seconds:.3f}"
 
@@ -113,11 +119,11 @@ def measure(name, seconds, runner, options):
     one, busy = [], []
     for turn in range(options.rounds):
         for program in list(idle)[:: 1 if turn % 2 == 0 else -1]:
-            idle[program].append(seconds(runner, program))
-        one.append(seconds(runner, options.new, one_thread=True))
+            idle[program].append(sure(seconds(runner, program)))
+        one.append(sure(seconds(runner, options.new, one_thread=True)))
         neighbour = runner.neighbour()
         try:
-            busy.append(seconds(runner, options.new))
+            busy.append(sure(seconds(runner, options.new)))
             if turn == 0:
                 old_busy = seconds(runner, options.old, patience=options.patience)
         finally:

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -11,8 +10,6 @@
 namespace {
 
 TEST(OpenMPSpin, TheEnvironmentIsWhatTheProgramWasStartedWith) {
-  ASSERT_EQ(std::getenv("OMP_WAIT_POLICY"), nullptr) << "this test needs the default";
-  EXPECT_EQ(std::getenv("GOMP_SPINCOUNT"), nullptr);
   std::ifstream file("/proc/self/environ", std::ios::binary);
   std::vector<std::string> started, now;
   for (std::string entry; std::getline(file, entry, '\0');) started.push_back(entry);
