@@ -5,7 +5,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 tree=$(mktemp -d "${TMPDIR:-/tmp}/a tree.XXXXXX")
 trap 'rm -rf "$tree"' EXIT
 failures=0
-unset TORCH_DIR HONE_CUDA HONE_PARQUET HONE_PYARROW_DIR HONE_PRESET HONE_TEST_DATA HONE_JOBS
+unset TORCH_DIR HONE_CUDA HONE_PARQUET HONE_PYARROW_DIR HONE_PRESET HONE_TEST_DATA HONE_JOBS CCACHE_DIR
 unset http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY
 export LOG=$tree/log MISSING='' PATH="$tree/bin:$PATH"
 mkdir -p "$tree/hone/tools" "$tree/bin" "$tree/away" "$tree/torch"
@@ -24,6 +24,8 @@ command_ "$tree/bin/apt-get" <<'E2'
 echo "apt-get $* http_proxy=${http_proxy:-} https_proxy=${https_proxy:-}" >>"$LOG"
 [ "$1" != update ]
 E2
+command_ "$tree/bin/ccache" <<<'echo "$CACHE"'
+export CACHE=$tree/cache
 command_ "$tree/bin/cmake" <<'E2'
 if [ "$1" = --preset ]; then
   echo "configure $2 ${*:3}" >>"$LOG"
@@ -31,7 +33,7 @@ if [ "$1" = --preset ]; then
   { echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD"; for option in "${@:3}"; do option=${option#-D}; echo "${option%%=*}:PATH=${option#*=}"; done; } \
     >"build/$2/CMakeCache.txt"
 else
-  echo "build $2 ${*:5}" >>"$LOG"
+  echo "build $2 ${*:5}${CCACHE_DIR:+ ccache in $CCACHE_DIR}" >>"$LOG"
   echo "ninja: no work to do"
   mkdir -p "$2/examples"
   printf '#!/bin/sh\necho "hone in $(basename "$PWD"): $*"\nexit 5\n' >"$2/hone"
@@ -79,6 +81,9 @@ expect "Arrow that is there is looked after" "$(dev build)" "*fetch-pyarrow 0*"
 expect "CUDA" "$(HONE_CUDA=1 dev build)" "*fetch-torch 1*configure cuda *build build/cuda *"
 expect "CUDA by its preset" "$(HONE_PRESET=cuda dev build)" "*fetch-torch 1*build build/cuda *"
 expect "CUDA and another preset" "$(HONE_CUDA=1 HONE_PRESET=dev dev build)" "exit 1"
+
+expect "a cache that can be written" "$(dev build)" "*hone_program"
+expect "a cache that cannot be written" "$(CACHE=/proc/none/ccache dev build)" "*hone_program ccache in $tree/hone/.deps/ccache"
 
 touch "$tree/hone/build/release/old"
 cp -r "$tree/hone" "$tree/copy" && rm -r "$tree/hone" && mv "$tree/copy" "$tree/hone"
