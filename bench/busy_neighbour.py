@@ -78,9 +78,9 @@ def write_recipe(path, model, file, rows, length, precision):
         json.dump(recipe, out)
 
 
-def training(recipe, steps):
+def training(recipe, steps, warmup=2):
     def seconds(runner, program, **options):
-        output = runner.run(program, ["bench", recipe, "--steps", str(steps), "--warmup", "2", "--json"], **options)
+        output = runner.run(program, ["bench", recipe, "--steps", str(steps), "--warmup", str(warmup), "--json"], **options)
         return output and json.loads(output[0].splitlines()[-1])["step_seconds"]
     return seconds
 
@@ -100,7 +100,7 @@ def prepare(folder, program):
     write_recipe(f"{folder}/32m.json", LARGE, "ids.jsonl", 8, 512, "bf16")
     subprocess.run([program, "init", "model", "--precision", "bf16", *[f"--model.{k}={json.dumps(v).strip(chr(34))}" for k, v in
                                                                     LARGE.items()]], cwd=folder, check=True, capture_output=True)
-    return {"small": training("small.json", 60), "step": training("step.json", 25), "32m": training("32m.json", 3),
+    return {"small": training("small.json", 60), "step": training("step.json", 25), "32m": training("32m.json", 2, warmup=1),
             "generate": generation(300)}
 
 
@@ -115,11 +115,11 @@ def shown(seconds):
 
 
 def measure(name, seconds, runner, options):
-    idle = {options.old: [], options.new: []}
+    idle = {"old": [], "new": []}
     one, busy = [], []
     for turn in range(options.rounds):
-        for program in list(idle)[:: 1 if turn % 2 == 0 else -1]:
-            idle[program].append(sure(seconds(runner, program)))
+        for build in ("old", "new")[:: 1 if turn % 2 == 0 else -1]:
+            idle[build].append(sure(seconds(runner, getattr(options, build))))
         one.append(sure(seconds(runner, options.new, one_thread=True)))
         neighbour = runner.neighbour()
         try:
@@ -129,10 +129,11 @@ def measure(name, seconds, runner, options):
         finally:
             os.killpg(neighbour.pid, signal.SIGKILL)
             neighbour.wait()
+    all_one, all_busy = one, busy
     old, new, one, busy = (statistics.median(x) for x in (*idle.values(), one, busy))
     print(f"{name:<10}{shown(old):>10}{shown(new):>10}{shown(one):>10}{shown(busy):>10}{shown(old_busy):>10}"
           f"{new / old:>10.3f}{busy / one:>11.2f}{'more' if old_busy is None else f'{old_busy / one:.2f}':>8}", flush=True)
-    return dict(case=name, old=idle[options.old], new=idle[options.new], one_thread=one, neighbour=busy, old_neighbour=old_busy,
+    return dict(case=name, old=idle["old"], new=idle["new"], one_thread=all_one, neighbour=all_busy, old_neighbour=old_busy,
                 idle_ratio=new / old, neighbour_ratio=busy / one)
 
 
@@ -143,7 +144,7 @@ def main():
     parser.add_argument("--cpus", default="")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cases", default="small,step,32m,generate")
-    parser.add_argument("--patience", type=float, default=15)
+    parser.add_argument("--patience", type=float, default=10)
     parser.add_argument("--json", help="also write all figures to this file")
     options = parser.parse_args()
     options.old, options.new = os.path.abspath(options.old), os.path.abspath(options.new)

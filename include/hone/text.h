@@ -53,11 +53,11 @@ class HONE_API Tokenizer {
   // Whether text decoded so far stays as it is when ids follow, but for an unfinished character (see StreamDecoder).
   virtual bool decodes_in_parts() const { return true; }
   // As the library's encode_batch: pairs, masks, and the file's truncation and padding (to the longest of these texts).
-  // threads: 0 takes as many as the machine has.
+  // threads: 0 takes as many as the process may use.
   virtual std::vector<FullEncoding> encode_full(std::span<const TextPair> texts, bool special = true,
                                                 int threads = 1) const;
 
-  // encode() for many texts. threads: 0 takes as many as the machine has.
+  // encode() for many texts. threads: 0 takes as many as the process may use.
   std::vector<Encoding> encode_batch(std::span<const std::string_view> texts, bool special = true,
                                      int threads = 0) const;
 

@@ -16,7 +16,7 @@ struct TrainOptions {
   std::vector<std::string> special_tokens;
   std::vector<std::string> alphabet;  // characters that are in the vocabulary whether the text has them or not
   std::size_t limit_alphabet = 0;     // 0: no limit
-  int threads = 0;                    // 0: as many as the machine has
+  int threads = 0;                    // 0: as many as the process may use
 };
 
 // A word and how often it occurs. Sorted by the word, so that the same text gives the same vocabulary.
