@@ -28,6 +28,12 @@ bool is_assistant(const Value& message) {
   return role && role->is(Kind::string) && role->bytes() == "assistant";
 }
 
+std::vector<bool> assistants(const Chat& chat) {
+  std::vector<bool> found;
+  for (const Value& message : chat.messages) found.push_back(is_assistant(message));
+  return found;
+}
+
 class Turns {
  public:
   Turns(const ChatTemplate& chat_template, const Tokenizer& tokenizer, const Chat& chat, const std::string& where)
@@ -38,14 +44,15 @@ class Turns {
   const Rendered& whole() const { return whole_; }
   const Encoding& encoding() const { return encoding_; }
 
-  // The spans of the assistant's turns among messages [first, ...).
-  Spans spans_from(std::size_t first) const {
+  // The spans of the chosen messages, which are the assistant's.
+  Spans spans_of(const std::vector<bool>& chosen) const {
+    const bool blocks = template_.tracks_generation(chat_), all = chosen == assistants(chat_);
     Spans spans;
-    const bool blocks = template_.tracks_generation(chat_);
-    if (blocks) spans = generated_from(first);
-    for (std::size_t i = first; i < chat_.messages.size(); ++i) {
-      if (!is_assistant(chat_.messages[i])) continue;
+    if (blocks && all) spans = whole_.generated;
+    for (std::size_t i = 0; i < chat_.messages.size(); ++i) {
+      if (!chosen[i]) continue;
       if (!blocks) spans.push_back(span_of(i));
+      if (blocks && !all) append_blocks_of(i, spans);
       if (spans.empty()) fail(i, "the template's generation blocks wrote nothing");
     }
     return spans;
@@ -69,13 +76,19 @@ class Turns {
         .hint(kHint);
   }
 
-  // Blocks belong to messages in order: those that the messages before leave behind are the rest's.
-  Spans generated_from(std::size_t first) const {
-    if (first == 0) return whole_.generated;
-    const std::size_t before = render(chat_, {.generation_prompt = true, .messages = first}).generated.size();
-    if (before > whole_.generated.size())
-      fail(first, "the template has fewer generation blocks in the whole than in a part");
-    return {whole_.generated.begin() + static_cast<std::ptrdiff_t>(before), whole_.generated.end()};
+  // Blocks belong to messages in order: a message has those that come with it.
+  void append_blocks_of(std::size_t message, Spans& spans) const {
+    const std::size_t first = blocks_before(message), end = blocks_before(message + 1);
+    if (first > end || end > whole_.generated.size())
+      fail(message, "the template has fewer generation blocks in the whole than in a part");
+    spans.insert(spans.end(), whole_.generated.begin() + static_cast<std::ptrdiff_t>(first),
+                 whole_.generated.begin() + static_cast<std::ptrdiff_t>(end));
+  }
+
+  std::size_t blocks_before(std::size_t message) const {
+    if (message == 0) return 0;
+    if (message == chat_.messages.size()) return whole_.generated.size();
+    return render(chat_, {.generation_prompt = true, .messages = message}).generated.size();
   }
 
   std::pair<std::size_t, std::size_t> span_of(std::size_t message) const {
@@ -176,16 +189,18 @@ class Turns {
   Encoding encoding_;
 };
 
-std::size_t first_message(const Chat& chat, Learnt learnt, const Conversation& conversation, const std::string& where) {
-  if (learnt == Learnt::assistant) return 0;
-  if (learnt == Learnt::completion) {
-    if (conversation.prompt < 0)
-      throw Error(ErrorKind::data, where + ": loss completion, but the conversation has no prompt and completion")
-          .hint("use loss: last or loss: assistant");
-    return static_cast<std::size_t>(conversation.prompt);
+std::vector<bool> chosen_messages(const Chat& chat, Learnt learnt, const Conversation& conversation,
+                                  const std::string& where) {
+  if (learnt == Learnt::completion && conversation.prompt < 0)
+    throw Error(ErrorKind::data, where + ": loss completion, but the conversation has no prompt and completion")
+        .hint("use loss: last or loss: assistant");
+  std::vector<bool> chosen = assistants(chat);
+  const auto last = static_cast<std::size_t>(std::find(chosen.rbegin(), chosen.rend(), true).base() - chosen.begin());
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    if (learnt == Learnt::completion && i < static_cast<std::size_t>(conversation.prompt)) chosen[i] = false;
+    if (learnt == Learnt::last && i + 1 != last) chosen[i] = false;
   }
-  const auto last = std::find_if(chat.messages.rbegin(), chat.messages.rend(), is_assistant);
-  return static_cast<std::size_t>(std::distance(last, chat.messages.rend())) - (last == chat.messages.rend() ? 0 : 1);
+  return chosen;
 }
 
 bool is_blank(std::string_view text) { return jinja::strip(text, std::nullopt).empty(); }
@@ -251,20 +266,30 @@ std::vector<bool> mask_of(const Encoding& encoding, std::string_view text, const
   return mask;
 }
 
+std::vector<bool> chosen_messages(const Conversation& conversation, Learnt learnt, const std::string& where) {
+  return chosen_messages(Chat::from(conversation, where), learnt, conversation, where);
+}
+
 ChatTokens chat_tokens(const ChatTemplate& chat_template, const Tokenizer& tokenizer, const Conversation& conversation,
                        Learnt learnt, const std::string& where) {
+  if (learnt != Learnt::all)
+    return chat_tokens(chat_template, tokenizer, conversation, chosen_messages(conversation, learnt, where), where);
+  const Chat chat = Chat::from(conversation, where);
+  const Turns turns(chat_template, tokenizer, chat, where);
+  return {.tokens = {.ids = turns.encoding().ids, .labels = turns.encoding().ids}};
+}
+
+ChatTokens chat_tokens(const ChatTemplate& chat_template, const Tokenizer& tokenizer, const Conversation& conversation,
+                       const std::vector<bool>& chosen, const std::string& where) {
   const Chat chat = Chat::from(conversation, where);
   const Turns turns(chat_template, tokenizer, chat, where);
   const Encoding& encoding = turns.encoding();
   const std::string& text = turns.whole().text;
   ChatTokens made;
   made.tokens.ids = encoding.ids;
-  if (learnt == Learnt::all) {
-    made.tokens.labels = encoding.ids;
-    return made;
-  }
-  const Spans spans = turns.spans_from(first_message(chat, learnt, conversation, where));
   made.tokens.labels.assign(encoding.ids.size(), -100);
+  HONE_ASSERT(chosen.size() == chat.messages.size());
+  const Spans spans = turns.spans_of(chosen);
   const bool exact = chat_template.tracks_generation(chat);
   for (TokenRange range : ranges_of(encoding, text, spans, where)) {
     if (!exact) range = without_blank_end(range, encoding, tokenizer, text);

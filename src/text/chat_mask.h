@@ -34,6 +34,12 @@ struct ChatTokens {
 ChatTokens chat_tokens(const ChatTemplate& chat_template, const Tokenizer& tokenizer, const Conversation& conversation,
                        Learnt learnt, const std::string& where);
 
+// The same for chosen messages of the assistant's: one for each message whether it is learnt.
+ChatTokens chat_tokens(const ChatTemplate& chat_template, const Tokenizer& tokenizer, const Conversation& conversation,
+                       const std::vector<bool>& chosen, const std::string& where);
+// The messages that `learnt` (not all) chooses.
+std::vector<bool> chosen_messages(const Conversation& conversation, Learnt learnt, const std::string& where);
+
 // The date that templates get in training data (strftime_now): always the same, so that runs can be repeated.
 inline constexpr std::int64_t kTrainingDate = 1'721'952'000;  // 2024-07-26 00:00 UTC
 

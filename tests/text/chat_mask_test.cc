@@ -106,12 +106,15 @@ const ordered_json kTwoTurns = {{{"role", "user"}, {"content", "a"}},
                                 {{"role", "user"}, {"content", "b"}},
                                 {{"role", "assistant"}, {"content", "two"}}};
 
-std::string learnt_text(const std::string& source, const Conversation& chat, Learnt learnt) {
-  const ChatTokens made = chat_tokens(chat_template(source), *golden().tokenizer, chat, learnt, "here");
+std::string learnt_text(const ChatTokens& made) {
   std::string text;
   for (std::size_t i = 0; i < made.tokens.ids.size(); ++i)
     if (made.tokens.labels[i] != -100) text += golden().tokenizer->decode({made.tokens.ids[i]}, false);
   return text;
+}
+
+std::string learnt_text(const std::string& source, const Conversation& chat, Learnt learnt) {
+  return learnt_text(chat_tokens(chat_template(source), *golden().tokenizer, chat, learnt, "here"));
 }
 
 TEST(ChatMask, LearnsWhatIsAskedFor) {
@@ -134,6 +137,21 @@ TEST(ChatMask, CountsGenerationBlocksForTheLastTurn) {
       "{% generation %}<|im_end|>{% endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}";
   EXPECT_EQ(learnt_text(blocks, conversation(kTwoTurns), Learnt::assistant), "one<|im_end|>two<|im_end|>");
   EXPECT_EQ(learnt_text(blocks, conversation(kTwoTurns), Learnt::last), "two<|im_end|>");
+}
+
+TEST(ChatMask, LearnsChosenMessagesOnly) {
+  ordered_json three = kTwoTurns;
+  three.push_back({{"role", "assistant"}, {"content", "three"}});
+  const Conversation chat = conversation(three);
+  EXPECT_EQ(chosen_messages(chat, Learnt::assistant, "here"), (std::vector<bool>{false, true, false, true, true}));
+  EXPECT_EQ(chosen_messages(chat, Learnt::last, "here"), (std::vector<bool>{false, false, false, false, true}));
+  const std::string blocks =
+      "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}<|im_end|>"
+      "{% endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}";
+  for (const std::string& source : {std::string(kPlain), blocks})
+    EXPECT_EQ(learnt_text(chat_tokens(chat_template(source), *golden().tokenizer, chat,
+                                      {false, true, false, false, true}, "here")),
+              "one<|im_end|>three<|im_end|>");
 }
 
 TEST(ChatMask, IsByPositionWhereTheUserWritesTheSame) {
