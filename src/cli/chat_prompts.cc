@@ -7,6 +7,7 @@
 #include "data/conversations.h"
 #include "hone/error.h"
 #include "io/json.h"
+#include "text/chat_printed.h"
 
 namespace hone::cli {
 
@@ -65,7 +66,11 @@ void ChatPrompts::append(Conversation& conversation, const std::string& answer, 
 
 std::string ChatPrompts::text_of(const Conversation& conversation) const {
   const auto now = static_cast<std::int64_t>(wall_seconds());
-  return template_->render(text::Chat::from(conversation, "the prompt"), {.generation_prompt = true, .now = now}).text;
+  const std::string where = "the prompt";
+  const text::Chat chat = text::with_texts(*template_, text::Chat::from(conversation, where), where);
+  const auto rendered = template_->render(chat, {.generation_prompt = true, .now = now});
+  text::check_printed(*template_, chat, rendered, where);
+  return rendered.text;
 }
 
 std::optional<std::int32_t> ChatPrompts::turn_end() const { return template_->turn_end(*tokenizer_, variables_); }

@@ -117,11 +117,8 @@ ordered_json read_tools(const ordered_json& value, const std::string& field, con
   if (tools.is_discarded()) fail(place, field_of(field), "got a string that is not JSON, expected " + expected);
   if (!tools.is_array()) fail_type(place, field_of(field), value, expected);
   if (tools.empty()) return nullptr;
-  for (std::size_t i = 0; i < tools.size(); ++i) {
+  for (std::size_t i = 0; i < tools.size(); ++i)
     if (!tools[i].is_object()) fail_type(place, fmt::format("{}[{}]", field, i), tools[i], "an object");
-    if (tools[i].contains("name") && !tools[i].contains("function"))
-      tools[i] = ordered_json{{"type", "function"}, {"function", ordered_json(tools[i])}};
-  }
   return tools;
 }
 

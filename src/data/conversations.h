@@ -16,7 +16,7 @@ namespace hone::data {
 nlohmann::ordered_json read_messages(const nlohmann::ordered_json& list, const std::string& field, const Place& place,
                                      const std::string& why = "");
 
-// tools: a list, or JSON of one in a string; a bare function gets the form that templates expect. null: none.
+// tools: a list, or JSON of one in a string, as it is: a bare function, too, as transformers passes it. null: none.
 nlohmann::ordered_json read_tools(const nlohmann::ordered_json& value, const std::string& field, const Place& place);
 
 // Alpaca: instruction and input are what the user says; earlier rounds are pairs in `history`.

@@ -48,6 +48,14 @@ const Value* known(const Dict& message, const char* name) {
   return value && !value->is(Kind::none) ? value : nullptr;
 }
 
+// The role stands in what the template writes around a text: it is no text of the message.
+Value marked_message(const Value& message, jinja::Source source) {
+  auto to = std::make_shared<Dict>();
+  for (const auto& [key, value] : message.dict().entries())
+    to->set(key, key.is(Kind::string) && key.bytes() == "role" ? value : jinja::marked(value, source));
+  return Value::dict(std::move(to));
+}
+
 Value prepared(const Value& message) {
   const Dict& from = message.dict();
   const Value* reasoning = nullptr;
@@ -61,6 +69,32 @@ Value prepared(const Value& message) {
   return Value::dict(std::move(to));
 }
 
+// What apply_chat_template takes as its own argument, and so never reaches a template as a variable.
+constexpr std::array<const char*, 15> kArguments = {"conversation",
+                                                    "messages",
+                                                    "tools",
+                                                    "documents",
+                                                    "chat_template",
+                                                    "add_generation_prompt",
+                                                    "continue_final_message",
+                                                    "tokenize",
+                                                    "padding",
+                                                    "truncation",
+                                                    "max_length",
+                                                    "return_tensors",
+                                                    "return_dict",
+                                                    "return_assistant_tokens_mask",
+                                                    "tokenizer_kwargs"};
+
+// False is what they are without being said.
+void check_variable(const std::string& name, const Value& value, const std::string& where) {
+  const bool argument = std::find(kArguments.begin(), kArguments.end(), name) != kArguments.end();
+  if (!argument || value.is(Kind::none) || (value.is(Kind::boolean) && !value.as_bool())) return;
+  throw Error(ErrorKind::data, fmt::format("{}: variables of the template: {} is none of them; got {}, expected "
+                                           "nothing", where, name, jinja::to_repr(value)))
+      .hint("leave it out: conversations to learn from end with an answer, and hone generate adds the prompt itself");
+}
+
 }  // namespace
 
 Chat Chat::from(const Conversation& conversation, const std::string& where) {
@@ -68,15 +102,30 @@ Chat Chat::from(const Conversation& conversation, const std::string& where) {
   const Value messages = parse_list(conversation.messages, where + ": messages");
   if (!messages.is(Kind::list) || messages.items().empty())
     throw Error(ErrorKind::data, where + ": a conversation without messages");
-  for (const Value& message : messages.items()) chat.messages.push_back(prepared(message));
-  chat.tools = parse_list(conversation.tools, where + ": tools");
-  chat.documents = parse_list(conversation.documents, where + ": documents");
+  for (const Value& message : messages.items())
+    chat.messages.push_back(prepared(marked_message(message, source_of(chat.messages.size()))));
+  const auto marked_list = [&](const std::string& text, const std::string& what, jinja::Source source) {
+    const Value list = parse_list(text, where + what);
+    if (!list.is(Kind::list)) return list;
+    Values items;
+    for (const Value& item : list.items()) items.push_back(jinja::marked(item, source++));
+    return Value::list(std::move(items));
+  };
+  chat.tools = marked_list(conversation.tools, ": tools", chat.source_of_tool(0));
+  chat.documents = marked_list(conversation.documents, ": documents", chat.source_of_document(0));
   if (conversation.variables.empty()) return chat;
   const Value variables = parse(conversation.variables, where + ": variables of the template");
   if (!variables.is(Kind::dict))
     throw Error(ErrorKind::data, where + ": variables of the template: expected an object");
-  for (const auto& [key, value] : variables.dict().entries()) chat.variables.emplace_back(key.bytes(), value);
+  for (const auto& [key, value] : variables.dict().entries()) {
+    check_variable(key.bytes(), value, where);
+    chat.variables.emplace_back(key.bytes(), value);
+  }
   return chat;
+}
+
+jinja::Source Chat::source_of_document(std::size_t document) const {
+  return source_of_tool((tools.is(Kind::list) ? tools.items().size() : 0) + document);
 }
 
 ChatTemplate::ChatTemplate(std::string_view source, std::string name, SpecialTokens tokens)

@@ -20,6 +20,11 @@ struct Chat {
   jinja::Value tools, documents;  // lists, or None
   std::vector<std::pair<std::string, jinja::Value>> variables;
 
+  // What the texts of a message, a tool or a document are marked with, but for roles (jinja/traced.h).
+  static jinja::Source source_of(std::size_t message) { return static_cast<jinja::Source>(message) + 1; }
+  jinja::Source source_of_tool(std::size_t tool) const { return source_of(messages.size() + tool); }
+  jinja::Source source_of_document(std::size_t document) const;
+
   // Throws Error(data) that begins with `where`.
   static Chat from(const Conversation& conversation, const std::string& where);
 };

@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr const char* kTemplate =
-    "{% for t in tools or [] %}[{{ t.function.name }}]{% endfor %}"
+    "{% for t in tools or [] %}[{{ (t.function or t).name }}]{% endfor %}"
     "{% for m in messages %}{{ m.role[0] }}:{{ m.content }}"
     "{% for c in m.tool_calls or [] %}!{{ c.function.name }}{{ c.function.arguments|tojson }}{% endfor %}<|eos|>{% "
     "endfor %}"
@@ -108,6 +108,23 @@ TEST(Conversations, MayCallToolsWithArgumentsInAString) {
            R"("tools": [{"type": "function", "function": {"name": "f"}}]})");
   EXPECT_EQ(made.text, "[f]u:q<|eos|>a:!f{\"b\": 1, \"a\": 2.0}<|eos|>");
   EXPECT_EQ(made.learnt, "!f{\"b\": 1, \"a\": 2.0}<|eos|>");
+}
+
+TEST(Conversations, PassBareToolsAsTheyAre) {
+  const std::string plain = "{% for t in tools or [] %}{{ t|tojson }}{% endfor %}" + std::string(kTemplate);
+  EXPECT_EQ(make(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "A"}], )"
+                 R"("tools": [{"name": "f", "parameters": {}}]})",
+                 {}, plain.c_str())
+                .text,
+            R"({"name": "f", "parameters": {}}[f]u:q<|eos|>a:A<|eos|>)");
+}
+
+TEST(Conversations, InPartsOfTextAreJoined) {
+  const Made made =
+      make(R"({"messages": [{"role": "user", "content": [{"type": "text", "value": "a"}]}, )"
+           R"({"role": "assistant", "content": [{"type": "text", "text": "B"}, {"type": "text", "text": "C"}]}]})");
+  EXPECT_EQ(made.text, "u:a<|eos|>a:BC<|eos|>");
+  EXPECT_EQ(made.learnt, "BC<|eos|>");
 }
 
 TEST(Conversations, OfAlpacaLearnTheOutput) {

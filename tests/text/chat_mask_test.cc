@@ -81,9 +81,12 @@ TEST(ChatMask, IsTheSameWithoutGenerationBlocks) {
   for (const ordered_json& line : golden().lines) {
     if (line["plain"].is_null()) continue;
     const ChatTemplate chat = chat_template(line["plain"]);
+    ordered_json messages = line["messages"];  // these templates know of no thinking
+    for (ordered_json& message : messages)
+      for (const char* name : {"reasoning_content", "thinking", "reasoning"}) message.erase(name);
     try {
       const ChatTokens made =
-          chat_tokens(chat, *golden().tokenizer, conversation(line["messages"]), Learnt::assistant, "golden");
+          chat_tokens(chat, *golden().tokenizer, conversation(messages), Learnt::assistant, "golden");
       EXPECT_EQ(made.tokens.ids, line["ids"].get<Ids>());
       EXPECT_EQ(mask_text(made.tokens), line["mask"]) << line["text"].get<std::string>();
       EXPECT_TRUE(made.ends_turns);
@@ -152,6 +155,104 @@ TEST(ChatMask, LearnsChosenMessagesOnly) {
     EXPECT_EQ(learnt_text(chat_tokens(chat_template(source), *golden().tokenizer, chat,
                                       {false, true, false, false, true}, "here")),
               "one<|im_end|>three<|im_end|>");
+}
+
+// As public templates write calls and drop thinking from history: nothing like the content stands in the turn.
+constexpr const char* kTools =
+    "{% if tools %}<|im_start|>system\n{% for t in tools %}{{ t|tojson }}\n{% endfor %}<|im_end|>\n{% endif %}"
+    "{% set ns = namespace(last=-1) %}"
+    "{% for m in messages %}{% if m.role == 'user' %}{% set ns.last = loop.index0 %}{% endif %}{% endfor %}"
+    "{% for m in messages %}{% if m.role == 'tool' %}<|im_start|>user\n<r>{{ m.content }}</r><|im_end|>\n{% else %}"
+    "<|im_start|>{{ m.role }}\n"
+    "{% if m.reasoning_content and loop.index0 > ns.last %}<think>{{ m.reasoning_content }}</think>{% endif %}"
+    "{{ m.content.split('</think>')[-1]|trim if m.role == 'assistant' and loop.index0 < ns.last else m.content }}"
+    "{% for c in m.tool_calls or [] %}{% set c = c.function %}"
+    "<call>{{ '{\"name\": \"' + c.name + '\", \"arguments\": ' }}{{ c.arguments|tojson }}}</call>"
+    "{% endfor %}<|im_end|>\n{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+const ordered_json kCall = {{{"type", "function"}, {"function", {{"name", "f"}, {"arguments", {{"x", "y\"e"}}}}}}};
+
+TEST(ChatMask, LearnsCallsAndWhatTemplatesWriteOtherwiseInHistory) {
+  const ordered_json talk = {
+      {{"role", "user"}, {"content", "a"}},
+      {{"role", "assistant"}, {"content", ""}, {"reasoning_content", "hm"}, {"tool_calls", kCall}},
+      {{"role", "tool"}, {"content", "result"}},
+      {{"role", "assistant"}, {"content", "<think>so</think> one "}, {"reasoning_content", "gone"}},
+      {{"role", "assistant"}, {"content", "one"}},
+      {{"role", "user"}, {"content", "b"}},
+      {{"role", "assistant"}, {"content", "two"}, {"reasoning_content", "why"}, {"tool_calls", kCall}}};
+  const std::string call = "<call>{\"name\": \"f\", \"arguments\": {\"x\": \"y\\\"e\"}}</call><|im_end|>";
+  Conversation chat = conversation(talk);
+  chat.tools = R"([{"name": "f"}])";
+  EXPECT_EQ(learnt_text(kTools, chat, Learnt::assistant),
+            call + "one<|im_end|>one<|im_end|><think>why</think>two" + call);
+  EXPECT_EQ(learnt_text(kTools, chat, Learnt::last), "<think>why</think>two" + call);
+}
+
+TEST(ChatMask, LearnsATurnThatComesFirst) {
+  const ordered_json talk = {{{"role", "assistant"}, {"content", "hello"}},
+                             {{"role", "user"}, {"content", "a"}},
+                             {{"role", "assistant"}, {"content", "one"}}};
+  const std::string wants_messages = "{% if messages[0].role == 'x' %}{% endif %}";  // undefined without messages
+  EXPECT_EQ(learnt_text(wants_messages + kPlain, conversation(talk), Learnt::assistant),
+            "hello<|im_end|>one<|im_end|>");
+  const std::string strict = "{% if messages[0].role == 'assistant' %}{{ raise_exception('user first') }}{% endif %}";
+  EXPECT_HONE_ERROR(learnt_text(strict + kPlain, conversation(talk), Learnt::assistant), data, "user first");
+}
+
+TEST(ChatMask, RefusesWhatTheTemplateDoesNotWrite) {
+  const auto error_of = [](const std::string& source, const ordered_json& messages, const std::string& tools = "") {
+    Conversation chat = conversation(messages);
+    chat.tools = tools;
+    try {
+      learnt_text(source, chat, Learnt::all);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  using ::testing::HasSubstr;
+  const auto with = [](const ordered_json& first, const ordered_json& answer) {
+    return ordered_json{first, answer};
+  };
+  const ordered_json user = {{"role", "user"}, {"content", "a"}}, one = {{"role", "assistant"}, {"content", "one"}};
+  EXPECT_EQ(error_of(kPlain, with(user, one)), "no error");
+  EXPECT_THAT(error_of(kPlain, with(user, one), R"([{"name": "f"}])"),
+              HasSubstr("here: tools[0]: the chat template does not write it"));
+  EXPECT_THAT(error_of(kPlain, with(user, {{"role", "assistant"}, {"content", "x"}, {"tool_calls", kCall}})),
+              HasSubstr("here: messages[1].tool_calls[0].function.name: the chat template does not write it"));
+  EXPECT_THAT(error_of(kPlain, with(user, {{"role", "assistant"}, {"content", "x"}, {"reasoning_content", "r"}})),
+              HasSubstr("here: messages[1].reasoning_content: the chat template does not write it"));
+  const std::string no_system =
+      "{% for m in messages %}{% if m.role != 'system' %}{{ m.content }}{% endif %}{% endfor %}";
+  EXPECT_THAT(error_of(no_system, with({{"role", "system"}, {"content", "S"}}, one)),
+              HasSubstr("here: messages[0].content: the chat template does not write it"));
+  const std::string cut = "{% for m in messages %}{{ m.content[:2] }}{% endfor %}";
+  EXPECT_THAT(error_of(cut, with(user, one)), HasSubstr("here: messages[1].content: the chat template does not"));
+  const std::string changed = "{% for m in messages %}{{ m.content|upper }}{% endfor %}";
+  EXPECT_EQ(error_of(changed, with(user, one)), "no error");
+  EXPECT_THAT(error_of(kPlain, with(user, {{"role", "assistant"}, {"content", {{{"type", "image"}}}}})),
+              HasSubstr("here: messages[1].content[0]: a part of the type 'image'"));
+}
+
+TEST(ChatMask, LeavesPartsToTemplatesThatTakeThem) {
+  const ordered_json talk = {{{"role", "user"}, {"content", "a"}},
+                             {{"role", "assistant"}, {"content", {{{"type", "text"}, {"text", "one"}}, "two"}}}};
+  const std::string parts =
+      "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}"
+      "[{{ p.text }}]{% endfor %}{% endif %}<|im_end|>{% endfor %}";
+  EXPECT_EQ(learnt_text(parts, conversation(talk), Learnt::assistant), "[one][two]<|im_end|>");
+  EXPECT_EQ(learnt_text(kPlain, conversation(talk), Learnt::assistant), "onetwo<|im_end|>");
+}
+
+TEST(ChatMask, RefusesArgumentsOfApplyChatTemplateAsVariables) {
+  Conversation chat = conversation(kTwoTurns);
+  chat.variables = R"({"add_generation_prompt": true})";
+  EXPECT_HONE_ERROR(learnt_text(kPlain, chat, Learnt::all), data, "add_generation_prompt is none of them; got True");
+  chat.variables = R"({"tools": [1]})";
+  EXPECT_HONE_ERROR(learnt_text(kPlain, chat, Learnt::all), data, "tools is none of them");
+  chat.variables = R"({"add_generation_prompt": false, "x": 1})";
+  EXPECT_EQ(learnt_text(kPlain, chat, Learnt::last), "two<|im_end|>");
 }
 
 TEST(ChatMask, IsByPositionWhereTheUserWritesTheSame) {

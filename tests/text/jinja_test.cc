@@ -78,6 +78,8 @@ TEST(Jinja, SaysWhatIsMissingByName) {
   EXPECT_HONE_ERROR(render("{{ 1|nothing }}"), config, "No filter named 'nothing'");
   EXPECT_HONE_ERROR(render("{{ 1|urlize }}"), config, "the filter 'urlize' is not supported");
   EXPECT_HONE_ERROR(render("{% include 'x' %}"), config, "'include' is not supported");
+  EXPECT_HONE_ERROR(render("{{ lipsum() }}"), data, "'lipsum' is not supported");
+  EXPECT_HONE_ERROR(render("{{ 1e22|int }}"), data, "does not fit 64 bits");
   EXPECT_HONE_ERROR(render("{{ [].append(1) }}"), data, "access to attribute 'append' of 'list' object is unsafe");
 }
 

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "harness/errors.h"
+#include "harness/files.h"
 #include "text/chat_mask.h"
 #include "text/load.h"
 
@@ -125,6 +127,33 @@ TEST(NamedTemplates, RefuseWhatTheyHaveNoPlaceFor) {
         render(*find_template(name),
                conversation(R"([{"role": "system", "content": "a"}, {"role": "assistant", "content": "b"}])")),
         data, "expects the user after the system message");
+}
+
+// What generation begins with and what is learnt behind it are the tokens of one text.
+TEST(NamedTemplates, BeginAnswersWhereGenerationBegins) {
+  const auto data = ::hone::test::test_data("tokenizers");
+  if (!data) GTEST_SKIP() << "HONE_TEST_DATA is not set";
+  for (const char* name : {"gpt2", "mistral-7b-instruct", "minimind"})
+    for (const NamedTemplate& named : named_templates()) {
+      // GPT-2 cuts two line ends at the end of the prompt otherwise than before a word: such turns are refused.
+      if (std::string_view(name) == "gpt2" && named.name == "llama3") continue;
+      std::vector<NewToken> added;
+      for (const std::string_view token : named.tokens) added.push_back({.content = std::string(token)});
+      const auto tokenizer = add_tokens(*load_tokenizer(*data / name), added);
+      const ChatTemplate made(named.source, std::string(named.name), special_tokens_of(*tokenizer));
+      const Conversation asked = conversation(R"([{"role": "user", "content": "hi"}])");
+      const std::string prompt = made.render(Chat::from(asked, "here"), {.generation_prompt = true}).text;
+      const std::vector<std::int32_t> before = tokenizer->encode(prompt, false).ids;
+      const Conversation talk = conversation(
+          R"([{"role": "user", "content": "hi"}, {"role": "assistant", "content": "\n Yes, ok\n"}])");
+      const Tokens tokens = chat_tokens(made, *tokenizer, talk, Learnt::assistant, "here").tokens;
+      SCOPED_TRACE(std::string(name) + " " + std::string(named.name));
+      ASSERT_GT(tokens.ids.size(), before.size());
+      EXPECT_TRUE(std::equal(before.begin(), before.end(), tokens.ids.begin()));
+      const auto first = std::find_if(tokens.labels.begin(), tokens.labels.end(), [](auto id) { return id != -100; });
+      EXPECT_EQ(static_cast<std::size_t>(first - tokens.labels.begin()), before.size());
+      EXPECT_EQ(tokenizer->decode({*first}, false).find('\n'), std::string::npos);
+    }
 }
 
 }  // namespace

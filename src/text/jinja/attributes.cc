@@ -73,6 +73,21 @@ std::optional<Value> loop_attribute(const Value& self, std::string_view name) {
   return std::nullopt;
 }
 
+std::optional<Value> macro_attribute(const Macro& macro, std::string_view name) {
+  const Function& function = *macro.stmt.function;
+  if (name == "name") return macro.name.empty() ? Value() : Value::string(macro.name);
+  if (name == "catch_kwargs") return Value::boolean(function.kwargs >= 0);
+  if (name == "catch_varargs") return Value::boolean(function.varargs >= 0);
+  const auto& parameters = function.parameters;
+  const bool own = std::find(parameters.begin(), parameters.end(), "caller") != parameters.end();
+  if (name == "explicit_caller") return Value::boolean(own);
+  if (name == "caller") return Value::boolean(own || function.caller >= 0);
+  if (name != "arguments") return std::nullopt;
+  Values names;
+  for (const std::string& parameter : parameters) names.push_back(Value::string(parameter));
+  return Value::tuple(std::move(names));
+}
+
 std::optional<Value> list_attribute(const Value& self, std::string_view name) {
   const bool list = self.is(Kind::list);
   if (list ? in(kListMethods, name) : in(kTupleMethods, name)) return method(self, name);
@@ -100,7 +115,7 @@ std::optional<Value> item_of(const Value& object, const Value& key) {
   const std::string& text = object.bytes();
   const std::size_t byte = object.as<Text>().ascii() ? place : byte_of_character(text, place);
   Budget::take_steps(static_cast<std::int64_t>(byte / 64));
-  return Value::string(text.substr(byte, text::utf8_length(text[byte])), object.markup());
+  return part_of(object, std::string_view(text).substr(byte, text::utf8_length(text[byte])));
 }
 
 }  // namespace
@@ -137,9 +152,7 @@ std::optional<Value> find_attribute(Run&, const Value& self, std::string_view na
     case Kind::loop:
       return loop_attribute(self, name);
     case Kind::macro:
-      if (name == "name") return Value::string(self.as<Macro>().name);
-      if (name == "arguments" || name == "caller" || name.starts_with("catch_")) fail_unsupported(self, name);
-      return std::nullopt;
+      return macro_attribute(self.as<Macro>(), name);
     case Kind::cycler:
       if (name == "current") return self.as<Cycler>().values[self.as<Cycler>().at];
       return name == "next" || name == "reset" ? std::optional(method(self, name)) : std::nullopt;
@@ -214,7 +227,7 @@ Value get_slice(const Value& object, const Value& start, const Value& stop, cons
     const std::size_t begin = ascii ? at(range.start) : byte_of_character(text, at(range.start));
     const std::size_t length = ascii ? at(count) : byte_of_character(std::string_view(text).substr(begin), at(count));
     Budget::take_steps(static_cast<std::int64_t>((begin + length) / 64));
-    return Value::string(text.substr(begin, length), object.markup());
+    return part_of(object, std::string_view(text).substr(begin, length));
   }
   std::vector<std::size_t> places;  // of every character
   for (std::size_t byte = 0; byte < text.size(); byte += text::utf8_length(text[byte])) places.push_back(byte);
@@ -223,7 +236,7 @@ Value get_slice(const Value& object, const Value& start, const Value& stop, cons
     const std::size_t byte = places[at(range.at(i))];
     out.append(text, byte, text::utf8_length(text[byte]));
   }
-  return Value::string(std::move(out), object.markup());
+  return traced_to(source_of(object), Value::string(std::move(out), object.markup()));
 }
 
 }  // namespace hone::jinja

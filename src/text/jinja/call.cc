@@ -59,7 +59,7 @@ Filter find_filter(std::string_view name) {
 }
 
 std::string unknown_filter(std::string_view name) {
-  constexpr std::array<std::string_view, 6> kJinjas = {"pprint", "random", "striptags", "urlize", "wordwrap", "lipsum"};
+  constexpr std::array<std::string_view, 5> kJinjas = {"pprint", "random", "striptags", "urlize", "wordwrap"};
   const bool known = std::find(kJinjas.begin(), kJinjas.end(), name) != kJinjas.end();
   return known ? fmt::format("the filter '{}' is not supported", name)
                : fmt::format("No filter named '{}'.", escape_for_terminal(name, 60));
@@ -68,12 +68,25 @@ std::string unknown_test(std::string_view name) {
   return fmt::format("No test named '{}'.", escape_for_terminal(name, 60));
 }
 
+namespace {
+
+bool makes_text(Filter filter) {
+  const auto table = text_filters();
+  return std::any_of(table.begin(), table.end(), [&](const auto& entry) { return entry.second == filter; });
+}
+
+}  // namespace
+
 Value call_filter(Run& run, std::string_view name, const Value& input, Values positional,
                   std::vector<std::pair<std::string, Value>> named) {
   const Filter filter = find_filter(name);
   if (!filter) fail(unknown_filter(name));
   Call call{run, name, std::move(positional), std::move(named)};
-  return filter(input, call);
+  if (!makes_text(filter)) return filter(input, call);
+  Source source = source_of(input);
+  for (const Value& value : call.positional) source = mixed(source, source_of(value));
+  for (const auto& [key, value] : call.named) source = mixed(source, source_of(value));
+  return traced_to(source, filter(input, call));
 }
 
 bool call_test(Run& run, std::string_view name, const Value& input, Values positional,

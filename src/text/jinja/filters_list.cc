@@ -183,17 +183,17 @@ Value sum(const Value& input, Call& call) {
 
 Value join(const Value& input, Call& call) {
   const auto bound = call.bind({"d", "attribute"});
-  const std::string separator = bound[0] ? to_str(*bound[0]) : "";
+  const Value separator = bound[0] ? soft_str(*bound[0]) : Value::string("");
   const AttributePath path(call.run, bound[1].value_or(Value()));
-  std::string out;
+  Traced out;
   bool any = false;
   for (const Value& value : to_values(input)) {
-    if (any) out += separator;
-    out += to_str(path.of(value));
-    Budget::check_text(out.size());
+    if (any) out.add(separator);
+    out.add(soft_str(path.of(value)));
+    Budget::check_text(out.text.size());
     any = true;
   }
-  return Value::string(std::move(out));
+  return to_value(std::move(out));
 }
 
 Value batched(const Value& input, Call& call) {

@@ -48,13 +48,13 @@ Value trimmed(const Value& input, Call& call) {
   const Value text = soft_str(input);
   std::optional<std::string_view> chars;
   if (bound[0] && !bound[0]->is(Kind::none)) chars = text_of(*bound[0], "trim");
-  return Value::string(std::string(strip(text.bytes(), chars)), text.markup());
+  return part_of(text, strip(text.bytes(), chars));
 }
 
 Value replaced_by(const Value& input, Call& call) {
   const auto bound = call.bind({"old", "new", "count"}, 2);
   const std::int64_t most = bound[2] && !bound[2]->is(Kind::none) ? int_of(*bound[2], "replace") : -1;
-  return Value::string(replaced(to_str(input), to_str(*bound[0]), to_str(*bound[1]), most));
+  return to_value(replaced(soft_str(input), soft_str(*bound[0]), soft_str(*bound[1]), most));
 }
 
 Value as_text(const Value& input, Call& call) {
@@ -63,7 +63,8 @@ Value as_text(const Value& input, Call& call) {
 }
 Value safe(const Value& input, Call& call) {
   call.no_arguments();
-  return Value::string(to_str(input), true);
+  const Value text = soft_str(input);
+  return Value::string(text.bytes(), true, text.origins());
 }
 Value escape(const Value& input, Call& call) {
   call.no_arguments();
@@ -83,19 +84,23 @@ Value indented(const Value& input, Call& call) {
           : repeated(" ", int_or(bound[0], "indent", 4));
   require_defined(input);
   if (!input.is(Kind::string)) fail_type(fmt::format("indent: expected str, got {}", type_name(input)));
-  const std::string text = input.bytes() + "\n";
-  std::string out = first ? indention : "";
+  Traced ended;
+  ended.add(input);
+  ended.add("\n");
+  const Value text = to_value(std::move(ended));
+  Traced out;
+  if (first) out.add(indention);
   bool begun = false;
-  for (const std::string_view line : split_lines(text, false)) {
+  for (const std::string_view line : split_lines(text.bytes(), false)) {
     if (begun) {
-      out += '\n';
-      if (blank || !line.empty()) out += indention;
+      out.add("\n");
+      if (blank || !line.empty()) out.add(indention);
     }
-    out += line;
+    out.add(line, text);
     begun = true;
-    Budget::check_text(out.size());
+    Budget::check_text(out.text.size());
   }
-  return Value::string(std::move(out), input.markup());
+  return to_value(std::move(out), input.markup());
 }
 
 Value truncated(const Value& input, Call& call) {
@@ -110,7 +115,7 @@ Value truncated(const Value& input, Call& call) {
   const std::string& text = text_of(input, "truncate");
   std::string_view part(text.data(), byte_of_character(text, static_cast<std::size_t>(length - ends)));
   if (!truth_or(bound[1], false)) part = rsplit_on(part, " ", 1)[0];
-  return add(Value::string(std::string(part), input.markup()), end);
+  return add(part_of(input, part), end);
 }
 
 Value centered(const Value& input, Call& call) {

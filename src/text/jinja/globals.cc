@@ -86,14 +86,17 @@ Value now(Call& call) {
   return Value::string(strftime_of(text_of(*bound[0], "strftime_now"), call.run.now()));
 }
 
+[[noreturn]] Value random_words(Call&) { fail("the function 'lipsum' is not supported: its text is random"); }
+
 using Global = Value (*)(Call&);
-constexpr std::array<Named<Global>, 7> kGlobals = {{{"range", make_range},
+constexpr std::array<Named<Global>, 8> kGlobals = {{{"range", make_range},
                                                     {"dict", make_dict},
                                                     {"namespace", make_space},
                                                     {"cycler", make_cycler},
                                                     {"joiner", make_joiner},
                                                     {"raise_exception", raise},
-                                                    {"strftime_now", now}}};
+                                                    {"strftime_now", now},
+                                                    {"lipsum", random_words}}};
 
 const Named<Global>* find(std::string_view name) {
   const auto it =

@@ -122,8 +122,11 @@ bool repeats(const Value& value) { return value.is(Kind::string) || value.is_seq
 
 Value joined(const Value& a, const Value& b) {
   Budget::check_text(a.bytes().size() + b.bytes().size());
-  if (!a.markup() && !b.markup()) return Value::string(a.bytes() + b.bytes());
-  return Value::string(escaped(a).bytes() + escaped(b).bytes(), true);
+  const bool markup = a.markup() || b.markup();
+  Traced made;
+  made.add(markup ? escaped(a) : a);
+  made.add(markup ? escaped(b) : b);
+  return to_value(std::move(made), markup);
 }
 
 }  // namespace

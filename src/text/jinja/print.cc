@@ -203,11 +203,13 @@ std::string to_str(const Value& value) {
   return to_repr(value);
 }
 
-Value soft_str(const Value& value) { return value.is(Kind::string) ? value : Value::string(to_str(value)); }
+Value soft_str(const Value& value) {
+  return value.is(Kind::string) ? value : traced_to(source_of(value), Value::string(to_str(value)));
+}
 
 Value escaped(const Value& value) {
   if (value.is(Kind::string) && value.markup()) return value;
-  return Value::string(escaped_html(to_str(value)), true);
+  return traced_to(source_of(value), Value::string(escaped_html(to_str(value)), true));
 }
 
 }  // namespace hone::jinja

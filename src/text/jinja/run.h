@@ -84,7 +84,7 @@ class Run {
   Run(const Program& program, const Options& options) : program_(program), options_(options) {}
   ~Run();
 
-  std::string render();
+  Traced render();
   // The byte ranges of {% generation %} blocks in the text, and each block's own text.
   struct Generated {
     std::size_t begin;
@@ -104,19 +104,20 @@ class Run {
   class FilteredIterator;
   friend class FilteredIterator;
 
-  Flow execute(const Stmts& stmts, Activation& here, std::string& out);
-  Flow execute(const Stmt& stmt, Activation& here, std::string& out);
-  Flow branch(const Stmt& stmt, Activation& here, std::string& out);
-  Flow loop(const Stmt& stmt, Activation& here, std::string& out);
-  Flow loop_over(const Stmt& stmt, const Value& iterable, Activation& here, std::string& out, int depth0,
+  Flow execute(const Stmts& stmts, Activation& here, Traced& out);
+  Flow execute(const Stmt& stmt, Activation& here, Traced& out);
+  Flow branch(const Stmt& stmt, Activation& here, Traced& out);
+  Flow loop(const Stmt& stmt, Activation& here, Traced& out);
+  Flow loop_over(const Stmt& stmt, const Value& iterable, Activation& here, Traced& out, int depth0,
                  Activation* home);
-  Flow with(const Stmt& stmt, Activation& here, std::string& out);
+  Flow with(const Stmt& stmt, Activation& here, Traced& out);
   Flow set_block(const Stmt& stmt, Activation& here);
-  Flow filter_block(const Stmt& stmt, Activation& here, std::string& out);
-  void call_block(const Stmt& stmt, Activation& here, std::string& out);
-  void generation(const Stmt& stmt, Activation& here, std::string& out);
-  void print(const Value& value, std::string& out);
-  void append(std::string& out, std::string_view text);
+  Flow filter_block(const Stmt& stmt, Activation& here, Traced& out);
+  void call_block(const Stmt& stmt, Activation& here, Traced& out);
+  void generation(const Stmt& stmt, Activation& here, Traced& out);
+  void print(const Value& value, Traced& out);
+  void append(Traced& out, const Traced& text);
+  void check_size(const Traced& out) const;
 
   void enter(const Scope& scope, Activation& here);
   void leave(const Scope& scope, Activation& here);
@@ -126,7 +127,7 @@ class Run {
   void check_spaces(const Expr& target, Activation& here);
   Value make_macro(const Stmt& stmt, Activation& here);
   Value call_macro(const Macro& macro, Values positional, std::vector<std::pair<std::string, Value>> named);
-  std::string run_function(const Stmt& stmt, std::unique_ptr<Activation> activation);
+  Traced run_function(const Stmt& stmt, std::unique_ptr<Activation> activation);
   void release(std::unique_ptr<Activation> activation);
 
   Value evaluate(const Expr& expr, Activation& here);
@@ -135,7 +136,7 @@ class Run {
   Value evaluate_item(const Expr& expr, Activation& here);
   Value evaluate_dict(const Expr& expr, Activation& here);
   Value evaluate_call(const Expr& expr, Activation& here, std::optional<Value> caller);
-  Value evaluate_filter(const Expr& expr, Activation& here, const std::string* block);
+  Value evaluate_filter(const Expr& expr, Activation& here, const Value* block);
   Value evaluate_test(const Expr& expr, Activation& here);
   Values evaluate_each(const Exprs& exprs, Activation& here);
   void evaluate_arguments(const Arguments& arguments, Activation& here, Values& positional,
@@ -143,7 +144,7 @@ class Run {
 
   const Program& program_;
   const Options options_;
-  std::string text_;
+  Traced text_;
   std::vector<Generated> generated_;
   std::vector<std::unique_ptr<Activation>> activations_;
   std::vector<std::shared_ptr<Object>> kept_;

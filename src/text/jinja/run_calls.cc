@@ -43,7 +43,7 @@ void Run::release(std::unique_ptr<Activation> activation) {
   activations_.push_back(std::move(activation));
 }
 
-std::string Run::run_function(const Stmt& stmt, std::unique_ptr<Activation> activation) {
+Traced Run::run_function(const Stmt& stmt, std::unique_ptr<Activation> activation) {
   const Deeper deeper(*this);
   if (++calls_ > options_.limits.calls)
     throw Fault{fmt::format("macros that call each other more than {} deep", options_.limits.calls), 0, false, true};
@@ -56,7 +56,7 @@ std::string Run::run_function(const Stmt& stmt, std::unique_ptr<Activation> acti
     slot = i >= required ? evaluate(*function.defaults[i - required], *activation)
                          : Value::undefined(fmt::format("parameter '{}' was not provided", function.parameters[i]));
   }
-  std::string text;
+  Traced text;
   execute(stmt.body, *activation, text);
   release(std::move(activation));
   --calls_;
@@ -87,7 +87,7 @@ Value Run::call_macro(const Macro& macro, Values positional, NamedValues named) 
   } else if (positional.size() > given) {
     fail_type(fmt::format("macro {} takes not more than {} argument(s)", repr_of(macro.name), given));
   }
-  return Value::string(run_function(macro.stmt, std::move(activation)));
+  return to_value(run_function(macro.stmt, std::move(activation)));
 }
 
 Value Run::call(const Value& callee, Values positional, NamedValues named) {
@@ -150,11 +150,11 @@ Value Run::evaluate_call(const Expr& expr, Activation& here, std::optional<Value
 }
 
 // block: what a filter block wrote, the input of the innermost filter.
-Value Run::evaluate_filter(const Expr& expr, Activation& here, const std::string* block) {
+Value Run::evaluate_filter(const Expr& expr, Activation& here, const Value* block) {
   if (expr.op != Expr::Op::filter) return evaluate(expr, here);
   const Deeper deeper(*this);
   const Value input =
-      expr.parts[0] ? evaluate_filter(*expr.parts[0], here, block) : Value::string(block ? *block : std::string());
+      expr.parts[0] ? evaluate_filter(*expr.parts[0], here, block) : block ? *block : Value::string("");
   Values positional;
   NamedValues named;
   evaluate_arguments(*expr.arguments, here, positional, named);

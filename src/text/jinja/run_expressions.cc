@@ -57,6 +57,10 @@ bool holds(Sign sign, const Value& left, const Value& right) {
   return false;
 }
 
+Value trace_arithmetic(Value made, const Values& parts) {
+  return made.is(Kind::string) ? traced_to(mixed(source_of(parts[0]), source_of(parts[1])), made) : made;
+}
+
 }  // namespace
 
 Values Run::evaluate_each(const Exprs& exprs, Activation& here) {
@@ -128,18 +132,18 @@ Value Run::evaluate_all(const Expr& expr, Activation& here) {
       if (!parts[0].is_number()) fail_type(fmt::format("bad operand type for unary +: '{}'", type_name(parts[0])));
       return parts[0].is(Kind::boolean) ? Value::integer(parts[0].as_int()) : parts[0];
     case Op::concat: {
-      std::string text;
+      Traced made;
       for (const Value& part : parts) {
-        const std::string more = to_str(part);
-        Budget::check_text(text.size() + more.size());
-        text += more;
+        const Value more = soft_str(part);
+        Budget::check_text(made.text.size() + more.bytes().size());
+        made.add(more);
       }
-      return Value::string(std::move(text));
+      return to_value(std::move(made));
     }
     case Op::add:
       return add(parts[0], parts[1]);
     default:
-      return arithmetic(sign_of(expr.op), parts[0], parts[1]);
+      return trace_arithmetic(arithmetic(sign_of(expr.op), parts[0], parts[1]), parts);
   }
 }
 

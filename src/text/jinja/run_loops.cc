@@ -40,7 +40,7 @@ class Elements final : public Iterator {
     const std::string& text = value_.bytes();
     if (at_ == text.size()) return false;
     const std::size_t size = text::utf8_length(text[at_]);
-    to = Value::string(text.substr(at_, size));
+    to = part_of(value_, std::string_view(text).substr(at_, size));
     at_ += size;
     return true;
   }
@@ -190,11 +190,11 @@ class Run::FilteredIterator final : public Iterator {
   bool entered_ = false;
 };
 
-Run::Flow Run::loop(const Stmt& stmt, Activation& here, std::string& out) {
+Run::Flow Run::loop(const Stmt& stmt, Activation& here, Traced& out) {
   const Value iterable = evaluate(*stmt.value, here);
   if (!stmt.recursive) return loop_over(stmt, iterable, here, out, 0, nullptr);
   auto inner = std::make_unique<Activation>(&here, stmt.function->slot_count);
-  std::string text;
+  Traced text;
   loop_over(stmt, iterable, *inner, text, 0, &here);
   append(out, text);
   release(std::move(inner));
@@ -202,7 +202,7 @@ Run::Flow Run::loop(const Stmt& stmt, Activation& here, std::string& out) {
 }
 
 // home: of a recursive loop, where its variables begin anew for each call.
-Run::Flow Run::loop_over(const Stmt& stmt, const Value& iterable, Activation& here, std::string& out, int depth0,
+Run::Flow Run::loop_over(const Stmt& stmt, const Value& iterable, Activation& here, Traced& out, int depth0,
                          Activation* home) {
   const Value over = stmt.test ? Value::object(Kind::iterator, std::make_shared<FilteredIterator>(
                                                                    *this, stmt, home ? *home : here, iterable))
@@ -240,11 +240,11 @@ Value Run::call_loop(Loop& loop, const Value& over) {
   if (++calls_ > options_.limits.calls)
     throw Fault{fmt::format("loops that call themselves more than {} deep", options_.limits.calls), 0, false, true};
   auto inner = std::make_unique<Activation>(loop.home, loop.recursive->function->slot_count);
-  std::string text;
+  Traced text;
   loop_over(*loop.recursive, over, *inner, text, loop.depth0 + 1, loop.home);
   release(std::move(inner));
   --calls_;
-  return Value::string(std::move(text));
+  return to_value(std::move(text));
 }
 
 }  // namespace hone::jinja

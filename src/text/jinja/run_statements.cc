@@ -25,7 +25,7 @@ void Run::keep(std::shared_ptr<Object> object) {
   kept_.push_back(std::move(object));
 }
 
-std::string Run::render() {
+Traced Run::render() {
   Activation root(nullptr, program_.root.slot_count);
   enter(program_.root.scope, root);
   execute(program_.body, root, text_);
@@ -33,17 +33,22 @@ std::string Run::render() {
   return std::move(text_);
 }
 
-void Run::append(std::string& out, std::string_view text) {
-  out += text;
-  if (out.size() > options_.limits.output)
+void Run::append(Traced& out, const Traced& text) {
+  out.add(text.text, text.origins);
+  check_size(out);
+}
+
+void Run::check_size(const Traced& out) const {
+  if (out.text.size() > options_.limits.output)
     throw Fault{fmt::format("more than {} bytes of output", options_.limits.output), 0, false, true};
 }
 
-void Run::print(const Value& value, std::string& out) {
+void Run::print(const Value& value, Traced& out) {
   if (value.is(Kind::string))
-    append(out, value.bytes());
+    out.add(value);
   else
-    append(out, to_str(value));
+    out.add(to_str(value), source_of(value));
+  check_size(out);
 }
 
 Value& Run::at(const Ref& ref, Activation& here) const {
@@ -78,13 +83,13 @@ void Run::leave(const Scope& scope, Activation& here) {
   for (const Load& load : scope.loads) here.slots[static_cast<std::size_t>(load.slot)] = Value::missing();
 }
 
-Run::Flow Run::execute(const Stmts& stmts, Activation& here, std::string& out) {
+Run::Flow Run::execute(const Stmts& stmts, Activation& here, Traced& out) {
   for (const auto& stmt : stmts)
     if (const Flow flow = execute(*stmt, here, out); flow != Flow::on) return flow;
   return Flow::on;
 }
 
-Run::Flow Run::execute(const Stmt& stmt, Activation& here, std::string& out) {
+Run::Flow Run::execute(const Stmt& stmt, Activation& here, Traced& out) {
   const Deeper deeper(*this);
   Budget::take_steps(1);
   try {
@@ -92,7 +97,8 @@ Run::Flow Run::execute(const Stmt& stmt, Activation& here, std::string& out) {
       case What::output:
         for (const ExprPtr& expr : stmt.exprs) {
           if (expr->op == Op::data) {
-            append(out, expr->constant.bytes());
+            out.add(expr->constant.bytes());
+            check_size(out);
             continue;
           }
           print(evaluate(*expr, here), out);
@@ -133,13 +139,13 @@ Run::Flow Run::execute(const Stmt& stmt, Activation& here, std::string& out) {
   return Flow::on;
 }
 
-Run::Flow Run::branch(const Stmt& stmt, Activation& here, std::string& out) {
+Run::Flow Run::branch(const Stmt& stmt, Activation& here, Traced& out) {
   for (const Stmt::Branch& branch : stmt.branches)
     if (truth(evaluate(*branch.test, here))) return execute(branch.body, here, out);
   return execute(stmt.otherwise, here, out);
 }
 
-Run::Flow Run::with(const Stmt& stmt, Activation& here, std::string& out) {
+Run::Flow Run::with(const Stmt& stmt, Activation& here, Traced& out) {
   enter(stmt.scope, here);
   for (std::size_t i = 0; i < stmt.targets.size(); ++i) assign(*stmt.targets[i], evaluate(*stmt.exprs[i], here), here);
   const Flow flow = execute(stmt.body, here, out);
@@ -149,32 +155,34 @@ Run::Flow Run::with(const Stmt& stmt, Activation& here, std::string& out) {
 
 Run::Flow Run::set_block(const Stmt& stmt, Activation& here) {
   enter(stmt.scope, here);
-  std::string text;
+  Traced text;
   if (const Flow flow = execute(stmt.body, here, text); flow != Flow::on) return flow;
   check_spaces(*stmt.target, here);
-  assign(*stmt.target, stmt.value ? evaluate_filter(*stmt.value, here, &text) : Value::string(std::move(text)), here);
+  const Value block = to_value(std::move(text));
+  assign(*stmt.target, stmt.value ? evaluate_filter(*stmt.value, here, &block) : block, here);
   leave(stmt.scope, here);
   return Flow::on;
 }
 
-Run::Flow Run::filter_block(const Stmt& stmt, Activation& here, std::string& out) {
+Run::Flow Run::filter_block(const Stmt& stmt, Activation& here, Traced& out) {
   enter(stmt.scope, here);
-  std::string text;
+  Traced text;
   if (const Flow flow = execute(stmt.body, here, text); flow != Flow::on) return flow;
-  print(evaluate_filter(*stmt.value, here, &text), out);
+  const Value block = to_value(std::move(text));
+  print(evaluate_filter(*stmt.value, here, &block), out);
   leave(stmt.scope, here);
   return Flow::on;
 }
 
-void Run::call_block(const Stmt& stmt, Activation& here, std::string& out) {
+void Run::call_block(const Stmt& stmt, Activation& here, Traced& out) {
   print(evaluate_call(*stmt.value, here, make_macro(stmt, here)), out);
 }
 
 // A scope of its own, as a call block. Its place is counted in what the template itself has written so far; a block
 // inside a macro or a set block gets that place, too, and Template finds out whether its text really stands there.
-void Run::generation(const Stmt& stmt, Activation& here, std::string& out) {
-  std::string text = run_function(stmt, std::make_unique<Activation>(&here, stmt.function->slot_count));
-  generated_.push_back({text_.size(), text});
+void Run::generation(const Stmt& stmt, Activation& here, Traced& out) {
+  const Traced text = run_function(stmt, std::make_unique<Activation>(&here, stmt.function->slot_count));
+  generated_.push_back({text_.text.size(), text.text});
   append(out, text);
 }
 

@@ -43,7 +43,9 @@ Template::Rendered Template::render(const Dict& variables, std::int64_t now, con
   Rendered rendered;
   try {
     Run run(*program_, {variables, now, limits});
-    rendered.text = run.render();
+    Traced traced = run.render();
+    rendered.text = std::move(traced.text);
+    rendered.origins = std::move(traced.origins);
     for (const Run::Generated& block : run.generated()) {
       // A block inside a macro or a set block has only the place where that is written: perhaps not its own.
       if (rendered.text.compare(block.begin, block.text.size(), block.text) != 0)

@@ -24,6 +24,7 @@ class Template {
 
   struct Rendered {
     std::string text;
+    Origins origins;  // of the text, where the variables hold marked texts
     // Bytes [first, second) that {% generation %} blocks wrote, in the order of the text.
     std::vector<std::pair<std::size_t, std::size_t>> generated;
   };

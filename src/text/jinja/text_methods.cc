@@ -55,12 +55,12 @@ Value stripped(const Value& self, Call& call) {
   const auto bound = call.bind({"chars"});
   std::optional<std::string_view> chars;
   if (bound[0] && !bound[0]->is(Kind::none)) chars = text_of(*bound[0], "strip");
-  return same_mark(self, std::string(strip(self.bytes(), chars, kSide)));
+  return part_of(self, strip(self.bytes(), chars, kSide));
 }
 
 Value parts_value(const Value& self, const Parts& parts) {
   Values values;
-  for (const std::string_view part : parts) values.push_back(same_mark(self, std::string(part)));
+  for (const std::string_view part : parts) values.push_back(part_of(self, part));
   return Value::list(std::move(values));
 }
 
@@ -92,8 +92,9 @@ Value partitioned(const Value& self, Call& call) {
   if (at == std::string::npos) {
     parts[kFromRight ? 2 : 0] = self;
   } else {
-    parts = {same_mark(self, text.substr(0, at)), same_mark(self, separator),
-             same_mark(self, text.substr(at + separator.size()))};
+    const std::string_view all = text;
+    parts = {part_of(self, all.substr(0, at)), part_of(self, all.substr(at, separator.size())),
+             part_of(self, all.substr(at + separator.size()))};
   }
   return Value::tuple(std::move(parts));
 }
@@ -166,7 +167,8 @@ Value without_affix(const Value& self, Call& call) {
   const auto bound = call.bind({"affix"}, 1);
   const std::string &affix = text_of(*bound[0], call.what), &text = self.bytes();
   if (kSuffix ? !text.ends_with(affix) : !text.starts_with(affix)) return self;
-  return same_mark(self, kSuffix ? text.substr(0, text.size() - affix.size()) : text.substr(affix.size()));
+  const std::string_view all = text;
+  return part_of(self, kSuffix ? all.substr(0, text.size() - affix.size()) : all.substr(affix.size()));
 }
 
 Value replaced_in(const Value& self, Call& call) {
@@ -174,26 +176,26 @@ Value replaced_in(const Value& self, Call& call) {
   const auto bound = call.bind({"old", "new", "count"}, 2);
   text_of(*bound[1], "replace");
   const Value to = self.markup() ? escaped(*bound[1]) : *bound[1];
-  return same_mark(self,
-                   replaced(self.bytes(), text_of(*bound[0], "replace"), to.bytes(), int_or(bound[2], "count", -1)));
+  text_of(*bound[0], "replace");
+  return to_value(replaced(self, *bound[0], to, int_or(bound[2], "count", -1)), self.markup());
 }
 
 Value joined_by(const Value& self, Call& call) {
   no_keywords(call);
   const auto bound = call.bind({"iterable"}, 1);
-  std::string out;
+  Traced out;
   bool first = true;
   std::int64_t place = 0;
   for (const Value& item : to_values(*bound[0])) {
     if (!item.is(Kind::string) && !self.markup())
       fail_type(fmt::format("sequence item {}: expected str instance, {} found", place, type_name(item)));
-    if (!first) out += self.bytes();
-    out += self.markup() ? escaped(item).bytes() : item.bytes();
-    Budget::check_text(out.size());
+    if (!first) out.add(self);
+    out.add(self.markup() ? escaped(item) : item);
+    Budget::check_text(out.text.size());
     first = false;
     ++place;
   }
-  return same_mark(self, std::move(out));
+  return to_value(std::move(out), self.markup());
 }
 
 // Fills with `fill` up to a width in characters; left: the share of it on the left.
@@ -319,7 +321,10 @@ bool has_text_method(std::string_view name) {
 Value call_text_method(const Value& self, std::string_view name, Call& call) {
   const auto found =
       std::find_if(std::begin(kMethods), std::end(kMethods), [&](const auto& entry) { return entry.first == name; });
-  return found->second(self, call);
+  Source source = source_of(self);
+  for (const Value& argument : call.positional) source = mixed(source, source_of(argument));
+  for (const auto& [key, argument] : call.named) source = mixed(source, source_of(argument));
+  return traced_to(source, found->second(self, call));
 }
 
 }  // namespace hone::jinja

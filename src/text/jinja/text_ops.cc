@@ -7,6 +7,7 @@
 
 #include "text/jinja/budget.h"
 #include "text/jinja/case.h"
+#include "text/jinja/value.h"
 #include "text/unicode.h"
 
 namespace hone::jinja {
@@ -160,13 +161,14 @@ std::size_t count_of(std::string_view text, std::string_view needle) {
   return count;
 }
 
-std::string replaced(std::string_view text, std::string_view from, std::string_view to, std::int64_t most) {
-  std::string out;
+Traced replaced(const Value& whole, const Value& old, const Value& by, std::int64_t most) {
+  const std::string_view text = whole.bytes(), from = old.bytes(), to = by.bytes();
+  Traced out;
   if (most < 0) most = INT64_MAX;
   std::size_t at = 0;
   const auto add = [&](std::string_view part) {
-    Budget::check_text(out.size() + part.size());
-    out += part;
+    Budget::check_text(out.text.size() + part.size());
+    out.add(part, part.data() == to.data() ? by : whole);
   };
   if (from.empty()) {  // before every character, and at the end
     for (; most > 0; --most) {

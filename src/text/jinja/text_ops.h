@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/jinja/traced.h"
+
 namespace hone::jinja {
 
 std::size_t find_bytes(std::string_view text, std::string_view needle, std::size_t from = 0);
@@ -29,7 +31,7 @@ Parts rsplit_on_space(std::string_view text, std::int64_t most);
 Parts split_lines(std::string_view text, bool keep_ends);
 
 std::size_t count_of(std::string_view text, std::string_view needle);
-std::string replaced(std::string_view text, std::string_view from, std::string_view to, std::int64_t most);
+Traced replaced(const Value& text, const Value& from, const Value& to, std::int64_t most);  // texts
 
 // HTML's & < > ' " as entities.
 std::string escaped_html(std::string_view text);

@@ -51,8 +51,8 @@ Value Value::real(double value) {
   made.bits_.real = value;
   return made;
 }
-Value Value::string(std::string bytes, bool markup) {
-  Value made(Kind::string, std::make_shared<Text>(std::move(bytes)));
+Value Value::string(std::string bytes, bool markup, Origins origins) {
+  Value made(Kind::string, std::make_shared<Text>(std::move(bytes), std::move(origins)));
   made.markup_ = markup;
   return made;
 }
@@ -62,13 +62,14 @@ Value Value::dict(std::shared_ptr<Dict> dict) { return Value(Kind::dict, std::mo
 
 const std::string& Value::bytes() const { return as<Text>().bytes; }
 std::size_t Value::length() const { return as<Text>().length; }
+const Origins& Value::origins() const { return as<Text>().origins; }
 const Values& Value::items() const { return as<List>().items; }
 const Dict& Value::dict() const { return as<Dict>(); }
 const std::string& Value::message() const { return as<Absent>().message; }
 
-Text::Text(std::string text) : bytes(std::move(text)), length(0) {
+Text::Text(std::string text, Origins where) : bytes(std::move(text)), origins(std::move(where)), length(0) {
   Budget::check_text(bytes.size());
-  Budget::take_bytes(bytes.size() + sizeof(Text));
+  Budget::take_bytes(bytes.size() + sizeof(Text) + origins.size() * sizeof(Stretch));
   for (const char byte : bytes) length += !text::is_continuation(byte);
 }
 

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "text/jinja/traced.h"
+
 namespace hone::jinja {
 
 enum class Kind : std::uint8_t {
@@ -57,7 +59,7 @@ class Value {
   static Value boolean(bool value);
   static Value integer(std::int64_t value);
   static Value real(double value);
-  static Value string(std::string bytes, bool markup = false);  // REQUIRES: UTF-8
+  static Value string(std::string bytes, bool markup = false, Origins origins = {});  // REQUIRES: UTF-8
   static Value list(Values items);
   static Value tuple(Values items);
   static Value dict(std::shared_ptr<Dict> dict);
@@ -74,6 +76,7 @@ class Value {
   double as_real() const { return is(Kind::real) ? bits_.real : static_cast<double>(bits_.integer); }
   const std::string& bytes() const;  // string only
   std::size_t length() const;        // string only: characters
+  const Origins& origins() const;    // string only
   bool markup() const { return markup_; }
   const Values& items() const;         // list and tuple
   const Dict& dict() const;            // dict only
@@ -98,8 +101,9 @@ class Value {
 };
 
 struct Text final : Object {
-  explicit Text(std::string text);
+  explicit Text(std::string text, Origins origins = {});
   std::string bytes;
+  Origins origins;
   std::size_t length;  // in characters
   bool ascii() const { return length == bytes.size(); }
 };

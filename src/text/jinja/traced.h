@@ -1,0 +1,49 @@
+// Which of the caller's texts each byte of a text came from: what a template makes of marked texts keeps their marks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hone::jinja {
+
+class Value;
+
+// 0: the template's own; above: as the caller marked it; kMixed: of several.
+using Source = std::int32_t;
+constexpr Source kMixed = -1;
+Source mixed(Source a, Source b);
+
+struct Stretch {
+  std::size_t begin, end;  // bytes
+  Source source;
+  bool operator==(const Stretch&) const = default;
+};
+// The bytes that are not the template's own; in order, without overlap.
+using Origins = std::vector<Stretch>;
+
+// A text that is put together of others, with their origins.
+struct Traced {
+  std::string text;
+  Origins origins;
+  void add(std::string_view plain) { text += plain; }
+  void add(const Value& value);                           // a text
+  void add(std::string_view part, const Value& of);       // part: of the bytes of that text, or plain
+  void add(std::string_view more, const Origins& origins);  // origins: of `more`
+  void add(std::string_view more, Source source);
+};
+
+// A text value with the origins of what it was put together of.
+Value to_value(Traced traced, bool markup = false);
+// A part of a text, given by a view into its bytes.
+Value part_of(const Value& text, std::string_view part);
+// What all texts in a value came from.
+Source source_of(const Value& value);
+// A text made of something from `source`, by an operation that does not say which bytes.
+Value traced_to(Source source, Value made);
+// A copy in which every text (not the keys of dicts) comes from `source`.
+Value marked(const Value& value, Source source);
+
+}  // namespace hone::jinja
