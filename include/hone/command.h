@@ -14,6 +14,8 @@ namespace hone {
 struct Invocation {
   std::vector<std::string> positionals;
   std::vector<std::pair<std::string, std::string>> overrides;  // --a.b.c=value, in order
+  bool json = false;   // --json: results are JSON on standard output, one object a line, and nothing else is there
+  bool quiet = false;  // --quiet: the log has been told already; nothing but results is printed
 };
 
 // How a command is called, for --help.
@@ -25,7 +27,8 @@ struct Usage {
   std::vector<std::string> sections = {};  // what may be overridden as a whole, without a dot: --tokenizer=bytes
 };
 
-// Plug-in (src/cli). Its Config holds the flags: field max_length is --max-length. Made for one call.
+// Plug-in (src/cli). Its Config holds the flags: field max_length is --max-length; every command has --json and --quiet
+// besides. Made for one call.
 class HONE_API Command {
  public:
   static constexpr std::string_view kInterface = "command";

@@ -166,7 +166,7 @@ struct Recipe {
     using C = Recipe;
     return std::tuple{field("model", &C::model, "What is trained."),
                       field("tokenizer", &C::tokenizer,
-                            "`bytes`, a tokenizer.json or a folder that holds one; default: the model's own."),
+                            "`bytes`, a tokenizer.json, a folder that holds one, or `none`; default: the model's own."),
                       field("data", &C::data, "What it is trained on."),
                       field("objective", &C::objective, "Kind of training."),
                       field("optimizer", &C::optimizer, "How weights are updated."),

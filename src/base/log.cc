@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <mutex>
+#include <nlohmann/json.hpp>
 
 #include "base/clock.h"
 #include "base/strings.h"
@@ -16,6 +17,7 @@ namespace hone::log {
 namespace {
 
 std::atomic<int> lowest{static_cast<int>(Level::info)};
+std::atomic<Form> chosen_form{Form::text};
 std::atomic<std::int64_t> warning_count{0};
 
 struct Output {
@@ -66,16 +68,16 @@ void write_stderr(std::string_view text) noexcept {
 
 constexpr std::string_view kClearLine = "\r\x1b[K";
 
-std::string_view prefix(Level level) {
+std::string_view name_of(Level level) {
   switch (level) {
     case Level::debug:
-      return "debug: ";
+      return "debug";
     case Level::warning:
-      return "warning: ";
+      return "warning";
     case Level::error:
-      return "error: ";
+      return "error";
     default:
-      return "";
+      return "info";
   }
 }
 
@@ -85,15 +87,25 @@ void emit(Level level, std::string_view message) {
   if (out.sink) return out.sink(level, message);
   std::string text;
   if (!out.status.empty()) text += kClearLine;
-  text.append(prefix(level)).append(safe_lines(message)).append("\n").append(out.status);
-  write_stderr(text);
+  write_stderr(text + line(level, message) + out.status);
 }
 
 }  // namespace
 
 void set_level(Level level) { lowest = static_cast<int>(level); }
 Level level() noexcept { return static_cast<Level>(lowest.load()); }
+void set_form(Form form) { chosen_form = form; }
+Form form() noexcept { return chosen_form; }
 std::int64_t warnings() noexcept { return warning_count; }
+
+std::string line(Level level, std::string_view message) {
+  if (form() == Form::json)
+    return nlohmann::ordered_json{{"level", name_of(level)}, {"message", message}}.dump(
+               -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
+           "\n";
+  const std::string prefix = level == Level::info ? "" : std::string(name_of(level)) + ": ";
+  return prefix + safe_lines(message) + "\n";
+}
 
 void set_sink(Sink sink) {
   Output& out = output();
@@ -125,7 +137,7 @@ void set_status(std::string_view line) noexcept {
   try {
     Output& out = output();
     const std::lock_guard lock(out.mutex);
-    if (out.status.empty() && line.empty()) return;
+    if ((out.status.empty() && line.empty()) || form() == Form::json) return;
     out.status = line;
     write_stderr(std::string(kClearLine) + out.status);
   } catch (...) {  // no memory for the line: it is not drawn

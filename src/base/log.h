@@ -19,13 +19,18 @@ using Sink = std::function<void(Level level, std::string_view message)>;
 
 void set_level(Level lowest);  // messages below it are dropped; default info
 Level level() noexcept;
+// json: each message is one line, {"level": "warning", "message": "..."}, and there is no status line.
+enum class Form { text, json };
+void set_form(Form form);
+Form form() noexcept;
+std::string line(Level level, std::string_view message);  // as it is written, with its line end
 void set_sink(Sink sink);          // where messages go instead of stderr; {} restores stderr
 std::int64_t warnings() noexcept;  // warnings and errors since the start, shown or not
 
 void write(Level level, std::string_view message) noexcept;
 void vwrite(Level level, fmt::string_view format, fmt::format_args args) noexcept;
 
-// The last line of the terminal, kept below all messages; "" removes it. Used by Progress only.
+// The last line of a terminal that obeys escapes, kept below all messages; "" removes it. Used by Progress only.
 void set_status(std::string_view line) noexcept;
 
 template <class... Args>

@@ -25,8 +25,6 @@ std::string bar(double share, std::size_t width) {
 
 }  // namespace
 
-bool stderr_is_terminal() { return isatty(STDERR_FILENO) == 1; }
-
 std::size_t terminal_width() {
   if (const char* columns = std::getenv("COLUMNS")) {
     if (const auto width = parse_int(columns); width && *width > 0 && *width < 10000)
@@ -37,17 +35,16 @@ std::size_t terminal_width() {
   return 80;
 }
 
-bool use_color(int descriptor) {
+bool use_escapes(int descriptor) {
   const char* no_color = std::getenv("NO_COLOR");
   const char* term = std::getenv("TERM");
-  return isatty(descriptor) == 1 && !(no_color && *no_color) && term && std::string_view(term) != "dumb";
+  return isatty(descriptor) == 1 && !(no_color && *no_color) && term && *term && std::string_view(term) != "dumb";
 }
 
 Progress::Progress(Options options)
-    : options_(std::move(options)),
-      terminal_(stderr_is_terminal()),
-      color_(use_color()),
-      started_(monotonic_seconds()) {}
+    : options_(std::move(options)), redraws_(use_escapes()), started_(monotonic_seconds()) {
+  options_.quiet |= log::level() > log::Level::info || log::form() == log::Form::json;
+}
 
 Progress::~Progress() { finish(); }
 
@@ -89,10 +86,10 @@ std::string Progress::line(std::int64_t done, const Values& values, std::size_t 
 
 bool Progress::due(std::int64_t done) {
   const double now = seconds();
-  const double every = terminal_ ? kRedrawEvery : options_.plain_every_s;
+  const double every = redraws_ ? kRedrawEvery : options_.plain_every_s;
   const bool last = options_.total > 0 && done >= options_.total;
   // The first plain line waits too: work that is short prints none.
-  const bool is_due = last_drawn_ < 0 ? terminal_ || now >= every : now - last_drawn_ >= every;
+  const bool is_due = last_drawn_ < 0 ? redraws_ || now >= every : now - last_drawn_ >= every;
   if (!is_due && !(last && last_drawn_ >= 0)) return false;
   last_drawn_ = now;
   return true;
@@ -100,17 +97,17 @@ bool Progress::due(std::int64_t done) {
 
 void Progress::update(std::int64_t done, const Values& values) {
   if (options_.quiet || finished_ || !due(done)) return;
-  if (!terminal_) return log::info("{}", line(done, values, 200, seconds()));
+  if (!redraws_) return log::info("{}", line(done, values, 200, seconds()));
   // One column stays free: writing the last one makes some terminals wrap.
   const std::size_t width = std::max<std::size_t>(terminal_width(), 2) - 1;
   const std::string text = line(done, values, width, seconds());
-  log::set_status(color_ ? "\x1b[36m" + text + "\x1b[0m" : text);
+  log::set_status("\x1b[36m" + text + "\x1b[0m");
 }
 
 void Progress::finish() {
   if (finished_) return;
   finished_ = true;
-  if (terminal_ && !options_.quiet) log::set_status("");
+  if (redraws_ && !options_.quiet) log::set_status("");
 }
 
 }  // namespace hone

@@ -1,4 +1,4 @@
-// Progress of long work: one line redrawn on a terminal, plain lines now and then elsewhere.
+// Progress of long work: one line redrawn on a terminal that obeys escapes, plain lines now and then elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 
 namespace hone {
 
-// One thread at a time. Draws through log (so messages never cut the line) and nothing when it is quiet.
+// One thread at a time. Draws through log (so messages never cut the line); nothing when it is quiet, where the log
+// drops what is below a warning, or where it is JSON.
 class Progress {
  public:
   struct Options {
@@ -18,7 +19,7 @@ class Progress {
     std::int64_t total = 0;      // 0: unknown
     std::int64_t start = 0;      // where a resumed run begins; the rate counts from here
     bool quiet = false;
-    double plain_every_s = 10;  // seconds between lines when the output is no terminal
+    double plain_every_s = 10;  // seconds between lines where none is redrawn
   };
   using Values = std::vector<std::pair<std::string, std::string>>;  // shown in this order: {"loss", "2.345"}
 
@@ -38,13 +39,13 @@ class Progress {
  private:
   bool due(std::int64_t done);
   Options options_;
-  bool terminal_, color_, finished_ = false;
+  bool redraws_, finished_ = false;
   double started_, last_drawn_ = -1;
   std::int64_t tokens_ = 0;
 };
 
-bool stderr_is_terminal();
 std::size_t terminal_width();  // COLUMNS, else what the terminal says, else 80
-bool use_color(int descriptor = 2);  // it is a terminal that can (2: stderr), and NO_COLOR is not set
+// Whether escape sequences may be written (2: to stderr): it is a terminal, TERM is set and not dumb, NO_COLOR is not set.
+bool use_escapes(int descriptor = 2);
 
 }  // namespace hone

@@ -12,6 +12,9 @@
 #include <iterator>
 #include <type_traits>
 
+#include "base/log.h"
+#include "base/progress.h"
+
 namespace hone {
 namespace {
 
@@ -57,7 +60,8 @@ void on_save(int) {
 // On a terminal the line takes the place of the progress line, which is drawn anew below it.
 void make_notice(std::string_view notice) {
   std::string line;
-  if (!notice.empty()) line = (isatty(STDERR_FILENO) == 1 ? "\r\x1b[K" : "") + std::string(notice) + "\n";
+  if (!notice.empty() && log::level() <= log::Level::info)
+    line = (use_escapes() ? "\r\x1b[K" : "") + log::line(log::Level::info, notice);
   HONE_ASSERT(line.size() <= sizeof notice_line);
   notice_size = 0;
   std::copy(line.begin(), line.end(), notice_line);

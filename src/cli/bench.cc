@@ -10,6 +10,7 @@
 
 #include "base/strings.h"
 #include "base/temporary.h"
+#include "cli/output.h"
 #include "cli/recipe.h"
 #include "hone/command.h"
 #include "hone/hub.h"
@@ -94,7 +95,6 @@ class Bench final : public Command {
   struct Config {
     std::vector<std::string> set;
     std::int64_t steps = 5, warmup = 2, length = 512, batch_size = 8;
-    bool json = false;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
@@ -102,8 +102,7 @@ class Bench final : public Command {
           field("steps", &C::steps, "Measured steps.", at_least(1)),
           field("warmup", &C::warmup, "Steps before them.", at_least(0)),
           field("length", &C::length, "Model folder only: tokens in a row of random tokens.", at_least(2)),
-          field("batch_size", &C::batch_size, "Model folder only: rows in a step.", at_least(1)),
-          field("json", &C::json, "Print one JSON object; times in seconds.")};
+          field("batch_size", &C::batch_size, "Model folder only: rows in a step.", at_least(1))};
     }
   };
   explicit Bench(const Config& config) : flags_(config) {}
@@ -124,7 +123,7 @@ class Bench final : public Command {
         folder ? Invocation{{write_recipe_for(call.positionals[0], scratch)}, call.overrides} : call;
     const Recipe recipe = whole_recipe(with_recipe, flags_.set);
     const BenchReport report = training::bench(recipe, {flags_.warmup, flags_.steps});
-    flags_.json ? void(std::cout << to_json(report).dump() << '\n') : print(report);
+    call.json ? print_json(to_json(report)) : print(report);
     return 0;
   }
 

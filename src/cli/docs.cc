@@ -1,7 +1,11 @@
 // hone docs: the reference of options, generated from the declarations themselves.
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "base/env.h"
+#include "base/strings.h"
+#include "cli/help.h"
+#include "cli/output.h"
 #include "config/documents.h"
 #include "hone/command.h"
 #include "hone/recipe.h"
@@ -26,9 +30,11 @@ class Docs final : public Command {
   }
 
   int run(const Invocation& call) override {
-    if (!flags_.out.empty()) return write_all();
+    if (!flags_.out.empty() && !call.positionals.empty())
+      throw Error(ErrorKind::usage, "docs: --out writes all pages; got " + hone::quoted(call.positionals[0]) + " as well");
+    if (!flags_.out.empty()) return write_all(call.json);
     const std::string page = call.positionals.empty() ? "recipe" : call.positionals[0];
-    std::cout << text_of(page);
+    call.json ? print_json(json_of(page)) : void(std::cout << text_of(page));
     return 0;
   }
 
@@ -40,22 +46,24 @@ class Docs final : public Command {
     throw Error(ErrorKind::usage, "docs: got \"" + page + "\", expected recipe, commands or schema");
   }
 
-  static std::string commands_page() {
-    std::string page = "# Commands\n";
-    for (const auto& entry : registries().commands.entries()) {
-      const auto options = entry.options();
-      page += "\n## hone " + entry.name + "\n\n" + entry.help + "\n\n```\nhone " + entry.name + " " +
-              entry.make(*options)->usage().synopsis + "\n```\n\n" + config::flags_help(options->describe(), 110).insert(0, "```\n") + "```\n";
-    }
-    return page;
+  // One page: {"page", "text"}; the schema is JSON already, and so are commands.
+  static nlohmann::ordered_json json_of(const std::string& page) {
+    if (page == "schema") return nlohmann::ordered_json::parse(text_of(page));
+    if (page != "commands") return {{"page", page}, {"text", text_of(page)}};
+    nlohmann::ordered_json commands = nlohmann::ordered_json::array();
+    for (const CommandEntry& entry : registries().commands.entries()) commands.push_back(help_json(entry));
+    return {{"commands", commands}};
   }
 
-  int write_all() const {
+  int write_all(bool json) const {
+    std::vector<std::string> files;
     const Folder folder = Env::process().make_folders(flags_.out, ErrorKind::data);
     for (const auto& [page, name] : {std::pair{"recipe", "recipe.md"}, {"commands", "commands.md"}, {"schema", "recipe.schema.json"}}) {
       folder.replace_file(name, text_of(page));
-      std::cout << (folder.path() / name).string() << '\n';
+      files.push_back((folder.path() / name).string());
     }
+    if (json) print_json({{"files", files}});
+    else std::cout << join(files, "\n") << '\n';
     return 0;
   }
 

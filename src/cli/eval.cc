@@ -10,12 +10,16 @@
 #include "base/signals.h"
 #include "base/strings.h"
 #include "cli/files.h"
+#include "cli/output.h"
 #include "cli/read_data.h"
 #include "data/choose_template.h"
 #include "hone/command.h"
 #include "hone/evaluation.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
+#include "hub/own_tokenizer.h"
+#include "train/inputs.h"
+#include "train/state.h"
 
 namespace hone::cli {
 namespace {
@@ -29,7 +33,7 @@ class Eval final : public Command {
     Overlong overlong = Overlong::split;
     Packing packing = Packing::none;
     std::int64_t batch_size = 8;
-    bool append_eos = true, json = false;
+    bool append_eos = true;
     std::optional<Loss> loss;
     std::string chat_template;
     std::optional<Precision> precision;
@@ -56,7 +60,6 @@ class Eval final : public Command {
               "of a text, the completion of a pair, the assistant's turns of a conversation."),
           field("chat_template", &C::chat_template,
                 "Chat template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
-          field("json", &C::json, "Print one JSON object."),
           field("precision", &C::precision, "Precision of weights and activations; default: as the model is stored.")};
     }
   };
@@ -77,16 +80,16 @@ class Eval final : public Command {
     check_metrics();
     const std::string folder = find_model_folder(call.positionals[0]).string();
     const auto tokenizer = data::with_chat_template(
-        load_tokenizer(flags_.tokenizer.empty() ? folder : flags_.tokenizer), flags_.chat_template, "--chat-template");
+        flags_.tokenizer.empty() ? hub::own_tokenizer(folder) : load_tokenizer(flags_.tokenizer), flags_.chat_template, "--chat-template");
     const auto model = load_causal_lm(folder, flags_.precision ? *flags_.precision : stored_precision(folder));
     nlohmann::ordered_json report;
     for (const std::string& entry : flags_.data) {
       const auto [name, path] = named_file(entry);
       const auto data = read(path, *model, *tokenizer);
-      report[name] = evaluate(*model, *data, tokenizer->pad_id.value_or(0));
+      report[name] = evaluate(*model, *data, training::pad_id_of(*tokenizer, model->vocab_size()));
       if (!flags_.logits.empty()) write_logits(*model, *data, flags_.logits);
     }
-    print(report);
+    print(report, call.json);
     return 0;
   }
 
@@ -130,7 +133,7 @@ class Eval final : public Command {
       evals.push_back(registries().evals.make(name, *registries().evals.options(name)));
     const StopSignal signals;
     Progress progress(
-        {.what = "eval", .unit = "row", .total = data.rows(), .quiet = flags_.json && !stderr_is_terminal()});
+        {.what = "eval", .unit = "row", .total = data.rows()});
     for (std::int64_t row = 0; row < data.rows(); row += flags_.batch_size) {
       StopSignal::check("evaluating");
       std::vector<std::int64_t> rows;
@@ -142,8 +145,7 @@ class Eval final : public Command {
     }
     progress.finish();
     nlohmann::ordered_json report;
-    for (const auto& eval : evals)
-      for (const auto& [name, value] : eval->result()) report[name] = value;
+    for (const auto& eval : evals) report.update(training::json_of(eval->result()));
     const DataReport& counts = data.report();
     report["records"] = counts.records;
     for (const auto& [name, count] :
@@ -152,11 +154,8 @@ class Eval final : public Command {
     return report;
   }
 
-  void print(const nlohmann::ordered_json& report) const {
-    if (flags_.json) {
-      std::cout << (flags_.data.size() == 1 ? report.front() : report).dump() << '\n';
-      return;
-    }
+  void print(const nlohmann::ordered_json& report, bool json) const {
+    if (json) return print_json(flags_.data.size() == 1 ? report.front() : report);
     for (const auto& [name, metrics] : report.items()) {
       std::cout << name << '\n';
       for (const auto& [metric, value] : metrics.items())

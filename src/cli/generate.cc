@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/chat_prompts.h"
+#include "cli/output.h"
 #include "data/choose_template.h"
 #include "hone/command.h"
 #include "hone/generate.h"
@@ -17,10 +18,6 @@
 
 namespace hone::cli {
 namespace {
-
-std::string one_line(const nlohmann::json& json) {
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
 
 // What is asked: as it was given, and the text that the model continues.
 struct Prompt {
@@ -41,7 +38,7 @@ class Generate final : public Command {
     std::optional<double> temperature, top_p, min_p, repetition_penalty;
     std::vector<std::string> stop;
     std::uint64_t seed = 0;
-    bool ignore_eos = false, json = false, stream = true, stats = false;
+    bool ignore_eos = false, stream = true, stats = false;
     std::optional<Precision> precision;
     static constexpr auto fields() {
       using C = Config;
@@ -75,7 +72,6 @@ class Generate final : public Command {
           field("seed", &C::seed, "Seed of the sampling; the same seed gives the same text."),
           field("ignore_eos", &C::ignore_eos, "Go on after the end-of-sequence token."),
           field("batch_size", &C::batch_size, "Prompts that are continued at the same time; default 16.", at_least(1)),
-          field("json", &C::json, "Print one JSON object per prompt: prompt, text, ids, finish_reason."),
           field("stream", &C::stream, "Print a single answer while it is written."),
           field("stats", &C::stats,
                 "Afterwards print the tokens per second of prompts and of generation to standard error."),
@@ -85,7 +81,7 @@ class Generate final : public Command {
   explicit Generate(const Config& config) : flags_(config) {}
 
   Usage usage() const override {
-    return {"MODEL  (without --prompt or --prompts: standard input is the prompt)",
+    return {"MODEL  (without --prompt or --prompts: standard input is the prompt; with --json: an object per prompt)",
             {"hone generate my-model --prompt \"Once upon a time\" --temperature 0.8",
              "hone generate my-chat-model --chat --prompt \"Why is the sky blue?\"",
              "hone generate runs/quickstart --prompt \"12+34=\" --prompt \"7+8=\" --json"},
@@ -94,13 +90,14 @@ class Generate final : public Command {
   }
 
   int run(const Invocation& call) override {
+    json_ = call.json;
     if (!flags_.chat && !(flags_.system + flags_.chat_template + flags_.chat_template_kwargs).empty())
       throw Error(ErrorKind::usage, "--system, --chat-template and --chat-template-kwargs: only with --chat");
     const std::string folder = find_model_folder(call.positionals[0]).string();
     const auto tokenizer = data::with_chat_template(
         load_tokenizer(flags_.tokenizer.empty() ? folder : flags_.tokenizer), flags_.chat_template, "--chat-template");
     if (flags_.chat) chat_.emplace(tokenizer, flags_.system, flags_.chat_template_kwargs);
-    if (flags_.chat && flags_.prompt.empty() && flags_.prompts.empty() && !flags_.json && isatty(0) == 1)
+    if (flags_.chat && flags_.prompt.empty() && flags_.prompts.empty() && !json_ && isatty(0) == 1)
       return talk(folder, tokenizer);
     const std::vector<Prompt> prompts = read_prompts();
     std::vector<std::vector<std::int32_t>> ids;
@@ -108,7 +105,7 @@ class Generate final : public Command {
     const GenerateConfig config = merged(generation_defaults(folder), *tokenizer);
     const auto model = load_causal_lm(folder, flags_.precision ? *flags_.precision : stored_precision(folder));
     Generator generator(*model, tokenizer);
-    if (prompts.size() == 1 && flags_.stream && !flags_.json) {
+    if (prompts.size() == 1 && flags_.stream && !json_) {
       if (!flags_.chat) std::cout << prompts[0].given << std::flush;
       generator.generate(ids, config, [](std::size_t, const std::string& text) { std::cout << text << std::flush; });
       std::cout << '\n';
@@ -207,28 +204,37 @@ class Generate final : public Command {
 
   void print(const std::vector<Prompt>& prompts, const std::vector<Generated>& answers) const {
     for (std::size_t i = 0; i < answers.size(); ++i) {
-      if (flags_.json)
-        std::cout << one_line({{"prompt", prompts[i].given},
-                               {"text", answers[i].text},
-                               {"ids", answers[i].ids},
-                               {"finish_reason", name_of(answers[i].reason)}})
-                  << '\n';
+      if (json_)
+        print_json({{"prompt", prompts[i].given},
+                    {"text", answers[i].text},
+                    {"ids", answers[i].ids},
+                    {"finish_reason", name_of(answers[i].reason)}});
       else
         std::cout << (flags_.chat ? "" : prompts[i].given) << answers[i].text << '\n';
     }
   }
 
-  static void print(const GenerateStats& s) {
+  void print(const GenerateStats& s) const {
+    std::cout << std::flush;
+    if (json_) {
+      std::cerr << one_line({{"stats",
+                              {{"prompt_tokens", s.prompt_tokens},
+                               {"prompt_seconds", s.prompt_seconds},
+                               {"generated_tokens", s.decoded_tokens},
+                               {"generation_seconds", s.decode_seconds}}}})
+                << '\n';
+      return;
+    }
     const auto line = [](const char* name, std::int64_t tokens, double seconds) {
       std::cerr << fmt::format("{}: {} tokens in {:.4f} s, {:.1f} tokens/s\n", name, tokens, seconds,
                                tokens > 0 ? static_cast<double>(tokens) / seconds : 0.0);
     };
-    std::cout << std::flush;
     line("prompts", s.prompt_tokens, s.prompt_seconds);
     line("generation", s.decoded_tokens, s.decode_seconds);
   }
 
   Config flags_;
+  bool json_ = false;
   std::optional<ChatPrompts> chat_;  // with --chat
 };
 

@@ -3,9 +3,11 @@
 
 #include <filesystem>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "cli/output.h"
 #include "hone/command.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
@@ -48,12 +50,20 @@ class InitModel final : public Command {
     const auto model = build_model(model_config(call, tokenizer.get()), flags_.config.empty() ? "--model" : flags_.config);
     init_weights(*model, flags_.seed, flags_.precision);
     hub::save_model_folder(folder, *model, hub::model_files(*model, "", tokenizer.get()), {.replace = flags_.replace});
-    std::cout << fmt::format("{}: {} parameters, {}\n", folder.string(), human_count(double(model->parameter_count())),
-                             tokenizer ? fmt::format("tokenizer of {} tokens", tokenizer->vocab_size()) : "no tokenizer");
+    report(folder.string(), model->parameter_count(), tokenizer.get(), call.json);
     return 0;
   }
 
  private:
+  static void report(const std::string& folder, std::int64_t parameters, const Tokenizer* tokenizer, bool json) {
+    if (json)
+      return print_json({{"folder", folder},
+                         {"parameters", parameters},
+                         {"tokens", tokenizer ? nlohmann::ordered_json(tokenizer->vocab_size()) : nullptr}});
+    std::cout << fmt::format("{}: {} parameters, {}\n", folder, human_count(double(parameters)),
+                             tokenizer ? fmt::format("tokenizer of {} tokens", tokenizer->vocab_size()) : "no tokenizer");
+  }
+
   config::Node model_config(const Invocation& call, const Tokenizer* tokenizer) const {
     Problems problems;
     config::Node root = config::Node::map();

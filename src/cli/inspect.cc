@@ -1,9 +1,11 @@
 // hone inspect: what a model, checkpoint, run or data set is made of, before anything is trained on it.
+#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "base/strings.h"
 #include "cli/inspect.h"
+#include "cli/output.h"
 #include "cli/read_data.h"
 #include "hone/command.h"
 #include "hone/registry.h"
@@ -14,14 +16,13 @@ namespace {
 class Inspect final : public Command {
  public:
   struct Config {
-    bool full = false, json = false, show = true;
+    bool full = false, show = true;
     std::int64_t records = 3;
     DataFlags data;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
           field("full", &C::full, "checkpoint: compare every byte with its hash, not only names and sizes."),
-          field("json", &C::json, "Print one JSON object."),
           field("show", &C::show,
                 "data: print the records with the tokens that carry loss in [brackets]; behind -> what a cut moved."),
           field("records", &C::records, "data: how many records to list; -1 = all.", at_least(-1)),
@@ -42,29 +43,36 @@ class Inspect final : public Command {
   int run(const Invocation& call) override {
     const std::string& kind = call.positionals[0];
     const std::vector<std::string> paths(call.positionals.begin() + 1, call.positionals.end());
-    if (kind == "data") return show_data(paths);
+    if (kind == "data") return show_data(paths, call.json);
     const auto report = report_on(kind, paths);
-    std::cout << (flags_.json ? report.dump() + "\n" : plain_text(report));
+    print(report, call.json);
     return report.contains("whole") && !report["whole"].get<bool>() ? static_cast<int>(ErrorKind::checkpoint) : 0;
   }
 
  private:
   nlohmann::ordered_json report_on(const std::string& kind, const std::vector<std::string>& paths) const {
+    const std::vector<std::string> kinds = {"model", "checkpoint", "run", "data", "diff"};
+    if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
+      throw Error(ErrorKind::usage,
+                  "inspect: got " + hone::quoted(kind) + ", expected model, checkpoint, run, data or diff");
     if (paths.size() != (kind == "diff" ? 2u : 1u))
       throw Error(ErrorKind::usage, "inspect " + kind + ": got " + std::to_string(paths.size()) + " paths, expected " +
                                         (kind == "diff" ? "2" : "1"));
     if (kind == "model") return inspect_model(paths[0]);
     if (kind == "checkpoint") return inspect_checkpoint(paths[0], flags_.full);
     if (kind == "run") return inspect_run(paths[0]);
-    if (kind == "diff") return inspect_diff(paths[0], paths[1]);
-    throw Error(ErrorKind::usage, "inspect: got \"" + kind + "\", expected model, checkpoint, run, data or diff");
+    return inspect_diff(paths[0], paths[1]);
   }
 
-  int show_data(const std::vector<std::string>& paths) const {
+  static void print(const nlohmann::ordered_json& report, bool json) {
+    json ? print_json(report) : void(std::cout << plain_text(report));
+  }
+
+  int show_data(const std::vector<std::string>& paths, bool json) const {
     const DataToInspect found = read_data(paths, flags_.data);
     const auto report = inspect_data(*found.data, *found.tokenizer, flags_.records);
-    std::cout << (flags_.json ? report.dump() + "\n" : plain_text(report));
-    if (flags_.show && !flags_.json) std::cout << marked_records(*found.data, *found.tokenizer, flags_.records);
+    print(report, json);
+    if (flags_.show && !json) std::cout << marked_records(*found.data, *found.tokenizer, flags_.records);
     return 0;
   }
 

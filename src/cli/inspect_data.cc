@@ -13,7 +13,7 @@ using nlohmann::ordered_json;
 
 ordered_json inspect_data(const Dataset& data, const Tokenizer& tokenizer, std::int64_t records) {
   ordered_json report;
-  for (const auto& [name, count] : data::report_lines(data.report())) report["counts"][name] = count;
+  for (const auto& [name, count] : data::report_lines(data.report())) report["counts"][replace_all(name, " ", "_")] = count;
   const DataReport& counts = data.report();
   report["supervised_share"] = counts.tokens ? double(counts.supervised) / double(counts.tokens) : 0.0;
   report["records"] = ordered_json::array();

@@ -50,6 +50,13 @@ ordered_json last_metrics(const fs::path& file) {
   return last.empty() ? ordered_json() : ordered_json::parse(last, nullptr, false);
 }
 
+// A leaf of a configuration: a number, true or false where it reads as one; null: not there.
+ordered_json value_of(const std::string& text) {
+  if (text.empty()) return nullptr;
+  ordered_json value = ordered_json::parse(text, nullptr, false);
+  return value.is_discarded() || value.is_structured() ? ordered_json(text) : value;
+}
+
 }  // namespace
 
 ordered_json inspect_model(const std::string& where) {
@@ -65,7 +72,7 @@ ordered_json inspect_model(const std::string& where) {
   }
   ordered_json report = {{"folder", folder.string()},
                          {"parameters", model->parameter_count()},
-                         {"stored", human_size(bytes)},
+                         {"stored_bytes", bytes},
                          {"tensors_by_dtype", files},
                          {"config", ordered_json::parse(config::to_json(model->hf_config()))}};
   if (fs::exists(folder / "tokenizer.json")) report["tokenizer"] = tokenizer_report(*load_tokenizer(folder.string()));
@@ -86,7 +93,7 @@ ordered_json inspect_checkpoint(const std::string& path, bool full) {
   report.update(ordered_json{{"step", manifest.step}, {"tokens", manifest.tokens}, {"finite", manifest.finite},
                              {"run_id", manifest.run_id}});
   for (const io::ManifestFile& file : manifest.files)
-    report["files"].push_back({{"name", file.name}, {"size", human_size(file.size)}, {"tensors", file.tensors.size()}});
+    report["files"].push_back({{"name", file.name}, {"size_bytes", file.size}, {"tensors", file.tensors.size()}});
   return report;
 }
 
@@ -112,7 +119,7 @@ ordered_json inspect_diff(const std::string& before, const std::string& after) {
   };
   ordered_json rows = ordered_json::array();
   for (const config::Change& change : config::diff(config::read_file(file(before)), config::read_file(file(after))))
-    rows.push_back({{"option", change.path}, {"before", change.before}, {"after", change.after}});
+    rows.push_back({{"option", change.path}, {"before", value_of(change.before)}, {"after", value_of(change.after)}});
   return {{"differences", rows}};
 }
 

@@ -12,7 +12,14 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::string scalar_text(const ordered_json& value) {
+constexpr std::string_view kBytes = "_bytes";  // how the name of a size ends
+
+std::string label_of(const std::string& name) {
+  return name.ends_with(kBytes) ? name.substr(0, name.size() - kBytes.size()) : name;
+}
+
+std::string scalar_text(const std::string& name, const ordered_json& value) {
+  if (name.ends_with(kBytes) && value.is_number_unsigned()) return human_size(value.get<std::uint64_t>());
   if (value.is_string()) return escape_for_terminal(value.get<std::string>());
   if (value.is_number_float()) return fmt::format("{:.6g}", value.get<double>());
   if (value.is_null()) return "-";
@@ -33,10 +40,11 @@ std::vector<std::string> columns_of(const ordered_json& rows) {
 
 std::string table_text(const ordered_json& rows, const std::string& indent) {
   const std::vector<std::string> names = columns_of(rows);
-  std::vector<std::vector<std::string>> cells = {names};
+  std::vector<std::vector<std::string>> cells(1);
+  for (const std::string& name : names) cells[0].push_back(label_of(name));
   for (const auto& row : rows) {
     cells.emplace_back();
-    for (const std::string& name : names) cells.back().push_back(row.contains(name) ? scalar_text(row[name]) : "");
+    for (const std::string& name : names) cells.back().push_back(row.contains(name) ? scalar_text(name, row[name]) : "");
   }
   std::string out;
   for (const auto& line : cells) {
@@ -53,7 +61,7 @@ std::string table_text(const ordered_json& rows, const std::string& indent) {
 
 void add(const ordered_json& report, const std::string& indent, std::string& out) {
   std::size_t width = 0;
-  for (const auto& [name, value] : report.items()) width = std::max(width, name.size());
+  for (const auto& [name, value] : report.items()) width = std::max(width, label_of(name).size());
   for (const auto& [name, value] : report.items()) {
     if (is_table(value)) {
       out += indent + name + "\n" + table_text(value, indent + "  ");
@@ -62,10 +70,10 @@ void add(const ordered_json& report, const std::string& indent, std::string& out
       add(value, indent + "  ", out);
     } else if (value.is_array() && !value.empty()) {
       out += indent + name + "\n";
-      for (const auto& item : value) out += indent + "  " + scalar_text(item) + "\n";
+      for (const auto& item : value) out += indent + "  " + scalar_text("", item) + "\n";
     } else {
-      const std::string text = value.is_array() ? "none" : scalar_text(value);
-      out += indent + name + repeat(" ", width - name.size() + 2) + text + "\n";
+      const std::string text = value.is_array() ? "none" : scalar_text(name, value), label = label_of(name);
+      out += indent + label + repeat(" ", width - label.size() + 2) + text + "\n";
     }
   }
 }

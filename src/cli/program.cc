@@ -5,16 +5,19 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <iostream>
 #include <new>
+#include <nlohmann/json.hpp>
 
 #include "base/log.h"
-#include "base/progress.h"
 #include "base/signals.h"
 #include "base/strings.h"
+#include "cli/help.h"
+#include "cli/output.h"
 #include "config/command_line.h"
-#include "config/documents.h"
+#include "hone/command.h"
 #include "hone/registry.h"
 
 namespace hone::cli {
@@ -23,25 +26,9 @@ namespace {
 // Flags that stand before the command's name.
 struct GlobalFlags {
   bool help = false, version = false, debug = false;
+  CommonFlags common;
   std::vector<std::string> plugins;
 };
-
-std::string overview() {
-  std::string text = "hone " HONE_VERSION ": trains language models; Hugging Face files in and out\n\nusage: hone COMMAND ...\n\n";
-  for (const auto& entry : registries().commands.entries()) text += fmt::format("  {:<10} {}\n", entry.name, entry.help);
-  return text +
-         "\n  hone COMMAND --help says what a command takes.\n"
-         "  --version, --debug (where an error came from), --plugin FILE (a shared object) go before COMMAND.\n";
-}
-
-std::string help_of(const std::string& name, const Command& command, const config::AnyOptions& options) {
-  const Usage usage = command.usage();
-  std::string text = registries().commands.find(name)->help + "\n\nusage: hone " + name + " " + usage.synopsis + "\n\n";
-  text += config::flags_help(options.describe(), terminal_width());
-  if (!usage.examples.empty()) text += "\nexamples:\n";
-  for (const std::string& example : usage.examples) text += "  " + example + "\n";
-  return text;
-}
 
 void load_plugin(const std::string& path) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
@@ -62,6 +49,8 @@ GlobalFlags take_global_flags(Arguments& arguments) {
     if (flag == "--help" || flag == "-h") flags.help = true;
     else if (flag == "--version") flags.version = true;
     else if (flag == "--debug") flags.debug = true;
+    else if (flag == "--json") flags.common.json = true;
+    else if (flag == "--quiet") flags.common.quiet = true;
     else if (flag.starts_with("--plugin=")) flags.plugins.push_back(flag.substr(9));
     else if (flag == "--plugin" && !arguments.empty()) flags.plugins.push_back(arguments[0]), arguments.erase(arguments.begin());
     else throw Error(ErrorKind::usage, flag + ": no such flag before the command").hint("hone --help lists what there is");
@@ -77,7 +66,23 @@ void check_count(const std::string& name, const Usage& usage, std::size_t count)
       .hint(fmt::format("usage: hone {} {}", name, usage.synopsis));
 }
 
-int run_command(const std::string& name, const Arguments& arguments) {
+int print(const std::string& text, const nlohmann::ordered_json& json) {
+  log::form() == log::Form::json ? print_json(json) : void(std::cout << text);
+  return 0;
+}
+
+// Whether errors before the flags have been read are told as JSON.
+bool asks_for_json(const Arguments& arguments) {
+  const auto end = std::find(arguments.begin(), arguments.end(), "--");
+  return std::find(arguments.begin(), end, "--json") != end;
+}
+
+void use(const CommonFlags& flags) {
+  log::set_form(flags.json ? log::Form::json : log::Form::text);
+  log::set_level(flags.quiet ? log::Level::warning : log::Level::info);
+}
+
+int run_command(const std::string& name, const Arguments& arguments, const CommonFlags& before) {
   const auto& commands = registries().commands;
   if (!commands.find(name)) {
     Error error(ErrorKind::usage, hone::quoted(name) + ": no such command; there are " + join(commands.names(), ", "));
@@ -87,41 +92,42 @@ int run_command(const std::string& name, const Arguments& arguments) {
   }
   const auto options = commands.options(name);
   const Usage usage = commands.make(name, *options)->usage();
-  config::CommandLine line = config::parse_command_line(arguments, *options, usage.takes_overrides, usage.sections);
+  config::OptionsOf<CommonFlags> common;
+  common.value = before;
+  config::CommandLine line =
+      config::parse_command_line(arguments, *options, usage.takes_overrides, usage.sections, &common);
+  if (line.help) return print(help_of(*commands.find(name)), help_json(*commands.find(name)));
+  use(common.value);
   const auto command = commands.make(name, *options);
-  if (line.help) {
-    std::cout << help_of(name, *command, *options);
-    return 0;
-  }
   check_count(name, usage, line.positionals.size());
-  return command->run({std::move(line.positionals), std::move(line.overrides)});
+  return command->run(
+      {std::move(line.positionals), std::move(line.overrides), common.value.json, common.value.quiet});
 }
 
 int run(Arguments arguments, GlobalFlags& flags) {
   flags = take_global_flags(arguments);
   for (const std::string& plugin : flags.plugins) load_plugin(plugin);
-  if (flags.version) {
-    std::cout << "hone " HONE_VERSION "\n";
-    return 0;
-  }
-  if (flags.help || (!arguments.empty() && arguments[0] == "help" && arguments.size() == 1)) {
-    std::cout << overview();
-    return 0;
-  }
+  if (flags.version) return print("hone " HONE_VERSION "\n", {{"version", HONE_VERSION}});
+  if (flags.help || (!arguments.empty() && arguments[0] == "help" && arguments.size() == 1))
+    return print(overview(), overview_json());
   if (arguments.empty()) {
+    if (flags.common.json) throw Error(ErrorKind::usage, "no command").hint("hone --help lists what there is");
     std::cerr << overview();
     return static_cast<int>(ErrorKind::usage);
   }
   if (arguments[0] == "help") arguments = {arguments[1], "--help"};
   const std::string name = arguments[0];
   arguments.erase(arguments.begin());
-  return run_command(name, arguments);
+  return run_command(name, arguments, flags.common);
 }
 
 int report(const std::string& text, ErrorKind kind) {
   std::cout.flush();
   log::set_status("");
-  std::cerr << (kind == kStopped ? "" : "error: ") << safe_lines(text) << '\n';
+  if (log::form() == log::Form::json)
+    std::cerr << one_line(error_json(text, kind)) << '\n';
+  else
+    std::cerr << (kind == kStopped ? "" : "error: ") << safe_lines(text) << '\n';
   return static_cast<int>(kind);
 }
 
@@ -137,6 +143,7 @@ std::string first_part(const char* text) {
 int run_program(const Arguments& arguments) {
   ignore_write_signals();
   GlobalFlags flags;
+  use({.json = asks_for_json(arguments)});
   try {
     const int code = run(arguments, flags);
     if (!std::cout.flush())

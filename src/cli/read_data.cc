@@ -6,6 +6,7 @@
 #include "cli/recipe.h"
 #include "data/choose_template.h"
 #include "hone/hub.h"
+#include "hub/own_tokenizer.h"
 
 namespace hone::cli {
 namespace {
@@ -15,10 +16,9 @@ bool is_recipe(const std::string& path) { return path.ends_with(".yaml") || path
 DataToInspect from_recipe(const std::string& path) {
   const Recipe recipe = whole_recipe({{path}, {}}, {});
   DataToInspect found;
-  const std::string where = !recipe.tokenizer.empty()    ? recipe.tokenizer
-                            : !recipe.model.path.empty() ? find_model_folder(recipe.model.path).string()
-                                                         : "bytes";
-  found.tokenizer = data::with_chat_template(load_tokenizer(where), recipe.data.chat_template, "data.chat_template");
+  auto tokenizer = recipe.tokenizer.empty() ? hub::own_tokenizer(find_model_folder(recipe.model.path))
+                                            : load_tokenizer(recipe.tokenizer);
+  found.tokenizer = data::with_chat_template(std::move(tokenizer), recipe.data.chat_template, "data.chat_template");
   Dataset::Options options;
   options.max_length = recipe.data.max_length;
   options.overlong = recipe.data.overlong;

@@ -50,7 +50,7 @@ void print_json(const Tokenizer& tokenizer, const Tokens& tokens) {
 
 void print_one(const Tokenizer& tokenizer, const Tokens& tokens, bool json) {
   if (json) return print_json(tokenizer, tokens);
-  use_color(1) ? print_colored(tokenizer, tokens) : print_plain(tokenizer, tokens);
+  use_escapes(1) ? print_colored(tokenizer, tokens) : print_plain(tokenizer, tokens);
   const auto learnt =
       static_cast<std::int64_t>(tokens.labels.size()) - std::count(tokens.labels.begin(), tokens.labels.end(), -100);
   std::cout << fmt::format("{} tokens, {} learnt\n", tokens.ids.size(), learnt);

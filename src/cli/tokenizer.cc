@@ -4,8 +4,10 @@
 #include <array>
 #include <fstream>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "base/strings.h"
+#include "cli/output.h"
 #include "hone/command.h"
 #include "hone/registry.h"
 #include "hone/text.h"
@@ -98,7 +100,11 @@ class TokenizerCommand final : public Command {
     const text::Files files = train_tokenizer(config, [&](std::string& line) { return lines.next(line); });
     const auto tokenizer = text::make_tokenizer(files, {}, flags_.out);  // what is written can be read
     write(files);
-    std::cout << fmt::format("{}: {} tokens from {}\n", flags_.out, tokenizer->vocab_size(), human_size(lines.bytes()));
+    if (call.json)
+      print_json({{"folder", flags_.out}, {"tokens", tokenizer->vocab_size()}, {"text_bytes", lines.bytes()}});
+    else
+      std::cout << fmt::format("{}: {} tokens from {}\n", flags_.out, tokenizer->vocab_size(),
+                               human_size(lines.bytes()));
     return 0;
   }
 

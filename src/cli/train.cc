@@ -4,12 +4,14 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "base/log.h"
 #include "base/strings.h"
+#include "cli/output.h"
 #include "cli/recipe.h"
 #include "hone/command.h"
 #include "hone/registry.h"
 #include "hone/trainer.h"
+#include "train/preflight.h"
+#include "train/state.h"
 
 namespace hone::cli {
 namespace {
@@ -26,6 +28,22 @@ std::string_view name_of(StopReason reason) {
   return "";
 }
 
+std::string text_of(const Summary& summary) {
+  if (summary.reason == StopReason::already_finished)
+    return fmt::format("{}: finished at step {} ({}); nothing to do", summary.folder, summary.step,
+                       summary.stopped_by.empty() ? "steps" : summary.stopped_by);
+  if (summary.checkpoint.empty()) return fmt::format("stopped by {} before the first step", summary.stopped_by);
+  std::string text = fmt::format("{}: step {} of {}, {} tokens in {}", summary.interrupted() ? "stopped" : "done",
+                                 summary.step, summary.steps, human_count(static_cast<double>(summary.tokens)),
+                                 human_duration(summary.seconds));
+  for (const auto& [name, value] : summary.metrics)
+    if (name.ends_with("loss")) text += fmt::format(", {} {:.4f}", name, value);
+  if (!summary.stopped_by.empty()) text += ", stopped by " + summary.stopped_by;
+  if (summary.failed_saves > 0) text += fmt::format(", {} saves failed", summary.failed_saves);
+  if (summary.skipped_steps > 0) text += fmt::format(", {} steps without a supervised token", summary.skipped_steps);
+  return text + "; " + summary.checkpoint;
+}
+
 class Train final : public Command {
  public:
   struct Config {
@@ -33,7 +51,7 @@ class Train final : public Command {
     std::optional<std::string> resume;
     std::vector<std::string> override_keys;
     std::string gradients;
-    bool fresh = false, strict_resume = false, dry_run = false, json = false, quiet = false, space_check = true;
+    bool fresh = false, strict_resume = false, dry_run = false, space_check = true;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
@@ -44,8 +62,6 @@ class Train final : public Command {
           field("new", &C::fresh, "Start again: an existing run folder is moved to <folder>.old-k first."),
           field("strict_resume", &C::strict_resume, "A damaged newest checkpoint is an error, not a step back to an older one."),
           field("dry_run", &C::dry_run, "Only say what would be trained on."),
-          field("json", &C::json, "Print the summary as one JSON object."),
-          field("quiet", &C::quiet, "No progress line."),
           field("space_check", &C::space_check, "Refuse to start when the checkpoints will not fit on the disk.")};
     }
   };
@@ -60,32 +76,38 @@ class Train final : public Command {
 
   int run(const Invocation& call) override {
     const Recipe recipe = whole_recipe(call, flags_.set);
-    if (flags_.dry_run) {
-      for (const std::string& line : preflight(recipe)) std::cout << line << '\n';
-      return 0;
-    }
+    if (flags_.dry_run) return dry_run(recipe, call.json);
     TrainOptions options;
     options.resume = flags_.resume;
     options.fresh = flags_.fresh;
     options.override_keys = flags_.override_keys;
     options.strict_resume = flags_.strict_resume;
     options.gradients = flags_.gradients;
-    options.quiet = flags_.quiet;
+    options.quiet = call.quiet;
     options.check_space = flags_.space_check;
     const Summary summary = train(recipe, options);
-    if (flags_.json) print(summary);
+    call.json ? print_json(json_of(summary)) : void(std::cout << text_of(summary) << '\n');
     return summary.interrupted() ? kStopped : 0;
   }
 
  private:
-  static void print(const Summary& summary) {
-    nlohmann::ordered_json json = {{"folder", summary.folder},     {"checkpoint", summary.checkpoint},
-                                   {"step", summary.step},         {"steps", summary.steps},
-                                   {"tokens", summary.tokens},     {"reason", name_of(summary.reason)},
+  static int dry_run(const Recipe& recipe, bool json) {
+    const training::Preflight found = training::preflight_of(recipe);
+    if (json) print_json(found.report);
+    else for (const std::string& line : found.all_lines()) std::cout << line << '\n';
+    return 0;
+  }
+
+  static nlohmann::ordered_json json_of(const Summary& summary) {
+    nlohmann::ordered_json json = {{"folder", summary.folder},         {"checkpoint", summary.checkpoint},
+                                   {"step", summary.step},             {"steps", summary.steps},
+                                   {"tokens", summary.tokens},         {"reason", name_of(summary.reason)},
                                    {"stopped_by", summary.stopped_by}, {"seconds", summary.seconds},
-                                   {"warnings", summary.warnings}, {"metrics", summary.metrics}};
+                                   {"warnings", summary.warnings},     {"failed_saves", summary.failed_saves},
+                                   {"skipped_steps", summary.skipped_steps},
+                                   {"metrics", training::json_of(summary.metrics)}};
     if (summary.resumed_from) json["resumed_from"] = *summary.resumed_from;
-    std::cout << json.dump() << '\n';
+    return json;
   }
 
   Config flags_;

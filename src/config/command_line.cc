@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 
 #include "base/strings.h"
 #include "hone/config_read.h"
@@ -15,10 +16,13 @@ std::string flag_of(const std::string& path) { return "--" + replace_all(path, "
 
 class Parser {
  public:
-  Parser(AnyOptions& options, bool allow_overrides, const std::vector<std::string>& sections)
-      : options_(options), allow_overrides_(allow_overrides), sections_(sections) {
-    for (const OptionInfo& row : options.describe())
-      if (row.type != "section") rows_.push_back(row);
+  Parser(AnyOptions& options, AnyOptions* common, bool allow_overrides, const std::vector<std::string>& sections)
+      : allow_overrides_(allow_overrides), sections_(sections) {
+    groups_.push_back({options});
+    if (common) groups_.push_back({*common});
+    for (Group& group : groups_)
+      for (const OptionInfo& row : group.options.describe())
+        if (row.type != "section") rows_.push_back({row, &group.values});
   }
 
   CommandLine run(const std::vector<std::string>& arguments) {
@@ -34,12 +38,22 @@ class Parser {
       else line_.positionals.push_back(word);
     }
     if (line_.help) return line_;
-    if (problems_.empty()) options_.read(values_, problems_, "");
+    if (problems_.empty())
+      for (Group& group : groups_) group.options.read(group.values, problems_, "");
     problems_.raise("the command line", ErrorKind::usage);
     return line_;
   }
 
  private:
+  // An options struct, and what the flags say for it.
+  struct Group {
+    AnyOptions& options;
+    Node values = Node::map();
+  };
+  struct Row : OptionInfo {
+    Node* values;
+  };
+
   void flag(const std::vector<std::string>& arguments) {
     const std::string& word = arguments[at_];
     const auto equals = word.find('=');
@@ -47,7 +61,7 @@ class Parser {
     std::optional<std::string> value;
     if (equals != std::string::npos) value = word.substr(equals + 1);
     const std::string path = replace_all(name, "-", "_");
-    const OptionInfo* row = find(path);
+    const Row* row = find(path);
     const bool negated = !row && path.starts_with("no_") && find(path.substr(3)) && find(path.substr(3))->type == "boolean";
     if (negated) return set(path.substr(3), value ? "" : "false", "--" + name);
     if (!row && !is_override(name)) return unknown(name);
@@ -60,8 +74,8 @@ class Parser {
     else line_.overrides.emplace_back(name, *value);
   }
 
-  const OptionInfo* find(const std::string& path) const {
-    for (const OptionInfo& row : rows_)
+  const Row* find(const std::string& path) const {
+    for (const Row& row : rows_)
       if (row.path == path) return &row;
     return nullptr;
   }
@@ -74,15 +88,20 @@ class Parser {
   void unknown(const std::string& name) {
     std::vector<std::string> known = {"help"};
     if (allow_overrides_) known.insert(known.end(), sections_.begin(), sections_.end());
-    for (const OptionInfo& row : rows_) known.push_back(flag_of(row.path).substr(2));
+    for (const Row& row : rows_) known.push_back(flag_of(row.path).substr(2));
     const std::string close = nearest(name, known);
     problems_.add("--" + name, "no such flag", close.empty() ? "" : "--" + close);
   }
 
+  // For every group that has such an option.
   void set(const std::string& path, const std::string& text, const std::string& flag) {
-    const OptionInfo& row = *find(path);
-    Node* at = &values_;
-    for (const std::string& part : split(path, '.')) at = &at->at_or_add(part);
+    for (const Row& row : rows_)
+      if (row.path == path) set(row, text, flag);
+  }
+
+  static void set(const Row& row, const std::string& text, const std::string& flag) {
+    Node* at = row.values;
+    for (const std::string& part : split(row.path, '.')) at = &at->at_or_add(part);
     const Node value = Node::scalar(text, row.type.find("string") != std::string::npos, {flag, 0});
     if (!row.type.starts_with("list")) {
       *at = value;
@@ -92,21 +111,20 @@ class Parser {
     }
   }
 
-  AnyOptions& options_;
+  std::deque<Group> groups_;  // whose addresses stay
   bool allow_overrides_;
   const std::vector<std::string>& sections_;
-  std::vector<OptionInfo> rows_;
+  std::vector<Row> rows_;
   std::size_t at_ = 0;
   CommandLine line_;
-  Node values_ = Node::map();
   Problems problems_;
 };
 
 }  // namespace
 
 CommandLine parse_command_line(const std::vector<std::string>& arguments, AnyOptions& options, bool allow_overrides,
-                               const std::vector<std::string>& sections) {
-  return Parser(options, allow_overrides, sections).run(arguments);
+                               const std::vector<std::string>& sections, AnyOptions* common) {
+  return Parser(options, common, allow_overrides, sections).run(arguments);
 }
 
 std::vector<std::pair<std::string, std::string>> environment_overrides(const char* const* environment) {

@@ -17,9 +17,11 @@ struct CommandLine {
 
 // Reads flags into `options`: --max-length 5, --max-length=5, --json, --no-json; lists take the flag several times; a
 // group's flags have its name in front (--data.max-length). Other dotted flags, and those named in `sections`, are
-// overrides if allowed. "--" ends flags. Throws Error(usage) with all problems.
+// overrides if allowed. `common`: flags that all commands have; one that the
+// command has as well is set in both. "--" ends flags. Throws
+// Error(usage) with all problems.
 CommandLine parse_command_line(const std::vector<std::string>& arguments, AnyOptions& options, bool allow_overrides,
-                               const std::vector<std::string>& sections = {});
+                               const std::vector<std::string>& sections = {}, AnyOptions* common = nullptr);
 
 // The environment's overrides: HONE_TRAINER__STEPS=5 is trainer.steps. Variables without "__" name no recipe path.
 std::vector<std::pair<std::string, std::string>> environment_overrides(const char* const* environment);

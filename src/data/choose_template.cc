@@ -13,6 +13,7 @@
 #include "text/chat_template.h"
 #include "text/load.h"
 #include "text/named_templates.h"
+#include "text/no_tokenizer.h"
 #include "text/template_files.h"
 
 namespace hone::data {
@@ -79,6 +80,7 @@ text::Files files_with(const Tokenizer& tokenizer, const std::string& source) {
 std::shared_ptr<const Tokenizer> with_chat_template(std::shared_ptr<const Tokenizer> tokenizer,
                                                     const std::string& chosen, const std::string& option) {
   if (chosen.empty()) return tokenizer;
+  text::require_tokenizer(*tokenizer, option + ": a chat template");
   const bool is_text = chosen.find("{{") != std::string::npos || chosen.find("{%") != std::string::npos;
   const std::string source = is_text ? chosen : find_source(chosen, *tokenizer, option);
   const jinja::Template parsed(source, is_text ? option : chosen);  // says what is wrong with it, and where

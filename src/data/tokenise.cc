@@ -14,6 +14,7 @@
 #include "base/threads.h"
 #include "data/source.h"
 #include "text/chat_mask.h"
+#include "text/no_tokenizer.h"
 
 namespace hone::data {
 namespace {
@@ -213,6 +214,9 @@ Tokens to_tokens(const Record& record, const Tokenising& how, const std::string&
         .hint("loss chooses among the turns of conversations; leave it out, or set it to all");
   };
   const bool all = how.loss == Loss::all;
+  if (!record.input_ids && text::is_none(how.tokenizer))
+    text::require_tokenizer(how.tokenizer, fmt::format("{}:{}: {}", path, record.line,
+                                                       record.chat ? "a conversation" : "a text"));
   if (record.chat) return from_chat(record, how, path);
   if (record.text) {
     if (how.loss && !all) fail_loss("a text");

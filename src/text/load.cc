@@ -15,6 +15,7 @@
 #include "text/component.h"
 #include "text/conversion.h"
 #include "text/json_tokenizer.h"
+#include "text/no_tokenizer.h"
 #include "text/template_files.h"
 
 namespace hone {
@@ -149,19 +150,14 @@ void read_more_templates(const fs::path& folder, Files& files) {
 constexpr std::initializer_list<const char*> kBeside = {"tokenizer_config.json", "special_tokens_map.json",
                                                         kTemplateFile};
 
-// The file that holds the tokens: tokenizer.json, else a SentencePiece or tiktoken file.
-fs::path find_tokens(const fs::path& folder) {
+// The file that holds the tokens: tokenizer.json, else a SentencePiece or tiktoken file; nothing: there is none.
+std::optional<fs::path> find_tokens(const fs::path& folder) {
   std::error_code ignored;
   for (const char* name : {"tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model"})
     if (fs::exists(folder / name, ignored)) return folder / name;
   for (const auto& entry : fs::directory_iterator(folder, ignored))
     if (entry.path().extension() == ".tiktoken") return entry.path();
-  const std::string what = fmt::format("{}: no tokenizer.json in this folder", folder.string());
-  for (const char* other : {"vocab.txt", "vocab.json"})
-    if (fs::exists(folder / other, ignored))
-      throw Error(ErrorKind::config, fmt::format("{}, but {}, which is not supported", what, other))
-          .hint("load and save it once with transformers' AutoTokenizer: that writes tokenizer.json");
-  throw Error(ErrorKind::config, what);
+  return std::nullopt;
 }
 
 // The tokens' file as tokenizer.json, and the configuration that goes with it.
@@ -183,6 +179,17 @@ void put(Files& files, std::pair<std::string, std::string> file) {
 }
 
 }  // namespace
+
+std::optional<Error> missing_tokens(const fs::path& folder) {
+  if (find_tokens(folder)) return std::nullopt;
+  std::error_code ignored;
+  const std::string what = fmt::format("{}: no tokenizer.json in this folder", folder.string());
+  for (const char* other : {"vocab.txt", "vocab.json"})
+    if (fs::exists(folder / other, ignored))
+      return Error(ErrorKind::config, fmt::format("{}, but {}, which is not supported", what, other))
+          .hint("load and save it once with transformers' AutoTokenizer: that writes tokenizer.json");
+  return Error(ErrorKind::config, what);
+}
 
 std::shared_ptr<const Tokenizer> make_tokenizer(Files files, const Files& fallback, const std::string& where) {
   const std::string path = (fs::path(where) / "tokenizer.json").string();
@@ -220,6 +227,7 @@ Files known_ids(const Tokenizer& tokenizer) {
 
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& where) {
   namespace fs = std::filesystem;
+  if (where == "none") return text::no_tokenizer("`none` was chosen");
   if (where == "bytes") return text::make_tokenizer(text::bytes_tokenizer_files(), {}, "bytes");
   std::error_code ignored;
   const bool folder = fs::is_directory(where, ignored);
@@ -227,7 +235,9 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& where) {
     throw Error(ErrorKind::config, fmt::format("{}: no such tokenizer; expected \"bytes\", a tokenizer.json or another "
                                                "file of tokens, or a folder with one",
                                                where));
-  const fs::path file = folder ? text::find_tokens(where) : fs::path(where);
+  if (folder)
+    if (const auto missing = text::missing_tokens(where)) throw *missing;
+  const fs::path file = folder ? *text::find_tokens(where) : fs::path(where);
   text::Files files = text::read_tokens(file), fallback;
   // Files beside a tokenizer.json belong to it; beside a file of another name they may be anybody's.
   const fs::path beside = file.has_parent_path() ? file.parent_path() : fs::path(".");

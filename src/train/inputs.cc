@@ -9,22 +9,27 @@
 #include "base/hash.h"
 #include "data/choose_template.h"
 #include "hub/fresh.h"
+#include "hub/own_tokenizer.h"
 
 namespace hone::training {
 namespace {
 
 std::shared_ptr<const Tokenizer> tokenizer_of(const Recipe& recipe, const std::filesystem::path& checkpoint) {
   // The run's own copy, so that a run goes on when the folder it came from has gone; it has the chat template, too.
-  if (recipe.tokenizer.empty() && !checkpoint.empty()) return load_tokenizer(checkpoint.string());
-  const std::string where = recipe.tokenizer.empty() ? find_model_folder(recipe.model.path).string() : recipe.tokenizer;
-  return data::with_chat_template(load_tokenizer(where), recipe.data.chat_template, "data.chat_template");
+  if (recipe.tokenizer.empty() && !checkpoint.empty()) return hub::own_tokenizer(checkpoint);
+  auto tokenizer = recipe.tokenizer.empty() ? hub::own_tokenizer(find_model_folder(recipe.model.path))
+                                            : load_tokenizer(recipe.tokenizer);
+  return data::with_chat_template(std::move(tokenizer), recipe.data.chat_template, "data.chat_template");
 }
 
 // config.json of a fresh model: the recipe's keys; sizes and ids that only the tokenizer knows are filled in.
 config::Node fresh_config(const Recipe& recipe, const Tokenizer& tokenizer) {
   config::Node node = config::Node::map();
   for (const auto& [key, value] : recipe.model.config) node.at_or_add(key == "type" ? "model_type" : key) = value.node;
-  hub::add_tokenizer_keys(node, &tokenizer);
+  const bool none = tokenizer.vocab_size() == 0;
+  if (none && !node.find("vocab_size"))
+    throw Error(ErrorKind::config, "model.vocab_size: missing; tokenizer is none, so nothing else says it");
+  hub::add_tokenizer_keys(node, none ? nullptr : &tokenizer);
   return node;
 }
 
@@ -81,6 +86,11 @@ void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed) {
     init_weights(*inputs.model, recipe.run.seed, precision);
   else
     load_weights(*inputs.model, inputs.source, precision);
+}
+
+std::int32_t pad_id_of(const Tokenizer& tokenizer, std::int64_t vocab_size) {
+  const std::int32_t id = tokenizer.pad_id.value_or(tokenizer.eos_id.value_or(0));
+  return id < vocab_size ? id : 0;
 }
 
 std::optional<std::int32_t> chosen_turn_end(const Recipe& recipe, const Tokenizer& tokenizer) {

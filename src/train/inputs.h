@@ -24,6 +24,7 @@ struct Inputs {
   std::shared_ptr<const Dataset> train;
   std::vector<EvalSet> evals;
   std::int64_t vocab_size = 0;
+  bool has_tokenizer() const { return tokenizer->vocab_size() > 0; }
 };
 
 // checkpoint: of a run that is resumed, "" = a new run. Throws Error of any kind but not_finite and locked.
@@ -32,6 +33,8 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
 // that the masters keep what the file has.
 void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed);
 
+// What padding is filled with: it is never computed with, but must be a token of the model.
+std::int32_t pad_id_of(const Tokenizer& tokenizer, std::int64_t vocab_size);
 // What ends a turn in the chat template that the recipe chooses; nullopt: it leaves the tokenizer's own.
 std::optional<std::int32_t> chosen_turn_end(const Recipe& recipe, const Tokenizer& tokenizer);
 std::int64_t steps_of(const Recipe& recipe, const Dataset& train);

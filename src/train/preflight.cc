@@ -23,6 +23,12 @@ std::string data_line(const std::string& name, const Dataset& data) {
   return text;
 }
 
+nlohmann::ordered_json counts_of(const Dataset& data) {
+  nlohmann::ordered_json counts;
+  for (const auto& [what, count] : data::report_lines(data.report())) counts[replace_all(what, " ", "_")] = count;
+  return counts;
+}
+
 double share(std::int64_t part, std::int64_t all) {
   return all == 0 ? 0 : static_cast<double>(part) / static_cast<double>(all);
 }
@@ -39,9 +45,9 @@ void warn_about_data(const Recipe& recipe, const Inputs& inputs, std::vector<std
   if (share(report.unsupervised_records, report.records) > kMuch)
     warnings.push_back(
         fmt::format("{} of {} records have no token to learn", report.unsupervised_records, report.records));
-  if (!inputs.tokenizer->eos_id)
+  if (inputs.has_tokenizer() && !inputs.tokenizer->eos_id)
     warnings.push_back("the tokenizer has no end-of-sequence token: the model will not learn where to stop");
-  else if (!recipe.data.append_eos && !inputs.tokenizer->adds_eos)
+  else if (inputs.has_tokenizer() && !recipe.data.append_eos && !inputs.tokenizer->adds_eos)
     warnings.push_back("data.append_eos is false: the model will not learn where to stop");
   const std::int64_t per_step = recipe.trainer.batch_size * recipe.trainer.accumulate;
   if (inputs.train->epoch_rows() < per_step)
@@ -73,32 +79,50 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs) {
   for (const EvalSet& set : inputs.evals) result.lines.push_back(data_line("data.eval." + set.name, *set.data));
   const std::int64_t per_step = trainer.batch_size * trainer.accumulate;
   const double epochs = share(steps * per_step, inputs.train->epoch_rows());
+  const std::uint64_t memory = fixed_memory(parameters, trainer.precision);
   result.lines.push_back(fmt::format("{} of {} ({} x {}), {} epochs; about {} of memory besides activations",
                                      counted(steps, "step"), counted(per_step, "row"), trainer.batch_size,
                                      trainer.accumulate,
                                      epochs < 1000 ? fmt::format("{:.3g}", epochs) : human_count(epochs),
-                                     human_size(fixed_memory(parameters, trainer.precision))));
+                                     human_size(memory)));
   result.lines.push_back(describe_threads());
+  result.report = {{"parameters", parameters},
+                   {"weights", origin},
+                   {"precision", name_of(trainer.precision)},
+                   {"train", counts_of(*inputs.train)},
+                   {"eval", nlohmann::ordered_json::object()},
+                   {"steps", steps},
+                   {"batch_size", trainer.batch_size},
+                   {"accumulate", trainer.accumulate},
+                   {"epochs", epochs},
+                   {"fixed_memory_bytes", memory}};
+  for (const EvalSet& set : inputs.evals) result.report["eval"][set.name] = counts_of(*set.data);
   warn_about_data(recipe, inputs, result.warnings);
   const auto* lm = dynamic_cast<const CausalLm*>(inputs.model.get());
   if (lm && recipe.data.max_length > lm->max_positions())
     result.warnings.push_back(fmt::format("data.max_length {} is beyond the model's max_position_embeddings {}",
                                           recipe.data.max_length, lm->max_positions()));
+  result.report["warnings"] = result.warnings;
   return result;
+}
+
+std::vector<std::string> Preflight::all_lines() const {
+  std::vector<std::string> all = lines;
+  for (const std::string& warning : warnings) all.push_back("warning: " + warning);
+  return all;
+}
+
+Preflight preflight_of(Recipe recipe) {
+  recipe = read_recipe(write_recipe(recipe));
+  recipe.trainer.precision = resolve(recipe.trainer.precision);
+  recipe.data.cache = recipe.data.cache.value_or("none");
+  return describe_inputs(recipe, load_inputs(recipe, ""));
 }
 
 }  // namespace hone::training
 
 namespace hone {
 
-std::vector<std::string> preflight(Recipe recipe) {
-  recipe = read_recipe(write_recipe(recipe));
-  recipe.trainer.precision = resolve(recipe.trainer.precision);
-  recipe.data.cache = recipe.data.cache.value_or("none");  // nothing is written
-  const training::Preflight found = training::describe_inputs(recipe, training::load_inputs(recipe, ""));
-  std::vector<std::string> lines = found.lines;
-  for (const std::string& warning : found.warnings) lines.push_back("warning: " + warning);
-  return lines;
-}
+std::vector<std::string> preflight(Recipe recipe) { return training::preflight_of(std::move(recipe)).all_lines(); }
 
 }  // namespace hone

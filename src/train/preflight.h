@@ -1,6 +1,7 @@
 // What is about to be trained, in the lines printed before step 0, and what looks unusual about it.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,11 @@ namespace hone::training {
 
 struct Preflight {
   std::vector<std::string> lines, warnings;
+  nlohmann::ordered_json report;               // the same in numbers
+  std::vector<std::string> all_lines() const;  // the warnings marked as such
 };
 Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs);
+// Of a run that nobody starts: nothing is written.
+Preflight preflight_of(Recipe recipe);
 
 }  // namespace hone::training

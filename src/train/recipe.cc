@@ -100,7 +100,7 @@ void RunSection::validate(Problems& problems) const {
 
 void Recipe::validate(Problems& problems) const {
   problems.require(!model.path.empty() || !tokenizer.empty(), "tokenizer",
-                   "missing: a fresh model needs one, such as bytes");
+                   "missing: a fresh model needs one, such as bytes; none is enough for rows of input_ids");
 }
 
 Recipe read_recipe(config::Node node) {

@@ -56,6 +56,19 @@ nlohmann::json json_number(double value) {
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
 }
 
+nlohmann::json json_of(const Metrics& values) {
+  nlohmann::json json = nlohmann::json::object();
+  for (const auto& [name, value] : values) {
+    const bool count = name == "step" || name == "tokens" || name == "prompts" || name.ends_with("_tokens") ||
+                       name.ends_with("_bytes");
+    if (count && std::isfinite(value))
+      json[name] = static_cast<std::int64_t>(value);
+    else
+      json[name] = json_number(value);
+  }
+  return json;
+}
+
 double number_from_json(const nlohmann::json& json) {
   if (json.is_number()) return json.get<double>();
   const double inf = std::numeric_limits<double>::infinity();

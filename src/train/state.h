@@ -38,6 +38,7 @@ TrainState state_from_json(const std::string& text, const std::string& where);  
 
 // Numbers that JSON cannot hold ("inf", "-inf", "nan") are written as text.
 nlohmann::json json_number(double value);
+nlohmann::json json_of(const Metrics& values);  // counts are whole numbers
 double number_from_json(const nlohmann::json& json);
 
 }  // namespace hone::training

@@ -16,12 +16,6 @@
 namespace hone::training {
 namespace {
 
-// What padding is filled with. It is never computed with, but must be a token of the model.
-std::int32_t pad_id_of(const Inputs& inputs) {
-  const std::int32_t id = inputs.tokenizer->pad_id.value_or(inputs.tokenizer->eos_id.value_or(0));
-  return id < inputs.vocab_size ? id : 0;
-}
-
 std::vector<std::unique_ptr<Tracker>> make_trackers(const Recipe& recipe, const RunInfo& info) {
   std::vector<std::unique_ptr<Tracker>> trackers;
   const auto& known = registries().trackers;
@@ -32,29 +26,6 @@ std::vector<std::unique_ptr<Tracker>> make_trackers(const Recipe& recipe, const 
   }
   if (!terminal) trackers.push_back(known.make("terminal", *known.options("terminal"), info));
   return trackers;
-}
-
-std::string summary_line(const Summary& summary) {
-  std::string text = fmt::format("done: step {} of {}, {} tokens in {}", summary.step, summary.steps,
-                                 human_count(static_cast<double>(summary.tokens)), human_duration(summary.seconds));
-  for (const auto& [name, value] : summary.metrics)
-    if (name.ends_with("loss")) text += fmt::format(", {} {:.4f}", name, value);
-  if (!summary.stopped_by.empty()) text += ", stopped by " + summary.stopped_by;
-  if (summary.failed_saves > 0) text += fmt::format(", {} saves failed", summary.failed_saves);
-  if (summary.skipped_steps > 0) text += fmt::format(", {} steps without a supervised token", summary.skipped_steps);
-  return text + "; " + summary.checkpoint;
-}
-
-nlohmann::json json_of(const Metrics& values) {
-  nlohmann::json json = nlohmann::json::object();
-  for (const auto& [name, value] : values) {
-    const bool whole = name == "step" || name == "tokens" || name.ends_with("_tokens") || name.ends_with("_bytes");
-    if (whole)
-      json[name] = static_cast<std::int64_t>(value);
-    else
-      json[name] = json_number(value);
-  }
-  return json;
 }
 
 }  // namespace
@@ -77,7 +48,8 @@ Trainer::Trainer(TrainerParts parts)
   const TrainerSection& t = recipe_.trainer;
   loader_ = std::make_unique<Loader>(
       parts_.inputs.train,
-      Loader::Options{t.batch_size, t.accumulate, recipe_.run.seed, recipe_.data.shuffle, pad_id_of(parts_.inputs)});
+      Loader::Options{t.batch_size, t.accumulate, recipe_.run.seed, recipe_.data.shuffle,
+                      pad_id_of(*parts_.inputs.tokenizer, parts_.inputs.vocab_size)});
   restore();
 }
 
@@ -135,7 +107,8 @@ void Trainer::log() {
 void Trainer::evaluate() {
   const Stopwatch watch;
   const TrainerSection& t = recipe_.trainer;
-  const EvaluateOptions options{t.eval_batch_size.value_or(t.batch_size), pad_id_of(parts_.inputs),
+  const EvaluateOptions options{t.eval_batch_size.value_or(t.batch_size),
+                                pad_id_of(*parts_.inputs.tokenizer, parts_.inputs.vocab_size),
                                 [this] { return interrupted(); }};
   const auto found = evaluate_sets(dynamic_cast<const CausalLm&>(model_), parts_.inputs.evals, options);
   if (!found) return;
@@ -190,7 +163,6 @@ Summary Trainer::summary(bool complete) const {
   summary.failed_saves = failed_saves_;
   summary.skipped_steps = state_.skipped_steps;
   summary.metrics = last_metrics_;
-  if (complete) log::info("{}", summary_line(summary));
   return summary;
 }
 

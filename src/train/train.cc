@@ -28,7 +28,6 @@ Recipe resolved(const Recipe& recipe, const TrainOptions& options, Env& env) {
 
 Summary already_finished(const io::RunFolder& run, const io::Checkpoint& checkpoint,
                          const training::TrainState& state) {
-  log::info("{}: finished at step {} ({}); nothing to do", run.path().string(), state.step, state.finished);
   Summary summary;
   summary.folder = run.path().string();
   summary.checkpoint = (run.path() / "checkpoints" / checkpoint.name).string();
@@ -36,6 +35,7 @@ Summary already_finished(const io::RunFolder& run, const io::Checkpoint& checkpo
   summary.tokens = state.tokens;
   summary.resumed_from = checkpoint.step;
   summary.reason = StopReason::already_finished;
+  if (state.finished != "steps") summary.stopped_by = state.finished;
   for (const auto& entry : state.log_history)
     for (const auto& [name, value] : entry.items()) summary.metrics[name] = training::number_from_json(value);
   return summary;

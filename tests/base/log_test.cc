@@ -63,6 +63,16 @@ TEST(LogStderr, ATerminalObeysNothingInAMessage) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "in a\\x1b[2Jb:\nend\n");
 }
 
+TEST(LogStderr, EachMessageIsOneObjectWhereJsonIsAsked) {
+  testing::internal::CaptureStderr();
+  log::set_form(log::Form::json);
+  log::set_status("no escapes here");
+  log::warning("a \"{}\"\nb", "\xff");
+  log::set_form(log::Form::text);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "{\"level\":\"warning\",\"message\":\"a \\\"\xef\xbf\xbd\\\"\\nb\"}\n");
+}
+
 TEST(LogPipe, AClosedPipeDoesNotEndTheProcess) {
   const pid_t child = fork();
   if (child == 0) {

@@ -1,11 +1,15 @@
 // What the progress line says, at any width.
 #include "base/progress.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
+#include "base/log.h"
 #include "base/strings.h"
 
 namespace hone {
@@ -59,6 +63,62 @@ TEST(Progress, WidthComesFromColumns) {
   setenv("COLUMNS", "nonsense", 1);
   EXPECT_GE(terminal_width(), 1u);
   unsetenv("COLUMNS");
+}
+
+// Standard error on a terminal of the test's own while alive.
+class OnTerminal {
+ public:
+  OnTerminal() : terminal_(posix_openpt(O_RDWR | O_NOCTTY)), old_(dup(STDERR_FILENO)) {
+    grantpt(terminal_);
+    unlockpt(terminal_);
+    const int other = open(ptsname(terminal_), O_RDWR | O_NOCTTY);
+    dup2(other, STDERR_FILENO);
+    close(other);
+  }
+  ~OnTerminal() {
+    dup2(old_, STDERR_FILENO);
+    close(old_);
+    close(terminal_);
+    unsetenv("NO_COLOR");
+  }
+  std::string shown() {
+    fcntl(terminal_, F_SETFL, O_NONBLOCK);
+    std::string text(10000, '\0');
+    const ssize_t size = read(terminal_, text.data(), text.size());
+    return text.substr(0, static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  }
+
+ private:
+  int terminal_, old_;
+};
+
+std::string shown_on(const char* term, bool no_color = false) {
+  OnTerminal terminal;
+  term ? setenv("TERM", term, 1) : unsetenv("TERM");
+  if (no_color) setenv("NO_COLOR", "1", 1);
+  Progress progress({.what = "train", .total = 10, .plain_every_s = 0});
+  progress.update(5);
+  progress.finish();
+  return terminal.shown();
+}
+
+TEST(Progress, RedrawsOnATerminalThatObeysEscapesOnly) {
+  EXPECT_THAT(shown_on("xterm"), HasSubstr("\r\x1b[K\x1b[36mtrain 5/10"));
+  for (const std::string& plain : {shown_on("dumb"), shown_on(""), shown_on(nullptr), shown_on("xterm", true)}) {
+    EXPECT_THAT(plain, HasSubstr("train 5/10"));
+    EXPECT_THAT(plain, Not(HasSubstr("\x1b")));
+    EXPECT_THAT(plain, Not(testing::ContainsRegex("\r[^\n]")));
+  }
+}
+
+TEST(Progress, IsSilentWhereTheLogIs) {
+  log::set_level(log::Level::warning);
+  EXPECT_EQ(shown_on("xterm"), "");
+  EXPECT_EQ(shown_on("dumb"), "");
+  log::set_level(log::Level::info);
+  log::set_form(log::Form::json);
+  EXPECT_EQ(shown_on("xterm"), "");
+  log::set_form(log::Form::text);
 }
 
 }  // namespace

@@ -50,6 +50,26 @@ TEST(CommandLine, ReadsBothFormsOfFlags) {
   EXPECT_EQ(line.overrides[0], (std::pair<std::string, std::string>{"data.x", "1"}));
 }
 
+struct Common {
+  bool json = false, quiet = false;
+  static constexpr auto fields() {
+    return std::tuple{field("json", &Common::json, "J."), field("quiet", &Common::quiet, "Q.")};
+  }
+};
+
+TEST(CommandLine, FlagsOfAllCommandsStandBesideTheCommandsOwn) {
+  OptionsOf<Flags> options;
+  OptionsOf<Common> common;
+  const CommandLine line = parse_command_line({"model", "--quiet", "--stop", "--json"}, options, false, {}, &common);
+  EXPECT_EQ(line.positionals, (Lines{"model"}));
+  EXPECT_TRUE(common.value.quiet);
+  EXPECT_FALSE(common.value.json);  // it is the value of --stop
+  parse_command_line({"--json", "--no-quiet"}, options, false, {}, &common);
+  EXPECT_TRUE(common.value.json && options.value.json);
+  EXPECT_FALSE(common.value.quiet);
+  EXPECT_HONE_ERROR(parse_command_line({"--quite"}, options, false, {}, &common), usage, "did you mean --quiet?");
+}
+
 TEST(CommandLine, TakesWholeSectionsAsOverrides) {
   OptionsOf<Flags> options;
   const CommandLine line = parse_command_line({"--tokenizer", "bytes", "--run=out"}, options, true, {"tokenizer", "run"});
