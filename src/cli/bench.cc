@@ -123,7 +123,7 @@ class Bench final : public Command {
         folder ? Invocation{{write_recipe_for(call.positionals[0], scratch)}, call.overrides} : call;
     const Recipe recipe = whole_recipe(with_recipe, flags_.set);
     const BenchReport report = training::bench(recipe, {flags_.warmup, flags_.steps});
-    call.json ? print_json(to_json(report)) : print(report);
+    call.json ? write_json(to_json(report)) : print(report);
     return 0;
   }
 

@@ -34,7 +34,7 @@ class Docs final : public Command {
       throw Error(ErrorKind::usage, "docs: --out writes all pages; got " + hone::quoted(call.positionals[0]) + " as well");
     if (!flags_.out.empty()) return write_all(call.json);
     const std::string page = call.positionals.empty() ? "recipe" : call.positionals[0];
-    call.json ? print_json(json_of(page)) : void(std::cout << text_of(page));
+    call.json ? write_json(json_of(page)) : void(std::cout << text_of(page));
     return 0;
   }
 
@@ -62,7 +62,7 @@ class Docs final : public Command {
       folder.replace_file(name, text_of(page));
       files.push_back((folder.path() / name).string());
     }
-    if (json) print_json({{"files", files}});
+    if (json) write_json({{"files", files}});
     else std::cout << join(files, "\n") << '\n';
     return 0;
   }

@@ -44,7 +44,7 @@ class Eval final : public Command {
           field("columns", &C::columns,
                 "Renamed field, as text=story: read the field `story` as `text`; may be given several times."),
           field("metric", &C::metric, "What to measure; may be given several times."),
-          field("tokenizer", &C::tokenizer, "Folder or tokenizer.json; default: the model's own."),
+          field("tokenizer", &C::tokenizer, "bytes, none (for rows of ids), a folder or a tokenizer.json; default: the model's own."),
           field("logits", &C::logits,
                 "Also write the fp32 logits of each row to this safetensors file, as logits.<row> of shape [T,V]."),
           field("max_length", &C::max_length,
@@ -155,7 +155,7 @@ class Eval final : public Command {
   }
 
   void print(const nlohmann::ordered_json& report, bool json) const {
-    if (json) return print_json(flags_.data.size() == 1 ? report.front() : report);
+    if (json) return write_json(flags_.data.size() == 1 ? report.front() : report);
     for (const auto& [name, metrics] : report.items()) {
       std::cout << name << '\n';
       for (const auto& [metric, value] : metrics.items())

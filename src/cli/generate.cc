@@ -205,7 +205,7 @@ class Generate final : public Command {
   void print(const std::vector<Prompt>& prompts, const std::vector<Generated>& answers) const {
     for (std::size_t i = 0; i < answers.size(); ++i) {
       if (json_)
-        print_json({{"prompt", prompts[i].given},
+        write_json({{"prompt", prompts[i].given},
                     {"text", answers[i].text},
                     {"ids", answers[i].ids},
                     {"finish_reason", name_of(answers[i].reason)}});

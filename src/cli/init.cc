@@ -57,7 +57,7 @@ class InitModel final : public Command {
  private:
   static void report(const std::string& folder, std::int64_t parameters, const Tokenizer* tokenizer, bool json) {
     if (json)
-      return print_json({{"folder", folder},
+      return write_json({{"folder", folder},
                          {"parameters", parameters},
                          {"tokens", tokenizer ? nlohmann::ordered_json(tokenizer->vocab_size()) : nullptr}});
     std::cout << fmt::format("{}: {} parameters, {}\n", folder, human_count(double(parameters)),

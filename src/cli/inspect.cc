@@ -65,7 +65,7 @@ class Inspect final : public Command {
   }
 
   static void print(const nlohmann::ordered_json& report, bool json) {
-    json ? print_json(report) : void(std::cout << plain_text(report));
+    json ? write_json(report) : void(std::cout << plain_text(report));
   }
 
   int show_data(const std::vector<std::string>& paths, bool json) const {

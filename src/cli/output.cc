@@ -42,7 +42,7 @@ std::string one_line(ordered_json value) {
   return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-void print_json(ordered_json value) { std::cout << one_line(std::move(value)) << '\n'; }
+void write_json(ordered_json value) { std::cout << one_line(std::move(value)) << '\n'; }
 
 ordered_json error_json(const std::string& text, ErrorKind kind) {
   ordered_json error = {{"kind", name_of(kind)}, {"exit_code", static_cast<int>(kind)}};

@@ -23,6 +23,8 @@
 namespace hone::cli {
 namespace {
 
+const std::string kNoMemory = "out of memory; a smaller batch, shorter rows or a smaller model need less";
+
 // Flags that stand before the command's name.
 struct GlobalFlags {
   bool help = false, version = false, debug = false;
@@ -67,7 +69,7 @@ void check_count(const std::string& name, const Usage& usage, std::size_t count)
 }
 
 int print(const std::string& text, const nlohmann::ordered_json& json) {
-  log::form() == log::Form::json ? print_json(json) : void(std::cout << text);
+  log::form() == log::Form::json ? write_json(json) : void(std::cout << text);
   return 0;
 }
 
@@ -154,9 +156,11 @@ int run_program(const Arguments& arguments) {
     if (flags.debug) text += fmt::format("\n  thrown at {}:{}", error.where().file_name(), error.where().line());
     return report(text, error.kind());
   } catch (const c10::Error& error) {
-    return report(flags.debug ? error.what() : "LibTorch: " + first_part(error.what_without_backtrace()), ErrorKind::bug);
+    const std::string text = flags.debug ? error.what() : first_part(error.what_without_backtrace());
+    const bool memory = text.find("allocate memory") != std::string::npos || text.find("out of memory") != std::string::npos;
+    return memory ? report(kNoMemory + ": " + text, ErrorKind::data) : report("LibTorch: " + text, ErrorKind::bug);
   } catch (const std::bad_alloc&) {
-    return report("out of memory; a smaller batch, shorter rows or a smaller model need less", ErrorKind::data);
+    return report(kNoMemory, ErrorKind::data);
   } catch (const std::exception& error) {
     return report(std::string("unexpected: ") + error.what(), ErrorKind::bug);
   }

@@ -22,7 +22,7 @@ struct DataFlags {
   static constexpr auto fields() {
     using C = DataFlags;
     return std::tuple{
-        field("tokenizer", &C::tokenizer, "bytes, a folder or a tokenizer.json."),
+        field("tokenizer", &C::tokenizer, "bytes, none (for rows of ids), a folder or a tokenizer.json."),
         field("columns", &C::columns,
               "Renamed field, as text=story: read the field `story` as `text`; may be given several times."),
         field("max_length", &C::max_length, "Longest row in tokens.", at_least(1)),

@@ -101,7 +101,7 @@ class TokenizerCommand final : public Command {
     const auto tokenizer = text::make_tokenizer(files, {}, flags_.out);  // what is written can be read
     write(files);
     if (call.json)
-      print_json({{"folder", flags_.out}, {"tokens", tokenizer->vocab_size()}, {"text_bytes", lines.bytes()}});
+      write_json({{"folder", flags_.out}, {"tokens", tokenizer->vocab_size()}, {"text_bytes", lines.bytes()}});
     else
       std::cout << fmt::format("{}: {} tokens from {}\n", flags_.out, tokenizer->vocab_size(),
                                human_size(lines.bytes()));

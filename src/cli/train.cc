@@ -86,14 +86,14 @@ class Train final : public Command {
     options.quiet = call.quiet;
     options.check_space = flags_.space_check;
     const Summary summary = train(recipe, options);
-    call.json ? print_json(json_of(summary)) : void(std::cout << text_of(summary) << '\n');
+    call.json ? write_json(json_of(summary)) : void(std::cout << text_of(summary) << '\n');
     return summary.interrupted() ? kStopped : 0;
   }
 
  private:
   static int dry_run(const Recipe& recipe, bool json) {
     const training::Preflight found = training::preflight_of(recipe);
-    if (json) print_json(found.report);
+    if (json) write_json(found.report);
     else for (const std::string& line : found.all_lines()) std::cout << line << '\n';
     return 0;
   }

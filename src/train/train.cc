@@ -68,7 +68,7 @@ Summary train_in(io::RunFolder& run, Recipe recipe, const TrainOptions& options,
 }
 
 Error out_of_memory(const std::string& text) {
-  return Error(ErrorKind::bug, "out of memory" + (text.empty() ? "" : ": " + text))
+  return Error(ErrorKind::data, "out of memory" + (text.empty() ? "" : ": " + text))
       .hint(
           "a smaller trainer.batch_size with a larger trainer.accumulate, trainer.checkpoint_blocks, or a shorter "
           "data.max_length");
