@@ -71,9 +71,11 @@ double GiveWayPolicy::update(double waited, double elapsed) {
     return kPeriod;
   }
   calm_ += elapsed;
-  if (waited <= kShare * elapsed) return kPeriod;
-  pause_ = calm_ > kCalm ? kFirst : std::clamp(2 * pause_, kFirst, kLongest);
-  calm_ = 0;
+  in_row_ = waited > kShare * elapsed ? in_row_ + 1 : 0;
+  const bool again = pause_ > 0 && calm_ <= kCalm;
+  if (in_row_ < (again ? 1 : 2)) return kPeriod;
+  pause_ = again ? std::min(kLongest, 2 * pause_) : kFirst;
+  calm_ = 0, in_row_ = 0;
   sleep_ = true;
   return pause_;
 }

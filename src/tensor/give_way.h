@@ -24,8 +24,8 @@ class GiveWay {
   std::shared_ptr<Watch> watch_;
 };
 
-// When to sleep: as soon as threads waited for a fifth of a processor's time; again and again it is tried whether they
-// still would, ever more rarely while they do. Not thread-safe.
+// When to sleep: when threads waited for a fifth of a processor's time, twice in a row, as many a daemon takes one for some
+// milliseconds. Again and again it is tried whether they still would, ever more rarely while they do. Not thread-safe.
 class GiveWayPolicy {
  public:
   // waited: seconds that threads waited for a processor since the last call, all together; elapsed: since then.
@@ -35,7 +35,8 @@ class GiveWayPolicy {
 
  private:
   bool sleep_ = false;
-  double pause_ = 0, calm_ = 0;
+  int in_row_ = 0;
+  double pause_ = 0, calm_ = 0;  // how long it slept last; since then
 };
 
 }  // namespace hone

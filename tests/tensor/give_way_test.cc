@@ -5,9 +5,13 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace hone {
 namespace {
@@ -20,8 +24,17 @@ TEST(GiveWayPolicy, LeavesThreadsThatDoNotWaitAlone) {
   }
 }
 
+TEST(GiveWayPolicy, LeavesThreadsThatWaitedOnceAlone) {
+  GiveWayPolicy policy;
+  for (int i = 0; i < 100; ++i) {
+    policy.update(i % 2 == 0 ? 0.025 : 0, 0.025);
+    EXPECT_FALSE(policy.sleep());
+  }
+}
+
 TEST(GiveWayPolicy, TriesAgainEverMoreRarelyWhileThreadsWait) {
   GiveWayPolicy policy;
+  policy.update(0.025, 0.025);
   double last = 0;
   for (int i = 0; i < 10; ++i) {
     const double pause = policy.update(0.025, 0.025);
@@ -37,14 +50,18 @@ TEST(GiveWayPolicy, TriesAgainEverMoreRarelyWhileThreadsWait) {
 
 TEST(GiveWayPolicy, ForgetsWhatWasLongAgo) {
   GiveWayPolicy policy;
-  double first = 0;
+  policy.update(0.025, 0.025);
+  const double first = policy.update(0.025, 0.025);
   for (int i = 0; i < 5; ++i) {
-    const double pause = policy.update(0.025, 0.025);
-    if (i == 0) first = pause;
-    policy.update(0, pause);
+    policy.update(0, 2);
+    policy.update(0.025, 0.025);
   }
+  policy.update(0, 2);
   for (int i = 0; i < 100; ++i) policy.update(0, 0.025);
+  policy.update(0.025, 0.025);
+  EXPECT_FALSE(policy.sleep());
   EXPECT_EQ(policy.update(0.025, 0.025), first);
+  EXPECT_TRUE(policy.sleep());
 }
 
 class GiveWayTo : public testing::Test {
@@ -65,8 +82,8 @@ class GiveWayTo : public testing::Test {
     const auto end = std::chrono::steady_clock::now() + most;
     while (std::chrono::steady_clock::now() < end) {
       at::parallel_for(0, 2, 1, [](std::int64_t, std::int64_t) {
-        for (volatile int i = 0; i < 20000; i = i + 1) {
-        }
+        std::atomic<int> turns = 0;
+        while (turns.fetch_add(1, std::memory_order_relaxed) < 5000) continue;
       });
       if (give_way.sleeping()) return true;
     }
