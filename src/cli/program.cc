@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <iostream>
 #include <new>
@@ -148,7 +150,8 @@ int run_program(const Arguments& arguments) {
   use({.json = asks_for_json(arguments)});
   try {
     const int code = run(arguments, flags);
-    if (!std::cout.flush())
+    if (!std::cout.flush() && errno == EPIPE) return 128 + SIGPIPE;  // nobody reads on, as behind head: no error
+    if (!std::cout)
       throw Error(ErrorKind::data, std::string("standard output: cannot be written: ") + std::strerror(errno));
     return code;
   } catch (const Error& error) {
