@@ -33,7 +33,7 @@ struct GenerateConfig {
         field("top_k", &C::top_k, "Sample among the k likeliest tokens; 0 = all.", at_least(0)),
         field("top_p", &C::top_p, "Sample among the likeliest tokens that together have this probability; 1 = all.", {.low = 0, .high = 1}),
         field("min_p", &C::min_p, "Leave out tokens less likely than this share of the likeliest one.", {.low = 0, .high = 1}),
-        field("repetition_penalty", &C::repetition_penalty, "Above 1: tokens already in the text become less likely.", at_least(0)),
+        field("repetition_penalty", &C::repetition_penalty, "Above 1: tokens already in the text become less likely.", {.low = 1e-6, .high = 1e6}),
         field("stop", &C::stop, "Texts that end the generation; they are not part of the answer."),
         field("seed", &C::seed, "Seed of the sampling; the same seed gives the same text."),
         field("eos_token_id", &C::eos_token_id, "Tokens that end the generation; default: the tokenizer's end-of-sequence token.", at_least(0)),
@@ -74,6 +74,7 @@ class HONE_API Generator {
 };
 
 // Defaults that a model folder's generation_config.json sets (do_sample, temperature, top_k, ...), else greedy.
-HONE_API GenerateConfig generation_defaults(const std::string& model_folder);
+// vocab_size: the model's; a token id beyond it is an Error(config), as is a key of a wrong type or range.
+HONE_API GenerateConfig generation_defaults(const std::string& model_folder, std::int64_t vocab_size);
 
 }  // namespace hone

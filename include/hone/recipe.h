@@ -85,10 +85,16 @@ struct DataSection {
   HONE_API void validate(Problems& problems) const;
 };
 
+enum class SaveDtype { source, run, fp32, bf16 };
+template <>
+inline constexpr auto config::enum_names<SaveDtype> = std::to_array<std::pair<SaveDtype, std::string_view>>(
+    {{SaveDtype::source, "source"}, {SaveDtype::run, "run"}, {SaveDtype::fp32, "fp32"}, {SaveDtype::bf16, "bf16"}});
+
 struct SaveSection {
   std::int64_t every = 500;
   double every_minutes = 0;
   std::int64_t keep = 3;
+  SaveDtype dtype = SaveDtype::source;
   double grace_seconds = 25;
   static constexpr std::string_view kShorthand = "every";
   static constexpr auto fields() {
@@ -98,6 +104,9 @@ struct SaveSection {
         field("every_minutes", &C::every_minutes, "Minutes between checkpoints; 0 = only by steps and at the end.",
               at_least(0)),
         field("keep", &C::keep, "How many checkpoints stay, besides the best one; 0 = all of them.", at_least(0)),
+        field("dtype", &C::dtype,
+              "Type of the weights in checkpoints: source = as the model came (a fresh one: as run), run = as the run "
+              "computes, fp32 or bf16; the run itself goes on from its exact weights either way."),
         field("grace_seconds", &C::grace_seconds,
               "Warn when a save takes so long that it may not fit between SIGTERM and SIGKILL.", at_least(0))};
   }

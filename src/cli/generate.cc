@@ -67,7 +67,7 @@ class Generate final : public Command {
           field("min_p", &C::min_p, "Leave out tokens less likely than this share of the likeliest one; 0 = none.",
                 {.low = 0, .high = 1}),
           field("repetition_penalty", &C::repetition_penalty, "Above 1: tokens already in the text become less likely.",
-                at_least(0)),
+                {.low = 1e-6, .high = 1e6}),
           field("stop", &C::stop, "Text that ends the answer and is left out of it; may be given several times."),
           field("seed", &C::seed, "Seed of the sampling; the same seed gives the same text."),
           field("ignore_eos", &C::ignore_eos, "Go on after the end-of-sequence token."),
@@ -102,8 +102,8 @@ class Generate final : public Command {
     const std::vector<Prompt> prompts = read_prompts();
     std::vector<std::vector<std::int32_t>> ids;
     for (const Prompt& prompt : prompts) ids.push_back(encode(*tokenizer, prompt.text));
-    const GenerateConfig config = merged(generation_defaults(folder), *tokenizer);
     const auto model = load_causal_lm(folder, flags_.precision ? *flags_.precision : stored_precision(folder));
+    const GenerateConfig config = merged(generation_defaults(folder, model->vocab_size()), *tokenizer);
     Generator generator(*model, tokenizer);
     if (prompts.size() == 1 && flags_.stream && !json_) {
       if (!flags_.chat) std::cout << prompts[0].given << std::flush;
@@ -153,8 +153,8 @@ class Generate final : public Command {
 
   // A conversation on the terminal, until the end of the input.
   int talk(const std::string& folder, const std::shared_ptr<const Tokenizer>& tokenizer) {
-    const GenerateConfig config = merged(generation_defaults(folder), *tokenizer);
     const auto model = load_causal_lm(folder, flags_.precision ? *flags_.precision : stored_precision(folder));
+    const GenerateConfig config = merged(generation_defaults(folder, model->vocab_size()), *tokenizer);
     Generator generator(*model, tokenizer);
     std::optional<Conversation> conversation;
     std::string answer, line;

@@ -7,7 +7,9 @@
 
 #include "hone/evaluation.h"
 #include "hone/registry.h"
+#include "nn/finite.h"
 #include "nn/head.h"
+#include "ops/finite.h"
 
 namespace hone::evals {
 namespace {
@@ -20,9 +22,10 @@ class ExactMatch final : public Evaluation {
   explicit ExactMatch(const Config&) {}
 
   void add(const CausalLm& model, const Batch& batch) override {
-    const Tensor likeliest_BT = model.logits(batch).argmax(-1);
-    const Tensor wrong_BT = (likeliest_BT != batch.labels_BT).logical_and(batch.labels_BT != -100).contiguous();
+    const auto [highest_BT, likeliest_BT] = model.logits(batch).max(-1);  // what is not a number counts as the highest
     const Tensor asked_BT = (batch.labels_BT != -100).contiguous();
+    if (!ops::all_finite(highest_BT.masked_select(asked_BT))) throw nn::not_finite(model, "the logits");
+    const Tensor wrong_BT = (likeliest_BT != batch.labels_BT).logical_and(asked_BT).contiguous();
     const bool* wrong = wrong_BT.const_data_ptr<bool>();
     const bool* asked = asked_BT.const_data_ptr<bool>();
     for (const Doc& doc : batch.docs) {

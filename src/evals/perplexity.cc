@@ -8,6 +8,7 @@
 #include "hone/config_read.h"
 #include "hone/evaluation.h"
 #include "hone/registry.h"
+#include "nn/finite.h"
 #include "nn/head.h"
 
 namespace hone::evals {
@@ -36,6 +37,7 @@ class Perplexity final : public Evaluation {
       const std::int64_t size = std::min(chunk, wanted.numel() - begin);
       add_chunk(model.head().logits(hidden_ND.narrow(0, begin, size)), labels_N.narrow(0, begin, size));
     }
+    if (!std::isfinite(nll_)) throw nn::not_finite(model, "the loss");
   }
 
   Metrics result() const override {

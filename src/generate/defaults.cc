@@ -6,16 +6,18 @@
 #include "base/strings.h"
 #include "hone/config_read.h"
 #include "hone/generate.h"
+#include "nn/token_ids.h"
 
 namespace hone {
 namespace {
+
+constexpr config::Range kAboveNothing{.low = 1e-6, .high = 1e6};
 
 // The keys that decide the text and that hone has. null = not set.
 struct HfGeneration {
   std::optional<bool> do_sample;
   std::optional<double> temperature, top_p, min_p, repetition_penalty;
   std::optional<std::int64_t> top_k, max_new_tokens;
-  std::vector<std::int32_t> eos_token_id;
   std::vector<std::string> stop_strings;
   static constexpr auto fields() {
     using C = HfGeneration;
@@ -23,10 +25,9 @@ struct HfGeneration {
                       field("temperature", &C::temperature, "Divides the logits.", at_least(0)),
                       field("top_p", &C::top_p, "Nucleus sampling.", {.low = 0, .high = 1}),
                       field("min_p", &C::min_p, "Smallest share of the likeliest token.", {.low = 0, .high = 1}),
-                      field("repetition_penalty", &C::repetition_penalty, "Penalty of seen tokens.", at_least(0)),
+                      field("repetition_penalty", &C::repetition_penalty, "Penalty of seen tokens.", kAboveNothing),
                       field("top_k", &C::top_k, "Number of candidates.", at_least(0)),
-                      field("max_new_tokens", &C::max_new_tokens, "Tokens at most.", at_least(0)),
-                      field("eos_token_id", &C::eos_token_id, "Tokens that end the text.", at_least(0)),
+                      field("max_new_tokens", &C::max_new_tokens, "Tokens at most.", at_least(1)),
                       field("stop_strings", &C::stop_strings, "Texts that end the text.")};
   }
 };
@@ -44,12 +45,34 @@ constexpr std::array kNeutral = std::to_array<std::pair<std::string_view, std::s
      {"exponential_decay_length_penalty", ""}, {"watermarking_config", ""}, {"constraints", ""},
      {"dola_layers", ""},         {"prompt_lookup_num_tokens", ""}, {"token_healing", "false"}});
 
-// max_length counts the prompt too; hone bounds the new tokens only.
-constexpr std::array<std::string_view, 20> kWithoutEffect = {
-    "_from_model_config", "transformers_version", "bos_token_id", "pad_token_id", "decoder_start_token_id", "use_cache",
-    "cache_implementation", "cache_config", "return_legacy_cache", "max_length", "output_attentions",
-    "output_hidden_states", "output_scores", "output_logits", "return_dict_in_generate", "trust_remote_code",
-    "low_memory", "max_time", "disable_compile", "remove_invalid_values"};
+// Keys that change nothing here, with what they may be; each may be null. max_length counts the prompt too; hone bounds
+// the new tokens only.
+enum class Is { anything, flag, text, count, number };
+constexpr std::array kWithoutEffect = std::to_array<std::pair<std::string_view, Is>>(
+    {{"_from_model_config", Is::flag},  {"transformers_version", Is::text},  {"use_cache", Is::flag},
+     {"cache_implementation", Is::text}, {"cache_config", Is::anything},      {"return_legacy_cache", Is::flag},
+     {"max_length", Is::count},          {"output_attentions", Is::flag},     {"output_hidden_states", Is::flag},
+     {"output_scores", Is::flag},        {"output_logits", Is::flag},         {"return_dict_in_generate", Is::flag},
+     {"trust_remote_code", Is::flag},    {"low_memory", Is::flag},            {"max_time", Is::number},
+     {"disable_compile", Is::flag},      {"remove_invalid_values", Is::flag}});
+
+constexpr std::array<std::string_view, 4> kIds = {"bos_token_id", "eos_token_id", "pad_token_id",
+                                                  "decoder_start_token_id"};
+bool is_id(std::string_view key) { return std::find(kIds.begin(), kIds.end(), key) != kIds.end(); }
+
+template <class T>
+void check_type(const config::Node& value, const config::At& at) {
+  T ignored{};
+  config::Values<T>::read(value, ignored, at);
+}
+
+void check(Is wanted, const config::Node& value, const std::string& key, Problems& problems) {
+  if (value.is_null()) return;
+  if (wanted == Is::flag) check_type<bool>(value, {problems, key});
+  if (wanted == Is::text) check_type<std::string>(value, {problems, key});
+  if (wanted == Is::count) check_type<std::int64_t>(value, {problems, key, at_least(1)});
+  if (wanted == Is::number) check_type<double>(value, {problems, key, at_least(0)});
+}
 
 bool neutral(std::string_view key, const config::Node& value, Problems& problems) {
   for (const auto& [name, nothing] : kNeutral) {
@@ -60,7 +83,12 @@ bool neutral(std::string_view key, const config::Node& value, Problems& problems
     if (!same) problems.add(std::string(key), "is not supported; remove it to generate without", "", value.mark());
     return true;
   }
-  return std::find(kWithoutEffect.begin(), kWithoutEffect.end(), key) != kWithoutEffect.end();
+  for (const auto& [name, wanted] : kWithoutEffect) {
+    if (name != key) continue;
+    check(wanted, value, std::string(key), problems);
+    return true;
+  }
+  return is_id(key);  // generation_defaults() reads them
 }
 
 GenerateConfig to_config(const HfGeneration& hf) {
@@ -73,14 +101,13 @@ GenerateConfig to_config(const HfGeneration& hf) {
   }
   config.repetition_penalty = hf.repetition_penalty.value_or(1.0);
   config.max_new_tokens = hf.max_new_tokens.value_or(config.max_new_tokens);
-  config.eos_token_id = hf.eos_token_id;
   config.stop = hf.stop_strings;
   return config;
 }
 
 }  // namespace
 
-GenerateConfig generation_defaults(const std::string& model_folder) {
+GenerateConfig generation_defaults(const std::string& model_folder, std::int64_t vocab_size) {
   const std::string path = model_folder + "/generation_config.json";
   if (!std::filesystem::exists(path)) return {};
   Problems problems;
@@ -90,8 +117,16 @@ GenerateConfig generation_defaults(const std::string& model_folder) {
     if (!neutral(key, value, problems)) known.entries().emplace_back(key, value);
   HfGeneration hf;
   config::read(known, hf, problems);
+  std::vector<std::int32_t> ends;
+  for (const auto& [key, value] : file.entries()) {
+    if (!is_id(key)) continue;
+    const std::vector<std::int32_t> ids = nn::read_token_ids(value, key, vocab_size, problems);
+    if (key == "eos_token_id") ends = ids;
+  }
   problems.raise(path);
-  return to_config(hf);
+  GenerateConfig config = to_config(hf);
+  config.eos_token_id = ends;
+  return config;
 }
 
 }  // namespace hone

@@ -15,6 +15,7 @@
 #include "hone/generate.h"
 #include "hone/random.h"
 #include "nn/decoder.h"
+#include "nn/finite.h"
 #include "nn/head.h"
 #include "nn/kv_cache.h"
 
@@ -98,11 +99,12 @@ struct Generator::State {
   GenerateStats stats = {};
   using Prompts = std::vector<std::vector<std::int32_t>>;
 
-  void check(const Prompts& prompts) const;
+  void check(const Prompts& prompts, const GenerateConfig& config) const;
   void run(const Prompts& prompts, Lines lines, const GenerateConfig& config, const Stream& stream,
            std::vector<Generated>& results);
   void begin(const Prompts& prompts, const Lines& lines, nn::KvCache& cache, std::vector<std::int32_t>& ids);
   void go_on(const Lines& lines, nn::Decoder* decoder, nn::KvCache& cache, bool greedy, std::vector<std::int32_t>& ids);
+  void check_finite(const Lines& lines, const std::vector<std::int32_t>& ids) const;
   bool take(Line& line, std::int32_t id, const GenerateConfig& config, const Stream& stream) const;
   void drop_finished(Lines& lines, std::vector<std::int32_t>& ids, nn::KvCache& cache) const;
   bool ends(std::int32_t id, const GenerateConfig& config) const;
@@ -115,7 +117,11 @@ bool Generator::State::beyond_positions(const nn::KvCache& cache) const {
   return false;
 }
 
-void Generator::State::check(const Prompts& prompts) const {
+void Generator::State::check(const Prompts& prompts, const GenerateConfig& config) const {
+  for (const std::int32_t id : config.eos_token_id)
+    if (id < 0 || id >= model.vocab_size())
+      throw Error(ErrorKind::config,
+                  fmt::format("eos_token_id: got {}, expected 0 to {}, the model's ids", id, model.vocab_size() - 1));
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     if (prompts[i].empty())
       throw Error(ErrorKind::data, fmt::format("prompt {}: no tokens; expected at least one", i + 1))
@@ -131,6 +137,13 @@ bool Generator::State::ends(std::int32_t id, const GenerateConfig& config) const
   if (config.ignore_eos) return false;
   if (config.eos_token_id.empty()) return tokenizer->eos_id == id;
   return std::find(config.eos_token_id.begin(), config.eos_token_id.end(), id) != config.eos_token_id.end();
+}
+
+void Generator::State::check_finite(const Lines& lines, const std::vector<std::int32_t>& ids) const {
+  for (std::size_t r = 0; r < ids.size(); ++r)
+    if (ids[r] < 0)
+      throw nn::not_finite(model, fmt::format("logits of prompt {} after {} new tokens", lines[r]->number + 1,
+                                              lines[r]->result.ids.size()));
 }
 
 // Adds the line's next token; true: the line is finished.
@@ -198,6 +211,7 @@ void Generator::State::run(const Prompts& prompts, Lines lines, const GenerateCo
   const Stopwatch watch;
   for (bool warned = false;;) {
     bool finished = false;
+    check_finite(lines, ids);
     for (std::size_t r = 0; r < lines.size(); ++r) {
       if (!take(*lines[r], ids[r], config, stream)) continue;
       results[lines[r]->number] = std::move(lines[r]->result);
@@ -223,7 +237,7 @@ std::vector<Generated> Generator::generate(const std::vector<std::vector<std::in
                                            const GenerateConfig& config, const Stream& stream) {
   const at::NoGradGuard no_grad;
   state_->stats = {};
-  state_->check(prompts);
+  state_->check(prompts, config);
   std::vector<Generated> results(prompts.size());
   if (config.max_new_tokens == 0) return results;
   const auto batch_size = static_cast<std::size_t>(config.batch_size);

@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "ops/argmax.h"
+#include "ops/finite.h"
 
 namespace hone::generate {
 namespace {
@@ -117,6 +118,7 @@ const std::vector<Candidate>& Sampler::distribution(std::span<float> logits) {
 }
 
 std::int32_t Sampler::choose(std::span<float> logits, double uniform) {
+  if (!ops::all_finite(logits)) return -1;
   if (config_.temperature == 0) {
     penalise(logits);
     return static_cast<std::int32_t>(ops::argmax(logits));

@@ -24,7 +24,8 @@ class Sampler {
   void seen(std::int32_t id) {
     if (config_.repetition_penalty != 1.0) seen_[static_cast<std::size_t>(id)] = true;
   }
-  // The next token for logits [vocab_size]; `uniform` in [0, 1) decides. Ties go to the lowest id. Changes `logits`.
+  // The next token for logits [vocab_size]; `uniform` in [0, 1) decides. Ties go to the lowest id. Changes `logits`. -1
+  // where a logit is infinite or not a number.
   std::int32_t choose(std::span<float> logits, double uniform);
   // The distribution that choose() draws from, likeliest first. REQUIRES: temperature > 0. Changes `logits`.
   const std::vector<Candidate>& distribution(std::span<float> logits);

@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <set>
 
+#include "base/strings.h"
 #include "hone/config_read.h"
+#include "nn/token_ids.h"
 #include "tensor/dtype.h"
 
 namespace hone::hub {
@@ -49,14 +50,22 @@ std::string generation_config(const std::filesystem::path& source, const config:
   std::error_code ignored;
   const std::filesystem::path file = source / "generation_config.json";
   if (source.empty() || !std::filesystem::is_regular_file(file, ignored)) return made_generation_config(hf_config);
-  return InFile(file).read_all(kTextLimit);
+  const std::string content = InFile(file).read_all(kTextLimit);
+  Problems problems;
+  const config::Node node = config::parse_json(content, file.string(), problems);
+  std::int64_t vocab_size = 0;
+  if (const config::Node* size = hf_config.find("vocab_size")) vocab_size = parse_int(size->text()).value_or(0);
+  if (node.is_map() && vocab_size > 0) nn::check_token_ids(node, vocab_size, problems);
+  problems.raise(file.string());
+  return content;
 }
 
 }  // namespace
 
 ModelFiles model_files(Model& model, const std::filesystem::path& source, const Tokenizer* tokenizer,
-                       std::optional<std::int32_t> turn_end) {
-  const config::Node config = model.hf_config();
+                       std::optional<std::int32_t> turn_end, std::optional<at::ScalarType> type) {
+  config::Node config = model.hf_config();
+  if (type) config.at_or_add("dtype") = config::Values<std::string>::write(hf_name(*type));
   ModelFiles files;
   files.texts.emplace_back("config.json", config::to_json(config) + "\n");
   files.texts.emplace_back("generation_config.json", generation_config(source, config));
@@ -68,33 +77,34 @@ ModelFiles model_files(Model& model, const std::filesystem::path& source, const 
   return files;
 }
 
-std::vector<io::TensorSpec> tensor_specs(Model& model) {
-  std::vector<io::TensorSpec> specs;
+SavedWeights weights_of(Model& model) {
+  SavedWeights weights;
   model.each_weight([&](const std::string& name, Weight& weight) {
-    specs.push_back({name, safetensors_name(weight.use().scalar_type()), weight.shape()});
+    weights.push_back({name, weight.use().detach(), weight.use().scalar_type()});
   });
-  return specs;
+  return weights;
 }
 
-io::TensorBytes weight_bytes(Model& model) {
-  auto weights = std::make_shared<std::map<std::string, Weight*>>();
-  model.each_weight([&](const std::string& name, Weight& weight) { weights->emplace(name, &weight); });
-  auto held = std::make_shared<Tensor>();  // what the span points into, until the next call
-  return [weights, held](const io::TensorSpec& spec) {
-    *held = weights->at(spec.name)->use().detach().to(at::kCPU).contiguous();
-    return std::span<const std::byte>(static_cast<const std::byte*>(held->const_data_ptr()), held->nbytes());
-  };
-}
-
-void add_model(io::FolderCommit& commit, Model& model, const ModelFiles& files) {
+void add_model(io::FolderCommit& commit, const SavedWeights& weights, const ModelFiles& files) {
   for (const auto& [name, content] : files.texts) commit.add_file(name, content);
-  commit.add_model({.tensors = tensor_specs(model), .max_shard_bytes = files.max_shard_bytes}, weight_bytes(model));
+  io::ModelSave save{.tensors = {}, .max_shard_bytes = files.max_shard_bytes};
+  std::map<std::string, const SavedWeight*> by_name;
+  for (const SavedWeight& weight : weights) {
+    save.tensors.push_back({weight.name, safetensors_name(weight.type), weight.value.sizes().vec()});
+    by_name.emplace(weight.name, &weight);
+  }
+  Tensor held;  // what the span points into, until the next call
+  commit.add_model(save, [&](const io::TensorSpec& spec) {
+    const SavedWeight& weight = *by_name.at(spec.name);
+    held = weight.value.to(at::kCPU, weight.type).contiguous();
+    return std::span<const std::byte>(static_cast<const std::byte*>(held.const_data_ptr()), held.nbytes());
+  });
 }
 
 void save_model_folder(const std::filesystem::path& folder, Model& model, const ModelFiles& files,
                        SaveOptions options) {
   io::FolderCommit commit = io::commit_to(folder, options.replace);
-  add_model(commit, model, files);
+  add_model(commit, weights_of(model), files);
   commit.commit({});
 }
 

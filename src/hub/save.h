@@ -21,19 +21,23 @@ struct ModelFiles {
   std::uint64_t max_shard_bytes = 5'000'000'000;
 };
 
-// config.json from the model, with the weights' dtype; generation_config.json as `source` has it, else made from
+// config.json from the model, with the weights' type, or `type`; generation_config.json as `source` has it, else made from
 // config.json; the tokenizer's files. source: the folder the model came from, or "". tokenizer: may be null. turn_end:
 // a token at which generation stops, besides those that generation_config.json has.
 ModelFiles model_files(Model& model, const std::filesystem::path& source, const Tokenizer* tokenizer,
-                       std::optional<std::int32_t> turn_end = {});
+                       std::optional<std::int32_t> turn_end = {}, std::optional<at::ScalarType> type = {});
 
-// What the weight files hold: names, types and shapes in the model's order. A tied head is not listed.
-std::vector<io::TensorSpec> tensor_specs(Model& model);
-// The bytes of the weights as they are now; the model must live and stay unchanged until the last call.
-io::TensorBytes weight_bytes(Model& model);
+// What the weight files hold; `value` is brought to `type` while it is written.
+struct SavedWeight {
+  std::string name;
+  Tensor value;
+  at::ScalarType type;
+};
+using SavedWeights = std::vector<SavedWeight>;
+SavedWeights weights_of(Model& model);  // as they are, in the model's order. A tied head is not listed.
 
 // Adds all of it to the commit; the caller commits.
-void add_model(io::FolderCommit& commit, Model& model, const ModelFiles& files);
+void add_model(io::FolderCommit& commit, const SavedWeights& weights, const ModelFiles& files);
 
 // A whole model folder, made in one piece; an existing one is an error unless `replace`.
 struct SaveOptions {

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "hone/config_read.h"
+#include "nn/token_ids.h"
 
 namespace hone::models {
 namespace {
@@ -144,11 +145,12 @@ void read_rest(const LlamaConfig& c, const Family& family, LlamaShape& s, Proble
   problems.require(c.pretraining_tp.value_or(1) == 1, "pretraining_tp",
                    fmt::format("got {}, expected 1", c.pretraining_tp.value_or(1)));
   problems.require(c.is_causal, "is_causal", "got false, expected true: these models generate");
-  if (c.pad_token_id.node.kind() == Node::Kind::scalar && !is_default(c.pad_token_id)) {
-    std::int64_t pad = -1;
-    config::Values<std::int64_t>::read(c.pad_token_id.node, pad, {problems, "pad_token_id", {}});
-    s.no_gradient_id = pad < 0 || pad >= s.vocab ? -1 : pad;
-  }
+  const auto ids = [&](const config::Open& open, const char* key) {
+    return is_default(open) ? std::vector<std::int32_t>() : nn::read_token_ids(open.node, key, s.vocab, problems);
+  };
+  ids(c.bos_token_id, "bos_token_id"), ids(c.eos_token_id, "eos_token_id");
+  const std::vector<std::int32_t> pad = ids(c.pad_token_id, "pad_token_id");
+  s.no_gradient_id = pad.empty() ? -1 : pad[0];
 }
 
 }  // namespace

@@ -29,7 +29,8 @@ class Decoder {
   // One token for each row of the cache, which is moved on. false: nothing was done, these positions need the long way.
   bool step(std::span<const std::int32_t> ids, KvCache& cache);
 
-  // Of the last step: what Head::logits gives, as fp32 [rows, vocabulary], and the place of each row's highest.
+  // Of the last step: what Head::logits gives, as fp32 [rows, vocabulary], and the place of each row's highest: -1 where
+  // a logit is infinite or not a number.
   std::span<float> logits() { return steps_.logits(); }
   std::span<const std::int32_t> likeliest() const { return steps_.likeliest(); }
 

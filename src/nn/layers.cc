@@ -18,7 +18,7 @@ Linear::Linear(std::int64_t in, std::int64_t out, Options options)
       bias(options.bias ? &parameter("bias", {out}, kZeros, /*decays=*/false) : nullptr) {}
 
 ops::LinearWeight Linear::with_bias() const {
-  return {weight.use(), bias ? bias->use() : Tensor(), weight.gradient_sum()};
+  return {weight.use(), bias ? bias->use() : Tensor(), weight.gradient_sum(), bias ? bias->gradient_sum() : nullptr};
 }
 
 Embedding::Embedding(std::int64_t rows, std::int64_t width, double std, std::int64_t no_gradient_id)
@@ -31,16 +31,16 @@ Tensor Embedding::operator()(const Tensor& ids) const {
 RmsNorm::RmsNorm(std::int64_t width, double eps)
     : weight(parameter("weight", {width}, kOnes, /*decays=*/false)), eps_(eps) {}
 
-Tensor RmsNorm::operator()(const Tensor& x) const { return ops::rms_norm(x, weight.use(), eps_); }
+Tensor RmsNorm::operator()(const Tensor& x) const { return ops::rms_norm(x, weight.use(), eps_, weight.gradient_sum()); }
 
 ops::NormLinears RmsNorm::linears(const Tensor& x, const Tensor& residual,
                                   const std::vector<ops::LinearWeight>& weights) const {
-  return ops::norm_linears(x, residual, weight.use(), eps_, weights);
+  return ops::norm_linears(x, residual, weight.use(), eps_, weights, weight.gradient_sum());
 }
 
 Tensor RmsNorm::gated_mlp(const Tensor& x, const Tensor& residual, const ops::GatedMlpWeights& weights,
                           ops::Activation activation) const {
-  return ops::norm_gated_mlp(x, residual, weight.use(), eps_, weights, activation);
+  return ops::norm_gated_mlp(x, residual, weight.use(), eps_, weights, activation, weight.gradient_sum());
 }
 
 GatedMlp::GatedMlp(const Options& o)

@@ -31,8 +31,10 @@ at::Tensor join_sums(const at::Tensor& sums_BO, at::ScalarType type) {
   return made;
 }
 
-at::Tensor column_sum(const at::Tensor& x) {
-  if (x.numel() == 0 || !kernels_take({x})) return reference::column_sum(x);
+namespace {
+
+// One row of sums for each block of rows. REQUIRES: kernels_take({x}), not empty
+at::Tensor block_sums(const at::Tensor& x) {
   const at::Tensor rows = x.contiguous();
   const std::int64_t cols = rows.size(-1), count = rows.numel() / cols, blocks = row_blocks(count);
   at::Tensor sums = at::empty({blocks, cols}, rows.options().dtype(at::toOpMathType(rows.scalar_type())));
@@ -45,7 +47,27 @@ at::Tensor column_sum(const at::Tensor& x) {
                                          cols, to + b * cols);
     });
   });
-  return join_sums(sums, x.scalar_type());
+  return sums;
+}
+
+}  // namespace
+
+at::Tensor column_sum(const at::Tensor& x) {
+  if (x.numel() == 0 || !kernels_take({x})) return reference::column_sum(x);
+  return join_sums(block_sums(x), x.scalar_type());
+}
+
+at::Tensor row_gradient(const at::Tensor& sums_BO, at::ScalarType type, GradientSum* sum) {
+  if (!sum || !sum->takes()) return join_sums(sums_BO, type);
+  const at::Tensor made = join_sums(sums_BO, sum->sum.scalar_type()).view(sum->sum.sizes());
+  sum->started ? sum->sum.add_(made) : sum->sum.copy_(made);
+  sum->started = true;
+  return {};
+}
+
+at::Tensor bias_gradient(const at::Tensor& dy, GradientSum* sum) {
+  if (dy.numel() == 0 || !kernels_take({dy})) return reference::column_sum(dy);
+  return row_gradient(block_sums(dy), dy.scalar_type(), sum);
 }
 
 }  // namespace hone::ops

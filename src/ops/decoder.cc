@@ -11,9 +11,11 @@
 #include "ops/argmax.h"
 #include "ops/cpu/argmax.h"
 #include "ops/cpu/dot/decode.h"
+#include "ops/cpu/finite.h"
 #include "ops/cpu/gated.h"
 #include "ops/cpu/rms_norm.h"
 #include "ops/cpu/rope.h"
+#include "ops/finite.h"
 #include "ops/skinny.h"
 #include "ops/skinny_parts.h"
 #include "ops/team.h"
@@ -51,6 +53,7 @@ class StepsOf final : public Decoder::Steps {
     struct Best {
       std::int64_t id;  // -1: none
       T logit;
+      bool finite;  // all logits of the share are
     };
     std::vector<Best> best;  // per row, of the thread's share of the vocabulary
   };
@@ -118,7 +121,7 @@ class StepsOf final : public Decoder::Steps {
     for (const DecoderCache& cache : *step.caches) longest = std::max(longest, cache.capacity);
     for (Own& own : own_) {
       own.x.resize(most_rows_ * hidden_), own.normed.resize(most_rows_ * hidden_);
-      own.inv_rms.resize(std::max(most_rows_, heads_)), own.best.assign(most_rows_, {-1, T(0)});
+      own.inv_rms.resize(std::max(most_rows_, heads_)), own.best.assign(most_rows_, {-1, T(0), true});
       own.scores.resize(std::max<std::size_t>(own.scores.size(), heads_ * longest));
     }
     likeliest.resize(rows_);
@@ -223,7 +226,7 @@ class StepsOf final : public Decoder::Steps {
     for (std::int64_t r = 0; begin < end && r < rows_; ++r) {
       const T* row = head_[0].y + r * vocab_;
       const std::int64_t id = begin + cpu::argmax_kernels<T>().find(row + begin, end - begin);
-      own.best[r] = {id, row[id]};
+      own.best[r] = {id, row[id], cpu::finite_kernels<T>().all_finite(row + begin, end - begin)};
     }
   }
 
@@ -237,15 +240,18 @@ class StepsOf final : public Decoder::Steps {
         const auto& best = own_[i].best[r];
         if (best.id >= 0 && static_cast<W>(best.logit) >= most) id = best.id, most = static_cast<W>(best.logit);
       }
-      likeliest[r] = static_cast<std::int32_t>(id);
+      const bool finite = std::all_of(own_.begin(), own_.end(), [&](const Own& own) { return own.best[r].finite; });
+      likeliest[r] = finite ? static_cast<std::int32_t>(id) : -1;
     }
   }
 
   // Rounding to fp32 can make two fp64 logits equal.
   void choose_as_fp32() {
     const std::span<const float> all = logits();
-    for (std::int64_t r = 0; r < rows_; ++r)
-      likeliest[r] = static_cast<std::int32_t>(argmax(all.subspan(r * vocab_, vocab_)));
+    for (std::int64_t r = 0; r < rows_; ++r) {
+      const auto row = all.subspan(r * vocab_, vocab_);
+      likeliest[r] = all_finite(row) ? static_cast<std::int32_t>(argmax(row)) : -1;
+    }
   }
 
   const DecoderWeights w_;

@@ -58,7 +58,8 @@ class Decoder {
   ~Decoder();
 
   void step(const DecoderStep& step);
-  // Of the last step; both are good until the next one. fp32 logits, [R,V], and each row's likeliest token.
+  // Of the last step; both are good until the next one. fp32 logits, [R,V], and each row's likeliest token: -1 where a
+  // logit is infinite or not a number.
   std::span<float> logits();
   std::span<const std::int32_t> likeliest() const;
 

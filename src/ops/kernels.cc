@@ -15,6 +15,7 @@
 #include <cstdlib>
 
 #include "hone/error.h"
+#include "ops/pretend_level.h"
 
 namespace hone::ops {
 namespace {
@@ -77,6 +78,9 @@ bool use_kernels() { return current() != Level::reference; }
 
 LevelScope::LevelScope(Level level) : old_(current()) { current() = std::min(level, machine()); }
 LevelScope::~LevelScope() { current() = old_; }
+
+PretendLevel::PretendLevel(Level level) : old_(current()) { current() = level; }
+PretendLevel::~PretendLevel() { current() = old_; }
 
 bool kernels_take(std::initializer_list<at::Tensor> tensors) {
   if (!use_kernels()) return false;

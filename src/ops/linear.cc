@@ -49,15 +49,16 @@ at::Tensor weight_gradient(const at::Tensor& dy_NO, const at::Tensor& x_NI, Grad
 }
 
 std::int64_t to_number(GradientSum* sum) { return reinterpret_cast<std::int64_t>(sum); }
-GradientSum* to_sum(const c10::IValue& number) { return reinterpret_cast<GradientSum*>(number.toInt()); }
+GradientSum* to_sum(std::int64_t number) { return reinterpret_cast<GradientSum*>(number); }
 
 // How the tensors of a call lie: x, the residual if there is one, the norm's weight if there is one, the weights, then
 // those biases that there are.
 struct CallLayout {
-  std::vector<std::int64_t> sums;     // of the weights, as numbers
-  std::vector<std::int64_t> bias_at;  // 0: none
-  std::int64_t first = 1;             // weight
+  std::vector<std::int64_t> sums;                 // of the weights, as numbers
+  std::vector<std::int64_t> bias_sums, bias_at;   // 0: none
+  std::int64_t first = 1;                         // weight
   double eps = 0;
+  std::int64_t norm_sum = 0;
 
   bool norm() const { return first > 1; }
   bool residual() const { return first > 2; }
@@ -84,16 +85,20 @@ class LinearsFunction : public torch::autograd::Function<LinearsFunction> {
     ctx->set_materialize_grads(false);  // an output that nobody uses costs nothing
     ctx->save_for_backward(kept);
     ctx->saved_data["sums"] = call.sums;
+    ctx->saved_data["bias_sums"] = call.bias_sums;
     ctx->saved_data["bias_at"] = call.bias_at;
     ctx->saved_data["first"] = call.first;
     ctx->saved_data["eps"] = call.eps;
+    ctx->saved_data["norm_sum"] = call.norm_sum;
     return made;
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const variable_list saved = ctx->get_saved_variables();
-    const CallLayout call{ctx->saved_data["sums"].toIntVector(), ctx->saved_data["bias_at"].toIntVector(),
-                          ctx->saved_data["first"].toInt(), ctx->saved_data["eps"].toDouble()};
+    const auto& kept = ctx->saved_data;
+    const CallLayout call{kept.at("sums").toIntVector(),    kept.at("bias_sums").toIntVector(),
+                          kept.at("bias_at").toIntVector(), kept.at("first").toInt(),
+                          kept.at("eps").toDouble(),        kept.at("norm_sum").toInt()};
     const at::Tensor* weights = &saved[call.norm() ? 3 : 1];
     const auto biases = call.bias_at.size() - std::count(call.bias_at.begin(), call.bias_at.end(), 0);
     variable_list made(call.first + call.sums.size() + biases + 1);
@@ -102,7 +107,7 @@ class LinearsFunction : public torch::autograd::Function<LinearsFunction> {
     if (call.norm() || ctx->needs_input_grad(0)) dx = input_gradient(weights, call.sums.size(), grads, saved[0]);
     const at::Tensor direct = call.residual() ? grads.back() : at::Tensor();
     if (call.norm() && dx.defined()) {
-      const RmsNormGradients norm = rms_norm_backward(dx, direct, saved[0], saved[1], saved[2]);
+      const RmsNormGradients norm = rms_norm_backward(dx, direct, saved[0], saved[1], saved[2], to_sum(call.norm_sum));
       dx = norm.x, made[call.first - 1] = norm.weight;
     } else if (!dx.defined()) {
       dx = direct;
@@ -122,9 +127,10 @@ class LinearsFunction : public torch::autograd::Function<LinearsFunction> {
       if (ctx->needs_input_grad(call.first + i)) {
         if (!input_NI.defined())
           input_NI = rows_of(call.norm() ? rms_norm_forward(saved[0], {}, saved[1], call.eps).normed : saved[0]);
-        made[call.first + i] = weight_gradient(dy_NO, input_NI, reinterpret_cast<GradientSum*>(call.sums[i]));
+        made[call.first + i] = weight_gradient(dy_NO, input_NI, to_sum(call.sums[i]));
       }
-      if (call.bias_at[i] > 0 && ctx->needs_input_grad(call.bias_at[i])) made[call.bias_at[i]] = column_sum(dy_NO);
+      if (call.bias_at[i] > 0 && ctx->needs_input_grad(call.bias_at[i]))
+        made[call.bias_at[i]] = bias_gradient(dy_NO, to_sum(call.bias_sums[i]));
     }
   }
 
@@ -146,10 +152,11 @@ class GatedLinearFunction : public torch::autograd::Function<GatedLinearFunction
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& gate, const at::Tensor& up,
                             const at::Tensor& weight, const std::optional<at::Tensor>& bias, std::int64_t activation,
-                            std::int64_t sum) {
+                            std::int64_t sum, std::int64_t bias_sum) {
     ctx->save_for_backward({gate, up, weight});
     ctx->saved_data["activation"] = activation;
     ctx->saved_data["sum"] = sum;
+    ctx->saved_data["bias_sum"] = bias_sum;
     ctx->saved_data["bias"] = bias.has_value();
     const at::Tensor inner = gated(gate, up, static_cast<Activation>(activation));
     return shaped_like(forward_one(rows_of(inner), weight, bias.value_or(at::Tensor())), gate);
@@ -159,10 +166,11 @@ class GatedLinearFunction : public torch::autograd::Function<GatedLinearFunction
     const variable_list saved = ctx->get_saved_variables();
     const at::Tensor &gate = saved[0], &up = saved[1], dy_NO = rows_of(grads[0]);
     const auto activation = static_cast<Activation>(ctx->saved_data["activation"].toInt());
-    variable_list made(6);
+    variable_list made(7);
     if (ctx->needs_input_grad(2))
-      made[2] = weight_gradient(dy_NO, rows_of(gated(gate, up, activation)), to_sum(ctx->saved_data["sum"]));
-    if (ctx->saved_data["bias"].toBool() && ctx->needs_input_grad(3)) made[3] = column_sum(dy_NO);
+      made[2] = weight_gradient(dy_NO, rows_of(gated(gate, up, activation)), to_sum(ctx->saved_data["sum"].toInt()));
+    if (ctx->saved_data["bias"].toBool() && ctx->needs_input_grad(3))
+      made[3] = bias_gradient(dy_NO, to_sum(ctx->saved_data["bias_sum"].toInt()));
     if (ctx->needs_input_grad(0) || ctx->needs_input_grad(1)) {
       at::Tensor dinner = at::empty(rows_of(gate).sizes(), gate.options());
       matmul_into(dinner, {{dy_NO, saved[2]}});
@@ -174,9 +182,15 @@ class GatedLinearFunction : public torch::autograd::Function<GatedLinearFunction
 };
 
 // `tensors`: what comes before the weights.
-variable_list with_graph(variable_list tensors, const std::vector<LinearWeight>& weights, double eps = 0) {
-  CallLayout call{{}, std::vector<std::int64_t>(weights.size(), 0), static_cast<std::int64_t>(tensors.size()), eps};
-  for (const LinearWeight& w : weights) tensors.push_back(w.weight_OI), call.sums.push_back(to_number(w.sum));
+variable_list with_graph(variable_list tensors, const std::vector<LinearWeight>& weights, double eps = 0,
+                         GradientSum* norm_sum = nullptr) {
+  CallLayout call;
+  call.bias_at.resize(weights.size()), call.first = static_cast<std::int64_t>(tensors.size());
+  call.eps = eps, call.norm_sum = to_number(norm_sum);
+  for (const LinearWeight& w : weights) {
+    tensors.push_back(w.weight_OI);
+    call.sums.push_back(to_number(w.sum)), call.bias_sums.push_back(to_number(w.bias_sum));
+  }
   for (std::size_t i = 0; i < weights.size(); ++i) {
     if (!weights[i].bias_O.defined()) continue;
     call.bias_at[i] = static_cast<std::int64_t>(tensors.size());
@@ -195,9 +209,10 @@ bool takes(const at::Tensor& x, const std::vector<LinearWeight>& weights) {
 bool is_skinny(const at::Tensor& x) { return !at::GradMode::is_enabled() && x.numel() <= kSkinnyRows * x.size(-1); }
 
 // Of x, or of x + residual where there is a residual.
-AddRmsNorm maybe_add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps) {
-  if (residual.defined()) return add_rms_norm(x, residual, norm_I, eps);
-  return {x, rms_norm(x, norm_I, eps)};
+AddRmsNorm maybe_add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
+                              GradientSum* sum = nullptr) {
+  if (residual.defined()) return add_rms_norm(x, residual, norm_I, eps, sum);
+  return {x, rms_norm(x, norm_I, eps, sum)};
 }
 
 }  // namespace
@@ -229,17 +244,17 @@ std::vector<at::Tensor> linears(const at::Tensor& x, const std::vector<LinearWei
 at::Tensor linear(const at::Tensor& x, const LinearWeight& weight) { return linears(x, {weight})[0]; }
 
 NormLinears norm_linears(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
-                         const std::vector<LinearWeight>& weights) {
+                         const std::vector<LinearWeight>& weights, GradientSum* norm_sum) {
   const bool fits = at::GradMode::is_enabled() && takes(x, weights) && kernels_take({x, norm_I}) &&
                     (!residual.defined() || (kernels_take({x, residual}) && x.sizes() == residual.sizes()));
   if (!fits) {
-    const AddRmsNorm norm = maybe_add_rms_norm(x, residual, norm_I, eps);
+    const AddRmsNorm norm = maybe_add_rms_norm(x, residual, norm_I, eps, norm_sum);
     return {norm.sum, linears(norm.normed, weights)};
   }
   variable_list tensors{x};
   if (residual.defined()) tensors.push_back(residual);
   tensors.push_back(norm_I);
-  NormLinears made{x, with_graph(std::move(tensors), weights, eps)};
+  NormLinears made{x, with_graph(std::move(tensors), weights, eps, norm_sum)};
   if (residual.defined()) made.sum = made.products.back(), made.products.pop_back();
   return made;
 }
@@ -249,17 +264,17 @@ at::Tensor gated_linear(const at::Tensor& gate, const at::Tensor& up, Activation
   if (!at::GradMode::is_enabled()) return linear(gated(gate, up, activation), w);
   const auto bias = w.bias_O.defined() ? std::optional(w.bias_O) : std::nullopt;
   return GatedLinearFunction::apply(gate, up, w.weight_OI, bias, static_cast<std::int64_t>(activation),
-                                    to_number(w.sum));
+                                    to_number(w.sum), to_number(w.bias_sum));
 }
 
 at::Tensor norm_gated_mlp(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
-                          const GatedMlpWeights& w, Activation activation) {
+                          const GatedMlpWeights& w, Activation activation, GradientSum* norm_sum) {
   if (is_skinny(x) && takes(x, {w.gate, w.up})) {
     const AddRmsNorm norm = maybe_add_rms_norm(x, residual, norm_I, eps);
     const at::Tensor inner = skinny_gated(rows_of(norm.normed), w.gate, w.up, activation);
     return norm.sum + linear(shaped_like(inner, x), w.down);
   }
-  const auto [sum, both] = norm_linears(x, residual, norm_I, eps, {w.gate, w.up});
+  const auto [sum, both] = norm_linears(x, residual, norm_I, eps, {w.gate, w.up}, norm_sum);
   return sum + gated_linear(both[0], both[1], activation, w.down);
 }
 

@@ -15,7 +15,7 @@ namespace hone::ops {
 struct LinearWeight {
   at::Tensor weight_OI;
   at::Tensor bias_O;           // undefined: none
-  GradientSum* sum = nullptr;  // takes weight_OI's gradient; null: autograd does
+  GradientSum *sum = nullptr, *bias_sum = nullptr;  // take their gradients; null: autograd does
 };
 
 // [..., I] -> [..., O].
@@ -25,13 +25,13 @@ at::Tensor linear(const at::Tensor& x, const LinearWeight& weight);
 std::vector<at::Tensor> linears(const at::Tensor& x, const std::vector<LinearWeight>& weights);
 
 // A norm before products: sum = x + residual (x itself if `residual` is undefined), and rms_norm(sum) with each of the
-// weights. The normed value is made again in backward rather than kept.
+// weights. The normed value is made again in backward rather than kept. norm_sum takes norm_I's gradient.
 struct NormLinears {
   at::Tensor sum;
   std::vector<at::Tensor> products;
 };
 NormLinears norm_linears(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
-                         const std::vector<LinearWeight>& weights);
+                         const std::vector<LinearWeight>& weights, GradientSum* norm_sum = nullptr);
 
 // linear(gated(gate, up), weight). The product of gate and up is made again in backward rather than kept.
 at::Tensor gated_linear(const at::Tensor& gate, const at::Tensor& up, Activation activation,
@@ -42,7 +42,7 @@ struct GatedMlpWeights {
   LinearWeight gate, up, down;
 };
 at::Tensor norm_gated_mlp(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
-                          const GatedMlpWeights& weights, Activation activation);
+                          const GatedMlpWeights& weights, Activation activation, GradientSum* norm_sum = nullptr);
 
 namespace reference {
 at::Tensor linear(const at::Tensor& x, const LinearWeight& weight);

@@ -3,8 +3,10 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/native/CPUBlas.h>
 
 #include <memory>
+#include <utility>
 
 #include "base/sections.h"
 #include "hone/error.h"
@@ -215,12 +217,52 @@ class Product {
   T* packed_ = nullptr;
 };
 
+// A with contiguous depth, whole: by the kernel that turns blocks of it, where there is one.
+at::Tensor turned(const at::Tensor& a_MK) {
+  if (a_MK.stride(1) == 1) return a_MK;
+  const auto kernels = cpu::matmul_kernels<c10::BFloat16>();
+  if (kernels.tile_rows == 0 || a_MK.stride(0) != 1) return a_MK.contiguous();
+  constexpr std::int64_t kRows = 64;
+  const std::int64_t rows = a_MK.size(0), depth = a_MK.size(1), room = cpu::depth_room<c10::BFloat16>(depth);
+  const at::Tensor made = at::empty({rows, room}, a_MK.options());
+  const auto from = view_of<c10::BFloat16>(a_MK);
+  auto* to = made.mutable_data_ptr<c10::BFloat16>();
+  share_out((rows + kRows - 1) / kRows, [&](std::int64_t unit) {
+    const std::int64_t row = unit * kRows;
+    kernels.pack_a(from.at(row, 0), from.row, from.col, std::min(kRows, rows - row), depth, to + row * room);
+  });
+  return made.narrow(1, 0, depth);
+}
+
+// LibTorch's product of bf16 factors that leaves its sums in fp32: what its own attention is made of.
+void add_in_fp32(at::Tensor& sums, const Factors& f, bool add) {
+  if (f.a_MK.size(1) == 0) {
+    if (!add) sums.zero_();
+    return;
+  }
+  const at::Tensor a = turned(f.a_MK), b = f.b_KN.stride(1) == 1 ? f.b_KN : f.b_KN.contiguous();
+  const auto least = [](std::int64_t stride, std::int64_t size) { return std::max(stride, size); };  // one row: any
+  at::native::cpublas::brgemm(sums.size(0), sums.size(1), a.size(1), least(a.stride(0), a.size(1)),
+                              least(b.stride(0), b.size(1)), least(sums.stride(0), sums.size(1)), add,
+                              a.const_data_ptr<c10::BFloat16>(), b.const_data_ptr<c10::BFloat16>(),
+                              sums.mutable_data_ptr<float>(), /*is_vnni=*/false);
+}
+
+// at::mm rounds each product of bf16 factors to bf16: good for one product of that type, not for what is added up.
+void by_library_in_fp32(at::Tensor& out, const std::vector<Factors>& factors, bool add) {
+  if (out.numel() == 0) return;
+  const bool in_place = out.scalar_type() == at::kFloat && out.stride(1) == 1;
+  at::Tensor sums = in_place ? out : add ? out.contiguous() : at::empty(out.sizes(), out.options().dtype(at::kFloat));
+  for (const Factors& f : factors) add_in_fp32(sums, f, std::exchange(add, true));
+  if (!in_place) out.copy_(sums);
+}
+
 void by_library(at::Tensor& out, const std::vector<Factors>& factors, bool add) {
+  const bool narrow = factors[0].a_MK.scalar_type() == at::kBFloat16;
+  if (narrow && out.is_cpu() && (factors.size() > 1 || out.scalar_type() == at::kFloat))
+    return by_library_in_fp32(out, factors, add);
   for (const Factors& f : factors) {
-    if (out.scalar_type() != f.a_MK.scalar_type())
-      add ? out.add_(at::mm(f.a_MK, f.b_KN)) : out.copy_(at::mm(f.a_MK, f.b_KN));
-    else
-      add ? out.addmm_(f.a_MK, f.b_KN) : at::mm_out(out, f.a_MK, f.b_KN);
+    add ? out.addmm_(f.a_MK, f.b_KN) : at::mm_out(out, f.a_MK, f.b_KN);
     add = true;
   }
 }

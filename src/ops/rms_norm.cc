@@ -51,7 +51,7 @@ RmsNormed rms_norm_forward(const at::Tensor& x, const at::Tensor& residual, cons
 
 // The gradient of the weight is summed over blocks of rows in a fixed order.
 RmsNormGradients rms_norm_backward(const at::Tensor& dy, const at::Tensor& extra, const at::Tensor& x,
-                                   const at::Tensor& weight, const at::Tensor& inv_rms) {
+                                   const at::Tensor& weight, const at::Tensor& inv_rms, GradientSum* gradient_sum) {
   const sections::Timed section(sections::Section::elementwise);
   const at::Tensor gradient = dy.contiguous(), direct = extra.defined() ? extra.contiguous() : extra;
   const std::int64_t cols = x.size(-1), count = x.numel() / cols;
@@ -70,7 +70,7 @@ RmsNormGradients rms_norm_backward(const at::Tensor& dy, const at::Tensor& extra
       }
     });
   });
-  return {dx, join_sums(sums, weight.scalar_type())};
+  return {dx, row_gradient(sums, weight.scalar_type(), gradient_sum)};
 }
 
 namespace {
@@ -80,51 +80,57 @@ using torch::autograd::variable_list;
 
 class RmsNormFunction : public torch::autograd::Function<RmsNormFunction> {
  public:
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight, double eps) {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight, double eps,
+                            std::int64_t sum) {
     const RmsNormed made = rms_norm_forward(x, {}, weight, eps);
     ctx->save_for_backward({made.sum, weight.contiguous(), made.inv_rms});
+    ctx->saved_data["sum"] = sum;
     return made.normed;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto saved = ctx->get_saved_variables();
-    const RmsNormGradients made = rms_norm_backward(grads[0], {}, saved[0], saved[1], saved[2]);
-    return {made.x, made.weight, at::Tensor()};
+    const RmsNormGradients made = rms_norm_backward(grads[0], {}, saved[0], saved[1], saved[2],
+                                                    reinterpret_cast<GradientSum*>(ctx->saved_data["sum"].toInt()));
+    return {made.x, made.weight, at::Tensor(), at::Tensor()};
   }
 };
 
 class AddRmsNormFunction : public torch::autograd::Function<AddRmsNormFunction> {
  public:
   static variable_list forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& residual,
-                               const at::Tensor& weight, double eps) {
+                               const at::Tensor& weight, double eps, std::int64_t gradient_sum) {
     const RmsNormed made = rms_norm_forward(x, residual, weight, eps);
     ctx->save_for_backward({made.sum, weight.contiguous(), made.inv_rms});
+    ctx->saved_data["sum"] = gradient_sum;
     ctx->set_materialize_grads(false);  // where nobody uses the sum, no zeros are made and added
     return {made.sum, made.normed};
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto saved = ctx->get_saved_variables();
-    if (!grads[1].defined()) return {grads[0], grads[0], at::Tensor(), at::Tensor()};
-    const RmsNormGradients made = rms_norm_backward(grads[1], grads[0], saved[0], saved[1], saved[2]);
-    return {made.x, made.x, made.weight, at::Tensor()};
+    if (!grads[1].defined()) return {grads[0], grads[0], at::Tensor(), at::Tensor(), at::Tensor()};
+    const RmsNormGradients made = rms_norm_backward(grads[1], grads[0], saved[0], saved[1], saved[2],
+                                                    reinterpret_cast<GradientSum*>(ctx->saved_data["sum"].toInt()));
+    return {made.x, made.x, made.weight, at::Tensor(), at::Tensor()};
   }
 };
 
 }  // namespace
 
-at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, GradientSum* gradient_sum) {
   if (x.numel() == 0 || !kernels_take({x, weight})) return reference::rms_norm(x, weight, eps);
   if (!at::GradMode::is_enabled()) return rms_norm_forward(x, {}, weight, eps).normed;
-  return RmsNormFunction::apply(x, weight, eps);
+  return RmsNormFunction::apply(x, weight, eps, reinterpret_cast<std::int64_t>(gradient_sum));
 }
 
-AddRmsNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps) {
+AddRmsNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps,
+                        GradientSum* gradient_sum) {
   if (x.numel() == 0 || !kernels_take({x, residual, weight}) || x.sizes() != residual.sizes())
     return reference::add_rms_norm(x, residual, weight, eps);
   if (!at::GradMode::is_enabled()) {
     const RmsNormed made = rms_norm_forward(x, residual, weight, eps);
     return {made.sum, made.normed};
   }
-  const variable_list made = AddRmsNormFunction::apply(x, residual, weight, eps);
+  const variable_list made = AddRmsNormFunction::apply(x, residual, weight, eps, reinterpret_cast<std::int64_t>(gradient_sum));
   return {made[0], made[1]};
 }
 

@@ -3,17 +3,21 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "hone/gradient_sum.h"
+
 namespace hone::ops {
 
 // x / sqrt(mean(x^2) + eps) * weight over the last dimension. Summed in fp32 at least; for bf16 the normalised value is
-// rounded before it is multiplied by weight, as transformers does.
-at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
+// rounded before it is multiplied by weight, as transformers does. gradient_sum takes the weight's gradient; null: autograd
+// does.
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, GradientSum* gradient_sum = nullptr);
 
 // sum = x + residual; normed = rms_norm(sum). One pass for the two.
 struct AddRmsNorm {
   at::Tensor sum, normed;
 };
-AddRmsNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps);
+AddRmsNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps,
+                        GradientSum* gradient_sum = nullptr);
 
 // For ops that contain the norm, outside autograd. inv_rms: one fp32 (fp64) value per row. residual may be undefined:
 // then `sum` is x.
@@ -22,12 +26,14 @@ struct RmsNormed {
 };
 RmsNormed rms_norm_forward(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps);
 
-// From dy, the gradient of `normed`, and `extra`, that of `sum` by other ways (undefined: none). x: the sum.
+// From dy, the gradient of `normed`, and `extra`, that of `sum` by other ways (undefined: none). x: the sum. The weight's
+// is undefined where `gradient_sum` has taken it.
 struct RmsNormGradients {
   at::Tensor x, weight;
 };
 RmsNormGradients rms_norm_backward(const at::Tensor& dy, const at::Tensor& extra, const at::Tensor& x,
-                                   const at::Tensor& weight, const at::Tensor& inv_rms);
+                                   const at::Tensor& weight, const at::Tensor& inv_rms,
+                                   GradientSum* gradient_sum = nullptr);
 
 namespace reference {
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);

@@ -60,15 +60,15 @@ std::optional<AddedToken> read_token(const Json& config, const std::string& name
 }
 
 // The id of a model's file: a number or a list, of which the first counts.
-std::optional<std::int32_t> read_id(const Json& config, const std::string& name, std::int64_t vocab_size) {
+std::optional<std::int32_t> read_id(const Json& config, const std::string& name, std::int64_t vocab_size,
+                                    const std::string& where) {
   auto found = config.find(name);
-  if (found == config.end()) return std::nullopt;
+  if (found == config.end() || found->is_null()) return std::nullopt;
   const Json& value = found->is_array() && !found->empty() ? (*found)[0] : *found;
-  if (!value.is_number_integer()) return std::nullopt;
-  const auto id = value.get<std::int64_t>();
-  if (id >= 0 && id < vocab_size) return static_cast<std::int32_t>(id);
-  if (id >= 0)
-    log::warning("{}: got {}, which the tokenizer does not have (it has {} ids); left out", name, id, vocab_size);
+  const std::int64_t id = value.is_number_integer() ? value.get<std::int64_t>() : -1;
+  if (id < 0) fail_at(where + ": " + name, fmt::format("got {}, expected a token id or null", value.dump()));
+  if (id < vocab_size) return static_cast<std::int32_t>(id);
+  log::warning("{}: {}: got {}, which the tokenizer does not have (it has {} ids); left out", where, name, id, vocab_size);
   return std::nullopt;
 }
 
@@ -114,8 +114,10 @@ std::optional<std::int32_t> special_id(const JsonTokenizer& tokenizer, const Sou
   for (const Json* file : {&from.config, &from.special_tokens})
     if (const auto token = read_token(*file, name + "_token", where))
       if (const auto id = tokenizer.id_of(token->content)) return id;
-  for (const Json* file : {&from.generation, &from.model})
-    if (const auto id = read_id(*file, name + "_token_id", tokenizer.vocab_size())) return id;
+  for (const auto& [file, its_name] : {std::pair{&from.generation, "generation_config.json"}, {&from.model, "config.json"}})
+    if (const auto id = read_id(*file, name + "_token_id", tokenizer.vocab_size(),
+                                (fs::path(where).parent_path() / its_name).string()))
+      return id;
   return std::nullopt;
 }
 

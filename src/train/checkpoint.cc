@@ -74,17 +74,50 @@ void restore(const Safetensors& file, const std::string& name, Tensor& into) {
   file.read(*found, {static_cast<std::byte*>(into.mutable_data_ptr()), into.nbytes()});
 }
 
+constexpr const char* kMaster = "master.";
+
+// Each weight in its type: from its master, unless the model has it in that type anyway.
+hub::SavedWeights weights_to_save(const CheckpointParts& parts) {
+  std::map<std::string, Tensor> masters;
+  parts.updater.each_master([&](const std::string& name, Tensor& master) { masters[name] = master; });
+  hub::SavedWeights weights = hub::weights_of(parts.model);
+  for (hub::SavedWeight& weight : weights) {
+    const auto master = masters.find(weight.name);
+    if (master == masters.end()) continue;  // not trained: as it is
+    weight.type = parts.types.of(weight.name);
+    if (weight.type != weight.value.scalar_type()) weight.value = master->second;
+  }
+  return weights;
+}
+
+// The optimizer's state, and masters that the weights' files have only rounded.
+void each_state_to_save(const CheckpointParts& parts, const std::function<void(const std::string&, Tensor&)>& visit) {
+  parts.updater.each_state(visit);
+  parts.updater.each_master([&](const std::string& name, Tensor& master) {
+    if (parts.types.of(name) != master.scalar_type()) visit(kMaster + name, master);
+  });
+}
+
 }  // namespace
+
+std::uint64_t checkpoint_bytes(const CheckpointParts& parts) {
+  std::uint64_t bytes = 0;
+  for (const hub::SavedWeight& weight : weights_to_save(parts))
+    bytes += static_cast<std::uint64_t>(weight.value.numel()) * c10::elementSize(weight.type);
+  each_state_to_save(parts, [&](const std::string&, Tensor& tensor) { bytes += tensor.nbytes(); });
+  for (const auto& [name, content] : parts.files.texts) bytes += content.size();
+  return bytes;
+}
 
 std::uint64_t save_checkpoint(io::RunFolder& run, const TrainState& state, const CheckpointParts& parts) {
   io::FolderCommit::Options options{run.run_id(), /*replace=*/true, [&run] { run.check_owner(); }};
   const auto commit = run.checkpoints().start_save(state.step, std::move(options));
-  hub::add_model(*commit, parts.model, parts.files);
+  hub::add_model(*commit, weights_to_save(parts), parts.files);
   commit->add_file("trainer_state.json", trainer_state(state, parts));
   commit->add_file("state/train.json", to_json(state));
   commit->add_file("state/config.yaml", parts.config_yaml);
   NamedTensors tensors;
-  parts.updater.each_state([&](const std::string& name, Tensor& tensor) { tensors.add(name, tensor); });
+  each_state_to_save(parts, [&](const std::string& name, Tensor& tensor) { tensors.add(name, tensor); });
   commit->add_safetensors(std::string("state/") + kOptimizerFile, tensors.specs(), {{"format", "pt"}}, tensors.bytes());
   io::Manifest manifest;
   manifest.step = state.step;
@@ -114,10 +147,17 @@ TrainState load_state(const Folder& checkpoint) {
 
 void load_updater(const Folder& checkpoint, Updater& updater) {
   const Safetensors file(checkpoint.path() / "state" / kOptimizerFile);
+  const SafetensorsSet model(checkpoint.path());
   std::set<std::string> expected;
-  updater.each_state([&](const std::string& name, Tensor& tensor) {
+  const auto take = [&](const std::string& name, Tensor& tensor) {
     restore(file, name, tensor);
     expected.insert(name);
+  };
+  updater.each_state(take);
+  updater.each_master([&](const std::string& name, Tensor& master) {
+    const auto place = model.tensors().find(name);
+    const bool whole = place != model.tensors().end() && place->second.tensor->dtype == safetensors_name(master.scalar_type());
+    if (!whole || file.find(kMaster + name)) take(kMaster + name, master);
   });
   std::vector<std::string> extra;
   for (const TensorInfo& tensor : file.tensors())

@@ -6,6 +6,7 @@
 
 #include "hub/save.h"
 #include "io/run_folder.h"
+#include "train/save_types.h"
 #include "train/state.h"
 #include "train/updater.h"
 
@@ -18,18 +19,23 @@ struct CheckpointParts {
   Updater& updater;
   const hub::ModelFiles& files;
   const std::string& config_yaml;
+  const SaveTypes& types;
   std::int64_t steps = 0;  // of the whole run, for trainer_state.json
   double epoch = 0;
   std::int64_t log_every = 0, eval_every = 0, save_every = 0, batch_size = 0;
   double epochs = 0;
 };
 
+// Of the weights, the optimizer's state and the small files: what save_checkpoint() will write, but for logs.
+std::uint64_t checkpoint_bytes(const CheckpointParts& parts);
+
 // Writes and commits step-<state.step>; returns its bytes. Throws Error(checkpoint), and then nothing has changed.
 std::uint64_t save_checkpoint(io::RunFolder& run, const TrainState& state, const CheckpointParts& parts);
 
 // state/train.json and the log of trainer_state.json.
 TrainState load_state(const Folder& checkpoint);
-// state/optimizer-…: every tensor that the updater has, no more and no fewer.
+// state/optimizer-…: every tensor of the optimizer, and those masters that the weights' files do not hold as they are, no
+// more and no fewer. REQUIRES: the model's weights were read from this checkpoint, in fp32 (fp64) where they lie so.
 void load_updater(const Folder& checkpoint, Updater& updater);
 
 // Writes tensors as they are into a safetensors file; one that is there is replaced.

@@ -3,11 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
 #include "data/choose_template.h"
+#include "hone/safetensors.h"
 #include "hub/fresh.h"
 #include "hub/own_tokenizer.h"
 
@@ -79,9 +81,21 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
   return inputs;
 }
 
+namespace {
+
+// A bf16 run's checkpoint that has its masters beside the weights: those are only what the step computes with.
+bool all_bf16(const std::filesystem::path& folder) {
+  const SafetensorsSet files(folder);
+  return std::all_of(files.tensors().begin(), files.tensors().end(),
+                     [](const auto& entry) { return entry.second.tensor->dtype == "BF16"; });
+}
+
+}  // namespace
+
 void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed) {
   const Precision run = recipe.trainer.precision;
-  const Precision precision = run == Precision::bf16 && !resumed ? Precision::fp32 : run;
+  const bool with_masters = run == Precision::bf16 && !(resumed && all_bf16(inputs.source));
+  const Precision precision = with_masters ? Precision::fp32 : run;
   if (inputs.source.empty())
     init_weights(*inputs.model, recipe.run.seed, precision);
   else

@@ -67,7 +67,7 @@ std::uint64_t fixed_memory(std::int64_t parameters, Precision precision) {
 
 }  // namespace
 
-Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs) {
+Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const SaveTypes& save_types) {
   Preflight result;
   const TrainerSection& trainer = recipe.trainer;
   const std::int64_t steps = steps_of(recipe, *inputs.train), parameters = inputs.model->parameter_count();
@@ -86,6 +86,7 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs) {
                                      epochs < 1000 ? fmt::format("{:.3g}", epochs) : human_count(epochs),
                                      human_size(memory)));
   result.lines.push_back(describe_threads());
+  result.lines.push_back(save_types.text());
   result.report = {{"parameters", parameters},
                    {"weights", origin},
                    {"precision", name_of(trainer.precision)},
@@ -95,7 +96,8 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs) {
                    {"batch_size", trainer.batch_size},
                    {"accumulate", trainer.accumulate},
                    {"epochs", epochs},
-                   {"fixed_memory_bytes", memory}};
+                   {"fixed_memory_bytes", memory},
+                   {"checkpoints", save_types.text()}};
   for (const EvalSet& set : inputs.evals) result.report["eval"][set.name] = counts_of(*set.data);
   warn_about_data(recipe, inputs, result.warnings);
   const auto* lm = dynamic_cast<const CausalLm*>(inputs.model.get());
@@ -116,7 +118,9 @@ Preflight preflight_of(Recipe recipe) {
   recipe = read_recipe(write_recipe(recipe));
   recipe.trainer.precision = resolve(recipe.trainer.precision);
   recipe.data.cache = recipe.data.cache.value_or("none");
-  return describe_inputs(recipe, load_inputs(recipe, ""));
+  const Inputs inputs = load_inputs(recipe, "");
+  const SaveTypes types(recipe.trainer.save.dtype, recipe.trainer.precision, source_types(inputs.source));
+  return describe_inputs(recipe, inputs, types);
 }
 
 }  // namespace hone::training

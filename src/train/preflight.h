@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "train/inputs.h"
+#include "train/save_types.h"
 
 namespace hone::training {
 
@@ -14,7 +15,7 @@ struct Preflight {
   nlohmann::ordered_json report;               // the same in numbers
   std::vector<std::string> all_lines() const;  // the warnings marked as such
 };
-Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs);
+Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const SaveTypes& save_types);
 // Of a run that nobody starts: nothing is written.
 Preflight preflight_of(Recipe recipe);
 

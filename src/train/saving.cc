@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/strings.h"
+#include "nn/finite.h"
 #include "train/evaluate.h"
 #include "train/trainer.h"
 
@@ -65,6 +66,8 @@ void Trainer::restore() {
   state_.threads = at::get_num_threads();
   state_.data_hash = data_hash;
   state_.tokenizer_hash = parts_.inputs.tokenizer->fingerprint;
+  if (!state_.source_types) state_.source_types = source_types(parts_.inputs.source);
+  nn::check_weights_finite(model_, parts_.inputs.source.empty() ? "the fresh model" : parts_.inputs.source.string());
   if (state_.step >= steps_ && !state_.evaluation_due)
     log::warning("{}: already at step {}, nothing to train", folder_, state_.step);
 }
@@ -131,16 +134,11 @@ void Trainer::save() {
   hooks_.saved(view(), saved_name_);
 }
 
-std::uint64_t Trainer::checkpoint_bytes() {
-  std::uint64_t bytes = updater_->state_bytes();
-  model_.each_weight([&](const std::string&, Weight& weight) { bytes += weight.use().nbytes(); });
-  for (const auto& [name, content] : files_.texts) bytes += content.size();
-  return bytes;
-}
+std::uint64_t Trainer::checkpoint_bytes() { return training::checkpoint_bytes(checkpoint_parts()); }
 
 CheckpointParts Trainer::checkpoint_parts() {
   const TrainerSection& t = recipe_.trainer;
-  CheckpointParts parts{model_, *updater_, files_, config_yaml_};
+  CheckpointParts parts{model_, *updater_, files_, config_yaml_, *save_types_};
   parts.steps = steps_;
   parts.epoch = epoch();
   parts.epochs = loader_->epoch_at(steps_);

@@ -46,6 +46,12 @@ TrainState read_state(const nlohmann::json& json, const std::string& where) {
   if (json.contains("threads")) state.threads = count_at(json, "threads", where);
   state.data_hash = json.at("data_hash").get<std::string>();
   state.tokenizer_hash = json.at("tokenizer_hash").get<std::string>();
+  if (json.contains("source_dtypes")) {
+    const auto types = json.at("source_dtypes").get<SourceTypes>();
+    if (!types.empty() && !types.contains("*"))
+      throw Error(ErrorKind::checkpoint, fmt::format("{}: source_dtypes: no \"*\"", where));
+    state.source_types = types;
+  }
   return state;
 }
 
@@ -90,7 +96,8 @@ std::string to_json(const TrainState& state) {
       {"data_files", state.data_files},
       {"threads", state.threads},
       {"data_hash", state.data_hash},
-      {"tokenizer_hash", state.tokenizer_hash}};
+      {"tokenizer_hash", state.tokenizer_hash},
+      {"source_dtypes", state.source_types.value_or(SourceTypes())}};
   return json.dump(2) + "\n";
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,10 @@ struct Best {
   std::int64_t step = -1;  // -1: none yet
 };
 
+// What a model's weights came in: safetensors' names of types by weight; "*" = of all that are not named. Empty: a
+// fresh model.
+using SourceTypes = std::map<std::string, std::string>;
+
 struct TrainState {
   std::int64_t step = 0, tokens = 0, skipped_steps = 0;
   bool evaluation_due = false;  // the step's evaluation has not been completed
@@ -30,6 +35,7 @@ struct TrainState {
   nlohmann::json data_files = nlohmann::json::object();  // path -> content hash, to name what changed
   std::int64_t threads = 0;                              // that the steps so far were computed with; 0: not recorded
   std::string data_hash, tokenizer_hash;                 // fingerprints of what was trained on
+  std::optional<SourceTypes> source_types;               // of the model that the run began with; absent: not recorded
 };
 
 // state/train.json; log_history is kept in trainer_state.json instead.

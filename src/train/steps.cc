@@ -43,20 +43,21 @@ Trainer::Trainer(TrainerParts parts)
   objective_ = all.objectives.make(recipe_.objective.type, *recipe_.objective.options, resources_);
   optimizer_ = all.optimizers.make(recipe_.optimizer.type, *recipe_.optimizer.options);
   updater_ = std::make_unique<Updater>(model_, *optimizer_, recipe_.trainer.precision);
-  files_ = hub::model_files(model_, parts_.inputs.source, parts_.inputs.tokenizer.get(),
-                            chosen_turn_end(recipe_, *parts_.inputs.tokenizer));
   const TrainerSection& t = recipe_.trainer;
   loader_ = std::make_unique<Loader>(
       parts_.inputs.train,
       Loader::Options{t.batch_size, t.accumulate, recipe_.run.seed, recipe_.data.shuffle,
                       pad_id_of(*parts_.inputs.tokenizer, parts_.inputs.vocab_size)});
   restore();
+  save_types_.emplace(recipe_.trainer.save.dtype, recipe_.trainer.precision, *state_.source_types);
+  files_ = hub::model_files(model_, parts_.inputs.source, parts_.inputs.tokenizer.get(),
+                            chosen_turn_end(recipe_, *parts_.inputs.tokenizer), save_types_->most());
 }
 
 Trainer::~Trainer() = default;
 
 void Trainer::start() {
-  const Preflight found = describe_inputs(recipe_, parts_.inputs);
+  const Preflight found = describe_inputs(recipe_, parts_.inputs, *save_types_);
   for (const std::string& line : found.lines) log::info("{}", line);
   for (const std::string& warning : found.warnings) log::warning("{}", warning);
   if (parts_.options.check_space)

@@ -75,6 +75,7 @@ class Trainer {
   Model& model_;
   std::int64_t steps_;
   std::string folder_, config_yaml_;
+  std::optional<SaveTypes> save_types_;
   hub::ModelFiles files_;
   RunResources resources_;
   std::unique_ptr<Objective> objective_;

@@ -5,6 +5,7 @@
 #include <c10/core/GradMode.h>
 
 #include "base/sections.h"
+#include "ops/finite.h"
 #include "optim/blocks.h"
 
 namespace hone::training {
@@ -100,13 +101,13 @@ void Updater::clear_gradients() {
 
 std::string Updater::first_not_finite() const {
   for (const OptimizedWeight& weight : weights_)
-    if (weight.gradient.defined() && !at::isfinite(weight.gradient).all().item<bool>()) return weight.name;
+    if (weight.gradient.defined() && !ops::all_finite(weight.gradient)) return weight.name;
   return "";
 }
 
 bool Updater::weights_finite() const {
   for (const OptimizedWeight& weight : weights_)
-    if (!at::isfinite(weight.master).all().item<bool>()) return false;
+    if (!ops::all_finite(weight.master)) return false;
   return true;
 }
 
@@ -117,16 +118,12 @@ void Updater::each_gradient(const std::function<void(const std::string&, const T
 
 void Updater::each_state(const std::function<void(const std::string&, Tensor&)>& visit) {
   optimizer_.each_state(visit);
-  if (!mixed_) return;
-  for (OptimizedWeight& weight : weights_) visit("master." + weight.name, weight.master);
+}
+
+void Updater::each_master(const std::function<void(const std::string&, Tensor&)>& visit) {
+  for (OptimizedWeight& weight : weights_) visit(weight.name, weight.master);
 }
 
 void Updater::restored() { cast_from_masters(); }
-
-std::uint64_t Updater::state_bytes() {
-  std::uint64_t bytes = 0;
-  each_state([&](const std::string&, Tensor& tensor) { bytes += tensor.nbytes(); });
-  return bytes;
-}
 
 }  // namespace hone::training

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "harness/errors.h"
 #include "hone/evaluation.h"
 #include "hone/registry.h"
 #include "models/golden.h"
@@ -46,6 +47,16 @@ TEST(Perplexity, NothingToScoreIsAnError) {
   Batch batch = golden.batch();
   batch.labels_BT.fill_(-100);
   EXPECT_THROW(evaluate("perplexity", *model, {batch}), Error);
+}
+
+TEST(Evaluations, NameTheWeightThatIsNoNumber) {
+  const test::Golden golden("llama");
+  const auto model = golden.model();
+  model->each_weight([&](const std::string& name, Weight& weight) {
+    if (name == "model.norm.weight") weight.value().detach()[0].fill_(NAN);
+  });
+  for (const char* name : {"perplexity", "exact_match"})
+    EXPECT_HONE_ERROR(evaluate(name, *model, {golden.batch()}), not_finite, "weight model.norm.weight: 1 of ");
 }
 
 TEST(ExactMatch, CountsDocumentsWhoseEveryTokenIsTheLikeliest) {

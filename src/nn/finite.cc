@@ -1,0 +1,63 @@
+// Looks for the weight that makes a model's numbers infinite or no numbers.
+#include "nn/finite.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include "ops/finite.h"
+#include "tensor/dtype.h"
+
+namespace hone::nn {
+namespace {
+
+struct Found {
+  std::string name;  // "": none
+  std::int64_t count = 0, of = 0;
+  at::ScalarType type = at::kFloat;  // of the model's last weight
+};
+
+Found look(const Model& model) {
+  const at::NoGradGuard no_grad;
+  Found found;
+  // each_weight visits in order to change; here nothing is.
+  const_cast<Model&>(model).each_weight([&](const std::string& name, Weight& weight) {
+    if (!found.name.empty()) return;
+    const Tensor& value = weight.use();
+    found.type = value.scalar_type();
+    if (ops::all_finite(value)) return;
+    found.name = name;
+    found.of = value.numel();
+    found.count = found.of - at::isfinite(value).sum().item<std::int64_t>();
+  });
+  return found;
+}
+
+std::string text_of(const Found& found) {
+  return fmt::format("{}: {} of {} values are infinite or not a number", found.name, found.count, found.of);
+}
+
+constexpr const char* kDamaged =
+    "the file is damaged, or its training run had diverged: take another copy or an earlier checkpoint";
+
+}  // namespace
+
+std::string first_not_finite(const Model& model) { return look(model).name; }
+
+Error not_finite(const Model& model, const std::string& what) {
+  const Found found = look(model);
+  if (!found.name.empty())
+    return Error(ErrorKind::not_finite, fmt::format("{}: not finite; weight {}", what, text_of(found))).hint(kDamaged);
+  return Error(ErrorKind::not_finite,
+               fmt::format("{}: not finite, though every weight is: the numbers grew too large while computing in {}", what,
+                           hf_name(found.type)))
+      .hint("--precision fp64 has a wider range; weights so large are rarely meant");
+}
+
+void check_weights_finite(const Model& model, const std::string& where) {
+  const Found found = look(model);
+  if (!found.name.empty())
+    throw Error(ErrorKind::not_finite, fmt::format("{}: weight {}", where, text_of(found))).hint(kDamaged);
+}
+
+}  // namespace hone::nn

@@ -1,0 +1,56 @@
+// generation_config.json: what it may say, and that nothing else is passed over.
+#include <gtest/gtest.h>
+
+#include "harness/errors.h"
+#include "harness/files.h"
+#include "hone/generate.h"
+
+namespace hone {
+namespace {
+
+class Defaults : public ::testing::Test {
+ protected:
+  GenerateConfig read(const std::string& json) {
+    folder_.write("generation_config.json", json);
+    return generation_defaults(folder_.path().string(), 512);
+  }
+  void expect_problem(const std::string& key, const std::string& value, const std::string& says) {
+    const std::string json = "{\"" + key + "\": " + value + "}";
+    EXPECT_HONE_ERROR(read(json), config, "generation_config.json");
+    EXPECT_HONE_ERROR(read(json), config, key + ": " + says);
+  }
+  test::TempFolder folder_;
+};
+
+TEST_F(Defaults, EndsAreTokensOfTheModel) {
+  using Ids = std::vector<std::int32_t>;
+  EXPECT_EQ(read(R"({"eos_token_id": 2})").eos_token_id, Ids{2});
+  EXPECT_EQ(read(R"({"eos_token_id": [2, 511], "bos_token_id": 0, "pad_token_id": null})").eos_token_id, (Ids{2, 511}));
+  EXPECT_EQ(read(R"({"eos_token_id": null})").eos_token_id, Ids{});
+  for (const char* bad : {"\"x\"", "\"2\"", "-1", "512", "99999", "1.5", "true", "[]", "[[2]]", "[2, -1]", "[2, null]",
+                          "{\"id\": 2}", "99999999999999999999"})
+    expect_problem("eos_token_id", bad, "got ");
+  for (const char* key : {"bos_token_id", "pad_token_id", "decoder_start_token_id"})
+    for (const char* bad : {"\"x\"", "-1", "512", "1.5", "false", "[1]"}) expect_problem(key, bad, "got ");
+  expect_problem("eos_token_id", "99999", "got 99999, expected a token of the model, 0 to 511, a list of them, or null");
+  expect_problem("pad_token_id", "-1", "got -1, expected a token of the model, 0 to 511, or null for none");
+}
+
+TEST_F(Defaults, OtherKeysAreOfTheirTypeAndRange) {
+  for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{
+           {"temperature", "\"hot\""}, {"temperature", "-1"},       {"temperature", "true"},
+           {"top_k", "-1"},            {"top_k", "1.5"},            {"top_k", "\"x\""},
+           {"top_p", "1.5"},           {"min_p", "-0.1"},           {"repetition_penalty", "0"},
+           {"max_new_tokens", "0"},    {"max_length", "0"},         {"max_length", "\"long\""},
+           {"do_sample", "1"},         {"use_cache", "\"yes\""},    {"max_time", "-2"},
+           {"stop_strings", "{}"},     {"transformers_version", "[]"}})
+    expect_problem(key, value, "got ");
+  const GenerateConfig config = read(R"({"do_sample": true, "temperature": 0.7, "top_k": 0, "max_length": 20,
+    "use_cache": null, "transformers_version": "5.0", "max_new_tokens": 9})");
+  EXPECT_EQ(config.temperature, 0.7);
+  EXPECT_EQ(config.top_k, 0);
+  EXPECT_EQ(config.max_new_tokens, 9);
+}
+
+}  // namespace
+}  // namespace hone

@@ -1,0 +1,151 @@
+// What the headers promise of sums, at every kernel level: made in fp32, rounded at the end if at all. Also what only a CPU
+// with AMX would choose, where this one has the instructions that the choice needs.
+#include <algorithm>
+
+#include "hone/gradient_sum.h"
+#include "ops/check.h"
+#include "ops/cross_entropy.h"
+#include "ops/embedding.h"
+#include "ops/linear.h"
+#include "ops/matmul.h"
+#include "ops/pretend_level.h"
+#include "ops/rms_norm.h"
+
+namespace hone::ops::test {
+namespace {
+
+constexpr Level kKernelLevels[] = {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16, Level::amx};
+
+template <class Work>
+void at_level(Level wanted, Work&& work) {
+  const bool pretend = wanted == Level::amx && level() >= Level::avx512bf16;
+  const LevelScope scope(wanted);
+  if (level() != wanted && !pretend) return;
+  const PretendLevel pretended(wanted);
+  SCOPED_TRACE(std::string(name(wanted)));
+  work();
+}
+
+template <class Work>
+void at_every_level(Work&& work) {
+  for (const Level wanted : kKernelLevels) at_level(wanted, work);
+}
+
+Tensor bf16_sample(at::IntArrayRef shape, std::uint64_t seed) { return sample(shape, at::kBFloat16, seed); }
+Tensor wide(const Tensor& x) { return x.detach().to(at::kDouble); }
+
+// bf16 has 2^-9 of a number.
+void expect_unrounded(const Tensor& sum, const Tensor& exact, const char* what) {
+  EXPECT_EQ(sum.scalar_type(), at::kFloat);
+  expect_close(wide(sum), exact, 2e-6, what);
+}
+
+TEST(Promises, AProductOfBf16FactorsIsAddedUnrounded) {
+  for (const bool turned : {false, true})
+    for (const std::int64_t depth : {1, 3, 64, 700}) {
+      const Tensor a = turned ? bf16_sample({depth, 37}, 1).t() : bf16_sample({37, depth}, 1);
+      const Tensor b = turned ? bf16_sample({50, depth}, 2).t() : bf16_sample({depth, 50}, 2);
+      const Tensor exact = at::mm(wide(a), wide(b));
+      const auto check = [&] {
+        Tensor sum = at::full({37, 50}, NAN, at::kFloat);
+        matmul_into(sum, {{a, b}});
+        expect_unrounded(sum, exact, "written");
+        matmul_into(sum, {{a, b}, {a, b}}, /*add=*/true);
+        expect_unrounded(sum, 3 * exact, "added");
+      };
+      at_level(Level::reference, check);
+      at_every_level(check);
+    }
+}
+
+// 256 + 1 + 1: in bf16 256 + 1 is 256.
+TEST(Promises, SeveralProductsAreSummedBeforeTheyAreRounded) {
+  const auto one = [](double value) { return Factors{at::full({3, 1}, value, at::kBFloat16), at::ones({1, 5}, at::kBFloat16)}; };
+  const auto check = [&] {
+    Tensor out = at::empty({3, 5}, at::kBFloat16);
+    matmul_into(out, {one(256), one(1), one(1)});
+    EXPECT_TRUE(at::equal(wide(out), at::full({3, 5}, 258.0, at::kDouble)));
+  };
+  at_level(Level::reference, check);
+  at_every_level(check);
+}
+
+TEST(Promises, TheInputsGradientIsSummedOverTheWeightsBeforeItIsRounded) {
+  at_every_level([] {
+    const Tensor x = at::zeros({4, 6}, at::kBFloat16).requires_grad_();
+    const auto weight = [](double value) { return LinearWeight{at::full({1, 6}, value, at::kBFloat16), {}}; };
+    const auto made = linears(x, {weight(256), weight(1), weight(1)});
+    at::cat(made, -1).sum().backward();
+    EXPECT_TRUE(at::equal(wide(x.grad()), at::full({4, 6}, 258.0, at::kDouble)));
+  });
+}
+
+// Weight, bias and norm of two backward passes.
+TEST(Promises, GradientsOfWeightsBiasesAndNormsAreSummedUnrounded) {
+  at_every_level([] {
+    const Tensor w = bf16_sample({24, 16}, 1).requires_grad_(), bias = bf16_sample({24}, 2).requires_grad_(),
+                 norm = at::ones({16}, at::kBFloat16).requires_grad_();
+    GradientSum w_sum{at::empty({24, 16}, at::kFloat)}, bias_sum{at::empty({24}, at::kFloat)},
+        norm_sum{at::empty({16}, at::kFloat)};
+    Tensor w_exact, bias_exact, norm_exact;
+    const auto add = [](Tensor& to, const Tensor& more) { to = to.defined() ? to + more : more; };
+    for (int pass = 0; pass < 2; ++pass) {
+      const Tensor x = bf16_sample({300, 16}, 10 + pass), dy = bf16_sample({300, 24}, 20 + pass),
+                   dnorm = bf16_sample({300, 16}, 30 + pass);
+      linear(x, {w, bias, &w_sum, &bias_sum}).backward(dy);
+      const Tensor normed = rms_norm(x, norm, 1e-6, &norm_sum);  // the weight is one: what it is multiplied with
+      normed.backward(dnorm);
+      add(w_exact, at::mm(wide(dy).t(), wide(x)));
+      add(bias_exact, wide(dy).sum(0));
+      add(norm_exact, (wide(dnorm) * wide(normed)).sum(0));
+    }
+    expect_unrounded(w_sum.sum, w_exact, "weight");
+    expect_unrounded(bias_sum.sum, bias_exact, "bias");
+    expect_unrounded(norm_sum.sum, norm_exact, "norm");
+    for (const Tensor& leaf : {w, bias, norm}) EXPECT_FALSE(leaf.grad().defined());
+  });
+}
+
+TEST(Promises, GradientsOfANormBeforeProductsAndOfAGatedProductAreSummedUnrounded) {
+  at_every_level([] {
+    const Tensor norm = at::ones({16}, at::kBFloat16).requires_grad_(), same = at::eye(16).to(at::kBFloat16).requires_grad_(),
+                 down = bf16_sample({24, 16}, 3).requires_grad_(), bias = at::zeros({24}, at::kBFloat16).requires_grad_();
+    GradientSum norm_sum{at::empty({16}, at::kFloat)}, down_sum{at::empty({24, 16}, at::kFloat)},
+        bias_sum{at::empty({24}, at::kFloat)};
+    const Tensor x = bf16_sample({300, 16}, 4), dy = bf16_sample({300, 16}, 5), dz = bf16_sample({300, 24}, 6);
+    const Tensor y = norm_linears(x, {}, norm, 1e-6, {{same, {}}}, &norm_sum).products[0];
+    y.backward(dy);
+    expect_unrounded(norm_sum.sum, (wide(dy) * wide(y)).sum(0), "norm");
+    const Tensor up = at::ones({300, 16}, at::kBFloat16), gate = x.relu();
+    gated_linear(gate, up, Activation::relu, {down, bias, &down_sum, &bias_sum}).backward(dz);
+    expect_unrounded(down_sum.sum, at::mm(wide(dz).t(), wide(gate)), "down");
+    expect_unrounded(bias_sum.sum, wide(dz).sum(0), "down's bias");
+  });
+}
+
+// 300 times the same token: a sum in bf16 would stop at 256.
+TEST(Promises, AnEmbeddingsGradientIsSummedUnrounded) {
+  at_every_level([] {
+    const Tensor table = at::zeros({3, 8}, at::kBFloat16).requires_grad_();
+    GradientSum sum{at::empty({3, 8}, at::kFloat)};
+    for (int pass = 0; pass < 2; ++pass)
+      embedding(table, at::full({300}, 2, at::kLong), -1, &sum).sum().backward();
+    EXPECT_EQ(sum.sum[2].min().item<double>(), 600);
+    EXPECT_EQ(sum.sum[1].max().item<double>(), 0);
+  });
+}
+
+// The head's gradient is made in chunks of tokens, here in one: none of it may have been through bf16.
+TEST(Promises, TheHeadsGradientIsSummedUnrounded) {
+  at_every_level([] {
+    const Tensor hidden = bf16_sample({200, 16}, 1).requires_grad_(), head = bf16_sample({40, 16}, 2).requires_grad_();
+    GradientSum sum{at::empty({40, 16}, at::kFloat)};
+    const Tensor labels = at::arange(200, at::kLong).remainder(40);
+    linear_cross_entropy(hidden, head, labels, {}, {.head_sum = &sum}).backward();
+    const Tensor rounded = sum.sum.to(at::kBFloat16).to(at::kFloat);
+    EXPECT_GT(sum.sum.ne(rounded).sum().item<std::int64_t>(), sum.sum.numel() / 2);
+  });
+}
+
+}  // namespace
+}  // namespace hone::ops::test
