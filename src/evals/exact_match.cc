@@ -24,7 +24,8 @@ class ExactMatch final : public Evaluation {
   void add(const CausalLm& model, const Batch& batch) override {
     const auto [highest_BT, likeliest_BT] = model.logits(batch).max(-1);  // what is not a number counts as the highest
     const Tensor asked_BT = (batch.labels_BT != -100).contiguous();
-    if (!ops::all_finite(highest_BT.masked_select(asked_BT))) throw nn::not_finite(model, "the logits");
+    if (!ops::all_finite(highest_BT.masked_select(asked_BT)))
+      throw nn::not_finite(model, "the logits");
     const Tensor wrong_BT = (likeliest_BT != batch.labels_BT).logical_and(asked_BT).contiguous();
     const bool* wrong = wrong_BT.const_data_ptr<bool>();
     const bool* asked = asked_BT.const_data_ptr<bool>();

@@ -21,8 +21,8 @@ struct ModelFiles {
   std::uint64_t max_shard_bytes = 5'000'000'000;
 };
 
-// config.json from the model, with the weights' type, or `type`; generation_config.json as `source` has it, else made from
-// config.json; the tokenizer's files. source: the folder the model came from, or "". tokenizer: may be null. turn_end:
+// config.json from the model, with the weights' type, or `type`; generation_config.json as `source` has it, else made
+// from config.json; the tokenizer's files. source: the folder the model came from, or "". tokenizer: may be null. turn_end:
 // a token at which generation stops, besides those that generation_config.json has.
 ModelFiles model_files(Model& model, const std::filesystem::path& source, const Tokenizer* tokenizer,
                        std::optional<std::int32_t> turn_end = {}, std::optional<at::ScalarType> type = {});

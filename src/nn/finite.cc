@@ -49,8 +49,8 @@ Error not_finite(const Model& model, const std::string& what) {
   if (!found.name.empty())
     return Error(ErrorKind::not_finite, fmt::format("{}: not finite; weight {}", what, text_of(found))).hint(kDamaged);
   return Error(ErrorKind::not_finite,
-               fmt::format("{}: not finite, though every weight is: the numbers grew too large while computing in {}", what,
-                           hf_name(found.type)))
+               fmt::format("{}: not finite, though every weight is: the numbers grew too large while computing in {}",
+                           what, hf_name(found.type)))
       .hint("--precision fp64 has a wider range; weights so large are rarely meant");
 }
 

@@ -19,8 +19,8 @@ inline constexpr std::int64_t kRowsPerSum = 64;
 inline std::int64_t row_blocks(std::int64_t rows) { return (rows + kRowsPerSum - 1) / kRowsPerSum; }
 at::Tensor join_sums(const at::Tensor& sums_BO, at::ScalarType type);
 
-// A weight's gradient that is such a sum: into its GradientSum if that takes it, unrounded, and then nothing is left for
-// autograd; else as a tensor in `type`.
+// A weight's gradient that is such a sum: into its GradientSum if that takes it, unrounded, and then nothing is left
+// for autograd; else as a tensor in `type`.
 at::Tensor row_gradient(const at::Tensor& sums_BO, at::ScalarType type, GradientSum* sum);
 at::Tensor bias_gradient(const at::Tensor& dy, GradientSum* sum);  // the same of column_sum(dy)
 

@@ -130,7 +130,8 @@ AddRmsNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const a
     const RmsNormed made = rms_norm_forward(x, residual, weight, eps);
     return {made.sum, made.normed};
   }
-  const variable_list made = AddRmsNormFunction::apply(x, residual, weight, eps, reinterpret_cast<std::int64_t>(gradient_sum));
+  const variable_list made =
+      AddRmsNormFunction::apply(x, residual, weight, eps, reinterpret_cast<std::int64_t>(gradient_sum));
   return {made[0], made[1]};
 }
 

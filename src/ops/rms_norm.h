@@ -8,8 +8,8 @@
 namespace hone::ops {
 
 // x / sqrt(mean(x^2) + eps) * weight over the last dimension. Summed in fp32 at least; for bf16 the normalised value is
-// rounded before it is multiplied by weight, as transformers does. gradient_sum takes the weight's gradient; null: autograd
-// does.
+// rounded before it is multiplied by weight, as transformers does. gradient_sum takes the weight's gradient; null:
+// autograd does.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, GradientSum* gradient_sum = nullptr);
 
 // sum = x + residual; normed = rms_norm(sum). One pass for the two.
@@ -26,8 +26,8 @@ struct RmsNormed {
 };
 RmsNormed rms_norm_forward(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps);
 
-// From dy, the gradient of `normed`, and `extra`, that of `sum` by other ways (undefined: none). x: the sum. The weight's
-// is undefined where `gradient_sum` has taken it.
+// From dy, the gradient of `normed`, and `extra`, that of `sum` by other ways (undefined: none). x: the sum. The
+// weight's is undefined where `gradient_sum` has taken it.
 struct RmsNormGradients {
   at::Tensor x, weight;
 };

@@ -68,7 +68,8 @@ std::optional<std::int32_t> read_id(const Json& config, const std::string& name,
   const std::int64_t id = value.is_number_integer() ? value.get<std::int64_t>() : -1;
   if (id < 0) fail_at(where + ": " + name, fmt::format("got {}, expected a token id or null", value.dump()));
   if (id < vocab_size) return static_cast<std::int32_t>(id);
-  log::warning("{}: {}: got {}, which the tokenizer does not have (it has {} ids); left out", where, name, id, vocab_size);
+  log::warning("{}: {}: got {}, which the tokenizer does not have (it has {} ids); left out", where, name, id,
+               vocab_size);
   return std::nullopt;
 }
 
@@ -114,7 +115,8 @@ std::optional<std::int32_t> special_id(const JsonTokenizer& tokenizer, const Sou
   for (const Json* file : {&from.config, &from.special_tokens})
     if (const auto token = read_token(*file, name + "_token", where))
       if (const auto id = tokenizer.id_of(token->content)) return id;
-  for (const auto& [file, its_name] : {std::pair{&from.generation, "generation_config.json"}, {&from.model, "config.json"}})
+  for (const auto& [file, its_name] :
+       {std::pair{&from.generation, "generation_config.json"}, {&from.model, "config.json"}})
     if (const auto id = read_id(*file, name + "_token_id", tokenizer.vocab_size(),
                                 (fs::path(where).parent_path() / its_name).string()))
       return id;

@@ -156,7 +156,8 @@ void load_updater(const Folder& checkpoint, Updater& updater) {
   updater.each_state(take);
   updater.each_master([&](const std::string& name, Tensor& master) {
     const auto place = model.tensors().find(name);
-    const bool whole = place != model.tensors().end() && place->second.tensor->dtype == safetensors_name(master.scalar_type());
+    const bool whole =
+        place != model.tensors().end() && place->second.tensor->dtype == safetensors_name(master.scalar_type());
     if (!whole || file.find(kMaster + name)) take(kMaster + name, master);
   });
   std::vector<std::string> extra;

@@ -34,8 +34,8 @@ std::uint64_t save_checkpoint(io::RunFolder& run, const TrainState& state, const
 
 // state/train.json and the log of trainer_state.json.
 TrainState load_state(const Folder& checkpoint);
-// state/optimizer-…: every tensor of the optimizer, and those masters that the weights' files do not hold as they are, no
-// more and no fewer. REQUIRES: the model's weights were read from this checkpoint, in fp32 (fp64) where they lie so.
+// state/optimizer-…: every tensor of the optimizer, and those masters that the weights' files do not hold as they are,
+// no more and no fewer. REQUIRES: the model's weights were read from this checkpoint, in fp32 (fp64) where they lie so.
 void load_updater(const Folder& checkpoint, Updater& updater);
 
 // Writes tensors as they are into a safetensors file; one that is there is replaced.

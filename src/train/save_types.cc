@@ -53,10 +53,12 @@ std::string SaveTypes::text() const {
   if (wanted_ == SaveDtype::fp32 || wanted_ == SaveDtype::bf16) return start + ", as trainer.save.dtype says";
   if (wanted_ == SaveDtype::run || source_.empty()) return start + ", as the run computes";
   if (source_.at("*") == "F16") return start + ": fp16, as the model came, may be too narrow for what is learnt";
-  if (source_.at("*") == "F64" && most() != at::kDouble) return start + ": the model came in fp64, of which the run keeps fp32";
+  if (source_.at("*") == "F64" && most() != at::kDouble)
+    return start + ": the model came in fp64, of which the run keeps fp32";
   std::int64_t others = 0;
   for (const auto& [name, dtype] : source_) others += of(name) != most();
-  return start + (others > 0 ? fmt::format(" ({} in other types)", counted(others, "weight")) : "") + ", as the model came";
+  const std::string more = others > 0 ? fmt::format(" ({} in other types)", counted(others, "weight")) : "";
+  return start + more + ", as the model came";
 }
 
 }  // namespace hone::training

@@ -23,8 +23,8 @@ class Updater {
   ~Updater();
   Updater(const Updater&) = delete;  // the weights point to its sums
 
-  // After each backward: adds what ops did not add themselves, in fp32. At kernel level `reference` that is all, as autograd
-  // has it, in the weights' type.
+  // After each backward: adds what ops did not add themselves, in fp32. At kernel level `reference` that is all, as
+  // autograd has it, in the weights' type.
   void add_gradients();
   double gradient_norm();  // of all that was added; before clipping
   // Clips to max_norm (0: never) and updates; `step` counts from 1. The weights are cast from their masters again.
@@ -34,7 +34,7 @@ class Updater {
   std::string first_not_finite() const;  // name of the first weight whose gradient holds NaN or Inf, or ""
   bool weights_finite() const;
   void each_gradient(const std::function<void(const std::string&, const Tensor&)>& visit) const;
-  // The optimizer's state, and what it updates: the fp32 (fp64) weights, which in a bf16 run are not those of the model.
+  // The optimizer's state, and what it updates: the fp32 (fp64) weights, which in a bf16 run are not the model's.
   // restored() after any have been overwritten.
   void each_state(const std::function<void(const std::string&, Tensor&)>& visit);
   void each_master(const std::function<void(const std::string& weight, Tensor&)>& visit);

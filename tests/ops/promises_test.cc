@@ -1,5 +1,5 @@
-// What the headers promise of sums, at every kernel level: made in fp32, rounded at the end if at all. Also what only a CPU
-// with AMX would choose, where this one has the instructions that the choice needs.
+// What the headers promise of sums, at every kernel level: made in fp32, rounded at the end if at all. Also what only a
+// CPU with AMX would choose, where this one has the instructions that the choice needs.
 #include <algorithm>
 
 #include "hone/gradient_sum.h"
@@ -60,7 +60,9 @@ TEST(Promises, AProductOfBf16FactorsIsAddedUnrounded) {
 
 // 256 + 1 + 1: in bf16 256 + 1 is 256.
 TEST(Promises, SeveralProductsAreSummedBeforeTheyAreRounded) {
-  const auto one = [](double value) { return Factors{at::full({3, 1}, value, at::kBFloat16), at::ones({1, 5}, at::kBFloat16)}; };
+  const auto one = [](double value) {
+    return Factors{at::full({3, 1}, value, at::kBFloat16), at::ones({1, 5}, at::kBFloat16)};
+  };
   const auto check = [&] {
     Tensor out = at::empty({3, 5}, at::kBFloat16);
     matmul_into(out, {one(256), one(1), one(1)});
@@ -108,8 +110,10 @@ TEST(Promises, GradientsOfWeightsBiasesAndNormsAreSummedUnrounded) {
 
 TEST(Promises, GradientsOfANormBeforeProductsAndOfAGatedProductAreSummedUnrounded) {
   at_every_level([] {
-    const Tensor norm = at::ones({16}, at::kBFloat16).requires_grad_(), same = at::eye(16).to(at::kBFloat16).requires_grad_(),
-                 down = bf16_sample({24, 16}, 3).requires_grad_(), bias = at::zeros({24}, at::kBFloat16).requires_grad_();
+    const Tensor norm = at::ones({16}, at::kBFloat16).requires_grad_(),
+                 same = at::eye(16).to(at::kBFloat16).requires_grad_(),
+                 down = bf16_sample({24, 16}, 3).requires_grad_(),
+                 bias = at::zeros({24}, at::kBFloat16).requires_grad_();
     GradientSum norm_sum{at::empty({16}, at::kFloat)}, down_sum{at::empty({24, 16}, at::kFloat)},
         bias_sum{at::empty({24}, at::kFloat)};
     const Tensor x = bf16_sample({300, 16}, 4), dy = bf16_sample({300, 16}, 5), dz = bf16_sample({300, 24}, 6);

@@ -94,7 +94,8 @@ TEST_F(SavedTypes, ARunGoesOnExactlyFromAnyType) {
     EXPECT_EQ(weights("parts", 6).begin()->second.scalar_type(), at::kBFloat16);
     std::filesystem::rename(model, moved);
     EXPECT_EQ(run("parts", model, common).resumed_from, 6);
-    for (const auto& [name, weight] : weights("whole")) EXPECT_TRUE(at::equal(weight, weights("parts").at(name))) << name;
+    for (const auto& [name, weight] : weights("whole"))
+      EXPECT_TRUE(at::equal(weight, weights("parts").at(name))) << name;
     for (const auto& [name, tensor] : state("whole")) EXPECT_TRUE(at::equal(tensor, state("parts").at(name))) << name;
     EXPECT_EQ(state("whole").size(), state("parts").size());
     std::filesystem::rename(moved, model);
