@@ -111,18 +111,18 @@ TEST(Generator, WritesStories260KTokenForToken) {
 }
 
 TEST(GenerationDefaults, AreGreedyWithoutAFileAndRefuseBeams) {
-  EXPECT_EQ(generation_defaults("/nonexistent").temperature, 0);
+  EXPECT_EQ(generation_defaults("/nonexistent", 512).temperature, 0);
   const std::string folder = testing::TempDir() + "generation";
   std::system(("mkdir -p " + folder).c_str());
   std::ofstream(folder + "/generation_config.json")
       << R"({"do_sample": true, "temperature": 0.7, "eos_token_id": [3, 4],
       "top_p": 0.9, "num_beams": 1, "transformers_version": "5.0", "bos_token_id": 1})";
-  const GenerateConfig config = generation_defaults(folder);
+  const GenerateConfig config = generation_defaults(folder, 512);
   EXPECT_EQ(config.temperature, 0.7);
   EXPECT_EQ(config.top_k, 50);
   EXPECT_EQ(config.eos_token_id, (std::vector<std::int32_t>{3, 4}));
   std::ofstream(folder + "/generation_config.json") << R"({"num_beams": 4})";
-  EXPECT_THROW(generation_defaults(folder), Error);
+  EXPECT_THROW(generation_defaults(folder, 512), Error);
 }
 
 }  // namespace
