@@ -5,6 +5,7 @@
 
 #include "base/strings.h"
 #include "cli/inspect.h"
+#include "cli/shown_token.h"
 #include "data/inspect.h"
 
 namespace hone::cli {
@@ -28,8 +29,11 @@ ordered_json inspect_data(const Dataset& data, const Tokenizer& tokenizer, std::
 
 namespace {
 
-std::string shown(const Tokenizer& tokenizer, const std::vector<std::int32_t>& ids) {
-  return escape_for_terminal(tokenizer.decode(ids, false), 2000);
+// Tokens apart by |, so that one can see where they are cut.
+std::string shown(const Tokenizer& tokenizer, std::span<const std::int32_t> ids) {
+  std::vector<std::string> tokens;
+  for (const std::int32_t id : ids) tokens.push_back(shown_token(tokenizer, id));
+  return join(tokens, "|");
 }
 
 std::string marked(const data::InspectedPiece& piece, const Tokenizer& tokenizer) {
@@ -37,11 +41,11 @@ std::string marked(const data::InspectedPiece& piece, const Tokenizer& tokenizer
   for (std::size_t begin = 0; begin < piece.ids.size();) {  // runs of equal supervision
     std::size_t end = begin;
     while (end < piece.ids.size() && piece.learnt[end] == piece.learnt[begin]) ++end;
-    const std::string text = shown(tokenizer, {piece.ids.begin() + begin, piece.ids.begin() + end});
+    const std::string text = shown(tokenizer, std::span(piece.ids).subspan(begin, end - begin));
     out += piece.learnt[begin] ? "[" + text + "]" : text;
     begin = end;
   }
-  return piece.next < 0 ? out : out + " -> [" + shown(tokenizer, {piece.next}) + "]";
+  return piece.next < 0 ? out : out + " -> [" + shown_token(tokenizer, piece.next) + "]";
 }
 
 }  // namespace

@@ -92,6 +92,9 @@ CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const
   log::info("{}: {}, {} tokens, {}", file.path, counted(store->counts().records, "record"),
             human_count(static_cast<double>(store->size())),
             cached ? "from the cache" : "tokenised in " + human_duration(monotonic_seconds() - start));
+  if (const std::int64_t seams = store->seams(0, store->size()))
+    log::info("{}: {} the end of a prompt and the beginning of its completion; they are learnt", file.path,
+              seams == 1 ? "1 token holds" : fmt::format("{} tokens hold", seams));
   return {std::move(store), key};
 }
 

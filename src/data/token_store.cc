@@ -5,7 +5,7 @@
 
 namespace hone::data {
 
-void TokenStore::add(const Tokens& tokens, std::int64_t line, bool from_text) {
+void TokenStore::add(const Tokens& tokens, std::int64_t line, bool from_text, std::span<const std::size_t> seams) {
   HONE_ASSERT(tokens.labels.size() == tokens.ids.size());
   ++counts_.records;
   if (tokens.ids.empty()) {
@@ -22,6 +22,7 @@ void TokenStore::add(const Tokens& tokens, std::int64_t line, bool from_text) {
   else
     ids32_.insert(ids32_.end(), tokens.ids.begin(), tokens.ids.end());
   add_labels(tokens, base);
+  for (const std::size_t seam : seams) seams_.push_back(base + seam);
   ends_.push_back(base + tokens.ids.size());
   lines_.push_back(line);
 }
@@ -83,6 +84,11 @@ std::int64_t TokenStore::supervised(std::uint64_t begin, std::uint64_t end) cons
   for (std::size_t i = first_range_after(begin); i < ranges_.size() && ranges_[i] < end; i += 2)
     count += std::min(end, ranges_[i + 1]) - std::max(begin, ranges_[i]);
   return static_cast<std::int64_t>(count);
+}
+
+std::int64_t TokenStore::seams(std::uint64_t begin, std::uint64_t end) const {
+  const auto first = std::lower_bound(seams_.begin(), seams_.end(), begin);
+  return std::lower_bound(first, seams_.end(), end) - first;
 }
 
 }  // namespace hone::data

@@ -26,7 +26,8 @@ class TokenStore {
     std::int64_t label = 0;
   };
 
-  void add(const Tokens& tokens, std::int64_t line, bool from_text);  // no ids: counted as empty
+  // No ids: counted as empty. seams: which of them hold characters of both a prompt and its completion.
+  void add(const Tokens& tokens, std::int64_t line, bool from_text, std::span<const std::size_t> seams = {});
 
   std::int64_t docs() const { return static_cast<std::int64_t>(lines_.size()); }
   std::uint64_t size() const { return ends_.empty() ? 0 : ends_.back(); }
@@ -43,6 +44,7 @@ class TokenStore {
   // Labels of the tokens at [begin, end) as targets; -100 where nothing is learnt.
   void copy_labels(std::uint64_t begin, std::uint64_t end, std::int64_t* into) const;
   std::int64_t supervised(std::uint64_t begin, std::uint64_t end) const;  // how many of them are learnt
+  std::int64_t seams(std::uint64_t begin, std::uint64_t end) const;       // how many hold prompt and completion
 
   // One file with a checked header: see docs of the token cache in token_store_file.cc.
   void save(const std::string& folder, const std::string& name, const std::string& key) const;
@@ -63,6 +65,7 @@ class TokenStore {
   std::vector<std::int64_t> lines_;    // of document i in its file
   std::vector<std::uint64_t> ranges_;  // begin, end, begin, end, ... of learnt tokens; ascending
   std::vector<Exception> exceptions_;  // ascending
+  std::vector<std::uint64_t> seams_;   // positions of tokens that hold characters of a prompt and its completion
   Counts counts_;
 };
 

@@ -22,13 +22,13 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the arrays are written as they lie in memory");
 
-constexpr std::uint64_t kMagic = 0x31304B4F54454E4F;  // "ONETOK01"
+constexpr std::uint64_t kMagic = 0x32304B4F54454E4F;  // "ONETOK02"
 constexpr std::string_view kTemporary = ".tmp-";
 
 struct Header {
   std::uint64_t magic = kMagic, total_bytes = 0, hash = 0;  // hash: of everything, with this field 0
   char key[32] = {};
-  std::uint64_t ids16 = 0, ids32 = 0, docs = 0, ranges = 0, exceptions = 0;  // lengths of the arrays
+  std::uint64_t ids16 = 0, ids32 = 0, docs = 0, ranges = 0, exceptions = 0, seams = 0;  // lengths of the arrays
   std::int64_t records = 0, empty = 0, not_text = 0, max_id = 0;
 };
 static_assert(sizeof(Header) % 8 == 0);
@@ -99,7 +99,8 @@ Header read_header(const InFile& file, const std::string& key) {
   std::uint64_t left = file.size() - sizeof header;
   const std::pair<std::uint64_t, std::uint64_t> arrays[] = {
       {header.ids16, 2}, {header.ids32, 4},  {header.docs, 8},
-      {header.docs, 8},  {header.ranges, 8}, {header.exceptions, sizeof(TokenStore::Exception)}};
+      {header.docs, 8},  {header.ranges, 8}, {header.exceptions, sizeof(TokenStore::Exception)},
+      {header.seams, 8}};
   for (const auto& [count, width] : arrays) {
     if (count > left / width || padded(count * width) > left) throw damaged(file, "an array is longer than the file");
     left -= padded(count * width);
@@ -116,6 +117,7 @@ void TokenStore::save(const std::string& folder_path, const std::string& name, c
                 .docs = lines_.size(),
                 .ranges = ranges_.size(),
                 .exceptions = exceptions_.size(),
+                .seams = seams_.size(),
                 .records = counts_.records,
                 .empty = counts_.empty,
                 .not_text = counts_.not_text,
@@ -123,7 +125,8 @@ void TokenStore::save(const std::string& folder_path, const std::string& name, c
   HONE_ASSERT(key.size() == sizeof header.key);
   std::memcpy(header.key, key.data(), sizeof header.key);
   const std::span<const std::byte> arrays[] = {bytes_of(ids16_), bytes_of(ids32_),  bytes_of(ends_),
-                                               bytes_of(lines_), bytes_of(ranges_), bytes_of(exceptions_)};
+                                               bytes_of(lines_), bytes_of(ranges_), bytes_of(exceptions_),
+                                               bytes_of(seams_)};
   header.total_bytes = sizeof header;
   for (const auto& array : arrays) header.total_bytes += padded(array.size());
   Hasher hasher;
@@ -169,6 +172,7 @@ std::shared_ptr<const TokenStore> TokenStore::load(const std::string& folder, co
   reader.read(store->lines_, header.docs);
   reader.read(store->ranges_, header.ranges);
   reader.read(store->exceptions_, header.exceptions);
+  reader.read(store->seams_, header.seams);
   if (hasher.digest64() != hash) throw damaged(file, "its hash differs");
   store->counts_ = {header.records, header.empty, header.not_text, header.max_id};
   during("checking " + path.string(), [&] { store->check(); });
@@ -190,6 +194,7 @@ void TokenStore::check() const {
   for (std::size_t i = 0; fits && i < exceptions_.size(); ++i)
     fits = exceptions_[i].position < tokens && exceptions_[i].label >= 0 &&
            (i == 0 || exceptions_[i - 1].position < exceptions_[i].position);
+  fits = fits && ascending(seams_, tokens);
   if (!fits) throw Error(ErrorKind::data, "damaged token cache: its arrays contradict each other");
 }
 

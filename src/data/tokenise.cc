@@ -14,6 +14,7 @@
 #include "base/threads.h"
 #include "data/source.h"
 #include "text/chat_mask.h"
+#include "text/json_tokenizer.h"
 #include "text/no_tokenizer.h"
 
 namespace hone::data {
@@ -36,20 +37,64 @@ Tokens from_text(const std::string& text, const Tokenizer& tokenizer, bool appen
   return tokens;
 }
 
-Tokens from_pair(const std::string& prompt, const std::string& completion, const Tokenising& how, bool all) {
+// The first token that is learnt. With an empty prompt that is what follows the tokens put before a text.
+std::size_t first_learnt(const Encoding& encoding, std::size_t prompt_size, const Tokenizer& tokenizer) {
+  std::size_t first = 0;
+  if (prompt_size == 0) {
+    const std::vector<std::int32_t> around = tokenizer.encode("", true).ids;
+    const auto is_put = [&](std::size_t i) {
+      return i < around.size() && encoding.ids[i] == around[i] && encoding.offsets[i].second == 0;
+    };
+    while (first < encoding.ids.size() && is_put(first)) ++first;
+    return first;
+  }
+  while (first < encoding.ids.size() && encoding.offsets[first].second <= prompt_size) ++first;
+  return first;
+}
+
+// With the blanks that a token holds: the post-processor of some tokenizers takes them off the offsets.
+Encoding encode_untrimmed(const Tokenizer& tokenizer, const std::string& text) {
+  const auto* json = dynamic_cast<const text::JsonTokenizer*>(&tokenizer);
+  return json ? json->encode_untrimmed(text) : tokenizer.encode(text);
+}
+
+bool is_byte(const Tokenizer& tokenizer, std::int32_t id) {
+  const std::string token = tokenizer.token_of(id).value_or("");
+  return token.size() == 6 && token.starts_with("<0x");
+}
+
+// Unigram gives all bytes of a run of unknown characters the offsets of the run: those of the prompt are the ones that
+// it has without the completion, too. Returns the first that is not; `first` where the token there is none of these.
+std::size_t behind_prompt_bytes(const Encoding& encoding, std::size_t first, const std::string& prompt,
+                                const Tokenizer& tokenizer) {
+  const auto& [ids, offsets] = encoding;
+  if (first + 1 >= ids.size() || offsets[first + 1] != offsets[first] || !is_byte(tokenizer, ids[first])) return first;
+  const std::vector<std::int32_t> alone = tokenizer.encode(prompt).ids;
+  const std::pair<std::uint32_t, std::uint32_t> run = offsets[first];
+  while (first < ids.size() && offsets[first] == run && first < alone.size() && ids[first] == alone[first]) ++first;
+  return first;
+}
+
+// One text, as a model meets it: tokens that hold any character of the completion are learnt, and whatever follows.
+RecordTokens from_pair(const std::string& prompt, const std::string& completion, const Tokenising& how, bool all) {
   const Tokenizer& tokenizer = how.tokenizer;
-  Tokens tokens;
+  RecordTokens tokens;
   if (prompt.empty() && completion.empty()) return tokens;
-  tokens.ids = tokenizer.encode(prompt, true).ids;
-  // A post-processor that ends texts must not end the prompt.
-  if (tokenizer.adds_eos && tokenizer.eos_id && !tokens.ids.empty() && tokens.ids.back() == *tokenizer.eos_id)
-    tokens.ids.pop_back();
-  tokens.labels = all ? tokens.ids : std::vector<std::int32_t>(tokens.ids.size(), -100);
-  const std::vector<std::int32_t> learnt = tokenizer.encode(completion, false).ids;
-  tokens.ids.insert(tokens.ids.end(), learnt.begin(), learnt.end());
-  tokens.labels.insert(tokens.labels.end(), learnt.begin(), learnt.end());
-  // By position: an eos that ends the prompt is not the completion's.
-  const bool ends = !learnt.empty() && tokenizer.eos_id && learnt.back() == *tokenizer.eos_id;
+  Encoding encoding = encode_untrimmed(tokenizer, prompt + completion);
+  const auto& offsets = encoding.offsets;
+  const std::size_t size = encoding.ids.size();
+  std::size_t first = first_learnt(encoding, prompt.size(), tokenizer);
+  if (!prompt.empty()) first = behind_prompt_bytes(encoding, first, prompt, tokenizer);
+  const auto ends_with_eos = [&] { return tokenizer.eos_id && size > 0 && encoding.ids.back() == *tokenizer.eos_id; };
+  // By position: an eos that ends the prompt is not the completion's, one that the tokenizer puts behind both is.
+  if (first == size && ends_with_eos() && offsets.back().second == 0 && tokenizer.adds_eos) --first;
+  const bool ends = first < size && ends_with_eos();
+  for (std::size_t i = first; i < size; ++i)
+    if (offsets[i].first < prompt.size() && offsets[i].second > prompt.size() && !is_byte(tokenizer, encoding.ids[i]))
+      tokens.seams.push_back(i);
+  tokens.labels = encoding.ids;
+  if (!all) std::fill_n(tokens.labels.begin(), first, -100);
+  tokens.ids = std::move(encoding.ids);
   if (how.append_eos && tokenizer.eos_id && !ends) {
     tokens.ids.push_back(*tokenizer.eos_id);
     tokens.labels.push_back(*tokenizer.eos_id);
@@ -104,7 +149,7 @@ Tokens from_chat(const Record& record, const Tokenising& how, const std::string&
 // Some records in a row, on their way through a worker.
 struct Block {
   std::vector<Record> records;
-  std::promise<std::vector<Tokens>> tokens;
+  std::promise<std::vector<RecordTokens>> tokens;
 };
 
 std::size_t bytes_of(const Record& record) {
@@ -122,7 +167,7 @@ class Pipeline {
   }
   ~Pipeline() { queue_.cancel(); }  // then the workers are joined
 
-  void run(const std::function<void(const Tokens&, const Record&)>& visit) {
+  void run(const std::function<void(const RecordTokens&, const Record&)>& visit) {
     for (bool more = true; more || !pending_.empty();) {
       while (more && pending_.size() < 2 * threads_) more = read_block();
       if (!pending_.empty()) hand_out(visit);
@@ -155,17 +200,17 @@ class Pipeline {
     return more;
   }
 
-  void hand_out(const std::function<void(const Tokens&, const Record&)>& visit) {
+  void hand_out(const std::function<void(const RecordTokens&, const Record&)>& visit) {
     auto [block, future] = std::move(pending_.front());
     pending_.pop_front();
-    const std::vector<Tokens> all = future.get();
+    const std::vector<RecordTokens> all = future.get();
     for (std::size_t i = 0; i < all.size(); ++i) visit(all[i], block->records[i]);
   }
 
   void work() {
     while (const auto block = queue_.pop()) {
       try {
-        std::vector<Tokens> all;
+        std::vector<RecordTokens> all;
         for (const Record& record : (*block)->records) all.push_back(to_tokens(record, how_, path_));
         (*block)->tokens.set_value(std::move(all));
       } catch (...) {
@@ -179,7 +224,7 @@ class Pipeline {
   const std::string& path_;
   const std::size_t threads_ = static_cast<std::size_t>(std::min(threads_by_cpu(cpus()), 16));
   BoundedQueue<std::shared_ptr<Block>> queue_{2 * threads_};
-  std::deque<std::pair<std::shared_ptr<Block>, std::future<std::vector<Tokens>>>> pending_;
+  std::deque<std::pair<std::shared_ptr<Block>, std::future<std::vector<RecordTokens>>>> pending_;
   std::exception_ptr failure_;
   std::vector<Worker> workers_;
 };
@@ -207,7 +252,7 @@ void Tokenising::note_open_turns(const std::string& place) const {
   });
 }
 
-Tokens to_tokens(const Record& record, const Tokenising& how, const std::string& path) {
+RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::string& path) {
   const auto fail_loss = [&](const char* what) {
     throw Error(ErrorKind::config,
                 fmt::format("{}:{}: {}, but loss is {}", path, record.line, what, name_of(*how.loss)))
@@ -217,25 +262,25 @@ Tokens to_tokens(const Record& record, const Tokenising& how, const std::string&
   if (!record.input_ids && text::is_none(how.tokenizer))
     text::require_tokenizer(how.tokenizer, fmt::format("{}:{}: {}", path, record.line,
                                                        record.chat ? "a conversation" : "a text"));
-  if (record.chat) return from_chat(record, how, path);
+  if (record.chat) return {from_chat(record, how, path), {}};
   if (record.text) {
     if (how.loss && !all) fail_loss("a text");
-    return from_text(*record.text, how.tokenizer, how.append_eos);
+    return {from_text(*record.text, how.tokenizer, how.append_eos), {}};
   }
   if (record.input_ids) {
     if (how.loss && !all) fail_loss("input_ids");
-    return from_ids(record, all, path);
+    return {from_ids(record, all, path), {}};
   }
   HONE_ASSERT(record.prompt && record.completion);
   return from_pair(*record.prompt, *record.completion, how, all);
 }
 
 void each_tokens(const DataFile& file, const Tokenising& how,
-                 const std::function<void(const Tokens&, const Record&)>& visit) {
+                 const std::function<void(const RecordTokens&, const Record&)>& visit) {
   const std::unique_ptr<Source> source = open_source({file.path, file.columns, file.header});
   Progress progress({.what = "tokenise", .unit = "record"});
   std::int64_t records = 0, tokens = 0;
-  Pipeline(*source, how, file.path).run([&](const Tokens& one, const Record& record) {
+  Pipeline(*source, how, file.path).run([&](const RecordTokens& one, const Record& record) {
     visit(one, record);
     tokens += static_cast<std::int64_t>(one.ids.size());
     if (++records % 256 != 0) return;
@@ -246,8 +291,8 @@ void each_tokens(const DataFile& file, const Tokenising& how,
 
 std::shared_ptr<const TokenStore> tokenise_file(const DataFile& file, const Tokenising& how) {
   auto store = std::make_shared<TokenStore>();
-  each_tokens(file, how, [&](const Tokens& tokens, const Record& record) {
-    store->add(tokens, record.line, record.text.has_value());
+  each_tokens(file, how, [&](const RecordTokens& tokens, const Record& record) {
+    store->add(tokens, record.line, record.text.has_value(), tokens.seams);
   });
   return store;
 }

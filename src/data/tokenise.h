@@ -30,18 +30,23 @@ class Tokenising {
   mutable std::shared_ptr<const text::ChatTemplate> chat_;
 };
 
-// text: the tokenizer's special tokens, the text, eos; all learnt. prompt + completion: each tokenised by itself
-// (special tokens before the prompt only), then eos; the completion and the eos are learnt, by position. input_ids: as
-// they are, labels (default: the ids) say what is learnt. eos is added when append_eos, the tokenizer has one and it is
-// not the last already. A conversation: what the chat template makes of it, nothing added; the assistant's turns are
-// learnt. `loss` chooses otherwise. No ids at all: the record is empty. Throws Error(data) with the place.
-Tokens to_tokens(const Record& record, const Tokenising& how, const std::string& path);
+struct RecordTokens : Tokens {
+  std::vector<std::size_t> seams;  // which of them hold characters of both a prompt and its completion
+};
+
+// text: the tokenizer's special tokens, the text, eos; all learnt. prompt + completion: tokenised as one text, then
+// eos; tokens that hold a character of the completion and what follows them are learnt, by position; those that hold
+// one of the prompt, too, are its seams. input_ids: as they are, labels (default: the ids) say what is learnt. eos is
+// added when append_eos, the tokenizer has one and it is not the last already. A conversation: what the chat template
+// makes of it, nothing added; the assistant's turns are learnt. `loss` chooses otherwise. No ids at all: the record is
+// empty. Throws Error(data) with the place.
+RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::string& path);
 
 // All records of a file, tokenised on several threads, in the file's order.
 std::shared_ptr<const TokenStore> tokenise_file(const DataFile& file, const Tokenising& how);
 
 // The same, handed out one by one; for `hone tokenize`.
 void each_tokens(const DataFile& file, const Tokenising& how,
-                 const std::function<void(const Tokens& tokens, const Record& record)>& visit);
+                 const std::function<void(const RecordTokens& tokens, const Record& record)>& visit);
 
 }  // namespace hone::data

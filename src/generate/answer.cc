@@ -42,7 +42,7 @@ std::string Answer::push(std::int32_t id) {
   if (stopped_ || stop_.empty()) return out;
   // The decoder may still hold the token back, because the next one could change its text; a stop string in it counts now.
   const std::size_t final_size = text_.size();
-  text_ += StreamDecoder(decoder_).finish();
+  text_ += text::PromptedDecoder(decoder_).finish();
   if (cut_at_stop()) return out + release(text_.size());
   text_.resize(final_size);
   return out;

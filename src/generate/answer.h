@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hone/generate.h"
+#include "text/prompted_decoder.h"
 
 namespace hone::generate {
 
@@ -13,9 +14,7 @@ class Answer {
  public:
   // prompt: what the answer continues; it decides for instance whether the answer begins with a space.
   Answer(const Tokenizer& tokenizer, const std::vector<std::int32_t>& prompt, const std::vector<std::string>& stop)
-      : decoder_(tokenizer), stop_(stop) {
-    for (const std::int32_t id : prompt) decoder_.push(id);
-  }
+      : decoder_(tokenizer, prompt), stop_(stop) {}
 
   // Takes the next token; returns the text that became final. Afterwards stopped() says whether a stop string came.
   std::string push(std::int32_t id);
@@ -30,7 +29,7 @@ class Answer {
   std::size_t held_back() const;
   std::string release(std::size_t end);
 
-  StreamDecoder decoder_;
+  text::PromptedDecoder decoder_;
   const std::vector<std::string>& stop_;
   std::string text_;
   std::size_t released_ = 0;

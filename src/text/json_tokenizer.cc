@@ -165,7 +165,7 @@ void JsonTokenizer::tokenize_piece(const Piece& piece, Scratch& scratch, Push&& 
   }
 }
 
-Encoding JsonTokenizer::encode(std::string_view text, bool special) const {
+Encoding JsonTokenizer::encode(std::string_view text, bool special, bool trim) const {
   check_text(text);
   const Lease lease(*this);
   Scratch& scratch = *lease.scratch;
@@ -178,8 +178,9 @@ Encoding JsonTokenizer::encode(std::string_view text, bool special) const {
   const auto push = [&](std::int32_t id, std::size_t begin, std::size_t end, std::string_view token) {
     const Origin origin = work.origin(begin, end);
     std::pair<std::uint32_t, std::uint32_t> offset{origin.begin, origin.end};
-    for (const bool keep_first : post_processor_.trims())
-      trim_offsets(count_blanks(token), keep_first, out.ids.empty(), text, offset);
+    if (trim)
+      for (const bool keep_first : post_processor_.trims())
+        trim_offsets(count_blanks(token), keep_first, out.ids.empty(), text, offset);
     out.ids.push_back(id);
     out.offsets.push_back(offset);
   };

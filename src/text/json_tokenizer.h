@@ -24,7 +24,9 @@ class JsonTokenizer final : public Tokenizer {
   JsonTokenizer(const TokenizerFile& file, const std::string& where, const std::vector<AddedToken>& extra = {});
   ~JsonTokenizer() override;
 
-  Encoding encode(std::string_view text, bool special = true) const override;
+  Encoding encode(std::string_view text, bool special = true) const override { return encode(text, special, true); }
+  // With offsets that the post-processor did not trim: each token has the blanks that it holds.
+  Encoding encode_untrimmed(std::string_view text, bool special = true) const { return encode(text, special, false); }
   std::string decode(const std::vector<std::int32_t>& ids, bool skip_special = true) const override;
   std::int64_t vocab_size() const override;
   std::optional<std::int32_t> id_of(std::string_view token) const override;
@@ -49,6 +51,7 @@ class JsonTokenizer final : public Tokenizer {
   std::vector<bool> find_special() const;
   void prepare(Work& work, Scratch& scratch) const;
   void check_text(std::string_view text) const;
+  Encoding encode(std::string_view text, bool special, bool trim) const;
   template <class Push>
   void tokenize_piece(const Piece& piece, Scratch& scratch, Push&& push) const;
   Draft draft_part(std::string_view text, int which) const;

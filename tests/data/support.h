@@ -48,8 +48,13 @@ class ByteTokenizer : public Tokenizer {
   Encoding encode(std::string_view text, bool special) const override {
     Encoding encoding;
     if (special && adds_bos) encoding.ids.push_back(256);
-    for (const char byte : text) encoding.ids.push_back(static_cast<unsigned char>(byte));
+    encoding.offsets.resize(encoding.ids.size());
+    for (std::uint32_t i = 0; i < text.size(); ++i) {
+      encoding.ids.push_back(static_cast<unsigned char>(text[i]));
+      encoding.offsets.emplace_back(i, i + 1);
+    }
     if (special && adds_eos) encoding.ids.push_back(257);
+    encoding.offsets.resize(encoding.ids.size());
     return encoding;
   }
   std::string decode(const std::vector<std::int32_t>& ids, bool) const override {

@@ -10,22 +10,24 @@
 namespace {
 
 const std::string kKey(32, 'k');
+constexpr std::size_t kHeader = 136;
 
 // The fields that only a program gets right: size, key and hash. The hash leaves out the filling between arrays.
 std::string with_hash(std::string file) {
-  if (file.size() < 128) return file;
+  if (file.size() < kHeader) return file;
   const std::uint64_t size = file.size();
-  std::memcpy(file.data(), "ONETOK01", 8);
+  std::memcpy(file.data(), "ONETOK02", 8);
   std::memcpy(file.data() + 8, &size, 8);
   std::memset(file.data() + 16, 0, 8);
   std::memcpy(file.data() + 24, kKey.data(), kKey.size());
-  std::array<std::uint64_t, 5> counts;
+  std::array<std::uint64_t, 6> counts;
   std::memcpy(counts.data(), file.data() + 56, sizeof counts);
-  const std::array<std::uint64_t, 6> lengths = {counts[0], counts[1], counts[2], counts[2], counts[3], counts[4]};
-  constexpr std::array<std::uint64_t, 6> kWidths = {2, 4, 8, 8, 8, 16};
+  const std::array<std::uint64_t, 7> lengths = {counts[0], counts[1], counts[2], counts[2],
+                                                  counts[3], counts[4], counts[5]};
+  constexpr std::array<std::uint64_t, 7> kWidths = {2, 4, 8, 8, 8, 16, 8};
   hone::Hasher hasher;
-  hasher.update(std::string_view(file).substr(0, 128));
-  std::size_t at = 128;
+  hasher.update(std::string_view(file).substr(0, kHeader));
+  std::size_t at = kHeader;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     if (lengths[i] > (file.size() - at) / kWidths[i]) return file;
     const std::size_t bytes = lengths[i] * kWidths[i];
@@ -44,7 +46,7 @@ HONE_FUZZ(token_cache) {
   const std::filesystem::path path = fuzz::file_of("cache", with_hash(std::string(input)));
   const auto store = data::TokenStore::load(path.parent_path().string(), "cache", kKey);
   std::vector<std::int64_t> ids(store->size()), labels(store->size());
-  std::int64_t learnt = 0;
+  std::int64_t learnt = 0, seams = 0;
   for (std::int64_t doc = 0; doc < store->docs(); ++doc) {
     const std::uint64_t begin = store->begin(doc), end = store->end(doc);
     fuzz::require(begin < end && end <= store->size(), "a document lies in the arrays");
@@ -52,6 +54,7 @@ HONE_FUZZ(token_cache) {
     store->copy_labels(begin, end, labels.data() + begin);
     learnt += store->supervised(begin, end);
     store->line(doc);
+    seams += store->seams(begin, end);
   }
   for (std::uint64_t i = 0; i < store->size(); ++i) {
     fuzz::require(ids[i] >= 0 && ids[i] <= store->counts().max_id, "no id is above the highest");
@@ -61,4 +64,5 @@ HONE_FUZZ(token_cache) {
                   "no label is above the highest");
   }
   fuzz::require(learnt <= static_cast<std::int64_t>(store->size()), "no token is learnt twice");
+  fuzz::require(seams <= static_cast<std::int64_t>(store->size()), "no token is a seam twice");
 }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "text/made_golden.h"
+
 namespace hone::generate {
 namespace {
 
@@ -47,6 +49,19 @@ TEST(Answer, ReleasesTheBeginningOfAStopStringThatDoesNotCome) {
 TEST(Answer, FindsAStopStringThatBeginsInsideAFalseStart) {
   const Result result = feed("x<<end>y", {"<end>"});
   EXPECT_EQ(result.streamed, "x<");
+}
+
+// The end of a prompt that is a byte token came out again, in front of the answer.
+TEST(Answer, HasNothingOfThePrompt) {
+  const auto tokenizer = text::made("llama2");
+  const std::int32_t equals = *tokenizer->id_of("<0x3D>"), a = *tokenizer->id_of("a");
+  const std::vector<std::string> stop = {"="};
+  Answer answer(*tokenizer, {a, equals}, stop);
+  EXPECT_EQ(answer.push(a), "a");
+  EXPECT_FALSE(answer.stopped());
+  answer.push(equals);
+  EXPECT_TRUE(answer.stopped());
+  EXPECT_EQ(answer.text(), "a");
 }
 
 TEST(Answer, TakesTheEarliestOfSeveralStopStrings) { EXPECT_EQ(feed("abcdef", {"ef", "cd", ""}).text, "ab"); }
