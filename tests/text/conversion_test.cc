@@ -56,6 +56,34 @@ TEST(SentencePiece, OfBothKindsCutsAsItsScoresSay) {
   }
 }
 
+// A blank came behind each, because the text behind one was taken for a text of its own.
+TEST(SentencePiece, PutsNoBlankBehindAUserDefinedPiece) {
+  for (const int type : {1, 2}) {
+    const auto tokenizer = make_tokenizer(sentencepiece_files(small_model(type), "m"), {}, "m");
+    EXPECT_EQ(tokenizer->encode("ab<user>ab").ids, (Ids{7, 9, 6})) << type;
+    EXPECT_EQ(tokenizer->encode("<user>ab <user>").ids, (Ids{3, 9, 6, 3, 9})) << type;
+  }
+}
+
+TEST(SentencePiece, EqualsTheLibrary) {
+  const json golden = read_golden("sentencepiece.json");
+  for (const auto& [name, model] : golden["models"].items()) {
+    const auto tokenizer = make_tokenizer(sentencepiece_files(*from_base64(model.get<std::string>()), name), {}, name);
+    for (std::size_t i = 0; i < golden["texts"].size(); ++i)
+      EXPECT_EQ(tokenizer->encode(golden["texts"][i].get<std::string>(), false).ids, golden["ids"][name][i].get<Ids>())
+          << name << " " << golden["texts"][i];
+  }
+}
+
+TEST(SentencePiece, RefusesWhatNoTokenizerJsonCanSay) {
+  const auto with = [](const std::string& more) { return small_model(2) + more; };
+  EXPECT_HONE_ERROR(sentencepiece_files(with(piece("d", 0, 5)), "m"), config, "piece 10 is marked as unused");
+  EXPECT_HONE_ERROR(sentencepiece_files(with(piece("<u>", 0, 2)), "m"), config, "pieces 0 and 10 are both for what is");
+  EXPECT_HONE_ERROR(sentencepiece_files(with(piece("xyz", -1, 1)), "m"), config,
+                    "piece 10 is not what its characters merge to");
+  EXPECT_HONE_ERROR(sentencepiece_files(small_model(3), "m"), config, "got model type 3");
+}
+
 TEST(SentencePiece, RefusesDamagedFiles) {
   const std::string model = small_model(1);
   for (std::size_t size = 1; size < model.size(); ++size) try {
@@ -64,7 +92,7 @@ TEST(SentencePiece, RefusesDamagedFiles) {
       EXPECT_EQ(error.kind(), ErrorKind::config);
     }
   EXPECT_HONE_ERROR(sentencepiece_files("\x0A\x7F", "file.model"), config, "file.model: not a SentencePiece model");
-  EXPECT_HONE_ERROR(sentencepiece_files(piece("a", 0, 1) + trainer(4, false), "m"), config, "got model type 4");
+  EXPECT_HONE_ERROR(sentencepiece_files(piece("a", 0, 1) + trainer(3, false), "m"), config, "got model type 3");
   EXPECT_HONE_ERROR(sentencepiece_files(piece("a", 0, 1), "m"), config, "no piece for what is unknown");
   EXPECT_HONE_ERROR(sentencepiece_files(piece("<unk>", 0, 2) + piece("\xFF", 0, 1), "m"), config, "piece 1");
   EXPECT_HONE_ERROR(sentencepiece_files(piece("<unk>", std::nanf(""), 2), "m"), config, "not finite");
