@@ -5,6 +5,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/log.h"
 #include "base/strings.h"
 #include "cli/tokenize_chat.h"
 #include "data/choose_template.h"
@@ -18,18 +19,22 @@ namespace {
 class Tokenize final : public Command {
  public:
   struct Config {
-    bool decode = false, special = true, json = false, chat = false;
+    bool decode = false, lines = false, special = true, json = false, characters = false;
+    bool chat = false, rendered = false;
     std::optional<Loss> loss;
     std::string chat_template;
     static constexpr auto fields() {
       return std::tuple{
           field("decode", &Config::decode, "The input is ids, separated by spaces or commas; print their text."),
+          field("lines", &Config::lines,
+                "Each line of the input is a text, or with --decode a list of ids; a line of output for each."),
           field("special", &Config::special, "Add the tokenizer's own special tokens; when decoding: keep them."),
           field("json", &Config::json, "Print one JSON object: ids, tokens, offsets (bytes)."),
+          field("characters", &Config::characters, "With --json: offsets in characters, not bytes."),
           field("chat", &Config::chat,
                 "The input is conversations: a JSON list of messages, or records as in JSON Lines data. Print their "
-                "tokens "
-                "and which of them are learnt: in colour on a terminal."),
+                "tokens and which of them are learnt: in colour on a terminal."),
+          field("rendered", &Config::rendered, "With --chat: print the text that the template makes instead."),
           field("loss", &Config::loss,
                 "With --chat: which tokens are learnt: all, the assistant's turns, the last of them, or the "
                 "completion."),
@@ -42,34 +47,62 @@ class Tokenize final : public Command {
   Usage usage() const override {
     return {"TOKENIZER [TEXT]  (without TEXT: standard input)",
             {"hone tokenize bytes \"Hello\"", "hone tokenize my-model --json < story.txt",
-             "hone tokenize my-model --decode \"1 403 407\"", "hone tokenize my-model --chat < conversations.jsonl"},
+             "hone tokenize my-model --lines < texts.txt", "hone tokenize my-model --decode \"1 403 407\"",
+             "hone tokenize my-model --chat < conversations.jsonl"},
             1,
             2};
   }
 
   int run(const Invocation& call) override {
-    if (config_.loss && !config_.chat) throw Error(ErrorKind::usage, "--loss: only with --chat");
-    if (!config_.chat_template.empty() && !config_.chat)
-      throw Error(ErrorKind::usage, "--chat-template: only with --chat");
-    if (config_.chat && config_.decode) throw Error(ErrorKind::usage, "--chat and --decode: only one of them");
+    check_flags();
     const auto tokenizer =
         data::with_chat_template(load_tokenizer(call.positionals[0]), config_.chat_template, "--chat-template");
     const std::string text = call.positionals.size() > 1 ? call.positionals[1] : read_input();
     if (config_.chat) {
-      print_chats(*tokenizer, text, {call.positionals.size() > 1 ? "TEXT" : "stdin", config_.loss, config_.json});
+      const char* source = call.positionals.size() > 1 ? "TEXT" : "stdin";
+      print_chats(*tokenizer, text, {source, config_.loss, config_.json, config_.rendered});
       return 0;
     }
-    config_.decode ? print_text(*tokenizer, text) : print_ids(*tokenizer, text);
+    for (const std::string& one : config_.lines ? lines_of(text) : std::vector{text})
+      config_.decode ? print_text(*tokenizer, one) : print_ids(*tokenizer, one);
     return 0;
   }
 
  private:
+  void check_flags() const {
+    const auto fail = [](const char* what) { throw Error(ErrorKind::usage, what); };
+    if (config_.loss && !config_.chat) fail("--loss: only with --chat");
+    if (!config_.chat_template.empty() && !config_.chat) fail("--chat-template: only with --chat");
+    if (config_.rendered && !config_.chat) fail("--rendered: only with --chat");
+    if (config_.chat && config_.decode) fail("--chat and --decode: only one of them");
+    if (config_.chat && config_.lines) fail("--lines: not with --chat, where a line is a record anyway");
+    if (config_.characters && (!config_.json || config_.chat || config_.decode))
+      fail("--characters: only with --json, for the offsets of a text");
+    if (config_.rendered && config_.loss) fail("--rendered and --loss: only one of them");
+  }
+
+  // A line ends with LF or CR LF; what follows the last one is a line if there is anything.
+  static std::vector<std::string> lines_of(const std::string& text) {
+    std::vector<std::string> lines = split(text, '\n');
+    if (lines.back().empty()) lines.pop_back();
+    for (std::string& line : lines)
+      if (line.ends_with('\r')) line.pop_back();
+    return lines;
+  }
+
+  static bool looks_like_ids(const std::string& text) {
+    return text.find_first_not_of("0123456789 ,[]\t\r\n") == std::string::npos &&
+           trim(text).find(' ') != std::string::npos;
+  }
+
   static std::string read_input() {
     return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
   }
 
   void print_ids(const Tokenizer& tokenizer, const std::string& text) const {
-    const Encoding encoding = tokenizer.encode(text, config_.special);
+    Encoding encoding = tokenizer.encode(text, config_.special);
+    if (looks_like_ids(text)) log::info("a text of numbers only; --decode takes ids and prints their text");
+    if (config_.characters) encoding.offsets = in_characters(text, encoding.offsets);
     if (config_.json) {
       nlohmann::json tokens = nlohmann::json::array();
       for (const std::int32_t id : encoding.ids) tokens.push_back(tokenizer.token_of(id).value_or(""));

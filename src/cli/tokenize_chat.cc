@@ -9,9 +9,11 @@
 
 #include "base/progress.h"
 #include "base/strings.h"
+#include "cli/shown_token.h"
 #include "data/fields.h"
 #include "data/tokenise.h"
 #include "io/json.h"
+#include "text/chat_mask.h"
 
 namespace hone::cli {
 namespace {
@@ -19,14 +21,10 @@ namespace {
 using nlohmann::ordered_json;
 constexpr io::JsonLimits kInput{.bytes = 64'000'000};
 
-std::string shown(const Tokenizer& tokenizer, std::int32_t id) {
-  return escape_for_terminal(tokenizer.decode({id}, false), 1000);
-}
-
 void print_colored(const Tokenizer& tokenizer, const Tokens& tokens) {
   bool starts_line = true;
   for (std::size_t i = 0; i < tokens.ids.size(); ++i) {
-    const std::string text = shown(tokenizer, tokens.ids[i]);
+    const std::string text = shown_token(tokenizer, tokens.ids[i]);
     std::cout << (tokens.labels[i] == -100 ? "\x1b[2m" : "\x1b[32m") << text << "\x1b[0m";
     starts_line = text.ends_with("\\n");
     if (starts_line) std::cout << '\n';
@@ -37,7 +35,7 @@ void print_colored(const Tokenizer& tokenizer, const Tokens& tokens) {
 void print_plain(const Tokenizer& tokenizer, const Tokens& tokens) {
   for (std::size_t i = 0; i < tokens.ids.size(); ++i)
     std::cout << fmt::format("{:>7}  {:<6}  {}\n", tokens.ids[i], tokens.labels[i] == -100 ? "-" : "learnt",
-                             shown(tokenizer, tokens.ids[i]));
+                             shown_token(tokenizer, tokens.ids[i]));
 }
 
 void print_json(const Tokenizer& tokenizer, const Tokens& tokens) {
@@ -56,6 +54,24 @@ void print_one(const Tokenizer& tokenizer, const Tokens& tokens, bool json) {
   std::cout << fmt::format("{} tokens, {} learnt\n", tokens.ids.size(), learnt);
 }
 
+// The text of which a record's tokens are made.
+std::string rendered(const Record& record, const data::Tokenising& how, const std::string& source) {
+  if (record.text) return *record.text;
+  if (record.prompt && record.completion) return *record.prompt + *record.completion;
+  const std::string place = fmt::format("{}:{}", source, record.line);
+  if (!record.chat) throw Error(ErrorKind::data, place + ": --rendered: a record of ids has no text");
+  const text::Chat chat = text::Chat::from(*record.chat, place);
+  return during("rendering " + place,
+                [&] { return how.chat_template().render(chat, {.now = text::kTrainingDate}).text; });
+}
+
+void print_rendered(const std::string& text, bool json) {
+  if (json)
+    std::cout << ordered_json{{"text", text}}.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
+  else
+    std::cout << text << '\n';
+}
+
 }  // namespace
 
 void print_chats(const Tokenizer& tokenizer, const std::string& input, const ChatPrinting& how) {
@@ -64,6 +80,7 @@ void print_chats(const Tokenizer& tokenizer, const std::string& input, const Cha
   const auto print = [&](const ordered_json& value, std::int64_t line) {
     Record record;
     fields.read(value, {how.source, line}, record);
+    if (how.rendered) return print_rendered(rendered(record, tokenising, how.source), how.json);
     print_one(tokenizer, data::to_tokens(record, tokenising, how.source), how.json);
   };
   if (trim(input).starts_with('[')) {

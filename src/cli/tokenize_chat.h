@@ -11,10 +11,10 @@ namespace hone::cli {
 struct ChatPrinting {
   std::string source;  // begins messages about the input
   std::optional<Loss> loss;
-  bool json = false;
+  bool json = false, rendered = false;
 };
 // input: a JSON list of messages, or one record a line. On a terminal the text in colour, what is learnt in green; else
-// a line per token: its id, "learnt" or "-", its text.
+// a line per token: its id, "learnt" or "-", its text. rendered: the text that the template makes instead.
 void print_chats(const Tokenizer& tokenizer, const std::string& input, const ChatPrinting& how);
 
 }  // namespace hone::cli

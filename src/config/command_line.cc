@@ -89,7 +89,9 @@ class Parser {
     std::vector<std::string> known = {"help"};
     if (allow_overrides_) known.insert(known.end(), sections_.begin(), sections_.end());
     for (const Row& row : rows_) known.push_back(flag_of(row.path).substr(2));
-    const std::string close = nearest(name, known);
+    std::string close = nearest(name, known);
+    // What people look for by another name than an edit away.
+    if (close.empty() && name == "ids" && find("decode")) close = "decode";
     problems_.add("--" + name, "no such flag", close.empty() ? "" : "--" + close);
   }
 

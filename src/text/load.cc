@@ -164,6 +164,23 @@ std::optional<fs::path> find_tokens(const fs::path& folder) {
   return std::nullopt;
 }
 
+// Files beside a tokenizer.json that people give in its place.
+void check_name(const fs::path& path) {
+  const std::string name = path.filename().string();
+  const bool config = name == "tokenizer_config.json" || name == "special_tokens_map.json" || name == "config.json" ||
+                      name == "generation_config.json" || name == "added_tokens.json" || name == "vocab.json";
+  if (!config) return;
+  Error error(ErrorKind::config,
+              fmt::format("{}: {}; expected tokenizer.json, a SentencePiece or tiktoken file, or a folder with one",
+                          path.string(),
+                          name == "vocab.json" ? "a vocabulary without its merges"
+                                               : "the configuration of a tokenizer, not its tokens"));
+  std::error_code ignored;
+  const fs::path tokens = path.parent_path() / "tokenizer.json";
+  if (!fs::exists(tokens, ignored)) throw error;
+  throw std::move(error).hint("the tokens are in " + tokens.string());
+}
+
 // The tokens' file as tokenizer.json, and the configuration that goes with it.
 Files read_tokens(const fs::path& path) {
   std::string content = read(path, kTokenizerBytes);
@@ -242,6 +259,7 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& where) {
   if (folder)
     if (const auto missing = text::missing_tokens(where)) throw *missing;
   const fs::path file = folder ? *text::find_tokens(where) : fs::path(where);
+  if (!folder) text::check_name(file);
   text::Files files = text::read_tokens(file), fallback;
   // Files beside a tokenizer.json belong to it; beside a file of another name they may be anybody's.
   const fs::path beside = file.has_parent_path() ? file.parent_path() : fs::path(".");
