@@ -97,7 +97,7 @@ def trained_models(corpus, folder):
     for kind in ["unigram", "bpe", "char", "word"]:
         for name, extra in options.items():
             path = folder / ("%s-%s.model" % (kind, name))
-            sentencepiece.SentencePieceTrainer.train(input=str(corpus), model_prefix=str(path.with_suffix("")), model_type=kind, vocab_size=120 if kind == "char" else 1500,
+            sentencepiece.SentencePieceTrainer.train(input=str(corpus), model_prefix=str(path.with_suffix("")), model_type=kind, vocab_size=500 if kind == "char" else 1500,
                                                      hard_vocab_limit=False, minloglevel=2, num_threads=1, **extra)
             yield path
 
