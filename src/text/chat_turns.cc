@@ -26,6 +26,10 @@ std::string_view tail_of(const Rendered& rendered) {
   return std::string_view(rendered.text).substr(end);
 }
 
+std::size_t same_bytes(std::string_view a, std::string_view b) {
+  return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+}
+
 std::string shown(std::string_view text) {
   constexpr std::size_t kMost = 80;
   return quoted(text.substr(text.size() > kMost ? text.size() - kMost : 0));
@@ -171,9 +175,35 @@ std::size_t ChatTurns::end_of(std::size_t message, const Own& own) const {
   if (last_source(until) != Chat::source_of(message))
     fail(message, "it is written differently when messages follow, and its end is not found");
   const std::string_view end = tail_of(until);
-  if (!std::string_view(whole_.text).substr(own.end).starts_with(end))
-    fail(message, "it ends differently when messages follow");
-  return own.end + end.size();
+  const std::string_view found = std::string_view(whole_.text).substr(own.end);
+  const std::size_t same = same_bytes(end, found), common = std::min(same, same_bytes(end, asked_behind(message, end)));
+  if (common == end.size()) return own.end + end.size();
+  // What the template writes at the end of the whole conversation only is not the turn's.
+  const std::size_t special = end_of_special(own.end, own.end + common);
+  if (same == end.size()) return special == own.end ? own.end + end.size() : special;
+  const bool another = message + 1 < chat_.messages.size() && assistants(chat_)[message + 1];
+  if (special == own.end || another) fail(message, "it ends differently when messages follow");
+  return special;
+}
+
+// What follows the turn's text when another one is asked for behind it; `otherwise` where the template refuses that.
+std::string ChatTurns::asked_behind(std::size_t message, std::string_view otherwise) const {
+  try {
+    const Rendered asked = render({.generation_prompt = true, .messages = message + 1});
+    if (last_source(asked) == Chat::source_of(message)) return std::string(tail_of(asked));
+  } catch (const Error&) {
+  }
+  return std::string(otherwise);
+}
+
+// Where the last special token between two bytes of the whole text ends; `from`: there is none.
+std::size_t ChatTurns::end_of_special(std::size_t from, std::size_t until) const {
+  std::size_t end = from;
+  for (std::size_t i = 0; i < encoding_.ids.size(); ++i) {
+    const auto& [first, last] = encoding_.offsets[i];
+    if (first >= from && last <= until && tokenizer_.is_special(encoding_.ids[i])) end = last;
+  }
+  return end;
 }
 
 // The model sees what is before the turn as tokens: they must be the first ones of the whole.

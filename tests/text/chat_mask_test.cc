@@ -190,6 +190,15 @@ TEST(ChatMask, LearnsCallsAndWhatTemplatesWriteOtherwiseInHistory) {
   EXPECT_EQ(learnt_text(kTools, chat, Learnt::last), "<think>why</think>two" + call);
 }
 
+TEST(ChatMask, LeavesOutWhatEndsTheWholeConversation) {
+  const std::string ends = std::string(kPlain) + "{% if not add_generation_prompt %}{{ eos_token }}{% endif %}";
+  EXPECT_EQ(learnt_text(ends, conversation(kTwoTurns), Learnt::assistant), "one<|im_end|>two<|im_end|>");
+  const std::string other =
+      "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}{{ '' if loop.last else '<|im_end|>' }}\n"
+      "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+  EXPECT_HONE_ERROR(learnt_text(other, conversation(kTwoTurns), Learnt::assistant), data, "it ends differently");
+}
+
 TEST(ChatMask, LearnsATurnThatComesFirst) {
   const ordered_json talk = {{{"role", "assistant"}, {"content", "hello"}},
                              {{"role", "user"}, {"content", "a"}},
