@@ -27,7 +27,7 @@ struct TrainOptions {
   std::string gradients;                   // safetensors file for the gradients of the last step, before clipping
   bool quiet = false;                      // no progress line
   bool check_space = true;                 // refuse to start when the checkpoints will not fit on the disk
-  bool handle_signals = true;              // SIGINT and SIGTERM stop after the step, SIGUSR1 saves
+  bool handle_signals = true;              // SIGINT, SIGTERM, SIGHUP stop after the step, SIGUSR1 saves
   Env* env = nullptr;                      // nullptr: the real one
 };
 

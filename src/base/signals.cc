@@ -24,7 +24,7 @@ std::atomic<int> save_requests{0};
 std::atomic<int> event_fd{-1};
 static_assert(std::atomic<int>::is_always_lock_free);
 
-constexpr int kSignals[] = {SIGINT, SIGTERM, SIGUSR1, SIGPIPE, SIGXFSZ};
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGPIPE, SIGXFSZ};
 struct sigaction old_actions[std::size(kSignals)];
 char notice_line[200];  // written by the handler, hence made beforehand
 std::atomic<int> notice_size{0};
@@ -40,8 +40,13 @@ void wake() {
 
 void on_stop(int number) {
   const int saved_errno = errno;
-  int none = 0;
-  if (!stop_signal.compare_exchange_strong(none, number)) _exit(128 + number);
+  int before = 0;
+  if (!stop_signal.compare_exchange_strong(before, number)) {
+    if (number != SIGHUP && before != SIGHUP) _exit(128 + number);
+    if (before == SIGHUP) stop_signal.compare_exchange_strong(before, number);  // somebody's first wish
+    errno = saved_errno;
+    return;
+  }
   const int size = notice_size.load();
   if (size > 0 && ::write(STDERR_FILENO, notice_line, static_cast<std::size_t>(size)) < 0) {
     // Nobody to tell.
@@ -78,6 +83,8 @@ StopSignal::StopSignal(std::string_view notice) {
   for (std::size_t i = 0; i < std::size(kSignals); ++i) {
     const int number = kSignals[i];
     struct sigaction action{};
+    if (number == SIGHUP && sigaction(number, nullptr, &old_actions[i]) == 0 && old_actions[i].sa_handler == SIG_IGN)
+      continue;
     action.sa_handler = number == SIGUSR1 ? on_save : number == SIGPIPE || number == SIGXFSZ ? SIG_IGN : on_stop;
     action.sa_flags = SA_RESTART;
     sigemptyset(&action.sa_mask);
@@ -106,6 +113,8 @@ std::string StopSignal::stop_name() {
       return "";
     case SIGINT:
       return "SIGINT";
+    case SIGHUP:
+      return "SIGHUP";
     default:
       return "SIGTERM";
   }
@@ -128,7 +137,7 @@ BlockSignals::BlockSignals() {
   static_assert(sizeof old_ >= sizeof(sigset_t) && std::is_trivially_copyable_v<sigset_t>);
   sigset_t blocked, old;
   sigemptyset(&blocked);
-  for (const int number : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&blocked, number);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) sigaddset(&blocked, number);
   pthread_sigmask(SIG_BLOCK, &blocked, &old);
   std::memcpy(old_, &old, sizeof old);
 }

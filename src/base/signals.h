@@ -1,4 +1,4 @@
-// SIGINT and SIGTERM ask the run to stop, SIGUSR1 to save; handlers only set flags that the loop looks at.
+// SIGINT, SIGTERM and SIGHUP ask the run to stop, SIGUSR1 to save; handlers only set flags that the loop looks at.
 #pragma once
 
 #include <string>
@@ -13,7 +13,8 @@ inline constexpr ErrorKind kStopped{75};
 
 // Installs the handlers while alive, and ignores SIGPIPE and SIGXFSZ; the old ones come back afterwards. One per
 // process at a time. The first SIGINT or SIGTERM requests a stop, the second ends the process at once with 128 + its
-// number.
+// number. SIGHUP requests a stop and never more than that: a terminal that closes sends it several times, and the system
+// another signal after it. It stays ignored where it was (nohup).
 class StopSignal {
  public:
   // notice: a line for stderr when the first one comes, as what is stopped may take its time; "" = none.
@@ -25,7 +26,7 @@ class StopSignal {
   // Any thread may call these.
   static bool stop_requested() noexcept;
   static void check(const std::string& doing);  // if so, while one is alive: Error(kStopped)
-  static int stop_number() noexcept;            // SIGINT or SIGTERM; 0: none yet
+  static int stop_number() noexcept;            // SIGINT, SIGTERM or SIGHUP; 0: none yet
   static std::string stop_name();               // "SIGTERM", or "" when there was none
   static bool take_save_request() noexcept;     // true once per SIGUSR1 (or several in between)
   // A descriptor that becomes readable when any of them arrives, for poll(); do not read from it. -1: none installed.
@@ -37,7 +38,7 @@ class StopSignal {
 // For commands without a StopSignal.
 void ignore_write_signals() noexcept;
 
-// Blocks SIGINT, SIGTERM and SIGUSR1 in the calling thread while alive; threads started meanwhile inherit that.
+// Blocks SIGINT, SIGTERM, SIGHUP and SIGUSR1 in the calling thread while alive; threads started meanwhile inherit that.
 class BlockSignals {
  public:
   BlockSignals();

@@ -78,7 +78,7 @@ class BoundedQueue {
   bool closed_ = false;
 };
 
-// A thread that blocks SIGINT, SIGTERM and SIGUSR1 and keeps the exception its work ended with.
+// A thread that blocks the signals of BlockSignals and keeps the exception its work ended with.
 class Worker {
  public:
   Worker() = default;

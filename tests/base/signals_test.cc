@@ -13,6 +13,7 @@
 #include <cstdlib>
 
 #include <thread>
+#include <vector>
 
 namespace hone {
 namespace {
@@ -48,6 +49,29 @@ TEST(StopSignal, TheSecondEndsAtOnce) {
   waitpid(child, &status, 0);
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 128 + SIGINT);
+}
+
+// A terminal that closes sends it more than once, and the system SIGTERM after it.
+TEST(StopSignal, AHangUpAsksAndNeverEndsAtOnce) {
+  for (const auto& numbers : {std::vector{SIGHUP, SIGHUP}, {SIGTERM, SIGHUP}, {SIGHUP, SIGTERM, SIGHUP}, {SIGINT, SIGHUP}}) {
+    const StopSignal signals;
+    for (const int number : numbers) raise(number);
+    EXPECT_TRUE(StopSignal::stop_requested());
+  }
+}
+
+TEST(StopSignal, AHangUpThatWasIgnoredStaysIgnored) {
+  struct sigaction ignore{}, old{}, during{};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGHUP, &ignore, &old);
+  {
+    const StopSignal signals;
+    raise(SIGHUP);
+    EXPECT_FALSE(StopSignal::stop_requested());
+    sigaction(SIGHUP, nullptr, &during);
+  }
+  sigaction(SIGHUP, &old, nullptr);
+  EXPECT_EQ(during.sa_handler, SIG_IGN);
 }
 
 // What a child process wrote to stderr, and how it ended.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# SIGINT and SIGTERM: the step is finished and saved, exit 75, the same command goes on; a second one ends it at once.
+# SIGINT, SIGTERM and SIGHUP: the step is finished and saved, exit 75, the same command goes on; a second one ends it at once.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -16,7 +16,7 @@ R
 fail() { echo "$1"; cat log; exit 1; }
 says() { grep -q -- "$1" log || fail "not said: $1"; }
 start() {  # what follows "hone train r.yaml"; a shell ignores SIGINT for what it puts into the background
-  env --default-signal=INT hone train r.yaml "$@" >log 2>&1 &
+  env --default-signal=INT,HUP hone train r.yaml "$@" >log 2>&1 &
   child=$!
 }
 wait_for() {  # a command that succeeds once it is time
@@ -35,18 +35,31 @@ ends_with() {
 
 lines() { if [ -e out/metrics.jsonl ]; then wc -l <out/metrics.jsonl; else echo 0; fi; }
 trains() { [ "$(lines)" -gt "$1" ]; }
-for signal in INT TERM; do
+for signal in INT TERM HUP; do
   before=$(lines)
   start
   wait_for trains "$before"
   kill -$signal "$child"
+  if [ $signal = HUP ]; then kill -HUP "$child"; fi  # the shell passes on what the terminal has sent already
   ends_with 75
   says 'stopping after this step, and saving; once more: at once'
   says "SIG$signal at step [0-9]*: saved in .*; the same command again goes on"
-  [ "$(ls -A out/checkpoints | wc -l)" = 1 ] || [ $signal = TERM ] || fail "more than one checkpoint"
+  [ "$(ls -A out/checkpoints | wc -l)" = 1 ] || [ $signal != INT ] || fail "more than one checkpoint"
 done
 says 'out: resuming at step [0-9]* of 1000000 from step-'
 if grep -q "$(printf '\r')\|$(printf '\033')" log; then fail "control characters in a file"; fi
+
+# nohup: it goes on.
+before=$(lines)
+env --default-signal=INT nohup hone train r.yaml >log 2>&1 &
+child=$!
+wait_for trains "$before"
+before=$(lines)
+kill -HUP "$child"
+wait_for trains "$((before + 2))"
+kill -INT "$child"
+ends_with 75
+says 'SIGINT at step'
 
 # SIGUSR1 saves and goes on; two signals end it at once, and what is committed stays.
 count() { [ "$(ls out/checkpoints | wc -l)" -gt "$1" ]; }
