@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/strings.h"
 #include "hone/registry.h"
+#include "io/file_name.h"
+#include "train/alternatives.h"
 
 namespace hone {
 namespace {
@@ -96,6 +99,8 @@ void TrainerSection::validate(Problems& problems) const {
 void RunSection::validate(Problems& problems) const {
   problems.require(folder.empty() != name.empty(), "folder",
                    folder.empty() ? "missing: where the run lives; or run.name" : "not together with run.name");
+  problems.require(name.empty() || io::is_plain_name(name), "name",
+                   "got " + hone::quoted(name) + ", expected a name without a path: it makes runs/<name>/run_1");
 }
 
 void Recipe::validate(Problems& problems) const {
@@ -115,6 +120,7 @@ Recipe read_recipe(config::Node node) {
 Recipe read_recipe(const std::string& path, const std::vector<std::pair<std::string, std::string>>& overrides) {
   Problems problems;
   config::Node node = config::read_file(path);
+  training::give_way(node, overrides);
   for (const auto& [option, value] : overrides) config::assign(node, option, value, {"--" + option, 0}, problems);
   config::resolve(node, problems);
   problems.raise();

@@ -3,6 +3,7 @@
 
 #include "harness/errors.h"
 #include "hone/registry.h"
+#include "train/alternatives.h"
 #include "train/support.h"
 
 namespace hone {
@@ -88,6 +89,24 @@ TEST(Recipe, SaysAllThatIsMissingAtOnce) {
       "3 problems in the configuration\n  model.path: missing: a model folder, or `type:` and sizes for a "
       "fresh model\n  data.train: missing: no file to train on\n  run.folder: missing: where the run lives; "
       "or run.name");
+}
+
+TEST(Recipe, WhatALaterLayerExcludesGivesWay) {
+  const test::TempFolder folder;
+  const auto read = [&](const test::Overrides& overrides) { return test::small_recipe(folder, overrides); };
+  EXPECT_EQ(read({{"run.name", "tiny"}}).run.folder, "");
+  EXPECT_EQ(read({{"run.name", "tiny"}}).run.name, "tiny");
+  EXPECT_EQ(read({{"run.name", "tiny"}}).run.seed, 3u);
+  EXPECT_EQ(read({{"trainer.epochs", "2"}}).trainer.steps, std::nullopt);
+  EXPECT_HONE_ERROR(read({{"run.name", "tiny"}, {"run.folder", "x"}}), config, "not together with run.name");
+  EXPECT_HONE_ERROR(read({{"run.name", "a/b"}}), config, "expected a name without a path");
+  for (const char* text : {"run: out", "run: {folder: out, seed: 3}"}) {
+    Problems problems;
+    config::Node root = config::parse_yaml(text, "r.yaml", problems);
+    training::give_way(root, config::parse_yaml("run: {name: tiny}", "s.yaml", problems));
+    ASSERT_TRUE(root.find("run")->is_map());
+    EXPECT_EQ(root.find("run")->find("folder"), nullptr);
+  }
 }
 
 TEST(Recipe, AModelIsAFolderOrAConfiguration) {
