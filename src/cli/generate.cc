@@ -8,6 +8,7 @@
 
 #include "cli/chat_prompts.h"
 #include "cli/output.h"
+#include "cli/standard_input.h"
 #include "data/choose_template.h"
 #include "hone/command.h"
 #include "hone/generate.h"
@@ -131,7 +132,7 @@ class Generate final : public Command {
       while (reader.next(line)) all.push_back(prompt_of(std::string(line), reader.line()));
     }
     if (flags_.prompt.empty() && flags_.prompts.empty())
-      all.push_back(prompt_of(std::string(std::istreambuf_iterator<char>(std::cin), {})));
+      all.push_back(prompt_of(read_standard_input()));
     if (all.empty()) throw Error(ErrorKind::data, flags_.prompts + ": no prompts");
     return all;
   }
@@ -159,6 +160,7 @@ class Generate final : public Command {
     std::optional<Conversation> conversation;
     std::string answer, line;
     const auto show = [](std::size_t, const std::string& text) { std::cout << text << std::flush; };
+    require_standard_input();
     while (std::cout << "> " << std::flush && std::getline(std::cin, line)) {
       if (line.empty()) continue;
       if (conversation)

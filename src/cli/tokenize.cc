@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "cli/standard_input.h"
 #include "cli/tokenize_chat.h"
 #include "data/choose_template.h"
 #include "hone/command.h"
@@ -57,7 +58,7 @@ class Tokenize final : public Command {
     check_flags();
     const auto tokenizer =
         data::with_chat_template(load_tokenizer(call.positionals[0]), config_.chat_template, "--chat-template");
-    const std::string text = call.positionals.size() > 1 ? call.positionals[1] : read_input();
+    const std::string text = call.positionals.size() > 1 ? call.positionals[1] : read_standard_input();
     if (config_.chat) {
       const char* source = call.positionals.size() > 1 ? "TEXT" : "stdin";
       print_chats(*tokenizer, text, {source, config_.loss, config_.json, config_.rendered});
@@ -93,10 +94,6 @@ class Tokenize final : public Command {
   static bool looks_like_ids(const std::string& text) {
     return text.find_first_not_of("0123456789 ,[]\t\r\n") == std::string::npos &&
            trim(text).find(' ') != std::string::npos;
-  }
-
-  static std::string read_input() {
-    return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
   }
 
   void print_ids(const Tokenizer& tokenizer, const std::string& text) const {
