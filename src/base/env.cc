@@ -3,6 +3,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <limits.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -268,6 +270,16 @@ std::optional<std::uint64_t> Folder::file_size(const std::string& name) const {
   return std::nullopt;
 }
 
+std::optional<std::string> Folder::link_target(const std::string& name) const {
+  check_plain(name);
+  char target[PATH_MAX];
+  ssize_t size = 0;
+  const auto read = [&] { return static_cast<int>(size = ::readlinkat(fd(), name.c_str(), target, sizeof target)); };
+  if (attempt(*env_, Kind::stat, path_ / name, read) >= 0) return std::string(target, static_cast<std::size_t>(size));
+  if (errno != EINVAL && errno != ENOENT) fail(name, "cannot look at it", errno);
+  return std::nullopt;
+}
+
 std::vector<std::string> Folder::list() const {
   Operation operation{Kind::list, path_, {}};
   const int again = retried(*env_, operation, [&] { return ::openat(fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
@@ -298,6 +310,10 @@ int Folder::open_lock(const std::string& name) const {
   });
   if (file < 0) fail(name, "cannot open the lock file", errno);
   return file;
+}
+
+bool Folder::try_lock() const {
+  return attempt(*env_, Kind::lock, path_, [&] { return ::flock(fd(), LOCK_EX | LOCK_NB); }) == 0;
 }
 
 }  // namespace hone

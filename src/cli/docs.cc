@@ -14,6 +14,8 @@
 namespace hone::cli {
 namespace {
 
+constexpr std::size_t kSame = 20;  // a page of an earlier version begins with the same title
+
 class Docs final : public Command {
  public:
   struct Config {
@@ -59,7 +61,10 @@ class Docs final : public Command {
     std::vector<std::string> files;
     const Folder folder = Env::process().make_folders(flags_.out, ErrorKind::data);
     for (const auto& [page, name] : {std::pair{"recipe", "recipe.md"}, {"commands", "commands.md"}, {"schema", "recipe.schema.json"}}) {
-      folder.replace_file(name, text_of(page));
+      const std::string text = text_of(page), before = folder.maybe_read_file(name).value_or("");
+      if (!before.empty() && before.substr(0, kSame) != text.substr(0, kSame))
+        throw Error(ErrorKind::data, (folder.path() / name).string() + ": is there already, and hone did not write it");
+      folder.replace_file(name, text);
       files.push_back((folder.path() / name).string());
     }
     if (json) write_json({{"files", files}});

@@ -18,6 +18,7 @@
 #include "hone/hub.h"
 #include "hone/registry.h"
 #include "hub/own_tokenizer.h"
+#include "io/safetensors_writer.h"
 #include "train/inputs.h"
 #include "train/state.h"
 
@@ -78,6 +79,7 @@ class Eval final : public Command {
     if (!flags_.logits.empty() && flags_.data.size() > 1)
       throw Error(ErrorKind::usage, "--logits: goes with one --data only");
     check_metrics();
+    if (!flags_.logits.empty()) io::require_replaceable(flags_.logits, ErrorKind::data);
     const std::string folder = find_model_folder(call.positionals[0]).string();
     const auto tokenizer = data::with_chat_template(
         flags_.tokenizer.empty() ? hub::own_tokenizer(folder) : load_tokenizer(flags_.tokenizer), flags_.chat_template, "--chat-template");

@@ -13,6 +13,7 @@
 #include "hone/registry.h"
 #include "hub/fresh.h"
 #include "hub/save.h"
+#include "io/folder_commit.h"
 
 namespace hone::cli {
 namespace {
@@ -30,7 +31,7 @@ class InitModel final : public Command {
           field("config", &C::config, "A config.json to start from; --model.<key>=value changes or replaces it."),
           field("tokenizer", &C::tokenizer, "Tokenizer to copy into the folder: bytes, a folder or a tokenizer.json."),
           field("seed", &C::seed, "Seed of the weights; the same seed gives the same weights."),
-          field("replace", &C::replace, "Replace a folder that is already there."),
+          field("replace", &C::replace, "A folder there that hone made, with nothing else in it, is moved to <folder>.old-k first."),
           field("precision", &C::precision, "Type of the weights in the file.")};
     }
   };
@@ -45,6 +46,7 @@ class InitModel final : public Command {
 
   int run(const Invocation& call) override {
     const std::filesystem::path folder = call.positionals[0];
+    io::require_free(folder, flags_.replace);  // before the work, not after
     std::shared_ptr<const Tokenizer> tokenizer;
     if (!flags_.tokenizer.empty()) tokenizer = load_tokenizer(flags_.tokenizer);
     const auto model = build_model(model_config(call, tokenizer.get()), flags_.config.empty() ? "--model" : flags_.config);

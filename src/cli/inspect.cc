@@ -22,7 +22,7 @@ class Inspect final : public Command {
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
-          field("full", &C::full, "checkpoint: compare every byte with its hash, not only names and sizes."),
+          field("full", &C::full, "checkpoint, run: compare every byte with its hash, not only names and sizes."),
           field("show", &C::show,
                 "data: print the records' tokens, apart by |, those that carry loss in [brackets]; behind -> what a cut "
                 "moved."),
@@ -47,7 +47,7 @@ class Inspect final : public Command {
     if (kind == "data") return show_data(paths, call.json);
     const auto report = report_on(kind, paths);
     print(report, call.json);
-    return report.contains("whole") && !report["whole"].get<bool>() ? static_cast<int>(ErrorKind::checkpoint) : 0;
+    return is_damaged(report) ? static_cast<int>(ErrorKind::checkpoint) : 0;
   }
 
  private:
@@ -61,12 +61,18 @@ class Inspect final : public Command {
                                         (kind == "diff" ? "2" : "1"));
     if (kind == "model") return inspect_model(paths[0]);
     if (kind == "checkpoint") return inspect_checkpoint(paths[0], flags_.full);
-    if (kind == "run") return inspect_run(paths[0]);
+    if (kind == "run") return inspect_run(paths[0], flags_.full);
     return inspect_diff(paths[0], paths[1]);
   }
 
   static void print(const nlohmann::ordered_json& report, bool json) {
     json ? write_json(report) : void(std::cout << plain_text(report));
+  }
+
+  static bool is_damaged(const nlohmann::ordered_json& report) {
+    if (report.value("whole", nlohmann::ordered_json()) == false) return true;
+    const nlohmann::ordered_json checkpoints = report.value("checkpoints", nlohmann::ordered_json::array());
+    return std::any_of(checkpoints.begin(), checkpoints.end(), [](const auto& row) { return row["whole"] == false; });
   }
 
   int show_data(const std::vector<std::string>& paths, bool json) const {

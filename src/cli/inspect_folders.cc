@@ -33,21 +33,32 @@ ordered_json weights_report(Model& model) {
   return rows;
 }
 
-ordered_json checkpoint_row(const io::Checkpoint& checkpoint) {
-  ordered_json row = {{"name", checkpoint.name}, {"step", checkpoint.step}, {"whole", checkpoint.whole()}};
+std::string checked(bool full) { return full ? "every byte" : "names and sizes; --full reads every byte"; }
+
+// null: nothing is wrong as far as it was looked at, which was not at every byte.
+ordered_json whole(const std::vector<std::string>& problems, bool full) {
+  return full || !problems.empty() ? ordered_json(problems.empty()) : ordered_json();
+}
+
+ordered_json checkpoint_row(const io::Checkpoint& checkpoint, bool full) {
+  ordered_json row = {
+      {"name", checkpoint.name}, {"step", checkpoint.step}, {"whole", whole(checkpoint.problems, full)}};
   if (!checkpoint.finite) row["finite"] = false;
   if (!checkpoint.problems.empty()) row["problems"] = checkpoint.problems;
   return row;
 }
 
-// The last line of metrics.jsonl, or null.
-ordered_json last_metrics(const fs::path& file) {
-  if (!fs::exists(file)) return nullptr;
+// The last whole line of metrics.jsonl, or null; and whether one that was cut off follows it.
+std::pair<ordered_json, bool> last_metrics(const fs::path& file) {
+  if (!fs::exists(file)) return {nullptr, false};
   io::LineReader reader(file);
   std::string_view line;
-  std::string last;
-  while (reader.next(line)) last = line;
-  return last.empty() ? ordered_json() : ordered_json::parse(last, nullptr, false);
+  std::string last, before;
+  while (reader.next(line)) before = std::exchange(last, std::string(line));
+  ordered_json whole = ordered_json::parse(last, nullptr, false);
+  const bool torn = !last.empty() && !whole.is_object();
+  if (torn) whole = ordered_json::parse(before, nullptr, false);
+  return {whole.is_object() ? whole : ordered_json(), torn};
 }
 
 // A leaf of a configuration: a number, true or false where it reads as one; null: not there.
@@ -83,8 +94,7 @@ ordered_json inspect_model(const std::string& where) {
 ordered_json inspect_checkpoint(const std::string& path, bool full) {
   const Folder folder = Env::process().open_folder(path);
   const std::vector<std::string> problems = io::verify(folder, full ? io::Verify::full : io::Verify::sizes);
-  ordered_json report = {{"folder", path}, {"checked", full ? "every byte" : "names and sizes; --full reads every byte"},
-                         {"whole", problems.empty()}};
+  ordered_json report = {{"folder", path}, {"checked", checked(full)}, {"whole", whole(problems, full)}};
   if (!problems.empty()) {
     report["problems"] = problems;
     return report;
@@ -97,17 +107,20 @@ ordered_json inspect_checkpoint(const std::string& path, bool full) {
   return report;
 }
 
-ordered_json inspect_run(const std::string& path) {
+ordered_json inspect_run(const std::string& path, bool full) {
   const fs::path folder = path;
   if (!fs::exists(folder / "config.yaml"))
     throw Error(ErrorKind::usage, path + ": not a run folder; expected config.yaml in it");
-  ordered_json report = {{"folder", path}};
+  ordered_json report = {{"folder", path}, {"checked", checked(full)}};
   report["checkpoints"] = ordered_json::array();
   if (fs::exists(folder / "checkpoints")) {
     const io::Checkpoints checkpoints(Env::process().open_folder(folder / "checkpoints"));
-    for (const io::Checkpoint& one : checkpoints.scan(io::Verify::sizes)) report["checkpoints"].push_back(checkpoint_row(one));
+    for (const io::Checkpoint& one : checkpoints.scan(full ? io::Verify::full : io::Verify::sizes))
+      report["checkpoints"].push_back(checkpoint_row(one, full));
   }
-  report["last_metrics"] = last_metrics(folder / "metrics.jsonl");
+  const auto [last, torn] = last_metrics(folder / "metrics.jsonl");
+  report["last_metrics"] = last;
+  if (torn) report["metrics.jsonl"] = "its last line is cut off; the next start removes it";
   return report;
 }
 

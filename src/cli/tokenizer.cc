@@ -71,7 +71,8 @@ class TokenizerCommand final : public Command {
           field("lowercase", &C::lowercase, "word_piece: fold upper case and accents."),
           field("threads", &C::threads, "Threads that count words; 0 = as many as the process may use.", at_least(0)),
           field("out", &C::out, "The folder to write."),
-          field("replace", &C::replace, "Replace a folder that is already there.")};
+          field("replace", &C::replace, 
+                "A folder there that hone made, with nothing else in it, is moved to <folder>.old-k first.")};
     }
   };
   explicit TokenizerCommand(const Config& config) : flags_(config) {}

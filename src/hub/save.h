@@ -39,7 +39,8 @@ SavedWeights weights_of(Model& model);  // as they are, in the model's order. A 
 // Adds all of it to the commit; the caller commits.
 void add_model(io::FolderCommit& commit, const SavedWeights& weights, const ModelFiles& files);
 
-// A whole model folder, made in one piece; an existing one is an error unless `replace`.
+// A whole model folder, made in one piece; an existing one is an error, or with `replace` moved to <folder>.old-k if hone
+// made it.
 struct SaveOptions {
   bool replace = false;
 };

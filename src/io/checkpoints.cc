@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "io/ownership.h"
 
 namespace hone::io {
 namespace {
@@ -41,6 +42,13 @@ std::string listed(const std::vector<Checkpoint>& all) {
   return text;
 }
 
+// "step-00001000": what step_name() gives.
+bool is_step_name(std::string_view name) {
+  if (!name.starts_with("step-")) return false;
+  const auto step = parse_int(name.substr(5));
+  return step && *step >= 0 && name == step_name(*step);
+}
+
 }  // namespace
 
 std::string step_name(std::int64_t step) { return fmt::format("step-{:08}", step); }
@@ -50,7 +58,7 @@ Checkpoints::Checkpoints(Folder folder) : folder_(std::move(folder)) {}
 std::vector<Checkpoint> Checkpoints::scan(Verify mode) const {
   std::vector<Checkpoint> all;
   for (const std::string& name : folder_.list()) {
-    if (name.starts_with(".") || !folder_.is_folder(name)) continue;
+    if (name.starts_with(".") || is_set_aside(name) || !folder_.is_folder(name)) continue;
     // A folder of somebody else's is none of our business; one with our kind of name should have been a checkpoint.
     if (name.starts_with("step-") || folder_.open_folder(name).exists(kManifestName))
       all.push_back(look_at(folder_, name, mode));
@@ -104,18 +112,24 @@ std::unique_ptr<FolderCommit> Checkpoints::start_save(std::int64_t step, FolderC
   return std::make_unique<FolderCommit>(folder_, step_name(step), std::move(options));
 }
 
-std::vector<std::int64_t> Checkpoints::retain(std::int64_t keep, const std::set<std::int64_t>& pinned) const {
+std::vector<std::int64_t> Checkpoints::retain(std::int64_t keep, const std::set<std::int64_t>& pinned) {
   if (keep < 1) return {};
-  std::vector<std::int64_t> whole;
+  std::vector<std::int64_t> whole, deleted;
   for (const Checkpoint& one : scan(Verify::sizes))
-    if (one.whole() && one.finite && one.name == step_name(one.step))
-      whole.push_back(one.step);  // made by us, not a copy
-  const std::vector<std::int64_t> deleted = steps_to_delete(whole, keep, pinned);
-  for (const std::int64_t step : deleted) remove_committed(folder_, step_name(step));
+    if (one.whole() && one.finite && one.name == step_name(one.step)) whole.push_back(one.step);  // by us, not a copy
+  for (const std::int64_t step : steps_to_delete(whole, keep, pinned)) {
+    const std::string name = step_name(step), why = why_not_ours(folder_, name);
+    if (why.empty()) {
+      remove_committed(folder_, name);
+      deleted.push_back(step);
+    } else if (kept_.insert(name).second) {
+      log::warning("{}: stays, beyond trainer.save.keep: {}", (folder_.path() / name).string(), why);
+    }
+  }
   return deleted;
 }
 
-int Checkpoints::clean() const { return clean_leftovers(folder_); }
+int Checkpoints::clean() const { return clean_leftovers(folder_, is_step_name); }
 
 std::vector<std::int64_t> steps_to_delete(std::vector<std::int64_t> whole_steps, std::int64_t keep,
                                           const std::set<std::int64_t>& pinned) {

@@ -39,12 +39,14 @@ class Checkpoints {
 
   std::unique_ptr<FolderCommit> start_save(std::int64_t step, FolderCommit::Options options) const;
   // Deletes all but the newest `keep` whole ones and the pinned steps; never the last whole one, never a broken one
-  // (people may want to look at it). keep < 1: deletes nothing. Returns the steps deleted.
-  std::vector<std::int64_t> retain(std::int64_t keep, const std::set<std::int64_t>& pinned = {}) const;
+  // (people may want to look at it), never one with a file that hone did not write; the first time that is said.
+  // keep < 1: deletes nothing. Returns the steps deleted.
+  std::vector<std::int64_t> retain(std::int64_t keep, const std::set<std::int64_t>& pinned = {});
   int clean() const;  // left-overs of killed processes; under the run's lock
 
  private:
   Folder folder_;
+  std::set<std::string> kept_;  // beyond `keep`, as was said
 };
 
 // Which of the whole steps `retain` would delete; a function of its arguments, for tests.

@@ -20,9 +20,12 @@ namespace hone::io {
 class FolderCommit {
  public:
   struct Options {
-    std::string run_id = "0";     // part of the hidden name
-    bool replace = false;         // a folder of this name that is already there gives way; otherwise it is an error
+    std::string run_id = "0";  // part of the hidden name
+    // What is there already under this name gives way; otherwise it is an error. What gives way is removed if all of it
+    // is hone's, and else kept as <name>.old-k.
+    bool replace = false;
     std::function<void()> fence;  // called just before the rename; throws if somebody else took over the run folder
+    bool keep_replaced = false;   // what gives way is kept as <name>.old-k in any case
   };
   // Makes `.tmp-<name>-<run_id>` in `parent`; a left-over of the same name is removed first.
   FolderCommit(const Folder& parent, std::string name, Options options);
@@ -47,7 +50,7 @@ class FolderCommit {
   const Folder& below(const std::string& name);  // a folder in folder(), made when needed
   std::pair<const Folder*, std::string> place(const std::string& name);
   void move_into_place();
-  void remove_aside(const std::string& old);
+  void move_over_kept();
   Folder parent_;
   std::string name_, hidden_name_;
   Options options_;
@@ -57,15 +60,16 @@ class FolderCommit {
   bool committed_ = false;
 };
 
-// A folder that a user named. One that is there already is an error, with `--replace` as the way out, unless `replace`.
+// A new folder that a user named. One that is there already is an error, unless `replace`, hone made it and nothing of
+// somebody else's is in it.
 void require_free(const std::filesystem::path& path, bool replace);
-// require_free(), then a commit that makes this folder.
+// require_free(), then a commit that makes this folder; one that is there is moved to `<path>.old-k`.
 FolderCommit commit_to(const std::filesystem::path& path, bool replace);
 
 // Renames the folder to `.trash-…` first, syncs, then unlinks: a half-deleted folder never looks like a whole one.
 void remove_committed(const Folder& parent, const std::string& name);
-// Puts right what killed processes left: removes `.tmp-*` and `.trash-*`, and brings `.old-X` back where X is missing.
-// Call under the run's lock. Returns how many.
-int clean_leftovers(const Folder& parent);
+// Puts right what killed processes left of folders whose name is `ours`: removes `.tmp-<name>-<id>` and `.trash-<name>-k`,
+// and brings `.old-<name>` back where <name> is missing. Call under the run's lock. Returns how many.
+int clean_leftovers(const Folder& parent, const std::function<bool(std::string_view)>& ours);
 
 }  // namespace hone::io

@@ -175,17 +175,44 @@ ManifestFile save_safetensors(const Folder& folder, const std::string& name, con
   return writer.finish();
 }
 
+// In the metadata of files that may be replaced; models do not have it.
+constexpr const char* kMark = "written_by";
+constexpr const char* kMarkedBy = "hone, to be replaced";
+
+// Also an empty file, as mktemp makes: nothing is lost.
+static bool may_be_replaced(const std::filesystem::path& file) {
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(file, unknown))) return false;
+  if (std::filesystem::file_size(file, unknown) == 0) return true;
+  try {
+    const Safetensors open(file);
+    const auto mark = open.metadata().find(kMark);
+    return mark != open.metadata().end() && mark->second == kMarkedBy;
+  } catch (const Error&) {
+    return false;  // no safetensors file
+  }
+}
+
+void require_replaceable(const std::filesystem::path& path, ErrorKind kind) {
+  std::error_code unknown;  // then making the folder or the file says why
+  if (!std::filesystem::exists(std::filesystem::symlink_status(path, unknown)) || may_be_replaced(path)) return;
+  throw Error(kind, path.string() + ": is there already, and is no file that such a command wrote; expected a new name");
+}
+
 void replace_safetensors(Env& env, const std::filesystem::path& path, const std::vector<TensorSpec>& tensors,
                          const TensorMetadata& metadata, const TensorBytes& bytes_of, ErrorKind kind) {
   const std::filesystem::path file = std::filesystem::absolute(path).lexically_normal();
   std::error_code unknown;  // then making the folder or the file says why
   if (!file.has_filename() || std::filesystem::is_directory(file, unknown))
     throw Error(kind, path.string() + ": a folder, expected the name of a file");
+  require_replaceable(file, kind);
+  TensorMetadata marked = metadata;
+  marked[kMark] = kMarkedBy;
   const Folder folder = env.make_folders(file.parent_path(), kind);
   const std::string name = file.filename().string(), hidden = ".new-" + name;
   folder.remove(hidden);  // of a process that was killed here
   try {
-    save_safetensors(folder, hidden, tensors, metadata, bytes_of);
+    save_safetensors(folder, hidden, tensors, marked, bytes_of);
     folder.replace(hidden, name);
   } catch (...) {
     std::error_code ignored;

@@ -51,6 +51,8 @@ using TensorBytes = std::function<std::span<const std::byte>(const TensorSpec&)>
 ManifestFile save_safetensors(const Folder& folder, const std::string& name, const std::vector<TensorSpec>& tensors,
                               const TensorMetadata& metadata, const TensorBytes& bytes_of);
 
+// Throws Error(kind) when a file that a user named is there and was not written by replace_safetensors().
+void require_replaceable(const std::filesystem::path& path, ErrorKind kind);
 // A file that a user named: it appears whole, or one that is there stays. Throws Error(kind).
 void replace_safetensors(Env& env, const std::filesystem::path& path, const std::vector<TensorSpec>& tensors,
                          const TensorMetadata& metadata, const TensorBytes& bytes_of, ErrorKind kind);

@@ -11,22 +11,7 @@
 namespace hone::training {
 namespace {
 
-// Training again from an earlier step starts another future: the old one is kept, but out of sight.
-void set_newer_aside(io::RunFolder& run, std::int64_t step) {
-  const Folder& parent = run.folder();
-  std::optional<Folder> aside;
-  std::string name;
-  for (const io::Checkpoint& checkpoint : run.checkpoints().scan(io::Verify::sizes)) {
-    if (checkpoint.step <= step) continue;
-    if (!aside) {
-      int k = 0;
-      while (parent.exists(name = fmt::format("superseded-{}", k))) ++k;
-      aside = parent.make_folder(name);
-    }
-    run.checkpoints().folder().rename(checkpoint.name, *aside, checkpoint.name);
-    log::warning("{}: newer than step {}, moved to {}/{}", checkpoint.name, step, parent.path().string(), name);
-  }
-}
+constexpr std::uint64_t kMaxMetrics = std::uint64_t{1} << 34;
 
 bool overridden(const std::string& option, const std::vector<std::string>& keys) {
   return std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
@@ -53,6 +38,24 @@ config::Node normalised(const std::string& yaml, const std::string& where) {
 
 }  // namespace
 
+void set_newer_aside(io::RunFolder& run, std::int64_t step) {
+  const Folder& parent = run.folder();
+  std::optional<Folder> aside;
+  std::string name;
+  for (const io::Checkpoint& checkpoint : run.checkpoints().scan(io::Verify::sizes)) {
+    if (checkpoint.step <= step) continue;
+    if (!aside) {
+      int k = 0;
+      while (parent.exists(name = fmt::format("superseded-{}", k))) ++k;
+      aside = parent.make_folder(name);
+      if (const auto metrics = parent.maybe_read_file("metrics.jsonl", kMaxMetrics))
+        aside->write_file("metrics.jsonl", *metrics);
+    }
+    run.checkpoints().folder().rename(checkpoint.name, *aside, checkpoint.name);
+    log::warning("{}: newer than step {}, moved to {}/{}", checkpoint.name, step, parent.path().string(), name);
+  }
+}
+
 std::optional<io::Checkpoint> choose_checkpoint(io::RunFolder& run, const TrainOptions& options) {
   if (options.resume && *options.resume != "latest") {
     const auto step = parse_int(*options.resume);
@@ -62,10 +65,14 @@ std::optional<io::Checkpoint> choose_checkpoint(io::RunFolder& run, const TrainO
     if (!checkpoint.whole())
       throw Error(ErrorKind::checkpoint,
                   fmt::format("{}: damaged: {}", checkpoint.name, join(checkpoint.problems, "; ")));
-    set_newer_aside(run, *step);
     return checkpoint;
   }
   std::optional<io::Checkpoint> newest = run.checkpoints().newest(options.strict_resume);
+  if (!newest && run.had_checkpoints())
+    throw Error(ErrorKind::checkpoint,
+                fmt::format("{}: checkpoints of this run have been saved, but there is none in {}", run.path().string(),
+                            run.checkpoints().folder().path().string()))
+        .hint("put them back; or --new starts again and keeps this folder beside the new one");
   if (!newest && options.resume)
     throw Error(ErrorKind::checkpoint, fmt::format("{}: no checkpoint to resume from", run.path().string()))
         .hint("without --resume the run starts at step 0");

@@ -11,8 +11,12 @@
 namespace hone::training {
 
 // The checkpoint to go on from; nothing: a fresh start. Damaged newer ones are named in a warning. Error(checkpoint)
-// when options.resume asks for what is not there. Checkpoints newer than an asked-for step are moved to `superseded-k`.
+// when options.resume asks for what is not there, or the run's checkpoints have vanished.
 std::optional<io::Checkpoint> choose_checkpoint(io::RunFolder& run, const TrainOptions& options);
+
+// Training again from an earlier step starts another future: the old one, its checkpoints and metrics.jsonl, is kept in
+// `superseded-k`. Called when everything else is in order.
+void set_newer_aside(io::RunFolder& run, std::int64_t step);
 
 // What the run's own recipe (YAML as saved) and the new one disagree on. Throws Error(config) with the whole diff when
 // a changed option is neither allowed to change nor named in override_keys.

@@ -2,6 +2,7 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/log.h"
@@ -126,12 +127,33 @@ void Trainer::save() {
     log::warning("a save takes {}: it may not fit between SIGTERM and SIGKILL (trainer.save.grace_seconds)",
                  human_duration(watch.seconds()));
   slowest_save_ = std::max(slowest_save_, watch.seconds());
+  tidy_checkpoints();
+  hooks_.saved(view(), saved_name_);
+}
+
+// The checkpoint is committed: nothing here makes it a failed save.
+void Trainer::tidy_checkpoints() {
+  parts_.run.note_checkpoint();
   parts_.run.link("latest", saved_name_);
   if (state_.best.step == state_.step) parts_.run.link("best", saved_name_);
-  std::set<std::int64_t> pinned{state_.best.step};
-  if (parts_.from) pinned.insert(parts_.from->step);
-  parts_.run.checkpoints().retain(recipe_.trainer.save.keep, pinned);
-  hooks_.saved(view(), saved_name_);
+  try {
+    parts_.run.checkpoints().retain(recipe_.trainer.save.keep, {state_.best.step});
+  } catch (const Error& error) {
+    log::warning("older checkpoints are not removed: {}", error.what());
+  }
+}
+
+// How many checkpoints the disk must hold besides those that are there: they make room for each other.
+std::int64_t Trainer::checkpoints_to_come() {
+  const SaveSection& save = recipe_.trainer.save;
+  std::int64_t most = 2;
+  if (save.keep > 0) {
+    most = save.keep + 1;
+    for (const io::Checkpoint& one : parts_.run.checkpoints().scan(io::Verify::sizes)) most -= one.whole() ? 1 : 0;
+  }
+  if (save.every_minutes > 0) return std::max<std::int64_t>(1, most);
+  const std::int64_t left = save.every > 0 ? (steps_ - 1) / save.every - state_.step / save.every : 0;
+  return std::clamp<std::int64_t>(left + 1, 1, std::max<std::int64_t>(1, most));  // and the one at the end
 }
 
 std::uint64_t Trainer::checkpoint_bytes() { return training::checkpoint_bytes(checkpoint_parts()); }

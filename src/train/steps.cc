@@ -11,6 +11,7 @@
 #include "hone/registry.h"
 #include "train/evaluate.h"
 #include "train/preflight.h"
+#include "train/resume.h"
 #include "train/trainer.h"
 
 namespace hone::training {
@@ -61,16 +62,26 @@ void Trainer::start() {
   for (const std::string& line : found.lines) log::info("{}", line);
   for (const std::string& warning : found.warnings) log::warning("{}", warning);
   if (parts_.options.check_space)
-    parts_.run.check_space(checkpoint_bytes(), recipe_.trainer.save.keep > 0 ? recipe_.trainer.save.keep + 1 : 2);
+    parts_.run.check_space(checkpoint_bytes(), checkpoints_to_come());
+  if (parts_.from && parts_.options.resume.value_or("latest") != "latest") set_newer_aside(parts_.run, state_.step);
   parts_.run.write_config(config_yaml_);
-  metrics_file_.emplace(parts_.run.folder());
-  metrics_file_->keep_up_to(parts_.from ? state_.step : -1);
+  open_metrics();
   loader_->seek(state_.step);
   trackers_ =
       make_trackers(recipe_, {folder_, recipe_.run.name, config_yaml_, steps_, state_.step, parts_.options.quiet});
   hooks_.start(view());
   last_save_ = monotonic_seconds();
   if (state_.evaluation_due && !interrupted()) evaluate();  // a signal had cut it short
+}
+
+void Trainer::open_metrics() {
+  metrics_file_.emplace(parts_.run.folder());
+  const std::int64_t kept = metrics_file_->keep_up_to(parts_.from ? state_.step : -1);
+  const auto expected = static_cast<std::int64_t>(state_.log_history.size());
+  if (kept < expected)
+    log::warning("{}/metrics.jsonl: {} of {} up to step {} there; {} has them all", folder_, kept,
+                 counted(expected, "line"), state_.step,
+                 (parts_.run.path() / "checkpoints" / saved_name_ / "trainer_state.json").string());
 }
 
 void Trainer::after_step(const StepReport& report) {

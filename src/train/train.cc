@@ -8,6 +8,7 @@
 #include "base/signals.h"
 #include "base/strings.h"
 #include "io/json.h"
+#include "io/safetensors_writer.h"
 #include "tensor/give_way.h"
 #include "train/resume.h"
 #include "train/trainer.h"
@@ -60,7 +61,12 @@ Summary train_in(io::RunFolder& run, Recipe recipe, const TrainOptions& options,
     const std::string saved = checkpoint.open_folder("state").read_file("config.yaml");
     changes = training::check_recipe(saved, recipe, options, run.path().string());
     const training::TrainState state = training::load_state(checkpoint);
-    if (!options.resume && is_finished(state, recipe, changes)) return already_finished(run, *from, state);
+    if (!options.resume && is_finished(state, recipe, changes)) {
+      if (!options.gradients.empty())
+        throw Error(ErrorKind::usage, fmt::format("--gradients {}: the run is finished at step {}, so no step gives any",
+                                                  options.gradients, state.step));
+      return already_finished(run, *from, state);
+    }
   }
   if (!inputs || from)
     inputs = training::load_inputs(recipe, from ? run.checkpoints().folder().path() / from->name : "");
@@ -81,12 +87,14 @@ Summary run_training(const Recipe& given, const TrainOptions& options) {
   if (options.fresh && options.resume) throw Error(ErrorKind::usage, "--new and --resume: not together");
   // A new run's folder is made, and an old one moved away, only when everything that the recipe names is in order.
   std::optional<training::Inputs> inputs;
-  std::error_code ignored;
-  if (options.resume && !std::filesystem::exists(folder / "config.yaml", ignored))
+  const io::RunFolder::Options how{options.fresh, ErrorKind::checkpoint};
+  io::require_run_folder(env, folder, how);
+  if (!options.gradients.empty()) io::require_replaceable(options.gradients, ErrorKind::checkpoint);
+  const bool there = io::has_run(env, folder);
+  if (options.resume && !there)
     throw Error(ErrorKind::checkpoint, fmt::format("{}: no run to resume", folder.string()));
-  if (options.fresh || !std::filesystem::exists(folder / "config.yaml", ignored))
-    inputs = training::load_inputs(recipe, "");
-  io::RunFolder run(env, folder, {options.fresh, ErrorKind::checkpoint});
+  if (options.fresh || !there) inputs = training::load_inputs(recipe, "");
+  io::RunFolder run(env, folder, how);
   return train_in(run, std::move(recipe), options, std::move(inputs));
 }
 

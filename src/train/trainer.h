@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "hone/trainer.h"
+#include "io/metrics_file.h"
 #include "io/run_folder.h"
 #include "train/checkpoint.h"
 #include "train/hooks.h"
@@ -50,6 +51,7 @@ class Trainer {
 
   // steps.cc: what happens between steps
   void start();
+  void open_metrics();
   void after_step(const StepReport& report);
   void follow(const Wishes& wishes);
   void log();
@@ -64,6 +66,8 @@ class Trainer {
   void maybe_save();  // a failure is reported, training goes on
   void save();        // throws Error(checkpoint)
   void report_failed_save(const Error& error);
+  void tidy_checkpoints();
+  std::int64_t checkpoints_to_come();
   std::uint64_t checkpoint_bytes();
   CheckpointParts checkpoint_parts();
 

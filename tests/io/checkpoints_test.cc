@@ -108,7 +108,7 @@ TEST_F(CheckpointsTest, AnyHistoryKeepsTheNewestWholeOneAndThePinned) {
   std::mt19937 random(5);
   for (int history = 0; history < 60; ++history) {
     fs::remove_all(folder_ / "c");
-    const Checkpoints checkpoints(Env::process().make_folders(folder_ / "c"));
+    Checkpoints checkpoints(Env::process().make_folders(folder_ / "c"));
     std::set<std::int64_t> whole, pinned;
     for (std::int64_t step = 1; step <= 12; ++step) {
       const std::string name = "c/" + step_name(step);

@@ -11,6 +11,7 @@
 
 #include "harness/errors.h"
 #include "io/faulty_env.h"
+#include "io/metrics_file.h"
 
 namespace hone::io {
 namespace {
@@ -151,14 +152,15 @@ TEST_F(RunFolderTest, ASymlinkAsLockIsRefused) {
   folder_.write("victim", "x");
   fs::create_directory(folder_ / "a");
   fs::create_symlink(folder_ / "victim", folder_ / "a/.lock");
-  EXPECT_HONE_ERROR(RunFolder(env_, folder_ / "a"), checkpoint, "cannot open the lock file");
+  EXPECT_HONE_ERROR(RunFolder(env_, folder_ / "a"), checkpoint, "a run would overwrite \".lock\"");
   EXPECT_EQ(test::content_of(folder_ / "victim"), "x");
 }
 
 TEST_F(RunFolderTest, SymlinksInThePlaceOfItsFilesAreNotWrittenThrough) {
   const fs::path victim = folder_.write("victim", "precious");
-  fs::create_directory(folder_ / "a");
-  for (const char* name : {"config.yaml", "run.json", "latest", ".new-config.yaml"})
+  RunFolder(env_, folder_ / "a").write_config("steps: 0\n");
+  fs::remove(folder_ / "a/config.yaml");
+  for (const char* name : {"config.yaml", "latest", ".new-config.yaml", ".new-latest", ".new-run.json"})
     fs::create_symlink(victim, folder_ / "a" / name);
   RunFolder run(env_, folder_ / "a");
   run.write_config("steps: 1\n");

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/log.h"
+#include "harness/errors.h"
 #include "harness/files.h"
 #include "hone/registry.h"
 #include "hone/tracker.h"
@@ -38,6 +39,20 @@ TEST(Csv, AResumedRunWritesLaterRowsAgain) {
   std::ofstream(folder / "metrics.csv", std::ios::app) << "1,lo";  // torn by a crash
   csv(folder.path().string(), 1)->log(2, {{"loss", 1.25}});
   EXPECT_EQ(text_of(folder / "metrics.csv"), "step,metric,value\n1,loss,2.5\n2,loss,1.25\n");
+}
+
+TEST(Csv, ALineThatWasCutOffIsNoRow) {
+  const test::TempFolder folder;
+  std::ofstream(folder / "metrics.csv") << "step,metric,value\n1,loss,2.5\n2,loss,1.2";
+  csv(folder.path().string(), 2)->finish();
+  EXPECT_EQ(text_of(folder / "metrics.csv"), "step,metric,value\n1,loss,2.5\n");
+}
+
+TEST(Csv, AFileOfSomebodyElsesIsNotReplaced) {
+  const test::TempFolder folder;
+  std::ofstream(folder / "metrics.csv") << "year,town,people\n1,a,2\n";
+  EXPECT_HONE_ERROR(csv(folder.path().string(), 5), config, "metrics.csv: not written by this tracker");
+  EXPECT_EQ(text_of(folder / "metrics.csv"), "year,town,people\n1,a,2\n");
 }
 
 TEST(Csv, AFolderThatCannotBeWrittenIsAWarning) {

@@ -112,6 +112,27 @@ TEST_F(Faults, ADiskThatCannotHoldTheCheckpointsIsRefusedAtTheStart) {
   EXPECT_HONE_ERROR(run.check_space(std::uint64_t{1} << 60, 4), checkpoint, "");
 }
 
+TEST_F(Faults, AFolderInThePlaceOfALinkForPeopleIsNoFailedSave) {
+  folder_.write("run/latest/mine.txt", "precious");
+  const Summary summary = train(recipe(), options_);
+  EXPECT_EQ(summary.failed_saves, 0);
+  EXPECT_TRUE(has_step(4) && has_step(8) && has_step(10));
+  EXPECT_EQ(test::read_text(run_folder() / "latest/mine.txt"), "precious");
+  EXPECT_NE(messages_.find("latest: is there already, and no link that hone made"), std::string::npos) << messages_;
+}
+
+TEST_F(Faults, OldCheckpointsThatCannotBeRemovedAreNoFailedSave) {
+  BrokenEnv env;
+  env.rule = [](const Operation& operation) {
+    return operation.target.filename().string().starts_with(".trash-") ? EACCES : 0;
+  };
+  options_.env = &env;
+  const Summary summary = train(recipe({{"trainer.save.keep", "1"}}), options_);
+  EXPECT_EQ(summary.failed_saves, 0);
+  EXPECT_TRUE(has_step(4) && has_step(8) && has_step(10));
+  EXPECT_NE(messages_.find("older checkpoints are not removed: "), std::string::npos) << messages_;
+}
+
 TEST_F(Faults, ASecondRunInTheSameFolderIsLockedOut) {
   io::RunFolder first(Env::process(), run_folder());
   EXPECT_HONE_ERROR(train(recipe(), options_), locked, "run");

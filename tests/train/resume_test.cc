@@ -2,6 +2,8 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/signals.h"
 #include "train/hooks_for_tests.h"
 #include "train/support.h"
@@ -196,6 +198,65 @@ TEST_F(Again, ResumeOfAnEarlierStepSetsTheOldFutureAside) {
   EXPECT_TRUE(std::filesystem::exists(run_folder() / "superseded-0/step-00000010"));
   EXPECT_TRUE(test::read_text(run_folder() / test::step_folder(10) / "model.safetensors") == model);
   EXPECT_EQ(test::fixed_metrics_of(run_folder()), metrics);
+}
+
+TEST_F(Again, TheOldFuturesMetricsAreSetAsideToo) {
+  train(recipe(), options_);
+  const std::string metrics = test::read_text(run_folder() / "metrics.jsonl");
+  options_.resume = "4";
+  train(recipe({{"optimizer.learning_rate", "1e-3"}}), options_);
+  EXPECT_EQ(test::read_text(run_folder() / "superseded-0/metrics.jsonl"), metrics);
+}
+
+TEST_F(Again, AResumeThatIsRefusedMovesNothing) {
+  train(recipe(), options_);
+  options_.resume = "4";
+  EXPECT_HONE_ERROR(train(recipe({{"data.max_length", "32"}}), options_), config, "refused");
+  folder_.write("train.jsonl", test::story_lines(61));
+  EXPECT_HONE_ERROR(train(recipe(), options_), data, "train.jsonl");
+  EXPECT_TRUE(std::filesystem::exists(run_folder() / test::step_folder(10) / "MANIFEST.json"));
+  EXPECT_FALSE(std::filesystem::exists(run_folder() / "superseded-0"));
+}
+
+TEST_F(Again, AfterAResumeNoMoreThanKeepStay) {
+  const Overrides keep{{"trainer.save.every", "1"}, {"trainer.save.keep", "2"}, {"data.eval.held_out", "0"}};
+  const auto with_steps = [&](const char* steps) {
+    Overrides all = keep;
+    all.emplace_back("trainer.steps", steps);
+    return recipe(all);
+  };
+  train(with_steps("4"), options_);
+  EXPECT_EQ(train(with_steps("8"), options_).resumed_from, 4);
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(run_folder() / "checkpoints"))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"step-00000007", "step-00000008"}));
+}
+
+TEST_F(Again, CheckpointsThatVanishedAreNoFreshStart) {
+  train(recipe({{"trainer.steps", "4"}}), options_);
+  for (const char* gone : {"checkpoints/step-00000004", "checkpoints", "latest"}) {
+    std::filesystem::remove_all(run_folder() / gone);
+    EXPECT_HONE_ERROR(train(recipe(), options_), checkpoint, "checkpoints of this run have been saved, but there is none");
+  }
+  options_.fresh = true;
+  EXPECT_EQ(train(recipe(), options_).step, 10);
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "run.old-1/config.yaml"));
+}
+
+TEST_F(Again, ARunWhoseOwnFilesAreGoneResumesFromItsCheckpoint) {
+  train(recipe(), options_);
+  const std::string model = test::read_text(run_folder() / test::step_folder(10) / "model.safetensors");
+  for (const char* gone : {"run.json", "config.yaml", "metrics.jsonl", "latest", "checkpoints/step-00000010"})
+    std::filesystem::remove_all(run_folder() / gone);
+  std::string said;
+  log::set_sink([&](log::Level, std::string_view text) { said += std::string(text) + "\n"; });
+  options_.resume = "latest";
+  EXPECT_EQ(train(recipe(), options_).resumed_from, 8);
+  log::set_sink({});
+  EXPECT_NE(said.find("metrics.jsonl: 0 of 9 lines up to step 8 there"), std::string::npos) << said;
+  EXPECT_TRUE(test::read_text(run_folder() / test::step_folder(10) / "model.safetensors") == model);
 }
 
 TEST_F(Again, ADamagedNewestCheckpointFallsBack) {

@@ -1,0 +1,75 @@
+// A torn line is never left before a whole one.
+#include "io/metrics_file.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+namespace hone::io {
+namespace {
+
+// JSON has no NaN and no infinity; what they were is kept as text.
+nlohmann::json without_nonfinite(nlohmann::json value) {
+  if (value.is_structured())
+    for (auto& inner : value) inner = without_nonfinite(std::move(inner));
+  if (!value.is_number_float()) return value;
+  const double number = value.get<double>();
+  if (std::isnan(number)) return "nan";
+  if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
+  return value;
+}
+
+// The step of a whole line; nothing: torn, or not an object with a step.
+std::optional<std::int64_t> step_of(std::string_view line) {
+  const auto object = nlohmann::json::parse(line, nullptr, false);
+  if (!object.is_object()) return std::nullopt;
+  const auto step = object.find("step");
+  return step != object.end() && step->is_number_integer() ? std::optional(step->get<std::int64_t>()) : std::nullopt;
+}
+
+}  // namespace
+
+MetricsFile::MetricsFile(const Folder& folder, const std::string& name) : folder_(folder), name_(name) {}
+
+void MetricsFile::open() {
+  if (!good_size_) keep_up_to(std::numeric_limits<std::int64_t>::max());  // a process before us may have been killed
+  file_.emplace(folder_.append_to(name_));
+}
+
+std::int64_t MetricsFile::keep_up_to(std::int64_t step) {
+  file_.reset();
+  std::int64_t lines = 0;
+  const std::optional<std::string> old = folder_.maybe_read_file(name_, std::uint64_t{1} << 34);
+  std::string kept;
+  good_size_ = 0;
+  if (!old) return 0;
+  for (std::size_t at = 0; at < old->size();) {
+    const std::size_t end = old->find('\n', at);
+    if (end == std::string::npos) break;  // torn by a kill: never a whole line
+    const std::string_view line = std::string_view(*old).substr(at, end - at);
+    if (const auto number = step_of(line); number && *number <= step) kept.append(line).append("\n"), ++lines;
+    at = end + 1;
+  }
+  if (kept != *old) folder_.replace_file(name_, kept);
+  good_size_ = kept.size();
+  return lines;
+}
+
+void MetricsFile::append(const nlohmann::json& object) noexcept {
+  try {
+    const std::string line =
+        without_nonfinite(object).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    if (!file_) open();
+    if (file_->size() != *good_size_) file_->truncate(*good_size_);  // takes away what a failed write left
+    file_->write(line);
+    good_size_ = file_->size();
+  } catch (const std::exception& error) {
+    ++failures_;
+    file_.reset();  // opened anew, and cut to its last whole line, next time
+    warnings_.warning(fmt::format("metrics are not written: {}", error.what()));
+  }
+}
+
+}  // namespace hone::io

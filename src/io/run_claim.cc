@@ -1,0 +1,102 @@
+// run.json with a run id, or a checkpoint with a manifest, is what only hone writes.
+#include "io/run_claim.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/strings.h"
+#include "io/manifest.h"
+#include "io/ownership.h"
+#include "io/run_folder.h"
+
+namespace hone::io {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::uint64_t kMaxNotes = 1'000'000;
+
+// The object in a file of ours that names a run: run.json, or the lock.
+nlohmann::json object_of_run(const Folder& folder, const char* name) {
+  const std::optional<std::string> text = folder.maybe_read_file(name, kMaxNotes);
+  nlohmann::json about = nlohmann::json::parse(text.value_or(""), nullptr, false);
+  const bool ours = about.is_object() && about.contains("run_id") && about["run_id"].is_string();
+  return ours ? about : nlohmann::json();
+}
+
+bool has_checkpoint(const Folder& folder) {
+  if (!folder.is_folder("checkpoints")) return false;
+  const Folder all = folder.open_folder("checkpoints");
+  const auto whole_manifest = [&](const std::string& name) {
+    try {
+      return all.is_folder(name) && !Manifest::read(all.open_folder(name)).files.empty();
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  const std::vector<std::string> names = all.list();
+  return std::any_of(names.begin(), names.end(), whole_manifest);
+}
+
+// What loading the inputs and taking the lock make, and what is left when a run is killed right then.
+bool made_before_a_run(const Folder& folder, const std::string& name) {
+  if (name == kRunLock || name == kRunNotes) return true;
+  if ((name != "checkpoints" && name != "cache") || !folder.is_folder(name)) return false;
+  const std::vector<std::string> inside = folder.open_folder(name).list();
+  return std::all_of(inside.begin(), inside.end(), [&](const std::string& entry) {
+    return name == "cache" && (entry.starts_with("tokens-") || entry.starts_with(".tmp-tokens-"));
+  });
+}
+
+}  // namespace
+
+std::optional<RunNotes> read_run_notes(const Folder& folder) {
+  const nlohmann::json about = object_of_run(folder, kRunNotes);
+  if (about.is_null()) return std::nullopt;
+  RunNotes notes;
+  if (const auto found = about.find("had_checkpoints"); found != about.end() && found->is_boolean())
+    notes.had_checkpoints = found->get<bool>();
+  if (const auto found = about.find("config_hash"); found != about.end() && found->is_string())
+    notes.config_hash = found->get<std::string>();
+  return notes;
+}
+
+RunClaim look_for_run(const Folder& folder) {
+  RunClaim claim;
+  const bool checkpoint = has_checkpoint(folder), ours = checkpoint || read_run_notes(folder);
+  if (ours) claim.run = checkpoint || folder.exists(kRunConfig) || folder.exists(kRunMetrics);
+  if (claim.run) return claim;
+  for (const std::string& name : folder.list())
+    if (!made_before_a_run(folder, name)) claim.others.push_back(name);
+  if (ours) return claim;
+  for (const char* name : {kRunConfig, kRunNotes, kRunMetrics})
+    if (folder.exists(name)) claim.in_the_way.emplace_back(name);
+  if (folder.file_size(kRunLock).value_or(0) > 0 && object_of_run(folder, kRunLock).is_null())
+    claim.in_the_way.emplace_back(kRunLock);
+  return claim;
+}
+
+void require_run_folder(Env& env, const fs::path& path, RunFolder::Options options) {
+  const NamedFolder named = locate_folder(path, options.kind);
+  if (std::error_code unknown; !fs::exists(path, unknown)) return;
+  const RunClaim claim = look_for_run(env.open_folder(path, options.kind));
+  if (!claim.in_the_way.empty())
+    throw Error(options.kind, fmt::format("{}: a run would overwrite {} there, which no run of hone's wrote", path.string(),
+                                          list_names(claim.in_the_way)))
+        .hint("choose another run.folder, or move what is in the way");
+  if (options.fresh && !claim.run && !claim.others.empty())
+    throw Error(options.kind, fmt::format("{}: no run of hone's, so --new does not move it; it has {}", path.string(),
+                                          list_names(claim.others, 5)))
+        .hint("without --new a run starts beside these files; or choose another run.folder");
+  if (options.fresh && claim.run && named.holds_working_folder())
+    throw Error(options.kind, fmt::format("{}: the current folder, or one above it, cannot be moved away", path.string()))
+        .hint("give --new from another folder, or choose another run.folder");
+}
+
+bool has_run(Env& env, const fs::path& path) {
+  std::error_code unknown;
+  return fs::is_directory(path, unknown) && look_for_run(env.open_folder(path)).run;
+}
+
+}  // namespace hone::io
