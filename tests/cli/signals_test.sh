@@ -9,7 +9,7 @@ cat >r.yaml <<R
 model: {type: llama, hidden_size: 32, intermediate_size: 64, num_hidden_layers: 2, num_attention_heads: 2}
 tokenizer: bytes
 data: {train: d.jsonl, max_length: 32}
-trainer: {batch_size: 2, steps: 1000000, log_every: 1, precision: fp32, save: {every: 0}}
+trainer: {batch_size: 2, steps: 1000000, log_every: 1, precision: fp32, save: {every: 0, keep: 0}}
 run: {folder: out}
 R
 
