@@ -12,14 +12,14 @@ Recipe whole_recipe(const Invocation& call, const std::vector<std::string>& set)
   config::Node root = call.positionals.empty() ? config::Node::map() : config::read_file(call.positionals[0]);
   for (const std::string& file : set) {
     const config::Node layer = config::read_file(file);
-    training::give_way(root, layer);
+    training::drop_excluded(root, layer);
     config::overlay(root, layer);
   }
   Problems problems;
   const auto environment = config::environment_overrides(environ);
-  training::give_way(root, environment);
+  training::drop_excluded(root, environment);
   for (const auto& [path, value] : environment) config::assign(root, path, value, {"environment", 0}, problems);
-  training::give_way(root, call.overrides);
+  training::drop_excluded(root, call.overrides);
   for (const auto& [path, value] : call.overrides) config::assign(root, path, value, {"--" + path, 0}, problems);
   config::resolve(root, problems);
   problems.raise();

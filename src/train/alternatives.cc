@@ -21,22 +21,22 @@ void erase(config::Node& root, const Option& option) {
   std::erase_if(section->entries(), [&](const auto& entry) { return entry.first == option.key; });
 }
 
-void give_way(config::Node& root, const std::function<bool(const Option&)>& given) {
+void drop_excluded(config::Node& root, const std::function<bool(const Option&)>& given) {
   for (const auto& [one, other] : kPairs)
     if (given(one) != given(other)) erase(root, given(one) ? other : one);
 }
 
 }  // namespace
 
-void give_way(config::Node& root, const config::Node& layer) {
-  give_way(root, [&](const Option& option) {
+void drop_excluded(config::Node& root, const config::Node& layer) {
+  drop_excluded(root, [&](const Option& option) {
     const config::Node* section = layer.find(option.section);
     return section && (section->find(option.key) || (option.shorthand && section->kind() == config::Node::Kind::scalar));
   });
 }
 
-void give_way(config::Node& root, const std::vector<std::pair<std::string, std::string>>& overrides) {
-  give_way(root, [&](const Option& option) {
+void drop_excluded(config::Node& root, const std::vector<std::pair<std::string, std::string>>& overrides) {
+  drop_excluded(root, [&](const Option& option) {
     const std::string path = std::string(option.section) + "." + option.key;
     return std::any_of(overrides.begin(), overrides.end(), [&](const auto& entry) {
       return entry.first == path || (option.shorthand && entry.first == option.section);

@@ -11,7 +11,7 @@ namespace hone::training {
 
 // Before a layer goes on top of `root`: what it excludes gives way. Both of a pair in one layer: the recipe's checks say
 // that they do not go together.
-void give_way(config::Node& root, const config::Node& layer);
-void give_way(config::Node& root, const std::vector<std::pair<std::string, std::string>>& overrides);
+void drop_excluded(config::Node& root, const config::Node& layer);
+void drop_excluded(config::Node& root, const std::vector<std::pair<std::string, std::string>>& overrides);
 
 }  // namespace hone::training

@@ -120,7 +120,7 @@ Recipe read_recipe(config::Node node) {
 Recipe read_recipe(const std::string& path, const std::vector<std::pair<std::string, std::string>>& overrides) {
   Problems problems;
   config::Node node = config::read_file(path);
-  training::give_way(node, overrides);
+  training::drop_excluded(node, overrides);
   for (const auto& [option, value] : overrides) config::assign(node, option, value, {"--" + option, 0}, problems);
   config::resolve(node, problems);
   problems.raise();

@@ -103,7 +103,7 @@ TEST(Recipe, WhatALaterLayerExcludesGivesWay) {
   for (const char* text : {"run: out", "run: {folder: out, seed: 3}"}) {
     Problems problems;
     config::Node root = config::parse_yaml(text, "r.yaml", problems);
-    training::give_way(root, config::parse_yaml("run: {name: tiny}", "s.yaml", problems));
+    training::drop_excluded(root, config::parse_yaml("run: {name: tiny}", "s.yaml", problems));
     ASSERT_TRUE(root.find("run")->is_map());
     EXPECT_EQ(root.find("run")->find("folder"), nullptr);
   }
