@@ -77,6 +77,8 @@ inline constexpr auto config::enum_names<Packing> = std::to_array<std::pair<Pack
 struct DataReport {
   std::int64_t records = 0, empty = 0, cut = 0, split = 0, dropped = 0, cut_tokens = 0;
   std::int64_t tokens = 0, supervised = 0, rows = 0, unsupervised_records = 0;
+  std::int64_t cut_prompts = 0;      // of `cut`: records whose prompt lost its start
+  std::int64_t lost_supervised = 0;  // learnt tokens that were cut off or dropped
 };
 
 struct DataFile {

@@ -26,7 +26,8 @@ struct DataFlags {
         field("columns", &C::columns,
               "Renamed field, as text=story: read the field `story` as `text`; may be given several times."),
         field("max_length", &C::max_length, "Longest row in tokens.", at_least(1)),
-        field("overlong", &C::overlong, "What to do with longer records."),
+        field("overlong", &C::overlong,
+              "What to do with longer records; split cuts texts into several, and the start off a prompt."),
         field("packing", &C::packing, "How records share rows; they never see each other."),
         field("append_eos", &C::append_eos, "End each text with the tokenizer's end-of-sequence token."),
         field(

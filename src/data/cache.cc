@@ -70,6 +70,12 @@ void check_ids(const TokenStore& store, const std::string& path, std::int64_t vo
   }
 }
 
+bool can_be_learnt(const TokenStore& store) {
+  for (std::int64_t doc = 0; doc < store.docs(); ++doc)
+    if (store.supervised(store.begin(doc) + 1, store.end(doc)) > 0) return true;
+  return false;
+}
+
 }  // namespace
 
 CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const Dataset::Options& options) {
@@ -87,8 +93,7 @@ CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const
   }
   check_ids(*store, file.path, options.vocab_size);
   // Kept only when it can be trained on: a start that fails leaves no folder behind.
-  const bool learnt = store->supervised(0, store->size()) > 0;
-  if (!cached && learnt) maybe_save(*store, options.cache_folder, name, key);
+  if (!cached && can_be_learnt(*store)) maybe_save(*store, options.cache_folder, name, key);
   log::info("{}: {}, {} tokens, {}", file.path, counted(store->counts().records, "record"),
             human_count(static_cast<double>(store->size())),
             cached ? "from the cache" : "tokenised in " + human_duration(monotonic_seconds() - start));

@@ -16,24 +16,24 @@ using NameOf = std::function<std::string(std::int64_t)>;
 // One data file's way to rows; the members are its state.
 class Cutter {
  public:
-  Cutter(const TokenStore& store, const Dataset::Options& options, const NameOf& name_of, DataReport& report)
+  Cutter(const TokenStore& store, const Dataset::Options& options, std::int32_t bos, const NameOf& name_of,
+         DataReport& report)
       : store_(store),
         options_(options),
+        bos_(bos),
         name_of_(name_of),
         report_(report),
         most_(static_cast<std::uint64_t>(options.max_length)) {}
 
   void add(Stretch stretch) {
     ++report_.records;
-    if (store_.supervised(stretch.begin + 1, stretch.end) == 0) {
+    const std::int64_t learnt = store_.supervised(stretch.begin + 1, stretch.end);
+    kept_ = 0;
+    if (learnt == 0)
       ++report_.unsupervised_records;
-      return;
-    }
-    if (!shorten(stretch)) return;
-    const std::size_t kept = table_.pieces.size();
-    const std::int64_t cuts = options_.packing == Packing::concat ? lay_end_to_end(stretch) : chop(stretch);
-    if (cuts > 1) ++report_.split;
-    if (table_.pieces.size() == kept) ++report_.unsupervised_records;  // what was learnt has been cut off
+    else if (lay(stretch) && kept_ == 0)
+      ++report_.unsupervised_records;  // what was learnt has been cut off
+    report_.lost_supervised += learnt - kept_;
   }
 
   RowTable finish() {
@@ -52,10 +52,22 @@ class Cutter {
   }
 
  private:
-  // Applies every policy but split; false: the record is dropped.
+  // false: the record is dropped.
+  bool lay(Stretch stretch) {
+    const bool has_prompt = store_.has_prompt(stretch.doc), fits = stretch.end - stretch.begin <= most_;
+    if (!fits && options_.overlong != Overlong::split && !shorten(stretch)) return false;
+    if (has_prompt) {
+      lay_whole(fits || options_.overlong != Overlong::split ? whole(stretch) : without_start(stretch));
+      return true;
+    }
+    const std::int64_t cuts = options_.packing == Packing::concat ? lay_end_to_end(stretch) : chop(stretch);
+    if (cuts > 1) ++report_.split;
+    return true;
+  }
+
+  // Applies every policy but split to what is too long; false: it is dropped.
   bool shorten(Stretch& stretch) {
     const std::uint64_t length = stretch.end - stretch.begin;
-    if (length <= most_ || options_.overlong == Overlong::split) return true;
     if (options_.overlong == Overlong::error)
       throw Error(ErrorKind::data,
                   fmt::format("{}: {} tokens; expected at most max_length {}", name_of_(stretch.doc), length, most_))
@@ -68,13 +80,56 @@ class Cutter {
     return !dropped;
   }
 
+  static Piece whole(const Stretch& stretch) {
+    return {.begin = stretch.begin,
+            .doc = stretch.doc,
+            .length = static_cast<std::uint32_t>(stretch.end - stretch.begin)};
+  }
+
+  // What is too long and begins with a prompt loses, in this order, what follows the last learnt token, the prompt's
+  // start (a turn that this would cut into goes as a whole), and only where a completion leaves its prompt no room at
+  // all, the completion's end: then the prompt keeps up to half of the row.
+  Piece without_start(const Stretch& stretch) {
+    const auto [first, last] = store_.last_learnt(stretch.begin + 1, stretch.end);
+    ++report_.cut;
+    Piece piece{.begin = stretch.begin, .doc = stretch.doc, .length = static_cast<std::uint32_t>(most_)};
+    if (last - stretch.begin > most_) {
+      piece.has_first = most_ > 1 && store_.id(stretch.begin) == bos_;
+      const std::uint64_t bos = piece.has_first ? 1 : 0, room = most_ - bos;
+      const std::uint64_t prompt = first - stretch.begin - bos, half = std::max<std::uint64_t>(1, room / 2);
+      piece.begin = last - first < room ? last - room : first - std::min(prompt, half);
+      if (piece.begin < first) piece.begin = store_.learnt_until(piece.begin);
+      piece.length = static_cast<std::uint32_t>(std::min(room, last - piece.begin) + bos);
+      piece.has_next = piece.end() < last;
+      if (piece.begin > stretch.begin + bos)
+        ++report_.cut_prompts;
+      else
+        piece.begin = stretch.begin, piece.has_first = false;
+    }
+    report_.cut_tokens += static_cast<std::int64_t>(stretch.end - stretch.begin - piece.length);
+    return piece;
+  }
+
   // Only with a label: documents do not see each other, so another piece would be computed for nothing.
+  void keep(const Piece& piece) {
+    const std::int64_t learnt = store_.supervised(piece.first_target(), piece.targets_end());
+    kept_ += learnt;
+    if (learnt > 0) table_.pieces.push_back(piece);
+  }
   void keep(const Stretch& stretch, std::uint64_t begin, std::uint64_t length) {
-    const Piece piece{.begin = begin,
-                      .doc = stretch.doc,
-                      .length = static_cast<std::uint32_t>(length),
-                      .has_next = begin + length < stretch.end};
-    if (store_.supervised(begin + 1, piece.targets_end()) > 0) table_.pieces.push_back(piece);
+    keep({.begin = begin,
+          .doc = stretch.doc,
+          .length = static_cast<std::uint32_t>(length),
+          .has_next = begin + length < stretch.end});
+  }
+
+  // In a row of its own where it does not fit into the open one.
+  void lay_whole(const Piece& piece) {
+    if (options_.packing == Packing::concat && used_ + piece.length > most_) close_row();
+    keep(piece);
+    if (options_.packing != Packing::concat) return;
+    used_ += piece.length;
+    if (used_ == most_) close_row();
   }
 
   // Both return the number of pieces the stretch was cut into, whether kept or not.
@@ -127,11 +182,13 @@ class Cutter {
 
   const TokenStore& store_;
   const Dataset::Options& options_;
+  const std::int32_t bos_;
   const NameOf& name_of_;
   DataReport& report_;
   const std::uint64_t most_;
   RowTable table_;
   std::uint64_t used_ = 0;  // of concat: tokens laid in the open row
+  std::int64_t kept_ = 0;   // learnt tokens of the document that is being laid
 };
 
 }  // namespace
@@ -175,8 +232,8 @@ std::vector<std::uint32_t> best_fit(const std::vector<std::uint32_t>& lengths, s
 }
 
 RowTable cut_and_pack(const TokenStore& store, const std::vector<Stretch>& stretches, const Dataset::Options& options,
-                      const NameOf& name_of, DataReport& report) {
-  Cutter cutter(store, options, name_of, report);
+                      std::int32_t bos, const NameOf& name_of, DataReport& report) {
+  Cutter cutter(store, options, bos, name_of, report);
   for (const Stretch& stretch : stretches) cutter.add(stretch);
   return cutter.finish();
 }

@@ -22,9 +22,12 @@ struct Stretch {
 struct Piece {
   std::uint64_t begin = 0;
   std::int64_t doc = 0;
-  std::uint32_t length = 0;
+  std::uint32_t length = 0;  // in the row
   bool has_next = false;
-  std::uint64_t targets_end() const { return begin + length + (has_next ? 1 : 0); }
+  bool has_first = false;  // the document's first token stands before `begin`, although what came between was cut
+  std::uint64_t first_target() const { return begin + (has_first ? 0 : 1); }
+  std::uint64_t end() const { return begin + length - (has_first ? 1 : 0); }
+  std::uint64_t targets_end() const { return end() + (has_next ? 1 : 0); }
 };
 
 // Rows as runs of pieces.
@@ -36,9 +39,11 @@ struct RowTable {
 };
 
 // Applies `overlong` to each stretch, cuts, drops what carries no loss, and packs; counts all of it in `report`.
-// With concat, `split` is what the rows' ends do anyway. name_of(doc) is for Overlong::error.
+// With concat, `split` is what the rows' ends do anyway. A document with a prompt is never split, nor laid over the end
+// of a row: see `overlong` in docs/formats.md. bos: a token that a document keeps when its start is
+// cut off, -1: none. name_of(doc) is for Overlong::error.
 RowTable cut_and_pack(const TokenStore& store, const std::vector<Stretch>& stretches, const Dataset::Options& options,
-                      const std::function<std::string(std::int64_t)>& name_of, DataReport& report);
+                      std::int32_t bos, const std::function<std::string(std::int64_t)>& name_of, DataReport& report);
 
 // Best-fit decreasing: the bin of each item, bins numbered by their first item. Deterministic, O(n log n).
 // REQUIRES: each length <= capacity.

@@ -38,9 +38,9 @@ struct FilePart {
   }
 };
 
-// The ids that the tokenizer puts around a text; -1: none.
+// The ids that the tokenizer puts around a text, and the one that a text may begin with at all; -1: none.
 struct Ends {
-  std::int32_t bos = -1, eos = -1;
+  std::int32_t bos = -1, eos = -1, starts = -1;
 };
 
 class PackedDataset final : public Dataset {
@@ -51,7 +51,7 @@ class PackedDataset final : public Dataset {
     std::vector<data::StreamOrder::Part> order;
     for (FilePart& part : parts_) {
       const auto name = [&](std::int64_t doc) { return part.name_of(doc); };
-      part.rows = data::cut_and_pack(*part.tokens.store, part.stretches, options_, name, report_);
+      part.rows = data::cut_and_pack(*part.tokens.store, part.stretches, options_, ends_.starts, name, report_);
       order.push_back({part.rows.rows(), part.file.weight});
     }
     order_ = data::StreamOrder(order);
@@ -95,7 +95,7 @@ void PackedDataset::finish_report() {
     report_.rows += part.rows.rows();
     for (const Piece& piece : part.rows.pieces) {
       report_.tokens += piece.length;
-      report_.supervised += part.tokens.store->supervised(piece.begin + 1, piece.targets_end());
+      report_.supervised += part.tokens.store->supervised(piece.first_target(), piece.targets_end());
     }
     if (!part_name_.empty()) continue;  // a half of a split counts its own documents only
     report_.records += part.tokens.store->counts().empty;
@@ -170,8 +170,9 @@ void PackedDataset::fill_row(HostBatch& batch, std::int64_t at, const FilePart& 
   std::int64_t begin = 0, segment = 0;
   for (const Piece& piece : part.rows.row(row - part.first_row)) {
     const auto cell = at * batch.length + begin;
-    store.copy_ids(piece.begin, piece.begin + piece.length, batch.ids.data() + cell);
-    store.copy_labels(piece.begin + 1, piece.targets_end(), batch.labels.data() + cell);
+    if (piece.has_first) batch.ids[static_cast<std::size_t>(cell)] = store.id(store.begin(piece.doc));
+    store.copy_ids(piece.begin, piece.end(), batch.ids.data() + cell + (piece.has_first ? 1 : 0));
+    store.copy_labels(piece.first_target(), piece.targets_end(), batch.labels.data() + cell);
     ++segment;
     for (std::int64_t i = 0; i < piece.length; ++i) {
       batch.segments[static_cast<std::size_t>(cell + i)] = segment;
@@ -198,7 +199,7 @@ std::string PackedDataset::record_name(std::int64_t record) const {
 
 std::string PackedDataset::fingerprint() const {
   Hasher hasher;
-  hasher.update_field("hone data 1").update_field(part_name_);
+  hasher.update_field("hone data 2").update_field(part_name_);
   hasher.update_int(static_cast<std::uint64_t>(options_.max_length));
   hasher.update_int(static_cast<std::uint64_t>(options_.overlong))
       .update_int(static_cast<std::uint64_t>(options_.packing));
@@ -290,7 +291,8 @@ std::shared_ptr<const Dataset> Dataset::make(const std::vector<DataFile>& files,
     parts.push_back(std::move(part));
   }
   const Ends ends{tokenizer.adds_bos ? tokenizer.bos_id.value_or(-1) : -1,
-                  options.append_eos || tokenizer.adds_eos ? tokenizer.eos_id.value_or(-1) : -1};
+                  options.append_eos || tokenizer.adds_eos ? tokenizer.eos_id.value_or(-1) : -1,
+                  tokenizer.bos_id.value_or(-1)};
   return std::make_shared<PackedDataset>(std::move(parts), options, ends, "");
 }
 

@@ -67,7 +67,9 @@ std::vector<std::pair<std::string, std::int64_t>> report_lines(const DataReport&
   const std::pair<const char*, std::int64_t> others[] = {
       {"empty records", report.empty},     {"records without a supervised token", report.unsupervised_records},
       {"records split", report.split},     {"records cut", report.cut},
-      {"records dropped", report.dropped}, {"tokens cut off or dropped", report.cut_tokens}};
+      {"prompts cut", report.cut_prompts},
+      {"records dropped", report.dropped}, {"tokens cut off or dropped", report.cut_tokens},
+      {"supervised tokens lost", report.lost_supervised}};
   for (const auto& [name, count] : others)
     if (count != 0) lines.emplace_back(name, count);
   return lines;

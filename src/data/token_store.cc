@@ -2,6 +2,7 @@
 #include "data/token_store.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace hone::data {
 
@@ -27,21 +28,24 @@ void TokenStore::add(const Tokens& tokens, std::int64_t line, bool from_text, st
   lines_.push_back(line);
 }
 
-// The first token of a document has nothing before it to be predicted from.
 void TokenStore::add_labels(const Tokens& tokens, std::uint64_t base) {
   const std::size_t size = tokens.ids.size();
-  if (tokens.labels == tokens.ids) {  // a text: one range
-    if (size > 1) ranges_.insert(ranges_.end(), {base + 1, base + size});
-    return;
-  }
-  bool inside = false;
-  for (std::size_t i = 1; i < size; ++i) {
+  if (tokens.labels == tokens.ids) return add_range(base, base + size);  // a text
+  std::size_t begin = size;  // of the learnt tokens that i belongs to; size: it belongs to none
+  for (std::size_t i = 0; i < size; ++i) {
     const bool learnt = tokens.labels[i] != -100;
-    if (learnt != inside) ranges_.push_back(base + i);
-    inside = learnt;
-    if (learnt && tokens.labels[i] != tokens.ids[i]) exceptions_.push_back({base + i, tokens.labels[i]});
+    if (learnt && begin == size) begin = i;
+    if (!learnt && begin != size) add_range(base + std::exchange(begin, size), base + i);
+    if (learnt && i > 0 && tokens.labels[i] != tokens.ids[i]) exceptions_.push_back({base + i, tokens.labels[i]});
   }
-  if (inside) ranges_.push_back(base + size);
+  if (begin != size) add_range(base + begin, base + size);
+}
+
+void TokenStore::add_range(std::uint64_t begin, std::uint64_t end) {
+  if (!ranges_.empty() && ranges_.back() == begin)
+    ranges_.back() = end;  // goes on from the document before
+  else
+    ranges_.insert(ranges_.end(), {begin, end});
 }
 
 std::int64_t TokenStore::highest_exception() const {
@@ -89,6 +93,21 @@ std::int64_t TokenStore::supervised(std::uint64_t begin, std::uint64_t end) cons
 std::int64_t TokenStore::seams(std::uint64_t begin, std::uint64_t end) const {
   const auto first = std::lower_bound(seams_.begin(), seams_.end(), begin);
   return std::lower_bound(first, seams_.end(), end) - first;
+}
+
+std::pair<std::uint64_t, std::uint64_t> TokenStore::last_learnt(std::uint64_t begin, std::uint64_t end) const {
+  HONE_ASSERT(begin < end);
+  std::size_t i = first_range_after(end - 1);
+  if (i >= ranges_.size() || ranges_[i] >= end) {
+    if (i == 0 || ranges_[i - 1] <= begin) return {end, end};
+    i -= 2;
+  }
+  return {std::max(begin, ranges_[i]), std::min(end, ranges_[i + 1])};
+}
+
+std::uint64_t TokenStore::learnt_until(std::uint64_t position) const {
+  const std::size_t i = first_range_after(position);
+  return i < ranges_.size() && ranges_[i] <= position ? ranges_[i + 1] : position;
 }
 
 }  // namespace hone::data

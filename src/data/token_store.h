@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hone/text.h"
@@ -45,6 +46,12 @@ class TokenStore {
   void copy_labels(std::uint64_t begin, std::uint64_t end, std::int64_t* into) const;
   std::int64_t supervised(std::uint64_t begin, std::uint64_t end) const;  // how many of them are learnt
   std::int64_t seams(std::uint64_t begin, std::uint64_t end) const;       // how many hold prompt and completion
+  // The last tokens in a row at [begin, end) that are learnt; {end, end}: there are none.
+  std::pair<std::uint64_t, std::uint64_t> last_learnt(std::uint64_t begin, std::uint64_t end) const;
+  // Where the learnt tokens that `position` belongs to end; `position` itself if it is not learnt.
+  std::uint64_t learnt_until(std::uint64_t position) const;
+  // Whether the document begins with tokens that are not learnt, so that what follows answers them.
+  bool has_prompt(std::int64_t doc) const { return learnt_until(begin(doc)) == begin(doc); }
 
   // One file with a checked header: see docs of the token cache in token_store_file.cc.
   void save(const std::string& folder, const std::string& name, const std::string& key) const;
@@ -56,6 +63,7 @@ class TokenStore {
   bool narrow_ids() const { return counts_.max_id <= 0xFFFF; }
   void widen();
   void add_labels(const Tokens& tokens, std::uint64_t base);
+  void add_range(std::uint64_t begin, std::uint64_t end);
   std::size_t first_range_after(std::uint64_t position) const;
   void check() const;  // throws if the arrays contradict each other
 
@@ -63,7 +71,9 @@ class TokenStore {
   std::vector<std::uint32_t> ids32_;
   std::vector<std::uint64_t> ends_;    // of document i
   std::vector<std::int64_t> lines_;    // of document i in its file
-  std::vector<std::uint64_t> ranges_;  // begin, end, begin, end, ... of learnt tokens; ascending
+  // begin, end, begin, end, ... of learnt tokens; ascending. A document's first token is in one where the document has
+  // no prompt, although nothing before it can predict it.
+  std::vector<std::uint64_t> ranges_;
   std::vector<Exception> exceptions_;  // ascending
   std::vector<std::uint64_t> seams_;   // positions of tokens that hold characters of a prompt and its completion
   Counts counts_;

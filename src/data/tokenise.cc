@@ -289,10 +289,20 @@ void each_tokens(const DataFile& file, const Tokenising& how,
   });
 }
 
+namespace {
+
+// Of ids with labels of their own: nothing predicts the first token, so that -100 for it alone makes it no prompt.
+Tokens without_lone_mask(Tokens tokens) {
+  if (tokens.labels.size() > 1 && tokens.labels[1] != -100) tokens.labels[0] = tokens.ids[0];
+  return tokens;
+}
+
+}  // namespace
+
 std::shared_ptr<const TokenStore> tokenise_file(const DataFile& file, const Tokenising& how) {
   auto store = std::make_shared<TokenStore>();
   each_tokens(file, how, [&](const RecordTokens& tokens, const Record& record) {
-    store->add(tokens, record.line, record.text.has_value(), tokens.seams);
+    store->add(record.labels ? without_lone_mask(tokens) : tokens, record.line, record.text.has_value(), tokens.seams);
   });
   return store;
 }

@@ -39,6 +39,10 @@ void warn_about_data(const Recipe& recipe, const Inputs& inputs, std::vector<std
   if (cut > kMuch)
     warnings.push_back(fmt::format("{:.0f} % of the tokens are cut off: data.max_length is {}, data.overlong decides",
                                    100 * cut, recipe.data.max_length));
+  if (share(report.lost_supervised, report.supervised + report.lost_supervised) > kMuch)
+    warnings.push_back(fmt::format("{} of {} tokens that would be learnt are cut off or dropped",
+                                   human_count(static_cast<double>(report.lost_supervised)),
+                                   human_count(static_cast<double>(report.supervised + report.lost_supervised))));
   if (share(report.dropped, report.records) > kMuch)
     warnings.push_back(fmt::format("{} of {} records are dropped for being longer than data.max_length {}",
                                    report.dropped, report.records, recipe.data.max_length));

@@ -74,22 +74,34 @@ std::vector<data::Stretch> all_of(const data::TokenStore& store) {
   return all;
 }
 
-// The targets of all rows, and how long rows are.
+// The targets of all rows, how long rows are, and each row's documents with what they may predict from.
 struct Laid {
   std::multiset<std::int64_t> targets;
   std::int64_t longest = 0, tokens = 0;
+  std::vector<std::vector<std::vector<std::int64_t>>> rows;
   DataReport report;
 };
+constexpr std::int32_t kBos = 0;  // document 0 begins with it
+
+std::vector<std::int64_t> ids_of(const data::TokenStore& store, const data::Piece& piece) {
+  std::vector<std::int64_t> ids(piece.length);
+  const std::size_t kept = piece.has_first ? 1 : 0;
+  if (piece.has_first) ids[0] = store.id(store.begin(piece.doc));
+  store.copy_ids(piece.begin, piece.end(), ids.data() + kept);
+  return ids;
+}
 Laid lay(const data::TokenStore& store, const Dataset::Options& options) {
   Laid laid;
   const auto name = [](std::int64_t doc) { return "doc " + std::to_string(doc); };
-  const data::RowTable table = data::cut_and_pack(store, all_of(store), options, name, laid.report);
+  const data::RowTable table = data::cut_and_pack(store, all_of(store), options, kBos, name, laid.report);
   for (std::int64_t row = 0; row < table.rows(); ++row) {
     std::int64_t length = 0, supervised = 0;
+    laid.rows.emplace_back();
     for (const data::Piece& piece : table.row(row)) {
       length += piece.length;
-      std::vector<std::int64_t> labels(piece.targets_end() - piece.begin - 1);
-      store.copy_labels(piece.begin + 1, piece.targets_end(), labels.data());
+      laid.rows.back().push_back(ids_of(store, piece));
+      std::vector<std::int64_t> labels(piece.targets_end() - piece.first_target());
+      store.copy_labels(piece.first_target(), piece.targets_end(), labels.data());
       for (const std::int64_t label : labels)
         if (label != -100) laid.targets.insert(label), ++supervised;
     }
@@ -106,7 +118,7 @@ TEST(Cut, ScoresEveryTokenAfterTheFirstExactlyOnce) {
     std::vector<int> lengths(1 + random() % 30);
     for (int& length : lengths) length = 1 + static_cast<int>(random() % 60);
     const bool some = round % 2 == 0;  // else all tokens are learnt
-    const auto learnt = [&](int doc, int t) { return !some || (doc * 7 + t / 3) % 3 != 0; };
+    const auto learnt = [&](int doc, int t) { return !some || t == 0 || (doc * 7 + t / 3) % 3 != 0; };
     const auto store = store_of(lengths, learnt);
     std::multiset<std::int64_t> expected;
     for (int doc = 0; doc < static_cast<int>(lengths.size()); ++doc)
@@ -130,7 +142,7 @@ TEST(Cut, FillsRowsWithConcat) {
   options.packing = Packing::concat;
   options.max_length = 8;
   DataReport report;
-  const auto table = data::cut_and_pack(store, all_of(store), options, [](auto) { return ""; }, report);
+  const auto table = data::cut_and_pack(store, all_of(store), options, kBos, [](auto) { return ""; }, report);
   std::vector<std::int64_t> lengths;
   for (std::int64_t row = 0; row < table.rows(); ++row) {
     lengths.push_back(0);
@@ -177,11 +189,99 @@ TEST(Cut, DropsAndCountsWhatCarriesNoLoss) {
   EXPECT_EQ(laid.targets.size(), 4u);
   EXPECT_EQ(laid.report.unsupervised_records, 2);
   EXPECT_EQ(laid.report.records, 3);
-  options.overlong = Overlong::split;
+  EXPECT_EQ(laid.report.lost_supervised, 2);
+  options.overlong = Overlong::split;  // the prompt loses its start instead
   laid = lay(store, options);
   EXPECT_EQ(laid.targets.size(), 6u);
   EXPECT_EQ(laid.report.unsupervised_records, 1);
-  EXPECT_EQ(laid.tokens, 4 + 5);  // the piece that holds only the prompt is not computed
+  EXPECT_EQ(laid.report.lost_supervised, 0);
+}
+
+using Row = std::vector<std::vector<std::int64_t>>;
+
+Dataset::Options rows_of(std::int64_t length, Packing packing = Packing::none) {
+  Dataset::Options options;
+  options.max_length = length;
+  options.packing = packing;
+  return options;
+}
+
+TEST(Cut, SplitCutsThePromptsStartAndNeverTheCompletionFromIt) {
+  // Document 0 begins with the token that begins texts: that stays. In both the last three of ten are learnt.
+  const auto store = store_of({10, 10}, [](int, int t) { return t >= 7; });
+  const Laid laid = lay(store, rows_of(6));
+  EXPECT_EQ(laid.rows, (std::vector<Row>{{{0, 5, 6, 7, 8, 9}}, {{1004, 1005, 1006, 1007, 1008, 1009}}}));
+  EXPECT_EQ(laid.targets, (std::multiset<std::int64_t>{7, 8, 9, 1007, 1008, 1009}));
+  EXPECT_EQ(laid.report.cut, 2);
+  EXPECT_EQ(laid.report.cut_prompts, 2);
+  EXPECT_EQ(laid.report.cut_tokens, 8);
+  EXPECT_EQ(laid.report.split + laid.report.lost_supervised, 0);
+}
+
+TEST(Cut, WhatFollowsTheLastLearntTokenGoesBeforeThePrompt) {
+  const auto store = store_of({10}, [](int, int t) { return t >= 3 && t < 6; });
+  Laid laid = lay(store, rows_of(7));
+  EXPECT_EQ(laid.rows, (std::vector<Row>{{{0, 1, 2, 3, 4, 5, 6}}}));
+  EXPECT_EQ(laid.report.cut_prompts, 0);
+  EXPECT_EQ(laid.report.cut_tokens, 3);
+  laid = lay(store, rows_of(5));
+  EXPECT_EQ(laid.rows, (std::vector<Row>{{{0, 2, 3, 4, 5}}}));
+  EXPECT_EQ(laid.report.cut_tokens, 5);
+}
+
+TEST(Cut, ACompletionThatLeavesNoRoomLosesItsEnd) {
+  const auto store = store_of({20, 20}, [](int, int t) { return t >= 8; });
+  const Laid laid = lay(store, rows_of(9));
+  // Half of the row for the prompt: of the 8 places behind the first token 4, of the 9 without it 4.
+  EXPECT_EQ(laid.rows, (std::vector<Row>{{{0, 4, 5, 6, 7, 8, 9, 10, 11}},
+                                         {{1004, 1005, 1006, 1007, 1008, 1009, 1010, 1011, 1012}}}));
+  EXPECT_EQ(laid.targets, (std::multiset<std::int64_t>{8, 9, 10, 11, 12, 1008, 1009, 1010, 1011, 1012, 1013}));
+  EXPECT_EQ(laid.report.lost_supervised, 7 + 6);
+}
+
+TEST(Cut, APromptOfOneTokenIsAPromptToo) {
+  const auto store = store_of({8, 8}, [](int, int t) { return t >= 1; });
+  const Laid laid = lay(store, rows_of(4, Packing::best_fit));
+  EXPECT_EQ(laid.rows, (std::vector<Row>{{{0, 1, 2, 3}}, {{1000, 1001, 1002, 1003}}}));
+  EXPECT_EQ(laid.report.cut_prompts, 0);
+}
+
+TEST(Cut, ATurnThatWouldBeCutIntoGoesAsAWhole) {
+  // Turns at 2..5 and 9..11; a row of 9 would begin at 3, inside the first one.
+  const auto store = store_of({12, 12}, [](int, int t) { return (t >= 2 && t < 6) || t >= 9; });
+  const Laid laid = lay(store, rows_of(9));
+  EXPECT_EQ(laid.rows, (std::vector<Row>{{{0, 6, 7, 8, 9, 10, 11}}, {{1006, 1007, 1008, 1009, 1010, 1011}}}));
+  EXPECT_EQ(laid.report.lost_supervised, 8);
+}
+
+TEST(Cut, ConcatLaysNoPromptOverTheEndOfARow) {
+  const auto store = store_of({5, 5, 5, 9}, [](int doc, int t) { return doc == 3 || t >= 3; });
+  const Laid laid = lay(store, rows_of(8, Packing::concat));
+  EXPECT_EQ(laid.rows, (std::vector<Row>{{{0, 1, 2, 3, 4}},
+                                         {{1000, 1001, 1002, 1003, 1004}},
+                                         {{2000, 2001, 2002, 2003, 2004}, {3000, 3001, 3002}},
+                                         {{3003, 3004, 3005, 3006, 3007, 3008}}}));
+}
+
+TEST(Cut, NoLearntTokenEverStandsWithoutThePromptBeforeIt) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 400; ++round) {
+    const int prompt = 1 + static_cast<int>(random() % 30), length = prompt + 1 + static_cast<int>(random() % 30);
+    const auto store = store_of({length}, [&](int, int t) { return t >= prompt; });
+    const Packing packings[] = {Packing::best_fit, Packing::concat, Packing::none};
+    const Dataset::Options options = rows_of(3 + static_cast<int>(random() % 40), packings[round % 3]);
+    const Laid laid = lay(store, options);
+    ASSERT_EQ(laid.rows.size(), 1u);
+    ASSERT_EQ(laid.rows[0].size(), 1u);
+    const auto& ids = laid.rows[0][0];
+    const auto learnt = static_cast<std::int64_t>(laid.targets.size());
+    EXPECT_LE(static_cast<std::int64_t>(ids.size()), options.max_length);
+    EXPECT_LT(ids[0], prompt);
+    EXPECT_EQ(std::count(ids.begin(), ids.end(), prompt), 1) << "the completion begins behind its prompt";
+    EXPECT_EQ(*laid.targets.begin(), prompt);
+    EXPECT_EQ(laid.report.lost_supervised, length - prompt - learnt);
+    if (length - prompt < options.max_length - 1) EXPECT_EQ(learnt, length - prompt);
+  }
 }
 
 }  // namespace

@@ -272,20 +272,40 @@ TEST(Inspect, ShowsWhichTokensAreLearnt) {
   Dataset::Options options;
   options.max_length = 4;
   const auto data =
-      make({folder.write("a.jsonl", "{\"prompt\": \"ab\", \"completion\": \"cdef\"}\n\"xy\"\n")}, options);
+      make({folder.write("a.jsonl", "\"abcdef\"\n{\"prompt\": \"abcdef\", \"completion\": \"x\"}\n")}, options);
   const auto records = data::inspect_records(*data);
   ASSERT_EQ(records.size(), 2u);
   EXPECT_EQ(records[0].tokens, 7);
-  EXPECT_EQ(records[0].supervised, 5);
+  EXPECT_EQ(records[0].supervised, 6);
   ASSERT_EQ(records[0].pieces.size(), 2u);
-  EXPECT_EQ(records[0].pieces[0].learnt, (std::vector<bool>{false, false, true, true}));
+  EXPECT_EQ(records[0].pieces[0].learnt, (std::vector<bool>{false, true, true, true}));
   EXPECT_EQ(records[0].pieces[0].next, 'e');
   EXPECT_EQ(records[0].pieces[1].next, -1);
   EXPECT_EQ(records[1].name, folder.file("a.jsonl") + ":2");
+  ASSERT_EQ(records[1].pieces.size(), 1u);
+  EXPECT_EQ(records[1].pieces[0].ids, (std::vector<std::int32_t>{'e', 'f', 'x', 257}));
+  EXPECT_EQ(records[1].pieces[0].learnt, (std::vector<bool>{false, false, true, true}));
   EXPECT_EQ(data::inspect_records(*data, 1).size(), 1u);
   const auto lines = data::report_lines(data->report());
-  EXPECT_EQ(lines[0], (std::pair<std::string, std::int64_t>("records", 2)));
-  EXPECT_EQ(lines.back(), (std::pair<std::string, std::int64_t>("records split", 1)));
+  using Line = std::pair<std::string, std::int64_t>;
+  EXPECT_EQ(std::vector<Line>(lines.end() - 4, lines.end()), (std::vector<Line>{{"records split", 1},
+                                                                                {"records cut", 1},
+                                                                                {"prompts cut", 1},
+                                                                                {"tokens cut off or dropped", 4}}));
+  EXPECT_EQ(lines[0], (Line("records", 2)));
+}
+
+TEST(Batch, KeepsTheTokenThatBeginsTextsInFrontOfACutPrompt) {
+  const TempFolder folder;
+  Dataset::Options options;
+  options.max_length = 5;
+  const auto data =
+      Dataset::make(files({folder.write("a.jsonl", "{\"prompt\": \"abcdef\", \"completion\": \"xy\"}\n")}),
+                    ByteTokenizer(true), options);
+  const HostBatch batch = data->batch({0}, 0);
+  EXPECT_EQ(batch.ids, (std::vector<std::int64_t>{256, 'f', 'x', 'y', 257}));
+  EXPECT_EQ(batch.labels, (std::vector<std::int64_t>{-100, 'x', 'y', 257, -100}));
+  EXPECT_EQ(batch.positions, (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
 }
 
 TEST(Inspect, FindsTheEosThatACutMadeTheLastTarget) {

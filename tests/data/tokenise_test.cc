@@ -137,7 +137,8 @@ TEST(TokenStore, GivesBackIdsAndLabelsOfEveryWidth) {
     store.copy_ids(0, 7, ids.data());
     store.copy_labels(0, 7, labels.data());
     EXPECT_EQ(ids, (std::vector<std::int64_t>{1, 2, 3, 4, big, 6, 7}));
-    EXPECT_EQ(labels, (std::vector<std::int64_t>{-100, -100, 3, -100, big, -100, 9}));  // first tokens: never
+    EXPECT_EQ(labels, (std::vector<std::int64_t>{1, -100, 3, 4, big, -100, 9}));
+    EXPECT_FALSE(store.has_prompt(0) || store.has_prompt(1));
     for (std::uint64_t begin = 0; begin <= 7; ++begin)
       for (std::uint64_t end = begin; end <= 7; ++end) {
         std::vector<std::int64_t> part(end - begin);
@@ -147,6 +148,20 @@ TEST(TokenStore, GivesBackIdsAndLabelsOfEveryWidth) {
                   std::count_if(part.begin(), part.end(), [](auto l) { return l != -100; }));
       }
   }
+}
+
+TEST(TokenStore, KnowsWhichDocumentsBeginWithAPrompt) {
+  const TempFolder folder;
+  const auto file = files({folder.write("a.jsonl",
+                                        "{\"text\": \"ab\"}\n{\"prompt\": \"a\", \"completion\": \"b\"}\n"
+                                        "{\"input_ids\": [5, 6, 7], \"labels\": [-100, 6, 7]}\n"
+                                        "{\"input_ids\": [5, 6, 7], \"labels\": [-100, -100, 7]}\n\"c\"\n")})[0];
+  const auto store = data::tokenise_file(file, data::Tokenising(ByteTokenizer(), true, {}));
+  std::vector<bool> prompts;
+  for (std::int64_t doc = 0; doc < store->docs(); ++doc) prompts.push_back(store->has_prompt(doc));
+  EXPECT_EQ(prompts, (std::vector<bool>{false, true, false, true, false}));
+  EXPECT_EQ(store->last_learnt(store->begin(3) + 1, store->end(3)), std::pair(store->end(3) - 1, store->end(3)));
+  EXPECT_EQ(store->last_learnt(store->begin(3), store->begin(3) + 1).first, store->begin(3) + 1);
 }
 
 }  // namespace
