@@ -75,6 +75,7 @@ inline constexpr auto config::enum_names<Packing> = std::to_array<std::pair<Pack
 
 // What happened to the records of a data set; printed and shown by `hone inspect data`.
 struct DataReport {
+  std::int64_t files = 0;
   std::int64_t records = 0, empty = 0, cut = 0, split = 0, dropped = 0, cut_tokens = 0;
   std::int64_t tokens = 0, supervised = 0, rows = 0, unsupervised_records = 0;
   std::int64_t cut_prompts = 0;      // of `cut`: records whose prompt lost its start
@@ -86,11 +87,14 @@ struct DataFile {
   double weight = 1;  // 1: every row once per epoch; 2: twice; 0.5: a different half each epoch
   std::map<std::string, std::string> columns;
   std::optional<bool> header;
+  std::optional<std::int64_t> max_samples;
   static constexpr std::string_view kShorthand = "path";
   static constexpr auto fields() {
     using C = DataFile;
     return std::tuple{
-        field("path", &C::path, "File to read: .jsonl, .json, .txt, .csv, .tsv or .parquet, also .gz and .zst."),
+        field("path", &C::path,
+              "File to read: .jsonl, .json, .txt, .csv, .tsv or .parquet, also .gz and .zst; a folder stands for the "
+              "files in it, a pattern such as data/*.jsonl for those that fit it."),
         field("weight", &C::weight,
               "How often each of its rows is seen per epoch; 0.5 takes a different half each epoch.",
               config::at_least(0)),
@@ -99,7 +103,11 @@ struct DataFile {
               "second column."),
         field("header", &C::header,
               "CSV and TSV: whether the first line names the columns; without it they are 1, 2, ...; default: by its "
-              "content.")};
+              "content."),
+        field("max_samples", &C::max_samples,
+              "Only this many records, the first ones (of a folder or pattern: of all its files in order of their "
+              "names); default: all.",
+              config::at_least(1))};
   }
 };
 

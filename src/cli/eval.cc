@@ -111,7 +111,8 @@ class Eval final : public Command {
     const auto equals = entry.find('=');
     if (equals != std::string::npos && !std::filesystem::exists(entry))
       return {entry.substr(0, equals), entry.substr(equals + 1)};
-    return {std::filesystem::path(entry).stem().string(), entry};
+    const std::filesystem::path path = std::filesystem::path(entry).lexically_normal();
+    return {(path.has_filename() ? path : path.parent_path()).stem().string(), entry};
   }
 
   std::shared_ptr<const Dataset> read(const std::string& path, const CausalLm& model,

@@ -53,6 +53,7 @@ DataToInspect read_data(const std::vector<std::string>& paths, const DataFlags& 
     files.emplace_back();
     files.back().path = path;
     files.back().columns = parse_columns(flags.columns);
+    files.back().max_samples = flags.max_samples;
   }
   Dataset::Options options;
   options.max_length = flags.max_length;

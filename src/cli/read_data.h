@@ -19,6 +19,7 @@ struct DataFlags {
   bool append_eos = true;
   std::optional<Loss> loss;
   std::string chat_template;
+  std::optional<std::int64_t> max_samples;
   static constexpr auto fields() {
     using C = DataFlags;
     return std::tuple{
@@ -35,7 +36,8 @@ struct DataFlags {
             "Which tokens are learnt: all, the assistant's turns, the last of them, or the completion; default: all of "
             "a text, the completion of a pair, the assistant's turns of a conversation."),
         field("chat_template", &C::chat_template,
-              "Chat template instead of the tokenizer's own: a file, a text, or a name such as chatml.")};
+              "Chat template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
+        field("max_samples", &C::max_samples, "Only this many records of each file, the first ones.", at_least(1))};
   }
 };
 

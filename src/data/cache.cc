@@ -24,6 +24,7 @@ std::string key_of(const std::string& content, const DataFile& file, const Token
   hasher.update_int(file.columns.size());
   for (const auto& [known, field] : file.columns) hasher.update_field(known).update_field(field);
   hasher.update_int(file.header ? 1 + *file.header : 0);
+  hasher.update_int(static_cast<std::uint64_t>(file.max_samples.value_or(0)));
   hasher.update_field(tokenizer.fingerprint).update_int(options.append_eos);
   hasher.update_int(options.loss ? 1 + static_cast<std::uint64_t>(*options.loss) : 0);
   for (const std::optional<std::int32_t>& id : {tokenizer.bos_id, tokenizer.eos_id})
@@ -94,7 +95,8 @@ CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const
   check_ids(*store, file.path, options.vocab_size);
   // Kept only when it can be trained on: a start that fails leaves no folder behind.
   if (!cached && can_be_learnt(*store)) maybe_save(*store, options.cache_folder, name, key);
-  log::info("{}: {}, {} tokens, {}", file.path, counted(store->counts().records, "record"),
+  const bool first = file.max_samples && store->counts().records == *file.max_samples;
+  log::info("{}: {}{}, {} tokens, {}", file.path, first ? "the first " : "", counted(store->counts().records, "record"),
             human_count(static_cast<double>(store->size())),
             cached ? "from the cache" : "tokenised in " + human_duration(monotonic_seconds() - start));
   if (const std::int64_t seams = store->seams(0, store->size()))

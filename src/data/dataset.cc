@@ -7,9 +7,11 @@
 #include <optional>
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/strings.h"
 #include "data/cache.h"
 #include "data/cut.h"
+#include "data/files.h"
 #include "data/order.h"
 #include "hone/data.h"
 #include "hone/random.h"
@@ -90,6 +92,7 @@ class PackedDataset final : public Dataset {
 };
 
 void PackedDataset::finish_report() {
+  report_.files = static_cast<std::int64_t>(parts_.size());
   for (FilePart& part : parts_) {
     part.first_row = report_.rows;
     report_.rows += part.rows.rows();
@@ -270,6 +273,28 @@ std::pair<std::shared_ptr<const Dataset>, std::shared_ptr<const Dataset>> Packed
           std::make_shared<PackedDataset>(std::move(rest), options_, ends_, name("training"))};
 }
 
+// The files of an entry, until it has as many records as it may.
+void add_parts(std::vector<FilePart>& parts, const DataFile& entry, const Tokenizer& tokenizer,
+               const Dataset::Options& options) {
+  std::optional<std::int64_t> left = entry.max_samples;
+  data::FoundFiles found = data::files_of(entry);
+  data::log_found(entry, found);
+  for (DataFile& file : found.files) {
+    if (left == 0) {
+      log::info("{}: not read: max_samples {} is reached", file.path, *entry.max_samples);
+      continue;
+    }
+    file.max_samples = left;
+    const std::int64_t before = parts.empty() ? 0 : parts.back().first_record + parts.back().tokens.store->docs();
+    FilePart part{.file = file, .tokens = data::load_tokens(file, tokenizer, options), .first_record = before};
+    const TokenStore& store = *part.tokens.store;
+    if (left) *left -= store.counts().records;
+    for (std::int64_t doc = 0; doc < store.docs(); ++doc)
+      part.stretches.push_back({store.begin(doc), store.end(doc), doc});
+    parts.push_back(std::move(part));
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const Dataset> Dataset::make(const std::vector<DataFile>& files, const Tokenizer& tokenizer,
@@ -279,16 +304,10 @@ std::shared_ptr<const Dataset> Dataset::make(const std::vector<DataFile>& files,
     throw Error(ErrorKind::config,
                 fmt::format("data.max_length: got {}, expected 1 to 2147483647", options.max_length));
   std::vector<FilePart> parts;
-  std::int64_t records = 0;
-  for (const DataFile& file : files) {
-    if (!std::isfinite(file.weight) || file.weight < 0)
-      throw Error(ErrorKind::config, fmt::format("{}: weight {}; expected at least 0", file.path, file.weight));
-    FilePart part{.file = file, .tokens = data::load_tokens(file, tokenizer, options), .first_record = records};
-    const TokenStore& store = *part.tokens.store;
-    records += store.docs();
-    for (std::int64_t doc = 0; doc < store.docs(); ++doc)
-      part.stretches.push_back({store.begin(doc), store.end(doc), doc});
-    parts.push_back(std::move(part));
+  for (const DataFile& entry : files) {
+    if (!std::isfinite(entry.weight) || entry.weight < 0)
+      throw Error(ErrorKind::config, fmt::format("{}: weight {}; expected at least 0", entry.path, entry.weight));
+    add_parts(parts, entry, tokenizer, options);
   }
   const Ends ends{tokenizer.adds_bos ? tokenizer.bos_id.value_or(-1) : -1,
                   options.append_eos || tokenizer.adds_eos ? tokenizer.eos_id.value_or(-1) : -1,

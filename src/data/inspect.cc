@@ -64,6 +64,7 @@ std::vector<std::pair<std::string, std::int64_t>> report_lines(const DataReport&
                                                              {"rows", report.rows},
                                                              {"tokens", report.tokens},
                                                              {"supervised tokens", report.supervised}};
+  if (report.files > 1) lines.insert(lines.begin(), {"files", report.files});
   const std::pair<const char*, std::int64_t> others[] = {
       {"empty records", report.empty},     {"records without a supervised token", report.unsupervised_records},
       {"records split", report.split},     {"records cut", report.cut},

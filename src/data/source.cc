@@ -13,13 +13,15 @@
 namespace hone::data {
 namespace {
 
-constexpr std::string_view kKinds = "expected .jsonl, .json, .txt, .csv, .tsv or .parquet, also with .gz or .zst";
-
 std::string extension_of(const std::string& path) {
   std::filesystem::path name = std::filesystem::path(path).filename();
   std::string extension = to_lower(name.extension().string());
   if (extension == ".gz" || extension == ".zst") extension = to_lower(name.stem().extension().string());
   return extension.empty() ? "" : extension.substr(1);
+}
+
+std::string source_of(const std::string& extension) {
+  return extension == "ndjson" ? "jsonl" : extension == "txt" ? "text" : extension;
 }
 
 // The first bytes, decompressed.
@@ -72,11 +74,15 @@ std::string kind_by_content(const std::string& path, const std::string& head) {
 
 }  // namespace
 
+bool has_data_extension(const std::string& path) {
+  return registries().sources.find(source_of(extension_of(path))) != nullptr;
+}
+
 std::string kind_of(const std::string& path) {
   const std::string extension = extension_of(path);
   const std::string head = head_of(path);
   refuse_foreign(path, head, extension);
-  const std::string kind = extension == "ndjson" ? "jsonl" : extension == "txt" ? "text" : extension;
+  const std::string kind = source_of(extension);
   // Either name is used for either form: one array, or one value per line.
   if (kind == "json" || kind == "jsonl") return first_printing(head) == '[' ? "json" : "jsonl";
   return registries().sources.find(kind) != nullptr ? kind : kind_by_content(path, head);

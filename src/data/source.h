@@ -3,10 +3,17 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "hone/data.h"
 
 namespace hone::data {
+
+inline constexpr std::string_view kKinds =
+    "expected .jsonl, .json, .txt, .csv, .tsv or .parquet, also with .gz or .zst";
+
+// Whether a file of this name is read for its name alone: a source's, also with .gz or .zst.
+bool has_data_extension(const std::string& path);
 
 // The name of the registered source for this file: "jsonl", "json", "text", "csv", "tsv", "parquet" or a plug-in's.
 // .gz and .zst are looked through. A source's name is the extension it reads. Throws Error(data) for pickles, archives,

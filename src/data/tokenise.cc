@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <deque>
 #include <future>
+#include <limits>
 
 #include "base/cpus.h"
 #include "base/log.h"
@@ -162,7 +163,9 @@ std::size_t bytes_of(const Record& record) {
 // Reads blocks on the caller's thread, tokenises them on others, and hands them out in order.
 class Pipeline {
  public:
-  Pipeline(Source& source, const Tokenising& how, const std::string& path) : source_(source), how_(how), path_(path) {
+  // most: records to read.
+  Pipeline(Source& source, const Tokenising& how, const std::string& path, std::int64_t most)
+      : source_(source), how_(how), path_(path), left_(most) {
     for (std::size_t i = 0; i < threads_; ++i) workers_.emplace_back("tokenise", [this] { work(); });
   }
   ~Pipeline() { queue_.cancel(); }  // then the workers are joined
@@ -184,7 +187,7 @@ class Pipeline {
     try {
       std::size_t bytes = 0;
       for (Record record; bytes < kBlockBytes && block->records.size() < kBlockRecords;) {
-        more = source_.next(record);
+        more = left_-- > 0 && source_.next(record);
         if (!more) break;
         bytes += bytes_of(record);
         block->records.push_back(std::move(record));
@@ -222,6 +225,7 @@ class Pipeline {
   Source& source_;
   const Tokenising& how_;
   const std::string& path_;
+  std::int64_t left_;
   const std::size_t threads_ = static_cast<std::size_t>(std::min(threads_by_cpu(cpus()), 16));
   BoundedQueue<std::shared_ptr<Block>> queue_{2 * threads_};
   std::deque<std::pair<std::shared_ptr<Block>, std::future<std::vector<RecordTokens>>>> pending_;
@@ -280,7 +284,8 @@ void each_tokens(const DataFile& file, const Tokenising& how,
   const std::unique_ptr<Source> source = open_source({file.path, file.columns, file.header});
   Progress progress({.what = "tokenise", .unit = "record"});
   std::int64_t records = 0, tokens = 0;
-  Pipeline(*source, how, file.path).run([&](const RecordTokens& one, const Record& record) {
+  const std::int64_t most = file.max_samples.value_or(std::numeric_limits<std::int64_t>::max());
+  Pipeline(*source, how, file.path, most).run([&](const RecordTokens& one, const Record& record) {
     visit(one, record);
     tokens += static_cast<std::int64_t>(one.ids.size());
     if (++records % 256 != 0) return;

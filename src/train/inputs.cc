@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "data/choose_template.h"
+#include "data/files.h"
 #include "hone/safetensors.h"
 #include "hub/fresh.h"
 #include "hub/own_tokenizer.h"
@@ -121,7 +122,8 @@ std::int64_t steps_of(const Recipe& recipe, const Dataset& train) {
 
 nlohmann::json file_hashes(const Recipe& recipe) {
   nlohmann::json hashes = nlohmann::json::object();
-  for (const DataFile& file : recipe.data.train) hashes[file.path] = hash_file(file.path);
+  for (const DataFile& entry : recipe.data.train)
+    for (const DataFile& file : data::files_of(entry).files) hashes[file.path] = hash_file(file.path);
   return hashes;
 }
 
