@@ -33,6 +33,8 @@ class HONE_API Callback {
   virtual Action on_evaluation_end(const TrainView&, const Metrics&) { return Action::go_on; }
   virtual void on_save(const TrainView&, const std::string& /*checkpoint*/) {}
   virtual void visit_state(const StateVisitor&) {}
+  // The evaluation metric that it acts on, "" = none. A recipe whose run never measures it is refused.
+  virtual std::string watches() const { return {}; }
 };
 
 }  // namespace hone

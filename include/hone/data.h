@@ -21,7 +21,9 @@ struct Record {
   std::optional<std::string> text, prompt, completion;
   std::optional<std::vector<std::int32_t>> input_ids, labels;
   std::optional<Conversation> chat;
-  std::int64_t line = 0;  // 1-based line or row in its file
+  std::vector<int> chosen = {};          // of each message: 1 is learnt, 0 is not, -1 not said; empty: none says
+  std::vector<std::string> unread = {};  // fields that nobody reads, each with the first record that has it
+  std::int64_t line = 0;                 // 1-based line or row in its file
 };
 
 // A file to read records from, with the recipe's renamed columns ({"text": "story"} reads the field "story" as text).
@@ -29,6 +31,7 @@ struct SourceFile {
   std::string path;
   std::map<std::string, std::string> columns;
   std::optional<bool> header;  // CSV and TSV: first line names the columns; default: decided by its content
+  std::vector<std::string> ignore = {};  // fields that other kinds of training use and that are to be passed over
 };
 
 // Reads one file format; plug-in (src/data/sources). Streams: never holds more than a block of the file.
@@ -80,6 +83,8 @@ struct DataReport {
   std::int64_t tokens = 0, supervised = 0, rows = 0, unsupervised_records = 0;
   std::int64_t cut_prompts = 0;      // of `cut`: records whose prompt lost its start
   std::int64_t lost_supervised = 0;  // learnt tokens that were cut off or dropped
+  std::int64_t pieces = 0;           // documents, or parts of them, that rows were packed from
+  std::map<std::string, std::vector<std::string>> unread_fields = {};  // of each file that was read, not cached
 };
 
 struct DataFile {
@@ -88,6 +93,7 @@ struct DataFile {
   std::map<std::string, std::string> columns;
   std::optional<bool> header;
   std::optional<std::int64_t> max_samples;
+  std::vector<std::string> ignore;
   static constexpr std::string_view kShorthand = "path";
   static constexpr auto fields() {
     using C = DataFile;
@@ -107,7 +113,10 @@ struct DataFile {
         field("max_samples", &C::max_samples,
               "Only this many records, the first ones (of a folder or pattern: of all its files in order of their "
               "names); default: all.",
-              config::at_least(1))};
+              config::at_least(1)),
+        field("ignore", &C::ignore,
+              "Fields that other kinds of training use, such as label or chosen, and that may be passed over here; "
+              "without it they are an error.")};
   }
 };
 

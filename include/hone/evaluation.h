@@ -17,6 +17,7 @@ class HONE_API Evaluation {
   virtual ~Evaluation() = default;
   virtual void add(const CausalLm& model, const Batch& batch) = 0;  // one batch; sums are kept in fp64
   virtual Metrics result() const = 0;                               // e.g. loss, perplexity, accuracy, tokens
+  virtual std::vector<std::string> names() const = 0;               // of what result() holds, before anything is added
 };
 
 }  // namespace hone

@@ -65,8 +65,8 @@ struct DataSection {
         field("max_length", &C::max_length, "Tokens in a row; more cost memory and time, fewer cut documents.",
               at_least(2)),
         field("overlong", &C::overlong,
-              "What happens to records longer than max_length: split cuts texts into several, and the start off a prompt; "
-              "keep_start, keep_end and drop lose the rest, error stops; all of it is counted and printed."),
+              "What happens to records longer than max_length: split cuts texts into several, and the start off a "
+              "prompt; keep_start, keep_end and drop lose the rest, error stops; all of it is counted and printed."),
         field("packing", &C::packing,
               "How documents share rows: best_fit fills rows with whole documents, concat cuts at row ends, none gives "
               "each its own row."),

@@ -42,6 +42,8 @@ class EarlyStopping final : public Callback {
     return Action::stop;
   }
 
+  std::string watches() const override { return config_.metric; }
+
   void visit_state(const StateVisitor& visit) override {
     visit("best", best_);
     visit("waited", waited_);

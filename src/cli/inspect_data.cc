@@ -17,6 +17,7 @@ ordered_json inspect_data(const Dataset& data, const Tokenizer& tokenizer, std::
   for (const auto& [name, count] : data::report_lines(data.report())) report["counts"][replace_all(name, " ", "_")] = count;
   const DataReport& counts = data.report();
   report["supervised_share"] = counts.tokens ? double(counts.supervised) / double(counts.tokens) : 0.0;
+  for (const auto& [file, fields] : counts.unread_fields) report["unread_fields"][file] = join(fields, ", ");
   report["records"] = ordered_json::array();
   for (const data::InspectedRecord& record : data::inspect_records(data, records)) {
     ordered_json row = {{"record", record.name}, {"tokens", record.tokens}, {"supervised", record.supervised}};

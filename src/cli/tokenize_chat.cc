@@ -75,7 +75,7 @@ void print_rendered(const std::string& text, bool json) {
 }  // namespace
 
 void print_chats(const Tokenizer& tokenizer, const std::string& input, const ChatPrinting& how) {
-  const data::FieldMap fields({how.source, {}, {}});
+  data::FieldMap fields({how.source, {}, {}});
   const data::Tokenising tokenising(tokenizer, true, how.loss);
   const auto print = [&](const ordered_json& value, std::int64_t line) {
     Record record;

@@ -15,7 +15,7 @@
 namespace hone::data {
 namespace {
 
-constexpr std::uint64_t kVersion = 4;  // raise it when the same input gives other tokens or the file's form changes
+constexpr std::uint64_t kVersion = 5;  // raise it when the same input gives other tokens or the file's form changes
 
 std::string key_of(const std::string& content, const DataFile& file, const Tokenizer& tokenizer,
                    const Dataset::Options& options) {
@@ -24,7 +24,8 @@ std::string key_of(const std::string& content, const DataFile& file, const Token
   hasher.update_int(file.columns.size());
   for (const auto& [known, field] : file.columns) hasher.update_field(known).update_field(field);
   hasher.update_int(file.header ? 1 + *file.header : 0);
-  hasher.update_int(static_cast<std::uint64_t>(file.max_samples.value_or(0)));
+  hasher.update_int(static_cast<std::uint64_t>(file.max_samples.value_or(0))).update_int(file.ignore.size());
+  for (const std::string& field : file.ignore) hasher.update_field(field);
   hasher.update_field(tokenizer.fingerprint).update_int(options.append_eos);
   hasher.update_int(options.loss ? 1 + static_cast<std::uint64_t>(*options.loss) : 0);
   for (const std::optional<std::int32_t>& id : {tokenizer.bos_id, tokenizer.eos_id})
@@ -102,6 +103,8 @@ CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const
   if (const std::int64_t seams = store->seams(0, store->size()))
     log::info("{}: {} the end of a prompt and the beginning of its completion; they are learnt", file.path,
               seams == 1 ? "1 token holds" : fmt::format("{} tokens hold", seams));
+  if (!store->unread().empty())
+    log::info("{}: fields that are not read: {}", file.path, list_names(store->unread(), 20));
   return {std::move(store), key};
 }
 

@@ -9,8 +9,8 @@
 
 namespace hone::data {
 
-// A file's tokens and the key that stands for them: a hash of the file's content and kind, its columns, header and max_samples,
-// the tokenizer, append_eos, loss and the cache's version. Cutting and packing come after the cache.
+// A file's tokens and the key that stands for them: a hash of the file's content and kind, its columns, header, max_samples
+// and ignore, the tokenizer, append_eos, loss and the cache's version. Cutting and packing come after the cache.
 struct CachedTokens {
   std::shared_ptr<const TokenStore> store;
   std::string key;

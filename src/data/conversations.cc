@@ -7,6 +7,7 @@
 #include <array>
 
 #include "base/strings.h"
+#include "data/training_fields.h"
 
 namespace hone::data {
 namespace {
@@ -94,6 +95,7 @@ ordered_json read_messages(const ordered_json& list, const std::string& field, c
     if (!list[i].is_object()) fail_type(place, where, list[i], "an object with role and content");
     if (!list[i].contains("role") && list[i].contains("from")) {
       messages.push_back(from_share_gpt(list[i], place, where));
+      copy_choices(list[i], messages.back());
       continue;
     }
     text_of(list[i], "role", place, where);

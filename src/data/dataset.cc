@@ -96,6 +96,8 @@ void PackedDataset::finish_report() {
   for (FilePart& part : parts_) {
     part.first_row = report_.rows;
     report_.rows += part.rows.rows();
+    report_.pieces += static_cast<std::int64_t>(part.rows.pieces.size());
+    if (!part.tokens.store->unread().empty()) report_.unread_fields[part.file.path] = part.tokens.store->unread();
     for (const Piece& piece : part.rows.pieces) {
       report_.tokens += piece.length;
       report_.supervised += part.tokens.store->supervised(piece.first_target(), piece.targets_end());

@@ -8,6 +8,7 @@
 
 #include "base/strings.h"
 #include "data/conversations.h"
+#include "data/training_fields.h"
 
 namespace hone::data {
 namespace {
@@ -142,7 +143,7 @@ std::vector<std::string> Form::fields() const {
   return all;
 }
 
-FieldMap::FieldMap(const SourceFile& file) : columns_(file.columns) {
+FieldMap::FieldMap(const SourceFile& file) : columns_(file.columns), ignore_(file.ignore) {
   for (const auto& [known, field] : columns_) {
     if (has(known_fields(), known) && !field.empty()) continue;
     const std::string fact = field.empty() ? "is empty; expected a field of the file"
@@ -249,7 +250,7 @@ std::string FieldMap::null_field(const json& value, const std::vector<std::strin
   return "";
 }
 
-void FieldMap::read(const json& value, const Place& place, Record& record) const {
+void FieldMap::read(const json& value, const Place& place, Record& record) {
   record = Record();
   record.line = place.line;
   if (value.is_string() && columns_.empty()) {
@@ -271,12 +272,79 @@ void FieldMap::read(const json& value, const Place& place, Record& record) const
     if (find(value, name) == nullptr) throw unknown_fields(names, place, "no field " + hone::quoted(name));
   const bool chat_pair = !form.prompt.empty() && find(value, form.prompt)->is_array();
   check_extras(form.is_conversation() || chat_pair, !form.instruction.empty(), place);
+  check_unread(value, form, place, record);
   if (form.is_conversation() || chat_pair) return read_conversation(value, form, place, record);
   if (!form.text.empty()) record.text = string_field(value, form.text, place);
   if (!form.prompt.empty()) record.prompt = string_field(value, form.prompt, place);
   if (!form.completion.empty()) record.completion = string_field(value, form.completion, place);
   if (!form.input_ids.empty()) record.input_ids = ids_field(value, form.input_ids, place);
   if (!form.labels.empty()) record.labels = ids_field(value, form.labels, place);
+}
+
+namespace {
+
+// What says something about a record beyond its texts, and is lost where the record has no place for it.
+constexpr const char* kExtras[] = {"system", "tools", "documents", "chat_template_kwargs", "history", "labels"};
+
+bool is_extra(const std::string& name) {
+  return std::find(std::begin(kExtras), std::end(kExtras), name) != std::end(kExtras);
+}
+
+}  // namespace
+
+bool FieldMap::is_judged_by_value(const std::string& name) {
+  return find_foreign(name) || is_extra(name) || goes_with_ids(name);
+}
+
+void FieldMap::refuse_foreign(const std::string& name, const Form& form, const Place& place) const {
+  if (has(ignore_, name)) return;
+  const TrainingField* foreign = find_foreign(name);
+  if (!foreign && !is_extra(name)) return;
+  const std::string hint = fmt::format("ignore: [{}] beside the file's path passes over it", name);
+  if (foreign)
+    throw Error(ErrorKind::data, fmt::format("{}: field {} is for {}, which is not this kind of training; {}",
+                                             place.text(), hone::quoted(name), foreign->kind, foreign->advice))
+        .hint(hint);
+  const char* of = name == "labels" ? "input_ids" : name == "history" ? "instruction" : "conversations";
+  throw Error(ErrorKind::data, fmt::format("{}: field {} is read only with {}; this record has {}", place.text(),
+                                           hone::quoted(name), of, list_names(form.fields())))
+      .hint(hint);
+}
+
+void FieldMap::check_unread(const json& value, const Form& form, const Place& place, Record& record) {
+  const std::vector<std::string> used = form.fields();
+  const bool chat_pair = !form.prompt.empty() && find(value, form.prompt)->is_array();
+  record.unread.clear();
+  for (const auto& [name, field] : value.items()) {
+    const bool extra_of_pair = is_extra(name) && has(used, name) && !form.prompt.empty() && !chat_pair;
+    if (field.is_null() || (has(used, name) && !extra_of_pair)) continue;
+    if (!form.input_ids.empty() && goes_with_ids(name) && !has(ignore_, name)) {
+      const std::string fact = contradiction(name, field);
+      if (fact.empty()) continue;
+      throw Error(ErrorKind::data, place.text() + ": " + fact)
+          .hint(fmt::format("ignore: [{}] beside the file's path passes over it", name));
+    }
+    if (!is_blank(field)) refuse_foreign(name, form, place);
+    const bool nested = std::any_of(used.begin(), used.end(), [&](const std::string& one) {
+      return one.size() > name.size() && one.starts_with(name) && one[name.size()] == '.';
+    });
+    if (!nested && told_.insert(name).second) record.unread.push_back(name);
+  }
+}
+
+std::vector<std::string> FieldMap::unread(const std::vector<std::string>& names, const Form& form,
+                                          const Place& place) {
+  const std::vector<std::string> used = form.fields();
+  std::vector<std::string> others;
+  for (const std::string& name : names) {
+    const bool read = std::any_of(used.begin(), used.end(), [&](const std::string& one) {
+      return one == name || (one.starts_with(name) && one[name.size()] == '.');
+    });
+    if (read && !(is_extra(name) && !form.prompt.empty())) continue;  // a pair of a table is no conversation
+    refuse_foreign(name, form, place);
+    if (told_.insert(name).second) others.push_back(name);
+  }
+  return others;
 }
 
 void FieldMap::check_extras(bool conversation, bool alpaca, const Place& place) const {
@@ -315,6 +383,7 @@ void FieldMap::read_conversation(const json& value, const Form& form, const Plac
     messages.push_back(message("assistant", string_field(value, form.output, place)));
   }
   const auto text_of = [](const json& part) { return part.is_null() ? "" : part.dump(); };
+  record.chosen = take_choices(messages, place.text());
   conversation.messages = messages.dump();
   if (!form.tools.empty()) conversation.tools = text_of(read_tools(*find(value, form.tools), form.tools, place));
   if (!form.documents.empty()) conversation.documents = text_of(*find(value, form.documents));

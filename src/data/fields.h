@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,7 @@ struct Form {
   bool is_conversation() const { return !messages.empty() || !instruction.empty(); }
 };
 
-// Immutable: any thread may call any member.
+// One thread calls it: it remembers which fields it has told of.
 class FieldMap {
  public:
   explicit FieldMap(const SourceFile& file);  // throws Error(config): columns renames something that is not read
@@ -38,8 +39,13 @@ class FieldMap {
   // proposes columns. Names in columns win over fields that happen to have a known name.
   Form form_of(const std::vector<std::string>& names, const Place& place) const;
 
-  // Reads a JSON value: an object by its fields, a string as text. Null fields count as missing.
-  void read(const nlohmann::ordered_json& value, const Place& place, Record& record) const;
+  // Reads a JSON value: an object by its fields, a string as text. Null fields count as missing. Fields that other
+  // kinds of training use are an Error(data); those that nobody reads are put into record.unread, once.
+  void read(const nlohmann::ordered_json& value, const Place& place, Record& record);
+  // The same for the columns of a table that are known before its rows; `form` is what is read of them.
+  std::vector<std::string> unread(const std::vector<std::string>& names, const Form& form, const Place& place);
+  // Of columns: those whose values decide whether they may be passed over.
+  static bool is_judged_by_value(const std::string& name);
 
   // The field to read `known` ("text", ...) from.
   const std::string& source_of(const std::string& known) const;
@@ -54,7 +60,12 @@ class FieldMap {
   void check_extras(bool conversation, bool alpaca, const Place& place) const;
   // The field that would be read if it were not null; "" = there is none. names: of the others.
   std::string null_field(const nlohmann::ordered_json& value, const std::vector<std::string>& names) const;
+  void check_unread(const nlohmann::ordered_json& value, const Form& form, const Place& place, Record& record);
+  // Whether the field is passed over without a word, as the recipe says; throws for one that may not be.
+  void refuse_foreign(const std::string& name, const Form& form, const Place& place) const;
   std::map<std::string, std::string> columns_;
+  std::vector<std::string> ignore_;
+  std::set<std::string> told_;
 };
 
 // The names that columns can give another source, in the order of error messages.

@@ -26,6 +26,7 @@ Error error(const std::string& path, const std::string& fact) {
 void refuse_streams(const std::string& path) {
   std::error_code unknown;
   const fs::file_status status = fs::status(path, unknown);
+  if (path.empty()) throw error("data", "a file without a path; standard input cannot be one");  // YAML's "-"
   if (path == "-" || path == "/dev/stdin" || path == "/dev/fd/0")
     throw error(path, "standard input; expected a file, because data is read more than once")
         .hint("write it into a file first: cat > data.jsonl");

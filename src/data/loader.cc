@@ -70,10 +70,17 @@ void Loader::check(const Dataset& data, const Options& options) {
   if (options.batch_size < 1 || options.accumulate < 1)
     throw Error(ErrorKind::config, fmt::format("trainer: batch_size {} and accumulate {}; expected at least 1",
                                                options.batch_size, options.accumulate));
-  if (data.epoch_rows() < options.batch_size)
-    throw Error(ErrorKind::data, fmt::format("data: {} per epoch; expected at least one batch of {}",
-                                             counted(data.epoch_rows(), "row"), options.batch_size))
-        .hint("lower trainer.batch_size or data.max_length, or set data.packing: none");
+  if (data.epoch_rows() >= options.batch_size) return;
+  // A hint that helps: without packing there are as many rows as pieces.
+  const std::int64_t rows = data.epoch_rows(), pieces = data.report().pieces;
+  std::string hint = fmt::format("set trainer.batch_size to {}", rows);
+  if (pieces >= options.batch_size)
+    hint += fmt::format(", or data.packing: none, which gives each of the {} documents its own row", pieces);
+  else if (pieces > rows)
+    hint += fmt::format(", or to at most {} with data.packing: none", pieces);
+  throw Error(ErrorKind::data, fmt::format("data: {} per epoch; expected at least one batch of {}",
+                                           counted(rows, "row"), options.batch_size))
+      .hint(hint);
 }
 
 Loader::Loader(std::shared_ptr<const Dataset> data, const Options& options) : state_(std::make_unique<State>()) {

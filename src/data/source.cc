@@ -90,6 +90,9 @@ std::string kind_of(const std::string& path) {
 
 std::unique_ptr<Source> open_source(const SourceFile& file) {
   const std::string kind = kind_of(file.path);
+  if (file.header && (kind == "json" || kind == "jsonl" || kind == "text" || kind == "parquet"))
+    throw Error(ErrorKind::config,
+                fmt::format("{}: header: only .csv and .tsv have a line that names columns", file.path));
   const auto& sources = registries().sources;
   const std::shared_ptr<config::AnyOptions> options = sources.options(kind);
   if (options == nullptr)

@@ -30,6 +30,10 @@ class TokenStore {
   // No ids: counted as empty. seams: which of them hold characters of both a prompt and its completion.
   void add(const Tokens& tokens, std::int64_t line, bool from_text, std::span<const std::size_t> seams = {});
 
+  // Fields of the records that nobody read: known to whom made the store, not kept in its file.
+  void add_unread(const std::vector<std::string>& names) { unread_.insert(unread_.end(), names.begin(), names.end()); }
+  const std::vector<std::string>& unread() const { return unread_; }
+
   std::int64_t docs() const { return static_cast<std::int64_t>(lines_.size()); }
   std::uint64_t size() const { return ends_.empty() ? 0 : ends_.back(); }
   std::uint64_t begin(std::int64_t doc) const { return doc == 0 ? 0 : ends_[static_cast<std::size_t>(doc) - 1]; }
@@ -77,6 +81,7 @@ class TokenStore {
   std::vector<Exception> exceptions_;  // ascending
   std::vector<std::uint64_t> seams_;   // positions of tokens that hold characters of a prompt and its completion
   Counts counts_;
+  std::vector<std::string> unread_;
 };
 
 }  // namespace hone::data

@@ -138,11 +138,35 @@ text::Learnt learnt_of(std::optional<Loss> loss) {
   return text::Learnt::assistant;
 }
 
+// What `learnt` chooses, less what the messages themselves say is not learnt.
+std::vector<bool> chosen_of(const Record& record, text::Learnt learnt, const std::string& place) {
+  const bool all = learnt == text::Learnt::all;
+  const std::vector<bool> learnable = text::chosen_messages(*record.chat, text::Learnt::assistant, place);
+  std::vector<bool> chosen = all ? learnable : text::chosen_messages(*record.chat, learnt, place);
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const auto fail = [&](const char* fact, const char* advice) {
+      throw Error(ErrorKind::data, fmt::format("{}: message {} {}", place, i + 1, fact)).hint(advice);
+    };
+    if (all && record.chosen[i] == 0)
+      fail("says that it is not learnt, but loss is all", "leave data.loss out, or what the messages say");
+    if (!all && record.chosen[i] == 1 && !learnable[i])
+      fail("says that it is learnt, but only the assistant's messages can be",
+           "data.loss: all learns all of a conversation");
+    chosen[i] = chosen[i] && record.chosen[i] != 0;
+  }
+  return chosen;
+}
+
 // Without a loss, a conversation in two parts is a pair: its completion is learnt.
 Tokens from_chat(const Record& record, const Tokenising& how, const std::string& path) {
   const std::string place = fmt::format("{}:{}", path, record.line);
   const text::Learnt learnt = !how.loss && record.chat->prompt >= 0 ? text::Learnt::completion : learnt_of(how.loss);
-  text::ChatTokens made = text::chat_tokens(how.chat_template(), how.tokenizer, *record.chat, learnt, place);
+  std::vector<bool> chosen;
+  if (!record.chosen.empty()) chosen = chosen_of(record, learnt, place);
+  text::ChatTokens made =
+      chosen.empty() || learnt == text::Learnt::all
+          ? text::chat_tokens(how.chat_template(), how.tokenizer, *record.chat, learnt, place)
+          : text::chat_tokens(how.chat_template(), how.tokenizer, *record.chat, chosen, place);
   if (!made.ends_turns) how.note_open_turns(place);
   return std::move(made.tokens);
 }
@@ -281,7 +305,7 @@ RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::s
 
 void each_tokens(const DataFile& file, const Tokenising& how,
                  const std::function<void(const RecordTokens&, const Record&)>& visit) {
-  const std::unique_ptr<Source> source = open_source({file.path, file.columns, file.header});
+  const std::unique_ptr<Source> source = open_source({file.path, file.columns, file.header, file.ignore});
   Progress progress({.what = "tokenise", .unit = "record"});
   std::int64_t records = 0, tokens = 0;
   const std::int64_t most = file.max_samples.value_or(std::numeric_limits<std::int64_t>::max());
@@ -307,7 +331,9 @@ Tokens without_lone_mask(Tokens tokens) {
 std::shared_ptr<const TokenStore> tokenise_file(const DataFile& file, const Tokenising& how) {
   auto store = std::make_shared<TokenStore>();
   each_tokens(file, how, [&](const RecordTokens& tokens, const Record& record) {
-    store->add(record.labels ? without_lone_mask(tokens) : tokens, record.line, record.text.has_value(), tokens.seams);
+    const Tokens& plain = tokens;
+    store->add(record.labels ? without_lone_mask(plain) : plain, record.line, record.text.has_value(), tokens.seams);
+    store->add_unread(record.unread);
   });
   return store;
 }

@@ -37,6 +37,8 @@ class ExactMatch final : public Evaluation {
     }
   }
 
+  std::vector<std::string> names() const override { return {"exact_match", "prompts"}; }
+
   Metrics result() const override {
     return {{"exact_match", prompts_ > 0 ? double(matches_) / double(prompts_) : 0.0}, {"prompts", double(prompts_)}};
   }

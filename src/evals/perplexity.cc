@@ -40,6 +40,8 @@ class Perplexity final : public Evaluation {
     if (!std::isfinite(nll_)) throw nn::not_finite(model, "the loss");
   }
 
+  std::vector<std::string> names() const override { return {"loss", "perplexity", "accuracy", "tokens"}; }
+
   Metrics result() const override {
     if (tokens_ == 0) throw Error(ErrorKind::data, "evaluation: no supervised token");
     const double loss = nll_ / static_cast<double>(tokens_);

@@ -40,6 +40,7 @@ constexpr Shape kShapes[] = {
 
 void ScheduleConfig::validate(Problems& problems) const {
   problems.require(!warmup_ratio || warmup_steps == 0, "warmup_ratio", "not together with warmup_steps");
+  problems.require(decay_type == DecayShape::cosine || type == ScheduleKind::wsd, "decay_type", "only with type: wsd");
   problems.require(decay_steps == 0 || type == ScheduleKind::wsd, "decay_steps", "only with type: wsd");
   problems.require(final_ratio == 0 || type != ScheduleKind::constant, "final_ratio", "not with type: constant");
 }

@@ -72,6 +72,7 @@ class Sgd final : public Optimizer {
           field("schedule", &C::schedule, "Learning rate over the run.")};
     }
     void validate(Problems& problems) const {
+      problems.require(dampening == 0 || momentum > 0, "dampening", "needs momentum above 0");
       problems.require(!nesterov || (momentum > 0 && dampening == 0), "nesterov",
                        "needs momentum above 0 and dampening 0");
     }

@@ -11,9 +11,8 @@
 namespace hone::training {
 namespace {
 
-std::string prefix_of(const std::vector<EvalSet>& sets, const EvalSet& set) {
-  return sets.size() == 1 ? "eval_" : "eval_" + set.name + "_";
-}
+std::string prefix_of(std::size_t sets, const std::string& name) { return sets == 1 ? "eval_" : "eval_" + name + "_"; }
+std::string prefix_of(const std::vector<EvalSet>& sets, const EvalSet& set) { return prefix_of(sets.size(), set.name); }
 
 std::unique_ptr<Evaluation> new_evaluation() {
   const auto& evals = registries().evals;
@@ -42,6 +41,13 @@ std::optional<Metrics> evaluate_sets(const CausalLm& model, const std::vector<Ev
       return std::nullopt;
     for (const auto& [name, value] : evaluation->result()) all[prefix_of(sets, set) + name] = value;
   }
+  return all;
+}
+
+std::vector<std::string> metric_names(const std::vector<std::string>& sets) {
+  std::vector<std::string> all;
+  for (const std::string& set : sets)
+    for (const std::string& name : new_evaluation()->names()) all.push_back(prefix_of(sets.size(), set) + name);
   return all;
 }
 

@@ -22,6 +22,9 @@ struct EvaluateOptions {
 std::optional<Metrics> evaluate_sets(const CausalLm& model, const std::vector<EvalSet>& sets,
                                      const EvaluateOptions& options);
 
+// Their names, of sets with these names.
+std::vector<std::string> metric_names(const std::vector<std::string>& sets);
+
 // The name of the first set's loss: what "best" goes by.
 std::string main_metric(const std::vector<EvalSet>& sets);
 

@@ -13,6 +13,7 @@
 #include "hone/safetensors.h"
 #include "hub/fresh.h"
 #include "hub/own_tokenizer.h"
+#include "train/contradictions.h"
 
 namespace hone::training {
 namespace {
@@ -55,6 +56,9 @@ void load_data(const Recipe& recipe, Inputs& inputs) {
         {name, during("reading data.eval." + name, [&] { return Dataset::make(files, *inputs.tokenizer, options); })});
   if (inputs.train->rows() == 0) throw Error(ErrorKind::data, "data.train: no row to train on");
   Loader::check(*inputs.train, {recipe.trainer.batch_size, recipe.trainer.accumulate});
+  Problems problems;
+  check_schedule(recipe, steps_of(recipe, *inputs.train), problems);
+  problems.raise();
   for (const EvalSet& set : inputs.evals)
     if (set.data->rows() == 0)
       throw Error(ErrorKind::data, fmt::format("data.eval: {}: no row to evaluate on", set.name));

@@ -8,6 +8,7 @@
 #include "hone/registry.h"
 #include "io/file_name.h"
 #include "train/alternatives.h"
+#include "train/contradictions.h"
 
 namespace hone {
 namespace {
@@ -106,6 +107,7 @@ void RunSection::validate(Problems& problems) const {
 void Recipe::validate(Problems& problems) const {
   problems.require(!model.path.empty() || !tokenizer.empty(), "tokenizer",
                    "missing: a fresh model needs one, such as bytes; none is enough for rows of input_ids");
+  training::find_contradictions(*this, problems);
 }
 
 Recipe read_recipe(config::Node node) {

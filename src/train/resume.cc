@@ -36,6 +36,14 @@ config::Node normalised(const std::string& yaml, const std::string& where) {
   }
 }
 
+// Also a section, such as `data`; a single key of a model or optimizer is known to its owner only.
+bool is_option(const std::string& key) {
+  if (key == "all" || on_resume(key)) return true;
+  const auto options = config::describe(Recipe{});
+  return std::any_of(options.begin(), options.end(),
+                     [&](const config::OptionInfo& row) { return row.path.starts_with(key + "."); });
+}
+
 }  // namespace
 
 void set_newer_aside(io::RunFolder& run, std::int64_t step) {
@@ -54,6 +62,13 @@ void set_newer_aside(io::RunFolder& run, std::int64_t step) {
     run.checkpoints().folder().rename(checkpoint.name, *aside, checkpoint.name);
     log::warning("{}: newer than step {}, moved to {}/{}", checkpoint.name, step, parent.path().string(), name);
   }
+}
+
+void check_overrides(const TrainOptions& options) {
+  for (const std::string& key : options.override_keys)
+    if (!is_option(key))
+      throw Error(ErrorKind::usage, fmt::format("--override {}: no such option", key))
+          .hint("hone docs recipe lists them");
 }
 
 std::optional<io::Checkpoint> choose_checkpoint(io::RunFolder& run, const TrainOptions& options) {

@@ -84,6 +84,7 @@ Summary run_training(const Recipe& given, const TrainOptions& options) {
   Env& env = options.env ? *options.env : Env::process();
   Recipe recipe = resolved(given, options, env);
   const std::filesystem::path folder = recipe.run.folder;
+  training::check_overrides(options);
   if (options.fresh && options.resume) throw Error(ErrorKind::usage, "--new and --resume: not together");
   // A new run's folder is made, and an old one moved away, only when everything that the recipe names is in order.
   std::optional<training::Inputs> inputs;

@@ -19,7 +19,12 @@ for recipe in "$HONE_SOURCE"/recipes/*.yaml "$HONE_SOURCE"/examples/*/recipe.yam
   if [ "$name" = recipe ]; then name=$(basename "$(dirname "$recipe")"); fi
   data=train.jsonl
   if [ "$name" = chat ]; then data=chats.jsonl; fi
-  common=("$recipe" --data.train="$data" '--data.eval={}' --trainer.steps=10 --trainer.log_every=1 --trainer.precision=fp32 --trainer.epochs=null --quiet)
+  common=("$recipe" --data.train="$data" '--data.eval={}' --trainer.steps=10 --trainer.log_every=1 --trainer.precision=fp32 --trainer.epochs=null --trainer.eval_every=0 --quiet)
+  # A warm-up that fits ten steps, with the same learning rates in them.
+  case $name in
+    pretrain-32m) common+=(--optimizer.schedule.warmup_steps=10 --optimizer.learning_rate=8.7e-5 --optimizer.schedule.final_ratio=0.6896551724137931) ;;
+    shakespeare-bytes | quickstart) common+=(--optimizer.schedule.warmup_steps=10 --optimizer.learning_rate=6e-4) ;;
+  esac
   if grep -q 'path: my-model' "$recipe"; then common+=(--model.path=model); fi
   hone train "${common[@]}" --run.folder="$name-1" >"$name.log" 2>&1 || { cat "$name.log"; exit 1; }
   hone train "${common[@]}" --run.folder="$name-2" >"$name.log" 2>&1

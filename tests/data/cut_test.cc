@@ -280,7 +280,9 @@ TEST(Cut, NoLearntTokenEverStandsWithoutThePromptBeforeIt) {
     EXPECT_EQ(std::count(ids.begin(), ids.end(), prompt), 1) << "the completion begins behind its prompt";
     EXPECT_EQ(*laid.targets.begin(), prompt);
     EXPECT_EQ(laid.report.lost_supervised, length - prompt - learnt);
-    if (length - prompt < options.max_length - 1) EXPECT_EQ(learnt, length - prompt);
+    if (length - prompt < options.max_length - 1) {
+      EXPECT_EQ(learnt, length - prompt);
+    }
   }
 }
 

@@ -56,6 +56,7 @@ class Csv : public Source {
     if (!form_) resolve();
     record = Record();
     record.line = rows_.line();
+    record.unread = std::exchange(unread_, {});
     if (text_ >= 0) record.text = std::move(cells[static_cast<std::size_t>(text_)]);
     if (prompt_ >= 0) record.prompt = std::move(cells[static_cast<std::size_t>(prompt_)]);
     if (completion_ >= 0) record.completion = std::move(cells[static_cast<std::size_t>(completion_)]);
@@ -96,6 +97,7 @@ class Csv : public Source {
     text_ = index_of(form_->text);
     prompt_ = index_of(form_->prompt);
     completion_ = index_of(form_->completion);
+    unread_ = fields_.unread(names_, *form_, place);
   }
   std::ptrdiff_t index_of(const std::string& name) const {
     if (name.empty()) return -1;
@@ -117,7 +119,7 @@ class Csv : public Source {
   std::string path_;
   data::FieldMap fields_;
   io::CsvReader rows_;
-  Cells first_, names_;
+  Cells first_, names_, unread_;
   bool ended_ = false;
   std::optional<data::Form> form_;
   std::ptrdiff_t text_ = -1, prompt_ = -1, completion_ = -1;

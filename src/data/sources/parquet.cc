@@ -4,8 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "data/fields.h"
 #include "hone/registry.h"
@@ -20,29 +22,38 @@ class Parquet final : public Source {
   };
   Parquet(const Config&, const SourceFile& file) : path_(file.path), fields_(file) {
     const std::vector<std::string> all = io::ParquetReader(path_).columns();
-    rows_.emplace(path_, needed(fields_.form_of(all, {path_, 1}), all));
+    const data::Form form = fields_.form_of(all, {path_, 1});
+    const std::vector<std::string> read = needed(form, all);
+    std::vector<std::string> others;
+    std::copy_if(all.begin(), all.end(), std::back_inserter(others),
+                 [&](const std::string& name) { return std::find(read.begin(), read.end(), name) == read.end(); });
+    unread_ = fields_.unread(others, form, {path_, 1});
+    rows_.emplace(path_, read);
   }
 
   bool next(Record& record) override {
     nlohmann::ordered_json row;
     if (!rows_->next(row)) return false;
     fields_.read(row, {path_, rows_->row()}, record);
+    for (std::string& name : std::exchange(unread_, {})) record.unread.push_back(std::move(name));
     return true;
   }
 
  private:
-  // The top-level columns of a form; "a.b" lies in column a.
+  // The top-level columns of a form ("a.b" lies in column a), and those that are refused unless they are empty.
   static std::vector<std::string> needed(const data::Form& form, const std::vector<std::string>& all) {
     std::set<std::string> names;
     for (const std::string& name : form.fields()) {
       const bool whole = std::find(all.begin(), all.end(), name) != all.end();
       names.insert(whole ? name : name.substr(0, name.find('.')));
     }
+    std::copy_if(all.begin(), all.end(), std::inserter(names, names.end()), data::FieldMap::is_judged_by_value);
     return {names.begin(), names.end()};
   }
 
   std::string path_;
   data::FieldMap fields_;
+  std::vector<std::string> unread_;
   std::optional<io::ParquetReader> rows_;
 };
 

@@ -1,0 +1,37 @@
+// Fields of records that mean something to some kind of training: used, or refused, never passed over.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hone::data {
+
+struct TrainingField {
+  std::string_view name;
+  std::string_view kind;    // of training that uses it
+  std::string_view advice;  // what to do instead
+};
+// Those that no objective of this program uses; the table of docs/formats.md.
+const std::vector<TrainingField>& foreign_fields();
+// The entry of that name; nullptr: the field is known to nobody.
+const TrainingField* find_foreign(std::string_view name);
+
+// Whether a value says nothing: null, an empty text, list or object.
+bool is_blank(const nlohmann::ordered_json& value);
+
+// What contradicts the record in a field that goes with ids (attention_mask, position_ids, token_type_ids): "" if it
+// only says what holds anyway.
+std::string contradiction(const std::string& name, const nlohmann::ordered_json& value);
+bool goes_with_ids(const std::string& name);
+
+// Takes `weight`, `train`, `training`, `trainable` and `loss` out of the messages: 1, the message is to be learnt; 0, it
+// is not; -1, it does not say. Empty: none of them says anything. Throws Error(data) that begins with `place` for other
+// values and for what contradicts itself.
+// They are read from what read_messages() made, so that this must keep them.
+void copy_choices(const nlohmann::ordered_json& from, nlohmann::ordered_json& to);
+std::vector<int> take_choices(nlohmann::ordered_json& messages, const std::string& place);
+
+}  // namespace hone::data

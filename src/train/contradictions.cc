@@ -1,0 +1,103 @@
+// What a recipe asks for and cannot get.
+#include "train/contradictions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/strings.h"
+#include "hone/evaluation.h"
+#include "hone/registry.h"
+#include "train/evaluate.h"
+
+namespace hone::training {
+namespace {
+
+constexpr const char* kNoData = "set, but there is nothing to evaluate on; give data.eval a share or files";
+
+std::vector<std::string> eval_sets(const Recipe& recipe) {
+  std::vector<std::string> names;
+  if (recipe.data.eval.held_out.value_or(0) > 0) names.push_back("held_out");
+  for (const auto& [name, files] : recipe.data.eval.files) names.push_back(name);
+  return names;
+}
+
+// A callback that acts on a metric: it must be measured, and more often than at the end.
+void check_watched(const Recipe& recipe, const std::string& callback, const std::string& metric, Problems& problems) {
+  const std::vector<std::string> sets = eval_sets(recipe);
+  if (sets.empty())
+    return problems.add(callback, fmt::format("watches {}, but there is nothing to evaluate on; give data.eval a share "
+                                              "or files",
+                                              metric));
+  const std::vector<std::string> known = metric_names(sets);
+  if (std::find(known.begin(), known.end(), metric) == known.end())
+    problems.add(callback, fmt::format("watches {}, which no evaluation gives; expected one of {}", metric,
+                                       join(known, ", ")),
+                 nearest(metric, known));
+  const TrainerSection& trainer = recipe.trainer;
+  if (trainer.eval_every == 0)
+    problems.add(callback, "acts on evaluations, but there is only the one at the end; set trainer.eval_every");
+  else if (trainer.steps && trainer.eval_every >= *trainer.steps)
+    problems.add(callback, fmt::format("acts on evaluations, but there is only the one at the end: trainer.eval_every is "
+                                       "{} of {} steps",
+                                       trainer.eval_every, *trainer.steps));
+}
+
+void check_callbacks(const Recipe& recipe, Problems& problems) {
+  for (std::size_t i = 0; i < recipe.callbacks.size(); ++i) {
+    const config::Choice<Callback>& choice = recipe.callbacks[i];
+    const std::string metric = registries().callbacks.make(choice.type, *choice.options)->watches();
+    if (!metric.empty()) check_watched(recipe, fmt::format("callbacks.{}", i), metric, problems);
+  }
+}
+
+// Two trackers that are the same would write one file.
+void check_trackers(const Recipe& recipe, Problems& problems) {
+  std::set<std::string> seen;
+  for (std::size_t i = 0; i < recipe.trackers.size(); ++i) {
+    const auto written = config::to_yaml(config::Values<config::Choice<Tracker>>::write(recipe.trackers[i]));
+    if (!seen.insert(written).second) problems.add(fmt::format("trackers.{}", i), "given twice");
+  }
+}
+
+void check_evaluation(const Recipe& recipe, Problems& problems) {
+  for (const auto& [name, files] : recipe.data.eval.files)
+    for (std::size_t i = 0; i < files.size(); ++i)
+      problems.require(files[i].weight == 1, fmt::format("data.eval.{}.{}.weight", name, i),
+                       "weights are for training: each record is evaluated once");
+  if (!eval_sets(recipe).empty()) return;
+  problems.require(recipe.trainer.eval_every == 0, "trainer.eval_every", kNoData);
+  problems.require(!recipe.trainer.eval_batch_size, "trainer.eval_batch_size", kNoData);
+}
+
+std::int64_t number_in(const config::Node& schedule, const char* name) {
+  const config::Node* found = schedule.find(name);
+  return found ? parse_int(found->text()).value_or(0) : 0;
+}
+
+}  // namespace
+
+void find_contradictions(const Recipe& recipe, Problems& problems) {
+  check_evaluation(recipe, problems);
+  check_callbacks(recipe, problems);
+  check_trackers(recipe, problems);
+  if (recipe.trainer.steps) check_schedule(recipe, *recipe.trainer.steps, problems);
+}
+
+void check_schedule(const Recipe& recipe, std::int64_t steps, Problems& problems) {
+  if (!recipe.optimizer.options) return;
+  const config::Node options = recipe.optimizer.options->write();
+  const config::Node* schedule = options.find("schedule");
+  if (!schedule) return;  // an optimizer that has none
+  const std::int64_t warmup = number_in(*schedule, "warmup_steps"), decay = number_in(*schedule, "decay_steps");
+  if (warmup > steps)
+    problems.add("optimizer.schedule.warmup_steps",
+                 fmt::format("got {}, expected at most the {} of the run", warmup, counted(steps, "step")));
+  else if (warmup + decay > steps)
+    problems.add("optimizer.schedule.decay_steps",
+                 fmt::format("got {}, expected at most {}: what {} leave after {} of warm-up", decay, steps - warmup,
+                             counted(steps, "step"), warmup));
+}
+
+}  // namespace hone::training

@@ -1,0 +1,275 @@
+#!/usr/bin/env bash
+# Every option of a recipe and every flag of a command does something or is refused: each has a row below with what it is
+# compared with, and the test fails for one without a row, and for one whose two runs cannot be told apart.
+set -euo pipefail
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+failures=0
+complain() { echo "$1"; failures=$((failures + 1)); }
+
+# ------------------------------------------------------------------------------------------------- what is trained on
+for i in $(seq 24); do echo "{\"text\": \"text $((i * 7 % 11)) of some $i letters\", \"story\": \"a story $i\"}"; done >d.jsonl
+for i in $(seq 12); do echo "{\"text\": \"another text $i\", \"story\": \"s $i\"}"; done >e.jsonl
+for i in $(seq 12); do echo "{\"text\": \"text $i\", \"label\": 1}"; done >l.jsonl
+for i in $(seq 12); do echo "{\"messages\": [{\"role\": \"user\", \"content\": \"$i+1=\"}, {\"role\": \"assistant\", \"content\": \"$((i + 1))\"}]}"; done >c.jsonl
+for i in $(seq 12); do echo "{\"prompt\": \"$i+1=\", \"completion\": \"$((i + 1))\"}"; done >p.jsonl
+printf 'text\nx one\ny two\nz three\nw four\n' >t.csv
+cat >r.yaml <<R
+model: {type: llama, hidden_size: 16, intermediate_size: 32, num_hidden_layers: 1, num_attention_heads: 2, num_key_value_heads: 2, max_position_embeddings: 64}
+tokenizer: bytes
+data: {train: d.jsonl, eval: {held_out: 0.25}, max_length: 32}
+optimizer: {type: adamw, learning_rate: 1e-2}
+trainer: {batch_size: 2, steps: 4, precision: fp32, eval_every: 2, log_every: 1, save: {every: 2, keep: 3}}
+run: {folder: out, seed: 1}
+R
+for seed in 1 2; do
+  hone init "m$seed" --model.type=llama --model.hidden_size=16 --model.intermediate_size=32 --model.num_hidden_layers=1 \
+    --model.num_attention_heads=2 --model.max_position_embeddings=64 --tokenizer bytes --seed $seed >/dev/null
+done
+sed '/^model:/c model: {path: m1}' r.yaml | sed '/^tokenizer:/d' >m.yaml
+hone tokenizer train d.jsonl --kind bpe --vocab-size 300 --out words >/dev/null 2>&1
+
+# What can be told of a run: its messages, numbers, files and weights, without times and without the recipe's echo.
+times='s/[0-9.]+[kMG]? tokens\/s/T/g; s/ in [0-9.]+(ms|s|m|h)[0-9 ms]*/ in T/g; s/eta [0-9a-z ]+/eta T/g; s/[0-9.]+(ms|s)\b/T/g'
+trace() {  # the recipe, then what follows "hone train"
+  rm -rf out runs elsewhere tokens
+  local code=0
+  hone train "$@" >log 2>&1 || code=$?
+  echo "exit $code"
+  sed -E "$times" log
+  { find out runs elsewhere tokens -type f 2>/dev/null || true; } | sed -E 's/tokens-[0-9a-f]+/tokens/' | sort
+  { cat out/metrics.jsonl 2>/dev/null || true; } | sed -E 's/"(step_seconds|eval_seconds|tokens_per_second|peak_memory_bytes)":[^,}]*//g'
+  { cat out/checkpoints/step-*/model.safetensors out/checkpoints/step-*/tokenizer*.json 2>/dev/null || true; } | sha256sum
+}
+
+# ------------------------------------------------------------------------------------------------- options of a recipe
+# option | recipe and options without it | the option. An option that changes time or memory only names its proof.
+cat >options <<'R'
+model.path | m.yaml | --model.path=m2
+model.config | r.yaml | --model.hidden_size=8
+tokenizer | r.yaml | --tokenizer=words
+data.train | r.yaml | --data.train=e.jsonl
+data.train[].path | r.yaml | '--data.train=[{path: e.jsonl}]'
+data.train[].weight | r.yaml | '--data.train=[{path: d.jsonl, weight: 2}]'
+data.train[].columns | r.yaml | '--data.train=[{path: d.jsonl, columns: {text: story}}]'
+data.train[].header | r.yaml --data.train=t.csv | '--data.train=[{path: t.csv, header: false, columns: {text: "1"}}]'
+data.train[].max_samples | r.yaml | '--data.train=[{path: d.jsonl, max_samples: 12}]'
+data.train[].ignore | r.yaml --data.train=l.jsonl | '--data.train=[{path: l.jsonl, ignore: [label]}]'
+data.eval.held_out | r.yaml | --data.eval.held_out=0.5
+data.eval.files | r.yaml | --data.eval.test=e.jsonl
+data.eval.files.<name>[].path | r.yaml --data.eval.test=e.jsonl | '--data.eval.test=[{path: d.jsonl}]'
+data.eval.files.<name>[].weight | r.yaml --data.eval.test=e.jsonl | '--data.eval.test=[{path: e.jsonl, weight: 2}]'
+data.eval.files.<name>[].columns | r.yaml --data.eval.test=e.jsonl | '--data.eval.test=[{path: e.jsonl, columns: {text: story}}]'
+data.eval.files.<name>[].header | r.yaml --data.eval.test=t.csv | '--data.eval.test=[{path: t.csv, header: false, columns: {text: "1"}}]'
+data.eval.files.<name>[].max_samples | r.yaml --data.eval.test=e.jsonl | '--data.eval.test=[{path: e.jsonl, max_samples: 3}]'
+data.eval.files.<name>[].ignore | r.yaml --data.eval.test=l.jsonl | '--data.eval.test=[{path: l.jsonl, ignore: [label]}]'
+data.max_length | r.yaml | --data.max_length=16
+data.overlong | r.yaml --data.max_length=16 | --data.overlong=keep_start
+data.packing | r.yaml | --data.packing=none
+data.shuffle | r.yaml | --data.shuffle=false
+data.append_eos | r.yaml | --data.append_eos=false
+data.loss | r.yaml --data.train=p.jsonl | --data.loss=all
+data.chat_template | r.yaml --data.train=c.jsonl --data.chat_template=zephyr | --data.chat_template=alpaca
+data.cache | r.yaml | --data.cache=tokens
+objective | r.yaml | --objective.type=dpo
+objective.causal_lm.label_smoothing | r.yaml | --objective.label_smoothing=0.1
+objective.causal_lm.z_loss | r.yaml | --objective.z_loss=0.1
+optimizer | r.yaml | --optimizer.type=sgd
+optimizer.adamw.learning_rate | r.yaml | --optimizer.learning_rate=1e-3
+optimizer.adamw.weight_decay | r.yaml | --optimizer.weight_decay=0.5
+optimizer.adamw.decay_all | r.yaml --optimizer.weight_decay=0.5 | --optimizer.decay_all=true
+optimizer.adamw.betas | r.yaml | '--optimizer.betas=[0.5, 0.9]'
+optimizer.adamw.eps | r.yaml | --optimizer.eps=0.01
+optimizer.adamw.schedule.type | r.yaml | --optimizer.schedule.type=linear
+optimizer.adamw.schedule.warmup_steps | r.yaml | --optimizer.schedule.warmup_steps=2
+optimizer.adamw.schedule.warmup_ratio | r.yaml | --optimizer.schedule.warmup_ratio=0.5
+optimizer.adamw.schedule.final_ratio | r.yaml | --optimizer.schedule.final_ratio=0.5
+optimizer.adamw.schedule.decay_steps | r.yaml --optimizer.schedule.type=wsd | --optimizer.schedule.decay_steps=3
+optimizer.adamw.schedule.decay_type | r.yaml --optimizer.schedule.type=wsd --optimizer.schedule.decay_steps=3 | --optimizer.schedule.decay_type=linear
+optimizer.sgd.learning_rate | r.yaml --optimizer={type:\ sgd} | --optimizer.learning_rate=0.5
+optimizer.sgd.weight_decay | r.yaml --optimizer={type:\ sgd} | --optimizer.weight_decay=0.5
+optimizer.sgd.decay_all | r.yaml '--optimizer={type: sgd, weight_decay: 0.5}' | --optimizer.decay_all=true
+optimizer.sgd.momentum | r.yaml --optimizer={type:\ sgd} | --optimizer.momentum=0.9
+optimizer.sgd.dampening | r.yaml '--optimizer={type: sgd, momentum: 0.9}' | --optimizer.dampening=0.5
+optimizer.sgd.nesterov | r.yaml '--optimizer={type: sgd, momentum: 0.9}' | --optimizer.nesterov=true
+optimizer.sgd.schedule.type | r.yaml --optimizer={type:\ sgd} | --optimizer.schedule.type=linear
+optimizer.sgd.schedule.warmup_steps | r.yaml --optimizer={type:\ sgd} | --optimizer.schedule.warmup_steps=2
+optimizer.sgd.schedule.warmup_ratio | r.yaml --optimizer={type:\ sgd} | --optimizer.schedule.warmup_ratio=0.5
+optimizer.sgd.schedule.final_ratio | r.yaml --optimizer={type:\ sgd} | --optimizer.schedule.final_ratio=0.5
+optimizer.sgd.schedule.decay_steps | r.yaml '--optimizer={type: sgd, schedule: wsd}' | --optimizer.schedule.decay_steps=3
+optimizer.sgd.schedule.decay_type | r.yaml '--optimizer={type: sgd, schedule: {type: wsd, decay_steps: 3}}' | --optimizer.schedule.decay_type=linear
+trainer.batch_size | r.yaml | --trainer.batch_size=1
+trainer.accumulate | r.yaml | --trainer.accumulate=2
+trainer.steps | r.yaml | --trainer.steps=3
+trainer.epochs | r.yaml --trainer.steps=null --trainer.epochs=1 | --trainer.epochs=2
+trainer.max_grad_norm | r.yaml | --trainer.max_grad_norm=0.001
+trainer.precision | r.yaml | --trainer.precision=fp64
+trainer.eval_every | r.yaml | --trainer.eval_every=1
+trainer.eval_batch_size | memory: rows of an evaluation are independent of each other, tests/evals |
+trainer.log_every | r.yaml | --trainer.log_every=2
+trainer.save.every | r.yaml | --trainer.save.every=1
+trainer.save.every_minutes | r.yaml --trainer.save.every=0 | --trainer.save.every_minutes=0.000001
+trainer.save.keep | r.yaml --trainer.save.every=1 | --trainer.save.keep=1
+trainer.save.grace_seconds | r.yaml | --trainer.save.grace_seconds=0.000001
+trainer.checkpoint_blocks | memory: the same numbers, tests/ops/checkpoint_test.cc |
+callbacks | r.yaml | '--callbacks=[{type: early_stopping, patience: 1, min_drop: 100}]'
+callbacks.early_stopping.metric | r.yaml '--callbacks=[early_stopping]' | --callbacks.0.metric=eval_los
+callbacks.early_stopping.patience | r.yaml --trainer.eval_every=1 '--callbacks=[{type: early_stopping, min_drop: 100}]' | --callbacks.0.patience=1
+callbacks.early_stopping.min_drop | r.yaml --trainer.eval_every=1 '--callbacks=[{type: early_stopping, patience: 1}]' | --callbacks.0.min_drop=100
+trackers | r.yaml | --trackers=[csv]
+trackers.csv.file | r.yaml --trackers=[csv] | --trackers.0.file=x.csv
+trackers.terminal.plain_every_s | r.yaml --trackers=[terminal] | --trackers.0.plain_every_s=0
+run.folder | r.yaml | --run.folder=elsewhere
+run.name | r.yaml | --run.name=n
+run.seed | r.yaml | --run.seed=2
+R
+
+# "a.b" for each row of the reference page; below a heading of a choice "section.type.b".
+known_options() {
+  hone docs recipe | sed -nE -e 's/^## `(callbacks|trackers|objective|optimizer): \{type: ([a-z_]+)\}`.*/# \1.\2/p' -e 's/^\| `([^`]+)` \| ([^|]*) \| ([^|]*) \|.*/\1 \3/p' |
+    awk '/^# / { prefix = $2 "."; next } $2 == "section" { next } { print prefix $1 }'
+}
+
+check_options() {
+  local option base change
+  while IFS='|' read -r option base change; do
+    option=${option// /}
+    [ -n "${change// /}" ] || continue
+    eval "set -- $base"
+    trace "$@" >without
+    eval "set -- $base $change"
+    trace "$@" >with
+    if cmp -s without with; then complain "option $option: $change changes nothing"; fi
+  done <options
+  for option in $(known_options); do
+    if ! grep -qF "$option |" options; then complain "option $option: no row in tests/cli/intent_test.sh"; fi
+  done
+}
+
+# ---------------------------------------------------------------------------------------------------- flags of commands
+# What can be told of a command: what it prints and writes.
+trace_command() {
+  rm -rf new
+  mkdir new
+  cp -r kept/run new/run
+  local code=0
+  (cd new && hone "$@" </dev/null >log 2>&1) || code=$?
+  echo "exit $code"
+  sed -E "$times" new/log
+  (cd new && find . -type f ! -name log ! -path '*/cache/*' | sort | xargs sha256sum)
+}
+
+cat >flags <<'R'
+train --set | train ../n.yaml | --set ../set.yaml
+train --resume | train ../n.yaml | --resume 99
+train --override | train ../n.yaml --run.folder=run --data.max_length=16 | --override data
+train --gradients | train ../n.yaml | --gradients g.safetensors
+train --new | train ../n.yaml --run.folder=run | --new
+train --strict-resume | train ../n.yaml --run.folder=run --trainer.steps=6 | --strict-resume
+train --dry-run | train ../n.yaml | --dry-run
+train --json | train ../n.yaml | --json
+train --quiet | train ../n.yaml --trackers=[{type:\ terminal,\ plain_every_s:\ 0}] | --quiet
+train --space-check | needs a full disk: tests/cli/disk_full_test.sh |
+eval --data | eval ../m1 --data ../d.jsonl | --data ../e.jsonl
+eval --columns | eval ../m1 --data ../d.jsonl | --columns text=story
+eval --metric | eval ../m1 --data ../p.jsonl | --metric exact_match
+eval --tokenizer | eval ../m1 --data ../d.jsonl | --tokenizer nowhere
+eval --logits | eval ../m1 --data ../d.jsonl | --logits l.safetensors
+eval --max-length | eval ../m1 --data ../d.jsonl | --max-length 8
+eval --overlong | eval ../m1 --data ../d.jsonl --max-length 8 | --overlong drop
+eval --packing | eval ../m1 --data ../d.jsonl --logits l.safetensors | --packing best_fit
+eval --batch-size | speed: rows are independent of each other, tests/evals |
+eval --append-eos | eval ../m1 --data ../d.jsonl | --no-append-eos
+eval --loss | eval ../m1 --data ../p.jsonl | --loss all
+eval --chat-template | eval ../m1 --data ../c.jsonl | --chat-template zephyr
+eval --json | eval ../m1 --data ../d.jsonl | --json
+eval --precision | eval ../m1 --data ../d.jsonl --logits l.safetensors | --precision fp64
+generate --prompt | generate ../m1 --max-new-tokens 4 --prompt a | --prompt b
+generate --prompts | generate ../m1 --max-new-tokens 4 | --prompts ../p.jsonl
+generate --chat | generate ../m1 --max-new-tokens 4 --prompt a | --chat
+generate --system | generate ../m1 --max-new-tokens 4 --prompt a --chat --chat-template zephyr --json | --system s
+generate --chat-template | generate ../m1 --max-new-tokens 4 --prompt a --chat | --chat-template zephyr
+generate --chat-template-kwargs | generate ../m1 --max-new-tokens 4 --prompt a --chat --chat-template '{{ x }}:' --json | --chat-template-kwargs '{"x": "y"}'
+generate --tokenizer | generate ../m1 --max-new-tokens 4 --prompt a | --tokenizer nowhere
+generate --max-new-tokens | generate ../m1 --prompt a --max-new-tokens 4 --json | --max-new-tokens 2
+generate --temperature | generate ../m1 --prompt a --max-new-tokens 16 --temperature 0 --json | --temperature 2
+generate --top-k | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2 --json | --top-k 1
+generate --top-p | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2 --json | --top-p 0.01
+generate --min-p | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2 --json | --min-p 0.99
+generate --repetition-penalty | generate ../m1 --prompt aaaa --max-new-tokens 16 --temperature 0 --json | --repetition-penalty 9
+generate --stop | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2 --top-k 3 --json | --stop ''
+generate --seed | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2 --json | --seed 5
+generate --ignore-eos | needs a model that ends its texts: tests/generate |
+generate --batch-size | speed: prompts are independent of each other, tests/generate |
+generate --json | generate ../m1 --prompt a --max-new-tokens 4 | --json
+generate --stream | time: when the text is printed, tests/cli/generate.test |
+generate --stats | generate ../m1 --prompt a --max-new-tokens 4 | --stats
+generate --precision | generate ../m1 --prompt a --max-new-tokens 4 --temperature 0 | --precision fp8
+tokenize --decode | tokenize bytes "65 66" | --decode
+tokenize --special | tokenize bytes --decode "65 257" | --no-special
+tokenize --json | tokenize bytes a | --json
+tokenize --chat | tokenize ../m1 a | --chat
+tokenize --loss | tokenize ../m1 --chat --chat-template zephyr "$(cat c.jsonl)" | --loss all
+tokenize --chat-template | tokenize ../m1 --chat --chat-template alpaca "$(cat c.jsonl)" | --chat-template zephyr
+tokenizer --kind | tokenizer train ../d.jsonl --vocab-size 300 --out t | --kind unigram
+tokenizer --vocab-size | tokenizer train ../d.jsonl --vocab-size 300 --out t | --vocab-size 280
+tokenizer --min-frequency | tokenizer train ../d.jsonl --vocab-size 300 --out t | --min-frequency 20
+tokenizer --special-tokens | tokenizer train ../d.jsonl --vocab-size 300 --out t | --special-tokens '<x>'
+tokenizer --lowercase | tokenizer train ../d.jsonl --vocab-size 300 --kind unigram --out t | --lowercase
+tokenizer --threads | speed: the same tokenizer, tests/text/train_test.cc |
+tokenizer --out | tokenizer train ../d.jsonl --vocab-size 300 --out t | --out u
+tokenizer --replace | tokenizer train ../d.jsonl --vocab-size 300 --out run | --replace
+inspect --full | inspect tensors run/checkpoints/step-00000004 | --full
+inspect --json | inspect data ../d.jsonl | --json
+inspect --show | inspect data ../d.jsonl | --no-show
+inspect --records | inspect data ../d.jsonl | --records 2
+inspect --data.tokenizer | inspect data ../d.jsonl | --data.tokenizer ../words
+inspect --data.columns | inspect data ../d.jsonl | --data.columns text=story
+inspect --data.max-length | inspect data ../d.jsonl | --data.max-length 8
+inspect --data.overlong | inspect data ../d.jsonl --data.max-length 8 | --data.overlong drop
+inspect --data.packing | inspect data ../d.jsonl | --data.packing none
+inspect --data.append-eos | inspect data ../d.jsonl | --no-data.append-eos
+inspect --data.loss | inspect data ../p.jsonl | --data.loss all
+inspect --data.chat-template | inspect data ../c.jsonl | --data.chat-template zephyr
+inspect --data.max-samples | inspect data ../d.jsonl | --data.max-samples 3
+init --config | init n --model.type=llama --model.hidden_size=16 --model.intermediate_size=32 --model.num_hidden_layers=1 --model.num_attention_heads=2 --tokenizer bytes | --config ../m1/config.json
+init --tokenizer | init n --config ../m1/config.json | --tokenizer ../words
+init --seed | init n --config ../m1/config.json | --seed 9
+init --replace | init run/checkpoints/step-00000004 --config ../m1/config.json | --replace
+init --precision | init n --config ../m1/config.json | --precision bf16
+bench --set | bench ../n.yaml --steps 1 --warmup 0 --json | --set ../broken.yaml
+bench --steps | bench ../n.yaml --steps 1 --warmup 0 --json | --steps none
+bench --warmup | bench ../n.yaml --steps 1 --warmup 0 --json | --warmup none
+bench --length | bench ../n.yaml --steps 1 --warmup 0 | --length 16
+bench --batch-size | bench ../n.yaml --steps 1 --warmup 0 | --batch-size 1
+bench --json | bench ../n.yaml --steps 1 --warmup 0 | --json
+docs --out | docs recipe | --out pages
+R
+echo 'trainer: {steps: 3}' >set.yaml
+echo 'trainer: [' >broken.yaml
+
+check_flags() {
+  local flag base change command
+  sed 's/train: d.jsonl/train: ..\/d.jsonl/' r.yaml >n.yaml
+  mkdir kept
+  (cd kept && hone train ../n.yaml --run.folder=run >/dev/null 2>&1)
+  while IFS='|' read -r flag base change; do
+    [ -n "${change// /}" ] || continue
+    eval "set -- $base"
+    trace_command "$@" >without
+    eval "set -- $base $change"
+    trace_command "$@" >with
+    if cmp -s without with; then complain "flag $flag: $change changes nothing"; fi
+  done <flags
+  for command in $(hone | sed -nE 's/^  ([a-z]+)  +[A-Z].*/\1/p'); do
+    for flag in $(hone "$command" --help | grep -oE '^  --[a-z.-]+'); do
+      case $flag in --json | --quiet) continue ;; esac  # every command's: tests/cli/json.test
+      if ! grep -q "^$command $flag |" flags; then complain "flag $flag of $command: no row in tests/cli/intent_test.sh"; fi
+    done
+  done
+}
+
+check_options
+check_flags
+[ "$failures" = 0 ]
