@@ -14,7 +14,7 @@ elseif(EXISTS "${PROJECT_SOURCE_DIR}/.deps/torch")
   set(_places "${PROJECT_SOURCE_DIR}/.deps/torch")
 endif()
 if(HONE_CUDA)
-  string(APPEND _why "; HONE_CUDA needs the CUDA half, which HONE_CUDA=1 ./dev build fetches")
+  string(APPEND _why ", and HONE_CUDA needs its CUDA half, which HONE_CUDA=1 ./dev build fetches")
 endif()
 
 # Nothing is cached: another TORCH_DIR, or another LibTorch in .deps, counts from the next configuring on.
