@@ -111,6 +111,7 @@ trainer.log_every | r.yaml | --trainer.log_every=2
 trainer.save.every | r.yaml | --trainer.save.every=1
 trainer.save.every_minutes | r.yaml --trainer.save.every=0 | --trainer.save.every_minutes=0.000001
 trainer.save.keep | r.yaml --trainer.save.every=1 | --trainer.save.keep=1
+trainer.save.dtype | r.yaml | --trainer.save.dtype=bf16
 trainer.save.grace_seconds | r.yaml | --trainer.save.grace_seconds=0.000001
 trainer.checkpoint_blocks | memory: the same numbers, tests/ops/checkpoint_test.cc |
 callbacks | r.yaml | '--callbacks=[{type: early_stopping, patience: 1, min_drop: 100}]'
@@ -212,6 +213,9 @@ tokenize --json | tokenize bytes a | --json
 tokenize --chat | tokenize ../m1 a | --chat
 tokenize --loss | tokenize ../m1 --chat --chat-template zephyr "$(cat c.jsonl)" | --loss all
 tokenize --chat-template | tokenize ../m1 --chat --chat-template alpaca "$(cat c.jsonl)" | --chat-template zephyr
+tokenize --lines | tokenize bytes "$(printf 'a\nb')" | --lines
+tokenize --characters | tokenize bytes é --json | --characters
+tokenize --rendered | tokenize ../m1 --chat --chat-template zephyr "$(cat c.jsonl)" | --rendered
 tokenizer --kind | tokenizer train ../d.jsonl --vocab-size 300 --out t | --kind unigram
 tokenizer --vocab-size | tokenizer train ../d.jsonl --vocab-size 300 --out t | --vocab-size 280
 tokenizer --min-frequency | tokenizer train ../d.jsonl --vocab-size 300 --out t | --min-frequency 20
@@ -220,7 +224,7 @@ tokenizer --lowercase | tokenizer train ../d.jsonl --vocab-size 300 --kind unigr
 tokenizer --threads | speed: the same tokenizer, tests/text/train_test.cc |
 tokenizer --out | tokenizer train ../d.jsonl --vocab-size 300 --out t | --out u
 tokenizer --replace | tokenizer train ../d.jsonl --vocab-size 300 --out run | --replace
-inspect --full | inspect tensors run/checkpoints/step-00000004 | --full
+inspect --full | inspect checkpoint run/checkpoints/step-00000004 | --full
 inspect --json | inspect data ../d.jsonl | --json
 inspect --show | inspect data ../d.jsonl | --no-show
 inspect --records | inspect data ../d.jsonl | --records 2
