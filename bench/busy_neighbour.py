@@ -87,7 +87,7 @@ def training(recipe, steps, warmup=2):
 
 def generation(tokens):
     def seconds(runner, program, **options):
-        output = runner.run(program, ["generate", "model", "--tokenizer", "bytes", "--prompt", "abcdefgh" * 8, "--json", "--stats",
+        output = runner.run(program, ["generate", "model", "--tokenizer", "bytes", "--prompt", "abcdefgh" * 8, "--stats",
                                       "--ignore-eos", "--max-new-tokens", str(tokens)], **options)
         return output and float(re.findall(r" tokens in ([0-9.]+) s", output[1])[-1]) / tokens
     return seconds

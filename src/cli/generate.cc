@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -194,6 +195,8 @@ class Generate final : public Command {
     take(config.min_p, flags_.min_p);
     take(config.repetition_penalty, flags_.repetition_penalty);
     take(config.batch_size, flags_.batch_size);
+    if (std::find(flags_.stop.begin(), flags_.stop.end(), "") != flags_.stop.end())
+      throw Error(ErrorKind::usage, "--stop: got an empty text, expected one to stop at");
     if (!flags_.stop.empty()) config.stop = flags_.stop;
     config.seed = flags_.seed;
     config.ignore_eos = flags_.ignore_eos;

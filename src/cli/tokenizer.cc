@@ -56,7 +56,8 @@ class TokenizerCommand final : public Command {
     text::TrainedKind kind = text::TrainedKind::bpe;
     std::int64_t vocab_size = 32000, min_frequency = 2, threads = 0;
     std::vector<std::string> special_tokens;
-    bool lowercase = true, replace = false;
+    std::optional<bool> lowercase;
+    bool replace = false;
     std::string out = "tokenizer";
     static constexpr auto fields() {
       using C = Config;
@@ -68,7 +69,7 @@ class TokenizerCommand final : public Command {
                 at_least(0)),
           field("special_tokens", &C::special_tokens,
                 "Tokens with the first ids, found in texts as they are; default: those usual for the kind."),
-          field("lowercase", &C::lowercase, "word_piece: fold upper case and accents."),
+          field("lowercase", &C::lowercase, "Only for word_piece, where it is the default: fold upper case and accents."),
           field("threads", &C::threads, "Threads that count words; 0 = as many as the process may use.", at_least(0)),
           field("out", &C::out, "The folder to write."),
           field("replace", &C::replace, 
@@ -89,11 +90,13 @@ class TokenizerCommand final : public Command {
     if (call.positionals[0] != "train")
       throw Error(ErrorKind::usage,
                   fmt::format("tokenizer: got {}, expected train", hone::quoted(call.positionals[0])));
+    if (flags_.lowercase && flags_.kind != text::TrainedKind::word_piece)
+      throw Error(ErrorKind::usage, "--lowercase: only with --kind word_piece; the other kinds keep texts as they are");
     io::require_free(flags_.out, flags_.replace);  // before the work, not after
     Lines lines({call.positionals.begin() + 1, call.positionals.end()});
     text::TrainerConfig config;
     config.kind = flags_.kind;
-    config.lowercase = flags_.lowercase;
+    config.lowercase = flags_.lowercase.value_or(true);
     config.options.vocab_size = static_cast<std::size_t>(flags_.vocab_size);
     config.options.min_frequency = static_cast<std::uint64_t>(flags_.min_frequency);
     config.options.special_tokens = flags_.special_tokens;

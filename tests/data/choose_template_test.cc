@@ -17,7 +17,8 @@ std::shared_ptr<const Tokenizer> tokenizer_with_own(const std::string& config) {
   return text::make_tokenizer({text::bytes_tokenizer_files()[0], {"tokenizer_config.json", config}}, {}, "test");
 }
 
-constexpr const char* kOwn = R"({"chat_template": "own {{ messages[0].content }}", "eos_token": "<|eos|>", "a": 1})";
+const std::string kContents = "{% for m in messages %}{{ m.content }}{% endfor %}";
+const std::string kOwn = R"({"chat_template": "own )" + kContents + R"(", "eos_token": "<|eos|>", "a": 1})";
 
 std::string text_of(const Tokenizer& tokenizer) {
   const data::Tokenising how(tokenizer, true, Loss::all);
@@ -37,10 +38,11 @@ TEST(ChooseTemplate, TakesANameAFileOrAText) {
   const TempFolder folder;
   const auto own = tokenizer_with_own(kOwn);
   EXPECT_EQ(data::with_chat_template(own, "", "x"), own);
-  EXPECT_EQ(text_of(*own), "own q");
+  EXPECT_EQ(text_of(*own), "own qA");
   EXPECT_EQ(text_of(*data::with_chat_template(own, "zephyr", "x")), "<|user|>\nq<|eos|>\n<|assistant|>\nA<|eos|>\n");
-  EXPECT_EQ(text_of(*data::with_chat_template(own, "{{ messages|length }}!", "x")), "2!");
-  EXPECT_EQ(text_of(*data::with_chat_template(own, folder.write("t.jinja", "from a file"), "x")), "from a file");
+  EXPECT_EQ(text_of(*data::with_chat_template(own, "{{ messages|length }}!" + kContents, "x")), "2!qA");
+  EXPECT_EQ(text_of(*data::with_chat_template(own, folder.write("t.jinja", "from a file: " + kContents), "x")),
+            "from a file: qA");
 }
 
 TEST(ChooseTemplate, IsExportedInPlaceOfTheTokenizersOwn) {
@@ -52,9 +54,9 @@ TEST(ChooseTemplate, IsExportedInPlaceOfTheTokenizersOwn) {
   EXPECT_EQ(file_of(*made, "tokenizer.json"), file_of(*own, "tokenizer.json"));
   EXPECT_NE(made->fingerprint, own->fingerprint);  // the token cache's key
   EXPECT_EQ(made->eos_id, own->eos_id);
-  const auto again = data::with_chat_template(made, "{{ 'newer' }}", "x");
+  const auto again = data::with_chat_template(made, "{{ 'newer' }}" + kContents, "x");
   EXPECT_EQ(again->files.size(), made->files.size());
-  EXPECT_EQ(text_of(*again), "newer");
+  EXPECT_EQ(text_of(*again), "newerqA");
 }
 
 // As transformers 5.23: files take the place of all of tokenizer_config.json's templates, and a name chooses one.
@@ -63,13 +65,13 @@ TEST(ChooseTemplate, TakesTheTokenizersOwnTemplatesByName) {
   const auto bytes = text::bytes_tokenizer_files();
   folder.write("m/tokenizer.json", bytes[0].second);
   folder.write("m/tokenizer_config.json", R"({"chat_template": [{"name": "old", "template": "old"}]})");
-  folder.write("m/chat_template.jinja", "one");
-  folder.write("m/additional_chat_templates/rag.jinja", "rag {{ messages[0].content }}");
+  folder.write("m/chat_template.jinja", "one" + kContents);
+  folder.write("m/additional_chat_templates/rag.jinja", "rag " + kContents);
   folder.write("m/additional_chat_templates/tool_use.jinja", "tools");
   folder.write("m/additional_chat_templates/notes.txt", "no template");
   const auto own = load_tokenizer(folder.file("m"));
-  EXPECT_EQ(text_of(*own), "one");
-  EXPECT_EQ(text_of(*data::with_chat_template(own, "rag", "x")), "rag q");
+  EXPECT_EQ(text_of(*own), "oneqA");
+  EXPECT_EQ(text_of(*data::with_chat_template(own, "rag", "x")), "rag qA");
   EXPECT_EQ(file_of(*own, "additional_chat_templates/tool_use.jinja"), "tools");
   EXPECT_EQ(file_of(*own, "additional_chat_templates/notes.txt"), "");
   const auto chosen = data::with_chat_template(own, "tool_use", "x");

@@ -202,7 +202,7 @@ TEST(Csv, ReadsWithAndWithoutHeader) {
 
 TEST(Csv, DoesAsHeaderSays) {
   const TempFolder folder;
-  const std::string path = folder.write("a.csv", "text,label\none,x\n");
+  const std::string path = folder.write("a.csv", "text,story\none,x\n");
   EXPECT_EQ(read_as({.path = path, .columns = {{"text", "1"}}, .header = false}).size(), 2u);
   EXPECT_EQ(read_as({.path = path, .columns = {}, .header = true}).size(), 1u);
 }

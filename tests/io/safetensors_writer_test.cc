@@ -61,7 +61,10 @@ TEST_F(Writer, ANamedFileAppearsWholeOrStaysAsItWas) {
   const auto bytes_of = [&](const TensorSpec& spec) {
     return std::span<const std::byte>(bytes = test::toy_bytes(spec, 1));
   };
-  const fs::path path = folder_.write("out/x.safetensors", "old");
+  const fs::path path = folder_ / "out/x.safetensors";
+  const std::vector<TensorSpec> before{{"b", "F32", {3}}};
+  replace_safetensors(Env::process(), path, before, {}, bytes_of, ErrorKind::data);
+  const std::string old = test::content_of(path);
   for (int at = 1; at < 40; ++at) {
     test::FaultyEnv env(test::FaultyEnv::Fault::fail, at, ENOSPC);
     try {
@@ -70,7 +73,7 @@ TEST_F(Writer, ANamedFileAppearsWholeOrStaysAsItWas) {
       EXPECT_EQ(error.kind(), ErrorKind::data);
       // Only the last step, which makes the rename durable, comes after it.
       if (env.what().find("sync_folder") == std::string::npos) {
-        EXPECT_EQ(test::content_of(path), "old") << env.what();
+        EXPECT_EQ(test::content_of(path), old) << env.what();
       }
     }
     EXPECT_EQ(Env::process().open_folder(folder_ / "out").list(), (std::vector<std::string>{"x.safetensors"}));

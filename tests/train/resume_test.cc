@@ -90,7 +90,7 @@ TEST_F(Again, AFinishedRunDoesNothing) {
 }
 
 TEST_F(Again, ResumingAFinishedRunWarnsThatNothingIsLeft) {
-  const Overrides no_eval{{"data.eval", "{}"}};
+  const Overrides no_eval{{"data.eval", "{}"}, {"trainer.eval_every", "0"}};
   const Summary first = train(recipe(no_eval), options_);
   options_.resume = "latest";
   const Summary again = train(recipe(no_eval), options_);

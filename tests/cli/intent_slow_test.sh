@@ -66,7 +66,7 @@ data.eval.files.<name>[].max_samples | r.yaml --data.eval.test=e.jsonl | '--data
 data.eval.files.<name>[].ignore | r.yaml --data.eval.test=l.jsonl | '--data.eval.test=[{path: l.jsonl, ignore: [label]}]'
 data.max_length | r.yaml | --data.max_length=16
 data.overlong | r.yaml --data.max_length=16 | --data.overlong=keep_start
-data.packing | r.yaml | --data.packing=none
+data.packing | r.yaml --data.max_length=64 | --data.packing=none
 data.shuffle | r.yaml | --data.shuffle=false
 data.append_eos | r.yaml | --data.append_eos=false
 data.loss | r.yaml --data.train=p.jsonl | --data.loss=all
@@ -144,7 +144,7 @@ check_options() {
     if cmp -s without with; then complain "option $option: $change changes nothing"; fi
   done <options
   for option in $(known_options); do
-    if ! grep -qF "$option |" options; then complain "option $option: no row in tests/cli/intent_test.sh"; fi
+    if ! grep -qF "$option |" options; then complain "option $option: no row in tests/cli/intent_slow_test.sh"; fi
   done
 }
 
@@ -170,7 +170,7 @@ train --new | train ../n.yaml --run.folder=run | --new
 train --strict-resume | train ../n.yaml --run.folder=run --trainer.steps=6 | --strict-resume
 train --dry-run | train ../n.yaml | --dry-run
 train --json | train ../n.yaml | --json
-train --quiet | train ../n.yaml --trackers=[{type:\ terminal,\ plain_every_s:\ 0}] | --quiet
+train --quiet | train ../n.yaml '--trackers=[{type: terminal, plain_every_s: 0}]' | --quiet
 train --space-check | needs a full disk: tests/cli/disk_full_test.sh |
 eval --data | eval ../m1 --data ../d.jsonl | --data ../e.jsonl
 eval --columns | eval ../m1 --data ../d.jsonl | --columns text=story
@@ -189,9 +189,9 @@ eval --precision | eval ../m1 --data ../d.jsonl --logits l.safetensors | --preci
 generate --prompt | generate ../m1 --max-new-tokens 4 --prompt a | --prompt b
 generate --prompts | generate ../m1 --max-new-tokens 4 | --prompts ../p.jsonl
 generate --chat | generate ../m1 --max-new-tokens 4 --prompt a | --chat
-generate --system | generate ../m1 --max-new-tokens 4 --prompt a --chat --chat-template zephyr --json | --system s
+generate --system | generate ../m1 --max-new-tokens 4 --prompt a --chat --chat-template "$no_system" | --system s
 generate --chat-template | generate ../m1 --max-new-tokens 4 --prompt a --chat | --chat-template zephyr
-generate --chat-template-kwargs | generate ../m1 --max-new-tokens 4 --prompt a --chat --chat-template '{{ x }}:' --json | --chat-template-kwargs '{"x": "y"}'
+generate --chat-template-kwargs | generate ../m1 --max-new-tokens 4 --prompt a --chat --chat-template "$no_x" | --chat-template-kwargs '{"x": "y"}'
 generate --tokenizer | generate ../m1 --max-new-tokens 4 --prompt a | --tokenizer nowhere
 generate --max-new-tokens | generate ../m1 --prompt a --max-new-tokens 4 --json | --max-new-tokens 2
 generate --temperature | generate ../m1 --prompt a --max-new-tokens 16 --temperature 0 --json | --temperature 2
@@ -220,10 +220,10 @@ tokenizer --kind | tokenizer train ../d.jsonl --vocab-size 300 --out t | --kind 
 tokenizer --vocab-size | tokenizer train ../d.jsonl --vocab-size 300 --out t | --vocab-size 280
 tokenizer --min-frequency | tokenizer train ../d.jsonl --vocab-size 300 --out t | --min-frequency 20
 tokenizer --special-tokens | tokenizer train ../d.jsonl --vocab-size 300 --out t | --special-tokens '<x>'
-tokenizer --lowercase | tokenizer train ../d.jsonl --vocab-size 300 --kind unigram --out t | --lowercase
+tokenizer --lowercase | tokenizer train ../u.txt --vocab-size 300 --kind word_piece --out t | --no-lowercase
 tokenizer --threads | speed: the same tokenizer, tests/text/train_test.cc |
 tokenizer --out | tokenizer train ../d.jsonl --vocab-size 300 --out t | --out u
-tokenizer --replace | tokenizer train ../d.jsonl --vocab-size 300 --out run | --replace
+tokenizer --replace | tokenizer train ../d.jsonl --vocab-size 300 --out ../words | --replace
 inspect --full | inspect checkpoint run/checkpoints/step-00000004 | --full
 inspect --json | inspect data ../d.jsonl | --json
 inspect --show | inspect data ../d.jsonl | --no-show
@@ -253,6 +253,11 @@ R
 echo 'trainer: {steps: 3}' >set.yaml
 echo 'trainer: [' >broken.yaml
 
+# Templates that say so when they are given what the flag gives.
+no_system='{% if messages[0].role == "system" %}{{ raise_exception("a system message") }}{% endif %}{{ messages[0].content }}'
+no_x='{% if x %}{{ raise_exception("x is " ~ x) }}{% endif %}{{ messages[0].content }}'
+echo 'Some Words In Upper Case, Some Words Not' >u.txt
+
 check_flags() {
   local flag base change command
   sed 's/train: d.jsonl/train: ..\/d.jsonl/' r.yaml >n.yaml
@@ -266,10 +271,10 @@ check_flags() {
     trace_command "$@" >with
     if cmp -s without with; then complain "flag $flag: $change changes nothing"; fi
   done <flags
-  for command in $(hone | sed -nE 's/^  ([a-z]+)  +[A-Z].*/\1/p'); do
+  for command in $(hone --help | sed -nE 's/^  ([a-z]+)  +[A-Z].*/\1/p'); do
     for flag in $(hone "$command" --help | grep -oE '^  --[a-z.-]+'); do
       case $flag in --json | --quiet) continue ;; esac  # every command's: tests/cli/json.test
-      if ! grep -q "^$command $flag |" flags; then complain "flag $flag of $command: no row in tests/cli/intent_test.sh"; fi
+      if ! grep -q "^$command $flag |" flags; then complain "flag $flag of $command: no row in tests/cli/intent_slow_test.sh"; fi
     done
   done
 }
