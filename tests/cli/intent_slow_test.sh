@@ -198,7 +198,7 @@ generate --temperature | generate ../m1 --prompt a --max-new-tokens 16 --tempera
 generate --top-k | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2 --json | --top-k 1
 generate --top-p | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2 --json | --top-p 0.01
 generate --min-p | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2 --json | --min-p 0.99
-generate --repetition-penalty | generate ../m1 --prompt aaaa --max-new-tokens 16 --temperature 0 --json | --repetition-penalty 9
+generate --repetition-penalty | generate ../m1 --prompt "some words to start with" --max-new-tokens 16 --temperature 0 --json | --repetition-penalty 9
 generate --stop | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2 --top-k 3 --json | --stop ''
 generate --seed | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2 --json | --seed 5
 generate --ignore-eos | needs a model that ends its texts: tests/generate |

@@ -27,7 +27,7 @@ for precision in fp32 bf16; do
   : >broken.log
   kills=0
   while [ $kills -lt 10 ]; do
-    hone train recipe.yaml --trainer.precision=$precision --run.folder=broken --quiet >>broken.log 2>&1 &
+    hone train recipe.yaml --trainer.precision=$precision --run.folder=broken >>broken.log 2>&1 &
     pid=$!
     sleep_ms=$((RANDOM % (span_ms / 2) + 50))  # from the very start of the program to well into the run
     sleep "$(printf '%d.%03d' $((sleep_ms / 1000)) $((sleep_ms % 1000)))"
@@ -38,7 +38,7 @@ for precision in fp32 bf16; do
     if [ $code = 137 ]; then kills=$((kills + 1)); fi
     if [ -e broken/checkpoints/step-00000400 ] && [ $kills -lt 10 ]; then rm -rf broken; fi
   done
-  hone train recipe.yaml --trainer.precision=$precision --run.folder=broken --quiet >>broken.log 2>&1
+  hone train recipe.yaml --trainer.precision=$precision --run.folder=broken >>broken.log 2>&1
   for file in model.safetensors state/optimizer-00000-of-00001.safetensors; do
     cmp "straight/checkpoints/step-00000400/$file" "broken/checkpoints/step-00000400/$file"
   done

@@ -12,9 +12,10 @@ namespace {
 using ::testing::HasSubstr;
 
 std::shared_ptr<const Dataset> make(const std::string& path, const std::map<std::string, std::string>& columns = {},
-                                    const Dataset::Options& options = {}) {
+                                    const std::vector<std::string>& ignore = {}, const Dataset::Options& options = {}) {
   auto all = files({path});
   all[0].columns = columns;
+  all[0].ignore = ignore;
   return Dataset::make(all, ByteTokenizer(), options);
 }
 
@@ -53,8 +54,9 @@ TEST(RealData, TokensAreThoseOfTransformers) {
   auto gsm8k = files({std::string(folder) + "/datasets/gsm8k/test.jsonl"});
   gsm8k[0].columns = {{"prompt", "question"}, {"completion", "answer"}};
   const auto pairs = Dataset::make(gsm8k, *tokenizer, options);
-  EXPECT_EQ(pairs->report().supervised, 282838 + 1319);
-  EXPECT_EQ(pairs->report().tokens, 187165 + 282838 + 1319);
+  // Prompt and completion as one text: tokens in all, and those whose offsets reach beyond the prompt.
+  EXPECT_EQ(pairs->report().supervised, 282828 + 1319);
+  EXPECT_EQ(pairs->report().tokens, 469993 + 1319);
 }
 
 TEST(RealData, Gsm8kNeedsColumnsAndSaysWhich) {
@@ -87,9 +89,11 @@ TEST(RealData, NestedParquetGivesATypedErrorOrItsInnerField) {
   const std::string path = std::string(folder) + "/datasets/gsm8k/verl_nested_test.parquet";
   EXPECT_THAT(error_of(ErrorKind::data, [&] { make(path); }), HasSubstr("a prompt without a completion"));
   EXPECT_THAT(error_of(ErrorKind::data, [&] { make(path, {{"completion", "ability"}}); }),
+              HasSubstr("field \"reward_model\" is for reinforcement learning"));
+  EXPECT_THAT(error_of(ErrorKind::data, [&] { make(path, {{"completion", "ability"}}, {"reward_model"}); }),
               HasSubstr(":1: field \"ability\": got a string, expected a list of messages, because field \"prompt\" is "
                         "one"));
-  const auto data = make(path, {{"prompt", "extra_info.question"}, {"completion", "extra_info.answer"}});
+  const auto data = make(path, {{"prompt", "extra_info.question"}, {"completion", "extra_info.answer"}}, {"reward_model"});
   EXPECT_EQ(data->report().records, 1319);
 }
 
@@ -114,7 +118,7 @@ TEST(RealData, ShakespearesLastTenthIsHeldOut) {
   const std::string path = std::string(folder) + "/datasets/tinyshakespeare/input.txt";
   Dataset::Options options;
   options.max_length = 256;
-  const auto data = make(path, {}, options);
+  const auto data = make(path, {}, {}, options);
   EXPECT_EQ(data->report().records, 1);
   EXPECT_EQ(data->report().supervised, 1115394);  // each byte but the first, and the eos
   const auto [held, rest] = data->split(0.1, 1);
@@ -133,9 +137,10 @@ TEST(RealData, PoemsAndDemosAreRead) {
     EXPECT_THAT(error_of(ErrorKind::config, [&] { make(base + chats); }),
                 HasSubstr("conversations, but the tokenizer has no chat template"));
   if (!io::has_parquet()) return;
-  EXPECT_EQ(
-      make(base + "poem_sentiment_parquet/train-00000-of-00001.parquet", {{"text", "verse_text"}})->report().records,
-      892);
+  const std::string poems = base + "poem_sentiment_parquet/train-00000-of-00001.parquet";
+  EXPECT_THAT(error_of(ErrorKind::data, [&] { make(poems, {{"text", "verse_text"}}); }),
+              HasSubstr("field \"label\" is for classification"));
+  EXPECT_EQ(make(poems, {{"text", "verse_text"}}, {"label"})->report().records, 892);
 }
 
 }  // namespace
