@@ -19,6 +19,7 @@ import re
 import signal
 import statistics
 import subprocess
+import sys
 import tempfile
 
 SMALL = dict(type="llama", hidden_size=128, intermediate_size=384, num_hidden_layers=3, num_attention_heads=4,
@@ -147,6 +148,7 @@ def main():
     parser.add_argument("--patience", type=float, default=10)
     parser.add_argument("--json", help="also write all figures to this file")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no busy process is left behind
     options.old, options.new = os.path.abspath(options.old), os.path.abspath(options.new)
     cpus = [int(x) for x in options.cpus.split(",")] if options.cpus else sorted(os.sched_getaffinity(0))[:2]
     with tempfile.TemporaryDirectory() as folder:

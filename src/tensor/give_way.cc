@@ -60,7 +60,9 @@ std::optional<int> crowd_size() {
   return size <= 16 ? std::optional(size) : std::nullopt;
 }
 
-constexpr double kPeriod = 0.025;  // seconds between two looks
+// Seconds between two looks: the first while threads wait, up to the second while they do not, since each look takes the
+// processor from a thread that the others then wait for.
+constexpr double kPeriod = 0.025, kCalmPeriod = 0.4;
 
 }  // namespace
 
@@ -68,12 +70,12 @@ double GiveWayPolicy::update(double waited, double elapsed) {
   constexpr double kShare = 0.2, kFirst = 0.25, kLongest = 2, kCalm = 1;
   if (sleep_) {
     sleep_ = false;
-    return kPeriod;
+    return period_ = kPeriod;
   }
   calm_ += elapsed;
   in_row_ = waited > kShare * elapsed ? in_row_ + 1 : 0;
   const bool again = pause_ > 0 && calm_ <= kCalm;
-  if (in_row_ < (again ? 1 : 2)) return kPeriod;
+  if (in_row_ < (again ? 1 : 2)) return period_ = again || in_row_ > 0 ? kPeriod : std::clamp(2 * period_, kPeriod, kCalmPeriod);
   pause_ = again ? std::min(kLongest, 2 * pause_) : kFirst;
   calm_ = 0, in_row_ = 0;
   sleep_ = true;

@@ -6,8 +6,9 @@
 namespace hone {
 
 // When another process takes a processor from one of this process's threads, the others, spinning, keep it from the
-// rest: OpenMP's threads must sleep then. While one of these is alive, a background thread looks forty times a second
-// whether threads of this process had to wait for a processor, and has OpenMP's threads sleep if so. Does nothing with
+// rest: OpenMP's threads must sleep then. While one of these is alive, a background thread looks now and
+// then, forty times a second while it must, whether threads of this process had to wait for a processor, and has OpenMP's
+// threads sleep if so. Does nothing with
 // one thread, where OMP_WAIT_POLICY or GOMP_SPINCOUNT say what is wanted, and where the system does not tell how long
 // threads waited (/proc/self/task/*/schedstat). Several may be alive, in any thread.
 class GiveWay {
@@ -37,6 +38,7 @@ class GiveWayPolicy {
   bool sleep_ = false;
   int in_row_ = 0;
   double pause_ = 0, calm_ = 0;  // how long it slept last; since then
+  double period_ = 0;            // until the next call, while awake
 };
 
 }  // namespace hone

@@ -24,6 +24,18 @@ TEST(GiveWayPolicy, LeavesThreadsThatDoNotWaitAlone) {
   }
 }
 
+TEST(GiveWayPolicy, LooksRarelyWhileThreadsDoNotWaitAndSoonOnceTheyDo) {
+  GiveWayPolicy policy;
+  double period = 0;
+  for (int i = 0; i < 10; ++i) period = policy.update(0, 0.025);
+  EXPECT_GE(period, 0.2);
+  EXPECT_LE(period, 0.5);
+  EXPECT_LT(policy.update(period, period), 0.1);
+  EXPECT_FALSE(policy.sleep());
+  policy.update(0.1, 0.1);
+  EXPECT_TRUE(policy.sleep());
+}
+
 TEST(GiveWayPolicy, LeavesThreadsThatWaitedOnceAlone) {
   GiveWayPolicy policy;
   for (int i = 0; i < 100; ++i) {
