@@ -14,7 +14,7 @@
 int main() {
   using nlohmann::ordered_json;
   const std::string source = "stdin";
-  const hone::data::FieldMap fields({source, {}, {}});
+  hone::data::FieldMap fields({source, {}, {}});
   std::shared_ptr<const hone::Tokenizer> tokenizer;
   std::unique_ptr<hone::data::Tokenising> how;
   std::int64_t number = 0;

@@ -11,17 +11,30 @@ concept Validates = requires(const T& group, Problems& problems) { group.validat
 template <Group T>
 void Values<T>::expand(Node& node) {
   if constexpr (kTakesScalar) {
-    if (node.kind() == Node::Kind::scalar || node.kind() == Node::Kind::list) detail::wrap(node, T::kShorthand);
+    if (detail::is_plain(node)) detail::wrap(node, T::kShorthand);
   }
   if (!node.is_map()) return;
   std::apply(
       [&](const auto&... field) {
         ([&] {
           using Member = std::remove_cvref_t<decltype(std::declval<T&>().*field.member)>;
+          if (field.name == rest() && !rest().empty()) return expand_others<Member>(node);
           if (Node* below = node.find(field.name)) Values<Member>::expand(*below);
         }(), ...);
       },
       T::fields());
+}
+
+template <Group T>
+template <class Rest>
+void Values<T>::expand_others(Node& node) {
+  const std::vector<std::string> own = names();
+  for (auto& [key, entry] : node.entries()) {
+    if (std::find(own.begin(), own.end(), key) != own.end()) continue;
+    Node alone = Node::map({{key, entry}});
+    Values<Rest>::expand(alone);
+    entry = *alone.find(key);
+  }
 }
 
 template <Group T>

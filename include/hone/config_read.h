@@ -1,6 +1,7 @@
 // Reads, writes and describes config structs: everything here is derived from their fields(). Included by every plug-in.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <memory>
 #include <optional>
@@ -61,7 +62,8 @@ HONE_API void read_choice(std::string_view interface_name, const Node& node, std
 HONE_API void fill_choice(std::string_view interface_name, const std::string& type, std::shared_ptr<AnyOptions>& options);
 HONE_API Node write_choice(const std::string& type, const std::shared_ptr<AnyOptions>& options);
 HONE_API std::vector<std::string> choice_names(std::string_view interface_name);
-HONE_API void wrap(Node& node, std::string_view key);  // a scalar s becomes {key: s}
+HONE_API void wrap(Node& node, std::string_view key);  // s becomes {key: s}
+HONE_API bool is_plain(const Node& node);              // a scalar and no reference ${...}
 HONE_API std::string inline_text(const Node& node);    // YAML on one line
 
 }  // namespace detail
@@ -197,7 +199,7 @@ struct Values<std::vector<T>> {
     return Node::list(std::move(items));
   }
   static void expand(Node& node) {
-    if (Values<T>::kTakesScalar && node.kind() == Node::Kind::scalar) node = Node::list({node}, node.mark());
+    if (Values<T>::kTakesScalar && detail::is_plain(node)) node = Node::list({node}, node.mark());
     for (Node& item : node.items()) Values<T>::expand(item);
   }
   static std::string type() { return "list of " + Values<T>::type(); }
@@ -241,7 +243,9 @@ struct Values<Choice<Tag>> {
   }
   static void absent(Choice<Tag>& value, const At&) { detail::fill_choice(Tag::kInterface, value.type, value.options); }
   static Node write(const Choice<Tag>& value) { return detail::write_choice(value.type, value.options); }
-  static void expand(Node& node) { detail::wrap(node, "type"); }
+  static void expand(Node& node) {
+    if (detail::is_plain(node)) detail::wrap(node, "type");
+  }
   static std::string type() { return "choice of " + std::string(Tag::kInterface); }
   static void describe(const std::string&, const Choice<Tag>* value, OptionInfo& row, std::vector<OptionInfo>&) {
     row.catalogue = Tag::kInterface;
@@ -279,6 +283,8 @@ struct Values<T> {
   static void absent(T& group, const At& at) { read(Node(), group, at); }
   static Node write(const T& group);
   static void expand(Node& node);
+  template <class Rest>
+  static void expand_others(Node& node);  // the entries that are no fields, as those of a map field
   static std::string type() { return "section"; }
   static void describe(const std::string& path, const T* group, OptionInfo& row, std::vector<OptionInfo>& rows);
 };

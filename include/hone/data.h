@@ -83,6 +83,7 @@ struct DataReport {
   std::int64_t tokens = 0, supervised = 0, rows = 0, unsupervised_records = 0;
   std::int64_t cut_prompts = 0;      // of `cut`: records whose prompt lost its start
   std::int64_t lost_supervised = 0;  // learnt tokens that were cut off or dropped
+  std::int64_t seams = 0;            // learnt tokens that hold the end of a prompt and the beginning of its completion
   std::int64_t pieces = 0;           // documents, or parts of them, that rows were packed from
   std::map<std::string, std::vector<std::string>> unread_fields = {};  // of each file that was read, not cached
 };

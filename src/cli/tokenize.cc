@@ -20,7 +20,7 @@ namespace {
 class Tokenize final : public Command {
  public:
   struct Config {
-    bool decode = false, lines = false, special = true, json = false, characters = false;
+    bool decode = false, lines = false, special = true, characters = false;
     bool chat = false, rendered = false;
     std::optional<Loss> loss;
     std::string chat_template;
@@ -30,8 +30,8 @@ class Tokenize final : public Command {
           field("lines", &Config::lines,
                 "Each line of the input is a text, or with --decode a list of ids; a line of output for each."),
           field("special", &Config::special, "Add the tokenizer's own special tokens; when decoding: keep them."),
-          field("json", &Config::json, "Print one JSON object: ids, tokens, offsets (bytes)."),
-          field("characters", &Config::characters, "With --json: offsets in characters, not bytes."),
+          field("characters", &Config::characters,
+                "With --json, which prints ids, tokens and offsets: offsets in characters, not bytes."),
           field("chat", &Config::chat,
                 "The input is conversations: a JSON list of messages, or records as in JSON Lines data. Print their "
                 "tokens and which of them are learnt: in colour on a terminal."),
@@ -55,13 +55,14 @@ class Tokenize final : public Command {
   }
 
   int run(const Invocation& call) override {
+    json_ = call.json;
     check_flags();
     const auto tokenizer =
         data::with_chat_template(load_tokenizer(call.positionals[0]), config_.chat_template, "--chat-template");
     const std::string text = call.positionals.size() > 1 ? call.positionals[1] : read_standard_input();
     if (config_.chat) {
       const char* source = call.positionals.size() > 1 ? "TEXT" : "stdin";
-      print_chats(*tokenizer, text, {source, config_.loss, config_.json, config_.rendered});
+      print_chats(*tokenizer, text, {source, config_.loss, json_, config_.rendered});
       return 0;
     }
     for (const std::string& one : config_.lines ? lines_of(text) : std::vector{text})
@@ -77,7 +78,7 @@ class Tokenize final : public Command {
     if (config_.rendered && !config_.chat) fail("--rendered: only with --chat");
     if (config_.chat && config_.decode) fail("--chat and --decode: only one of them");
     if (config_.chat && config_.lines) fail("--lines: not with --chat, where a line is a record anyway");
-    if (config_.characters && (!config_.json || config_.chat || config_.decode))
+    if (config_.characters && (!json_ || config_.chat || config_.decode))
       fail("--characters: only with --json, for the offsets of a text");
     if (config_.rendered && config_.loss) fail("--rendered and --loss: only one of them");
   }
@@ -100,7 +101,7 @@ class Tokenize final : public Command {
     Encoding encoding = tokenizer.encode(text, config_.special);
     if (looks_like_ids(text)) log::info("a text of numbers only; --decode takes ids and prints their text");
     if (config_.characters) encoding.offsets = in_characters(text, encoding.offsets);
-    if (config_.json) {
+    if (json_) {
       nlohmann::json tokens = nlohmann::json::array();
       for (const std::int32_t id : encoding.ids) tokens.push_back(tokenizer.token_of(id).value_or(""));
       std::cout << nlohmann::json{{"ids", encoding.ids}, {"tokens", tokens}, {"offsets", encoding.offsets}}.dump(
@@ -114,7 +115,7 @@ class Tokenize final : public Command {
 
   void print_text(const Tokenizer& tokenizer, const std::string& text) const {
     const std::string out = tokenizer.decode(parse_ids(text, tokenizer.vocab_size()), !config_.special);
-    if (config_.json)
+    if (json_)
       std::cout << nlohmann::json{{"text", out}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
     else
       std::cout << out << '\n';
@@ -137,6 +138,7 @@ class Tokenize final : public Command {
   }
 
   Config config_;
+  bool json_ = false;
 };
 
 }  // namespace

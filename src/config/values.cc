@@ -192,9 +192,12 @@ std::vector<std::string> choice_names(std::string_view interface_name) {
 }
 
 void wrap(Node& node, std::string_view key) {
-  if (node.kind() != Node::Kind::scalar && node.kind() != Node::Kind::list) return;
   const Mark mark = node.mark();
   node = Node::map({{std::string(key), node}}, mark);
+}
+
+bool is_plain(const Node& node) {
+  return node.kind() == Node::Kind::scalar && !node.text().starts_with("${");
 }
 
 std::string inline_text(const Node& node) {

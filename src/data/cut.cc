@@ -114,6 +114,7 @@ class Cutter {
   void keep(const Piece& piece) {
     const std::int64_t learnt = store_.supervised(piece.first_target(), piece.targets_end());
     kept_ += learnt;
+    report_.seams += store_.seams(piece.first_target(), piece.targets_end());
     if (learnt > 0) table_.pieces.push_back(piece);
   }
   void keep(const Stretch& stretch, std::uint64_t begin, std::uint64_t length) {

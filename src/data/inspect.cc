@@ -70,7 +70,8 @@ std::vector<std::pair<std::string, std::int64_t>> report_lines(const DataReport&
       {"records split", report.split},     {"records cut", report.cut},
       {"prompts cut", report.cut_prompts},
       {"records dropped", report.dropped}, {"tokens cut off or dropped", report.cut_tokens},
-      {"supervised tokens lost", report.lost_supervised}};
+      {"supervised tokens lost", report.lost_supervised},
+      {"tokens of a prompt and its completion", report.seams}};
   for (const auto& [name, count] : others)
     if (count != 0) lines.emplace_back(name, count);
   return lines;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <functional>
 #include <optional>
 
 #include "hone/error.h"
@@ -30,12 +31,11 @@ const Value* text_field(const Value& dict, std::string_view name) {
 
 std::string_view bare(std::string_view text) { return jinja::strip(text, std::nullopt); }
 
-// All that stands in the text of a source, or of several.
+// All that stands in the text of a source.
 std::string written_of(const Rendered& rendered, Source source) {
   std::string written;
   for (const jinja::Stretch& one : rendered.origins)
-    if (one.source == source || one.source == jinja::kMixed)
-      written.append(rendered.text, one.begin, one.end - one.begin);
+    if (one.source == source) written.append(rendered.text, one.begin, one.end - one.begin);
   return written;
 }
 
@@ -62,6 +62,34 @@ Value with_field(const Value& dict, std::string_view name, Value value) {
   return Value::dict(std::move(changed));
 }
 
+// A copy with `change` of every text in it; the type and id of a call or a part are no texts of the message.
+using Change = std::function<Value(const Value& text, const std::string& place)>;
+Value with_texts_changed(const Value& value, const std::string& place, const Change& change) {
+  if (value.is(Kind::string)) return change(value, place);
+  if (value.is(Kind::list)) {
+    Values items;
+    for (const Value& item : value.items())
+      items.push_back(with_texts_changed(item, fmt::format("{}[{}]", place, items.size()), change));
+    return Value::list(std::move(items));
+  }
+  if (!value.is(Kind::dict)) return value;
+  auto changed = std::make_shared<Dict>();
+  for (const auto& [key, item] : value.dict().entries())
+    changed->set(key, key.bytes() == "type" || key.bytes() == "id"
+                          ? item
+                          : with_texts_changed(item, place + "." + key.bytes(), change));
+  return Value::dict(std::move(changed));
+}
+
+// With marks at both ends of what is not blank.
+Value with_marks(const Value& text) {
+  std::string both = text.bytes();
+  const std::string_view inside = bare(both);
+  const auto begin = static_cast<std::size_t>(inside.data() - both.data()), size = inside.size();
+  both.insert(begin + size, kMark).insert(begin, kMark);
+  return Value::string(std::move(both));
+}
+
 class Printed {
  public:
   Printed(const ChatTemplate& chat_template, const Chat& chat, const Rendered& rendered, const std::string& where)
@@ -69,23 +97,21 @@ class Printed {
 
   void check() const {
     for (std::size_t i = 0; i < chat_.messages.size(); ++i) check_message(i);
-    check_list(chat_.tools, "tools", [&](std::size_t i) { return chat_.source_of_tool(i); });
-    check_list(chat_.documents, "documents", [&](std::size_t i) { return chat_.source_of_document(i); });
+    check_list(&Chat::tools, "tools", chat_.source_of_tool(0));
+    check_list(&Chat::documents, "documents", chat_.source_of_document(0));
   }
 
  private:
   void check_message(std::size_t i) const {
-    const Value& message = chat_.messages[i];
     const std::string written = written_of(rendered_, Chat::source_of(i));
-    const std::string place = fmt::format("messages[{}].", i);
-    if (const Value* content = message.dict().find(std::string_view("content"))) {
-      if (content->is(Kind::string) && !content_stands_in(written, content->bytes()) && !passes_marks(i, *content))
-        fail(place + "content");
-      if (!content->is(Kind::string)) check_leaves(*content, written, place + "content");
-    }
-    if (const Value* calls = message.dict().find(std::string_view("tool_calls")))
-      check_leaves(*calls, written, place + "tool_calls");
-    check_reasoning(message, place);
+    for (const char* name : {"content", "tool_calls"})
+      if (const Value* field = chat_.messages[i].dict().find(std::string_view(name)))
+        with_texts_changed(
+            *field, fmt::format("messages[{}].{}", i, name), [&](const Value& text, const std::string& place) {
+              if (!content_stands_in(written, text.bytes()) && !passes_marks(i, name, place)) fail(place);
+              return text;
+            });
+    check_reasoning(chat_.messages[i], fmt::format("messages[{}].", i));
   }
 
   static bool content_stands_in(const std::string& written, const std::string& content) {
@@ -94,33 +120,25 @@ class Printed {
     return thought != std::string::npos && stands_in(written, bare(std::string_view(content).substr(thought + 8)));
   }
 
-  // What a template changes on its way is still written when marks at its ends are.
-  bool passes_marks(std::size_t message, const Value& content) const {
-    const std::string& text = content.bytes();
-    const std::string_view inside = bare(text);
-    const auto begin = static_cast<std::size_t>(inside.data() - text.data());
-    std::string both = text;
-    both.insert(begin + inside.size(), kMark).insert(begin, kMark);
+  // What a template changes on its way, or writes together with others, is written when marks at its ends are.
+  bool passes_marks(std::size_t message, const char* field, const std::string& place) const {
+    const Value& old = *chat_.messages[message].dict().find(std::string_view(field));
+    const Value marked = with_texts_changed(
+        old, fmt::format("messages[{}].{}", message, field),
+        [&](const Value& text, const std::string& at) { return at == place ? with_marks(text) : text; });
     Chat chat = chat_;
-    chat.messages[message] = with_field(chat.messages[message], "content", Value::string(std::move(both)));
-    try {
-      const std::string changed = template_.render(chat, {.now = kTrainingDate}).text;
-      const std::size_t first = changed.find(kMark);
-      return first != std::string::npos && changed.find(kMark, first + 1) != std::string::npos;
-    } catch (const Error&) {
-      return false;
-    }
+    chat.messages[message] = with_field(chat.messages[message], field, marked);
+    const std::string text = text_of(chat);
+    const std::size_t first = text.find(kMark);
+    return first != std::string::npos && text.find(kMark, first + 1) != std::string::npos;
   }
 
-  // Every text in lists and objects; the type of a call or a part is no text of the message.
-  void check_leaves(const Value& value, const std::string& written, const std::string& place) const {
-    if (value.is(Kind::string) && !stands_in(written, bare(value.bytes()))) fail(place);
-    if (value.is(Kind::list))
-      for (std::size_t i = 0; i < value.items().size(); ++i)
-        check_leaves(value.items()[i], written, fmt::format("{}[{}]", place, i));
-    if (value.is(Kind::dict))
-      for (const auto& [key, item] : value.dict().entries())
-        if (key.bytes() != "type" && key.bytes() != "id") check_leaves(item, written, place + "." + key.bytes());
+  std::string text_of(const Chat& chat) const {
+    try {
+      return template_.render(chat, {.now = kTrainingDate}).text;
+    } catch (const Error&) {
+      return {};
+    }
   }
 
   void check_reasoning(const Value& message, const std::string& place) const {
@@ -134,14 +152,24 @@ class Printed {
     }
   }
 
-  template <class SourceOf>
-  void check_list(const Value& list, const char* what, const SourceOf& source_of) const {
-    if (!list.is(Kind::list)) return;
-    for (std::size_t i = 0; i < list.items().size(); ++i)
-      if (source_of_texts(list.items()[i]) && written_of(rendered_, source_of(i)).empty())
+  // Of tools and documents, which templates may write as a whole, something must be written of each.
+  void check_list(Value Chat::*list, const char* what, Source first) const {
+    const Value& all = chat_.*list;
+    if (!all.is(Kind::list)) return;
+    for (std::size_t i = 0; i < all.items().size(); ++i)
+      if (jinja::source_of(all.items()[i]) != 0 && written_of(rendered_, first + static_cast<Source>(i)).empty() &&
+          !passes_any_mark(list, i))
         fail(fmt::format("{}[{}]", what, i));
   }
-  static bool source_of_texts(const Value& value) { return jinja::source_of(value) != 0; }
+
+  bool passes_any_mark(Value Chat::*list, std::size_t which) const {
+    Values items = (chat_.*list).items();
+    items[which] =
+        with_texts_changed(items[which], "", [](const Value& text, const std::string&) { return with_marks(text); });
+    Chat chat = chat_;
+    chat.*list = Value::list(std::move(items));
+    return text_of(chat).find(kMark) != std::string::npos;
+  }
 
   [[noreturn]] void fail(const std::string& what) const {
     throw Error(ErrorKind::data, fmt::format("{}: {}: the chat template does not write it", where_, what))

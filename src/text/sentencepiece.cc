@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cfloat>
+#include <cstdint>
 #include <tuple>
 
 #include "text/base64.h"
@@ -230,8 +231,9 @@ OrderedJson decoder_of(const Spm& spm) {
   std::vector<OrderedJson> back = {replace("String", kMark, " ")};
   if (spm.byte_fallback) back.push_back({{"type", "ByteFallback"}});
   back.push_back({{"type", "Fuse"}});
-  if (spm.dummy_prefix || spm.squeezes)
-    back.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+  // Where runs of blanks became one, sentencepiece leaves out all that a text begins with, as of a `▁` written by hand.
+  if (const int blanks = spm.squeezes ? INT32_MAX : spm.dummy_prefix ? 1 : 0)
+    back.push_back({{"type", "Strip"}, {"content", " "}, {"start", blanks}, {"stop", 0}});
   return sequence("decoders", std::move(back));
 }
 

@@ -7,8 +7,8 @@
 #include "base/strings.h"
 #include "hone/registry.h"
 #include "io/file_name.h"
-#include "train/alternatives.h"
 #include "train/contradictions.h"
+#include "train/layers.h"
 
 namespace hone {
 namespace {
@@ -122,8 +122,7 @@ Recipe read_recipe(config::Node node) {
 Recipe read_recipe(const std::string& path, const std::vector<std::pair<std::string, std::string>>& overrides) {
   Problems problems;
   config::Node node = config::read_file(path);
-  training::drop_excluded(node, overrides);
-  for (const auto& [option, value] : overrides) config::assign(node, option, value, {"--" + option, 0}, problems);
+  training::put_over(node, overrides, "", problems);
   config::resolve(node, problems);
   problems.raise();
   return read_recipe(std::move(node));

@@ -132,17 +132,22 @@ known_options() {
     awk '/^# / { prefix = $2 "."; next } $2 == "section" { next } { print prefix $1 }'
 }
 
-check_options() {
-  local option base change
-  while IFS='|' read -r option base change; do
-    option=${option// /}
+# Each row of a file (what | command | the change): what `trace` tells of the command differs with the change.
+check_rows() {
+  local file=$1 trace=$2 what base change
+  while IFS='|' read -r what base change; do
     [ -n "${change// /}" ] || continue
     eval "set -- $base"
-    trace "$@" >without
+    "$trace" "$@" >without
     eval "set -- $base $change"
-    trace "$@" >with
-    if cmp -s without with; then complain "option $option: $change changes nothing"; fi
-  done <options
+    "$trace" "$@" >with
+    if cmp -s without with; then complain "${what% }: $change changes nothing"; fi
+  done <"$file"
+}
+
+check_options() {
+  check_rows options trace
+  local option
   for option in $(known_options); do
     if ! grep -qF "$option |" options; then complain "option $option: no row in tests/cli/intent_slow_test.sh"; fi
   done
@@ -259,18 +264,11 @@ no_x='{% if x %}{{ raise_exception("x is " ~ x) }}{% endif %}{{ messages[0].cont
 echo 'Some Words In Upper Case, Some Words Not' >u.txt
 
 check_flags() {
-  local flag base change command
   sed 's/train: d.jsonl/train: ..\/d.jsonl/' r.yaml >n.yaml
   mkdir kept
   (cd kept && hone train ../n.yaml --run.folder=run >/dev/null 2>&1)
-  while IFS='|' read -r flag base change; do
-    [ -n "${change// /}" ] || continue
-    eval "set -- $base"
-    trace_command "$@" >without
-    eval "set -- $base $change"
-    trace_command "$@" >with
-    if cmp -s without with; then complain "flag $flag: $change changes nothing"; fi
-  done <flags
+  check_rows flags trace_command
+  local command flag
   for command in $(hone --help | sed -nE 's/^  ([a-z]+)  +[A-Z].*/\1/p'); do
     for flag in $(hone "$command" --help | grep -oE '^  --[a-z.-]+'); do
       case $flag in --json | --quiet) continue ;; esac  # every command's: tests/cli/json.test

@@ -105,6 +105,8 @@ TEST(Pairs, CountTheirSeams) {
     EXPECT_THAT(said, testing::HasSubstr("2 tokens hold the end of a prompt and the beginning of its completion"));
   }
   log::set_sink({});
+  options.max_length = 8;
+  EXPECT_EQ(Dataset::make({file}, *tokenizer, options)->report().seams, 2);
 }
 
 }  // namespace

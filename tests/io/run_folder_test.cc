@@ -3,8 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
+#include <atomic>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -71,19 +73,25 @@ TEST_F(RunFolderTest, TheLockEndsWithItsProcessHoweverThatEnds) {
 }
 
 TEST_F(RunFolderTest, OfManyStartingAtOnceOneOwnsIt) {
+  constexpr int kProcesses = 8;
+  const auto tried = static_cast<std::atomic<int>*>(
+      mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(static_cast<void*>(tried), MAP_FAILED);
   for (int round = 0; round < 20; ++round) {
     std::vector<std::int64_t> owners;
+    *tried = 0;
     test::in_child(
         [&](const Say& say) {
-          for (int i = 0; i < 8; ++i) {
+          for (int i = 0; i < kProcesses; ++i) {
             if (fork() != 0) continue;
             try {
               RunFolder run(env_, folder_ / "a");
               say(i);
-              usleep(100000);
+              for (++*tried; *tried < kProcesses;) usleep(1000);  // an owner until all have tried
               _exit(0);
             } catch (const Error& error) {
               if (error.kind() != ErrorKind::locked) say(100);
+              ++*tried;
               _exit(0);
             }
           }
@@ -93,6 +101,7 @@ TEST_F(RunFolderTest, OfManyStartingAtOnceOneOwnsIt) {
         &owners);
     EXPECT_EQ(owners.size(), 1u);
   }
+  munmap(tried, sizeof *tried);
 }
 
 TEST_F(RunFolderTest, NewMovesTheOldRunAside) {

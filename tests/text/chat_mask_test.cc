@@ -233,6 +233,15 @@ TEST(ChatMask, RefusesWhatTheTemplateDoesNotWrite) {
               HasSubstr("here: messages[1].tool_calls[0].function.name: the chat template does not write it"));
   EXPECT_THAT(error_of(kPlain, with(user, {{"role", "assistant"}, {"content", "x"}, {"reasoning_content", "r"}})),
               HasSubstr("here: messages[1].reasoning_content: the chat template does not write it"));
+  // What stands in a text of several says nothing of each.
+  const std::string tools = "{{ tools|tojson }}", two = R"([{"name": "f", "description": "1"}, {"name": "g"}])";
+  const ordered_json called = with(user, {{"role", "assistant"}, {"content", "x"}, {"tool_calls", kCall}});
+  EXPECT_EQ(error_of(tools + kPlain, with(user, one), two), "no error");
+  EXPECT_THAT(error_of(tools + kPlain, called, two),
+              HasSubstr("here: messages[1].tool_calls[0].function.name: the chat template does not write it"));
+  const std::string joined = "{{ messages|map(attribute='content')|join }}";
+  EXPECT_EQ(error_of(joined, with(user, one)), "no error");
+  EXPECT_THAT(error_of(joined, with(user, one), two), HasSubstr("here: tools[0]: the chat template does not write it"));
   const std::string no_system =
       "{% for m in messages %}{% if m.role != 'system' %}{{ m.content }}{% endif %}{% endfor %}";
   EXPECT_THAT(error_of(no_system, with({{"role", "system"}, {"content", "S"}}, one)),

@@ -3,7 +3,7 @@
 
 #include "harness/errors.h"
 #include "hone/registry.h"
-#include "train/alternatives.h"
+#include "train/layers.h"
 #include "train/support.h"
 
 namespace hone {
@@ -102,10 +102,27 @@ TEST(Recipe, WhatALaterLayerExcludesGivesWay) {
   for (const char* text : {"run: out", "run: {folder: out, seed: 3}"}) {
     Problems problems;
     config::Node root = config::parse_yaml(text, "r.yaml", problems);
-    training::drop_excluded(root, config::parse_yaml("run: {name: tiny}", "s.yaml", problems));
+    training::put_over(root, config::parse_yaml("run: {name: tiny}", "s.yaml", problems));
     ASSERT_TRUE(root.find("run")->is_map());
     EXPECT_EQ(root.find("run")->find("folder"), nullptr);
   }
+}
+
+// What is set below a plain value that stands for a section leaves that value as it is.
+TEST(Recipe, OptionsAreSetBelowPlainValues) {
+  Problems problems;
+  const std::string text = "{model: m, tokenizer: '${model}', data: {train: a.jsonl}, optimizer: adamw, run: out}";
+  config::Node root = config::parse_yaml(text, "r.yaml", problems);
+  training::put_over(root, config::parse_yaml("run: {seed: 2}", "s.yaml", problems));
+  EXPECT_EQ(config::detail::inline_text(*root.find("run")), "{folder: out, seed: 2}");
+  training::put_over(root, {{"data.train.0.weight", "2"}, {"optimizer.learning_rate", "0.5"}}, "", problems);
+  training::put_over(root, {{"run", "there"}, {"run.seed", "4"}}, "environment", problems);
+  EXPECT_EQ(config::detail::inline_text(root),
+            "{model: m, tokenizer: ${model}, data: {train: [{path: a.jsonl, weight: 2}]}, optimizer: {type: adamw, "
+            "learning_rate: 0.5}, run: {folder: there, seed: 4}}");
+  config::Node reference = config::parse_yaml("{data: {train: '${files}'}, run: '?\?\?'}", "r.yaml", problems);
+  training::put_over(reference, {{"run.seed", "2"}}, "", problems);
+  EXPECT_EQ(config::detail::inline_text(reference), "{data: {train: ${files}}, run: {folder: ?\?\?, seed: 2}}");
 }
 
 TEST(Recipe, AModelIsAFolderOrAConfiguration) {

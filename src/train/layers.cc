@@ -1,0 +1,96 @@
+// Only what a layer reaches into is written out as a section: `${model}` elsewhere still means the plain value.
+#include "train/layers.h"
+
+#include <algorithm>
+#include <functional>
+#include <span>
+
+#include "base/strings.h"
+#include "hone/config_read.h"
+#include "hone/recipe.h"
+
+namespace hone::training {
+namespace {
+
+using config::Node;
+
+struct Option {
+  const char *section, *key;
+  bool shorthand = false;  // `section: value` means this one
+};
+// Those of which validate() says "not together".
+constexpr std::pair<Option, Option> kPairs[] = {{{"run", "folder", true}, {"run", "name"}},
+                                                {{"trainer", "steps"}, {"trainer", "epochs"}}};
+
+void erase(Node& root, const Option& option) {
+  Node* section = root.find(option.section);
+  if (!section) return;
+  if (option.shorthand && section->kind() == Node::Kind::scalar) *section = Node::map();
+  std::erase_if(section->entries(), [&](const auto& entry) { return entry.first == option.key; });
+}
+
+void drop_excluded(Node& root, const std::function<bool(const Option&)>& given) {
+  for (const auto& [one, other] : kPairs)
+    if (given(one) != given(other)) erase(root, given(one) ? other : one);
+}
+
+Node expanded(const Node& root) {
+  Node whole = root;
+  config::Values<Recipe>::expand(whole);
+  return whole;
+}
+
+// whole: `at` with every plain value that stands for a section or list written out.
+void open(Node& at, const Node& whole) {
+  if (at.kind() == Node::Kind::scalar) at = whole;
+}
+
+void open_below(Node& at, const Node& whole, const Node& layer) {
+  if (!layer.is_map()) return;
+  open(at, whole);
+  if (!at.is_map()) return;
+  for (const auto& [key, below] : layer.entries())
+    if (Node* entry = at.find(key)) open_below(*entry, *whole.find(key), below);
+}
+
+Node* step(Node& at, const std::string& part) {
+  if (at.kind() != Node::Kind::list) return at.find(part);
+  const auto index = parse_uint(part);
+  return index && *index < at.items().size() ? &at.items()[*index] : nullptr;
+}
+
+void open_path(Node& root, const std::string& path) {
+  Node whole = expanded(root);
+  Node *at = &root, *opened = &whole;
+  for (const std::string& part : split(path, '.')) {
+    open(*at, *opened);
+    at = step(*at, part), opened = step(*opened, part);
+    if (!at) return;
+  }
+}
+
+}  // namespace
+
+void put_over(Node& root, const Node& layer) {
+  drop_excluded(root, [&](const Option& option) {
+    const Node* section = layer.find(option.section);
+    return section && (section->find(option.key) || (option.shorthand && section->kind() == Node::Kind::scalar));
+  });
+  open_below(root, expanded(root), layer);
+  config::overlay(root, layer);
+}
+
+void put_over(Node& root, const Overrides& overrides, std::string_view source, config::Problems& problems) {
+  drop_excluded(root, [&](const Option& option) {
+    const std::string path = std::string(option.section) + "." + option.key;
+    return std::any_of(overrides.begin(), overrides.end(), [&](const auto& entry) {
+      return entry.first == path || (option.shorthand && entry.first == option.section);
+    });
+  });
+  for (const auto& [path, value] : overrides) {
+    open_path(root, path);
+    config::assign(root, path, value, {source.empty() ? "--" + path : std::string(source), 0}, problems);
+  }
+}
+
+}  // namespace hone::training
