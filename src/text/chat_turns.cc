@@ -16,10 +16,6 @@ using jinja::Stretch;
 using jinja::Value;
 using Rendered = jinja::Template::Rendered;
 
-constexpr const char* kHint =
-    "mark what the assistant writes in the template with {% generation %} ... {% endgeneration %}; or learn the last "
-    "turn only (loss: last)";
-
 // What the template writes behind the last byte of any message.
 std::string_view tail_of(const Rendered& rendered) {
   const std::size_t end = rendered.origins.empty() ? 0 : rendered.origins.back().end;
@@ -91,9 +87,16 @@ Rendered ChatTurns::render_part(std::size_t message, std::size_t count, bool pro
 }
 
 void ChatTurns::fail(std::size_t message, const std::string& fact) const {
+  std::string hint = "mark what the assistant writes in the template with {% generation %} ... {% endgeneration %}";
+  if (template_.mentions("enable_thinking"))
+    hint = R"(for turns without thinking give the record "chat_template_kwargs": {"enable_thinking": false}; or )" +
+           hint;
+  const std::vector<bool> answers = assistants(chat_);
+  if (std::find(answers.begin() + static_cast<std::ptrdiff_t>(message) + 1, answers.end(), true) != answers.end())
+    hint += "; or learn the last turn only (loss: last)";
   throw Error(ErrorKind::data,
               fmt::format("{}: messages[{}]: cannot tell which tokens are the assistant's: {}", where_, message, fact))
-      .hint(kHint);
+      .hint(hint);
 }
 
 // Blocks belong to messages in order: a message has those that come with it.

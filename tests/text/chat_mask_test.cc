@@ -264,6 +264,24 @@ TEST(ChatMask, LeavesPartsToTemplatesThatTakeThem) {
   EXPECT_EQ(learnt_text(kPlain, conversation(talk), Learnt::assistant), "onetwo<|im_end|>");
 }
 
+TEST(ChatMask, SaysWhatHelpsWhereThePromptAsksForThinkingThatIsNotThere) {
+  const std::string thinks = std::string(kPlain) +
+                             "{% if add_generation_prompt and enable_thinking is undefined %}<think>\n{% endif %}";
+  Conversation chat = conversation(kTwoTurns);
+  const auto hint_of = [&](Learnt learnt) {
+    try {
+      return learnt_text(thinks, chat, learnt);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  using ::testing::AllOf, ::testing::HasSubstr, ::testing::Not;
+  EXPECT_THAT(hint_of(Learnt::assistant), AllOf(HasSubstr(R"("enable_thinking": false)"), HasSubstr("loss: last")));
+  EXPECT_THAT(hint_of(Learnt::last), AllOf(HasSubstr("messages[3]: cannot tell"), Not(HasSubstr("loss: last"))));
+  chat.variables = R"({"enable_thinking": false})";
+  EXPECT_EQ(hint_of(Learnt::assistant), "one<|im_end|>two<|im_end|>");
+}
+
 TEST(ChatMask, RefusesArgumentsOfApplyChatTemplateAsVariables) {
   Conversation chat = conversation(kTwoTurns);
   chat.variables = R"({"add_generation_prompt": true})";
