@@ -97,6 +97,7 @@ class Printed {
 
   void check() const {
     for (std::size_t i = 0; i < chat_.messages.size(); ++i) check_message(i);
+    for (const auto& [name, value] : chat_.variables) check_variable(name);
     check_list(&Chat::tools, "tools", chat_.source_of_tool(0));
     check_list(&Chat::documents, "documents", chat_.source_of_document(0));
   }
@@ -169,6 +170,12 @@ class Printed {
     Chat chat = chat_;
     chat.*list = Value::list(std::move(items));
     return text_of(chat).find(kMark) != std::string::npos;
+  }
+
+  void check_variable(const std::string& name) const {
+    if (template_.mentions(name)) return;
+    throw Error(ErrorKind::data, fmt::format("{}: variables of the template: it has none named {}", where_, name))
+        .hint("leave it out, or choose another template (chat_template)");
   }
 
   [[noreturn]] void fail(const std::string& what) const {

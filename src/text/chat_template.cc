@@ -86,10 +86,13 @@ constexpr std::array<const char*, 15> kArguments = {"conversation",
                                                     "return_assistant_tokens_mask",
                                                     "tokenizer_kwargs"};
 
+bool is_argument(const std::string& name) {
+  return std::find(kArguments.begin(), kArguments.end(), name) != kArguments.end();
+}
+
 // False is what they are without being said.
-void check_variable(const std::string& name, const Value& value, const std::string& where) {
-  const bool argument = std::find(kArguments.begin(), kArguments.end(), name) != kArguments.end();
-  if (!argument || value.is(Kind::none) || (value.is(Kind::boolean) && !value.as_bool())) return;
+void check_argument(const std::string& name, const Value& value, const std::string& where) {
+  if (value.is(Kind::none) || (value.is(Kind::boolean) && !value.as_bool())) return;
   throw Error(ErrorKind::data, fmt::format("{}: variables of the template: {} is none of them; got {}, expected "
                                            "nothing", where, name, jinja::to_repr(value)))
       .hint("leave it out: conversations to learn from end with an answer, and hone generate adds the prompt itself");
@@ -118,8 +121,10 @@ Chat Chat::from(const Conversation& conversation, const std::string& where) {
   if (!variables.is(Kind::dict))
     throw Error(ErrorKind::data, where + ": variables of the template: expected an object");
   for (const auto& [key, value] : variables.dict().entries()) {
-    check_variable(key.bytes(), value, where);
-    chat.variables.emplace_back(key.bytes(), value);
+    if (is_argument(key.bytes()))
+      check_argument(key.bytes(), value, where);
+    else
+      chat.variables.emplace_back(key.bytes(), value);
   }
   return chat;
 }

@@ -288,8 +288,17 @@ TEST(ChatMask, RefusesArgumentsOfApplyChatTemplateAsVariables) {
   EXPECT_HONE_ERROR(learnt_text(kPlain, chat, Learnt::all), data, "add_generation_prompt is none of them; got True");
   chat.variables = R"({"tools": [1]})";
   EXPECT_HONE_ERROR(learnt_text(kPlain, chat, Learnt::all), data, "tools is none of them");
-  chat.variables = R"({"add_generation_prompt": false, "x": 1})";
+  chat.variables = R"({"add_generation_prompt": false})";
   EXPECT_EQ(learnt_text(kPlain, chat, Learnt::last), "two<|im_end|>");
+}
+
+TEST(ChatMask, RefusesVariablesThatTheTemplateDoesNotHave) {
+  Conversation chat = conversation(kTwoTurns);
+  chat.variables = R"({"enable_thinkng": false})";
+  const std::string thinks = std::string(kPlain) + "{% if enable_thinking %}{% endif %}";
+  EXPECT_HONE_ERROR(learnt_text(thinks, chat, Learnt::all), data, "it has none named enable_thinkng");
+  chat.variables = R"({"enable_thinking": false})";
+  EXPECT_EQ(learnt_text(thinks, chat, Learnt::last), "two<|im_end|>");
 }
 
 TEST(ChatMask, IsByPositionWhereTheUserWritesTheSame) {
