@@ -9,7 +9,7 @@
 
 #include "cli/chat_prompts.h"
 #include "cli/output.h"
-#include "cli/standard_input.h"
+#include "cli/standard_streams.h"
 #include "data/choose_template.h"
 #include "hone/command.h"
 #include "hone/generate.h"

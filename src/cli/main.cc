@@ -1,12 +1,14 @@
-// The program: arranges memory for training steps, then runs one command.
+// The program: holds its streams, arranges memory for training steps, then runs one command.
 #include <malloc.h>
 
 #include "cli/program.h"
+#include "cli/standard_streams.h"
 #include "tensor/give_way.h"
 #include "tensor/tensor_memory.h"
 #include "tensor/threads.h"
 
 int main(int count, char** arguments) {
+  hone::cli::hold_standard_streams();
   // A training step allocates and frees large blocks again and again: without these, each is a fresh mmap.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 2147483647);

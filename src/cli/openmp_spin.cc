@@ -25,11 +25,11 @@ bool is_named(const char* entry, const char* name) {
   return std::strncmp(entry, name, length) == 0 && entry[length] == '=';
 }
 
-// Turns of libgomp's loop that take about 400,000 cycles of the time stamp counter, 100 to 200 us: a pause is 10 cycles
+// Turns of libgomp's loop that take about 1,600,000 cycles of the time stamp counter, 0.4 to 0.8 ms: a pause is 10 cycles
 // or 140. That covers what lies between two regions of a small model, and is short against a time slice.
 std::uint32_t spin_count() {
 #if defined(__x86_64__)
-  constexpr std::uint64_t kCycles = 400'000, kTurns = 64;
+  constexpr std::uint64_t kCycles = 1'600'000, kTurns = 64;
   std::uint64_t least = ~std::uint64_t{0};
   for (int i = 0; i < 4; ++i) {
     const std::uint64_t start = __rdtsc();

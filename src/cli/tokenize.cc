@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
-#include "cli/standard_input.h"
+#include "cli/standard_streams.h"
 #include "cli/tokenize_chat.h"
 #include "data/choose_template.h"
 #include "hone/command.h"

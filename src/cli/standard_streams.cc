@@ -1,7 +1,7 @@
 // The C++ streams take a failed read for the end of the input; read(2) does not.
-#include "cli/standard_input.h"
+#include "cli/standard_streams.h"
 
-#include <sys/stat.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,14 +10,18 @@
 
 namespace hone::cli {
 
+void hold_standard_streams() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd)
+    if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_PATH);  // takes the lowest free number: this one
+}
+
+// A read of nothing does not wait, and fails where any other would.
 void require_standard_input() {
-  struct stat info{};
-  if (::fstat(STDIN_FILENO, &info) != 0) throw_system_error(ErrorKind::data, "standard input", "cannot be read", errno);
-  if (S_ISDIR(info.st_mode)) throw_system_error(ErrorKind::data, "standard input", "cannot be read", EISDIR);
+  char none = 0;
+  if (::read(STDIN_FILENO, &none, 0) < 0) throw_system_error(ErrorKind::data, "standard input", "cannot be read", errno);
 }
 
 std::string read_standard_input() {
-  require_standard_input();
   std::string text, block(1 << 16, '\0');
   for (;;) {
     const ssize_t count = ::read(STDIN_FILENO, block.data(), block.size());
