@@ -13,7 +13,7 @@ int main(int count, char** arguments) try {
   recipe.trainer.log_every = 5;
   const hone::Summary summary = hone::train(recipe);
 
-  const auto model = hone::load_causal_lm(summary.folder, hone::Precision::fp32);
+  const auto model = hone::load_model(summary.folder, hone::Precision::fp32);
   const auto tokenizer = hone::load_tokenizer(summary.checkpoint);
   hone::Generator generator(*model, tokenizer);
   hone::GenerateConfig options;

@@ -39,12 +39,16 @@ using Groups = std::vector<Group>;
 // How a metric is combined over micro-batches, steps between two log lines, and ranks.
 enum class LogMode { mean, last, max, sum };
 
-// A loss term: a sum over the micro-batch (a graph scalar, fp32) and the weight that sum stands for.
-// The trainer alone divides, once per term, by the term's weight over the whole step.
+// Amounts by name that add up over micro-batches and ranks.
+using Sums = std::map<std::string, double>;
+
+// A loss term: a sum over the micro-batch (a graph scalar, fp32; fp64 for fp64 models) and the name of what divides it.
+// The trainer alone divides, once per term, by that amount over the whole step: "tokens", "rows" and "documents" are
+// always there, others are what Objective::sums() counts.
 struct LossTerm {
   std::string name;
   Tensor sum;
-  double weight = 0;
+  std::string per = "targets";
 };
 struct Metric {
   double sum = 0, weight = 0;

@@ -1,23 +1,25 @@
 // Evaluations: a model and data in, metrics out.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "hone/model.h"
 #include "hone/tracker.h"
 
 namespace hone {
 
-// Plug-in (src/evals).
+// Plug-in (src/evals). It keeps nothing: what it measures are sums, which add up over batches and ranks.
 class HONE_API Evaluation {
  public:
   static constexpr std::string_view kInterface = "eval";
   virtual ~Evaluation() = default;
-  virtual void add(const CausalLm& model, const Batch& batch) = 0;  // one batch; sums are kept in fp64
-  virtual Metrics result() const = 0;                               // e.g. loss, perplexity, accuracy, tokens
-  virtual std::vector<std::string> names() const = 0;               // of what result() holds, before anything is added
+  virtual void check(const Model&) const {}  // Error(config): what this model lacks
+  // Of one batch, without a graph; `output` is what the model gave for it. Error(not_finite).
+  virtual Sums measure(const Model& model, const Output& output, const Batch& batch) const = 0;
+  virtual Metrics result(const Sums& total) const = 0;  // e.g. loss, perplexity, accuracy, tokens; Error(data)
+  virtual std::vector<std::string> names() const = 0;   // of what result() holds, before anything is measured
 };
 
 }  // namespace hone

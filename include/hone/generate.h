@@ -60,7 +60,8 @@ struct GenerateStats {
 // its sampling), not on the batch it is computed in.
 class HONE_API Generator {
  public:
-  Generator(const CausalLm& model, std::shared_ptr<const Tokenizer> tokenizer);  // REQUIRES: model outlives it
+  // REQUIRES: model outlives it. Error(config): it has no language-model head
+  Generator(const Model& model, std::shared_ptr<const Tokenizer> tokenizer);
   ~Generator();
   // Text as it becomes final, for row `prompt`; empty function = no streaming.
   using Stream = std::function<void(std::size_t prompt, const std::string& text)>;

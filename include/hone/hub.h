@@ -33,7 +33,8 @@ HONE_API std::unique_ptr<Model> build_model(const config::Node& hf_config, const
 HONE_API void load_weights(Model& model, const std::filesystem::path& folder, Precision precision);
 // Fills every weight by its Init: a function of (seed, name).
 HONE_API void init_weights(Model& model, std::uint64_t seed, Precision precision);
-HONE_API std::unique_ptr<CausalLm> load_causal_lm(const std::string& where, Precision precision);
+// The model of find_model_folder(where), with its weights.
+HONE_API std::unique_ptr<Model> load_model(const std::string& where, Precision precision);
 // Writing a model folder: src/hub/save.h.
 
 }  // namespace hone

@@ -52,6 +52,9 @@ class HONE_API Block : public Module {
   virtual Tensor forward(const Tensor& x_BTD, Pass& pass) const = 0;
 };
 
+class CausalLm;
+
+// Plug-in (src/models).
 class HONE_API Model : public Module {
  public:
   static constexpr std::string_view kInterface = "model";
@@ -60,8 +63,13 @@ class HONE_API Model : public Module {
   virtual Tensor finish(const Tensor& x_BTD, Pass& pass) const = 0;
   Output forward(const Batch& batch, Pass& pass) const;  // the one layer loop
 
+  virtual std::int64_t vocab_size() const = 0;     // token ids are below it
+  virtual std::int64_t max_positions() const = 0;  // tokens of a document that it was made for: max_position_embeddings
   // HF's model_type and config.json (transformers 5 form) of this model.
   virtual config::Node hf_config() const = 0;
+
+  // What it can besides giving hidden states; null: it cannot.
+  virtual const CausalLm* causal_lm() const { return nullptr; }
 };
 
 // Sizes that a key/value cache needs, per layer. window 0 = all tokens are kept.
@@ -75,13 +83,15 @@ struct CacheSpec {
 // A model with a language-model head.
 class HONE_API CausalLm : public Model {
  public:
+  const CausalLm* causal_lm() const final { return this; }
   virtual const nn::Head& head() const = 0;
   virtual CacheSpec cache_spec() const = 0;
-  virtual std::int64_t vocab_size() const = 0;
-  virtual std::int64_t max_positions() const = 0;  // max_position_embeddings
   // For generation in one go per token; null (the default): it goes through forward().
   virtual std::shared_ptr<const nn::DecoderSpec> decoder_spec() const;
   Tensor logits(const Batch& batch) const;  // fp32 [B,T,V], without a graph
 };
+
+// Error(config) when the model has no language-model head; `what` needs one ("generate", "objective causal_lm").
+HONE_API const CausalLm& require_causal_lm(const Model& model, const std::string& what);
 
 }  // namespace hone

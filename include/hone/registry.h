@@ -68,7 +68,6 @@ class Source;
 class Tracker;
 class Model;
 class Objective;
-class Resources;
 class Optimizer;
 class Callback;
 class Evaluation;
@@ -83,7 +82,7 @@ struct Registries {
   Registry<Tracker, const RunInfo&> trackers;
   Registry<Model> models;
   Registry<Optimizer> optimizers;
-  Registry<Objective, Resources&> objectives;
+  Registry<Objective> objectives;
   Registry<Callback> callbacks;
   Registry<Evaluation> evals;
   Registry<Command> commands;

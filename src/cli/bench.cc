@@ -133,9 +133,7 @@ class Bench final : public Command {
     const std::filesystem::path model = find_model_folder(given);
     const std::string file = (model / "config.json").string();
     const std::unique_ptr<Model> built = build_model(config::read_file(file), file);
-    const auto* lm = dynamic_cast<const CausalLm*>(built.get());
-    if (!lm) throw Error(ErrorKind::config, fmt::format("{}: has no language-model head", given));
-    const std::int64_t vocab = lm->vocab_size();
+    const std::int64_t vocab = built->vocab_size();
     const nlohmann::ordered_json recipe = {
         {"model", std::filesystem::absolute(model).string()},
         {"data", {{"train", write_rows(scratch, vocab)}, {"max_length", flags_.length}}},

@@ -14,11 +14,11 @@
 #include "cli/read_data.h"
 #include "data/choose_template.h"
 #include "hone/command.h"
-#include "hone/evaluation.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
 #include "hub/own_tokenizer.h"
 #include "io/safetensors_writer.h"
+#include "train/evaluate.h"
 #include "train/inputs.h"
 #include "train/state.h"
 
@@ -83,13 +83,13 @@ class Eval final : public Command {
     const std::string folder = find_model_folder(call.positionals[0]).string();
     const auto tokenizer = data::with_chat_template(
         flags_.tokenizer.empty() ? hub::own_tokenizer(folder) : load_tokenizer(flags_.tokenizer), flags_.chat_template, "--chat-template");
-    const auto model = load_causal_lm(folder, flags_.precision ? *flags_.precision : stored_precision(folder));
+    const auto model = load_model(folder, flags_.precision ? *flags_.precision : stored_precision(folder));
     nlohmann::ordered_json report;
     for (const std::string& entry : flags_.data) {
       const auto [name, path] = named_file(entry);
       const auto data = read(path, *model, *tokenizer);
       report[name] = evaluate(*model, *data, training::pad_id_of(*tokenizer, model->vocab_size()));
-      if (!flags_.logits.empty()) write_logits(*model, *data, flags_.logits);
+      if (!flags_.logits.empty()) write_logits(require_causal_lm(*model, "--logits"), *data, flags_.logits);
     }
     print(report, call.json);
     return 0;
@@ -115,7 +115,7 @@ class Eval final : public Command {
     return {(path.has_filename() ? path : path.parent_path()).stem().string(), entry};
   }
 
-  std::shared_ptr<const Dataset> read(const std::string& path, const CausalLm& model,
+  std::shared_ptr<const Dataset> read(const std::string& path, const Model& model,
                                       const Tokenizer& tokenizer) const {
     DataFile file;
     file.path = path;
@@ -130,25 +130,19 @@ class Eval final : public Command {
     return Dataset::make({file}, tokenizer, options);
   }
 
-  nlohmann::ordered_json evaluate(const CausalLm& model, const Dataset& data, std::int32_t pad_id) const {
-    std::vector<std::unique_ptr<Evaluation>> evals;
-    for (const std::string& name : flags_.metric)
-      evals.push_back(registries().evals.make(name, *registries().evals.options(name)));
+  nlohmann::ordered_json evaluate(const Model& model, const Dataset& data, std::int32_t pad_id) const {
     const StopSignal signals;
-    Progress progress(
-        {.what = "eval", .unit = "row", .total = data.rows()});
-    for (std::int64_t row = 0; row < data.rows(); row += flags_.batch_size) {
+    Progress progress({.what = "eval", .unit = "row", .total = data.rows()});
+    training::EvaluateOptions options{flags_.batch_size, pad_id};
+    options.before = [&](std::int64_t rows, std::int64_t tokens) {
       StopSignal::check("evaluating");
-      std::vector<std::int64_t> rows;
-      for (std::int64_t r = row; r < std::min(row + flags_.batch_size, data.rows()); ++r) rows.push_back(r);
-      const Batch batch = to_batch(data.batch(rows, pad_id));
-      for (const auto& eval : evals) eval->add(model, batch);
-      progress.add_tokens(batch.tokens);
-      progress.update(rows.back() + 1);
-    }
+      progress.add_tokens(tokens);
+      progress.update(rows);
+      return true;
+    };
+    const auto metrics = training::evaluate(model, training::make_evaluations(flags_.metric), data, options);
     progress.finish();
-    nlohmann::ordered_json report;
-    for (const auto& eval : evals) report.update(training::json_of(eval->result()));
+    nlohmann::ordered_json report = training::json_of(*metrics);
     const DataReport& counts = data.report();
     report["records"] = counts.records;
     for (const auto& [name, count] :

@@ -104,7 +104,7 @@ class Generate final : public Command {
     const std::vector<Prompt> prompts = read_prompts();
     std::vector<std::vector<std::int32_t>> ids;
     for (const Prompt& prompt : prompts) ids.push_back(encode(*tokenizer, prompt.text));
-    const auto model = load_causal_lm(folder, flags_.precision ? *flags_.precision : stored_precision(folder));
+    const auto model = load_model(folder, flags_.precision ? *flags_.precision : stored_precision(folder));
     const GenerateConfig config = merged(generation_defaults(folder, model->vocab_size()), *tokenizer);
     Generator generator(*model, tokenizer);
     if (prompts.size() == 1 && flags_.stream && !json_) {
@@ -155,7 +155,7 @@ class Generate final : public Command {
 
   // A conversation on the terminal, until the end of the input.
   int talk(const std::string& folder, const std::shared_ptr<const Tokenizer>& tokenizer) {
-    const auto model = load_causal_lm(folder, flags_.precision ? *flags_.precision : stored_precision(folder));
+    const auto model = load_model(folder, flags_.precision ? *flags_.precision : stored_precision(folder));
     const GenerateConfig config = merged(generation_defaults(folder, model->vocab_size()), *tokenizer);
     Generator generator(*model, tokenizer);
     std::optional<Conversation> conversation;

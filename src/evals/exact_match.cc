@@ -5,6 +5,8 @@
 // when each of its tokens is the likeliest after the true ones before it.
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "hone/evaluation.h"
 #include "hone/registry.h"
 #include "nn/finite.h"
@@ -21,30 +23,33 @@ class ExactMatch final : public Evaluation {
   };
   explicit ExactMatch(const Config&) {}
 
-  void add(const CausalLm& model, const Batch& batch) override {
-    const auto [highest_BT, likeliest_BT] = model.logits(batch).max(-1);  // what is not a number counts as the highest
+  void check(const Model& model) const override { require_causal_lm(model, "evaluation exact_match"); }
+
+  Sums measure(const Model& model, const Output& output, const Batch& batch) const override {
+    const Tensor logits_BTV = model.causal_lm()->head().logits(output.hidden_BTD);
+    const auto [highest_BT, likeliest_BT] = logits_BTV.max(-1);  // what is not a number counts as the highest
     const Tensor asked_BT = (batch.labels_BT != -100).contiguous();
     if (!ops::all_finite(highest_BT.masked_select(asked_BT)))
       throw nn::not_finite(model, "the logits");
     const Tensor wrong_BT = (likeliest_BT != batch.labels_BT).logical_and(asked_BT).contiguous();
     const bool* wrong = wrong_BT.const_data_ptr<bool>();
     const bool* asked = asked_BT.const_data_ptr<bool>();
+    std::int64_t prompts = 0, matches = 0;
     for (const Doc& doc : batch.docs) {
       const std::int64_t begin = doc.row * batch.length() + doc.begin, end = doc.row * batch.length() + doc.end;
       if (std::find(asked + begin, asked + end, true) == asked + end) continue;
-      ++prompts_;
-      matches_ += std::find(wrong + begin, wrong + end, true) == wrong + end;
+      ++prompts;
+      matches += std::find(wrong + begin, wrong + end, true) == wrong + end;
     }
+    return {{"prompts", double(prompts)}, {"matches", double(matches)}};
   }
 
   std::vector<std::string> names() const override { return {"exact_match", "prompts"}; }
 
-  Metrics result() const override {
-    return {{"exact_match", prompts_ > 0 ? double(matches_) / double(prompts_) : 0.0}, {"prompts", double(prompts_)}};
+  Metrics result(const Sums& total) const override {
+    const double prompts = total.at("prompts");
+    return {{"exact_match", prompts > 0 ? total.at("matches") / prompts : 0.0}, {"prompts", prompts}};
   }
-
- private:
-  std::int64_t prompts_ = 0, matches_ = 0;
 };
 
 }  // namespace

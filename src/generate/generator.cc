@@ -227,8 +227,8 @@ void Generator::State::run(const Prompts& prompts, Lines lines, const GenerateCo
   stats.decode_seconds += watch.seconds();
 }
 
-Generator::Generator(const CausalLm& model, std::shared_ptr<const Tokenizer> tokenizer)
-    : state_(std::make_unique<State>(State{model, std::move(tokenizer)})) {}
+Generator::Generator(const Model& model, std::shared_ptr<const Tokenizer> tokenizer)
+    : state_(std::make_unique<State>(State{require_causal_lm(model, "generate"), std::move(tokenizer)})) {}
 Generator::~Generator() = default;
 
 const GenerateStats& Generator::stats() const { return state_->stats; }

@@ -25,7 +25,7 @@ bool may_be_extra(const std::string& name, bool tied) {
 }
 
 void check_names(Model& model, const Places& places, const std::string& folder) {
-  const auto* lm = dynamic_cast<const CausalLm*>(&model);
+  const CausalLm* lm = model.causal_lm();
   const bool tied = lm && lm->head().tied();
   std::vector<std::string> missing, extra;
   std::map<std::string, bool> known;
@@ -104,15 +104,12 @@ void init_weights(Model& model, std::uint64_t seed, Precision precision) {
   model.each_weight([&](const std::string& name, Weight& weight) { weight.fill(fresh(name, weight, seed).to(type)); });
 }
 
-std::unique_ptr<CausalLm> load_causal_lm(const std::string& where, Precision precision) {
+std::unique_ptr<Model> load_model(const std::string& where, Precision precision) {
   const std::filesystem::path folder = find_model_folder(where);
   const std::string file = (folder / "config.json").string();
   std::unique_ptr<Model> model = build_model(config::read_file(file), file);
-  auto* lm = dynamic_cast<CausalLm*>(model.get());
-  if (!lm) throw Error(ErrorKind::config, fmt::format("{}: not a model that generates text", file));
   load_weights(*model, folder, precision);
-  model.release();
-  return std::unique_ptr<CausalLm>(lm);
+  return model;
 }
 
 }  // namespace hone

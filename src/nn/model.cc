@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
 
 #include <utility>
 
@@ -67,6 +68,12 @@ Output Model::forward(const Batch& batch, Pass& pass) const {
   output.hidden_BTD = plan.from_flat(finish(x, pass));
   if (pass.cache) pass.cache->advance(plan);
   return output;
+}
+
+const CausalLm& require_causal_lm(const Model& model, const std::string& what) {
+  if (const CausalLm* lm = model.causal_lm()) return *lm;
+  throw Error(ErrorKind::config, fmt::format("{}: needs a language-model head, which this model of type {} has not", what,
+                                             model.hf_config().find("model_type")->text()));
 }
 
 std::shared_ptr<const nn::DecoderSpec> CausalLm::decoder_spec() const { return nullptr; }

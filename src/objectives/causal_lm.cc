@@ -22,19 +22,20 @@ class CausalLmLoss final : public Objective {
                 at_least(0))};
     }
   };
-  CausalLmLoss(const Config& config, Resources&) : options_{config.label_smoothing, config.z_loss} {}
+  explicit CausalLmLoss(const Config& config) : options_{config.label_smoothing, config.z_loss} {}
 
-  std::map<std::string, double> weights(const Batch& batch) const override {
-    return {{"loss", batch.weight_BT.sum(at::kDouble).item<double>()}};
+  void check(const Model& model) const override { require_causal_lm(model, "objective causal_lm"); }
+  std::vector<std::string> evaluations() const override { return {"perplexity"}; }
+
+  Sums sums(const Batch& batch) const override {
+    return {{"targets", batch.weight_BT.sum(at::kDouble).item<double>()}};
   }
 
-  LossTerms loss(Model& model, const Batch& batch, Pass& pass) override {
-    const auto& lm = dynamic_cast<const CausalLm&>(model);
-    const Tensor hidden_BTD = model.forward(batch, pass).hidden_BTD;
+  LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass&) const override {
+    const nn::Head& head = model.causal_lm()->head();
     LossTerms result;
-    result.terms.push_back({"loss", lm.head().cross_entropy(hidden_BTD, batch.labels_BT, batch.weight_BT, options_),
-                            weights(batch).at("loss")});
-    for (LossTerm& term : pass.aux) result.terms.push_back(std::move(term));
+    result.terms.push_back(
+        {"loss", head.cross_entropy(output.hidden_BTD, batch.labels_BT, batch.weight_BT, options_), "targets"});
     return result;
   }
 

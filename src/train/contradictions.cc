@@ -10,6 +10,7 @@
 #include "hone/evaluation.h"
 #include "hone/registry.h"
 #include "train/evaluate.h"
+#include "train/resources.h"
 
 namespace hone::training {
 namespace {
@@ -30,7 +31,7 @@ void check_watched(const Recipe& recipe, const std::string& callback, const std:
     return problems.add(callback, fmt::format("watches {}, but there is nothing to evaluate on; give data.eval a share "
                                               "or files",
                                               metric));
-  const std::vector<std::string> known = metric_names(sets);
+  const std::vector<std::string> known = metric_names(make_evaluations(make_objective(recipe)->evaluations()), sets);
   if (std::find(known.begin(), known.end(), metric) == known.end())
     problems.add(callback, fmt::format("watches {}, which no evaluation gives; expected one of {}", metric,
                                        join(known, ", ")),

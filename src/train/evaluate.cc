@@ -1,58 +1,85 @@
-// Evaluation during training.
+// The evaluation loop.
 #include "train/evaluate.h"
+
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <numeric>
 
 #include "base/progress.h"
-#include "hone/evaluation.h"
 #include "hone/registry.h"
 
 namespace hone::training {
 namespace {
 
 std::string prefix_of(std::size_t sets, const std::string& name) { return sets == 1 ? "eval_" : "eval_" + name + "_"; }
-std::string prefix_of(const std::vector<EvalSet>& sets, const EvalSet& set) { return prefix_of(sets.size(), set.name); }
 
-std::unique_ptr<Evaluation> new_evaluation() {
-  const auto& evals = registries().evals;
-  return evals.make("perplexity", *evals.options("perplexity"));
-}
-
-// false: abandoned.
-bool add_rows(Evaluation& evaluation, const CausalLm& model, const Dataset& data, const EvaluateOptions& options) {
-  for (std::int64_t begin = 0; begin < data.rows(); begin += options.batch_size) {
-    if (options.stop && options.stop()) return false;
-    std::vector<std::int64_t> rows(static_cast<std::size_t>(std::min(options.batch_size, data.rows() - begin)));
-    std::iota(rows.begin(), rows.end(), begin);
-    evaluation.add(model, to_batch(data.batch(rows, options.pad_id)));
-  }
-  return true;
+void add(Sums& total, const Sums& sums) {
+  for (const auto& [name, value] : sums) total[name] += value;
 }
 
 }  // namespace
 
-std::optional<Metrics> evaluate_sets(const CausalLm& model, const std::vector<EvalSet>& sets,
-                                     const EvaluateOptions& options) {
+Evaluations make_evaluations(const std::vector<std::string>& names) {
+  const auto& known = registries().evals;
+  Evaluations made;
+  for (const std::string& name : names) made.push_back(known.make(name, *known.options(name)));
+  return made;
+}
+
+EvaluateOptions evaluate_options(const Recipe& recipe, const Inputs& inputs) {
+  return {recipe.trainer.eval_batch_size.value_or(recipe.trainer.batch_size), loader_options(recipe, inputs).pad_id};
+}
+
+std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluations, const Dataset& data,
+                                const EvaluateOptions& options) {
+  const c10::NoGradGuard no_grad;
+  for (const auto& evaluation : evaluations) evaluation->check(model);
+  if (data.rows() == 0) throw Error(ErrorKind::data, "evaluation: no row to evaluate on");
+  std::vector<Sums> totals(evaluations.size());
+  std::int64_t tokens = 0;
+  for (std::int64_t begin = 0; begin < data.rows(); begin += options.batch_size) {
+    if (options.before && !options.before(begin, tokens)) return std::nullopt;
+    std::vector<std::int64_t> rows(static_cast<std::size_t>(std::min(options.batch_size, data.rows() - begin)));
+    std::iota(rows.begin(), rows.end(), begin);
+    const Batch batch = to_batch(data.batch(rows, options.pad_id));
+    tokens = batch.tokens;
+    Pass pass(batch);
+    const Output output = model.forward(batch, pass);
+    for (std::size_t i = 0; i < totals.size(); ++i) add(totals[i], evaluations[i]->measure(model, output, batch));
+  }
+  if (options.before) options.before(data.rows(), tokens);
+  Metrics all;
+  for (std::size_t i = 0; i < totals.size(); ++i) all.merge(evaluations[i]->result(totals[i]));
+  return all;
+}
+
+std::optional<Metrics> evaluate_sets(const Model& model, const Evaluations& evaluations,
+                                     const std::vector<EvalSet>& sets, const EvaluateOptions& options) {
   Metrics all;
   for (const EvalSet& set : sets) {
-    const auto evaluation = new_evaluation();
-    if (!during("evaluating on " + set.name, [&] { return add_rows(*evaluation, model, *set.data, options); }))
-      return std::nullopt;
-    for (const auto& [name, value] : evaluation->result()) all[prefix_of(sets, set) + name] = value;
+    const auto found =
+        during("evaluating on " + set.name, [&] { return evaluate(model, evaluations, *set.data, options); });
+    if (!found) return std::nullopt;
+    for (const auto& [name, value] : *found) all[prefix_of(sets.size(), set.name) + name] = value;
   }
   return all;
 }
 
-std::vector<std::string> metric_names(const std::vector<std::string>& sets) {
+std::vector<std::string> metric_names(const Evaluations& evaluations, const std::vector<std::string>& sets) {
   std::vector<std::string> all;
   for (const std::string& set : sets)
-    for (const std::string& name : new_evaluation()->names()) all.push_back(prefix_of(sets.size(), set) + name);
+    for (const auto& evaluation : evaluations)
+      for (const std::string& name : evaluation->names()) all.push_back(prefix_of(sets.size(), set) + name);
   return all;
 }
 
-std::string main_metric(const std::vector<EvalSet>& sets) {
-  return sets.empty() ? "" : prefix_of(sets, sets[0]) + "loss";
+std::string main_metric(const Evaluations& evaluations, const std::vector<EvalSet>& sets) {
+  if (sets.empty()) return "";
+  const std::vector<std::string> names = metric_names(evaluations, {sets[0].name});
+  const std::string prefix = prefix_of(sets.size(), sets[0].name);
+  const bool loss = std::find(names.begin(), names.end(), "eval_loss") != names.end();
+  return prefix + (loss ? "loss" : names.at(0).substr(5));
 }
 
 }  // namespace hone::training

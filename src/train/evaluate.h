@@ -1,31 +1,41 @@
-// Evaluation of a model on data sets during training.
+// Measuring a model on data: the one loop, for `hone eval` and for runs.
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
-#include "hone/model.h"
-#include "hone/tracker.h"
+#include "hone/evaluation.h"
 #include "train/inputs.h"
 
 namespace hone::training {
 
+using Evaluations = std::vector<std::unique_ptr<Evaluation>>;
+Evaluations make_evaluations(const std::vector<std::string>& names);  // registered ones
+
 struct EvaluateOptions {
   std::int64_t batch_size = 8;
   std::int32_t pad_id = 0;
-  std::function<bool()> stop;  // asked between batches; true abandons the evaluation
+  // Called before each batch and at the end with the rows done and the tokens of the batch before; false abandons it.
+  std::function<bool(std::int64_t rows, std::int64_t tokens)> before = {};
 };
 
-// Loss, perplexity, accuracy and tokens of every set: "eval_loss" when there is one set, else "eval_<name>_loss".
-// Nothing: abandoned.
-std::optional<Metrics> evaluate_sets(const CausalLm& model, const std::vector<EvalSet>& sets,
-                                     const EvaluateOptions& options);
+EvaluateOptions evaluate_options(const Recipe& recipe, const Inputs& inputs);
+
+// One forward pass per batch for all of them. Nothing: abandoned. Error(config): the model lacks what one needs.
+std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluations, const Dataset& data,
+                                const EvaluateOptions& options);
+
+// Of every set: "eval_loss" when there is one set, else "eval_<name>_loss".
+std::optional<Metrics> evaluate_sets(const Model& model, const Evaluations& evaluations,
+                                     const std::vector<EvalSet>& sets, const EvaluateOptions& options);
 
 // Their names, of sets with these names.
-std::vector<std::string> metric_names(const std::vector<std::string>& sets);
+std::vector<std::string> metric_names(const Evaluations& evaluations, const std::vector<std::string>& sets);
 
-// The name of the first set's loss: what "best" goes by.
-std::string main_metric(const std::vector<EvalSet>& sets);
+// What "best" goes by: the first set's loss, or the first metric of the first evaluation where none is called so.
+std::string main_metric(const Evaluations& evaluations, const std::vector<EvalSet>& sets);
 
 }  // namespace hone::training

@@ -8,12 +8,14 @@
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
+#include "base/progress.h"
 #include "data/choose_template.h"
 #include "data/files.h"
 #include "hone/safetensors.h"
 #include "hub/fresh.h"
 #include "hub/own_tokenizer.h"
 #include "train/contradictions.h"
+#include "train/resources.h"
 
 namespace hone::training {
 namespace {
@@ -39,7 +41,7 @@ config::Node fresh_config(const Recipe& recipe, const Tokenizer& tokenizer) {
 
 void load_data(const Recipe& recipe, Inputs& inputs) {
   const DataSection& data = recipe.data;
-  Dataset::Options options{data.max_length, data.overlong, data.packing, data.append_eos, "", inputs.vocab_size};
+  Dataset::Options options{data.max_length, data.overlong, data.packing, data.append_eos, "", inputs.model->vocab_size()};
   options.loss = data.loss;
   if (!data.cache)
     options.cache_folder = (std::filesystem::path(recipe.run.folder) / "cache").string();
@@ -79,9 +81,10 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
     const std::string file = (inputs.source / "config.json").string();
     inputs.model = build_model(config::read_file(file), file);
   }
-  const auto* lm = dynamic_cast<const CausalLm*>(inputs.model.get());
-  if (!lm) throw Error(ErrorKind::config, "model: has no language-model head, which the objective needs");
-  inputs.vocab_size = lm->vocab_size();
+  const std::unique_ptr<Objective> objective = make_objective(recipe);
+  objective->check(*inputs.model);
+  for (const auto& [role, folder] : objective->needs().models)
+    during("looking for the " + role, [&] { return find_model_folder(folder); });
   load_data(recipe, inputs);
   return inputs;
 }
@@ -115,6 +118,12 @@ std::int32_t pad_id_of(const Tokenizer& tokenizer, std::int64_t vocab_size) {
 std::optional<std::int32_t> chosen_turn_end(const Recipe& recipe, const Tokenizer& tokenizer) {
   if (recipe.data.chat_template.empty()) return std::nullopt;
   return data::turn_end(tokenizer);
+}
+
+Loader::Options loader_options(const Recipe& recipe, const Inputs& inputs) {
+  const TrainerSection& t = recipe.trainer;
+  return {t.batch_size, t.accumulate, recipe.run.seed, recipe.data.shuffle,
+          pad_id_of(*inputs.tokenizer, inputs.model->vocab_size())};
 }
 
 std::int64_t steps_of(const Recipe& recipe, const Dataset& train) {

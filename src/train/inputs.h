@@ -23,7 +23,6 @@ struct Inputs {
   std::filesystem::path source;  // where its weights are; "" = fresh ones
   std::shared_ptr<const Dataset> train;
   std::vector<EvalSet> evals;
-  std::int64_t vocab_size = 0;
   bool has_tokenizer() const { return tokenizer->vocab_size() > 0; }
 };
 
@@ -37,6 +36,7 @@ void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed);
 std::int32_t pad_id_of(const Tokenizer& tokenizer, std::int64_t vocab_size);
 // What ends a turn in the chat template that the recipe chooses; nullopt: it leaves the tokenizer's own.
 std::optional<std::int32_t> chosen_turn_end(const Recipe& recipe, const Tokenizer& tokenizer);
+Loader::Options loader_options(const Recipe& recipe, const Inputs& inputs);
 std::int64_t steps_of(const Recipe& recipe, const Dataset& train);
 // Path -> content hash of the files that are trained on.
 nlohmann::json file_hashes(const Recipe& recipe);

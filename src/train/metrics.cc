@@ -62,13 +62,22 @@ void combine(Metric& into, const Metric& value) {
 
 double value_of(const Metric& metric) { return metric.mode == LogMode::sum ? metric.sum : ratio(metric); }
 
-void StepReport::add(const LossTerms& micro_batch) {
+void StepReport::add(const LossTerms& micro_batch, const Sums& step_sums) {
   for (const LossTerm& term : micro_batch.terms) {
     Metric& total = terms[term.name];
     total.sum += term.sum.item<double>();
-    total.weight += term.weight;
+    total.weight = step_sums.at(term.per);
   }
   combine_all(metrics, micro_batch.metrics);
+}
+
+void StepReport::add(const StepReport& update) {
+  combine_all(terms, update.terms);
+  combine_all(metrics, update.metrics);
+  grad_norm = update.grad_norm;
+  learning_rate = update.learning_rate;
+  tokens += update.tokens;
+  supervised += update.supervised;
 }
 
 double StepReport::loss() const { return sum_of_ratios(terms); }

@@ -11,14 +11,16 @@
 
 namespace hone::training {
 
-// One update, as it was: terms are loss terms by name, each a sum and its weight over the whole step.
+// One step, as it was: terms are loss terms by name, each a sum and what divides it over the whole step.
 struct StepReport {
   std::map<std::string, Metric> terms, metrics;
   double grad_norm = 0, learning_rate = 0;
   std::int64_t tokens = 0, supervised = 0;
   bool skipped = false;  // nothing in the step carried loss
 
-  void add(const LossTerms& micro_batch);
+  // A micro-batch of an update whose terms are divided by `step_sums`, over all its micro-batches.
+  void add(const LossTerms& micro_batch, const Sums& step_sums);
+  void add(const StepReport& update);  // a further update of the same step
   double loss() const;  // sum over terms of sum / weight; 0 when skipped
 };
 

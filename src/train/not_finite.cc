@@ -1,4 +1,6 @@
-// Stops a run whose loss or gradient is NaN or infinite, before the update, and says where it came from.
+// Looking for what is not finite.
+#include "train/not_finite.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,7 +8,6 @@
 
 #include "base/log.h"
 #include "base/strings.h"
-#include "train/trainer.h"
 
 namespace hone::training {
 namespace {
@@ -36,29 +37,30 @@ std::string shown(const std::vector<std::string>& records) {
 
 }  // namespace
 
-void Trainer::check_finite(const Group& group, const StepReport& report, const std::vector<double>& losses) {
+void check_finite(const PendingUpdate& update, const Updater& updater, const Whereabouts& where) {
+  const StepReport& report = update.report;
   if (std::isfinite(report.loss()) && std::isfinite(report.grad_norm)) return;
-  const std::int64_t step = state_.step + 1;
-  const std::string parameter = updater_->first_not_finite();
-  const std::vector<std::string> records = records_of(group, losses, *parts_.inputs.train);
-  const nlohmann::ordered_json dump{{"step", step},
+  const std::string parameter = updater.first_not_finite();
+  const std::vector<std::string> records = records_of(update.group, update.losses, where.data);
+  const nlohmann::ordered_json dump{{"step", where.step},
                                     {"loss", json_number(report.loss())},
                                     {"grad_norm", json_number(report.grad_norm)},
                                     {"first_parameter", parameter},
                                     {"records", records}};
-  const std::string file = fmt::format("nonfinite-step-{}.json", step);
+  const std::string file = fmt::format("nonfinite-step-{}.json", where.step);
   try {
-    parts_.run.folder().replace_file(file, dump.dump(2) + "\n");
+    where.run.replace_file(file, dump.dump(2) + "\n");
   } catch (const Error& error) {
     log::warning("{}", error.what());
   }
   const std::string kept =
-      saved_step_ < 0 ? "there is no checkpoint yet" : fmt::format("the last checkpoint is step {}", saved_step_);
+      where.saved_step < 0 ? "there is no checkpoint yet"
+                           : fmt::format("the last checkpoint is step {}", where.saved_step);
   throw Error(
       ErrorKind::not_finite,
       fmt::format(
           "step {}: loss {}, gradient norm {}; first bad gradient: {}; records: {}; stopped before the update, {}",
-          step, report.loss(), report.grad_norm, parameter.empty() ? "none" : parameter, shown(records), kept))
+          where.step, report.loss(), report.grad_norm, parameter.empty() ? "none" : parameter, shown(records), kept))
       .hint("a lower optimizer.learning_rate or a smaller trainer.max_grad_norm often helps; " + file +
             " has all records");
 }

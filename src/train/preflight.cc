@@ -104,10 +104,9 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
                    {"checkpoints", save_types.text()}};
   for (const EvalSet& set : inputs.evals) result.report["eval"][set.name] = counts_of(*set.data);
   warn_about_data(recipe, inputs, result.warnings);
-  const auto* lm = dynamic_cast<const CausalLm*>(inputs.model.get());
-  if (lm && recipe.data.max_length > lm->max_positions())
+  if (recipe.data.max_length > inputs.model->max_positions())
     result.warnings.push_back(fmt::format("data.max_length {} is beyond the model's max_position_embeddings {}",
-                                          recipe.data.max_length, lm->max_positions()));
+                                          recipe.data.max_length, inputs.model->max_positions()));
   result.report["warnings"] = result.warnings;
   return result;
 }

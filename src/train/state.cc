@@ -33,6 +33,8 @@ TrainState read_state(const nlohmann::json& json, const std::string& where) {
   state.step = count_at(json, "step", where);
   state.tokens = count_at(json, "tokens", where);
   state.skipped_steps = count_at(json, "skipped_steps", where);
+  // Without a record there was one for each step; the optimizer counted skipped ones too.
+  state.updates = json.contains("updates") ? count_at(json, "updates", where) : state.step;
   state.evaluation_due = json.at("evaluation_due").get<bool>();
   state.finished = json.at("finished").get<std::string>();
   state.window = window_from_json(json.at("window"));
@@ -87,6 +89,7 @@ std::string to_json(const TrainState& state) {
       {"step", state.step},
       {"tokens", state.tokens},
       {"skipped_steps", state.skipped_steps},
+      {"updates", state.updates},
       {"evaluation_due", state.evaluation_due},
       {"finished", state.finished},
       {"window", to_json(state.window)},

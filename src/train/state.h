@@ -25,6 +25,7 @@ using SourceTypes = std::map<std::string, std::string>;
 
 struct TrainState {
   std::int64_t step = 0, tokens = 0, skipped_steps = 0;
+  std::int64_t updates = 0;     // of the weights: a step may give several, a skipped one gives none
   bool evaluation_due = false;  // the step's evaluation has not been completed
   std::string finished;         // why the run is complete; "" = it is not
   Window window;

@@ -1,90 +1,179 @@
 // The training loop.
 #include "train/trainer.h"
 
-#include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "base/sections.h"
 #include "base/signals.h"
-#include "hone/random.h"
-#include "hone/registry.h"
+#include "base/strings.h"
+#include "train/not_finite.h"
+#include "train/preflight.h"
+#include "train/restore.h"
+#include "train/resume.h"
 
 namespace hone::training {
+
+Trainer::Trainer(TrainerParts parts)
+    : parts_(std::move(parts)),
+      recipe_(parts_.recipe),
+      model_(*parts_.inputs.model),
+      steps_(steps_of(recipe_, *parts_.inputs.train)),
+      config_yaml_(config::to_yaml(write_recipe(recipe_))),
+      hooks_(recipe_.callbacks) {
+  Inputs& inputs = parts_.inputs;
+  fill_weights(inputs, recipe_, parts_.from.has_value());
+  stepper_ = std::make_unique<Stepper>(recipe_, model_, loader_options(recipe_, inputs), inputs.train, steps_);
+  stepper_->before_update = [this](const PendingUpdate& update) { before_update(update); };
+  evaluations_ = make_evaluations(stepper_->objective().evaluations());
+  saver_ = std::make_unique<Saver>(parts_.run, recipe_, state_, [this] { return checkpoint_parts(); }, steps_);
+  state_ = restore({recipe_, parts_.options, inputs, parts_.run, parts_.from, parts_.changes}, stepper_->updater());
+  if (parts_.from) {
+    hooks_.restore(state_);
+    saver_->resumed_from(*parts_.from);
+    log::info("{}: resuming at step {} of {} from {}", recipe_.run.folder, state_.step, steps_, parts_.from->name);
+  }
+  if (state_.step >= steps_ && !state_.evaluation_due)
+    log::warning("{}: already at step {}, nothing to train", recipe_.run.folder, state_.step);
+  save_types_.emplace(recipe_.trainer.save.dtype, recipe_.trainer.precision, *state_.source_types);
+  files_ = hub::model_files(model_, inputs.source, inputs.tokenizer.get(), chosen_turn_end(recipe_, *inputs.tokenizer),
+                            save_types_->most());
+}
+
+Trainer::~Trainer() = default;
 
 Summary Trainer::run() {
   start();
   while (!done()) {
+    const Stopwatch watch;
     const StepReport report = train_step();
-    after_step(report);
-    if (due(recipe_.trainer.log_every) || state_.step == steps_) log();
+    after_step(report, watch.seconds());
+    if (due(recipe_.trainer.log_every) || state_.step == steps_) log_->log(state_, epoch());
     if (state_.evaluation_due && !interrupted()) evaluate();
-    if (save_due()) maybe_save();
+    maybe_save();
   }
   return finish();
 }
 
-StepReport Trainer::train_step() {
-  const Stopwatch watch;
-  StepReport report;
-  for (Group& group : objective_->prepare(next_group())) update(group, report);
-  state_.step += 1;
-  state_.tokens += report.tokens;
-  state_.window.add(report);
-  step_seconds_ += watch.seconds();
-  return report;
+void Trainer::start() {
+  const Preflight found = describe_inputs(recipe_, parts_.inputs, *save_types_);
+  for (const std::string& line : found.lines) log::info("{}", line);
+  for (const std::string& warning : found.warnings) log::warning("{}", warning);
+  if (parts_.options.check_space) saver_->check_space();
+  if (parts_.from && parts_.options.resume.value_or("latest") != "latest") set_newer_aside(parts_.run, state_.step);
+  parts_.run.write_config(config_yaml_);
+  const RunInfo info{recipe_.run.folder, recipe_.run.name, config_yaml_, steps_, state_.step, parts_.options.quiet};
+  log_.emplace(parts_.run, recipe_, info, state_, parts_.from ? parts_.from->name : "");
+  stepper_->seek(state_.step);
+  hooks_.start(view());
+  saver_->start_clock();
+  if (state_.evaluation_due && !interrupted()) evaluate();  // a signal had cut it short
 }
 
-void Trainer::update(Group& group, StepReport& report) {
-  std::map<std::string, double> weights;  // per term, over all micro-batches
-  for (const Batch& batch : group)
-    for (const auto& [name, weight] : objective_->weights(batch)) weights[name] += weight;
-  losses_.clear();
-  for (const Batch& batch : group) backward(batch, weights, report);
-  report.learning_rate = optimizer_->learning_rate(state_.step, steps_);
-  report.skipped = report.terms.empty();
-  if (report.skipped) return;
-  report.grad_norm = updater_->gradient_norm();
-  check_finite(group, report, losses_);
+void Trainer::before_update(const PendingUpdate& update) {
+  Updater& updater = stepper_->updater();
+  check_finite(update, updater, {state_.step + 1, *parts_.inputs.train, parts_.run.folder(), saver_->step()});
   if (!parts_.options.gradients.empty() && state_.step + 1 == steps_)
     write_tensors(parts_.run.folder().env(), parts_.options.gradients,
-                  [&](const auto& visit) { updater_->each_gradient(visit); });
-  updater_->update(state_.step + 1, report.learning_rate, report.grad_norm, recipe_.trainer.max_grad_norm);
+                  [&](const auto& visit) { updater.each_gradient(visit); });
 }
 
-void Trainer::backward(const Batch& batch, const std::map<std::string, double>& weights, StepReport& report) {
-  report.tokens += batch.tokens;
-  report.supervised += batch.supervised;
-  const auto own = objective_->weights(batch);
-  if (std::all_of(own.begin(), own.end(), [](const auto& term) { return term.second == 0; })) {
-    losses_.push_back(0);  // nothing to learn from this micro-batch
-    return;
+void Trainer::after_step(const StepReport& report, double seconds) {
+  evaluated_.reset();
+  if (report.skipped) {
+    state_.skipped_steps += 1;
+    log::warning("step {}: no supervised token in any of its rows, no update", state_.step);
   }
-  Pass pass(batch);
-  pass.training = true;
-  pass.seed = Random(recipe_.run.seed, fmt::format("pass/{}", state_.step)).bits(losses_.size());
-  pass.checkpoint_blocks = recipe_.trainer.checkpoint_blocks;
-  const LossTerms result = objective_->loss(model_, batch, pass);
-  Tensor loss;
-  for (const LossTerm& term : result.terms) {
-    const Tensor mean = term.sum / weights.at(term.name);  // the only division there is
-    loss = loss.defined() ? loss + mean : mean;
-  }
-  loss.backward();
-  updater_->add_gradients();
-  report.add(result);
-  losses_.push_back(loss.item<double>());
+  const bool evaluation = due(recipe_.trainer.eval_every) || state_.step == steps_;
+  state_.evaluation_due = evaluation && !parts_.inputs.evals.empty();
+  log_->step(state_, report, seconds);
+  follow(hooks_.step(
+      view(), {{"loss", report.loss()}, {"grad_norm", report.grad_norm}, {"learning_rate", report.learning_rate}}));
 }
 
-Group Trainer::next_group() {
-  const sections::Timed section(sections::Section::data);
-  Group group;
-  for (const HostBatch& host : loader_->next()) group.push_back(to_batch(host));
-  return group;
+void Trainer::follow(const Wishes& wishes) {
+  state_.evaluation_due |= wishes.evaluate && !parts_.inputs.evals.empty() && !evaluated_;
+  save_wanted_ |= wishes.save;
+  if (stopped_by_.empty()) stopped_by_ = wishes.stop;
+}
+
+void Trainer::evaluate() {
+  const Stopwatch watch;
+  EvaluateOptions options = evaluate_options(recipe_, parts_.inputs);
+  options.before = [this](std::int64_t, std::int64_t) { return !interrupted(); };
+  const auto found = evaluate_sets(model_, evaluations_, parts_.inputs.evals, options);
+  if (!found) return;
+  state_.evaluation_due = false;
+  evaluated_ = found->at(main_metric(evaluations_, parts_.inputs.evals));
+  log_->write(state_, epoch(), *found, {{"eval_seconds", watch.seconds()}});
+  std::string text;
+  for (const auto& [name, value] : *found)
+    if (name.ends_with("loss") || name.ends_with("accuracy")) text += fmt::format("  {} {:.4f}", name, value);
+  log::info("step {}/{}:{}", state_.step, steps_, text);
+  follow(hooks_.evaluated(view(), *found));
+}
+
+std::optional<Best> Trainer::new_best() const {
+  if (!evaluated_ || (state_.best.step >= 0 && *evaluated_ >= state_.best.value)) return std::nullopt;
+  return Best{main_metric(evaluations_, parts_.inputs.evals), *evaluated_, state_.step};
+}
+
+void Trainer::maybe_save() {
+  if (done()) return;  // finish() saves
+  const bool by_signal = parts_.options.handle_signals && StopSignal::take_save_request();
+  if (!saver_->due(save_wanted_ || by_signal)) return;
+  save_wanted_ = false;
+  hooks_.store(state_);
+  if (saver_->try_save(new_best())) hooks_.saved(view(), saver_->name());
+}
+
+Summary Trainer::finish() {
+  const bool complete = !stopped_by_.empty() || (state_.step >= steps_ && !state_.evaluation_due);
+  if (complete) state_.finished = stopped_by_.empty() ? "steps" : stopped_by_;
+  log_->finish();
+  const Stopwatch watch;
+  if (saver_->step() != state_.step || complete)
+    during("saving the last checkpoint; kept " + saver_->kept(), [this] {
+      hooks_.store(state_);
+      saver_->save(new_best());
+      hooks_.saved(view(), saver_->name());
+    });
+  if (!complete)
+    log::info("{} at step {}: saved in {}; the same command again goes on", StopSignal::stop_name(), state_.step,
+              human_duration(watch.seconds()));
+  hooks_.end(view());
+  return summary(complete);
+}
+
+Summary Trainer::summary(bool complete) const {
+  Summary summary;
+  summary.folder = recipe_.run.folder;
+  summary.checkpoint = (parts_.run.path() / "checkpoints" / saver_->name()).string();
+  summary.step = state_.step;
+  summary.steps = steps_;
+  summary.tokens = state_.tokens;
+  if (parts_.from) summary.resumed_from = parts_.from->step;
+  summary.reason = !complete ? StopReason::signal : stopped_by_.empty() ? StopReason::steps : StopReason::callback;
+  summary.stopped_by = complete ? stopped_by_ : StopSignal::stop_name();
+  summary.seconds = clock_.seconds();
+  summary.failed_saves = saver_->failures();
+  summary.skipped_steps = state_.skipped_steps;
+  summary.metrics = log_->last();
+  return summary;
+}
+
+CheckpointParts Trainer::checkpoint_parts() {
+  const TrainerSection& t = recipe_.trainer;
+  CheckpointParts parts{model_, stepper_->updater(), files_, config_yaml_, *save_types_};
+  parts.steps = steps_;
+  parts.epoch = epoch();
+  parts.epochs = stepper_->epoch_at(steps_);
+  parts.log_every = t.log_every;
+  parts.eval_every = t.eval_every;
+  parts.save_every = t.save.every;
+  parts.batch_size = t.batch_size;
+  return parts;
 }
 
 bool Trainer::interrupted() const { return parts_.options.handle_signals && StopSignal::stop_requested(); }
-double Trainer::epoch() const { return loader_->epoch_at(state_.step); }
-TrainView Trainer::view() { return {state_.step, steps_, state_.tokens, epoch(), model_, folder_}; }
 
 }  // namespace hone::training

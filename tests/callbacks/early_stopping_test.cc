@@ -26,7 +26,7 @@ class EarlyStoppingTest : public ::testing::Test {
       text += callback.on_evaluation_end(view_, {{"eval_loss", loss}}) == Action::stop ? 'S' : '.';
     return text;
   }
-  std::unique_ptr<CausalLm> model_ = load_causal_lm(test::golden("models/llama").string(), Precision::fp32);
+  std::unique_ptr<Model> model_ = load_model(test::golden("models/llama").string(), Precision::fp32);
   std::string folder_;
   TrainView view_{1, 10, 100, 0.5, *model_, folder_};
 };

@@ -12,9 +12,14 @@ namespace hone {
 namespace {
 
 Metrics evaluate(const std::string& name, const CausalLm& model, const std::vector<Batch>& batches) {
+  const at::NoGradGuard no_grad;
   const auto evaluation = registries().evals.make(name, *registries().evals.options(name));
-  for (const Batch& batch : batches) evaluation->add(model, batch);
-  return evaluation->result();
+  Sums total;
+  for (const Batch& batch : batches) {
+    Pass pass(batch);
+    for (const auto& [what, sum] : evaluation->measure(model, model.forward(batch, pass), batch)) total[what] += sum;
+  }
+  return evaluation->result(total);
 }
 
 TEST(Perplexity, EqualsTransformersLoss) {

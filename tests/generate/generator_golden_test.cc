@@ -37,7 +37,7 @@ TEST(Generator, GreedyIdsEqualTransformers) {
   const nlohmann::json golden = read_golden("greedy.json");
   for (const auto& one : golden["cases"]) {
     SCOPED_TRACE(one["model"].get<std::string>());
-    const auto model = load_causal_lm(kGoldens + "models/" + one["model"].get<std::string>(), Precision::fp32);
+    const auto model = load_model(kGoldens + "models/" + one["model"].get<std::string>(), Precision::fp32);
     Generator generator(*model, bytes);
     const auto answers = generator.generate({ids_of(one["prompt_ids"])}, config_of(one));
     EXPECT_EQ(answers[0].ids, ids_of(one["ids"]));
@@ -46,7 +46,7 @@ TEST(Generator, GreedyIdsEqualTransformers) {
 }
 
 TEST(Generator, AnswersDoNotDependOnTheBatch) {
-  const auto model = load_causal_lm(kGoldens + "models/llama", Precision::fp32);
+  const auto model = load_model(kGoldens + "models/llama", Precision::fp32);
   Generator generator(*model, load_tokenizer("bytes"));
   const std::vector<std::vector<std::int32_t>> prompts = {{5}, {1, 17, 42, 8}, {60, 3, 3, 71, 22, 9, 14}, {2, 3}, {7}};
   GenerateConfig config;
@@ -63,7 +63,7 @@ TEST(Generator, AnswersDoNotDependOnTheBatch) {
 }
 
 TEST(Generator, CountsTheTokensOfItsTwoPhases) {
-  const auto model = load_causal_lm(kGoldens + "models/llama", Precision::fp32);
+  const auto model = load_model(kGoldens + "models/llama", Precision::fp32);
   Generator generator(*model, load_tokenizer("bytes"));
   GenerateConfig config;
   config.max_new_tokens = 6;
@@ -79,7 +79,7 @@ TEST(Generator, CountsTheTokensOfItsTwoPhases) {
 }
 
 TEST(Generator, RefusesAnEmptyPromptAndUnknownTokens) {
-  const auto model = load_causal_lm(kGoldens + "models/llama", Precision::fp32);
+  const auto model = load_model(kGoldens + "models/llama", Precision::fp32);
   Generator generator(*model, load_tokenizer("bytes"));
   EXPECT_THROW(generator.generate({{}}, {}), Error);
   EXPECT_THROW(generator.generate({{100000}}, {}), Error);
@@ -90,7 +90,7 @@ TEST(Generator, WritesStories260KTokenForToken) {
   const char* data = std::getenv("HONE_TEST_DATA");
   if (!data) GTEST_SKIP() << "HONE_TEST_DATA is not set";
   const std::string folder = std::string(data) + "/models/stories260K";
-  const auto model = load_causal_lm(folder, Precision::fp32);
+  const auto model = load_model(folder, Precision::fp32);
   const auto tokenizer = load_tokenizer(folder);
   Generator generator(*model, tokenizer);
   const nlohmann::json golden = read_golden("stories260k.json");

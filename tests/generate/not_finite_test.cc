@@ -32,8 +32,8 @@ class NotFinite : public ::testing::Test {
     config.batch_size = batch_size;
     Generator(*model_, load_tokenizer("bytes")).generate({{1, 17, 42}, {5}}, config);
   }
-  void load(Precision precision) { model_ = load_causal_lm(kLlama, precision); }
-  std::unique_ptr<CausalLm> model_;
+  void load(Precision precision) { model_ = load_model(kLlama, precision); }
+  std::unique_ptr<Model> model_;
 };
 
 TEST_F(NotFinite, GenerationNamesTheWeight) {

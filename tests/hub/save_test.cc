@@ -24,7 +24,7 @@ TEST_F(Save, SavedAndLoadedIsTheSame) {
       const auto model = small_model(tied, precision);
       const fs::path folder = root_ / "model";
       hub::save_model_folder(folder, *model, hub::model_files(*model, "", nullptr), {.replace = true});
-      const auto again = load_causal_lm(folder.string(), precision);
+      const auto again = load_model(folder.string(), precision);
       for (const auto& [name, value] : weights_of(*model))
         EXPECT_TRUE(at::equal(weights_of(*again).at(name), value)) << name;
       EXPECT_TRUE(config::diff(model->hf_config(), again->hf_config()).empty());
@@ -41,7 +41,7 @@ TEST_F(Save, WritesShardsAndAnIndex) {
   hub::save_model_folder(root_ / "m", *model, files, {});
   EXPECT_TRUE(fs::exists(root_ / "m" / "model.safetensors.index.json"));
   EXPECT_FALSE(fs::exists(root_ / "m" / "model.safetensors"));
-  const auto again = load_causal_lm((root_ / "m").string(), Precision::fp32);
+  const auto again = load_model((root_ / "m").string(), Precision::fp32);
   for (const auto& [name, value] : weights_of(*model))
     EXPECT_TRUE(at::equal(weights_of(*again).at(name), value)) << name;
 }

@@ -71,14 +71,14 @@ TEST_P(LlamaDecoder, GivesTheBitsOfTheLayers) {
   const at::NoGradGuard no_graph;
   const bool changes_with_length = GetParam().starts_with("rope-dynamic") || GetParam().starts_with("rope-longrope");
   for (const Precision precision : {Precision::fp64, Precision::fp32, Precision::bf16}) {
-    const auto model = load_causal_lm((kGoldens / GetParam()).string(), precision);
+    const auto model = load_model((kGoldens / GetParam()).string(), precision);
     for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16, Level::amx}) {
       const LevelScope scope(wanted);
       if (ops::level() != wanted) continue;
       for (const int threads : {1, 2}) {
         SCOPED_TRACE(std::string(ops::name(wanted)) + ", threads " + std::to_string(threads));
         const Threads use(threads);
-        const int taken = compare_steps(*model, 24);
+        const int taken = compare_steps(*model->causal_lm(), 24);
         EXPECT_TRUE(changes_with_length || taken == 24) << taken;
         if (HasFailure()) return;
       }
@@ -93,18 +93,18 @@ INSTANTIATE_TEST_SUITE_P(All, LlamaDecoder, testing::ValuesIn(golden_names()), [
 });
 
 TEST(LlamaDecoder, IsThereOnlyWhereKernelsAre) {
-  const auto model = load_causal_lm((kGoldens / "llama").string(), Precision::fp32);
-  EXPECT_TRUE(nn::Decoder::maybe_make(*model, 16));
-  EXPECT_FALSE(nn::Decoder::maybe_make(*model, 17));
+  const auto model = load_model((kGoldens / "llama").string(), Precision::fp32);
+  EXPECT_TRUE(nn::Decoder::maybe_make(*model->causal_lm(), 16));
+  EXPECT_FALSE(nn::Decoder::maybe_make(*model->causal_lm(), 17));
   const LevelScope scope(Level::reference);
-  EXPECT_FALSE(nn::Decoder::maybe_make(*model, 1));
+  EXPECT_FALSE(nn::Decoder::maybe_make(*model->causal_lm(), 1));
 }
 
 // Before the first pass there is nothing to go on from.
 TEST(LlamaDecoder, LeavesAnEmptyCacheToTheLayers) {
-  const auto model = load_causal_lm((kGoldens / "llama").string(), Precision::fp32);
-  nn::KvCache cache(model->cache_spec(), 1);
-  EXPECT_FALSE(nn::Decoder::maybe_make(*model, 1)->step(std::vector<std::int32_t>{3}, cache));
+  const auto model = load_model((kGoldens / "llama").string(), Precision::fp32);
+  nn::KvCache cache(model->causal_lm()->cache_spec(), 1);
+  EXPECT_FALSE(nn::Decoder::maybe_make(*model->causal_lm(), 1)->step(std::vector<std::int32_t>{3}, cache));
   EXPECT_EQ(cache.length(0), 0);
 }
 

@@ -10,23 +10,20 @@
 namespace hone {
 namespace {
 
-class NoResources final : public Resources {};
-
 double loss_with(const std::string& yaml, const test::Golden& golden) {
   Problems problems;
-  NoResources resources;
   const auto options = registries().objectives.options("causal_lm");
   options->read(config::parse_yaml(yaml, "test", problems), problems, "");
   problems.raise();
-  const auto objective = registries().objectives.make("causal_lm", *options, resources);
+  const auto objective = registries().objectives.make("causal_lm", *options);
   const auto model = golden.model();
   const Batch batch = golden.batch();
   Pass pass(batch);
-  const LossTerms terms = objective->loss(*model, batch, pass);
+  const LossTerms terms = objective->loss(*model, model->forward(batch, pass), batch, pass);
   EXPECT_EQ(terms.terms.size(), 1u);
-  EXPECT_EQ(terms.terms[0].weight, objective->weights(batch).at("loss"));
-  EXPECT_EQ(terms.terms[0].weight, batch.supervised);
-  return terms.terms[0].sum.item<double>() / terms.terms[0].weight;
+  const double targets = objective->sums(batch).at(terms.terms[0].per);
+  EXPECT_EQ(targets, batch.supervised);
+  return terms.terms[0].sum.item<double>() / targets;
 }
 
 // The same from transformers' logits: (1 - s) nll + s (lse - mean logit) + z lse^2, averaged over supervised tokens.

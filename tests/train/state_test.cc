@@ -20,6 +20,14 @@ TEST(TrainStateText, SurvivesItsOwnText) {
   EXPECT_EQ(again.best.value, state.best.value);
 }
 
+TEST(TrainStateText, OfBeforeUpdatesWereCountedHasOneForEachStep) {
+  TrainState state;
+  state.step = 7;
+  nlohmann::json old = nlohmann::json::parse(to_json(state));
+  old.erase("updates");
+  EXPECT_EQ(state_from_json(old.dump(), "train.json").updates, 7);
+}
+
 TEST(TrainStateText, OfBeforeThreadsWereRecordedIsRead) {
   nlohmann::json old = nlohmann::json::parse(to_json(TrainState()));
   old.erase("threads");
@@ -33,7 +41,7 @@ TEST(TrainStateText, HostileOnesAreRefused) {
     bad[key] = value;
     return state_from_json(bad.dump(), "train.json");
   };
-  for (const char* key : {"step", "tokens", "skipped_steps", "threads"}) {
+  for (const char* key : {"step", "tokens", "skipped_steps", "updates", "threads"}) {
     EXPECT_HONE_ERROR(with(key, -5), checkpoint, std::string("train.json: ") + key + ": got -5, expected a count");
     EXPECT_HONE_ERROR(with(key, 1.5), checkpoint, "expected a count");
     EXPECT_HONE_ERROR(with(key, true), checkpoint, "expected a count");

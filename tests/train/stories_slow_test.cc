@@ -9,12 +9,12 @@ namespace {
 
 // Token-weighted loss over all rows, cut at the golden's length.
 double loss_on(const std::filesystem::path& folder, const std::string& rows) {
-  const auto model = load_causal_lm(folder.string(), Precision::fp32);
+  const auto model = load_model(folder.string(), Precision::fp32);
   const Dataset::Options options{512, Overlong::keep_start, Packing::none, false, "", model->vocab_size()};
   DataFile file;
   file.path = rows;
-  const training::EvalSet set{"all", Dataset::make({file}, *load_tokenizer(folder.string()), options)};
-  return training::evaluate_sets(*model, {set}, {})->at("eval_loss");
+  const auto data = Dataset::make({file}, *load_tokenizer(folder.string()), options);
+  return training::evaluate(*model, training::make_evaluations({"perplexity"}), *data, {})->at("loss");
 }
 
 TEST(Stories, FiftyStepsEqualHfTrainer) {

@@ -10,14 +10,13 @@
 namespace hone {
 namespace {
 
-template <class Made, class... Context>
-std::unique_ptr<Made> make(const Registry<Made, Context...>& registry, const std::string& type, const std::string& yaml,
-                           Context... context) {
+template <class Made>
+std::unique_ptr<Made> make(const Registry<Made>& registry, const std::string& type, const std::string& yaml) {
   Problems problems;
   const auto options = registry.options(type);
   options->read(config::parse_yaml(yaml, "test", problems), problems, "");
   problems.raise();
-  return registry.make(type, *options, context...);
+  return registry.make(type, *options);
 }
 
 class TenSteps : public ::testing::TestWithParam<std::string> {};
@@ -25,18 +24,17 @@ class TenSteps : public ::testing::TestWithParam<std::string> {};
 TEST_P(TenSteps, EqualTransformers) {
   const test::Golden golden(GetParam());
   const auto model = golden.model();
-  training::RunResources resources;
-  const auto objective = make<Objective, Resources&>(registries().objectives, "causal_lm", "{}", resources);
+  const auto objective = make<Objective>(registries().objectives, "causal_lm", "{}");
   const auto optimizer =
       make<Optimizer>(registries().optimizers, "adamw", "{learning_rate: 1e-3, weight_decay: 0.1, schedule: constant}");
   training::Updater updater(*model, *optimizer, Precision::fp32);
   const Batch batch = golden.batch();
-  const auto weights = objective->weights(batch);
+  const Sums sums = objective->sums(batch);
   for (std::int64_t step = 0; step < 10; ++step) {
     Pass pass(batch);
     pass.training = true;
-    const LossTerms terms = objective->loss(*model, batch, pass);
-    const at::Tensor loss = terms.terms.at(0).sum / weights.at("loss");
+    const LossTerms terms = objective->loss(*model, model->forward(batch, pass), batch, pass);
+    const at::Tensor loss = terms.terms.at(0).sum / sums.at(terms.terms.at(0).per);
     loss.backward();
     updater.add_gradients();
     const double expected = golden["ten_losses"][step].item<double>();

@@ -1,0 +1,77 @@
+// Going on from a checkpoint.
+#include "train/restore.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "nn/finite.h"
+#include "train/checkpoint.h"
+
+namespace hone::training {
+namespace {
+
+// What changed in the data since the checkpoint, by file; "" = nothing.
+std::string data_difference(const nlohmann::json& before, const nlohmann::json& after) {
+  std::vector<std::string> changed;
+  for (const auto& [path, hash] : after.items())
+    if (!before.contains(path) || before[path] != hash) changed.push_back(path);
+  return join(changed, ", ");
+}
+
+bool has(const std::vector<std::string>& keys, const std::string& key) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end() ||
+         std::find(keys.begin(), keys.end(), "all") != keys.end();
+}
+
+void check_same(const RestoreFrom& parts, const TrainState& state, const nlohmann::json& files,
+                const std::string& data_hash) {
+  const std::string& folder = parts.recipe.run.folder;
+  if (state.tokenizer_hash != parts.inputs.tokenizer->fingerprint && !has(parts.options.override_keys, "tokenizer"))
+    throw Error(ErrorKind::data,
+                fmt::format("{}: the tokenizer is not the one the run was trained with so far", folder))
+        .hint("--override tokenizer --override data goes on with the new one, --new starts afresh");
+  if (state.data_hash != data_hash && !has(parts.options.override_keys, "data"))
+    throw Error(ErrorKind::data,
+                fmt::format("{}: the training data is not what the run was trained on so far; changed: {}", folder,
+                            data_difference(state.data_files, files)))
+        .hint("--override data goes on with the new data, --new starts afresh");
+  if (const int threads = at::get_num_threads(); state.threads != 0 && state.threads != threads)
+    log::warning(
+        "{}: made with {} so far, now {}: the last bits can differ from those of an unbroken run; "
+        "OMP_NUM_THREADS={} keeps them",
+        folder, counted(state.threads, "thread"), threads, state.threads);
+}
+
+}  // namespace
+
+TrainState restore(const RestoreFrom& parts, Updater& updater) {
+  const nlohmann::json files = file_hashes(parts.recipe);
+  const std::string data_hash = parts.inputs.train->fingerprint();
+  TrainState state;
+  if (parts.from) {
+    const Folder checkpoint = parts.run.checkpoints().open(*parts.from);
+    during("resuming from " + checkpoint.path().string(), [&] {
+      state = load_state(checkpoint);
+      load_updater(checkpoint, updater);
+    });
+    check_same(parts, state, files, data_hash);
+  }
+  for (const config::Change& change : parts.changes)
+    state.changes.push_back(
+        {{"step", state.step}, {"option", change.path}, {"before", change.before}, {"after", change.after}});
+  state.finished.clear();
+  state.data_files = files;
+  state.threads = at::get_num_threads();
+  state.data_hash = data_hash;
+  state.tokenizer_hash = parts.inputs.tokenizer->fingerprint;
+  const std::filesystem::path& source = parts.inputs.source;
+  if (!state.source_types) state.source_types = source_types(source);
+  nn::check_weights_finite(*parts.inputs.model, source.empty() ? "the fresh model" : source.string());
+  return state;
+}
+
+}  // namespace hone::training

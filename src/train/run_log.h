@@ -1,0 +1,36 @@
+// Where a run's numbers go: metrics.jsonl, the trackers, and the log that its checkpoints carry.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hone/recipe.h"
+#include "io/metrics_file.h"
+#include "io/run_folder.h"
+#include "train/state.h"
+
+namespace hone::training {
+
+class RunLog {
+ public:
+  // Lines of metrics.jsonl beyond state.step are cut off; `resumed_from`: the checkpoint that the run goes on from, or "".
+  RunLog(const io::RunFolder& run, const Recipe& recipe, const RunInfo& info, const TrainState& state,
+         const std::string& resumed_from);
+
+  void step(const TrainState& state, const StepReport& report, double seconds);  // after each step
+  void log(TrainState& state, double epoch);                                     // a line of the steps since the last one
+  // A line; `varying` is what differs between two equal runs and does not go into the checkpoint.
+  void write(TrainState& state, double epoch, const Metrics& values, const Metrics& varying);
+  void finish();
+  const Metrics& last() const { return last_; }  // the newest value of each
+
+ private:
+  io::MetricsFile file_;
+  std::vector<std::unique_ptr<Tracker>> trackers_;
+  Metrics last_;
+  std::int64_t steps_ = 0, tokens_ = 0;  // since the last line
+  double seconds_ = 0;
+};
+
+}  // namespace hone::training

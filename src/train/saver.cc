@@ -1,0 +1,109 @@
+// Saving.
+#include "train/saver.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/strings.h"
+
+namespace hone::training {
+
+Saver::Saver(io::RunFolder& run, const Recipe& recipe, TrainState& state, std::function<CheckpointParts()> parts,
+             std::int64_t steps)
+    : run_(run), recipe_(recipe), state_(state), parts_(std::move(parts)), steps_(steps) {}
+
+void Saver::resumed_from(const io::Checkpoint& checkpoint) {
+  step_ = checkpoint.step;
+  name_ = checkpoint.name;
+}
+
+void Saver::start_clock() { last_ = monotonic_seconds(); }
+
+bool Saver::due(bool asked_for) {
+  const SaveSection& save = recipe_.trainer.save;
+  const bool by_time = save.every_minutes > 0 && monotonic_seconds() - last_ >= 60 * save.every_minutes;
+  return asked_for || by_time || (save.every > 0 && state_.step % save.every == 0);
+}
+
+bool Saver::try_save(const std::optional<Best>& best) {
+  start_clock();
+  try {
+    save(best);
+    return true;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::checkpoint) throw;
+    report_failure(error);
+    return false;
+  }
+}
+
+void Saver::report_failure(const Error& error) {
+  failures_ += 1;
+  std::string space;
+  try {
+    space = fmt::format("needs {}, free {}; ", human_size(checkpoint_bytes(parts_())),
+                        human_size(run_.folder().env().free_bytes(run_.path())));
+  } catch (const Error&) {
+    space.clear();  // the disk that failed may not answer that either
+  }
+  log::error("checkpoint of step {} failed: {}; {}{}; training continues", state_.step, error.what(), space,
+             step_ < 0 ? "no checkpoint yet" : "kept " + kept());
+}
+
+std::string Saver::kept() const { return step_ < 0 ? "no checkpoint" : fmt::format("step {}", step_); }
+
+void Saver::save(const std::optional<Best>& best) {
+  const Stopwatch watch;
+  const Best before = state_.best;
+  if (best) state_.best = *best;
+  std::uint64_t bytes = 0;
+  try {
+    bytes = save_checkpoint(run_, state_, parts_());
+  } catch (...) {
+    state_.best = before;
+    throw;
+  }
+  step_ = state_.step;
+  name_ = io::step_name(state_.step);
+  log::info("step {}: saved {} ({}, {})", state_.step,
+            (std::filesystem::path(recipe_.run.folder) / "checkpoints" / name_).string(), human_size(bytes),
+            human_duration(watch.seconds()));
+  if (watch.seconds() * 1.5 > recipe_.trainer.save.grace_seconds && watch.seconds() > slowest_)
+    log::warning("a save takes {}: it may not fit between SIGTERM and SIGKILL (trainer.save.grace_seconds)",
+                 human_duration(watch.seconds()));
+  slowest_ = std::max(slowest_, watch.seconds());
+  tidy();
+}
+
+// The checkpoint is committed: nothing here makes it a failed save.
+void Saver::tidy() {
+  run_.note_checkpoint();
+  run_.link("latest", name_);
+  if (state_.best.step == state_.step) run_.link("best", name_);
+  try {
+    run_.checkpoints().retain(recipe_.trainer.save.keep, {state_.best.step});
+  } catch (const Error& error) {
+    log::warning("older checkpoints are not removed: {}", error.what());
+  }
+}
+
+void Saver::check_space() { run_.check_space(checkpoint_bytes(parts_()), to_come()); }
+
+// How many checkpoints the disk must hold besides those that are there: they make room for each other.
+std::int64_t Saver::to_come() {
+  const SaveSection& save = recipe_.trainer.save;
+  std::int64_t most = 2;
+  if (save.keep > 0) {
+    most = save.keep + 1;
+    for (const io::Checkpoint& one : run_.checkpoints().scan(io::Verify::sizes)) most -= one.whole() ? 1 : 0;
+  }
+  if (save.every_minutes > 0) return std::max<std::int64_t>(1, most);
+  const std::int64_t left = save.every > 0 ? (steps_ - 1) / save.every - state_.step / save.every : 0;
+  return std::clamp<std::int64_t>(left + 1, 1, std::max<std::int64_t>(1, most));  // and the one at the end
+}
+
+}  // namespace hone::training

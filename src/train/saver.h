@@ -1,0 +1,45 @@
+// A run's checkpoints: when one is due, what happens when one fails, which of them stay.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "io/run_folder.h"
+#include "train/checkpoint.h"
+
+namespace hone::training {
+
+class Saver {
+ public:
+  // All of it must outlive the saver. `parts` gives what is to be saved; steps: of the whole run.
+  Saver(io::RunFolder& run, const Recipe& recipe, TrainState& state, std::function<CheckpointParts()> parts,
+        std::int64_t steps);
+
+  void resumed_from(const io::Checkpoint& checkpoint);
+  void check_space();       // Error(checkpoint) when what is to come does not fit
+  bool due(bool asked_for);  // after a step that is not the last
+  // Throws Error(checkpoint), and then nothing has changed. `best`: what the model was found to be worth at this step.
+  void save(const std::optional<Best>& best);
+  bool try_save(const std::optional<Best>& best);  // a failure is reported and counted: training goes on
+  void start_clock();
+
+  std::int64_t step() const { return step_; }            // of the newest checkpoint; -1: none
+  const std::string& name() const { return name_; }      // and its name
+  std::int64_t failures() const { return failures_; }
+  std::string kept() const;  // "step 20", "no checkpoint"
+
+ private:
+  void report_failure(const Error& error);
+  void tidy();
+  std::int64_t to_come();
+
+  io::RunFolder& run_;
+  const Recipe& recipe_;
+  TrainState& state_;
+  std::function<CheckpointParts()> parts_;
+  std::int64_t steps_, step_ = -1, failures_ = 0;
+  std::string name_;
+  double last_ = 0, slowest_ = 0;
+};
+
+}  // namespace hone::training

@@ -1,0 +1,113 @@
+// One training step.
+#include "train/stepper.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/sections.h"
+#include "hone/random.h"
+#include "hone/registry.h"
+
+namespace hone::training {
+namespace {
+
+bool nothing_in(const Sums& sums) {
+  return std::all_of(sums.begin(), sums.end(), [](const auto& sum) { return sum.second == 0; });
+}
+
+// What terms may be divided by: the objective's own amounts, and those that every batch has.
+Sums amounts(const Batch& batch, Sums own) {
+  own["tokens"] = static_cast<double>(batch.tokens);
+  own["rows"] = static_cast<double>(batch.rows());
+  own["documents"] = static_cast<double>(batch.docs.size());
+  return own;
+}
+
+}  // namespace
+
+Stepper::Stepper(const Recipe& recipe, Model& model, const Loader::Options& loader,
+                 std::shared_ptr<const Dataset> data, std::int64_t steps)
+    : recipe_(recipe),
+      model_(model),
+      steps_(steps),
+      objective_(make_objective(recipe)),
+      resources_(objective_->needs(), recipe.trainer.precision),
+      optimizer_(registries().optimizers.make(recipe.optimizer.type, *recipe.optimizer.options)),
+      updater_(std::make_unique<Updater>(model, *optimizer_, recipe.trainer.precision)),
+      loader_(std::move(data), loader) {}
+
+StepReport Stepper::step(TrainState& state) {
+  StepContext context{model_, world_, resources_, state.step, state.updates, recipe_.run.seed};
+  StepReport report;
+  report.skipped = true;
+  for (const Group& group : objective_->prepare(next_group(), context)) {
+    const StepReport one = update(group, state);
+    report.add(one);
+    report.skipped &= one.skipped;
+    state.updates += one.skipped ? 0 : 1;
+  }
+  state.step += 1;
+  state.tokens += report.tokens;
+  state.window.add(report);
+  return report;
+}
+
+StepReport Stepper::update(const Group& group, const TrainState& state) {
+  StepReport report;
+  std::vector<Sums> own;
+  Sums total;  // over the micro-batches that have something to learn from
+  for (const Batch& batch : group) {
+    own.push_back(objective_->sums(batch));
+    report.tokens += batch.tokens;
+    report.supervised += batch.supervised;
+    if (nothing_in(own.back())) continue;
+    for (const auto& [name, amount] : amounts(batch, own.back())) total[name] += amount;
+  }
+  total = world_.total(std::move(total));
+  report.learning_rate = optimizer_->learning_rate(state.step, steps_);
+  report.skipped = total.empty();
+  if (report.skipped) return report;
+  const Random seeds(recipe_.run.seed, fmt::format("pass/{}", state.updates));
+  std::vector<double> losses;
+  for (std::size_t i = 0; i < group.size(); ++i)
+    losses.push_back(nothing_in(own[i]) ? 0 : backward(group[i], total, seeds.bits(i), report));
+  report.grad_norm = updater_->gradient_norm();
+  if (before_update) before_update({group, losses, report});
+  updater_->update(state.updates + 1, report.learning_rate, report.grad_norm, recipe_.trainer.max_grad_norm);
+  return report;
+}
+
+// Returns the micro-batch's share of the step's loss.
+double Stepper::backward(const Batch& batch, const Sums& step_sums, std::uint64_t seed, StepReport& report) {
+  Pass pass(batch);
+  pass.training = true;
+  pass.seed = seed;
+  pass.checkpoint_blocks = recipe_.trainer.checkpoint_blocks;
+  const Output output = model_.forward(batch, pass);
+  LossTerms result = objective_->loss(model_, output, batch, pass);
+  std::move(pass.aux.begin(), pass.aux.end(), std::back_inserter(result.terms));
+  Tensor loss;
+  for (const LossTerm& term : result.terms) {
+    const auto amount = step_sums.find(term.per);
+    if (amount == step_sums.end())
+      throw Error(ErrorKind::bug, fmt::format("objective {}: the term {} is divided by \"{}\", which sums() does not count",
+                                              recipe_.objective.type, term.name, term.per));
+    const Tensor mean = term.sum / amount->second;  // the only division there is
+    loss = loss.defined() ? loss + mean : mean;
+  }
+  loss.backward();
+  updater_->add_gradients();
+  report.add(result, step_sums);
+  return loss.item<double>();
+}
+
+Group Stepper::next_group() {
+  const sections::Timed section(sections::Section::data);
+  Group group;
+  for (const HostBatch& host : loader_.next()) group.push_back(to_batch(host));
+  return group;
+}
+
+}  // namespace hone::training

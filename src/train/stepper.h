@@ -1,0 +1,56 @@
+// One training step: batches in, weights updated. What happens between steps is the trainer's.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "hone/objective.h"
+#include "hone/recipe.h"
+#include "hone/world.h"
+#include "train/metrics.h"
+#include "train/resources.h"
+#include "train/state.h"
+#include "train/updater.h"
+
+namespace hone::training {
+
+// An update that is about to be made.
+struct PendingUpdate {
+  const Group& group;
+  const std::vector<double>& losses;  // of its micro-batches, each its share of the step's mean
+  const StepReport& report;           // of this update alone
+};
+
+// One run's, in one process. The recipe, the model and the data set must outlive it; the model's weights are filled.
+class Stepper {
+ public:
+  // steps: of the whole run, for the learning rate.
+  Stepper(const Recipe& recipe, Model& model, const Loader::Options& loader, std::shared_ptr<const Dataset> data,
+          std::int64_t steps);
+  // Called before each update; what it throws leaves the weights as they are.
+  std::function<void(const PendingUpdate&)> before_update = {};
+
+  StepReport step(TrainState& state);  // the step after state.step; counts it, its updates and its tokens
+  void seek(std::int64_t step) { loader_.seek(step); }
+  double epoch_at(std::int64_t step) const { return loader_.epoch_at(step); }
+  const Objective& objective() const { return *objective_; }
+  Updater& updater() { return *updater_; }
+
+ private:
+  StepReport update(const Group& group, const TrainState& state);
+  double backward(const Batch& batch, const Sums& step_sums, std::uint64_t seed, StepReport& report);
+  Group next_group();
+
+  const Recipe& recipe_;
+  Model& model_;
+  std::int64_t steps_;
+  World world_;
+  std::unique_ptr<Objective> objective_;
+  RunResources resources_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<Updater> updater_;
+  Loader loader_;
+};
+
+}  // namespace hone::training
