@@ -5,12 +5,11 @@
 #include <ATen/ATen.h>
 
 #include "hone/config_read.h"
-#include "hone/random.h"
 #include "hone/registry.h"
 #include "models/llama_config.h"
+#include "nn/attend.h"
 #include "nn/decoder.h"
 #include "nn/head.h"
-#include "nn/kv_cache.h"
 #include "nn/layers.h"
 #include "nn/plan.h"
 #include "tensor/dtype.h"
@@ -40,7 +39,9 @@ class LlamaAttention final : public Module {
     const ops::RopeTable& table = pass.plan().rope(rope_, x_1ND);
     q_NHK = ops::rope(q_NHK, table);
     k_NGK = ops::rope(k_NGK, table);
-    return o_proj(attend(q_NHK, k_NGK, v_NGK, pass).flatten(1).unsqueeze(0));
+    const ops::AttentionOptions options{
+        .scale = scale_of(s), .mask = ops::Mask::causal(window_), .dropout = s.attention_dropout};
+    return o_proj(nn::attend(q_NHK, k_NGK, v_NGK, pass, options).flatten(1).unsqueeze(0));
   }
 
   void describe(ops::DecoderLayer& layer) const {
@@ -51,14 +52,6 @@ class LlamaAttention final : public Module {
   }
 
  private:
-  Tensor attend(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, Pass& pass) const {
-    if (pass.cache) return pass.cache->attend(pass.layer, q_NHK, k_NGK, v_NGK, pass.plan(), scale_of(s));
-    ops::AttentionOptions options{scale_of(s), window_};
-    if (pass.training && s.attention_dropout > 0)
-      options.dropout = s.attention_dropout, options.seed = Random(pass.seed, "attention").bits(pass.layer);
-    return ops::attention(q_NHK, k_NGK, v_NGK, pass.plan().spans(), options);
-  }
-
   const LlamaShape& s;
   const nn::Rope& rope_;
   std::int64_t window_;

@@ -127,7 +127,7 @@ Tensor KvCache::attend_all(const Slot& slot, const Tensor& q_NHK, const Plan& pl
   std::vector<Tensor> parts;
   for (const PlannedDoc& doc : docs) {
     const std::int64_t count = tokens_of(doc), last = held(slot, doc.row) + count;
-    const std::int64_t first = options.window > 0 ? std::max<std::int64_t>(0, last - count - options.window + 1) : 0;
+    const std::int64_t first = options.mask.window > 0 ? std::max<std::int64_t>(0, last - count - options.mask.window + 1) : 0;
     const auto keys = [&](const Tensor& x_RGCK) { return x_RGCK.select(0, doc.row).slice(1, first, last); };
     parts.push_back(ops::cached_attention(q_NHK.slice(0, doc.span.begin, doc.span.end), keys(slot.k_RGCK),
                                           keys(slot.v_RGCK), options));
@@ -136,13 +136,14 @@ Tensor KvCache::attend_all(const Slot& slot, const Tensor& q_NHK, const Plan& pl
 }
 
 Tensor KvCache::attend(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK,
-                       const Plan& plan, double scale) {
+                       const Plan& plan, const ops::AttentionOptions& options) {
   Slot& slot = slots_.at(layer);
-  const ops::AttentionOptions options{scale, spec_.layers[layer].window};
+  const std::int64_t window = spec_.layers[layer].window;
+  HONE_ASSERT(options.mask.kind == ops::Mask::Kind::causal && options.mask.window == window);
   const bool fresh =
       std::all_of(plan.docs().begin(), plan.docs().end(), [](const PlannedDoc& d) { return d.position == 0; });
-  reserve(slot, options.window, plan, k_NGK, fresh);
-  append(slot, options.window, k_NGK, v_NGK, plan, fresh);
+  reserve(slot, window, plan, k_NGK, fresh);
+  append(slot, window, k_NGK, v_NGK, plan, fresh);
   return fresh ? ops::attention(q_NHK, k_NGK, v_NGK, plan.spans(), options) : attend_all(slot, q_NHK, plan, options);
 }
 

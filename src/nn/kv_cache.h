@@ -31,9 +31,10 @@ class HONE_API KvCache {
   // Goes on with these rows only, in this order (numbers may repeat: a row is then copied).
   void keep(const std::vector<std::int64_t>& rows);
 
-  // Adds the pass's keys and values to layer `layer` and attends. Called by the attention of each block.
+  // Adds the pass's keys and values to layer `layer` and attends. Called by nn::attend.
+  // REQUIRES: options.mask is causal, with the layer's window.
   Tensor attend(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, const Plan& plan,
-                double scale);
+                const ops::AttentionOptions& options);
   // After the last layer: the pass's tokens now belong to the past. Called by Model::forward.
   void advance(const Plan& plan);
 

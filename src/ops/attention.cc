@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/sections.h"
+#include "hone/error.h"
 #include "ops/attention_blocks.h"
 #include "ops/dropout.h"
 #include "ops/kernels.h"
@@ -15,13 +16,12 @@
 namespace hone::ops {
 namespace {
 
-// Which of keys [k0, k0 + keys) queries [q0, q0 + queries) may see.
-at::Tensor visible(std::int64_t queries, std::int64_t keys, std::int64_t ahead, std::int64_t window,
-                   at::Device device) {
-  const at::Tensor q = at::arange(queries, at::TensorOptions(device).dtype(at::kLong)).unsqueeze(1) + ahead;
-  const at::Tensor k = at::arange(keys, at::TensorOptions(device).dtype(at::kLong)).unsqueeze(0);
-  const at::Tensor causal = k <= q;
-  return window > 0 ? causal.logical_and(k > q - window) : causal;
+// Which keys the queries, which stand at the last of them, may see.
+at::Tensor visible(std::int64_t queries, std::int64_t keys, const Mask& mask, at::Device device) {
+  const at::Tensor all = at::arange(keys, at::TensorOptions(device).dtype(at::kLong));
+  const at::Tensor behind = all.slice(0, keys - queries).unsqueeze(1) - all.unsqueeze(0);  // how far the key is
+  const at::Tensor near = mask.window > 0 ? behind.abs() < mask.window : at::ones_like(behind, at::kBool);
+  return mask.kind == Mask::Kind::causal ? near.logical_and(behind >= 0) : near;
 }
 
 }  // namespace
@@ -37,7 +37,8 @@ at::Tensor attend(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Te
   const std::int64_t groups = k_GLK.size(0), queries = q_NHK.size(0), keys = k_GLK.size(1);
   const at::Tensor q = q_NHK.unflatten(1, {groups, -1}).permute({1, 2, 0, 3});  // [G,R,N,K]
   at::Tensor scores = at::matmul(q, k_GLK.unsqueeze(1).transpose(-1, -2)).to(wide) * options.scale;
-  const at::Tensor seen = visible(queries, keys, keys - queries, options.window, q.device());
+  if (options.soft_cap > 0) scores = (scores / options.soft_cap).tanh() * options.soft_cap;
+  const at::Tensor seen = visible(queries, keys, options.mask, q.device());
   scores = scores.masked_fill(seen.logical_not(), -INFINITY);
   at::Tensor weights = scores.softmax(-1);
   if (kept_HNL.defined()) weights = weights * kept_HNL.unflatten(0, {groups, -1}) / (1 - options.dropout);
@@ -120,7 +121,9 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     ctx->save_for_backward({rows[0], rows[1], rows[2], made.y_NHK, made.lse_HN});
     ctx->saved_data["spans"] = spans;
     ctx->saved_data["scale"] = options.scale;
-    ctx->saved_data["window"] = options.window;
+    ctx->saved_data["full"] = options.mask.kind == Mask::Kind::full;
+    ctx->saved_data["window"] = options.mask.window;
+    ctx->saved_data["soft_cap"] = options.soft_cap;
     ctx->saved_data["dropout"] = options.dropout;
     ctx->saved_data["seed"] = static_cast<std::int64_t>(options.seed);
     return made.y_NHK;
@@ -128,7 +131,9 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  torch::autograd::variable_list grads) {
     const sections::Timed section(sections::Section::attention);
-    const AttentionOptions options{ctx->saved_data["scale"].toDouble(), ctx->saved_data["window"].toInt(),
+    const Mask mask{ctx->saved_data["full"].toBool() ? Mask::Kind::full : Mask::Kind::causal,
+                    ctx->saved_data["window"].toInt()};
+    const AttentionOptions options{ctx->saved_data["scale"].toDouble(), mask, ctx->saved_data["soft_cap"].toDouble(),
                                    ctx->saved_data["dropout"].toDouble(),
                                    static_cast<std::uint64_t>(ctx->saved_data["seed"].toInt())};
     const auto spans = spans_from(ctx->saved_data["spans"].toIntVector());
@@ -152,6 +157,7 @@ at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at:
 
 at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,
                             const AttentionOptions& options) {
+  HONE_ASSERT(options.mask.kind == Mask::Kind::causal);
   if (q_NHK.numel() == 0 || !kernels_take({q_NHK, k_GLK, v_GLK}))
     return reference::cached_attention(q_NHK, k_GLK, v_GLK, options);
   return blocks::cached_attention(dense_rows(q_NHK), dense_rows(k_GLK), dense_rows(v_GLK), options);

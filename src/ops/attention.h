@@ -1,4 +1,4 @@
-// Causal attention within documents: what lies in no document is neither read nor written.
+// Attention within documents, causal or full: what lies in no document is neither read nor written.
 //
 // Letters: N tokens (all rows of a batch one after another), H query heads, G key/value heads (H a multiple of G), K
 // head size, L cached tokens.
@@ -16,21 +16,32 @@ struct Span {
   std::int64_t begin = 0, end = 0;
 };
 
+// Whom a token sees within its document: causal, itself and those before it; full, all. A window > 0 leaves it the
+// window - 1 nearest of them, on each side that it sees.
+struct Mask {
+  enum class Kind { causal, full } kind = Kind::causal;
+  std::int64_t window = 0;
+  static constexpr Mask causal(std::int64_t window = 0) { return {Kind::causal, window}; }
+  static constexpr Mask full(std::int64_t window = 0) { return {Kind::full, window}; }
+};
+
 struct AttentionOptions {
   double scale = 1;
-  std::int64_t window = 0;  // > 0: a token sees itself and the window - 1 tokens before it
+  Mask mask;
+  double soft_cap = 0;  // > 0: scores s are soft_cap * tanh(s / soft_cap), as in Gemma 2
   // attention() only: this share of the weights becomes 0 and the others 1 / (1 - dropout) times as large. Which ones
   // is a function of the seed, the query head and the places of query and key among the N tokens.
   double dropout = 0;
   std::uint64_t seed = 0;
 };
 
-// softmax(q k^T scale) v, causal, inside each span; spans are in order and do not overlap. Rows outside all spans are
-// 0.
+// softmax(q k^T scale) v over the keys that the mask shows, inside each span; spans are in order and do not overlap. Rows
+// outside all spans are 0.
 at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
                      const std::vector<Span>& spans, const AttentionOptions& options);
 
-// The newest N tokens of one sequence against its L cached keys and values, which include them. No gradient.
+// The newest N tokens of one sequence against its L cached keys and values, which include them. No gradient. REQUIRES, as
+// below: a causal mask.
 at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,
                             const AttentionOptions& options);
 

@@ -67,7 +67,16 @@ struct Job {
   std::int64_t first_key_block(std::int64_t block) const {
     return seen(block * kBlock + shape.keys - shape.queries) / kBlock;
   }
-  // Backward: the blocks of queries that see a block of keys end here.
+  // And here is the last of them.
+  std::int64_t last_key_block(std::int64_t block) const {
+    const std::int64_t last = std::min(block * kBlock + kBlock, shape.queries) - 1 + shape.keys - shape.queries;
+    return std::min(shape.keys - 1, last + shape.ahead) / kBlock;
+  }
+  // Backward: the blocks of queries that see a block of keys begin here.
+  std::int64_t first_query_block(std::int64_t block) const {
+    return std::max<std::int64_t>(0, block * kBlock - shape.ahead) / kBlock;
+  }
+  // They end here.
   std::int64_t last_query_block(std::int64_t block) const {
     if (shape.window <= 0) return blocks();
     return std::min(blocks(), (block * kBlock + kBlock - 1 + shape.window - 1) / kBlock + 1);
@@ -77,8 +86,15 @@ struct Job {
 Job job_of(AttentionShape shape, std::int64_t begin, std::int64_t group) {
   Job job{shape, begin, group};
   for (std::int64_t b = 0; b < job.blocks(); ++b)
-    job.cost += b + 1 + (shape.keys - shape.queries) / kBlock - job.first_key_block(b);
+    job.cost += job.last_key_block(b) + 1 - job.first_key_block(b);
   return job;
+}
+
+AttentionShape shape_of(std::int64_t queries, std::int64_t keys, std::int64_t size, const AttentionOptions& options) {
+  const std::int64_t window = options.mask.window;
+  const bool full = options.mask.kind == Mask::Kind::full;
+  const std::int64_t ahead = !full ? 0 : window > 0 ? std::min(window - 1, keys) : keys;
+  return {queries, keys, size, window, options.scale, {options.dropout}, ahead, options.soft_cap};
 }
 
 std::vector<Job> jobs_of(const std::vector<Span>& spans, std::int64_t groups, std::int64_t size,
@@ -87,7 +103,7 @@ std::vector<Job> jobs_of(const std::vector<Span>& spans, std::int64_t groups, st
   for (const Span& span : spans)
     for (std::int64_t g = 0; g < groups && span.end > span.begin; ++g) {
       const std::int64_t length = span.end - span.begin;
-      jobs.push_back(job_of({length, length, size, options.window, options.scale, {options.dropout}}, span.begin, g));
+      jobs.push_back(job_of(shape_of(length, length, size, options), span.begin, g));
     }
   return jobs;
 }
@@ -317,21 +333,23 @@ class Backward {
         unit.block, rooms.queries.at(unit.head * rooms.query_bytes), work);
   }
 
-  // A block of keys with all queries that see it. A block of queries is done after the block of its own keys.
+  // A block of keys with all queries that see it. A block of queries is done after the last keys that it sees.
   void add_keys(const Job& job, std::int64_t block, const Shared& rooms, void* work) const {
     for (std::int64_t r = 0; r < shared_heads_; ++r) {
       const std::int64_t h = job.group * shared_heads_ + r;
       const AttentionShape shape = dropout_.shape(job, h);
       char* queries = rooms.queries.at(r * rooms.query_bytes);
-      for (std::int64_t b = block; b < job.last_query_block(block); ++b) {
+      const std::int64_t first = job.first_query_block(block);
+      for (std::int64_t b = first; b < job.last_query_block(block); ++b) {
         const cpu::AttentionPair pair{rooms.keys.at(), block, queries, b, work};
-        kernels_.add_to_keys(shape, pair, r == 0 && b == block);
+        kernels_.add_to_keys(shape, pair, r == 0 && b == first);
         const auto before = static_cast<std::uint32_t>(block - job.first_key_block(b));
         Watched& added = rooms.added[r * job.blocks() + b];
         added.wait_until([&](std::uint32_t now) { return now == before; });
         kernels_.add_to_queries(shape, pair, before == 0);
         added.set(before + 1);
-        if (b == block) kernels_.finish_queries(job.shape, b, queries, work, dq_.rows(h, job.begin));
+        if (block == job.last_key_block(b))
+          kernels_.finish_queries(job.shape, b, queries, work, dq_.rows(h, job.begin));
       }
     }
     kernels_.finish_keys(job.shape, block, work, dk_.rows(job.group, job.begin), dv_.rows(job.group, job.begin));
@@ -389,7 +407,7 @@ at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, co
   const std::int64_t groups = k_GLK.size(0);
   std::vector<Job> jobs;
   for (std::int64_t g = 0; g < groups; ++g)
-    jobs.push_back(job_of({q_NHK.size(0), k_GLK.size(1), q_NHK.size(2), options.window, options.scale}, 0, g));
+    jobs.push_back(job_of(shape_of(q_NHK.size(0), k_GLK.size(1), q_NHK.size(2), options), 0, g));
   cpu::with_type(q_NHK.scalar_type(), [&]<class T>(T) {
     Forward<T>(std::move(jobs), q_NHK, Heads<T>(k_GLK, 1), Heads<T>(v_GLK, 1), groups, options, made)
         .run();

@@ -12,6 +12,7 @@ namespace hone::ops {
 at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
                             const std::vector<std::int64_t>& lengths, const AttentionOptions& options) {
   HONE_ASSERT(static_cast<std::int64_t>(lengths.size()) == q_RHK.size(0));
+  HONE_ASSERT(options.mask.kind == Mask::Kind::causal);
   if (q_RHK.numel() == 0 || !kernels_take({q_RHK, k_RGCK, v_RGCK}) || !k_RGCK.is_contiguous() ||
       !v_RGCK.is_contiguous())
     return reference::decode_attention(q_RHK, k_RGCK, v_RGCK, lengths, options);
@@ -29,11 +30,12 @@ at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, c
       static thread_local std::vector<cpu::Wide<T>> room;
       for (std::int64_t task = begin; task < end; ++task) {
         const std::int64_t length = lengths[task / groups];
-        const std::int64_t first = options.window > 0 ? std::max<std::int64_t>(0, length - options.window) : 0;
+        const std::int64_t first = options.mask.window > 0 ? std::max<std::int64_t>(0, length - options.mask.window) : 0;
         const std::int64_t at = (task * capacity + first) * size, head = task * heads * size;
         room.resize(std::max<std::size_t>(room.size(), heads * (length - first)));
         kernels.attend({queries + head, k + at, v + at, heads, length - first, size,
-                        static_cast<cpu::Wide<T>>(options.scale), room.data(), to + head});
+                        static_cast<cpu::Wide<T>>(options.scale), room.data(), to + head,
+                        static_cast<cpu::Wide<T>>(options.soft_cap)});
       }
     });
   });

@@ -6,6 +6,7 @@
 #include <memory>
 #include <new>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "ops/cpu/dot/attention.h"
@@ -69,6 +70,10 @@ inline DirectResult attend_directly(const cpu::AttentionForward<bf16>& forward,
     const std::int64_t place = block * kBlock + shape.keys - shape.queries;
     return shape.window > 0 ? std::max<std::int64_t>(0, place - shape.window + 1) / kBlock : 0;
   };
+  const auto last_key_block = [&](std::int64_t block) {
+    const std::int64_t last = std::min(block * kBlock + kBlock, shape.queries) - 1 + shape.keys - shape.queries;
+    return std::min(shape.keys - 1, last + shape.ahead) / kBlock;
+  };
   DirectResult out{in.q, in.q, in.k, in.v, std::vector<float>(static_cast<std::size_t>(shape.queries))};
   {
     const DirectRoom keys(forward.key_room(shape), byte), work(forward.work_room(shape), byte);
@@ -85,11 +90,13 @@ inline DirectResult attend_directly(const cpu::AttentionForward<bf16>& forward,
     backward.pack_queries(shape, {read(in.q), read(out.y), read(in.dy), out.lse.data()}, b, queries.get(), work.get());
   }
   for (std::int64_t k = 0; k < key_blocks; ++k) {
-    for (std::int64_t q = k; q < blocks && first_key_block(q) <= k; ++q) {
+    bool fresh = true;
+    for (std::int64_t q = 0; q < blocks; ++q) {
+      if (k < first_key_block(q) || k > last_key_block(q)) continue;
       const cpu::AttentionPair pair{keys.get(), k, queries.get(), q, work.get()};
-      backward.add_to_keys(shape, pair, q == k);
+      backward.add_to_keys(shape, pair, std::exchange(fresh, false));
       backward.add_to_queries(shape, pair, k == first_key_block(q));
-      if (q == k) backward.finish_queries(shape, q, queries.get(), work.get(), write(out.dq));
+      if (k == last_key_block(q)) backward.finish_queries(shape, q, queries.get(), work.get(), write(out.dq));
     }
     backward.finish_keys(shape, k, work.get(), write(out.dk), write(out.dv));
   }
@@ -115,6 +122,11 @@ inline std::vector<AttentionShape> direct_shapes() {
       for (const std::int64_t window : {0, 1, 40, 130}) shapes.push_back({length, length, size, window, 0.3});
   for (const std::int64_t window : {0, 50}) shapes.push_back({300, 300, 64, window, 0.3, {0.4}});
   for (const std::int64_t window : {0, 50}) shapes.push_back({30, 230, 64, window, 0.3});
+  for (const std::int64_t length : {1, 31, 129, 300}) {
+    shapes.push_back({length, length, 64, 0, 0.3, {}, length});
+    shapes.push_back({length, length, 64, 40, 0.3, {}, 39});
+    shapes.push_back({length, length, 64, 0, 0.3, {}, 0, 1.5});
+  }
   return shapes;
 }
 

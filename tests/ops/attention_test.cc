@@ -12,8 +12,8 @@ struct Case {
   const char* name;
   std::int64_t tokens;
   std::vector<Span> spans;
-  std::int64_t window = 0;
-  double dropout = 0;
+  Mask mask = {};
+  double dropout = 0, soft_cap = 0;
 };
 const std::vector<Case> kCases = {
     {"one", 7, {{0, 7}}},
@@ -23,17 +23,25 @@ const std::vector<Case> kCases = {
     {"many short ones",
      40,
      {{0, 2}, {2, 5}, {5, 6}, {6, 10}, {10, 12}, {12, 17}, {17, 19}, {19, 25}, {25, 27}, {27, 40}}},
-    {"window", 20, {{0, 3}, {3, 17}}, 4},
-    {"window of one", 6, {{0, 6}}, 1},
-    {"a window in blocks", 300, {{0, 100}, {100, 299}}, 5},
+    {"window", 20, {{0, 3}, {3, 17}}, Mask::causal(4)},
+    {"window of one", 6, {{0, 6}}, Mask::causal(1)},
+    {"a window in blocks", 300, {{0, 100}, {100, 299}}, Mask::causal(5)},
+    {"full", 20, {{1, 4}, {4, 9}, {11, 12}, {13, 19}}, Mask::full()},
+    {"full, in blocks", 430, {{0, 129}, {130, 430}}, Mask::full()},
+    {"full with a window", 20, {{0, 3}, {3, 17}}, Mask::full(3)},
+    {"full with a window, in blocks", 560, {{0, 129}, {130, 560}}, Mask::full(140)},
+    {"capped", 20, {{0, 3}, {3, 17}}, Mask::causal(), 0, 0.9},
+    {"capped, full, in blocks", 200, {{0, 150}, {150, 199}}, Mask::full(), 0, 2.5},
     {"nothing", 4, {}}};
 
+AttentionOptions options_of(const Case& c) { return {0.37, c.mask, c.soft_cap, c.dropout, 7}; }
+
 Op fast(const Case& c) {
-  return [c](const auto& in) { return attention(in[0], in[1], in[2], c.spans, {0.37, c.window, c.dropout, 7}); };
+  return [c](const auto& in) { return attention(in[0], in[1], in[2], c.spans, options_of(c)); };
 }
 Op plain(const Case& c) {
   return [c](const auto& in) {
-    return reference::attention(in[0], in[1], in[2], c.spans, {0.37, c.window, c.dropout, 7});
+    return reference::attention(in[0], in[1], in[2], c.spans, options_of(c));
   };
 }
 std::vector<Tensor> inputs(const Case& c, std::int64_t heads, std::int64_t groups, std::int64_t size) {
@@ -69,8 +77,10 @@ TEST(Attention, TakesDocumentsOfEveryLength) {
 TEST(Attention, TakesEveryWindow) {
   for (const std::int64_t window : {1, 7, 63, 64, 65, 127, 128, 129, 150, 1000}) {
     SCOPED_TRACE(window);
-    const Case c{"window", 403, {{0, 200}, {201, 202}, {202, 266}, {270, 401}}, window};
-    expect_matches(fast(c), plain(c), inputs(c, 2, 1, 8));
+    for (const Mask mask : {Mask::causal(window), Mask::full(window)}) {
+      const Case c{"window", 403, {{0, 200}, {201, 202}, {202, 266}, {270, 401}}, mask};
+      expect_matches(fast(c), plain(c), inputs(c, 2, 1, 8));
+    }
   }
 }
 TEST(Attention, SharesKeysAmongQueryHeads) {
@@ -126,7 +136,8 @@ TEST(Attention, WhatIsNotANumberStaysInItsDocument) {
 
 TEST(Attention, ThreadsDoNotChangeABit) {
   // One document is most of the work, so that threads share it; the last case is many small ones.
-  std::vector<Case> cases{{"long", 700, {{0, 600}, {600, 610}, {610, 700}}}, {"window", 500, {{0, 500}}, 100, 0.2}};
+  std::vector<Case> cases{{"long", 700, {{0, 600}, {600, 610}, {610, 700}}}, {"window", 500, {{0, 500}}, Mask::causal(100), 0.2},
+                          {"full", 700, {{0, 600}, {600, 700}}, Mask::full(), 0.2}, {"full window", 900, {{0, 900}}, Mask::full(150)}};
   cases.push_back({"small", 400, {}});
   for (std::int64_t i = 0; i < 40; ++i) cases.back().spans.push_back({10 * i, 10 * i + 9});
   for (const Case& c : cases)
@@ -158,10 +169,12 @@ TEST(Attention, TakesSlicesOfOneTensor) {
 TEST(Attention, GradientsAreThoseOfDifferences) {
   gradcheck(fast(kCases[0]), inputs(kCases[0], 2, 1, 4));
   gradcheck(fast(kCases[5]), inputs(kCases[5], 2, 1, 2));
+  gradcheck(fast({"full", 9, {{0, 9}}, Mask::full(), 0, 0.7}), inputs({"", 9, {}}, 2, 1, 3));
 }
 TEST(Attention, AWindowOfTheWholeDocumentIsNoWindow) {
   const auto in = inputs(kCases[0], 2, 2, 4);
-  expect_close(attention(in[0], in[1], in[2], {{0, 7}}, {1, 7}), attention(in[0], in[1], in[2], {{0, 7}}, {1, 0}), 0,
+  expect_close(attention(in[0], in[1], in[2], {{0, 7}}, {1, Mask::causal(7)}),
+               attention(in[0], in[1], in[2], {{0, 7}}, {1}), 0,
                "window 7");
 }
 TEST(Attention, LaterTokensAndOtherDocumentsAreNotSeen) {
@@ -175,8 +188,8 @@ TEST(Attention, LaterTokensAndOtherDocumentsAreNotSeen) {
 }
 
 TEST(Attention, DropoutIsTheSameInEveryKernel) {
-  for (const std::int64_t window : {0, 70}) {
-    const Case c{"dropout", 400, {{3, 200}, {200, 210}, {212, 399}}, window, 0.3};
+  for (const std::int64_t window : {0, 70, 1}) {
+    const Case c{"dropout", 400, {{3, 200}, {200, 210}, {212, 399}}, window == 1 ? Mask::full() : Mask::causal(window), 0.3};
     expect_matches(fast(c), plain(c), inputs(c, 4, 2, 16));
   }
   Case small = kCases[3];
@@ -187,7 +200,7 @@ TEST(Attention, DropoutIsTheSameInEveryKernel) {
 TEST(Attention, DropoutKeepsTheMeanAndDependsOnTheSeedOnly) {
   const Tensor q = at::zeros({500, 4, 8}), v = at::ones({500, 4, 8});
   const auto run = [&](double rate, std::uint64_t seed) {
-    return attention(q, q, v, {{0, 500}}, {1, 0, rate, seed}).select(2, 0);
+    return attention(q, q, v, {{0, 500}}, {1, {}, 0, rate, seed}).select(2, 0);
   };
   for (const double rate : {0.1, 0.5, 0.9}) {
     const Tensor one = run(rate, 1), long_rows = one.slice(0, 250);
@@ -210,7 +223,7 @@ TEST(Attention, CachedKeysGiveTheLastRows) {
           const Tensor q = sample({queries, 4, 8}, type), k = sample({2, 250, 8}, type, 2),
                        v = sample({2, 250, 8}, type, 3);
           const auto filled = [](const Tensor& x) { return x.slice(1, 0, 200); };  // of a cache with room for more
-          const AttentionOptions options{0.3, window};
+          const AttentionOptions options{0.3, Mask::causal(window)};
           const Tensor got = cached_attention(q, filled(k), filled(v), options);
           expect_close(got, reference::cached_attention(q, filled(k), filled(v), options), tolerance(type),
                        "window " + std::to_string(window) + " queries " + std::to_string(queries));
@@ -219,10 +232,10 @@ TEST(Attention, CachedKeysGiveTheLastRows) {
 TEST(Attention, CachedKeysGiveTheRowsOfTheWholeDocument) {
   const auto in = inputs({"", 100, {}}, 4, 2, 8);
   for (const std::int64_t window : {0, 6}) {
-    const Tensor all = attention(in[0], in[1], in[2], {{0, 100}}, {0.3, window});
+    const Tensor all = attention(in[0], in[1], in[2], {{0, 100}}, {0.3, Mask::causal(window)});
     for (const std::int64_t queries : {1, 30, 100})
       expect_close(
-          cached_attention(in[0].slice(0, 100 - queries), in[1].transpose(0, 1), in[2].transpose(0, 1), {0.3, window}),
+          cached_attention(in[0].slice(0, 100 - queries), in[1].transpose(0, 1), in[2].transpose(0, 1), {0.3, Mask::causal(window)}),
           all.slice(0, 100 - queries), 1e-12, "window " + std::to_string(window));
   }
 }
@@ -235,7 +248,7 @@ TEST(Attention, OneTokenOfEachRowSeesItsOwnCache) {
     for (const std::int64_t window : {0, 1, 8})
       for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16, Level::amx}) {
         const LevelScope scope(wanted);
-        const AttentionOptions options{0.3, window};
+        const AttentionOptions options{0.3, Mask::causal(window)};
         const Tensor expected = reference::decode_attention(q.to(type), k.to(type), v.to(type), lengths, options);
         expect_close(decode_attention(q.to(type), k.to(type), v.to(type), lengths, options), expected, tolerance(type),
                      "decode");

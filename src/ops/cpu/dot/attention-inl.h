@@ -100,12 +100,15 @@ struct QueryBlock : AttentionTypes<T> {
         vectors(round_up((count + A::kWide - 1) / A::kWide, kVectorStep)),
         place(first + shape.keys - shape.queries),
         window(shape.window > 0 ? least(shape.window, shape.keys) : shape.keys),
+        ahead(shape.ahead),
+        keys(shape.keys),
         first_key(most(0, place - window + 1)),
-        end_key(place + count) {}
+        end_key(least(keys, place + count + ahead)) {}
 
   // Registers [first, last) with lanes that see one of keys [key, key + rows).
   HONE_INLINE std::int64_t first_vector(std::int64_t key) const {
-    return key <= place ? 0 : least(vectors, (key - place) / A::kWide / kVectorStep * kVectorStep);
+    const std::int64_t lane = key - ahead - place;  // the first lane that sees it
+    return lane <= 0 ? 0 : least(vectors, lane / A::kWide / kVectorStep * kVectorStep);
   }
   HONE_INLINE std::int64_t last_vector(std::int64_t key, std::int64_t rows) const {
     const std::int64_t lane = key + rows - 2 + window - place;  // the last lane that sees the last key
@@ -114,22 +117,22 @@ struct QueryBlock : AttentionTypes<T> {
   // Whether all lanes of registers [vector, vector + vectors) see all of keys [key, key + rows).
   HONE_INLINE bool all_see(std::int64_t key, std::int64_t rows, std::int64_t vector, std::int64_t count_vectors) const {
     const std::int64_t lane = place + vector * A::kWide;
-    return key + rows - 1 <= lane && key > lane + count_vectors * A::kWide - 1 - window;
+    return key + rows - 1 <= least(lane + ahead, keys - 1) && key > lane + count_vectors * A::kWide - 1 - window;
   }
   // x where lanes of a register see the key, minus infinity elsewhere.
   HONE_INLINE Vec<typename A::W> seen(Vec<typename A::W> x, std::int64_t key, std::int64_t vector) const {
     using W = typename A::W;
     using I = typename LaneTypes<W>::Int;
-    // How far lane 0 stands after the key: lane l sees it if 0 <= ahead + l < window.
-    const auto ahead = static_cast<I>(place + vector * A::kWide - key);
-    const Ints<W> far = count_up<W>() + ahead;
-    return ((far >= 0) & (far < static_cast<I>(window))) ? x : all(-static_cast<W>(INFINITY));
+    if (key >= keys) return all(-static_cast<W>(INFINITY));
+    // How far each lane stands after the key.
+    const Ints<W> far = count_up<W>() + static_cast<I>(place + vector * A::kWide - key);
+    return ((far >= static_cast<I>(-ahead)) & (far < static_cast<I>(window))) ? x : all(-static_cast<W>(INFINITY));
   }
 
   std::int64_t first, count;  // of the queries
   std::int64_t vectors;       // registers that hold them
   std::int64_t place;         // the key at which the first query stands
-  std::int64_t window;
+  std::int64_t window, ahead, keys;
   std::int64_t first_key, end_key;  // keys that some query sees
 };
 
@@ -164,15 +167,31 @@ HONE_INLINE void hide(const QueryBlock<T>& queries, Vec<Wide<T>> (&x)[R][V], std
   }
 }
 
+template <class T>
+inline constexpr int kExpDegree = std::is_same_v<T, bf16> ? 4 : 6;
+inline constexpr double kLog2e = 1.4426950408889634, kLn2 = 0.6931471805599453;
+
+// Scores times their scale, or s * tanh(scores / s) for a soft cap s: all in powers of 2.
+template <class W>
+class ScoreScale {
+ public:
+  explicit ScoreScale(const AttentionShape& shape)
+      : scale_(static_cast<W>(shape.soft_cap > 0 ? shape.scale / shape.soft_cap : shape.scale * kLog2e)),
+        cap_(static_cast<W>(shape.soft_cap * kLog2e)) {}
+  HONE_INLINE bool capped() const { return cap_ > 0; }
+  HONE_INLINE Vec<W> turned(Vec<W> x) const { return tanh_of(x * scale_); }  // REQUIRES: capped()
+  HONE_INLINE Vec<W> of_turned(Vec<W> x) const { return x * cap_; }
+  HONE_INLINE Vec<W> operator()(Vec<W> x) const { return capped() ? of_turned(turned(x)) : x * scale_; }
+
+ private:
+  W scale_, cap_;
+};
+
 // Of shares: keys are rows, queries from `first` on are lanes.
 template <class W>
 LaneDropout<W> share_dropout(const AttentionDropout& dropout, std::int64_t first) {
   return {dropout.rate, dropout.rate > 0 ? dropout.queries + first : nullptr, dropout.keys};
 }
-
-template <class T>
-inline constexpr int kExpDegree = std::is_same_v<T, bf16> ? 4 : 6;
-inline constexpr double kLog2e = 1.4426950408889634, kLn2 = 0.6931471805599453;
 
 // accumulate() for A [d][unit across keys] and B [unit across keys][query] of the block of keys from `key` on; keys that
 // none of a tile's queries sees are left out.
@@ -186,7 +205,7 @@ HONE_INLINE void accumulate_over_keys(const QueryBlock<T>& queries, std::int64_t
   for (std::int64_t v = 0; v < queries.vectors; v += panel) {
     const std::int64_t end = least(v + panel, queries.vectors), place = queries.place - key;
     const std::int64_t from = most(0, place + v * kWide - queries.window + 1) / kGroup * kGroup;
-    const std::int64_t to = least(keys, round_up(place + end * kWide, kGroup));
+    const std::int64_t to = least(keys, round_up(place + queries.ahead + end * kWide, kGroup));
     accumulate<Units<T>>(factors, rows, v, end, least(from, to) / kPer, to / kPer, fresh, sums, kBlock);
   }
 }

@@ -19,12 +19,14 @@ struct AttentionDropout {
   const std::uint32_t *queries = nullptr, *keys = nullptr;
 };
 
-// Query i stands at key i + keys - queries; it sees this key and (window > 0) the window - 1 before it, else all
-// before.
+// Query i stands at key i + keys - queries; it sees this key, (window > 0) the window - 1 before it, else all before, and
+// the `ahead` keys after it.
 struct AttentionShape {
   std::int64_t queries = 0, keys = 0, size = 0, window = 0;
   double scale = 1;
   AttentionDropout dropout{};
+  std::int64_t ahead = 0;
+  double soft_cap = 0;
 };
 
 // Rows of one head: row i begins at data + i * stride.

@@ -132,7 +132,7 @@ class Pair {
         queries_(shape, pair.query_room, pair.query_block),
         work_(shape, pair.work_room),
         dropout_(share_dropout<W>(shape.dropout, seen_.first)),
-        scale_(static_cast<W>(shape.scale * kLog2e)) {}
+        scale_(shape) {}
 
   void find_slopes() {
     if (!seen_.all_see(key_, rows_of(seen_, key_), 0, seen_.vectors))
@@ -148,9 +148,11 @@ class Pair {
     const auto tile = [&]<int R, int V>(Int<R>, Int<V>, std::int64_t row, std::int64_t vector) HONE_LAMBDA {
       const std::int64_t lane = vector * A::kWide, at = row * A::kBlockUnits + lane / U::kPerUnit;
       W kept[R * V * A::kWide] __attribute__((aligned(64)));
+      W turned[R * V * A::kWide] __attribute__((aligned(64)));  // tanh, of a soft cap
       {
         Vec<W> p[R][V];
         scores.tile(row, vector, p);
+        if (scale_.capped()) turn(p, turned);
         to_shares(p, row, vector);
         store_tile(p, kept, V * A::kWide);
         if (dropout_.on()) dropout_.drop(p, key_ + row, lane);
@@ -161,6 +163,7 @@ class Pair {
       load_tile(kept, V * A::kWide, p);
       if (dropout_.on()) drop_slopes(ds, key_ + row, lane);
       to_slopes(ds, p, vector);
+      if (scale_.capped()) turn_back(ds, turned);
       U::store_rows(ds, work_.slopes + at, A::kBlockUnits);
       U::store_across(ds, work_.slopes_across + row / U::kPerUnit * kBlock + lane, kBlock);
     };
@@ -169,6 +172,9 @@ class Pair {
 
   void add_to_keys(bool fresh) {
     const std::int64_t rows = rows_of(seen_, key_), vectors = work_.wide / A::kWide;
+    if (fresh)  // keys that the first queries do not see
+      for (W* sums : {work_.dk, work_.dv})
+        std::memset(sums + rows * work_.wide, 0, (kBlock - rows) * work_.wide * sizeof(W));
     for (std::int64_t group = 0; group < rows; group += kGroup) {
       const std::int64_t from = seen_.first_vector(key_ + group) * A::kWide / U::kPerUnit;
       const std::int64_t to = most(from, seen_.last_vector(key_ + group, kGroup) * A::kWide / U::kPerUnit);
@@ -193,13 +199,33 @@ class Pair {
     for (int v = 0; v < V; ++v) {
       const auto lse = load_lanes<Vec<W>>(queries_.lse + (vector + v) * A::kWide);
       HONE_UNROLL
-      for (int r = 0; r < R; ++r) x[r][v] = x[r][v] * scale_ - lse;
+      for (int r = 0; r < R; ++r) x[r][v] = (scale_.capped() ? scale_.of_turned(x[r][v]) : scale_(x[r][v])) - lse;
     }
     hide(seen_, x, key_ + row, vector);
     HONE_UNROLL
     for (int r = 0; r < R; ++r) {
       HONE_UNROLL
       for (int v = 0; v < V; ++v) x[r][v] = exp2_of<kExpDegree<T>>(x[r][v]);
+    }
+  }
+  // Scores to the tanh of a soft cap, which is kept: its derivative is 1 - tanh^2.
+  template <int R, int V>
+  HONE_INLINE void turn(Vec<W> (&x)[R][V], W* turned) {
+    HONE_UNROLL
+    for (int r = 0; r < R; ++r) {
+      HONE_UNROLL
+      for (int v = 0; v < V; ++v) x[r][v] = scale_.turned(x[r][v]);
+    }
+    store_tile(x, turned, V * A::kWide);
+  }
+  template <int R, int V>
+  HONE_INLINE void turn_back(Vec<W> (&ds)[R][V], const W* turned) {
+    Vec<W> t[R][V];
+    load_tile(turned, V * A::kWide, t);
+    HONE_UNROLL
+    for (int r = 0; r < R; ++r) {
+      HONE_UNROLL
+      for (int v = 0; v < V; ++v) ds[r][v] *= 1 - t[r][v] * t[r][v];
     }
   }
   // dy v of shares that were dropped is nothing, of the others grown by the factor.
@@ -228,7 +254,7 @@ class Pair {
   const QueryRoom<T> queries_;
   const WorkRoom<T> work_;
   const LaneDropout<W> dropout_;
-  const W scale_;
+  const ScoreScale<W> scale_;
 };
 
 template <class T>

@@ -78,7 +78,7 @@ class Pass {
         dropout_(share_dropout<W>(shape.dropout, queries_.first)),
         keys_(keys),
         work_(work),
-        scale_(static_cast<W>(shape.scale * kLog2e)) {}
+        scale_(shape) {}
 
   void run(HeadRows<const T> q) {
     pack(q);
@@ -175,7 +175,7 @@ class Pass {
       for (int v = 0; v < V; ++v) {
         const auto level = load_lanes<Vec<W>>(work_.level + (vector + v) * A::kWide);
         HONE_UNROLL
-        for (int r = 0; r < R; ++r) x[r][v] = x[r][v] * scale_ - level;
+        for (int r = 0; r < R; ++r) x[r][v] = scale_(x[r][v]) - level;
       }
       hide(queries_, x, block * kBlock + row, vector);
       raise_top(x, vector);
@@ -206,7 +206,7 @@ class Pass {
       HONE_UNROLL
       for (int r = 0; r < R; ++r) {
         HONE_UNROLL
-        for (int v = 0; v < V; ++v) x[r][v] *= scale_;
+        for (int v = 0; v < V; ++v) x[r][v] = scale_(x[r][v]);
       }
       hide(queries_, x, block * kBlock + row, vector);
       raise_top(x, vector);
@@ -251,7 +251,7 @@ class Pass {
   const LaneDropout<W> dropout_;
   const KeyRoom<T>& keys_;
   const WorkRoom<T>& work_;
-  const W scale_;
+  const ScoreScale<W> scale_;
 };
 
 template <class T>

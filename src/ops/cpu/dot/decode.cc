@@ -15,6 +15,17 @@ void softmax_in_place(W* x, std::int64_t count) {
   each_vector<W>(count, [&](std::int64_t i, auto part) { store(x + i, load(x + i, part) * scale, part); });
 }
 
+// Scores to shares.
+template <class T>
+void to_shares(const DecodeTask<T>& t) {
+  const std::int64_t count = t.heads * t.length;
+  if (t.soft_cap > 0)
+    each_vector<Wide<T>>(count, [&](std::int64_t i, auto part) {
+      store(t.room + i, t.soft_cap * tanh_of(load(t.room + i, part) / t.soft_cap), part);
+    });
+  for (std::int64_t h = 0; h < t.heads; ++h) softmax_in_place(t.room + h * t.length, t.length);
+}
+
 // Shares [heads, length] in `room` times v [length, size]: the sums of kHeads heads over kVectors vectors of values
 // from `begin` on stay in registers while v passes by once. Their order is that of v.
 template <int kHeads, int kVectors, class T, class Kept>
@@ -71,7 +82,7 @@ void attend_tiles(const DecodeTask<T>& t) {
                       float* scores = t.room + head * t.length + at;
                       for (std::int64_t i = 0; i < count; ++i) scores[i] = t.scale * sums[i];
                     });
-  for (std::int64_t h = 0; h < t.heads; ++h) softmax_in_place(t.room + h * t.length, t.length);
+  to_shares(t);
   mix(t);
 }
 
@@ -86,7 +97,7 @@ void attend_plainly(const DecodeTask<T>& t) {
       const auto term = [&](std::int64_t i, auto part) { return load(a + i, part) * load(b + i, part); };
       t.room[h * t.length + l] = t.scale * sum_over<W>(t.size, term);
     }
-  for (std::int64_t h = 0; h < t.heads; ++h) softmax_in_place(t.room + h * t.length, t.length);
+  to_shares(t);
   mix(t);
 }
 

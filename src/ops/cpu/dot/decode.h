@@ -13,6 +13,7 @@ struct DecodeTask {
   Wide<T> scale;
   Wide<T>* room;  // heads * length values
   T* y;           // [heads, size]
+  Wide<T> soft_cap = 0;
 };
 
 template <class T>
