@@ -16,7 +16,6 @@ namespace hone {
 namespace nn {
 class Head;          // src/nn/head.h
 class KvCache;       // src/nn/kv_cache.h
-struct DecoderSpec;  // src/nn/decoder.h
 class Plan;          // src/nn/plan.h: who attends to whom, rotary tables; made once per forward
 }  // namespace nn
 
@@ -86,8 +85,6 @@ class HONE_API CausalLm : public Model {
   const CausalLm* causal_lm() const final { return this; }
   virtual const nn::Head& head() const = 0;
   virtual CacheSpec cache_spec() const = 0;
-  // For generation in one go per token; null (the default): it goes through forward().
-  virtual std::shared_ptr<const nn::DecoderSpec> decoder_spec() const;
   Tensor logits(const Batch& batch) const;  // fp32 [B,T,V], without a graph
 };
 

@@ -14,7 +14,7 @@
 #include "generate/sampling.h"
 #include "hone/generate.h"
 #include "hone/random.h"
-#include "nn/decoder.h"
+#include "nn/decoding/decoder.h"
 #include "nn/finite.h"
 #include "nn/head.h"
 #include "nn/kv_cache.h"
@@ -205,7 +205,7 @@ void Generator::State::drop_finished(Lines& lines, std::vector<std::int32_t>& id
 void Generator::State::run(const Prompts& prompts, Lines lines, const GenerateConfig& config, const Stream& stream,
                            std::vector<Generated>& results) {
   nn::KvCache cache(model.cache_spec(), std::ssize(lines));
-  const std::unique_ptr<nn::Decoder> decoder = nn::Decoder::maybe_make(model, std::ssize(lines));
+  const std::unique_ptr<nn::Decoder> decoder = nn::maybe_make_decoder(model, std::ssize(lines));
   std::vector<std::int32_t> ids;
   begin(prompts, lines, cache, ids);
   const Stopwatch watch;

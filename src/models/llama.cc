@@ -8,7 +8,7 @@
 #include "hone/registry.h"
 #include "models/llama_config.h"
 #include "nn/attend.h"
-#include "nn/decoder.h"
+#include "nn/decoding/pre_norm.h"
 #include "nn/head.h"
 #include "nn/layers.h"
 #include "nn/plan.h"
@@ -30,13 +30,13 @@ class LlamaAttention final : public Module {
     k_norm = &child<nn::RmsNorm>("k_norm", s.head_size, s.eps);
   }
 
-  Tensor operator()(const Tensor& x_1ND, const nn::RmsNorm& norm, Pass& pass) const {
-    const auto qkv = norm.linears(x_1ND, {}, {q_proj.with_bias(), k_proj.with_bias(), v_proj.with_bias()}).products;
+  Tensor operator()(const nn::Input& x_1ND, Pass& pass) const {
+    const auto qkv = x_1ND.linears({q_proj.with_bias(), k_proj.with_bias(), v_proj.with_bias()});
     const auto heads = [&](const Tensor& x, std::int64_t count) { return x.view({-1, count, s.head_size}); };
     Tensor q_NHK = heads(qkv[0], s.heads), k_NGK = heads(qkv[1], s.kv_heads);
     const Tensor v_NGK = heads(qkv[2], s.kv_heads);
     if (s.qk_norm) q_NHK = (*q_norm)(q_NHK), k_NGK = (*k_norm)(k_NGK);
-    const ops::RopeTable& table = pass.plan().rope(rope_, x_1ND);
+    const ops::RopeTable& table = pass.plan().rope(rope_, q_NHK);
     q_NHK = ops::rope(q_NHK, table);
     k_NGK = ops::rope(k_NGK, table);
     const ops::AttentionOptions options{
@@ -44,7 +44,7 @@ class LlamaAttention final : public Module {
     return o_proj(nn::attend(q_NHK, k_NGK, v_NGK, pass, options).flatten(1).unsqueeze(0));
   }
 
-  void describe(ops::DecoderLayer& layer) const {
+  void describe(nn::PreNormLayer& layer) const {
     layer.q = q_proj.with_bias(), layer.k = k_proj.with_bias(), layer.v = v_proj.with_bias();
     layer.o = o_proj.with_bias();
     layer.window = window_;
@@ -68,10 +68,13 @@ class LlamaBlock final : public Block {
       : s(shape), self_attn(child<LlamaAttention>("self_attn", s, rope, layer)) {}
 
   Tensor forward(const Tensor& x_1ND, Pass& pass) const override {
-    return mlp(x_1ND, self_attn(x_1ND, input_layernorm, pass), post_attention_layernorm);
+    nn::Residual x(x_1ND);
+    x += self_attn(input_layernorm(x), pass);
+    x += mlp(post_attention_layernorm(x));
+    return x.sum();
   }
-  ops::DecoderLayer describe() const {
-    ops::DecoderLayer layer;
+  nn::PreNormLayer describe() const {
+    nn::PreNormLayer layer;
     self_attn.describe(layer);
     layer.attention_norm_D = input_layernorm.weight.use(), layer.mlp_norm_D = post_attention_layernorm.weight.use();
     layer.mlp = mlp.weights();
@@ -87,7 +90,7 @@ class LlamaBlock final : public Block {
   nn::RmsNorm& post_attention_layernorm = child<nn::RmsNorm>("post_attention_layernorm", s.hidden, s.eps);
 };
 
-class Llama final : public CausalLm {
+class Llama final : public CausalLm, public nn::HasDecoder {
  public:
   explicit Llama(const LlamaConfig& config)
       : config_(config), s(resolve(config)), rope_(s.rope, s.head_size, s.max_positions) {}
@@ -108,19 +111,18 @@ class Llama final : public CausalLm {
     for (const std::int64_t window : s.windows) spec.layers.push_back({s.kv_heads, s.head_size, window});
     return spec;
   }
-  std::shared_ptr<const nn::DecoderSpec> decoder_spec() const override {
-    auto spec = std::make_shared<nn::DecoderSpec>();
-    spec->weights = {.embedding_VD = model.embed_tokens.weight.use(),
-                     .norm_D = model.norm.weight.use(),
-                     .layers = {},
-                     .head = lm_head.with_bias(),
-                     .head_size = s.head_size,
-                     .eps = s.eps,
-                     .scale = scale_of(s),
-                     .activation = s.activation};
-    for (const LlamaBlock* block : model.layers.blocks()) spec->weights.layers.push_back(block->describe());
-    spec->rope = &rope_;
-    return spec;
+  std::unique_ptr<nn::Decoder> make_decoder(std::int64_t rows) const override {
+    nn::PreNormStack stack{.embedding_VD = model.embed_tokens.weight.use(),
+                           .norm_D = model.norm.weight.use(),
+                           .layers = {},
+                           .head = lm_head.with_bias(),
+                           .head_size = s.head_size,
+                           .eps = s.eps,
+                           .scale = scale_of(s),
+                           .activation = s.activation,
+                           .rope = &rope_};
+    for (const LlamaBlock* block : model.layers.blocks()) stack.layers.push_back(block->describe());
+    return nn::make_pre_norm_decoder(std::move(stack), rows);
   }
   config::Node hf_config() const override {
     const Weight& weight = model.embed_tokens.weight;

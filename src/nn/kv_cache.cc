@@ -147,8 +147,8 @@ Tensor KvCache::attend(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_
   return fresh ? ops::attention(q_NHK, k_NGK, v_NGK, plan.spans(), options) : attend_all(slot, q_NHK, plan, options);
 }
 
-std::vector<ops::DecoderCache>* KvCache::room_for_one_each() {
-  places_.resize(slots_.size());
+const std::vector<KvCache::Room>* KvCache::room_for_one_each() {
+  rooms_.resize(slots_.size());
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
     if (!slot.k_RGCK.defined()) return nullptr;
@@ -156,12 +156,11 @@ std::vector<ops::DecoderCache>* KvCache::room_for_one_each() {
     std::int64_t most = 0;
     for (std::int64_t row = 0; row < rows(); ++row) most = std::max(most, needed(slot, window, row, 1));
     grow(slot, window, most);
-    places_[i].k = slot.k_RGCK.mutable_data_ptr(), places_[i].v = slot.v_RGCK.mutable_data_ptr();
-    places_[i].capacity = slot.k_RGCK.size(2);
-    places_[i].held.resize(rows());
-    for (std::int64_t row = 0; row < rows(); ++row) places_[i].held[row] = held(slot, row);
+    rooms_[i].k_RGCK = slot.k_RGCK, rooms_[i].v_RGCK = slot.v_RGCK;
+    rooms_[i].held.resize(rows());
+    for (std::int64_t row = 0; row < rows(); ++row) rooms_[i].held[row] = held(slot, row);
   }
-  return &places_;
+  return &rooms_;
 }
 
 void KvCache::advance_by_one() {

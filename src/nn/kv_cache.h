@@ -7,12 +7,12 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "hone/model.h"
 #include "nn/rope.h"
 #include "ops/attention.h"
-#include "ops/decoder.h"
 #include "ops/rope.h"
 
 namespace hone::nn {
@@ -38,9 +38,13 @@ class HONE_API KvCache {
   // After the last layer: the pass's tokens now belong to the past. Called by Model::forward.
   void advance(const Plan& plan);
 
-  // For ops::Decoder, which does both by itself for one token of each row: room for them, and where it is; nullptr
-  // before the first pass. Good until the next call of anything here.
-  std::vector<ops::DecoderCache>* room_for_one_each();
+  // For who does both by himself for one token of each row (nn/decoding): makes room for it in each layer, behind what
+  // the row holds; null before the first pass. Good until the next call of anything here.
+  struct Room {
+    Tensor k_RGCK, v_RGCK;
+    std::vector<std::int64_t> held;  // per row
+  };
+  const std::vector<Room>* room_for_one_each();
   void advance_by_one();
   std::span<const std::int64_t> lengths() const { return lengths_; }
 
@@ -65,7 +69,7 @@ class HONE_API KvCache {
   std::vector<Slot> slots_;
   std::vector<std::int64_t> lengths_;
   std::map<const Rope*, ops::RopeTable> rope_tables_;
-  std::vector<ops::DecoderCache> places_;  // of room_for_one_each
+  std::vector<Room> rooms_;  // of room_for_one_each
 };
 
 }  // namespace hone::nn

@@ -1,4 +1,4 @@
-// Linear, Embedding, RmsNorm, GatedMlp.
+// Linear, Embedding, GatedMlp.
 #include "nn/layers.h"
 
 #include <ATen/ATen.h>
@@ -8,7 +8,6 @@
 namespace hone::nn {
 
 namespace {
-constexpr Init kOnes{.kind = Init::Kind::ones, .std = 0};
 constexpr Init kZeros{.kind = Init::Kind::zeros, .std = 0};
 constexpr Init normal(double std) { return {.kind = Init::Kind::normal, .std = std}; }
 }  // namespace
@@ -28,29 +27,10 @@ Tensor Embedding::operator()(const Tensor& ids) const {
   return ops::embedding(weight.use(), ids, no_gradient_id_, weight.gradient_sum());
 }
 
-RmsNorm::RmsNorm(std::int64_t width, double eps)
-    : weight(parameter("weight", {width}, kOnes, /*decays=*/false)), eps_(eps) {}
-
-Tensor RmsNorm::operator()(const Tensor& x) const { return ops::rms_norm(x, weight.use(), eps_, weight.gradient_sum()); }
-
-ops::NormLinears RmsNorm::linears(const Tensor& x, const Tensor& residual,
-                                  const std::vector<ops::LinearWeight>& weights) const {
-  return ops::norm_linears(x, residual, weight.use(), eps_, weights, weight.gradient_sum());
-}
-
-Tensor RmsNorm::gated_mlp(const Tensor& x, const Tensor& residual, const ops::GatedMlpWeights& weights,
-                          ops::Activation activation) const {
-  return ops::norm_gated_mlp(x, residual, weight.use(), eps_, weights, activation, weight.gradient_sum());
-}
-
 GatedMlp::GatedMlp(const Options& o)
     : activation_(o.activation),
       gate_(child<Linear>("gate_proj", o.hidden, o.inner, Linear::Options{o.bias, o.std})),
       up_(child<Linear>("up_proj", o.hidden, o.inner, Linear::Options{o.bias, o.std})),
       down_(child<Linear>("down_proj", o.inner, o.hidden, Linear::Options{o.bias, o.std})) {}
-
-Tensor GatedMlp::operator()(const Tensor& x, const Tensor& residual, const RmsNorm& norm) const {
-  return norm.gated_mlp(x, residual, weights(), activation_);
-}
 
 }  // namespace hone::nn

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "hone/module.h"
+#include "nn/norms.h"
 #include "ops/linear.h"
-#include "ops/rms_norm.h"
 
 namespace hone::nn {
 
@@ -41,24 +41,7 @@ class Embedding final : public Module {
   std::int64_t no_gradient_id_;
 };
 
-class RmsNorm final : public Module {
- public:
-  RmsNorm(std::int64_t width, double eps);
-  Tensor operator()(const Tensor& x) const;
-  // x + residual (x itself where it is undefined), and its norm with each of the weights.
-  ops::NormLinears linears(const Tensor& x, const Tensor& residual,
-                           const std::vector<ops::LinearWeight>& weights) const;
-  // x + residual + its norm's gated MLP.
-  Tensor gated_mlp(const Tensor& x, const Tensor& residual, const ops::GatedMlpWeights& weights,
-                   ops::Activation activation) const;
-
-  Weight& weight;
-
- private:
-  double eps_;
-};
-
-// x + residual + down(act(gate(y)) * up(y)) with y = norm(x + residual).
+// down(act(gate(x)) * up(x)).
 class GatedMlp final : public Module {
  public:
   struct Options {
@@ -68,7 +51,7 @@ class GatedMlp final : public Module {
     double std = 0.02;
   };
   explicit GatedMlp(const Options& options);
-  Tensor operator()(const Tensor& x, const Tensor& residual, const RmsNorm& norm) const;
+  Tensor operator()(const Input& x) const { return x.gated_mlp(weights(), activation_); }
   ops::GatedMlpWeights weights() const { return {gate_.with_bias(), up_.with_bias(), down_.with_bias()}; }
 
  private:

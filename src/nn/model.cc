@@ -7,7 +7,6 @@
 
 #include <utility>
 
-#include "nn/decoder.h"
 #include "nn/head.h"
 #include "nn/kv_cache.h"
 #include "nn/plan.h"
@@ -75,8 +74,6 @@ const CausalLm& require_causal_lm(const Model& model, const std::string& what) {
   throw Error(ErrorKind::config, fmt::format("{}: needs a language-model head, which this model of type {} has not", what,
                                              model.hf_config().find("model_type")->text()));
 }
-
-std::shared_ptr<const nn::DecoderSpec> CausalLm::decoder_spec() const { return nullptr; }
 
 Tensor CausalLm::logits(const Batch& batch) const {
   const at::NoGradGuard no_graph;

@@ -267,15 +267,21 @@ at::Tensor gated_linear(const at::Tensor& gate, const at::Tensor& up, Activation
                                     to_number(w.sum), to_number(w.bias_sum));
 }
 
-at::Tensor norm_gated_mlp(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
-                          const GatedMlpWeights& w, Activation activation, GradientSum* norm_sum) {
-  if (is_skinny(x) && takes(x, {w.gate, w.up})) {
-    const AddRmsNorm norm = maybe_add_rms_norm(x, residual, norm_I, eps);
-    const at::Tensor inner = skinny_gated(rows_of(norm.normed), w.gate, w.up, activation);
-    return norm.sum + linear(shaped_like(inner, x), w.down);
+at::Tensor gated_mlp(const at::Tensor& x, const GatedMlpWeights& w, Activation activation) {
+  if (is_skinny(x) && takes(x, {w.gate, w.up}))
+    return linear(shaped_like(skinny_gated(rows_of(x), w.gate, w.up, activation), x), w.down);
+  const auto both = linears(x, {w.gate, w.up});
+  return gated_linear(both[0], both[1], activation, w.down);
+}
+
+NormGatedMlp norm_gated_mlp(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
+                            const GatedMlpWeights& w, Activation activation, GradientSum* norm_sum) {
+  if (is_skinny(x)) {
+    const AddRmsNorm norm = maybe_add_rms_norm(x, residual, norm_I, eps, norm_sum);
+    return {norm.sum, gated_mlp(norm.normed, w, activation)};
   }
   const auto [sum, both] = norm_linears(x, residual, norm_I, eps, {w.gate, w.up}, norm_sum);
-  return sum + gated_linear(both[0], both[1], activation, w.down);
+  return {sum, gated_linear(both[0], both[1], activation, w.down)};
 }
 
 }  // namespace hone::ops

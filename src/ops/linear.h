@@ -37,11 +37,17 @@ NormLinears norm_linears(const at::Tensor& x, const at::Tensor& residual, const 
 at::Tensor gated_linear(const at::Tensor& gate, const at::Tensor& up, Activation activation,
                         const LinearWeight& weight);
 
-// A block's gated MLP with its norm: y + down(gated(gate(rms_norm(y)), up(rms_norm(y)))), y = x + residual (or x).
+// A block's gated MLP: down(gated(gate(x), up(x))).
 struct GatedMlpWeights {
   LinearWeight gate, up, down;
 };
-at::Tensor norm_gated_mlp(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
+at::Tensor gated_mlp(const at::Tensor& x, const GatedMlpWeights& weights, Activation activation);
+
+// With its norm before it: sum = x + residual (or x), y = the MLP of rms_norm(sum).
+struct NormGatedMlp {
+  at::Tensor sum, y;
+};
+NormGatedMlp norm_gated_mlp(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
                           const GatedMlpWeights& weights, Activation activation, GradientSum* norm_sum = nullptr);
 
 namespace reference {

@@ -1,5 +1,5 @@
 // The decoder's tokens against those of the layers: the same bits, at every level and with any number of threads.
-#include "nn/decoder.h"
+#include "nn/decoding/decoder.h"
 
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ int compare_steps(const CausalLm& model, int steps) {
   nn::KvCache one(model.cache_spec(), 3), other(model.cache_spec(), 3);
   std::vector<std::int32_t> ids = fill(model, one);
   fill(model, other);
-  const auto decoder = nn::Decoder::maybe_make(model, 3);
+  const auto decoder = nn::maybe_make_decoder(model, 3);
   int taken = 0;
   for (int step = 0; step < steps; ++step) {
     const Tensor expected = through_layers(model, ids, one);
@@ -94,17 +94,17 @@ INSTANTIATE_TEST_SUITE_P(All, LlamaDecoder, testing::ValuesIn(golden_names()), [
 
 TEST(LlamaDecoder, IsThereOnlyWhereKernelsAre) {
   const auto model = load_model((kGoldens / "llama").string(), Precision::fp32);
-  EXPECT_TRUE(nn::Decoder::maybe_make(*model->causal_lm(), 16));
-  EXPECT_FALSE(nn::Decoder::maybe_make(*model->causal_lm(), 17));
+  EXPECT_TRUE(nn::maybe_make_decoder(*model->causal_lm(), 16));
+  EXPECT_FALSE(nn::maybe_make_decoder(*model->causal_lm(), 17));
   const LevelScope scope(Level::reference);
-  EXPECT_FALSE(nn::Decoder::maybe_make(*model->causal_lm(), 1));
+  EXPECT_FALSE(nn::maybe_make_decoder(*model->causal_lm(), 1));
 }
 
 // Before the first pass there is nothing to go on from.
 TEST(LlamaDecoder, LeavesAnEmptyCacheToTheLayers) {
   const auto model = load_model((kGoldens / "llama").string(), Precision::fp32);
   nn::KvCache cache(model->causal_lm()->cache_spec(), 1);
-  EXPECT_FALSE(nn::Decoder::maybe_make(*model->causal_lm(), 1)->step(std::vector<std::int32_t>{3}, cache));
+  EXPECT_FALSE(nn::maybe_make_decoder(*model->causal_lm(), 1)->step(std::vector<std::int32_t>{3}, cache));
   EXPECT_EQ(cache.length(0), 0);
 }
 

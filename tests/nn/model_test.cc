@@ -17,9 +17,9 @@ class TalkingBlock final : public Block {
     ++runs;
     const Tensor y_BTD = at::matmul(x_BTD, weight.use()).tanh();
     pass.sow("y" + std::to_string(pass.layer), y_BTD);
-    pass.aux.push_back({"balance", y_BTD.square().sum() * 0.5, 2});
-    pass.aux.push_back({"unused", y_BTD.abs().sum(), 1});
-    pass.aux.push_back({"constant", at::ones({}), 1});
+    pass.aux.push_back({"balance", y_BTD.square().sum() * 0.5, "tokens"});
+    pass.aux.push_back({"unused", y_BTD.abs().sum(), "rows"});
+    pass.aux.push_back({"constant", at::ones({}), "rows"});
     return y_BTD;
   }
   Weight& weight = parameter("weight", {4, 4});
@@ -33,6 +33,8 @@ class TalkingModel final : public Model {
   }
   std::vector<const Block*> blocks() const override { return {&first, &second}; }
   Tensor finish(const Tensor& x_BTD, Pass&) const override { return x_BTD; }
+  std::int64_t vocab_size() const override { return 8; }
+  std::int64_t max_positions() const override { return 8; }
   config::Node hf_config() const override { return config::Node::map(); }
   TalkingBlock& first = child<TalkingBlock>("first", 1);
   TalkingBlock& second = child<TalkingBlock>("second", 2);
@@ -53,7 +55,7 @@ Seen learn(bool checkpoint_blocks) {
   pass.checkpoint_blocks = checkpoint_blocks;
   Tensor loss = model.forward(batch, pass).hidden_BTD.sum();
   for (const LossTerm& term : pass.aux)
-    if (term.name != "unused") loss = loss + term.sum / term.weight;
+    if (term.name != "unused") loss = loss + term.sum / (term.per == "tokens" ? 2 : 1);
   loss.backward();
   Seen seen{.tensors = {loss.detach()}, .terms = {}, .runs = model.first.runs};
   for (const LossTerm& term : pass.aux) seen.terms.push_back(term.name), seen.tensors.push_back(term.sum.detach());

@@ -78,7 +78,7 @@ void fill(KvCache& cache, std::int32_t first) {
   batch.docs = {{.row = 0, .begin = 0, .end = first}, {.row = 1, .begin = first - 10, .end = first}};
   const Plan plan(batch, &cache);
   const Tensor kv = at::zeros({plan.tokens(), 1, 8});
-  cache.attend(0, at::zeros({plan.tokens(), 2, 8}), kv, kv, plan, 1);
+  cache.attend(0, at::zeros({plan.tokens(), 2, 8}), kv, kv, plan, {});
   cache.advance(plan);
 }
 

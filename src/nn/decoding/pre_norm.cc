@@ -1,6 +1,6 @@
 // The decoder: the ops' own kernels one after another on plain memory, with a barrier where a thread needs what others
 // made. Each thread has the hidden states of all rows and norms them itself, which is cheaper than one barrier more.
-#include "ops/decoder.h"
+#include "nn/decoding/pre_norm.h"
 
 #include <ATen/ATen.h>
 
@@ -8,6 +8,7 @@
 #include <array>
 
 #include "hone/error.h"
+#include "nn/kv_cache.h"
 #include "ops/argmax.h"
 #include "ops/cpu/argmax.h"
 #include "ops/cpu/dot/decode.h"
@@ -20,22 +21,23 @@
 #include "ops/skinny_parts.h"
 #include "ops/team.h"
 
-namespace hone::ops {
-
-class Decoder::Steps {
- public:
-  virtual ~Steps() = default;
-  virtual void step(const DecoderStep& step) = 0;
-  virtual std::span<float> logits() = 0;
-  std::vector<std::int32_t> likeliest;
-};
-
+namespace hone::nn {
 namespace {
+
+using namespace ops;  // NOLINT: whose kernels these are
+
+// What the threads of a step need to know of it.
+struct Step {
+  std::span<const std::int32_t> ids;  // one per row
+  std::span<const std::int64_t> positions;
+  const RopeTable& rope;  // cos and sin of all positions up to the highest; its rows are not looked at
+  const std::vector<KvCache::Room>& rooms;  // per layer; the step writes the token's keys and values
+};
 
 constexpr std::int64_t kGatedBlocks = 4;  // of gate and of up, before they are brought together
 
 template <class T>
-class StepsOf final : public Decoder::Steps {
+class PreNormDecoder final : public Decoder {
   using W = cpu::Wide<T>;
   using Product = cpu::SkinnyProduct<T>;
 
@@ -59,7 +61,7 @@ class StepsOf final : public Decoder::Steps {
   };
 
  public:
-  StepsOf(DecoderWeights weights, std::int64_t rows)
+  PreNormDecoder(PreNormStack weights, std::int64_t rows)
       : w_(std::move(weights)),
         most_rows_(rows),
         hidden_(w_.embedding_VD.size(1)),
@@ -72,20 +74,24 @@ class StepsOf final : public Decoder::Steps {
     added_.resize(rows * hidden_), inner_.resize(rows * inner), upper_.resize(inner_.size());
     logits_ = at::empty({rows, vocab_}, w_.embedding_VD.options());
     if (logits_.scalar_type() != at::kFloat) wide_ = at::empty({rows, vocab_}, at::kFloat);
-    for (const DecoderLayer& layer : w_.layers) layers_.push_back(to_layer(layer));
+    for (const PreNormLayer& layer : w_.layers) layers_.push_back(to_layer(layer));
     head_ = {product(w_.head, nullptr, logits_.mutable_data_ptr<T>())};
   }
 
-  void step(const DecoderStep& step) override {
-    rows_ = std::ssize(step.ids);
-    HONE_ASSERT(rows_ <= most_rows_ && step.positions.size() == step.ids.size() &&
-                step.caches->size() == layers_.size());
-    for (const std::int32_t id : step.ids) HONE_ASSERT(id >= 0 && id < w_.embedding_VD.size(0));
-    prepare(step);
-    run_team([&](const Member& me) { run(step, me); });
-    choose();
+  bool step(std::span<const std::int32_t> ids, KvCache& cache) override {
+    const std::span<const std::int64_t> lengths = cache.lengths();
+    HONE_ASSERT(ids.size() == lengths.size());
+    const std::int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+    for (const std::int64_t length : lengths)
+      if (w_.rope->length_class(length + 1) != 0) return false;
+    const std::vector<KvCache::Room>* rooms = cache.room_for_one_each();
+    if (!rooms) return false;
+    step(Step{ids, lengths, cache.rope_table(*w_.rope, longest + 1, w_.embedding_VD), *rooms});
+    cache.advance_by_one();
+    return true;
   }
 
+  std::span<const std::int32_t> likeliest() const override { return likeliest_; }
   std::span<float> logits() override {
     if (wide_.defined()) wide_.narrow(0, 0, rows_).copy_(logits_.narrow(0, 0, rows_));
     const at::Tensor& all = wide_.defined() ? wide_ : logits_;
@@ -93,6 +99,15 @@ class StepsOf final : public Decoder::Steps {
   }
 
  private:
+  void step(const Step& step) {
+    rows_ = std::ssize(step.ids);
+    HONE_ASSERT(rows_ <= most_rows_ && step.rooms.size() == layers_.size());
+    for (const std::int32_t id : step.ids) HONE_ASSERT(id >= 0 && id < w_.embedding_VD.size(0));
+    prepare(step);
+    run_team([&](const Member& me) { run(step, me); });
+    choose();
+  }
+
   static const T* data(const at::Tensor& x) { return x.defined() ? x.const_data_ptr<T>() : nullptr; }
 
   // x null: the thread's own normed rows.
@@ -101,7 +116,7 @@ class StepsOf final : public Decoder::Steps {
     return {x, data(w.weight_OI), data(w.bias_O), 0, w.weight_OI.size(1), outs, y, outs};
   }
 
-  Layer to_layer(const DecoderLayer& l) {
+  Layer to_layer(const PreNormLayer& l) {
     return {data(l.attention_norm_D),
             data(l.mlp_norm_D),
             data(l.q_norm_K),
@@ -115,19 +130,19 @@ class StepsOf final : public Decoder::Steps {
   }
 
   // All room that the threads will need.
-  void prepare(const DecoderStep& step) {
+  void prepare(const Step& step) {
     own_.resize(std::max<std::size_t>(own_.size(), team_size()));
     std::int64_t longest = 0;
-    for (const DecoderCache& cache : *step.caches) longest = std::max(longest, cache.capacity);
+    for (const KvCache::Room& room : step.rooms) longest = std::max(longest, room.k_RGCK.size(2));
     for (Own& own : own_) {
       own.x.resize(most_rows_ * hidden_), own.normed.resize(most_rows_ * hidden_);
       own.inv_rms.resize(std::max(most_rows_, heads_)), own.best.assign(most_rows_, {-1, T(0), true});
       own.scores.resize(std::max<std::size_t>(own.scores.size(), heads_ * longest));
     }
-    likeliest.resize(rows_);
+    likeliest_.resize(rows_);
   }
 
-  void run(const DecoderStep& step, const Member& me) {
+  void run(const Step& step, const Member& me) {
     Own& own = own_[me.number];
     for (std::int64_t r = 0; r < rows_; ++r)
       std::copy_n(data(w_.embedding_VD) + step.ids[r] * hidden_, hidden_, own.x.data() + r * hidden_);
@@ -136,7 +151,7 @@ class StepsOf final : public Decoder::Steps {
       multiply(layers_[l].qkv, own, me);
       me.wait();
       for (std::int64_t task = me.number; task < rows_ * groups_; task += me.size)
-        attend(layers_[l], step, (*step.caches)[l], task, own);
+        attend(layers_[l], step, step.rooms[l], task, own);
       me.wait();
       multiply(layers_[l].o, own, me);
       me.wait();
@@ -186,15 +201,15 @@ class StepsOf final : public Decoder::Steps {
   }
 
   // Norms (where there are some), rotates.
-  void turn(T* x, std::int64_t heads, const T* norm, const DecoderStep& step, std::int64_t row, Own& own) const {
+  void turn(T* x, std::int64_t heads, const T* norm, const Step& step, std::int64_t row, Own& own) const {
     const std::int64_t size = w_.head_size;
     if (norm)
       cpu::rms_norm_kernels<T>().forward(x, nullptr, norm, static_cast<W>(w_.eps), heads, size, nullptr, x,
                                          own.inv_rms.data());
     cpu::rope_kernels<T>().rotate({.x = x,
                                    .x_stride = heads * size,
-                                   .cos = step.rope->cos.template const_data_ptr<W>(),
-                                   .sin = step.rope->sin.template const_data_ptr<W>(),
+                                   .cos = step.rope.cos.template const_data_ptr<W>(),
+                                   .sin = step.rope.sin.template const_data_ptr<W>(),
                                    .rows = &step.positions[row],
                                    .tokens = 1,
                                    .heads = heads,
@@ -204,13 +219,12 @@ class StepsOf final : public Decoder::Steps {
   }
 
   // The query heads of one key/value head of one row: task = row * groups + head.
-  void attend(const Layer& layer, const DecoderStep& step, const DecoderCache& cache, std::int64_t task, Own& own) {
-    const std::int64_t row = task / groups_, size = w_.head_size, held = cache.held[row];
+  void attend(const Layer& layer, const Step& step, const KvCache::Room& room, std::int64_t task, Own& own) {
+    const std::int64_t row = task / groups_, size = w_.head_size, held = room.held[row], at = task * room.k_RGCK.size(2) * size;
     T *q = q_.data() + task * heads_ * size, *k = k_.data() + task * size;
     turn(q, heads_, layer.q_norm, step, row, own);
     turn(k, 1, layer.k_norm, step, row, own);
-    T *keys = static_cast<T*>(cache.k) + task * cache.capacity * size,
-      *values = static_cast<T*>(cache.v) + task * cache.capacity * size;
+    T *keys = room.k_RGCK.mutable_data_ptr<T>() + at, *values = room.v_RGCK.mutable_data_ptr<T>() + at;
     std::copy_n(k, size, keys + held * size);
     std::copy_n(v_.data() + task * size, size, values + held * size);
     const std::int64_t length = held + 1,
@@ -241,7 +255,7 @@ class StepsOf final : public Decoder::Steps {
         if (best.id >= 0 && static_cast<W>(best.logit) >= most) id = best.id, most = static_cast<W>(best.logit);
       }
       const bool finite = std::all_of(own_.begin(), own_.end(), [&](const Own& own) { return own.best[r].finite; });
-      likeliest[r] = finite ? static_cast<std::int32_t>(id) : -1;
+      likeliest_[r] = finite ? static_cast<std::int32_t>(id) : -1;
     }
   }
 
@@ -250,11 +264,11 @@ class StepsOf final : public Decoder::Steps {
     const std::span<const float> all = logits();
     for (std::int64_t r = 0; r < rows_; ++r) {
       const auto row = all.subspan(r * vocab_, vocab_);
-      likeliest[r] = all_finite(row) ? static_cast<std::int32_t>(argmax(row)) : -1;
+      likeliest_[r] = all_finite(row) ? static_cast<std::int32_t>(argmax(row)) : -1;
     }
   }
 
-  const DecoderWeights w_;
+  const PreNormStack w_;
   const std::int64_t most_rows_, hidden_, groups_, heads_, vocab_;  // heads: of a group
   std::int64_t rows_ = 0;
   std::vector<Layer> layers_;
@@ -262,14 +276,15 @@ class StepsOf final : public Decoder::Steps {
   std::vector<T> q_, k_, v_, attended_, added_, inner_, upper_;  // shared by the threads; upper: what goes with inner
   at::Tensor logits_, wide_;                                     // [R,V]; wide: in fp32, undefined where logits are
   std::vector<Own> own_;
+  std::vector<std::int32_t> likeliest_;
 };
 
 // Every tensor that the weights name.
-std::vector<at::Tensor> tensors_of(const DecoderWeights& w) {
+std::vector<at::Tensor> tensors_of(const PreNormStack& w) {
   std::vector<at::Tensor> all{w.embedding_VD, w.norm_D};
   const auto add = [&](const LinearWeight& linear) { all.insert(all.end(), {linear.weight_OI, linear.bias_O}); };
   add(w.head);
-  for (const DecoderLayer& l : w.layers) {
+  for (const PreNormLayer& l : w.layers) {
     all.insert(all.end(), {l.attention_norm_D, l.mlp_norm_D, l.q_norm_K, l.k_norm_K});
     for (const LinearWeight* linear : {&l.q, &l.k, &l.v, &l.o, &l.mlp.gate, &l.mlp.up, &l.mlp.down}) add(*linear);
   }
@@ -277,24 +292,21 @@ std::vector<at::Tensor> tensors_of(const DecoderWeights& w) {
   return all;
 }
 
-}  // namespace
-
-bool Decoder::takes(const DecoderWeights& weights) {
-  const std::vector<at::Tensor> all = tensors_of(weights);
-  return !weights.layers.empty() && std::all_of(all.begin(), all.end(), [&](const at::Tensor& x) {
+bool takes(const PreNormStack& stack) {
+  const std::vector<at::Tensor> all = tensors_of(stack);
+  return !stack.layers.empty() && std::all_of(all.begin(), all.end(), [&](const at::Tensor& x) {
     return kernels_take({x, all[0]}) && x.is_contiguous() && x.numel() > 0;
   });
 }
 
-Decoder::Decoder(DecoderWeights weights, std::int64_t rows) {
-  HONE_ASSERT(takes(weights) && rows <= kSkinnyRows);
-  cpu::with_type(weights.embedding_VD.scalar_type(),
-                 [&]<class T>(T) { steps_ = std::make_unique<StepsOf<T>>(std::move(weights), rows); });
+}  // namespace
+
+std::unique_ptr<Decoder> make_pre_norm_decoder(PreNormStack stack, std::int64_t rows) {
+  std::unique_ptr<Decoder> made;
+  if (rows <= kSkinnyRows && takes(stack))
+    cpu::with_type(stack.embedding_VD.scalar_type(),
+                   [&]<class T>(T) { made = std::make_unique<PreNormDecoder<T>>(std::move(stack), rows); });
+  return made;
 }
-Decoder::~Decoder() = default;
 
-void Decoder::step(const DecoderStep& step) { steps_->step(step); }
-std::span<float> Decoder::logits() { return steps_->logits(); }
-std::span<const std::int32_t> Decoder::likeliest() const { return steps_->likeliest; }
-
-}  // namespace hone::ops
+}  // namespace hone::nn

@@ -1,0 +1,106 @@
+// Norms and the residual stream.
+#include "nn/norms.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+#include "ops/layer_norm.h"
+
+namespace hone::nn {
+namespace {
+
+constexpr Init kOnes{.kind = Init::Kind::ones, .std = 0};
+constexpr Init kZeros{.kind = Init::Kind::zeros, .std = 0};
+
+Tensor maybe(const Weight* weight) { return weight ? weight->use() : Tensor(); }
+
+}  // namespace
+
+Residual& Residual::operator+=(Tensor y) {
+  sum();
+  added_ = std::move(y);
+  ++changes_;
+  return *this;
+}
+
+const Tensor& Residual::sum() {
+  if (added_.defined()) x_ = x_ + std::exchange(added_, Tensor());
+  return x_;
+}
+
+Input::Input(const Norm& norm, Residual& residual)
+    : x_(residual.x_), added_(residual.added_), norm_(&norm), residual_(&residual), changes_(residual.changes_) {}
+
+// The sum was made on the way: nobody makes it again.
+void Input::keep(const Tensor& sum) const {
+  if (residual_->changes_ == changes_) residual_->x_ = sum, residual_->added_ = Tensor();
+}
+
+Tensor Input::value() const {
+  if (!norm_) return x_;
+  ops::AddRmsNorm made = norm_->add(x_, added_);
+  keep(made.sum);
+  return made.normed;
+}
+
+std::vector<Tensor> Input::linears(const std::vector<ops::LinearWeight>& weights) const {
+  if (!norm_) return ops::linears(x_, weights);
+  ops::NormLinears made = norm_->linears(x_, added_, weights);
+  keep(made.sum);
+  return std::move(made.products);
+}
+
+Tensor Input::gated_mlp(const ops::GatedMlpWeights& weights, ops::Activation activation) const {
+  if (!norm_) return ops::gated_mlp(x_, weights, activation);
+  ops::NormGatedMlp made = norm_->gated_mlp(x_, added_, weights, activation);
+  keep(made.sum);
+  return made.y;
+}
+
+ops::NormLinears Norm::linears(const Tensor& x, const Tensor& residual,
+                               const std::vector<ops::LinearWeight>& weights) const {
+  const ops::AddRmsNorm made = add(x, residual);
+  return {made.sum, ops::linears(made.normed, weights)};
+}
+
+ops::NormGatedMlp Norm::gated_mlp(const Tensor& x, const Tensor& residual, const ops::GatedMlpWeights& weights,
+                                  ops::Activation activation) const {
+  const ops::AddRmsNorm made = add(x, residual);
+  return {made.sum, ops::gated_mlp(made.normed, weights, activation)};
+}
+
+RmsNorm::RmsNorm(std::int64_t width, double eps)
+    : weight(parameter("weight", {width}, kOnes, /*decays=*/false)), eps_(eps) {}
+
+Tensor RmsNorm::operator()(const Tensor& x) const { return ops::rms_norm(x, weight.use(), eps_, weight.gradient_sum()); }
+
+ops::AddRmsNorm RmsNorm::add(const Tensor& x, const Tensor& residual) const {
+  if (!residual.defined()) return {x, (*this)(x)};
+  return ops::add_rms_norm(x, residual, weight.use(), eps_, weight.gradient_sum());
+}
+
+ops::NormLinears RmsNorm::linears(const Tensor& x, const Tensor& residual,
+                                  const std::vector<ops::LinearWeight>& weights) const {
+  return ops::norm_linears(x, residual, weight.use(), eps_, weights, weight.gradient_sum());
+}
+
+ops::NormGatedMlp RmsNorm::gated_mlp(const Tensor& x, const Tensor& residual, const ops::GatedMlpWeights& weights,
+                                     ops::Activation activation) const {
+  return ops::norm_gated_mlp(x, residual, weight.use(), eps_, weights, activation, weight.gradient_sum());
+}
+
+LayerNorm::LayerNorm(std::int64_t width, double eps, bool with_bias)
+    : weight(parameter("weight", {width}, kOnes, /*decays=*/false)),
+      bias(with_bias ? &parameter("bias", {width}, kZeros, /*decays=*/false) : nullptr),
+      eps_(eps) {}
+
+Tensor LayerNorm::operator()(const Tensor& x) const { return ops::layer_norm(x, weight.use(), maybe(bias), eps_); }
+
+ops::AddRmsNorm LayerNorm::add(const Tensor& x, const Tensor& residual) const {
+  if (!residual.defined()) return {x, (*this)(x)};
+  const ops::AddLayerNorm made = ops::add_layer_norm(x, residual, weight.use(), maybe(bias), eps_);
+  return {made.sum, made.normed};
+}
+
+}  // namespace hone::nn
