@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "hone/model.h"
+#include "nn/past.h"
 #include "nn/rope.h"
 #include "ops/attention.h"
 #include "ops/rope.h"
@@ -20,12 +21,12 @@ namespace hone::nn {
 struct PlannedDoc;
 
 // Not thread-safe. Holds no graph: use it under no-grad (Model::forward refuses otherwise).
-class HONE_API KvCache {
+class HONE_API KvCache final : public Past {
  public:
   KvCache(CacheSpec spec, std::int64_t rows);
 
-  std::int64_t rows() const { return static_cast<std::int64_t>(lengths_.size()); }
-  std::int64_t length(std::int64_t row) const { return lengths_[row]; }  // tokens of the row so far
+  std::int64_t rows() const override { return static_cast<std::int64_t>(lengths_.size()); }
+  std::int64_t length(std::int64_t row) const override { return lengths_[row]; }
   std::int64_t bytes() const;
 
   // Goes on with these rows only, in this order (numbers may repeat: a row is then copied).
@@ -48,8 +49,7 @@ class HONE_API KvCache {
   void advance_by_one();
   std::span<const std::int64_t> lengths() const { return lengths_; }
 
-  // cos and sin of positions 0 to `end` and beyond, of documents of length class 0: kept from pass to pass.
-  const ops::RopeTable& rope_table(const Rope& rope, std::int64_t end, const Tensor& like);
+  const ops::RopeTable& rope_table(const Rope& rope, std::int64_t end, const Tensor& like) override;
 
  private:
   struct Slot {

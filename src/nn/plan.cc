@@ -4,7 +4,6 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include "nn/kv_cache.h"
 
 namespace hone::nn {
 namespace {
@@ -31,7 +30,7 @@ std::vector<Doc> docs_of_segments(const Tensor& segments_BT) {
 
 }  // namespace
 
-Plan::Plan(const Batch& batch, KvCache* cache) : cache_(cache), rows_(batch.rows()), length_(batch.length()) {
+Plan::Plan(const Batch& batch, Past* cache) : cache_(cache), rows_(batch.rows()), length_(batch.length()) {
   if (!batch.docs.empty())
     place(batch.docs, batch.ids_BT.device());
   else if (batch.segments_BT.defined())

@@ -9,13 +9,12 @@
 #include <vector>
 
 #include "hone/batch.h"
+#include "nn/past.h"
 #include "nn/rope.h"
 #include "ops/attention.h"
 #include "ops/rope.h"
 
 namespace hone::nn {
-
-class KvCache;
 
 // One document of the pass: its tokens on the flat token axis, and where they stand.
 struct PlannedDoc {
@@ -31,7 +30,7 @@ class Plan {
   // Documents come from batch.docs; if there are none, from segments_BT; if that is undefined, every row is one
   // document. cache: may be null; outlives the plan. REQUIRES with a cache: one document a row at most, as many rows as
   // the cache has.
-  Plan(const Batch& batch, KvCache* cache);
+  Plan(const Batch& batch, Past* cache);
 
   const std::vector<PlannedDoc>& docs() const { return docs_; }
   const std::vector<ops::Span>& spans() const { return spans_; }
@@ -48,7 +47,7 @@ class Plan {
   void place(const std::vector<Doc>& docs, at::Device device);
   // Of each token: first(its document) + its place in it.
   Tensor table_rows(const std::function<std::int64_t(const PlannedDoc&)>& first) const;
-  KvCache* cache_ = nullptr;
+  Past* cache_ = nullptr;
   std::int64_t rows_ = 0, length_ = 0, tokens_ = 0;
   std::vector<PlannedDoc> docs_;
   std::vector<ops::Span> spans_;

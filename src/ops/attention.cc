@@ -10,7 +10,7 @@
 #include "base/sections.h"
 #include "hone/error.h"
 #include "ops/attention_blocks.h"
-#include "ops/dropout.h"
+#include "ops/dropout_words.h"
 #include "ops/kernels.h"
 
 namespace hone::ops {

@@ -17,7 +17,7 @@
 
 #include "base/waiting.h"
 #include "ops/cpu/dot/attention.h"
-#include "ops/dropout.h"
+#include "ops/dropout_words.h"
 
 namespace hone::ops::blocks {
 namespace {

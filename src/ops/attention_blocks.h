@@ -3,7 +3,11 @@
 // Letters: as in attention.h.
 #pragma once
 
-#include "ops/attention.h"
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "ops/attention_options.h"
 
 namespace hone::ops::blocks {
 

@@ -1,4 +1,4 @@
-// Dropout by counter: its words, its meaning, the choice of kernel.
+// Dropout by counter: its meaning, the choice of kernel.
 #include "ops/dropout.h"
 
 #include <ATen/ATen.h>
@@ -9,24 +9,12 @@
 
 #include "base/sections.h"
 #include "hone/error.h"
-#include "hone/random.h"
 #include "ops/cpu/dropout.h"
+#include "ops/dropout_words.h"
 #include "ops/parallel.h"
 
 namespace hone::ops {
 namespace {
-
-std::vector<std::uint32_t> words(std::uint64_t seed, std::string_view stream, std::int64_t count) {
-  const Random random(seed, stream);
-  std::vector<std::uint32_t> made;
-  made.reserve(static_cast<std::size_t>(count + 3));
-  for (std::uint64_t block = 0; static_cast<std::int64_t>(made.size()) < count; ++block) {
-    const auto four = random.block(block);
-    made.insert(made.end(), four.begin(), four.end());
-  }
-  made.resize(static_cast<std::size_t>(count));
-  return made;
-}
 
 constexpr std::int64_t kRoomBehind = 16;  // words that kernels may read behind the last column's
 
@@ -70,8 +58,6 @@ class DropoutFunction : public torch::autograd::Function<DropoutFunction> {
 
 }  // namespace
 
-DropoutWords::DropoutWords(std::uint64_t seed, std::int64_t row_count, std::int64_t column_count)
-    : rows(words(seed, "dropout/rows", row_count)), columns(words(seed, "dropout/columns", column_count)) {}
 
 namespace reference {
 

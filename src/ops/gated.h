@@ -3,9 +3,9 @@
 
 #include <ATen/core/Tensor.h>
 
-namespace hone::ops {
+#include "ops/activation.h"
 
-enum class Activation { silu, gelu, gelu_tanh, relu };
+namespace hone::ops {
 
 // act(gate) * up, elementwise; computed in fp32 at least.
 at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, Activation activation);

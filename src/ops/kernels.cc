@@ -15,7 +15,6 @@
 #include <cstdlib>
 
 #include "hone/error.h"
-#include "ops/pretend_level.h"
 
 namespace hone::ops {
 namespace {

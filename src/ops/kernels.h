@@ -27,6 +27,18 @@ class LevelScope {
   Level old_;
 };
 
+// Tests of what chooses by the level and uses none of its instructions, such as AMX's choice of matrix products: the level
+// while alive, whatever the machine has. Not thread-safe.
+class PretendLevel {
+ public:
+  explicit PretendLevel(Level level);
+  ~PretendLevel();
+  PretendLevel(const PretendLevel&) = delete;
+
+ private:
+  Level old_;
+};
+
 // True if kernels are on and every tensor is a float, double or bfloat16 tensor in CPU memory, all of one type.
 bool kernels_take(std::initializer_list<at::Tensor> tensors);
 

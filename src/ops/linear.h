@@ -7,16 +7,10 @@
 
 #include <vector>
 
-#include "hone/gradient_sum.h"
 #include "ops/gated.h"
+#include "ops/linear_weight.h"
 
 namespace hone::ops {
-
-struct LinearWeight {
-  at::Tensor weight_OI;
-  at::Tensor bias_O;           // undefined: none
-  GradientSum *sum = nullptr, *bias_sum = nullptr;  // take their gradients; null: autograd does
-};
 
 // [..., I] -> [..., O].
 at::Tensor linear(const at::Tensor& x, const LinearWeight& weight);

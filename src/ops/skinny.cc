@@ -5,7 +5,6 @@
 
 #include "hone/error.h"
 #include "ops/cpu/gated.h"
-#include "ops/linear.h"
 #include "ops/parallel.h"
 #include "ops/skinny_parts.h"
 

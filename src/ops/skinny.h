@@ -5,11 +5,10 @@
 
 #include <vector>
 
-#include "ops/gated.h"
+#include "ops/activation.h"
+#include "ops/linear_weight.h"
 
 namespace hone::ops {
-
-struct LinearWeight;
 
 inline constexpr std::int64_t kSkinnyRows = 16;  // most rows that are called few
 

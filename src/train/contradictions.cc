@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "hone/evaluation.h"
 #include "hone/registry.h"
+#include "train/check_schedule.h"
 #include "train/evaluate.h"
 #include "train/resources.h"
 
@@ -72,11 +73,6 @@ void check_evaluation(const Recipe& recipe, Problems& problems) {
   problems.require(!recipe.trainer.eval_batch_size, "trainer.eval_batch_size", kNoData);
 }
 
-std::int64_t number_in(const config::Node& schedule, const char* name) {
-  const config::Node* found = schedule.find(name);
-  return found ? parse_int(found->text()).value_or(0) : 0;
-}
-
 }  // namespace
 
 void find_contradictions(const Recipe& recipe, Problems& problems) {
@@ -84,21 +80,6 @@ void find_contradictions(const Recipe& recipe, Problems& problems) {
   check_callbacks(recipe, problems);
   check_trackers(recipe, problems);
   if (recipe.trainer.steps) check_schedule(recipe, *recipe.trainer.steps, problems);
-}
-
-void check_schedule(const Recipe& recipe, std::int64_t steps, Problems& problems) {
-  if (!recipe.optimizer.options) return;
-  const config::Node options = recipe.optimizer.options->write();
-  const config::Node* schedule = options.find("schedule");
-  if (!schedule) return;  // an optimizer that has none
-  const std::int64_t warmup = number_in(*schedule, "warmup_steps"), decay = number_in(*schedule, "decay_steps");
-  if (warmup > steps)
-    problems.add("optimizer.schedule.warmup_steps",
-                 fmt::format("got {}, expected at most the {} of the run", warmup, counted(steps, "step")));
-  else if (warmup + decay > steps)
-    problems.add("optimizer.schedule.decay_steps",
-                 fmt::format("got {}, expected at most {}: what {} leave after {} of warm-up", decay, steps - warmup,
-                             counted(steps, "step"), warmup));
 }
 
 }  // namespace hone::training

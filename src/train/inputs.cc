@@ -14,7 +14,7 @@
 #include "hone/safetensors.h"
 #include "hub/fresh.h"
 #include "hub/own_tokenizer.h"
-#include "train/contradictions.h"
+#include "train/check_schedule.h"
 #include "train/resources.h"
 
 namespace hone::training {

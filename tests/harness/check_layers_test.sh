@@ -8,6 +8,10 @@ failures=0
 
 expect() {  # accepted|refused, file, line
   rm -rf "${tree:?}"/*
+  expect_beside "$@"
+}
+
+expect_beside() {  # the same, with the files of before
   mkdir -p "$tree/src/base" "$tree/include/hone" "$tree/$(dirname "$2")"
   cp "$root/src/LAYERS" "$tree/src/"
   : >"$tree/include/hone/error.h"
@@ -37,4 +41,19 @@ expect refused src/elsewhere/a.cc '#include <string>'
 expect refused include/hone/unlisted.h '#include <string>'
 expect refused include/hone/error.h '#include "base/env.h"'
 expect refused include/hone/model.h '#include <ATen/ATen.h>'
+# Circles: of headers, through a .cc, and longer ones; what only leads into one, or out of it, is none.
+expect accepted src/io/b.h '#include "io/c.h"'
+expect_beside accepted src/io/c.h '#include "io/d.h"'
+expect_beside accepted src/io/c.cc '#include "io/c.h"'
+expect_beside accepted src/io/a.cc '#include "io/b.h"'
+expect_beside refused src/io/d.cc '#include "io/b.h"'
+grep -qE '^a circle of includes: .*io/(b|c|d) -> io/(b|c|d)' "$tree/out" || { echo "no circle named"; cat "$tree/out"; failures=$((failures + 1)); }
+expect_beside accepted src/io/d.cc '#include "io/e.h"'
+expect accepted src/io/f.h '#include "io/g.h"'
+expect_beside refused src/io/g-inl.h '#include "io/f.h"'
+
+# Nobody above the models takes a model for a causal one.
+expect accepted src/models/a.cc 'auto x = dynamic_cast<const CausalLm*>(y);'
+expect refused src/train/a.cc 'auto x = dynamic_cast<const CausalLm*>(y);'
+expect refused src/cli/a.cc 'auto& x = static_cast<CausalLm&>(y);'
 exit $((failures > 0))

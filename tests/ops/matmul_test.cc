@@ -7,7 +7,6 @@
 
 #include "ops/check.h"
 #include "ops/kernels.h"
-#include "ops/pretend_level.h"
 #include "tensor/compare.h"
 
 namespace hone::ops {

@@ -8,7 +8,6 @@
 #include "ops/embedding.h"
 #include "ops/linear.h"
 #include "ops/matmul.h"
-#include "ops/pretend_level.h"
 #include "ops/rms_norm.h"
 
 namespace hone::ops::test {

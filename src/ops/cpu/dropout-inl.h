@@ -1,10 +1,10 @@
-// Dropout in kernels, as keeps() of ops/dropout.h decides. Included by kernel files only.
+// Dropout in kernels, as keeps() of ops/dropout_words.h decides. Included by kernel files only.
 #pragma once
 
 #include <cstring>
 
 #include "ops/cpu/vec-inl.h"
-#include "ops/dropout.h"
+#include "ops/dropout_words.h"
 
 namespace hone::ops::cpu::CPU_CAPABILITY {
 

@@ -1,8 +1,8 @@
 // Kernels of ops::gated over a run of elements.
 #pragma once
 
+#include "ops/activation.h"
 #include "ops/cpu/kernel.h"
-#include "ops/gated.h"
 
 namespace hone::ops::cpu {
 

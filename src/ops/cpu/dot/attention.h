@@ -12,7 +12,7 @@ namespace hone::ops::cpu {
 
 inline constexpr std::int64_t kAttentionBlock = 128;
 
-// Dropout of shares (ops/dropout.h) if rate > 0. Words of the query head's queries and of the keys, both readable up to
+// Dropout of shares (ops/dropout_words.h) if rate > 0. Words of the query head's queries and of the keys, both readable up to
 // the next multiple of kAttentionBlock.
 struct AttentionDropout {
   double rate = 0;
