@@ -8,7 +8,6 @@
 
 #include "base/strings.h"
 #include "text/jinja/fault.h"
-#include "text/jinja/print.h"
 
 namespace hone::jinja {
 
