@@ -1,6 +1,7 @@
 // Env and Folder: every operation asks the hook first, retries EINTR, and turns an errno into an Error with the path.
 #include "base/env.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <limits.h>
@@ -15,9 +16,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <system_error>
 
-#include "base/env_files.h"
 #include "base/log.h"
 #include "base/strings.h"
 
@@ -280,11 +281,33 @@ std::optional<std::string> Folder::link_target(const std::string& name) const {
   return std::nullopt;
 }
 
+// Sorted names in an open folder, without . and ..; closes it. `fail` gets the errno and does not return.
+static std::vector<std::string> list_and_close(int folder, const std::function<void(int)>& fail) {
+  DIR* open = ::fdopendir(folder);
+  if (!open) {
+    const int error = errno;
+    ::close(folder);
+    fail(error);
+    return {};
+  }
+  std::vector<std::string> names;
+  errno = 0;
+  while (const dirent* entry = ::readdir(open)) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+  }
+  const int error = errno;
+  ::closedir(open);
+  if (error != 0) fail(error);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 std::vector<std::string> Folder::list() const {
   Operation operation{Kind::list, path_, {}};
   const int again = retried(*env_, operation, [&] { return ::openat(fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   if (again < 0) fail("", "cannot list the folder", errno);
-  return env_detail::list_and_close(again, [&](int error) { fail("", "cannot list the folder", error); });
+  return list_and_close(again, [&](int error) { fail("", "cannot list the folder", error); });
 }
 
 std::string Folder::read_file(const std::string& name, std::uint64_t limit) const {

@@ -1,6 +1,7 @@
 // Every file operation under a run or export folder goes through Env, so that tests can break the n-th one.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -61,6 +62,25 @@ class Env {
   Folder make_folders(const std::filesystem::path& path, ErrorKind kind = ErrorKind::checkpoint);  // and its parents
   std::uint64_t free_bytes(const std::filesystem::path& path);  // for us, of the file system `path` is or would be on
 };
+
+// The loop around every system call of Env, Folder, OutFile and InFile; nobody else calls it.
+namespace env_detail {
+
+// Asks the hook, then makes the call, until neither says EINTR. -1 with errno, or what the call gave.
+template <class Call>
+auto retried(Env& env, Operation& operation, Call call) -> decltype(call()) {
+  for (;;) {
+    if (const int injected = env.before(operation)) {
+      errno = injected;
+      if (injected == EINTR) continue;
+      return -1;
+    }
+    const auto result = call();
+    if (result >= 0 || errno != EINTR) return result;
+  }
+}
+
+}  // namespace env_detail
 
 // A file being written, made new (never an existing one, never through a symlink). Writes loop over short writes and
 // EINTR. A failed sync() is final for the file: it throws, and so does every later call. One thread at a time.

@@ -1,13 +1,13 @@
 // OutFile and InFile: bytes to and from one open file.
-#include "base/env_files.h"
+#include "base/env.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "base/strings.h"
@@ -16,27 +16,6 @@ namespace hone {
 
 using env_detail::retried;
 using Kind = Operation::Kind;
-
-std::vector<std::string> env_detail::list_and_close(int folder, const std::function<void(int)>& fail) {
-  DIR* open = ::fdopendir(folder);
-  if (!open) {
-    const int error = errno;
-    ::close(folder);
-    fail(error);
-    return {};
-  }
-  std::vector<std::string> names;
-  errno = 0;
-  while (const dirent* entry = ::readdir(open)) {
-    const std::string name = entry->d_name;
-    if (name != "." && name != "..") names.push_back(name);
-  }
-  const int error = errno;
-  ::closedir(open);
-  if (error != 0) fail(error);
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 // ------------------------------------------------------------------------------------------------ OutFile
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "data/fields.h"
+#include "data/place.h"
 #include "hone/text.h"
 #include "text/chat_template.h"
 

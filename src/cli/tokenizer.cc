@@ -12,6 +12,7 @@
 #include "hone/registry.h"
 #include "hone/text.h"
 #include "io/folder_commit.h"
+#include "text/load.h"
 #include "text/train_tokenizer.h"
 
 template <>

@@ -8,6 +8,7 @@
 
 #include "base/strings.h"
 #include "data/training_fields.h"
+#include "hone/error.h"
 
 namespace hone::data {
 namespace {

@@ -4,8 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "data/fields.h"
-#include "hone/text.h"
+#include "data/place.h"
 
 namespace hone::data {
 

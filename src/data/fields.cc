@@ -103,26 +103,6 @@ std::vector<std::int32_t> ids_field(const json& object, const std::string& field
 
 }  // namespace
 
-std::string type_of(const json& value) {
-  switch (value.type()) {
-    case json::value_t::null:
-      return "null";
-    case json::value_t::object:
-      return "an object";
-    case json::value_t::array:
-      if (value.empty()) return "an empty list";
-      return fmt::format("a list (its first element is {})", value[0].is_array() ? "a list" : type_of(value[0]));
-    case json::value_t::string:
-      return "a string";
-    case json::value_t::boolean:
-      return "a boolean";
-    default:
-      return "a number";
-  }
-}
-
-std::string Place::text() const { return fmt::format("{}:{}", path, line); }
-
 const std::vector<std::string>& known_fields() {
   static const std::vector<std::string> names = {
       "text",  "prompt", "completion", "input_ids", "labels", "messages",  "conversations",       "instruction",

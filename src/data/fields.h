@@ -6,19 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "data/place.h"
 #include "hone/data.h"
 
 namespace hone::data {
-
-// A row's place, made into text only when something is wrong with it.
-struct Place {
-  const std::string& path;
-  std::int64_t line = 0;
-  std::string text() const;  // "path:line"
-};
-
-// "a number", "a list (its first element is an object)", ... for messages.
-std::string type_of(const nlohmann::ordered_json& value);
 
 // The fields of the file that are read; "" = not used. Exactly one of text, prompt + completion, input_ids, messages
 // (or conversations), instruction + output is there; the rest belongs to conversations.

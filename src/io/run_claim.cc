@@ -9,7 +9,6 @@
 #include "base/strings.h"
 #include "io/manifest.h"
 #include "io/ownership.h"
-#include "io/run_folder.h"
 
 namespace hone::io {
 namespace {
@@ -77,7 +76,7 @@ RunClaim look_for_run(const Folder& folder) {
   return claim;
 }
 
-void require_run_folder(Env& env, const fs::path& path, RunFolder::Options options) {
+void require_run_folder(Env& env, const fs::path& path, RunFolderOptions options) {
   const NamedFolder named = locate_folder(path, options.kind);
   if (std::error_code unknown; !fs::exists(path, unknown)) return;
   const RunClaim claim = look_for_run(env.open_folder(path, options.kind));

@@ -1,6 +1,7 @@
 // What a folder is to a run that is to live in it: a run's already, free, or somebody else's.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,5 +28,15 @@ struct RunClaim {
   std::vector<std::string> others;      // what is there besides that, when there is no run
 };
 RunClaim look_for_run(const Folder& folder);
+
+// How a run takes its folder.
+struct RunFolderOptions {
+  bool fresh = false;                      // --new: an existing folder is moved to <folder>.old-k first
+  ErrorKind kind = ErrorKind::checkpoint;  // of its errors
+};
+// Throws Error(options.kind) when no run may start at `path`: it is no folder, or has files of the names that a run
+// writes which no run of hone's wrote; with options.fresh: it has files, but no run. Nothing is made or changed.
+void require_run_folder(Env& env, const std::filesystem::path& path, RunFolderOptions options);
+bool has_run(Env& env, const std::filesystem::path& path);  // a run of hone's has left something there
 
 }  // namespace hone::io

@@ -16,7 +16,6 @@
 #include "base/strings.h"
 #include "io/json.h"
 #include "io/ownership.h"
-#include "io/run_claim.h"
 
 namespace hone::io {
 namespace {

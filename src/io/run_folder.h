@@ -10,16 +10,14 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "io/checkpoints.h"
+#include "io/run_claim.h"
 
 namespace hone::io {
 
 // Opened and locked while alive. The lock is the kernel's (flock): it ends with the process, whatever happens to it.
 class RunFolder {
  public:
-  struct Options {
-    bool fresh = false;                      // --new: an existing folder is moved to <folder>.old-k first
-    ErrorKind kind = ErrorKind::checkpoint;  // of its errors
-  };
+  using Options = RunFolderOptions;
   // Makes the folder if needed. Error(locked): another process holds it, with who and since when. Error(kind): what
   // require_run_folder() says.
   RunFolder(Env& env, const std::filesystem::path& path, Options options);
@@ -62,11 +60,6 @@ class RunFolder {
   bool existed_ = false, had_checkpoints_ = false;
   log::Limiter link_warnings_;
 };
-
-// Throws Error(options.kind) when no run may start at `path`: it is no folder, or has files of the names that a run
-// writes which no run of hone's wrote; with options.fresh: it has files, but no run. Nothing is made or changed.
-void require_run_folder(Env& env, const std::filesystem::path& path, RunFolder::Options options);
-bool has_run(Env& env, const std::filesystem::path& path);  // a run of hone's has left something there
 
 // runs/<name>/run_k: the folder of the next new run, or with `resume` the newest there is (Error(usage) if none).
 std::filesystem::path numbered_run(Env& env, const std::filesystem::path& runs, const std::string& name, bool resume);

@@ -1,12 +1,13 @@
 // Other files of tokens, written as the tokenizer.json that says the same.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "text/load.h"
+#include "text/files.h"
 
 namespace hone::text {
 

@@ -5,14 +5,11 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "hone/text.h"
+#include "text/files.h"
 
 namespace hone::text {
-
-using Files = std::vector<std::pair<std::string, std::string>>;  // name, content
 
 // The built-in tokenizer of bytes, as Hugging Face's library reads it.
 Files bytes_tokenizer_files();

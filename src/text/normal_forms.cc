@@ -5,8 +5,6 @@
 #include <array>
 #include <vector>
 
-#include "text/normal_tables.h"
-
 namespace hone::text {
 namespace {
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "text/aligned.h"
+#include "text/normal_tables.h"
 
 namespace hone::text {
 
@@ -16,8 +17,6 @@ struct Change {
 };
 // The text becomes these characters, each with the origin of what it stands for.
 void carry_out(std::span<const Change> changes, Aligned& text);
-
-enum class NormalForm { nfc, nfd, nfkc, nfkd };
 
 // Normalises in place. As Hugging Face's library: by the tables of Unicode 9, so that newer characters stay as they
 // are.

@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "text/case_tables.h"
-#include "text/normal_forms.h"
 #include "text/unicode.h"
 
 namespace hone::text {

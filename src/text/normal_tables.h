@@ -9,6 +9,8 @@
 
 namespace hone::text {
 
+enum class NormalForm { nfc, nfd, nfkc, nfkd };
+
 // Immutable; made on first use.
 class NormalTables {
  public:

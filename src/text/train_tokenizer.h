@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "text/load.h"
+#include "text/files.h"
 #include "text/train.h"
 
 namespace hone::text {

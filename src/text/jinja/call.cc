@@ -8,7 +8,7 @@
 
 #include "base/strings.h"
 #include "text/jinja/fault.h"
-#include "text/jinja/print.h"
+#include "text/jinja/traced.h"
 
 namespace hone::jinja {
 

@@ -6,7 +6,6 @@
 
 #include "base/strings.h"
 #include "text/jinja/call.h"
-#include "text/jinja/compare.h"
 #include "text/jinja/fault.h"
 #include "text/jinja/print.h"
 #include "text/jinja/text_ops.h"

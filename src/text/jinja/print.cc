@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "text/jinja/budget.h"
-#include "text/jinja/call.h"
 #include "text/jinja/case.h"
 #include "text/jinja/fault.h"
 #include "text/jinja/run.h"

@@ -10,6 +10,7 @@
 
 #include "text/jinja/ast.h"
 #include "text/jinja/budget.h"
+#include "text/jinja/traced.h"
 #include "text/jinja/value.h"
 
 namespace hone::jinja {

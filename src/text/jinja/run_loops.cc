@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include "text/jinja/call.h"
-#include "text/jinja/compare.h"
 #include "text/jinja/fault.h"
 #include "text/jinja/run.h"
 #include "text/jinja/run_deeper.h"

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "text/jinja/budget.h"
-#include "text/jinja/value.h"
 
 namespace hone::jinja {
 namespace {
@@ -37,8 +36,6 @@ std::size_t place_in(const Value& text, std::string_view part) {
 }
 
 }  // namespace
-
-Source mixed(Source a, Source b) { return a == 0 || a == b ? b : b == 0 ? a : kMixed; }
 
 void Traced::add(const Value& value) { add(value.bytes(), value.origins()); }
 

@@ -1,28 +1,13 @@
 // Which of the caller's texts each byte of a text came from: what a template makes of marked texts keeps their marks.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "text/jinja/origins.h"
+#include "text/jinja/value.h"
 
 namespace hone::jinja {
-
-class Value;
-
-// 0: the template's own; above: as the caller marked it; kMixed: of several.
-using Source = std::int32_t;
-constexpr Source kMixed = -1;
-Source mixed(Source a, Source b);
-
-struct Stretch {
-  std::size_t begin, end;  // bytes
-  Source source;
-  bool operator==(const Stretch&) const = default;
-};
-// The bytes that are not the template's own; in order, without overlap.
-using Origins = std::vector<Stretch>;
 
 // A text that is put together of others, with their origins.
 struct Traced {

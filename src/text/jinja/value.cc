@@ -7,7 +7,6 @@
 #include <functional>
 
 #include "text/jinja/budget.h"
-#include "text/jinja/compare.h"
 #include "text/jinja/fault.h"
 #include "text/unicode.h"
 

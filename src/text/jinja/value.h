@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "text/jinja/traced.h"
+#include "text/jinja/origins.h"
 
 namespace hone::jinja {
 
@@ -154,8 +154,9 @@ struct Iterator : Object {
   const char* name;
 };
 
-std::size_t hash_of(const Value& value);    // throws a Fault: "unhashable type: 'list'"
-const char* type_name(const Value& value);  // Python's: "str", "dict", ...
+bool equal(const Value& a, const Value& b);  // over all types, as Python's ==
+std::size_t hash_of(const Value& value);     // throws a Fault: "unhashable type: 'list'"
+const char* type_name(const Value& value);   // Python's: "str", "dict", ...
 bool truth(const Value& value);
 
 // Throws the Fault of an undefined value when it is one.
