@@ -2,8 +2,11 @@
 #include "io/run_claim.h"
 
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <nlohmann/json.hpp>
 
 #include "base/strings.h"
@@ -48,6 +51,15 @@ bool made_before_a_run(const Folder& folder, const std::string& name) {
   });
 }
 
+// Whether a process that lives has the folder's lock.
+bool is_locked(const Folder& folder) {
+  if (!folder.exists(kRunLock)) return false;
+  const int lock = folder.open_lock(kRunLock);
+  const bool held = ::flock(lock, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(lock);
+  return held;
+}
+
 }  // namespace
 
 std::optional<RunNotes> read_run_notes(const Folder& folder) {
@@ -79,7 +91,13 @@ RunClaim look_for_run(const Folder& folder) {
 void require_run_folder(Env& env, const fs::path& path, RunFolderOptions options) {
   const NamedFolder named = locate_folder(path, options.kind);
   if (std::error_code unknown; !fs::exists(path, unknown)) return;
-  const RunClaim claim = look_for_run(env.open_folder(path, options.kind));
+  const Folder folder = env.open_folder(path, options.kind);
+  RunClaim claim = look_for_run(folder);
+  if (!claim.in_the_way.empty()) {
+    // Another process's run that is just starting has half of its files there. Who then tries the lock is told of it.
+    if (is_locked(folder)) return;
+    claim = look_for_run(folder);  // it has ended
+  }
   if (!claim.in_the_way.empty())
     throw Error(options.kind, fmt::format("{}: a run would overwrite {} there, which no run of hone's wrote", path.string(),
                                           list_names(claim.in_the_way)))

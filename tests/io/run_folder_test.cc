@@ -3,8 +3,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cmath>
@@ -72,6 +75,20 @@ TEST_F(RunFolderTest, TheLockEndsWithItsProcessHoweverThatEnds) {
   }
 }
 
+// What it has written so far is not taken for somebody else's file.
+TEST_F(RunFolderTest, OneThatIsJustStartingHoldsIt) {
+  for (const char* file : {".lock", "config.yaml", "metrics.jsonl"}) {
+    fs::remove_all(folder_ / "a");
+    folder_.write("a/.lock", "");
+    folder_.write(std::string("a/") + file, "{");
+    const int lock = ::open((folder_ / "a/.lock").c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_EQ(::flock(lock, LOCK_EX), 0);
+    EXPECT_HONE_ERROR(RunFolder(env_, folder_ / "a"), locked, "locked by another process");
+    ::close(lock);
+    EXPECT_HONE_ERROR(RunFolder(env_, folder_ / "a"), checkpoint, std::string("a run would overwrite ") + file);
+  }
+}
+
 TEST_F(RunFolderTest, OfManyStartingAtOnceOneOwnsIt) {
   constexpr int kProcesses = 8;
   const auto tried = static_cast<std::atomic<int>*>(
@@ -90,7 +107,7 @@ TEST_F(RunFolderTest, OfManyStartingAtOnceOneOwnsIt) {
               for (++*tried; *tried < kProcesses;) usleep(1000);  // an owner until all have tried
               _exit(0);
             } catch (const Error& error) {
-              if (error.kind() != ErrorKind::locked) say(100);
+              if (error.kind() != ErrorKind::locked) say(100 + static_cast<int>(error.kind()));
               ++*tried;
               _exit(0);
             }
