@@ -1,5 +1,5 @@
-// Python's equality, by kind. Values are nested at most kMaxDepth deep, so recursion is bounded; elements are counted as
-// steps.
+// Python's equality, by kind. Values are nested at most kMaxDepth deep, so recursion is bounded; elements are counted
+// as steps.
 #include <algorithm>
 
 #include "text/jinja/budget.h"
