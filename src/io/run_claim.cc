@@ -53,7 +53,7 @@ bool made_before_a_run(const Folder& folder, const std::string& name) {
 
 // Whether a process that lives has the folder's lock.
 bool is_locked(const Folder& folder) {
-  if (!folder.exists(kRunLock)) return false;
+  if (!folder.exists(kRunLock) || folder.link_target(kRunLock)) return false;
   const int lock = folder.open_lock(kRunLock);
   const bool held = ::flock(lock, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   ::close(lock);

@@ -85,7 +85,7 @@ TEST_F(RunFolderTest, OneThatIsJustStartingHoldsIt) {
     ASSERT_EQ(::flock(lock, LOCK_EX), 0);
     EXPECT_HONE_ERROR(RunFolder(env_, folder_ / "a"), locked, "locked by another process");
     ::close(lock);
-    EXPECT_HONE_ERROR(RunFolder(env_, folder_ / "a"), checkpoint, std::string("a run would overwrite ") + file);
+    EXPECT_HONE_ERROR(RunFolder(env_, folder_ / "a"), checkpoint, std::string("a run would overwrite \"") + file);
   }
 }
 
