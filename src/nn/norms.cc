@@ -5,8 +5,6 @@
 
 #include <utility>
 
-#include "ops/layer_norm.h"
-
 namespace hone::nn {
 namespace {
 
@@ -95,11 +93,15 @@ LayerNorm::LayerNorm(std::int64_t width, double eps, bool with_bias)
       bias(with_bias ? &parameter("bias", {width}, kZeros, /*decays=*/false) : nullptr),
       eps_(eps) {}
 
-Tensor LayerNorm::operator()(const Tensor& x) const { return ops::layer_norm(x, weight.use(), maybe(bias), eps_); }
+ops::LayerNormSums LayerNorm::sums() const { return {weight.gradient_sum(), bias ? bias->gradient_sum() : nullptr}; }
+
+Tensor LayerNorm::operator()(const Tensor& x) const {
+  return ops::layer_norm(x, weight.use(), maybe(bias), eps_, sums());
+}
 
 ops::AddRmsNorm LayerNorm::add(const Tensor& x, const Tensor& residual) const {
   if (!residual.defined()) return {x, (*this)(x)};
-  const ops::AddLayerNorm made = ops::add_layer_norm(x, residual, weight.use(), maybe(bias), eps_);
+  const ops::AddLayerNorm made = ops::add_layer_norm(x, residual, weight.use(), maybe(bias), eps_, sums());
   return {made.sum, made.normed};
 }
 

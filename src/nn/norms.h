@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "hone/module.h"
+#include "ops/layer_norm.h"
 #include "ops/linear.h"
 #include "ops/rms_norm.h"
 
@@ -96,6 +97,7 @@ class LayerNorm final : public Norm {
   Weight* const bias;  // null: none
 
  private:
+  ops::LayerNormSums sums() const;
   double eps_;
 };
 

@@ -75,8 +75,17 @@ LayerNormed layer_norm_rows(const at::Tensor& x, const at::Tensor& residual, con
   return made;
 }
 
-// {dx, dweight, dbias}.
-variable_list layer_norm_rows_backward(const at::Tensor& dy, const at::Tensor& extra, const variable_list& saved) {
+// What the backward pass needs to know besides tensors.
+void keep(AutogradContext* ctx, bool bias, const LayerNormSums& sums) {
+  ctx->saved_data["bias"] = bias;
+  ctx->saved_data["weight_sum"] = reinterpret_cast<std::int64_t>(sums.weight);
+  ctx->saved_data["bias_sum"] = reinterpret_cast<std::int64_t>(sums.bias);
+}
+
+// {dx, dweight, dbias}: what the sums have taken is undefined.
+variable_list layer_norm_rows_backward(const at::Tensor& dy, const at::Tensor& extra, AutogradContext* ctx) {
+  const variable_list saved = ctx->get_saved_variables();
+  const auto sum = [&](const char* name) { return reinterpret_cast<GradientSum*>(ctx->saved_data[name].toInt()); };
   const sections::Timed section(sections::Section::elementwise);
   const at::Tensor &x = saved[0], &weight = saved[1], &mean = saved[2], &inv_std = saved[3];
   const at::Tensor gradient = dy.contiguous(), direct = extra.defined() ? extra.contiguous() : extra;
@@ -104,7 +113,8 @@ variable_list layer_norm_rows_backward(const at::Tensor& dy, const at::Tensor& e
     });
   });
   const auto type = weight.scalar_type();
-  return {dx, join_sums(dweights, type), join_sums(dbiases, type)};
+  return {dx, row_gradient(dweights, type, sum("weight_sum")),
+          ctx->saved_data["bias"].toBool() ? row_gradient(dbiases, type, sum("bias_sum")) : at::Tensor()};
 }
 
 std::optional<at::Tensor> maybe(const at::Tensor& x) { return x.defined() ? std::optional(x) : std::nullopt; }
@@ -112,33 +122,33 @@ std::optional<at::Tensor> maybe(const at::Tensor& x) { return x.defined() ? std:
 class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
-                            const std::optional<at::Tensor>& bias, double eps) {
+                            const std::optional<at::Tensor>& bias, double eps, const LayerNormSums& sums) {
     LayerNormed made = layer_norm_rows(x, {}, weight, bias.value_or(at::Tensor()), eps);
     ctx->save_for_backward({made.sum, weight.contiguous(), made.mean, made.inv_std});
-    ctx->saved_data["bias"] = bias.has_value();
+    keep(ctx, bias.has_value(), sums);
     return made.y;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    const variable_list made = layer_norm_rows_backward(grads[0], {}, ctx->get_saved_variables());
-    return {made[0], made[1], ctx->saved_data["bias"].toBool() ? made[2] : at::Tensor(), at::Tensor()};
+    const variable_list made = layer_norm_rows_backward(grads[0], {}, ctx);
+    return {made[0], made[1], made[2], at::Tensor(), at::Tensor()};
   }
 };
 
 class AddLayerNormFunction : public torch::autograd::Function<AddLayerNormFunction> {
  public:
   static variable_list forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& residual,
-                               const at::Tensor& weight, const std::optional<at::Tensor>& bias, double eps) {
+                               const at::Tensor& weight, const std::optional<at::Tensor>& bias, double eps,
+                               const LayerNormSums& sums) {
     LayerNormed made = layer_norm_rows(x, residual, weight, bias.value_or(at::Tensor()), eps);
     ctx->save_for_backward({made.sum, weight.contiguous(), made.mean, made.inv_std});
-    ctx->saved_data["bias"] = bias.has_value();
+    keep(ctx, bias.has_value(), sums);
     ctx->set_materialize_grads(false);  // where nobody uses the sum, no zeros are made and added
     return {made.sum, made.y};
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    const variable_list saved = ctx->get_saved_variables();
-    if (!grads[1].defined()) return {grads[0], grads[0], at::Tensor(), at::Tensor(), at::Tensor()};
-    const variable_list made = layer_norm_rows_backward(grads[1], grads[0], saved);
-    return {made[0], made[0], made[1], ctx->saved_data["bias"].toBool() ? made[2] : at::Tensor(), at::Tensor()};
+    if (!grads[1].defined()) return {grads[0], grads[0], at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
+    const variable_list made = layer_norm_rows_backward(grads[1], grads[0], ctx);
+    return {made[0], made[0], made[1], made[2], at::Tensor(), at::Tensor()};
   }
 };
 
@@ -148,16 +158,17 @@ bool kernels_fit(const at::Tensor& x, const at::Tensor& weight, const at::Tensor
 
 }  // namespace
 
-at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double eps) {
+at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double eps,
+                      LayerNormSums sums) {
   if (!kernels_fit(x, weight, bias)) return reference::layer_norm(x, weight, bias, eps);
-  return LayerNormFunction::apply(x, weight, maybe(bias), eps);
+  return LayerNormFunction::apply(x, weight, maybe(bias), eps, sums);
 }
 
 AddLayerNorm add_layer_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight,
-                            const at::Tensor& bias, double eps) {
+                            const at::Tensor& bias, double eps, LayerNormSums sums) {
   if (!kernels_fit(x, weight, bias) || !kernels_take({x, residual}) || x.sizes() != residual.sizes())
     return reference::add_layer_norm(x, residual, weight, bias, eps);
-  const variable_list made = AddLayerNormFunction::apply(x, residual, weight, maybe(bias), eps);
+  const variable_list made = AddLayerNormFunction::apply(x, residual, weight, maybe(bias), eps, sums);
   return {made[0], made[1]};
 }
 

@@ -3,18 +3,24 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "hone/gradient_sum.h"
+
 namespace hone::ops {
 
 // (x - mean) / sqrt(variance + eps) * weight + bias over the last dimension, in fp32 at least and rounded once, as
-// LibTorch does. bias may be undefined.
-at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double eps);
+// LibTorch does. bias may be undefined. The sums take the gradients of weight and bias; null: autograd does.
+struct LayerNormSums {
+  GradientSum *weight = nullptr, *bias = nullptr;
+};
+at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double eps,
+                      LayerNormSums sums = {});
 
 // sum = x + residual; normed = layer_norm(sum). One pass for the two.
 struct AddLayerNorm {
   at::Tensor sum, normed;
 };
 AddLayerNorm add_layer_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight,
-                            const at::Tensor& bias, double eps);
+                            const at::Tensor& bias, double eps, LayerNormSums sums = {});
 
 namespace reference {
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double eps);

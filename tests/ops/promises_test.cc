@@ -6,6 +6,7 @@
 #include "ops/check.h"
 #include "ops/cross_entropy.h"
 #include "ops/embedding.h"
+#include "ops/layer_norm.h"
 #include "ops/linear.h"
 #include "ops/matmul.h"
 #include "ops/rms_norm.h"
@@ -104,6 +105,29 @@ TEST(Promises, GradientsOfWeightsBiasesAndNormsAreSummedUnrounded) {
     expect_unrounded(bias_sum.sum, bias_exact, "bias");
     expect_unrounded(norm_sum.sum, norm_exact, "norm");
     for (const Tensor& leaf : {w, bias, norm}) EXPECT_FALSE(leaf.grad().defined());
+  });
+}
+
+TEST(Promises, GradientsOfLayerNormsAreSummedUnrounded) {
+  at_every_level([] {
+    const Tensor weight = at::ones({16}, at::kBFloat16).requires_grad_(),
+                 bias = at::zeros({16}, at::kBFloat16).requires_grad_();
+    GradientSum weight_sum{at::empty({16}, at::kFloat)}, bias_sum{at::empty({16}, at::kFloat)};
+    Tensor weight_exact = at::zeros({16}, at::kDouble), bias_exact = at::zeros({16}, at::kDouble);
+    for (int pass = 0; pass < 2; ++pass) {
+      const Tensor x = bf16_sample({300, 16}, 10 + pass), residual = bf16_sample({300, 16}, 20 + pass),
+                   dy = bf16_sample({300, 16}, 30 + pass);
+      const LayerNormSums sums{&weight_sum, &bias_sum};
+      const auto added = add_layer_norm(x, residual, weight, bias, 1e-6, sums);
+      added.normed.backward(dy);
+      layer_norm(x, weight, bias, 1e-6, sums).backward(dy);
+      for (const Tensor& input : {added.sum.detach(), x})
+        weight_exact += (wide(dy) * at::layer_norm(wide(input), {16}, {}, {}, 1e-6)).sum(0);
+      bias_exact += 2 * wide(dy).sum(0);
+    }
+    expect_unrounded(weight_sum.sum, weight_exact, "weight");
+    expect_unrounded(bias_sum.sum, bias_exact, "bias");
+    for (const Tensor& leaf : {weight, bias}) EXPECT_FALSE(leaf.grad().defined());
   });
 }
 
