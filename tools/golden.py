@@ -56,8 +56,8 @@ def batch_of(case):
     return {"input_ids": ids, "attention_mask": mask, "labels": labels}
 
 
-def ten_steps(model, batch):
-    """Loss before each of ten AdamW updates on the same batch, and the gradient norm before clipping."""
+def ten_steps(model, inputs):
+    """Loss before each of ten AdamW updates on the same inputs, and the gradient norm before clipping."""
     groups = {True: [], False: []}
     for name, weight in model.named_parameters():
         groups[common.decays(name)].append((name, weight))
@@ -75,7 +75,7 @@ def ten_steps(model, batch):
     losses, norms = [], []
     for _ in range(10):
         optimizer.zero_grad()
-        loss = model(**batch, use_cache=False).loss
+        loss = model(**inputs).loss
         loss.backward()
         norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), SETTINGS["max_grad_norm"], foreach=False))
         optimizer.step()
@@ -134,7 +134,7 @@ def make(case):
     output.loss.backward()
     gradients = {f"grad.{name}": weight.grad.clone() for name, weight in model.named_parameters()}
     check_old_config(folder, batch, output.logits)
-    losses, norms, groups = ten_steps(common.load_model(folder), batch)
+    losses, norms, groups = ten_steps(common.load_model(folder), {**batch, "use_cache": False})
     logits = output.logits.detach() * batch["attention_mask"].unsqueeze(-1)  # 0 at padded places
     tensors = {
         **batch,

@@ -65,9 +65,7 @@ def batch_of(config, seed):
 
 
 def load(folder):
-    return hf.AutoModelForSequenceClassification.from_pretrained(
-        folder, attn_implementation=common.ATTENTION, dtype=torch.float32
-    ).eval()
+    return common.load_model(folder, hf.AutoModelForSequenceClassification)
 
 
 def make(name, options, seed):
@@ -81,7 +79,7 @@ def make(name, options, seed):
     gradients = {f"grad.{key}": weight.grad.clone() for key, weight in model.named_parameters()}
     with torch.no_grad():
         below = model.bert(**{key: batch[key] for key in ("input_ids", "attention_mask", "token_type_ids")})
-    losses, norms, groups = ten_steps(Uncached(load(folder)), batch)
+    losses, norms, groups = ten_steps(load(folder), batch)
     tensors = {
         **batch,
         "hidden": below.last_hidden_state * batch["attention_mask"].unsqueeze(-1),
@@ -99,17 +97,6 @@ def make(name, options, seed):
         base = folder.parent / "bert-base"
         shutil.rmtree(base, ignore_errors=True)
         model.bert.save_pretrained(base)
-
-
-class Uncached:
-    """ten_steps() asks for no cache, of which an encoder knows nothing."""
-
-    def __init__(self, model):
-        self.model = model
-        self.named_parameters, self.parameters = model.named_parameters, model.parameters
-
-    def __call__(self, use_cache, **batch):
-        return self.model(**batch)
 
 
 if __name__ == "__main__":

@@ -83,10 +83,8 @@ def wrap(lead, numbers, close, width=118):
     return out
 
 
-def load_model(folder, **overrides):
-    model = transformers.AutoModelForCausalLM.from_pretrained(
-        folder, attn_implementation=ATTENTION, dtype=torch.float32, **overrides
-    )
+def load_model(folder, kind=transformers.AutoModelForCausalLM, **overrides):
+    model = kind.from_pretrained(folder, attn_implementation=ATTENTION, dtype=torch.float32, **overrides)
     return model.eval()
 
 

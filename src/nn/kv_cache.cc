@@ -127,7 +127,8 @@ Tensor KvCache::attend_all(const Slot& slot, const Tensor& q_NHK, const Plan& pl
   std::vector<Tensor> parts;
   for (const PlannedDoc& doc : docs) {
     const std::int64_t count = tokens_of(doc), last = held(slot, doc.row) + count;
-    const std::int64_t first = options.mask.window > 0 ? std::max<std::int64_t>(0, last - count - options.mask.window + 1) : 0;
+    const std::int64_t window = options.mask.window;
+    const std::int64_t first = window > 0 ? std::max<std::int64_t>(0, last - count - window + 1) : 0;
     const auto keys = [&](const Tensor& x_RGCK) { return x_RGCK.select(0, doc.row).slice(1, first, last); };
     parts.push_back(ops::cached_attention(q_NHK.slice(0, doc.span.begin, doc.span.end), keys(slot.k_RGCK),
                                           keys(slot.v_RGCK), options));

@@ -37,7 +37,7 @@ void Input::keep(const Tensor& sum) const {
 
 Tensor Input::value() const {
   if (!norm_) return x_;
-  ops::AddRmsNorm made = norm_->add(x_, added_);
+  ops::AddNorm made = norm_->add(x_, added_);
   keep(made.sum);
   return made.normed;
 }
@@ -58,13 +58,13 @@ Tensor Input::gated_mlp(const ops::GatedMlpWeights& weights, ops::Activation act
 
 ops::NormLinears Norm::linears(const Tensor& x, const Tensor& residual,
                                const std::vector<ops::LinearWeight>& weights) const {
-  const ops::AddRmsNorm made = add(x, residual);
+  const ops::AddNorm made = add(x, residual);
   return {made.sum, ops::linears(made.normed, weights)};
 }
 
 ops::NormGatedMlp Norm::gated_mlp(const Tensor& x, const Tensor& residual, const ops::GatedMlpWeights& weights,
                                   ops::Activation activation) const {
-  const ops::AddRmsNorm made = add(x, residual);
+  const ops::AddNorm made = add(x, residual);
   return {made.sum, ops::gated_mlp(made.normed, weights, activation)};
 }
 
@@ -73,8 +73,7 @@ RmsNorm::RmsNorm(std::int64_t width, double eps)
 
 Tensor RmsNorm::operator()(const Tensor& x) const { return ops::rms_norm(x, weight.use(), eps_, weight.gradient_sum()); }
 
-ops::AddRmsNorm RmsNorm::add(const Tensor& x, const Tensor& residual) const {
-  if (!residual.defined()) return {x, (*this)(x)};
+ops::AddNorm RmsNorm::add(const Tensor& x, const Tensor& residual) const {
   return ops::add_rms_norm(x, residual, weight.use(), eps_, weight.gradient_sum());
 }
 
@@ -99,10 +98,8 @@ Tensor LayerNorm::operator()(const Tensor& x) const {
   return ops::layer_norm(x, weight.use(), maybe(bias), eps_, sums());
 }
 
-ops::AddRmsNorm LayerNorm::add(const Tensor& x, const Tensor& residual) const {
-  if (!residual.defined()) return {x, (*this)(x)};
-  const ops::AddLayerNorm made = ops::add_layer_norm(x, residual, weight.use(), maybe(bias), eps_, sums());
-  return {made.sum, made.normed};
+ops::AddNorm LayerNorm::add(const Tensor& x, const Tensor& residual) const {
+  return ops::add_layer_norm(x, residual, weight.use(), maybe(bias), eps_, sums());
 }
 
 }  // namespace hone::nn

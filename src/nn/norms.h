@@ -60,7 +60,7 @@ class Norm : public Module {
   Input operator()(Residual& x) const { return {*this, x}; }
 
   // Of x + residual (x itself where it is undefined): the sum, and what is made of its norm.
-  virtual ops::AddRmsNorm add(const Tensor& x, const Tensor& residual) const = 0;
+  virtual ops::AddNorm add(const Tensor& x, const Tensor& residual) const = 0;
   virtual ops::NormLinears linears(const Tensor& x, const Tensor& residual,
                                    const std::vector<ops::LinearWeight>& weights) const;
   virtual ops::NormGatedMlp gated_mlp(const Tensor& x, const Tensor& residual, const ops::GatedMlpWeights& weights,
@@ -73,7 +73,7 @@ class RmsNorm final : public Norm {
   RmsNorm(std::int64_t width, double eps);
   using Norm::operator();
   Tensor operator()(const Tensor& x) const override;
-  ops::AddRmsNorm add(const Tensor& x, const Tensor& residual) const override;
+  ops::AddNorm add(const Tensor& x, const Tensor& residual) const override;
   ops::NormLinears linears(const Tensor& x, const Tensor& residual,
                            const std::vector<ops::LinearWeight>& weights) const override;
   ops::NormGatedMlp gated_mlp(const Tensor& x, const Tensor& residual, const ops::GatedMlpWeights& weights,
@@ -91,7 +91,7 @@ class LayerNorm final : public Norm {
   LayerNorm(std::int64_t width, double eps, bool with_bias = true);
   using Norm::operator();
   Tensor operator()(const Tensor& x) const override;
-  ops::AddRmsNorm add(const Tensor& x, const Tensor& residual) const override;
+  ops::AddNorm add(const Tensor& x, const Tensor& residual) const override;
 
   Weight& weight;
   Weight* const bias;  // null: none

@@ -13,6 +13,7 @@
 #include "hone/error.h"
 #include "hone/gradient_sum.h"
 #include "ops/cpu/cross_entropy.h"
+#include "ops/kept_sum.h"
 #include "ops/matmul.h"
 #include "ops/parallel.h"
 
@@ -142,7 +143,7 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
     ctx->saved_data["dhead"] = wanted.dhead_VD;
     ctx->saved_data["lent"] = lent;
     ctx->saved_data["type"] = static_cast<std::int64_t>(head_VD.scalar_type());
-    ctx->saved_data["sum"] = reinterpret_cast<std::int64_t>(options.head_sum);
+    ctx->saved_data["sum"] = to_number(options.head_sum);
     return made.sum;
   }
 
@@ -151,7 +152,7 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
     const sections::Timed section(sections::Section::loss);
     const double scale = grads[0].item<double>();
     const auto type = static_cast<at::ScalarType>(ctx->saved_data["type"].toInt());
-    auto* sum = reinterpret_cast<GradientSum*>(ctx->saved_data["sum"].toInt());
+    auto* sum = to_sum(ctx->saved_data["sum"].toInt());
     const at::Tensor dhidden = saved(ctx, "dhidden"), dhead = saved(ctx, "dhead");
     const bool lent = ctx->saved_data["lent"].toBool(), summed = lent || (sum && sum->takes() && dhead.defined());
     if (lent) {

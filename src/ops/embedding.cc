@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "hone/error.h"
+#include "ops/kept_sum.h"
 #include "ops/kernels.h"
 
 namespace hone::ops {
@@ -83,7 +84,7 @@ class EmbeddingFunction : public torch::autograd::Function<EmbeddingFunction> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  torch::autograd::variable_list grads) {
     const at::Tensor ids = ctx->get_saved_variables()[0];
-    auto* sum = reinterpret_cast<GradientSum*>(ctx->saved_data["sum"].toInt());
+    auto* sum = to_sum(ctx->saved_data["sum"].toInt());
     return {table_gradient(grads[0], ids, ctx->saved_data["rows"].toInt(), ctx->saved_data["skip"].toInt(), sum),
             at::Tensor(), at::Tensor(), at::Tensor()};
   }
@@ -107,7 +108,7 @@ at::Tensor embedding(const at::Tensor& table_VD, const at::Tensor& ids, std::int
     return reference::embedding(table_VD, ids, no_gradient_id);
   check_ids(ids, table_VD.size(0));
   if (!at::GradMode::is_enabled()) return at::embedding(table_VD, ids);
-  return EmbeddingFunction::apply(table_VD, ids, no_gradient_id, reinterpret_cast<std::int64_t>(sum));
+  return EmbeddingFunction::apply(table_VD, ids, no_gradient_id, to_number(sum));
 }
 
 }  // namespace hone::ops

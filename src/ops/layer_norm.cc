@@ -9,6 +9,7 @@
 #include "base/sections.h"
 #include "ops/column_sum.h"
 #include "ops/cpu/layer_norm.h"
+#include "ops/kept_sum.h"
 #include "ops/parallel.h"
 
 namespace hone::ops {
@@ -21,8 +22,8 @@ at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::T
   return (bias.defined() ? y + bias.to(type) : y).to(x.scalar_type());
 }
 
-AddLayerNorm add_layer_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight,
-                            const at::Tensor& bias, double eps) {
+AddNorm add_layer_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight,
+                       const at::Tensor& bias, double eps) {
   const at::Tensor sum = x + residual;
   return {sum, reference::layer_norm(sum, weight, bias, eps)};
 }
@@ -78,14 +79,14 @@ LayerNormed layer_norm_rows(const at::Tensor& x, const at::Tensor& residual, con
 // What the backward pass needs to know besides tensors.
 void keep(AutogradContext* ctx, bool bias, const LayerNormSums& sums) {
   ctx->saved_data["bias"] = bias;
-  ctx->saved_data["weight_sum"] = reinterpret_cast<std::int64_t>(sums.weight);
-  ctx->saved_data["bias_sum"] = reinterpret_cast<std::int64_t>(sums.bias);
+  ctx->saved_data["weight_sum"] = to_number(sums.weight);
+  ctx->saved_data["bias_sum"] = to_number(sums.bias);
 }
 
 // {dx, dweight, dbias}: what the sums have taken is undefined.
 variable_list layer_norm_rows_backward(const at::Tensor& dy, const at::Tensor& extra, AutogradContext* ctx) {
   const variable_list saved = ctx->get_saved_variables();
-  const auto sum = [&](const char* name) { return reinterpret_cast<GradientSum*>(ctx->saved_data[name].toInt()); };
+  const auto sum = [&](const char* name) { return to_sum(ctx->saved_data[name].toInt()); };
   const sections::Timed section(sections::Section::elementwise);
   const at::Tensor &x = saved[0], &weight = saved[1], &mean = saved[2], &inv_std = saved[3];
   const at::Tensor gradient = dy.contiguous(), direct = extra.defined() ? extra.contiguous() : extra;
@@ -164,8 +165,9 @@ at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::T
   return LayerNormFunction::apply(x, weight, maybe(bias), eps, sums);
 }
 
-AddLayerNorm add_layer_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight,
-                            const at::Tensor& bias, double eps, LayerNormSums sums) {
+AddNorm add_layer_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight,
+                       const at::Tensor& bias, double eps, LayerNormSums sums) {
+  if (!residual.defined()) return {x, layer_norm(x, weight, bias, eps, sums)};
   if (!kernels_fit(x, weight, bias) || !kernels_take({x, residual}) || x.sizes() != residual.sizes())
     return reference::add_layer_norm(x, residual, weight, bias, eps);
   const variable_list made = AddLayerNormFunction::apply(x, residual, weight, maybe(bias), eps, sums);

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "hone/gradient_sum.h"
+#include "ops/add_norm.h"
 
 namespace hone::ops {
 
@@ -15,17 +16,14 @@ struct LayerNormSums {
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double eps,
                       LayerNormSums sums = {});
 
-// sum = x + residual; normed = layer_norm(sum). One pass for the two.
-struct AddLayerNorm {
-  at::Tensor sum, normed;
-};
-AddLayerNorm add_layer_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight,
-                            const at::Tensor& bias, double eps, LayerNormSums sums = {});
+// sum = x + residual (x itself where that is undefined); normed = layer_norm(sum). One pass for the two.
+AddNorm add_layer_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight,
+                       const at::Tensor& bias, double eps, LayerNormSums sums = {});
 
 namespace reference {
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, double eps);
-AddLayerNorm add_layer_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight,
-                            const at::Tensor& bias, double eps);
+AddNorm add_layer_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight,
+                       const at::Tensor& bias, double eps);
 }  // namespace reference
 
 }  // namespace hone::ops

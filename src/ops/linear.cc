@@ -10,6 +10,7 @@
 #include "hone/error.h"
 #include "hone/gradient_sum.h"
 #include "ops/column_sum.h"
+#include "ops/kept_sum.h"
 #include "ops/kernels.h"
 #include "ops/matmul.h"
 #include "ops/rms_norm.h"
@@ -47,9 +48,6 @@ at::Tensor weight_gradient(const at::Tensor& dy_NO, const at::Tensor& x_NI, Grad
   matmul_into(made, {{dy_NO.t(), x_NI}});
   return made;
 }
-
-std::int64_t to_number(GradientSum* sum) { return reinterpret_cast<std::int64_t>(sum); }
-GradientSum* to_sum(std::int64_t number) { return reinterpret_cast<GradientSum*>(number); }
 
 // How the tensors of a call lie: x, the residual if there is one, the norm's weight if there is one, the weights, then
 // those biases that there are.
@@ -208,13 +206,6 @@ bool takes(const at::Tensor& x, const std::vector<LinearWeight>& weights) {
 // Few rows that need no gradient, as in decoding.
 bool is_skinny(const at::Tensor& x) { return !at::GradMode::is_enabled() && x.numel() <= kSkinnyRows * x.size(-1); }
 
-// Of x, or of x + residual where there is a residual.
-AddRmsNorm maybe_add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
-                              GradientSum* sum = nullptr) {
-  if (residual.defined()) return add_rms_norm(x, residual, norm_I, eps, sum);
-  return {x, rms_norm(x, norm_I, eps, sum)};
-}
-
 }  // namespace
 
 namespace reference {
@@ -248,7 +239,7 @@ NormLinears norm_linears(const at::Tensor& x, const at::Tensor& residual, const 
   const bool fits = at::GradMode::is_enabled() && takes(x, weights) && kernels_take({x, norm_I}) &&
                     (!residual.defined() || (kernels_take({x, residual}) && x.sizes() == residual.sizes()));
   if (!fits) {
-    const AddRmsNorm norm = maybe_add_rms_norm(x, residual, norm_I, eps, norm_sum);
+    const AddNorm norm = add_rms_norm(x, residual, norm_I, eps, norm_sum);
     return {norm.sum, linears(norm.normed, weights)};
   }
   variable_list tensors{x};
@@ -277,7 +268,7 @@ at::Tensor gated_mlp(const at::Tensor& x, const GatedMlpWeights& w, Activation a
 NormGatedMlp norm_gated_mlp(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
                             const GatedMlpWeights& w, Activation activation, GradientSum* norm_sum) {
   if (is_skinny(x)) {
-    const AddRmsNorm norm = maybe_add_rms_norm(x, residual, norm_I, eps, norm_sum);
+    const AddNorm norm = add_rms_norm(x, residual, norm_I, eps, norm_sum);
     return {norm.sum, gated_mlp(norm.normed, w, activation)};
   }
   const auto [sum, both] = norm_linears(x, residual, norm_I, eps, {w.gate, w.up}, norm_sum);

@@ -10,6 +10,7 @@
 #include "base/sections.h"
 #include "ops/column_sum.h"
 #include "ops/cpu/rms_norm.h"
+#include "ops/kept_sum.h"
 #include "ops/parallel.h"
 
 namespace hone::ops {
@@ -21,7 +22,7 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
   return (wide * inv_rms).to(x.scalar_type()) * weight;
 }
 
-AddRmsNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps) {
+AddNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps) {
   const at::Tensor sum = x + residual;
   return {sum, reference::rms_norm(sum, weight, eps)};
 }
@@ -90,7 +91,7 @@ class RmsNormFunction : public torch::autograd::Function<RmsNormFunction> {
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto saved = ctx->get_saved_variables();
     const RmsNormGradients made = rms_norm_backward(grads[0], {}, saved[0], saved[1], saved[2],
-                                                    reinterpret_cast<GradientSum*>(ctx->saved_data["sum"].toInt()));
+                                                    to_sum(ctx->saved_data["sum"].toInt()));
     return {made.x, made.weight, at::Tensor(), at::Tensor()};
   }
 };
@@ -109,7 +110,7 @@ class AddRmsNormFunction : public torch::autograd::Function<AddRmsNormFunction> 
     const auto saved = ctx->get_saved_variables();
     if (!grads[1].defined()) return {grads[0], grads[0], at::Tensor(), at::Tensor(), at::Tensor()};
     const RmsNormGradients made = rms_norm_backward(grads[1], grads[0], saved[0], saved[1], saved[2],
-                                                    reinterpret_cast<GradientSum*>(ctx->saved_data["sum"].toInt()));
+                                                    to_sum(ctx->saved_data["sum"].toInt()));
     return {made.x, made.x, made.weight, at::Tensor(), at::Tensor()};
   }
 };
@@ -119,11 +120,12 @@ class AddRmsNormFunction : public torch::autograd::Function<AddRmsNormFunction> 
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, GradientSum* gradient_sum) {
   if (x.numel() == 0 || !kernels_take({x, weight})) return reference::rms_norm(x, weight, eps);
   if (!at::GradMode::is_enabled()) return rms_norm_forward(x, {}, weight, eps).normed;
-  return RmsNormFunction::apply(x, weight, eps, reinterpret_cast<std::int64_t>(gradient_sum));
+  return RmsNormFunction::apply(x, weight, eps, to_number(gradient_sum));
 }
 
-AddRmsNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps,
-                        GradientSum* gradient_sum) {
+AddNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps,
+                     GradientSum* gradient_sum) {
+  if (!residual.defined()) return {x, rms_norm(x, weight, eps, gradient_sum)};
   if (x.numel() == 0 || !kernels_take({x, residual, weight}) || x.sizes() != residual.sizes())
     return reference::add_rms_norm(x, residual, weight, eps);
   if (!at::GradMode::is_enabled()) {
@@ -131,7 +133,7 @@ AddRmsNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const a
     return {made.sum, made.normed};
   }
   const variable_list made =
-      AddRmsNormFunction::apply(x, residual, weight, eps, reinterpret_cast<std::int64_t>(gradient_sum));
+      AddRmsNormFunction::apply(x, residual, weight, eps, to_number(gradient_sum));
   return {made[0], made[1]};
 }
 

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "hone/gradient_sum.h"
+#include "ops/add_norm.h"
 
 namespace hone::ops {
 
@@ -12,12 +13,9 @@ namespace hone::ops {
 // autograd does.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, GradientSum* gradient_sum = nullptr);
 
-// sum = x + residual; normed = rms_norm(sum). One pass for the two.
-struct AddRmsNorm {
-  at::Tensor sum, normed;
-};
-AddRmsNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps,
-                        GradientSum* gradient_sum = nullptr);
+// sum = x + residual (x itself where that is undefined); normed = rms_norm(sum). One pass for the two.
+AddNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps,
+                     GradientSum* gradient_sum = nullptr);
 
 // For ops that contain the norm, outside autograd. inv_rms: one fp32 (fp64) value per row. residual may be undefined:
 // then `sum` is x.
@@ -37,7 +35,7 @@ RmsNormGradients rms_norm_backward(const at::Tensor& dy, const at::Tensor& extra
 
 namespace reference {
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
-AddRmsNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps);
+AddNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps);
 }  // namespace reference
 
 }  // namespace hone::ops

@@ -8,15 +8,12 @@
 
 #include "base/progress.h"
 #include "hone/registry.h"
+#include "train/metrics.h"
 
 namespace hone::training {
 namespace {
 
 std::string prefix_of(std::size_t sets, const std::string& name) { return sets == 1 ? "eval_" : "eval_" + name + "_"; }
-
-void add(Sums& total, const Sums& sums) {
-  for (const auto& [name, value] : sums) total[name] += value;
-}
 
 }  // namespace
 
@@ -28,7 +25,8 @@ Evaluations make_evaluations(const std::vector<std::string>& names) {
 }
 
 EvaluateOptions evaluate_options(const Recipe& recipe, const Inputs& inputs) {
-  return {recipe.trainer.eval_batch_size.value_or(recipe.trainer.batch_size), loader_options(recipe, inputs).pad_id};
+  return {recipe.trainer.eval_batch_size.value_or(recipe.trainer.batch_size),
+          pad_id_of(*inputs.tokenizer, inputs.model->vocab_size())};
 }
 
 std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluations, const Dataset& data,

@@ -51,6 +51,10 @@ std::map<std::string, Metric> metrics_from_json(const nlohmann::json& json) {
 
 }  // namespace
 
+void add(Sums& total, const Sums& more) {
+  for (const auto& [name, amount] : more) total[name] += amount;
+}
+
 void combine(Metric& into, const Metric& value) {
   if (value.mode == LogMode::mean || value.mode == LogMode::sum) {
     into.sum += value.sum;

@@ -24,6 +24,8 @@ struct StepReport {
   double loss() const;  // sum over terms of sum / weight; 0 when skipped
 };
 
+void add(Sums& total, const Sums& more);
+
 // Combines a further value as its log mode says.
 void combine(Metric& into, const Metric& value);
 double value_of(const Metric& metric);

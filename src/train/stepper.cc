@@ -17,12 +17,11 @@ bool nothing_in(const Sums& sums) {
   return std::all_of(sums.begin(), sums.end(), [](const auto& sum) { return sum.second == 0; });
 }
 
-// What terms may be divided by: the objective's own amounts, and those that every batch has.
-Sums amounts(const Batch& batch, Sums own) {
-  own["tokens"] = static_cast<double>(batch.tokens);
-  own["rows"] = static_cast<double>(batch.rows());
-  own["documents"] = static_cast<double>(batch.docs.size());
-  return own;
+// What terms may be divided by in every batch, besides the objective's own amounts.
+Sums amounts(const Batch& batch) {
+  return {{"tokens", static_cast<double>(batch.tokens)},
+          {"rows", static_cast<double>(batch.rows())},
+          {"documents", static_cast<double>(batch.docs.size())}};
 }
 
 }  // namespace
@@ -35,7 +34,7 @@ Stepper::Stepper(const Recipe& recipe, Model& model, const Loader::Options& load
       objective_(make_objective(recipe)),
       resources_(objective_->needs(), recipe.trainer.precision),
       optimizer_(registries().optimizers.make(recipe.optimizer.type, *recipe.optimizer.options)),
-      updater_(std::make_unique<Updater>(model, *optimizer_, recipe.trainer.precision)),
+      updater_(model, *optimizer_, recipe.trainer.precision),
       loader_(std::move(data), loader) {}
 
 StepReport Stepper::step(TrainState& state) {
@@ -56,14 +55,14 @@ StepReport Stepper::step(TrainState& state) {
 
 StepReport Stepper::update(const Group& group, const TrainState& state) {
   StepReport report;
-  std::vector<Sums> own;
-  Sums total;  // over the micro-batches that have something to learn from
+  std::vector<bool> learns;  // which micro-batches have something to learn from
+  Sums total;                // over these
   for (const Batch& batch : group) {
-    own.push_back(objective_->sums(batch));
+    const Sums own = objective_->sums(batch);
     report.tokens += batch.tokens;
     report.supervised += batch.supervised;
-    if (nothing_in(own.back())) continue;
-    for (const auto& [name, amount] : amounts(batch, own.back())) total[name] += amount;
+    learns.push_back(!nothing_in(own));
+    if (learns.back()) add(total, amounts(batch)), add(total, own);
   }
   total = world_.total(std::move(total));
   report.learning_rate = optimizer_->learning_rate(state.step, steps_);
@@ -72,10 +71,10 @@ StepReport Stepper::update(const Group& group, const TrainState& state) {
   const Random seeds(recipe_.run.seed, fmt::format("pass/{}", state.updates));
   std::vector<double> losses;
   for (std::size_t i = 0; i < group.size(); ++i)
-    losses.push_back(nothing_in(own[i]) ? 0 : backward(group[i], total, seeds.bits(i), report));
-  report.grad_norm = updater_->gradient_norm();
+    losses.push_back(learns[i] ? backward(group[i], total, seeds.bits(i), report) : 0);
+  report.grad_norm = updater_.gradient_norm();
   if (before_update) before_update({group, losses, report});
-  updater_->update(state.updates + 1, report.learning_rate, report.grad_norm, recipe_.trainer.max_grad_norm);
+  updater_.update(state.updates + 1, report.learning_rate, report.grad_norm, recipe_.trainer.max_grad_norm);
   return report;
 }
 
@@ -98,7 +97,7 @@ double Stepper::backward(const Batch& batch, const Sums& step_sums, std::uint64_
     loss = loss.defined() ? loss + mean : mean;
   }
   loss.backward();
-  updater_->add_gradients();
+  updater_.add_gradients();
   report.add(result, step_sums);
   return loss.item<double>();
 }

@@ -35,7 +35,7 @@ class Stepper {
   void seek(std::int64_t step) { loader_.seek(step); }
   double epoch_at(std::int64_t step) const { return loader_.epoch_at(step); }
   const Objective& objective() const { return *objective_; }
-  Updater& updater() { return *updater_; }
+  Updater& updater() { return updater_; }
 
  private:
   StepReport update(const Group& group, const TrainState& state);
@@ -49,7 +49,7 @@ class Stepper {
   std::unique_ptr<Objective> objective_;
   RunResources resources_;
   std::unique_ptr<Optimizer> optimizer_;
-  std::unique_ptr<Updater> updater_;
+  Updater updater_;
   Loader loader_;
 };
 

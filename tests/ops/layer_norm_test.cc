@@ -11,11 +11,11 @@ const Op kPlain = [](const auto& in) { return reference::layer_norm(in[0], in[1]
 const Op kNoBias = [](const auto& in) { return layer_norm(in[0], in[1], {}, 1e-5); };
 const Op kPlainNoBias = [](const auto& in) { return reference::layer_norm(in[0], in[1], {}, 1e-5); };
 const Op kAdd = [](const auto& in) {
-  const AddLayerNorm made = add_layer_norm(in[0], in[1], in[2], in[3], 1e-5);
+  const AddNorm made = add_layer_norm(in[0], in[1], in[2], in[3], 1e-5);
   return at::cat({made.sum, made.normed}, -1);
 };
 const Op kPlainAdd = [](const auto& in) {
-  const AddLayerNorm made = reference::add_layer_norm(in[0], in[1], in[2], in[3], 1e-5);
+  const AddNorm made = reference::add_layer_norm(in[0], in[1], in[2], in[3], 1e-5);
   return at::cat({made.sum, made.normed}, -1);
 };
 

@@ -9,11 +9,11 @@ namespace {
 const Op kNorm = [](const auto& in) { return rms_norm(in[0], in[1], 1e-6); };
 const Op kPlain = [](const auto& in) { return reference::rms_norm(in[0], in[1], 1e-6); };
 const Op kAdd = [](const auto& in) {
-  const AddRmsNorm made = add_rms_norm(in[0], in[1], in[2], 1e-6);
+  const AddNorm made = add_rms_norm(in[0], in[1], in[2], 1e-6);
   return at::cat({made.sum, made.normed}, -1);
 };
 const Op kPlainAdd = [](const auto& in) {
-  const AddRmsNorm made = reference::add_rms_norm(in[0], in[1], in[2], 1e-6);
+  const AddNorm made = reference::add_rms_norm(in[0], in[1], in[2], 1e-6);
   return at::cat({made.sum, made.normed}, -1);
 };
 

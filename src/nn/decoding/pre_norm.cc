@@ -220,7 +220,8 @@ class PreNormDecoder final : public Decoder {
 
   // The query heads of one key/value head of one row: task = row * groups + head.
   void attend(const Layer& layer, const Step& step, const KvCache::Room& room, std::int64_t task, Own& own) {
-    const std::int64_t row = task / groups_, size = w_.head_size, held = room.held[row], at = task * room.k_RGCK.size(2) * size;
+    const std::int64_t row = task / groups_, size = w_.head_size, held = room.held[row],
+                       at = task * room.k_RGCK.size(2) * size;
     T *q = q_.data() + task * heads_ * size, *k = k_.data() + task * size;
     turn(q, heads_, layer.q_norm, step, row, own);
     turn(k, 1, layer.k_norm, step, row, own);
