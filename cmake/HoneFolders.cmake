@@ -61,7 +61,8 @@ function(hone_kernels)
 endfunction()
 
 # The plug-in folders: folder, member of Registries, interface.
-set(HONE_PLUGINS_CORE "data/sources:sources:Source" "trackers:trackers:Tracker")
+set(HONE_PLUGINS_CORE "data/sources:sources:Source" "collators:collators:Collator" "schedules:schedules:Schedule"
+                      "trackers:trackers:Tracker")
 set(HONE_PLUGINS_TORCH "models:models:Model" "optim:optimizers:Optimizer" "objectives:objectives:Objective"
                        "callbacks:callbacks:Callback" "evals:evals:Evaluation")
 set(HONE_PLUGINS_CLI "cli:commands:Command")

@@ -5,7 +5,7 @@ set(package "${CMAKE_INSTALL_LIBDIR}/cmake/hone")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/hone" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(TARGETS hone_core EXPORT honeTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 if(HONE_TORCH)
-  install(TARGETS hone_hone EXPORT honeTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  install(TARGETS hone_hone hone_plugin EXPORT honeTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 endif()
 if(TARGET hone_program)
   # By name: CMake leaves out folders inside the project, and .deps/torch and .deps/pyarrow are such. The same in the build

@@ -22,7 +22,7 @@ using at::Tensor;
 struct Batch {
   Tensor ids_BT, labels_BT, weight_BT, segments_BT, positions_BT;  // int64, int64, float32, int64, int64
   std::vector<Doc> docs;
-  std::map<std::string, Tensor> extra;
+  std::map<std::string, Tensor> extra;  // of HostBatch: int64, [B,T] or, for what documents have, [docs]
   std::int64_t tokens = 0, supervised = 0;
 
   std::int64_t rows() const { return ids_BT.size(0); }

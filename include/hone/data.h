@@ -15,16 +15,48 @@
 
 namespace hone {
 
-// One example as read. Exactly one of the forms is set: text; prompt + completion; input_ids (+ labels); a
-// conversation.
+class Random;  // hone/random.h
+
+// The forms of records.
+struct TextRecord {
+  std::string text;
+};
+struct PromptRecord {
+  std::string prompt, completion;
+};
+struct IdsRecord {
+  std::vector<std::int32_t> input_ids;
+  std::optional<std::vector<std::int32_t>> labels = {};  // not shifted, -100 = none; default: the ids
+};
+struct ChatRecord {
+  Conversation chat;
+  std::vector<int> chosen = {};  // of each message: 1 is learnt, 0 is not, -1 not said; empty: none says
+};
+struct LabelledRecord {
+  std::string text;
+  std::optional<std::string> text_pair = {};
+  std::string label;  // a name, or a number as text
+};
+
+// One example as read.
 struct Record {
-  std::optional<std::string> text, prompt, completion;
-  std::optional<std::vector<std::int32_t>> input_ids, labels;
-  std::optional<Conversation> chat;
-  std::vector<int> chosen = {};          // of each message: 1 is learnt, 0 is not, -1 not said; empty: none says
+  std::variant<TextRecord, PromptRecord, IdsRecord, ChatRecord, LabelledRecord> content = {};
   std::vector<std::string> unread = {};  // fields that nobody reads, each with the first record that has it
   std::int64_t line = 0;                 // 1-based line or row in its file
+  template <class Form>
+  const Form* as() const {
+    return std::get_if<Form>(&content);
+  }
 };
+
+// What records are read for, which decides the fields that they must have.
+enum class RecordKind {
+  language,  // what a language model learns: texts, prompts with completions, ids, conversations
+  labelled,  // a text, or two, with a label
+};
+template <>
+inline constexpr auto config::enum_names<RecordKind> = std::to_array<std::pair<RecordKind, std::string_view>>(
+    {{RecordKind::language, "language"}, {RecordKind::labelled, "labelled"}});
 
 // A file to read records from, with the recipe's renamed columns ({"text": "story"} reads the field "story" as text).
 struct SourceFile {
@@ -32,6 +64,7 @@ struct SourceFile {
   std::map<std::string, std::string> columns;
   std::optional<bool> header;  // CSV and TSV: first line names the columns; default: decided by its content
   std::vector<std::string> ignore = {};  // fields that other kinds of training use and that are to be passed over
+  RecordKind records = RecordKind::language;
 };
 
 // Reads one file format; plug-in (src/data/sources). Streams: never holds more than a block of the file.
@@ -49,6 +82,12 @@ struct Doc {
   std::int32_t role = 0, group = 0;
 };
 
+// A further column of a batch: a number for each of its tokens ([rows, length], 0 on padding) or of its documents.
+struct HostColumn {
+  enum class Per { token, document } per = Per::token;
+  std::vector<std::int64_t> values = {};
+};
+
 // A batch in host memory, [rows, length] row-major. labels: the target AT t (already shifted), -100 = none.
 struct HostBatch {
   std::int64_t rows = 0, length = 0;
@@ -56,6 +95,8 @@ struct HostBatch {
       positions;                            // segment 0 is padding, documents count from 1 in each row
   std::vector<float> weight;                // 0 exactly where labels is -100
   std::vector<Doc> docs;                    // in order of (row, begin); padding belongs to none
+  // "label": of each document, the index of its label. "token_type_ids": there where a document has two texts.
+  std::map<std::string, HostColumn> extra;
   std::int64_t tokens = 0, supervised = 0;  // ids that are not padding; labels that are not -100
 };
 
@@ -86,6 +127,7 @@ struct DataReport {
   std::int64_t seams = 0;            // learnt tokens that hold the end of a prompt and the beginning of its completion
   std::int64_t pieces = 0;           // documents, or parts of them, that rows were packed from
   std::map<std::string, std::vector<std::string>> unread_fields = {};  // of each file that was read, not cached
+  std::map<std::string, std::int64_t> labels = {};                     // how many documents in rows have each label
 };
 
 struct DataFile {
@@ -121,6 +163,33 @@ struct DataFile {
   }
 };
 
+// A document in a row. Ids and targets have the same length; a target is the label AT its place (already shifted).
+struct HostDoc {
+  std::vector<std::int64_t> ids, targets;
+  std::int64_t record = 0;                                            // Dataset::record_name
+  std::map<std::string, std::vector<std::int64_t>> per_token = {};    // as HostBatch::extra, of this document
+  std::map<std::string, std::int64_t> per_document = {};
+};
+using HostRow = std::vector<HostDoc>;  // documents that share a row; they never see each other
+
+// Rows, padded on the right to the longest of them.
+HONE_API HostBatch pad(const std::vector<HostRow>& rows, std::int32_t pad_id);
+
+struct CollatorInfo {
+  const Tokenizer& tokenizer;
+  std::int64_t vocab_size = 0;  // of the model
+  std::int32_t pad_id = 0;
+};
+
+// Plug-in (src/collators): makes a batch of rows. It keeps nothing; any thread may use it.
+class HONE_API Collator {
+ public:
+  static constexpr std::string_view kInterface = "collator";
+  virtual ~Collator() = default;
+  // `random` is of the run's seed and of this batch alone, so that a resumed run makes the same batches.
+  virtual HostBatch collate(std::vector<HostRow> rows, const Random& random) const = 0;
+};
+
 // Tokenised, packed rows of some files; immutable, shared by loaders of any thread.
 class HONE_API Dataset {
  public:
@@ -133,6 +202,8 @@ class HONE_API Dataset {
     std::int64_t vocab_size = 0;  // of the model: a larger id is an error; 0 = not checked
     // Which tokens are learnt; nothing: all of a text, a pair's completion, the assistant's turns of a conversation.
     std::optional<Loss> loss = {};
+    RecordKind records = RecordKind::language;
+    std::vector<std::string> labels = {};  // of labelled records, in order; another is an error; empty: those there are
   };
   // Reads, tokenises (or takes from the cache), cuts and packs. Throws Error(data).
   static std::shared_ptr<const Dataset> make(const std::vector<DataFile>& files, const Tokenizer& tokenizer,
@@ -143,10 +214,13 @@ class HONE_API Dataset {
   virtual std::int64_t epoch_rows() const = 0;  // rows per epoch, weights applied
   // The row at `position` of the endless stream (epoch = position / epoch_rows), a function of seed and position.
   virtual std::int64_t row_at(std::int64_t position, std::uint64_t seed, bool shuffle) const = 0;
-  // Collates rows; padded on the right to the longest of them.
-  virtual HostBatch batch(const std::vector<std::int64_t>& rows, std::int32_t pad_id) const = 0;
+  virtual HostRow row(std::int64_t row) const = 0;
+  std::vector<HostRow> take(const std::vector<std::int64_t>& rows) const;
+  HostBatch batch(const std::vector<std::int64_t>& rows, std::int32_t pad_id) const { return pad(take(rows), pad_id); }
   virtual std::string record_name(std::int64_t record) const = 0;  // "data/train.jsonl:17"
   virtual const DataReport& report() const = 0;
+  // Of labelled records: what "label" of a batch counts in. As the options say, else by value (numbers) or by name.
+  virtual const std::vector<std::string>& labels() const = 0;
   virtual std::string fingerprint() const = 0;  // of file contents, tokenizer and options
   // Two data sets over the same records: first a held-out share, chosen by seed and record number, second the rest. Of
   // a file that is a single text the last share is held out, counted in tokens (with the bytes tokenizer: bytes),
@@ -163,6 +237,7 @@ class HONE_API Loader {
     std::uint64_t seed = 1;
     bool shuffle = true;
     std::int32_t pad_id = 0;
+    std::shared_ptr<const Collator> collator = {};  // null: pad()
     int ahead = 2;  // groups made in advance; 0 = made by the caller's thread
   };
   // Throws Error(data) where an epoch has fewer rows than a batch; check() does so alone, before anything is made.

@@ -15,6 +15,7 @@ class HONE_API Evaluation {
  public:
   static constexpr std::string_view kInterface = "eval";
   virtual ~Evaluation() = default;
+  virtual RecordKind records() const { return RecordKind::language; }  // what it is measured on
   virtual void check(const Model&) const {}  // Error(config): what this model lacks
   // Of one batch, without a graph; `output` is what the model gave for it. Error(not_finite).
   virtual Sums measure(const Model& model, const Output& output, const Batch& batch) const = 0;

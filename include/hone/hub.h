@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "hone/model.h"
@@ -26,11 +27,18 @@ HONE_API Precision stored_precision(const std::filesystem::path& folder);
 HONE_API std::filesystem::path find_model_folder(const std::string& where);
 
 // Builds the model that config.json describes (no memory yet). Keys that change the result and are not understood are
-// errors.
-HONE_API std::unique_ptr<Model> build_model(const config::Node& hf_config, const std::string& file);
+// errors; so is a head that this type of model cannot have.
+HONE_API std::unique_ptr<Model> build_model(const config::Node& hf_config, const std::string& file,
+                                            const HeadRequest& head = {});
+// Weights that a folder lacks, as it was saved without a head or with another one, are filled by init_weights' rule.
+struct FreshHead {
+  std::uint64_t seed = 0;
+  bool other_labels = false;  // those that depend on the labels are fresh although the folder has them
+};
 // Fills every weight from the folder's safetensors, cast to `precision`: missing, extra, wrong shape or dtype are
-// errors.
-HONE_API void load_weights(Model& model, const std::filesystem::path& folder, Precision precision);
+// errors. Weights of another head than the model's are passed over; what is fresh and what was not read is said.
+HONE_API void load_weights(Model& model, const std::filesystem::path& folder, Precision precision,
+                           const std::optional<FreshHead>& fresh = {});
 // Fills every weight by its Init: a function of (seed, name).
 HONE_API void init_weights(Model& model, std::uint64_t seed, Precision precision);
 // The model of find_model_folder(where), with its weights.

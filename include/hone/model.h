@@ -52,6 +52,12 @@ class HONE_API Block : public Module {
 };
 
 class CausalLm;
+class Classifier;
+
+// What a model is to have that its configuration does not say.
+struct HeadRequest {
+  std::vector<std::string> labels = {};  // a classification head for these; empty: the head that config.json says
+};
 
 // Plug-in (src/models).
 class HONE_API Model : public Module {
@@ -64,11 +70,21 @@ class HONE_API Model : public Module {
 
   virtual std::int64_t vocab_size() const = 0;     // token ids are below it
   virtual std::int64_t max_positions() const = 0;  // tokens of a document that it was made for: max_position_embeddings
+  virtual bool positions_are_learned() const { return false; }  // no document may be longer than max_positions()
+  // Error(config): documents of this length would be beyond what was learned. `option` decides their length.
+  void check_length(std::int64_t length, const std::string& option) const;
   // HF's model_type and config.json (transformers 5 form) of this model.
   virtual config::Node hf_config() const = 0;
 
   // What it can besides giving hidden states; null: it cannot.
   virtual const CausalLm* causal_lm() const { return nullptr; }
+  virtual const Classifier* classifier() const { return nullptr; }
+
+  // Hugging Face's base_model_prefix with a dot, "bert.": with it begin the names of the body's weights in folders of
+  // models with a head. Such a folder fills a model without a head and the other way round. "": it is not so.
+  virtual std::string base_prefix() const { return ""; }
+  // Weights that a folder of such models may lack, as they belong to a head: training then begins with fresh ones.
+  virtual bool may_be_fresh(const std::string& /*weight*/) const { return false; }
 };
 
 // Sizes that a key/value cache needs, per layer. window 0 = all tokens are kept.
@@ -87,6 +103,19 @@ class HONE_API CausalLm : public Model {
   virtual CacheSpec cache_spec() const = 0;
   Tensor logits(const Batch& batch) const;  // fp32 [B,T,V], without a graph
 };
+
+// A model that says which label a document has.
+class HONE_API Classifier {
+ public:
+  virtual ~Classifier() = default;
+  virtual const std::vector<std::string>& labels() const = 0;
+  // [documents, labels] in the order of the batch's docs; the pass is the one that gave the output.
+  virtual Tensor logits(const Output& output, Pass& pass) const = 0;
+  virtual std::string weights_prefix() const = 0;  // of the weights that depend on the labels: "classifier."
+};
+
+// Error(config) when the model has no classification head.
+HONE_API const Classifier& require_classifier(const Model& model, const std::string& what);
 
 // Error(config) when the model has no language-model head; `what` needs one ("generate", "objective causal_lm").
 HONE_API const CausalLm& require_causal_lm(const Model& model, const std::string& what);

@@ -54,7 +54,8 @@ class HONE_API Weight {
   GradientSum* gradient_sum_ = nullptr;
 };
 
-// A tree of named weights. Children carry Hugging Face's names. No child is ever replaced after construction.
+// A tree of named weights. Children carry Hugging Face's names; one without a name adds nothing to those of its weights. No
+// child is ever replaced after construction.
 class HONE_API Module {
  public:
   Module() = default;

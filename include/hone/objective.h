@@ -29,9 +29,11 @@ struct StepContext {
   std::uint64_t seed = 0;             // of the run
 };
 
-// What an objective needs besides the model and the data.
+// What an objective needs besides the model.
 struct Needs {
-  std::map<std::string, std::string> models;  // role -> folder, as in a recipe's model.path
+  RecordKind records = RecordKind::language;
+  std::vector<std::string> labels = {};            // of labelled records; empty: those of the model, else of the data
+  std::map<std::string, std::string> models = {};  // role -> folder, as in a recipe's model.path
 };
 
 // Plug-in (src/objectives).

@@ -52,7 +52,8 @@ struct DataSection {
   EvalSection eval;
   std::int64_t max_length = 1024;
   Overlong overlong = Overlong::split;
-  Packing packing = Packing::best_fit;
+  std::optional<Packing> packing;
+  config::Choice<Collator> collator{"pad", nullptr};
   bool shuffle = true, append_eos = true;
   std::optional<Loss> loss;
   std::string chat_template;
@@ -65,11 +66,12 @@ struct DataSection {
         field("max_length", &C::max_length, "Tokens in a row; more cost memory and time, fewer cut documents.",
               at_least(2)),
         field("overlong", &C::overlong,
-              "What happens to records longer than max_length: split cuts texts into several, and the start off a "
-              "prompt; keep_start, keep_end and drop lose the rest, error stops; all of it is counted and printed."),
+              "What happens to records longer than max_length: split cuts texts into several, the start off a prompt and "
+              "the end off labelled texts; keep_start, keep_end and drop lose the rest, error stops; all of it is counted and printed."),
         field("packing", &C::packing,
               "How documents share rows: best_fit fills rows with whole documents, concat cuts at row ends, none gives "
-              "each its own row."),
+              "each its own row; default: best_fit, for labelled texts none."),
+        field("collator", &C::collator, "How rows become batches."),
         field("shuffle", &C::shuffle,
               "A new order of rows in each epoch, from run.seed; false: the order of the files."),
         field("append_eos", &C::append_eos,

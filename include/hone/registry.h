@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "hone/config_read.h"
@@ -22,14 +23,17 @@ class Registry final : public config::Catalogue {
     std::function<std::unique_ptr<Made>(const config::AnyOptions&, Context...)> make;
   };
 
-  // T is built as T(const T::Config&, context...).
+  // T is built as T(const T::Config&, context...), or as T(const T::Config&) where it does not ask for the context.
   template <class T, class Config = typename T::Config>
   void add(std::initializer_list<std::string> names, const std::string& help) {
     for (const std::string& name : names) {
       entries_.push_back({name, help, [] { return std::make_shared<config::OptionsOf<Config>>(); },
                           [](const config::AnyOptions& options, Context... context) -> std::unique_ptr<Made> {
-                            return std::make_unique<T>(static_cast<const config::OptionsOf<Config>&>(options).value,
-                                                       context...);
+                            const Config& config = static_cast<const config::OptionsOf<Config>&>(options).value;
+                            if constexpr (std::is_constructible_v<T, const Config&, Context...>)
+                              return std::make_unique<T>(config, context...);
+                            else
+                              return std::make_unique<T>(config);
                           }});
     }
   }
@@ -48,6 +52,10 @@ class Registry final : public config::Catalogue {
     const Entry* entry = find(name);
     HONE_ASSERT(entry != nullptr);
     return entry->make(options, context...);
+  }
+  // As a recipe says; with default options where it gives none.
+  std::unique_ptr<Made> make(const config::Choice<Made>& choice, Context... context) const {
+    return make(choice.type, choice.options ? *choice.options : *options(choice.type), context...);
   }
 
   std::vector<std::string> names() const override {
@@ -69,9 +77,13 @@ class Tracker;
 class Model;
 class Objective;
 class Optimizer;
+class Schedule;
+class Collator;
 class Callback;
 class Evaluation;
 class Command;
+struct HeadRequest;
+struct CollatorInfo;
 struct SourceFile;
 struct RunInfo;
 
@@ -80,8 +92,10 @@ struct RunInfo;
 struct Registries {
   Registry<Source, const SourceFile&> sources;
   Registry<Tracker, const RunInfo&> trackers;
-  Registry<Model> models;
+  Registry<Model, const HeadRequest&> models;
   Registry<Optimizer> optimizers;
+  Registry<Schedule> schedules;
+  Registry<Collator, const CollatorInfo&> collators;
   Registry<Objective> objectives;
   Registry<Callback> callbacks;
   Registry<Evaluation> evals;

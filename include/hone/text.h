@@ -30,6 +30,12 @@ struct FullEncoding : Encoding {
   std::vector<FullEncoding> overflow;        // what truncation cut off, each as long as allowed
 };
 
+// One text or two as a classifier reads them.
+struct FittedEncoding {
+  std::vector<std::int32_t> ids, type_ids;
+  std::int64_t cut = 0;  // tokens of the texts that were taken away
+};
+
 // One text, or two that belong together.
 struct TextPair {
   std::string_view first;
@@ -56,6 +62,11 @@ class HONE_API Tokenizer {
   // threads: 0 takes as many as the process may use.
   virtual std::vector<FullEncoding> encode_full(std::span<const TextPair> texts, bool special = true,
                                                 int threads = 1) const;
+
+  // With what the post-processor puts around and between the texts, and at most `most` tokens in all (0: as many as there
+  // are), as transformers' truncation longest_first: the longer text gives first, from its end or its start. Throws
+  // Error(config) where it is too few for what is put there, or where the tokenizer joins no texts.
+  virtual FittedEncoding encode_fitting(const TextPair& texts, std::size_t most, bool from_left = false) const;
 
   // encode() for many texts. threads: 0 takes as many as the process may use.
   std::vector<Encoding> encode_batch(std::span<const std::string_view> texts, bool special = true,

@@ -28,7 +28,7 @@ namespace {
 class Eval final : public Command {
  public:
   struct Config {
-    std::vector<std::string> data, columns, metric = {"perplexity"};
+    std::vector<std::string> data, columns, metric;
     std::string tokenizer, logits;
     std::optional<std::int64_t> max_length;
     Overlong overlong = Overlong::split;
@@ -44,7 +44,9 @@ class Eval final : public Command {
           field("data", &C::data, "File to evaluate on, or name=file; may be given several times."),
           field("columns", &C::columns,
                 "Renamed field, as text=story: read the field `story` as `text`; may be given several times."),
-          field("metric", &C::metric, "What to measure; may be given several times."),
+          field("metric", &C::metric,
+                "What to measure; may be given several times; default: perplexity, or classification of a model with a "
+                "classification head."),
           field("tokenizer", &C::tokenizer, "bytes, none (for rows of ids), a folder or a tokenizer.json; default: the model's own."),
           field("logits", &C::logits,
                 "Also write the fp32 logits of each row to this safetensors file, as logits.<row> of shape [T,V]."),
@@ -78,17 +80,18 @@ class Eval final : public Command {
     if (flags_.data.empty()) throw Error(ErrorKind::usage, "--data: missing; expected a file to evaluate on");
     if (!flags_.logits.empty() && flags_.data.size() > 1)
       throw Error(ErrorKind::usage, "--logits: goes with one --data only");
-    check_metrics();
+    check_metrics(flags_.metric);
     if (!flags_.logits.empty()) io::require_replaceable(flags_.logits, ErrorKind::data);
     const std::string folder = find_model_folder(call.positionals[0]).string();
     const auto tokenizer = data::with_chat_template(
         flags_.tokenizer.empty() ? hub::own_tokenizer(folder) : load_tokenizer(flags_.tokenizer), flags_.chat_template, "--chat-template");
     const auto model = load_model(folder, flags_.precision ? *flags_.precision : stored_precision(folder));
+    const training::Evaluations evaluations = evaluations_for(*model);
     nlohmann::ordered_json report;
     for (const std::string& entry : flags_.data) {
       const auto [name, path] = named_file(entry);
-      const auto data = read(path, *model, *tokenizer);
-      report[name] = evaluate(*model, *data, training::pad_id_of(*tokenizer, model->vocab_size()));
+      const auto data = read(path, *model, *tokenizer, evaluations[0]->records());
+      report[name] = evaluate(*model, evaluations, *data, training::pad_id_of(*tokenizer, model->vocab_size()));
       if (!flags_.logits.empty()) write_logits(require_causal_lm(*model, "--logits"), *data, flags_.logits);
     }
     print(report, call.json);
@@ -96,14 +99,27 @@ class Eval final : public Command {
   }
 
  private:
-  void check_metrics() const {
+  static void check_metrics(const std::vector<std::string>& metrics) {
     Problems problems;
-    for (const std::string& name : flags_.metric)
+    for (const std::string& name : metrics)
       if (!registries().evals.find(name)) {
         const std::vector<std::string> known = registries().evals.names();
         problems.add("--metric " + name, "no such metric; there are " + list_names(known), nearest(name, known));
       }
     problems.raise("the command line", ErrorKind::usage);
+  }
+
+  training::Evaluations evaluations_for(const Model& model) const {
+    std::vector<std::string> names = flags_.metric;
+    if (names.empty()) names = {model.classifier() ? "classification" : "perplexity"};
+    training::Evaluations evaluations = training::make_evaluations(names);
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      evaluations[i]->check(model);
+      if (evaluations[i]->records() != evaluations[0]->records())
+        throw Error(ErrorKind::usage, fmt::format("--metric {} and {}: measured on records of different kinds", names[0],
+                                                  names[i]));
+    }
+    return evaluations;
   }
 
   // "name=file", or a file whose name without its last extension is the name.
@@ -116,7 +132,7 @@ class Eval final : public Command {
   }
 
   std::shared_ptr<const Dataset> read(const std::string& path, const Model& model,
-                                      const Tokenizer& tokenizer) const {
+                                      const Tokenizer& tokenizer, RecordKind records) const {
     DataFile file;
     file.path = path;
     file.columns = parse_columns(flags_.columns);
@@ -127,10 +143,14 @@ class Eval final : public Command {
     options.append_eos = flags_.append_eos;
     options.loss = flags_.loss;
     options.vocab_size = model.vocab_size();
+    options.records = records;
+    if (records == RecordKind::labelled) options.labels = model.classifier()->labels();
+    model.check_length(options.max_length, "--max-length");
     return Dataset::make({file}, tokenizer, options);
   }
 
-  nlohmann::ordered_json evaluate(const Model& model, const Dataset& data, std::int32_t pad_id) const {
+  nlohmann::ordered_json evaluate(const Model& model, const training::Evaluations& evaluations, const Dataset& data,
+                                  std::int32_t pad_id) const {
     const StopSignal signals;
     Progress progress({.what = "eval", .unit = "row", .total = data.rows()});
     training::EvaluateOptions options{flags_.batch_size, pad_id};
@@ -140,7 +160,7 @@ class Eval final : public Command {
       progress.update(rows);
       return true;
     };
-    const auto metrics = training::evaluate(model, training::make_evaluations(flags_.metric), data, options);
+    const auto metrics = training::evaluate(model, evaluations, data, options);
     progress.finish();
     nlohmann::ordered_json report = training::json_of(*metrics);
     const DataReport& counts = data.report();

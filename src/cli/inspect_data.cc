@@ -16,13 +16,21 @@ ordered_json inspect_data(const Dataset& data, const Tokenizer& tokenizer, std::
   ordered_json report;
   for (const auto& [name, count] : data::report_lines(data.report())) report["counts"][replace_all(name, " ", "_")] = count;
   const DataReport& counts = data.report();
-  report["supervised_share"] = counts.tokens ? double(counts.supervised) / double(counts.tokens) : 0.0;
+  if (!counts.labels.empty())
+    for (const std::string& label : data.labels()) report["labels"][label] = counts.labels.contains(label) ? counts.labels.at(label) : 0;
+  else
+    report["supervised_share"] = counts.tokens ? double(counts.supervised) / double(counts.tokens) : 0.0;
   for (const auto& [file, fields] : counts.unread_fields) report["unread_fields"][file] = join(fields, ", ");
   report["records"] = ordered_json::array();
   for (const data::InspectedRecord& record : data::inspect_records(data, records)) {
-    ordered_json row = {{"record", record.name}, {"tokens", record.tokens}, {"supervised", record.supervised}};
-    row["pieces"] = record.pieces.size();
-    row["eos_supervised"] = tokenizer.eos_id && data::learns(record, *tokenizer.eos_id);
+    ordered_json row = {{"record", record.name}, {"tokens", record.tokens}};
+    if (record.label.empty()) {
+      row["supervised"] = record.supervised;
+      row["pieces"] = record.pieces.size();
+      row["eos_supervised"] = tokenizer.eos_id && data::learns(record, *tokenizer.eos_id);
+    } else {
+      row["label"] = record.label;
+    }
     report["records"].push_back(row);
   }
   return report;
@@ -54,7 +62,9 @@ std::string marked(const data::InspectedPiece& piece, const Tokenizer& tokenizer
 std::string marked_records(const Dataset& data, const Tokenizer& tokenizer, std::int64_t records) {
   std::string out;
   for (const data::InspectedRecord& record : data::inspect_records(data, records)) {
-    out += fmt::format("\n{} ({} tokens, {} supervised)\n", record.name, record.tokens, record.supervised);
+    const std::string what = record.label.empty() ? fmt::format("{} supervised", record.supervised)
+                                                  : "label " + hone::quoted(record.label);
+    out += fmt::format("\n{} ({} tokens, {})\n", record.name, record.tokens, what);
     for (const data::InspectedPiece& piece : record.pieces) out += "  " + marked(piece, tokenizer) + "\n";
   }
   return out;

@@ -7,6 +7,8 @@
 #include "data/choose_template.h"
 #include "hone/hub.h"
 #include "hub/own_tokenizer.h"
+#include "train/inputs.h"
+#include "train/resources.h"
 
 namespace hone::cli {
 namespace {
@@ -19,12 +21,9 @@ DataToInspect from_recipe(const std::string& path) {
   auto tokenizer = recipe.tokenizer.empty() ? hub::own_tokenizer(find_model_folder(recipe.model.path))
                                             : load_tokenizer(recipe.tokenizer);
   found.tokenizer = data::with_chat_template(std::move(tokenizer), recipe.data.chat_template, "data.chat_template");
-  Dataset::Options options;
-  options.max_length = recipe.data.max_length;
-  options.overlong = recipe.data.overlong;
-  options.packing = recipe.data.packing;
-  options.append_eos = recipe.data.append_eos;
-  options.loss = recipe.data.loss;
+  const Needs needs = training::make_objective(recipe)->needs();
+  Dataset::Options options = training::dataset_options(recipe.data, needs.records);
+  options.labels = needs.labels;
   found.data = Dataset::make(recipe.data.train, *found.tokenizer, options);
   return found;
 }
@@ -58,7 +57,9 @@ DataToInspect read_data(const std::vector<std::string>& paths, const DataFlags& 
   Dataset::Options options;
   options.max_length = flags.max_length;
   options.overlong = flags.overlong;
-  options.packing = flags.packing;
+  options.records = flags.records;
+  options.packing =
+      flags.packing.value_or(flags.records == RecordKind::labelled ? Packing::none : Packing::best_fit);
   options.append_eos = flags.append_eos;
   options.loss = flags.loss;
   found.data = Dataset::make(files, *found.tokenizer, options);

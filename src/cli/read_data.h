@@ -15,7 +15,8 @@ struct DataFlags {
   std::vector<std::string> columns;
   std::int64_t max_length = 1024;
   Overlong overlong = Overlong::split;
-  Packing packing = Packing::best_fit;
+  std::optional<Packing> packing;
+  RecordKind records = RecordKind::language;
   bool append_eos = true;
   std::optional<Loss> loss;
   std::string chat_template;
@@ -29,7 +30,9 @@ struct DataFlags {
         field("max_length", &C::max_length, "Longest row in tokens.", at_least(1)),
         field("overlong", &C::overlong,
               "What to do with longer records; split cuts texts into several, and the start off a prompt."),
-        field("packing", &C::packing, "How records share rows; they never see each other."),
+        field("packing", &C::packing,
+              "How records share rows; they never see each other; default: best_fit, for labelled records none."),
+        field("records", &C::records, "What they are read for: language, or labelled (fields text and label)."),
         field("append_eos", &C::append_eos, "End each text with the tokenizer's end-of-sequence token."),
         field(
             "loss", &C::loss,

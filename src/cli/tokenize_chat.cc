@@ -56,11 +56,12 @@ void print_one(const Tokenizer& tokenizer, const Tokens& tokens, bool json) {
 
 // The text of which a record's tokens are made.
 std::string rendered(const Record& record, const data::Tokenising& how, const std::string& source) {
-  if (record.text) return *record.text;
-  if (record.prompt && record.completion) return *record.prompt + *record.completion;
+  if (const auto* text = record.as<TextRecord>()) return text->text;
+  if (const auto* pair = record.as<PromptRecord>()) return pair->prompt + pair->completion;
   const std::string place = fmt::format("{}:{}", source, record.line);
-  if (!record.chat) throw Error(ErrorKind::data, place + ": --rendered: a record of ids has no text");
-  const text::Chat chat = text::Chat::from(*record.chat, place);
+  const auto* conversation = record.as<ChatRecord>();
+  if (!conversation) throw Error(ErrorKind::data, place + ": --rendered: a record of ids has no text");
+  const text::Chat chat = text::Chat::from(conversation->chat, place);
   return during("rendering " + place,
                 [&] { return how.chat_template().render(chat, {.now = text::kTrainingDate}).text; });
 }

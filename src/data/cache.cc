@@ -15,7 +15,7 @@
 namespace hone::data {
 namespace {
 
-constexpr std::uint64_t kVersion = 5;  // raise it when the same input gives other tokens or the file's form changes
+constexpr std::uint64_t kVersion = 6;  // raise it when the same input gives other tokens or the file's form changes
 
 std::string key_of(const std::string& content, const DataFile& file, const Tokenizer& tokenizer,
                    const Dataset::Options& options) {
@@ -28,6 +28,10 @@ std::string key_of(const std::string& content, const DataFile& file, const Token
   for (const std::string& field : file.ignore) hasher.update_field(field);
   hasher.update_field(tokenizer.fingerprint).update_int(options.append_eos);
   hasher.update_int(options.loss ? 1 + static_cast<std::uint64_t>(*options.loss) : 0);
+  hasher.update_int(static_cast<std::uint64_t>(options.records));
+  if (options.records == RecordKind::labelled)  // they are cut when they are tokenised
+    hasher.update_int(static_cast<std::uint64_t>(options.max_length))
+        .update_int(static_cast<std::uint64_t>(options.overlong));
   for (const std::optional<std::int32_t>& id : {tokenizer.bos_id, tokenizer.eos_id})
     hasher.update_int(static_cast<std::uint64_t>(id.value_or(-1)));
   hasher.update_int(tokenizer.adds_bos).update_int(tokenizer.adds_eos);
@@ -73,6 +77,7 @@ void check_ids(const TokenStore& store, const std::string& path, std::int64_t vo
 }
 
 bool can_be_learnt(const TokenStore& store) {
+  if (store.is_labelled()) return true;
   for (std::int64_t doc = 0; doc < store.docs(); ++doc)
     if (store.supervised(store.begin(doc) + 1, store.end(doc)) > 0) return true;
   return false;
@@ -88,7 +93,7 @@ CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const
   const bool cached = store != nullptr;
   const double start = monotonic_seconds();
   if (!cached) {
-    store = tokenise_file(file, Tokenising(tokenizer, options.append_eos, options.loss));
+    store = tokenise_file(file, Tokenising(tokenizer, options));
     if (store->counts().records == 0) throw Error(ErrorKind::data, fmt::format("{}: no records", file.path));
     if (hash_file(file.path) != content)
       throw Error(ErrorKind::data, fmt::format("{}: changed while it was read", file.path)).hint("start again");

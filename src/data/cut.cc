@@ -27,6 +27,7 @@ class Cutter {
 
   void add(Stretch stretch) {
     ++report_.records;
+    if (store_.is_labelled()) return add_labelled(stretch);
     const std::int64_t learnt = store_.supervised(stretch.begin + 1, stretch.end);
     kept_ = 0;
     if (learnt == 0)
@@ -52,6 +53,14 @@ class Cutter {
   }
 
  private:
+  // What is too long is shortened already, unless it is to be dropped or an error.
+  void add_labelled(Stretch stretch) {
+    const std::uint32_t cut = store_.label(stretch.doc).cut;
+    report_.cut += cut > 0;
+    report_.cut_tokens += cut;
+    if (stretch.end - stretch.begin <= most_ || shorten(stretch)) lay_whole(whole(stretch));
+  }
+
   // false: the record is dropped.
   bool lay(Stretch stretch) {
     const bool has_prompt = store_.has_prompt(stretch.doc), fits = stretch.end - stretch.begin <= most_;
@@ -115,7 +124,7 @@ class Cutter {
     const std::int64_t learnt = store_.supervised(piece.first_target(), piece.targets_end());
     kept_ += learnt;
     report_.seams += store_.seams(piece.first_target(), piece.targets_end());
-    if (learnt > 0) table_.pieces.push_back(piece);
+    if (learnt > 0 || store_.is_labelled()) table_.pieces.push_back(piece);
   }
   void keep(const Stretch& stretch, std::uint64_t begin, std::uint64_t length) {
     keep({.begin = begin,

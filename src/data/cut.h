@@ -38,7 +38,8 @@ struct RowTable {
   std::span<const Piece> row(std::int64_t row) const;
 };
 
-// Applies `overlong` to each stretch, cuts, drops what carries no loss, and packs; counts all of it in `report`.
+// Applies `overlong` to each stretch, cuts, drops what carries no loss, and packs; counts all of it in `report`. A
+// labelled document is one piece, with what tokenising left of it.
 // With concat, `split` is what the rows' ends do anyway. A document with a prompt is never split, nor laid over the end
 // of a row: see `overlong` in docs/formats.md. bos: a token that a document keeps when its start is
 // cut off, -1: none. name_of(doc) is for Overlong::error.

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
+#include <set>
 
 #include "base/hash.h"
 #include "base/log.h"
@@ -12,6 +14,7 @@
 #include "data/cache.h"
 #include "data/cut.h"
 #include "data/files.h"
+#include "data/labelled.h"
 #include "data/order.h"
 #include "hone/data.h"
 #include "hone/random.h"
@@ -33,12 +36,15 @@ struct FilePart {
   std::vector<Stretch> stretches = {};
   RowTable rows = {};
   std::int64_t first_row = 0;
+  std::vector<std::int64_t> label_ids = {};  // of the store's label names: indices into the data set's labels
   std::string name_of(std::int64_t doc) const { return fmt::format("{}:{}", file.path, tokens.store->line(doc)); }
   // Whether the file is one document of text, as a .txt file is.
   bool single_text() const {
     return stretches.size() == 1 && tokens.store->counts().records == 1 && tokens.store->counts().not_text == 0;
   }
 };
+
+constexpr std::int64_t kFewLabels = 20;
 
 // The ids that the tokenizer puts around a text, and the one that a text may begin with at all; -1: none.
 struct Ends {
@@ -50,6 +56,7 @@ class PackedDataset final : public Dataset {
   // parts: all but their rows. `part_name` tells the halves of a split from the whole and from each other.
   PackedDataset(std::vector<FilePart> parts, const Options& options, Ends ends, std::string part_name)
       : parts_(std::move(parts)), options_(options), ends_(ends), part_name_(std::move(part_name)) {
+    if (options_.records == RecordKind::labelled) number_labels();
     std::vector<data::StreamOrder::Part> order;
     for (FilePart& part : parts_) {
       const auto name = [&](std::int64_t doc) { return part.name_of(doc); };
@@ -66,18 +73,23 @@ class PackedDataset final : public Dataset {
   std::int64_t row_at(std::int64_t position, std::uint64_t seed, bool shuffle) const override {
     return order_.row_at(position, seed, shuffle);
   }
-  HostBatch batch(const std::vector<std::int64_t>& rows, std::int32_t pad_id) const override;
+  HostRow row(std::int64_t row) const override;
   std::string record_name(std::int64_t record) const override;
   const DataReport& report() const override { return report_; }
+  const std::vector<std::string>& labels() const override { return options_.labels; }
   std::string fingerprint() const override;
   std::pair<std::shared_ptr<const Dataset>, std::shared_ptr<const Dataset>> split(double held_out,
                                                                                   std::uint64_t seed) const override;
 
  private:
+  void number_labels();
+  Error unknown_label(const FilePart& part, std::size_t name) const;
+  void check_labels() const;
   void finish_report();
   void check_supervised() const;
   const FilePart& part_of_row(std::int64_t row) const;
-  void fill_row(HostBatch& batch, std::int64_t at, const FilePart& part, std::int64_t row) const;
+  std::int64_t label_of(const FilePart& part, const Piece& piece) const;
+  HostDoc doc_of(const FilePart& part, const Piece& piece) const;
   std::optional<std::uint64_t> text_cut(const FilePart& part, double held_out) const;
   std::pair<std::vector<FilePart>, std::vector<FilePart>> deal(double held_out, std::uint64_t seed) const;
   std::vector<FilePart> without_rows() const;
@@ -91,6 +103,54 @@ class PackedDataset final : public Dataset {
   DataReport report_;
 };
 
+// From here on the labels are known; those of the data are taken where nobody has said which they are.
+void PackedDataset::number_labels() {
+  const bool known = !options_.labels.empty();
+  std::set<std::string> found;
+  for (const FilePart& part : parts_) {
+    const std::vector<std::string>& names = part.tokens.store->label_names();
+    found.insert(names.begin(), names.end());
+  }
+  if (!known) {
+    options_.labels.assign(found.begin(), found.end());
+    data::sort_labels(options_.labels);
+    check_labels();
+  }
+  std::map<std::string, std::int64_t> index;
+  for (const std::string& label : options_.labels) index.emplace(label, std::ssize(index));
+  for (FilePart& part : parts_) {
+    const std::vector<std::string>& names = part.tokens.store->label_names();
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (!index.contains(names[i])) throw unknown_label(part, i);
+      part.label_ids.push_back(index.at(names[i]));
+    }
+  }
+}
+
+// Of labels that nobody has named: the wrong field may have been read.
+void PackedDataset::check_labels() const {
+  const std::int64_t count = std::ssize(options_.labels);
+  std::int64_t documents = 0;
+  for (const FilePart& part : parts_) documents += part.tokens.store->docs();
+  if (documents == 0) return;  // said elsewhere
+  if (count < 2)
+    throw Error(ErrorKind::data, fmt::format("{}: every record has the label {}; expected at least two labels", paths(),
+                                             hone::quoted(options_.labels[0])));
+  if (count > kFewLabels && count > documents / 2)
+    throw Error(ErrorKind::data, fmt::format("{}: {} labels in {} records: {}; expected fewer", paths(), count, documents,
+                                             list_names(options_.labels, 5)))
+        .hint("is this field the label? columns: {label: ...} names another");
+}
+
+Error PackedDataset::unknown_label(const FilePart& part, std::size_t name) const {
+  const TokenStore& store = *part.tokens.store;
+  std::int64_t doc = 0;
+  while (store.label(doc).name != name) ++doc;
+  const std::string& label = store.label_names()[name];
+  return Error(ErrorKind::data, fmt::format("{}: label {}; expected one of {}", part.name_of(doc), hone::quoted(label),
+                                            list_names(options_.labels)));
+}
+
 void PackedDataset::finish_report() {
   report_.files = static_cast<std::int64_t>(parts_.size());
   for (FilePart& part : parts_) {
@@ -101,6 +161,7 @@ void PackedDataset::finish_report() {
     for (const Piece& piece : part.rows.pieces) {
       report_.tokens += piece.length;
       report_.supervised += part.tokens.store->supervised(piece.first_target(), piece.targets_end());
+      if (!part.label_ids.empty()) ++report_.labels[options_.labels[static_cast<std::size_t>(label_of(part, piece))]];
     }
     if (!part_name_.empty()) continue;  // a half of a split counts its own documents only
     report_.records += part.tokens.store->counts().empty;
@@ -109,7 +170,7 @@ void PackedDataset::finish_report() {
 }
 
 void PackedDataset::check_supervised() const {
-  if (report_.supervised > 0) {
+  if (report_.supervised > 0 || !report_.labels.empty()) {
     if (order_.epoch_rows() > 0) return;
     throw Error(ErrorKind::config, fmt::format("{}: every weight is 0; expected one above it", paths()));
   }
@@ -136,6 +197,10 @@ std::string PackedDataset::paths() const {
   return join(all, ", ");
 }
 
+std::int64_t PackedDataset::label_of(const FilePart& part, const Piece& piece) const {
+  return part.label_ids[part.tokens.store->label(piece.doc).name];
+}
+
 const FilePart& PackedDataset::part_of_row(std::int64_t row) const {
   HONE_ASSERT(row >= 0 && row < rows());
   const auto after = std::upper_bound(parts_.begin(), parts_.end(), row,
@@ -143,53 +208,28 @@ const FilePart& PackedDataset::part_of_row(std::int64_t row) const {
   return *std::prev(after);
 }
 
-HostBatch PackedDataset::batch(const std::vector<std::int64_t>& rows, std::int32_t pad_id) const {
-  HostBatch batch;
-  batch.rows = static_cast<std::int64_t>(rows.size());
-  for (const std::int64_t row : rows) {
-    const FilePart& part = part_of_row(row);
-    std::int64_t length = 0;
-    for (const Piece& piece : part.rows.row(row - part.first_row)) length += piece.length;
-    batch.length = std::max(batch.length, length);
-    batch.tokens += length;
-  }
-  const auto cells = static_cast<std::size_t>(batch.rows * batch.length);
-  batch.ids.assign(cells, pad_id);
-  batch.labels.assign(cells, -100);
-  batch.segments.assign(cells, 0);
-  batch.positions.assign(cells, 0);
-  batch.weight.assign(cells, 0.0f);
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    fill_row(batch, static_cast<std::int64_t>(i), part_of_row(rows[i]), rows[i]);
-  for (std::size_t i = 0; i < cells; ++i) {
-    if (batch.labels[i] == -100) continue;
-    batch.weight[i] = 1.0f;
-    ++batch.supervised;
-  }
-  return batch;
+HostRow PackedDataset::row(std::int64_t row) const {
+  const FilePart& part = part_of_row(row);
+  HostRow docs;
+  for (const Piece& piece : part.rows.row(row - part.first_row)) docs.push_back(doc_of(part, piece));
+  return docs;
 }
 
-// Writes one row's documents into row `at` of the batch.
-void PackedDataset::fill_row(HostBatch& batch, std::int64_t at, const FilePart& part, std::int64_t row) const {
+HostDoc PackedDataset::doc_of(const FilePart& part, const Piece& piece) const {
   const TokenStore& store = *part.tokens.store;
-  std::int64_t begin = 0, segment = 0;
-  for (const Piece& piece : part.rows.row(row - part.first_row)) {
-    const auto cell = at * batch.length + begin;
-    if (piece.has_first) batch.ids[static_cast<std::size_t>(cell)] = store.id(store.begin(piece.doc));
-    store.copy_ids(piece.begin, piece.end(), batch.ids.data() + cell + (piece.has_first ? 1 : 0));
-    store.copy_labels(piece.first_target(), piece.targets_end(), batch.labels.data() + cell);
-    ++segment;
-    for (std::int64_t i = 0; i < piece.length; ++i) {
-      batch.segments[static_cast<std::size_t>(cell + i)] = segment;
-      batch.positions[static_cast<std::size_t>(cell + i)] = i;
-    }
-    const std::int64_t end = begin + piece.length;
-    batch.docs.push_back({.row = static_cast<std::int32_t>(at),
-                          .begin = static_cast<std::int32_t>(begin),
-                          .end = static_cast<std::int32_t>(end),
-                          .record = part.first_record + piece.doc});
-    begin = end;
+  HostDoc doc{.ids = std::vector<std::int64_t>(piece.length), .targets = {}, .record = part.first_record + piece.doc};
+  if (piece.has_first) doc.ids[0] = store.id(store.begin(piece.doc));
+  store.copy_ids(piece.begin, piece.end(), doc.ids.data() + (piece.has_first ? 1 : 0));
+  doc.targets.assign(piece.length, -100);
+  store.copy_labels(piece.first_target(), piece.targets_end(), doc.targets.data());
+  if (part.label_ids.empty()) return doc;
+  doc.per_document["label"] = label_of(part, piece);
+  if (const std::uint32_t second = store.label(piece.doc).second; second < piece.length) {
+    std::vector<std::int64_t>& types = doc.per_token["token_type_ids"];
+    types.resize(piece.length);
+    std::fill(types.begin() + second, types.end(), 1);
   }
+  return doc;
 }
 
 std::string PackedDataset::record_name(std::int64_t record) const {
@@ -205,6 +245,7 @@ std::string PackedDataset::record_name(std::int64_t record) const {
 std::string PackedDataset::fingerprint() const {
   Hasher hasher;
   hasher.update_field("hone data 2").update_field(part_name_);
+  for (const std::string& label : options_.labels) hasher.update_field(label);
   hasher.update_int(static_cast<std::uint64_t>(options_.max_length));
   hasher.update_int(static_cast<std::uint64_t>(options_.overlong))
       .update_int(static_cast<std::uint64_t>(options_.packing));

@@ -8,6 +8,7 @@
 
 #include "base/strings.h"
 #include "data/conversations.h"
+#include "data/labelled.h"
 #include "data/training_fields.h"
 
 namespace hone::data {
@@ -103,35 +104,48 @@ std::vector<std::int32_t> ids_field(const json& object, const std::string& field
 
 }  // namespace
 
-const std::vector<std::string>& known_fields() {
+namespace {
+const std::vector<std::string>& labelled_fields() {
+  static const std::vector<std::string> names = {"text", "text_pair", "label"};
+  return names;
+}
+}  // namespace
+
+const std::vector<std::string>& known_fields(RecordKind records) {
+  if (records == RecordKind::labelled) return labelled_fields();
   static const std::vector<std::string> names = {
       "text",  "prompt", "completion", "input_ids", "labels", "messages",  "conversations",       "instruction",
       "input", "output", "history",    "system",    "tools",  "documents", "chat_template_kwargs"};
   return names;
 }
 
-const std::vector<std::string>& table_fields() {
+const std::vector<std::string>& table_fields(RecordKind records) {
+  if (records == RecordKind::labelled) return labelled_fields();
   static const std::vector<std::string> names = {"text", "prompt", "completion", "input_ids", "labels"};
   return names;
 }
 
 std::vector<std::string> Form::fields() const {
   std::vector<std::string> all;
-  for (const std::string* name : {&text, &prompt, &completion, &input_ids, &labels, &messages, &instruction, &input,
+  for (const std::string* name : {&text, &prompt, &completion, &input_ids, &labels, &text_pair, &label,
+                                  &messages, &instruction, &input,
                                   &output, &history, &system, &tools, &documents, &variables})
     if (!name->empty()) all.push_back(*name);
   return all;
 }
 
-FieldMap::FieldMap(const SourceFile& file) : columns_(file.columns), ignore_(file.ignore) {
+FieldMap::FieldMap(const SourceFile& file) : columns_(file.columns), ignore_(file.ignore), records_(file.records) {
+  const std::vector<std::string>& all = known_fields(records_);
   for (const auto& [known, field] : columns_) {
-    if (has(known_fields(), known) && !field.empty()) continue;
-    const std::string fact = field.empty() ? "is empty; expected a field of the file"
-                                           : "is not read; expected one of " + join(known_fields(), ", ");
-    const std::string near = nearest(known, known_fields());
+    if (has(all, known) && !field.empty()) continue;
+    const std::string fact =
+        field.empty() ? "is empty; expected a field of the file" : "is not read; expected one of " + join(all, ", ");
+    const std::string near = nearest(known, all);
     Error error(ErrorKind::config, fmt::format("{}: columns: {} {}", file.path, hone::quoted(known), fact));
     if (!near.empty() && !field.empty()) throw std::move(error).hint("did you mean " + near + "?");
-    if (has(known_fields(), field)) throw std::move(error).hint("columns are {what is read: field of the file}");
+    const bool labelled = records_ == RecordKind::language && has(labelled_fields(), known);
+    if (labelled) throw std::move(error).hint("labels are learnt by objective: classification");
+    if (has(all, field)) throw std::move(error).hint("columns are {what is read: field of the file}");
     throw error;
   }
 }
@@ -142,6 +156,7 @@ const std::string& FieldMap::source_of(const std::string& known) const {
 }
 
 Form FieldMap::form_of(const std::vector<std::string>& names, const Place& place) const {
+  if (records_ == RecordKind::labelled) return labelled_form(names, columns_, place);
   return columns_.empty() ? own_form(names, place) : renamed_form(names, place);
 }
 
@@ -222,7 +237,7 @@ std::string FieldMap::null_field(const json& value, const std::vector<std::strin
   if (columns_.empty() && whole) return "";  // a column of another form may be empty
   const std::vector<std::string> optional = {"input", "history",   "system",
                                              "tools", "documents", "chat_template_kwargs"};
-  for (const std::string& known : known_fields()) {
+  for (const std::string& known : known_fields(records_)) {
     if (has(optional, known) || (!columns_.empty() && columns_.count(known) == 0)) continue;
     const auto field = value.find(source_of(known));
     if (field != value.end() && field->is_null()) return source_of(known);
@@ -233,13 +248,16 @@ std::string FieldMap::null_field(const json& value, const std::vector<std::strin
 void FieldMap::read(const json& value, const Place& place, Record& record) {
   record = Record();
   record.line = place.line;
-  if (value.is_string() && columns_.empty()) {
-    record.text = value.get<std::string>();
+  const bool labelled = records_ == RecordKind::labelled;
+  if (value.is_string() && columns_.empty() && !labelled) {
+    record.content = TextRecord{value.get<std::string>()};
     return;
   }
   if (!value.is_object())
     throw Error(ErrorKind::data, fmt::format("{}: got {}, expected an object{}", place.text(), type_of(value),
-                                             columns_.empty() ? " or a string" : ", as columns name fields"));
+                                             labelled           ? " with text and label"
+                                             : columns_.empty() ? " or a string"
+                                                                : ", as columns name fields"));
   std::vector<std::string> names;
   for (const auto& [name, field] : value.items())
     if (!field.is_null()) names.push_back(name);
@@ -254,11 +272,20 @@ void FieldMap::read(const json& value, const Place& place, Record& record) {
   check_extras(form.is_conversation() || chat_pair, !form.instruction.empty(), place);
   check_unread(value, form, place, record);
   if (form.is_conversation() || chat_pair) return read_conversation(value, form, place, record);
-  if (!form.text.empty()) record.text = string_field(value, form.text, place);
-  if (!form.prompt.empty()) record.prompt = string_field(value, form.prompt, place);
-  if (!form.completion.empty()) record.completion = string_field(value, form.completion, place);
-  if (!form.input_ids.empty()) record.input_ids = ids_field(value, form.input_ids, place);
-  if (!form.labels.empty()) record.labels = ids_field(value, form.labels, place);
+  const auto string = [&](const std::string& field) { return string_field(value, field, place); };
+  if (labelled) {
+    LabelledRecord one{.text = string(form.text), .label = label_of(*find(value, form.label), form.label, place)};
+    if (!form.text_pair.empty()) one.text_pair = string(form.text_pair);
+    record.content = std::move(one);
+  } else if (!form.text.empty()) {
+    record.content = TextRecord{string(form.text)};
+  } else if (!form.prompt.empty()) {
+    record.content = PromptRecord{string(form.prompt), string(form.completion)};
+  } else {
+    IdsRecord one{.input_ids = ids_field(value, form.input_ids, place)};
+    if (!form.labels.empty()) one.labels = ids_field(value, form.labels, place);
+    record.content = std::move(one);
+  }
 }
 
 namespace {
@@ -339,7 +366,8 @@ void FieldMap::check_extras(bool conversation, bool alpaca, const Place& place) 
 }
 
 void FieldMap::read_conversation(const json& value, const Form& form, const Place& place, Record& record) const {
-  Conversation conversation;
+  ChatRecord one;
+  Conversation& conversation = one.chat;
   json messages = json::array();
   const auto append = [&](const std::string& field, const std::string& why = "") {
     for (json& message : read_messages(*find(value, field), field, place, why)) messages.push_back(std::move(message));
@@ -363,12 +391,12 @@ void FieldMap::read_conversation(const json& value, const Form& form, const Plac
     messages.push_back(message("assistant", string_field(value, form.output, place)));
   }
   const auto text_of = [](const json& part) { return part.is_null() ? "" : part.dump(); };
-  record.chosen = take_choices(messages, place.text());
+  one.chosen = take_choices(messages, place.text());
   conversation.messages = messages.dump();
   if (!form.tools.empty()) conversation.tools = text_of(read_tools(*find(value, form.tools), form.tools, place));
   if (!form.documents.empty()) conversation.documents = text_of(*find(value, form.documents));
   if (!form.variables.empty()) conversation.variables = text_of(*find(value, form.variables));
-  record.chat = std::move(conversation);
+  record.content = std::move(one);
 }
 
 }  // namespace hone::data

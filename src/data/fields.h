@@ -6,20 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "data/form.h"
 #include "data/place.h"
 #include "hone/data.h"
 
 namespace hone::data {
-
-// The fields of the file that are read; "" = not used. Exactly one of text, prompt + completion, input_ids, messages
-// (or conversations), instruction + output is there; the rest belongs to conversations.
-struct Form {
-  std::string text = {}, prompt = {}, completion = {}, input_ids = {}, labels = {};
-  std::string messages = {}, instruction = {}, input = {}, output = {}, history = {};
-  std::string system = {}, tools = {}, documents = {}, variables = {};
-  std::vector<std::string> fields() const;  // all that are used
-  bool is_conversation() const { return !messages.empty() || !instruction.empty(); }
-};
 
 // One thread calls it: it remembers which fields it has told of.
 class FieldMap {
@@ -38,6 +29,7 @@ class FieldMap {
   // Of columns: those whose values decide whether they may be passed over.
   static bool is_judged_by_value(const std::string& name);
 
+  RecordKind records() const { return records_; }
   // The field to read `known` ("text", ...) from.
   const std::string& source_of(const std::string& known) const;
   const std::map<std::string, std::string>& columns() const { return columns_; }
@@ -56,12 +48,13 @@ class FieldMap {
   void refuse_foreign(const std::string& name, const Form& form, const Place& place) const;
   std::map<std::string, std::string> columns_;
   std::vector<std::string> ignore_;
+  RecordKind records_;
   std::set<std::string> told_;
 };
 
 // The names that columns can give another source, in the order of error messages.
-const std::vector<std::string>& known_fields();
+const std::vector<std::string>& known_fields(RecordKind records);
 // Those that a table of texts can have.
-const std::vector<std::string>& table_fields();
+const std::vector<std::string>& table_fields(RecordKind records);
 
 }  // namespace hone::data

@@ -32,7 +32,8 @@ std::vector<InspectedRecord> inspect_records(const Dataset& data, std::int64_t m
   std::map<std::int64_t, std::size_t> index;  // record -> place in `all`
   for (std::int64_t row = 0; row < data.rows(); ++row) {
     const HostBatch batch = data.batch({row}, 0);
-    for (const Doc& doc : batch.docs) {
+    for (std::size_t i = 0; i < batch.docs.size(); ++i) {
+      const Doc& doc = batch.docs[i];
       const auto [at, is_new] = index.try_emplace(doc.record, all.size());
       if (is_new) {
         if (most >= 0 && static_cast<std::int64_t>(all.size()) == most) {
@@ -40,6 +41,8 @@ std::vector<InspectedRecord> inspect_records(const Dataset& data, std::int64_t m
           continue;
         }
         all.push_back({.record = doc.record, .name = data.record_name(doc.record)});
+        if (const auto label = batch.extra.find("label"); label != batch.extra.end())
+          all.back().label = data.labels()[static_cast<std::size_t>(label->second.values[i])];
       }
       InspectedRecord& record = all[at->second];
       record.tokens += doc.end - doc.begin;
@@ -62,8 +65,8 @@ bool learns(const InspectedRecord& record, std::int32_t id) {
 std::vector<std::pair<std::string, std::int64_t>> report_lines(const DataReport& report) {
   std::vector<std::pair<std::string, std::int64_t>> lines = {{"records", report.records},
                                                              {"rows", report.rows},
-                                                             {"tokens", report.tokens},
-                                                             {"supervised tokens", report.supervised}};
+                                                             {"tokens", report.tokens}};
+  if (report.labels.empty()) lines.emplace_back("supervised tokens", report.supervised);
   if (report.files > 1) lines.insert(lines.begin(), {"files", report.files});
   const std::pair<const char*, std::int64_t> others[] = {
       {"empty records", report.empty},     {"records without a supervised token", report.unsupervised_records},

@@ -23,6 +23,7 @@ struct InspectedRecord {
   std::string name;                         // "data/train.jsonl:17"
   std::int64_t tokens = 0, supervised = 0;  // in all its pieces
   std::vector<InspectedPiece> pieces = {};  // in order of rows
+  std::string label = {};                   // of a labelled record
 };
 
 // Records in the order of their first row, at most `most` of them (-1: all), from the rows of `data`.
@@ -31,7 +32,8 @@ std::vector<InspectedRecord> inspect_records(const Dataset& data, std::int64_t m
 // Whether the token is a target anywhere in the record, also one that a cut left as the target of the piece before it.
 bool learns(const InspectedRecord& record, std::int32_t id);
 
-// The report as lines of a table, "records  7473" and so on; only counts that say something are shown.
+// The report as lines of a table, "records  7473" and so on; only counts that say something are shown. Labels
+// are not among them.
 std::vector<std::pair<std::string, std::int64_t>> report_lines(const DataReport& report);
 
 }  // namespace hone::data

@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "base/threads.h"
 #include "hone/data.h"
+#include "hone/random.h"
 
 namespace hone {
 
@@ -25,12 +26,18 @@ struct Loader::State {
     Group group;
     std::int64_t position = at * options.batch_size * options.accumulate;
     for (std::int64_t micro = 0; micro < options.accumulate; ++micro) {
+      const std::int64_t first = position;
       std::vector<std::int64_t> rows;
       for (std::int64_t i = 0; i < options.batch_size; ++i)
         rows.push_back(data->row_at(position++, options.seed, options.shuffle));
-      group.push_back(data->batch(rows, options.pad_id));
+      group.push_back(collate(data->take(rows), first));
     }
     return group;
+  }
+
+  HostBatch collate(std::vector<HostRow> rows, std::int64_t position) const {
+    if (!options.collator) return pad(rows, options.pad_id);
+    return options.collator->collate(std::move(rows), Random(options.seed, fmt::format("collate/{}", position)));
   }
 
   void start() {

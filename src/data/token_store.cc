@@ -28,6 +28,14 @@ void TokenStore::add(const Tokens& tokens, std::int64_t line, bool from_text, st
   lines_.push_back(line);
 }
 
+void TokenStore::label_last(const DocLabel& label) {
+  const auto index = static_cast<std::uint32_t>(label_names_.size());
+  const auto [found, is_new] = label_index_.try_emplace(label.name, index);
+  if (is_new) label_names_.push_back(label.name);
+  labels_.push_back({found->second, label.second, label.cut});
+  HONE_ASSERT(std::ssize(labels_) == docs());
+}
+
 void TokenStore::add_labels(const Tokens& tokens, std::uint64_t base) {
   const std::size_t size = tokens.ids.size();
   if (tokens.labels == tokens.ids) return add_range(base, base + size);  // a text

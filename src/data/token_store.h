@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,6 +13,13 @@
 #include "hone/text.h"
 
 namespace hone::data {
+
+// What a labelled document says besides its tokens.
+struct DocLabel {
+  std::string name;
+  std::uint32_t second = 0;  // where its second text begins; its length: there is none
+  std::uint32_t cut = 0;     // tokens that it has lost
+};
 
 // Positions count through the whole file. Filled by one thread, then immutable and shared by any.
 class TokenStore {
@@ -27,8 +35,15 @@ class TokenStore {
     std::int64_t label = 0;
   };
 
+  struct Label {
+    std::uint32_t name = 0, second = 0, cut = 0;  // name: index of label_names(); the others as in DocLabel
+  };
+
   // No ids: counted as empty. seams: which of them hold characters of both a prompt and its completion.
   void add(const Tokens& tokens, std::int64_t line, bool from_text, std::span<const std::size_t> seams = {});
+
+  // Of the document added last. All documents of a file have a label, or none.
+  void label_last(const DocLabel& label);
 
   // Fields of the records that nobody read: known to whom made the store, not kept in its file.
   void add_unread(const std::vector<std::string>& names) { unread_.insert(unread_.end(), names.begin(), names.end()); }
@@ -40,6 +55,9 @@ class TokenStore {
   std::uint64_t end(std::int64_t doc) const { return ends_[static_cast<std::size_t>(doc)]; }
   std::int64_t line(std::int64_t doc) const { return lines_[static_cast<std::size_t>(doc)]; }
   const Counts& counts() const { return counts_; }
+  bool is_labelled() const { return !labels_.empty(); }
+  const Label& label(std::int64_t doc) const { return labels_[static_cast<std::size_t>(doc)]; }
+  const std::vector<std::string>& label_names() const { return label_names_; }  // in order of their first document
   std::int64_t highest_exception() const;  // the largest label that is not its id; -1: none
 
   std::int32_t id(std::uint64_t position) const {
@@ -80,6 +98,9 @@ class TokenStore {
   std::vector<std::uint64_t> ranges_;
   std::vector<Exception> exceptions_;  // ascending
   std::vector<std::uint64_t> seams_;   // positions of tokens that hold characters of a prompt and its completion
+  std::vector<Label> labels_;          // of document i; empty: none has one
+  std::vector<std::string> label_names_;
+  std::map<std::string, std::uint32_t> label_index_;  // while it is filled
   Counts counts_;
   std::vector<std::string> unread_;
 };

@@ -22,13 +22,14 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the arrays are written as they lie in memory");
 
-constexpr std::uint64_t kMagic = 0x32304B4F54454E4F;  // "ONETOK02"
+constexpr std::uint64_t kMagic = 0x33304B4F54454E4F;  // "ONETOK03"
 constexpr std::string_view kTemporary = ".tmp-";
 
 struct Header {
   std::uint64_t magic = kMagic, total_bytes = 0, hash = 0;  // hash: of everything, with this field 0
   char key[32] = {};
-  std::uint64_t ids16 = 0, ids32 = 0, docs = 0, ranges = 0, exceptions = 0, seams = 0;  // lengths of the arrays
+  std::uint64_t ids16 = 0, ids32 = 0, docs = 0, ranges = 0, exceptions = 0, seams = 0, labels = 0,
+                label_text = 0;  // lengths of the arrays; label_text: the names, each with a zero byte behind it
   std::int64_t records = 0, empty = 0, not_text = 0, max_id = 0;
 };
 static_assert(sizeof(Header) % 8 == 0);
@@ -100,7 +101,8 @@ Header read_header(const InFile& file, const std::string& key) {
   const std::pair<std::uint64_t, std::uint64_t> arrays[] = {
       {header.ids16, 2}, {header.ids32, 4},  {header.docs, 8},
       {header.docs, 8},  {header.ranges, 8}, {header.exceptions, sizeof(TokenStore::Exception)},
-      {header.seams, 8}};
+      {header.seams, 8},     {header.labels, sizeof(TokenStore::Label)},
+      {header.label_text, 1}};
   for (const auto& [count, width] : arrays) {
     if (count > left / width || padded(count * width) > left) throw damaged(file, "an array is longer than the file");
     left -= padded(count * width);
@@ -112,12 +114,16 @@ Header read_header(const InFile& file, const std::string& key) {
 }  // namespace
 
 void TokenStore::save(const std::string& folder_path, const std::string& name, const std::string& key) const {
+  std::string label_text;
+  for (const std::string& label : label_names_) (label_text += label) += '\0';
   Header header{.ids16 = ids16_.size(),
                 .ids32 = ids32_.size(),
                 .docs = lines_.size(),
                 .ranges = ranges_.size(),
                 .exceptions = exceptions_.size(),
                 .seams = seams_.size(),
+                .labels = labels_.size(),
+                .label_text = label_text.size(),
                 .records = counts_.records,
                 .empty = counts_.empty,
                 .not_text = counts_.not_text,
@@ -126,7 +132,9 @@ void TokenStore::save(const std::string& folder_path, const std::string& name, c
   std::memcpy(header.key, key.data(), sizeof header.key);
   const std::span<const std::byte> arrays[] = {bytes_of(ids16_), bytes_of(ids32_),  bytes_of(ends_),
                                                bytes_of(lines_), bytes_of(ranges_), bytes_of(exceptions_),
-                                               bytes_of(seams_)};
+                                               bytes_of(seams_),
+                                               bytes_of(labels_),
+                                               std::as_bytes(std::span(label_text))};
   header.total_bytes = sizeof header;
   for (const auto& array : arrays) header.total_bytes += padded(array.size());
   Hasher hasher;
@@ -173,7 +181,15 @@ std::shared_ptr<const TokenStore> TokenStore::load(const std::string& folder, co
   reader.read(store->ranges_, header.ranges);
   reader.read(store->exceptions_, header.exceptions);
   reader.read(store->seams_, header.seams);
+  reader.read(store->labels_, header.labels);
+  std::vector<char> label_text;
+  reader.read(label_text, header.label_text);
   if (hasher.digest64() != hash) throw damaged(file, "its hash differs");
+  for (auto begin = label_text.begin(), end = begin; begin != label_text.end(); begin = end + 1) {
+    end = std::find(begin, label_text.end(), '\0');
+    if (end == label_text.end()) throw damaged(file, "a label without an end");
+    store->label_names_.emplace_back(begin, end);
+  }
   store->counts_ = {header.records, header.empty, header.not_text, header.max_id};
   during("checking " + path.string(), [&] { store->check(); });
   return store;
@@ -194,7 +210,11 @@ void TokenStore::check() const {
   for (std::size_t i = 0; fits && i < exceptions_.size(); ++i)
     fits = exceptions_[i].position < tokens && exceptions_[i].label >= 0 &&
            (i == 0 || exceptions_[i - 1].position < exceptions_[i].position);
-  fits = fits && ascending(seams_, tokens);
+  fits = fits && ascending(seams_, tokens) && (labels_.empty() || std::ssize(labels_) == docs());
+  for (std::size_t i = 0; fits && i < labels_.size(); ++i) {
+    const auto doc = static_cast<std::int64_t>(i);
+    fits = labels_[i].name < label_names_.size() && labels_[i].second <= end(doc) - begin(doc);
+  }
   if (!fits) throw Error(ErrorKind::data, "damaged token cache: its arrays contradict each other");
 }
 

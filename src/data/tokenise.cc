@@ -103,10 +103,10 @@ RecordTokens from_pair(const std::string& prompt, const std::string& completion,
   return tokens;
 }
 
-Tokens from_ids(const Record& record, bool all, const std::string& path) {
-  Tokens tokens{.ids = *record.input_ids, .labels = record.labels && !all ? *record.labels : *record.input_ids};
+Tokens from_ids(const IdsRecord& record, bool all, const std::string& place) {
+  Tokens tokens{.ids = record.input_ids, .labels = record.labels && !all ? *record.labels : record.input_ids};
   const auto fail = [&](const std::string& fact) {
-    throw Error(ErrorKind::data, fmt::format("{}:{}: {}", path, record.line, fact));
+    throw Error(ErrorKind::data, fmt::format("{}: {}", place, fact));
   };
   if (tokens.labels.size() != tokens.ids.size())
     fail(fmt::format("{} labels; expected as many as input_ids, {}", tokens.labels.size(), tokens.ids.size()));
@@ -139,10 +139,10 @@ text::Learnt learnt_of(std::optional<Loss> loss) {
 }
 
 // What `learnt` chooses, less what the messages themselves say is not learnt.
-std::vector<bool> chosen_of(const Record& record, text::Learnt learnt, const std::string& place) {
+std::vector<bool> chosen_of(const ChatRecord& record, text::Learnt learnt, const std::string& place) {
   const bool all = learnt == text::Learnt::all;
-  const std::vector<bool> learnable = text::chosen_messages(*record.chat, text::Learnt::assistant, place);
-  std::vector<bool> chosen = all ? learnable : text::chosen_messages(*record.chat, learnt, place);
+  const std::vector<bool> learnable = text::chosen_messages(record.chat, text::Learnt::assistant, place);
+  std::vector<bool> chosen = all ? learnable : text::chosen_messages(record.chat, learnt, place);
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     const auto fail = [&](const char* fact, const char* advice) {
       throw Error(ErrorKind::data, fmt::format("{}: message {} {}", place, i + 1, fact)).hint(advice);
@@ -158,17 +158,31 @@ std::vector<bool> chosen_of(const Record& record, text::Learnt learnt, const std
 }
 
 // Without a loss, a conversation in two parts is a pair: its completion is learnt.
-Tokens from_chat(const Record& record, const Tokenising& how, const std::string& path) {
-  const std::string place = fmt::format("{}:{}", path, record.line);
-  const text::Learnt learnt = !how.loss && record.chat->prompt >= 0 ? text::Learnt::completion : learnt_of(how.loss);
+Tokens from_chat(const ChatRecord& record, const Tokenising& how, const std::string& place) {
+  const text::Learnt learnt = !how.loss && record.chat.prompt >= 0 ? text::Learnt::completion : learnt_of(how.loss);
   std::vector<bool> chosen;
   if (!record.chosen.empty()) chosen = chosen_of(record, learnt, place);
   text::ChatTokens made =
       chosen.empty() || learnt == text::Learnt::all
-          ? text::chat_tokens(how.chat_template(), how.tokenizer, *record.chat, learnt, place)
-          : text::chat_tokens(how.chat_template(), how.tokenizer, *record.chat, chosen, place);
+          ? text::chat_tokens(how.chat_template(), how.tokenizer, record.chat, learnt, place)
+          : text::chat_tokens(how.chat_template(), how.tokenizer, record.chat, chosen, place);
   if (!made.ends_turns) how.note_open_turns(place);
   return std::move(made.tokens);
+}
+
+RecordTokens from_labelled(const LabelledRecord& record, const Tokenising& how, const std::string& place) {
+  RecordTokens tokens;
+  TextPair texts{.first = record.text, .second = {}};
+  if (record.text_pair) texts.second = *record.text_pair;
+  FittedEncoding made = how.tokenizer.encode_fitting(texts, how.labelled->most, how.labelled->keep_end);
+  const auto second = std::find_if(made.type_ids.begin(), made.type_ids.end(), [](auto type) { return type != 0; });
+  if (std::any_of(second, made.type_ids.end(), [](auto type) { return type != 1; }))
+    throw Error(ErrorKind::config, place + ": the tokenizer gives types other than 0, then 1; these are not supported");
+  tokens.label = {record.label, static_cast<std::uint32_t>(second - made.type_ids.begin()),
+                  static_cast<std::uint32_t>(made.cut)};
+  tokens.labels.assign(made.ids.size(), -100);
+  tokens.ids = std::move(made.ids);
+  return tokens;
 }
 
 // Some records in a row, on their way through a worker.
@@ -178,10 +192,16 @@ struct Block {
 };
 
 std::size_t bytes_of(const Record& record) {
-  const auto size = [](const auto& field) { return field ? field->size() * sizeof((*field)[0]) : 0; };
-  std::size_t bytes = size(record.text) + size(record.prompt) + size(record.completion) + size(record.input_ids);
-  if (record.chat) bytes += record.chat->messages.size() + record.chat->tools.size() + record.chat->documents.size();
-  return bytes;
+  struct Sizes {
+    std::size_t operator()(const TextRecord& r) const { return r.text.size(); }
+    std::size_t operator()(const PromptRecord& r) const { return r.prompt.size() + r.completion.size(); }
+    std::size_t operator()(const IdsRecord& r) const { return r.input_ids.size() * sizeof(r.input_ids[0]); }
+    std::size_t operator()(const ChatRecord& r) const {
+      return r.chat.messages.size() + r.chat.tools.size() + r.chat.documents.size();
+    }
+    std::size_t operator()(const LabelledRecord& r) const { return r.text.size() + r.text_pair.value_or("").size(); }
+  };
+  return std::visit(Sizes(), record.content);
 }
 
 // Reads blocks on the caller's thread, tokenises them on others, and hands them out in order.
@@ -257,7 +277,21 @@ class Pipeline {
   std::vector<Worker> workers_;
 };
 
+// What policy keeps some of what is too long: the rest of it is not even stored.
+std::optional<LabelledTokenising> labelled_of(const Dataset::Options& options) {
+  if (options.records != RecordKind::labelled) return std::nullopt;
+  const bool cuts = options.overlong != Overlong::drop && options.overlong != Overlong::error;
+  return LabelledTokenising{cuts ? static_cast<std::size_t>(options.max_length) : 0,
+                            options.overlong == Overlong::keep_end};
+}
+
 }  // namespace
+
+Tokenising::Tokenising(const Tokenizer& tokenizer, const Dataset::Options& options)
+    : tokenizer(tokenizer),
+      append_eos(options.append_eos),
+      loss(options.loss),
+      labelled(labelled_of(options)) {}
 
 const text::ChatTemplate& Tokenising::chat_template() const {
   std::call_once(once_, [&] {
@@ -281,31 +315,37 @@ void Tokenising::note_open_turns(const std::string& place) const {
 }
 
 RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::string& path) {
+  const std::string place = fmt::format("{}:{}", path, record.line);
   const auto fail_loss = [&](const char* what) {
-    throw Error(ErrorKind::config,
-                fmt::format("{}:{}: {}, but loss is {}", path, record.line, what, name_of(*how.loss)))
+    throw Error(ErrorKind::config, fmt::format("{}: {}, but loss is {}", place, what, name_of(*how.loss)))
         .hint("loss chooses among the turns of conversations; leave it out, or set it to all");
   };
   const bool all = how.loss == Loss::all;
-  if (!record.input_ids && text::is_none(how.tokenizer))
-    text::require_tokenizer(how.tokenizer, fmt::format("{}:{}: {}", path, record.line,
-                                                       record.chat ? "a conversation" : "a text"));
-  if (record.chat) return {from_chat(record, how, path), {}};
-  if (record.text) {
+  const auto* ids = record.as<IdsRecord>();
+  const auto* chat = record.as<ChatRecord>();
+  if (!ids) text::require_tokenizer(how.tokenizer, place + (chat ? ": a conversation" : ": a text"));
+  if (const auto* labelled = record.as<LabelledRecord>()) {
+    HONE_ASSERT(how.labelled);
+    if (how.loss) fail_loss("a text with a label");
+    return from_labelled(*labelled, how, place);
+  }
+  if (chat) return {from_chat(*chat, how, place)};
+  if (const auto* text = record.as<TextRecord>()) {
     if (how.loss && !all) fail_loss("a text");
-    return {from_text(*record.text, how.tokenizer, how.append_eos), {}};
+    return {from_text(text->text, how.tokenizer, how.append_eos)};
   }
-  if (record.input_ids) {
+  if (ids) {
     if (how.loss && !all) fail_loss("input_ids");
-    return {from_ids(record, all, path), {}};
+    return {from_ids(*ids, all, place)};
   }
-  HONE_ASSERT(record.prompt && record.completion);
-  return from_pair(*record.prompt, *record.completion, how, all);
+  const auto& pair = std::get<PromptRecord>(record.content);
+  return from_pair(pair.prompt, pair.completion, how, all);
 }
 
 void each_tokens(const DataFile& file, const Tokenising& how,
                  const std::function<void(const RecordTokens&, const Record&)>& visit) {
-  const std::unique_ptr<Source> source = open_source({file.path, file.columns, file.header, file.ignore});
+  const std::unique_ptr<Source> source = open_source(
+      {file.path, file.columns, file.header, file.ignore, how.labelled ? RecordKind::labelled : RecordKind::language});
   Progress progress({.what = "tokenise", .unit = "record"});
   std::int64_t records = 0, tokens = 0;
   const std::int64_t most = file.max_samples.value_or(std::numeric_limits<std::int64_t>::max());
@@ -332,7 +372,11 @@ std::shared_ptr<const TokenStore> tokenise_file(const DataFile& file, const Toke
   auto store = std::make_shared<TokenStore>();
   each_tokens(file, how, [&](const RecordTokens& tokens, const Record& record) {
     const Tokens& plain = tokens;
-    store->add(record.labels ? without_lone_mask(plain) : plain, record.line, record.text.has_value(), tokens.seams);
+    const auto* ids = record.as<IdsRecord>();
+    const bool own_labels = ids && ids->labels;
+    store->add(own_labels ? without_lone_mask(plain) : plain, record.line, record.as<TextRecord>() != nullptr,
+               tokens.seams);
+    if (tokens.label && !tokens.ids.empty()) store->label_last(*tokens.label);
     store->add_unread(record.unread);
   });
   return store;

@@ -12,14 +12,22 @@
 
 namespace hone::data {
 
+// How texts with a label become tokens.
+struct LabelledTokenising {
+  std::size_t most = 0;  // tokens of a document; 0: as many as there are
+  bool keep_end = false;  // of what is too long
+};
+
 // How the records of a file become tokens. Any thread may use it.
 class Tokenising {
  public:
   Tokenising(const Tokenizer& tokenizer, bool append_eos, std::optional<Loss> loss)
       : tokenizer(tokenizer), append_eos(append_eos), loss(loss) {}
+  Tokenising(const Tokenizer& tokenizer, const Dataset::Options& options);
   const Tokenizer& tokenizer;
   const bool append_eos;
   const std::optional<Loss> loss;
+  const std::optional<LabelledTokenising> labelled = {};  // nothing: records are for a language model
   // The tokenizer's chat template, parsed when the first conversation comes. Throws Error(config) when it has none.
   const text::ChatTemplate& chat_template() const;
   // Says once that the template does not end the assistant's turns with a special token.
@@ -31,14 +39,16 @@ class Tokenising {
 };
 
 struct RecordTokens : Tokens {
-  std::vector<std::size_t> seams;  // which of them hold characters of both a prompt and its completion
+  std::vector<std::size_t> seams = {};  // which of them hold characters of both a prompt and its completion
+  std::optional<DocLabel> label = {};
 };
 
 // text: the tokenizer's special tokens, the text, eos; all learnt. prompt + completion: tokenised as one text, then
 // eos; tokens that hold a character of the completion and what follows them are learnt, by position; those that hold
 // one of the prompt, too, are its seams. input_ids: as they are, labels (default: the ids) say what is learnt. eos is
 // added when append_eos, the tokenizer has one and it is not the last already. A conversation: what the chat template
-// makes of it, nothing added; the assistant's turns are learnt. `loss` chooses otherwise. No ids at all: the record is
+// makes of it, nothing added; the assistant's turns are learnt. `loss` chooses otherwise. A text with a label, or two: as the
+// tokenizer puts them together, shortened where they are too long; no token is learnt. No ids at all: the record is
 // empty. Throws Error(data) with the place.
 RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::string& path);
 

@@ -59,7 +59,7 @@ int take_choice(json& message, const std::string& place) {
 
 const std::vector<TrainingField>& foreign_fields() {
   static const std::vector<TrainingField> fields = {
-      {"label", "classification or KTO", kPair},
+      {"label", "classification or KTO", "objective: classification learns it"},
       {"kto_tag", "KTO", kPair},
       {"chosen", kPreference, kPair},
       {"rejected", kPreference, kPair},

@@ -8,9 +8,9 @@
 #include <algorithm>
 
 #include "hone/evaluation.h"
+#include "hone/layers.h"
 #include "hone/registry.h"
 #include "nn/finite.h"
-#include "nn/head.h"
 #include "ops/finite.h"
 
 namespace hone::evals {

@@ -6,9 +6,9 @@
 
 #include "hone/config_read.h"
 #include "hone/evaluation.h"
+#include "hone/layers.h"
 #include "hone/registry.h"
 #include "nn/finite.h"
-#include "nn/head.h"
 
 namespace hone::evals {
 namespace {

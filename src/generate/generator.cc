@@ -13,10 +13,10 @@
 #include "generate/answer.h"
 #include "generate/sampling.h"
 #include "hone/generate.h"
+#include "hone/layers.h"
 #include "hone/random.h"
 #include "nn/decoding/decoder.h"
 #include "nn/finite.h"
-#include "nn/head.h"
 #include "nn/kv_cache.h"
 
 namespace hone {

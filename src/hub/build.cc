@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "hone/config_read.h"
 #include "hone/hub.h"
@@ -14,7 +15,8 @@ namespace {
 
 using config::Node;
 
-// Keys of config.json that do not change what a model computes. Whoever needs one reads the file itself.
+// Keys of config.json that do not change what a model computes, unless its own options name them. Whoever needs one reads
+// the file itself.
 constexpr std::array kHarmless = std::to_array<std::string_view>({"architectures",
                                                                   "torch_dtype",
                                                                   "dtype",
@@ -84,11 +86,11 @@ bool is_harmless(const std::string& key) {
   return std::find(kHarmless.begin(), kHarmless.end(), key) != kHarmless.end();
 }
 
-// What the model's own options are read from. A recipe's `type` is config.json's model_type.
-Node meaningful(const Node& config, Problems& problems) {
+// What the model's own options are read from; own: their names.
+Node meaningful(const Node& config, const std::set<std::string>& own, Problems& problems) {
   Node node = Node::map({}, config.mark());
   for (const auto& [key, value] : config.entries()) {
-    if (is_harmless(key)) continue;
+    if (is_harmless(key) && !own.contains(key)) continue;
     if (key == "quantization_config") {
       if (!value.is_null())
         problems.add(key, "quantized weights are not supported; expected a model in fp32, bf16 or fp16", "",
@@ -104,8 +106,10 @@ Node meaningful(const Node& config, Problems& problems) {
   return node;
 }
 
+// A recipe's `type` is config.json's model_type.
 std::string model_type_of(const Node& node, const std::string& file) {
   const Node* type = node.find("model_type");
+  if (!type) type = node.find("type");
   if (!type || type->kind() != Node::Kind::scalar)
     throw Error(ErrorKind::config, fmt::format("{}: model_type: missing; expected one of {}", file,
                                                fmt::join(registries().models.names(), ", ")));
@@ -114,12 +118,10 @@ std::string model_type_of(const Node& node, const std::string& file) {
 
 }  // namespace
 
-std::unique_ptr<Model> build_model(const Node& hf_config, const std::string& file) {
+std::unique_ptr<Model> build_model(const Node& hf_config, const std::string& file, const HeadRequest& head) {
   if (!hf_config.is_map())
     throw Error(ErrorKind::config, fmt::format("{}: expected a model's configuration, a JSON object", file));
-  Problems problems;
-  const Node node = meaningful(hf_config, problems);
-  const std::string type = model_type_of(node, file);
+  const std::string type = model_type_of(hf_config, file);
   const auto* entry = registries().models.find(type);
   if (!entry) {
     const std::string near = config::nearest(type, registries().models.names());
@@ -128,9 +130,14 @@ std::unique_ptr<Model> build_model(const Node& hf_config, const std::string& fil
                                                near.empty() ? "" : "; did you mean " + near + "?"));
   }
   const auto options = entry->options();
-  options->read(node, problems, "");
+  std::set<std::string> own;
+  for (const config::OptionInfo& option : options->describe()) own.insert(option.path);
+  Problems problems;
+  options->read(meaningful(hf_config, own, problems), problems, "");
   problems.raise(file);
-  return during("building the model of " + file, [&] { return entry->make(*options); });
+  auto model = during("building the model of " + file, [&] { return entry->make(*options, head); });
+  if (!head.labels.empty()) require_classifier(*model, "labels to be learnt");
+  return model;
 }
 
 }  // namespace hone

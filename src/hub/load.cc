@@ -8,10 +8,10 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "hone/hub.h"
+#include "hone/layers.h"
 #include "hone/random.h"
 #include "hone/safetensors.h"
 #include "hub/memory.h"
-#include "nn/head.h"
 #include "tensor/dtype.h"
 
 namespace hone {
@@ -21,20 +21,82 @@ using Places = std::map<std::string, SafetensorsSet::Place>;
 
 // What files may hold that a model does not use: a tied head, and buffers that old versions saved.
 bool may_be_extra(const std::string& name, bool tied) {
-  return (tied && name == "lm_head.weight") || name.ends_with(".rotary_emb.inv_freq");
+  return (tied && name == "lm_head.weight") || name.ends_with(".rotary_emb.inv_freq") ||
+         name.ends_with("embeddings.position_ids");
 }
 
-void check_names(Model& model, const Places& places, const std::string& folder) {
-  const CausalLm* lm = model.causal_lm();
-  const bool tied = lm && lm->head().tied();
-  std::vector<std::string> missing, extra;
-  std::map<std::string, bool> known;
-  model.each_weight([&](const std::string& name, Weight&) {
-    known[name] = true;
-    if (!places.contains(name)) missing.push_back(name);
-  });
-  for (const auto& [name, place] : places)
-    if (!known.contains(name) && !may_be_extra(name, tied)) extra.push_back(name);
+// Which tensor of a folder fills which weight. A folder of a model with a head has a prefix before the body's names that
+// one without a head has not; either fills either.
+class Names {
+ public:
+  Names(Model& model, const Places& places, const std::optional<FreshHead>& fresh)
+      : model_(model), places_(places), prefix_(model.base_prefix()) {
+    file_has_prefix_ = has_prefix(places);
+    std::map<std::string, bool> own;
+    model.each_weight([&](const std::string& name, Weight&) { own[name] = true; });
+    model_has_prefix_ = has_prefix(own);
+    for (const auto& [name, there] : own) match(name, fresh);
+    find_extra();
+  }
+  std::vector<std::string> missing, extra;  // neither may be
+  std::vector<std::string> fresh, unused;
+  // Of a weight; nullptr: it is fresh.
+  const SafetensorsSet::Place* place_of(const std::string& weight) const {
+    const auto found = matched_.find(weight);
+    return found == matched_.end() ? nullptr : &places_.at(found->second);
+  }
+
+ private:
+  template <class Map>
+  bool has_prefix(const Map& names) const {
+    if (prefix_.empty()) return false;
+    const auto first = names.lower_bound(prefix_);
+    return first != names.end() && first->first.starts_with(prefix_);
+  }
+
+  // The names that the folder may have for a weight, as old versions called norms' weights gamma and beta.
+  std::vector<std::string> names_of(std::string weight) const {
+    if (model_has_prefix_ && !file_has_prefix_ && weight.starts_with(prefix_)) weight.erase(0, prefix_.size());
+    if (!model_has_prefix_ && file_has_prefix_) weight = prefix_ + weight;
+    std::vector<std::string> names{weight};
+    for (const auto& [now, old] : {std::pair{".weight", ".gamma"}, {".bias", ".beta"}})
+      if (weight.ends_with(std::string("LayerNorm") + now))
+        names.push_back(weight.substr(0, weight.size() - std::string_view(now).size()) + old);
+    return names;
+  }
+
+  void match(const std::string& weight, const std::optional<FreshHead>& wanted) {
+    const Classifier* classifier = model_.classifier();
+    const bool other = wanted && wanted->other_labels && classifier && weight.starts_with(classifier->weights_prefix());
+    for (const std::string& name : names_of(weight))
+      if (!other && places_.contains(name)) {
+        matched_[weight] = name;
+        used_[name] = true;
+        return;
+      }
+    (wanted && model_.may_be_fresh(weight) ? fresh : missing).push_back(weight);
+  }
+
+  // Where body and heads can be told apart, what belongs to another head is no error.
+  void find_extra() {
+    const CausalLm* lm = model_.causal_lm();
+    for (const auto& [name, place] : places_) {
+      if (used_.contains(name) || may_be_extra(name, lm && lm->head().tied())) continue;
+      const bool of_a_head = (file_has_prefix_ && !name.starts_with(prefix_)) || model_.may_be_fresh(name);
+      (of_a_head ? unused : extra).push_back(name);
+    }
+  }
+
+  Model& model_;
+  const Places& places_;
+  std::string prefix_;
+  bool file_has_prefix_ = false, model_has_prefix_ = false;
+  std::map<std::string, std::string> matched_;  // weight -> tensor of the folder
+  std::map<std::string, bool> used_;
+};
+
+void check_names(const Names& names, const std::string& folder) {
+  const std::vector<std::string>&missing = names.missing, &extra = names.extra;
   if (missing.empty() && extra.empty()) return;
   std::string text = folder + ":";
   if (!missing.empty())
@@ -62,26 +124,6 @@ Tensor read_tensor(const std::string& name, const SafetensorsSet::Place& place, 
   return made;
 }
 
-}  // namespace
-
-void load_weights(Model& model, const std::filesystem::path& folder, Precision precision) {
-  const at::ScalarType type = hub::type_of(precision);
-  const SafetensorsSet files(folder);
-  check_names(model, files.tensors(), folder.string());
-  hub::check_memory(model, type);
-  std::map<std::string, std::int64_t> cast;
-  model.each_weight([&](const std::string& name, Weight& weight) {
-    const SafetensorsSet::Place& place = files.tensors().at(name);
-    const Tensor read = read_tensor(name, place, weight);
-    if (read.scalar_type() != type) ++cast[place.tensor->dtype];
-    weight.fill(read.to(type));
-  });
-  for (const auto& [from, count] : cast)
-    log::info("{}: {} tensors cast from {} to {}", folder.string(), count, from, safetensors_name(type));
-}
-
-namespace {
-
 Tensor fresh(const std::string& name, const Weight& weight, std::uint64_t seed) {
   const at::TensorOptions fp32 = at::TensorOptions().dtype(at::kFloat);
   if (weight.init().kind == Init::Kind::ones) return at::ones(weight.shape(), fp32);
@@ -97,6 +139,29 @@ Tensor fresh(const std::string& name, const Weight& weight, std::uint64_t seed) 
 }
 
 }  // namespace
+
+void load_weights(Model& model, const std::filesystem::path& folder, Precision precision,
+                  const std::optional<FreshHead>& wanted) {
+  const at::ScalarType type = hub::type_of(precision);
+  const SafetensorsSet files(folder);
+  const Names names(model, files.tensors(), wanted);
+  check_names(names, folder.string());
+  hub::check_memory(model, type);
+  std::map<std::string, std::int64_t> cast;
+  model.each_weight([&](const std::string& name, Weight& weight) {
+    const SafetensorsSet::Place* place = names.place_of(name);
+    if (!place) return weight.fill(fresh(name, weight, wanted->seed).to(type));
+    const Tensor read = read_tensor(name, *place, weight);
+    if (read.scalar_type() != type) ++cast[place->tensor->dtype];
+    weight.fill(read.to(type));
+  });
+  for (const auto& [from, count] : cast)
+    log::info("{}: {} tensors cast from {} to {}", folder.string(), count, from, safetensors_name(type));
+  if (!names.fresh.empty())
+    log::info("{}: new weights, from the seed: {}", folder.string(), list_names(names.fresh));
+  if (!names.unused.empty())
+    log::info("{}: not read, as they belong to another head: {}", folder.string(), list_names(names.unused));
+}
 
 void init_weights(Model& model, std::uint64_t seed, Precision precision) {
   const at::ScalarType type = hub::type_of(precision);

@@ -68,8 +68,8 @@ ModelFiles model_files(Model& model, const std::filesystem::path& source, const 
   if (type) config.at_or_add("dtype") = config::Values<std::string>::write(hf_name(*type));
   ModelFiles files;
   files.texts.emplace_back("config.json", config::to_json(config) + "\n");
-  files.texts.emplace_back("generation_config.json", generation_config(source, config));
-  if (turn_end) files.texts.back().second = with_end(files.texts.back().second, config, *turn_end);
+  if (model.causal_lm()) files.texts.emplace_back("generation_config.json", generation_config(source, config));
+  if (model.causal_lm() && turn_end) files.texts.back().second = with_end(files.texts.back().second, config, *turn_end);
   if (!tokenizer) return files;
   std::set<std::string> names{"config.json", "generation_config.json"};
   for (const auto& [name, content] : tokenizer->files)

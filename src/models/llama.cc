@@ -5,12 +5,10 @@
 #include <ATen/ATen.h>
 
 #include "hone/config_read.h"
+#include "hone/layers.h"
 #include "hone/registry.h"
 #include "models/llama_config.h"
-#include "nn/attend.h"
 #include "nn/decoding/pre_norm.h"
-#include "nn/head.h"
-#include "nn/layers.h"
 #include "nn/plan.h"
 #include "tensor/dtype.h"
 
@@ -31,7 +29,7 @@ class LlamaAttention final : public Module {
   }
 
   Tensor operator()(const nn::Input& x_1ND, Pass& pass) const {
-    const auto qkv = x_1ND.linears({q_proj.with_bias(), k_proj.with_bias(), v_proj.with_bias()});
+    const auto qkv = nn::linears(x_1ND, {&q_proj, &k_proj, &v_proj});
     const auto heads = [&](const Tensor& x, std::int64_t count) { return x.view({-1, count, s.head_size}); };
     Tensor q_NHK = heads(qkv[0], s.heads), k_NGK = heads(qkv[1], s.kv_heads);
     const Tensor v_NGK = heads(qkv[2], s.kv_heads);

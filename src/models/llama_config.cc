@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "hone/config_read.h"
+#include "hone/layers.h"
 #include "nn/token_ids.h"
 
 namespace hone::models {
@@ -46,20 +47,6 @@ std::optional<std::int64_t> integer(const config::Open& open, std::optional<std:
   std::int64_t value = 1;
   config::Values<std::int64_t>::read(open.node, value, {problems, path, {.low = 1, .high = 2147483647}});
   return value;
-}
-
-void read_activation(const LlamaConfig& c, LlamaShape& s, Problems& problems) {
-  using A = ops::Activation;
-  constexpr std::array<std::pair<std::string_view, A>, 6> names = {{{"silu", A::silu},
-                                                                    {"swish", A::silu},
-                                                                    {"gelu", A::gelu},
-                                                                    {"gelu_pytorch_tanh", A::gelu_tanh},
-                                                                    {"gelu_new", A::gelu_tanh},
-                                                                    {"relu", A::relu}}};
-  for (const auto& [name, activation] : names)
-    if (c.hidden_act == name) return void(s.activation = activation);
-  problems.add("hidden_act", fmt::format("got \"{}\", expected silu, swish, gelu, gelu_pytorch_tanh, gelu_new or relu",
-                                         c.hidden_act));
 }
 
 void read_sizes(const LlamaConfig& c, const Family& family, LlamaShape& s, Problems& problems) {
@@ -168,7 +155,7 @@ LlamaShape resolve(const LlamaConfig& c, Problems& problems) {
   read_rest(c, *family, s, problems);
   check_memory(s, problems);
   read_windows(c, *family, s, problems);
-  read_activation(c, s, problems);
+  s.activation = nn::read_activation(c.hidden_act, "hidden_act", problems);
   s.rope = nn::read_rope({.parameters = c.rope_parameters.node.is_null() ? nullptr : &c.rope_parameters.node,
                           .scaling = c.rope_scaling.node.is_null() ? nullptr : &c.rope_scaling.node,
                           .theta = c.rope_theta,

@@ -1,5 +1,7 @@
-// Attention of a pass.
-#include "nn/attend.h"
+// Attention of a pass, and where its tokens stand.
+#include "hone/layers.h"
+
+#include <ATen/ATen.h>
 
 #include "hone/random.h"
 #include "nn/kv_cache.h"
@@ -12,6 +14,15 @@ Tensor attend(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, Pas
   if (options.dropout > 0) options.seed = Random(pass.seed, "attention").bits(static_cast<std::uint64_t>(pass.layer));
   if (pass.cache) return pass.cache->attend(pass.layer, q_NHK, k_NGK, v_NGK, pass.plan(), options);
   return ops::attention(q_NHK, k_NGK, v_NGK, pass.plan().spans(), options);
+}
+
+Tensor positions(Pass& pass) {
+  const Plan& plan = pass.plan();
+  Tensor flat_1N1 = at::empty({1, plan.tokens(), 1}, at::kLong);
+  std::int64_t* at = flat_1N1.mutable_data_ptr<std::int64_t>();
+  for (const PlannedDoc& doc : plan.docs())
+    for (std::int64_t i = doc.span.begin; i < doc.span.end; ++i) at[i] = doc.position + i - doc.span.begin;
+  return plan.from_flat(flat_1N1.to(pass.batch.ids_BT.device())).squeeze(-1);
 }
 
 }  // namespace hone::nn

@@ -1,8 +1,11 @@
 // The language-model head.
-#include "nn/head.h"
+#include "hone/layers.h"
 
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
+
+#include "ops/cross_entropy.h"
+#include "ops/linear.h"
 
 namespace hone::nn {
 
@@ -22,5 +25,9 @@ Tensor Head::cross_entropy(const Tensor& hidden_BTD, const Tensor& labels_BT, co
   return ops::linear_cross_entropy(hidden_BTD.flatten(0, -2), weight_->use(), labels_BT.flatten(),
                                    weight_BT.defined() ? weight_BT.flatten() : weight_BT, all);
 }
+
+std::int64_t Head::vocab_size() const { return weight_->shape()[0]; }
+
+ops::LinearWeight Head::with_bias() const { return {weight_->use(), {}, weight_->gradient_sum()}; }
 
 }  // namespace hone::nn

@@ -1,9 +1,10 @@
 // Linear, Embedding, GatedMlp.
-#include "nn/layers.h"
+#include "hone/layers.h"
 
 #include <ATen/ATen.h>
 
 #include "ops/embedding.h"
+#include "ops/linear.h"
 
 namespace hone::nn {
 
@@ -16,8 +17,16 @@ Linear::Linear(std::int64_t in, std::int64_t out, Options options)
     : weight(parameter("weight", {out, in}, normal(options.std))),
       bias(options.bias ? &parameter("bias", {out}, kZeros, /*decays=*/false) : nullptr) {}
 
+Tensor Linear::operator()(const Tensor& x) const { return ops::linear(x, with_bias()); }
+
 ops::LinearWeight Linear::with_bias() const {
   return {weight.use(), bias ? bias->use() : Tensor(), weight.gradient_sum(), bias ? bias->gradient_sum() : nullptr};
+}
+
+std::vector<Tensor> linears(const Input& x, std::initializer_list<const Linear*> linears) {
+  std::vector<ops::LinearWeight> weights;
+  for (const Linear* linear : linears) weights.push_back(linear->with_bias());
+  return x.linears(weights);
 }
 
 Embedding::Embedding(std::int64_t rows, std::int64_t width, double std, std::int64_t no_gradient_id)
@@ -32,5 +41,11 @@ GatedMlp::GatedMlp(const Options& o)
       gate_(child<Linear>("gate_proj", o.hidden, o.inner, Linear::Options{o.bias, o.std})),
       up_(child<Linear>("up_proj", o.hidden, o.inner, Linear::Options{o.bias, o.std})),
       down_(child<Linear>("down_proj", o.inner, o.hidden, Linear::Options{o.bias, o.std})) {}
+
+Tensor GatedMlp::operator()(const Input& x) const { return x.gated_mlp(weights(), activation_); }
+
+ops::GatedMlpWeights GatedMlp::weights() const {
+  return {gate_.with_bias(), up_.with_bias(), down_.with_bias()};
+}
 
 }  // namespace hone::nn

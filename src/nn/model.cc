@@ -7,7 +7,7 @@
 
 #include <utility>
 
-#include "nn/head.h"
+#include "hone/layers.h"
 #include "nn/kv_cache.h"
 #include "nn/plan.h"
 #include "ops/checkpoint.h"
@@ -67,6 +67,19 @@ Output Model::forward(const Batch& batch, Pass& pass) const {
   output.hidden_BTD = plan.from_flat(finish(x, pass));
   if (pass.cache) pass.cache->advance(plan);
   return output;
+}
+
+void Model::check_length(std::int64_t length, const std::string& option) const {
+  if (!positions_are_learned() || length <= max_positions()) return;
+  throw Error(ErrorKind::config, fmt::format("{}: got {}, expected at most {}, the positions that this model has learned "
+                                             "(max_position_embeddings)",
+                                             option, length, max_positions()));
+}
+
+const Classifier& require_classifier(const Model& model, const std::string& what) {
+  if (const Classifier* classifier = model.classifier()) return *classifier;
+  throw Error(ErrorKind::config, fmt::format("{}: needs a classification head, which this model of type {} has not", what,
+                                             model.hf_config().find("model_type")->text()));
 }
 
 const CausalLm& require_causal_lm(const Model& model, const std::string& what) {

@@ -50,7 +50,7 @@ void Weight::clear_grad() {
 
 void Module::each_weight(const std::function<void(const std::string&, Weight&)>& visit, const std::string& prefix) {
   for (auto& [name, weight] : weights_) visit(prefix + name, *weight);
-  for (auto& [name, child] : children_) child->each_weight(visit, prefix + name + ".");
+  for (auto& [name, child] : children_) child->each_weight(visit, name.empty() ? prefix : prefix + name + ".");
 }
 
 std::int64_t Module::parameter_count() {

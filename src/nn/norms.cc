@@ -1,15 +1,19 @@
 // Norms and the residual stream.
-#include "nn/norms.h"
+#include "hone/layers.h"
 
 #include <ATen/ATen.h>
 
 #include <utility>
 
+#include "ops/layer_norm.h"
+#include "ops/linear.h"
+#include "ops/rms_norm.h"
+
 namespace hone::nn {
 namespace {
 
 constexpr Init kOnes{.kind = Init::Kind::ones, .std = 0};
-constexpr Init kZeros{.kind = Init::Kind::zeros, .std = 0};
+constexpr Init kNoBias{.kind = Init::Kind::zeros, .std = 0};
 
 Tensor maybe(const Weight* weight) { return weight ? weight->use() : Tensor(); }
 
@@ -89,7 +93,7 @@ ops::NormGatedMlp RmsNorm::gated_mlp(const Tensor& x, const Tensor& residual, co
 
 LayerNorm::LayerNorm(std::int64_t width, double eps, bool with_bias)
     : weight(parameter("weight", {width}, kOnes, /*decays=*/false)),
-      bias(with_bias ? &parameter("bias", {width}, kZeros, /*decays=*/false) : nullptr),
+      bias(with_bias ? &parameter("bias", {width}, kNoBias, /*decays=*/false) : nullptr),
       eps_(eps) {}
 
 ops::LayerNormSums LayerNorm::sums() const { return {weight.gradient_sum(), bias ? bias->gradient_sum() : nullptr}; }

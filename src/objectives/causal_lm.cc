@@ -2,9 +2,9 @@
 #include <ATen/ATen.h>
 
 #include "hone/config_read.h"
+#include "hone/layers.h"
 #include "hone/objective.h"
 #include "hone/registry.h"
-#include "nn/head.h"
 
 namespace hone::objectives {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/attention_options.h"
+#include "hone/op_options.h"
 
 namespace hone::ops {
 

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "ops/attention_options.h"
+#include "hone/op_options.h"
 
 namespace hone::ops::blocks {
 

@@ -8,14 +8,9 @@
 #include <cstdint>
 
 #include "hone/gradient_sum.h"
+#include "hone/op_options.h"
 
 namespace hone::ops {
-
-struct CrossEntropyOptions {
-  double label_smoothing = 0;       // (1 - s) nll + s (lse - mean logit)
-  double z_loss = 0;                // + z lse^2
-  GradientSum* head_sum = nullptr;  // takes the head's gradient; null: autograd does
-};
 
 inline constexpr std::int64_t kIgnoreIndex = -100;
 

@@ -3,7 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "ops/activation.h"
+#include "hone/op_options.h"
 
 namespace hone::ops {
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "ops/activation.h"
+#include "hone/op_options.h"
 #include "ops/linear_weight.h"
 
 namespace hone::ops {

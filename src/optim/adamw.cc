@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include "hone/config_read.h"
+#include "hone/optimizer.h"
 #include "hone/registry.h"
+#include "hone/schedule.h"
 #include "optim/blocks.h"
 
 namespace hone::optim {
@@ -50,7 +52,7 @@ class AdamW final : public Optimizer {
     bool decay_all = false;
     std::vector<double> betas{0.9, 0.999};
     double eps = 1e-8;
-    ScheduleConfig schedule;
+    config::Choice<Schedule> schedule{"cosine", nullptr};
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
@@ -67,7 +69,8 @@ class AdamW final : public Optimizer {
       for (const double beta : betas) problems.require(beta < 1, "betas", "got 1, expected less");
     }
   };
-  explicit AdamW(const Config& config) : config_(config) {}
+  explicit AdamW(const Config& config)
+      : config_(config), schedule_(registries().schedules.make(config.schedule)) {}
 
   void attach(std::vector<OptimizedWeight>& weights) override {
     for (const OptimizedWeight& weight : weights) {
@@ -105,7 +108,11 @@ class AdamW final : public Optimizer {
   }
 
   double learning_rate(std::int64_t step, std::int64_t steps) const override {
-    return config_.learning_rate * schedule_factor(config_.schedule, step, steps);
+    return config_.learning_rate * schedule_->factor(step, steps);
+  }
+  void check(std::int64_t steps, Problems& problems) const override {
+    const Problems::Scope below(problems, "schedule.");
+    schedule_->check(steps, problems);
   }
 
  private:
@@ -117,6 +124,7 @@ class AdamW final : public Optimizer {
   }
 
   Config config_;
+  std::unique_ptr<Schedule> schedule_;
   std::vector<std::string> names_;
   std::vector<Tensor> exp_avg_, exp_avg_sq_;
 };

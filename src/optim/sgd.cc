@@ -2,7 +2,9 @@
 #include <ATen/ATen.h>
 
 #include "hone/config_read.h"
+#include "hone/optimizer.h"
 #include "hone/registry.h"
+#include "hone/schedule.h"
 #include "optim/blocks.h"
 
 namespace hone::optim {
@@ -56,7 +58,7 @@ class Sgd final : public Optimizer {
     bool decay_all = false;
     double momentum = 0.0, dampening = 0.0;
     bool nesterov = false;
-    ScheduleConfig schedule;
+    config::Choice<Schedule> schedule{"cosine", nullptr};
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
@@ -77,7 +79,8 @@ class Sgd final : public Optimizer {
                        "needs momentum above 0 and dampening 0");
     }
   };
-  explicit Sgd(const Config& config) : config_(config) {}
+  explicit Sgd(const Config& config)
+      : config_(config), schedule_(registries().schedules.make(config.schedule)) {}
 
   void attach(std::vector<OptimizedWeight>& weights) override {
     if (config_.momentum == 0) return;
@@ -107,7 +110,11 @@ class Sgd final : public Optimizer {
   }
 
   double learning_rate(std::int64_t step, std::int64_t steps) const override {
-    return config_.learning_rate * schedule_factor(config_.schedule, step, steps);
+    return config_.learning_rate * schedule_->factor(step, steps);
+  }
+  void check(std::int64_t steps, Problems& problems) const override {
+    const Problems::Scope below(problems, "schedule.");
+    schedule_->check(steps, problems);
   }
 
  private:
@@ -119,6 +126,7 @@ class Sgd final : public Optimizer {
   }
 
   Config config_;
+  std::unique_ptr<Schedule> schedule_;
   std::vector<std::string> names_;
   std::vector<Tensor> buffers_;
 };

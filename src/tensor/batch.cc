@@ -16,6 +16,13 @@ Tensor tensor_of(const std::vector<T>& values, const HostBatch& host, at::Scalar
   return made;
 }
 
+Tensor numbers_of(const std::vector<std::int64_t>& values, std::size_t documents) {
+  HONE_ASSERT(values.size() == documents);
+  Tensor made = at::empty({static_cast<std::int64_t>(documents)}, at::kLong);
+  std::copy(values.begin(), values.end(), made.data_ptr<std::int64_t>());
+  return made;
+}
+
 }  // namespace
 
 Batch to_batch(const HostBatch& host) {
@@ -25,6 +32,9 @@ Batch to_batch(const HostBatch& host) {
   batch.weight_BT = tensor_of(host.weight, host, at::kFloat);
   batch.segments_BT = tensor_of(host.segments, host, at::kLong);
   batch.positions_BT = tensor_of(host.positions, host, at::kLong);
+  for (const auto& [name, column] : host.extra)
+    batch.extra[name] = column.per == HostColumn::Per::token ? tensor_of(column.values, host, at::kLong)
+                                                             : numbers_of(column.values, host.docs.size());
   batch.docs = host.docs;
   batch.tokens = host.tokens;
   batch.supervised = host.supervised;

@@ -209,10 +209,15 @@ Draft JsonTokenizer::draft_part(std::string_view text, int which) const {
   return out;
 }
 
-Draft JsonTokenizer::draft(const TextPair& texts, bool special) const {
+std::vector<Draft> JsonTokenizer::draft_parts(const TextPair& texts) const {
   std::vector<Draft> parts;
   parts.push_back(draft_part(texts.first, 0));
   if (texts.second) parts.push_back(draft_part(*texts.second, 1));
+  return parts;
+}
+
+Draft JsonTokenizer::draft(const TextPair& texts, bool special) const {
+  std::vector<Draft> parts = draft_parts(texts);
   if (truncation_) truncation_->apply(parts, special ? post_processor_.added(parts.size() > 1) : 0);
   return post_processor_.apply(std::move(parts), special, texts);
 }
@@ -224,6 +229,16 @@ std::vector<FullEncoding> JsonTokenizer::encode_full(std::span<const TextPair> t
   std::vector<FullEncoding> out;
   out.reserve(drafts.size());
   for (Draft& d : drafts) out.push_back(std::move(d).finish());
+  return out;
+}
+
+FittedEncoding JsonTokenizer::encode_fitting(const TextPair& texts, std::size_t most, bool from_left) const {
+  std::vector<Draft> parts = draft_parts(texts);
+  FittedEncoding out;
+  if (most > 0) out.cut = shorten(parts, most, post_processor_.added(parts.size() > 1), from_left);
+  FullEncoding full = post_processor_.apply(std::move(parts), true, texts).finish();
+  out.ids = std::move(full.ids);
+  out.type_ids = std::move(full.type_ids);
   return out;
 }
 

@@ -35,6 +35,8 @@ class JsonTokenizer final : public Tokenizer {
   bool decodes_in_parts() const override { return decoders_.local() && !cleans_up; }
   std::vector<FullEncoding> encode_full(std::span<const TextPair> texts, bool special, int threads) const override;
 
+  FittedEncoding encode_fitting(const TextPair& texts, std::size_t most, bool from_left) const override;
+
   bool cleans_up = false;  // decode() takes blanks before punctuation out: tokenizer_config.json asks for it
 
   // All added tokens, those of the files beside tokenizer.json too, and behind them the new ones with the ids they get.
@@ -55,6 +57,7 @@ class JsonTokenizer final : public Tokenizer {
   template <class Push>
   void tokenize_piece(const Piece& piece, Scratch& scratch, Push&& push) const;
   Draft draft_part(std::string_view text, int which) const;
+  std::vector<Draft> draft_parts(const TextPair& texts) const;
   Draft draft(const TextPair& texts, bool special) const;
   Encoding surround(bool special, Encoding inner) const;
 

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
+#include <tuple>
 
 #include "base/strings.h"
 #include "text/component.h"
@@ -62,6 +64,27 @@ void Truncation::apply(std::vector<Draft>& parts, std::size_t added) const {
         fmt::format("text to tokenize: {} tokens are too many, and the text that truncation may cut has only {}", total,
                     target.entries.size()));
   target.truncate(target.entries.size() - (total - most), stride, from_left);
+}
+
+std::int64_t shorten(std::vector<Draft>& parts, std::size_t most, std::size_t added, bool from_left) {
+  if (most <= added)
+    throw Error(ErrorKind::config, fmt::format("{} leave no room for a text: the tokenizer itself adds {}",
+                                               counted(static_cast<std::int64_t>(most), "token"), added));
+  const std::size_t room = most - added;
+  std::vector<std::size_t> lengths;
+  for (const Draft& part : parts) lengths.push_back(part.entries.size());
+  std::size_t total = std::accumulate(lengths.begin(), lengths.end(), std::size_t{0});
+  if (total <= room) return 0;
+  if (parts.size() == 1)
+    lengths[0] = room;
+  else
+    std::tie(lengths[0], lengths[1]) = share(lengths[0], lengths[1], room);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    auto& entries = parts[i].entries;
+    const auto gone = static_cast<std::ptrdiff_t>(entries.size() - lengths[i]);
+    entries.erase(from_left ? entries.begin() : entries.end() - gone, from_left ? entries.begin() + gone : entries.end());
+  }
+  return static_cast<std::int64_t>(total - room);
 }
 
 void Padding::apply(std::vector<Draft>& batch) const {

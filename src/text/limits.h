@@ -1,6 +1,7 @@
 // The `truncation` and `padding` sections of tokenizer.json.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -18,6 +19,10 @@ struct Truncation {
   // Cuts the parts (one or two) down to max_length less `added` entries in all. Throws Error when that cannot be.
   void apply(std::vector<Draft>& parts, std::size_t added) const;
 };
+
+// Takes entries from the ends of the parts (from_left: from their starts), of the longer one first, until `most` less `added`
+// are left in all; returns how many it took. Throws Error(config) when that leaves no room.
+std::int64_t shorten(std::vector<Draft>& parts, std::size_t most, std::size_t added, bool from_left);
 
 struct Padding {
   std::optional<std::size_t> length;  // nothing: to the longest of the batch

@@ -18,6 +18,10 @@ std::vector<FullEncoding> Tokenizer::encode_full(std::span<const TextPair>, bool
   throw Error(ErrorKind::usage, "this tokenizer has ids and offsets only, no pairs, masks, truncation and padding");
 }
 
+FittedEncoding Tokenizer::encode_fitting(const TextPair&, std::size_t, bool) const {
+  throw Error(ErrorKind::config, "this tokenizer has ids and offsets only, and puts no texts together");
+}
+
 std::vector<std::pair<std::uint32_t, std::uint32_t>> in_characters(
     std::string_view text, std::span<const std::pair<std::uint32_t, std::uint32_t>> offsets) {
   std::vector<std::uint32_t> counts(text.size() + 1);  // characters that begin before each byte

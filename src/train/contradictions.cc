@@ -49,7 +49,7 @@ void check_watched(const Recipe& recipe, const std::string& callback, const std:
 void check_callbacks(const Recipe& recipe, Problems& problems) {
   for (std::size_t i = 0; i < recipe.callbacks.size(); ++i) {
     const config::Choice<Callback>& choice = recipe.callbacks[i];
-    const std::string metric = registries().callbacks.make(choice.type, *choice.options)->watches();
+    const std::string metric = registries().callbacks.make(choice)->watches();
     if (!metric.empty()) check_watched(recipe, fmt::format("callbacks.{}", i), metric, problems);
   }
 }

@@ -2,11 +2,13 @@
 #include "train/evaluate.h"
 
 #include <c10/core/GradMode.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
 
 #include "base/progress.h"
+#include "hone/random.h"
 #include "hone/registry.h"
 #include "train/metrics.h"
 
@@ -14,6 +16,12 @@ namespace hone::training {
 namespace {
 
 std::string prefix_of(std::size_t sets, const std::string& name) { return sets == 1 ? "eval_" : "eval_" + name + "_"; }
+
+// What a collator draws is the same in every evaluation.
+HostBatch collate(std::vector<HostRow> rows, std::int64_t first, const EvaluateOptions& options) {
+  if (!options.collator) return pad(rows, options.pad_id);
+  return options.collator->collate(std::move(rows), Random(0, fmt::format("evaluate/{}", first)));
+}
 
 }  // namespace
 
@@ -26,7 +34,7 @@ Evaluations make_evaluations(const std::vector<std::string>& names) {
 
 EvaluateOptions evaluate_options(const Recipe& recipe, const Inputs& inputs) {
   return {recipe.trainer.eval_batch_size.value_or(recipe.trainer.batch_size),
-          pad_id_of(*inputs.tokenizer, inputs.model->vocab_size())};
+          pad_id_of(*inputs.tokenizer, inputs.model->vocab_size()), make_collator(recipe, inputs)};
 }
 
 std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluations, const Dataset& data,
@@ -40,7 +48,7 @@ std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluatio
     if (options.before && !options.before(begin, tokens)) return std::nullopt;
     std::vector<std::int64_t> rows(static_cast<std::size_t>(std::min(options.batch_size, data.rows() - begin)));
     std::iota(rows.begin(), rows.end(), begin);
-    const Batch batch = to_batch(data.batch(rows, options.pad_id));
+    const Batch batch = to_batch(collate(data.take(rows), begin, options));
     tokens = batch.tokens;
     Pass pass(batch);
     const Output output = model.forward(batch, pass);

@@ -18,6 +18,7 @@ Evaluations make_evaluations(const std::vector<std::string>& names);  // registe
 struct EvaluateOptions {
   std::int64_t batch_size = 8;
   std::int32_t pad_id = 0;
+  std::shared_ptr<const Collator> collator = {};  // null: pad()
   // Called before each batch and at the end with the rows done and the tokens of the batch before; false abandons it.
   std::function<bool(std::int64_t rows, std::int64_t tokens)> before = {};
 };

@@ -17,7 +17,7 @@ void gather(Wishes& wishes, Action action, const std::string& name) {
 Hooks::Hooks(const std::vector<config::Choice<Callback>>& callbacks) {
   for (const config::Choice<Callback>& choice : callbacks)
     hooks_.push_back(
-        {std::to_string(hooks_.size()) + "." + choice.type, registries().callbacks.make(choice.type, *choice.options)});
+        {std::to_string(hooks_.size()) + "." + choice.type, registries().callbacks.make(choice)});
 }
 
 void Hooks::start(const TrainView& view) {

@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "data/choose_template.h"
 #include "data/files.h"
+#include "hone/registry.h"
 #include "hone/safetensors.h"
 #include "hub/fresh.h"
 #include "hub/own_tokenizer.h"
@@ -39,10 +40,8 @@ config::Node fresh_config(const Recipe& recipe, const Tokenizer& tokenizer) {
   return node;
 }
 
-void load_data(const Recipe& recipe, Inputs& inputs) {
+void load_data(const Recipe& recipe, Dataset::Options options, Inputs& inputs) {
   const DataSection& data = recipe.data;
-  Dataset::Options options{data.max_length, data.overlong, data.packing, data.append_eos, "", inputs.model->vocab_size()};
-  options.loss = data.loss;
   if (!data.cache)
     options.cache_folder = (std::filesystem::path(recipe.run.folder) / "cache").string();
   else if (*data.cache != "none")
@@ -53,6 +52,7 @@ void load_data(const Recipe& recipe, Inputs& inputs) {
     inputs.evals.push_back({"held_out", held_out});
     inputs.train = rest;
   }
+  options.labels = inputs.train->labels();
   for (const auto& [name, files] : data.eval.files)
     inputs.evals.push_back(
         {name, during("reading data.eval." + name, [&] { return Dataset::make(files, *inputs.tokenizer, options); })});
@@ -66,7 +66,34 @@ void load_data(const Recipe& recipe, Inputs& inputs) {
       throw Error(ErrorKind::data, fmt::format("data.eval: {}: no row to evaluate on", set.name));
 }
 
+// What a classification head is for, where it is known before the data is read: as the objective says, else as the
+// model's head does.
+std::vector<std::string> known_labels(const Needs& needs, const Model& model) {
+  if (!needs.labels.empty()) return needs.labels;
+  const Classifier* classifier = model.classifier();
+  return classifier && needs.records == RecordKind::labelled ? classifier->labels() : std::vector<std::string>();
+}
+
+// Built once more with a head for the data's labels, if it has none for them: so far it has no weights.
+void give_head(Inputs& inputs, const config::Node& config, const std::string& file) {
+  const std::vector<std::string>& labels = inputs.train->labels();
+  const Classifier* classifier = inputs.model->classifier();
+  if (classifier && classifier->labels() == labels) return;
+  inputs.other_labels = classifier != nullptr;
+  inputs.model = build_model(config, file, {labels});
+}
+
 }  // namespace
+
+Dataset::Options dataset_options(const DataSection& data, RecordKind records) {
+  Dataset::Options options{data.max_length, data.overlong};
+  const bool labelled = records == RecordKind::labelled;
+  options.packing = data.packing.value_or(labelled ? Packing::none : Packing::best_fit);
+  options.append_eos = data.append_eos;
+  options.loss = data.loss;
+  options.records = records;
+  return options;
+}
 
 Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint) {
   Inputs inputs;
@@ -75,17 +102,23 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
     inputs.source = checkpoint;
   else if (!recipe.model.path.empty())
     inputs.source = find_model_folder(recipe.model.path);
-  if (inputs.source.empty()) {
-    inputs.model = build_model(fresh_config(recipe, *inputs.tokenizer), "model");
-  } else {
-    const std::string file = (inputs.source / "config.json").string();
-    inputs.model = build_model(config::read_file(file), file);
-  }
+  const std::string file = inputs.source.empty() ? "model" : (inputs.source / "config.json").string();
+  const config::Node config =
+      inputs.source.empty() ? fresh_config(recipe, *inputs.tokenizer) : config::read_file(file);
+  inputs.model = build_model(config, file);
+  inputs.model->check_length(recipe.data.max_length, "data.max_length");
   const std::unique_ptr<Objective> objective = make_objective(recipe);
-  objective->check(*inputs.model);
-  for (const auto& [role, folder] : objective->needs().models)
+  const Needs needs = objective->needs();
+  const bool labelled = needs.records == RecordKind::labelled;
+  if (!labelled) objective->check(*inputs.model);
+  for (const auto& [role, folder] : needs.models)
     during("looking for the " + role, [&] { return find_model_folder(folder); });
-  load_data(recipe, inputs);
+  Dataset::Options options = dataset_options(recipe.data, needs.records);
+  options.vocab_size = inputs.model->vocab_size();
+  options.labels = known_labels(needs, *inputs.model);
+  load_data(recipe, options, inputs);
+  if (labelled) give_head(inputs, config, file);
+  if (labelled) objective->check(*inputs.model);
   return inputs;
 }
 
@@ -106,8 +139,10 @@ void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed) {
   const Precision precision = with_masters ? Precision::fp32 : run;
   if (inputs.source.empty())
     init_weights(*inputs.model, recipe.run.seed, precision);
-  else
+  else if (resumed)
     load_weights(*inputs.model, inputs.source, precision);
+  else
+    load_weights(*inputs.model, inputs.source, precision, FreshHead{recipe.run.seed, inputs.other_labels});
 }
 
 std::int32_t pad_id_of(const Tokenizer& tokenizer, std::int64_t vocab_size) {
@@ -120,10 +155,16 @@ std::optional<std::int32_t> chosen_turn_end(const Recipe& recipe, const Tokenize
   return data::turn_end(tokenizer);
 }
 
+std::shared_ptr<const Collator> make_collator(const Recipe& recipe, const Inputs& inputs) {
+  const std::int64_t vocab_size = inputs.model->vocab_size();
+  return registries().collators.make(recipe.data.collator,
+                                     {*inputs.tokenizer, vocab_size, pad_id_of(*inputs.tokenizer, vocab_size)});
+}
+
 Loader::Options loader_options(const Recipe& recipe, const Inputs& inputs) {
   const TrainerSection& t = recipe.trainer;
   return {t.batch_size, t.accumulate, recipe.run.seed, recipe.data.shuffle,
-          pad_id_of(*inputs.tokenizer, inputs.model->vocab_size())};
+          pad_id_of(*inputs.tokenizer, inputs.model->vocab_size()), make_collator(recipe, inputs)};
 }
 
 std::int64_t steps_of(const Recipe& recipe, const Dataset& train) {

@@ -21,11 +21,14 @@ struct Inputs {
   std::shared_ptr<const Tokenizer> tokenizer;
   std::unique_ptr<Model> model;  // on the meta device
   std::filesystem::path source;  // where its weights are; "" = fresh ones
+  bool other_labels = false;     // the source has a head for others than these
   std::shared_ptr<const Dataset> train;
   std::vector<EvalSet> evals;
   bool has_tokenizer() const { return tokenizer->vocab_size() > 0; }
 };
 
+// The options of a recipe's data sets, but for cache, vocabulary and labels.
+Dataset::Options dataset_options(const DataSection& data, RecordKind records);
 // checkpoint: of a run that is resumed, "" = a new run. Throws Error of any kind but not_finite and locked.
 Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint);
 // Fills the model's weights: from `source`, or fresh ones that are a function of the seed. In fp32 for a bf16 run, so
@@ -36,6 +39,7 @@ void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed);
 std::int32_t pad_id_of(const Tokenizer& tokenizer, std::int64_t vocab_size);
 // What ends a turn in the chat template that the recipe chooses; nullopt: it leaves the tokenizer's own.
 std::optional<std::int32_t> chosen_turn_end(const Recipe& recipe, const Tokenizer& tokenizer);
+std::shared_ptr<const Collator> make_collator(const Recipe& recipe, const Inputs& inputs);
 Loader::Options loader_options(const Recipe& recipe, const Inputs& inputs);
 std::int64_t steps_of(const Recipe& recipe, const Dataset& train);
 // Path -> content hash of the files that are trained on.

@@ -20,12 +20,15 @@ std::string data_line(const std::string& name, const Dataset& data) {
     const std::string one = replace_all(replace_all(what, "records", "record"), "tokens", "token");
     text += fmt::format(", {} {}", human_count(static_cast<double>(count)), count == 1 ? one : what);
   }
+  for (const auto& [label, count] : data.report().labels)
+    text += fmt::format(", {} labelled {}", human_count(static_cast<double>(count)), hone::quoted(label));
   return text;
 }
 
 nlohmann::ordered_json counts_of(const Dataset& data) {
   nlohmann::ordered_json counts;
   for (const auto& [what, count] : data::report_lines(data.report())) counts[replace_all(what, " ", "_")] = count;
+  for (const auto& [label, count] : data.report().labels) counts["labels"][label] = count;
   return counts;
 }
 
@@ -49,9 +52,10 @@ void warn_about_data(const Recipe& recipe, const Inputs& inputs, std::vector<std
   if (share(report.unsupervised_records, report.records) > kMuch)
     warnings.push_back(
         fmt::format("{} of {} records have no token to learn", report.unsupervised_records, report.records));
-  if (inputs.has_tokenizer() && !inputs.tokenizer->eos_id)
+  const bool generates = report.labels.empty() && inputs.has_tokenizer();
+  if (generates && !inputs.tokenizer->eos_id)
     warnings.push_back("the tokenizer has no end-of-sequence token: the model will not learn where to stop");
-  else if (inputs.has_tokenizer() && !recipe.data.append_eos && !inputs.tokenizer->adds_eos)
+  else if (generates && !recipe.data.append_eos && !inputs.tokenizer->adds_eos)
     warnings.push_back("data.append_eos is false: the model will not learn where to stop");
   const std::int64_t per_step = recipe.trainer.batch_size * recipe.trainer.accumulate;
   if (inputs.train->epoch_rows() < per_step)

@@ -17,11 +17,7 @@ std::shared_ptr<const Model> load_frozen(const std::string& folder, Precision pr
 
 }  // namespace
 
-std::unique_ptr<Objective> make_objective(const Recipe& recipe) {
-  const auto& known = registries().objectives;
-  const auto& [type, options] = recipe.objective;
-  return known.make(type, options ? *options : *known.options(type));
-}
+std::unique_ptr<Objective> make_objective(const Recipe& recipe) { return registries().objectives.make(recipe.objective); }
 
 RunResources::RunResources(const Needs& needs, Precision precision) {
   std::map<std::string, std::shared_ptr<const Model>> by_folder;

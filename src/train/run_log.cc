@@ -19,7 +19,7 @@ std::vector<std::unique_ptr<Tracker>> make_trackers(const Recipe& recipe, const 
   bool terminal = false;
   for (const auto& choice : recipe.trackers) {
     terminal |= choice.type == "terminal";
-    trackers.push_back(known.make(choice.type, *choice.options, info));
+    trackers.push_back(known.make(choice, info));
   }
   if (!terminal) trackers.push_back(known.make("terminal", *known.options("terminal"), info));
   return trackers;

@@ -33,7 +33,7 @@ Stepper::Stepper(const Recipe& recipe, Model& model, const Loader::Options& load
       steps_(steps),
       objective_(make_objective(recipe)),
       resources_(objective_->needs(), recipe.trainer.precision),
-      optimizer_(registries().optimizers.make(recipe.optimizer.type, *recipe.optimizer.options)),
+      optimizer_(registries().optimizers.make(recipe.optimizer)),
       updater_(model, *optimizer_, recipe.trainer.precision),
       loader_(std::move(data), loader) {}
 

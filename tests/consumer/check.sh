@@ -12,5 +12,8 @@ trap 'rm -rf "$folder"' EXIT
 for program in use_core use_hone; do
   [ ! -x "$folder/build/$program" ] || "$folder/build/$program"
 done
-[ ! -x "$folder/prefix/bin/hone" ] || "$folder/prefix/bin/hone" --version
+if [ -x "$folder/prefix/bin/hone" ]; then
+  "$folder/prefix/bin/hone" --version
+  "$folder/prefix/bin/hone" --plugin "$folder/build/libmy_model.so" init "$folder/model" --model.type=parallel_lm --tokenizer bytes
+fi
 "$here/../harness/check_linked.sh" $cuda "$folder/prefix" "$folder/build"

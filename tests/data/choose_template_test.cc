@@ -23,8 +23,8 @@ const std::string kOwn = R"({"chat_template": "own )" + kContents + R"(", "eos_t
 std::string text_of(const Tokenizer& tokenizer) {
   const data::Tokenising how(tokenizer, true, Loss::all);
   Record record;
-  record.chat =
-      Conversation{R"([{"role": "user", "content": "q"}, {"role": "assistant", "content": "A"}])", "", "", "", -1};
+  record.content = ChatRecord{
+      Conversation{R"([{"role": "user", "content": "q"}, {"role": "assistant", "content": "A"}])", "", "", "", -1}};
   return tokenizer.decode(data::to_tokens(record, how, "f").ids, false);
 }
 

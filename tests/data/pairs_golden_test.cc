@@ -30,10 +30,7 @@ std::map<std::string, std::shared_ptr<const Tokenizer>> golden_tokenizers() {
 }
 
 Record pair(const std::string& prompt, const std::string& completion) {
-  Record record;
-  record.prompt = prompt;
-  record.completion = completion;
-  return record;
+  return {.content = PromptRecord{prompt, completion}};
 }
 
 TEST(Pairs, AreTokenisedAsOneText) {

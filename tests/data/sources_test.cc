@@ -16,6 +16,13 @@ std::vector<Record> read_as(const SourceFile& file) {
   for (Record record; source->next(record);) records.push_back(record);
   return records;
 }
+std::string text_of(const Record& record) { return std::get<TextRecord>(record.content).text; }
+
+std::pair<std::string, std::string> pair_of(const Record& record) {
+  const auto& pair = std::get<PromptRecord>(record.content);
+  return {pair.prompt, pair.completion};
+}
+
 std::vector<Record> read(const std::string& path) { return read_as({.path = path, .columns = {}, .header = {}}); }
 
 std::string error_as(const SourceFile& file, ErrorKind kind = ErrorKind::data) {
@@ -31,12 +38,12 @@ TEST(Jsonl, ReadsEachFormOfRecord) {
                                          "{\"input_ids\": [1, 2, 3], \"labels\": [-100, 2, 3]}\n"
                                          "\"a string\"\n"));
   ASSERT_EQ(records.size(), 4u);
-  EXPECT_EQ(records[0].text, "one");
-  EXPECT_EQ(records[1].prompt, "p");
-  EXPECT_EQ(records[1].completion, "c");
-  EXPECT_EQ(records[2].input_ids, (std::vector<std::int32_t>{1, 2, 3}));
-  EXPECT_EQ(records[2].labels, (std::vector<std::int32_t>{-100, 2, 3}));
-  EXPECT_EQ(records[3].text, "a string");
+  EXPECT_EQ(text_of(records[0]), "one");
+  EXPECT_EQ(pair_of(records[1]), (std::pair<std::string, std::string>("p", "c")));
+  const IdsRecord& ids = std::get<IdsRecord>(records[2].content);
+  EXPECT_EQ(ids.input_ids, (std::vector<std::int32_t>{1, 2, 3}));
+  EXPECT_EQ(ids.labels, (std::vector<std::int32_t>{-100, 2, 3}));
+  EXPECT_EQ(text_of(records[3]), "a string");
   EXPECT_EQ(records[3].line, 4);
 }
 
@@ -44,7 +51,7 @@ TEST(Jsonl, ToleratesByteOrderMarkCarriageReturnsBlankLinesAndNoLastNewline) {
   const TempFolder folder;
   const auto records = read(folder.write("a.jsonl", "\xEF\xBB\xBF{\"text\": \"one\"}\r\n\r\n   \n{\"text\": \"two\"}"));
   ASSERT_EQ(records.size(), 2u);
-  EXPECT_EQ(records[1].text, "two");
+  EXPECT_EQ(text_of(records[1]), "two");
   EXPECT_EQ(records[1].line, 4);
 }
 
@@ -81,9 +88,7 @@ TEST(Jsonl, ReadsRenamedAndNestedFields) {
   const auto records =
       read_as({.path = path, .columns = {{"prompt", "question"}, {"completion", "more.answer"}}, .header = {}});
   ASSERT_EQ(records.size(), 1u);
-  EXPECT_EQ(records[0].prompt, "q");
-  EXPECT_EQ(records[0].completion, "a");
-  EXPECT_FALSE(records[0].text.has_value());
+  EXPECT_EQ(pair_of(records[0]), (std::pair<std::string, std::string>("q", "a")));
 }
 
 TEST(Jsonl, RefusesWrongColumns) {
@@ -134,10 +139,10 @@ TEST(Json, StreamsAnArrayOfObjectsOrStrings) {
                                          "\xEF\xBB\xBF [\n {\"text\": \"a ] \\\" , {\"}\n,\n \"plain [\",\n"
                                          " {\"text\":\n \"b\", \"x\": [1, {\"y\": []}]}\n]\n\n"));
   ASSERT_EQ(records.size(), 3u);
-  EXPECT_EQ(records[0].text, "a ] \" , {");
+  EXPECT_EQ(text_of(records[0]), "a ] \" , {");
   EXPECT_EQ(records[0].line, 2);
-  EXPECT_EQ(records[1].text, "plain [");
-  EXPECT_EQ(records[2].text, "b");
+  EXPECT_EQ(text_of(records[1]), "plain [");
+  EXPECT_EQ(text_of(records[2]), "b");
   EXPECT_EQ(records[2].line, 5);
   EXPECT_TRUE(read(folder.write("b.json", " [ ] ")).empty());
 }
@@ -147,7 +152,7 @@ TEST(Json, ReadsElementsLongerThanABlock) {
   const std::string big(300'000, 'x');
   const auto records = read(folder.write("a.json", "[\"" + big + "\", \"" + big + "y\"]"));
   ASSERT_EQ(records.size(), 2u);
-  EXPECT_EQ(records[1].text, big + "y");
+  EXPECT_EQ(text_of(records[1]), big + "y");
 }
 
 TEST(Json, SaysWhereAnArrayIsBroken) {
@@ -169,7 +174,7 @@ TEST(Text, IsOneDocumentByteForByte) {
   const TempFolder folder;
   const auto records = read(folder.write("a.txt", "\xEF\xBB\xBFone\r\n\r\ntwo\n"));
   ASSERT_EQ(records.size(), 1u);
-  EXPECT_EQ(records[0].text, "one\r\n\r\ntwo\n");
+  EXPECT_EQ(text_of(records[0]), "one\r\n\r\ntwo\n");
   EXPECT_TRUE(read(folder.write("b.txt", "")).empty());
   EXPECT_TRUE(read(folder.write("c.txt", "\n \n\r\n")).empty());
   EXPECT_EQ(read(folder.write("README", "some words")).size(), 1u);
@@ -194,7 +199,7 @@ TEST(Csv, ReadsWithAndWithoutHeader) {
   const std::string plain = folder.write("b.tsv", "ham\tGo until jurong point, crazy..\nspam\tFree entry\n");
   const auto records = read_as({.path = plain, .columns = {{"text", "2"}}, .header = {}});
   ASSERT_EQ(records.size(), 2u);
-  EXPECT_EQ(records[0].text, "Go until jurong point, crazy..");
+  EXPECT_EQ(text_of(records[0]), "Go until jurong point, crazy..");
   const auto pairs = read_as({.path = plain, .columns = {{"prompt", "2"}, {"completion", "1"}}, .header = {}});
   EXPECT_EQ(pairs[1].prompt, "Free entry");
   EXPECT_EQ(pairs[1].completion, "spam");
@@ -228,7 +233,7 @@ TEST(Sources, LookThroughCompression) {
   gzclose(file);
   const auto records = read(path);
   ASSERT_EQ(records.size(), 1u);
-  EXPECT_EQ(records[0].text, "zipped");
+  EXPECT_EQ(text_of(records[0]), "zipped");
 }
 
 TEST(Sources, RefusePicklesArchivesAndBinaryFiles) {

@@ -13,22 +13,13 @@ using ::testing::HasSubstr;
 using Ids = std::vector<std::int32_t>;
 
 Record text(const std::string& content) {
-  Record record;
-  record.text = content;
-  return record;
+  return {.content = TextRecord{content}};
 }
 Record pair(const std::string& prompt, const std::string& completion) {
-  Record record;
-  record.prompt = prompt;
-  record.completion = completion;
-  return record;
+  return {.content = PromptRecord{prompt, completion}};
 }
 Record ids(const Ids& input_ids, const std::optional<Ids>& labels) {
-  Record record;
-  record.input_ids = input_ids;
-  record.labels = labels;
-  record.line = 5;
-  return record;
+  return {.content = IdsRecord{input_ids, labels}, .line = 5};
 }
 
 TEST(Tokens, OfATextAreAllLearntWithEos) {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "hone/hub.h"
+#include "hone/layers.h"
 #include "hub/save.h"
-#include "nn/head.h"
 
 namespace hone::test {
 

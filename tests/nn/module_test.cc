@@ -4,8 +4,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "nn/head.h"
-#include "nn/layers.h"
+#include "hone/layers.h"
 
 namespace hone::nn {
 namespace {

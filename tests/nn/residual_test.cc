@@ -3,7 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
-#include "nn/layers.h"
+#include "hone/layers.h"
 #include "ops/check.h"
 
 namespace hone::nn {

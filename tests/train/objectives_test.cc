@@ -5,9 +5,9 @@
 
 #include "harness/close.h"
 #include "hone/config_read.h"
+#include "hone/layers.h"
 #include "hone/objective.h"
 #include "hone/registry.h"
-#include "nn/head.h"
 #include "train/support.h"
 
 namespace hone {

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "data/fields.h"
+#include "data/labelled.h"
 #include "hone/registry.h"
 
 namespace hone::sources {
@@ -57,16 +58,25 @@ class Csv : public Source {
     record = Record();
     record.line = rows_.line();
     record.unread = std::exchange(unread_, {});
-    if (text_ >= 0) record.text = std::move(cells[static_cast<std::size_t>(text_)]);
-    if (prompt_ >= 0) record.prompt = std::move(cells[static_cast<std::size_t>(prompt_)]);
-    if (completion_ >= 0) record.completion = std::move(cells[static_cast<std::size_t>(completion_)]);
+    const auto take = [&](std::ptrdiff_t column) { return std::move(cells[static_cast<std::size_t>(column)]); };
+    if (label_ >= 0) {
+      const auto label = static_cast<std::size_t>(label_);
+      LabelledRecord one{.label = data::label_of(cells[label], names_[label], {path_, record.line})};
+      one.text = take(text_);
+      if (text_pair_ >= 0) one.text_pair = take(text_pair_);
+      record.content = std::move(one);
+    } else if (text_ >= 0) {
+      record.content = TextRecord{take(text_)};
+    } else {
+      record.content = PromptRecord{take(prompt_), take(completion_)};
+    }
     return true;
   }
 
  private:
   // A line that names a field we read is a header; so is one of distinct short words, unless columns are numbers.
   bool looks_like_header() const {
-    for (const std::string& known : data::table_fields())
+    for (const std::string& known : data::table_fields(fields_.records()))
       if (std::find(first_.begin(), first_.end(), fields_.source_of(known)) != first_.end()) return true;
     if (!fields_.columns().empty()) return false;
     return std::all_of(first_.begin(), first_.end(), names_something) &&
@@ -97,6 +107,8 @@ class Csv : public Source {
     text_ = index_of(form_->text);
     prompt_ = index_of(form_->prompt);
     completion_ = index_of(form_->completion);
+    text_pair_ = index_of(form_->text_pair);
+    label_ = index_of(form_->label);
     unread_ = fields_.unread(names_, *form_, place);
   }
   std::ptrdiff_t index_of(const std::string& name) const {
@@ -122,7 +134,7 @@ class Csv : public Source {
   Cells first_, names_, unread_;
   bool ended_ = false;
   std::optional<data::Form> form_;
-  std::ptrdiff_t text_ = -1, prompt_ = -1, completion_ = -1;
+  std::ptrdiff_t text_ = -1, prompt_ = -1, completion_ = -1, text_pair_ = -1, label_ = -1;
 };
 
 template <char kSeparator>

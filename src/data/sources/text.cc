@@ -22,6 +22,10 @@ class Text final : public Source {
   Text(const Config&, const SourceFile& file) : path_(file.path) {
     if (!file.columns.empty())
       throw Error(ErrorKind::config, fmt::format("{}: columns: a text file has no fields", path_));
+    if (file.records == RecordKind::labelled)
+      throw Error(ErrorKind::data, fmt::format("{}: a text file has no labels; expected .jsonl, .csv, .tsv or .parquet "
+                                               "with text and label",
+                                               path_));
   }
 
   bool next(Record& record) override {
@@ -32,7 +36,7 @@ class Text final : public Source {
     check(text);
     if (trim(text).empty()) return false;
     record = Record();
-    record.text = std::move(text);
+    record.content = TextRecord{std::move(text)};
     record.line = 1;
     return true;
   }

@@ -1,7 +1,7 @@
 // Kernels of ops::gated over a run of elements.
 #pragma once
 
-#include "ops/activation.h"
+#include "hone/op_options.h"
 #include "ops/cpu/kernel.h"
 
 namespace hone::ops::cpu {

@@ -1,9 +1,15 @@
-// Who attends to whom, and how.
+// What the options of layers and ops are made of.
 #pragma once
 
 #include <cstdint>
 
-namespace hone::ops {
+namespace hone {
+
+struct GradientSum;
+
+namespace ops {
+
+enum class Activation { silu, gelu, gelu_tanh, relu };  // of MLPs
 
 // A document's tokens, [begin, end) of the flat token axis.
 struct Span {
@@ -23,10 +29,17 @@ struct AttentionOptions {
   double scale = 1;
   Mask mask;
   double soft_cap = 0;  // > 0: scores s are soft_cap * tanh(s / soft_cap), as in Gemma 2
-  // attention() only: this share of the weights becomes 0 and the others 1 / (1 - dropout) times as large. Which ones
-  // is a function of the seed, the query head and the places of query and key among the N tokens.
+  // In training only: this share of the weights becomes 0 and the others 1 / (1 - dropout) times as large. Which ones
+  // is a function of the seed, the query head and the places of query and key among the tokens.
   double dropout = 0;
   std::uint64_t seed = 0;
 };
 
-}  // namespace hone::ops
+struct CrossEntropyOptions {
+  double label_smoothing = 0;       // (1 - s) nll + s (lse - mean logit)
+  double z_loss = 0;                // + z lse^2
+  GradientSum* head_sum = nullptr;  // takes the head's gradient; null: autograd does
+};
+
+}  // namespace ops
+}  // namespace hone

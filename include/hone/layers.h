@@ -1,0 +1,223 @@
+// The layers that models are built from. Each is a Module whose weights carry Hugging Face's names. Blocks read like their
+// papers, and what belongs together still runs as one op:
+//
+//   nn::Residual x(x_1ND);
+//   x += self_attn(input_layernorm(x), pass);
+//   x += mlp(post_attention_layernorm(x));
+//   return x.sum();
+//
+// Letters in tensor names: N tokens (of all documents of a pass, one after another), D hidden, H query heads, G key/value
+// heads (H a multiple of G), K head size, V vocabulary.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "hone/model.h"
+#include "hone/module.h"
+#include "hone/op_options.h"
+
+namespace hone {
+
+namespace ops {  // what layers hand to the kernels below them: src/ops
+struct AddNorm;
+struct GatedMlpWeights;
+struct LayerNormSums;
+struct LinearWeight;
+struct NormGatedMlp;
+struct NormLinears;
+}  // namespace ops
+
+namespace nn {
+
+class Norm;
+
+// Hidden states that blocks add to. The last addition is made when the sum is next read, by the norm that reads it.
+class HONE_API Residual {
+ public:
+  explicit Residual(Tensor x) : x_(std::move(x)) {}
+  Residual& operator+=(Tensor y);
+  const Tensor& sum();
+
+ private:
+  friend class Input;
+  Tensor x_, added_;  // added_ undefined: nothing is
+  std::int64_t changes_ = 0;
+};
+
+// What products read: a tensor, or the norm of a residual as it was when norm(residual) was written. That norm is made
+// where it is used, with the sum and the products as one op. The residual and the norm must be there until then.
+class HONE_API Input {
+ public:
+  Input(const Tensor& x) : x_(x) {}  // NOLINT: a tensor is an input
+  Input(const Norm& norm, Residual& residual);
+  operator Tensor() const { return value(); }  // NOLINT: and an input is a tensor
+
+  Tensor value() const;
+  std::vector<Tensor> linears(const std::vector<ops::LinearWeight>& weights) const;  // its product with each
+  Tensor gated_mlp(const ops::GatedMlpWeights& weights, ops::Activation activation) const;
+
+ private:
+  void keep(const Tensor& sum) const;
+  Tensor x_, added_;
+  const Norm* norm_ = nullptr;  // null: x itself
+  Residual* residual_ = nullptr;
+  std::int64_t changes_ = 0;
+};
+
+class HONE_API Norm : public Module {
+ public:
+  virtual Tensor operator()(const Tensor& x) const = 0;
+  Input operator()(Residual& x) const { return {*this, x}; }
+
+  // Of x + residual (x itself where it is undefined): the sum, and what is made of its norm.
+  virtual ops::AddNorm add(const Tensor& x, const Tensor& residual) const = 0;
+  virtual ops::NormLinears linears(const Tensor& x, const Tensor& residual,
+                                   const std::vector<ops::LinearWeight>& weights) const;
+  virtual ops::NormGatedMlp gated_mlp(const Tensor& x, const Tensor& residual, const ops::GatedMlpWeights& weights,
+                                      ops::Activation activation) const;
+};
+
+// x / sqrt(mean(x^2) + eps) * weight.
+class HONE_API RmsNorm final : public Norm {
+ public:
+  RmsNorm(std::int64_t width, double eps);
+  using Norm::operator();
+  Tensor operator()(const Tensor& x) const override;
+  ops::AddNorm add(const Tensor& x, const Tensor& residual) const override;
+  ops::NormLinears linears(const Tensor& x, const Tensor& residual,
+                           const std::vector<ops::LinearWeight>& weights) const override;
+  ops::NormGatedMlp gated_mlp(const Tensor& x, const Tensor& residual, const ops::GatedMlpWeights& weights,
+                              ops::Activation activation) const override;
+
+  Weight& weight;
+
+ private:
+  double eps_;
+};
+
+// (x - mean) / sqrt(variance + eps) * weight + bias.
+class HONE_API LayerNorm final : public Norm {
+ public:
+  LayerNorm(std::int64_t width, double eps, bool with_bias = true);
+  using Norm::operator();
+  Tensor operator()(const Tensor& x) const override;
+  ops::AddNorm add(const Tensor& x, const Tensor& residual) const override;
+
+  Weight& weight;
+  Weight* const bias;  // null: none
+
+ private:
+  ops::LayerNormSums sums() const;
+  double eps_;
+};
+
+// x W^T + b; weight [out, in].
+class HONE_API Linear final : public Module {
+ public:
+  struct Options {
+    bool bias = false;
+    double std = 0.02;  // of fresh weights
+  };
+  Linear(std::int64_t in, std::int64_t out, Options options);
+  Tensor operator()(const Tensor& x) const;
+  ops::LinearWeight with_bias() const;  // for ops that take several
+
+  Weight& weight;
+  Weight* const bias;  // null: none
+};
+
+// The products of one input with several weights: its gradient is summed over them before it is rounded.
+HONE_API std::vector<Tensor> linears(const Input& x, std::initializer_list<const Linear*> linears);
+
+class HONE_API Embedding final : public Module {
+ public:
+  // Rows that equal no_gradient_id get no gradient, as Hugging Face's padding id; -1: none.
+  Embedding(std::int64_t rows, std::int64_t width, double std, std::int64_t no_gradient_id = -1);
+  Tensor operator()(const Tensor& ids) const;  // Error(data) for an id outside of the table
+
+  Weight& weight;
+
+ private:
+  std::int64_t no_gradient_id_;
+};
+
+// down(act(gate(x)) * up(x)).
+class HONE_API GatedMlp final : public Module {
+ public:
+  struct Options {
+    std::int64_t hidden = 0, inner = 0;
+    ops::Activation activation = ops::Activation::silu;
+    bool bias = false;
+    double std = 0.02;
+  };
+  explicit GatedMlp(const Options& options);
+  Tensor operator()(const Input& x) const;
+  ops::GatedMlpWeights weights() const;
+
+ private:
+  ops::Activation activation_;
+  Linear &gate_, &up_, &down_;
+};
+
+// Equal blocks named "0", "1", ...; each is made as B(args..., index).
+template <class B>
+class Stack final : public Module {
+ public:
+  template <class... Args>
+  explicit Stack(std::int64_t count, const Args&... args) {
+    for (std::int64_t i = 0; i < count; ++i) blocks_.push_back(&child<B>(std::to_string(i), args..., i));
+  }
+  const std::vector<const B*>& blocks() const { return blocks_; }
+
+ private:
+  std::vector<const B*> blocks_;
+};
+
+// The language-model head: from hidden states to logits, or straight to the loss without holding [B,T,V].
+class HONE_API Head final : public Module {
+ public:
+  // tied: the embedding's weight, which is then used instead of an own one (and listed under its own name only).
+  Head(std::int64_t hidden, std::int64_t vocab, double std, Weight* tied = nullptr);
+
+  // [..., D] -> [..., V] in fp32 (fp64 for fp64 models). Computed in the weight's type, as transformers does.
+  Tensor logits(const Tensor& hidden) const;
+
+  // Sum over positions of weight * cross-entropy: a graph scalar, fp32 (fp64 for fp64 models). labels_BT is the target
+  // AT t; -100 is skipped. weight_BT undefined = all 1. The trainer divides.
+  Tensor cross_entropy(const Tensor& hidden_BTD, const Tensor& labels_BT, const Tensor& weight_BT,
+                       const ops::CrossEntropyOptions& options = {}) const;
+
+  std::int64_t vocab_size() const;
+  bool tied() const { return tied_; }
+  ops::LinearWeight with_bias() const;  // as Linear's
+
+ private:
+  bool tied_;
+  Weight* weight_;
+};
+
+// [B,T]: the place of each token in its document, in generation behind what the cache holds; 0 on padding.
+HONE_API Tensor positions(Pass& pass);
+
+// Attention of the pass's tokens within their documents; in generation also to what the cache holds of them. Dropout acts in
+// training only, with numbers of its own for each layer of each pass.
+HONE_API Tensor attend(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, Pass& pass,
+                       ops::AttentionOptions options);
+
+// In training only; which numbers is a function of the pass's seed, the layer and the place in it, so that a block
+// that is computed again drops the same.
+HONE_API Tensor dropout(const Tensor& x, double rate, const Pass& pass, std::string_view place);
+
+HONE_API Tensor activate(const Tensor& x, ops::Activation activation);
+// By its name in config.json, silu, gelu, ...; another name is a problem at `path`.
+HONE_API ops::Activation read_activation(const std::string& name, const std::string& path, Problems& problems);
+
+}  // namespace nn
+}  // namespace hone

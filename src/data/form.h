@@ -1,0 +1,21 @@
+// The fields of a row that make a record.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace hone::data {
+
+// The fields of the file that are read; "" = not used. Exactly one of text, prompt + completion, input_ids, messages
+// (or conversations), instruction + output is there; text_pair and label are with a text that has a label, the rest
+// belongs to conversations.
+struct Form {
+  std::string text = {}, prompt = {}, completion = {}, input_ids = {}, labels = {};
+  std::string text_pair = {}, label = {};
+  std::string messages = {}, instruction = {}, input = {}, output = {}, history = {};
+  std::string system = {}, tools = {}, documents = {}, variables = {};
+  std::vector<std::string> fields() const;  // all that are used
+  bool is_conversation() const { return !messages.empty() || !instruction.empty(); }
+};
+
+}  // namespace hone::data

@@ -1,0 +1,84 @@
+// Rows to a batch.
+#include <algorithm>
+
+#include "hone/data.h"
+
+namespace hone {
+namespace {
+
+std::int64_t length_of(const HostRow& row) {
+  std::int64_t length = 0;
+  for (const HostDoc& doc : row) length += std::ssize(doc.ids);
+  return length;
+}
+
+// Writes a document to `cell` of the batch and the places behind it.
+void put(HostBatch& batch, std::int64_t cell, std::int64_t segment, const HostDoc& doc) {
+  HONE_ASSERT(!doc.ids.empty() && doc.targets.size() == doc.ids.size());
+  std::copy(doc.ids.begin(), doc.ids.end(), batch.ids.begin() + cell);
+  std::copy(doc.targets.begin(), doc.targets.end(), batch.labels.begin() + cell);
+  for (std::int64_t i = 0; i < std::ssize(doc.ids); ++i) {
+    const auto at = static_cast<std::size_t>(cell + i);
+    batch.segments[at] = segment;
+    batch.positions[at] = i;
+    if (batch.labels[at] == -100) continue;
+    batch.weight[at] = 1.0f;
+    ++batch.supervised;
+  }
+}
+
+void put_extra(HostBatch& batch, std::int64_t cell, const HostDoc& doc) {
+  for (const auto& [name, values] : doc.per_token) {
+    HONE_ASSERT(values.size() == doc.ids.size());
+    HostColumn& column = batch.extra[name];
+    column.values.resize(batch.ids.size());
+    std::copy(values.begin(), values.end(), column.values.begin() + cell);
+  }
+  for (const auto& [name, value] : doc.per_document) {
+    HostColumn& column = batch.extra[name];
+    column.per = HostColumn::Per::document;
+    column.values.resize(batch.docs.size());
+    column.values.push_back(value);
+  }
+}
+
+}  // namespace
+
+HostBatch pad(const std::vector<HostRow>& rows, std::int32_t pad_id) {
+  HostBatch batch;
+  batch.rows = std::ssize(rows);
+  for (const HostRow& row : rows) {
+    batch.length = std::max(batch.length, length_of(row));
+    batch.tokens += length_of(row);
+  }
+  const auto cells = static_cast<std::size_t>(batch.rows * batch.length);
+  batch.ids.assign(cells, pad_id);
+  batch.labels.assign(cells, -100);
+  batch.segments.assign(cells, 0);
+  batch.positions.assign(cells, 0);
+  batch.weight.assign(cells, 0.0f);
+  for (std::int64_t i = 0; i < batch.rows; ++i) {
+    std::int64_t begin = 0, segment = 0;
+    for (const HostDoc& doc : rows[static_cast<std::size_t>(i)]) {
+      const std::int64_t end = begin + std::ssize(doc.ids), cell = i * batch.length + begin;
+      put(batch, cell, ++segment, doc);
+      put_extra(batch, cell, doc);
+      batch.docs.push_back({.row = static_cast<std::int32_t>(i),
+                            .begin = static_cast<std::int32_t>(begin),
+                            .end = static_cast<std::int32_t>(end),
+                            .record = doc.record});
+      begin = end;
+    }
+  }
+  for (auto& [name, column] : batch.extra)  // documents that did not say have 0
+    if (column.per == HostColumn::Per::document) column.values.resize(batch.docs.size());
+  return batch;
+}
+
+std::vector<HostRow> Dataset::take(const std::vector<std::int64_t>& rows) const {
+  std::vector<HostRow> all;
+  for (const std::int64_t one : rows) all.push_back(row(one));
+  return all;
+}
+
+}  // namespace hone

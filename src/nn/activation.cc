@@ -1,0 +1,41 @@
+// Activations by their names.
+#include "hone/layers.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <array>
+
+namespace hone::nn {
+
+ops::Activation read_activation(const std::string& name, const std::string& path, Problems& problems) {
+  using A = ops::Activation;
+  constexpr std::array<std::pair<std::string_view, A>, 6> names = {{{"silu", A::silu},
+                                                                    {"swish", A::silu},
+                                                                    {"gelu", A::gelu},
+                                                                    {"gelu_pytorch_tanh", A::gelu_tanh},
+                                                                    {"gelu_new", A::gelu_tanh},
+                                                                    {"relu", A::relu}}};
+  for (const auto& [known, activation] : names)
+    if (name == known) return activation;
+  problems.add(path,
+               fmt::format("got \"{}\", expected silu, swish, gelu, gelu_pytorch_tanh, gelu_new or relu", name));
+  return A::silu;
+}
+
+at::Tensor activate(const at::Tensor& x, ops::Activation activation) {
+  switch (activation) {
+    case ops::Activation::silu:
+      return at::silu(x);
+    case ops::Activation::gelu:
+      return at::gelu(x);
+    case ops::Activation::gelu_tanh:
+      return at::gelu(x, "tanh");
+    case ops::Activation::relu:
+      return at::relu(x);
+  }
+  HONE_ASSERT(false);
+  return x;
+}
+
+}  // namespace hone::nn

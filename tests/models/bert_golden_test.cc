@@ -1,0 +1,229 @@
+// BERT with a classification head against transformers: hidden states, logits, loss, every gradient, ten AdamW steps; and
+// folders with and without the head, which fill each other.
+#include <gtest/gtest.h>
+
+#include "hone/objective.h"
+#include "hone/registry.h"
+#include "models/golden.h"
+#include "nn/plan.h"
+#include "ops/kernels.h"
+
+namespace hone::test {
+namespace {
+
+const std::filesystem::path kFolder = "tests/golden/classifiers";
+
+struct Param {
+  std::string name;
+  bool kernels;
+};
+std::string print(const testing::TestParamInfo<Param>& info) {
+  std::string text = info.param.name + (info.param.kernels ? "_kernels" : "_reference");
+  std::replace(text.begin(), text.end(), '-', '_');
+  return text;
+}
+
+std::unique_ptr<Model> load(const std::string& name, const HeadRequest& head = {},
+                            const std::optional<FreshHead>& fresh = {}, const std::string& weights = "") {
+  const std::string file = (kFolder / name / "config.json").string();
+  std::unique_ptr<Model> model = build_model(config::read_file(file), file, head);
+  load_weights(*model, kFolder / (weights.empty() ? name : weights), Precision::fp32, fresh);
+  return model;
+}
+
+Batch batch_of(const std::map<std::string, Tensor>& golden) {
+  Batch batch = make_batch(golden.at("input_ids"), at::full_like(golden.at("input_ids"), -100), golden.at("attention_mask"));
+  batch.extra["token_type_ids"] = golden.at("token_type_ids");
+  batch.extra["label"] = golden.at("labels");
+  return batch;
+}
+
+std::unique_ptr<Objective> classification() {
+  const auto& known = registries().objectives;
+  return known.make("classification", *known.options("classification"));
+}
+
+Tensor mean_loss(const Model& model, const Batch& batch, Pass& pass) {
+  const auto objective = classification();
+  const LossTerms terms = objective->loss(model, model.forward(batch, pass), batch, pass);
+  return terms.terms.at(0).sum / objective->sums(batch).at(terms.terms[0].per);
+}
+
+std::map<std::string, Tensor> weights_of(Model& model) {
+  std::map<std::string, Tensor> all;
+  model.each_weight([&](const std::string& name, Weight& weight) { all[name] = weight.use().detach(); });
+  return all;
+}
+
+class BertGolden : public testing::TestWithParam<Param> {
+ protected:
+  ops::LevelScope scope_{GetParam().kernels ? ops::Level::amx : ops::Level::reference};
+  std::map<std::string, Tensor> golden_ = read_all(kFolder / GetParam().name / "golden.safetensors");
+  std::unique_ptr<Model> model_ = load(GetParam().name);
+  Batch batch_ = batch_of(golden_);
+};
+
+TEST_P(BertGolden, HiddenStatesLogitsAndLoss) {
+  const at::NoGradGuard no_graph;
+  Pass pass(batch_);
+  const Output output = model_->forward(batch_, pass);
+  expect_close(output.hidden_BTD, golden_["hidden"], 1e-5 * std::max(1.0, largest(golden_["hidden"])), "hidden");
+  const Tensor logits = require_classifier(*model_, "test").logits(output, pass);
+  expect_close(logits, golden_["logits"], 1e-5 * std::max(1.0, largest(golden_["logits"])), "logits");
+  const double expected = golden_["loss"].item<double>();
+  EXPECT_NEAR(mean_loss(*model_, batch_, pass).item<double>(), expected, 1e-6 * std::max(1.0, expected));
+}
+
+TEST_P(BertGolden, EveryGradient) {
+  Pass pass(batch_);
+  mean_loss(*model_, batch_, pass).backward();
+  double model_largest = 0;
+  for (const auto& [name, tensor] : golden_)
+    if (name.starts_with("grad.")) model_largest = std::max(model_largest, largest(tensor));
+  int seen = 0;
+  model_->each_weight([&](const std::string& name, Weight& weight) {
+    const Tensor& expected = golden_.at("grad." + name);
+    expect_close(weight.grad(), expected, 1e-5 * std::max(largest(expected), 1e-3 * model_largest), name);
+    ++seen;
+  });
+  EXPECT_EQ(seen, std::count_if(golden_.begin(), golden_.end(), [](const auto& t) { return t.first.starts_with("grad."); }));
+}
+
+TEST_P(BertGolden, TenSteps) {
+  GoldenAdamW optimizer;
+  std::vector<float> losses;
+  for (int t = 1; t <= 10; ++t) {
+    Pass pass(batch_);
+    const Tensor loss = mean_loss(*model_, batch_, pass);
+    losses.push_back(loss.item<float>());
+    loss.backward();
+    optimizer.step(*model_, t);
+  }
+  expect_close(at::tensor(losses), golden_["ten_losses"], 1e-5, "losses");
+}
+
+// Documents that share a row do not see each other, and padding in front changes nothing.
+TEST_P(BertGolden, PackedAsPadded) {
+  const at::NoGradGuard no_graph;
+  Pass padded(batch_);
+  const Tensor expected = model_->classifier()->logits(model_->forward(batch_, padded), padded);
+  Batch packed;
+  std::vector<Tensor> ids, types, positions;
+  std::int32_t begin = 2;
+  for (const Doc& doc : batch_.docs) {
+    const std::int32_t length = doc.end - doc.begin;
+    ids.push_back(batch_.ids_BT[doc.row].slice(0, doc.begin, doc.end));
+    types.push_back(batch_.extra.at("token_type_ids")[doc.row].slice(0, doc.begin, doc.end));
+    positions.push_back(at::arange(length));
+    packed.docs.push_back({.row = 0, .begin = begin, .end = begin + length});
+    begin += length;
+  }
+  const Tensor front = at::zeros({2}, at::kLong);
+  const auto row = [&](std::vector<Tensor> parts) {
+    parts.insert(parts.begin(), front);
+    return at::cat(parts).unsqueeze(0);
+  };
+  packed.ids_BT = row(ids), packed.positions_BT = row(positions), packed.extra["token_type_ids"] = row(types);
+  Pass pass(packed);
+  expect_close(model_->classifier()->logits(model_->forward(packed, pass), pass), expected, 1e-5, "packed");
+}
+
+TEST_P(BertGolden, DropoutIsAFunctionOfTheSeed) {
+  const auto loss = [&](std::uint64_t seed, bool again) {
+    Pass pass(batch_);
+    pass.training = true, pass.seed = seed, pass.checkpoint_blocks = again;
+    const Tensor made = mean_loss(*model_, batch_, pass);
+    made.backward();
+    Tensor gradient;
+    model_->each_weight([&](const std::string& name, Weight& weight) {
+      if (name == "bert.embeddings.word_embeddings.weight") gradient = weight.grad().clone();
+      weight.clear_grad();
+    });
+    return std::pair(made.item<double>(), gradient);
+  };
+  const auto one = loss(1, false), again = loss(1, true), other = loss(2, false);
+  EXPECT_EQ(one.first, again.first);
+  EXPECT_TRUE(at::equal(one.second, again.second));
+  EXPECT_NE(one.first, other.first);
+}
+
+TEST_P(BertGolden, ConfigComesBackAsItWas) {
+  const config::Node source = config::read_file((kFolder / GetParam().name / "config.json").string());
+  for (const config::Change& change : config::diff(source, model_->hf_config()))
+    if (change.path != "transformers_version")
+      ADD_FAILURE() << change.path << ": was " << change.before << ", is " << change.after;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, BertGolden,
+                         testing::ValuesIn(std::vector<Param>{{"bert", true},
+                                                              {"bert", false},
+                                                              {"bert-odd", true},
+                                                              {"bert-odd", false},
+                                                              {"bert-relu", true},
+                                                              {"bert-relu", false}}),
+                         print);
+
+TEST(BertFolders, ABaseGetsANewHead) {
+  const HeadRequest head{{"ham", "spam"}};
+  const auto with_head = load("bert", {}), base = load("bert-base");
+  EXPECT_FALSE(base->classifier());
+  EXPECT_THROW(load("bert-base", head), Error);  // its head is missing, and nobody allowed a fresh one
+  const auto tuned = load("bert-base", head, FreshHead{3});
+  EXPECT_EQ(require_classifier(*tuned, "test").labels(), head.labels);
+  const auto expected = weights_of(*with_head), below = weights_of(*base);
+  for (const auto& [name, value] : weights_of(*tuned)) {
+    if (name.starts_with("classifier.")) continue;
+    EXPECT_TRUE(at::equal(value, expected.at(name))) << name;
+    EXPECT_TRUE(at::equal(value, below.at(name.substr(5)))) << name;
+  }
+  EXPECT_EQ(tuned->hf_config().find("architectures")->items().at(0).text(), "BertForSequenceClassification");
+}
+
+TEST(BertFolders, AHeadIsLeftOutBelowAnother) {
+  const auto base = load("bert-base", {}, {}, "bert");
+  const auto expected = weights_of(*load("bert-base"));
+  for (const auto& [name, value] : weights_of(*base)) EXPECT_TRUE(at::equal(value, expected.at(name))) << name;
+}
+
+TEST(BertFolders, OtherLabelsGetANewHead) {
+  const auto weights = [](const std::optional<FreshHead>& fresh) {
+    return weights_of(*load("bert", {{"a", "b", "c"}}, fresh)).at("classifier.weight");
+  };
+  const Tensor kept = weights(FreshHead{1, false}), fresh = weights(FreshHead{1, true});
+  EXPECT_TRUE(at::equal(kept, weights_of(*load("bert")).at("classifier.weight")));
+  EXPECT_FALSE(at::equal(kept, fresh));
+  EXPECT_TRUE(at::equal(fresh, weights(FreshHead{1, true})));
+}
+
+TEST(BertConfigs, WhatIsNotSupportedIsRefused) {
+  const auto build = [](const std::string& change) {
+    config::Node node = config::read_file((kFolder / "bert" / "config.json").string());
+    Problems problems;
+    const config::Node changes = config::parse_yaml(change, "test", problems);
+    for (const auto& [key, value] : changes.entries()) node.at_or_add(key) = value;
+    try {
+      build_model(node, "config.json");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(build("{}"), "");
+  for (const auto& [change, part] : std::vector<std::pair<std::string, std::string>>{
+           {"is_decoder: true", "is_decoder: got true"},
+           {"add_cross_attention: true", "add_cross_attention: got true"},
+           {"position_embedding_type: relative_key", "position_embedding_type: got \"relative_key\""},
+           {"hidden_size: 26", "hidden_size: got 26"},
+           {"hidden_act: mish", "hidden_act: got \"mish\""},
+           {"problem_type: regression", "problem_type: got \"regression\""},
+           {"num_labels: 2", "num_labels: got 2, but id2label names 3"},
+           {"id2label: {0: a, 2: b}", "id2label: 1 is missing"},
+           {"id2label: {0: a, 1: a}", "id2label: \"a\" is there twice"},
+           {"id2label: {0: a}", "expected at least 2"},
+           {"pad_token_id: 64", "pad_token_id"},
+           {"hidden_sizes: 3", "hidden_sizes"}})
+    EXPECT_NE(build(change).find(part), std::string::npos) << change << " gives: " << build(change);
+}
+
+}  // namespace
+}  // namespace hone::test
