@@ -23,10 +23,10 @@ using at::Tensor;
 
 inline const std::filesystem::path kGoldens = "tests/golden/models";
 
-inline std::vector<std::string> golden_names() {
+inline std::vector<std::string> golden_names(const std::filesystem::path& root = kGoldens) {
   std::vector<std::string> names;
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(kGoldens, ignored))
+  for (const auto& entry : std::filesystem::directory_iterator(root, ignored))
     if (std::filesystem::exists(entry.path() / "golden.safetensors")) names.push_back(entry.path().filename());
   std::sort(names.begin(), names.end());
   return names;
@@ -68,8 +68,8 @@ inline Batch make_batch(const Tensor& ids_BT, const Tensor& labels_BT, const Ten
 }
 
 struct Golden {
-  explicit Golden(const std::string& name)
-      : folder(kGoldens / name), tensors(read_all(folder / "golden.safetensors")) {}
+  explicit Golden(const std::string& name, const std::filesystem::path& root = kGoldens)
+      : folder(root / name), tensors(read_all(folder / "golden.safetensors")) {}
   const Tensor& operator[](const std::string& name) const { return tensors.at(name); }
 
   std::unique_ptr<CausalLm> model(Precision precision = Precision::fp32,

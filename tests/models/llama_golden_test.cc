@@ -1,6 +1,7 @@
 // The Llama family against transformers: logits, loss, every gradient, ten AdamW steps; with kernels and without.
 #include <gtest/gtest.h>
 
+#include "models/adamw.h"
 #include "models/golden.h"
 #include "ops/kernels.h"
 
@@ -59,29 +60,6 @@ TEST_P(LlamaGolden, EveryGradient) {
   EXPECT_EQ(seen, std::count_if(golden_.tensors.begin(), golden_.tensors.end(),
                                 [](const auto& t) { return t.first.starts_with("grad."); }));
 }
-
-// Plain AdamW as torch.optim's, with the goldens' settings.
-struct AdamW {
-  std::map<std::string, std::pair<Tensor, Tensor>> moments;
-  void step(Model& model, int t) {
-    const at::NoGradGuard no_graph;
-    double squares = 0;
-    model.each_weight(
-        [&](const std::string&, Weight& w) { squares += w.grad().to(at::kDouble).square().sum().item<double>(); });
-    const double clip = std::min(1.0, 1.0 / (std::sqrt(squares) + 1e-6)), lr = 1e-3;
-    model.each_weight([&](const std::string& name, Weight& w) {
-      auto& [m, v] = moments[name];
-      if (!m.defined()) m = at::zeros_like(w.use()), v = at::zeros_like(w.use());
-      const Tensor g = w.grad() * clip;
-      if (w.decays()) w.value().mul_(1 - lr * 0.1);
-      m.mul_(0.9).add_(g, 0.1);
-      v.mul_(0.999).addcmul_(g, g, 0.001);
-      const Tensor scale = (v.sqrt() / std::sqrt(1 - std::pow(0.999, t))).add_(1e-8);
-      w.value().addcdiv_(m, scale, -lr / (1 - std::pow(0.9, t)));
-      w.clear_grad();
-    });
-  }
-};
 
 TEST_P(LlamaGolden, TenSteps) {
   const auto model = golden_.model();
