@@ -27,7 +27,7 @@ struct At {
 
 namespace detail {
 
-// Counts members: an aggregate of n members takes n initialisers and not n + 1; a base counts as one.
+// Counts members: an aggregate of n members takes n initialisers, not n + 1; T::Base, whose fields() come first, is one.
 struct Anything {
   template <class T>
   operator T() const;  // never defined; const, so that std::optional's own converting constructor wins over it
@@ -36,18 +36,15 @@ template <class T, std::size_t... i>
 consteval bool takes(std::index_sequence<i...>) {
   return requires { T{(void(i), Anything{})...}; };
 }
-// A struct may extend another, as `struct More : Less { using Base = Less; ... }`; its fields() begin with Base's.
 template <class T>
-concept extends = requires { typename T::Base; };
-template <class T>
-consteval std::size_t own_fields() {
+consteval std::size_t initialisers() {
   constexpr std::size_t all = std::tuple_size_v<decltype(T::fields())>;
-  if constexpr (extends<T>) return all - std::tuple_size_v<decltype(T::Base::fields())>;
+  if constexpr (requires { typename T::Base; }) return all - std::tuple_size_v<decltype(T::Base::fields())> + 1;
   else return all;
 }
 template <class T>
 consteval bool lists_all_members() {
-  constexpr std::size_t count = own_fields<T>() + (extends<T> ? 1 : 0);
+  constexpr std::size_t count = initialisers<T>();
   return takes<T>(std::make_index_sequence<count>()) && !takes<T>(std::make_index_sequence<count + 1>());
 }
 

@@ -106,7 +106,8 @@ void warn_ignored(const LlamaConfig& c, const Family& family) {
   ignored("attention_bias",
           c.attention_bias.value_or(false) && !family.reads_attention_bias && !family.always_qkv_bias);
   ignored("mlp_bias", c.mlp_bias.value_or(false) && !family.reads_mlp_bias);
-  ignored("sliding_window", family.windows == Windows::none && !is_default(c.sliding_window) && !c.sliding_window.node.is_null());
+  const bool has_window = !is_default(c.sliding_window) && !c.sliding_window.node.is_null();
+  ignored("sliding_window", family.windows == Windows::none && has_window);
   const bool reads_use = family.windows == Windows::by_layer || family.windows == Windows::all_if_used;
   ignored("use_sliding_window", !reads_use && c.use_sliding_window.value_or(false));
 }

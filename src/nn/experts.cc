@@ -27,7 +27,7 @@ RoutedMlp::Experts::Experts(const Options& o) {
 RoutedMlp::RoutedMlp(const Options& options)
     : options_(options),
       experts_(child<Experts>("experts", options)),
-      gate_(child<Linear>("gate", options.hidden, options.experts, Linear::Options{.bias = false, .std = options.std})) {}
+      gate_(child<Linear>("gate", options.hidden, options.experts, Linear::Options{.std = options.std})) {}
 
 Tensor RoutedMlp::operator()(const Tensor& x_1ND, Pass& pass) const {
   const Tensor x_ND = x_1ND.squeeze(0), logits_NE = gate_(x_ND);
@@ -42,7 +42,8 @@ Tensor RoutedMlp::operator()(const Tensor& x_1ND, Pass& pass) const {
 }
 
 void RoutedMlp::measure(Pass& pass, const Tensor& probability_NE, const std::vector<std::int64_t>& counts) const {
-  const auto tokens = static_cast<double>(probability_NE.size(0)), slots = tokens * static_cast<double>(options_.per_token);
+  const auto tokens = static_cast<double>(probability_NE.size(0));
+  const double slots = tokens * static_cast<double>(options_.per_token);
   if (tokens == 0) return;
   double entropy = 0;
   for (const std::int64_t count : counts)
@@ -64,8 +65,9 @@ void balance(Pass& pass, std::int64_t per_token, double coefficient) {
                  static_cast<double>(total));
   if (coefficient == 0) return;
   const double rows = static_cast<double>(total) / static_cast<double>(per_token);  // tokens of all layers
-  const double scale = static_cast<double>(host.size(0)) / (rows * rows), tokens = static_cast<double>(pass.plan().tokens());
-  pass.aux.push_back({"router/loss", (slots_E * probability_E).sum() * (scale * coefficient * tokens), "tokens"});
+  const double scale = coefficient * static_cast<double>(host.size(0)) / (rows * rows);
+  const auto tokens = static_cast<double>(pass.plan().tokens());
+  pass.aux.push_back({"router/loss", (slots_E * probability_E).sum() * (scale * tokens), "tokens"});
 }
 
 }  // namespace hone::nn

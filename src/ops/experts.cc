@@ -112,8 +112,7 @@ class Backward {
     }
     inner_SI.mul_(weight_S1);
     dinner_SI.mul_(weight_S1);
-    const GatedGradients both =
-        gated_backward(dinner_SI, saved_[4], saved_[5], activation_, /*overwrite=*/true);
+    const GatedGradients both = gated_backward(dinner_SI, saved_[4], saved_[5], activation_, /*overwrite=*/true);
     weight_gradients(inner_SI, both);
     if (ctx_->needs_input_grad(0)) input_gradient(both);
   }
@@ -222,7 +221,8 @@ at::Tensor routed_mlp(const at::Tensor& x_ND, const at::Tensor& weight_NK, const
     const at::Tensor gate = reference::linear(x_SD[e], experts[e].gate), up = reference::linear(x_SD[e], experts[e].up);
     y_SD.push_back(reference::gated_linear(gate, up, activation, experts[e].down));
   }
-  const at::Tensor y_NKD = at::cat(y_SD).index_select(0, routing.place_NK.flatten()).view({-1, weight_NK.size(1), x_ND.size(1)});
+  const at::Tensor y_NKD =
+      at::cat(y_SD).index_select(0, routing.place_NK.flatten()).view({-1, weight_NK.size(1), x_ND.size(1)});
   return (y_NKD.to(weight_NK.scalar_type()) * weight_NK.unsqueeze(-1)).sum(1).to(x_ND.scalar_type());
 }
 

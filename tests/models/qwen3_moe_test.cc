@@ -66,7 +66,8 @@ Batch documents(bool packed) {
 TEST(Qwen3Moe, PackedIsPadded) {
   for (const std::string& name : golden_names(kExperts)) {
     const auto model = Golden(name, kExperts).model();
-    const Gradients padded = gradients(*model, documents(false), false), packed = gradients(*model, documents(true), false);
+    const Gradients padded = gradients(*model, documents(false), false),
+                    packed = gradients(*model, documents(true), false);
     for (const auto& [key, expected] : padded)
       expect_close(packed.at(key), expected, 1e-6 * std::max(1.0, largest(expected)), name + " " + key);
   }
@@ -92,7 +93,6 @@ TEST(Qwen3Moe, LowerPrecisionStaysNear) {
   EXPECT_LT(off.mean().item<double>(), 0.05);
 }
 
-// Of each layer: 18 slots on five experts are counted by hand below.
 TEST(Qwen3Moe, MeasuresHowTokensAreSpread) {
   const Golden golden("qwen3-moe-step", kExperts);  // only the second layer has experts: 7, two a token
   const auto model = golden.model();
@@ -137,7 +137,8 @@ TEST(Qwen3Moe, ExportedAndReadAgainIsTheSame) {
     const Golden golden(name, kExperts);
     const auto model = golden.model();
     hub::save_model_folder(root / name, *model, hub::model_files(*model, "", nullptr), {});
-    const auto source = read_all(golden.folder / "model.safetensors"), written = read_all(root / name / "model.safetensors");
+    const auto source = read_all(golden.folder / "model.safetensors"),
+               written = read_all(root / name / "model.safetensors");
     ASSERT_EQ(written.size(), source.size());
     for (const auto& [key, tensor] : source) EXPECT_TRUE(at::equal(written.at(key), tensor)) << key;
     const auto again = load_model((root / name).string(), Precision::fp32);
@@ -152,9 +153,9 @@ TEST(Qwen3Moe, ExportedAndReadAgainIsTheSame) {
 // ---- configurations
 
 std::string problem_of(const std::string& more) {
-  auto json = nlohmann::json::parse(R"({"model_type": "qwen3_moe", "vocab_size": 32, "hidden_size": 16, "num_experts": 4,
-      "num_experts_per_tok": 2, "moe_intermediate_size": 8, "intermediate_size": 24, "num_hidden_layers": 2,
-      "num_attention_heads": 2, "num_key_value_heads": 1})");
+  auto json = nlohmann::json::parse(R"({"model_type": "qwen3_moe", "vocab_size": 32, "hidden_size": 16,
+      "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8, "intermediate_size": 24,
+      "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1})");
   json.update(nlohmann::json::parse("{" + more + "}"));
   try {
     Problems problems;
@@ -168,18 +169,20 @@ std::string problem_of(const std::string& more) {
 
 TEST(Qwen3MoeConfigs, ThatCannotBeSayWhyOnce) {
   const std::pair<std::string, std::string> cases[] = {
-      {R"("num_experts": 0)", "num_experts: got 0, expected at least 1"},
-      {R"("num_experts": 1000000)", "num_experts: got 1000000, expected at most 65536"},
-      {R"("num_experts": 65536, "num_hidden_layers": 100)", "num_experts: 6553600 in all layers together, expected at most 1000000"},
+      {R"("num_experts": 0)", "num_experts: got 0, expected 1 to 65536"},
+      {R"("num_experts": 1000000)", "num_experts: got 1000000, expected 1 to 65536"},
+      {R"("num_experts": 65536, "num_hidden_layers": 100)",
+       "num_experts: 6553600 in all layers together, expected at most 1000000"},
       {R"("num_local_experts": 5)", "num_experts: got 4, and num_local_experts 5: two names of the same number"},
       {R"("num_experts_per_tok": 5)",
        "num_experts_per_tok: got 5, expected at most as many as there are experts (4)"},
-      {R"("num_experts_per_tok": 0)", "num_experts_per_tok: got 0, expected at least 1"},
-      {R"("moe_intermediate_size": -8)", "moe_intermediate_size: got -8, expected at least 1"},
-      {R"("moe_intermediate_size": 2000000000, "hidden_size": 200000)", "num_experts: the sizes describe a model of 9.6e+15 parameters"},
-      {R"("decoder_sparse_step": 0)", "decoder_sparse_step: got 0, expected at least 1"},
+      {R"("num_experts_per_tok": 0)", "num_experts_per_tok: got 0, expected 1 to 65536"},
+      {R"("moe_intermediate_size": -8)", "moe_intermediate_size: got -8, expected 1 to 2147483647"},
+      {R"("moe_intermediate_size": 2000000000, "hidden_size": 200000)",
+       "num_experts: the sizes describe a model of 9.6e+15 parameters"},
+      {R"("decoder_sparse_step": 0)", "decoder_sparse_step: got 0, expected 1 to 2147483647"},
       {R"("mlp_only_layers": [1, 2])", "mlp_only_layers.1: got 2, expected a layer from 0 to 1"},
-      {R"("mlp_only_layers": [-1])", "mlp_only_layers.0: got -1, expected at least 0"},
+      {R"("mlp_only_layers": [-1])", "mlp_only_layers.0: got -1, expected 0 to 10000"},
       {R"("router_aux_loss_coef": -0.5)", "router_aux_loss_coef: got -0.5, expected at least 0"},
       {R"("norm_topk_prob": 3)", "norm_topk_prob"},
       {R"("shared_expert_intermediate_size": 8)", "shared_expert_intermediate_size: no such option"},
@@ -192,7 +195,7 @@ TEST(Qwen3MoeConfigs, ThatCannotBeSayWhyOnce) {
   for (const auto& [json, expected] : cases) {
     const std::string problem = problem_of(json);
     EXPECT_NE(problem.find(expected), std::string::npos) << json << "\n gave: " << problem;
-    EXPECT_EQ(std::count(problem.begin(), problem.end(), '\n'), problem.starts_with("config.json: 1") ? 1 : 0) << problem;
+    EXPECT_TRUE(problem.starts_with("1 problem in config.json\n")) << problem;
   }
 }
 
