@@ -190,7 +190,8 @@ TEST(Qwen3MoeConfigs, ThatCannotBeSayWhyOnce) {
       {R"("router_jitter_noise": 0.1)", "router_jitter_noise: no such option"},
       {R"("layer_types": ["full_attention", "full_attention"])", "layer_types: qwen3_moe has no such key"},
       {R"("mlp_bias": true)", "mlp_bias: qwen3_moe has no such key"},
-      {R"("num_attention_heads": 3)", "hidden_size: got 16, expected a multiple of num_attention_heads (3)"},
+      {R"("num_attention_heads": 4, "num_key_value_heads": 3)",
+       "num_attention_heads: got 4, expected a multiple of num_key_value_heads (3)"},
       {R"("hidden_act": "tanh")", "hidden_act"}};
   for (const auto& [json, expected] : cases) {
     const std::string problem = problem_of(json);
