@@ -27,7 +27,7 @@ struct At {
 
 namespace detail {
 
-// Counts members: an aggregate of n members takes n initialisers and not n + 1.
+// Counts members: an aggregate of n members takes n initialisers, not n + 1; T::Base, whose fields() come first, is one.
 struct Anything {
   template <class T>
   operator T() const;  // never defined; const, so that std::optional's own converting constructor wins over it
@@ -37,8 +37,14 @@ consteval bool takes(std::index_sequence<i...>) {
   return requires { T{(void(i), Anything{})...}; };
 }
 template <class T>
+consteval std::size_t initialisers() {
+  constexpr std::size_t all = std::tuple_size_v<decltype(T::fields())>;
+  if constexpr (requires { typename T::Base; }) return all - std::tuple_size_v<decltype(T::Base::fields())> + 1;
+  else return all;
+}
+template <class T>
 consteval bool lists_all_members() {
-  constexpr std::size_t count = std::tuple_size_v<decltype(T::fields())>;
+  constexpr std::size_t count = initialisers<T>();
   return takes<T>(std::make_index_sequence<count>()) && !takes<T>(std::make_index_sequence<count + 1>());
 }
 
@@ -76,7 +82,7 @@ struct Values;
 template <class T, class Visitor>
 void each_field(T& group, Visitor&& visit) {
   using Plain = std::remove_const_t<T>;
-  static_assert(std::is_aggregate_v<Plain>, "a config struct has public members and no constructors or base classes");
+  static_assert(std::is_aggregate_v<Plain>, "a config struct has public members and no constructors");
   static_assert(detail::lists_all_members<Plain>(), "a member of this config struct is missing from fields()");
   std::apply([&](const auto&... field) { (visit(field, group.*field.member), ...); }, Plain::fields());
 }

@@ -32,8 +32,12 @@ class HONE_API Pass {
   nn::KvCache* cache = nullptr;        // generation: keys and values of earlier tokens
   std::map<std::string, Tensor> sown;  // intermediates that layers handed out by sow(), without their graph
   std::vector<LossTerm> aux;           // auxiliary losses that layers add, e.g. a router's; part of the graph
+  std::map<std::string, Tensor> totals;   // what layers added up by add_up() for finish(); part of the graph
+  std::map<std::string, Metric> metrics;  // what is logged of this pass, by measure()
   std::int64_t layer = 0;              // index of the running block
   void sow(const std::string& name, const Tensor& value);
+  void add_up(const std::string& name, const Tensor& value);
+  void measure(const std::string& name, double sum, double weight);  // sum / weight over all calls is logged
   nn::Plan& plan();  // built on first use from batch and cache
 
  private:

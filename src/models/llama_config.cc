@@ -15,19 +15,27 @@ namespace {
 
 using config::Node;
 
+enum class Windows { none, all, all_if_used, by_layer };  // which layers slide; used: use_sliding_window
+
 // What absent keys mean, and which keys a model type has at all.
 struct Family {
   const char *model_type, *architecture;
-  std::int64_t vocab, inner, kv_heads, head_size,
+  std::int64_t vocab, hidden, inner, layers, kv_heads, head_size,
       max_positions;  // kv_heads 0: as num_attention_heads; head_size 0: computed
-  bool reads_attention_bias, reads_mlp_bias, always_qkv_bias, qk_norm, per_layer_windows;
-  std::int64_t window;  // of every layer, when the key is absent
+  bool reads_attention_bias, reads_mlp_bias, always_qkv_bias, qk_norm;
+  Windows windows;
 };
 constexpr std::array kFamilies = {
-    Family{"llama", "LlamaForCausalLM", 32000, 11008, 0, 0, 2048, true, true, false, false, false, 0},
-    Family{"mistral", "MistralForCausalLM", 32000, 14336, 8, 0, 131072, false, false, false, false, false, 4096},
-    Family{"qwen2", "Qwen2ForCausalLM", 151936, 22016, 32, 0, 32768, false, false, true, false, true, 0},
-    Family{"qwen3", "Qwen3ForCausalLM", 151936, 22016, 32, 128, 32768, true, false, false, true, true, 0}};
+    Family{"llama", "LlamaForCausalLM", 32000, 4096, 11008, 32, 0, 0, 2048, true, true, false, false, Windows::none},
+    Family{"mistral", "MistralForCausalLM", 32000, 4096, 14336, 32, 8, 0, 131072, false, false, false, false,
+           Windows::all},
+    Family{"qwen2", "Qwen2ForCausalLM", 151936, 4096, 22016, 32, 32, 0, 32768, false, false, true, false,
+           Windows::by_layer},
+    Family{"qwen3", "Qwen3ForCausalLM", 151936, 4096, 22016, 32, 32, 128, 32768, true, false, false, true,
+           Windows::by_layer},
+    Family{"qwen3_moe", "Qwen3MoeForCausalLM", 151936, 2048, 6144, 24, 4, 0, 32768, true, false, false, true,
+           Windows::all_if_used}};
+constexpr std::int64_t kWindow = 4096;  // when the key is absent
 
 const Family* family_of(const std::string& model_type) {
   for (const Family& family : kFamilies)
@@ -51,9 +59,9 @@ std::optional<std::int64_t> integer(const config::Open& open, std::optional<std:
 
 void read_sizes(const LlamaConfig& c, const Family& family, LlamaShape& s, Problems& problems) {
   s.vocab = c.vocab_size.value_or(family.vocab);
-  s.hidden = c.hidden_size.value_or(4096);
+  s.hidden = c.hidden_size.value_or(family.hidden);
   s.inner = c.intermediate_size.value_or(family.inner);
-  s.layers = c.num_hidden_layers.value_or(32);
+  s.layers = c.num_hidden_layers.value_or(family.layers);
   s.heads = c.num_attention_heads.value_or(32);
   s.max_positions = c.max_position_embeddings.value_or(family.max_positions);
   const std::int64_t absent = family.kv_heads == 0 ? s.heads : family.kv_heads;
@@ -68,18 +76,13 @@ void read_sizes(const LlamaConfig& c, const Family& family, LlamaShape& s, Probl
                    fmt::format("got {}, expected an even number", s.head_size));
 }
 
-// Refuses models that no machine holds before anything is made; counted in doubles, so nothing overflows.
+// Counted in doubles, so nothing overflows.
 void check_memory(const LlamaShape& s, Problems& problems) {
   const double hidden = static_cast<double>(s.hidden), inner = static_cast<double>(s.inner);
   const double attention = 2.0 * static_cast<double>(s.heads + s.kv_heads) * static_cast<double>(s.head_size) * hidden;
-  const double count = static_cast<double>(s.layers) * (attention + 3 * hidden * inner) +
-                       (s.tied ? 1.0 : 2.0) * static_cast<double>(s.vocab) * hidden;
-  if (count > 1e13)
-    problems.add(
-        "hidden_size",
-        fmt::format(
-            "the sizes describe a model of {:.3g} parameters, {:.3g} GB in fp32; expected at most 1e13 parameters",
-            count, count * 4 / 1e9));
+  check_parameters(static_cast<double>(s.layers) * (attention + 3 * hidden * inner) +
+                       (s.tied ? 1.0 : 2.0) * static_cast<double>(s.vocab) * hidden,
+                   "hidden_size", problems);
 }
 
 void warn_ignored(const LlamaConfig& c, const Family& family) {
@@ -90,18 +93,19 @@ void warn_ignored(const LlamaConfig& c, const Family& family) {
   ignored("attention_bias",
           c.attention_bias.value_or(false) && !family.reads_attention_bias && !family.always_qkv_bias);
   ignored("mlp_bias", c.mlp_bias.value_or(false) && !family.reads_mlp_bias);
-  const bool never_slides = family.model_type == std::string_view("llama");
-  ignored("sliding_window", never_slides && !is_default(c.sliding_window) && !c.sliding_window.node.is_null());
-  ignored("use_sliding_window", !family.per_layer_windows && c.use_sliding_window.value_or(false));
+  const bool has_window = !is_default(c.sliding_window) && !c.sliding_window.node.is_null();
+  ignored("sliding_window", family.windows == Windows::none && has_window);
+  const bool reads_use = family.windows == Windows::by_layer || family.windows == Windows::all_if_used;
+  ignored("use_sliding_window", !reads_use && c.use_sliding_window.value_or(false));
 }
 
 void read_windows(const LlamaConfig& c, const Family& family, LlamaShape& s, Problems& problems) {
   s.windows.assign(std::min<std::int64_t>(s.layers, 10000), 0);
-  if (family.model_type == std::string_view("llama")) return;
-  const std::int64_t absent = family.per_layer_windows ? 4096 : family.window;
-  const std::int64_t window = integer(c.sliding_window, absent, 0, "sliding_window", problems).value_or(0);
-  if (!family.per_layer_windows) return s.windows.assign(s.windows.size(), window);
+  if (family.windows == Windows::none) return;
+  const std::int64_t window = integer(c.sliding_window, kWindow, 0, "sliding_window", problems).value_or(0);
+  if (family.windows == Windows::all) return s.windows.assign(s.windows.size(), window);
   const std::int64_t used = c.use_sliding_window.value_or(false) ? window : 0;
+  if (family.windows == Windows::all_if_used) return s.windows.assign(s.windows.size(), used);
   if (!c.layer_types) {
     for (std::int64_t i = c.max_window_layers.value_or(28); i < std::ssize(s.windows); ++i) s.windows[i] = used;
     return;
@@ -141,6 +145,14 @@ void read_rest(const LlamaConfig& c, const Family& family, LlamaShape& s, Proble
 }
 
 }  // namespace
+
+void check_parameters(double count, const char* key, Problems& problems) {
+  if (count <= 1e13) return;
+  problems.add(
+      key, fmt::format(
+               "the sizes describe a model of {:.3g} parameters, {:.3g} GB in fp32; expected at most 1e13 parameters",
+               count, count * 4 / 1e9));
+}
 
 LlamaShape resolve(const LlamaConfig& c, Problems& problems) {
   LlamaShape s;
@@ -188,8 +200,9 @@ void write_windows(Node& node, const LlamaConfig& c, const LlamaShape& s) {
   const Family& family = *family_of(s.model_type);
   const auto widest = std::max_element(s.windows.begin(), s.windows.end());
   const std::int64_t window = widest == s.windows.end() ? 0 : *widest;
-  if (s.model_type != "llama") node.at_or_add("sliding_window") = window > 0 ? number(window) : Node();
-  if (!family.per_layer_windows) return;
+  if (family.windows != Windows::none) node.at_or_add("sliding_window") = window > 0 ? number(window) : Node();
+  if (family.windows == Windows::all_if_used) node.at_or_add("use_sliding_window") = flag(window > 0);
+  if (family.windows != Windows::by_layer) return;
   std::vector<Node> types;
   for (const std::int64_t w : s.windows) types.push_back(text(w > 0 ? "sliding_attention" : "full_attention"));
   node.at_or_add("layer_types") = Node::list(std::move(types));
@@ -211,8 +224,8 @@ Node to_hf_config(const LlamaConfig& c, const LlamaShape& s, const std::string& 
                                    {"pad_token_id", &c.pad_token_id}})
     if (!is_default(*value)) put(key, value->node);
   if (!dtype.empty()) put("dtype", text(dtype));
-  if (c.head_dim || s.model_type != "qwen2")
-    put("head_dim", number(s.head_size));  // qwen2 computes it when it is absent
+  const bool computed = s.model_type == "qwen2" || s.model_type == "qwen3_moe";  // by transformers when it is absent
+  if (c.head_dim || !computed) put("head_dim", number(s.head_size));
   put("hidden_act", text(c.hidden_act));
   put("hidden_size", number(s.hidden));
   put("initializer_range", number(s.std));

@@ -38,7 +38,7 @@ struct LlamaConfig {
     using C = LlamaConfig;
     constexpr config::Range size{.low = 1, .high = 2147483647};
     return std::tuple{
-        field("model_type", &C::model_type, "Which of the family: llama, mistral, qwen2 or qwen3."),
+        field("model_type", &C::model_type, "Which of the family, such as llama, mistral, qwen2 or qwen3."),
         field("vocab_size", &C::vocab_size, "Rows of the embedding table.", size),
         field("hidden_size", &C::hidden_size, "Width of the residual stream.", size),
         field("intermediate_size", &C::intermediate_size, "Width inside the MLP.", size),
@@ -64,7 +64,7 @@ struct LlamaConfig {
               "Length before rotary scaling; wins over the one in rope_parameters.", size),
         field("sliding_window", &C::sliding_window,
               "Tokens that a token of a sliding layer sees, itself included; null = all."),
-        field("use_sliding_window", &C::use_sliding_window, "qwen2, qwen3: whether there are sliding layers."),
+        field("use_sliding_window", &C::use_sliding_window, "qwen2, qwen3, qwen3_moe: whether there are sliding layers."),
         field("max_window_layers", &C::max_window_layers,
               "qwen2, qwen3: layers from this one on slide, if layer_types is absent.", at_least(0)),
         field("layer_types", &C::layer_types, "qwen2, qwen3: full_attention or sliding_attention for each layer."),
@@ -94,6 +94,9 @@ struct LlamaShape {
 };
 LlamaShape resolve(const LlamaConfig& config, Problems& problems);
 LlamaShape resolve(const LlamaConfig& config);  // throws Error(config)
+
+// Refuses models that no machine holds before anything is made.
+void check_parameters(double count, const char* key, Problems& problems);
 
 // config.json in transformers 5's form; dtype "" = not known yet.
 config::Node to_hf_config(const LlamaConfig& config, const LlamaShape& shape, const std::string& dtype);

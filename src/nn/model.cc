@@ -24,31 +24,52 @@ nn::Plan& Pass::plan() {
 
 void Pass::sow(const std::string& name, const Tensor& value) { sown[name] = value.detach(); }
 
+void Pass::add_up(const std::string& name, const Tensor& value) {
+  Tensor& total = totals[name];
+  total = total.defined() ? total + value : value;
+}
+
+void Pass::measure(const std::string& name, double sum, double weight) {
+  Metric& metric = metrics[name];
+  metric.sum += sum;
+  metric.weight += weight;
+}
+
 namespace {
 
-// The block's output, then the sums of the auxiliary losses that it added. Run again in backward it leaves nothing in
-// the pass: its losses are counted already.
-std::vector<Tensor> run_again(const Block& block, const Tensor& x, Pass& pass) {
-  const auto aux = std::exchange(pass.aux, {});
-  const auto sown = std::exchange(pass.sown, {});
+// The block's output, then what it added to the graph: the sums of auxiliary losses and the totals.
+// REQUIRES: the pass has none of another block.
+std::vector<Tensor> run_alone(const Block& block, const Tensor& x, Pass& pass) {
   std::vector<Tensor> outputs{block.forward(x, pass)};
   for (const LossTerm& term : pass.aux) outputs.push_back(term.sum);
-  pass.aux = aux;
-  pass.sown = sown;
+  for (const auto& [name, total] : pass.totals) outputs.push_back(total);
+  return outputs;
+}
+
+// Run again in backward it leaves nothing in the pass: what it adds is counted already.
+std::vector<Tensor> run_again(const Block& block, const Tensor& x, Pass& pass) {
+  auto aux = std::exchange(pass.aux, {});
+  auto totals = std::exchange(pass.totals, {});
+  auto sown = std::exchange(pass.sown, {});
+  auto metrics = std::exchange(pass.metrics, {});
+  std::vector<Tensor> outputs = run_alone(block, x, pass);
+  pass.aux = std::move(aux), pass.totals = std::move(totals);
+  pass.sown = std::move(sown), pass.metrics = std::move(metrics);
   return outputs;
 }
 
 Tensor run_checkpointed(const Block& block, const Tensor& x, Pass& pass) {
-  const std::size_t known = pass.aux.size();
-  const auto run = [&block, layer = pass.layer, known, &pass, first = true](const Tensor& input) mutable {
+  auto aux = std::exchange(pass.aux, {});
+  auto totals = std::exchange(pass.totals, {});
+  const auto run = [&block, layer = pass.layer, &pass, first = true](const Tensor& input) mutable {
     pass.layer = layer;
-    if (!std::exchange(first, false)) return run_again(block, input, pass);
-    std::vector<Tensor> outputs{block.forward(input, pass)};
-    for (std::size_t i = known; i < pass.aux.size(); ++i) outputs.push_back(pass.aux[i].sum);
-    return outputs;
+    return std::exchange(first, false) ? run_alone(block, input, pass) : run_again(block, input, pass);
   };
   const std::vector<Tensor> outputs = ops::checkpoint(run, x);
-  for (std::size_t i = 1; i < outputs.size(); ++i) pass.aux[known + i - 1].sum = outputs[i];  // with their graph
+  auto output = outputs.begin() + 1;  // those with their graph
+  std::swap(pass.aux, aux), std::swap(pass.totals, totals);
+  for (LossTerm& term : aux) term.sum = *output++, pass.aux.push_back(std::move(term));
+  for (const auto& [name, total] : totals) pass.add_up(name, *output++);
   return outputs[0];
 }
 

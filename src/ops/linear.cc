@@ -15,6 +15,7 @@
 #include "ops/matmul.h"
 #include "ops/rms_norm.h"
 #include "ops/skinny.h"
+#include "ops/weight_gradient.h"
 
 namespace hone::ops {
 namespace {
@@ -35,18 +36,6 @@ at::Tensor shaped_like(const at::Tensor& y_NO, const at::Tensor& x) {
   auto sizes = x.sizes().vec();
   sizes.back() = y_NO.size(1);
   return y_NO.view(sizes);
-}
-
-// dy^T x: into its sum if it has one (then nothing is left for autograd), else as a new tensor.
-at::Tensor weight_gradient(const at::Tensor& dy_NO, const at::Tensor& x_NI, GradientSum* sum) {
-  if (sum && sum->takes()) {
-    matmul_into(sum->sum, {{dy_NO.t(), x_NI}}, sum->started);
-    sum->started = true;
-    return {};
-  }
-  at::Tensor made = at::empty({dy_NO.size(1), x_NI.size(1)}, x_NI.options());
-  matmul_into(made, {{dy_NO.t(), x_NI}});
-  return made;
 }
 
 // How the tensors of a call lie: x, the residual if there is one, the norm's weight if there is one, the weights, then

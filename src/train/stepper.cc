@@ -87,6 +87,7 @@ double Stepper::backward(const Batch& batch, const Sums& step_sums, std::uint64_
   const Output output = model_.forward(batch, pass);
   LossTerms result = objective_->loss(model_, output, batch, pass);
   std::move(pass.aux.begin(), pass.aux.end(), std::back_inserter(result.terms));
+  result.metrics.merge(pass.metrics);
   Tensor loss;
   for (const LossTerm& term : result.terms) {
     const auto amount = step_sums.find(term.per);

@@ -29,6 +29,26 @@ TEST(Read, FillsEveryKindOfOption) {
   EXPECT_EQ(e.seed, UINT64_MAX);
 }
 
+struct Wider : Inner {
+  using Base = Inner;
+  std::string colour = "red";
+  static constexpr auto fields() {
+    return std::tuple_cat(Inner::fields(), std::tuple{field("colour", &Wider::colour, "Colour.")});
+  }
+};
+
+TEST(Read, AStructMayExtendAnother) {
+  Problems problems;
+  Wider wider;
+  read(parse_yaml("{steps: 7, colour: blue}", "a.yaml", problems), wider, problems);
+  EXPECT_TRUE(problems.empty());
+  EXPECT_EQ(wider.steps, 7);
+  EXPECT_EQ(wider.colour, "blue");
+  EXPECT_EQ(describe(Wider{}).size(), 5u);
+  read(parse_yaml("{steps: 0, colours: blue, share: 2}", "a.yaml", problems), wider, problems);
+  EXPECT_EQ(problems.size(), 2u);
+}
+
 TEST(Read, ReportsAllProblemsTogetherWithTheirLines) {
   Everything e;
   EXPECT_EQ(read_yaml("nam: x\nshape: rond\ninner:\n  steps: 0\n  rate: fast\n  on: yes\nitems: [{weight: -1}]\nseed: -1\nwords: {a: b}\n", e),

@@ -4,6 +4,7 @@
 
 #include "hone/objective.h"
 #include "hone/registry.h"
+#include "models/adamw.h"
 #include "models/golden.h"
 #include "nn/plan.h"
 #include "ops/kernels.h"
@@ -90,7 +91,7 @@ TEST_P(BertGolden, EveryGradient) {
 }
 
 TEST_P(BertGolden, TenSteps) {
-  GoldenAdamW optimizer;
+  AdamW optimizer;
   std::vector<float> losses;
   for (int t = 1; t <= 10; ++t) {
     Pass pass(batch_);

@@ -25,10 +25,10 @@ using at::Tensor;
 
 inline const std::filesystem::path kGoldens = "tests/golden/models";
 
-inline std::vector<std::string> golden_names() {
+inline std::vector<std::string> golden_names(const std::filesystem::path& root = kGoldens) {
   std::vector<std::string> names;
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(kGoldens, ignored))
+  for (const auto& entry : std::filesystem::directory_iterator(root, ignored))
     if (std::filesystem::exists(entry.path() / "golden.safetensors")) names.push_back(entry.path().filename());
   std::sort(names.begin(), names.end());
   return names;
@@ -70,8 +70,8 @@ inline Batch make_batch(const Tensor& ids_BT, const Tensor& labels_BT, const Ten
 }
 
 struct Golden {
-  explicit Golden(const std::string& name)
-      : folder(kGoldens / name), tensors(read_all(folder / "golden.safetensors")) {}
+  explicit Golden(const std::string& name, const std::filesystem::path& root = kGoldens)
+      : folder(root / name), tensors(read_all(folder / "golden.safetensors")) {}
   const Tensor& operator[](const std::string& name) const { return tensors.at(name); }
 
   std::unique_ptr<CausalLm> model(Precision precision = Precision::fp32,
@@ -99,29 +99,6 @@ inline Tensor mean_loss(const CausalLm& model, const Batch& batch, Pass& pass) {
   return model.head().cross_entropy(output.hidden_BTD, batch.labels_BT, batch.weight_BT) /
          static_cast<double>(batch.supervised);
 }
-
-// Plain AdamW as torch.optim's, with the goldens' settings.
-struct GoldenAdamW {
-  std::map<std::string, std::pair<Tensor, Tensor>> moments;
-  void step(Model& model, int t) {
-    const at::NoGradGuard no_graph;
-    double squares = 0;
-    model.each_weight(
-        [&](const std::string&, Weight& w) { squares += w.grad().to(at::kDouble).square().sum().item<double>(); });
-    const double clip = std::min(1.0, 1.0 / (std::sqrt(squares) + 1e-6)), lr = 1e-3;
-    model.each_weight([&](const std::string& name, Weight& w) {
-      auto& [m, v] = moments[name];
-      if (!m.defined()) m = at::zeros_like(w.use()), v = at::zeros_like(w.use());
-      const Tensor g = w.grad() * clip;
-      if (w.decays()) w.value().mul_(1 - lr * 0.1);
-      m.mul_(0.9).add_(g, 0.1);
-      v.mul_(0.999).addcmul_(g, g, 0.001);
-      const Tensor scale = (v.sqrt() / std::sqrt(1 - std::pow(0.999, t))).add_(1e-8);
-      w.value().addcdiv_(m, scale, -lr / (1 - std::pow(0.9, t)));
-      w.clear_grad();
-    });
-  }
-};
 
 inline void expect_close(const Tensor& got, const Tensor& expected, double tolerance, const std::string& what) {
   EXPECT_EQ(difference(got, expected, tolerance), "") << what;

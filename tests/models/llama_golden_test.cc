@@ -1,6 +1,7 @@
 // The Llama family against transformers: logits, loss, every gradient, ten AdamW steps; with kernels and without.
 #include <gtest/gtest.h>
 
+#include "models/adamw.h"
 #include "models/golden.h"
 #include "ops/kernels.h"
 
@@ -63,7 +64,7 @@ TEST_P(LlamaGolden, EveryGradient) {
 TEST_P(LlamaGolden, TenSteps) {
   const auto model = golden_.model();
   const Batch batch = golden_.batch();
-  GoldenAdamW optimizer;
+  AdamW optimizer;
   std::vector<float> losses;
   for (int t = 1; t <= 10; ++t) {
     Pass pass(batch);

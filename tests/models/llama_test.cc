@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hone/registry.h"
+#include "models/by_cache.h"
 #include "models/golden.h"
 #include "nn/kv_cache.h"
 #include "ops/kernels.h"
@@ -69,55 +70,11 @@ TEST(Llama, LowerPrecisionStaysNear) {
   expect_close(logits(Precision::fp64), expected, 1e-5 * largest(expected), "fp64");
 }
 
-// Feeds `chunk` tokens at a time, rows of different lengths side by side, and collects each row's logits.
-std::vector<Tensor> by_cache(const CausalLm& model, const std::vector<std::vector<std::int64_t>>& texts,
-                             std::int64_t chunk) {
-  const at::NoGradGuard no_graph;
-  const std::int64_t rows = std::ssize(texts);
-  nn::KvCache cache(model.cache_spec(), rows);
-  std::vector<std::vector<Tensor>> parts(texts.size());
-  for (bool more = true; more;) {
-    more = false;
-    Batch batch;
-    batch.ids_BT = at::zeros({rows, chunk}, at::kLong);
-    for (std::int32_t row = 0; row < rows; ++row) {
-      const std::int64_t done = cache.length(row), left = std::ssize(texts[row]) - done;
-      const auto count = static_cast<std::int32_t>(std::min<std::int64_t>(chunk, left));
-      if (count <= 0) continue;
-      const auto begin = static_cast<std::int32_t>(chunk - count);  // padded on the left
-      for (std::int32_t t = 0; t < count; ++t) batch.ids_BT[row][begin + t] = texts[row][done + t];
-      batch.docs.push_back({.row = row, .begin = begin, .end = static_cast<std::int32_t>(chunk)});
-      more |= left > count;
-    }
-    Pass pass(batch);
-    pass.cache = &cache;
-    const Tensor logits = model.head().logits(model.forward(batch, pass).hidden_BTD);
-    for (const Doc& doc : batch.docs) parts[doc.row].push_back(logits[doc.row].slice(0, doc.begin, doc.end));
-  }
-  std::vector<Tensor> all;
-  for (const auto& part : parts) all.push_back(at::cat(part));
-  return all;
-}
-
 TEST(Llama, TheCacheGivesWhatAWholePassGives) {
   for (const char* name : {"llama", "mistral-sliding", "qwen3-sliding", "llama-one-kv-head"})
     for (const ops::Level level : {ops::Level::reference, ops::Level::amx}) {
       const ops::LevelScope scope(level);
-      const Golden golden(name);
-      const auto model = golden.model();
-      std::vector<std::vector<std::int64_t>> texts;
-      for (const std::int64_t length : {40, 3, 23})
-        for (texts.emplace_back(); std::ssize(texts.back()) < length;)
-          texts.back().push_back((7 * std::ssize(texts.back()) + length) % model->vocab_size());
-      for (const std::int64_t chunk : {1, 5, 40}) {
-        const auto cached = by_cache(*model, texts, chunk);
-        for (std::size_t i = 0; i < texts.size(); ++i) {
-          Batch batch;
-          batch.ids_BT = at::tensor(texts[i], at::kLong).unsqueeze(0);
-          expect_close(cached[i], model->logits(batch)[0], 2e-5,
-                       std::string(name) + " row " + std::to_string(i) + " by " + std::to_string(chunk));
-        }
-      }
+      expect_cache_is_whole_pass(*Golden(name).model(), name);
     }
 }
 

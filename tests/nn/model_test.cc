@@ -20,6 +20,9 @@ class TalkingBlock final : public Block {
     pass.aux.push_back({"balance", y_BTD.square().sum() * 0.5, "tokens"});
     pass.aux.push_back({"unused", y_BTD.abs().sum(), "rows"});
     pass.aux.push_back({"constant", at::ones({}), "rows"});
+    pass.add_up("mean", y_BTD.mean());
+    pass.add_up("rows", at::tensor({3}, at::kLong));
+    pass.measure("largest", y_BTD.max().item<double>() * 2, 2);
     return y_BTD;
   }
   Weight& weight = parameter("weight", {4, 4});
@@ -32,7 +35,12 @@ class TalkingModel final : public Model {
     return batch.ids_BT.unsqueeze(-1).to(at::kFloat) * at::tensor({0.1f, -0.2f, 0.3f, 0.4f});
   }
   std::vector<const Block*> blocks() const override { return {&first, &second}; }
-  Tensor finish(const Tensor& x_BTD, Pass&) const override { return x_BTD; }
+  // A loss that no sum over layers could make.
+  Tensor finish(const Tensor& x_BTD, Pass& pass) const override {
+    if (pass.totals.contains("mean"))
+      pass.aux.push_back({"product", pass.totals["mean"].square() * pass.totals["rows"], "rows"});
+    return x_BTD;
+  }
   std::int64_t vocab_size() const override { return 8; }
   std::int64_t max_positions() const override { return 8; }
   config::Node hf_config() const override { return config::Node::map(); }
@@ -44,6 +52,7 @@ struct Seen {
   std::vector<Tensor> tensors;  // losses, intermediates, gradients
   std::vector<std::string> terms;
   int runs = 0;
+  std::map<std::string, Metric> metrics = {};
 };
 
 Seen learn(bool checkpoint_blocks) {
@@ -64,6 +73,8 @@ Seen learn(bool checkpoint_blocks) {
     seen.terms.push_back(name);
     seen.tensors.push_back(value);
   }
+  for (const auto& [name, total] : pass.totals) seen.tensors.push_back(total.detach());
+  seen.metrics = pass.metrics;
   model.each_weight([&](const std::string&, Weight& weight) { seen.tensors.push_back(weight.grad()); });
   return seen;
 }
@@ -73,11 +84,17 @@ TEST(Model, AuxiliaryLossesOfCheckpointedBlocksCountOnceAndHaveGradients) {
   EXPECT_EQ(kept.runs, 1);
   EXPECT_EQ(remade.runs, 2);
   EXPECT_EQ(kept.terms,
-            (std::vector<std::string>{"balance", "unused", "constant", "balance", "unused", "constant", "y0", "y1"}));
+            (std::vector<std::string>{"balance", "unused", "constant", "balance", "unused", "constant", "product",
+                                      "y0", "y1"}));
   EXPECT_EQ(kept.terms, remade.terms);
   ASSERT_EQ(kept.tensors.size(), remade.tensors.size());
   for (std::size_t i = 0; i < kept.tensors.size(); ++i)
     EXPECT_TRUE(at::equal(kept.tensors[i], remade.tensors[i])) << i << "\n" << kept.tensors[i] << remade.tensors[i];
+  for (const Seen* seen : {&kept, &remade}) {
+    ASSERT_EQ(seen->metrics.size(), 1u);
+    EXPECT_EQ(seen->metrics.at("largest").weight, 4);
+    EXPECT_EQ(seen->metrics.at("largest").sum, kept.metrics.at("largest").sum);
+  }
 }
 
 }  // namespace

@@ -67,6 +67,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"concat", {{"data.packing", "concat"}}}, Case{"unpacked", {{"data.packing", "none"}}},
         Case{"in_file_order", {{"data.shuffle", "false"}}}, Case{"log_every_4", {{"trainer.log_every", "4"}}},
         Case{"checkpointed_blocks", {{"trainer.checkpoint_blocks", "true"}}},
+        Case{"experts_bf16",
+             {{"model", test::routed_model(", output_router_logits: true")},
+              {"trainer.precision", "bf16"},
+              {"trainer.accumulate", "2"}}},
         Case{"dropout", {{"model.attention_dropout", "0.2"}, {"trainer.accumulate", "2"}}}),
     [](const auto& info) { return info.param.name; });
 

@@ -115,6 +115,14 @@ inline Recipe small_recipe(const TempFolder& folder, const Overrides& overrides 
   return read_recipe(path.string(), without_contradictions(overrides));
 }
 
+// A fresh model with routed experts in its second and fourth layer, for the option `model`; `more`: further keys.
+inline std::string routed_model(const std::string& more = "") {
+  return "{type: qwen3_moe, hidden_size: 24, intermediate_size: 40, num_hidden_layers: 4, num_attention_heads: 2, "
+         "num_key_value_heads: 1, max_position_embeddings: 256, num_experts: 6, num_experts_per_tok: 2, "
+         "moe_intermediate_size: 20, decoder_sparse_step: 2, norm_topk_prob: true" +
+         more + "}";
+}
+
 inline TrainOptions quiet_options() {
   TrainOptions options;
   options.quiet = true;

@@ -1,0 +1,68 @@
+// Qwen3-MoE (Qwen Team, 2025, arXiv:2505.09388): Qwen3 whose layers have routed experts in place of the MLP.
+//
+// Letters in tensor names: N tokens, D hidden.
+#include <ATen/ATen.h>
+
+#include "hone/config_read.h"
+#include "hone/registry.h"
+#include "models/llama_model.h"
+#include "models/qwen3_moe_config.h"
+#include "nn/experts.h"
+
+namespace hone::models {
+namespace {
+
+class Qwen3MoeBlock final : public Block {
+ public:
+  Qwen3MoeBlock(const Qwen3MoeShape& shape, const nn::Rope& rope, std::int64_t layer)
+      : s(shape), self_attn(child<LlamaAttention>("self_attn", s, rope, layer)) {
+    if (s.sparse[layer])
+      experts = &child<nn::RoutedMlp>(
+          "mlp", nn::RoutedMlp::Options{.hidden = s.hidden,
+                                        .inner = s.expert_inner,
+                                        .experts = s.experts,
+                                        .per_token = s.experts_per_token,
+                                        .normalise = s.normalise,
+                                        .activation = s.activation,
+                                        .std = s.std});
+    else
+      mlp = &child<nn::GatedMlp>("mlp", nn::GatedMlp::Options{s.hidden, s.inner, s.activation, s.mlp_bias, s.std});
+  }
+
+  Tensor forward(const Tensor& x_1ND, Pass& pass) const override {
+    nn::Residual x(x_1ND);
+    x += self_attn(input_layernorm(x), pass);
+    x += experts ? (*experts)(post_attention_layernorm(x), pass) : (*mlp)(post_attention_layernorm(x));
+    return x.sum();
+  }
+
+ private:
+  const Qwen3MoeShape& s;
+  LlamaAttention& self_attn;
+  const nn::RoutedMlp* experts = nullptr;  // one of the two
+  const nn::GatedMlp* mlp = nullptr;
+  nn::RmsNorm& input_layernorm = child<nn::RmsNorm>("input_layernorm", s.hidden, s.eps);
+  nn::RmsNorm& post_attention_layernorm = child<nn::RmsNorm>("post_attention_layernorm", s.hidden, s.eps);
+};
+
+class Qwen3Moe final : public LlamaModel<Qwen3MoeBlock, Qwen3MoeShape> {
+ public:
+  explicit Qwen3Moe(const Qwen3MoeConfig& config) : LlamaModel(resolve(config)), config_(config) {}
+
+  Tensor finish(const Tensor& x_1ND, Pass& pass) const override {
+    if (pass.training) nn::balance(pass, s.experts_per_token, s.balance);
+    return LlamaModel::finish(x_1ND, pass);
+  }
+  config::Node hf_config() const override { return to_hf_config(config_, s, dtype()); }
+
+ private:
+  Qwen3MoeConfig config_;
+};
+
+}  // namespace
+
+void register_qwen3_moe(Registries& hone) {
+  hone.models.add<Qwen3Moe, Qwen3MoeConfig>("qwen3_moe", "Qwen3 with routed experts.");
+}
+
+}  // namespace hone::models

@@ -1,0 +1,73 @@
+// A mixture of experts, and how evenly its tokens are spread.
+#include "nn/experts.h"
+
+#include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "nn/plan.h"
+#include "ops/experts.h"
+
+namespace hone::nn {
+namespace {
+
+// What layers add up in the pass: of each expert, its slots and the probabilities that the router gave it.
+constexpr const char *kSlots = "router/slots", *kProbability = "router/probability";
+
+}  // namespace
+
+RoutedMlp::Experts::Experts(const Options& o) {
+  const GatedMlp::Options one{o.hidden, o.inner, o.activation, /*bias=*/false, o.std};
+  for (std::int64_t e = 0; e < o.experts; ++e) all.push_back(&child<GatedMlp>(std::to_string(e), one));
+}
+
+RoutedMlp::RoutedMlp(const Options& options)
+    : options_(options),
+      experts_(child<Experts>("experts", options)),
+      gate_(child<Linear>("gate", options.hidden, options.experts, Linear::Options{.std = options.std})) {}
+
+Tensor RoutedMlp::operator()(const Tensor& x_1ND, Pass& pass) const {
+  const Tensor x_ND = x_1ND.squeeze(0), logits_NE = gate_(x_ND);
+  const Tensor probability_NE = at::softmax(logits_NE, -1, at::toOpMathType(logits_NE.scalar_type()));
+  auto [weight_NK, expert_NK] = at::topk(probability_NE, options_.per_token, -1);
+  if (options_.normalise) weight_NK = weight_NK / weight_NK.sum(-1, /*keepdim=*/true);
+  const ops::Routing routing = ops::route(expert_NK, options_.experts);
+  if (pass.training) measure(pass, probability_NE, routing.counts);
+  std::vector<ops::GatedMlpWeights> weights;
+  for (const GatedMlp* expert : experts_.all) weights.push_back(expert->weights());
+  return ops::routed_mlp(x_ND, weight_NK, routing, weights, options_.activation).unsqueeze(0);
+}
+
+void RoutedMlp::measure(Pass& pass, const Tensor& probability_NE, const std::vector<std::int64_t>& counts) const {
+  const auto tokens = static_cast<double>(probability_NE.size(0));
+  const double slots = tokens * static_cast<double>(options_.per_token);
+  if (tokens == 0) return;
+  double entropy = 0;
+  for (const std::int64_t count : counts)
+    if (count > 0) entropy -= static_cast<double>(count) / slots * std::log(static_cast<double>(count) / slots);
+  const auto most = static_cast<double>(*std::max_element(counts.begin(), counts.end()));
+  pass.measure("router/imbalance", most / slots * static_cast<double>(options_.experts) * tokens, tokens);
+  pass.measure("router/entropy", entropy * tokens, tokens);
+  pass.add_up(kSlots, at::tensor(counts, probability_NE.options().dtype(at::kLong)));
+  pass.add_up(kProbability, probability_NE.sum(0));
+}
+
+void balance(Pass& pass, std::int64_t per_token, double coefficient) {
+  const auto slots = pass.totals.find(kSlots);
+  if (slots == pass.totals.end()) return;  // no layer has experts
+  const Tensor &slots_E = slots->second, host = slots_E.to(at::kCPU), &probability_E = pass.totals.at(kProbability);
+  const std::int64_t total = host.sum().item<std::int64_t>();
+  for (std::int64_t e = 0; e < host.size(0); ++e)
+    pass.measure(fmt::format("router/share/{}", e), static_cast<double>(host.const_data_ptr<std::int64_t>()[e]),
+                 static_cast<double>(total));
+  if (coefficient == 0) return;
+  const double rows = static_cast<double>(total) / static_cast<double>(per_token);  // tokens of all layers
+  const double scale = coefficient * static_cast<double>(host.size(0)) / (rows * rows);
+  const auto tokens = static_cast<double>(pass.plan().tokens());
+  pass.aux.push_back({"router/loss", (slots_E * probability_E).sum() * (scale * tokens), "tokens"});
+}
+
+}  // namespace hone::nn

@@ -1,0 +1,47 @@
+// A mixture of experts (Shazeer et al., 2017): a router gives each token to a few of many gated MLPs.
+//
+// Letters: N tokens, D hidden, E experts, K experts of a token.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "hone/layers.h"
+#include "hone/model.h"
+
+namespace hone::nn {
+
+// Takes the K likeliest experts of each token, each by its probability; no token is dropped.
+class RoutedMlp final : public Module {
+ public:
+  struct Options {
+    std::int64_t hidden = 0, inner = 0;  // inner: of one expert
+    std::int64_t experts = 1, per_token = 1;
+    bool normalise = false;  // the weights of a token's experts are made to sum to 1
+    ops::Activation activation = ops::Activation::silu;
+    double std = 0.02;
+  };
+  explicit RoutedMlp(const Options& options);
+  // In training it leaves in the pass what balance() reads, and what is logged of each layer: router/imbalance, the
+  // largest share of an expert relative to an even share, and router/entropy of the shares, in nats; means over layers.
+  Tensor operator()(const Tensor& x_1ND, Pass& pass) const;
+
+ private:
+  struct Experts final : Module {
+    explicit Experts(const Options& options);
+    std::vector<const GatedMlp*> all;
+  };
+  void measure(Pass& pass, const Tensor& probability_NE, const std::vector<std::int64_t>& counts) const;
+
+  Options options_;
+  Experts& experts_;
+  Linear& gate_;
+};
+
+// After the last layer of a pass in training: what is logged of all layers together, router/share/<expert>, and the
+// balancing loss of Switch Transformers (Fedus et al., 2021, equations 4 to 6), as the term router/loss, unless
+// `coefficient` is 0: E times the sum over experts of the share of tokens times the mean probability, both over all
+// layers. per_token: K.
+void balance(Pass& pass, std::int64_t per_token, double coefficient);
+
+}  // namespace hone::nn

@@ -1,0 +1,246 @@
+// Routed experts as one op: one product per expert and projection, everything else over all slots at once.
+#include "ops/experts.h"
+
+#include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "hone/error.h"
+#include "ops/kept_sum.h"
+#include "ops/kernels.h"
+#include "ops/matmul.h"
+#include "ops/skinny.h"
+#include "ops/weight_gradient.h"
+
+namespace hone::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Each expert's rows of tensors that lie in the order of experts.
+template <class Work>
+void each_expert(const std::vector<std::int64_t>& counts, Work&& work) {
+  std::int64_t begin = 0;
+  for (std::size_t e = 0; e < counts.size(); begin += counts[e++]) work(e, begin, counts[e]);
+}
+
+at::Tensor token_of(const at::Tensor& slot_S, std::int64_t per_token) {
+  return at::floor_divide(slot_S, per_token);
+}
+
+// sum over k of weight[n, k] * y[place[n, k]], in fp32 at least; weight_NK undefined: of 1.
+at::Tensor add_up(const at::Tensor& y_SD, const at::Tensor& place_NK, const at::Tensor& weight_NK) {
+  const auto wide = at::toOpMathType(y_SD.scalar_type());
+  at::Tensor sum_ND;
+  for (std::int64_t k = 0; k < place_NK.size(1); ++k) {
+    at::Tensor y_ND = y_SD.index_select(0, place_NK.select(1, k)).to(wide);
+    if (weight_NK.defined()) y_ND.mul_(weight_NK.narrow(1, k, 1));
+    sum_ND.defined() ? sum_ND.add_(y_ND) : sum_ND = y_ND;
+  }
+  return sum_ND.to(y_SD.scalar_type());
+}
+
+// What the backward pass needs of the forward one.
+struct Inner {
+  at::Tensor gate_SI, up_SI;
+};
+
+at::Tensor forward_all(const at::Tensor& x_ND, const at::Tensor& weight_NK, const Routing& routing,
+                       const std::vector<GatedMlpWeights>& experts, Activation activation, Inner& inner) {
+  const std::int64_t slots = routing.slot_S.size(0), width = experts[0].gate.weight_OI.size(0);
+  const at::Tensor x_SD = x_ND.index_select(0, token_of(routing.slot_S, weight_NK.size(1)));
+  inner = {at::empty({slots, width}, x_ND.options()), at::empty({slots, width}, x_ND.options())};
+  each_expert(routing.counts, [&](std::size_t e, std::int64_t begin, std::int64_t count) {
+    if (count == 0) return;
+    const at::Tensor x = x_SD.narrow(0, begin, count);
+    at::Tensor gate = inner.gate_SI.narrow(0, begin, count), up = inner.up_SI.narrow(0, begin, count);
+    matmul_into(gate, {{x, experts[e].gate.weight_OI.t()}});
+    matmul_into(up, {{x, experts[e].up.weight_OI.t()}});
+  });
+  const at::Tensor product_SI = gated(inner.gate_SI, inner.up_SI, activation);
+  at::Tensor y_SD = at::empty_like(x_SD);
+  each_expert(routing.counts, [&](std::size_t e, std::int64_t begin, std::int64_t count) {
+    if (count == 0) return;
+    at::Tensor y = y_SD.narrow(0, begin, count);
+    matmul_into(y, {{product_SI.narrow(0, begin, count), experts[e].down.weight_OI.t()}});
+  });
+  return add_up(y_SD, routing.place_NK, weight_NK);
+}
+
+// Few tokens, as in decoding: each expert's MLP by what is fast for few rows.
+at::Tensor forward_few(const at::Tensor& x_ND, const at::Tensor& weight_NK, const Routing& routing,
+                       const std::vector<GatedMlpWeights>& experts, Activation activation) {
+  const at::Tensor x_SD = x_ND.index_select(0, token_of(routing.slot_S, weight_NK.size(1)));
+  const at::Tensor y_SD = at::empty_like(x_SD);
+  each_expert(routing.counts, [&](std::size_t e, std::int64_t begin, std::int64_t count) {
+    if (count == 0) return;
+    y_SD.narrow(0, begin, count).copy_(gated_mlp(x_SD.narrow(0, begin, count), experts[e], activation));
+  });
+  return add_up(y_SD, routing.place_NK, weight_NK);
+}
+
+// The gradients of all slots, and where those of the weights go: `made` is autograd's list, `first` the first weight's
+// place in it. Saved: x, weight_NK, slot_S, place_NK, gate, up, then each expert's gate, up and down.
+class Backward {
+ public:
+  Backward(AutogradContext* ctx, const at::Tensor& dy_ND, std::size_t first, variable_list& made)
+      : ctx_(ctx),
+        saved_(ctx->get_saved_variables()),
+        counts_(ctx->saved_data["counts"].toIntVector()),
+        sums_(ctx->saved_data["sums"].toIntVector()),
+        activation_(static_cast<Activation>(ctx->saved_data["activation"].toInt())),
+        first_(first),
+        made_(made),
+        token_S_(token_of(saved_[2], saved_[1].size(1))),
+        dy_SD_(dy_ND.index_select(0, token_S_)) {}
+
+  void run() {
+    // Of the experts' inner values before the slots' weights: with the inner values it gives these weights' gradient.
+    at::Tensor dinner_SI = at::empty_like(saved_[4]);
+    each_expert(counts_, [&](std::size_t e, std::int64_t begin, std::int64_t count) {
+      if (count == 0) return;
+      at::Tensor dinner = dinner_SI.narrow(0, begin, count);
+      matmul_into(dinner, {{dy_SD_.narrow(0, begin, count), weight(e, 2)}});
+    });
+    const at::Tensor inner_SI = gated(saved_[4], saved_[5], activation_);
+    const at::Tensor weight_S1 = saved_[1].flatten().index_select(0, saved_[2]).unsqueeze(1);
+    if (ctx_->needs_input_grad(1)) {
+      const at::Tensor dweight_S = (dinner_SI.to(weight_S1.scalar_type()) * inner_SI).sum(1);
+      made_[1] = dweight_S.index_select(0, saved_[3].flatten()).view_as(saved_[1]);
+    }
+    inner_SI.mul_(weight_S1);
+    dinner_SI.mul_(weight_S1);
+    const GatedGradients both = gated_backward(dinner_SI, saved_[4], saved_[5], activation_, /*overwrite=*/true);
+    weight_gradients(inner_SI, both);
+    if (ctx_->needs_input_grad(0)) input_gradient(both);
+  }
+
+ private:
+  const at::Tensor& weight(std::size_t expert, std::size_t which) const { return saved_[6 + 3 * expert + which]; }
+
+  void weight_gradients(const at::Tensor& inner_SI, const GatedGradients& both) {
+    const at::Tensor x_SD = saved_[0].index_select(0, token_S_);
+    each_expert(counts_, [&](std::size_t e, std::int64_t begin, std::int64_t count) {
+      const auto rows = [&](const at::Tensor& all) { return all.narrow(0, begin, count); };
+      const auto add = [&](std::size_t which, const at::Tensor& dy, const at::Tensor& x) {
+        const std::size_t at = 3 * e + which;
+        if (ctx_->needs_input_grad(first_ + at))
+          made_[first_ + at] = weight_gradient(rows(dy), rows(x), to_sum(sums_[at]));
+      };
+      add(0, both.gate, x_SD), add(1, both.up, x_SD), add(2, dy_SD_, inner_SI);
+    });
+  }
+
+  void input_gradient(const GatedGradients& both) {
+    at::Tensor dx_SD = at::empty_like(dy_SD_);
+    each_expert(counts_, [&](std::size_t e, std::int64_t begin, std::int64_t count) {
+      if (count == 0) return;
+      at::Tensor dx = dx_SD.narrow(0, begin, count);
+      matmul_into(dx, {{both.gate.narrow(0, begin, count), weight(e, 0)},
+                       {both.up.narrow(0, begin, count), weight(e, 1)}});
+    });
+    made_[0] = add_up(dx_SD, saved_[3], {});
+  }
+
+  AutogradContext* ctx_;
+  const variable_list saved_;
+  const std::vector<std::int64_t> counts_, sums_;
+  const Activation activation_;
+  const std::size_t first_;
+  variable_list& made_;
+  const at::Tensor token_S_, dy_SD_;
+};
+
+class RoutedMlpFunction : public torch::autograd::Function<RoutedMlpFunction> {
+ public:
+  // tensors: x, weight_NK, then each expert's gate, up and down.
+  static at::Tensor forward(AutogradContext* ctx, at::TensorList tensors, const Routing& routing,
+                            const std::vector<GatedMlpWeights>& experts, std::int64_t activation) {
+    Inner inner;
+    const at::Tensor y_ND =
+        forward_all(tensors[0], tensors[1], routing, experts, static_cast<Activation>(activation), inner);
+    variable_list kept{tensors[0], tensors[1], routing.slot_S, routing.place_NK, inner.gate_SI, inner.up_SI};
+    kept.insert(kept.end(), tensors.begin() + 2, tensors.end());
+    ctx->save_for_backward(kept);
+    std::vector<std::int64_t> sums;
+    for (const GatedMlpWeights& e : experts)
+      for (const LinearWeight* w : {&e.gate, &e.up, &e.down}) sums.push_back(to_number(w->sum));
+    ctx->saved_data["sums"] = sums;
+    ctx->saved_data["counts"] = routing.counts;
+    ctx->saved_data["activation"] = activation;
+    return y_ND;
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    variable_list made(2 + ctx->saved_data["sums"].toIntVector().size() + 3);
+    Backward(ctx, grads[0], 2, made).run();
+    return made;
+  }
+};
+
+bool takes(const at::Tensor& x, const std::vector<GatedMlpWeights>& experts) {
+  if (x.numel() == 0) return false;
+  for (const GatedMlpWeights& e : experts)
+    for (const LinearWeight* w : {&e.gate, &e.up, &e.down}) {
+      HONE_ASSERT(!w->bias_O.defined());
+      if (w->weight_OI.numel() == 0 || !kernels_take({x, w->weight_OI})) return false;
+    }
+  return true;
+}
+
+}  // namespace
+
+Routing route(const at::Tensor& expert_NK, std::int64_t experts) {
+  const at::Tensor host = expert_NK.to(at::kCPU).contiguous();
+  const std::int64_t slots = host.numel();
+  const std::int64_t* expert = host.const_data_ptr<std::int64_t>();
+  Routing routing{at::empty({slots}, at::kLong), at::empty(host.sizes(), at::kLong), {}};
+  routing.counts.resize(experts);
+  for (std::int64_t i = 0; i < slots; ++i) ++routing.counts.at(expert[i]);
+  std::vector<std::int64_t> next(experts);
+  for (std::int64_t e = 1; e < experts; ++e) next[e] = next[e - 1] + routing.counts[e - 1];
+  auto *slot = routing.slot_S.mutable_data_ptr<std::int64_t>(),
+       *place = routing.place_NK.mutable_data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < slots; ++i) slot[place[i] = next[expert[i]]++] = i;
+  routing.slot_S = routing.slot_S.to(expert_NK.device());
+  routing.place_NK = routing.place_NK.to(expert_NK.device());
+  return routing;
+}
+
+namespace reference {
+
+// Rows are moved by permutations only: their gradients are moves too, so that even these are the same in equal runs.
+at::Tensor routed_mlp(const at::Tensor& x_ND, const at::Tensor& weight_NK, const Routing& routing,
+                      const std::vector<GatedMlpWeights>& experts, Activation activation) {
+  const at::Tensor all_SD = x_ND.unsqueeze(1).expand({-1, weight_NK.size(1), -1}).flatten(0, 1);
+  const auto x_SD = all_SD.index_select(0, routing.slot_S).split_with_sizes(routing.counts);
+  std::vector<at::Tensor> y_SD;
+  for (std::size_t e = 0; e < experts.size(); ++e) {
+    const at::Tensor gate = reference::linear(x_SD[e], experts[e].gate), up = reference::linear(x_SD[e], experts[e].up);
+    y_SD.push_back(reference::gated_linear(gate, up, activation, experts[e].down));
+  }
+  const at::Tensor y_NKD =
+      at::cat(y_SD).index_select(0, routing.place_NK.flatten()).view({-1, weight_NK.size(1), x_ND.size(1)});
+  return (y_NKD.to(weight_NK.scalar_type()) * weight_NK.unsqueeze(-1)).sum(1).to(x_ND.scalar_type());
+}
+
+}  // namespace reference
+
+at::Tensor routed_mlp(const at::Tensor& x_ND, const at::Tensor& weight_NK, const Routing& routing,
+                      const std::vector<GatedMlpWeights>& experts, Activation activation) {
+  HONE_ASSERT(experts.size() == routing.counts.size() && weight_NK.sizes() == routing.place_NK.sizes());
+  if (!takes(x_ND, experts)) return reference::routed_mlp(x_ND, weight_NK, routing, experts, activation);
+  if (at::GradMode::is_enabled()) {
+    variable_list tensors{x_ND, weight_NK};
+    for (const GatedMlpWeights& e : experts)
+      tensors.insert(tensors.end(), {e.gate.weight_OI, e.up.weight_OI, e.down.weight_OI});
+    return RoutedMlpFunction::apply(at::TensorList(tensors), routing, experts, static_cast<std::int64_t>(activation));
+  }
+  if (x_ND.size(0) <= kSkinnyRows) return forward_few(x_ND, weight_NK, routing, experts, activation);
+  Inner unused;
+  return forward_all(x_ND, weight_NK, routing, experts, activation, unused);
+}
+
+}  // namespace hone::ops
