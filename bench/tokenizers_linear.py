@@ -4,7 +4,7 @@
   bench/tokenizers_linear.py PROGRAM [--made] TOKENIZER...
 
 PROGRAM is bench/tokenizers.cc, built (`ninja bench_tokenizers`); a TOKENIZER is a tokenizer.json; --made adds all those of
-tools/made_tokenizers.py. Counts processor time, so it may run beside other work. Exits 1 when a text of 1 MB takes more
+tools/golden/made_tokenizers.py. Counts processor time, so it may run beside other work. Exits 1 when a text of 1 MB takes more
 than 8 times the time of the small one (and 0.1 s or more), 1 s, or 400 bytes of memory for each byte of text.
 """
 import argparse

@@ -16,7 +16,7 @@ function(hone_folder name flags)
   endif()
 endfunction()
 
-# Kernels: every file of src/ops/cpu is compiled once per instruction set (those in dot/ once more, and of these
+# Kernels: every file of src/ops/cpu is compiled once per instruction set (those in products/ once more, and of these
 # attention's a third time for AMX), as CPU_CAPABILITY of LibTorch's at::vec wants; src/ops/<op>.cc chooses at run time.
 # Kernel files keep their code in a namespace that contains CPU_CAPABILITY's name.
 function(hone_kernels)
@@ -28,9 +28,9 @@ function(hone_kernels)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     list(APPEND sets AVX2 AVX512)
   endif()
-  file(GLOB dot CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/ops/cpu/dot/*.cc")
-  list(APPEND sources ${dot})
-  if(AVX512 IN_LIST sets AND dot)
+  file(GLOB products CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/ops/cpu/products/*.cc")
+  list(APPEND sources ${products})
+  if(AVX512 IN_LIST sets AND products)
     list(APPEND sets AVX512BF16 AMX)
   endif()
   # As a property of the files: a target's own options stand before those that it inherits, and the last -O counts.
@@ -43,9 +43,9 @@ function(hone_kernels)
   foreach(set IN LISTS sets)
     string(TOLOWER "hone_kernels_${set}" target)
     if(set STREQUAL "AVX512BF16")
-      set(sources ${dot})  # the others have nothing to gain
+      set(sources ${products})  # the others have nothing to gain
     elseif(set STREQUAL "AMX")
-      set(sources ${dot})
+      set(sources ${products})
       list(FILTER sources INCLUDE REGEX "/attention_[a-z]+\\.cc$")
     endif()
     add_library(${target} OBJECT ${sources})

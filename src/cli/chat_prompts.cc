@@ -7,7 +7,7 @@
 #include "data/conversations.h"
 #include "hone/error.h"
 #include "io/json.h"
-#include "text/chat_printed.h"
+#include "text/chat/chat_printed.h"
 
 namespace hone::cli {
 

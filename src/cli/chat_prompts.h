@@ -8,7 +8,7 @@
 
 #include "data/place.h"
 #include "hone/text.h"
-#include "text/chat_template.h"
+#include "text/chat/chat_template.h"
 
 namespace hone::cli {
 

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/strings.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace hone::cli {
 namespace {

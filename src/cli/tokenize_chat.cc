@@ -13,7 +13,7 @@
 #include "data/fields.h"
 #include "data/tokenise.h"
 #include "io/json.h"
-#include "text/chat_mask.h"
+#include "text/chat/chat_mask.h"
 
 namespace hone::cli {
 namespace {

@@ -12,8 +12,8 @@
 #include "hone/registry.h"
 #include "hone/text.h"
 #include "io/folder_commit.h"
-#include "text/load.h"
-#include "text/train_tokenizer.h"
+#include "text/tokenizer/load.h"
+#include "text/train/train_tokenizer.h"
 
 template <>
 inline constexpr auto hone::config::enum_names<hone::text::TrainedKind> =

@@ -10,11 +10,11 @@
 
 #include "base/env.h"
 #include "base/strings.h"
-#include "text/chat_template.h"
-#include "text/load.h"
-#include "text/named_templates.h"
-#include "text/no_tokenizer.h"
-#include "text/template_files.h"
+#include "text/chat/chat_template.h"
+#include "text/chat/named_templates.h"
+#include "text/tokenizer/load.h"
+#include "text/tokenizer/no_tokenizer.h"
+#include "text/tokenizer/template_files.h"
 
 namespace hone::data {
 namespace {

@@ -14,9 +14,9 @@
 #include "base/signals.h"
 #include "base/threads.h"
 #include "data/source.h"
-#include "text/chat_mask.h"
-#include "text/json_tokenizer.h"
-#include "text/no_tokenizer.h"
+#include "text/chat/chat_mask.h"
+#include "text/tokenizer/json_tokenizer.h"
+#include "text/tokenizer/no_tokenizer.h"
 
 namespace hone::data {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "data/token_store.h"
 #include "hone/data.h"
-#include "text/chat_template.h"
+#include "text/chat/chat_template.h"
 
 namespace hone::data {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "hone/generate.h"
-#include "text/prompted_decoder.h"
+#include "text/tokenizer/prompted_decoder.h"
 
 namespace hone::generate {
 

@@ -1,8 +1,8 @@
 // A folder without a file of tokens is no error before a text comes.
 #include "hub/own_tokenizer.h"
 
-#include "text/load.h"
-#include "text/no_tokenizer.h"
+#include "text/tokenizer/load.h"
+#include "text/tokenizer/no_tokenizer.h"
 
 namespace hone::hub {
 

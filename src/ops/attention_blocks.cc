@@ -16,7 +16,7 @@
 #include <numeric>
 
 #include "base/waiting.h"
-#include "ops/cpu/dot/attention.h"
+#include "ops/cpu/products/attention.h"
 #include "ops/dropout_words.h"
 
 namespace hone::ops::blocks {

@@ -4,7 +4,7 @@
 
 #include "hone/error.h"
 #include "ops/attention.h"
-#include "ops/cpu/dot/decode.h"
+#include "ops/cpu/products/decode.h"
 #include "ops/parallel.h"
 
 namespace hone::ops {

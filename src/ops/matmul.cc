@@ -10,7 +10,7 @@
 
 #include "base/sections.h"
 #include "hone/error.h"
-#include "ops/cpu/dot/matmul.h"
+#include "ops/cpu/products/matmul.h"
 #include "ops/kernels.h"
 #include "ops/parallel.h"
 

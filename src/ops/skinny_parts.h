@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "ops/cpu/dot/skinny.h"
+#include "ops/cpu/products/skinny.h"
 
 namespace hone::ops {
 

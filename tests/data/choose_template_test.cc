@@ -5,7 +5,7 @@
 
 #include "data/tokenise.h"
 #include "support.h"
-#include "text/load.h"
+#include "text/tokenizer/load.h"
 
 namespace hone::test {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "io/parquet.h"
 #include "support.h"
-#include "text/load.h"
+#include "text/tokenizer/load.h"
 
 namespace hone::test {
 namespace {
@@ -146,7 +146,7 @@ TEST(Conversations, OfPairsLearnTheCompletion) {
   EXPECT_EQ(make(row, learning(Loss::assistant)).learnt, "B<|eos|>D<|eos|>");
 }
 
-// tools/golden_parquet.py made the files: rows whose structs have each other's keys, as nulls.
+// tools/golden/golden_parquet.py made the files: rows whose structs have each other's keys, as nulls.
 TEST(Conversations, AreReadFromParquet) {
   if (!io::has_parquet()) GTEST_SKIP() << "this build reads no Parquet";
   const auto made = [](const std::string& name) {

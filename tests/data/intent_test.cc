@@ -7,7 +7,7 @@
 #include "data/training_fields.h"
 #include "hone/config_read.h"
 #include "support.h"
-#include "text/load.h"
+#include "text/tokenizer/load.h"
 
 namespace hone::test {
 namespace {

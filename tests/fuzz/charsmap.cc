@@ -1,9 +1,9 @@
 // SentencePiece's table of replacements: a damaged one is refused or applied within the text's limits.
 #include "base/strings.h"
 #include "fuzz/fuzz.h"
-#include "text/base64.h"
-#include "text/component.h"
-#include "text/normalizers.h"
+#include "text/formats/base64.h"
+#include "text/parts/component.h"
+#include "text/parts/normalizers.h"
 
 HONE_FUZZ(charsmap) {
   using namespace hone;

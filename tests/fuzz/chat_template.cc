@@ -1,5 +1,5 @@
 // Any chat template over one conversation: text within the limits, or an error; the same both times.
-#include "text/chat_template.h"
+#include "text/chat/chat_template.h"
 
 #include "base/strings.h"
 #include "fuzz/fuzz.h"

@@ -1,6 +1,6 @@
 // The wire form of protocol buffers, also as messages in messages.
-#include "text/protobuf.h"
 #include "fuzz/fuzz.h"
+#include "text/formats/protobuf.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // A regular expression of tokenizer.json in the first line, a text behind it: matches within limits, or an error.
-#include "text/regex.h"
+#include "text/regex/regex.h"
 
 #include "base/strings.h"
 #include "fuzz/fuzz.h"

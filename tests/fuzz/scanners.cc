@@ -1,11 +1,11 @@
 // The hand-written scanners cut any text as PCRE2 does with the patterns they stand for.
-#include "text/scanners.h"
+#include "text/regex/scanners.h"
 
 #include <array>
 
 #include "base/strings.h"
 #include "fuzz/fuzz.h"
-#include "text/regex.h"
+#include "text/regex/regex.h"
 
 HONE_FUZZ(scanners) {
   using namespace hone;

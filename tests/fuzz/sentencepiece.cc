@@ -1,7 +1,7 @@
 // A SentencePiece model: what was accepted becomes a tokenizer that encodes and decodes.
 #include "fuzz/fuzz.h"
-#include "text/conversion.h"
-#include "text/load.h"
+#include "text/formats/conversion.h"
+#include "text/tokenizer/load.h"
 
 HONE_FUZZ(sentencepiece) {
   using namespace hone;

@@ -1,7 +1,7 @@
 // A tiktoken file, and base64.
 #include "fuzz/fuzz.h"
-#include "text/base64.h"
-#include "text/conversion.h"
+#include "text/formats/base64.h"
+#include "text/formats/conversion.h"
 
 HONE_FUZZ(tiktoken) {
   using namespace hone;

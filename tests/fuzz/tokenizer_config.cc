@@ -1,7 +1,7 @@
 // tokenizer_config.json beside a good tokenizer.json, a small one that is soon read.
 #include "fuzz/fuzz.h"
-#include "text/chat_template.h"
-#include "text/load.h"
+#include "text/chat/chat_template.h"
+#include "text/tokenizer/load.h"
 
 namespace {
 

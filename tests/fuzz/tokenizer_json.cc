@@ -2,7 +2,7 @@
 #include <array>
 
 #include "fuzz/fuzz.h"
-#include "text/load.h"
+#include "text/tokenizer/load.h"
 
 HONE_FUZZ(tokenizer_json) {
   const auto tokenizer = hone::text::make_tokenizer({{"tokenizer.json", std::string(input)}}, {}, "fuzz");

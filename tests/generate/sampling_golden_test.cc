@@ -1,4 +1,4 @@
-// The sampler's distribution against transformers' logits processors (tools/golden_generate.py).
+// The sampler's distribution against transformers' logits processors (tools/golden/golden_generate.py).
 #include "generate/sampling.h"
 
 #include <gtest/gtest.h>

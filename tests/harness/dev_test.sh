@@ -8,11 +8,11 @@ failures=0
 unset TORCH_DIR HONE_CUDA HONE_PARQUET HONE_PYARROW_DIR HONE_PRESET HONE_TEST_DATA HONE_JOBS CCACHE_DIR
 unset http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY
 export LOG=$tree/log MISSING='' PATH="$tree/bin:$PATH"
-mkdir -p "$tree/hone/tools" "$tree/bin" "$tree/away" "$tree/torch"
+mkdir -p "$tree/hone/tools/setup" "$tree/bin" "$tree/away" "$tree/torch"
 cp "$root/dev" "$root/packages.txt" "$tree/hone/"
 
 command_() { { echo '#!/usr/bin/env bash'; cat; } >"$1"; chmod +x "$1"; }
-for name in torch pyarrow; do command_ "$tree/hone/tools/fetch-$name" <<<"echo fetch-$name \${HONE_CUDA:-0} >>\"\$LOG\""; done
+for name in torch pyarrow; do command_ "$tree/hone/tools/setup/fetch-$name" <<<"echo fetch-$name \${HONE_CUDA:-0} >>\"\$LOG\""; done
 command_ "$tree/bin/dpkg-query" <<'E2'
 for name in "${@:4}"; do [[ " $MISSING " == *" $name "* ]] || echo "$name install ok installed"; done
 E2

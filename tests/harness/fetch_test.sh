@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# tools/fetch-torch against a small index of made wheels: what is kept of a CUDA build, and that half a .deps is noticed and mended.
+# tools/setup/fetch-torch against a small index of made wheels: what is kept of a CUDA build, and that half a .deps is noticed and mended.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 python3 -c 'import ensurepip' 2>/dev/null || { echo "skipped: no python3 with ensurepip, which fetching needs"; exit 77; }
 tree=$(mktemp -d "${TMPDIR:-/tmp}/a tree.XXXXXX")
 trap 'rm -rf "$tree"' EXIT
 failures=0
-mkdir -p "$tree/tools" "$tree/index" "$tree/away"
-cp "$root"/tools/{fetch-torch,fetch-pyarrow,pip-setup} "$tree/tools/"
+mkdir -p "$tree/tools/setup" "$tree/index" "$tree/away"
+cp "$root"/tools/setup/{fetch-torch,fetch-pyarrow,pip-setup} "$tree/tools/setup/"
 while read -r name; do unset "$name"; done < <(compgen -e PIP_ || true)
 unset TORCH_DIR HONE_CUDA HONE_PYARROW_DIR HONE_TORCH_VERSION HONE_PYARROW_VERSION
 export PIP_CONFIG_FILE=/dev/null PIP_NO_INDEX=1 PIP_FIND_LINKS="file://${tree// /%20}/index" PYTHONDONTWRITEBYTECODE=1
@@ -61,7 +61,7 @@ make_index() {
 # Runs the script from another folder: "fetched" when it went to the index, "nothing" when it had nothing to do.
 fetched() {
   local status=0
-  (cd "$tree/away" && "../tools/fetch-torch") >"$tree/out" 2>&1 || status=$?
+  (cd "$tree/away" && "../tools/setup/fetch-torch") >"$tree/out" 2>&1 || status=$?
   if [ $status != 0 ]; then echo "failed"; elif [ -s "$tree/out" ]; then echo fetched; else echo nothing; fi
 }
 

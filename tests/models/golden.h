@@ -1,4 +1,4 @@
-// Golden folders (tools/golden.py): a Hugging Face model, a batch, and what transformers computes from it.
+// Golden folders (tools/golden/golden.py): a Hugging Face model, a batch, and what transformers computes from it.
 #pragma once
 
 #include <ATen/ATen.h>

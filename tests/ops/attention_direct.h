@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/cpu/dot/attention.h"
+#include "ops/cpu/products/attention.h"
 
 namespace hone::ops::test {
 

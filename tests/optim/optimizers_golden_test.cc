@@ -1,4 +1,4 @@
-// Updates against torch.optim (tools/golden_train.py optimizers), through the registry as a run makes them.
+// Updates against torch.optim (tools/golden/golden_train.py optimizers), through the registry as a run makes them.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Learning rates against transformers' get_scheduler (tools/golden_train.py schedules).
+// Learning rates against transformers' get_scheduler (tools/golden/golden_train.py schedules).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

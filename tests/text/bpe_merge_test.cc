@@ -1,5 +1,5 @@
 // Merging by array and by heap gives what the definition of byte-pair encoding says.
-#include "text/bpe_merge.h"
+#include "text/parts/bpe_merge.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // What is learnt of a conversation: transformers' assistant mask where the template marks it, the same without the
 // marks.
-#include "text/chat_mask.h"
+#include "text/chat/chat_mask.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/errors.h"
-#include "text/load.h"
+#include "text/tokenizer/load.h"
 
 namespace hone::text {
 namespace {
@@ -70,7 +70,7 @@ TEST(ChatMask, OfGenerationBlocksIsTransformers) {
 
 TEST(ChatMask, OfGenerationBlocksIsTransformersWithATokenizerOfYours) {
   const char* path = std::getenv("HONE_CHAT_MASKS");
-  if (!path) GTEST_SKIP() << "HONE_CHAT_MASKS is not set; tools/golden_chat.py --tokenizer makes such a file";
+  if (!path) GTEST_SKIP() << "HONE_CHAT_MASKS is not set; tools/golden/golden_chat.py --tokenizer makes such a file";
   const Golden yours(path);
   ASSERT_GT(yours.lines.size(), 100u);
   check_blocks(yours);

@@ -1,4 +1,4 @@
-// Chat templates against transformers' apply_chat_template: over the cases that tools/compare_chat_templates.py writes.
+// Chat templates against transformers' apply_chat_template: over the cases that tools/compare/compare_chat_templates.py writes.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -6,7 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "text/chat_template.h"
+#include "text/chat/chat_template.h"
 
 namespace hone::text {
 namespace {
@@ -69,7 +69,7 @@ class Comparison {
 
 TEST(ChatTemplateReference, GivesTheSameTextOrAnErrorToo) {
   const char* path = std::getenv("HONE_CHAT_CASES");
-  if (!path) GTEST_SKIP() << "HONE_CHAT_CASES is not set; tools/compare_chat_templates.py sets it";
+  if (!path) GTEST_SKIP() << "HONE_CHAT_CASES is not set; tools/compare/compare_chat_templates.py sets it";
   setenv("TZ", "UTC", 1);
   std::ifstream file(path);
   Comparison comparison;

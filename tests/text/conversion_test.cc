@@ -1,5 +1,5 @@
 // Tokens of other files, and tokens added: the tokenizer.json that comes of them.
-#include "text/conversion.h"
+#include "text/formats/conversion.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 
 #include "harness/errors.h"
 #include "harness/files.h"
-#include "text/base64.h"
+#include "text/formats/base64.h"
 #include "text/made_golden.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace hone::text {
 namespace {

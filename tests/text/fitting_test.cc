@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hone/text.h"
-#include "text/load.h"
+#include "text/tokenizer/load.h"
 
 namespace hone::text {
 namespace {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "text/load.h"
+#include "text/tokenizer/load.h"
 
 namespace hone::text {
 

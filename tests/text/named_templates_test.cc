@@ -1,5 +1,5 @@
 // The built-in chat templates: what each writes, what is learnt of it, and what it refuses.
-#include "text/named_templates.h"
+#include "text/chat/named_templates.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 
 #include "harness/errors.h"
 #include "harness/files.h"
-#include "text/chat_mask.h"
-#include "text/load.h"
+#include "text/chat/chat_mask.h"
+#include "text/tokenizer/load.h"
 
 namespace hone::text {
 namespace {

@@ -1,5 +1,5 @@
 // Normal forms: the quick check never lies, and hand-checked cases of composition and order.
-#include "text/normal_forms.h"
+#include "text/unicode/normal_forms.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What is streamed behind a prompt is the text of all without that of the prompt.
-#include "text/prompted_decoder.h"
+#include "text/tokenizer/prompted_decoder.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

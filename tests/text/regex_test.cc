@@ -1,10 +1,10 @@
 // Oniguruma's patterns mean in PCRE2 what they mean there, and give up within limits.
-#include "text/regex.h"
+#include "text/regex/regex.h"
 
 #include <gtest/gtest.h>
 
 #include "harness/errors.h"
-#include "text/char_set.h"
+#include "text/unicode/char_set.h"
 
 namespace hone::text {
 namespace {

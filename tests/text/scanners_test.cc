@@ -1,12 +1,12 @@
 // The hand-written scanners cut exactly as the regular expressions they stand for.
-#include "text/scanners.h"
+#include "text/regex/scanners.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "text/regex.h"
-#include "text/unicode.h"
+#include "text/regex/regex.h"
+#include "text/unicode/unicode.h"
 
 namespace hone::text {
 namespace {

@@ -1,5 +1,5 @@
 // Scores have the bits that the reference gives them.
-#include "text/score.h"
+#include "text/parts/score.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Training: the same vocabulary as the reference trainer for byte-pair encoding, and tokenizers that work.
-#include "text/train_tokenizer.h"
+#include "text/train/train_tokenizer.h"
 
 #include <gtest/gtest.h>
 

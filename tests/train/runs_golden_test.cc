@@ -1,4 +1,4 @@
-// Whole runs against Hugging Face's Trainer (tools/golden_train.py tiny, stories).
+// Whole runs against Hugging Face's Trainer (tools/golden/golden_train.py tiny, stories).
 #include <gtest/gtest.h>
 
 #include "train/support.h"

@@ -1,4 +1,4 @@
-// Fine-tuning a real model: 50 steps against Hugging Face's Trainer (tools/golden_train.py stories).
+// Fine-tuning a real model: 50 steps against Hugging Face's Trainer (tools/golden/golden_train.py stories).
 #include <gtest/gtest.h>
 
 #include "train/evaluate.h"

@@ -280,7 +280,7 @@ HONE_INLINE V sigmoid(V x) {
 }
 
 // The normal distribution's Phi(x) = (1 + erf(x / sqrt 2)) / 2 from x and bell = e^(-x^2 / 2).
-// Coefficients: tools/fit_normal_cdf.py.
+// Coefficients: tools/golden/fit_normal_cdf.py.
 HONE_INLINE Vec<float> normal_cdf(Vec<float> x, Vec<float> bell) {
   const Vec<float> u = (Vec<float>)((Ints<float>)x & 0x7fffffff), q = 1 / (u + 4), t = 1 - 8 * q;
   constexpr float kRest[] = {0.000201261733f, 0.00157231791f, -0.00352618378f, -0.00752925081f, 0.0604066886f,

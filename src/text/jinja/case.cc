@@ -5,7 +5,7 @@
 #include <iterator>
 #include <span>
 
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace hone::jinja {
 namespace {

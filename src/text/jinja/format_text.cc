@@ -11,7 +11,7 @@
 #include "text/jinja/format_spec.h"
 #include "text/jinja/print.h"
 #include "text/jinja/text_ops.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace hone::jinja {
 namespace {

@@ -10,7 +10,7 @@
 #include "text/jinja/compare.h"
 #include "text/jinja/fault.h"
 #include "text/jinja/print.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace hone::jinja {
 namespace {

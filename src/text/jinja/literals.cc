@@ -6,7 +6,7 @@
 #include <charconv>
 
 #include "text/jinja/fault.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace hone::jinja {
 namespace {

@@ -11,7 +11,7 @@
 #include "text/jinja/fault.h"
 #include "text/jinja/run.h"
 #include "text/jinja/text_ops.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace hone::jinja {
 namespace {

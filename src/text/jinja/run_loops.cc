@@ -5,7 +5,7 @@
 #include "text/jinja/fault.h"
 #include "text/jinja/run.h"
 #include "text/jinja/run_deeper.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace hone::jinja {
 namespace {

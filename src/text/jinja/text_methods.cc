@@ -9,7 +9,7 @@
 #include "text/jinja/print.h"
 #include "text/jinja/run.h"
 #include "text/jinja/text_ops.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace hone::jinja {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "text/jinja/budget.h"
 #include "text/jinja/fault.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace hone::jinja {
 namespace {

@@ -1,0 +1,304 @@
+// Packing and tiles of matrix products: fp32 everywhere, bf16 pairs with AVX-512-BF16.
+//
+// A tile's sums stay in registers for the whole depth: R rows times kVectors vectors of columns. A is read as it lies
+// (one value, or one pair of bf16, is broadcast per row and step), B from a panel whose columns lie side by side.
+#include "ops/cpu/products/matmul.h"
+
+#if defined(CPU_CAPABILITY_AVX512BF16)
+#include <immintrin.h>
+#endif
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+namespace hone::ops::cpu::CPU_CAPABILITY {
+namespace {
+
+#if defined(CPU_CAPABILITY_AVX512) || defined(CPU_CAPABILITY_AVX512BF16)
+constexpr int kLanes = 16, kTileRows = 12;
+#elif defined(CPU_CAPABILITY_AVX2)
+constexpr int kLanes = 8, kTileRows = 6;
+#else
+constexpr int kLanes = 4, kTileRows = 6;
+#endif
+constexpr int kVectors = 2, kTileCols = kVectors * kLanes;
+
+// One 32-bit unit of depth: an fp32 value, or a pair of bf16. Strides and lengths below are in units unless said.
+typedef float Floats __attribute__((vector_size(kLanes * 4)));
+typedef float FloatsAnywhere __attribute__((vector_size(kLanes * 4), aligned(4)));
+typedef std::int32_t Units __attribute__((vector_size(kLanes * 4)));
+typedef std::int32_t UnitsAnywhere __attribute__((vector_size(kLanes * 4), aligned(4), may_alias));
+typedef std::int32_t Unit __attribute__((may_alias, aligned(2)));
+
+inline Units load_units(const void* from) { return *static_cast<const UnitsAnywhere*>(from); }
+inline Floats load_floats(const float* from) { return *reinterpret_cast<const FloatsAnywhere*>(from); }
+inline void store_units(void* to, Units x) { *static_cast<UnitsAnywhere*>(to) = x; }
+
+// ---------------------------------------------------------------------------------------------- tiles
+
+template <class T>
+inline Floats multiply_add(Units a, Units b, Floats sum) {
+  if constexpr (std::is_same_v<T, float>) {
+    return sum + reinterpret_cast<Floats>(a) * reinterpret_cast<Floats>(b);
+  } else {
+#if defined(CPU_CAPABILITY_AVX512BF16)
+    return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
+#endif
+  }
+}
+
+inline void store_narrow(float* to, Floats x) { *reinterpret_cast<FloatsAnywhere*>(to) = x; }
+#if defined(CPU_CAPABILITY_AVX512BF16)
+inline void store_narrow(bf16* to, Floats x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), (__m256i)_mm512_cvtneps_pbh(x));
+}
+#endif
+
+template <class T, int R>
+[[gnu::always_inline]] inline void store_tile(const Tile<T>& tile, Floats (&sums)[R][kVectors]) {
+  const auto each = [&](auto* c, auto&& put) __attribute__((always_inline)) {
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i)
+#pragma GCC unroll 4
+      for (int j = 0; j < kVectors; ++j) put(c + i * tile.c_stride + j * kLanes, sums[i][j]);
+  };
+  if (tile.store == Store::narrow) {
+    each(static_cast<T*>(tile.c), [](T* to, Floats x) { store_narrow(to, x); });
+  } else if (tile.store == Store::wide) {
+    each(static_cast<float*>(tile.c), [](float* to, Floats x) { store_narrow(to, x); });
+  } else {
+    each(static_cast<float*>(tile.c), [](float* to, Floats x) { store_narrow(to, load_floats(to) + x); });
+  }
+}
+
+// REQUIRES: tile.cols == kTileCols
+template <class T, int R>
+[[gnu::noinline]] void run_tile(const Tile<T>& tile) {
+  constexpr std::int64_t kPer = 4 / sizeof(T);  // values of a unit
+  Floats sums[R][kVectors];
+#pragma GCC unroll 16
+  for (int i = 0; i < R; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) sums[i][j] = Floats{};
+  const T *a = tile.a, *panel = tile.panel;
+  const std::int64_t stride = tile.a_stride, units = (tile.depth + kPer - 1) / kPer;
+  for (std::int64_t k = 0; k < units; ++k, a += kPer, panel += kPer * kTileCols) {
+    Units b[kVectors];
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) b[j] = load_units(panel + j * kPer * kLanes);
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i) {
+      const Units broadcast = Units{} + *reinterpret_cast<const Unit*>(a + i * stride);
+#pragma GCC unroll 4
+      for (int j = 0; j < kVectors; ++j) sums[i][j] = multiply_add<T>(broadcast, b[j], sums[i][j]);
+    }
+  }
+  store_tile<T, R>(tile, sums);
+}
+
+template <class T, int... R>
+void run_rows(const Tile<T>& tile, std::integer_sequence<int, R...>) {
+  static constexpr void (*kRun[])(const Tile<T>&) = {run_tile<T, R + 1>...};
+  kRun[tile.rows - 1](tile);
+}
+
+template <class T>
+void narrow(const float* from, std::int64_t count, T* to) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store_narrow(to + i, load_floats(from + i));
+  if (i == count) return;
+  Floats rest{};
+  std::memcpy(&rest, from + i, (count - i) * sizeof(float));
+  T narrowed[kLanes];
+  store_narrow(narrowed, rest);
+  std::memcpy(static_cast<void*>(to + i), narrowed, (count - i) * sizeof(T));
+}
+
+// Fewer columns than a tile has: made apart, then the ones that exist are stored.
+template <class T>
+void run_narrow(const Tile<T>& tile) {
+  alignas(64) float apart[kTileRows * kTileCols];
+  Tile<T> whole = tile;
+  whole.cols = kTileCols, whole.c = apart, whole.c_stride = kTileCols, whole.store = Store::wide;
+  run_rows(whole, std::make_integer_sequence<int, kTileRows>{});
+  for (std::int64_t i = 0; i < tile.rows; ++i) {
+    const float* from = apart + i * kTileCols;
+    if (tile.store != Store::narrow || std::is_same_v<T, float>) {
+      float* to = static_cast<float*>(tile.c) + i * tile.c_stride;
+      for (std::int64_t j = 0; j < tile.cols; ++j) to[j] = tile.store == Store::wide_add ? to[j] + from[j] : from[j];
+    } else {
+      narrow(from, tile.cols, static_cast<T*>(tile.c) + i * tile.c_stride);
+    }
+  }
+}
+
+template <class T>
+void multiply(const Tile<T>& tile) {
+  if (tile.cols < kTileCols) return run_narrow(tile);
+  run_rows(tile, std::make_integer_sequence<int, kTileRows>{});
+}
+
+// ---------------------------------------------------------------------------------------------- packing
+
+// rows[i][j] becomes rows[j][i], by exchanging halves, then quarters, …
+[[gnu::always_inline]] inline void transpose(Units (&rows)[kLanes]) {
+  const Units lane = [] {
+    Units made{};
+    for (int j = 0; j < kLanes; ++j) made[j] = j;
+    return made;
+  }();
+#pragma GCC unroll 4
+  for (int step = kLanes / 2; step > 0; step /= 2) {
+    const Units upper = (lane & step) != 0;
+    const Units first = upper ? lane - step + kLanes : lane, second = upper ? lane + kLanes : lane + step;
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes; ++i) {
+      if (i & step) continue;
+      const Units a = rows[i], b = rows[i + step];
+      rows[i] = __builtin_shuffle(a, b, first);
+      rows[i + step] = __builtin_shuffle(a, b, second);
+    }
+  }
+}
+
+// `count` values from where they lie; the rest of the vector is zero.
+template <class T>
+inline Units load_some(const T* from, std::int64_t count) {
+  if (count >= static_cast<std::int64_t>(kLanes * (4 / sizeof(T)))) return load_units(from);
+  Units made{};
+  if (count > 0) std::memcpy(&made, from, count * sizeof(T));
+  return made;
+}
+
+// Rows of contiguous depth -> columns: to[unit * to_stride + row], units of depth going down. Both a panel (from B
+// whose depth is contiguous) and a block of A's rows (from A whose rows lie across) are made of such squares.
+template <class T>
+[[gnu::always_inline]] inline void transpose_square(const T* from, std::int64_t stride, std::int64_t rows,
+                                                    std::int64_t depth, Unit* to, std::int64_t to_stride,
+                                                    std::int64_t to_rows) {
+  Units square[kLanes];
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; ++i) square[i] = i < rows ? load_some(from + i * stride, depth) : Units{};
+  transpose(square);
+  for (std::int64_t k = 0; k < to_rows; ++k) store_units(to + k * to_stride, square[k]);
+}
+
+// Two rows of bf16, values of the same column made a unit: first kLanes columns in [0], the next in [1].
+#if defined(CPU_CAPABILITY_AVX512BF16)
+inline void interleave(Units low, Units high, Units (&made)[2]) {
+  alignas(64) static constexpr auto kOrder = [] {
+    std::array<std::uint16_t, 64> order{};
+    for (int j = 0; j < 32; ++j) order[2 * j] = j, order[2 * j + 1] = 32 + j;
+    return order;
+  }();
+  for (int part = 0; part < 2; ++part)
+    made[part] =
+        (Units)_mm512_permutex2var_epi16((__m512i)low, _mm512_load_si512(kOrder.data() + 32 * part), (__m512i)high);
+}
+#endif
+
+// B with contiguous columns.
+template <class T>
+void pack_across(const T* b, std::int64_t k_stride, std::int64_t depth, std::int64_t cols, T* panel) {
+  if constexpr (std::is_same_v<T, float>) {
+    for (std::int64_t k = 0; k < depth; ++k)
+      for (int j = 0; j < kVectors; ++j)
+        store_units(panel + k * kTileCols + j * kLanes, load_some(b + k * k_stride + j * kLanes, cols - j * kLanes));
+  } else {
+#if defined(CPU_CAPABILITY_AVX512BF16)
+    for (std::int64_t k = 0; k < depth; k += 2) {
+      Units made[2];
+      interleave(load_some(b + k * k_stride, cols), k + 1 < depth ? load_some(b + (k + 1) * k_stride, cols) : Units{},
+                 made);
+      for (int j = 0; j < 2; ++j) store_units(panel + k * kTileCols + j * 2 * kLanes, made[j]);
+    }
+#endif
+  }
+}
+
+// B with contiguous depth.
+template <class T>
+void pack_along(const T* b, std::int64_t n_stride, std::int64_t depth, std::int64_t cols, T* panel) {
+  constexpr std::int64_t kPer = 4 / sizeof(T);
+  const std::int64_t units = (depth + kPer - 1) / kPer;
+  for (std::int64_t k = 0; k < units; k += kLanes)
+    for (int j = 0; j < kTileCols; j += kLanes)
+      transpose_square(b + j * n_stride + k * kPer, n_stride, cols - j, depth - k * kPer,
+                       reinterpret_cast<Unit*>(panel) + k * kTileCols + j, kTileCols,
+                       std::min<std::int64_t>(kLanes, units - k));
+}
+
+template <class T>
+void pack_b(const T* b, std::int64_t k_stride, std::int64_t n_stride, std::int64_t depth, std::int64_t cols, T* panel) {
+  n_stride == 1 ? pack_across(b, k_stride, depth, cols, panel) : pack_along(b, n_stride, depth, cols, panel);
+}
+
+// A whose rows lie across: squares of kLanes units of depth by kLanes rows, turned.
+template <class T>
+void pack_a_across(const T* a, std::int64_t k_stride, std::int64_t rows, std::int64_t depth, T* to) {
+  constexpr std::int64_t kPer = 4 / sizeof(T);
+  const std::int64_t units = (depth + kPer - 1) / kPer;
+  const auto put = [&](Units(&square)[kLanes], std::int64_t row, std::int64_t k) {
+    transpose(square);
+    const std::int64_t bytes = std::min<std::int64_t>(kLanes, units - k) * 4;
+    for (std::int64_t i = 0; i < std::min<std::int64_t>(kLanes, rows - row); ++i) {
+      Unit* at = reinterpret_cast<Unit*>(to) + (row + i) * units + k;
+      if (bytes == kLanes * 4)
+        store_units(at, square[i]);
+      else
+        std::memcpy(at, &square[i], bytes);
+    }
+  };
+  for (std::int64_t row = 0; row < rows; row += kLanes * kPer)
+    for (std::int64_t k = 0; k < units; k += kLanes) {
+      Units squares[kPer][kLanes];
+#pragma GCC unroll 16
+      for (int i = 0; i < kLanes; ++i) {
+        const std::int64_t at = (k + i) * kPer;
+        const auto line = [&](std::int64_t d) {
+          return d < depth ? load_some(a + d * k_stride + row, rows - row) : Units{};
+        };
+        if constexpr (kPer == 1) {
+          squares[0][i] = line(at);
+        } else {
+#if defined(CPU_CAPABILITY_AVX512BF16)
+          Units made[2];
+          interleave(line(at), line(at + 1), made);
+          squares[0][i] = made[0], squares[1][i] = made[1];
+#endif
+        }
+      }
+      for (int s = 0; s < kPer; ++s)
+        if (row + s * kLanes < rows) put(squares[s], row + s * kLanes, k);
+    }
+}
+
+template <class T>
+void pack_a(const T* a, std::int64_t i_stride, std::int64_t k_stride, std::int64_t rows, std::int64_t depth, T* to) {
+  if (k_stride != 1) return pack_a_across(a, k_stride, rows, depth, to);
+  const std::int64_t room = depth_room<T>(depth);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    std::memcpy(to + i * room, a + i * i_stride, depth * sizeof(T));
+    if (room > depth) std::memset(static_cast<void*>(to + i * room + depth), 0, sizeof(T));
+  }
+}
+}  // namespace
+
+template <class T>
+MatmulKernels<T> matmul_kernels() {
+#if defined(CPU_CAPABILITY_AVX512BF16)
+  constexpr bool kHas = !std::is_same_v<T, double>;
+#else
+  constexpr bool kHas = std::is_same_v<T, float>;
+#endif
+  if constexpr (kHas)
+    return {kTileRows, kTileCols, pack_b<T>, pack_a<T>, multiply<T>, narrow<T>};
+  else
+    return {};
+}
+HONE_INSTANTIATE_KERNELS(MatmulKernels, matmul_kernels)
+
+}  // namespace hone::ops::cpu::CPU_CAPABILITY
