@@ -78,6 +78,7 @@ TEST_F(Experts, TheBalancingLossIsATermAndEvensThingsOut) {
   const Overrides steps{{"trainer.steps", "30"}};
   auto plain = run("plain", steps), balanced = run("balanced", steps, kBalanced);
   ASSERT_EQ(balanced["router/loss"].size(), 30u);
+  ASSERT_EQ(plain["router/entropy"].size(), 30u);
   // Even experts give K = 2, times the coefficient; 0.1 is far from it where one expert has all.
   EXPECT_GT(balanced["router/loss"].front(), 0.2);
   EXPECT_LT(balanced["router/loss"].back(), 0.25);
