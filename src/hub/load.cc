@@ -3,7 +3,9 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/log.h"
 #include "base/strings.h"
@@ -31,11 +33,11 @@ class Names {
  public:
   Names(Model& model, const Places& places, const std::optional<FreshHead>& fresh)
       : model_(model), places_(places), prefix_(model.base_prefix()) {
-    file_has_prefix_ = has_prefix(places);
-    std::map<std::string, bool> own;
-    model.each_weight([&](const std::string& name, Weight&) { own[name] = true; });
-    model_has_prefix_ = has_prefix(own);
-    for (const auto& [name, there] : own) match(name, fresh);
+    std::vector<std::string> own;
+    model.each_weight([&](const std::string& name, Weight&) { own.push_back(name); });
+    file_has_prefix_ = std::any_of(places.begin(), places.end(), [&](const auto& p) { return has_prefix(p.first); });
+    model_has_prefix_ = std::any_of(own.begin(), own.end(), [&](const auto& name) { return has_prefix(name); });
+    for (const std::string& name : own) match(name, fresh);
     find_extra();
   }
   std::vector<std::string> missing, extra;  // neither may be
@@ -47,12 +49,7 @@ class Names {
   }
 
  private:
-  template <class Map>
-  bool has_prefix(const Map& names) const {
-    if (prefix_.empty()) return false;
-    const auto first = names.lower_bound(prefix_);
-    return first != names.end() && first->first.starts_with(prefix_);
-  }
+  bool has_prefix(const std::string& name) const { return !prefix_.empty() && name.starts_with(prefix_); }
 
   // The names that the folder may have for a weight, as old versions called norms' weights gamma and beta.
   std::vector<std::string> names_of(std::string weight) const {
@@ -71,7 +68,7 @@ class Names {
     for (const std::string& name : names_of(weight))
       if (!other && places_.contains(name)) {
         matched_[weight] = name;
-        used_[name] = true;
+        used_.insert(name);
         return;
       }
     (wanted && model_.may_be_fresh(weight) ? fresh : missing).push_back(weight);
@@ -92,7 +89,7 @@ class Names {
   std::string prefix_;
   bool file_has_prefix_ = false, model_has_prefix_ = false;
   std::map<std::string, std::string> matched_;  // weight -> tensor of the folder
-  std::map<std::string, bool> used_;
+  std::set<std::string> used_;
 };
 
 void check_names(const Names& names, const std::string& folder) {

@@ -11,6 +11,9 @@ sed -E 's/.*"prompt": ("[^"]*"), "completion": ("[^"]*").*/{"messages": [{"role"
   train.jsonl >chats.jsonl
 hone init model --model.type=llama --model.hidden_size=32 --model.intermediate_size=64 --model.num_hidden_layers=2 \
   --model.num_attention_heads=4 --model.num_key_value_heads=2 --model.max_position_embeddings=512 --tokenizer bytes >/dev/null
+sed -E 's/.*"prompt": ("[^"]*"), "completion": "[^"]*([0-9])[^0-9"]*".*/{"text": \1, "label": "\2"}/' train.jsonl >labelled.jsonl
+hone init bert --model.type=bert --model.hidden_size=32 --model.intermediate_size=64 --model.num_hidden_layers=2 \
+  --model.num_attention_heads=4 --model.max_position_embeddings=128 --tokenizer bytes >/dev/null
 
 losses() { sed -nE 's/.*"loss":([^,}]*).*"step":([0-9]+).*/\2 \1/p' "$1/metrics.jsonl"; }
 
@@ -18,14 +21,16 @@ for recipe in "$HONE_SOURCE"/recipes/*.yaml "$HONE_SOURCE"/examples/*/recipe.yam
   name=$(basename "$recipe" .yaml)
   if [ "$name" = recipe ]; then name=$(basename "$(dirname "$recipe")"); fi
   data=train.jsonl
+  model=model
   if [ "$name" = chat ]; then data=chats.jsonl; fi
+  if [ "$name" = classify ]; then data=labelled.jsonl model=bert; fi
   common=("$recipe" --data.train="$data" '--data.eval={}' --trainer.steps=10 --trainer.log_every=1 --trainer.precision=fp32 --trainer.epochs=null --trainer.eval_every=0 --quiet)
   # A warm-up that fits ten steps, with the same learning rates in them.
   case $name in
     pretrain-32m) common+=(--optimizer.schedule.warmup_steps=10 --optimizer.learning_rate=8.7e-5 --optimizer.schedule.final_ratio=0.6896551724137931) ;;
     shakespeare-bytes | quickstart) common+=(--optimizer.schedule.warmup_steps=10 --optimizer.learning_rate=6e-4) ;;
   esac
-  if grep -q 'path: my-model' "$recipe"; then common+=(--model.path=model); fi
+  if grep -q 'path: my-model' "$recipe"; then common+=(--model.path=$model); fi
   hone train "${common[@]}" --run.folder="$name-1" >"$name.log" 2>&1 || { cat "$name.log"; exit 1; }
   hone train "${common[@]}" --run.folder="$name-2" >"$name.log" 2>&1
   cmp "$name-1/checkpoints/step-00000010/model.safetensors" "$name-2/checkpoints/step-00000010/model.safetensors"

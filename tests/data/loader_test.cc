@@ -116,9 +116,8 @@ class Failing final : public Dataset {
     if (position == bad) throw Error(ErrorKind::data, "the disk is gone");
     return data_->row_at(position, seed, shuffle);
   }
-  HostBatch batch(const std::vector<std::int64_t>& rows, std::int32_t pad_id) const override {
-    return data_->batch(rows, pad_id);
-  }
+  HostRow row(std::int64_t row) const override { return data_->row(row); }
+  const std::vector<std::string>& labels() const override { return data_->labels(); }
   std::string record_name(std::int64_t record) const override { return data_->record_name(record); }
   const DataReport& report() const override { return data_->report(); }
   std::string fingerprint() const override { return data_->fingerprint(); }

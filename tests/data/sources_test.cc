@@ -194,15 +194,14 @@ TEST(Csv, ReadsWithAndWithoutHeader) {
   const TempFolder folder;
   const auto headed = read(folder.write("a.csv", "id,text\n1,\"one, \"\"1\"\"\nmore\"\n2,two\n"));
   ASSERT_EQ(headed.size(), 2u);
-  EXPECT_EQ(headed[0].text, "one, \"1\"\nmore");
+  EXPECT_EQ(text_of(headed[0]), "one, \"1\"\nmore");
   EXPECT_EQ(headed[1].line, 4);
   const std::string plain = folder.write("b.tsv", "ham\tGo until jurong point, crazy..\nspam\tFree entry\n");
   const auto records = read_as({.path = plain, .columns = {{"text", "2"}}, .header = {}});
   ASSERT_EQ(records.size(), 2u);
   EXPECT_EQ(text_of(records[0]), "Go until jurong point, crazy..");
   const auto pairs = read_as({.path = plain, .columns = {{"prompt", "2"}, {"completion", "1"}}, .header = {}});
-  EXPECT_EQ(pairs[1].prompt, "Free entry");
-  EXPECT_EQ(pairs[1].completion, "spam");
+  EXPECT_EQ(pair_of(pairs[1]), (std::pair<std::string, std::string>("Free entry", "spam")));
 }
 
 TEST(Csv, DoesAsHeaderSays) {

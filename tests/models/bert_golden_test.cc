@@ -84,7 +84,9 @@ TEST_P(BertGolden, EveryGradient) {
   int seen = 0;
   model_->each_weight([&](const std::string& name, Weight& weight) {
     const Tensor& expected = golden_.at("grad." + name);
-    expect_close(weight.grad(), expected, 1e-5 * std::max(largest(expected), 1e-3 * model_largest), name);
+    // A key's bias moves all scores of a query alike, which softmax does not see: its gradient is rounding alone.
+    const double floor = name.ends_with("key.bias") ? 1e-1 : 1e-3;
+    expect_close(weight.grad(), expected, 1e-5 * std::max(largest(expected), floor * model_largest), name);
     ++seen;
   });
   EXPECT_EQ(seen, std::count_if(golden_.begin(), golden_.end(), [](const auto& t) { return t.first.starts_with("grad."); }));

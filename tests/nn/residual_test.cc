@@ -46,7 +46,7 @@ Result run(const Parts<N>& constant, const Tensor& x, Block&& block) {
 template <class N>
 Tensor in_turn(Parts<N>& p, const Tensor& x_1ND) {
   Residual x(x_1ND);
-  x += p.one(x).linears({p.a.with_bias()})[0];
+  x += nn::linears(p.one(x), {&p.a})[0];
   x += p.mlp(p.two(x));
   return x.sum();
 }
@@ -61,7 +61,7 @@ Tensor side_by_side(Parts<N>& p, const Tensor& x_1ND) {
   Residual x(x_1ND);
   x += x_1ND * 0.5;
   const Input normed = p.one(x);
-  x += normed.linears({p.a.with_bias()})[0];
+  x += nn::linears(normed, {&p.a})[0];
   x += p.mlp(normed);
   x += p.two(normed.value());
   return x.sum();

@@ -92,5 +92,5 @@ def decays(name):
     """HF Trainer's rule: weight decay for everything but biases and norms."""
     import re
 
-    patterns = [r"bias", r"layernorm", r"rmsnorm", r"(?:^|\.)norm(?:$|\.)", r"_norm(?:$|\.)"]
+    patterns = [r"bias", r"layernorm", r"rmsnorm", r"(?:^|\.)norm(?:$|\.)", r"_norm(?:$|\.)", r"(?:^|\.)ln_"]
     return not any(re.search(pattern, name.lower()) for pattern in patterns)
