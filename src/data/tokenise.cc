@@ -21,6 +21,7 @@
 namespace hone::data {
 namespace {
 
+constexpr const char* kTurns = "loss chooses among the turns of conversations; leave it out, or set it to all";
 constexpr std::size_t kBlockRecords = 512, kBlockBytes = 1 << 20;
 
 void append_eos_to(Tokens& tokens, const Tokenizer& tokenizer) {
@@ -316,9 +317,8 @@ void Tokenising::note_open_turns(const std::string& place) const {
 
 RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::string& path) {
   const std::string place = fmt::format("{}:{}", path, record.line);
-  const auto fail_loss = [&](const char* what) {
-    throw Error(ErrorKind::config, fmt::format("{}: {}, but loss is {}", place, what, name_of(*how.loss)))
-        .hint("loss chooses among the turns of conversations; leave it out, or set it to all");
+  const auto fail_loss = [&](const char* what, const char* advice = kTurns) {
+    throw Error(ErrorKind::config, fmt::format("{}: {}, but loss is {}", place, what, name_of(*how.loss))).hint(advice);
   };
   const bool all = how.loss == Loss::all;
   const auto* ids = record.as<IdsRecord>();
@@ -326,7 +326,7 @@ RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::s
   if (!ids) text::require_tokenizer(how.tokenizer, place + (chat ? ": a conversation" : ": a text"));
   if (const auto* labelled = record.as<LabelledRecord>()) {
     HONE_ASSERT(how.labelled);
-    if (how.loss) fail_loss("a text with a label");
+    if (how.loss) fail_loss("a text with a label", "its label is learnt, and none of its tokens; leave loss out");
     return from_labelled(*labelled, how, place);
   }
   if (chat) return {from_chat(*chat, how, place)};
