@@ -25,14 +25,18 @@ namespace {
 // One prompt's answer in the making.
 struct Line {
   Line(std::size_t number, const std::vector<std::int32_t>& prompt, const Tokenizer& tokenizer,
-       const GenerateConfig& config, std::int64_t vocab_size)
+       const GenerateConfig& config, const Model& model)
       : number(number),
+        most(config.max_new_tokens),
         answer(tokenizer, prompt, config.stop),
-        sampler(config, vocab_size),
+        sampler(config, model.vocab_size()),
         random(config.seed, fmt::format("generate/{}", number)) {
     for (const std::int32_t id : prompt) sampler.seen(id);
+    // The last token of an answer is never read, so that it needs no position.
+    if (model.positions_are_learned()) most = std::min(most, model.max_positions() - std::ssize(prompt) + 1);
   }
   std::size_t number;
+  std::int64_t most;  // tokens of the answer
   generate::Answer answer;
   generate::Sampler sampler;
   Random random;
@@ -126,6 +130,10 @@ void Generator::State::check(const Prompts& prompts, const GenerateConfig& confi
     if (prompts[i].empty())
       throw Error(ErrorKind::data, fmt::format("prompt {}: no tokens; expected at least one", i + 1))
           .hint("give it some text, or a tokenizer with a beginning-of-sequence token");
+    if (model.positions_are_learned() && std::ssize(prompts[i]) > model.max_positions())
+      throw Error(ErrorKind::data, fmt::format("prompt {}: {} tokens; expected at most {}, the positions that this model "
+                                               "has learned",
+                                               i + 1, prompts[i].size(), model.max_positions()));
     for (const std::int32_t id : prompts[i])
       if (id < 0 || id >= model.vocab_size())
         throw Error(ErrorKind::data, fmt::format("prompt {}: token id {} is beyond the model's vocabulary of {}", i + 1,
@@ -153,8 +161,7 @@ bool Generator::State::take(Line& line, std::int32_t id, const GenerateConfig& c
   line.sampler.seen(id);
   const bool eos = ends(id, config);
   std::string text = eos ? "" : line.answer.push(id);
-  const bool done =
-      eos || line.answer.stopped() || static_cast<std::int64_t>(result.ids.size()) >= config.max_new_tokens;
+  const bool done = eos || line.answer.stopped() || std::ssize(result.ids) >= line.most;
   if (done) text += line.answer.finish();
   if (stream && !text.empty()) stream(line.number, text);
   if (done) {
@@ -220,7 +227,7 @@ void Generator::State::run(const Prompts& prompts, Lines lines, const GenerateCo
     }
     if (finished) drop_finished(lines, ids, cache);
     if (lines.empty()) break;
-    if (!warned && (warned = beyond_positions(cache)))
+    if (!warned && (warned = !model.positions_are_learned() && beyond_positions(cache)))
       log::warning("the text is longer than the {} tokens that the model was made for", model.max_positions());
     go_on(lines, decoder.get(), cache, is_greedy(config), ids);
   }
@@ -244,7 +251,7 @@ std::vector<Generated> Generator::generate(const std::vector<std::vector<std::in
   for (std::size_t begin = 0; begin < prompts.size(); begin += batch_size) {
     Lines lines;
     for (std::size_t i = begin; i < std::min(begin + batch_size, prompts.size()); ++i)
-      lines.push_back(std::make_unique<Line>(i, prompts[i], *state_->tokenizer, config, state_->model.vocab_size()));
+      lines.push_back(std::make_unique<Line>(i, prompts[i], *state_->tokenizer, config, state_->model));
     state_->run(prompts, std::move(lines), config, stream, results);
   }
   return results;
