@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/strings.h"
 
@@ -72,6 +73,23 @@ Node option_schema(const OptionInfo& row) {
   return node;
 }
 
+// What each choice has for options, and the choices among these: schedules of optimizers, once for all that have them.
+void add_choices(const std::vector<OptionInfo>& rows, const std::string& prefix, std::string& page,
+                 std::set<std::string>& done) {
+  for (const OptionInfo& row : rows) {
+    const Catalogue* catalogue = row.catalogue.empty() ? nullptr : find_catalogue(row.catalogue);
+    const std::string path = prefix + row.path;
+    if (!catalogue || !done.insert(path).second) continue;
+    for (const std::string& name : catalogue->names()) {
+      const auto options = catalogue->options(name)->describe();
+      page += fmt::format("\n## `{}: {{type: {}}}`\n\n", path, name);
+      options.empty() ? void(page += "No options.\n") : add_rows(options, page);
+    }
+    for (const std::string& name : catalogue->names())
+      add_choices(catalogue->options(name)->describe(), path + ".", page, done);
+  }
+}
+
 // A Choice: {type: name, options...}, or the plain name.
 Node choice_schema(const OptionInfo& row) {
   std::vector<Node> forms, names;
@@ -134,14 +152,8 @@ std::string flags_help(const std::vector<OptionInfo>& rows, std::size_t width) {
 std::string reference_page(const std::string& title, const std::vector<OptionInfo>& rows) {
   std::string page = "# " + title + "\n\n";
   add_rows(rows, page);
-  for (const OptionInfo& row : rows) {
-    const Catalogue* catalogue = row.catalogue.empty() ? nullptr : find_catalogue(row.catalogue);
-    for (const std::string& name : catalogue ? catalogue->names() : std::vector<std::string>{}) {
-      const auto options = catalogue->options(name)->describe();
-      page += fmt::format("\n## `{}: {{type: {}}}`\n\n", row.path, name);
-      options.empty() ? void(page += "No options.\n") : add_rows(options, page);
-    }
-  }
+  std::set<std::string> done;
+  add_choices(rows, "", page, done);
   return page;
 }
 
