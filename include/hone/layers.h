@@ -216,8 +216,10 @@ HONE_API Tensor attend(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v
 HONE_API Tensor dropout(const Tensor& x, double rate, const Pass& pass, std::string_view place);
 
 HONE_API Tensor activate(const Tensor& x, ops::Activation activation);
-// By its name in config.json, silu, gelu, ...; another name is a problem at `path`.
+// By its name in config.json: silu, swish, gelu, gelu_pytorch_tanh, gelu_new or relu; another is a problem at `path`, or an
+// Error(config).
 HONE_API ops::Activation read_activation(const std::string& name, const std::string& path, Problems& problems);
+HONE_API ops::Activation read_activation(const std::string& name);
 
 }  // namespace nn
 }  // namespace hone

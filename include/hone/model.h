@@ -87,6 +87,8 @@ class HONE_API Model : public Module {
   // Hugging Face's base_model_prefix with a dot, "bert.": with it begin the names of the body's weights in folders of
   // models with a head. Such a folder fills a model without a head and the other way round. "": it is not so.
   virtual std::string base_prefix() const { return ""; }
+  // Tensors in folders of such models that are no weights, such as masks that old versions saved: they are passed over.
+  virtual bool is_no_weight(const std::string& /*tensor*/) const { return false; }
   // Weights that a folder of such models may lack, as they belong to a head: training then begins with fresh ones.
   virtual bool may_be_fresh(const std::string& /*weight*/) const { return false; }
 };

@@ -27,7 +27,7 @@ class Docs final : public Command {
   explicit Docs(const Config& config) : flags_(config) {}
 
   Usage usage() const override {
-    return {"[recipe|commands|schema]",
+    return {"[recipe|models|commands|schema]",
             {"hone docs recipe", "hone docs schema > recipe.schema.json", "hone docs --out docs/reference"}, 0, 1};
   }
 
@@ -41,11 +41,20 @@ class Docs final : public Command {
   }
 
  private:
+  static std::string models_page() {
+    std::string page =
+        "# Options of models\n\nThe keys of their config.json, and of `model` in a recipe for a fresh one.\n";
+    for (const auto& entry : registries().models.entries())
+      page += "\n#" + config::reference_page("`model: {type: " + entry.name + "}`", entry.options()->describe());
+    return page;
+  }
+
   static std::string text_of(const std::string& page) {
     if (page == "recipe") return config::reference_page("Options of a recipe", config::describe(Recipe{}));
     if (page == "commands") return commands_page();
+    if (page == "models") return models_page();
     if (page == "schema") return config::to_json(config::json_schema("hone recipe", config::describe(Recipe{})));
-    throw Error(ErrorKind::usage, "docs: got \"" + page + "\", expected recipe, commands or schema");
+    throw Error(ErrorKind::usage, "docs: got \"" + page + "\", expected recipe, models, commands or schema");
   }
 
   // One page: {"page", "text"}; the schema is JSON already, and so are commands.
@@ -60,7 +69,7 @@ class Docs final : public Command {
   int write_all(bool json) const {
     std::vector<std::string> files;
     const Folder folder = Env::process().make_folders(flags_.out, ErrorKind::data);
-    for (const auto& [page, name] : {std::pair{"recipe", "recipe.md"}, {"commands", "commands.md"}, {"schema", "recipe.schema.json"}}) {
+    for (const auto& [page, name] : {std::pair{"recipe", "recipe.md"}, {"models", "models.md"}, {"commands", "commands.md"}, {"schema", "recipe.schema.json"}}) {
       const std::string text = text_of(page), before = folder.maybe_read_file(name).value_or("");
       if (!before.empty() && before.substr(0, kSame) != text.substr(0, kSame))
         throw Error(ErrorKind::data, (folder.path() / name).string() + ": is there already, and hone did not write it");

@@ -127,7 +127,8 @@ std::unique_ptr<Model> build_model(const Node& hf_config, const std::string& fil
     const std::string near = config::nearest(type, registries().models.names());
     throw Error(ErrorKind::config, fmt::format("{}: model_type: got \"{}\", expected one of {}{}", file, type,
                                                fmt::join(registries().models.names(), ", "),
-                                               near.empty() ? "" : "; did you mean " + near + "?"));
+                                               near.empty() ? "" : "; did you mean " + near + "?"))
+        .hint("models of other types come by hone --plugin FILE COMMAND");
   }
   const auto options = entry->options();
   std::set<std::string> own;

@@ -22,9 +22,10 @@ namespace {
 using Places = std::map<std::string, SafetensorsSet::Place>;
 
 // What files may hold that a model does not use: a tied head, and buffers that old versions saved.
-bool may_be_extra(const std::string& name, bool tied) {
-  return (tied && name == "lm_head.weight") || name.ends_with(".rotary_emb.inv_freq") ||
-         name.ends_with("embeddings.position_ids");
+bool may_be_extra(const Model& model, const std::string& name) {
+  const CausalLm* lm = model.causal_lm();
+  return (lm && lm->head().tied() && name == "lm_head.weight") || name.ends_with(".rotary_emb.inv_freq") ||
+         model.is_no_weight(name);
 }
 
 // Which tensor of a folder fills which weight. A folder of a model with a head has a prefix before the body's names that
@@ -76,9 +77,8 @@ class Names {
 
   // Where body and heads can be told apart, what belongs to another head is no error.
   void find_extra() {
-    const CausalLm* lm = model_.causal_lm();
     for (const auto& [name, place] : places_) {
-      if (used_.contains(name) || may_be_extra(name, lm && lm->head().tied())) continue;
+      if (used_.contains(name) || may_be_extra(model_, name)) continue;
       const bool of_a_head = (file_has_prefix_ && !name.starts_with(prefix_)) || model_.may_be_fresh(name);
       (of_a_head ? unused : extra).push_back(name);
     }

@@ -9,6 +9,7 @@
 
 #include "base/strings.h"
 #include "hone/config_read.h"
+#include "hone/registry.h"
 #include "nn/token_ids.h"
 #include "tensor/dtype.h"
 
@@ -16,6 +17,19 @@ namespace hone::hub {
 namespace {
 
 constexpr std::uint64_t kTextLimit = 16'000'000;
+
+// transformers 5 is strict about floats: 1.0, not 1. Which they are, the model's options say.
+config::Node with_points(config::Node config) {
+  const config::Node* type = config.find("model_type");
+  const auto options = type ? registries().models.options(type->text()) : nullptr;
+  if (!options) return config;
+  for (const config::OptionInfo& option : options->describe()) {
+    config::Node* value = option.type == "number" ? config.find(option.path) : nullptr;
+    if (value && value->kind() == config::Node::Kind::scalar && parse_int(value->text()))
+      *value = config::Node::scalar(value->text() + ".0");
+  }
+  return config;
+}
 
 // transformers makes the same from config.json when a folder has none.
 std::string made_generation_config(const config::Node& hf_config) {
@@ -64,7 +78,7 @@ std::string generation_config(const std::filesystem::path& source, const config:
 
 ModelFiles model_files(Model& model, const std::filesystem::path& source, const Tokenizer* tokenizer,
                        std::optional<std::int32_t> turn_end, std::optional<at::ScalarType> type) {
-  config::Node config = model.hf_config();
+  config::Node config = with_points(model.hf_config());
   if (type) config.at_or_add("dtype") = config::Values<std::string>::write(hf_name(*type));
   ModelFiles files;
   files.texts.emplace_back("config.json", config::to_json(config) + "\n");

@@ -166,6 +166,7 @@ class BertModel final : public Model, public Classifier {
   std::string weights_prefix() const override { return "classifier."; }
 
   std::string base_prefix() const override { return "bert."; }
+  bool is_no_weight(const std::string& tensor) const override { return tensor.ends_with("embeddings.position_ids"); }
   bool may_be_fresh(const std::string& weight) const override {
     return weight.starts_with(weights_prefix()) || weight.find("pooler.") != std::string::npos;
   }

@@ -23,6 +23,13 @@ ops::Activation read_activation(const std::string& name, const std::string& path
   return A::silu;
 }
 
+ops::Activation read_activation(const std::string& name) {
+  Problems problems;
+  const ops::Activation activation = read_activation(name, "the activation", problems);
+  problems.raise("the model's configuration");
+  return activation;
+}
+
 at::Tensor activate(const at::Tensor& x, ops::Activation activation) {
   switch (activation) {
     case ops::Activation::silu:

@@ -92,8 +92,7 @@ Output Model::forward(const Batch& batch, Pass& pass) const {
 
 void Model::check_length(std::int64_t length, const std::string& option) const {
   if (!positions_are_learned() || length <= max_positions()) return;
-  throw Error(ErrorKind::config, fmt::format("{}: got {}, expected at most {}, the positions that this model has learned "
-                                             "(max_position_embeddings)",
+  throw Error(ErrorKind::config, fmt::format("{}: got {}, expected at most {}, the positions that this model has learned",
                                              option, length, max_positions()));
 }
 

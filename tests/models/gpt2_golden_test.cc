@@ -1,0 +1,119 @@
+// GPT-2 against transformers: logits, loss, every gradient, ten AdamW steps, decoding by the cache; folders as they are.
+#include <gtest/gtest.h>
+
+#include "hub/save.h"
+#include "models/adamw.h"
+#include "models/by_cache.h"
+#include "models/golden.h"
+#include "ops/kernels.h"
+
+namespace hone::test {
+namespace {
+
+struct Param {
+  std::string name;
+  bool kernels;
+};
+std::string print(const testing::TestParamInfo<Param>& info) {
+  std::string text = info.param.name + (info.param.kernels ? "_kernels" : "_reference");
+  std::replace(text.begin(), text.end(), '-', '_');
+  return text;
+}
+
+class Gpt2Golden : public testing::TestWithParam<Param> {
+ protected:
+  ops::LevelScope scope_{GetParam().kernels ? ops::Level::amx : ops::Level::reference};
+  Golden golden_{GetParam().name, "tests/golden/gpt2"};
+};
+
+TEST_P(Gpt2Golden, LogitsAndLoss) {
+  const auto model = golden_.model();
+  const Batch batch = golden_.batch();
+  const Tensor logits = model->logits(batch) * golden_["attention_mask"].unsqueeze(-1);
+  expect_close(logits, golden_["logits"], 1e-5 * std::max(1.0, largest(golden_["logits"])), "logits");
+  Pass pass(batch);
+  const at::NoGradGuard no_graph;
+  EXPECT_NEAR(mean_loss(*model, batch, pass).item<double>(), golden_["loss"].item<double>(), 1e-5);
+}
+
+TEST_P(Gpt2Golden, EveryGradient) {
+  const auto model = golden_.model();
+  const Batch batch = golden_.batch();
+  Pass pass(batch);
+  mean_loss(*model, batch, pass).backward();
+  double model_largest = 0;
+  for (const auto& [name, tensor] : golden_.tensors)
+    if (name.starts_with("grad.")) model_largest = std::max(model_largest, largest(tensor));
+  int seen = 0;
+  model->each_weight([&](const std::string& name, Weight& weight) {
+    const Tensor& expected = golden_["grad." + name];
+    expect_close(weight.grad(), expected, 1e-5 * std::max(largest(expected), 1e-3 * model_largest), name);
+    ++seen;
+  });
+  EXPECT_EQ(seen, std::count_if(golden_.tensors.begin(), golden_.tensors.end(),
+                                [](const auto& t) { return t.first.starts_with("grad."); }));
+}
+
+TEST_P(Gpt2Golden, TenSteps) {
+  const auto model = golden_.model();
+  const Batch batch = golden_.batch();
+  AdamW optimizer;
+  std::vector<float> losses;
+  for (int t = 1; t <= 10; ++t) {
+    Pass pass(batch);
+    const Tensor loss = mean_loss(*model, batch, pass);
+    losses.push_back(loss.item<float>());
+    loss.backward();
+    optimizer.step(*model, t);
+  }
+  expect_close(at::tensor(losses), golden_["ten_losses"], 1e-5, "losses");
+}
+
+TEST_P(Gpt2Golden, DecodingEqualsTheWholePass) { expect_cache_is_whole_pass(*golden_.model(), GetParam().name); }
+
+TEST_P(Gpt2Golden, ConfigComesBackAsItWas) {
+  const config::Node source = config::read_file((golden_.folder / "config.json").string());
+  const std::vector<std::string> passed_over = {"transformers_version", "use_cache", "dtype"};
+  for (const config::Change& change : config::diff(source, golden_.model()->hf_config()))
+    if (std::find(passed_over.begin(), passed_over.end(), change.path) == passed_over.end() && change.before != "null")
+      ADD_FAILURE() << change.path << ": was " << change.before << ", is " << change.after;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Gpt2Golden,
+                         testing::ValuesIn(std::vector<Param>{
+                             {"gpt2", true}, {"gpt2", false}, {"gpt2-odd", true}, {"gpt2-odd", false}}),
+                         print);
+
+// The masks that old folders hold are no weights; the biases beside them are.
+TEST(Gpt2, MasksOfOldFoldersArePassedOver) {
+  const auto model = Golden("gpt2", "tests/golden/gpt2").model();
+  EXPECT_TRUE(model->is_no_weight("h.0.attn.bias"));
+  EXPECT_TRUE(model->is_no_weight("transformer.h.11.attn.masked_bias"));
+  model->each_weight([&](const std::string& name, Weight&) { EXPECT_FALSE(model->is_no_weight(name)) << name; });
+}
+
+// transformers 5 refuses a whole number where it expects a float.
+TEST(Gpt2, FloatsAreSavedAsFloats) {
+  config::Node node = config::read_file("tests/golden/gpt2/gpt2/config.json");
+  node.at_or_add("layer_norm_epsilon") = config::Node::scalar("1");
+  const auto model = build_model(node, "config.json");
+  const std::string saved = hub::model_files(*model, "", nullptr, {}, {}).texts.at(0).second;
+  EXPECT_NE(saved.find("\"layer_norm_epsilon\": 1.0,"), std::string::npos) << saved;
+  EXPECT_NE(saved.find("\"n_layer\": 2,"), std::string::npos) << saved;
+}
+
+TEST(Gpt2, WhatIsNotSupportedIsRefused) {
+  for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{{"add_cross_attention", "true"},
+                                                                                   {"scale_attn_weights", "false"},
+                                                                                   {"reorder_and_upcast_attn", "true"},
+                                                                                   {"scale_attn_by_inverse_layer_idx", "true"},
+                                                                                   {"activation_function", "mish"},
+                                                                                   {"n_embd", "26"}}) {
+    config::Node node = config::read_file("tests/golden/gpt2/gpt2/config.json");
+    node.at_or_add(key) = config::Node::scalar(value);
+    EXPECT_THROW(build_model(node, "config.json"), Error) << key;
+  }
+}
+
+}  // namespace
+}  // namespace hone::test
