@@ -14,6 +14,7 @@ for i in $(seq 12); do echo "{\"text\": \"another text $i\", \"story\": \"s $i\"
 for i in $(seq 12); do echo "{\"text\": \"text $i\", \"label\": 1}"; done >l.jsonl
 for i in $(seq 12); do echo "{\"messages\": [{\"role\": \"user\", \"content\": \"$i+1=\"}, {\"role\": \"assistant\", \"content\": \"$((i + 1))\"}]}"; done >c.jsonl
 for i in $(seq 12); do echo "{\"prompt\": \"$i+1=\", \"completion\": \"$((i + 1))\"}"; done >p.jsonl
+for i in $(seq 12); do echo "{\"text\": \"text $i\", \"label\": $((i % 2))}"; done >k.jsonl
 printf 'text\nx one\ny two\nz three\nw four\n' >t.csv
 cat >r.yaml <<R
 model: {type: llama, hidden_size: 16, intermediate_size: 32, num_hidden_layers: 1, num_attention_heads: 2, num_key_value_heads: 2, max_position_embeddings: 64}
@@ -23,6 +24,8 @@ optimizer: {type: adamw, learning_rate: 1e-2}
 trainer: {batch_size: 2, steps: 4, precision: fp32, eval_every: 2, log_every: 1, save: {every: 2, keep: 3}}
 run: {folder: out, seed: 1}
 R
+sed -e '/^model:/c model: {type: bert, hidden_size: 16, intermediate_size: 32, num_hidden_layers: 1, num_attention_heads: 2, max_position_embeddings: 64}' \
+  -e 's/train: d.jsonl/train: k.jsonl/' -e '$a objective: {type: classification}' r.yaml >b.yaml
 for seed in 1 2; do
   hone init "m$seed" --model.type=llama --model.hidden_size=16 --model.intermediate_size=32 --model.num_hidden_layers=1 \
     --model.num_attention_heads=2 --model.max_position_embeddings=64 --tokenizer bytes --seed $seed >/dev/null
@@ -67,6 +70,7 @@ data.eval.files.<name>[].ignore | r.yaml --data.eval.test=l.jsonl | '--data.eval
 data.max_length | r.yaml | --data.max_length=16
 data.overlong | r.yaml --data.max_length=16 | --data.overlong=keep_start
 data.packing | r.yaml --data.max_length=64 | --data.packing=none
+data.collator | r.yaml | --data.collator=noise
 data.shuffle | r.yaml | --data.shuffle=false
 data.append_eos | r.yaml | --data.append_eos=false
 data.loss | r.yaml --data.train=p.jsonl | --data.loss=all
@@ -75,30 +79,35 @@ data.cache | r.yaml | --data.cache=tokens
 objective | r.yaml | --objective.type=dpo
 objective.causal_lm.label_smoothing | r.yaml | --objective.label_smoothing=0.1
 objective.causal_lm.z_loss | r.yaml | --objective.z_loss=0.1
+objective.classification.labels | b.yaml | '--objective.labels=["1", "0"]'
+objective.classification.label_smoothing | b.yaml | --objective.label_smoothing=0.1
 optimizer | r.yaml | --optimizer.type=sgd
 optimizer.adamw.learning_rate | r.yaml | --optimizer.learning_rate=1e-3
 optimizer.adamw.weight_decay | r.yaml | --optimizer.weight_decay=0.5
 optimizer.adamw.decay_all | r.yaml --optimizer.weight_decay=0.5 | --optimizer.decay_all=true
 optimizer.adamw.betas | r.yaml | '--optimizer.betas=[0.5, 0.9]'
 optimizer.adamw.eps | r.yaml | --optimizer.eps=0.01
-optimizer.adamw.schedule.type | r.yaml | --optimizer.schedule.type=linear
-optimizer.adamw.schedule.warmup_steps | r.yaml | --optimizer.schedule.warmup_steps=2
-optimizer.adamw.schedule.warmup_ratio | r.yaml | --optimizer.schedule.warmup_ratio=0.5
-optimizer.adamw.schedule.final_ratio | r.yaml | --optimizer.schedule.final_ratio=0.5
-optimizer.adamw.schedule.decay_steps | r.yaml --optimizer.schedule.type=wsd | --optimizer.schedule.decay_steps=3
-optimizer.adamw.schedule.decay_type | r.yaml --optimizer.schedule.type=wsd --optimizer.schedule.decay_steps=3 | --optimizer.schedule.decay_type=linear
+optimizer.adamw.schedule | r.yaml | --optimizer.schedule=linear
 optimizer.sgd.learning_rate | r.yaml --optimizer={type:\ sgd} | --optimizer.learning_rate=0.5
 optimizer.sgd.weight_decay | r.yaml --optimizer={type:\ sgd} | --optimizer.weight_decay=0.5
 optimizer.sgd.decay_all | r.yaml '--optimizer={type: sgd, weight_decay: 0.5}' | --optimizer.decay_all=true
 optimizer.sgd.momentum | r.yaml --optimizer={type:\ sgd} | --optimizer.momentum=0.9
 optimizer.sgd.dampening | r.yaml '--optimizer={type: sgd, momentum: 0.9}' | --optimizer.dampening=0.5
 optimizer.sgd.nesterov | r.yaml '--optimizer={type: sgd, momentum: 0.9}' | --optimizer.nesterov=true
-optimizer.sgd.schedule.type | r.yaml --optimizer={type:\ sgd} | --optimizer.schedule.type=linear
-optimizer.sgd.schedule.warmup_steps | r.yaml --optimizer={type:\ sgd} | --optimizer.schedule.warmup_steps=2
-optimizer.sgd.schedule.warmup_ratio | r.yaml --optimizer={type:\ sgd} | --optimizer.schedule.warmup_ratio=0.5
-optimizer.sgd.schedule.final_ratio | r.yaml --optimizer={type:\ sgd} | --optimizer.schedule.final_ratio=0.5
-optimizer.sgd.schedule.decay_steps | r.yaml '--optimizer={type: sgd, schedule: wsd}' | --optimizer.schedule.decay_steps=3
-optimizer.sgd.schedule.decay_type | r.yaml '--optimizer={type: sgd, schedule: {type: wsd, decay_steps: 3}}' | --optimizer.schedule.decay_type=linear
+optimizer.sgd.schedule | r.yaml --optimizer={type:\ sgd} | --optimizer.schedule=linear
+optimizer.schedule.constant.warmup_steps | r.yaml '--optimizer.schedule={type: constant}' | --optimizer.schedule.warmup_steps=2
+optimizer.schedule.constant.warmup_ratio | r.yaml '--optimizer.schedule={type: constant}' | --optimizer.schedule.warmup_ratio=0.5
+optimizer.schedule.linear.warmup_steps | r.yaml '--optimizer.schedule={type: linear}' | --optimizer.schedule.warmup_steps=2
+optimizer.schedule.linear.warmup_ratio | r.yaml '--optimizer.schedule={type: linear}' | --optimizer.schedule.warmup_ratio=0.5
+optimizer.schedule.linear.final_ratio | r.yaml '--optimizer.schedule={type: linear}' | --optimizer.schedule.final_ratio=0.5
+optimizer.schedule.cosine.warmup_steps | r.yaml '--optimizer.schedule={type: cosine}' | --optimizer.schedule.warmup_steps=2
+optimizer.schedule.cosine.warmup_ratio | r.yaml '--optimizer.schedule={type: cosine}' | --optimizer.schedule.warmup_ratio=0.5
+optimizer.schedule.cosine.final_ratio | r.yaml '--optimizer.schedule={type: cosine}' | --optimizer.schedule.final_ratio=0.5
+optimizer.schedule.wsd.warmup_steps | r.yaml '--optimizer.schedule={type: wsd}' | --optimizer.schedule.warmup_steps=2
+optimizer.schedule.wsd.warmup_ratio | r.yaml '--optimizer.schedule={type: wsd}' | --optimizer.schedule.warmup_ratio=0.5
+optimizer.schedule.wsd.final_ratio | r.yaml '--optimizer.schedule={type: wsd, decay_steps: 3}' | --optimizer.schedule.final_ratio=0.5
+optimizer.schedule.wsd.decay_steps | r.yaml '--optimizer.schedule={type: wsd}' | --optimizer.schedule.decay_steps=3
+optimizer.schedule.wsd.decay_type | r.yaml '--optimizer.schedule={type: wsd, decay_steps: 3}' | --optimizer.schedule.decay_type=linear
 trainer.batch_size | r.yaml | --trainer.batch_size=1
 trainer.accumulate | r.yaml | --trainer.accumulate=2
 trainer.steps | r.yaml | --trainer.steps=3
@@ -128,7 +137,7 @@ R
 
 # "a.b" for each row of the reference page; below a heading of a choice "section.type.b".
 known_options() {
-  hone docs recipe | sed -nE -e 's/^## `(callbacks|trackers|objective|optimizer): \{type: ([a-z_]+)\}`.*/# \1.\2/p' -e 's/^\| `([^`]+)` \| ([^|]*) \| ([^|]*) \|.*/\1 \3/p' |
+  hone docs recipe | sed -nE -e 's/^## `([a-z_.]+): \{type: ([a-z_]+)\}`.*/# \1.\2/p' -e 's/^\| `([^`]+)` \| ([^|]*) \| ([^|]*) \|.*/\1 \3/p' |
     awk '/^# / { prefix = $2 "."; next } $2 == "section" { next } { print prefix $1 }'
 }
 
@@ -238,6 +247,7 @@ inspect --data.columns | inspect data ../d.jsonl | --data.columns text=story
 inspect --data.max-length | inspect data ../d.jsonl | --data.max-length 8
 inspect --data.overlong | inspect data ../d.jsonl --data.max-length 8 | --data.overlong drop
 inspect --data.packing | inspect data ../d.jsonl | --data.packing none
+inspect --data.records | inspect data ../k.jsonl | --data.records labelled
 inspect --data.append-eos | inspect data ../d.jsonl | --no-data.append-eos
 inspect --data.loss | inspect data ../p.jsonl | --data.loss all
 inspect --data.chat-template | inspect data ../c.jsonl | --data.chat-template zephyr
