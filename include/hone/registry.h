@@ -23,10 +23,12 @@ class Registry final : public config::Catalogue {
     std::function<std::unique_ptr<Made>(const config::AnyOptions&, Context...)> make;
   };
 
-  // T is built as T(const T::Config&, context...), or as T(const T::Config&) where it does not ask for the context.
+  // Error(usage): a name is taken. T is built as T(const T::Config&, context...), or as T(const T::Config&) where it does not ask for the context.
   template <class T, class Config = typename T::Config>
   void add(std::initializer_list<std::string> names, const std::string& help) {
     for (const std::string& name : names) {
+      if (find(name))
+        throw Error(ErrorKind::usage, "there is a " + std::string(Made::kInterface) + " \"" + name + "\" already");
       entries_.push_back({name, help, [] { return std::make_shared<config::OptionsOf<Config>>(); },
                           [](const config::AnyOptions& options, Context... context) -> std::unique_ptr<Made> {
                             const Config& config = static_cast<const config::OptionsOf<Config>&>(options).value;

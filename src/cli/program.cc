@@ -34,31 +34,6 @@ struct GlobalFlags {
   std::vector<std::string> plugins;
 };
 
-// The first name that stands for two things of one kind, "": there is none.
-std::string twice(const config::Catalogue& catalogue) {
-  std::vector<std::string> names = catalogue.names();
-  std::sort(names.begin(), names.end());
-  const auto found = std::adjacent_find(names.begin(), names.end());
-  return found == names.end() ? "" : *found;
-}
-
-void check_names(const std::string& plugin) {
-  const Registries& all = registries();
-  for (const auto& [kind, catalogue] : std::initializer_list<std::pair<const char*, const config::Catalogue*>>{
-           {"model", &all.models},
-           {"objective", &all.objectives},
-           {"evaluation", &all.evals},
-           {"optimizer", &all.optimizers},
-           {"schedule", &all.schedules},
-           {"collator", &all.collators},
-           {"callback", &all.callbacks},
-           {"tracker", &all.trackers},
-           {"data source", &all.sources},
-           {"command", &all.commands}})
-    if (const std::string name = twice(*catalogue); !name.empty())
-      throw Error(ErrorKind::usage, fmt::format("--plugin {}: there is a {} {} already", plugin, kind, hone::quoted(name)));
-}
-
 void load_plugin(const std::string& path) {
   const std::string file = path.find('/') == std::string::npos ? "./" + path : path;  // else it is looked for elsewhere
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
@@ -67,8 +42,11 @@ void load_plugin(const std::string& path) {
   if (!add)
     throw Error(ErrorKind::usage, fmt::format("--plugin {}: no function hone_register in it", path))
         .hint("define extern \"C\" void hone_register(hone::Registries&)");
-  add(registries());
-  check_names(path);
+  try {
+    add(registries());
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("--plugin {}: {}", path, error.what()));
+  }
 }
 
 // Takes the flags before the command off the front.

@@ -54,15 +54,13 @@ DataToInspect read_data(const std::vector<std::string>& paths, const DataFlags& 
     files.back().columns = parse_columns(flags.columns);
     files.back().max_samples = flags.max_samples;
   }
-  Dataset::Options options;
-  options.max_length = flags.max_length;
-  options.overlong = flags.overlong;
-  options.records = flags.records;
-  options.packing =
-      flags.packing.value_or(flags.records == RecordKind::labelled ? Packing::none : Packing::best_fit);
-  options.append_eos = flags.append_eos;
-  options.loss = flags.loss;
-  found.data = Dataset::make(files, *found.tokenizer, options);
+  DataSection section;
+  section.max_length = flags.max_length;
+  section.overlong = flags.overlong;
+  section.packing = flags.packing;
+  section.append_eos = flags.append_eos;
+  section.loss = flags.loss;
+  found.data = Dataset::make(files, *found.tokenizer, training::dataset_options(section, flags.records));
   return found;
 }
 

@@ -19,17 +19,6 @@ using json = nlohmann::ordered_json;
 constexpr const char* kExpected =
     "expected text, prompt and completion, input_ids, messages, or instruction and output";
 
-bool has(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-// The first of `wanted` that the row has, or "".
-std::string first_of(const std::vector<std::string>& names, std::initializer_list<const char*> wanted) {
-  for (const char* name : wanted)
-    if (has(names, name)) return name;
-  return "";
-}
-
 // Proposes columns for well-known sets of names; they are shown, never used unasked.
 std::string proposal(const std::vector<std::string>& names) {
   if (has(names, "chosen"))
@@ -47,7 +36,7 @@ std::string proposal(const std::vector<std::string>& names) {
     pairs.push_back("text: " + (text.empty() ? names.back() : text));
   }
   if (pairs.empty()) return "name the fields with columns, for instance columns: {text: story}";
-  return fmt::format("say which fields to read, for instance columns: {{{}}}", escape_for_terminal(join(pairs, ", ")));
+  return advise_columns(pairs);
 }
 
 Error unknown_fields(const std::vector<std::string>& names, const Place& place, const std::string& fact) {
@@ -123,15 +112,6 @@ const std::vector<std::string>& table_fields(RecordKind records) {
   if (records == RecordKind::labelled) return labelled_fields();
   static const std::vector<std::string> names = {"text", "prompt", "completion", "input_ids", "labels"};
   return names;
-}
-
-std::vector<std::string> Form::fields() const {
-  std::vector<std::string> all;
-  for (const std::string* name : {&text, &prompt, &completion, &input_ids, &labels, &text_pair, &label,
-                                  &messages, &instruction, &input,
-                                  &output, &history, &system, &tools, &documents, &variables})
-    if (!name->empty()) all.push_back(*name);
-  return all;
 }
 
 FieldMap::FieldMap(const SourceFile& file) : columns_(file.columns), ignore_(file.ignore), records_(file.records) {

@@ -1,6 +1,7 @@
 // The fields of a row that make a record.
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -17,5 +18,11 @@ struct Form {
   std::vector<std::string> fields() const;  // all that are used
   bool is_conversation() const { return !messages.empty() || !instruction.empty(); }
 };
+
+bool has(const std::vector<std::string>& names, const std::string& name);
+// The first of `wanted` that the row has, or "".
+std::string first_of(const std::vector<std::string>& names, std::initializer_list<const char*> wanted);
+// What a message advises: "say which fields to read, for instance columns: {text: story}".
+std::string advise_columns(const std::vector<std::string>& pairs);
 
 }  // namespace hone::data

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <initializer_list>
 
 #include "base/strings.h"
 #include "hone/error.h"
@@ -13,16 +12,6 @@ namespace hone::data {
 namespace {
 
 using json = nlohmann::ordered_json;
-
-bool has(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-std::string first_of(const std::vector<std::string>& names, std::initializer_list<const char*> wanted) {
-  for (const char* name : wanted)
-    if (has(names, name)) return name;
-  return "";
-}
 
 // Columns for well-known sets of names; shown, never used unasked.
 std::string proposal(const std::vector<std::string>& names) {
@@ -35,7 +24,7 @@ std::string proposal(const std::vector<std::string>& names) {
   for (const auto& [known, field] : all)
     if (!field.empty() && field != known) pairs.push_back(fmt::format("{}: {}", known, field));
   if (pairs.empty()) return "name the fields with columns, for instance columns: {text: review, label: stars}";
-  return fmt::format("say which fields to read, for instance columns: {{{}}}", escape_for_terminal(join(pairs, ", ")));
+  return advise_columns(pairs);
 }
 
 Error bad_label(const std::string& got, const std::string& field, const Place& place, const std::string& expected) {

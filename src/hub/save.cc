@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "hone/config_read.h"
 #include "hone/registry.h"
+#include "nn/rope.h"
 #include "nn/token_ids.h"
 #include "tensor/dtype.h"
 
@@ -25,8 +26,8 @@ config::Node with_points(config::Node config) {
   if (!options) return config;
   for (const config::OptionInfo& option : options->describe()) {
     config::Node* value = option.type == "number" ? config.find(option.path) : nullptr;
-    if (value && value->kind() == config::Node::Kind::scalar && parse_int(value->text()))
-      *value = config::Node::scalar(value->text() + ".0");
+    const auto number = value && value->kind() == config::Node::Kind::scalar ? parse_double(value->text()) : std::nullopt;
+    if (number) *value = nn::hf_float(*number);
   }
   return config;
 }

@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "hone/config_read.h"
 #include "hone/layers.h"
+#include "models/check_parameters.h"
 #include "nn/rope.h"
 #include "nn/token_ids.h"
 
@@ -67,9 +68,7 @@ void check_memory(const BertConfig& c, Problems& problems) {
   const double hidden = static_cast<double>(c.hidden_size);
   const double block = hidden * (4 * hidden + 2 * static_cast<double>(c.intermediate_size));
   const double table = static_cast<double>(c.vocab_size + c.max_position_embeddings + c.type_vocab_size) * hidden;
-  const double count = static_cast<double>(c.num_hidden_layers) * block + table;
-  if (count > 1e13)
-    problems.add("hidden_size", fmt::format("the sizes describe a model of {:.3g} parameters; expected at most 1e13", count));
+  check_parameters(static_cast<double>(c.num_hidden_layers) * block + table, "hidden_size", problems);
 }
 
 BertShape resolve(const BertConfig& c, Problems& problems) {

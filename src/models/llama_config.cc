@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "hone/config_read.h"
 #include "hone/layers.h"
+#include "models/check_parameters.h"
 #include "nn/token_ids.h"
 
 namespace hone::models {
@@ -145,14 +146,6 @@ void read_rest(const LlamaConfig& c, const Family& family, LlamaShape& s, Proble
 }
 
 }  // namespace
-
-void check_parameters(double count, const char* key, Problems& problems) {
-  if (count <= 1e13) return;
-  problems.add(
-      key, fmt::format(
-               "the sizes describe a model of {:.3g} parameters, {:.3g} GB in fp32; expected at most 1e13 parameters",
-               count, count * 4 / 1e9));
-}
 
 LlamaShape resolve(const LlamaConfig& c, Problems& problems) {
   LlamaShape s;

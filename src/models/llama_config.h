@@ -95,9 +95,6 @@ struct LlamaShape {
 LlamaShape resolve(const LlamaConfig& config, Problems& problems);
 LlamaShape resolve(const LlamaConfig& config);  // throws Error(config)
 
-// Refuses models that no machine holds before anything is made.
-void check_parameters(double count, const char* key, Problems& problems);
-
 // config.json in transformers 5's form; dtype "" = not known yet.
 config::Node to_hf_config(const LlamaConfig& config, const LlamaShape& shape, const std::string& dtype);
 

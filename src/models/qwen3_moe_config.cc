@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "hone/config_read.h"
+#include "models/check_parameters.h"
 
 namespace hone::models {
 namespace {

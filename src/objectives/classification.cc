@@ -1,5 +1,6 @@
 // Classification: cross-entropy of each document's label.
 #include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
 
 #include "hone/config_read.h"
 #include "hone/objective.h"
@@ -39,17 +40,17 @@ class Classification final : public Objective {
   Sums sums(const Batch& batch) const override { return {{"labels", static_cast<double>(batch.docs.size())}}; }
 
   LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
-    const Tensor logits_SL = wide(model.classifier()->logits(output, pass));
+    const Tensor logits_SL = model.classifier()->logits(output, pass);
+    const auto wide = at::toOpMathType(logits_SL.scalar_type());  // fp32 at least
     LossTerms result;
     result.terms.push_back({"loss",
-                            at::cross_entropy_loss(logits_SL, batch.extra.at("label"), {}, at::Reduction::Sum,
+                            at::cross_entropy_loss(logits_SL.to(wide), batch.extra.at("label"), {}, at::Reduction::Sum,
                                                    /*ignore_index=*/-100, config_.label_smoothing),
                             "labels"});
     return result;
   }
 
  private:
-  static Tensor wide(const Tensor& x) { return x.scalar_type() == at::kDouble ? x : x.to(at::kFloat); }
   Config config_;
 };
 

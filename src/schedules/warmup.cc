@@ -10,16 +10,17 @@
 namespace hone::schedules {
 
 double Warmup::steps(std::int64_t all) const {
-  return ratio ? std::ceil(*ratio * static_cast<double>(all)) : static_cast<double>(count);
+  return warmup_ratio ? std::ceil(*warmup_ratio * static_cast<double>(all)) : static_cast<double>(warmup_steps);
 }
 
 void Warmup::validate(Problems& problems) const {
-  problems.require(!ratio || count == 0, "warmup_ratio", "not together with warmup_steps");
+  problems.require(!warmup_ratio || warmup_steps == 0, "warmup_ratio", "not together with warmup_steps");
 }
 
 void Warmup::check(std::int64_t steps, Problems& problems) const {
-  if (count > steps)
-    problems.add("warmup_steps", fmt::format("got {}, expected at most the {} of the run", count, counted(steps, "step")));
+  if (warmup_steps > steps)
+    problems.add("warmup_steps",
+                 fmt::format("got {}, expected at most the {} of the run", warmup_steps, counted(steps, "step")));
 }
 
 }  // namespace hone::schedules

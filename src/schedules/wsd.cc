@@ -36,29 +36,23 @@ double decayed(DecayShape shape, double progress) {
 // Unlike the others it warms up from final_ratio, as transformers' get_wsd_schedule does.
 class Wsd final : public Schedule {
  public:
-  struct Config {
-    std::int64_t warmup_steps = 0;
-    std::optional<double> warmup_ratio;
-    double final_ratio = 0.0;
+  struct Config : Falling {
+    using Base = Falling;
     std::int64_t decay_steps = 0;
     DecayShape decay_type = DecayShape::cosine;
     static constexpr auto fields() {
       using C = Config;
-      return std::tuple{
-          field("warmup_steps", &C::warmup_steps, "Steps of linear warm-up from final_ratio.", at_least(0)),
-          field("warmup_ratio", &C::warmup_ratio, "Warm-up as a share of all steps; not together with warmup_steps.",
-                {.low = 0, .high = 1}),
-          field("final_ratio", &C::final_ratio, "Last learning rate as a share of the peak.", {.low = 0, .high = 1}),
-          field("decay_steps", &C::decay_steps, "Length of the decay; 0 = a tenth of all steps.", at_least(0)),
-          field("decay_type", &C::decay_type, "Shape of the decay.")};
+      return std::tuple_cat(
+          Falling::fields(),
+          std::tuple{
+              field("decay_steps", &C::decay_steps, "Length of the decay; 0 = a tenth of all steps.", at_least(0)),
+              field("decay_type", &C::decay_type, "Shape of the decay.")});
     }
-    Warmup warmup() const { return {warmup_steps, warmup_ratio}; }
-    void validate(Problems& problems) const { warmup().validate(problems); }
   };
   explicit Wsd(const Config& config) : config_(config) {}
 
   double factor(std::int64_t at, std::int64_t all) const override {
-    const double step = static_cast<double>(at), steps = static_cast<double>(all), warmup = config_.warmup().steps(all);
+    const double step = static_cast<double>(at), steps = static_cast<double>(all), warmup = config_.steps(all);
     const double decay = config_.decay_steps > 0 ? static_cast<double>(config_.decay_steps) : std::ceil(steps / 10);
     const double stable_end = std::max(warmup, steps - decay);
     double share = 1.0;
@@ -70,7 +64,7 @@ class Wsd final : public Schedule {
   }
 
   void check(std::int64_t steps, Problems& problems) const override {
-    config_.warmup().check(steps, problems);
+    config_.check(steps, problems);
     const std::int64_t warmup = config_.warmup_steps, decay = config_.decay_steps;
     if (warmup <= steps && warmup + decay > steps)
       problems.add("decay_steps", fmt::format("got {}, expected at most {}: what {} leave after {} of warm-up", decay,

@@ -117,8 +117,10 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
   options.vocab_size = inputs.model->vocab_size();
   options.labels = known_labels(needs, *inputs.model);
   load_data(recipe, options, inputs);
-  if (labelled) give_head(inputs, config, file);
-  if (labelled) objective->check(*inputs.model);
+  if (labelled) {
+    give_head(inputs, config, file);
+    objective->check(*inputs.model);
+  }
   return inputs;
 }
 

@@ -4,25 +4,13 @@
 
 #include "hone/objective.h"
 #include "hone/registry.h"
-#include "models/adamw.h"
-#include "models/golden.h"
+#include "models/golden_checks.h"
 #include "nn/plan.h"
-#include "ops/kernels.h"
 
 namespace hone::test {
 namespace {
 
 const std::filesystem::path kFolder = "tests/golden/classifiers";
-
-struct Param {
-  std::string name;
-  bool kernels;
-};
-std::string print(const testing::TestParamInfo<Param>& info) {
-  std::string text = info.param.name + (info.param.kernels ? "_kernels" : "_reference");
-  std::replace(text.begin(), text.end(), '-', '_');
-  return text;
-}
 
 std::unique_ptr<Model> load(const std::string& name, const HeadRequest& head = {},
                             const std::optional<FreshHead>& fresh = {}, const std::string& weights = "") {
@@ -56,9 +44,9 @@ std::map<std::string, Tensor> weights_of(Model& model) {
   return all;
 }
 
-class BertGolden : public testing::TestWithParam<Param> {
+class BertGolden : public testing::TestWithParam<GoldenParam> {
  protected:
-  ops::LevelScope scope_{GetParam().kernels ? ops::Level::amx : ops::Level::reference};
+  ops::LevelScope scope_{GetParam().level()};
   std::map<std::string, Tensor> golden_ = read_all(kFolder / GetParam().name / "golden.safetensors");
   std::unique_ptr<Model> model_ = load(GetParam().name);
   Batch batch_ = batch_of(golden_);
@@ -78,31 +66,14 @@ TEST_P(BertGolden, HiddenStatesLogitsAndLoss) {
 TEST_P(BertGolden, EveryGradient) {
   Pass pass(batch_);
   mean_loss(*model_, batch_, pass).backward();
-  double model_largest = 0;
-  for (const auto& [name, tensor] : golden_)
-    if (name.starts_with("grad.")) model_largest = std::max(model_largest, largest(tensor));
-  int seen = 0;
-  model_->each_weight([&](const std::string& name, Weight& weight) {
-    const Tensor& expected = golden_.at("grad." + name);
-    // A key's bias moves all scores of a query alike, which softmax does not see: its gradient is rounding alone.
-    const double floor = name.ends_with("key.bias") ? 1e-1 : 1e-3;
-    expect_close(weight.grad(), expected, 1e-5 * std::max(largest(expected), floor * model_largest), name);
-    ++seen;
-  });
-  EXPECT_EQ(seen, std::count_if(golden_.begin(), golden_.end(), [](const auto& t) { return t.first.starts_with("grad."); }));
+  // A key's bias moves all scores of a query alike, which softmax does not see: its gradient is rounding alone.
+  const auto floor_of = [](const std::string& name) { return name.ends_with("key.bias") ? 1e-1 : 1e-3; };
+  expect_golden_gradients(*model_, golden_, floor_of);
 }
 
 TEST_P(BertGolden, TenSteps) {
-  AdamW optimizer;
-  std::vector<float> losses;
-  for (int t = 1; t <= 10; ++t) {
-    Pass pass(batch_);
-    const Tensor loss = mean_loss(*model_, batch_, pass);
-    losses.push_back(loss.item<float>());
-    loss.backward();
-    optimizer.step(*model_, t);
-  }
-  expect_close(at::tensor(losses), golden_["ten_losses"], 1e-5, "losses");
+  expect_ten_golden_steps(*model_, batch_, golden_["ten_losses"],
+                          [&](Pass& pass) { return mean_loss(*model_, batch_, pass); }, /*training=*/false);
 }
 
 // Documents that share a row do not see each other, and padding in front changes nothing.
@@ -150,21 +121,10 @@ TEST_P(BertGolden, DropoutIsAFunctionOfTheSeed) {
   EXPECT_NE(one.first, other.first);
 }
 
-TEST_P(BertGolden, ConfigComesBackAsItWas) {
-  const config::Node source = config::read_file((kFolder / GetParam().name / "config.json").string());
-  for (const config::Change& change : config::diff(source, model_->hf_config()))
-    if (change.path != "transformers_version")
-      ADD_FAILURE() << change.path << ": was " << change.before << ", is " << change.after;
-}
+TEST_P(BertGolden, ConfigComesBackAsItWas) { expect_same_config(kFolder / GetParam().name, *model_); }
 
-INSTANTIATE_TEST_SUITE_P(Models, BertGolden,
-                         testing::ValuesIn(std::vector<Param>{{"bert", true},
-                                                              {"bert", false},
-                                                              {"bert-odd", true},
-                                                              {"bert-odd", false},
-                                                              {"bert-relu", true},
-                                                              {"bert-relu", false}}),
-                         print);
+INSTANTIATE_TEST_SUITE_P(Models, BertGolden, testing::ValuesIn(golden_params({"bert", "bert-odd", "bert-relu"})),
+                         print_golden);
 
 TEST(BertFolders, ABaseGetsANewHead) {
   const HeadRequest head{{"ham", "spam"}};

@@ -23,7 +23,7 @@ namespace hone::test {
 
 using at::Tensor;
 
-inline const std::filesystem::path kGoldens = "tests/golden/models";
+inline const std::filesystem::path kGoldens = "tests/golden/models", kExperts = "tests/golden/experts";
 
 inline std::vector<std::string> golden_names(const std::filesystem::path& root = kGoldens) {
   std::vector<std::string> names;
@@ -93,11 +93,13 @@ struct Golden {
   std::map<std::string, Tensor> tensors;
 };
 
-// Mean loss as transformers gives it, with its graph.
+// Mean loss as transformers gives it, with its graph, and what layers added per token.
 inline Tensor mean_loss(const CausalLm& model, const Batch& batch, Pass& pass) {
   const Output output = model.forward(batch, pass);
-  return model.head().cross_entropy(output.hidden_BTD, batch.labels_BT, batch.weight_BT) /
-         static_cast<double>(batch.supervised);
+  Tensor loss = model.head().cross_entropy(output.hidden_BTD, batch.labels_BT, batch.weight_BT) /
+                static_cast<double>(batch.supervised);
+  for (const LossTerm& term : pass.aux) loss = loss + term.sum / static_cast<double>(batch.tokens);
+  return loss;
 }
 
 inline void expect_close(const Tensor& got, const Tensor& expected, double tolerance, const std::string& what) {

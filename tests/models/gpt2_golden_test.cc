@@ -2,27 +2,15 @@
 #include <gtest/gtest.h>
 
 #include "hub/save.h"
-#include "models/adamw.h"
 #include "models/by_cache.h"
-#include "models/golden.h"
-#include "ops/kernels.h"
+#include "models/golden_checks.h"
 
 namespace hone::test {
 namespace {
 
-struct Param {
-  std::string name;
-  bool kernels;
-};
-std::string print(const testing::TestParamInfo<Param>& info) {
-  std::string text = info.param.name + (info.param.kernels ? "_kernels" : "_reference");
-  std::replace(text.begin(), text.end(), '-', '_');
-  return text;
-}
-
-class Gpt2Golden : public testing::TestWithParam<Param> {
+class Gpt2Golden : public testing::TestWithParam<GoldenParam> {
  protected:
-  ops::LevelScope scope_{GetParam().kernels ? ops::Level::amx : ops::Level::reference};
+  ops::LevelScope scope_{GetParam().level()};
   Golden golden_{GetParam().name, "tests/golden/gpt2"};
 };
 
@@ -41,32 +29,14 @@ TEST_P(Gpt2Golden, EveryGradient) {
   const Batch batch = golden_.batch();
   Pass pass(batch);
   mean_loss(*model, batch, pass).backward();
-  double model_largest = 0;
-  for (const auto& [name, tensor] : golden_.tensors)
-    if (name.starts_with("grad.")) model_largest = std::max(model_largest, largest(tensor));
-  int seen = 0;
-  model->each_weight([&](const std::string& name, Weight& weight) {
-    const Tensor& expected = golden_["grad." + name];
-    expect_close(weight.grad(), expected, 1e-5 * std::max(largest(expected), 1e-3 * model_largest), name);
-    ++seen;
-  });
-  EXPECT_EQ(seen, std::count_if(golden_.tensors.begin(), golden_.tensors.end(),
-                                [](const auto& t) { return t.first.starts_with("grad."); }));
+  expect_golden_gradients(*model, golden_.tensors);
 }
 
 TEST_P(Gpt2Golden, TenSteps) {
   const auto model = golden_.model();
   const Batch batch = golden_.batch();
-  AdamW optimizer;
-  std::vector<float> losses;
-  for (int t = 1; t <= 10; ++t) {
-    Pass pass(batch);
-    const Tensor loss = mean_loss(*model, batch, pass);
-    losses.push_back(loss.item<float>());
-    loss.backward();
-    optimizer.step(*model, t);
-  }
-  expect_close(at::tensor(losses), golden_["ten_losses"], 1e-5, "losses");
+  expect_ten_golden_steps(*model, batch, golden_["ten_losses"],
+                          [&](Pass& pass) { return mean_loss(*model, batch, pass); }, /*training=*/false);
 }
 
 TEST_P(Gpt2Golden, DecodingEqualsTheWholePass) { expect_cache_is_whole_pass(*golden_.model(), GetParam().name); }
@@ -79,10 +49,7 @@ TEST_P(Gpt2Golden, ConfigComesBackAsItWas) {
       ADD_FAILURE() << change.path << ": was " << change.before << ", is " << change.after;
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Gpt2Golden,
-                         testing::ValuesIn(std::vector<Param>{
-                             {"gpt2", true}, {"gpt2", false}, {"gpt2-odd", true}, {"gpt2-odd", false}}),
-                         print);
+INSTANTIATE_TEST_SUITE_P(Models, Gpt2Golden, testing::ValuesIn(golden_params({"gpt2", "gpt2-odd"})), print_golden);
 
 // The masks that old folders hold are no weights; the biases beside them are.
 TEST(Gpt2, MasksOfOldFoldersArePassedOver) {

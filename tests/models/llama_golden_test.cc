@@ -1,32 +1,14 @@
 // The Llama family against transformers: logits, loss, every gradient, ten AdamW steps; with kernels and without.
 #include <gtest/gtest.h>
 
-#include "models/adamw.h"
-#include "models/golden.h"
-#include "ops/kernels.h"
+#include "models/golden_checks.h"
 
 namespace hone::test {
 namespace {
 
-struct Param {
-  std::string name;
-  bool kernels;
-};
-std::vector<Param> params() {
-  std::vector<Param> all;
-  for (const std::string& name : golden_names())
-    for (const bool kernels : {true, false}) all.push_back({name, kernels});
-  return all;
-}
-std::string print(const testing::TestParamInfo<Param>& info) {
-  std::string text = info.param.name + (info.param.kernels ? "_kernels" : "_reference");
-  std::replace(text.begin(), text.end(), '-', '_');
-  return text;
-}
-
-class LlamaGolden : public testing::TestWithParam<Param> {
+class LlamaGolden : public testing::TestWithParam<GoldenParam> {
  protected:
-  ops::LevelScope scope_{GetParam().kernels ? ops::Level::amx : ops::Level::reference};
+  ops::LevelScope scope_{GetParam().level()};
   Golden golden_{GetParam().name};
 };
 
@@ -48,45 +30,19 @@ TEST_P(LlamaGolden, EveryGradient) {
   const Batch batch = golden_.batch();
   Pass pass(batch);
   mean_loss(*model, batch, pass).backward();
-  double model_largest = 0;
-  for (const auto& [name, tensor] : golden_.tensors)
-    if (name.starts_with("grad.")) model_largest = std::max(model_largest, largest(tensor));
-  int seen = 0;
-  model->each_weight([&](const std::string& name, Weight& weight) {
-    const Tensor& expected = golden_["grad." + name];
-    expect_close(weight.grad(), expected, 1e-5 * std::max(largest(expected), 1e-3 * model_largest), name);
-    ++seen;
-  });
-  EXPECT_EQ(seen, std::count_if(golden_.tensors.begin(), golden_.tensors.end(),
-                                [](const auto& t) { return t.first.starts_with("grad."); }));
+  expect_golden_gradients(*model, golden_.tensors);
 }
 
 TEST_P(LlamaGolden, TenSteps) {
   const auto model = golden_.model();
   const Batch batch = golden_.batch();
-  AdamW optimizer;
-  std::vector<float> losses;
-  for (int t = 1; t <= 10; ++t) {
-    Pass pass(batch);
-    pass.training = true;
-    const Tensor loss = mean_loss(*model, batch, pass);
-    losses.push_back(loss.item<float>());
-    loss.backward();
-    optimizer.step(*model, t);
-  }
-  expect_close(at::tensor(losses), golden_["ten_losses"], 1e-5, "losses");
+  expect_ten_golden_steps(*model, batch, golden_["ten_losses"],
+                          [&](Pass& pass) { return mean_loss(*model, batch, pass); }, /*training=*/true);
 }
 
-TEST_P(LlamaGolden, ConfigComesBackAsItWas) {
-  const auto model = golden_.model();
-  const config::Node written = model->hf_config();
-  const config::Node source = config::read_file((golden_.folder / "config.json").string());
-  for (const config::Change& change : config::diff(source, written))
-    if (change.path != "transformers_version")
-      ADD_FAILURE() << change.path << ": was " << change.before << ", is " << change.after;
-}
+TEST_P(LlamaGolden, ConfigComesBackAsItWas) { expect_same_config(golden_.folder, *golden_.model()); }
 
-INSTANTIATE_TEST_SUITE_P(Models, LlamaGolden, testing::ValuesIn(params()), print);
+INSTANTIATE_TEST_SUITE_P(Models, LlamaGolden, testing::ValuesIn(golden_params(golden_names())), print_golden);
 
 TEST(LlamaGoldens, AreThere) { EXPECT_GE(golden_names().size(), 30u); }
 

@@ -5,25 +5,11 @@
 
 #include "hone/registry.h"
 #include "models/by_cache.h"
-#include "models/golden.h"
+#include "models/golden_checks.h"
 #include "nn/kv_cache.h"
-#include "ops/kernels.h"
 
 namespace hone::test {
 namespace {
-
-using Gradients = std::map<std::string, Tensor>;
-
-Gradients gradients(CausalLm& model, const Batch& batch, bool checkpoint) {
-  Pass pass(batch);
-  pass.training = true;
-  pass.checkpoint_blocks = checkpoint;
-  const Tensor loss = mean_loss(model, batch, pass);
-  loss.backward();
-  Gradients all{{"loss", loss.detach()}};
-  model.each_weight([&](const std::string& name, Weight& w) { all[name] = w.grad().clone(), w.clear_grad(); });
-  return all;
-}
 
 TEST(Llama, CheckpointedBlocksGiveTheSameBits) {
   for (const char* name : {"llama", "qwen3-sliding", "llama-tied"})

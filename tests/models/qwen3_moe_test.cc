@@ -7,25 +7,10 @@
 #include "harness/files.h"
 #include "hub/save.h"
 #include "models/by_cache.h"
-#include "models/routed_loss.h"
-#include "ops/kernels.h"
+#include "models/golden_checks.h"
 
 namespace hone::test {
 namespace {
-
-using Gradients = std::map<std::string, Tensor>;
-
-Gradients gradients(CausalLm& model, const Batch& batch, bool checkpoint) {
-  Pass pass(batch);
-  pass.training = true;
-  pass.checkpoint_blocks = checkpoint;
-  const Tensor loss = routed_loss(model, batch, pass);
-  loss.backward();
-  Gradients all{{"loss", loss.detach()}};
-  for (const auto& [name, metric] : pass.metrics) all["metric " + name] = at::tensor({metric.sum, metric.weight});
-  model.each_weight([&](const std::string& name, Weight& w) { all[name] = w.grad().clone(), w.clear_grad(); });
-  return all;
-}
 
 TEST(Qwen3Moe, CheckpointedBlocksGiveTheSameBits) {
   for (const std::string& name : golden_names(kExperts))
@@ -99,7 +84,7 @@ TEST(Qwen3Moe, MeasuresHowTokensAreSpread) {
   const Batch batch = golden.batch();
   Pass pass(batch);
   pass.training = true;
-  routed_loss(*model, batch, pass);
+  mean_loss(*model, batch, pass);
   std::vector<double> shares;
   for (int e = 0; e < 7; ++e) {
     const Metric& share = pass.metrics.at("router/share/" + std::to_string(e));
@@ -114,7 +99,7 @@ TEST(Qwen3Moe, MeasuresHowTokensAreSpread) {
   EXPECT_NEAR(mean("router/imbalance"), *std::max_element(shares.begin(), shares.end()) * 7, 1e-12);
   EXPECT_NEAR(mean("router/entropy"), entropy, 1e-12);
   Pass other(batch);
-  routed_loss(*model, batch, other);
+  mean_loss(*model, batch, other);
   EXPECT_TRUE(other.metrics.empty() && other.aux.empty() && other.totals.empty());  // not in training: nothing is kept
 }
 

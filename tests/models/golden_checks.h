@@ -1,0 +1,88 @@
+// What every model's goldens are asked: with kernels and without, each gradient, ten AdamW steps, the configuration.
+#pragma once
+
+#include <functional>
+#include <set>
+
+#include "models/adamw.h"
+#include "models/golden.h"
+#include "ops/kernels.h"
+
+namespace hone::test {
+
+struct GoldenParam {
+  std::string name;
+  bool kernels;
+  ops::Level level() const { return kernels ? ops::Level::amx : ops::Level::reference; }
+};
+
+inline std::vector<GoldenParam> golden_params(const std::vector<std::string>& names) {
+  std::vector<GoldenParam> all;
+  for (const std::string& name : names)
+    for (const bool kernels : {true, false}) all.push_back({name, kernels});
+  return all;
+}
+
+inline std::string print_golden(const testing::TestParamInfo<GoldenParam>& info) {
+  std::string text = info.param.name + (info.param.kernels ? "_kernels" : "_reference");
+  std::replace(text.begin(), text.end(), '-', '_');
+  return text;
+}
+
+using LossOf = std::function<Tensor(Pass&)>;
+
+// After backward(). `floor_of` gives, of a weight, the share of the model's largest gradient that its own counts as at
+// least.
+inline void expect_golden_gradients(
+    Model& model, const std::map<std::string, Tensor>& golden,
+    const std::function<double(const std::string&)>& floor_of = [](const std::string&) { return 1e-3; }) {
+  double model_largest = 0;
+  std::int64_t there = 0, seen = 0;
+  for (const auto& [name, tensor] : golden)
+    if (name.starts_with("grad.")) model_largest = std::max(model_largest, largest(tensor)), ++there;
+  model.each_weight([&](const std::string& name, Weight& weight) {
+    const Tensor& expected = golden.at("grad." + name);
+    expect_close(weight.grad(), expected, 1e-5 * std::max(largest(expected), floor_of(name) * model_largest), name);
+    ++seen;
+  });
+  EXPECT_EQ(seen, there);
+}
+
+inline void expect_ten_golden_steps(Model& model, const Batch& batch, const Tensor& expected, const LossOf& loss_of,
+                                    bool training) {
+  AdamW optimizer;
+  std::vector<float> losses;
+  for (int t = 1; t <= 10; ++t) {
+    Pass pass(batch);
+    pass.training = training;
+    const Tensor loss = loss_of(pass);
+    losses.push_back(loss.item<float>());
+    loss.backward();
+    optimizer.step(model, t);
+  }
+  expect_close(at::tensor(losses), expected, 1e-5, "losses");
+}
+
+inline void expect_same_config(const std::filesystem::path& folder, const Model& model,
+                               const std::set<std::string>& but = {"transformers_version"}) {
+  const config::Node source = config::read_file((folder / "config.json").string());
+  for (const config::Change& change : config::diff(source, model.hf_config()))
+    if (!but.contains(change.path))
+      ADD_FAILURE() << change.path << ": was " << change.before << ", is " << change.after;
+}
+
+// Loss, gradients, and what was measured of one pass in training; the gradients are cleared.
+using Gradients = std::map<std::string, Tensor>;
+inline Gradients gradients(CausalLm& model, const Batch& batch, bool checkpoint) {
+  Pass pass(batch);
+  pass.training = true;
+  pass.checkpoint_blocks = checkpoint;
+  const Tensor loss = mean_loss(model, batch, pass);
+  loss.backward();
+  Gradients all{{"loss", loss.detach()}};
+  for (const auto& [name, metric] : pass.metrics) all["metric " + name] = at::tensor({metric.sum, metric.weight});
+  model.each_weight([&](const std::string& name, Weight& w) { all[name] = w.grad().clone(), w.clear_grad(); });
+  return all;
+}
+
+}  // namespace hone::test
