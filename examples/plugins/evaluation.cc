@@ -21,11 +21,11 @@ class TopFive final : public Evaluation {
   std::vector<std::string> names() const override { return {"top_five"}; }
 
   // Of one batch: amounts that add up. Nothing is kept between calls.
-  Sums measure(const Model& model, const Output& output, const Batch& batch) const override {
+  Sums measure(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
     const Tensor wanted = batch.labels_BT.ne(-100).flatten().nonzero().squeeze(-1);
     const Tensor hidden_ND = output.hidden_BTD.flatten(0, 1).index_select(0, wanted);
     const Tensor labels_N1 = batch.labels_BT.flatten().index_select(0, wanted).unsqueeze(1);
-    const Tensor best_N5 = std::get<1>(model.causal_lm()->head().logits(hidden_ND).topk(5, -1));
+    const Tensor best_N5 = std::get<1>(model.causal_lm()->head().logits(hidden_ND, pass).topk(5, -1));
     return {{"right", best_N5.eq(labels_N1).sum().item<double>()}, {"tokens", double(wanted.numel())}};
   }
   Metrics result(const Sums& total) const override { return {{"top_five", total.at("right") / total.at("tokens")}}; }

@@ -43,11 +43,11 @@ class Layer final : public Block {
 
   Tensor forward(const Tensor& x_1ND, Pass& pass) const override {
     const Tensor normed_1ND = norm(x_1ND);
-    const auto qkv = nn::linears(normed_1ND, {&q, &k, &v});
+    const auto qkv = nn::linears(normed_1ND, {&q, &k, &v}, pass);
     const auto heads = [&](const Tensor& x) { return x.view({-1, c.num_attention_heads, head_size()}); };
     const ops::AttentionOptions options{.scale = 1 / std::sqrt(double(head_size())), .mask = ops::Mask::causal()};
     const Tensor mixed_NHK = nn::attend(heads(qkv[0]), heads(qkv[1]), heads(qkv[2]), pass, options);
-    return x_1ND + o(mixed_NHK.flatten(1).unsqueeze(0)) + down(at::gelu(up(normed_1ND)));
+    return x_1ND + o(mixed_NHK.flatten(1).unsqueeze(0), pass) + down(at::gelu(up(normed_1ND, pass)), pass);
   }
 
  private:
@@ -67,7 +67,7 @@ class ParallelLm final : public CausalLm {
   explicit ParallelLm(const Config& config) : c(config) {}
 
   Tensor embed(const Batch& batch, Pass& pass) const override {
-    return tokens(batch.ids_BT) + places(nn::positions(pass));
+    return tokens(batch.ids_BT, pass) + places(nn::positions(pass), pass);
   }
   std::vector<const Block*> blocks() const override { return {layers.blocks().begin(), layers.blocks().end()}; }
   Tensor finish(const Tensor& x_1ND, Pass&) const override { return norm(x_1ND); }

@@ -17,8 +17,8 @@ class HONE_API Evaluation {
   virtual ~Evaluation() = default;
   virtual RecordKind records() const { return RecordKind::language; }  // what it is measured on
   virtual void check(const Model&) const {}  // Error(config): what this model lacks
-  // Of one batch, without a graph; `output` is what the model gave for it. Error(not_finite).
-  virtual Sums measure(const Model& model, const Output& output, const Batch& batch) const = 0;
+  // Of one batch, without a graph; `output` is what the model gave for it in `pass`. Error(not_finite).
+  virtual Sums measure(const Model& model, const Output& output, const Batch& batch, Pass& pass) const = 0;
   virtual Metrics result(const Sums& total) const = 0;  // e.g. loss, perplexity, accuracy, tokens; Error(data)
   virtual std::vector<std::string> names() const = 0;   // of what result() holds, before anything is measured
 };

@@ -30,17 +30,23 @@ HONE_API std::filesystem::path find_model_folder(const std::string& where);
 // errors; so is a head that this type of model cannot have.
 HONE_API std::unique_ptr<Model> build_model(const config::Node& hf_config, const std::string& file,
                                             const HeadRequest& head = {});
+// What weights are kept in: those that are trained, and those that are not. Buffers are fp32 (fp64 where these are).
+struct WeightTypes {
+  Precision trained, frozen;
+  WeightTypes(Precision all) : trained(all), frozen(all) {}  // NOLINT: one for all
+  WeightTypes(Precision trained, Precision frozen) : trained(trained), frozen(frozen) {}
+};
 // Weights that a folder lacks, as it was saved without a head or with another one, are filled by init_weights' rule.
 struct FreshHead {
   std::uint64_t seed = 0;
   bool other_labels = false;  // those that depend on the labels are fresh although the folder has them
 };
-// Fills every weight from the folder's safetensors, cast to `precision`: missing, extra, wrong shape or dtype are
+// Fills every weight from the folder's safetensors, cast to its type: missing, extra, wrong shape or dtype are
 // errors. Weights of another head than the model's are passed over; what is fresh and what was not read is said.
-HONE_API void load_weights(Model& model, const std::filesystem::path& folder, Precision precision,
+HONE_API void load_weights(Model& model, const std::filesystem::path& folder, WeightTypes types,
                            const std::optional<FreshHead>& fresh = {});
 // Fills every weight by its Init: a function of (seed, name).
-HONE_API void init_weights(Model& model, std::uint64_t seed, Precision precision);
+HONE_API void init_weights(Model& model, std::uint64_t seed, WeightTypes types);
 // The model of find_model_folder(where), with its weights.
 HONE_API std::unique_ptr<Model> load_model(const std::string& where, Precision precision);
 // Writing a model folder: src/hub/save.h.

@@ -3,8 +3,10 @@
 //
 //   nn::Residual x(x_1ND);
 //   x += self_attn(input_layernorm(x), pass);
-//   x += mlp(post_attention_layernorm(x));
+//   x += mlp(post_attention_layernorm(x), pass);
 //   return x.sum();
+//
+// What has a weight of two dimensions takes the pass, for the weight may have an adapter.
 //
 // Letters in tensor names: N tokens (of all documents of a pass, one after another), D hidden, H query heads, G key/value
 // heads (H a multiple of G), K head size, V vocabulary.
@@ -126,21 +128,24 @@ class HONE_API Linear final : public Module {
     double std = 0.02;  // of fresh weights
   };
   Linear(std::int64_t in, std::int64_t out, Options options);
-  Tensor operator()(const Tensor& x) const;
-  ops::LinearWeight with_bias() const;  // for ops that take several
+  Tensor operator()(const Tensor& x, const Pass& pass) const;
+  ops::LinearWeight with_bias() const;  // for ops that take several; without the adapter
 
   Weight& weight;
   Weight* const bias;  // null: none
 };
 
 // The products of one input with several weights: its gradient is summed over them before it is rounded.
-HONE_API std::vector<Tensor> linears(const Input& x, std::initializer_list<const Linear*> linears);
+HONE_API std::vector<Tensor> linears(const Input& x, std::initializer_list<const Linear*> linears, const Pass& pass);
+
+// For layers with weights of their own: y, which is what `weight` alone makes of x, with what its adapter adds.
+HONE_API Tensor adapt(Tensor y, const Tensor& x, const Weight& weight, const Pass& pass);
 
 class HONE_API Embedding final : public Module {
  public:
   // Rows that equal no_gradient_id get no gradient, as Hugging Face's padding id; -1: none.
   Embedding(std::int64_t rows, std::int64_t width, double std, std::int64_t no_gradient_id = -1);
-  Tensor operator()(const Tensor& ids) const;  // Error(data) for an id outside of the table
+  Tensor operator()(const Tensor& ids, const Pass& pass) const;  // Error(data) for an id outside of the table
 
   Weight& weight;
 
@@ -158,8 +163,8 @@ class HONE_API GatedMlp final : public Module {
     double std = 0.02;
   };
   explicit GatedMlp(const Options& options);
-  Tensor operator()(const Input& x) const;
-  ops::GatedMlpWeights weights() const;
+  Tensor operator()(const Input& x, const Pass& pass) const;
+  ops::GatedMlpWeights weights() const;  // without adapters
 
  private:
   ops::Activation activation_;
@@ -183,15 +188,16 @@ class Stack final : public Module {
 // The language-model head: from hidden states to logits, or straight to the loss without holding [B,T,V].
 class HONE_API Head final : public Module {
  public:
-  // tied: the embedding's weight, which is then used instead of an own one (and listed under its own name only).
+  // tied: the embedding's weight, which is then used instead of an own one (and listed under its own name only). An
+  // adapter of it is the embedding's alone.
   Head(std::int64_t hidden, std::int64_t vocab, double std, Weight* tied = nullptr);
 
   // [..., D] -> [..., V] in fp32 (fp64 for fp64 models). Computed in the weight's type, as transformers does.
-  Tensor logits(const Tensor& hidden) const;
+  Tensor logits(const Tensor& hidden, const Pass& pass) const;
 
   // Sum over positions of weight * cross-entropy: a graph scalar, fp32 (fp64 for fp64 models). labels_BT is the target
   // AT t; -100 is skipped. weight_BT undefined = all 1. The trainer divides.
-  Tensor cross_entropy(const Tensor& hidden_BTD, const Tensor& labels_BT, const Tensor& weight_BT,
+  Tensor cross_entropy(const Tensor& hidden_BTD, const Tensor& labels_BT, const Tensor& weight_BT, const Pass& pass,
                        const ops::CrossEntropyOptions& options = {}) const;
 
   std::int64_t vocab_size() const;
@@ -199,6 +205,7 @@ class HONE_API Head final : public Module {
   ops::LinearWeight with_bias() const;  // as Linear's
 
  private:
+  bool adapted(const Pass& pass) const;
   bool tied_;
   Weight* weight_;
 };

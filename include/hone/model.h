@@ -30,14 +30,19 @@ class HONE_API Pass {
   bool checkpoint_blocks = false;      // gradient checkpointing: recompute each block in backward (bit-equal); the pass
                                        // must then outlive the backward pass
   nn::KvCache* cache = nullptr;        // generation: keys and values of earlier tokens
+  bool adapters = true;                // false: the model below its adapters, such as a reference model at no cost
   std::map<std::string, Tensor> sown;  // intermediates that layers handed out by sow(), without their graph
   std::vector<LossTerm> aux;           // auxiliary losses that layers add, e.g. a router's; part of the graph
   std::map<std::string, Tensor> totals;   // what layers added up by add_up() for finish(); part of the graph
   std::map<std::string, Metric> metrics;  // what is logged of this pass, by measure()
+  std::map<const Weight*, Tensor> observed;  // what layers saw of this batch for buffers, by observe()
   std::int64_t layer = 0;              // index of the running block
   void sow(const std::string& name, const Tensor& value);
   void add_up(const std::string& name, const Tensor& value);
   void measure(const std::string& name, double sum, double weight);  // sum / weight over all calls is logged
+  // What this batch has for a buffer, without its graph; several calls add up. In training, a buffer is updated with the
+  // sum over all batches of the update.
+  void observe(const Weight& buffer, const Tensor& seen);
   nn::Plan& plan();  // built on first use from batch and cache
 
  private:

@@ -14,6 +14,8 @@
 
 namespace hone {
 
+class Adapter;
+class Pass;
 struct GradientSum;
 
 using at::Tensor;
@@ -24,17 +26,35 @@ struct Init {
   double std = 0.02;
 };
 
-// A named parameter: its logical shape, its storage, and what the optimizer may do with it.
+// Which part of a weight this process holds. Dimensions are those of the whole weight.
+struct Layout {
+  std::vector<std::int64_t> global_shape;  // of the whole weight: what files and Hugging Face call its shape
+  std::vector<std::int64_t> shape;         // of the part
+  std::vector<std::int64_t> offset;        // where the part begins
+  std::vector<std::string> axes;           // of the mesh, along which each dimension is cut; "": it is not
+  bool whole() const { return shape == global_shape; }
+};
+
+// What a buffer becomes after an update of the weights: of its value and of the sum of what layers saw in that update's
+// micro-batches (Pass::observe). Of the value's shape.
+using BufferUpdate = std::function<Tensor(const Tensor& value, const Tensor& seen)>;
+
+// A named parameter: its shape, its storage, and what the optimizer may do with it.
 // Not thread-safe; one forward/backward at a time.
 class HONE_API Weight {
  public:
   Weight(std::vector<std::int64_t> shape, Init init, bool decays);
+  ~Weight();
 
-  const std::vector<std::int64_t>& shape() const { return shape_; }
-  std::int64_t numel() const;
+  const std::vector<std::int64_t>& shape() const { return layout_.global_shape; }  // of the whole weight
+  std::int64_t numel() const;                                                      // likewise
+  const Layout& layout() const { return layout_; }
+  void set_layout(Layout layout);  // REQUIRES: not filled; a part of this weight. Throws Error(bug) otherwise
+  Tensor part_of(const Tensor& whole) const;  // what the layout says of it, contiguous; the same tensor if that is all
+
   const Tensor& use() const;  // the tensor to compute with; REQUIRES: filled
   bool filled() const { return value_.defined(); }
-  void fill(Tensor value);  // REQUIRES: same shape; keeps requires_grad as `trainable` says
+  void fill(Tensor value);  // REQUIRES: of the layout's shape; keeps requires_grad as `trainable` says
   void set_trainable(bool trainable);
   bool trainable() const { return trainable_; }
   bool decays() const { return decays_; }  // false for norms and biases: weight decay skips them by default
@@ -46,12 +66,23 @@ class HONE_API Weight {
   void set_gradient_sum(GradientSum* sum) { gradient_sum_ = sum; }
   GradientSum* gradient_sum() const { return gradient_sum_; }
 
+  // Saved with the model and never trained; kept in fp32 (fp64 in an fp64 run), whatever the run computes in.
+  bool is_buffer() const { return update_ != nullptr; }
+  void update_buffer(const Tensor& seen);  // REQUIRES: a buffer, filled
+
+  // What sits on the weight: layers add its part to what they make with the weight. One at most; null: none.
+  void set_adapter(std::unique_ptr<Adapter> adapter);
+  Adapter* adapter() const { return adapter_.get(); }
+
  private:
-  std::vector<std::int64_t> shape_;
+  friend class Module;
+  Layout layout_;
   Init init_;
   bool decays_, trainable_ = true;
   Tensor value_;
   GradientSum* gradient_sum_ = nullptr;
+  BufferUpdate update_;
+  std::unique_ptr<Adapter> adapter_;
 };
 
 // A tree of named weights. Children carry Hugging Face's names; one without a name adds nothing to those of its weights. No
@@ -64,12 +95,21 @@ class HONE_API Module {
   virtual ~Module() = default;
 
   // Calls visit(full dotted name, weight) for every weight once, in the order of declaration (tied weights: the first
-  // name).
+  // name): parameters and buffers, as files hold them; adapters' weights are not among them.
   void each_weight(const std::function<void(const std::string&, Weight&)>& visit, const std::string& prefix = "");
-  std::int64_t parameter_count();  // of distinct weights
+  void each_weight(const std::function<void(const std::string&, const Weight&)>& visit,
+                   const std::string& prefix = "") const;
+  // Each weight, and behind it those of its adapter. Their names begin with the name of the adapted weight without its
+  // last ".weight".
+  void each_with_adapters(const std::function<void(const std::string&, Weight&)>& visit,
+                          const std::string& prefix = "");
+  bool has_adapters() const;
+  std::int64_t parameter_count() const;  // of distinct weights, without buffers and adapters
 
  protected:
   Weight& parameter(std::string name, std::vector<std::int64_t> shape, Init init = {}, bool decays = true);
+  // What is saved but not trained, such as running statistics. `update` makes its next value after each update.
+  Weight& buffer(std::string name, std::vector<std::int64_t> shape, Init init, BufferUpdate update);
   template <class M, class... Args>
   M& child(std::string name, Args&&... args) {
     auto module = std::make_unique<M>(std::forward<Args>(args)...);
@@ -79,8 +119,20 @@ class HONE_API Module {
   }
 
  private:
+  template <class Visit>
+  void walk(const Visit& visit, const std::string& prefix) const;
   std::vector<std::pair<std::string, std::unique_ptr<Weight>>> weights_;
   std::vector<std::pair<std::string, std::unique_ptr<Module>>> children_;
+};
+
+// What is learnt beside a weight, which stays as it is: LoRA (Hu et al., 2021, arXiv:2106.09685) and its like.
+class HONE_API Adapter : public Module {
+ public:
+  // y: what the weight alone makes of x, which is a product's input [..., in] or a table's ids. Returns y with the
+  // adapter's part, in y's shape and type.
+  virtual Tensor add(const Tensor& y, const Tensor& x, const Pass& pass) const = 0;
+  // The weight that does alone what `weight` does with the adapter; of its shape and type.
+  virtual Tensor merged(const Tensor& weight) const = 0;
 };
 
 }  // namespace hone

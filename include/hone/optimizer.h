@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,7 @@ struct OptimizedWeight {
   Tensor gradient;  // same dtype as master; summed over the step's micro-batches
   Tensor rounded;   // the bf16 weight of a bf16 run; undefined: the master is the weight
   bool decays = true;
+  std::size_t index = 0;  // among all that were attached: where the optimizer finds its state
 };
 
 // Plug-in (src/optim). The trainer owns masters and gradients; an optimizer owns its moments.
@@ -28,9 +30,11 @@ class HONE_API Optimizer {
  public:
   static constexpr std::string_view kInterface = "optimizer";
   virtual ~Optimizer() = default;
-  virtual void attach(std::vector<OptimizedWeight>& weights) = 0;  // allocates the state, zero
-  // Updates masters in place, and writes them to `rounded` where there is one. `step` counts from 1; gradient_scale multiplies every gradient (clipping).
-  virtual void update(std::vector<OptimizedWeight>& weights, std::int64_t step, double learning_rate,
+  virtual void attach(std::span<OptimizedWeight> weights) = 0;  // all of them; allocates the state, zero
+  // Updates masters in place, and writes them to `rounded` where there is one. `step` counts from 1; gradient_scale
+  // multiplies every gradient (clipping). Called several times a step, each time with some of the attached weights: those
+  // of one block, or those outside of blocks.
+  virtual void update(std::span<OptimizedWeight> weights, std::int64_t step, double learning_rate,
                       double gradient_scale) = 0;
   // Every state tensor with a name such as "exp_avg.model.norm.weight", to be saved and restored.
   virtual void each_state(const std::function<void(const std::string&, Tensor&)>& visit) = 0;

@@ -19,6 +19,7 @@ namespace hone {
 
 struct ModelSection {
   std::string path;
+  std::vector<std::string> trainable;
   std::map<std::string, config::Open> config;
   static constexpr std::string_view kShorthand = "path", kRest = "config";
   static constexpr auto fields() {
@@ -27,6 +28,10 @@ struct ModelSection {
         field("path", &C::path,
               "Folder of a Hugging Face model, a run folder (its newest whole checkpoint), or org/name in the local HF "
               "cache."),
+        field("trainable", &C::trainable,
+              "Regular expressions: only weights whose name one of them matches anywhere are trained, as lm_head or "
+              "layers\\.1[0-9]\\.; the others are frozen, need no optimizer state, and are kept and saved in bf16 in a bf16 "
+              "run. Default: all are trained."),
         field("config", &C::config,
               "For a fresh model instead of path: `type: llama` and the keys of Hugging Face's config.json.")};
   }

@@ -10,7 +10,10 @@ class HONE_API World {
  public:
   int rank() const { return 0; }
   int size() const { return 1; }
-  Sums total(Sums sums) const { return sums; }  // over all ranks, in rank order; the same on each of them
+  // Over all ranks, in rank order; the same on each of them.
+  Sums total(Sums sums) const { return sums; }
+  double total(double value) const { return value; }
+  Tensor total(Tensor sum) const { return sum; }
 };
 
 }  // namespace hone

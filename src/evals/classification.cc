@@ -23,8 +23,7 @@ class Classification final : public Evaluation {
   void check(const Model& model) const override { require_classifier(model, "evaluation classification"); }
 
   // Besides the totals, of each label that occurs: how often it is right, true, and answered.
-  Sums measure(const Model& model, const Output& output, const Batch& batch) const override {
-    Pass pass(batch);
+  Sums measure(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
     const Tensor logits_SL = model.classifier()->logits(output, pass).to(at::kDouble).cpu();
     const Tensor truth_S = batch.extra.at("label").cpu().contiguous(), answer_S = logits_SL.argmax(1).contiguous();
     Sums sums{{"documents", static_cast<double>(truth_S.numel())}};

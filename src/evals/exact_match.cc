@@ -25,8 +25,8 @@ class ExactMatch final : public Evaluation {
 
   void check(const Model& model) const override { require_causal_lm(model, "evaluation exact_match"); }
 
-  Sums measure(const Model& model, const Output& output, const Batch& batch) const override {
-    const Tensor logits_BTV = model.causal_lm()->head().logits(output.hidden_BTD);
+  Sums measure(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
+    const Tensor logits_BTV = model.causal_lm()->head().logits(output.hidden_BTD, pass);
     const auto [highest_BT, likeliest_BT] = logits_BTV.max(-1);  // what is not a number counts as the highest
     const Tensor asked_BT = (batch.labels_BT != -100).contiguous();
     if (!ops::all_finite(highest_BT.masked_select(asked_BT)))

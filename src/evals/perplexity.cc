@@ -25,7 +25,7 @@ class Perplexity final : public Evaluation {
 
   void check(const Model& model) const override { require_causal_lm(model, "evaluation perplexity"); }
 
-  Sums measure(const Model& model, const Output& output, const Batch& batch) const override {
+  Sums measure(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
     const CausalLm& lm = *model.causal_lm();
     Measured all;
     const Tensor wanted = batch.labels_BT.ne(-100).flatten().nonzero().squeeze(-1);
@@ -34,7 +34,7 @@ class Perplexity final : public Evaluation {
     const std::int64_t chunk = std::max<std::int64_t>(1, kLogitBytes / (lm.vocab_size() * 4));
     for (std::int64_t begin = 0; begin < wanted.numel(); begin += chunk) {
       const std::int64_t size = std::min(chunk, wanted.numel() - begin);
-      add_chunk(lm.head().logits(hidden_ND.narrow(0, begin, size)), labels_N.narrow(0, begin, size), all);
+      add_chunk(lm.head().logits(hidden_ND.narrow(0, begin, size), pass), labels_N.narrow(0, begin, size), all);
     }
     if (!std::isfinite(all.nll)) throw nn::not_finite(model, "the loss");
     return {{"nll", all.nll}, {"right", static_cast<double>(all.right)}, {"tokens", static_cast<double>(wanted.numel())}};

@@ -76,7 +76,7 @@ Tensor next_logits(const CausalLm& model, const std::vector<std::span<const std:
       last.push_back(static_cast<std::int64_t>(r) * batch.length() + static_cast<std::int64_t>(rows[r].size()) - 1);
     hidden_RD = hidden_RD.index_select(0, at::tensor(last, at::kLong));
   }
-  return model.head().logits(hidden_RD).to(at::kFloat).contiguous();
+  return model.head().logits(hidden_RD, pass).to(at::kFloat).contiguous();
 }
 
 // Each line's next token, from logits [lines, V]. Rows are independent: the threads share them.

@@ -137,33 +137,34 @@ Tensor fresh(const std::string& name, const Weight& weight, std::uint64_t seed) 
 
 }  // namespace
 
-void load_weights(Model& model, const std::filesystem::path& folder, Precision precision,
+void load_weights(Model& model, const std::filesystem::path& folder, WeightTypes types,
                   const std::optional<FreshHead>& wanted) {
-  const at::ScalarType type = hub::type_of(precision);
   const SafetensorsSet files(folder);
   const Names names(model, files.tensors(), wanted);
   check_names(names, folder.string());
-  hub::check_memory(model, type);
-  std::map<std::string, std::int64_t> cast;
+  hub::check_memory(model, types);
+  std::map<std::pair<std::string, at::ScalarType>, std::int64_t> cast;
   model.each_weight([&](const std::string& name, Weight& weight) {
     const SafetensorsSet::Place* place = names.place_of(name);
-    if (!place) return weight.fill(fresh(name, weight, wanted->seed).to(type));
+    const at::ScalarType type = hub::type_of(weight, types);
+    if (!place) return weight.fill(weight.part_of(fresh(name, weight, wanted->seed)).to(type));
     const Tensor read = read_tensor(name, *place, weight);
-    if (read.scalar_type() != type) ++cast[place->tensor->dtype];
-    weight.fill(read.to(type));
+    if (read.scalar_type() != type) ++cast[{place->tensor->dtype, type}];
+    weight.fill(weight.part_of(read).to(type));
   });
   for (const auto& [from, count] : cast)
-    log::info("{}: {} tensors cast from {} to {}", folder.string(), count, from, safetensors_name(type));
+    log::info("{}: {} tensors cast from {} to {}", folder.string(), count, from.first, safetensors_name(from.second));
   if (!names.fresh.empty())
     log::info("{}: new weights, from the seed: {}", folder.string(), list_names(names.fresh));
   if (!names.unused.empty())
     log::info("{}: not read, as they belong to another head: {}", folder.string(), list_names(names.unused));
 }
 
-void init_weights(Model& model, std::uint64_t seed, Precision precision) {
-  const at::ScalarType type = hub::type_of(precision);
-  hub::check_memory(model, type);
-  model.each_weight([&](const std::string& name, Weight& weight) { weight.fill(fresh(name, weight, seed).to(type)); });
+void init_weights(Model& model, std::uint64_t seed, WeightTypes types) {
+  hub::check_memory(model, types);
+  model.each_weight([&](const std::string& name, Weight& weight) {
+    weight.fill(weight.part_of(fresh(name, weight, seed)).to(hub::type_of(weight, types)));
+  });
 }
 
 std::unique_ptr<Model> load_model(const std::string& where, Precision precision) {

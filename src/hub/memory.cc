@@ -30,14 +30,22 @@ at::ScalarType type_of(Precision precision) {
   }
 }
 
-void check_memory(Model& model, at::ScalarType type) {
-  const double count = static_cast<double>(model.parameter_count()),
-               needed = count * static_cast<double>(c10::elementSize(type));
+at::ScalarType type_of(const Weight& weight, WeightTypes types) {
+  if (weight.is_buffer()) return type_of(types.trained) == at::kDouble ? at::kDouble : at::kFloat;
+  return type_of(weight.trainable() ? types.trained : types.frozen);
+}
+
+void check_memory(const Model& model, WeightTypes types) {
+  double needed = 0;
+  model.each_weight([&](const std::string&, const Weight& weight) {
+    needed += static_cast<double>(weight.numel()) * static_cast<double>(c10::elementSize(type_of(weight, types)));
+  });
   const double there = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
   if (needed > there)
     throw Error(ErrorKind::config,
                 fmt::format("the model: {:.4g} billion weights in {} need {:.1f} GB; this machine has {:.1f} GB",
-                            count / 1e9, hf_name(type), needed / 1e9, there / 1e9));
+                            static_cast<double>(model.parameter_count()) / 1e9, hf_name(type_of(types.trained)),
+                            needed / 1e9, there / 1e9));
 }
 
 }  // namespace hub

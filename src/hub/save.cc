@@ -92,10 +92,11 @@ ModelFiles model_files(Model& model, const std::filesystem::path& source, const 
   return files;
 }
 
-SavedWeights weights_of(Model& model) {
+SavedWeights weights_of(const Model& model) {
   SavedWeights weights;
-  model.each_weight([&](const std::string& name, Weight& weight) {
-    weights.push_back({name, weight.use().detach(), weight.use().scalar_type()});
+  model.each_weight([&](const std::string& name, const Weight& weight) {
+    HONE_ASSERT(weight.layout().whole());
+    weights.push_back({name, weight.use().detach(), weight.use().scalar_type(), weight.is_buffer()});
   });
   return weights;
 }

@@ -32,9 +32,10 @@ struct SavedWeight {
   std::string name;
   Tensor value;
   at::ScalarType type;
+  bool buffer = false;
 };
 using SavedWeights = std::vector<SavedWeight>;
-SavedWeights weights_of(Model& model);  // as they are, in the model's order. A tied head is not listed.
+SavedWeights weights_of(const Model& model);  // as they are, in the model's order. A tied head is not listed.
 
 // Adds all of it to the commit; the caller commits.
 void add_model(io::FolderCommit& commit, const SavedWeights& weights, const ModelFiles& files);

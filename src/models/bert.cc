@@ -32,8 +32,8 @@ class Embeddings final : public Module {
   Tensor operator()(const Batch& batch, Pass& pass) const {
     const auto types = batch.extra.find("token_type_ids");
     const Tensor types_BT = types != batch.extra.end() ? types->second : at::zeros_like(batch.ids_BT);
-    const Tensor x_BTD = word_embeddings(batch.ids_BT) + token_type_embeddings(types_BT);
-    return b.drop(layer_norm(x_BTD + position_embeddings(nn::positions(pass))), pass, "embeddings");
+    const Tensor x_BTD = word_embeddings(batch.ids_BT, pass) + token_type_embeddings(types_BT, pass);
+    return b.drop(layer_norm(x_BTD + position_embeddings(nn::positions(pass), pass)), pass, "embeddings");
   }
   nn::Embedding& table(const char* name, std::int64_t rows, std::int64_t no_gradient_id = -1) {
     return child<nn::Embedding>(name, rows, b.config.hidden_size, b.config.initializer_range, no_gradient_id);
@@ -50,7 +50,7 @@ class SelfAttention final : public Module {
  public:
   explicit SelfAttention(const Bert& bert) : b(bert) {}
   Tensor operator()(const nn::Input& x_1ND, Pass& pass) const {
-    const auto qkv = nn::linears(x_1ND, {&query, &key, &value});
+    const auto qkv = nn::linears(x_1ND, {&query, &key, &value}, pass);
     const auto heads = [&](const Tensor& x) { return x.view({-1, b.config.num_attention_heads, b.shape.head_size}); };
     const ops::AttentionOptions options{.scale = 1 / std::sqrt(static_cast<double>(b.shape.head_size)),
                                         .mask = ops::Mask::full(),
@@ -71,7 +71,7 @@ class Output final : public Module {
  public:
   Output(const Bert& bert, std::int64_t width) : b(bert), width_(width) {}
   Tensor operator()(const Tensor& x_1ND, nn::Residual& residual, Pass& pass, std::string_view place) const {
-    residual += b.drop(dense(x_1ND), pass, place);
+    residual += b.drop(dense(x_1ND, pass), pass, place);
     return layer_norm(residual);
   }
 
@@ -109,7 +109,7 @@ class Layer final : public Block {
   Tensor forward(const Tensor& x_1ND, Pass& pass) const override {
     const Tensor attended_1ND = attention(x_1ND, pass);
     nn::Residual x(attended_1ND);
-    return output(nn::activate(intermediate.dense(attended_1ND), b.shape.activation), x, pass, "mlp");
+    return output(nn::activate(intermediate.dense(attended_1ND, pass), b.shape.activation), x, pass, "mlp");
   }
 
  private:
@@ -160,8 +160,8 @@ class BertModel final : public Model, public Classifier {
     for (const ops::Span& span : pass.plan().spans()) first.push_back(span.begin);
     const Tensor flat_ND = pass.plan().to_flat(output.hidden_BTD).squeeze(0);
     const Tensor first_SD = flat_ND.index_select(0, at::tensor(first).to(flat_ND.device()));
-    const Tensor pooled_SD = at::tanh(body.pooler.dense(first_SD));
-    return (*head_)(nn::dropout(pooled_SD, b.shape.classifier_dropout, pass, "classifier"));
+    const Tensor pooled_SD = at::tanh(body.pooler.dense(first_SD, pass));
+    return (*head_)(nn::dropout(pooled_SD, b.shape.classifier_dropout, pass, "classifier"), pass);
   }
   std::string weights_prefix() const override { return "classifier."; }
 

@@ -72,7 +72,9 @@ struct Conv1D final : Module {
   Conv1D(std::int64_t in, std::int64_t out, double std)
       : weight(parameter("weight", {in, out}, Init{Init::Kind::normal, std})),
         bias(parameter("bias", {out}, Init{Init::Kind::zeros, 0}, /*decays=*/false)) {}
-  Tensor operator()(const Tensor& x) const { return at::linear(x, weight.use().t(), bias.use()); }
+  Tensor operator()(const Tensor& x, const Pass& pass) const {
+    return nn::adapt(at::linear(x, weight.use().t(), bias.use()), x, weight, pass);
+  }
   Weight &weight, &bias;
 };
 
@@ -82,19 +84,19 @@ class Gpt2Block final : public Block {
   Tensor forward(const Tensor& x_1ND, Pass& pass) const override {
     nn::Residual x(x_1ND);
     x += nn::dropout(attention(ln_1(x), pass), c.resid_pdrop, pass, "attention");
-    x += nn::dropout(c_proj(nn::activate(c_fc(ln_2(x)), activation)), c.resid_pdrop, pass, "mlp");
+    x += nn::dropout(c_proj(nn::activate(c_fc(ln_2(x), pass), activation), pass), c.resid_pdrop, pass, "mlp");
     return x.sum();
   }
 
  private:
   Tensor attention(const Tensor& x_1ND, Pass& pass) const {
     const std::int64_t head_size = D / c.n_head;
-    const auto qkv_NHK = c_attn(x_1ND).view({-1, 3, c.n_head, head_size}).unbind(1);
+    const auto qkv_NHK = c_attn(x_1ND, pass).view({-1, 3, c.n_head, head_size}).unbind(1);
     const ops::AttentionOptions options{.scale = 1 / std::sqrt(static_cast<double>(head_size)),
                                         .mask = ops::Mask::causal(),
                                         .dropout = c.attn_pdrop};
     const Tensor mixed_NHK = nn::attend(qkv_NHK[0], qkv_NHK[1], qkv_NHK[2], pass, options);
-    return attn_c_proj(mixed_NHK.flatten(1).unsqueeze(0));
+    return attn_c_proj(mixed_NHK.flatten(1).unsqueeze(0), pass);
   }
   const Gpt2Config& c;
   const std::int64_t D = c.n_embd, inner = c.n_inner.value_or(4 * D);
@@ -114,7 +116,7 @@ class Gpt2 final : public CausalLm {
   explicit Gpt2(const Config& config) : c(config) {}
 
   Tensor embed(const Batch& batch, Pass& pass) const override {
-    return nn::dropout(wte(batch.ids_BT) + wpe(nn::positions(pass)), c.embd_pdrop, pass, "embeddings");
+    return nn::dropout(wte(batch.ids_BT, pass) + wpe(nn::positions(pass), pass), c.embd_pdrop, pass, "embeddings");
   }
   std::vector<const Block*> blocks() const override { return {layers.blocks().begin(), layers.blocks().end()}; }
   Tensor finish(const Tensor& x_1ND, Pass&) const override { return ln_f(x_1ND); }

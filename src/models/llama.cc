@@ -18,7 +18,7 @@ class LlamaBlock final : public Block {
   Tensor forward(const Tensor& x_1ND, Pass& pass) const override {
     nn::Residual x(x_1ND);
     x += self_attn(input_layernorm(x), pass);
-    x += mlp(post_attention_layernorm(x));
+    x += mlp(post_attention_layernorm(x), pass);
     return x.sum();
   }
   nn::PreNormLayer describe() const {

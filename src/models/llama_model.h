@@ -30,7 +30,7 @@ class LlamaAttention final : public Module {
   }
 
   Tensor operator()(const nn::Input& x_1ND, Pass& pass) const {
-    const auto qkv = nn::linears(x_1ND, {&q_proj, &k_proj, &v_proj});
+    const auto qkv = nn::linears(x_1ND, {&q_proj, &k_proj, &v_proj}, pass);
     const auto heads = [&](const Tensor& x, std::int64_t count) { return x.view({-1, count, s.head_size}); };
     Tensor q_NHK = heads(qkv[0], s.heads), k_NGK = heads(qkv[1], s.kv_heads);
     const Tensor v_NGK = heads(qkv[2], s.kv_heads);
@@ -40,7 +40,7 @@ class LlamaAttention final : public Module {
     k_NGK = ops::rope(k_NGK, table);
     const ops::AttentionOptions options{
         .scale = scale_of(s), .mask = ops::Mask::causal(window_), .dropout = s.attention_dropout};
-    return o_proj(nn::attend(q_NHK, k_NGK, v_NGK, pass, options).flatten(1).unsqueeze(0));
+    return o_proj(nn::attend(q_NHK, k_NGK, v_NGK, pass, options).flatten(1).unsqueeze(0), pass);
   }
 
   void describe(nn::PreNormLayer& layer) const {
@@ -70,7 +70,7 @@ class LlamaModel : public CausalLm {
  public:
   explicit LlamaModel(S shape) : s(std::move(shape)), rope_(s.rope, s.head_size, s.max_positions) {}
 
-  Tensor embed(const Batch& batch, Pass&) const override { return model.embed_tokens(batch.ids_BT); }
+  Tensor embed(const Batch& batch, Pass& pass) const override { return model.embed_tokens(batch.ids_BT, pass); }
   std::vector<const Block*> blocks() const override {
     return {model.layers.blocks().begin(), model.layers.blocks().end()};
   }

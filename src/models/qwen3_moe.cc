@@ -32,7 +32,7 @@ class Qwen3MoeBlock final : public Block {
   Tensor forward(const Tensor& x_1ND, Pass& pass) const override {
     nn::Residual x(x_1ND);
     x += self_attn(input_layernorm(x), pass);
-    x += experts ? (*experts)(post_attention_layernorm(x), pass) : (*mlp)(post_attention_layernorm(x));
+    x += experts ? (*experts)(post_attention_layernorm(x), pass) : (*mlp)(post_attention_layernorm(x), pass);
     return x.sum();
   }
 

@@ -8,6 +8,7 @@
 
 #include "hone/layers.h"
 #include "hone/model.h"
+#include "ops/experts.h"
 
 namespace hone::nn {
 
@@ -31,6 +32,7 @@ class RoutedMlp final : public Module {
     explicit Experts(const Options& options);
     std::vector<const GatedMlp*> all;
   };
+  Tensor run_each(const Tensor& x_ND, const Tensor& weight_NK, const ops::Routing& routing, const Pass& pass) const;
   void measure(Pass& pass, const Tensor& probability_NE, const std::vector<std::int64_t>& counts) const;
 
   Options options_;

@@ -20,8 +20,7 @@ struct Found {
 Found look(const Model& model) {
   const at::NoGradGuard no_grad;
   Found found;
-  // each_weight visits in order to change; here nothing is.
-  const_cast<Model&>(model).each_weight([&](const std::string& name, Weight& weight) {
+  model.each_weight([&](const std::string& name, const Weight& weight) {
     if (!found.name.empty()) return;
     const Tensor& value = weight.use();
     found.type = value.scalar_type();

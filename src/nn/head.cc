@@ -13,17 +13,27 @@ Head::Head(std::int64_t hidden, std::int64_t vocab, double std, Weight* tied) : 
   if (!tied) weight_ = &parameter("weight", {vocab, hidden}, Init{Init::Kind::normal, std});
 }
 
-Tensor Head::logits(const Tensor& hidden) const {
-  return ops::linear(hidden, with_bias()).to(at::toOpMathType(weight_->use().scalar_type()));
+bool Head::adapted(const Pass& pass) const { return !tied_ && pass.adapters && weight_->adapter(); }
+
+Tensor Head::logits(const Tensor& hidden, const Pass& pass) const {
+  Tensor made = ops::linear(hidden, with_bias());
+  if (adapted(pass)) made = adapt(made, hidden, *weight_, pass);
+  return made.to(at::toOpMathType(weight_->use().scalar_type()));
 }
 
-Tensor Head::cross_entropy(const Tensor& hidden_BTD, const Tensor& labels_BT, const Tensor& weight_BT,
+Tensor Head::cross_entropy(const Tensor& hidden_BTD, const Tensor& labels_BT, const Tensor& weight_BT, const Pass& pass,
                            const ops::CrossEntropyOptions& options) const {
   HONE_ASSERT(hidden_BTD.numel() == labels_BT.numel() * hidden_BTD.size(-1));
+  const Tensor hidden_ND = hidden_BTD.flatten(0, -2), labels_N = labels_BT.flatten();
+  const Tensor weight_N = weight_BT.defined() ? weight_BT.flatten() : weight_BT;
+  if (adapted(pass)) {  // the logits of supervised tokens are held
+    const Tensor index_S = at::nonzero(labels_N != ops::kIgnoreIndex).squeeze(1);
+    return ops::cross_entropy(logits(hidden_ND.index_select(0, index_S), pass), labels_N.index_select(0, index_S),
+                              weight_N.defined() ? weight_N.index_select(0, index_S) : weight_N, options);
+  }
   ops::CrossEntropyOptions all = options;
   all.head_sum = weight_->gradient_sum();
-  return ops::linear_cross_entropy(hidden_BTD.flatten(0, -2), weight_->use(), labels_BT.flatten(),
-                                   weight_BT.defined() ? weight_BT.flatten() : weight_BT, all);
+  return ops::linear_cross_entropy(hidden_ND, weight_->use(), labels_N, weight_N, all);
 }
 
 std::int64_t Head::vocab_size() const { return weight_->shape()[0]; }

@@ -29,6 +29,12 @@ void Pass::add_up(const std::string& name, const Tensor& value) {
   total = total.defined() ? total + value : value;
 }
 
+void Pass::observe(const Weight& buffer, const Tensor& seen) {
+  HONE_ASSERT(buffer.is_buffer());
+  Tensor& sum = observed[&buffer];
+  sum = sum.defined() ? sum + seen.detach() : seen.detach();
+}
+
 void Pass::measure(const std::string& name, double sum, double weight) {
   Metric& metric = metrics[name];
   metric.sum += sum;
@@ -52,9 +58,10 @@ std::vector<Tensor> run_again(const Block& block, const Tensor& x, Pass& pass) {
   auto totals = std::exchange(pass.totals, {});
   auto sown = std::exchange(pass.sown, {});
   auto metrics = std::exchange(pass.metrics, {});
+  auto observed = std::exchange(pass.observed, {});
   std::vector<Tensor> outputs = run_alone(block, x, pass);
-  pass.aux = std::move(aux), pass.totals = std::move(totals);
-  pass.sown = std::move(sown), pass.metrics = std::move(metrics);
+  pass.aux = std::move(aux), pass.totals = std::move(totals), pass.sown = std::move(sown);
+  pass.metrics = std::move(metrics), pass.observed = std::move(observed);
   return outputs;
 }
 
@@ -111,7 +118,7 @@ const CausalLm& require_causal_lm(const Model& model, const std::string& what) {
 Tensor CausalLm::logits(const Batch& batch) const {
   const at::NoGradGuard no_graph;
   Pass pass(batch);
-  return head().logits(forward(batch, pass).hidden_BTD).to(at::kFloat);
+  return head().logits(forward(batch, pass).hidden_BTD, pass).to(at::kFloat);
 }
 
 }  // namespace hone

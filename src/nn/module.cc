@@ -2,24 +2,48 @@
 #include "hone/module.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
 
 #include "tensor/dtype.h"
 
 namespace hone {
 
-Weight::Weight(std::vector<std::int64_t> shape, Init init, bool decays)
-    : shape_(std::move(shape)), init_(init), decays_(decays) {
+Weight::Weight(std::vector<std::int64_t> shape, Init init, bool decays) : init_(init), decays_(decays) {
+  layout_ = {shape, shape, std::vector<std::int64_t>(shape.size()), std::vector<std::string>(shape.size())};
   numel();  // refuses sizes that cannot be
 }
 
+Weight::~Weight() = default;
+
 std::int64_t Weight::numel() const {
   std::int64_t count = 1;
-  for (const std::int64_t size : shape_) {
+  for (const std::int64_t size : shape()) {
     if (size < 0 || __builtin_mul_overflow(count, size, &count))
-      throw Error(ErrorKind::config, fmt::format("a weight of shape {}: too large to exist", shape_text(shape_)));
+      throw Error(ErrorKind::config, fmt::format("a weight of shape {}: too large to exist", shape_text(shape())));
   }
   return count;
+}
+
+void Weight::set_layout(Layout layout) {
+  const std::size_t dims = shape().size();
+  bool fits = !filled() && layout.global_shape == shape() && layout.shape.size() == dims &&
+              layout.offset.size() == dims && layout.axes.size() == dims;
+  for (std::size_t d = 0; fits && d < dims; ++d)
+    fits = layout.offset[d] >= 0 && layout.shape[d] >= 0 && layout.offset[d] + layout.shape[d] <= shape()[d] &&
+           (!layout.axes[d].empty() || layout.shape[d] == shape()[d]);
+  if (!fits) throw Error(ErrorKind::bug, fmt::format("a weight of shape {}: the layout is not one of it", shape_text(shape())));
+  layout_ = std::move(layout);
+}
+
+Tensor Weight::part_of(const Tensor& whole) const {
+  Tensor part = whole;
+  for (std::size_t d = 0; d < layout_.shape.size(); ++d)
+    part = part.narrow(static_cast<std::int64_t>(d), layout_.offset[d], layout_.shape[d]);
+  return layout_.whole() ? whole : part.clone();
 }
 
 const Tensor& Weight::use() const {
@@ -28,14 +52,25 @@ const Tensor& Weight::use() const {
 }
 
 void Weight::fill(Tensor value) {
-  if (value.sizes() != at::IntArrayRef(shape_))
+  if (value.sizes() != at::IntArrayRef(layout_.shape))
     throw Error(ErrorKind::bug,
-                fmt::format("a weight of shape {} was given {}", shape_text(shape_), shape_text(value.sizes())));
+                fmt::format("a weight of shape {} was given {}", shape_text(layout_.shape), shape_text(value.sizes())));
   value_ = value.detach();
   value_.set_requires_grad(trainable_);
 }
 
+void Weight::update_buffer(const Tensor& seen) {
+  HONE_ASSERT(is_buffer());
+  const at::NoGradGuard no_grad;
+  Tensor next = update_(use(), seen);
+  HONE_ASSERT(next.sizes() == use().sizes());
+  value_.copy_(next);  // in its place and type
+}
+
+void Weight::set_adapter(std::unique_ptr<Adapter> adapter) { adapter_ = std::move(adapter); }
+
 void Weight::set_trainable(bool trainable) {
+  HONE_ASSERT(!trainable || !is_buffer());
   trainable_ = trainable;
   if (!value_.defined()) return;
   value_.set_requires_grad(trainable);
@@ -48,15 +83,42 @@ void Weight::clear_grad() {
   if (value_.defined()) value_.mutable_grad() = Tensor();
 }
 
-void Module::each_weight(const std::function<void(const std::string&, Weight&)>& visit, const std::string& prefix) {
-  for (auto& [name, weight] : weights_) visit(prefix + name, *weight);
-  for (auto& [name, child] : children_) child->each_weight(visit, name.empty() ? prefix : prefix + name + ".");
+template <class Visit>
+void Module::walk(const Visit& visit, const std::string& prefix) const {
+  for (const auto& [name, weight] : weights_) visit(prefix + name, *weight);
+  for (const auto& [name, child] : children_) child->walk(visit, name.empty() ? prefix : prefix + name + ".");
 }
 
-std::int64_t Module::parameter_count() {
+void Module::each_weight(const std::function<void(const std::string&, Weight&)>& visit, const std::string& prefix) {
+  walk(visit, prefix);
+}
+
+void Module::each_weight(const std::function<void(const std::string&, const Weight&)>& visit,
+                         const std::string& prefix) const {
+  walk(visit, prefix);
+}
+
+void Module::each_with_adapters(const std::function<void(const std::string&, Weight&)>& visit,
+                                const std::string& prefix) {
+  constexpr std::string_view kLast = "weight";
+  const auto both = [&](const std::string& name, Weight& weight) {
+    visit(name, weight);
+    if (!weight.adapter()) return;
+    const bool plain = name == kLast || name.ends_with(std::string(".") + std::string(kLast));
+    weight.adapter()->each_weight(visit, plain ? name.substr(0, name.size() - kLast.size()) : name + ".");
+  };
+  walk(both, prefix);
+}
+
+bool Module::has_adapters() const {
+  return std::any_of(weights_.begin(), weights_.end(), [](const auto& own) { return own.second->adapter() != nullptr; }) ||
+         std::any_of(children_.begin(), children_.end(), [](const auto& own) { return own.second->has_adapters(); });
+}
+
+std::int64_t Module::parameter_count() const {
   std::int64_t count = 0;
-  each_weight([&](const std::string&, Weight& weight) {
-    if (__builtin_add_overflow(count, weight.numel(), &count))
+  each_weight([&](const std::string&, const Weight& weight) {
+    if (!weight.is_buffer() && __builtin_add_overflow(count, weight.numel(), &count))
       throw Error(ErrorKind::config, "the model: more parameters than can be counted");
   });
   return count;
@@ -64,6 +126,14 @@ std::int64_t Module::parameter_count() {
 
 Weight& Module::parameter(std::string name, std::vector<std::int64_t> shape, Init init, bool decays) {
   return *weights_.emplace_back(std::move(name), std::make_unique<Weight>(std::move(shape), init, decays)).second;
+}
+
+Weight& Module::buffer(std::string name, std::vector<std::int64_t> shape, Init init, BufferUpdate update) {
+  HONE_ASSERT(update != nullptr);
+  Weight& made = parameter(std::move(name), std::move(shape), init, /*decays=*/false);
+  made.trainable_ = false;
+  made.update_ = std::move(update);
+  return made;
 }
 
 }  // namespace hone

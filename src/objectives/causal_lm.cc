@@ -31,11 +31,11 @@ class CausalLmLoss final : public Objective {
     return {{"targets", batch.weight_BT.sum(at::kDouble).item<double>()}};
   }
 
-  LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass&) const override {
+  LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
     const nn::Head& head = model.causal_lm()->head();
     LossTerms result;
-    result.terms.push_back(
-        {"loss", head.cross_entropy(output.hidden_BTD, batch.labels_BT, batch.weight_BT, options_), "targets"});
+    const Tensor sum = head.cross_entropy(output.hidden_BTD, batch.labels_BT, batch.weight_BT, pass, options_);
+    result.terms.push_back({"loss", sum, "targets"});
     return result;
   }
 

@@ -43,7 +43,23 @@ Supervised supervised(const at::Tensor& labels_N, const at::Tensor& weight_N, st
   return made;
 }
 
+// Of logits_SV in fp32 at least.
+at::Tensor loss_of(const at::Tensor& logits, const Supervised& s, const CrossEntropyOptions& options) {
+  const at::Tensor lse = logits.logsumexp(-1);
+  const at::Tensor at_label = logits.gather(-1, s.labels_S.unsqueeze(-1)).squeeze(-1);
+  const double smoothing = options.label_smoothing;
+  at::Tensor loss = (1 - smoothing) * (lse - at_label) + options.z_loss * lse.square();
+  if (smoothing != 0) loss = loss + smoothing * (lse - logits.mean(-1));
+  return (loss * s.weight_S).sum();
+}
+
 }  // namespace
+
+at::Tensor cross_entropy(const at::Tensor& logits_NV, const at::Tensor& labels_N, const at::Tensor& weight_N,
+                         const CrossEntropyOptions& options) {
+  const Supervised s = supervised(labels_N, weight_N, logits_NV.size(1), logits_NV.scalar_type());
+  return loss_of(logits_NV.index_select(0, s.index_S), s, options);
+}
 
 namespace reference {
 
@@ -51,13 +67,7 @@ at::Tensor linear_cross_entropy(const at::Tensor& hidden_ND, const at::Tensor& h
                                 const at::Tensor& weight_N, const CrossEntropyOptions& options) {
   const auto wide = at::toOpMathType(hidden_ND.scalar_type());
   const Supervised s = supervised(labels_N, weight_N, head_VD.size(0), wide);
-  const at::Tensor logits = at::linear(hidden_ND.index_select(0, s.index_S), head_VD).to(wide);
-  const at::Tensor lse = logits.logsumexp(-1);
-  const at::Tensor at_label = logits.gather(-1, s.labels_S.unsqueeze(-1)).squeeze(-1);
-  const double smoothing = options.label_smoothing;
-  at::Tensor loss = (1 - smoothing) * (lse - at_label) + options.z_loss * lse.square();
-  if (smoothing != 0) loss = loss + smoothing * (lse - logits.mean(-1));
-  return (loss * s.weight_S).sum();
+  return loss_of(at::linear(hidden_ND.index_select(0, s.index_S), head_VD).to(wide), s, options);
 }
 
 }  // namespace reference

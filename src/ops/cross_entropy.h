@@ -20,6 +20,10 @@ inline constexpr std::int64_t kIgnoreIndex = -100;
 at::Tensor linear_cross_entropy(const at::Tensor& hidden_ND, const at::Tensor& head_VD, const at::Tensor& labels_N,
                                 const at::Tensor& weight_N, const CrossEntropyOptions& options = {});
 
+// The same of logits that are there already, [N, V] in fp32 at least.
+at::Tensor cross_entropy(const at::Tensor& logits_NV, const at::Tensor& labels_N, const at::Tensor& weight_N,
+                         const CrossEntropyOptions& options = {});
+
 namespace reference {
 at::Tensor linear_cross_entropy(const at::Tensor& hidden_ND, const at::Tensor& head_VD, const at::Tensor& labels_N,
                                 const at::Tensor& weight_N, const CrossEntropyOptions& options = {});

@@ -209,21 +209,26 @@ Routing route(const at::Tensor& expert_NK, std::int64_t experts) {
   return routing;
 }
 
-namespace reference {
-
 // Rows are moved by permutations only: their gradients are moves too, so that even these are the same in equal runs.
-at::Tensor routed_mlp(const at::Tensor& x_ND, const at::Tensor& weight_NK, const Routing& routing,
-                      const std::vector<GatedMlpWeights>& experts, Activation activation) {
+at::Tensor routed(const at::Tensor& x_ND, const at::Tensor& weight_NK, const Routing& routing,
+                  const std::function<at::Tensor(std::size_t expert, const at::Tensor& x_SD)>& run) {
   const at::Tensor all_SD = x_ND.unsqueeze(1).expand({-1, weight_NK.size(1), -1}).flatten(0, 1);
   const auto x_SD = all_SD.index_select(0, routing.slot_S).split_with_sizes(routing.counts);
   std::vector<at::Tensor> y_SD;
-  for (std::size_t e = 0; e < experts.size(); ++e) {
-    const at::Tensor gate = reference::linear(x_SD[e], experts[e].gate), up = reference::linear(x_SD[e], experts[e].up);
-    y_SD.push_back(reference::gated_linear(gate, up, activation, experts[e].down));
-  }
+  for (std::size_t e = 0; e < x_SD.size(); ++e) y_SD.push_back(run(e, x_SD[e]));
   const at::Tensor y_NKD =
       at::cat(y_SD).index_select(0, routing.place_NK.flatten()).view({-1, weight_NK.size(1), x_ND.size(1)});
   return (y_NKD.to(weight_NK.scalar_type()) * weight_NK.unsqueeze(-1)).sum(1).to(x_ND.scalar_type());
+}
+
+namespace reference {
+
+at::Tensor routed_mlp(const at::Tensor& x_ND, const at::Tensor& weight_NK, const Routing& routing,
+                      const std::vector<GatedMlpWeights>& experts, Activation activation) {
+  return routed(x_ND, weight_NK, routing, [&](std::size_t e, const at::Tensor& x_SD) {
+    const at::Tensor gate = reference::linear(x_SD, experts[e].gate), up = reference::linear(x_SD, experts[e].up);
+    return reference::gated_linear(gate, up, activation, experts[e].down);
+  });
 }
 
 }  // namespace reference

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "ops/linear.h"
@@ -25,6 +26,10 @@ Routing route(const at::Tensor& expert_NK, std::int64_t experts);
 // of zeros. REQUIRES: no biases.
 at::Tensor routed_mlp(const at::Tensor& x_ND, const at::Tensor& weight_NK, const Routing& routing,
                       const std::vector<GatedMlpWeights>& experts, Activation activation);
+
+// The same with any expert: run(expert, its tokens).
+at::Tensor routed(const at::Tensor& x_ND, const at::Tensor& weight_NK, const Routing& routing,
+                  const std::function<at::Tensor(std::size_t expert, const at::Tensor& x_SD)>& run);
 
 namespace reference {
 at::Tensor routed_mlp(const at::Tensor& x_ND, const at::Tensor& weight_NK, const Routing& routing,

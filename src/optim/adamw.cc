@@ -72,7 +72,7 @@ class AdamW final : public Optimizer {
   explicit AdamW(const Config& config)
       : config_(config), schedule_(registries().schedules.make(config.schedule)) {}
 
-  void attach(std::vector<OptimizedWeight>& weights) override {
+  void attach(std::span<OptimizedWeight> weights) override {
     for (const OptimizedWeight& weight : weights) {
       names_.push_back(weight.name);
       exp_avg_.push_back(at::zeros_like(weight.master));
@@ -80,7 +80,7 @@ class AdamW final : public Optimizer {
     }
   }
 
-  void update(std::vector<OptimizedWeight>& weights, std::int64_t step, double learning_rate,
+  void update(std::span<OptimizedWeight> weights, std::int64_t step, double learning_rate,
               double gradient_scale) override {
     const double t = static_cast<double>(step), beta1 = config_.betas[0], beta2 = config_.betas[1];
     const AdamWStep plain{1,
@@ -119,8 +119,8 @@ class AdamW final : public Optimizer {
   template <class T>
   void run(const OptimizedWeight& weight, const Block& block, const AdamWStep& values) {
     adamw_block(weight.master.mutable_data_ptr<T>() + block.begin, weight.gradient.const_data_ptr<T>() + block.begin,
-                exp_avg_[block.weight].mutable_data_ptr<T>() + block.begin,
-                exp_avg_sq_[block.weight].mutable_data_ptr<T>() + block.begin, block.end - block.begin, values);
+                exp_avg_[weight.index].mutable_data_ptr<T>() + block.begin,
+                exp_avg_sq_[weight.index].mutable_data_ptr<T>() + block.begin, block.end - block.begin, values);
   }
 
   Config config_;

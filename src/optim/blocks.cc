@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 
 namespace hone::optim {
 namespace {
@@ -44,7 +43,7 @@ double sum_of_squares(const double* x, std::int64_t size) {
 
 }  // namespace
 
-std::vector<Block> blocks_of(const std::vector<OptimizedWeight>& weights) {
+std::vector<Block> blocks_of(std::span<const OptimizedWeight> weights) {
   std::vector<Block> blocks;
   for (std::size_t i = 0; i < weights.size(); ++i) {
     if (!weights[i].gradient.defined()) continue;
@@ -61,7 +60,7 @@ void each_block(const std::vector<Block>& blocks, const std::function<void(std::
   });
 }
 
-void update_blocks(const std::vector<OptimizedWeight>& weights,
+void update_blocks(std::span<const OptimizedWeight> weights,
                    const std::function<void(const OptimizedWeight&, const Block&)>& work) {
   each_block(blocks_of(weights), [&](std::size_t, const Block& block) {
     const OptimizedWeight& weight = weights[block.weight];
@@ -72,7 +71,7 @@ void update_blocks(const std::vector<OptimizedWeight>& weights,
   });
 }
 
-double gradient_norm(const std::vector<OptimizedWeight>& weights) {
+double sum_of_squares(std::span<const OptimizedWeight> weights) {
   const std::vector<Block> blocks = blocks_of(weights);
   std::vector<double> sums(blocks.size());
   each_block(blocks, [&](std::size_t index, const Block& block) {
@@ -83,7 +82,7 @@ double gradient_norm(const std::vector<OptimizedWeight>& weights) {
   });
   double total = 0;
   for (const double sum : sums) total += sum;
-  return std::sqrt(total);
+  return total;
 }
 
 }  // namespace hone::optim

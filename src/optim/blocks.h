@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "hone/optimizer.h"
@@ -15,17 +16,17 @@ struct Block {
 };
 
 // Blocks of at most 16 k elements; weights without a gradient are left out, as torch.optim does.
-std::vector<Block> blocks_of(const std::vector<OptimizedWeight>& weights);
+std::vector<Block> blocks_of(std::span<const OptimizedWeight> weights);
 
 // Calls work(index of the block, block) from several threads; each block exactly once.
 void each_block(const std::vector<Block>& blocks, const std::function<void(std::size_t, const Block&)>& work);
 
 // One pass over all weights: work(weight, block) updates a block of a master, which is rounded while it is in the cache.
-void update_blocks(const std::vector<OptimizedWeight>& weights,
+void update_blocks(std::span<const OptimizedWeight> weights,
                    const std::function<void(const OptimizedWeight&, const Block&)>& work);
 
-// 2-norm of all gradients together, summed in fp64 in a fixed order: the same bits for any number of threads.
-double gradient_norm(const std::vector<OptimizedWeight>& weights);
+// Of all gradients' elements, summed in fp64 in a fixed order: the same bits for any number of threads.
+double sum_of_squares(std::span<const OptimizedWeight> weights);
 
 // std::sqrt is no inline function everywhere, and a call in a loop keeps it from being vectorised.
 [[gnu::always_inline]] inline float square_root(float x) { return __builtin_sqrtf(x); }

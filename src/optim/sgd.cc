@@ -82,7 +82,7 @@ class Sgd final : public Optimizer {
   explicit Sgd(const Config& config)
       : config_(config), schedule_(registries().schedules.make(config.schedule)) {}
 
-  void attach(std::vector<OptimizedWeight>& weights) override {
+  void attach(std::span<OptimizedWeight> weights) override {
     if (config_.momentum == 0) return;
     for (const OptimizedWeight& weight : weights) {
       names_.push_back(weight.name);
@@ -90,7 +90,7 @@ class Sgd final : public Optimizer {
     }
   }
 
-  void update(std::vector<OptimizedWeight>& weights, std::int64_t step, double learning_rate,
+  void update(std::span<OptimizedWeight> weights, std::int64_t step, double learning_rate,
               double gradient_scale) override {
     // The first buffer is the gradient itself, whatever the dampening.
     const SgdStep plain{learning_rate, 0, config_.momentum, step == 1 ? 1.0 : 1 - config_.dampening, config_.nesterov,
@@ -120,7 +120,7 @@ class Sgd final : public Optimizer {
  private:
   template <class T>
   void run(const OptimizedWeight& weight, const Block& block, const SgdStep& values) {
-    T* buffer = buffers_.empty() ? nullptr : buffers_[block.weight].mutable_data_ptr<T>() + block.begin;
+    T* buffer = buffers_.empty() ? nullptr : buffers_[weight.index].mutable_data_ptr<T>() + block.begin;
     sgd_block(weight.master.mutable_data_ptr<T>() + block.begin, weight.gradient.const_data_ptr<T>() + block.begin,
               buffer, block.end - block.begin, values);
   }

@@ -83,18 +83,24 @@ hub::SavedWeights weights_to_save(const CheckpointParts& parts) {
   hub::SavedWeights weights = hub::weights_of(parts.model);
   for (hub::SavedWeight& weight : weights) {
     const auto master = masters.find(weight.name);
-    if (master == masters.end()) continue;  // not trained: as it is
-    weight.type = parts.types.of(weight.name);
-    if (weight.type != weight.value.scalar_type()) weight.value = master->second;
+    const at::ScalarType type = parts.types.of(weight.name), held = weight.value.scalar_type();
+    if (master == masters.end()) {  // frozen, or a buffer: nothing else keeps it, so it is never narrowed
+      if (!weight.buffer && c10::elementSize(type) > c10::elementSize(held)) weight.type = type;
+      continue;
+    }
+    weight.type = type;
+    if (type != held) weight.value = master->second;
   }
   return weights;
 }
 
-// The optimizer's state, and masters that the weights' files have only rounded.
+// The optimizer's state, and masters that the weights' files have only rounded, or not at all: adapters'.
 void each_state_to_save(const CheckpointParts& parts, const std::function<void(const std::string&, Tensor&)>& visit) {
+  std::set<std::string> in_files;
+  parts.model.each_weight([&](const std::string& name, const Weight&) { in_files.insert(name); });
   parts.updater.each_state(visit);
   parts.updater.each_master([&](const std::string& name, Tensor& master) {
-    if (parts.types.of(name) != master.scalar_type()) visit(kMaster + name, master);
+    if (!in_files.contains(name) || parts.types.of(name) != master.scalar_type()) visit(kMaster + name, master);
   });
 }
 

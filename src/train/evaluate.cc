@@ -52,7 +52,7 @@ std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluatio
     tokens = batch.tokens;
     Pass pass(batch);
     const Output output = model.forward(batch, pass);
-    for (std::size_t i = 0; i < totals.size(); ++i) add(totals[i], evaluations[i]->measure(model, output, batch));
+    for (std::size_t i = 0; i < totals.size(); ++i) add(totals[i], evaluations[i]->measure(model, output, batch, pass));
   }
   if (options.before) options.before(data.rows(), tokens);
   Metrics all;

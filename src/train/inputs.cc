@@ -17,6 +17,7 @@
 #include "hub/own_tokenizer.h"
 #include "train/check_schedule.h"
 #include "train/resources.h"
+#include "train/trainable.h"
 
 namespace hone::training {
 namespace {
@@ -121,6 +122,7 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
     give_head(inputs, config, file);
     objective->check(*inputs.model);
   }
+  choose_trainable(*inputs.model, recipe.model.trainable);
   return inputs;
 }
 
@@ -138,13 +140,13 @@ bool all_bf16(const std::filesystem::path& folder) {
 void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed) {
   const Precision run = recipe.trainer.precision;
   const bool with_masters = run == Precision::bf16 && !(resumed && all_bf16(inputs.source));
-  const Precision precision = with_masters ? Precision::fp32 : run;
+  const WeightTypes types(with_masters ? Precision::fp32 : run, run);
   if (inputs.source.empty())
-    init_weights(*inputs.model, recipe.run.seed, precision);
+    init_weights(*inputs.model, recipe.run.seed, types);
   else if (resumed)
-    load_weights(*inputs.model, inputs.source, precision);
+    load_weights(*inputs.model, inputs.source, types);
   else
-    load_weights(*inputs.model, inputs.source, precision, FreshHead{recipe.run.seed, inputs.other_labels});
+    load_weights(*inputs.model, inputs.source, types, FreshHead{recipe.run.seed, inputs.other_labels});
 }
 
 std::int32_t pad_id_of(const Tokenizer& tokenizer, std::int64_t vocab_size) {

@@ -1,5 +1,6 @@
 // What is about to be trained.
 #include "train/preflight.h"
+#include "train/trainable.h"
 
 #include <fmt/format.h>
 
@@ -65,12 +66,11 @@ void warn_about_data(const Recipe& recipe, const Inputs& inputs, std::vector<std
 
 std::string name_of(Precision precision) { return config::Values<Precision>::write(precision).text(); }
 
-// Weights, gradients, optimizer state; what activations need depends on the batch.
-std::uint64_t fixed_memory(std::int64_t parameters, Precision precision) {
-  const std::uint64_t per_parameter = precision == Precision::fp64   ? 32
-                                      : precision == Precision::bf16 ? 2 + 2 + 4 + 4 + 8
-                                                                     : 16;
-  return static_cast<std::uint64_t>(parameters) * per_parameter;
+// Weights, and of what is trained gradients and optimizer state; what activations need depends on the batch.
+std::uint64_t fixed_memory(std::int64_t parameters, std::int64_t trained, Precision precision) {
+  const std::uint64_t weight = precision == Precision::fp64 ? 8 : precision == Precision::bf16 ? 2 : 4;
+  const std::uint64_t learning = precision == Precision::fp64 ? 24 : precision == Precision::bf16 ? 2 + 4 + 4 + 8 : 12;
+  return static_cast<std::uint64_t>(parameters) * weight + static_cast<std::uint64_t>(trained) * learning;
 }
 
 }  // namespace
@@ -79,15 +79,18 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
   Preflight result;
   const TrainerSection& trainer = recipe.trainer;
   const std::int64_t steps = steps_of(recipe, *inputs.train), parameters = inputs.model->parameter_count();
+  const std::int64_t trained = trained_parameters(*inputs.model);
   const std::string origin =
       inputs.source.empty() ? "fresh, seed " + std::to_string(recipe.run.seed) : inputs.source.string();
-  result.lines.push_back(fmt::format("model: {} parameters ({}), {}", human_count(static_cast<double>(parameters)),
-                                     origin, name_of(trainer.precision)));
+  const std::string frozen =
+      trained == parameters ? "" : fmt::format(", {} of them trained", human_count(static_cast<double>(trained)));
+  result.lines.push_back(fmt::format("model: {} parameters{} ({}), {}", human_count(static_cast<double>(parameters)),
+                                     frozen, origin, name_of(trainer.precision)));
   result.lines.push_back(data_line("data.train", *inputs.train));
   for (const EvalSet& set : inputs.evals) result.lines.push_back(data_line("data.eval." + set.name, *set.data));
   const std::int64_t per_step = trainer.batch_size * trainer.accumulate;
   const double epochs = share(steps * per_step, inputs.train->epoch_rows());
-  const std::uint64_t memory = fixed_memory(parameters, trainer.precision);
+  const std::uint64_t memory = fixed_memory(parameters, trained, trainer.precision);
   result.lines.push_back(fmt::format("{} of {} ({} x {}), {} epochs; about {} of memory besides activations",
                                      counted(steps, "step"), counted(per_step, "row"), trainer.batch_size,
                                      trainer.accumulate,
@@ -96,6 +99,7 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
   result.lines.push_back(describe_threads());
   result.lines.push_back(save_types.text());
   result.report = {{"parameters", parameters},
+                   {"trained_parameters", trained},
                    {"weights", origin},
                    {"precision", name_of(trainer.precision)},
                    {"train", counts_of(*inputs.train)},

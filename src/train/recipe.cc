@@ -9,6 +9,7 @@
 #include "io/file_name.h"
 #include "train/contradictions.h"
 #include "train/layers.h"
+#include "train/trainable.h"
 
 namespace hone {
 namespace {
@@ -76,6 +77,7 @@ void ModelSection::validate(Problems& problems) const {
                                 : "not together with keys of a fresh model");
   problems.require(config.empty() || config.contains("type") || config.contains("model_type"), "type",
                    "missing: the architecture of a fresh model, such as llama");
+  training::check_patterns(trainable, "trainable", problems);
   for (const char* key : {"type", "model_type"}) {
     const auto given = config.find(key);
     if (given == config.end() || registries().models.find(given->second.node.text())) continue;

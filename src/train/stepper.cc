@@ -70,16 +70,19 @@ StepReport Stepper::update(const Group& group, const TrainState& state) {
   if (report.skipped) return report;
   const Random seeds(recipe_.run.seed, fmt::format("pass/{}", state.updates));
   std::vector<double> losses;
+  Observed observed;
   for (std::size_t i = 0; i < group.size(); ++i)
-    losses.push_back(learns[i] ? backward(group[i], total, seeds.bits(i), report) : 0);
-  report.grad_norm = updater_.gradient_norm();
+    losses.push_back(learns[i] ? backward(group[i], total, seeds.bits(i), report, observed) : 0);
+  report.grad_norm = updater_.gradient_norm(world_);
   if (before_update) before_update({group, losses, report});
   updater_.update(state.updates + 1, report.learning_rate, report.grad_norm, recipe_.trainer.max_grad_norm);
+  update_buffers(observed);
   return report;
 }
 
 // Returns the micro-batch's share of the step's loss.
-double Stepper::backward(const Batch& batch, const Sums& step_sums, std::uint64_t seed, StepReport& report) {
+double Stepper::backward(const Batch& batch, const Sums& step_sums, std::uint64_t seed, StepReport& report,
+                         Observed& observed) {
   Pass pass(batch);
   pass.training = true;
   pass.seed = seed;
@@ -100,7 +103,20 @@ double Stepper::backward(const Batch& batch, const Sums& step_sums, std::uint64_
   loss.backward();
   updater_.add_gradients();
   report.add(result, step_sums);
+  for (const auto& [buffer, seen] : pass.observed) {
+    Tensor& sum = observed[buffer];
+    sum = sum.defined() ? sum + seen : seen;
+  }
   return loss.item<double>();
+}
+
+// In the order of the model's weights, which is the same on every rank.
+void Stepper::update_buffers(const Observed& observed) {
+  if (observed.empty()) return;
+  model_.each_weight([&](const std::string&, Weight& weight) {
+    if (const auto found = observed.find(&weight); found != observed.end())
+      weight.update_buffer(world_.total(found->second));
+  });
 }
 
 Group Stepper::next_group() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -39,7 +40,10 @@ class Stepper {
 
  private:
   StepReport update(const Group& group, const TrainState& state);
-  double backward(const Batch& batch, const Sums& step_sums, std::uint64_t seed, StepReport& report);
+  // What an update's micro-batches have for buffers.
+  using Observed = std::map<const Weight*, Tensor>;
+  double backward(const Batch& batch, const Sums& step_sums, std::uint64_t seed, StepReport& report, Observed& observed);
+  void update_buffers(const Observed& observed);
   Group next_group();
 
   const Recipe& recipe_;

@@ -4,6 +4,10 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
+#include <cmath>
+#include <map>
+
 #include "base/sections.h"
 #include "ops/finite.h"
 #include "optim/blocks.h"
@@ -12,20 +16,32 @@ namespace hone::training {
 
 namespace {
 
-// One piece of memory for all weights, 64 bytes apart at least, seen as a tensor for each.
-std::vector<Tensor> flat(const std::vector<OptimizedWeight>& weights, at::ScalarType type) {
+// One piece of memory for these weights, 64 bytes apart at least, seen as a tensor for each.
+std::vector<Tensor> flat(std::span<const OptimizedWeight> weights, at::ScalarType type) {
   constexpr std::int64_t kUnit = 16;
-  std::int64_t total = 0;
-  for (const OptimizedWeight& weight : weights) total += (weight.weight->numel() + kUnit - 1) / kUnit * kUnit;
-  const Tensor all =
-      at::empty({total}, at::TensorOptions(weights.empty() ? at::kCPU : weights[0].weight->use().device()).dtype(type));
+  const auto room = [](const OptimizedWeight& weight) {
+    return (weight.weight->use().numel() + kUnit - 1) / kUnit * kUnit;
+  };
+  std::int64_t total = 0, at = 0;
+  for (const OptimizedWeight& weight : weights) total += room(weight);
+  const Tensor all = at::empty({total}, weights[0].weight->use().options().dtype(type).requires_grad(false));
   std::vector<Tensor> parts;
-  std::int64_t at = 0;
   for (const OptimizedWeight& weight : weights) {
-    parts.push_back(all.narrow(0, at, weight.weight->numel()).view(weight.weight->shape()));
-    at += (weight.weight->numel() + kUnit - 1) / kUnit * kUnit;
+    const Tensor& value = weight.weight->use();
+    parts.push_back(all.narrow(0, at, value.numel()).view(value.sizes()));
+    at += room(weight);
   }
   return parts;
+}
+
+// What is gathered, reduced and freed together: 1, 2, ... for the blocks' weights, 0 for the root's, which are all others.
+std::map<const Weight*, std::size_t> group_numbers(const Model& model) {
+  std::map<const Weight*, std::size_t> numbers;
+  model.each_weight([&](const std::string&, const Weight& weight) { numbers[&weight] = 0; });
+  const std::vector<const Block*> blocks = model.blocks();
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    blocks[i]->each_weight([&](const std::string&, const Weight& weight) { numbers[&weight] = i + 1; });
+  return numbers;
 }
 
 }  // namespace
@@ -33,21 +49,42 @@ std::vector<Tensor> flat(const std::vector<OptimizedWeight>& weights, at::Scalar
 Updater::Updater(Model& model, Optimizer& optimizer, Precision precision)
     : optimizer_(optimizer), mixed_(precision == Precision::bf16) {
   const c10::NoGradGuard no_grad;
-  model.each_weight([&](const std::string& name, Weight& weight) {
-    if (weight.trainable()) weights_.push_back({name, &weight, weight.value().detach(), {}, {}, weight.decays()});
-    if (mixed_ && weight.use().scalar_type() != at::kBFloat16) weight.fill(weight.value().detach().to(at::kBFloat16));
+  collect_weights(model);
+  make_groups(precision == Precision::fp64 ? at::kDouble : at::kFloat);
+  optimizer_.attach(weights_);
+}
+
+void Updater::collect_weights(Model& model) {
+  const auto numbers = group_numbers(model);
+  std::vector<std::vector<OptimizedWeight>> groups(model.blocks().size() + 1);
+  std::size_t group = 0;
+  model.each_with_adapters([&](const std::string& name, Weight& weight) {
+    if (const auto own = numbers.find(&weight); own != numbers.end()) group = own->second;  // an adapter's: its weight's
+    if (weight.trainable()) groups[group].push_back({name, &weight, weight.value().detach(), {}, {}, weight.decays()});
+    if (mixed_ && !weight.is_buffer() && weight.use().scalar_type() != at::kBFloat16)
+      weight.fill(weight.value().detach().to(at::kBFloat16));
   });
-  const at::ScalarType wide = precision == Precision::fp64 ? at::kDouble : at::kFloat;
-  if (mixed_) {  // the master is the weight as loaded; the weight is its rounding
-    const std::vector<Tensor> masters = flat(weights_, wide);
-    for (std::size_t i = 0; i < weights_.size(); ++i) {
-      weights_[i].master = masters[i].copy_(weights_[i].master);
-      weights_[i].rounded = weights_[i].weight->value().detach();
+  for (const auto& weights : groups) weights_.insert(weights_.end(), weights.begin(), weights.end());
+  std::span<OptimizedWeight> left(weights_);
+  for (const auto& weights : groups) {
+    if (!weights.empty()) groups_.push_back(left.first(weights.size()));
+    left = left.subspan(weights.size());
+  }
+}
+
+// Masters are the weights as loaded; the weights of a bf16 run are their rounding.
+void Updater::make_groups(at::ScalarType wide) {
+  sums_.resize(weights_.size());
+  for (std::size_t i = 0; i < weights_.size(); ++i) weights_[i].index = i;
+  for (const std::span<OptimizedWeight> group : groups_) {
+    const std::vector<Tensor> masters = mixed_ ? flat(group, wide) : std::vector<Tensor>(), sums = flat(group, wide);
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      OptimizedWeight& weight = group[i];
+      if (mixed_) weight.master = masters[i].copy_(weight.master), weight.rounded = weight.weight->value().detach();
+      sums_[weight.index].sum = sums[i];
+      weight.weight->set_gradient_sum(&sums_[weight.index]);
     }
   }
-  for (const Tensor& sum : flat(weights_, wide)) sums_.push_back({sum});
-  for (std::size_t i = 0; i < weights_.size(); ++i) weights_[i].weight->set_gradient_sum(&sums_[i]);
-  optimizer_.attach(weights_);
 }
 
 Updater::~Updater() {
@@ -70,10 +107,10 @@ void Updater::collect() {
   for (std::size_t i = 0; i < weights_.size(); ++i) weights_[i].gradient = sums_[i].started ? sums_[i].sum : Tensor();
 }
 
-double Updater::gradient_norm() {
+double Updater::gradient_norm(const World& world) {
   const sections::Timed section(sections::Section::optimizer);
   collect();
-  return optim::gradient_norm(weights_);
+  return std::sqrt(world.total(optim::sum_of_squares(weights_)));
 }
 
 void Updater::update(std::int64_t step, double learning_rate, double norm, double max_norm) {
@@ -81,7 +118,7 @@ void Updater::update(std::int64_t step, double learning_rate, double norm, doubl
   const c10::NoGradGuard no_grad;
   collect();
   const double scale = max_norm > 0 ? std::min(1.0, max_norm / (norm + 1e-6)) : 1.0;  // as clip_grad_norm_
-  optimizer_.update(weights_, step, learning_rate, scale);
+  for (const std::span<OptimizedWeight> group : groups_) optimizer_.update(group, step, learning_rate, scale);
   clear_gradients();
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,13 +13,15 @@
 #include "hone/hub.h"
 #include "hone/model.h"
 #include "hone/optimizer.h"
+#include "hone/world.h"
 
 namespace hone::training {
 
 // The model and the optimizer must outlive it; the model's weights are filled. One thread.
 class Updater {
  public:
-  // The weights as they are become the masters; in a bf16 run they are then rounded to bf16.
+  // The trainable weights as they are, adapters' too, become the masters; in a bf16 run all weights are then rounded to
+  // bf16, buffers not.
   Updater(Model& model, Optimizer& optimizer, Precision precision);
   ~Updater();
   Updater(const Updater&) = delete;  // the weights point to its sums
@@ -26,7 +29,7 @@ class Updater {
   // After each backward: adds what ops did not add themselves, in fp32. At kernel level `reference` that is all, as
   // autograd has it, in the weights' type.
   void add_gradients();
-  double gradient_norm();  // of all that was added; before clipping
+  double gradient_norm(const World& world);  // of all that was added, over all ranks; before clipping
   // Clips to max_norm (0: never) and updates; `step` counts from 1. The weights are cast from their masters again.
   void update(std::int64_t step, double learning_rate, double norm, double max_norm);
   void clear_gradients();
@@ -41,12 +44,15 @@ class Updater {
   void restored();
 
  private:
+  void collect_weights(Model& model);
+  void make_groups(at::ScalarType wide);
   void collect();
   void cast_from_masters();
   Optimizer& optimizer_;
   bool mixed_;  // weights are bf16, masters fp32
-  std::vector<OptimizedWeight> weights_;
+  std::vector<OptimizedWeight> weights_;  // in the order of groups
   std::vector<GradientSum> sums_;
+  std::vector<std::span<OptimizedWeight>> groups_;  // of weights_; each group's masters and sums lie in one piece
 };
 
 }  // namespace hone::training

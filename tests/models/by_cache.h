@@ -28,7 +28,7 @@ inline std::vector<Tensor> by_cache(const CausalLm& model, const std::vector<std
     }
     Pass pass(batch);
     pass.cache = &cache;
-    const Tensor logits = model.head().logits(model.forward(batch, pass).hidden_BTD);
+    const Tensor logits = model.head().logits(model.forward(batch, pass).hidden_BTD, pass);
     for (const Doc& doc : batch.docs) parts[doc.row].push_back(logits[doc.row].slice(0, doc.begin, doc.end));
   }
   std::vector<Tensor> all;

@@ -96,7 +96,7 @@ struct Golden {
 // Mean loss as transformers gives it, with its graph, and what layers added per token.
 inline Tensor mean_loss(const CausalLm& model, const Batch& batch, Pass& pass) {
   const Output output = model.forward(batch, pass);
-  Tensor loss = model.head().cross_entropy(output.hidden_BTD, batch.labels_BT, batch.weight_BT) /
+  Tensor loss = model.head().cross_entropy(output.hidden_BTD, batch.labels_BT, batch.weight_BT, pass) /
                 static_cast<double>(batch.supervised);
   for (const LossTerm& term : pass.aux) loss = loss + term.sum / static_cast<double>(batch.tokens);
   return loss;

@@ -20,7 +20,7 @@ Tensor through_layers(const CausalLm& model, const std::vector<std::int32_t>& id
   batch.ids_BT = at::tensor(ids, at::kLong).unsqueeze(1);
   Pass pass(batch);
   pass.cache = &cache;
-  return model.head().logits(model.forward(batch, pass).hidden_BTD.flatten(0, 1)).to(at::kFloat);
+  return model.head().logits(model.forward(batch, pass).hidden_BTD.flatten(0, 1), pass).to(at::kFloat);
 }
 
 // Prompts of 5, 3 and 1 tokens; returns the first of the tokens to come.

@@ -97,7 +97,7 @@ TEST(Llama, CacheRowsCanBeDroppedAndCopied) {
     batch.ids_BT = ids_BT;
     Pass pass(batch);
     pass.cache = &cache;
-    return model->head().logits(model->forward(batch, pass).hidden_BTD);
+    return model->head().logits(model->forward(batch, pass).hidden_BTD, pass);
   };
   const Tensor first = at::arange(30, at::kLong).view({3, 10}).remainder(model->vocab_size()),
                next = at::tensor({4, 4}, at::kLong).view({2, 1});

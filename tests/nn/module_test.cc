@@ -61,9 +61,11 @@ TEST(Head, LogitsAndLossAgree) {
   const Tensor hidden = at::arange(24, at::kFloat).view({2, 2, 6}).cos(),
                weight = at::tensor({1.0F, 0.5F, 2.0F, 1.0F}).view({2, 2});
   const Tensor labels = at::tensor({3, -100, 8, 0}, at::kLong).view({2, 2});
-  const Tensor nll = -head.logits(hidden).log_softmax(-1);
+  const Batch batch;
+  const Pass pass(batch);
+  const Tensor nll = -head.logits(hidden, pass).log_softmax(-1);
   const float expected = (nll[0][0][3] + 2 * nll[1][0][8] + nll[1][1][0]).item<float>();
-  EXPECT_NEAR(head.cross_entropy(hidden, labels, weight).item<float>(), expected, 1e-5);
+  EXPECT_NEAR(head.cross_entropy(hidden, labels, weight, pass).item<float>(), expected, 1e-5);
 }
 TEST(Head, ATiedOneHasNoWeightOfItsOwn) {
   Weight table({9, 6}, {}, true);

@@ -27,6 +27,10 @@ class Parts : public Module {
   GatedMlp& mlp = child<GatedMlp>("mlp", GatedMlp::Options{.hidden = 12, .inner = 20});
 };
 
+// Of no batch: no layer here asks for one.
+const Batch nothing;
+const Pass pass(nothing);
+
 struct Result {
   std::vector<Tensor> tensors;
 };
@@ -46,14 +50,14 @@ Result run(const Parts<N>& constant, const Tensor& x, Block&& block) {
 template <class N>
 Tensor in_turn(Parts<N>& p, const Tensor& x_1ND) {
   Residual x(x_1ND);
-  x += nn::linears(p.one(x), {&p.a})[0];
-  x += p.mlp(p.two(x));
+  x += nn::linears(p.one(x), {&p.a}, pass)[0];
+  x += p.mlp(p.two(x), pass);
   return x.sum();
 }
 template <class N>
 Tensor in_turn_plainly(Parts<N>& p, const Tensor& x) {
-  const Tensor y = x + p.a(p.one(x));
-  return y + p.mlp(p.two(y));
+  const Tensor y = x + p.a(p.one(x), pass);
+  return y + p.mlp(p.two(y), pass);
 }
 // Both parts read the same norm, and the first has been added when the second is made.
 template <class N>
@@ -61,15 +65,15 @@ Tensor side_by_side(Parts<N>& p, const Tensor& x_1ND) {
   Residual x(x_1ND);
   x += x_1ND * 0.5;
   const Input normed = p.one(x);
-  x += nn::linears(normed, {&p.a})[0];
-  x += p.mlp(normed);
+  x += nn::linears(normed, {&p.a}, pass)[0];
+  x += p.mlp(normed, pass);
   x += p.two(normed.value());
   return x.sum();
 }
 template <class N>
 Tensor side_by_side_plainly(Parts<N>& p, const Tensor& x_1ND) {
   const Tensor x = x_1ND + x_1ND * 0.5, normed = p.one(x);
-  return x + p.a(normed) + p.mlp(normed) + p.two(normed);
+  return x + p.a(normed, pass) + p.mlp(normed, pass) + p.two(normed);
 }
 
 template <class N>

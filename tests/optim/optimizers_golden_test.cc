@@ -58,13 +58,35 @@ class EachOptimizer : public ::testing::TestWithParam<std::string> {
 TEST_P(EachOptimizer, DecaySkipsNormsAndBiasesUnlessAskedFor) {
   for (const bool all : {false, true}) {
     std::vector<OptimizedWeight> weights{{"norm", nullptr, at::ones({3}), at::zeros({3}), {}, false},
-                                         {"matrix", nullptr, at::ones({3}), at::zeros({3}), {}, true}};
+                                         {"matrix", nullptr, at::ones({3}), at::zeros({3}), {}, true, 1}};
     const auto optimizer = make(all ? "{weight_decay: 0.5, decay_all: true}" : "{weight_decay: 0.5}");
     optimizer->attach(weights);
     optimizer->update(weights, 1, 0.1, 1.0);
     EXPECT_EQ(weights[0].master[0].item<float>() < 1, all);
     EXPECT_LT(weights[1].master[0].item<float>(), 1);
   }
+}
+
+// A step's update comes in parts; each finds its state.
+TEST_P(EachOptimizer, UpdatesPartsAsTheWhole) {
+  const auto make_weights = [] {
+    std::vector<OptimizedWeight> weights;
+    for (std::size_t i = 0; i < 3; ++i)
+      weights.push_back({std::to_string(i), nullptr, at::ones({3}), at::full({3}, 0.1 * (1.0 + i)), {}, true, i});
+    return weights;
+  };
+  const std::string options = GetParam() == "sgd" ? "{momentum: 0.9}" : "{}";
+  std::vector<OptimizedWeight> together = make_weights(), parts = make_weights();
+  const auto one = make(options), two = make(options);
+  one->attach(together), two->attach(parts);
+  for (std::int64_t step = 1; step < 4; ++step) {
+    one->update(together, step, 0.1, 1.0);
+    two->update(std::span(parts).subspan(1), step, 0.1, 1.0);
+    two->update(std::span(parts).first(1), step, 0.1, 1.0);
+    for (OptimizedWeight& weight : together) weight.gradient.mul_(-0.5);
+    for (OptimizedWeight& weight : parts) weight.gradient.mul_(-0.5);
+  }
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(at::equal(together[i].master, parts[i].master)) << i;
 }
 
 TEST_P(EachOptimizer, LeavesWeightsWithoutGradientAlone) {
@@ -95,13 +117,13 @@ TEST_P(EachOptimizer, UpdatesSmallWeightsAsLargeOnes) {  // blocks, tails and do
 
 INSTANTIATE_TEST_SUITE_P(All, EachOptimizer, ::testing::Values("adamw", "sgd"));
 
-TEST(GradientNorm, IsTheNormOfAllWeightsTogether) {
+TEST(SumOfSquares, IsOfAllWeightsTogether) {
   std::vector<OptimizedWeight> weights{{"a", nullptr, at::zeros({40000}), at::full({40000}, 0.01), {}, true},
                                        {"b", nullptr, at::zeros({3}), at::full({3}, 2.0), {}, true},
                                        {"none", nullptr, at::zeros({3}), {}, {}, true}};
-  EXPECT_NEAR(optim::gradient_norm(weights), std::sqrt(40000 * 1e-4 + 12), 1e-6);
+  EXPECT_NEAR(optim::sum_of_squares(weights), 40000 * 1e-4 + 12, 1e-5);
   weights[1].gradient[1] = std::numeric_limits<float>::infinity();
-  EXPECT_FALSE(std::isfinite(optim::gradient_norm(weights)));
+  EXPECT_FALSE(std::isfinite(optim::sum_of_squares(weights)));
 }
 
 }  // namespace

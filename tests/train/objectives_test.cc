@@ -54,7 +54,8 @@ class Asking final : public Objective {
   Sums sums(const Batch& batch) const override { return {{"targets", static_cast<double>(batch.supervised)}}; }
   LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
     LossTerms result;
-    result.terms.push_back({"nll", model.causal_lm()->head().cross_entropy(output.hidden_BTD, batch.labels_BT, {})});
+    const nn::Head& head = model.causal_lm()->head();
+    result.terms.push_back({"nll", head.cross_entropy(output.hidden_BTD, batch.labels_BT, {}, pass)});
     const at::Tensor squares = output.hidden_BTD.square().mean(-1).sum();
     if (config_.document_loss > 0)
       result.terms.push_back({"document_size", squares * config_.document_loss, "documents"});
