@@ -111,7 +111,10 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
   const std::unique_ptr<Objective> objective = make_objective(recipe);
   const Needs needs = objective->needs();
   const bool labelled = needs.records == RecordKind::labelled;
-  if (!labelled) objective->check(*inputs.model);
+  if (!labelled) {
+    objective->check(*inputs.model);
+    choose_trainable(*inputs.model, recipe.model.trainable);
+  }
   for (const auto& [role, folder] : needs.models)
     during("looking for the " + role, [&] { return find_model_folder(folder); });
   Dataset::Options options = dataset_options(recipe.data, needs.records);
@@ -121,8 +124,8 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
   if (labelled) {
     give_head(inputs, config, file);
     objective->check(*inputs.model);
+    choose_trainable(*inputs.model, recipe.model.trainable);
   }
-  choose_trainable(*inputs.model, recipe.model.trainable);
   return inputs;
 }
 

@@ -49,20 +49,23 @@ std::map<const Weight*, std::size_t> group_numbers(const Model& model) {
 Updater::Updater(Model& model, Optimizer& optimizer, Precision precision)
     : optimizer_(optimizer), mixed_(precision == Precision::bf16) {
   const c10::NoGradGuard no_grad;
-  collect_weights(model);
-  make_groups(precision == Precision::fp64 ? at::kDouble : at::kFloat);
+  const at::ScalarType wide = precision == Precision::fp64 ? at::kDouble : at::kFloat;
+  collect_weights(model, mixed_ ? at::kBFloat16 : wide);
+  make_groups(wide);
   optimizer_.attach(weights_);
 }
 
-void Updater::collect_weights(Model& model) {
+// In groups, each weight in the type that the run computes in.
+void Updater::collect_weights(Model& model, at::ScalarType type) {
   const auto numbers = group_numbers(model);
   std::vector<std::vector<OptimizedWeight>> groups(model.blocks().size() + 1);
   std::size_t group = 0;
   model.each_with_adapters([&](const std::string& name, Weight& weight) {
     if (const auto own = numbers.find(&weight); own != numbers.end()) group = own->second;  // an adapter's: its weight's
-    if (weight.trainable()) groups[group].push_back({name, &weight, weight.value().detach(), {}, {}, weight.decays()});
-    if (mixed_ && !weight.is_buffer() && weight.use().scalar_type() != at::kBFloat16)
-      weight.fill(weight.value().detach().to(at::kBFloat16));
+    const Tensor loaded = weight.use().detach();
+    if (!weight.is_buffer() && loaded.scalar_type() != type) weight.fill(loaded.to(type));
+    const Tensor master = mixed_ ? loaded : weight.use().detach();
+    if (weight.trainable()) groups[group].push_back({name, &weight, master, {}, {}, weight.decays()});
   });
   for (const auto& weights : groups) weights_.insert(weights_.end(), weights.begin(), weights.end());
   std::span<OptimizedWeight> left(weights_);

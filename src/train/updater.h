@@ -20,8 +20,8 @@ namespace hone::training {
 // The model and the optimizer must outlive it; the model's weights are filled. One thread.
 class Updater {
  public:
-  // The trainable weights as they are, adapters' too, become the masters; in a bf16 run all weights are then rounded to
-  // bf16, buffers not.
+  // The trainable weights as they are, adapters' too, become the masters; all weights but buffers are then in the type
+  // that the run computes in.
   Updater(Model& model, Optimizer& optimizer, Precision precision);
   ~Updater();
   Updater(const Updater&) = delete;  // the weights point to its sums
@@ -44,7 +44,7 @@ class Updater {
   void restored();
 
  private:
-  void collect_weights(Model& model);
+  void collect_weights(Model& model, at::ScalarType type);
   void make_groups(at::ScalarType wide);
   void collect();
   void cast_from_masters();

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include "hub/save.h"
+
 namespace hone::test {
 namespace {
 
@@ -88,6 +90,27 @@ TEST(Init, IsAFunctionOfSeedAndName) {
   EXPECT_TRUE(at::equal(one.at(q).to(at::kBFloat16), low.at(q)));
   EXPECT_TRUE(at::equal(one.at("model.norm.weight"), at::ones({8})));
   EXPECT_LT(one.at(q).abs().max().item<float>(), 0.2F);
+}
+
+TEST_F(Load, FillsPartsWithWhatTheWholeHas) {
+  const std::string name = "model.layers.0.self_attn.q_proj.weight";
+  const auto whole = small_model();
+  hub::save_model_folder(root_ / "whole", *whole, hub::model_files(*whole, "", nullptr), {});
+  for (const bool from_file : {false, true}) {
+    Problems problems;
+    const auto part = build_model(config::parse_json(config_text(), "config.json", problems), "config.json");
+    part->each_weight([&](const std::string& own, Weight& weight) {
+      const std::vector<std::int64_t> shape = weight.shape();
+      if (own == name) weight.set_layout({shape, {shape[0] / 2, shape[1]}, {shape[0] / 2, 0}, {"fsdp", ""}});
+    });
+    from_file ? load_weights(*part, root_ / "whole", Precision::fp32) : init_weights(*part, 7, Precision::fp32);
+    std::map<std::string, Tensor> all;
+    whole->each_weight([&](const std::string& own, const Weight& weight) { all[own] = weight.use(); });
+    part->each_weight([&](const std::string& own, const Weight& weight) {
+      EXPECT_TRUE(at::equal(weight.use(), weight.part_of(all.at(own)))) << own;
+      EXPECT_EQ(weight.layout().whole(), own != name) << own;
+    });
+  }
 }
 
 TEST(Init, RefusesAModelThatNoMemoryHolds) {

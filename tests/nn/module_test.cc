@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "hone/layers.h"
 
 namespace hone::nn {
@@ -53,6 +55,57 @@ TEST(Weight, KeepsItsGradientWhileTrainable) {
   EXPECT_FALSE(weight.use().requires_grad());
   weight.fill(at::zeros({2}));
   EXPECT_FALSE(weight.use().requires_grad());
+}
+
+TEST(Weight, HoldsAPartOfItself) {
+  Weight weight({4, 6}, {}, true);
+  const Tensor whole = at::arange(24, at::kFloat).view({4, 6});
+  EXPECT_TRUE(weight.layout().whole());
+  EXPECT_TRUE(weight.part_of(whole).is_same(whole));
+  weight.set_layout({{4, 6}, {2, 3}, {2, 0}, {"fsdp", "tp"}});
+  EXPECT_FALSE(weight.layout().whole());
+  EXPECT_EQ(weight.shape(), (std::vector<std::int64_t>{4, 6}));
+  EXPECT_TRUE(at::equal(weight.part_of(whole), at::tensor({12.F, 13.F, 14.F, 18.F, 19.F, 20.F}).view({2, 3})));
+  EXPECT_THROW(weight.fill(whole), Error);
+  weight.fill(weight.part_of(whole));
+  EXPECT_EQ(weight.use().numel(), 6);
+  EXPECT_THROW(weight.set_layout({{4, 6}, {4, 6}, {0, 0}, {"", ""}}), Error);  // filled
+}
+TEST(Weight, RefusesALayoutThatIsNotOfIt) {
+  const auto refuses = [](Layout layout) { EXPECT_THROW(Weight({4, 6}, {}, true).set_layout(std::move(layout)), Error); };
+  refuses({{4, 5}, {4, 5}, {0, 0}, {"", ""}});      // another shape
+  refuses({{4, 6}, {3, 6}, {2, 0}, {"fsdp", ""}});  // beyond the end
+  refuses({{4, 6}, {2, 6}, {0, 0}, {"", ""}});      // cut along no axis
+  refuses({{4, 6}, {4}, {0, 0}, {"", ""}});
+}
+
+struct Running final : Module {
+  Weight& mean = buffer("mean", {2}, {Init::Kind::zeros},
+                        [](const Tensor& value, const Tensor& seen) { return value + seen; });
+  Weight& weight = parameter("weight", {3});
+};
+TEST(Buffer, IsVisitedAndNotTrained) {
+  Running running;
+  std::vector<std::string> names;
+  std::as_const(running).each_weight([&](const std::string& name, const Weight&) { names.push_back(name); });
+  EXPECT_EQ(names, (std::vector<std::string>{"mean", "weight"}));
+  EXPECT_EQ(running.parameter_count(), 3);
+  EXPECT_TRUE(running.mean.is_buffer());
+  EXPECT_FALSE(running.mean.trainable() || running.weight.is_buffer());
+  EXPECT_THROW(running.mean.set_trainable(true), Error);
+}
+TEST(Buffer, IsUpdatedInItsPlaceFromWhatAPassSaw) {
+  Running running;
+  running.mean.fill(at::ones({2}));
+  const Tensor held = running.mean.use();
+  const Batch batch;
+  Pass pass(batch);
+  pass.observe(running.mean, at::tensor({1.F, 2.F}).requires_grad_());
+  pass.observe(running.mean, at::tensor({10.F, 20.F}));
+  EXPECT_FALSE(pass.observed.at(&running.mean).requires_grad());
+  running.mean.update_buffer(pass.observed.at(&running.mean));
+  EXPECT_TRUE(at::equal(held, at::tensor({12.F, 23.F})));
+  EXPECT_THROW(pass.observe(running.weight, at::ones({3})), Error);
 }
 
 TEST(Head, LogitsAndLossAgree) {
