@@ -1,11 +1,11 @@
 // What a device has to offer: one table of primitives below the ops' autograd functions, which own recomputation and
 // gradient sums and exist once. A device without a table of its own has the reference's, plain ATen.
 //
-// A further device is a file src/ops/<device>/backend.cc that defines `const Backend& <device>_backend()`: the build finds
-// it. Tables start best as a copy of the reference's, with what is better done otherwise put in its place.
+// A further device is a file src/ops/<device>/backend.cc that defines `const Backend& <device>_backend()`: the build
+// finds it. Tables start best as a copy of the reference's, with what is better done otherwise put in its place.
 //
-// Not here: an optimizer's update and the rounding to bf16 that rides on it, in the same pass over blocks of the weights
-// (optim/blocks.h). Its rule is the optimizer's own file; a table of all rules would be a list that each new one changes.
+// Not here: an optimizer's update and the rounding to bf16 that rides on it, in the same pass over blocks of weights
+// (optim/blocks.h). Its rule is the optimizer's own file; a table of all rules would be a list that each one changes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -42,8 +42,8 @@ struct Backend {
   struct Attention {
     Attended (*forward)(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
                         const std::vector<Span>& spans, const AttentionOptions& options);
-    AttentionGradients (*backward)(const at::Tensor& dy_NHK, const AttentionSaved& saved, const std::vector<Span>& spans,
-                                   const AttentionOptions& options);
+    AttentionGradients (*backward)(const at::Tensor& dy_NHK, const AttentionSaved& saved,
+                                   const std::vector<Span>& spans, const AttentionOptions& options);
     at::Tensor (*cached)(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,
                          const AttentionOptions& options);
     at::Tensor (*decode)(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
@@ -88,8 +88,8 @@ struct Backend {
 const Backend& cpu_backend();        // kernels of ours: ops/cpu
 const Backend& reference_backend();  // plain ATen: any device, and fp16
 
-// The table for tensors of one type on one device; null where they are not, or not floating numbers, or where no table is
-// wanted (HONE_KERNELS=reference): the op then has its composed meaning, differentiated by autograd.
+// The table for tensors of one type on one device; null where they are not, or not floating numbers, or where no table
+// is wanted (HONE_KERNELS=reference): the op then has its composed meaning, differentiated by autograd.
 const Backend* backend_for(std::initializer_list<at::Tensor> tensors);
 // The table for what such tensors lead to.
 const Backend& backend_of(const at::Tensor& x);

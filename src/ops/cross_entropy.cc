@@ -45,8 +45,8 @@ Supervised supervised(const at::Tensor& labels_N, const at::Tensor& weight_N, st
   return made;
 }
 
-// All, at a weight of 0 where there is no label: how many have one is not known on a device's host, which would have to wait
-// for it. A label outside of the vocabulary is refused by the device.
+// All, at a weight of 0 where there is no label: how many have one is not known on a device's host, which would have to
+// wait for it. A label outside of the vocabulary is refused by the device.
 Supervised all_of(const at::Tensor& labels_N, const at::Tensor& weight_N, std::int64_t vocab, at::ScalarType type) {
   const at::Tensor labels = labels_N.flatten(), none = labels == kIgnoreIndex;
   const at::Tensor weight = weight_N.defined() ? weight_N.flatten().to(type)

@@ -94,7 +94,8 @@ class LinearsFunction : public torch::autograd::Function<LinearsFunction> {
     if (call.norm() || ctx->needs_input_grad(0)) dx = input_gradient(weights, call.sums.size(), grads, saved[0]);
     const at::Tensor direct = call.residual() ? grads.back() : at::Tensor();
     if (call.norm() && dx.defined()) {
-      const RmsNormGradients norm = rms_norm_backward(dx, direct, {saved[0], {}, saved[2]}, saved[1], to_sum(call.norm_sum));
+      const RmsNormGradients norm =
+          rms_norm_backward(dx, direct, {saved[0], {}, saved[2]}, saved[1], to_sum(call.norm_sum));
       dx = norm.x, made[call.first - 1] = norm.weight;
     } else if (!dx.defined()) {
       dx = direct;

@@ -34,8 +34,8 @@ struct GatedGradients {
   at::Tensor gate, up;
 };
 
-// Row p holds cos and sin of p's angles (times the attention factor), [P, K/2], fp32 (fp64 for fp64 models); rows_N (int64)
-// says which row belongs to each token.
+// Row p holds cos and sin of p's angles (times the attention factor), [P, K/2], fp32 (fp64 for fp64 models); rows_N
+// (int64) says which row belongs to each token.
 struct RopeTable {
   at::Tensor cos, sin, rows_N;
 };

@@ -7,6 +7,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
+
+#include "ops/backend.h"
+#include "tensor/host.h"
 
 namespace hone::optim {
 namespace {
@@ -61,8 +65,36 @@ void each_block(const std::vector<Block>& blocks, const std::function<void(std::
   });
 }
 
+namespace {
+
+bool on_host(const std::vector<OptimizedWeight>& weights) {
+  return weights.empty() || ops::backend_of(weights[0].master).on_host;
+}
+
+void update_each(const std::vector<OptimizedWeight>& weights,
+                 const std::function<void(const OptimizedWeight&, std::size_t)>& plain) {
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const OptimizedWeight& weight = weights[i];
+    if (!weight.gradient.defined()) continue;
+    plain(weight, i);
+    if (weight.rounded.defined()) weight.rounded.copy_(weight.master);
+  }
+}
+
+double norm_on_device(const std::vector<OptimizedWeight>& weights) {
+  std::vector<Tensor> squares;
+  for (const OptimizedWeight& weight : weights)
+    if (weight.gradient.defined()) squares.push_back(weight.gradient.to(at::kDouble).square().sum());
+  const std::vector<double> sums = host::numbers(squares);
+  return std::sqrt(std::accumulate(sums.begin(), sums.end(), 0.0));
+}
+
+}  // namespace
+
 void update_blocks(const std::vector<OptimizedWeight>& weights,
-                   const std::function<void(const OptimizedWeight&, const Block&)>& work) {
+                   const std::function<void(const OptimizedWeight&, const Block&)>& work,
+                   const std::function<void(const OptimizedWeight&, std::size_t)>& plain) {
+  if (!on_host(weights)) return update_each(weights, plain);
   each_block(blocks_of(weights), [&](std::size_t, const Block& block) {
     const OptimizedWeight& weight = weights[block.weight];
     work(weight, block);
@@ -73,6 +105,7 @@ void update_blocks(const std::vector<OptimizedWeight>& weights,
 }
 
 double gradient_norm(const std::vector<OptimizedWeight>& weights) {
+  if (!on_host(weights)) return norm_on_device(weights);
   const std::vector<Block> blocks = blocks_of(weights);
   std::vector<double> sums(blocks.size());
   each_block(blocks, [&](std::size_t index, const Block& block) {

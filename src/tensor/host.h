@@ -28,8 +28,8 @@ at::Tensor tensor_of(const std::vector<T>& values, at::IntArrayRef shape) {
   return tensor_of(std::span<const T>(values), shape);
 }
 
-// Reads: they wait until the device has made the value, with all that it had to do before. They count as waits even where
-// the tensor lies in host memory already, so that every machine counts what one with a device would wait for.
+// Reads: they wait until the device has made the value, with all that it had to do before. They count as waits even
+// where the tensor lies in host memory already, so that every machine counts what one with a device would wait for.
 at::Tensor read(const at::Tensor& x);  // contiguous, on the CPU
 double number(const at::Tensor& x);    // REQUIRES: one element
 std::vector<double> numbers(const std::vector<at::Tensor>& scalars);  // one wait for all

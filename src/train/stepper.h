@@ -39,7 +39,13 @@ class Stepper {
 
  private:
   StepReport update(const Group& group, const TrainState& state);
-  double backward(const Batch& batch, const Sums& step_sums, std::uint64_t seed, StepReport& report);
+  // What a micro-batch leaves, on its device: nobody waits for it before the last one is done.
+  struct Passed {
+    Tensor loss;  // its share of the step's mean
+    LossTerms terms;
+  };
+  Passed backward(const Batch& batch, const Sums& step_sums, std::uint64_t seed);
+  static std::vector<double> read(const std::vector<Passed>& passed, const Sums& step_sums, StepReport& report);
   Group next_group();
 
   const Recipe& recipe_;

@@ -1,5 +1,5 @@
-// Norms in plain ATen. With y the normalised values and g the gradient of y: dx = (g - mean(g) - y mean(g y)) / deviation,
-// without mean(g) for RMSNorm.
+// Norms in plain ATen. With y the normalised values and g the gradient of y: dx = (g - mean(g) - y mean(g y)) /
+// deviation, without mean(g) for RMSNorm.
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
 

@@ -391,7 +391,8 @@ Attended forward(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Ten
 AttentionGradients backward(const at::Tensor& dy_NHK, const AttentionSaved& saved, const std::vector<Span>& spans,
                             const AttentionOptions& options) {
   const bool covered = covers_all(spans, dy_NHK.size(0));
-  AttentionGradients made{made_like(saved.q_NHK, covered), made_like(saved.k_NGK, covered), made_like(saved.v_NGK, covered)};
+  AttentionGradients made{made_like(saved.q_NHK, covered), made_like(saved.k_NGK, covered),
+                          made_like(saved.v_NGK, covered)};
   cpu::with_type(dy_NHK.scalar_type(), [&]<class T>(T) {
     Backward<T>(jobs_of(spans, saved.k_NGK.size(1), dy_NHK.size(2), options), dy_NHK, saved, options, made).run();
   });
