@@ -54,6 +54,7 @@ nlohmann::ordered_json to_json(const BenchReport& report) {
               {"flop_per_step", flop},
               {"flops", flop / report.step_seconds},
               {"product_ceiling_flops", report.product_ceiling},
+              {"host_waits_per_micro_batch", report.host_waits_per_micro_batch},
               {"share_of_ceiling", flop / report.step_seconds / report.product_ceiling},
               {"peak_memory_bytes", report.peak_memory_bytes}};
   for (std::size_t i = 0; i < sections::kNames.size(); ++i)
@@ -77,6 +78,8 @@ void print(const BenchReport& report) {
                            flop / report.step_seconds / 1e9);
   std::cout << fmt::format("ceiling          {:.1f} GFLOP/s of matrix products, of which the step reaches {:.1f} %\n",
                            report.product_ceiling / 1e9, 100 * flop / report.step_seconds / report.product_ceiling);
+  std::cout << fmt::format("host waits       {:.4g} in a micro-batch, for what a device makes\n",
+                           report.host_waits_per_micro_batch);
   std::cout << fmt::format("start            {:.2f} s to load, first step done after {:.2f} s\n", report.load_seconds,
                            report.first_step_seconds);
   std::cout << fmt::format("peak memory      {}\n\n", human_size(static_cast<std::uint64_t>(report.peak_memory_bytes)));

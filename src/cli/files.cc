@@ -7,6 +7,7 @@
 #include "io/safetensors_writer.h"
 #include "nn/finite.h"
 #include "ops/finite.h"
+#include "tensor/host.h"
 
 namespace hone::cli {
 
@@ -17,11 +18,12 @@ void write_logits(const CausalLm& model, const Dataset& data, const std::string&
   std::int64_t row = 0;
   Tensor logits_TV;
   const auto bytes_of = [&](const io::TensorSpec&) {
-    logits_TV = model.logits(to_batch(data.batch({row}, 0))).squeeze(0).to(at::kFloat).contiguous();
+    logits_TV = model.logits(to_batch(data.batch({row}, 0))).squeeze(0).to(at::kFloat);
     if (!ops::all_finite(logits_TV))
       throw nn::not_finite(model, fmt::format("{}: logits.{}", path, row));
     row += 1;
-    return std::as_bytes(std::span(logits_TV.const_data_ptr<float>(), static_cast<std::size_t>(logits_TV.numel())));
+    logits_TV = host::read(logits_TV);
+    return host::bytes(logits_TV);
   };
   io::replace_safetensors(Env::process(), path, specs, {}, bytes_of, ErrorKind::data);
 }

@@ -8,6 +8,7 @@
 #include "hone/evaluation.h"
 #include "hone/registry.h"
 #include "nn/finite.h"
+#include "tensor/host.h"
 
 namespace hone::evals {
 namespace {
@@ -24,13 +25,13 @@ class Classification final : public Evaluation {
 
   // Besides the totals, of each label that occurs: how often it is right, true, and answered.
   Sums measure(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
-    const Tensor logits_SL = model.classifier()->logits(output, pass).to(at::kDouble).cpu();
-    const Tensor truth_S = batch.extra.at("label").cpu().contiguous(), answer_S = logits_SL.argmax(1).contiguous();
+    const Tensor logits_SL = host::read(model.classifier()->logits(output, pass).to(at::kDouble));
+    const Tensor truth_S = host::read(batch.extra.at("label")), answer_S = logits_SL.argmax(1).contiguous();
     Sums sums{{"documents", static_cast<double>(truth_S.numel())}};
-    sums["nll"] = at::cross_entropy_loss(logits_SL, truth_S, {}, at::Reduction::Sum).item<double>();
+    sums["nll"] = host::number(at::cross_entropy_loss(logits_SL, truth_S, {}, at::Reduction::Sum));
     if (!std::isfinite(sums["nll"])) throw nn::not_finite(model, "the loss");
-    const std::int64_t *truth = truth_S.const_data_ptr<std::int64_t>(), *answer = answer_S.const_data_ptr<std::int64_t>();
-    for (std::int64_t i = 0; i < truth_S.numel(); ++i) {
+    const auto truth = host::values<std::int64_t>(truth_S), answer = host::values<std::int64_t>(answer_S);
+    for (std::size_t i = 0; i < truth.size(); ++i) {
       ++sums[fmt::format("true/{}", truth[i])];
       ++sums[fmt::format("answered/{}", answer[i])];
       if (truth[i] == answer[i]) ++sums[fmt::format("right/{}", truth[i])];

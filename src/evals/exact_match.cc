@@ -12,6 +12,7 @@
 #include "hone/registry.h"
 #include "nn/finite.h"
 #include "ops/finite.h"
+#include "tensor/host.h"
 
 namespace hone::evals {
 namespace {
@@ -28,12 +29,13 @@ class ExactMatch final : public Evaluation {
   Sums measure(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
     const Tensor logits_BTV = model.causal_lm()->head().logits(output.hidden_BTD, pass);
     const auto [highest_BT, likeliest_BT] = logits_BTV.max(-1);  // what is not a number counts as the highest
-    const Tensor asked_BT = (batch.labels_BT != -100).contiguous();
-    if (!ops::all_finite(highest_BT.masked_select(asked_BT)))
+    const Tensor labelled_BT = batch.labels_BT != -100;
+    if (!ops::all_finite(highest_BT.masked_select(labelled_BT)))
       throw nn::not_finite(model, "the logits");
-    const Tensor wrong_BT = (likeliest_BT != batch.labels_BT).logical_and(asked_BT).contiguous();
-    const bool* wrong = wrong_BT.const_data_ptr<bool>();
-    const bool* asked = asked_BT.const_data_ptr<bool>();
+    const Tensor asked_BT = host::read(labelled_BT),
+                 wrong_BT = host::read((likeliest_BT != batch.labels_BT).logical_and(labelled_BT));
+    const bool* wrong = host::values<bool>(wrong_BT).data();
+    const bool* asked = host::values<bool>(asked_BT).data();
     std::int64_t prompts = 0, matches = 0;
     for (const Doc& doc : batch.docs) {
       const std::int64_t begin = doc.row * batch.length() + doc.begin, end = doc.row * batch.length() + doc.end;

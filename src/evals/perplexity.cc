@@ -9,6 +9,7 @@
 #include "hone/layers.h"
 #include "hone/registry.h"
 #include "nn/finite.h"
+#include "tensor/host.h"
 
 namespace hone::evals {
 namespace {
@@ -56,8 +57,8 @@ class Perplexity final : public Evaluation {
   };
   static void add_chunk(const Tensor& logits_NV, const Tensor& labels_N, Measured& all) {
     const Tensor chosen_N = logits_NV.gather(1, labels_N.unsqueeze(1)).squeeze(1);
-    all.nll += (logits_NV.logsumexp(1) - chosen_N).sum(at::kDouble).item<double>();
-    all.right += logits_NV.argmax(1).eq(labels_N).sum().item<std::int64_t>();
+    all.nll += host::number((logits_NV.logsumexp(1) - chosen_N).sum(at::kDouble));
+    all.right += static_cast<std::int64_t>(host::number(logits_NV.argmax(1).eq(labels_N).sum()));
   }
 };
 

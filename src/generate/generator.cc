@@ -18,6 +18,7 @@
 #include "nn/decoding/decoder.h"
 #include "nn/finite.h"
 #include "nn/kv_cache.h"
+#include "tensor/host.h"
 
 namespace hone {
 namespace {
@@ -51,7 +52,7 @@ Batch make_batch(const std::vector<std::span<const std::int32_t>>& rows) {
   for (const auto& row : rows) longest = std::max(longest, row.size());
   Batch batch;
   batch.ids_BT = at::zeros({static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(longest)}, at::kLong);
-  auto* ids = batch.ids_BT.mutable_data_ptr<std::int64_t>();
+  const auto ids = host::mutable_values<std::int64_t>(batch.ids_BT).begin();
   for (std::size_t r = 0; r < rows.size(); ++r) {
     std::copy(rows[r].begin(), rows[r].end(), ids + r * longest);
     Doc doc;
@@ -63,7 +64,7 @@ Batch make_batch(const std::vector<std::span<const std::int32_t>>& rows) {
   return batch;
 }
 
-// fp32 logits [rows, V] of each row's last token.
+// fp32 logits [rows, V] of each row's last token, on the host.
 Tensor next_logits(const CausalLm& model, const std::vector<std::span<const std::int32_t>>& rows, nn::KvCache& cache) {
   const Batch batch = make_batch(rows);
   Pass pass(batch);
@@ -76,7 +77,7 @@ Tensor next_logits(const CausalLm& model, const std::vector<std::span<const std:
       last.push_back(static_cast<std::int64_t>(r) * batch.length() + static_cast<std::int64_t>(rows[r].size()) - 1);
     hidden_RD = hidden_RD.index_select(0, at::tensor(last, at::kLong));
   }
-  return model.head().logits(hidden_RD, pass).to(at::kFloat).contiguous();
+  return host::read(model.head().logits(hidden_RD, pass).to(at::kFloat));
 }
 
 // Each line's next token, from logits [lines, V]. Rows are independent: the threads share them.
@@ -90,8 +91,6 @@ void choose(const Lines& lines, std::span<float> logits, std::vector<std::int32_
     }
   });
 }
-
-std::span<float> values(const Tensor& x) { return {x.mutable_data_ptr<float>(), static_cast<std::size_t>(x.numel())}; }
 
 bool is_greedy(const GenerateConfig& config) { return config.temperature == 0 && config.repetition_penalty == 1; }
 
@@ -177,7 +176,7 @@ void Generator::State::begin(const Prompts& prompts, const Lines& lines, nn::KvC
   const Stopwatch watch;
   std::vector<std::span<const std::int32_t>> input;
   for (const auto& line : lines) input.emplace_back(prompts[line->number]);
-  choose(lines, values(next_logits(model, input, cache)), ids);
+  choose(lines, host::mutable_values<float>(next_logits(model, input, cache)), ids);
   for (const auto& row : input) stats.prompt_tokens += std::ssize(row);
   stats.prompt_seconds += watch.seconds();
 }
@@ -192,7 +191,7 @@ void Generator::State::go_on(const Lines& lines, nn::Decoder* decoder, nn::KvCac
   } else {
     std::vector<std::span<const std::int32_t>> input;
     for (const std::int32_t& id : ids) input.emplace_back(&id, 1);
-    choose(lines, values(next_logits(model, input, cache)), ids);
+    choose(lines, host::mutable_values<float>(next_logits(model, input, cache)), ids);
   }
 }
 

@@ -15,6 +15,7 @@
 #include "hone/safetensors.h"
 #include "hub/memory.h"
 #include "tensor/dtype.h"
+#include "tensor/host.h"
 
 namespace hone {
 namespace {
@@ -117,7 +118,7 @@ Tensor read_tensor(const std::string& name, const SafetensorsSet::Place& place, 
     throw Error(ErrorKind::checkpoint,
                 fmt::format("{}: {}: got dtype {}, expected F32, BF16, F16 or F64", file, name, place.tensor->dtype));
   Tensor made = at::empty(weight.shape(), *type);
-  place.file->read(*place.tensor, {static_cast<std::byte*>(made.mutable_data_ptr()), made.nbytes()});
+  place.file->read(*place.tensor, host::mutable_bytes(made));
   return made;
 }
 
@@ -127,10 +128,10 @@ Tensor fresh(const std::string& name, const Weight& weight, std::uint64_t seed) 
   if (weight.init().kind == Init::Kind::zeros) return at::zeros(weight.shape(), fp32);
   const Random random(seed, "init/" + name);
   Tensor made = at::empty(weight.shape(), fp32);
-  float* data = made.mutable_data_ptr<float>();
+  const std::span<float> data = host::mutable_values<float>(made);
   const float deviation = static_cast<float>(weight.init().std);
   at::parallel_for(0, made.numel(), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
-    random.fill_normal({data + begin, static_cast<std::size_t>(end - begin)}, begin, 0, deviation);
+    random.fill_normal(data.subspan(begin, end - begin), begin, 0, deviation);
   });
   return made;
 }

@@ -13,6 +13,7 @@
 #include "nn/rope.h"
 #include "nn/token_ids.h"
 #include "tensor/dtype.h"
+#include "tensor/host.h"
 
 namespace hone::hub {
 namespace {
@@ -112,8 +113,8 @@ void add_model(io::FolderCommit& commit, const SavedWeights& weights, const Mode
   Tensor held;  // what the span points into, until the next call
   commit.add_model(save, [&](const io::TensorSpec& spec) {
     const SavedWeight& weight = *by_name.at(spec.name);
-    held = weight.value.to(at::kCPU, weight.type).contiguous();
-    return std::span<const std::byte>(static_cast<const std::byte*>(held.const_data_ptr()), held.nbytes());
+    held = host::read(weight.value.to(weight.type));
+    return host::bytes(held);
   });
 }
 

@@ -6,6 +6,7 @@
 #include "hone/random.h"
 #include "nn/kv_cache.h"
 #include "nn/plan.h"
+#include "tensor/host.h"
 
 namespace hone::nn {
 
@@ -18,8 +19,8 @@ Tensor attend(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, Pas
 
 Tensor positions(Pass& pass) {
   const Plan& plan = pass.plan();
-  Tensor flat_1N1 = at::empty({1, plan.tokens(), 1}, at::kLong);
-  std::int64_t* at = flat_1N1.mutable_data_ptr<std::int64_t>();
+  const Tensor flat_1N1 = at::empty({1, plan.tokens(), 1}, at::kLong);
+  const std::span<std::int64_t> at = host::mutable_values<std::int64_t>(flat_1N1);
   for (const PlannedDoc& doc : plan.docs())
     for (std::int64_t i = doc.span.begin; i < doc.span.end; ++i) at[i] = doc.position + i - doc.span.begin;
   return plan.from_flat(flat_1N1.to(pass.batch.ids_BT.device())).squeeze(-1);

@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "nn/plan.h"
 #include "ops/experts.h"
+#include "tensor/host.h"
 
 namespace hone::nn {
 namespace {
@@ -60,21 +62,22 @@ void RoutedMlp::measure(Pass& pass, const Tensor& probability_NE, const std::vec
   const auto most = static_cast<double>(*std::max_element(counts.begin(), counts.end()));
   pass.measure("router/imbalance", most / slots * static_cast<double>(options_.experts) * tokens, tokens);
   pass.measure("router/entropy", entropy * tokens, tokens);
-  pass.add_up(kSlots, at::tensor(counts, probability_NE.options().dtype(at::kLong)));
+  pass.add_up(kSlots, host::tensor_of(counts, {options_.experts}));  // stays on the host, where it is known
   pass.add_up(kProbability, probability_NE.sum(0));
 }
 
 void balance(Pass& pass, std::int64_t per_token, double coefficient) {
   const auto slots = pass.totals.find(kSlots);
   if (slots == pass.totals.end()) return;  // no layer has experts
-  const Tensor &slots_E = slots->second, host = slots_E.to(at::kCPU), &probability_E = pass.totals.at(kProbability);
-  const std::int64_t total = host.sum().item<std::int64_t>();
-  for (std::int64_t e = 0; e < host.size(0); ++e)
-    pass.measure(fmt::format("router/share/{}", e), static_cast<double>(host.const_data_ptr<std::int64_t>()[e]),
-                 static_cast<double>(total));
+  const Tensor& probability_E = pass.totals.at(kProbability);
+  const std::span<const std::int64_t> counts = host::values<std::int64_t>(slots->second);
+  const std::int64_t total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  for (std::size_t e = 0; e < counts.size(); ++e)
+    pass.measure(fmt::format("router/share/{}", e), static_cast<double>(counts[e]), static_cast<double>(total));
   if (coefficient == 0) return;
   const double rows = static_cast<double>(total) / static_cast<double>(per_token);  // tokens of all layers
-  const double scale = coefficient * static_cast<double>(host.size(0)) / (rows * rows);
+  const double scale = coefficient * static_cast<double>(counts.size()) / (rows * rows);
+  const Tensor slots_E = slots->second.to(probability_E.device());
   const auto tokens = static_cast<double>(pass.plan().tokens());
   pass.aux.push_back({"router/loss", (slots_E * probability_E).sum() * (scale * tokens), "tokens"});
 }

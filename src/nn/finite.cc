@@ -7,6 +7,7 @@
 
 #include "ops/finite.h"
 #include "tensor/dtype.h"
+#include "tensor/host.h"
 
 namespace hone::nn {
 namespace {
@@ -27,7 +28,7 @@ Found look(const Model& model) {
     if (ops::all_finite(value)) return;
     found.name = name;
     found.of = value.numel();
-    found.count = found.of - at::isfinite(value).sum().item<std::int64_t>();
+    found.count = found.of - static_cast<std::int64_t>(host::number(at::isfinite(value).sum()));
   });
   return found;
 }

@@ -3,8 +3,6 @@
 
 #include <ATen/ATen.h>
 
-#include <cstring>
-
 #include "nn/plan.h"
 
 namespace hone::nn {
@@ -14,22 +12,6 @@ std::int64_t tokens_of(const PlannedDoc& doc) { return doc.span.end - doc.span.b
 
 // Room beyond the window, so that old tokens are moved away rarely: four moves a token at most.
 std::int64_t slack(std::int64_t window) { return std::clamp<std::int64_t>(window / 4, 16, 512); }
-
-// from [N,G,K], tokens [begin, begin + count) -> to [R,G,C,K], row `row`, entries [at, at + count).
-void store(const Tensor& from, std::int64_t begin, std::int64_t count, const Tensor& to, std::int64_t row,
-           std::int64_t at) {
-  if (!from.is_cpu() || !from.is_contiguous()) {
-    to[row].narrow(1, at, count).copy_(from.narrow(0, begin, count).transpose(0, 1));
-    return;
-  }
-  const std::size_t bytes = from.size(2) * from.element_size();
-  const std::int64_t groups = from.size(1), capacity = to.size(2);
-  const auto* source = static_cast<const char*>(from.const_data_ptr()) + begin * groups * bytes;
-  auto* target = static_cast<char*>(to.mutable_data_ptr()) + (row * groups * capacity + at) * bytes;
-  for (std::int64_t n = 0; n < count; ++n)
-    for (std::int64_t g = 0; g < groups; ++g, source += bytes)
-      std::memcpy(target + (g * capacity + n) * bytes, source, bytes);
-}
 
 }  // namespace
 
@@ -109,8 +91,8 @@ void KvCache::append(Slot& slot, std::int64_t window, const Tensor& k_NGK, const
                      bool fresh) {
   for (const PlannedDoc& doc : plan.docs()) {
     const std::int64_t at = held(slot, doc.row), count = taken(doc, window, fresh);
-    store(k_NGK, doc.span.end - count, count, slot.k_RGCK, doc.row, at);
-    store(v_NGK, doc.span.end - count, count, slot.v_RGCK, doc.row, at);
+    ops::store_in_cache(k_NGK.narrow(0, doc.span.end - count, count), slot.k_RGCK.select(0, doc.row), at);
+    ops::store_in_cache(v_NGK.narrow(0, doc.span.end - count, count), slot.v_RGCK.select(0, doc.row), at);
     slot.dropped[doc.row] += tokens_of(doc) - count;  // counts from advance() on: until then held() is not asked again
   }
 }

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "tensor/host.h"
 
 namespace hone::nn {
 namespace {
@@ -16,10 +17,10 @@ std::vector<Doc> whole_rows(std::int64_t rows, std::int64_t length) {
 }
 
 std::vector<Doc> docs_of_segments(const Tensor& segments_BT) {
-  const Tensor host = segments_BT.to(at::kCPU, at::kLong).contiguous();
-  const std::int64_t* segment = host.const_data_ptr<std::int64_t>();
+  const Tensor held = host::read(segments_BT.to(at::kLong));
+  const std::int64_t* segment = host::values<std::int64_t>(held).data();
   std::vector<Doc> docs;
-  const std::int32_t rows = static_cast<std::int32_t>(host.size(0)), length = static_cast<std::int32_t>(host.size(1));
+  const std::int32_t rows = static_cast<std::int32_t>(held.size(0)), length = static_cast<std::int32_t>(held.size(1));
   for (std::int32_t row = 0; row < rows; ++row, segment += length)
     for (std::int32_t begin = 0, end; begin < length; begin = end) {
       for (end = begin + 1; end < length && segment[end] == segment[begin];) ++end;
@@ -55,8 +56,8 @@ void Plan::place(const std::vector<Doc>& docs, at::Device device) {
   }
   tokens_ = real;
   if (real == rows_ * length_) return;
-  Tensor kept = at::empty({real}, at::kLong);
-  std::int64_t* index = kept.data_ptr<std::int64_t>();
+  const Tensor kept = at::empty({real}, at::kLong);
+  auto index = host::mutable_values<std::int64_t>(kept).begin();
   for (const Doc& doc : docs)
     for (std::int64_t t = doc.begin; t < doc.end; ++t) *index++ = doc.row * length_ + t;
   kept_N_ = kept.to(device);
@@ -101,8 +102,8 @@ std::map<std::int64_t, Stretch> stretches_of(const std::vector<PlannedDoc>& docs
 }  // namespace
 
 Tensor Plan::table_rows(const std::function<std::int64_t(const PlannedDoc&)>& first) const {
-  Tensor rows = at::empty({tokens_}, at::kLong);
-  std::int64_t* row = rows.data_ptr<std::int64_t>();
+  const Tensor rows = at::empty({tokens_}, at::kLong);
+  auto row = host::mutable_values<std::int64_t>(rows).begin();
   for (const PlannedDoc& doc : docs_)
     for (std::int64_t t = 0, at = first(doc); t < doc.span.end - doc.span.begin; ++t) *row++ = at + t;
   return rows;

@@ -5,6 +5,7 @@
 #include "hone/layers.h"
 #include "hone/objective.h"
 #include "hone/registry.h"
+#include "tensor/host.h"
 
 namespace hone::objectives {
 namespace {
@@ -28,7 +29,7 @@ class CausalLmLoss final : public Objective {
   std::vector<std::string> evaluations() const override { return {"perplexity"}; }
 
   Sums sums(const Batch& batch) const override {
-    return {{"targets", batch.weight_BT.sum(at::kDouble).item<double>()}};
+    return {{"targets", host::number(batch.weight_BT.sum(at::kDouble))}};
   }
 
   LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {

@@ -9,24 +9,18 @@
 
 #include "base/sections.h"
 #include "hone/error.h"
-#include "ops/attention_blocks.h"
+#include "ops/backend.h"
 #include "ops/dropout_words.h"
-#include "ops/kernels.h"
 
 namespace hone::ops {
-namespace {
+namespace reference {
 
-// Which keys the queries, which stand at the last of them, may see.
 at::Tensor visible(std::int64_t queries, std::int64_t keys, const Mask& mask, at::Device device) {
   const at::Tensor all = at::arange(keys, at::TensorOptions(device).dtype(at::kLong));
   const at::Tensor behind = all.slice(0, keys - queries).unsqueeze(1) - all.unsqueeze(0);  // how far the key is
   const at::Tensor near = mask.window > 0 ? behind.abs() < mask.window : at::ones_like(behind, at::kBool);
   return mask.kind == Mask::Kind::causal ? near.logical_and(behind >= 0) : near;
 }
-
-}  // namespace
-
-namespace reference {
 
 namespace {
 
@@ -117,7 +111,8 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
                             const AttentionOptions& options) {
     const sections::Timed section(sections::Section::attention);
     const at::Tensor rows[] = {dense_rows(q), dense_rows(k), dense_rows(v)};
-    const blocks::Attended made = blocks::attention(rows[0], rows[1], rows[2], spans_from(spans), options);
+    const Attended made =
+        backend_of(q).attention.forward(rows[0], rows[1], rows[2], spans_from(spans), options);
     ctx->save_for_backward({rows[0], rows[1], rows[2], made.y_NHK, made.lse_HN});
     ctx->saved_data["spans"] = spans;
     ctx->saved_data["scale"] = options.scale;
@@ -138,8 +133,9 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
                                    static_cast<std::uint64_t>(ctx->saved_data["seed"].toInt())};
     const auto spans = spans_from(ctx->saved_data["spans"].toIntVector());
     const auto kept = ctx->get_saved_variables();
-    const blocks::Saved saved{kept[0], kept[1], kept[2], {kept[3], kept[4]}};
-    const blocks::Gradients to = blocks::attention_backward(dense_rows(grads[0]), saved, spans, options);
+    const AttentionSaved saved{kept[0], kept[1], kept[2], {kept[3], kept[4]}};
+    const AttentionGradients to =
+        backend_of(kept[0]).attention.backward(dense_rows(grads[0]), saved, spans, options);
     return {to.q_NHK, to.k_NGK, to.v_NGK, at::Tensor(), at::Tensor()};
   }
 };
@@ -148,7 +144,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
 
 at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
                      const std::vector<Span>& spans, const AttentionOptions& options) {
-  if (q_NHK.numel() == 0 || !kernels_take({q_NHK, k_NGK, v_NGK}))
+  if (q_NHK.numel() == 0 || !backend_for({q_NHK, k_NGK, v_NGK}))
     return reference::attention(q_NHK, k_NGK, v_NGK, spans, options);
   std::vector<std::int64_t> flat;
   for (const Span& span : spans) flat.insert(flat.end(), {span.begin, span.end});
@@ -158,9 +154,22 @@ at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at:
 at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,
                             const AttentionOptions& options) {
   HONE_ASSERT(options.mask.kind == Mask::Kind::causal);
-  if (q_NHK.numel() == 0 || !kernels_take({q_NHK, k_GLK, v_GLK}))
-    return reference::cached_attention(q_NHK, k_GLK, v_GLK, options);
-  return blocks::cached_attention(dense_rows(q_NHK), dense_rows(k_GLK), dense_rows(v_GLK), options);
+  const Backend* backend = q_NHK.numel() == 0 ? nullptr : backend_for({q_NHK, k_GLK, v_GLK});
+  if (!backend) return reference::cached_attention(q_NHK, k_GLK, v_GLK, options);
+  return backend->attention.cached(dense_rows(q_NHK), dense_rows(k_GLK), dense_rows(v_GLK), options);
+}
+
+at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
+                            const std::vector<std::int64_t>& lengths, const AttentionOptions& options) {
+  HONE_ASSERT(static_cast<std::int64_t>(lengths.size()) == q_RHK.size(0));
+  HONE_ASSERT(options.mask.kind == Mask::Kind::causal);
+  const Backend* backend = q_RHK.numel() == 0 ? nullptr : backend_for({q_RHK, k_RGCK, v_RGCK});
+  if (!backend) return reference::decode_attention(q_RHK, k_RGCK, v_RGCK, lengths, options);
+  return backend->attention.decode(q_RHK, k_RGCK, v_RGCK, lengths, options);
+}
+
+void store_in_cache(const at::Tensor& from_NGK, const at::Tensor& to_GCK, std::int64_t at) {
+  backend_of(from_NGK).attention.store(from_NGK, to_GCK, at);
 }
 
 }  // namespace hone::ops

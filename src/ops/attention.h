@@ -28,7 +28,13 @@ at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, co
 at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
                             const std::vector<std::int64_t>& lengths, const AttentionOptions& options);
 
+// from [N,G,K] into a row's entries [G, at .. at + N, K] of a cache. No gradient.
+void store_in_cache(const at::Tensor& from_NGK, const at::Tensor& to_GCK, std::int64_t at);
+
 namespace reference {
+// [queries, keys]: which keys the queries, which stand at the last of them, may see.
+at::Tensor visible(std::int64_t queries, std::int64_t keys, const Mask& mask, at::Device device);
+
 at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
                      const std::vector<Span>& spans, const AttentionOptions& options);
 at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,

@@ -1,12 +1,10 @@
-// Sums of columns: their meaning, and the same over blocks of rows.
+// Sums of columns: their meaning, and the same by the device's table.
 #include "ops/column_sum.h"
 
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
-#include <ATen/Parallel.h>
 
-#include "ops/cpu/column_sum.h"
-#include "ops/parallel.h"
+#include "ops/backend.h"
 
 namespace hone::ops {
 namespace reference {
@@ -19,42 +17,13 @@ at::Tensor column_sum(const at::Tensor& x) {
 }  // namespace reference
 
 at::Tensor join_sums(const at::Tensor& sums_BO, at::ScalarType type) {
-  const std::int64_t blocks = sums_BO.size(0), cols = sums_BO.size(1);
-  at::Tensor made = at::empty({cols}, sums_BO.options().dtype(type));
-  cpu::with_type(type, [&]<class T>(T) {
-    const auto* sums = sums_BO.const_data_ptr<cpu::Wide<T>>();
-    T* to = made.mutable_data_ptr<T>();
-    at::parallel_for(0, cols, grain(blocks), [&](std::int64_t begin, std::int64_t end) {
-      cpu::column_sum_kernels<T>().join(sums + begin, blocks, cols, end - begin, to + begin);
-    });
-  });
-  return made;
+  return backend_of(sums_BO).sums.join(sums_BO, type);
 }
-
-namespace {
-
-// One row of sums for each block of rows. REQUIRES: kernels_take({x}), not empty
-at::Tensor block_sums(const at::Tensor& x) {
-  const at::Tensor rows = x.contiguous();
-  const std::int64_t cols = rows.size(-1), count = rows.numel() / cols, blocks = row_blocks(count);
-  at::Tensor sums = at::empty({blocks, cols}, rows.options().dtype(at::toOpMathType(rows.scalar_type())));
-  cpu::with_type(rows.scalar_type(), [&]<class T>(T) {
-    const T* from = rows.const_data_ptr<T>();
-    auto* to = sums.mutable_data_ptr<cpu::Wide<T>>();
-    at::parallel_for(0, blocks, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t b = begin; b < end; ++b)
-        cpu::column_sum_kernels<T>().sum(from + b * kRowsPerSum * cols, std::min(kRowsPerSum, count - b * kRowsPerSum),
-                                         cols, to + b * cols);
-    });
-  });
-  return sums;
-}
-
-}  // namespace
 
 at::Tensor column_sum(const at::Tensor& x) {
-  if (x.numel() == 0 || !kernels_take({x})) return reference::column_sum(x);
-  return join_sums(block_sums(x), x.scalar_type());
+  const Backend* backend = x.numel() == 0 ? nullptr : backend_for({x});
+  if (!backend) return reference::column_sum(x);
+  return backend->sums.join(backend->sums.columns(x), x.scalar_type());
 }
 
 at::Tensor row_gradient(const at::Tensor& sums_BO, at::ScalarType type, GradientSum* sum) {
@@ -66,8 +35,9 @@ at::Tensor row_gradient(const at::Tensor& sums_BO, at::ScalarType type, Gradient
 }
 
 at::Tensor bias_gradient(const at::Tensor& dy, GradientSum* sum) {
-  if (dy.numel() == 0 || !kernels_take({dy})) return reference::column_sum(dy);
-  return row_gradient(block_sums(dy), dy.scalar_type(), sum);
+  const Backend* backend = dy.numel() == 0 ? nullptr : backend_for({dy});
+  if (!backend) return reference::column_sum(dy);
+  return row_gradient(backend->sums.columns(dy), dy.scalar_type(), sum);
 }
 
 }  // namespace hone::ops

@@ -5,41 +5,54 @@
 
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/sections.h"
 #include "hone/error.h"
 #include "hone/gradient_sum.h"
-#include "ops/cpu/cross_entropy.h"
+#include "ops/backend.h"
 #include "ops/kept_sum.h"
 #include "ops/matmul.h"
-#include "ops/parallel.h"
 
 namespace hone::ops {
 namespace {
 
 constexpr std::int64_t kChunkBytes = 16 << 20;
 
-// The tokens that have a label, with their weights in `type`.
+// The tokens that count, with their weights in `type`. index_S undefined: all tokens.
 struct Supervised {
   at::Tensor index_S, labels_S, weight_S;
 };
 
+void check_labels(const at::Tensor& labels_S, std::int64_t vocab) {
+  if (labels_S.numel() == 0) return;
+  const auto [low, high] = at::aminmax(labels_S);
+  for (const std::int64_t label : {low.item<std::int64_t>(), high.item<std::int64_t>()})
+    if (label < 0 || label >= vocab)
+      throw Error(ErrorKind::data, fmt::format("label {}: outside the model's vocabulary; expected -100 or 0 to {}",
+                                               label, vocab - 1));
+}
+
+// Those that have a label.
 Supervised supervised(const at::Tensor& labels_N, const at::Tensor& weight_N, std::int64_t vocab, at::ScalarType type) {
   const at::Tensor labels = labels_N.flatten();
   const at::Tensor index = at::nonzero(labels != kIgnoreIndex).squeeze(1);
   Supervised made{index, labels.index_select(0, index), {}};
-  if (index.numel() > 0) {
-    const auto [low, high] = at::aminmax(made.labels_S);
-    for (const std::int64_t label : {low.item<std::int64_t>(), high.item<std::int64_t>()})
-      if (label < 0 || label >= vocab)
-        throw Error(ErrorKind::data, fmt::format("label {}: outside the model's vocabulary; expected -100 or 0 to {}",
-                                                 label, vocab - 1));
-  }
+  check_labels(made.labels_S, vocab);
   made.weight_S = weight_N.defined() ? weight_N.flatten().index_select(0, index).to(type)
                                      : at::ones({index.numel()}, labels.options().dtype(type));
+  return made;
+}
+
+// All, at a weight of 0 where there is no label: how many have one is not known on a device's host, which would have to
+// wait for it. A label outside of the vocabulary is refused by the device.
+Supervised all_of(const at::Tensor& labels_N, const at::Tensor& weight_N, std::int64_t vocab, at::ScalarType type) {
+  const at::Tensor labels = labels_N.flatten(), none = labels == kIgnoreIndex;
+  const at::Tensor weight = weight_N.defined() ? weight_N.flatten().to(type)
+                                               : at::ones({labels.numel()}, labels.options().dtype(type));
+  Supervised made{{}, labels.masked_fill(none, 0), weight.masked_fill(none, 0)};
+  if (labels.is_cpu()) check_labels(made.labels_S, vocab);
   return made;
 }
 
@@ -84,27 +97,6 @@ struct Wanted {
   bool any() const { return hidden || dhead_VD.defined(); }
 };
 
-// logits_CV -> losses, and the logits' gradient in their place.
-void run_chunk(at::Tensor& logits_CV, const Supervised& s, std::int64_t begin, bool gradient,
-               const CrossEntropyOptions& options, at::Tensor& losses_S) {
-  const std::int64_t rows = logits_CV.size(0), vocab = logits_CV.size(1);
-  cpu::with_type(logits_CV.scalar_type(), [&]<class T>(T) {
-    using W = cpu::Wide<T>;
-    const auto kernels = cpu::cross_entropy_kernels<T>();
-    at::parallel_for(0, rows, grain(vocab), [&](std::int64_t first, std::int64_t last) {
-      kernels.run({.logits = logits_CV.mutable_data_ptr<T>() + first * vocab,
-                   .labels = s.labels_S.const_data_ptr<std::int64_t>() + begin + first,
-                   .weight = s.weight_S.const_data_ptr<W>() + begin + first,
-                   .rows = last - first,
-                   .vocab = vocab,
-                   .smoothing = static_cast<W>(options.label_smoothing),
-                   .z_loss = static_cast<W>(options.z_loss),
-                   .gradient = gradient,
-                   .losses = losses_S.mutable_data_ptr<W>() + begin + first});
-    });
-  });
-}
-
 Made run_all(const at::Tensor& hidden_SD, const at::Tensor& head_VD, const Supervised& s,
              const CrossEntropyOptions& options, Wanted& wanted) {
   const sections::Timed section(sections::Section::loss);
@@ -122,7 +114,9 @@ Made run_all(const at::Tensor& hidden_SD, const at::Tensor& head_VD, const Super
     const at::Tensor hidden_CD = hidden_SD.narrow(0, begin, std::min(step, count - begin));
     at::Tensor logits_CV = room.narrow(0, 0, hidden_CD.size(0));
     to_logits.multiply_into(logits_CV, hidden_CD);
-    run_chunk(logits_CV, s, begin, wanted.any(), options, losses_S);
+    const auto chunk = [&](const at::Tensor& all) { return all.narrow(0, begin, hidden_CD.size(0)); };
+    at::Tensor losses_C = chunk(losses_S);
+    backend_of(head_VD).sums.loss(logits_CV, {chunk(s.labels_S), chunk(s.weight_S)}, wanted.any(), options, losses_C);
     if (wanted.hidden) {
       at::Tensor to = made.dhidden_SD.narrow(0, begin, hidden_CD.size(0));
       to_hidden.multiply_into(to, logits_CV);
@@ -132,6 +126,34 @@ Made run_all(const at::Tensor& hidden_SD, const at::Tensor& head_VD, const Super
   made.sum = losses_S.sum();
   return made;
 }
+
+// What the loss was multiplied with further on: on the host a number, on a device a tensor, for which nobody waits.
+class Scale {
+ public:
+  Scale(const at::Tensor& tensor, bool on_host) : tensor_(tensor), on_host_(on_host) {
+    if (on_host) number_ = tensor.item<double>();
+  }
+  void multiply(at::Tensor& x) const {
+    if (on_host_ && number_ != 1.0) x.mul_(number_);
+    if (!on_host_) x.mul_(tensor_);
+  }
+  void add(at::Tensor& sum, const at::Tensor& x) const {
+    on_host_ ? sum.add_(x, number_) : sum.addcmul_(x, tensor_);
+  }
+  void write(at::Tensor& sum, const at::Tensor& x) const {
+    at::mul_out(sum, x, on_host_ ? at::scalar_tensor(number_) : tensor_);
+  }
+  at::Tensor times(const at::Tensor& x, at::ScalarType type) const {
+    if (!x.defined()) return x;
+    if (!on_host_) return (x.to(tensor_.scalar_type()) * tensor_).to(type);
+    return (number_ == 1.0 ? x : x * number_).to(type);
+  }
+
+ private:
+  const at::Tensor& tensor_;
+  bool on_host_;
+  double number_ = 1;
+};
 
 class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFunction> {
  public:
@@ -152,6 +174,7 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
     ctx->saved_data["dhidden"] = made.dhidden_SD;
     ctx->saved_data["dhead"] = wanted.dhead_VD;
     ctx->saved_data["lent"] = lent;
+    ctx->saved_data["on_host"] = backend_of(head_VD).on_host;
     ctx->saved_data["type"] = static_cast<std::int64_t>(head_VD.scalar_type());
     ctx->saved_data["sum"] = to_number(options.head_sum);
     return made.sum;
@@ -160,20 +183,20 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  torch::autograd::variable_list grads) {
     const sections::Timed section(sections::Section::loss);
-    const double scale = grads[0].item<double>();
+    const Scale scale(grads[0], ctx->saved_data["on_host"].toBool());
     const auto type = static_cast<at::ScalarType>(ctx->saved_data["type"].toInt());
     auto* sum = to_sum(ctx->saved_data["sum"].toInt());
-    const at::Tensor dhidden = saved(ctx, "dhidden"), dhead = saved(ctx, "dhead");
+    at::Tensor dhidden = saved(ctx, "dhidden"), dhead = saved(ctx, "dhead");
     const bool lent = ctx->saved_data["lent"].toBool(), summed = lent || (sum && sum->takes() && dhead.defined());
     if (lent) {
-      if (scale != 1.0) dhead.mul_(scale);
+      scale.multiply(dhead);
       sum->started = true, sum->lent = false;
     } else if (summed) {
-      sum->started ? sum->sum.add_(dhead, scale) : at::mul_out(sum->sum, dhead, at::scalar_tensor(scale));
+      sum->started ? scale.add(sum->sum, dhead) : scale.write(sum->sum, dhead);
       sum->started = true;
     }
-    const auto scaled = [&](const at::Tensor& x) { return !x.defined() ? x : (scale == 1.0 ? x : x * scale).to(type); };
-    return {scaled(dhidden), summed ? at::Tensor() : scaled(dhead), at::Tensor(), at::Tensor(), at::Tensor()};
+    return {scale.times(dhidden, type), summed ? at::Tensor() : scale.times(dhead, type), at::Tensor(), at::Tensor(),
+            at::Tensor()};
   }
 
  private:
@@ -187,10 +210,11 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
 
 at::Tensor linear_cross_entropy(const at::Tensor& hidden_ND, const at::Tensor& head_VD, const at::Tensor& labels_N,
                                 const at::Tensor& weight_N, const CrossEntropyOptions& options) {
-  if (!kernels_take({hidden_ND, head_VD}) || head_VD.numel() == 0)
-    return reference::linear_cross_entropy(hidden_ND, head_VD, labels_N, weight_N, options);
-  const Supervised s = supervised(labels_N, weight_N, head_VD.size(0), at::toOpMathType(head_VD.scalar_type()));
-  const bool all = s.index_S.numel() == hidden_ND.size(0);
+  const Backend* backend = head_VD.numel() == 0 ? nullptr : backend_for({hidden_ND, head_VD});
+  if (!backend) return reference::linear_cross_entropy(hidden_ND, head_VD, labels_N, weight_N, options);
+  const Supervised s = (backend->on_host ? supervised : all_of)(labels_N, weight_N, head_VD.size(0),
+                                                                at::toOpMathType(head_VD.scalar_type()));
+  const bool all = !s.index_S.defined() || s.index_S.numel() == hidden_ND.size(0);
   const at::Tensor hidden_SD = all ? hidden_ND : hidden_ND.index_select(0, s.index_S);
   return CrossEntropyFunction::apply(hidden_SD, head_VD, s, options, at::GradMode::is_enabled());
 }

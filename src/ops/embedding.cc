@@ -3,20 +3,20 @@
 
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "hone/error.h"
+#include "ops/backend.h"
 #include "ops/kept_sum.h"
-#include "ops/kernels.h"
 
 namespace hone::ops {
 namespace {
 
+// Where ids lie on a device, its own look-up refuses what is outside: nobody waits for it here.
 void check_ids(const at::Tensor& ids, std::int64_t rows) {
-  if (ids.numel() == 0) return;
+  if (ids.numel() == 0 || !ids.is_cpu()) return;
   const auto [low, high] = at::aminmax(ids);
   for (const std::int64_t id : {low.item<std::int64_t>(), high.item<std::int64_t>()})
     if (id < 0 || id >= rows)
@@ -25,49 +25,17 @@ void check_ids(const at::Tensor& ids, std::int64_t rows) {
           .hint("was the text tokenised with this model's tokenizer?");
 }
 
-// Summed in fp32 at least, in the order of the tokens. Threads own column blocks, so the order never depends on them.
-template <class T, class W>
-void add_rows(const at::Tensor& dy, const at::Tensor& ids, std::int64_t skip, W* sum, std::int64_t width) {
-  const T* gradient = dy.const_data_ptr<T>();
-  const std::int64_t* id = ids.const_data_ptr<std::int64_t>();
-  const std::int64_t count = ids.numel();
-  at::parallel_for(0, width, 64, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t n = 0; n < count; ++n) {
-      if (id[n] == skip) continue;
-      W* to = sum + id[n] * width;
-      const T* from = gradient + n * width;
-      for (std::int64_t i = begin; i < end; ++i) to[i] += static_cast<W>(from[i]);
-    }
-  });
-}
-
-void add_to_table(const at::Tensor& gradient, const at::Tensor& ids, std::int64_t skip, const at::Tensor& sum) {
-  const at::Tensor dy = gradient.contiguous(), flat = ids.contiguous();
-  const std::int64_t width = dy.size(-1);
-  switch (dy.scalar_type()) {
-    case at::kFloat:
-      add_rows<float>(dy, flat, skip, sum.mutable_data_ptr<float>(), width);
-      break;
-    case at::kDouble:
-      add_rows<double>(dy, flat, skip, sum.mutable_data_ptr<double>(), width);
-      break;
-    default:
-      add_rows<c10::BFloat16>(dy, flat, skip, sum.mutable_data_ptr<float>(), width);
-      break;
-  }
-}
-
 // The table's gradient, unless its sum takes it.
 at::Tensor table_gradient(const at::Tensor& dy, const at::Tensor& ids, std::int64_t rows, std::int64_t skip,
                           GradientSum* sum) {
   if (sum && sum->takes()) {
     if (!sum->started) sum->sum.zero_();
     sum->started = true;
-    add_to_table(dy, ids, skip, sum->sum);
+    backend_of(dy).sums.add_to_table(dy, ids, skip, sum->sum);
     return {};
   }
   const at::Tensor made = at::zeros({rows, dy.size(-1)}, dy.options().dtype(at::toOpMathType(dy.scalar_type())));
-  add_to_table(dy, ids, skip, made);
+  backend_of(dy).sums.add_to_table(dy, ids, skip, made);
   return made.to(dy.scalar_type());
 }
 
@@ -104,7 +72,7 @@ at::Tensor embedding(const at::Tensor& table_VD, const at::Tensor& ids, std::int
 }  // namespace reference
 
 at::Tensor embedding(const at::Tensor& table_VD, const at::Tensor& ids, std::int64_t no_gradient_id, GradientSum* sum) {
-  if (!kernels_take({table_VD}) || ids.numel() == 0 || !ids.is_cpu())
+  if (!backend_for({table_VD}) || ids.numel() == 0 || ids.device() != table_VD.device())
     return reference::embedding(table_VD, ids, no_gradient_id);
   check_ids(ids, table_VD.size(0));
   if (!at::GradMode::is_enabled()) return at::embedding(table_VD, ids);

@@ -7,11 +7,12 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "hone/error.h"
+#include "ops/backend.h"
 #include "ops/kept_sum.h"
-#include "ops/kernels.h"
 #include "ops/matmul.h"
 #include "ops/skinny.h"
 #include "ops/weight_gradient.h"
+#include "tensor/host.h"
 
 namespace hone::ops {
 namespace {
@@ -185,7 +186,7 @@ bool takes(const at::Tensor& x, const std::vector<GatedMlpWeights>& experts) {
   for (const GatedMlpWeights& e : experts)
     for (const LinearWeight* w : {&e.gate, &e.up, &e.down}) {
       HONE_ASSERT(!w->bias_O.defined());
-      if (w->weight_OI.numel() == 0 || !kernels_take({x, w->weight_OI})) return false;
+      if (w->weight_OI.numel() == 0 || !backend_for({x, w->weight_OI})) return false;
     }
   return true;
 }
@@ -193,10 +194,10 @@ bool takes(const at::Tensor& x, const std::vector<GatedMlpWeights>& experts) {
 }  // namespace
 
 Routing route(const at::Tensor& expert_NK, std::int64_t experts) {
-  const at::Tensor host = expert_NK.to(at::kCPU).contiguous();
-  const std::int64_t slots = host.numel();
-  const std::int64_t* expert = host.const_data_ptr<std::int64_t>();
-  Routing routing{at::empty({slots}, at::kLong), at::empty(host.sizes(), at::kLong), {}};
+  const at::Tensor chosen_NK = host::read(expert_NK);  // a wait: how many tokens each product has is the host's to know
+  const std::int64_t slots = chosen_NK.numel();
+  const std::int64_t* expert = chosen_NK.const_data_ptr<std::int64_t>();
+  Routing routing{at::empty({slots}, at::kLong), at::empty(chosen_NK.sizes(), at::kLong), {}};
   routing.counts.resize(experts);
   for (std::int64_t i = 0; i < slots; ++i) ++routing.counts.at(expert[i]);
   std::vector<std::int64_t> next(experts);

@@ -1,16 +1,14 @@
-// act(gate) * up: its meaning, its gradient, the choice of kernel.
+// act(gate) * up: its meaning, its gradient.
 #include "ops/gated.h"
 
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/sections.h"
 #include "hone/error.h"
-#include "ops/cpu/gated.h"
-#include "ops/parallel.h"
+#include "ops/backend.h"
 
 namespace hone::ops {
 namespace {
@@ -30,16 +28,7 @@ at::Tensor activate(const at::Tensor& x, Activation activation) {
 }
 
 at::Tensor forward_all(const at::Tensor& gate, const at::Tensor& up, Activation activation) {
-  const at::Tensor g = gate.contiguous(), u = up.contiguous();
-  at::Tensor y = at::empty_like(g);
-  cpu::with_type(g.scalar_type(), [&]<class T>(T) {
-    const auto kernels = cpu::gated_kernels<T>();
-    at::parallel_for(0, g.numel(), grain(1), [&](std::int64_t begin, std::int64_t end) {
-      kernels.forward(activation, g.const_data_ptr<T>() + begin, u.const_data_ptr<T>() + begin, end - begin,
-                      y.mutable_data_ptr<T>() + begin);
-    });
-  });
-  return y;
+  return backend_of(gate).elementwise.gated(gate, up, activation);
 }
 
 class GatedFunction : public torch::autograd::Function<GatedFunction> {
@@ -76,21 +65,11 @@ at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, Activation activa
 GatedGradients gated_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up, Activation activation,
                               bool overwrite) {
   const sections::Timed section(sections::Section::elementwise);
-  const at::Tensor g = gate.contiguous(), u = up.contiguous(), d = dy.contiguous();
-  GatedGradients made{at::empty_like(g), overwrite ? d : at::empty_like(u)};
-  cpu::with_type(g.scalar_type(), [&]<class T>(T) {
-    const auto kernels = cpu::gated_kernels<T>();
-    at::parallel_for(0, g.numel(), grain(1), [&](std::int64_t begin, std::int64_t end) {
-      kernels.backward(activation, d.const_data_ptr<T>() + begin, g.const_data_ptr<T>() + begin,
-                       u.const_data_ptr<T>() + begin, end - begin, made.gate.mutable_data_ptr<T>() + begin,
-                       made.up.mutable_data_ptr<T>() + begin);
-    });
-  });
-  return made;
+  return backend_of(gate).elementwise.gated_backward(dy, gate, up, activation, overwrite);
 }
 
 at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, Activation activation) {
-  const bool fits = gate.numel() > 0 && gate.sizes() == up.sizes() && kernels_take({gate, up});
+  const bool fits = gate.numel() > 0 && gate.sizes() == up.sizes() && backend_for({gate, up});
   if (!fits) return reference::gated(gate, up, activation);
   if (!at::GradMode::is_enabled()) return forward_all(gate, up, activation);
   return GatedFunction::apply(gate, up, static_cast<std::int64_t>(activation));

@@ -4,17 +4,15 @@
 #include <ATen/core/Tensor.h>
 
 #include "hone/op_options.h"
+#include "ops/primitives.h"
 
 namespace hone::ops {
 
 // act(gate) * up, elementwise; computed in fp32 at least.
 at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, Activation activation);
 
-struct GatedGradients {
-  at::Tensor gate, up;
-};
-// The gradients of gated(), for ops that contain it; with overwrite, up's takes dy's memory. REQUIRES: kernels_take()
-// all of them.
+// The gradients of gated(), for ops that contain it; with overwrite, up's may take dy's memory. REQUIRES:
+// backend_for() takes all of them.
 GatedGradients gated_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up, Activation activation,
                               bool overwrite = false);
 

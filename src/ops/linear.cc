@@ -9,9 +9,9 @@
 
 #include "hone/error.h"
 #include "hone/gradient_sum.h"
+#include "ops/backend.h"
 #include "ops/column_sum.h"
 #include "ops/kept_sum.h"
-#include "ops/kernels.h"
 #include "ops/matmul.h"
 #include "ops/rms_norm.h"
 #include "ops/skinny.h"
@@ -94,7 +94,8 @@ class LinearsFunction : public torch::autograd::Function<LinearsFunction> {
     if (call.norm() || ctx->needs_input_grad(0)) dx = input_gradient(weights, call.sums.size(), grads, saved[0]);
     const at::Tensor direct = call.residual() ? grads.back() : at::Tensor();
     if (call.norm() && dx.defined()) {
-      const RmsNormGradients norm = rms_norm_backward(dx, direct, saved[0], saved[1], saved[2], to_sum(call.norm_sum));
+      const RmsNormGradients norm =
+          rms_norm_backward(dx, direct, {saved[0], {}, saved[2]}, saved[1], to_sum(call.norm_sum));
       dx = norm.x, made[call.first - 1] = norm.weight;
     } else if (!dx.defined()) {
       dx = direct;
@@ -187,7 +188,7 @@ variable_list with_graph(variable_list tensors, const std::vector<LinearWeight>&
 }
 
 bool takes(const at::Tensor& x, const LinearWeight& w) {
-  return x.numel() > 0 && w.weight_OI.numel() > 0 && kernels_take({x, w.weight_OI});
+  return x.numel() > 0 && w.weight_OI.numel() > 0 && backend_for({x, w.weight_OI});
 }
 bool takes(const at::Tensor& x, const std::vector<LinearWeight>& weights) {
   return std::all_of(weights.begin(), weights.end(), [&](const LinearWeight& w) { return takes(x, w); });
@@ -225,8 +226,8 @@ at::Tensor linear(const at::Tensor& x, const LinearWeight& weight) { return line
 
 NormLinears norm_linears(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
                          const std::vector<LinearWeight>& weights, GradientSum* norm_sum) {
-  const bool fits = at::GradMode::is_enabled() && takes(x, weights) && kernels_take({x, norm_I}) &&
-                    (!residual.defined() || (kernels_take({x, residual}) && x.sizes() == residual.sizes()));
+  const bool fits = at::GradMode::is_enabled() && takes(x, weights) && backend_for({x, norm_I}) &&
+                    (!residual.defined() || (backend_for({x, residual}) && x.sizes() == residual.sizes()));
   if (!fits) {
     const AddNorm norm = add_rms_norm(x, residual, norm_I, eps, norm_sum);
     return {norm.sum, linears(norm.normed, weights)};

@@ -5,13 +5,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <utility>
 #include <vector>
 
-namespace hone::ops {
+#include "ops/primitives.h"
 
-struct Factors {
-  at::Tensor a_MK, b_KN;  // of one type; transposed views are as good as others
-};
+namespace hone::ops {
 
 // out_MN = the sum of all a b, or out_MN + that sum if `add`. out_MN has the factors' type, or is fp32 for bf16
 // factors; `add` needs it to be the type that sums are made in (fp32, or fp64 for fp64). At every level sums are made in
@@ -24,7 +23,7 @@ void matmul_into(at::Tensor& out_MN, const std::vector<Factors>& factors, bool a
 // thread.
 class RightFactor {
  public:
-  explicit RightFactor(const at::Tensor& b_KN);
+  explicit RightFactor(at::Tensor b_KN) : b_KN_(std::move(b_KN)) {}
   void multiply_into(at::Tensor& out_MN, const at::Tensor& a_MK);  // out_MN = a_MK b_KN, of the factors' type
 
  private:

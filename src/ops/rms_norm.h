@@ -5,6 +5,7 @@
 
 #include "hone/gradient_sum.h"
 #include "ops/add_norm.h"
+#include "ops/primitives.h"
 
 namespace hone::ops {
 
@@ -17,21 +18,16 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, G
 AddNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps,
                      GradientSum* gradient_sum = nullptr);
 
-// For ops that contain the norm, outside autograd. inv_rms: one fp32 (fp64) value per row. residual may be undefined:
-// then `sum` is x.
-struct RmsNormed {
-  at::Tensor sum, normed, inv_rms;
-};
+// For ops that contain the norm, outside autograd. residual may be undefined: then `sum` is x.
 RmsNormed rms_norm_forward(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps);
 
-// From dy, the gradient of `normed`, and `extra`, that of `sum` by other ways (undefined: none). x: the sum. The
-// weight's is undefined where `gradient_sum` has taken it.
+// From dy, the gradient of `normed`, and `extra`, that of `sum` by other ways (undefined: none). Of what was saved, the
+// sum and inv_rms. The weight's gradient is undefined where `gradient_sum` has taken it.
 struct RmsNormGradients {
   at::Tensor x, weight;
 };
-RmsNormGradients rms_norm_backward(const at::Tensor& dy, const at::Tensor& extra, const at::Tensor& x,
-                                   const at::Tensor& weight, const at::Tensor& inv_rms,
-                                   GradientSum* gradient_sum = nullptr);
+RmsNormGradients rms_norm_backward(const at::Tensor& dy, const at::Tensor& extra, const RmsNormed& saved,
+                                   const at::Tensor& weight, GradientSum* gradient_sum = nullptr);
 
 namespace reference {
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);

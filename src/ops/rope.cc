@@ -1,15 +1,13 @@
-// Rotary position embedding: its meaning, its gradient (the opposite rotation), the choice of kernel.
+// Rotary position embedding: its meaning, its gradient (the opposite rotation).
 #include "ops/rope.h"
 
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/sections.h"
-#include "ops/cpu/rope.h"
-#include "ops/parallel.h"
+#include "ops/backend.h"
 
 namespace hone::ops {
 namespace reference {
@@ -28,28 +26,9 @@ at::Tensor rope(const at::Tensor& x_NHK, const RopeTable& table) {
 
 namespace {
 
-// y may be x. REQUIRES: the values of a token lie side by side in both.
 void rotate_into(const at::Tensor& y_NHK, const at::Tensor& x_NHK, const RopeTable& table, bool back) {
   const sections::Timed section(sections::Section::elementwise);
-  const std::int64_t heads = x_NHK.size(1), half = x_NHK.size(2) / 2;
-  cpu::with_type(x_NHK.scalar_type(), [&]<class T>(T) {
-    using W = cpu::Wide<T>;
-    cpu::RopeArgs<T> all{.x_stride = x_NHK.stride(0),
-                         .cos = table.cos.const_data_ptr<W>(),
-                         .sin = table.sin.const_data_ptr<W>(),
-                         .heads = heads,
-                         .half = half,
-                         .back = back,
-                         .y_stride = y_NHK.stride(0)};
-    at::parallel_for(0, x_NHK.size(0), grain(heads * half * 2), [&](std::int64_t begin, std::int64_t end) {
-      cpu::RopeArgs<T> part = all;
-      part.x = x_NHK.const_data_ptr<T>() + begin * part.x_stride;
-      part.y = y_NHK.mutable_data_ptr<T>() + begin * part.y_stride;
-      part.rows = table.rows_N.const_data_ptr<std::int64_t>() + begin;
-      part.tokens = end - begin;
-      cpu::rope_kernels<T>().rotate(part);
-    });
-  });
+  backend_of(x_NHK).elementwise.rotate_into(y_NHK, x_NHK, table, back);
 }
 
 // Tokens may be any distance apart, as in a slice of the rows of a product.
@@ -75,21 +54,21 @@ class RopeFunction : public torch::autograd::Function<RopeFunction> {
   }
 };
 
-bool kernel_takes(const at::Tensor& x_NHK, const RopeTable& table) {
-  return x_NHK.numel() > 0 && kernels_take({x_NHK}) && kernels_take({table.cos, table.sin}) &&
-         table.cos.scalar_type() == at::toOpMathType(x_NHK.scalar_type());
+bool backend_takes(const at::Tensor& x_NHK, const RopeTable& table) {
+  return x_NHK.numel() > 0 && backend_for({x_NHK}) && backend_for({table.cos, table.sin}) &&
+         table.cos.device() == x_NHK.device() && table.cos.scalar_type() == at::toOpMathType(x_NHK.scalar_type());
 }
 
 }  // namespace
 
 at::Tensor rope(const at::Tensor& x_NHK, const RopeTable& table) {
-  if (!kernel_takes(x_NHK, table)) return reference::rope(x_NHK, table);
+  if (!backend_takes(x_NHK, table)) return reference::rope(x_NHK, table);
   if (!at::GradMode::is_enabled()) return rotated(x_NHK, table, /*back=*/false);
   return RopeFunction::apply(x_NHK, table.cos, table.sin, table.rows_N);
 }
 
 void rope_in_place(const at::Tensor& x_NHK, const RopeTable& table, bool back) {
-  if (kernel_takes(x_NHK, table) && whole_tokens(x_NHK)) return rotate_into(x_NHK, x_NHK, table, back);
+  if (backend_takes(x_NHK, table) && whole_tokens(x_NHK)) return rotate_into(x_NHK, x_NHK, table, back);
   const RopeTable turned{table.cos, back ? -table.sin : table.sin, table.rows_N};
   x_NHK.copy_(reference::rope(x_NHK, turned));
 }

@@ -1,17 +1,13 @@
 // Rotary position embedding (Su et al., 2021), in Hugging Face's layout: the two halves of a head are rotated together.
 //
-// Letters: N tokens, H heads, K head size, P rows of the tables.
+// Letters: N tokens, H heads, K head size.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-namespace hone::ops {
+#include "ops/primitives.h"
 
-// Row p of the tables holds cos and sin of p's angles (times the attention factor), [P, K/2], fp32 (fp64 for fp64
-// models); rows_N (int64) says which row belongs to each token.
-struct RopeTable {
-  at::Tensor cos, sin, rows_N;
-};
+namespace hone::ops {
 
 // [N,H,K] -> [N,H,K]: (a, b) of each pair becomes (a cos - b sin, b cos + a sin), computed in fp32 at least.
 at::Tensor rope(const at::Tensor& x_NHK, const RopeTable& table);

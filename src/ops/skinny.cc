@@ -1,102 +1,20 @@
-// Products of few rows: the outputs of all weights are one line of work that the threads share.
+// Products of few rows, by the device's table.
 #include "ops/skinny.h"
 
-#include <ATen/ATen.h>
-
 #include "hone/error.h"
-#include "ops/cpu/gated.h"
-#include "ops/parallel.h"
-#include "ops/skinny_parts.h"
+#include "ops/backend.h"
 
 namespace hone::ops {
-namespace {
-
-constexpr std::int64_t kLeastBytes = 32 << 10, kMostBytes = 256 << 10;  // of weights that a thread takes at a time
-
-// A product and the contiguous tensors that it points to.
-template <class T>
-struct Part {
-  cpu::SkinnyProduct<T> product;
-  at::Tensor weight, bias;
-};
-
-template <class T>
-Part<T> part_of(const at::Tensor& x_RI, const LinearWeight& w, at::Tensor& y_RO) {
-  const at::Tensor weight = w.weight_OI.contiguous(), bias = w.bias_O.defined() ? w.bias_O.contiguous() : at::Tensor();
-  HONE_ASSERT(weight.size(1) == x_RI.size(1) && weight.size(0) == y_RO.size(1));
-  const T* add = bias.defined() ? bias.const_data_ptr<T>() : nullptr;
-  return {{x_RI.const_data_ptr<T>(), weight.const_data_ptr<T>(), add, x_RI.size(0), x_RI.size(1), weight.size(0),
-           y_RO.mutable_data_ptr<T>(), weight.size(0)},
-          weight,
-          bias};
-}
-
-// Runs run(begin, end) for all of [0, blocks), where a block needs `bytes` of weights.
-template <class Run>
-void share_blocks(std::int64_t blocks, std::int64_t bytes, Run&& run) {
-  const std::int64_t chunk =
-      std::max<std::int64_t>(1, std::clamp<std::int64_t>(blocks / 16, kLeastBytes / bytes, kMostBytes / bytes));
-  share_out((blocks + chunk - 1) / chunk,
-            [&](std::int64_t unit) { run(unit * chunk, std::min(blocks, (unit + 1) * chunk)); });
-}
-
-template <class T>
-std::int64_t block_bytes(const at::Tensor& x_RI) {
-  return kSkinnyBlock * x_RI.size(1) * static_cast<std::int64_t>(sizeof(T));
-}
-
-at::Tensor room_for(const at::Tensor& x_RI, const LinearWeight& w) {
-  return at::empty({x_RI.size(0), w.weight_OI.size(0)}, x_RI.options());
-}
-
-template <class T>
-void products(const at::Tensor& x_RI, const std::vector<LinearWeight>& weights, std::vector<at::Tensor>& made) {
-  std::vector<Part<T>> parts;
-  std::vector<cpu::SkinnyProduct<T>> line;
-  std::int64_t blocks = 0;
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    parts.push_back(part_of<T>(x_RI, weights[i], made[i]));
-    line.push_back(parts.back().product);
-    blocks += blocks_of(line.back());
-  }
-  share_blocks(blocks, block_bytes<T>(x_RI),
-               [&](std::int64_t begin, std::int64_t end) { multiply_blocks<T>(line, begin, end); });
-}
-
-template <class T>
-void gated_products(const at::Tensor& x_RI, const LinearWeight& gate, const LinearWeight& up, Activation activation,
-                    at::Tensor& y_RO) {
-  at::Tensor upper = room_for(x_RI, up);
-  const Part<T> low = part_of<T>(x_RI, gate, y_RO), high = part_of<T>(x_RI, up, upper);
-  const auto kernels = cpu::skinny_kernels<T>();
-  const auto gated = cpu::gated_kernels<T>();
-  share_blocks(blocks_of(low.product), 2 * block_bytes<T>(x_RI), [&](std::int64_t begin, std::int64_t end) {
-    const cpu::SkinnyProduct<T> g = cut(low.product, begin, end), u = cut(high.product, begin, end);
-    kernels.multiply(g);
-    kernels.multiply(u);
-    for (std::int64_t r = 0; r < g.rows; ++r)
-      gated.forward(activation, g.y + r * g.stride, u.y + r * u.stride, g.outs, g.y + r * g.stride);
-  });
-}
-
-}  // namespace
 
 std::vector<at::Tensor> skinny_products(const at::Tensor& x_RI, const std::vector<LinearWeight>& weights) {
   HONE_ASSERT(x_RI.dim() == 2 && x_RI.size(0) <= kSkinnyRows);
-  const at::Tensor x = x_RI.contiguous();
-  std::vector<at::Tensor> made;
-  for (const LinearWeight& w : weights) made.push_back(room_for(x, w));
-  cpu::with_type(x.scalar_type(), [&]<class T>(T) { products<T>(x, weights, made); });
-  return made;
+  return backend_of(x_RI).products.skinny(x_RI, weights);
 }
 
 at::Tensor skinny_gated(const at::Tensor& x_RI, const LinearWeight& gate, const LinearWeight& up,
                         Activation activation) {
   HONE_ASSERT(x_RI.dim() == 2 && x_RI.size(0) <= kSkinnyRows && gate.weight_OI.sizes() == up.weight_OI.sizes());
-  const at::Tensor x = x_RI.contiguous();
-  at::Tensor y = room_for(x, gate);
-  cpu::with_type(x.scalar_type(), [&]<class T>(T) { gated_products<T>(x, gate, up, activation, y); });
-  return y;
+  return backend_of(x_RI).products.skinny_gated(x_RI, gate, up, activation);
 }
 
 }  // namespace hone::ops

@@ -90,14 +90,20 @@ class AdamW final : public Optimizer {
                           learning_rate / (1 - std::pow(beta1, t)),
                           std::sqrt(1 - std::pow(beta2, t)),
                           gradient_scale};
-    update_blocks(weights, [&](const OptimizedWeight& weight, const Block& block) {
+    const auto values_for = [&](const OptimizedWeight& weight) {
       AdamWStep values = plain;
       if (weight.decays || config_.decay_all) values.keep = 1 - learning_rate * config_.weight_decay;
-      if (weight.master.scalar_type() == at::kDouble)
-        run<double>(weight, block, values);
-      else
-        run<float>(weight, block, values);
-    });
+      return values;
+    };
+    update_blocks(
+        weights,
+        [&](const OptimizedWeight& weight, const Block& block) {
+          if (weight.master.scalar_type() == at::kDouble)
+            run<double>(weight, block, values_for(weight));
+          else
+            run<float>(weight, block, values_for(weight));
+        },
+        [&](const OptimizedWeight& weight) { run_plain(weight, values_for(weight)); });
   }
 
   void each_state(const std::function<void(const std::string&, Tensor&)>& visit) override {
@@ -121,6 +127,14 @@ class AdamW final : public Optimizer {
     adamw_block(weight.master.mutable_data_ptr<T>() + block.begin, weight.gradient.const_data_ptr<T>() + block.begin,
                 exp_avg_[weight.index].mutable_data_ptr<T>() + block.begin,
                 exp_avg_sq_[weight.index].mutable_data_ptr<T>() + block.begin, block.end - block.begin, values);
+  }
+
+  void run_plain(const OptimizedWeight& weight, const AdamWStep& values) {
+    const Tensor gradient = weight.gradient * values.gradient_scale;
+    exp_avg_[weight.index].add_(gradient - exp_avg_[weight.index], 1 - values.beta1);
+    exp_avg_sq_[weight.index].mul_(values.beta2).addcmul_(gradient, gradient, 1 - values.beta2);
+    const Tensor root = exp_avg_sq_[weight.index].sqrt().div_(values.root_correction).add_(values.eps);
+    weight.master.mul_(values.keep).addcdiv_(exp_avg_[weight.index], root, -values.step_size);
   }
 
   Config config_;

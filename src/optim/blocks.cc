@@ -6,6 +6,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
+
+#include "ops/backend.h"
+#include "tensor/host.h"
 
 namespace hone::optim {
 namespace {
@@ -60,8 +64,34 @@ void each_block(const std::vector<Block>& blocks, const std::function<void(std::
   });
 }
 
+namespace {
+
+bool on_host(std::span<const OptimizedWeight> weights) {
+  return weights.empty() || ops::backend_of(weights[0].master).on_host;
+}
+
+void update_each(std::span<const OptimizedWeight> weights, const std::function<void(const OptimizedWeight&)>& plain) {
+  for (const OptimizedWeight& weight : weights) {
+    if (!weight.gradient.defined()) continue;
+    plain(weight);
+    if (weight.rounded.defined()) weight.rounded.copy_(weight.master);
+  }
+}
+
+double squares_on_device(std::span<const OptimizedWeight> weights) {
+  std::vector<Tensor> squares;
+  for (const OptimizedWeight& weight : weights)
+    if (weight.gradient.defined()) squares.push_back(weight.gradient.to(at::kDouble).square().sum());
+  const std::vector<double> sums = host::numbers(squares);
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
+}  // namespace
+
 void update_blocks(std::span<const OptimizedWeight> weights,
-                   const std::function<void(const OptimizedWeight&, const Block&)>& work) {
+                   const std::function<void(const OptimizedWeight&, const Block&)>& work,
+                   const std::function<void(const OptimizedWeight&)>& plain) {
+  if (!on_host(weights)) return update_each(weights, plain);
   each_block(blocks_of(weights), [&](std::size_t, const Block& block) {
     const OptimizedWeight& weight = weights[block.weight];
     work(weight, block);
@@ -72,6 +102,7 @@ void update_blocks(std::span<const OptimizedWeight> weights,
 }
 
 double sum_of_squares(std::span<const OptimizedWeight> weights) {
+  if (!on_host(weights)) return squares_on_device(weights);
   const std::vector<Block> blocks = blocks_of(weights);
   std::vector<double> sums(blocks.size());
   each_block(blocks, [&](std::size_t index, const Block& block) {

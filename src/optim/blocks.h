@@ -1,4 +1,5 @@
-// Work over all elements of all weights in one parallel loop, cut into blocks that do not depend on the thread count.
+// Work over all elements of all weights that lie in host memory in one parallel loop, cut into blocks that do not
+// depend on the thread count.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,10 @@ std::vector<Block> blocks_of(std::span<const OptimizedWeight> weights);
 void each_block(const std::vector<Block>& blocks, const std::function<void(std::size_t, const Block&)>& work);
 
 // One pass over all weights: work(weight, block) updates a block of a master, which is rounded while it is in the cache.
+// Where masters do not lie in host memory, plain(weight) updates the whole of one, in ATen.
 void update_blocks(std::span<const OptimizedWeight> weights,
-                   const std::function<void(const OptimizedWeight&, const Block&)>& work);
+                   const std::function<void(const OptimizedWeight&, const Block&)>& work,
+                   const std::function<void(const OptimizedWeight&)>& plain);
 
 // Of all gradients' elements, summed in fp64 in a fixed order: the same bits for any number of threads.
 double sum_of_squares(std::span<const OptimizedWeight> weights);

@@ -95,14 +95,20 @@ class Sgd final : public Optimizer {
     // The first buffer is the gradient itself, whatever the dampening.
     const SgdStep plain{learning_rate, 0, config_.momentum, step == 1 ? 1.0 : 1 - config_.dampening, config_.nesterov,
                         gradient_scale};
-    update_blocks(weights, [&](const OptimizedWeight& weight, const Block& block) {
+    const auto values_for = [&](const OptimizedWeight& weight) {
       SgdStep values = plain;
       if (weight.decays || config_.decay_all) values.decay = config_.weight_decay;
-      if (weight.master.scalar_type() == at::kDouble)
-        run<double>(weight, block, values);
-      else
-        run<float>(weight, block, values);
-    });
+      return values;
+    };
+    update_blocks(
+        weights,
+        [&](const OptimizedWeight& weight, const Block& block) {
+          if (weight.master.scalar_type() == at::kDouble)
+            run<double>(weight, block, values_for(weight));
+          else
+            run<float>(weight, block, values_for(weight));
+        },
+        [&](const OptimizedWeight& weight) { run_plain(weight, values_for(weight)); });
   }
 
   void each_state(const std::function<void(const std::string&, Tensor&)>& visit) override {
@@ -123,6 +129,16 @@ class Sgd final : public Optimizer {
     T* buffer = buffers_.empty() ? nullptr : buffers_[weight.index].mutable_data_ptr<T>() + block.begin;
     sgd_block(weight.master.mutable_data_ptr<T>() + block.begin, weight.gradient.const_data_ptr<T>() + block.begin,
               buffer, block.end - block.begin, values);
+  }
+
+  void run_plain(const OptimizedWeight& weight, const SgdStep& values) {
+    const Tensor gradient = weight.gradient * values.gradient_scale + weight.master * values.decay;
+    Tensor step = gradient;
+    if (!buffers_.empty()) {
+      const Tensor moved = buffers_[weight.index].mul_(values.momentum).add_(gradient, values.gradient_share);
+      step = values.nesterov ? gradient + moved * values.momentum : moved;
+    }
+    weight.master.sub_(step, values.learning_rate);
   }
 
   Config config_;

@@ -4,36 +4,31 @@
 #include <ATen/ATen.h>
 
 #include "hone/error.h"
+#include "tensor/host.h"
 
 namespace hone {
 namespace {
 
 template <class T>
-Tensor tensor_of(const std::vector<T>& values, const HostBatch& host, at::ScalarType type) {
-  HONE_ASSERT(static_cast<std::int64_t>(values.size()) == host.rows * host.length);
-  Tensor made = at::empty({host.rows, host.length}, type);
-  std::copy(values.begin(), values.end(), made.data_ptr<T>());
-  return made;
+Tensor tensor_of(const std::vector<T>& values, const HostBatch& batch) {
+  return host::tensor_of(values, {batch.rows, batch.length});
 }
 
 Tensor numbers_of(const std::vector<std::int64_t>& values, std::size_t documents) {
-  HONE_ASSERT(values.size() == documents);
-  Tensor made = at::empty({static_cast<std::int64_t>(documents)}, at::kLong);
-  std::copy(values.begin(), values.end(), made.data_ptr<std::int64_t>());
-  return made;
+  return host::tensor_of(values, {static_cast<std::int64_t>(documents)});
 }
 
 }  // namespace
 
 Batch to_batch(const HostBatch& host) {
   Batch batch;
-  batch.ids_BT = tensor_of(host.ids, host, at::kLong);
-  batch.labels_BT = tensor_of(host.labels, host, at::kLong);
-  batch.weight_BT = tensor_of(host.weight, host, at::kFloat);
-  batch.segments_BT = tensor_of(host.segments, host, at::kLong);
-  batch.positions_BT = tensor_of(host.positions, host, at::kLong);
+  batch.ids_BT = tensor_of(host.ids, host);
+  batch.labels_BT = tensor_of(host.labels, host);
+  batch.weight_BT = tensor_of(host.weight, host);
+  batch.segments_BT = tensor_of(host.segments, host);
+  batch.positions_BT = tensor_of(host.positions, host);
   for (const auto& [name, column] : host.extra)
-    batch.extra[name] = column.per == HostColumn::Per::token ? tensor_of(column.values, host, at::kLong)
+    batch.extra[name] = column.per == HostColumn::Per::token ? tensor_of(column.values, host)
                                                              : numbers_of(column.values, host.docs.size());
   batch.docs = host.docs;
   batch.tokens = host.tokens;

@@ -57,6 +57,7 @@ BenchReport bench(Recipe recipe, const BenchOptions& options) {
   Trainer trainer({std::move(recipe), {}, std::move(inputs), run, {}, {}});
   report.load_seconds = watch.seconds();
   std::vector<double> seconds;
+  std::int64_t waits = 0, micro_batches = 0;
   for (std::int64_t step = 0; step < options.warmup + options.steps; ++step) {
     if (step == options.warmup) sections::start();
     const Stopwatch one;
@@ -64,11 +65,14 @@ BenchReport bench(Recipe recipe, const BenchOptions& options) {
     if (step == 0) report.first_step_seconds = watch.seconds();
     if (step < options.warmup) continue;
     seconds.push_back(one.seconds());
+    waits += done.host_waits, micro_batches += done.micro_batches;
     report.tokens_per_step += done.tokens, report.supervised_per_step += done.supervised;
   }
   report.totals = sections::stop();
   report.steps = options.steps;
   report.tokens_per_step /= options.steps, report.supervised_per_step /= options.steps;
+  if (micro_batches > 0)
+    report.host_waits_per_micro_batch = static_cast<double>(waits) / static_cast<double>(micro_batches);
   report.step_seconds = median(seconds);
   report.best_step_seconds = *std::min_element(seconds.begin(), seconds.end());
   report.peak_memory_bytes = static_cast<double>(peak_memory_bytes());

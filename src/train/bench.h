@@ -18,6 +18,7 @@ struct BenchReport {
   double step_seconds = 0, best_step_seconds = 0;   // median and best of the measured steps
   sections::Totals totals;                          // of all measured steps
   std::int64_t steps = 0;
+  double host_waits_per_micro_batch = 0;  // for what a device was to make; those between micro-batches are not counted
   double peak_memory_bytes = 0;
   double product_ceiling = 0;  // FLOP/s of one large product in the recipe's precision, measured in the same process
   Precision precision = Precision::fp32;

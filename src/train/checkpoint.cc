@@ -12,6 +12,7 @@
 #include "hone/safetensors.h"
 #include "io/json.h"
 #include "tensor/dtype.h"
+#include "tensor/host.h"
 
 namespace hone::training {
 namespace {
@@ -20,15 +21,14 @@ namespace {
 class NamedTensors {
  public:
   void add(const std::string& name, const Tensor& tensor) {
-    const Tensor plain = tensor.detach().to(at::kCPU).contiguous();
+    const Tensor plain = host::read(tensor);
     specs_.push_back({name, safetensors_name(plain.scalar_type()), plain.sizes().vec()});
     tensors_[name] = plain;
   }
   const std::vector<io::TensorSpec>& specs() const { return specs_; }
   io::TensorBytes bytes() const {
     return [this](const io::TensorSpec& spec) {
-      const Tensor& tensor = tensors_.at(spec.name);
-      return std::span(static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes());
+      return host::bytes(tensors_.at(spec.name));
     };
   }
 
@@ -71,7 +71,7 @@ void restore(const Safetensors& file, const std::string& name, Tensor& into) {
   if (found->dtype != dtype || at::IntArrayRef(found->shape) != into.sizes())
     throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: got {} {}, expected {} {}", where, name, found->dtype,
                                                    shape_text(found->shape), dtype, shape_text(into.sizes())));
-  file.read(*found, {static_cast<std::byte*>(into.mutable_data_ptr()), into.nbytes()});
+  file.read(*found, host::mutable_bytes(into));
 }
 
 constexpr const char* kMaster = "master.";

@@ -66,11 +66,11 @@ void combine(Metric& into, const Metric& value) {
 
 double value_of(const Metric& metric) { return metric.mode == LogMode::sum ? metric.sum : ratio(metric); }
 
-void StepReport::add(const LossTerms& micro_batch, const Sums& step_sums) {
-  for (const LossTerm& term : micro_batch.terms) {
-    Metric& total = terms[term.name];
-    total.sum += term.sum.item<double>();
-    total.weight = step_sums.at(term.per);
+void StepReport::add(const LossTerms& micro_batch, std::span<const double> sums, const Sums& step_sums) {
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    Metric& total = terms[micro_batch.terms[i].name];
+    total.sum += sums[i];
+    total.weight = step_sums.at(micro_batch.terms[i].per);
   }
   combine_all(metrics, micro_batch.metrics);
 }
@@ -82,6 +82,8 @@ void StepReport::add(const StepReport& update) {
   learning_rate = update.learning_rate;
   tokens += update.tokens;
   supervised += update.supervised;
+  micro_batches += update.micro_batches;
+  host_waits += update.host_waits;
 }
 
 double StepReport::loss() const { return sum_of_ratios(terms); }

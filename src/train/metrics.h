@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 
 #include "hone/batch.h"
@@ -17,9 +18,11 @@ struct StepReport {
   double grad_norm = 0, learning_rate = 0;
   std::int64_t tokens = 0, supervised = 0;
   bool skipped = false;  // nothing in the step carried loss
+  // Passes forward and backward, and how often the host waited in them for what a device was to make (tensor/host.h).
+  std::int64_t micro_batches = 0, host_waits = 0;
 
-  // A micro-batch of an update whose terms are divided by `step_sums`, over all its micro-batches.
-  void add(const LossTerms& micro_batch, const Sums& step_sums);
+  // A micro-batch of an update whose terms are divided by `step_sums`, over all its micro-batches; `sums`: the terms'.
+  void add(const LossTerms& micro_batch, std::span<const double> sums, const Sums& step_sums);
   void add(const StepReport& update);  // a further update of the same step
   double loss() const;  // sum over terms of sum / weight; 0 when skipped
 };

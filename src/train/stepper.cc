@@ -9,6 +9,7 @@
 #include "base/sections.h"
 #include "hone/random.h"
 #include "hone/registry.h"
+#include "tensor/host.h"
 
 namespace hone::training {
 namespace {
@@ -69,20 +70,41 @@ StepReport Stepper::update(const Group& group, const TrainState& state) {
   report.skipped = total.empty();
   if (report.skipped) return report;
   const Random seeds(recipe_.run.seed, fmt::format("pass/{}", state.updates));
-  std::vector<double> losses;
-  Observed observed;
+  std::vector<Passed> passed(group.size());
+  const std::int64_t waits = host::waits();
   for (std::size_t i = 0; i < group.size(); ++i)
-    losses.push_back(learns[i] ? backward(group[i], total, seeds.bits(i), report, observed) : 0);
+    if (learns[i]) passed[i] = backward(group[i], total, seeds.bits(i));
+  report.host_waits = host::waits() - waits;
+  report.micro_batches = std::count(learns.begin(), learns.end(), true);
+  const std::vector<double> losses = read(passed, total, report);
   report.grad_norm = updater_.gradient_norm(world_);
   if (before_update) before_update({group, losses, report});
   updater_.update(state.updates + 1, report.learning_rate, report.grad_norm, recipe_.trainer.max_grad_norm);
-  update_buffers(observed);
+  update_buffers(passed);
   return report;
 }
 
-// Returns the micro-batch's share of the step's loss.
-double Stepper::backward(const Batch& batch, const Sums& step_sums, std::uint64_t seed, StepReport& report,
-                         Observed& observed) {
+// The losses of the micro-batches, 0 of those that were passed over; one wait for all numbers.
+std::vector<double> Stepper::read(const std::vector<Passed>& passed, const Sums& step_sums, StepReport& report) {
+  std::vector<Tensor> scalars;
+  for (const Passed& one : passed) {
+    if (one.loss.defined()) scalars.push_back(one.loss);
+    for (const LossTerm& term : one.terms.terms) scalars.push_back(term.sum);
+  }
+  const std::vector<double> numbers = host::numbers(scalars);
+  std::span<const double> left = numbers;
+  std::vector<double> losses;
+  for (const Passed& one : passed) {
+    losses.push_back(one.loss.defined() ? left[0] : 0);
+    if (!one.loss.defined()) continue;
+    const std::size_t terms = one.terms.terms.size();
+    report.add(one.terms, left.subspan(1, terms), step_sums);
+    left = left.subspan(1 + terms);
+  }
+  return losses;
+}
+
+Stepper::Passed Stepper::backward(const Batch& batch, const Sums& step_sums, std::uint64_t seed) {
   Pass pass(batch);
   pass.training = true;
   pass.seed = seed;
@@ -102,16 +124,18 @@ double Stepper::backward(const Batch& batch, const Sums& step_sums, std::uint64_
   }
   loss.backward();
   updater_.add_gradients();
-  report.add(result, step_sums);
-  for (const auto& [buffer, seen] : pass.observed) {
-    Tensor& sum = observed[buffer];
-    sum = sum.defined() ? sum + seen : seen;
-  }
-  return loss.item<double>();
+  for (LossTerm& term : result.terms) term.sum = term.sum.detach();
+  return {loss.detach(), std::move(result), std::move(pass.observed)};
 }
 
 // In the order of the model's weights, which is the same on every rank.
-void Stepper::update_buffers(const Observed& observed) {
+void Stepper::update_buffers(const std::vector<Passed>& passed) {
+  std::map<const Weight*, Tensor> observed;
+  for (const Passed& one : passed)
+    for (const auto& [buffer, seen] : one.observed) {
+      Tensor& sum = observed[buffer];
+      sum = sum.defined() ? sum + seen : seen;
+    }
   if (observed.empty()) return;
   model_.each_weight([&](const std::string&, Weight& weight) {
     if (const auto found = observed.find(&weight); found != observed.end())

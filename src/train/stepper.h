@@ -40,10 +40,15 @@ class Stepper {
 
  private:
   StepReport update(const Group& group, const TrainState& state);
-  // What an update's micro-batches have for buffers.
-  using Observed = std::map<const Weight*, Tensor>;
-  double backward(const Batch& batch, const Sums& step_sums, std::uint64_t seed, StepReport& report, Observed& observed);
-  void update_buffers(const Observed& observed);
+  // What a micro-batch leaves, on its device: nobody waits for it before the last one is done.
+  struct Passed {
+    Tensor loss;  // its share of the step's mean
+    LossTerms terms;
+    std::map<const Weight*, Tensor> observed;  // for buffers
+  };
+  Passed backward(const Batch& batch, const Sums& step_sums, std::uint64_t seed);
+  static std::vector<double> read(const std::vector<Passed>& passed, const Sums& step_sums, StepReport& report);
+  void update_buffers(const std::vector<Passed>& passed);
   Group next_group();
 
   const Recipe& recipe_;

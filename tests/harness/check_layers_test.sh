@@ -56,4 +56,15 @@ expect_beside refused src/io/g-inl.h '#include "io/f.h"'
 expect accepted src/models/a.cc 'auto x = dynamic_cast<const CausalLm*>(y);'
 expect refused src/train/a.cc 'auto x = dynamic_cast<const CausalLm*>(y);'
 expect refused src/cli/a.cc 'auto& x = static_cast<CausalLm&>(y);'
+
+# Memory of tensors, and reads that wait for a device, are behind tensor/host.h.
+expect accepted src/ops/a.cc 'auto* x = y.const_data_ptr<float>();'
+expect accepted src/tensor/a.cc 'auto* x = y.mutable_data_ptr<float>();'
+expect accepted src/train/a.cc 'const double x = host::number(y);'
+expect refused src/nn/a.cc 'auto* x = y.const_data_ptr<float>();'
+expect refused src/hub/a.h 'auto* x = y.data_ptr();'
+expect refused src/evals/a.cc 'const double x = y.item<double>();'
+expect refused src/train/a.cc 'const double x = y.item().toDouble();'
+expect refused src/evals/a.cc 'const Tensor x = y.cpu();'
+expect refused src/nn/a.cc 'const Tensor x = y.to(at::kCPU, at::kLong);'
 exit $((failures > 0))

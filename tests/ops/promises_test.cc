@@ -29,6 +29,9 @@ void at_level(Level wanted, Work&& work) {
 template <class Work>
 void at_every_level(Work&& work) {
   for (const Level wanted : kKernelLevels) at_level(wanted, work);
+  SCOPED_TRACE("reference table");
+  const BackendScope scope(reference_backend());
+  work();
 }
 
 Tensor bf16_sample(at::IntArrayRef shape, std::uint64_t seed) { return sample(shape, at::kBFloat16, seed); }

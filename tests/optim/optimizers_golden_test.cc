@@ -5,6 +5,7 @@
 #include "harness/close.h"
 #include "hone/config_read.h"
 #include "hone/registry.h"
+#include "ops/backend.h"
 #include "optim/blocks.h"
 #include "train/support.h"
 
@@ -29,7 +30,7 @@ TEST(Optimizers, TwentyUpdatesEqualTorch) {
   const auto tensors = test::read_tensors(path);
   const auto about = nlohmann::json::parse(Safetensors(path).metadata().at("golden"));
   ASSERT_GE(about["optimizers"].size(), 9u);
-  for (const auto& [name, options] : about["optimizers"].items()) {
+  const auto check = [&](const std::string& name, const nlohmann::json& options) {
     SCOPED_TRACE(name);
     std::vector<OptimizedWeight> weights{{"w", nullptr, tensors.at("start").clone(), {}, {}, true}};
     const auto optimizer = make_optimizer(options);
@@ -41,6 +42,11 @@ TEST(Optimizers, TwentyUpdatesEqualTorch) {
       ASSERT_CLOSE(weights[0].master, tensors.at(name + ".weights")[step], test::Tolerance{1e-6, 1e-6})
           << "update " << step;
     }
+  };
+  for (const auto& [name, options] : about["optimizers"].items()) {
+    check(name, options);
+    const ops::BackendScope in_plain_aten(ops::reference_backend());
+    check(name, options);
   }
 }
 
@@ -115,6 +121,25 @@ TEST_P(EachOptimizer, UpdatesSmallWeightsAsLargeOnes) {  // blocks, tails and do
   }
 }
 
+// Decay, clipping, a second update and the rounding to bf16.
+TEST_P(EachOptimizer, InPlainAtenDoesTheSame) {
+  const auto run = [&] {
+    std::vector<OptimizedWeight> weights{
+        {"w", nullptr, at::ones({300}), at::linspace(-1, 1, 300), at::empty({300}, at::kBFloat16), true},
+        {"frozen", nullptr, at::ones({3}), {}, at::zeros({3}, at::kBFloat16), true, 1}};
+    const auto optimizer = make("{weight_decay: 0.1}");
+    optimizer->attach(weights);
+    for (const std::int64_t step : {1, 2}) optimizer->update(weights, step, 0.1, 0.5);
+    return weights;
+  };
+  const auto blocks = run();
+  const ops::BackendScope in_plain_aten(ops::reference_backend());
+  const auto plain = run();
+  EXPECT_TRUE(at::allclose(plain[0].master, blocks[0].master, 1e-6, 1e-7));
+  EXPECT_TRUE(plain[0].rounded.equal(plain[0].master.to(at::kBFloat16)));
+  EXPECT_TRUE(plain[1].rounded.equal(blocks[1].rounded));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, EachOptimizer, ::testing::Values("adamw", "sgd"));
 
 TEST(SumOfSquares, IsOfAllWeightsTogether) {
@@ -122,6 +147,10 @@ TEST(SumOfSquares, IsOfAllWeightsTogether) {
                                        {"b", nullptr, at::zeros({3}), at::full({3}, 2.0), {}, true},
                                        {"none", nullptr, at::zeros({3}), {}, {}, true}};
   EXPECT_NEAR(optim::sum_of_squares(weights), 40000 * 1e-4 + 12, 1e-5);
+  {
+    const ops::BackendScope in_plain_aten(ops::reference_backend());
+    EXPECT_NEAR(optim::sum_of_squares(weights), 40000 * 1e-4 + 12, 1e-5);
+  }
   weights[1].gradient[1] = std::numeric_limits<float>::infinity();
   EXPECT_FALSE(std::isfinite(optim::sum_of_squares(weights)));
 }

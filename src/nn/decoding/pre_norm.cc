@@ -20,6 +20,7 @@
 #include "ops/skinny.h"
 #include "ops/skinny_parts.h"
 #include "ops/team.h"
+#include "tensor/host.h"
 
 namespace hone::nn {
 namespace {
@@ -75,7 +76,7 @@ class PreNormDecoder final : public Decoder {
     logits_ = at::empty({rows, vocab_}, w_.embedding_VD.options());
     if (logits_.scalar_type() != at::kFloat) wide_ = at::empty({rows, vocab_}, at::kFloat);
     for (const PreNormLayer& layer : w_.layers) layers_.push_back(to_layer(layer));
-    head_ = {product(w_.head, nullptr, logits_.mutable_data_ptr<T>())};
+    head_ = {product(w_.head, nullptr, host::mutable_values<T>(logits_).data())};
   }
 
   bool step(std::span<const std::int32_t> ids, KvCache& cache) override {
@@ -95,7 +96,7 @@ class PreNormDecoder final : public Decoder {
   std::span<float> logits() override {
     if (wide_.defined()) wide_.narrow(0, 0, rows_).copy_(logits_.narrow(0, 0, rows_));
     const at::Tensor& all = wide_.defined() ? wide_ : logits_;
-    return {all.mutable_data_ptr<float>(), static_cast<std::size_t>(rows_ * vocab_)};
+    return host::mutable_values<float>(all).first(static_cast<std::size_t>(rows_ * vocab_));
   }
 
  private:
@@ -108,7 +109,7 @@ class PreNormDecoder final : public Decoder {
     choose();
   }
 
-  static const T* data(const at::Tensor& x) { return x.defined() ? x.const_data_ptr<T>() : nullptr; }
+  static const T* data(const at::Tensor& x) { return x.defined() ? host::values<T>(x).data() : nullptr; }
 
   // x null: the thread's own normed rows.
   static Product product(const LinearWeight& w, const T* x, T* y) {
@@ -208,8 +209,8 @@ class PreNormDecoder final : public Decoder {
                                          own.inv_rms.data());
     cpu::rope_kernels<T>().rotate({.x = x,
                                    .x_stride = heads * size,
-                                   .cos = step.rope.cos.template const_data_ptr<W>(),
-                                   .sin = step.rope.sin.template const_data_ptr<W>(),
+                                   .cos = host::values<W>(step.rope.cos).data(),
+                                   .sin = host::values<W>(step.rope.sin).data(),
                                    .rows = &step.positions[row],
                                    .tokens = 1,
                                    .heads = heads,
@@ -225,7 +226,8 @@ class PreNormDecoder final : public Decoder {
     T *q = q_.data() + task * heads_ * size, *k = k_.data() + task * size;
     turn(q, heads_, layer.q_norm, step, row, own);
     turn(k, 1, layer.k_norm, step, row, own);
-    T *keys = room.k_RGCK.mutable_data_ptr<T>() + at, *values = room.v_RGCK.mutable_data_ptr<T>() + at;
+    T* keys = host::mutable_values<T>(room.k_RGCK).data() + at;
+    T* values = host::mutable_values<T>(room.v_RGCK).data() + at;
     std::copy_n(k, size, keys + held * size);
     std::copy_n(v_.data() + task * size, size, values + held * size);
     const std::int64_t length = held + 1,

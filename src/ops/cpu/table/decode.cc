@@ -1,21 +1,20 @@
-// One new token per row against its cached keys and values: all rows and heads in one pass, nothing padded.
+// The CPU's decoding: one new token per row against its cached keys and values, all rows and heads in one pass, nothing
+// padded; and how they come into the cache.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
-#include "hone/error.h"
-#include "ops/attention.h"
+#include <cstring>
+
 #include "ops/cpu/products/decode.h"
+#include "ops/cpu/table/table.h"
 #include "ops/parallel.h"
 
-namespace hone::ops {
+namespace hone::ops::cpu_table {
 
 at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
                             const std::vector<std::int64_t>& lengths, const AttentionOptions& options) {
-  HONE_ASSERT(static_cast<std::int64_t>(lengths.size()) == q_RHK.size(0));
-  HONE_ASSERT(options.mask.kind == Mask::Kind::causal);
-  if (q_RHK.numel() == 0 || !kernels_take({q_RHK, k_RGCK, v_RGCK}) || !k_RGCK.is_contiguous() ||
-      !v_RGCK.is_contiguous())
-    return reference::decode_attention(q_RHK, k_RGCK, v_RGCK, lengths, options);
+  if (!k_RGCK.is_contiguous() || !v_RGCK.is_contiguous())
+    return reference_backend().attention.decode(q_RHK, k_RGCK, v_RGCK, lengths, options);
   const at::Tensor q = q_RHK.contiguous();
   const std::int64_t rows = q.size(0), groups = k_RGCK.size(1), capacity = k_RGCK.size(2), size = q.size(2);
   const std::int64_t heads = q.size(1) / groups;
@@ -42,4 +41,17 @@ at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, c
   return y;
 }
 
-}  // namespace hone::ops
+void store_in_cache(const at::Tensor& from_NGK, const at::Tensor& to_GCK, std::int64_t at) {
+  const std::int64_t tokens = from_NGK.size(0), groups = from_NGK.size(1);
+  if (!from_NGK.is_contiguous() || to_GCK.stride(2) != 1 || to_GCK.stride(1) != to_GCK.size(2))
+    return reference_backend().attention.store(from_NGK, to_GCK, at);
+  const auto item = static_cast<std::int64_t>(from_NGK.element_size());
+  const std::int64_t bytes = from_NGK.size(2) * item, group = to_GCK.stride(0) * item;
+  const auto* from = static_cast<const char*>(from_NGK.const_data_ptr());
+  auto* to = static_cast<char*>(to_GCK.mutable_data_ptr()) + at * bytes;
+  for (std::int64_t n = 0; n < tokens; ++n)
+    for (std::int64_t g = 0; g < groups; ++g, from += bytes)
+      std::memcpy(to + g * group + n * bytes, from, static_cast<std::size_t>(bytes));
+}
+
+}  // namespace hone::ops::cpu_table

@@ -1,11 +1,9 @@
-// Attention by the block-wise kernels: cuts documents into work for threads.
+// The CPU's attention by the block-wise kernels: cuts documents into work for threads.
 //
 // A job is one key/value head of one document with the query heads that share it. Most jobs are done whole by one
 // thread, in memory that stays in its cache. A job so large that threads would wait for its end is done by all of them,
 // block by block. Both ways add the same numbers in the same order: the bits depend neither on the way nor on the
 // threads.
-#include "ops/attention_blocks.h"
-
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/CPUAllocator.h>
@@ -17,9 +15,10 @@
 
 #include "base/waiting.h"
 #include "ops/cpu/products/attention.h"
+#include "ops/cpu/table/table.h"
 #include "ops/dropout_words.h"
 
-namespace hone::ops::blocks {
+namespace hone::ops::cpu_table::blocks {
 namespace {
 
 using cpu::AttentionShape;
@@ -247,8 +246,8 @@ class Forward {
 template <class T>
 class Backward {
  public:
-  Backward(std::vector<Job> jobs, const at::Tensor& dy, const Saved& saved, const AttentionOptions& options,
-           Gradients& made)
+  Backward(std::vector<Job> jobs, const at::Tensor& dy, const AttentionSaved& saved, const AttentionOptions& options,
+           AttentionGradients& made)
       : jobs_(std::move(jobs)),
         shared_heads_(dy.size(1) / saved.k_NGK.size(1)),
         dy_(dy, 0),
@@ -377,10 +376,8 @@ Attended made_for(const at::Tensor& q_NHK, bool covered) {
   return {made_like(q_NHK, covered), at::empty({q_NHK.size(1), q_NHK.size(0)}, q_NHK.options().dtype(wide))};
 }
 
-}  // namespace
-
-Attended attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
-                   const std::vector<Span>& spans, const AttentionOptions& options) {
+Attended forward(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
+                 const std::vector<Span>& spans, const AttentionOptions& options) {
   Attended made = made_for(q_NHK, covers_all(spans, q_NHK.size(0)));
   const std::int64_t groups = k_NGK.size(1);
   cpu::with_type(q_NHK.scalar_type(), [&]<class T>(T) {
@@ -391,18 +388,19 @@ Attended attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::T
   return made;
 }
 
-Gradients attention_backward(const at::Tensor& dy_NHK, const Saved& saved, const std::vector<Span>& spans,
-                             const AttentionOptions& options) {
+AttentionGradients backward(const at::Tensor& dy_NHK, const AttentionSaved& saved, const std::vector<Span>& spans,
+                            const AttentionOptions& options) {
   const bool covered = covers_all(spans, dy_NHK.size(0));
-  Gradients made{made_like(saved.q_NHK, covered), made_like(saved.k_NGK, covered), made_like(saved.v_NGK, covered)};
+  AttentionGradients made{made_like(saved.q_NHK, covered), made_like(saved.k_NGK, covered),
+                          made_like(saved.v_NGK, covered)};
   cpu::with_type(dy_NHK.scalar_type(), [&]<class T>(T) {
     Backward<T>(jobs_of(spans, saved.k_NGK.size(1), dy_NHK.size(2), options), dy_NHK, saved, options, made).run();
   });
   return made;
 }
 
-at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,
-                            const AttentionOptions& options) {
+at::Tensor cached(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,
+                  const AttentionOptions& options) {
   Attended made = made_for(q_NHK, true);
   const std::int64_t groups = k_GLK.size(0);
   std::vector<Job> jobs;
@@ -415,4 +413,13 @@ at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, co
   return made.y_NHK;
 }
 
-}  // namespace hone::ops::blocks
+}  // namespace
+}  // namespace hone::ops::cpu_table::blocks
+
+namespace hone::ops::cpu_table {
+
+Backend::Attention attention() {
+  return {blocks::forward, blocks::backward, blocks::cached, decode_attention, store_in_cache};
+}
+
+}  // namespace hone::ops::cpu_table

@@ -1,0 +1,108 @@
+// What a device has to offer: one table of primitives below the ops' autograd functions, which own recomputation and
+// gradient sums and exist once. A device without a table of its own has the reference's, plain ATen.
+//
+// A further device is a file src/ops/<device>/backend.cc that defines `const Backend& <device>_backend()`: the build
+// finds it. Tables start best as a copy of the reference's, with what is better done otherwise put in its place.
+//
+// Not here: an optimizer's update and the rounding to bf16 that rides on it, in the same pass over blocks of weights
+// (optim/blocks.h). Its rule is the optimizer's own file; a table of all rules would be a list that each one changes.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+#include <vector>
+
+#include "hone/op_options.h"
+#include "ops/linear_weight.h"
+#include "ops/primitives.h"
+
+namespace hone::ops {
+
+// Tensors are those of the table's device and types, not empty, and outside autograd. Sums are made in fp32 at least.
+struct Backend {
+  std::string_view name;
+  bool on_host = false;  // its tensors lie in host memory: reading a number waits for nothing
+  bool (*takes)(at::ScalarType type) = nullptr;
+
+  struct Products {
+    // As matmul_into() of ops/matmul.h.
+    void (*into)(at::Tensor& out_MN, const std::vector<Factors>& factors, bool add);
+    // out = a b. `packed` starts undefined and stays with b: room for b in whatever form is good for several products.
+    void (*with_packed)(at::Tensor& out_MN, const at::Tensor& a_MK, const at::Tensor& b_KN, at::Tensor& packed);
+    // Of few rows, as in decoding: x with each of the weights and their biases; gated(x gate, x up).
+    std::vector<at::Tensor> (*skinny)(const at::Tensor& x_RI, const std::vector<LinearWeight>& weights);
+    at::Tensor (*skinny_gated)(const at::Tensor& x_RI, const LinearWeight& gate, const LinearWeight& up,
+                               Activation activation);
+  } products{};
+
+  // As ops/attention.h says. The last dimension of q, k, v and dy is dense.
+  struct Attention {
+    Attended (*forward)(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
+                        const std::vector<Span>& spans, const AttentionOptions& options);
+    AttentionGradients (*backward)(const at::Tensor& dy_NHK, const AttentionSaved& saved,
+                                   const std::vector<Span>& spans, const AttentionOptions& options);
+    at::Tensor (*cached)(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,
+                         const AttentionOptions& options);
+    at::Tensor (*decode)(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
+                         const std::vector<std::int64_t>& lengths, const AttentionOptions& options);
+    // from [N,G,K] to a row's entries [G, at .. at + N, K] of a cache.
+    void (*store)(const at::Tensor& from_NGK, const at::Tensor& to_GCK, std::int64_t at);
+  } attention{};
+
+  // residual, extra (a gradient that reaches the sum by other ways) and bias may be undefined.
+  struct Norms {
+    RmsNormed (*rms_norm)(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps);
+    NormGradients (*rms_norm_backward)(const at::Tensor& dy, const at::Tensor& extra, const at::Tensor& weight,
+                                       const RmsNormed& saved);
+    LayerNormed (*layer_norm)(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight,
+                              const at::Tensor& bias, double eps);
+    NormGradients (*layer_norm_backward)(const at::Tensor& dy, const at::Tensor& extra, const at::Tensor& weight,
+                                         const LayerNormed& saved);
+  } norms{};
+
+  struct Elementwise {
+    at::Tensor (*gated)(const at::Tensor& gate, const at::Tensor& up, Activation activation);
+    // overwrite: up's gradient may take dy's memory.
+    GatedGradients (*gated_backward)(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up,
+                                     Activation activation, bool overwrite);
+    // y may be x. The values of a token lie side by side in both. back: the opposite rotation.
+    void (*rotate_into)(const at::Tensor& y_NHK, const at::Tensor& x_NHK, const RopeTable& table, bool back);
+    at::Tensor (*dropout)(const at::Tensor& x, double rate, std::uint64_t seed);  // ops/dropout.h
+  } elementwise{};
+
+  struct Sums {
+    at::Tensor (*columns)(const at::Tensor& x);  // [B,O], as NormGradients has them
+    at::Tensor (*join)(const at::Tensor& sums_BO, at::ScalarType type);
+    // sum_VD += the gradient's rows by their ids, in the order of the tokens; those of the id `skip` are left out.
+    void (*add_to_table)(const at::Tensor& dy, const at::Tensor& ids, std::int64_t skip, const at::Tensor& sum_VD);
+    // weight * loss into losses_C; with gradient, logits are replaced by theirs.
+    void (*loss)(at::Tensor& logits_CV, const LossTargets& targets, bool gradient, const CrossEntropyOptions& options,
+                 at::Tensor& losses_C);
+    bool (*all_finite)(const at::Tensor& x);
+  } sums{};
+};
+
+const Backend& cpu_backend();        // kernels of ours: ops/cpu
+const Backend& reference_backend();  // plain ATen: any device, and fp16
+
+// The table for tensors of one type on one device; null where they are not, or not floating numbers, or where no table
+// is wanted (HONE_KERNELS=reference): the op then has its composed meaning, differentiated by autograd.
+const Backend* backend_for(std::initializer_list<at::Tensor> tensors);
+// The table for what such tensors lead to.
+const Backend& backend_of(const at::Tensor& x);
+
+// Tests: this table for all tensors while alive. Not thread-safe.
+class BackendScope {
+ public:
+  explicit BackendScope(const Backend& backend);
+  ~BackendScope();
+  BackendScope(const BackendScope&) = delete;
+
+ private:
+  const Backend* old_;
+};
+
+}  // namespace hone::ops

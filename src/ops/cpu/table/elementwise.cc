@@ -1,0 +1,87 @@
+// The CPU's elementwise primitives.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include "ops/cpu/dropout.h"
+#include "ops/cpu/gated.h"
+#include "ops/cpu/rope.h"
+#include "ops/cpu/table/table.h"
+#include "ops/dropout_words.h"
+#include "ops/parallel.h"
+
+namespace hone::ops::cpu_table {
+namespace {
+
+at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, Activation activation) {
+  const at::Tensor g = gate.contiguous(), u = up.contiguous();
+  at::Tensor y = at::empty_like(g);
+  cpu::with_type(g.scalar_type(), [&]<class T>(T) {
+    const auto kernels = cpu::gated_kernels<T>();
+    at::parallel_for(0, g.numel(), grain(1), [&](std::int64_t begin, std::int64_t end) {
+      kernels.forward(activation, g.const_data_ptr<T>() + begin, u.const_data_ptr<T>() + begin, end - begin,
+                      y.mutable_data_ptr<T>() + begin);
+    });
+  });
+  return y;
+}
+
+GatedGradients gated_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up, Activation activation,
+                              bool overwrite) {
+  const at::Tensor g = gate.contiguous(), u = up.contiguous(), d = dy.contiguous();
+  GatedGradients made{at::empty_like(g), overwrite ? d : at::empty_like(u)};
+  cpu::with_type(g.scalar_type(), [&]<class T>(T) {
+    const auto kernels = cpu::gated_kernels<T>();
+    at::parallel_for(0, g.numel(), grain(1), [&](std::int64_t begin, std::int64_t end) {
+      kernels.backward(activation, d.const_data_ptr<T>() + begin, g.const_data_ptr<T>() + begin,
+                       u.const_data_ptr<T>() + begin, end - begin, made.gate.mutable_data_ptr<T>() + begin,
+                       made.up.mutable_data_ptr<T>() + begin);
+    });
+  });
+  return made;
+}
+
+void rotate_into(const at::Tensor& y_NHK, const at::Tensor& x_NHK, const RopeTable& table, bool back) {
+  const std::int64_t heads = x_NHK.size(1), half = x_NHK.size(2) / 2;
+  cpu::with_type(x_NHK.scalar_type(), [&]<class T>(T) {
+    using W = cpu::Wide<T>;
+    cpu::RopeArgs<T> all{.x_stride = x_NHK.stride(0),
+                         .cos = table.cos.const_data_ptr<W>(),
+                         .sin = table.sin.const_data_ptr<W>(),
+                         .heads = heads,
+                         .half = half,
+                         .back = back,
+                         .y_stride = y_NHK.stride(0)};
+    at::parallel_for(0, x_NHK.size(0), grain(heads * half * 2), [&](std::int64_t begin, std::int64_t end) {
+      cpu::RopeArgs<T> part = all;
+      part.x = x_NHK.const_data_ptr<T>() + begin * part.x_stride;
+      part.y = y_NHK.mutable_data_ptr<T>() + begin * part.y_stride;
+      part.rows = table.rows_N.const_data_ptr<std::int64_t>() + begin;
+      part.tokens = end - begin;
+      cpu::rope_kernels<T>().rotate(part);
+    });
+  });
+}
+
+constexpr std::int64_t kRoomBehind = 16;  // words that kernels may read behind the last column's
+
+at::Tensor dropout(const at::Tensor& given, double rate, std::uint64_t seed) {
+  const at::Tensor x = given.contiguous();
+  at::Tensor y = at::empty_like(x);
+  const std::int64_t columns = x.size(-1);
+  const DropoutWords words(seed, x.numel() / columns, columns + kRoomBehind);
+  cpu::with_type(x.scalar_type(), [&]<class T>(T) {
+    const auto kernels = cpu::dropout_kernels<T>();
+    at::parallel_for(0, x.numel() / columns, grain(columns), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r)
+        kernels.row(rate, words.rows[r], words.columns.data(), x.const_data_ptr<T>() + r * columns, columns,
+                    y.mutable_data_ptr<T>() + r * columns);
+    });
+  });
+  return y;
+}
+
+}  // namespace
+
+Backend::Elementwise elementwise() { return {gated, gated_backward, rotate_into, dropout}; }
+
+}  // namespace hone::ops::cpu_table

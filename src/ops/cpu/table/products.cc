@@ -1,0 +1,308 @@
+// The CPU's matrix products: how they are cut into slices of depth, panels of columns and blocks of rows.
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/native/CPUBlas.h>
+
+#include <memory>
+#include <utility>
+
+#include "ops/cpu/products/matmul.h"
+#include "ops/cpu/table/table.h"
+#include "ops/kernels.h"
+#include "ops/parallel.h"
+
+namespace hone::ops::cpu_table {
+namespace {
+
+// Memory of a thread that stays when it is big enough.
+class Room {
+ public:
+  template <class T>
+  T* get(std::int64_t count) {
+    const std::size_t bytes = (count * sizeof(T) + 63) / 64 * 64;
+    if (bytes > size_) {
+      memory_.reset();  // first, so that the two do not exist together
+      memory_.reset(static_cast<char*>(std::aligned_alloc(64, bytes)));
+      if (!memory_) throw std::bad_alloc();
+      size_ = bytes;
+    }
+    return reinterpret_cast<T*>(memory_.get());
+  }
+
+ private:
+  struct Free {
+    void operator()(char* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<char, Free> memory_;
+  std::size_t size_ = 0;
+};
+
+thread_local Room panels_room, rows_room, sums_room;
+
+// A matrix as it lies in memory; one of the strides is 1.
+template <class T>
+struct View {
+  const T* data = nullptr;
+  std::int64_t row = 0, col = 0;
+  const T* at(std::int64_t i, std::int64_t j) const { return data + i * row + j * col; }
+};
+
+template <class T>
+View<T> view_of(const at::Tensor& x) {
+  return {x.const_data_ptr<T>(), x.stride(0), x.stride(1)};
+}
+
+// A piece of the depth of one pair of factors: short enough that a block of A and a panel of B stay in the L2 cache.
+template <class T>
+struct Slice {
+  View<T> a, b;  // b: [depth, N] from its first row
+  std::int64_t depth = 0, room = 0;
+  std::int64_t panels = 0;  // where its panels begin, in values per panel column
+};
+
+constexpr std::int64_t kSliceBytes = 4096;        // of depth
+constexpr std::int64_t kTurnedSliceBytes = 2048;  // of depth, where A has to be turned
+constexpr std::int64_t kPanelsBytes = 8 << 20;    // of all panels that exist at a time
+constexpr std::int64_t kBlockBytes = 256 << 10;   // of a block of A
+
+template <class T>
+class Product {
+ public:
+  Product(const at::Tensor& out, bool add)
+      : kernels_(cpu::matmul_kernels<T>()), out_(out), add_(add), wide_(out.scalar_type() == at::kFloat) {}
+
+  void run(const std::vector<Factors>& factors) {
+    for (const Factors& f : factors)
+      cut(view_of<T>(f.a_MK), view_of<T>(f.b_KN), f.a_MK.size(1),
+          f.a_MK.stride(1) == 1 ? kSliceBytes : kTurnedSliceBytes);
+    const std::int64_t panel_bytes = depth_room_ * kernels_.tile_cols * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t step = std::max<std::int64_t>(1, kPanelsBytes / panel_bytes) * kernels_.tile_cols;
+    for (std::int64_t begin = 0; begin < cols(); begin += step) {
+      const std::int64_t end = std::min(cols(), begin + step);
+      packed_ = panels_room.get<T>(packed_size(begin, end));
+      pack(begin, end);
+      multiply(begin, end);
+    }
+  }
+
+  // The same for a factor that is packed once and used several times; `packed` empty: it is packed now.
+  void run(const at::Tensor& a_MK, const at::Tensor& b_KN, at::Tensor& packed) {
+    cut(view_of<T>(a_MK), view_of<T>(b_KN), a_MK.size(1), kSliceBytes);
+    const bool made = packed.defined();
+    if (!made) packed = at::empty({packed_size(0, cols())}, b_KN.options());
+    packed_ = packed.mutable_data_ptr<T>();
+    if (!made) pack(0, cols());
+    multiply(0, cols());
+  }
+
+ private:
+  std::int64_t rows() const { return out_.size(0); }
+  std::int64_t cols() const { return out_.size(1); }
+
+  void cut(const View<T>& a, const View<T>& b, std::int64_t depth, std::int64_t bytes) {
+    const std::int64_t most = bytes / static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t count = std::max<std::int64_t>(1, (depth + most - 1) / most);
+    const std::int64_t step = ((depth + count - 1) / count + 7) / 8 * 8;
+    for (std::int64_t k = 0; k < depth; k += step) {
+      const std::int64_t length = std::min(step, depth - k), room = cpu::depth_room<T>(length);
+      slices_.push_back({{a.at(0, k), a.row, a.col}, {b.at(k, 0), b.row, b.col}, length, room, depth_room_});
+      depth_room_ += room;
+    }
+  }
+
+  std::int64_t panel_count(std::int64_t begin, std::int64_t end) const {
+    return (end - begin + kernels_.tile_cols - 1) / kernels_.tile_cols;
+  }
+  std::int64_t packed_size(std::int64_t begin, std::int64_t end) const {
+    return panel_count(begin, end) * kernels_.tile_cols * depth_room_;
+  }
+  // Panel q of a slice, of `count` that exist now.
+  T* panel(const Slice<T>& slice, std::int64_t q, std::int64_t count) const {
+    return packed_ + (slice.panels * count + q * slice.room) * kernels_.tile_cols;
+  }
+
+  void pack(std::int64_t begin, std::int64_t end) {
+    const std::int64_t count = panel_count(begin, end), width = kernels_.tile_cols;
+    share_out(count * slices(), [&](std::int64_t unit) {
+      const Slice<T>& slice = slices_[unit / count];
+      const std::int64_t q = unit % count, col = begin + q * width;
+      kernels_.pack_b(slice.b.at(0, col), slice.b.row, slice.b.col, slice.depth, std::min(width, end - col),
+                      panel(slice, q, count));
+    });
+  }
+
+  // Blocks of rows for the threads; few rows: all of them, against parts of the panels.
+  void multiply(std::int64_t begin, std::int64_t end) {
+    const std::int64_t count = panel_count(begin, end), threads = at::get_num_threads(), tile = kernels_.tile_rows;
+    const std::int64_t tiles = (rows() + tile - 1) / tile;
+    const bool by_rows = tiles >= 2 * threads || tiles >= count;
+    const std::int64_t most =
+        std::max<std::int64_t>(1, kBlockBytes / (widest() * static_cast<std::int64_t>(sizeof(T)) * tile));
+    const std::int64_t shares = by_rows ? threads : 1;  // as many blocks for each thread
+    const std::int64_t share = (tiles + shares - 1) / shares;
+    const std::int64_t blocks = std::min(tiles, shares * ((share + most - 1) / most));
+    const std::int64_t parts = by_rows ? 1 : std::min(count, 2 * threads);
+    share_out(blocks * parts, [&](std::int64_t unit) {
+      const std::int64_t block = unit % blocks, part = unit / blocks;
+      run_block({block * tiles / blocks * tile, std::min(rows(), (block + 1) * tiles / blocks * tile),
+                 part * count / parts, (part + 1) * count / parts, count, begin, end});
+    });
+  }
+
+  struct Block {
+    std::int64_t row = 0, row_end = 0, panel = 0, panel_end = 0, panels = 0;
+    std::int64_t begin = 0, end = 0;  // columns that are packed
+  };
+
+  void run_block(const Block& b) const {
+    const bool apart = !wide_ && slices() > 1;  // sums of several slices are kept in fp32 until the last
+    const std::int64_t width = kernels_.tile_cols, col = b.begin + b.panel * width;
+    const std::int64_t wide_cols = (b.panel_end - b.panel) * width;
+    float* sums = apart ? sums_room.get<float>((b.row_end - b.row) * wide_cols) : nullptr;
+    bool first = !add_;
+    for (const Slice<T>& slice : slices_) {
+      const View<T> a = rows_of(slice, b.row, b.row_end);
+      for (std::int64_t q = b.panel; q < b.panel_end; ++q)
+        for (std::int64_t i = b.row; i < b.row_end; i += kernels_.tile_rows) {
+          const std::int64_t at = b.begin + q * width;
+          cpu::Tile<T> tile{.a = a.at(i - b.row, 0), .a_stride = a.row, .panel = panel(slice, q, b.panels)};
+          tile.rows = std::min<std::int64_t>(kernels_.tile_rows, b.row_end - i);
+          tile.cols = std::min(width, b.end - at), tile.depth = slice.depth;
+          tile.store = !first ? cpu::Store::wide_add : apart || wide_ ? cpu::Store::wide : cpu::Store::narrow;
+          if (apart)
+            tile.c = sums + (i - b.row) * wide_cols + at - col, tile.c_stride = wide_cols;
+          else
+            tile.c = place(i, at), tile.c_stride = out_.stride(0);
+          kernels_.multiply(tile);
+        }
+      first = false;
+    }
+    if (apart) narrow(sums, wide_cols, b.row, b.row_end, col, std::min(b.end, col + wide_cols));
+  }
+
+  // The rows of A with contiguous depth: as they lie, or turned.
+  View<T> rows_of(const Slice<T>& slice, std::int64_t row, std::int64_t end) const {
+    if (slice.a.col == 1 && slice.room == slice.depth) return {slice.a.at(row, 0), slice.a.row, 1};
+    T* room = rows_room.get<T>((end - row) * slice.room);
+    kernels_.pack_a(slice.a.at(row, 0), slice.a.row, slice.a.col, end - row, slice.depth, room);
+    return {room, slice.room, 1};
+  }
+
+  void* place(std::int64_t row, std::int64_t col) const {
+    const std::int64_t at = row * out_.stride(0) + col;
+    return static_cast<char*>(out_.mutable_data_ptr()) + at * static_cast<std::int64_t>(wide_ ? 4 : sizeof(T));
+  }
+
+  void narrow(const float* sums, std::int64_t stride, std::int64_t row, std::int64_t row_end, std::int64_t col,
+              std::int64_t col_end) const {
+    for (std::int64_t i = row; i < row_end; ++i)
+      kernels_.narrow(sums + (i - row) * stride, col_end - col, static_cast<T*>(place(i, col)));
+  }
+
+  std::int64_t slices() const { return static_cast<std::int64_t>(slices_.size()); }
+  std::int64_t widest() const {
+    std::int64_t most = 1;
+    for (const Slice<T>& slice : slices_) most = std::max(most, slice.room);
+    return most;
+  }
+
+  const cpu::MatmulKernels<T> kernels_;
+  const at::Tensor& out_;
+  const bool add_, wide_;
+  std::vector<Slice<T>> slices_;
+  std::int64_t depth_room_ = 0;
+  T* packed_ = nullptr;
+};
+
+// A with contiguous depth, whole: by the kernel that turns blocks of it, where there is one.
+at::Tensor turned(const at::Tensor& a_MK) {
+  if (a_MK.stride(1) == 1) return a_MK;
+  const auto kernels = cpu::matmul_kernels<c10::BFloat16>();
+  if (kernels.tile_rows == 0 || a_MK.stride(0) != 1) return a_MK.contiguous();
+  constexpr std::int64_t kRows = 64;
+  const std::int64_t rows = a_MK.size(0), depth = a_MK.size(1), room = cpu::depth_room<c10::BFloat16>(depth);
+  const at::Tensor made = at::empty({rows, room}, a_MK.options());
+  const auto from = view_of<c10::BFloat16>(a_MK);
+  auto* to = made.mutable_data_ptr<c10::BFloat16>();
+  share_out((rows + kRows - 1) / kRows, [&](std::int64_t unit) {
+    const std::int64_t row = unit * kRows;
+    kernels.pack_a(from.at(row, 0), from.row, from.col, std::min(kRows, rows - row), depth, to + row * room);
+  });
+  return made.narrow(1, 0, depth);
+}
+
+// LibTorch's product of bf16 factors that leaves its sums in fp32: what its own attention is made of.
+void add_in_fp32(at::Tensor& sums, const Factors& f, bool add) {
+  if (f.a_MK.size(1) == 0) {
+    if (!add) sums.zero_();
+    return;
+  }
+  const at::Tensor a = turned(f.a_MK), b = f.b_KN.stride(1) == 1 ? f.b_KN : f.b_KN.contiguous();
+  const auto least = [](std::int64_t stride, std::int64_t size) { return std::max(stride, size); };  // one row: any
+  at::native::cpublas::brgemm(sums.size(0), sums.size(1), a.size(1), least(a.stride(0), a.size(1)),
+                              least(b.stride(0), b.size(1)), least(sums.stride(0), sums.size(1)), add,
+                              a.const_data_ptr<c10::BFloat16>(), b.const_data_ptr<c10::BFloat16>(),
+                              sums.mutable_data_ptr<float>(), /*is_vnni=*/false);
+}
+
+// at::mm rounds each product of bf16 factors to bf16: good for one product of that type, not for what is added up.
+void by_library_in_fp32(at::Tensor& out, const std::vector<Factors>& factors, bool add) {
+  if (out.numel() == 0) return;
+  const bool in_place = out.scalar_type() == at::kFloat && out.stride(1) == 1;
+  at::Tensor sums = in_place ? out : add ? out.contiguous() : at::empty(out.sizes(), out.options().dtype(at::kFloat));
+  for (const Factors& f : factors) add_in_fp32(sums, f, std::exchange(add, true));
+  if (!in_place) out.copy_(sums);
+}
+
+void by_library(at::Tensor& out, const std::vector<Factors>& factors, bool add) {
+  const bool narrow = factors[0].a_MK.scalar_type() == at::kBFloat16;
+  if (narrow && out.is_cpu() && (factors.size() > 1 || out.scalar_type() == at::kFloat))
+    return by_library_in_fp32(out, factors, add);
+  for (const Factors& f : factors) {
+    add ? out.addmm_(f.a_MK, f.b_KN) : at::mm_out(out, f.a_MK, f.b_KN);
+    add = true;
+  }
+}
+
+// The same matrix with one stride of 1.
+at::Tensor plain(const at::Tensor& x) { return x.stride(1) == 1 || x.stride(0) == 1 ? x : x.contiguous(); }
+
+template <class T>
+bool has_kernels() {
+  return cpu::matmul_kernels<T>().tile_rows > 0;
+}
+
+// One of ours multiplies `a` and `b` into `out`.
+bool ours(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
+  if (!kernels_take({a, b}) || out.stride(1) != 1 || out.numel() == 0 || a.size(1) == 0) return false;
+  if (a.scalar_type() == at::kBFloat16) return has_kernels<c10::BFloat16>() && level() != Level::amx;
+  return a.scalar_type() == at::kFloat && has_kernels<float>();
+}
+
+void product_into(at::Tensor& out_MN, const std::vector<Factors>& factors, bool add) {
+  std::vector<Factors> usable;
+  for (const Factors& f : factors) {
+    if (!ours(out_MN, f.a_MK, f.b_KN)) return by_library(out_MN, factors, add);
+    usable.push_back({plain(f.a_MK), plain(f.b_KN)});
+  }
+  if (usable[0].a_MK.scalar_type() == at::kFloat)
+    Product<float>(out_MN, add).run(usable);
+  else
+    Product<c10::BFloat16>(out_MN, add).run(usable);
+}
+
+void product_with_packed(at::Tensor& out_MN, const at::Tensor& a_MK, const at::Tensor& b_KN, at::Tensor& packed) {
+  if (!ours(out_MN, a_MK, b_KN)) return by_library(out_MN, {{a_MK, b_KN}}, false);
+  const at::Tensor a = plain(a_MK), b = plain(b_KN);
+  if (a.scalar_type() == at::kFloat)
+    Product<float>(out_MN, false).run(a, b, packed);
+  else
+    Product<c10::BFloat16>(out_MN, false).run(a, b, packed);
+}
+
+}  // namespace
+
+Backend::Products products() { return {product_into, product_with_packed, skinny_products, skinny_gated}; }
+
+}  // namespace hone::ops::cpu_table

@@ -1,0 +1,22 @@
+// The primitives of the CPU over tensors: they cut work for the threads and call the kernels of ops/cpu.
+#pragma once
+
+#include "ops/backend.h"
+
+namespace hone::ops::cpu_table {
+
+Backend::Products products();
+Backend::Attention attention();
+Backend::Norms norms();
+Backend::Elementwise elementwise();
+Backend::Sums sums();
+
+// Of these groups what has a file of its own.
+std::vector<at::Tensor> skinny_products(const at::Tensor& x_RI, const std::vector<LinearWeight>& weights);
+at::Tensor skinny_gated(const at::Tensor& x_RI, const LinearWeight& gate, const LinearWeight& up,
+                        Activation activation);
+at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
+                            const std::vector<std::int64_t>& lengths, const AttentionOptions& options);
+void store_in_cache(const at::Tensor& from_NGK, const at::Tensor& to_GCK, std::int64_t at);
+
+}  // namespace hone::ops::cpu_table

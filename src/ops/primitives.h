@@ -1,0 +1,61 @@
+// What the primitives of a device take and give (ops/backend.h), and the ops above them with it.
+//
+// Letters: M rows, N columns or tokens, K what is summed over or head size, B blocks of rows, O columns, H query heads.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "hone/op_options.h"
+
+namespace hone::ops {
+
+// Of a matrix product.
+struct Factors {
+  at::Tensor a_MK, b_KN;  // of one type; transposed views are as good as others
+};
+
+// One fp32 (fp64) value of mean and inv_* per row. Without a residual, sum is x itself.
+struct RmsNormed {
+  at::Tensor sum, normed, inv_rms;
+};
+struct LayerNormed {
+  at::Tensor sum, normed, mean, inv_std;
+};
+// Gradients of a norm: of its input, and what sums of columns give for its weight and bias (column_sum.h): as many rows
+// as the device likes, in fp32 (fp64).
+struct NormGradients {
+  at::Tensor x, weight_BO, bias_BO;
+};
+
+struct GatedGradients {
+  at::Tensor gate, up;
+};
+
+// Row p holds cos and sin of p's angles (times the attention factor), [P, K/2], fp32 (fp64 for fp64 models); rows_N
+// (int64) says which row belongs to each token.
+struct RopeTable {
+  at::Tensor cos, sin, rows_N;
+};
+
+// The result of attention, and the logarithm of the sum of e^score, in fp32 (fp64).
+struct Attended {
+  at::Tensor y_NHK, lse_HN;
+};
+// What its backward pass has to go by.
+struct AttentionSaved {
+  at::Tensor q_NHK, k_NGK, v_NGK;
+  Attended result;
+};
+struct AttentionGradients {
+  at::Tensor q_NHK, k_NGK, v_NGK;
+};
+
+// Labels in range and weights, in fp32 (fp64), of a chunk of tokens of a loss.
+struct LossTargets {
+  at::Tensor labels_C, weight_C;
+};
+
+}  // namespace hone::ops

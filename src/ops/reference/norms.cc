@@ -1,0 +1,58 @@
+// Norms in plain ATen. With y the normalised values and g the gradient of y: dx = (g - mean(g) - y mean(g y)) /
+// deviation, without mean(g) for RMSNorm.
+#include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
+
+#include "ops/reference/table.h"
+
+namespace hone::ops::reference_table {
+namespace {
+
+at::Tensor widened(const at::Tensor& x) { return x.to(at::toOpMathType(x.scalar_type())); }
+at::Tensor per_row(const at::Tensor& values, const at::Tensor& x) {
+  auto shape = x.sizes().vec();
+  shape.back() = 1;
+  return values.view(shape);
+}
+at::Tensor over_rows(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}).sum(0, /*keepdim=*/true); }
+at::Tensor row_mean(const at::Tensor& x) { return x.mean(-1, /*keepdim=*/true); }
+
+RmsNormed rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps) {
+  const at::Tensor sum = residual.defined() ? x + residual : x, wide = widened(sum);
+  const at::Tensor inv_rms = (row_mean(wide.square()) + eps).rsqrt();
+  return {sum, (wide * inv_rms).to(x.scalar_type()) * weight, inv_rms.flatten()};
+}
+
+NormGradients rms_norm_backward(const at::Tensor& dy, const at::Tensor& extra, const at::Tensor& weight,
+                                const RmsNormed& saved) {
+  const at::Tensor inv_rms = per_row(saved.inv_rms, saved.sum), y = widened(saved.sum) * inv_rms;
+  const at::Tensor gradient = widened(dy), g = gradient * widened(weight);
+  at::Tensor dx = (g - y * row_mean(g * y)) * inv_rms;
+  if (extra.defined()) dx = dx + extra;
+  return {dx.to(dy.scalar_type()), over_rows(gradient * widened(y.to(dy.scalar_type()))), {}};
+}
+
+LayerNormed layer_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight,
+                       const at::Tensor& bias, double eps) {
+  const at::Tensor sum = residual.defined() ? x + residual : x, wide = widened(sum), centre = row_mean(wide);
+  const at::Tensor away = wide - centre, inv_std = (row_mean(away.square()) + eps).rsqrt();
+  at::Tensor y = away * inv_std * widened(weight);
+  if (bias.defined()) y = y + widened(bias);
+  return {sum, y.to(x.scalar_type()), centre.flatten(), inv_std.flatten()};
+}
+
+NormGradients layer_norm_backward(const at::Tensor& dy, const at::Tensor& extra, const at::Tensor& weight,
+                                  const LayerNormed& saved) {
+  const at::Tensor inv_std = per_row(saved.inv_std, saved.sum);
+  const at::Tensor y = (widened(saved.sum) - per_row(saved.mean, saved.sum)) * inv_std;
+  const at::Tensor gradient = widened(dy), g = gradient * widened(weight);
+  at::Tensor dx = (g - row_mean(g) - y * row_mean(g * y)) * inv_std;
+  if (extra.defined()) dx = dx + extra;
+  return {dx.to(dy.scalar_type()), over_rows(gradient * y), over_rows(gradient)};
+}
+
+}  // namespace
+
+Backend::Norms norms() { return {rms_norm, rms_norm_backward, layer_norm, layer_norm_backward}; }
+
+}  // namespace hone::ops::reference_table

@@ -1,0 +1,21 @@
+// The primitives in plain ATen: for any device, and for types that no kernel takes.
+#pragma once
+
+#include "ops/backend.h"
+
+namespace hone::ops::reference_table {
+
+Backend::Products products();
+Backend::Attention attention();
+Backend::Norms norms();
+Backend::Elementwise elementwise();
+Backend::Sums sums();
+
+// Where ops/dropout_words.h keeps numbers of rows and columns [first, first + count), as 0 and 1 in `like`'s type, there.
+struct Range {
+  std::int64_t first = 0, count = 0;
+};
+at::Tensor kept(const std::vector<std::uint32_t>& row_words, Range rows,
+                const std::vector<std::uint32_t>& column_words, Range columns, double rate, const at::Tensor& like);
+
+}  // namespace hone::ops::reference_table

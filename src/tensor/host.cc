@@ -1,0 +1,80 @@
+// The door between tensors and host memory.
+#include "tensor/host.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "hone/error.h"
+
+namespace hone::host {
+namespace {
+
+std::atomic<std::int64_t> wait_count{0};
+
+const at::Tensor& checked(const at::Tensor& x) {
+  HONE_ASSERT(x.is_cpu() && x.is_contiguous());
+  return x;
+}
+std::size_t count(const at::Tensor& x) { return static_cast<std::size_t>(x.numel()); }
+
+}  // namespace
+
+template <class T>
+std::span<const T> values(const at::Tensor& x) {
+  return {checked(x).const_data_ptr<T>(), count(x)};
+}
+template <class T>
+std::span<T> mutable_values(const at::Tensor& x) {
+  return {checked(x).mutable_data_ptr<T>(), count(x)};
+}
+template <class T>
+at::Tensor tensor_of(std::span<const T> values, at::IntArrayRef shape) {
+  at::Tensor made = at::empty(shape, at::TensorOptions().dtype(c10::CppTypeToScalarType<T>::value));
+  HONE_ASSERT(values.size() == count(made));
+  std::copy(values.begin(), values.end(), made.mutable_data_ptr<T>());
+  return made;
+}
+
+#define HONE_HOST_TYPE(T)                                      \
+  template std::span<const T> values<T>(const at::Tensor&);    \
+  template std::span<T> mutable_values<T>(const at::Tensor&);  \
+  template at::Tensor tensor_of<T>(std::span<const T>, at::IntArrayRef);
+HONE_HOST_TYPE(float)
+HONE_HOST_TYPE(double)
+HONE_HOST_TYPE(c10::BFloat16)
+HONE_HOST_TYPE(std::int64_t)
+HONE_HOST_TYPE(std::int32_t)
+HONE_HOST_TYPE(bool)
+#undef HONE_HOST_TYPE
+
+std::span<const std::byte> bytes(const at::Tensor& x) {
+  return {static_cast<const std::byte*>(checked(x).const_data_ptr()), x.nbytes()};
+}
+std::span<std::byte> mutable_bytes(const at::Tensor& x) {
+  return {static_cast<std::byte*>(checked(x).mutable_data_ptr()), x.nbytes()};
+}
+
+at::Tensor read(const at::Tensor& x) {
+  ++wait_count;
+  return x.detach().to(at::kCPU).contiguous();
+}
+
+double number(const at::Tensor& x) {
+  ++wait_count;
+  return x.item<double>();
+}
+
+std::vector<double> numbers(const std::vector<at::Tensor>& scalars) {
+  if (scalars.empty()) return {};
+  std::vector<at::Tensor> wide;
+  for (const at::Tensor& x : scalars) wide.push_back(x.detach().reshape({}).to(at::kDouble));
+  const at::Tensor all = read(at::stack(wide));
+  const std::span<const double> made = values<double>(all);
+  return {made.begin(), made.end()};
+}
+
+std::int64_t waits() { return wait_count; }
+
+}  // namespace hone::host

@@ -1,0 +1,39 @@
+// The door between tensors and host memory: values as a span, bytes for files, tensors of given values, and reads that
+// wait for a device, which are counted. Elsewhere only the ops and the optimizers look at a tensor's memory.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace hone::host {
+
+// What lies in host memory anyway, as it lies there. REQUIRES: a contiguous CPU tensor, of type T. Valid as long as the
+// tensor's memory is.
+template <class T>
+std::span<const T> values(const at::Tensor& x);
+template <class T>
+std::span<T> mutable_values(const at::Tensor& x);
+std::span<const std::byte> bytes(const at::Tensor& x);
+std::span<std::byte> mutable_bytes(const at::Tensor& x);
+
+// A new CPU tensor.
+template <class T>
+at::Tensor tensor_of(std::span<const T> values, at::IntArrayRef shape);
+template <class T>
+at::Tensor tensor_of(const std::vector<T>& values, at::IntArrayRef shape) {
+  return tensor_of(std::span<const T>(values), shape);
+}
+
+// Reads: they wait until the device has made the value, with all that it had to do before. They count as waits even
+// where the tensor lies in host memory already, so that every machine counts what one with a device would wait for.
+at::Tensor read(const at::Tensor& x);  // contiguous, on the CPU
+double number(const at::Tensor& x);    // REQUIRES: one element
+std::vector<double> numbers(const std::vector<at::Tensor>& scalars);  // one wait for all
+
+std::int64_t waits();  // of this process so far, by all threads
+
+}  // namespace hone::host
