@@ -65,9 +65,10 @@ class PolyLoss final : public Objective {
   std::vector<std::string> evaluations() const override { return {"perplexity"}; }
   Sums sums(const Batch& batch) const override { return {{"targets", double(batch.supervised)}}; }
 
-  LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass&) const override {
+  LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
+    const Tensor hidden_ND = output.hidden_BTD.flatten(0, 1);
     const Tensor counts_N = batch.labels_BT.ne(-100).flatten(), labels_N = batch.labels_BT.flatten().clamp_min(0);
-    const Tensor log_p_NV = model.causal_lm()->head().logits(output.hidden_BTD.flatten(0, 1)).log_softmax(-1);
+    const Tensor log_p_NV = model.causal_lm()->head().logits(hidden_ND, pass).log_softmax(-1);
     const Tensor log_p_N = log_p_NV.gather(1, labels_N.unsqueeze(1)).squeeze(1).contiguous();
     LossTerms result;
     result.terms.push_back({"loss", (poly(log_p_N, epsilon_) * counts_N).sum(), "targets"});

@@ -7,13 +7,17 @@ namespace hone {
 
 // Ops that are given one write to it without a cast or a temporary.
 struct GradientSum {
-  at::Tensor sum;        // of the weight's shape, fp32 (fp64 for an fp64 weight)
-  bool started = false;  // false: what `sum` holds is of no meaning yet
-  // An op's forward pass has put into `sum` what its backward pass will scale and declare started: until then others
-  // leave their gradients to autograd.
-  bool lent = false;
+  enum class State {
+    empty,  // what `sum` holds is of no meaning yet
+    lent,   // an op's forward pass has put there what its backward pass will scale: others leave theirs to autograd
+    full    // gradients so far
+  };
+  at::Tensor sum;  // of the weight's shape, fp32 (fp64 for an fp64 weight)
+  State state = State::empty;
 
-  bool takes() const { return !lent; }
+  bool takes() const { return state != State::lent; }
+  bool full() const { return state == State::full; }
+  void fill() { state = State::full; }
 };
 
 }  // namespace hone

@@ -29,8 +29,8 @@ at::Tensor column_sum(const at::Tensor& x) {
 at::Tensor row_gradient(const at::Tensor& sums_BO, at::ScalarType type, GradientSum* sum) {
   if (!sum || !sum->takes()) return join_sums(sums_BO, type);
   const at::Tensor made = join_sums(sums_BO, sum->sum.scalar_type()).view(sum->sum.sizes());
-  sum->started ? sum->sum.add_(made) : sum->sum.copy_(made);
-  sum->started = true;
+  sum->full() ? sum->sum.add_(made) : sum->sum.copy_(made);
+  sum->fill();
   return {};
 }
 

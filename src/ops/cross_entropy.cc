@@ -163,8 +163,8 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
     Wanted wanted{with_gradients && hidden_SD.requires_grad(), {}};
     bool lent = false;
     if (with_gradients && head_VD.requires_grad()) {  // summed in fp32 at least, in its place if that is free
-      lent = options.head_sum && !options.head_sum->started && !options.head_sum->lent;
-      if (lent) options.head_sum->lent = true;
+      lent = options.head_sum && options.head_sum->state == GradientSum::State::empty;
+      if (lent) options.head_sum->state = GradientSum::State::lent;
       wanted.dhead_VD = lent ? options.head_sum->sum
                              : at::empty(head_VD.sizes(),
                                          head_VD.options().dtype(at::toOpMathType(head_VD.scalar_type())));
@@ -190,10 +190,10 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
     const bool lent = ctx->saved_data["lent"].toBool(), summed = lent || (sum && sum->takes() && dhead.defined());
     if (lent) {
       scale.multiply(dhead);
-      sum->started = true, sum->lent = false;
+      sum->fill();
     } else if (summed) {
-      sum->started ? scale.add(sum->sum, dhead) : scale.write(sum->sum, dhead);
-      sum->started = true;
+      sum->full() ? scale.add(sum->sum, dhead) : scale.write(sum->sum, dhead);
+      sum->fill();
     }
     return {scale.times(dhidden, type), summed ? at::Tensor() : scale.times(dhead, type), at::Tensor(), at::Tensor(),
             at::Tensor()};

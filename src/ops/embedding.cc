@@ -29,8 +29,8 @@ void check_ids(const at::Tensor& ids, std::int64_t rows) {
 at::Tensor table_gradient(const at::Tensor& dy, const at::Tensor& ids, std::int64_t rows, std::int64_t skip,
                           GradientSum* sum) {
   if (sum && sum->takes()) {
-    if (!sum->started) sum->sum.zero_();
-    sum->started = true;
+    if (!sum->full()) sum->sum.zero_();
+    sum->fill();
     backend_of(dy).sums.add_to_table(dy, ids, skip, sum->sum);
     return {};
   }

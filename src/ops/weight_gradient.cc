@@ -9,8 +9,8 @@ namespace hone::ops {
 
 at::Tensor weight_gradient(const at::Tensor& dy_NO, const at::Tensor& x_NI, GradientSum* sum) {
   if (sum && sum->takes()) {
-    matmul_into(sum->sum, {{dy_NO.t(), x_NI}}, sum->started);
-    sum->started = true;
+    matmul_into(sum->sum, {{dy_NO.t(), x_NI}}, sum->full());
+    sum->fill();
     return {};
   }
   at::Tensor made = at::empty({dy_NO.size(1), x_NI.size(1)}, x_NI.options());

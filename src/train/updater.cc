@@ -100,14 +100,14 @@ void Updater::add_gradients() {
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     const Tensor gradient = weights_[i].weight->grad();
     if (!gradient.defined()) continue;
-    sums_[i].started ? sums_[i].sum.add_(gradient) : sums_[i].sum.copy_(gradient);
-    sums_[i].started = true;
+    sums_[i].full() ? sums_[i].sum.add_(gradient) : sums_[i].sum.copy_(gradient);
+    sums_[i].fill();
     weights_[i].weight->clear_grad();
   }
 }
 
 void Updater::collect() {
-  for (std::size_t i = 0; i < weights_.size(); ++i) weights_[i].gradient = sums_[i].started ? sums_[i].sum : Tensor();
+  for (std::size_t i = 0; i < weights_.size(); ++i) weights_[i].gradient = sums_[i].full() ? sums_[i].sum : Tensor();
 }
 
 double Updater::gradient_norm(const World& world) {
@@ -136,7 +136,7 @@ void Updater::clear_gradients() {
     weight.weight->clear_grad();
     weight.gradient = Tensor();
   }
-  for (GradientSum& sum : sums_) sum.started = sum.lent = false;
+  for (GradientSum& sum : sums_) sum.state = GradientSum::State::empty;
 }
 
 std::string Updater::first_not_finite() const {

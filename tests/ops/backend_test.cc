@@ -61,7 +61,7 @@ TEST(Backend, SumsGradientsOfHalfPrecisionUnrounded) {
   EXPECT_FALSE(w.grad().defined() || norm.grad().defined());
   const Tensor normed = reference::rms_norm(x, norm, 1e-6).detach().to(at::kDouble);
   expect_close(sum.sum.to(at::kDouble), 2 * at::mm(dy.to(at::kDouble).t(), normed), 1e-5, "sum");
-  EXPECT_TRUE(norm_sum.started);
+  EXPECT_TRUE(norm_sum.full());
 }
 
 // Gate and up are multiplied again in backward rather than kept: two calls, and a third that nobody would see is none.

@@ -132,7 +132,7 @@ TEST(Experts, GradientSumsTakeWhatAutogradWouldGet) {
     }
     for (std::size_t i = 2; i < in.size(); ++i) {
       EXPECT_FALSE(in[i].grad().defined());
-      EXPECT_TRUE(sums[i - 2].started);
+      EXPECT_TRUE(sums[i - 2].full());
       expect_close(sums[i - 2].sum.to(at::kDouble), plain[i].grad().to(at::kDouble),
                    type == at::kBFloat16 ? 0.02 : 1e-5, "sum " + std::to_string(i));
     }

@@ -68,7 +68,7 @@ TEST(GradientSum, TakesTheWeightsGradient) {
       (linear(x, {plain, {}}).sum() + gated_linear(gate, x, Activation::silu, {plain, {}}).sum()).backward();
     }
     EXPECT_FALSE(w.grad().defined());
-    EXPECT_TRUE(sum.started);
+    EXPECT_TRUE(sum.full());
     expect_close(sum.sum.to(at::kDouble), plain.grad().to(at::kDouble), type == at::kBFloat16 ? 0.02 : 1e-5, "sum");
   }
 }
