@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "hone/model.h"
@@ -14,7 +15,7 @@ enum class Action { go_on, evaluate, save, stop };  // the strongest answer wins
 // What a callback may read.
 struct TrainView {
   std::int64_t step = 0, steps = 0, tokens = 0;
-  double epoch = 0;
+  std::optional<double> epoch = {};  // nothing: the data are a stream
   Model& model;
   const std::string& run_folder;
 };

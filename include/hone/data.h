@@ -1,4 +1,4 @@
-// Data: files -> Record -> Tokens -> Row -> HostBatch. Torch-free; every position of the stream is found in O(1).
+// Data: Record -> Tokens -> Row -> HostBatch, and the data sets and loaders that do it. Torch-free.
 #pragma once
 
 #include <cstdint>
@@ -7,79 +7,28 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "hone/config.h"
+#include "hone/source.h"
 #include "hone/text.h"
 
 namespace hone {
 
 class Random;  // hone/random.h
 
-// The forms of records.
-struct TextRecord {
-  std::string text;
-};
-struct PromptRecord {
-  std::string prompt, completion;
-};
-struct IdsRecord {
-  std::vector<std::int32_t> input_ids;
-  std::optional<std::vector<std::int32_t>> labels = {};  // not shifted, -100 = none; default: the ids
-};
-struct ChatRecord {
-  Conversation chat;
-  std::vector<int> chosen = {};  // of each message: 1 is learnt, 0 is not, -1 not said; empty: none says
-};
-struct LabelledRecord {
-  std::string text;
-  std::optional<std::string> text_pair = {};
-  std::string label;  // a name, or a number as text
-};
-
-// One example as read.
-struct Record {
-  std::variant<TextRecord, PromptRecord, IdsRecord, ChatRecord, LabelledRecord> content = {};
-  std::vector<std::string> unread = {};  // fields that nobody reads, each with the first record that has it
-  std::int64_t line = 0;                 // 1-based line or row in its file
-  template <class Form>
-  const Form* as() const {
-    return std::get_if<Form>(&content);
-  }
-};
-
-// What records are read for, which decides the fields that they must have.
-enum class RecordKind {
-  language,  // what a language model learns: texts, prompts with completions, ids, conversations
-  labelled,  // a text, or two, with a label
-};
+// What a document is to the others of its group.
+enum class Role : std::int32_t { none, chosen, rejected };
 template <>
-inline constexpr auto config::enum_names<RecordKind> = std::to_array<std::pair<RecordKind, std::string_view>>(
-    {{RecordKind::language, "language"}, {RecordKind::labelled, "labelled"}});
-
-// A file to read records from, with the recipe's renamed columns ({"text": "story"} reads the field "story" as text).
-struct SourceFile {
-  std::string path;
-  std::map<std::string, std::string> columns;
-  std::optional<bool> header;  // CSV and TSV: first line names the columns; default: decided by its content
-  std::vector<std::string> ignore = {};  // fields that other kinds of training use and that are to be passed over
-  RecordKind records = RecordKind::language;
-};
-
-// Reads one file format; plug-in (src/data/sources). Streams: never holds more than a block of the file.
-class HONE_API Source {
- public:
-  static constexpr std::string_view kInterface = "source";
-  virtual ~Source() = default;
-  virtual bool next(Record& record) = 0;  // false: no more; throws Error(data) with path:line
-};
+inline constexpr auto config::enum_names<Role> = std::to_array<std::pair<Role, std::string_view>>(
+    {{Role::none, "none"}, {Role::chosen, "chosen"}, {Role::rejected, "rejected"}});
 
 // Where a document lies in a batch. Documents are contiguous and never see each other.
 struct Doc {
   std::int32_t row = 0, begin = 0, end = 0;
-  std::int64_t record = 0;  // which record it came from (Dataset::record_name)
-  std::int32_t role = 0, group = 0;
+  std::int64_t record = 0;  // which record it came from (TrainingData::record_name)
+  Role role = Role::none;
+  std::int32_t group = 0;   // documents of one number belong together; counted from 0 in each batch
 };
 
 // A further column of a batch: a number for each of its tokens ([rows, length], 0 on padding) or of its documents.
@@ -137,15 +86,19 @@ struct DataFile {
   std::optional<bool> header;
   std::optional<std::int64_t> max_samples;
   std::vector<std::string> ignore;
+  bool stream = false;
+  config::Choice<Source> source;
   static constexpr std::string_view kShorthand = "path";
   static constexpr auto fields() {
     using C = DataFile;
     return std::tuple{
         field("path", &C::path,
               "File to read: .jsonl, .json, .txt, .csv, .tsv or .parquet, also .gz and .zst; a folder stands for the "
-              "files in it, a pattern such as data/*.jsonl for those that fit it."),
+              "files in it, a pattern such as data/*.jsonl for those that fit it; a pipe, or - for standard input, "
+              "is read as a stream."),
         field("weight", &C::weight,
-              "How often each of its rows is seen per epoch; 0.5 takes a different half each epoch.",
+              "How often each of its rows is seen per epoch; 0.5 takes a different half each epoch. Of streams: its "
+              "share of the tokens, beside the weights of the others.",
               config::at_least(0)),
         field("columns", &C::columns,
               "Renamed fields, as {text: story}: read the field `story` as `text`; `a.b` is field b inside a, 2 the "
@@ -159,14 +112,23 @@ struct DataFile {
               config::at_least(1)),
         field("ignore", &C::ignore,
               "Fields that other kinds of training use, such as label or chosen, and that may be passed over here; "
-              "without it they are an error.")};
+              "without it they are an error."),
+        field("stream", &C::stream,
+              "Read it while it is trained on instead of before, a window of rows at a time (stream_window), as is "
+              "done with pipes and sources without a path; for what is too large for memory. One such entry makes "
+              "streams of all."),
+        field("source", &C::source,
+              "What reads it, instead of what its extension or content says; a source of a plug-in may do without a "
+              "path.")};
   }
 };
 
 // A document in a row. Ids and targets have the same length; a target is the label AT its place (already shifted).
 struct HostDoc {
   std::vector<std::int64_t> ids, targets;
-  std::int64_t record = 0;                                            // Dataset::record_name
+  std::int64_t record = 0;                                            // TrainingData::record_name
+  Role role = Role::none;
+  std::int64_t group = -1;  // neighbours in a row with the same number belong together; -1: with none
   std::map<std::string, std::vector<std::int64_t>> per_token = {};    // as HostBatch::extra, of this document
   std::map<std::string, std::int64_t> per_document = {};
 };
@@ -189,9 +151,38 @@ class HONE_API Collator {
   // `random` is of the run's seed and of this batch alone, so that a resumed run makes the same batches.
   virtual HostBatch collate(std::vector<HostRow> rows, const Random& random) const = 0;
 };
+// What `collator` makes of them; null: pad().
+HONE_API HostBatch collate(std::vector<HostRow> rows, const Collator* collator, std::int32_t pad_id, const Random& random);
 
-// Tokenised, packed rows of some files; immutable, shared by loaders of any thread.
-class HONE_API Dataset {
+// Rows in the order of training. One thread at a time, but for cancel().
+class HONE_API RowReader {
+ public:
+  virtual ~RowReader() = default;
+  virtual bool next(HostRow& row) = 0;  // false: the data have ended and cannot be read again; throws Error(data)
+  // Behind the row that next() gave last: what TrainingData::read() takes. "": the number of rows says all.
+  virtual std::string position() const { return {}; }
+  virtual void cancel() {}  // any thread: a next() that waits for data throws soon
+};
+
+class Dataset;
+
+// What is trained on: rows in an order that is a function of the seed. Immutable, shared by loaders of any thread.
+class HONE_API TrainingData {
+ public:
+  virtual ~TrainingData() = default;
+  // From the row numbered `first` on, where a reader's position() was `position`. It must not outlive the data. Throws
+  // Error(data) where a stream does not give again what was read of it until then.
+  virtual std::unique_ptr<RowReader> read(std::uint64_t seed, bool shuffle, std::int64_t first,
+                                          const std::string& position) const = 0;
+  virtual const Dataset* as_dataset() const { return nullptr; }    // null: a stream, whose length nobody knows
+  virtual std::string record_name(std::int64_t record) const = 0;  // "data/train.jsonl:17"
+  // Of labelled records: what "label" of a batch counts in. As the options say, else by value (numbers) or by name.
+  virtual const std::vector<std::string>& labels() const = 0;
+  virtual std::string fingerprint() const = 0;  // of tokenizer and options and, but for streams, file contents
+};
+
+// Tokenised, packed rows of some files.
+class HONE_API Dataset : public TrainingData {
  public:
   struct Options {
     std::int64_t max_length = 1024;
@@ -204,11 +195,14 @@ class HONE_API Dataset {
     std::optional<Loss> loss = {};
     RecordKind records = RecordKind::language;
     std::vector<std::string> labels = {};  // of labelled records, in order; another is an error; empty: those there are
+    std::int64_t window = 1024;  // of streams: rows that are read, packed and shuffled together
   };
   // Reads, tokenises (or takes from the cache), cuts and packs. Throws Error(data).
   static std::shared_ptr<const Dataset> make(const std::vector<DataFile>& files, const Tokenizer& tokenizer,
                                              const Options& options);
-  virtual ~Dataset() = default;
+  std::unique_ptr<RowReader> read(std::uint64_t seed, bool shuffle, std::int64_t first,
+                                  const std::string& position) const override;
+  const Dataset* as_dataset() const override { return this; }
 
   virtual std::int64_t rows() const = 0;        // packed rows, before weights
   virtual std::int64_t epoch_rows() const = 0;  // rows per epoch, weights applied
@@ -217,11 +211,7 @@ class HONE_API Dataset {
   virtual HostRow row(std::int64_t row) const = 0;
   std::vector<HostRow> take(const std::vector<std::int64_t>& rows) const;
   HostBatch batch(const std::vector<std::int64_t>& rows, std::int32_t pad_id) const { return pad(take(rows), pad_id); }
-  virtual std::string record_name(std::int64_t record) const = 0;  // "data/train.jsonl:17"
   virtual const DataReport& report() const = 0;
-  // Of labelled records: what "label" of a batch counts in. As the options say, else by value (numbers) or by name.
-  virtual const std::vector<std::string>& labels() const = 0;
-  virtual std::string fingerprint() const = 0;  // of file contents, tokenizer and options
   // Two data sets over the same records: first a held-out share, chosen by seed and record number, second the rest. Of
   // a file that is a single text the last share is held out, counted in tokens (with the bytes tokenizer: bytes),
   // rounded down; each of its tokens is scored. Throws Error(data) if a part would be empty.
@@ -229,7 +219,7 @@ class HONE_API Dataset {
                                                                                           std::uint64_t seed) const = 0;
 };
 
-// The batches of step after step, made ahead on a background thread. One thread calls next() and seek().
+// The batches of step after step, made ahead on a background thread. One thread calls its members.
 class HONE_API Loader {
  public:
   struct Options {
@@ -241,12 +231,16 @@ class HONE_API Loader {
     int ahead = 2;  // groups made in advance; 0 = made by the caller's thread
   };
   // Throws Error(data) where an epoch has fewer rows than a batch; check() does so alone, before anything is made.
-  Loader(std::shared_ptr<const Dataset> data, const Options& options);
+  Loader(std::shared_ptr<const TrainingData> data, const Options& options);
   static void check(const Dataset& data, const Options& options);
   ~Loader();
-  void seek(std::int64_t step);   // O(1)
-  std::vector<HostBatch> next();  // `accumulate` batches; rethrows what the background thread threw
-  double epoch_at(std::int64_t step) const;
+  // To behind `step` steps, where position() was `position`; O(1), but for streams, which are opened and looked through.
+  void seek(std::int64_t step, const std::string& position = "");
+  bool has_next();                // waits for the next group; false: a stream has ended
+  // `accumulate` batches, fewer and smaller ones at the end of a stream; rethrows what the background thread threw.
+  std::vector<HostBatch> next();
+  std::string position() const;   // behind what next() gave last; "": the step says all
+  std::optional<double> epoch_at(std::int64_t step) const;  // nothing: a stream
 
  private:
   struct State;

@@ -63,6 +63,7 @@ struct DataSection {
   std::optional<Loss> loss;
   std::string chat_template;
   std::optional<std::string> cache;
+  std::int64_t stream_window = 1024;
   static constexpr auto fields() {
     using C = DataSection;
     return std::tuple{
@@ -88,7 +89,11 @@ struct DataSection {
         field("chat_template", &C::chat_template,
               "Chat template instead of the tokenizer's own, and exported with it: a file, the template's text, or one "
               "of alpaca, chatml, gemma, llama3, mistral, phi3, zephyr."),
-        field("cache", &C::cache, "Folder for tokenised data; `none` = none; default: `cache` in the run folder.")};
+        field("cache", &C::cache, "Folder for tokenised data; `none` = none; default: `cache` in the run folder."),
+        field("stream_window", &C::stream_window,
+              "Of streams: rows that are read, packed and shuffled together; more mix better, cost memory and delay the "
+              "first step.",
+              at_least(1))};
   }
   HONE_API void validate(Problems& problems) const;
 };

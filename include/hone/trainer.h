@@ -31,14 +31,14 @@ struct TrainOptions {
   Env* env = nullptr;                      // nullptr: the real one
 };
 
-enum class StopReason { steps, callback, signal, already_finished };
+enum class StopReason { steps, callback, signal, already_finished, end_of_data };
 
 struct Summary {
   std::string folder, checkpoint;  // the run folder; its last checkpoint ("" if there is none)
   std::int64_t step = 0, steps = 0, tokens = 0;
   std::optional<std::int64_t> resumed_from;  // step of the checkpoint this process started from
   StopReason reason = StopReason::steps;
-  std::string stopped_by;  // "SIGTERM", or the callback's name
+  std::string stopped_by;  // "SIGTERM", the callback's name, or "end of data"
   double seconds = 0;
   std::int64_t warnings = 0, failed_saves = 0, skipped_steps = 0;
   Metrics metrics;                                                   // of the last logged step and the last evaluation

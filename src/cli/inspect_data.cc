@@ -24,6 +24,7 @@ ordered_json inspect_data(const Dataset& data, const Tokenizer& tokenizer, std::
   report["records"] = ordered_json::array();
   for (const data::InspectedRecord& record : data::inspect_records(data, records)) {
     ordered_json row = {{"record", record.name}, {"tokens", record.tokens}};
+    if (!record.role.empty()) row["role"] = record.role;
     if (record.label.empty()) {
       row["supervised"] = record.supervised;
       row["pieces"] = record.pieces.size();
@@ -64,7 +65,8 @@ std::string marked_records(const Dataset& data, const Tokenizer& tokenizer, std:
   for (const data::InspectedRecord& record : data::inspect_records(data, records)) {
     const std::string what = record.label.empty() ? fmt::format("{} supervised", record.supervised)
                                                   : "label " + hone::quoted(record.label);
-    out += fmt::format("\n{} ({} tokens, {})\n", record.name, record.tokens, what);
+    const std::string role = record.role.empty() ? "" : ", " + record.role;
+    out += fmt::format("\n{}{} ({} tokens, {})\n", record.name, role, record.tokens, what);
     for (const data::InspectedPiece& piece : record.pieces) out += "  " + marked(piece, tokenizer) + "\n";
   }
   return out;

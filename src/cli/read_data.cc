@@ -3,8 +3,11 @@
 
 #include <fmt/format.h>
 
+#include "base/log.h"
+#include "base/strings.h"
 #include "cli/recipe.h"
 #include "data/choose_template.h"
+#include "data/stream.h"
 #include "hone/hub.h"
 #include "hub/own_tokenizer.h"
 #include "train/inputs.h"
@@ -15,6 +18,15 @@ namespace {
 
 bool is_recipe(const std::string& path) { return path.ends_with(".yaml") || path.ends_with(".yml"); }
 
+// Of a stream what comes first.
+std::shared_ptr<const Dataset> open_data(const std::vector<DataFile>& files,
+                                         const std::shared_ptr<const Tokenizer>& tokenizer,
+                                         const Dataset::Options& options) {
+  if (!data::is_stream(files)) return Dataset::make(files, *tokenizer, options);
+  log::info("a stream: its first {}", counted(options.window, "row"));
+  return data::first_window(*data::open_stream(files, tokenizer, options));
+}
+
 DataToInspect from_recipe(const std::string& path) {
   const Recipe recipe = whole_recipe({{path}, {}}, {});
   DataToInspect found;
@@ -24,7 +36,7 @@ DataToInspect from_recipe(const std::string& path) {
   const Needs needs = training::make_objective(recipe)->needs();
   Dataset::Options options = training::dataset_options(recipe.data, needs.records);
   options.labels = needs.labels;
-  found.data = Dataset::make(recipe.data.train, *found.tokenizer, options);
+  found.data = open_data(recipe.data.train, found.tokenizer, options);
   return found;
 }
 
@@ -60,7 +72,7 @@ DataToInspect read_data(const std::vector<std::string>& paths, const DataFlags& 
   section.packing = flags.packing;
   section.append_eos = flags.append_eos;
   section.loss = flags.loss;
-  found.data = Dataset::make(files, *found.tokenizer, training::dataset_options(section, flags.records));
+  found.data = open_data(files, found.tokenizer, training::dataset_options(section, flags.records));
   return found;
 }
 

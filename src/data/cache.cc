@@ -15,12 +15,17 @@
 namespace hone::data {
 namespace {
 
-constexpr std::uint64_t kVersion = 6;  // raise it when the same input gives other tokens or the file's form changes
+constexpr std::uint64_t kVersion = 7;  // raise it when the same input gives other tokens or the file's form changes
+
+std::string text_of(const config::Choice<Source>& source) {
+  return source.type + (source.options ? config::to_json(source.options->write(), 0) : "");
+}
 
 std::string key_of(const std::string& content, const DataFile& file, const Tokenizer& tokenizer,
                    const Dataset::Options& options) {
   Hasher hasher;
-  hasher.update_field("hone tokens").update_int(kVersion).update_field(content).update_field(kind_of(file.path));
+  hasher.update_field("hone tokens").update_int(kVersion).update_field(content);
+  hasher.update_field(file.source.type.empty() ? kind_of(file.path) : "source " + text_of(file.source));
   hasher.update_int(file.columns.size());
   for (const auto& [known, field] : file.columns) hasher.update_field(known).update_field(field);
   hasher.update_int(file.header ? 1 + *file.header : 0);
@@ -58,8 +63,17 @@ void maybe_save(const TokenStore& store, const std::string& folder, const std::s
   }
 }
 
-// The model has no row for such an id; name the record now rather than fail in the middle of a run.
-void check_ids(const TokenStore& store, const std::string& path, std::int64_t vocab_size) {
+bool can_be_learnt(const TokenStore& store) {
+  if (store.is_labelled()) return true;
+  for (std::int64_t doc = 0; doc < store.docs(); ++doc)
+    if (store.supervised(store.begin(doc) + 1, store.end(doc)) > 0) return true;
+  return false;
+}
+
+}  // namespace
+
+void check_ids(const TokenStore& store, const std::function<std::string(std::int64_t doc)>& name_of,
+               std::int64_t vocab_size) {
   if (vocab_size <= 0 || (store.counts().max_id < vocab_size && store.highest_exception() < vocab_size)) return;
   std::vector<std::int64_t> ids, labels;
   for (std::int64_t doc = 0; doc < store.docs(); ++doc) {
@@ -70,20 +84,11 @@ void check_ids(const TokenStore& store, const std::string& path, std::int64_t vo
     const std::int64_t highest =
         std::max(*std::max_element(ids.begin(), ids.end()), *std::max_element(labels.begin(), labels.end()));
     if (highest >= vocab_size)
-      throw Error(ErrorKind::data, fmt::format("{}:{}: token id {}; expected less than the model's vocabulary of {}",
-                                               path, store.line(doc), highest, vocab_size))
+      throw Error(ErrorKind::data, fmt::format("{}: token id {}; expected less than the model's vocabulary of {}",
+                                               name_of(doc), highest, vocab_size))
           .hint("is this the model's tokenizer?");
   }
 }
-
-bool can_be_learnt(const TokenStore& store) {
-  if (store.is_labelled()) return true;
-  for (std::int64_t doc = 0; doc < store.docs(); ++doc)
-    if (store.supervised(store.begin(doc) + 1, store.end(doc)) > 0) return true;
-  return false;
-}
-
-}  // namespace
 
 CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const Dataset::Options& options) {
   const std::string content = hash_file(file.path);
@@ -98,7 +103,8 @@ CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const
     if (hash_file(file.path) != content)
       throw Error(ErrorKind::data, fmt::format("{}: changed while it was read", file.path)).hint("start again");
   }
-  check_ids(*store, file.path, options.vocab_size);
+  check_ids(*store, [&](std::int64_t doc) { return fmt::format("{}:{}", file.path, store->line(doc)); },
+            options.vocab_size);
   // Kept only when it can be trained on: a start that fails leaves no folder behind.
   if (!cached && can_be_learnt(*store)) maybe_save(*store, options.cache_folder, name, key);
   const bool first = file.max_samples && store->counts().records == *file.max_samples;

@@ -1,6 +1,7 @@
 // The token cache: a file's tokens, taken from disk when nothing that decides them has changed.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -20,5 +21,9 @@ struct CachedTokens {
 // Takes the tokens from the folder ("" = no cache) or makes them and puts them there; a damaged file is rebuilt. A
 // cache that cannot be written is a warning. Throws Error(data) if the file changes while it is read.
 CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const Dataset::Options& options);
+
+// The model has no row for a larger id: names the record now rather than fail in the middle of a run. 0: not checked.
+void check_ids(const TokenStore& store, const std::function<std::string(std::int64_t doc)>& name_of,
+               std::int64_t vocab_size);
 
 }  // namespace hone::data

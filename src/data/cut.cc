@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
 
 namespace hone::data {
 namespace {
@@ -23,11 +24,13 @@ class Cutter {
         bos_(bos),
         name_of_(name_of),
         report_(report),
-        most_(static_cast<std::uint64_t>(options.max_length)) {}
+        most_(static_cast<std::uint64_t>(options.max_length)),
+        capacity_(most_ * widest_group(store)) {}
 
   void add(Stretch stretch) {
     ++report_.records;
     if (store_.is_labelled()) return add_labelled(stretch);
+    if (store_.is_grouped()) return add_group(stretch);
     const std::int64_t learnt = store_.supervised(stretch.begin + 1, stretch.end);
     kept_ = 0;
     if (learnt == 0)
@@ -40,7 +43,7 @@ class Cutter {
   RowTable finish() {
     switch (options_.packing) {
       case Packing::none:
-        one_piece_each();
+        one_unit_each();
         break;
       case Packing::best_fit:
         pack();
@@ -53,6 +56,59 @@ class Cutter {
   }
 
  private:
+  static std::uint64_t widest_group(const TokenStore& store) {
+    std::int64_t widest = 1;
+    for (std::int64_t doc = 0; store.is_grouped() && doc < store.docs(); doc = store.group_end(doc))
+      widest = std::max(widest, store.group_end(doc) - doc);
+    return static_cast<std::uint64_t>(widest);
+  }
+
+  void add_group(const Stretch& stretch) {
+    const DataReport before = report_;
+    std::vector<Piece> unit;
+    std::int64_t learnt = 0, kept = 0;
+    bool dropped = false, empty = false;
+    for (std::int64_t doc = stretch.doc; doc < store_.group_end(stretch.doc); ++doc) {
+      const Stretch one{store_.begin(doc), store_.end(doc), doc};
+      const std::int64_t own = store_.supervised(one.begin + 1, one.end);
+      learnt += own;
+      empty |= own == 0;
+      if (dropped || empty) continue;
+      const std::optional<Piece> piece = piece_of_group(one);
+      dropped = !piece;
+      if (dropped) continue;
+      const std::int64_t left = store_.supervised(piece->first_target(), piece->targets_end());
+      empty = left == 0;
+      kept += left;
+      unit.push_back(*piece);
+    }
+    // Of the record, not of each document.
+    report_.cut = std::min(report_.cut, before.cut + 1);
+    report_.cut_prompts = std::min(report_.cut_prompts, before.cut_prompts + 1);
+    if (dropped) report_.cut_tokens = before.cut_tokens + static_cast<std::int64_t>(stretch.end - stretch.begin);
+    report_.unsupervised_records += empty && !dropped;
+    if (dropped || empty) unit.clear(), kept = 0;
+    report_.lost_supervised += learnt - kept;
+    if (!unit.empty()) lay_unit(unit);
+  }
+
+  // Nothing: it drops its group.
+  std::optional<Piece> piece_of_group(Stretch doc) {
+    if (doc.end - doc.begin <= most_) return whole(doc);
+    if (options_.overlong == Overlong::split) return without_start(doc);
+    return shorten(doc) ? std::optional(whole(doc)) : std::nullopt;
+  }
+
+  void lay_unit(const std::vector<Piece>& unit) {
+    std::uint64_t length = 0;
+    for (const Piece& piece : unit) length += piece.length;
+    if (options_.packing == Packing::concat && used_ + length > capacity_) close_row();
+    if (units_.empty()) units_.push_back(0);
+    for (const Piece& piece : unit) keep(piece);
+    units_.push_back(table_.pieces.size());
+    if (options_.packing == Packing::concat) used_ += length;
+  }
+
   // What is too long is shortened already, unless it is to be dropped or an error.
   void add_labelled(Stretch stretch) {
     const std::uint32_t cut = store_.label(stretch.doc).cut;
@@ -167,26 +223,31 @@ class Cutter {
     if (table_.pieces.size() > last) table_.ends.push_back(table_.pieces.size());
   }
 
-  void one_piece_each() {
-    table_.ends.resize(table_.pieces.size());
-    std::iota(table_.ends.begin(), table_.ends.end(), std::uint64_t{1});
+  // What is packed as one: a piece, or those of a group.
+  std::size_t units() const { return units_.empty() ? table_.pieces.size() : units_.size() - 1; }
+  std::uint64_t first_piece(std::size_t unit) const { return units_.empty() ? unit : units_[unit]; }
+
+  void one_unit_each() {
+    for (std::size_t unit = 0; unit < units(); ++unit) table_.ends.push_back(first_piece(unit + 1));
   }
 
   void pack() {
-    std::vector<std::uint32_t> lengths;
-    lengths.reserve(table_.pieces.size());
-    for (const Piece& piece : table_.pieces) lengths.push_back(piece.length);
-    const std::vector<std::uint32_t> bins = best_fit(lengths, static_cast<std::uint32_t>(most_));
+    std::vector<std::uint32_t> lengths(units());
+    for (std::size_t unit = 0; unit < lengths.size(); ++unit)
+      for (std::uint64_t i = first_piece(unit); i < first_piece(unit + 1); ++i) lengths[unit] += table_.pieces[i].length;
+    const std::vector<std::uint32_t> bins = best_fit(lengths, static_cast<std::uint32_t>(capacity_));
     // A counting sort by bin: within a row, and among rows, the file's order stays.
-    for (const std::uint32_t bin : bins) {
-      if (bin >= table_.ends.size()) table_.ends.resize(bin + 1);
-      ++table_.ends[bin];
+    for (std::size_t unit = 0; unit < bins.size(); ++unit) {
+      if (bins[unit] >= table_.ends.size()) table_.ends.resize(bins[unit] + 1);
+      table_.ends[bins[unit]] += first_piece(unit + 1) - first_piece(unit);
     }
     std::partial_sum(table_.ends.begin(), table_.ends.end(), table_.ends.begin());
     std::vector<std::uint64_t> next(table_.ends.size());
     for (std::size_t row = 1; row < next.size(); ++row) next[row] = table_.ends[row - 1];
     std::vector<Piece> sorted(table_.pieces.size());
-    for (std::size_t i = 0; i < bins.size(); ++i) sorted[next[bins[i]]++] = table_.pieces[i];
+    for (std::size_t unit = 0; unit < bins.size(); ++unit)
+      for (std::uint64_t i = first_piece(unit); i < first_piece(unit + 1); ++i)
+        sorted[next[bins[unit]]++] = table_.pieces[i];
     table_.pieces = std::move(sorted);
   }
 
@@ -195,8 +256,10 @@ class Cutter {
   const std::int32_t bos_;
   const NameOf& name_of_;
   DataReport& report_;
-  const std::uint64_t most_;
+  const std::uint64_t most_;      // tokens of a piece
+  const std::uint64_t capacity_;  // tokens of a row
   RowTable table_;
+  std::vector<std::uint64_t> units_;  // of groups: where each begins in table_.pieces, and where the last one ends
   std::uint64_t used_ = 0;  // of concat: tokens laid in the open row
   std::int64_t kept_ = 0;   // learnt tokens of the document that is being laid
 };

@@ -11,10 +11,11 @@
 
 namespace hone::data {
 
-// A document, or the part of one that belongs to this data set (a held-out split may cut a single long text in two).
+// A record's document, or the part of one that belongs to this data set (a held-out split may cut a single long text in
+// two), or all documents of its group.
 struct Stretch {
   std::uint64_t begin = 0, end = 0;  // positions in the store
-  std::int64_t doc = 0;
+  std::int64_t doc = 0;  // the first one
 };
 
 // Part of a stretch that lies in one row: a document of its own for attention and positions. The label at its last
@@ -39,7 +40,9 @@ struct RowTable {
 };
 
 // Applies `overlong` to each stretch, cuts, drops what carries no loss, and packs; counts all of it in `report`. A
-// labelled document is one piece, with what tokenising left of it.
+// labelled document is one piece, with what tokenising left of it. Of a group each document is one piece of at most
+// max_length; they share a row, which is as long as that many documents may be; one that is left with nothing to learn
+// drops the group.
 // With concat, `split` is what the rows' ends do anyway. A document with a prompt is never split, nor laid over the end
 // of a row: see `overlong` in docs/formats.md. bos: a token that a document keeps when its start is
 // cut off, -1: none. name_of(doc) is for Overlong::error.

@@ -1,4 +1,4 @@
-// Dataset: files -> token stores -> rows; collation of rows into batches, and held-out splits.
+// Dataset: files -> token stores -> rows, and held-out splits; also the windows that streams are read in.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,6 +16,7 @@
 #include "data/files.h"
 #include "data/labelled.h"
 #include "data/order.h"
+#include "data/window.h"
 #include "hone/data.h"
 #include "hone/random.h"
 
@@ -37,7 +38,19 @@ struct FilePart {
   RowTable rows = {};
   std::int64_t first_row = 0;
   std::vector<std::int64_t> label_ids = {};  // of the store's label names: indices into the data set's labels
-  std::string name_of(std::int64_t doc) const { return fmt::format("{}:{}", file.path, tokens.store->line(doc)); }
+  std::function<std::string(std::int64_t record)> names = {};  // of a stream's window, whose store has records for lines
+  std::int64_t record_of(std::int64_t doc) const { return names ? tokens.store->line(doc) : first_record + doc; }
+  std::string name_of(std::int64_t doc) const {
+    return names ? names(record_of(doc)) : fmt::format("{}:{}", file.path, tokens.store->line(doc));
+  }
+  // One for each record: of a group all its documents.
+  void add_stretches() {
+    const TokenStore& store = *tokens.store;
+    for (std::int64_t doc = 0, end = 0; doc < store.docs(); doc = end) {
+      end = store.group_end(doc);
+      stretches.push_back({store.begin(doc), store.end(end - 1), doc});
+    }
+  }
   // Whether the file is one document of text, as a .txt file is.
   bool single_text() const {
     return stretches.size() == 1 && tokens.store->counts().records == 1 && tokens.store->counts().not_text == 0;
@@ -65,8 +78,9 @@ class PackedDataset final : public Dataset {
     }
     order_ = data::StreamOrder(order);
     finish_report();
-    check_supervised();
   }
+  // Throws Error(data) where there is nothing to learn.
+  void check_supervised() const;
 
   std::int64_t rows() const override { return order_.rows(); }
   std::int64_t epoch_rows() const override { return order_.epoch_rows(); }
@@ -86,7 +100,6 @@ class PackedDataset final : public Dataset {
   Error unknown_label(const FilePart& part, std::size_t name) const;
   void check_labels() const;
   void finish_report();
-  void check_supervised() const;
   const FilePart& part_of_row(std::int64_t row) const;
   std::int64_t label_of(const FilePart& part, const Piece& piece) const;
   HostDoc doc_of(const FilePart& part, const Piece& piece) const;
@@ -217,7 +230,9 @@ HostRow PackedDataset::row(std::int64_t row) const {
 
 HostDoc PackedDataset::doc_of(const FilePart& part, const Piece& piece) const {
   const TokenStore& store = *part.tokens.store;
-  HostDoc doc{.ids = std::vector<std::int64_t>(piece.length), .targets = {}, .record = part.first_record + piece.doc};
+  HostDoc doc{.ids = std::vector<std::int64_t>(piece.length), .targets = {}, .record = part.record_of(piece.doc)};
+  doc.role = store.role(piece.doc);
+  doc.group = store.group(piece.doc);
   if (piece.has_first) doc.ids[0] = store.id(store.begin(piece.doc));
   store.copy_ids(piece.begin, piece.end(), doc.ids.data() + (piece.has_first ? 1 : 0));
   doc.targets.assign(piece.length, -100);
@@ -233,6 +248,7 @@ HostDoc PackedDataset::doc_of(const FilePart& part, const Piece& piece) const {
 }
 
 std::string PackedDataset::record_name(std::int64_t record) const {
+  if (parts_.front().names) return parts_.front().names(record);
   const auto after =
       std::upper_bound(parts_.begin(), parts_.end(), record,
                        [](std::int64_t value, const FilePart& part) { return value < part.first_record; });
@@ -312,8 +328,12 @@ std::pair<std::shared_ptr<const Dataset>, std::shared_ptr<const Dataset>> Packed
                                              report_.records - report_.empty))
         .hint("give more records, a longer text, or a file of its own for evaluation");
   const auto name = [&](const char* half) { return fmt::format("{}{} {} {}", part_name_, half, held_out, seed); };
-  return {std::make_shared<PackedDataset>(std::move(held), options_, ends_, name("held-out")),
-          std::make_shared<PackedDataset>(std::move(rest), options_, ends_, name("training"))};
+  const auto make = [&](std::vector<FilePart>& half, const char* word) {
+    const auto made = std::make_shared<PackedDataset>(std::move(half), options_, ends_, name(word));
+    made->check_supervised();
+    return made;
+  };
+  return {make(held, "held-out"), make(rest, "training")};
 }
 
 // The files of an entry, until it has as many records as it may.
@@ -330,32 +350,70 @@ void add_parts(std::vector<FilePart>& parts, const DataFile& entry, const Tokeni
     file.max_samples = left;
     const std::int64_t before = parts.empty() ? 0 : parts.back().first_record + parts.back().tokens.store->docs();
     FilePart part{.file = file, .tokens = data::load_tokens(file, tokenizer, options), .first_record = before};
-    const TokenStore& store = *part.tokens.store;
-    if (left) *left -= store.counts().records;
-    for (std::int64_t doc = 0; doc < store.docs(); ++doc)
-      part.stretches.push_back({store.begin(doc), store.end(doc), doc});
+    if (left) *left -= part.tokens.store->counts().records;
+    part.add_stretches();
     parts.push_back(std::move(part));
   }
 }
 
+// The rows of a data set, by their places in the endless order.
+class PlacedRows final : public RowReader {
+ public:
+  PlacedRows(const Dataset& data, std::uint64_t seed, bool shuffle, std::int64_t first)
+      : data_(data), seed_(seed), shuffle_(shuffle), place_(first) {}
+  bool next(HostRow& row) override {
+    row = data_.row(data_.row_at(place_, seed_, shuffle_));
+    ++place_;
+    return true;
+  }
+
+ private:
+  const Dataset& data_;
+  std::uint64_t seed_;
+  bool shuffle_;
+  std::int64_t place_;
+};
+
+Ends ends_of(const Tokenizer& tokenizer, const Dataset::Options& options) {
+  return {tokenizer.adds_bos ? tokenizer.bos_id.value_or(-1) : -1,
+          options.append_eos || tokenizer.adds_eos ? tokenizer.eos_id.value_or(-1) : -1, tokenizer.bos_id.value_or(-1)};
+}
+
 }  // namespace
 
-std::shared_ptr<const Dataset> Dataset::make(const std::vector<DataFile>& files, const Tokenizer& tokenizer,
-                                             const Options& options) {
+std::unique_ptr<RowReader> Dataset::read(std::uint64_t seed, bool shuffle, std::int64_t first,
+                                         const std::string&) const {
+  return std::make_unique<PlacedRows>(*this, seed, shuffle, first);
+}
+
+void data::check_options(const std::vector<DataFile>& files, const Dataset::Options& options) {
   if (files.empty()) throw Error(ErrorKind::config, "data: no files; expected at least one");
   if (options.max_length < 1 || options.max_length > std::numeric_limits<std::int32_t>::max())
     throw Error(ErrorKind::config,
                 fmt::format("data.max_length: got {}, expected 1 to 2147483647", options.max_length));
-  std::vector<FilePart> parts;
-  for (const DataFile& entry : files) {
+  for (const DataFile& entry : files)
     if (!std::isfinite(entry.weight) || entry.weight < 0)
       throw Error(ErrorKind::config, fmt::format("{}: weight {}; expected at least 0", entry.path, entry.weight));
-    add_parts(parts, entry, tokenizer, options);
-  }
-  const Ends ends{tokenizer.adds_bos ? tokenizer.bos_id.value_or(-1) : -1,
-                  options.append_eos || tokenizer.adds_eos ? tokenizer.eos_id.value_or(-1) : -1,
-                  tokenizer.bos_id.value_or(-1)};
-  return std::make_shared<PackedDataset>(std::move(parts), options, ends, "");
+}
+
+std::shared_ptr<const Dataset> data::pack_window(std::shared_ptr<const TokenStore> store,
+                                                 const std::string& title,
+                                                 std::function<std::string(std::int64_t record)> names,
+                                                 const Tokenizer& tokenizer, const Dataset::Options& options) {
+  FilePart part{.file = {}, .tokens = {std::move(store), ""}, .names = std::move(names)};
+  part.file.path = title;
+  part.add_stretches();
+  return std::make_shared<PackedDataset>(std::vector<FilePart>{std::move(part)}, options, ends_of(tokenizer, options), "");
+}
+
+std::shared_ptr<const Dataset> Dataset::make(const std::vector<DataFile>& files, const Tokenizer& tokenizer,
+                                             const Options& options) {
+  data::check_options(files, options);
+  std::vector<FilePart> parts;
+  for (const DataFile& entry : files) add_parts(parts, entry, tokenizer, options);
+  const auto made = std::make_shared<PackedDataset>(std::move(parts), options, ends_of(tokenizer, options), "");
+  made->check_supervised();
+  return made;
 }
 
 }  // namespace hone

@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "data/conversations.h"
 #include "data/labelled.h"
+#include "data/preference.h"
 #include "data/training_fields.h"
 
 namespace hone::data {
@@ -98,10 +99,15 @@ const std::vector<std::string>& labelled_fields() {
   static const std::vector<std::string> names = {"text", "text_pair", "label"};
   return names;
 }
+const std::vector<std::string>& preference_fields() {
+  static const std::vector<std::string> names = {"prompt", "chosen", "rejected"};
+  return names;
+}
 }  // namespace
 
 const std::vector<std::string>& known_fields(RecordKind records) {
   if (records == RecordKind::labelled) return labelled_fields();
+  if (records == RecordKind::preference) return preference_fields();
   static const std::vector<std::string> names = {
       "text",  "prompt", "completion", "input_ids", "labels", "messages",  "conversations",       "instruction",
       "input", "output", "history",    "system",    "tools",  "documents", "chat_template_kwargs"};
@@ -109,7 +115,7 @@ const std::vector<std::string>& known_fields(RecordKind records) {
 }
 
 const std::vector<std::string>& table_fields(RecordKind records) {
-  if (records == RecordKind::labelled) return labelled_fields();
+  if (records != RecordKind::language) return known_fields(records);
   static const std::vector<std::string> names = {"text", "prompt", "completion", "input_ids", "labels"};
   return names;
 }
@@ -137,6 +143,7 @@ const std::string& FieldMap::source_of(const std::string& known) const {
 
 Form FieldMap::form_of(const std::vector<std::string>& names, const Place& place) const {
   if (records_ == RecordKind::labelled) return labelled_form(names, columns_, place);
+  if (records_ == RecordKind::preference) return preference_form(names, columns_, place);
   return columns_.empty() ? own_form(names, place) : renamed_form(names, place);
 }
 
@@ -225,17 +232,30 @@ std::string FieldMap::null_field(const json& value, const std::vector<std::strin
   return "";
 }
 
+namespace {
+
+std::vector<std::string> needed_fields(RecordKind records) {
+  if (records == RecordKind::labelled) return {"text", "label"};
+  return known_fields(records);
+}
+
+}  // namespace
+
+bool FieldMap::is_chat_pair(const json& value, const Form& form) const {
+  return records_ == RecordKind::language && !form.prompt.empty() && find(value, form.prompt)->is_array();
+}
+
 void FieldMap::read(const json& value, const Place& place, Record& record) {
   record = Record();
   record.line = place.line;
-  const bool labelled = records_ == RecordKind::labelled;
-  if (value.is_string() && columns_.empty() && !labelled) {
+  const bool language = records_ == RecordKind::language;
+  if (value.is_string() && columns_.empty() && language) {
     record.content = TextRecord{value.get<std::string>()};
     return;
   }
   if (!value.is_object())
     throw Error(ErrorKind::data, fmt::format("{}: got {}, expected an object{}", place.text(), type_of(value),
-                                             labelled           ? " with text and label"
+                                             !language ? " with " + join(needed_fields(records_), ", ")
                                              : columns_.empty() ? " or a string"
                                                                 : ", as columns name fields"));
   std::vector<std::string> names;
@@ -248,12 +268,15 @@ void FieldMap::read(const json& value, const Place& place, Record& record) {
   const Form form = form_of(names, place);
   for (const std::string& name : form.fields())
     if (find(value, name) == nullptr) throw unknown_fields(names, place, "no field " + hone::quoted(name));
-  const bool chat_pair = !form.prompt.empty() && find(value, form.prompt)->is_array();
+  const bool chat_pair = is_chat_pair(value, form);
   check_extras(form.is_conversation() || chat_pair, !form.instruction.empty(), place);
   check_unread(value, form, place, record);
   if (form.is_conversation() || chat_pair) return read_conversation(value, form, place, record);
   const auto string = [&](const std::string& field) { return string_field(value, field, place); };
-  if (labelled) {
+  if (!form.chosen.empty()) {
+    const auto text = [&](const std::string& field) { return preference_text(*find(value, field), field, place); };
+    record.content = PreferenceRecord{text(form.prompt), text(form.chosen), text(form.rejected)};
+  } else if (!form.label.empty()) {
     LabelledRecord one{.text = string(form.text), .label = label_of(*find(value, form.label), form.label, place)};
     if (!form.text_pair.empty()) one.text_pair = string(form.text_pair);
     record.content = std::move(one);
@@ -288,6 +311,10 @@ void FieldMap::refuse_foreign(const std::string& name, const Form& form, const P
   const TrainingField* foreign = find_foreign(name);
   if (!foreign && !is_extra(name)) return;
   const std::string hint = fmt::format("ignore: [{}] beside the file's path passes over it", name);
+  if (records_ == RecordKind::preference && is_of_pairs(name))
+    throw Error(ErrorKind::data, fmt::format("{}: field {}: only which answer is the better one is learnt, not by how much",
+                                             place.text(), hone::quoted(name)))
+        .hint(hint);
   if (foreign)
     throw Error(ErrorKind::data, fmt::format("{}: field {} is for {}, which is not this kind of training; {}",
                                              place.text(), hone::quoted(name), foreign->kind, foreign->advice))
@@ -300,7 +327,7 @@ void FieldMap::refuse_foreign(const std::string& name, const Form& form, const P
 
 void FieldMap::check_unread(const json& value, const Form& form, const Place& place, Record& record) {
   const std::vector<std::string> used = form.fields();
-  const bool chat_pair = !form.prompt.empty() && find(value, form.prompt)->is_array();
+  const bool chat_pair = is_chat_pair(value, form);
   record.unread.clear();
   for (const auto& [name, field] : value.items()) {
     const bool extra_of_pair = is_extra(name) && has(used, name) && !form.prompt.empty() && !chat_pair;

@@ -22,15 +22,15 @@ Error error(const std::string& path, const std::string& fact) {
   return Error(ErrorKind::data, fmt::format("{}: {}", path, fact));
 }
 
-// Data is read twice (to tokenise it, and to be sure that it has not changed meanwhile), so it must be a file.
-void refuse_streams(const std::string& path) {
+// What is tokenised beforehand is read twice (also to be sure that it has not changed meanwhile), so it must be a file.
+void refuse(const std::string& path, bool as_stream) {
   std::error_code unknown;
   const fs::file_status status = fs::status(path, unknown);
   if (path.empty()) throw error("data", "a file without a path; standard input cannot be one");  // YAML's "-"
-  if (path == "-" || path == "/dev/stdin" || path == "/dev/fd/0")
+  if (!as_stream && is_standard_input(path))
     throw error(path, "standard input; expected a file, because data is read more than once")
         .hint("write it into a file first: cat > data.jsonl");
-  if (fs::is_fifo(status)) throw error(path, "a pipe; expected a file, because data is read more than once");
+  if (!as_stream && fs::is_fifo(status)) throw error(path, "a pipe; expected a file, because data is read more than once");
   if (fs::is_character_file(status) || fs::is_block_file(status)) throw error(path, "a device; expected a data file");
   if (fs::is_socket(status)) throw error(path, "a socket; expected a data file");
 }
@@ -86,7 +86,12 @@ std::vector<std::string> fitting(const std::string& pattern) {
 
 }  // namespace
 
-FoundFiles files_of(const DataFile& entry) {
+bool is_standard_input(const std::string& path) {
+  return path == "-" || path == "/dev/stdin" || path == "/dev/fd/0";
+}
+
+FoundFiles files_of(const DataFile& entry, bool as_stream) {
+  if (as_stream && entry.path.empty() && !entry.source.type.empty()) return {{entry}, {}};
   std::error_code unknown;
   const fs::file_status status = fs::status(entry.path, unknown);
   FoundFiles found;
@@ -96,7 +101,7 @@ FoundFiles files_of(const DataFile& entry) {
   else if (!fs::exists(status) && entry.path.find_first_of(kSigns) != std::string::npos)
     paths = fitting(entry.path);
   for (const std::string& path : paths) {
-    refuse_streams(path);
+    refuse(path, as_stream);
     found.files.push_back(entry);
     found.files.back().path = path;
   }

@@ -8,11 +8,11 @@
 namespace hone::data {
 
 // The fields of the file that are read; "" = not used. Exactly one of text, prompt + completion, input_ids, messages
-// (or conversations), instruction + output is there; text_pair and label are with a text that has a label, the rest
-// belongs to conversations.
+// (or conversations), instruction + output is there; text_pair and label are with a text that has a label, chosen and
+// rejected with a prompt that has no completion; the rest belongs to conversations.
 struct Form {
   std::string text = {}, prompt = {}, completion = {}, input_ids = {}, labels = {};
-  std::string text_pair = {}, label = {};
+  std::string text_pair = {}, label = {}, chosen = {}, rejected = {};
   std::string messages = {}, instruction = {}, input = {}, output = {}, history = {};
   std::string system = {}, tools = {}, documents = {}, variables = {};
   std::vector<std::string> fields() const;  // all that are used

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 
+#include "hone/config_read.h"
+
 namespace hone::data {
 namespace {
 
@@ -30,17 +32,21 @@ std::int64_t supervised_in(const HostBatch& batch, const Doc& doc) {
 std::vector<InspectedRecord> inspect_records(const Dataset& data, std::int64_t most) {
   std::vector<InspectedRecord> all;
   std::map<std::int64_t, std::size_t> index;  // record -> place in `all`
+  std::int64_t taken = 0;                     // records, of pairs both sides as one
   for (std::int64_t row = 0; row < data.rows(); ++row) {
     const HostBatch batch = data.batch({row}, 0);
     for (std::size_t i = 0; i < batch.docs.size(); ++i) {
       const Doc& doc = batch.docs[i];
       const auto [at, is_new] = index.try_emplace(doc.record, all.size());
       if (is_new) {
-        if (most >= 0 && static_cast<std::int64_t>(all.size()) == most) {
+        const bool second = i > 0 && batch.docs[i - 1].group == doc.group && index.contains(batch.docs[i - 1].record);
+        if (most >= 0 && taken == most && !second) {
           index.erase(at);
           continue;
         }
+        taken += !second;
         all.push_back({.record = doc.record, .name = data.record_name(doc.record)});
+        if (doc.role != Role::none) all.back().role = config::Values<Role>::write(doc.role).text();
         if (const auto label = batch.extra.find("label"); label != batch.extra.end())
           all.back().label = data.labels()[static_cast<std::size_t>(label->second.values[i])];
       }

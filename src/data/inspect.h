@@ -24,9 +24,11 @@ struct InspectedRecord {
   std::int64_t tokens = 0, supervised = 0;  // in all its pieces
   std::vector<InspectedPiece> pieces = {};  // in order of rows
   std::string label = {};                   // of a labelled record
+  std::string role = {};                    // "chosen", "rejected": this is one side of a preference pair
 };
 
-// Records in the order of their first row, at most `most` of them (-1: all), from the rows of `data`.
+// Records in the order of their first row, at most `most` of them (-1: all), from the rows of `data`; of a preference
+// pair both sides, one after the other.
 std::vector<InspectedRecord> inspect_records(const Dataset& data, std::int64_t most = -1);
 
 // Whether the token is a target anywhere in the record, also one that a cut left as the target of the piece before it.

@@ -10,41 +10,53 @@
 
 namespace hone {
 
-// Groups are a function of the step alone, so where they are made, and how far ahead, changes nothing.
+// Groups follow from where reading began, so where they are made, and how far ahead, changes nothing.
 struct Loader::State {
-  using Group = std::vector<HostBatch>;
+  struct Made {
+    std::vector<HostBatch> group;  // empty: the data have ended
+    std::string position;          // behind it
+  };
 
-  std::shared_ptr<const Dataset> data;
+  std::shared_ptr<const TrainingData> data;
   Options options;
-  std::int64_t step = 0;                       // of the group that next() returns
-  std::unique_ptr<BoundedQueue<Group>> queue;  // both null while nothing is made ahead
+  std::int64_t step = 0;  // of the group that next() returns
+  std::string position;   // before it
+  std::unique_ptr<RowReader> rows;
+  std::optional<Made> seen;                   // by has_next(): what next() returns
+  std::unique_ptr<BoundedQueue<Made>> queue;  // null while nothing is made ahead
   Worker worker;
 
   ~State() { stop(); }
 
-  Group group_at(std::int64_t at) const {
-    Group group;
-    std::int64_t position = at * options.batch_size * options.accumulate;
-    for (std::int64_t micro = 0; micro < options.accumulate; ++micro) {
-      const std::int64_t first = position;
-      std::vector<std::int64_t> rows;
-      for (std::int64_t i = 0; i < options.batch_size; ++i)
-        rows.push_back(data->row_at(position++, options.seed, options.shuffle));
-      group.push_back(collate(data->take(rows), first));
-    }
-    return group;
-  }
+  std::int64_t rows_before(std::int64_t at) const { return at * options.batch_size * options.accumulate; }
 
-  HostBatch collate(std::vector<HostRow> rows, std::int64_t position) const {
-    if (!options.collator) return pad(rows, options.pad_id);
-    return options.collator->collate(std::move(rows), Random(options.seed, fmt::format("collate/{}", position)));
+  void open() { rows = data->read(options.seed, options.shuffle, rows_before(step), position); }
+
+  Made make(std::int64_t at) {
+    Made made;
+    std::int64_t place = rows_before(at);
+    for (std::int64_t micro = 0; micro < options.accumulate; ++micro) {
+      std::vector<HostRow> batch;
+      HostRow row;
+      while (std::ssize(batch) < options.batch_size && rows->next(row)) batch.push_back(std::move(row));
+      if (batch.empty()) break;
+      const Random random(options.seed, fmt::format("collate/{}", place));
+      place += std::ssize(batch);
+      made.group.push_back(collate(std::move(batch), options.collator.get(), options.pad_id, random));
+    }
+    made.position = rows->position();
+    return made;
   }
 
   void start() {
-    queue = std::make_unique<BoundedQueue<Group>>(static_cast<std::size_t>(options.ahead));
+    queue = std::make_unique<BoundedQueue<Made>>(static_cast<std::size_t>(options.ahead));
     worker = Worker("loader", [this, to = queue.get(), at = step]() mutable {
       try {
-        while (to->push(group_at(at))) ++at;
+        for (bool more = true; more; ++at) {
+          Made made = make(at);
+          more = !made.group.empty();
+          if (!to->push(std::move(made))) return;
+        }
       } catch (...) {  // crosses to the thread that calls next()
         to->fail(std::current_exception());
       }
@@ -53,23 +65,39 @@ struct Loader::State {
 
   // At once: a group that is being made is finished and dropped.
   void stop() {
-    if (queue == nullptr) return;
-    queue->cancel();
-    worker.join();
-    queue.reset();
+    if (queue != nullptr) {
+      queue->cancel();
+      if (rows) rows->cancel();
+      worker.join();
+      queue.reset();
+    }
+    rows.reset();
+    seen.reset();
   }
 
-  Group next() {
-    if (options.ahead <= 0) return group_at(step);
-    if (queue == nullptr) start();
+  const Made& peek() {
+    if (seen) return *seen;
     try {
-      std::optional<Group> group = queue->pop();
-      HONE_ASSERT(group.has_value());
-      return std::move(*group);
+      if (rows == nullptr) open();
+      if (options.ahead <= 0) return seen.emplace(make(step));
+      if (queue == nullptr) start();
+      std::optional<Made> made = queue->pop();
+      HONE_ASSERT(made.has_value());
+      return seen.emplace(std::move(*made));
     } catch (...) {
       stop();  // the next call tries again
       throw;
     }
+  }
+
+  std::vector<HostBatch> next() {
+    peek();
+    if (seen->group.empty()) return {};
+    Made made = std::move(*seen);
+    seen.reset();
+    ++step;
+    position = std::move(made.position);
+    return std::move(made.group);
   }
 };
 
@@ -90,31 +118,31 @@ void Loader::check(const Dataset& data, const Options& options) {
       .hint(hint);
 }
 
-Loader::Loader(std::shared_ptr<const Dataset> data, const Options& options) : state_(std::make_unique<State>()) {
-  check(*data, options);
+Loader::Loader(std::shared_ptr<const TrainingData> data, const Options& options) : state_(std::make_unique<State>()) {
+  if (const Dataset* dataset = data->as_dataset()) check(*dataset, options);
   state_->data = std::move(data);
   state_->options = options;
 }
 
 Loader::~Loader() = default;
 
-void Loader::seek(std::int64_t step) {
+void Loader::seek(std::int64_t step, const std::string& position) {
   HONE_ASSERT(step >= 0);
-  if (step == state_->step) return;
+  if (step == state_->step && position == state_->position) return;
   state_->stop();
   state_->step = step;
+  state_->position = position;
+  state_->open();
 }
 
-std::vector<HostBatch> Loader::next() {
-  std::vector<HostBatch> group = state_->next();
-  ++state_->step;
-  return group;
-}
+bool Loader::has_next() { return !state_->peek().group.empty(); }
+std::vector<HostBatch> Loader::next() { return state_->next(); }
+std::string Loader::position() const { return state_->position; }
 
-double Loader::epoch_at(std::int64_t step) const {
-  const double rows = static_cast<double>(step) * static_cast<double>(state_->options.batch_size) *
-                      static_cast<double>(state_->options.accumulate);
-  return rows / static_cast<double>(state_->data->epoch_rows());
+std::optional<double> Loader::epoch_at(std::int64_t step) const {
+  const Dataset* dataset = state_->data->as_dataset();
+  if (dataset == nullptr) return std::nullopt;
+  return static_cast<double>(state_->rows_before(step)) / static_cast<double>(dataset->epoch_rows());
 }
 
 }  // namespace hone

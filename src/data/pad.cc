@@ -44,6 +44,10 @@ void put_extra(HostBatch& batch, std::int64_t cell, const HostDoc& doc) {
 
 }  // namespace
 
+HostBatch collate(std::vector<HostRow> rows, const Collator* collator, std::int32_t pad_id, const Random& random) {
+  return collator ? collator->collate(std::move(rows), random) : pad(rows, pad_id);
+}
+
 HostBatch pad(const std::vector<HostRow>& rows, std::int32_t pad_id) {
   HostBatch batch;
   batch.rows = std::ssize(rows);
@@ -57,16 +61,21 @@ HostBatch pad(const std::vector<HostRow>& rows, std::int32_t pad_id) {
   batch.segments.assign(cells, 0);
   batch.positions.assign(cells, 0);
   batch.weight.assign(cells, 0.0f);
+  std::int32_t group = -1;
   for (std::int64_t i = 0; i < batch.rows; ++i) {
-    std::int64_t begin = 0, segment = 0;
+    std::int64_t begin = 0, segment = 0, last_group = -1;
     for (const HostDoc& doc : rows[static_cast<std::size_t>(i)]) {
+      if (doc.group < 0 || doc.group != last_group) ++group;
+      last_group = doc.group;
       const std::int64_t end = begin + std::ssize(doc.ids), cell = i * batch.length + begin;
       put(batch, cell, ++segment, doc);
       put_extra(batch, cell, doc);
       batch.docs.push_back({.row = static_cast<std::int32_t>(i),
                             .begin = static_cast<std::int32_t>(begin),
                             .end = static_cast<std::int32_t>(end),
-                            .record = doc.record});
+                            .record = doc.record,
+                            .role = doc.role,
+                            .group = group});
       begin = end;
     }
   }

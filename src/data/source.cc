@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "hone/registry.h"
 #include "io/lines.h"
+#include "io/pipe.h"
 
 namespace hone::data {
 namespace {
@@ -80,6 +81,8 @@ bool has_data_extension(const std::string& path) {
 
 std::string kind_of(const std::string& path) {
   const std::string extension = extension_of(path);
+  if (io::is_pipe(path))
+    return registries().sources.find(source_of(extension)) != nullptr ? source_of(extension) : "jsonl";
   const std::string head = head_of(path);
   refuse_foreign(path, head, extension);
   const std::string kind = source_of(extension);
@@ -88,16 +91,21 @@ std::string kind_of(const std::string& path) {
   return registries().sources.find(kind) != nullptr ? kind : kind_by_content(path, head);
 }
 
-std::unique_ptr<Source> open_source(const SourceFile& file) {
-  const std::string kind = kind_of(file.path);
+std::unique_ptr<Source> open_source(const SourceFile& file, const config::Choice<Source>& source) {
+  const std::string kind = source.type.empty() ? kind_of(file.path) : source.type;
   if (file.header && (kind == "json" || kind == "jsonl" || kind == "text" || kind == "parquet"))
     throw Error(ErrorKind::config,
                 fmt::format("{}: header: only .csv and .tsv have a line that names columns", file.path));
+  if (kind == "parquet" && io::is_pipe(file.path))
+    throw Error(ErrorKind::data, file.path + ": Parquet in a pipe; expected a file, as its end is read first");
   const auto& sources = registries().sources;
-  const std::shared_ptr<config::AnyOptions> options = sources.options(kind);
-  if (options == nullptr)
+  if (sources.find(kind) == nullptr)
     throw Error(ErrorKind::bug, fmt::format("{}: no source is registered for {}", file.path, kind));
-  return sources.make(kind, *options, file);
+  return sources.make(config::Choice<Source>{kind, source.options}, file);
+}
+
+SourceFile source_file(const DataFile& file, RecordKind records) {
+  return {file.path, file.columns, file.header, file.ignore, records};
 }
 
 }  // namespace hone::data

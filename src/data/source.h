@@ -17,9 +17,14 @@ bool has_data_extension(const std::string& path);
 
 // The name of the registered source for this file: "jsonl", "json", "text", "csv", "tsv", "parquet" or a plug-in's.
 // .gz and .zst are looked through. A source's name is the extension it reads. Throws Error(data) for pickles, archives,
-// folders, devices and other files that are no data.
+// folders, devices and other files that are no data. Of a pipe only the name is looked at; one that says nothing gives
+// JSON Lines.
 std::string kind_of(const std::string& path);
 
-std::unique_ptr<Source> open_source(const SourceFile& file);
+// The named source, or the one for the file.
+std::unique_ptr<Source> open_source(const SourceFile& file, const config::Choice<Source>& source = {});
+
+// What a source is told of an entry.
+SourceFile source_file(const DataFile& file, RecordKind records);
 
 }  // namespace hone::data

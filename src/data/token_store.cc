@@ -7,13 +7,37 @@
 namespace hone::data {
 
 void TokenStore::add(const Tokens& tokens, std::int64_t line, bool from_text, std::span<const std::size_t> seams) {
-  HONE_ASSERT(tokens.labels.size() == tokens.ids.size());
   ++counts_.records;
   if (tokens.ids.empty()) {
     ++counts_.empty;
     return;
   }
   if (!from_text) ++counts_.not_text;
+  add_document(tokens, line, seams);
+}
+
+void TokenStore::begin_group(Role role) {
+  members_.push_back({members_.empty() ? 0 : members_.back().group + 1, role});
+  HONE_ASSERT(std::ssize(members_) == docs());
+}
+
+void TokenStore::add_companion(const Tokens& tokens, Role role, std::span<const std::size_t> seams) {
+  HONE_ASSERT(is_grouped() && !tokens.ids.empty());
+  ++counts_.not_text;
+  add_document(tokens, lines_.back(), seams);
+  members_.push_back({members_.back().group, role});
+}
+
+std::int64_t TokenStore::group_end(std::int64_t doc) const {
+  std::int64_t end = doc + 1;
+  if (!is_grouped()) return end;
+  const std::uint32_t group = members_[static_cast<std::size_t>(doc)].group;
+  while (end < docs() && members_[static_cast<std::size_t>(end)].group == group) ++end;
+  return end;
+}
+
+void TokenStore::add_document(const Tokens& tokens, std::int64_t line, std::span<const std::size_t> seams) {
+  HONE_ASSERT(tokens.labels.size() == tokens.ids.size());
   const std::uint64_t base = size();
   const std::int64_t highest = *std::max_element(tokens.ids.begin(), tokens.ids.end());
   if (highest > 0xFFFF && narrow_ids()) widen();

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "hone/text.h"
+#include "hone/data.h"
 
 namespace hone::data {
 
@@ -39,11 +39,22 @@ class TokenStore {
     std::uint32_t name = 0, second = 0, cut = 0;  // name: index of label_names(); the others as in DocLabel
   };
 
+  // What a document is in a group of them.
+  struct Member {
+    std::uint32_t group = 0;  // counted from 0
+    Role role = Role::none;
+  };
+
   // No ids: counted as empty. seams: which of them hold characters of both a prompt and its completion.
   void add(const Tokens& tokens, std::int64_t line, bool from_text, std::span<const std::size_t> seams = {});
 
   // Of the document added last. All documents of a file have a label, or none.
   void label_last(const DocLabel& label);
+
+  // The document added last is the first of a group. All documents of a file are in groups, or none.
+  void begin_group(Role role);
+  // One more document of the same record and group. REQUIRES: ids.
+  void add_companion(const Tokens& tokens, Role role, std::span<const std::size_t> seams = {});
 
   // Fields of the records that nobody read: known to whom made the store, not kept in its file.
   void add_unread(const std::vector<std::string>& names) { unread_.insert(unread_.end(), names.begin(), names.end()); }
@@ -57,6 +68,11 @@ class TokenStore {
   const Counts& counts() const { return counts_; }
   bool is_labelled() const { return !labels_.empty(); }
   const Label& label(std::int64_t doc) const { return labels_[static_cast<std::size_t>(doc)]; }
+  bool is_grouped() const { return !members_.empty(); }
+  Role role(std::int64_t doc) const { return is_grouped() ? members_[static_cast<std::size_t>(doc)].role : Role::none; }
+  std::int64_t group(std::int64_t doc) const { return is_grouped() ? members_[static_cast<std::size_t>(doc)].group : -1; }
+  // The document behind the last one that belongs with this one.
+  std::int64_t group_end(std::int64_t doc) const;
   const std::vector<std::string>& label_names() const { return label_names_; }  // in order of their first document
   std::int64_t highest_exception() const;  // the largest label that is not its id; -1: none
 
@@ -84,6 +100,7 @@ class TokenStore {
  private:
   bool narrow_ids() const { return counts_.max_id <= 0xFFFF; }
   void widen();
+  void add_document(const Tokens& tokens, std::int64_t line, std::span<const std::size_t> seams);
   void add_labels(const Tokens& tokens, std::uint64_t base);
   void add_range(std::uint64_t begin, std::uint64_t end);
   std::size_t first_range_after(std::uint64_t position) const;
@@ -99,6 +116,7 @@ class TokenStore {
   std::vector<Exception> exceptions_;  // ascending
   std::vector<std::uint64_t> seams_;   // positions of tokens that hold characters of a prompt and its completion
   std::vector<Label> labels_;          // of document i; empty: none has one
+  std::vector<Member> members_;        // of document i; empty: there are no groups
   std::vector<std::string> label_names_;
   std::map<std::string, std::uint32_t> label_index_;  // while it is filled
   Counts counts_;

@@ -22,13 +22,13 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the arrays are written as they lie in memory");
 
-constexpr std::uint64_t kMagic = 0x33304B4F54454E4F;  // "ONETOK03"
+constexpr std::uint64_t kMagic = 0x34304B4F54454E4F;  // "ONETOK04"
 constexpr std::string_view kTemporary = ".tmp-";
 
 struct Header {
   std::uint64_t magic = kMagic, total_bytes = 0, hash = 0;  // hash: of everything, with this field 0
   char key[32] = {};
-  std::uint64_t ids16 = 0, ids32 = 0, docs = 0, ranges = 0, exceptions = 0, seams = 0, labels = 0,
+  std::uint64_t ids16 = 0, ids32 = 0, docs = 0, ranges = 0, exceptions = 0, seams = 0, labels = 0, members = 0,
                 label_text = 0;  // lengths of the arrays; label_text: the names, each with a zero byte behind it
   std::int64_t records = 0, empty = 0, not_text = 0, max_id = 0;
 };
@@ -102,7 +102,7 @@ Header read_header(const InFile& file, const std::string& key) {
       {header.ids16, 2}, {header.ids32, 4},  {header.docs, 8},
       {header.docs, 8},  {header.ranges, 8}, {header.exceptions, sizeof(TokenStore::Exception)},
       {header.seams, 8},     {header.labels, sizeof(TokenStore::Label)},
-      {header.label_text, 1}};
+      {header.members, sizeof(TokenStore::Member)}, {header.label_text, 1}};
   for (const auto& [count, width] : arrays) {
     if (count > left / width || padded(count * width) > left) throw damaged(file, "an array is longer than the file");
     left -= padded(count * width);
@@ -123,6 +123,7 @@ void TokenStore::save(const std::string& folder_path, const std::string& name, c
                 .exceptions = exceptions_.size(),
                 .seams = seams_.size(),
                 .labels = labels_.size(),
+                .members = members_.size(),
                 .label_text = label_text.size(),
                 .records = counts_.records,
                 .empty = counts_.empty,
@@ -133,7 +134,7 @@ void TokenStore::save(const std::string& folder_path, const std::string& name, c
   const std::span<const std::byte> arrays[] = {bytes_of(ids16_), bytes_of(ids32_),  bytes_of(ends_),
                                                bytes_of(lines_), bytes_of(ranges_), bytes_of(exceptions_),
                                                bytes_of(seams_),
-                                               bytes_of(labels_),
+                                               bytes_of(labels_), bytes_of(members_),
                                                std::as_bytes(std::span(label_text))};
   header.total_bytes = sizeof header;
   for (const auto& array : arrays) header.total_bytes += padded(array.size());
@@ -182,6 +183,7 @@ std::shared_ptr<const TokenStore> TokenStore::load(const std::string& folder, co
   reader.read(store->exceptions_, header.exceptions);
   reader.read(store->seams_, header.seams);
   reader.read(store->labels_, header.labels);
+  reader.read(store->members_, header.members);
   std::vector<char> label_text;
   reader.read(label_text, header.label_text);
   if (hasher.digest64() != hash) throw damaged(file, "its hash differs");
@@ -215,6 +217,9 @@ void TokenStore::check() const {
     const auto doc = static_cast<std::int64_t>(i);
     fits = labels_[i].name < label_names_.size() && labels_[i].second <= end(doc) - begin(doc);
   }
+  fits = fits && (members_.empty() || (std::ssize(members_) == docs() && members_[0].group == 0));
+  for (std::size_t i = 0; fits && i < members_.size(); ++i)
+    fits = members_[i].role <= Role::rejected && (i == 0 || members_[i].group - members_[i - 1].group <= 1);
   if (!fits) throw Error(ErrorKind::data, "damaged token cache: its arrays contradict each other");
 }
 

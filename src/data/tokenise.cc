@@ -1,18 +1,14 @@
-// Records to tokens: one by one, and whole files on several threads in the file's order.
+// Records to tokens, and whole files of them.
 #include "data/tokenise.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
-#include <future>
 #include <limits>
 
-#include "base/cpus.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/signals.h"
-#include "base/threads.h"
 #include "data/source.h"
 #include "text/chat/chat_mask.h"
 #include "text/tokenizer/json_tokenizer.h"
@@ -22,7 +18,6 @@ namespace hone::data {
 namespace {
 
 constexpr const char* kTurns = "loss chooses among the turns of conversations; leave it out, or set it to all";
-constexpr std::size_t kBlockRecords = 512, kBlockBytes = 1 << 20;
 
 void append_eos_to(Tokens& tokens, const Tokenizer& tokenizer) {
   if (!tokenizer.eos_id || (!tokens.ids.empty() && tokens.ids.back() == *tokenizer.eos_id)) return;
@@ -171,6 +166,17 @@ Tokens from_chat(const ChatRecord& record, const Tokenising& how, const std::str
   return std::move(made.tokens);
 }
 
+// Both sides read the prompt anew: each is a document of its own.
+RecordTokens from_preference(const PreferenceRecord& record, const Tokenising& how) {
+  RecordTokens chosen = from_pair(record.prompt, record.chosen, how, false);
+  RecordTokens rejected = from_pair(record.prompt, record.rejected, how, false);
+  if (chosen.ids.empty() || rejected.ids.empty()) return {};
+  chosen.role = Role::chosen;
+  rejected.role = Role::rejected;
+  chosen.companions.push_back(std::move(rejected));
+  return chosen;
+}
+
 RecordTokens from_labelled(const LabelledRecord& record, const Tokenising& how, const std::string& place) {
   RecordTokens tokens;
   TextPair texts{.first = record.text, .second = {}};
@@ -186,98 +192,6 @@ RecordTokens from_labelled(const LabelledRecord& record, const Tokenising& how, 
   return tokens;
 }
 
-// Some records in a row, on their way through a worker.
-struct Block {
-  std::vector<Record> records;
-  std::promise<std::vector<RecordTokens>> tokens;
-};
-
-std::size_t bytes_of(const Record& record) {
-  struct Sizes {
-    std::size_t operator()(const TextRecord& r) const { return r.text.size(); }
-    std::size_t operator()(const PromptRecord& r) const { return r.prompt.size() + r.completion.size(); }
-    std::size_t operator()(const IdsRecord& r) const { return r.input_ids.size() * sizeof(r.input_ids[0]); }
-    std::size_t operator()(const ChatRecord& r) const {
-      return r.chat.messages.size() + r.chat.tools.size() + r.chat.documents.size();
-    }
-    std::size_t operator()(const LabelledRecord& r) const { return r.text.size() + r.text_pair.value_or("").size(); }
-  };
-  return std::visit(Sizes(), record.content);
-}
-
-// Reads blocks on the caller's thread, tokenises them on others, and hands them out in order.
-class Pipeline {
- public:
-  // most: records to read.
-  Pipeline(Source& source, const Tokenising& how, const std::string& path, std::int64_t most)
-      : source_(source), how_(how), path_(path), left_(most) {
-    for (std::size_t i = 0; i < threads_; ++i) workers_.emplace_back("tokenise", [this] { work(); });
-  }
-  ~Pipeline() { queue_.cancel(); }  // then the workers are joined
-
-  void run(const std::function<void(const RecordTokens&, const Record&)>& visit) {
-    for (bool more = true; more || !pending_.empty();) {
-      while (more && pending_.size() < 2 * threads_) more = read_block();
-      if (!pending_.empty()) hand_out(visit);
-    }
-    if (failure_) std::rethrow_exception(failure_);
-  }
-
- private:
-  // false: that was the last. A failure waits until the records before it are through: the first one is reported.
-  bool read_block() {
-    StopSignal::check("reading " + path_);  // nothing is lost by stopping here
-    auto block = std::make_shared<Block>();
-    bool more = true;
-    try {
-      std::size_t bytes = 0;
-      for (Record record; bytes < kBlockBytes && block->records.size() < kBlockRecords;) {
-        more = left_-- > 0 && source_.next(record);
-        if (!more) break;
-        bytes += bytes_of(record);
-        block->records.push_back(std::move(record));
-      }
-    } catch (...) {
-      failure_ = std::current_exception();
-      more = false;
-    }
-    if (!block->records.empty()) {
-      pending_.emplace_back(block, block->tokens.get_future());
-      queue_.push(std::move(block));
-    }
-    return more;
-  }
-
-  void hand_out(const std::function<void(const RecordTokens&, const Record&)>& visit) {
-    auto [block, future] = std::move(pending_.front());
-    pending_.pop_front();
-    const std::vector<RecordTokens> all = future.get();
-    for (std::size_t i = 0; i < all.size(); ++i) visit(all[i], block->records[i]);
-  }
-
-  void work() {
-    while (const auto block = queue_.pop()) {
-      try {
-        std::vector<RecordTokens> all;
-        for (const Record& record : (*block)->records) all.push_back(to_tokens(record, how_, path_));
-        (*block)->tokens.set_value(std::move(all));
-      } catch (...) {
-        (*block)->tokens.set_exception(std::current_exception());
-      }
-    }
-  }
-
-  Source& source_;
-  const Tokenising& how_;
-  const std::string& path_;
-  std::int64_t left_;
-  const std::size_t threads_ = static_cast<std::size_t>(std::min(threads_by_cpu(cpus()), 16));
-  BoundedQueue<std::shared_ptr<Block>> queue_{2 * threads_};
-  std::deque<std::pair<std::shared_ptr<Block>, std::future<std::vector<RecordTokens>>>> pending_;
-  std::exception_ptr failure_;
-  std::vector<Worker> workers_;
-};
-
 // What policy keeps some of what is too long: the rest of it is not even stored.
 std::optional<LabelledTokenising> labelled_of(const Dataset::Options& options) {
   if (options.records != RecordKind::labelled) return std::nullopt;
@@ -292,7 +206,8 @@ Tokenising::Tokenising(const Tokenizer& tokenizer, const Dataset::Options& optio
     : tokenizer(tokenizer),
       append_eos(options.append_eos),
       loss(options.loss),
-      labelled(labelled_of(options)) {}
+      labelled(labelled_of(options)),
+      records(options.records) {}
 
 const text::ChatTemplate& Tokenising::chat_template() const {
   std::call_once(once_, [&] {
@@ -329,6 +244,10 @@ RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::s
     if (how.loss) fail_loss("a text with a label", "its label is learnt, and none of its tokens; leave loss out");
     return from_labelled(*labelled, how, place);
   }
+  if (const auto* pair = record.as<PreferenceRecord>()) {
+    if (how.loss) fail_loss("a preference pair", "its answers are learnt, and nothing else; leave loss out");
+    return from_preference(*pair, how);
+  }
   if (chat) return {from_chat(*chat, how, place)};
   if (const auto* text = record.as<TextRecord>()) {
     if (how.loss && !all) fail_loss("a text");
@@ -344,18 +263,23 @@ RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::s
 
 void each_tokens(const DataFile& file, const Tokenising& how,
                  const std::function<void(const RecordTokens&, const Record&)>& visit) {
-  const std::unique_ptr<Source> source = open_source(
-      {file.path, file.columns, file.header, file.ignore, how.labelled ? RecordKind::labelled : RecordKind::language});
+  const std::unique_ptr<Source> source = open_source(source_file(file, how.records), file.source);
   Progress progress({.what = "tokenise", .unit = "record"});
-  std::int64_t records = 0, tokens = 0;
-  const std::int64_t most = file.max_samples.value_or(std::numeric_limits<std::int64_t>::max());
-  Pipeline(*source, how, file.path, most).run([&](const RecordTokens& one, const Record& record) {
-    visit(one, record);
-    tokens += static_cast<std::int64_t>(one.ids.size());
-    if (++records % 256 != 0) return;
+  std::int64_t records = 0, tokens = 0, left = file.max_samples.value_or(std::numeric_limits<std::int64_t>::max());
+  Pipeline pipeline(
+      [&](Pipeline::Item& item) {
+        if (StopSignal::stop_requested()) StopSignal::check("reading " + file.path);  // nothing is lost by that
+        item.path = file.path;
+        return left-- > 0 && source->next(item.record);
+      },
+      how);
+  for (Pipeline::Item item; pipeline.next(item);) {
+    visit(item.tokens, item.record);
+    tokens += static_cast<std::int64_t>(item.tokens.ids.size());
+    if (++records % 256 != 0) continue;
     progress.add_tokens(std::exchange(tokens, 0));
     progress.update(records);
-  });
+  }
 }
 
 namespace {
@@ -368,16 +292,22 @@ Tokens without_lone_mask(Tokens tokens) {
 
 }  // namespace
 
+void add_record(TokenStore& store, const Record& record, const RecordTokens& tokens, std::int64_t line) {
+  const Tokens& plain = tokens;
+  const auto* ids = record.as<IdsRecord>();
+  const bool own_labels = ids && ids->labels;
+  store.add(own_labels ? without_lone_mask(plain) : plain, line, record.as<TextRecord>() != nullptr, tokens.seams);
+  store.add_unread(record.unread);
+  if (tokens.ids.empty()) return;
+  if (tokens.label) store.label_last(*tokens.label);
+  if (tokens.role != Role::none) store.begin_group(tokens.role);
+  for (const RecordTokens& one : tokens.companions) store.add_companion(one, one.role, one.seams);
+}
+
 std::shared_ptr<const TokenStore> tokenise_file(const DataFile& file, const Tokenising& how) {
   auto store = std::make_shared<TokenStore>();
   each_tokens(file, how, [&](const RecordTokens& tokens, const Record& record) {
-    const Tokens& plain = tokens;
-    const auto* ids = record.as<IdsRecord>();
-    const bool own_labels = ids && ids->labels;
-    store->add(own_labels ? without_lone_mask(plain) : plain, record.line, record.as<TextRecord>() != nullptr,
-               tokens.seams);
-    if (tokens.label && !tokens.ids.empty()) store->label_last(*tokens.label);
-    store->add_unread(record.unread);
+    add_record(*store, record, tokens, record.line);
   });
   return store;
 }

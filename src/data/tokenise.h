@@ -27,7 +27,8 @@ class Tokenising {
   const Tokenizer& tokenizer;
   const bool append_eos;
   const std::optional<Loss> loss;
-  const std::optional<LabelledTokenising> labelled = {};  // nothing: records are for a language model
+  const std::optional<LabelledTokenising> labelled = {};
+  const RecordKind records = RecordKind::language;
   // The tokenizer's chat template, parsed when the first conversation comes. Throws Error(config) when it has none.
   const text::ChatTemplate& chat_template() const;
   // Says once that the template does not end the assistant's turns with a special token.
@@ -41,6 +42,8 @@ class Tokenising {
 struct RecordTokens : Tokens {
   std::vector<std::size_t> seams = {};  // which of them hold characters of both a prompt and its completion
   std::optional<DocLabel> label = {};
+  Role role = Role::none;
+  std::vector<RecordTokens> companions = {};  // the other documents of the record: rejected, where this is chosen
 };
 
 // text: the tokenizer's special tokens, the text, eos; all learnt. prompt + completion: tokenised as one text, then
@@ -48,9 +51,31 @@ struct RecordTokens : Tokens {
 // one of the prompt, too, are its seams. input_ids: as they are, labels (default: the ids) say what is learnt. eos is
 // added when append_eos, the tokenizer has one and it is not the last already. A conversation: what the chat template
 // makes of it, nothing added; the assistant's turns are learnt. `loss` chooses otherwise. A text with a label, or two: as the
-// tokenizer puts them together, shortened where they are too long; no token is learnt. No ids at all: the record is
+// tokenizer puts them together, shortened where they are too long; no token is learnt. A preference pair: two documents,
+// each the prompt with one of the answers, as prompt + completion. No ids at all: the record is
 // empty. Throws Error(data) with the place.
 RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::string& path);
+
+// Puts a record's documents behind those of the store, as coming from this line.
+void add_record(TokenStore& store, const Record& record, const RecordTokens& tokens, std::int64_t line);
+
+// Records in order, on their way through the threads that tokenise them. One thread calls it.
+class Pipeline {
+ public:
+  struct Item {
+    Record record = {};
+    std::string path = {};  // of the file that it comes from, for messages
+    RecordTokens tokens = {};
+  };
+  // read: gives the next record with its path, false at the end; called by next() for some records more than it gives.
+  Pipeline(std::function<bool(Item&)> read, const Tokenising& how, std::size_t threads = 0);  // 0: as many as there are
+  ~Pipeline();
+  bool next(Item& item);  // false: no more; throws what reading and tokenising threw, once the records before are through
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 // All records of a file, tokenised on several threads, in the file's order.
 std::shared_ptr<const TokenStore> tokenise_file(const DataFile& file, const Tokenising& how);

@@ -100,6 +100,11 @@ const TrainingField* find_foreign(std::string_view name) {
   return found == all.end() ? nullptr : &*found;
 }
 
+bool is_of_pairs(std::string_view name) {
+  const TrainingField* field = find_foreign(name);
+  return field && field->kind == kPreference;
+}
+
 bool is_blank(const json& value) {
   if (value.is_string()) return trim(value.get_ref<const std::string&>()).empty();
   return value.is_null() || ((value.is_array() || value.is_object()) && value.empty());

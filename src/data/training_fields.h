@@ -19,6 +19,9 @@ const std::vector<TrainingField>& foreign_fields();
 // The entry of that name; nullptr: the field is known to nobody.
 const TrainingField* find_foreign(std::string_view name);
 
+// Whether the field says something about a preference pair.
+bool is_of_pairs(std::string_view name);
+
 // Whether a value says nothing: null, an empty text, list or object.
 bool is_blank(const nlohmann::ordered_json& value);
 

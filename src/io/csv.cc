@@ -12,7 +12,8 @@ constexpr std::uint64_t kMaxRow = kMaxLine;
 
 }  // namespace
 
-CsvReader::CsvReader(const std::filesystem::path& path, char separator) : lines_(path), separator_(separator) {}
+CsvReader::CsvReader(const std::filesystem::path& path, char separator, std::function<void()> waiting)
+    : lines_(path, kMaxLine, std::move(waiting)), separator_(separator) {}
 
 std::string CsvReader::where() const { return fmt::format("{}:{}", lines_.bytes().path().string(), line_); }
 

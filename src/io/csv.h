@@ -15,7 +15,7 @@ namespace hone::io {
 // is a plain character, as files written without any quoting need. Empty lines are skipped. One thread at a time.
 class CsvReader {
  public:
-  explicit CsvReader(const std::filesystem::path& path, char separator = ',');
+  explicit CsvReader(const std::filesystem::path& path, char separator = ',', std::function<void()> waiting = {});
   bool next(std::vector<std::string>& fields);  // false: no more; throws Error(data) with path:line
   std::int64_t line() const { return line_; }   // where the row last returned begins, from 1
   std::string where() const;                    // "path:line"

@@ -1,4 +1,5 @@
-// Files are read with pread in blocks; zlib and zstd unpack block by block, several members or frames in a row.
+// Files are read with pread in blocks, pipes as they come; zlib and zstd unpack block by block, several members or
+// frames in a row.
 #include "io/lines.h"
 
 #include <fmt/format.h>
@@ -7,10 +8,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/env.h"
 #include "base/strings.h"
+#include "io/pipe.h"
 
 namespace hone::io {
 namespace {
@@ -20,23 +24,42 @@ constexpr std::size_t kBlock = 64 << 10;
 // Gives stored bytes block by block.
 class Blocks {
  public:
-  explicit Blocks(const std::filesystem::path& path) : file_(path, ErrorKind::data), buffer_(kBlock) {}
+  Blocks(const std::filesystem::path& path, std::function<void()> waiting) : path_(path), buffer_(kBlock) {
+    if (waiting && is_pipe(path))
+      pipe_.emplace(path, std::move(waiting));
+    else
+      file_.emplace(path, ErrorKind::data);
+  }
   std::span<const std::byte> next() {
-    const std::size_t count = file_.read_some(position_, buffer_);
-    position_ += count;
-    return std::span<const std::byte>(buffer_).first(count);
+    if (held_ == 0) held_ = more(0);
+    position_ += held_;
+    return std::span<const std::byte>(buffer_).first(std::exchange(held_, 0));
   }
-  std::string start() const {
-    std::string bytes(4, '\0');
-    bytes.resize(file_.read_some(0, std::as_writable_bytes(std::span(bytes))));
-    return bytes;
+  // The first bytes; next() gives them, too.
+  std::string start() {
+    constexpr std::size_t kMagic = 4;
+    while (held_ < kMagic)
+      if (const std::size_t count = more(held_); count > 0)
+        held_ += count;
+      else
+        break;
+    return std::string(reinterpret_cast<const char*>(buffer_.data()), std::min(held_, kMagic));
   }
-  const InFile& file() const { return file_; }
-  std::uint64_t position() const { return position_; }
+  void skip(std::uint64_t bytes) { position_ += bytes, held_ = 0; }
+  const std::filesystem::path& path() const { return path_; }
+  bool is_file() const { return file_.has_value(); }
 
  private:
-  InFile file_;
+  // Reads behind the first `filled` bytes of the buffer.
+  std::size_t more(std::size_t filled) {
+    const auto room = std::span(buffer_).subspan(filled);
+    return pipe_ ? pipe_->read(room) : file_->read_some(position_ + filled, room);
+  }
+  std::filesystem::path path_;
+  std::optional<InFile> file_;
+  std::optional<Pipe> pipe_;
   std::vector<std::byte> buffer_;
+  std::size_t held_ = 0;  // bytes at the front of the buffer that next() has not given yet
   std::uint64_t position_ = 0;
 };
 
@@ -133,8 +156,8 @@ class Zstd final : public Codec {
   bool more_ = false;
 };
 
-std::unique_ptr<Codec> codec_for(const Blocks& blocks) {
-  const std::string start = blocks.start(), path = blocks.file().path().string();
+std::unique_ptr<Codec> codec_for(Blocks& blocks) {
+  const std::string start = blocks.start(), path = blocks.path().string();
   if (start.starts_with("\x1f\x8b")) return std::make_unique<Gzip>(path);
   if (start == "\x28\xb5\x2f\xfd") return std::make_unique<Zstd>(path);
   return std::make_unique<Plain>();
@@ -143,12 +166,14 @@ std::unique_ptr<Codec> codec_for(const Blocks& blocks) {
 }  // namespace
 
 struct ByteReader::State {
-  explicit State(const std::filesystem::path& path) : blocks(path), codec(codec_for(blocks)) {}
+  State(const std::filesystem::path& path, std::function<void()> waiting)
+      : blocks(path, std::move(waiting)), codec(codec_for(blocks)) {}
   Blocks blocks;
   std::unique_ptr<Codec> codec;
 };
 
-ByteReader::ByteReader(const std::filesystem::path& path) : state_(std::make_unique<State>(path)) {}
+ByteReader::ByteReader(const std::filesystem::path& path, std::function<void()> waiting)
+    : state_(std::make_unique<State>(path, std::move(waiting))) {}
 ByteReader::~ByteReader() = default;
 ByteReader::ByteReader(ByteReader&&) noexcept = default;
 
@@ -177,11 +202,26 @@ std::string ByteReader::read_all(std::uint64_t limit) {
   return all;
 }
 
-const std::filesystem::path& ByteReader::path() const { return state_->blocks.file().path(); }
-std::uint64_t ByteReader::file_size() const { return state_->blocks.file().size(); }
-std::uint64_t ByteReader::file_position() const { return state_->blocks.position(); }
+bool ByteReader::can_skip() const {
+  return state_->blocks.is_file() && dynamic_cast<const Plain*>(state_->codec.get()) != nullptr;
+}
 
-LineReader::LineReader(const std::filesystem::path& path, std::uint64_t max_line) : bytes_(path), max_line_(max_line) {}
+void ByteReader::skip(std::uint64_t bytes) {
+  HONE_ASSERT(can_skip());
+  state_->blocks.skip(bytes);
+}
+
+const std::filesystem::path& ByteReader::path() const { return state_->blocks.path(); }
+
+LineReader::LineReader(const std::filesystem::path& path, std::uint64_t max_line, std::function<void()> waiting)
+    : bytes_(path, std::move(waiting)), max_line_(max_line) {}
+
+void LineReader::seek(std::int64_t line, std::uint64_t offset) {
+  HONE_ASSERT(number_ == 0 && buffer_.empty());
+  bytes_.skip(offset);
+  number_ = line;
+  offset_ = offset;
+}
 
 // Reads another block behind what is left; false at the end.
 bool LineReader::refill() {
@@ -210,6 +250,7 @@ bool LineReader::next(std::string_view& line) {
     if (last && begin_ == buffer_.size()) return false;
     const std::size_t stop = last ? buffer_.size() : end;
     line = std::string_view(buffer_).substr(begin_, stop - begin_);
+    offset_ += (last ? stop : stop + 1) - begin_;
     begin_ = last ? stop : stop + 1;
     scanned_ = begin_;
     if (++number_ == 1 && line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);

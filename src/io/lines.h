@@ -1,9 +1,10 @@
-// Bytes and lines of text files, plain, .gz or .zst (told by their first bytes, not their name).
+// Bytes and lines of text files and pipes, plain, .gz or .zst (told by their first bytes, not their name).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,14 +17,15 @@ namespace hone::io {
 // The decompressed bytes of a file, front to back. Throws Error(data). One thread at a time.
 class ByteReader {
  public:
-  explicit ByteReader(const std::filesystem::path& path);
+  // waiting: see Pipe; without it a pipe is refused. A pipe is waited for here already.
+  explicit ByteReader(const std::filesystem::path& path, std::function<void()> waiting = {});
   ~ByteReader();
   ByteReader(ByteReader&&) noexcept;
   std::size_t read(std::span<std::byte> into);  // 0: the end; otherwise at least one byte
   std::string read_all(std::uint64_t limit);    // the rest; more than `limit` bytes is an Error
+  bool can_skip() const;           // a file, not compressed
+  void skip(std::uint64_t bytes);  // before anything is read. REQUIRES: can_skip()
   const std::filesystem::path& path() const;
-  std::uint64_t file_size() const;      // as stored, compressed
-  std::uint64_t file_position() const;  // stored bytes consumed so far; for progress
 
  private:
   struct State;
@@ -35,10 +37,14 @@ inline constexpr std::uint64_t kMaxLine = 64'000'000;
 // Lines without their end (\n or \r\n); a byte order mark at the start is dropped. One thread at a time.
 class LineReader {
  public:
-  explicit LineReader(const std::filesystem::path& path, std::uint64_t max_line = kMaxLine);
+  explicit LineReader(const std::filesystem::path& path, std::uint64_t max_line = kMaxLine,
+                      std::function<void()> waiting = {});
   bool next(std::string_view& line);             // valid until the next call; false: no more
   std::int64_t line() const { return number_; }  // of the line last returned, from 1
   std::string where() const;                     // "path:line"
+  std::uint64_t offset() const { return offset_; }  // behind the line last returned, in bytes of content
+  // Goes on behind the line of this number that ends at this offset. REQUIRES: nothing is read yet, bytes().can_skip().
+  void seek(std::int64_t line, std::uint64_t offset);
   const ByteReader& bytes() const { return bytes_; }
 
  private:
@@ -47,6 +53,7 @@ class LineReader {
   std::uint64_t max_line_;
   std::string buffer_;
   std::size_t begin_ = 0, scanned_ = 0;
+  std::uint64_t offset_ = 0;
   std::int64_t number_ = 0;
   bool end_ = false;
 };

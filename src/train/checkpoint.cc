@@ -43,7 +43,7 @@ std::string trainer_state(const TrainState& state, const CheckpointParts& parts)
   json["best_global_step"] = state.best.step < 0 ? nlohmann::json() : nlohmann::json(state.best.step);
   json["best_metric"] = state.best.step < 0 ? nlohmann::json() : json_number(state.best.value);
   json["best_model_checkpoint"] = nullptr;
-  json["epoch"] = parts.epoch;
+  json["epoch"] = parts.epoch ? nlohmann::json(*parts.epoch) : nlohmann::json();  // transformers', where it is unknown
   json["eval_steps"] = parts.eval_every;
   json["global_step"] = state.step;
   json["is_hyper_param_search"] = false;
@@ -53,7 +53,7 @@ std::string trainer_state(const TrainState& state, const CheckpointParts& parts)
   json["logging_steps"] = parts.log_every;
   json["max_steps"] = parts.steps;
   json["num_input_tokens_seen"] = state.tokens;
-  json["num_train_epochs"] = static_cast<std::int64_t>(std::ceil(parts.epochs));
+  json["num_train_epochs"] = static_cast<std::int64_t>(std::ceil(parts.epochs.value_or(0)));
   json["save_steps"] = parts.save_every;
   json["stateful_callbacks"] = nlohmann::json::object();
   json["total_flos"] = 0.0;

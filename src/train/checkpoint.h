@@ -21,9 +21,9 @@ struct CheckpointParts {
   const std::string& config_yaml;
   const SaveTypes& types;
   std::int64_t steps = 0;  // of the whole run, for trainer_state.json
-  double epoch = 0;
+  std::optional<double> epoch = {};
   std::int64_t log_every = 0, eval_every = 0, save_every = 0, batch_size = 0;
-  double epochs = 0;
+  std::optional<double> epochs = {};
 };
 
 // Of the weights, the optimizer's state and the small files: what save_checkpoint() will write, but for logs.

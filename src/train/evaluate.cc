@@ -17,12 +17,6 @@ namespace {
 
 std::string prefix_of(std::size_t sets, const std::string& name) { return sets == 1 ? "eval_" : "eval_" + name + "_"; }
 
-// What a collator draws is the same in every evaluation.
-HostBatch collate(std::vector<HostRow> rows, std::int64_t first, const EvaluateOptions& options) {
-  if (!options.collator) return pad(rows, options.pad_id);
-  return options.collator->collate(std::move(rows), Random(0, fmt::format("evaluate/{}", first)));
-}
-
 }  // namespace
 
 Evaluations make_evaluations(const std::vector<std::string>& names) {
@@ -48,7 +42,8 @@ std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluatio
     if (options.before && !options.before(begin, tokens)) return std::nullopt;
     std::vector<std::int64_t> rows(static_cast<std::size_t>(std::min(options.batch_size, data.rows() - begin)));
     std::iota(rows.begin(), rows.end(), begin);
-    const Batch batch = to_batch(collate(data.take(rows), begin, options));
+    const Random random(0, fmt::format("evaluate/{}", begin));  // what a collator draws is the same in every evaluation
+    const Batch batch = to_batch(collate(data.take(rows), options.collator.get(), options.pad_id, random));
     tokens = batch.tokens;
     Pass pass(batch);
     const Output output = model.forward(batch, pass);

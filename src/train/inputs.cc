@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "data/choose_template.h"
 #include "data/files.h"
+#include "data/stream.h"
 #include "hone/registry.h"
 #include "hone/safetensors.h"
 #include "hub/fresh.h"
@@ -41,24 +42,47 @@ config::Node fresh_config(const Recipe& recipe, const Tokenizer& tokenizer) {
   return node;
 }
 
+// What cannot be had of a stream. Its first row comes when the run asks for it.
+void check_stream(const Recipe& recipe) {
+  Problems problems;
+  const auto refuse = [&](bool given, const char* option, const char* fact) { problems.require(!given, option, fact); };
+  refuse(!recipe.trainer.steps, "trainer.steps", "missing: data.train is a stream, and nobody knows how long an epoch of it is");
+  refuse(recipe.trainer.epochs.has_value(), "trainer.epochs",
+         "data.train is a stream, and nobody knows how long an epoch of it is; set trainer.steps instead");
+  refuse(recipe.data.eval.held_out.value_or(0) > 0, "data.eval.held_out",
+         "nothing of a stream can be held out; name a file, as in data.eval: {news: news.jsonl}");
+  refuse(recipe.data.cache.value_or("none") != "none", "data.cache", "a stream is not kept; leave it out");
+  problems.raise();
+}
+
+std::shared_ptr<const TrainingData> load_train(const Recipe& recipe, const Dataset::Options& options, Inputs& inputs) {
+  if (data::is_stream(recipe.data.train)) {
+    check_stream(recipe);
+    return data::open_stream(recipe.data.train, inputs.tokenizer, options);
+  }
+  std::shared_ptr<const Dataset> train = Dataset::make(recipe.data.train, *inputs.tokenizer, options);
+  if (recipe.data.eval.held_out.value_or(0) > 0) {
+    const auto [held_out, rest] = train->split(*recipe.data.eval.held_out, recipe.run.seed);
+    inputs.evals.push_back({"held_out", held_out});
+    train = rest;
+  }
+  if (train->rows() == 0) throw Error(ErrorKind::data, "data.train: no row to train on");
+  return train;
+}
+
 void load_data(const Recipe& recipe, Dataset::Options options, Inputs& inputs) {
   const DataSection& data = recipe.data;
   if (!data.cache)
     options.cache_folder = (std::filesystem::path(recipe.run.folder) / "cache").string();
   else if (*data.cache != "none")
     options.cache_folder = *data.cache;
-  inputs.train = Dataset::make(data.train, *inputs.tokenizer, options);
-  if (data.eval.held_out.value_or(0) > 0) {
-    auto [held_out, rest] = inputs.train->split(*data.eval.held_out, recipe.run.seed);
-    inputs.evals.push_back({"held_out", held_out});
-    inputs.train = rest;
-  }
+  inputs.train = load_train(recipe, options, inputs);
   options.labels = inputs.train->labels();
   for (const auto& [name, files] : data.eval.files)
     inputs.evals.push_back(
         {name, during("reading data.eval." + name, [&] { return Dataset::make(files, *inputs.tokenizer, options); })});
-  if (inputs.train->rows() == 0) throw Error(ErrorKind::data, "data.train: no row to train on");
-  Loader::check(*inputs.train, {recipe.trainer.batch_size, recipe.trainer.accumulate});
+  if (const Dataset* dataset = inputs.train->as_dataset())
+    Loader::check(*dataset, {recipe.trainer.batch_size, recipe.trainer.accumulate});
   Problems problems;
   check_schedule(recipe, steps_of(recipe, *inputs.train), problems);
   problems.raise();
@@ -93,6 +117,7 @@ Dataset::Options dataset_options(const DataSection& data, RecordKind records) {
   options.append_eos = data.append_eos;
   options.loss = data.loss;
   options.records = records;
+  options.window = data.stream_window;
   return options;
 }
 
@@ -174,9 +199,10 @@ Loader::Options loader_options(const Recipe& recipe, const Inputs& inputs) {
           pad_id_of(*inputs.tokenizer, inputs.model->vocab_size()), make_collator(recipe, inputs)};
 }
 
-std::int64_t steps_of(const Recipe& recipe, const Dataset& train) {
+std::int64_t steps_of(const Recipe& recipe, const TrainingData& train) {
   if (recipe.trainer.steps) return *recipe.trainer.steps;
-  const double rows = recipe.trainer.epochs.value_or(1) * static_cast<double>(train.epoch_rows());
+  HONE_ASSERT(train.as_dataset() != nullptr);  // a stream needs them
+  const double rows = recipe.trainer.epochs.value_or(1) * static_cast<double>(train.as_dataset()->epoch_rows());
   const double per_step = static_cast<double>(recipe.trainer.batch_size * recipe.trainer.accumulate);
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(rows / per_step)));
 }

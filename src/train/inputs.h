@@ -22,7 +22,7 @@ struct Inputs {
   std::unique_ptr<Model> model;  // on the meta device
   std::filesystem::path source;  // where its weights are; "" = fresh ones
   bool other_labels = false;     // the source has a head for others than these
-  std::shared_ptr<const Dataset> train;
+  std::shared_ptr<const TrainingData> train;
   std::vector<EvalSet> evals;
   bool has_tokenizer() const { return tokenizer->vocab_size() > 0; }
 };
@@ -41,7 +41,7 @@ std::int32_t pad_id_of(const Tokenizer& tokenizer, std::int64_t vocab_size);
 std::optional<std::int32_t> chosen_turn_end(const Recipe& recipe, const Tokenizer& tokenizer);
 std::shared_ptr<const Collator> make_collator(const Recipe& recipe, const Inputs& inputs);
 Loader::Options loader_options(const Recipe& recipe, const Inputs& inputs);
-std::int64_t steps_of(const Recipe& recipe, const Dataset& train);
+std::int64_t steps_of(const Recipe& recipe, const TrainingData& train);
 // Path -> content hash of the files that are trained on.
 nlohmann::json file_hashes(const Recipe& recipe);
 

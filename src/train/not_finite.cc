@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kShown = 8;
 
 // Of the micro-batches whose loss is not finite; of all when each loss is.
-std::vector<std::string> records_of(const Group& group, const std::vector<double>& losses, const Dataset& data) {
+std::vector<std::string> records_of(const Group& group, const std::vector<double>& losses, const TrainingData& data) {
   const bool any = std::any_of(losses.begin(), losses.end(), [](double loss) { return !std::isfinite(loss); });
   std::vector<std::string> names;
   for (std::size_t i = 0; i < group.size(); ++i) {

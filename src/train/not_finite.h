@@ -8,7 +8,7 @@ namespace hone::training {
 
 struct Whereabouts {
   std::int64_t step = 0;  // the one that is being made
-  const Dataset& data;
+  const TrainingData& data;
   const Folder& run;            // where nonfinite-step-N.json goes
   std::int64_t saved_step = 0;  // of the last checkpoint; -1: none
 };

@@ -26,6 +26,14 @@ std::string data_line(const std::string& name, const Dataset& data) {
   return text;
 }
 
+// A stream is not looked into: what it holds is not known before it is read.
+std::string stream_line(const DataSection& data) {
+  std::vector<std::string> names;
+  for (const DataFile& file : data.train) names.push_back(file.path.empty() ? file.source.type : file.path);
+  return fmt::format("data.train: read as a stream, {} at a time: {}", counted(data.stream_window, "row"),
+                     list_names(names, 5));
+}
+
 nlohmann::ordered_json counts_of(const Dataset& data) {
   nlohmann::ordered_json counts;
   for (const auto& [what, count] : data::report_lines(data.report())) counts[replace_all(what, " ", "_")] = count;
@@ -37,8 +45,16 @@ double share(std::int64_t part, std::int64_t all) {
   return all == 0 ? 0 : static_cast<double>(part) / static_cast<double>(all);
 }
 
-void warn_about_data(const Recipe& recipe, const Inputs& inputs, std::vector<std::string>& warnings) {
-  const DataReport& report = inputs.train->report();
+void warn_about_ends(const Recipe& recipe, const Inputs& inputs, std::vector<std::string>& warnings) {
+  if (!inputs.train->labels().empty() || !inputs.has_tokenizer()) return;
+  if (!inputs.tokenizer->eos_id)
+    warnings.push_back("the tokenizer has no end-of-sequence token: the model will not learn where to stop");
+  else if (!recipe.data.append_eos && !inputs.tokenizer->adds_eos)
+    warnings.push_back("data.append_eos is false: the model will not learn where to stop");
+}
+
+void warn_about_data(const Recipe& recipe, const Dataset& train, std::vector<std::string>& warnings) {
+  const DataReport& report = train.report();
   const double cut = share(report.cut_tokens, report.tokens + report.cut_tokens);
   if (cut > kMuch)
     warnings.push_back(fmt::format("{:.0f} % of the tokens are cut off: data.max_length is {}, data.overlong decides",
@@ -53,15 +69,10 @@ void warn_about_data(const Recipe& recipe, const Inputs& inputs, std::vector<std
   if (share(report.unsupervised_records, report.records) > kMuch)
     warnings.push_back(
         fmt::format("{} of {} records have no token to learn", report.unsupervised_records, report.records));
-  const bool generates = report.labels.empty() && inputs.has_tokenizer();
-  if (generates && !inputs.tokenizer->eos_id)
-    warnings.push_back("the tokenizer has no end-of-sequence token: the model will not learn where to stop");
-  else if (generates && !recipe.data.append_eos && !inputs.tokenizer->adds_eos)
-    warnings.push_back("data.append_eos is false: the model will not learn where to stop");
   const std::int64_t per_step = recipe.trainer.batch_size * recipe.trainer.accumulate;
-  if (inputs.train->epoch_rows() < per_step)
+  if (train.epoch_rows() < per_step)
     warnings.push_back(fmt::format("a step has {} rows and the data only {}: each step sees rows more than once",
-                                   per_step, inputs.train->epoch_rows()));
+                                   per_step, train.epoch_rows()));
 }
 
 std::string name_of(Precision precision) { return config::Values<Precision>::write(precision).text(); }
@@ -86,32 +97,34 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
       trained == parameters ? "" : fmt::format(", {} of them trained", human_count(static_cast<double>(trained)));
   result.lines.push_back(fmt::format("model: {} parameters{} ({}), {}", human_count(static_cast<double>(parameters)),
                                      frozen, origin, name_of(trainer.precision)));
-  result.lines.push_back(data_line("data.train", *inputs.train));
+  const Dataset* train = inputs.train->as_dataset();
+  result.lines.push_back(train ? data_line("data.train", *train) : stream_line(recipe.data));
   for (const EvalSet& set : inputs.evals) result.lines.push_back(data_line("data.eval." + set.name, *set.data));
   const std::int64_t per_step = trainer.batch_size * trainer.accumulate;
-  const double epochs = share(steps * per_step, inputs.train->epoch_rows());
+  const double epochs = train ? share(steps * per_step, train->epoch_rows()) : 0;
+  const std::string how_often =
+      !train ? "" : fmt::format(", {} epochs", epochs < 1000 ? fmt::format("{:.3g}", epochs) : human_count(epochs));
   const std::uint64_t memory = fixed_memory(parameters, trained, trainer.precision);
-  result.lines.push_back(fmt::format("{} of {} ({} x {}), {} epochs; about {} of memory besides activations",
+  result.lines.push_back(fmt::format("{} of {} ({} x {}){}; about {} of memory besides activations",
                                      counted(steps, "step"), counted(per_step, "row"), trainer.batch_size,
-                                     trainer.accumulate,
-                                     epochs < 1000 ? fmt::format("{:.3g}", epochs) : human_count(epochs),
-                                     human_size(memory)));
+                                     trainer.accumulate, how_often, human_size(memory)));
   result.lines.push_back(describe_threads());
   result.lines.push_back(save_types.text());
   result.report = {{"parameters", parameters},
                    {"trained_parameters", trained},
                    {"weights", origin},
                    {"precision", name_of(trainer.precision)},
-                   {"train", counts_of(*inputs.train)},
+                   {"train", train ? counts_of(*train) : nlohmann::ordered_json{{"stream", true}}},
                    {"eval", nlohmann::ordered_json::object()},
                    {"steps", steps},
                    {"batch_size", trainer.batch_size},
                    {"accumulate", trainer.accumulate},
-                   {"epochs", epochs},
+                   {"epochs", train ? nlohmann::ordered_json(epochs) : nlohmann::ordered_json()},
                    {"fixed_memory_bytes", memory},
                    {"checkpoints", save_types.text()}};
   for (const EvalSet& set : inputs.evals) result.report["eval"][set.name] = counts_of(*set.data);
-  warn_about_data(recipe, inputs, result.warnings);
+  if (train) warn_about_data(recipe, *train, result.warnings);
+  warn_about_ends(recipe, inputs, result.warnings);
   if (recipe.data.max_length > inputs.model->max_positions())
     result.warnings.push_back(fmt::format("data.max_length {} is beyond the model's max_position_embeddings {}",
                                           recipe.data.max_length, inputs.model->max_positions()));

@@ -19,7 +19,7 @@ std::string data_difference(const nlohmann::json& before, const nlohmann::json& 
   std::vector<std::string> changed;
   for (const auto& [path, hash] : after.items())
     if (!before.contains(path) || before[path] != hash) changed.push_back(path);
-  return join(changed, ", ");
+  return changed.empty() ? "" : "; changed: " + join(changed, ", ");
 }
 
 bool has(const std::vector<std::string>& keys, const std::string& key) {
@@ -36,7 +36,7 @@ void check_same(const RestoreFrom& parts, const TrainState& state, const nlohman
         .hint("--override tokenizer --override data goes on with the new one, --new starts afresh");
   if (state.data_hash != data_hash && !has(parts.options.override_keys, "data"))
     throw Error(ErrorKind::data,
-                fmt::format("{}: the training data is not what the run was trained on so far; changed: {}", folder,
+                fmt::format("{}: the training data is not what the run was trained on so far{}", folder,
                             data_difference(state.data_files, files)))
         .hint("--override data goes on with the new data, --new starts afresh");
   if (const int threads = at::get_num_threads(); state.threads != 0 && state.threads != threads)
@@ -49,7 +49,8 @@ void check_same(const RestoreFrom& parts, const TrainState& state, const nlohman
 }  // namespace
 
 TrainState restore(const RestoreFrom& parts, Updater& updater) {
-  const nlohmann::json files = file_hashes(parts.recipe);
+  const bool stream = parts.inputs.train->as_dataset() == nullptr;
+  const nlohmann::json files = stream ? nlohmann::json::object() : file_hashes(parts.recipe);
   const std::string data_hash = parts.inputs.train->fingerprint();
   TrainState state;
   if (parts.from) {
@@ -59,6 +60,7 @@ TrainState restore(const RestoreFrom& parts, Updater& updater) {
       load_updater(checkpoint, updater);
     });
     check_same(parts, state, files, data_hash);
+    if (has(parts.options.override_keys, "data")) state.data_position.clear();  // other data begin at their beginning
   }
   for (const config::Change& change : parts.changes)
     state.changes.push_back(

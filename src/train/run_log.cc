@@ -46,7 +46,7 @@ void RunLog::step(const TrainState& state, const StepReport& report, double seco
   for (const auto& tracker : trackers_) tracker->step(state.step, report.tokens, report.loss());
 }
 
-void RunLog::log(TrainState& state, double epoch) {
+void RunLog::log(TrainState& state, std::optional<double> epoch) {
   const double seconds = std::max(seconds_, 1e-9);
   write(state, epoch, state.window.values(),
         {{"tokens_per_second", static_cast<double>(tokens_) / seconds},
@@ -57,11 +57,11 @@ void RunLog::log(TrainState& state, double epoch) {
   seconds_ = 0;
 }
 
-void RunLog::write(TrainState& state, double epoch, const Metrics& values, const Metrics& varying) {
+void RunLog::write(TrainState& state, std::optional<double> epoch, const Metrics& values, const Metrics& varying) {
   Metrics line = values;
   line["step"] = static_cast<double>(state.step);
   line["tokens"] = static_cast<double>(state.tokens);
-  line["epoch"] = epoch;
+  if (epoch) line["epoch"] = *epoch;
   state.log_history.push_back(json_of(line));
   line.insert(varying.begin(), varying.end());
   file_.append(json_of(line));

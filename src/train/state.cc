@@ -46,6 +46,8 @@ TrainState read_state(const nlohmann::json& json, const std::string& where) {
   state.changes = json.at("changes");
   state.data_files = json.at("data_files");
   if (json.contains("threads")) state.threads = count_at(json, "threads", where);
+  if (json.contains("data_position") && !json.at("data_position").is_null())
+    state.data_position = json.at("data_position").dump();
   state.data_hash = json.at("data_hash").get<std::string>();
   state.tokenizer_hash = json.at("tokenizer_hash").get<std::string>();
   if (json.contains("source_dtypes")) {
@@ -98,6 +100,8 @@ std::string to_json(const TrainState& state) {
       {"changes", state.changes},
       {"data_files", state.data_files},
       {"threads", state.threads},
+      {"data_position",
+       state.data_position.empty() ? nlohmann::json() : io::parse_json(state.data_position, "", io::kConfigJson)},
       {"data_hash", state.data_hash},
       {"tokenizer_hash", state.tokenizer_hash},
       {"source_dtypes", state.source_types.value_or(SourceTypes())}};

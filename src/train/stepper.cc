@@ -28,7 +28,7 @@ Sums amounts(const Batch& batch) {
 }  // namespace
 
 Stepper::Stepper(const Recipe& recipe, Model& model, const Loader::Options& loader,
-                 std::shared_ptr<const Dataset> data, std::int64_t steps)
+                 std::shared_ptr<const TrainingData> data, std::int64_t steps)
     : recipe_(recipe),
       model_(model),
       steps_(steps),
@@ -49,6 +49,7 @@ StepReport Stepper::step(TrainState& state) {
     state.updates += one.skipped ? 0 : 1;
   }
   state.step += 1;
+  state.data_position = loader_.position();
   state.tokens += report.tokens;
   state.window.add(report);
   return report;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "hone/objective.h"
@@ -27,14 +28,15 @@ struct PendingUpdate {
 class Stepper {
  public:
   // steps: of the whole run, for the learning rate.
-  Stepper(const Recipe& recipe, Model& model, const Loader::Options& loader, std::shared_ptr<const Dataset> data,
+  Stepper(const Recipe& recipe, Model& model, const Loader::Options& loader, std::shared_ptr<const TrainingData> data,
           std::int64_t steps);
   // Called before each update; what it throws leaves the weights as they are.
   std::function<void(const PendingUpdate&)> before_update = {};
 
   StepReport step(TrainState& state);  // the step after state.step; counts it, its updates and its tokens
-  void seek(std::int64_t step) { loader_.seek(step); }
-  double epoch_at(std::int64_t step) const { return loader_.epoch_at(step); }
+  void seek(const TrainState& state) { loader_.seek(state.step, state.data_position); }
+  bool has_data() { return loader_.has_next(); }  // waits for it; false: a stream has ended
+  std::optional<double> epoch_at(std::int64_t step) const { return loader_.epoch_at(step); }
   const Objective& objective() const { return *objective_; }
   Updater& updater() { return updater_; }
 

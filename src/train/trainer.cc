@@ -12,6 +12,11 @@
 #include "train/resume.h"
 
 namespace hone::training {
+namespace {
+
+constexpr const char* kEndOfData = "end of data";
+
+}  // namespace
 
 Trainer::Trainer(TrainerParts parts)
     : parts_(std::move(parts)),
@@ -30,6 +35,7 @@ Trainer::Trainer(TrainerParts parts)
   if (parts_.from) {
     hooks_.restore(state_);
     saver_->resumed_from(*parts_.from);
+    if (state_.step < steps_) stepper_->seek(state_);
     log::info("{}: resuming at step {} of {} from {}", recipe_.run.folder, state_.step, steps_, parts_.from->name);
   }
   if (state_.step >= steps_ && !state_.evaluation_due)
@@ -43,7 +49,7 @@ Trainer::~Trainer() = default;
 
 Summary Trainer::run() {
   start();
-  while (!done()) {
+  while (!done() && wait_for_data()) {
     const Stopwatch watch;
     const StepReport report = train_step();
     after_step(report, watch.seconds());
@@ -63,7 +69,6 @@ void Trainer::start() {
   parts_.run.write_config(config_yaml_);
   const RunInfo info{recipe_.run.folder, recipe_.run.name, config_yaml_, steps_, state_.step, parts_.options.quiet};
   log_.emplace(parts_.run, recipe_, info, state_, parts_.from ? parts_.from->name : "");
-  stepper_->seek(state_.step);
   hooks_.start(view());
   saver_->start_clock();
   if (state_.evaluation_due && !interrupted()) evaluate();  // a signal had cut it short
@@ -88,6 +93,22 @@ void Trainer::after_step(const StepReport& report, double seconds) {
   log_->step(state_, report, seconds);
   follow(hooks_.step(
       view(), {{"loss", report.loss()}, {"grad_norm", report.grad_norm}, {"learning_rate", report.learning_rate}}));
+}
+
+// false: there is none, or a signal came while it was waited for.
+bool Trainer::wait_for_data() {
+  try {
+    if (stepper_->has_data()) return true;
+  } catch (const Error& error) {
+    if (error.kind() != kStopped) throw;
+    return false;
+  }
+  log::warning("step {} of {}: the data have ended", state_.step, steps_);
+  if (!due(recipe_.trainer.log_every)) log_->log(state_, epoch());
+  state_.evaluation_due = !parts_.inputs.evals.empty() && !evaluated_;
+  if (state_.evaluation_due) evaluate();
+  stopped_by_ = kEndOfData;
+  return false;
 }
 
 void Trainer::follow(const Wishes& wishes) {
@@ -152,7 +173,10 @@ Summary Trainer::summary(bool complete) const {
   summary.steps = steps_;
   summary.tokens = state_.tokens;
   if (parts_.from) summary.resumed_from = parts_.from->step;
-  summary.reason = !complete ? StopReason::signal : stopped_by_.empty() ? StopReason::steps : StopReason::callback;
+  summary.reason = !complete                  ? StopReason::signal
+                   : stopped_by_.empty()      ? StopReason::steps
+                   : stopped_by_ == kEndOfData ? StopReason::end_of_data
+                                               : StopReason::callback;
   summary.stopped_by = complete ? stopped_by_ : StopSignal::stop_name();
   summary.seconds = clock_.seconds();
   summary.failed_saves = saver_->failures();

@@ -41,6 +41,7 @@ class Trainer {
   void after_step(const StepReport& report, double seconds);
   void follow(const Wishes& wishes);
   void evaluate();
+  bool wait_for_data();
   void maybe_save();
   void before_update(const PendingUpdate& update);
   Summary finish();
@@ -49,7 +50,7 @@ class Trainer {
   bool done() const { return state_.step >= steps_ || !stopped_by_.empty() || interrupted(); }
   bool due(std::int64_t every) const { return every > 0 && state_.step % every == 0; }
   bool interrupted() const;
-  double epoch() const { return stepper_->epoch_at(state_.step); }
+  std::optional<double> epoch() const { return stepper_->epoch_at(state_.step); }
   TrainView view() { return {state_.step, steps_, state_.tokens, epoch(), model_, recipe_.run.folder}; }
   std::optional<Best> new_best() const;
   CheckpointParts checkpoint_parts();
@@ -68,7 +69,7 @@ class Trainer {
   std::optional<SaveTypes> save_types_;
   hub::ModelFiles files_;
 
-  std::string stopped_by_;           // a callback
+  std::string stopped_by_;           // a callback, or kEndOfData
   std::optional<double> evaluated_;  // the main metric, if this very step was evaluated
   bool save_wanted_ = false;
   Stopwatch clock_;

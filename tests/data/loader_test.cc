@@ -97,7 +97,7 @@ TEST_F(Loading, SeesEveryRecordOncePerEpoch) {
     std::sort(order.begin(), order.end());
     for (std::int64_t i = 0; i < 97; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
   }
-  EXPECT_DOUBLE_EQ(loader.epoch_at(3), 3.0);
+  EXPECT_DOUBLE_EQ(loader.epoch_at(3).value(), 3.0);
 }
 
 TEST_F(Loading, RefusesDataSmallerThanABatch) {

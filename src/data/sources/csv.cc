@@ -29,7 +29,7 @@ bool names_something(const std::string& cell) {
 
 class Csv : public Source {
  public:
-  Csv(const SourceFile& file, char separator) : path_(file.path), fields_(file), rows_(file.path, separator) {
+  Csv(const SourceFile& file, char separator) : path_(file.path), fields_(file), rows_(file.path, separator, file.waiting) {
     if (!rows_.next(first_)) {
       ended_ = true;
       return;
@@ -65,6 +65,8 @@ class Csv : public Source {
       one.text = take(text_);
       if (text_pair_ >= 0) one.text_pair = take(text_pair_);
       record.content = std::move(one);
+    } else if (chosen_ >= 0) {
+      record.content = PreferenceRecord{take(prompt_), take(chosen_), take(rejected_)};
     } else if (text_ >= 0) {
       record.content = TextRecord{take(text_)};
     } else {
@@ -109,6 +111,8 @@ class Csv : public Source {
     completion_ = index_of(form_->completion);
     text_pair_ = index_of(form_->text_pair);
     label_ = index_of(form_->label);
+    chosen_ = index_of(form_->chosen);
+    rejected_ = index_of(form_->rejected);
     unread_ = fields_.unread(names_, *form_, place);
   }
   std::ptrdiff_t index_of(const std::string& name) const {
@@ -134,7 +138,7 @@ class Csv : public Source {
   Cells first_, names_, unread_;
   bool ended_ = false;
   std::optional<data::Form> form_;
-  std::ptrdiff_t text_ = -1, prompt_ = -1, completion_ = -1, text_pair_ = -1, label_ = -1;
+  std::ptrdiff_t text_ = -1, prompt_ = -1, completion_ = -1, text_pair_ = -1, label_ = -1, chosen_ = -1, rejected_ = -1;
 };
 
 template <char kSeparator>

@@ -16,7 +16,7 @@ constexpr std::size_t kBlock = 1 << 16;
 // The decompressed bytes of a file one by one, with line and column; a byte order mark is dropped.
 class Bytes {
  public:
-  explicit Bytes(const std::string& path) : reader_(path) {
+  Bytes(const std::string& path, std::function<void()> waiting) : reader_(path, std::move(waiting)) {
     if (peek() == 0xEF) {
       for (const int expected : {0xEF, 0xBB, 0xBF})
         if (peek() == expected) take();
@@ -61,7 +61,7 @@ class JsonArray final : public Source {
   struct Config {
     static constexpr auto fields() { return std::tuple{}; }
   };
-  JsonArray(const Config&, const SourceFile& file) : path_(file.path), fields_(file), bytes_(file.path) {}
+  JsonArray(const Config&, const SourceFile& file) : path_(file.path), fields_(file), bytes_(file.path, file.waiting) {}
 
   bool next(Record& record) override {
     if (done_ || !at_element()) return false;

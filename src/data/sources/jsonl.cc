@@ -13,7 +13,7 @@ class Jsonl final : public Source {
   struct Config {
     static constexpr auto fields() { return std::tuple{}; }
   };
-  Jsonl(const Config&, const SourceFile& file) : path_(file.path), fields_(file), lines_(file.path) {}
+  Jsonl(const Config&, const SourceFile& file) : path_(file.path), fields_(file), lines_(file.path, io::kMaxLine, file.waiting) {}
 
   bool next(Record& record) override {
     std::string_view line;
@@ -25,6 +25,12 @@ class Jsonl final : public Source {
     }
     return false;
   }
+
+  std::optional<SourcePlace> place() const override {
+    if (!lines_.bytes().can_skip()) return std::nullopt;
+    return SourcePlace{lines_.line(), lines_.offset()};
+  }
+  void seek(const SourcePlace& place) override { lines_.seek(place.line, place.offset); }
 
  private:
   std::string path_;

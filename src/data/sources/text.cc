@@ -19,19 +19,20 @@ class Text final : public Source {
   struct Config {
     static constexpr auto fields() { return std::tuple{}; }
   };
-  Text(const Config&, const SourceFile& file) : path_(file.path) {
+  Text(const Config&, const SourceFile& file) : path_(file.path), waiting_(file.waiting) {
     if (!file.columns.empty())
       throw Error(ErrorKind::config, fmt::format("{}: columns: a text file has no fields", path_));
-    if (file.records == RecordKind::labelled)
-      throw Error(ErrorKind::data, fmt::format("{}: a text file has no labels; expected .jsonl, .csv, .tsv or .parquet "
-                                               "with text and label",
-                                               path_));
+    if (file.records != RecordKind::language)
+      throw Error(ErrorKind::data,
+                  fmt::format("{}: a text file has no {}; expected .jsonl, .csv, .tsv or .parquet with {}", path_,
+                              file.records == RecordKind::labelled ? "labels" : "preferences",
+                              file.records == RecordKind::labelled ? "text and label" : "prompt, chosen and rejected"));
   }
 
   bool next(Record& record) override {
     if (done_) return false;
     done_ = true;
-    std::string text = io::ByteReader(path_).read_all(kMostBytes);
+    std::string text = io::ByteReader(path_, waiting_).read_all(kMostBytes);
     if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
     check(text);
     if (trim(text).empty()) return false;
@@ -53,6 +54,7 @@ class Text final : public Source {
   }
 
   std::string path_;
+  std::function<void()> waiting_;
   bool done_ = false;
 };
 

@@ -1,0 +1,93 @@
+// Records as they are read, and the sources that read them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "hone/config.h"
+#include "hone/text.h"
+
+namespace hone {
+
+// The forms of records.
+struct TextRecord {
+  std::string text;
+};
+struct PromptRecord {
+  std::string prompt, completion;
+};
+struct IdsRecord {
+  std::vector<std::int32_t> input_ids;
+  std::optional<std::vector<std::int32_t>> labels = {};  // not shifted, -100 = none; default: the ids
+};
+struct ChatRecord {
+  Conversation chat;
+  std::vector<int> chosen = {};  // of each message: 1 is learnt, 0 is not, -1 not said; empty: none says
+};
+struct LabelledRecord {
+  std::string text;
+  std::optional<std::string> text_pair = {};
+  std::string label;  // a name, or a number as text
+};
+struct PreferenceRecord {
+  std::string prompt, chosen, rejected;  // a prompt with two answers, of which the first is the better one
+};
+
+// One example as read.
+struct Record {
+  std::variant<TextRecord, PromptRecord, IdsRecord, ChatRecord, LabelledRecord, PreferenceRecord> content = {};
+  std::vector<std::string> unread = {};  // fields that nobody reads, each with the first record that has it
+  std::int64_t line = 0;                 // 1-based line or row in its file
+  template <class Form>
+  const Form* as() const {
+    return std::get_if<Form>(&content);
+  }
+};
+
+// What records are read for, which decides the fields that they must have.
+enum class RecordKind {
+  language,    // what a language model learns: texts, prompts with completions, ids, conversations
+  labelled,    // a text, or two, with a label
+  preference,  // a prompt with a chosen and a rejected answer: two documents (Role) that share a row
+};
+template <>
+inline constexpr auto config::enum_names<RecordKind> = std::to_array<std::pair<RecordKind, std::string_view>>(
+    {{RecordKind::language, "language"}, {RecordKind::labelled, "labelled"}, {RecordKind::preference, "preference"}});
+
+// A file to read records from, with the recipe's renamed columns ({"text": "story"} reads the field "story" as text).
+struct SourceFile {
+  std::string path;
+  std::map<std::string, std::string> columns;
+  std::optional<bool> header;  // CSV and TSV: first line names the columns; default: decided by its content
+  std::vector<std::string> ignore = {};  // fields that other kinds of training use and that are to be passed over
+  RecordKind records = RecordKind::language;
+  // Called now and then while a pipe gives nothing; what it throws ends the reading. May be empty.
+  std::function<void()> waiting = {};
+};
+
+// A place between two records of a source; what the numbers mean is the source's matter.
+struct SourcePlace {
+  std::int64_t line = 0;
+  std::uint64_t offset = 0;
+};
+
+// Reads one file format, or makes records without a file (path ""); plug-in (src/data/sources). Never holds more than a
+// block of the file. The same file and options give the same records each time. One thread at a time.
+class HONE_API Source {
+ public:
+  static constexpr std::string_view kInterface = "source";
+  virtual ~Source() = default;
+  virtual bool next(Record& record) = 0;  // false: no more; throws Error(data) with path:line
+  // Behind the record that next() gave last, for a source that can go there at once: one made anew, told to seek() there
+  // before anything else, goes on as this one does. Nothing: it is read from its beginning and records are passed over.
+  virtual std::optional<SourcePlace> place() const { return std::nullopt; }
+  virtual void seek(const SourcePlace&) {}
+};
+
+}  // namespace hone

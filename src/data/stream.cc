@@ -1,0 +1,364 @@
+// Streams: windows of records, and where reading goes on from.
+#include "data/stream.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <limits>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/cpus.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/signals.h"
+#include "base/strings.h"
+#include "data/cache.h"
+#include "data/files.h"
+#include "data/inspect.h"
+#include "data/stream_entry.h"
+#include "data/stream_position.h"
+#include "data/tokenise.h"
+#include "data/window.h"
+#include "hone/config_read.h"
+#include "io/pipe.h"
+
+namespace hone::data {
+namespace {
+
+// An entry of data.train.
+struct Entry {
+  DataFile given;
+  std::vector<DataFile> files = {};
+  std::int64_t first_file = 0;  // of all entries' files
+};
+
+using Paths = std::vector<std::string>;
+
+// Records of all files are numbered in one row, so that a number says file and line.
+std::string record_name_of(const Paths& paths, std::int64_t record) {
+  const auto files = std::ssize(paths);
+  return fmt::format("{}:{}", paths[static_cast<std::size_t>(record % files)], record / files);
+}
+
+class Stream final : public TrainingData {
+ public:
+  Stream(const std::vector<DataFile>& files, std::shared_ptr<const Tokenizer> tokenizer, Dataset::Options options);
+  std::unique_ptr<RowReader> read(std::uint64_t seed, bool shuffle, std::int64_t first,
+                                  const std::string& position) const override;
+  std::string record_name(std::int64_t record) const override { return record_name_of(*paths_, record); }
+  const std::vector<std::string>& labels() const override { return options_.labels; }
+  std::string fingerprint() const override;
+
+  const std::vector<Entry>& entries() const { return entries_; }
+  const Dataset::Options& options() const { return options_; }
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
+  const std::shared_ptr<const Paths>& paths() const { return paths_; }
+  std::string title() const;
+
+ private:
+  std::vector<Entry> entries_;  // that have a weight
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  Dataset::Options options_;
+  std::shared_ptr<const Paths> paths_;
+};
+
+Stream::Stream(const std::vector<DataFile>& files, std::shared_ptr<const Tokenizer> tokenizer, Dataset::Options options)
+    : tokenizer_(std::move(tokenizer)), options_(std::move(options)) {
+  check_options(files, options_);
+  if (options_.records == RecordKind::labelled && options_.labels.empty())
+    throw Error(ErrorKind::config, "data.train: a stream, whose labels are not known before it is read")
+        .hint("name them, for instance objective: {type: classification, labels: [no, yes]}");
+  Paths paths;
+  for (const DataFile& given : files) {
+    if (given.weight == 0) continue;
+    Entry entry{.given = given, .first_file = std::ssize(paths)};
+    FoundFiles found = files_of(given, true);
+    log_found(given, found);
+    for (DataFile& file : found.files) {
+      if (file.path == "-") file.path = "/dev/stdin";
+      paths.push_back(name_of(file));
+      entry.files.push_back(std::move(file));
+    }
+    entries_.push_back(std::move(entry));
+  }
+  if (entries_.empty()) throw Error(ErrorKind::config, "data.train: every weight is 0; expected one above it");
+  paths_ = std::make_shared<Paths>(std::move(paths));
+}
+
+std::string Stream::title() const {
+  return paths_->size() == 1 ? paths_->front() : fmt::format("{} and {} more", paths_->front(), paths_->size() - 1);
+}
+
+std::string Stream::fingerprint() const {
+  Hasher hasher;
+  hasher.update_field("hone stream 1").update_field(tokenizer_->fingerprint);
+  for (const std::int64_t number : {options_.max_length, static_cast<std::int64_t>(options_.overlong),
+                                    static_cast<std::int64_t>(options_.packing), options_.window,
+                                    static_cast<std::int64_t>(options_.records), std::int64_t{options_.append_eos},
+                                    options_.loss ? 1 + static_cast<std::int64_t>(*options_.loss) : 0})
+    hasher.update_int(static_cast<std::uint64_t>(number));
+  for (const std::string& label : options_.labels) hasher.update_field(label);
+  for (const Entry& entry : entries_) {  // what they hold is compared when reading goes on, whatever their paths
+    DataFile options = entry.given;
+    options.path.clear();
+    hasher.update_field(config::to_json(config::write(options), 0));
+  }
+  return hasher.digest128_hex();
+}
+
+// An entry while it is read: what next() gave last, and where the window began.
+class Live {
+ public:
+  struct Taken {
+    Pipeline::Item item = {};
+    StreamMark mark = {};
+  };
+
+  Live(const Entry& entry, const Tokenising& how, std::size_t threads, std::function<void()> waiting)
+      : entry_(entry),
+        reader_(entry.files, how.records, std::move(waiting)),
+        pipeline_([this](Pipeline::Item& item) { return read(item); }, how, threads) {}
+
+  void go_to(const EntryPosition& position) {
+    reader_.go_to(position.from, position.at);
+    at_ = position.at;
+    start_ = position;
+    tokens_ = position.tokens;
+    pass_start_ = position.pass_start;
+    tokens_in_pass_ = position.at.records > 0 ? 1 : 0;
+    restored_ = true;
+  }
+
+  // What is taken from here on is of the next window.
+  void begin_window() {
+    first_pass_.reset();
+    if (std::exchange(restored_, false)) return;
+    const bool seeks = start_.at.pass == at_.pass && (start_.at.place || start_.at.records == 0);
+    start_ = {at_, seeks ? start_.at : pass_start_, pass_start_, tokens_};
+  }
+  const EntryPosition& window_start() const { return start_; }
+
+  // false: the end.
+  bool take(Taken& taken) {
+    if (held_) {
+      taken = std::move(*held_);
+      held_.reset();
+      return true;
+    }
+    if (!pipeline_.next(taken.item)) return false;
+    taken.mark = std::move(marks_.front());
+    marks_.pop_front();
+    return true;
+  }
+  void put_back(Taken taken) { held_ = std::move(taken); }
+  // Whether it begins again within this window.
+  bool is_new_pass(const Taken& taken) const { return first_pass_ && taken.mark.pass != *first_pass_; }
+
+  void count(const Taken& taken) {
+    if (taken.mark.pass != at_.pass) {
+      if (tokens_in_pass_ == 0)
+        throw Error(ErrorKind::data, fmt::format("{}: every record is empty", name_of(entry_.given)));
+      pass_start_ = {.pass = taken.mark.pass, .hash = at_.hash};
+      tokens_in_pass_ = 0;
+    }
+    if (!first_pass_) first_pass_ = taken.mark.pass;
+    at_ = taken.mark;
+    std::int64_t tokens = std::ssize(taken.item.tokens.ids);
+    for (const RecordTokens& one : taken.item.tokens.companions) tokens += std::ssize(one.ids);
+    tokens_ += tokens;
+    tokens_in_pass_ += tokens;
+  }
+  double tokens_by_weight() const { return static_cast<double>(tokens_) / entry_.given.weight; }
+  const Entry& entry() const { return entry_; }
+
+ private:
+  bool read(Pipeline::Item& item) {
+    if (!reader_.next(item.record)) return false;
+    item.path = name_of(reader_.file());
+    marks_.push_back(reader_.mark());
+    return true;
+  }
+
+  const Entry& entry_;
+  EntryReader reader_;
+  std::deque<StreamMark> marks_;  // of what the pipeline has read and not given yet
+  Pipeline pipeline_;
+  std::optional<Taken> held_;
+  StreamMark at_, pass_start_;
+  EntryPosition start_;
+  bool restored_ = false;  // start_ is that of the window that comes next
+  std::int64_t tokens_ = 0, tokens_in_pass_ = 0;
+  std::optional<std::int64_t> first_pass_;  // of the window
+};
+
+class StreamReader final : public RowReader {
+ public:
+  StreamReader(const Stream& stream, std::uint64_t seed, bool shuffle, const StreamPosition& from)
+      : stream_(stream), how_(stream.tokenizer(), stream.options()), seed_(seed), shuffle_(shuffle) {
+    const std::size_t count = stream.entries().size();
+    const auto threads = static_cast<std::size_t>(std::min(threads_by_cpu(cpus()), 16));
+    for (const Entry& entry : stream.entries())
+      live_.push_back(std::make_unique<Live>(entry, how_, std::max<std::size_t>(1, threads / count), [this] { check(); }));
+    if (from.window < 0) return;
+    if (from.entries.size() != count) throw Error(ErrorKind::data, "data.train: not the entries of the run so far");
+    for (std::size_t i = 0; i < count; ++i) live_[i]->go_to(from.entries[i]);
+    index_ = from.window - 1;
+    any_rows_ = true;
+    fill();
+    row_ = std::min(from.row, window_->rows());
+  }
+  ~StreamReader() override { say_counts(); }
+
+  bool next(HostRow& row) override {
+    while (window_ == nullptr || row_ == window_->rows()) {
+      if (ended_) return false;
+      fill();
+    }
+    row = window_->row(window_->row_at(index_ * window_->rows() + row_, seed_, shuffle_));
+    ++row_;
+    return true;
+  }
+  std::string position() const override {
+    StreamPosition now{.window = index_, .row = row_};
+    for (const auto& live : live_) now.entries.push_back(live->window_start());
+    return to_json(now);
+  }
+  void cancel() override { cancelled_ = true; }
+
+  void fill();
+  const std::shared_ptr<const Dataset>& window() const { return window_; }
+
+ private:
+  void check() const {
+    if (cancelled_) throw Error(kStopped, "reading data: cancelled");
+    if (StopSignal::stop_requested()) StopSignal::check("waiting for data");
+  }
+  Live& hungriest() const;
+  void add(TokenStore& store, const Live& live, const Live::Taken& taken);
+  void tell_unread(const std::string& path, const std::vector<std::string>& names);
+  void count_window(bool passed);
+  void say_counts() const;
+
+  const Stream& stream_;
+  const Tokenising how_;
+  const std::uint64_t seed_;
+  const bool shuffle_;
+  std::vector<std::unique_ptr<Live>> live_;
+  std::int64_t index_ = -1, row_ = 0;  // of the window; rows of it that have been given
+  std::shared_ptr<const Dataset> window_;
+  bool ended_ = false, any_rows_ = false;
+  DataReport total_;
+  std::set<std::string> told_;
+  std::atomic<bool> cancelled_ = false;
+};
+
+Live& StreamReader::hungriest() const {
+  return **std::min_element(live_.begin(), live_.end(), [](const auto& a, const auto& b) {
+    return a->tokens_by_weight() < b->tokens_by_weight();
+  });
+}
+
+void StreamReader::tell_unread(const std::string& path, const std::vector<std::string>& names) {
+  std::vector<std::string> fresh;
+  for (const std::string& name : names)
+    if (told_.insert(path + '\0' + name).second) fresh.push_back(name);
+  if (!fresh.empty()) log::info("{}: fields that are not read: {}", path, list_names(fresh, 20));
+}
+
+void StreamReader::add(TokenStore& store, const Live& live, const Live::Taken& taken) {
+  const std::int64_t file = live.entry().first_file + taken.mark.file;
+  tell_unread(taken.item.path, taken.item.record.unread);
+  add_record(store, taken.item.record, taken.item.tokens, taken.item.record.line * std::ssize(*stream_.paths()) + file);
+}
+
+// The next window, which may be without rows.
+void StreamReader::fill() {
+  ++index_;
+  row_ = 0;
+  window_.reset();  // so that there are never two
+  for (const auto& live : live_) live->begin_window();
+  const Dataset::Options& options = stream_.options();
+  const auto wanted = static_cast<std::uint64_t>(options.window * options.max_length);
+  auto store = std::make_shared<TokenStore>();
+  bool passed = false;
+  while (store->size() < wanted) {
+    Live& live = hungriest();
+    Live::Taken taken;
+    if (!live.take(taken)) {
+      ended_ = true;
+      log::info("{}: the data have ended", name_of(live.entry().given));
+      break;
+    }
+    if (live.is_new_pass(taken)) {
+      passed = true;
+      if (live_.size() == 1) {
+        live.put_back(std::move(taken));
+        break;
+      }
+    }
+    live.count(taken);
+    add(*store, live, taken);
+  }
+  const auto names = [paths = stream_.paths()](std::int64_t record) { return record_name_of(*paths, record); };
+  check_ids(*store, [&](std::int64_t doc) { return names(store->line(doc)); }, options.vocab_size);
+  window_ = pack_window(store, stream_.title(), names, stream_.tokenizer(), options);
+  count_window(passed);
+}
+
+// passed: an entry has begun again within it, or does now.
+void StreamReader::count_window(bool passed) {
+  const DataReport& now = window_->report();
+  for (std::int64_t DataReport::*one :
+       {&DataReport::records, &DataReport::empty, &DataReport::cut, &DataReport::split, &DataReport::dropped,
+        &DataReport::cut_tokens, &DataReport::tokens, &DataReport::supervised, &DataReport::rows,
+        &DataReport::unsupervised_records, &DataReport::cut_prompts, &DataReport::lost_supervised, &DataReport::seams,
+        &DataReport::pieces})
+    total_.*one += now.*one;
+  any_rows_ |= now.rows > 0;
+  if (now.rows > 0 || (!passed && !ended_) || (ended_ && any_rows_)) return;
+  throw Error(ErrorKind::data, fmt::format("{}: no supervised token in {}", stream_.title(),
+                                           counted(total_.records, "record")))
+      .hint("a document needs two tokens, a completion one, and labels must not all be -100; see `hone inspect data`");
+}
+
+void StreamReader::say_counts() const {
+  if (total_.records == 0) return;
+  std::string text;
+  for (const auto& [what, count] : report_lines(total_))
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", human_count(static_cast<double>(count)), what);
+  log::info("{}: read so far: {}", stream_.title(), text);
+}
+
+// Without a position a stream is read from its beginning, which is where new data begin in the middle of a run.
+std::unique_ptr<RowReader> Stream::read(std::uint64_t seed, bool shuffle, std::int64_t /*first*/,
+                                        const std::string& position) const {
+  return std::make_unique<StreamReader>(*this, seed, shuffle,
+                                        position.empty() ? StreamPosition() : stream_position_from_json(position));
+}
+
+}  // namespace
+
+bool is_stream(const std::vector<DataFile>& files) {
+  return std::any_of(files.begin(), files.end(), [](const DataFile& file) {
+    const bool generated = file.path.empty() && !file.source.type.empty();
+    return file.stream || generated || is_standard_input(file.path) || io::is_pipe(file.path);
+  });
+}
+
+std::shared_ptr<const TrainingData> open_stream(const std::vector<DataFile>& files,
+                                                std::shared_ptr<const Tokenizer> tokenizer,
+                                                const Dataset::Options& options) {
+  return std::make_shared<Stream>(files, std::move(tokenizer), options);
+}
+
+std::shared_ptr<const Dataset> first_window(const TrainingData& stream) {
+  StreamReader reader(static_cast<const Stream&>(stream), 0, false, {});
+  while (reader.window() == nullptr || reader.window()->rows() == 0) reader.fill();
+  return reader.window();
+}
+
+}  // namespace hone::data

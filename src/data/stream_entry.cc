@@ -1,0 +1,111 @@
+// Reading an entry record by record, with a hash of what has been read.
+#include "data/stream_entry.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "data/source.h"
+#include "io/pipe.h"
+
+namespace hone::data {
+namespace {
+
+std::uint64_t hash_of(std::string_view text, std::uint64_t hash) { return hash64(text, hash + 1); }
+std::uint64_t hash_of(const std::vector<std::int32_t>& ids, std::uint64_t hash) {
+  return hash_of(std::string_view(reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(ids[0])), hash);
+}
+
+// What has been read so far, and one record more.
+struct AndRecord {
+  std::uint64_t hash;
+  std::uint64_t operator()(const TextRecord& r) const { return hash_of(r.text, hash); }
+  std::uint64_t operator()(const PromptRecord& r) const { return hash_of(r.completion, hash_of(r.prompt, hash)); }
+  std::uint64_t operator()(const IdsRecord& r) const {
+    return hash_of(r.labels.value_or(std::vector<std::int32_t>()), hash_of(r.input_ids, hash));
+  }
+  std::uint64_t operator()(const ChatRecord& r) const {
+    std::uint64_t all = hash_of(r.chat.messages, hash + static_cast<std::uint64_t>(r.chat.prompt));
+    for (const int one : r.chosen) all = hash_of(std::to_string(one), all);
+    return hash_of(r.chat.variables, hash_of(r.chat.documents, hash_of(r.chat.tools, all)));
+  }
+  std::uint64_t operator()(const LabelledRecord& r) const {
+    return hash_of(r.label, hash_of(r.text_pair.value_or(""), hash_of(r.text, hash)));
+  }
+  std::uint64_t operator()(const PreferenceRecord& r) const {
+    return hash_of(r.rejected, hash_of(r.chosen, hash_of(r.prompt, hash)));
+  }
+};
+
+Error other_data(const std::string& name, std::int64_t records) {
+  return Error(ErrorKind::data,
+               fmt::format("{}: the first {} not what the run was trained on so far", name,
+                           records == 1 ? "record is" : fmt::format("{} records are", records)))
+      .hint("a stream that is resumed must give again what it gave before; --override data reads the new data from their "
+            "beginning, --new starts afresh");
+}
+
+}  // namespace
+
+EntryReader::EntryReader(std::vector<DataFile> files, RecordKind records, std::function<void()> waiting)
+    : files_(std::move(files)), records_(records), waiting_(std::move(waiting)) {
+  HONE_ASSERT(!files_.empty());
+  again_ = std::none_of(files_.begin(), files_.end(), [](const DataFile& file) { return io::is_pipe(file.path); });
+}
+
+std::string EntryReader::name() const { return name_of(file()); }
+
+void EntryReader::open() {
+  SourceFile told = source_file(file(), records_);
+  told.waiting = waiting_;
+  source_ = open_source(told, file().source);
+}
+
+bool EntryReader::next_of_file(Record& record) {
+  if (source_ == nullptr) open();
+  if (mark_.records == file().max_samples.value_or(-1) || !source_->next(record)) return false;
+  ++mark_.records;
+  mark_.hash = std::visit(AndRecord{mark_.hash}, record.content);
+  mark_.place = source_->place();
+  return true;
+}
+
+bool EntryReader::next(Record& record) {
+  if (waiting_) waiting_();
+  while (!next_of_file(record)) {
+    const bool last = mark_.file + 1 == std::ssize(files_) || mark_.records == file().max_samples.value_or(-1);
+    if (last && mark_.records == 0) throw Error(ErrorKind::data, name() + ": no records");
+    if (last && !again_) return false;
+    source_.reset();
+    if (last && mark_.pass == 0) log::info("{}: {}; it begins again", name(), counted(mark_.records, "record"));
+    if (last) mark_ = {.pass = mark_.pass + 1, .hash = mark_.hash};
+    else ++mark_.file;
+    mark_.place.reset();
+  }
+  return true;
+}
+
+void EntryReader::go_to(const StreamMark& from, const StreamMark& at) {
+  const auto is_there = [&] { return mark_.pass == at.pass && mark_.records == at.records; };
+  mark_ = from;
+  if (from.file >= std::ssize(files_)) throw other_data(name_of(files_[0]), at.records);
+  if (is_there() && at.records == 0) return;
+  if (from.records > 0) {
+    open();
+    if (!from.place || !source_->place()) throw other_data(name(), at.records);
+    source_->seek(*from.place);
+  }
+  log::info("{}: passing over {}", name(), counted(at.records, "record"));
+  during("looking for where the run was", [&] {
+    for (Record record; !is_there();)
+      if (!next(record) || mark_.pass > at.pass) throw other_data(name(), at.records);
+  });
+  if (mark_.hash != at.hash) throw other_data(name(), at.records);
+}
+
+std::string name_of(const DataFile& file) { return file.path.empty() ? file.source.type : file.path; }
+
+}  // namespace hone::data

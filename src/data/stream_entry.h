@@ -1,0 +1,51 @@
+// The records of one entry of data.train, one after another: its files in order, again and again where that is possible.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hone/data.h"
+
+namespace hone::data {
+
+// What to call it: its path, or the source that needs none.
+std::string name_of(const DataFile& file);
+
+// Behind a record.
+struct StreamMark {
+  std::int64_t pass = 0, records = 0;        // how often all of it has been read before; records of this pass
+  std::int64_t file = 0;                     // the last of these is from
+  std::optional<SourcePlace> place = {};     // in that file, where the source can go there
+  std::uint64_t hash = 0;                    // of all records so far, in all passes
+};
+
+// One thread at a time.
+class EntryReader {
+ public:
+  // files: of one entry, each with its options; a pipe is read once. waiting: see SourceFile; also called for each record.
+  EntryReader(std::vector<DataFile> files, RecordKind records, std::function<void()> waiting);
+  // Behind `at`, by way of `from`, an earlier mark whose place is known or that is the beginning of a pass. What lies
+  // between is read, but not tokenised. Error(data): these are not the records that have been read before.
+  void go_to(const StreamMark& from, const StreamMark& at);
+  bool next(Record& record);  // false: the end, and it cannot be read again
+  const StreamMark& mark() const { return mark_; }  // behind the record that next() gave last
+  const DataFile& file() const { return files_[static_cast<std::size_t>(mark_.file)]; }  // that it is from
+
+ private:
+  bool next_of_file(Record& record);
+  void open();
+  std::string name() const;
+
+  std::vector<DataFile> files_;
+  RecordKind records_;
+  std::function<void()> waiting_;
+  bool again_ = true;
+  StreamMark mark_;
+  std::unique_ptr<Source> source_;  // of the file at the mark; null: not opened
+};
+
+}  // namespace hone::data
