@@ -17,7 +17,7 @@ Error matches_nothing(const Model& model, const std::string& pattern) {
   });
   return Error(ErrorKind::config, fmt::format("model.trainable: {}: matches none of the model's {} weights: {}",
                                               hone::quoted(pattern), names.size(), list_names(names)))
-      .hint("`hone inspect` on a model's folder lists its weights' names");
+      .hint("`hone inspect model FOLDER` lists all names");
 }
 
 }  // namespace
