@@ -409,6 +409,9 @@ std::shared_ptr<const Dataset> data::pack_window(std::shared_ptr<const TokenStor
 std::shared_ptr<const Dataset> Dataset::make(const std::vector<DataFile>& files, const Tokenizer& tokenizer,
                                              const Options& options) {
   data::check_options(files, options);
+  for (const DataFile& entry : files)
+    if (entry.stream)
+      throw Error(ErrorKind::config, entry.path + ": stream: only what is trained on is read so; leave it out");
   std::vector<FilePart> parts;
   for (const DataFile& entry : files) add_parts(parts, entry, tokenizer, options);
   const auto made = std::make_shared<PackedDataset>(std::move(parts), options, ends_of(tokenizer, options), "");

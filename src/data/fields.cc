@@ -234,9 +234,8 @@ std::string FieldMap::null_field(const json& value, const std::vector<std::strin
 
 namespace {
 
-std::vector<std::string> needed_fields(RecordKind records) {
-  if (records == RecordKind::labelled) return {"text", "label"};
-  return known_fields(records);
+const char* needed_fields(RecordKind records) {
+  return records == RecordKind::labelled ? "text and label" : "prompt, chosen and rejected";
 }
 
 }  // namespace
@@ -255,7 +254,7 @@ void FieldMap::read(const json& value, const Place& place, Record& record) {
   }
   if (!value.is_object())
     throw Error(ErrorKind::data, fmt::format("{}: got {}, expected an object{}", place.text(), type_of(value),
-                                             !language ? " with " + join(needed_fields(records_), ", ")
+                                             !language ? std::string(" with ") + needed_fields(records_)
                                              : columns_.empty() ? " or a string"
                                                                 : ", as columns name fields"));
   std::vector<std::string> names;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 
@@ -89,6 +90,11 @@ std::string kind_of(const std::string& path) {
   // Either name is used for either form: one array, or one value per line.
   if (kind == "json" || kind == "jsonl") return first_printing(head) == '[' ? "json" : "jsonl";
   return registries().sources.find(kind) != nullptr ? kind : kind_by_content(path, head);
+}
+
+bool is_file_format(const std::string& source) {
+  constexpr const char* kOurs[] = {"jsonl", "json", "text", "csv", "tsv", "parquet"};
+  return std::find(std::begin(kOurs), std::end(kOurs), source) != std::end(kOurs);
 }
 
 std::unique_ptr<Source> open_source(const SourceFile& file, const config::Choice<Source>& source) {

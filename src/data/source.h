@@ -21,6 +21,9 @@ bool has_data_extension(const std::string& path);
 // JSON Lines.
 std::string kind_of(const std::string& path);
 
+// Whether this source cannot do without a file: one of hone's own.
+bool is_file_format(const std::string& source);
+
 // The named source, or the one for the file.
 std::unique_ptr<Source> open_source(const SourceFile& file, const config::Choice<Source>& source = {});
 

@@ -162,6 +162,7 @@ class Live {
     if (taken.mark.pass != at_.pass) {
       if (tokens_in_pass_ == 0)
         throw Error(ErrorKind::data, fmt::format("{}: every record is empty", name_of(entry_.given)));
+      if (at_.pass == 0) log::info("{}: {}; it begins again", name_of(entry_.given), counted(at_.records, "record"));
       pass_start_ = {.pass = taken.mark.pass, .hash = at_.hash};
       tokens_in_pass_ = 0;
     }

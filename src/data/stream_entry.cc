@@ -80,7 +80,6 @@ bool EntryReader::next(Record& record) {
     if (last && mark_.records == 0) throw Error(ErrorKind::data, name() + ": no records");
     if (last && !again_) return false;
     source_.reset();
-    if (last && mark_.pass == 0) log::info("{}: {}; it begins again", name(), counted(mark_.records, "record"));
     if (last) mark_ = {.pass = mark_.pass + 1, .hash = mark_.hash};
     else ++mark_.file;
     mark_.place.reset();

@@ -70,7 +70,9 @@ class TokenStore {
   const Label& label(std::int64_t doc) const { return labels_[static_cast<std::size_t>(doc)]; }
   bool is_grouped() const { return !members_.empty(); }
   Role role(std::int64_t doc) const { return is_grouped() ? members_[static_cast<std::size_t>(doc)].role : Role::none; }
-  std::int64_t group(std::int64_t doc) const { return is_grouped() ? members_[static_cast<std::size_t>(doc)].group : -1; }
+  std::int64_t group(std::int64_t doc) const {  // -1: there are none
+    return is_grouped() ? std::int64_t{members_[static_cast<std::size_t>(doc)].group} : -1;
+  }
   // The document behind the last one that belongs with this one.
   std::int64_t group_end(std::int64_t doc) const;
   const std::vector<std::string>& label_names() const { return label_names_; }  // in order of their first document

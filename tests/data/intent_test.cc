@@ -3,6 +3,7 @@
 
 #include "data/fields.h"
 #include "data/source.h"
+#include "data/stream.h"
 #include "data/tokenise.h"
 #include "data/training_fields.h"
 #include "hone/config_read.h"
@@ -173,6 +174,11 @@ TEST(Intent, EveryOptionOfADataFileChangesSomething) {
     options.packing = Packing::none;
     return std::to_string(Dataset::make({file}, tokenizer(), options)->epoch_rows());
   };
+  const auto streamed = [&] {
+    std::vector<DataFile> file = files({folder.file("f.jsonl")});
+    file[0].stream = true;
+    return std::to_string(data::is_stream(file));
+  };
   const std::map<std::string, std::pair<std::string, std::string>> cases = {
       {"path", {plain, with("g.jsonl", "\"z\"\n", nothing)}},
       {"weight", {epoch(1), epoch(2)}},
@@ -185,6 +191,8 @@ TEST(Intent, EveryOptionOfADataFileChangesSomething) {
       {"max_samples", {plain, with("f.jsonl", records, [](DataFile& file) { file.max_samples = 1; })}},
       {"ignore",
        {with("l.jsonl", labelled, nothing), with("l.jsonl", labelled, [](DataFile& file) { file.ignore = {"label"}; })}},
+      {"stream", {std::to_string(data::is_stream(files({folder.file("f.jsonl")}))), streamed()}},
+      {"source", {plain, with("f.jsonl", records, [](DataFile& file) { file.source = {"text", nullptr}; })}},
   };
   for (const std::string& name : config::Values<DataFile>::names()) {
     const auto found = cases.find(name);

@@ -10,21 +10,21 @@
 namespace {
 
 const std::string kKey(32, 'k');
-constexpr std::size_t kHeader = 136;
+constexpr std::size_t kHeader = 160;
 
 // The fields that only a program gets right: size, key and hash. The hash leaves out the filling between arrays.
 std::string with_hash(std::string file) {
   if (file.size() < kHeader) return file;
   const std::uint64_t size = file.size();
-  std::memcpy(file.data(), "ONETOK02", 8);
+  std::memcpy(file.data(), "ONETOK04", 8);
   std::memcpy(file.data() + 8, &size, 8);
   std::memset(file.data() + 16, 0, 8);
   std::memcpy(file.data() + 24, kKey.data(), kKey.size());
-  std::array<std::uint64_t, 6> counts;
+  std::array<std::uint64_t, 9> counts;
   std::memcpy(counts.data(), file.data() + 56, sizeof counts);
-  const std::array<std::uint64_t, 7> lengths = {counts[0], counts[1], counts[2], counts[2],
-                                                  counts[3], counts[4], counts[5]};
-  constexpr std::array<std::uint64_t, 7> kWidths = {2, 4, 8, 8, 8, 16, 8};
+  const std::array<std::uint64_t, 10> lengths = {counts[0], counts[1], counts[2], counts[2], counts[3],
+                                                 counts[4], counts[5], counts[6], counts[7], counts[8]};
+  constexpr std::array<std::uint64_t, 10> kWidths = {2, 4, 8, 8, 8, 16, 8, 12, 8, 1};
   hone::Hasher hasher;
   hasher.update(std::string_view(file).substr(0, kHeader));
   std::size_t at = kHeader;
@@ -55,6 +55,11 @@ HONE_FUZZ(token_cache) {
     learnt += store->supervised(begin, end);
     store->line(doc);
     seams += store->seams(begin, end);
+    const std::int64_t group_end = store->group_end(doc);
+    fuzz::require(group_end > doc && group_end <= store->docs(), "a group lies in the arrays");
+    fuzz::require(store->role(doc) <= Role::rejected, "a role is one");
+    if (store->is_labelled())
+      fuzz::require(store->label(doc).name < store->label_names().size(), "a label has a name");
   }
   for (std::uint64_t i = 0; i < store->size(); ++i) {
     fuzz::require(ids[i] >= 0 && ids[i] <= store->counts().max_id, "no id is above the highest");
