@@ -50,10 +50,11 @@ class Docs final : public Command {
   }
 
   static std::string text_of(const std::string& page) {
-    if (page == "recipe") return config::reference_page("Options of a recipe", config::describe(Recipe{}));
+    const std::vector<config::OptionInfo> rows = config::describe(Recipe{});
+    if (page == "recipe") return config::reference_page("Options of a recipe", rows, OnResume::refuse);
     if (page == "commands") return commands_page();
     if (page == "models") return models_page();
-    if (page == "schema") return config::to_json(config::json_schema("hone recipe", config::describe(Recipe{})));
+    if (page == "schema") return config::to_json(config::json_schema("hone recipe", rows, OnResume::refuse));
     throw Error(ErrorKind::usage, "docs: got \"" + page + "\", expected recipe, models, commands or schema");
   }
 

@@ -103,7 +103,11 @@ class Parser {
                                   text_[at_] == '+' || text_[at_] == '.'))
       ++at_;
     const std::string text = text_.substr(begin, at_ - begin);
-    if (text == "null") return Node();
+    if (text == "null") {
+      Node null;
+      null.set_mark(mark());
+      return null;
+    }
     const bool known = text == "true" || text == "false" || nlohmann::json::accept(text);
     // Python writes these; what they mean is decided by the reader of the number, which refuses them.
     const bool python = text == "NaN" || text == "Infinity" || text == "-Infinity";

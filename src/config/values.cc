@@ -196,6 +196,18 @@ void wrap(Node& node, std::string_view key) {
   node = Node::map({{std::string(key), node}}, mark);
 }
 
+std::string_view take_part(std::string_view& path) {
+  const std::size_t end = std::min(path.find('.'), path.size());
+  const std::string_view part = path.substr(0, end);
+  path.remove_prefix(std::min(end + 1, path.size()));
+  return part;
+}
+
+std::size_t index_in(std::string_view part, std::size_t size) {
+  const auto index = parse_uint(part);
+  return index && *index < size ? static_cast<std::size_t>(*index) : size;
+}
+
 bool is_plain(const Node& node) {
   return node.kind() == Node::Kind::scalar && !node.text().starts_with("${");
 }

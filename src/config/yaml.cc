@@ -31,7 +31,11 @@ class Builder final : public YAML::EventHandler {
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { add(Node(), mark, anchor); }
+  // An empty value's mark is where the next one begins: its key knows better.
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const bool keyed = !frames_.empty() && frames_.back().has_key;
+    add(Node(), keyed ? frames_.back().key_mark : mark, anchor);
+  }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto found = anchors_.find(anchor);
     if (found == anchors_.end()) throw Refused{"an alias inside its own anchor", mark.line + 1};
@@ -65,6 +69,7 @@ class Builder final : public YAML::EventHandler {
     std::string key = "";
     std::set<std::string> keys = {};  // of a map, so far
     bool has_key = false;
+    YAML::Mark key_mark = {};
   };
 
   void open(Node node, const YAML::Mark& mark, YAML::anchor_t anchor) {
@@ -98,6 +103,7 @@ class Builder final : public YAML::EventHandler {
       throw Refused{"\"" + escape_for_terminal(node.text()) + "\" is given twice", mark.line + 1};
     frame.key = node.text();
     frame.has_key = true;
+    frame.key_mark = mark;
   }
 
   void place(Node node, YAML::anchor_t anchor) {

@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "data/choose_template.h"
 #include "data/files.h"
+#include "hone/hub.h"
 #include "hone/registry.h"
 #include "hone/safetensors.h"
 #include "hub/fresh.h"

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/progress.h"
+#include "hone/hub.h"
 #include "hone/registry.h"
 
 namespace hone::training {

@@ -69,9 +69,81 @@ TEST(Read, KeepsTheDefaultWhereAValueDoesNotFit) {
   EXPECT_EQ(e.inner.rate, 1e-3);
 }
 
-TEST(Read, RunsValidateBelowItsPath) {
+TEST(Read, RunsValidateBelowItsPathAndKnowsTheLine) {
   Everything e;
-  EXPECT_EQ(read_yaml("inner: {share: 2}", e), Lines{"inner.share: must be below 1"});
+  EXPECT_EQ(read_yaml("inner:\n  share: 2", e), Lines{"r.yaml:2: inner.share: must be below 1"});
+}
+
+struct Checked {
+  std::string plain;
+  std::vector<Item> items;
+  Inner inner;
+  static constexpr std::string_view kShorthand = "plain";
+  static constexpr auto fields() {
+    using C = Checked;
+    return std::tuple{field("plain", &C::plain, "Text."), field("items", &C::items, "Items."),
+                      field("inner", &C::inner, "Inner.")};
+  }
+  void validate(Problems& problems) const {
+    problems.add("items.1.weight", "no");
+    problems.add("inner.rate", "not given, and its section is");
+    problems.add("plain", "not given at all");
+    problems.add("", "of it all");
+    const Problems::Scope below(problems, "inner.");
+    problems.add("steps", "by a scope without a node");
+  }
+};
+
+// A value that is not there has the line of the section that it would be in.
+TEST(Read, ProblemsOfValidateHaveTheLineOfWhatTheyName) {
+  Checked checked;
+  EXPECT_EQ(read_yaml("items:\n- a\n- path: b\n  weight: 2\ninner:\n  steps: 3", checked),
+            (Lines{"r.yaml:4: items.1.weight: no", "r.yaml:6: inner.rate: not given, and its section is",
+                   "r.yaml:1: plain: not given at all", "r.yaml:1: of it all",
+                   "r.yaml:6: inner.steps: by a scope without a node"}));
+  Problems problems;
+  Node node = Node::map();
+  assign(node, "items", "[a, b]", {"--items", 0}, problems);
+  assign(node, "inner.steps", "3", {"--inner.steps", 0}, problems);
+  read(node, checked, problems);
+  EXPECT_EQ(problems.lines(),
+            (Lines{"--items: items.1.weight: no", "inner.rate: not given, and its section is", "plain: not given at all",
+                   ": of it all", "--inner.steps: by a scope without a node"}));
+}
+
+TEST(Read, ProblemsOfNothingHaveItsLine) {
+  Everything e;
+  const Lines expected{"r.yaml:2: name: got nothing, expected text", "r.yaml:3: seed: got nothing, expected a whole number"};
+  EXPECT_EQ(read_yaml("shape: round\nname:\nseed: null\n", e), expected);
+  Problems problems;
+  read(parse_json("{\"shape\": \"round\",\n\"name\": null,\n\"seed\": null}", "r.yaml", problems), e, problems);
+  EXPECT_EQ(problems.lines(), expected);
+}
+
+struct Named {
+  std::string path;
+  std::map<std::string, std::vector<Item>> files;
+  static constexpr std::string_view kRest = "files";
+  static constexpr auto fields() {
+    return std::tuple{field("path", &Named::path, "Path."), field("files", &Named::files, "Files.")};
+  }
+};
+
+// The field that takes other keys has no key of its own: one of its name is as any other.
+TEST(Read, TheNameOfTheRestIsAKeyLikeAnyOther) {
+  Named named;
+  EXPECT_EQ(read_yaml("{path: p, files: a, news: [b, c]}", named), Lines{});
+  ASSERT_EQ(named.files.size(), 2u);
+  EXPECT_EQ(named.files.at("files")[0].path, "a");
+  EXPECT_EQ(named.files.at("news")[1].path, "c");
+  EXPECT_EQ(to_yaml(write(named)), "path: p\nfiles:\n  - path: a\n    weight: 1\nnews:\n  - path: b\n    weight: 1\n"
+                                   "  - path: c\n    weight: 1\n");
+  Node node = Node::map({{"files", Node::scalar("a")}});
+  Values<Named>::expand(node);
+  EXPECT_EQ(detail::inline_text(node), "{files: [{path: a}]}");
+  std::string paths;
+  for (const OptionInfo& row : describe(Named{})) paths += row.path + ": " + row.type + "\n";
+  EXPECT_EQ(paths, "path: string\n<name>: list of section\n<name>[].path: string\n<name>[].weight: number\n");
 }
 
 TEST(Read, TakesAQuotedNumberForText) {
@@ -98,6 +170,29 @@ TEST(Write, RoundTripsThroughYamlForRandomValues) {
     ASSERT_TRUE(diff(parse_json(to_json(write(e)), "j", problems), parse_yaml(text, "y", problems)).empty()) << text;
     ASSERT_TRUE(problems.empty());
   }
+}
+
+struct Optional {
+  std::optional<std::int64_t> full = 5, empty;
+  Open open{Node::scalar("7")};
+  Inner inner{.share = 0.5};
+  static constexpr auto fields() {
+    using C = Optional;
+    return std::tuple{field("full", &C::full, "Full."), field("empty", &C::empty, "Empty."),
+                      field("open", &C::open, "Open."), field("inner", &C::inner, "Inner.")};
+  }
+};
+
+// What is empty is left out where that is the default, and written where it is not.
+TEST(Write, WhatIsEmptyIsReadBackEmpty) {
+  EXPECT_EQ(detail::inline_text(write(Optional{})), "{full: 5, open: 7, inner: {steps: 100, rate: 0.001, share: 0.5, on: false}}");
+  Optional value{.full = {}, .empty = {}, .open = {}, .inner = {.share = {}}}, back;
+  const std::string text = to_yaml(write(value));
+  EXPECT_EQ(text, "full: null\nopen: null\ninner:\n  steps: 100\n  rate: 0.001\n  share: null\n  \"on\": false\n");
+  EXPECT_EQ(read_yaml(text, back), Lines{});
+  EXPECT_FALSE(back.full);
+  EXPECT_TRUE(back.open.node.is_null());
+  EXPECT_FALSE(back.inner.share);
 }
 
 TEST(Describe, ListsEveryOptionOnce) {
