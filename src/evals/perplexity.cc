@@ -42,6 +42,8 @@ class Perplexity final : public Evaluation {
 
   std::vector<std::string> names() const override { return {"loss", "perplexity", "accuracy", "tokens"}; }
 
+  bool greater_is_better(const std::string& name) const override { return name == "accuracy"; }
+
   Metrics result(const Sums& total) const override {
     const double tokens = total.at("tokens");
     if (tokens == 0) throw Error(ErrorKind::data, "evaluation: no supervised token");

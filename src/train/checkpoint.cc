@@ -12,30 +12,10 @@
 #include "hone/safetensors.h"
 #include "io/json.h"
 #include "tensor/dtype.h"
+#include "train/named_tensors.h"
 
 namespace hone::training {
 namespace {
-
-// Contiguous CPU tensors by name, handed to a writer.
-class NamedTensors {
- public:
-  void add(const std::string& name, const Tensor& tensor) {
-    const Tensor plain = tensor.detach().to(at::kCPU).contiguous();
-    specs_.push_back({name, safetensors_name(plain.scalar_type()), plain.sizes().vec()});
-    tensors_[name] = plain;
-  }
-  const std::vector<io::TensorSpec>& specs() const { return specs_; }
-  io::TensorBytes bytes() const {
-    return [this](const io::TensorSpec& spec) {
-      const Tensor& tensor = tensors_.at(spec.name);
-      return std::span(static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes());
-    };
-  }
-
- private:
-  std::vector<io::TensorSpec> specs_;
-  std::map<std::string, Tensor> tensors_;
-};
 
 // transformers' TrainerState. What hone has no equal of holds transformers' default.
 std::string trainer_state(const TrainState& state, const CheckpointParts& parts) {
@@ -119,6 +99,9 @@ std::uint64_t save_checkpoint(io::RunFolder& run, const TrainState& state, const
   NamedTensors tensors;
   each_state_to_save(parts, [&](const std::string& name, Tensor& tensor) { tensors.add(name, tensor); });
   commit->add_safetensors(std::string("state/") + kOptimizerFile, tensors.specs(), {{"format", "pt"}}, tensors.bytes());
+  const NamedTensors kept = tensors_of(state.callbacks);
+  if (!kept.specs().empty())
+    commit->add_safetensors(std::string("state/") + kCallbacksFile, kept.specs(), {{"format", "pt"}}, kept.bytes());
   io::Manifest manifest;
   manifest.step = state.step;
   manifest.tokens = state.tokens;
