@@ -23,14 +23,14 @@ struct TrainView {
   std::span<const std::string> greater_is_better = {};
 };
 
-// Takes what a callback keeps with the run, by name, to save it or to put in what was saved. A name has no "/", and always
-// the same kind of value.
+// Takes what a callback keeps with the run, by name, to save it or to put in what was saved. A name has no "/", and
+// always the same kind of value.
 class HONE_API StateVisitor {
  public:
   virtual ~StateVisitor() = default;
   virtual void operator()(const std::string& name, double& number) const = 0;
-  // Of any type that safetensors has. A tensor that is there keeps type, shape and device: Error(checkpoint) when others were
-  // saved; an undefined one becomes what was saved, on the CPU. An undefined one is not saved.
+  // Of any type that safetensors has. A tensor that is there keeps type, shape and device: Error(checkpoint) when
+  // others were saved; an undefined one becomes what was saved, on the CPU. An undefined one is not saved.
   virtual void operator()(const std::string& name, Tensor& tensor) const = 0;
   // As many as there are, such as one for each weight; becomes those that were saved, each as above.
   virtual void operator()(const std::string& name, std::map<std::string, Tensor>& tensors) const = 0;
@@ -48,7 +48,7 @@ class HONE_API Callback {
   virtual Action on_step_end(const TrainView&, const Metrics&) { return Action::go_on; }
   virtual Action on_evaluation_end(const TrainView&, const Metrics&) { return Action::go_on; }
   virtual void on_save(const TrainView&, const std::string& /*checkpoint*/) {}
-  // Called before each save, and at a resume before on_training_start. What was not saved under its name stays as it is.
+  // Called before each save, and at a resume before on_training_start. What was not saved under its name stays.
   virtual void visit_state(const StateVisitor&) {}
   // The evaluation metric that it acts on, "" = none. A recipe whose run never measures it is refused.
   virtual std::string watches() const { return {}; }

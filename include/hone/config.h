@@ -113,7 +113,8 @@ HONE_API Node read_file(const std::string& path);                // .yaml, .yml 
 HONE_API std::string to_yaml(const Node& node);
 HONE_API std::string to_json(const Node& node, int indent = 2);
 // Writes value (YAML syntax) at a dotted path; list elements by number: data.train.0.path.
-HONE_API void assign(Node& root, const std::string& path, const std::string& value, const Mark& mark, Problems& problems);
+HONE_API void assign(Node& root, const std::string& path, const std::string& value, const Mark& mark,
+                     Problems& problems);
 // Puts every entry of `over` on top of `base`: maps merge, everything else replaces.
 HONE_API void overlay(Node& base, const Node& over);
 // Replaces ${a.b} by the value at a.b (whole scalar: any kind; inside text: its text) and reports what is still "???".
@@ -128,8 +129,8 @@ HONE_API std::string nearest(const std::string& name, const std::vector<std::str
 struct Range { double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity(); };
 constexpr Range at_least(double low) { return {.low = low}; }
 
-// What a changed option of a recipe means when a run is resumed. free: it changes no number. record: it changes the numbers
-// from here on, and is written into the checkpoint. refuse: the run would no longer be one run.
+// What a changed option of a recipe means when a run is resumed. free: it changes no number. record: it changes the
+// numbers from here on, and is written into the checkpoint. refuse: the run would no longer be one run.
 enum class OnResume { free, record, refuse };
 
 // One option: its name, where it lives, what it means, what it may be. Nothing else is written anywhere.
@@ -160,7 +161,9 @@ inline constexpr int enum_names = 0;
 
 // One row of --help, of the reference page and of the JSON schema.
 struct OptionInfo {
-  std::string path, type, default_text, help;  // type: "integer", "number", "string", "boolean", "one of a|b", "list of ...", ...
+  std::string path;
+  std::string type;  // "integer", "number", "string", "boolean", "one of a|b", "list of ...", ...
+  std::string default_text, help;
   Range range;
   std::vector<std::string> choices;            // of an enum or a Choice
   bool optional = false;                       // may be absent

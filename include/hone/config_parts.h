@@ -1,4 +1,4 @@
-// What config_read.h is made of besides its templates for types: places, scalars, choices, the count of a struct's members.
+// What config_read.h is made of besides its templates: places, scalars, choices, the count of a struct's members.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,8 @@ struct At {
 
 namespace detail {
 
-// Counts members: an aggregate of n members takes n initialisers, not n + 1; T::Base, whose fields() come first, is one.
+// Counts members: an aggregate of n members takes n initialisers, not n + 1; T::Base, whose fields() come first, is
+// one.
 struct Anything {
   template <class T>
   operator T() const;  // never defined; const, so that std::optional's own converting constructor wins over it
@@ -46,7 +47,8 @@ consteval bool lists_all_members() {
   return takes<T>(std::make_index_sequence<count>()) && !takes<T>(std::make_index_sequence<count + 1>());
 }
 
-// The parts that need no template; src/config/values.cc. Each read_ adds a problem and leaves the value when it does not fit.
+// The parts that need no template; src/config/values.cc. Each read_ adds a problem and leaves the value when it does
+// not fit.
 HONE_API void read_scalar(const Node& node, bool& value, const At& at);
 HONE_API void read_scalar(const Node& node, std::int64_t& value, const At& at);
 HONE_API void read_scalar(const Node& node, std::uint64_t& value, const At& at);
@@ -63,7 +65,8 @@ HONE_API bool expect(const Node& node, Node::Kind kind, const std::string& type,
 HONE_API void report_unknown(const Node& node, const std::vector<std::string>& known, const At& at);
 HONE_API void read_choice(std::string_view interface_name, const Node& node, std::string& type,
                           std::shared_ptr<AnyOptions>& options, const At& at);
-HONE_API void fill_choice(std::string_view interface_name, const std::string& type, std::shared_ptr<AnyOptions>& options);
+HONE_API void fill_choice(std::string_view interface_name, const std::string& type,
+                          std::shared_ptr<AnyOptions>& options);
 HONE_API Node write_choice(const std::string& type, const std::shared_ptr<AnyOptions>& options);
 HONE_API std::vector<std::string> choice_names(std::string_view interface_name);
 HONE_API void wrap(Node& node, std::string_view key);  // s becomes {key: s}

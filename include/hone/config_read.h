@@ -1,4 +1,4 @@
-// Reads, writes and describes config structs: everything here is derived from their fields(). Included by every plug-in.
+// Reads, writes and describes config structs: all of it is derived from their fields(). Included by every plug-in.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 namespace hone::config {
 
 // How one type of option is read, written and described. Specialised below for every type that a field may have.
-// on_resume(path, value, here): what a change of the option at `path` below the value means; "": of the value itself, whose
-// own rule is `here`. Nothing: there is no such option.
+// on_resume(path, value, here): what a change of the option at `path` below the value means; "": of the value itself,
+// whose own rule is `here`. Nothing: there is no such option.
 template <class T>
 struct Values;
 using Resume = std::optional<OnResume>;
@@ -105,7 +105,9 @@ struct Values<E> : ScalarValues<E> {
     for (const std::string& name : names()) text += (text.empty() ? "one of " : "|") + name;
     return text;
   }
-  static void describe(const std::string&, const E*, OptionInfo& row, std::vector<OptionInfo>&) { row.choices = names(); }
+  static void describe(const std::string&, const E*, OptionInfo& row, std::vector<OptionInfo>&) {
+    row.choices = names();
+  }
 };
 
 template <class T>
@@ -135,7 +137,8 @@ template <class T>
 struct Values<std::vector<T>> {
   static constexpr bool kTakesScalar = false;
   static void read(const Node& node, std::vector<T>& value, const At& at) {
-    if (Values<T>::kTakesScalar && node.kind() == Node::Kind::scalar) return read(Node::list({node}, node.mark()), value, at);
+    if (Values<T>::kTakesScalar && node.kind() == Node::Kind::scalar)
+      return read(Node::list({node}, node.mark()), value, at);
     if (!detail::expect(node, Node::Kind::list, type(), at)) return;
     std::vector<T> items;
     for (const Node& item : node.items()) {
@@ -238,8 +241,9 @@ struct Values<Open> {
   static Resume on_resume(std::string_view, const Open&, OnResume here) { return here; }
 };
 
-// A struct of options. `static constexpr std::string_view kShorthand = "path";` lets a plain value stand for {path: value};
-// `kRest = "files"` lets the map field `files` take every key that is no other field; its own name is a key like any other.
+// A struct of options. `static constexpr std::string_view kShorthand = "path";` lets a plain value stand for {path:
+// value}; `kRest = "files"` lets the map field `files` take every key that is no other field; its own name is a key
+// like any other.
 template <Group T>
 struct Values<T> {
   static constexpr bool kTakesScalar = requires { T::kShorthand; };

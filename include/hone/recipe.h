@@ -66,10 +66,11 @@ struct DataSection {
         field("eval", &C::eval, "What to evaluate on."),
         field("max_length", &C::max_length, "Tokens in a row; more cost memory and time, fewer cut documents.",
               at_least(2)),
-        field("overlong", &C::overlong,
-              "What happens to records longer than max_length: split cuts texts into several, the start off a prompt and "
-              "the end off labelled texts; keep_start, keep_end and drop lose the rest, error stops; all of it is "
-              "counted and printed."),
+        field(
+            "overlong", &C::overlong,
+            "What happens to records longer than max_length: split cuts texts into several, the start off a prompt and "
+            "the end off labelled texts; keep_start, keep_end and drop lose the rest, error stops; all of it is "
+            "counted and printed."),
         field("packing", &C::packing,
               "How documents share rows: best_fit fills rows with whole documents, concat cuts at row ends, none gives "
               "each its own row; default: best_fit, for labelled texts none."),
@@ -197,7 +198,8 @@ struct Recipe {
   HONE_API void validate(Problems& problems) const;
 };
 
-using RecipeOverrides = std::vector<std::pair<std::string, std::string>>;  // {"a.b.c", "value"}, the value as YAML has it
+// {"a.b.c", "value"}, the value as YAML has it.
+using RecipeOverrides = std::vector<std::pair<std::string, std::string>>;
 
 // What a recipe is put together from; each layer lies over those before it.
 struct RecipeLayers {
@@ -210,15 +212,15 @@ struct RecipeLayers {
 //   layers -> one node     what a later layer excludes gives way; ${a.b} is replaced, ??? refused
 //   node -> Recipe         every option read and checked; Error(config) with all problems and where each was written
 //   Recipe -> a run's      checked once more, as it may have been changed in between, and what only the start of a run
-//                          decides is filled in (precision, folder): src/train/complete.h, called by train() and its kin
+//                          decides is filled in (precision, folder): src/train/complete.h, by train() and its kin
 // config.yaml of a run is the last of these, as write_recipe() gives it, and enters as a node when the run is resumed.
 HONE_API Recipe read_recipe(const RecipeLayers& layers);
 HONE_API Recipe read_recipe(const std::string& path, const RecipeOverrides& overrides = {});  // a file and flags
 HONE_API Recipe read_recipe(const config::Node& node);  // in which nothing is left to be replaced
 HONE_API config::Node write_recipe(const Recipe& recipe);
 
-// What a change of an option ("trainer.save.every") means when the run of this recipe is resumed: as its field() says, or
-// the section that it is in; refuse where nothing does. Nothing: no such option.
+// What a change of an option ("trainer.save.every") means when the run of this recipe is resumed: as its field() says,
+// or the section that it is in; refuse where nothing does. Nothing: no such option.
 HONE_API std::optional<OnResume> on_resume(const Recipe& recipe, const std::string& option);
 
 }  // namespace hone

@@ -100,7 +100,8 @@ inline Overrides without_contradictions(Overrides overrides) {
   const bool blind = held_out != overrides.end() && held_out->second == "0";
   if (single && given("optimizer.schedule.warmup_steps") == overrides.end())
     overrides.insert(overrides.begin(), {"optimizer.schedule.warmup_steps", "1"});
-  if (blind && given("trainer.eval_every") == overrides.end()) overrides.insert(overrides.begin(), {"trainer.eval_every", "0"});
+  if (blind && given("trainer.eval_every") == overrides.end())
+    overrides.insert(overrides.begin(), {"trainer.eval_every", "0"});
   return overrides;
 }
 
