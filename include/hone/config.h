@@ -29,9 +29,12 @@ struct Mark {
   std::string text() const;  // "recipe.yaml:12", "--trainer.steps", or ""
 };
 
+class Node;
+
 // Problems of a configuration, collected and shown together.
 class HONE_API Problems {
  public:
+  // at: where it was written; without it, where the value at `path` stands in the Scope's node, or what it would be in.
   void add(const std::string& path, const std::string& fact, const std::string& suggestion = "", const Mark& at = {});
   // The same for a condition that one field cannot say; used in validate(Problems&).
   void require(bool holds, const std::string& path, const std::string& fact);
@@ -44,20 +47,28 @@ class HONE_API Problems {
   class Scope;
 
  private:
+  Mark written_at(const std::string& path) const;
   std::vector<std::string> lines_;
   std::string prefix_;
+  const Node* node_ = nullptr;    // what the paths lead into
+  std::size_t above_node_ = 0;    // so much of prefix_ leads to the node itself
 };
 class Problems::Scope {
  public:
-  Scope(Problems& problems, const std::string& prefix) : problems_(problems), old_(problems.prefix_) {
+  // node: the section at `prefix` as it was written; without one, what is further up is known still.
+  Scope(Problems& problems, const std::string& prefix, const Node* node = nullptr)
+      : problems_(problems), prefix_(problems.prefix_), node_(problems.node_), above_node_(problems.above_node_) {
     problems_.prefix_ += prefix;
+    if (node) problems_.node_ = node, problems_.above_node_ = problems_.prefix_.size();
   }
-  ~Scope() { problems_.prefix_ = old_; }
+  ~Scope() { problems_.prefix_ = prefix_, problems_.node_ = node_, problems_.above_node_ = above_node_; }
   Scope(const Scope&) = delete;
 
  private:
   Problems& problems_;
-  std::string old_;
+  const std::string prefix_;
+  const Node* const node_;
+  const std::size_t above_node_;
 };
 
 // A value as written: scalar text, list or map in file order, each with its mark. The common form of YAML, JSON and
@@ -102,7 +113,8 @@ HONE_API Node read_file(const std::string& path);                // .yaml, .yml 
 HONE_API std::string to_yaml(const Node& node);
 HONE_API std::string to_json(const Node& node, int indent = 2);
 // Writes value (YAML syntax) at a dotted path; list elements by number: data.train.0.path.
-HONE_API void assign(Node& root, const std::string& path, const std::string& value, const Mark& mark, Problems& problems);
+HONE_API void assign(Node& root, const std::string& path, const std::string& value, const Mark& mark,
+                     Problems& problems);
 // Puts every entry of `over` on top of `base`: maps merge, everything else replaces.
 HONE_API void overlay(Node& base, const Node& over);
 // Replaces ${a.b} by the value at a.b (whole scalar: any kind; inside text: its text) and reports what is still "???".
@@ -117,6 +129,10 @@ HONE_API std::string nearest(const std::string& name, const std::vector<std::str
 struct Range { double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity(); };
 constexpr Range at_least(double low) { return {.low = low}; }
 
+// What a changed option of a recipe means when a run is resumed. free: it changes no number. record: it changes the
+// numbers from here on, and is written into the checkpoint. refuse: the run would no longer be one run.
+enum class OnResume { free, record, refuse };
+
 // One option: its name, where it lives, what it means, what it may be. Nothing else is written anywhere.
 template <class Struct, class T>
 struct Field {
@@ -124,10 +140,16 @@ struct Field {
   T Struct::*member;
   std::string_view help;
   Range range;
+  std::optional<OnResume> on_resume;  // also of what is below; nothing: as the section that it is in, at the top refuse
 };
 template <class S, class T>
-constexpr Field<S, T> field(std::string_view name, T S::*member, std::string_view help, Range range = {}) {
-  return {name, member, help, range};
+constexpr Field<S, T> field(std::string_view name, T S::*member, std::string_view help, Range range = {},
+                            std::optional<OnResume> on_resume = {}) {
+  return {name, member, help, range, on_resume};
+}
+template <class S, class T>
+constexpr Field<S, T> field(std::string_view name, T S::*member, std::string_view help, OnResume on_resume) {
+  return {name, member, help, {}, on_resume};
 }
 
 template <class T>
@@ -139,11 +161,14 @@ inline constexpr int enum_names = 0;
 
 // One row of --help, of the reference page and of the JSON schema.
 struct OptionInfo {
-  std::string path, type, default_text, help;  // type: "integer", "number", "string", "boolean", "one of a|b", "list of ...", ...
+  std::string path;
+  std::string type;  // "integer", "number", "string", "boolean", "one of a|b", "list of ...", ...
+  std::string default_text, help;
   Range range;
   std::vector<std::string> choices;            // of an enum or a Choice
   bool optional = false;                       // may be absent
   std::string catalogue;                       // of a Choice: its interface
+  std::optional<OnResume> on_resume;           // nothing: neither it nor a section that it is in says so
 };
 
 // Type-erased options of a registry entry (see registry.h); `Choice` holds one.
@@ -153,6 +178,8 @@ class HONE_API AnyOptions {
   virtual void read(const Node& node, Problems& problems, const std::string& path) = 0;
   virtual Node write() const = 0;
   virtual std::vector<OptionInfo> describe() const = 0;
+  // What a change of the option at `path` means; otherwise: where it does not say so. Nothing: there is no such option.
+  virtual std::optional<OnResume> on_resume(std::string_view path, OnResume otherwise) const = 0;
   virtual std::shared_ptr<AnyOptions> copy() const = 0;
 };
 template <Group T>
@@ -186,5 +213,6 @@ struct Open {
 namespace hone {
 using config::at_least;
 using config::field;
+using config::OnResume;
 using config::Problems;
 }  // namespace hone

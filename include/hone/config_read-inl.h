@@ -18,7 +18,7 @@ void Values<T>::expand(Node& node) {
       [&](const auto&... field) {
         ([&] {
           using Member = std::remove_cvref_t<decltype(std::declval<T&>().*field.member)>;
-          if (field.name == rest() && !rest().empty()) return expand_others<Member>(node);
+          if (is_rest(field.name)) return expand_others<Member>(node);
           if (Node* below = node.find(field.name)) Values<Member>::expand(*below);
         }(), ...);
       },
@@ -48,13 +48,11 @@ void Values<T>::read(const Node& given, T& group, const At& at) {
   each_field(group, [&](const auto& field, auto& value) {
     using Member = std::remove_cvref_t<decltype(value)>;
     const At below = at.below(field.name, field.range);
-    if (field.name == rest() && !rest().empty()) {
+    if (is_rest(field.name)) {
+      const std::vector<std::string> own = names();
       std::vector<Node::Entry> others;
-      for (const auto& [key, entry] : node.entries()) {
-        bool own = false;
-        for (const std::string& name : names()) own = own || name == key;
-        if (!own) others.emplace_back(key, entry);
-      }
+      for (const auto& [key, entry] : node.entries())
+        if (std::find(own.begin(), own.end(), key) == own.end()) others.emplace_back(key, entry);
       if (!others.empty()) Values<Member>::read(Node::map(std::move(others), node.mark()), value, at);
       return;
     }
@@ -64,20 +62,24 @@ void Values<T>::read(const Node& given, T& group, const At& at) {
   if (rest().empty()) detail::report_unknown(node, names(), at);
   if constexpr (detail::Validates<T>) {
     if (at.problems.size() != before) return;  // a value that did not fit would be complained of twice
-    const Problems::Scope scope(at.problems, at.path.empty() ? "" : at.path + ".");
+    const Problems::Scope scope(at.problems, at.path.empty() ? "" : at.path + ".", &node);
     group.validate(at.problems);
   }
 }
 
 template <Group T>
-Node Values<T>::write(const T& group) {
+Node Values<T>::write(const T& group, const T& defaults) {
   std::vector<Node::Entry> entries;
   each_field(group, [&](const auto& field, const auto& value) {
     using Member = std::remove_cvref_t<decltype(value)>;
-    Node node = Values<Member>::write(value);
-    if (field.name == rest() && !rest().empty()) {
+    const auto written = [&](const Member& one) {
+      if constexpr (Group<Member>) return Values<Member>::write(one, defaults.*field.member);
+      else return Values<Member>::write(one);
+    };
+    Node node = written(value);
+    if (is_rest(field.name)) {
       for (auto& entry : node.entries()) entries.push_back(std::move(entry));
-    } else if (!node.is_null()) {
+    } else if (!node.is_null() || !written(defaults.*field.member).is_null()) {
       entries.emplace_back(std::string(field.name), std::move(node));
     }
   });
@@ -85,24 +87,47 @@ Node Values<T>::write(const T& group) {
 }
 
 template <Group T>
-void Values<T>::describe(const std::string& path, const T* group, OptionInfo&, std::vector<OptionInfo>& rows) {
+void Values<T>::describe(const std::string& path, const T* group, OptionInfo& section, std::vector<OptionInfo>& rows) {
   const T defaults = group ? *group : T{};
+  const Resume section_rule = section.on_resume;
   each_field(defaults, [&](const auto& field, const auto& value) {
     using Member = std::remove_cvref_t<decltype(value)>;
     OptionInfo row;
-    row.path = path.empty() ? std::string(field.name) : path + "." + std::string(field.name);
+    const std::string name = is_rest(field.name) ? "<name>" : std::string(field.name);
+    row.path = path.empty() ? name : path + "." + name;
     row.type = Values<Member>::type();
     row.help = field.help;
     row.range = field.range;
+    row.on_resume = field.on_resume ? field.on_resume : section_rule;
+    std::vector<OptionInfo> below;
+    if constexpr (requires { Values<Member>::entry_type(); }) {
+      if (is_rest(field.name)) row.type = Values<Member>::entry_type();
+    }
     if constexpr (!Group<Member>) {
-      const Node written = Values<Member>::write(value);
+      const Node written = is_rest(field.name) ? Node() : Values<Member>::write(value);
       row.default_text = written.is_null() ? "" : detail::inline_text(written);
     }
-    std::vector<OptionInfo> below;
-    Values<Member>::describe(row.path, &value, row, below);
+    Values<Member>::describe(is_rest(field.name) ? path : row.path, &value, row, below);
     rows.push_back(std::move(row));
     for (OptionInfo& one : below) rows.push_back(std::move(one));
   });
+}
+
+template <Group T>
+Resume Values<T>::on_resume(std::string_view path, const T& group, OnResume here) {
+  if (path.empty()) return here;
+  std::string_view below = path;
+  const std::string_view name = detail::take_part(below);
+  const std::vector<std::string> own = names();
+  const bool other = std::find(own.begin(), own.end(), name) == own.end();
+  Resume found;
+  each_field(group, [&](const auto& field, const auto& value) {
+    using Member = std::remove_cvref_t<decltype(value)>;
+    const OnResume rule = field.on_resume.value_or(here);
+    if (is_rest(field.name)) found = other ? Values<Member>::on_resume(path, value, rule) : found;
+    else if (field.name == name) found = Values<Member>::on_resume(below, value, rule);
+  });
+  return found;
 }
 
 // Reads `node` into `value`; whatever does not fit is added to `problems` and leaves the default.
@@ -113,6 +138,11 @@ void read(const Node& node, T& value, Problems& problems, const std::string& pat
 template <Group T>
 Node write(const T& value) {
   return Values<T>::write(value);
+}
+// What a change of the option at `path` ("trainer.save.every") means when a run is resumed; nothing: no such option.
+template <Group T>
+Resume on_resume(const T& value, std::string_view path, OnResume otherwise = OnResume::refuse) {
+  return Values<T>::on_resume(path, value, otherwise);
 }
 // One row per option and section, depth first.
 template <Group T>
@@ -132,6 +162,9 @@ class OptionsOf final : public AnyOptions {
   }
   Node write() const override { return config::write(value); }
   std::vector<OptionInfo> describe() const override { return config::describe(value); }
+  Resume on_resume(std::string_view path, OnResume otherwise) const override {
+    return config::on_resume(value, path, otherwise);
+  }
   std::shared_ptr<AnyOptions> copy() const override { return std::make_shared<OptionsOf>(*this); }
 };
 

@@ -1,4 +1,4 @@
-// Reads, writes and describes config structs: everything here is derived from their fields(). Included by every plug-in.
+// Reads, writes and describes config structs: all of it is derived from their fields(). Included by every plug-in.
 #pragma once
 
 #include <algorithm>
@@ -11,72 +11,16 @@
 #include <utility>
 #include <vector>
 
-#include "hone/config.h"
+#include "hone/config_parts.h"
 
 namespace hone::config {
 
-// Where a value is being read: its dotted path and the range its field declares.
-struct At {
-  Problems& problems;
-  std::string path;
-  Range range = {};
-  At below(std::string_view name, Range its = {}) const {
-    return {problems, path.empty() ? std::string(name) : path + "." + std::string(name), its};
-  }
-};
-
-namespace detail {
-
-// Counts members: an aggregate of n members takes n initialisers, not n + 1; T::Base, whose fields() come first, is one.
-struct Anything {
-  template <class T>
-  operator T() const;  // never defined; const, so that std::optional's own converting constructor wins over it
-};
-template <class T, std::size_t... i>
-consteval bool takes(std::index_sequence<i...>) {
-  return requires { T{(void(i), Anything{})...}; };
-}
-template <class T>
-consteval std::size_t initialisers() {
-  constexpr std::size_t all = std::tuple_size_v<decltype(T::fields())>;
-  if constexpr (requires { typename T::Base; }) return all - std::tuple_size_v<decltype(T::Base::fields())> + 1;
-  else return all;
-}
-template <class T>
-consteval bool lists_all_members() {
-  constexpr std::size_t count = initialisers<T>();
-  return takes<T>(std::make_index_sequence<count>()) && !takes<T>(std::make_index_sequence<count + 1>());
-}
-
-// The parts that need no template; src/config/values.cc. Each read_ adds a problem and leaves the value when it does not fit.
-HONE_API void read_scalar(const Node& node, bool& value, const At& at);
-HONE_API void read_scalar(const Node& node, std::int64_t& value, const At& at);
-HONE_API void read_scalar(const Node& node, std::uint64_t& value, const At& at);
-HONE_API void read_scalar(const Node& node, double& value, const At& at);
-HONE_API void read_scalar(const Node& node, std::string& value, const At& at);
-HONE_API std::optional<std::size_t> read_name(const Node& node, const std::vector<std::string>& names, const At& at);
-HONE_API Node write_scalar(bool value);
-HONE_API Node write_scalar(std::int64_t value);
-HONE_API Node write_scalar(std::uint64_t value);
-HONE_API Node write_scalar(double value);  // shortest text that reads back as the same number
-HONE_API Node write_scalar(const std::string& value);
-HONE_API void require_given(const std::string& value, const At& at);  // a default of "???" must be replaced
-HONE_API bool expect(const Node& node, Node::Kind kind, const std::string& type, const At& at);  // null passes
-HONE_API void report_unknown(const Node& node, const std::vector<std::string>& known, const At& at);
-HONE_API void read_choice(std::string_view interface_name, const Node& node, std::string& type,
-                          std::shared_ptr<AnyOptions>& options, const At& at);
-HONE_API void fill_choice(std::string_view interface_name, const std::string& type, std::shared_ptr<AnyOptions>& options);
-HONE_API Node write_choice(const std::string& type, const std::shared_ptr<AnyOptions>& options);
-HONE_API std::vector<std::string> choice_names(std::string_view interface_name);
-HONE_API void wrap(Node& node, std::string_view key);  // s becomes {key: s}
-HONE_API bool is_plain(const Node& node);              // a scalar and no reference ${...}
-HONE_API std::string inline_text(const Node& node);    // YAML on one line
-
-}  // namespace detail
-
 // How one type of option is read, written and described. Specialised below for every type that a field may have.
+// on_resume(path, value, here): what a change of the option at `path` below the value means; "": of the value itself,
+// whose own rule is `here`. Nothing: there is no such option.
 template <class T>
 struct Values;
+using Resume = std::optional<OnResume>;
 
 // Calls visit(field, value) for the fields of one struct, in order.
 template <class T, class Visitor>
@@ -106,6 +50,9 @@ struct ScalarValues {
   static Node write(const T& value) { return detail::write_scalar(value); }
   static void expand(Node&) {}
   static void describe(const std::string&, const T*, OptionInfo&, std::vector<OptionInfo>&) {}
+  static Resume on_resume(std::string_view path, const T&, OnResume here) {
+    return path.empty() ? Resume(here) : std::nullopt;
+  }
 };
 template <>
 struct Values<bool> : ScalarValues<bool> {
@@ -158,7 +105,9 @@ struct Values<E> : ScalarValues<E> {
     for (const std::string& name : names()) text += (text.empty() ? "one of " : "|") + name;
     return text;
   }
-  static void describe(const std::string&, const E*, OptionInfo& row, std::vector<OptionInfo>&) { row.choices = names(); }
+  static void describe(const std::string&, const E*, OptionInfo& row, std::vector<OptionInfo>&) {
+    row.choices = names();
+  }
 };
 
 template <class T>
@@ -179,13 +128,17 @@ struct Values<std::optional<T>> {
     row.optional = true;
     Values<T>::describe(path, value && *value ? &**value : nullptr, row, rows);
   }
+  static Resume on_resume(std::string_view path, const std::optional<T>& value, OnResume here) {
+    return Values<T>::on_resume(path, value ? *value : T{}, here);
+  }
 };
 
 template <class T>
 struct Values<std::vector<T>> {
   static constexpr bool kTakesScalar = false;
   static void read(const Node& node, std::vector<T>& value, const At& at) {
-    if (Values<T>::kTakesScalar && node.kind() == Node::Kind::scalar) return read(Node::list({node}, node.mark()), value, at);
+    if (Values<T>::kTakesScalar && node.kind() == Node::Kind::scalar)
+      return read(Node::list({node}, node.mark()), value, at);
     if (!detail::expect(node, Node::Kind::list, type(), at)) return;
     std::vector<T> items;
     for (const Node& item : node.items()) {
@@ -212,6 +165,11 @@ struct Values<std::vector<T>> {
   static void describe(const std::string& path, const std::vector<T>*, OptionInfo& row, std::vector<OptionInfo>& rows) {
     Values<T>::describe(path + "[]", nullptr, row, rows);
   }
+  static Resume on_resume(std::string_view path, const std::vector<T>& value, OnResume here) {
+    if (path.empty()) return here;
+    const std::size_t index = detail::index_in(detail::take_part(path), value.size());
+    return Values<T>::on_resume(path, index < value.size() ? T(value[index]) : T{}, here);
+  }
 };
 
 template <class T>
@@ -237,7 +195,13 @@ struct Values<std::map<std::string, T>> {
   static std::string type() { return "map of " + Values<T>::type(); }
   static void describe(const std::string& path, const std::map<std::string, T>*, OptionInfo& row,
                        std::vector<OptionInfo>& rows) {
-    Values<T>::describe(path + ".<name>", nullptr, row, rows);
+    Values<T>::describe(path.empty() ? "<name>" : path + ".<name>", nullptr, row, rows);
+  }
+  static std::string entry_type() { return Values<T>::type(); }
+  static Resume on_resume(std::string_view path, const std::map<std::string, T>& value, OnResume here) {
+    if (path.empty()) return here;
+    const auto entry = value.find(std::string(detail::take_part(path)));
+    return Values<T>::on_resume(path, entry == value.end() ? T{} : entry->second, here);
   }
 };
 
@@ -258,6 +222,11 @@ struct Values<Choice<Tag>> {
     row.choices = detail::choice_names(Tag::kInterface);
     if (value) row.default_text = value->type;
   }
+  // An option that this type does not have is another's, and as the choice is.
+  static Resume on_resume(std::string_view path, const Choice<Tag>& value, OnResume here) {
+    if (path.empty() || path == "type" || !value.options) return here;
+    return value.options->on_resume(path, here).value_or(here);
+  }
 };
 
 template <>
@@ -269,10 +238,12 @@ struct Values<Open> {
   static void expand(Node&) {}
   static std::string type() { return "anything"; }
   static void describe(const std::string&, const Open*, OptionInfo&, std::vector<OptionInfo>&) {}
+  static Resume on_resume(std::string_view, const Open&, OnResume here) { return here; }
 };
 
-// A struct of options. `static constexpr std::string_view kShorthand = "path";` lets a plain value stand for {path: value};
-// `kRest = "files"` lets the map field `files` take every key that is no field, so that they are written without its name.
+// A struct of options. `static constexpr std::string_view kShorthand = "path";` lets a plain value stand for {path:
+// value}; `kRest = "files"` lets the map field `files` take every key that is no other field; its own name is a key
+// like any other.
 template <Group T>
 struct Values<T> {
   static constexpr bool kTakesScalar = requires { T::kShorthand; };
@@ -280,19 +251,24 @@ struct Values<T> {
     if constexpr (requires { T::kRest; }) return T::kRest;
     else return {};
   }
-  static std::vector<std::string> names() {
+  static bool is_rest(std::string_view name) { return !rest().empty() && name == rest(); }
+  static std::vector<std::string> names() {  // of the fields as they are written
     std::vector<std::string> all;
-    std::apply([&](const auto&... field) { (all.emplace_back(field.name), ...); }, T::fields());
+    const auto add = [&](std::string_view name) {
+      if (!is_rest(name)) all.emplace_back(name);
+    };
+    std::apply([&](const auto&... field) { (add(field.name), ...); }, T::fields());
     return all;
   }
   static void read(const Node& node, T& group, const At& at);
   static void absent(T& group, const At& at) { read(Node(), group, at); }
-  static Node write(const T& group);
+  static Node write(const T& group, const T& defaults = {});  // what is empty in both is left out
   static void expand(Node& node);
   template <class Rest>
   static void expand_others(Node& node);  // the entries that are no fields, as those of a map field
   static std::string type() { return "section"; }
   static void describe(const std::string& path, const T* group, OptionInfo& row, std::vector<OptionInfo>& rows);
+  static Resume on_resume(std::string_view path, const T& group, OnResume here);
 };
 
 }  // namespace hone::config

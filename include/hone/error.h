@@ -11,7 +11,8 @@
 namespace hone {
 
 // What kind of thing went wrong. The command line turns it into the exit code; nothing else branches on it.
-enum class ErrorKind { usage = 2, config = 3, data = 4, checkpoint = 5, not_finite = 6, peer = 7, locked = 8, bug = 70 };
+enum class ErrorKind { usage = 2, config = 3, data = 4, checkpoint = 5, not_finite = 6, peer = 7, locked = 8,
+                       bug = 70 };
 
 // Message form: "subject: fact; got X, expected Y", lower case, no full stop. Safe to copy between threads.
 class HONE_API Error : public std::exception {

@@ -21,6 +21,9 @@ class HONE_API Evaluation {
   virtual Sums measure(const Model& model, const Output& output, const Batch& batch, Pass& pass) const = 0;
   virtual Metrics result(const Sums& total) const = 0;  // e.g. loss, perplexity, accuracy, tokens; Error(data)
   virtual std::vector<std::string> names() const = 0;   // of what result() holds, before anything is measured
+  // Whether more of that metric is better, as of an accuracy: what early stopping and the best checkpoint go by. Here
+  // as Hugging Face guesses it: of everything but losses.
+  virtual bool greater_is_better(const std::string& name) const { return !name.ends_with("loss"); }
 };
 
 }  // namespace hone

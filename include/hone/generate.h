@@ -29,14 +29,19 @@ struct GenerateConfig {
     using C = GenerateConfig;
     return std::tuple{
         field("max_new_tokens", &C::max_new_tokens, "Tokens to generate at most.", at_least(0)),
-        field("temperature", &C::temperature, "Logits are divided by it before sampling; 0 = always the likeliest token.", at_least(0)),
+        field("temperature", &C::temperature,
+              "Logits are divided by it before sampling; 0 = always the likeliest token.", at_least(0)),
         field("top_k", &C::top_k, "Sample among the k likeliest tokens; 0 = all.", at_least(0)),
-        field("top_p", &C::top_p, "Sample among the likeliest tokens that together have this probability; 1 = all.", {.low = 0, .high = 1}),
-        field("min_p", &C::min_p, "Leave out tokens less likely than this share of the likeliest one.", {.low = 0, .high = 1}),
-        field("repetition_penalty", &C::repetition_penalty, "Above 1: tokens already in the text become less likely.", {.low = 1e-6, .high = 1e6}),
+        field("top_p", &C::top_p, "Sample among the likeliest tokens that together have this probability; 1 = all.",
+              {.low = 0, .high = 1}),
+        field("min_p", &C::min_p, "Leave out tokens less likely than this share of the likeliest one.",
+              {.low = 0, .high = 1}),
+        field("repetition_penalty", &C::repetition_penalty, "Above 1: tokens already in the text become less likely.",
+              {.low = 1e-6, .high = 1e6}),
         field("stop", &C::stop, "Texts that end the generation; they are not part of the answer."),
         field("seed", &C::seed, "Seed of the sampling; the same seed gives the same text."),
-        field("eos_token_id", &C::eos_token_id, "Tokens that end the generation; default: the tokenizer's end-of-sequence token.", at_least(0)),
+        field("eos_token_id", &C::eos_token_id,
+              "Tokens that end the generation; default: the tokenizer's end-of-sequence token.", at_least(0)),
         field("ignore_eos", &C::ignore_eos, "Go on after the end-of-sequence token."),
         field("batch_size", &C::batch_size, "Prompts that are continued at the same time.", at_least(1))};
   }

@@ -7,17 +7,10 @@
 #include <string>
 
 #include "hone/model.h"
+#include "hone/precision.h"
 #include "hone/text.h"
 
 namespace hone {
-
-enum class Precision { automatic, fp32, bf16, fp64 };
-template <>
-inline constexpr auto config::enum_names<Precision> = std::to_array<std::pair<Precision, std::string_view>>(
-    {{Precision::automatic, "auto"}, {Precision::fp32, "fp32"}, {Precision::bf16, "bf16"}, {Precision::fp64, "fp64"}});
-
-// auto = bf16 where the machine has bf16 dot products, else fp32.
-HONE_API Precision resolve(Precision precision);
 
 // The precision most of a model folder's bytes are stored in; fp16 files are computed in fp32.
 HONE_API Precision stored_precision(const std::filesystem::path& folder);

@@ -53,8 +53,9 @@ class HONE_API Objective {
     groups.push_back(std::move(group));
     return groups;
   }
-  // What loss() has to learn from in a micro-batch, by the names that its terms are divided by; known before any forward
-  // pass. A micro-batch that has nothing of any is passed over. ("tokens", "rows", "documents" need not be counted.)
+  // What loss() has to learn from in a micro-batch, by the names that its terms are divided by; known before any
+  // forward pass. A micro-batch that has nothing of any is passed over. ("tokens", "rows", "documents" need not be
+  // counted.)
   virtual Sums sums(const Batch& batch) const = 0;
   // `output` is what the model gave for the batch. Terms that layers added to the pass are not returned again.
   virtual LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const = 0;

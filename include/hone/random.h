@@ -23,7 +23,8 @@ class HONE_API Random {
   std::uint64_t below(std::uint64_t limit, std::uint64_t position) const;  // [0, limit); REQUIRES: limit > 0
 
   // Fills `into` with elements start, start + 1, ... of the stream's float sequences; a range may be divided among
-  // threads anywhere and gives the same bits on every x86-64 machine. These are other numbers than uniform() and normal().
+  // threads anywhere and gives the same bits on every x86-64 machine. These are other numbers than uniform() and
+  // normal().
   void fill_uniform(std::span<float> into, std::uint64_t start, float low = 0, float high = 1) const;   // [low, high)
   void fill_normal(std::span<float> into, std::uint64_t start, float mean = 0, float deviation = 1) const;
 

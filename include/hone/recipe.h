@@ -10,9 +10,9 @@
 #include "hone/callback.h"
 #include "hone/config_read.h"
 #include "hone/data.h"
-#include "hone/hub.h"
 #include "hone/objective.h"
 #include "hone/optimizer.h"
+#include "hone/precision.h"
 #include "hone/tracker.h"
 
 namespace hone {
@@ -48,7 +48,8 @@ struct EvalSection {
         field("held_out", &C::held_out,
               "Share of the training records that is held out and evaluated instead of trained on.",
               {.low = 0, .high = 0.9}),
-        field("files", &C::files, "Named evaluation sets, each a file or a list of files: `news: data/news.jsonl`.")};
+        field("files", &C::files, "Named evaluation sets, each a file or a list of files: `news: data/news.jsonl`.",
+              OnResume::record)};
   }
 };
 
@@ -71,9 +72,11 @@ struct DataSection {
         field("eval", &C::eval, "What to evaluate on."),
         field("max_length", &C::max_length, "Tokens in a row; more cost memory and time, fewer cut documents.",
               at_least(2)),
-        field("overlong", &C::overlong,
-              "What happens to records longer than max_length: split cuts texts into several, the start off a prompt and "
-              "the end off labelled texts; keep_start, keep_end and drop lose the rest, error stops; all of it is counted and printed."),
+        field(
+            "overlong", &C::overlong,
+            "What happens to records longer than max_length: split cuts texts into several, the start off a prompt and "
+            "the end off labelled texts; keep_start, keep_end and drop lose the rest, error stops; all of it is "
+            "counted and printed."),
         field("packing", &C::packing,
               "How documents share rows: best_fit fills rows with whole documents, concat cuts at row ends, none gives "
               "each its own row; default: best_fit, for labelled texts none."),
@@ -89,7 +92,8 @@ struct DataSection {
         field("chat_template", &C::chat_template,
               "Chat template instead of the tokenizer's own, and exported with it: a file, the template's text, or one "
               "of alpaca, chatml, gemma, llama3, mistral, phi3, zephyr."),
-        field("cache", &C::cache, "Folder for tokenised data; `none` = none; default: `cache` in the run folder."),
+        field("cache", &C::cache, "Folder for tokenised data; `none` = none; default: `cache` in the run folder.",
+              OnResume::free),
         field("stream_window", &C::stream_window,
               "Of streams: rows that are read, packed and shuffled together; more mix better, cost memory and delay the "
               "first step.",
@@ -143,19 +147,21 @@ struct TrainerSection {
               at_least(1)),
         field("accumulate", &C::accumulate, "Micro-batches per step; a step of 8 x 1 rows is the same as one of 1 x 8.",
               at_least(1)),
-        field("steps", &C::steps, "Updates in all.", at_least(1)),
-        field("epochs", &C::epochs, "Instead of steps: how often all rows are seen; default 1.", at_least(0)),
+        field("steps", &C::steps, "Updates in all.", at_least(1), OnResume::record),
+        field("epochs", &C::epochs, "Instead of steps: how often all rows are seen; default 1.", at_least(0),
+              OnResume::record),
         field("max_grad_norm", &C::max_grad_norm, "Longer gradients are scaled down to this norm; 0 = never.",
-              at_least(0)),
+              at_least(0), OnResume::record),
         field("precision", &C::precision,
               "Type of weights and activations in a step; auto = bf16 where the machine computes it fast, else fp32."),
-        field("eval_every", &C::eval_every, "Steps between evaluations; 0 = only at the end.", at_least(0)),
+        field("eval_every", &C::eval_every, "Steps between evaluations; 0 = only at the end.", at_least(0),
+              OnResume::record),
         field("eval_batch_size", &C::eval_batch_size, "Rows in a batch of an evaluation; default batch_size.",
-              at_least(1)),
-        field("log_every", &C::log_every, "Steps between lines of metrics.jsonl.", at_least(1)),
-        field("save", &C::save, "When to save checkpoints."),
+              at_least(1), OnResume::free),
+        field("log_every", &C::log_every, "Steps between lines of metrics.jsonl.", at_least(1), OnResume::free),
+        field("save", &C::save, "When to save checkpoints.", OnResume::free),
         field("checkpoint_blocks", &C::checkpoint_blocks,
-              "Gradient checkpointing: a third more time, far less memory; the same numbers.")};
+              "Gradient checkpointing: a third more time, far less memory; the same numbers.", OnResume::free)};
   }
   HONE_API void validate(Problems& problems) const;
 };
@@ -167,8 +173,9 @@ struct RunSection {
   static constexpr auto fields() {
     using C = RunSection;
     return std::tuple{
-        field("folder", &C::folder, "Folder of the run; the same recipe again resumes it."),
-        field("name", &C::name, "Instead of folder: makes runs/<name>/run_1, run_2, ..., a new one each time."),
+        field("folder", &C::folder, "Folder of the run; the same recipe again resumes it.", OnResume::free),
+        field("name", &C::name, "Instead of folder: makes runs/<name>/run_1, run_2, ..., a new one each time.",
+              OnResume::free),
         field("seed", &C::seed, "Decides fresh weights, the order of rows and what is held out.")};
   }
   HONE_API void validate(Problems& problems) const;
@@ -193,22 +200,37 @@ struct Recipe {
                       field("objective", &C::objective, "Kind of training."),
                       field("optimizer", &C::optimizer, "How weights are updated."),
                       field("trainer", &C::trainer, "How long, in what steps, and what is written on the way."),
-                      field("callbacks", &C::callbacks, "Hooks into the run."),
-                      field("trackers", &C::trackers, "Where numbers go besides metrics.jsonl and the terminal."),
+                      field("callbacks", &C::callbacks, "Hooks into the run.", OnResume::record),
+                      field("trackers", &C::trackers, "Where numbers go besides metrics.jsonl and the terminal.",
+                            OnResume::free),
                       field("run", &C::run, "Where the run lives.")};
   }
   HONE_API void validate(Problems& problems) const;
 };
 
-// From a YAML or JSON file, with `--a.b.c=value` overrides as {"a.b.c", "value"}. Throws Error(config) with all
-// problems.
-HONE_API Recipe read_recipe(const std::string& path,
-                            const std::vector<std::pair<std::string, std::string>>& overrides = {});
-HONE_API Recipe read_recipe(config::Node node);  // after ${} and ??? have been resolved
+// {"a.b.c", "value"}, the value as YAML has it.
+using RecipeOverrides = std::vector<std::pair<std::string, std::string>>;
+
+// What a recipe is put together from; each layer lies over those before it.
+struct RecipeLayers {
+  std::string file;              // YAML or JSON; "" = none
+  std::vector<std::string> set;  // further files
+  RecipeOverrides environment, flags;
+};
+
+// The way of every recipe, of a command, a library or a resumed run:
+//   layers -> one node     what a later layer excludes gives way; ${a.b} is replaced, ??? refused
+//   node -> Recipe         every option read and checked; Error(config) with all problems and where each was written
+//   Recipe -> a run's      checked once more, as it may have been changed in between, and what only the start of a run
+//                          decides is filled in (precision, folder): src/train/complete.h, by train() and its kin
+// config.yaml of a run is the last of these, as write_recipe() gives it, and enters as a node when the run is resumed.
+HONE_API Recipe read_recipe(const RecipeLayers& layers);
+HONE_API Recipe read_recipe(const std::string& path, const RecipeOverrides& overrides = {});  // a file and flags
+HONE_API Recipe read_recipe(const config::Node& node);  // in which nothing is left to be replaced
 HONE_API config::Node write_recipe(const Recipe& recipe);
 
-// What a changed option means when a run is resumed: it may change, it may change and is recorded, or it is refused.
-enum class OnResume { free, record, refuse };
-HONE_API std::optional<OnResume> on_resume(const std::string& option);  // "trainer.save.every"; nothing: no such option
+// What a change of an option ("trainer.save.every") means when the run of this recipe is resumed: as its field() says,
+// or the section that it is in; refuse where nothing does. Nothing: no such option.
+HONE_API std::optional<OnResume> on_resume(const Recipe& recipe, const std::string& option);
 
 }  // namespace hone

@@ -23,7 +23,8 @@ class Registry final : public config::Catalogue {
     std::function<std::unique_ptr<Made>(const config::AnyOptions&, Context...)> make;
   };
 
-  // Error(usage): a name is taken. T is built as T(const T::Config&, context...), or as T(const T::Config&) where it does not ask for the context.
+  // Error(usage): a name is taken. T is built as T(const T::Config&, context...), or as T(const T::Config&) where it
+  // does not ask for the context.
   template <class T, class Config = typename T::Config>
   void add(std::initializer_list<std::string> names, const std::string& help) {
     for (const std::string& name : names) {

@@ -14,7 +14,8 @@
 
 namespace hone {
 
-// One tensor of a file. dtype is safetensors' name: "F32", "BF16", "F16", "F64", "I64", "I32", "I16", "I8", "U8", "BOOL", ...
+// One tensor of a file. dtype is safetensors' name: "F32", "BF16", "F16", "F64", "I64", "I32", "I16", "I8", "U8",
+// "BOOL", ...
 struct TensorInfo {
   std::string name, dtype;
   std::vector<std::int64_t> shape;
@@ -40,7 +41,8 @@ class HONE_API Safetensors {
   std::unique_ptr<State> state_;
 };
 
-// All tensors of a model: model.safetensors, or the shards of model.safetensors.index.json (checked against each other).
+// All tensors of a model: model.safetensors, or the shards of model.safetensors.index.json (checked against each
+// other).
 class HONE_API SafetensorsSet {
  public:
   explicit SafetensorsSet(const std::filesystem::path& folder_or_file);

@@ -63,9 +63,9 @@ class HONE_API Tokenizer {
   virtual std::vector<FullEncoding> encode_full(std::span<const TextPair> texts, bool special = true,
                                                 int threads = 1) const;
 
-  // With what the post-processor puts around and between the texts, and at most `most` tokens in all (0: as many as there
-  // are), as transformers' truncation longest_first: the longer text gives first, from its end or its start. Throws
-  // Error(config) where it is too few for what is put there, or where the tokenizer joins no texts.
+  // With what the post-processor puts around and between the texts, and at most `most` tokens in all (0: as many as
+  // there are), as transformers' truncation longest_first: the longer text gives first, from its end or its start.
+  // Throws Error(config) where it is too few for what is put there, or where the tokenizer joins no texts.
   virtual FittedEncoding encode_fitting(const TextPair& texts, std::size_t most, bool from_left = false) const;
 
   // encode() for many texts. threads: 0 takes as many as the process may use.

@@ -45,8 +45,8 @@ struct Summary {
   bool interrupted() const { return reason == StopReason::signal; }  // resumable: exit code 75
 };
 
-// Trains, evaluates, saves and resumes as docs/formats.md says. One run at a time per process; the calling thread trains.
-// Throws Error: config (the recipe), data, checkpoint (reading, or the final save), not_finite, locked.
+// Trains, evaluates, saves and resumes as docs/formats.md says. One run at a time per process; the calling thread
+// trains. Throws Error: config (the recipe), data, checkpoint (reading, or the final save), not_finite, locked.
 HONE_API Summary train(Recipe recipe, const TrainOptions& options = {});
 
 // What would be trained on, without training: the lines that train() prints before step 0.

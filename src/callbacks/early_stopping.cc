@@ -1,6 +1,7 @@
-// Ends the run when an evaluation metric has stopped falling.
+// Ends the run when an evaluation metric has stopped getting better.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "base/log.h"
@@ -18,27 +19,33 @@ class EarlyStopping final : public Callback {
     std::string metric = "eval_loss";
     std::int64_t patience = 3;
     double min_drop = 0.0;
+    std::optional<bool> greater_is_better;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
-          field("metric", &C::metric, "Metric to watch; lower is better."),
+          field("metric", &C::metric, "Metric to watch."),
           field("patience", &C::patience, "Evaluations in a row without a new best before the run ends.", at_least(1)),
-          field("min_drop", &C::min_drop, "Smallest fall that counts as a new best.", at_least(0))};
+          field("min_drop", &C::min_drop, "Smallest fall, or rise where more is better, that counts as a new best.",
+                at_least(0)),
+          field("greater_is_better", &C::greater_is_better,
+                "Whether more of the metric is better; default: as its evaluation says (of an accuracy, not of a "
+                "loss).")};
     }
   };
   explicit EarlyStopping(const Config& config) : config_(config) {}
 
   Action on_evaluation_end(const TrainView& view, const Metrics& metrics) override {
     const double value = watched(metrics);
-    if (value < best_ - config_.min_drop) {
+    const bool rises = config_.greater_is_better.value_or(contains(view.greater_is_better, config_.metric));
+    if (is_new_best(value, rises)) {
       best_ = value;
       waited_ = 0;
       return Action::go_on;
     }
     waited_ += 1;
     if (waited_ < static_cast<double>(config_.patience)) return Action::go_on;
-    log::info("early stopping at step {}: {} has not fallen below {:.6g} for {} evaluations", view.step, config_.metric,
-              best_, config_.patience);
+    log::info("early stopping at step {}: {} has not {} {:.6g} for {} evaluations", view.step, config_.metric,
+              rises ? "risen above" : "fallen below", best_, config_.patience);
     return Action::stop;
   }
 
@@ -50,6 +57,15 @@ class EarlyStopping final : public Callback {
   }
 
  private:
+  static bool contains(std::span<const std::string> names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  }
+
+  bool is_new_best(double value, bool rises) const {
+    if (best_ == kNone) return rises ? value > -kNone : value < kNone;
+    return rises ? value > best_ + config_.min_drop : value < best_ - config_.min_drop;
+  }
+
   double watched(const Metrics& metrics) const {
     const auto found = metrics.find(config_.metric);
     if (found != metrics.end()) return found->second;
@@ -60,15 +76,16 @@ class EarlyStopping final : public Callback {
                             config_.metric, list_names(names)));
   }
 
+  static constexpr double kNone = std::numeric_limits<double>::infinity();  // no evaluation yet
   Config config_;
-  double best_ = std::numeric_limits<double>::infinity();
+  double best_ = kNone;
   double waited_ = 0;
 };
 
 }  // namespace
 
 void register_early_stopping(Registries& hone) {
-  hone.callbacks.add<EarlyStopping>("early_stopping", "Stop when a metric stops falling.");
+  hone.callbacks.add<EarlyStopping>("early_stopping", "Stop when a metric stops getting better.");
 }
 
 }  // namespace hone::callbacks

@@ -33,7 +33,8 @@ class Docs final : public Command {
 
   int run(const Invocation& call) override {
     if (!flags_.out.empty() && !call.positionals.empty())
-      throw Error(ErrorKind::usage, "docs: --out writes all pages; got " + hone::quoted(call.positionals[0]) + " as well");
+      throw Error(ErrorKind::usage,
+                  "docs: --out writes all pages; got " + hone::quoted(call.positionals[0]) + " as well");
     if (!flags_.out.empty()) return write_all(call.json);
     const std::string page = call.positionals.empty() ? "recipe" : call.positionals[0];
     call.json ? write_json(json_of(page)) : void(std::cout << text_of(page));
@@ -50,10 +51,11 @@ class Docs final : public Command {
   }
 
   static std::string text_of(const std::string& page) {
-    if (page == "recipe") return config::reference_page("Options of a recipe", config::describe(Recipe{}));
+    const std::vector<config::OptionInfo> rows = config::describe(Recipe{});
+    if (page == "recipe") return config::reference_page("Options of a recipe", rows, OnResume::refuse);
     if (page == "commands") return commands_page();
     if (page == "models") return models_page();
-    if (page == "schema") return config::to_json(config::json_schema("hone recipe", config::describe(Recipe{})));
+    if (page == "schema") return config::to_json(config::json_schema("hone recipe", rows, OnResume::refuse));
     throw Error(ErrorKind::usage, "docs: got \"" + page + "\", expected recipe, models, commands or schema");
   }
 
@@ -69,7 +71,10 @@ class Docs final : public Command {
   int write_all(bool json) const {
     std::vector<std::string> files;
     const Folder folder = Env::process().make_folders(flags_.out, ErrorKind::data);
-    for (const auto& [page, name] : {std::pair{"recipe", "recipe.md"}, {"models", "models.md"}, {"commands", "commands.md"}, {"schema", "recipe.schema.json"}}) {
+    for (const auto& [page, name] : {std::pair{"recipe", "recipe.md"},
+                                     {"models", "models.md"},
+                                     {"commands", "commands.md"},
+                                     {"schema", "recipe.schema.json"}}) {
       const std::string text = text_of(page), before = folder.maybe_read_file(name).value_or("");
       if (!before.empty() && before.substr(0, kSame) != text.substr(0, kSame))
         throw Error(ErrorKind::data, (folder.path() / name).string() + ": is there already, and hone did not write it");
@@ -86,6 +91,8 @@ class Docs final : public Command {
 
 }  // namespace
 
-void register_docs(Registries& hone) { hone.commands.add<Docs>("docs", "Print the reference of options, commands, or a JSON schema."); }
+void register_docs(Registries& hone) {
+  hone.commands.add<Docs>("docs", "Print the reference of options, commands, or a JSON schema.");
+}
 
 }  // namespace hone::cli

@@ -12,7 +12,9 @@
 namespace hone::config {
 namespace {
 
-std::string bound(double value) { return value == std::floor(value) ? fmt::format("{:.0f}", value) : fmt::format("{}", value); }
+std::string bound(double value) {
+  return value == std::floor(value) ? fmt::format("{:.0f}", value) : fmt::format("{}", value);
+}
 
 std::string range_text(const Range& range) {
   const bool low = std::isfinite(range.low), high = std::isfinite(range.high);
@@ -29,11 +31,26 @@ std::string type_text(const OptionInfo& row) {
 
 std::string cell(std::string text) { return replace_all(std::move(text), "|", "\\|"); }
 
-void add_rows(const std::vector<OptionInfo>& rows, std::string& page) {
-  page += "| option | default | values | meaning |\n|---|---|---|---|\n";
-  for (const OptionInfo& row : rows)
-    page += fmt::format("| `{}` | {} | {} | {} |\n", row.path, row.default_text.empty() ? "" : "`" + cell(row.default_text) + "`",
-                        cell(type_text(row)), cell(row.help));
+std::string_view name_of(OnResume rule) {
+  switch (rule) {
+    case OnResume::free: return "free";
+    case OnResume::record: return "record";
+    case OnResume::refuse: break;
+  }
+  return "refuse";
+}
+
+void add_rows(const std::vector<OptionInfo>& rows, std::optional<OnResume> on_resume, std::string& page) {
+  page += on_resume ? "| option | default | values | meaning | at a resume |\n|---|---|---|---|---|\n"
+                    : "| option | default | values | meaning |\n|---|---|---|---|\n";
+  for (const OptionInfo& row : rows) {
+    page += fmt::format("| `{}` | {} | {} | {} |", row.path,
+                        row.default_text.empty() ? "" : "`" + cell(row.default_text) + "`", cell(type_text(row)),
+                        cell(row.help));
+    const bool section = row.type == "section";
+    if (on_resume) page += section ? "  |" : fmt::format(" {} |", name_of(row.on_resume.value_or(*on_resume)));
+    page += "\n";
+  }
 }
 
 void set(Node& at, const std::string& key, const std::string& text) { at.at_or_add(key) = Node::scalar(text, true); }
@@ -60,10 +77,8 @@ Node type_schema(const std::string& type) {
 
 Node option_schema(const OptionInfo& row) {
   Node node = type_schema(row.type);
-  set(node, "description", row.help);
   if (row.catalogue.empty() && !row.choices.empty()) {
     node = Node::map();
-    set(node, "description", row.help);
     std::vector<Node> names;
     for (const std::string& name : row.choices) names.push_back(Node::scalar(name, true));
     node.at_or_add("enum") = Node::list(std::move(names));
@@ -74,28 +89,29 @@ Node option_schema(const OptionInfo& row) {
 }
 
 // What each choice has for options, and the choices among these: schedules of optimizers, once for all that have them.
-void add_choices(const std::vector<OptionInfo>& rows, const std::string& prefix, std::string& page,
-                 std::set<std::string>& done) {
+void add_choices(const std::vector<OptionInfo>& rows, const std::string& prefix, std::optional<OnResume> on_resume,
+                 std::string& page, std::set<std::string>& done) {
   for (const OptionInfo& row : rows) {
     const Catalogue* catalogue = row.catalogue.empty() ? nullptr : find_catalogue(row.catalogue);
     const std::string path = prefix + row.path;
     if (!catalogue || !done.insert(path).second) continue;
+    const std::optional<OnResume> below = on_resume ? row.on_resume.value_or(*on_resume) : on_resume;
     for (const std::string& name : catalogue->names()) {
       const auto options = catalogue->options(name)->describe();
       page += fmt::format("\n## `{}: {{type: {}}}`\n\n", path, name);
-      options.empty() ? void(page += "No options.\n") : add_rows(options, page);
+      options.empty() ? void(page += "No options.\n") : add_rows(options, below, page);
     }
     for (const std::string& name : catalogue->names())
-      add_choices(catalogue->options(name)->describe(), path + ".", page, done);
+      add_choices(catalogue->options(name)->describe(), path + ".", below, page, done);
   }
 }
 
 // A Choice: {type: name, options...}, or the plain name.
-Node choice_schema(const OptionInfo& row) {
+Node choice_schema(const OptionInfo& row, OnResume on_resume) {
   std::vector<Node> forms, names;
   const Catalogue* catalogue = find_catalogue(row.catalogue);
   for (const std::string& name : row.choices) {
-    Node form = json_schema("", catalogue->options(name)->describe());
+    Node form = json_schema("", catalogue->options(name)->describe(), on_resume);
     Node type = Node::map();
     type.at_or_add("const") = Node::scalar(name, true);
     form.at_or_add("properties").at_or_add("type") = type;
@@ -106,7 +122,6 @@ Node choice_schema(const OptionInfo& row) {
   plain.at_or_add("enum") = Node::list(std::move(names));
   forms.push_back(std::move(plain));
   Node node = Node::map();
-  set(node, "description", row.help);
   node.at_or_add("anyOf") = Node::list(std::move(forms));
   return node;
 }
@@ -137,11 +152,17 @@ std::string flags_help(const std::vector<OptionInfo>& rows, std::size_t width) {
   for (const OptionInfo& row : rows) {
     if (row.type == "section") continue;
     std::string flag = "  --" + replace_all(row.path, "_", "-");
-    if (row.type != "boolean") flag += row.choices.empty() ? " " + to_lower(row.type == "string" ? "text" : row.type.starts_with("list of ") ? row.type.substr(8) : row.type) : " NAME";
+    if (row.type != "boolean")
+      flag += row.choices.empty() ? " " + to_lower(row.type == "string"               ? "text"
+                                                   : row.type.starts_with("list of ") ? row.type.substr(8)
+                                                                                      : row.type)
+                                  : " NAME";
     std::string help = row.help;
     if (!row.choices.empty()) help += " One of " + join(row.choices, ", ") + ".";
-    if (!row.default_text.empty() && row.type != "boolean" && row.default_text != "[]") help += " Default: " + row.default_text + ".";
-    if (row.type == "boolean" && row.default_text == "true") help += " On by default; --no-" + replace_all(row.path, "_", "-") + " turns it off.";
+    if (!row.default_text.empty() && row.type != "boolean" && row.default_text != "[]")
+      help += " Default: " + row.default_text + ".";
+    if (row.type == "boolean" && row.default_text == "true")
+      help += " On by default; --no-" + replace_all(row.path, "_", "-") + " turns it off.";
     const std::size_t used = display_width(flag);
     out += flag + (used + 2 <= left ? repeat(" ", left - used) : "\n" + repeat(" ", left));
     out += wrapped(help, std::max<std::size_t>(width > left + 20 ? width - left : 20, 20), left) + "\n";
@@ -149,15 +170,20 @@ std::string flags_help(const std::vector<OptionInfo>& rows, std::size_t width) {
   return out;
 }
 
-std::string reference_page(const std::string& title, const std::vector<OptionInfo>& rows) {
+std::string reference_page(const std::string& title, const std::vector<OptionInfo>& rows,
+                           std::optional<OnResume> on_resume) {
   std::string page = "# " + title + "\n\n";
-  add_rows(rows, page);
+  if (on_resume)
+    page +=
+        "What a change means when a run is resumed: *free*, it may change; *record*, it may change and the checkpoint "
+        "says so; *refuse*, only with `--override`.\n\n";
+  add_rows(rows, on_resume, page);
   std::set<std::string> done;
-  add_choices(rows, "", page, done);
+  add_choices(rows, "", on_resume, page, done);
   return page;
 }
 
-Node json_schema(const std::string& title, const std::vector<OptionInfo>& rows) {
+Node json_schema(const std::string& title, const std::vector<OptionInfo>& rows, OnResume on_resume) {
   Node schema = Node::map();
   if (!title.empty()) {
     set(schema, "$schema", "https://json-schema.org/draft/2020-12/schema");
@@ -172,7 +198,11 @@ Node json_schema(const std::string& title, const std::vector<OptionInfo>& rows) 
     for (std::size_t i = 0; i < parts.size(); ++i) {
       at = &at->at_or_add("properties").at_or_add(parts[i]);
     }
-    *at = row.catalogue.empty() ? option_schema(row) : row.type.starts_with("list") ? type_schema(row.type) : choice_schema(row);
+    const OnResume rule = row.on_resume.value_or(on_resume);
+    const bool list = row.type.starts_with("list");
+    *at = row.catalogue.empty() ? option_schema(row) : list ? type_schema(row.type) : choice_schema(row, rule);
+    set(*at, "description", row.help);
+    if (row.type != "section") set(*at, "x-on-resume", std::string(name_of(rule)));
   }
   return schema;
 }

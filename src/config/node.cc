@@ -83,6 +83,13 @@ void leaves(const Node& node, const std::string& path, std::map<std::string, std
   }
 }
 
+// As one value that was given at once.
+void mark_all(Node& node, const Mark& mark) {
+  node.set_mark(mark);
+  for (auto& [key, entry] : node.entries()) mark_all(entry, mark);
+  for (Node& item : node.items()) mark_all(item, mark);
+}
+
 // "1e-3" and "0.001" are the same value.
 bool same_value(const std::string& a, const std::string& b) {
   if (a == b) return true;
@@ -102,7 +109,7 @@ void assign(Node& root, const std::string& path, const std::string& value, const
   }
   Node parsed = parse_yaml(value, mark.file, problems);
   if (parsed.is_null() && !value.empty() && value != "null" && value != "~") parsed = Node::scalar(value);
-  parsed.set_mark(mark);
+  mark_all(parsed, mark);
   *at = std::move(parsed);
 }
 

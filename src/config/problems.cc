@@ -4,7 +4,7 @@
 #include <mutex>
 
 #include "base/strings.h"
-#include "hone/config.h"
+#include "hone/config_parts.h"
 
 namespace hone::config {
 
@@ -13,8 +13,24 @@ std::string Mark::text() const {
   return file;
 }
 
-void Problems::add(const std::string& path, const std::string& fact, const std::string& suggestion, const Mark& at) {
+// Of the last value on the way that knows it; what is not there would be in its section.
+Mark Problems::written_at(const std::string& path) const {
+  Mark found;
+  const std::string full = prefix_ + path;
+  std::string_view way = std::string_view(full).substr(above_node_);
+  for (const Node* at = node_; at;) {
+    if (!at->mark().file.empty()) found = at->mark();
+    if (way.empty()) break;
+    const std::string_view part = detail::take_part(way);
+    const std::size_t index = detail::index_in(part, at->items().size());
+    at = index < at->items().size() ? &at->items()[index] : at->find(part);
+  }
+  return found;
+}
+
+void Problems::add(const std::string& path, const std::string& fact, const std::string& suggestion, const Mark& given) {
   const std::string name = escape_for_terminal(prefix_ + path, 600);
+  const Mark at = given.file.empty() ? written_at(path) : given;
   const std::string where = at.text();
   // A flag names its option by itself: the path would say it twice.
   const std::string written = at.line == 0 && where.starts_with("--") ? replace_all(where.substr(2), "-", "_") : "";

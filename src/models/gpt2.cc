@@ -130,7 +130,6 @@ class Gpt2 final : public CausalLm {
   }
   config::Node hf_config() const override {
     config::Node node = config::write(c);
-    for (const char* key : {"bos_token_id", "eos_token_id"}) node.at_or_add(key);  // null is not their default
     node.at_or_add("architectures") = config::Node::list({config::Node::scalar("GPT2LMHeadModel", /*quoted=*/true)});
     return node;
   }

@@ -55,14 +55,16 @@ class AdamW final : public Optimizer {
     config::Choice<Schedule> schedule{"cosine", nullptr};
     static constexpr auto fields() {
       using C = Config;
+      constexpr OnResume record = OnResume::record;
       return std::tuple{
-          field("learning_rate", &C::learning_rate, "Peak learning rate.", at_least(0)),
+          field("learning_rate", &C::learning_rate, "Peak learning rate.", at_least(0), record),
           field("weight_decay", &C::weight_decay, "Decoupled weight decay; norms and biases are left out.",
-                at_least(0)),
-          field("decay_all", &C::decay_all, "Let weight decay act on norms and biases too."),
-          field("betas", &C::betas, "How much of the old first and second moment stays.", {.low = 0, .high = 1}),
-          field("eps", &C::eps, "Added to the root of the second moment.", at_least(0)),
-          field("schedule", &C::schedule, "Learning rate over the run.")};
+                at_least(0), record),
+          field("decay_all", &C::decay_all, "Let weight decay act on norms and biases too.", record),
+          field("betas", &C::betas, "How much of the old first and second moment stays.", {.low = 0, .high = 1},
+                record),
+          field("eps", &C::eps, "Added to the root of the second moment.", at_least(0), record),
+          field("schedule", &C::schedule, "Learning rate over the run.", record)};
     }
     void validate(Problems& problems) const {
       problems.require(betas.size() == 2, "betas", fmt::format("got {} values, expected 2", betas.size()));

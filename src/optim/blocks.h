@@ -22,8 +22,8 @@ std::vector<Block> blocks_of(std::span<const OptimizedWeight> weights);
 // Calls work(index of the block, block) from several threads; each block exactly once.
 void each_block(const std::vector<Block>& blocks, const std::function<void(std::size_t, const Block&)>& work);
 
-// One pass over all weights: work(weight, block) updates a block of a master, which is rounded while it is in the cache.
-// Where masters do not lie in host memory, plain(weight) updates the whole of one, in ATen.
+// One pass over all weights: work(weight, block) updates a block of a master, which is rounded while it is in the
+// cache. Where masters do not lie in host memory, plain(weight) updates the whole of one, in ATen.
 void update_blocks(std::span<const OptimizedWeight> weights,
                    const std::function<void(const OptimizedWeight&, const Block&)>& work,
                    const std::function<void(const OptimizedWeight&)>& plain);

@@ -61,17 +61,19 @@ class Sgd final : public Optimizer {
     config::Choice<Schedule> schedule{"cosine", nullptr};
     static constexpr auto fields() {
       using C = Config;
+      constexpr OnResume record = OnResume::record;
+      constexpr config::Range share{.low = 0, .high = 1};
       return std::tuple{
-          field("learning_rate", &C::learning_rate, "Peak learning rate.", at_least(0)),
+          field("learning_rate", &C::learning_rate, "Peak learning rate.", at_least(0), record),
           field("weight_decay", &C::weight_decay,
-                "Share of a weight that is added to its gradient; norms and biases are left out.", at_least(0)),
-          field("decay_all", &C::decay_all, "Let weight decay act on norms and biases too."),
+                "Share of a weight that is added to its gradient; norms and biases are left out.", at_least(0),
+                record),
+          field("decay_all", &C::decay_all, "Let weight decay act on norms and biases too.", record),
           field("momentum", &C::momentum,
-                "How much of the last update's direction stays; 0 = no momentum and no state.", {.low = 0, .high = 1}),
-          field("dampening", &C::dampening, "Share of the gradient that does not enter the momentum.",
-                {.low = 0, .high = 1}),
-          field("nesterov", &C::nesterov, "Look ahead along the momentum."),
-          field("schedule", &C::schedule, "Learning rate over the run.")};
+                "How much of the last update's direction stays; 0 = no momentum and no state.", share, record),
+          field("dampening", &C::dampening, "Share of the gradient that does not enter the momentum.", share, record),
+          field("nesterov", &C::nesterov, "Look ahead along the momentum.", record),
+          field("schedule", &C::schedule, "Learning rate over the run.", record)};
     }
     void validate(Problems& problems) const {
       problems.require(dampening == 0 || momentum > 0, "dampening", "needs momentum above 0");

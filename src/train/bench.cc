@@ -10,6 +10,7 @@
 #include "base/temporary.h"
 #include "hub/memory.h"
 #include "ops/matmul.h"
+#include "train/complete.h"
 #include "train/trainer.h"
 
 namespace hone::training {
@@ -44,11 +45,7 @@ double product_ceiling(Precision precision) {
 BenchReport bench(Recipe recipe, const BenchOptions& options) {
   const TemporaryFolder scratch;
   const Stopwatch watch;
-  recipe = read_recipe(write_recipe(recipe));
-  recipe.trainer.precision = resolve(recipe.trainer.precision);
-  recipe.trainer.steps = options.warmup + options.steps, recipe.trainer.epochs.reset();
-  recipe.data.eval = {};
-  recipe.run.name.clear(), recipe.run.folder = scratch / "run";
+  recipe = completed_for_bench(recipe, scratch / "run", options.warmup + options.steps);
   Inputs inputs = load_inputs(recipe, "");
   io::RunFolder run(Env::process(), recipe.run.folder, {false, ErrorKind::checkpoint});
   BenchReport report;

@@ -13,29 +13,10 @@
 #include "io/json.h"
 #include "tensor/dtype.h"
 #include "tensor/host.h"
+#include "train/named_tensors.h"
 
 namespace hone::training {
 namespace {
-
-// Contiguous CPU tensors by name, handed to a writer.
-class NamedTensors {
- public:
-  void add(const std::string& name, const Tensor& tensor) {
-    const Tensor plain = host::read(tensor);
-    specs_.push_back({name, safetensors_name(plain.scalar_type()), plain.sizes().vec()});
-    tensors_[name] = plain;
-  }
-  const std::vector<io::TensorSpec>& specs() const { return specs_; }
-  io::TensorBytes bytes() const {
-    return [this](const io::TensorSpec& spec) {
-      return host::bytes(tensors_.at(spec.name));
-    };
-  }
-
- private:
-  std::vector<io::TensorSpec> specs_;
-  std::map<std::string, Tensor> tensors_;
-};
 
 // transformers' TrainerState. What hone has no equal of holds transformers' default.
 std::string trainer_state(const TrainState& state, const CheckpointParts& parts) {
@@ -125,6 +106,9 @@ std::uint64_t save_checkpoint(io::RunFolder& run, const TrainState& state, const
   NamedTensors tensors;
   each_state_to_save(parts, [&](const std::string& name, Tensor& tensor) { tensors.add(name, tensor); });
   commit->add_safetensors(std::string("state/") + kOptimizerFile, tensors.specs(), {{"format", "pt"}}, tensors.bytes());
+  const NamedTensors kept = tensors_of(state.callbacks);
+  if (!kept.specs().empty())
+    commit->add_safetensors(std::string("state/") + kCallbacksFile, kept.specs(), {{"format", "pt"}}, kept.bytes());
   io::Manifest manifest;
   manifest.step = state.step;
   manifest.tokens = state.tokens;

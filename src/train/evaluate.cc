@@ -75,6 +75,15 @@ std::vector<std::string> metric_names(const Evaluations& evaluations, const std:
   return all;
 }
 
+std::vector<std::string> greater_is_better(const Evaluations& evaluations, const std::vector<EvalSet>& sets) {
+  std::vector<std::string> all;
+  for (const EvalSet& set : sets)
+    for (const auto& evaluation : evaluations)
+      for (const std::string& name : evaluation->names())
+        if (evaluation->greater_is_better(name)) all.push_back(prefix_of(sets.size(), set.name) + name);
+  return all;
+}
+
 std::string main_metric(const Evaluations& evaluations, const std::vector<EvalSet>& sets) {
   if (sets.empty()) return "";
   const std::vector<std::string> names = metric_names(evaluations, {sets[0].name});

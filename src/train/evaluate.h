@@ -36,6 +36,9 @@ std::optional<Metrics> evaluate_sets(const Model& model, const Evaluations& eval
 // Their names, of sets with these names.
 std::vector<std::string> metric_names(const Evaluations& evaluations, const std::vector<std::string>& sets);
 
+// Those of them of which more is better.
+std::vector<std::string> greater_is_better(const Evaluations& evaluations, const std::vector<EvalSet>& sets);
+
 // What "best" goes by: the first set's loss, or the first metric of the first evaluation where none is called so.
 std::string main_metric(const Evaluations& evaluations, const std::vector<EvalSet>& sets);
 

@@ -41,18 +41,12 @@ void Hooks::saved(const TrainView& view, const std::string& checkpoint) {
 }
 void Hooks::store(TrainState& state) {
   state.callbacks.clear();
-  for (Hook& hook : hooks_)
-    hook.callback->visit_state(
-        [&](const std::string& name, double& value) { state.callbacks[hook.name][name] = value; });
+  for (Hook& hook : hooks_) state.callbacks[hook.name] = take_state(*hook.callback, hook.name);
 }
 void Hooks::restore(const TrainState& state) {
-  for (Hook& hook : hooks_) {
-    const auto stored = state.callbacks.find(hook.name);
-    if (stored == state.callbacks.end()) continue;
-    hook.callback->visit_state([&](const std::string& name, double& value) {
-      if (const auto found = stored->second.find(name); found != stored->second.end()) value = found->second;
-    });
-  }
+  for (Hook& hook : hooks_)
+    if (const auto saved = state.callbacks.find(hook.name); saved != state.callbacks.end())
+      put_state(*hook.callback, hook.name, saved->second);
 }
 
 }  // namespace hone::training

@@ -12,6 +12,7 @@
 #include "data/choose_template.h"
 #include "data/files.h"
 #include "data/stream.h"
+#include "hone/hub.h"
 #include "hone/registry.h"
 #include "hone/safetensors.h"
 #include "hub/fresh.h"

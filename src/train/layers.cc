@@ -7,7 +7,6 @@
 
 #include "base/strings.h"
 #include "hone/config_read.h"
-#include "hone/recipe.h"
 
 namespace hone::training {
 namespace {
@@ -80,7 +79,7 @@ void put_over(Node& root, const Node& layer) {
   config::overlay(root, layer);
 }
 
-void put_over(Node& root, const Overrides& overrides, std::string_view source, config::Problems& problems) {
+void put_over(Node& root, const RecipeOverrides& overrides, std::string_view source, config::Problems& problems) {
   drop_excluded(root, [&](const Option& option) {
     const std::string path = std::string(option.section) + "." + option.key;
     return std::any_of(overrides.begin(), overrides.end(), [&](const auto& entry) {

@@ -1,21 +1,17 @@
 // A recipe put together from layers: its file, other files, the environment, the command line.
 #pragma once
 
-#include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
-#include "hone/config.h"
+#include "hone/recipe.h"
 
 namespace hone::training {
 
-using Overrides = std::vector<std::pair<std::string, std::string>>;  // a.b.c and the value, as YAML
-
-// Puts a layer on top of `root`. What the layer excludes gives way (both of such a pair in one layer: the recipe's checks
-// say that they do not go together), and where it sets an option of a section that `root` has as a plain value, as
-// `run: out`, that value stays. source: where the overrides come from, for errors; empty: each names itself.
+// Puts a layer on top of `root`. What the layer excludes gives way (both of such a pair in one layer: the recipe's
+// checks say that they do not go together), and where it sets an option of a section that `root` has as a plain value,
+// as `run: out`, that value stays. source: where the overrides come from, for errors; empty: each names itself.
 void put_over(config::Node& root, const config::Node& layer);
-void put_over(config::Node& root, const Overrides& overrides, std::string_view source, config::Problems& problems);
+void put_over(config::Node& root, const RecipeOverrides& overrides, std::string_view source,
+              config::Problems& problems);
 
 }  // namespace hone::training

@@ -4,6 +4,8 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "hone/trainer.h"
@@ -114,6 +116,30 @@ nlohmann::json to_json(const Window& window) {
 Window window_from_json(const nlohmann::json& json) {
   return {metrics_from_json(json.at("terms")), metrics_from_json(json.at("metrics")),
           json.at("grad_norm").get<double>(), json.at("learning_rate").get<double>()};
+}
+
+nlohmann::json json_number(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
+nlohmann::json json_of(const Metrics& values) {
+  nlohmann::json json = nlohmann::json::object();
+  for (const auto& [name, value] : values) {
+    const bool count = name == "step" || name == "tokens" || name == "prompts" || name.ends_with("_tokens") ||
+                       name.ends_with("_bytes");
+    if (count && std::isfinite(value))
+      json[name] = static_cast<std::int64_t>(value);
+    else
+      json[name] = json_number(value);
+  }
+  return json;
+}
+
+double number_from_json(const nlohmann::json& json) {
+  if (json.is_number()) return json.get<double>();
+  const double inf = std::numeric_limits<double>::infinity();
+  return json == "inf" ? inf : json == "-inf" ? -inf : std::numeric_limits<double>::quiet_NaN();
 }
 
 std::uint64_t peak_memory_bytes() {

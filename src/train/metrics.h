@@ -43,6 +43,11 @@ struct Window {
 nlohmann::json to_json(const Window& window);
 Window window_from_json(const nlohmann::json& json);
 
+// Numbers that JSON cannot hold ("inf", "-inf", "nan") are written as text.
+nlohmann::json json_number(double value);
+nlohmann::json json_of(const Metrics& values);  // counts are whole numbers
+double number_from_json(const nlohmann::json& json);
+
 std::uint64_t peak_memory_bytes();
 
 }  // namespace hone::training

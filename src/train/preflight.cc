@@ -8,6 +8,7 @@
 #include "data/inspect.h"
 #include "hone/trainer.h"
 #include "tensor/threads.h"
+#include "train/complete.h"
 
 namespace hone::training {
 namespace {
@@ -138,10 +139,8 @@ std::vector<std::string> Preflight::all_lines() const {
   return all;
 }
 
-Preflight preflight_of(Recipe recipe) {
-  recipe = read_recipe(write_recipe(recipe));
-  recipe.trainer.precision = resolve(recipe.trainer.precision);
-  recipe.data.cache = recipe.data.cache.value_or("none");
+Preflight preflight_of(const Recipe& given) {
+  const Recipe recipe = completed_for_preview(given);
   const Inputs inputs = load_inputs(recipe, "");
   const SaveTypes types(recipe.trainer.save.dtype, recipe.trainer.precision, source_types(inputs.source));
   return describe_inputs(recipe, inputs, types);
@@ -151,6 +150,6 @@ Preflight preflight_of(Recipe recipe) {
 
 namespace hone {
 
-std::vector<std::string> preflight(Recipe recipe) { return training::preflight_of(std::move(recipe)).all_lines(); }
+std::vector<std::string> preflight(Recipe recipe) { return training::preflight_of(recipe).all_lines(); }
 
 }  // namespace hone

@@ -17,6 +17,6 @@ struct Preflight {
 };
 Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const SaveTypes& save_types);
 // Of a run that nobody starts: nothing is written.
-Preflight preflight_of(Recipe recipe);
+Preflight preflight_of(const Recipe& given);
 
 }  // namespace hone::training

@@ -1,4 +1,4 @@
-// Reading and checking recipes, and what each option means for a run that is resumed.
+// Reading and checking recipes.
 #include "hone/recipe.h"
 
 #include <fmt/format.h>
@@ -12,70 +12,12 @@
 #include "train/trainable.h"
 
 namespace hone {
-namespace {
-
-struct Rule {
-  std::string_view option;  // "a.b", or "a.b.*" for everything below
-  OnResume on_resume;
-};
-
-// One row per option; tests/train/recipe_test.cc checks that no option is left out. The first row that fits counts.
-// free: changes no number. record: changes the numbers from here on, and is written into the checkpoint. refuse: the
-// run would no longer be one run.
-constexpr Rule kRules[] = {{"model.*", OnResume::refuse},
-                           {"tokenizer", OnResume::refuse},
-                           {"data.train.*", OnResume::refuse},
-                           {"data.eval.held_out", OnResume::refuse},
-                           {"data.eval.files.*", OnResume::record},
-                           {"data.eval.*", OnResume::record},  // as written: without the word `files`
-                           {"data.max_length", OnResume::refuse},
-                           {"data.overlong", OnResume::refuse},
-                           {"data.packing", OnResume::refuse},
-                           {"data.collator.*", OnResume::refuse},
-                           {"data.shuffle", OnResume::refuse},
-                           {"data.append_eos", OnResume::refuse},
-                           {"data.loss", OnResume::refuse},
-                           {"data.chat_template", OnResume::refuse},
-                           {"data.cache", OnResume::free},
-                           {"data.stream_window", OnResume::refuse},
-                           {"objective.*", OnResume::refuse},
-                           {"optimizer.type", OnResume::refuse},
-                           {"optimizer.*", OnResume::record},
-                           {"trainer.batch_size", OnResume::refuse},
-                           {"trainer.accumulate", OnResume::refuse},
-                           {"trainer.steps", OnResume::record},
-                           {"trainer.epochs", OnResume::record},
-                           {"trainer.max_grad_norm", OnResume::record},
-                           {"trainer.precision", OnResume::refuse},
-                           {"trainer.eval_every", OnResume::record},
-                           {"trainer.eval_batch_size", OnResume::free},
-                           {"trainer.log_every", OnResume::free},
-                           {"trainer.save.*", OnResume::free},
-                           {"trainer.checkpoint_blocks", OnResume::free},
-                           {"callbacks.*", OnResume::record},
-                           {"trackers.*", OnResume::free},
-                           {"run.folder", OnResume::free},
-                           {"run.name", OnResume::free},
-                           {"run.seed", OnResume::refuse}};
-
-bool fits(std::string_view rule, std::string_view option) {
-  if (!rule.ends_with(".*")) return rule == option;
-  rule.remove_suffix(2);
-  return option.starts_with(rule) && (option.size() == rule.size() || option[rule.size()] == '.');
-}
-
-}  // namespace
-
-std::optional<OnResume> on_resume(const std::string& option) {
-  for (const Rule& rule : kRules)
-    if (fits(rule.option, option)) return rule.on_resume;
-  return std::nullopt;
-}
-
 void ModelSection::validate(Problems& problems) const {
   problems.require(path.empty() != config.empty(), "path",
                    path.empty() ? "missing: a model folder, or `type:` and sizes for a fresh model"
                                 : "not together with keys of a fresh model");
+  problems.require(!config.contains("config"), "config",
+                   "no key of its own: the keys of a fresh model's config.json stand beside `type`");
   problems.require(config.empty() || config.contains("type") || config.contains("model_type"), "type",
                    "missing: the architecture of a fresh model, such as llama");
   training::check_patterns(trainable, "trainable", problems);
@@ -114,24 +56,37 @@ void Recipe::validate(Problems& problems) const {
   training::find_contradictions(*this, problems);
 }
 
-Recipe read_recipe(config::Node node) {
+Recipe read_recipe(const config::Node& node) {
   Problems problems;
   Recipe recipe;
   registries();  // fills the catalogues that Choice reads from
-  config::Values<Recipe>::read(node, recipe, {problems, ""});
+  config::read(node, recipe, problems);
   problems.raise();
   return recipe;
 }
 
-Recipe read_recipe(const std::string& path, const std::vector<std::pair<std::string, std::string>>& overrides) {
+Recipe read_recipe(const RecipeLayers& layers) {
+  config::Node root = layers.file.empty() ? config::Node::map() : config::read_file(layers.file);
+  for (const std::string& file : layers.set) training::put_over(root, config::read_file(file));
   Problems problems;
-  config::Node node = config::read_file(path);
-  training::put_over(node, overrides, "", problems);
-  config::resolve(node, problems);
+  training::put_over(root, layers.environment, "environment", problems);
+  training::put_over(root, layers.flags, "", problems);
+  config::resolve(root, problems);
   problems.raise();
-  return read_recipe(std::move(node));
+  return read_recipe(root);
 }
 
-config::Node write_recipe(const Recipe& recipe) { return config::Values<Recipe>::write(recipe); }
+Recipe read_recipe(const std::string& path, const RecipeOverrides& overrides) {
+  RecipeLayers layers;
+  layers.file = path;
+  layers.flags = overrides;
+  return read_recipe(layers);
+}
+
+config::Node write_recipe(const Recipe& recipe) { return config::write(recipe); }
+
+std::optional<OnResume> on_resume(const Recipe& recipe, const std::string& option) {
+  return config::on_resume(recipe, option);
+}
 
 }  // namespace hone

@@ -57,6 +57,7 @@ TrainState restore(const RestoreFrom& parts, Updater& updater) {
     const Folder checkpoint = parts.run.checkpoints().open(*parts.from);
     during("resuming from " + checkpoint.path().string(), [&] {
       state = load_state(checkpoint);
+      load_tensors(checkpoint, state.callbacks);
       load_updater(checkpoint, updater);
     });
     check_same(parts, state, files, data_hash);

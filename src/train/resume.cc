@@ -24,24 +24,28 @@ std::string text_of(const config::Change& change) {
   return fmt::format("{}: {} -> {}", change.path, shown(change.before), shown(change.after));
 }
 
-// As this program would write it: options that were added since have their defaults.
-config::Node normalised(const std::string& yaml, const std::string& where) {
+// The recipe of a checkpoint.
+struct Saved {
+  config::Node node;             // as this program would write it: options that were added since have their defaults
+  std::optional<Recipe> recipe;  // nothing: an option it names is no longer there, and the node is as it was written
+};
+
+Saved read_saved(const std::string& yaml, const std::string& where) {
   Problems problems;
-  config::Node node = config::parse_yaml(yaml, where, problems);
+  const config::Node node = config::parse_yaml(yaml, where, problems);
   problems.raise(where, ErrorKind::checkpoint);
   try {
-    return write_recipe(read_recipe(node));
+    Recipe recipe = read_recipe(node);
+    return {write_recipe(recipe), std::move(recipe)};
   } catch (const Error&) {
-    return node;  // an option it names is no longer there: compared as it is written
+    return {node, std::nullopt};
   }
 }
 
-// Also a section, such as `data`; a single key of a model or optimizer is known to its owner only.
-bool is_option(const std::string& key) {
-  if (key == "all" || on_resume(key)) return true;
-  const auto options = config::describe(Recipe{});
-  return std::any_of(options.begin(), options.end(),
-                     [&](const config::OptionInfo& row) { return row.path.starts_with(key + "."); });
+// As the recipe says that has the option: another optimizer's may be unknown to this one's.
+OnResume rule_of(const config::Change& change, const Saved& saved, const Recipe& recipe) {
+  const bool gone = change.after.empty() && saved.recipe;
+  return on_resume(gone ? *saved.recipe : recipe, change.path).value_or(OnResume::refuse);
 }
 
 }  // namespace
@@ -64,9 +68,9 @@ void set_newer_aside(io::RunFolder& run, std::int64_t step) {
   }
 }
 
-void check_overrides(const TrainOptions& options) {
+void check_overrides(const Recipe& recipe, const TrainOptions& options) {
   for (const std::string& key : options.override_keys)
-    if (!is_option(key))
+    if (key != "all" && !on_resume(recipe, key))
       throw Error(ErrorKind::usage, fmt::format("--override {}: no such option", key))
           .hint("hone docs recipe lists them");
 }
@@ -99,9 +103,9 @@ std::vector<config::Change> check_recipe(const std::string& saved_yaml, const Re
   std::vector<config::Change> recorded;
   std::vector<std::string> lines;
   bool refused = false;
-  for (const config::Change& change :
-       config::diff(normalised(saved_yaml, folder + "/config.yaml"), write_recipe(recipe))) {
-    const OnResume rule = on_resume(change.path).value_or(OnResume::refuse);
+  const Saved saved = read_saved(saved_yaml, folder + "/config.yaml");
+  for (const config::Change& change : config::diff(saved.node, write_recipe(recipe))) {
+    const OnResume rule = rule_of(change, saved, recipe);
     if (rule == OnResume::free) continue;
     const bool allowed = rule == OnResume::record || overridden(change.path, options.override_keys);
     lines.push_back(text_of(change) + (allowed ? "" : "  (refused)"));

@@ -23,7 +23,7 @@ void set_newer_aside(io::RunFolder& run, std::int64_t step);
 std::vector<config::Change> check_recipe(const std::string& saved_yaml, const Recipe& recipe,
                                          const TrainOptions& options, const std::string& folder);
 
-// Throws Error(usage) for an option to be overridden that is none.
-void check_overrides(const TrainOptions& options);
+// Throws Error(usage) for an option to be overridden that this recipe does not have.
+void check_overrides(const Recipe& recipe, const TrainOptions& options);
 
 }  // namespace hone::training

@@ -45,7 +45,7 @@ void Saver::report_failure(const Error& error) {
   failures_ += 1;
   std::string space;
   try {
-    space = fmt::format("needs {}, free {}; ", human_size(checkpoint_bytes(parts_())),
+    space = fmt::format("needs {}, free {}; ", human_size(bytes()),
                         human_size(run_.folder().env().free_bytes(run_.path())));
   } catch (const Error&) {
     space.clear();  // the disk that failed may not answer that either
@@ -91,7 +91,9 @@ void Saver::tidy() {
   }
 }
 
-void Saver::check_space() { run_.check_space(checkpoint_bytes(parts_()), to_come()); }
+void Saver::check_space() { run_.check_space(bytes(), to_come()); }
+
+std::uint64_t Saver::bytes() const { return checkpoint_bytes(parts_()) + bytes_of(state_.callbacks); }
 
 // How many checkpoints the disk must hold besides those that are there: they make room for each other.
 std::int64_t Saver::to_come() {

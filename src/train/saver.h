@@ -30,6 +30,7 @@ class Saver {
 
  private:
   void report_failure(const Error& error);
+  std::uint64_t bytes() const;  // of a checkpoint now
   void tidy();
   std::int64_t to_come();
 

@@ -3,22 +3,13 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-#include <limits>
-
 #include "io/json.h"
 
 namespace hone::training {
 namespace {
 
-constexpr int kVersion = 1;
-
-nlohmann::json callbacks_to_json(const TrainState& state) {
-  nlohmann::json all = nlohmann::json::object();
-  for (const auto& [callback, values] : state.callbacks)
-    for (const auto& [name, value] : values) all[callback][name] = json_number(value);
-  return all;
-}
+// 2: callbacks keep more than numbers, which version 1 would lose. What has only numbers is still written as 1.
+constexpr int kVersion = 2;
 
 // A count as hone writes it; nlohmann would take 1.5 and true as well.
 std::int64_t count_at(const nlohmann::json& json, const char* key, const std::string& where) {
@@ -41,8 +32,6 @@ TrainState read_state(const nlohmann::json& json, const std::string& where) {
   const nlohmann::json& best = json.at("best");
   state.best = {best.at("metric").get<std::string>(), number_from_json(best.at("value")),
                 best.at("step").get<std::int64_t>()};
-  for (const auto& [callback, values] : json.at("callbacks").items())
-    for (const auto& [name, value] : values.items()) state.callbacks[callback][name] = number_from_json(value);
   state.changes = json.at("changes");
   state.data_files = json.at("data_files");
   if (json.contains("threads")) state.threads = count_at(json, "threads", where);
@@ -61,33 +50,9 @@ TrainState read_state(const nlohmann::json& json, const std::string& where) {
 
 }  // namespace
 
-nlohmann::json json_number(double value) {
-  if (std::isfinite(value)) return value;
-  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
-}
-
-nlohmann::json json_of(const Metrics& values) {
-  nlohmann::json json = nlohmann::json::object();
-  for (const auto& [name, value] : values) {
-    const bool count = name == "step" || name == "tokens" || name == "prompts" || name.ends_with("_tokens") ||
-                       name.ends_with("_bytes");
-    if (count && std::isfinite(value))
-      json[name] = static_cast<std::int64_t>(value);
-    else
-      json[name] = json_number(value);
-  }
-  return json;
-}
-
-double number_from_json(const nlohmann::json& json) {
-  if (json.is_number()) return json.get<double>();
-  const double inf = std::numeric_limits<double>::infinity();
-  return json == "inf" ? inf : json == "-inf" ? -inf : std::numeric_limits<double>::quiet_NaN();
-}
-
 std::string to_json(const TrainState& state) {
   const nlohmann::ordered_json json{
-      {"version", kVersion},
+      {"version", only_numbers(state.callbacks) ? 1 : kVersion},
       {"step", state.step},
       {"tokens", state.tokens},
       {"skipped_steps", state.skipped_steps},
@@ -96,7 +61,7 @@ std::string to_json(const TrainState& state) {
       {"finished", state.finished},
       {"window", to_json(state.window)},
       {"best", {{"metric", state.best.metric}, {"value", json_number(state.best.value)}, {"step", state.best.step}}},
-      {"callbacks", callbacks_to_json(state)},
+      {"callbacks", to_json(state.callbacks)},
       {"changes", state.changes},
       {"data_files", state.data_files},
       {"threads", state.threads},
@@ -111,10 +76,18 @@ std::string to_json(const TrainState& state) {
 TrainState state_from_json(const std::string& text, const std::string& where) {
   const nlohmann::json json = io::parse_json(text, where, io::kConfigJson);
   try {
-    if (const int version = json.at("version").get<int>(); version != kVersion)
+    if (const int version = json.at("version").get<int>(); version < 1 || version > kVersion)
       throw Error(ErrorKind::checkpoint,
-                  fmt::format("{}: version {}; this hone reads version {}", where, version, kVersion));
-    return read_state(json, where);
+                  fmt::format("{}: version {}; this hone reads versions 1 to {}", where, version, kVersion));
+    TrainState state = read_state(json, where);
+    Problems problems;
+    const config::Node node = config::parse_json(text, where, problems);
+    problems.raise(where, ErrorKind::checkpoint);
+    const config::Node* callbacks = node.find("callbacks");
+    if (!callbacks || !callbacks->is_map())
+      throw Error(ErrorKind::checkpoint, where + ": callbacks: missing, expected a section");
+    state.callbacks = callbacks_from_json(*callbacks, where);
+    return state;
   } catch (const nlohmann::json::exception& problem) {
     throw Error(ErrorKind::checkpoint, fmt::format("{}: not the state of a run: {}", where, problem.what()));
   }

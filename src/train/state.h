@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hone/config.h"
+#include "train/callback_state.h"
 #include "train/metrics.h"
 
 namespace hone::training {
@@ -29,8 +30,8 @@ struct TrainState {
   bool evaluation_due = false;  // the step's evaluation has not been completed
   std::string finished;         // why the run is complete; "" = it is not
   Window window;
-  Best best;                                                       // over all evaluations
-  std::map<std::string, std::map<std::string, double>> callbacks;  // "0.early_stopping" -> name -> value
+  Best best;                                             // over all evaluations
+  CallbackStates callbacks;
   nlohmann::json changes = nlohmann::json::array();      // options changed at a resume: step, option, before, after
   nlohmann::json log_history = nlohmann::json::array();  // of trainer_state.json, without times
   nlohmann::json data_files = nlohmann::json::object();  // path -> content hash, to name what changed
@@ -43,10 +44,5 @@ struct TrainState {
 // state/train.json; log_history is kept in trainer_state.json instead.
 std::string to_json(const TrainState& state);
 TrainState state_from_json(const std::string& text, const std::string& where);  // throws Error(checkpoint)
-
-// Numbers that JSON cannot hold ("inf", "-inf", "nan") are written as text.
-nlohmann::json json_number(double value);
-nlohmann::json json_of(const Metrics& values);  // counts are whole numbers
-double number_from_json(const nlohmann::json& json);
 
 }  // namespace hone::training

@@ -10,22 +10,12 @@
 #include "io/json.h"
 #include "io/safetensors_writer.h"
 #include "tensor/give_way.h"
+#include "train/complete.h"
 #include "train/resume.h"
 #include "train/trainer.h"
 
 namespace hone {
 namespace {
-
-// Every value as it will be written into config.yaml; Error(config) for what does not hold.
-Recipe resolved(const Recipe& recipe, const TrainOptions& options, Env& env) {
-  Recipe full = read_recipe(write_recipe(recipe));
-  full.trainer.precision = resolve(full.trainer.precision);
-  if (!full.run.name.empty()) {
-    full.run.folder = io::numbered_run(env, "runs", full.run.name, options.resume.has_value()).string();
-    full.run.name.clear();
-  }
-  return full;
-}
 
 Summary already_finished(const io::RunFolder& run, const io::Checkpoint& checkpoint,
                          const training::TrainState& state) {
@@ -63,8 +53,9 @@ Summary train_in(io::RunFolder& run, Recipe recipe, const TrainOptions& options,
     const training::TrainState state = training::load_state(checkpoint);
     if (!options.resume && is_finished(state, recipe, changes)) {
       if (!options.gradients.empty())
-        throw Error(ErrorKind::usage, fmt::format("--gradients {}: the run is finished at step {}, so no step gives any",
-                                                  options.gradients, state.step));
+        throw Error(ErrorKind::usage,
+                    fmt::format("--gradients {}: the run is finished at step {}, so no step gives any",
+                                options.gradients, state.step));
       return already_finished(run, *from, state);
     }
   }
@@ -82,9 +73,9 @@ Error out_of_memory(const std::string& text) {
 
 Summary run_training(const Recipe& given, const TrainOptions& options) {
   Env& env = options.env ? *options.env : Env::process();
-  Recipe recipe = resolved(given, options, env);
+  Recipe recipe = training::completed_for_run(given, env, options.resume.has_value());
   const std::filesystem::path folder = recipe.run.folder;
-  training::check_overrides(options);
+  training::check_overrides(recipe, options);
   if (options.fresh && options.resume) throw Error(ErrorKind::usage, "--new and --resume: not together");
   // A new run's folder is made, and an old one moved away, only when everything that the recipe names is in order.
   std::optional<training::Inputs> inputs;

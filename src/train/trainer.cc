@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/strings.h"
@@ -30,6 +33,7 @@ Trainer::Trainer(TrainerParts parts)
   stepper_ = std::make_unique<Stepper>(recipe_, model_, loader_options(recipe_, inputs), inputs.train, steps_);
   stepper_->before_update = [this](const PendingUpdate& update) { before_update(update); };
   evaluations_ = make_evaluations(stepper_->objective().evaluations());
+  greater_is_better_ = greater_is_better(evaluations_, inputs.evals);
   saver_ = std::make_unique<Saver>(parts_.run, recipe_, state_, [this] { return checkpoint_parts(); }, steps_);
   state_ = restore({recipe_, parts_.options, inputs, parts_.run, parts_.from, parts_.changes}, stepper_->updater());
   if (parts_.from) {
@@ -134,8 +138,13 @@ void Trainer::evaluate() {
 }
 
 std::optional<Best> Trainer::new_best() const {
-  if (!evaluated_ || (state_.best.step >= 0 && *evaluated_ >= state_.best.value)) return std::nullopt;
-  return Best{main_metric(evaluations_, parts_.inputs.evals), *evaluated_, state_.step};
+  if (!evaluated_ || std::isnan(*evaluated_)) return std::nullopt;
+  const std::string metric = main_metric(evaluations_, parts_.inputs.evals);
+  const bool rises =
+      std::find(greater_is_better_.begin(), greater_is_better_.end(), metric) != greater_is_better_.end();
+  const bool better = rises ? *evaluated_ > state_.best.value : *evaluated_ < state_.best.value;
+  if (state_.best.step >= 0 && !better) return std::nullopt;
+  return Best{metric, *evaluated_, state_.step};
 }
 
 void Trainer::maybe_save() {

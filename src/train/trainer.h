@@ -51,7 +51,9 @@ class Trainer {
   bool due(std::int64_t every) const { return every > 0 && state_.step % every == 0; }
   bool interrupted() const;
   std::optional<double> epoch() const { return stepper_->epoch_at(state_.step); }
-  TrainView view() { return {state_.step, steps_, state_.tokens, epoch(), model_, recipe_.run.folder}; }
+  TrainView view() {
+    return {state_.step, steps_, state_.tokens, epoch(), model_, recipe_.run.folder, greater_is_better_};
+  }
   std::optional<Best> new_best() const;
   CheckpointParts checkpoint_parts();
 
@@ -66,6 +68,7 @@ class Trainer {
   std::unique_ptr<Saver> saver_;
   std::optional<RunLog> log_;
   Evaluations evaluations_;
+  std::vector<std::string> greater_is_better_;  // of their metrics
   std::optional<SaveTypes> save_types_;
   hub::ModelFiles files_;
 

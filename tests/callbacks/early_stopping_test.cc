@@ -3,8 +3,10 @@
 
 #include "hone/callback.h"
 #include "hone/config_read.h"
+#include "hone/hub.h"
 #include "hone/model.h"
 #include "hone/registry.h"
+#include "train/callback_state.h"
 #include "train/support.h"
 
 namespace hone {
@@ -19,16 +21,19 @@ class EarlyStoppingTest : public ::testing::Test {
     problems.raise();
     return registries().callbacks.make("early_stopping", *options);
   }
-  // The actions that a series of evaluation losses is answered with: "." goes on, "S" stops.
-  std::string answers(Callback& callback, const std::vector<double>& losses) {
+  // The actions that a series of values of both metrics is answered with: "." goes on, "S" stops.
+  std::string answers(Callback& callback, const std::vector<double>& values) {
     std::string text;
-    for (const double loss : losses)
-      text += callback.on_evaluation_end(view_, {{"eval_loss", loss}}) == Action::stop ? 'S' : '.';
+    for (const double value : values) {
+      const Metrics metrics{{"eval_loss", value}, {"eval_accuracy", value}};
+      text += callback.on_evaluation_end(view_, metrics) == Action::stop ? 'S' : '.';
+    }
     return text;
   }
   std::unique_ptr<Model> model_ = load_model(test::golden("models/llama").string(), Precision::fp32);
   std::string folder_;
-  TrainView view_{1, 10, 100, 0.5, *model_, folder_};
+  const std::vector<std::string> rising_{"eval_accuracy", "eval_f1_macro"};
+  TrainView view_{1, 10, 100, 0.5, *model_, folder_, rising_};
 };
 
 TEST_F(EarlyStoppingTest, StopsAfterPatienceEvaluationsWithoutANewBest) {
@@ -46,10 +51,29 @@ TEST_F(EarlyStoppingTest, NanIsNoNewBest) { EXPECT_EQ(answers(*make("{patience: 
 TEST_F(EarlyStoppingTest, ItsStateSurvivesARestart) {
   const auto before = make("{patience: 2}"), after = make("{patience: 2}");
   answers(*before, {3, 3.5});
-  std::map<std::string, double> state;
-  before->visit_state([&](const std::string& name, double& value) { state[name] = value; });
-  after->visit_state([&](const std::string& name, double& value) { value = state.at(name); });
+  training::put_state(*after, "0.early_stopping", training::take_state(*before, "0.early_stopping"));
   EXPECT_EQ(answers(*after, {3.2}), "S");
+}
+
+// As the evaluation says, unless the recipe knows better.
+TEST_F(EarlyStoppingTest, KnowsWhichWayIsBetter) {
+  EXPECT_EQ(answers(*make("{patience: 2, metric: eval_accuracy}"), {0.2, 0.5, 0.4, 0.45}), "...S");
+  EXPECT_EQ(answers(*make("{patience: 1, metric: eval_accuracy}"), {0, 0.1, 0.2, 0.2}), "...S");
+  EXPECT_EQ(answers(*make("{patience: 1, metric: eval_accuracy, min_drop: 0.1}"), {0.5, 0.55}), ".S");
+  EXPECT_EQ(answers(*make("{patience: 1, metric: eval_accuracy, min_drop: 0.1}"), {0.5, 0.65}), "..");
+  EXPECT_EQ(answers(*make("{patience: 1, metric: eval_accuracy}"), {0.5, NAN}), ".S");
+  EXPECT_EQ(answers(*make("{patience: 1, metric: eval_accuracy, greater_is_better: false}"), {0.5, 0.4, 0.6}), "..S");
+  EXPECT_EQ(answers(*make("{patience: 1, greater_is_better: true}"), {3, 4, 3.5}), "..S");
+}
+
+TEST_F(EarlyStoppingTest, ItsStateSurvivesARestartWhereMoreIsBetter) {
+  const std::string yaml = "{patience: 2, metric: eval_accuracy}";
+  const auto fresh = make(yaml), before = make(yaml), after = make(yaml);
+  training::put_state(*after, "0", training::take_state(*fresh, "0"));
+  EXPECT_EQ(answers(*after, {0.1}), ".");
+  answers(*before, {0.5, 0.4});
+  training::put_state(*after, "0", training::take_state(*before, "0"));
+  EXPECT_EQ(answers(*after, {0.45}), "S");
 }
 
 }  // namespace

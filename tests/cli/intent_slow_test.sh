@@ -50,7 +50,7 @@ trace() {  # the recipe, then what follows "hone train"
 # option | recipe and options without it | the option. An option that changes time or memory only names its proof.
 cat >options <<'R'
 model.path | m.yaml | --model.path=m2
-model.config | r.yaml | --model.hidden_size=8
+model.<name> | r.yaml | --model.hidden_size=8
 tokenizer | r.yaml | --tokenizer=words
 data.train | r.yaml | --data.train=e.jsonl
 data.train[].path | r.yaml | '--data.train=[{path: e.jsonl}]'
@@ -60,13 +60,13 @@ data.train[].header | r.yaml --data.train=t.csv | '--data.train=[{path: t.csv, h
 data.train[].max_samples | r.yaml | '--data.train=[{path: d.jsonl, max_samples: 12}]'
 data.train[].ignore | r.yaml --data.train=l.jsonl | '--data.train=[{path: l.jsonl, ignore: [label]}]'
 data.eval.held_out | r.yaml | --data.eval.held_out=0.5
-data.eval.files | r.yaml | --data.eval.test=e.jsonl
-data.eval.files.<name>[].path | r.yaml --data.eval.test=e.jsonl | '--data.eval.test=[{path: d.jsonl}]'
-data.eval.files.<name>[].weight | r.yaml --data.eval.test=e.jsonl | '--data.eval.test=[{path: e.jsonl, weight: 2}]'
-data.eval.files.<name>[].columns | r.yaml --data.eval.test=e.jsonl | '--data.eval.test=[{path: e.jsonl, columns: {text: story}}]'
-data.eval.files.<name>[].header | r.yaml --data.eval.test=t.csv | '--data.eval.test=[{path: t.csv, header: false, columns: {text: "1"}}]'
-data.eval.files.<name>[].max_samples | r.yaml --data.eval.test=e.jsonl | '--data.eval.test=[{path: e.jsonl, max_samples: 3}]'
-data.eval.files.<name>[].ignore | r.yaml --data.eval.test=l.jsonl | '--data.eval.test=[{path: l.jsonl, ignore: [label]}]'
+data.eval.<name> | r.yaml | --data.eval.test=e.jsonl
+data.eval.<name>[].path | r.yaml --data.eval.test=e.jsonl | '--data.eval.test=[{path: d.jsonl}]'
+data.eval.<name>[].weight | r.yaml --data.eval.test=e.jsonl | '--data.eval.test=[{path: e.jsonl, weight: 2}]'
+data.eval.<name>[].columns | r.yaml --data.eval.test=e.jsonl | '--data.eval.test=[{path: e.jsonl, columns: {text: story}}]'
+data.eval.<name>[].header | r.yaml --data.eval.test=t.csv | '--data.eval.test=[{path: t.csv, header: false, columns: {text: "1"}}]'
+data.eval.<name>[].max_samples | r.yaml --data.eval.test=e.jsonl | '--data.eval.test=[{path: e.jsonl, max_samples: 3}]'
+data.eval.<name>[].ignore | r.yaml --data.eval.test=l.jsonl | '--data.eval.test=[{path: l.jsonl, ignore: [label]}]'
 data.max_length | r.yaml | --data.max_length=16
 data.overlong | r.yaml --data.max_length=16 | --data.overlong=keep_start
 data.packing | r.yaml --data.max_length=64 | --data.packing=none
@@ -127,6 +127,7 @@ callbacks | r.yaml | '--callbacks=[{type: early_stopping, patience: 1, min_drop:
 callbacks.early_stopping.metric | r.yaml '--callbacks=[early_stopping]' | --callbacks.0.metric=eval_los
 callbacks.early_stopping.patience | r.yaml --trainer.eval_every=1 '--callbacks=[{type: early_stopping, min_drop: 100}]' | --callbacks.0.patience=1
 callbacks.early_stopping.min_drop | r.yaml --trainer.eval_every=1 '--callbacks=[{type: early_stopping, patience: 1}]' | --callbacks.0.min_drop=100
+callbacks.early_stopping.greater_is_better | r.yaml --trainer.eval_every=1 '--callbacks=[{type: early_stopping, patience: 1}]' | --callbacks.0.greater_is_better=true
 trackers | r.yaml | --trackers=[csv]
 trackers.csv.file | r.yaml --trackers=[csv] | --trackers.0.file=x.csv
 trackers.terminal.plain_every_s | r.yaml --trackers=[terminal] | --trackers.0.plain_every_s=0

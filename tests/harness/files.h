@@ -1,4 +1,5 @@
-// Files for tests: a temporary folder that is removed afterwards, committed goldens, and the real data of HONE_TEST_DATA.
+// Files for tests: a temporary folder that is removed afterwards, committed goldens, and the real data of
+// HONE_TEST_DATA.
 #pragma once
 
 #include <gtest/gtest.h>

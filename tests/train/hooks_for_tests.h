@@ -1,7 +1,11 @@
 // Callbacks that tests register: they do something at a chosen step.
 #pragma once
 
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
 #include <csignal>
+#include <map>
 
 #include "hone/callback.h"
 #include "hone/config_read.h"
@@ -49,10 +53,56 @@ class Poison final : public Callback {
   Config config_;
 };
 
+// Keeps the running mean of each weight over the steps, the mean of all their elements, and the steps it was told of.
+class WeightMean final : public Callback {
+ public:
+  struct Config {
+    bool early = false;
+    static constexpr auto fields() {
+      return std::tuple{field("early", &Config::early, "Have the tensor of all before the state comes back.")};
+    }
+  };
+  explicit WeightMean(const Config& config) {
+    if (config.early) of_all_ = at::zeros({1}, at::kDouble);
+  }
+  Action on_step_end(const TrainView& view, const Metrics& metrics) override {
+    const c10::NoGradGuard no_grad;
+    count_ += 1;
+    if (!of_all_.defined()) of_all_ = at::zeros({1}, at::kDouble);
+    double sum = 0;
+    view.model.each_weight([&](const std::string& name, Weight& weight) {
+      const Tensor value = weight.value().detach();
+      Tensor& mean = means_[name];
+      if (!mean.defined()) mean = at::zeros_like(value);
+      mean.add_(value - mean, 1 / count_);
+      sum += value.to(at::kDouble).mean().item<double>();
+    });
+    of_all_.add_(sum / count_);
+    config::Node step = config::Node::map({{"step", config::Node::scalar(std::to_string(view.step))},
+                                           {"loss", config::detail::write_scalar(metrics.at("loss"))}});
+    if (told_.is_null()) told_ = config::Node::list();
+    told_.items().push_back(std::move(step));
+    return Action::go_on;
+  }
+  void visit_state(const StateVisitor& visit) override {
+    visit("count", count_);
+    visit("of_all", of_all_);
+    visit("means", means_);
+    visit("told", told_);
+  }
+
+ private:
+  double count_ = 0;
+  Tensor of_all_;
+  std::map<std::string, Tensor> means_;
+  config::Node told_;
+};
+
 inline void register_test_callbacks() {
   static const bool done = [] {
     registries().callbacks.add<RaiseAt>("raise_at", "Raise a signal.");
     registries().callbacks.add<Poison>("poison", "Write a NaN.");
+    registries().callbacks.add<WeightMean>("weight_mean", "Keep the mean of each weight over the steps.");
     return true;
   }();
   static_cast<void>(done);

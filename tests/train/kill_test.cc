@@ -9,6 +9,7 @@
 #include <csignal>
 
 #include "base/env.h"
+#include "train/hooks_for_tests.h"
 #include "train/support.h"
 
 namespace hone {
@@ -32,6 +33,7 @@ TEST(KillChild, Trains) {
   const char* recipe = std::getenv("HONE_KILL_CHILD");
   if (!recipe) GTEST_SKIP() << "only run by Kill.AnywhereAndAgainIsTheUninterruptedRun";
   KillingEnv env(std::atoll(std::getenv("HONE_KILL_AT")));
+  test::register_test_callbacks();
   TrainOptions options = test::quiet_options();
   options.env = &env;
   train(read_recipe(recipe), options);
@@ -55,9 +57,11 @@ int train_in_child(const std::string& recipe, std::int64_t kill_at) {
 class Kill : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Kill, AnywhereAndAgainIsTheUninterruptedRun) {
+  test::register_test_callbacks();
   const test::TempFolder folder;
   const test::Overrides base{
-      {"trainer.precision", GetParam()}, {"trainer.save.every", "2"}, {"trainer.save.keep", "2"}};
+      {"trainer.precision", GetParam()}, {"trainer.save.every", "2"}, {"trainer.save.keep", "2"},
+      {"callbacks", "[weight_mean]"}};
   const auto recipe_in = [&](const std::string& name) {
     test::Overrides overrides = base;
     overrides.emplace_back("run.folder", (folder / name).string());

@@ -16,25 +16,28 @@ using test::Overrides;
 struct Case {
   std::string name;
   Overrides overrides;
+  std::string callback = "";
 };
 
 class Resume : public ::testing::TestWithParam<Case> {
  protected:
   Resume() { test::register_test_callbacks(); }
-  // The run in `name`, with a signal after `signal_step` (0: none).
+  // The run in `name`, with a signal after `signal_step` (0: none) by a callback behind the case's own.
   Summary run(const std::string& name, std::int64_t signal_step, TrainOptions options = test::quiet_options()) {
     Overrides overrides = overrides_;
     overrides.emplace_back("run.folder", (folder_ / name).string());
-    if (signal_step > 0)
-      overrides.emplace_back("callbacks", fmt::format("[{{type: raise_at, step: {}}}]", signal_step));
+    const std::string signal = signal_step > 0 ? fmt::format("{{type: raise_at, step: {}}}", signal_step) : "";
+    overrides.emplace_back("callbacks", fmt::format("[{}{}]", callback_.empty() ? "" : callback_ + ", ", signal));
     return train(test::small_recipe(folder_, overrides), options);
   }
   test::TempFolder folder_;
   Overrides overrides_;
+  std::string callback_;
 };
 
 TEST_P(Resume, EqualsTheUninterruptedRun) {
   overrides_ = GetParam().overrides;
+  callback_ = GetParam().callback;
   const Summary whole = run("whole", 0);
   EXPECT_EQ(whole.step, 10);
   EXPECT_EQ(whole.reason, StopReason::steps);
@@ -71,6 +74,8 @@ INSTANTIATE_TEST_SUITE_P(
              {{"model", test::routed_model(", output_router_logits: true")},
               {"trainer.precision", "bf16"},
               {"trainer.accumulate", "2"}}},
+        Case{"callback_with_tensors", {{"trainer.precision", "bf16"}}, "{type: weight_mean}"},
+        Case{"callback_with_early_tensors", {}, "{type: weight_mean, early: true}"},
         Case{"dropout", {{"model.attention_dropout", "0.2"}, {"trainer.accumulate", "2"}}}),
     [](const auto& info) { return info.param.name; });
 
@@ -242,7 +247,8 @@ TEST_F(Again, CheckpointsThatVanishedAreNoFreshStart) {
   train(recipe({{"trainer.steps", "4"}}), options_);
   for (const char* gone : {"checkpoints/step-00000004", "checkpoints", "latest"}) {
     std::filesystem::remove_all(run_folder() / gone);
-    EXPECT_HONE_ERROR(train(recipe(), options_), checkpoint, "checkpoints of this run have been saved, but there is none");
+    EXPECT_HONE_ERROR(train(recipe(), options_), checkpoint,
+                      "checkpoints of this run have been saved, but there is none");
   }
   options_.fresh = true;
   EXPECT_EQ(train(recipe(), options_).step, 10);

@@ -14,7 +14,7 @@ TEST(TrainStateText, SurvivesItsOwnText) {
   state.tokens = 1234;
   state.threads = 2;
   state.best = {"eval_loss", -std::numeric_limits<double>::infinity(), 4};
-  state.callbacks["0.early_stopping"]["waited"] = 2;
+  state.callbacks["0.early_stopping"]["waited"] = 2.0;
   const TrainState again = state_from_json(to_json(state), "train.json");
   EXPECT_EQ(to_json(again), to_json(state));
   EXPECT_EQ(again.best.value, state.best.value);
@@ -48,7 +48,7 @@ TEST(TrainStateText, HostileOnesAreRefused) {
     EXPECT_HONE_ERROR(with(key, std::uint64_t{1} << 63), checkpoint, "expected a count");
     EXPECT_HONE_ERROR(with(key, nullptr), checkpoint, "expected a count");
   }
-  EXPECT_HONE_ERROR(with("version", 2), checkpoint, "version 2");
+  EXPECT_HONE_ERROR(with("version", 3), checkpoint, "version 3");
   EXPECT_HONE_ERROR(with("best", 3), checkpoint, "not the state of a run");
   EXPECT_HONE_ERROR(state_from_json("[]", "train.json"), checkpoint, "not the state of a run");
   EXPECT_HONE_ERROR(state_from_json("{", "train.json"), checkpoint, "not JSON");

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "train/evaluate.h"
+#include "hone/hub.h"
 #include "train/support.h"
 
 namespace hone {

@@ -60,7 +60,7 @@ inline std::vector<std::string> fixed_metrics_of(const std::filesystem::path& ru
 
 inline std::string step_folder(std::int64_t step) { return fmt::format("checkpoints/step-{:08d}", step); }
 
-// Both runs ended with the same weights, optimizer state, metrics and log history, bit for bit.
+// Both runs ended with the same weights, optimizer and callback state, metrics and log history, bit for bit.
 inline void expect_equal_runs(const std::filesystem::path& a, const std::filesystem::path& b, std::int64_t step) {
   const std::string folder = step_folder(step);
   for (const char* name : {"model.safetensors", "state/optimizer-00000-of-00001.safetensors", "trainer_state.json"}) {
@@ -68,6 +68,12 @@ inline void expect_equal_runs(const std::filesystem::path& a, const std::filesys
     EXPECT_FALSE(one.empty()) << name;
     EXPECT_TRUE(one == other) << name << " differs between " << a << " and " << b;
   }
+  const auto callbacks = [&](const std::filesystem::path& run) {
+    return read_json(run / folder / "state/train.json")["callbacks"].dump();
+  };
+  EXPECT_EQ(callbacks(a), callbacks(b));
+  const char* tensors = "state/callbacks.safetensors";
+  EXPECT_TRUE(read_text(a / folder / tensors) == read_text(b / folder / tensors)) << tensors;
   EXPECT_EQ(fixed_metrics_of(a), fixed_metrics_of(b));
 }
 
@@ -94,7 +100,8 @@ inline Overrides without_contradictions(Overrides overrides) {
   const bool blind = held_out != overrides.end() && held_out->second == "0";
   if (single && given("optimizer.schedule.warmup_steps") == overrides.end())
     overrides.insert(overrides.begin(), {"optimizer.schedule.warmup_steps", "1"});
-  if (blind && given("trainer.eval_every") == overrides.end()) overrides.insert(overrides.begin(), {"trainer.eval_every", "0"});
+  if (blind && given("trainer.eval_every") == overrides.end())
+    overrides.insert(overrides.begin(), {"trainer.eval_every", "0"});
   return overrides;
 }
 

@@ -5,13 +5,11 @@
 # Each folder is a complete HF folder plus golden.safetensors: pairs of different lengths and what transformers computes
 # from them. bert-base holds the weights of `bert` below its head, as BertModel saves them: without a prefix. Seconds for
 # all; the same bytes every time on the same versions.
-import shutil
-
 import torch
 import transformers as hf
 
 import golden_common as common
-from golden import SETTINGS, ten_steps
+from golden_model import fill, save_anew, write_golden
 
 BODY = dict(
     vocab_size=64,
@@ -39,15 +37,10 @@ CASES = {
 
 
 def random_model(options, seed):
-    """Nothing is zero, one or small enough to hide a missing term."""
     config = hf.BertConfig(**options)
     model = hf.BertForSequenceClassification._from_config(config, attn_implementation=common.ATTENTION)
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for name, weight in sorted(model.named_parameters()):
-            noise = torch.randn(weight.shape, generator=generator) * (1.0 if "embeddings.weight" in name else 0.2)
-            weight.copy_(1 + noise if name.endswith("LayerNorm.weight") else noise)
-    return model.eval()
+    is_norm = lambda name: name.endswith("LayerNorm.weight")
+    return fill(model, seed, lambda name: "embeddings.weight" in name, is_norm)
 
 
 def batch_of(config, seed):
@@ -70,33 +63,18 @@ def load(folder):
 
 def make(name, options, seed):
     folder = common.ROOT / "classifiers" / name
-    shutil.rmtree(folder, ignore_errors=True)
-    random_model(options, seed).save_pretrained(folder)
-    model = load(folder)
-    batch = batch_of(model.config, seed)
-    output = model(**batch)
-    output.loss.backward()
-    gradients = {f"grad.{key}": weight.grad.clone() for key, weight in model.named_parameters()}
-    with torch.no_grad():
-        below = model.bert(**{key: batch[key] for key in ("input_ids", "attention_mask", "token_type_ids")})
-    losses, norms, groups = ten_steps(load(folder), batch)
-    tensors = {
-        **batch,
-        "hidden": below.last_hidden_state * batch["attention_mask"].unsqueeze(-1),
-        "pooled": below.pooler_output,
-        "logits": output.logits,
-        "loss": output.loss,
-        "ten_losses": losses,
-        "ten_grad_norms": norms,
-        **gradients,
-    }
-    about = {"name": name, "seed": seed, "optimizer": {"type": "adamw", **SETTINGS}, **groups}
-    common.write_safetensors(folder / "golden.safetensors", tensors, about, "tools/golden/golden_bert.py")
-    print(f"{name:12} loss {float(output.loss.detach()):.6f} -> {float(losses[-1]):.6f}")
+    save_anew(folder, random_model(options, seed))
+    batch = batch_of(hf.BertConfig(**options), seed)
+
+    def more(model, output):
+        with torch.no_grad():
+            below = model.bert(**{key: batch[key] for key in ("input_ids", "attention_mask", "token_type_ids")})
+        hidden = below.last_hidden_state * batch["attention_mask"].unsqueeze(-1)
+        return {"hidden": hidden, "pooled": below.pooler_output, "logits": output.logits}
+
+    model, _ = write_golden(folder, seed, batch, "golden_bert.py", load, {}, more=more)
     if name == "bert":
-        base = folder.parent / "bert-base"
-        shutil.rmtree(base, ignore_errors=True)
-        model.bert.save_pretrained(base)
+        save_anew(folder.parent / "bert-base", model.bert)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,11 @@ BODY = dict(
     max_position_embeddings=64,
     rms_norm_eps=1e-5,
 )
-CLASSES = [hf.LlamaConfig, hf.MistralConfig, hf.Qwen2Config, hf.Qwen3Config]
+BODIES = {
+    "qwen3_moe": {**BODY, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8},
+    "gpt2": dict(vocab_size=32, n_embd=16, n_layer=2, n_head=4, n_positions=64, bos_token_id=1, eos_token_id=1),
+}
+CLASSES = [hf.LlamaConfig, hf.MistralConfig, hf.Qwen2Config, hf.Qwen3Config, hf.Qwen3MoeConfig, hf.GPT2Config]
 LAYERS = ["sliding_attention", "full_attention"]
 # key -> another value than BODY's or the default
 CHANGED = {
@@ -59,6 +63,33 @@ CHANGED = {
     "problem_type": "regression",
     "transformers_version": "4.0.0",
     "architectures": ["Other"],
+    "decoder_sparse_step": 2,
+    "moe_intermediate_size": 12,
+    "num_experts_per_tok": 3,
+    "num_local_experts": 6,
+    "norm_topk_prob": True,
+    "output_router_logits": True,
+    "router_aux_loss_coef": 0.5,
+    "mlp_only_layers": [0],
+    "n_positions": 128,
+    "n_embd": 24,
+    "n_layer": 1,
+    "n_head": 2,
+    "n_inner": 24,
+    "activation_function": "relu",
+    "resid_pdrop": 0.5,
+    "embd_pdrop": 0.5,
+    "attn_pdrop": 0.5,
+    "layer_norm_epsilon": 1e-2,
+    "summary_type": "mean",
+    "summary_use_proj": False,
+    "summary_activation": "tanh",
+    "summary_proj_to_labels": False,
+    "summary_first_dropout": 0.5,
+    "scale_attn_weights": False,
+    "scale_attn_by_inverse_layer_idx": True,
+    "reorder_and_upcast_attn": True,
+    "add_cross_attention": True,
 }
 OTHER = {  # keys that no class declares, but that files carry
     "rope_theta": 100.0,
@@ -96,6 +127,9 @@ OTHER = {  # keys that no class declares, but that files carry
     "temperature": 0.5,
     "max_length": 7,
     "quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True},
+    "num_experts": 6,
+    "n_ctx": 32,
+    "attention_dropout": 0.5,
     "_name_or_path": "x",
     "auto_map": {},
 }
@@ -132,7 +166,13 @@ def run(config_class, options):
 
 
 def effect(config_class, key, value):
-    base = dict(BODY)
+    base = dict(BODIES.get(config_class.model_type, BODY))
+    if key == "num_local_experts":
+        base["num_local_experts"] = base.pop("num_experts")
+    if key == "router_aux_loss_coef":
+        base["output_router_logits"] = True
+    if key == "tie_word_embeddings":
+        value = not config_class().tie_word_embeddings
     if (
         key in ("max_window_layers", "layer_types", "sliding_window")
         and "use_sliding_window" in config_class().to_dict()
@@ -177,7 +217,7 @@ def table(config_class):
     return lines
 
 
-HEAD = """# Keys of config.json: llama, mistral, qwen2, qwen3
+HEAD = """# Keys of config.json: llama, mistral, qwen2, qwen3, qwen3_moe, gpt2
 
 Made by tools/golden/golden_keys.py with transformers {version}; do not edit. "error" means that transformers fails when the
 model is built or run. "ignored" is what transformers does; a program that knows better may refuse such a key.
@@ -199,7 +239,10 @@ model is built or run. "ignored" is what transformers does; a program that knows
   mistral fails.
 - `head_dim` absent: hidden_size / num_attention_heads, qwen3 128 whatever the sizes are; null: the quotient, qwen3
   fails.
-- `attention_dropout` acts in training mode only (the table is measured in evaluation mode).
+- `attention_dropout`, and gpt2's `resid_pdrop`, `embd_pdrop`, `attn_pdrop`, act in training mode only (the table is measured
+  in evaluation mode).
+- qwen3_moe: `router_aux_loss_coef` acts only with `output_router_logits`, which puts the balancing loss into the loss: on
+  the gradient, not on the logits. `num_local_experts` and `num_experts` are one key.
 - Parameters of generation (temperature, max_length, ...) in config.json are dropped.
 """
 

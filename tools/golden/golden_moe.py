@@ -6,13 +6,13 @@
 # gradients under the names that the weights have in the file. Seconds for all; the
 # same bytes every time on the same versions.
 import json
-import shutil
 
 import transformers as hf
 
 import golden_common as common
-from golden import SETTINGS, batch_of, random_model, ten_steps, transformers4
+from golden import transformers4
 from golden_cases import Case
+from golden_model import batch_of, random_model, save_anew, write_golden
 
 BODY = dict(
     vocab_size=43,
@@ -75,32 +75,12 @@ def write_old_config(folder, case):
 
 def make(case):
     folder = common.ROOT / "experts" / case.name
-    shutil.rmtree(folder, ignore_errors=True)
-    random_model(case).save_pretrained(folder)
+    save_anew(folder, random_model(case))
     (folder / "model.safetensors").chmod(0o644)
     write_old_config(folder, case)
-    batch = {**batch_of(case), "use_cache": False}
-    model = load(folder)
-    output = model(**batch)
-    output.loss.backward()
-    losses, norms, groups = ten_steps(load(folder), batch)
-    del batch["use_cache"]
-    tensors = {
-        **batch,
-        "logits": output.logits * batch["attention_mask"].unsqueeze(-1),
-        "loss": output.loss,
-        "ten_losses": losses,
-        "ten_grad_norms": norms,
-        **{f"grad.{name}": grad.clone() for name, grad in gradients(model)},
-    }
-    if output.aux_loss is not None:
-        tensors["aux_loss"] = output.aux_loss
-    about = {"name": case.name, "seed": case.seed, "optimizer": {"type": "adamw", **SETTINGS}, **groups}
-    common.write_safetensors(folder / "golden.safetensors", tensors, about, "tools/golden/golden_moe.py")
-    unused = sum(not grad.any() for _, grad in gradients(model))
-    size = sum(file.stat().st_size for file in folder.iterdir())
-    print(f"{case.name:16} {size / 1000:6.1f} kB  loss {float(output.loss.detach()):.6f} -> {float(losses[-1]):.6f}  "
-          f"weights without gradient {unused}")
+    more = lambda model, output: {} if output.aux_loss is None else {"aux_loss": output.aux_loss}
+    model, _ = write_golden(folder, case.seed, batch_of(case), "golden_moe.py", load, gradients=gradients, more=more)
+    print(f"  weights without gradient: {sum(not grad.any() for _, grad in gradients(model))}")
 
 
 if __name__ == "__main__":

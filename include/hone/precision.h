@@ -1,0 +1,17 @@
+// What a model is computed in.
+#pragma once
+
+#include "hone/config.h"
+
+namespace hone {
+
+// The type of weights and activations in a step; what is kept besides (masters, moments, sums) is fp32, in fp64 fp64.
+enum class Precision { automatic, fp32, bf16, fp64 };
+template <>
+inline constexpr auto config::enum_names<Precision> = std::to_array<std::pair<Precision, std::string_view>>(
+    {{Precision::automatic, "auto"}, {Precision::fp32, "fp32"}, {Precision::bf16, "bf16"}, {Precision::fp64, "fp64"}});
+
+// auto = bf16 where the machine has bf16 dot products, else fp32.
+HONE_API Precision resolve(Precision precision);
+
+}  // namespace hone

@@ -1,0 +1,42 @@
+// What the start of a run decides.
+#include "train/complete.h"
+
+#include "base/env.h"
+#include "io/run_folder.h"
+
+namespace hone::training {
+namespace {
+
+Recipe checked(const Recipe& given) {
+  Recipe recipe = read_recipe(write_recipe(given));
+  recipe.trainer.precision = resolve(recipe.trainer.precision);
+  return recipe;
+}
+
+}  // namespace
+
+Recipe completed_for_run(const Recipe& given, Env& env, bool resume) {
+  Recipe recipe = checked(given);
+  if (recipe.run.name.empty()) return recipe;
+  recipe.run.folder = io::numbered_run(env, "runs", recipe.run.name, resume).string();
+  recipe.run.name.clear();
+  return recipe;
+}
+
+Recipe completed_for_preview(const Recipe& given) {
+  Recipe recipe = checked(given);
+  recipe.data.cache = recipe.data.cache.value_or("none");
+  return recipe;
+}
+
+Recipe completed_for_bench(const Recipe& given, const std::string& folder, std::int64_t steps) {
+  Recipe recipe = checked(given);
+  recipe.trainer.steps = steps;
+  recipe.trainer.epochs.reset();
+  recipe.data.eval = {};
+  recipe.run.folder = folder;
+  recipe.run.name.clear();
+  return recipe;
+}
+
+}  // namespace hone::training

@@ -1,0 +1,34 @@
+// Tensors on their way into a safetensors file.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "io/safetensors_writer.h"
+#include "tensor/dtype.h"
+#include "tensor/host.h"
+
+namespace hone::training {
+
+// Contiguous CPU tensors by name, handed to a writer.
+class NamedTensors {
+ public:
+  void add(const std::string& name, const at::Tensor& tensor) {
+    const at::Tensor plain = host::read(tensor);
+    specs_.push_back({name, safetensors_name(plain.scalar_type()), plain.sizes().vec()});
+    tensors_[name] = plain;
+  }
+  const std::vector<io::TensorSpec>& specs() const { return specs_; }
+  io::TensorBytes bytes() const {
+    return [this](const io::TensorSpec& spec) { return host::bytes(tensors_.at(spec.name)); };
+  }
+
+ private:
+  std::vector<io::TensorSpec> specs_;
+  std::map<std::string, at::Tensor> tensors_;
+};
+
+}  // namespace hone::training

@@ -1,0 +1,24 @@
+// Which way is better, of every metric that hone's evaluations give.
+#include <gtest/gtest.h>
+
+#include "hone/evaluation.h"
+#include "hone/registry.h"
+
+namespace hone {
+namespace {
+
+TEST(GreaterIsBetter, IsSaidForEveryKnownMetric) {
+  std::string rising, falling;
+  for (const auto& entry : registries().evals.entries()) {
+    const auto evaluation = registries().evals.make(entry.name, *entry.options());
+    for (const std::string& name : evaluation->names())
+      (evaluation->greater_is_better(name) ? rising : falling) += " " + entry.name + "/" + name;
+  }
+  EXPECT_EQ(rising,
+            " classification/accuracy classification/f1_macro classification/documents exact_match/exact_match "
+            "exact_match/prompts perplexity/accuracy");
+  EXPECT_EQ(falling, " classification/loss perplexity/loss perplexity/perplexity perplexity/tokens");
+}
+
+}  // namespace
+}  // namespace hone

@@ -1,0 +1,111 @@
+// Which checkpoint is the best one: by the first metric, the way its evaluation says is better.
+#include <limits>
+
+#include "hone/config_read.h"
+#include "hone/evaluation.h"
+#include "hone/objective.h"
+#include "hone/registry.h"
+#include "train/support.h"
+
+namespace hone {
+namespace {
+
+struct Script {
+  std::vector<double> values;
+  std::size_t next = 0;
+  bool rises = false;
+} script;
+
+struct NoOptions {
+  static constexpr std::tuple<> fields() { return {}; }
+};
+
+// Gives the values of the script, one at each evaluation.
+class Scripted final : public Evaluation {
+ public:
+  using Config = NoOptions;
+  explicit Scripted(const Config&) {}
+  Sums measure(const Model&, const Output&, const Batch&) const override { return {{"batches", 1}}; }
+  Metrics result(const Sums&) const override { return {{"score", script.values.at(script.next++)}}; }
+  std::vector<std::string> names() const override { return {"score"}; }
+  bool greater_is_better(const std::string&) const override { return script.rises; }
+};
+
+// Next-token prediction that is measured so.
+class WithScript final : public Objective {
+ public:
+  using Config = NoOptions;
+  explicit WithScript(const Config&)
+      : inner_(registries().objectives.make("causal_lm", *registries().objectives.options("causal_lm"))) {}
+  void check(const Model& model) const override { inner_->check(model); }
+  Sums sums(const Batch& batch) const override { return inner_->sums(batch); }
+  LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
+    return inner_->loss(model, output, batch, pass);
+  }
+  std::vector<std::string> evaluations() const override { return {"scripted"}; }
+
+ private:
+  std::unique_ptr<Objective> inner_;
+};
+
+class Best : public ::testing::Test {
+ protected:
+  Best() {
+    static const bool done = [] {
+      registries().evals.add<Scripted>("scripted", "Values of a test.");
+      registries().objectives.add<WithScript>("with_script", "Next-token prediction.");
+      return true;
+    }();
+    static_cast<void>(done);
+  }
+  // The step of the best checkpoint of a run that is evaluated and saved after steps 2, 4, ...
+  std::int64_t best(const std::vector<double>& values, bool rises, const test::Overrides& more = {}) {
+    script = {values, 0, rises};
+    const std::int64_t steps = 2 * static_cast<std::int64_t>(values.size());
+    test::Overrides overrides{{"objective", "with_script"},
+                              {"trainer.steps", std::to_string(steps)},
+                              {"trainer.eval_every", "2"},
+                              {"trainer.save.every", "2"},
+                              {"run.folder", (folder_ / fmt::format("run-{}", ++runs_)).string()}};
+    overrides.insert(overrides.end(), more.begin(), more.end());
+    const Summary summary = train(test::small_recipe(folder_, overrides), test::quiet_options());
+    last_ = summary;
+    const auto state = test::read_json(std::filesystem::path(summary.checkpoint) / "state/train.json");
+    const std::int64_t step = state["best"]["step"];
+    EXPECT_EQ(std::filesystem::read_symlink(std::filesystem::path(summary.folder) / "best"), test::step_folder(step));
+    EXPECT_EQ(state["best"]["metric"], "eval_score");
+    return step;
+  }
+  test::TempFolder folder_;
+  Summary last_;
+  int runs_ = 0;
+};
+
+TEST_F(Best, IsTheLowestOrTheHighest) {
+  const std::vector<double> values{0.3, 0.5, 0.1, 0.4};
+  EXPECT_EQ(best(values, false), 6);
+  EXPECT_EQ(best(values, true), 4);
+}
+
+TEST_F(Best, IsTheFirstOfEquals) {
+  EXPECT_EQ(best({0.5, 0.5}, false), 2);
+  EXPECT_EQ(best({0.5, 0.5}, true), 2);
+}
+
+TEST_F(Best, IsNeverNoNumber) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(best({nan, 0.5, 0.4, nan}, true), 4);
+  EXPECT_EQ(best({nan, 0.5, 0.4, nan}, false), 6);
+}
+
+TEST_F(Best, EarlyStoppingGoesTheSameWay) {
+  const test::Overrides stopping{{"callbacks", "[{type: early_stopping, metric: eval_score, patience: 2}]"}};
+  best({0.1, 0.2, 0.3, 0.4, 0.5}, true, stopping);
+  EXPECT_EQ(last_.reason, StopReason::steps);
+  best({0.1, 0.2, 0.3, 0.4, 0.5}, false, stopping);
+  EXPECT_EQ(last_.reason, StopReason::callback);
+  EXPECT_EQ(last_.step, 6);
+}
+
+}  // namespace
+}  // namespace hone
