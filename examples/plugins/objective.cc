@@ -31,7 +31,8 @@ class Focal final : public Objective {
     const Tensor wanted = batch.labels_BT.ne(-100).flatten().nonzero().squeeze(-1);
     const Tensor hidden_ND = output.hidden_BTD.flatten(0, 1).index_select(0, wanted);
     const Tensor labels_N1 = batch.labels_BT.flatten().index_select(0, wanted).unsqueeze(1);
-    const Tensor log_p_N = model.causal_lm()->head().logits(hidden_ND, pass).log_softmax(-1).gather(1, labels_N1).squeeze(1);
+    const Tensor log_p_N =
+        model.causal_lm()->head().logits(hidden_ND, pass).log_softmax(-1).gather(1, labels_N1).squeeze(1);
     const Tensor p_N = log_p_N.exp();
     LossTerms result;  // sums, not means: the trainer alone divides
     result.terms.push_back({"loss", -((1 - p_N).pow(gamma_) * log_p_N).sum(), "targets"});

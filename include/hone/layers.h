@@ -1,5 +1,5 @@
-// The layers that models are built from. Each is a Module whose weights carry Hugging Face's names. Blocks read like their
-// papers, and what belongs together still runs as one op:
+// The layers that models are built from. Each is a Module whose weights carry Hugging Face's names. Blocks read like
+// their papers, and what belongs together still runs as one op:
 //
 //   nn::Residual x(x_1ND);
 //   x += self_attn(input_layernorm(x), pass);
@@ -8,8 +8,8 @@
 //
 // What has a weight of two dimensions takes the pass, for the weight may have an adapter.
 //
-// Letters in tensor names: N tokens (of all documents of a pass, one after another), D hidden, H query heads, G key/value
-// heads (H a multiple of G), K head size, V vocabulary.
+// Letters in tensor names: N tokens (of all documents of a pass, one after another), D hidden, H query heads, G
+// key/value heads (H a multiple of G), K head size, V vocabulary.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -213,8 +213,8 @@ class HONE_API Head final : public Module {
 // [B,T]: the place of each token in its document, in generation behind what the cache holds; 0 on padding.
 HONE_API Tensor positions(Pass& pass);
 
-// Attention of the pass's tokens within their documents; in generation also to what the cache holds of them. Dropout acts in
-// training only, with numbers of its own for each layer of each pass.
+// Attention of the pass's tokens within their documents; in generation also to what the cache holds of them. Dropout
+// acts in training only, with numbers of its own for each layer of each pass.
 HONE_API Tensor attend(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, Pass& pass,
                        ops::AttentionOptions options);
 
@@ -223,8 +223,8 @@ HONE_API Tensor attend(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v
 HONE_API Tensor dropout(const Tensor& x, double rate, const Pass& pass, std::string_view place);
 
 HONE_API Tensor activate(const Tensor& x, ops::Activation activation);
-// By its name in config.json: silu, swish, gelu, gelu_pytorch_tanh, gelu_new or relu; another is a problem at `path`, or an
-// Error(config).
+// By its name in config.json: silu, swish, gelu, gelu_pytorch_tanh, gelu_new or relu; another is a problem at `path`,
+// or an Error(config).
 HONE_API ops::Activation read_activation(const std::string& name, const std::string& path, Problems& problems);
 HONE_API ops::Activation read_activation(const std::string& name);
 

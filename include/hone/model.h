@@ -40,8 +40,8 @@ class HONE_API Pass {
   void sow(const std::string& name, const Tensor& value);
   void add_up(const std::string& name, const Tensor& value);
   void measure(const std::string& name, double sum, double weight);  // sum / weight over all calls is logged
-  // What this batch has for a buffer, without its graph; several calls add up. In training, a buffer is updated with the
-  // sum over all batches of the update.
+  // What this batch has for a buffer, without its graph; several calls add up. In training, a buffer is updated with
+  // the sum over all batches of the update.
   void observe(const Weight& buffer, const Tensor& seen);
   nn::Plan& plan();  // built on first use from batch and cache
 

@@ -85,8 +85,8 @@ class HONE_API Weight {
   std::unique_ptr<Adapter> adapter_;
 };
 
-// A tree of named weights. Children carry Hugging Face's names; one without a name adds nothing to those of its weights. No
-// child is ever replaced after construction.
+// A tree of named weights. Children carry Hugging Face's names; one without a name adds nothing to those of its
+// weights. No child is ever replaced after construction.
 class HONE_API Module {
  public:
   Module() = default;

@@ -32,8 +32,8 @@ class HONE_API Optimizer {
   virtual ~Optimizer() = default;
   virtual void attach(std::span<OptimizedWeight> weights) = 0;  // all of them; allocates the state, zero
   // Updates masters in place, and writes them to `rounded` where there is one. `step` counts from 1; gradient_scale
-  // multiplies every gradient (clipping). Called several times a step, each time with some of the attached weights: those
-  // of one block, or those outside of blocks.
+  // multiplies every gradient (clipping). Called several times a step, each time with some of the attached weights:
+  // those of one block, or those outside of blocks.
   virtual void update(std::span<OptimizedWeight> weights, std::int64_t step, double learning_rate,
                       double gradient_scale) = 0;
   // Every state tensor with a name such as "exp_avg.model.norm.weight", to be saved and restored.

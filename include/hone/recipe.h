@@ -30,7 +30,8 @@ struct ModelSection {
               "cache."),
         field("trainable", &C::trainable,
               "Regular expressions: only weights whose name one of them matches anywhere are trained, as lm_head or "
-              "layers\\.1[0-9]\\.; the others are frozen, need no optimizer state, and are kept and saved in bf16 in a bf16 "
+              "layers\\.1[0-9]\\.; the others are frozen, need no optimizer state, and are kept and saved in bf16 in a "
+              "bf16 "
               "run. Default: all are trained."),
         field("config", &C::config,
               "For a fresh model instead of path: `type: llama` and the keys of Hugging Face's config.json.")};
@@ -94,10 +95,11 @@ struct DataSection {
               "of alpaca, chatml, gemma, llama3, mistral, phi3, zephyr."),
         field("cache", &C::cache, "Folder for tokenised data; `none` = none; default: `cache` in the run folder.",
               OnResume::free),
-        field("stream_window", &C::stream_window,
-              "Of streams: rows that are read, packed and shuffled together; more mix better, cost memory and delay the "
-              "first step.",
-              at_least(1))};
+        field(
+            "stream_window", &C::stream_window,
+            "Of streams: rows that are read, packed and shuffled together; more mix better, cost memory and delay the "
+            "first step.",
+            at_least(1))};
   }
   HONE_API void validate(Problems& problems) const;
 };

@@ -10,9 +10,9 @@
 
 namespace hone::data {
 
-// A file's tokens and the key that stands for them: a hash of the file's content and kind, its columns, header, max_samples
-// and ignore, the tokenizer, append_eos, loss, the kind of records and the cache's version. Packing comes after the cache, as
-// does cutting, but for labelled texts.
+// A file's tokens and the key that stands for them: a hash of the file's content and kind, its columns, header,
+// max_samples and ignore, the tokenizer, append_eos, loss, the kind of records and the cache's version. Packing comes
+// after the cache, as does cutting, but for labelled texts.
 struct CachedTokens {
   std::shared_ptr<const TokenStore> store;
   std::string key;

@@ -38,7 +38,8 @@ struct FilePart {
   RowTable rows = {};
   std::int64_t first_row = 0;
   std::vector<std::int64_t> label_ids = {};  // of the store's label names: indices into the data set's labels
-  std::function<std::string(std::int64_t record)> names = {};  // of a stream's window, whose store has records for lines
+  std::function<std::string(std::int64_t record)> names =
+      {};  // of a stream's window, whose store has records for lines
   std::int64_t record_of(std::int64_t doc) const { return names ? tokens.store->line(doc) : first_record + doc; }
   std::string name_of(std::int64_t doc) const {
     return names ? names(record_of(doc)) : fmt::format("{}:{}", file.path, tokens.store->line(doc));
@@ -150,8 +151,8 @@ void PackedDataset::check_labels() const {
     throw Error(ErrorKind::data, fmt::format("{}: every record has the label {}; expected at least two labels", paths(),
                                              hone::quoted(options_.labels[0])));
   if (count > kFewLabels && count > documents / 2)
-    throw Error(ErrorKind::data, fmt::format("{}: {} labels in {} records: {}; expected fewer", paths(), count, documents,
-                                             list_names(options_.labels, 5)))
+    throw Error(ErrorKind::data, fmt::format("{}: {} labels in {} records: {}; expected fewer", paths(), count,
+                                             documents, list_names(options_.labels, 5)))
         .hint("is this field the label? columns: {label: ...} names another");
 }
 
@@ -403,7 +404,8 @@ std::shared_ptr<const Dataset> data::pack_window(std::shared_ptr<const TokenStor
   FilePart part{.file = {}, .tokens = {std::move(store), ""}, .names = std::move(names)};
   part.file.path = title;
   part.add_stretches();
-  return std::make_shared<PackedDataset>(std::vector<FilePart>{std::move(part)}, options, ends_of(tokenizer, options), "");
+  return std::make_shared<PackedDataset>(std::vector<FilePart>{std::move(part)}, options, ends_of(tokenizer, options),
+                                         "");
 }
 
 std::shared_ptr<const Dataset> Dataset::make(const std::vector<DataFile>& files, const Tokenizer& tokenizer,

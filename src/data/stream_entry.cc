@@ -41,11 +41,11 @@ struct AndRecord {
 };
 
 Error other_data(const std::string& name, std::int64_t records) {
-  return Error(ErrorKind::data,
-               fmt::format("{}: the first {} not what the run was trained on so far", name,
-                           records == 1 ? "record is" : fmt::format("{} records are", records)))
-      .hint("a stream that is resumed must give again what it gave before; --override data reads the new data from their "
-            "beginning, --new starts afresh");
+  return Error(ErrorKind::data, fmt::format("{}: the first {} not what the run was trained on so far", name,
+                                            records == 1 ? "record is" : fmt::format("{} records are", records)))
+      .hint(
+          "a stream that is resumed must give again what it gave before; --override data reads the new data from their "
+          "beginning, --new starts afresh");
 }
 
 }  // namespace

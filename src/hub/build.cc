@@ -15,8 +15,8 @@ namespace {
 
 using config::Node;
 
-// Keys of config.json that do not change what a model computes, unless its own options name them. Whoever needs one reads
-// the file itself.
+// Keys of config.json that do not change what a model computes, unless its own options name them. Whoever needs one
+// reads the file itself.
 constexpr std::array kHarmless = std::to_array<std::string_view>({"architectures",
                                                                   "torch_dtype",
                                                                   "dtype",

@@ -29,8 +29,8 @@ bool may_be_extra(const Model& model, const std::string& name) {
          model.is_no_weight(name);
 }
 
-// Which tensor of a folder fills which weight. A folder of a model with a head has a prefix before the body's names that
-// one without a head has not; either fills either.
+// Which tensor of a folder fills which weight. A folder of a model with a head has a prefix before the body's names
+// that one without a head has not; either fills either.
 class Names {
  public:
   Names(Model& model, const Places& places, const std::optional<FreshHead>& fresh)

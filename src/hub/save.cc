@@ -27,7 +27,8 @@ config::Node with_points(config::Node config) {
   if (!options) return config;
   for (const config::OptionInfo& option : options->describe()) {
     config::Node* value = option.type == "number" ? config.find(option.path) : nullptr;
-    const auto number = value && value->kind() == config::Node::Kind::scalar ? parse_double(value->text()) : std::nullopt;
+    const auto number =
+        value && value->kind() == config::Node::Kind::scalar ? parse_double(value->text()) : std::nullopt;
     if (number) *value = nn::hf_float(*number);
   }
   return config;

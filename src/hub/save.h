@@ -22,8 +22,8 @@ struct ModelFiles {
 };
 
 // config.json from the model, with the weights' type, or `type`; generation_config.json as `source` has it, else made
-// from config.json; the tokenizer's files. source: the folder the model came from, or "". tokenizer: may be null. turn_end:
-// a token at which generation stops, besides those that generation_config.json has.
+// from config.json; the tokenizer's files. source: the folder the model came from, or "". tokenizer: may be null.
+// turn_end: a token at which generation stops, besides those that generation_config.json has.
 ModelFiles model_files(Model& model, const std::filesystem::path& source, const Tokenizer* tokenizer,
                        std::optional<std::int32_t> turn_end = {}, std::optional<at::ScalarType> type = {});
 
@@ -40,8 +40,8 @@ SavedWeights weights_of(const Model& model);  // as they are, in the model's ord
 // Adds all of it to the commit; the caller commits.
 void add_model(io::FolderCommit& commit, const SavedWeights& weights, const ModelFiles& files);
 
-// A whole model folder, made in one piece; an existing one is an error, or with `replace` moved to <folder>.old-k if hone
-// made it.
+// A whole model folder, made in one piece; an existing one is an error, or with `replace` moved to <folder>.old-k if
+// hone made it.
 struct SaveOptions {
   bool replace = false;
 };

@@ -99,20 +99,21 @@ Output Model::forward(const Batch& batch, Pass& pass) const {
 
 void Model::check_length(std::int64_t length, const std::string& option) const {
   if (!positions_are_learned() || length <= max_positions()) return;
-  throw Error(ErrorKind::config, fmt::format("{}: got {}, expected at most {}, the positions that this model has learned",
-                                             option, length, max_positions()));
+  throw Error(ErrorKind::config,
+              fmt::format("{}: got {}, expected at most {}, the positions that this model has learned", option, length,
+                          max_positions()));
 }
 
 const Classifier& require_classifier(const Model& model, const std::string& what) {
   if (const Classifier* classifier = model.classifier()) return *classifier;
-  throw Error(ErrorKind::config, fmt::format("{}: needs a classification head, which this model of type {} has not", what,
-                                             model.hf_config().find("model_type")->text()));
+  throw Error(ErrorKind::config, fmt::format("{}: needs a classification head, which this model of type {} has not",
+                                             what, model.hf_config().find("model_type")->text()));
 }
 
 const CausalLm& require_causal_lm(const Model& model, const std::string& what) {
   if (const CausalLm* lm = model.causal_lm()) return *lm;
-  throw Error(ErrorKind::config, fmt::format("{}: needs a language-model head, which this model of type {} has not", what,
-                                             model.hf_config().find("model_type")->text()));
+  throw Error(ErrorKind::config, fmt::format("{}: needs a language-model head, which this model of type {} has not",
+                                             what, model.hf_config().find("model_type")->text()));
 }
 
 Tensor CausalLm::logits(const Batch& batch) const {

@@ -35,7 +35,8 @@ void Weight::set_layout(Layout layout) {
   for (std::size_t d = 0; fits && d < dims; ++d)
     fits = layout.offset[d] >= 0 && layout.shape[d] >= 0 && layout.offset[d] + layout.shape[d] <= shape()[d] &&
            (!layout.axes[d].empty() || layout.shape[d] == shape()[d]);
-  if (!fits) throw Error(ErrorKind::bug, fmt::format("a weight of shape {}: the layout is not one of it", shape_text(shape())));
+  if (!fits)
+    throw Error(ErrorKind::bug, fmt::format("a weight of shape {}: the layout is not one of it", shape_text(shape())));
   layout_ = std::move(layout);
 }
 
@@ -111,7 +112,8 @@ void Module::each_with_adapters(const std::function<void(const std::string&, Wei
 }
 
 bool Module::has_adapters() const {
-  return std::any_of(weights_.begin(), weights_.end(), [](const auto& own) { return own.second->adapter() != nullptr; }) ||
+  return std::any_of(weights_.begin(), weights_.end(),
+                     [](const auto& own) { return own.second->adapter() != nullptr; }) ||
          std::any_of(children_.begin(), children_.end(), [](const auto& own) { return own.second->has_adapters(); });
 }
 

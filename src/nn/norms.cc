@@ -75,7 +75,9 @@ ops::NormGatedMlp Norm::gated_mlp(const Tensor& x, const Tensor& residual, const
 RmsNorm::RmsNorm(std::int64_t width, double eps)
     : weight(parameter("weight", {width}, kOnes, /*decays=*/false)), eps_(eps) {}
 
-Tensor RmsNorm::operator()(const Tensor& x) const { return ops::rms_norm(x, weight.use(), eps_, weight.gradient_sum()); }
+Tensor RmsNorm::operator()(const Tensor& x) const {
+  return ops::rms_norm(x, weight.use(), eps_, weight.gradient_sum());
+}
 
 ops::AddNorm RmsNorm::add(const Tensor& x, const Tensor& residual) const {
   return ops::add_rms_norm(x, residual, weight.use(), eps_, weight.gradient_sum());

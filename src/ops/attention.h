@@ -13,13 +13,13 @@
 
 namespace hone::ops {
 
-// softmax(q k^T scale) v over the keys that the mask shows, inside each span; spans are in order and do not overlap. Rows
-// outside all spans are 0.
+// softmax(q k^T scale) v over the keys that the mask shows, inside each span; spans are in order and do not overlap.
+// Rows outside all spans are 0.
 at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
                      const std::vector<Span>& spans, const AttentionOptions& options);
 
-// The newest N tokens of one sequence against its L cached keys and values, which include them. No gradient. REQUIRES, as
-// below: a causal mask.
+// The newest N tokens of one sequence against its L cached keys and values, which include them. No gradient. REQUIRES,
+// as below: a causal mask.
 at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,
                             const AttentionOptions& options);
 

@@ -1,5 +1,5 @@
-// What dropout goes by: a random word of each row and of each column, so that whether a number is kept is a function of the
-// seed and of its place alone.
+// What dropout goes by: a random word of each row and of each column, so that whether a number is kept is a function of
+// the seed and of its place alone.
 #pragma once
 
 #include <cstdint>

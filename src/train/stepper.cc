@@ -118,8 +118,9 @@ Stepper::Passed Stepper::backward(const Batch& batch, const Sums& step_sums, std
   for (const LossTerm& term : result.terms) {
     const auto amount = step_sums.find(term.per);
     if (amount == step_sums.end())
-      throw Error(ErrorKind::bug, fmt::format("objective {}: the term {} is divided by \"{}\", which sums() does not count",
-                                              recipe_.objective.type, term.name, term.per));
+      throw Error(ErrorKind::bug,
+                  fmt::format("objective {}: the term {} is divided by \"{}\", which sums() does not count",
+                              recipe_.objective.type, term.name, term.per));
     const Tensor mean = term.sum / amount->second;  // the only division there is
     loss = loss.defined() ? loss + mean : mean;
   }

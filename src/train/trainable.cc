@@ -48,7 +48,8 @@ void check_patterns(const std::vector<std::string>& patterns, const std::string&
 
 std::int64_t trained_parameters(const Model& model) {
   std::int64_t count = 0;
-  model.each_weight([&](const std::string&, const Weight& weight) { count += weight.trainable() ? weight.numel() : 0; });
+  model.each_weight(
+      [&](const std::string&, const Weight& weight) { count += weight.trainable() ? weight.numel() : 0; });
   return count;
 }
 

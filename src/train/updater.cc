@@ -34,7 +34,8 @@ std::vector<Tensor> flat(std::span<const OptimizedWeight> weights, at::ScalarTyp
   return parts;
 }
 
-// What is gathered, reduced and freed together: 1, 2, ... for the blocks' weights, 0 for the root's, which are all others.
+// What is gathered, reduced and freed together: 1, 2, ... for the blocks' weights, 0 for the root's, which are all
+// others.
 std::map<const Weight*, std::size_t> group_numbers(const Model& model) {
   std::map<const Weight*, std::size_t> numbers;
   model.each_weight([&](const std::string&, const Weight& weight) { numbers[&weight] = 0; });
@@ -61,7 +62,8 @@ void Updater::collect_weights(Model& model, at::ScalarType type) {
   std::vector<std::vector<OptimizedWeight>> groups(model.blocks().size() + 1);
   std::size_t group = 0;
   model.each_with_adapters([&](const std::string& name, Weight& weight) {
-    if (const auto own = numbers.find(&weight); own != numbers.end()) group = own->second;  // an adapter's: its weight's
+    if (const auto own = numbers.find(&weight); own != numbers.end())
+      group = own->second;  // an adapter's: its weight's
     const Tensor loaded = weight.use().detach();
     if (!weight.is_buffer() && loaded.scalar_type() != type) weight.fill(loaded.to(type));
     const Tensor master = mixed_ ? loaded : weight.use().detach();

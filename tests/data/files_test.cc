@@ -59,11 +59,13 @@ TEST(Files, WhatIsNoFileIsRefused) {
   EXPECT_THAT(refused(folder.file("deep")), HasSubstr("folders in it are not looked into"));
   EXPECT_THAT(refused(folder.file("*.jsonl")), HasSubstr("no file fits this pattern"));
   EXPECT_THAT(refused(folder.file("**/*.jsonl")), HasSubstr("** is not supported"));
-  for (const char* input : {"-", "/dev/stdin"}) EXPECT_THAT(refused(input), HasSubstr("standard input; expected a file"));
+  for (const char* input : {"-", "/dev/stdin"})
+    EXPECT_THAT(refused(input), HasSubstr("standard input; expected a file"));
   EXPECT_THAT(refused("/dev/zero"), HasSubstr("/dev/zero: a device; expected a data file"));
   ASSERT_EQ(mkfifo(folder.file("pipe").c_str(), 0600), 0);
   EXPECT_THAT(refused(folder.file("pipe")), HasSubstr("a pipe; expected a file"));
-  EXPECT_THAT(names_of(folder.file("missing.jsonl")), ElementsAre("missing.jsonl")) << "its reader says that it is not there";
+  EXPECT_THAT(names_of(folder.file("missing.jsonl")), ElementsAre("missing.jsonl"))
+      << "its reader says that it is not there";
 }
 
 std::shared_ptr<const Dataset> first_of(const std::string& path, std::optional<std::int64_t> most) {

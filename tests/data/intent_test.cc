@@ -1,4 +1,5 @@
-// Nothing that a record or a data file says is passed over: each field and option changes what is learnt, or is refused.
+// Nothing that a record or a data file says is passed over: each field and option changes what is learnt, or is
+// refused.
 #include <map>
 
 #include "data/fields.h"
@@ -18,7 +19,8 @@ using ::testing::HasSubstr;
 constexpr const char* kPrinting =
     "{% for t in tools or [] %}[{{ t.function.name }}]{% endfor %}"
     "{% for d in documents or [] %}({{ d.title }}){% endfor %}{{ tone }}"
-    "{% for m in messages %}{{ m.role[0] }}:{{ m.content }}<|eos|>{% endfor %}{% if add_generation_prompt %}a:{% endif %}";
+    "{% for m in messages %}{{ m.role[0] }}:{{ m.content }}<|eos|>{% endfor %}{% if add_generation_prompt %}a:{% endif "
+    "%}";
 
 const Tokenizer& tokenizer() {
   static const std::shared_ptr<const Tokenizer> made =
@@ -132,12 +134,17 @@ TEST(Intent, AMessageThatIsNotToBeLearntIsNot) {
   for (const char* name : {"weight", "train", "training", "trainable", "loss"}) {
     const std::string key = std::string(", \"") + name + "\": ";
     for (const char* no : {"0", "false", "0.0"}) EXPECT_EQ(outcome_of(two_turns(key + no)), last_only) << name << no;
-    for (const char* yes : {"1", "true", "1.0", "null"}) EXPECT_EQ(outcome_of(two_turns(key + yes)), outcome_of(two_turns("")));
-    EXPECT_EQ(outcome_of(two_turns("", key + "0")), outcome_of(two_turns(""))) << "a user's message is not learnt anyway";
-    EXPECT_THAT(refused(two_turns(key + "0.5")), HasSubstr(std::string("message 2: ") + name + ": got 0.5, expected 0 or 1"));
+    for (const char* yes : {"1", "true", "1.0", "null"})
+      EXPECT_EQ(outcome_of(two_turns(key + yes)), outcome_of(two_turns("")));
+    EXPECT_EQ(outcome_of(two_turns("", key + "0")), outcome_of(two_turns("")))
+        << "a user's message is not learnt anyway";
+    EXPECT_THAT(refused(two_turns(key + "0.5")),
+                HasSubstr(std::string("message 2: ") + name + ": got 0.5, expected 0 or 1"));
     EXPECT_THAT(refused(two_turns(key + "\"yes\"")), HasSubstr("expected 0 or 1, true or false"));
-    EXPECT_THAT(refused(two_turns("", key + "1")), HasSubstr("message 1 says that it is learnt, but only the assistant's"));
-    EXPECT_THAT(refused(two_turns(key + "0"), Loss::all), HasSubstr("message 2 says that it is not learnt, but loss is all"));
+    EXPECT_THAT(refused(two_turns("", key + "1")),
+                HasSubstr("message 1 says that it is learnt, but only the assistant's"));
+    EXPECT_THAT(refused(two_turns(key + "0"), Loss::all),
+                HasSubstr("message 2 says that it is not learnt, but loss is all"));
   }
   EXPECT_EQ(outcome_of(R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b", "weight": 0},)"
                        R"({"from": "human", "value": "c"}, {"from": "gpt", "value": "d"}]})"),
@@ -158,9 +165,11 @@ TEST(Intent, ARecordWhoseMessagesAreAllLeftOutLearnsNothing) {
 
 TEST(Intent, EveryOptionOfADataFileChangesSomething) {
   const TempFolder folder;
-  const std::string records = "{\"text\": \"a\", \"story\": \"b\", \"id\": 1}\n{\"text\": \"c\", \"story\": \"d\", \"id\": 2}\n";
+  const std::string records =
+      "{\"text\": \"a\", \"story\": \"b\", \"id\": 1}\n{\"text\": \"c\", \"story\": \"d\", \"id\": 2}\n";
   const std::string labelled = "{\"text\": \"a\", \"label\": 1}\n";
-  const auto with = [&](const std::string& name, const std::string& content, const std::function<void(DataFile&)>& change) {
+  const auto with = [&](const std::string& name, const std::string& content,
+                        const std::function<void(DataFile&)>& change) {
     DataFile file = files({folder.write(name, content)})[0];
     change(file);
     return outcome(file);
@@ -184,13 +193,15 @@ TEST(Intent, EveryOptionOfADataFileChangesSomething) {
       {"weight", {epoch(1), epoch(2)}},
       {"columns", {plain, with("f.jsonl", records, [](DataFile& file) { file.columns = {{"text", "story"}}; })}},
       {"header",
-       {with("f.csv", "text\nx\n", nothing), with("f.csv", "text\nx\n", [](DataFile& file) {
-          file.header = false;
-          file.columns = {{"text", "1"}};
-        })}},
+       {with("f.csv", "text\nx\n", nothing), with("f.csv", "text\nx\n",
+                                                  [](DataFile& file) {
+                                                    file.header = false;
+                                                    file.columns = {{"text", "1"}};
+                                                  })}},
       {"max_samples", {plain, with("f.jsonl", records, [](DataFile& file) { file.max_samples = 1; })}},
       {"ignore",
-       {with("l.jsonl", labelled, nothing), with("l.jsonl", labelled, [](DataFile& file) { file.ignore = {"label"}; })}},
+       {with("l.jsonl", labelled, nothing),
+        with("l.jsonl", labelled, [](DataFile& file) { file.ignore = {"label"}; })}},
       {"stream", {std::to_string(data::is_stream(files({folder.file("f.jsonl")}))), streamed()}},
       {"source", {plain, with("f.jsonl", records, [](DataFile& file) { file.source = {"text", nullptr}; })}},
   };
@@ -199,7 +210,8 @@ TEST(Intent, EveryOptionOfADataFileChangesSomething) {
     ASSERT_NE(found, cases.end()) << name << " has no case: say what it changes";
     EXPECT_NE(found->second.first, found->second.second) << name << " changes nothing";
   }
-  EXPECT_THAT(with("f.jsonl", records, [](DataFile& file) { file.header = true; }), HasSubstr("header: only .csv and .tsv"));
+  EXPECT_THAT(with("f.jsonl", records, [](DataFile& file) { file.header = true; }),
+              HasSubstr("header: only .csv and .tsv"));
 }
 
 TEST(Intent, FieldsThatNobodyReadsAreToldOnce) {
@@ -213,7 +225,8 @@ TEST(Intent, FieldsThatNobodyReadsAreToldOnce) {
     return told;
   };
   using Names = std::vector<std::string>;
-  EXPECT_EQ(names("f.jsonl", "{\"text\": \"a\", \"id\": 1}\n{\"id\": 2, \"text\": \"b\", \"source\": \"s\"}\n"), (Names{"id", "source"}));
+  EXPECT_EQ(names("f.jsonl", "{\"text\": \"a\", \"id\": 1}\n{\"id\": 2, \"text\": \"b\", \"source\": \"s\"}\n"),
+            (Names{"id", "source"}));
   EXPECT_EQ(names("f.csv", "id,text,url\n1,a,u\n2,b,v\n"), (Names{"id", "url"}));
   EXPECT_EQ(names("f.jsonl", "{\"text\": \"a\"}\n"), (Names{}));
   const auto data = Dataset::make(files({folder.write("f.jsonl", "{\"text\": \"a\", \"id\": 1}\n")}), tokenizer(), {});

@@ -79,7 +79,8 @@ TEST(Labelled, BatchesHaveLabelsAndTypes) {
 TEST(Labelled, NumbersAreInOrderOfTheirValues) {
   const TempFolder folder;
   std::string lines;
-  for (const char* label : {"10", "2", "0", "2", "10", "1"}) lines += fmt::format("{{\"text\": \"x\", \"label\": {}}}\n", label);
+  for (const char* label : {"10", "2", "0", "2", "10", "1"})
+    lines += fmt::format("{{\"text\": \"x\", \"label\": {}}}\n", label);
   EXPECT_THAT(make(files({folder.write("a.jsonl", lines)}))->labels(), ElementsAre("0", "1", "2", "10"));
 }
 
@@ -156,7 +157,8 @@ TEST(Labelled, TheCacheKeepsThem) {
 TEST(Labelled, AHeldOutShareKeepsAllLabels) {
   const TempFolder folder;
   std::string lines;
-  for (int i = 0; i < 20; ++i) lines += fmt::format("{{\"text\": \"t{}\", \"label\": \"{}\"}}\n", i, i == 7 ? "rare" : i % 2 ? "a" : "b");
+  for (int i = 0; i < 20; ++i)
+    lines += fmt::format("{{\"text\": \"t{}\", \"label\": \"{}\"}}\n", i, i == 7 ? "rare" : i % 2 ? "a" : "b");
   const auto [held, rest] = make(files({folder.write("a.jsonl", lines)}))->split(0.25, 1);
   EXPECT_EQ(held->rows(), 5);
   EXPECT_EQ(rest->rows(), 15);
@@ -171,7 +173,8 @@ TEST(Labelled, WhatIsNoLabelIsRefused) {
     file.columns = columns;
     return test::error_of(ErrorKind::data, [&] { make({file}); });
   };
-  EXPECT_THAT(error("{\"text\": \"a\", \"label\": 0.5}\n"), HasSubstr("e.jsonl:1: field \"label\": got 0.5, expected a name"));
+  EXPECT_THAT(error("{\"text\": \"a\", \"label\": 0.5}\n"),
+              HasSubstr("e.jsonl:1: field \"label\": got 0.5, expected a name"));
   EXPECT_THAT(error("{\"text\": \"a\", \"label\": [1, 0]}\n"), HasSubstr("got a list"));
   EXPECT_THAT(error("{\"text\": \"a\", \"label\": -1}\n"), HasSubstr("got -1"));
   EXPECT_THAT(error("{\"text\": \"a\", \"label\": \" \"}\n"), HasSubstr("got an empty text"));
@@ -180,15 +183,18 @@ TEST(Labelled, WhatIsNoLabelIsRefused) {
   EXPECT_THAT(error("\"a text\"\n"), HasSubstr("expected an object with text and label"));
   EXPECT_THAT(error("{\"premise\": \"a\", \"hypothesis\": \"b\", \"label\": 1}\n"),
               HasSubstr("columns: {text: premise, text_pair: hypothesis}"));
-  EXPECT_THAT(error("{\"a\": \"x\", \"label\": 1}\n", {{"text", "a"}, {"text_pair", "b"}}), HasSubstr("no field \"b\""));
-  EXPECT_THAT(error("{\"text\": \"a\", \"label\": 1}\n{\"text\": \"b\", \"label\": 1}\n"), HasSubstr("every record has the label \"1\""));
+  EXPECT_THAT(error("{\"a\": \"x\", \"label\": 1}\n", {{"text", "a"}, {"text_pair", "b"}}),
+              HasSubstr("no field \"b\""));
+  EXPECT_THAT(error("{\"text\": \"a\", \"label\": 1}\n{\"text\": \"b\", \"label\": 1}\n"),
+              HasSubstr("every record has the label \"1\""));
   EXPECT_THAT(error("{\"text\": \"a\", \"label\": 1, \"chosen\": \"b\"}\n"), HasSubstr("field \"chosen\" is for"));
   std::string many;
   for (int i = 0; i < 40; ++i) many += fmt::format("{{\"text\": \"t\", \"label\": \"{}\"}}\n", i);
   EXPECT_THAT(error(many), HasSubstr("40 labels in 40 records"));
   DataFile prompt = files({folder.write("e.jsonl", "{}\n")})[0];
   prompt.columns = {{"prompt", "a"}};
-  EXPECT_THAT(test::error_of(ErrorKind::config, [&] { make({prompt}); }), HasSubstr("expected one of text, text_pair, label"));
+  EXPECT_THAT(test::error_of(ErrorKind::config, [&] { make({prompt}); }),
+              HasSubstr("expected one of text, text_pair, label"));
   EXPECT_THAT(test::error_of(ErrorKind::data, [&] { make(files({folder.write("t.txt", "text")})); }),
               HasSubstr("a text file has no labels"));
 }

@@ -93,7 +93,8 @@ TEST(RealData, NestedParquetGivesATypedErrorOrItsInnerField) {
   EXPECT_THAT(error_of(ErrorKind::data, [&] { make(path, {{"completion", "ability"}}, {"reward_model"}); }),
               HasSubstr(":1: field \"ability\": got a string, expected a list of messages, because field \"prompt\" is "
                         "one"));
-  const auto data = make(path, {{"prompt", "extra_info.question"}, {"completion", "extra_info.answer"}}, {"reward_model"});
+  const auto data =
+      make(path, {{"prompt", "extra_info.question"}, {"completion", "extra_info.answer"}}, {"reward_model"});
   EXPECT_EQ(data->report().records, 1319);
 }
 

@@ -77,7 +77,8 @@ TEST(Jsonl, ListsUnknownFieldsAndProposesColumns) {
               HasSubstr("columns: {completion: response}"));
   EXPECT_THAT(read_error(folder.write("c.jsonl", "{\"story\": \"s\", \"id\": 3}\n")),
               HasSubstr("columns: {text: story}"));
-  EXPECT_THAT(read_error(folder.write("d.jsonl", "{\"messages\": []}\n")), HasSubstr("got an empty list, expected a list of messages"));
+  EXPECT_THAT(read_error(folder.write("d.jsonl", "{\"messages\": []}\n")),
+              HasSubstr("got an empty list, expected a list of messages"));
   EXPECT_THAT(read_error(folder.write("e.jsonl", "{}\n")), HasSubstr("found none"));
 }
 
@@ -124,7 +125,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Wrong{"{\"completion\": \"p\"}", "a completion without a prompt"},
                       Wrong{"{\"text\": \"t\", \"input_ids\": [1]}", "more than one form of record"},
                       Wrong{"{\"input_ids\": \"1 2\"}", "expected a list of integers"},
-                      Wrong{"{\"input_ids\": [1, 2.5]}", "field \"input_ids\": number 2 of the list is 2.5, expected a whole number"},
+                      Wrong{"{\"input_ids\": [1, 2.5]}",
+                            "field \"input_ids\": number 2 of the list is 2.5, expected a whole number"},
                       Wrong{"{\"input_ids\": [1, true]}", "number 2 of the list is a boolean"},
                       Wrong{"{\"input_ids\": [4294967296]}", "4294967296 does not fit 32 bits"},
                       Wrong{"{\"input_ids\": [-99999999999]}", "does not fit 32 bits"}, Wrong{"[1, 2]", "got a list"},

@@ -17,7 +17,8 @@ Metrics evaluate(const std::string& name, const CausalLm& model, const std::vect
   Sums total;
   for (const Batch& batch : batches) {
     Pass pass(batch);
-    for (const auto& [what, sum] : evaluation->measure(model, model.forward(batch, pass), batch, pass)) total[what] += sum;
+    for (const auto& [what, sum] : evaluation->measure(model, model.forward(batch, pass), batch, pass))
+      total[what] += sum;
   }
   return evaluation->result(total);
 }

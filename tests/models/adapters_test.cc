@@ -11,7 +11,8 @@ using Case = std::pair<std::filesystem::path, std::string>;
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const char* root : {"tests/golden/models", "tests/golden/experts", "tests/golden/gpt2", "tests/golden/classifiers"})
+  for (const char* root :
+       {"tests/golden/models", "tests/golden/experts", "tests/golden/gpt2", "tests/golden/classifiers"})
     for (const std::string& name : golden_names(root)) all.emplace_back(root, name);
   return all;
 }

@@ -25,7 +25,8 @@ void fill(Module& module) {
 
 // What `run` gives with the adapters on, after they have been merged, and before any of it.
 template <class Run>
-void expect_as_merged(Module& module, const std::vector<std::pair<Weight*, test::LowRank::Options>>& adapted, Run&& run) {
+void expect_as_merged(Module& module, const std::vector<std::pair<Weight*, test::LowRank::Options>>& adapted,
+                      Run&& run) {
   const at::NoGradGuard no_grad;
   Pass on(nothing), off(nothing);
   off.adapters = false;

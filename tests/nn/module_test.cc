@@ -72,7 +72,9 @@ TEST(Weight, HoldsAPartOfItself) {
   EXPECT_THROW(weight.set_layout({{4, 6}, {4, 6}, {0, 0}, {"", ""}}), Error);  // filled
 }
 TEST(Weight, RefusesALayoutThatIsNotOfIt) {
-  const auto refuses = [](Layout layout) { EXPECT_THROW(Weight({4, 6}, {}, true).set_layout(std::move(layout)), Error); };
+  const auto refuses = [](Layout layout) {
+    EXPECT_THROW(Weight({4, 6}, {}, true).set_layout(std::move(layout)), Error);
+  };
   refuses({{4, 5}, {4, 5}, {0, 0}, {"", ""}});      // another shape
   refuses({{4, 6}, {3, 6}, {2, 0}, {"fsdp", ""}});  // beyond the end
   refuses({{4, 6}, {2, 6}, {0, 0}, {"", ""}});      // cut along no axis

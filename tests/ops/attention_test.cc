@@ -136,8 +136,10 @@ TEST(Attention, WhatIsNotANumberStaysInItsDocument) {
 
 TEST(Attention, ThreadsDoNotChangeABit) {
   // One document is most of the work, so that threads share it; the last case is many small ones.
-  std::vector<Case> cases{{"long", 700, {{0, 600}, {600, 610}, {610, 700}}}, {"window", 500, {{0, 500}}, Mask::causal(100), 0.2},
-                          {"full", 700, {{0, 600}, {600, 700}}, Mask::full(), 0.2}, {"full window", 900, {{0, 900}}, Mask::full(150)}};
+  std::vector<Case> cases{{"long", 700, {{0, 600}, {600, 610}, {610, 700}}},
+                          {"window", 500, {{0, 500}}, Mask::causal(100), 0.2},
+                          {"full", 700, {{0, 600}, {600, 700}}, Mask::full(), 0.2},
+                          {"full window", 900, {{0, 900}}, Mask::full(150)}};
   cases.push_back({"small", 400, {}});
   for (std::int64_t i = 0; i < 40; ++i) cases.back().spans.push_back({10 * i, 10 * i + 9});
   for (const Case& c : cases)
@@ -189,7 +191,8 @@ TEST(Attention, LaterTokensAndOtherDocumentsAreNotSeen) {
 
 TEST(Attention, DropoutIsTheSameInEveryKernel) {
   for (const std::int64_t window : {0, 70, 1}) {
-    const Case c{"dropout", 400, {{3, 200}, {200, 210}, {212, 399}}, window == 1 ? Mask::full() : Mask::causal(window), 0.3};
+    const Case c{
+        "dropout", 400, {{3, 200}, {200, 210}, {212, 399}}, window == 1 ? Mask::full() : Mask::causal(window), 0.3};
     expect_matches(fast(c), plain(c), inputs(c, 4, 2, 16));
   }
   Case small = kCases[3];
@@ -234,9 +237,9 @@ TEST(Attention, CachedKeysGiveTheRowsOfTheWholeDocument) {
   for (const std::int64_t window : {0, 6}) {
     const Tensor all = attention(in[0], in[1], in[2], {{0, 100}}, {0.3, Mask::causal(window)});
     for (const std::int64_t queries : {1, 30, 100})
-      expect_close(
-          cached_attention(in[0].slice(0, 100 - queries), in[1].transpose(0, 1), in[2].transpose(0, 1), {0.3, Mask::causal(window)}),
-          all.slice(0, 100 - queries), 1e-12, "window " + std::to_string(window));
+      expect_close(cached_attention(in[0].slice(0, 100 - queries), in[1].transpose(0, 1), in[2].transpose(0, 1),
+                                    {0.3, Mask::causal(window)}),
+                   all.slice(0, 100 - queries), 1e-12, "window " + std::to_string(window));
   }
 }
 

@@ -1,6 +1,6 @@
-// AMX's tile instructions in plain C++, for src/ops/cpu/products/tiles-inl.h on machines without them. As Intel's manual
-// (instruction set reference, TDPBF16PS) says: pairs are multiplied and summed in fp32, even and odd ones apart, then
-// both are added to the sum. Denormal numbers, which the instruction takes as 0, are kept.
+// AMX's tile instructions in plain C++, for src/ops/cpu/products/tiles-inl.h on machines without them. As Intel's
+// manual (instruction set reference, TDPBF16PS) says: pairs are multiplied and summed in fp32, even and odd ones apart,
+// then both are added to the sum. Denormal numbers, which the instruction takes as 0, are kept.
 #pragma once
 
 #include <bit>

@@ -1,4 +1,5 @@
-// What there is beside plain trained weights: frozen ones, buffers, adapters. They train, are saved, and go on bit for bit.
+// What there is beside plain trained weights: frozen ones, buffers, adapters. They train, are saved, and go on bit for
+// bit.
 #include <gtest/gtest.h>
 
 #include <ATen/ATen.h>
@@ -117,11 +118,13 @@ TEST_F(Beside, RunsGoOnBitForBit) {
 }
 
 TEST_F(Beside, ABufferIsUpdatedOncePerUpdateFromAllItsMicroBatches) {
-  const Overrides common{{"model", kSmall}, {"trainer.steps", "3"}, {"data.packing", "none"}, {"data.shuffle", "false"}};
+  const Overrides common{
+      {"model", kSmall}, {"trainer.steps", "3"}, {"data.packing", "none"}, {"data.shuffle", "false"}};
   const auto wide = weights(run("wide", common, {{"trainer.batch_size", "8"}}), 3);
   const auto deep =
       weights(run("deep", common, {{"trainer.batch_size", "2"}, {"trainer.accumulate", "4"}}), 3);
-  const auto again = weights(run("again", common, {{"trainer.batch_size", "8"}, {"trainer.checkpoint_blocks", "true"}}), 3);
+  const auto again =
+      weights(run("again", common, {{"trainer.batch_size", "8"}, {"trainer.checkpoint_blocks", "true"}}), 3);
   for (const char* name : {"layers.0.mean_square", "layers.1.mean_square"}) {
     EXPECT_NE(wide.at(name).item<float>(), 1) << name;
     EXPECT_NEAR(wide.at(name).item<float>(), deep.at(name).item<float>(), 1e-6) << name;
@@ -155,7 +158,8 @@ TEST_F(Beside, AnAdapterLearnsAndTheWeightBelowItStays) {
 TEST_F(Beside, FrozenWeightsNeitherChangeNorHaveState) {
   for (const char* precision : {"fp32", "bf16"}) {
     SCOPED_TRACE(precision);
-    const auto folder = run(precision, {{"model.trainable", "[\"layers\\\\.1\\\\..*proj\", norm]"}, {"trainer.steps", "8"},
+    const auto folder = run(precision, {{"model.trainable", "[\"layers\\\\.1\\\\..*proj\", norm]"},
+                                        {"trainer.steps", "8"},
                                         {"trainer.precision", precision}});
     const auto first = weights(folder, 4), last = weights(folder, 8);
     int frozen = 0, trained = 0;
@@ -175,7 +179,8 @@ TEST_F(Beside, AFrozenModelGoesOnBitForBit) {
   for (const char* precision : {"fp32", "bf16", "fp64"})
     for (const char* dtype : {"source", "run", "fp32", "bf16"}) {
       SCOPED_TRACE(std::string(precision) + " saved in " + dtype);
-      expect_resumes({{"model.trainable", "[layers.1]"}, {"trainer.precision", precision}, {"trainer.save.dtype", dtype}});
+      expect_resumes(
+          {{"model.trainable", "[layers.1]"}, {"trainer.precision", precision}, {"trainer.save.dtype", dtype}});
     }
 }
 

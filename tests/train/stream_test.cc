@@ -1,4 +1,5 @@
-// Training on streams: resumed runs are the uninterrupted ones bit for bit, the data may end, and what cannot be had is refused.
+// Training on streams: resumed runs are the uninterrupted ones bit for bit, the data may end, and what cannot be had is
+// refused.
 #include <sys/stat.h>
 
 #include <thread>

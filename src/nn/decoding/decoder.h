@@ -1,5 +1,5 @@
-// One new token per row through a whole model in one go: generation's short way, the same bits as the long one, which is
-// Model::forward and Head::logits.
+// One new token per row through a whole model in one go: generation's short way, the same bits as the long one, which
+// is Model::forward and Head::logits.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ class Decoder {
   virtual ~Decoder() = default;
   // One token for each row of the cache, which is moved on. false: nothing was done, these positions need the long way.
   virtual bool step(std::span<const std::int32_t> ids, KvCache& cache) = 0;
-  // Of the last step, good until the next one: what Head::logits gives, as fp32 [rows, vocabulary], and the place of each
-  // row's highest: -1 where a logit is infinite or not a number.
+  // Of the last step, good until the next one: what Head::logits gives, as fp32 [rows, vocabulary], and the place of
+  // each row's highest: -1 where a logit is infinite or not a number.
   virtual std::span<float> logits() = 0;
   virtual std::span<const std::int32_t> likeliest() const = 0;
 };

@@ -6,9 +6,9 @@
 // and in the .cc of the same name, inside namespace hone::ops::cpu::CPU_CAPABILITY, its definition. Callers write
 // cpu::rms_norm_kernels<float>().forward(…). Kernels take plain pointers and know nothing of tensors.
 //
-// Kernels that multiply matrices lie in products/ and are declared by HONE_DOT_KERNELS: these files are compiled once more,
-// for AVX512BF16, where bf16 pairs have a dot product of their own. Of these, HONE_TILE_KERNELS declares the ones that are
-// made for AMX too, for bf16 only.
+// Kernels that multiply matrices lie in products/ and are declared by HONE_DOT_KERNELS: these files are compiled once
+// more, for AVX512BF16, where bf16 pairs have a dot product of their own. Of these, HONE_TILE_KERNELS declares the ones
+// that are made for AMX too, for bf16 only.
 #pragma once
 
 #include <c10/util/BFloat16.h>

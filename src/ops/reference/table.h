@@ -11,7 +11,8 @@ Backend::Norms norms();
 Backend::Elementwise elementwise();
 Backend::Sums sums();
 
-// Where ops/dropout_words.h keeps numbers of rows and columns [first, first + count), as 0 and 1 in `like`'s type, there.
+// Where ops/dropout_words.h keeps numbers of rows and columns [first, first + count), as 0 and 1 in `like`'s type,
+// there.
 struct Range {
   std::int64_t first = 0, count = 0;
 };

@@ -193,8 +193,8 @@ LaneDropout<W> share_dropout(const AttentionDropout& dropout, std::int64_t first
   return {dropout.rate, dropout.rate > 0 ? dropout.queries + first : nullptr, dropout.keys};
 }
 
-// accumulate() for A [d][unit across keys] and B [unit across keys][query] of the block of keys from `key` on; keys that
-// none of a tile's queries sees are left out.
+// accumulate() for A [d][unit across keys] and B [unit across keys][query] of the block of keys from `key` on; keys
+// that none of a tile's queries sees are left out.
 template <class T>
 HONE_INLINE void accumulate_over_keys(const QueryBlock<T>& queries, std::int64_t key, const Factors<Units<T>>& factors,
                                       std::int64_t rows, bool fresh, Wide<T>* sums) {

@@ -12,15 +12,15 @@ namespace hone::ops::cpu {
 
 inline constexpr std::int64_t kAttentionBlock = 128;
 
-// Dropout of shares (ops/dropout_words.h) if rate > 0. Words of the query head's queries and of the keys, both readable up to
-// the next multiple of kAttentionBlock.
+// Dropout of shares (ops/dropout_words.h) if rate > 0. Words of the query head's queries and of the keys, both readable
+// up to the next multiple of kAttentionBlock.
 struct AttentionDropout {
   double rate = 0;
   const std::uint32_t *queries = nullptr, *keys = nullptr;
 };
 
-// Query i stands at key i + keys - queries; it sees this key, (window > 0) the window - 1 before it, else all before, and
-// the `ahead` keys after it.
+// Query i stands at key i + keys - queries; it sees this key, (window > 0) the window - 1 before it, else all before,
+// and the `ahead` keys after it.
 struct AttentionShape {
   std::int64_t queries = 0, keys = 0, size = 0, window = 0;
   double scale = 1;

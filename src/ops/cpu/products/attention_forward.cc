@@ -131,7 +131,8 @@ class Pass {
                             work_.products);
     each_seen_tile(
         queries_, block * kBlock,
-        [&](std::int64_t group, std::int64_t first, std::int64_t last) HONE_LAMBDA { product.begin(group, first, last); },
+        [&](std::int64_t group, std::int64_t first, std::int64_t last)
+            HONE_LAMBDA { product.begin(group, first, last); },
         [&]<int R, int V>(Int<R>, Int<V>, std::int64_t row, std::int64_t vector) HONE_LAMBDA {
           Vec<W> scores[R][V];
           product.tile(row, vector, scores);

@@ -29,7 +29,8 @@ at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, c
       static thread_local std::vector<cpu::Wide<T>> room;
       for (std::int64_t task = begin; task < end; ++task) {
         const std::int64_t length = lengths[task / groups];
-        const std::int64_t first = options.mask.window > 0 ? std::max<std::int64_t>(0, length - options.mask.window) : 0;
+        const std::int64_t first =
+            options.mask.window > 0 ? std::max<std::int64_t>(0, length - options.mask.window) : 0;
         const std::int64_t at = (task * capacity + first) * size, head = task * heads * size;
         room.resize(std::max<std::size_t>(room.size(), heads * (length - first)));
         kernels.attend({queries + head, k + at, v + at, heads, length - first, size,
