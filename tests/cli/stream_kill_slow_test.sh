@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# kill -9 at random moments of a run on a pipe, and of one on a pipe mixed with a file: the same command again goes on to the
-# bits of a run without a kill. A signal while the pipe is silent: saved, exit 75.
+# kill -9 at random moments of a run on a pipe, and of one on a pipe mixed with a file: the same command again goes on to
+# the bits of a run without a kill. A signal while the pipe is silent: saved, exit 75.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -13,9 +13,14 @@ optimizer: {type: adamw, learning_rate: 1e-3}
 trainer: {batch_size: 4, accumulate: 2, steps: 300, log_every: 5, precision: fp32, save: {every: 20, keep: 3}}
 run: {folder: straight, seed: 3}
 YAML
-lines() { awk -v n="$1" -v word="$2" 'BEGIN { for (i = 0; i < n; ++i) printf "{\"text\": \"%s %d %d\"}\n", word, i, i * i % 1013 }'; }
+lines() {
+  awk -v n="$1" -v word="$2" \
+    'BEGIN { for (i = 0; i < n; ++i) printf "{\"text\": \"%s %d %d\"}\n", word, i, i * i % 1013 }'
+}
 lines 40 file >file.jsonl
-comparable() { sed -E 's/"(step_seconds|tokens_per_second|peak_memory_bytes|eval_seconds)":[^,}]*,?//g' "$1/metrics.jsonl"; }
+comparable() {
+  sed -E 's/"(step_seconds|tokens_per_second|peak_memory_bytes|eval_seconds)":[^,}]*,?//g' "$1/metrics.jsonl"
+}
 
 RANDOM=7
 for train in '[/dev/stdin]' '[{path: /dev/stdin, weight: 2}, {path: file.jsonl}]'; do
