@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# kill -9 at random moments of a run on a pipe, and of one on a pipe mixed with a file: the same command again goes on to
-# the bits of a run without a kill. A signal while the pipe is silent: saved, exit 75.
+# kill -9 at random moments of a run on a pipe, and of one on a pipe mixed with a file: the same command again goes on
+# to the bits of a run without a kill. A signal while the pipe is silent: saved, exit 75.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
