@@ -21,7 +21,7 @@ class Sums final : public Source {
   };
   explicit Sums(const Config& config) : config_(config), random_(config.seed, "sums") {}
 
-  // Never false: there is always one more. A record is a function of the options and its number, so a run can go on from it.
+  // Never false: there is always one more. A record is a function of the options and its number.
   bool next(Record& record) override {
     const std::uint64_t a = random_.below(config_.below, 2 * made_), b = random_.below(config_.below, 2 * made_ + 1);
     record = Record();

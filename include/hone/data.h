@@ -151,8 +151,8 @@ class HONE_API Collator {
   // `random` is of the run's seed and of this batch alone, so that a resumed run makes the same batches.
   virtual HostBatch collate(std::vector<HostRow> rows, const Random& random) const = 0;
 };
-// What `collator` makes of them; null: pad().
-HONE_API HostBatch collate(std::vector<HostRow> rows, const Collator* collator, std::int32_t pad_id, const Random& random);
+// What the collator makes of them; null: pad().
+HONE_API HostBatch collate(std::vector<HostRow> rows, const Collator* by, std::int32_t pad_id, const Random& random);
 
 // Rows in the order of training. One thread at a time, but for cancel().
 class HONE_API RowReader {
@@ -234,7 +234,7 @@ class HONE_API Loader {
   Loader(std::shared_ptr<const TrainingData> data, const Options& options);
   static void check(const Dataset& data, const Options& options);
   ~Loader();
-  // To behind `step` steps, where position() was `position`; O(1), but for streams, which are opened and looked through.
+  // To behind `step` steps, where position() was `position`; O(1), but streams are opened and looked through.
   void seek(std::int64_t step, const std::string& position = "");
   bool has_next();                // waits for the next group; false: a stream has ended
   // `accumulate` batches, fewer and smaller ones at the end of a stream; rethrows what the background thread threw.

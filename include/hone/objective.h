@@ -31,7 +31,7 @@ struct StepContext {
 
 // What an objective needs besides the model.
 struct Needs {
-  // Of preference records the documents of a group (Doc::group) are in one micro-batch, in one row, whatever the packing.
+  // Of preference records the documents of a group (Doc::group) are in one micro-batch, in one row.
   RecordKind records = RecordKind::language;
   std::vector<std::string> labels = {};            // of labelled records; empty: those of the model, else of the data
   std::map<std::string, std::string> models = {};  // role -> folder, as in a recipe's model.path

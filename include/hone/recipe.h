@@ -86,8 +86,8 @@ struct DataSection {
               "of alpaca, chatml, gemma, llama3, mistral, phi3, zephyr."),
         field("cache", &C::cache, "Folder for tokenised data; `none` = none; default: `cache` in the run folder."),
         field("stream_window", &C::stream_window,
-              "Of streams: rows that are read, packed and shuffled together; more mix better, cost memory and delay the "
-              "first step.",
+              "Of streams: rows that are read, packed and shuffled together; more mix better, cost memory and delay "
+              "the first step.",
               at_least(1))};
   }
   HONE_API void validate(Problems& problems) const;

@@ -32,7 +32,9 @@ struct DataFlags {
               "What to do with longer records; split cuts texts into several, and the start off a prompt."),
         field("packing", &C::packing,
               "How records share rows; they never see each other; default: best_fit, for labelled records none."),
-        field("records", &C::records, "What they are read for: language, labelled (fields text and label) or preference (prompt, chosen and rejected)."),
+        field("records", &C::records,
+              "What they are read for: language, labelled (fields text and label) or preference (prompt, chosen and "
+              "rejected)."),
         field("append_eos", &C::append_eos, "End each text with the tokenizer's end-of-sequence token."),
         field(
             "loss", &C::loss,

@@ -39,7 +39,8 @@ std::string text_of(const Summary& summary) {
                                  human_duration(summary.seconds));
   for (const auto& [name, value] : summary.metrics)
     if (name.ends_with("loss")) text += fmt::format(", {} {:.4f}", name, value);
-  if (!summary.stopped_by.empty()) text += ", stopped by " + (summary.reason == StopReason::end_of_data ? "the " : std::string()) + summary.stopped_by;
+  const char* the = summary.reason == StopReason::end_of_data ? "the " : "";
+  if (!summary.stopped_by.empty()) text += fmt::format(", stopped by {}{}", the, summary.stopped_by);
   if (summary.failed_saves > 0) text += fmt::format(", {} saves failed", summary.failed_saves);
   if (summary.skipped_steps > 0) text += fmt::format(", {} steps without a supervised token", summary.skipped_steps);
   return text + "; " + summary.checkpoint;

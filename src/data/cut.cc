@@ -234,7 +234,8 @@ class Cutter {
   void pack() {
     std::vector<std::uint32_t> lengths(units());
     for (std::size_t unit = 0; unit < lengths.size(); ++unit)
-      for (std::uint64_t i = first_piece(unit); i < first_piece(unit + 1); ++i) lengths[unit] += table_.pieces[i].length;
+      for (std::uint64_t i = first_piece(unit); i < first_piece(unit + 1); ++i)
+        lengths[unit] += table_.pieces[i].length;
     const std::vector<std::uint32_t> bins = best_fit(lengths, static_cast<std::uint32_t>(capacity_));
     // A counting sort by bin: within a row, and among rows, the file's order stays.
     for (std::size_t unit = 0; unit < bins.size(); ++unit) {

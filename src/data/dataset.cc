@@ -38,7 +38,7 @@ struct FilePart {
   RowTable rows = {};
   std::int64_t first_row = 0;
   std::vector<std::int64_t> label_ids = {};  // of the store's label names: indices into the data set's labels
-  std::function<std::string(std::int64_t record)> names = {};  // of a stream's window, whose store has records for lines
+  std::function<std::string(std::int64_t record)> names = {};  // of a stream's window: its lines are records
   std::int64_t record_of(std::int64_t doc) const { return names ? tokens.store->line(doc) : first_record + doc; }
   std::string name_of(std::int64_t doc) const {
     return names ? names(record_of(doc)) : fmt::format("{}:{}", file.path, tokens.store->line(doc));
@@ -403,7 +403,8 @@ std::shared_ptr<const Dataset> data::pack_window(std::shared_ptr<const TokenStor
   FilePart part{.file = {}, .tokens = {std::move(store), ""}, .names = std::move(names)};
   part.file.path = title;
   part.add_stretches();
-  return std::make_shared<PackedDataset>(std::vector<FilePart>{std::move(part)}, options, ends_of(tokenizer, options), "");
+  std::vector<FilePart> parts = {std::move(part)};
+  return std::make_shared<PackedDataset>(std::move(parts), options, ends_of(tokenizer, options), "");
 }
 
 std::shared_ptr<const Dataset> Dataset::make(const std::vector<DataFile>& files, const Tokenizer& tokenizer,

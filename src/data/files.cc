@@ -30,7 +30,8 @@ void refuse(const std::string& path, bool as_stream) {
   if (!as_stream && is_standard_input(path))
     throw error(path, "standard input; expected a file, because data is read more than once")
         .hint("write it into a file first: cat > data.jsonl");
-  if (!as_stream && fs::is_fifo(status)) throw error(path, "a pipe; expected a file, because data is read more than once");
+  if (!as_stream && fs::is_fifo(status))
+    throw error(path, "a pipe; expected a file, because data is read more than once");
   if (fs::is_character_file(status) || fs::is_block_file(status)) throw error(path, "a device; expected a data file");
   if (fs::is_socket(status)) throw error(path, "a socket; expected a data file");
 }

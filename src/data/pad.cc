@@ -44,8 +44,8 @@ void put_extra(HostBatch& batch, std::int64_t cell, const HostDoc& doc) {
 
 }  // namespace
 
-HostBatch collate(std::vector<HostRow> rows, const Collator* collator, std::int32_t pad_id, const Random& random) {
-  return collator ? collator->collate(std::move(rows), random) : pad(rows, pad_id);
+HostBatch collate(std::vector<HostRow> rows, const Collator* by, std::int32_t pad_id, const Random& random) {
+  return by ? by->collate(std::move(rows), random) : pad(rows, pad_id);
 }
 
 HostBatch pad(const std::vector<HostRow>& rows, std::int32_t pad_id) {

@@ -202,8 +202,9 @@ class StreamReader final : public RowReader {
       : stream_(stream), how_(stream.tokenizer(), stream.options()), seed_(seed), shuffle_(shuffle) {
     const std::size_t count = stream.entries().size();
     const auto threads = static_cast<std::size_t>(std::min(threads_by_cpu(cpus()), 16));
+    const std::size_t each = std::max<std::size_t>(1, threads / count);
     for (const Entry& entry : stream.entries())
-      live_.push_back(std::make_unique<Live>(entry, how_, std::max<std::size_t>(1, threads / count), [this] { check(); }));
+      live_.push_back(std::make_unique<Live>(entry, how_, each, [this] { check(); }));
     if (from.window < 0) return;
     if (from.entries.size() != count) throw Error(ErrorKind::data, "data.train: not the entries of the run so far");
     for (std::size_t i = 0; i < count; ++i) live_[i]->go_to(from.entries[i]);

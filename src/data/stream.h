@@ -11,10 +11,10 @@ namespace hone::data {
 // Whether an entry is without length or says stream, so that all are read as streams.
 bool is_stream(const std::vector<DataFile>& files);
 
-// Opens nothing yet. Several entries are mixed by their weights, which are shares of the tokens; a window ends where it has
-// as many tokens as options.window rows can hold or, of a single entry, where that begins again. Rows are shuffled within
-// their window. The data end with the first entry that can be read only once. A row is a function of the seed and of
-// what the entries give. Throws Error(config, data).
+// Opens nothing yet. Several entries are mixed by their weights, which are shares of the tokens; a window ends where it
+// has as many tokens as options.window rows can hold or, of a single entry, where that begins again. Rows are shuffled
+// within their window. The data end with the first entry that can be read only once. A row is a function of the seed
+// and of what the entries give. Throws Error(config, data).
 std::shared_ptr<const TrainingData> open_stream(const std::vector<DataFile>& files,
                                                 std::shared_ptr<const Tokenizer> tokenizer,
                                                 const Dataset::Options& options);

@@ -40,12 +40,15 @@ struct AndRecord {
   }
 };
 
-Error other_data(const std::string& name, std::int64_t records) {
+// problem: of reading them, "" if there was none.
+Error other_data(const std::string& name, std::int64_t records, const std::string& problem = "") {
   return Error(ErrorKind::data,
-               fmt::format("{}: the first {} not what the run was trained on so far", name,
-                           records == 1 ? "record is" : fmt::format("{} records are", records)))
-      .hint("a stream that is resumed must give again what it gave before; --override data reads the new data from their "
-            "beginning, --new starts afresh");
+               fmt::format("{}: the first {} not what the run was trained on so far{}", name,
+                           records == 1 ? "record is" : fmt::format("{} records are", records),
+                           problem.empty() ? "" : "; " + problem))
+      .hint(
+          "a stream that is resumed must give again what it gave before; --override data reads the new data from their "
+          "beginning, --new starts afresh");
 }
 
 }  // namespace
@@ -98,11 +101,14 @@ void EntryReader::go_to(const StreamMark& from, const StreamMark& at) {
     source_->seek(*from.place);
   }
   log::info("{}: passing over {}", name(), counted(at.records, "record"));
-  during("looking for where the run was", [&] {
-    for (Record record; !is_there();)
-      if (!next(record) || mark_.pass > at.pass) throw other_data(name(), at.records);
-  });
-  if (mark_.hash != at.hash) throw other_data(name(), at.records);
+  try {
+    bool more = true;
+    for (Record record; more && !is_there() && mark_.pass <= at.pass;) more = next(record);
+  } catch (const Error& error) {  // it may begin in the middle of a line now
+    if (error.kind() != ErrorKind::data) throw;
+    throw other_data(name(), at.records, error.what());
+  }
+  if (!is_there() || mark_.hash != at.hash) throw other_data(name(), at.records);
 }
 
 std::string name_of(const DataFile& file) { return file.path.empty() ? file.source.type : file.path; }

@@ -11,7 +11,7 @@ namespace hone::data {
 
 struct EntryPosition {
   StreamMark at;          // before the window
-  StreamMark from;        // where to begin reading so that `at` can be checked: the window before, or the pass's beginning
+  StreamMark from;        // where to begin so that `at` can be checked: the window before, or the pass's beginning
   StreamMark pass_start;  // of the pass that `at` is in
   std::int64_t tokens = 0;  // until `at`
 };

@@ -51,9 +51,8 @@ struct RecordTokens : Tokens {
 // one of the prompt, too, are its seams. input_ids: as they are, labels (default: the ids) say what is learnt. eos is
 // added when append_eos, the tokenizer has one and it is not the last already. A conversation: what the chat template
 // makes of it, nothing added; the assistant's turns are learnt. `loss` chooses otherwise. A text with a label, or two: as the
-// tokenizer puts them together, shortened where they are too long; no token is learnt. A preference pair: two documents,
-// each the prompt with one of the answers, as prompt + completion. No ids at all: the record is
-// empty. Throws Error(data) with the place.
+// tokenizer puts them together, shortened where they are too long; no token is learnt. A preference pair: two
+// documents, each the prompt with one of the answers, as prompt + completion. No ids at all: the record is empty. Throws Error(data) with the place.
 RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::string& path);
 
 // Puts a record's documents behind those of the store, as coming from this line.
@@ -70,7 +69,7 @@ class Pipeline {
   // read: gives the next record with its path, false at the end; called by next() for some records more than it gives.
   Pipeline(std::function<bool(Item&)> read, const Tokenising& how, std::size_t threads = 0);  // 0: as many as there are
   ~Pipeline();
-  bool next(Item& item);  // false: no more; throws what reading and tokenising threw, once the records before are through
+  bool next(Item& item);  // false: no more; throws what reading and tokenising threw, after the records before
 
  private:
   struct State;

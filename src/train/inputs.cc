@@ -45,7 +45,8 @@ config::Node fresh_config(const Recipe& recipe, const Tokenizer& tokenizer) {
 void check_stream(const Recipe& recipe) {
   Problems problems;
   const auto refuse = [&](bool given, const char* option, const char* fact) { problems.require(!given, option, fact); };
-  refuse(!recipe.trainer.steps, "trainer.steps", "missing: data.train is a stream, and nobody knows how long an epoch of it is");
+  refuse(!recipe.trainer.steps, "trainer.steps",
+         "missing: data.train is a stream, and nobody knows how long an epoch of it is");
   refuse(recipe.trainer.epochs.has_value(), "trainer.epochs",
          "data.train is a stream, and nobody knows how long an epoch of it is; set trainer.steps instead");
   refuse(recipe.data.eval.held_out.value_or(0) > 0, "data.eval.held_out",

@@ -19,7 +19,7 @@ class RunLog {
          const std::string& resumed_from);
 
   void step(const TrainState& state, const StepReport& report, double seconds);  // after each step
-  void log(TrainState& state, std::optional<double> epoch);                      // a line of the steps since the last one
+  void log(TrainState& state, std::optional<double> epoch);  // a line of the steps since the last one
   // A line; `varying` is what differs between two equal runs and does not go into the checkpoint.
   void write(TrainState& state, std::optional<double> epoch, const Metrics& values, const Metrics& varying);
   void finish();

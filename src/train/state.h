@@ -35,7 +35,7 @@ struct TrainState {
   nlohmann::json log_history = nlohmann::json::array();  // of trainer_state.json, without times
   nlohmann::json data_files = nlohmann::json::object();  // path -> content hash, to name what changed
   std::int64_t threads = 0;                              // that the steps so far were computed with; 0: not recorded
-  std::string data_position;                             // JSON: of a stream, where it is read on; "" = the step says it
+  std::string data_position;  // JSON: of a stream, where it is read on; "" = the step says it
   std::string data_hash, tokenizer_hash;                 // fingerprints of what was trained on
   std::optional<SourceTypes> source_types;               // of the model that the run began with; absent: not recorded
 };

@@ -49,8 +49,9 @@ Trainer::~Trainer() = default;
 
 Summary Trainer::run() {
   start();
-  while (!done() && wait_for_data()) {
+  while (!done()) {
     const Stopwatch watch;
+    if (!wait_for_data()) break;
     const StepReport report = train_step();
     after_step(report, watch.seconds());
     if (due(recipe_.trainer.log_every) || state_.step == steps_) log_->log(state_, epoch());

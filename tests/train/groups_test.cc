@@ -84,7 +84,8 @@ TEST_F(Groups, BatchTimesAccumulationIsAllThatCounts) {
     Overrides wide = packed, deep = packed;
     wide.insert(wide.end(), {{"trainer.batch_size", "8"}, {"trainer.accumulate", "1"}});
     deep.insert(deep.end(), {{"trainer.batch_size", "1"}, {"trainer.accumulate", "8"}});
-    const std::vector<double> one = values(std::string("wide ") + packing, wide), other = values(std::string("deep ") + packing, deep);
+    const std::vector<double> one = values(std::string("wide ") + packing, wide),
+                              other = values(std::string("deep ") + packing, deep);
     ASSERT_EQ(one.size(), 4u);
     for (std::size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(one[i], other[i], 2e-6) << packing << " line " << i;
   }

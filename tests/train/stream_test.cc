@@ -1,4 +1,4 @@
-// Training on streams: resumed runs are the uninterrupted ones bit for bit, the data may end, and what cannot be had is refused.
+// Training on streams: a resumed run is the uninterrupted one bit for bit, the data may end, some things cannot be had.
 #include <sys/stat.h>
 
 #include <thread>

@@ -29,7 +29,8 @@ bool names_something(const std::string& cell) {
 
 class Csv : public Source {
  public:
-  Csv(const SourceFile& file, char separator) : path_(file.path), fields_(file), rows_(file.path, separator, file.waiting) {
+  Csv(const SourceFile& file, char separator)
+      : path_(file.path), fields_(file), rows_(file.path, separator, file.waiting) {
     if (!rows_.next(first_)) {
       ended_ = true;
       return;

@@ -13,7 +13,8 @@ class Jsonl final : public Source {
   struct Config {
     static constexpr auto fields() { return std::tuple{}; }
   };
-  Jsonl(const Config&, const SourceFile& file) : path_(file.path), fields_(file), lines_(file.path, io::kMaxLine, file.waiting) {}
+  Jsonl(const Config&, const SourceFile& file)
+      : path_(file.path), fields_(file), lines_(file.path, io::kMaxLine, file.waiting) {}
 
   bool next(Record& record) override {
     std::string_view line;
