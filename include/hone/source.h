@@ -85,7 +85,7 @@ class HONE_API Source {
   virtual ~Source() = default;
   virtual bool next(Record& record) = 0;  // false: no more; throws Error(data) with path:line
   // Behind the record that next() gave last, for a source that can go there at once: one made anew, told to seek()
-  // there before anything else, goes on as this one does. Nothing: it is read from its beginning and records are passed over.
+  // there before anything else, goes on as this one does. Nothing: it is read from its beginning instead.
   virtual std::optional<SourcePlace> place() const { return std::nullopt; }
   virtual void seek(const SourcePlace&) {}
 };

@@ -312,8 +312,8 @@ void FieldMap::refuse_foreign(const std::string& name, const Form& form, const P
   const std::string hint = fmt::format("ignore: [{}] beside the file's path passes over it", name);
   if (records_ == RecordKind::preference && is_of_pairs(name))
     throw Error(ErrorKind::data,
-                fmt::format("{}: field {}: only which answer is the better one is learnt, not by how much", place.text(),
-                            hone::quoted(name)))
+                fmt::format("{}: field {}: only which answer is the better one is learnt, not by how much",
+                            place.text(), hone::quoted(name)))
         .hint(hint);
   if (foreign)
     throw Error(ErrorKind::data, fmt::format("{}: field {} is for {}, which is not this kind of training; {}",

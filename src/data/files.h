@@ -18,8 +18,8 @@ struct FoundFiles {
 // A file is itself, also where its name has the signs of a pattern. A folder stands for the files in it whose extension
 // is that of data, in order of their names, without hidden ones and without folders below it; a pattern (* ? [a-z]
 // {a,b}) for the files that fit it; an entry without a path whose source is named for that source. max_samples is left
-// to the caller, who knows how many records were read. Throws Error(data) where there is nothing, for devices and, but for
-// streams, for standard input and pipes.
+// to the caller, who knows how many records were read. Throws Error(data) where there is nothing, for devices and, but
+// for streams, for standard input and pipes.
 FoundFiles files_of(const DataFile& entry, bool as_stream = false);
 
 // Says what an entry stands for, if it is not simply a file.

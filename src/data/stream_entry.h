@@ -26,7 +26,7 @@ struct StreamMark {
 // One thread at a time.
 class EntryReader {
  public:
-  // files: of one entry, each with its options; a pipe is read once. waiting: see SourceFile; called for each record, too.
+  // files: of one entry, each with its options; a pipe is read once. waiting: see SourceFile; also for each record.
   EntryReader(std::vector<DataFile> files, RecordKind records, std::function<void()> waiting);
   // Behind `at`, by way of `from`, an earlier mark whose place is known or that is the beginning of a pass. What lies
   // between is read, but not tokenised. Error(data): these are not the records that have been read before.

@@ -52,7 +52,8 @@ struct RecordTokens : Tokens {
 // added when append_eos, the tokenizer has one and it is not the last already. A conversation: what the chat template
 // makes of it, nothing added; the assistant's turns are learnt. `loss` chooses otherwise. A text with a label, or two: as the
 // tokenizer puts them together, shortened where they are too long; no token is learnt. A preference pair: two
-// documents, each the prompt with one of the answers, as prompt + completion. No ids at all: the record is empty. Throws Error(data) with the place.
+// documents, each the prompt with one of the answers, as prompt + completion. No ids at all: the record is empty. Throws
+// Error(data) with the place.
 RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::string& path);
 
 // Puts a record's documents behind those of the store, as coming from this line.
