@@ -113,7 +113,9 @@ void give_head(Inputs& inputs, const config::Node& config, const std::string& fi
 }  // namespace
 
 Dataset::Options dataset_options(const DataSection& data, RecordKind records) {
-  Dataset::Options options{data.max_length, data.overlong};
+  Dataset::Options options;
+  options.max_length = data.max_length;
+  options.overlong = data.overlong;
   const bool labelled = records == RecordKind::labelled;
   options.packing = data.packing.value_or(labelled ? Packing::none : Packing::best_fit);
   options.append_eos = data.append_eos;

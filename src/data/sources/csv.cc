@@ -62,7 +62,8 @@ class Csv : public Source {
     const auto take = [&](std::ptrdiff_t column) { return std::move(cells[static_cast<std::size_t>(column)]); };
     if (label_ >= 0) {
       const auto label = static_cast<std::size_t>(label_);
-      LabelledRecord one{.label = data::label_of(cells[label], names_[label], {path_, record.line})};
+      LabelledRecord one;
+      one.label = data::label_of(cells[label], names_[label], {path_, record.line});
       one.text = take(text_);
       if (text_pair_ >= 0) one.text_pair = take(text_pair_);
       record.content = std::move(one);
