@@ -26,7 +26,8 @@ Tensor Head::cross_entropy(const Tensor& hidden_BTD, const Tensor& labels_BT, co
   HONE_ASSERT(hidden_BTD.numel() == labels_BT.numel() * hidden_BTD.size(-1));
   const Tensor hidden_ND = hidden_BTD.flatten(0, -2), labels_N = labels_BT.flatten();
   const Tensor weight_N = weight_BT.defined() ? weight_BT.flatten() : weight_BT;
-  if (adapted(pass)) {  // the logits of supervised tokens are held
+  if (adapted(pass)) {  // the logits of supervised tokens are held; on a device of all, as the host would have to wait
+    if (!hidden_ND.is_cpu()) return ops::cross_entropy(logits(hidden_ND, pass), labels_N, weight_N, options);
     const Tensor index_S = at::nonzero(labels_N != ops::kIgnoreIndex).squeeze(1);
     return ops::cross_entropy(logits(hidden_ND.index_select(0, index_S), pass), labels_N.index_select(0, index_S),
                               weight_N.defined() ? weight_N.index_select(0, index_S) : weight_N, options);

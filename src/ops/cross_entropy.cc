@@ -70,7 +70,10 @@ at::Tensor loss_of(const at::Tensor& logits, const Supervised& s, const CrossEnt
 
 at::Tensor cross_entropy(const at::Tensor& logits_NV, const at::Tensor& labels_N, const at::Tensor& weight_N,
                          const CrossEntropyOptions& options) {
-  const Supervised s = supervised(labels_N, weight_N, logits_NV.size(1), logits_NV.scalar_type());
+  const std::int64_t vocab = logits_NV.size(1);
+  if (!backend_of(logits_NV).on_host)
+    return loss_of(logits_NV, all_of(labels_N, weight_N, vocab, logits_NV.scalar_type()), options);
+  const Supervised s = supervised(labels_N, weight_N, vocab, logits_NV.scalar_type());
   return loss_of(logits_NV.index_select(0, s.index_S), s, options);
 }
 
