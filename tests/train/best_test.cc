@@ -25,7 +25,7 @@ class Scripted final : public Evaluation {
  public:
   using Config = NoOptions;
   explicit Scripted(const Config&) {}
-  Sums measure(const Model&, const Output&, const Batch&) const override { return {{"batches", 1}}; }
+  Sums measure(const Model&, const Output&, const Batch&, Pass&) const override { return {{"batches", 1}}; }
   Metrics result(const Sums&) const override { return {{"score", script.values.at(script.next++)}}; }
   std::vector<std::string> names() const override { return {"score"}; }
   bool greater_is_better(const std::string&) const override { return script.rises; }
