@@ -25,9 +25,9 @@ class Preferring final : public Objective {
   std::vector<std::string> evaluations() const override { return {"perplexity"}; }
   Sums sums(const Batch& batch) const override { return {{"pairs", static_cast<double>(batch.docs.size()) / 2}}; }
 
-  LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass&) const override {
+  LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
     const Tensor learnt_BT = batch.labels_BT.ne(-100);
-    const Tensor logp_BTV = model.causal_lm()->head().logits(output.hidden_BTD).log_softmax(-1);
+    const Tensor logp_BTV = model.causal_lm()->head().logits(output.hidden_BTD, pass).log_softmax(-1);
     const Tensor labels_BT1 = batch.labels_BT.clamp_min(0).unsqueeze(-1);
     const Tensor logp_BT = logp_BTV.gather(-1, labels_BT1).squeeze(-1) * learnt_BT;
     std::vector<Tensor> margins;
