@@ -192,7 +192,7 @@ struct Values<std::map<std::string, T>> {
   static std::string type() { return "map of " + Values<T>::type(); }
   static void describe(const std::string& path, const std::map<std::string, T>*, OptionInfo& row,
                        std::vector<OptionInfo>& rows) {
-    Values<T>::describe(path.empty() ? "<name>" : path + ".<name>", nullptr, row, rows);
+    Values<T>::describe(path + ".<name>", nullptr, row, rows);
   }
   static std::string entry_type() { return Values<T>::type(); }
   static Resume on_resume(std::string_view path, const std::map<std::string, T>& value, OnResume here) {

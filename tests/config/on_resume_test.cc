@@ -99,7 +99,7 @@ TEST_F(OnResumeTest, IsShownInTheReferenceAndTheSchema) {
   EXPECT_NE(page.find("| `inner.steps` | `100` | integer, at least 1 | Steps. | record |\n"), std::string::npos) << page;
   EXPECT_NE(page.find("| `colour` | `0` | number | Colour. | refuse |\n"), std::string::npos) << page;
   EXPECT_NE(page.find("| `inner.on` | `false` | boolean | On. | free |\n"), std::string::npos) << page;
-  EXPECT_NE(page.find("| `<name>.path` |  | string | A file. | record |\n"), std::string::npos) << page;
+  EXPECT_NE(page.find("| `<name>` |  | section | Rest. |  |\n"), std::string::npos) << page;
   EXPECT_EQ(reference_page("Plan", describe(Plan{})).find("refuse"), std::string::npos);
   const Node schema = json_schema("plan", describe(Plan{}), kRefuse);
   const Node& properties = *schema.find("properties");

@@ -129,6 +129,11 @@ struct Named {
   }
 };
 
+struct Holder {
+  Named named;
+  static constexpr auto fields() { return std::tuple{field("named", &Holder::named, "Named.")}; }
+};
+
 // The field that takes other keys has no key of its own: one of its name is as any other.
 TEST(Read, TheNameOfTheRestIsAKeyLikeAnyOther) {
   Named named;
@@ -142,8 +147,9 @@ TEST(Read, TheNameOfTheRestIsAKeyLikeAnyOther) {
   Values<Named>::expand(node);
   EXPECT_EQ(detail::inline_text(node), "{files: [{path: a}]}");
   std::string paths;
-  for (const OptionInfo& row : describe(Named{})) paths += row.path + ": " + row.type + "\n";
-  EXPECT_EQ(paths, "path: string\n<name>: list of section\n<name>[].path: string\n<name>[].weight: number\n");
+  for (const OptionInfo& row : describe(Holder{})) paths += row.path + ": " + row.type + "\n";
+  EXPECT_EQ(paths, "named: section\nnamed.path: string\nnamed.<name>: list of section\nnamed.<name>[].path: string\n"
+                   "named.<name>[].weight: number\n");
 }
 
 TEST(Read, TakesAQuotedNumberForText) {
