@@ -57,9 +57,11 @@ void compare(std::int64_t documents, std::int64_t heads, std::int64_t length, st
     for (const at::Tensor& x : {q, k, v, their_q, their_k, their_v}) x.mutable_grad() = at::Tensor();
   }
   const double mine = median(ours.both), other = median(theirs.both);
-  fmt::print("{} x {} heads x {} x {}, {}: ours {:.1f} ms (forward {:.1f}), LibTorch {:.1f} ms (forward {:.1f}), ratio {:.2f}\n",
-             documents, heads, length, size, c10::toString(type), 1e3 * mine, 1e3 * median(ours.forward), 1e3 * other,
-             1e3 * median(theirs.forward), other / mine);
+  fmt::print(
+      "{} x {} heads x {} x {}, {}: ours {:.1f} ms (forward {:.1f}), LibTorch {:.1f} ms (forward {:.1f}), ratio "
+      "{:.2f}\n",
+      documents, heads, length, size, c10::toString(type), 1e3 * mine, 1e3 * median(ours.forward), 1e3 * other,
+      1e3 * median(theirs.forward), other / mine);
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ struct Config {
                       field("pad_token_id", &C::pad_token_id, "Padding.")};
   }
   void validate(Problems& problems) const {
-    problems.require(hidden_size % num_attention_heads == 0, "hidden_size", "expected a multiple of num_attention_heads");
+    problems.require(hidden_size % num_attention_heads == 0, "hidden_size",
+                     "expected a multiple of num_attention_heads");
   }
 };
 

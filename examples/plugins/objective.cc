@@ -15,7 +15,8 @@ class Focal final : public Objective {
   struct Config {
     double gamma = 2;
     static constexpr auto fields() {
-      return std::tuple{field("gamma", &Config::gamma, "How little easy tokens count; 0 = cross-entropy.", at_least(0))};
+      return std::tuple{
+          field("gamma", &Config::gamma, "How little easy tokens count; 0 = cross-entropy.", at_least(0))};
     }
   };
   explicit Focal(const Config& config) : gamma_(config.gamma) {}

@@ -1,4 +1,5 @@
-// The control group's quota of processor time: /proc/self/cgroup says which groups, /proc/self/mountinfo where they are.
+// The control group's quota of processor time: /proc/self/cgroup says which groups, /proc/self/mountinfo where they
+// are.
 #include <algorithm>
 #include <fstream>
 #include <optional>
@@ -54,7 +55,8 @@ std::string unescaped(const std::string& text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const bool code = text[i] == '\\' && i + 3 < text.size();
-    plain += code ? static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0')) : text[i];
+    plain +=
+        code ? static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0')) : text[i];
     if (code) i += 3;
   }
   return plain;

@@ -135,7 +135,8 @@ class Folder {
   bool exists(const std::string& name) const;                             // anything, also a dangling symlink
   bool is_folder(const std::string& name) const;                          // a real one, not a symlink
   std::optional<std::uint64_t> file_size(const std::string& name) const;  // of a regular file (through a leaf symlink)
-  std::optional<std::string> link_target(const std::string& name) const;  // of a symlink; nothing: it is none, or absent
+  std::optional<std::string> link_target(
+      const std::string& name) const;  // of a symlink; nothing: it is none, or absent
   std::vector<std::string> list() const;                                  // sorted names, without . and ..
   // At most `limit` bytes, else an Error; only regular files.
   std::string read_file(const std::string& name, std::uint64_t limit = std::uint64_t{1} << 30) const;

@@ -45,7 +45,8 @@ class Progress {
 };
 
 std::size_t terminal_width();  // COLUMNS, else what the terminal says, else 80
-// Whether escape sequences may be written (2: to stderr): it is a terminal, TERM is set and not dumb, NO_COLOR is not set.
+// Whether escape sequences may be written (2: to stderr): it is a terminal, TERM is set and not dumb, NO_COLOR is not
+// set.
 bool use_escapes(int descriptor = 2);
 
 }  // namespace hone

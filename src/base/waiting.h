@@ -6,9 +6,9 @@
 
 namespace hone {
 
-// A number that some threads set and others wait for. Who waits spins for some tens of microseconds at most: that is what
-// a peer needs that runs, while one that does not run may need this very processor. Where spinning has been in vain lately,
-// only a few turns of it are tried.
+// A number that some threads set and others wait for. Who waits spins for some tens of microseconds at most: that is
+// what a peer needs that runs, while one that does not run may need this very processor. Where spinning has been in
+// vain lately, only a few turns of it are tried.
 class alignas(64) Watched {
  public:
   std::uint32_t get() const { return value_.load(std::memory_order_acquire); }

@@ -28,7 +28,8 @@ class EarlyStopping final : public Callback {
           field("min_drop", &C::min_drop, "Smallest fall, or rise where more is better, that counts as a new best.",
                 at_least(0)),
           field("greater_is_better", &C::greater_is_better,
-                "Whether more of the metric is better; default: as its evaluation says (of an accuracy, not of a loss).")};
+                "Whether more of the metric is better; default: as its evaluation says (of an accuracy, not of a "
+                "loss).")};
     }
   };
   explicit EarlyStopping(const Config& config) : config_(config) {}

@@ -33,7 +33,8 @@ class Docs final : public Command {
 
   int run(const Invocation& call) override {
     if (!flags_.out.empty() && !call.positionals.empty())
-      throw Error(ErrorKind::usage, "docs: --out writes all pages; got " + hone::quoted(call.positionals[0]) + " as well");
+      throw Error(ErrorKind::usage,
+                  "docs: --out writes all pages; got " + hone::quoted(call.positionals[0]) + " as well");
     if (!flags_.out.empty()) return write_all(call.json);
     const std::string page = call.positionals.empty() ? "recipe" : call.positionals[0];
     call.json ? write_json(json_of(page)) : void(std::cout << text_of(page));
@@ -70,7 +71,10 @@ class Docs final : public Command {
   int write_all(bool json) const {
     std::vector<std::string> files;
     const Folder folder = Env::process().make_folders(flags_.out, ErrorKind::data);
-    for (const auto& [page, name] : {std::pair{"recipe", "recipe.md"}, {"models", "models.md"}, {"commands", "commands.md"}, {"schema", "recipe.schema.json"}}) {
+    for (const auto& [page, name] : {std::pair{"recipe", "recipe.md"},
+                                     {"models", "models.md"},
+                                     {"commands", "commands.md"},
+                                     {"schema", "recipe.schema.json"}}) {
       const std::string text = text_of(page), before = folder.maybe_read_file(name).value_or("");
       if (!before.empty() && before.substr(0, kSame) != text.substr(0, kSame))
         throw Error(ErrorKind::data, (folder.path() / name).string() + ": is there already, and hone did not write it");
@@ -87,6 +91,8 @@ class Docs final : public Command {
 
 }  // namespace
 
-void register_docs(Registries& hone) { hone.commands.add<Docs>("docs", "Print the reference of options, commands, or a JSON schema."); }
+void register_docs(Registries& hone) {
+  hone.commands.add<Docs>("docs", "Print the reference of options, commands, or a JSON schema.");
+}
 
 }  // namespace hone::cli

@@ -47,7 +47,8 @@ class Eval final : public Command {
           field("metric", &C::metric,
                 "What to measure; may be given several times; default: perplexity, or classification of a model with a "
                 "classification head."),
-          field("tokenizer", &C::tokenizer, "bytes, none (for rows of ids), a folder or a tokenizer.json; default: the model's own."),
+          field("tokenizer", &C::tokenizer,
+                "bytes, none (for rows of ids), a folder or a tokenizer.json; default: the model's own."),
           field("logits", &C::logits,
                 "Also write the fp32 logits of each row to this safetensors file, as logits.<row> of shape [T,V]."),
           field("max_length", &C::max_length,
@@ -84,7 +85,8 @@ class Eval final : public Command {
     if (!flags_.logits.empty()) io::require_replaceable(flags_.logits, ErrorKind::data);
     const std::string folder = find_model_folder(call.positionals[0]).string();
     const auto tokenizer = data::with_chat_template(
-        flags_.tokenizer.empty() ? hub::own_tokenizer(folder) : load_tokenizer(flags_.tokenizer), flags_.chat_template, "--chat-template");
+        flags_.tokenizer.empty() ? hub::own_tokenizer(folder) : load_tokenizer(flags_.tokenizer), flags_.chat_template,
+        "--chat-template");
     const auto model = load_model(folder, flags_.precision ? *flags_.precision : stored_precision(folder));
     const training::Evaluations evaluations = evaluations_for(*model);
     nlohmann::ordered_json report;
@@ -116,8 +118,8 @@ class Eval final : public Command {
     for (std::size_t i = 0; i < names.size(); ++i) {
       evaluations[i]->check(model);
       if (evaluations[i]->records() != evaluations[0]->records())
-        throw Error(ErrorKind::usage, fmt::format("--metric {} and {}: measured on records of different kinds", names[0],
-                                                  names[i]));
+        throw Error(ErrorKind::usage,
+                    fmt::format("--metric {} and {}: measured on records of different kinds", names[0], names[i]));
     }
     return evaluations;
   }

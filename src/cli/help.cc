@@ -30,7 +30,8 @@ ordered_json value_of(const config::OptionInfo& row) {
 void add_flags(const std::vector<config::OptionInfo>& rows, ordered_json& flags) {
   for (const config::OptionInfo& row : rows) {
     if (row.type == "section") continue;
-    ordered_json flag = {{"flag", "--" + replace_all(row.path, "_", "-")}, {"type", row.type}, {"default", value_of(row)}};
+    ordered_json flag = {
+        {"flag", "--" + replace_all(row.path, "_", "-")}, {"type", row.type}, {"default", value_of(row)}};
     if (!row.choices.empty()) flag["choices"] = row.choices;
     flag["help"] = row.help;
     flags.push_back(flag);
@@ -40,8 +41,10 @@ void add_flags(const std::vector<config::OptionInfo>& rows, ordered_json& flags)
 }  // namespace
 
 std::string overview() {
-  std::string text = "hone " HONE_VERSION ": trains language models; Hugging Face files in and out\n\nusage: hone COMMAND ...\n\n";
-  for (const auto& entry : registries().commands.entries()) text += fmt::format("  {:<10} {}\n", entry.name, entry.help);
+  std::string text =
+      "hone " HONE_VERSION ": trains language models; Hugging Face files in and out\n\nusage: hone COMMAND ...\n\n";
+  for (const auto& entry : registries().commands.entries())
+    text += fmt::format("  {:<10} {}\n", entry.name, entry.help);
   return text +
          "\n  hone COMMAND --help says what a command takes.\n"
          "  --version, --debug (where an error came from), --plugin FILE (a shared object) go before COMMAND.\n"

@@ -31,7 +31,8 @@ class InitModel final : public Command {
           field("config", &C::config, "A config.json to start from; --model.<key>=value changes or replaces it."),
           field("tokenizer", &C::tokenizer, "Tokenizer to copy into the folder: bytes, a folder or a tokenizer.json."),
           field("seed", &C::seed, "Seed of the weights; the same seed gives the same weights."),
-          field("replace", &C::replace, "A folder there that hone made, with nothing else in it, is moved to <folder>.old-k first."),
+          field("replace", &C::replace,
+                "A folder there that hone made, with nothing else in it, is moved to <folder>.old-k first."),
           field("precision", &C::precision, "Type of the weights in the file.")};
     }
   };
@@ -49,7 +50,8 @@ class InitModel final : public Command {
     io::require_free(folder, flags_.replace);  // before the work, not after
     std::shared_ptr<const Tokenizer> tokenizer;
     if (!flags_.tokenizer.empty()) tokenizer = load_tokenizer(flags_.tokenizer);
-    const auto model = build_model(model_config(call, tokenizer.get()), flags_.config.empty() ? "--model" : flags_.config);
+    const auto model =
+        build_model(model_config(call, tokenizer.get()), flags_.config.empty() ? "--model" : flags_.config);
     init_weights(*model, flags_.seed, flags_.precision);
     hub::save_model_folder(folder, *model, hub::model_files(*model, "", tokenizer.get()), {.replace = flags_.replace});
     report(folder.string(), model->parameter_count(), tokenizer.get(), call.json);
@@ -62,8 +64,9 @@ class InitModel final : public Command {
       return write_json({{"folder", folder},
                          {"parameters", parameters},
                          {"tokens", tokenizer ? nlohmann::ordered_json(tokenizer->vocab_size()) : nullptr}});
-    std::cout << fmt::format("{}: {} parameters, {}\n", folder, human_count(double(parameters)),
-                             tokenizer ? fmt::format("tokenizer of {} tokens", tokenizer->vocab_size()) : "no tokenizer");
+    std::cout << fmt::format(
+        "{}: {} parameters, {}\n", folder, human_count(double(parameters)),
+        tokenizer ? fmt::format("tokenizer of {} tokens", tokenizer->vocab_size()) : "no tokenizer");
   }
 
   config::Node model_config(const Invocation& call, const Tokenizer* tokenizer) const {
@@ -91,6 +94,8 @@ class InitModel final : public Command {
 
 }  // namespace
 
-void register_init(Registries& hone) { hone.commands.add<InitModel>("init", "Make a new model folder with fresh weights."); }
+void register_init(Registries& hone) {
+  hone.commands.add<InitModel>("init", "Make a new model folder with fresh weights.");
+}
 
 }  // namespace hone::cli

@@ -23,9 +23,10 @@ class Inspect final : public Command {
       using C = Config;
       return std::tuple{
           field("full", &C::full, "checkpoint, run: compare every byte with its hash, not only names and sizes."),
-          field("show", &C::show,
-                "data: print the records' tokens, apart by |, those that carry loss in [brackets]; behind -> what a cut "
-                "moved."),
+          field(
+              "show", &C::show,
+              "data: print the records' tokens, apart by |, those that carry loss in [brackets]; behind -> what a cut "
+              "moved."),
           field("records", &C::records, "data: how many records to list; -1 = all.", at_least(-1)),
           field("data", &C::data, "data: how files are read; a recipe says it itself.")};
     }

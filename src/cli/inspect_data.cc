@@ -14,10 +14,12 @@ using nlohmann::ordered_json;
 
 ordered_json inspect_data(const Dataset& data, const Tokenizer& tokenizer, std::int64_t records) {
   ordered_json report;
-  for (const auto& [name, count] : data::report_lines(data.report())) report["counts"][replace_all(name, " ", "_")] = count;
+  for (const auto& [name, count] : data::report_lines(data.report()))
+    report["counts"][replace_all(name, " ", "_")] = count;
   const DataReport& counts = data.report();
   if (!counts.labels.empty())
-    for (const std::string& label : data.labels()) report["labels"][label] = counts.labels.contains(label) ? counts.labels.at(label) : 0;
+    for (const std::string& label : data.labels())
+      report["labels"][label] = counts.labels.contains(label) ? counts.labels.at(label) : 0;
   else
     report["supervised_share"] = counts.tokens ? double(counts.supervised) / double(counts.tokens) : 0.0;
   for (const auto& [file, fields] : counts.unread_fields) report["unread_fields"][file] = join(fields, ", ");

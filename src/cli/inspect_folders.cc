@@ -19,7 +19,9 @@ using nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 ordered_json tokenizer_report(const Tokenizer& tokenizer) {
-  const auto id = [](const std::optional<std::int32_t>& value) { return value ? ordered_json(*value) : ordered_json(); };
+  const auto id = [](const std::optional<std::int32_t>& value) {
+    return value ? ordered_json(*value) : ordered_json();
+  };
   return {{"vocab_size", tokenizer.vocab_size()}, {"bos_token_id", id(tokenizer.bos_id)},
           {"eos_token_id", id(tokenizer.eos_id)}, {"pad_token_id", id(tokenizer.pad_id)},
           {"adds_bos", tokenizer.adds_bos}, {"adds_eos", tokenizer.adds_eos}};
@@ -28,7 +30,8 @@ ordered_json tokenizer_report(const Tokenizer& tokenizer) {
 ordered_json weights_report(Model& model) {
   ordered_json rows = ordered_json::array();
   model.each_weight([&](const std::string& name, Weight& weight) {
-    rows.push_back({{"name", name}, {"shape", weight.shape()}, {"parameters", weight.numel()}, {"decays", weight.decays()}});
+    rows.push_back(
+        {{"name", name}, {"shape", weight.shape()}, {"parameters", weight.numel()}, {"decays", weight.decays()}});
   });
   return rows;
 }
@@ -72,7 +75,8 @@ ordered_json value_of(const std::string& text) {
 
 ordered_json inspect_model(const std::string& where) {
   const fs::path folder = find_model_folder(where);
-  const auto model = build_model(config::read_file((folder / "config.json").string()), (folder / "config.json").string());
+  const auto model =
+      build_model(config::read_file((folder / "config.json").string()), (folder / "config.json").string());
   ordered_json files = ordered_json::object();
   const SafetensorsSet set(folder);
   std::uint64_t bytes = 0;

@@ -44,7 +44,8 @@ std::string table_text(const ordered_json& rows, const std::string& indent) {
   for (const std::string& name : names) cells[0].push_back(label_of(name));
   for (const auto& row : rows) {
     cells.emplace_back();
-    for (const std::string& name : names) cells.back().push_back(row.contains(name) ? scalar_text(name, row[name]) : "");
+    for (const std::string& name : names)
+      cells.back().push_back(row.contains(name) ? scalar_text(name, row[name]) : "");
   }
   std::string out;
   for (const auto& line : cells) {

@@ -25,8 +25,8 @@ bool is_named(const char* entry, const char* name) {
   return std::strncmp(entry, name, length) == 0 && entry[length] == '=';
 }
 
-// Turns of libgomp's loop that take about 1,600,000 cycles of the time stamp counter, 0.4 to 0.8 ms: a pause is 10 cycles
-// or 140. That covers what lies between two regions of a small model, and is short against a time slice.
+// Turns of libgomp's loop that take about 1,600,000 cycles of the time stamp counter, 0.4 to 0.8 ms: a pause is 10
+// cycles or 140. That covers what lies between two regions of a small model, and is short against a time slice.
 std::uint32_t spin_count() {
 #if defined(__x86_64__)
   constexpr std::uint64_t kCycles = 1'600'000, kTurns = 64;
@@ -52,7 +52,8 @@ void write_count(std::uint32_t count) {
 void borrow(int, char**, char** environment) {
   for (char** entry = environment; *entry; ++entry)
     if (is_named(*entry, "GOMP_SPINCOUNT") || is_named(*entry, "OMP_WAIT_POLICY")) return;  // the user has chosen
-  for (const char* name : {"_", "OLDPWD", "SHLVL", "PWD", "HOSTNAME", "LOGNAME", "USER", "SHELL", "TERM", "HOME", "PATH"})
+  for (const char* name :
+       {"_", "OLDPWD", "SHLVL", "PWD", "HOSTNAME", "LOGNAME", "USER", "SHELL", "TERM", "HOME", "PATH"})
     for (char** entry = environment; *entry; ++entry)
       if (is_named(*entry, name)) {
         lender = *entry;

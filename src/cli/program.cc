@@ -61,17 +61,20 @@ GlobalFlags take_global_flags(Arguments& arguments) {
     else if (flag == "--json") flags.common.json = true;
     else if (flag == "--quiet") flags.common.quiet = true;
     else if (flag.starts_with("--plugin=")) flags.plugins.push_back(flag.substr(9));
-    else if (flag == "--plugin" && !arguments.empty()) flags.plugins.push_back(arguments[0]), arguments.erase(arguments.begin());
-    else throw Error(ErrorKind::usage, flag + ": no such flag before the command").hint("hone --help lists what there is");
+    else if (flag == "--plugin" && !arguments.empty())
+      flags.plugins.push_back(arguments[0]), arguments.erase(arguments.begin());
+    else
+      throw Error(ErrorKind::usage, flag + ": no such flag before the command").hint("hone --help lists what there is");
   }
   return flags;
 }
 
 void check_count(const std::string& name, const Usage& usage, std::size_t count) {
   if (count >= usage.least && count <= usage.most) return;
-  throw Error(ErrorKind::usage, fmt::format("hone {}: got {} argument{}, expected {}", name, count, count == 1 ? "" : "s",
-                                            usage.least == usage.most ? std::to_string(usage.least)
-                                                                      : fmt::format("{} to {}", usage.least, usage.most)))
+  throw Error(ErrorKind::usage,
+              fmt::format("hone {}: got {} argument{}, expected {}", name, count, count == 1 ? "" : "s",
+                          usage.least == usage.most ? std::to_string(usage.least)
+                                                    : fmt::format("{} to {}", usage.least, usage.most)))
       .hint(fmt::format("usage: hone {} {}", name, usage.synopsis));
 }
 
@@ -165,7 +168,8 @@ int run_program(const Arguments& arguments) {
     return report(text, error.kind());
   } catch (const c10::Error& error) {
     const std::string text = flags.debug ? error.what() : first_part(error.what_without_backtrace());
-    const bool memory = text.find("allocate memory") != std::string::npos || text.find("out of memory") != std::string::npos;
+    const bool memory =
+        text.find("allocate memory") != std::string::npos || text.find("out of memory") != std::string::npos;
     return memory ? report(kNoMemory + ": " + text, ErrorKind::data) : report("LibTorch: " + text, ErrorKind::bug);
   } catch (const std::bad_alloc&) {
     return report(kNoMemory, ErrorKind::data);

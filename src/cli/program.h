@@ -7,7 +7,8 @@ namespace hone::cli {
 
 using Arguments = std::vector<std::string>;
 
-// Runs `hone <arguments>`; prints errors to stderr. Returns the exit code: 0 done, 75 stopped and resumable, else ErrorKind.
+// Runs `hone <arguments>`; prints errors to stderr. Returns the exit code: 0 done, 75 stopped and resumable, else
+// ErrorKind.
 int run_program(const Arguments& arguments);
 
 }  // namespace hone::cli

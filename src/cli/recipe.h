@@ -1,4 +1,5 @@
-// A recipe as the command line gives it: file, --set files, environment, then --a.b.c=value, each over what came before.
+// A recipe as the command line gives it: file, --set files, environment, then --a.b.c=value, each over what came
+// before.
 #pragma once
 
 #include <string>

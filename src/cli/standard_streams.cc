@@ -18,7 +18,8 @@ void hold_standard_streams() {
 // A read of nothing does not wait, and fails where any other would.
 void require_standard_input() {
   char none = 0;
-  if (::read(STDIN_FILENO, &none, 0) < 0) throw_system_error(ErrorKind::data, "standard input", "cannot be read", errno);
+  if (::read(STDIN_FILENO, &none, 0) < 0)
+    throw_system_error(ErrorKind::data, "standard input", "cannot be read", errno);
 }
 
 std::string read_standard_input() {

@@ -5,8 +5,8 @@
 
 namespace hone::cli {
 
-// Gives closed ones of the file descriptors 0, 1 and 2 something that can neither be read nor written: else the next file that
-// is opened takes that number, and what is printed lands in a checkpoint. Call it before threads start.
+// Gives closed ones of the file descriptors 0, 1 and 2 something that can neither be read nor written: else the next
+// file that is opened takes that number, and what is printed lands in a checkpoint. Call it before threads start.
 void hold_standard_streams();
 
 // Error(data) when standard input is closed or a folder: that is not an empty text.

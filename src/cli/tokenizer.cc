@@ -70,10 +70,11 @@ class TokenizerCommand final : public Command {
                 at_least(0)),
           field("special_tokens", &C::special_tokens,
                 "Tokens with the first ids, found in texts as they are; default: those usual for the kind."),
-          field("lowercase", &C::lowercase, "Only for word_piece, where it is the default: fold upper case and accents."),
+          field("lowercase", &C::lowercase,
+                "Only for word_piece, where it is the default: fold upper case and accents."),
           field("threads", &C::threads, "Threads that count words; 0 = as many as the process may use.", at_least(0)),
           field("out", &C::out, "The folder to write."),
-          field("replace", &C::replace, 
+          field("replace", &C::replace,
                 "A folder there that hone made, with nothing else in it, is moved to <folder>.old-k first.")};
     }
   };

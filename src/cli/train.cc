@@ -57,10 +57,13 @@ class Train final : public Command {
       return std::tuple{
           field("set", &C::set, "Another recipe file on top of the first one; may be given several times."),
           field("resume", &C::resume, "latest, or a step: go on from that checkpoint; an error if it is not there."),
-          field("override", &C::override_keys, "Option that may differ from the run's own recipe, or all; may be given several times."),
-          field("gradients", &C::gradients, "Write the gradients of the last step, before clipping, to this safetensors file."),
+          field("override", &C::override_keys,
+                "Option that may differ from the run's own recipe, or all; may be given several times."),
+          field("gradients", &C::gradients,
+                "Write the gradients of the last step, before clipping, to this safetensors file."),
           field("new", &C::fresh, "Start again: an existing run folder is moved to <folder>.old-k first."),
-          field("strict_resume", &C::strict_resume, "A damaged newest checkpoint is an error, not a step back to an older one."),
+          field("strict_resume", &C::strict_resume,
+                "A damaged newest checkpoint is an error, not a step back to an older one."),
           field("dry_run", &C::dry_run, "Only say what would be trained on."),
           field("space_check", &C::space_check, "Refuse to start when the checkpoints will not fit on the disk.")};
     }
@@ -115,6 +118,8 @@ class Train final : public Command {
 
 }  // namespace
 
-void register_train(Registries& hone) { hone.commands.add<Train>("train", "Train a model as a recipe says; again: resume."); }
+void register_train(Registries& hone) {
+  hone.commands.add<Train>("train", "Train a model as a recipe says; again: resume.");
+}
 
 }  // namespace hone::cli

@@ -20,6 +20,8 @@ class Pad final : public Collator {
 
 }  // namespace
 
-void register_pad(Registries& hone) { hone.collators.add<Pad>("pad", "Rows as they are, padded to the longest of them."); }
+void register_pad(Registries& hone) {
+  hone.collators.add<Pad>("pad", "Rows as they are, padded to the longest of them.");
+}
 
 }  // namespace hone::collators

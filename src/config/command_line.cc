@@ -29,7 +29,8 @@ class Parser {
     for (at_ = 0; at_ < arguments.size(); ++at_) {
       const std::string& word = arguments[at_];
       if (word == "--") {
-        line_.positionals.insert(line_.positionals.end(), arguments.begin() + static_cast<std::ptrdiff_t>(at_) + 1, arguments.end());
+        line_.positionals.insert(line_.positionals.end(), arguments.begin() + static_cast<std::ptrdiff_t>(at_) + 1,
+                                 arguments.end());
         break;
       }
       if (word == "--help" || word == "-h") line_.help = true;
@@ -62,7 +63,8 @@ class Parser {
     if (equals != std::string::npos) value = word.substr(equals + 1);
     const std::string path = replace_all(name, "-", "_");
     const Row* row = find(path);
-    const bool negated = !row && path.starts_with("no_") && find(path.substr(3)) && find(path.substr(3))->type == "boolean";
+    const bool negated =
+        !row && path.starts_with("no_") && find(path.substr(3)) && find(path.substr(3))->type == "boolean";
     if (negated) return set(path.substr(3), value ? "" : "false", "--" + name);
     if (!row && !is_override(name)) return unknown(name);
     if (row && row->type == "boolean") return set(path, value.value_or("true"), "--" + name);

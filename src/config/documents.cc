@@ -12,7 +12,9 @@
 namespace hone::config {
 namespace {
 
-std::string bound(double value) { return value == std::floor(value) ? fmt::format("{:.0f}", value) : fmt::format("{}", value); }
+std::string bound(double value) {
+  return value == std::floor(value) ? fmt::format("{:.0f}", value) : fmt::format("{}", value);
+}
 
 std::string range_text(const Range& range) {
   const bool low = std::isfinite(range.low), high = std::isfinite(range.high);
@@ -87,8 +89,8 @@ Node option_schema(const OptionInfo& row) {
 }
 
 // What each choice has for options, and the choices among these: schedules of optimizers, once for all that have them.
-void add_choices(const std::vector<OptionInfo>& rows, const std::string& prefix, std::optional<OnResume> on_resume, std::string& page,
-                 std::set<std::string>& done) {
+void add_choices(const std::vector<OptionInfo>& rows, const std::string& prefix, std::optional<OnResume> on_resume,
+                 std::string& page, std::set<std::string>& done) {
   for (const OptionInfo& row : rows) {
     const Catalogue* catalogue = row.catalogue.empty() ? nullptr : find_catalogue(row.catalogue);
     const std::string path = prefix + row.path;
@@ -150,11 +152,17 @@ std::string flags_help(const std::vector<OptionInfo>& rows, std::size_t width) {
   for (const OptionInfo& row : rows) {
     if (row.type == "section") continue;
     std::string flag = "  --" + replace_all(row.path, "_", "-");
-    if (row.type != "boolean") flag += row.choices.empty() ? " " + to_lower(row.type == "string" ? "text" : row.type.starts_with("list of ") ? row.type.substr(8) : row.type) : " NAME";
+    if (row.type != "boolean")
+      flag += row.choices.empty() ? " " + to_lower(row.type == "string"               ? "text"
+                                                   : row.type.starts_with("list of ") ? row.type.substr(8)
+                                                                                      : row.type)
+                                  : " NAME";
     std::string help = row.help;
     if (!row.choices.empty()) help += " One of " + join(row.choices, ", ") + ".";
-    if (!row.default_text.empty() && row.type != "boolean" && row.default_text != "[]") help += " Default: " + row.default_text + ".";
-    if (row.type == "boolean" && row.default_text == "true") help += " On by default; --no-" + replace_all(row.path, "_", "-") + " turns it off.";
+    if (!row.default_text.empty() && row.type != "boolean" && row.default_text != "[]")
+      help += " Default: " + row.default_text + ".";
+    if (row.type == "boolean" && row.default_text == "true")
+      help += " On by default; --no-" + replace_all(row.path, "_", "-") + " turns it off.";
     const std::size_t used = display_width(flag);
     out += flag + (used + 2 <= left ? repeat(" ", left - used) : "\n" + repeat(" ", left));
     out += wrapped(help, std::max<std::size_t>(width > left + 20 ? width - left : 20, 20), left) + "\n";
@@ -162,11 +170,13 @@ std::string flags_help(const std::vector<OptionInfo>& rows, std::size_t width) {
   return out;
 }
 
-std::string reference_page(const std::string& title, const std::vector<OptionInfo>& rows, std::optional<OnResume> on_resume) {
+std::string reference_page(const std::string& title, const std::vector<OptionInfo>& rows,
+                           std::optional<OnResume> on_resume) {
   std::string page = "# " + title + "\n\n";
   if (on_resume)
-    page += "What a change means when a run is resumed: *free*, it may change; *record*, it may change and the checkpoint "
-            "says so; *refuse*, only with `--override`.\n\n";
+    page +=
+        "What a change means when a run is resumed: *free*, it may change; *record*, it may change and the checkpoint "
+        "says so; *refuse*, only with `--override`.\n\n";
   add_rows(rows, on_resume, page);
   std::set<std::string> done;
   add_choices(rows, "", on_resume, page, done);

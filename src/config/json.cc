@@ -111,7 +111,8 @@ class Parser {
     const bool known = text == "true" || text == "false" || nlohmann::json::accept(text);
     // Python writes these; what they mean is decided by the reader of the number, which refuses them.
     const bool python = text == "NaN" || text == "Infinity" || text == "-Infinity";
-    if (text.empty() || !(known || python)) throw Refused{"expected a value, got " + hone::quoted(text_.substr(begin, 12))};
+    if (text.empty() || !(known || python))
+      throw Refused{"expected a value, got " + hone::quoted(text_.substr(begin, 12))};
     Node node = Node::scalar(text, false, mark());
     return node;
   }
@@ -152,7 +153,8 @@ void emit(const Node& node, int indent, int depth, std::string& out) {
       out += "{";
       bool first = true;
       for (const auto& [key, entry] : node.entries()) {
-        out += (first ? "" : comma) + line + nlohmann::json(key).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + ": ";
+        out += (first ? "" : comma) + line +
+               nlohmann::json(key).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + ": ";
         emit(entry, indent, depth + 1, out);
         first = false;
       }

@@ -53,7 +53,8 @@ class Resolver {
       if (end == std::string::npos) return problems_.add(path, "\"${\" without \"}\"", "", node.mark());
       const std::string name = text.substr(begin + 2, end - begin - 2);
       const Node* found = find_path(original_, name);
-      if (!found) return problems_.add(path, fmt::format("${{{}}}: no such option in the recipe", name), "", node.mark());
+      if (!found)
+        return problems_.add(path, fmt::format("${{{}}}: no such option in the recipe", name), "", node.mark());
       if ((copied_ += values_in(*found)) > kMaxValues)
         return problems_.add(path, "references copy more than a million values", "", node.mark());
       Node value = *found;
@@ -65,7 +66,8 @@ class Resolver {
         return;
       }
       if (value.kind() != Node::Kind::scalar)
-        return problems_.add(path, fmt::format("${{{}}} is no plain value and cannot stand inside text", name), "", node.mark());
+        return problems_.add(path, fmt::format("${{{}}} is no plain value and cannot stand inside text", name), "",
+                             node.mark());
       text.replace(begin, end + 1 - begin, value.text());
       begin += value.text().size();
       if (text.size() > 1'000'000) return problems_.add(path, "grows beyond 1 MB", "", node.mark());

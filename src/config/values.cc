@@ -39,7 +39,8 @@ void check_range(const Node& node, double value, const At& at) {
   const std::string expected = low && high ? fmt::format("{} to {}", number_text(range.low), number_text(range.high))
                                : low       ? "at least " + number_text(range.low)
                                            : "at most " + number_text(range.high);
-  at.problems.add(at.path, fmt::format("got {}, expected {}", escape_for_terminal(node.text()), expected), "", node.mark());
+  at.problems.add(at.path, fmt::format("got {}, expected {}", escape_for_terminal(node.text()), expected), "",
+                  node.mark());
 }
 
 bool is_number_like(const Node& node) { return node.kind() == Node::Kind::scalar && !node.quoted(); }
@@ -160,7 +161,8 @@ void read_choice(std::string_view interface_name, const Node& given, std::string
   if (name) read_scalar(*name, chosen, at.below("type"));
   const Catalogue* catalogue = find_catalogue(interface_name);
   if (chosen.empty()) {
-    at.problems.add(at.path + ".type", "missing; expected one of " + join(choice_names(interface_name), ", "), "", node.mark());
+    at.problems.add(at.path + ".type", "missing; expected one of " + join(choice_names(interface_name), ", "), "",
+                    node.mark());
     return;
   }
   auto made = chosen == type && options ? options->copy() : catalogue ? catalogue->options(chosen) : nullptr;

@@ -43,7 +43,8 @@ class Builder final : public YAML::EventHandler {
     Node copy = found->second;
     add(std::move(copy), mark, 0);
   }
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& text) override {
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& text) override {
     const bool quoted = tag == "!";
     if (tag.size() > 1 && tag != "?" && tag != "tag:yaml.org,2002:str")
       throw Refused{"the tag " + tag + " is not supported", mark.line + 1};
@@ -53,11 +54,13 @@ class Builder final : public YAML::EventHandler {
     const bool null = !quoted && (text == "~" || text == "null");
     add(null ? Node() : Node::scalar(text, quoted || tag == "tag:yaml.org,2002:str"), mark, anchor);
   }
-  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
     open(Node::list(), mark, anchor);
   }
   void OnSequenceEnd() override { close(); }
-  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
     open(Node::map(), mark, anchor);
   }
   void OnMapEnd() override { close(); }
@@ -156,7 +159,8 @@ bool has_meaning(const std::string& text) {
 
 std::string scalar_text(const Node& node) {
   const std::string& text = node.text();
-  if (node.quoted() ? plain(text) && !has_meaning(text) : plain(text) || parse_double(text) || text == "???") return text;
+  if (node.quoted() ? plain(text) && !has_meaning(text) : plain(text) || parse_double(text) || text == "???")
+    return text;
   std::string out = "\"";
   for (const unsigned char c : text) {
     if (c == '"' || c == '\\') (out += '\\') += static_cast<char>(c);
@@ -204,7 +208,9 @@ Node parse_yaml(const std::string& text, const std::string& file, Problems& prob
     return Node();
   };
   if (text.size() > kMaxBytes) return refuse("more than 16 MB", 1);
-  if (const auto bad = first_bad_utf8(text)) return refuse("not UTF-8", 1 + static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(*bad), '\n')));
+  if (const auto bad = first_bad_utf8(text))
+    return refuse("not UTF-8", 1 + static_cast<int>(std::count(
+                                       text.begin(), text.begin() + static_cast<std::ptrdiff_t>(*bad), '\n')));
   if (text.find('\0') != std::string::npos) return refuse("contains a NUL", 1);
   if (too_deep(text)) return refuse("nested too deeply", 1);
   try {

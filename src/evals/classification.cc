@@ -30,7 +30,8 @@ class Classification final : public Evaluation {
     Sums sums{{"documents", static_cast<double>(truth_S.numel())}};
     sums["nll"] = at::cross_entropy_loss(logits_SL, truth_S, {}, at::Reduction::Sum).item<double>();
     if (!std::isfinite(sums["nll"])) throw nn::not_finite(model, "the loss");
-    const std::int64_t *truth = truth_S.const_data_ptr<std::int64_t>(), *answer = answer_S.const_data_ptr<std::int64_t>();
+    const std::int64_t *truth = truth_S.const_data_ptr<std::int64_t>(),
+                       *answer = answer_S.const_data_ptr<std::int64_t>();
     for (std::int64_t i = 0; i < truth_S.numel(); ++i) {
       ++sums[fmt::format("true/{}", truth[i])];
       ++sums[fmt::format("answered/{}", answer[i])];

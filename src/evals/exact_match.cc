@@ -1,4 +1,5 @@
-// Exact match: the share of prompts that the model, always taking the likeliest token, answers with exactly the completion.
+// Exact match: the share of prompts that the model, always taking the likeliest token, answers with exactly the
+// completion.
 //
 // A prompt is what precedes the first supervised token of a document; the completion is the supervised tokens, with the
 // end-of-sequence token where the data has one. One forward pass decides: greedy decoding gives the completion exactly
@@ -55,7 +56,8 @@ class ExactMatch final : public Evaluation {
 }  // namespace
 
 void register_exact_match(Registries& hone) {
-  hone.evals.add<ExactMatch>("exact_match", "Share of prompts answered with exactly the completion, decoding greedily.");
+  hone.evals.add<ExactMatch>("exact_match",
+                             "Share of prompts answered with exactly the completion, decoding greedily.");
 }
 
 }  // namespace hone::evals

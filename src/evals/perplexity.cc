@@ -37,7 +37,8 @@ class Perplexity final : public Evaluation {
       add_chunk(lm.head().logits(hidden_ND.narrow(0, begin, size)), labels_N.narrow(0, begin, size), all);
     }
     if (!std::isfinite(all.nll)) throw nn::not_finite(model, "the loss");
-    return {{"nll", all.nll}, {"right", static_cast<double>(all.right)}, {"tokens", static_cast<double>(wanted.numel())}};
+    return {
+        {"nll", all.nll}, {"right", static_cast<double>(all.right)}, {"tokens", static_cast<double>(wanted.numel())}};
   }
 
   std::vector<std::string> names() const override { return {"loss", "perplexity", "accuracy", "tokens"}; }
@@ -48,7 +49,8 @@ class Perplexity final : public Evaluation {
     const double tokens = total.at("tokens");
     if (tokens == 0) throw Error(ErrorKind::data, "evaluation: no supervised token");
     const double loss = total.at("nll") / tokens;
-    return {{"loss", loss}, {"perplexity", std::exp(loss)}, {"accuracy", total.at("right") / tokens}, {"tokens", tokens}};
+    return {
+        {"loss", loss}, {"perplexity", std::exp(loss)}, {"accuracy", total.at("right") / tokens}, {"tokens", tokens}};
   }
 
  private:

@@ -40,7 +40,8 @@ std::string Answer::add(const std::string& more) {
 std::string Answer::push(std::int32_t id) {
   std::string out = add(decoder_.push(id));
   if (stopped_ || stop_.empty()) return out;
-  // The decoder may still hold the token back, because the next one could change its text; a stop string in it counts now.
+  // The decoder may still hold the token back, because the next one could change its text; a stop string in it counts
+  // now.
   const std::size_t final_size = text_.size();
   text_ += text::PromptedDecoder(decoder_).finish();
   if (cut_at_stop()) return out + release(text_.size());

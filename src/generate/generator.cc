@@ -131,9 +131,10 @@ void Generator::State::check(const Prompts& prompts, const GenerateConfig& confi
       throw Error(ErrorKind::data, fmt::format("prompt {}: no tokens; expected at least one", i + 1))
           .hint("give it some text, or a tokenizer with a beginning-of-sequence token");
     if (model.positions_are_learned() && std::ssize(prompts[i]) > model.max_positions())
-      throw Error(ErrorKind::data, fmt::format("prompt {}: {} tokens; expected at most {}, the positions that this model "
-                                               "has learned",
-                                               i + 1, prompts[i].size(), model.max_positions()));
+      throw Error(ErrorKind::data,
+                  fmt::format("prompt {}: {} tokens; expected at most {}, the positions that this model "
+                              "has learned",
+                              i + 1, prompts[i].size(), model.max_positions()));
     for (const std::int32_t id : prompts[i])
       if (id < 0 || id >= model.vocab_size())
         throw Error(ErrorKind::data, fmt::format("prompt {}: token id {} is beyond the model's vocabulary of {}", i + 1,

@@ -46,8 +46,8 @@ void remove_ours(const Folder& parent, const std::string& entry, const std::stri
   parent.remove_tree(trash);
 }
 
-// What gave way to a new folder, under the hidden name `old`. The new one is durable: that the old one cannot be removed
-// is no failure of the save.
+// What gave way to a new folder, under the hidden name `old`. The new one is durable: that the old one cannot be
+// removed is no failure of the save.
 void remove_or_keep(const Folder& parent, const std::string& old, const std::string& name) {
   try {
     const std::string why = why_not_ours(parent, old);

@@ -68,8 +68,9 @@ FolderCommit commit_to(const std::filesystem::path& path, bool replace);
 
 // Renames the folder to `.trash-…` first, syncs, then unlinks: a half-deleted folder never looks like a whole one.
 void remove_committed(const Folder& parent, const std::string& name);
-// Puts right what killed processes left of folders whose name is `ours`: removes `.tmp-<name>-<id>` and `.trash-<name>-k`,
-// and brings `.old-<name>` back where <name> is missing. Call under the run's lock. Returns how many.
+// Puts right what killed processes left of folders whose name is `ours`: removes `.tmp-<name>-<id>` and
+// `.trash-<name>-k`, and brings `.old-<name>` back where <name> is missing. Call under the run's lock. Returns how
+// many.
 int clean_leftovers(const Folder& parent, const std::function<bool(std::string_view)>& ours);
 
 }  // namespace hone::io

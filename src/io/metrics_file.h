@@ -16,8 +16,8 @@ namespace hone::io {
 class MetricsFile {
  public:
   MetricsFile(const Folder& folder, const std::string& name = "metrics.jsonl");
-  // Keeps the lines whose "step" is at most `step`, drops a torn last line; replaces the file in one rename. Returns how
-  // many are kept.
+  // Keeps the lines whose "step" is at most `step`, drops a torn last line; replaces the file in one rename. Returns
+  // how many are kept.
   std::int64_t keep_up_to(std::int64_t step);
   void append(const nlohmann::json& object) noexcept;  // NaN and Inf become "nan", "inf" (strings): the line stays JSON
   std::int64_t failures() const { return failures_; }

@@ -99,15 +99,16 @@ void require_run_folder(Env& env, const fs::path& path, RunFolderOptions options
     claim = look_for_run(folder);  // it has ended
   }
   if (!claim.in_the_way.empty())
-    throw Error(options.kind, fmt::format("{}: a run would overwrite {} there, which no run of hone's wrote", path.string(),
-                                          list_names(claim.in_the_way)))
+    throw Error(options.kind, fmt::format("{}: a run would overwrite {} there, which no run of hone's wrote",
+                                          path.string(), list_names(claim.in_the_way)))
         .hint("choose another run.folder, or move what is in the way");
   if (options.fresh && !claim.run && !claim.others.empty())
     throw Error(options.kind, fmt::format("{}: no run of hone's, so --new does not move it; it has {}", path.string(),
                                           list_names(claim.others, 5)))
         .hint("without --new a run starts beside these files; or choose another run.folder");
   if (options.fresh && claim.run && named.holds_working_folder())
-    throw Error(options.kind, fmt::format("{}: the current folder, or one above it, cannot be moved away", path.string()))
+    throw Error(options.kind,
+                fmt::format("{}: the current folder, or one above it, cannot be moved away", path.string()))
         .hint("give --new from another folder, or choose another run.folder");
 }
 

@@ -196,7 +196,8 @@ static bool may_be_replaced(const std::filesystem::path& file) {
 void require_replaceable(const std::filesystem::path& path, ErrorKind kind) {
   std::error_code unknown;  // then making the folder or the file says why
   if (!std::filesystem::exists(std::filesystem::symlink_status(path, unknown)) || may_be_replaced(path)) return;
-  throw Error(kind, path.string() + ": is there already, and is no file that such a command wrote; expected a new name");
+  throw Error(kind,
+              path.string() + ": is there already, and is no file that such a command wrote; expected a new name");
 }
 
 void replace_safetensors(Env& env, const std::filesystem::path& path, const std::vector<TensorSpec>& tensors,

@@ -99,7 +99,8 @@ class Attention final : public Module {
 // A module that is one product.
 class Dense final : public Module {
  public:
-  Dense(const Bert& bert, std::int64_t out) : dense(child<nn::Linear>("dense", bert.config.hidden_size, out, bert.linear())) {}
+  Dense(const Bert& bert, std::int64_t out)
+      : dense(child<nn::Linear>("dense", bert.config.hidden_size, out, bert.linear())) {}
   nn::Linear& dense;
 };
 
@@ -136,7 +137,8 @@ struct Body final : Module {
 class BertModel final : public Model, public Classifier {
  public:
   BertModel(const BertConfig& config, const HeadRequest& head) : b{config, resolve(config, head)} {
-    if (has_head()) head_ = &child<nn::Linear>("classifier", config.hidden_size, std::ssize(b.shape.labels), b.linear());
+    if (has_head())
+      head_ = &child<nn::Linear>("classifier", config.hidden_size, std::ssize(b.shape.labels), b.linear());
   }
 
   Tensor embed(const Batch& batch, Pass& pass) const override { return body.embeddings(batch, pass); }

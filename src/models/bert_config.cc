@@ -58,7 +58,8 @@ std::vector<std::string> read_labels(const BertConfig& c, Problems& problems) {
                      fmt::format("got {}, but id2label names {}", *c.num_labels, names.size()));
   if (names.empty())
     for (std::int64_t i = 0; i < c.num_labels.value_or(2); ++i) names.push_back(fmt::format("LABEL_{}", i));
-  problems.require(names.size() > 1, "num_labels", "got 1, expected at least 2: scores by regression are not supported");
+  problems.require(names.size() > 1, "num_labels",
+                   "got 1, expected at least 2: scores by regression are not supported");
   problems.require(c.problem_type.value_or(kProblem) == kProblem, "problem_type",
                    fmt::format("got {}, expected {}", hone::quoted(c.problem_type.value_or("")), kProblem));
   return names;
@@ -79,7 +80,8 @@ BertShape resolve(const BertConfig& c, Problems& problems) {
   only("model_type", c.model_type == "bert", hone::quoted(c.model_type), "bert");
   only("is_decoder", !c.is_decoder, "true", "false: this BERT reads in both directions");
   only("add_cross_attention", !c.add_cross_attention, "true", "false");
-  only("position_embedding_type", c.position_embedding_type == "absolute", hone::quoted(c.position_embedding_type), "absolute");
+  only("position_embedding_type", c.position_embedding_type == "absolute", hone::quoted(c.position_embedding_type),
+       "absolute");
   only("hidden_size", c.hidden_size % c.num_attention_heads == 0, std::to_string(c.hidden_size),
        "a multiple of num_attention_heads");
   check_memory(c, problems);
@@ -109,7 +111,9 @@ BertShape resolve(const BertConfig& c, const HeadRequest& head) {
 Node to_hf_config(const BertConfig& c, const BertShape& s, const std::string& dtype) {
   Node node = Node::map();
   const auto put = [&](const char* key, Node value) { node.at_or_add(key) = std::move(value); };
-  const auto number = [&](const char* key, std::int64_t value) { put(key, config::Values<std::int64_t>::write(value)); };
+  const auto number = [&](const char* key, std::int64_t value) {
+    put(key, config::Values<std::int64_t>::write(value));
+  };
   const auto real = [&](const char* key, double value) { put(key, nn::hf_float(value)); };
   const auto text = [](const std::string& value) { return Node::scalar(value, /*quoted=*/true); };
   const auto flag = [&](const char* key, bool value) { put(key, config::Values<bool>::write(value)); };

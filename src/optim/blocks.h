@@ -20,7 +20,8 @@ std::vector<Block> blocks_of(const std::vector<OptimizedWeight>& weights);
 // Calls work(index of the block, block) from several threads; each block exactly once.
 void each_block(const std::vector<Block>& blocks, const std::function<void(std::size_t, const Block&)>& work);
 
-// One pass over all weights: work(weight, block) updates a block of a master, which is rounded while it is in the cache.
+// One pass over all weights: work(weight, block) updates a block of a master, which is rounded while it is in the
+// cache.
 void update_blocks(const std::vector<OptimizedWeight>& weights,
                    const std::function<void(const OptimizedWeight&, const Block&)>& work);
 

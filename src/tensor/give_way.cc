@@ -60,8 +60,8 @@ std::optional<int> crowd_size() {
   return size <= 16 ? std::optional(size) : std::nullopt;
 }
 
-// Seconds between two looks: the first while threads wait, up to the second while they do not, since each look takes the
-// processor from a thread that the others then wait for.
+// Seconds between two looks: the first while threads wait, up to the second while they do not, since each look takes
+// the processor from a thread that the others then wait for.
 constexpr double kPeriod = 0.025, kCalmPeriod = 0.4;
 
 }  // namespace
@@ -75,7 +75,8 @@ double GiveWayPolicy::update(double waited, double elapsed) {
   calm_ += elapsed;
   in_row_ = waited > kShare * elapsed ? in_row_ + 1 : 0;
   const bool again = pause_ > 0 && calm_ <= kCalm;
-  if (in_row_ < (again ? 1 : 2)) return period_ = again || in_row_ > 0 ? kPeriod : std::clamp(2 * period_, kPeriod, kCalmPeriod);
+  if (in_row_ < (again ? 1 : 2))
+    return period_ = again || in_row_ > 0 ? kPeriod : std::clamp(2 * period_, kPeriod, kCalmPeriod);
   pause_ = again ? std::min(kLongest, 2 * pause_) : kFirst;
   calm_ = 0, in_row_ = 0;
   sleep_ = true;

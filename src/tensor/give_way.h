@@ -7,10 +7,10 @@ namespace hone {
 
 // When another process takes a processor from one of this process's threads, the others, spinning, keep it from the
 // rest: OpenMP's threads must sleep then. While one of these is alive, a background thread looks now and
-// then, forty times a second while it must, whether threads of this process had to wait for a processor, and has OpenMP's
-// threads sleep if so. Does nothing with
-// one thread, where OMP_WAIT_POLICY or GOMP_SPINCOUNT say what is wanted, and where the system does not tell how long
-// threads waited (/proc/self/task/*/schedstat). Several may be alive, in any thread.
+// then, forty times a second while it must, whether threads of this process had to wait for a processor, and has
+// OpenMP's threads sleep if so. Does nothing with one thread, where OMP_WAIT_POLICY or GOMP_SPINCOUNT say what is
+// wanted, and where the system does not tell how long threads waited (/proc/self/task/*/schedstat). Several may be
+// alive, in any thread.
 class GiveWay {
  public:
   GiveWay();
@@ -25,8 +25,9 @@ class GiveWay {
   std::shared_ptr<Watch> watch_;
 };
 
-// When to sleep: when threads waited for a fifth of a processor's time, twice in a row, as many a daemon takes one for some
-// milliseconds. Again and again it is tried whether they still would, ever more rarely while they do. Not thread-safe.
+// When to sleep: when threads waited for a fifth of a processor's time, twice in a row, as many a daemon takes one for
+// some milliseconds. Again and again it is tried whether they still would, ever more rarely while they do. Not
+// thread-safe.
 class GiveWayPolicy {
  public:
   // waited: seconds that threads waited for a processor since the last call, all together; elapsed: since then.

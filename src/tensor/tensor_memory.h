@@ -4,8 +4,9 @@
 namespace hone {
 
 // From now on large CPU tensors lie in one region of addresses as large as the machine's memory: a step's tensors fill
-// each other's places exactly, which malloc's aligned blocks do not. Freed memory is kept for later tensors. Once per process, before the first tensor. False, and nothing changes: the system gives no
-// such region (a limit of address space, strict overcommit), or a sanitizer watches memory.
+// each other's places exactly, which malloc's aligned blocks do not. Freed memory is kept for later tensors. Once per
+// process, before the first tensor. False, and nothing changes: the system gives no such region (a limit of address
+// space, strict overcommit), or a sanitizer watches memory.
 bool use_tensor_region();
 
 }  // namespace hone

@@ -133,7 +133,8 @@ Tensor read_tensor(const Safetensors& file, const std::string& name) {
   if (!found) throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: missing", file.path().string(), name));
   const auto type = from_safetensors_name(found->dtype);
   if (!type)
-    throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: unknown type {}", file.path().string(), name, found->dtype));
+    throw Error(ErrorKind::checkpoint,
+                fmt::format("{}: {}: unknown type {}", file.path().string(), name, found->dtype));
   Tensor tensor = at::empty(found->shape, at::TensorOptions().dtype(*type));
   file.read(*found, {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()});
   return tensor;

@@ -1,4 +1,5 @@
-// The last step of a recipe's way (hone/recipe.h): what only the start of a run decides, in one place for all that run one.
+// The last step of a recipe's way (hone/recipe.h): what only the start of a run decides, in one place for all that run
+// one.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,8 @@ class Env;
 
 namespace hone::training {
 
-// Each checks the recipe once more: who calls may have changed it since it was read. Error(config) with all problems. In
-// all of them the precision is the one that this machine computes in.
+// Each checks the recipe once more: who calls may have changed it since it was read. Error(config) with all problems.
+// In all of them the precision is the one that this machine computes in.
 
 // As config.yaml says it: with a folder, which for run.name is the next one, or with `resume` the newest there is.
 Recipe completed_for_run(const Recipe& given, Env& env, bool resume);

@@ -41,9 +41,10 @@ void check_watched(const Recipe& recipe, const std::string& callback, const std:
   if (trainer.eval_every == 0)
     problems.add(callback, "acts on evaluations, but there is only the one at the end; set trainer.eval_every");
   else if (trainer.steps && trainer.eval_every >= *trainer.steps)
-    problems.add(callback, fmt::format("acts on evaluations, but there is only the one at the end: trainer.eval_every is "
-                                       "{} of {} steps",
-                                       trainer.eval_every, *trainer.steps));
+    problems.add(callback,
+                 fmt::format("acts on evaluations, but there is only the one at the end: trainer.eval_every is "
+                             "{} of {} steps",
+                             trainer.eval_every, *trainer.steps));
 }
 
 void check_callbacks(const Recipe& recipe, Problems& problems) {

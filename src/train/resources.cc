@@ -18,7 +18,9 @@ std::shared_ptr<const Model> load_frozen(const std::string& folder, Precision pr
 
 }  // namespace
 
-std::unique_ptr<Objective> make_objective(const Recipe& recipe) { return registries().objectives.make(recipe.objective); }
+std::unique_ptr<Objective> make_objective(const Recipe& recipe) {
+  return registries().objectives.make(recipe.objective);
+}
 
 RunResources::RunResources(const Needs& needs, Precision precision) {
   std::map<std::string, std::shared_ptr<const Model>> by_folder;

@@ -21,7 +21,8 @@ struct RestoreFrom {
   const std::vector<config::Change>& changes;
 };
 
-// Also fills the updater. Error(data): other data or another tokenizer than so far; Error(checkpoint); Error(not_finite).
+// Also fills the updater. Error(data): other data or another tokenizer than so far; Error(checkpoint);
+// Error(not_finite).
 TrainState restore(const RestoreFrom& parts, Updater& updater);
 
 }  // namespace hone::training

@@ -14,12 +14,13 @@ namespace hone::training {
 
 class RunLog {
  public:
-  // Lines of metrics.jsonl beyond state.step are cut off; `resumed_from`: the checkpoint that the run goes on from, or "".
+  // Lines of metrics.jsonl beyond state.step are cut off; `resumed_from`: the checkpoint that the run goes on from, or
+  // "".
   RunLog(const io::RunFolder& run, const Recipe& recipe, const RunInfo& info, const TrainState& state,
          const std::string& resumed_from);
 
   void step(const TrainState& state, const StepReport& report, double seconds);  // after each step
-  void log(TrainState& state, double epoch);                                     // a line of the steps since the last one
+  void log(TrainState& state, double epoch);  // a line of the steps since the last one
   // A line; `varying` is what differs between two equal runs and does not go into the checkpoint.
   void write(TrainState& state, double epoch, const Metrics& values, const Metrics& varying);
   void finish();

@@ -53,8 +53,9 @@ Summary train_in(io::RunFolder& run, Recipe recipe, const TrainOptions& options,
     const training::TrainState state = training::load_state(checkpoint);
     if (!options.resume && is_finished(state, recipe, changes)) {
       if (!options.gradients.empty())
-        throw Error(ErrorKind::usage, fmt::format("--gradients {}: the run is finished at step {}, so no step gives any",
-                                                  options.gradients, state.step));
+        throw Error(ErrorKind::usage,
+                    fmt::format("--gradients {}: the run is finished at step {}, so no step gives any",
+                                options.gradients, state.step));
       return already_finished(run, *from, state);
     }
   }

@@ -119,7 +119,8 @@ void Trainer::evaluate() {
 std::optional<Best> Trainer::new_best() const {
   if (!evaluated_ || std::isnan(*evaluated_)) return std::nullopt;
   const std::string metric = main_metric(evaluations_, parts_.inputs.evals);
-  const bool rises = std::find(greater_is_better_.begin(), greater_is_better_.end(), metric) != greater_is_better_.end();
+  const bool rises =
+      std::find(greater_is_better_.begin(), greater_is_better_.end(), metric) != greater_is_better_.end();
   const bool better = rises ? *evaluated_ > state_.best.value : *evaluated_ < state_.best.value;
   if (state_.best.step >= 0 && !better) return std::nullopt;
   return Best{metric, *evaluated_, state_.step};

@@ -17,7 +17,8 @@ const char* no_variable(const char*) { return nullptr; }
 class CgroupQuota : public ::testing::Test {
  protected:
   void mount(const std::string& within, const std::string& at, const std::string& type, const std::string& options) {
-    mounts_ += "31 23 0:28 " + within + " " + at + " rw,relatime shared:9 - " + type + " " + type + " " + options + "\n";
+    mounts_ +=
+        "31 23 0:28 " + within + " " + at + " rw,relatime shared:9 - " + type + " " + type + " " + options + "\n";
     folder_.write("proc/self/mountinfo", "22 1 8:1 / / rw - ext4 /dev/root rw\n" + mounts_);
   }
   void groups(const std::string& lines) { folder_.write("proc/self/cgroup", lines); }
@@ -112,7 +113,9 @@ TEST(Cpus, ThreadsOfOneCoreCountOnceForArithmetic) {
   for (int cpu = 0; cpu < 8; ++cpu)  // 0 and 4 are one core, 1 and 5, ...
     folder.write("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list",
                  std::to_string(cpu % 4) + "," + std::to_string(cpu % 4 + 4) + "\n");
-  const auto find = [&](std::vector<int> allowed) { return find_cpus({folder.path(), std::move(allowed), no_variable}); };
+  const auto find = [&](std::vector<int> allowed) {
+    return find_cpus({folder.path(), std::move(allowed), no_variable});
+  };
   const Cpus all = find({0, 1, 2, 3, 4, 5, 6, 7});
   EXPECT_EQ(threads_by_core(all), 4);
   EXPECT_EQ(threads_by_cpu(all), 8);

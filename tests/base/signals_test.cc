@@ -53,7 +53,8 @@ TEST(StopSignal, TheSecondEndsAtOnce) {
 
 // A terminal that closes sends it more than once, and the system SIGTERM after it.
 TEST(StopSignal, AHangUpAsksAndNeverEndsAtOnce) {
-  for (const auto& numbers : {std::vector{SIGHUP, SIGHUP}, {SIGTERM, SIGHUP}, {SIGHUP, SIGTERM, SIGHUP}, {SIGINT, SIGHUP}}) {
+  for (const auto& numbers :
+       {std::vector{SIGHUP, SIGHUP}, {SIGTERM, SIGHUP}, {SIGHUP, SIGTERM, SIGHUP}, {SIGINT, SIGHUP}}) {
     const StopSignal signals;
     for (const int number : numbers) raise(number);
     EXPECT_TRUE(StopSignal::stop_requested());

@@ -12,7 +12,8 @@
 namespace hone::cli {
 namespace {
 
-// In a process of its own, as the streams are closed for good: 0 when all holds, else the number of the line that does not.
+// In a process of its own, as the streams are closed for good: 0 when all holds, else the number of the line that does
+// not.
 int use_closed_streams() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) ::close(fd);
   hold_standard_streams();
@@ -29,7 +30,9 @@ int use_closed_streams() {
   }
 }
 
-TEST(StandardStreams, ClosedOnesStayClosed) { EXPECT_EXIT(::_exit(use_closed_streams()), ::testing::ExitedWithCode(0), ""); }
+TEST(StandardStreams, ClosedOnesStayClosed) {
+  EXPECT_EXIT(::_exit(use_closed_streams()), ::testing::ExitedWithCode(0), "");
+}
 
 TEST(StandardStreams, OpenOnesStayAsTheyAre) {
   const int before = ::dup(STDIN_FILENO);

@@ -19,8 +19,12 @@ struct Flags {
   Inner inner;
   static constexpr auto fields() {
     using C = Flags;
-    return std::tuple{field("max_new_tokens", &C::max_new_tokens, "N.", at_least(0)), field("json", &C::json, "J."),
-                      field("stream", &C::stream, "S."), field("stop", &C::stop, "T."), field("top_p", &C::top_p, "P."), field("inner", &C::inner, "I.")};
+    return std::tuple{field("max_new_tokens", &C::max_new_tokens, "N.", at_least(0)),
+                      field("json", &C::json, "J."),
+                      field("stream", &C::stream, "S."),
+                      field("stop", &C::stop, "T."),
+                      field("top_p", &C::top_p, "P."),
+                      field("inner", &C::inner, "I.")};
   }
 };
 
@@ -37,8 +41,10 @@ std::string failure(const Lines& arguments) {
 
 TEST(CommandLine, ReadsBothFormsOfFlags) {
   OptionsOf<Flags> options;
-  const CommandLine line = parse_command_line({"model", "--max-new-tokens", "7", "--json", "--no-stream", "--stop", "a", "--stop=b", "--top-p=0.5",
-                                               "--inner.steps", "3", "--data.x=1", "--", "--odd"}, options, true);
+  const CommandLine line =
+      parse_command_line({"model", "--max-new-tokens", "7", "--json", "--no-stream", "--stop", "a", "--stop=b",
+                          "--top-p=0.5", "--inner.steps", "3", "--data.x=1", "--", "--odd"},
+                         options, true);
   EXPECT_EQ(line.positionals, (Lines{"model", "--odd"}));
   EXPECT_EQ(options.value.max_new_tokens, 7);
   EXPECT_TRUE(options.value.json);
@@ -72,7 +78,8 @@ TEST(CommandLine, FlagsOfAllCommandsStandBesideTheCommandsOwn) {
 
 TEST(CommandLine, TakesWholeSectionsAsOverrides) {
   OptionsOf<Flags> options;
-  const CommandLine line = parse_command_line({"--tokenizer", "bytes", "--run=out"}, options, true, {"tokenizer", "run"});
+  const CommandLine line =
+      parse_command_line({"--tokenizer", "bytes", "--run=out"}, options, true, {"tokenizer", "run"});
   EXPECT_EQ(line.overrides[0], (std::pair<std::string, std::string>{"tokenizer", "bytes"}));
   EXPECT_EQ(line.overrides[1], (std::pair<std::string, std::string>{"run", "out"}));
   EXPECT_HONE_ERROR(parse_command_line({"--tokeniser", "bytes"}, options, true, {"tokenizer"}), usage,
@@ -81,15 +88,18 @@ TEST(CommandLine, TakesWholeSectionsAsOverrides) {
 }
 
 TEST(CommandLine, RefusesMistakesWithTheNearestFlag) {
-  EXPECT_EQ(failure({"--max-new-token", "3"}), "1 problem in the command line\n  --max-new-token: no such flag; did you mean --max-new-tokens?");
+  EXPECT_EQ(failure({"--max-new-token", "3"}),
+            "1 problem in the command line\n  --max-new-token: no such flag; did you mean --max-new-tokens?");
   EXPECT_EQ(failure({"--max-new-tokens"}), "1 problem in the command line\n  --max-new-tokens: needs a value");
-  EXPECT_EQ(failure({"--max-new-tokens=x"}), "1 problem in the command line\n  --max-new-tokens: got x, expected a whole number");
+  EXPECT_EQ(failure({"--max-new-tokens=x"}),
+            "1 problem in the command line\n  --max-new-tokens: got x, expected a whole number");
   EXPECT_NE(failure({"-x"}), "");
   EXPECT_NE(failure({"--a.b=1"}), "");
 }
 
 TEST(Environment, NamesRecipePathsByDoubleUnderscores) {
-  const char* environment[] = {"PATH=/bin", "HONE_TRAINER__STEPS=5", "HONE_KERNELS=reference", "HONE_OPTIMIZER__LEARNING_RATE=1e-3", nullptr};
+  const char* environment[] = {"PATH=/bin", "HONE_TRAINER__STEPS=5", "HONE_KERNELS=reference",
+                               "HONE_OPTIMIZER__LEARNING_RATE=1e-3", nullptr};
   const auto overrides = environment_overrides(environment);
   ASSERT_EQ(overrides.size(), 2u);
   EXPECT_EQ(overrides[0].first, "optimizer.learning_rate");

@@ -29,7 +29,8 @@ Lines json_problems(const std::string& text) {
 
 TEST(Yaml, RefusesWhatItCannotMean) {
   EXPECT_EQ(yaml_problems("a: 1\nb: 2\na: 3\n"), Lines{"f:3: \"a\" is given twice"});
-  EXPECT_EQ(yaml_problems("a: &x {b: 1}\nc:\n  <<: *x\n"), Lines{"f:3: merge keys (<<) are not supported; write the options out"});
+  EXPECT_EQ(yaml_problems("a: &x {b: 1}\nc:\n  <<: *x\n"),
+            Lines{"f:3: merge keys (<<) are not supported; write the options out"});
   EXPECT_EQ(yaml_problems("a: [1, 2\n").size(), 1u);
   EXPECT_EQ(yaml_problems("a: 1\n---\nb: 2\n").size(), 1u);
   EXPECT_EQ(yaml_problems("a: \xff\n").size(), 1u);
@@ -57,7 +58,8 @@ TEST(Yaml, AHundredThousandKeysAreReadAtOnce) {  // 35 s when each is compared w
 }
 
 TEST(Yaml, PlainTextIsWrittenSoThatItIsReadBack) {
-  for (const char* text : {"a: b\n\n   c\n", "\r", "a: [x\n\n y, 5]\n", "a: [[-]]\n", "a: [[-], [x, -.5, 1e-3, -x, x y]]\n"}) {
+  for (const char* text :
+       {"a: b\n\n   c\n", "\r", "a: [x\n\n y, 5]\n", "a: [[-]]\n", "a: [[-], [x, -.5, 1e-3, -x, x y]]\n"}) {
     const Node node = yaml(text);
     EXPECT_TRUE(diff(node, yaml(to_yaml(node))).empty()) << to_yaml(node);
   }
@@ -129,7 +131,8 @@ TEST(Resolve, LaughsAreRefused) {
 }
 
 TEST(Diff, ListsLeavesThatDiffer) {
-  const auto changes = diff(yaml("a: {b: 1, c: 0.001}\nl: [1, 2]\ngone: x\n"), yaml("a: {b: 2, c: 1e-3}\nl: [1, 2, 3]\nnew: {x: y}\n"));
+  const auto changes =
+      diff(yaml("a: {b: 1, c: 0.001}\nl: [1, 2]\ngone: x\n"), yaml("a: {b: 2, c: 1e-3}\nl: [1, 2, 3]\nnew: {x: y}\n"));
   Lines lines;
   for (const Change& c : changes) lines.push_back(c.path + " " + c.before + " -> " + c.after);
   EXPECT_EQ(lines, (Lines{"a.b 1 -> 2", "gone x -> ", "l.2  -> 3", "new.x  -> y"}));

@@ -96,7 +96,8 @@ TEST_F(OnResumeTest, IsNothingForWhatIsNoOption) {
 TEST_F(OnResumeTest, IsShownInTheReferenceAndTheSchema) {
   const std::string page = reference_page("Plan", describe(Plan{}), kRefuse);
   EXPECT_NE(page.find("| `plain` | `1` | integer | Plain. | refuse |\n"), std::string::npos) << page;
-  EXPECT_NE(page.find("| `inner.steps` | `100` | integer, at least 1 | Steps. | record |\n"), std::string::npos) << page;
+  EXPECT_NE(page.find("| `inner.steps` | `100` | integer, at least 1 | Steps. | record |\n"), std::string::npos)
+      << page;
   EXPECT_NE(page.find("| `colour` | `0` | number | Colour. | refuse |\n"), std::string::npos) << page;
   EXPECT_NE(page.find("| `inner.on` | `false` | boolean | On. | free |\n"), std::string::npos) << page;
   EXPECT_NE(page.find("| `<name>` |  | section | Rest. |  |\n"), std::string::npos) << page;

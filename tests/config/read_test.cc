@@ -11,9 +11,11 @@ using Lines = std::vector<std::string>;
 
 TEST(Read, FillsEveryKindOfOption) {
   Everything e;
-  EXPECT_EQ(read_yaml("name: 'a b'\nshape: square\ninner: {steps: 1_000, rate: 1e-2, share: 0.5, on: true}\n"
-                      "items: [{path: a, weight: 2}, b]\nwords: one\nnumbers: {x: 1e6, y: -3}\nseed: 18446744073709551615\n", e),
-            Lines{});
+  EXPECT_EQ(
+      read_yaml("name: 'a b'\nshape: square\ninner: {steps: 1_000, rate: 1e-2, share: 0.5, on: true}\n"
+                "items: [{path: a, weight: 2}, b]\nwords: one\nnumbers: {x: 1e6, y: -3}\nseed: 18446744073709551615\n",
+                e),
+      Lines{});
   EXPECT_EQ(e.name, "a b");
   EXPECT_EQ(e.shape, Shape::square);
   EXPECT_EQ(e.inner.steps, 1000);
@@ -51,15 +53,16 @@ TEST(Read, AStructMayExtendAnother) {
 
 TEST(Read, ReportsAllProblemsTogetherWithTheirLines) {
   Everything e;
-  EXPECT_EQ(read_yaml("nam: x\nshape: rond\ninner:\n  steps: 0\n  rate: fast\n  on: yes\nitems: [{weight: -1}]\nseed: -1\nwords: {a: b}\n", e),
-            (Lines{"r.yaml:2: shape: got rond, expected one of round, square; did you mean round?",
-                   "r.yaml:4: inner.steps: got 0, expected at least 1",
-                   "r.yaml:5: inner.rate: got fast, expected a number",
-                   "r.yaml:6: inner.on: got yes, expected true or false (yes and no are plain text in hone's YAML)",
-                   "r.yaml:7: items.0.weight: got -1, expected at least 0",
-                   "r.yaml:9: words: got a section, expected list of string",
-                   "r.yaml:8: seed: got -1, expected a whole number",
-                   "r.yaml:1: nam: no such option; did you mean name?"}));
+  EXPECT_EQ(
+      read_yaml("nam: x\nshape: rond\ninner:\n  steps: 0\n  rate: fast\n  on: yes\nitems: [{weight: -1}]\nseed: "
+                "-1\nwords: {a: b}\n",
+                e),
+      (Lines{"r.yaml:2: shape: got rond, expected one of round, square; did you mean round?",
+             "r.yaml:4: inner.steps: got 0, expected at least 1", "r.yaml:5: inner.rate: got fast, expected a number",
+             "r.yaml:6: inner.on: got yes, expected true or false (yes and no are plain text in hone's YAML)",
+             "r.yaml:7: items.0.weight: got -1, expected at least 0",
+             "r.yaml:9: words: got a section, expected list of string",
+             "r.yaml:8: seed: got -1, expected a whole number", "r.yaml:1: nam: no such option; did you mean name?"}));
 }
 
 TEST(Read, KeepsTheDefaultWhereAValueDoesNotFit) {
@@ -107,13 +110,14 @@ TEST(Read, ProblemsOfValidateHaveTheLineOfWhatTheyName) {
   assign(node, "inner.steps", "3", {"--inner.steps", 0}, problems);
   read(node, checked, problems);
   EXPECT_EQ(problems.lines(),
-            (Lines{"--items: items.1.weight: no", "inner.rate: not given, and its section is", "plain: not given at all",
-                   ": of it all", "--inner.steps: by a scope without a node"}));
+            (Lines{"--items: items.1.weight: no", "inner.rate: not given, and its section is",
+                   "plain: not given at all", ": of it all", "--inner.steps: by a scope without a node"}));
 }
 
 TEST(Read, ProblemsOfNothingHaveItsLine) {
   Everything e;
-  const Lines expected{"r.yaml:2: name: got nothing, expected text", "r.yaml:3: seed: got nothing, expected a whole number"};
+  const Lines expected{"r.yaml:2: name: got nothing, expected text",
+                       "r.yaml:3: seed: got nothing, expected a whole number"};
   EXPECT_EQ(read_yaml("shape: round\nname:\nseed: null\n", e), expected);
   Problems problems;
   read(parse_json("{\"shape\": \"round\",\n\"name\": null,\n\"seed\": null}", "r.yaml", problems), e, problems);
@@ -154,12 +158,14 @@ TEST(Read, TheNameOfTheRestIsAKeyLikeAnyOther) {
 
 TEST(Read, TakesAQuotedNumberForText) {
   Everything e;
-  EXPECT_EQ(read_yaml("inner: {steps: '5'}", e), Lines{"r.yaml:1: inner.steps: got the string \"5\", expected a whole number"});
+  EXPECT_EQ(read_yaml("inner: {steps: '5'}", e),
+            Lines{"r.yaml:1: inner.steps: got the string \"5\", expected a whole number"});
 }
 
 TEST(Write, RoundTripsThroughYamlForRandomValues) {
   const Random random(7, "round trip");
-  const Lines words = {"", "true", "yes", "null", "1e5", " a ", "x: y", "- z", "#c", "\"q\"", "a\nb\tc", "ü🙂", "${x", "0x10", "~", "@", "'"};
+  const Lines words = {"",      "true",    "yes", "null", "1e5",  " a ", "x: y", "- z", "#c",
+                       "\"q\"", "a\nb\tc", "ü🙂", "${x",  "0x10", "~",   "@",    "'"};
   for (std::uint64_t trial = 0; trial < 300; ++trial) {
     Everything e, back;
     const auto pick = [&](std::uint64_t k) { return words[random.below(words.size(), trial * 16 + k)]; };
@@ -191,7 +197,8 @@ struct Optional {
 
 // What is empty is left out where that is the default, and written where it is not.
 TEST(Write, WhatIsEmptyIsReadBackEmpty) {
-  EXPECT_EQ(detail::inline_text(write(Optional{})), "{full: 5, open: 7, inner: {steps: 100, rate: 0.001, share: 0.5, on: false}}");
+  EXPECT_EQ(detail::inline_text(write(Optional{})),
+            "{full: 5, open: 7, inner: {steps: 100, rate: 0.001, share: 0.5, on: false}}");
   Optional value{.full = {}, .empty = {}, .open = {}, .inner = {.share = {}}}, back;
   const std::string text = to_yaml(write(value));
   EXPECT_EQ(text, "full: null\nopen: null\ninner:\n  steps: 100\n  rate: 0.001\n  share: null\n  \"on\": false\n");
@@ -204,8 +211,8 @@ TEST(Write, WhatIsEmptyIsReadBackEmpty) {
 TEST(Describe, ListsEveryOptionOnce) {
   std::vector<std::string> paths;
   for (const OptionInfo& row : describe(Everything{})) paths.push_back(row.path);
-  EXPECT_EQ(paths, (Lines{"name", "shape", "inner", "inner.steps", "inner.rate", "inner.share", "inner.on", "items", "items[].path",
-                          "items[].weight", "words", "numbers", "seed"}));
+  EXPECT_EQ(paths, (Lines{"name", "shape", "inner", "inner.steps", "inner.rate", "inner.share", "inner.on", "items",
+                          "items[].path", "items[].weight", "words", "numbers", "seed"}));
 }
 
 }  // namespace

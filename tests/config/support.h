@@ -7,7 +7,8 @@ namespace hone::config {
 
 enum class Shape { round, square };
 template <>
-inline constexpr auto enum_names<Shape> = std::to_array<std::pair<Shape, std::string_view>>({{Shape::round, "round"}, {Shape::square, "square"}});
+inline constexpr auto enum_names<Shape> =
+    std::to_array<std::pair<Shape, std::string_view>>({{Shape::round, "round"}, {Shape::square, "square"}});
 
 struct Item {
   std::string path;
@@ -23,7 +24,8 @@ struct Inner {
   std::optional<double> share;
   bool on = false;
   static constexpr auto fields() {
-    return std::tuple{field("steps", &Inner::steps, "Steps.", at_least(1)), field("rate", &Inner::rate, "Rate.", {.low = 0, .high = 1}),
+    return std::tuple{field("steps", &Inner::steps, "Steps.", at_least(1)),
+                      field("rate", &Inner::rate, "Rate.", {.low = 0, .high = 1}),
                       field("share", &Inner::share, "Share."), field("on", &Inner::on, "On.")};
   }
   void validate(Problems& problems) const { problems.require(!share || *share < 1, "share", "must be below 1"); }
@@ -38,8 +40,9 @@ struct Everything {
   std::uint64_t seed = 1;
   static constexpr auto fields() {
     using C = Everything;
-    return std::tuple{field("name", &C::name, "Name."),    field("shape", &C::shape, "Shape."), field("inner", &C::inner, "Inner."),
-                      field("items", &C::items, "Items."), field("words", &C::words, "Words."), field("numbers", &C::numbers, "Numbers."),
+    return std::tuple{field("name", &C::name, "Name."),    field("shape", &C::shape, "Shape."),
+                      field("inner", &C::inner, "Inner."), field("items", &C::items, "Items."),
+                      field("words", &C::words, "Words."), field("numbers", &C::numbers, "Numbers."),
                       field("seed", &C::seed, "Seed.")};
   }
 };

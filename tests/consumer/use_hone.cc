@@ -7,5 +7,7 @@
 int main() {
   const hone::Registries& all = hone::registries();
   for (const std::string& name : all.models.names()) std::printf("model %s\n", name.c_str());
-  return all.models.find("llama") != nullptr && all.optimizers.find("adamw") != nullptr && !all.sources.names().empty() ? 0 : 1;
+  return all.models.find("llama") != nullptr && all.optimizers.find("adamw") != nullptr && !all.sources.names().empty()
+             ? 0
+             : 1;
 }

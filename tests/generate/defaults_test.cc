@@ -32,7 +32,8 @@ TEST_F(Defaults, EndsAreTokensOfTheModel) {
     expect_problem("eos_token_id", bad, "got ");
   for (const char* key : {"bos_token_id", "pad_token_id", "decoder_start_token_id"})
     for (const char* bad : {"\"x\"", "-1", "512", "1.5", "false", "[1]"}) expect_problem(key, bad, "got ");
-  expect_problem("eos_token_id", "99999", "got 99999, expected a token of the model, 0 to 511, a list of them, or null");
+  expect_problem("eos_token_id", "99999",
+                 "got 99999, expected a token of the model, 0 to 511, a list of them, or null");
   expect_problem("pad_token_id", "-1", "got -1, expected a token of the model, 0 to 511, or null for none");
 }
 

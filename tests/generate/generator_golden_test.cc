@@ -1,4 +1,5 @@
-// Whole generations against transformers' generate() (tools/golden/golden_generate.py): greedy ids, penalties, stop strings.
+// Whole generations against transformers' generate() (tools/golden/golden_generate.py): greedy ids, penalties, stop
+// strings.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -25,7 +25,8 @@ TEST(Close, SaysWhichElementIsWorst) {
   got[1][2] = 2;
   const auto result = close(got, expected, {0, 1e-3});
   ASSERT_FALSE(result);
-  EXPECT_THAT(result.message(), HasSubstr("worst element [1, 2] of [2, 3]: got 2, expected 0, difference 2, tolerance 0.001"));
+  EXPECT_THAT(result.message(),
+              HasSubstr("worst element [1, 2] of [2, 3]: got 2, expected 0, difference 2, tolerance 0.001"));
   EXPECT_THAT(result.message(), HasSubstr("2 of 6 elements differ"));
 }
 

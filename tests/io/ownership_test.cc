@@ -92,7 +92,8 @@ TEST_F(Ownership, TheCurrentFolderOrOneAboveItIsNotReplaced) {
   errors.push_back(error_of([] { commit_to("/", true); }));
   EXPECT_THAT(errors[4], testing::HasSubstr("no folder given"));
   EXPECT_THAT(errors[6], testing::HasSubstr("the root of the file system"));
-  for (const int i : {0, 1, 2, 3, 5}) EXPECT_THAT(errors[i], testing::HasSubstr("it is the current folder, or one above it"));
+  for (const int i : {0, 1, 2, 3, 5})
+    EXPECT_THAT(errors[i], testing::HasSubstr("it is the current folder, or one above it"));
   EXPECT_EQ(names(), (std::vector<std::string>{"m"}));
 }
 
@@ -100,7 +101,8 @@ TEST_F(Ownership, OfALinkedFolderTheFolderIsMovedAndTheLinkStays) {
   make("disk/m", "1");
   fs::create_directory_symlink(folder_ / "disk/m", folder_ / "m");
   make("m", "2", true);
-  EXPECT_EQ(content("m/tokenizer.json") + content("disk/m/tokenizer.json") + content("disk/m.old-1/tokenizer.json"), "221");
+  EXPECT_EQ(content("m/tokenizer.json") + content("disk/m/tokenizer.json") + content("disk/m.old-1/tokenizer.json"),
+            "221");
   EXPECT_TRUE(fs::is_symlink(folder_ / "m"));
 }
 
@@ -135,7 +137,8 @@ TEST_F(OwnCheckpoints, ACheckpointWithNotesIsNeverRemoved) {
   Checkpoints checkpoints(open());
   EXPECT_EQ(checkpoints.retain(1), (std::vector<std::int64_t>{20}));
   EXPECT_EQ(content("c/step-00000010/notes.txt"), "precious");
-  EXPECT_THAT(said_, testing::HasSubstr("step-00000010: stays, beyond trainer.save.keep: hone did not write \"notes.txt\""));
+  EXPECT_THAT(said_,
+              testing::HasSubstr("step-00000010: stays, beyond trainer.save.keep: hone did not write \"notes.txt\""));
   said_.clear();
   EXPECT_TRUE(checkpoints.retain(1).empty());
   EXPECT_EQ(said_, "");

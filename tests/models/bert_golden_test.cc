@@ -1,5 +1,5 @@
-// BERT with a classification head against transformers: hidden states, logits, loss, every gradient, ten AdamW steps; and
-// folders with and without the head, which fill each other.
+// BERT with a classification head against transformers: hidden states, logits, loss, every gradient, ten AdamW steps;
+// and folders with and without the head, which fill each other.
 #include <gtest/gtest.h>
 
 #include "hone/objective.h"
@@ -21,7 +21,8 @@ std::unique_ptr<Model> load(const std::string& name, const HeadRequest& head = {
 }
 
 Batch batch_of(const std::map<std::string, Tensor>& golden) {
-  Batch batch = make_batch(golden.at("input_ids"), at::full_like(golden.at("input_ids"), -100), golden.at("attention_mask"));
+  Batch batch =
+      make_batch(golden.at("input_ids"), at::full_like(golden.at("input_ids"), -100), golden.at("attention_mask"));
   batch.extra["token_type_ids"] = golden.at("token_type_ids");
   batch.extra["label"] = golden.at("labels");
   return batch;

@@ -1,4 +1,5 @@
-// GPT-2 against transformers: logits, loss, every gradient, ten AdamW steps, decoding by the cache; folders as they are.
+// GPT-2 against transformers: logits, loss, every gradient, ten AdamW steps, decoding by the cache; folders as they
+// are.
 #include <gtest/gtest.h>
 
 #include "hub/save.h"
@@ -70,12 +71,13 @@ TEST(Gpt2, FloatsAreSavedAsFloats) {
 }
 
 TEST(Gpt2, WhatIsNotSupportedIsRefused) {
-  for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{{"add_cross_attention", "true"},
-                                                                                   {"scale_attn_weights", "false"},
-                                                                                   {"reorder_and_upcast_attn", "true"},
-                                                                                   {"scale_attn_by_inverse_layer_idx", "true"},
-                                                                                   {"activation_function", "mish"},
-                                                                                   {"n_embd", "26"}}) {
+  for (const auto& [key, value] :
+       std::vector<std::pair<std::string, std::string>>{{"add_cross_attention", "true"},
+                                                        {"scale_attn_weights", "false"},
+                                                        {"reorder_and_upcast_attn", "true"},
+                                                        {"scale_attn_by_inverse_layer_idx", "true"},
+                                                        {"activation_function", "mish"},
+                                                        {"n_embd", "26"}}) {
     config::Node node = config::read_file("tests/golden/gpt2/gpt2/config.json");
     node.at_or_add(key) = config::Node::scalar(value);
     EXPECT_THROW(build_model(node, "config.json"), Error) << key;

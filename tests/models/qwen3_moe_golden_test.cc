@@ -51,7 +51,8 @@ TEST_P(Qwen3MoeGolden, TenSteps) {
 
 TEST_P(Qwen3MoeGolden, ConfigComesBackAsItWas) { expect_same_config(golden_.folder, *golden_.model()); }
 
-INSTANTIATE_TEST_SUITE_P(Models, Qwen3MoeGolden, testing::ValuesIn(golden_params(golden_names(kExperts))), print_golden);
+INSTANTIATE_TEST_SUITE_P(Models, Qwen3MoeGolden, testing::ValuesIn(golden_params(golden_names(kExperts))),
+                         print_golden);
 
 TEST(Qwen3MoeGoldens, AreThere) { EXPECT_EQ(golden_names(kExperts).size(), 3u); }
 

@@ -1,4 +1,5 @@
-// Chat templates against transformers' apply_chat_template: over the cases that tools/compare/compare_chat_templates.py writes.
+// Chat templates against transformers' apply_chat_template: over the cases that tools/compare/compare_chat_templates.py
+// writes.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -111,7 +111,8 @@ TEST(CallbackState, WhatDoesNotFitIsSaid) {
   EXPECT_HONE_ERROR(put([](Keeper& k) { k.numbers["mean"] = 0; }), checkpoint,
                     "\"mean\": got a tensor, expected a number");
   EXPECT_HONE_ERROR(put([](Keeper& k) { k.nodes["count"] = {}; }), checkpoint, "got a number, expected JSON");
-  EXPECT_HONE_ERROR(put([](Keeper& k) { k.tensors["means"] = Tensor(); }), checkpoint, "got tensors, expected a tensor");
+  EXPECT_HONE_ERROR(put([](Keeper& k) { k.tensors["means"] = Tensor(); }), checkpoint,
+                    "got tensors, expected a tensor");
 }
 
 TEST(CallbackState, AMissingTensorIsSaid) {
@@ -135,11 +136,13 @@ TEST(CallbackState, NamesAreCheckedWhenTheyAreTaken) {
 TEST(CallbackState, OfARunIsTheMeanOfItsWeights) {
   test::register_test_callbacks();
   const test::TempFolder folder;
-  train(test::small_recipe(folder, {{"callbacks", "[weight_mean]"}, {"trainer.save.every", "1"}, {"trainer.steps", "4"}}),
-        test::quiet_options());
+  train(
+      test::small_recipe(folder, {{"callbacks", "[weight_mean]"}, {"trainer.save.every", "1"}, {"trainer.steps", "4"}}),
+      test::quiet_options());
   std::map<std::string, Tensor> mean;
   for (int step = 1; step <= 4; ++step)
-    for (const auto& [name, weight] : test::read_tensors(folder / "run" / test::step_folder(step) / "model.safetensors"))
+    for (const auto& [name, weight] :
+         test::read_tensors(folder / "run" / test::step_folder(step) / "model.safetensors"))
       mean[name] = step == 1 ? weight : mean[name] + (weight - mean[name]) / step;
   const std::filesystem::path state = folder / "run" / test::step_folder(4) / "state";
   const auto kept = test::read_tensors(state / kCallbacksFile);

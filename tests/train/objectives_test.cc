@@ -109,7 +109,8 @@ TEST_F(Objectives, GroupsOfAStepAreUpdates) {
 }
 
 TEST_F(Objectives, GroupsOfAStepAreCountedAcrossAResume) {
-  const test::Overrides two{{"model.attention_dropout", "0.2"}, {"trainer.accumulate", "2"}, {"trainer.save.every", "2"}};
+  const test::Overrides two{
+      {"model.attention_dropout", "0.2"}, {"trainer.accumulate", "2"}, {"trainer.save.every", "2"}};
   const auto with_steps = [&](const char* steps) {
     test::Overrides all = two;
     all.push_back({"trainer.steps", steps});
@@ -125,7 +126,8 @@ TEST_F(Objectives, GroupsOfAStepAreCountedAcrossAResume) {
 TEST_F(Objectives, EachTermIsDividedByItsOwnAmount) {
   const std::string objective = "{type: asking, size_loss: 0.1, document_loss: 0.01}";
   const auto wide = run("wide", objective, {{"trainer.batch_size", "8"}, {"trainer.steps", "3"}});
-  const auto deep = run("deep", objective, {{"trainer.batch_size", "1"}, {"trainer.accumulate", "8"}, {"trainer.steps", "3"}});
+  const auto deep =
+      run("deep", objective, {{"trainer.batch_size", "1"}, {"trainer.accumulate", "8"}, {"trainer.steps", "3"}});
   for (const char* key : {"loss", "nll", "size", "document_size", "grad_norm"}) {
     const auto a = values(wide, key), b = values(deep, key);
     ASSERT_EQ(a.size(), 3u) << key;

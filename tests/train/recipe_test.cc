@@ -145,8 +145,9 @@ TEST(Recipe, LayersLieOverEachOther) {
   test::small_recipe(folder);
   RecipeLayers layers;
   layers.file = (folder / "recipe.yaml").string();
-  layers.set = {folder.write("more.yaml", "{trainer: {steps: 20, log_every: 5}, data: {max_length: '${trainer.batch_size}'}}")
-                    .string()};
+  layers.set = {
+      folder.write("more.yaml", "{trainer: {steps: 20, log_every: 5}, data: {max_length: '${trainer.batch_size}'}}")
+          .string()};
   layers.environment = {{"trainer.steps", "30"}, {"trainer.batch_size", "6"}};
   layers.flags = {{"trainer.batch_size", "7"}};
   const Recipe recipe = read_recipe(layers);

@@ -247,7 +247,8 @@ TEST_F(Again, CheckpointsThatVanishedAreNoFreshStart) {
   train(recipe({{"trainer.steps", "4"}}), options_);
   for (const char* gone : {"checkpoints/step-00000004", "checkpoints", "latest"}) {
     std::filesystem::remove_all(run_folder() / gone);
-    EXPECT_HONE_ERROR(train(recipe(), options_), checkpoint, "checkpoints of this run have been saved, but there is none");
+    EXPECT_HONE_ERROR(train(recipe(), options_), checkpoint,
+                      "checkpoints of this run have been saved, but there is none");
   }
   options_.fresh = true;
   EXPECT_EQ(train(recipe(), options_).step, 10);

@@ -22,7 +22,8 @@ class SavedTypes : public ::testing::Test {
     const auto model = build_model(hf, "config.json");
     init_weights(*model, 5, Precision::fp32);
     const auto tokenizer = load_tokenizer("bytes");
-    const std::filesystem::path path = folder_ / (std::string("model-") + c10::toString(type) + (norms ? "-mixed" : ""));
+    const std::filesystem::path path =
+        folder_ / (std::string("model-") + c10::toString(type) + (norms ? "-mixed" : ""));
     hub::SavedWeights weights = hub::weights_of(*model);
     for (hub::SavedWeight& weight : weights)
       weight.type = norms && weight.name.ends_with("layernorm.weight") ? *norms : type;
@@ -108,9 +109,11 @@ TEST_F(SavedTypes, AreSaidInOneLine) {
   const auto text = [](SaveDtype wanted, Precision run, training::SourceTypes source) {
     return SaveTypes(wanted, run, std::move(source)).text();
   };
-  EXPECT_EQ(text(SaveDtype::source, Precision::bf16, {{"*", "F32"}}), "checkpoints are saved in fp32, as the model came");
+  EXPECT_EQ(text(SaveDtype::source, Precision::bf16, {{"*", "F32"}}),
+            "checkpoints are saved in fp32, as the model came");
   EXPECT_EQ(text(SaveDtype::source, Precision::bf16, {}), "checkpoints are saved in bf16, as the run computes");
-  EXPECT_EQ(text(SaveDtype::run, Precision::bf16, {{"*", "F32"}}), "checkpoints are saved in bf16, as the run computes");
+  EXPECT_EQ(text(SaveDtype::run, Precision::bf16, {{"*", "F32"}}),
+            "checkpoints are saved in bf16, as the run computes");
   EXPECT_EQ(text(SaveDtype::source, Precision::fp32, {{"*", "BF16"}, {"a", "F32"}}),
             "checkpoints are saved in bf16 (1 weight in other types), as the model came");
   EXPECT_EQ(text(SaveDtype::bf16, Precision::fp32, {{"*", "F32"}}),

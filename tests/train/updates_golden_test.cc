@@ -1,4 +1,5 @@
-// Ten AdamW steps of every golden model against transformers + torch (tools/golden/golden.py), with the trainer's own parts.
+// Ten AdamW steps of every golden model against transformers + torch (tools/golden/golden.py), with the trainer's own
+// parts.
 #include <gtest/gtest.h>
 
 #include "hone/config_read.h"

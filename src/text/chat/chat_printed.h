@@ -12,9 +12,9 @@ namespace hone::text {
 // other parts.
 Chat with_texts(const ChatTemplate& chat_template, Chat chat, const std::string& where);
 
-// Throws Error(data) that names the first text which the template did not write (contents, tool calls, tools, documents),
-// or a variable that it does not mention. Thinking may be left out by templates that know of it, also between <think>
-// and </think> in a content.
+// Throws Error(data) that names the first text which the template did not write (contents, tool calls, tools,
+// documents), or a variable that it does not mention. Thinking may be left out by templates that know of it, also
+// between <think> and </think> in a content.
 void check_printed(const ChatTemplate& chat_template, const Chat& chat, const jinja::Template::Rendered& rendered,
                    const std::string& where);
 

@@ -101,9 +101,10 @@ std::string bpe_text(const Spm& spm, const std::string& where) {
   text += R"(},"merges":[)";
   const std::vector<Merge> merges = spm.kind == Spm::kChar ? std::vector<Merge>() : find_merges(spm, vocabulary);
   if (const std::int64_t i = whole_words ? find_unmerged(spm, vocabulary, merges) : -1; i >= 0)
-    fail_at(where, fmt::format("piece {} is not what its characters merge to; no tokenizer.json with user-defined pieces "
-                               "can say so",
-                               i));
+    fail_at(where,
+            fmt::format("piece {} is not what its characters merge to; no tokenizer.json with user-defined pieces "
+                        "can say so",
+                        i));
   bool first = true;
   for (const Merge& m : merges) {
     text += first ? "[" : ",[";

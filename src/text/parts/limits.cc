@@ -82,7 +82,8 @@ std::int64_t shorten(std::vector<Draft>& parts, std::size_t most, std::size_t ad
   for (std::size_t i = 0; i < parts.size(); ++i) {
     auto& entries = parts[i].entries;
     const auto gone = static_cast<std::ptrdiff_t>(entries.size() - lengths[i]);
-    entries.erase(from_left ? entries.begin() : entries.end() - gone, from_left ? entries.begin() + gone : entries.end());
+    entries.erase(from_left ? entries.begin() : entries.end() - gone,
+                  from_left ? entries.begin() + gone : entries.end());
   }
   return static_cast<std::int64_t>(total - room);
 }

@@ -20,8 +20,8 @@ struct Truncation {
   void apply(std::vector<Draft>& parts, std::size_t added) const;
 };
 
-// Takes entries from the ends of the parts (from_left: from their starts), of the longer one first, until `most` less `added`
-// are left in all; returns how many it took. Throws Error(config) when that leaves no room.
+// Takes entries from the ends of the parts (from_left: from their starts), of the longer one first, until `most` less
+// `added` are left in all; returns how many it took. Throws Error(config) when that leaves no room.
 std::int64_t shorten(std::vector<Draft>& parts, std::size_t most, std::size_t added, bool from_left);
 
 struct Padding {
