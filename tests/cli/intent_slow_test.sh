@@ -31,6 +31,8 @@ for seed in 1 2; do
     --model.num_attention_heads=2 --model.max_position_embeddings=64 --tokenizer bytes --seed $seed >/dev/null
 done
 sed '/^model:/c model: {path: m1}' r.yaml | sed '/^tokenizer:/d' >m.yaml
+sed -e 's/train: d.jsonl, eval: {held_out: 0.25}/train: [{path: d.jsonl, stream: true}]/' \
+  -e 's/eval_every: 2/eval_every: 0/' r.yaml >windows.yaml
 hone tokenizer train d.jsonl --kind bpe --vocab-size 300 --out words >/dev/null 2>&1
 
 # What can be told of a run: its messages, numbers, files and weights, without times and without the recipe's echo.
@@ -50,6 +52,7 @@ trace() {  # the recipe, then what follows "hone train"
 # option | recipe and options without it | the option. An option that changes time or memory only names its proof.
 cat >options <<'R'
 model.path | m.yaml | --model.path=m2
+model.trainable | r.yaml | '--model.trainable=[lm_head]'
 model.<name> | r.yaml | --model.hidden_size=8
 tokenizer | r.yaml | --tokenizer=words
 data.train | r.yaml | --data.train=e.jsonl
@@ -59,6 +62,8 @@ data.train[].columns | r.yaml | '--data.train=[{path: d.jsonl, columns: {text: s
 data.train[].header | r.yaml --data.train=t.csv | '--data.train=[{path: t.csv, header: false, columns: {text: "1"}}]'
 data.train[].max_samples | r.yaml | '--data.train=[{path: d.jsonl, max_samples: 12}]'
 data.train[].ignore | r.yaml --data.train=l.jsonl | '--data.train=[{path: l.jsonl, ignore: [label]}]'
+data.train[].stream | r.yaml --data.eval={} --trainer.eval_every=0 | '--data.train=[{path: d.jsonl, stream: true}]'
+data.train[].source | r.yaml | '--data.train=[{path: d.jsonl, source: {type: text}}]'
 data.eval.held_out | r.yaml | --data.eval.held_out=0.5
 data.eval.<name> | r.yaml | --data.eval.test=e.jsonl
 data.eval.<name>[].path | r.yaml --data.eval.test=e.jsonl | '--data.eval.test=[{path: d.jsonl}]'
@@ -67,6 +72,8 @@ data.eval.<name>[].columns | r.yaml --data.eval.test=e.jsonl | '--data.eval.test
 data.eval.<name>[].header | r.yaml --data.eval.test=t.csv | '--data.eval.test=[{path: t.csv, header: false, columns: {text: "1"}}]'
 data.eval.<name>[].max_samples | r.yaml --data.eval.test=e.jsonl | '--data.eval.test=[{path: e.jsonl, max_samples: 3}]'
 data.eval.<name>[].ignore | r.yaml --data.eval.test=l.jsonl | '--data.eval.test=[{path: l.jsonl, ignore: [label]}]'
+data.eval.<name>[].stream | r.yaml --data.eval.test=e.jsonl | '--data.eval.test=[{path: e.jsonl, stream: true}]'
+data.eval.<name>[].source | r.yaml --data.eval.test=e.jsonl | '--data.eval.test=[{path: e.jsonl, source: {type: text}}]'
 data.max_length | r.yaml | --data.max_length=16
 data.overlong | r.yaml --data.max_length=16 | --data.overlong=keep_start
 data.packing | r.yaml --data.max_length=64 | --data.packing=none
@@ -75,6 +82,7 @@ data.shuffle | r.yaml | --data.shuffle=false
 data.append_eos | r.yaml | --data.append_eos=false
 data.loss | r.yaml --data.train=p.jsonl | --data.loss=all
 data.chat_template | r.yaml --data.train=c.jsonl --data.chat_template=zephyr | --data.chat_template=alpaca
+data.stream_window | windows.yaml | --data.stream_window=2
 data.cache | r.yaml | --data.cache=tokens
 objective | r.yaml | --objective.type=dpo
 objective.causal_lm.label_smoothing | r.yaml | --objective.label_smoothing=0.1
