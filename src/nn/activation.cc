@@ -1,10 +1,11 @@
 // Activations by their names.
 #include "hone/layers.h"
 
-#include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include <array>
+
+#include "ops/gated.h"
 
 namespace hone::nn {
 
@@ -30,19 +31,6 @@ ops::Activation read_activation(const std::string& name) {
   return activation;
 }
 
-at::Tensor activate(const at::Tensor& x, ops::Activation activation) {
-  switch (activation) {
-    case ops::Activation::silu:
-      return at::silu(x);
-    case ops::Activation::gelu:
-      return at::gelu(x);
-    case ops::Activation::gelu_tanh:
-      return at::gelu(x, "tanh");
-    case ops::Activation::relu:
-      return at::relu(x);
-  }
-  HONE_ASSERT(false);
-  return x;
-}
+at::Tensor activate(const at::Tensor& x, ops::Activation activation) { return ops::reference::activate(x, activation); }
 
 }  // namespace hone::nn

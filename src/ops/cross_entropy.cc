@@ -56,25 +56,33 @@ Supervised all_of(const at::Tensor& labels_N, const at::Tensor& weight_N, std::i
   return made;
 }
 
-// Of logits_SV in fp32 at least.
-at::Tensor loss_of(const at::Tensor& logits, const Supervised& s, const CrossEntropyOptions& options) {
-  const at::Tensor lse = logits.logsumexp(-1);
-  const at::Tensor at_label = logits.gather(-1, s.labels_S.unsqueeze(-1)).squeeze(-1);
+}  // namespace
+
+namespace reference {
+
+at::Tensor token_losses(const at::Tensor& logits_NV, const at::Tensor& lse_N, const at::Tensor& labels_N,
+                        const CrossEntropyOptions& options) {
   const double smoothing = options.label_smoothing;
-  at::Tensor loss = (1 - smoothing) * (lse - at_label) + options.z_loss * lse.square();
-  if (smoothing != 0) loss = loss + smoothing * (lse - logits.mean(-1));
-  return (loss * s.weight_S).sum();
+  const at::Tensor at_label_N = logits_NV.gather(-1, labels_N.unsqueeze(-1)).squeeze(-1);
+  at::Tensor loss_N = (1 - smoothing) * (lse_N - at_label_N) + options.z_loss * lse_N.square();
+  if (smoothing != 0) loss_N = loss_N + smoothing * (lse_N - logits_NV.mean(-1));
+  return loss_N;
+}
+
+}  // namespace reference
+
+namespace {
+
+// Of logits_SV in fp32 at least.
+at::Tensor loss_of(const at::Tensor& logits_SV, const Supervised& s, const CrossEntropyOptions& options) {
+  return (reference::token_losses(logits_SV, logits_SV.logsumexp(-1), s.labels_S, options) * s.weight_S).sum();
 }
 
 }  // namespace
 
 at::Tensor cross_entropy(const at::Tensor& logits_NV, const at::Tensor& labels_N, const at::Tensor& weight_N,
                          const CrossEntropyOptions& options) {
-  const std::int64_t vocab = logits_NV.size(1);
-  if (!backend_of(logits_NV).on_host)
-    return loss_of(logits_NV, all_of(labels_N, weight_N, vocab, logits_NV.scalar_type()), options);
-  const Supervised s = supervised(labels_N, weight_N, vocab, logits_NV.scalar_type());
-  return loss_of(logits_NV.index_select(0, s.index_S), s, options);
+  return loss_of(logits_NV, all_of(labels_N, weight_N, logits_NV.size(1), logits_NV.scalar_type()), options);
 }
 
 namespace reference {

@@ -25,6 +25,9 @@ at::Tensor cross_entropy(const at::Tensor& logits_NV, const at::Tensor& labels_N
                          const CrossEntropyOptions& options = {});
 
 namespace reference {
+// Of each token, without its weight. lse: the logarithms of the sums of exp(logits).
+at::Tensor token_losses(const at::Tensor& logits_NV, const at::Tensor& lse_N, const at::Tensor& labels_N,
+                        const CrossEntropyOptions& options);
 at::Tensor linear_cross_entropy(const at::Tensor& hidden_ND, const at::Tensor& head_VD, const at::Tensor& labels_N,
                                 const at::Tensor& weight_N, const CrossEntropyOptions& options = {});
 }  // namespace reference

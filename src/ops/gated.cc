@@ -13,20 +13,6 @@
 namespace hone::ops {
 namespace {
 
-at::Tensor activate(const at::Tensor& x, Activation activation) {
-  switch (activation) {
-    case Activation::silu:
-      return at::silu(x);
-    case Activation::gelu:
-      return at::gelu(x);
-    case Activation::gelu_tanh:
-      return at::gelu(x, "tanh");
-    case Activation::relu:
-      return at::relu(x);
-  }
-  throw Error(ErrorKind::bug, "unknown activation");
-}
-
 at::Tensor forward_all(const at::Tensor& gate, const at::Tensor& up, Activation activation) {
   return backend_of(gate).elementwise.gated(gate, up, activation);
 }
@@ -54,6 +40,20 @@ class GatedFunction : public torch::autograd::Function<GatedFunction> {
 }  // namespace
 
 namespace reference {
+
+at::Tensor activate(const at::Tensor& x, Activation activation) {
+  switch (activation) {
+    case Activation::silu:
+      return at::silu(x);
+    case Activation::gelu:
+      return at::gelu(x);
+    case Activation::gelu_tanh:
+      return at::gelu(x, "tanh");
+    case Activation::relu:
+      return at::relu(x);
+  }
+  throw Error(ErrorKind::bug, "unknown activation");
+}
 
 at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, Activation activation) {
   const auto wide = at::toOpMathType(gate.scalar_type());

@@ -17,6 +17,7 @@ GatedGradients gated_backward(const at::Tensor& dy, const at::Tensor& gate, cons
                               bool overwrite = false);
 
 namespace reference {
+at::Tensor activate(const at::Tensor& x, Activation activation);
 at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, Activation activation);
 }  // namespace reference
 

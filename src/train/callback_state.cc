@@ -130,14 +130,13 @@ CallbackValue value_from_json(const config::Node& node, const std::string& where
 }
 
 Tensor read_tensor(const Safetensors& file, const std::string& name) {
-  const TensorInfo* found = file.find(name);
-  if (!found) throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: missing", file.path().string(), name));
-  const auto type = from_safetensors_name(found->dtype);
+  const TensorInfo& found = info_of(file, name);
+  const auto type = from_safetensors_name(found.dtype);
   if (!type)
     throw Error(ErrorKind::checkpoint,
-                fmt::format("{}: {}: unknown type {}", file.path().string(), name, found->dtype));
-  Tensor tensor = at::empty(found->shape, at::TensorOptions().dtype(*type));
-  file.read(*found, host::mutable_bytes(tensor));
+                fmt::format("{}: {}: unknown type {}", file.path().string(), name, found.dtype));
+  Tensor tensor = at::empty(found.shape, at::TensorOptions().dtype(*type));
+  file.read(found, host::mutable_bytes(tensor));
   return tensor;
 }
 

@@ -46,13 +46,12 @@ std::string trainer_state(const TrainState& state, const CheckpointParts& parts)
 
 void restore(const Safetensors& file, const std::string& name, Tensor& into) {
   const std::string where = file.path().string();
-  const TensorInfo* found = file.find(name);
-  if (!found) throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: missing", where, name));
+  const TensorInfo& found = info_of(file, name);
   const std::string dtype = safetensors_name(into.scalar_type());
-  if (found->dtype != dtype || at::IntArrayRef(found->shape) != into.sizes())
-    throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: got {} {}, expected {} {}", where, name, found->dtype,
-                                                   shape_text(found->shape), dtype, shape_text(into.sizes())));
-  file.read(*found, host::mutable_bytes(into));
+  if (found.dtype != dtype || at::IntArrayRef(found.shape) != into.sizes())
+    throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: got {} {}, expected {} {}", where, name, found.dtype,
+                                                   shape_text(found.shape), dtype, shape_text(into.sizes())));
+  file.read(found, host::mutable_bytes(into));
 }
 
 constexpr const char* kMaster = "master.";

@@ -1,4 +1,4 @@
-// Tensors on their way into a safetensors file.
+// Tensors of a checkpoint by name: on their way into a safetensors file, and found in one.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "hone/safetensors.h"
 #include "io/safetensors_writer.h"
 #include "tensor/dtype.h"
 #include "tensor/host.h"
@@ -30,5 +31,11 @@ class NamedTensors {
   std::vector<io::TensorSpec> specs_;
   std::map<std::string, at::Tensor> tensors_;
 };
+
+// Error(checkpoint): there is none of that name.
+inline const TensorInfo& info_of(const Safetensors& file, const std::string& name) {
+  if (const TensorInfo* found = file.find(name)) return *found;
+  throw Error(ErrorKind::checkpoint, file.path().string() + ": " + name + ": missing");
+}
 
 }  // namespace hone::training

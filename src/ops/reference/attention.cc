@@ -13,16 +13,14 @@
 namespace hone::ops::reference_table {
 namespace {
 
-at::Tensor wide_heads(const at::Tensor& x) { return x.to(at::toOpMathType(x.scalar_type())); }
-
 // [N,H,K] -> [G,R,N,K], and back; keys and values [L,G,K] -> [G,1,L,K].
 at::Tensor queries_of(const at::Tensor& x_NHK, std::int64_t groups) {
-  return wide_heads(x_NHK).unflatten(1, {groups, -1}).permute({1, 2, 0, 3});
+  return widened(x_NHK).unflatten(1, {groups, -1}).permute({1, 2, 0, 3});
 }
 at::Tensor from_queries(const at::Tensor& x_GRNK, at::ScalarType type) {
   return x_GRNK.permute({2, 0, 1, 3}).flatten(1, 2).to(type);
 }
-at::Tensor keys_of(const at::Tensor& x_LGK) { return wide_heads(x_LGK).transpose(0, 1).unsqueeze(1); }
+at::Tensor keys_of(const at::Tensor& x_LGK) { return widened(x_LGK).transpose(0, 1).unsqueeze(1); }
 
 // Scores of queries with keys, scaled and capped, -inf where the mask hides.
 at::Tensor scores(const at::Tensor& q_GRNK, const at::Tensor& k_G1LK, const AttentionOptions& options) {

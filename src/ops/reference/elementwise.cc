@@ -4,27 +4,12 @@
 
 #include "hone/error.h"
 #include "ops/dropout_words.h"
+#include "ops/gated.h"
 #include "ops/reference/table.h"
 #include "tensor/host.h"
 
 namespace hone::ops::reference_table {
 namespace {
-
-at::Tensor wide_of(const at::Tensor& x) { return x.to(at::toOpMathType(x.scalar_type())); }
-
-at::Tensor activated(const at::Tensor& x, Activation activation) {
-  switch (activation) {
-    case Activation::silu:
-      return at::silu(x);
-    case Activation::gelu:
-      return at::gelu(x);
-    case Activation::gelu_tanh:
-      return at::gelu(x, "tanh");
-    case Activation::relu:
-      return at::relu(x);
-  }
-  throw Error(ErrorKind::bug, "unknown activation");
-}
 
 // dy times the activation's slope at x.
 at::Tensor activated_backward(const at::Tensor& dy, const at::Tensor& x, Activation activation) {
@@ -41,21 +26,17 @@ at::Tensor activated_backward(const at::Tensor& dy, const at::Tensor& x, Activat
   throw Error(ErrorKind::bug, "unknown activation");
 }
 
-at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, Activation activation) {
-  return (activated(wide_of(gate), activation) * wide_of(up)).to(gate.scalar_type());
-}
-
 GatedGradients gated_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up, Activation activation,
                               bool /*overwrite*/) {
-  const at::Tensor d = wide_of(dy), g = wide_of(gate);
-  return {activated_backward(d * wide_of(up), g, activation).to(gate.scalar_type()),
-          (d * activated(g, activation)).to(up.scalar_type())};
+  const at::Tensor d = widened(dy), g = widened(gate);
+  return {activated_backward(d * widened(up), g, activation).to(gate.scalar_type()),
+          (d * reference::activate(g, activation)).to(up.scalar_type())};
 }
 
 void rotate_into(const at::Tensor& y_NHK, const at::Tensor& x_NHK, const RopeTable& table, bool back) {
   const auto per_token = [&](const at::Tensor& values) { return values.index_select(0, table.rows_N).unsqueeze(1); };
   const at::Tensor cos = per_token(table.cos), sin = back ? -per_token(table.sin) : per_token(table.sin);
-  const auto halves = wide_of(x_NHK).chunk(2, -1);
+  const auto halves = widened(x_NHK).chunk(2, -1);
   y_NHK.copy_(at::cat({halves[0] * cos - halves[1] * sin, halves[1] * cos + halves[0] * sin}, -1));
 }
 
@@ -74,12 +55,14 @@ at::Tensor times(const at::Tensor& x, std::int64_t factor) {
 at::Tensor dropout(const at::Tensor& x, double rate, std::uint64_t seed) {
   const std::int64_t columns = x.size(-1), rows = x.numel() / columns;
   const DropoutWords words(seed, rows, columns);
-  const at::Tensor wide = wide_of(x);
+  const at::Tensor wide = widened(x);
   const at::Tensor mask = kept(words.rows, {0, rows}, words.columns, {0, columns}, rate, wide);
   return (wide * (mask.view(x.sizes()) / (1 - rate))).to(x.scalar_type());
 }
 
 }  // namespace
+
+at::Tensor widened(const at::Tensor& x) { return x.to(at::toOpMathType(x.scalar_type())); }
 
 // As keeps() says it.
 at::Tensor kept(const std::vector<std::uint32_t>& row_words, Range rows,
@@ -93,6 +76,6 @@ at::Tensor kept(const std::vector<std::uint32_t>& row_words, Range rows,
   return at::bitwise_right_shift(shifted(x, 16), 1).ge(dropout_threshold(rate)).to(like.scalar_type());
 }
 
-Backend::Elementwise elementwise() { return {gated, gated_backward, rotate_into, dropout}; }
+Backend::Elementwise elementwise() { return {reference::gated, gated_backward, rotate_into, dropout}; }
 
 }  // namespace hone::ops::reference_table

@@ -1,14 +1,12 @@
 // Norms in plain ATen. With y the normalised values and g the gradient of y: dx = (g - mean(g) - y mean(g y)) /
 // deviation, without mean(g) for RMSNorm.
 #include <ATen/ATen.h>
-#include <ATen/OpMathType.h>
 
 #include "ops/reference/table.h"
 
 namespace hone::ops::reference_table {
 namespace {
 
-at::Tensor widened(const at::Tensor& x) { return x.to(at::toOpMathType(x.scalar_type())); }
 at::Tensor per_row(const at::Tensor& values, const at::Tensor& x) {
   auto shape = x.sizes().vec();
   shape.back() = 1;

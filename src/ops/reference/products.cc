@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
 
+#include "ops/gated.h"
 #include "ops/reference/table.h"
 
 namespace hone::ops::reference_table {
@@ -39,7 +40,7 @@ std::vector<at::Tensor> skinny(const at::Tensor& x_RI, const std::vector<LinearW
 
 at::Tensor skinny_gated(const at::Tensor& x_RI, const LinearWeight& gate, const LinearWeight& up,
                         Activation activation) {
-  return elementwise().gated(product(x_RI, gate), product(x_RI, up), activation);
+  return reference::gated(product(x_RI, gate), product(x_RI, up), activation);
 }
 
 }  // namespace

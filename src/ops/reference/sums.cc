@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
 
+#include "ops/cross_entropy.h"
 #include "ops/reference/table.h"
 #include "tensor/host.h"
 
@@ -26,9 +27,8 @@ void loss(at::Tensor& logits_CV, const LossTargets& targets, bool gradient, cons
   const double smoothing = options.label_smoothing, vocab = static_cast<double>(logits_CV.size(1));
   const at::Tensor logits = logits_CV.to(targets.weight_C.scalar_type()), lse = logits.logsumexp(-1);
   const at::Tensor label_C1 = targets.labels_C.unsqueeze(1), weightless = targets.weight_C.eq(0);
-  at::Tensor each = (1 - smoothing) * (lse - logits.gather(1, label_C1).squeeze(1)) + options.z_loss * lse.square();
-  if (smoothing != 0) each = each + smoothing * (lse - logits.mean(-1));
-  losses_C.copy_((each * targets.weight_C).masked_fill(weightless, 0));
+  const at::Tensor each_C = reference::token_losses(logits, lse, targets.labels_C, options);
+  losses_C.copy_((each_C * targets.weight_C).masked_fill(weightless, 0));
   if (!gradient) return;
   const at::Tensor scale = (1 + 2 * options.z_loss * lse).unsqueeze(1);  // of p, whose sum is one
   at::Tensor d = (logits - lse.unsqueeze(1)).exp() * scale - smoothing / vocab;

@@ -11,6 +11,8 @@ Backend::Norms norms();
 Backend::Elementwise elementwise();
 Backend::Sums sums();
 
+at::Tensor widened(const at::Tensor& x);  // in fp32 at least
+
 // Where ops/dropout_words.h keeps numbers of rows and columns [first, first + count), as 0 and 1 in `like`'s type,
 // there.
 struct Range {

@@ -17,6 +17,7 @@
 #include "ops/cpu/products/attention.h"
 #include "ops/cpu/table/table.h"
 #include "ops/dropout_words.h"
+#include "ops/team.h"
 
 namespace hone::ops::cpu_table::blocks {
 namespace {
@@ -129,15 +130,13 @@ class Dropout {
   DropoutWords words_;
 };
 
-std::int64_t workers() { return at::in_parallel_region() ? 1 : at::get_num_threads(); }
-
 // Largest first; returns how many of them are for all threads.
 std::int64_t arrange(std::vector<Job>& jobs) {
   std::stable_sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.cost > b.cost; });
-  if (workers() == 1) return 0;
+  if (team_size() == 1) return 0;
   const std::int64_t total = std::accumulate(jobs.begin(), jobs.end(), std::int64_t{0},
                                              [](std::int64_t sum, const Job& job) { return sum + job.cost; });
-  const auto small = [&](const Job& job) { return job.cost * 4 * workers() <= total; };
+  const auto small = [&](const Job& job) { return job.cost * 4 * team_size() <= total; };
   return std::find_if(jobs.begin(), jobs.end(), small) - jobs.begin();
 }
 
@@ -147,7 +146,7 @@ template <class Begin>
 void share_out(std::int64_t units, Begin&& begin) {
   if (units == 0) return;
   std::atomic<std::int64_t> next{0};
-  at::parallel_for(0, std::min(workers(), units), 1, [&](std::int64_t first, std::int64_t last) {
+  at::parallel_for(0, std::min<std::int64_t>(team_size(), units), 1, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t worker = first; worker < last; ++worker) {
       const auto work = begin();
       for (std::int64_t unit; (unit = next.fetch_add(1)) < units;) work(unit);
