@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "ops/team.h"
+
 namespace hone::ops {
 
 // Rows per task when a row has `cols` elements of light work: about 16 k elements, what a thread does in a few
@@ -15,16 +17,25 @@ inline std::int64_t grain(std::int64_t cols) {
   return std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, cols));
 }
 
-// Runs work(unit) for each of `units` units that do not depend on one another or on who works on them: a thread takes
-// the next one when it is done, so that none waits for a slower one.
+// Work on `units` units that do not depend on one another or on who works on them: a thread takes the next one when it
+// is done, so that none waits for a slower one. Each calls begin() once, for room of its own, and what it gives for its
+// units.
+template <class Begin>
+void share_out_with(std::int64_t units, Begin&& begin) {
+  if (units == 0) return;
+  std::atomic<std::int64_t> next{0};
+  at::parallel_for(0, std::min<std::int64_t>(team_size(), units), 1, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t worker = first; worker < last; ++worker) {
+      auto&& work = begin();
+      for (std::int64_t unit; (unit = next.fetch_add(1)) < units;) work(unit);
+    }
+  });
+}
+
+// Runs work(unit) for each of them.
 template <class Work>
 void share_out(std::int64_t units, Work&& work) {
-  std::atomic<std::int64_t> next{0};
-  const std::int64_t workers = std::min<std::int64_t>(units, at::in_parallel_region() ? 1 : at::get_num_threads());
-  at::parallel_for(0, workers, 1, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t worker = first; worker < last; ++worker)
-      for (std::int64_t unit; (unit = next.fetch_add(1)) < units;) work(unit);
-  });
+  share_out_with(units, [&]() -> Work& { return work; });
 }
 
 }  // namespace hone::ops

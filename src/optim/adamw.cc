@@ -9,6 +9,7 @@
 #include "hone/optimizer.h"
 #include "hone/registry.h"
 #include "hone/schedule.h"
+#include "ops/vectorised.h"
 #include "optim/blocks.h"
 
 namespace hone::optim {
@@ -36,13 +37,6 @@ template <class T>
     w[i] = w[i] * keep - size_of_step * (m[i] / (square_root(v[i]) / correction + eps));
   }
 }
-HONE_VECTORISED void adamw_block(float* w, const float* g, float* m, float* v, std::int64_t size, const AdamWStep& s) {
-  adamw_loop(w, g, m, v, size, s);
-}
-HONE_VECTORISED void adamw_block(double* w, const double* g, double* m, double* v, std::int64_t size,
-                                 const AdamWStep& s) {
-  adamw_loop(w, g, m, v, size, s);
-}
 
 class AdamW final : public Optimizer {
  public:
@@ -56,23 +50,21 @@ class AdamW final : public Optimizer {
     static constexpr auto fields() {
       using C = Config;
       constexpr OnResume record = OnResume::record;
-      return std::tuple{
-          field("learning_rate", &C::learning_rate, "Peak learning rate.", at_least(0), record),
-          field("weight_decay", &C::weight_decay, "Decoupled weight decay; norms and biases are left out.",
-                at_least(0), record),
-          field("decay_all", &C::decay_all, "Let weight decay act on norms and biases too.", record),
-          field("betas", &C::betas, "How much of the old first and second moment stays.", {.low = 0, .high = 1},
-                record),
-          field("eps", &C::eps, "Added to the root of the second moment.", at_least(0), record),
-          field("schedule", &C::schedule, "Learning rate over the run.", record)};
+      return std::tuple{field("learning_rate", &C::learning_rate, "Peak learning rate.", at_least(0), record),
+                        field("weight_decay", &C::weight_decay,
+                              "Decoupled weight decay; norms and biases are left out.", at_least(0), record),
+                        field("decay_all", &C::decay_all, "Let weight decay act on norms and biases too.", record),
+                        field("betas", &C::betas, "How much of the old first and second moment stays.",
+                              {.low = 0, .high = 1}, record),
+                        field("eps", &C::eps, "Added to the root of the second moment.", at_least(0), record),
+                        field("schedule", &C::schedule, "Learning rate over the run.", record)};
     }
     void validate(Problems& problems) const {
       problems.require(betas.size() == 2, "betas", fmt::format("got {} values, expected 2", betas.size()));
       for (const double beta : betas) problems.require(beta < 1, "betas", "got 1, expected less");
     }
   };
-  explicit AdamW(const Config& config)
-      : config_(config), schedule_(registries().schedules.make(config.schedule)) {}
+  explicit AdamW(const Config& config) : config_(config), schedule_(registries().schedules.make(config.schedule)) {}
 
   void attach(std::span<OptimizedWeight> weights) override {
     for (const OptimizedWeight& weight : weights) {
@@ -126,9 +118,11 @@ class AdamW final : public Optimizer {
  private:
   template <class T>
   void run(const OptimizedWeight& weight, const Block& block, const AdamWStep& values) {
-    adamw_block(weight.master.mutable_data_ptr<T>() + block.begin, weight.gradient.const_data_ptr<T>() + block.begin,
-                exp_avg_[weight.index].mutable_data_ptr<T>() + block.begin,
-                exp_avg_sq_[weight.index].mutable_data_ptr<T>() + block.begin, block.end - block.begin, values);
+    T* w = weight.master.mutable_data_ptr<T>() + block.begin;
+    const T* g = weight.gradient.const_data_ptr<T>() + block.begin;
+    T* m = exp_avg_[weight.index].mutable_data_ptr<T>() + block.begin;
+    T* v = exp_avg_sq_[weight.index].mutable_data_ptr<T>() + block.begin;
+    ops::vectorised([&] { adamw_loop(w, g, m, v, block.end - block.begin, values); });
   }
 
   void run_plain(const OptimizedWeight& weight, const AdamWStep& values) {

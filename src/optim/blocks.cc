@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "ops/backend.h"
+#include "ops/vectorised.h"
 #include "tensor/host.h"
 
 namespace hone::optim {
@@ -16,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kBlock = 16384;
 
-HONE_VECTORISED double sum_of_squares(const float* x, std::int64_t size) {
+[[gnu::always_inline]] inline double squares_loop(const float* x, std::int64_t size) {
   double lanes[16] = {};  // sixteen sums, so that the order of additions is the same on every instruction set
   std::int64_t i = 0;
   for (; i + 16 <= size; i += 16) {
@@ -30,7 +31,7 @@ HONE_VECTORISED double sum_of_squares(const float* x, std::int64_t size) {
 }
 
 // To bf16: to the nearest, ties to even; not a number stays that.
-HONE_VECTORISED void round_to_bf16(const float* x, std::int64_t size, std::uint16_t* to) {
+[[gnu::always_inline]] inline void rounding_loop(const float* x, std::int64_t size, std::uint16_t* to) {
 #pragma omp simd
   for (std::int64_t i = 0; i < size; ++i) {
     const auto bits = std::bit_cast<std::uint32_t>(x[i]);
@@ -39,6 +40,9 @@ HONE_VECTORISED void round_to_bf16(const float* x, std::int64_t size, std::uint1
   }
 }
 
+double sum_of_squares(const float* x, std::int64_t size) {
+  return ops::vectorised([=] { return squares_loop(x, size); });
+}
 double sum_of_squares(const double* x, std::int64_t size) {
   double sum = 0;
   for (std::int64_t i = 0; i < size; ++i) sum += x[i] * x[i];
@@ -97,7 +101,8 @@ void update_blocks(std::span<const OptimizedWeight> weights,
     work(weight, block);
     if (!weight.rounded.defined()) return;
     auto* to = static_cast<std::uint16_t*>(weight.rounded.mutable_data_ptr());
-    round_to_bf16(weight.master.const_data_ptr<float>() + block.begin, block.end - block.begin, to + block.begin);
+    const float* from = weight.master.const_data_ptr<float>() + block.begin;
+    ops::vectorised([&] { rounding_loop(from, block.end - block.begin, to + block.begin); });
   });
 }
 

@@ -36,10 +36,3 @@ double sum_of_squares(std::span<const OptimizedWeight> weights);
 [[gnu::always_inline]] inline double square_root(double x) { return __builtin_sqrt(x); }
 
 }  // namespace hone::optim
-
-// The function is compiled once per instruction set and chosen at load time. Its loops: `#pragma omp simd`.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
-#define HONE_VECTORISED __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
-#else
-#define HONE_VECTORISED
-#endif

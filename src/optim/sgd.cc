@@ -5,6 +5,7 @@
 #include "hone/optimizer.h"
 #include "hone/registry.h"
 #include "hone/schedule.h"
+#include "ops/vectorised.h"
 #include "optim/blocks.h"
 
 namespace hone::optim {
@@ -21,13 +22,13 @@ template <class T>
 [[gnu::always_inline]] inline void sgd_loop(T* __restrict w, const T* __restrict g, T* __restrict buffer,
                                             std::int64_t size, const SgdStep& s) {
   const T rate = T(s.learning_rate), decay = T(s.decay), momentum = T(s.momentum), share = T(s.gradient_share);
-  const T scale = T(s.gradient_scale), ahead = s.nesterov ? momentum : T(0), own = s.nesterov ? T(1) : T(0);
+  const T scale = T(s.gradient_scale), own = T(s.nesterov ? 1 : 0), ahead = s.nesterov ? momentum : T(1);
 #pragma omp simd
   for (std::int64_t i = 0; i < size; ++i) {
     const T gradient = g[i] * scale + decay * w[i];
     const T moved = buffer[i] * momentum + gradient * share;
     buffer[i] = moved;
-    w[i] -= rate * (s.nesterov ? own * gradient + ahead * moved : moved);
+    w[i] -= rate * (own * gradient + ahead * moved);
   }
 }
 template <class T>
@@ -36,18 +37,6 @@ template <class T>
   const T rate = T(s.learning_rate), decay = T(s.decay), scale = T(s.gradient_scale);
 #pragma omp simd
   for (std::int64_t i = 0; i < size; ++i) w[i] -= rate * (g[i] * scale + decay * w[i]);
-}
-HONE_VECTORISED void sgd_block(float* w, const float* g, float* buffer, std::int64_t size, const SgdStep& s) {
-  if (buffer)
-    sgd_loop(w, g, buffer, size, s);
-  else
-    plain_sgd_loop(w, g, size, s);
-}
-HONE_VECTORISED void sgd_block(double* w, const double* g, double* buffer, std::int64_t size, const SgdStep& s) {
-  if (buffer)
-    sgd_loop(w, g, buffer, size, s);
-  else
-    plain_sgd_loop(w, g, size, s);
 }
 
 class Sgd final : public Optimizer {
@@ -66,8 +55,7 @@ class Sgd final : public Optimizer {
       return std::tuple{
           field("learning_rate", &C::learning_rate, "Peak learning rate.", at_least(0), record),
           field("weight_decay", &C::weight_decay,
-                "Share of a weight that is added to its gradient; norms and biases are left out.", at_least(0),
-                record),
+                "Share of a weight that is added to its gradient; norms and biases are left out.", at_least(0), record),
           field("decay_all", &C::decay_all, "Let weight decay act on norms and biases too.", record),
           field("momentum", &C::momentum,
                 "How much of the last update's direction stays; 0 = no momentum and no state.", share, record),
@@ -81,8 +69,7 @@ class Sgd final : public Optimizer {
                        "needs momentum above 0 and dampening 0");
     }
   };
-  explicit Sgd(const Config& config)
-      : config_(config), schedule_(registries().schedules.make(config.schedule)) {}
+  explicit Sgd(const Config& config) : config_(config), schedule_(registries().schedules.make(config.schedule)) {}
 
   void attach(std::span<OptimizedWeight> weights) override {
     if (config_.momentum == 0) return;
@@ -128,9 +115,12 @@ class Sgd final : public Optimizer {
  private:
   template <class T>
   void run(const OptimizedWeight& weight, const Block& block, const SgdStep& values) {
-    T* buffer = buffers_.empty() ? nullptr : buffers_[weight.index].mutable_data_ptr<T>() + block.begin;
-    sgd_block(weight.master.mutable_data_ptr<T>() + block.begin, weight.gradient.const_data_ptr<T>() + block.begin,
-              buffer, block.end - block.begin, values);
+    const std::int64_t size = block.end - block.begin;
+    T* w = weight.master.mutable_data_ptr<T>() + block.begin;
+    const T* g = weight.gradient.const_data_ptr<T>() + block.begin;
+    if (buffers_.empty()) return ops::vectorised([&] { plain_sgd_loop(w, g, size, values); });
+    T* buffer = buffers_[weight.index].mutable_data_ptr<T>() + block.begin;
+    ops::vectorised([&] { sgd_loop(w, g, buffer, size, values); });
   }
 
   void run_plain(const OptimizedWeight& weight, const SgdStep& values) {

@@ -6,6 +6,7 @@
 #include "hone/config_read.h"
 #include "hone/registry.h"
 #include "ops/backend.h"
+#include "ops/kernels.h"
 #include "optim/blocks.h"
 #include "train/support.h"
 
@@ -44,7 +45,10 @@ TEST(Optimizers, TwentyUpdatesEqualTorch) {
     }
   };
   for (const auto& [name, options] : about["optimizers"].items()) {
-    check(name, options);
+    for (const ops::Level level : {ops::Level::basic, ops::Level::avx2, ops::Level::avx512}) {
+      const ops::LevelScope scope(level);
+      check(name, options);
+    }
     const ops::BackendScope in_plain_aten(ops::reference_backend());
     check(name, options);
   }

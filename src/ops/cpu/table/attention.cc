@@ -9,7 +9,6 @@
 #include <c10/core/CPUAllocator.h>
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <numeric>
 
@@ -17,6 +16,7 @@
 #include "ops/cpu/products/attention.h"
 #include "ops/cpu/table/table.h"
 #include "ops/dropout_words.h"
+#include "ops/parallel.h"
 #include "ops/team.h"
 
 namespace hone::ops::cpu_table::blocks {
@@ -140,20 +140,6 @@ std::int64_t arrange(std::vector<Job>& jobs) {
   return std::find_if(jobs.begin(), jobs.end(), small) - jobs.begin();
 }
 
-// Every worker calls begin() once, and the function that it gives for the units it gets: each worker takes the next
-// unit when it is done with one.
-template <class Begin>
-void share_out(std::int64_t units, Begin&& begin) {
-  if (units == 0) return;
-  std::atomic<std::int64_t> next{0};
-  at::parallel_for(0, std::min<std::int64_t>(team_size(), units), 1, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t worker = first; worker < last; ++worker) {
-      const auto work = begin();
-      for (std::int64_t unit; (unit = next.fetch_add(1)) < units;) work(unit);
-    }
-  });
-}
-
 template <class Size>
 std::int64_t largest(const std::vector<Job>& jobs, std::int64_t first, std::int64_t last, Size&& size) {
   std::int64_t most = 0;
@@ -189,7 +175,7 @@ class Forward {
 
  private:
   void run_apart(std::int64_t first, std::int64_t last) {
-    share_out(last - first, [&] {
+    share_out_with(last - first, [&] {
       auto keys = std::make_shared<Room>(largest(jobs_, first, last, kernels_.key_room));
       auto work = std::make_shared<Room>(largest(jobs_, first, last, kernels_.work_room));
       return [this, first, keys, work](std::int64_t unit) {
@@ -214,7 +200,7 @@ class Forward {
     // The last blocks see the most keys: they go first.
     std::stable_sort(blocks.begin(), blocks.end(), [](const Unit& a, const Unit& b) { return a.block > b.block; });
     const auto each = [&](const std::vector<Unit>& units, auto&& work) {
-      share_out(static_cast<std::int64_t>(units.size()), [&] {
+      share_out_with(static_cast<std::int64_t>(units.size()), [&] {
         auto room = std::make_shared<Room>(largest(jobs_, 0, count, kernels_.work_room));
         return [&, room](std::int64_t i) { work(jobs_[units[i].job], units[i], room->at()); };
       });
@@ -283,7 +269,7 @@ class Backward {
   }
 
   void run_apart(std::int64_t first, std::int64_t last) {
-    share_out(last - first, [&] {
+    share_out_with(last - first, [&] {
       auto work = std::make_shared<Room>(largest(jobs_, first, last, kernels_.work_room));
       return [this, first, work](std::int64_t unit) {
         const Job& job = jobs_[first + unit];
@@ -308,7 +294,7 @@ class Backward {
     // A block of keys waits for the ones before it, which somebody has therefore taken already.
     std::stable_sort(blocks.begin(), blocks.end(), [](const Unit& a, const Unit& b) { return a.block < b.block; });
     const auto each = [&](const std::vector<Unit>& units, auto&& work) {
-      share_out(static_cast<std::int64_t>(units.size()), [&] {
+      share_out_with(static_cast<std::int64_t>(units.size()), [&] {
         auto room = std::make_shared<Room>(largest(jobs_, 0, count, kernels_.work_room));
         return [&, room](std::int64_t i) { work(jobs_[units[i].job], units[i], room->at()); };
       });
