@@ -146,9 +146,9 @@ struct TrainerSection {
     using C = TrainerSection;
     return std::tuple{
         field("batch_size", &C::batch_size, "Rows in a micro-batch; more use memory and the machine better.",
-              at_least(1)),
+              {.low = 1, .high = 1 << 20}),
         field("accumulate", &C::accumulate, "Micro-batches per step; a step of 8 x 1 rows is the same as one of 1 x 8.",
-              at_least(1)),
+              {.low = 1, .high = 1 << 16}),
         field("steps", &C::steps, "Updates in all.", at_least(1), OnResume::record),
         field("epochs", &C::epochs, "Instead of steps: how often all rows are seen; default 1.", at_least(0),
               OnResume::record),

@@ -21,6 +21,7 @@ class Registry final : public config::Catalogue {
     std::string name, help;
     std::function<std::shared_ptr<config::AnyOptions>()> options;
     std::function<std::unique_ptr<Made>(const config::AnyOptions&, Context...)> make;
+    bool takes_context = false;
   };
 
   // Error(usage): a name is taken. T is built as T(const T::Config&, context...), or as T(const T::Config&) where it
@@ -33,11 +34,12 @@ class Registry final : public config::Catalogue {
       entries_.push_back({name, help, [] { return std::make_shared<config::OptionsOf<Config>>(); },
                           [](const config::AnyOptions& options, Context... context) -> std::unique_ptr<Made> {
                             const Config& config = static_cast<const config::OptionsOf<Config>&>(options).value;
-                            if constexpr (std::is_constructible_v<T, const Config&, Context...>)
+                            if constexpr (kTakesContext<T, Config>)
                               return std::make_unique<T>(config, context...);
                             else
                               return std::make_unique<T>(config);
-                          }});
+                          },
+                          kTakesContext<T, Config>});
     }
   }
   template <class T, class Config = typename T::Config>
@@ -72,6 +74,8 @@ class Registry final : public config::Catalogue {
   }
 
  private:
+  template <class T, class Config>
+  static constexpr bool kTakesContext = std::is_constructible_v<T, const Config&, Context...>;
   std::vector<Entry> entries_;
 };
 

@@ -174,7 +174,9 @@ int run_program(const Arguments& arguments) {
   } catch (const std::bad_alloc&) {
     return report(kNoMemory, ErrorKind::data);
   } catch (const std::exception& error) {
-    return report(std::string("unexpected: ") + error.what(), ErrorKind::bug);
+    std::string text = std::string("unexpected: ") + error.what();
+    if (!flags.plugins.empty()) text += "; it may come from a plug-in, which should throw hone::Error";
+    return report(text, ErrorKind::bug);
   }
 }
 

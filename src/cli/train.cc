@@ -31,8 +31,9 @@ std::string_view name_of(StopReason reason) {
 
 std::string text_of(const Summary& summary) {
   if (summary.reason == StopReason::already_finished)
-    return fmt::format("{}: finished at step {} ({}); nothing to do", summary.folder, summary.step,
-                       summary.stopped_by.empty() ? "steps" : summary.stopped_by);
+    return fmt::format("{}: finished at step {} ({}); nothing to do{}", summary.folder, summary.step,
+                       summary.stopped_by.empty() ? "steps" : summary.stopped_by,
+                       summary.stopped_by.empty() ? "" : "; --resume latest goes on");
   if (summary.checkpoint.empty()) return fmt::format("stopped by {} before the first step", summary.stopped_by);
   std::string text = fmt::format("{}: step {} of {}, {} tokens in {}", summary.interrupted() ? "stopped" : "done",
                                  summary.step, summary.steps, human_count(static_cast<double>(summary.tokens)),

@@ -107,8 +107,10 @@ void assign(Node& root, const std::string& path, const std::string& value, const
       return;
     }
   }
-  Node parsed = parse_yaml(value, mark.file, problems);
-  if (parsed.is_null() && !value.empty() && value != "null" && value != "~") parsed = Node::scalar(value);
+  // In YAML nothing at all is null, too, and "-" a list; here they are the texts that they look like.
+  const bool text = value.empty() || value == "-";
+  Node parsed = text ? Node::scalar(value) : parse_yaml(value, mark.file, problems);
+  if (parsed.is_null() && value != "null" && value != "~") parsed = Node::scalar(value);
   mark_all(parsed, mark);
   *at = std::move(parsed);
 }

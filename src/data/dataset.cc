@@ -200,8 +200,7 @@ void PackedDataset::check_supervised() const {
                           counted(report_.records, "record"), join(why, ", ")));
   if (report_.dropped + report_.cut > 0)
     throw std::move(error).hint("raise data.max_length, or set data.overlong: split");
-  throw std::move(error).hint(
-      "a document needs two tokens, a completion one, and labels must not all be -100; see `hone inspect data`");
+  throw std::move(error).hint(data::kNothingLearnt);
 }
 
 std::string PackedDataset::paths() const {
@@ -395,6 +394,22 @@ void data::check_options(const std::vector<DataFile>& files, const Dataset::Opti
   for (const DataFile& entry : files)
     if (!std::isfinite(entry.weight) || entry.weight < 0)
       throw Error(ErrorKind::config, fmt::format("{}: weight {}; expected at least 0", entry.path, entry.weight));
+}
+
+std::int64_t data::tokens_in_rows(const Record& record, const RecordTokens& tokens,
+                                  const std::function<std::string()>& name, const Tokenizer& tokenizer,
+                                  const Dataset::Options& options) {
+  TokenStore store;
+  add_record(store, record, tokens, 0);
+  if (store.docs() == 0) return 0;
+  DataReport report;
+  const Stretch all{store.begin(0), store.end(store.docs() - 1), 0};
+  const std::int32_t bos = ends_of(tokenizer, options).starts;
+  const auto name_of = [&](std::int64_t) { return name(); };
+  const RowTable rows = cut_and_pack(store, {all}, options, bos, name_of, report);
+  std::int64_t count = 0;
+  for (const Piece& piece : rows.pieces) count += piece.length;
+  return count;
 }
 
 std::shared_ptr<const Dataset> data::pack_window(std::shared_ptr<const TokenStore> store,

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "data/source.h"
+#include "hone/registry.h"
 
 namespace hone::data {
 namespace {
@@ -26,7 +27,7 @@ Error error(const std::string& path, const std::string& fact) {
 void refuse(const std::string& path, bool as_stream) {
   std::error_code unknown;
   const fs::file_status status = fs::status(path, unknown);
-  if (path.empty()) throw error("data", "a file without a path; standard input is /dev/stdin");  // YAML's "-"
+  if (path.empty()) throw error("data", "a file without a path; standard input is \"-\"");
   if (!as_stream && is_standard_input(path))
     throw error(path, "standard input; expected a file, because data is read more than once")
         .hint("write it into a file first: cat > data.jsonl");
@@ -95,6 +96,10 @@ bool is_standard_input(const std::string& path) {
 FoundFiles files_of(const DataFile& entry, bool as_stream) {
   if (entry.path.empty() && is_file_format(entry.source.type))
     throw error("data", fmt::format("source {} without a path; it reads files", entry.source.type));
+  if (const auto* source = registries().sources.find(entry.source.type);
+      source != nullptr && !source->takes_context && !entry.path.empty())
+    throw error(entry.path, fmt::format("source {} makes its records itself and reads no file; leave the path out",
+                                        entry.source.type));
   if (as_stream && entry.path.empty() && !entry.source.type.empty()) return {{entry}, {}};
   std::error_code unknown;
   const fs::file_status status = fs::status(entry.path, unknown);

@@ -38,6 +38,8 @@ struct Entry {
 
 using Paths = std::vector<std::string>;
 
+constexpr std::uint64_t kMostPerRowToken = 16;  // tokens that a window reads for each that stands in its rows
+
 // Records of all files are numbered in one row, so that a number says file and line.
 std::string record_name_of(const Paths& paths, std::int64_t record) {
   const auto files = std::ssize(paths);
@@ -80,6 +82,8 @@ Stream::Stream(const std::vector<DataFile>& files, std::shared_ptr<const Tokeniz
     log_found(given, found);
     for (DataFile& file : found.files) {
       if (file.path == "-") file.path = "/dev/stdin";
+      if (io::is_pipe(file.path) && std::find(paths.begin(), paths.end(), file.path) != paths.end())
+        throw Error(ErrorKind::config, fmt::format("data.train: {}: given twice; a pipe can be read once", file.path));
       paths.push_back(name_of(file));
       entry.files.push_back(std::move(file));
     }
@@ -96,10 +100,10 @@ std::string Stream::title() const {
 std::string Stream::fingerprint() const {
   Hasher hasher;
   hasher.update_field("hone stream 1").update_field(tokenizer_->fingerprint);
-  for (const std::int64_t number : {options_.max_length, static_cast<std::int64_t>(options_.overlong),
-                                    static_cast<std::int64_t>(options_.packing), options_.window,
-                                    static_cast<std::int64_t>(options_.records), std::int64_t{options_.append_eos},
-                                    options_.loss ? 1 + static_cast<std::int64_t>(*options_.loss) : 0})
+  for (const std::int64_t number :
+       {options_.max_length, static_cast<std::int64_t>(options_.overlong), static_cast<std::int64_t>(options_.packing),
+        options_.window, static_cast<std::int64_t>(options_.records), std::int64_t{options_.append_eos},
+        options_.loss ? 1 + static_cast<std::int64_t>(*options_.loss) : 0})
     hasher.update_int(static_cast<std::uint64_t>(number));
   for (const std::string& label : options_.labels) hasher.update_field(label);
   for (const Entry& entry : entries_) {  // what they hold is compared when reading goes on, whatever their paths
@@ -129,18 +133,27 @@ class Live {
     start_ = position;
     tokens_ = position.tokens;
     pass_start_ = position.pass_start;
-    tokens_in_pass_ = position.at.records > 0 ? 1 : 0;
+    tokens_in_pass_ = in_rows_in_pass_ = position.at.records > 0 ? 1 : 0;
     restored_ = true;
   }
 
-  // What is taken from here on is of the next window.
+  // What is taken from here on is of the next window; where it has been read before, until `read`.
   void begin_window() {
     first_pass_.reset();
     if (std::exchange(restored_, false)) return;
     const bool seeks = start_.at.pass == at_.pass && (start_.at.place || start_.at.records == 0);
-    start_ = {at_, seeks ? start_.at : pass_start_, pass_start_, tokens_};
+    start_ = {at_, seeks ? start_.at : pass_start_, pass_start_, tokens_, {}};
   }
-  const EntryPosition& window_start() const { return start_; }
+  // Of the window.
+  EntryPosition position() const {
+    EntryPosition now = start_;
+    now.read = at_;
+    return now;
+  }
+  bool is_behind(const StreamMark& read) const { return at_.pass == read.pass && at_.records == read.records; }
+  void check_read(const StreamMark& read) const {
+    if (!is_behind(read) || at_.hash != read.hash) throw other_data(name_of(entry_.given), read.records);
+  }
 
   // false: the end.
   bool take(Taken& taken) {
@@ -158,20 +171,26 @@ class Live {
   // Whether it begins again within this window.
   bool is_new_pass(const Taken& taken) const { return first_pass_ && taken.mark.pass != *first_pass_; }
 
-  void count(const Taken& taken) {
+  // in_rows: of its tokens.
+  void count(const Taken& taken, std::int64_t in_rows) {
     if (taken.mark.pass != at_.pass) {
       if (tokens_in_pass_ == 0)
         throw Error(ErrorKind::data, fmt::format("{}: every record is empty", name_of(entry_.given)));
+      if (in_rows_in_pass_ == 0)
+        throw Error(ErrorKind::data,
+                    fmt::format("{}: no supervised token in {}", name_of(entry_.given), counted(at_.records, "record")))
+            .hint(kNothingLearnt);
       if (at_.pass == 0) log::info("{}: {}; it begins again", name_of(entry_.given), counted(at_.records, "record"));
       pass_start_ = {.pass = taken.mark.pass, .hash = at_.hash};
-      tokens_in_pass_ = 0;
+      tokens_in_pass_ = in_rows_in_pass_ = 0;
     }
     if (!first_pass_) first_pass_ = taken.mark.pass;
     at_ = taken.mark;
     std::int64_t tokens = std::ssize(taken.item.tokens.ids);
     for (const RecordTokens& one : taken.item.tokens.companions) tokens += std::ssize(one.ids);
-    tokens_ += tokens;
+    tokens_ += in_rows;
     tokens_in_pass_ += tokens;
+    in_rows_in_pass_ += in_rows;
   }
   double tokens_by_weight() const { return static_cast<double>(tokens_) / entry_.given.weight; }
   const Entry& entry() const { return entry_; }
@@ -191,8 +210,9 @@ class Live {
   std::optional<Taken> held_;
   StreamMark at_, pass_start_;
   EntryPosition start_;
-  bool restored_ = false;  // start_ is that of the window that comes next
-  std::int64_t tokens_ = 0, tokens_in_pass_ = 0;
+  bool restored_ = false;    // start_ is that of the window that comes next
+  std::int64_t tokens_ = 0;  // in rows
+  std::int64_t tokens_in_pass_ = 0, in_rows_in_pass_ = 0;
   std::optional<std::int64_t> first_pass_;  // of the window
 };
 
@@ -210,7 +230,7 @@ class StreamReader final : public RowReader {
     for (std::size_t i = 0; i < count; ++i) live_[i]->go_to(from.entries[i]);
     index_ = from.window - 1;
     any_rows_ = true;
-    fill();
+    fill(&from);
     row_ = std::min(from.row, window_->rows());
   }
   ~StreamReader() override { say_counts(); }
@@ -226,12 +246,12 @@ class StreamReader final : public RowReader {
   }
   std::string position() const override {
     StreamPosition now{.window = index_, .row = row_};
-    for (const auto& live : live_) now.entries.push_back(live->window_start());
+    for (const auto& live : live_) now.entries.push_back(live->position());
     return to_json(now);
   }
   void cancel() override { cancelled_ = true; }
 
-  void fill();
+  void fill(const StreamPosition* again = nullptr);
   const std::shared_ptr<const Dataset>& window() const { return window_; }
 
  private:
@@ -240,7 +260,8 @@ class StreamReader final : public RowReader {
     if (StopSignal::stop_requested()) StopSignal::check("waiting for data");
   }
   Live& hungriest() const;
-  void add(TokenStore& store, const Live& live, const Live::Taken& taken);
+  std::int64_t add(TokenStore& store, Live& live, const Live::Taken& taken);
+  bool is_filled(const TokenStore& store, std::int64_t in_rows, const StreamPosition* again) const;
   void tell_unread(const std::string& path, const std::vector<std::string>& names);
   void count_window(bool passed);
   void say_counts() const;
@@ -259,9 +280,8 @@ class StreamReader final : public RowReader {
 };
 
 Live& StreamReader::hungriest() const {
-  return **std::min_element(live_.begin(), live_.end(), [](const auto& a, const auto& b) {
-    return a->tokens_by_weight() < b->tokens_by_weight();
-  });
+  return **std::min_element(live_.begin(), live_.end(),
+                            [](const auto& a, const auto& b) { return a->tokens_by_weight() < b->tokens_by_weight(); });
 }
 
 void StreamReader::tell_unread(const std::string& path, const std::vector<std::string>& names) {
@@ -271,23 +291,39 @@ void StreamReader::tell_unread(const std::string& path, const std::vector<std::s
   if (!fresh.empty()) log::info("{}: fields that are not read: {}", path, list_names(fresh, 20));
 }
 
-void StreamReader::add(TokenStore& store, const Live& live, const Live::Taken& taken) {
-  const std::int64_t file = live.entry().first_file + taken.mark.file;
-  tell_unread(taken.item.path, taken.item.record.unread);
-  add_record(store, taken.item.record, taken.item.tokens, taken.item.record.line * std::ssize(*stream_.paths()) + file);
+// Returns how many of its tokens rows will have.
+std::int64_t StreamReader::add(TokenStore& store, Live& live, const Live::Taken& taken) {
+  const Record& record = taken.item.record;
+  const std::int64_t number = record.line * std::ssize(*stream_.paths()) + live.entry().first_file + taken.mark.file;
+  const std::int64_t in_rows = tokens_in_rows(
+      record, taken.item.tokens, [&] { return stream_.record_name(number); }, stream_.tokenizer(), stream_.options());
+  live.count(taken, in_rows);
+  tell_unread(taken.item.path, record.unread);
+  add_record(store, record, taken.item.tokens, number);
+  return in_rows;
 }
 
-// The next window, which may be without rows.
-void StreamReader::fill() {
+// Enough for its rows, or as much as memory is given where little of it comes to stand in rows. One that is filled
+// again ends where it did, although the data may not end there now.
+bool StreamReader::is_filled(const TokenStore& store, std::int64_t in_rows, const StreamPosition* again) const {
+  const std::int64_t wanted = stream_.options().window * stream_.options().max_length;
+  if (in_rows >= wanted || store.size() / kMostPerRowToken >= static_cast<std::uint64_t>(wanted)) return true;
+  if (again == nullptr) return false;
+  for (std::size_t i = 0; i < live_.size(); ++i)
+    if (!live_[i]->is_behind(again->entries[i].read)) return false;
+  return true;
+}
+
+// The next window, which may be without rows; again: the one there.
+void StreamReader::fill(const StreamPosition* again) {
   ++index_;
   row_ = 0;
   window_.reset();  // so that there are never two
   for (const auto& live : live_) live->begin_window();
   const Dataset::Options& options = stream_.options();
-  const auto wanted = static_cast<std::uint64_t>(options.window * options.max_length);
   auto store = std::make_shared<TokenStore>();
   bool passed = false;
-  while (store->size() < wanted) {
+  for (std::int64_t in_rows = 0; !is_filled(*store, in_rows, again);) {
     Live& live = hungriest();
     Live::Taken taken;
     if (!live.take(taken)) {
@@ -302,9 +338,9 @@ void StreamReader::fill() {
         break;
       }
     }
-    live.count(taken);
-    add(*store, live, taken);
+    in_rows += add(*store, live, taken);
   }
+  for (std::size_t i = 0; again != nullptr && i < live_.size(); ++i) live_[i]->check_read(again->entries[i].read);
   const auto names = [paths = stream_.paths()](std::int64_t record) { return record_name_of(*paths, record); };
   check_ids(*store, [&](std::int64_t doc) { return names(store->line(doc)); }, options.vocab_size);
   window_ = pack_window(store, stream_.title(), names, stream_.tokenizer(), options);
@@ -314,17 +350,22 @@ void StreamReader::fill() {
 // passed: an entry has begun again within it, or does now.
 void StreamReader::count_window(bool passed) {
   const DataReport& now = window_->report();
-  for (std::int64_t DataReport::*one :
+  for (std::int64_t DataReport::* one :
        {&DataReport::records, &DataReport::empty, &DataReport::cut, &DataReport::split, &DataReport::dropped,
         &DataReport::cut_tokens, &DataReport::tokens, &DataReport::supervised, &DataReport::rows,
         &DataReport::unsupervised_records, &DataReport::cut_prompts, &DataReport::lost_supervised, &DataReport::seams,
         &DataReport::pieces})
     total_.*one += now.*one;
   any_rows_ |= now.rows > 0;
-  if (now.rows > 0 || (!passed && !ended_) || (ended_ && any_rows_)) return;
-  throw Error(ErrorKind::data, fmt::format("{}: no supervised token in {}", stream_.title(),
-                                           counted(total_.records, "record")))
-      .hint("a document needs two tokens, a completion one, and labels must not all be -100; see `hone inspect data`");
+  if (now.rows > 0 || (ended_ && any_rows_)) return;
+  if (!passed && !ended_) {
+    if (told_.insert("no row").second)
+      log::warning("{}: no supervised token in {}", stream_.title(), counted(now.records, "record"));
+    return;
+  }
+  throw Error(ErrorKind::data,
+              fmt::format("{}: no supervised token in {}", stream_.title(), counted(total_.records, "record")))
+      .hint(kNothingLearnt);
 }
 
 void StreamReader::say_counts() const {

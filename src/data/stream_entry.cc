@@ -40,18 +40,16 @@ struct AndRecord {
   }
 };
 
-// problem: of reading them, "" if there was none.
-Error other_data(const std::string& name, std::int64_t records, const std::string& problem = "") {
-  return Error(ErrorKind::data,
-               fmt::format("{}: the first {} not what the run was trained on so far{}", name,
-                           records == 1 ? "record is" : fmt::format("{} records are", records),
-                           problem.empty() ? "" : "; " + problem))
+}  // namespace
+
+Error other_data(const std::string& name, std::int64_t records, const std::string& problem) {
+  return Error(ErrorKind::data, fmt::format("{}: the first {} not what the run was trained on so far{}", name,
+                                            records == 1 ? "record is" : fmt::format("{} records are", records),
+                                            problem.empty() ? "" : "; " + problem))
       .hint(
           "a stream that is resumed must give again what it gave before; --override data reads the new data from their "
           "beginning, --new starts afresh");
 }
-
-}  // namespace
 
 EntryReader::EntryReader(std::vector<DataFile> files, RecordKind records, std::function<void()> waiting)
     : files_(std::move(files)), records_(records), waiting_(std::move(waiting)) {
@@ -72,7 +70,7 @@ bool EntryReader::next_of_file(Record& record) {
   if (mark_.records == file().max_samples.value_or(-1) || !source_->next(record)) return false;
   ++mark_.records;
   mark_.hash = std::visit(AndRecord{mark_.hash}, record.content);
-  mark_.place = source_->place();
+  if (again_) mark_.place = source_->place();  // in a pipe nobody can go anywhere
   return true;
 }
 
@@ -83,8 +81,10 @@ bool EntryReader::next(Record& record) {
     if (last && mark_.records == 0) throw Error(ErrorKind::data, name() + ": no records");
     if (last && !again_) return false;
     source_.reset();
-    if (last) mark_ = {.pass = mark_.pass + 1, .hash = mark_.hash};
-    else ++mark_.file;
+    if (last)
+      mark_ = {.pass = mark_.pass + 1, .hash = mark_.hash};
+    else
+      ++mark_.file;
     mark_.place.reset();
   }
   return true;

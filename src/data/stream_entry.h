@@ -18,11 +18,14 @@ std::string name_of(const DataFile& file);
 
 // Behind a record.
 struct StreamMark {
-  std::int64_t pass = 0, records = 0;        // how often all of it has been read before; records of this pass
-  std::int64_t file = 0;                     // the last of these is from
-  std::optional<SourcePlace> place = {};     // in that file, where the source can go there
-  std::uint64_t hash = 0;                    // of all records so far, in all passes
+  std::int64_t pass = 0, records = 0;     // how often all of it has been read before; records of this pass
+  std::int64_t file = 0;                  // the last of these is from
+  std::optional<SourcePlace> place = {};  // in that file, where the source can go there
+  std::uint64_t hash = 0;                 // of all records so far, in all passes
 };
+
+// It is not what the run has read before. problem: of reading it, "" if there was none.
+Error other_data(const std::string& name, std::int64_t records, const std::string& problem = "");
 
 // One thread at a time.
 class EntryReader {
@@ -33,7 +36,7 @@ class EntryReader {
   // Behind `at`, by way of `from`, an earlier mark whose place is known or that is the beginning of a pass. What lies
   // between is read, but not tokenised. Error(data): these are not the records that have been read before.
   void go_to(const StreamMark& from, const StreamMark& at);
-  bool next(Record& record);  // false: the end, and it cannot be read again
+  bool next(Record& record);                        // false: the end, and it cannot be read again
   const StreamMark& mark() const { return mark_; }  // behind the record that next() gave last
   const DataFile& file() const { return files_[static_cast<std::size_t>(mark_.file)]; }  // that it is from
 

@@ -33,7 +33,8 @@ std::string to_json(const StreamPosition& position) {
     entries.push_back({{"at", mark_to_json(entry.at)},
                        {"from", mark_to_json(entry.from)},
                        {"pass_start", mark_to_json(entry.pass_start)},
-                       {"tokens", entry.tokens}});
+                       {"tokens", entry.tokens},
+                       {"read", mark_to_json(entry.read)}});
   return json{{"window", position.window}, {"row", position.row}, {"entries", entries}}.dump();
 }
 
@@ -44,7 +45,8 @@ StreamPosition stream_position_from_json(const std::string& text) {
     if (position.window < 0 || position.row < 0) throw Error(ErrorKind::data, "a count below 0");
     for (const json& entry : in.at("entries"))
       position.entries.push_back({mark_from_json(entry.at("at")), mark_from_json(entry.at("from")),
-                                  mark_from_json(entry.at("pass_start")), entry.at("tokens").get<std::int64_t>()});
+                                  mark_from_json(entry.at("pass_start")), entry.at("tokens").get<std::int64_t>(),
+                                  mark_from_json(entry.at("read"))});
     return position;
   } catch (const json::exception& problem) {
     throw Error(ErrorKind::data, std::string("data_position: not the position of a stream: ") + problem.what());

@@ -13,7 +13,8 @@ struct EntryPosition {
   StreamMark at;          // before the window
   StreamMark from;  // where to begin reading so that `at` can be checked: the window before, or the pass's beginning
   StreamMark pass_start;  // of the pass that `at` is in
-  std::int64_t tokens = 0;  // until `at`
+  std::int64_t tokens = 0;  // in rows, until `at`
+  StreamMark read;          // behind the window
 };
 
 // A window, and how many of its rows have been given.

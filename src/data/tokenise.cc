@@ -230,8 +230,29 @@ void Tokenising::note_open_turns(const std::string& place) const {
   });
 }
 
+namespace {
+
+// Files are read as the kind that is asked for; a plug-in's source may give another.
+void check_kind(const Record& record, RecordKind wanted, const std::string& place) {
+  const RecordKind kind = record.as<LabelledRecord>()     ? RecordKind::labelled
+                          : record.as<PreferenceRecord>() ? RecordKind::preference
+                                                          : RecordKind::language;
+  if (kind == wanted) return;
+  const auto name = [](RecordKind one) {
+    for (const auto& [value, text] : config::enum_names<RecordKind>)
+      if (value == one) return text;
+    return std::string_view();
+  };
+  throw Error(ErrorKind::data, fmt::format("{}: the source gave a {} record; this kind of training reads {} records",
+                                           place, name(kind), name(wanted)))
+      .hint("SourceFile::records tells a source what to give; see docs/extending.md");
+}
+
+}  // namespace
+
 RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::string& path) {
   const std::string place = fmt::format("{}:{}", path, record.line);
+  check_kind(record, how.records, place);
   const auto fail_loss = [&](const char* what, const char* advice = kTurns) {
     throw Error(ErrorKind::config, fmt::format("{}: {}, but loss is {}", place, what, name_of(*how.loss))).hint(advice);
   };

@@ -145,18 +145,24 @@ void load_weights(Model& model, const std::filesystem::path& folder, WeightTypes
   check_names(names, folder.string());
   hub::check_memory(model, types);
   std::map<std::pair<std::string, at::ScalarType>, std::int64_t> cast;
+  std::int64_t rounded = 0;  // frozen weights: nothing keeps what they were
   model.each_weight([&](const std::string& name, Weight& weight) {
     const SafetensorsSet::Place* place = names.place_of(name);
     const at::ScalarType type = hub::type_of(weight, types);
     if (!place) return weight.fill(weight.part_of(fresh(name, weight, wanted->seed)).to(type));
     const Tensor read = read_tensor(name, *place, weight);
     if (read.scalar_type() != type) ++cast[{place->tensor->dtype, type}];
+    rounded += !weight.trainable() && !weight.is_buffer() && read.element_size() > c10::elementSize(type);
     weight.fill(weight.part_of(read).to(type));
   });
   for (const auto& [from, count] : cast)
     log::info("{}: {} tensors cast from {} to {}", folder.string(), count, from.first, safetensors_name(from.second));
-  if (!names.fresh.empty())
-    log::info("{}: new weights, from the seed: {}", folder.string(), list_names(names.fresh));
+  if (rounded > 0)
+    log::warning(
+        "{}: {} that are not trained are rounded to the run's precision, in checkpoints, too; "
+        "trainer.precision fp32 keeps them as they are",
+        folder.string(), counted(rounded, "weight"));
+  if (!names.fresh.empty()) log::info("{}: new weights, from the seed: {}", folder.string(), list_names(names.fresh));
   if (!names.unused.empty())
     log::info("{}: not read, as they belong to another head: {}", folder.string(), list_names(names.unused));
 }

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/strings.h"
 #include "hone/safetensors.h"
 #include "io/json.h"
@@ -134,11 +135,16 @@ TrainState load_state(const Folder& checkpoint) {
   return state;
 }
 
-void load_updater(const Folder& checkpoint, Updater& updater) {
+void load_updater(const Folder& checkpoint, Updater& updater, bool other_weights) {
   const Safetensors file(checkpoint.path() / "state" / kOptimizerFile);
   const SafetensorsSet model(checkpoint.path());
   std::set<std::string> expected;
+  std::int64_t fresh = 0;
   const auto take = [&](const std::string& name, Tensor& tensor) {
+    if (other_weights && file.find(name) == nullptr) {
+      ++fresh;
+      return;
+    }
     restore(file, name, tensor);
     expected.insert(name);
   };
@@ -152,9 +158,14 @@ void load_updater(const Folder& checkpoint, Updater& updater) {
   std::vector<std::string> extra;
   for (const TensorInfo& tensor : file.tensors())
     if (!expected.contains(tensor.name)) extra.push_back(tensor.name);
-  if (!extra.empty())
+  if (!extra.empty() && !other_weights)
     throw Error(ErrorKind::checkpoint,
                 fmt::format("{}: not of this optimizer: {}", file.path().string(), list_names(extra)));
+  if (other_weights)
+    log::info("{}: of the optimizer's state {} for weights that are trained now, {} of weights that are not any more",
+              file.path().string(),
+              fresh == 1 ? "1 tensor begins afresh" : fmt::format("{} tensors begin afresh", fresh),
+              extra.size() == 1 ? "1 is left out" : fmt::format("{} are left out", extra.size()));
   updater.restored();
 }
 

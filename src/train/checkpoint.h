@@ -36,7 +36,8 @@ std::uint64_t save_checkpoint(io::RunFolder& run, const TrainState& state, const
 TrainState load_state(const Folder& checkpoint);
 // state/optimizer-…: every tensor of the optimizer, and those masters that the weights' files do not hold as they are,
 // no more and no fewer. REQUIRES: the model's weights were read from this checkpoint, in fp32 (fp64) where they lie so.
-void load_updater(const Folder& checkpoint, Updater& updater);
+// other_weights: others than those may be trained now; what is new begins afresh, what is not trained is left out.
+void load_updater(const Folder& checkpoint, Updater& updater, bool other_weights = false);
 
 // Writes tensors as they are into a safetensors file; one that is there is replaced.
 void write_tensors(Env& env, const std::string& path,

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/strings.h"
+#include "data/stream.h"
 #include "hone/evaluation.h"
 #include "hone/registry.h"
 #include "train/check_schedule.h"
@@ -74,9 +75,16 @@ void check_evaluation(const Recipe& recipe, Problems& problems) {
   problems.require(!recipe.trainer.eval_batch_size, "trainer.eval_batch_size", kNoData);
 }
 
+void check_stream_window(const Recipe& recipe, Problems& problems) {
+  if (recipe.data.stream_window != DataSection().stream_window)
+    problems.require(data::is_stream(recipe.data.train), "data.stream_window",
+                     "set, but nothing in data.train is a stream; see data.train.stream");
+}
+
 }  // namespace
 
 void find_contradictions(const Recipe& recipe, Problems& problems) {
+  check_stream_window(recipe, problems);
   check_evaluation(recipe, problems);
   check_callbacks(recipe, problems);
   check_trackers(recipe, problems);

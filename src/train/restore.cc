@@ -27,6 +27,11 @@ bool has(const std::vector<std::string>& keys, const std::string& key) {
          std::find(keys.begin(), keys.end(), "all") != keys.end();
 }
 
+bool trains_others(const std::vector<config::Change>& changes) {
+  return std::any_of(changes.begin(), changes.end(),
+                     [](const config::Change& change) { return change.path.starts_with("model.trainable"); });
+}
+
 void check_same(const RestoreFrom& parts, const TrainState& state, const nlohmann::json& files,
                 const std::string& data_hash) {
   const std::string& folder = parts.recipe.run.folder;
@@ -58,7 +63,7 @@ TrainState restore(const RestoreFrom& parts, Updater& updater) {
     during("resuming from " + checkpoint.path().string(), [&] {
       state = load_state(checkpoint);
       load_tensors(checkpoint, state.callbacks);
-      load_updater(checkpoint, updater);
+      load_updater(checkpoint, updater, trains_others(parts.changes));
     });
     check_same(parts, state, files, data_hash);
     if (has(parts.options.override_keys, "data")) state.data_position.clear();  // other data begin at their beginning

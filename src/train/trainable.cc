@@ -41,8 +41,9 @@ void choose_trainable(Model& model, const std::vector<std::string>& patterns) {
 void check_patterns(const std::vector<std::string>& patterns, const std::string& path, Problems& problems) {
   for (const std::string& pattern : patterns) try {
       const std::regex expression(pattern);
-    } catch (const std::regex_error&) {
-      problems.add(path, fmt::format("got {}, expected a regular expression", hone::quoted(pattern)));
+    } catch (const std::regex_error& error) {
+      problems.add(path, fmt::format("got {}, expected a regular expression as in ECMAScript: {}",
+                                     hone::quoted(pattern), error.what()));
     }
 }
 

@@ -108,7 +108,8 @@ bool Trainer::wait_for_data() {
     if (error.kind() != kStopped) throw;
     return false;
   }
-  log::warning("step {} of {}: the data have ended", state_.step, steps_);
+  log::warning("step {} of {}: the data have ended; where there are more, --resume latest goes on", state_.step,
+               steps_);
   if (!due(recipe_.trainer.log_every)) log_->log(state_, epoch());
   state_.evaluation_due = !parts_.inputs.evals.empty() && !evaluated_;
   if (state_.evaluation_due) evaluate();

@@ -56,8 +56,8 @@ class Streams : public ::testing::Test {
   std::string lines(const std::string& name, int count, const std::string& word = "record") const {
     std::string content;
     for (int i = 0; i < count; ++i)
-      content += fmt::format("{{\"text\": \"{} {}{}\"}}\n", word, i,
-                             std::string(static_cast<std::size_t>(i * 7 % 23), 'x'));
+      content +=
+          fmt::format("{{\"text\": \"{} {}{}\"}}\n", word, i, std::string(static_cast<std::size_t>(i * 7 % 23), 'x'));
     return folder_.write(name, content);
   }
   std::shared_ptr<const TrainingData> open(const std::vector<DataFile>& files) const {
@@ -193,6 +193,33 @@ TEST_F(Streams, ShareTokensByWeight) {
   EXPECT_NEAR(tokens['f'] / tokens['s'], 3, 0.2);
 }
 
+// By what comes to stand in rows, not by what is read of long records.
+TEST_F(Streams, ShareTokensByWeightWhereRecordsAreCut) {
+  std::string lengthy;
+  for (int i = 0; i < 200; ++i) lengthy += fmt::format("\"f{}\"\n", std::string(static_cast<std::size_t>(300), 'x'));
+  const auto both = files({folder_.write("long.jsonl", lengthy), lines("b.jsonl", 7, "second")});
+  for (const Overlong overlong : {Overlong::keep_start, Overlong::split}) {
+    options_.overlong = overlong;
+    options_.window = 50;
+    loading_.batch_size = 10;
+    std::map<char, double> tokens;
+    Loader loader(open(both), loading_);
+    for (std::int64_t rows = 0; rows < 400;)
+      for (const HostBatch& batch : loader.next()) {
+        rows += batch.rows;
+        for (const Doc& doc : batch.docs) tokens[text_of(batch, doc)[0] == 's' ? 's' : 'f'] += doc.end - doc.begin;
+      }
+    EXPECT_NEAR(tokens['f'] / tokens['s'], 1, 0.15);
+  }
+  options_.overlong = Overlong::keep_start;
+  EXPECT_GE(data::first_window(*open(files({folder_.file("long.jsonl")})))->rows(), options_.window);
+  // Where nothing is left of any record, memory is not filled without an end.
+  options_.overlong = Overlong::drop;
+  options_.window = 2;
+  EXPECT_THAT(error_of(ErrorKind::data, [&] { run(open(files({folder_.file("long.jsonl")})), 1); }),
+              HasSubstr("no supervised token in 200 records"));
+}
+
 TEST_F(Streams, AnotherBeginningIsRefused) {
   const std::string path = lines("a.jsonl", 90), table = folder_.write("a.csv", [] {
     std::string text = "text\n";
@@ -216,6 +243,13 @@ TEST_F(Streams, AnotherBeginningIsRefused) {
     rewrite(file, [](std::string& content) { content.resize(60); });
     EXPECT_THAT(error_of(ErrorKind::data, resume), HasSubstr(file));
   }
+  // The first window, while it is trained on.
+  const std::string fresh = lines("c.jsonl", 90);
+  const std::string early = run(open(files({fresh})), 2).positions[1];
+  EXPECT_NE(early.find("\"window\":0"), std::string::npos);
+  lines("c.jsonl", 90, "RECORD");
+  EXPECT_THAT(error_of(ErrorKind::data, [&] { Loader(open(files({fresh})), loading_).seek(1, early); }),
+              HasSubstr("not what the run was trained on so far"));
   // The same number of records and bytes, but one of the window before is another.
   const std::string third = lines("b.jsonl", 90);
   const Run whole = run(open(files({third})), 3);
@@ -246,13 +280,20 @@ TEST_F(Streams, APipeIsReadToItsEndAndNothingIsLost) {
   EXPECT_EQ(std::set<std::string>(texts.begin(), texts.end()).size(), 41u);
   EXPECT_EQ(texts.size(), 41u);
   ASSERT_GT(positions.size(), 3u);
+  // What is behind the end changes nothing of the window that it cut short.
+  std::ofstream(source, std::ios::app) << std::ifstream(lines("more.jsonl", 30, "more")).rdbuf();
   std::thread writer(write);  // the program that prints the same again
   Loader again(open(files({pipe})), loading_);
   again.seek(static_cast<std::int64_t>(positions.size()) - 1, positions.back());
-  std::size_t last = 0;
-  while (again.has_next()) again.next(), ++last;
+  std::multiset<std::string> rest;
+  while (again.has_next())
+    for (const HostBatch& batch : again.next())
+      for (const Doc& doc : batch.docs) rest.insert(text_of(batch, doc));
   writer.join();
-  EXPECT_EQ(last, 1u);
+  EXPECT_EQ(std::count_if(rest.begin(), rest.end(), [](const std::string& text) { return text.starts_with("more"); }),
+            30);
+  EXPECT_LT(rest.size(), 41u);
+  EXPECT_EQ(std::set<std::string>(rest.begin(), rest.end()).size(), rest.size());
 }
 
 TEST_F(Streams, WhoWaitsForAPipeCanBeTold) {
@@ -289,6 +330,19 @@ TEST_F(Streams, RefuseWhatHasNothingToLearn) {
   options_.records = RecordKind::labelled;
   EXPECT_THAT(error_of(ErrorKind::config, [&] { open(files({lines("a.jsonl", 3)})); }),
               HasSubstr("labels are not known before it is read"));
+}
+
+TEST_F(Streams, RefuseWhatWouldBeReadWrongly) {
+  const std::string pipe = folder_.file("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(error_of(ErrorKind::config, [&] { open(files({pipe, pipe})); }), HasSubstr("given twice"));
+  DataFile with_path = generated(3);
+  with_path.path = lines("a.jsonl", 3);
+  EXPECT_THAT(error_of(ErrorKind::data, [&] { Dataset::make({with_path}, ByteTokenizer(), {}); }),
+              HasSubstr("source counting makes its records itself"));
+  options_.records = RecordKind::preference;
+  EXPECT_THAT(error_of(ErrorKind::data, [&] { run(open({generated(3)}), 1); }),
+              HasSubstr("counting:1: the source gave a language record; this kind of training reads preference"));
 }
 
 TEST_F(Streams, AreKnownByPipesFlagsAndSources) {

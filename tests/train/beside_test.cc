@@ -22,10 +22,11 @@ struct SmallConfig {
   std::optional<std::int64_t> bos_token_id, eos_token_id, pad_token_id;
   static constexpr auto fields() {
     using C = SmallConfig;
-    return std::tuple{field("model_type", &C::model_type, ""), field("vocab_size", &C::vocab_size, ""),
-                      field("hidden_size", &C::hidden_size, ""), field("num_hidden_layers", &C::num_hidden_layers, ""),
-                      field("adapters", &C::adapters, ""), field("bos_token_id", &C::bos_token_id, ""),
-                      field("eos_token_id", &C::eos_token_id, ""), field("pad_token_id", &C::pad_token_id, "")};
+    return std::tuple{
+        field("model_type", &C::model_type, ""),     field("vocab_size", &C::vocab_size, ""),
+        field("hidden_size", &C::hidden_size, ""),   field("num_hidden_layers", &C::num_hidden_layers, ""),
+        field("adapters", &C::adapters, ""),         field("bos_token_id", &C::bos_token_id, ""),
+        field("eos_token_id", &C::eos_token_id, ""), field("pad_token_id", &C::pad_token_id, "")};
   }
 };
 
@@ -81,12 +82,16 @@ class Beside : public ::testing::Test {
   static void SetUpTestSuite() {
     if (!registries().models.find("small")) registries().models.add<Small, SmallConfig>("small", "For tests.");
   }
-  std::filesystem::path run(const std::string& name, const Overrides& overrides, const Overrides& more = {}) {
-    Overrides all{{"run.folder", (folder_ / name).string()}, {"data.eval.held_out", "0"},
+  std::filesystem::path run(const std::string& name, const Overrides& overrides, const Overrides& more = {},
+                            const std::vector<std::string>& override_keys = {}) {
+    Overrides all{{"run.folder", (folder_ / name).string()},
+                  {"data.eval.held_out", "0"},
                   {"optimizer.schedule", "{type: constant}"}};
     all.insert(all.end(), overrides.begin(), overrides.end());
     all.insert(all.end(), more.begin(), more.end());
-    train(test::small_recipe(folder_, all), test::quiet_options());
+    TrainOptions options = test::quiet_options();
+    options.override_keys = override_keys;
+    train(test::small_recipe(folder_, all), options);
     return folder_ / name;
   }
   static std::map<std::string, at::Tensor> weights(const std::filesystem::path& run, std::int64_t step) {
@@ -121,8 +126,7 @@ TEST_F(Beside, ABufferIsUpdatedOncePerUpdateFromAllItsMicroBatches) {
   const Overrides common{
       {"model", kSmall}, {"trainer.steps", "3"}, {"data.packing", "none"}, {"data.shuffle", "false"}};
   const auto wide = weights(run("wide", common, {{"trainer.batch_size", "8"}}), 3);
-  const auto deep =
-      weights(run("deep", common, {{"trainer.batch_size", "2"}, {"trainer.accumulate", "4"}}), 3);
+  const auto deep = weights(run("deep", common, {{"trainer.batch_size", "2"}, {"trainer.accumulate", "4"}}), 3);
   const auto again =
       weights(run("again", common, {{"trainer.batch_size", "8"}, {"trainer.checkpoint_blocks", "true"}}), 3);
   for (const char* name : {"layers.0.mean_square", "layers.1.mean_square"}) {
@@ -182,6 +186,29 @@ TEST_F(Beside, AFrozenModelGoesOnBitForBit) {
       expect_resumes(
           {{"model.trainable", "[layers.1]"}, {"trainer.precision", precision}, {"trainer.save.dtype", dtype}});
     }
+}
+
+// Weights that are trained from here on begin without moments; those that are not keep what they have become.
+TEST_F(Beside, OthersMayBeTrainedFromACheckpointOn) {
+  for (const char* precision : {"fp32", "bf16"}) {
+    SCOPED_TRACE(precision);
+    const auto go_on = [&](const char* trainable, const char* steps) {
+      return run(precision,
+                 {{"model.trainable", trainable}, {"trainer.steps", steps}, {"trainer.precision", precision}}, {},
+                 {"model.trainable"});
+    };
+    const auto folder = go_on("[\"layers\\\\.1\\\\.\", norm]", "4");
+    EXPECT_HONE_ERROR(
+        run(precision, {{"model.trainable", "[layers]"}, {"trainer.steps", "8"}, {"trainer.precision", precision}}),
+        config, "model.trainable");
+    go_on("[\"layers\\\\.0\\\\.\", norm]", "8");
+    const auto first = weights(folder, 4), last = weights(folder, 8);
+    for (const auto& [name, tensor] : last) {
+      const bool learns = name.find("norm") != std::string::npos || name.find("layers.0.") != std::string::npos;
+      EXPECT_EQ(at::equal(tensor, first.at(name)), !learns) << name;
+      EXPECT_EQ(state(folder, 8).contains("exp_avg." + name), learns) << name;
+    }
+  }
 }
 
 TEST_F(Beside, WhatIsTrainedIsSaidAndMistakesAreToldBefore) {
