@@ -38,10 +38,14 @@ struct LabelledRecord {
 struct PreferenceRecord {
   std::string prompt, chosen, rejected;  // a prompt with two answers, of which the first is the better one
 };
+struct ChatPreferenceRecord {
+  ChatRecord chosen, rejected;  // with the same messages up to chat.prompt, which both say
+};
 
 // One example as read.
 struct Record {
-  std::variant<TextRecord, PromptRecord, IdsRecord, ChatRecord, LabelledRecord, PreferenceRecord> content = {};
+  std::variant<TextRecord, PromptRecord, IdsRecord, ChatRecord, LabelledRecord, PreferenceRecord, ChatPreferenceRecord>
+      content = {};
   std::vector<std::string> unread = {};  // fields that nobody reads, each with the first record that has it
   std::int64_t line = 0;                 // 1-based line or row in its file
   template <class Form>
@@ -54,7 +58,7 @@ struct Record {
 enum class RecordKind {
   language,    // what a language model learns: texts, prompts with completions, ids, conversations
   labelled,    // a text, or two, with a label
-  preference,  // a prompt with a chosen and a rejected answer: two documents (Role) that share a row
+  preference,  // a chosen and a rejected answer to a prompt, texts or messages: two documents (Role) that share a row
 };
 template <>
 inline constexpr auto config::enum_names<RecordKind> = std::to_array<std::pair<RecordKind, std::string_view>>(
@@ -64,7 +68,7 @@ inline constexpr auto config::enum_names<RecordKind> = std::to_array<std::pair<R
 struct SourceFile {
   std::string path;
   std::map<std::string, std::string> columns;
-  std::optional<bool> header;  // CSV and TSV: first line names the columns; default: decided by its content
+  std::optional<bool> header;            // CSV and TSV: first line names the columns; default: decided by its content
   std::vector<std::string> ignore = {};  // fields that other kinds of training use and that are to be passed over
   RecordKind records = RecordKind::language;
   // Called now and then while a pipe gives nothing; what it throws ends the reading. May be empty.

@@ -125,6 +125,13 @@ ordered_json read_tools(const ordered_json& value, const std::string& field, con
   return tools;
 }
 
+void read_extras(const ordered_json& value, const Form& form, const Place& place, Conversation& into) {
+  const auto text_of = [](const ordered_json& part) { return part.is_null() ? "" : part.dump(); };
+  if (!form.tools.empty()) into.tools = text_of(read_tools(*find_field(value, form.tools), form.tools, place));
+  if (!form.documents.empty()) into.documents = text_of(*find_field(value, form.documents));
+  if (!form.variables.empty()) into.variables = text_of(*find_field(value, form.variables));
+}
+
 ordered_json alpaca_prompt(const AlpacaFields& fields, const ordered_json* history, const Place& place) {
   ordered_json messages = ordered_json::array();
   if (history && !history->is_array()) fail_type(place, field_of("history"), *history, "a list of pairs of texts");

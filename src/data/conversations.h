@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "data/form.h"
 #include "data/place.h"
+#include "hone/text.h"
 
 namespace hone::data {
 
@@ -24,6 +26,9 @@ struct AlpacaFields {
 };
 nlohmann::ordered_json alpaca_prompt(const AlpacaFields& fields, const nlohmann::ordered_json* history,
                                      const Place& place);
+
+// tools, documents and further variables of the template, where the form has them.
+void read_extras(const nlohmann::ordered_json& value, const Form& form, const Place& place, Conversation& into);
 
 nlohmann::ordered_json message(const char* role, const std::string& content);
 

@@ -23,7 +23,7 @@ constexpr const char* kExpected =
 // Proposes columns for well-known sets of names; they are shown, never used unasked.
 std::string proposal(const std::vector<std::string>& names) {
   if (has(names, "chosen"))
-    return "preference pairs are not one of these forms: convert them to prompt and completion, or to messages";
+    return "preference pairs are not one of these forms: objective: {type: dpo} learns from them";
   const std::string prompt = first_of(names, {"prompt", "question", "instruction", "query", "input", "context"});
   const std::string completion =
       first_of(names, {"completion", "answer", "response", "output", "target", "summary", "solution"});
@@ -51,27 +51,14 @@ Error wrong_type(const json& value, const std::string& field, const Place& place
                                             type_of(value), expected));
 }
 
-// The field itself, or, for a name with dots that is none, the field of a nested object.
-const json* find(const json& object, const std::string& name) {
-  if (const auto it = object.find(name); it != object.end()) return it->is_null() ? nullptr : &*it;
-  const json* at = &object;
-  for (const std::string& part : hone::split(name, '.')) {
-    if (!at->is_object()) return nullptr;
-    const auto it = at->find(part);
-    if (it == at->end() || it->is_null()) return nullptr;
-    at = &*it;
-  }
-  return at;
-}
-
 std::string string_field(const json& object, const std::string& field, const Place& place) {
-  const json& value = *find(object, field);
+  const json& value = *find_field(object, field);
   if (!value.is_string()) throw wrong_type(value, field, place, "a string");
   return value.get_ref<const std::string&>();
 }
 
 std::vector<std::int32_t> ids_field(const json& object, const std::string& field, const Place& place) {
-  const json& value = *find(object, field);
+  const json& value = *find_field(object, field);
   if (!value.is_array()) throw wrong_type(value, field, place, "a list of integers");
   std::vector<std::int32_t> ids;
   ids.reserve(value.size());
@@ -99,10 +86,6 @@ const std::vector<std::string>& labelled_fields() {
   static const std::vector<std::string> names = {"text", "text_pair", "label"};
   return names;
 }
-const std::vector<std::string>& preference_fields() {
-  static const std::vector<std::string> names = {"prompt", "chosen", "rejected"};
-  return names;
-}
 }  // namespace
 
 const std::vector<std::string>& known_fields(RecordKind records) {
@@ -115,7 +98,8 @@ const std::vector<std::string>& known_fields(RecordKind records) {
 }
 
 const std::vector<std::string>& table_fields(RecordKind records) {
-  if (records != RecordKind::language) return known_fields(records);
+  if (records == RecordKind::preference) return preference_table_fields();
+  if (records == RecordKind::labelled) return labelled_fields();
   static const std::vector<std::string> names = {"text", "prompt", "completion", "input_ids", "labels"};
   return names;
 }
@@ -143,7 +127,7 @@ const std::string& FieldMap::source_of(const std::string& known) const {
 
 Form FieldMap::form_of(const std::vector<std::string>& names, const Place& place) const {
   if (records_ == RecordKind::labelled) return labelled_form(names, columns_, place);
-  if (records_ == RecordKind::preference) return preference_form(names, columns_, place);
+  if (records_ == RecordKind::preference) return preference_form(names, columns_, ignore_, place);
   return columns_.empty() ? own_form(names, place) : renamed_form(names, place);
 }
 
@@ -190,7 +174,7 @@ Form FieldMap::own_form(const std::vector<std::string>& names, const Place& plac
 Form FieldMap::renamed_form(const std::vector<std::string>& names, const Place& place) const {
   const auto field = [&](const std::string& known) {
     const std::string& name = source_of(known);
-    if (!has(names, name) && !has(names, name.substr(0, name.find('.'))))
+    if (!can_have(names, name))
       throw Error(ErrorKind::data, fmt::format("{}: no field {} to read {} from; found {}", place.text(),
                                                hone::quoted(name), known, list_names(names)));
     return name;
@@ -224,7 +208,8 @@ std::string FieldMap::null_field(const json& value, const std::vector<std::strin
   if (columns_.empty() && whole) return "";  // a column of another form may be empty
   const std::vector<std::string> optional = {"input", "history",   "system",
                                              "tools", "documents", "chat_template_kwargs"};
-  for (const std::string& known : known_fields(records_)) {
+  const std::vector<std::string> sides = {"chosen", "rejected"};  // of pairs only these must be there
+  for (const std::string& known : records_ == RecordKind::preference ? sides : known_fields(records_)) {
     if (has(optional, known) || (!columns_.empty() && columns_.count(known) == 0)) continue;
     const auto field = value.find(source_of(known));
     if (field != value.end() && field->is_null()) return source_of(known);
@@ -235,13 +220,14 @@ std::string FieldMap::null_field(const json& value, const std::vector<std::strin
 namespace {
 
 const char* needed_fields(RecordKind records) {
-  return records == RecordKind::labelled ? "text and label" : "prompt, chosen and rejected";
+  return records == RecordKind::labelled ? "text and label" : "chosen and rejected";
 }
 
 }  // namespace
 
-bool FieldMap::is_chat_pair(const json& value, const Form& form) const {
-  return records_ == RecordKind::language && !form.prompt.empty() && find(value, form.prompt)->is_array();
+bool FieldMap::is_conversation(const json& value, const Form& form) const {
+  if (records_ == RecordKind::preference) return is_chat_pair(value, form);
+  return form.is_conversation() || (!form.prompt.empty() && find_field(value, form.prompt)->is_array());
 }
 
 void FieldMap::read(const json& value, const Place& place, Record& record) {
@@ -254,7 +240,7 @@ void FieldMap::read(const json& value, const Place& place, Record& record) {
   }
   if (!value.is_object())
     throw Error(ErrorKind::data, fmt::format("{}: got {}, expected an object{}", place.text(), type_of(value),
-                                             !language ? std::string(" with ") + needed_fields(records_)
+                                             !language          ? std::string(" with ") + needed_fields(records_)
                                              : columns_.empty() ? " or a string"
                                                                 : ", as columns name fields"));
   std::vector<std::string> names;
@@ -266,17 +252,19 @@ void FieldMap::read(const json& value, const Place& place, Record& record) {
                 fmt::format("{}: field {}: got null, expected a value", place.text(), hone::quoted(null)));
   const Form form = form_of(names, place);
   for (const std::string& name : form.fields())
-    if (find(value, name) == nullptr) throw unknown_fields(names, place, "no field " + hone::quoted(name));
-  const bool chat_pair = is_chat_pair(value, form);
-  check_extras(form.is_conversation() || chat_pair, !form.instruction.empty(), place);
+    if (find_field(value, name) == nullptr) throw unknown_fields(names, place, "no field " + hone::quoted(name));
+  const bool chat = is_conversation(value, form);
+  check_extras(chat, !form.instruction.empty(), place);
   check_unread(value, form, place, record);
-  if (form.is_conversation() || chat_pair) return read_conversation(value, form, place, record);
+  if (records_ == RecordKind::preference) {
+    chat ? void(record.content = read_chat_pair(value, form, place))
+         : void(record.content = read_text_pair(value, form, place));
+    return;
+  }
+  if (chat) return read_conversation(value, form, place, record);
   const auto string = [&](const std::string& field) { return string_field(value, field, place); };
-  if (!form.chosen.empty()) {
-    const auto text = [&](const std::string& field) { return preference_text(*find(value, field), field, place); };
-    record.content = PreferenceRecord{text(form.prompt), text(form.chosen), text(form.rejected)};
-  } else if (!form.label.empty()) {
-    LabelledRecord one{.text = string(form.text), .label = label_of(*find(value, form.label), form.label, place)};
+  if (!form.label.empty()) {
+    LabelledRecord one{.text = string(form.text), .label = label_of(*find_field(value, form.label), form.label, place)};
     if (!form.text_pair.empty()) one.text_pair = string(form.text_pair);
     record.content = std::move(one);
   } else if (!form.text.empty()) {
@@ -327,11 +315,11 @@ void FieldMap::refuse_foreign(const std::string& name, const Form& form, const P
 
 void FieldMap::check_unread(const json& value, const Form& form, const Place& place, Record& record) {
   const std::vector<std::string> used = form.fields();
-  const bool chat_pair = is_chat_pair(value, form);
+  const bool chat = is_conversation(value, form);
   record.unread.clear();
   for (const auto& [name, field] : value.items()) {
-    const bool extra_of_pair = is_extra(name) && has(used, name) && !form.prompt.empty() && !chat_pair;
-    if (field.is_null() || (has(used, name) && !extra_of_pair)) continue;
+    const bool lost = is_extra(name) && has(used, name) && form.input_ids.empty() && !chat;
+    if (field.is_null() || (has(used, name) && !lost)) continue;
     if (!form.input_ids.empty() && goes_with_ids(name) && !has(ignore_, name)) {
       const std::string fact = contradiction(name, field);
       if (fact.empty()) continue;
@@ -346,15 +334,14 @@ void FieldMap::check_unread(const json& value, const Form& form, const Place& pl
   }
 }
 
-std::vector<std::string> FieldMap::unread(const std::vector<std::string>& names, const Form& form,
-                                          const Place& place) {
+std::vector<std::string> FieldMap::unread(const std::vector<std::string>& names, const Form& form, const Place& place) {
   const std::vector<std::string> used = form.fields();
   std::vector<std::string> others;
   for (const std::string& name : names) {
     const bool read = std::any_of(used.begin(), used.end(), [&](const std::string& one) {
       return one == name || (one.starts_with(name) && one[name.size()] == '.');
     });
-    if (read && !(is_extra(name) && !form.prompt.empty())) continue;  // a pair of a table is no conversation
+    if (read && !(is_extra(name) && form.input_ids.empty())) continue;  // in a table there is no conversation
     refuse_foreign(name, form, place);
     if (told_.insert(name).second) others.push_back(name);
   }
@@ -377,7 +364,8 @@ void FieldMap::read_conversation(const json& value, const Form& form, const Plac
   Conversation& conversation = one.chat;
   json messages = json::array();
   const auto append = [&](const std::string& field, const std::string& why = "") {
-    for (json& message : read_messages(*find(value, field), field, place, why)) messages.push_back(std::move(message));
+    for (json& message : read_messages(*find_field(value, field), field, place, why))
+      messages.push_back(std::move(message));
   };
   if (!form.system.empty()) {
     const std::string system = string_field(value, form.system, place);
@@ -392,17 +380,14 @@ void FieldMap::read_conversation(const json& value, const Form& form, const Plac
   if (!form.instruction.empty()) {
     const AlpacaFields fields{string_field(value, form.instruction, place),
                               form.input.empty() ? "" : string_field(value, form.input, place)};
-    const json* history = form.history.empty() ? nullptr : find(value, form.history);
+    const json* history = form.history.empty() ? nullptr : find_field(value, form.history);
     for (json& one : alpaca_prompt(fields, history, place)) messages.push_back(std::move(one));
     conversation.prompt = static_cast<std::int64_t>(messages.size());
     messages.push_back(message("assistant", string_field(value, form.output, place)));
   }
-  const auto text_of = [](const json& part) { return part.is_null() ? "" : part.dump(); };
   one.chosen = take_choices(messages, place.text());
   conversation.messages = messages.dump();
-  if (!form.tools.empty()) conversation.tools = text_of(read_tools(*find(value, form.tools), form.tools, place));
-  if (!form.documents.empty()) conversation.documents = text_of(*find(value, form.documents));
-  if (!form.variables.empty()) conversation.variables = text_of(*find(value, form.variables));
+  read_extras(value, form, place, conversation);
   record.content = std::move(one);
 }
 

@@ -39,8 +39,7 @@ class FieldMap {
   Form renamed_form(const std::vector<std::string>& names, const Place& place) const;
   void read_conversation(const nlohmann::ordered_json& value, const Form& form, const Place& place,
                          Record& record) const;
-  // A prompt that is a list of messages.
-  bool is_chat_pair(const nlohmann::ordered_json& value, const Form& form) const;
+  bool is_conversation(const nlohmann::ordered_json& value, const Form& form) const;
   // Throws Error(config) when columns name what this kind of record does not have.
   void check_extras(bool conversation, bool alpaca, const Place& place) const;
   // The field that would be read if it were not null; "" = there is none. names: of the others.

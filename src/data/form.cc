@@ -22,6 +22,22 @@ bool has(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+bool can_have(const std::vector<std::string>& names, const std::string& field) {
+  return has(names, field) || has(names, field.substr(0, field.find('.')));
+}
+
+const nlohmann::ordered_json* find_field(const nlohmann::ordered_json& object, const std::string& name) {
+  if (const auto it = object.find(name); it != object.end()) return it->is_null() ? nullptr : &*it;
+  const nlohmann::ordered_json* at = &object;
+  for (const std::string& part : hone::split(name, '.')) {
+    if (!at->is_object()) return nullptr;
+    const auto it = at->find(part);
+    if (it == at->end() || it->is_null()) return nullptr;
+    at = &*it;
+  }
+  return at;
+}
+
 std::string first_of(const std::vector<std::string>& names, std::initializer_list<const char*> wanted) {
   for (const char* name : wanted)
     if (has(names, name)) return name;

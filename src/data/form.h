@@ -2,14 +2,16 @@
 #pragma once
 
 #include <initializer_list>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 namespace hone::data {
 
 // The fields of the file that are read; "" = not used. Exactly one of text, prompt + completion, input_ids, messages
-// (or conversations), instruction + output is there; text_pair and label are with a text that has a label, chosen and
-// rejected with a prompt that has no completion; the rest belongs to conversations.
+// (or conversations), instruction + output is there; text_pair and label are with a text that has a label; chosen and
+// rejected with the prompt of the pair, if it has one: prompt, messages or instruction; the rest belongs to
+// conversations.
 struct Form {
   std::string text = {}, prompt = {}, completion = {}, input_ids = {}, labels = {};
   std::string text_pair = {}, label = {}, chosen = {}, rejected = {};
@@ -20,6 +22,10 @@ struct Form {
 };
 
 bool has(const std::vector<std::string>& names, const std::string& name);
+// Whether a row can have such a field: one of its own, or of an object in it ("a.b").
+bool can_have(const std::vector<std::string>& names, const std::string& field);
+// The field itself, or, for a name with dots that is none, the field of a nested object. null: missing, or JSON's null.
+const nlohmann::ordered_json* find_field(const nlohmann::ordered_json& object, const std::string& name);
 // The first of `wanted` that the row has, or "".
 std::string first_of(const std::vector<std::string>& names, std::initializer_list<const char*> wanted);
 // What a message advises: "say which fields to read, for instance columns: {text: story}".

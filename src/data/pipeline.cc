@@ -30,6 +30,7 @@ std::size_t bytes_of(const Record& record) {
     std::size_t operator()(const PreferenceRecord& r) const {
       return 2 * r.prompt.size() + r.chosen.size() + r.rejected.size();
     }
+    std::size_t operator()(const ChatPreferenceRecord& r) const { return (*this)(r.chosen) + (*this)(r.rejected); }
   };
   return std::visit(Sizes(), record.content);
 }

@@ -38,6 +38,7 @@ struct AndRecord {
   std::uint64_t operator()(const PreferenceRecord& r) const {
     return hash_of(r.rejected, hash_of(r.chosen, hash_of(r.prompt, hash)));
   }
+  std::uint64_t operator()(const ChatPreferenceRecord& r) const { return AndRecord{(*this)(r.chosen)}(r.rejected); }
 };
 
 }  // namespace

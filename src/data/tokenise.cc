@@ -101,9 +101,7 @@ RecordTokens from_pair(const std::string& prompt, const std::string& completion,
 
 Tokens from_ids(const IdsRecord& record, bool all, const std::string& place) {
   Tokens tokens{.ids = record.input_ids, .labels = record.labels && !all ? *record.labels : record.input_ids};
-  const auto fail = [&](const std::string& fact) {
-    throw Error(ErrorKind::data, fmt::format("{}: {}", place, fact));
-  };
+  const auto fail = [&](const std::string& fact) { throw Error(ErrorKind::data, fmt::format("{}: {}", place, fact)); };
   if (tokens.labels.size() != tokens.ids.size())
     fail(fmt::format("{} labels; expected as many as input_ids, {}", tokens.labels.size(), tokens.ids.size()));
   for (std::size_t i = 0; i < tokens.ids.size(); ++i) {
@@ -158,18 +156,15 @@ Tokens from_chat(const ChatRecord& record, const Tokenising& how, const std::str
   const text::Learnt learnt = !how.loss && record.chat.prompt >= 0 ? text::Learnt::completion : learnt_of(how.loss);
   std::vector<bool> chosen;
   if (!record.chosen.empty()) chosen = chosen_of(record, learnt, place);
-  text::ChatTokens made =
-      chosen.empty() || learnt == text::Learnt::all
-          ? text::chat_tokens(how.chat_template(), how.tokenizer, record.chat, learnt, place)
-          : text::chat_tokens(how.chat_template(), how.tokenizer, record.chat, chosen, place);
+  text::ChatTokens made = chosen.empty() || learnt == text::Learnt::all
+                              ? text::chat_tokens(how.chat_template(), how.tokenizer, record.chat, learnt, place)
+                              : text::chat_tokens(how.chat_template(), how.tokenizer, record.chat, chosen, place);
   if (!made.ends_turns) how.note_open_turns(place);
   return std::move(made.tokens);
 }
 
 // Both sides read the prompt anew: each is a document of its own.
-RecordTokens from_preference(const PreferenceRecord& record, const Tokenising& how) {
-  RecordTokens chosen = from_pair(record.prompt, record.chosen, how, false);
-  RecordTokens rejected = from_pair(record.prompt, record.rejected, how, false);
+RecordTokens as_pair(RecordTokens chosen, RecordTokens rejected) {
   if (chosen.ids.empty() || rejected.ids.empty()) return {};
   chosen.role = Role::chosen;
   rejected.role = Role::rejected;
@@ -234,9 +229,9 @@ namespace {
 
 // Files are read as the kind that is asked for; a plug-in's source may give another.
 void check_kind(const Record& record, RecordKind wanted, const std::string& place) {
-  const RecordKind kind = record.as<LabelledRecord>()     ? RecordKind::labelled
-                          : record.as<PreferenceRecord>() ? RecordKind::preference
-                                                          : RecordKind::language;
+  const RecordKind kind = record.as<LabelledRecord>()                                          ? RecordKind::labelled
+                          : record.as<PreferenceRecord>() || record.as<ChatPreferenceRecord>() ? RecordKind::preference
+                                                                                               : RecordKind::language;
   if (kind == wanted) return;
   const auto name = [](RecordKind one) {
     for (const auto& [value, text] : config::enum_names<RecordKind>)
@@ -259,16 +254,20 @@ RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::s
   const bool all = how.loss == Loss::all;
   const auto* ids = record.as<IdsRecord>();
   const auto* chat = record.as<ChatRecord>();
-  if (!ids) text::require_tokenizer(how.tokenizer, place + (chat ? ": a conversation" : ": a text"));
+  const auto* chats = record.as<ChatPreferenceRecord>();
+  if (!ids) text::require_tokenizer(how.tokenizer, place + (chat || chats ? ": a conversation" : ": a text"));
   if (const auto* labelled = record.as<LabelledRecord>()) {
     HONE_ASSERT(how.labelled);
     if (how.loss) fail_loss("a text with a label", "its label is learnt, and none of its tokens; leave loss out");
     return from_labelled(*labelled, how, place);
   }
-  if (const auto* pair = record.as<PreferenceRecord>()) {
-    if (how.loss) fail_loss("a preference pair", "its answers are learnt, and nothing else; leave loss out");
-    return from_preference(*pair, how);
-  }
+  const auto* texts = record.as<PreferenceRecord>();
+  if ((texts || chats) && how.loss)
+    fail_loss("a preference pair", "its answers are learnt, and nothing else; leave loss out");
+  if (texts)
+    return as_pair(from_pair(texts->prompt, texts->chosen, how, false),
+                   from_pair(texts->prompt, texts->rejected, how, false));
+  if (chats) return as_pair({from_chat(chats->chosen, how, place)}, {from_chat(chats->rejected, how, place)});
   if (chat) return {from_chat(*chat, how, place)};
   if (const auto* text = record.as<TextRecord>()) {
     if (how.loss && !all) fail_loss("a text");

@@ -20,9 +20,10 @@ constexpr std::string_view kPreference = "preference training (DPO) and reward m
                            kMask = "training by masks of tokens";
 constexpr std::string_view kPair = "convert the records to prompt and completion, or to messages",
                            kMessage = "weight: 0 of a message, labels of -100, or weight of a file say what is learnt",
+                           kDpo = "objective: {type: dpo} learns from pairs",
                            kLabels = "give labels, with -100 for what is not learnt";
 
-constexpr const char* kChoices[] = {"weight", "train", "training", "trainable", "loss"};
+constexpr const char* kChoices[] = {"weight", "train", "training", "trainable", "loss", "loss_weight"};
 constexpr const char* kDetail = "train_detail";  // Axolotl's choice of parts of a message
 
 // 1, 0; nullopt: it is neither.
@@ -61,8 +62,10 @@ const std::vector<TrainingField>& foreign_fields() {
   static const std::vector<TrainingField> fields = {
       {"label", "classification or KTO", "objective: classification learns it"},
       {"kto_tag", "KTO", kPair},
-      {"chosen", kPreference, kPair},
-      {"rejected", kPreference, kPair},
+      {"chosen", kPreference, kDpo},
+      {"rejected", kPreference, kDpo},
+      {"chosen_messages", kPreference, kDpo},
+      {"rejected_messages", kPreference, kDpo},
       {"chosen_score", kPreference, kPair},
       {"rejected_score", kPreference, kPair},
       {"score_chosen", kPreference, kPair},

@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "data/fields.h"
 #include "data/labelled.h"
+#include "data/preference.h"
 #include "hone/registry.h"
 
 namespace hone::sources {
@@ -68,7 +69,9 @@ class Csv : public Source {
       if (text_pair_ >= 0) one.text_pair = take(text_pair_);
       record.content = std::move(one);
     } else if (chosen_ >= 0) {
-      record.content = PreferenceRecord{take(prompt_), take(chosen_), take(rejected_)};
+      std::optional<std::string> prompt;
+      if (prompt_ >= 0) prompt = take(prompt_);
+      record.content = data::text_pair(std::move(prompt), take(chosen_), take(rejected_), {path_, record.line});
     } else if (text_ >= 0) {
       record.content = TextRecord{take(text_)};
     } else {
