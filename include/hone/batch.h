@@ -22,7 +22,8 @@ using at::Tensor;
 struct Batch {
   Tensor ids_BT, labels_BT, weight_BT, segments_BT, positions_BT;  // int64, int64, float32, int64, int64
   std::vector<Doc> docs;
-  std::map<std::string, Tensor> extra;  // of HostBatch: int64, [B,T] or, for what documents have, [docs]
+  // Of HostBatch: int64, [B,T] or, for what documents have, [docs]; and what Objective::document_numbers() gave.
+  std::map<std::string, Tensor> extra;
   std::int64_t tokens = 0, supervised = 0;
 
   std::int64_t rows() const { return ids_BT.size(0); }
@@ -54,9 +55,15 @@ struct Metric {
   double sum = 0, weight = 0;
   LogMode mode = LogMode::mean;
 };
+// A mean whose sum and weight lie where the model computes: read with all others at once, when the step is done.
+struct MeasuredMean {
+  std::string name;
+  Tensor sum, weight;  // scalars, without a graph
+};
 struct LossTerms {
   std::vector<LossTerm> terms;
   std::map<std::string, Metric> metrics;
+  std::vector<MeasuredMean> means = {};
 };
 
 }  // namespace hone

@@ -34,6 +34,7 @@ struct LayerNormSums;
 struct LinearWeight;
 struct NormGatedMlp;
 struct NormLinears;
+struct TokenLogProbs;
 }  // namespace ops
 
 namespace nn {
@@ -199,6 +200,11 @@ class HONE_API Head final : public Module {
   // AT t; -100 is skipped. weight_BT undefined = all 1. The trainer divides.
   Tensor cross_entropy(const Tensor& hidden_BTD, const Tensor& labels_BT, const Tensor& weight_BT, const Pass& pass,
                        const ops::CrossEntropyOptions& options = {}) const;
+
+  // Of each token: the logarithm of its label's probability, [B * T], 0 where there is none; and what is logged of it
+  // if asked for (src/ops/log_probs.h).
+  ops::TokenLogProbs log_probs(const Tensor& hidden_BTD, const Tensor& labels_BT, const Pass& pass,
+                               bool with_statistics) const;
 
   std::int64_t vocab_size() const;
   bool tied() const { return tied_; }

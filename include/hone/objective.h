@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,12 +13,20 @@ namespace hone {
 
 class World;  // hone/world.h
 
+// A model that is not trained, and whether a pass through it takes the adapters on its weights (Pass::adapters): the
+// model below them is a model of its own at no cost.
+struct RoleModel {
+  const Model& model;
+  bool adapters = true;
+};
+
 // Further models of a run: a teacher, a reference.
 class HONE_API Resources {
  public:
   virtual ~Resources() = default;
-  // The one that Objective::needs() has under this role: on the run's device and in its precision, never trained.
-  virtual const Model& model(const std::string& role) const = 0;
+  // The one that Objective::needs() has under this role: on the run's device and in its precision. Loaded when it is
+  // first asked for, unless the run has done so before.
+  virtual RoleModel model(const std::string& role) const = 0;
 };
 
 // What an objective may look at while it prepares a step; the same on every rank.
@@ -34,8 +43,13 @@ struct Needs {
   // Of preference records the documents of a group (Doc::group) are in one micro-batch, in one row, whatever the
   // packing.
   RecordKind records = RecordKind::language;
-  std::vector<std::string> labels = {};            // of labelled records; empty: those of the model, else of the data
-  std::map<std::string, std::string> models = {};  // role -> folder, as in a recipe's model.path
+  std::vector<std::string> labels = {};  // of labelled records; empty: those of the model, else of the data
+  // role -> folder, as in a recipe's model.path; "": the model as the run began with it, without what is trained beside
+  // its weights.
+  std::map<std::string, std::string> models = {};
+  // document_numbers() are made once, before the first step, and kept by what the documents hold; the models are then
+  // let go. Not of streams.
+  bool numbers_first = false;
 };
 
 // Plug-in (src/objectives).
@@ -47,6 +61,13 @@ class HONE_API Objective {
   virtual void check(const Model&) const {}  // Error(config): what this model lacks
   // What is measured on evaluation sets: names of evaluations.
   virtual std::vector<std::string> evaluations() const = 0;
+  // Whether loss() itself is measured there, too: the loss, and these of its terms and metrics, by their names.
+  virtual std::optional<std::vector<std::string>> measures() const { return std::nullopt; }
+
+  // Numbers of each of a batch's documents, [docs], that depend on nothing but the document and models that are not
+  // trained, such as its log-probability by a reference. Called without a graph; loss() finds them in batch.extra, in
+  // training and in evaluations.
+  virtual std::map<std::string, Tensor> document_numbers(const Batch&, const Resources&) const { return {}; }
 
   // Sees the whole step before anything is counted; several groups are several updates of the weights.
   virtual Groups prepare(Group group, StepContext&) {

@@ -6,6 +6,7 @@
 
 #include "ops/cross_entropy.h"
 #include "ops/linear.h"
+#include "ops/log_probs.h"
 
 namespace hone::nn {
 
@@ -19,6 +20,14 @@ Tensor Head::logits(const Tensor& hidden, const Pass& pass) const {
   Tensor made = ops::linear(hidden, with_bias());
   if (adapted(pass)) made = adapt(made, hidden, *weight_, pass);
   return made.to(at::toOpMathType(weight_->use().scalar_type()));
+}
+
+ops::TokenLogProbs Head::log_probs(const Tensor& hidden_BTD, const Tensor& labels_BT, const Pass& pass,
+                                   bool with_statistics) const {
+  const Tensor hidden_ND = hidden_BTD.flatten(0, -2), labels_N = labels_BT.flatten();
+  if (!adapted(pass))
+    return ops::linear_log_probs(hidden_ND, weight_->use(), labels_N, with_statistics, weight_->gradient_sum());
+  return ops::log_probs(logits(hidden_ND, pass), labels_N, with_statistics);
 }
 
 Tensor Head::cross_entropy(const Tensor& hidden_BTD, const Tensor& labels_BT, const Tensor& weight_BT, const Pass& pass,

@@ -12,52 +12,10 @@
 #include "hone/error.h"
 #include "hone/gradient_sum.h"
 #include "ops/backend.h"
+#include "ops/head_losses.h"
 #include "ops/kept_sum.h"
-#include "ops/matmul.h"
 
 namespace hone::ops {
-namespace {
-
-constexpr std::int64_t kChunkBytes = 16 << 20;
-
-// The tokens that count, with their weights in `type`. index_S undefined: all tokens.
-struct Supervised {
-  at::Tensor index_S, labels_S, weight_S;
-};
-
-void check_labels(const at::Tensor& labels_S, std::int64_t vocab) {
-  if (labels_S.numel() == 0) return;
-  const auto [low, high] = at::aminmax(labels_S);
-  for (const std::int64_t label : {low.item<std::int64_t>(), high.item<std::int64_t>()})
-    if (label < 0 || label >= vocab)
-      throw Error(ErrorKind::data, fmt::format("label {}: outside the model's vocabulary; expected -100 or 0 to {}",
-                                               label, vocab - 1));
-}
-
-// Those that have a label.
-Supervised supervised(const at::Tensor& labels_N, const at::Tensor& weight_N, std::int64_t vocab, at::ScalarType type) {
-  const at::Tensor labels = labels_N.flatten();
-  const at::Tensor index = at::nonzero(labels != kIgnoreIndex).squeeze(1);
-  Supervised made{index, labels.index_select(0, index), {}};
-  check_labels(made.labels_S, vocab);
-  made.weight_S = weight_N.defined() ? weight_N.flatten().index_select(0, index).to(type)
-                                     : at::ones({index.numel()}, labels.options().dtype(type));
-  return made;
-}
-
-// All, at a weight of 0 where there is no label: how many have one is not known on a device's host, which would have to
-// wait for it. A label outside of the vocabulary is refused by the device.
-Supervised all_of(const at::Tensor& labels_N, const at::Tensor& weight_N, std::int64_t vocab, at::ScalarType type) {
-  const at::Tensor labels = labels_N.flatten(), none = labels == kIgnoreIndex;
-  const at::Tensor weight = weight_N.defined() ? weight_N.flatten().to(type)
-                                               : at::ones({labels.numel()}, labels.options().dtype(type));
-  Supervised made{{}, labels.masked_fill(none, 0), weight.masked_fill(none, 0)};
-  if (labels.is_cpu()) check_labels(made.labels_S, vocab);
-  return made;
-}
-
-}  // namespace
-
 namespace reference {
 
 at::Tensor token_losses(const at::Tensor& logits_NV, const at::Tensor& lse_N, const at::Tensor& labels_N,
@@ -98,46 +56,6 @@ at::Tensor linear_cross_entropy(const at::Tensor& hidden_ND, const at::Tensor& h
 
 namespace {
 
-struct Made {
-  at::Tensor sum, dhidden_SD;  // the gradient undefined where none is wanted
-};
-
-struct Wanted {
-  bool hidden = false;
-  at::Tensor dhead_VD;  // where it goes; undefined: not wanted
-  bool any() const { return hidden || dhead_VD.defined(); }
-};
-
-Made run_all(const at::Tensor& hidden_SD, const at::Tensor& head_VD, const Supervised& s,
-             const CrossEntropyOptions& options, Wanted& wanted) {
-  const sections::Timed section(sections::Section::loss);
-  const auto wide = at::toOpMathType(head_VD.scalar_type());
-  const std::int64_t count = hidden_SD.size(0), vocab = head_VD.size(0);
-  const std::int64_t step =
-      std::max<std::int64_t>(1, kChunkBytes / (vocab * static_cast<std::int64_t>(head_VD.element_size())));
-  Made made;
-  if (wanted.hidden) made.dhidden_SD = at::empty_like(hidden_SD);
-  if (wanted.dhead_VD.defined() && count == 0) wanted.dhead_VD.zero_();
-  at::Tensor losses_S = at::empty({count}, head_VD.options().dtype(wide));
-  at::Tensor room = at::empty({std::min(step, count), vocab}, head_VD.options());
-  RightFactor to_logits(head_VD.t()), to_hidden(head_VD);
-  for (std::int64_t begin = 0; begin < count; begin += step) {
-    const at::Tensor hidden_CD = hidden_SD.narrow(0, begin, std::min(step, count - begin));
-    at::Tensor logits_CV = room.narrow(0, 0, hidden_CD.size(0));
-    to_logits.multiply_into(logits_CV, hidden_CD);
-    const auto chunk = [&](const at::Tensor& all) { return all.narrow(0, begin, hidden_CD.size(0)); };
-    at::Tensor losses_C = chunk(losses_S);
-    backend_of(head_VD).sums.loss(logits_CV, {chunk(s.labels_S), chunk(s.weight_S)}, wanted.any(), options, losses_C);
-    if (wanted.hidden) {
-      at::Tensor to = made.dhidden_SD.narrow(0, begin, hidden_CD.size(0));
-      to_hidden.multiply_into(to, logits_CV);
-    }
-    if (wanted.dhead_VD.defined()) matmul_into(wanted.dhead_VD, {{logits_CV.t(), hidden_CD}}, begin > 0);
-  }
-  made.sum = losses_S.sum();
-  return made;
-}
-
 // What the loss was multiplied with further on: on the host a number, on a device a tensor, for which nobody waits.
 class Scale {
  public:
@@ -148,9 +66,7 @@ class Scale {
     if (on_host_ && number_ != 1.0) x.mul_(number_);
     if (!on_host_) x.mul_(tensor_);
   }
-  void add(at::Tensor& sum, const at::Tensor& x) const {
-    on_host_ ? sum.add_(x, number_) : sum.addcmul_(x, tensor_);
-  }
+  void add(at::Tensor& sum, const at::Tensor& x) const { on_host_ ? sum.add_(x, number_) : sum.addcmul_(x, tensor_); }
   void write(at::Tensor& sum, const at::Tensor& x) const {
     at::mul_out(sum, x, on_host_ ? at::scalar_tensor(number_) : tensor_);
   }
@@ -171,16 +87,16 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& hidden_SD,
                             const at::Tensor& head_VD, const Supervised& s, const CrossEntropyOptions& options,
                             bool with_gradients) {
-    Wanted wanted{with_gradients && hidden_SD.requires_grad(), {}};
+    HeadGradients wanted{with_gradients && hidden_SD.requires_grad(), {}};
     bool lent = false;
     if (with_gradients && head_VD.requires_grad()) {  // summed in fp32 at least, in its place if that is free
       lent = options.head_sum && options.head_sum->state == GradientSum::State::empty;
       if (lent) options.head_sum->state = GradientSum::State::lent;
-      wanted.dhead_VD = lent ? options.head_sum->sum
-                             : at::empty(head_VD.sizes(),
-                                         head_VD.options().dtype(at::toOpMathType(head_VD.scalar_type())));
+      wanted.dhead_VD =
+          lent ? options.head_sum->sum
+               : at::empty(head_VD.sizes(), head_VD.options().dtype(at::toOpMathType(head_VD.scalar_type())));
     }
-    Made made = run_all(hidden_SD.contiguous(), head_VD.contiguous(), s, options, wanted);
+    HeadLosses made = head_losses(hidden_SD, head_VD, {s.labels_S, s.weight_S}, options, wanted);
     // In saved_data rather than save_for_backward: they are nobody else's.
     ctx->saved_data["dhidden"] = made.dhidden_SD;
     ctx->saved_data["dhead"] = wanted.dhead_VD;
@@ -188,7 +104,7 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
     ctx->saved_data["on_host"] = backend_of(head_VD).on_host;
     ctx->saved_data["type"] = static_cast<std::int64_t>(head_VD.scalar_type());
     ctx->saved_data["sum"] = to_number(options.head_sum);
-    return made.sum;
+    return made.losses_S.sum();
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,

@@ -9,10 +9,9 @@
 
 #include "hone/gradient_sum.h"
 #include "hone/op_options.h"
+#include "ops/head_losses.h"
 
 namespace hone::ops {
-
-inline constexpr std::int64_t kIgnoreIndex = -100;
 
 // Sum over tokens of weight * loss(hidden head^T, label), in fp32 (fp64 for fp64 input), as a graph scalar. Labels of
 // -100 are skipped altogether; throws Error(data) for one outside [0, V). weight_N may be undefined (all 1) and has no

@@ -52,6 +52,7 @@ BenchReport bench(Recipe recipe, const BenchOptions& options) {
   report.precision = recipe.trainer.precision;
   report.parameters = inputs.model->parameter_count();
   Trainer trainer({std::move(recipe), {}, std::move(inputs), run, {}, {}});
+  trainer.begin();
   report.load_seconds = watch.seconds();
   std::vector<double> seconds;
   std::int64_t waits = 0, micro_batches = 0;

@@ -33,10 +33,11 @@ void check_watched(const Recipe& recipe, const std::string& callback, const std:
     return problems.add(callback, fmt::format("watches {}, but there is nothing to evaluate on; give data.eval a share "
                                               "or files",
                                               metric));
-  const std::vector<std::string> known = metric_names(make_evaluations(make_objective(recipe)->evaluations()), sets);
+  const std::unique_ptr<Objective> objective = make_objective(recipe);
+  const std::vector<std::string> known = metric_names(make_evaluations(*objective), sets);
   if (std::find(known.begin(), known.end(), metric) == known.end())
-    problems.add(callback, fmt::format("watches {}, which no evaluation gives; expected one of {}", metric,
-                                       join(known, ", ")),
+    problems.add(callback,
+                 fmt::format("watches {}, which no evaluation gives; expected one of {}", metric, join(known, ", ")),
                  nearest(metric, known));
   const TrainerSection& trainer = recipe.trainer;
   if (trainer.eval_every == 0)

@@ -10,6 +10,7 @@
 #include "base/progress.h"
 #include "hone/random.h"
 #include "hone/registry.h"
+#include "tensor/host.h"
 #include "train/metrics.h"
 
 namespace hone::training {
@@ -26,9 +27,83 @@ Evaluations make_evaluations(const std::vector<std::string>& names) {
   return made;
 }
 
+namespace {
+
+// What an objective's loss says of data that it does not learn from: each term by the amount that divides it, their
+// sum, and the metrics.
+class ObjectiveLoss final : public Evaluation {
+ public:
+  ObjectiveLoss(const Objective& objective, std::vector<std::string> names)
+      : objective_(objective), names_(std::move(names)) {
+    names_.insert(names_.begin(), "loss");
+  }
+  RecordKind records() const override { return objective_.needs().records; }
+  void check(const Model& model) const override { objective_.check(model); }
+  std::vector<std::string> names() const override { return names_; }
+
+  Sums measure(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
+    Sums all;
+    const LossTerms made = objective_.loss(model, output, batch, pass);
+    Sums amounts = objective_.sums(batch);
+    amounts.merge(amounts_of(batch));
+    for (const LossTerm& term : made.terms) {
+      all[kTerm + term.name] += host::number(term.sum);
+      all[kAmount + term.name] += amounts.at(term.per);
+    }
+    for (const auto& [name, metric] : made.metrics)
+      all[kSum + name] += metric.sum, all[kWeight + name] += metric.weight;
+    for (const MeasuredMean& mean : made.means) {
+      all[kSum + mean.name] += host::number(mean.sum);
+      all[kWeight + mean.name] += host::number(mean.weight);
+    }
+    return all;
+  }
+
+  Metrics result(const Sums& total) const override {
+    Metrics made{{"loss", 0}};
+    const auto ratio = [&](const std::string& sum, const std::string& weight, const std::string& name) {
+      const double by = total.at(weight + name);
+      return by == 0 ? 0 : total.at(sum + name) / by;
+    };
+    for (const auto& [key, sum] : total) {
+      if (key.starts_with(kTerm)) {
+        const std::string name = key.substr(kTerm.size());
+        const double mean = ratio(kTerm, kAmount, name);
+        made["loss"] += mean;
+        if (std::find(names_.begin(), names_.end(), name) != names_.end() && name != "loss") made[name] = mean;
+      } else if (key.starts_with(kSum)) {
+        const std::string name = key.substr(kSum.size());
+        made[name] = ratio(kSum, kWeight, name);
+      }
+    }
+    return made;
+  }
+
+ private:
+  // What sums are called among those of all batches.
+  inline static const std::string kTerm = "term:", kAmount = "amount:", kSum = "sum:", kWeight = "weight:";
+  const Objective& objective_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace
+
+Evaluations make_evaluations(const Objective& objective) {
+  Evaluations made = make_evaluations(objective.evaluations());
+  if (const auto own = objective.measures()) made.push_back(std::make_unique<ObjectiveLoss>(objective, *own));
+  return made;
+}
+
 EvaluateOptions evaluate_options(const Recipe& recipe, const Inputs& inputs) {
   return {recipe.trainer.eval_batch_size.value_or(recipe.trainer.batch_size),
           pad_id_of(*inputs.tokenizer, inputs.model->vocab_size()), make_collator(recipe, inputs)};
+}
+
+Batch evaluation_batch(const Dataset& data, std::int64_t begin, const EvaluateOptions& options) {
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(std::min(options.batch_size, data.rows() - begin)));
+  std::iota(rows.begin(), rows.end(), begin);
+  const Random random(0, fmt::format("evaluate/{}", begin));
+  return to_batch(collate(data.take(rows), options.collator.get(), options.pad_id, random));
 }
 
 std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluations, const Dataset& data,
@@ -40,10 +115,8 @@ std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluatio
   std::int64_t tokens = 0;
   for (std::int64_t begin = 0; begin < data.rows(); begin += options.batch_size) {
     if (options.before && !options.before(begin, tokens)) return std::nullopt;
-    std::vector<std::int64_t> rows(static_cast<std::size_t>(std::min(options.batch_size, data.rows() - begin)));
-    std::iota(rows.begin(), rows.end(), begin);
-    const Random random(0, fmt::format("evaluate/{}", begin));  // what a collator draws is the same in every evaluation
-    const Batch batch = to_batch(collate(data.take(rows), options.collator.get(), options.pad_id, random));
+    Batch batch = evaluation_batch(data, begin, options);
+    if (options.complete) options.complete(batch);
     tokens = batch.tokens;
     Pass pass(batch);
     const Output output = model.forward(batch, pass);

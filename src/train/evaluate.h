@@ -14,6 +14,8 @@ namespace hone::training {
 
 using Evaluations = std::vector<std::unique_ptr<Evaluation>>;
 Evaluations make_evaluations(const std::vector<std::string>& names);  // registered ones
+// What the objective measures; it must outlive them.
+Evaluations make_evaluations(const Objective& objective);
 
 struct EvaluateOptions {
   std::int64_t batch_size = 8;
@@ -21,9 +23,13 @@ struct EvaluateOptions {
   std::shared_ptr<const Collator> collator = {};  // null: pad()
   // Called before each batch and at the end with the rows done and the tokens of the batch before; false abandons it.
   std::function<bool(std::int64_t rows, std::int64_t tokens)> before = {};
+  std::function<void(Batch&)> complete = {};  // puts into a batch what an objective's own loss needs
 };
 
 EvaluateOptions evaluate_options(const Recipe& recipe, const Inputs& inputs);
+
+// The rows from `begin` on, as many as a batch has; what a collator draws is the same each time.
+Batch evaluation_batch(const Dataset& data, std::int64_t begin, const EvaluateOptions& options);
 
 // One forward pass per batch for all of them. Nothing: abandoned. Error(config): the model lacks what one needs.
 std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluations, const Dataset& data,

@@ -60,6 +60,10 @@ void check_stream(const Recipe& recipe) {
 std::shared_ptr<const TrainingData> load_train(const Recipe& recipe, const Dataset::Options& options, Inputs& inputs) {
   if (data::is_stream(recipe.data.train)) {
     check_stream(recipe);
+    if (make_objective(recipe)->needs().numbers_first)
+      throw Error(ErrorKind::config,
+                  "objective: data.train is a stream, whose documents are not known before the first "
+                  "step; leave out what is to be computed before it");
     return data::open_stream(recipe.data.train, inputs.tokenizer, options);
   }
   std::shared_ptr<const Dataset> train = Dataset::make(recipe.data.train, *inputs.tokenizer, options);
@@ -74,10 +78,7 @@ std::shared_ptr<const TrainingData> load_train(const Recipe& recipe, const Datas
 
 void load_data(const Recipe& recipe, Dataset::Options options, Inputs& inputs) {
   const DataSection& data = recipe.data;
-  if (!data.cache)
-    options.cache_folder = (std::filesystem::path(recipe.run.folder) / "cache").string();
-  else if (*data.cache != "none")
-    options.cache_folder = *data.cache;
+  options.cache_folder = cache_folder(recipe);
   inputs.train = load_train(recipe, options, inputs);
   options.labels = inputs.train->labels();
   for (const auto& [name, files] : data.eval.files)
@@ -133,8 +134,7 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
   else if (!recipe.model.path.empty())
     inputs.source = find_model_folder(recipe.model.path);
   const std::string file = inputs.source.empty() ? "model" : (inputs.source / "config.json").string();
-  const config::Node config =
-      inputs.source.empty() ? fresh_config(recipe, *inputs.tokenizer) : config::read_file(file);
+  const config::Node config = inputs.source.empty() ? fresh_config(recipe, *inputs.tokenizer) : config::read_file(file);
   inputs.model = build_model(config, file);
   inputs.model->check_length(recipe.data.max_length, "data.max_length");
   const std::unique_ptr<Objective> objective = make_objective(recipe);
@@ -145,7 +145,7 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
     choose_trainable(*inputs.model, recipe.model.trainable);
   }
   for (const auto& [role, folder] : needs.models)
-    during("looking for the " + role, [&] { return find_model_folder(folder); });
+    if (!folder.empty()) during("looking for the " + role, [&] { return find_model_folder(folder); });
   Dataset::Options options = dataset_options(recipe.data, needs.records);
   options.vocab_size = inputs.model->vocab_size();
   options.labels = known_labels(needs, *inputs.model);
@@ -199,8 +199,17 @@ std::shared_ptr<const Collator> make_collator(const Recipe& recipe, const Inputs
 
 Loader::Options loader_options(const Recipe& recipe, const Inputs& inputs) {
   const TrainerSection& t = recipe.trainer;
-  return {t.batch_size, t.accumulate, recipe.run.seed, recipe.data.shuffle,
-          pad_id_of(*inputs.tokenizer, inputs.model->vocab_size()), make_collator(recipe, inputs)};
+  return {t.batch_size,
+          t.accumulate,
+          recipe.run.seed,
+          recipe.data.shuffle,
+          pad_id_of(*inputs.tokenizer, inputs.model->vocab_size()),
+          make_collator(recipe, inputs)};
+}
+
+std::string cache_folder(const Recipe& recipe) {
+  if (!recipe.data.cache) return (std::filesystem::path(recipe.run.folder) / "cache").string();
+  return *recipe.data.cache == "none" ? "" : *recipe.data.cache;
 }
 
 std::int64_t steps_of(const Recipe& recipe, const TrainingData& train) {

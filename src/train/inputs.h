@@ -41,6 +41,7 @@ std::int32_t pad_id_of(const Tokenizer& tokenizer, std::int64_t vocab_size);
 std::optional<std::int32_t> chosen_turn_end(const Recipe& recipe, const Tokenizer& tokenizer);
 std::shared_ptr<const Collator> make_collator(const Recipe& recipe, const Inputs& inputs);
 Loader::Options loader_options(const Recipe& recipe, const Inputs& inputs);
+std::string cache_folder(const Recipe& recipe);  // of tokenised data; "": it is not kept
 std::int64_t steps_of(const Recipe& recipe, const TrainingData& train);
 // Path -> content hash of the files that are trained on.
 nlohmann::json file_hashes(const Recipe& recipe);

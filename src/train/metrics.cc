@@ -68,13 +68,22 @@ void combine(Metric& into, const Metric& value) {
 
 double value_of(const Metric& metric) { return metric.mode == LogMode::sum ? metric.sum : ratio(metric); }
 
-void StepReport::add(const LossTerms& micro_batch, std::span<const double> sums, const Sums& step_sums) {
+Sums amounts_of(const Batch& batch) {
+  return {{"tokens", static_cast<double>(batch.tokens)},
+          {"rows", static_cast<double>(batch.rows())},
+          {"documents", static_cast<double>(batch.docs.size())}};
+}
+
+void StepReport::add(const LossTerms& micro_batch, std::span<const double> sums, std::span<const double> means,
+                     const Sums& step_sums) {
   for (std::size_t i = 0; i < sums.size(); ++i) {
     Metric& total = terms[micro_batch.terms[i].name];
     total.sum += sums[i];
     total.weight = step_sums.at(micro_batch.terms[i].per);
   }
   combine_all(metrics, micro_batch.metrics);
+  for (std::size_t i = 0; i < micro_batch.means.size(); ++i)
+    combine_all(metrics, {{micro_batch.means[i].name, {means[2 * i], means[2 * i + 1]}}});
 }
 
 void StepReport::add(const StepReport& update) {

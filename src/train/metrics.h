@@ -22,12 +22,16 @@ struct StepReport {
   std::int64_t micro_batches = 0, host_waits = 0;
 
   // A micro-batch of an update whose terms are divided by `step_sums`, over all its micro-batches; `sums`: the terms'.
-  void add(const LossTerms& micro_batch, std::span<const double> sums, const Sums& step_sums);
+  // `means`: sum, weight, sum, weight ... of micro_batch.means.
+  void add(const LossTerms& micro_batch, std::span<const double> sums, std::span<const double> means,
+           const Sums& step_sums);
   void add(const StepReport& update);  // a further update of the same step
-  double loss() const;  // sum over terms of sum / weight; 0 when skipped
+  double loss() const;                 // sum over terms of sum / weight; 0 when skipped
 };
 
 void add(Sums& total, const Sums& more);
+// What terms may be divided by in every batch, besides the objective's own amounts.
+Sums amounts_of(const Batch& batch);
 
 // Combines a further value as its log mode says.
 void combine(Metric& into, const Metric& value);

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "base/hash.h"
 #include "base/progress.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
@@ -10,10 +13,44 @@
 namespace hone::training {
 namespace {
 
-std::shared_ptr<const Model> load_frozen(const std::string& folder, Precision precision) {
-  std::shared_ptr<Model> model = load_model(folder, precision);
-  model->each_weight([](const std::string&, Weight& weight) { weight.set_trainable(false); });
+namespace fs = std::filesystem;
+
+void freeze(Model& model) {
+  model.each_weight([](const std::string&, Weight& weight) {
+    if (!weight.is_buffer()) weight.set_trainable(false);
+  });
+}
+
+// As the run began with it: fill_weights() of a new run, in the type that is computed in.
+std::shared_ptr<Model> load_start(const Recipe& recipe, const Model& trained) {
+  const Precision precision = recipe.trainer.precision;
+  const bool fresh = recipe.model.path.empty();
+  const fs::path folder = fresh ? fs::path() : find_model_folder(recipe.model.path);
+  std::shared_ptr<Model> model = build_model(trained.hf_config(), fresh ? "model" : folder / "config.json");
+  freeze(*model);
+  if (fresh)
+    init_weights(*model, recipe.run.seed, precision);
+  else
+    load_weights(*model, folder, precision, FreshHead{recipe.run.seed});
   return model;
+}
+
+std::shared_ptr<Model> load_other(const std::string& where, Precision precision) {
+  std::shared_ptr<Model> model = load_model(where, precision);
+  freeze(*model);
+  return model;
+}
+
+std::string hash_of_folder(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name == "config.json" || name.ends_with(".safetensors")) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  Hasher all;
+  for (const fs::path& file : files) all.update_field(file.filename().string()).update_field(hash_file(file));
+  return all.digest128_hex();
 }
 
 }  // namespace
@@ -22,20 +59,39 @@ std::unique_ptr<Objective> make_objective(const Recipe& recipe) {
   return registries().objectives.make(recipe.objective);
 }
 
-RunResources::RunResources(const Needs& needs, Precision precision) {
-  std::map<std::string, std::shared_ptr<const Model>> by_folder;
-  for (const auto& [role, folder] : needs.models) {
-    std::shared_ptr<const Model>& model = by_folder[folder];
-    if (!model) model = during("loading the " + role, [&] { return load_frozen(folder, precision); });
-    models_[role] = model;
-  }
+RunResources::RunResources(const Needs& needs, const Recipe& recipe, const Model& trained)
+    : recipe_(recipe), trained_(trained), folders_(needs.models) {}
+
+bool RunResources::is_below_adapters(const std::string& folder) const {
+  return folder.empty() && trained_.has_adapters();
 }
 
-const Model& RunResources::model(const std::string& role) const {
-  const auto found = models_.find(role);
-  if (found == models_.end())
+RoleModel RunResources::model(const std::string& role) const {
+  const auto found = folders_.find(role);
+  if (found == folders_.end())
     throw Error(ErrorKind::bug, fmt::format("a model for the role \"{}\" is not among what the objective needs", role));
-  return *found->second;
+  const std::string& folder = found->second;
+  if (is_below_adapters(folder)) return {trained_, /*adapters=*/false};
+  std::shared_ptr<const Model>& model = loaded_[folder];
+  if (!model)
+    model = during("loading the " + role, [&] {
+      return folder.empty() ? load_start(recipe_, trained_) : load_other(folder, recipe_.trainer.precision);
+    });
+  return {*model};
+}
+
+void RunResources::load_all() const {
+  for (const auto& [role, folder] : folders_) model(role);
+}
+
+std::map<std::string, std::string> RunResources::hashes() const {
+  std::map<std::string, std::string> all;
+  for (const auto& [role, folder] : folders_) {
+    const std::string& where = folder.empty() ? recipe_.model.path : folder;
+    all[role] = where.empty() ? hash128_hex(config::to_json(trained_.hf_config()) + std::to_string(recipe_.run.seed))
+                              : hash_of_folder(find_model_folder(where));
+  }
+  return all;
 }
 
 }  // namespace hone::training

@@ -32,6 +32,16 @@ bool trains_others(const std::vector<config::Change>& changes) {
                      [](const config::Change& change) { return change.path.starts_with("model.trainable"); });
 }
 
+// Further models, as a reference, are read anew at each start.
+void check_models(const RestoreFrom& parts, const TrainState& state, const std::map<std::string, std::string>& hashes) {
+  if (has(parts.options.override_keys, "objective")) return;
+  for (const auto& [role, hash] : hashes)
+    if (const auto before = state.models.find(role); before != state.models.end() && before->second != hash)
+      throw Error(ErrorKind::checkpoint,
+                  fmt::format("{}: the {} is not the model that the run has had so far", parts.recipe.run.folder, role))
+          .hint("put that one back; --override objective goes on with the new one, --new starts afresh");
+}
+
 void check_same(const RestoreFrom& parts, const TrainState& state, const nlohmann::json& files,
                 const std::string& data_hash) {
   const std::string& folder = parts.recipe.run.folder;
@@ -40,9 +50,8 @@ void check_same(const RestoreFrom& parts, const TrainState& state, const nlohman
                 fmt::format("{}: the tokenizer is not the one the run was trained with so far", folder))
         .hint("--override tokenizer --override data goes on with the new one, --new starts afresh");
   if (state.data_hash != data_hash && !has(parts.options.override_keys, "data"))
-    throw Error(ErrorKind::data,
-                fmt::format("{}: the training data is not what the run was trained on so far{}", folder,
-                            data_difference(state.data_files, files)))
+    throw Error(ErrorKind::data, fmt::format("{}: the training data is not what the run was trained on so far{}",
+                                             folder, data_difference(state.data_files, files)))
         .hint("--override data goes on with the new data, --new starts afresh");
   if (const int threads = at::get_num_threads(); state.threads != 0 && state.threads != threads)
     log::warning(
@@ -57,6 +66,7 @@ TrainState restore(const RestoreFrom& parts, Updater& updater) {
   const bool stream = parts.inputs.train->as_dataset() == nullptr;
   const nlohmann::json files = stream ? nlohmann::json::object() : file_hashes(parts.recipe);
   const std::string data_hash = parts.inputs.train->fingerprint();
+  const std::map<std::string, std::string> models = parts.resources.hashes();
   TrainState state;
   if (parts.from) {
     const Folder checkpoint = parts.run.checkpoints().open(*parts.from);
@@ -66,6 +76,7 @@ TrainState restore(const RestoreFrom& parts, Updater& updater) {
       load_updater(checkpoint, updater, trains_others(parts.changes));
     });
     check_same(parts, state, files, data_hash);
+    check_models(parts, state, models);
     if (has(parts.options.override_keys, "data")) state.data_position.clear();  // other data begin at their beginning
   }
   for (const config::Change& change : parts.changes)
@@ -75,6 +86,7 @@ TrainState restore(const RestoreFrom& parts, Updater& updater) {
   state.data_files = files;
   state.threads = at::get_num_threads();
   state.data_hash = data_hash;
+  state.models = models;
   state.tokenizer_hash = parts.inputs.tokenizer->fingerprint;
   const std::filesystem::path& source = parts.inputs.source;
   if (!state.source_types) state.source_types = source_types(source);

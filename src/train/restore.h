@@ -7,6 +7,7 @@
 #include "hone/trainer.h"
 #include "io/run_folder.h"
 #include "train/inputs.h"
+#include "train/resources.h"
 #include "train/state.h"
 #include "train/updater.h"
 
@@ -19,6 +20,7 @@ struct RestoreFrom {
   io::RunFolder& run;
   const std::optional<io::Checkpoint>& from;
   const std::vector<config::Change>& changes;
+  const RunResources& resources;
 };
 
 // Also fills the updater. Error(data): other data or another tokenizer than so far; Error(checkpoint);

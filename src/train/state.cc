@@ -39,6 +39,7 @@ TrainState read_state(const nlohmann::json& json, const std::string& where) {
     state.data_position = json.at("data_position").dump();
   state.data_hash = json.at("data_hash").get<std::string>();
   state.tokenizer_hash = json.at("tokenizer_hash").get<std::string>();
+  if (json.contains("models")) state.models = json.at("models").get<std::map<std::string, std::string>>();
   if (json.contains("source_dtypes")) {
     const auto types = json.at("source_dtypes").get<SourceTypes>();
     if (!types.empty() && !types.contains("*"))
@@ -69,6 +70,7 @@ std::string to_json(const TrainState& state) {
        state.data_position.empty() ? nlohmann::json() : io::parse_json(state.data_position, "", io::kConfigJson)},
       {"data_hash", state.data_hash},
       {"tokenizer_hash", state.tokenizer_hash},
+      {"models", state.models},
       {"source_dtypes", state.source_types.value_or(SourceTypes())}};
   return json.dump(2) + "\n";
 }

@@ -30,15 +30,16 @@ struct TrainState {
   bool evaluation_due = false;  // the step's evaluation has not been completed
   std::string finished;         // why the run is complete; "" = it is not
   Window window;
-  Best best;                                             // over all evaluations
+  Best best;  // over all evaluations
   CallbackStates callbacks;
   nlohmann::json changes = nlohmann::json::array();      // options changed at a resume: step, option, before, after
   nlohmann::json log_history = nlohmann::json::array();  // of trainer_state.json, without times
   nlohmann::json data_files = nlohmann::json::object();  // path -> content hash, to name what changed
   std::int64_t threads = 0;                              // that the steps so far were computed with; 0: not recorded
-  std::string data_position;  // JSON: of a stream, where it is read on; "" = the step says it
-  std::string data_hash, tokenizer_hash;                 // fingerprints of what was trained on
-  std::optional<SourceTypes> source_types;               // of the model that the run began with; absent: not recorded
+  std::string data_position;                  // JSON: of a stream, where it is read on; "" = the step says it
+  std::string data_hash, tokenizer_hash;      // fingerprints of what was trained on
+  std::map<std::string, std::string> models;  // by role: a hash of what the model is
+  std::optional<SourceTypes> source_types;    // of the model that the run began with; absent: not recorded
 };
 
 // state/train.json; log_history is kept in trainer_state.json instead.

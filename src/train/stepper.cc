@@ -18,13 +18,6 @@ bool nothing_in(const Sums& sums) {
   return std::all_of(sums.begin(), sums.end(), [](const auto& sum) { return sum.second == 0; });
 }
 
-// What terms may be divided by in every batch, besides the objective's own amounts.
-Sums amounts(const Batch& batch) {
-  return {{"tokens", static_cast<double>(batch.tokens)},
-          {"rows", static_cast<double>(batch.rows())},
-          {"documents", static_cast<double>(batch.docs.size())}};
-}
-
 }  // namespace
 
 Stepper::Stepper(const Recipe& recipe, Model& model, const Loader::Options& loader,
@@ -33,16 +26,24 @@ Stepper::Stepper(const Recipe& recipe, Model& model, const Loader::Options& load
       model_(model),
       steps_(steps),
       objective_(make_objective(recipe)),
-      resources_(objective_->needs(), recipe.trainer.precision),
+      resources_(objective_->needs(), recipe, model),
+      numbers_(recipe, *objective_, resources_),
       optimizer_(registries().optimizers.make(recipe.optimizer)),
       updater_(model, *optimizer_, recipe.trainer.precision),
       loader_(std::move(data), loader) {}
+
+void Stepper::begin(const DocumentNumbers::Data& data) {
+  numbers_.make_first(data);
+  if (!objective_->needs().numbers_first) resources_.load_all();
+}
 
 StepReport Stepper::step(TrainState& state) {
   StepContext context{model_, world_, resources_, state.step, state.updates, recipe_.run.seed};
   StepReport report;
   report.skipped = true;
-  for (const Group& group : objective_->prepare(next_group(), context)) {
+  Group given = next_group();
+  for (Batch& batch : given) complete(batch);
+  for (const Group& group : objective_->prepare(std::move(given), context)) {
     const StepReport one = update(group, state);
     report.add(one);
     report.skipped &= one.skipped;
@@ -64,7 +65,7 @@ StepReport Stepper::update(const Group& group, const TrainState& state) {
     report.tokens += batch.tokens;
     report.supervised += batch.supervised;
     learns.push_back(!nothing_in(own));
-    if (learns.back()) add(total, amounts(batch)), add(total, own);
+    if (learns.back()) add(total, amounts_of(batch)), add(total, own);
   }
   total = world_.total(std::move(total));
   report.learning_rate = optimizer_->learning_rate(state.step, steps_);
@@ -91,6 +92,7 @@ std::vector<double> Stepper::read(const std::vector<Passed>& passed, const Sums&
   for (const Passed& one : passed) {
     if (one.loss.defined()) scalars.push_back(one.loss);
     for (const LossTerm& term : one.terms.terms) scalars.push_back(term.sum);
+    for (const MeasuredMean& mean : one.terms.means) scalars.insert(scalars.end(), {mean.sum, mean.weight});
   }
   const std::vector<double> numbers = host::numbers(scalars);
   std::span<const double> left = numbers;
@@ -98,9 +100,9 @@ std::vector<double> Stepper::read(const std::vector<Passed>& passed, const Sums&
   for (const Passed& one : passed) {
     losses.push_back(one.loss.defined() ? left[0] : 0);
     if (!one.loss.defined()) continue;
-    const std::size_t terms = one.terms.terms.size();
-    report.add(one.terms, left.subspan(1, terms), step_sums);
-    left = left.subspan(1 + terms);
+    const std::size_t terms = one.terms.terms.size(), means = 2 * one.terms.means.size();
+    report.add(one.terms, left.subspan(1, terms), left.subspan(1 + terms, means), step_sums);
+    left = left.subspan(1 + terms + means);
   }
   return losses;
 }

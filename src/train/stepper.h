@@ -10,6 +10,7 @@
 #include "hone/objective.h"
 #include "hone/recipe.h"
 #include "hone/world.h"
+#include "train/document_numbers.h"
 #include "train/metrics.h"
 #include "train/resources.h"
 #include "train/state.h"
@@ -37,7 +38,11 @@ class Stepper {
   void seek(const TrainState& state) { loader_.seek(state.step, state.data_position); }
   bool has_data() { return loader_.has_next(); }  // waits for it; false: a stream has ended
   std::optional<double> epoch_at(std::int64_t step) const { return loader_.epoch_at(step); }
+  // Numbers of documents that the objective wants before the first step; loads what models it has.
+  void begin(const DocumentNumbers::Data& data);
+  void complete(Batch& batch) const { numbers_.add_to(batch); }
   const Objective& objective() const { return *objective_; }
+  const RunResources& resources() const { return resources_; }
   Updater& updater() { return updater_; }
 
  private:
@@ -59,6 +64,7 @@ class Stepper {
   World world_;
   std::unique_ptr<Objective> objective_;
   RunResources resources_;
+  DocumentNumbers numbers_;
   std::unique_ptr<Optimizer> optimizer_;
   Updater updater_;
   Loader loader_;

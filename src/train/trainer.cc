@@ -32,10 +32,11 @@ Trainer::Trainer(TrainerParts parts)
   fill_weights(inputs, recipe_, parts_.from.has_value());
   stepper_ = std::make_unique<Stepper>(recipe_, model_, loader_options(recipe_, inputs), inputs.train, steps_);
   stepper_->before_update = [this](const PendingUpdate& update) { before_update(update); };
-  evaluations_ = make_evaluations(stepper_->objective().evaluations());
+  evaluations_ = make_evaluations(stepper_->objective());
   greater_is_better_ = greater_is_better(evaluations_, inputs.evals);
   saver_ = std::make_unique<Saver>(parts_.run, recipe_, state_, [this] { return checkpoint_parts(); }, steps_);
-  state_ = restore({recipe_, parts_.options, inputs, parts_.run, parts_.from, parts_.changes}, stepper_->updater());
+  state_ = restore({recipe_, parts_.options, inputs, parts_.run, parts_.from, parts_.changes, stepper_->resources()},
+                   stepper_->updater());
   if (parts_.from) {
     hooks_.restore(state_);
     saver_->resumed_from(*parts_.from);
@@ -74,9 +75,17 @@ void Trainer::start() {
   parts_.run.write_config(config_yaml_);
   const RunInfo info{recipe_.run.folder, recipe_.run.name, config_yaml_, steps_, state_.step, parts_.options.quiet};
   log_.emplace(parts_.run, recipe_, info, state_, parts_.from ? parts_.from->name : "");
+  begin();
   hooks_.start(view());
   saver_->start_clock();
   if (state_.evaluation_due && !interrupted()) evaluate();  // a signal had cut it short
+}
+
+void Trainer::begin() {
+  DocumentNumbers::Data data{{}, evaluate_options(recipe_, parts_.inputs), cache_folder(recipe_)};
+  if (const Dataset* train = parts_.inputs.train->as_dataset()) data.sets.push_back(train);
+  for (const EvalSet& set : parts_.inputs.evals) data.sets.push_back(set.data.get());
+  stepper_->begin(data);
 }
 
 void Trainer::before_update(const PendingUpdate& update) {
@@ -127,6 +136,7 @@ void Trainer::evaluate() {
   const Stopwatch watch;
   EvaluateOptions options = evaluate_options(recipe_, parts_.inputs);
   options.before = [this](std::int64_t, std::int64_t) { return !interrupted(); };
+  options.complete = [this](Batch& batch) { stepper_->complete(batch); };
   const auto found = evaluate_sets(model_, evaluations_, parts_.inputs.evals, options);
   if (!found) return;
   state_.evaluation_due = false;
@@ -134,7 +144,8 @@ void Trainer::evaluate() {
   log_->write(state_, epoch(), *found, {{"eval_seconds", watch.seconds()}});
   std::string text;
   for (const auto& [name, value] : *found)
-    if (name.ends_with("loss") || name.ends_with("accuracy")) text += fmt::format("  {} {:.4f}", name, value);
+    if (name.ends_with("loss") || name.ends_with("accuracy") || name.ends_with("accuracies"))
+      text += fmt::format("  {} {:.4f}", name, value);
   log::info("step {}/{}:{}", state_.step, steps_, text);
   follow(hooks_.evaluated(view(), *found));
 }
@@ -184,8 +195,8 @@ Summary Trainer::summary(bool complete) const {
   summary.steps = steps_;
   summary.tokens = state_.tokens;
   if (parts_.from) summary.resumed_from = parts_.from->step;
-  summary.reason = !complete                  ? StopReason::signal
-                   : stopped_by_.empty()      ? StopReason::steps
+  summary.reason = !complete                   ? StopReason::signal
+                   : stopped_by_.empty()       ? StopReason::steps
                    : stopped_by_ == kEndOfData ? StopReason::end_of_data
                                                : StopReason::callback;
   summary.stopped_by = complete ? stopped_by_ : StopSignal::stop_name();

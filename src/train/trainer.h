@@ -34,6 +34,7 @@ class Trainer {
   explicit Trainer(TrainerParts parts);
   ~Trainer();
   Summary run();
+  void begin();                                               // before the first step: what the objective asks for once
   StepReport train_step() { return stepper_->step(state_); }  // one step of run() and nothing else: for measurements
 
  private:

@@ -49,6 +49,16 @@ inline void expect_close(const Tensor& got, const Tensor& expected, double relat
   EXPECT_EQ(difference(got, expected, relative * std::max(1.0, largest(expected))), "") << what;
 }
 
+// At each kernel level that this machine has, and with the reference's table.
+inline void each_level(const std::function<void(const std::string& way)>& run) {
+  for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16, Level::amx}) {
+    const LevelScope scope(wanted);
+    if (level() == wanted) run("level " + std::string(name(wanted)));
+  }
+  const BackendScope scope(reference_backend());
+  run("reference table");
+}
+
 // The op at each kernel level, and with the reference's table, against its meaning; both get the same inputs in `type`.
 inline void expect_matches(const Op& op, const Op& meaning, const std::vector<Tensor>& inputs, at::ScalarType type) {
   std::vector<Tensor> typed;
@@ -57,19 +67,13 @@ inline void expect_matches(const Op& op, const Op& meaning, const std::vector<Te
   std::vector<Tensor> exact;
   for (const Tensor& x : typed) exact.push_back(type == at::kFloat ? x.to(at::kDouble) : x);
   const Result plain = value_and_gradients(meaning, exact);
-  const auto check = [&](const std::string& way) {
+  each_level([&](const std::string& way) {
     const Result fast = value_and_gradients(op, typed);
     const std::string where = std::string(c10::toString(type)) + " " + way;
     expect_close(fast.value, plain.value, tolerance(type), where + " value");
     for (std::size_t i = 0; i < inputs.size(); ++i)
       expect_close(fast.gradients[i], plain.gradients[i], tolerance(type), where + " gradient " + std::to_string(i));
-  };
-  for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16, Level::amx}) {
-    const LevelScope scope(wanted);
-    if (level() == wanted) check("level " + std::string(name(wanted)));  // else not on this machine
-  }
-  const BackendScope scope(reference_backend());
-  check("reference table");
+  });
 }
 
 inline void expect_matches(const Op& op, const Op& meaning, const std::vector<Tensor>& inputs) {

@@ -19,8 +19,8 @@ std::vector<StepContext> contexts_seen;  // their numbers; the references are no
 class Asking final : public Objective {
  public:
   struct Config {
-    bool split = false;      // each micro-batch is an update of its own
-    double size_loss = 0;    // times the mean square of the hidden states, per token
+    bool split = false;        // each micro-batch is an update of its own
+    double size_loss = 0;      // times the mean square of the hidden states, per token
     double document_loss = 0;  // the same per document
     std::string teacher, per;
     static constexpr auto fields() {
@@ -43,7 +43,7 @@ class Asking final : public Objective {
     if (!config_.teacher.empty())
       for (const Batch& batch : group) {
         Pass pass(batch);
-        const at::Tensor hidden = context.resources.model("teacher").forward(batch, pass).hidden_BTD;
+        const at::Tensor hidden = context.resources.model("teacher").model.forward(batch, pass).hidden_BTD;
         EXPECT_FALSE(hidden.requires_grad());
       }
     if (!config_.split) return Objective::prepare(std::move(group), context);
@@ -75,9 +75,12 @@ class Objectives : public ::testing::Test {
   }
   void SetUp() override { contexts_seen.clear(); }
   std::filesystem::path run(const std::string& name, const std::string& objective, test::Overrides overrides) {
-    const test::Overrides common{{"run.folder", (folder_ / name).string()}, {"objective", objective},
-                                 {"data.packing", "none"},  {"data.shuffle", "false"},
-                                 {"data.eval.held_out", "0"}, {"optimizer.schedule", "{type: constant}"}};
+    const test::Overrides common{{"run.folder", (folder_ / name).string()},
+                                 {"objective", objective},
+                                 {"data.packing", "none"},
+                                 {"data.shuffle", "false"},
+                                 {"data.eval.held_out", "0"},
+                                 {"optimizer.schedule", "{type: constant}"}};
     overrides.insert(overrides.begin(), common.begin(), common.end());
     train(test::small_recipe(folder_, overrides), test::quiet_options());
     return folder_ / name;

@@ -6,10 +6,24 @@
 namespace hone::ops::cpu::CPU_CAPABILITY {
 namespace {
 
+// Entropy of the softmax, mean of the logits, and whether none is above the label's.
+template <class T>
+void describe(const T* x, std::int64_t vocab, Wide<T> most, Wide<T> total, Wide<T> at_label, Wide<T>* to) {
+  using W = Wide<T>;
+  const W weighted = sum_over<W>(vocab, [&](std::int64_t i, auto part) {
+    const auto above = load(x + i, part) - most;
+    return exp_of(above) * above;
+  });
+  const W sum = sum_over<W>(vocab, [&](std::int64_t i, auto part) { return load(x + i, part); });
+  to[0] = std::log(total) - weighted / total;
+  to[1] = sum / static_cast<W>(vocab);
+  to[2] = at_label == most ? W(1) : W(0);
+}
+
 // weight * ((1 - s) (lse - x_label) + s (lse - mean x) + z lse^2); d/dx_i = weight * (p_i (1 + 2 z lse) - s / V - (1 -
 // s) [i = label]).
 template <class T>
-Wide<T> run_row(T* x, std::int64_t label, Wide<T> weight, const CrossEntropyArgs<T>& a) {
+Wide<T> run_row(T* x, std::int64_t label, Wide<T> weight, const CrossEntropyArgs<T>& a, Wide<T>* statistics) {
   using W = Wide<T>;
   const std::int64_t vocab = a.vocab;
   const W most = max_over<W>(vocab, [&](std::int64_t i, auto part) { return load(x + i, part); });
@@ -20,6 +34,7 @@ Wide<T> run_row(T* x, std::int64_t label, Wide<T> weight, const CrossEntropyArgs
     const W sum = sum_over<W>(vocab, [&](std::int64_t i, auto part) { return load(x + i, part); });
     loss += a.smoothing * (lse - sum / static_cast<W>(vocab));
   }
+  if (statistics) describe(x, vocab, most, total, at_label, statistics);
   if (a.gradient) {
     const W scale = weight * (W(1) + W(2) * a.z_loss * lse) / total,
             less = weight * a.smoothing / static_cast<W>(vocab);
@@ -33,7 +48,9 @@ Wide<T> run_row(T* x, std::int64_t label, Wide<T> weight, const CrossEntropyArgs
 
 template <class T>
 void run_rows(const CrossEntropyArgs<T>& a) {
-  for (std::int64_t r = 0; r < a.rows; ++r) a.losses[r] = run_row(a.logits + r * a.vocab, a.labels[r], a.weight[r], a);
+  for (std::int64_t r = 0; r < a.rows; ++r)
+    a.losses[r] =
+        run_row(a.logits + r * a.vocab, a.labels[r], a.weight[r], a, a.statistics ? a.statistics + r * 3 : nullptr);
 }
 
 }  // namespace

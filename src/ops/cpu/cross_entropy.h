@@ -13,7 +13,8 @@ struct CrossEntropyArgs {
   std::int64_t rows = 0, vocab = 0;
   Wide<T> smoothing = 0, z_loss = 0;
   bool gradient = false;
-  Wide<T>* losses = nullptr;  // [rows]: weight * loss
+  Wide<T>* losses = nullptr;      // [rows]: weight * loss
+  Wide<T>* statistics = nullptr;  // [rows, 3] as ops/backend.h has them; null: not wanted
 };
 
 template <class T>

@@ -1,0 +1,57 @@
+// The pairs of a batch.
+#include "objectives/pairs.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "hone/error.h"
+#include "tensor/host.h"
+
+namespace hone::objectives {
+namespace {
+
+Tensor on_device_of(const std::vector<std::int64_t>& values, const Batch& batch) {
+  return host::tensor_of(values, {std::ssize(values)}).to(batch.ids_BT.device(), /*non_blocking=*/true);
+}
+
+}  // namespace
+
+std::int64_t count_pairs(const Batch& batch) {
+  return std::count_if(batch.docs.begin(), batch.docs.end(), [](const Doc& doc) { return doc.role == Role::chosen; });
+}
+
+Pairs pairs_of(const Batch& batch) {
+  std::map<std::int32_t, std::map<Role, std::int64_t>> groups;
+  for (std::size_t i = 0; i < batch.docs.size(); ++i)
+    groups[batch.docs[i].group][batch.docs[i].role] = static_cast<std::int64_t>(i);
+  std::vector<std::int64_t> chosen, rejected;
+  for (const auto& [group, sides] : groups) {
+    if (sides.size() != 2 || sides.contains(Role::none))
+      throw Error(ErrorKind::data, fmt::format("a batch's documents of group {}: expected one that is chosen and one "
+                                               "that is rejected",
+                                               group))
+          .hint("does the collator keep role and group of documents?");
+    chosen.push_back(sides.at(Role::chosen));
+    rejected.push_back(sides.at(Role::rejected));
+  }
+  return {on_device_of(chosen, batch), on_device_of(rejected, batch)};
+}
+
+Tensor sums_by_document(const Tensor& values_N, const Batch& batch) {
+  const std::int64_t documents = std::ssize(batch.docs);
+  std::vector<std::int64_t> document(static_cast<std::size_t>(batch.rows() * batch.length()), documents);
+  for (std::int64_t i = 0; i < documents; ++i) {
+    const Doc& doc = batch.docs[static_cast<std::size_t>(i)];
+    const auto row = document.begin() + doc.row * batch.length();
+    std::fill(row + doc.begin, row + doc.end, i);
+  }
+  return at::zeros({documents + 1}, values_N.options())
+      .index_add(0, on_device_of(document, batch), values_N)
+      .narrow(0, 0, documents);
+}
+
+}  // namespace hone::objectives

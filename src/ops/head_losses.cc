@@ -1,0 +1,81 @@
+// The logits of a language-model head chunk by chunk, with losses and gradients.
+#include "ops/head_losses.h"
+
+#include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/sections.h"
+#include "hone/error.h"
+#include "ops/backend.h"
+#include "ops/matmul.h"
+
+namespace hone::ops {
+namespace {
+
+constexpr std::int64_t kChunkBytes = 16 << 20;
+
+void check_labels(const at::Tensor& labels_S, std::int64_t vocab) {
+  if (labels_S.numel() == 0) return;
+  const auto [low, high] = at::aminmax(labels_S);
+  for (const std::int64_t label : {low.item<std::int64_t>(), high.item<std::int64_t>()})
+    if (label < 0 || label >= vocab)
+      throw Error(ErrorKind::data,
+                  fmt::format("label {}: outside the model's vocabulary; expected -100 or 0 to {}", label, vocab - 1));
+}
+
+}  // namespace
+
+Supervised supervised(const at::Tensor& labels_N, const at::Tensor& weight_N, std::int64_t vocab, at::ScalarType type) {
+  const at::Tensor labels = labels_N.flatten();
+  const at::Tensor index = at::nonzero(labels != kIgnoreIndex).squeeze(1);
+  Supervised made{index, labels.index_select(0, index), {}};
+  check_labels(made.labels_S, vocab);
+  made.weight_S = weight_N.defined() ? weight_N.flatten().index_select(0, index).to(type)
+                                     : at::ones({index.numel()}, labels.options().dtype(type));
+  return made;
+}
+
+Supervised all_of(const at::Tensor& labels_N, const at::Tensor& weight_N, std::int64_t vocab, at::ScalarType type) {
+  const at::Tensor labels = labels_N.flatten(), none = labels == kIgnoreIndex;
+  const at::Tensor weight =
+      weight_N.defined() ? weight_N.flatten().to(type) : at::ones({labels.numel()}, labels.options().dtype(type));
+  Supervised made{{}, labels.masked_fill(none, 0), weight.masked_fill(none, 0)};
+  if (labels.is_cpu()) check_labels(made.labels_S, vocab);
+  return made;
+}
+
+HeadLosses head_losses(const at::Tensor& given_SD, const at::Tensor& given_VD, const LossTargets& targets,
+                       const CrossEntropyOptions& options, HeadGradients& wanted, at::Tensor statistics_S3) {
+  const sections::Timed section(sections::Section::loss);
+  const at::Tensor hidden_SD = given_SD.contiguous(), head_VD = given_VD.contiguous();
+  const auto wide = at::toOpMathType(head_VD.scalar_type());
+  const std::int64_t count = hidden_SD.size(0), vocab = head_VD.size(0);
+  const std::int64_t step =
+      std::max<std::int64_t>(1, kChunkBytes / (vocab * static_cast<std::int64_t>(head_VD.element_size())));
+  HeadLosses made{at::empty({count}, head_VD.options().dtype(wide).requires_grad(false)), {}};
+  if (wanted.hidden) made.dhidden_SD = at::empty_like(hidden_SD);
+  if (wanted.dhead_VD.defined() && count == 0 && !wanted.add) wanted.dhead_VD.zero_();
+  at::Tensor room = at::empty({std::min(step, count), vocab}, head_VD.options());
+  RightFactor to_logits(head_VD.t()), to_hidden(head_VD);
+  for (std::int64_t begin = 0; begin < count; begin += step) {
+    const at::Tensor hidden_CD = hidden_SD.narrow(0, begin, std::min(step, count - begin));
+    at::Tensor logits_CV = room.narrow(0, 0, hidden_CD.size(0));
+    to_logits.multiply_into(logits_CV, hidden_CD);
+    const auto chunk = [&](const at::Tensor& all) { return all.narrow(0, begin, hidden_CD.size(0)); };
+    at::Tensor losses_C = chunk(made.losses_S), statistics_C3;
+    if (statistics_S3.defined()) statistics_C3 = chunk(statistics_S3);
+    backend_of(head_VD).sums.loss(logits_CV, {chunk(targets.labels_C), chunk(targets.weight_C)}, wanted.any(), options,
+                                  losses_C, statistics_C3);
+    if (wanted.hidden) {
+      at::Tensor to = chunk(made.dhidden_SD);
+      to_hidden.multiply_into(to, logits_CV);
+    }
+    if (wanted.dhead_VD.defined()) matmul_into(wanted.dhead_VD, {{logits_CV.t(), hidden_CD}}, wanted.add || begin > 0);
+  }
+  return made;
+}
+
+}  // namespace hone::ops

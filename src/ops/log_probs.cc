@@ -1,0 +1,139 @@
+// Log-probabilities of labels: their meaning, and the same in chunks of tokens.
+//
+// Letters: N tokens, D hidden, V vocabulary, S tokens with a label.
+#include "ops/log_probs.h"
+
+#include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "hone/error.h"
+#include "ops/backend.h"
+#include "ops/cross_entropy.h"
+#include "ops/head_losses.h"
+#include "ops/kept_sum.h"
+
+namespace hone::ops {
+
+namespace reference {
+
+at::Tensor token_statistics(const at::Tensor& logits_NV, const at::Tensor& lse_N, const at::Tensor& labels_N) {
+  const at::Tensor log_p_NV = logits_NV - lse_N.unsqueeze(-1);
+  const at::Tensor at_label_N = logits_NV.gather(-1, labels_N.unsqueeze(-1)).squeeze(-1);
+  return at::stack({-(log_p_NV.exp() * log_p_NV).sum(-1), logits_NV.mean(-1),
+                    at_label_N.ge(logits_NV.amax(-1)).to(logits_NV.scalar_type())},
+                   -1);
+}
+
+}  // namespace reference
+
+namespace {
+
+// At the places of those that have a label, among all; 0 elsewhere.
+at::Tensor spread(const at::Tensor& values_S, const Supervised& s, std::int64_t count) {
+  if (!s.index_S.defined()) return values_S;
+  auto sizes = values_S.sizes().vec();
+  sizes[0] = count;
+  return at::zeros(sizes, values_S.options()).index_copy(0, s.index_S, values_S);
+}
+
+TokenLogProbs made_of(const at::Tensor& log_probs_S, const at::Tensor& statistics_S3, const Supervised& s,
+                      std::int64_t count) {
+  // all_of(): those without a label have a weight of 0.
+  const bool all = !s.index_S.defined();
+  TokenLogProbs made{spread(all ? log_probs_S * s.weight_S : log_probs_S, s, count), {}};
+  if (statistics_S3.defined())
+    made.statistics_N3 = spread(all ? statistics_S3 * s.weight_S.unsqueeze(1) : statistics_S3, s, count);
+  return made;
+}
+
+at::Tensor rows_at(const at::Tensor& x_ND, const Supervised& s) {
+  return s.index_S.defined() ? x_ND.index_select(0, s.index_S) : x_ND;
+}
+
+TokenLogProbs of_logits(const at::Tensor& logits_SV, const Supervised& s, bool with_statistics, std::int64_t count) {
+  const at::Tensor lse_S = logits_SV.logsumexp(-1);
+  at::Tensor statistics;
+  if (with_statistics) statistics = reference::token_statistics(logits_SV.detach(), lse_S.detach(), s.labels_S);
+  return made_of(-reference::token_losses(logits_SV, lse_S, s.labels_S, {}), statistics, s, count);
+}
+
+struct Call {
+  const Supervised& s;
+  at::Tensor statistics_S3;  // where they go; undefined: not wanted
+  GradientSum* head_sum;
+  bool with_gradients;
+};
+
+class LogProbsFunction : public torch::autograd::Function<LogProbsFunction> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& hidden_SD,
+                            const at::Tensor& head_VD, const Call& call) {
+    const bool dhead = call.with_gradients && head_VD.requires_grad();
+    HeadGradients wanted{.hidden = call.with_gradients && hidden_SD.requires_grad() && !dhead};
+    const at::Tensor ones_S = at::ones_like(call.s.weight_S);
+    HeadLosses made = head_losses(hidden_SD, head_VD, {call.s.labels_S, ones_S}, {}, wanted, call.statistics_S3);
+    if (dhead) ctx->save_for_backward({hidden_SD, head_VD, call.s.labels_S});
+    if (made.dhidden_SD.defined()) ctx->save_for_backward({made.dhidden_SD});
+    ctx->saved_data["sum"] = to_number(call.head_sum);
+    ctx->saved_data["dhead"] = dhead;
+    return made.losses_S.neg_();
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 torch::autograd::variable_list grads) {
+    const auto saved = ctx->get_saved_variables();
+    torch::autograd::variable_list made(3);
+    const at::Tensor scale_S = grads[0].neg();
+    if (ctx->saved_data["dhead"].toBool()) {
+      GradientSum* sum = to_sum(ctx->saved_data["sum"].toInt());
+      const bool taken = sum && sum->takes();
+      const auto wide = at::toOpMathType(saved[1].scalar_type());
+      HeadGradients wanted{.hidden = ctx->needs_input_grad(0),
+                           .dhead_VD = taken ? sum->sum : at::empty(saved[1].sizes(), saved[1].options().dtype(wide)),
+                           .add = taken && sum->full()};
+      made[0] = head_losses(saved[0], saved[1], {saved[2], scale_S}, {}, wanted).dhidden_SD;
+      if (taken)
+        sum->fill();
+      else
+        made[1] = wanted.dhead_VD.to(saved[1].scalar_type());
+    } else if (!saved.empty()) {
+      made[0] = (saved[0].to(scale_S.scalar_type()) * scale_S.unsqueeze(1)).to(saved[0].scalar_type());
+    }
+    return made;
+  }
+};
+
+}  // namespace
+
+namespace reference {
+
+TokenLogProbs linear_log_probs(const at::Tensor& hidden_ND, const at::Tensor& head_VD, const at::Tensor& labels_N,
+                               bool with_statistics) {
+  const auto wide = at::toOpMathType(hidden_ND.scalar_type());
+  const Supervised s = supervised(labels_N, {}, head_VD.size(0), wide);
+  return of_logits(at::linear(rows_at(hidden_ND, s), head_VD).to(wide), s, with_statistics, labels_N.numel());
+}
+
+}  // namespace reference
+
+TokenLogProbs log_probs(const at::Tensor& logits_NV, const at::Tensor& labels_N, bool with_statistics) {
+  const Supervised s = all_of(labels_N, {}, logits_NV.size(1), logits_NV.scalar_type());
+  return of_logits(logits_NV, s, with_statistics, labels_N.numel());
+}
+
+TokenLogProbs linear_log_probs(const at::Tensor& hidden_ND, const at::Tensor& head_VD, const at::Tensor& labels_N,
+                               bool with_statistics, GradientSum* head_sum) {
+  const Backend* backend = head_VD.numel() == 0 ? nullptr : backend_for({hidden_ND, head_VD});
+  if (!backend) return reference::linear_log_probs(hidden_ND, head_VD, labels_N, with_statistics);
+  const auto wide = at::toOpMathType(head_VD.scalar_type());
+  const Supervised s = (backend->on_host ? supervised : all_of)(labels_N, {}, head_VD.size(0), wide);
+  at::Tensor statistics_S3;
+  if (with_statistics)
+    statistics_S3 = at::empty({s.labels_S.numel(), 3}, head_VD.options().dtype(wide).requires_grad(false));
+  const at::Tensor log_probs_S = LogProbsFunction::apply(rows_at(hidden_ND, s), head_VD,
+                                                         Call{s, statistics_S3, head_sum, at::GradMode::is_enabled()});
+  return made_of(log_probs_S, statistics_S3, s, labels_N.numel());
+}
+
+}  // namespace hone::ops

@@ -1,0 +1,161 @@
+// Numbers of documents.
+#include "train/document_numbers.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/env.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/progress.h"
+#include "base/signals.h"
+#include "base/strings.h"
+#include "hone/safetensors.h"
+#include "tensor/host.h"
+#include "train/named_tensors.h"
+
+namespace hone::training {
+namespace {
+
+constexpr const char* kKeys = "keys";
+constexpr int kVersion = 1;
+
+}  // namespace
+
+DocumentNumbers::DocumentNumbers(const Recipe& recipe, const Objective& objective, RunResources& resources)
+    : recipe_(recipe), objective_(objective), resources_(resources), first_(objective.needs().numbers_first) {}
+
+std::vector<DocumentNumbers::Key> DocumentNumbers::keys_of(const Batch& batch) {
+  const Tensor ids = host::read(batch.ids_BT), labels = host::read(batch.labels_BT);
+  std::vector<Key> keys;
+  for (const Doc& doc : batch.docs) {
+    const auto begin = static_cast<std::size_t>(doc.row * batch.length() + doc.begin);
+    const auto count = static_cast<std::size_t>(doc.end - doc.begin);
+    const auto hash = [&](std::uint64_t seed) {
+      const auto of = [&](const Tensor& all) {
+        return std::as_bytes(host::values<std::int64_t>(all).subspan(begin, count));
+      };
+      return hash64(of(labels), hash64(of(ids), seed));
+    };
+    keys.emplace_back(hash(1), hash(2));
+  }
+  return keys;
+}
+
+void DocumentNumbers::add_to(Batch& batch) const {
+  const c10::NoGradGuard no_grad;
+  if (!first_) {
+    for (auto& [name, numbers] : objective_.document_numbers(batch, resources_)) batch.extra[name] = numbers;
+    return;
+  }
+  std::map<std::string, std::vector<double>> all;
+  for (const Key& key : keys_of(batch)) {
+    const auto found = kept_.find(key);
+    if (found == kept_.end())
+      throw Error(ErrorKind::bug, "a document that the data did not hold when its numbers were made")
+          .hint("a collator that draws anew each time does not go with numbers that are made first");
+    for (const auto& [name, number] : found->second) all[name].push_back(number);
+  }
+  for (const auto& [name, numbers] : all)
+    batch.extra[name] = host::tensor_of(numbers, {std::ssize(numbers)}).to(batch.ids_BT.device());
+}
+
+// Of the objective, of what its models hold and of what they are computed in.
+std::filesystem::path DocumentNumbers::file_in(const std::string& folder) const {
+  Hasher key;
+  key.update_int(kVersion).update_field(recipe_.objective.type);
+  key.update_field(config::Values<Precision>::write(recipe_.trainer.precision).text());
+  for (const auto& [role, hash] : resources_.hashes()) key.update_field(role).update_field(hash);
+  return std::filesystem::path(folder) / fmt::format("numbers-{}.safetensors", key.digest128_hex());
+}
+
+void DocumentNumbers::load(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return;
+  try {
+    const Safetensors file(path);
+    const TensorInfo& keys = info_of(file, kKeys);
+    if (keys.dtype != "I64" || keys.shape.size() != 2 || keys.shape[1] != 2)
+      throw Error(ErrorKind::checkpoint, path.string() + ": keys: not of the expected form");
+    std::vector<std::int64_t> key(static_cast<std::size_t>(keys.shape[0]) * 2);
+    file.read(keys, std::as_writable_bytes(std::span(key)));
+    for (const TensorInfo& tensor : file.tensors()) {
+      if (tensor.name == kKeys) continue;
+      if (tensor.dtype != "F64" || tensor.shape != std::vector<std::int64_t>{keys.shape[0]})
+        throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: not of the expected form", path.string(), tensor.name));
+      std::vector<double> numbers(key.size() / 2);
+      file.read(tensor, std::as_writable_bytes(std::span(numbers)));
+      for (std::size_t i = 0; i < numbers.size(); ++i)
+        kept_[{static_cast<std::uint64_t>(key[2 * i]), static_cast<std::uint64_t>(key[2 * i + 1])}][tensor.name] =
+            numbers[i];
+    }
+  } catch (const Error& error) {
+    log::warning("{}; its numbers are made anew", error.what());
+    kept_.clear();
+    std::filesystem::remove(path, ignored);  // nobody else's: a hash of its content's origin is its name
+  }
+}
+
+void DocumentNumbers::save(const std::filesystem::path& path) const {
+  std::vector<std::int64_t> key;
+  std::map<std::string, std::vector<double>> all;
+  for (const auto& [one, numbers] : kept_) {
+    key.insert(key.end(), {static_cast<std::int64_t>(one.first), static_cast<std::int64_t>(one.second)});
+    for (const auto& [name, number] : numbers) all[name].push_back(number);
+  }
+  NamedTensors tensors;
+  const std::int64_t count = std::ssize(kept_);
+  tensors.add(kKeys, host::tensor_of(key, {count, 2}));
+  for (const auto& [name, numbers] : all) tensors.add(name, host::tensor_of(numbers, {count}));
+  try {
+    std::filesystem::create_directories(path.parent_path());
+    io::replace_safetensors(Env::process(), path.string(), tensors.specs(), {{"format", "pt"}}, tensors.bytes(),
+                            ErrorKind::data);
+  } catch (const std::exception& error) {
+    log::warning("{}: not kept: {}", path.string(), error.what());
+  }
+}
+
+void DocumentNumbers::make_missing(const Data& data) {
+  std::int64_t total = 0, done = 0;
+  for (const Dataset* set : data.sets) total += set->rows();
+  Progress progress({.what = "reference", .unit = "row", .total = total});
+  for (const Dataset* set : data.sets)
+    for (std::int64_t begin = 0; begin < set->rows(); begin += data.batches.batch_size) {
+      StopSignal::check("computing what stays the same of each document");
+      const Batch batch = evaluation_batch(*set, begin, data.batches);
+      const std::vector<Key> keys = keys_of(batch);
+      const bool known = std::all_of(keys.begin(), keys.end(), [&](const Key& key) { return kept_.contains(key); });
+      if (!known)
+        for (const auto& [name, numbers] : objective_.document_numbers(batch, resources_)) {
+          const Tensor plain = host::read(numbers.to(at::kDouble));
+          const std::span<const double> values = host::values<double>(plain);
+          for (std::size_t i = 0; i < keys.size(); ++i) kept_[keys[i]].try_emplace(name, values[i]);
+        }
+      progress.add_tokens(known ? 0 : batch.tokens);
+      progress.update(done += batch.rows());
+    }
+  progress.finish();
+}
+
+void DocumentNumbers::make_first(const Data& data) {
+  if (!first_) return;
+  const c10::NoGradGuard no_grad;
+  const Stopwatch watch;
+  const std::filesystem::path file = data.folder.empty() ? std::filesystem::path() : file_in(data.folder);
+  if (!file.empty()) load(file);
+  const std::size_t before = kept_.size();
+  make_missing(data);
+  const std::size_t made = kept_.size() - before;
+  if (made > 0 && !file.empty()) save(file);
+  log::info("{} of {} by the reference computed in {}{}", made, counted(std::ssize(kept_), "document"),
+            human_duration(watch.seconds()),
+            before > 0 ? fmt::format(", the others taken from {}", file.string()) : "");
+  resources_.let_go();
+}
+
+}  // namespace hone::training

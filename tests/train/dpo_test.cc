@@ -1,0 +1,204 @@
+// Preference training against TRL's DPOTrainer (tools/golden/golden_dpo.py), and what must hold without it.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "train/support.h"
+
+namespace hone {
+namespace {
+
+class DpoRuns : public ::testing::Test {
+ protected:
+  // On the golden pairs in file order, with TRL's settings; `objective`: more of its options.
+  std::filesystem::path run(const std::string& name, const test::Overrides& overrides = {},
+                            const std::string& objective = "", const TrainOptions& options = test::quiet_options()) {
+    const std::string yaml = fmt::format(
+        "model: {0}\ntokenizer: bytes\n"
+        "data: {{train: {0}/pairs.jsonl, max_length: 256, packing: none, shuffle: false, cache: none}}\n"
+        "objective: {{type: dpo, beta: 0.2{1}}}\n"
+        "optimizer: {{learning_rate: 1e-3, weight_decay: 0.1, schedule: {{type: cosine, warmup_steps: 3}}}}\n"
+        "trainer: {{precision: fp32, batch_size: 4, steps: 30, log_every: 1, save: 0}}\nrun: {2}\n",
+        test::golden("train/dpo").string(), objective.empty() ? "" : ", " + objective, (folder_ / name).string());
+    const std::filesystem::path recipe = folder_.write("recipe.yaml", yaml);
+    train(read_recipe(recipe.string(), overrides), options);
+    return folder_ / name;
+  }
+
+  static void expect_history(const std::filesystem::path& run, const nlohmann::json& golden) {
+    std::size_t step = 0;
+    for (const nlohmann::json& line : test::metrics_of(run)) {
+      if (!line.contains("loss")) continue;
+      ASSERT_LT(step, golden["loss"].size());
+      for (const auto& [name, values] : golden.items()) {
+        ASSERT_TRUE(line.contains(name)) << name;
+        const double expected = values[step];
+        const double size = name == "grad_norm" ? 20 : name.starts_with("logps/") ? 0.1 : 1;  // sums of 100 terms
+        EXPECT_NEAR(line[name].get<double>(), expected, 1e-4 * std::max(1.0, size * std::abs(expected)))
+            << name << ", step " << step + 1;
+      }
+      ++step;
+    }
+    EXPECT_EQ(step, golden["loss"].size());
+  }
+
+  static std::vector<double> values(const std::filesystem::path& run, const std::string& key) {
+    std::vector<double> all;
+    for (const nlohmann::json& line : test::metrics_of(run))
+      if (line.contains(key)) all.push_back(line[key]);
+    return all;
+  }
+  // As many, near one another.
+  static void expect_near(const std::vector<double>& a, const std::vector<double>& b, double tolerance) {
+    ASSERT_EQ(a.size(), b.size());
+    ASSERT_FALSE(a.empty());
+    for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], tolerance) << i;
+  }
+
+  test::TempFolder folder_;
+  const nlohmann::json golden_ = test::read_json(test::golden("train/dpo/dpo_30_steps.json"));
+};
+
+TEST_F(DpoRuns, ThirtyStepsEqualTrl) {
+  const auto made = run("plain");
+  EXPECT_NEAR(values(made, "loss")[0], std::log(2.0), 1e-6);
+  expect_history(made, golden_["plain"]);
+}
+
+TEST_F(DpoRuns, WithRpoTheChosenAnswersLossIsAdded) {
+  auto golden = golden_["rpo"];
+  const auto made = run("rpo", {}, "rpo_alpha: 0.5");
+  // The schedule of ten steps is another one than that of thirty.
+  golden.erase("learning_rate");
+  const auto ten = run("ten", {{"trainer.steps", "10"}}, "rpo_alpha: 0.5");
+  expect_history(ten, golden);
+  const std::vector<double> loss = values(made, "loss"), dpo = values(made, "dpo_loss"), nll = values(made, "nll_loss");
+  for (std::size_t i = 0; i < loss.size(); ++i) EXPECT_NEAR(loss[i], dpo[i] + 0.5 * nll[i], 1e-5);
+}
+
+// To fp32's resolution of sums over a hundred tokens, which fp64 shows to be all.
+TEST_F(DpoRuns, PairsInOneMicroBatchOrEachInItsOwnAreTheSame) {
+  for (const auto& [precision, tolerance] : {std::pair("fp64", 1e-10), std::pair("fp32", 1e-6)}) {
+    SCOPED_TRACE(precision);
+    const std::string of = precision;
+    const auto eight = run(of + "8x1", {{"trainer.batch_size", "8"}, {"trainer.precision", of}}, "rpo_alpha: 0.1");
+    const auto one =
+        run(of + "1x8", {{"trainer.batch_size", "1"}, {"trainer.accumulate", "8"}, {"trainer.precision", of}},
+            "rpo_alpha: 0.1");
+    for (const char* name : {"loss", "rewards/margins", "nll_loss", "entropy", "logits/chosen", "mean_token_accuracy"})
+      expect_near(values(eight, name), values(one, name),
+                  name == std::string("rewards/margins") ? 20 * tolerance : tolerance);
+  }
+}
+
+TEST_F(DpoRuns, PackingChangesNothing) {
+  const auto apart = run("apart", {{"trainer.batch_size", "40"}, {"trainer.steps", "5"}});
+  const auto packed = run(
+      "packed",
+      {{"trainer.batch_size", "1"}, {"data.packing", "best_fit"}, {"data.max_length", "4096"}, {"trainer.steps", "5"}});
+  expect_near(values(apart, "loss"), values(packed, "loss"), 1e-5);
+}
+
+// Asked for in each step, or before the first one; then a second run takes what the first has kept.
+TEST_F(DpoRuns, APrecomputedReferenceIsTheSame) {
+  const std::string cache = (folder_ / "cache").string();
+  const test::Overrides kept{{"data.cache", cache}};
+  const auto live = run("live"), first = run("first", kept, "precompute_reference: true");
+  expect_near(values(live, "loss"), values(first, "loss"), 1e-6);
+  const auto file = [&] {
+    for (const auto& entry : std::filesystem::directory_iterator(cache))
+      if (entry.path().filename().string().starts_with("numbers-")) return entry.path();
+    return std::filesystem::path();
+  }();
+  ASSERT_FALSE(file.empty());
+  const auto tensors = test::read_tensors(file);
+  EXPECT_EQ(tensors.at("reference_log_probs").numel(), 80);
+  const auto written = std::filesystem::last_write_time(file);
+  const auto second = run("second", kept, "precompute_reference: true");
+  EXPECT_EQ(std::filesystem::last_write_time(file), written);
+  EXPECT_EQ(values(second, "loss"), values(first, "loss"));
+  // What cannot be read is made anew.
+  std::ofstream(file, std::ios::binary) << "no safetensors";
+  EXPECT_EQ(values(run("third", kept, "precompute_reference: true"), "loss"), values(first, "loss"));
+}
+
+TEST_F(DpoRuns, WithoutAReferenceRewardsAreLogProbabilities) {
+  const auto made = run("free", {{"trainer.steps", "4"}}, "reference_free: true");
+  const auto rewards = values(made, "rewards/chosen"), log_probs = values(made, "logps/chosen");
+  for (std::size_t i = 0; i < rewards.size(); ++i) EXPECT_NEAR(rewards[i], 0.2 * log_probs[i], 1e-4);
+}
+
+// A model that is its own reference is at ln 2, whatever is smoothed; another one is not.
+TEST_F(DpoRuns, LabelSmoothingAndAnotherReference) {
+  EXPECT_NEAR(values(run("smooth", {{"trainer.steps", "4"}}, "label_smoothing: 0.2"), "loss")[0], std::log(2.0), 1e-6);
+  const auto trained = run("trained");
+  const auto other =
+      run("other", {{"trainer.steps", "4"}}, fmt::format("label_smoothing: 0.2, reference: {}", trained.string()));
+  // Of a margin m: (1 - s) log(1 + e^-m) + s log(1 + e^m), for each of four pairs.
+  const auto plain = run("plain4", {{"trainer.steps", "4"}}, fmt::format("reference: {}", trained.string()));
+  const double smooth = values(other, "loss")[0], sharp = values(plain, "loss")[0];
+  const double margin = values(plain, "rewards/margins")[0];
+  EXPECT_LT(margin, -0.1);
+  EXPECT_NEAR(smooth, sharp + 0.2 * margin, 1e-5);
+}
+
+TEST_F(DpoRuns, HeldOutPairsAreEvaluated) {
+  const auto made =
+      run("held", {{"data.eval.held_out", "0.25"},
+                   {"trainer.eval_every", "10"},
+                   {"trainer.batch_size", "5"},
+                   {"callbacks", "[{type: early_stopping, metric: eval_rewards/accuracies, patience: 9}]"}});
+  for (const char* name : {"eval_loss", "eval_rewards/accuracies", "eval_rewards/margins", "eval_logps/chosen",
+                           "eval_logits/rejected", "eval_entropy", "eval_mean_token_accuracy"})
+    EXPECT_EQ(values(made, name).size(), 3u) << name;
+  EXPECT_LT(values(made, "eval_loss")[0], std::log(2.0));
+  // As the loss of the same pairs in training, before anything is learnt.
+  const auto still = run("still",
+                         {{"data.eval.all", test::golden("train/dpo/pairs.jsonl").string()},
+                          {"optimizer.learning_rate", "0"},
+                          {"trainer.batch_size", "40"},
+                          {"trainer.steps", "1"},
+                          {"optimizer.schedule", "{type: constant}"},
+                          {"trainer.eval_every", "1"}},
+                         "rpo_alpha: 0.3");
+  for (const char* name : {"loss", "dpo_loss", "nll_loss", "logps/chosen", "logits/chosen", "entropy"})
+    EXPECT_NEAR(values(still, name)[0], values(still, std::string("eval_") + name)[0], 1e-4) << name;
+}
+
+TEST_F(DpoRuns, GoesOnBitForBit) {
+  for (const std::string objective : {"", "precompute_reference: true"}) {
+    SCOPED_TRACE(objective);
+    const std::string name = objective.empty() ? "live" : "kept";
+    const test::Overrides saves{{"trainer.save.every", "10"}};
+    const auto whole = run(name + "-whole", saves, objective);
+    test::Overrides half = saves;
+    half.push_back({"trainer.steps", "30"});
+    const auto parts = run(name + "-parts", half, objective);
+    TrainOptions back = test::quiet_options();
+    back.resume = "10";
+    run(name + "-parts", half, objective, back);
+    test::expect_equal_runs(whole, parts, 30);
+  }
+}
+
+TEST_F(DpoRuns, AnotherReferenceThanBeforeIsRefused) {
+  const auto trained = run("trained", {{"trainer.steps", "4"}});
+  const std::string objective = fmt::format("reference: {}", trained.string());
+  const test::Overrides few{{"trainer.steps", "6"}, {"trainer.save.every", "3"}};
+  run("mine", few, objective);
+  run("trained", {{"trainer.steps", "8"}});  // its newest checkpoint is another one now
+  TrainOptions back = test::quiet_options();
+  back.resume = "3";
+  EXPECT_HONE_ERROR(run("mine", few, objective, back), checkpoint,
+                    "the reference is not the model that the run has had so far");
+}
+
+TEST_F(DpoRuns, WhatCannotBeIsRefused) {
+  EXPECT_HONE_ERROR(run("a", {}, "reference_free: true, reference: x"), config, "not together with reference_free");
+  EXPECT_HONE_ERROR(run("b", {}, "reference: /nowhere"), checkpoint, "looking for the reference");
+  EXPECT_HONE_ERROR(run("c", {{"data.train.0.stream", "true"}}, "precompute_reference: true"), config,
+                    "data.train is a stream");
+}
+
+}  // namespace
+}  // namespace hone

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# Preference training as TRL's DPOTrainer does it: golden_dpo.py -> tests/golden/train/dpo/{config.json,
+# model.safetensors, pairs.jsonl, dpo_30_steps.json}. A tiny model reads bytes: id 257 ends an answer, as hone's
+# tokenizer `bytes` has it. TRL is given ids, so that only the training is compared. Pairs are of very uneven lengths.
+import json
+import tempfile
+
+import torch
+import transformers
+from datasets import Dataset
+from tokenizers import Tokenizer, models
+from trl import DPOConfig, DPOTrainer
+
+import golden_common as common
+
+FOLDER = common.ROOT / "train" / "dpo"
+MAKER = "tools/golden/golden_dpo.py"
+EOS, PAD = 257, 258
+STEPS, BATCH, PAIRS = 30, 4, 40
+LOGGED = (
+    "loss", "grad_norm", "learning_rate", "rewards/chosen", "rewards/rejected", "rewards/accuracies",
+    "rewards/margins", "logps/chosen", "logps/rejected", "logits/chosen", "logits/rejected", "entropy",
+    "mean_token_accuracy",
+)
+SETTINGS = {
+    "learning_rate": 1e-3, "weight_decay": 0.1, "max_grad_norm": 1.0, "warmup_steps": 3, "lr_scheduler_type": "cosine",
+}  # fmt: skip
+
+
+def make_model():
+    config = transformers.LlamaConfig(
+        vocab_size=259, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=256, initializer_range=0.3, bos_token_id=256, eos_token_id=EOS,
+        pad_token_id=PAD, tie_word_embeddings=False,
+    )  # fmt: skip
+    torch.manual_seed(7)
+    model = transformers.LlamaForCausalLM(config)
+    model.save_pretrained(FOLDER)
+    (FOLDER / "generation_config.json").unlink(missing_ok=True)
+    (FOLDER / "model.safetensors").chmod(0o644)
+
+
+def make_pairs():
+    generator = torch.Generator().manual_seed(5)
+
+    def text(low, high):
+        count = int(torch.randint(low, high, (1,), generator=generator))
+        return "".join(chr(97 + int(i)) for i in torch.randint(0, 26, (count,), generator=generator))
+
+    pairs = []
+    for i in range(PAIRS):
+        long_one, short_one = text(30, 120), text(1, 6)
+        chosen, rejected = (long_one, short_one) if i % 3 == 0 else (short_one, text(1, 20))
+        pairs.append({"prompt": text(1, 40) + ":", "chosen": chosen, "rejected": rejected})
+    (FOLDER / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+    return pairs
+
+
+def as_ids(pair):
+    return {
+        "prompt_ids": list(pair["prompt"].encode()),
+        "chosen_ids": list(pair["chosen"].encode()) + [EOS],
+        "rejected_ids": list(pair["rejected"].encode()) + [EOS],
+    }
+
+
+def any_tokenizer():
+    names = {f"<{i}>": i for i in range(257)} | {"<eos>": EOS, "<pad>": PAD}
+    plain = Tokenizer(models.WordLevel(names, unk_token="<0>"))
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=plain, eos_token="<eos>", pad_token="<pad>")
+
+
+class InFileOrder(DPOTrainer):
+    def _prepare_dataset(self, dataset, *arguments):  # it is tokenised
+        return dataset
+
+    def _get_train_sampler(self, *arguments):
+        return torch.utils.data.SequentialSampler(self.train_dataset)
+
+
+def run(pairs, peft_config=None, steps=STEPS, **changes):
+    settings = {"per_device_train_batch_size": BATCH, "max_steps": steps, "beta": 0.2} | SETTINGS | changes
+    with tempfile.TemporaryDirectory() as out:
+        arguments = DPOConfig(
+            output_dir=out, logging_steps=1, save_strategy="no", report_to=[], use_cpu=True, disable_tqdm=True, seed=1,
+            bf16=False, gradient_checkpointing=False, max_length=None, optim="adamw_torch", **settings,
+        )  # fmt: skip
+        trainer = InFileOrder(
+            model=common.load_model(FOLDER), args=arguments, processing_class=any_tokenizer(),
+            train_dataset=Dataset.from_list([as_ids(pair) for pair in pairs]), peft_config=peft_config,
+        )  # fmt: skip
+        trainer.train()
+        history = [entry for entry in trainer.state.log_history if "loss" in entry]
+        return {name: [entry[name] for entry in history] for name in LOGGED if name in history[0]}
+
+
+def main():
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    make_model()
+    pairs = make_pairs()
+    common.write_json(
+        FOLDER / "dpo_30_steps.json",
+        {
+            "settings": {**SETTINGS, "batch_size": BATCH, "beta": 0.2, "rpo_alpha": 0.5},
+            "plain": run(pairs),
+            "rpo": run(pairs, loss_type=["sigmoid", "sft"], loss_weights=[1.0, 0.5], steps=10),
+        },
+        MAKER,
+    )
+
+
+if __name__ == "__main__":
+    main()
