@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "hone/adapter.h"
 #include "hone/model.h"
 #include "hone/precision.h"
 #include "hone/text.h"
@@ -18,6 +19,15 @@ HONE_API Precision stored_precision(const std::filesystem::path& folder);
 // An HF folder, a hone checkpoint, or a run folder (its newest whole checkpoint), or "org/name" in the local HF cache.
 // Returns the folder that holds config.json; throws Error(checkpoint or usage) with the command that would download it.
 HONE_API std::filesystem::path find_model_folder(const std::string& where);
+
+// Of a model, or of an adapter with the model that it goes with.
+struct ModelPlace {
+  std::filesystem::path folder, adapter;  // adapter "": none
+};
+HONE_API ModelPlace find_model(const std::string& where);
+// A PEFT folder, a run with an adapter (its newest whole checkpoint) or one of its checkpoints. Throws
+// Error(checkpoint).
+HONE_API std::filesystem::path find_adapter_folder(const std::string& where);
 
 // Builds the model that config.json describes (no memory yet). Keys that change the result and are not understood are
 // errors; so is a head that this type of model cannot have.
@@ -40,8 +50,19 @@ HONE_API void load_weights(Model& model, const std::filesystem::path& folder, We
                            const std::optional<FreshHead>& fresh = {});
 // Fills every weight by its Init: a function of (seed, name).
 HONE_API void init_weights(Model& model, std::uint64_t seed, WeightTypes types);
-// The model of find_model_folder(where), with its weights.
+// The model of find_model(where), with its weights and its adapter, if it has one.
 HONE_API std::unique_ptr<Model> load_model(const std::string& where, Precision precision);
-// Writing a model folder: src/hub/save.h.
+
+// Puts the LoRA adapter of a PEFT folder (adapter_config.json, adapter_model.safetensors) on the model, whose weights
+// are filled, and freezes all else but the modules that are saved with it. Its weights are of `precision`. Throws
+// Error(checkpoint): which key does not fit this model, and which shape.
+struct LoadAdapter {
+  std::string name = kDefaultAdapter;
+  Precision precision = Precision::fp32;
+  std::optional<LoraConfig> as = {};  // of a run that goes on: dropout and learning rates as it says, PiSSA's residual
+};
+HONE_API std::pair<LoraConfig, LoraReport> load_adapter(Model& model, const std::filesystem::path& folder,
+                                                        const LoadAdapter& how = {});
+// Writing folders: src/hub/save.h and adapter_files.h.
 
 }  // namespace hone

@@ -130,7 +130,10 @@ class HONE_API Linear final : public Module {
   };
   Linear(std::int64_t in, std::int64_t out, Options options);
   Tensor operator()(const Tensor& x, const Pass& pass) const;
-  ops::LinearWeight with_bias() const;  // for ops that take several; without the adapter
+  // For ops that take several: without the adapter, and with what an op can make of it. What it cannot is made apart.
+  ops::LinearWeight with_bias() const;
+  ops::LinearWeight with_adapter(const Pass& pass) const;
+  bool is_made_apart(const Pass& pass) const;
 
   Weight& weight;
   Weight* const bias;  // null: none

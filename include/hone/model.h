@@ -14,9 +14,9 @@
 namespace hone {
 
 namespace nn {
-class Head;          // src/nn/head.h
-class KvCache;       // src/nn/kv_cache.h
-class Plan;          // src/nn/plan.h: who attends to whom, rotary tables; made once per forward
+class Head;     // src/nn/head.h
+class KvCache;  // src/nn/kv_cache.h
+class Plan;     // src/nn/plan.h: who attends to whom, rotary tables; made once per forward
 }  // namespace nn
 
 // One forward pass: what every layer needs besides its input. Made for one Batch, used once, by one thread.
@@ -26,17 +26,18 @@ class HONE_API Pass {
   ~Pass();
   const Batch& batch;
   bool training = false;
-  std::uint64_t seed = 0;              // of this pass's random numbers (dropout): the same seed, the same numbers
-  bool checkpoint_blocks = false;      // gradient checkpointing: recompute each block in backward (bit-equal); the pass
-                                       // must then outlive the backward pass
-  nn::KvCache* cache = nullptr;        // generation: keys and values of earlier tokens
-  bool adapters = true;                // false: the model below its adapters, such as a reference model at no cost
-  std::map<std::string, Tensor> sown;  // intermediates that layers handed out by sow(), without their graph
-  std::vector<LossTerm> aux;           // auxiliary losses that layers add, e.g. a router's; part of the graph
-  std::map<std::string, Tensor> totals;   // what layers added up by add_up() for finish(); part of the graph
-  std::map<std::string, Metric> metrics;  // what is logged of this pass, by measure()
+  std::uint64_t seed = 0;          // of this pass's random numbers (dropout): the same seed, the same numbers
+  bool checkpoint_blocks = false;  // gradient checkpointing: recompute each block in backward (bit-equal); the pass
+                                   // must then outlive the backward pass
+  nn::KvCache* cache = nullptr;    // generation: keys and values of earlier tokens
+  std::string adapter = kDefaultAdapter;     // of those on the weights; "": the model below, a reference at no cost
+  std::map<std::string, Tensor> sown;        // intermediates that layers handed out by sow(), without their graph
+  std::vector<LossTerm> aux;                 // auxiliary losses that layers add, e.g. a router's; part of the graph
+  std::map<std::string, Tensor> totals;      // what layers added up by add_up() for finish(); part of the graph
+  std::map<std::string, Metric> metrics;     // what is logged of this pass, by measure()
   std::map<const Weight*, Tensor> observed;  // what layers saw of this batch for buffers, by observe()
-  std::int64_t layer = 0;              // index of the running block
+  std::int64_t layer = 0;                    // index of the running block
+  const Adapter* adapter_of(const Weight& weight) const { return weight.adapter(adapter); }  // null: none
   void sow(const std::string& name, const Tensor& value);
   void add_up(const std::string& name, const Tensor& value);
   void measure(const std::string& name, double sum, double weight);  // sum / weight over all calls is logged

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,9 @@ namespace hone {
 class Adapter;
 class Pass;
 struct GradientSum;
+namespace ops {
+struct LowRank;  // src/ops/linear_weight.h
+}
 
 using at::Tensor;
 
@@ -38,6 +42,12 @@ struct Layout {
 // What a buffer becomes after an update of the weights: of its value and of the sum of what layers saw in that update's
 // micro-batches (Pass::observe). Of the value's shape.
 using BufferUpdate = std::function<Tensor(const Tensor& value, const Tensor& seen)>;
+
+// What a layer makes with a weight of two dimensions: x W^T, x W, or rows by their numbers.
+enum class WeightUse { other, product, product_in_out, table };
+
+// The adapter that layers take unless a pass says otherwise.
+inline constexpr const char* kDefaultAdapter = "default";
 
 // A named parameter: its shape, its storage, and what the optimizer may do with it.
 // Not thread-safe; one forward/backward at a time.
@@ -70,9 +80,19 @@ class HONE_API Weight {
   bool is_buffer() const { return update_ != nullptr; }
   void update_buffer(const Tensor& seen);  // REQUIRES: a buffer, filled
 
-  // What sits on the weight: layers add its part to what they make with the weight. One at most; null: none.
-  void set_adapter(std::unique_ptr<Adapter> adapter);
-  Adapter* adapter() const { return adapter_.get(); }
+  // Times the optimizer's learning rate.
+  double learning_rate_scale() const { return learning_rate_scale_; }
+  void set_learning_rate_scale(double scale) { learning_rate_scale_ = scale; }
+
+  // How its layer uses it; `other`: nothing can sit on it.
+  WeightUse use_as() const { return use_as_; }
+  void set_use(WeightUse use) { use_as_ = use; }
+
+  // What sits on the weight, by name: layers add the part of the one that the pass takes (Pass::adapter) to what they
+  // make with the weight. null: takes it away.
+  void set_adapter(std::unique_ptr<Adapter> adapter, const std::string& name = kDefaultAdapter);
+  Adapter* adapter(std::string_view name = kDefaultAdapter) const;  // null: there is none
+  bool has_adapters() const { return !adapters_.empty(); }
 
  private:
   friend class Module;
@@ -82,7 +102,9 @@ class HONE_API Weight {
   Tensor value_;
   GradientSum* gradient_sum_ = nullptr;
   BufferUpdate update_;
-  std::unique_ptr<Adapter> adapter_;
+  double learning_rate_scale_ = 1;
+  WeightUse use_as_ = WeightUse::other;
+  std::vector<std::pair<std::string, std::unique_ptr<Adapter>>> adapters_;
 };
 
 // A tree of named weights. Children carry Hugging Face's names; one without a name adds nothing to those of its
@@ -99,11 +121,11 @@ class HONE_API Module {
   void each_weight(const std::function<void(const std::string&, Weight&)>& visit, const std::string& prefix = "");
   void each_weight(const std::function<void(const std::string&, const Weight&)>& visit,
                    const std::string& prefix = "") const;
-  // Each weight, and behind it those of its adapter. Their names begin with the name of the adapted weight without its
-  // last ".weight".
+  // Each weight, and behind it those of its default adapter. Their names begin with the name of the adapted weight
+  // without its last ".weight".
   void each_with_adapters(const std::function<void(const std::string&, Weight&)>& visit,
                           const std::string& prefix = "");
-  bool has_adapters() const;
+  bool has_adapters() const;             // of any name
   std::int64_t parameter_count() const;  // of distinct weights, without buffers and adapters
 
  protected:
@@ -131,6 +153,9 @@ class HONE_API Adapter : public Module {
   // y: what the weight alone makes of x, which is a product's input [..., in] or a table's ids. Returns y with the
   // adapter's part, in y's shape and type.
   virtual Tensor add(const Tensor& y, const Tensor& x, const Pass& pass) const = 0;
+  // Where add() is y + scale * B (A x), or several such sums, and nothing else in this pass: what an op needs to make
+  // them with the weight's own product. Empty: add() is called.
+  virtual std::vector<ops::LowRank> low_ranks(const Pass& pass) const;
   // The weight that does alone what `weight` does with the adapter; of its shape and type.
   virtual Tensor merged(const Tensor& weight) const = 0;
 };

@@ -13,11 +13,11 @@ namespace hone {
 
 class World;  // hone/world.h
 
-// A model that is not trained, and whether a pass through it takes the adapters on its weights (Pass::adapters): the
-// model below them is a model of its own at no cost.
+// A model that is not trained, and which of the adapters on its weights a pass through it takes (Pass::adapter): the
+// model below them is one of its own at no cost.
 struct RoleModel {
   const Model& model;
-  bool adapters = true;
+  std::string adapter = kDefaultAdapter;
 };
 
 // Further models of a run: a teacher, a reference.

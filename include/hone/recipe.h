@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "hone/adapter.h"
 #include "hone/callback.h"
 #include "hone/config_read.h"
 #include "hone/data.h"
@@ -183,8 +184,28 @@ struct RunSection {
   HONE_API void validate(Problems& problems) const;
 };
 
+// What is learnt beside the model's weights, which stay as they are. type "": nothing, the weights are trained.
+struct AdapterSection : LoraConfig {
+  using Base = LoraConfig;
+  std::string type, path;
+  static constexpr std::string_view kShorthand = "type";
+  static constexpr auto fields() {
+    using C = AdapterSection;
+    return std::tuple_cat(
+        Base::fields(),
+        std::tuple{field("type", &C::type,
+                         "lora: low-rank factors beside the weights (arXiv:2106.09685); default: none, the weights "
+                         "themselves are trained."),
+                   field("path", &C::path,
+                         "Folder of an adapter, of PEFT or of a run, to go on from instead of a fresh one; it says its "
+                         "rank, alpha and targets.")});
+  }
+  HONE_API void validate(Problems& problems) const;
+};
+
 struct Recipe {
   ModelSection model;
+  AdapterSection adapter;
   std::string tokenizer;
   DataSection data;
   config::Choice<Objective> objective{"causal_lm", nullptr};
@@ -195,17 +216,18 @@ struct Recipe {
   RunSection run;
   static constexpr auto fields() {
     using C = Recipe;
-    return std::tuple{field("model", &C::model, "What is trained."),
-                      field("tokenizer", &C::tokenizer,
-                            "`bytes`, a tokenizer.json, a folder that holds one, or `none`; default: the model's own."),
-                      field("data", &C::data, "What it is trained on."),
-                      field("objective", &C::objective, "Kind of training."),
-                      field("optimizer", &C::optimizer, "How weights are updated."),
-                      field("trainer", &C::trainer, "How long, in what steps, and what is written on the way."),
-                      field("callbacks", &C::callbacks, "Hooks into the run.", OnResume::record),
-                      field("trackers", &C::trackers, "Where numbers go besides metrics.jsonl and the terminal.",
-                            OnResume::free),
-                      field("run", &C::run, "Where the run lives.")};
+    return std::tuple{
+        field("model", &C::model, "What is trained."),
+        field("adapter", &C::adapter, "What is trained beside the model's weights, instead of them."),
+        field("tokenizer", &C::tokenizer,
+              "`bytes`, a tokenizer.json, a folder that holds one, or `none`; default: the model's own."),
+        field("data", &C::data, "What it is trained on."),
+        field("objective", &C::objective, "Kind of training."),
+        field("optimizer", &C::optimizer, "How weights are updated."),
+        field("trainer", &C::trainer, "How long, in what steps, and what is written on the way."),
+        field("callbacks", &C::callbacks, "Hooks into the run.", OnResume::record),
+        field("trackers", &C::trackers, "Where numbers go besides metrics.jsonl and the terminal.", OnResume::free),
+        field("run", &C::run, "Where the run lives.")};
   }
   HONE_API void validate(Problems& problems) const;
 };

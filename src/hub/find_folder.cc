@@ -7,6 +7,7 @@
 
 #include "base/env.h"
 #include "hone/hub.h"
+#include "hub/adapter_config.h"
 #include "io/checkpoints.h"
 
 namespace hone {
@@ -15,7 +16,7 @@ namespace {
 
 bool has_config(const fs::path& folder) {
   std::error_code ignored;
-  return fs::is_regular_file(folder / "config.json", ignored);
+  return fs::is_regular_file(folder / "config.json", ignored) || hub::is_adapter_folder(folder);
 }
 
 // The newest whole checkpoint of a run folder, or of its `checkpoints` folder.
@@ -78,7 +79,10 @@ fs::path snapshot_of(const fs::path& repository) {
 
 }  // namespace
 
-fs::path find_model_folder(const std::string& where) {
+namespace {
+
+// Of a model or of an adapter.
+fs::path find_folder(const std::string& where) {
   if (where.empty()) throw Error(ErrorKind::usage, "the model: no folder given");
   std::error_code ignored;
   const fs::path path = fs::path(where).has_filename() ? fs::path(where) : fs::path(where).parent_path();
@@ -91,6 +95,44 @@ fs::path find_model_folder(const std::string& where) {
   throw Error(ErrorKind::checkpoint,
               fmt::format("{}: no such folder, and not in the Hugging Face cache {}", where, cache.string()))
       .hint(fmt::format("hf download {}", where));
+}
+
+// As its adapter_config.json names it: seen from here, or from the adapter's folder, or in the Hugging Face cache.
+fs::path base_of(const fs::path& adapter) {
+  const std::string base = hub::read_adapter_config(adapter).base;
+  const std::string file = (adapter / hub::kAdapterConfig).string();
+  if (base.empty()) throw Error(ErrorKind::checkpoint, file + ": base_model_name_or_path: missing");
+  std::error_code ignored;
+  const bool beside = !fs::exists(base, ignored) && fs::exists(adapter / base, ignored);
+  return during("looking for the base model that " + file + " names",
+                [&] { return find_folder(beside ? (adapter / base).string() : base); });
+}
+
+}  // namespace
+
+ModelPlace find_model(const std::string& where) {
+  const fs::path folder = find_folder(where);
+  if (!hub::is_adapter_folder(folder)) return {folder, {}};
+  const fs::path base = base_of(folder);
+  if (hub::is_adapter_folder(base))
+    throw Error(ErrorKind::checkpoint,
+                fmt::format("{}: the adapter of an adapter, {}: not supported", folder.string(), base.string()))
+        .hint("hone merge makes a model of the latter");
+  return {base, folder};
+}
+
+fs::path find_model_folder(const std::string& where) {
+  const ModelPlace place = find_model(where);
+  if (place.adapter.empty()) return place.folder;
+  throw Error(ErrorKind::checkpoint, fmt::format("{}: an adapter; expected a whole model", place.adapter.string()))
+      .hint("hone merge makes a model of it and its base");
+}
+
+fs::path find_adapter_folder(const std::string& where) {
+  const fs::path folder = find_folder(where);
+  if (hub::is_adapter_folder(folder)) return folder;
+  throw Error(ErrorKind::checkpoint,
+              fmt::format("{}: a model; expected an adapter, with adapter_config.json", folder.string()));
 }
 
 }  // namespace hone

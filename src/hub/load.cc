@@ -175,10 +175,11 @@ void init_weights(Model& model, std::uint64_t seed, WeightTypes types) {
 }
 
 std::unique_ptr<Model> load_model(const std::string& where, Precision precision) {
-  const std::filesystem::path folder = find_model_folder(where);
-  const std::string file = (folder / "config.json").string();
+  const ModelPlace place = find_model(where);
+  const std::string file = (place.folder / "config.json").string();
   std::unique_ptr<Model> model = build_model(config::read_file(file), file);
-  load_weights(*model, folder, precision);
+  load_weights(*model, place.folder, precision);
+  if (!place.adapter.empty()) load_adapter(*model, place.adapter, {.precision = precision});
   return model;
 }
 

@@ -71,7 +71,9 @@ struct Gpt2Config {
 struct Conv1D final : Module {
   Conv1D(std::int64_t in, std::int64_t out, double std)
       : weight(parameter("weight", {in, out}, Init{Init::Kind::normal, std})),
-        bias(parameter("bias", {out}, Init{Init::Kind::zeros, 0}, /*decays=*/false)) {}
+        bias(parameter("bias", {out}, Init{Init::Kind::zeros, 0}, /*decays=*/false)) {
+    weight.set_use(WeightUse::product_in_out);
+  }
   Tensor operator()(const Tensor& x, const Pass& pass) const {
     return nn::adapt(at::linear(x, weight.use().t(), bias.use()), x, weight, pass);
   }
@@ -92,9 +94,8 @@ class Gpt2Block final : public Block {
   Tensor attention(const Tensor& x_1ND, Pass& pass) const {
     const std::int64_t head_size = D / c.n_head;
     const auto qkv_NHK = c_attn(x_1ND, pass).view({-1, 3, c.n_head, head_size}).unbind(1);
-    const ops::AttentionOptions options{.scale = 1 / std::sqrt(static_cast<double>(head_size)),
-                                        .mask = ops::Mask::causal(),
-                                        .dropout = c.attn_pdrop};
+    const ops::AttentionOptions options{
+        .scale = 1 / std::sqrt(static_cast<double>(head_size)), .mask = ops::Mask::causal(), .dropout = c.attn_pdrop};
     const Tensor mixed_NHK = nn::attend(qkv_NHK[0], qkv_NHK[1], qkv_NHK[2], pass, options);
     return attn_c_proj(mixed_NHK.flatten(1).unsqueeze(0), pass);
   }

@@ -38,7 +38,7 @@ Tensor RoutedMlp::operator()(const Tensor& x_1ND, Pass& pass) const {
   if (options_.normalise) weight_NK = weight_NK / weight_NK.sum(-1, /*keepdim=*/true);
   const ops::Routing routing = ops::route(expert_NK, options_.experts);
   if (pass.training) measure(pass, probability_NE, routing.counts);
-  if (pass.adapters && experts_.has_adapters()) return run_each(x_ND, weight_NK, routing, pass).unsqueeze(0);
+  if (!pass.adapter.empty() && experts_.has_adapters()) return run_each(x_ND, weight_NK, routing, pass).unsqueeze(0);
   std::vector<ops::GatedMlpWeights> weights;
   for (const GatedMlp* expert : experts_.all) weights.push_back(expert->weights());
   return ops::routed_mlp(x_ND, weight_NK, routing, weights, options_.activation).unsqueeze(0);
@@ -47,9 +47,8 @@ Tensor RoutedMlp::operator()(const Tensor& x_1ND, Pass& pass) const {
 // One expert after another, each with its adapters.
 Tensor RoutedMlp::run_each(const Tensor& x_ND, const Tensor& weight_NK, const ops::Routing& routing,
                            const Pass& pass) const {
-  return ops::routed(x_ND, weight_NK, routing, [&](std::size_t expert, const Tensor& x_SD) {
-    return (*experts_.all[expert])(x_SD, pass);
-  });
+  return ops::routed(x_ND, weight_NK, routing,
+                     [&](std::size_t expert, const Tensor& x_SD) { return (*experts_.all[expert])(x_SD, pass); });
 }
 
 void RoutedMlp::measure(Pass& pass, const Tensor& probability_NE, const std::vector<std::int64_t>& counts) const {

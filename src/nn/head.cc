@@ -11,10 +11,12 @@
 namespace hone::nn {
 
 Head::Head(std::int64_t hidden, std::int64_t vocab, double std, Weight* tied) : tied_(tied != nullptr), weight_(tied) {
-  if (!tied) weight_ = &parameter("weight", {vocab, hidden}, Init{Init::Kind::normal, std});
+  if (tied) return;
+  weight_ = &parameter("weight", {vocab, hidden}, Init{Init::Kind::normal, std});
+  weight_->set_use(WeightUse::product);
 }
 
-bool Head::adapted(const Pass& pass) const { return !tied_ && pass.adapters && weight_->adapter(); }
+bool Head::adapted(const Pass& pass) const { return !tied_ && pass.adapter_of(*weight_); }
 
 Tensor Head::logits(const Tensor& hidden, const Pass& pass) const {
   Tensor made = ops::linear(hidden, with_bias());

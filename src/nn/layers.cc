@@ -15,37 +15,56 @@ constexpr Init normal(double std) { return {.kind = Init::Kind::normal, .std = s
 }  // namespace
 
 Tensor adapt(Tensor y, const Tensor& x, const Weight& weight, const Pass& pass) {
-  return weight.adapter() && pass.adapters ? weight.adapter()->add(y, x, pass) : y;
+  const Adapter* adapter = pass.adapter_of(weight);
+  return adapter ? adapter->add(y, x, pass) : y;
 }
 
 Linear::Linear(std::int64_t in, std::int64_t out, Options options)
     : weight(parameter("weight", {out, in}, normal(options.std))),
-      bias(options.bias ? &parameter("bias", {out}, kZeros, /*decays=*/false) : nullptr) {}
+      bias(options.bias ? &parameter("bias", {out}, kZeros, /*decays=*/false) : nullptr) {
+  weight.set_use(WeightUse::product);
+}
 
 Tensor Linear::operator()(const Tensor& x, const Pass& pass) const {
-  return adapt(ops::linear(x, with_bias()), x, weight, pass);
+  const ops::LinearWeight own = with_adapter(pass);
+  Tensor y = ops::linear(x, own);
+  return own.low_ranks.empty() ? adapt(std::move(y), x, weight, pass) : y;
 }
 
 ops::LinearWeight Linear::with_bias() const {
   return {weight.use(), bias ? bias->use() : Tensor(), weight.gradient_sum(), bias ? bias->gradient_sum() : nullptr};
 }
 
+ops::LinearWeight Linear::with_adapter(const Pass& pass) const {
+  ops::LinearWeight own = with_bias();
+  if (const Adapter* adapter = pass.adapter_of(weight)) own.low_ranks = adapter->low_ranks(pass);
+  return own;
+}
+
+bool Linear::is_made_apart(const Pass& pass) const {
+  const Adapter* adapter = pass.adapter_of(weight);
+  return adapter && adapter->low_ranks(pass).empty();
+}
+
 std::vector<Tensor> linears(const Input& x, std::initializer_list<const Linear*> linears, const Pass& pass) {
   std::vector<ops::LinearWeight> weights;
-  bool adapted = false;
+  bool apart = false;
   for (const Linear* linear : linears) {
-    weights.push_back(linear->with_bias());
-    adapted |= pass.adapters && linear->weight.adapter();
+    weights.push_back(linear->with_adapter(pass));
+    apart |= weights.back().low_ranks.empty() && pass.adapter_of(linear->weight);
   }
-  if (!adapted) return x.linears(weights);
+  if (!apart) return x.linears(weights);
   const Tensor value = x.value();  // adapters read it, too
   std::vector<Tensor> made = ops::linears(value, weights);
-  for (std::size_t i = 0; i < made.size(); ++i) made[i] = adapt(made[i], value, linears.begin()[i]->weight, pass);
+  for (std::size_t i = 0; i < made.size(); ++i)
+    if (weights[i].low_ranks.empty()) made[i] = adapt(made[i], value, linears.begin()[i]->weight, pass);
   return made;
 }
 
 Embedding::Embedding(std::int64_t rows, std::int64_t width, double std, std::int64_t no_gradient_id)
-    : weight(parameter("weight", {rows, width}, normal(std))), no_gradient_id_(no_gradient_id) {}
+    : weight(parameter("weight", {rows, width}, normal(std))), no_gradient_id_(no_gradient_id) {
+  weight.set_use(WeightUse::table);
+}
 
 Tensor Embedding::operator()(const Tensor& ids, const Pass& pass) const {
   return adapt(ops::embedding(weight.use(), ids, no_gradient_id_, weight.gradient_sum()), ids, weight, pass);
@@ -58,13 +77,13 @@ GatedMlp::GatedMlp(const Options& o)
       down_(child<Linear>("down_proj", o.inner, o.hidden, Linear::Options{o.bias, o.std})) {}
 
 Tensor GatedMlp::operator()(const Input& x, const Pass& pass) const {
-  if (!pass.adapters || !has_adapters()) return x.gated_mlp(weights(), activation_);
+  const bool apart = gate_.is_made_apart(pass) || up_.is_made_apart(pass) || down_.is_made_apart(pass);
+  if (!apart)
+    return x.gated_mlp({gate_.with_adapter(pass), up_.with_adapter(pass), down_.with_adapter(pass)}, activation_);
   const std::vector<Tensor> both = linears(x, {&gate_, &up_}, pass);
   return down_(ops::gated(both[0], both[1], activation_), pass);
 }
 
-ops::GatedMlpWeights GatedMlp::weights() const {
-  return {gate_.with_bias(), up_.with_bias(), down_.with_bias()};
-}
+ops::GatedMlpWeights GatedMlp::weights() const { return {gate_.with_bias(), up_.with_bias(), down_.with_bias()}; }
 
 }  // namespace hone::nn

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "ops/linear_weight.h"
 #include "tensor/dtype.h"
 
 namespace hone {
@@ -68,7 +69,19 @@ void Weight::update_buffer(const Tensor& seen) {
   value_.copy_(next);  // in its place and type
 }
 
-void Weight::set_adapter(std::unique_ptr<Adapter> adapter) { adapter_ = std::move(adapter); }
+void Weight::set_adapter(std::unique_ptr<Adapter> adapter, const std::string& name) {
+  HONE_ASSERT(!name.empty());
+  std::erase_if(adapters_, [&](const auto& entry) { return entry.first == name; });
+  if (adapter) adapters_.emplace_back(name, std::move(adapter));
+}
+
+Adapter* Weight::adapter(std::string_view name) const {
+  for (const auto& [own, adapter] : adapters_)
+    if (own == name) return adapter.get();
+  return nullptr;
+}
+
+std::vector<ops::LowRank> Adapter::low_ranks(const Pass&) const { return {}; }
 
 void Weight::set_trainable(bool trainable) {
   HONE_ASSERT(!trainable || !is_buffer());
@@ -112,8 +125,7 @@ void Module::each_with_adapters(const std::function<void(const std::string&, Wei
 }
 
 bool Module::has_adapters() const {
-  return std::any_of(weights_.begin(), weights_.end(),
-                     [](const auto& own) { return own.second->adapter() != nullptr; }) ||
+  return std::any_of(weights_.begin(), weights_.end(), [](const auto& own) { return own.second->has_adapters(); }) ||
          std::any_of(children_.begin(), children_.end(), [](const auto& own) { return own.second->has_adapters(); });
 }
 

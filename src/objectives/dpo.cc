@@ -73,7 +73,7 @@ class Dpo final : public Objective {
     const RoleModel reference = resources.model(kReference);
     const CausalLm& lm = require_causal_lm(reference.model, "objective dpo: the reference");
     Pass pass(batch);
-    pass.adapters = reference.adapters;
+    pass.adapter = reference.adapter;
     const Output output = lm.forward(batch, pass);
     return {{kReferenceLogProbs,
              of_documents(lm.head().log_probs(output.hidden_BTD, batch.labels_BT, pass, false), batch)}};

@@ -25,12 +25,79 @@ using torch::autograd::variable_list;
 
 at::Tensor rows_of(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
-at::Tensor forward_one(const at::Tensor& x_NI, const at::Tensor& weight_OI, const at::Tensor& bias_O) {
+// added: further products that are summed with it before it is rounded.
+at::Tensor forward_one(const at::Tensor& x_NI, const at::Tensor& weight_OI, const at::Tensor& bias_O,
+                       std::vector<Factors> added = {}) {
   at::Tensor y = at::empty({x_NI.size(0), weight_OI.size(0)}, x_NI.options());
-  matmul_into(y, {{x_NI, weight_OI.t()}});
+  added.insert(added.begin(), {x_NI, weight_OI.t()});
+  matmul_into(y, added);
   if (bias_O.defined()) y.add_(bias_O);
   return y;
 }
+
+// scale * x A^T: what a low rank's B is multiplied with.
+at::Tensor inner_of(const at::Tensor& x_NI, const at::Tensor& a_RI, double scale) {
+  at::Tensor inner = at::empty({x_NI.size(0), a_RI.size(0)}, x_NI.options());
+  matmul_into(inner, {{x_NI, a_RI.t()}});
+  return scale == 1 ? inner : inner.mul_(scale);
+}
+
+std::vector<Factors> added_by(const std::vector<LowRank>& low_ranks, const at::Tensor& x_NI) {
+  std::vector<Factors> added;
+  for (const LowRank& low : low_ranks) added.push_back({inner_of(x_NI, low.a_RI, low.scale), low.b_OR.t()});
+  return added;
+}
+
+// The low ranks of a call among its tensors: A, then B. As numbers, for autograd's functions to keep.
+struct RankLayout {
+  std::vector<std::int64_t> weight, at, a_sums, b_sums;  // weight: the number of the one that each is added to
+  std::vector<double> scales;
+  std::size_t size() const { return weight.size(); }
+
+  void append(const std::vector<LowRank>& low_ranks, std::int64_t of_weight, variable_list& tensors) {
+    for (const LowRank& low : low_ranks) {
+      weight.push_back(of_weight), at.push_back(static_cast<std::int64_t>(tensors.size()));
+      tensors.insert(tensors.end(), {low.a_RI, low.b_OR});
+      a_sums.push_back(to_number(low.a_sum)), b_sums.push_back(to_number(low.b_sum)), scales.push_back(low.scale);
+    }
+  }
+  void keep(AutogradContext* ctx) const {
+    ctx->saved_data["rank_weight"] = weight, ctx->saved_data["rank_at"] = at;
+    ctx->saved_data["rank_a_sums"] = a_sums, ctx->saved_data["rank_b_sums"] = b_sums;
+    ctx->saved_data["rank_scales"] = scales;
+  }
+  static RankLayout kept(AutogradContext* ctx) {
+    const auto& kept = ctx->saved_data;
+    return {kept.at("rank_weight").toIntVector(), kept.at("rank_at").toIntVector(),
+            kept.at("rank_a_sums").toIntVector(), kept.at("rank_b_sums").toIntVector(),
+            kept.at("rank_scales").toDoubleVector()};
+  }
+};
+
+// Of one low rank, from the gradient of its product. Saved: A, B and inner_of().
+class RankBackward {
+ public:
+  RankBackward(AutogradContext* ctx, const RankLayout& ranks, std::size_t r, const at::Tensor* saved,
+               const at::Tensor& dy_NO)
+      : ctx_(ctx), ranks_(ranks), r_(r), a_RI_(saved[0]), b_OR_(saved[1]), inner_NR_(saved[2]), dy_NO_(dy_NO) {
+    dinner_NR_ = at::empty(inner_NR_.sizes(), inner_NR_.options());
+    matmul_into(dinner_NR_, {{dy_NO_, b_OR_}});
+    if (ranks.scales[r] != 1) dinner_NR_.mul_(ranks.scales[r]);
+  }
+  bool needs_input() const { return ctx_->needs_input_grad(ranks_.at[r_]); }
+  Factors to_input() const { return {dinner_NR_, a_RI_}; }  // what it adds to the input's gradient
+  void add_gradients(const at::Tensor& x_NI, variable_list& made) const {
+    const std::int64_t at = ranks_.at[r_];
+    if (needs_input()) made[at] = weight_gradient(dinner_NR_, x_NI, to_sum(ranks_.a_sums[r_]));
+    if (ctx_->needs_input_grad(at + 1)) made[at + 1] = weight_gradient(dy_NO_, inner_NR_, to_sum(ranks_.b_sums[r_]));
+  }
+
+ private:
+  AutogradContext* ctx_;
+  const RankLayout& ranks_;
+  std::size_t r_;
+  at::Tensor a_RI_, b_OR_, inner_NR_, dy_NO_, dinner_NR_;
+};
 
 at::Tensor shaped_like(const at::Tensor& y_NO, const at::Tensor& x) {
   auto sizes = x.sizes().vec();
@@ -38,14 +105,15 @@ at::Tensor shaped_like(const at::Tensor& y_NO, const at::Tensor& x) {
   return y_NO.view(sizes);
 }
 
-// How the tensors of a call lie: x, the residual if there is one, the norm's weight if there is one, the weights, then
-// those biases that there are.
+// How the tensors of a call lie: x, the residual if there is one, the norm's weight if there is one, the weights, those
+// biases that there are, then low ranks.
 struct CallLayout {
-  std::vector<std::int64_t> sums;                 // of the weights, as numbers
-  std::vector<std::int64_t> bias_sums, bias_at;   // 0: none
-  std::int64_t first = 1;                         // weight
+  std::vector<std::int64_t> sums;                // of the weights, as numbers
+  std::vector<std::int64_t> bias_sums, bias_at;  // 0: none
+  std::int64_t first = 1;                        // weight
   double eps = 0;
   std::int64_t norm_sum = 0;
+  RankLayout ranks = {};
 
   bool norm() const { return first > 1; }
   bool residual() const { return first > 2; }
@@ -63,12 +131,23 @@ class LinearsFunction : public torch::autograd::Function<LinearsFunction> {
           rms_norm_forward(tensors[0], call.residual() ? tensors[1] : at::Tensor(), weight, call.eps);
       kept = {norm.sum, weight, norm.inv_rms}, input = norm.normed;
     }
+    const at::Tensor input_NI = rows_of(input);
+    variable_list of_ranks;
     for (std::size_t i = 0; i < call.sums.size(); ++i) {
       const at::Tensor bias = call.bias_at[i] > 0 ? tensors[call.bias_at[i]] : at::Tensor();
-      made.push_back(shaped_like(forward_one(rows_of(input), tensors[call.first + i], bias), input));
+      std::vector<Factors> added;
+      for (std::size_t r = 0; r < call.ranks.size(); ++r) {
+        if (call.ranks.weight[r] != static_cast<std::int64_t>(i)) continue;
+        const at::Tensor &a_RI = tensors[call.ranks.at[r]], &b_OR = tensors[call.ranks.at[r] + 1];
+        added.push_back({inner_of(input_NI, a_RI, call.ranks.scales[r]), b_OR.t()});
+        of_ranks.insert(of_ranks.end(), {a_RI, b_OR, added.back().a_MK});
+      }
+      made.push_back(shaped_like(forward_one(input_NI, tensors[call.first + i], bias, std::move(added)), input));
       kept.push_back(tensors[call.first + i]);
     }
     if (call.residual()) made.push_back(kept[0]);
+    kept.insert(kept.end(), of_ranks.begin(), of_ranks.end());
+    call.ranks.keep(ctx);
     ctx->set_materialize_grads(false);  // an output that nobody uses costs nothing
     ctx->save_for_backward(kept);
     ctx->saved_data["sums"] = call.sums;
@@ -83,15 +162,20 @@ class LinearsFunction : public torch::autograd::Function<LinearsFunction> {
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const variable_list saved = ctx->get_saved_variables();
     const auto& kept = ctx->saved_data;
-    const CallLayout call{kept.at("sums").toIntVector(),    kept.at("bias_sums").toIntVector(),
-                          kept.at("bias_at").toIntVector(), kept.at("first").toInt(),
-                          kept.at("eps").toDouble(),        kept.at("norm_sum").toInt()};
+    const CallLayout call{
+        kept.at("sums").toIntVector(), kept.at("bias_sums").toIntVector(), kept.at("bias_at").toIntVector(),
+        kept.at("first").toInt(),      kept.at("eps").toDouble(),          kept.at("norm_sum").toInt(),
+        RankLayout::kept(ctx)};
     const at::Tensor* weights = &saved[call.norm() ? 3 : 1];
     const auto biases = call.bias_at.size() - std::count(call.bias_at.begin(), call.bias_at.end(), 0);
-    variable_list made(call.first + call.sums.size() + biases + 1);
-    add_weight_gradients(ctx, call, saved, grads, made);
+    variable_list made(call.first + call.sums.size() + biases + 2 * call.ranks.size() + 1);
+    std::vector<RankBackward> ranks;
+    for (std::size_t r = 0; r < call.ranks.size(); ++r)
+      if (const at::Tensor& dy = grads[call.ranks.weight[r]]; dy.defined())
+        ranks.emplace_back(ctx, call.ranks, r, weights + call.sums.size() + 3 * r, rows_of(dy));
+    add_weight_gradients(ctx, call, saved, grads, ranks, made);
     at::Tensor dx;
-    if (call.norm() || ctx->needs_input_grad(0)) dx = input_gradient(weights, call.sums.size(), grads, saved[0]);
+    if (call.norm() || ctx->needs_input_grad(0)) dx = input_gradient(weights, call.sums.size(), grads, ranks, saved[0]);
     const at::Tensor direct = call.residual() ? grads.back() : at::Tensor();
     if (call.norm() && dx.defined()) {
       const RmsNormGradients norm =
@@ -107,27 +191,32 @@ class LinearsFunction : public torch::autograd::Function<LinearsFunction> {
 
  private:
   static void add_weight_gradients(AutogradContext* ctx, const CallLayout& call, const variable_list& saved,
-                                   const variable_list& grads, variable_list& made) {
+                                   const variable_list& grads, const std::vector<RankBackward>& ranks,
+                                   variable_list& made) {
     at::Tensor input_NI;  // made when it is needed
+    const auto input = [&] {
+      if (!input_NI.defined())
+        input_NI = rows_of(call.norm() ? rms_norm_forward(saved[0], {}, saved[1], call.eps).normed : saved[0]);
+      return input_NI;
+    };
     for (std::size_t i = 0; i < call.sums.size(); ++i) {
       if (!grads[i].defined()) continue;
       const at::Tensor dy_NO = rows_of(grads[i]);
-      if (ctx->needs_input_grad(call.first + i)) {
-        if (!input_NI.defined())
-          input_NI = rows_of(call.norm() ? rms_norm_forward(saved[0], {}, saved[1], call.eps).normed : saved[0]);
-        made[call.first + i] = weight_gradient(dy_NO, input_NI, to_sum(call.sums[i]));
-      }
+      if (ctx->needs_input_grad(call.first + i))
+        made[call.first + i] = weight_gradient(dy_NO, input(), to_sum(call.sums[i]));
       if (call.bias_at[i] > 0 && ctx->needs_input_grad(call.bias_at[i]))
         made[call.bias_at[i]] = bias_gradient(dy_NO, to_sum(call.bias_sums[i]));
     }
+    for (const RankBackward& rank : ranks) rank.add_gradients(rank.needs_input() ? input() : at::Tensor(), made);
   }
 
   // Summed over the products before it is rounded; undefined where nobody used any.
   static at::Tensor input_gradient(const at::Tensor* weights, std::size_t count, const variable_list& grads,
-                                   const at::Tensor& x) {
+                                   const std::vector<RankBackward>& ranks, const at::Tensor& x) {
     std::vector<Factors> factors;
     for (std::size_t i = 0; i < count; ++i)
       if (grads[i].defined()) factors.push_back({rows_of(grads[i]), weights[i]});
+    for (const RankBackward& rank : ranks) factors.push_back(rank.to_input());
     if (factors.empty()) return {};
     const at::Tensor dx = at::empty(x.sizes(), x.options());
     at::Tensor dx_NI = dx.view({-1, x.size(-1)});
@@ -138,30 +227,54 @@ class LinearsFunction : public torch::autograd::Function<LinearsFunction> {
 
 class GatedLinearFunction : public torch::autograd::Function<GatedLinearFunction> {
  public:
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& gate, const at::Tensor& up,
-                            const at::Tensor& weight, const std::optional<at::Tensor>& bias, std::int64_t activation,
-                            std::int64_t sum, std::int64_t bias_sum) {
-    ctx->save_for_backward({gate, up, weight});
-    ctx->saved_data["activation"] = activation;
-    ctx->saved_data["sum"] = sum;
-    ctx->saved_data["bias_sum"] = bias_sum;
-    ctx->saved_data["bias"] = bias.has_value();
-    const at::Tensor inner = gated(gate, up, static_cast<Activation>(activation));
-    return shaped_like(forward_one(rows_of(inner), weight, bias.value_or(at::Tensor())), gate);
+  // Tensors: gate, up, the weight, its bias if it has one, then low ranks.
+  struct Call {
+    std::int64_t activation = 0, sum = 0, bias_sum = 0;
+    bool bias = false;
+    RankLayout ranks = {};
+  };
+  static at::Tensor forward(AutogradContext* ctx, at::TensorList tensors, const Call& call) {
+    const at::Tensor &gate = tensors[0], &up = tensors[1], &weight = tensors[2];
+    variable_list kept{gate, up, weight};
+    const at::Tensor inner_NI = rows_of(gated(gate, up, static_cast<Activation>(call.activation)));
+    std::vector<Factors> added;
+    for (std::size_t r = 0; r < call.ranks.size(); ++r) {
+      const at::Tensor &a_RI = tensors[call.ranks.at[r]], &b_OR = tensors[call.ranks.at[r] + 1];
+      added.push_back({inner_of(inner_NI, a_RI, call.ranks.scales[r]), b_OR.t()});
+      kept.insert(kept.end(), {a_RI, b_OR, added.back().a_MK});
+    }
+    ctx->save_for_backward(kept);
+    ctx->saved_data["activation"] = call.activation;
+    ctx->saved_data["sum"] = call.sum;
+    ctx->saved_data["bias_sum"] = call.bias_sum;
+    ctx->saved_data["bias"] = call.bias;
+    call.ranks.keep(ctx);
+    const at::Tensor bias = call.bias ? tensors[3] : at::Tensor();
+    return shaped_like(forward_one(inner_NI, weight, bias, std::move(added)), gate);
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const variable_list saved = ctx->get_saved_variables();
     const at::Tensor &gate = saved[0], &up = saved[1], dy_NO = rows_of(grads[0]);
     const auto activation = static_cast<Activation>(ctx->saved_data["activation"].toInt());
-    variable_list made(7);
-    if (ctx->needs_input_grad(2))
-      made[2] = weight_gradient(dy_NO, rows_of(gated(gate, up, activation)), to_sum(ctx->saved_data["sum"].toInt()));
-    if (ctx->saved_data["bias"].toBool() && ctx->needs_input_grad(3))
-      made[3] = bias_gradient(dy_NO, to_sum(ctx->saved_data["bias_sum"].toInt()));
+    const bool bias = ctx->saved_data["bias"].toBool();
+    const RankLayout layout = RankLayout::kept(ctx);
+    std::vector<RankBackward> ranks;
+    for (std::size_t r = 0; r < layout.size(); ++r) ranks.emplace_back(ctx, layout, r, &saved[3 + 3 * r], dy_NO);
+    variable_list made(3 + (bias ? 1 : 0) + 2 * layout.size() + 1);
+    at::Tensor inner_NI;  // made when it is needed
+    const auto inner = [&] {
+      if (!inner_NI.defined()) inner_NI = rows_of(gated(gate, up, activation));
+      return inner_NI;
+    };
+    if (ctx->needs_input_grad(2)) made[2] = weight_gradient(dy_NO, inner(), to_sum(ctx->saved_data["sum"].toInt()));
+    if (bias && ctx->needs_input_grad(3)) made[3] = bias_gradient(dy_NO, to_sum(ctx->saved_data["bias_sum"].toInt()));
+    for (const RankBackward& rank : ranks) rank.add_gradients(rank.needs_input() ? inner() : at::Tensor(), made);
     if (ctx->needs_input_grad(0) || ctx->needs_input_grad(1)) {
       at::Tensor dinner = at::empty(rows_of(gate).sizes(), gate.options());
-      matmul_into(dinner, {{dy_NO, saved[2]}});
+      std::vector<Factors> factors{{dy_NO, saved[2]}};
+      for (const RankBackward& rank : ranks) factors.push_back(rank.to_input());
+      matmul_into(dinner, factors);
       GatedGradients both = gated_backward(dinner.view(gate.sizes()), gate, up, activation, /*overwrite=*/true);
       made[0] = both.gate, made[1] = both.up;
     }
@@ -184,7 +297,23 @@ variable_list with_graph(variable_list tensors, const std::vector<LinearWeight>&
     call.bias_at[i] = static_cast<std::int64_t>(tensors.size());
     tensors.push_back(weights[i].bias_O);
   }
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    call.ranks.append(weights[i].low_ranks, static_cast<std::int64_t>(i), tensors);
   return LinearsFunction::apply(at::TensorList(tensors), call);
+}
+
+// The weights and all A at once, then what each B adds.
+std::vector<at::Tensor> skinny_with_ranks(const at::Tensor& x_RI, const std::vector<LinearWeight>& weights) {
+  std::vector<LinearWeight> all = weights;
+  for (const LinearWeight& w : weights)
+    for (const LowRank& low : w.low_ranks) all.push_back({low.a_RI});
+  std::vector<at::Tensor> made = skinny_products(x_RI, all);
+  std::size_t inner = weights.size();
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    for (const LowRank& low : weights[i].low_ranks)
+      made[i].add_(skinny_products(made[inner++], {{low.b_OR}})[0], low.scale);
+  made.resize(weights.size());
+  return made;
 }
 
 bool takes(const at::Tensor& x, const LinearWeight& w) {
@@ -200,7 +329,11 @@ bool is_skinny(const at::Tensor& x) { return !at::GradMode::is_enabled() && x.nu
 
 namespace reference {
 
-at::Tensor linear(const at::Tensor& x, const LinearWeight& w) { return at::linear(x, w.weight_OI, w.bias_O); }
+at::Tensor linear(const at::Tensor& x, const LinearWeight& w) {
+  at::Tensor y = at::linear(x, w.weight_OI, w.bias_O);
+  for (const LowRank& low : w.low_ranks) y = y + at::linear(at::linear(x, low.a_RI) * low.scale, low.b_OR);
+  return y;
+}
 
 at::Tensor gated_linear(const at::Tensor& gate, const at::Tensor& up, Activation activation, const LinearWeight& w) {
   return reference::linear(reference::gated(gate, up, activation), w);
@@ -214,11 +347,13 @@ std::vector<at::Tensor> linears(const at::Tensor& x, const std::vector<LinearWei
   if (ours && at::GradMode::is_enabled()) return with_graph({x}, weights);
   std::vector<at::Tensor> made;
   if (ours && is_skinny(x)) {
-    for (const at::Tensor& y_NO : skinny_products(rows_of(x), weights)) made.push_back(shaped_like(y_NO, x));
+    for (const at::Tensor& y_NO : skinny_with_ranks(rows_of(x), weights)) made.push_back(shaped_like(y_NO, x));
     return made;
   }
   for (const LinearWeight& w : weights)
-    made.push_back(ours ? shaped_like(forward_one(rows_of(x), w.weight_OI, w.bias_O), x) : reference::linear(x, w));
+    made.push_back(
+        ours ? shaped_like(forward_one(rows_of(x), w.weight_OI, w.bias_O, added_by(w.low_ranks, rows_of(x))), x)
+             : reference::linear(x, w));
   return made;
 }
 
@@ -243,13 +378,16 @@ NormLinears norm_linears(const at::Tensor& x, const at::Tensor& residual, const 
 at::Tensor gated_linear(const at::Tensor& gate, const at::Tensor& up, Activation activation, const LinearWeight& w) {
   if (!takes(gate, w) || gate.sizes() != up.sizes()) return reference::gated_linear(gate, up, activation, w);
   if (!at::GradMode::is_enabled()) return linear(gated(gate, up, activation), w);
-  const auto bias = w.bias_O.defined() ? std::optional(w.bias_O) : std::nullopt;
-  return GatedLinearFunction::apply(gate, up, w.weight_OI, bias, static_cast<std::int64_t>(activation),
-                                    to_number(w.sum), to_number(w.bias_sum));
+  variable_list tensors{gate, up, w.weight_OI};
+  if (w.bias_O.defined()) tensors.push_back(w.bias_O);
+  GatedLinearFunction::Call call{static_cast<std::int64_t>(activation), to_number(w.sum), to_number(w.bias_sum),
+                                 w.bias_O.defined()};
+  call.ranks.append(w.low_ranks, 0, tensors);
+  return GatedLinearFunction::apply(at::TensorList(tensors), call);
 }
 
 at::Tensor gated_mlp(const at::Tensor& x, const GatedMlpWeights& w, Activation activation) {
-  if (is_skinny(x) && takes(x, {w.gate, w.up}))
+  if (is_skinny(x) && takes(x, {w.gate, w.up}) && w.gate.low_ranks.empty() && w.up.low_ranks.empty())
     return linear(shaped_like(skinny_gated(rows_of(x), w.gate, w.up, activation), x), w.down);
   const auto both = linears(x, {w.gate, w.up});
   return gated_linear(both[0], both[1], activation, w.down);

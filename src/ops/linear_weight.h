@@ -1,18 +1,28 @@
 // A weight of products, its bias, and where their gradients go.
 //
-// Letters: I inputs, O outputs.
+// Letters: I inputs, O outputs, R rank.
 #pragma once
 
 #include <ATen/core/Tensor.h>
+
+#include <vector>
 
 #include "hone/gradient_sum.h"
 
 namespace hone::ops {
 
+// What is added to a product: scale * B (A x).
+struct LowRank {
+  at::Tensor a_RI, b_OR;
+  double scale = 1;
+  GradientSum *a_sum = nullptr, *b_sum = nullptr;  // as a weight's
+};
+
 struct LinearWeight {
   at::Tensor weight_OI;
-  at::Tensor bias_O;           // undefined: none
+  at::Tensor bias_O;                                // undefined: none
   GradientSum *sum = nullptr, *bias_sum = nullptr;  // take their gradients; null: autograd does
+  std::vector<LowRank> low_ranks = {};
 };
 
 }  // namespace hone::ops

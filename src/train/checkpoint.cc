@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "hone/safetensors.h"
+#include "hub/adapter_files.h"
 #include "io/json.h"
 #include "tensor/dtype.h"
 #include "tensor/host.h"
@@ -75,8 +76,22 @@ hub::SavedWeights weights_to_save(const CheckpointParts& parts) {
   return weights;
 }
 
-// The optimizer's state, and masters that the weights' files have only rounded, or not at all: adapters'.
+// An adapter's weights as their masters are.
+NamedTensors adapter_to_save(const CheckpointParts& parts) {
+  std::map<std::string, Tensor> masters;
+  std::map<const Weight*, std::string> names;
+  parts.updater.each_master([&](const std::string& name, Tensor& master) { masters[name] = master; });
+  parts.model.each_with_adapters([&](const std::string& name, Weight& weight) { names[&weight] = name; });
+  NamedTensors tensors;
+  for (const hub::AdapterTensor& one :
+       hub::adapter_tensors(parts.model, kDefaultAdapter, parts.adapter->lora.modules_to_save))
+    tensors.add(one.name, one.made([&](Weight& weight) { return masters.at(names.at(&weight)).detach(); }));
+  return tensors;
+}
+
+// The optimizer's state, and masters that the weights' files have only rounded.
 void each_state_to_save(const CheckpointParts& parts, const std::function<void(const std::string&, Tensor&)>& visit) {
+  if (parts.adapter) return parts.updater.each_state(visit);  // its file has them as they are
   std::set<std::string> in_files;
   parts.model.each_weight([&](const std::string& name, const Weight&) { in_files.insert(name); });
   parts.updater.each_state(visit);
@@ -85,12 +100,26 @@ void each_state_to_save(const CheckpointParts& parts, const std::function<void(c
   });
 }
 
+// PEFT's two files, and the tokenizer's.
+void add_adapter(io::FolderCommit& commit, const CheckpointParts& parts) {
+  commit.add_file(hub::kAdapterConfig, hub::adapter_json(parts.model, kDefaultAdapter, *parts.adapter));
+  for (const auto& [name, content] : parts.files.texts)
+    if (name != "config.json" && name != "generation_config.json") commit.add_file(name, content);
+  const NamedTensors tensors = adapter_to_save(parts);
+  commit.add_safetensors(hub::kAdapterModel, tensors.specs(), {{"format", "pt"}}, tensors.bytes());
+}
+
 }  // namespace
 
 std::uint64_t checkpoint_bytes(const CheckpointParts& parts) {
   std::uint64_t bytes = 0;
-  for (const hub::SavedWeight& weight : weights_to_save(parts))
-    bytes += static_cast<std::uint64_t>(weight.value.numel()) * c10::elementSize(weight.type);
+  if (parts.adapter) {
+    const NamedTensors tensors = adapter_to_save(parts);
+    for (const io::TensorSpec& tensor : tensors.specs()) bytes += io::tensor_bytes(tensor);
+  } else {
+    for (const hub::SavedWeight& weight : weights_to_save(parts))
+      bytes += static_cast<std::uint64_t>(weight.value.numel()) * c10::elementSize(weight.type);
+  }
   each_state_to_save(parts, [&](const std::string&, Tensor& tensor) { bytes += tensor.nbytes(); });
   for (const auto& [name, content] : parts.files.texts) bytes += content.size();
   return bytes;
@@ -99,7 +128,10 @@ std::uint64_t checkpoint_bytes(const CheckpointParts& parts) {
 std::uint64_t save_checkpoint(io::RunFolder& run, const TrainState& state, const CheckpointParts& parts) {
   io::FolderCommit::Options options{run.run_id(), /*replace=*/true, [&run] { run.check_owner(); }};
   const auto commit = run.checkpoints().start_save(state.step, std::move(options));
-  hub::add_model(*commit, weights_to_save(parts), parts.files);
+  if (parts.adapter)
+    add_adapter(*commit, parts);
+  else
+    hub::add_model(*commit, weights_to_save(parts), parts.files);
   commit->add_file("trainer_state.json", trainer_state(state, parts));
   commit->add_file("state/train.json", to_json(state));
   commit->add_file("state/config.yaml", parts.config_yaml);
@@ -135,9 +167,8 @@ TrainState load_state(const Folder& checkpoint) {
   return state;
 }
 
-void load_updater(const Folder& checkpoint, Updater& updater, bool other_weights) {
+void load_updater(const Folder& checkpoint, Updater& updater, bool other_weights, bool all_exact) {
   const Safetensors file(checkpoint.path() / "state" / kOptimizerFile);
-  const SafetensorsSet model(checkpoint.path());
   std::set<std::string> expected;
   std::int64_t fresh = 0;
   const auto take = [&](const std::string& name, Tensor& tensor) {
@@ -149,10 +180,13 @@ void load_updater(const Folder& checkpoint, Updater& updater, bool other_weights
     expected.insert(name);
   };
   updater.each_state(take);
+  std::optional<SafetensorsSet> model;
+  if (!all_exact) model.emplace(checkpoint.path());
   updater.each_master([&](const std::string& name, Tensor& master) {
-    const auto place = model.tensors().find(name);
+    if (all_exact) return;
+    const auto place = model->tensors().find(name);
     const bool whole =
-        place != model.tensors().end() && place->second.tensor->dtype == safetensors_name(master.scalar_type());
+        place != model->tensors().end() && place->second.tensor->dtype == safetensors_name(master.scalar_type());
     if (!whole || file.find(kMaster + name)) take(kMaster + name, master);
   });
   std::vector<std::string> extra;

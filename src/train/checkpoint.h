@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "hub/adapter_config.h"
 #include "hub/save.h"
 #include "io/run_folder.h"
 #include "train/save_types.h"
@@ -24,6 +25,7 @@ struct CheckpointParts {
   std::optional<double> epoch = {};
   std::int64_t log_every = 0, eval_every = 0, save_every = 0, batch_size = 0;
   std::optional<double> epochs = {};
+  std::optional<hub::AdapterConfig> adapter = {};  // then it is all that is saved of the model
 };
 
 // Of the weights, the optimizer's state and the small files: what save_checkpoint() will write, but for logs.
@@ -37,7 +39,8 @@ TrainState load_state(const Folder& checkpoint);
 // state/optimizer-…: every tensor of the optimizer, and those masters that the weights' files do not hold as they are,
 // no more and no fewer. REQUIRES: the model's weights were read from this checkpoint, in fp32 (fp64) where they lie so.
 // other_weights: others than those may be trained now; what is new begins afresh, what is not trained is left out.
-void load_updater(const Folder& checkpoint, Updater& updater, bool other_weights = false);
+// all_exact: all that is trained was read in the masters' type.
+void load_updater(const Folder& checkpoint, Updater& updater, bool other_weights = false, bool all_exact = false);
 
 // Writes tensors as they are into a safetensors file; one that is there is replaced.
 void write_tensors(Env& env, const std::string& path,

@@ -15,6 +15,7 @@
 #include "hone/hub.h"
 #include "hone/registry.h"
 #include "hone/safetensors.h"
+#include "hub/adapter_files.h"
 #include "hub/fresh.h"
 #include "hub/own_tokenizer.h"
 #include "train/check_schedule.h"
@@ -126,10 +127,27 @@ Dataset::Options dataset_options(const DataSection& data, RecordKind records) {
   return options;
 }
 
+// What is trained: an adapter's weights, or those of the model that the recipe names.
+void choose_trained(const Recipe& recipe, const std::filesystem::path& checkpoint, Inputs& inputs) {
+  if (recipe.adapter.type.empty()) return choose_trainable(*inputs.model, recipe.model.trainable);
+  LoraConfig config = recipe.adapter;
+  if (!recipe.adapter.path.empty()) {
+    inputs.adapter_source = find_adapter_folder(recipe.adapter.path);
+    const LoraConfig own = hub::read_adapter_config(inputs.adapter_source).lora;
+    config = own;
+    config.dropout = recipe.adapter.dropout, config.loraplus_lr_ratio = recipe.adapter.loraplus_lr_ratio;
+    config.init = "default";
+    config.targets = hub::adapted_modules(*inputs.model, inputs.adapter_source);
+  }
+  if (!checkpoint.empty()) inputs.adapter_source = checkpoint;
+  inputs.adapter_report = plan_lora(*inputs.model, config);
+  inputs.adapter = config;
+}
+
 Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint) {
   Inputs inputs;
   inputs.tokenizer = tokenizer_of(recipe, checkpoint);
-  if (!checkpoint.empty())
+  if (!checkpoint.empty() && recipe.adapter.type.empty())
     inputs.source = checkpoint;
   else if (!recipe.model.path.empty())
     inputs.source = find_model_folder(recipe.model.path);
@@ -142,7 +160,7 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
   const bool labelled = needs.records == RecordKind::labelled;
   if (!labelled) {
     objective->check(*inputs.model);
-    choose_trainable(*inputs.model, recipe.model.trainable);
+    choose_trained(recipe, checkpoint, inputs);
   }
   for (const auto& [role, folder] : needs.models)
     if (!folder.empty()) during("looking for the " + role, [&] { return find_model_folder(folder); });
@@ -153,7 +171,7 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
   if (labelled) {
     give_head(inputs, config, file);
     objective->check(*inputs.model);
-    choose_trainable(*inputs.model, recipe.model.trainable);
+    choose_trained(recipe, checkpoint, inputs);
   }
   return inputs;
 }
@@ -167,18 +185,35 @@ bool all_bf16(const std::filesystem::path& folder) {
                      [](const auto& entry) { return entry.second.tensor->dtype == "BF16"; });
 }
 
+// In fp32 (fp64), as masters are. What a run that goes on from an adapter begins with is its reference.
+void fill_adapter(Inputs& inputs, const Recipe& recipe, bool resumed) {
+  const Precision wide = recipe.trainer.precision == Precision::fp64 ? Precision::fp64 : Precision::fp32;
+  const bool continued = !recipe.adapter.path.empty();
+  const auto models = make_objective(recipe)->needs().models;
+  const bool compared = std::any_of(models.begin(), models.end(), [](const auto& role) { return role.second.empty(); });
+  if (continued && compared)
+    load_adapter(*inputs.model, find_adapter_folder(recipe.adapter.path),
+                 {.name = kStartAdapter, .precision = recipe.trainer.precision});
+  if (inputs.adapter_source.empty())
+    inputs.adapter_report = apply_lora(*inputs.model, *inputs.adapter, recipe.run.seed);
+  else
+    load_adapter(*inputs.model, inputs.adapter_source,
+                 {.precision = wide, .as = resumed || continued ? inputs.adapter : std::nullopt});
+}
+
 }  // namespace
 
 void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed) {
   const Precision run = recipe.trainer.precision;
-  const bool with_masters = run == Precision::bf16 && !(resumed && all_bf16(inputs.source));
+  const bool with_masters = run == Precision::bf16 && !(resumed && !inputs.adapter && all_bf16(inputs.source));
   const WeightTypes types(with_masters ? Precision::fp32 : run, run);
   if (inputs.source.empty())
     init_weights(*inputs.model, recipe.run.seed, types);
-  else if (resumed)
+  else if (resumed && !inputs.adapter)
     load_weights(*inputs.model, inputs.source, types);
   else
     load_weights(*inputs.model, inputs.source, types, FreshHead{recipe.run.seed, inputs.other_labels});
+  if (inputs.adapter) fill_adapter(inputs, recipe, resumed);
 }
 
 std::int32_t pad_id_of(const Tokenizer& tokenizer, std::int64_t vocab_size) {

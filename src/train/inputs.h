@@ -22,6 +22,10 @@ struct Inputs {
   std::unique_ptr<Model> model;  // on the meta device
   std::filesystem::path source;  // where its weights are; "" = fresh ones
   bool other_labels = false;     // the source has a head for others than these
+  // Of a run with an adapter: what it is, where its weights are ("" = fresh ones), what is put where.
+  std::optional<LoraConfig> adapter;
+  std::filesystem::path adapter_source;
+  LoraReport adapter_report;
   std::shared_ptr<const TrainingData> train;
   std::vector<EvalSet> evals;
   bool has_tokenizer() const { return tokenizer->vocab_size() > 0; }

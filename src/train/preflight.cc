@@ -91,13 +91,19 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
   Preflight result;
   const TrainerSection& trainer = recipe.trainer;
   const std::int64_t steps = steps_of(recipe, *inputs.train), parameters = inputs.model->parameter_count();
-  const std::int64_t trained = trained_parameters(*inputs.model);
+  const std::int64_t beside = inputs.adapter_report.parameters;
+  const std::int64_t trained = trained_parameters(*inputs.model) + beside;
   const std::string origin =
       inputs.source.empty() ? "fresh, seed " + std::to_string(recipe.run.seed) : inputs.source.string();
   const std::string frozen =
       trained == parameters ? "" : fmt::format(", {} of them trained", human_count(static_cast<double>(trained)));
   result.lines.push_back(fmt::format("model: {} parameters{} ({}), {}", human_count(static_cast<double>(parameters)),
                                      frozen, origin, name_of(trainer.precision)));
+  if (inputs.adapter)
+    result.lines.push_back(fmt::format("adapter: LoRA of rank {} beside {}{}: {} parameters", inputs.adapter->rank,
+                                       counted(std::ssize(inputs.adapter_report.adapted), "module"),
+                                       inputs.adapter_source.empty() ? "" : ", from " + inputs.adapter_source.string(),
+                                       human_count(static_cast<double>(beside))));
   const Dataset* train = inputs.train->as_dataset();
   result.lines.push_back(train ? data_line("data.train", *train) : stream_line(recipe.data));
   for (const EvalSet& set : inputs.evals) result.lines.push_back(data_line("data.eval." + set.name, *set.data));

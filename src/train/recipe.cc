@@ -32,6 +32,21 @@ void ModelSection::validate(Problems& problems) const {
   }
 }
 
+void AdapterSection::validate(Problems& problems) const {
+  problems.require(type.empty() || type == "lora", "type", "got " + hone::quoted(type) + ", expected lora");
+  const LoraConfig standard;
+  const auto is_set = [&](const auto& member) { return this->*member != standard.*member; };
+  const bool shape = is_set(&LoraConfig::rank) || is_set(&LoraConfig::alpha) || is_set(&LoraConfig::rslora) ||
+                     is_set(&LoraConfig::dora) || is_set(&LoraConfig::init) || is_set(&LoraConfig::targets) ||
+                     is_set(&LoraConfig::exclude) || is_set(&LoraConfig::modules_to_save) ||
+                     is_set(&LoraConfig::rank_pattern) || is_set(&LoraConfig::alpha_pattern);
+  const bool any = shape || is_set(&LoraConfig::dropout) || is_set(&LoraConfig::loraplus_lr_ratio) || !path.empty();
+  problems.require(!type.empty() || !any, "type", "missing: lora");
+  problems.require(path.empty() || !shape, "path",
+                   "the adapter there says its rank, alpha and targets; leave them out");
+  LoraConfig::validate(problems);
+}
+
 // Each section looks after itself, so that what is missing in several of them is told at once.
 void DataSection::validate(Problems& problems) const {
   problems.require(!train.empty(), "train", "missing: no file to train on");
@@ -53,6 +68,12 @@ void RunSection::validate(Problems& problems) const {
 void Recipe::validate(Problems& problems) const {
   problems.require(!model.path.empty() || !tokenizer.empty(), "tokenizer",
                    "missing: a fresh model needs one, such as bytes; none is enough for rows of input_ids");
+  problems.require(adapter.type.empty() || !model.path.empty(), "adapter.type",
+                   "needs model.path: an adapter beside fresh weights has nothing to go with");
+  problems.require(adapter.type.empty() || model.trainable.empty(), "model.trainable",
+                   "not together with adapter; adapter.modules_to_save are trained whole");
+  problems.require(adapter.type.empty() || trainer.save.dtype == SaveDtype::source, "trainer.save.dtype",
+                   "not with adapter, whose weights are saved as exactly as they are trained");
   training::find_contradictions(*this, problems);
 }
 

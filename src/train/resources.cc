@@ -63,7 +63,10 @@ RunResources::RunResources(const Needs& needs, const Recipe& recipe, const Model
     : recipe_(recipe), trained_(trained), folders_(needs.models) {}
 
 bool RunResources::is_below_adapters(const std::string& folder) const {
-  return folder.empty() && trained_.has_adapters();
+  if (!folder.empty() || !trained_.has_adapters()) return false;
+  bool whole = true;  // of modules that are trained with the adapter nothing below it is left
+  trained_.each_weight([&](const std::string&, const Weight& weight) { whole &= !weight.trainable(); });
+  return whole;
 }
 
 RoleModel RunResources::model(const std::string& role) const {
@@ -71,7 +74,7 @@ RoleModel RunResources::model(const std::string& role) const {
   if (found == folders_.end())
     throw Error(ErrorKind::bug, fmt::format("a model for the role \"{}\" is not among what the objective needs", role));
   const std::string& folder = found->second;
-  if (is_below_adapters(folder)) return {trained_, /*adapters=*/false};
+  if (is_below_adapters(folder)) return {trained_, recipe_.adapter.path.empty() ? "" : kStartAdapter};
   std::shared_ptr<const Model>& model = loaded_[folder];
   if (!model)
     model = during("loading the " + role, [&] {
@@ -86,6 +89,7 @@ void RunResources::load_all() const {
 
 std::map<std::string, std::string> RunResources::hashes() const {
   std::map<std::string, std::string> all;
+  if (!recipe_.adapter.type.empty()) all["base"] = hash_of_folder(find_model_folder(recipe_.model.path));
   for (const auto& [role, folder] : folders_) {
     const std::string& where = folder.empty() ? recipe_.model.path : folder;
     all[role] = where.empty() ? hash128_hex(config::to_json(trained_.hf_config()) + std::to_string(recipe_.run.seed))

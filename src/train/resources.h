@@ -9,6 +9,9 @@
 
 namespace hone::training {
 
+// The name of an adapter as the run found it, where training goes on from it.
+inline constexpr const char* kStartAdapter = "start";
+
 std::unique_ptr<Objective> make_objective(const Recipe& recipe);
 
 class RunResources final : public Resources {

@@ -73,7 +73,7 @@ TrainState restore(const RestoreFrom& parts, Updater& updater) {
     during("resuming from " + checkpoint.path().string(), [&] {
       state = load_state(checkpoint);
       load_tensors(checkpoint, state.callbacks);
-      load_updater(checkpoint, updater, trains_others(parts.changes));
+      load_updater(checkpoint, updater, trains_others(parts.changes), parts.inputs.adapter.has_value());
     });
     check_same(parts, state, files, data_hash);
     check_models(parts, state, models);

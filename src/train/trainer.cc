@@ -19,6 +19,12 @@ namespace {
 
 constexpr const char* kEndOfData = "end of data";
 
+// What an adapter's file says of its base: where it is from anywhere, or its name in the Hugging Face cache.
+std::string base_name(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored) ? std::filesystem::absolute(path).lexically_normal().string() : path;
+}
+
 }  // namespace
 
 Trainer::Trainer(TrainerParts parts)
@@ -217,6 +223,7 @@ CheckpointParts Trainer::checkpoint_parts() {
   parts.eval_every = t.eval_every;
   parts.save_every = t.save.every;
   parts.batch_size = t.batch_size;
+  if (parts_.inputs.adapter) parts.adapter = hub::AdapterConfig{*parts_.inputs.adapter, base_name(recipe_.model.path)};
   return parts;
 }
 

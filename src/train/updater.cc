@@ -45,6 +45,15 @@ std::map<const Weight*, std::size_t> group_numbers(const Model& model) {
   return numbers;
 }
 
+// An optimizer is told one learning rate for all that it updates at once.
+std::vector<std::vector<OptimizedWeight>> by_learning_rate(const std::vector<OptimizedWeight>& weights) {
+  std::map<double, std::vector<OptimizedWeight>> by_scale;
+  for (const OptimizedWeight& weight : weights) by_scale[weight.weight->learning_rate_scale()].push_back(weight);
+  std::vector<std::vector<OptimizedWeight>> made;
+  for (const auto& [scale, same] : by_scale) made.push_back(same);
+  return made;
+}
+
 }  // namespace
 
 Updater::Updater(Model& model, Optimizer& optimizer, Precision precision)
@@ -69,12 +78,14 @@ void Updater::collect_weights(Model& model, at::ScalarType type) {
     const Tensor master = mixed_ ? loaded : weight.use().detach();
     if (weight.trainable()) groups[group].push_back({name, &weight, master, {}, {}, weight.decays()});
   });
-  for (const auto& weights : groups) weights_.insert(weights_.end(), weights.begin(), weights.end());
+  std::vector<std::size_t> sizes;
+  for (const auto& all : groups)
+    for (const auto& weights : by_learning_rate(all)) {
+      weights_.insert(weights_.end(), weights.begin(), weights.end());
+      sizes.push_back(weights.size());
+    }
   std::span<OptimizedWeight> left(weights_);
-  for (const auto& weights : groups) {
-    if (!weights.empty()) groups_.push_back(left.first(weights.size()));
-    left = left.subspan(weights.size());
-  }
+  for (const std::size_t size : sizes) groups_.push_back(left.first(size)), left = left.subspan(size);
 }
 
 // Masters are the weights as loaded; the weights of a bf16 run are their rounding.
@@ -123,7 +134,8 @@ void Updater::update(std::int64_t step, double learning_rate, double norm, doubl
   const c10::NoGradGuard no_grad;
   collect();
   const double scale = max_norm > 0 ? std::min(1.0, max_norm / (norm + 1e-6)) : 1.0;  // as clip_grad_norm_
-  for (const std::span<OptimizedWeight> group : groups_) optimizer_.update(group, step, learning_rate, scale);
+  for (const std::span<OptimizedWeight> group : groups_)
+    optimizer_.update(group, step, learning_rate * group[0].weight->learning_rate_scale(), scale);
   clear_gradients();
 }
 

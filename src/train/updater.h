@@ -49,10 +49,11 @@ class Updater {
   void collect();
   void cast_from_masters();
   Optimizer& optimizer_;
-  bool mixed_;  // weights are bf16, masters fp32
+  bool mixed_;                            // weights are bf16, masters fp32
   std::vector<OptimizedWeight> weights_;  // in the order of groups
   std::vector<GradientSum> sums_;
-  std::vector<std::span<OptimizedWeight>> groups_;  // of weights_; each group's masters and sums lie in one piece
+  // Of weights_, each with one learning rate; a group's masters and sums lie in one piece.
+  std::vector<std::span<OptimizedWeight>> groups_;
 };
 
 }  // namespace hone::training

@@ -13,16 +13,19 @@
 
 namespace hone::test {
 
-// Plain AdamW as torch.optim's, with the goldens' settings.
+// Plain AdamW as torch.optim's, with the goldens' settings, on all that is trained.
 struct AdamW {
   std::map<std::string, std::pair<Tensor, Tensor>> moments;
   void step(Model& model, int t) {
     const at::NoGradGuard no_graph;
     double squares = 0;
-    model.each_weight(
-        [&](const std::string&, Weight& w) { squares += w.grad().to(at::kDouble).square().sum().item<double>(); });
-    const double clip = std::min(1.0, 1.0 / (std::sqrt(squares) + 1e-6)), lr = 1e-3;
-    model.each_weight([&](const std::string& name, Weight& w) {
+    model.each_with_adapters([&](const std::string&, Weight& w) {
+      if (w.trainable()) squares += w.grad().to(at::kDouble).square().sum().item<double>();
+    });
+    const double clip = std::min(1.0, 1.0 / (std::sqrt(squares) + 1e-6));
+    model.each_with_adapters([&](const std::string& name, Weight& w) {
+      if (!w.trainable()) return;
+      const double lr = 1e-3 * w.learning_rate_scale();
       auto& [m, v] = moments[name];
       if (!m.defined()) m = at::zeros_like(w.use()), v = at::zeros_like(w.use());
       const Tensor g = w.grad() * clip;

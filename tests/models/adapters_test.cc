@@ -36,7 +36,7 @@ class Adapted : public ::testing::TestWithParam<Case> {
     const Tensor ids_BT = golden_["input_ids"];
     const Batch batch = make_batch(ids_BT, at::full_like(ids_BT, -100), golden_["attention_mask"]);
     Pass pass(batch);
-    pass.adapters = adapters;
+    if (!adapters) pass.adapter.clear();
     const Output output = model_->forward(batch, pass);
     std::vector<Tensor> made{output.hidden_BTD};
     if (model_->classifier()) made.push_back(model_->classifier()->logits(output, pass));

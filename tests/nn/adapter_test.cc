@@ -29,7 +29,7 @@ void expect_as_merged(Module& module, const std::vector<std::pair<Weight*, test:
                       Run&& run) {
   const at::NoGradGuard no_grad;
   Pass on(nothing), off(nothing);
-  off.adapters = false;
+  off.adapter.clear();
   const Tensor plain = run(off);
   std::vector<Tensor> merged, alone;
   for (const auto& [weight, options] : adapted) merged.push_back(test::adapt(*weight, options).merged(weight->use()));

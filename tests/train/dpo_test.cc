@@ -91,6 +91,14 @@ TEST_F(DpoRuns, PairsInOneMicroBatchOrEachInItsOwnAreTheSame) {
   }
 }
 
+// No second model: the reference is the adapter as it began, which is that of the base.
+TEST_F(DpoRuns, ThirtyStepsOfAnAdapterEqualTrl) {
+  const std::string start = (test::golden("train/dpo") / "adapter").string();
+  const auto made =
+      run("lora", {{"adapter.type", "lora"}, {"adapter.path", start}, {"optimizer.learning_rate", "1e-2"}});
+  expect_history(made, golden_["lora"]);
+}
+
 TEST_F(DpoRuns, PackingChangesNothing) {
   const auto apart = run("apart", {{"trainer.batch_size", "40"}, {"trainer.steps", "5"}});
   const auto packed = run(

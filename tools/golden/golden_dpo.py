@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # Preference training as TRL's DPOTrainer does it: golden_dpo.py -> tests/golden/train/dpo/{config.json,
-# model.safetensors, pairs.jsonl, dpo_30_steps.json}. A tiny model reads bytes: id 257 ends an answer, as hone's
+# model.safetensors, pairs.jsonl, adapter, dpo_30_steps.json}. A tiny model reads bytes: id 257 ends an answer, as hone's
 # tokenizer `bytes` has it. TRL is given ids, so that only the training is compared. Pairs are of very uneven lengths.
 import json
 import tempfile
 
+import peft
 import torch
 import transformers
 from datasets import Dataset
@@ -78,7 +79,22 @@ class InFileOrder(DPOTrainer):
         return torch.utils.data.SequentialSampler(self.train_dataset)
 
 
-def run(pairs, peft_config=None, steps=STEPS, **changes):
+def adapted():
+    """With a fresh adapter, which is saved as hone is to begin with it."""
+    torch.manual_seed(3)
+    model = peft.get_peft_model(
+        common.load_model(FOLDER), peft.LoraConfig(r=4, lora_alpha=8, target_modules="all-linear", task_type="CAUSAL_LM")
+    )
+    model.save_pretrained(FOLDER / "adapter")
+    (FOLDER / "adapter" / "README.md").unlink()
+    config = json.loads((FOLDER / "adapter" / "adapter_config.json").read_text())
+    config |= {"base_model_name_or_path": "..", "target_modules": sorted(config["target_modules"])}
+    (FOLDER / "adapter" / "adapter_config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+    (FOLDER / "adapter" / "adapter_model.safetensors").chmod(0o644)
+    return model
+
+
+def run(pairs, model=None, steps=STEPS, **changes):
     settings = {"per_device_train_batch_size": BATCH, "max_steps": steps, "beta": 0.2} | SETTINGS | changes
     with tempfile.TemporaryDirectory() as out:
         arguments = DPOConfig(
@@ -86,8 +102,8 @@ def run(pairs, peft_config=None, steps=STEPS, **changes):
             bf16=False, gradient_checkpointing=False, max_length=None, optim="adamw_torch", **settings,
         )  # fmt: skip
         trainer = InFileOrder(
-            model=common.load_model(FOLDER), args=arguments, processing_class=any_tokenizer(),
-            train_dataset=Dataset.from_list([as_ids(pair) for pair in pairs]), peft_config=peft_config,
+            model=model or common.load_model(FOLDER), args=arguments, processing_class=any_tokenizer(),
+            train_dataset=Dataset.from_list([as_ids(pair) for pair in pairs]),
         )  # fmt: skip
         trainer.train()
         history = [entry for entry in trainer.state.log_history if "loss" in entry]
@@ -103,6 +119,7 @@ def main():
         {
             "settings": {**SETTINGS, "batch_size": BATCH, "beta": 0.2, "rpo_alpha": 0.5},
             "plain": run(pairs),
+            "lora": run(pairs, adapted(), learning_rate=1e-2),
             "rpo": run(pairs, loss_type=["sigmoid", "sft"], loss_weights=[1.0, 0.5], steps=10),
         },
         MAKER,

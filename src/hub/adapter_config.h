@@ -1,0 +1,30 @@
+// PEFT's adapter_config.json.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "hone/adapter.h"
+
+namespace hone::hub {
+
+inline constexpr const char *kAdapterConfig = "adapter_config.json", *kAdapterModel = "adapter_model.safetensors";
+
+struct AdapterConfig {
+  LoraConfig lora;
+  std::string base;  // as the file names it; "": it names none
+};
+
+bool is_adapter_folder(const std::filesystem::path& folder);
+// Throws Error(checkpoint) for what is no LoRA adapter, or one with options that hone has not.
+AdapterConfig read_adapter_config(const std::filesystem::path& folder);
+// What PEFT reads. modules: those that have the adapter; in_out: their weights are [in, out].
+struct AdapterModules {
+  std::vector<std::string> adapted, saved,
+      parameters;  // parameters: stacked weights of experts, "mlp.experts.down_proj"
+  bool in_out = false;
+  std::string task;  // "CAUSAL_LM"
+};
+std::string adapter_config_json(const AdapterConfig& config, const AdapterModules& modules);
+
+}  // namespace hone::hub

@@ -1,0 +1,138 @@
+// PEFT's folders, written.
+#include "hub/adapter_files.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "hub/expert_stacks.h"
+#include "nn/lora.h"
+#include "nn/lora_targets.h"
+#include "tensor/dtype.h"
+#include "tensor/host.h"
+
+namespace hone::hub {
+namespace {
+
+using ValueOf = std::function<Tensor(Weight&)>;
+
+nn::Lora& lora_of(Adapter& adapter, const std::string& module) {
+  auto* lora = dynamic_cast<nn::Lora*>(&adapter);
+  if (!lora)
+    throw Error(ErrorKind::config,
+                fmt::format("{}: its adapter is not LoRA: PEFT's files have no form for it", module));
+  return *lora;
+}
+
+// With what it begins with and takes away, as one adapter of twice the rank.
+AdapterTensor with_start(std::string name, Weight& weight, const Tensor& start, bool rows) {
+  std::vector<std::int64_t> shape = weight.shape();
+  if (start.defined()) shape[rows ? 0 : 1] *= 2;
+  return {std::move(name), shape, [&weight, start, rows](const ValueOf& value_of) {
+            const Tensor value = value_of(weight);
+            if (!start.defined()) return value;
+            const Tensor other = start.to(value.scalar_type());
+            return at::cat({value, rows ? other : -other}, rows ? 0 : 1);
+          }};
+}
+
+void add_plain(nn::Lora& lora, const std::string& module, std::vector<AdapterTensor>& all) {
+  const std::string name = kPeftPrefix + module + ".";
+  lora.each_weight([&](const std::string& own, Weight& weight) {
+    const bool a = &weight == &lora.a(), b = &weight == &lora.b();
+    const Tensor& start = a ? lora.start_a() : b ? lora.start_b() : Tensor();
+    all.push_back(with_start(name + own, weight, start, a));
+  });
+}
+
+std::string last_part(const std::string& module) { return module.substr(module.rfind('.') + 1); }
+
+// Ends of names that mean these modules and no other that could have an adapter; whole names where there is none such.
+std::vector<std::string> short_names(Model& model, const std::vector<std::string>& modules) {
+  const std::set<std::string> chosen(modules.begin(), modules.end());
+  std::set<std::string> others;
+  model.each_weight([&](const std::string& name, Weight& weight) {
+    constexpr std::string_view kWeight = ".weight";
+    if (!name.ends_with(kWeight) || weight.use_as() == WeightUse::other) return;
+    const std::string module = name.substr(0, name.size() - kWeight.size());
+    if (!chosen.contains(module)) others.insert(last_part(module));
+  });
+  std::vector<std::string> names;
+  for (const std::string& module : modules)
+    names.push_back(others.contains(last_part(module)) ? module : last_part(module));
+  return names;
+}
+
+}  // namespace
+
+std::vector<AdapterTensor> adapter_tensors(Model& model, const std::string& adapter,
+                                           const std::vector<std::string>& saved_modules) {
+  std::vector<AdapterTensor> all;
+  ExpertStacks stacks;
+  each_adapter(model, adapter, [&](const std::string& module, Weight&, Adapter& one) {
+    nn::Lora& lora = lora_of(one, module);
+    if (!stacks.take(module, lora)) add_plain(lora, module, all);
+  });
+  stacks.add_tensors(model, all);
+  if (saved_modules.empty()) return all;
+  std::set<const Weight*> saved;
+  for (const nn::NamedWeight& one : nn::whole_modules(model, saved_modules)) saved.insert(one.weight);
+  model.each_weight([&](const std::string& name, Weight& weight) {
+    if (saved.contains(&weight))
+      all.push_back(
+          {kPeftPrefix + name, weight.shape(), [&weight](const ValueOf& value_of) { return value_of(weight); }});
+  });
+  return all;
+}
+
+std::string adapter_json(Model& model, const std::string& adapter, const AdapterConfig& config) {
+  AdapterConfig written = config;
+  AdapterModules modules;
+  ExpertStacks stacks;
+  bool residual = false;
+  each_adapter(model, adapter, [&](const std::string& module, Weight& weight, Adapter& one) {
+    nn::Lora& lora = lora_of(one, module);
+    residual |= lora.start_a().defined();
+    modules.in_out |= weight.use_as() == WeightUse::product_in_out;
+    if (!stacks.take(module, lora)) modules.adapted.push_back(module);
+  });
+  modules.adapted = short_names(model, modules.adapted);
+  modules.parameters = stacks.parameters();
+  modules.saved = config.lora.modules_to_save;
+  if (model.causal_lm()) modules.task = "CAUSAL_LM";
+  if (model.classifier()) modules.task = "SEQ_CLS";
+  if (residual) {
+    LoraConfig& lora = written.lora;
+    const double more = lora.rslora ? std::sqrt(2.0) : 2.0;  // what scales stays as it is
+    lora.alpha = lora.alpha.value_or(2.0 * static_cast<double>(lora.rank)) * more;
+    lora.rank *= 2;
+    for (auto& [pattern, rank] : lora.rank_pattern) rank *= 2;
+    for (auto& [pattern, alpha] : lora.alpha_pattern) alpha *= more;
+  }
+  return adapter_config_json(written, modules);
+}
+
+void save_adapter_folder(const std::filesystem::path& folder, Model& model, const AdapterConfig& config,
+                         const std::vector<std::pair<std::string, std::string>>& texts, SaveOptions options) {
+  const at::NoGradGuard no_grad;
+  io::FolderCommit commit = io::commit_to(folder, options.replace);
+  commit.add_file(kAdapterConfig, adapter_json(model, kDefaultAdapter, config));
+  for (const auto& [name, content] : texts) commit.add_file(name, content);
+  std::map<std::string, Tensor> values;
+  std::vector<io::TensorSpec> specs;
+  for (const AdapterTensor& tensor : adapter_tensors(model, kDefaultAdapter, config.lora.modules_to_save)) {
+    const Tensor value = host::read(tensor.made([](Weight& weight) { return weight.use().detach(); }));
+    specs.push_back({tensor.name, safetensors_name(value.scalar_type()), value.sizes().vec()});
+    values[tensor.name] = value;
+  }
+  commit.add_safetensors(kAdapterModel, specs, {{"format", "pt"}},
+                         [&](const io::TensorSpec& spec) { return host::bytes(values.at(spec.name)); });
+  commit.commit({});
+}
+
+}  // namespace hone::hub

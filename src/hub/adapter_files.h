@@ -1,0 +1,41 @@
+// PEFT's folders <-> adapters on a model.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hone/adapter.h"
+#include "hub/adapter_config.h"
+#include "hub/save.h"
+
+namespace hone::hub {
+
+// What weights are called in PEFT's files begins with this.
+inline constexpr const char* kPeftPrefix = "base_model.model.";
+
+// A tensor of an adapter's file: the weights that it is made of, whose rows or columns it stacks. What `made` gives is
+// valid until any of them changes.
+struct AdapterTensor {
+  std::string name;  // as PEFT's files have it
+  std::vector<std::int64_t> shape;
+  std::function<Tensor(const std::function<Tensor(Weight&)>& value_of)> made;
+};
+// Of the adapter of that name, and of the weights that are trained whole. value_of gives a weight's value: itself, or
+// the master of it.
+std::vector<AdapterTensor> adapter_tensors(Model& model, const std::string& adapter,
+                                           const std::vector<std::string>& saved_modules);
+
+// The modules that a folder's file has an adapter for, without a look at the shapes.
+std::vector<std::string> adapted_modules(Model& model, const std::filesystem::path& folder);
+
+// adapter_config.json for the adapter that is on the model. PiSSA's is written as one of twice the rank, which goes
+// with the base as it was.
+std::string adapter_json(Model& model, const std::string& adapter, const AdapterConfig& config);
+
+// A whole PEFT folder, made in one piece; the tokenizer's files go with it.
+void save_adapter_folder(const std::filesystem::path& folder, Model& model, const AdapterConfig& config,
+                         const std::vector<std::pair<std::string, std::string>>& texts, SaveOptions options);
+
+}  // namespace hone::hub

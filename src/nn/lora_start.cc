@@ -1,0 +1,106 @@
+// What LoRA's factors begin with.
+#include "nn/lora_start.h"
+
+#include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/strings.h"
+#include "hone/random.h"
+#include "tensor/host.h"
+
+namespace hone::nn {
+namespace {
+
+constexpr std::string_view kIterations = "pissa_niter_";
+
+// `draw` fills a span of floats; the tensor is of the wanted type.
+template <class Draw>
+Tensor drawn(const std::vector<std::int64_t>& shape, at::ScalarType type, const Draw& draw) {
+  Tensor made = at::empty(shape, at::TensorOptions().dtype(at::kFloat));
+  draw(host::mutable_values<float>(made));
+  return made.to(type);
+}
+
+struct Singular {
+  Tensor u_OR, s_R, v_RI;
+};
+
+Singular exact(const Tensor& weight_OI, std::int64_t rank) {
+  const auto [u, s, v] = at::linalg_svd(weight_OI, /*full_matrices=*/false);
+  return {u.narrow(1, 0, rank), s.narrow(0, 0, rank), v.narrow(0, 0, rank)};
+}
+
+// Randomised subspace iteration (Halko et al., 2009, algorithm 5.1 with 4.4).
+Singular estimated(const Tensor& weight_OI, std::int64_t rank, std::int64_t iterations, const Random& random) {
+  const Tensor start_IR = drawn({weight_OI.size(1), rank}, weight_OI.scalar_type(),
+                                [&](std::span<float> into) { random.fill_normal(into, 0); });
+  Tensor q_OR = std::get<0>(at::linalg_qr(weight_OI.matmul(start_IR)));
+  for (std::int64_t i = 0; i < iterations; ++i) {
+    const Tensor q_IR = std::get<0>(at::linalg_qr(weight_OI.t().matmul(q_OR)));
+    q_OR = std::get<0>(at::linalg_qr(weight_OI.matmul(q_IR)));
+  }
+  const auto [u, s, v] = at::linalg_svd(q_OR.t().matmul(weight_OI), /*full_matrices=*/false);
+  return {q_OR.matmul(u), s, v};
+}
+
+void fill_pissa(Lora& adapter, const Weight& weight, const LoraStart& start, const Random& random) {
+  const auto wide = at::toOpMathType(weight.use().scalar_type());
+  const Tensor whole = weight.use().to(wide);
+  const Tensor weight_OI = weight.use_as() == WeightUse::product ? whole : whole.t();
+  const std::int64_t rank = adapter.options().rank;
+  const Singular found =
+      start.iterations > 0 ? estimated(weight_OI, rank, start.iterations, random) : exact(weight_OI, rank);
+  const Tensor root_R = (found.s_R / adapter.options().scale).sqrt();
+  const Tensor a_RI = (root_R.unsqueeze(1) * found.v_RI).contiguous(), b_OR = (found.u_OR * root_R).contiguous();
+  adapter.a().fill(a_RI), adapter.b().fill(b_OR);
+  adapter.set_start(a_RI.clone(), b_OR.clone());
+}
+
+}  // namespace
+
+LoraStart lora_start(const std::string& name) {
+  if (name == "default" || name == "true") return {};
+  if (name == "gaussian") return {LoraStart::Kind::gaussian};
+  if (name == "pissa") return {LoraStart::Kind::pissa};
+  if (name.starts_with(kIterations))
+    if (const auto count = parse_int(name.substr(kIterations.size())); count && *count >= 1 && *count <= 100)
+      return {LoraStart::Kind::pissa, *count};
+  throw Error(
+      ErrorKind::config,
+      fmt::format("adapter.init: got {}, expected default, gaussian, pissa or pissa_niter_N with N from 1 to 100",
+                  hone::quoted(name)));
+}
+
+void fill_start(Lora& adapter, const Weight& weight, const LoraStart& start, std::uint64_t seed,
+                const std::string& name) {
+  const at::NoGradGuard no_grad;
+  const at::ScalarType type = at::toOpMathType(weight.use().scalar_type());
+  const Random random(seed, "lora/" + name);
+  Weight &a = adapter.a(), &b = adapter.b();
+  const auto zeros = [&](Weight& one) { one.fill(at::zeros(one.shape(), at::TensorOptions().dtype(type))); };
+  const auto normal = [&](Weight& one, float deviation) {
+    one.fill(drawn(one.shape(), type, [&](std::span<float> into) { random.fill_normal(into, 0, 0, deviation); }));
+  };
+  if (weight.use_as() == WeightUse::table && start.kind != LoraStart::Kind::pissa) {
+    zeros(a), normal(b, 1);
+  } else if (start.kind == LoraStart::Kind::pissa) {
+    fill_pissa(adapter, weight, start, random);
+  } else {
+    zeros(b);
+    const float bound = 1 / std::sqrt(static_cast<float>(a.shape()[1]));
+    if (adapter.owns_a() && start.kind == LoraStart::Kind::gaussian)
+      normal(a, 1 / static_cast<float>(adapter.options().rank));
+    else if (adapter.owns_a())
+      a.fill(drawn(a.shape(), type, [&](std::span<float> into) { random.fill_uniform(into, 0, -bound, bound); }));
+  }
+  if (Weight* magnitude = adapter.magnitude()) {
+    const Tensor whole = weight.use().to(type);
+    magnitude->fill(adapter.norms_of(whole + adapter.change()));
+  }
+}
+
+}  // namespace hone::nn

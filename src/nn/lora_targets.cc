@@ -1,0 +1,126 @@
+// Which modules get an adapter, by PEFT's rules for names.
+#include "nn/lora_targets.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <regex>
+#include <set>
+
+#include "base/strings.h"
+#include "hone/layers.h"
+
+namespace hone::nn {
+namespace {
+
+constexpr std::string_view kWeight = ".weight", kAllLinear = "all-linear";
+
+bool is_expression(const std::string& text) { return text.find_first_of("\\^$*+?()[]{}|") != std::string::npos; }
+
+bool is_end(const std::string& module, const std::string& end) {
+  return module == end ||
+         (module.size() > end.size() && module.ends_with(end) && module[module.size() - end.size() - 1] == '.');
+}
+
+// A list's entry: an end of the name, or an expression of the whole.
+bool matches(const std::string& module, const std::string& entry) {
+  return is_expression(entry) ? std::regex_match(module, std::regex(entry)) : is_end(module, entry);
+}
+
+bool matches_any(const std::string& module, const std::vector<std::string>& entries) {
+  return std::any_of(entries.begin(), entries.end(), [&](const auto& entry) { return matches(module, entry); });
+}
+
+bool can_have_adapter(const Weight& weight) { return weight.use_as() != WeightUse::other; }
+
+// Layers of the body: what makes the outputs, chooses among experts, or is one of many experts is left out.
+bool is_plain_linear(const Model& model, const NamedWeight& one) {
+  if (one.weight->use_as() == WeightUse::table || !can_have_adapter(*one.weight)) return false;
+  const Classifier* classifier = model.classifier();
+  const bool output = one.module == "lm_head" || (classifier && one.module.starts_with(classifier->weights_prefix()));
+  return !output && one.module.find(".experts.") == std::string::npos && !one.module.ends_with(".mlp.gate");
+}
+
+std::vector<NamedWeight> modules_of(Model& model) {
+  std::vector<NamedWeight> all;
+  model.each_weight([&](const std::string& name, Weight& weight) {
+    if (name.ends_with(kWeight)) all.push_back({name.substr(0, name.size() - kWeight.size()), &weight});
+  });
+  return all;
+}
+
+// What names end with, once each: what one would write.
+std::vector<std::string> ends_of(const std::vector<NamedWeight>& modules) {
+  std::vector<std::string> ends;
+  for (const NamedWeight& one : modules) {
+    const std::string end = one.module.substr(one.module.rfind('.') + 1);
+    if (can_have_adapter(*one.weight) && std::find(ends.begin(), ends.end(), end) == ends.end()) ends.push_back(end);
+  }
+  return ends;
+}
+
+Error unknown(const char* option, const std::string& entry, const std::vector<NamedWeight>& modules) {
+  const std::vector<std::string> ends = ends_of(modules);
+  Error error(ErrorKind::config, fmt::format("adapter.{}: {}: no module of the model has such a name; there are {}",
+                                             option, hone::quoted(entry), list_names(ends, 12)));
+  const std::string near = hone::config::nearest(entry, ends);
+  return near.empty() ? error : std::move(error).hint("did you mean " + near + "?");
+}
+
+}  // namespace
+
+bool matches_pattern(const std::string& module, const std::string& pattern) {
+  return std::regex_match(module, std::regex("(.*\\.)?(" + pattern + ")"));
+}
+
+std::vector<NamedWeight> lora_targets(Model& model, const LoraConfig& config) {
+  const std::vector<NamedWeight> modules = modules_of(model);
+  for (const std::string& entry : config.exclude)
+    if (std::none_of(modules.begin(), modules.end(), [&](const auto& one) { return matches(one.module, entry); }))
+      throw unknown("exclude", entry, modules);
+  std::set<std::string> used;
+  std::vector<NamedWeight> chosen;
+  for (const NamedWeight& one : modules) {
+    bool wanted = false;
+    for (const std::string& entry : config.targets) {
+      const bool fits = entry == kAllLinear ? is_plain_linear(model, one) : matches(one.module, entry);
+      if (!fits) continue;
+      used.insert(entry);
+      wanted = true;
+      // An expression may take in norms on its way: these are not meant. A name says what it means.
+      if (can_have_adapter(*one.weight) || is_expression(entry)) continue;
+      throw Error(ErrorKind::config, fmt::format("adapter.targets: {}: {} is neither a product nor a table of rows",
+                                                 hone::quoted(entry), one.module));
+    }
+    if (wanted && can_have_adapter(*one.weight) && !matches_any(one.module, config.exclude) &&
+        !matches_any(one.module, config.modules_to_save))
+      chosen.push_back(one);
+  }
+  for (const std::string& entry : config.targets)
+    if (!used.contains(entry)) throw unknown("targets", entry, modules);
+  if (chosen.empty()) throw Error(ErrorKind::config, "adapter: nothing of the model gets one");
+  return chosen;
+}
+
+std::vector<NamedWeight> whole_modules(Model& model, const std::vector<std::string>& entries) {
+  std::vector<NamedWeight> all;
+  model.each_weight([&](const std::string& name, Weight& weight) {
+    if (!weight.is_buffer()) all.push_back({name.substr(0, name.rfind('.')), &weight});
+  });
+  std::vector<NamedWeight> chosen;
+  std::set<std::string> used;
+  const auto within = [](const std::string& module, const std::string& entry) {
+    return std::regex_search(module, std::regex("(^|\\.)" + entry + "($|\\.)"));
+  };
+  for (const NamedWeight& one : all)
+    for (const std::string& entry : entries)
+      if (within(one.module, entry)) {
+        if (used.insert(entry).second || chosen.empty() || chosen.back().weight != one.weight) chosen.push_back(one);
+        break;
+      }
+  for (const std::string& entry : entries)
+    if (!used.contains(entry)) throw unknown("modules_to_save", entry, modules_of(model));
+  return chosen;
+}
+
+}  // namespace hone::nn

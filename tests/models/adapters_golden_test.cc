@@ -1,0 +1,279 @@
+// LoRA against PEFT (tools/golden/golden_lora.py): its files are read, what they compute is PEFT's, and they are
+// written as they came.
+#include "hone/adapter.h"
+
+#include <nlohmann/json.hpp>
+
+#include "harness/errors.h"
+#include "harness/files.h"
+#include "hub/adapter_files.h"
+#include "models/golden_checks.h"
+#include "nn/lora.h"
+
+namespace hone::test {
+namespace {
+
+const std::filesystem::path kAdapters = "tests/golden/adapters";
+
+// A base's golden folder with an adapter's own beside it.
+struct AdapterGolden {
+  explicit AdapterGolden(const std::string& name)
+      : folder(kAdapters / name),
+        config(hub::read_adapter_config(folder)),
+        tensors(read_all(folder / "golden.safetensors")),
+        base((folder / config.base).lexically_normal().filename(),
+             (folder / config.base).lexically_normal().parent_path()) {}
+  const Tensor& operator[](const std::string& name) const { return tensors.at(name); }
+  // With the adapter of its folder.
+  std::unique_ptr<CausalLm> model(Precision precision = Precision::fp32) const {
+    auto made = base.model(precision);
+    load_adapter(*made, folder, {.precision = precision});
+    return made;
+  }
+  Tensor logits(const CausalLm& model, const std::string& adapter = kDefaultAdapter) const {
+    const at::NoGradGuard no_grad;
+    const Batch batch = base.batch();
+    Pass pass(batch);
+    pass.adapter = adapter;
+    return model.head().logits(model.forward(batch, pass).hidden_BTD, pass) * base["attention_mask"].unsqueeze(-1);
+  }
+  std::filesystem::path folder;
+  hub::AdapterConfig config;
+  std::map<std::string, Tensor> tensors;
+  Golden base;
+};
+
+class LoraGolden : public ::testing::TestWithParam<GoldenParam> {
+ protected:
+  LoraGolden() : level_(GetParam().level()), golden_(GetParam().name), model_(golden_.model()) {}
+  // Of experts PEFT's loss has the router's; GPT-2 would drop.
+  bool trains() const { return golden_.config.base.find("experts") != std::string::npos; }
+  ops::LevelScope level_;
+  AdapterGolden golden_;
+  std::unique_ptr<CausalLm> model_;
+};
+
+TEST_P(LoraGolden, LogitsArePefts) {
+  expect_close(golden_.logits(*model_), golden_["logits"], 1e-5 * largest(golden_["logits"]), "logits");
+}
+
+TEST_P(LoraGolden, TheBaseBelowIsTheBase) {
+  if (!golden_.config.lora.modules_to_save.empty()) GTEST_SKIP() << "its head is another one";
+  EXPECT_TRUE(at::equal(golden_.logits(*model_, ""), golden_.logits(*golden_.base.model())));
+}
+
+// Gradients as PEFT's files name the weights: A of stacked experts is one tensor there.
+TEST_P(LoraGolden, GradientsArePefts) {
+  const Batch batch = golden_.base.batch();
+  Pass pass(batch);
+  pass.training = trains();
+  const Tensor loss = mean_loss(*model_, batch, pass);
+  expect_close(loss.detach().view({1}), golden_["loss"].view({1}), 1e-5, "loss");
+  loss.backward();
+  double model_largest = 0;
+  std::size_t there = 0;
+  for (const auto& [name, tensor] : golden_.tensors)
+    if (name.starts_with("grad.")) model_largest = std::max(model_largest, largest(tensor)), ++there;
+  const auto gradient = [](Weight& weight) {
+    return weight.grad().defined() ? weight.grad() : at::zeros(weight.shape());
+  };
+  const auto tensors = hub::adapter_tensors(*model_, kDefaultAdapter, golden_.config.lora.modules_to_save);
+  EXPECT_EQ(tensors.size(), there);
+  for (const hub::AdapterTensor& tensor : tensors) {
+    const bool magnitude = tensor.name.ends_with("magnitude_vector");
+    const Tensor& expected = golden_["grad." + tensor.name + (magnitude ? ".weight" : "")];
+    expect_close(tensor.made(gradient), expected, 1e-5 * std::max(largest(expected), 1e-3 * model_largest),
+                 tensor.name);
+  }
+  std::size_t others = 0;
+  model_->each_weight(
+      [&](const std::string&, Weight& weight) { others += !weight.trainable() && weight.grad().defined(); });
+  EXPECT_EQ(others, 0u);
+}
+
+TEST_P(LoraGolden, TenStepsArePefts) {
+  const double ratio = GetParam().name == "plus" ? 8 : 1;
+  each_adapter(*model_, kDefaultAdapter, [&](const std::string&, Weight&, Adapter& adapter) {
+    dynamic_cast<nn::Lora&>(adapter).b().set_learning_rate_scale(ratio);
+  });
+  const Batch batch = golden_.base.batch();
+  expect_ten_golden_steps(
+      *model_, batch, golden_["ten_losses"], [&](Pass& pass) { return mean_loss(*model_, batch, pass); },
+      /*training=*/false);
+}
+
+TEST_P(LoraGolden, MergedIsTheAdapter) {
+  if (GetParam().name == "tied") {
+    EXPECT_HONE_ERROR(MergedAdapter merged(*model_), config, "model.embed_tokens: the head uses this table, too");
+    return;
+  }
+  const Tensor with = golden_.logits(*model_), below = golden_.logits(*model_, "");
+  MergedAdapter merged(*model_);
+  expect_close(golden_.logits(*model_, ""), with, 1e-5 * largest(with), "merged");
+  expect_close(golden_.logits(*model_, ""), golden_["merged_logits"], 1e-5 * largest(with), "PEFT's merged");
+  merged.unmerge();
+  EXPECT_TRUE(at::equal(golden_.logits(*model_, ""), below));
+  EXPECT_TRUE(at::equal(golden_.logits(*model_), with));
+  unwrap_adapter(*model_);
+  EXPECT_FALSE(model_->has_adapters());
+  expect_close(golden_.logits(*model_), with, 1e-5 * largest(with), "unwrapped");
+}
+
+TEST_P(LoraGolden, FilesComeOutAsTheyWentIn) {
+  const TempFolder folder;
+  hub::save_adapter_folder(folder / "out", *model_, golden_.config, {}, {});
+  const auto before = read_all(golden_.folder / "adapter_model.safetensors"),
+             after = read_all(folder / "out" / "adapter_model.safetensors");
+  std::size_t own = 0;
+  for (const auto& [name, tensor] : before) {
+    if (name.ends_with(".base_layer.weight")) continue;  // PEFT keeps a copy of the base's table
+    ++own;
+    ASSERT_TRUE(after.contains(name)) << name;
+    EXPECT_TRUE(at::equal(after.at(name), tensor)) << name;
+  }
+  EXPECT_EQ(after.size(), own);
+  const auto json = [](const std::filesystem::path& path) {
+    std::ifstream file(path / "adapter_config.json");
+    return nlohmann::json::parse(file);
+  };
+  const nlohmann::json was = json(golden_.folder), is = json(folder / "out");
+  for (const char* key : {"r", "lora_alpha", "use_rslora", "use_dora", "rank_pattern", "alpha_pattern",
+                          "fan_in_fan_out", "task_type", "bias", "peft_type", "lora_dropout"})
+    EXPECT_EQ(was.at(key), is.at(key)) << key;
+  // Once more through our own reader.
+  auto again = golden_.base.model();
+  load_adapter(*again, folder / "out");
+  EXPECT_TRUE(at::equal(golden_.logits(*again), golden_.logits(*model_)));
+}
+
+// PiSSA's file of PEFT goes with a base that is not the one in its folder.
+std::vector<GoldenParam> adapter_params() {
+  std::vector<std::string> names = golden_names(kAdapters);
+  std::erase(names, "pissa");
+  return golden_params(names);
+}
+INSTANTIATE_TEST_SUITE_P(All, LoraGolden, ::testing::ValuesIn(adapter_params()), print_golden);
+
+class Lora : public ::testing::Test {
+ protected:
+  static std::unique_ptr<CausalLm> base(const std::string& name = "llama") { return Golden(name).model(); }
+  static Tensor logits(const CausalLm& model, const Batch& batch, const std::string& adapter = kDefaultAdapter) {
+    const at::NoGradGuard no_grad;
+    Pass pass(batch);
+    pass.adapter = adapter;
+    return model.head().logits(model.forward(batch, pass).hidden_BTD, pass);
+  }
+  static LoraConfig config(std::vector<std::string> targets = {"all-linear"}) {
+    LoraConfig made;
+    made.rank = 4, made.targets = std::move(targets);
+    return made;
+  }
+  Golden golden_{"llama"};
+};
+
+// The same singular values as PEFT's, whatever their signs; the base below stays what it was.
+TEST_F(Lora, PissaIsPefts) {
+  const AdapterGolden golden("pissa");
+  auto model = golden.base.model();
+  LoraConfig lora = config({"q_proj", "up_proj"});
+  lora.alpha = 8, lora.init = "pissa";
+  apply_lora(*model, lora, 1);
+  const auto file = read_all(golden.folder / "adapter_model.safetensors");
+  each_adapter(*model, kDefaultAdapter, [&](const std::string& module, Weight&, Adapter& adapter) {
+    auto& own = dynamic_cast<nn::Lora&>(adapter);
+    const std::string name = hub::kPeftPrefix + module;
+    const Tensor expected = file.at(name + ".lora_B.weight").matmul(file.at(name + ".lora_A.weight"));
+    expect_close(own.b().use().matmul(own.a().use()).detach(), expected, 1e-5, module);
+  });
+  EXPECT_TRUE(at::equal(logits(*model, golden.base.batch(), ""), logits(*golden.base.model(), golden.base.batch())));
+  expect_close(golden.logits(*model), golden["logits"], 1e-5 * largest(golden["logits"]), "logits");
+  const Batch batch = golden.base.batch();
+  expect_ten_golden_steps(
+      *model, batch, golden["ten_losses"], [&](Pass& pass) { return mean_loss(*model, batch, pass); }, false);
+  // As a file it has twice the rank and goes with the base as it was.
+  const TempFolder folder;
+  hub::save_adapter_folder(folder / "out", *model, {lora, ""}, {}, {});
+  auto again = golden.base.model();
+  load_adapter(*again, folder / "out");
+  expect_close(logits(*again, batch), logits(*model, batch), 1e-5, "from the file");
+}
+
+TEST_F(Lora, AFreshAdapterIsTheBaseBitForBit) {
+  for (const bool dora : {false, true})
+    for (const char* init : {"default", "gaussian"})
+      for (const auto& targets :
+           {std::vector<std::string>{"all-linear"}, {"embed_tokens", "lm_head"}, {".*layers\\.1\\..*"}}) {
+        auto model = base();
+        const Tensor before = logits(*model, golden_.batch());
+        LoraConfig lora = config(targets);
+        lora.dora = dora, lora.init = init, lora.rslora = true;
+        apply_lora(*model, lora, 1);
+        if (dora)  // magnitudes over norms are 1 but for rounding
+          expect_close(logits(*model, golden_.batch()), before, 1e-5 * largest(before), init);
+        else
+          EXPECT_TRUE(at::equal(logits(*model, golden_.batch()), before)) << init;
+        remove_adapter(*model);
+        EXPECT_TRUE(at::equal(logits(*model, golden_.batch()), before));
+      }
+}
+
+TEST_F(Lora, TheStartIsAFunctionOfSeedAndName) {
+  const auto start = [&](std::uint64_t seed) {
+    auto model = base();
+    apply_lora(*model, config(), seed);
+    return split_adapter(*model);
+  };
+  const auto one = start(1), same = start(1), other = start(2);
+  EXPECT_EQ(one.size(), 28u);  // A and B of seven products in two layers
+  for (const auto& [name, value] : one) {
+    EXPECT_TRUE(at::equal(value, same.at(name))) << name;
+    EXPECT_EQ(at::equal(value, other.at(name)), name.find("lora_B") != std::string::npos) << name;
+  }
+  const Tensor a = one.at("model.layers.0.mlp.down_proj.lora_A.weight");
+  EXPECT_LE(largest(a), 1 / std::sqrt(40.0));
+  EXPECT_GT(largest(a), 0.9 / std::sqrt(40.0));
+}
+
+TEST_F(Lora, SeveralAdaptersAreSwitched) {
+  auto model = base();
+  const Tensor plain = logits(*model, golden_.batch());
+  load_adapter(*model, kAdapters / "linear", {.name = "linear"});
+  load_adapter(*model, kAdapters / "plus", {.name = "plus"});
+  const AdapterGolden linear("linear"), plus("plus");
+  expect_close(linear.logits(*model, "linear"), linear["logits"], 1e-5 * largest(plain), "linear");
+  expect_close(plus.logits(*model, "plus"), plus["logits"], 1e-5 * largest(plain), "plus");
+  EXPECT_TRUE(at::equal(logits(*model, golden_.batch(), ""), plain));
+  remove_adapter(*model, "linear");
+  expect_close(plus.logits(*model, "plus"), plus["logits"], 1e-5 * largest(plain), "plus alone");
+}
+
+TEST_F(Lora, WhatCannotBeIsRefused) {
+  const auto refused = [&](const LoraConfig& lora, const std::string& part) {
+    auto model = base();
+    EXPECT_HONE_ERROR(apply_lora(*model, lora, 1), config, part);
+    EXPECT_FALSE(model->has_adapters());
+  };
+  refused(config({"q_prj"}), "adapter.targets: \"q_prj\": no module of the model has such a name");
+  refused(config({"q_prj"}), "did you mean q_proj?");
+  refused(config({"norm"}), "model.norm is neither a product nor a table");
+  LoraConfig lora = config();
+  lora.rank = 25;
+  refused(lora, "adapter.rank: got 25, expected at most");
+  lora = config(), lora.rank_pattern = {{"v_prj", 2}};
+  refused(lora, "adapter.rank_pattern: \"v_prj\"");
+  lora = config(), lora.exclude = {"x_proj"};
+  refused(lora, "adapter.exclude: \"x_proj\"");
+  lora = config(), lora.modules_to_save = {"head"};
+  refused(lora, "adapter.modules_to_save: \"head\"");
+}
+
+TEST_F(Lora, AnAdapterForAnotherBaseIsRefused) {
+  auto narrow = Golden("llama-head-dim").model();
+  EXPECT_HONE_ERROR(load_adapter(*narrow, kAdapters / "linear"), checkpoint, "got shape");
+  auto other = Golden("gpt2", "tests/golden/gpt2").model();
+  EXPECT_HONE_ERROR(load_adapter(*other, kAdapters / "linear"), checkpoint,
+                    "the model has no model.layers.0.mlp.down_proj");
+}
+
+}  // namespace
+}  // namespace hone::test

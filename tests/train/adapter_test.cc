@@ -1,0 +1,133 @@
+// Runs that train an adapter: what they save, that they go on bit for bit, and what they refuse.
+#include "hone/adapter.h"
+
+#include <gtest/gtest.h>
+
+#include "hone/hub.h"
+#include "train/support.h"
+
+namespace hone {
+namespace {
+
+class AdapterRuns : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    train(test::small_recipe(folder_, {{"trainer.steps", "3"}, {"run.folder", (folder_ / "base").string()}}),
+          test::quiet_options());
+  }
+  std::filesystem::path run(const std::string& name, const test::Overrides& overrides,
+                            const TrainOptions& options = test::quiet_options()) {
+    folder_.write("train.jsonl", test::story_lines(60));
+    const std::string yaml = fmt::format(
+        "model: {0}/base\ndata: {{train: {0}/train.jsonl, max_length: 64}}\nadapter: {{type: lora, rank: 4}}\n"
+        "optimizer: {{learning_rate: 1e-2, schedule: {{type: cosine, warmup_steps: 2}}}}\n"
+        "trainer: {{batch_size: 4, steps: 8, precision: fp32, log_every: 1, save: {{every: 4, keep: 0}}}}\n"
+        "run: {{folder: {0}/{1}, seed: 3}}\n",
+        folder_.path().string(), name);
+    const std::filesystem::path recipe = folder_.write("recipe.yaml", yaml);
+    train(read_recipe(recipe.string(), overrides), options);
+    return folder_ / name;
+  }
+  static void expect_equal(const std::filesystem::path& a, const std::filesystem::path& b, std::int64_t step) {
+    const std::string folder = test::step_folder(step);
+    for (const char* name : {"adapter_model.safetensors", "adapter_config.json",
+                             "state/optimizer-00000-of-00001.safetensors", "trainer_state.json"}) {
+      const std::string one = test::read_text(a / folder / name), other = test::read_text(b / folder / name);
+      EXPECT_FALSE(one.empty()) << name;
+      EXPECT_TRUE(one == other) << name << " differs";
+    }
+    EXPECT_EQ(test::fixed_metrics_of(a), test::fixed_metrics_of(b));
+  }
+  test::TempFolder folder_;
+};
+
+TEST_F(AdapterRuns, ACheckpointHoldsTheAdapterAlone) {
+  const auto made = run("plain", {});
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(made / test::step_folder(8)))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"MANIFEST.json", "adapter_config.json", "adapter_model.safetensors", "state",
+                                      "tokenizer.json", "tokenizer_config.json", "trainer_state.json"}));
+  const auto tensors = test::read_tensors(made / test::step_folder(8) / "adapter_model.safetensors");
+  EXPECT_EQ(tensors.size(), 28u);
+  EXPECT_EQ(tensors.at("base_model.model.model.layers.1.mlp.up_proj.lora_A.weight").sizes(), (at::IntArrayRef{4, 32}));
+  // The optimizer knows nothing else.
+  const auto state = test::read_tensors(made / test::step_folder(8) / "state/optimizer-00000-of-00001.safetensors");
+  EXPECT_EQ(state.size(), 56u);
+}
+
+TEST_F(AdapterRuns, EachKindGoesOnBitForBit) {
+  const std::vector<std::pair<std::string, test::Overrides>> kinds = {
+      {"plain", {}},
+      {"dropout", {{"adapter.dropout", "0.2"}}},
+      {"dora", {{"adapter.dora", "true"}, {"adapter.rslora", "true"}}},
+      {"pissa", {{"adapter.init", "pissa"}, {"adapter.alpha", "4"}}},
+      {"estimated", {{"adapter.init", "pissa_niter_3"}, {"trainer.precision", "bf16"}}},
+      {"saved", {{"adapter.modules_to_save", "[lm_head, norm]"}, {"adapter.targets", "[q_proj, embed_tokens]"}}},
+      {"bf16", {{"trainer.precision", "bf16"}, {"adapter.loraplus_lr_ratio", "4"}}},
+      {"checkpointed", {{"trainer.checkpoint_blocks", "true"}, {"trainer.accumulate", "2"}}}};
+  for (const auto& [name, overrides] : kinds) {
+    SCOPED_TRACE(name);
+    const auto whole = run(name + "-whole", overrides), parts = run(name + "-parts", overrides);
+    TrainOptions back = test::quiet_options();
+    back.resume = "4";
+    run(name + "-parts", overrides, back);
+    expect_equal(whole, parts, 8);
+    std::vector<double> losses;
+    for (const nlohmann::json& line : test::metrics_of(whole))
+      if (line.contains("loss")) losses.push_back(line["loss"]);
+    EXPECT_LT(losses.back(), losses.front());
+  }
+}
+
+// The model of a run folder is the base with its adapter; going on from it as a new run begins where it ended.
+TEST_F(AdapterRuns, ARunIsAModelAndAStart) {
+  const auto made = run("plain", {});
+  const auto model = load_model(made.string(), Precision::fp32);
+  EXPECT_TRUE(model->has_adapters());
+  const auto file = test::read_tensors(made / test::step_folder(8) / "adapter_model.safetensors");
+  for (const auto& [name, value] : split_adapter(*model))
+    EXPECT_TRUE(at::equal(value, file.at("base_model.model." + name))) << name;
+  EXPECT_HONE_ERROR(find_model_folder(made.string()), checkpoint, "an adapter; expected a whole model");
+  EXPECT_HONE_ERROR(find_adapter_folder((folder_ / "base").string()), checkpoint, "a model; expected an adapter");
+  EXPECT_HONE_ERROR(run("nested", {{"model.path", made.string()}}), checkpoint, "an adapter; expected a whole model");
+  const auto next = run("next", {{"adapter", "{type: lora, path: " + made.string() + "}"},
+                                 {"trainer.steps", "1"},
+                                 {"optimizer.schedule.warmup_steps", "0"},
+                                 {"optimizer.learning_rate", "0"},
+                                 {"optimizer.schedule", "{type: constant}"}});
+  const auto same = test::read_tensors(next / test::step_folder(1) / "adapter_model.safetensors");
+  for (const auto& [name, value] : file) EXPECT_TRUE(at::equal(value, same.at(name))) << name;
+}
+
+TEST_F(AdapterRuns, AFrozenBaseNeedsNoStateAndStaysAsItIs) {
+  const auto before = test::read_text(folder_ / "base" / test::step_folder(3) / "model.safetensors");
+  run("plain", {});
+  EXPECT_EQ(test::read_text(folder_ / "base" / test::step_folder(3) / "model.safetensors"), before);
+}
+
+TEST_F(AdapterRuns, WhatCannotBeIsRefused) {
+  EXPECT_HONE_ERROR(run("a", {{"adapter.type", "lorra"}}), config, "adapter.type: got \"lorra\", expected lora");
+  EXPECT_HONE_ERROR(run("b", {{"adapter.targets", "[q_prj]"}}), config, "did you mean q_proj?");
+  EXPECT_HONE_ERROR(run("c", {{"adapter.rank", "33"}}), config, "adapter.rank: got 33, expected at most");
+  EXPECT_HONE_ERROR(run("d", {{"adapter.init", "best"}}), config, "adapter.init: got \"best\"");
+  EXPECT_HONE_ERROR(run("e", {{"model.trainable", "[lm_head]"}}), config, "model.trainable: not together with adapter");
+  EXPECT_HONE_ERROR(run("f", {{"trainer.save.dtype", "bf16"}}), config, "trainer.save.dtype: not with adapter");
+  EXPECT_HONE_ERROR(run("g", {{"adapter.path", (folder_ / "base").string()}}), config, "leave them out");
+  EXPECT_HONE_ERROR(run("h", {{"adapter", "{rank: 4}"}}), config, "adapter.type: missing: lora");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "b"));
+}
+
+TEST_F(AdapterRuns, AnotherBaseThanBeforeIsRefused) {
+  const test::Overrides few{{"trainer.steps", "4"}};
+  run("mine", few);
+  train(test::small_recipe(folder_, {{"trainer.steps", "5"}, {"run.folder", (folder_ / "base").string()}}),
+        test::quiet_options());
+  EXPECT_HONE_ERROR(run("mine", {{"trainer.steps", "6"}}), checkpoint,
+                    "the base is not the model that the run has had so far");
+}
+
+}  // namespace
+}  // namespace hone
