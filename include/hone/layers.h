@@ -168,7 +168,8 @@ class HONE_API GatedMlp final : public Module {
   };
   explicit GatedMlp(const Options& options);
   Tensor operator()(const Input& x, const Pass& pass) const;
-  ops::GatedMlpWeights weights() const;  // without adapters
+  ops::GatedMlpWeights weights() const;                        // without adapters
+  ops::GatedMlpWeights with_adapters(const Pass& pass) const;  // as Linear's
 
  private:
   ops::Activation activation_;
@@ -212,9 +213,9 @@ class HONE_API Head final : public Module {
   std::int64_t vocab_size() const;
   bool tied() const { return tied_; }
   ops::LinearWeight with_bias() const;  // as Linear's
+  bool is_made_apart(const Pass& pass) const;
 
  private:
-  bool adapted(const Pass& pass) const;
   bool tied_;
   Weight* weight_;
 };

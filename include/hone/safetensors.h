@@ -31,10 +31,13 @@ class HONE_API Safetensors {
   ~Safetensors();
   Safetensors(Safetensors&&) noexcept;
   const std::filesystem::path& path() const;
-  const std::vector<TensorInfo>& tensors() const;           // in file order
+  const std::vector<TensorInfo>& tensors() const;  // in file order
   const TensorInfo* find(const std::string& name) const;
   const std::map<std::string, std::string>& metadata() const;
   void read(const TensorInfo& tensor, std::span<std::byte> into) const;  // REQUIRES: into.size() == tensor.bytes()
+  // Its bytes as they lie in the file, mapped: read when they are first looked at, and shared with others that map it.
+  // The file must not be cut while they are used (one that is replaced by another of its name is not).
+  std::shared_ptr<const std::byte> map(const TensorInfo& tensor) const;
 
  private:
   struct State;
@@ -46,7 +49,10 @@ class HONE_API Safetensors {
 class HONE_API SafetensorsSet {
  public:
   explicit SafetensorsSet(const std::filesystem::path& folder_or_file);
-  struct Place { const Safetensors* file; const TensorInfo* tensor; };
+  struct Place {
+    const Safetensors* file;
+    const TensorInfo* tensor;
+  };
   const std::map<std::string, Place>& tensors() const { return places_; }
 
  private:

@@ -136,8 +136,8 @@ class Folder {
   bool is_folder(const std::string& name) const;                          // a real one, not a symlink
   std::optional<std::uint64_t> file_size(const std::string& name) const;  // of a regular file (through a leaf symlink)
   std::optional<std::string> link_target(
-      const std::string& name) const;  // of a symlink; nothing: it is none, or absent
-  std::vector<std::string> list() const;                                  // sorted names, without . and ..
+      const std::string& name) const;     // of a symlink; nothing: it is none, or absent
+  std::vector<std::string> list() const;  // sorted names, without . and ..
   // At most `limit` bytes, else an Error; only regular files.
   std::string read_file(const std::string& name, std::uint64_t limit = std::uint64_t{1} << 30) const;
   std::optional<std::string> maybe_read_file(const std::string& name,
@@ -178,6 +178,9 @@ class InFile {
   void read(std::uint64_t offset, std::span<std::byte> into) const;              // all of it, or an Error
   std::size_t read_some(std::uint64_t offset, std::span<std::byte> into) const;  // fewer only at the end
   std::string read_all(std::uint64_t limit) const;
+  // The whole file, mapped to be read; stays when the InFile goes. A file that is cut meanwhile ends the process when
+  // what was cut off is looked at: for files that are whole and only ever replaced.
+  std::shared_ptr<const std::byte> map() const;
 
  private:
   void check_regular();

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -145,6 +146,14 @@ void InFile::read(std::uint64_t offset, std::span<std::byte> into) const {
   if (count < into.size())
     throw Error(kind_, fmt::format("{}: ends at byte {}, expected {} bytes at {}: it was cut off", path_.string(),
                                    offset + count, into.size(), offset));
+}
+
+std::shared_ptr<const std::byte> InFile::map() const {
+  const auto length = static_cast<std::size_t>(size_);
+  void* begin = length == 0 ? MAP_FAILED : ::mmap(nullptr, length, PROT_READ, MAP_PRIVATE, fd_, 0);
+  if (begin == MAP_FAILED) throw_system_error(kind_, path_, "cannot map", length == 0 ? EINVAL : errno);
+  return {static_cast<const std::byte*>(begin),
+          [length](const std::byte* bytes) { ::munmap(const_cast<std::byte*>(bytes), length); }};
 }
 
 std::string InFile::read_all(std::uint64_t limit) const {

@@ -10,6 +10,7 @@
 #include "base/signals.h"
 #include "base/strings.h"
 #include "cli/files.h"
+#include "cli/model_place.h"
 #include "cli/output.h"
 #include "cli/read_data.h"
 #include "data/choose_template.h"
@@ -29,7 +30,7 @@ class Eval final : public Command {
  public:
   struct Config {
     std::vector<std::string> data, columns, metric;
-    std::string tokenizer, logits;
+    std::string tokenizer, adapter, logits;
     std::optional<std::int64_t> max_length;
     Overlong overlong = Overlong::split;
     Packing packing = Packing::none;
@@ -49,6 +50,9 @@ class Eval final : public Command {
                 "classification head."),
           field("tokenizer", &C::tokenizer,
                 "bytes, none (for rows of ids), a folder or a tokenizer.json; default: the model's own."),
+          field("adapter", &C::adapter,
+                "Folder of a LoRA adapter, of PEFT or of a run, to put on the model; a run that trained one names its "
+                "model itself."),
           field("logits", &C::logits,
                 "Also write the fp32 logits of each row to this safetensors file, as logits.<row> of shape [T,V]."),
           field("max_length", &C::max_length,
@@ -83,11 +87,11 @@ class Eval final : public Command {
       throw Error(ErrorKind::usage, "--logits: goes with one --data only");
     check_metrics(flags_.metric);
     if (!flags_.logits.empty()) io::require_replaceable(flags_.logits, ErrorKind::data);
-    const std::string folder = find_model_folder(call.positionals[0]).string();
+    const ModelPlace place = model_place(call.positionals[0], flags_.adapter);
     const auto tokenizer = data::with_chat_template(
-        flags_.tokenizer.empty() ? hub::own_tokenizer(folder) : load_tokenizer(flags_.tokenizer), flags_.chat_template,
-        "--chat-template");
-    const auto model = load_model(folder, flags_.precision ? *flags_.precision : stored_precision(folder));
+        flags_.tokenizer.empty() ? hub::own_tokenizer(tokenizer_folder(place)) : load_tokenizer(flags_.tokenizer),
+        flags_.chat_template, "--chat-template");
+    const auto model = load_model(place, flags_.precision ? *flags_.precision : stored_precision(place.folder));
     const training::Evaluations evaluations = evaluations_for(*model);
     nlohmann::ordered_json report;
     for (const std::string& entry : flags_.data) {
@@ -133,8 +137,8 @@ class Eval final : public Command {
     return {(path.has_filename() ? path : path.parent_path()).stem().string(), entry};
   }
 
-  std::shared_ptr<const Dataset> read(const std::string& path, const Model& model,
-                                      const Tokenizer& tokenizer, RecordKind records) const {
+  std::shared_ptr<const Dataset> read(const std::string& path, const Model& model, const Tokenizer& tokenizer,
+                                      RecordKind records) const {
     DataFile file;
     file.path = path;
     file.columns = parse_columns(flags_.columns);

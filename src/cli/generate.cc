@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/chat_prompts.h"
+#include "cli/model_place.h"
 #include "cli/output.h"
 #include "cli/standard_streams.h"
 #include "data/choose_template.h"
@@ -34,7 +35,7 @@ class Generate final : public Command {
  public:
   struct Config {
     std::vector<std::string> prompt;
-    std::string prompts, tokenizer, system, chat_template, chat_template_kwargs;
+    std::string prompts, tokenizer, adapter, system, chat_template, chat_template_kwargs;
     bool chat = false;
     std::optional<std::int64_t> max_new_tokens, top_k, batch_size;
     std::optional<double> temperature, top_p, min_p, repetition_penalty;
@@ -60,6 +61,9 @@ class Generate final : public Command {
           field("chat_template_kwargs", &C::chat_template_kwargs,
                 "With --chat: further variables of the template as a JSON object, as in {\"enable_thinking\": false}."),
           field("tokenizer", &C::tokenizer, "Folder or tokenizer.json; default: the model's own."),
+          field("adapter", &C::adapter,
+                "Folder of a LoRA adapter, of PEFT or of a run, to put on the model; a run that trained one names its "
+                "model itself."),
           field("max_new_tokens", &C::max_new_tokens, "Tokens to generate at most.", at_least(0)),
           field("temperature", &C::temperature,
                 "Logits are divided by it before sampling; 0 = always the likeliest token.", at_least(0)),
@@ -95,17 +99,18 @@ class Generate final : public Command {
     json_ = call.json;
     if (!flags_.chat && !(flags_.system + flags_.chat_template + flags_.chat_template_kwargs).empty())
       throw Error(ErrorKind::usage, "--system, --chat-template and --chat-template-kwargs: only with --chat");
-    const std::string folder = find_model_folder(call.positionals[0]).string();
-    const auto tokenizer = data::with_chat_template(
-        load_tokenizer(flags_.tokenizer.empty() ? folder : flags_.tokenizer), flags_.chat_template, "--chat-template");
+    const ModelPlace place = model_place(call.positionals[0], flags_.adapter);
+    const std::string own = tokenizer_folder(place).string();
+    const auto tokenizer = data::with_chat_template(load_tokenizer(flags_.tokenizer.empty() ? own : flags_.tokenizer),
+                                                    flags_.chat_template, "--chat-template");
     if (flags_.chat) chat_.emplace(tokenizer, flags_.system, flags_.chat_template_kwargs);
     if (flags_.chat && flags_.prompt.empty() && flags_.prompts.empty() && !json_ && isatty(0) == 1)
-      return talk(folder, tokenizer);
+      return talk(place, tokenizer);
     const std::vector<Prompt> prompts = read_prompts();
     std::vector<std::vector<std::int32_t>> ids;
     for (const Prompt& prompt : prompts) ids.push_back(encode(*tokenizer, prompt.text));
-    const auto model = load_model(folder, flags_.precision ? *flags_.precision : stored_precision(folder));
-    const GenerateConfig config = merged(generation_defaults(folder, model->vocab_size()), *tokenizer);
+    const auto model = load(place);
+    const GenerateConfig config = merged(generation_defaults(place.folder, model->vocab_size()), *tokenizer);
     Generator generator(*model, tokenizer);
     if (prompts.size() == 1 && flags_.stream && !json_) {
       if (!flags_.chat) std::cout << prompts[0].given << std::flush;
@@ -119,6 +124,10 @@ class Generate final : public Command {
   }
 
  private:
+  std::unique_ptr<Model> load(const ModelPlace& place) const {
+    return load_model(place, flags_.precision ? *flags_.precision : stored_precision(place.folder));
+  }
+
   Prompt prompt_of(const std::string& given) const {
     if (!chat_) return {given, given};
     return {given, chat_->text_of(chat_->of_user(given))};
@@ -132,8 +141,7 @@ class Generate final : public Command {
       std::string_view line;
       while (reader.next(line)) all.push_back(prompt_of(std::string(line), reader.line()));
     }
-    if (flags_.prompt.empty() && flags_.prompts.empty())
-      all.push_back(prompt_of(read_standard_input()));
+    if (flags_.prompt.empty() && flags_.prompts.empty()) all.push_back(prompt_of(read_standard_input()));
     if (all.empty()) throw Error(ErrorKind::data, flags_.prompts + ": no prompts");
     return all;
   }
@@ -154,9 +162,9 @@ class Generate final : public Command {
   }
 
   // A conversation on the terminal, until the end of the input.
-  int talk(const std::string& folder, const std::shared_ptr<const Tokenizer>& tokenizer) {
-    const auto model = load_model(folder, flags_.precision ? *flags_.precision : stored_precision(folder));
-    const GenerateConfig config = merged(generation_defaults(folder, model->vocab_size()), *tokenizer);
+  int talk(const ModelPlace& place, const std::shared_ptr<const Tokenizer>& tokenizer) {
+    const auto model = load(place);
+    const GenerateConfig config = merged(generation_defaults(place.folder, model->vocab_size()), *tokenizer);
     Generator generator(*model, tokenizer);
     std::optional<Conversation> conversation;
     std::string answer, line;

@@ -34,7 +34,7 @@ class Inspect final : public Command {
   explicit Inspect(const Config& config) : flags_(config) {}
 
   Usage usage() const override {
-    return {"model|checkpoint|run|data|diff PATH...",
+    return {"model|adapter|checkpoint|run|data|diff PATH...",
             {"hone inspect model my-model", "hone inspect data recipe.yaml",
              "hone inspect data train.jsonl --data.tokenizer my-model --data.max-length 512",
              "hone inspect checkpoint runs/a/checkpoints/step-00000100 --full", "hone inspect diff runs/a runs/b"},
@@ -53,14 +53,15 @@ class Inspect final : public Command {
 
  private:
   nlohmann::ordered_json report_on(const std::string& kind, const std::vector<std::string>& paths) const {
-    const std::vector<std::string> kinds = {"model", "checkpoint", "run", "data", "diff"};
+    const std::vector<std::string> kinds = {"model", "adapter", "checkpoint", "run", "data", "diff"};
     if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
       throw Error(ErrorKind::usage,
-                  "inspect: got " + hone::quoted(kind) + ", expected model, checkpoint, run, data or diff");
+                  "inspect: got " + hone::quoted(kind) + ", expected model, adapter, checkpoint, run, data or diff");
     if (paths.size() != (kind == "diff" ? 2u : 1u))
       throw Error(ErrorKind::usage, "inspect " + kind + ": got " + std::to_string(paths.size()) + " paths, expected " +
                                         (kind == "diff" ? "2" : "1"));
     if (kind == "model") return inspect_model(paths[0]);
+    if (kind == "adapter") return inspect_adapter(paths[0]);
     if (kind == "checkpoint") return inspect_checkpoint(paths[0], flags_.full);
     if (kind == "run") return inspect_run(paths[0], flags_.full);
     return inspect_diff(paths[0], paths[1]);
@@ -90,7 +91,7 @@ class Inspect final : public Command {
 }  // namespace
 
 void register_inspect(Registries& hone) {
-  hone.commands.add<Inspect>("inspect", "Show what a model, checkpoint, run or data set is made of.");
+  hone.commands.add<Inspect>("inspect", "Show what a model, adapter, checkpoint, run or data set is made of.");
 }
 
 }  // namespace hone::cli

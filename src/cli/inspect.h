@@ -9,8 +9,9 @@
 
 namespace hone::cli {
 
-nlohmann::ordered_json inspect_model(const std::string& where);                    // sizes, weights, tokenizer
-nlohmann::ordered_json inspect_checkpoint(const std::string& folder, bool full);   // full: every byte against its hash
+nlohmann::ordered_json inspect_model(const std::string& where);                   // sizes, weights, tokenizer
+nlohmann::ordered_json inspect_adapter(const std::string& where);                 // rank, base, what each module has
+nlohmann::ordered_json inspect_checkpoint(const std::string& folder, bool full);  // full: every byte against its hash
 nlohmann::ordered_json inspect_run(const std::string& folder, bool full);
 nlohmann::ordered_json inspect_diff(const std::string& before, const std::string& after);
 nlohmann::ordered_json inspect_data(const Dataset& data, const Tokenizer& tokenizer, std::int64_t records);

@@ -8,6 +8,7 @@
 #include "cli/inspect.h"
 #include "hone/hub.h"
 #include "hone/safetensors.h"
+#include "hub/adapter_config.h"
 #include "io/checkpoints.h"
 #include "io/json.h"
 #include "io/lines.h"
@@ -24,7 +25,7 @@ ordered_json tokenizer_report(const Tokenizer& tokenizer) {
   };
   return {{"vocab_size", tokenizer.vocab_size()}, {"bos_token_id", id(tokenizer.bos_id)},
           {"eos_token_id", id(tokenizer.eos_id)}, {"pad_token_id", id(tokenizer.pad_id)},
-          {"adds_bos", tokenizer.adds_bos}, {"adds_eos", tokenizer.adds_eos}};
+          {"adds_bos", tokenizer.adds_bos},       {"adds_eos", tokenizer.adds_eos}};
 }
 
 ordered_json weights_report(Model& model) {
@@ -95,6 +96,30 @@ ordered_json inspect_model(const std::string& where) {
   return report;
 }
 
+// Of the file alone: the base need not be there.
+ordered_json inspect_adapter(const std::string& where) {
+  const fs::path folder = find_adapter_folder(where);
+  const hub::AdapterConfig config = hub::read_adapter_config(folder);
+  const LoraConfig& lora = config.lora;
+  const Safetensors file(folder / hub::kAdapterModel);
+  std::int64_t parameters = 0;
+  ordered_json tensors = ordered_json::array();
+  for (const TensorInfo& info : file.tensors()) {
+    std::int64_t count = 1;
+    for (const std::int64_t size : info.shape) count *= size;
+    parameters += count;
+    tensors.push_back({{"name", info.name}, {"shape", info.shape}, {"dtype", info.dtype}});
+  }
+  ordered_json report = {{"folder", folder.string()}, {"base", config.base},     {"rank", lora.rank},
+                         {"alpha", *lora.alpha},      {"dropout", lora.dropout}, {"rslora", lora.rslora},
+                         {"dora", lora.dora},         {"parameters", parameters}};
+  if (!lora.rank_pattern.empty()) report["rank_pattern"] = lora.rank_pattern;
+  if (!lora.alpha_pattern.empty()) report["alpha_pattern"] = lora.alpha_pattern;
+  if (!lora.modules_to_save.empty()) report["modules_to_save"] = lora.modules_to_save;
+  report["tensors"] = tensors;
+  return report;
+}
+
 ordered_json inspect_checkpoint(const std::string& path, bool full) {
   const Folder folder = Env::process().open_folder(path);
   const std::vector<std::string> problems = io::verify(folder, full ? io::Verify::full : io::Verify::sizes);
@@ -104,8 +129,8 @@ ordered_json inspect_checkpoint(const std::string& path, bool full) {
     return report;
   }
   const io::Manifest manifest = io::Manifest::read(folder);
-  report.update(ordered_json{{"step", manifest.step}, {"tokens", manifest.tokens}, {"finite", manifest.finite},
-                             {"run_id", manifest.run_id}});
+  report.update(ordered_json{
+      {"step", manifest.step}, {"tokens", manifest.tokens}, {"finite", manifest.finite}, {"run_id", manifest.run_id}});
   for (const io::ManifestFile& file : manifest.files)
     report["files"].push_back({{"name", file.name}, {"size_bytes", file.size}, {"tensors", file.tensors.size()}});
   return report;

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/strings.h"
 #include "generate/answer.h"
 #include "generate/sampling.h"
 #include "hone/generate.h"
@@ -65,10 +66,11 @@ Batch make_batch(const std::vector<std::span<const std::int32_t>>& rows) {
 }
 
 // fp32 logits [rows, V] of each row's last token, on the host.
-Tensor next_logits(const CausalLm& model, const std::vector<std::span<const std::int32_t>>& rows, nn::KvCache& cache) {
+Tensor next_logits(const CausalLm& model, const std::string& adapter,
+                   const std::vector<std::span<const std::int32_t>>& rows, nn::KvCache& cache) {
   const Batch batch = make_batch(rows);
   Pass pass(batch);
-  pass.cache = &cache;
+  pass.cache = &cache, pass.adapter = adapter;
   const Tensor hidden_BTD = model.forward(batch, pass).hidden_BTD;
   Tensor hidden_RD = hidden_BTD.flatten(0, 1);
   if (batch.length() > 1) {
@@ -100,6 +102,7 @@ struct Generator::State {
   const CausalLm& model;
   std::shared_ptr<const Tokenizer> tokenizer;
   GenerateStats stats = {};
+  std::string adapter = kDefaultAdapter;
   using Prompts = std::vector<std::vector<std::int32_t>>;
 
   void check(const Prompts& prompts, const GenerateConfig& config) const;
@@ -177,7 +180,7 @@ void Generator::State::begin(const Prompts& prompts, const Lines& lines, nn::KvC
   const Stopwatch watch;
   std::vector<std::span<const std::int32_t>> input;
   for (const auto& line : lines) input.emplace_back(prompts[line->number]);
-  choose(lines, host::mutable_values<float>(next_logits(model, input, cache)), ids);
+  choose(lines, host::mutable_values<float>(next_logits(model, adapter, input, cache)), ids);
   for (const auto& row : input) stats.prompt_tokens += std::ssize(row);
   stats.prompt_seconds += watch.seconds();
 }
@@ -192,7 +195,7 @@ void Generator::State::go_on(const Lines& lines, nn::Decoder* decoder, nn::KvCac
   } else {
     std::vector<std::span<const std::int32_t>> input;
     for (const std::int32_t& id : ids) input.emplace_back(&id, 1);
-    choose(lines, host::mutable_values<float>(next_logits(model, input, cache)), ids);
+    choose(lines, host::mutable_values<float>(next_logits(model, adapter, input, cache)), ids);
   }
 }
 
@@ -212,7 +215,7 @@ void Generator::State::drop_finished(Lines& lines, std::vector<std::int32_t>& id
 void Generator::State::run(const Prompts& prompts, Lines lines, const GenerateConfig& config, const Stream& stream,
                            std::vector<Generated>& results) {
   nn::KvCache cache(model.cache_spec(), std::ssize(lines));
-  const std::unique_ptr<nn::Decoder> decoder = nn::maybe_make_decoder(model, std::ssize(lines));
+  const std::unique_ptr<nn::Decoder> decoder = nn::maybe_make_decoder(model, std::ssize(lines), adapter);
   std::vector<std::int32_t> ids;
   begin(prompts, lines, cache, ids);
   const Stopwatch watch;
@@ -237,6 +240,14 @@ void Generator::State::run(const Prompts& prompts, Lines lines, const GenerateCo
 Generator::Generator(const Model& model, std::shared_ptr<const Tokenizer> tokenizer)
     : state_(std::make_unique<State>(State{require_causal_lm(model, "generate"), std::move(tokenizer)})) {}
 Generator::~Generator() = default;
+
+void Generator::use_adapter(const std::string& name) {
+  bool there = name.empty();
+  state_->model.each_weight(
+      [&](const std::string&, const Weight& weight) { there |= weight.adapter(name) != nullptr; });
+  if (!there) throw Error(ErrorKind::config, "the model has no adapter named " + hone::quoted(name));
+  state_->adapter = name;
+}
 
 const GenerateStats& Generator::stats() const { return state_->stats; }
 

@@ -8,20 +8,11 @@
 
 #include "hone/adapter.h"
 #include "hub/adapter_config.h"
+#include "hub/adapter_tensor.h"
 #include "hub/save.h"
 
 namespace hone::hub {
 
-// What weights are called in PEFT's files begins with this.
-inline constexpr const char* kPeftPrefix = "base_model.model.";
-
-// A tensor of an adapter's file: the weights that it is made of, whose rows or columns it stacks. What `made` gives is
-// valid until any of them changes.
-struct AdapterTensor {
-  std::string name;  // as PEFT's files have it
-  std::vector<std::int64_t> shape;
-  std::function<Tensor(const std::function<Tensor(Weight&)>& value_of)> made;
-};
 // Of the adapter of that name, and of the weights that are trained whole. value_of gives a weight's value: itself, or
 // the master of it.
 std::vector<AdapterTensor> adapter_tensors(Model& model, const std::string& adapter,

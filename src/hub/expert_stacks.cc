@@ -8,6 +8,7 @@
 #include <regex>
 
 #include "base/strings.h"
+#include "hone/error.h"
 
 namespace hone::hub {
 namespace {

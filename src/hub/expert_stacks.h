@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "hub/adapter_files.h"
+#include "hub/adapter_tensor.h"
 #include "nn/lora.h"
 
 namespace hone::hub {

@@ -108,7 +108,9 @@ void check_names(const Names& names, const std::string& folder) {
   throw Error(ErrorKind::checkpoint, text).hint("config.json and the weights must be of the same model");
 }
 
-Tensor read_tensor(const std::string& name, const SafetensorsSet::Place& place, const Weight& weight) {
+// mapped: where the file's bytes are of that type they are used where they lie.
+Tensor read_tensor(const std::string& name, const SafetensorsSet::Place& place, const Weight& weight,
+                   std::optional<at::ScalarType> mapped) {
   const std::string file = place.file->path().string();
   if (place.tensor->shape != weight.shape())
     throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: got shape {}, expected {}", file, name,
@@ -117,6 +119,12 @@ Tensor read_tensor(const std::string& name, const SafetensorsSet::Place& place, 
   if (!type || !c10::isFloatingType(*type))
     throw Error(ErrorKind::checkpoint,
                 fmt::format("{}: {}: got dtype {}, expected F32, BF16, F16 or F64", file, name, place.tensor->dtype));
+  if (mapped == *type && weight.numel() > 0) {
+    const std::shared_ptr<const std::byte> bytes = place.file->map(*place.tensor);
+    auto* data = const_cast<std::byte*>(bytes.get());  // a frozen weight's: never written
+    if (reinterpret_cast<std::uintptr_t>(data) % c10::elementSize(*type) == 0)
+      return at::from_blob(data, weight.shape(), [bytes](void*) {}, at::TensorOptions().dtype(*type));
+  }
   Tensor made = at::empty(weight.shape(), *type);
   place.file->read(*place.tensor, host::mutable_bytes(made));
   return made;
@@ -150,9 +158,11 @@ void load_weights(Model& model, const std::filesystem::path& folder, WeightTypes
     const SafetensorsSet::Place* place = names.place_of(name);
     const at::ScalarType type = hub::type_of(weight, types);
     if (!place) return weight.fill(weight.part_of(fresh(name, weight, wanted->seed)).to(type));
-    const Tensor read = read_tensor(name, *place, weight);
+    const bool frozen = !weight.trainable() && !weight.is_buffer();
+    const Tensor read = read_tensor(name, *place, weight, frozen ? std::optional(type) : std::nullopt);
     if (read.scalar_type() != type) ++cast[{place->tensor->dtype, type}];
-    rounded += !weight.trainable() && !weight.is_buffer() && read.element_size() > c10::elementSize(type);
+    rounded += !weight.trainable() && !weight.is_buffer() &&
+               read.element_size() > static_cast<std::int64_t>(c10::elementSize(type));
     weight.fill(weight.part_of(read).to(type));
   });
   for (const auto& [from, count] : cast)
@@ -175,7 +185,10 @@ void init_weights(Model& model, std::uint64_t seed, WeightTypes types) {
 }
 
 std::unique_ptr<Model> load_model(const std::string& where, Precision precision) {
-  const ModelPlace place = find_model(where);
+  return load_model(find_model(where), precision);
+}
+
+std::unique_ptr<Model> load_model(const ModelPlace& place, Precision precision) {
   const std::string file = (place.folder / "config.json").string();
   std::unique_ptr<Model> model = build_model(config::read_file(file), file);
   load_weights(*model, place.folder, precision);

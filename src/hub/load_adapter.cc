@@ -159,80 +159,127 @@ std::vector<std::string> hub::adapted_modules(Model& model, const std::filesyste
   return names;
 }
 
+namespace {
+
+// One folder's way onto a model; the members are its state.
+class Loading {
+ public:
+  Loading(Model& model, const fs::path& folder, const LoadAdapter& how)
+      : model_(model),
+        how_(how),
+        own_(hub::read_adapter_config(folder).lora),
+        lora_(how.as.value_or(own_)),
+        file_(model, folder, hub::type_of(how.precision)),
+        residual_(how.as && nn::lora_start(lora_.init).kind == nn::LoraStart::Kind::pissa) {
+    unstack(model, file_.modules, file_.path());
+    if (file_.modules.empty() && file_.whole.empty())
+      throw Error(ErrorKind::checkpoint, file_.path() + ": no part of an adapter");
+  }
+
+  std::pair<LoraConfig, LoraReport> run() {
+    check_base();
+    for (const auto& [module, parts] : file_.modules) check(module, parts);
+    model_.each_weight([](const std::string&, Weight& weight) {
+      if (!weight.is_buffer()) weight.set_trainable(false);
+    });
+    for (const auto& [module, parts] : file_.modules) put(module, parts);
+    for (const auto& [name, value] : file_.whole) put_whole(name, value);
+    return {std::move(lora_), std::move(report_)};
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& module, const std::string& fact) const {
+    throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: {}", file_.path(), module, fact));
+  }
+
+  void check(const std::string& module, const Parts& parts) const {
+    const Weight& weight = file_.weight_of(module, module + ".lora_A");
+    if (!parts.a.defined() || !parts.b.defined())
+      fail(module, fmt::format("lora_{} is missing", parts.a.defined() ? "B" : "A"));
+    if (weight.use_as() == WeightUse::other) fail(module, "no adapter can sit there");
+    const auto [outputs, inputs] = nn::Lora::sides_of(weight);
+    file_.check_shape(module + ".lora_A", parts.a, {parts.a.size(0), inputs});
+    file_.check_shape(module + ".lora_B", parts.b, {outputs, parts.a.size(0)});
+    const bool magnitude = parts.magnitude.defined();
+    if (magnitude != own_.dora)
+      fail(module,
+           fmt::format("use_dora is {}, but the magnitudes are {}", own_.dora, magnitude ? "there" : "missing"));
+    if (magnitude) file_.check_shape(module + ".lora_magnitude_vector", parts.magnitude, {outputs});
+  }
+
+  // Tables of the base that PEFT puts beside an adapter on them.
+  void check_base() const {
+    for (const auto& [name, value] : file_.base_copies) {
+      const Weight& weight = file_.weight_of(name.substr(0, name.rfind('.')), name);
+      file_.check_shape(name, value, weight.shape());
+      if (at::equal(value.to(weight.use().scalar_type()), weight.use())) continue;
+      throw Error(ErrorKind::checkpoint,
+                  fmt::format("{}: {}: not the base model's: it was trained or resized", file_.path(), name))
+          .hint("merge the adapter with PEFT, and give hone the merged model");
+    }
+  }
+
+  // Of an expert's up_proj: that of its gate_proj, whose A is its own.
+  nn::Lora* partner_of(const std::string& module) const {
+    hub::ExpertName expert;
+    if (!hub::parse_expert(module, expert) || expert.part != "up_proj") return nullptr;
+    const auto found = made_.find(module.substr(0, module.rfind('.')) + ".gate_proj");
+    return found == made_.end() ? nullptr : found->second;
+  }
+
+  void put(const std::string& module, const Parts& parts) {
+    Weight& weight = file_.weight_of(module, module);
+    const std::int64_t rows = parts.a.size(0), rank = residual_ ? rows / 2 : rows;
+    // PiSSA's file has twice the rank, and an alpha that goes with it.
+    const nn::Lora::Options options{.rank = rank,
+                                    .scale = own_.scale(rows, alpha_of(own_, module)),
+                                    .dropout = lora_.dropout,
+                                    .magnitude = parts.magnitude.defined()};
+    auto adapter = std::make_unique<nn::Lora>(weight, options, bias_of(model_, module), module, partner_of(module));
+    if (adapter->owns_a()) adapter->a().fill(parts.a.narrow(0, 0, rank).contiguous());
+    adapter->b().fill(parts.b.narrow(1, 0, rank).contiguous());
+    if (residual_) adapter->set_start(parts.a.narrow(0, rank, rank).contiguous(), parts.b.narrow(1, rank, rank).neg());
+    if (options.magnitude) adapter->magnitude()->fill(parts.magnitude);
+    adapter->b().set_learning_rate_scale(lora_.loraplus_lr_ratio);
+    adapter->each_weight([&](const std::string&, Weight& own) {
+      report_.parameters += own.numel();
+      own.set_trainable(how_.name == kDefaultAdapter);
+    });
+    made_[module] = adapter.get();
+    weight.set_adapter(std::move(adapter), how_.name);
+    report_.adapted.push_back(module);
+  }
+
+  void put_whole(const std::string& name, const Tensor& value) {
+    Weight* weight = nullptr;
+    model_.each_weight([&](const std::string& own, Weight& one) {
+      if (own == name) weight = &one;
+    });
+    if (!weight)
+      throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: the model has no such weight", file_.path(), name))
+          .hint("is this adapter for another base model?");
+    file_.check_shape(name, value, weight->shape());
+    weight->set_trainable(true);
+    weight->fill(value);
+    report_.saved.push_back(name.substr(0, name.rfind('.')));
+  }
+
+  Model& model_;
+  const LoadAdapter& how_;
+  const LoraConfig own_;  // as the file has it
+  LoraConfig lora_;
+  Reader file_;
+  const bool residual_;
+  std::map<std::string, nn::Lora*> made_;
+  LoraReport report_;
+};
+
+}  // namespace
+
 std::pair<LoraConfig, LoraReport> load_adapter(Model& model, const std::filesystem::path& folder,
                                                const LoadAdapter& how) {
   const at::NoGradGuard no_grad;
-  const hub::AdapterConfig config = hub::read_adapter_config(folder);
-  LoraConfig lora = how.as.value_or(config.lora);
-  Reader file(model, folder, hub::type_of(how.precision));
-  unstack(model, file.modules, file.path());
-  if (file.modules.empty() && file.whole.empty())
-    throw Error(ErrorKind::checkpoint, file.path() + ": no part of an adapter");
-  const bool residual = nn::lora_start(how.as ? lora.init : "default").kind == nn::LoraStart::Kind::pissa;
-  model.each_weight([](const std::string&, Weight& weight) {
-    if (!weight.is_buffer()) weight.set_trainable(false);
-  });
-  LoraReport report;
-  std::map<std::string, nn::Lora*> made;
-  for (const auto& [module, parts] : file.modules) {
-    Weight& weight = file.weight_of(module, module + ".lora_A");
-    if (!parts.a.defined() || !parts.b.defined())
-      throw Error(ErrorKind::checkpoint,
-                  fmt::format("{}: {}: lora_{} is missing", file.path(), module, parts.a.defined() ? "B" : "A"));
-    if (weight.use_as() == WeightUse::other)
-      throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: no adapter can sit there", file.path(), module));
-    const auto [outputs, inputs] = nn::Lora::sides_of(weight);
-    const std::int64_t rank = parts.a.size(0);
-    file.check_shape(module + ".lora_A", parts.a, {rank, inputs});
-    file.check_shape(module + ".lora_B", parts.b, {outputs, rank});
-    nn::Lora::Options options{.rank = residual ? rank / 2 : rank, .dropout = lora.dropout};
-    // PiSSA's file has twice the rank and an alpha that goes with it.
-    options.scale = config.lora.scale(rank, alpha_of(config.lora, module));
-    options.magnitude = parts.magnitude.defined();
-    if (options.magnitude != config.lora.dora)
-      throw Error(ErrorKind::checkpoint,
-                  fmt::format("{}: {}: use_dora is {}, but the magnitudes are {}", file.path(), module,
-                              config.lora.dora, options.magnitude ? "there" : "missing"));
-    hub::ExpertName expert;
-    const bool up = hub::parse_expert(module, expert) && expert.part == "up_proj";
-    const auto partner = up ? made.find(module.substr(0, module.rfind('.')) + ".gate_proj") : made.end();
-    auto adapter = std::make_unique<nn::Lora>(weight, options, bias_of(model, module), module,
-                                              partner == made.end() ? nullptr : partner->second);
-    if (adapter->owns_a()) adapter->a().fill(parts.a.narrow(0, 0, options.rank).contiguous());
-    adapter->b().fill(parts.b.narrow(1, 0, options.rank).contiguous());
-    if (residual)
-      adapter->set_start(parts.a.narrow(0, options.rank, options.rank).contiguous(),
-                         parts.b.narrow(1, options.rank, options.rank).neg());
-    if (options.magnitude) {
-      file.check_shape(module + ".lora_magnitude_vector", parts.magnitude, {outputs});
-      adapter->magnitude()->fill(parts.magnitude);
-    }
-    adapter->b().set_learning_rate_scale(lora.loraplus_lr_ratio);
-    made[module] = adapter.get();
-    weight.set_adapter(std::move(adapter), how.name);
-    report.adapted.push_back(module);
-  }
-  for (const auto& [name, value] : file.whole) {
-    Weight& weight = file.weight_of(name.substr(0, name.rfind('.')), name);
-    Weight* exact = nullptr;
-    model.each_weight([&](const std::string& own, Weight& one) {
-      if (own == name) exact = &one;
-    });
-    if (!exact) exact = &weight;
-    file.check_shape(name, value, exact->shape());
-    exact->set_trainable(true);
-    exact->fill(value);
-    report.saved.push_back(name.substr(0, name.rfind('.')));
-  }
-  for (const auto& [name, value] : file.base_copies) {
-    const Weight& weight = file.weight_of(name.substr(0, name.rfind('.')), name);
-    file.check_shape(name, value, weight.shape());
-    if (!at::equal(value.to(weight.use().scalar_type()), weight.use().to(weight.use().scalar_type())))
-      throw Error(ErrorKind::checkpoint,
-                  fmt::format("{}: {}: not the base model's: it was trained or resized", file.path(), name))
-          .hint("merge the adapter with PEFT, and give hone the merged model");
-  }
-  return {std::move(lora), std::move(report)};
+  return Loading(model, folder, how).run();
 }
 
 }  // namespace hone

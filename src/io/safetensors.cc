@@ -22,8 +22,14 @@ namespace fs = std::filesystem;
 struct Safetensors::State {
   explicit State(const std::filesystem::path& path)
       : file(path, ErrorKind::checkpoint), header(io::read_safetensors_header(file)) {}
+  std::shared_ptr<const std::byte> map() {
+    std::shared_ptr<const std::byte> there = mapped.lock();
+    if (!there) mapped = there = file.map();
+    return there;
+  }
   InFile file;
   io::SafetensorsHeader header;
+  std::weak_ptr<const std::byte> mapped;  // once for all that use it at the same time
 };
 
 Safetensors::Safetensors(const std::filesystem::path& path) : state_(std::make_unique<State>(path)) {}
@@ -45,6 +51,11 @@ void Safetensors::read(const TensorInfo& tensor, std::span<std::byte> into) cons
   HONE_ASSERT(into.size() == tensor.bytes());
   during("reading tensor " + hone::quoted(tensor.name),
          [&] { state_->file.read(state_->header.data_begin + tensor.begin, into); });
+}
+
+std::shared_ptr<const std::byte> Safetensors::map(const TensorInfo& tensor) const {
+  const std::shared_ptr<const std::byte> all = state_->map();
+  return {all, all.get() + state_->header.data_begin + tensor.begin};
 }
 
 namespace {

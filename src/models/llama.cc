@@ -21,11 +21,11 @@ class LlamaBlock final : public Block {
     x += mlp(post_attention_layernorm(x), pass);
     return x.sum();
   }
-  nn::PreNormLayer describe() const {
+  nn::PreNormLayer describe(const Pass& pass) const {
     nn::PreNormLayer layer;
-    self_attn.describe(layer);
+    self_attn.describe(layer, pass);
     layer.attention_norm_D = input_layernorm.weight.use(), layer.mlp_norm_D = post_attention_layernorm.weight.use();
-    layer.mlp = mlp.weights();
+    layer.mlp = mlp.with_adapters(pass);
     return layer;
   }
 
@@ -42,7 +42,7 @@ class Llama final : public LlamaModel<LlamaBlock>, public nn::HasDecoder {
  public:
   explicit Llama(const LlamaConfig& config) : LlamaModel(resolve(config)), config_(config) {}
 
-  std::unique_ptr<nn::Decoder> make_decoder(std::int64_t rows) const override {
+  std::unique_ptr<nn::Decoder> make_decoder(std::int64_t rows, const Pass& pass) const override {
     nn::PreNormStack stack{.embedding_VD = model.embed_tokens.weight.use(),
                            .norm_D = model.norm.weight.use(),
                            .layers = {},
@@ -52,7 +52,7 @@ class Llama final : public LlamaModel<LlamaBlock>, public nn::HasDecoder {
                            .scale = scale_of(s),
                            .activation = s.activation,
                            .rope = &rope_};
-    for (const LlamaBlock* block : model.layers.blocks()) stack.layers.push_back(block->describe());
+    for (const LlamaBlock* block : model.layers.blocks()) stack.layers.push_back(block->describe(pass));
     return nn::make_pre_norm_decoder(std::move(stack), rows);
   }
   config::Node hf_config() const override { return to_hf_config(config_, s, dtype()); }

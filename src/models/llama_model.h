@@ -43,9 +43,9 @@ class LlamaAttention final : public Module {
     return o_proj(nn::attend(q_NHK, k_NGK, v_NGK, pass, options).flatten(1).unsqueeze(0), pass);
   }
 
-  void describe(nn::PreNormLayer& layer) const {
-    layer.q = q_proj.with_bias(), layer.k = k_proj.with_bias(), layer.v = v_proj.with_bias();
-    layer.o = o_proj.with_bias();
+  void describe(nn::PreNormLayer& layer, const Pass& pass) const {
+    layer.q = q_proj.with_adapter(pass), layer.k = k_proj.with_adapter(pass), layer.v = v_proj.with_adapter(pass);
+    layer.o = o_proj.with_adapter(pass);
     layer.window = window_;
     if (s.qk_norm) layer.q_norm_K = q_norm->weight.use(), layer.k_norm_K = k_norm->weight.use();
   }
@@ -57,10 +57,10 @@ class LlamaAttention final : public Module {
   const LlamaShape& s;
   const nn::Rope& rope_;
   std::int64_t window_;
-  nn::Linear& q_proj = projection("q_proj", s.hidden, s.heads * s.head_size, s.qkv_bias);
-  nn::Linear& k_proj = projection("k_proj", s.hidden, s.kv_heads * s.head_size, s.qkv_bias);
-  nn::Linear& v_proj = projection("v_proj", s.hidden, s.kv_heads * s.head_size, s.qkv_bias);
-  nn::Linear& o_proj = projection("o_proj", s.heads * s.head_size, s.hidden, s.output_bias);
+  nn::Linear& q_proj = projection("q_proj", s.hidden, s.heads* s.head_size, s.qkv_bias);
+  nn::Linear& k_proj = projection("k_proj", s.hidden, s.kv_heads* s.head_size, s.qkv_bias);
+  nn::Linear& v_proj = projection("v_proj", s.hidden, s.kv_heads* s.head_size, s.qkv_bias);
+  nn::Linear& o_proj = projection("o_proj", s.heads* s.head_size, s.hidden, s.output_bias);
   nn::RmsNorm *q_norm = nullptr, *k_norm = nullptr;
 };
 

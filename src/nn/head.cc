@@ -16,18 +16,18 @@ Head::Head(std::int64_t hidden, std::int64_t vocab, double std, Weight* tied) : 
   weight_->set_use(WeightUse::product);
 }
 
-bool Head::adapted(const Pass& pass) const { return !tied_ && pass.adapter_of(*weight_); }
+bool Head::is_made_apart(const Pass& pass) const { return !tied_ && pass.adapter_of(*weight_); }
 
 Tensor Head::logits(const Tensor& hidden, const Pass& pass) const {
   Tensor made = ops::linear(hidden, with_bias());
-  if (adapted(pass)) made = adapt(made, hidden, *weight_, pass);
+  if (is_made_apart(pass)) made = adapt(made, hidden, *weight_, pass);
   return made.to(at::toOpMathType(weight_->use().scalar_type()));
 }
 
 ops::TokenLogProbs Head::log_probs(const Tensor& hidden_BTD, const Tensor& labels_BT, const Pass& pass,
                                    bool with_statistics) const {
   const Tensor hidden_ND = hidden_BTD.flatten(0, -2), labels_N = labels_BT.flatten();
-  if (!adapted(pass))
+  if (!is_made_apart(pass))
     return ops::linear_log_probs(hidden_ND, weight_->use(), labels_N, with_statistics, weight_->gradient_sum());
   return ops::log_probs(logits(hidden_ND, pass), labels_N, with_statistics);
 }
@@ -37,7 +37,8 @@ Tensor Head::cross_entropy(const Tensor& hidden_BTD, const Tensor& labels_BT, co
   HONE_ASSERT(hidden_BTD.numel() == labels_BT.numel() * hidden_BTD.size(-1));
   const Tensor hidden_ND = hidden_BTD.flatten(0, -2), labels_N = labels_BT.flatten();
   const Tensor weight_N = weight_BT.defined() ? weight_BT.flatten() : weight_BT;
-  if (adapted(pass)) {  // the logits of supervised tokens are held; on a device of all, as the host would have to wait
+  if (is_made_apart(
+          pass)) {  // the logits of supervised tokens are held; on a device of all, as the host would have to wait
     if (!hidden_ND.is_cpu()) return ops::cross_entropy(logits(hidden_ND, pass), labels_N, weight_N, options);
     const Tensor index_S = at::nonzero(labels_N != ops::kIgnoreIndex).squeeze(1);
     return ops::cross_entropy(logits(hidden_ND.index_select(0, index_S), pass), labels_N.index_select(0, index_S),

@@ -78,10 +78,13 @@ GatedMlp::GatedMlp(const Options& o)
 
 Tensor GatedMlp::operator()(const Input& x, const Pass& pass) const {
   const bool apart = gate_.is_made_apart(pass) || up_.is_made_apart(pass) || down_.is_made_apart(pass);
-  if (!apart)
-    return x.gated_mlp({gate_.with_adapter(pass), up_.with_adapter(pass), down_.with_adapter(pass)}, activation_);
+  if (!apart) return x.gated_mlp(with_adapters(pass), activation_);
   const std::vector<Tensor> both = linears(x, {&gate_, &up_}, pass);
   return down_(ops::gated(both[0], both[1], activation_), pass);
+}
+
+ops::GatedMlpWeights GatedMlp::with_adapters(const Pass& pass) const {
+  return {gate_.with_adapter(pass), up_.with_adapter(pass), down_.with_adapter(pass)};
 }
 
 ops::GatedMlpWeights GatedMlp::weights() const { return {gate_.with_bias(), up_.with_bias(), down_.with_bias()}; }

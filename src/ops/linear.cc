@@ -2,6 +2,7 @@
 #include "ops/linear.h"
 
 #include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -37,9 +38,11 @@ at::Tensor forward_one(const at::Tensor& x_NI, const at::Tensor& weight_OI, cons
 
 // scale * x A^T: what a low rank's B is multiplied with.
 at::Tensor inner_of(const at::Tensor& x_NI, const at::Tensor& a_RI, double scale) {
-  at::Tensor inner = at::empty({x_NI.size(0), a_RI.size(0)}, x_NI.options());
+  const auto wide = at::toOpMathType(x_NI.scalar_type());  // rounded once, and the scale not at all
+  at::Tensor inner =
+      at::empty({x_NI.size(0), a_RI.size(0)}, x_NI.options().dtype(scale == 1 ? x_NI.scalar_type() : wide));
   matmul_into(inner, {{x_NI, a_RI.t()}});
-  return scale == 1 ? inner : inner.mul_(scale);
+  return scale == 1 ? inner : inner.mul_(scale).to(x_NI.scalar_type());
 }
 
 std::vector<Factors> added_by(const std::vector<LowRank>& low_ranks, const at::Tensor& x_NI) {
@@ -80,9 +83,7 @@ class RankBackward {
   RankBackward(AutogradContext* ctx, const RankLayout& ranks, std::size_t r, const at::Tensor* saved,
                const at::Tensor& dy_NO)
       : ctx_(ctx), ranks_(ranks), r_(r), a_RI_(saved[0]), b_OR_(saved[1]), inner_NR_(saved[2]), dy_NO_(dy_NO) {
-    dinner_NR_ = at::empty(inner_NR_.sizes(), inner_NR_.options());
-    matmul_into(dinner_NR_, {{dy_NO_, b_OR_}});
-    if (ranks.scales[r] != 1) dinner_NR_.mul_(ranks.scales[r]);
+    dinner_NR_ = inner_of(dy_NO_, b_OR_.t(), ranks.scales[r]);
   }
   bool needs_input() const { return ctx_->needs_input_grad(ranks_.at[r_]); }
   Factors to_input() const { return {dinner_NR_, a_RI_}; }  // what it adds to the input's gradient
@@ -302,6 +303,11 @@ variable_list with_graph(variable_list tensors, const std::vector<LinearWeight>&
   return LinearsFunction::apply(at::TensorList(tensors), call);
 }
 
+// Where the scale is not rounded to bf16.
+at::Tensor scaled(const at::Tensor& inner, double scale) {
+  return (inner.to(at::toOpMathType(inner.scalar_type())) * scale).to(inner.scalar_type());
+}
+
 // The weights and all A at once, then what each B adds.
 std::vector<at::Tensor> skinny_with_ranks(const at::Tensor& x_RI, const std::vector<LinearWeight>& weights) {
   std::vector<LinearWeight> all = weights;
@@ -311,7 +317,7 @@ std::vector<at::Tensor> skinny_with_ranks(const at::Tensor& x_RI, const std::vec
   std::size_t inner = weights.size();
   for (std::size_t i = 0; i < weights.size(); ++i)
     for (const LowRank& low : weights[i].low_ranks)
-      made[i].add_(skinny_products(made[inner++], {{low.b_OR}})[0], low.scale);
+      made[i].add_(skinny_products(scaled(made[inner++], low.scale), {{low.b_OR}})[0]);
   made.resize(weights.size());
   return made;
 }

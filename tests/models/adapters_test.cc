@@ -59,7 +59,7 @@ TEST_P(Adapted, EqualsTheMergedModel) {
     merged[&weight] = adapt(weight, options, seed += 10).merged(weight.use());
   });
   const std::vector<Tensor> with = run(true), off = run(false);
-  EXPECT_EQ(nn::maybe_make_decoder(*model_, 1), nullptr);
+  EXPECT_EQ(nn::maybe_make_decoder(*model_, 1), nullptr);  // it is no sum of low ranks
   for (const auto& [weight, value] : merged) weight->set_adapter(nullptr), weight->fill(value);
   const std::vector<Tensor> expected = run(true);
   for (std::size_t i = 0; i < plain.size(); ++i) {

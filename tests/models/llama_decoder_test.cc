@@ -92,6 +92,27 @@ INSTANTIATE_TEST_SUITE_P(All, LlamaDecoder, testing::ValuesIn(golden_names()), [
   return name;
 });
 
+// With an adapter beside all products of a block, or beside some, which have biases and ranks of their own.
+TEST(LlamaDecoder, GivesTheBitsOfTheLayersWithAnAdapter) {
+  const at::NoGradGuard no_graph;
+  for (const auto& [base, adapter] : {std::pair("llama", "linear"), {"qwen2", "names"}})
+    for (const Precision precision : {Precision::fp64, Precision::fp32, Precision::bf16}) {
+      const auto model = load_model((kGoldens / base).string(), precision);
+      load_adapter(*model, std::filesystem::path("tests/golden/adapters") / adapter, {.precision = precision});
+      for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16, Level::amx}) {
+        const LevelScope scope(wanted);
+        if (ops::level() != wanted) continue;
+        for (const int threads : {1, 2}) {
+          SCOPED_TRACE(std::string(base) + ", " + std::string(ops::name(wanted)) + ", threads " +
+                       std::to_string(threads));
+          const Threads use(threads);
+          EXPECT_EQ(compare_steps(*model->causal_lm(), 24), 24);
+          if (HasFailure()) return;
+        }
+      }
+    }
+}
+
 TEST(LlamaDecoder, IsThereOnlyWhereKernelsAre) {
   const auto model = load_model((kGoldens / "llama").string(), Precision::fp32);
   EXPECT_TRUE(nn::maybe_make_decoder(*model->causal_lm(), 16));

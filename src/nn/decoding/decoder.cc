@@ -1,12 +1,31 @@
 // Whether a model has a short way.
 #include "nn/decoding/decoder.h"
 
-namespace hone::nn {
+#include "hone/layers.h"
+#include "ops/linear_weight.h"
 
-std::unique_ptr<Decoder> maybe_make_decoder(const Model& model, std::int64_t rows) {
-  if (model.has_adapters()) return nullptr;  // it knows the weights alone
+namespace hone::nn {
+namespace {
+
+// Of adapters it knows low ranks beside the blocks' products.
+bool knows_adapters(const Model& model, const Pass& pass) {
+  bool known = true;
+  model.each_weight([&](const std::string&, const Weight& weight) {
+    const Adapter* adapter = pass.adapter_of(weight);
+    known &= !adapter || (weight.use_as() == WeightUse::product && !adapter->low_ranks(pass).empty());
+  });
+  return known && !(model.causal_lm() && model.causal_lm()->head().is_made_apart(pass));
+}
+
+}  // namespace
+
+std::unique_ptr<Decoder> maybe_make_decoder(const Model& model, std::int64_t rows, const std::string& adapter) {
   const auto* has = dynamic_cast<const HasDecoder*>(&model);
-  return has ? has->make_decoder(rows) : nullptr;
+  if (!has) return nullptr;
+  const Batch nothing;
+  Pass pass(nothing);
+  pass.adapter = adapter;
+  return knows_adapters(model, pass) ? has->make_decoder(rows, pass) : nullptr;
 }
 
 }  // namespace hone::nn

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "hone/model.h"
 
@@ -28,11 +29,13 @@ class Decoder {
 class HasDecoder {
  public:
   virtual ~HasDecoder() = default;
-  // For `rows` rows at most; null where the machine has only the long way.
-  virtual std::unique_ptr<Decoder> make_decoder(std::int64_t rows) const = 0;
+  // For `rows` rows at most; null where the machine has only the long way. pass: which adapter is taken; REQUIRES: it
+  // is such that a product's own op can make it.
+  virtual std::unique_ptr<Decoder> make_decoder(std::int64_t rows, const Pass& pass) const = 0;
 };
 
 // Null: there is only the long way.
-std::unique_ptr<Decoder> maybe_make_decoder(const Model& model, std::int64_t rows);
+std::unique_ptr<Decoder> maybe_make_decoder(const Model& model, std::int64_t rows,
+                                            const std::string& adapter = kDefaultAdapter);
 
 }  // namespace hone::nn

@@ -42,16 +42,26 @@ class PreNormDecoder final : public Decoder {
   using W = cpu::Wide<T>;
   using Product = cpu::SkinnyProduct<T>;
 
+  // What is added to a product: b (a x), with a's result multiplied by scale.
+  struct Rank {
+    Product a, b;
+    W scale;
+  };
+  using Ranks = std::vector<Rank>;
   struct Layer {
     const T *attention_norm, *mlp_norm, *q_norm, *k_norm;
     std::array<Product, 3> qkv;
     std::array<Product, 1> o, down;
     Product gate, up;
+    std::array<Ranks, 3> qkv_ranks;
+    std::array<Ranks, 1> o_ranks, down_ranks;
+    Ranks gate_ranks, up_ranks;
     std::int64_t window;
   };
   // What each thread has for itself.
   struct Own {
-    std::vector<T> x, normed;  // [R,D]
+    std::vector<T> x, normed;         // [R,D]
+    std::vector<T> inner, rank_part;  // of low ranks: a's results, and b's
     std::vector<W> inv_rms, scores;
     struct Best {
       std::int64_t id;  // -1: none
@@ -127,7 +137,22 @@ class PreNormDecoder final : public Decoder {
             {product(l.mlp.down, inner_.data(), added_.data())},
             product(l.mlp.gate, nullptr, inner_.data()),
             product(l.mlp.up, nullptr, upper_.data()),
+            {ranks(l.q), ranks(l.k), ranks(l.v)},
+            {ranks(l.o)},
+            {ranks(l.mlp.down)},
+            ranks(l.mlp.gate),
+            ranks(l.mlp.up),
             l.window};
+  }
+
+  Ranks ranks(const LinearWeight& w) {
+    Ranks made;
+    for (const LowRank& low : w.low_ranks) {
+      most_rank_ = std::max(most_rank_, low.a_RI.size(0)), most_outs_ = std::max(most_outs_, low.b_OR.size(0));
+      made.push_back(
+          {product({low.a_RI}, nullptr, nullptr), product({low.b_OR}, nullptr, nullptr), static_cast<W>(low.scale)});
+    }
+    return made;
   }
 
   // All room that the threads will need.
@@ -139,6 +164,8 @@ class PreNormDecoder final : public Decoder {
       own.x.resize(most_rows_ * hidden_), own.normed.resize(most_rows_ * hidden_);
       own.inv_rms.resize(std::max(most_rows_, heads_)), own.best.assign(most_rows_, {-1, T(0), true});
       own.scores.resize(std::max<std::size_t>(own.scores.size(), heads_ * longest));
+      own.inner.resize(most_rows_ * most_rank_);
+      own.rank_part.resize(most_rows_ * most_outs_);
     }
     likeliest_.resize(rows_);
   }
@@ -149,21 +176,21 @@ class PreNormDecoder final : public Decoder {
       std::copy_n(data(w_.embedding_VD) + step.ids[r] * hidden_, hidden_, own.x.data() + r * hidden_);
     for (std::size_t l = 0; l < layers_.size(); ++l) {
       norm(own, l > 0, layers_[l].attention_norm);
-      multiply(layers_[l].qkv, own, me);
+      multiply(layers_[l].qkv, layers_[l].qkv_ranks, own, me);
       me.wait();
       for (std::int64_t task = me.number; task < rows_ * groups_; task += me.size)
         attend(layers_[l], step, step.rooms[l], task, own);
       me.wait();
-      multiply(layers_[l].o, own, me);
+      multiply(layers_[l].o, layers_[l].o_ranks, own, me);
       me.wait();
       norm(own, true, layers_[l].mlp_norm);
       multiply_gated(layers_[l], own, me);
       me.wait();
-      multiply(layers_[l].down, own, me);
+      multiply(layers_[l].down, layers_[l].down_ranks, own, me);
       me.wait();
     }
     norm(own, true, data(w_.norm_D));
-    multiply(head_, own, me);
+    multiply(head_, {}, own, me);
     find_best(own, me);
   }
 
@@ -181,24 +208,71 @@ class PreNormDecoder final : public Decoder {
   }
 
   template <std::size_t kCount>
-  void multiply(std::array<Product, kCount> products, const Own& own, const Member& me) const {
+  void multiply(std::array<Product, kCount> products, const std::array<Ranks, kCount>& ranks, Own& own,
+                const Member& me) {
     std::int64_t blocks = 0;
     for (Product& p : products) p = placed(p, own), blocks += blocks_of(p);
-    multiply_blocks<T>(products, me.begin(blocks), me.end(blocks));
+    std::int64_t begin = me.begin(blocks), end = me.end(blocks);
+    multiply_blocks<T>(products, begin, end);
+    for (std::size_t i = 0; i < kCount; ++i) {
+      const std::int64_t own_blocks = blocks_of(products[i]);
+      if (begin < own_blocks && end > 0)
+        add_ranks(ranks[i], products[i], std::max<std::int64_t>(0, begin), std::min(end, own_blocks), own);
+      begin -= own_blocks, end -= own_blocks;
+    }
   }
 
-  void multiply_gated(const Layer& layer, const Own& own, const Member& me) const {
+  // Each thread makes a's few outputs itself, which is cheaper than to wait for those of others.
+  void make_inner(const Rank& rank, const T* x, std::vector<T>& inner) const {
+    Product a = rank.a;
+    a.x = x, a.rows = rows_, a.y = inner.data();
+    cpu::skinny_kernels<T>().multiply(a);
+    for (std::int64_t i = 0; i < rows_ * a.outs; ++i) inner[i] = static_cast<T>(static_cast<W>(inner[i]) * rank.scale);
+  }
+
+  // y += b inner, of y's blocks [begin, end).
+  void add_inner(const Rank& rank, const std::vector<T>& inner, const Product& p, std::int64_t begin, std::int64_t end,
+                 Own& own) const {
+    Product b = rank.b;
+    b.x = inner.data(), b.rows = rows_, b.y = own.rank_part.data();
+    b = cut(b, begin, end);
+    cpu::skinny_kernels<T>().multiply(b);
+    const Product y = cut(p, begin, end);
+    for (std::int64_t r = 0; r < rows_; ++r)
+      for (std::int64_t o = 0; o < b.outs; ++o) {
+        T& to = y.y[r * y.stride + o];
+        to = static_cast<T>(static_cast<W>(to) + static_cast<W>(b.y[r * b.stride + o]));
+      }
+  }
+
+  void add_ranks(const Ranks& ranks, const Product& p, std::int64_t begin, std::int64_t end, Own& own) const {
+    for (const Rank& rank : ranks) {
+      make_inner(rank, p.x, own.inner);
+      add_inner(rank, own.inner, p, begin, end, own);
+    }
+  }
+
+  void multiply_gated(const Layer& layer, Own& own, const Member& me) const {
     const Product gate = placed(layer.gate, own), up = placed(layer.up, own);
-    const std::int64_t last = me.end(blocks_of(gate));
-    for (std::int64_t begin = me.begin(blocks_of(gate)); begin < last; begin += kGatedBlocks) {
+    const std::int64_t first = me.begin(blocks_of(gate)), last = me.end(blocks_of(gate));
+    const bool plain = layer.gate_ranks.empty() && layer.up_ranks.empty();
+    for (std::int64_t begin = first; begin < last; begin += kGatedBlocks) {
       const Product g = cut(gate, begin, std::min(last, begin + kGatedBlocks)),
                     u = cut(up, begin, std::min(last, begin + kGatedBlocks));
       cpu::skinny_kernels<T>().multiply(g);
       cpu::skinny_kernels<T>().multiply(u);
-      for (std::int64_t r = 0; r < rows_; ++r)
-        cpu::gated_kernels<T>().forward(w_.activation, g.y + r * g.stride, u.y + r * u.stride, g.outs,
-                                        g.y + r * g.stride);
+      if (plain) bring_together(g, u);
     }
+    if (plain || first >= last) return;
+    add_ranks(layer.gate_ranks, gate, first, last, own);
+    add_ranks(layer.up_ranks, up, first, last, own);
+    bring_together(cut(gate, first, last), cut(up, first, last));
+  }
+
+  void bring_together(const Product& g, const Product& u) const {
+    for (std::int64_t r = 0; r < rows_; ++r)
+      cpu::gated_kernels<T>().forward(w_.activation, g.y + r * g.stride, u.y + r * u.stride, g.outs,
+                                      g.y + r * g.stride);
   }
 
   // Norms (where there are some), rotates.
@@ -273,7 +347,7 @@ class PreNormDecoder final : public Decoder {
 
   const PreNormStack w_;
   const std::int64_t most_rows_, hidden_, groups_, heads_, vocab_;  // heads: of a group
-  std::int64_t rows_ = 0;
+  std::int64_t rows_ = 0, most_rank_ = 0, most_outs_ = 0;           // of low ranks
   std::vector<Layer> layers_;
   std::array<Product, 1> head_;
   std::vector<T> q_, k_, v_, attended_, added_, inner_, upper_;  // shared by the threads; upper: what goes with inner
@@ -285,7 +359,10 @@ class PreNormDecoder final : public Decoder {
 // Every tensor that the weights name.
 std::vector<at::Tensor> tensors_of(const PreNormStack& w) {
   std::vector<at::Tensor> all{w.embedding_VD, w.norm_D};
-  const auto add = [&](const LinearWeight& linear) { all.insert(all.end(), {linear.weight_OI, linear.bias_O}); };
+  const auto add = [&](const LinearWeight& linear) {
+    all.insert(all.end(), {linear.weight_OI, linear.bias_O});
+    for (const LowRank& low : linear.low_ranks) all.insert(all.end(), {low.a_RI, low.b_OR});
+  };
   add(w.head);
   for (const PreNormLayer& l : w.layers) {
     all.insert(all.end(), {l.attention_norm_D, l.mlp_norm_D, l.q_norm_K, l.k_norm_K});
