@@ -49,7 +49,7 @@ struct LoraConfig {
         field("alpha_pattern", &C::alpha_pattern, "Other values of alpha, likewise."),
         field("loraplus_lr_ratio", &C::loraplus_lr_ratio,
               "How many times the learning rate of the first factor the second one has (LoRA+, arXiv:2402.12354).",
-              {.low = 1e-6})};
+              {.low = 1e-6}, OnResume::record)};
   }
   HONE_API void validate(Problems& problems) const;
   double scale(std::int64_t rank, double alpha) const;  // what B (A x) is multiplied with

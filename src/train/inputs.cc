@@ -104,10 +104,15 @@ std::vector<std::string> known_labels(const Needs& needs, const Model& model) {
 }
 
 // Built once more with a head for the data's labels, if it has none for them: so far it has no weights.
-void give_head(Inputs& inputs, const config::Node& config, const std::string& file) {
+void give_head(Inputs& inputs, const config::Node& config, const std::string& file, bool with_adapter) {
   const std::vector<std::string>& labels = inputs.train->labels();
   const Classifier* classifier = inputs.model->classifier();
   if (classifier && classifier->labels() == labels) return;
+  if (with_adapter)
+    throw Error(ErrorKind::config,
+                "adapter: the model has no classification head for the data's labels, and a fresh one "
+                "beside frozen weights would stay as it is")
+        .hint("train a head first, for instance with model.trainable: [classifier], and then the adapter");
   inputs.other_labels = classifier != nullptr;
   inputs.model = build_model(config, file, {labels});
 }
@@ -169,7 +174,7 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
   options.labels = known_labels(needs, *inputs.model);
   load_data(recipe, options, inputs);
   if (labelled) {
-    give_head(inputs, config, file);
+    give_head(inputs, config, file, !recipe.adapter.type.empty());
     objective->check(*inputs.model);
     choose_trained(recipe, checkpoint, inputs);
   }

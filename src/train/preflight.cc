@@ -116,7 +116,8 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
                                      counted(steps, "step"), counted(per_step, "row"), trainer.batch_size,
                                      trainer.accumulate, how_often, human_size(memory)));
   result.lines.push_back(describe_threads());
-  result.lines.push_back(save_types.text());
+  result.lines.push_back(inputs.adapter ? "checkpoints hold the adapter alone, as exactly as it is trained"
+                                        : save_types.text());
   result.report = {{"parameters", parameters},
                    {"trained_parameters", trained},
                    {"weights", origin},

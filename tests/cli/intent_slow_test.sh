@@ -33,6 +33,12 @@ done
 sed '/^model:/c model: {path: m1}' r.yaml | sed '/^tokenizer:/d' >m.yaml
 sed -e 's/train: d.jsonl, eval: {held_out: 0.25}/train: [{path: d.jsonl, stream: true}]/' \
   -e 's/eval_every: 2/eval_every: 0/' r.yaml >windows.yaml
+sed '$a adapter: {type: lora}' m.yaml >lora.yaml
+hone train m.yaml --adapter=lora --optimizer.learning_rate=0.3 --run.folder=made --quiet >/dev/null 2>&1
+for i in $(seq 12); do
+  echo "{\"prompt\": \"$i+1=\", \"chosen\": \"$((i + 1))\", \"rejected\": \"$((i + 2))0\"}"
+done >pairs.jsonl
+sed -e 's/train: d.jsonl/train: pairs.jsonl/' -e '$a objective: {type: dpo}' m.yaml >dpo.yaml
 hone tokenizer train d.jsonl --kind bpe --vocab-size 300 --out words >/dev/null 2>&1
 
 # What can be told of a run: its messages, numbers, files and weights, without times and without the recipe's echo.
@@ -45,7 +51,7 @@ trace() {  # the recipe, then what follows "hone train"
   sed -E "$times" log
   { find out runs elsewhere tokens -type f 2>/dev/null || true; } | sed -E 's/tokens-[0-9a-f]+/tokens/' | sort
   { cat out/metrics.jsonl 2>/dev/null || true; } | sed -E 's/"(step_seconds|eval_seconds|tokens_per_second|peak_memory_bytes)":[^,}]*//g'
-  { cat out/checkpoints/step-*/model.safetensors out/checkpoints/step-*/tokenizer*.json 2>/dev/null || true; } | sha256sum
+  { cat out/checkpoints/step-*/{model,adapter_model}.safetensors out/checkpoints/step-*/tokenizer*.json 2>/dev/null || true; } | sha256sum
 }
 
 # ------------------------------------------------------------------------------------------------- options of a recipe
@@ -54,6 +60,23 @@ cat >options <<'R'
 model.path | m.yaml | --model.path=m2
 model.trainable | r.yaml | '--model.trainable=[lm_head]'
 model.<name> | r.yaml | --model.hidden_size=8
+adapter | m.yaml | --adapter=lora
+adapter.rank | lora.yaml | --adapter.rank=4
+adapter.alpha | lora.yaml | --adapter.alpha=4
+adapter.dropout | lora.yaml | --adapter.dropout=0.5
+adapter.rslora | lora.yaml | --adapter.rslora=true
+adapter.dora | lora.yaml | --adapter.dora=true
+adapter.init | lora.yaml | --adapter.init=gaussian
+adapter.targets | lora.yaml | '--adapter.targets=[q_proj]'
+adapter.exclude | lora.yaml | '--adapter.exclude=[q_proj]'
+adapter.modules_to_save | lora.yaml | '--adapter.modules_to_save=[lm_head]'
+adapter.rank_pattern.<name> | lora.yaml | '--adapter.rank_pattern={q_proj: 2}'
+adapter.alpha_pattern.<name> | lora.yaml | '--adapter.alpha_pattern={q_proj: 2}'
+adapter.rank_pattern | lora.yaml | '--adapter.rank_pattern={q_proj: 2}'
+adapter.alpha_pattern | lora.yaml | '--adapter.alpha_pattern={q_proj: 2}'
+adapter.loraplus_lr_ratio | lora.yaml | --adapter.loraplus_lr_ratio=4
+adapter.type | m.yaml | --adapter.type=lora
+adapter.path | lora.yaml | --adapter.path=made
 tokenizer | r.yaml | --tokenizer=words
 data.train | r.yaml | --data.train=e.jsonl
 data.train[].path | r.yaml | '--data.train=[{path: e.jsonl}]'
@@ -87,6 +110,12 @@ data.cache | r.yaml | --data.cache=tokens
 objective | r.yaml | --objective.type=dpo
 objective.causal_lm.label_smoothing | r.yaml | --objective.label_smoothing=0.1
 objective.causal_lm.z_loss | r.yaml | --objective.z_loss=0.1
+objective.dpo.beta | dpo.yaml | --objective.beta=0.5
+objective.dpo.label_smoothing | dpo.yaml | --objective.label_smoothing=0.2
+objective.dpo.rpo_alpha | dpo.yaml | --objective.rpo_alpha=1
+objective.dpo.reference_free | dpo.yaml | --objective.reference_free=true
+objective.dpo.reference | dpo.yaml | --objective.reference=m2
+objective.dpo.precompute_reference | dpo.yaml | --objective.precompute_reference=true
 objective.classification.labels | b.yaml | '--objective.labels=["1", "0"]'
 objective.classification.label_smoothing | b.yaml | --objective.label_smoothing=0.1
 optimizer | r.yaml | --optimizer.type=sgd
@@ -199,6 +228,7 @@ eval --data | eval ../m1 --data ../d.jsonl | --data ../e.jsonl
 eval --columns | eval ../m1 --data ../d.jsonl | --columns text=story
 eval --metric | eval ../m1 --data ../p.jsonl | --metric exact_match
 eval --tokenizer | eval ../m1 --data ../d.jsonl | --tokenizer nowhere
+eval --adapter | eval ../m1 --data ../d.jsonl | --adapter ../made
 eval --logits | eval ../m1 --data ../d.jsonl | --logits l.safetensors
 eval --max-length | eval ../m1 --data ../d.jsonl | --max-length 8
 eval --overlong | eval ../m1 --data ../d.jsonl --max-length 8 | --overlong drop
@@ -216,6 +246,11 @@ generate --system | generate ../m1 --max-new-tokens 4 --prompt a --chat --chat-t
 generate --chat-template | generate ../m1 --max-new-tokens 4 --prompt a --chat | --chat-template zephyr
 generate --chat-template-kwargs | generate ../m1 --max-new-tokens 4 --prompt a --chat --chat-template "$no_x" | --chat-template-kwargs '{"x": "y"}'
 generate --tokenizer | generate ../m1 --max-new-tokens 4 --prompt a | --tokenizer nowhere
+generate --adapter | generate ../m1 --max-new-tokens 16 --prompt a --json | --adapter ../made
+merge --adapter | merge ../m1 --out x | --adapter ../made
+merge --out | merge ../made --out x | --out y
+merge --replace | merge ../made --out run/checkpoints/step-00000004 | --replace
+merge --precision | merge ../made --out x | --precision bf16
 generate --max-new-tokens | generate ../m1 --prompt a --max-new-tokens 4 --json | --max-new-tokens 2
 generate --temperature | generate ../m1 --prompt a --max-new-tokens 16 --temperature 0 --json | --temperature 2
 generate --top-k | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2 --json | --top-k 1

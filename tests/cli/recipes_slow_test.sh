@@ -11,6 +11,8 @@ sed -E 's/.*"prompt": ("[^"]*"), "completion": ("[^"]*").*/{"messages": [{"role"
   train.jsonl >chats.jsonl
 hone init model --model.type=llama --model.hidden_size=32 --model.intermediate_size=64 --model.num_hidden_layers=2 \
   --model.num_attention_heads=4 --model.num_key_value_heads=2 --model.max_position_embeddings=512 --tokenizer bytes >/dev/null
+pair='{"prompt": \1, "chosen": "\2", "rejected": "\2 7"}'
+sed -E 's/.*"prompt": ("[^"]*"), "completion": "([^"]*)".*/'"$pair/" train.jsonl >pairs.jsonl
 sed -E 's/.*"prompt": ("[^"]*"), "completion": "[^"]*([0-9])[^0-9"]*".*/{"text": \1, "label": "\2"}/' train.jsonl >labelled.jsonl
 hone init bert --model.type=bert --model.hidden_size=32 --model.intermediate_size=64 --model.num_hidden_layers=2 \
   --model.num_attention_heads=4 --model.max_position_embeddings=128 --tokenizer bytes >/dev/null
@@ -23,6 +25,7 @@ for recipe in "$HONE_SOURCE"/recipes/*.yaml "$HONE_SOURCE"/examples/*/recipe.yam
   data=train.jsonl
   model=model
   if [ "$name" = chat ]; then data=chats.jsonl; fi
+  if [[ "$name" = *dpo ]]; then data=pairs.jsonl; fi
   if [ "$name" = classify ]; then data=labelled.jsonl model=bert; fi
   common=("$recipe" --data.train="$data" '--data.eval={}' --trainer.steps=10 --trainer.log_every=1 --trainer.precision=fp32 --trainer.epochs=null --trainer.eval_every=0 --quiet)
   # A warm-up that fits ten steps, with the same learning rates in them.
@@ -33,7 +36,9 @@ for recipe in "$HONE_SOURCE"/recipes/*.yaml "$HONE_SOURCE"/examples/*/recipe.yam
   if grep -q 'path: my-model' "$recipe"; then common+=(--model.path=$model); fi
   hone train "${common[@]}" --run.folder="$name-1" >"$name.log" 2>&1 || { cat "$name.log"; exit 1; }
   hone train "${common[@]}" --run.folder="$name-2" >"$name.log" 2>&1
-  cmp "$name-1/checkpoints/step-00000010/model.safetensors" "$name-2/checkpoints/step-00000010/model.safetensors"
+  weights=model.safetensors
+  if [[ "$name" = lora* ]]; then weights=adapter_model.safetensors; fi
+  cmp "$name-1/checkpoints/step-00000010/$weights" "$name-2/checkpoints/step-00000010/$weights"
   losses "$name-1" >"$name.txt"
   [ "$(wc -l <"$name.txt")" = 10 ]
   if [ -n "${HONE_WRITE_LOSSES:-}" ]; then mkdir -p "$goldens" && cp "$name.txt" "$goldens/$name.txt"; fi

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # Preference training as TRL's DPOTrainer does it: golden_dpo.py -> tests/golden/train/dpo/{config.json,
-# model.safetensors, pairs.jsonl, adapter, dpo_30_steps.json}. A tiny model reads bytes: id 257 ends an answer, as hone's
-# tokenizer `bytes` has it. TRL is given ids, so that only the training is compared. Pairs are of very uneven lengths.
+# model.safetensors, pairs.jsonl, adapter, dpo_30_steps.json}. A tiny model reads bytes: id 257 ends an answer, as
+# hone's tokenizer `bytes` has it. TRL is given ids, so that only the training is compared. Pairs are of very uneven
+# lengths.
 import json
 import tempfile
 
@@ -82,9 +83,8 @@ class InFileOrder(DPOTrainer):
 def adapted():
     """With a fresh adapter, which is saved as hone is to begin with it."""
     torch.manual_seed(3)
-    model = peft.get_peft_model(
-        common.load_model(FOLDER), peft.LoraConfig(r=4, lora_alpha=8, target_modules="all-linear", task_type="CAUSAL_LM")
-    )
+    config = peft.LoraConfig(r=4, lora_alpha=8, target_modules="all-linear", task_type="CAUSAL_LM")
+    model = peft.get_peft_model(common.load_model(FOLDER), config)
     model.save_pretrained(FOLDER / "adapter")
     (FOLDER / "adapter" / "README.md").unlink()
     config = json.loads((FOLDER / "adapter" / "adapter_config.json").read_text())
