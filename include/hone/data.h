@@ -29,6 +29,8 @@ struct Doc {
   std::int64_t record = 0;  // which record it came from (TrainingData::record_name)
   Role role = Role::none;
   std::int32_t group = 0;   // documents of one number belong together; counted from 0 in each batch
+  std::int32_t shared = 0;  // of a group's second document: so many of its first tokens are the first one's, which lies
+                            // before it, and have no label in either; set by to_batch()
 };
 
 // A further column of a batch: a number for each of its tokens ([rows, length], 0 on padding) or of its documents.

@@ -29,6 +29,7 @@ class HONE_API Pass {
   std::uint64_t seed = 0;          // of this pass's random numbers (dropout): the same seed, the same numbers
   bool checkpoint_blocks = false;  // gradient checkpointing: recompute each block in backward (bit-equal); the pass
                                    // must then outlive the backward pass
+  bool share_prefixes = false;     // Doc::shared is computed once; Model::forward sets it where the model can
   nn::KvCache* cache = nullptr;    // generation: keys and values of earlier tokens
   std::string adapter = kDefaultAdapter;     // of those on the weights; "": the model below, a reference at no cost
   std::map<std::string, Tensor> sown;        // intermediates that layers handed out by sow(), without their graph
@@ -81,6 +82,9 @@ class HONE_API Model : public Module {
   virtual std::int64_t vocab_size() const = 0;     // token ids are below it
   virtual std::int64_t max_positions() const = 0;  // tokens of a document that it was made for: max_position_embeddings
   virtual bool positions_are_learned() const { return false; }  // no document may be longer than max_positions()
+  // Whether what documents begin with alike may be computed once (Doc::shared): a token sees others through nn::attend
+  // alone, and only earlier ones, and is the same whatever the length of its document.
+  virtual bool shares_prefixes() const { return false; }
   // Error(config): documents of this length would be beyond what was learned. `option` decides their length.
   void check_length(std::int64_t length, const std::string& option) const;
   // HF's model_type and config.json (transformers 5 form) of this model.

@@ -47,7 +47,7 @@ class Eval final : public Command {
                 "Renamed field, as text=story: read the field `story` as `text`; may be given several times."),
           field("metric", &C::metric,
                 "What to measure; may be given several times; default: perplexity, or classification of a model with a "
-                "classification head."),
+                "classification head. Pairs of answers are for preference."),
           field("tokenizer", &C::tokenizer,
                 "bytes, none (for rows of ids), a folder or a tokenizer.json; default: the model's own."),
           field("adapter", &C::adapter,

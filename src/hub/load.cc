@@ -154,20 +154,21 @@ void load_weights(Model& model, const std::filesystem::path& folder, WeightTypes
   hub::check_memory(model, types);
   std::map<std::pair<std::string, at::ScalarType>, std::int64_t> cast;
   std::int64_t rounded = 0;  // frozen weights: nothing keeps what they were
+  bool trains = false;       // else none of them is ever saved
   model.each_weight([&](const std::string& name, Weight& weight) {
     const SafetensorsSet::Place* place = names.place_of(name);
     const at::ScalarType type = hub::type_of(weight, types);
     if (!place) return weight.fill(weight.part_of(fresh(name, weight, wanted->seed)).to(type));
+    trains |= weight.trainable();
     const bool frozen = !weight.trainable() && !weight.is_buffer();
     const Tensor read = read_tensor(name, *place, weight, frozen ? std::optional(type) : std::nullopt);
     if (read.scalar_type() != type) ++cast[{place->tensor->dtype, type}];
-    rounded += !weight.trainable() && !weight.is_buffer() &&
-               read.element_size() > static_cast<std::int64_t>(c10::elementSize(type));
+    rounded += frozen && read.element_size() > static_cast<std::int64_t>(c10::elementSize(type));
     weight.fill(weight.part_of(read).to(type));
   });
   for (const auto& [from, count] : cast)
     log::info("{}: {} tensors cast from {} to {}", folder.string(), count, from.first, safetensors_name(from.second));
-  if (rounded > 0)
+  if (rounded > 0 && trains)
     log::warning(
         "{}: {} that are not trained are rounded to the run's precision, in checkpoints, too; "
         "trainer.precision fp32 keeps them as they are",

@@ -125,6 +125,7 @@ class Gpt2 final : public CausalLm {
   std::int64_t vocab_size() const override { return c.vocab_size; }
   std::int64_t max_positions() const override { return c.n_positions; }
   bool positions_are_learned() const override { return true; }
+  bool shares_prefixes() const override { return true; }
   CacheSpec cache_spec() const override {
     const CacheSpec::Layer layer{.kv_heads = c.n_head, .head_size = c.n_embd / c.n_head};
     return {std::vector<CacheSpec::Layer>(layers.blocks().size(), layer)};

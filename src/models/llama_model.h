@@ -78,6 +78,9 @@ class LlamaModel : public CausalLm {
   const nn::Head& head() const override { return lm_head; }
   std::int64_t vocab_size() const override { return s.vocab; }
   std::int64_t max_positions() const override { return s.max_positions; }
+  bool shares_prefixes() const override {
+    return s.rope.rope_type != nn::RopeType::dynamic && s.rope.rope_type != nn::RopeType::longrope;
+  }
 
   CacheSpec cache_spec() const override {
     CacheSpec spec;

@@ -53,6 +53,7 @@ class Qwen3Moe final : public LlamaModel<Qwen3MoeBlock, Qwen3MoeShape> {
     if (pass.training) nn::balance(pass, s.experts_per_token, s.balance);
     return LlamaModel::finish(x_1ND, pass);
   }
+  bool shares_prefixes() const override { return false; }  // the router's loss counts each token of each document
   config::Node hf_config() const override { return to_hf_config(config_, s, dtype()); }
 
  private:

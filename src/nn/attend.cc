@@ -15,16 +15,15 @@ Tensor attend(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, Pas
   if (!pass.training) options.dropout = 0;
   if (options.dropout > 0) options.seed = Random(pass.seed, "attention").bits(static_cast<std::uint64_t>(pass.layer));
   if (pass.cache) return pass.cache->attend(pass.layer, q_NHK, k_NGK, v_NGK, pass.plan(), options);
-  return ops::attention(q_NHK, k_NGK, v_NGK, pass.plan().spans(), options);
+  const Plan& plan = pass.plan();
+  return plan.from_documents(ops::attention(plan.to_documents(q_NHK), plan.to_documents(k_NGK),
+                                            plan.to_documents(v_NGK), plan.spans(), options));
 }
 
 Tensor positions(Pass& pass) {
   const Plan& plan = pass.plan();
-  const Tensor flat_1N1 = at::empty({1, plan.tokens(), 1}, at::kLong);
-  const std::span<std::int64_t> at = host::mutable_values<std::int64_t>(flat_1N1);
-  for (const PlannedDoc& doc : plan.docs())
-    for (std::int64_t i = doc.span.begin; i < doc.span.end; ++i) at[i] = doc.position + i - doc.span.begin;
-  return plan.from_flat(flat_1N1.to(pass.batch.ids_BT.device())).squeeze(-1);
+  const Tensor flat_N = plan.from_documents(plan.each_token([](const PlannedDoc& doc) { return doc.position; }));
+  return plan.from_flat(flat_N.view({1, -1, 1}).to(pass.batch.ids_BT.device())).squeeze(-1);
 }
 
 }  // namespace hone::nn

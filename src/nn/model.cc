@@ -18,7 +18,7 @@ Pass::Pass(const Batch& batch) : batch(batch) {}
 Pass::~Pass() = default;
 
 nn::Plan& Pass::plan() {
-  if (!plan_) plan_ = std::make_unique<nn::Plan>(batch, cache);
+  if (!plan_) plan_ = std::make_unique<nn::Plan>(batch, cache, share_prefixes && !cache);
   return *plan_;
 }
 
@@ -84,6 +84,7 @@ Tensor run_checkpointed(const Block& block, const Tensor& x, Pass& pass) {
 
 Output Model::forward(const Batch& batch, Pass& pass) const {
   HONE_ASSERT(!pass.cache || !at::GradMode::is_enabled());
+  pass.share_prefixes = shares_prefixes();
   nn::Plan& plan = pass.plan();
   Tensor x = plan.to_flat(embed(batch, pass));
   const auto layers = blocks();

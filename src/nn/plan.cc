@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "ops/take_rows.h"
 #include "tensor/host.h"
 
 namespace hone::nn {
@@ -31,9 +32,13 @@ std::vector<Doc> docs_of_segments(const Tensor& segments_BT) {
 
 }  // namespace
 
-Plan::Plan(const Batch& batch, Past* cache) : cache_(cache), rows_(batch.rows()), length_(batch.length()) {
-  if (!batch.docs.empty())
-    place(batch.docs, batch.ids_BT.device());
+Plan::Plan(const Batch& batch, Past* cache, bool share_prefixes)
+    : cache_(cache), rows_(batch.rows()), length_(batch.length()) {
+  std::vector<Doc> docs = batch.docs;
+  if (!share_prefixes)
+    for (Doc& doc : docs) doc.shared = 0;
+  if (!docs.empty())
+    place(docs, batch.ids_BT.device());
   else if (batch.segments_BT.defined())
     place(docs_of_segments(batch.segments_BT), batch.ids_BT.device());
   else
@@ -54,25 +59,45 @@ void Plan::place(const std::vector<Doc>& docs, at::Device device) {
     spans_.push_back(docs_.back().span);
     real += count;
   }
-  tokens_ = real;
+  share(docs);
   if (real == rows_ * length_) return;
   const Tensor kept = at::empty({real}, at::kLong);
   auto index = host::mutable_values<std::int64_t>(kept).begin();
   for (const Doc& doc : docs)
     for (std::int64_t t = doc.begin; t < doc.end; ++t) *index++ = doc.row * length_ + t;
-  kept_N_ = kept.to(device);
+  kept_M_ = kept.to(device);
+}
+
+void Plan::share(const std::vector<Doc>& docs) {
+  tokens_ = 0;
+  std::int64_t before = 0;  // where the first token of the document before is on the flat axis
+  for (std::size_t i = 0; i < docs.size(); ++i) {
+    const std::int64_t shared = docs[i].shared, own = docs_[i].span.end - docs_[i].span.begin - shared;
+    if (shared > 0) of_flat_.push_back({before, before + shared});
+    of_flat_.push_back({tokens_, tokens_ + own});
+    of_documents_.push_back({docs_[i].span.begin + shared, docs_[i].span.end});
+    before = tokens_;
+    tokens_ += own;
+  }
+  if (tokens_ == (spans_.empty() ? 0 : spans_.back().end)) of_flat_.clear(), of_documents_.clear();
+}
+
+Tensor Plan::to_documents(const Tensor& x_N) const { return of_flat_.empty() ? x_N : ops::take_rows(x_N, of_flat_); }
+
+Tensor Plan::from_documents(const Tensor& x_M) const {
+  return of_flat_.empty() ? x_M : ops::take_rows(x_M, of_documents_);
 }
 
 Tensor Plan::to_flat(const Tensor& x_BTD) const {
   const Tensor flat = x_BTD.flatten(0, 1);
-  return (kept_N_.defined() ? flat.index_select(0, kept_N_) : flat).unsqueeze(0);
+  return from_documents(kept_M_.defined() ? flat.index_select(0, kept_M_) : flat).unsqueeze(0);
 }
 
 Tensor Plan::from_flat(const Tensor& x_1ND) const {
-  const Tensor flat = x_1ND.squeeze(0);
-  if (!kept_N_.defined()) return flat.unflatten(0, {rows_, length_});
-  return at::zeros({rows_ * length_, flat.size(1)}, flat.options())
-      .index_copy(0, kept_N_, flat)
+  const Tensor documents = to_documents(x_1ND.squeeze(0));
+  if (!kept_M_.defined()) return documents.unflatten(0, {rows_, length_});
+  return at::zeros({rows_ * length_, documents.size(1)}, documents.options())
+      .index_copy(0, kept_M_, documents)
       .unflatten(0, {rows_, length_});
 }
 
@@ -101,12 +126,12 @@ std::map<std::int64_t, Stretch> stretches_of(const std::vector<PlannedDoc>& docs
 
 }  // namespace
 
-Tensor Plan::table_rows(const std::function<std::int64_t(const PlannedDoc&)>& first) const {
-  const Tensor rows = at::empty({tokens_}, at::kLong);
-  auto row = host::mutable_values<std::int64_t>(rows).begin();
+Tensor Plan::each_token(const std::function<std::int64_t(const PlannedDoc&)>& first) const {
+  const Tensor numbers = at::empty({spans_.empty() ? 0 : spans_.back().end}, at::kLong);
+  auto number = host::mutable_values<std::int64_t>(numbers).begin();
   for (const PlannedDoc& doc : docs_)
-    for (std::int64_t t = 0, at = first(doc); t < doc.span.end - doc.span.begin; ++t) *row++ = at + t;
-  return rows;
+    for (std::int64_t t = 0, at = first(doc); t < doc.span.end - doc.span.begin; ++t) *number++ = at + t;
+  return numbers;
 }
 
 const ops::RopeTable& Plan::rope(const Rope& rope, const Tensor& like) {
@@ -118,15 +143,15 @@ const ops::RopeTable& Plan::rope(const Rope& rope, const Tensor& like) {
     std::int64_t last = 0;
     for (const PlannedDoc& doc : docs_) last = std::max(last, end(doc));
     table = cache_->rope_table(rope, last, like);
-    rows = table_rows([](const PlannedDoc& doc) { return doc.position; });
+    rows = from_documents(each_token([](const PlannedDoc& doc) { return doc.position; }));
   } else {
     const auto stretches = stretches_of(docs_, rope);
     std::vector<Tensor> angles{at::empty({0, rope.head_size() / 2}, at::kFloat)};
     for (const auto& [length_class, s] : stretches) angles.push_back(rope.angles(s.low, s.high, length_class));
-    rows = table_rows([&](const PlannedDoc& doc) {
+    rows = from_documents(each_token([&](const PlannedDoc& doc) {
       const Stretch& stretch = stretches.at(rope.length_class(end(doc)));
       return stretch.first + doc.position - stretch.low;
-    });
+    }));
     Tensor angle = at::cat(angles);
     if (tokens_ < angle.size(0)) {  // one step of rows that are far apart: only the positions that occur
       angle = angle.index_select(0, rows);

@@ -16,7 +16,7 @@
 
 namespace hone::nn {
 
-// One document of the pass: its tokens on the flat token axis, and where they stand.
+// One document of the pass: its tokens on the axis of documents, and where they stand.
 struct PlannedDoc {
   ops::Span span;
   std::int64_t row = 0;       // of the batch, and of the cache
@@ -24,13 +24,14 @@ struct PlannedDoc {
 };
 
 // Layers see tokens on one flat axis. Where the batch has padding, only the real tokens are on it: padding is never
-// computed.
+// computed. Attention sees documents, one after the other on an axis of their own. It is the flat one, unless prefixes
+// are shared: then what a document begins with as the one before it is on the flat axis once.
 class Plan {
  public:
   // Documents come from batch.docs; if there are none, from segments_BT; if that is undefined, every row is one
   // document. cache: may be null; outlives the plan. REQUIRES with a cache: one document a row at most, as many rows as
-  // the cache has.
-  Plan(const Batch& batch, Past* cache);
+  // the cache has, and no shared prefixes.
+  Plan(const Batch& batch, Past* cache, bool share_prefixes = false);
 
   const std::vector<PlannedDoc>& docs() const { return docs_; }
   const std::vector<ops::Span>& spans() const { return spans_; }
@@ -40,18 +41,26 @@ class Plan {
       const Tensor& x_BTD) const;  // [B,T,D] -> [1,N,D]: the real tokens; the same tensor if there is no padding
   Tensor from_flat(const Tensor& x_1ND) const;  // and back, 0 on padding
 
+  // Between the flat axis (N) and that of documents (M), the first one of the tensor; what documents share is taken
+  // from the first of them. The same tensor where no prefix is shared.
+  Tensor to_documents(const Tensor& x_N) const;
+  Tensor from_documents(const Tensor& x_M) const;
+  // On the axis of documents, int64 on the host: first(its document) + its place in it.
+  Tensor each_token(const std::function<std::int64_t(const PlannedDoc&)>& first) const;
+
   // The rotary tables of this pass, made on the first call for `rope`. `like` gives device and precision.
   const ops::RopeTable& rope(const Rope& rope, const Tensor& like);
 
  private:
   void place(const std::vector<Doc>& docs, at::Device device);
-  // Of each token: first(its document) + its place in it.
-  Tensor table_rows(const std::function<std::int64_t(const PlannedDoc&)>& first) const;
+  void share(const std::vector<Doc>& docs);
   Past* cache_ = nullptr;
   std::int64_t rows_ = 0, length_ = 0, tokens_ = 0;
   std::vector<PlannedDoc> docs_;
   std::vector<ops::Span> spans_;
-  Tensor kept_N_;  // flat positions b * T + t of the real tokens; undefined: all
+  Tensor kept_M_;  // positions b * T + t of the documents' tokens; undefined: all
+  // Where prefixes are shared: the stretches of the flat axis that documents are made of, and the reverse.
+  std::vector<ops::Span> of_flat_, of_documents_;
   std::map<const Rope*, ops::RopeTable> tables_;
 };
 

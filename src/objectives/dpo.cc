@@ -8,9 +8,9 @@
 #include "hone/layers.h"
 #include "hone/objective.h"
 #include "hone/registry.h"
-#include "objectives/pairs.h"
 #include "ops/log_probs.h"
 #include "tensor/host.h"
+#include "tensor/pairs.h"
 
 namespace hone::objectives {
 namespace {
@@ -93,7 +93,7 @@ class Dpo final : public Objective {
     const Pairs pairs = pairs_of(batch);
     const Tensor ratio_S = config_.reference_free
                                ? log_prob_S
-                               : log_prob_S - batch.extra.at(kReferenceLogProbs).to(log_prob_S.scalar_type());
+                               : log_prob_S - batch.extra.at(kReferenceLogProbs).to(at::kDouble);
     const Tensor reward_S = config_.beta * ratio_S;
     const Tensor chosen_P = reward_S.index_select(0, pairs.chosen_P),
                  rejected_P = reward_S.index_select(0, pairs.rejected_P), margin_P = chosen_P - rejected_P;

@@ -3,6 +3,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "hone/error.h"
 #include "tensor/host.h"
 
@@ -18,6 +20,19 @@ Tensor numbers_of(const std::vector<std::int64_t>& values, std::size_t documents
   return host::tensor_of(values, {static_cast<std::int64_t>(documents)});
 }
 
+std::int32_t shared_start(const HostBatch& host, const Doc& before, const Doc& doc) {
+  if (doc.role == Role::none || doc.row != before.row || doc.group != before.group) return 0;
+  const auto at = [&](const std::vector<std::int64_t>& values, const Doc& of) {
+    return values.data() + of.row * host.length + of.begin;
+  };
+  const std::int32_t most = std::min(before.end - before.begin, doc.end - doc.begin) - 1;
+  std::int32_t same = 0;
+  while (same < most && at(host.ids, before)[same] == at(host.ids, doc)[same] &&
+         at(host.labels, before)[same] == -100 && at(host.labels, doc)[same] == -100)
+    ++same;
+  return same;
+}
+
 }  // namespace
 
 Batch to_batch(const HostBatch& host) {
@@ -31,6 +46,8 @@ Batch to_batch(const HostBatch& host) {
     batch.extra[name] = column.per == HostColumn::Per::token ? tensor_of(column.values, host)
                                                              : numbers_of(column.values, host.docs.size());
   batch.docs = host.docs;
+  for (std::size_t i = 1; i < batch.docs.size(); ++i)
+    batch.docs[i].shared = shared_start(host, batch.docs[i - 1], batch.docs[i]);
   batch.tokens = host.tokens;
   batch.supervised = host.supervised;
   return batch;

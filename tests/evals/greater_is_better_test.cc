@@ -16,8 +16,10 @@ TEST(GreaterIsBetter, IsSaidForEveryKnownMetric) {
   }
   EXPECT_EQ(rising,
             " classification/accuracy classification/f1_macro classification/documents exact_match/exact_match "
-            "exact_match/prompts perplexity/accuracy");
-  EXPECT_EQ(falling, " classification/loss perplexity/loss perplexity/perplexity perplexity/tokens");
+            "exact_match/prompts perplexity/accuracy preference/accuracy preference/accuracy_per_token");
+  EXPECT_EQ(falling,
+            " classification/loss perplexity/loss perplexity/perplexity perplexity/tokens preference/logps/chosen "
+            "preference/logps/rejected preference/pairs");
 }
 
 }  // namespace

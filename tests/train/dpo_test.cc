@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "hone/hub.h"
+#include "train/evaluate.h"
 #include "train/support.h"
 
 namespace hone {
@@ -171,6 +173,26 @@ TEST_F(DpoRuns, HeldOutPairsAreEvaluated) {
                          "rpo_alpha: 0.3");
   for (const char* name : {"loss", "dpo_loss", "nll_loss", "logps/chosen", "logits/chosen", "entropy"})
     EXPECT_NEAR(values(still, name)[0], values(still, std::string("eval_") + name)[0], 1e-4) << name;
+}
+
+// What `hone eval --metric preference` says of a model's pairs is what training sees of them before it learns.
+TEST_F(DpoRuns, TheEvaluationOfPairsSeesTheSameLogProbabilities) {
+  const auto still =
+      run("still", {{"trainer.batch_size", "40"}, {"trainer.steps", "1"}, {"optimizer.schedule", "{type: constant}"}},
+          "reference_free: true");
+  const auto tokenizer = load_tokenizer("bytes");
+  DataFile file;
+  file.path = test::golden("train/dpo/pairs.jsonl").string();
+  const auto data = Dataset::make({file}, *tokenizer, {.max_length = 256, .records = RecordKind::preference});
+  const auto model = load_model(test::golden("train/dpo").string(), Precision::fp32);
+  const auto evaluations = training::make_evaluations({"preference"});
+  const Metrics measured = *training::evaluate(*model, evaluations, *data, {.batch_size = 7});
+  for (const char* name : {"logps/chosen", "logps/rejected"})
+    EXPECT_NEAR(measured.at(name), values(still, name)[0], 1e-3) << name;
+  EXPECT_NEAR(measured.at("accuracy"), values(still, "rewards/accuracies")[0], 1e-6);
+  EXPECT_EQ(measured.at("pairs"), 40);
+  // Short sides are likelier as a whole; of each token that need not be.
+  EXPECT_NE(measured.at("accuracy_per_token"), measured.at("accuracy"));
 }
 
 TEST_F(DpoRuns, GoesOnBitForBit) {

@@ -1,18 +1,17 @@
-// Packing and tiles of matrix products: fp32 everywhere, bf16 pairs with AVX-512-BF16.
+// Packing and tiles of matrix products: fp32 everywhere, bf16 pairs with AVX-512-BF16; bf16 is widened to fp32
+// elsewhere.
 //
 // A tile's sums stay in registers for the whole depth: R rows times kVectors vectors of columns. A is read as it lies
 // (one value, or one pair of bf16, is broadcast per row and step), B from a panel whose columns lie side by side.
 #include "ops/cpu/products/matmul.h"
-
-#if defined(CPU_CAPABILITY_AVX512BF16)
-#include <immintrin.h>
-#endif
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <type_traits>
 #include <utility>
+
+#include "ops/cpu/vec-inl.h"
 
 namespace hone::ops::cpu::CPU_CAPABILITY {
 namespace {
@@ -55,6 +54,8 @@ inline void store_narrow(float* to, Floats x) { *reinterpret_cast<FloatsAnywhere
 inline void store_narrow(bf16* to, Floats x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), (__m256i)_mm512_cvtneps_pbh(x));
 }
+#else
+inline void store_narrow(bf16* to, Floats x) { store(to, x); }
 #endif
 
 template <class T, int R>
@@ -115,6 +116,11 @@ void narrow(const float* from, std::int64_t count, T* to) {
   T narrowed[kLanes];
   store_narrow(narrowed, rest);
   std::memcpy(static_cast<void*>(to + i), narrowed, (count - i) * sizeof(T));
+}
+
+template <class T>
+void widen(const T* from, std::int64_t count, float* to) {
+  each_vector<float>(count, [&](std::int64_t i, auto part) { store(to + i, load(from + i, part), part); });
 }
 
 // Fewer columns than a tile has: made apart, then the ones that exist are stored.
@@ -290,12 +296,14 @@ void pack_a(const T* a, std::int64_t i_stride, std::int64_t k_stride, std::int64
 template <class T>
 MatmulKernels<T> matmul_kernels() {
 #if defined(CPU_CAPABILITY_AVX512BF16)
-  constexpr bool kHas = !std::is_same_v<T, double>;
+  constexpr bool kPairs = true;
 #else
-  constexpr bool kHas = std::is_same_v<T, float>;
+  constexpr bool kPairs = false;
 #endif
-  if constexpr (kHas)
-    return {kTileRows, kTileCols, pack_b<T>, pack_a<T>, multiply<T>, narrow<T>};
+  if constexpr (std::is_same_v<T, float> || (kPairs && std::is_same_v<T, bf16>))
+    return {kTileRows, kTileCols, pack_b<T>, pack_a<T>, multiply<T>, narrow<T>, widen<T>};
+  else if constexpr (std::is_same_v<T, bf16>)
+    return {.narrow = narrow<T>, .widen = widen<T>};
   else
     return {};
 }

@@ -1,6 +1,7 @@
 // Kernels of ops::matmul: packing, and the product of a few rows with a packed panel of columns.
 //
 // Letters: A [rows, depth] times B [depth, cols]. A tile is what one kernel call makes: at most tile_rows x tile_cols.
+// bf16 is multiplied in pairs where the instruction set has a product of them, and else in fp32.
 #pragma once
 
 #include "ops/cpu/kernel.h"
@@ -28,7 +29,7 @@ struct Tile {
 // Sums run over depth in its order, whatever the number of rows: a row's result does not depend on its neighbours.
 template <class T>
 struct MatmulKernels {
-  int tile_rows = 0, tile_cols = 0;  // 0: no kernels of ours for this type at this level
+  int tile_rows = 0, tile_cols = 0;  // 0: the type is not multiplied as it is; of what follows it has the last two
   // B's block of `cols` <= tile_cols columns as one panel of depth_room(depth) * tile_cols values, zero where there is
   // none. B(k, n) = b[k * k_stride + n * n_stride]; one of the strides is 1.
   void (*pack_b)(const T* b, std::int64_t k_stride, std::int64_t n_stride, std::int64_t depth, std::int64_t cols,
@@ -38,6 +39,7 @@ struct MatmulKernels {
                  T* to) = nullptr;
   void (*multiply)(const Tile<T>& tile) = nullptr;
   void (*narrow)(const float* from, std::int64_t count, T* to) = nullptr;  // fp32 sums in the type of the factors
+  void (*widen)(const T* from, std::int64_t count, float* to) = nullptr;   // factors in the type of the sums
 };
 HONE_DOT_KERNELS(MatmulKernels, matmul_kernels)
 

@@ -38,7 +38,7 @@ class Room {
   std::size_t size_ = 0;
 };
 
-thread_local Room panels_room, rows_room, sums_room;
+thread_local Room panels_room, rows_room, sums_room, widened_room;
 
 // A matrix as it lies in memory; one of the strides is 1.
 template <class T>
@@ -53,6 +53,47 @@ View<T> view_of(const at::Tensor& x) {
   return {x.const_data_ptr<T>(), x.stride(0), x.stride(1)};
 }
 
+// Factors of type T as they are multiplied, in type P: T itself, or fp32 for bf16.
+template <class T, class P>
+class Packing {
+ public:
+  void b(const View<T>& b, std::int64_t depth, std::int64_t cols, P* panel) const {
+    const View<P> from = multiplied(b, depth, cols);
+    kernels_.pack_b(from.data, from.row, from.col, depth, cols, panel);
+  }
+  // As rows of `room` values with contiguous depth.
+  void a(const View<T>& a, std::int64_t rows, std::int64_t depth, std::int64_t room, P* to) const {
+    if constexpr (!std::is_same_v<T, P>) {
+      if (a.col == 1) {
+        for (std::int64_t i = 0; i < rows; ++i) wide_.widen(a.at(i, 0), depth, to + i * room);
+        return;
+      }
+    }
+    const View<P> from = multiplied(a, rows, depth);
+    kernels_.pack_a(from.data, from.row, from.col, rows, depth, to);
+  }
+  void narrow(const float* sums, std::int64_t count, T* to) const { wide_.narrow(sums, count, to); }
+  const cpu::MatmulKernels<P>& kernels() const { return kernels_; }
+
+ private:
+  // x[rows, cols], in memory of this thread if it has to be widened.
+  View<P> multiplied(const View<T>& x, std::int64_t rows, std::int64_t cols) const {
+    if constexpr (std::is_same_v<T, P>) {
+      return x;
+    } else {
+      const bool lies_along = x.col == 1;
+      const std::int64_t lines = lies_along ? rows : cols, length = lies_along ? cols : rows;
+      P* to = widened_room.get<P>(lines * length);
+      for (std::int64_t i = 0; i < lines; ++i)
+        wide_.widen(lies_along ? x.at(i, 0) : x.at(0, i), length, to + i * length);
+      return lies_along ? View<P>{to, length, 1} : View<P>{to, 1, length};
+    }
+  }
+
+  const cpu::MatmulKernels<P> kernels_ = cpu::matmul_kernels<P>();
+  const cpu::MatmulKernels<T> wide_ = cpu::matmul_kernels<T>();
+};
+
 // A piece of the depth of one pair of factors: short enough that a block of A and a panel of B stay in the L2 cache.
 template <class T>
 struct Slice {
@@ -66,21 +107,21 @@ constexpr std::int64_t kTurnedSliceBytes = 2048;  // of depth, where A has to be
 constexpr std::int64_t kPanelsBytes = 8 << 20;    // of all panels that exist at a time
 constexpr std::int64_t kBlockBytes = 256 << 10;   // of a block of A
 
-template <class T>
+// T: type of the factors; P: the type that they are multiplied in.
+template <class T, class P = T>
 class Product {
  public:
-  Product(const at::Tensor& out, bool add)
-      : kernels_(cpu::matmul_kernels<T>()), out_(out), add_(add), wide_(out.scalar_type() == at::kFloat) {}
+  Product(const at::Tensor& out, bool add) : out_(out), add_(add), wide_(out.scalar_type() == at::kFloat) {}
 
   void run(const std::vector<Factors>& factors) {
     for (const Factors& f : factors)
       cut(view_of<T>(f.a_MK), view_of<T>(f.b_KN), f.a_MK.size(1),
           f.a_MK.stride(1) == 1 ? kSliceBytes : kTurnedSliceBytes);
-    const std::int64_t panel_bytes = depth_room_ * kernels_.tile_cols * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t panel_bytes = depth_room_ * kernels_.tile_cols * static_cast<std::int64_t>(sizeof(P));
     const std::int64_t step = std::max<std::int64_t>(1, kPanelsBytes / panel_bytes) * kernels_.tile_cols;
     for (std::int64_t begin = 0; begin < cols(); begin += step) {
       const std::int64_t end = std::min(cols(), begin + step);
-      packed_ = panels_room.get<T>(packed_size(begin, end));
+      packed_ = panels_room.get<P>(packed_size(begin, end));
       pack(begin, end);
       multiply(begin, end);
     }
@@ -90,8 +131,8 @@ class Product {
   void run(const at::Tensor& a_MK, const at::Tensor& b_KN, at::Tensor& packed) {
     cut(view_of<T>(a_MK), view_of<T>(b_KN), a_MK.size(1), kSliceBytes);
     const bool made = packed.defined();
-    if (!made) packed = at::empty({packed_size(0, cols())}, b_KN.options());
-    packed_ = packed.mutable_data_ptr<T>();
+    if (!made) packed = at::empty({packed_size(0, cols())}, b_KN.options().dtype(c10::CppTypeToScalarType<P>::value));
+    packed_ = packed.mutable_data_ptr<P>();
     if (!made) pack(0, cols());
     multiply(0, cols());
   }
@@ -101,11 +142,11 @@ class Product {
   std::int64_t cols() const { return out_.size(1); }
 
   void cut(const View<T>& a, const View<T>& b, std::int64_t depth, std::int64_t bytes) {
-    const std::int64_t most = bytes / static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t most = bytes / static_cast<std::int64_t>(sizeof(P));
     const std::int64_t count = std::max<std::int64_t>(1, (depth + most - 1) / most);
     const std::int64_t step = ((depth + count - 1) / count + 7) / 8 * 8;
     for (std::int64_t k = 0; k < depth; k += step) {
-      const std::int64_t length = std::min(step, depth - k), room = cpu::depth_room<T>(length);
+      const std::int64_t length = std::min(step, depth - k), room = cpu::depth_room<P>(length);
       slices_.push_back({{a.at(0, k), a.row, a.col}, {b.at(k, 0), b.row, b.col}, length, room, depth_room_});
       depth_room_ += room;
     }
@@ -118,7 +159,7 @@ class Product {
     return panel_count(begin, end) * kernels_.tile_cols * depth_room_;
   }
   // Panel q of a slice, of `count` that exist now.
-  T* panel(const Slice<T>& slice, std::int64_t q, std::int64_t count) const {
+  P* panel(const Slice<T>& slice, std::int64_t q, std::int64_t count) const {
     return packed_ + (slice.panels * count + q * slice.room) * kernels_.tile_cols;
   }
 
@@ -127,8 +168,8 @@ class Product {
     share_out(count * slices(), [&](std::int64_t unit) {
       const Slice<T>& slice = slices_[unit / count];
       const std::int64_t q = unit % count, col = begin + q * width;
-      kernels_.pack_b(slice.b.at(0, col), slice.b.row, slice.b.col, slice.depth, std::min(width, end - col),
-                      panel(slice, q, count));
+      packing_.b({slice.b.at(0, col), slice.b.row, slice.b.col}, slice.depth, std::min(width, end - col),
+                 panel(slice, q, count));
     });
   }
 
@@ -138,7 +179,7 @@ class Product {
     const std::int64_t tiles = (rows() + tile - 1) / tile;
     const bool by_rows = tiles >= 2 * threads || tiles >= count;
     const std::int64_t most =
-        std::max<std::int64_t>(1, kBlockBytes / (widest() * static_cast<std::int64_t>(sizeof(T)) * tile));
+        std::max<std::int64_t>(1, kBlockBytes / (widest() * static_cast<std::int64_t>(sizeof(P)) * tile));
     const std::int64_t shares = by_rows ? threads : 1;  // as many blocks for each thread
     const std::int64_t share = (tiles + shares - 1) / shares;
     const std::int64_t blocks = std::min(tiles, shares * ((share + most - 1) / most));
@@ -156,17 +197,18 @@ class Product {
   };
 
   void run_block(const Block& b) const {
-    const bool apart = !wide_ && slices() > 1;  // sums of several slices are kept in fp32 until the last
+    // Sums of several slices, and those that have another type than their factors, are kept in fp32 until the last.
+    const bool apart = !wide_ && (slices() > 1 || !std::is_same_v<T, P>);
     const std::int64_t width = kernels_.tile_cols, col = b.begin + b.panel * width;
     const std::int64_t wide_cols = (b.panel_end - b.panel) * width;
     float* sums = apart ? sums_room.get<float>((b.row_end - b.row) * wide_cols) : nullptr;
     bool first = !add_;
     for (const Slice<T>& slice : slices_) {
-      const View<T> a = rows_of(slice, b.row, b.row_end);
+      const View<P> a = rows_of(slice, b.row, b.row_end);
       for (std::int64_t q = b.panel; q < b.panel_end; ++q)
         for (std::int64_t i = b.row; i < b.row_end; i += kernels_.tile_rows) {
           const std::int64_t at = b.begin + q * width;
-          cpu::Tile<T> tile{.a = a.at(i - b.row, 0), .a_stride = a.row, .panel = panel(slice, q, b.panels)};
+          cpu::Tile<P> tile{.a = a.at(i - b.row, 0), .a_stride = a.row, .panel = panel(slice, q, b.panels)};
           tile.rows = std::min<std::int64_t>(kernels_.tile_rows, b.row_end - i);
           tile.cols = std::min(width, b.end - at), tile.depth = slice.depth;
           tile.store = !first ? cpu::Store::wide_add : apart || wide_ ? cpu::Store::wide : cpu::Store::narrow;
@@ -182,10 +224,11 @@ class Product {
   }
 
   // The rows of A with contiguous depth: as they lie, or turned.
-  View<T> rows_of(const Slice<T>& slice, std::int64_t row, std::int64_t end) const {
-    if (slice.a.col == 1 && slice.room == slice.depth) return {slice.a.at(row, 0), slice.a.row, 1};
-    T* room = rows_room.get<T>((end - row) * slice.room);
-    kernels_.pack_a(slice.a.at(row, 0), slice.a.row, slice.a.col, end - row, slice.depth, room);
+  View<P> rows_of(const Slice<T>& slice, std::int64_t row, std::int64_t end) const {
+    if constexpr (std::is_same_v<T, P>)
+      if (slice.a.col == 1 && slice.room == slice.depth) return {slice.a.at(row, 0), slice.a.row, 1};
+    P* room = rows_room.get<P>((end - row) * slice.room);
+    packing_.a({slice.a.at(row, 0), slice.a.row, slice.a.col}, end - row, slice.depth, slice.room, room);
     return {room, slice.room, 1};
   }
 
@@ -197,7 +240,7 @@ class Product {
   void narrow(const float* sums, std::int64_t stride, std::int64_t row, std::int64_t row_end, std::int64_t col,
               std::int64_t col_end) const {
     for (std::int64_t i = row; i < row_end; ++i)
-      kernels_.narrow(sums + (i - row) * stride, col_end - col, static_cast<T*>(place(i, col)));
+      packing_.narrow(sums + (i - row) * stride, col_end - col, static_cast<T*>(place(i, col)));
   }
 
   std::int64_t slices() const { return static_cast<std::int64_t>(slices_.size()); }
@@ -207,12 +250,13 @@ class Product {
     return most;
   }
 
-  const cpu::MatmulKernels<T> kernels_;
+  const Packing<T, P> packing_;
+  const cpu::MatmulKernels<P>& kernels_ = packing_.kernels();
   const at::Tensor& out_;
   const bool add_, wide_;
   std::vector<Slice<T>> slices_;
   std::int64_t depth_room_ = 0;
-  T* packed_ = nullptr;
+  P* packed_ = nullptr;
 };
 
 // A with contiguous depth, whole: by the kernel that turns blocks of it, where there is one.
@@ -268,16 +312,21 @@ void by_library(at::Tensor& out, const std::vector<Factors>& factors, bool add) 
 // The same matrix with one stride of 1.
 at::Tensor plain(const at::Tensor& x) { return x.stride(1) == 1 || x.stride(0) == 1 ? x : x.contiguous(); }
 
-template <class T>
-bool has_kernels() {
-  return cpu::matmul_kernels<T>().tile_rows > 0;
-}
-
 // One of ours multiplies `a` and `b` into `out`.
 bool ours(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
   if (!kernels_take({a, b}) || out.stride(1) != 1 || out.numel() == 0 || a.size(1) == 0) return false;
-  if (a.scalar_type() == at::kBFloat16) return has_kernels<c10::BFloat16>() && level() != Level::amx;
-  return a.scalar_type() == at::kFloat && has_kernels<float>();
+  return a.scalar_type() == at::kFloat || (a.scalar_type() == at::kBFloat16 && level() != Level::amx);
+}
+
+// run(Product) for the type of the factors.
+template <class Run>
+void with_product(at::Tensor& out, at::ScalarType type, bool add, Run&& run) {
+  if (type == at::kFloat)
+    run(Product<float>(out, add));
+  else if (cpu::matmul_kernels<c10::BFloat16>().tile_rows > 0)
+    run(Product<c10::BFloat16>(out, add));
+  else
+    run(Product<c10::BFloat16, float>(out, add));
 }
 
 void product_into(at::Tensor& out_MN, const std::vector<Factors>& factors, bool add) {
@@ -286,19 +335,13 @@ void product_into(at::Tensor& out_MN, const std::vector<Factors>& factors, bool 
     if (!ours(out_MN, f.a_MK, f.b_KN)) return by_library(out_MN, factors, add);
     usable.push_back({plain(f.a_MK), plain(f.b_KN)});
   }
-  if (usable[0].a_MK.scalar_type() == at::kFloat)
-    Product<float>(out_MN, add).run(usable);
-  else
-    Product<c10::BFloat16>(out_MN, add).run(usable);
+  with_product(out_MN, usable[0].a_MK.scalar_type(), add, [&](auto&& product) { product.run(usable); });
 }
 
 void product_with_packed(at::Tensor& out_MN, const at::Tensor& a_MK, const at::Tensor& b_KN, at::Tensor& packed) {
   if (!ours(out_MN, a_MK, b_KN)) return by_library(out_MN, {{a_MK, b_KN}}, false);
   const at::Tensor a = plain(a_MK), b = plain(b_KN);
-  if (a.scalar_type() == at::kFloat)
-    Product<float>(out_MN, false).run(a, b, packed);
-  else
-    Product<c10::BFloat16>(out_MN, false).run(a, b, packed);
+  with_product(out_MN, a.scalar_type(), false, [&](auto&& product) { product.run(a, b, packed); });
 }
 
 }  // namespace

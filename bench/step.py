@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """hone's training step beside transformers' Trainer: same shape, same tokens, alternating processes, ratio of medians.
 
-  OMP_NUM_THREADS=2 python bench/pretrain.py --hone build/release/hone --case 32m [--rounds 3] [--peer autocast,pure_fused]
+  OMP_NUM_THREADS=2 python bench/step.py --hone build/release/hone --case 32m [--rounds 3] [--peer autocast,pure_fused]
 
-Needs torch, transformers and accelerate. A step of either is everything between two batches: forward, backward, clipping,
-AdamW. Both drop their first two steps. Prints each process's median step and peak memory, then the ratios of the medians
-over the rounds, against the best of the peer's modes. `--floor` also times the step's matrix products by themselves in
-torch, best of seven each.
+Needs torch, transformers and accelerate; the case lora peft, too. A step of either is everything between two batches:
+forward, backward, clipping, AdamW. Both drop their first steps (two; one of LoRA's long ones). Prints each process's
+median step and peak memory, then the ratios of the medians over the rounds, against the best of the peer's modes.
+`--floor` also times the step's matrix products by themselves in torch, best of seven each.
 """
 import argparse
 import json
@@ -22,18 +22,35 @@ CASES = {
     "32m-fp32": (512, 8, 16384, 8, 512, 5, "fp32", "fp32"),
     "5m": (256, 4, 16384, 8, 256, 12, "bf16", "autocast,pure_fused,fp32"),
     "125m": (768, 12, 32000, 4, 1024, 4, "bf16", "autocast,pure_fused"),
+    "lora": (896, 24, 151936, 4, 512, 2, "bf16", "pure"),  # rank 16 on every linear of Qwen2.5-0.5B's shape
 }
 
 
 def shape(case):
     hidden, layers, vocab = CASES[case][:3]
+    if case == "lora":
+        return dict(hidden_size=896, num_hidden_layers=24, num_attention_heads=14, num_key_value_heads=2,
+                    intermediate_size=4864, vocab_size=151936, max_position_embeddings=32768, tie_word_embeddings=True)
     heads = hidden // 64
     return dict(hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=heads,
                 num_key_value_heads=heads // 2 if heads % 2 == 0 else heads, intermediate_size=hidden * 11 // 4,
                 vocab_size=vocab, max_position_embeddings=2048, tie_word_embeddings=True)
 
 
-def run_peer(case, mode):
+def warmup(case):
+    return 1 if case == "lora" else 2
+
+
+def make_base(case, folder):
+    """The model below the adapter, in bf16, as a folder that both read."""
+    import torch
+    import transformers
+    torch.manual_seed(0)
+    model = transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**shape(case))).to(torch.bfloat16)
+    model.save_pretrained(folder)
+
+
+def run_peer(case, mode, folder):
     """One run of the Trainer, in this process; prints a JSON object."""
     import resource
     import time
@@ -41,9 +58,16 @@ def run_peer(case, mode):
     import transformers
     _, _, vocab, rows, length, steps, _, _ = CASES[case]
     torch.manual_seed(0)
-    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**shape(case)))
-    if mode.startswith("pure"):
-        model = model.to(torch.bfloat16)
+    if case == "lora":
+        import peft
+        dtype = "auto" if mode == "pure" else torch.float32
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
+        model = peft.get_peft_model(model, peft.LoraConfig(r=16, lora_alpha=32, target_modules="all-linear",
+                                                           task_type="CAUSAL_LM"))
+    else:
+        model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**shape(case)))
+        if mode.startswith("pure"):
+            model = model.to(torch.bfloat16)
 
     class Rows(torch.utils.data.Dataset):
         def __len__(self):
@@ -64,16 +88,18 @@ def run_peer(case, mode):
 
     watch = Watch()
     arguments = transformers.TrainingArguments(
-        output_dir=tempfile.mkdtemp(), per_device_train_batch_size=rows, max_steps=steps + 2, bf16=mode == "autocast",
-        use_cpu=True, report_to=[], logging_steps=1000, save_strategy="no", disable_tqdm=True,
+        output_dir=tempfile.mkdtemp(), per_device_train_batch_size=rows, max_steps=steps + warmup(case),
+        bf16=mode == "autocast", use_cpu=True, report_to=[], logging_steps=1000, save_strategy="no", disable_tqdm=True,
         optim="adamw_torch_fused" if "fused" in mode else "adamw_torch")
     transformers.Trainer(model=model, args=arguments, train_dataset=Rows(), callbacks=[watch]).train()
-    print(json.dumps({"step_seconds": statistics.median(watch.seconds[2:]), "best_step_seconds": min(watch.seconds[2:]),
+    seconds = watch.seconds[warmup(case):]
+    print(json.dumps({"step_seconds": statistics.median(seconds), "best_step_seconds": min(seconds),
                       "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
 
 
-def peer(case, mode):
-    done = subprocess.run([sys.executable, __file__, "--case", case, "--run-peer", mode], capture_output=True, text=True)
+def peer(case, mode, folder):
+    done = subprocess.run([sys.executable, __file__, "--case", case, "--run-peer", mode, "--base", folder],
+                          capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(done.stderr)
     return json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"step_seconds')))
@@ -84,18 +110,22 @@ def hone(program, case, folder):
     data, recipe = os.path.join(folder, "rows.jsonl"), os.path.join(folder, "recipe.json")
     with open(data, "w") as file:
         state = 1
-        for _ in range(rows * (steps + 2)):
+        for _ in range(rows * (steps + warmup(case))):
             ids = []
             for _ in range(length):
                 state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
                 ids.append((state >> 33) % vocab)
             file.write(json.dumps({"input_ids": ids}) + "\n")
+    made = {"model": {"type": "llama", **shape(case)}, "tokenizer": "bytes",
+            "data": {"train": data, "max_length": length}, "optimizer": {"type": "adamw", "learning_rate": 5e-5},
+            "trainer": {"batch_size": rows, "max_grad_norm": 1.0, "precision": precision},
+            "run": {"folder": os.path.join(folder, "run"), "seed": 1}}
+    if case == "lora":
+        made["model"] = {"path": os.path.join(folder, "base")}
+        made["adapter"] = {"type": "lora", "rank": 16, "alpha": 32, "targets": ["all-linear"]}
     with open(recipe, "w") as file:
-        json.dump({"model": {"type": "llama", **shape(case)}, "tokenizer": "bytes", "data": {"train": data, "max_length": length},
-                   "optimizer": {"type": "adamw", "learning_rate": 5e-5},
-                   "trainer": {"batch_size": rows, "max_grad_norm": 1.0, "precision": precision},
-                   "run": {"folder": os.path.join(folder, "run"), "seed": 1}}, file)
-    done = subprocess.run([program, "bench", recipe, "--steps", str(steps), "--warmup", "2", "--json"],
+        json.dump(made, file)
+    done = subprocess.run([program, "bench", recipe, "--steps", str(steps), "--warmup", str(warmup(case)), "--json"],
                           capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(done.stderr)
@@ -137,18 +167,25 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--floor", action="store_true")
     parser.add_argument("--run-peer", help=argparse.SUPPRESS)
+    parser.add_argument("--base", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.run_peer == "make":
+        return make_base(options.case, options.base)
     if options.run_peer:
-        return run_peer(options.case, options.run_peer)
+        return run_peer(options.case, options.run_peer, options.base)
     modes = (options.peer or CASES[options.case][-1]).split(",")
     seconds, memory, floors = {}, {}, []
     with tempfile.TemporaryDirectory() as folder:
+        base = os.path.join(folder, "base")
+        if options.case == "lora":
+            subprocess.run([sys.executable, __file__, "--case", options.case, "--run-peer", "make", "--base", base],
+                           check=True)
         for _ in range(options.rounds):
             if options.floor:
                 floors.append(product_floor(options.case))
                 print(f"{'products':12} {floors[-1]:8.3f} s", flush=True)
             for name in ["hone", *modes]:
-                made = hone(options.hone, options.case, folder) if name == "hone" else peer(options.case, name)
+                made = hone(options.hone, options.case, folder) if name == "hone" else peer(options.case, name, base)
                 seconds.setdefault(name, []).append(made["step_seconds"])
                 memory.setdefault(name, []).append(made["peak_memory_bytes"])
                 print(f"{name:12} {made['step_seconds']:8.3f} s median, {made['best_step_seconds']:8.3f} s best, "

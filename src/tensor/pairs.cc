@@ -1,5 +1,5 @@
 // The pairs of a batch.
-#include "objectives/pairs.h"
+#include "tensor/pairs.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 #include "hone/error.h"
 #include "tensor/host.h"
 
-namespace hone::objectives {
+namespace hone {
 namespace {
 
 Tensor on_device_of(const std::vector<std::int64_t>& values, const Batch& batch) {
@@ -49,9 +49,9 @@ Tensor sums_by_document(const Tensor& values_N, const Batch& batch) {
     const auto row = document.begin() + doc.row * batch.length();
     std::fill(row + doc.begin, row + doc.end, i);
   }
-  return at::zeros({documents + 1}, values_N.options())
-      .index_add(0, on_device_of(document, batch), values_N)
+  return at::zeros({documents + 1}, values_N.options().dtype(at::kDouble))
+      .index_add(0, on_device_of(document, batch), values_N.to(at::kDouble))
       .narrow(0, 0, documents);
 }
 
-}  // namespace hone::objectives
+}  // namespace hone

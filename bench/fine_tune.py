@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""hone's fine-tuning run beside TRL's: the same rows, the same steps, alternating processes.
+
+  OMP_NUM_THREADS=2 python bench/fine_tune.py sft --hone build/release/hone --rows FILE.jsonl --tokenizer FOLDER
+  OMP_NUM_THREADS=2 python bench/fine_tune.py dpo --hone build/release/hone --rows FILE.json --tokenizer FOLDER
+
+sft: FILE has a prompt and a response per line; one epoch, loss on the response. dpo: FILE is a JSON array of ShareGPT
+pairs (`conversations`, `chosen`, `rejected`), of which the first are taken whose sides have at most 1,024 tokens each;
+one epoch, sigmoid loss, the reference beside the model. FOLDER holds a tokenizer.json of GPT-2's kind. Needs torch,
+transformers, datasets and trl. The model: a Llama of hidden 512, 8 layers and the tokenizer's vocabulary; batches of 8
+rows or pairs. hone runs in bf16. --peer: TRL's modes, separated by commas: bf16 (autocast, its default), fp32, and
+either with `+keep` (keeps activations, where the default computes them twice). Prints the seconds of each run (hone's
+with its start and the saving of the result) and the ratio to the fastest mode.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+LENGTH = 1024
+SHAPE = dict(hidden_size=512, num_hidden_layers=8, num_attention_heads=8, num_key_value_heads=4, intermediate_size=1408,
+             max_position_embeddings=2048, tie_word_embeddings=True)
+END = "<|endoftext|>"
+
+
+def sft_rows(options):
+    with open(options.rows) as file:
+        made = [json.loads(next(file)) for _ in range(options.count)]
+    return [{"prompt": row["prompt"], "completion": row["response"]} for row in made]
+
+
+def dpo_rows(options):
+    from tokenizers import Tokenizer
+    tokenizer = Tokenizer.from_file(os.path.join(options.tokenizer, "tokenizer.json"))
+    tokenizer.no_truncation()
+    names = {"human": "User", "gpt": "Assistant", "system": "System"}
+
+    def length(text):
+        return len(tokenizer.encode(text).ids)
+
+    with open(options.rows) as file:
+        pairs = json.load(file)
+    made = []
+    for pair in pairs:
+        prompt = "".join(f"{names[turn['from']]}: {turn['value']}\n\n" for turn in pair["conversations"]) + "Assistant:"
+        sides = {side: " " + pair[side]["value"].strip() for side in ("chosen", "rejected")}
+        if all(length(prompt) + length(text) < LENGTH for text in sides.values()):
+            made.append({"prompt": prompt, **sides})
+    return made[:options.count]
+
+
+def run_trl(options, mode):
+    """One run of TRL's trainer, in this process; prints a JSON object."""
+    import torch
+    import trl
+    from datasets import Dataset
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+    tokenizer = PreTrainedTokenizerFast(tokenizer_file=os.path.join(options.tokenizer, "tokenizer.json"))
+    tokenizer.pad_token = tokenizer.eos_token = END
+    data = Dataset.from_list(ROWS_OF[options.kind](options))
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), **SHAPE))
+    Config, Trainer = {"sft": (trl.SFTConfig, trl.SFTTrainer), "dpo": (trl.DPOConfig, trl.DPOTrainer)}[options.kind]
+    config = Config(output_dir=tempfile.mkdtemp(), per_device_train_batch_size=8, num_train_epochs=1,
+                    bf16=mode.startswith("bf16"), gradient_checkpointing=not mode.endswith("+keep"), use_cpu=True,
+                    report_to=[], save_strategy="no", logging_steps=1000, max_length=LENGTH, disable_tqdm=True)
+    folder = tempfile.mkdtemp()  # DPOTrainer reads the reference from where the model came from
+    model.save_pretrained(folder)
+    model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    trainer = Trainer(model=model, args=config, train_dataset=data, processing_class=tokenizer)
+    start = time.perf_counter()
+    trainer.train()
+    print(json.dumps({"seconds": time.perf_counter() - start}))
+
+
+def peer(options, mode):
+    done = subprocess.run([sys.executable, __file__, options.kind, "--rows", options.rows, "--tokenizer",
+                           options.tokenizer, "--count", str(options.count), "--run-peer", mode],
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    return json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"seconds')))
+
+
+def hone(options, folder):
+    data, recipe = os.path.join(folder, "rows.jsonl"), os.path.join(folder, "recipe.json")
+    with open(data, "w") as file:
+        file.writelines(json.dumps(row) + "\n" for row in ROWS_OF[options.kind](options))
+    run = os.path.join(folder, f"run-{time.time_ns()}")
+    made = {"model": {"type": "llama", **SHAPE}, "tokenizer": os.path.abspath(options.tokenizer),
+            "data": {"train": data, "max_length": LENGTH, "packing": "none", "overlong": "keep_start"},
+            "optimizer": {"type": "adamw", "learning_rate": 2e-5 if options.kind == "sft" else 1e-6},
+            "trainer": {"batch_size": 8, "epochs": 1, "max_grad_norm": 1.0, "precision": "bf16", "log_every": 1},
+            "run": {"folder": run, "seed": 1}}
+    if options.kind == "dpo":
+        made["objective"] = {"type": "dpo"}
+    with open(recipe, "w") as file:
+        json.dump(made, file)
+    start = time.perf_counter()
+    done = subprocess.run([options.hone, "train", recipe], capture_output=True, text=True)
+    seconds = time.perf_counter() - start
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    with open(os.path.join(run, "metrics.jsonl")) as file:
+        steps = [json.loads(line) for line in file]
+    return {"seconds": seconds, "in_steps": sum(step.get("step_seconds", 0) for step in steps)}
+
+
+ROWS_OF = {"sft": sft_rows, "dpo": dpo_rows}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=ROWS_OF)
+    parser.add_argument("--hone")
+    parser.add_argument("--rows", required=True)
+    parser.add_argument("--tokenizer", required=True)
+    parser.add_argument("--count", type=int, default=160, help="rows or pairs")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--peer", default="bf16")
+    parser.add_argument("--run-peer", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.run_peer:
+        return run_trl(options, options.run_peer)
+    modes, seconds = options.peer.split(","), {}
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(options.rounds):
+            for name in ["hone", *modes, "hone"]:
+                made = hone(options, folder) if name == "hone" else peer(options, name)
+                seconds.setdefault(name, []).append(made["seconds"])
+                steps = f", {made['in_steps']:.1f} s of it in steps" if "in_steps" in made else ""
+                print(f"{name:10} {made['seconds']:7.1f} s{steps}", flush=True)
+    middle = {name: statistics.median(values) for name, values in seconds.items()}
+    fastest = min(modes, key=middle.get)
+    print(f"hone {middle['hone']:.1f} s, TRL's {fastest} {middle[fastest]:.1f} s: "
+          f"{middle[fastest] / middle['hone']:.1f} times as fast")
+
+
+if __name__ == "__main__":
+    main()
