@@ -15,7 +15,8 @@
 namespace hone::ops {
 namespace {
 
-constexpr std::int64_t kChunkBytes = 16 << 20;
+// Of large vocabularies a chunk is larger than a cache: each one adds to all of the head's gradient.
+constexpr std::int64_t kChunkBytes = 16 << 20, kChunkTokens = 256;
 
 void check_labels(const at::Tensor& labels_S, std::int64_t vocab) {
   if (labels_S.numel() == 0) return;
@@ -54,7 +55,7 @@ HeadLosses head_losses(const at::Tensor& given_SD, const at::Tensor& given_VD, c
   const auto wide = at::toOpMathType(head_VD.scalar_type());
   const std::int64_t count = hidden_SD.size(0), vocab = head_VD.size(0);
   const std::int64_t step =
-      std::max<std::int64_t>(1, kChunkBytes / (vocab * static_cast<std::int64_t>(head_VD.element_size())));
+      std::max<std::int64_t>(kChunkTokens, kChunkBytes / (vocab * static_cast<std::int64_t>(head_VD.element_size())));
   HeadLosses made{at::empty({count}, head_VD.options().dtype(wide).requires_grad(false)), {}};
   if (wanted.hidden) made.dhidden_SD = at::empty_like(hidden_SD);
   if (wanted.dhead_VD.defined() && count == 0 && !wanted.add) wanted.dhead_VD.zero_();

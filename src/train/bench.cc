@@ -28,14 +28,15 @@ double product_ceiling(Precision precision) {
   constexpr std::int64_t kSize = 1536;
   const at::Tensor a = at::rand({kSize, kSize}).to(type), b = at::rand({kSize, kSize}).to(type);
   at::Tensor out = at::empty({kSize, kSize}, a.options());
-  double best = 1e9;
+  double best = 1e9, library_last = 0;
   for (int i = 0; i < 10; ++i) {
     const Stopwatch ours;
     ops::matmul_into(out, {{a, b}});
     best = std::min(best, ours.seconds());
+    if (library_last > 3 * best) continue;  // in bf16 without AVX-512 it takes fifty times as long
     const Stopwatch library;
     at::mm_out(out, a, b);
-    best = std::min(best, library.seconds());
+    best = std::min(best, library_last = library.seconds());
   }
   return 2.0 * kSize * kSize * kSize / best;
 }
