@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/native/CPUBlas.h>
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -299,14 +300,23 @@ void by_library_in_fp32(at::Tensor& out, const std::vector<Factors>& factors, bo
   if (!in_place) out.copy_(sums);
 }
 
+// MKL adds in an order that goes by where a matrix begins between two lines of the cache: one that was mapped from a
+// file would give other bits than the same one in memory of its own.
+at::Tensor aligned(const at::Tensor& x) {
+  return !x.is_cpu() || reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 64 == 0 ? x : x.clone();
+}
+
 void by_library(at::Tensor& out, const std::vector<Factors>& factors, bool add) {
   const bool narrow = factors[0].a_MK.scalar_type() == at::kBFloat16;
   if (narrow && out.is_cpu() && (factors.size() > 1 || out.scalar_type() == at::kFloat))
     return by_library_in_fp32(out, factors, add);
+  at::Tensor made = aligned(out);
   for (const Factors& f : factors) {
-    add ? out.addmm_(f.a_MK, f.b_KN) : at::mm_out(out, f.a_MK, f.b_KN);
+    const at::Tensor a_MK = aligned(f.a_MK), b_KN = aligned(f.b_KN);
+    add ? made.addmm_(a_MK, b_KN) : at::mm_out(made, a_MK, b_KN);
     add = true;
   }
+  if (!made.is_same(out)) out.copy_(made);
 }
 
 // The same matrix with one stride of 1.
