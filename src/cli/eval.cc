@@ -182,7 +182,7 @@ class Eval final : public Command {
     for (const auto& [name, metrics] : report.items()) {
       std::cout << name << '\n';
       for (const auto& [metric, value] : metrics.items())
-        std::cout << fmt::format("  {:<16} {}\n", metric,
+        std::cout << fmt::format("  {:<18} {}\n", metric,
                                  value.is_number_float() ? fmt::format("{:.6g}", value.get<double>()) : value.dump());
     }
   }

@@ -23,7 +23,8 @@ constexpr const char* kExpected =
 // Proposes columns for well-known sets of names; they are shown, never used unasked.
 std::string proposal(const std::vector<std::string>& names) {
   if (has(names, "chosen"))
-    return "preference pairs are not one of these forms: objective: {type: dpo} learns from them";
+    return "preference pairs are not one of these forms: objective: {type: dpo} learns from them, and hone eval "
+           "--metric preference measures on them";
   const std::string prompt = first_of(names, {"prompt", "question", "instruction", "query", "input", "context"});
   const std::string completion =
       first_of(names, {"completion", "answer", "response", "output", "target", "summary", "solution"});
