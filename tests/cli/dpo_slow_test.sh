@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A model that was taught sums learns from its own mistakes: DPO of right answers against wrong ones that it gave itself.
-# It then answers more of the sums that it has never seen.
+# A model that was taught sums learns from its own mistakes: DPO of right answers against wrong ones of its own. It then
+# answers more of the sums that it has never seen.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -28,11 +28,14 @@ matches() {
 }
 
 hone train sft.yaml --quiet
-hone generate sft --prompts train.jsonl --max-new-tokens 8 --batch-size 128 --temperature 1 --seed 5 --json --quiet >answers.jsonl
+hone generate sft --prompts train.jsonl --max-new-tokens 8 --batch-size 128 --temperature 1 --seed 5 --json --quiet \
+  >answers.jsonl
 # Lines of both files belong together; where the answer is another one than the sum, they are a pair.
 paste -d '\n' train.jsonl answers.jsonl | awk -F '"' '
   NR % 2 { prompt = $4; right = $8; next }
-  $8 != right && $8 != "" { printf "{\"prompt\": \"%s\", \"chosen\": \"%s\", \"rejected\": \"%s\"}\n", prompt, right, $8 }
+  $8 != right && $8 != "" {
+    printf "{\"prompt\": \"%s\", \"chosen\": \"%s\", \"rejected\": \"%s\"}\n", prompt, right, $8
+  }
 ' >pairs.jsonl
 [ "$(wc -l <pairs.jsonl)" -ge 500 ] || { echo "too few mistakes to learn from"; exit 1; }
 hone train dpo.yaml --quiet
