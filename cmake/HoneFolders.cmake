@@ -1,6 +1,14 @@
 # One OBJECT library per folder of src/, and the plug-in lists written from the files that are there.
 include_guard()
 
+# hone_unity(<target>): the files of one folder are compiled in batches, unless HONE_UNITY is off. Names in anonymous
+# namespaces are therefore unique within a folder.
+function(hone_unity target)
+  if(HONE_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  endif()
+endfunction()
+
 # hone_folder(<name> <flags target>): object library hone_<name> from src/<name>, empty folders tolerated; its objects are
 # appended to HONE_OBJECTS in the caller.
 function(hone_folder name flags)
@@ -12,9 +20,7 @@ function(hone_folder name flags)
   if(sources)
     add_library(hone_${name} OBJECT ${sources})
     target_link_libraries(hone_${name} PRIVATE ${flags})
-    if(HONE_UNITY AND flags STREQUAL "hone_torch_flags")
-      set_target_properties(hone_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-    endif()
+    hone_unity(hone_${name})
     set(HONE_OBJECTS ${HONE_OBJECTS} $<TARGET_OBJECTS:hone_${name}> PARENT_SCOPE)
   endif()
 endfunction()

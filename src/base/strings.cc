@@ -95,7 +95,7 @@ std::string nearest(std::string_view name, const std::vector<std::string>& known
 
 std::string list_names(const std::vector<std::string>& names, std::size_t most) {
   std::string text;
-  for (std::size_t i = 0; i < std::min(most, names.size()); ++i) text += (i > 0 ? ", " : "") + quoted(names[i]);
+  for (std::size_t i = 0; i < std::min(most, names.size()); ++i) text += (i > 0 ? ", " : "") + hone::quoted(names[i]);
   if (names.size() > most) text += fmt::format(" and {} more", names.size() - most);
   return text;
 }

@@ -11,22 +11,22 @@
 namespace hone::config {
 namespace {
 
-constexpr int kMaxDepth = 60;
-constexpr std::size_t kMaxBytes = 16'000'000;
+constexpr int kMaxJsonDepth = 60;
+constexpr std::size_t kMaxJsonBytes = 16'000'000;
 
-struct Refused {
+struct RefusedJson {
   std::string fact;
 };
 
-// Recursive descent, at most kMaxDepth deep.
-class Parser {
+// Recursive descent, at most kMaxJsonDepth deep.
+class JsonParser {
  public:
-  Parser(const std::string& text, const std::string& file) : text_(text), file_(file) {}
+  JsonParser(const std::string& text, const std::string& file) : text_(text), file_(file) {}
 
   Node whole() {
     Node node = value(0);
     blanks();
-    if (at_ != text_.size()) throw Refused{"more after the end of the value"};
+    if (at_ != text_.size()) throw RefusedJson{"more after the end of the value"};
     return node;
   }
   int line() const { return line_; }
@@ -38,7 +38,7 @@ class Parser {
   }
   char peek() {
     blanks();
-    if (at_ == text_.size()) throw Refused{"ends too early"};
+    if (at_ == text_.size()) throw RefusedJson{"ends too early"};
     return text_[at_];
   }
   bool take(char c) {
@@ -49,7 +49,7 @@ class Parser {
   Mark mark() const { return {file_, line_}; }
 
   Node value(int depth) {
-    if (depth > kMaxDepth) throw Refused{"nested too deeply"};
+    if (depth > kMaxJsonDepth) throw RefusedJson{"nested too deeply"};
     const char c = peek();
     if (c == '{') return object(depth);
     if (c == '[') return array(depth);
@@ -63,13 +63,13 @@ class Parser {
     take('{');
     if (take('}')) return node;
     do {
-      if (peek() != '"') throw Refused{"expected a key in double quotes"};
+      if (peek() != '"') throw RefusedJson{"expected a key in double quotes"};
       std::string key = string();
-      if (!seen.insert(key).second) throw Refused{"the key " + hone::quoted(key) + " is given twice"};
-      if (!take(':')) throw Refused{"expected ':' after the key " + hone::quoted(key)};
+      if (!seen.insert(key).second) throw RefusedJson{"the key " + hone::quoted(key) + " is given twice"};
+      if (!take(':')) throw RefusedJson{"expected ':' after the key " + hone::quoted(key)};
       node.entries().emplace_back(std::move(key), value(depth + 1));
     } while (take(','));
-    if (!take('}')) throw Refused{"expected ',' or '}'"};
+    if (!take('}')) throw RefusedJson{"expected ',' or '}'"};
     return node;
   }
 
@@ -79,7 +79,7 @@ class Parser {
     if (take(']')) return node;
     do node.items().push_back(value(depth + 1));
     while (take(','));
-    if (!take(']')) throw Refused{"expected ',' or ']'"};
+    if (!take(']')) throw RefusedJson{"expected ',' or ']'"};
     return node;
   }
 
@@ -87,13 +87,13 @@ class Parser {
   std::string string() {
     const std::size_t begin = at_++;
     while (at_ < text_.size() && text_[at_] != '"' && text_[at_] != '\n') at_ += text_[at_] == '\\' ? 2 : 1;
-    if (at_ >= text_.size() || text_[at_] != '"') throw Refused{"a string without its closing quote"};
+    if (at_ >= text_.size() || text_[at_] != '"') throw RefusedJson{"a string without its closing quote"};
     ++at_;
     const auto parsed = nlohmann::json::parse(text_.begin() + static_cast<std::ptrdiff_t>(begin),
                                               text_.begin() + static_cast<std::ptrdiff_t>(at_), nullptr, false);
-    if (!parsed.is_string()) throw Refused{"a string with a wrong escape or byte"};
+    if (!parsed.is_string()) throw RefusedJson{"a string with a wrong escape or byte"};
     std::string text = parsed.get<std::string>();
-    if (text.find('\0') != std::string::npos) throw Refused{"a string with a NUL"};
+    if (text.find('\0') != std::string::npos) throw RefusedJson{"a string with a NUL"};
     return text;
   }
 
@@ -112,7 +112,7 @@ class Parser {
     // Python writes these; what they mean is decided by the reader of the number, which refuses them.
     const bool python = text == "NaN" || text == "Infinity" || text == "-Infinity";
     if (text.empty() || !(known || python))
-      throw Refused{"expected a value, got " + hone::quoted(text_.substr(begin, 12))};
+      throw RefusedJson{"expected a value, got " + hone::quoted(text_.substr(begin, 12))};
     Node node = Node::scalar(text, false, mark());
     return node;
   }
@@ -130,14 +130,19 @@ void emit(const Node& node, int indent, int depth, std::string& out) {
   const std::string end = indent < 0 ? "" : "\n" + std::string(static_cast<std::size_t>(indent * depth), ' ');
   const std::string comma = indent < 0 ? ", " : ",";
   switch (node.kind()) {
-    case Node::Kind::null: out += "null"; return;
+    case Node::Kind::null:
+      out += "null";
+      return;
     case Node::Kind::scalar:
       out += !node.quoted() && is_json_word(node.text())
                  ? node.text()
                  : nlohmann::json(node.text()).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
       return;
     case Node::Kind::list: {
-      if (node.items().empty()) { out += "[]"; return; }
+      if (node.items().empty()) {
+        out += "[]";
+        return;
+      }
       out += "[";
       bool first = true;
       for (const Node& item : node.items()) {
@@ -149,7 +154,10 @@ void emit(const Node& node, int indent, int depth, std::string& out) {
       return;
     }
     case Node::Kind::map: {
-      if (node.entries().empty()) { out += "{}"; return; }
+      if (node.entries().empty()) {
+        out += "{}";
+        return;
+      }
       out += "{";
       bool first = true;
       for (const auto& [key, entry] : node.entries()) {
@@ -167,11 +175,11 @@ void emit(const Node& node, int indent, int depth, std::string& out) {
 }  // namespace
 
 Node parse_json(const std::string& text, const std::string& file, Problems& problems) {
-  Parser parser(text, file);
+  JsonParser parser(text, file);
   try {
-    if (text.size() > kMaxBytes) throw Refused{"more than 16 MB"};
+    if (text.size() > kMaxJsonBytes) throw RefusedJson{"more than 16 MB"};
     return parser.whole();
-  } catch (const Refused& refused) {
+  } catch (const RefusedJson& refused) {
     problems.add("", "not JSON: " + refused.fact, "", {file, parser.line()});
     return {};
   }

@@ -12,12 +12,16 @@ namespace {
 
 std::string shown(const Node& node) {
   switch (node.kind()) {
-    case Node::Kind::null: return "nothing";
-    case Node::Kind::list: return "a list";
-    case Node::Kind::map: return "a section";
-    case Node::Kind::scalar: break;
+    case Node::Kind::null:
+      return "nothing";
+    case Node::Kind::list:
+      return "a list";
+    case Node::Kind::map:
+      return "a section";
+    case Node::Kind::scalar:
+      break;
   }
-  return node.quoted() ? "the string " + quoted(node.text()) : escape_for_terminal(node.text());
+  return node.quoted() ? "the string " + hone::quoted(node.text()) : escape_for_terminal(node.text());
 }
 
 void wrong_type(const Node& node, const std::string& expected, const At& at) {
@@ -73,8 +77,10 @@ bool read_whole(const Node& node, T& value, const At& at, const std::optional<T>
 }  // namespace
 
 void read_scalar(const Node& node, bool& value, const At& at) {
-  if (is_number_like(node) && (node.text() == "true" || node.text() == "false")) value = node.text() == "true";
-  else wrong_type(node, "true or false", at);
+  if (is_number_like(node) && (node.text() == "true" || node.text() == "false"))
+    value = node.text() == "true";
+  else
+    wrong_type(node, "true or false", at);
 }
 
 void read_scalar(const Node& node, std::int64_t& value, const At& at) {
@@ -104,8 +110,10 @@ void read_scalar(const Node& node, double& value, const At& at) {
 }
 
 void read_scalar(const Node& node, std::string& value, const At& at) {
-  if (node.kind() == Node::Kind::scalar) value = node.text();
-  else wrong_type(node, "text", at);
+  if (node.kind() == Node::Kind::scalar)
+    value = node.text();
+  else
+    wrong_type(node, "text", at);
 }
 
 std::optional<std::size_t> read_name(const Node& node, const std::vector<std::string>& names, const At& at) {
@@ -167,8 +175,9 @@ void read_choice(std::string_view interface_name, const Node& given, std::string
   }
   auto made = chosen == type && options ? options->copy() : catalogue ? catalogue->options(chosen) : nullptr;
   if (!made) {
-    at.problems.add(at.path + ".type", fmt::format("got \"{}\", expected one of {}", escape_for_terminal(chosen),
-                                                   join(choice_names(interface_name), ", ")),
+    at.problems.add(at.path + ".type",
+                    fmt::format("got \"{}\", expected one of {}", escape_for_terminal(chosen),
+                                join(choice_names(interface_name), ", ")),
                     nearest(chosen, choice_names(interface_name)), name ? name->mark() : node.mark());
     return;
   }
@@ -210,9 +219,7 @@ std::size_t index_in(std::string_view part, std::size_t size) {
   return index && *index < size ? static_cast<std::size_t>(*index) : size;
 }
 
-bool is_plain(const Node& node) {
-  return node.kind() == Node::Kind::scalar && !node.text().starts_with("${");
-}
+bool is_plain(const Node& node) { return node.kind() == Node::Kind::scalar && !node.text().starts_with("${"); }
 
 std::string inline_text(const Node& node) {
   if (node.is_null()) return "null";

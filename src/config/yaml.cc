@@ -15,15 +15,15 @@
 namespace hone::config {
 namespace {
 
-constexpr std::size_t kMaxDepth = 60, kMaxNodes = 1'000'000, kMaxBytes = 16'000'000;
+constexpr std::size_t kMaxYamlDepth = 60, kMaxNodes = 1'000'000, kMaxYamlBytes = 16'000'000;
 constexpr std::size_t kMaxKey = 200;  // bytes: YAML takes keys of at most 1,024, and \x16 is four
 
-struct Refused {
+struct RefusedYaml {
   std::string fact;
   int line;
 };
 
-// Builds the tree; a bad document ends in Refused.
+// Builds the tree; a bad document ends in RefusedYaml.
 class Builder final : public YAML::EventHandler {
  public:
   explicit Builder(std::string file) : file_(std::move(file)) {}
@@ -38,7 +38,7 @@ class Builder final : public YAML::EventHandler {
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto found = anchors_.find(anchor);
-    if (found == anchors_.end()) throw Refused{"an alias inside its own anchor", mark.line + 1};
+    if (found == anchors_.end()) throw RefusedYaml{"an alias inside its own anchor", mark.line + 1};
     count_ += values_in(found->second);
     Node copy = found->second;
     add(std::move(copy), mark, 0);
@@ -47,10 +47,10 @@ class Builder final : public YAML::EventHandler {
                 const std::string& text) override {
     const bool quoted = tag == "!";
     if (tag.size() > 1 && tag != "?" && tag != "tag:yaml.org,2002:str")
-      throw Refused{"the tag " + tag + " is not supported", mark.line + 1};
+      throw RefusedYaml{"the tag " + tag + " is not supported", mark.line + 1};
     // yaml-cpp takes \N and \_ for single bytes.
     if (first_bad_utf8(text))
-      throw Refused{"the escapes \\N and \\_ are not supported; write \\u0085 and \\u00a0", mark.line + 1};
+      throw RefusedYaml{"the escapes \\N and \\_ are not supported; write \\u0085 and \\u00a0", mark.line + 1};
     const bool null = !quoted && (text == "~" || text == "null");
     add(null ? Node() : Node::scalar(text, quoted || tag == "tag:yaml.org,2002:str"), mark, anchor);
   }
@@ -76,9 +76,9 @@ class Builder final : public YAML::EventHandler {
   };
 
   void open(Node node, const YAML::Mark& mark, YAML::anchor_t anchor) {
-    if (frames_.size() >= kMaxDepth) throw Refused{"nested too deeply", mark.line + 1};
+    if (frames_.size() >= kMaxYamlDepth) throw RefusedYaml{"nested too deeply", mark.line + 1};
     if (!frames_.empty() && frames_.back().node.is_map() && !frames_.back().has_key)
-      throw Refused{"a key that is no plain text", mark.line + 1};
+      throw RefusedYaml{"a key that is no plain text", mark.line + 1};
     node.set_mark({file_, mark.line + 1});
     frames_.push_back({.node = std::move(node), .anchor = anchor});
   }
@@ -90,7 +90,7 @@ class Builder final : public YAML::EventHandler {
   }
 
   void add(Node node, const YAML::Mark& mark, YAML::anchor_t anchor) {
-    if (++count_ > kMaxNodes) throw Refused{"more than a million values", mark.line + 1};
+    if (++count_ > kMaxNodes) throw RefusedYaml{"more than a million values", mark.line + 1};
     node.set_mark({file_, mark.line + 1});
     if (!frames_.empty() && frames_.back().node.is_map() && !frames_.back().has_key) return set_key(node, mark);
     place(std::move(node), anchor);
@@ -98,12 +98,13 @@ class Builder final : public YAML::EventHandler {
 
   void set_key(const Node& node, const YAML::Mark& mark) {
     Frame& frame = frames_.back();
-    if (node.kind() != Node::Kind::scalar) throw Refused{"a key that is no plain text", mark.line + 1};
+    if (node.kind() != Node::Kind::scalar) throw RefusedYaml{"a key that is no plain text", mark.line + 1};
     if (node.text().size() > kMaxKey)
-      throw Refused{fmt::format("a key of {} bytes; at most {}", node.text().size(), kMaxKey), mark.line + 1};
-    if (node.text() == "<<") throw Refused{"merge keys (<<) are not supported; write the options out", mark.line + 1};
+      throw RefusedYaml{fmt::format("a key of {} bytes; at most {}", node.text().size(), kMaxKey), mark.line + 1};
+    if (node.text() == "<<")
+      throw RefusedYaml{"merge keys (<<) are not supported; write the options out", mark.line + 1};
     if (!frame.keys.insert(node.text()).second)
-      throw Refused{"\"" + escape_for_terminal(node.text()) + "\" is given twice", mark.line + 1};
+      throw RefusedYaml{"\"" + escape_for_terminal(node.text()) + "\" is given twice", mark.line + 1};
     frame.key = node.text();
     frame.has_key = true;
     frame.key_mark = mark;
@@ -137,10 +138,12 @@ bool too_deep(const std::string& text) {
   }
   std::size_t dashes = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {  // "- - - - x" nests as well
-    if (text[i] == '-') deepest = std::max(deepest, ++dashes);
-    else if (text[i] == '\n' || (text[i] != ' ' && text[i] != '-')) dashes = 0;
+    if (text[i] == '-')
+      deepest = std::max(deepest, ++dashes);
+    else if (text[i] == '\n' || (text[i] != ' ' && text[i] != '-'))
+      dashes = 0;
   }
-  return deepest > kMaxDepth * 4;
+  return deepest > kMaxYamlDepth * 4;
 }
 
 // Text that YAML reads as it is wherever it stands: no mark of YAML's own, none of the marks of a document.
@@ -163,11 +166,16 @@ std::string scalar_text(const Node& node) {
     return text;
   std::string out = "\"";
   for (const unsigned char c : text) {
-    if (c == '"' || c == '\\') (out += '\\') += static_cast<char>(c);
-    else if (c == '\n') out += "\\n";
-    else if (c == '\t') out += "\\t";
-    else if (c < 0x20 || c == 0x7f) out += "\\x" + std::string{"0123456789abcdef"[c >> 4]} + "0123456789abcdef"[c & 15];
-    else out += static_cast<char>(c);
+    if (c == '"' || c == '\\')
+      (out += '\\') += static_cast<char>(c);
+    else if (c == '\n')
+      out += "\\n";
+    else if (c == '\t')
+      out += "\\t";
+    else if (c < 0x20 || c == 0x7f)
+      out += "\\x" + std::string{"0123456789abcdef"[c >> 4]} + "0123456789abcdef"[c & 15];
+    else
+      out += static_cast<char>(c);
   }
   return out + "\"";
 }
@@ -178,10 +186,14 @@ void emit(const Node& node, std::size_t indent, std::string& out, bool after_das
 
 void emit_below(const Node& node, std::size_t indent, std::string& out) {
   const bool empty = node.entries().empty() && node.items().empty();
-  if (node.is_null()) out += " null\n";
-  else if (node.kind() == Node::Kind::scalar) out += " " + scalar_text(node) + "\n";
-  else if (empty) out += node.is_map() ? " {}\n" : " []\n";
-  else out += "\n", emit(node, indent, out, false);
+  if (node.is_null())
+    out += " null\n";
+  else if (node.kind() == Node::Kind::scalar)
+    out += " " + scalar_text(node) + "\n";
+  else if (empty)
+    out += node.is_map() ? " {}\n" : " []\n";
+  else
+    out += "\n", emit(node, indent, out, false);
 }
 
 void emit(const Node& node, std::size_t indent, std::string& out, bool after_dash) {
@@ -207,7 +219,7 @@ Node parse_yaml(const std::string& text, const std::string& file, Problems& prob
     problems.add("", fact, "", {file, line});
     return Node();
   };
-  if (text.size() > kMaxBytes) return refuse("more than 16 MB", 1);
+  if (text.size() > kMaxYamlBytes) return refuse("more than 16 MB", 1);
   if (const auto bad = first_bad_utf8(text))
     return refuse("not UTF-8", 1 + static_cast<int>(std::count(
                                        text.begin(), text.begin() + static_cast<std::ptrdiff_t>(*bad), '\n')));
@@ -222,7 +234,7 @@ Node parse_yaml(const std::string& text, const std::string& file, Problems& prob
     Builder more(file);
     if (parser.HandleNextDocument(more)) return refuse("more than one document", 1);
     return root;
-  } catch (const Refused& refused) {
+  } catch (const RefusedYaml& refused) {
     return refuse(refused.fact, refused.line);
   } catch (const YAML::Exception& error) {
     return refuse("not YAML: " + error.msg, error.mark.line + 1);

@@ -14,7 +14,7 @@ namespace {
 using json = nlohmann::ordered_json;
 
 // Columns for well-known sets of names; shown, never used unasked.
-std::string proposal(const std::vector<std::string>& names) {
+std::string label_proposal(const std::vector<std::string>& names) {
   const std::pair<const char*, std::string> all[] = {
       {"text", first_of(names, {"text", "sentence", "sentence1", "premise", "question1", "question", "review",
                                 "content", "message", "verse_text", "title"})},
@@ -28,8 +28,8 @@ std::string proposal(const std::vector<std::string>& names) {
 }
 
 Error bad_label(const std::string& got, const std::string& field, const Place& place, const std::string& expected) {
-  return Error(ErrorKind::data, fmt::format("{}: field {}: got {}, expected {}", place.text(), hone::quoted(field), got,
-                                            expected));
+  return Error(ErrorKind::data,
+               fmt::format("{}: field {}: got {}, expected {}", place.text(), hone::quoted(field), got, expected));
 }
 
 constexpr const char* kLabel = "a name or a whole number";
@@ -48,9 +48,8 @@ Form labelled_form(const std::vector<std::string>& names, const std::map<std::st
     if (name.empty())
       throw Error(ErrorKind::data,
                   fmt::format("{}: no field {}; found {}; expected text and label, and text_pair where there are two",
-                              place.text(), hone::quoted(source_of(known)),
-                              names.empty() ? "none" : list_names(names)))
-          .hint(proposal(names));
+                              place.text(), hone::quoted(source_of(known)), names.empty() ? "none" : list_names(names)))
+          .hint(label_proposal(names));
   if (form.text_pair.empty() && columns.contains("text_pair"))
     throw Error(ErrorKind::data, fmt::format("{}: no field {} to read text_pair from; found {}", place.text(),
                                              hone::quoted(source_of("text_pair")), list_names(names)));

@@ -8,19 +8,19 @@
 namespace hone::data {
 namespace {
 
-using json = nlohmann::json;
-
-json mark_to_json(const StreamMark& mark) {
-  json out{{"pass", mark.pass}, {"records", mark.records}, {"file", mark.file}, {"hash", mark.hash}};
+nlohmann::json mark_to_json(const StreamMark& mark) {
+  nlohmann::json out{{"pass", mark.pass}, {"records", mark.records}, {"file", mark.file}, {"hash", mark.hash}};
   if (mark.place) out["line"] = mark.place->line, out["offset"] = mark.place->offset;
   return out;
 }
 
-StreamMark mark_from_json(const json& in) {
-  StreamMark mark{in.at("pass").get<std::int64_t>(), in.at("records").get<std::int64_t>(),
-                  in.at("file").get<std::int64_t>(), {}, in.at("hash").get<std::uint64_t>()};
-  if (in.contains("offset"))
-    mark.place = {in.at("line").get<std::int64_t>(), in.at("offset").get<std::uint64_t>()};
+StreamMark mark_from_json(const nlohmann::json& in) {
+  StreamMark mark{in.at("pass").get<std::int64_t>(),
+                  in.at("records").get<std::int64_t>(),
+                  in.at("file").get<std::int64_t>(),
+                  {},
+                  in.at("hash").get<std::uint64_t>()};
+  if (in.contains("offset")) mark.place = {in.at("line").get<std::int64_t>(), in.at("offset").get<std::uint64_t>()};
   if (mark.pass < 0 || mark.records < 0 || mark.file < 0) throw Error(ErrorKind::data, "a count below 0");
   return mark;
 }
@@ -28,27 +28,27 @@ StreamMark mark_from_json(const json& in) {
 }  // namespace
 
 std::string to_json(const StreamPosition& position) {
-  json entries = json::array();
+  nlohmann::json entries = nlohmann::json::array();
   for (const EntryPosition& entry : position.entries)
     entries.push_back({{"at", mark_to_json(entry.at)},
                        {"from", mark_to_json(entry.from)},
                        {"pass_start", mark_to_json(entry.pass_start)},
                        {"tokens", entry.tokens},
                        {"read", mark_to_json(entry.read)}});
-  return json{{"window", position.window}, {"row", position.row}, {"entries", entries}}.dump();
+  return nlohmann::json{{"window", position.window}, {"row", position.row}, {"entries", entries}}.dump();
 }
 
 StreamPosition stream_position_from_json(const std::string& text) {
   try {
-    const json in = json::parse(text);
+    const nlohmann::json in = nlohmann::json::parse(text);
     StreamPosition position{in.at("window").get<std::int64_t>(), in.at("row").get<std::int64_t>()};
     if (position.window < 0 || position.row < 0) throw Error(ErrorKind::data, "a count below 0");
-    for (const json& entry : in.at("entries"))
+    for (const nlohmann::json& entry : in.at("entries"))
       position.entries.push_back({mark_from_json(entry.at("at")), mark_from_json(entry.at("from")),
                                   mark_from_json(entry.at("pass_start")), entry.at("tokens").get<std::int64_t>(),
                                   mark_from_json(entry.at("read"))});
     return position;
-  } catch (const json::exception& problem) {
+  } catch (const nlohmann::json::exception& problem) {
     throw Error(ErrorKind::data, std::string("data_position: not the position of a stream: ") + problem.what());
   }
 }

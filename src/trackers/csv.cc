@@ -46,7 +46,7 @@ class Csv final : public Tracker {
       if (!before.empty() && !before.starts_with(kHeader))
         throw Error(ErrorKind::config, fmt::format("{}: not written by this tracker, and not replaced; expected {} as "
                                                    "its first line, or another trackers file",
-                                                   (folder.path() / config.file).string(), quoted(kHeader)));
+                                                   (folder.path() / config.file).string(), hone::quoted(kHeader)));
       folder.replace_file(config.file, kept_rows(before, run.start_step));
       file_.emplace(folder.append_to(config.file));
     } catch (const Error& error) {

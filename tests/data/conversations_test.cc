@@ -58,8 +58,8 @@ Made read(const std::vector<DataFile>& file, const Dataset::Options& options, co
   return made;
 }
 
-Made make(const std::string& rows, const Dataset::Options& options = {}, const std::string& chat_template = kTemplate,
-          const std::map<std::string, std::string>& columns = {}) {
+Made talk_of(const std::string& rows, const Dataset::Options& options = {},
+             const std::string& chat_template = kTemplate, const std::map<std::string, std::string>& columns = {}) {
   const TempFolder folder;
   std::vector<DataFile> file = files({folder.write("f.jsonl", rows)});
   file[0].columns = columns;
@@ -78,51 +78,52 @@ constexpr const char* kTwoTurns =
     R"({"role": "assistant", "content": "TWO"}]})";
 
 TEST(Conversations, OfOpenAiAreLearntWhereTheAssistantWrites) {
-  const Made made = make(kTwoTurns);
+  const Made made = talk_of(kTwoTurns);
   EXPECT_EQ(made.text, "s:S<|eos|>u:one<|eos|>a:ONE<|eos|>u:two<|eos|>a:TWO<|eos|>");
   EXPECT_EQ(made.learnt, "ONE<|eos|>TWO<|eos|>");
 }
 
 TEST(Conversations, AreLearntAsLossSays) {
-  EXPECT_EQ(make(kTwoTurns, learning(Loss::assistant)).learnt, "ONE<|eos|>TWO<|eos|>");
-  EXPECT_EQ(make(kTwoTurns, learning(Loss::last)).learnt, "TWO<|eos|>");
+  EXPECT_EQ(talk_of(kTwoTurns, learning(Loss::assistant)).learnt, "ONE<|eos|>TWO<|eos|>");
+  EXPECT_EQ(talk_of(kTwoTurns, learning(Loss::last)).learnt, "TWO<|eos|>");
   // The first token has nothing before it to be predicted from.
-  EXPECT_EQ(make(kTwoTurns, learning(Loss::all)).learnt, ":S<|eos|>u:one<|eos|>a:ONE<|eos|>u:two<|eos|>a:TWO<|eos|>");
-  EXPECT_THAT(error_of(ErrorKind::data, [] { make(kTwoTurns, learning(Loss::completion)); }),
+  EXPECT_EQ(talk_of(kTwoTurns, learning(Loss::all)).learnt,
+            ":S<|eos|>u:one<|eos|>a:ONE<|eos|>u:two<|eos|>a:TWO<|eos|>");
+  EXPECT_THAT(error_of(ErrorKind::data, [] { talk_of(kTwoTurns, learning(Loss::completion)); }),
               HasSubstr("f.jsonl:1: loss completion, but the conversation has no prompt and completion"));
 }
 
 TEST(Conversations, OfShareGptBecomeTheSame) {
-  const Made made = make(R"({"system": "S", "conversations": [{"from": "human", "value": "q"}, )"
-                         R"({"from": "function_call", "value": "{\"name\": \"f\", \"arguments\": {\"x\": 1}}"}, )"
-                         R"({"from": "observation", "value": "r"}, {"from": "gpt", "value": "A"}], )"
-                         R"("tools": "[{\"name\": \"f\", \"parameters\": {}}]"})");
+  const Made made = talk_of(R"({"system": "S", "conversations": [{"from": "human", "value": "q"}, )"
+                            R"({"from": "function_call", "value": "{\"name\": \"f\", \"arguments\": {\"x\": 1}}"}, )"
+                            R"({"from": "observation", "value": "r"}, {"from": "gpt", "value": "A"}], )"
+                            R"("tools": "[{\"name\": \"f\", \"parameters\": {}}]"})");
   EXPECT_EQ(made.text, "[f]s:S<|eos|>u:q<|eos|>a:!f{\"x\": 1}<|eos|>t:r<|eos|>a:A<|eos|>");
   EXPECT_EQ(made.learnt, "!f{\"x\": 1}<|eos|>A<|eos|>");
 }
 
 TEST(Conversations, MayCallToolsWithArgumentsInAString) {
   const Made made =
-      make(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": null, "tool_calls": )"
-           R"([{"type": "function", "function": {"name": "f", "arguments": "{\"b\": 1, \"a\": 2.0}"}}]}], )"
-           R"("tools": [{"type": "function", "function": {"name": "f"}}]})");
+      talk_of(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": null, "tool_calls": )"
+              R"([{"type": "function", "function": {"name": "f", "arguments": "{\"b\": 1, \"a\": 2.0}"}}]}], )"
+              R"("tools": [{"type": "function", "function": {"name": "f"}}]})");
   EXPECT_EQ(made.text, "[f]u:q<|eos|>a:!f{\"b\": 1, \"a\": 2.0}<|eos|>");
   EXPECT_EQ(made.learnt, "!f{\"b\": 1, \"a\": 2.0}<|eos|>");
 }
 
 TEST(Conversations, PassBareToolsAsTheyAre) {
   const std::string plain = "{% for t in tools or [] %}{{ t|tojson }}{% endfor %}" + std::string(kTemplate);
-  EXPECT_EQ(make(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "A"}], )"
-                 R"("tools": [{"name": "f", "parameters": {}}]})",
-                 {}, plain.c_str())
+  EXPECT_EQ(talk_of(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "A"}], )"
+                    R"("tools": [{"name": "f", "parameters": {}}]})",
+                    {}, plain.c_str())
                 .text,
             R"({"name": "f", "parameters": {}}[f]u:q<|eos|>a:A<|eos|>)");
 }
 
 TEST(Conversations, InPartsOfTextAreJoined) {
   const Made made =
-      make(R"({"messages": [{"role": "user", "content": [{"type": "text", "value": "a"}]}, )"
-           R"({"role": "assistant", "content": [{"type": "text", "text": "B"}, {"type": "text", "text": "C"}]}]})");
+      talk_of(R"({"messages": [{"role": "user", "content": [{"type": "text", "value": "a"}]}, )"
+              R"({"role": "assistant", "content": [{"type": "text", "text": "B"}, {"type": "text", "text": "C"}]}]})");
   EXPECT_EQ(made.text, "u:a<|eos|>a:BC<|eos|>");
   EXPECT_EQ(made.learnt, "BC<|eos|>");
 }
@@ -130,20 +131,20 @@ TEST(Conversations, InPartsOfTextAreJoined) {
 TEST(Conversations, OfAlpacaLearnTheOutput) {
   const std::string row =
       R"({"instruction": "add", "input": "1 2", "output": "3", "history": [["hi", "HI"]], "system": null})";
-  EXPECT_EQ(make(row).text, "u:hi<|eos|>a:HI<|eos|>u:add\n1 2<|eos|>a:3<|eos|>");
-  EXPECT_EQ(make(row).learnt, "3<|eos|>");
-  EXPECT_EQ(make(row, learning(Loss::assistant)).learnt, "HI<|eos|>3<|eos|>");
-  EXPECT_EQ(make(R"({"instruction": "add", "input": "", "output": "3"})").text, "u:add<|eos|>a:3<|eos|>");
+  EXPECT_EQ(talk_of(row).text, "u:hi<|eos|>a:HI<|eos|>u:add\n1 2<|eos|>a:3<|eos|>");
+  EXPECT_EQ(talk_of(row).learnt, "3<|eos|>");
+  EXPECT_EQ(talk_of(row, learning(Loss::assistant)).learnt, "HI<|eos|>3<|eos|>");
+  EXPECT_EQ(talk_of(R"({"instruction": "add", "input": "", "output": "3"})").text, "u:add<|eos|>a:3<|eos|>");
 }
 
 TEST(Conversations, OfPairsLearnTheCompletion) {
   const std::string row =
       R"({"prompt": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "B"}, )"
       R"({"role": "user", "content": "c"}], "completion": [{"role": "assistant", "content": "D"}]})";
-  EXPECT_EQ(make(row).text, "u:a<|eos|>a:B<|eos|>u:c<|eos|>a:D<|eos|>");
-  EXPECT_EQ(make(row).learnt, "D<|eos|>");
-  EXPECT_EQ(make(row, learning(Loss::completion)).learnt, "D<|eos|>");
-  EXPECT_EQ(make(row, learning(Loss::assistant)).learnt, "B<|eos|>D<|eos|>");
+  EXPECT_EQ(talk_of(row).text, "u:a<|eos|>a:B<|eos|>u:c<|eos|>a:D<|eos|>");
+  EXPECT_EQ(talk_of(row).learnt, "D<|eos|>");
+  EXPECT_EQ(talk_of(row, learning(Loss::completion)).learnt, "D<|eos|>");
+  EXPECT_EQ(talk_of(row, learning(Loss::assistant)).learnt, "B<|eos|>D<|eos|>");
 }
 
 // tools/golden/golden_parquet.py made the files: rows whose structs have each other's keys, as nulls.
@@ -170,7 +171,8 @@ TEST(Conversations, AreReadFromParquet) {
 TEST(Conversations, AreFoundThroughColumns) {
   const std::string row = R"({"talk": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "B"}], )"
                           R"("functions": [{"name": "f"}], "text": "not read"})";
-  EXPECT_EQ(make(row, {}, kTemplate, {{"messages", "talk"}, {"tools", "functions"}}).text, "[f]u:a<|eos|>a:B<|eos|>");
+  EXPECT_EQ(talk_of(row, {}, kTemplate, {{"messages", "talk"}, {"tools", "functions"}}).text,
+            "[f]u:a<|eos|>a:B<|eos|>");
 }
 
 // Pairs whose prompts have a turn of the assistant, of lengths that share rows in many ways.
@@ -192,7 +194,7 @@ std::string learnt_of_pair(Loss loss, int i) {
 
 TEST(Conversations, AreWhatSomeColumnsAreFor) {
   const auto error = [](const std::string& row, const std::map<std::string, std::string>& columns) {
-    return error_of(ErrorKind::config, [&] { make(row, {}, kTemplate, columns); });
+    return error_of(ErrorKind::config, [&] { talk_of(row, {}, kTemplate, columns); });
   };
   EXPECT_THAT(error(R"({"a": "x", "b": "y"})", {{"text", "a"}, {"system", "b"}}),
               HasSubstr("columns: \"system\" is read only with conversations"));
@@ -213,11 +215,11 @@ TEST(Conversations, HaveTheSameLossPackedAndUnpacked) {
     Dataset::Options options = learning(loss);
     options.max_length = 64;
     options.packing = Packing::none;
-    EXPECT_EQ(make(pair_rows(), options).each, expected);
+    EXPECT_EQ(talk_of(pair_rows(), options).each, expected);
     options.packing = Packing::best_fit;
-    EXPECT_EQ(make(pair_rows(), options).each, expected);
+    EXPECT_EQ(talk_of(pair_rows(), options).each, expected);
     options.packing = Packing::concat;  // cuts documents at the ends of rows
-    EXPECT_EQ(make(pair_rows(), options).learnt, in_order);
+    EXPECT_EQ(talk_of(pair_rows(), options).learnt, in_order);
   }
 }
 
@@ -225,13 +227,13 @@ TEST(Conversations, KeepTheirMaskWhenTheyAreCut) {
   Dataset::Options options;
   options.max_length = 20;
   options.overlong = Overlong::keep_start;
-  EXPECT_EQ(make(kTwoTurns, options).text, "s:S<|eos|>u:one<|eos|>a:ONE<|eos|>u:tw");
-  EXPECT_EQ(make(kTwoTurns, options).learnt, "ONE<|eos|>");
+  EXPECT_EQ(talk_of(kTwoTurns, options).text, "s:S<|eos|>u:one<|eos|>a:ONE<|eos|>u:tw");
+  EXPECT_EQ(talk_of(kTwoTurns, options).learnt, "ONE<|eos|>");
 }
 
 TEST(Conversations, AreErrorsWithTheirPlace) {
   const auto error = [](const std::string& row) {
-    return error_of(ErrorKind::data, [&] { make(std::string(kTwoTurns) + "\n" + row); });
+    return error_of(ErrorKind::data, [&] { talk_of(std::string(kTwoTurns) + "\n" + row); });
   };
   EXPECT_THAT(error(R"({"messages": []})"),
               HasSubstr("f.jsonl:2: field \"messages\": got an empty list, expected a list of messages"));
@@ -268,22 +270,22 @@ TEST(Conversations, AreAnErrorWhenNobodyCanTellWhatTheAssistantWrote) {
   const std::string other =
       "{% for m in messages %}{{ m.role }}={{ m.content }};{% endfor %}"
       "{% if add_generation_prompt %}answer:{% endif %}";
-  const std::string said = error_of(ErrorKind::data, [&] { make(kTwoTurns, {}, other); });
+  const std::string said = error_of(ErrorKind::data, [&] { talk_of(kTwoTurns, {}, other); });
   EXPECT_THAT(said, HasSubstr("f.jsonl:1: messages[2]: cannot tell which tokens are the assistant's"));
   EXPECT_THAT(said, HasSubstr("{% generation %}"));
-  EXPECT_EQ(make(kTwoTurns, learning(Loss::all), other).text,
+  EXPECT_EQ(talk_of(kTwoTurns, learning(Loss::all), other).text,
             "system=S;user=one;assistant=ONE;user=two;assistant=TWO;");
-  EXPECT_THAT(error_of(ErrorKind::config, [&] { make(kTwoTurns, {}, ""); }), HasSubstr("no chat template"));
-  EXPECT_THAT(error_of(ErrorKind::data, [&] { make(kTwoTurns, {}, "\n{{ raise_exception('only two') }}"); }),
+  EXPECT_THAT(error_of(ErrorKind::config, [&] { talk_of(kTwoTurns, {}, ""); }), HasSubstr("no chat template"));
+  EXPECT_THAT(error_of(ErrorKind::data, [&] { talk_of(kTwoTurns, {}, "\n{{ raise_exception('only two') }}"); }),
               HasSubstr("chat_template.jinja:2: only two"));
 }
 
 TEST(Conversations, LossIsNotIgnoredWhereItMeansNothing) {
   for (const char* row : {R"({"text": "x"})", R"({"input_ids": [1, 2]})"})
     for (const Loss loss : {Loss::assistant, Loss::last, Loss::completion})
-      EXPECT_THAT(error_of(ErrorKind::config, [&] { make(row, learning(loss)); }), HasSubstr("but loss is"));
-  EXPECT_EQ(make(R"({"prompt": "ab", "completion": "cd"})", learning(Loss::all)).learnt, "bcd<|eos|>");
-  EXPECT_EQ(make(R"({"prompt": "ab", "completion": "cd"})", learning(Loss::completion)).learnt, "cd<|eos|>");
+      EXPECT_THAT(error_of(ErrorKind::config, [&] { talk_of(row, learning(loss)); }), HasSubstr("but loss is"));
+  EXPECT_EQ(talk_of(R"({"prompt": "ab", "completion": "cd"})", learning(Loss::all)).learnt, "bcd<|eos|>");
+  EXPECT_EQ(talk_of(R"({"prompt": "ab", "completion": "cd"})", learning(Loss::completion)).learnt, "cd<|eos|>");
 }
 
 }  // namespace

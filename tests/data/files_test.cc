@@ -21,7 +21,7 @@ std::vector<std::string> names_of(const std::string& path) {
     names.push_back(std::filesystem::path(file.path).filename().string());
   return names;
 }
-std::string refused(const std::string& path) {
+std::string refused_file(const std::string& path) {
   return error_of(ErrorKind::data, [&] { names_of(path); });
 }
 
@@ -55,15 +55,15 @@ TEST(Files, WhatIsNoFileIsRefused) {
   const TempFolder folder;
   folder.write("none/a.md", "x");
   folder.write("deep/train/a.jsonl", "x");
-  EXPECT_THAT(refused(folder.file("none")), HasSubstr("none: a folder without data files; expected .jsonl"));
-  EXPECT_THAT(refused(folder.file("deep")), HasSubstr("folders in it are not looked into"));
-  EXPECT_THAT(refused(folder.file("*.jsonl")), HasSubstr("no file fits this pattern"));
-  EXPECT_THAT(refused(folder.file("**/*.jsonl")), HasSubstr("** is not supported"));
+  EXPECT_THAT(refused_file(folder.file("none")), HasSubstr("none: a folder without data files; expected .jsonl"));
+  EXPECT_THAT(refused_file(folder.file("deep")), HasSubstr("folders in it are not looked into"));
+  EXPECT_THAT(refused_file(folder.file("*.jsonl")), HasSubstr("no file fits this pattern"));
+  EXPECT_THAT(refused_file(folder.file("**/*.jsonl")), HasSubstr("** is not supported"));
   for (const char* input : {"-", "/dev/stdin"})
-    EXPECT_THAT(refused(input), HasSubstr("standard input; expected a file"));
-  EXPECT_THAT(refused("/dev/zero"), HasSubstr("/dev/zero: a device; expected a data file"));
+    EXPECT_THAT(refused_file(input), HasSubstr("standard input; expected a file"));
+  EXPECT_THAT(refused_file("/dev/zero"), HasSubstr("/dev/zero: a device; expected a data file"));
   ASSERT_EQ(mkfifo(folder.file("pipe").c_str(), 0600), 0);
-  EXPECT_THAT(refused(folder.file("pipe")), HasSubstr("a pipe; expected a file"));
+  EXPECT_THAT(refused_file(folder.file("pipe")), HasSubstr("a pipe; expected a file"));
   EXPECT_THAT(names_of(folder.file("missing.jsonl")), ElementsAre("missing.jsonl"))
       << "its reader says that it is not there";
 }

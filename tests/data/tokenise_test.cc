@@ -12,10 +12,8 @@ namespace {
 using ::testing::HasSubstr;
 using Ids = std::vector<std::int32_t>;
 
-Record text(const std::string& content) {
-  return {.content = TextRecord{content}};
-}
-Record pair(const std::string& prompt, const std::string& completion) {
+Record text(const std::string& content) { return {.content = TextRecord{content}}; }
+Record as_record(const std::string& prompt, const std::string& completion) {
   return {.content = PromptRecord{prompt, completion}};
 }
 Record ids(const Ids& input_ids, const std::optional<Ids>& labels) {
@@ -37,15 +35,17 @@ TEST(Tokens, HaveOneEosAtMost) {
 }
 
 TEST(Tokens, OfAPromptAreNotLearntByPosition) {
-  const Tokens tokens = data::to_tokens(pair("ab", "ba"), data::Tokenising(ByteTokenizer(true, true), true, {}), "f");
+  const Tokens tokens =
+      data::to_tokens(as_record("ab", "ba"), data::Tokenising(ByteTokenizer(true, true), true, {}), "f");
   EXPECT_EQ(tokens.ids, (Ids{256, 'a', 'b', 'b', 'a', 257}));
   EXPECT_EQ(tokens.labels, (Ids{-100, -100, -100, 'b', 'a', 257}));
 }
 
 TEST(Tokens, OfAnEmptyCompletionAreItsEos) {
-  EXPECT_EQ(data::to_tokens(pair("a", ""), data::Tokenising(ByteTokenizer(), true, {}), "f").labels, (Ids{-100, 257}));
-  EXPECT_EQ(data::to_tokens(pair("a", ""), data::Tokenising(ByteTokenizer(), false, {}), "f").labels, (Ids{-100}));
-  EXPECT_TRUE(data::to_tokens(pair("", ""), data::Tokenising(ByteTokenizer(true), true, {}), "f").ids.empty());
+  EXPECT_EQ(data::to_tokens(as_record("a", ""), data::Tokenising(ByteTokenizer(), true, {}), "f").labels,
+            (Ids{-100, 257}));
+  EXPECT_EQ(data::to_tokens(as_record("a", ""), data::Tokenising(ByteTokenizer(), false, {}), "f").labels, (Ids{-100}));
+  EXPECT_TRUE(data::to_tokens(as_record("", ""), data::Tokenising(ByteTokenizer(true), true, {}), "f").ids.empty());
   EXPECT_TRUE(data::to_tokens(text(""), data::Tokenising(ByteTokenizer(true), true, {}), "f").ids.empty());
 }
 

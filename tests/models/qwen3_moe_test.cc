@@ -137,7 +137,7 @@ TEST(Qwen3Moe, ExportedAndReadAgainIsTheSame) {
 
 // ---- configurations
 
-std::string problem_of(const std::string& more) {
+std::string problem_of_config(const std::string& more) {
   auto json = nlohmann::json::parse(R"({"model_type": "qwen3_moe", "vocab_size": 32, "hidden_size": 16,
       "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8, "intermediate_size": 24,
       "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1})");
@@ -159,8 +159,7 @@ TEST(Qwen3MoeConfigs, ThatCannotBeSayWhyOnce) {
       {R"("num_experts": 65536, "num_hidden_layers": 100)",
        "num_experts: 6553600 in all layers together, expected at most 1000000"},
       {R"("num_local_experts": 5)", "num_experts: got 4, and num_local_experts 5: two names of the same number"},
-      {R"("num_experts_per_tok": 5)",
-       "num_experts_per_tok: got 5, expected at most as many as there are experts (4)"},
+      {R"("num_experts_per_tok": 5)", "num_experts_per_tok: got 5, expected at most as many as there are experts (4)"},
       {R"("num_experts_per_tok": 0)", "num_experts_per_tok: got 0, expected 1 to 65536"},
       {R"("moe_intermediate_size": -8)", "moe_intermediate_size: got -8, expected 1 to 2147483647"},
       {R"("moe_intermediate_size": 2000000000, "hidden_size": 200000)",
@@ -179,20 +178,20 @@ TEST(Qwen3MoeConfigs, ThatCannotBeSayWhyOnce) {
        "num_attention_heads: got 4, expected a multiple of num_key_value_heads (3)"},
       {R"("hidden_act": "tanh")", "hidden_act"}};
   for (const auto& [json, expected] : cases) {
-    const std::string problem = problem_of(json);
+    const std::string problem = problem_of_config(json);
     EXPECT_NE(problem.find(expected), std::string::npos) << json << "\n gave: " << problem;
     EXPECT_TRUE(problem.starts_with("1 problem in config.json\n")) << problem;
   }
 }
 
 TEST(Qwen3MoeConfigs, OfOtherFamiliesDoNotHaveItsKeys) {
-  EXPECT_NE(problem_of(R"("model_type": "qwen3")").find("num_experts: no such option"), std::string::npos);
+  EXPECT_NE(problem_of_config(R"("model_type": "qwen3")").find("num_experts: no such option"), std::string::npos);
 }
 
 TEST(Qwen3MoeConfigs, BothNamesOfTheNumberAreTaken) {
   for (const char* more : {"", R"("num_local_experts": 4)", R"("num_experts": null, "num_local_experts": 2)",
                            R"("max_window_layers": 2, "use_cache": false, "mlp_only_layers": null)"})
-    EXPECT_EQ(problem_of(more), "no error");
+    EXPECT_EQ(problem_of_config(more), "no error");
 }
 
 }  // namespace

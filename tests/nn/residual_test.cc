@@ -10,8 +10,8 @@ namespace hone::nn {
 namespace {
 
 using ops::Level;
-using ops::test::expect_close;
 using ops::LevelScope;
+using ops::test::expect_close;
 using ops::test::sample;
 
 template <class N>
@@ -28,8 +28,8 @@ class Parts : public Module {
 };
 
 // Of no batch: no layer here asks for one.
-const Batch nothing;
-const Pass pass(nothing);
+const Batch no_batch;
+const Pass no_pass(no_batch);
 
 struct Result {
   std::vector<Tensor> tensors;
@@ -50,14 +50,14 @@ Result run(const Parts<N>& constant, const Tensor& x, Block&& block) {
 template <class N>
 Tensor in_turn(Parts<N>& p, const Tensor& x_1ND) {
   Residual x(x_1ND);
-  x += nn::linears(p.one(x), {&p.a}, pass)[0];
-  x += p.mlp(p.two(x), pass);
+  x += nn::linears(p.one(x), {&p.a}, no_pass)[0];
+  x += p.mlp(p.two(x), no_pass);
   return x.sum();
 }
 template <class N>
 Tensor in_turn_plainly(Parts<N>& p, const Tensor& x) {
-  const Tensor y = x + p.a(p.one(x), pass);
-  return y + p.mlp(p.two(y), pass);
+  const Tensor y = x + p.a(p.one(x), no_pass);
+  return y + p.mlp(p.two(y), no_pass);
 }
 // Both parts read the same norm, and the first has been added when the second is made.
 template <class N>
@@ -65,15 +65,15 @@ Tensor side_by_side(Parts<N>& p, const Tensor& x_1ND) {
   Residual x(x_1ND);
   x += x_1ND * 0.5;
   const Input normed = p.one(x);
-  x += nn::linears(normed, {&p.a}, pass)[0];
-  x += p.mlp(normed, pass);
+  x += nn::linears(normed, {&p.a}, no_pass)[0];
+  x += p.mlp(normed, no_pass);
   x += p.two(normed.value());
   return x.sum();
 }
 template <class N>
 Tensor side_by_side_plainly(Parts<N>& p, const Tensor& x_1ND) {
   const Tensor x = x_1ND + x_1ND * 0.5, normed = p.one(x);
-  return x + p.a(normed, pass) + p.mlp(normed, pass) + p.two(normed);
+  return x + p.a(normed, no_pass) + p.mlp(normed, no_pass) + p.two(normed);
 }
 
 template <class N>

@@ -36,13 +36,11 @@ const std::vector<Case> kCases = {
 
 AttentionOptions options_of(const Case& c) { return {0.37, c.mask, c.soft_cap, c.dropout, 7}; }
 
-Op fast(const Case& c) {
+Op fast_attention(const Case& c) {
   return [c](const auto& in) { return attention(in[0], in[1], in[2], c.spans, options_of(c)); };
 }
 Op plain(const Case& c) {
-  return [c](const auto& in) {
-    return reference::attention(in[0], in[1], in[2], c.spans, options_of(c));
-  };
+  return [c](const auto& in) { return reference::attention(in[0], in[1], in[2], c.spans, options_of(c)); };
 }
 std::vector<Tensor> inputs(const Case& c, std::int64_t heads, std::int64_t groups, std::int64_t size) {
   return {sample({c.tokens, heads, size}), sample({c.tokens, groups, size}, at::kDouble, 2),
@@ -53,13 +51,13 @@ TEST(Attention, EveryKernelAgreesWithItsMeaning) {
   for (const Case& c : kCases)
     for (const auto& [heads, groups] : {std::pair{1, 1}, {4, 4}, {4, 2}, {6, 1}}) {
       SCOPED_TRACE(std::string(c.name) + ", heads " + std::to_string(heads) + "/" + std::to_string(groups));
-      expect_matches(fast(c), plain(c), inputs(c, heads, groups, 8));
+      expect_matches(fast_attention(c), plain(c), inputs(c, heads, groups, 8));
     }
 }
 TEST(Attention, TakesEveryHeadSize) {
   for (const std::int64_t size : {1, 2, 7, 16, 33, 64, 80, 96, 128, 256}) {
     SCOPED_TRACE(size);
-    expect_matches(fast(kCases[3]), plain(kCases[3]), inputs(kCases[3], 2, 1, size));
+    expect_matches(fast_attention(kCases[3]), plain(kCases[3]), inputs(kCases[3], 2, 1, size));
   }
 }
 TEST(Attention, TakesDocumentsOfEveryLength) {
@@ -72,20 +70,20 @@ TEST(Attention, TakesDocumentsOfEveryLength) {
     all.spans.push_back({all.tokens, all.tokens + length});
     all.tokens += length;
   }
-  expect_matches(fast(all), plain(all), inputs(all, 2, 1, 16));
+  expect_matches(fast_attention(all), plain(all), inputs(all, 2, 1, 16));
 }
 TEST(Attention, TakesEveryWindow) {
   for (const std::int64_t window : {1, 7, 63, 64, 65, 127, 128, 129, 150, 1000}) {
     SCOPED_TRACE(window);
     for (const Mask mask : {Mask::causal(window), Mask::full(window)}) {
       const Case c{"window", 403, {{0, 200}, {201, 202}, {202, 266}, {270, 401}}, mask};
-      expect_matches(fast(c), plain(c), inputs(c, 2, 1, 8));
+      expect_matches(fast_attention(c), plain(c), inputs(c, 2, 1, 8));
     }
   }
 }
 TEST(Attention, SharesKeysAmongQueryHeads) {
   const Case c{"one", 140, {{0, 140}}};
-  for (const std::int64_t groups : {1, 2, 4, 8}) expect_matches(fast(c), plain(c), inputs(c, 8, groups, 16));
+  for (const std::int64_t groups : {1, 2, 4, 8}) expect_matches(fast_attention(c), plain(c), inputs(c, 8, groups, 16));
 }
 
 // Later keys have ever larger scores: what was summed before becomes nothing.
@@ -94,12 +92,12 @@ TEST(Attention, ScoresMayRiseWithoutBound) {
   auto in = inputs(c, 2, 2, 8);
   in[0] = in[0] * 0.125 + 4, in[1] = in[1] * 0.125 + at::arange(300, at::kDouble).div(4).floor().view({300, 1, 1});
   for (Tensor& x : in) x = x.mul(8).round().div(8);  // products are exact in fp32
-  expect_matches(fast(c), plain(c), in, at::kDouble);
-  const Tensor expected = fast(c)(in);
+  expect_matches(fast_attention(c), plain(c), in, at::kDouble);
+  const Tensor expected = fast_attention(c)(in);
   for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16, Level::amx}) {
     const LevelScope scope(wanted);
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-      const Result got = value_and_gradients(fast(c), {in[0].to(type), in[1].to(type), in[2].to(type)});
+      const Result got = value_and_gradients(fast_attention(c), {in[0].to(type), in[1].to(type), in[2].to(type)});
       for (const Tensor& x : got.gradients) EXPECT_TRUE(x.isfinite().all().item<bool>());
       if (type == at::kFloat) expect_close(got.value, expected.to(type), 1e-3, "value");  // scores of 900 in fp32
     }
@@ -113,7 +111,7 @@ TEST(Attention, AScoreOfMinusInfinityIsNoShare) {
   in[0].slice(0, 2).mul_(1e10);
   in[1].slice(0, 0, 70, 3).mul_(1e-10);
   in[1].slice(0, 2, 70, 3).mul_(1e-10);
-  expect_matches(fast(c), plain(c), in, at::kFloat);
+  expect_matches(fast_attention(c), plain(c), in, at::kFloat);
 }
 TEST(Attention, WhatIsNotANumberStaysInItsDocument) {
   const Case c{"two", 140, {{0, 70}, {70, 140}}};
@@ -124,7 +122,7 @@ TEST(Attention, WhatIsNotANumberStaysInItsDocument) {
         auto in = inputs(c, 1, 1, 8);
         for (Tensor& x : in) x = x.to(type);
         in[which][69][0][3] = NAN;
-        const Result got = value_and_gradients(fast(c), in);
+        const Result got = value_and_gradients(fast_attention(c), in);
         EXPECT_TRUE(got.value[69].isnan().any().item<bool>());
         EXPECT_TRUE(got.value.slice(0, 70).isfinite().all().item<bool>());
         for (const Tensor& x : got.gradients) {
@@ -149,7 +147,7 @@ TEST(Attention, ThreadsDoNotChangeABit) {
       std::vector<Result> results;
       for (const int count : {1, 2, 5}) {
         const Threads threads(count);
-        results.push_back(value_and_gradients(fast(c), in));
+        results.push_back(value_and_gradients(fast_attention(c), in));
       }
       for (std::size_t i = 1; i < results.size(); ++i) {
         EXPECT_TRUE(at::equal(results[i].value, results[0].value)) << c.name;
@@ -162,28 +160,27 @@ TEST(Attention, TakesSlicesOfOneTensor) {
   const Tensor joined = sample({90, 8, 16}, at::kFloat);
   const std::vector<Tensor> slices{joined.slice(1, 0, 4), joined.slice(1, 4, 6), joined.slice(1, 6, 8)};
   const Op sum = [&](const auto& in) {
-    return fast(c)({in[0].slice(1, 0, 4), in[0].slice(1, 4, 6), in[0].slice(1, 6)});
+    return fast_attention(c)({in[0].slice(1, 0, 4), in[0].slice(1, 4, 6), in[0].slice(1, 6)});
   };
-  const Result got = value_and_gradients(sum, {joined}), expected = value_and_gradients(fast(c), slices);
+  const Result got = value_and_gradients(sum, {joined}), expected = value_and_gradients(fast_attention(c), slices);
   EXPECT_TRUE(at::equal(got.value, expected.value));
   EXPECT_TRUE(at::equal(got.gradients[0], at::cat(expected.gradients, 1)));
 }
 TEST(Attention, GradientsAreThoseOfDifferences) {
-  gradcheck(fast(kCases[0]), inputs(kCases[0], 2, 1, 4));
-  gradcheck(fast(kCases[5]), inputs(kCases[5], 2, 1, 2));
-  gradcheck(fast({"full", 9, {{0, 9}}, Mask::full(), 0, 0.7}), inputs({"", 9, {}}, 2, 1, 3));
+  gradcheck(fast_attention(kCases[0]), inputs(kCases[0], 2, 1, 4));
+  gradcheck(fast_attention(kCases[5]), inputs(kCases[5], 2, 1, 2));
+  gradcheck(fast_attention({"full", 9, {{0, 9}}, Mask::full(), 0, 0.7}), inputs({"", 9, {}}, 2, 1, 3));
 }
 TEST(Attention, AWindowOfTheWholeDocumentIsNoWindow) {
   const auto in = inputs(kCases[0], 2, 2, 4);
   expect_close(attention(in[0], in[1], in[2], {{0, 7}}, {1, Mask::causal(7)}),
-               attention(in[0], in[1], in[2], {{0, 7}}, {1}), 0,
-               "window 7");
+               attention(in[0], in[1], in[2], {{0, 7}}, {1}), 0, "window 7");
 }
 TEST(Attention, LaterTokensAndOtherDocumentsAreNotSeen) {
   auto in = inputs(kCases[3], 2, 1, 4);
-  const Tensor before = fast(kCases[3])(in);
+  const Tensor before = fast_attention(kCases[3])(in);
   for (Tensor& x : in) x.slice(0, 7, 9) += 1;  // the end of the second document
-  const Tensor after = fast(kCases[3])(in);
+  const Tensor after = fast_attention(kCases[3])(in);
   EXPECT_TRUE(at::equal(before.slice(0, 0, 7), after.slice(0, 0, 7)));
   EXPECT_TRUE(at::equal(before.slice(0, 9), after.slice(0, 9)));
   EXPECT_FALSE(at::equal(before.slice(0, 7, 9), after.slice(0, 7, 9)));
@@ -193,11 +190,11 @@ TEST(Attention, DropoutIsTheSameInEveryKernel) {
   for (const std::int64_t window : {0, 70, 1}) {
     const Case c{
         "dropout", 400, {{3, 200}, {200, 210}, {212, 399}}, window == 1 ? Mask::full() : Mask::causal(window), 0.3};
-    expect_matches(fast(c), plain(c), inputs(c, 4, 2, 16));
+    expect_matches(fast_attention(c), plain(c), inputs(c, 4, 2, 16));
   }
   Case small = kCases[3];
   small.dropout = 0.5;
-  gradcheck(fast(small), inputs(small, 2, 1, 4));
+  gradcheck(fast_attention(small), inputs(small, 2, 1, 4));
 }
 // All weights of a row together are 1 without dropout: with values of 1, what is kept of them is the result.
 TEST(Attention, DropoutKeepsTheMeanAndDependsOnTheSeedOnly) {

@@ -12,7 +12,7 @@ HONE_KERNELS_OF(AMX_EMULATED, AttentionBackward, attention_backward)
 namespace hone::ops::test {
 namespace {
 
-void expect_close(const DirectResult& got, const DirectResult& expected, const std::string& where) {
+void expect_direct(const DirectResult& got, const DirectResult& expected, const std::string& where) {
   SCOPED_TRACE(where);
   // Both round their sums to bf16, 2^-9 of the number; shares are rounded too before they are summed.
   constexpr double kLimit = 1.0 / 128;
@@ -37,10 +37,10 @@ TEST(AttentionTiles, GiveWhatVectorsGive) {
     const auto forward = cpu::AMX_EMULATED::attention_forward<bf16>();
     const auto backward = cpu::AMX_EMULATED::attention_backward<bf16>();
     for (const int byte : {0, 0xff})  // what was in memory before does not matter
-      expect_close(run(forward, backward, byte), expected, where);
+      expect_direct(run(forward, backward, byte), expected, where);
     if (level() == Level::amx)
-      expect_close(run(cpu::AMX::attention_forward<bf16>(), cpu::AMX::attention_backward<bf16>(), 0), expected,
-                   where + " by the CPU");
+      expect_direct(run(cpu::AMX::attention_forward<bf16>(), cpu::AMX::attention_backward<bf16>(), 0), expected,
+                    where + " by the CPU");
     if (HasFailure()) return;
   }
 }

@@ -14,7 +14,7 @@ Tensor labels(std::int64_t tokens, std::int64_t vocab) {
 }
 Tensor weights(std::int64_t tokens) { return at::arange(tokens, at::kFloat).remainder(3).add(0.5); }
 
-Op fast(std::int64_t tokens, std::int64_t vocab, CrossEntropyOptions options) {
+Op fast_cross(std::int64_t tokens, std::int64_t vocab, CrossEntropyOptions options) {
   return [=](const auto& in) {
     return linear_cross_entropy(in[0], in[1], labels(tokens, vocab), weights(tokens), options);
   };
@@ -29,16 +29,16 @@ const CrossEntropyOptions kOptions[] = {{}, {0.1, 0}, {0, 1e-2}, {0.2, 1e-3}};
 TEST(CrossEntropy, EveryKernelAgreesWithItsMeaning) {
   for (const CrossEntropyOptions& options : kOptions)
     for (const auto& [tokens, vocab] : {std::pair{2, 1}, {5, 2}, {9, 33}, {20, 100}, {4, 1001}})
-      expect_matches(fast(tokens, vocab, options), plain(tokens, vocab, options),
+      expect_matches(fast_cross(tokens, vocab, options), plain(tokens, vocab, options),
                      {sample({tokens, 6}), sample({vocab, 6}, at::kDouble, 2)});
 }
 TEST(CrossEntropy, GradientsAreThoseOfDifferences) {
   for (const CrossEntropyOptions& options : kOptions)
-    gradcheck(fast(5, 7, options), {sample({5, 3}), sample({7, 3}, at::kDouble, 2)});
+    gradcheck(fast_cross(5, 7, options), {sample({5, 3}), sample({7, 3}, at::kDouble, 2)});
 }
 TEST(CrossEntropy, SeveralChunksGiveWhatOneDoes) {
   const std::int64_t vocab = 17000, tokens = 450;  // 300 have a label; a chunk holds 256
-  expect_matches(fast(tokens, vocab, {}), plain(tokens, vocab, {}),
+  expect_matches(fast_cross(tokens, vocab, {}), plain(tokens, vocab, {}),
                  {sample({tokens, 4}), sample({vocab, 4}, at::kDouble, 2)}, at::kFloat);
 }
 TEST(CrossEntropy, IsLibTorchsSum) {

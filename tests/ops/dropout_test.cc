@@ -6,7 +6,7 @@
 namespace hone::ops::test {
 namespace {
 
-Op fast(double rate, std::uint64_t seed = 7) {
+Op fast_dropout(double rate, std::uint64_t seed = 7) {
   return [=](const auto& in) { return seeded_dropout(in[0], rate, seed); };
 }
 Op plain(double rate, std::uint64_t seed = 7) {
@@ -16,10 +16,10 @@ Op plain(double rate, std::uint64_t seed = 7) {
 TEST(Dropout, EveryKernelAgreesWithItsMeaning) {
   for (const double rate : {0.0, 0.1, 0.5, 0.9})
     for (const std::int64_t columns : {1, 3, 15, 16, 17, 100})
-      expect_matches(fast(rate), plain(rate), {sample({2, 5, columns})});
+      expect_matches(fast_dropout(rate), plain(rate), {sample({2, 5, columns})});
 }
-TEST(Dropout, GradientsAreThoseOfDifferences) { gradcheck(fast(0.4), {sample({3, 7})}); }
-TEST(Dropout, ThreadsDoNotChangeABit) { expect_same_bits_for_any_threads(fast(0.3), {sample({300, 130})}); }
+TEST(Dropout, GradientsAreThoseOfDifferences) { gradcheck(fast_dropout(0.4), {sample({3, 7})}); }
+TEST(Dropout, ThreadsDoNotChangeABit) { expect_same_bits_for_any_threads(fast_dropout(0.3), {sample({300, 130})}); }
 
 TEST(Dropout, KeepsTheMeanAndDependsOnTheSeedOnly) {
   const Tensor x = at::ones({700, 300});

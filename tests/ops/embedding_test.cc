@@ -8,7 +8,7 @@ namespace hone::ops::test {
 namespace {
 
 const Tensor kIds = at::tensor({3, 0, 3, 3, 1, 0}, at::kLong).view({2, 3});
-Op fast(std::int64_t skip) {
+Op fast_embedding(std::int64_t skip) {
   return [skip](const auto& in) { return ops::embedding(in[0], kIds, skip); };
 }
 Op plain(std::int64_t skip) {
@@ -17,11 +17,11 @@ Op plain(std::int64_t skip) {
 
 TEST(Embedding, AgreesWithItsMeaning) {
   for (const std::int64_t width : {1, 5, 64, 200})
-    for (const std::int64_t skip : {-1, 3}) expect_matches(fast(skip), plain(skip), {sample({4, width})});
+    for (const std::int64_t skip : {-1, 3}) expect_matches(fast_embedding(skip), plain(skip), {sample({4, width})});
 }
-TEST(Embedding, GradientsAreThoseOfDifferences) { gradcheck(fast(-1), {sample({4, 3})}); }
+TEST(Embedding, GradientsAreThoseOfDifferences) { gradcheck(fast_embedding(-1), {sample({4, 3})}); }
 TEST(Embedding, ThePaddingIdGetsNoGradient) {
-  const Result result = value_and_gradients(fast(3), {sample({4, 3})});
+  const Result result = value_and_gradients(fast_embedding(3), {sample({4, 3})});
   EXPECT_EQ(largest(result.gradients[0][3]), 0);
   EXPECT_GT(largest(result.gradients[0][0]), 0);
 }

@@ -35,11 +35,13 @@ std::vector<GatedMlpWeights> weights_of(const Inputs& in, std::vector<GradientSu
 }
 
 // The weights of a token's experts come in the type that sums are made in.
-Tensor wide(const Tensor& weight) { return weight.scalar_type() == at::kBFloat16 ? weight.to(at::kFloat) : weight; }
+Tensor wide_weight(const Tensor& weight) {
+  return weight.scalar_type() == at::kBFloat16 ? weight.to(at::kFloat) : weight;
+}
 
 Op op_of(const Routing& routing, Activation activation, bool meaning) {
   const auto run = meaning ? reference::routed_mlp : routed_mlp;
-  return [=](const Inputs& in) { return run(in[0], wide(in[1]), routing, weights_of(in), activation); };
+  return [=](const Inputs& in) { return run(in[0], wide_weight(in[1]), routing, weights_of(in), activation); };
 }
 
 TEST(Experts, SlotsAreSortedByExpertAndToken) {
@@ -127,8 +129,8 @@ TEST(Experts, GradientSumsTakeWhatAutogradWouldGet) {
     for (std::size_t i = 2; i < in.size(); ++i) sums.push_back({at::full(in[i].sizes(), NAN, sum_type)});
     for (const Tensor& expert_NK : {chosen(20, 2, 4), chosen(20, 2, 3)}) {
       const Routing routing = route(expert_NK, 4);
-      routed_mlp(in[0], wide(in[1]), routing, weights_of(in, &sums), Activation::silu).sum().backward();
-      routed_mlp(plain[0], wide(plain[1]), routing, weights_of(plain), Activation::silu).sum().backward();
+      routed_mlp(in[0], wide_weight(in[1]), routing, weights_of(in, &sums), Activation::silu).sum().backward();
+      routed_mlp(plain[0], wide_weight(plain[1]), routing, weights_of(plain), Activation::silu).sum().backward();
     }
     for (std::size_t i = 2; i < in.size(); ++i) {
       EXPECT_FALSE(in[i].grad().defined());

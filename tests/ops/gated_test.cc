@@ -7,7 +7,7 @@ namespace hone::ops::test {
 namespace {
 
 constexpr Activation kAll[] = {Activation::silu, Activation::gelu, Activation::gelu_tanh, Activation::relu};
-Op fast(Activation a) {
+Op fast_gated(Activation a) {
   return [a](const auto& in) { return gated(in[0], in[1], a); };
 }
 Op plain(Activation a) {
@@ -17,10 +17,10 @@ Op plain(Activation a) {
 TEST(Gated, EveryKernelAgreesWithItsMeaning) {
   for (const Activation a : kAll)
     for (const std::int64_t count : {1, 15, 16, 17, 1000})
-      expect_matches(fast(a), plain(a), {sample({2, count}) * 4, sample({2, count}, at::kDouble, 2)});
+      expect_matches(fast_gated(a), plain(a), {sample({2, count}) * 4, sample({2, count}, at::kDouble, 2)});
 }
 TEST(Gated, GradientsAreThoseOfDifferences) {
-  for (const Activation a : kAll) gradcheck(fast(a), {sample({3, 4}), sample({3, 4}, at::kDouble, 2)});
+  for (const Activation a : kAll) gradcheck(fast_gated(a), {sample({3, 4}), sample({3, 4}, at::kDouble, 2)});
 }
 TEST(Gated, ExtremesStayFinite) {
   const Tensor gate = at::tensor({-1e4, -100.0, -88.0, 0.0, 88.0, 100.0, 1e4}, at::kFloat), up = at::ones({7});

@@ -9,18 +9,18 @@
 namespace hone::ops::test {
 namespace {
 
-Tensor labels(std::int64_t tokens, std::int64_t vocab) {
+Tensor some_labels(std::int64_t tokens, std::int64_t vocab) {
   Tensor made = at::arange(tokens, at::kLong).mul(7).remainder(vocab);
   for (std::int64_t i = 0; i < tokens; i += 3) made[i] = kIgnoreIndex;
   return made;
 }
 
-Op fast(std::int64_t tokens, std::int64_t vocab) {
-  return [=](const auto& in) { return linear_log_probs(in[0], in[1], labels(tokens, vocab), true).log_probs_N; };
+Op fast_log_probs(std::int64_t tokens, std::int64_t vocab) {
+  return [=](const auto& in) { return linear_log_probs(in[0], in[1], some_labels(tokens, vocab), true).log_probs_N; };
 }
-Op plain(std::int64_t tokens, std::int64_t vocab) {
+Op plain_log_probs(std::int64_t tokens, std::int64_t vocab) {
   return [=](const auto& in) {
-    return reference::linear_log_probs(in[0], in[1], labels(tokens, vocab), true).log_probs_N;
+    return reference::linear_log_probs(in[0], in[1], some_labels(tokens, vocab), true).log_probs_N;
   };
 }
 // The head is frozen.
@@ -31,22 +31,22 @@ Op frozen(const Op& op, const Tensor& head) {
 TEST(LogProbs, EveryKernelAgreesWithItsMeaning) {
   for (const auto& [tokens, vocab] : {std::pair{2, 1}, {5, 2}, {9, 33}, {20, 100}, {4, 1001}}) {
     const Tensor hidden = sample({tokens, 6}), head = sample({vocab, 6}, at::kDouble, 2);
-    expect_matches(fast(tokens, vocab), plain(tokens, vocab), {hidden, head});
-    expect_matches(frozen(fast(tokens, vocab), head), frozen(plain(tokens, vocab), head), {hidden});
+    expect_matches(fast_log_probs(tokens, vocab), plain_log_probs(tokens, vocab), {hidden, head});
+    expect_matches(frozen(fast_log_probs(tokens, vocab), head), frozen(plain_log_probs(tokens, vocab), head), {hidden});
   }
 }
 TEST(LogProbs, GradientsAreThoseOfDifferences) {
   const Tensor hidden = sample({5, 3}), head = sample({7, 3}, at::kDouble, 2);
-  gradcheck(fast(5, 7), {hidden, head});
-  gradcheck(frozen(fast(5, 7), head), {hidden});
+  gradcheck(fast_log_probs(5, 7), {hidden, head});
+  gradcheck(frozen(fast_log_probs(5, 7), head), {hidden});
 }
 TEST(LogProbs, SeveralChunksGiveWhatOneDoes) {
   const std::int64_t vocab = 17000, tokens = 450;  // 300 have a label; a chunk holds 256
-  expect_matches(fast(tokens, vocab), plain(tokens, vocab), {sample({tokens, 4}), sample({vocab, 4}, at::kDouble, 2)},
-                 at::kFloat);
+  expect_matches(fast_log_probs(tokens, vocab), plain_log_probs(tokens, vocab),
+                 {sample({tokens, 4}), sample({vocab, 4}, at::kDouble, 2)}, at::kFloat);
 }
 TEST(LogProbs, AreLibTorchs) {
-  const Tensor hidden = sample({9, 5}), head = sample({11, 5}, at::kDouble, 2), target = labels(9, 11);
+  const Tensor hidden = sample({9, 5}), head = sample({11, 5}, at::kDouble, 2), target = some_labels(9, 11);
   const Tensor logits = at::linear(hidden, head), all = at::log_softmax(logits, -1);
   const TokenLogProbs made = linear_log_probs(hidden, head, target, true),
                       from_logits = log_probs(logits, target, true);
@@ -69,7 +69,7 @@ TEST(LogProbs, AreLibTorchs) {
 TEST(LogProbs, StatisticsAreThoseOfTheMeaningAtEveryLevel) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     const Tensor hidden = sample({20, 6}).to(type), head = sample({333, 6}, at::kDouble, 2).to(type);
-    const Tensor target = labels(20, 333);
+    const Tensor target = some_labels(20, 333);
     const Tensor plain = reference::linear_log_probs(hidden, head, target, true).statistics_N3;
     each_level([&](const std::string& way) {
       expect_close(linear_log_probs(hidden, head, target, true).statistics_N3, plain, type == at::kFloat ? 1e-5 : 2e-2,
@@ -82,7 +82,7 @@ TEST(LogProbs, TheHeadsGradientGoesIntoItsSum) {
   const Tensor hidden = sample({9, 5}, at::kFloat), head = sample({11, 5}, at::kFloat, 2).requires_grad_(true);
   const Tensor weight = at::arange(9, at::kFloat) - 4;
   const auto run = [&](GradientSum* sum) {
-    (linear_log_probs(hidden, head, labels(9, 11), false, sum).log_probs_N * weight).sum().backward();
+    (linear_log_probs(hidden, head, some_labels(9, 11), false, sum).log_probs_N * weight).sum().backward();
   };
   run(nullptr);
   const Tensor alone = head.grad().clone();

@@ -35,12 +35,12 @@ void at_every_level(Work&& work) {
 }
 
 Tensor bf16_sample(at::IntArrayRef shape, std::uint64_t seed) { return sample(shape, at::kBFloat16, seed); }
-Tensor wide(const Tensor& x) { return x.detach().to(at::kDouble); }
+Tensor in_double(const Tensor& x) { return x.detach().to(at::kDouble); }
 
 // bf16 has 2^-9 of a number.
 void expect_unrounded(const Tensor& sum, const Tensor& exact, const char* what) {
   EXPECT_EQ(sum.scalar_type(), at::kFloat);
-  expect_close(wide(sum), exact, 2e-6, what);
+  expect_close(in_double(sum), exact, 2e-6, what);
 }
 
 TEST(Promises, AProductOfBf16FactorsIsAddedUnrounded) {
@@ -48,7 +48,7 @@ TEST(Promises, AProductOfBf16FactorsIsAddedUnrounded) {
     for (const std::int64_t depth : {1, 3, 64, 700}) {
       const Tensor a = turned ? bf16_sample({depth, 37}, 1).t() : bf16_sample({37, depth}, 1);
       const Tensor b = turned ? bf16_sample({50, depth}, 2).t() : bf16_sample({depth, 50}, 2);
-      const Tensor exact = at::mm(wide(a), wide(b));
+      const Tensor exact = at::mm(in_double(a), in_double(b));
       const auto check = [&] {
         Tensor sum = at::full({37, 50}, NAN, at::kFloat);
         matmul_into(sum, {{a, b}});
@@ -69,7 +69,7 @@ TEST(Promises, SeveralProductsAreSummedBeforeTheyAreRounded) {
   const auto check = [&] {
     Tensor out = at::empty({3, 5}, at::kBFloat16);
     matmul_into(out, {one(256), one(1), one(1)});
-    EXPECT_TRUE(at::equal(wide(out), at::full({3, 5}, 258.0, at::kDouble)));
+    EXPECT_TRUE(at::equal(in_double(out), at::full({3, 5}, 258.0, at::kDouble)));
   };
   at_level(Level::reference, check);
   at_every_level(check);
@@ -81,7 +81,7 @@ TEST(Promises, TheInputsGradientIsSummedOverTheWeightsBeforeItIsRounded) {
     const auto weight = [](double value) { return LinearWeight{at::full({1, 6}, value, at::kBFloat16), {}}; };
     const auto made = linears(x, {weight(256), weight(1), weight(1)});
     at::cat(made, -1).sum().backward();
-    EXPECT_TRUE(at::equal(wide(x.grad()), at::full({4, 6}, 258.0, at::kDouble)));
+    EXPECT_TRUE(at::equal(in_double(x.grad()), at::full({4, 6}, 258.0, at::kDouble)));
   });
 }
 
@@ -100,9 +100,9 @@ TEST(Promises, GradientsOfWeightsBiasesAndNormsAreSummedUnrounded) {
       linear(x, {w, bias, &w_sum, &bias_sum}).backward(dy);
       const Tensor normed = rms_norm(x, norm, 1e-6, &norm_sum);  // the weight is one: what it is multiplied with
       normed.backward(dnorm);
-      add(w_exact, at::mm(wide(dy).t(), wide(x)));
-      add(bias_exact, wide(dy).sum(0));
-      add(norm_exact, (wide(dnorm) * wide(normed)).sum(0));
+      add(w_exact, at::mm(in_double(dy).t(), in_double(x)));
+      add(bias_exact, in_double(dy).sum(0));
+      add(norm_exact, (in_double(dnorm) * in_double(normed)).sum(0));
     }
     expect_unrounded(w_sum.sum, w_exact, "weight");
     expect_unrounded(bias_sum.sum, bias_exact, "bias");
@@ -125,8 +125,8 @@ TEST(Promises, GradientsOfLayerNormsAreSummedUnrounded) {
       added.normed.backward(dy);
       layer_norm(x, weight, bias, 1e-6, sums).backward(dy);
       for (const Tensor& input : {added.sum.detach(), x})
-        weight_exact += (wide(dy) * at::layer_norm(wide(input), {16}, {}, {}, 1e-6)).sum(0);
-      bias_exact += 2 * wide(dy).sum(0);
+        weight_exact += (in_double(dy) * at::layer_norm(in_double(input), {16}, {}, {}, 1e-6)).sum(0);
+      bias_exact += 2 * in_double(dy).sum(0);
     }
     expect_unrounded(weight_sum.sum, weight_exact, "weight");
     expect_unrounded(bias_sum.sum, bias_exact, "bias");
@@ -145,11 +145,11 @@ TEST(Promises, GradientsOfANormBeforeProductsAndOfAGatedProductAreSummedUnrounde
     const Tensor x = bf16_sample({300, 16}, 4), dy = bf16_sample({300, 16}, 5), dz = bf16_sample({300, 24}, 6);
     const Tensor y = norm_linears(x, {}, norm, 1e-6, {{same, {}}}, &norm_sum).products[0];
     y.backward(dy);
-    expect_unrounded(norm_sum.sum, (wide(dy) * wide(y)).sum(0), "norm");
+    expect_unrounded(norm_sum.sum, (in_double(dy) * in_double(y)).sum(0), "norm");
     const Tensor up = at::ones({300, 16}, at::kBFloat16), gate = x.relu();
     gated_linear(gate, up, Activation::relu, {down, bias, &down_sum, &bias_sum}).backward(dz);
-    expect_unrounded(down_sum.sum, at::mm(wide(dz).t(), wide(gate)), "down");
-    expect_unrounded(bias_sum.sum, wide(dz).sum(0), "down's bias");
+    expect_unrounded(down_sum.sum, at::mm(in_double(dz).t(), in_double(gate)), "down");
+    expect_unrounded(bias_sum.sum, in_double(dz).sum(0), "down's bias");
   });
 }
 
@@ -158,8 +158,7 @@ TEST(Promises, AnEmbeddingsGradientIsSummedUnrounded) {
   at_every_level([] {
     const Tensor table = at::zeros({3, 8}, at::kBFloat16).requires_grad_();
     GradientSum sum{at::empty({3, 8}, at::kFloat)};
-    for (int pass = 0; pass < 2; ++pass)
-      embedding(table, at::full({300}, 2, at::kLong), -1, &sum).sum().backward();
+    for (int pass = 0; pass < 2; ++pass) embedding(table, at::full({300}, 2, at::kLong), -1, &sum).sum().backward();
     EXPECT_EQ(sum.sum[2].min().item<double>(), 600);
     EXPECT_EQ(sum.sum[1].max().item<double>(), 0);
   });

@@ -6,8 +6,8 @@
 namespace hone::ops::test {
 namespace {
 
-const Op kNorm = [](const auto& in) { return rms_norm(in[0], in[1], 1e-6); };
-const Op kPlain = [](const auto& in) { return reference::rms_norm(in[0], in[1], 1e-6); };
+const Op kRmsNorm = [](const auto& in) { return rms_norm(in[0], in[1], 1e-6); };
+const Op kPlainRmsNorm = [](const auto& in) { return reference::rms_norm(in[0], in[1], 1e-6); };
 const Op kAdd = [](const auto& in) {
   const AddNorm made = add_rms_norm(in[0], in[1], in[2], 1e-6);
   return at::cat({made.sum, made.normed}, -1);
@@ -20,17 +20,17 @@ const Op kPlainAdd = [](const auto& in) {
 TEST(RmsNorm, EveryKernelAgreesWithItsMeaning) {
   for (const std::int64_t cols : {1, 7, 8, 31, 32, 33, 64, 1000}) {
     SCOPED_TRACE(cols);
-    expect_matches(kNorm, kPlain, {sample({3, cols}), sample({cols}, at::kDouble, 2)});
+    expect_matches(kRmsNorm, kPlainRmsNorm, {sample({3, cols}), sample({cols}, at::kDouble, 2)});
     expect_matches(kAdd, kPlainAdd,
                    {sample({3, cols}), sample({3, cols}, at::kDouble, 3), sample({cols}, at::kDouble, 2)});
   }
 }
 TEST(RmsNorm, GradientsAreThoseOfDifferences) {
-  gradcheck(kNorm, {sample({2, 3, 5}), sample({5}, at::kDouble, 2)});
+  gradcheck(kRmsNorm, {sample({2, 3, 5}), sample({5}, at::kDouble, 2)});
   gradcheck(kAdd, {sample({3, 5}), sample({3, 5}, at::kDouble, 3), sample({5}, at::kDouble, 2)});
 }
 TEST(RmsNorm, ManyRowsSumTheWeightsGradient) {
-  expect_matches(kNorm, kPlain, {sample({200, 16}), sample({16}, at::kDouble, 2)}, at::kFloat);
+  expect_matches(kRmsNorm, kPlainRmsNorm, {sample({200, 16}), sample({16}, at::kDouble, 2)}, at::kFloat);
 }
 TEST(RmsNorm, NormalisesAnEmptyBatchAndAView) {
   EXPECT_EQ(rms_norm(sample({0, 8}), sample({8}), 1e-6).sizes(), (std::vector<std::int64_t>{0, 8}));

@@ -10,13 +10,13 @@ RopeTable table(std::int64_t half, at::ScalarType type) {
   const Tensor angle = sample({6, half}, at::kDouble, 5);
   return {angle.cos().to(type), angle.sin().to(type), at::tensor({0, 5, 2, 2}, at::kLong)};
 }
-at::ScalarType wide(const Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
+at::ScalarType wide_type(const Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
 Op rotate(std::int64_t half) {
-  return [half](const auto& in) { return rope(in[0], table(half, wide(in[0]))); };
+  return [half](const auto& in) { return rope(in[0], table(half, wide_type(in[0]))); };
 }
 Op plain(std::int64_t half) {
-  return [half](const auto& in) { return reference::rope(in[0], table(half, wide(in[0]))); };
+  return [half](const auto& in) { return reference::rope(in[0], table(half, wide_type(in[0]))); };
 }
 
 TEST(Rope, EveryKernelAgreesWithItsMeaning) {
@@ -35,7 +35,7 @@ TEST(Rope, RotatesASliceOfWiderRowsInPlaceAndBack) {
       for (const Level wanted : {Level::reference, Level::basic, Level::avx2, Level::avx512}) {
         const LevelScope scope(wanted);
         const Tensor rows = sample({4, 6, 2 * half}, type), before = rows.clone(), slice = rows.narrow(1, 1, 3);
-        const RopeTable turns = table(half, wide(rows));
+        const RopeTable turns = table(half, wide_type(rows));
         rope_in_place(slice, turns, /*back=*/false);
         expect_close(slice, reference::rope(before.narrow(1, 1, 3), turns), tolerance(type), "in place");
         EXPECT_TRUE(rows.narrow(1, 0, 1).equal(before.narrow(1, 0, 1)) &&

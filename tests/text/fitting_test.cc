@@ -17,11 +17,15 @@ json base(const char* processor) {
   for (int i = 0; i < 20; ++i) vocabulary[fmt::format("w{}", i)] = 3 + i;
   return {{"model", {{"type", "WordLevel"}, {"vocab", vocabulary}, {"unk_token", "[UNK]"}}},
           {"pre_tokenizer", {{"type", "WhitespaceSplit"}}},
-          {"post_processor", {{"type", processor}, {"sep", {"[SEP]", 2}}, {"cls", {"[CLS]", 1}},
-                              {"trim_offsets", true}, {"add_prefix_space", false}}}};
+          {"post_processor",
+           {{"type", processor},
+            {"sep", {"[SEP]", 2}},
+            {"cls", {"[CLS]", 1}},
+            {"trim_offsets", true},
+            {"add_prefix_space", false}}}};
 }
 
-std::shared_ptr<const Tokenizer> make(const json& file) {
+std::shared_ptr<const Tokenizer> tokenizer_of(const json& file) {
   return make_tokenizer({{"tokenizer.json", file.dump()}}, {}, "folder");
 }
 
@@ -36,9 +40,11 @@ TEST(Fitting, EqualsTheLibrarysTruncation) {
     for (const bool from_left : {false, true})
       for (const int most : {5, 6, 7, 11}) {
         json limited = base(processor);
-        limited["truncation"] = {{"max_length", most}, {"stride", 0}, {"strategy", "LongestFirst"},
+        limited["truncation"] = {{"max_length", most},
+                                 {"stride", 0},
+                                 {"strategy", "LongestFirst"},
                                  {"direction", from_left ? "Left" : "Right"}};
-        const auto plain = make(base(processor)), cutting = make(limited);
+        const auto plain = tokenizer_of(base(processor)), cutting = tokenizer_of(limited);
         for (int a = 0; a <= 9; ++a)
           for (int b = -1; b <= 9; ++b) {
             const std::string first = words(0, a), second = words(10, b);
@@ -59,7 +65,7 @@ TEST(Fitting, EqualsTheLibrarysTruncation) {
 
 TEST(Fitting, NeedsRoomForAText) {
   const std::string text = words(0, 3);
-  const auto tokenizer = make(base("BertProcessing"));
+  const auto tokenizer = tokenizer_of(base("BertProcessing"));
   EXPECT_EQ(tokenizer->encode_fitting({text, {}}, 3).ids, (std::vector<std::int32_t>{1, 3, 2}));
   EXPECT_THROW(tokenizer->encode_fitting({text, {}}, 2), Error);
   EXPECT_THROW(tokenizer->encode_fitting({text, text}, 3), Error);

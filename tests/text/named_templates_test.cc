@@ -25,7 +25,7 @@ std::shared_ptr<const Tokenizer> tokenizer() {
   return add_tokens(*make_tokenizer(files, {}, "test"), added);
 }
 
-Conversation conversation(const std::string& messages) { return {messages, "", "", "", -1}; }
+Conversation talk_of(const std::string& messages) { return {messages, "", "", "", -1}; }
 
 constexpr const char* kTalk = R"([{"role": "system", "content": "Be brief."}, {"role": "user", "content": " one\n"},
   {"role": "assistant", "content": "\n ONE "}, {"role": "user", "content": "two"},
@@ -85,8 +85,8 @@ TEST(NamedTemplates, WriteTurnsAndPromptsOfTheirForm) {
   for (const NamedTemplate& named : named_templates()) {
     const Expected& expected = kExpected.at(named.name);
     EXPECT_EQ(find_template(named.name), &named);
-    EXPECT_EQ(render(named, conversation(kTalk)), expected.text) << named.name;
-    EXPECT_EQ(render(named, conversation(kTalk), true), expected.text + expected.prompt) << named.name;
+    EXPECT_EQ(render(named, talk_of(kTalk)), expected.text) << named.name;
+    EXPECT_EQ(render(named, talk_of(kTalk), true), expected.text + expected.prompt) << named.name;
   }
   EXPECT_EQ(find_template("nothing"), nullptr);
 }
@@ -94,10 +94,10 @@ TEST(NamedTemplates, WriteTurnsAndPromptsOfTheirForm) {
 TEST(NamedTemplates, LearnTheAssistantsTurnsAndTheirEnds) {
   for (const NamedTemplate& named : named_templates()) {
     const std::string all = kExpected.at(named.name).learnt;
-    EXPECT_EQ(learnt(named, conversation(kTalk), Learnt::assistant), all) << named.name;
+    EXPECT_EQ(learnt(named, talk_of(kTalk), Learnt::assistant), all) << named.name;
     const std::string last = all.substr(all.find('>') + 1);
-    EXPECT_EQ(learnt(named, conversation(kTalk), Learnt::last), last) << named.name;
-    Conversation pair = conversation(kTalk);
+    EXPECT_EQ(learnt(named, talk_of(kTalk), Learnt::last), last) << named.name;
+    Conversation pair = talk_of(kTalk);
     pair.prompt = 4;
     EXPECT_EQ(learnt(named, pair, Learnt::completion), last) << named.name;
   }
@@ -105,28 +105,25 @@ TEST(NamedTemplates, LearnTheAssistantsTurnsAndTheirEnds) {
 
 TEST(NamedTemplates, RefuseWhatTheyHaveNoPlaceFor) {
   for (const NamedTemplate& named : named_templates()) {
-    Conversation talk = conversation(R"([{"role": "user", "content": "a"}])");
+    Conversation talk = talk_of(R"([{"role": "user", "content": "a"}])");
     talk.tools = R"([{"type": "function", "function": {"name": "f"}}])";
     EXPECT_HONE_ERROR(render(named, talk), data, "no place for tools");
-    EXPECT_HONE_ERROR(render(named, conversation(R"([{"role": "user", "content": ["a"]}])")), data, "expects a text");
-    EXPECT_HONE_ERROR(render(named, conversation(R"([{"role": "assistant", "content": null}])")), data,
-                      "expects a text");
+    EXPECT_HONE_ERROR(render(named, talk_of(R"([{"role": "user", "content": ["a"]}])")), data, "expects a text");
+    EXPECT_HONE_ERROR(render(named, talk_of(R"([{"role": "assistant", "content": null}])")), data, "expects a text");
     EXPECT_HONE_ERROR(
-        render(named, conversation(R"([{"role": "assistant", "content": "", "tool_calls": [{"function": {}}]}])")),
-        data, "no place for tool calls");
+        render(named, talk_of(R"([{"role": "assistant", "content": "", "tool_calls": [{"function": {}}]}])")), data,
+        "no place for tool calls");
     if (named.name == "chatml" || named.name == "llama3") continue;  // any role, anywhere
+    EXPECT_HONE_ERROR(render(named, talk_of(R"([{"role": "user", "content": "a"}, {"role": "tool", "content": "b"}])")),
+                      data, "no place for the role tool of message 2");
     EXPECT_HONE_ERROR(
-        render(named, conversation(R"([{"role": "user", "content": "a"}, {"role": "tool", "content": "b"}])")), data,
-        "no place for the role tool of message 2");
-    EXPECT_HONE_ERROR(
-        render(named, conversation(R"([{"role": "user", "content": "a"}, {"role": "system", "content": "b"}])")), data,
+        render(named, talk_of(R"([{"role": "user", "content": "a"}, {"role": "system", "content": "b"}])")), data,
         "no place for the role system of message 2");
   }
   for (const char* name : {"gemma", "mistral"})
-    EXPECT_HONE_ERROR(
-        render(*find_template(name),
-               conversation(R"([{"role": "system", "content": "a"}, {"role": "assistant", "content": "b"}])")),
-        data, "expects the user after the system message");
+    EXPECT_HONE_ERROR(render(*find_template(name),
+                             talk_of(R"([{"role": "system", "content": "a"}, {"role": "assistant", "content": "b"}])")),
+                      data, "expects the user after the system message");
 }
 
 // What generation begins with and what is learnt behind it are the tokens of one text.
@@ -141,11 +138,11 @@ TEST(NamedTemplates, BeginAnswersWhereGenerationBegins) {
       for (const std::string_view token : named.tokens) added.push_back({.content = std::string(token)});
       const auto tokenizer = add_tokens(*load_tokenizer(*data / name), added);
       const ChatTemplate made(named.source, std::string(named.name), special_tokens_of(*tokenizer));
-      const Conversation asked = conversation(R"([{"role": "user", "content": "hi"}])");
+      const Conversation asked = talk_of(R"([{"role": "user", "content": "hi"}])");
       const std::string prompt = made.render(Chat::from(asked, "here"), {.generation_prompt = true}).text;
       const std::vector<std::int32_t> before = tokenizer->encode(prompt, false).ids;
-      const Conversation talk = conversation(
-          R"([{"role": "user", "content": "hi"}, {"role": "assistant", "content": "\n Yes, ok\n"}])");
+      const Conversation talk =
+          talk_of(R"([{"role": "user", "content": "hi"}, {"role": "assistant", "content": "\n Yes, ok\n"}])");
       const Tokens tokens = chat_tokens(made, *tokenizer, talk, Learnt::assistant, "here").tokens;
       SCOPED_TRACE(std::string(name) + " " + std::string(named.name));
       ASSERT_GT(tokens.ids.size(), before.size());

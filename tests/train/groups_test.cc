@@ -51,7 +51,7 @@ class Preferring final : public Objective {
   double beta_;
 };
 
-class Groups : public ::testing::Test {
+class GroupsTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     if (registries().objectives.find("preferring") == nullptr)
@@ -63,7 +63,8 @@ class Groups : public ::testing::Test {
       lines += nlohmann::json{{"prompt", "say " + std::to_string(i * 37 % 101) + ": "},
                               {"chosen", std::string(static_cast<std::size_t>(1 + i * 5 % 17), 'a')},
                               {"rejected", std::string(static_cast<std::size_t>(1 + i * 3 % 11), 'b')}}
-                   .dump() + "\n";
+                   .dump() +
+               "\n";
     folder_.write("train.jsonl", lines);
   }
   std::vector<double> values(const std::string& name, Overrides overrides, const std::string& key = "loss") {
@@ -78,7 +79,7 @@ class Groups : public ::testing::Test {
   test::TempFolder folder_;
 };
 
-TEST_F(Groups, BatchTimesAccumulationIsAllThatCounts) {
+TEST_F(GroupsTest, BatchTimesAccumulationIsAllThatCounts) {
   for (const char* packing : {"none", "best_fit"}) {
     const Overrides packed{{"data.packing", packing}, {"trainer.steps", "4"}, {"optimizer.schedule.warmup_steps", "1"}};
     Overrides wide = packed, deep = packed;
@@ -91,7 +92,7 @@ TEST_F(Groups, BatchTimesAccumulationIsAllThatCounts) {
   }
 }
 
-TEST_F(Groups, TheMarginGrows) {
+TEST_F(GroupsTest, TheMarginGrows) {
   const std::vector<double> margins = values("run", {{"trainer.steps", "20"}}, "margin");
   EXPECT_GT(margins.back(), margins.front() + 5);
 }

@@ -22,7 +22,7 @@ using jinja::Value;
 using jinja::Values;
 using Rendered = jinja::Template::Rendered;
 
-constexpr std::string_view kMark = "\xEE\x80\x80\xEE\x80\x81";  // characters of private use: they have no case
+constexpr std::string_view kTextMark = "\xEE\x80\x80\xEE\x80\x81";  // characters of private use: they have no case
 
 const Value* text_field(const Value& dict, std::string_view name) {
   const Value* value = dict.dict().find(name);
@@ -63,8 +63,8 @@ Value with_field(const Value& dict, std::string_view name, Value value) {
 }
 
 // A copy with `change` of every text in it; the type and id of a call or a part are no texts of the message.
-using Change = std::function<Value(const Value& text, const std::string& place)>;
-Value with_texts_changed(const Value& value, const std::string& place, const Change& change) {
+using TextChange = std::function<Value(const Value& text, const std::string& place)>;
+Value with_texts_changed(const Value& value, const std::string& place, const TextChange& change) {
   if (value.is(Kind::string)) return change(value, place);
   if (value.is(Kind::list)) {
     Values items;
@@ -86,7 +86,7 @@ Value with_marks(const Value& text) {
   std::string both = text.bytes();
   const std::string_view inside = bare(both);
   const auto begin = static_cast<std::size_t>(inside.data() - both.data()), size = inside.size();
-  both.insert(begin + size, kMark).insert(begin, kMark);
+  both.insert(begin + size, kTextMark).insert(begin, kTextMark);
   return Value::string(std::move(both));
 }
 
@@ -107,11 +107,12 @@ class Printed {
     const std::string written = written_of(rendered_, Chat::source_of(i));
     for (const char* name : {"content", "tool_calls"})
       if (const Value* field = chat_.messages[i].dict().find(std::string_view(name)))
-        with_texts_changed(
-            *field, fmt::format("messages[{}].{}", i, name), [&](const Value& text, const std::string& place) {
-              if (!content_stands_in(written, text.bytes()) && !passes_marks(i, name, place)) fail(place);
-              return text;
-            });
+        with_texts_changed(*field, fmt::format("messages[{}].{}", i, name),
+                           [&](const Value& text, const std::string& place) {
+                             if (!content_stands_in(written, text.bytes()) && !passes_marks(i, name, place))
+                               fail(place);
+                             return text;
+                           });
     check_reasoning(chat_.messages[i], fmt::format("messages[{}].", i));
   }
 
@@ -130,8 +131,8 @@ class Printed {
     Chat chat = chat_;
     chat.messages[message] = with_field(chat.messages[message], field, marked);
     const std::string text = text_of(chat);
-    const std::size_t first = text.find(kMark);
-    return first != std::string::npos && text.find(kMark, first + 1) != std::string::npos;
+    const std::size_t first = text.find(kTextMark);
+    return first != std::string::npos && text.find(kTextMark, first + 1) != std::string::npos;
   }
 
   std::string text_of(const Chat& chat) const {
@@ -154,7 +155,7 @@ class Printed {
   }
 
   // Of tools and documents, which templates may write as a whole, something must be written of each.
-  void check_list(Value Chat::*list, const char* what, Source first) const {
+  void check_list(Value Chat::* list, const char* what, Source first) const {
     const Value& all = chat_.*list;
     if (!all.is(Kind::list)) return;
     for (std::size_t i = 0; i < all.items().size(); ++i)
@@ -163,13 +164,13 @@ class Printed {
         fail(fmt::format("{}[{}]", what, i));
   }
 
-  bool passes_any_mark(Value Chat::*list, std::size_t which) const {
+  bool passes_any_mark(Value Chat::* list, std::size_t which) const {
     Values items = (chat_.*list).items();
     items[which] =
         with_texts_changed(items[which], "", [](const Value& text, const std::string&) { return with_marks(text); });
     Chat chat = chat_;
     chat.*list = Value::list(std::move(items));
-    return text_of(chat).find(kMark) != std::string::npos;
+    return text_of(chat).find(kTextMark) != std::string::npos;
   }
 
   void check_variable(const std::string& name) const {

@@ -28,7 +28,7 @@ std::size_t same_bytes(std::string_view a, std::string_view b) {
 
 std::string shown(std::string_view text) {
   constexpr std::size_t kMost = 80;
-  return quoted(text.substr(text.size() > kMost ? text.size() - kMost : 0));
+  return hone::quoted(text.substr(text.size() > kMost ? text.size() - kMost : 0));
 }
 
 jinja::Source last_source(const Rendered& rendered) {
@@ -89,8 +89,8 @@ Rendered ChatTurns::render_part(std::size_t message, std::size_t count, bool pro
 void ChatTurns::fail(std::size_t message, const std::string& fact) const {
   std::string hint = "mark what the assistant writes in the template with {% generation %} ... {% endgeneration %}";
   if (template_.mentions("enable_thinking"))
-    hint = R"(for turns without thinking give the record "chat_template_kwargs": {"enable_thinking": false}; or )" +
-           hint;
+    hint =
+        R"(for turns without thinking give the record "chat_template_kwargs": {"enable_thinking": false}; or )" + hint;
   const std::vector<bool> answers = assistants(chat_);
   if (std::find(answers.begin() + static_cast<std::ptrdiff_t>(message) + 1, answers.end(), true) != answers.end())
     hint += "; or learn the last turn only (loss: last)";
@@ -116,8 +116,8 @@ std::size_t ChatTurns::blocks_before(std::size_t message) const {
 
 std::pair<std::size_t, std::size_t> ChatTurns::span_of(std::size_t message) const {
   const Own own = own_text(message);
-  const auto span = own.begin == own.end ? span_without_text(message)
-                                         : std::pair(begin_of(message, own), end_of(message, own));
+  const auto span =
+      own.begin == own.end ? span_without_text(message) : std::pair(begin_of(message, own), end_of(message, own));
   check_tokens(message, span.first);
   return span;
 }

@@ -117,17 +117,17 @@ Value applied(const Value& input, Call& call) {
   return Value::object(Kind::iterator, std::make_shared<Applied>(input, call, kWhat));
 }
 
-constexpr Named<Filter> kFilters[] = {{"attr", attribute},
-                                      {"d", with_default},
-                                      {"default", with_default},
-                                      {"map", applied<Applied::What::map>},
-                                      {"reject", applied<Applied::What::reject>},
-                                      {"rejectattr", applied<Applied::What::reject_by>},
-                                      {"select", applied<Applied::What::select>},
-                                      {"selectattr", applied<Applied::What::select_by>}};
+constexpr Named<Filter> kChoiceFilters[] = {{"attr", attribute},
+                                            {"d", with_default},
+                                            {"default", with_default},
+                                            {"map", applied<Applied::What::map>},
+                                            {"reject", applied<Applied::What::reject>},
+                                            {"rejectattr", applied<Applied::What::reject_by>},
+                                            {"select", applied<Applied::What::select>},
+                                            {"selectattr", applied<Applied::What::select_by>}};
 
 }  // namespace
 
-std::span<const Named<Filter>> choice_filters() { return kFilters; }
+std::span<const Named<Filter>> choice_filters() { return kChoiceFilters; }
 
 }  // namespace hone::jinja

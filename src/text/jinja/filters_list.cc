@@ -239,15 +239,15 @@ Value items(const Value& input, Call& call) {
   return once("generator", to_values(Value::object(Kind::view, std::make_shared<View>(input, View::What::items))));
 }
 
-constexpr Named<Filter> kFilters[] = {{"batch", batched},    {"count", length},      {"dictsort", dict_sorted},
-                                      {"first", first},      {"groupby", grouped},   {"items", items},
-                                      {"join", join},        {"last", last},         {"length", length},
-                                      {"list", as_list},     {"max", extreme<true>}, {"min", extreme<false>},
-                                      {"reverse", reversed}, {"slice", sliced},      {"sort", sorted},
-                                      {"sum", sum},          {"unique", unique}};
+constexpr Named<Filter> kListFilters[] = {{"batch", batched},    {"count", length},      {"dictsort", dict_sorted},
+                                          {"first", first},      {"groupby", grouped},   {"items", items},
+                                          {"join", join},        {"last", last},         {"length", length},
+                                          {"list", as_list},     {"max", extreme<true>}, {"min", extreme<false>},
+                                          {"reverse", reversed}, {"slice", sliced},      {"sort", sorted},
+                                          {"sum", sum},          {"unique", unique}};
 
 }  // namespace
 
-std::span<const Named<Filter>> list_filters() { return kFilters; }
+std::span<const Named<Filter>> list_filters() { return kListFilters; }
 
 }  // namespace hone::jinja

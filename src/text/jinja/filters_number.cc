@@ -161,11 +161,11 @@ Value file_size(const Value& input, Call& call) {
   return Value::string(fmt::format("{:.1f} {}{}", base * *size / unit, letters[i], binary ? "iB" : "B"));
 }
 
-constexpr Named<Filter> kFilters[] = {
+constexpr Named<Filter> kNumberFilters[] = {
     {"abs", absolute}, {"filesizeformat", file_size}, {"float", to_float}, {"int", to_int}, {"round", to_rounded}};
 
 }  // namespace
 
-std::span<const Named<Filter>> number_filters() { return kFilters; }
+std::span<const Named<Filter>> number_filters() { return kNumberFilters; }
 
 }  // namespace hone::jinja

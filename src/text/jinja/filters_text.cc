@@ -15,7 +15,7 @@ namespace hone::jinja {
 namespace {
 
 template <std::string (*kChange)(std::string_view)>
-Value changed(const Value& input, Call& call) {
+Value changed_text(const Value& input, Call& call) {
   call.no_arguments();
   const Value text = soft_str(input);
   return Value::string(kChange(text.bytes()), text.markup());
@@ -210,28 +210,28 @@ Value xml_attributes(const Value& input, Call& call) {
   return Value::string(truth_or(bound[0], true) && !out.empty() ? " " + out : out);
 }
 
-constexpr Named<Filter> kFilters[] = {{"capitalize", changed<capitalize>},
-                                      {"center", centered},
-                                      {"e", escape},
-                                      {"escape", escape},
-                                      {"forceescape", force_escape},
-                                      {"format", formatted},
-                                      {"indent", indented},
-                                      {"lower", changed<lower>},
-                                      {"replace", replaced_by},
-                                      {"safe", safe},
-                                      {"string", as_text},
-                                      {"title", changed<title_words>},
-                                      {"tojson", json_text},
-                                      {"trim", trimmed},
-                                      {"truncate", truncated},
-                                      {"upper", changed<upper>},
-                                      {"urlencode", url_encoded},
-                                      {"wordcount", word_count},
-                                      {"xmlattr", xml_attributes}};
+constexpr Named<Filter> kTextFilters[] = {{"capitalize", changed_text<capitalize>},
+                                          {"center", centered},
+                                          {"e", escape},
+                                          {"escape", escape},
+                                          {"forceescape", force_escape},
+                                          {"format", formatted},
+                                          {"indent", indented},
+                                          {"lower", changed_text<lower>},
+                                          {"replace", replaced_by},
+                                          {"safe", safe},
+                                          {"string", as_text},
+                                          {"title", changed_text<title_words>},
+                                          {"tojson", json_text},
+                                          {"trim", trimmed},
+                                          {"truncate", truncated},
+                                          {"upper", changed_text<upper>},
+                                          {"urlencode", url_encoded},
+                                          {"wordcount", word_count},
+                                          {"xmlattr", xml_attributes}};
 
 }  // namespace
 
-std::span<const Named<Filter>> text_filters() { return kFilters; }
+std::span<const Named<Filter>> text_filters() { return kTextFilters; }
 
 }  // namespace hone::jinja

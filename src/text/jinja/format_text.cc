@@ -55,7 +55,7 @@ class Percent {
     if (end == std::string::npos) fail_type("incomplete format key");
     if (!values_.is(Kind::dict)) fail_type("format requires a mapping");
     const Value* value = values_.dict().find(std::string_view(text_).substr(at, end - at));
-    if (!value) fail(fmt::format("no key {}", quoted(text_.substr(at, end - at))));
+    if (!value) fail(fmt::format("no key {}", hone::quoted(text_.substr(at, end - at))));
     at = end + 1;
     return *value;
   }
@@ -247,7 +247,7 @@ class Braces {
     }
     for (const auto& [known, value] : call_.named)
       if (known == name) return value;
-    fail(fmt::format("no key {}", quoted(name)));
+    fail(fmt::format("no key {}", hone::quoted(name)));
   }
 
   // name, name.attribute, name[key]

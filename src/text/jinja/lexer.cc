@@ -17,7 +17,7 @@ namespace hone::jinja {
 namespace {
 
 using Type = Token::Type;
-constexpr std::size_t kNone = std::string_view::npos;
+constexpr std::size_t kNoEnd = std::string_view::npos;
 
 // Line ends become \n; one at the very end goes.
 std::string normal_lines(std::string_view source) {
@@ -83,7 +83,7 @@ class Lexer {
       data = strip(data, std::nullopt, Side::right);
     } else if (mark != '+' && strips_line) {
       const std::size_t newline = data.rfind('\n');
-      const std::size_t begin = newline == kNone ? 0 : newline + 1;
+      const std::size_t begin = newline == kNoEnd ? 0 : newline + 1;
       if ((begin > 0 || starts_line_) && strip(data.substr(begin), std::nullopt).empty()) data = data.substr(0, begin);
     }
     if (!data.empty()) add(Type::data, std::string(data));
@@ -91,14 +91,14 @@ class Lexer {
   }
 
   std::size_t next_tag() const {
-    for (std::size_t at = at_; (at = source_.find('{', at)) != kNone && at + 1 < source_.size(); ++at)
+    for (std::size_t at = at_; (at = source_.find('{', at)) != kNoEnd && at + 1 < source_.size(); ++at)
       if (source_[at + 1] == '{' || source_[at + 1] == '%' || source_[at + 1] == '#') return at;
-    return kNone;
+    return kNoEnd;
   }
 
   void text() {
     const std::size_t tag = next_tag();
-    if (tag == kNone) {
+    if (tag == kNoEnd) {
       add(Type::data, std::string(rest()));
       skip_to(source_.size());
       return;
@@ -116,7 +116,7 @@ class Lexer {
 
   void comment() {
     const std::size_t end = source_.find("#}", at_);
-    if (end == kNone) fail_at(line_, "missing end of comment");
+    if (end == kNoEnd) fail_at(line_, "missing end of comment");
     const char mark = end > at_ && (source_[end - 1] == '-' || source_[end - 1] == '+') ? source_[end - 1] : '\0';
     skip_to(end + 2);
     skip_after_end(mark, true);
@@ -126,22 +126,22 @@ class Lexer {
   bool maybe_raw(std::size_t at) {
     const auto word_end = [&](std::size_t from, std::string_view word) -> std::size_t {  // behind "word" and blanks
       while (from < source_.size() && is_space(static_cast<unsigned char>(source_[from]))) ++from;
-      if (source_.compare(from, word.size(), word) != 0) return kNone;
+      if (source_.compare(from, word.size(), word) != 0) return kNoEnd;
       from += word.size();
       while (from < source_.size() && is_space(static_cast<unsigned char>(source_[from]))) ++from;
       return from;
     };
     std::size_t begin = word_end(at, "raw");
-    if (begin == kNone) return false;
+    if (begin == kNoEnd) return false;
     const bool trims = source_.compare(begin, 3, "-%}") == 0;
     if (!trims && source_.compare(begin, 2, "%}") != 0) return false;
     skip_to(begin + (trims ? 3 : 2));
     skip_after_end(trims ? '-' : '\0', false);
-    for (std::size_t tag = at_; (tag = source_.find("{%", tag)) != kNone; tag += 2) {
+    for (std::size_t tag = at_; (tag = source_.find("{%", tag)) != kNoEnd; tag += 2) {
       const char sign = tag + 2 < source_.size() ? source_[tag + 2] : '\0';
       const char mark = sign == '-' || sign == '+' ? sign : '\0';
       const std::size_t end = word_end(tag + 2 + (mark != 0), "endraw");
-      if (end == kNone) continue;
+      if (end == kNoEnd) continue;
       const char last = end < source_.size() ? source_[end] : '\0';
       const bool marked = last == '-' || last == '+';
       if (source_.compare(end + marked, 2, "%}") != 0) continue;
@@ -218,7 +218,7 @@ class Lexer {
     if (sign == kSigns.end()) {
       std::size_t end = at_;
       text::next_code_point(source_, end);
-      fail_at(line_, fmt::format("unexpected char {}", quoted(std::string_view(source_).substr(at_, end - at_))));
+      fail_at(line_, fmt::format("unexpected char {}", hone::quoted(std::string_view(source_).substr(at_, end - at_))));
     }
     const char c = sign->size() == 1 ? (*sign)[0] : '\0';
     if (c == '(' || c == '[' || c == '{') open.push_back(c == '(' ? ')' : c == '[' ? ']' : '}');

@@ -101,7 +101,7 @@ class StmtParser {
     if (tag == "continue") return make(What::continue_loop, line);
     for (const char* other : {"block", "extends", "include", "import", "from", "autoescape"})
       if (tag == other) fail_at(line, fmt::format("the tag '{}' is not supported: a chat template is one file", tag));
-    fail_at(line, fmt::format("unknown tag {}", quoted(tag)));
+    fail_at(line, fmt::format("unknown tag {}", hone::quoted(tag)));
   }
 
   StmtPtr branch(int line) {
@@ -151,7 +151,7 @@ class StmtParser {
       function.parameters.push_back(tokens_.need_name());
       const std::string& name = function.parameters.back();
       if (std::count(function.parameters.begin(), function.parameters.end(), name) > 1)
-        fail_at(line, fmt::format("two parameters are named {}", quoted(name)));
+        fail_at(line, fmt::format("two parameters are named {}", hone::quoted(name)));
       if (tokens_.take_sign("="))
         function.defaults.push_back(exprs_.expression());
       else if (!function.defaults.empty())

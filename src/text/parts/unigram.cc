@@ -26,7 +26,7 @@ struct Step {
   std::int32_t id = -1;     // -1: no way found yet
 };
 
-struct Scratch final : ModelScratch {
+struct UnigramScratch final : ModelScratch {
   WordCache cache;
   std::vector<Step> best;
 };
@@ -46,14 +46,14 @@ class Unigram final : public Model {
     for (unsigned b = 0; b < 256; ++b) fallback_[b] = vocabulary_.find(fmt::format("<0x{:02X}>", b));
   }
 
-  std::unique_ptr<ModelScratch> make_scratch() const override { return std::make_unique<Scratch>(); }
+  std::unique_ptr<ModelScratch> make_scratch() const override { return std::make_unique<UnigramScratch>(); }
   const Vocabulary& vocabulary() const override { return vocabulary_; }
   std::string_view text_of(const Token& token, std::string_view word) const override {
     return token.id == unk_id_ ? word.substr(token.begin, token.end - token.begin) : vocabulary_.token(token.id);
   }
 
   void tokenize(std::string_view word, ModelScratch& scratch, std::vector<Token>& out) const override {
-    auto& s = static_cast<Scratch&>(scratch);
+    auto& s = static_cast<UnigramScratch&>(scratch);
     if (s.cache.find(word, 0, out)) return;
     find_best(word, s.best);
     const std::size_t first = out.size();

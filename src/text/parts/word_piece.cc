@@ -11,7 +11,7 @@
 namespace hone::text {
 namespace {
 
-struct Scratch final : ModelScratch {
+struct WordPieceScratch final : ModelScratch {
   WordCache cache;
 };
 
@@ -32,11 +32,11 @@ class WordPiece final : public Model {
     continues_ = prefix.empty() || inside_ != Trie::kNone;
   }
 
-  std::unique_ptr<ModelScratch> make_scratch() const override { return std::make_unique<Scratch>(); }
+  std::unique_ptr<ModelScratch> make_scratch() const override { return std::make_unique<WordPieceScratch>(); }
   const Vocabulary& vocabulary() const override { return vocabulary_; }
 
   void tokenize(std::string_view word, ModelScratch& scratch, std::vector<Token>& out) const override {
-    WordCache& cache = static_cast<Scratch&>(scratch).cache;
+    WordCache& cache = static_cast<WordPieceScratch&>(scratch).cache;
     if (cache.find(word, 0, out)) return;
     const std::size_t first = out.size();
     if (is_too_long(word) || !cut(word, out)) {

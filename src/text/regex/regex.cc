@@ -62,7 +62,7 @@ Regex::Regex(std::string_view pattern, const std::string& what) : state_(std::ma
                                PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &where, context.get());
   if (!state_->code)
     throw Error(ErrorKind::config, fmt::format("{}: cannot compile the regular expression {}: {}", what,
-                                               quoted(pattern), message_of(error)));
+                                               hone::quoted(pattern), message_of(error)));
   pcre2_jit_compile(state_->code, PCRE2_JIT_COMPLETE);  // where there is no JIT, pcre2_match interprets
 }
 
@@ -80,7 +80,7 @@ bool Regex::search(std::string_view text, std::size_t from, RegexScratch& scratc
   if (result < 0)
     throw Error(ErrorKind::data,
                 fmt::format("text to tokenize: the tokenizer's regular expression {} gave up at byte {}: {}",
-                            quoted(state_->pattern), from, message_of(result)));
+                            hone::quoted(state_->pattern), from, message_of(result)));
   const PCRE2_SIZE* found = pcre2_get_ovector_pointer(s.data);
   begin = found[0];
   end = std::max(found[0], found[1]);  // \K in a look-ahead may turn them around

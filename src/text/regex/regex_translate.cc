@@ -34,7 +34,7 @@ class Translator {
   };
 
   [[noreturn]] void fail(const std::string& fact) const {
-    throw Error(ErrorKind::config, fmt::format("{}: regular expression {}: {}", what_, quoted(pattern_), fact));
+    throw Error(ErrorKind::config, fmt::format("{}: regular expression {}: {}", what_, hone::quoted(pattern_), fact));
   }
   bool left(std::size_t n = 1) const { return at_ + n <= pattern_.size(); }
   char peek(std::size_t ahead = 0) const { return left(ahead + 1) ? pattern_[at_ + ahead] : '\0'; }
@@ -104,7 +104,7 @@ class Translator {
   void options(std::size_t start) {
     for (char c = take(); c != ')' && c != ':'; c = take()) {
       if (c != 'i' && c != 'm' && c != '-')
-        fail(fmt::format("the option {} is not supported; expected i or m", quoted({&c, 1})));
+        fail(fmt::format("the option {} is not supported; expected i or m", hone::quoted({&c, 1})));
       out_ += c == 'm' ? 's' : c;
     }
     out_ += ':';
@@ -158,7 +158,7 @@ class Translator {
     if (close == std::string_view::npos) fail("\\p{ is not closed");
     const std::string_view name = pattern_.substr(at_ + 2, close - at_ - 2);
     const auto set = property(name);
-    if (!set) fail(fmt::format("unknown property {}; expected a general category or a script", quoted(name)));
+    if (!set) fail(fmt::format("unknown property {}; expected a general category or a script", hone::quoted(name)));
     at_ = close + 1;
     return c == 'P' ? set->complement() : set;
   }

@@ -15,7 +15,7 @@ constexpr std::string_view kPatterns[] = {
 constexpr std::uint8_t kLetterNumberSpace = kLetter | kNumber | kSpace;
 
 // A text with its end and the class table; positions are bytes.
-struct Reader {
+struct ByteReader {
   const char* text;
   std::size_t end;
   const std::uint8_t* classes;
@@ -39,7 +39,7 @@ struct Reader {
 };
 
 // 's 't 're 've 'm 'll 'd after the apostrophe at `at`, else 0. Without case, s is also U+017F.
-std::size_t contraction(const Reader& r, std::size_t at, bool any_case) {
+std::size_t contraction(const ByteReader& r, std::size_t at, bool any_case) {
   const auto letter = [&](std::size_t i) {
     const char c = r.byte(at + i);
     return any_case && c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
@@ -52,14 +52,14 @@ std::size_t contraction(const Reader& r, std::size_t at, bool any_case) {
 }
 
 // \s+(?!\S)|\s+ on the white space at `at`: all but the last character if something follows.
-std::size_t spaces(const Reader& r, std::size_t at) {
+std::size_t spaces(const ByteReader& r, std::size_t at) {
   std::size_t last = at, next = at;
   for (std::size_t i = at; i < r.end && r.read(i, next) == kSpace; i = next) last = i;
   const std::size_t stop = r.run(last, kSpace);
   return stop == r.end || last == at ? stop : last;
 }
 
-std::size_t gpt2_word(const Reader& r, std::size_t at) {
+std::size_t gpt2_word(const ByteReader& r, std::size_t at) {
   std::size_t next;
   const std::uint8_t kind = r.read(at, next);
   if (r.text[at] == '\'') {
@@ -72,7 +72,7 @@ std::size_t gpt2_word(const Reader& r, std::size_t at) {
 }
 
 // \s*[\r\n]+: up to the last line end of the white space at `at`, else 0.
-std::size_t lines(const Reader& r, std::size_t at) {
+std::size_t lines(const ByteReader& r, std::size_t at) {
   std::size_t found = 0;
   for (std::size_t next = at; at < r.end && r.read(at, next) == kSpace; at = next)
     if (r.newline(at)) found = next;
@@ -80,7 +80,7 @@ std::size_t lines(const Reader& r, std::size_t at) {
 }
 
 template <int kDigits>
-std::size_t llama_word(const Reader& r, std::size_t at) {
+std::size_t llama_word(const ByteReader& r, std::size_t at) {
   std::size_t next;
   const std::uint8_t kind = r.read(at, next);
   if (r.text[at] == '\'') {
@@ -101,9 +101,9 @@ std::size_t llama_word(const Reader& r, std::size_t at) {
   return stop ? stop : spaces(r, at);
 }
 
-template <std::size_t (*kWord)(const Reader&, std::size_t)>
+template <std::size_t (*kWord)(const ByteReader&, std::size_t)>
 void scan(std::string_view text, const Piece& piece, std::vector<Piece>& out) {
-  const Reader r{text.data(), piece.end, class_table()};
+  const ByteReader r{text.data(), piece.end, class_table()};
   for (std::size_t at = piece.begin; at < piece.end;) {
     const std::size_t stop = kWord(r, at);
     out.push_back({static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(stop), -1});
@@ -139,7 +139,7 @@ std::size_t contraction_end(std::string_view text, std::size_t at, bool any_case
 }
 
 std::size_t blanks_end(std::string_view text, std::size_t at) {
-  const Reader r{text.data(), text.size(), class_table()};
+  const ByteReader r{text.data(), text.size(), class_table()};
   const std::size_t stop = lines(r, at);
   return stop ? stop : spaces(r, at);
 }

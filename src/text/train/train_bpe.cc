@@ -29,9 +29,9 @@ struct Later {
   }
 };
 
-class Trainer {
+class BpeTrainer {
  public:
-  Trainer(const WordCounts& words, const TrainOptions& options, const std::string& prefix)
+  BpeTrainer(const WordCounts& words, const TrainOptions& options, const std::string& prefix)
       : options_(options), prefix_(prefix) {
     for (const std::string& token : options.special_tokens) id_of(token);
     add_alphabet(words);
@@ -182,7 +182,7 @@ class Trainer {
 }  // namespace
 
 TrainedBpe train_bpe(const WordCounts& words, const TrainOptions& options, const std::string& prefix) {
-  return Trainer(words, options, prefix).run();
+  return BpeTrainer(words, options, prefix).run();
 }
 
 }  // namespace hone::text

@@ -24,7 +24,7 @@ class Cutter {
   void cut(std::string_view text, const std::function<void(std::string_view)>& each) const {
     if (const auto bad = first_bad_utf8(text))
       throw Error(ErrorKind::data, fmt::format("text to train on: not UTF-8 at byte {} of the line {}", *bad,
-                                               quoted(text.substr(0, 80))));
+                                               hone::quoted(text.substr(0, 80))));
     Work work;
     RegexScratch scratch;
     work.start(text);

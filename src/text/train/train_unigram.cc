@@ -19,11 +19,11 @@ constexpr std::size_t kLongest = 16;            // characters of a piece
 constexpr std::size_t kSeeds = 1'000'000;       // pieces to begin with
 constexpr std::size_t kChunks = 32;             // of words, each summed by one thread
 constexpr double kShrink = 0.75, kLeast = 0.5;  // of the pieces that stay at a time; expected count to stay at all
-constexpr double kNone = -1e300;
+constexpr double kNoScore = -1e300;
 
 double log_add(double a, double b) {
   if (a < b) std::swap(a, b);
-  return b <= kNone ? a : a + std::log1p(std::exp(b - a));
+  return b <= kNoScore ? a : a + std::log1p(std::exp(b - a));
 }
 
 double digamma(double x) {
@@ -62,23 +62,23 @@ Trie make_trie(const Pieces& pieces) {
 // The best way through a word, without the piece `without`: its score, and its pieces.
 double best_path(const Trie& trie, const Pieces& pieces, std::string_view word, std::size_t without,
                  std::vector<std::size_t>& path) {
-  std::vector<double> score(word.size() + 1, kNone);
+  std::vector<double> score(word.size() + 1, kNoScore);
   std::vector<std::pair<std::size_t, std::size_t>> back(word.size() + 1);
   score[0] = 0;
   each_edge(trie, word, [&](std::size_t begin, std::size_t end, std::size_t id) {
-    if (id == without || score[begin] <= kNone || score[begin] + pieces[id].second <= score[end]) return;
+    if (id == without || score[begin] <= kNoScore || score[begin] + pieces[id].second <= score[end]) return;
     score[end] = score[begin] + pieces[id].second;
     back[end] = {begin, id};
   });
   path.clear();
-  for (std::size_t at = score[word.size()] > kNone ? word.size() : 0; at > 0; at = back[at].first)
+  for (std::size_t at = score[word.size()] > kNoScore ? word.size() : 0; at > 0; at = back[at].first)
     path.push_back(back[at].second);
   return score[word.size()];
 }
 
-class Trainer {
+class UnigramTrainer {
  public:
-  Trainer(const WordCounts& words, const TrainOptions& options) : words_(words), options_(options) { seed(); }
+  UnigramTrainer(const WordCounts& words, const TrainOptions& options) : words_(words), options_(options) { seed(); }
 
   Pieces run() {
     const std::size_t wanted = options_.vocab_size + options_.vocab_size / 10;
@@ -152,7 +152,7 @@ class Trainer {
       std::size_t begin, end, id;
     };
     const std::size_t n = word.first.size();
-    std::vector<double> forward(n + 1, kNone), backward(n + 1, kNone);
+    std::vector<double> forward(n + 1, kNoScore), backward(n + 1, kNoScore);
     std::vector<Edge> edges;
     forward[0] = backward[n] = 0;
     each_edge(trie, word.first, [&](std::size_t begin, std::size_t end, std::size_t id) {
@@ -198,7 +198,7 @@ class Trainer {
     in_parallel(pieces_.size(), options_.threads, [&](std::size_t i) {
       std::vector<std::size_t> path;
       const double other = best_path(trie, pieces_, pieces_[i].first, i, path);
-      const bool needed = is_character_.contains(pieces_[i].first) || other <= kNone;
+      const bool needed = is_character_.contains(pieces_[i].first) || other <= kNoScore;
       losses[i] = {needed ? HUGE_VAL : counts[i] * (pieces_[i].second - other), i};
     });
     std::sort(losses.begin(), losses.end(), [](const auto& a, const auto& b) {
@@ -233,7 +233,7 @@ class Trainer {
 }  // namespace
 
 std::vector<std::pair<std::string, double>> train_unigram(const WordCounts& words, const TrainOptions& options) {
-  return words.empty() ? Pieces() : Trainer(words, options).run();
+  return words.empty() ? Pieces() : UnigramTrainer(words, options).run();
 }
 
 }  // namespace hone::text

@@ -8,7 +8,7 @@
 namespace hone::text {
 namespace {
 
-struct Part : Change {
+struct Decomposed : Change {
   int order;  // canonical combining class
 };
 
@@ -38,14 +38,15 @@ char32_t compose(const NormalTables& tables, char32_t a, char32_t b) {
   return tables.composite(a, b);
 }
 
-std::vector<Part> decomposed(std::string_view text, bool compatibility) {
-  std::vector<Part> out;
+std::vector<Decomposed> decomposed(std::string_view text, bool compatibility) {
+  std::vector<Decomposed> out;
   out.reserve(text.size());
   const NormalTables& tables = NormalTables::get();
   Parts room;
   std::size_t marks = 0;  // where the run of characters that may change places begins
   const auto sort_marks = [&] {
-    std::stable_sort(out.begin() + marks, out.end(), [](const Part& a, const Part& b) { return a.order < b.order; });
+    std::stable_sort(out.begin() + marks, out.end(),
+                     [](const Decomposed& a, const Decomposed& b) { return a.order < b.order; });
   };
   for (std::size_t at = 0; at < text.size();) {
     const auto parts = decompose(tables, next_code_point(text, at), compatibility, room);
@@ -63,13 +64,13 @@ std::vector<Part> decomposed(std::string_view text, bool compatibility) {
   return out;
 }
 
-std::vector<Part> composed(const std::vector<Part>& parts) {
+std::vector<Decomposed> composed(const std::vector<Decomposed>& parts) {
   const NormalTables& tables = NormalTables::get();
-  std::vector<Part> out;
+  std::vector<Decomposed> out;
   out.reserve(parts.size());
   std::size_t starter = SIZE_MAX;  // its place in `out`
   int last_order = -1;             // of what stands between the starter and here; -1: nothing
-  for (const Part& part : parts) {
+  for (const Decomposed& part : parts) {
     if (starter == SIZE_MAX) {
       if (part.order == 0) starter = out.size();
       out.push_back(part);
@@ -109,7 +110,7 @@ void carry_out(std::span<const Change> changes, Aligned& text) {
 
 void normalize(NormalForm form, Aligned& text) {
   if (is_normal(form, text.text)) return;
-  std::vector<Part> parts = decomposed(text.text, is_compatibility(form));
+  std::vector<Decomposed> parts = decomposed(text.text, is_compatibility(form));
   if (composes(form)) parts = composed(parts);
   const std::vector<Change> changes(parts.begin(), parts.end());
   carry_out(changes, text);
