@@ -17,6 +17,8 @@ function(hone_folder name flags)
   if(NOT HONE_CUDA)
     list(FILTER sources EXCLUDE REGEX "/src/ops/cuda/")
   endif()
+  # Arrow's headers are no neighbours' business.
+  set_source_files_properties("${PROJECT_SOURCE_DIR}/src/io/parquet.cc" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   if(sources)
     add_library(hone_${name} OBJECT ${sources})
     target_link_libraries(hone_${name} PRIVATE ${flags})
