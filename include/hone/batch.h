@@ -43,7 +43,7 @@ enum class LogMode { mean, last, max, sum };
 // Amounts by name that add up over micro-batches and ranks.
 using Sums = std::map<std::string, double>;
 
-// A loss term: a sum over the micro-batch (a graph scalar, fp32; fp64 for fp64 models) and the name of what divides it.
+// A loss term: a sum over the micro-batch (a graph scalar, fp32 or fp64) and the name of what divides it.
 // The trainer alone divides, once per term, by that amount over the whole step: "tokens", "rows" and "documents" are
 // always there, others are what Objective::sums() counts.
 struct LossTerm {

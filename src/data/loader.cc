@@ -106,11 +106,14 @@ void Loader::check(const Dataset& data, const Options& options) {
     throw Error(ErrorKind::config, fmt::format("trainer: batch_size {} and accumulate {}; expected at least 1",
                                                options.batch_size, options.accumulate));
   if (data.epoch_rows() >= options.batch_size) return;
-  // A hint that helps: without packing there are as many rows as pieces.
-  const std::int64_t rows = data.epoch_rows(), pieces = data.report().pieces;
+  // A hint that helps: without packing there are as many rows as pieces, or pairs of them.
+  const std::int64_t rows = data.epoch_rows();
+  const bool pairs = data.rows() > 0 && data.row(0).front().role != Role::none;
+  const std::int64_t pieces = data.report().pieces / (pairs ? 2 : 1);
   std::string hint = fmt::format("set trainer.batch_size to {}", rows);
   if (pieces >= options.batch_size)
-    hint += fmt::format(", or data.packing: none, which gives each of the {} documents its own row", pieces);
+    hint += fmt::format(", or data.packing: none, which gives each of the {} its own row",
+                        counted(pieces, pairs ? "pair" : "document"));
   else if (pieces > rows)
     hint += fmt::format(", or to at most {} with data.packing: none", pieces);
   throw Error(ErrorKind::data, fmt::format("data: {} per epoch; expected at least one batch of {}",

@@ -33,7 +33,7 @@ std::unique_ptr<Objective> classification() {
   return known.make("classification", *known.options("classification"));
 }
 
-Tensor mean_loss(const Model& model, const Batch& batch, Pass& pass) {
+Tensor classification_loss(const Model& model, const Batch& batch, Pass& pass) {
   const auto objective = classification();
   const LossTerms terms = objective->loss(model, model.forward(batch, pass), batch, pass);
   return terms.terms.at(0).sum / objective->sums(batch).at(terms.terms[0].per);
@@ -61,12 +61,12 @@ TEST_P(BertGolden, HiddenStatesLogitsAndLoss) {
   const Tensor logits = require_classifier(*model_, "test").logits(output, pass);
   expect_close(logits, golden_["logits"], 1e-5 * std::max(1.0, largest(golden_["logits"])), "logits");
   const double expected = golden_["loss"].item<double>();
-  EXPECT_NEAR(mean_loss(*model_, batch_, pass).item<double>(), expected, 1e-6 * std::max(1.0, expected));
+  EXPECT_NEAR(classification_loss(*model_, batch_, pass).item<double>(), expected, 1e-6 * std::max(1.0, expected));
 }
 
 TEST_P(BertGolden, EveryGradient) {
   Pass pass(batch_);
-  mean_loss(*model_, batch_, pass).backward();
+  classification_loss(*model_, batch_, pass).backward();
   // A key's bias moves all scores of a query alike, which softmax does not see: its gradient is rounding alone.
   const auto floor_of = [](const std::string& name) { return name.ends_with("key.bias") ? 1e-1 : 1e-3; };
   expect_golden_gradients(*model_, golden_, floor_of);
@@ -74,7 +74,7 @@ TEST_P(BertGolden, EveryGradient) {
 
 TEST_P(BertGolden, TenSteps) {
   expect_ten_golden_steps(*model_, batch_, golden_["ten_losses"],
-                          [&](Pass& pass) { return mean_loss(*model_, batch_, pass); }, /*training=*/false);
+                          [&](Pass& pass) { return classification_loss(*model_, batch_, pass); }, /*training=*/false);
 }
 
 // Documents that share a row do not see each other, and padding in front changes nothing.
@@ -107,7 +107,7 @@ TEST_P(BertGolden, DropoutIsAFunctionOfTheSeed) {
   const auto loss = [&](std::uint64_t seed, bool again) {
     Pass pass(batch_);
     pass.training = true, pass.seed = seed, pass.checkpoint_blocks = again;
-    const Tensor made = mean_loss(*model_, batch_, pass);
+    const Tensor made = classification_loss(*model_, batch_, pass);
     made.backward();
     Tensor gradient;
     model_->each_weight([&](const std::string& name, Weight& weight) {

@@ -197,40 +197,67 @@ class Product {
     std::int64_t begin = 0, end = 0;  // columns that are packed
   };
 
+  // Sums of several slices, and those that have another type than their factors, are kept in fp32 until the last slice:
+  // of one panel at a time where a group is all there is, so that they never leave the cache.
   void run_block(const Block& b) const {
-    // Sums of several slices, and those that have another type than their factors, are kept in fp32 until the last.
-    const bool apart = !wide_ && (slices() > 1 || !std::is_same_v<T, P>);
-    const std::int64_t width = kernels_.tile_cols, col = b.begin + b.panel * width;
-    const std::int64_t wide_cols = (b.panel_end - b.panel) * width;
-    float* sums = apart ? sums_room.get<float>((b.row_end - b.row) * wide_cols) : nullptr;
-    bool first = !add_;
-    for (const Slice<T>& slice : slices_) {
-      const View<P> a = rows_of(slice, b.row, b.row_end);
-      for (std::int64_t q = b.panel; q < b.panel_end; ++q)
-        for (std::int64_t i = b.row; i < b.row_end; i += kernels_.tile_rows) {
-          const std::int64_t at = b.begin + q * width;
-          cpu::Tile<P> tile{.a = a.at(i - b.row, 0), .a_stride = a.row, .panel = panel(slice, q, b.panels)};
-          tile.rows = std::min<std::int64_t>(kernels_.tile_rows, b.row_end - i);
-          tile.cols = std::min(width, b.end - at), tile.depth = slice.depth;
-          tile.store = !first ? cpu::Store::wide_add : apart || wide_ ? cpu::Store::wide : cpu::Store::narrow;
-          if (apart)
-            tile.c = sums + (i - b.row) * wide_cols + at - col, tile.c_stride = wide_cols;
-          else
-            tile.c = place(i, at), tile.c_stride = out_.stride(0);
-          kernels_.multiply(tile);
+    const std::vector<Group> groups = this->groups();
+    const bool apart = !wide_ && (slices() > 1 || !std::is_same_v<T, P>), near = groups.size() == 1;
+    const std::int64_t width = kernels_.tile_cols, stride = near ? width : (b.panel_end - b.panel) * width;
+    float* sums = apart ? sums_room.get<float>((b.row_end - b.row) * stride) : nullptr;
+    for (const Group& group : groups) {
+      const std::vector<View<P>> a = rows_of(group, b.row, b.row_end);
+      for (std::int64_t q = b.panel; q < b.panel_end; ++q) {
+        const std::int64_t at = b.begin + q * width, cols = std::min(width, b.end - at);
+        float* panel_sums = near ? sums : sums + (q - b.panel) * width;
+        cpu::Tile<P> tile{.c_stride = apart ? stride : out_.stride(0)};
+        tile.cols = cols;
+        for (std::int64_t s = group.begin; s < group.end; ++s) {
+          const View<P>& rows = a[s - group.begin];
+          tile.panel = panel(slices_[s], q, b.panels), tile.depth = slices_[s].depth, tile.a_stride = rows.row;
+          tile.store = s > 0 || add_ ? cpu::Store::wide_add : apart || wide_ ? cpu::Store::wide : cpu::Store::narrow;
+          for (std::int64_t i = b.row; i < b.row_end; i += kernels_.tile_rows) {
+            tile.rows = std::min<std::int64_t>(kernels_.tile_rows, b.row_end - i);
+            tile.a = rows.at(i - b.row, 0);
+            tile.c = apart ? panel_sums + (i - b.row) * stride : place(i, at);
+            kernels_.multiply(tile);
+          }
         }
-      first = false;
+        if (apart && group.end == slices()) narrow(panel_sums, stride, b.row, b.row_end, at, at + cols);
+      }
     }
-    if (apart) narrow(sums, wide_cols, b.row, b.row_end, col, std::min(b.end, col + wide_cols));
   }
 
-  // The rows of A with contiguous depth: as they lie, or turned.
-  View<P> rows_of(const Slice<T>& slice, std::int64_t row, std::int64_t end) const {
-    if constexpr (std::is_same_v<T, P>)
-      if (slice.a.col == 1 && slice.room == slice.depth) return {slice.a.at(row, 0), slice.a.row, 1};
-    P* room = rows_room.get<P>((end - row) * slice.room);
-    packing_.a({slice.a.at(row, 0), slice.a.row, slice.a.col}, end - row, slice.depth, slice.room, room);
-    return {room, slice.room, 1};
+  // Slices [begin, end) whose rows of a block of A lie beside one another in the L2 cache.
+  struct Group {
+    std::int64_t begin = 0, end = 0, room = 0;
+  };
+  std::vector<Group> groups() const {
+    std::vector<Group> made;
+    for (std::int64_t s = 0; s < slices(); ++s) {
+      const std::int64_t room = slices_[s].room;
+      if (made.empty() || made.back().room + room > widest() * 3 / 2) made.push_back({s, s, 0});
+      made.back().end = s + 1, made.back().room += room;
+    }
+    return made;
+  }
+
+  // The rows of A with contiguous depth, of each slice: as they lie, or turned.
+  std::vector<View<P>> rows_of(const Group& group, std::int64_t row, std::int64_t end) const {
+    std::vector<View<P>> made;
+    P* room = rows_room.get<P>((end - row) * group.room);
+    for (std::int64_t s = group.begin; s < group.end; ++s) {
+      const Slice<T>& slice = slices_[s];
+      if constexpr (std::is_same_v<T, P>) {
+        if (slice.a.col == 1 && slice.room == slice.depth) {
+          made.push_back({slice.a.at(row, 0), slice.a.row, 1});
+          continue;
+        }
+      }
+      packing_.a({slice.a.at(row, 0), slice.a.row, slice.a.col}, end - row, slice.depth, slice.room, room);
+      made.push_back({room, slice.room, 1});
+      room += (end - row) * slice.room;
+    }
+    return made;
   }
 
   void* place(std::int64_t row, std::int64_t col) const {
