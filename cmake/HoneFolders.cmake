@@ -47,7 +47,9 @@ function(hone_kernels)
     list(APPEND sets AVX512BF16 AMX)
   endif()
   # As a property of the files: a target's own options stand before those that it inherits, and the last -O counts.
-  set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS -O3)
+  # What is written and read under one condition looks to the compiler as if it might not have been written.
+  set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS
+                              "-O3;$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>")
   set(flags_AVX2 -mavx2 -mfma -mf16c)
   set(flags_AVX512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c)
   set(flags_AVX512BF16 ${flags_AVX512} -mavx512bf16)

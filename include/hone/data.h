@@ -191,9 +191,9 @@ class HONE_API Dataset : public TrainingData {
     std::int64_t max_length = 1024;
     Overlong overlong = Overlong::split;
     Packing packing = Packing::best_fit;
-    bool append_eos = true;       // text and completions end with the tokenizer's eos, supervised, if it has one
-    std::string cache_folder;     // "" = no cache on disk
-    std::int64_t vocab_size = 0;  // of the model: a larger id is an error; 0 = not checked
+    bool append_eos = true;         // text and completions end with the tokenizer's eos, supervised, if it has one
+    std::string cache_folder = {};  // "" = no cache on disk
+    std::int64_t vocab_size = 0;    // of the model: a larger id is an error; 0 = not checked
     // Which tokens are learnt; nothing: all of a text, a pair's completion, the assistant's turns of a conversation.
     std::optional<Loss> loss = {};
     RecordKind records = RecordKind::language;

@@ -27,7 +27,7 @@ struct Mask {
 
 struct AttentionOptions {
   double scale = 1;
-  Mask mask;
+  Mask mask = {};
   double soft_cap = 0;  // > 0: scores s are soft_cap * tanh(s / soft_cap), as in Gemma 2
   // In training only: this share of the weights becomes 0 and the others 1 / (1 - dropout) times as large. Which ones
   // is a function of the seed, the query head and the places of query and key among the tokens.

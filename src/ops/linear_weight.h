@@ -20,7 +20,7 @@ struct LowRank {
 
 struct LinearWeight {
   at::Tensor weight_OI;
-  at::Tensor bias_O;                                // undefined: none
+  at::Tensor bias_O = {};                           // undefined: none
   GradientSum *sum = nullptr, *bias_sum = nullptr;  // take their gradients; null: autograd does
   std::vector<LowRank> low_ranks = {};
 };

@@ -129,7 +129,9 @@ TEST_F(Streams, EveryRecordComesOncePerPassAndWindowsAreShuffled) {
       for (const Doc& doc : batch.docs) {
         ++documents;
         order.push_back(text_of(batch, doc).substr(0, 9));
-        if (++seen[data->record_name(doc.record)] > 1) EXPECT_GE(seen.size(), 60u) << "before all were there";
+        if (++seen[data->record_name(doc.record)] > 1) {
+          EXPECT_GE(seen.size(), 60u) << "before all were there";
+        }
       }
   EXPECT_EQ(seen.size(), 60u);
   EXPECT_TRUE(seen.contains(folder_.file("a.jsonl") + ":60"));
