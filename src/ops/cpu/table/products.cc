@@ -174,21 +174,38 @@ class Product {
     });
   }
 
+  // Slices [begin, end) whose rows of a block of A lie beside one another in the L2 cache.
+  struct Group {
+    std::int64_t begin = 0, end = 0, room = 0;
+  };
+  std::vector<Group> groups_of(std::int64_t most_room) const {
+    std::vector<Group> made;
+    for (std::int64_t s = 0; s < slices(); ++s) {
+      const std::int64_t room = slices_[s].room;
+      if (made.empty() || made.back().room + room > most_room) made.push_back({s, s, 0});
+      made.back().end = s + 1, made.back().room += room;
+    }
+    return made;
+  }
+
   // Blocks of rows for the threads; few rows: all of them, against parts of the panels.
   void multiply(std::int64_t begin, std::int64_t end) {
     const std::int64_t count = panel_count(begin, end), threads = at::get_num_threads(), tile = kernels_.tile_rows;
     const std::int64_t tiles = (rows() + tile - 1) / tile;
     const bool by_rows = tiles >= 2 * threads || tiles >= count;
+    const std::int64_t widest = this->widest();
     const std::int64_t most =
-        std::max<std::int64_t>(1, kBlockBytes / (widest() * static_cast<std::int64_t>(sizeof(P)) * tile));
+        std::max<std::int64_t>(1, kBlockBytes / (widest * static_cast<std::int64_t>(sizeof(P)) * tile));
     const std::int64_t shares = by_rows ? threads : 1;  // as many blocks for each thread
     const std::int64_t share = (tiles + shares - 1) / shares;
     const std::int64_t blocks = std::min(tiles, shares * ((share + most - 1) / most));
     const std::int64_t parts = by_rows ? 1 : std::min(count, 2 * threads);
+    const std::vector<Group> groups = groups_of(widest * 3 / 2);
     share_out(blocks * parts, [&](std::int64_t unit) {
       const std::int64_t block = unit % blocks, part = unit / blocks;
       run_block({block * tiles / blocks * tile, std::min(rows(), (block + 1) * tiles / blocks * tile),
-                 part * count / parts, (part + 1) * count / parts, count, begin, end});
+                 part * count / parts, (part + 1) * count / parts, count, begin, end},
+                groups);
     });
   }
 
@@ -199,8 +216,7 @@ class Product {
 
   // Sums of several slices, and those that have another type than their factors, are kept in fp32 until the last slice:
   // of one panel at a time where a group is all there is, so that they never leave the cache.
-  void run_block(const Block& b) const {
-    const std::vector<Group> groups = this->groups();
+  void run_block(const Block& b, const std::vector<Group>& groups) const {
     const bool apart = !wide_ && (slices() > 1 || !std::is_same_v<T, P>), near = groups.size() == 1;
     const std::int64_t width = kernels_.tile_cols, stride = near ? width : (b.panel_end - b.panel) * width;
     float* sums = apart ? sums_room.get<float>((b.row_end - b.row) * stride) : nullptr;
@@ -208,7 +224,7 @@ class Product {
       const std::vector<View<P>> a = rows_of(group, b.row, b.row_end);
       for (std::int64_t q = b.panel; q < b.panel_end; ++q) {
         const std::int64_t at = b.begin + q * width, cols = std::min(width, b.end - at);
-        float* panel_sums = near ? sums : sums + (q - b.panel) * width;
+        float* panel_sums = apart && !near ? sums + (q - b.panel) * width : sums;
         cpu::Tile<P> tile{.c_stride = apart ? stride : out_.stride(0)};
         tile.cols = cols;
         for (std::int64_t s = group.begin; s < group.end; ++s) {
@@ -225,20 +241,6 @@ class Product {
         if (apart && group.end == slices()) narrow(panel_sums, stride, b.row, b.row_end, at, at + cols);
       }
     }
-  }
-
-  // Slices [begin, end) whose rows of a block of A lie beside one another in the L2 cache.
-  struct Group {
-    std::int64_t begin = 0, end = 0, room = 0;
-  };
-  std::vector<Group> groups() const {
-    std::vector<Group> made;
-    for (std::int64_t s = 0; s < slices(); ++s) {
-      const std::int64_t room = slices_[s].room;
-      if (made.empty() || made.back().room + room > widest() * 3 / 2) made.push_back({s, s, 0});
-      made.back().end = s + 1, made.back().room += room;
-    }
-    return made;
   }
 
   // The rows of A with contiguous depth, of each slice: as they lie, or turned.
