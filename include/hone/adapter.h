@@ -26,27 +26,36 @@ struct LoraConfig {
   double loraplus_lr_ratio = 1;
   static constexpr auto fields() {
     using C = LoraConfig;
+    constexpr OnResume fixed = OnResume::fixed;
     return std::tuple{
         field("rank", &C::rank, "Size of the two factors that are learnt: more can learn more and costs more.",
-              at_least(1)),
+              at_least(1), fixed),
         field("alpha", &C::alpha,
-              "What is learnt is multiplied with alpha / rank (rslora: by the root of rank); default: twice the rank."),
+              "What is learnt is multiplied with alpha / rank (rslora: by the root of rank); default: twice the rank.",
+              {.low = 1e-6}, fixed),
         field("dropout", &C::dropout, "Share of what goes into the factors that is dropped in training.",
               {.low = 0, .high = 0.999}),
-        field("rslora", &C::rslora, "Divide alpha by the root of the rank, for large ranks (arXiv:2312.03732)."),
-        field("dora", &C::dora, "Learn the size of each output apart from its direction (arXiv:2402.09353)."),
+        field("rslora", &C::rslora, "Divide alpha by the root of the rank, for large ranks (arXiv:2312.03732).", fixed),
+        field("dora", &C::dora, "Learn the size of each output apart from its direction (arXiv:2402.09353).", fixed),
         field("init", &C::init,
               "How the factors begin: default (PEFT's), gaussian, pissa (the weights' largest singular values, "
-              "arXiv:2404.02948), or pissa_niter_N for a fast estimate of these with N iterations."),
+              "arXiv:2404.02948), or pissa_niter_N for a fast estimate of these with N iterations.",
+              fixed),
         field("targets", &C::targets,
               "What gets an adapter: all-linear (all but the head, routers and experts), ends of module names such as "
-              "q_proj, or regular expressions of whole names."),
-        field("exclude", &C::exclude, "Ends of module names, or regular expressions, that get none all the same."),
+              "q_proj, or regular expressions of whole names.",
+              fixed),
+        field("exclude", &C::exclude, "Ends of module names, or regular expressions, that get none all the same.",
+              fixed),
         field("modules_to_save", &C::modules_to_save,
-              "Modules that are trained whole and saved with the adapter, such as lm_head or embed_tokens."),
+              "Modules that are trained whole and saved with the adapter, such as lm_head or embed_tokens: all whose "
+              "names end so, as in PEFT. A classification head always is.",
+              fixed),
         field("rank_pattern", &C::rank_pattern,
-              "Other ranks for some modules, by the end of the name or an expression."),
-        field("alpha_pattern", &C::alpha_pattern, "Other values of alpha, likewise."),
+              "Other ranks for some modules, by the end of the name or an expression; of several that fit, the first "
+              "in alphabetical order.",
+              fixed),
+        field("alpha_pattern", &C::alpha_pattern, "Other values of alpha, likewise.", fixed),
         field("loraplus_lr_ratio", &C::loraplus_lr_ratio,
               "How many times the learning rate of the first factor the second one has (LoRA+, arXiv:2402.12354).",
               {.low = 1e-6}, OnResume::record)};

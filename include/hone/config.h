@@ -130,8 +130,9 @@ struct Range { double low = -std::numeric_limits<double>::infinity(), high = std
 constexpr Range at_least(double low) { return {.low = low}; }
 
 // What a changed option of a recipe means when a run is resumed. free: it changes no number. record: it changes the
-// numbers from here on, and is written into the checkpoint. refuse: the run would no longer be one run.
-enum class OnResume { free, record, refuse };
+// numbers from here on, and is written into the checkpoint. refuse: the run would no longer be one run. fixed: nor does
+// --override help, as what the checkpoint holds is made by it.
+enum class OnResume { free, record, refuse, fixed };
 
 // One option: its name, where it lives, what it means, what it may be. Nothing else is written anywhere.
 template <class Struct, class T>

@@ -195,7 +195,8 @@ struct AdapterSection : LoraConfig {
         Base::fields(),
         std::tuple{field("type", &C::type,
                          "lora: low-rank factors beside the weights (arXiv:2106.09685); default: none, the weights "
-                         "themselves are trained."),
+                         "themselves are trained.",
+                         OnResume::fixed),
                    field("path", &C::path,
                          "Folder of an adapter, of PEFT or of a run, to go on from instead of a fresh one; it says its "
                          "rank, alpha and targets.")});

@@ -35,6 +35,7 @@ std::string_view name_of(OnResume rule) {
   switch (rule) {
     case OnResume::free: return "free";
     case OnResume::record: return "record";
+    case OnResume::fixed: return "fixed";
     case OnResume::refuse: break;
   }
   return "refuse";

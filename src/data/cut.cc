@@ -82,6 +82,7 @@ class Cutter {
       kept += left;
       unit.push_back(*piece);
     }
+    if (!dropped && !empty && unit.size() > 1) empty = same(unit.front(), unit.back());
     // Of the record, not of each document.
     report_.cut = std::min(report_.cut, before.cut + 1);
     report_.cut_prompts = std::min(report_.cut_prompts, before.cut_prompts + 1);
@@ -90,6 +91,15 @@ class Cutter {
     if (dropped || empty) unit.clear(), kept = 0;
     report_.lost_supervised += learnt - kept;
     if (!unit.empty()) lay_unit(unit);
+  }
+
+  // What they differed in has been cut off.
+  bool same(const Piece& a, const Piece& b) const {
+    const std::uint64_t length = a.targets_end() - a.begin;
+    if (b.targets_end() - b.begin != length) return false;
+    for (std::uint64_t i = 0; i < length; ++i)
+      if (store_.id(a.begin + i) != store_.id(b.begin + i)) return false;
+    return true;
   }
 
   // Nothing: it drops its group.

@@ -110,6 +110,10 @@ AdapterConfig read_adapter_config(const std::filesystem::path& folder) {
   lora.alpha_pattern = patterns<double>(config, "alpha_pattern", file);
   lora.modules_to_save = names(config, "modules_to_save", file);
   if (lora.rank < 1) refuse(file, "r", lora.rank, "at least 1");
+  if (says_nothing(config.value("layers_to_transform", json()))) {
+    read.targets = names(config, "target_modules", file), read.exclude = names(config, "exclude_modules", file);
+    std::erase(read.targets, "all-linear");
+  }
   if (config.contains("base_model_name_or_path") && config.at("base_model_name_or_path").is_string())
     read.base = config.at("base_model_name_or_path").get<std::string>();
   const std::set<std::string_view> known = {"peft_type",       "r",

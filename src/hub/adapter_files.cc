@@ -79,7 +79,6 @@ std::vector<AdapterTensor> adapter_tensors(Model& model, const std::string& adap
     if (!stacks.take(module, lora)) add_plain(lora, module, all);
   });
   stacks.add_tensors(model, all);
-  if (saved_modules.empty()) return all;
   std::set<const Weight*> saved;
   for (const nn::NamedWeight& one : nn::whole_modules(model, saved_modules)) saved.insert(one.weight);
   model.each_weight([&](const std::string& name, Weight& weight) {
@@ -103,7 +102,7 @@ std::string adapter_json(Model& model, const std::string& adapter, const Adapter
   });
   modules.adapted = short_names(model, modules.adapted);
   modules.parameters = stacks.parameters();
-  modules.saved = config.lora.modules_to_save;
+  modules.saved = nn::saved_names(model, config.lora.modules_to_save);
   if (model.causal_lm()) modules.task = "CAUSAL_LM";
   if (model.classifier()) modules.task = "SEQ_CLS";
   if (residual) {

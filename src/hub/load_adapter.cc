@@ -143,6 +143,19 @@ const Weight* bias_of(Model& model, const std::string& module) {
   return bias;
 }
 
+std::int64_t rank_of(const LoraConfig& config, const std::string& module) {
+  for (const auto& [pattern, rank] : config.rank_pattern)
+    if (nn::matches_pattern(module, pattern)) return rank;
+  return config.rank;
+}
+
+// Whether PEFT's start of that name leaves the base without what the factors begin with.
+bool takes_from_base(const std::string& start) {
+  for (const char* known : {"pissa", "olora", "corda", "loftq", "lora_ga"})
+    if (start.starts_with(known)) return true;
+  return false;
+}
+
 double alpha_of(const LoraConfig& config, const std::string& module) {
   for (const auto& [pattern, alpha] : config.alpha_pattern)
     if (nn::matches_pattern(module, pattern)) return alpha;
@@ -167,11 +180,18 @@ class Loading {
   Loading(Model& model, const fs::path& folder, const LoadAdapter& how)
       : model_(model),
         how_(how),
-        own_(hub::read_adapter_config(folder).lora),
+        config_(hub::read_adapter_config(folder)),
+        own_(config_.lora),
         lora_(how.as.value_or(own_)),
         file_(model, folder, hub::type_of(how.precision)),
         residual_(how.as && nn::lora_start(lora_.init).kind == nn::LoraStart::Kind::pissa) {
     unstack(model, file_.modules, file_.path());
+    if (takes_from_base(own_.init))
+      throw Error(ErrorKind::checkpoint,
+                  fmt::format("{}: init_lora_weights: {} goes with a base model that it changed, which is not there",
+                              (folder / hub::kAdapterConfig).string(), hone::quoted(own_.init)))
+          .hint("PEFT's save_pretrained(..., path_initial_model_for_weight_conversion=...) writes an adapter for the "
+                "base as it was");
     if (file_.modules.empty() && file_.whole.empty())
       throw Error(ErrorKind::checkpoint, file_.path() + ": no part of an adapter");
   }
@@ -179,6 +199,7 @@ class Loading {
   std::pair<LoraConfig, LoraReport> run() {
     check_base();
     for (const auto& [module, parts] : file_.modules) check(module, parts);
+    check_all_there();
     model_.each_weight([](const std::string&, Weight& weight) {
       if (!weight.is_buffer()) weight.set_trainable(false);
     });
@@ -198,13 +219,33 @@ class Loading {
       fail(module, fmt::format("lora_{} is missing", parts.a.defined() ? "B" : "A"));
     if (weight.use_as() == WeightUse::other) fail(module, "no adapter can sit there");
     const auto [outputs, inputs] = nn::Lora::sides_of(weight);
-    file_.check_shape(module + ".lora_A", parts.a, {parts.a.size(0), inputs});
+    const std::int64_t rank = module.find(".experts.") == std::string::npos ? rank_of(own_, module) : parts.a.size(0);
+    if (parts.a.size(0) != rank)
+      fail(module, fmt::format("lora_A has rank {}, but adapter_config.json says {}", parts.a.size(0), rank));
+    file_.check_shape(module + ".lora_A", parts.a, {rank, inputs});
     file_.check_shape(module + ".lora_B", parts.b, {outputs, parts.a.size(0)});
     const bool magnitude = parts.magnitude.defined();
     if (magnitude != own_.dora)
       fail(module,
            fmt::format("use_dora is {}, but the magnitudes are {}", own_.dora, magnitude ? "there" : "missing"));
     if (magnitude) file_.check_shape(module + ".lora_magnitude_vector", parts.magnitude, {outputs});
+  }
+
+  // Of the modules that the configuration names each that the model has.
+  void check_all_there() const {
+    const auto missing = [&](const char* option, const std::string& module) {
+      throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: adapter_config.json has it among its {}, but there is "
+                                                     "nothing for it here",
+                                                     file_.path(), module, option))
+          .hint("is the file whole, and this its base model?");
+    };
+    for (const std::string& module : nn::modules_named(model_, config_.targets, config_.exclude))
+      if (!file_.modules.contains(module) && !nn::is_within_any(module, own_.modules_to_save)) missing("target_modules", module);
+    model_.each_weight([&](const std::string& name, Weight& weight) {
+      const std::string module = name.substr(0, name.rfind('.'));
+      if (!weight.is_buffer() && nn::is_within_any(module, own_.modules_to_save) && !file_.whole.contains(name))
+        missing("modules_to_save", name);
+    });
   }
 
   // Tables of the base that PEFT puts beside an adapter on them.
@@ -266,7 +307,8 @@ class Loading {
 
   Model& model_;
   const LoadAdapter& how_;
-  const LoraConfig own_;  // as the file has it
+  const hub::AdapterConfig config_;
+  const LoraConfig& own_;  // as the file has it
   LoraConfig lora_;
   Reader file_;
   const bool residual_;

@@ -109,6 +109,8 @@ void LoraConfig::validate(Problems& problems) const {
   check_expressions(keys_of(alpha_pattern), "alpha_pattern", problems);
   for (const auto& [pattern, rank] : rank_pattern)
     problems.require(rank >= 1, "rank_pattern." + pattern, fmt::format("got {}, expected at least 1", rank));
+  for (const auto& [pattern, value] : alpha_pattern)
+    problems.require(value > 0, "alpha_pattern." + pattern, fmt::format("got {}, expected more than 0", value));
   try {
     nn::lora_start(init);
   } catch (const Error& error) {

@@ -33,12 +33,15 @@ bool matches_any(const std::string& module, const std::vector<std::string>& entr
 
 bool can_have_adapter(const Weight& weight) { return weight.use_as() != WeightUse::other; }
 
+bool is_of_classifier(const Model& model, const NamedWeight& one) {
+  const Classifier* classifier = model.classifier();
+  return classifier && (one.module + ".").starts_with(classifier->weights_prefix());
+}
+
 // Layers of the body: what makes the outputs, chooses among experts, or is one of many experts is left out.
 bool is_plain_linear(const Model& model, const NamedWeight& one) {
   if (one.weight->use_as() == WeightUse::table || !can_have_adapter(*one.weight)) return false;
-  const Classifier* classifier = model.classifier();
-  const bool output = one.module == "lm_head" || (classifier && one.module.starts_with(classifier->weights_prefix()));
-  return !output && one.module.find(".experts.") == std::string::npos && !one.module.ends_with(".mlp.gate");
+  return one.module != "lm_head" && !is_of_classifier(model, one) && one.module.find(".experts.") == std::string::npos && !one.module.ends_with(".mlp.gate");
 }
 
 std::vector<NamedWeight> modules_of(Model& model) {
@@ -59,6 +62,30 @@ std::vector<std::string> ends_of(const std::vector<NamedWeight>& modules) {
   return ends;
 }
 
+// In a module whose name ends with the entry's letters, as PEFT has it, or fits the expression.
+bool is_within(const std::string& name, const std::string& entry) {
+  const std::regex expression(is_expression(entry) ? "(.*\\.)?(" + entry + ")" : "");
+  for (std::size_t end = 0; end != std::string::npos;) {
+    end = name.find('.', end + 1);
+    const std::string module = name.substr(0, end);
+    if (is_expression(entry) ? std::regex_match(module, expression) : module.ends_with(entry)) return true;
+  }
+  return false;
+}
+
+// A table that makes the outputs, too, has no copy of its own that a file could hold.
+void refuse_tied_table(const Model& model, const NamedWeight& one) {
+  const CausalLm* lm = model.causal_lm();
+  if (!lm || !lm->head().tied() || one.weight->use_as() != WeightUse::table ||
+      one.weight->shape()[0] != lm->vocab_size())
+    return;
+  throw Error(ErrorKind::config,
+              fmt::format("adapter.modules_to_save: {}: the head uses this table, too; PEFT, whose files adapters are, "
+                          "would train a copy for look-ups alone",
+                          one.module))
+      .hint("give it an adapter (targets), or train all weights");
+}
+
 Error unknown(const char* option, const std::string& entry, const std::vector<NamedWeight>& modules) {
   const std::vector<std::string> ends = ends_of(modules);
   Error error(ErrorKind::config, fmt::format("adapter.{}: {}: no module of the model has such a name; there are {}",
@@ -68,6 +95,10 @@ Error unknown(const char* option, const std::string& entry, const std::vector<Na
 }
 
 }  // namespace
+
+bool is_within_any(const std::string& name, const std::vector<std::string>& entries) {
+  return std::any_of(entries.begin(), entries.end(), [&](const auto& entry) { return is_within(name, entry); });
+}
 
 bool matches_pattern(const std::string& module, const std::string& pattern) {
   return std::regex_match(module, std::regex("(.*\\.)?(" + pattern + ")"));
@@ -93,7 +124,7 @@ std::vector<NamedWeight> lora_targets(Model& model, const LoraConfig& config) {
                                                  hone::quoted(entry), one.module));
     }
     if (wanted && can_have_adapter(*one.weight) && !matches_any(one.module, config.exclude) &&
-        !matches_any(one.module, config.modules_to_save))
+        !is_of_classifier(model, one) && !is_within_any(one.module, config.modules_to_save))
       chosen.push_back(one);
   }
   for (const std::string& entry : config.targets)
@@ -107,20 +138,34 @@ std::vector<NamedWeight> whole_modules(Model& model, const std::vector<std::stri
   model.each_weight([&](const std::string& name, Weight& weight) {
     if (!weight.is_buffer()) all.push_back({name.substr(0, name.rfind('.')), &weight});
   });
-  std::vector<NamedWeight> chosen;
-  std::set<std::string> used;
-  const auto within = [](const std::string& module, const std::string& entry) {
-    return std::regex_search(module, std::regex("(^|\\.)" + entry + "($|\\.)"));
-  };
-  for (const NamedWeight& one : all)
-    for (const std::string& entry : entries)
-      if (within(one.module, entry)) {
-        if (used.insert(entry).second || chosen.empty() || chosen.back().weight != one.weight) chosen.push_back(one);
-        break;
-      }
   for (const std::string& entry : entries)
-    if (!used.contains(entry)) throw unknown("modules_to_save", entry, modules_of(model));
-  return chosen;
+    if (std::none_of(all.begin(), all.end(), [&](const auto& one) { return is_within(one.module, entry); }))
+      throw unknown("modules_to_save", entry, all);
+  std::erase_if(all, [&](const NamedWeight& one) {
+    return !is_within_any(one.module, entries) && !is_of_classifier(model, one);
+  });
+  for (const NamedWeight& one : all) refuse_tied_table(model, one);
+  return all;
+}
+
+std::vector<std::string> modules_named(Model& model, const std::vector<std::string>& targets,
+                                       const std::vector<std::string>& exclude) {
+  std::vector<std::string> names;
+  for (const NamedWeight& one : modules_of(model)) {
+    const bool plain = one.module.find(".experts.") == std::string::npos && !one.module.ends_with(".mlp.gate");
+    if (plain && can_have_adapter(*one.weight) && matches_any(one.module, targets) && !matches_any(one.module, exclude))
+      names.push_back(one.module);
+  }
+  return names;
+}
+
+std::vector<std::string> saved_names(Model& model, const std::vector<std::string>& entries) {
+  std::vector<std::string> names;
+  for (const std::string& entry : entries)
+    if (!is_expression(entry)) names.push_back(entry);
+  for (const NamedWeight& one : whole_modules(model, entries))
+    if (!is_within_any(one.module, names)) names.push_back(one.module);
+  return names;
 }
 
 }  // namespace hone::nn

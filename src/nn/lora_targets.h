@@ -18,8 +18,17 @@ struct NamedWeight {
 // that can have an adapter.
 std::vector<NamedWeight> lora_targets(Model& model, const LoraConfig& config);
 
-// The weights of modules_to_save. Throws Error(config) for an entry that matches nothing.
+// The weights of modules_to_save, and those of a classification head. Throws Error(config) for an entry that matches
+// nothing, or a table that makes the outputs, too.
 std::vector<NamedWeight> whole_modules(Model& model, const std::vector<std::string>& modules);
+// What PEFT calls them: ends of names without expressions.
+std::vector<std::string> saved_names(Model& model, const std::vector<std::string>& modules);
+
+bool is_within_any(const std::string& name, const std::vector<std::string>& modules_to_save);
+
+// Modules that PEFT's target_modules mean, without those of experts.
+std::vector<std::string> modules_named(Model& model, const std::vector<std::string>& targets,
+                                       const std::vector<std::string>& exclude);
 
 // PEFT's rule for rank_pattern and alpha_pattern: whether the pattern is the whole name, or its end behind a dot.
 bool matches_pattern(const std::string& module, const std::string& pattern);

@@ -6,9 +6,12 @@
 
 #include "base/strings.h"
 #include "data/inspect.h"
+#include "hone/hub.h"
+#include "hone/objective.h"
 #include "hone/trainer.h"
 #include "tensor/threads.h"
 #include "train/complete.h"
+#include "train/resources.h"
 
 namespace hone::training {
 namespace {
@@ -78,9 +81,34 @@ void warn_about_data(const Recipe& recipe, const Dataset& train, std::vector<std
 
 std::string name_of(Precision precision) { return config::Values<Precision>::write(precision).text(); }
 
+std::uint64_t weight_size(Precision precision) {
+  return precision == Precision::fp64 ? 8 : precision == Precision::bf16 ? 2 : 4;
+}
+
+// Weights of the models beside the one that is trained. Throws Error(config) where one has another vocabulary.
+std::uint64_t memory_beside(const Recipe& recipe, const Inputs& inputs) {
+  std::int64_t parameters = 0;
+  for (const auto& [role, where] : make_objective(recipe)->needs().models) {
+    if (where.empty()) {  // the one below an adapter costs nothing
+      const bool below = inputs.adapter && trained_parameters(*inputs.model) == 0;
+      parameters += below ? 0 : inputs.model->parameter_count();
+      continue;
+    }
+    const std::string file = (find_model_folder(where) / "config.json").string();
+    const std::unique_ptr<Model> other = build_model(config::read_file(file), file);
+    const CausalLm *theirs = other->causal_lm(), *ours = inputs.model->causal_lm();
+    if (theirs && ours && theirs->vocab_size() != ours->vocab_size())
+      throw Error(ErrorKind::config, fmt::format("objective.{}: {} has a vocabulary of {}, and the model one of {}",
+                                                 role, where, theirs->vocab_size(), ours->vocab_size()))
+          .hint("both are asked about the same token ids");
+    parameters += other->parameter_count();
+  }
+  return static_cast<std::uint64_t>(parameters) * weight_size(recipe.trainer.precision);
+}
+
 // Weights, and of what is trained gradients and optimizer state; what activations need depends on the batch.
 std::uint64_t fixed_memory(std::int64_t parameters, std::int64_t trained, Precision precision) {
-  const std::uint64_t weight = precision == Precision::fp64 ? 8 : precision == Precision::bf16 ? 2 : 4;
+  const std::uint64_t weight = weight_size(precision);
   const std::uint64_t learning = precision == Precision::fp64 ? 24 : precision == Precision::bf16 ? 2 + 4 + 4 + 8 : 12;
   return static_cast<std::uint64_t>(parameters) * weight + static_cast<std::uint64_t>(trained) * learning;
 }
@@ -111,7 +139,8 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
   const double epochs = train ? share(steps * per_step, train->epoch_rows()) : 0;
   const std::string how_often =
       !train ? "" : fmt::format(", {} epochs", epochs < 1000 ? fmt::format("{:.3g}", epochs) : human_count(epochs));
-  const std::uint64_t memory = fixed_memory(parameters, trained, trainer.precision);
+  const std::uint64_t memory =
+      fixed_memory(parameters, trained, trainer.precision) + memory_beside(recipe, inputs);
   result.lines.push_back(fmt::format("{} of {} ({} x {}){}; about {} of memory besides activations",
                                      counted(steps, "step"), counted(per_step, "row"), trainer.batch_size,
                                      trainer.accumulate, how_often, human_size(memory)));

@@ -91,6 +91,10 @@ std::map<std::string, std::string> RunResources::hashes() const {
   std::map<std::string, std::string> all;
   if (!recipe_.adapter.type.empty()) all["base"] = hash_of_folder(find_model_folder(recipe_.model.path));
   for (const auto& [role, folder] : folders_) {
+    if (!recipe_.adapter.path.empty() && is_below_adapters(folder)) {
+      all[role] = hash_of_folder(find_adapter_folder(recipe_.adapter.path));
+      continue;
+    }
     const std::string& where = folder.empty() ? recipe_.model.path : folder;
     all[role] = where.empty() ? hash128_hex(config::to_json(trained_.hf_config()) + std::to_string(recipe_.run.seed))
                               : hash_of_folder(find_model_folder(where));

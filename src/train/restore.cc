@@ -34,12 +34,17 @@ bool trains_others(const std::vector<config::Change>& changes) {
 
 // Further models, as a reference, are read anew at each start.
 void check_models(const RestoreFrom& parts, const TrainState& state, const std::map<std::string, std::string>& hashes) {
-  if (has(parts.options.override_keys, "objective")) return;
-  for (const auto& [role, hash] : hashes)
-    if (const auto before = state.models.find(role); before != state.models.end() && before->second != hash)
-      throw Error(ErrorKind::checkpoint,
-                  fmt::format("{}: the {} is not the model that the run has had so far", parts.recipe.run.folder, role))
-          .hint("put that one back; --override objective goes on with the new one, --new starts afresh");
+  for (const auto& [role, hash] : hashes) {
+    const auto before = state.models.find(role);
+    if (before == state.models.end() || before->second == hash) continue;
+    const std::string fact =
+        fmt::format("{}: the {} is not the model that the run has had so far", parts.recipe.run.folder, role);
+    const std::string option = role == "base" ? "model.path" : "objective";
+    if (!has(parts.options.override_keys, option))
+      throw Error(ErrorKind::checkpoint, fact)
+          .hint(fmt::format("put that one back; --override {} goes on with the new one, --new starts afresh", option));
+    log::warning("{}; goes on with the new one", fact);
+  }
 }
 
 void check_same(const RestoreFrom& parts, const TrainState& state, const nlohmann::json& files,

@@ -102,20 +102,23 @@ std::vector<config::Change> check_recipe(const std::string& saved_yaml, const Re
                                          const TrainOptions& options, const std::string& folder) {
   std::vector<config::Change> recorded;
   std::vector<std::string> lines;
-  bool refused = false;
+  bool refused = false, only_fixed = true;
   const Saved saved = read_saved(saved_yaml, folder + "/config.yaml");
   for (const config::Change& change : config::diff(saved.node, write_recipe(recipe))) {
     const OnResume rule = rule_of(change, saved, recipe);
     if (rule == OnResume::free) continue;
-    const bool allowed = rule == OnResume::record || overridden(change.path, options.override_keys);
-    lines.push_back(text_of(change) + (allowed ? "" : "  (refused)"));
-    refused |= !allowed;
+    const bool fixed = rule == OnResume::fixed;
+    const bool allowed =
+        rule == OnResume::record || (!fixed && overridden(change.path, options.override_keys));
+    lines.push_back(text_of(change) + (allowed ? "" : fixed ? "  (cannot change within a run)" : "  (refused)"));
+    refused |= !allowed, only_fixed &= allowed || fixed;
     recorded.push_back(change);
   }
   if (refused)
     throw Error(ErrorKind::config,
                 fmt::format("{}: the recipe is not the one this run was made with\n  {}", folder, join(lines, "\n  ")))
-        .hint("--override OPTION goes on with the change, --new starts afresh and keeps the old folder beside it");
+        .hint(std::string(only_fixed ? "" : "--override OPTION goes on with the change, ") +
+              "--new starts afresh and keeps the old folder beside it");
   for (const std::string& line : lines) log::warning("{}: changed since the checkpoint: {}", folder, line);
   return recorded;
 }

@@ -19,10 +19,12 @@ namespace {
 
 constexpr const char* kEndOfData = "end of data";
 
-// What an adapter's file says of its base: where it is from anywhere, or its name in the Hugging Face cache.
+// What an adapter's file says of its base: where it is from anywhere, of a run its checkpoint, or its name in the Hugging
+// Face cache.
 std::string base_name(const std::string& path) {
   std::error_code ignored;
-  return std::filesystem::exists(path, ignored) ? std::filesystem::absolute(path).lexically_normal().string() : path;
+  if (!std::filesystem::exists(path, ignored)) return path;
+  return std::filesystem::absolute(find_model_folder(path)).lexically_normal().string();
 }
 
 }  // namespace

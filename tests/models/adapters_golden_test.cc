@@ -262,8 +262,8 @@ TEST_F(Lora, WhatCannotBeIsRefused) {
   refused(lora, "adapter.rank_pattern: \"v_prj\"");
   lora = config(), lora.exclude = {"x_proj"};
   refused(lora, "adapter.exclude: \"x_proj\"");
-  lora = config(), lora.modules_to_save = {"head"};
-  refused(lora, "adapter.modules_to_save: \"head\"");
+  lora = config(), lora.modules_to_save = {"heads"};
+  refused(lora, "adapter.modules_to_save: \"heads\"");
 }
 
 TEST_F(Lora, AnAdapterForAnotherBaseIsRefused) {
@@ -272,6 +272,43 @@ TEST_F(Lora, AnAdapterForAnotherBaseIsRefused) {
   auto other = Golden("gpt2", "tests/golden/gpt2").model();
   EXPECT_HONE_ERROR(load_adapter(*other, kAdapters / "linear"), checkpoint,
                     "the model has no model.layers.0.mlp.down_proj");
+}
+
+// Its configuration says what is not in its file.
+TEST_F(Lora, AnAdapterThatContradictsItselfIsRefused) {
+  const TempFolder folder;
+  const auto refused = [&](const std::string& key, const nlohmann::json& value, const std::string& part) {
+    std::filesystem::copy(kAdapters / "linear", folder / key);
+    std::ifstream source(folder / key / "adapter_config.json");
+    nlohmann::json config = nlohmann::json::parse(source);
+    config[key] = value;
+    std::ofstream(folder / key / "adapter_config.json") << config.dump();
+    auto model = base();
+    EXPECT_HONE_ERROR(load_adapter(*model, folder / key), checkpoint, part);
+    EXPECT_FALSE(model->has_adapters());
+  };
+  refused("r", 8, "but adapter_config.json says 8");
+  refused("target_modules", {"q_proj", "embed_tokens"}, "model.embed_tokens: adapter_config.json has it among its");
+  refused("modules_to_save", {"norm"}, "norm.weight: adapter_config.json has it among its modules_to_save");
+  refused("init_lora_weights", "olora", "goes with a base model that it changed");
+}
+
+// A file cannot hold a copy of its own of a table that makes the outputs, too.
+TEST_F(Lora, ATiedTableIsNotTrainedWhole) {
+  auto tied = base("llama-tied");
+  LoraConfig lora = config({"q_proj"});
+  lora.modules_to_save = {"embed_tokens"};
+  EXPECT_HONE_ERROR(apply_lora(*tied, lora, 1), config, "the head uses this table, too");
+}
+
+// As PEFT takes them: all names that end so.
+TEST_F(Lora, ModulesToSaveAreEndsOfNames) {
+  auto model = base();
+  LoraConfig lora = config({"q_proj"});
+  lora.modules_to_save = {"norm"};
+  const LoraReport report = plan_lora(*model, lora);
+  EXPECT_NE(std::find(report.saved.begin(), report.saved.end(), "model.layers.0.input_layernorm"), report.saved.end());
+  EXPECT_NE(std::find(report.saved.begin(), report.saved.end(), "model.norm"), report.saved.end());
 }
 
 }  // namespace

@@ -102,6 +102,16 @@ TEST_F(AdapterRuns, ARunIsAModelAndAStart) {
   for (const auto& [name, value] : file) EXPECT_TRUE(at::equal(value, same.at(name))) << name;
 }
 
+// What the checkpoint holds was made with it.
+TEST_F(AdapterRuns, TheShapeOfAnAdapterCannotChangeWithinARun) {
+  run("plain", {});
+  for (const auto& [option, value] : test::Overrides{{"adapter.rank", "8"}, {"adapter.dora", "true"}}) {
+    TrainOptions back = test::quiet_options();
+    back.override_keys = {"all"};
+    EXPECT_HONE_ERROR(run("plain", {{option, value}, {"trainer.steps", "12"}}, back), config, "cannot change");
+  }
+}
+
 TEST_F(AdapterRuns, AFrozenBaseNeedsNoStateAndStaysAsItIs) {
   const auto before = test::read_text(folder_ / "base" / test::step_folder(3) / "model.safetensors");
   run("plain", {});

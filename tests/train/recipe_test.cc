@@ -12,7 +12,8 @@ namespace {
 using Rules = std::map<std::string, std::string>;
 
 std::string rule_text(const std::optional<OnResume>& rule) {
-  return !rule ? "none" : *rule == OnResume::free ? "free" : *rule == OnResume::record ? "record" : "refuse";
+  return !rule ? "none" : *rule == OnResume::free ? "free" : *rule == OnResume::record ? "record"
+         : *rule == OnResume::fixed ? "fixed" : "refuse";
 }
 
 // Every option of a recipe, and what a change of it means at a resume, as it has been from the first run on.
@@ -21,19 +22,19 @@ TEST(Recipe, EveryOptionIsClassedForResume) {
   const Rules expected{{"model.path", "refuse"},
                        {"model.trainable", "refuse"},
                        {"model.<name>", "refuse"},
-                       {"adapter.rank", "refuse"},
-                       {"adapter.alpha", "refuse"},
+                       {"adapter.rank", "fixed"},
+                       {"adapter.alpha", "fixed"},
                        {"adapter.dropout", "refuse"},
-                       {"adapter.rslora", "refuse"},
-                       {"adapter.dora", "refuse"},
-                       {"adapter.init", "refuse"},
-                       {"adapter.targets", "refuse"},
-                       {"adapter.exclude", "refuse"},
-                       {"adapter.modules_to_save", "refuse"},
-                       {"adapter.rank_pattern", "refuse"},
-                       {"adapter.alpha_pattern", "refuse"},
+                       {"adapter.rslora", "fixed"},
+                       {"adapter.dora", "fixed"},
+                       {"adapter.init", "fixed"},
+                       {"adapter.targets", "fixed"},
+                       {"adapter.exclude", "fixed"},
+                       {"adapter.modules_to_save", "fixed"},
+                       {"adapter.rank_pattern", "fixed"},
+                       {"adapter.alpha_pattern", "fixed"},
                        {"adapter.loraplus_lr_ratio", "record"},
-                       {"adapter.type", "refuse"},
+                       {"adapter.type", "fixed"},
                        {"adapter.path", "refuse"},
                        {"tokenizer", "refuse"},
                        {"data.train", "refuse"},
