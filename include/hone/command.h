@@ -25,6 +25,7 @@ struct Usage {
   std::size_t least = 0, most = 0;    // number of positionals
   bool takes_overrides = false;
   std::vector<std::string> sections = {};  // what may be overridden as a whole, without a dot: --tokenizer=bytes
+  std::vector<std::string> switches = {};  // overrides that mean true without a value: --adapter.dora
 };
 
 // Plug-in (src/cli). Its Config holds the flags: field max_length is --max-length; every command has --json and --quiet

@@ -48,8 +48,8 @@ struct Needs {
   // its weights.
   std::map<std::string, std::string> models = {};
   // document_numbers() are made once, before the first step, and kept by what the documents hold; the models are then
-  // let go. Not of streams.
-  bool numbers_first = false;
+  // let go. Not of streams. "": in each step; else the option that asks for it.
+  std::string numbers_first = {};
 };
 
 // Plug-in (src/objectives).

@@ -116,7 +116,9 @@ class Bench final : public Command {
              "hone bench recipe.yaml --trainer.precision=fp32 --json"},
             1,
             1,
-            true};
+            true,
+            {},
+            recipe_switches()};
   }
 
   int run(const Invocation& call) override {

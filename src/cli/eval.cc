@@ -29,7 +29,7 @@ namespace {
 class Eval final : public Command {
  public:
   struct Config {
-    std::vector<std::string> data, columns, metric;
+    std::vector<std::string> data, columns, ignore, metric;
     std::string tokenizer, adapter, logits;
     std::optional<std::int64_t> max_length;
     Overlong overlong = Overlong::split;
@@ -45,6 +45,8 @@ class Eval final : public Command {
           field("data", &C::data, "File to evaluate on, or name=file; may be given several times."),
           field("columns", &C::columns,
                 "Renamed field, as text=story: read the field `story` as `text`; may be given several times."),
+          field("ignore", &C::ignore,
+                "Field that other kinds of training use and that is to be passed over; may be given several times."),
           field("metric", &C::metric,
                 "What to measure; may be given several times; default: perplexity, or classification of a model with a "
                 "classification head. Pairs of answers are for preference."),
@@ -142,6 +144,7 @@ class Eval final : public Command {
     DataFile file;
     file.path = path;
     file.columns = parse_columns(flags_.columns);
+    file.ignore = flags_.ignore;
     Dataset::Options options;
     options.max_length = flags_.max_length.value_or(std::min<std::int64_t>(model.max_positions(), 2048));
     options.overlong = flags_.overlong;

@@ -114,7 +114,12 @@ class Generate final : public Command {
     Generator generator(*model, tokenizer);
     if (prompts.size() == 1 && flags_.stream && !json_) {
       if (!flags_.chat) std::cout << prompts[0].given << std::flush;
-      generator.generate(ids, config, [](std::size_t, const std::string& text) { std::cout << text << std::flush; });
+      try {
+        generator.generate(ids, config, [](std::size_t, const std::string& text) { std::cout << text << std::flush; });
+      } catch (...) {
+        std::cout << '\n';  // what is said of it does not stand behind half an answer
+        throw;
+      }
       std::cout << '\n';
     } else {
       print(prompts, generator.generate(ids, config));

@@ -156,8 +156,10 @@ ordered_json inspect_run(const std::string& path, bool full) {
 ordered_json inspect_diff(const std::string& before, const std::string& after) {
   const auto file = [](const std::string& path) {
     if (!fs::is_directory(path)) return path;
-    const fs::path run = fs::path(path) / "config.yaml";
-    return fs::exists(run) ? run.string() : (fs::path(path) / "config.json").string();
+    for (const char* name : {"config.yaml", "config.json", hub::kAdapterConfig})
+      if (fs::exists(fs::path(path) / name)) return (fs::path(path) / name).string();
+    throw Error(ErrorKind::usage,
+                fmt::format("{}: neither config.yaml nor config.json nor {} in it", path, hub::kAdapterConfig));
   };
   ordered_json rows = ordered_json::array();
   for (const config::Change& change : config::diff(config::read_file(file(before)), config::read_file(file(after))))

@@ -49,7 +49,7 @@ class Merge final : public Command {
   int run(const Invocation& call) override {
     if (flags_.out.empty()) throw Error(ErrorKind::usage, "--out: missing; expected a folder to make");
     io::require_free(flags_.out, flags_.replace);  // before the work, not after
-    const ModelPlace place = model_place(call.positionals[0], flags_.adapter);
+    const ModelPlace place = model_place_to_merge(call.positionals[0], flags_.adapter);
     if (place.adapter.empty())
       throw Error(ErrorKind::usage, call.positionals[0] + ": a model without an adapter; --adapter names one");
     const Precision stored = stored_precision(place.folder), wanted = flags_.precision.value_or(stored);

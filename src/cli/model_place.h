@@ -10,8 +10,10 @@
 namespace hone::cli {
 
 // `where`: what find_model() takes; with `adapter` (find_adapter_folder()) it must be a whole model. Throws
-// Error(usage).
+// Error(usage). A base that is no longer what a run's adapter was trained beside: a warning.
 ModelPlace model_place(const std::string& where, const std::string& adapter);
+// An error, unless the model was named with the adapter.
+ModelPlace model_place_to_merge(const std::string& where, const std::string& adapter);
 // The folder whose tokenizer and chat template go with it: the adapter's, where it has a tokenizer.
 std::filesystem::path tokenizer_folder(const ModelPlace& place);
 

@@ -107,7 +107,8 @@ int run_command(const std::string& name, const Arguments& arguments, const Commo
   config::OptionsOf<CommonFlags> common;
   common.value = before;
   config::CommandLine line =
-      config::parse_command_line(arguments, *options, usage.takes_overrides, usage.sections, &common);
+      config::parse_command_line(
+          arguments, *options, {usage.takes_overrides, usage.sections, usage.switches}, &common);
   if (line.help) return print(help_of(*commands.find(name)), help_json(*commands.find(name)));
   use(common.value);
   const auto command = commands.make(name, *options);

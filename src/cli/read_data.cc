@@ -64,6 +64,7 @@ DataToInspect read_data(const std::vector<std::string>& paths, const DataFlags& 
     files.emplace_back();
     files.back().path = path;
     files.back().columns = parse_columns(flags.columns);
+    files.back().ignore = flags.ignore;
     files.back().max_samples = flags.max_samples;
   }
   DataSection section;

@@ -12,7 +12,7 @@ namespace hone::cli {
 
 struct DataFlags {
   std::string tokenizer = "bytes";
-  std::vector<std::string> columns;
+  std::vector<std::string> columns, ignore;
   std::int64_t max_length = 1024;
   Overlong overlong = Overlong::split;
   std::optional<Packing> packing;
@@ -27,6 +27,8 @@ struct DataFlags {
         field("tokenizer", &C::tokenizer, "bytes, none (for rows of ids), a folder or a tokenizer.json."),
         field("columns", &C::columns,
               "Renamed field, as text=story: read the field `story` as `text`; may be given several times."),
+        field("ignore", &C::ignore,
+              "Field that other kinds of training use and that is to be passed over; may be given several times."),
         field("max_length", &C::max_length, "Longest row in tokens.", at_least(1)),
         field("overlong", &C::overlong,
               "What to do with longer records; split cuts texts into several, and the start off a prompt."),

@@ -13,4 +13,7 @@ namespace hone::cli {
 // call.positionals[0], if there, is the recipe. Throws Error(config) with all problems.
 Recipe whole_recipe(const Invocation& call, const std::vector<std::string>& set);
 
+// The recipe's options that are true or false, of everything that its sections can be: Usage::switches.
+std::vector<std::string> recipe_switches();
+
 }  // namespace hone::cli

@@ -14,10 +14,13 @@ namespace {
 
 std::string flag_of(const std::string& path) { return "--" + replace_all(path, "_", "-"); }
 
+bool is_in(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 class Parser {
  public:
-  Parser(AnyOptions& options, AnyOptions* common, bool allow_overrides, const std::vector<std::string>& sections)
-      : allow_overrides_(allow_overrides), sections_(sections) {
+  Parser(AnyOptions& options, AnyOptions* common, const Overridable& overrides) : overrides_(overrides) {
     groups_.push_back({options});
     if (common) groups_.push_back({*common});
     for (Group& group : groups_)
@@ -68,8 +71,10 @@ class Parser {
     if (negated) return set(path.substr(3), value ? "" : "false", "--" + name);
     if (!row && !is_override(name)) return unknown(name);
     if (row && row->type == "boolean") return set(path, value.value_or("true"), "--" + name);
+    if (!value && !row && is_in(overrides_.switches, path)) value = "true";
     if (!value) {
-      if (at_ + 1 >= arguments.size()) return problems_.add("--" + name, "needs a value");
+      if (at_ + 1 >= arguments.size() || (!row && is_flag(arguments[at_ + 1])))
+        return problems_.add("--" + name, "needs a value");
       value = arguments[++at_];
     }
     if (row) set(path, *value, "--" + name);
@@ -83,13 +88,26 @@ class Parser {
   }
 
   bool is_override(const std::string& name) const {
-    return allow_overrides_ && (name.find('.') != std::string::npos ||
-                                std::find(sections_.begin(), sections_.end(), name) != sections_.end());
+    return overrides_.dotted && (name.find('.') != std::string::npos || is_in(overrides_.sections, name));
+  }
+
+  // Whether a word that could be the value of the override before it is a flag itself; --a.b=--value gives it all the
+  // same.
+  bool is_flag(const std::string& word) const {
+    if (!word.starts_with("--")) return false;
+    const std::string name = word.substr(2, word.find('=') - 2), path = replace_all(name, "-", "_");
+    return find(path) || (overrides_.dotted && (is_in(overrides_.sections, name) || is_dotted(name)));
+  }
+  // a.b, with nothing that a sentence would have.
+  static bool is_dotted(const std::string& name) {
+    const auto plain = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.'; };
+    return name.find('.') != std::string::npos && name.front() != '.' && name.back() != '.' &&
+           std::all_of(name.begin(), name.end(), plain);
   }
 
   void unknown(const std::string& name) {
     std::vector<std::string> known = {"help"};
-    if (allow_overrides_) known.insert(known.end(), sections_.begin(), sections_.end());
+    if (overrides_.dotted) known.insert(known.end(), overrides_.sections.begin(), overrides_.sections.end());
     for (const Row& row : rows_) known.push_back(flag_of(row.path).substr(2));
     std::string close = nearest(name, known);
     // What people look for by another name than an edit away.
@@ -116,8 +134,7 @@ class Parser {
   }
 
   std::deque<Group> groups_;  // whose addresses stay
-  bool allow_overrides_;
-  const std::vector<std::string>& sections_;
+  const Overridable& overrides_;
   std::vector<Row> rows_;
   std::size_t at_ = 0;
   CommandLine line_;
@@ -126,9 +143,9 @@ class Parser {
 
 }  // namespace
 
-CommandLine parse_command_line(const std::vector<std::string>& arguments, AnyOptions& options, bool allow_overrides,
-                               const std::vector<std::string>& sections, AnyOptions* common) {
-  return Parser(options, common, allow_overrides, sections).run(arguments);
+CommandLine parse_command_line(const std::vector<std::string>& arguments, AnyOptions& options,
+                               const Overridable& overrides, AnyOptions* common) {
+  return Parser(options, common, overrides).run(arguments);
 }
 
 std::vector<std::pair<std::string, std::string>> environment_overrides(const char* const* environment) {

@@ -9,6 +9,13 @@
 
 namespace hone::config {
 
+// What may be overridden besides the command's own flags.
+struct Overridable {
+  bool dotted = false;                     // --a.b.c=value
+  std::vector<std::string> sections = {};  // without a dot
+  std::vector<std::string> switches = {};  // of those with dots: true without a value
+};
+
 struct CommandLine {
   std::vector<std::string> positionals;
   std::vector<std::pair<std::string, std::string>> overrides;  // {"a.b.c", "value"}, in order
@@ -16,12 +23,11 @@ struct CommandLine {
 };
 
 // Reads flags into `options`: --max-length 5, --max-length=5, --json, --no-json; lists take the flag several times; a
-// group's flags have its name in front (--data.max-length). Other dotted flags, and those named in `sections`, are
-// overrides if allowed. `common`: flags that all commands have; one that the
-// command has as well is set in both. "--" ends flags. Throws
-// Error(usage) with all problems.
-CommandLine parse_command_line(const std::vector<std::string>& arguments, AnyOptions& options, bool allow_overrides,
-                               const std::vector<std::string>& sections = {}, AnyOptions* common = nullptr);
+// group's flags have its name in front (--data.max-length). Other dotted flags, and those of `overrides`, are overrides
+// if allowed. `common`: flags that all commands have; one that the command has as well is set in both. "--" ends flags.
+// Throws Error(usage) with all problems.
+CommandLine parse_command_line(const std::vector<std::string>& arguments, AnyOptions& options,
+                               const Overridable& overrides = {}, AnyOptions* common = nullptr);
 
 // The environment's overrides: HONE_TRAINER__STEPS=5 is trainer.steps. Variables without "__" name no recipe path.
 std::vector<std::pair<std::string, std::string>> environment_overrides(const char* const* environment);

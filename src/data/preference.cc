@@ -171,6 +171,9 @@ Said said(json messages, const std::string& where) {
 
 // A list of messages, one, or the text of an assistant's.
 Said read_side(const json& value, const std::string& field, const Place& place) {
+  if (!value.is_string() && !value.is_structured())
+    fail(place, fmt::format("field {}: got {}, expected a text, a message or a list of messages", hone::quoted(field),
+                            type_of(value)));
   if (value.is_string()) return said(json::array({message("assistant", value.get<std::string>())}), place.text());
   return said(read_messages(value.is_object() ? json::array({value}) : value, field, place),
               place.text() + ": " + field);

@@ -48,6 +48,18 @@ class Reader {
           .hint("is this adapter for another base model?");
     return *found->second;
   }
+  // Of both factors, and that they are there.
+  void check_sides(const std::string& module, const Parts& parts) const {
+    const Weight& weight = weight_of(module, module + ".lora_A");
+    if (!parts.a.defined() || !parts.b.defined())
+      throw Error(ErrorKind::checkpoint,
+                  fmt::format("{}: {}: lora_{} is missing", path(), module, parts.a.defined() ? "B" : "A"));
+    if (weight.use_as() == WeightUse::other)
+      throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: no adapter can sit there", path(), module));
+    const auto [outputs, inputs] = nn::Lora::sides_of(weight);
+    check_shape(module + ".lora_A", parts.a, {parts.a.size(0), inputs});
+    check_shape(module + ".lora_B", parts.b, {outputs, parts.a.size(0)});
+  }
   void check_shape(const std::string& what, const Tensor& tensor, const std::vector<std::int64_t>& expected) const {
     if (tensor.sizes() == at::IntArrayRef(expected)) return;
     throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: got shape {}, expected {}", path(), what,
@@ -63,6 +75,9 @@ class Reader {
                   fmt::format("{}: {}: got dtype {}, expected F32, BF16, F16 or F64", path(), info.name, info.dtype));
     Tensor made = at::empty(info.shape, *type);
     file_.read(info, host::mutable_bytes(made));
+    if (host::number(at::isfinite(made).all()) == 0)
+      throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: not all of it is finite", path(), info.name))
+          .hint("the training that made it went wrong; take an earlier checkpoint");
     return made.to(type_);
   }
 
@@ -168,7 +183,10 @@ std::vector<std::string> hub::adapted_modules(Model& model, const std::filesyste
   Reader file(model, folder, at::kFloat);
   unstack(model, file.modules, file.path());
   std::vector<std::string> names;
-  for (const auto& [module, parts] : file.modules) names.push_back(module);
+  for (const auto& [module, parts] : file.modules) {
+    file.check_sides(module, parts);
+    names.push_back(module);
+  }
   return names;
 }
 
@@ -190,8 +208,9 @@ class Loading {
       throw Error(ErrorKind::checkpoint,
                   fmt::format("{}: init_lora_weights: {} goes with a base model that it changed, which is not there",
                               (folder / hub::kAdapterConfig).string(), hone::quoted(own_.init)))
-          .hint("PEFT's save_pretrained(..., path_initial_model_for_weight_conversion=...) writes an adapter for the "
-                "base as it was");
+          .hint(
+              "PEFT's save_pretrained(..., path_initial_model_for_weight_conversion=...) writes an adapter for the "
+              "base as it was");
     if (file_.modules.empty() && file_.whole.empty())
       throw Error(ErrorKind::checkpoint, file_.path() + ": no part of an adapter");
   }
@@ -214,20 +233,15 @@ class Loading {
   }
 
   void check(const std::string& module, const Parts& parts) const {
-    const Weight& weight = file_.weight_of(module, module + ".lora_A");
-    if (!parts.a.defined() || !parts.b.defined())
-      fail(module, fmt::format("lora_{} is missing", parts.a.defined() ? "B" : "A"));
-    if (weight.use_as() == WeightUse::other) fail(module, "no adapter can sit there");
-    const auto [outputs, inputs] = nn::Lora::sides_of(weight);
+    file_.check_sides(module, parts);
     const std::int64_t rank = module.find(".experts.") == std::string::npos ? rank_of(own_, module) : parts.a.size(0);
     if (parts.a.size(0) != rank)
       fail(module, fmt::format("lora_A has rank {}, but adapter_config.json says {}", parts.a.size(0), rank));
-    file_.check_shape(module + ".lora_A", parts.a, {rank, inputs});
-    file_.check_shape(module + ".lora_B", parts.b, {outputs, parts.a.size(0)});
     const bool magnitude = parts.magnitude.defined();
     if (magnitude != own_.dora)
       fail(module,
            fmt::format("use_dora is {}, but the magnitudes are {}", own_.dora, magnitude ? "there" : "missing"));
+    const std::int64_t outputs = parts.b.size(0);
     if (magnitude) file_.check_shape(module + ".lora_magnitude_vector", parts.magnitude, {outputs});
   }
 
@@ -240,7 +254,8 @@ class Loading {
           .hint("is the file whole, and this its base model?");
     };
     for (const std::string& module : nn::modules_named(model_, config_.targets, config_.exclude))
-      if (!file_.modules.contains(module) && !nn::is_within_any(module, own_.modules_to_save)) missing("target_modules", module);
+      if (!file_.modules.contains(module) && !nn::is_within_any(module, own_.modules_to_save))
+        missing("target_modules", module);
     model_.each_weight([&](const std::string& name, Weight& weight) {
       const std::string module = name.substr(0, name.rfind('.'));
       if (!weight.is_buffer() && nn::is_within_any(module, own_.modules_to_save) && !file_.whole.contains(name))
@@ -300,6 +315,12 @@ class Loading {
       throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: the model has no such weight", file_.path(), name))
           .hint("is this adapter for another base model?");
     file_.check_shape(name, value, weight->shape());
+    if (nn::is_tied_table(model_, *weight))
+      throw Error(ErrorKind::checkpoint,
+                  fmt::format("{}: {}: here the head uses this table, too, and PEFT has trained a copy of it for "
+                              "look-ups alone",
+                              file_.path(), name))
+          .hint("merge the adapter with PEFT, and give hone the merged model");
     weight->set_trainable(true);
     weight->fill(value);
     report_.saved.push_back(name.substr(0, name.rfind('.')));

@@ -91,11 +91,16 @@ Planned planned(const nn::NamedWeight& one, const LoraConfig& config, std::set<s
 }
 
 void check_patterns_used(const char* option, const std::vector<std::string>& patterns,
-                         const std::set<std::string>& used) {
-  for (const std::string& pattern : patterns)
-    if (!used.contains(pattern))
-      throw Error(ErrorKind::config, fmt::format("adapter.{}: {}: no module that gets an adapter has such a name",
-                                                 option, hone::quoted(pattern)));
+                         const std::set<std::string>& used, const std::vector<nn::NamedWeight>& targets) {
+  for (const std::string& pattern : patterns) {
+    if (used.contains(pattern)) continue;
+    const bool fits = std::any_of(targets.begin(), targets.end(),
+                                  [&](const auto& one) { return nn::matches_pattern(one.module, pattern); });
+    throw Error(ErrorKind::config,
+                fmt::format("adapter.{}: {}: {}", option, hone::quoted(pattern),
+                            fits ? "other patterns, which come first in the alphabet, fit every module that it fits"
+                                 : "no module that gets an adapter has such a name"));
+  }
 }
 
 }  // namespace
@@ -133,10 +138,10 @@ struct Plan {
 Plan plan_of(Model& model, const LoraConfig& config) {
   Plan plan{{}, nn::whole_modules(model, config.modules_to_save)};
   std::set<std::string> ranks_used, alphas_used;
-  for (const nn::NamedWeight& one : nn::lora_targets(model, config))
-    plan.modules.push_back(planned(one, config, ranks_used, alphas_used));
-  check_patterns_used("rank_pattern", keys_of(config.rank_pattern), ranks_used);
-  check_patterns_used("alpha_pattern", keys_of(config.alpha_pattern), alphas_used);
+  const std::vector<nn::NamedWeight> targets = nn::lora_targets(model, config);
+  for (const nn::NamedWeight& one : targets) plan.modules.push_back(planned(one, config, ranks_used, alphas_used));
+  check_patterns_used("rank_pattern", keys_of(config.rank_pattern), ranks_used, targets);
+  check_patterns_used("alpha_pattern", keys_of(config.alpha_pattern), alphas_used, targets);
   return plan;
 }
 

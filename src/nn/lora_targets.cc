@@ -41,7 +41,8 @@ bool is_of_classifier(const Model& model, const NamedWeight& one) {
 // Layers of the body: what makes the outputs, chooses among experts, or is one of many experts is left out.
 bool is_plain_linear(const Model& model, const NamedWeight& one) {
   if (one.weight->use_as() == WeightUse::table || !can_have_adapter(*one.weight)) return false;
-  return one.module != "lm_head" && !is_of_classifier(model, one) && one.module.find(".experts.") == std::string::npos && !one.module.ends_with(".mlp.gate");
+  return one.module != "lm_head" && !is_of_classifier(model, one) &&
+         one.module.find(".experts.") == std::string::npos && !one.module.ends_with(".mlp.gate");
 }
 
 std::vector<NamedWeight> modules_of(Model& model) {
@@ -73,12 +74,8 @@ bool is_within(const std::string& name, const std::string& entry) {
   return false;
 }
 
-// A table that makes the outputs, too, has no copy of its own that a file could hold.
 void refuse_tied_table(const Model& model, const NamedWeight& one) {
-  const CausalLm* lm = model.causal_lm();
-  if (!lm || !lm->head().tied() || one.weight->use_as() != WeightUse::table ||
-      one.weight->shape()[0] != lm->vocab_size())
-    return;
+  if (!is_tied_table(model, *one.weight)) return;
   throw Error(ErrorKind::config,
               fmt::format("adapter.modules_to_save: {}: the head uses this table, too; PEFT, whose files adapters are, "
                           "would train a copy for look-ups alone",
@@ -86,7 +83,13 @@ void refuse_tied_table(const Model& model, const NamedWeight& one) {
       .hint("give it an adapter (targets), or train all weights");
 }
 
-Error unknown(const char* option, const std::string& entry, const std::vector<NamedWeight>& modules) {
+Error unknown(const char* option, const std::string& entry, const Model& model,
+              const std::vector<NamedWeight>& modules) {
+  const CausalLm* lm = model.causal_lm();
+  if (lm && lm->head().tied() && is_end("lm_head", entry))
+    return Error(ErrorKind::config, fmt::format("adapter.{}: {}: the model has no head of its own: it is tied to the "
+                                                "table of its embeddings",
+                                                option, hone::quoted(entry)));
   const std::vector<std::string> ends = ends_of(modules);
   Error error(ErrorKind::config, fmt::format("adapter.{}: {}: no module of the model has such a name; there are {}",
                                              option, hone::quoted(entry), list_names(ends, 12)));
@@ -95,6 +98,11 @@ Error unknown(const char* option, const std::string& entry, const std::vector<Na
 }
 
 }  // namespace
+
+bool is_tied_table(const Model& model, const Weight& weight) {
+  const CausalLm* lm = model.causal_lm();
+  return lm && lm->head().tied() && weight.use_as() == WeightUse::table && weight.shape()[0] == lm->vocab_size();
+}
 
 bool is_within_any(const std::string& name, const std::vector<std::string>& entries) {
   return std::any_of(entries.begin(), entries.end(), [&](const auto& entry) { return is_within(name, entry); });
@@ -108,7 +116,7 @@ std::vector<NamedWeight> lora_targets(Model& model, const LoraConfig& config) {
   const std::vector<NamedWeight> modules = modules_of(model);
   for (const std::string& entry : config.exclude)
     if (std::none_of(modules.begin(), modules.end(), [&](const auto& one) { return matches(one.module, entry); }))
-      throw unknown("exclude", entry, modules);
+      throw unknown("exclude", entry, model, modules);
   std::set<std::string> used;
   std::vector<NamedWeight> chosen;
   for (const NamedWeight& one : modules) {
@@ -128,7 +136,7 @@ std::vector<NamedWeight> lora_targets(Model& model, const LoraConfig& config) {
       chosen.push_back(one);
   }
   for (const std::string& entry : config.targets)
-    if (!used.contains(entry)) throw unknown("targets", entry, modules);
+    if (!used.contains(entry)) throw unknown("targets", entry, model, modules);
   if (chosen.empty()) throw Error(ErrorKind::config, "adapter: nothing of the model gets one");
   return chosen;
 }
@@ -140,7 +148,7 @@ std::vector<NamedWeight> whole_modules(Model& model, const std::vector<std::stri
   });
   for (const std::string& entry : entries)
     if (std::none_of(all.begin(), all.end(), [&](const auto& one) { return is_within(one.module, entry); }))
-      throw unknown("modules_to_save", entry, all);
+      throw unknown("modules_to_save", entry, model, all);
   std::erase_if(all, [&](const NamedWeight& one) {
     return !is_within_any(one.module, entries) && !is_of_classifier(model, one);
   });

@@ -24,6 +24,9 @@ std::vector<NamedWeight> whole_modules(Model& model, const std::vector<std::stri
 // What PEFT calls them: ends of names without expressions.
 std::vector<std::string> saved_names(Model& model, const std::vector<std::string>& modules);
 
+// Whether it makes the outputs, too: then it has no copy of its own that a file could hold.
+bool is_tied_table(const Model& model, const Weight& weight);
+
 bool is_within_any(const std::string& name, const std::vector<std::string>& modules_to_save);
 
 // Modules that PEFT's target_modules mean, without those of experts.

@@ -55,7 +55,7 @@ class Dpo final : public Objective {
   Needs needs() const override {
     Needs needs{.records = RecordKind::preference};
     if (!config_.reference_free) needs.models[kReference] = config_.reference;
-    needs.numbers_first = config_.precompute_reference;
+    if (config_.precompute_reference) needs.numbers_first = "precompute_reference";
     return needs;
   }
   void check(const Model& model) const override { require_causal_lm(model, "objective dpo"); }

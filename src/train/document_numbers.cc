@@ -27,7 +27,7 @@ constexpr int kVersion = 1;
 }  // namespace
 
 DocumentNumbers::DocumentNumbers(const Recipe& recipe, const Objective& objective, RunResources& resources)
-    : recipe_(recipe), objective_(objective), resources_(resources), first_(objective.needs().numbers_first) {}
+    : recipe_(recipe), objective_(objective), resources_(resources), first_(!objective.needs().numbers_first.empty()) {}
 
 std::vector<DocumentNumbers::Key> DocumentNumbers::keys_of(const Batch& batch) {
   const Tensor ids = host::read(batch.ids_BT), labels = host::read(batch.labels_BT);

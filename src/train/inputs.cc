@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/progress.h"
 #include "data/choose_template.h"
 #include "data/files.h"
@@ -18,6 +19,7 @@
 #include "hub/adapter_files.h"
 #include "hub/fresh.h"
 #include "hub/own_tokenizer.h"
+#include "train/adapter_base.h"
 #include "train/check_schedule.h"
 #include "train/resources.h"
 #include "train/trainable.h"
@@ -61,10 +63,11 @@ void check_stream(const Recipe& recipe) {
 std::shared_ptr<const TrainingData> load_train(const Recipe& recipe, const Dataset::Options& options, Inputs& inputs) {
   if (data::is_stream(recipe.data.train)) {
     check_stream(recipe);
-    if (make_objective(recipe)->needs().numbers_first)
+    if (const std::string option = make_objective(recipe)->needs().numbers_first; !option.empty())
       throw Error(ErrorKind::config,
-                  "objective: data.train is a stream, whose documents are not known before the first "
-                  "step; leave out what is to be computed before it");
+                  fmt::format("objective.{}: data.train is a stream, whose records are not known before the first step",
+                              option))
+          .hint("leave it out, or name files");
     return data::open_stream(recipe.data.train, inputs.tokenizer, options);
   }
   std::shared_ptr<const Dataset> train = Dataset::make(recipe.data.train, *inputs.tokenizer, options);
@@ -110,9 +113,11 @@ void give_head(Inputs& inputs, const config::Node& config, const std::string& fi
   if (classifier && classifier->labels() == labels) return;
   if (with_adapter)
     throw Error(ErrorKind::config,
-                "adapter: the model has no classification head for the data's labels, and a fresh one "
-                "beside frozen weights would stay as it is")
-        .hint("train a head first, for instance with model.trainable: [classifier], and then the adapter");
+                "adapter: the model has no classification head for the data's labels, and an adapter's files have no "
+                "place for their names")
+        .hint(
+            "train a head first, for instance with model.trainable: [classifier], and then the adapter, which goes "
+            "on with the head");
   inputs.other_labels = classifier != nullptr;
   inputs.model = build_model(config, file, {labels});
 }
@@ -143,6 +148,9 @@ void choose_trained(const Recipe& recipe, const std::filesystem::path& checkpoin
     config.dropout = recipe.adapter.dropout, config.loraplus_lr_ratio = recipe.adapter.loraplus_lr_ratio;
     config.init = "default";
     config.targets = hub::adapted_modules(*inputs.model, inputs.adapter_source);
+    if (checkpoint.empty() && !is_own_base(inputs.adapter_source, inputs.source))
+      log::warning("adapter.path: {}: {} is not the model that this adapter was trained beside, or has changed since",
+                   inputs.adapter_source.string(), inputs.source.string());
   }
   if (!checkpoint.empty()) inputs.adapter_source = checkpoint;
   inputs.adapter_report = plan_lora(*inputs.model, config);

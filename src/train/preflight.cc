@@ -1,10 +1,12 @@
 // What is about to be trained.
 #include "train/preflight.h"
-#include "train/trainable.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/strings.h"
+#include "data/choose_template.h"
 #include "data/inspect.h"
 #include "hone/hub.h"
 #include "hone/objective.h"
@@ -12,11 +14,13 @@
 #include "tensor/threads.h"
 #include "train/complete.h"
 #include "train/resources.h"
+#include "train/trainable.h"
 
 namespace hone::training {
 namespace {
 
-constexpr double kMuch = 0.05;  // share of records or tokens lost that is worth a warning
+constexpr std::int64_t kLookedAt = 100;  // rows
+constexpr double kMuch = 0.05;           // share of records or tokens lost that is worth a warning
 
 std::string data_line(const std::string& name, const Dataset& data) {
   std::string text = fmt::format("{}: {}", name, counted(data.rows(), "row"));
@@ -49,11 +53,24 @@ double share(std::int64_t part, std::int64_t all) {
   return all == 0 ? 0 : static_cast<double>(part) / static_cast<double>(all);
 }
 
+// Whether one of the first rows has an end to learn: its own, or that of a turn, as chat templates write it.
+bool learns_an_end(const Inputs& inputs) {
+  const Dataset* train = inputs.train->as_dataset();
+  if (!train) return false;
+  const std::int32_t eos = *inputs.tokenizer->eos_id, turn = data::turn_end(*inputs.tokenizer).value_or(eos);
+  for (std::int64_t row = 0; row < std::min(train->rows(), kLookedAt); ++row) {
+    const HostBatch batch = train->batch({row}, 0);
+    if (std::any_of(batch.labels.begin(), batch.labels.end(), [&](auto id) { return id == eos || id == turn; }))
+      return true;
+  }
+  return false;
+}
+
 void warn_about_ends(const Recipe& recipe, const Inputs& inputs, std::vector<std::string>& warnings) {
   if (!inputs.train->labels().empty() || !inputs.has_tokenizer()) return;
   if (!inputs.tokenizer->eos_id)
     warnings.push_back("the tokenizer has no end-of-sequence token: the model will not learn where to stop");
-  else if (!recipe.data.append_eos && !inputs.tokenizer->adds_eos)
+  else if (!recipe.data.append_eos && !inputs.tokenizer->adds_eos && !learns_an_end(inputs))
     warnings.push_back("data.append_eos is false: the model will not learn where to stop");
 }
 
@@ -127,11 +144,15 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
       trained == parameters ? "" : fmt::format(", {} of them trained", human_count(static_cast<double>(trained)));
   result.lines.push_back(fmt::format("model: {} parameters{} ({}), {}", human_count(static_cast<double>(parameters)),
                                      frozen, origin, name_of(trainer.precision)));
-  if (inputs.adapter)
-    result.lines.push_back(fmt::format("adapter: LoRA of rank {} beside {}{}: {} parameters", inputs.adapter->rank,
+  if (inputs.adapter) {
+    const std::string whole = trained == beside ? ""
+                                                : fmt::format(", and {} of modules that are trained whole",
+                                                              human_count(static_cast<double>(trained - beside)));
+    result.lines.push_back(fmt::format("adapter: LoRA of rank {} beside {}{}: {} parameters{}", inputs.adapter->rank,
                                        counted(std::ssize(inputs.adapter_report.adapted), "module"),
                                        inputs.adapter_source.empty() ? "" : ", from " + inputs.adapter_source.string(),
-                                       human_count(static_cast<double>(beside))));
+                                       human_count(static_cast<double>(beside)), whole));
+  }
   const Dataset* train = inputs.train->as_dataset();
   result.lines.push_back(train ? data_line("data.train", *train) : stream_line(recipe.data));
   for (const EvalSet& set : inputs.evals) result.lines.push_back(data_line("data.eval." + set.name, *set.data));
@@ -139,8 +160,7 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
   const double epochs = train ? share(steps * per_step, train->epoch_rows()) : 0;
   const std::string how_often =
       !train ? "" : fmt::format(", {} epochs", epochs < 1000 ? fmt::format("{:.3g}", epochs) : human_count(epochs));
-  const std::uint64_t memory =
-      fixed_memory(parameters, trained, trainer.precision) + memory_beside(recipe, inputs);
+  const std::uint64_t memory = fixed_memory(parameters, trained, trainer.precision) + memory_beside(recipe, inputs);
   result.lines.push_back(fmt::format("{} of {} ({} x {}){}; about {} of memory besides activations",
                                      counted(steps, "step"), counted(per_step, "row"), trainer.batch_size,
                                      trainer.accumulate, how_often, human_size(memory)));

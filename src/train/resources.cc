@@ -3,12 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/hash.h"
 #include "base/progress.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
+#include "hub/hash.h"
+#include "train/state.h"
 
 namespace hone::training {
 namespace {
@@ -39,18 +39,6 @@ std::shared_ptr<Model> load_other(const std::string& where, Precision precision)
   std::shared_ptr<Model> model = load_model(where, precision);
   freeze(*model);
   return model;
-}
-
-std::string hash_of_folder(const fs::path& folder) {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (name == "config.json" || name.ends_with(".safetensors")) files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  Hasher all;
-  for (const fs::path& file : files) all.update_field(file.filename().string()).update_field(hash_file(file));
-  return all.digest128_hex();
 }
 
 }  // namespace
@@ -89,15 +77,15 @@ void RunResources::load_all() const {
 
 std::map<std::string, std::string> RunResources::hashes() const {
   std::map<std::string, std::string> all;
-  if (!recipe_.adapter.type.empty()) all["base"] = hash_of_folder(find_model_folder(recipe_.model.path));
+  if (!recipe_.adapter.type.empty()) all[kBaseRole] = hub::hash_of_folder(find_model_folder(recipe_.model.path));
   for (const auto& [role, folder] : folders_) {
     if (!recipe_.adapter.path.empty() && is_below_adapters(folder)) {
-      all[role] = hash_of_folder(find_adapter_folder(recipe_.adapter.path));
+      all[role] = hub::hash_of_folder(find_adapter_folder(recipe_.adapter.path));
       continue;
     }
     const std::string& where = folder.empty() ? recipe_.model.path : folder;
     all[role] = where.empty() ? hash128_hex(config::to_json(trained_.hf_config()) + std::to_string(recipe_.run.seed))
-                              : hash_of_folder(find_model_folder(where));
+                              : hub::hash_of_folder(find_model_folder(where));
   }
   return all;
 }

@@ -39,7 +39,7 @@ void check_models(const RestoreFrom& parts, const TrainState& state, const std::
     if (before == state.models.end() || before->second == hash) continue;
     const std::string fact =
         fmt::format("{}: the {} is not the model that the run has had so far", parts.recipe.run.folder, role);
-    const std::string option = role == "base" ? "model.path" : "objective";
+    const std::string option = role == kBaseRole ? "model.path" : "objective";
     if (!has(parts.options.override_keys, option))
       throw Error(ErrorKind::checkpoint, fact)
           .hint(fmt::format("put that one back; --override {} goes on with the new one, --new starts afresh", option));

@@ -108,8 +108,7 @@ std::vector<config::Change> check_recipe(const std::string& saved_yaml, const Re
     const OnResume rule = rule_of(change, saved, recipe);
     if (rule == OnResume::free) continue;
     const bool fixed = rule == OnResume::fixed;
-    const bool allowed =
-        rule == OnResume::record || (!fixed && overridden(change.path, options.override_keys));
+    const bool allowed = rule == OnResume::record || (!fixed && overridden(change.path, options.override_keys));
     lines.push_back(text_of(change) + (allowed ? "" : fixed ? "  (cannot change within a run)" : "  (refused)"));
     refused |= !allowed, only_fixed &= allowed || fixed;
     recorded.push_back(change);

@@ -14,6 +14,8 @@
 
 namespace hone::training {
 
+inline constexpr const char *kBaseRole = "base", *kStateFile = "train.json";
+
 struct Best {
   std::string metric;
   double value = 0;
@@ -38,7 +40,7 @@ struct TrainState {
   std::int64_t threads = 0;                              // that the steps so far were computed with; 0: not recorded
   std::string data_position;                  // JSON: of a stream, where it is read on; "" = the step says it
   std::string data_hash, tokenizer_hash;      // fingerprints of what was trained on
-  std::map<std::string, std::string> models;  // by role: a hash of what the model is
+  std::map<std::string, std::string> models;  // by role (kBaseRole of what is below an adapter): hub::hash_of_folder()
   std::optional<SourceTypes> source_types;    // of the model that the run began with; absent: not recorded
 };
 

@@ -34,7 +34,7 @@ Stepper::Stepper(const Recipe& recipe, Model& model, const Loader::Options& load
 
 void Stepper::begin(const DocumentNumbers::Data& data) {
   numbers_.make_first(data);
-  if (!objective_->needs().numbers_first) resources_.load_all();
+  if (objective_->needs().numbers_first.empty()) resources_.load_all();
 }
 
 StepReport Stepper::step(TrainState& state) {

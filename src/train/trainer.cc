@@ -19,8 +19,8 @@ namespace {
 
 constexpr const char* kEndOfData = "end of data";
 
-// What an adapter's file says of its base: where it is from anywhere, of a run its checkpoint, or its name in the Hugging
-// Face cache.
+// What an adapter's file says of its base: where it is from anywhere, of a run its checkpoint, or its name in the
+// Hugging Face cache.
 std::string base_name(const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return path;

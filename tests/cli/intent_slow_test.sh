@@ -226,6 +226,7 @@ train --quiet | train ../n.yaml '--trackers=[{type: terminal, plain_every_s: 0}]
 train --space-check | needs a full disk: tests/cli/disk_full_test.sh |
 eval --data | eval ../m1 --data ../d.jsonl | --data ../e.jsonl
 eval --columns | eval ../m1 --data ../d.jsonl | --columns text=story
+eval --ignore | eval ../m1 --data ../l.jsonl | --ignore label
 eval --metric | eval ../m1 --data ../p.jsonl | --metric exact_match
 eval --tokenizer | eval ../m1 --data ../d.jsonl | --tokenizer nowhere
 eval --adapter | eval ../m1 --data ../d.jsonl | --adapter ../made
@@ -288,6 +289,7 @@ inspect --show | inspect data ../d.jsonl | --no-show
 inspect --records | inspect data ../d.jsonl | --records 2
 inspect --data.tokenizer | inspect data ../d.jsonl | --data.tokenizer ../words
 inspect --data.columns | inspect data ../d.jsonl | --data.columns text=story
+inspect --data.ignore | inspect data ../l.jsonl | --data.ignore label
 inspect --data.max-length | inspect data ../d.jsonl | --data.max-length 8
 inspect --data.overlong | inspect data ../d.jsonl --data.max-length 8 | --data.overlong drop
 inspect --data.packing | inspect data ../d.jsonl | --data.packing none

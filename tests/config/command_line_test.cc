@@ -31,7 +31,7 @@ struct Flags {
 std::string failure(const Lines& arguments) {
   OptionsOf<Flags> options;
   try {
-    parse_command_line(arguments, options, false);
+    parse_command_line(arguments, options);
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::usage);
     return error.what();
@@ -44,7 +44,7 @@ TEST(CommandLine, ReadsBothFormsOfFlags) {
   const CommandLine line =
       parse_command_line({"model", "--max-new-tokens", "7", "--json", "--no-stream", "--stop", "a", "--stop=b",
                           "--top-p=0.5", "--inner.steps", "3", "--data.x=1", "--", "--odd"},
-                         options, true);
+                         options, {true});
   EXPECT_EQ(line.positionals, (Lines{"model", "--odd"}));
   EXPECT_EQ(options.value.max_new_tokens, 7);
   EXPECT_TRUE(options.value.json);
@@ -66,25 +66,44 @@ struct Common {
 TEST(CommandLine, FlagsOfAllCommandsStandBesideTheCommandsOwn) {
   OptionsOf<Flags> options;
   OptionsOf<Common> common;
-  const CommandLine line = parse_command_line({"model", "--quiet", "--stop", "--json"}, options, false, {}, &common);
+  const CommandLine line = parse_command_line({"model", "--quiet", "--stop", "--json"}, options, {}, &common);
   EXPECT_EQ(line.positionals, (Lines{"model"}));
   EXPECT_TRUE(common.value.quiet);
   EXPECT_FALSE(common.value.json);  // it is the value of --stop
-  parse_command_line({"--json", "--no-quiet"}, options, false, {}, &common);
+  parse_command_line({"--json", "--no-quiet"}, options, {}, &common);
   EXPECT_TRUE(common.value.json && options.value.json);
   EXPECT_FALSE(common.value.quiet);
-  EXPECT_HONE_ERROR(parse_command_line({"--quite"}, options, false, {}, &common), usage, "did you mean --quiet?");
+  EXPECT_HONE_ERROR(parse_command_line({"--quite"}, options, {}, &common), usage, "did you mean --quiet?");
 }
 
 TEST(CommandLine, TakesWholeSectionsAsOverrides) {
   OptionsOf<Flags> options;
   const CommandLine line =
-      parse_command_line({"--tokenizer", "bytes", "--run=out"}, options, true, {"tokenizer", "run"});
+      parse_command_line({"--tokenizer", "bytes", "--run=out"}, options, {true, {"tokenizer", "run"}});
   EXPECT_EQ(line.overrides[0], (std::pair<std::string, std::string>{"tokenizer", "bytes"}));
   EXPECT_EQ(line.overrides[1], (std::pair<std::string, std::string>{"run", "out"}));
-  EXPECT_HONE_ERROR(parse_command_line({"--tokeniser", "bytes"}, options, true, {"tokenizer"}), usage,
+  EXPECT_HONE_ERROR(parse_command_line({"--tokeniser", "bytes"}, options, {true, {"tokenizer"}}), usage,
                     "--tokeniser: no such flag; did you mean --tokenizer?");
-  EXPECT_HONE_ERROR(parse_command_line({"--tokenizer", "bytes"}, options, false, {"tokenizer"}), usage, "no such flag");
+  EXPECT_HONE_ERROR(parse_command_line({"--tokenizer", "bytes"}, options, {false, {"tokenizer"}}), usage,
+                    "no such flag");
+}
+
+TEST(CommandLine, OverridesThatAreTrueOrFalseNeedNoValue) {
+  OptionsOf<Flags> options;
+  const Overridable overrides{true, {"tokenizer"}, {"adapter.dora"}};
+  const auto of = [&](const std::vector<std::string>& words) {
+    return parse_command_line(words, options, overrides).overrides;
+  };
+  using Pair = std::pair<std::string, std::string>;
+  EXPECT_EQ(of({"--adapter.dora", "--adapter.rank", "8"}),
+            (std::vector<Pair>{{"adapter.dora", "true"}, {"adapter.rank", "8"}}));
+  EXPECT_EQ(of({"--adapter.dora"}), (std::vector<Pair>{{"adapter.dora", "true"}}));
+  EXPECT_EQ(of({"--adapter.dora=false"}), (std::vector<Pair>{{"adapter.dora", "false"}}));
+  EXPECT_EQ(of({"--a.b", "-1"}), (std::vector<Pair>{{"a.b", "-1"}}));
+  EXPECT_EQ(of({"--a.b", "-- and so on."}), (std::vector<Pair>{{"a.b", "-- and so on."}}));
+  EXPECT_EQ(of({"--a.b=--c.d"}), (std::vector<Pair>{{"a.b", "--c.d"}}));
+  for (const char* next : {"--adapter.dora", "--c.d=2", "--tokenizer", "--json"})
+    EXPECT_HONE_ERROR(of({"--a.b", next}), usage, "--a.b: needs a value");
 }
 
 TEST(CommandLine, RefusesMistakesWithTheNearestFlag) {

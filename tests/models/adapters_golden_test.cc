@@ -301,6 +301,35 @@ TEST_F(Lora, ATiedTableIsNotTrainedWhole) {
   EXPECT_HONE_ERROR(apply_lora(*tied, lora, 1), config, "the head uses this table, too");
 }
 
+// What PEFT trains of such a model is a copy for look-ups alone.
+TEST_F(Lora, AFileWithACopyOfATiedTableIsRefused) {
+  const TempFolder folder;
+  auto tied = base("llama-tied");
+  config::Node untied = tied->hf_config();
+  untied.at_or_add("tie_word_embeddings") = config::Node::scalar("false", false, {});
+  const auto free = build_model(untied, "untied");
+  init_weights(*free, 1, Precision::fp32);
+  LoraConfig lora = config({"q_proj"});
+  lora.modules_to_save = {"embed_tokens"};
+  apply_lora(*free, lora, 1);
+  hub::save_adapter_folder(folder / "made", *free, {lora, "base"}, {}, {});
+  EXPECT_HONE_ERROR(load_adapter(*tied, folder / "made"), checkpoint, "has trained a copy of it for look-ups alone");
+}
+
+TEST_F(Lora, WhatIsNotFiniteIsRefused) {
+  const TempFolder folder;
+  auto model = base();
+  const LoraConfig lora = config({"v_proj"});
+  apply_lora(*model, lora, 1);
+  each_adapter(*model, kDefaultAdapter, [](const std::string&, Weight&, Adapter& one) {
+    Weight& b = dynamic_cast<nn::Lora&>(one).b();
+    b.fill(at::full_like(b.use(), std::nan("")));
+  });
+  hub::save_adapter_folder(folder / "made", *model, {lora, "base"}, {}, {});
+  auto other = base();
+  EXPECT_HONE_ERROR(load_adapter(*other, folder / "made"), checkpoint, "lora_B.weight: not all of it is finite");
+}
+
 // As PEFT takes them: all names that end so.
 TEST_F(Lora, ModulesToSaveAreEndsOfNames) {
   auto model = base();

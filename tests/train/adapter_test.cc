@@ -130,6 +130,43 @@ TEST_F(AdapterRuns, WhatCannotBeIsRefused) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "b"));
 }
 
+// A head for labels is trained with the adapter, saved with it, and read with it.
+TEST_F(AdapterRuns, AClassifiersHeadIsTrainedWhole) {
+  std::string lines, others;
+  for (int i = 0; i < 40; ++i) {
+    lines += fmt::format("{{\"text\": \"{0} and {0}\", \"label\": \"{1}\"}}\n", i, i % 2 ? "odd" : "even");
+    others += fmt::format("{{\"text\": \"{0}\", \"label\": \"{1}\"}}\n", i, i % 2 ? "one" : "two");
+  }
+  const auto labelled = folder_.write("labelled.jsonl", lines), other = folder_.write("other.jsonl", others);
+  const test::Overrides objective{{"data.train", labelled.string()}, {"objective", "classification"}};
+  test::Overrides fresh = objective, mine = objective;
+  fresh.insert(fresh.end(), {{"adapter", "null"},
+                             {"tokenizer", "bytes"},
+                             {"trainer.steps", "3"},
+                             {"model",
+                              "{type: bert, hidden_size: 32, intermediate_size: 48, num_hidden_layers: 2, "
+                              "num_attention_heads: 2, max_position_embeddings: 64}"}});
+  mine.push_back({"model.path", run("head", fresh).string()});
+  const auto whole = run("whole", mine), parts = run("parts", mine);
+  TrainOptions back = test::quiet_options();
+  back.resume = "4";
+  run("parts", mine, back);
+  expect_equal(whole, parts, 8);
+  const auto before = test::read_tensors(folder_ / "head" / test::step_folder(3) / "model.safetensors"),
+             made = test::read_tensors(whole / test::step_folder(8) / "adapter_model.safetensors");
+  const at::Tensor& head = made.at("base_model.model.classifier.weight");
+  EXPECT_FALSE(at::equal(head, before.at("classifier.weight")));
+  EXPECT_FALSE(made.contains("base_model.model.classifier.lora_A.weight"));
+  const auto config = test::read_json(whole / test::step_folder(8) / "adapter_config.json");
+  EXPECT_EQ(config["modules_to_save"], nlohmann::json({"classifier"}));
+  EXPECT_EQ(config["task_type"], "SEQ_CLS");
+  load_model(whole.string(), Precision::fp32)->each_weight([&](const std::string& name, Weight& weight) {
+    if (name == "classifier.weight") EXPECT_TRUE(at::equal(weight.use(), head));
+  });
+  mine[0].second = other.string(), mine[1].second = "{type: classification, labels: [one, two]}";
+  EXPECT_HONE_ERROR(run("other", mine), config, "the model has no classification head for the data's labels");
+}
+
 TEST_F(AdapterRuns, AnotherBaseThanBeforeIsRefused) {
   const test::Overrides few{{"trainer.steps", "4"}};
   run("mine", few);

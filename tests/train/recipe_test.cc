@@ -12,8 +12,11 @@ namespace {
 using Rules = std::map<std::string, std::string>;
 
 std::string rule_text(const std::optional<OnResume>& rule) {
-  return !rule ? "none" : *rule == OnResume::free ? "free" : *rule == OnResume::record ? "record"
-         : *rule == OnResume::fixed ? "fixed" : "refuse";
+  return !rule                       ? "none"
+         : *rule == OnResume::free   ? "free"
+         : *rule == OnResume::record ? "record"
+         : *rule == OnResume::fixed  ? "fixed"
+                                     : "refuse";
 }
 
 // Every option of a recipe, and what a change of it means at a resume, as it has been from the first run on.
