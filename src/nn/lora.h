@@ -21,7 +21,6 @@ class Lora final : public Adapter {
     std::int64_t rank = 8;
     double scale = 1, dropout = 0;
     bool magnitude = false;  // DoRA
-    bool residual = false;   // PiSSA: what A and B begin with is taken away from the weight
   };
   // REQUIRES: the weight has two dimensions and says how it is used. bias: what is added to its product; null: none.
   // shared_a: the adapter of another weight with the same inputs whose A this one uses, too; null: it has its own.
