@@ -71,7 +71,8 @@ class Parser {
     if (negated) return set(path.substr(3), value ? "" : "false", "--" + name);
     if (!row && !is_override(name)) return unknown(name);
     if (row && row->type == "boolean") return set(path, value.value_or("true"), "--" + name);
-    if (!value && !row && is_in(overrides_.switches, path)) value = "true";
+    const bool is_said = at_ + 1 < arguments.size() && (arguments[at_ + 1] == "true" || arguments[at_ + 1] == "false");
+    if (!value && !row && !is_said && is_in(overrides_.switches, path)) value = "true";
     if (!value) {
       if (at_ + 1 >= arguments.size() || (!row && is_flag(arguments[at_ + 1])))
         return problems_.add("--" + name, "needs a value");

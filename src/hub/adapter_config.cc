@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 
 #include "base/strings.h"
@@ -21,7 +22,9 @@ using nlohmann::json;
 constexpr std::array kHarmless = std::to_array<std::string_view>(
     {"auto_mapping", "base_model_name_or_path", "revision", "task_type", "inference_mode", "peft_version",
      "megatron_core", "fan_in_fan_out", "target_modules", "exclude_modules", "target_parameters", "layers_to_transform",
-     "layers_pattern", "qalora_group_size", "loftq_config", "ensure_weight_tying", "runtime_config"});
+     "layers_pattern", "qalora_group_size", "loftq_config", "ensure_weight_tying", "runtime_config",
+     // How it began, which its weights have behind them; see takes_from_base() for when they have not.
+     "eva_config", "corda_config", "lora_ga_config"});
 
 bool says_nothing(const json& value) {
   return value.is_null() || value == false || value == "none" ||
@@ -76,7 +79,29 @@ std::vector<std::string> names(const json& config, const char* key, const std::s
 // true: PEFT's own start; another matters only where training begins.
 std::string start_of(const json& config) {
   const auto found = config.find("init_lora_weights");
-  return found != config.end() && found->is_string() ? found->get<std::string>() : "default";
+  return found != config.end() && found->is_string() ? to_lower(found->get<std::string>()) : "default";
+}
+
+void check_expressions_of(const json& config, const char* key, const std::string& file) {
+  if (!config.contains(key) || !config.at(key).is_object()) return;
+  for (const auto& [pattern, value] : config.at(key).items()) try {
+      const std::regex expression(pattern);
+    } catch (const std::regex_error& error) {
+      refuse(file, key, pattern, std::string("a regular expression as in ECMAScript: ") + error.what());
+    }
+}
+
+// Ends of module names in a list. Empty where it is something else: one expression, or PEFT's rules for layers.
+std::vector<std::string> plain_names(const json& config, const char* key) {
+  const json listed = config.value(key, json());
+  std::vector<std::string> all;
+  for (const json& one : listed.is_array() ? listed : json::array()) {
+    const bool plain =
+        one.is_string() && one.get_ref<const std::string&>().find_first_of("\\^$*+?()[]{}|") == std::string::npos;
+    if (!plain) return {};
+    all.push_back(one.get<std::string>());
+  }
+  return all;
 }
 
 // The ends of module names where each end means adapted modules only; all is what the model could have.
@@ -110,10 +135,10 @@ AdapterConfig read_adapter_config(const std::filesystem::path& folder) {
   lora.alpha_pattern = patterns<double>(config, "alpha_pattern", file);
   lora.modules_to_save = names(config, "modules_to_save", file);
   if (lora.rank < 1) refuse(file, "r", lora.rank, "at least 1");
-  if (says_nothing(config.value("layers_to_transform", json()))) {
-    read.targets = names(config, "target_modules", file), read.exclude = names(config, "exclude_modules", file);
-    std::erase(read.targets, "all-linear");
-  }
+  check_expressions_of(config, "rank_pattern", file), check_expressions_of(config, "alpha_pattern", file);
+  if (says_nothing(config.value("layers_to_transform", json())) &&
+      says_nothing(config.value("exclude_modules", json())))
+    read.targets = plain_names(config, "target_modules");
   if (config.contains("base_model_name_or_path") && config.at("base_model_name_or_path").is_string())
     read.base = config.at("base_model_name_or_path").get<std::string>();
   const std::set<std::string_view> known = {"peft_type",       "r",

@@ -14,7 +14,7 @@ inline constexpr const char *kAdapterConfig = "adapter_config.json", *kAdapterMo
 struct AdapterConfig {
   LoraConfig lora;
   std::string base;  // as the file names it; "": it names none
-  std::vector<std::string> targets = {}, exclude = {};  // of a file that was read; empty: not to be told from it
+  std::vector<std::string> targets = {};  // of a file that was read: ends of names; empty: not to be told from it
 };
 
 bool is_adapter_folder(const std::filesystem::path& folder);

@@ -18,8 +18,9 @@ namespace hone::hub {
 std::vector<AdapterTensor> adapter_tensors(Model& model, const std::string& adapter,
                                            const std::vector<std::string>& saved_modules);
 
-// The modules that a folder's file has an adapter for, without a look at the shapes.
-std::vector<std::string> adapted_modules(Model& model, const std::filesystem::path& folder);
+// What load_adapter() will do, and whether it can; the weights need not be filled. Freezes all but what the file has
+// whole.
+std::pair<LoraConfig, LoraReport> plan_adapter(Model& model, const std::filesystem::path& folder);
 
 // adapter_config.json for the adapter that is on the model. PiSSA's is written as one of twice the rank, which goes
 // with the base as it was.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "hub/adapter_config.h"
 
 namespace hone::hub {
 
@@ -12,7 +13,8 @@ std::string hash_of_folder(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (name == "config.json" || name.ends_with(".safetensors")) files.push_back(entry.path());
+    if (name == "config.json" || name == kAdapterConfig || name.ends_with(".safetensors"))
+      files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
   Hasher all;

@@ -6,7 +6,7 @@
 
 namespace hone::hub {
 
-// Of config.json and the weights' files, byte for byte: 32 digits.
+// Of config.json or adapter_config.json and the weights' files, byte for byte: 32 digits.
 std::string hash_of_folder(const std::filesystem::path& folder);
 
 }  // namespace hone::hub

@@ -30,10 +30,13 @@ struct Parts {
 
 class Reader {
  public:
-  Reader(Model& model, const fs::path& folder, at::ScalarType type)
+  // saved: modules_to_save.
+  Reader(Model& model, const fs::path& folder, at::ScalarType type, const std::vector<std::string>& saved)
       : file_((folder / hub::kAdapterModel)), type_(type) {
     model.each_weight([&](const std::string& name, Weight& weight) { weights_[name] = &weight; });
-    for (const TensorInfo& info : file_.tensors()) take(info);
+    for (const auto& [name, weight] : weights_)
+      if (nn::is_tied_table(model, *weight)) tied_ = weight;
+    for (const TensorInfo& info : file_.tensors()) take(info, saved);
   }
   std::map<std::string, Parts> modules;  // by module
   std::map<std::string, Tensor> whole,
@@ -44,9 +47,17 @@ class Reader {
   Weight& weight_of(const std::string& module, const std::string& key) const {
     const auto found = weights_.find(module + ".weight");
     if (found == weights_.end())
-      throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: the model has no {}", path(), key, module))
+      throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: the model has no {}{}", path(), key, module,
+                                                     tied_ && module == kHead ? " of its own: it is tied to the table "
+                                                                                "of its embeddings"
+                                                                              : ""))
           .hint("is this adapter for another base model?");
     return *found->second;
+  }
+  // Of the base, of which PEFT keeps a copy.
+  const Weight& copied(const std::string& name) const {
+    const std::string module = name.substr(0, name.rfind('.'));
+    return tied_ && module == kHead ? *tied_ : weight_of(module, name);
   }
   // Of both factors, and that they are there.
   void check_sides(const std::string& module, const Parts& parts) const {
@@ -81,7 +92,14 @@ class Reader {
     return made.to(type_);
   }
 
-  void take(const TensorInfo& info) {
+  // What A and B are by their names must have two dimensions.
+  Tensor read_factor(const TensorInfo& info) const {
+    if (info.shape.size() == 2 && info.shape[0] > 0 && info.shape[1] > 0) return read(info);
+    throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: got shape {}, expected two dimensions", path(), info.name,
+                                                   shape_text(info.shape)));
+  }
+
+  void take(const TensorInfo& info, const std::vector<std::string>& saved) {
     std::string name = info.name;
     if (!name.starts_with(hub::kPeftPrefix))
       throw Error(ErrorKind::checkpoint,
@@ -93,9 +111,9 @@ class Reader {
       return true;
     };
     if (ends(".lora_A.weight") || ends(".lora_embedding_A")) {
-      modules[name].a = read(info);
+      modules[name].a = read_factor(info);
     } else if (ends(".lora_B.weight") || ends(".lora_embedding_B")) {
-      modules[name].b = read(info);
+      modules[name].b = read_factor(info);
     } else if (ends(".lora_magnitude_vector") || ends(".lora_magnitude_vector.weight")) {
       modules[name].magnitude = read(info).flatten();
     } else if (ends(".base_layer.weight")) {
@@ -104,13 +122,19 @@ class Reader {
       throw Error(ErrorKind::checkpoint,
                   fmt::format("{}: {}: this part of an adapter is not supported", path(), info.name));
     } else {
-      whole[replace_all(name, ".modules_to_save.", ".")] = read(info);
+      name = replace_all(name, ".modules_to_save.", ".");
+      const std::string plain = replace_all(name, ".original_module.", ".");
+      // What is not said to be trained is of the base.
+      const bool trained = plain == name && nn::is_within_any(name.substr(0, name.rfind('.')), saved);
+      (trained ? whole : base_copies)[plain] = read(info);
     }
   }
 
+  static constexpr std::string_view kHead = "lm_head";
   Safetensors file_;
   at::ScalarType type_;
   std::map<std::string, Weight*> weights_;
+  const Weight* tied_ = nullptr;  // the table that is the head, too
 };
 
 // Stacked experts as one entry for each expert's module.
@@ -158,10 +182,22 @@ const Weight* bias_of(Model& model, const std::string& module) {
   return bias;
 }
 
+// Of an expert's part the stacked weight that PEFT has it in: what its patterns are for.
+std::string stacked_name(const std::string& module) {
+  hub::ExpertName expert;
+  if (!hub::parse_expert(module, expert)) return module;
+  return expert.experts + (expert.part == "down_proj" ? ".down_proj" : ".gate_up_proj");
+}
+
+template <class T>
+std::optional<T> value_for(const std::map<std::string, T>& patterns, const std::string& module) {
+  for (const auto& [pattern, value] : patterns)
+    if (nn::matches_pattern(module, pattern) || nn::matches_pattern(stacked_name(module), pattern)) return value;
+  return std::nullopt;
+}
+
 std::int64_t rank_of(const LoraConfig& config, const std::string& module) {
-  for (const auto& [pattern, rank] : config.rank_pattern)
-    if (nn::matches_pattern(module, pattern)) return rank;
-  return config.rank;
+  return value_for(config.rank_pattern, module).value_or(config.rank);
 }
 
 // Whether PEFT's start of that name leaves the base without what the factors begin with.
@@ -172,25 +208,9 @@ bool takes_from_base(const std::string& start) {
 }
 
 double alpha_of(const LoraConfig& config, const std::string& module) {
-  for (const auto& [pattern, alpha] : config.alpha_pattern)
-    if (nn::matches_pattern(module, pattern)) return alpha;
-  return config.alpha.value_or(2.0 * static_cast<double>(config.rank));
+  const double standard = config.alpha.value_or(2.0 * static_cast<double>(config.rank));
+  return value_for(config.alpha_pattern, module).value_or(standard);
 }
-
-}  // namespace
-
-std::vector<std::string> hub::adapted_modules(Model& model, const std::filesystem::path& folder) {
-  Reader file(model, folder, at::kFloat);
-  unstack(model, file.modules, file.path());
-  std::vector<std::string> names;
-  for (const auto& [module, parts] : file.modules) {
-    file.check_sides(module, parts);
-    names.push_back(module);
-  }
-  return names;
-}
-
-namespace {
 
 // One folder's way onto a model; the members are its state.
 class Loading {
@@ -201,7 +221,7 @@ class Loading {
         config_(hub::read_adapter_config(folder)),
         own_(config_.lora),
         lora_(how.as.value_or(own_)),
-        file_(model, folder, hub::type_of(how.precision)),
+        file_(model, folder, hub::type_of(how.precision), own_.modules_to_save),
         residual_(how.as && nn::lora_start(lora_.init).kind == nn::LoraStart::Kind::pissa) {
     unstack(model, file_.modules, file_.path());
     if (takes_from_base(own_.init))
@@ -209,32 +229,48 @@ class Loading {
                   fmt::format("{}: init_lora_weights: {} goes with a base model that it changed, which is not there",
                               (folder / hub::kAdapterConfig).string(), hone::quoted(own_.init)))
           .hint(
-              "PEFT's save_pretrained(..., path_initial_model_for_weight_conversion=...) writes an adapter for the "
-              "base as it was");
+              "merge it with PEFT; of pissa, olora and corda save_pretrained(..., "
+              "path_initial_model_for_weight_conversion=...) writes an adapter for the base as it was");
     if (file_.modules.empty() && file_.whole.empty())
       throw Error(ErrorKind::checkpoint, file_.path() + ": no part of an adapter");
   }
 
+  // What run() will do, of a model without weights.
+  LoraReport plan() {
+    prepare();
+    for (const auto& [module, parts] : file_.modules) {
+      report_.parameters += (partner_of(module, parts).empty() ? parts.a.numel() : 0) + parts.b.numel();
+      if (parts.magnitude.defined()) report_.parameters += parts.magnitude.numel();
+      report_.adapted.push_back(module);
+    }
+    for (const auto& [name, value] : file_.whole) whole_weight(name, value).set_trainable(true);
+    return std::move(report_);
+  }
+
   std::pair<LoraConfig, LoraReport> run() {
     check_base();
-    for (const auto& [module, parts] : file_.modules) check(module, parts);
-    check_all_there();
-    model_.each_weight([](const std::string&, Weight& weight) {
-      if (!weight.is_buffer()) weight.set_trainable(false);
-    });
+    prepare();
     for (const auto& [module, parts] : file_.modules) put(module, parts);
     for (const auto& [name, value] : file_.whole) put_whole(name, value);
     return {std::move(lora_), std::move(report_)};
   }
 
  private:
+  void prepare() {
+    for (const auto& [module, parts] : file_.modules) check(module, parts);
+    check_all_there();
+    model_.each_weight([](const std::string&, Weight& weight) {
+      if (!weight.is_buffer()) weight.set_trainable(false);
+    });
+  }
+
   [[noreturn]] void fail(const std::string& module, const std::string& fact) const {
     throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: {}", file_.path(), module, fact));
   }
 
   void check(const std::string& module, const Parts& parts) const {
     file_.check_sides(module, parts);
-    const std::int64_t rank = module.find(".experts.") == std::string::npos ? rank_of(own_, module) : parts.a.size(0);
+    const std::int64_t rank = rank_of(own_, module);
     if (parts.a.size(0) != rank)
       fail(module, fmt::format("lora_A has rank {}, but adapter_config.json says {}", parts.a.size(0), rank));
     const bool magnitude = parts.magnitude.defined();
@@ -253,7 +289,7 @@ class Loading {
                                                      file_.path(), module, option))
           .hint("is the file whole, and this its base model?");
     };
-    for (const std::string& module : nn::modules_named(model_, config_.targets, config_.exclude))
+    for (const std::string& module : nn::modules_named(model_, config_.targets))
       if (!file_.modules.contains(module) && !nn::is_within_any(module, own_.modules_to_save))
         missing("target_modules", module);
     model_.each_weight([&](const std::string& name, Weight& weight) {
@@ -266,21 +302,27 @@ class Loading {
   // Tables of the base that PEFT puts beside an adapter on them.
   void check_base() const {
     for (const auto& [name, value] : file_.base_copies) {
-      const Weight& weight = file_.weight_of(name.substr(0, name.rfind('.')), name);
+      const Weight& weight = file_.copied(name);
       file_.check_shape(name, value, weight.shape());
-      if (at::equal(value.to(weight.use().scalar_type()), weight.use())) continue;
+      const auto same = [&](at::ScalarType type) { return at::equal(value.to(type), weight.use().to(type)); };
+      // PEFT may have had the base in another type.
+      if (same(weight.use().scalar_type()) || same(at::kBFloat16) || same(at::kHalf)) continue;
       throw Error(ErrorKind::checkpoint,
                   fmt::format("{}: {}: not the base model's: it was trained or resized", file_.path(), name))
           .hint("merge the adapter with PEFT, and give hone the merged model");
     }
   }
 
-  // Of an expert's up_proj: that of its gate_proj, whose A is its own.
-  nn::Lora* partner_of(const std::string& module) const {
+  // "": it has none. Of an expert's up_proj: its gate_proj, whose A is its own.
+  std::string partner_of(const std::string& module, const Parts& parts) const {
     hub::ExpertName expert;
-    if (!hub::parse_expert(module, expert) || expert.part != "up_proj") return nullptr;
-    const auto found = made_.find(module.substr(0, module.rfind('.')) + ".gate_proj");
-    return found == made_.end() ? nullptr : found->second;
+    if (!hub::parse_expert(module, expert) || expert.part != "up_proj") return "";
+    const auto gate = file_.modules.find(module.substr(0, module.rfind('.')) + ".gate_proj");
+    if (gate == file_.modules.end()) return "";
+    if (at::equal(gate->second.a, parts.a)) return gate->first;
+    fail(module,
+         "lora_A is another one than gate_proj's, as PEFT has it with transformers 4; expected experts whose "
+         "gate and up are one weight");
   }
 
   void put(const std::string& module, const Parts& parts) {
@@ -291,7 +333,9 @@ class Loading {
                                     .scale = own_.scale(rows, alpha_of(own_, module)),
                                     .dropout = lora_.dropout,
                                     .magnitude = parts.magnitude.defined()};
-    auto adapter = std::make_unique<nn::Lora>(weight, options, bias_of(model_, module), module, partner_of(module));
+    const std::string partner = partner_of(module, parts);
+    auto adapter = std::make_unique<nn::Lora>(weight, options, bias_of(model_, module), module,
+                                              partner.empty() ? nullptr : made_.at(partner));
     if (adapter->owns_a()) adapter->a().fill(parts.a.narrow(0, 0, rank).contiguous());
     adapter->b().fill(parts.b.narrow(1, 0, rank).contiguous());
     if (residual_) adapter->set_start(parts.a.narrow(0, rank, rank).contiguous(), parts.b.narrow(1, rank, rank).neg());
@@ -306,14 +350,13 @@ class Loading {
     report_.adapted.push_back(module);
   }
 
-  void put_whole(const std::string& name, const Tensor& value) {
+  Weight& whole_weight(const std::string& name, const Tensor& value) {
     Weight* weight = nullptr;
     model_.each_weight([&](const std::string& own, Weight& one) {
       if (own == name) weight = &one;
     });
-    if (!weight)
-      throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: the model has no such weight", file_.path(), name))
-          .hint("is this adapter for another base model?");
+    if (!weight) file_.weight_of(name.substr(0, name.rfind('.')), name);  // says so
+    if (!weight) fail(name, "the model has no such weight");
     file_.check_shape(name, value, weight->shape());
     if (nn::is_tied_table(model_, *weight))
       throw Error(ErrorKind::checkpoint,
@@ -321,9 +364,14 @@ class Loading {
                               "look-ups alone",
                               file_.path(), name))
           .hint("merge the adapter with PEFT, and give hone the merged model");
-    weight->set_trainable(true);
-    weight->fill(value);
     report_.saved.push_back(name.substr(0, name.rfind('.')));
+    return *weight;
+  }
+
+  void put_whole(const std::string& name, const Tensor& value) {
+    Weight& weight = whole_weight(name, value);
+    weight.set_trainable(true);
+    weight.fill(value);
   }
 
   Model& model_;
@@ -338,6 +386,13 @@ class Loading {
 };
 
 }  // namespace
+
+std::pair<LoraConfig, LoraReport> hub::plan_adapter(Model& model, const std::filesystem::path& folder) {
+  const LoadAdapter standard;
+  Loading loading(model, folder, standard);
+  LoraReport report = loading.plan();
+  return {hub::read_adapter_config(folder).lora, std::move(report)};
+}
 
 std::pair<LoraConfig, LoraReport> load_adapter(Model& model, const std::filesystem::path& folder,
                                                const LoadAdapter& how) {

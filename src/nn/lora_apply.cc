@@ -136,6 +136,7 @@ struct Plan {
 };
 
 Plan plan_of(Model& model, const LoraConfig& config) {
+  nn::check_modules_to_save(model, config.modules_to_save);
   Plan plan{{}, nn::whole_modules(model, config.modules_to_save)};
   std::set<std::string> ranks_used, alphas_used;
   const std::vector<nn::NamedWeight> targets = nn::lora_targets(model, config);

@@ -127,7 +127,11 @@ std::vector<NamedWeight> lora_targets(Model& model, const LoraConfig& config) {
       used.insert(entry);
       wanted = true;
       // An expression may take in norms on its way: these are not meant. A name says what it means.
-      if (can_have_adapter(*one.weight) || is_expression(entry)) continue;
+      if (is_expression(entry)) continue;
+      if (is_of_classifier(model, one))
+        throw Error(ErrorKind::config,
+                    fmt::format("adapter.targets: {}: the classification head is trained whole", hone::quoted(entry)));
+      if (can_have_adapter(*one.weight)) continue;
       throw Error(ErrorKind::config, fmt::format("adapter.targets: {}: {} is neither a product nor a table of rows",
                                                  hone::quoted(entry), one.module));
     }
@@ -146,23 +150,25 @@ std::vector<NamedWeight> whole_modules(Model& model, const std::vector<std::stri
   model.each_weight([&](const std::string& name, Weight& weight) {
     if (!weight.is_buffer()) all.push_back({name.substr(0, name.rfind('.')), &weight});
   });
-  for (const std::string& entry : entries)
-    if (std::none_of(all.begin(), all.end(), [&](const auto& one) { return is_within(one.module, entry); }))
-      throw unknown("modules_to_save", entry, model, all);
   std::erase_if(all, [&](const NamedWeight& one) {
-    return !is_within_any(one.module, entries) && !is_of_classifier(model, one);
+    return !is_within_any(one.module, entries) && !(is_of_classifier(model, one) && one.weight->trainable());
   });
-  for (const NamedWeight& one : all) refuse_tied_table(model, one);
   return all;
 }
 
-std::vector<std::string> modules_named(Model& model, const std::vector<std::string>& targets,
-                                       const std::vector<std::string>& exclude) {
+void check_modules_to_save(Model& model, const std::vector<std::string>& entries) {
+  const std::vector<NamedWeight> all = whole_modules(model, entries);
+  for (const std::string& entry : entries)
+    if (std::none_of(all.begin(), all.end(), [&](const auto& one) { return is_within(one.module, entry); }))
+      throw unknown("modules_to_save", entry, model, modules_of(model));
+  for (const NamedWeight& one : all) refuse_tied_table(model, one);
+}
+
+std::vector<std::string> modules_named(Model& model, const std::vector<std::string>& targets) {
   std::vector<std::string> names;
   for (const NamedWeight& one : modules_of(model)) {
     const bool plain = one.module.find(".experts.") == std::string::npos && !one.module.ends_with(".mlp.gate");
-    if (plain && can_have_adapter(*one.weight) && matches_any(one.module, targets) && !matches_any(one.module, exclude))
-      names.push_back(one.module);
+    if (plain && can_have_adapter(*one.weight) && matches_any(one.module, targets)) names.push_back(one.module);
   }
   return names;
 }

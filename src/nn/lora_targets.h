@@ -18,9 +18,10 @@ struct NamedWeight {
 // that can have an adapter.
 std::vector<NamedWeight> lora_targets(Model& model, const LoraConfig& config);
 
-// The weights of modules_to_save, and those of a classification head. Throws Error(config) for an entry that matches
-// nothing, or a table that makes the outputs, too.
+// The weights of modules_to_save, and those of a classification head that is trained.
 std::vector<NamedWeight> whole_modules(Model& model, const std::vector<std::string>& modules);
+// Throws Error(config) for an entry that matches nothing, or a table that makes the outputs, too.
+void check_modules_to_save(Model& model, const std::vector<std::string>& modules);
 // What PEFT calls them: ends of names without expressions.
 std::vector<std::string> saved_names(Model& model, const std::vector<std::string>& modules);
 
@@ -30,8 +31,7 @@ bool is_tied_table(const Model& model, const Weight& weight);
 bool is_within_any(const std::string& name, const std::vector<std::string>& modules_to_save);
 
 // Modules that PEFT's target_modules mean, without those of experts.
-std::vector<std::string> modules_named(Model& model, const std::vector<std::string>& targets,
-                                       const std::vector<std::string>& exclude);
+std::vector<std::string> modules_named(Model& model, const std::vector<std::string>& targets);
 
 // PEFT's rule for rank_pattern and alpha_pattern: whether the pattern is the whole name, or its end behind a dot.
 bool matches_pattern(const std::string& module, const std::string& pattern);

@@ -140,21 +140,20 @@ Dataset::Options dataset_options(const DataSection& data, RecordKind records) {
 // What is trained: an adapter's weights, or those of the model that the recipe names.
 void choose_trained(const Recipe& recipe, const std::filesystem::path& checkpoint, Inputs& inputs) {
   if (recipe.adapter.type.empty()) return choose_trainable(*inputs.model, recipe.model.trainable);
-  LoraConfig config = recipe.adapter;
-  if (!recipe.adapter.path.empty()) {
-    inputs.adapter_source = find_adapter_folder(recipe.adapter.path);
-    const LoraConfig own = hub::read_adapter_config(inputs.adapter_source).lora;
-    config = own;
-    config.dropout = recipe.adapter.dropout, config.loraplus_lr_ratio = recipe.adapter.loraplus_lr_ratio;
-    config.init = "default";
-    config.targets = hub::adapted_modules(*inputs.model, inputs.adapter_source);
-    if (checkpoint.empty() && !is_own_base(inputs.adapter_source, inputs.source))
-      log::warning("adapter.path: {}: {} is not the model that this adapter was trained beside, or has changed since",
-                   inputs.adapter_source.string(), inputs.source.string());
+  inputs.adapter = recipe.adapter;
+  inputs.adapter_source = checkpoint;
+  if (recipe.adapter.path.empty()) {
+    inputs.adapter_report = plan_lora(*inputs.model, *inputs.adapter);
+    return;
   }
-  if (!checkpoint.empty()) inputs.adapter_source = checkpoint;
-  inputs.adapter_report = plan_lora(*inputs.model, config);
-  inputs.adapter = config;
+  if (checkpoint.empty()) inputs.adapter_source = find_adapter_folder(recipe.adapter.path);
+  LoraConfig& config = *inputs.adapter;
+  std::tie(config, inputs.adapter_report) = hub::plan_adapter(*inputs.model, inputs.adapter_source);
+  config.dropout = recipe.adapter.dropout, config.loraplus_lr_ratio = recipe.adapter.loraplus_lr_ratio;
+  config.init = "default";
+  if (checkpoint.empty() && !is_own_base(inputs.adapter_source, inputs.source))
+    log::warning("adapter.path: {}: {} is not the model that this adapter was trained beside, or has changed since",
+                 inputs.adapter_source.string(), inputs.source.string());
 }
 
 Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint) {
@@ -204,7 +203,8 @@ void fill_adapter(Inputs& inputs, const Recipe& recipe, bool resumed) {
   const bool continued = !recipe.adapter.path.empty();
   const auto models = make_objective(recipe)->needs().models;
   const bool compared = std::any_of(models.begin(), models.end(), [](const auto& role) { return role.second.empty(); });
-  if (continued && compared)
+  const bool below = trained_parameters(*inputs.model) == 0;  // else the reference is a model of its own
+  if (continued && compared && below)
     load_adapter(*inputs.model, find_adapter_folder(recipe.adapter.path),
                  {.name = kStartAdapter, .precision = recipe.trainer.precision});
   if (inputs.adapter_source.empty())

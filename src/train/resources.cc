@@ -32,6 +32,10 @@ std::shared_ptr<Model> load_start(const Recipe& recipe, const Model& trained) {
     init_weights(*model, recipe.run.seed, precision);
   else
     load_weights(*model, folder, precision, FreshHead{recipe.run.seed});
+  if (!recipe.adapter.path.empty()) {
+    load_adapter(*model, find_adapter_folder(recipe.adapter.path), {.precision = precision});
+    freeze(*model);
+  }
   return model;
 }
 
@@ -79,8 +83,8 @@ std::map<std::string, std::string> RunResources::hashes() const {
   std::map<std::string, std::string> all;
   if (!recipe_.adapter.type.empty()) all[kBaseRole] = hub::hash_of_folder(find_model_folder(recipe_.model.path));
   for (const auto& [role, folder] : folders_) {
-    if (!recipe_.adapter.path.empty() && is_below_adapters(folder)) {
-      all[role] = hub::hash_of_folder(find_adapter_folder(recipe_.adapter.path));
+    if (folder.empty() && !recipe_.adapter.type.empty()) {  // the base, which is compared already, and an adapter
+      if (!recipe_.adapter.path.empty()) all[role] = hub::hash_of_folder(find_adapter_folder(recipe_.adapter.path));
       continue;
     }
     const std::string& where = folder.empty() ? recipe_.model.path : folder;

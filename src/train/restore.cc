@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "nn/finite.h"
 #include "train/checkpoint.h"
+#include "train/resume.h"
 
 namespace hone::training {
 namespace {
@@ -34,17 +35,23 @@ bool trains_others(const std::vector<config::Change>& changes) {
 
 // Further models, as a reference, are read anew at each start.
 void check_models(const RestoreFrom& parts, const TrainState& state, const std::map<std::string, std::string>& hashes) {
+  std::vector<std::string> changed, options;
+  bool refused = false;
   for (const auto& [role, hash] : hashes) {
     const auto before = state.models.find(role);
     if (before == state.models.end() || before->second == hash) continue;
-    const std::string fact =
-        fmt::format("{}: the {} is not the model that the run has had so far", parts.recipe.run.folder, role);
+    changed.push_back("the " + role);
     const std::string option = role == kBaseRole ? "model.path" : "objective";
-    if (!has(parts.options.override_keys, option))
-      throw Error(ErrorKind::checkpoint, fact)
-          .hint(fmt::format("put that one back; --override {} goes on with the new one, --new starts afresh", option));
-    log::warning("{}; goes on with the new one", fact);
+    options.push_back("--override " + option);
+    refused |= !is_overridden(option, parts.options.override_keys);
   }
+  if (changed.empty()) return;
+  const std::string fact = fmt::format("{}: {} is not the model that the run has had so far", parts.recipe.run.folder,
+                                       join(changed, ", and "));
+  if (refused)
+    throw Error(ErrorKind::checkpoint, fact)
+        .hint(fmt::format("put that one back; {} goes on with the new one, --new starts afresh", join(options, " ")));
+  log::warning("{}; goes on with the new one", fact);
 }
 
 void check_same(const RestoreFrom& parts, const TrainState& state, const nlohmann::json& files,

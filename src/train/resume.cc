@@ -13,12 +13,6 @@ namespace {
 
 constexpr std::uint64_t kMaxMetrics = std::uint64_t{1} << 34;
 
-bool overridden(const std::string& option, const std::vector<std::string>& keys) {
-  return std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
-    return key == "all" || key == option || option.starts_with(key + ".");
-  });
-}
-
 std::string text_of(const config::Change& change) {
   const auto shown = [](const std::string& value) { return value.empty() ? std::string("(not set)") : value; };
   return fmt::format("{}: {} -> {}", change.path, shown(change.before), shown(change.after));
@@ -98,6 +92,12 @@ std::optional<io::Checkpoint> choose_checkpoint(io::RunFolder& run, const TrainO
   return newest;
 }
 
+bool is_overridden(const std::string& option, const std::vector<std::string>& keys) {
+  return std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
+    return key == "all" || key == option || option.starts_with(key + ".");
+  });
+}
+
 std::vector<config::Change> check_recipe(const std::string& saved_yaml, const Recipe& recipe,
                                          const TrainOptions& options, const std::string& folder) {
   std::vector<config::Change> recorded;
@@ -108,7 +108,7 @@ std::vector<config::Change> check_recipe(const std::string& saved_yaml, const Re
     const OnResume rule = rule_of(change, saved, recipe);
     if (rule == OnResume::free) continue;
     const bool fixed = rule == OnResume::fixed;
-    const bool allowed = rule == OnResume::record || (!fixed && overridden(change.path, options.override_keys));
+    const bool allowed = rule == OnResume::record || (!fixed && is_overridden(change.path, options.override_keys));
     lines.push_back(text_of(change) + (allowed ? "" : fixed ? "  (cannot change within a run)" : "  (refused)"));
     refused |= !allowed, only_fixed &= allowed || fixed;
     recorded.push_back(change);

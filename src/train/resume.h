@@ -23,6 +23,9 @@ void set_newer_aside(io::RunFolder& run, std::int64_t step);
 std::vector<config::Change> check_recipe(const std::string& saved_yaml, const Recipe& recipe,
                                          const TrainOptions& options, const std::string& folder);
 
+// Whether the option, or a section that it is in, is named by the keys, or "all" is.
+bool is_overridden(const std::string& option, const std::vector<std::string>& keys);
+
 // Throws Error(usage) for an option to be overridden that this recipe does not have.
 void check_overrides(const Recipe& recipe, const TrainOptions& options);
 

@@ -99,6 +99,7 @@ TEST(CommandLine, OverridesThatAreTrueOrFalseNeedNoValue) {
             (std::vector<Pair>{{"adapter.dora", "true"}, {"adapter.rank", "8"}}));
   EXPECT_EQ(of({"--adapter.dora"}), (std::vector<Pair>{{"adapter.dora", "true"}}));
   EXPECT_EQ(of({"--adapter.dora=false"}), (std::vector<Pair>{{"adapter.dora", "false"}}));
+  EXPECT_EQ(of({"--adapter.dora", "false"}), (std::vector<Pair>{{"adapter.dora", "false"}}));
   EXPECT_EQ(of({"--a.b", "-1"}), (std::vector<Pair>{{"a.b", "-1"}}));
   EXPECT_EQ(of({"--a.b", "-- and so on."}), (std::vector<Pair>{{"a.b", "-- and so on."}}));
   EXPECT_EQ(of({"--a.b=--c.d"}), (std::vector<Pair>{{"a.b", "--c.d"}}));

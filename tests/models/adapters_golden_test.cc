@@ -302,6 +302,38 @@ TEST_F(Lora, ATiedTableIsNotTrainedWhole) {
 }
 
 // What PEFT trains of such a model is a copy for look-ups alone.
+// PEFT's conversion for transformers 5 says rank and alpha of stacked experts by patterns of their parameters' names.
+TEST_F(Lora, PatternsOfStackedExpertsAreRead) {
+  const AdapterGolden golden("experts");
+  const TempFolder folder;
+  std::filesystem::copy(golden.folder, folder / "made");
+  nlohmann::json config = nlohmann::json::parse(std::ifstream(golden.folder / "adapter_config.json"));
+  const int rank = config["r"], alpha = config["lora_alpha"];
+  for (const char* pattern : {".*\\.gate_up_proj", ".*\\.experts\\.down_proj", "q_proj"})
+    config["rank_pattern"][pattern] = rank, config["alpha_pattern"][pattern] = alpha;
+  config["r"] = 1, config["lora_alpha"] = 3;
+  std::ofstream(folder / "made" / "adapter_config.json") << config.dump();
+  auto model = golden.base.model();
+  load_adapter(*model, folder / "made");
+  expect_close(golden.logits(*model), golden["logits"], 1e-5 * largest(golden["logits"]), "logits");
+}
+
+// What PEFT says of classifiers, and of how factors began, is no reason to refuse a file.
+TEST_F(Lora, NamesThatTheModelHasNotAndStartsAreNoObstacle) {
+  const TempFolder folder;
+  std::filesystem::copy(kAdapters / "linear", folder / "made");
+  nlohmann::json config = nlohmann::json::parse(std::ifstream(kAdapters / "linear" / "adapter_config.json"));
+  config["modules_to_save"] = {"score"}, config["target_modules"] = "(?<!x_)q_proj|v_proj";
+  config["init_lora_weights"] = "eva", config["eva_config"] = {{"rho", 2}};
+  std::ofstream(folder / "made" / "adapter_config.json") << config.dump();
+  auto model = base();
+  EXPECT_NO_THROW(load_adapter(*model, folder / "made"));
+  EXPECT_TRUE(model->has_adapters());
+  config["rank_pattern"] = {{"(?<!x_)q_proj", 4}};
+  std::ofstream(folder / "made" / "adapter_config.json") << config.dump();
+  EXPECT_HONE_ERROR(load_adapter(*base(), folder / "made"), checkpoint, "rank_pattern: got \"(?<!x_)q_proj\"");
+}
+
 TEST_F(Lora, AFileWithACopyOfATiedTableIsRefused) {
   const TempFolder folder;
   auto tied = base("llama-tied");

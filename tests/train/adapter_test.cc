@@ -161,8 +161,23 @@ TEST_F(AdapterRuns, AClassifiersHeadIsTrainedWhole) {
   EXPECT_EQ(config["modules_to_save"], nlohmann::json({"classifier"}));
   EXPECT_EQ(config["task_type"], "SEQ_CLS");
   load_model(whole.string(), Precision::fp32)->each_weight([&](const std::string& name, Weight& weight) {
-    if (name == "classifier.weight") EXPECT_TRUE(at::equal(weight.use(), head));
+    if (name != "classifier.weight") return;
+    EXPECT_TRUE(at::equal(weight.use(), head));
   });
+  // PEFT lists the heads of every kind of model.
+  auto written = config;
+  written["modules_to_save"] = {"classifier", "score"};
+  std::filesystem::copy(whole / test::step_folder(8), folder_ / "peft", std::filesystem::copy_options::recursive);
+  std::filesystem::remove_all(folder_ / "peft" / "state");
+  std::ofstream(folder_ / "peft" / "adapter_config.json") << written.dump();
+  test::Overrides on = mine;
+  on.push_back({"adapter", "{type: lora, path: " + (folder_ / "peft").string() + "}"});
+  const auto next = run("next", on), next_parts = run("next-parts", on);
+  run("next-parts", on, back);
+  expect_equal(next, next_parts, 8);
+  EXPECT_FALSE(at::equal(test::read_tensors(next / test::step_folder(8) / "adapter_model.safetensors")
+                             .at("base_model.model.classifier.weight"),
+                         head));
   mine[0].second = other.string(), mine[1].second = "{type: classification, labels: [one, two]}";
   EXPECT_HONE_ERROR(run("other", mine), config, "the model has no classification head for the data's labels");
 }

@@ -101,6 +101,16 @@ TEST_F(DpoRuns, ThirtyStepsOfAnAdapterEqualTrl) {
   expect_history(made, golden_["lora"]);
 }
 
+// Where modules were trained whole nothing of it lies below the adapter: the reference is a model of its own.
+TEST_F(DpoRuns, TheReferenceOfAContinuedAdapterIsWhatItWas) {
+  const test::Overrides lora{{"adapter", "{type: lora, rank: 4, modules_to_save: [norm]}"},
+                             {"optimizer.learning_rate", "3e-2"}};
+  const auto first = run("first", lora);
+  EXPECT_LT(values(first, "loss").back(), 0.6);
+  const auto next = run("next", {{"adapter", "{type: lora, path: " + first.string() + "}"}, {"trainer.steps", "4"}});
+  EXPECT_NEAR(values(next, "loss")[0], std::log(2.0), 1e-5);
+}
+
 TEST_F(DpoRuns, PackingChangesNothing) {
   const auto apart = run("apart", {{"trainer.batch_size", "40"}, {"trainer.steps", "5"}});
   const auto packed = run(
