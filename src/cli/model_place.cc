@@ -11,9 +11,7 @@ namespace {
 
 // "": it is what it was.
 std::string changed_base(const ModelPlace& place) {
-  if (place.adapter.empty() || training::is_own_base(place.adapter, place.folder)) return "";
-  return fmt::format("{}: {} is not the model that this adapter was trained beside, or has changed since",
-                     place.adapter.string(), place.folder.string());
+  return place.adapter.empty() ? "" : training::changed_base(place.adapter, place.folder);
 }
 
 ModelPlace named_place(const std::string& where, const std::string& adapter) {

@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "hone/config_read.h"
 #include "io/json.h"
+#include "nn/lora_targets.h"
 
 namespace hone::hub {
 namespace {
@@ -96,9 +97,7 @@ std::vector<std::string> plain_names(const json& config, const char* key) {
   const json listed = config.value(key, json());
   std::vector<std::string> all;
   for (const json& one : listed.is_array() ? listed : json::array()) {
-    const bool plain =
-        one.is_string() && one.get_ref<const std::string&>().find_first_of("\\^$*+?()[]{}|") == std::string::npos;
-    if (!plain) return {};
+    if (!one.is_string() || nn::is_expression(one.get_ref<const std::string&>())) return {};
     all.push_back(one.get<std::string>());
   }
   return all;

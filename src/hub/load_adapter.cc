@@ -44,32 +44,25 @@ class Reader {
 
   const std::string path() const { return file_.path().string(); }
 
+  // null: the model has none of that name.
+  Weight* find(const std::string& name) const {
+    const auto found = weights_.find(name);
+    return found == weights_.end() ? nullptr : found->second;
+  }
   Weight& weight_of(const std::string& module, const std::string& key) const {
-    const auto found = weights_.find(module + ".weight");
-    if (found == weights_.end())
+    Weight* const weight = find(module + ".weight");
+    if (!weight)
       throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: the model has no {}{}", path(), key, module,
                                                      tied_ && module == kHead ? " of its own: it is tied to the table "
                                                                                 "of its embeddings"
                                                                               : ""))
           .hint("is this adapter for another base model?");
-    return *found->second;
+    return *weight;
   }
   // Of the base, of which PEFT keeps a copy.
   const Weight& copied(const std::string& name) const {
     const std::string module = name.substr(0, name.rfind('.'));
     return tied_ && module == kHead ? *tied_ : weight_of(module, name);
-  }
-  // Of both factors, and that they are there.
-  void check_sides(const std::string& module, const Parts& parts) const {
-    const Weight& weight = weight_of(module, module + ".lora_A");
-    if (!parts.a.defined() || !parts.b.defined())
-      throw Error(ErrorKind::checkpoint,
-                  fmt::format("{}: {}: lora_{} is missing", path(), module, parts.a.defined() ? "B" : "A"));
-    if (weight.use_as() == WeightUse::other)
-      throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: no adapter can sit there", path(), module));
-    const auto [outputs, inputs] = nn::Lora::sides_of(weight);
-    check_shape(module + ".lora_A", parts.a, {parts.a.size(0), inputs});
-    check_shape(module + ".lora_B", parts.b, {outputs, parts.a.size(0)});
   }
   void check_shape(const std::string& what, const Tensor& tensor, const std::vector<std::int64_t>& expected) const {
     if (tensor.sizes() == at::IntArrayRef(expected)) return;
@@ -236,7 +229,7 @@ class Loading {
   }
 
   // What run() will do, of a model without weights.
-  LoraReport plan() {
+  std::pair<LoraConfig, LoraReport> plan() {
     prepare();
     for (const auto& [module, parts] : file_.modules) {
       report_.parameters += (partner_of(module, parts).empty() ? parts.a.numel() : 0) + parts.b.numel();
@@ -244,7 +237,7 @@ class Loading {
       report_.adapted.push_back(module);
     }
     for (const auto& [name, value] : file_.whole) whole_weight(name, value).set_trainable(true);
-    return std::move(report_);
+    return {std::move(lora_), std::move(report_)};
   }
 
   std::pair<LoraConfig, LoraReport> run() {
@@ -269,7 +262,13 @@ class Loading {
   }
 
   void check(const std::string& module, const Parts& parts) const {
-    file_.check_sides(module, parts);
+    const Weight& weight = file_.weight_of(module, module + ".lora_A");
+    if (!parts.a.defined() || !parts.b.defined())
+      fail(module, fmt::format("lora_{} is missing", parts.a.defined() ? "B" : "A"));
+    if (weight.use_as() == WeightUse::other) fail(module, "no adapter can sit there");
+    const auto [outputs, inputs] = nn::Lora::sides_of(weight);
+    file_.check_shape(module + ".lora_A", parts.a, {parts.a.size(0), inputs});
+    file_.check_shape(module + ".lora_B", parts.b, {outputs, parts.a.size(0)});
     const std::int64_t rank = rank_of(own_, module);
     if (parts.a.size(0) != rank)
       fail(module, fmt::format("lora_A has rank {}, but adapter_config.json says {}", parts.a.size(0), rank));
@@ -277,7 +276,6 @@ class Loading {
     if (magnitude != own_.dora)
       fail(module,
            fmt::format("use_dora is {}, but the magnitudes are {}", own_.dora, magnitude ? "there" : "missing"));
-    const std::int64_t outputs = parts.b.size(0);
     if (magnitude) file_.check_shape(module + ".lora_magnitude_vector", parts.magnitude, {outputs});
   }
 
@@ -351,10 +349,7 @@ class Loading {
   }
 
   Weight& whole_weight(const std::string& name, const Tensor& value) {
-    Weight* weight = nullptr;
-    model_.each_weight([&](const std::string& own, Weight& one) {
-      if (own == name) weight = &one;
-    });
+    Weight* const weight = file_.find(name);
     if (!weight) file_.weight_of(name.substr(0, name.rfind('.')), name);  // says so
     if (!weight) fail(name, "the model has no such weight");
     file_.check_shape(name, value, weight->shape());
@@ -389,9 +384,7 @@ class Loading {
 
 std::pair<LoraConfig, LoraReport> hub::plan_adapter(Model& model, const std::filesystem::path& folder) {
   const LoadAdapter standard;
-  Loading loading(model, folder, standard);
-  LoraReport report = loading.plan();
-  return {hub::read_adapter_config(folder).lora, std::move(report)};
+  return Loading(model, folder, standard).plan();
 }
 
 std::pair<LoraConfig, LoraReport> load_adapter(Model& model, const std::filesystem::path& folder,

@@ -15,8 +15,6 @@ namespace {
 
 constexpr std::string_view kWeight = ".weight", kAllLinear = "all-linear";
 
-bool is_expression(const std::string& text) { return text.find_first_of("\\^$*+?()[]{}|") != std::string::npos; }
-
 bool is_end(const std::string& module, const std::string& end) {
   return module == end ||
          (module.size() > end.size() && module.ends_with(end) && module[module.size() - end.size() - 1] == '.');
@@ -33,6 +31,11 @@ bool matches_any(const std::string& module, const std::vector<std::string>& entr
 
 bool can_have_adapter(const Weight& weight) { return weight.use_as() != WeightUse::other; }
 
+// A router, or one of many experts.
+bool is_of_experts(const std::string& module) {
+  return module.find(".experts.") != std::string::npos || module.ends_with(".mlp.gate");
+}
+
 bool is_of_classifier(const Model& model, const NamedWeight& one) {
   const Classifier* classifier = model.classifier();
   return classifier && (one.module + ".").starts_with(classifier->weights_prefix());
@@ -41,8 +44,7 @@ bool is_of_classifier(const Model& model, const NamedWeight& one) {
 // Layers of the body: what makes the outputs, chooses among experts, or is one of many experts is left out.
 bool is_plain_linear(const Model& model, const NamedWeight& one) {
   if (one.weight->use_as() == WeightUse::table || !can_have_adapter(*one.weight)) return false;
-  return one.module != "lm_head" && !is_of_classifier(model, one) &&
-         one.module.find(".experts.") == std::string::npos && !one.module.ends_with(".mlp.gate");
+  return one.module != "lm_head" && !is_of_classifier(model, one) && !is_of_experts(one.module);
 }
 
 std::vector<NamedWeight> modules_of(Model& model) {
@@ -98,6 +100,8 @@ Error unknown(const char* option, const std::string& entry, const Model& model,
 }
 
 }  // namespace
+
+bool is_expression(const std::string& text) { return text.find_first_of("\\^$*+?()[]{}|") != std::string::npos; }
 
 bool is_tied_table(const Model& model, const Weight& weight) {
   const CausalLm* lm = model.causal_lm();
@@ -166,10 +170,9 @@ void check_modules_to_save(Model& model, const std::vector<std::string>& entries
 
 std::vector<std::string> modules_named(Model& model, const std::vector<std::string>& targets) {
   std::vector<std::string> names;
-  for (const NamedWeight& one : modules_of(model)) {
-    const bool plain = one.module.find(".experts.") == std::string::npos && !one.module.ends_with(".mlp.gate");
-    if (plain && can_have_adapter(*one.weight) && matches_any(one.module, targets)) names.push_back(one.module);
-  }
+  for (const NamedWeight& one : modules_of(model))
+    if (!is_of_experts(one.module) && can_have_adapter(*one.weight) && matches_any(one.module, targets))
+      names.push_back(one.module);
   return names;
 }
 

@@ -25,6 +25,9 @@ void check_modules_to_save(Model& model, const std::vector<std::string>& modules
 // What PEFT calls them: ends of names without expressions.
 std::vector<std::string> saved_names(Model& model, const std::vector<std::string>& modules);
 
+// Whether an entry is a regular expression, and no end of a name.
+bool is_expression(const std::string& entry);
+
 // Whether it makes the outputs, too: then it has no copy of its own that a file could hold.
 bool is_tied_table(const Model& model, const Weight& weight);
 

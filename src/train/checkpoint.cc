@@ -133,7 +133,7 @@ std::uint64_t save_checkpoint(io::RunFolder& run, const TrainState& state, const
   else
     hub::add_model(*commit, weights_to_save(parts), parts.files);
   commit->add_file("trainer_state.json", trainer_state(state, parts));
-  commit->add_file("state/train.json", to_json(state));
+  commit->add_file(std::string("state/") + kStateFile, to_json(state));
   commit->add_file("state/config.yaml", parts.config_yaml);
   NamedTensors tensors;
   each_state_to_save(parts, [&](const std::string& name, Tensor& tensor) { tensors.add(name, tensor); });
@@ -157,7 +157,7 @@ std::uint64_t save_checkpoint(io::RunFolder& run, const TrainState& state, const
 TrainState load_state(const Folder& checkpoint) {
   const std::string where = checkpoint.path().string();
   TrainState state =
-      state_from_json(checkpoint.open_folder("state").read_file("train.json"), where + "/state/train.json");
+      state_from_json(checkpoint.open_folder("state").read_file(kStateFile), where + "/state/" + kStateFile);
   const io::JsonLimits limits{std::uint64_t{1} << 30, 100, ErrorKind::checkpoint};
   const nlohmann::json trainer =
       io::parse_json(checkpoint.read_file("trainer_state.json"), where + "/trainer_state.json", limits);

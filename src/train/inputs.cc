@@ -151,9 +151,8 @@ void choose_trained(const Recipe& recipe, const std::filesystem::path& checkpoin
   std::tie(config, inputs.adapter_report) = hub::plan_adapter(*inputs.model, inputs.adapter_source);
   config.dropout = recipe.adapter.dropout, config.loraplus_lr_ratio = recipe.adapter.loraplus_lr_ratio;
   config.init = "default";
-  if (checkpoint.empty() && !is_own_base(inputs.adapter_source, inputs.source))
-    log::warning("adapter.path: {}: {} is not the model that this adapter was trained beside, or has changed since",
-                 inputs.adapter_source.string(), inputs.source.string());
+  const std::string fact = checkpoint.empty() ? changed_base(inputs.adapter_source, inputs.source) : "";
+  if (!fact.empty()) log::warning("adapter.path: {}", fact);
 }
 
 Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint) {

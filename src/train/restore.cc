@@ -23,11 +23,6 @@ std::string data_difference(const nlohmann::json& before, const nlohmann::json& 
   return changed.empty() ? "" : "; changed: " + join(changed, ", ");
 }
 
-bool has(const std::vector<std::string>& keys, const std::string& key) {
-  return std::find(keys.begin(), keys.end(), key) != keys.end() ||
-         std::find(keys.begin(), keys.end(), "all") != keys.end();
-}
-
 bool trains_others(const std::vector<config::Change>& changes) {
   return std::any_of(changes.begin(), changes.end(),
                      [](const config::Change& change) { return change.path.starts_with("model.trainable"); });
@@ -57,11 +52,12 @@ void check_models(const RestoreFrom& parts, const TrainState& state, const std::
 void check_same(const RestoreFrom& parts, const TrainState& state, const nlohmann::json& files,
                 const std::string& data_hash) {
   const std::string& folder = parts.recipe.run.folder;
-  if (state.tokenizer_hash != parts.inputs.tokenizer->fingerprint && !has(parts.options.override_keys, "tokenizer"))
+  if (state.tokenizer_hash != parts.inputs.tokenizer->fingerprint &&
+      !is_overridden("tokenizer", parts.options.override_keys))
     throw Error(ErrorKind::data,
                 fmt::format("{}: the tokenizer is not the one the run was trained with so far", folder))
         .hint("--override tokenizer --override data goes on with the new one, --new starts afresh");
-  if (state.data_hash != data_hash && !has(parts.options.override_keys, "data"))
+  if (state.data_hash != data_hash && !is_overridden("data", parts.options.override_keys))
     throw Error(ErrorKind::data, fmt::format("{}: the training data is not what the run was trained on so far{}",
                                              folder, data_difference(state.data_files, files)))
         .hint("--override data goes on with the new data, --new starts afresh");
@@ -89,7 +85,8 @@ TrainState restore(const RestoreFrom& parts, Updater& updater) {
     });
     check_same(parts, state, files, data_hash);
     check_models(parts, state, models);
-    if (has(parts.options.override_keys, "data")) state.data_position.clear();  // other data begin at their beginning
+    if (is_overridden("data", parts.options.override_keys))
+      state.data_position.clear();  // other data begin at their beginning
   }
   for (const config::Change& change : parts.changes)
     state.changes.push_back(
