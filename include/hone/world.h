@@ -1,19 +1,46 @@
-// The processes that train one model together.
+// The processes that train one model together: ranks.
 #pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "hone/batch.h"
 
 namespace hone {
 
-// Today there is one: a single rank. What adds up over ranks is asked for here all the same.
+// What ranks do together. Each call waits until all of them have made it, in the same order. Throws Error(peer) where
+// one is lost.
+class HONE_API Collectives {
+ public:
+  virtual ~Collectives() = default;
+  virtual int rank() const = 0;  // from 0
+  virtual int size() const = 0;
+  // Makes of x, contiguous and of one shape and type on all ranks, the sum over ranks: in rank order, so that the same
+  // ranks give the same bits, on each of them.
+  virtual void sum(Tensor& x) = 0;
+  // What each rank gives, in rank order.
+  virtual std::vector<std::string> gather(const std::string& own) = 0;
+};
+
+// By default one process alone.
 class HONE_API World {
  public:
-  int rank() const { return 0; }
-  int size() const { return 1; }
-  // Over all ranks, in rank order; the same on each of them.
-  Sums total(Sums sums) const { return sums; }
-  double total(double value) const { return value; }
-  Tensor total(Tensor sum) const { return sum; }
+  World() = default;
+  explicit World(std::shared_ptr<Collectives> together) : together_(std::move(together)) {}
+  int rank() const { return together_ ? together_->rank() : 0; }
+  int size() const { return together_ ? together_->size() : 1; }
+  bool is_first() const { return rank() == 0; }
+
+  // Over all ranks, in rank order; the same on each of them. Sums by name; a rank may lack names that others have.
+  Sums total(Sums sums) const;
+  double total(double value) const;
+  Tensor total(Tensor sum) const;
+  std::vector<std::string> gather(const std::string& own) const;
+  std::string from_first(const std::string& own) const;  // rank 0's
+
+ private:
+  std::shared_ptr<Collectives> together_;
 };
 
 }  // namespace hone

@@ -1,0 +1,201 @@
+// Processes.
+#include "dist/launcher.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <map>
+#include <optional>
+
+#include "base/clock.h"
+#include "base/cpus.h"
+#include "base/log.h"
+#include "dist/store.h"
+#include "dist/watchdog.h"
+#include "hone/error.h"
+
+namespace hone::dist {
+namespace {
+
+constexpr int kResumable = 75;
+constexpr double kLook = 0.1;  // seconds between looks at what has ended
+
+struct Child {
+  int rank = 0;
+  pid_t pid = -1;
+  std::optional<int> status;  // of waitpid
+};
+
+bool ended_well(int status) {
+  return WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == kResumable);
+}
+
+std::string fate_of(const Child& child) {
+  const int status = *child.status;
+  const std::string who = fmt::format("rank {} (process {})", child.rank, child.pid);
+  if (WIFSIGNALED(status))
+    return fmt::format("{} was killed by signal {} ({})", who, WTERMSIG(status), strsignal(WTERMSIG(status)));
+  return fmt::format("{} ended with exit code {}", who, WEXITSTATUS(status));
+}
+
+// Signals come to the loop below alone, also in threads that libraries start.
+class Signals {
+ public:
+  Signals() {
+    sigemptyset(&set_);
+    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD}) sigaddset(&set_, number);
+    pthread_sigmask(SIG_BLOCK, &set_, &before_);
+  }
+  ~Signals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  const sigset_t& before() const { return before_; }
+  // Nothing: none came in time.
+  std::optional<siginfo_t> wait(double seconds) const {
+    const timespec time{static_cast<time_t>(seconds),
+                        static_cast<long>((seconds - static_cast<time_t>(seconds)) * 1e9)};
+    siginfo_t info{};
+    return sigtimedwait(&set_, &info, &time) > 0 ? std::optional(info) : std::nullopt;
+  }
+
+ private:
+  sigset_t set_, before_;
+};
+
+// The environment of one rank, as execve() takes it.
+class RankEnvironment {
+ public:
+  RankEnvironment(const std::map<std::string, std::string>& own) {
+    for (char** entry = environ; *entry; ++entry) {
+      const std::string text = *entry;
+      if (!own.contains(text.substr(0, text.find('=')))) texts_.push_back(text);
+    }
+    for (const auto& [name, value] : own) texts_.push_back(name + "=" + value);
+    for (std::string& text : texts_) pointers_.push_back(text.data());
+    pointers_.push_back(nullptr);
+  }
+  char** get() { return pointers_.data(); }
+
+ private:
+  std::vector<std::string> texts_;
+  std::vector<char*> pointers_;
+};
+
+class Launcher {
+ public:
+  explicit Launcher(const LaunchOptions& options) : options_(options), store_(Store::serve("127.0.0.1", 0)) {}
+  ~Launcher() { tell(SIGKILL); }
+
+  int run() {
+    for (int rank = 0; rank < options_.ranks; ++rank) children_.push_back(start(rank));
+    while (left() > 0) {
+      const std::optional<siginfo_t> info = signals_.wait(kLook);
+      if (info && info->si_signo != SIGCHLD) pass_on(*info);
+      reap();
+      hurry();
+    }
+    return exit_code();
+  }
+
+ private:
+  std::string threads() const {
+    if (const char* given = std::getenv("OMP_NUM_THREADS")) return given;
+    return std::to_string(options_.threads > 0 ? options_.threads
+                                               : std::max(1, threads_by_core(cpus()) / options_.ranks));
+  }
+
+  Child start(int rank) {
+    RankEnvironment environment({{"RANK", std::to_string(rank)},
+                                 {"LOCAL_RANK", std::to_string(rank)},
+                                 {"WORLD_SIZE", std::to_string(options_.ranks)},
+                                 {"LOCAL_WORLD_SIZE", std::to_string(options_.ranks)},
+                                 {"MASTER_ADDR", "127.0.0.1"},
+                                 {"MASTER_PORT", std::to_string(store_.port())},
+                                 {"HONE_STORE", "launcher"},
+                                 {"OMP_NUM_THREADS", threads()}});
+    std::vector<std::string> words = options_.command;
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    const pid_t parent = getpid(), child = fork();
+    if (child < 0)
+      throw Error(ErrorKind::peer, fmt::format("rank {}: cannot be started: {}", rank, std::strerror(errno)));
+    if (child > 0) return {rank, child, {}};
+    // From here on nothing that takes a lock: other threads' are as they were.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(static_cast<int>(ErrorKind::peer));
+    pthread_sigmask(SIG_SETMASK, &signals_.before(), nullptr);
+    if (rank > 0)
+      if (const int nothing = open("/dev/null", O_RDONLY); nothing >= 0) dup2(nothing, STDIN_FILENO);
+    execve(arguments[0], arguments.data(), environment.get());
+    _exit(127);
+  }
+
+  std::int64_t left() const {
+    return std::count_if(children_.begin(), children_.end(), [](const Child& one) { return !one.status; });
+  }
+
+  void tell(int signal) const {
+    for (const Child& one : children_)
+      if (!one.status && one.pid > 0) kill(one.pid, signal);
+  }
+
+  // The terminal has told the whole process group already.
+  void pass_on(const siginfo_t& info) const {
+    if (info.si_code != SI_KERNEL) tell(info.si_signo);
+  }
+
+  void reap() {
+    for (Child& one : children_) {
+      int status = 0;
+      if (one.status || waitpid(one.pid, &status, WNOHANG) != one.pid) continue;
+      one.status = status;
+      if (ended_well(status) || lost_) continue;
+      lost_ = one.rank;
+      lost_at_ = monotonic_seconds();
+      store_.set(kLostKey, fate_of(one));
+    }
+  }
+
+  // Who is left after one was lost is asked to end, and at last made to.
+  void hurry() {
+    if (!lost_) return;
+    const double since = monotonic_seconds() - lost_at_;
+    if (since > options_.grace_seconds && asked_ < 1) asked_ = 1, tell(SIGTERM);
+    if (since > 2 * options_.grace_seconds && asked_ < 2) asked_ = 2, tell(SIGKILL);
+  }
+
+  int exit_code() const {
+    if (lost_) {
+      const Child& lost = children_[static_cast<std::size_t>(*lost_)];
+      log::error("{}", fate_of(lost));
+      return WIFEXITED(*lost.status) ? WEXITSTATUS(*lost.status) : static_cast<int>(ErrorKind::peer);
+    }
+    const bool stopped = std::any_of(children_.begin(), children_.end(),
+                                     [](const Child& one) { return WEXITSTATUS(*one.status) == kResumable; });
+    return stopped ? kResumable : 0;
+  }
+
+  const LaunchOptions options_;
+  const Signals signals_;  // before the store's threads
+  Store store_;
+  std::vector<Child> children_;
+  std::optional<int> lost_;  // the first rank that was
+  double lost_at_ = 0;
+  int asked_ = 0;
+};
+
+}  // namespace
+
+int launch(const LaunchOptions& options) {
+  if (options.ranks < 1)
+    throw Error(ErrorKind::usage, fmt::format("launch: got {} ranks, expected at least 1", options.ranks));
+  return Launcher(options).run();
+}
+
+}  // namespace hone::dist

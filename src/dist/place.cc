@@ -1,0 +1,84 @@
+// Reading the environment of hone launch, torchrun, Slurm and Open MPI.
+#include "dist/place.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "base/strings.h"
+#include "hone/error.h"
+
+namespace hone::dist {
+namespace {
+
+using Variable = std::function<std::optional<std::string>(const std::string&)>;
+
+int number_of(const Variable& variable, const std::string& name, std::optional<int> standard, int low) {
+  const auto text = variable(name);
+  if (!text) {
+    if (standard) return *standard;
+    throw Error(ErrorKind::config,
+                fmt::format("environment: {}: missing, where others of the launcher's are set", name))
+        .hint("unset RANK and WORLD_SIZE to train in one process");
+  }
+  const auto value = parse_int(*text);
+  if (!value || *value < low || *value > 1'000'000)
+    throw Error(ErrorKind::config, fmt::format("environment: {}: got {}, expected a whole number from {}", name,
+                                               hone::quoted(*text), low));
+  return static_cast<int>(*value);
+}
+
+struct Names {
+  const char *launcher, *rank, *size, *local_rank, *local_size;
+};
+
+// In this order: a launcher may be started by another.
+constexpr Names kLaunchers[] = {{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+                                {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                                 "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+                                // A step's: of a job that srun has not started there are none of these.
+                                {"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr}};
+
+Place read(const Variable& variable, const Names& names) {
+  Place place;
+  place.launcher = names.launcher;
+  place.rank = number_of(variable, names.rank, std::nullopt, 0);
+  place.size = number_of(variable, names.size, std::nullopt, 1);
+  place.local_rank = number_of(variable, names.local_rank, place.rank, 0);
+  place.local_size = names.local_size ? number_of(variable, names.local_size, place.size, 1) : place.size;
+  if (const auto nodes = variable("SLURM_STEP_NUM_NODES"); !names.local_size && nodes)
+    place.local_size = place.size / std::max(1, number_of(variable, "SLURM_STEP_NUM_NODES", 1, 1));
+  if (place.rank >= place.size)
+    throw Error(ErrorKind::config, fmt::format("environment: {}: got {}, expected less than {}, {}", names.rank,
+                                               place.rank, names.size, place.size));
+  return place;
+}
+
+}  // namespace
+
+std::optional<Place> find_place(const Variable& variable) {
+  for (const Names& names : kLaunchers) {
+    if (!variable(names.size) && !(names.launcher == std::string("torchrun") && variable(names.rank))) continue;
+    Place place = read(variable, names);
+    if (place.size == 1) return std::nullopt;
+    const auto address = variable("MASTER_ADDR");
+    if (!address && place.local_size < place.size)
+      throw Error(ErrorKind::config, "environment: MASTER_ADDR: missing: the ranks are on several machines")
+          .hint("set MASTER_ADDR to the name of the machine of rank 0, on all of them");
+    if (address) place.address = *address;
+    place.port = number_of(variable, "MASTER_PORT", 29500, 1);
+    place.store_is_served = variable("HONE_STORE") == "launcher" || variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
+    if (variable("HONE_STORE")) place.launcher = "hone launch";
+    return place;
+  }
+  return std::nullopt;
+}
+
+std::optional<Place> find_place() {
+  return find_place([](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());
+    return value ? std::optional<std::string>(value) : std::nullopt;
+  });
+}
+
+}  // namespace hone::dist

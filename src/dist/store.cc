@@ -1,0 +1,191 @@
+// c10d's TCPStore and Gloo.
+#include "dist/store.h"
+
+#include <ATen/ATen.h>
+#include <c10/util/Flags.h>
+#include <c10/util/Logging.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "base/strings.h"
+#include "hone/error.h"
+#include "tensor/host.h"
+
+C10_DECLARE_int(caffe2_log_level);
+
+namespace hone::dist {
+
+struct Store::State {
+  c10::intrusive_ptr<c10d::TCPStore> store;
+};
+
+namespace {
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
+// What it has to say on stderr of a connection that fails is said by us, once.
+void be_quiet() { FLAGS_caffe2_log_level = c10::GLOG_FATAL; }
+
+template <class Call>
+auto peer_call(const std::string& doing, const Call& call) {
+  try {
+    return call();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    throw Error(ErrorKind::peer, fmt::format("{}: {}", doing, text.substr(0, text.find('\n'))));
+  }
+}
+
+class GlooCollectives final : public Collectives {
+ public:
+  GlooCollectives(c10::intrusive_ptr<c10d::Store> store, const Place& place, double timeout_seconds) {
+    auto options = c10d::ProcessGroupGloo::Options::create(milliseconds(timeout_seconds));
+    options->threads = 2;
+    options->devices.push_back(place.local_size == place.size
+                                   ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
+                                   : c10d::ProcessGroupGloo::createDefaultDevice());
+    group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(std::move(store), place.rank, place.size, options);
+  }
+  int rank() const override { return group_->getRank(); }
+  int size() const override { return group_->getSize(); }
+
+  // Each rank adds up one share of the elements, and gives the sums to all: by its own all-reduce Gloo adds in another
+  // order on each share.
+  void sum(Tensor& x) override {
+    HONE_ASSERT(x.is_contiguous());
+    const at::NoGradGuard no_grad;
+    const std::int64_t ranks = size(), share = (x.numel() + ranks - 1) / ranks;
+    if (share == 0) return;
+    const bool even = share * ranks == x.numel();
+    Tensor given = even ? x.view(-1) : at::zeros({share * ranks}, x.options());
+    if (!even) given.narrow(0, 0, x.numel()).copy_(x.view(-1));
+    Tensor got = at::empty({ranks, share}, x.options()), all = even ? given : at::empty_like(given);
+    Tensor got_flat = got.view(-1);
+    std::vector<std::int64_t> even_splits;
+    wait("all-to-all", group_->alltoall_base(got_flat, given, even_splits, even_splits));
+    Tensor total = got[0];
+    for (std::int64_t rank = 1; rank < ranks; ++rank) total.add_(got[rank]);
+    wait("all-gather", group_->_allgather_base(all, total));
+    if (!even) x.view(-1).copy_(all.narrow(0, 0, x.numel()));
+  }
+
+  // One message of a fixed length, and where a rank has more to say another one of the longest.
+  std::vector<std::string> gather(const std::string& own) override {
+    const std::vector<std::string> first = exchange(own, kFirst);
+    std::size_t longest = 0;
+    for (const std::string& one : first) longest = std::max(longest, length_of(one));
+    std::vector<std::string> all = longest <= kFirst - kLength ? first : exchange(own, longest + kLength);
+    for (std::string& one : all) one = one.substr(kLength, length_of(one));
+    return all;
+  }
+
+ private:
+  static constexpr std::size_t kFirst = 1024, kLength = sizeof(std::uint64_t);
+
+  static std::size_t length_of(const std::string& message) {
+    std::uint64_t length = 0;
+    std::memcpy(&length, message.data(), kLength);
+    return length;
+  }
+
+  // As much of each rank's length and text as `bytes` hold.
+  std::vector<std::string> exchange(const std::string& own, std::size_t bytes) {
+    const auto ranks = static_cast<std::size_t>(size());
+    Tensor given = at::zeros({static_cast<std::int64_t>(bytes)}, at::kByte),
+           all = at::empty({static_cast<std::int64_t>(bytes * ranks)}, at::kByte);
+    const std::uint64_t length = own.size();
+    const std::span<std::byte> message = host::mutable_bytes(given);
+    std::memcpy(message.data(), &length, kLength);
+    std::memcpy(message.data() + kLength, own.data(), std::min(own.size(), bytes - kLength));
+    wait("all-gather", group_->_allgather_base(all, given));
+    const std::span<const std::byte> got = host::bytes(all);
+    std::vector<std::string> made;
+    for (std::size_t rank = 0; rank < ranks; ++rank)
+      made.emplace_back(reinterpret_cast<const char*>(got.data()) + rank * bytes, bytes);
+    return made;
+  }
+
+  static void wait(const char* what, const c10::intrusive_ptr<c10d::Work>& work) {
+    peer_call(what, [&] { return work->wait(); });
+  }
+
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
+};
+
+}  // namespace
+
+Store Store::serve(const std::string& address, int port) {
+  be_quiet();
+  Store made;
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(port);
+  options.isServer = true;
+  options.waitWorkers = false;
+  made.state_ = std::make_shared<State>();
+  made.state_->store = peer_call(fmt::format("the store at {}:{}", address, port),
+                                 [&] { return c10::make_intrusive<c10d::TCPStore>(address, options); });
+  return made;
+}
+
+Store Store::connect(const std::string& address, int port, double timeout_seconds) {
+  be_quiet();
+  Store made;
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(port);
+  options.waitWorkers = false;
+  options.timeout = milliseconds(timeout_seconds);
+  made.state_ = std::make_shared<State>();
+  made.state_->store = peer_call(fmt::format("looking for the store at {}:{}", address, port),
+                                 [&] { return c10::make_intrusive<c10d::TCPStore>(address, options); });
+  return made;
+}
+
+int Store::port() const { return state_->store->getPort(); }
+
+void Store::set(const std::string& key, const std::string& value) {
+  peer_call("the store", [&] {
+    state_->store->set(key, std::vector<std::uint8_t>(value.begin(), value.end()));
+    return 0;
+  });
+}
+
+std::optional<std::string> Store::find(const std::string& key) {
+  return peer_call("the store", [&]() -> std::optional<std::string> {
+    if (!state_->store->check({key})) return std::nullopt;
+    const std::vector<std::uint8_t> value = state_->store->get(key);
+    return std::string(value.begin(), value.end());
+  });
+}
+
+std::shared_ptr<Collectives> Store::join(const Place& place, double timeout_seconds) {
+  const auto key = [](int rank) { return fmt::format("hone/here/{}", rank); };
+  set(key(place.rank), "1");
+  try {
+    std::vector<std::string> all;
+    for (int rank = 0; rank < place.size; ++rank) all.push_back(key(rank));
+    state_->store->wait(all, milliseconds(timeout_seconds));
+  } catch (const std::exception&) {
+    std::vector<std::string> missing;
+    for (int rank = 0; rank < place.size; ++rank)
+      if (!find(key(rank))) missing.push_back(std::to_string(rank));
+    throw Error(ErrorKind::peer, fmt::format("ranks {} of {} have not come within {:.0f} s", hone::join(missing, ", "),
+                                             place.size, timeout_seconds))
+        .hint("do all of them have the same MASTER_ADDR and MASTER_PORT, and can they reach it?");
+  }
+  return peer_call("connecting the ranks", [&] {
+    return std::make_shared<GlooCollectives>(c10::make_intrusive<c10d::PrefixStore>("gloo", state_->store), place,
+                                             timeout_seconds);
+  });
+}
+
+}  // namespace hone::dist

@@ -1,0 +1,30 @@
+// A table of texts that all ranks of a job see, served by the launcher or by rank 0.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "dist/place.h"
+#include "hone/world.h"
+
+namespace hone::dist {
+
+class Store {
+ public:
+  // port 0: any that is free. Throws Error(peer).
+  static Store serve(const std::string& address, int port);
+  static Store connect(const std::string& address, int port, double timeout_seconds);
+  int port() const;
+  void set(const std::string& key, const std::string& value);
+  std::optional<std::string> find(const std::string& key);
+
+  // All ranks of the place's job, by Gloo. Throws Error(peer) that names those that have not come in time.
+  std::shared_ptr<Collectives> join(const Place& place, double timeout_seconds);
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace hone::dist

@@ -1,0 +1,38 @@
+// Says who is lost, so that nobody waits for a rank that does not come.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "dist/store.h"
+
+namespace hone::dist {
+
+// Keys of the store.
+inline constexpr const char* kLostKey = "hone/lost";  // set by the launcher: who, and how it ended
+
+// A thread that beats in the store while alive, and looks at the beats of the others. Where one has not been heard of
+// for `timeout_seconds`, the launcher says that one is lost, or the store is gone, it says so on stderr and ends the
+// process with exit code 7, wherever the main thread is: what is half written is never taken for whole.
+class Watchdog {
+ public:
+  // `store`: a connection of its own, as calls wait for each other.
+  Watchdog(Store store, const Place& place, double timeout_seconds);
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  // What the others are told of this rank: "step 41, saving".
+  void at(std::string phase);
+  // A connection was closed: whoever does not beat any more is found within seconds. Waits for that; returns where
+  // all are alive.
+  void suspect();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hone::dist

@@ -1,0 +1,85 @@
+// What a rank says of others before it ends.
+#include "dist/watchdog.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+namespace hone::dist {
+namespace {
+
+Place one_of_two(const Store& store) {
+  Place place;
+  place.size = place.local_size = 2, place.port = store.port(), place.store_is_served = true;
+  return place;
+}
+
+// A rank that waits for another one, which never comes.
+void wait_long() { std::this_thread::sleep_for(std::chrono::seconds(20)); }
+
+class WatchdogDeathTest : public ::testing::Test {
+ protected:
+  WatchdogDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_F(WatchdogDeathTest, NamesWhoIsSilentAndWhereItWas) {
+  const auto rank = [] {
+    Store store = Store::serve("127.0.0.1", 0);
+    const Place place = one_of_two(store);
+    store.set("hone/beat/1", "17 step 3, saving");
+    Watchdog dog(Store::connect(place.address, place.port, 5), place, 1);
+    wait_long();
+  };
+  EXPECT_EXIT(rank(), ::testing::ExitedWithCode(7),
+              "rank 1 has not been heard of for 1 s; it was last at step 3, saving");
+}
+
+TEST_F(WatchdogDeathTest, TellsWhatTheLauncherSays) {
+  const auto rank = [] {
+    Store store = Store::serve("127.0.0.1", 0);
+    const Place place = one_of_two(store);
+    Watchdog dog(Store::connect(place.address, place.port, 5), place, 60);
+    store.set(kLostKey, "rank 1 was killed");
+    wait_long();
+  };
+  EXPECT_EXIT(rank(), ::testing::ExitedWithCode(7), "error: rank 1 was killed");
+}
+
+TEST_F(WatchdogDeathTest, NoticesThatTheLauncherIsGone) {
+  const auto rank = [] {
+    auto store = std::make_unique<Store>(Store::serve("127.0.0.1", 0));
+    const Place place = one_of_two(*store);
+    Watchdog dog(Store::connect(place.address, place.port, 5), place, 60);
+    store.reset();
+    wait_long();
+  };
+  EXPECT_EXIT(rank(), ::testing::ExitedWithCode(7), "error: the launcher is gone");
+}
+
+// A connection that closed: whoever does not beat any more is found at once.
+TEST_F(WatchdogDeathTest, SuspicionFindsWhoIsLost) {
+  const auto rank = [] {
+    Store store = Store::serve("127.0.0.1", 0);
+    const Place place = one_of_two(store);
+    store.set("hone/beat/1", "17 step 3");
+    Watchdog dog(Store::connect(place.address, place.port, 5), place, 600);
+    dog.suspect();
+    wait_long();
+  };
+  EXPECT_EXIT(rank(), ::testing::ExitedWithCode(7), "rank 1 has not been heard of for 2 s");
+}
+
+TEST(Watchdog, ThoseWhoBeatAreLeftInPeace) {
+  Store store = Store::serve("127.0.0.1", 0);
+  Place first = one_of_two(store), second = first;
+  second.rank = 1;
+  Watchdog one(Store::connect(first.address, first.port, 5), first, 1);
+  Watchdog other(Store::connect(first.address, first.port, 5), second, 1);
+  one.at("step 5");
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  EXPECT_NE(store.find("hone/beat/0").value_or("").find("step 5"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hone::dist
