@@ -36,6 +36,7 @@ class HONE_API World {
   Sums total(Sums sums) const;
   double total(double value) const;
   Tensor total(Tensor sum) const;
+  void add_up(Tensor& sum) const;  // in place; contiguous
   std::vector<std::string> gather(const std::string& own) const;
   std::string from_first(const std::string& own) const;  // rank 0's
 

@@ -44,6 +44,10 @@ Tensor World::total(Tensor sum) const {
   return made;
 }
 
+void World::add_up(Tensor& sum) const {
+  if (together_) together_->sum(sum);
+}
+
 std::vector<std::string> World::gather(const std::string& own) const {
   return together_ ? together_->gather(own) : std::vector<std::string>{own};
 }

@@ -39,14 +39,15 @@ void combine_all(std::map<std::string, Metric>& into, const std::map<std::string
 
 nlohmann::json to_json(const std::map<std::string, Metric>& metrics) {
   nlohmann::json json = nlohmann::json::object();
-  for (const auto& [name, metric] : metrics) json[name] = {metric.sum, metric.weight, static_cast<int>(metric.mode)};
+  for (const auto& [name, metric] : metrics)
+    json[name] = {json_number(metric.sum), json_number(metric.weight), static_cast<int>(metric.mode)};
   return json;
 }
 
 std::map<std::string, Metric> metrics_from_json(const nlohmann::json& json) {
   std::map<std::string, Metric> metrics;
   for (const auto& [name, entry] : json.items())
-    metrics[name] = {entry.at(0).get<double>(), entry.at(1).get<double>(),
+    metrics[name] = {number_from_json(entry.at(0)), number_from_json(entry.at(1)),
                      static_cast<LogMode>(entry.at(2).get<int>())};
   return metrics;
 }
@@ -95,6 +96,22 @@ void StepReport::add(const StepReport& update) {
   supervised += update.supervised;
   micro_batches += update.micro_batches;
   host_waits += update.host_waits;
+}
+
+// A term's divisor is of the whole step already.
+void StepReport::total(const World& world) {
+  if (world.size() == 1) return;
+  const std::vector<std::string> all =
+      world.gather(nlohmann::json{{"terms", to_json(terms)}, {"metrics", to_json(metrics)}}.dump());
+  terms.clear(), metrics.clear();
+  for (const std::string& one : all) {
+    const nlohmann::json json = nlohmann::json::parse(one);
+    for (const auto& [name, term] : metrics_from_json(json.at("terms"))) {
+      const auto [place, is_new] = terms.try_emplace(name, term);
+      if (!is_new) place->second.sum += term.sum;
+    }
+    combine_all(metrics, metrics_from_json(json.at("metrics")));
+  }
 }
 
 double StepReport::loss() const { return sum_of_ratios(terms); }

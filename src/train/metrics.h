@@ -9,6 +9,7 @@
 
 #include "hone/batch.h"
 #include "hone/tracker.h"
+#include "hone/world.h"
 
 namespace hone::training {
 
@@ -26,6 +27,7 @@ struct StepReport {
   void add(const LossTerms& micro_batch, std::span<const double> sums, std::span<const double> means,
            const Sums& step_sums);
   void add(const StepReport& update);  // a further update of the same step
+  void total(const World& world);      // terms and metrics over all ranks
   double loss() const;                 // sum over terms of sum / weight; 0 when skipped
 };
 

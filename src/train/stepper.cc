@@ -21,10 +21,11 @@ bool nothing_in(const Sums& sums) {
 }  // namespace
 
 Stepper::Stepper(const Recipe& recipe, Model& model, const Loader::Options& loader,
-                 std::shared_ptr<const TrainingData> data, std::int64_t steps)
+                 std::shared_ptr<const TrainingData> data, std::int64_t steps, World world)
     : recipe_(recipe),
       model_(model),
       steps_(steps),
+      world_(std::move(world)),
       objective_(make_objective(recipe)),
       resources_(objective_->needs(), recipe, model),
       numbers_(recipe, *objective_, resources_),
@@ -59,15 +60,7 @@ StepReport Stepper::step(TrainState& state) {
 StepReport Stepper::update(const Group& group, const TrainState& state) {
   StepReport report;
   std::vector<bool> learns;  // which micro-batches have something to learn from
-  Sums total;                // over these
-  for (const Batch& batch : group) {
-    const Sums own = objective_->sums(batch);
-    report.tokens += batch.tokens;
-    report.supervised += batch.supervised;
-    learns.push_back(!nothing_in(own));
-    if (learns.back()) add(total, amounts_of(batch)), add(total, own);
-  }
-  total = world_.total(std::move(total));
+  const Sums total = amounts(group, learns, report);
   report.learning_rate = optimizer_->learning_rate(state.step, steps_);
   report.skipped = total.empty();
   if (report.skipped) return report;
@@ -75,15 +68,39 @@ StepReport Stepper::update(const Group& group, const TrainState& state) {
   std::vector<Passed> passed(group.size());
   const std::int64_t waits = host::waits();
   for (std::size_t i = 0; i < group.size(); ++i)
-    if (learns[i]) passed[i] = backward(group[i], total, seeds.bits(i));
+    if (learns[i]) passed[i] = backward(group[i], total, seeds.bits(number_of(i)));
   report.host_waits = host::waits() - waits;
   report.micro_batches = std::count(learns.begin(), learns.end(), true);
   const std::vector<double> losses = read(passed, total, report);
-  report.grad_norm = updater_.gradient_norm(world_);
+  report.total(world_);
+  updater_.add_over_ranks(world_);
+  report.grad_norm = updater_.gradient_norm();
   if (before_update) before_update({group, losses, report});
   updater_.update(state.updates + 1, report.learning_rate, report.grad_norm, recipe_.trainer.max_grad_norm);
   update_buffers(passed);
   return report;
+}
+
+// What terms may be divided by, of all ranks' micro-batches that have something to learn from; empty: none has.
+Sums Stepper::amounts(const Group& group, std::vector<bool>& learns, StepReport& report) const {
+  const std::string amount = "amount ", tokens = "tokens", supervised = "supervised";
+  Sums told{{tokens, 0}, {supervised, 0}};
+  for (const Batch& batch : group) {
+    Sums own = objective_->sums(batch);
+    told[tokens] += static_cast<double>(batch.tokens);
+    told[supervised] += static_cast<double>(batch.supervised);
+    learns.push_back(!nothing_in(own));
+    if (!learns.back()) continue;
+    add(own, amounts_of(batch));
+    for (const auto& [name, value] : own) told[amount + name] += value;
+  }
+  Sums total;
+  for (const auto& [name, value] : world_.total(std::move(told)))
+    if (name.starts_with(amount))
+      total[name.substr(amount.size())] = value;
+    else
+      (name == tokens ? report.tokens : report.supervised) = static_cast<std::int64_t>(value);
+  return total;
 }
 
 // The losses of the micro-batches, 0 of those that were passed over; one wait for all numbers.
@@ -140,17 +157,25 @@ void Stepper::update_buffers(const std::vector<Passed>& passed) {
       Tensor& sum = observed[buffer];
       sum = sum.defined() ? sum + seen : seen;
     }
-  if (observed.empty()) return;
-  model_.each_weight([&](const std::string&, Weight& weight) {
-    if (const auto found = observed.find(&weight); found != observed.end())
-      weight.update_buffer(world_.total(found->second));
+  Sums told;  // which of them anybody has seen
+  model_.each_weight([&](const std::string& name, Weight& weight) {
+    if (observed.contains(&weight)) told[name] = 1;
+  });
+  const Sums seen = world_.total(std::move(told));
+  model_.each_weight([&](const std::string& name, Weight& weight) {
+    if (!seen.contains(name)) return;
+    const auto found = observed.find(&weight);
+    const Tensor& like = weight.use();
+    weight.update_buffer(world_.total(found == observed.end() ? at::zeros_like(like) : found->second));
   });
 }
 
 Group Stepper::next_group() {
   const sections::Timed section(sections::Section::data);
   Group group;
-  for (const HostBatch& host : loader_.next()) group.push_back(to_batch(host));
+  const std::vector<HostBatch> all = loader_.next();
+  for (auto i = static_cast<std::size_t>(world_.rank()); i < all.size(); i += static_cast<std::size_t>(world_.size()))
+    group.push_back(to_batch(all[i]));
   return group;
 }
 

@@ -21,16 +21,16 @@ namespace hone::training {
 // An update that is about to be made.
 struct PendingUpdate {
   const Group& group;
-  const std::vector<double>& losses;  // of its micro-batches, each its share of the step's mean
-  const StepReport& report;           // of this update alone
+  const std::vector<double>& losses;  // of this rank's micro-batches, each its share of the step's mean
+  const StepReport& report;           // of this update alone, over all ranks
 };
 
-// One run's, in one process. The recipe, the model and the data set must outlive it; the model's weights are filled.
+// One run's, on one rank: of a step's micro-batches each size()th is this rank's. The recipe, the model and the data set must outlive it; the model's weights are filled.
 class Stepper {
  public:
   // steps: of the whole run, for the learning rate.
   Stepper(const Recipe& recipe, Model& model, const Loader::Options& loader, std::shared_ptr<const TrainingData> data,
-          std::int64_t steps);
+          std::int64_t steps, World world = {});
   // Called before each update; what it throws leaves the weights as they are.
   std::function<void(const PendingUpdate&)> before_update = {};
 
@@ -47,6 +47,11 @@ class Stepper {
 
  private:
   StepReport update(const Group& group, const TrainState& state);
+  Sums amounts(const Group& group, std::vector<bool>& learns, StepReport& report) const;
+  // Of the rank's i-th micro-batch: its number in the step, from which its dropout follows.
+  std::uint64_t number_of(std::size_t i) const {
+    return i * static_cast<std::uint64_t>(world_.size()) + static_cast<std::uint64_t>(world_.rank());
+  }
   // What a micro-batch leaves, on its device: nobody waits for it before the last one is done.
   struct Passed {
     Tensor loss;  // its share of the step's mean

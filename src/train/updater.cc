@@ -16,8 +16,13 @@ namespace hone::training {
 
 namespace {
 
+struct Flat {
+  Tensor all;
+  std::vector<Tensor> parts;
+};
+
 // One piece of memory for these weights, 64 bytes apart at least, seen as a tensor for each.
-std::vector<Tensor> flat(std::span<const OptimizedWeight> weights, at::ScalarType type) {
+Flat flat(std::span<const OptimizedWeight> weights, at::ScalarType type) {
   constexpr std::int64_t kUnit = 16;
   const auto room = [](const OptimizedWeight& weight) {
     return (weight.weight->use().numel() + kUnit - 1) / kUnit * kUnit;
@@ -31,7 +36,7 @@ std::vector<Tensor> flat(std::span<const OptimizedWeight> weights, at::ScalarTyp
     parts.push_back(all.narrow(0, at, value.numel()).view(value.sizes()));
     at += room(weight);
   }
-  return parts;
+  return {all, parts};
 }
 
 // What is gathered, reduced and freed together: 1, 2, ... for the blocks' weights, 0 for the root's, which are all
@@ -93,11 +98,13 @@ void Updater::make_groups(at::ScalarType wide) {
   sums_.resize(weights_.size());
   for (std::size_t i = 0; i < weights_.size(); ++i) weights_[i].index = i;
   for (const std::span<OptimizedWeight> group : groups_) {
-    const std::vector<Tensor> masters = mixed_ ? flat(group, wide) : std::vector<Tensor>(), sums = flat(group, wide);
+    const std::vector<Tensor> masters = mixed_ ? flat(group, wide).parts : std::vector<Tensor>();
+    const Flat sums = flat(group, wide);
+    group_sums_.push_back(sums.all);
     for (std::size_t i = 0; i < group.size(); ++i) {
       OptimizedWeight& weight = group[i];
       if (mixed_) weight.master = masters[i].copy_(weight.master), weight.rounded = weight.weight->value().detach();
-      sums_[weight.index].sum = sums[i];
+      sums_[weight.index].sum = sums.parts[i];
       weight.weight->set_gradient_sum(&sums_[weight.index]);
     }
   }
@@ -123,10 +130,24 @@ void Updater::collect() {
   for (std::size_t i = 0; i < weights_.size(); ++i) weights_[i].gradient = sums_[i].full() ? sums_[i].sum : Tensor();
 }
 
-double Updater::gradient_norm(const World& world) {
+void Updater::add_over_ranks(const World& world) {
+  if (world.size() == 1) return;
+  const c10::NoGradGuard no_grad;
+  std::string own;
+  for (const GradientSum& sum : sums_) own += sum.full() ? '1' : '0';
+  const std::vector<std::string> all = world.gather(own);
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
+    if (!sums_[i].full()) sums_[i].sum.zero_();
+    const bool any = std::any_of(all.begin(), all.end(), [i](const std::string& one) { return one.at(i) == '1'; });
+    if (any) sums_[i].fill();
+  }
+  for (Tensor& piece : group_sums_) world.add_up(piece);
+}
+
+double Updater::gradient_norm() {
   const sections::Timed section(sections::Section::optimizer);
   collect();
-  return std::sqrt(world.total(optim::sum_of_squares(weights_)));
+  return std::sqrt(optim::sum_of_squares(weights_));
 }
 
 void Updater::update(std::int64_t step, double learning_rate, double norm, double max_norm) {

@@ -29,7 +29,9 @@ class Updater {
   // After each backward: adds what ops did not add themselves, in fp32. At kernel level `reference` that is all, as
   // autograd has it, in the weights' type.
   void add_gradients();
-  double gradient_norm(const World& world);  // of all that was added, over all ranks; before clipping
+  // The sums of all ranks become each rank's: of every weight for which one of them has any.
+  void add_over_ranks(const World& world);
+  double gradient_norm();  // of all that was added; before clipping
   // Clips to max_norm (0: never) and updates; `step` counts from 1. The weights are cast from their masters again.
   void update(std::int64_t step, double learning_rate, double norm, double max_norm);
   void clear_gradients();
@@ -54,6 +56,7 @@ class Updater {
   std::vector<GradientSum> sums_;
   // Of weights_, each with one learning rate; a group's masters and sums lie in one piece.
   std::vector<std::span<OptimizedWeight>> groups_;
+  std::vector<Tensor> group_sums_;  // each one's piece
 };
 
 }  // namespace hone::training
