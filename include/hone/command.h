@@ -16,6 +16,7 @@ struct Invocation {
   std::vector<std::pair<std::string, std::string>> overrides;  // --a.b.c=value, in order
   bool json = false;   // --json: results are JSON on standard output, one object a line, and nothing else is there
   bool quiet = false;  // --quiet: the log has been told already; nothing but results is printed
+  std::vector<std::string> plugins = {};  // --plugin, before the command: they are loaded
 };
 
 // How a command is called, for --help.
@@ -26,6 +27,7 @@ struct Usage {
   bool takes_overrides = false;
   std::vector<std::string> sections = {};  // what may be overridden as a whole, without a dot: --tokenizer=bytes
   std::vector<std::string> switches = {};  // overrides that mean true without a value: --adapter.dora
+  bool passes_on = false;                  // what stands behind the first positional is another command's
 };
 
 // Plug-in (src/cli). Its Config holds the flags: field max_length is --max-length; every command has --json and --quiet

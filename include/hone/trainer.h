@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "hone/recipe.h"
+#include "hone/world.h"
 
 namespace hone {
 
@@ -29,6 +30,7 @@ struct TrainOptions {
   bool check_space = true;                 // refuse to start when the checkpoints will not fit on the disk
   bool handle_signals = true;              // SIGINT, SIGTERM, SIGHUP stop after the step, SIGUSR1 saves
   Env* env = nullptr;                      // nullptr: the real one
+  World world = {};  // the ranks that train together: each calls train() with the same recipe; rank 0 logs and saves
 };
 
 enum class StopReason { steps, callback, signal, already_finished, end_of_data };

@@ -1,6 +1,7 @@
 // The processes that train one model together: ranks.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,6 +22,9 @@ class HONE_API Collectives {
   virtual void sum(Tensor& x) = 0;
   // What each rank gives, in rank order.
   virtual std::vector<std::string> gather(const std::string& own) = 0;
+  // What this rank is at, for those that wait for it: "step 41, saving".
+  virtual void at(const std::string& phase) { static_cast<void>(phase); }
+  virtual std::uint64_t bytes_sent() const { return 0; }  // so far, by sum()
 };
 
 // By default one process alone.
@@ -38,7 +42,21 @@ class HONE_API World {
   Tensor total(Tensor sum) const;
   void add_up(Tensor& sum) const;  // in place; contiguous
   std::vector<std::string> gather(const std::string& own) const;
+  std::vector<Sums> gather(const Sums& own) const;
   std::string from_first(const std::string& own) const;  // rank 0's
+  bool any(bool own) const;
+  void wait() const;  // until all are here
+  // Rank 0 makes something first, then the others, who find on disk what it left there.
+  template <class Make>
+  auto first_then_others(const Make& make) const {
+    if (!is_first()) wait();
+    auto made = make();
+    if (is_first()) wait();
+    return made;
+  }
+
+  void at(const std::string& phase) const;  // Collectives::at()
+  std::uint64_t bytes_sent() const { return together_ ? together_->bytes_sent() : 0; }
 
  private:
   std::shared_ptr<Collectives> together_;

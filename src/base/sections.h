@@ -8,9 +8,9 @@
 
 namespace hone::sections {
 
-enum class Section { matmul, attention, elementwise, loss, optimizer, data, other };
-inline constexpr std::array<std::string_view, 7> kNames = {
-    "matrix products", "attention", "norms and activations", "loss", "optimizer", "data", "other"};
+enum class Section { matmul, attention, elementwise, loss, optimizer, data, ranks, other };
+inline constexpr std::array<std::string_view, 8> kNames = {
+    "matrix products", "attention", "norms and activations", "loss", "optimizer", "data", "other ranks", "other"};
 
 struct Totals {
   std::array<double, kNames.size()> seconds{};

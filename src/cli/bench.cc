@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "base/temporary.h"
 #include "cli/output.h"
+#include "cli/ranks.h"
 #include "cli/recipe.h"
 #include "hone/command.h"
 #include "hone/hub.h"
@@ -43,6 +44,7 @@ nlohmann::ordered_json to_json(const BenchReport& report) {
               {"precision", precision_name(report.precision)},
               {"kernels", ops::name(ops::level())},
               {"threads", at::get_num_threads()},
+              {"ranks", report.ranks},
               {"tokens_per_step", report.tokens_per_step},
               {"supervised_per_step", report.supervised_per_step},
               {"load_seconds", report.load_seconds},
@@ -59,6 +61,7 @@ nlohmann::ordered_json to_json(const BenchReport& report) {
               {"peak_memory_bytes", report.peak_memory_bytes}};
   for (std::size_t i = 0; i < sections::kNames.size(); ++i)
     split[std::string(sections::kNames[i])] = report.totals.seconds[i] / steps;
+  if (report.ranks > 1) json["bytes_sent_per_step"] = report.bytes_sent_per_step;
   json["seconds_by_op"] = split;
   return json;
 }
@@ -70,6 +73,10 @@ void print(const BenchReport& report) {
                            human_count(static_cast<double>(report.parameters)), precision_name(report.precision),
                            ops::name(ops::level()));
   std::cout << "processor        " << describe_threads() << '\n';
+  if (report.ranks > 1)
+    std::cout << fmt::format(
+        "ranks            {}; each sends {} a step, and waits for others as long as stands below\n", report.ranks,
+        human_size(static_cast<std::uint64_t>(report.bytes_sent_per_step)));
   std::cout << fmt::format("step             {:.4g} s median of {}, {:.4g} s best; {} tokens, {} supervised\n",
                            report.step_seconds, report.steps, report.best_step_seconds, report.tokens_per_step,
                            report.supervised_per_step);
@@ -127,7 +134,9 @@ class Bench final : public Command {
     const Invocation with_recipe =
         folder ? Invocation{{write_recipe_for(call.positionals[0], scratch)}, call.overrides} : call;
     const Recipe recipe = whole_recipe(with_recipe, flags_.set);
-    const BenchReport report = training::bench(recipe, {flags_.warmup, flags_.steps});
+    const World world = join_ranks();
+    const BenchReport report = training::bench(recipe, {flags_.warmup, flags_.steps, world});
+    if (!world.is_first()) return 0;
     call.json ? write_json(to_json(report)) : print(report);
     return 0;
   }

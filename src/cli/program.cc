@@ -18,6 +18,7 @@
 #include "base/strings.h"
 #include "cli/help.h"
 #include "cli/output.h"
+#include "cli/ranks.h"
 #include "config/command_line.h"
 #include "hone/command.h"
 #include "hone/registry.h"
@@ -94,7 +95,7 @@ void use(const CommonFlags& flags) {
   log::set_level(flags.quiet ? log::Level::warning : log::Level::info);
 }
 
-int run_command(const std::string& name, const Arguments& arguments, const CommonFlags& before) {
+int run_command(const std::string& name, const Arguments& arguments, const GlobalFlags& before) {
   const auto& commands = registries().commands;
   if (!commands.find(name)) {
     Error error(ErrorKind::usage, hone::quoted(name) + ": no such command; there are " + join(commands.names(), ", "));
@@ -105,16 +106,15 @@ int run_command(const std::string& name, const Arguments& arguments, const Commo
   const auto options = commands.options(name);
   const Usage usage = commands.make(name, *options)->usage();
   config::OptionsOf<CommonFlags> common;
-  common.value = before;
-  config::CommandLine line =
-      config::parse_command_line(
-          arguments, *options, {usage.takes_overrides, usage.sections, usage.switches}, &common);
+  common.value = before.common;
+  config::CommandLine line = config::parse_command_line(
+      arguments, *options, {usage.takes_overrides, usage.sections, usage.switches, usage.passes_on}, &common);
   if (line.help) return print(help_of(*commands.find(name)), help_json(*commands.find(name)));
   use(common.value);
   const auto command = commands.make(name, *options);
   check_count(name, usage, line.positionals.size());
   return command->run(
-      {std::move(line.positionals), std::move(line.overrides), common.value.json, common.value.quiet});
+      {std::move(line.positionals), std::move(line.overrides), common.value.json, common.value.quiet, before.plugins});
 }
 
 int run(Arguments arguments, GlobalFlags& flags) {
@@ -131,16 +131,18 @@ int run(Arguments arguments, GlobalFlags& flags) {
   if (arguments[0] == "help") arguments = {arguments[1], "--help"};
   const std::string name = arguments[0];
   arguments.erase(arguments.begin());
-  return run_command(name, arguments, flags.common);
+  return run_command(name, arguments, flags);
 }
 
-int report(const std::string& text, ErrorKind kind) {
+int report(const std::string& error, ErrorKind kind) {
   std::cout.flush();
   log::set_status("");
+  const std::optional<std::string> text = own_words(error, static_cast<int>(kind));
+  if (!text) return static_cast<int>(kind);
   if (log::form() == log::Form::json)
-    std::cerr << one_line(error_json(text, kind)) << '\n';
+    std::cerr << one_line(error_json(*text, kind)) << '\n';
   else
-    std::cerr << (kind == kStopped ? "" : "error: ") << safe_lines(text) << '\n';
+    std::cerr << (kind == kStopped ? "" : "error: ") << safe_lines(*text) << '\n';
   return static_cast<int>(kind);
 }
 
@@ -153,7 +155,9 @@ std::string first_part(const char* text) {
 
 }  // namespace
 
-int run_program(const Arguments& arguments) {
+namespace {
+
+int run_and_report(const Arguments& arguments) {
   ignore_write_signals();
   GlobalFlags flags;
   use({.json = asks_for_json(arguments)});
@@ -179,6 +183,14 @@ int run_program(const Arguments& arguments) {
     if (!flags.plugins.empty()) text += "; it may come from a plug-in, which should throw hone::Error";
     return report(text, ErrorKind::bug);
   }
+}
+
+}  // namespace
+
+int run_program(const Arguments& arguments) {
+  const int code = run_and_report(arguments);
+  leave_ranks();
+  return code;
 }
 
 }  // namespace hone::cli

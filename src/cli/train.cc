@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "cli/output.h"
+#include "cli/ranks.h"
 #include "cli/recipe.h"
 #include "hone/command.h"
 #include "hone/registry.h"
@@ -91,7 +92,9 @@ class Train final : public Command {
     options.gradients = flags_.gradients;
     options.quiet = call.quiet;
     options.check_space = flags_.space_check;
+    options.world = join_ranks();
     const Summary summary = train(recipe, options);
+    if (!options.world.is_first()) return summary.interrupted() ? kStopped : 0;
     call.json ? write_json(json_of(summary)) : void(std::cout << text_of(summary) << '\n');
     return summary.interrupted() ? kStopped : 0;
   }

@@ -38,8 +38,14 @@ class Parser {
       }
       if (word == "--help" || word == "-h") line_.help = true;
       else if (word.size() > 2 && word.starts_with("--")) flag(arguments);
+      else if (word.size() == 2 && word[0] == '-' && find(word.substr(1)))
+        flag(arguments);
       else if (word.size() > 1 && word[0] == '-' && !parse_double(word)) problems_.add(word, "no such flag");
       else line_.positionals.push_back(word);
+      if (!overrides_.passes_on || line_.positionals.empty()) continue;
+      line_.positionals.insert(line_.positionals.end(), arguments.begin() + static_cast<std::ptrdiff_t>(at_) + 1,
+                               arguments.end());
+      break;
     }
     if (line_.help) return line_;
     if (problems_.empty())
@@ -59,7 +65,7 @@ class Parser {
   };
 
   void flag(const std::vector<std::string>& arguments) {
-    const std::string& word = arguments[at_];
+    const std::string word = arguments[at_].starts_with("--") ? arguments[at_] : "-" + arguments[at_];  // -n is --n
     const auto equals = word.find('=');
     const std::string name = word.substr(2, equals == std::string::npos ? equals : equals - 2);
     std::optional<std::string> value;

@@ -14,6 +14,7 @@ struct Overridable {
   bool dotted = false;                     // --a.b.c=value
   std::vector<std::string> sections = {};  // without a dot
   std::vector<std::string> switches = {};  // of those with dots: true without a value
+  bool passes_on = false;                  // from the first positional on all is positional
 };
 
 struct CommandLine {

@@ -104,7 +104,8 @@ class Launcher {
 
  private:
   std::string threads() const {
-    if (const char* given = std::getenv("OMP_NUM_THREADS")) return given;
+    const char* given = std::getenv("OMP_NUM_THREADS");
+    if (options_.threads == 0 && given) return given;
     return std::to_string(options_.threads > 0 ? options_.threads
                                                : std::max(1, threads_by_core(cpus()) / options_.ranks));
   }
@@ -117,6 +118,7 @@ class Launcher {
                                  {"MASTER_ADDR", "127.0.0.1"},
                                  {"MASTER_PORT", std::to_string(store_.port())},
                                  {"HONE_STORE", "launcher"},
+                                 {"HONE_RANK_TIMEOUT", std::to_string(static_cast<int>(options_.limit_seconds))},
                                  {"OMP_NUM_THREADS", threads()}});
     std::vector<std::string> words = options_.command;
     std::vector<char*> arguments;
@@ -127,7 +129,7 @@ class Launcher {
       throw Error(ErrorKind::peer, fmt::format("rank {}: cannot be started: {}", rank, std::strerror(errno)));
     if (child > 0) return {rank, child, {}};
     // From here on nothing that takes a lock: other threads' are as they were.
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // until its watchdog looks (Session::join)
     if (getppid() != parent) _exit(static_cast<int>(ErrorKind::peer));
     pthread_sigmask(SIG_SETMASK, &signals_.before(), nullptr);
     if (rank > 0)
@@ -170,11 +172,14 @@ class Launcher {
     if (since > 2 * options_.grace_seconds && asked_ < 2) asked_ = 2, tell(SIGKILL);
   }
 
-  int exit_code() const {
+  int exit_code() {
     if (lost_) {
       const Child& lost = children_[static_cast<std::size_t>(*lost_)];
-      log::error("{}", fate_of(lost));
-      return WIFEXITED(*lost.status) ? WEXITSTATUS(*lost.status) : static_cast<int>(ErrorKind::peer);
+      constexpr int kPeer = static_cast<int>(ErrorKind::peer);
+      const int code = WIFEXITED(*lost.status) ? WEXITSTATUS(*lost.status) : kPeer;
+      const bool has_said_why = store_.find(kToldKey) || (WIFEXITED(*lost.status) && code == kPeer);
+      if (!has_said_why) log::error("{}", fate_of(lost));
+      return code;
     }
     const bool stopped = std::any_of(children_.begin(), children_.end(),
                                      [](const Child& one) { return WEXITSTATUS(*one.status) == kResumable; });

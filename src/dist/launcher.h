@@ -9,7 +9,8 @@ namespace hone::dist {
 struct LaunchOptions {
   int ranks = 1;
   std::vector<std::string> command;  // a program and its arguments
-  int threads = 0;                   // OMP_NUM_THREADS of each, where the environment does not say it; 0: a fair share
+  int threads = 0;                   // OMP_NUM_THREADS of each; 0: what the environment says, else a fair share
+  double limit_seconds = 60;         // after so long a silence a rank is lost
   double grace_seconds = 5;          // for the others to end by themselves when one is lost, and then to save
 };
 

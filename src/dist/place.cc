@@ -62,13 +62,15 @@ std::optional<Place> find_place(const Variable& variable) {
     Place place = read(variable, names);
     if (place.size == 1) return std::nullopt;
     const auto address = variable("MASTER_ADDR");
-    if (!address && place.local_size < place.size)
+    if (!address && !place.on_one_machine())
       throw Error(ErrorKind::config, "environment: MASTER_ADDR: missing: the ranks are on several machines")
           .hint("set MASTER_ADDR to the name of the machine of rank 0, on all of them");
     if (address) place.address = *address;
     place.port = number_of(variable, "MASTER_PORT", 29500, 1);
     place.store_is_served = variable("HONE_STORE") == "launcher" || variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
     if (variable("HONE_STORE")) place.launcher = "hone launch";
+    place.attempt = variable("TORCHELASTIC_RESTART_COUNT").value_or("0");
+    place.limit_seconds = number_of(variable, "HONE_RANK_TIMEOUT", 60, 1);
     return place;
   }
   return std::nullopt;

@@ -14,6 +14,9 @@ struct Place {
   int port = 29500;
   bool store_is_served = false;  // by the launcher; else by rank 0
   std::string launcher;          // "hone launch", "torchrun", "Slurm", "Open MPI"
+  std::string attempt = "0";     // of a launcher that starts a job again
+  double limit_seconds = 60;     // HONE_RANK_TIMEOUT: after so long a silence a rank is lost
+  bool on_one_machine() const { return local_size == size; }
 };
 
 // `variable` gives the environment's value, or nothing. Nothing: a process alone. Throws Error(config) where what is

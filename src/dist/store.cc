@@ -13,6 +13,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "base/sections.h"
 #include "base/strings.h"
 #include "hone/error.h"
 #include "tensor/host.h"
@@ -23,6 +24,7 @@ namespace hone::dist {
 
 struct Store::State {
   c10::intrusive_ptr<c10d::TCPStore> store;
+  std::string prefix = "hone/0/";
 };
 
 namespace {
@@ -30,6 +32,8 @@ namespace {
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
+
+constexpr double kNoLimit = 30 * 24 * 3600.0;  // seconds
 
 // What it has to say on stderr of a connection that fails is said by us, once.
 void be_quiet() { FLAGS_caffe2_log_level = c10::GLOG_FATAL; }
@@ -48,12 +52,11 @@ auto peer_call(const std::string& doing, const Call& call) {
 
 class GlooCollectives final : public Collectives {
  public:
-  GlooCollectives(c10::intrusive_ptr<c10d::Store> store, const Place& place, double timeout_seconds) {
-    auto options = c10d::ProcessGroupGloo::Options::create(milliseconds(timeout_seconds));
+  GlooCollectives(c10::intrusive_ptr<c10d::Store> store, const Place& place) {
+    auto options = c10d::ProcessGroupGloo::Options::create(milliseconds(kNoLimit));
     options->threads = 2;
-    options->devices.push_back(place.local_size == place.size
-                                   ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
-                                   : c10d::ProcessGroupGloo::createDefaultDevice());
+    options->devices.push_back(place.on_one_machine() ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
+                                                      : c10d::ProcessGroupGloo::createDefaultDevice());
     group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(std::move(store), place.rank, place.size, options);
   }
   int rank() const override { return group_->getRank(); }
@@ -64,6 +67,7 @@ class GlooCollectives final : public Collectives {
   void sum(Tensor& x) override {
     HONE_ASSERT(x.is_contiguous());
     const at::NoGradGuard no_grad;
+    const sections::Timed section(sections::Section::ranks);
     const std::int64_t ranks = size(), share = (x.numel() + ranks - 1) / ranks;
     if (share == 0) return;
     const bool even = share * ranks == x.numel();
@@ -77,10 +81,13 @@ class GlooCollectives final : public Collectives {
     for (std::int64_t rank = 1; rank < ranks; ++rank) total.add_(got[rank]);
     wait("all-gather", group_->_allgather_base(all, total));
     if (!even) x.view(-1).copy_(all.narrow(0, 0, x.numel()));
+    bytes_ += 2 * static_cast<std::uint64_t>(ranks - 1) * total.nbytes();
   }
+  std::uint64_t bytes_sent() const override { return bytes_; }
 
   // One message of a fixed length, and where a rank has more to say another one of the longest.
   std::vector<std::string> gather(const std::string& own) override {
+    const sections::Timed section(sections::Section::ranks);
     const std::vector<std::string> first = exchange(own, kFirst);
     std::size_t longest = 0;
     for (const std::string& one : first) longest = std::max(longest, length_of(one));
@@ -120,6 +127,7 @@ class GlooCollectives final : public Collectives {
   }
 
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
+  std::uint64_t bytes_ = 0;
 };
 
 }  // namespace
@@ -150,29 +158,31 @@ Store Store::connect(const std::string& address, int port, double timeout_second
   return made;
 }
 
+void Store::set_attempt(const std::string& attempt) { state_->prefix = "hone/" + attempt + "/"; }
+
 int Store::port() const { return state_->store->getPort(); }
 
 void Store::set(const std::string& key, const std::string& value) {
   peer_call("the store", [&] {
-    state_->store->set(key, std::vector<std::uint8_t>(value.begin(), value.end()));
+    state_->store->set(state_->prefix + key, std::vector<std::uint8_t>(value.begin(), value.end()));
     return 0;
   });
 }
 
 std::optional<std::string> Store::find(const std::string& key) {
   return peer_call("the store", [&]() -> std::optional<std::string> {
-    if (!state_->store->check({key})) return std::nullopt;
-    const std::vector<std::uint8_t> value = state_->store->get(key);
+    if (!state_->store->check({state_->prefix + key})) return std::nullopt;
+    const std::vector<std::uint8_t> value = state_->store->get(state_->prefix + key);
     return std::string(value.begin(), value.end());
   });
 }
 
 std::shared_ptr<Collectives> Store::join(const Place& place, double timeout_seconds) {
-  const auto key = [](int rank) { return fmt::format("hone/here/{}", rank); };
+  const auto key = [](int rank) { return fmt::format("here/{}", rank); };
   set(key(place.rank), "1");
   try {
     std::vector<std::string> all;
-    for (int rank = 0; rank < place.size; ++rank) all.push_back(key(rank));
+    for (int rank = 0; rank < place.size; ++rank) all.push_back(state_->prefix + key(rank));
     state_->store->wait(all, milliseconds(timeout_seconds));
   } catch (const std::exception&) {
     std::vector<std::string> missing;
@@ -183,8 +193,8 @@ std::shared_ptr<Collectives> Store::join(const Place& place, double timeout_seco
         .hint("do all of them have the same MASTER_ADDR and MASTER_PORT, and can they reach it?");
   }
   return peer_call("connecting the ranks", [&] {
-    return std::make_shared<GlooCollectives>(c10::make_intrusive<c10d::PrefixStore>("gloo", state_->store), place,
-                                             timeout_seconds);
+    return std::make_shared<GlooCollectives>(
+        c10::make_intrusive<c10d::PrefixStore>(state_->prefix + "gloo", state_->store), place);
   });
 }
 

@@ -15,11 +15,14 @@ class Store {
   // port 0: any that is free. Throws Error(peer).
   static Store serve(const std::string& address, int port);
   static Store connect(const std::string& address, int port, double timeout_seconds);
+  // Of a job that is started again beside the same store: keys of an attempt of its own.
+  void set_attempt(const std::string& attempt);
   int port() const;
   void set(const std::string& key, const std::string& value);
   std::optional<std::string> find(const std::string& key);
 
-  // All ranks of the place's job, by Gloo. Throws Error(peer) that names those that have not come in time.
+  // All ranks of the place's job, by Gloo. Throws Error(peer) that names those that have not come in time. From then on
+  // a rank is waited for without limit: who is lost is the watchdog's to say.
   std::shared_ptr<Collectives> join(const Place& place, double timeout_seconds);
 
  private:

@@ -12,20 +12,33 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/signals.h"
+#include "base/strings.h"
 #include "hone/error.h"
 
 namespace hone::dist {
 namespace {
 
-constexpr double kEvery = 0.25, kSuspicion = 2;  // seconds between beats; how long one that is suspected may be silent
+constexpr double kEvery = 0.25;   // seconds between beats
+constexpr double kSuspicion = 2;  // how long one that is suspected may be silent
+constexpr double kOwnWords = 3;   // for a rank to end by itself after another has told an error
+constexpr int kStart = 5;         // times the limit, until a rank is there
+constexpr const char* kLeft = "left";
 
-std::string beat_key(int rank) { return fmt::format("hone/beat/{}", rank); }
+std::string beat_key(int rank) { return fmt::format("beat/{}", rank); }
+
+[[noreturn]] void end(int code, const std::string& fact) {
+  log::set_status("");
+  if (!fact.empty()) std::fprintf(stderr, "error: %s\n", fact.c_str());
+  std::fflush(stderr);
+  _exit(code);
+}
 
 }  // namespace
 
 struct Watchdog::State {
-  State(Store connection, const Place& at, double timeout)
-      : store(std::move(connection)), place(at), limit(timeout), seen(static_cast<std::size_t>(at.size)) {}
+  State(Store connection, const Place& at)
+      : store(std::move(connection)), place(at), seen(static_cast<std::size_t>(at.size)) {}
 
   // What was last read of a rank, and when it changed.
   struct Seen {
@@ -35,44 +48,52 @@ struct Watchdog::State {
 
   Store store;
   const Place place;
-  const double limit;
   std::vector<Seen> seen;
+  double told_at = 0;  // when another rank's error was first seen
   std::mutex mutex;
   std::condition_variable wake;
   std::string phase = "starting";
-  bool suspicious = false, stopping = false;
+  bool suspicious = false, leaving = false, stopping = false;
   std::int64_t beats = 0;
   std::thread thread;
-
-  [[noreturn]] static void end(const std::string& fact) {
-    log::set_status("");
-    std::fprintf(stderr, "error: %s\n", fact.c_str());
-    std::fflush(stderr);
-    _exit(static_cast<int>(ErrorKind::peer));
-  }
 
   void run() {
     std::unique_lock lock(mutex);
     while (!stopping) {
-      const std::string own = fmt::format("{} {}", ++beats, phase);
-      const double silent = suspicious ? std::min(limit, kSuspicion) : limit;
+      const std::string own = leaving ? kLeft : fmt::format("{} {}", ++beats, phase);
+      const bool suspects = suspicious, leaves = leaving;
       lock.unlock();
-      look(own, silent);
+      look(own, suspects, leaves);
       lock.lock();
       wake.wait_for(lock, std::chrono::duration<double>(kEvery), [&] { return stopping; });
     }
   }
 
-  void look(const std::string& own, double silent) {
+  void look(const std::string& own, bool suspects, bool leaves) {
     std::string fact;
     try {
       store.set(beat_key(place.rank), own);
-      if (const auto lost = store.find(kLostKey)) end(*lost);
-      fact = silent_rank(silent);
+      if (leaves) return;
+      if (const auto told = store.find(kToldKey)) return end_with_others(*told, suspects);
+      if (const auto lost = store.find(kLostKey))
+        fact = *lost;
+      else
+        fact = silent_rank(suspects ? std::min(place.limit_seconds, kSuspicion) : place.limit_seconds);
     } catch (const Error&) {
+      if (leaves) return;
       fact = place.store_is_served ? "the launcher is gone" : "rank 0, which served the store, is gone";
     }
-    if (!fact.empty()) end(fact);
+    if (!fact.empty()) end(static_cast<int>(ErrorKind::peer), fact);
+  }
+
+  // Who tells it has told it to the same terminal, if it is on this machine.
+  void end_with_others(const std::string& told, bool suspects) {
+    const double now = monotonic_seconds();
+    if (told_at == 0) told_at = now;
+    if (!suspects && now - told_at < kOwnWords) return;
+    const std::size_t text = told.find(' ');
+    end(parse_int(told.substr(0, text)).value_or(static_cast<int>(ErrorKind::peer)),
+        place.on_one_machine() || text == std::string::npos ? "" : told.substr(text + 1));
   }
 
   std::string silent_rank(double silent) {
@@ -81,8 +102,8 @@ struct Watchdog::State {
       if (rank == place.rank) continue;
       Seen& one = seen[static_cast<std::size_t>(rank)];
       const std::string beat = store.find(beat_key(rank)).value_or("");
-      if (beat != one.beat || one.since == 0) one = {beat, now};
-      if (now - one.since > silent)
+      if (beat != one.beat || one.since == 0 || beat == kLeft) one = {beat, now};
+      if (now - one.since > (beat.empty() ? kStart * place.limit_seconds : silent))
         return fmt::format("rank {} has not been heard of for {:.0f} s; it was last {}", rank, now - one.since,
                            beat.empty() ? "not there yet" : "at " + beat.substr(beat.find(' ') + 1));
     }
@@ -90,8 +111,8 @@ struct Watchdog::State {
   }
 };
 
-Watchdog::Watchdog(Store store, const Place& place, double timeout_seconds)
-    : state_(std::make_unique<State>(std::move(store), place, timeout_seconds)) {
+Watchdog::Watchdog(Store store, const Place& place) : state_(std::make_unique<State>(std::move(store), place)) {
+  const BlockSignals blocked;  // they are the main thread's
   state_->thread = std::thread([state = state_.get()] { state->run(); });
 }
 
@@ -115,6 +136,19 @@ void Watchdog::suspect() {
     state_->suspicious = true;
   }
   std::this_thread::sleep_for(std::chrono::duration<double>(kSuspicion + 4 * kEvery));
+  const std::lock_guard lock(state_->mutex);
+  state_->suspicious = false;
+}
+
+void Watchdog::leave() {
+  const std::lock_guard lock(state_->mutex);
+  state_->leaving = true;
+}
+
+bool Watchdog::all_have_left() {
+  for (int rank = 0; rank < state_->place.size; ++rank)
+    if (rank != state_->place.rank && state_->store.find(beat_key(rank)) != kLeft) return false;
+  return true;
 }
 
 }  // namespace hone::dist

@@ -11,15 +11,17 @@
 namespace hone::dist {
 
 // Keys of the store.
-inline constexpr const char* kLostKey = "hone/lost";  // set by the launcher: who, and how it ended
+inline constexpr const char* kLostKey = "lost";  // set by the launcher: who, and how it ended
+inline constexpr const char* kToldKey = "told";  // set by a rank that ends with an error: its exit code
 
 // A thread that beats in the store while alive, and looks at the beats of the others. Where one has not been heard of
-// for `timeout_seconds`, the launcher says that one is lost, or the store is gone, it says so on stderr and ends the
-// process with exit code 7, wherever the main thread is: what is half written is never taken for whole.
+// for the place's limit (at the start: five times as long), the launcher says that one is lost, or the store is gone,
+// it says so on stderr and ends the process with exit code 7, wherever the main thread is: what is half written is
+// never taken for whole. Where a rank has told its error, it ends the process with that one's exit code.
 class Watchdog {
  public:
   // `store`: a connection of its own, as calls wait for each other.
-  Watchdog(Store store, const Place& place, double timeout_seconds);
+  Watchdog(Store store, const Place& place);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -29,6 +31,10 @@ class Watchdog {
   // A connection was closed: whoever does not beat any more is found within seconds. Waits for that; returns where
   // all are alive.
   void suspect();
+  // This rank ends by itself, with an error or at the end of its work. From now on nobody misses it, and nothing ends
+  // it.
+  void leave();
+  bool all_have_left();  // the others
 
  private:
   struct State;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "hone/error.h"
@@ -17,13 +18,15 @@ std::string to_text(const Sums& sums) {
   return text;
 }
 
-void add_text(const std::string& text, Sums& total) {
+Sums from_text(const std::string& text) {
+  Sums sums;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t space = text.find(' ', at), end = text.find('\n', space);
     HONE_ASSERT(space != std::string::npos && end != std::string::npos);
-    total[text.substr(space + 1, end - space - 1)] += std::strtod(text.c_str() + at, nullptr);
+    sums[text.substr(space + 1, end - space - 1)] = std::strtod(text.c_str() + at, nullptr);
     at = end + 1;
   }
+  return sums;
 }
 
 }  // namespace
@@ -31,7 +34,8 @@ void add_text(const std::string& text, Sums& total) {
 Sums World::total(Sums sums) const {
   if (!together_) return sums;
   Sums total;
-  for (const std::string& one : together_->gather(to_text(sums))) add_text(one, total);
+  for (const Sums& one : gather(sums))
+    for (const auto& [name, amount] : one) total[name] += amount;
   return total;
 }
 
@@ -50,6 +54,24 @@ void World::add_up(Tensor& sum) const {
 
 std::vector<std::string> World::gather(const std::string& own) const {
   return together_ ? together_->gather(own) : std::vector<std::string>{own};
+}
+
+std::vector<Sums> World::gather(const Sums& own) const {
+  if (!together_) return {own};
+  std::vector<Sums> all;
+  for (const std::string& one : together_->gather(to_text(own))) all.push_back(from_text(one));
+  return all;
+}
+
+bool World::any(bool own) const {
+  const std::vector<std::string> all = gather(own ? "1" : "");
+  return std::any_of(all.begin(), all.end(), [](const std::string& one) { return !one.empty(); });
+}
+
+void World::wait() const { gather(""); }
+
+void World::at(const std::string& phase) const {
+  if (together_) together_->at(phase);
 }
 
 std::string World::from_first(const std::string& own) const {

@@ -33,6 +33,7 @@ RunClaim look_for_run(const Folder& folder);
 struct RunFolderOptions {
   bool fresh = false;                      // --new: an existing folder is moved to <folder>.old-k first
   ErrorKind kind = ErrorKind::checkpoint;  // of its errors
+  bool watch = false;                      // another process has it: what is there is read, and nothing is written
 };
 // Throws Error(options.kind) when no run may start at `path`: it is no folder, or has files of the names that a run
 // writes which no run of hone's wrote; with options.fresh: it has files, but no run. Nothing is made or changed.

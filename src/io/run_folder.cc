@@ -64,6 +64,12 @@ void warn_of_weak_locks(const fs::path& path) {
 RunFolder::RunFolder(Env& env, const fs::path& path, Options options)
     : env_(env), options_(options), run_id_(new_id()), since_(iso_utc()) {
   const fs::path named = path.has_filename() ? path : path.parent_path();  // no "/" at the end
+  if (options_.watch) {
+    folder_ = env_.open_folder(named, options_.kind);
+    existed_ = folder_->exists(kRunConfig);
+    checkpoints_.emplace(folder_->open_folder("checkpoints"));
+    return;
+  }
   require_run_folder(env, named, options_);
   try {
     take_lock(named);

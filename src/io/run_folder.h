@@ -18,8 +18,8 @@ namespace hone::io {
 class RunFolder {
  public:
   using Options = RunFolderOptions;
-  // Makes the folder if needed. Error(locked): another process holds it, with who and since when. Error(kind): what
-  // require_run_folder() says.
+  // Makes the folder if needed, unless it only watches: then nothing but what reads may be called. Error(locked):
+  // another process holds it, with who and since when. Error(kind): what require_run_folder() says.
   RunFolder(Env& env, const std::filesystem::path& path, Options options);
   RunFolder(Env& env, const std::filesystem::path& path) : RunFolder(env, path, Options{}) {}
   ~RunFolder();

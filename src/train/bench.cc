@@ -11,6 +11,7 @@
 #include "hub/memory.h"
 #include "ops/matmul.h"
 #include "train/complete.h"
+#include "train/ranks.h"
 #include "train/trainer.h"
 
 namespace hone::training {
@@ -46,19 +47,24 @@ double product_ceiling(Precision precision) {
 BenchReport bench(Recipe recipe, const BenchOptions& options) {
   const TemporaryFolder scratch;
   const Stopwatch watch;
+  TrainOptions train;
+  train.world = options.world;
+  check_ranks(recipe, train);
   recipe = completed_for_bench(recipe, scratch / "run", options.warmup + options.steps);
   Inputs inputs = load_inputs(recipe, "");
   io::RunFolder run(Env::process(), recipe.run.folder, {false, ErrorKind::checkpoint});
   BenchReport report;
   report.precision = recipe.trainer.precision;
   report.parameters = inputs.model->parameter_count();
-  Trainer trainer({std::move(recipe), {}, std::move(inputs), run, {}, {}});
+  report.ranks = options.world.size();
+  Trainer trainer({std::move(recipe), train, std::move(inputs), run, {}, {}});
   trainer.begin();
   report.load_seconds = watch.seconds();
   std::vector<double> seconds;
   std::int64_t waits = 0, micro_batches = 0;
+  std::uint64_t sent = 0;
   for (std::int64_t step = 0; step < options.warmup + options.steps; ++step) {
-    if (step == options.warmup) sections::start();
+    if (step == options.warmup) sections::start(), sent = options.world.bytes_sent();
     const Stopwatch one;
     const StepReport done = trainer.train_step();
     if (step == 0) report.first_step_seconds = watch.seconds();
@@ -69,13 +75,16 @@ BenchReport bench(Recipe recipe, const BenchOptions& options) {
   }
   report.totals = sections::stop();
   report.steps = options.steps;
+  report.bytes_sent_per_step =
+      static_cast<double>(options.world.bytes_sent() - sent) / static_cast<double>(options.steps);
   report.tokens_per_step /= options.steps, report.supervised_per_step /= options.steps;
   if (micro_batches > 0)
     report.host_waits_per_micro_batch = static_cast<double>(waits) / static_cast<double>(micro_batches);
   report.step_seconds = median(seconds);
   report.best_step_seconds = *std::min_element(seconds.begin(), seconds.end());
   report.peak_memory_bytes = static_cast<double>(peak_memory_bytes());
-  report.product_ceiling = product_ceiling(report.precision);
+  options.world.wait();
+  report.product_ceiling = product_ceiling(report.precision);  // on all ranks at once, as in a step
   return report;
 }
 

@@ -5,11 +5,13 @@
 
 #include "base/sections.h"
 #include "hone/recipe.h"
+#include "hone/world.h"
 
 namespace hone::training {
 
 struct BenchOptions {
   std::int64_t warmup = 2, steps = 5;
+  World world = {};
 };
 
 struct BenchReport {
@@ -22,6 +24,8 @@ struct BenchReport {
   double peak_memory_bytes = 0;
   double product_ceiling = 0;  // FLOP/s of one large product in the recipe's precision, measured in the same process
   Precision precision = Precision::fp32;
+  int ranks = 1;
+  double bytes_sent_per_step = 0;  // of gradients to other ranks, by this one
 };
 
 // Works in a temporary folder that is gone afterwards. Throws as train() does.

@@ -26,8 +26,12 @@ constexpr int kVersion = 1;
 
 }  // namespace
 
-DocumentNumbers::DocumentNumbers(const Recipe& recipe, const Objective& objective, RunResources& resources)
-    : recipe_(recipe), objective_(objective), resources_(resources), first_(!objective.needs().numbers_first.empty()) {}
+DocumentNumbers::DocumentNumbers(const Recipe& recipe, const Objective& objective, RunResources& resources, World world)
+    : recipe_(recipe),
+      objective_(objective),
+      resources_(resources),
+      world_(std::move(world)),
+      first_(!objective.needs().numbers_first.empty()) {}
 
 std::vector<DocumentNumbers::Key> DocumentNumbers::keys_of(const Batch& batch) {
   const Tensor ids = host::read(batch.ids_BT), labels = host::read(batch.labels_BT);
@@ -120,12 +124,15 @@ void DocumentNumbers::save(const std::filesystem::path& path) const {
   }
 }
 
+// Of each size()th batch; then every rank has all.
 void DocumentNumbers::make_missing(const Data& data) {
-  std::int64_t total = 0, done = 0;
+  std::int64_t total = 0, done = 0, batches = 0;
+  Sums told;
   for (const Dataset* set : data.sets) total += set->rows();
   Progress progress({.what = "reference", .unit = "row", .total = total});
   for (const Dataset* set : data.sets)
     for (std::int64_t begin = 0; begin < set->rows(); begin += data.batches.batch_size) {
+      if (batches++ % world_.size() != world_.rank()) continue;
       StopSignal::check("computing what stays the same of each document");
       const Batch batch = evaluation_batch(*set, begin, data.batches);
       const std::vector<Key> keys = keys_of(batch);
@@ -136,10 +143,28 @@ void DocumentNumbers::make_missing(const Data& data) {
           const std::span<const double> values = host::values<double>(plain);
           for (std::size_t i = 0; i < keys.size(); ++i) kept_[keys[i]].try_emplace(name, values[i]);
         }
+      tell(keys, told);
       progress.add_tokens(known ? 0 : batch.tokens);
-      progress.update(done += batch.rows());
+      progress.update(done += batch.rows() * world_.size());
     }
   progress.finish();
+  hear(world_.gather(told));
+}
+
+// For the other ranks: "key key name".
+void DocumentNumbers::tell(const std::vector<Key>& keys, Sums& told) const {
+  if (world_.size() == 1) return;
+  for (const Key& key : keys)
+    for (const auto& [name, number] : kept_.at(key))
+      told[fmt::format("{} {} {}", key.first, key.second, name)] = number;
+}
+
+void DocumentNumbers::hear(const std::vector<Sums>& all) {
+  for (const Sums& one : all)
+    for (const auto& [name, number] : one) {
+      const std::size_t second = name.find(' ') + 1, third = name.find(' ', second) + 1;
+      kept_[{std::stoull(name), std::stoull(name.substr(second))}].try_emplace(name.substr(third), number);
+    }
 }
 
 void DocumentNumbers::make_first(const Data& data) {
@@ -149,9 +174,10 @@ void DocumentNumbers::make_first(const Data& data) {
   const std::filesystem::path file = data.folder.empty() ? std::filesystem::path() : file_in(data.folder);
   if (!file.empty()) load(file);
   const std::size_t before = kept_.size();
+  world_.at("computing numbers of documents");
   make_missing(data);
   const std::size_t made = kept_.size() - before;
-  if (made > 0 && !file.empty()) save(file);
+  if (made > 0 && !file.empty() && world_.is_first()) save(file);
   log::info("{} of {} by the reference computed in {}{}", made, counted(std::ssize(kept_), "document"),
             human_duration(watch.seconds()),
             before > 0 ? fmt::format(", the others taken from {}", file.string()) : "");

@@ -19,7 +19,7 @@ namespace hone::training {
 // One run's. Objective and resources must outlive it.
 class DocumentNumbers {
  public:
-  DocumentNumbers(const Recipe& recipe, const Objective& objective, RunResources& resources);
+  DocumentNumbers(const Recipe& recipe, const Objective& objective, RunResources& resources, World world);
 
   // Of every document of the data, unless the objective makes them batch by batch; then lets the models go. What the
   // file in the folder of tokenised data has is taken from there ("": there is none), and what it lacks is put there.
@@ -39,6 +39,8 @@ class DocumentNumbers {
 
   static std::vector<Key> keys_of(const Batch& batch);
   void make_missing(const Data& data);
+  void tell(const std::vector<Key>& keys, Sums& told) const;
+  void hear(const std::vector<Sums>& all);
   std::filesystem::path file_in(const std::string& folder) const;
   void load(const std::filesystem::path& file);
   void save(const std::filesystem::path& file) const;
@@ -46,6 +48,7 @@ class DocumentNumbers {
   const Recipe& recipe_;
   const Objective& objective_;
   RunResources& resources_;
+  World world_;
   bool first_;
   std::map<Key, Numbers> kept_;
 };

@@ -106,21 +106,53 @@ Batch evaluation_batch(const Dataset& data, std::int64_t begin, const EvaluateOp
   return to_batch(collate(data.take(rows), options.collator.get(), options.pad_id, random));
 }
 
+namespace {
+
+// What a rank says of its batch: sums of evaluation i by "i name", or that it wants no more.
+constexpr const char* kEnough = "enough";
+
+Sums measured(const Model& model, const Evaluations& evaluations, Batch& batch, const EvaluateOptions& options) {
+  if (options.complete) options.complete(batch);
+  Pass pass(batch);
+  const Output output = model.forward(batch, pass);
+  Sums told;
+  for (std::size_t i = 0; i < evaluations.size(); ++i)
+    for (const auto& [name, sum] : evaluations[i]->measure(model, output, batch, pass))
+      told[fmt::format("{} {}", i, name)] = sum;
+  return told;
+}
+
+void add_told(std::vector<Sums>& totals, const Sums& told) {
+  for (const auto& [name, sum] : told) {
+    const std::size_t space = name.find(' ');
+    if (space != std::string::npos) totals.at(std::stoul(name.substr(0, space)))[name.substr(space + 1)] += sum;
+  }
+}
+
+}  // namespace
+
+// Sums are added in the order of the batches, so that they do not depend on the number of ranks.
 std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluations, const Dataset& data,
                                 const EvaluateOptions& options) {
   const c10::NoGradGuard no_grad;
   for (const auto& evaluation : evaluations) evaluation->check(model);
   if (data.rows() == 0) throw Error(ErrorKind::data, "evaluation: no row to evaluate on");
   std::vector<Sums> totals(evaluations.size());
+  const std::int64_t round = options.batch_size * options.world.size();
   std::int64_t tokens = 0;
-  for (std::int64_t begin = 0; begin < data.rows(); begin += options.batch_size) {
-    if (options.before && !options.before(begin, tokens)) return std::nullopt;
-    Batch batch = evaluation_batch(data, begin, options);
-    if (options.complete) options.complete(batch);
-    tokens = batch.tokens;
-    Pass pass(batch);
-    const Output output = model.forward(batch, pass);
-    for (std::size_t i = 0; i < totals.size(); ++i) add(totals[i], evaluations[i]->measure(model, output, batch, pass));
+  for (std::int64_t begin = 0; begin < data.rows(); begin += round) {
+    const std::int64_t own = begin + options.batch_size * options.world.rank();
+    Sums told;
+    if (options.before && !options.before(begin, tokens)) {
+      told[kEnough] = 1;
+    } else if (own < data.rows()) {
+      Batch batch = evaluation_batch(data, own, options);
+      tokens = batch.tokens;
+      told = measured(model, evaluations, batch, options);
+    }
+    const std::vector<Sums> all = options.world.gather(told);
+    if (std::any_of(all.begin(), all.end(), [](const Sums& one) { return one.contains(kEnough); })) return std::nullopt;
+    for (const Sums& one : all) add_told(totals, one);
   }
   if (options.before) options.before(data.rows(), tokens);
   Metrics all;

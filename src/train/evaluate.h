@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hone/evaluation.h"
+#include "hone/world.h"
 #include "train/inputs.h"
 
 namespace hone::training {
@@ -21,9 +22,11 @@ struct EvaluateOptions {
   std::int64_t batch_size = 8;
   std::int32_t pad_id = 0;
   std::shared_ptr<const Collator> collator = {};  // null: pad()
-  // Called before each batch and at the end with the rows done and the tokens of the batch before; false abandons it.
+  // Called before each batch and at the end with the rows done and the tokens of the batch before; false, on any rank,
+  // abandons it.
   std::function<bool(std::int64_t rows, std::int64_t tokens)> before = {};
   std::function<void(Batch&)> complete = {};  // puts into a batch what an objective's own loss needs
+  World world = {};  // each rank measures each size()th batch; all have the same result, whatever their number
 };
 
 EvaluateOptions evaluate_options(const Recipe& recipe, const Inputs& inputs);

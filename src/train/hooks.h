@@ -7,13 +7,9 @@
 
 #include "hone/recipe.h"
 #include "train/state.h"
+#include "train/wishes.h"
 
 namespace hone::training {
-
-struct Wishes {
-  bool evaluate = false, save = false;
-  std::string stop;  // the callback that asked for it
-};
 
 class Hooks {
  public:

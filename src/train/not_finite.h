@@ -11,9 +11,10 @@ struct Whereabouts {
   const TrainingData& data;
   const Folder& run;            // where nonfinite-step-N.json goes
   std::int64_t saved_step = 0;  // of the last checkpoint; -1: none
+  const World& world;
 };
 
-// Error(not_finite), with the first bad gradient and the records of the micro-batches at fault.
+// Error(not_finite), with the first bad gradient and the records of the micro-batches at fault. The same on all ranks.
 void check_finite(const PendingUpdate& update, const Updater& updater, const Whereabouts& where);
 
 }  // namespace hone::training

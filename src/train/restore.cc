@@ -61,7 +61,13 @@ void check_same(const RestoreFrom& parts, const TrainState& state, const nlohman
     throw Error(ErrorKind::data, fmt::format("{}: the training data is not what the run was trained on so far{}",
                                              folder, data_difference(state.data_files, files)))
         .hint("--override data goes on with the new data, --new starts afresh");
-  if (const int threads = at::get_num_threads(); state.threads != 0 && state.threads != threads)
+  const int threads = at::get_num_threads(), ranks = parts.options.world.size();
+  if (state.ranks != ranks)
+    log::warning(
+        "{}: made with {} so far, now {}: the run goes on with the same rows a step; the last bits can differ from "
+        "those of an unbroken run",
+        folder, counted(state.ranks, "rank"), ranks);
+  else if (state.threads != 0 && state.threads != threads)
     log::warning(
         "{}: made with {} so far, now {}: the last bits can differ from those of an unbroken run; "
         "OMP_NUM_THREADS={} keeps them",
@@ -94,6 +100,7 @@ TrainState restore(const RestoreFrom& parts, Updater& updater) {
   state.finished.clear();
   state.data_files = files;
   state.threads = at::get_num_threads();
+  state.ranks = parts.options.world.size();
   state.data_hash = data_hash;
   state.models = models;
   state.tokenizer_hash = parts.inputs.tokenizer->fingerprint;

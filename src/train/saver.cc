@@ -23,10 +23,14 @@ void Saver::resumed_from(const io::Checkpoint& checkpoint) {
 
 void Saver::start_clock() { last_ = monotonic_seconds(); }
 
-bool Saver::due(bool asked_for) {
-  const SaveSection& save = recipe_.trainer.save;
-  const bool by_time = save.every_minutes > 0 && monotonic_seconds() - last_ >= 60 * save.every_minutes;
-  return asked_for || by_time || (save.every > 0 && state_.step % save.every == 0);
+bool Saver::due_by_clock() const {
+  const double minutes = recipe_.trainer.save.every_minutes;
+  return minutes > 0 && monotonic_seconds() - last_ >= 60 * minutes;
+}
+
+bool Saver::due(bool asked_for) const {
+  const std::int64_t every = recipe_.trainer.save.every;
+  return asked_for || (every > 0 && state_.step % every == 0);
 }
 
 bool Saver::try_save(const std::optional<Best>& best) {

@@ -17,7 +17,8 @@ class Saver {
 
   void resumed_from(const io::Checkpoint& checkpoint);
   void check_space();       // Error(checkpoint) when what is to come does not fit
-  bool due(bool asked_for);  // after a step that is not the last
+  bool due_by_clock() const;
+  bool due(bool asked_for) const;  // after a step that is not the last
   // Throws Error(checkpoint), and then nothing has changed. `best`: what the model was found to be worth at this step.
   void save(const std::optional<Best>& best);
   bool try_save(const std::optional<Best>& best);  // a failure is reported and counted: training goes on

@@ -35,6 +35,7 @@ TrainState read_state(const nlohmann::json& json, const std::string& where) {
   state.changes = json.at("changes");
   state.data_files = json.at("data_files");
   if (json.contains("threads")) state.threads = count_at(json, "threads", where);
+  state.ranks = json.contains("ranks") ? count_at(json, "ranks", where) : 1;
   if (json.contains("data_position") && !json.at("data_position").is_null())
     state.data_position = json.at("data_position").dump();
   state.data_hash = json.at("data_hash").get<std::string>();
@@ -66,6 +67,7 @@ std::string to_json(const TrainState& state) {
       {"changes", state.changes},
       {"data_files", state.data_files},
       {"threads", state.threads},
+      {"ranks", state.ranks},
       {"data_position",
        state.data_position.empty() ? nlohmann::json() : io::parse_json(state.data_position, "", io::kConfigJson)},
       {"data_hash", state.data_hash},

@@ -37,7 +37,7 @@ struct TrainState {
   nlohmann::json changes = nlohmann::json::array();      // options changed at a resume: step, option, before, after
   nlohmann::json log_history = nlohmann::json::array();  // of trainer_state.json, without times
   nlohmann::json data_files = nlohmann::json::object();  // path -> content hash, to name what changed
-  std::int64_t threads = 0;                              // that the steps so far were computed with; 0: not recorded
+  std::int64_t threads = 0, ranks = 0;                   // that the steps so far were computed with; 0: not recorded
   std::string data_position;                  // JSON: of a stream, where it is read on; "" = the step says it
   std::string data_hash, tokenizer_hash;      // fingerprints of what was trained on
   std::map<std::string, std::string> models;  // by role (kBaseRole of what is below an adapter): hub::hash_of_folder()

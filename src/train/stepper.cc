@@ -28,7 +28,7 @@ Stepper::Stepper(const Recipe& recipe, Model& model, const Loader::Options& load
       world_(std::move(world)),
       objective_(make_objective(recipe)),
       resources_(objective_->needs(), recipe, model),
-      numbers_(recipe, *objective_, resources_),
+      numbers_(recipe, *objective_, resources_, world_),
       optimizer_(registries().optimizers.make(recipe.optimizer)),
       updater_(model, *optimizer_, recipe.trainer.precision),
       loader_(std::move(data), loader) {}

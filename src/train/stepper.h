@@ -25,7 +25,8 @@ struct PendingUpdate {
   const StepReport& report;           // of this update alone, over all ranks
 };
 
-// One run's, on one rank: of a step's micro-batches each size()th is this rank's. The recipe, the model and the data set must outlive it; the model's weights are filled.
+// One run's, on one rank: of a step's micro-batches each size()th is this rank's. The recipe, the model and the data
+// set must outlive it; the model's weights are filled.
 class Stepper {
  public:
   // steps: of the whole run, for the learning rate.

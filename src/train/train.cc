@@ -11,6 +11,7 @@
 #include "io/safetensors_writer.h"
 #include "tensor/give_way.h"
 #include "train/complete.h"
+#include "train/ranks.h"
 #include "train/resume.h"
 #include "train/trainer.h"
 
@@ -41,9 +42,18 @@ bool is_finished(const training::TrainState& state, const Recipe& recipe, const 
                       [](const config::Change& change) { return change.path == "trainer.epochs"; });
 }
 
+// What rank 0 tokenises, the others find where it is kept.
+training::Inputs load_together(const Recipe& recipe, const std::filesystem::path& checkpoint, const World& world) {
+  const auto load = [&] { return training::load_inputs(recipe, checkpoint); };
+  world.at("reading data");
+  return training::cache_folder(recipe).empty() ? load() : world.first_then_others(load);
+}
+
 Summary train_in(io::RunFolder& run, Recipe recipe, const TrainOptions& options,
                  std::optional<training::Inputs> inputs) {
-  const std::optional<io::Checkpoint> from = training::choose_checkpoint(run, options);
+  std::optional<io::Checkpoint> chosen;
+  if (options.world.is_first()) chosen = training::choose_checkpoint(run, options);
+  const std::optional<io::Checkpoint> from = training::from_first(options.world, chosen);
   if (!from && run.existed()) log::info("{}: no checkpoint yet, the run starts at step 0", run.path().string());
   std::vector<config::Change> changes;
   if (from) {
@@ -60,7 +70,7 @@ Summary train_in(io::RunFolder& run, Recipe recipe, const TrainOptions& options,
     }
   }
   if (!inputs || from)
-    inputs = training::load_inputs(recipe, from ? run.checkpoints().folder().path() / from->name : "");
+    inputs = load_together(recipe, from ? run.checkpoints().folder().path() / from->name : "", options.world);
   return training::Trainer({std::move(recipe), options, std::move(*inputs), run, from, std::move(changes)}).run();
 }
 
@@ -71,23 +81,29 @@ Error out_of_memory(const std::string& text) {
           "data.max_length");
 }
 
+// Rank 0 has the run folder; the others look into it.
 Summary run_training(const Recipe& given, const TrainOptions& options) {
+  const World& world = options.world;
   Env& env = options.env ? *options.env : Env::process();
   Recipe recipe = training::completed_for_run(given, env, options.resume.has_value());
+  recipe.run.folder = world.from_first(recipe.run.folder);
+  training::check_ranks(recipe, options);
   const std::filesystem::path folder = recipe.run.folder;
   training::check_overrides(recipe, options);
   if (options.fresh && options.resume) throw Error(ErrorKind::usage, "--new and --resume: not together");
   // A new run's folder is made, and an old one moved away, only when everything that the recipe names is in order.
   std::optional<training::Inputs> inputs;
-  const io::RunFolder::Options how{options.fresh, ErrorKind::checkpoint};
-  io::require_run_folder(env, folder, how);
+  const io::RunFolder::Options how{options.fresh, ErrorKind::checkpoint, !world.is_first()};
+  if (world.is_first()) io::require_run_folder(env, folder, how);
   if (!options.gradients.empty()) io::require_replaceable(options.gradients, ErrorKind::checkpoint);
-  const bool there = io::has_run(env, folder);
+  const bool there = !world.from_first(world.is_first() && io::has_run(env, folder) ? "there" : "").empty();
   if (options.resume && !there)
     throw Error(ErrorKind::checkpoint, fmt::format("{}: no run to resume", folder.string()));
-  if (options.fresh || !there) inputs = training::load_inputs(recipe, "");
-  io::RunFolder run(env, folder, how);
-  return train_in(run, std::move(recipe), options, std::move(inputs));
+  if (options.fresh || !there) inputs = load_together(recipe, "", world);
+  world.wait();  // nobody reads any more in a folder that is moved away
+  const std::unique_ptr<io::RunFolder> run =
+      world.first_then_others([&] { return std::make_unique<io::RunFolder>(env, folder, how); });
+  return train_in(*run, std::move(recipe), options, std::move(inputs));
 }
 
 // By a signal before the first step: the run is as it was.
@@ -112,7 +128,7 @@ Summary train(Recipe recipe, const TrainOptions& options) {
     summary.warnings = log::warnings() - warnings;
     return summary;
   } catch (const Error& error) {
-    if (error.kind() != kStopped) throw;
+    if (error.kind() != kStopped || options.world.size() > 1) throw;  // the other ranks have not heard of it
     return stopped_early(recipe, error);
   } catch (const std::bad_alloc&) {
     throw out_of_memory("");

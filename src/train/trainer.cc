@@ -31,14 +31,15 @@ std::string base_name(const std::string& path) {
 
 Trainer::Trainer(TrainerParts parts)
     : parts_(std::move(parts)),
+      world_(parts_.options.world),
       recipe_(parts_.recipe),
       model_(*parts_.inputs.model),
       steps_(steps_of(recipe_, *parts_.inputs.train)),
       config_yaml_(config::to_yaml(write_recipe(recipe_))),
-      hooks_(recipe_.callbacks) {
+      hooks_(world_.is_first() ? recipe_.callbacks : std::vector<config::Choice<Callback>>()) {
   Inputs& inputs = parts_.inputs;
   fill_weights(inputs, recipe_, parts_.from.has_value());
-  stepper_ = std::make_unique<Stepper>(recipe_, model_, loader_options(recipe_, inputs), inputs.train, steps_);
+  stepper_ = std::make_unique<Stepper>(recipe_, model_, loader_options(recipe_, inputs), inputs.train, steps_, world_);
   stepper_->before_update = [this](const PendingUpdate& update) { before_update(update); };
   evaluations_ = make_evaluations(stepper_->objective());
   greater_is_better_ = greater_is_better(evaluations_, inputs.evals);
@@ -65,9 +66,11 @@ Summary Trainer::run() {
   while (!done()) {
     const Stopwatch watch;
     if (!wait_for_data()) break;
+    world_.at(fmt::format("step {}", state_.step + 1));
     const StepReport report = train_step();
     after_step(report, watch.seconds());
-    if (due(recipe_.trainer.log_every) || state_.step == steps_) log_->log(state_, epoch());
+    agree();
+    if (due(recipe_.trainer.log_every) || state_.step == steps_) log();
     if (state_.evaluation_due && !interrupted()) evaluate();
     maybe_save();
   }
@@ -75,14 +78,16 @@ Summary Trainer::run() {
 }
 
 void Trainer::start() {
-  const Preflight found = describe_inputs(recipe_, parts_.inputs, *save_types_);
-  for (const std::string& line : found.lines) log::info("{}", line);
-  for (const std::string& warning : found.warnings) log::warning("{}", warning);
-  if (parts_.options.check_space) saver_->check_space();
-  if (parts_.from && parts_.options.resume.value_or("latest") != "latest") set_newer_aside(parts_.run, state_.step);
-  parts_.run.write_config(config_yaml_);
-  const RunInfo info{recipe_.run.folder, recipe_.run.name, config_yaml_, steps_, state_.step, parts_.options.quiet};
-  log_.emplace(parts_.run, recipe_, info, state_, parts_.from ? parts_.from->name : "");
+  if (world_.is_first()) {
+    const Preflight found = describe_inputs(recipe_, parts_.inputs, *save_types_);
+    for (const std::string& line : found.lines) log::info("{}", line);
+    for (const std::string& warning : found.warnings) log::warning("{}", warning);
+    if (parts_.options.check_space) saver_->check_space();
+    if (parts_.from && parts_.options.resume.value_or("latest") != "latest") set_newer_aside(parts_.run, state_.step);
+    parts_.run.write_config(config_yaml_);
+    const RunInfo info{recipe_.run.folder, recipe_.run.name, config_yaml_, steps_, state_.step, parts_.options.quiet};
+    log_.emplace(parts_.run, recipe_, info, state_, parts_.from ? parts_.from->name : "");
+  }
   begin();
   hooks_.start(view());
   saver_->start_clock();
@@ -98,8 +103,8 @@ void Trainer::begin() {
 
 void Trainer::before_update(const PendingUpdate& update) {
   Updater& updater = stepper_->updater();
-  check_finite(update, updater, {state_.step + 1, *parts_.inputs.train, parts_.run.folder(), saver_->step()});
-  if (!parts_.options.gradients.empty() && state_.step + 1 == steps_)
+  check_finite(update, updater, {state_.step + 1, *parts_.inputs.train, parts_.run.folder(), saver_->step(), world_});
+  if (!parts_.options.gradients.empty() && state_.step + 1 == steps_ && world_.is_first())
     write_tensors(parts_.run.folder().env(), parts_.options.gradients,
                   [&](const auto& visit) { updater.each_gradient(visit); });
 }
@@ -112,50 +117,78 @@ void Trainer::after_step(const StepReport& report, double seconds) {
   }
   const bool evaluation = due(recipe_.trainer.eval_every) || state_.step == steps_;
   state_.evaluation_due = evaluation && !parts_.inputs.evals.empty();
-  log_->step(state_, report, seconds);
-  follow(hooks_.step(
-      view(), {{"loss", report.loss()}, {"grad_norm", report.grad_norm}, {"learning_rate", report.learning_rate}}));
+  if (log_) log_->step(state_, report, seconds);
+  asked_ = hooks_.step(
+      view(), {{"loss", report.loss()}, {"grad_norm", report.grad_norm}, {"learning_rate", report.learning_rate}});
 }
 
-// false: there is none, or a signal came while it was waited for.
+// false: there is none, or a signal came while it was waited for. Ranks read the same data, and agree on what a stream
+// that still grows has given to each of them.
 bool Trainer::wait_for_data() {
+  bool ended = false, stopped = false;
   try {
-    if (stepper_->has_data()) return true;
+    ended = !stepper_->has_data();
   } catch (const Error& error) {
     if (error.kind() != kStopped) throw;
-    return false;
+    stopped = true;
   }
+  if (!parts_.inputs.train->as_dataset()) {
+    const Sums told = world_.total(Sums{{"ended", ended}, {"stopped", stopped}});
+    ended = told.at("ended") > 0, stopped = told.at("stopped") > 0;
+  }
+  if (stopped) agree();
+  if (stopped || !ended) return !stopped;
   log::warning("step {} of {}: the data have ended; where there are more, --resume latest goes on", state_.step,
                steps_);
-  if (!due(recipe_.trainer.log_every)) log_->log(state_, epoch());
+  if (!due(recipe_.trainer.log_every)) log();
   state_.evaluation_due = !parts_.inputs.evals.empty() && !evaluated_;
   if (state_.evaluation_due) evaluate();
   stopped_by_ = kEndOfData;
   return false;
 }
 
-void Trainer::follow(const Wishes& wishes) {
-  state_.evaluation_due |= wishes.evaluate && !parts_.inputs.evals.empty() && !evaluated_;
-  save_wanted_ |= wishes.save;
-  if (stopped_by_.empty()) stopped_by_ = wishes.stop;
+void Trainer::log() {
+  if (log_)
+    log_->log(state_, epoch());
+  else
+    state_.window = {};
+}
+
+void Trainer::agree() {
+  Wishes own = std::exchange(asked_, {});
+  if (signalled()) own.signal = StopSignal::stop_name();
+  own.save |= parts_.options.handle_signals && StopSignal::take_save_request();
+  own.save |= world_.is_first() && saver_->due_by_clock();
+  const Wishes all = agreed(world_, own);
+  state_.evaluation_due |= all.evaluate && !parts_.inputs.evals.empty() && !evaluated_;
+  save_wanted_ |= all.save;
+  if (stopped_by_.empty()) stopped_by_ = all.stop;
+  if (signal_.empty()) signal_ = all.signal;
 }
 
 void Trainer::evaluate() {
   const Stopwatch watch;
+  world_.at(fmt::format("step {}, evaluating", state_.step));
   EvaluateOptions options = evaluate_options(recipe_, parts_.inputs);
-  options.before = [this](std::int64_t, std::int64_t) { return !interrupted(); };
+  options.before = [this](std::int64_t, std::int64_t) { return !signalled(); };
   options.complete = [this](Batch& batch) { stepper_->complete(batch); };
-  const auto found = evaluate_sets(model_, evaluations_, parts_.inputs.evals, options);
-  if (!found) return;
-  state_.evaluation_due = false;
-  evaluated_ = found->at(main_metric(evaluations_, parts_.inputs.evals));
-  log_->write(state_, epoch(), *found, {{"eval_seconds", watch.seconds()}});
+  options.world = world_;
+  if (const auto found = evaluate_sets(model_, evaluations_, parts_.inputs.evals, options)) {
+    state_.evaluation_due = false;
+    evaluated_ = found->at(main_metric(evaluations_, parts_.inputs.evals));
+    if (log_) told(*found, watch.seconds());
+  }
+  agree();
+}
+
+void Trainer::told(const Metrics& evaluation, double seconds) {
+  log_->write(state_, epoch(), evaluation, {{"eval_seconds", seconds}});
   std::string text;
-  for (const auto& [name, value] : *found)
+  for (const auto& [name, value] : evaluation)
     if (name.ends_with("loss") || name.ends_with("accuracy") || name.ends_with("accuracies"))
       text += fmt::format("  {} {:.4f}", name, value);
   log::info("step {}/{}:{}", state_.step, steps_, text);
-  follow(hooks_.evaluated(view(), *found));
+  asked_ = hooks_.evaluated(view(), evaluation);
 }
 
 std::optional<Best> Trainer::new_best() const {
@@ -170,9 +203,10 @@ std::optional<Best> Trainer::new_best() const {
 
 void Trainer::maybe_save() {
   if (done()) return;  // finish() saves
-  const bool by_signal = parts_.options.handle_signals && StopSignal::take_save_request();
-  if (!saver_->due(save_wanted_ || by_signal)) return;
+  if (!saver_->due(save_wanted_)) return;
   save_wanted_ = false;
+  if (!world_.is_first()) return;
+  world_.at(fmt::format("step {}, saving", state_.step));
   hooks_.store(state_);
   if (saver_->try_save(new_best())) hooks_.saved(view(), saver_->name());
 }
@@ -180,18 +214,20 @@ void Trainer::maybe_save() {
 Summary Trainer::finish() {
   const bool complete = !stopped_by_.empty() || (state_.step >= steps_ && !state_.evaluation_due);
   if (complete) state_.finished = stopped_by_.empty() ? "steps" : stopped_by_;
-  log_->finish();
+  if (log_) log_->finish();
+  world_.at(fmt::format("step {}, at its end", state_.step));
   const Stopwatch watch;
-  if (saver_->step() != state_.step || complete)
+  if (world_.is_first() && (saver_->step() != state_.step || complete))
     during("saving the last checkpoint; kept " + saver_->kept(), [this] {
       hooks_.store(state_);
       saver_->save(new_best());
       hooks_.saved(view(), saver_->name());
     });
   if (!complete)
-    log::info("{} at step {}: saved in {}; the same command again goes on", StopSignal::stop_name(), state_.step,
+    log::info("{} at step {}: saved in {}; the same command again goes on", stop_name(), state_.step,
               human_duration(watch.seconds()));
   hooks_.end(view());
+  world_.wait();  // whoever is done has seen the last checkpoint committed
   return summary(complete);
 }
 
@@ -207,11 +243,11 @@ Summary Trainer::summary(bool complete) const {
                    : stopped_by_.empty()       ? StopReason::steps
                    : stopped_by_ == kEndOfData ? StopReason::end_of_data
                                                : StopReason::callback;
-  summary.stopped_by = complete ? stopped_by_ : StopSignal::stop_name();
+  summary.stopped_by = complete ? stopped_by_ : stop_name();
   summary.seconds = clock_.seconds();
   summary.failed_saves = saver_->failures();
   summary.skipped_steps = state_.skipped_steps;
-  summary.metrics = log_->last();
+  if (log_) summary.metrics = log_->last();
   return summary;
 }
 
@@ -229,6 +265,11 @@ CheckpointParts Trainer::checkpoint_parts() {
   return parts;
 }
 
-bool Trainer::interrupted() const { return parts_.options.handle_signals && StopSignal::stop_requested(); }
+bool Trainer::signalled() const { return parts_.options.handle_signals && StopSignal::stop_requested(); }
+
+// Of a process alone at once, without waiting for the edge of a step.
+bool Trainer::interrupted() const { return world_.size() == 1 ? signalled() : !signal_.empty(); }
+
+std::string Trainer::stop_name() const { return signal_.empty() ? StopSignal::stop_name() : signal_; }
 
 }  // namespace hone::training

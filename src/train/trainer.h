@@ -28,7 +28,9 @@ struct TrainerParts {
   std::vector<config::Change> changes;  // of the recipe, at this resume
 };
 
-// In one process, once. The model, the data and the run folder are its own while it lives.
+// In one process, once; on each rank of a run. The model, the data and the run folder are its own while it lives.
+// Whatever ends, saves or evaluates is agreed between ranks (agree(), evaluate()); rank 0 alone logs, calls callbacks
+// and writes.
 class Trainer {
  public:
   explicit Trainer(TrainerParts parts);
@@ -40,9 +42,11 @@ class Trainer {
  private:
   void start();
   void after_step(const StepReport& report, double seconds);
-  void follow(const Wishes& wishes);
+  void agree();
   void evaluate();
+  void told(const Metrics& evaluation, double seconds);
   bool wait_for_data();
+  void log();
   void maybe_save();
   void before_update(const PendingUpdate& update);
   Summary finish();
@@ -50,7 +54,9 @@ class Trainer {
 
   bool done() const { return state_.step >= steps_ || !stopped_by_.empty() || interrupted(); }
   bool due(std::int64_t every) const { return every > 0 && state_.step % every == 0; }
-  bool interrupted() const;
+  bool signalled() const;    // this rank
+  bool interrupted() const;  // all ranks
+  std::string stop_name() const;
   std::optional<double> epoch() const { return stepper_->epoch_at(state_.step); }
   TrainView view() {
     return {state_.step, steps_, state_.tokens, epoch(), model_, recipe_.run.folder, greater_is_better_};
@@ -59,6 +65,7 @@ class Trainer {
   CheckpointParts checkpoint_parts();
 
   TrainerParts parts_;
+  const World& world_;
   Recipe& recipe_;
   Model& model_;
   std::int64_t steps_;
@@ -73,6 +80,8 @@ class Trainer {
   std::optional<SaveTypes> save_types_;
   hub::ModelFiles files_;
 
+  Wishes asked_;                     // of this rank's, since ranks have last agreed
+  std::string signal_;               // that some rank was sent
   std::string stopped_by_;           // a callback, or kEndOfData
   std::optional<double> evaluated_;  // the main metric, if this very step was evaluated
   bool save_wanted_ = false;

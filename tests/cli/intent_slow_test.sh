@@ -224,6 +224,11 @@ train --dry-run | train ../n.yaml | --dry-run
 train --json | train ../n.yaml | --json
 train --quiet | train ../n.yaml '--trackers=[{type: terminal, plain_every_s: 0}]' | --quiet
 train --space-check | needs a full disk: tests/cli/disk_full_test.sh |
+launch --n | what stands behind the command is not launch's: tests/cli/launch_test.sh |
+launch --threads | likewise |
+launch --timeout | likewise |
+launch --json | likewise |
+launch --quiet | likewise |
 eval --data | eval ../m1 --data ../d.jsonl | --data ../e.jsonl
 eval --columns | eval ../m1 --data ../d.jsonl | --columns text=story
 eval --ignore | eval ../m1 --data ../l.jsonl | --ignore label

@@ -9,8 +9,9 @@
 namespace hone::dist {
 namespace {
 
-Place one_of_two(const Store& store) {
+Place one_of_two(const Store& store, double limit) {
   Place place;
+  place.limit_seconds = limit;
   place.size = place.local_size = 2, place.port = store.port(), place.store_is_served = true;
   return place;
 }
@@ -26,9 +27,9 @@ class WatchdogDeathTest : public ::testing::Test {
 TEST_F(WatchdogDeathTest, NamesWhoIsSilentAndWhereItWas) {
   const auto rank = [] {
     Store store = Store::serve("127.0.0.1", 0);
-    const Place place = one_of_two(store);
-    store.set("hone/beat/1", "17 step 3, saving");
-    Watchdog dog(Store::connect(place.address, place.port, 5), place, 1);
+    const Place place = one_of_two(store, 1);
+    store.set("beat/1", "17 step 3, saving");
+    Watchdog dog(Store::connect(place.address, place.port, 5), place);
     wait_long();
   };
   EXPECT_EXIT(rank(), ::testing::ExitedWithCode(7),
@@ -38,8 +39,8 @@ TEST_F(WatchdogDeathTest, NamesWhoIsSilentAndWhereItWas) {
 TEST_F(WatchdogDeathTest, TellsWhatTheLauncherSays) {
   const auto rank = [] {
     Store store = Store::serve("127.0.0.1", 0);
-    const Place place = one_of_two(store);
-    Watchdog dog(Store::connect(place.address, place.port, 5), place, 60);
+    const Place place = one_of_two(store, 60);
+    Watchdog dog(Store::connect(place.address, place.port, 5), place);
     store.set(kLostKey, "rank 1 was killed");
     wait_long();
   };
@@ -49,8 +50,8 @@ TEST_F(WatchdogDeathTest, TellsWhatTheLauncherSays) {
 TEST_F(WatchdogDeathTest, NoticesThatTheLauncherIsGone) {
   const auto rank = [] {
     auto store = std::make_unique<Store>(Store::serve("127.0.0.1", 0));
-    const Place place = one_of_two(*store);
-    Watchdog dog(Store::connect(place.address, place.port, 5), place, 60);
+    const Place place = one_of_two(*store, 60);
+    Watchdog dog(Store::connect(place.address, place.port, 5), place);
     store.reset();
     wait_long();
   };
@@ -61,24 +62,45 @@ TEST_F(WatchdogDeathTest, NoticesThatTheLauncherIsGone) {
 TEST_F(WatchdogDeathTest, SuspicionFindsWhoIsLost) {
   const auto rank = [] {
     Store store = Store::serve("127.0.0.1", 0);
-    const Place place = one_of_two(store);
-    store.set("hone/beat/1", "17 step 3");
-    Watchdog dog(Store::connect(place.address, place.port, 5), place, 600);
+    const Place place = one_of_two(store, 600);
+    store.set("beat/1", "17 step 3");
+    Watchdog dog(Store::connect(place.address, place.port, 5), place);
     dog.suspect();
     wait_long();
   };
   EXPECT_EXIT(rank(), ::testing::ExitedWithCode(7), "rank 1 has not been heard of for 2 s");
 }
 
+// Another rank has told its error already: quietly, with its exit code.
+TEST_F(WatchdogDeathTest, EndsWithARankThatHasToldItsError) {
+  const auto rank = [] {
+    Store store = Store::serve("127.0.0.1", 0);
+    const Place place = one_of_two(store, 60);
+    Watchdog dog(Store::connect(place.address, place.port, 5), place);
+    store.set(kToldKey, "4 rank 1: data.jsonl:3: not JSON");
+    wait_long();
+  };
+  EXPECT_EXIT(rank(), ::testing::ExitedWithCode(4), "^$");
+}
+
+TEST(Watchdog, WhoHasLeftIsNotMissed) {
+  Store store = Store::serve("127.0.0.1", 0);
+  const Place place = one_of_two(store, 1);
+  store.set("beat/1", "left");
+  Watchdog dog(Store::connect(place.address, place.port, 5), place);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  EXPECT_TRUE(dog.all_have_left());
+}
+
 TEST(Watchdog, ThoseWhoBeatAreLeftInPeace) {
   Store store = Store::serve("127.0.0.1", 0);
-  Place first = one_of_two(store), second = first;
+  Place first = one_of_two(store, 1), second = first;
   second.rank = 1;
-  Watchdog one(Store::connect(first.address, first.port, 5), first, 1);
-  Watchdog other(Store::connect(first.address, first.port, 5), second, 1);
+  Watchdog one(Store::connect(first.address, first.port, 5), first);
+  Watchdog other(Store::connect(first.address, first.port, 5), second);
   one.at("step 5");
   std::this_thread::sleep_for(std::chrono::milliseconds(2500));
-  EXPECT_NE(store.find("hone/beat/0").value_or("").find("step 5"), std::string::npos);
+  EXPECT_NE(store.find("beat/0").value_or("").find("step 5"), std::string::npos);
 }
 
 }  // namespace

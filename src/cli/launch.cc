@@ -1,0 +1,71 @@
+// hone launch: several processes of this program, on this machine.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/strings.h"
+#include "dist/launcher.h"
+#include "hone/command.h"
+#include "hone/registry.h"
+
+namespace hone::cli {
+namespace {
+
+const std::vector<std::string> kTogether = {"train", "bench"};  // what ranks do together
+
+class Launch final : public Command {
+ public:
+  struct Config {
+    std::int64_t n = 0, threads = 0, timeout = 60;
+    static constexpr auto fields() {
+      using C = Config;
+      return std::tuple{
+          field("n", &C::n, "Ranks: processes that work together.", at_least(1)),
+          field("threads", &C::threads, "Threads of each; 0: a fair share, or what OMP_NUM_THREADS says.", at_least(0)),
+          field("timeout", &C::timeout, "Seconds of silence after which a rank is lost, and the others end.",
+                at_least(1))};
+    }
+    void validate(Problems& problems) const { problems.require(n > 0, "n", "missing: how many ranks, as in -n 2"); }
+  };
+  explicit Launch(const Config& config) : flags_(config) {}
+
+  Usage usage() const override {
+    Usage usage{"-n RANKS COMMAND [ARGUMENTS ...]",
+                {"hone launch -n 2 train recipe.yaml", "hone launch -n 4 --threads 8 train recipe.yaml --run.seed=2",
+                 "hone launch -n 2 bench recipe.yaml"},
+                1,
+                1'000'000};
+    usage.passes_on = true;
+    return usage;
+  }
+
+  int run(const Invocation& call) override {
+    const std::string& command = call.positionals[0];
+    if (std::find(kTogether.begin(), kTogether.end(), command) == kTogether.end())
+      throw Error(ErrorKind::usage, fmt::format("hone launch: {}: is not done by several ranks; there are {}",
+                                                hone::quoted(command), join(kTogether, ", ")))
+          .hint(fmt::format("hone {} alone", command));
+    dist::LaunchOptions options;
+    options.ranks = static_cast<int>(flags_.n);
+    options.threads = static_cast<int>(flags_.threads);
+    options.limit_seconds = static_cast<double>(flags_.timeout);
+    options.command = {std::filesystem::read_symlink("/proc/self/exe").string()};
+    for (const std::string& plugin : call.plugins) options.command.push_back("--plugin=" + plugin);
+    if (call.quiet) options.command.push_back("--quiet");
+    if (call.json) options.command.push_back("--json");
+    options.command.insert(options.command.end(), call.positionals.begin(), call.positionals.end());
+    return dist::launch(options);
+  }
+
+ private:
+  Config flags_;
+};
+
+}  // namespace
+
+void register_launch(Registries& hone) {
+  hone.commands.add<Launch>("launch", "Train with several processes of one machine.");
+}
+
+}  // namespace hone::cli

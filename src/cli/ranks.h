@@ -1,0 +1,17 @@
+// The ranks that this process trains together with.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "hone/world.h"
+
+namespace hone::cli {
+
+// As a launcher's environment says; one process alone without it. The first call waits until all ranks are there.
+World join_ranks();
+// What this rank is to say of an error that ends the program; nothing: another one says it.
+std::optional<std::string> own_words(const std::string& error, int code);
+void leave_ranks();  // at the program's end
+
+}  // namespace hone::cli

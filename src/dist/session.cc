@@ -1,0 +1,119 @@
+// Joining and leaving a job.
+#include "dist/session.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/cpus.h"
+#include "base/log.h"
+#include "base/signals.h"
+#include "dist/store.h"
+#include "dist/watchdog.h"
+#include "hone/error.h"
+
+namespace hone::dist {
+namespace {
+
+constexpr int kPatience = 5;                          // times the limit, for all ranks to come
+constexpr double kOthersLeave = 5, kFirstSpeaks = 2;  // seconds
+constexpr const char* kFirstError = "error/0";
+
+bool wait_until(double seconds, const std::function<bool()>& done) {
+  for (const Stopwatch watch; watch.seconds() < seconds; std::this_thread::sleep_for(std::chrono::milliseconds(20)))
+    if (done()) return true;
+  return false;
+}
+
+// A call that fails asks the watchdog who is lost; it ends the process if somebody is.
+class Watched final : public Collectives {
+ public:
+  Watched(std::shared_ptr<Collectives> inner, Watchdog& watchdog) : inner_(std::move(inner)), watchdog_(watchdog) {}
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  void sum(Tensor& x) override {
+    watched([&] { return inner_->sum(x), 0; });
+  }
+  std::vector<std::string> gather(const std::string& own) override {
+    return watched([&] { return inner_->gather(own); });
+  }
+  void at(const std::string& phase) override { watchdog_.at(phase); }
+  std::uint64_t bytes_sent() const override { return inner_->bytes_sent(); }
+
+ private:
+  template <class Call>
+  auto watched(const Call& call) -> decltype(call()) {
+    try {
+      return call();
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::peer) watchdog_.suspect();
+      throw;
+    }
+  }
+  std::shared_ptr<Collectives> inner_;
+  Watchdog& watchdog_;
+};
+
+}  // namespace
+
+struct Session::State {
+  Place place;
+  std::optional<Store> served, store;
+  std::unique_ptr<Watchdog> watchdog;
+};
+
+Session::Session() : state_(std::make_unique<State>()) {}
+
+std::unique_ptr<Session> Session::join() {
+  const std::optional<Place> place = find_place();
+  if (!place) return nullptr;
+  const BlockSignals blocked;  // for the threads of store and group
+  std::unique_ptr<Session> made(new Session());
+  State& state = *made->state_;
+  state.place = *place;
+  const double patience = kPatience * place->limit_seconds;
+  if (!place->store_is_served && place->rank == 0) state.served = Store::serve(place->address, place->port);
+  const auto connect = [&] {
+    Store store = Store::connect(place->address, place->port, patience);
+    store.set_attempt(place->attempt);
+    return store;
+  };
+  state.store = connect();
+  state.watchdog = std::make_unique<Watchdog>(connect(), *place);
+  if (place->store_is_served) prctl(PR_SET_PDEATHSIG, 0);  // the watchdog says why it ends
+  made->world_ = World(std::make_shared<Watched>(state.store->join(*place, patience), *state.watchdog));
+  if (!cpus().asked) at::set_num_threads(std::max(1, threads_by_core(cpus()) / place->local_size));
+  if (place->rank > 0) log::set_level(log::Level::error);
+  log::info("{} ranks by {}, this is rank {}", place->size, place->launcher, place->rank);
+  return made;
+}
+
+// Whoever serves the store leaves last.
+Session::~Session() {
+  if (!state_->watchdog) return;
+  state_->watchdog->leave();
+  if (!state_->served) return;
+  wait_until(kOthersLeave, [&] { return state_->watchdog->all_have_left(); });
+}
+
+std::optional<std::string> Session::own_words(const std::string& error, int code) {
+  state_->watchdog->leave();
+  const int rank = state_->place.rank;
+  try {
+    if (rank == 0) state_->store->set(kFirstError, error);
+    if (!state_->store->find(kToldKey)) state_->store->set(kToldKey, fmt::format("{} rank {}: {}", code, rank, error));
+    if (rank == 0) return error;
+    const bool same = wait_until(kFirstSpeaks, [&] { return state_->store->find(kFirstError) == error; });
+    if (same) return std::nullopt;
+  } catch (const Error&) {  // the store is gone: so nobody else may say it
+  }
+  return fmt::format("rank {}: {}", rank, error);
+}
+
+}  // namespace hone::dist

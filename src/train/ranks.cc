@@ -1,0 +1,85 @@
+// Checks that compare ranks.
+#include "train/ranks.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/strings.h"
+#include "hone/config.h"
+#include "io/pipe.h"
+
+namespace hone::training {
+namespace {
+
+void check_share(const TrainerSection& trainer, int ranks) {
+  if (trainer.accumulate % ranks == 0) return;
+  std::vector<std::string> fitting;
+  for (std::int64_t count = 1; count <= trainer.accumulate; ++count)
+    if (trainer.accumulate % count == 0) fitting.push_back(std::to_string(count));
+  const std::int64_t rows = trainer.batch_size * trainer.accumulate;
+  std::int64_t more = trainer.accumulate;  // smaller micro-batches of the same step
+  while (more <= rows && (more % ranks != 0 || rows % more != 0)) ++more;
+  Error error(
+      ErrorKind::config,
+      fmt::format("trainer.accumulate: a step's {} micro-batch{} cannot be shared evenly among {} ranks; numbers "
+                  "of ranks that fit: {}",
+                  trainer.accumulate, trainer.accumulate == 1 ? "" : "es", ranks, join(fitting, ", ")));
+  if (more > rows) throw error;
+  throw std::move(error).hint(fmt::format("trainer.batch_size={} and trainer.accumulate={} train on the same {} a step",
+                                          rows / more, more, counted(rows, "row")));
+}
+
+void check_same(const Recipe& recipe, const TrainOptions& options) {
+  const config::Node own = write_recipe(recipe);
+  const nlohmann::json told = {{"recipe", config::to_yaml(own)},
+                               {"resume", options.resume.value_or("")},
+                               {"fresh", options.fresh},
+                               {"strict", options.strict_resume},
+                               {"override", options.override_keys}};
+  const nlohmann::json first = nlohmann::json::parse(options.world.from_first(told.dump()));
+  std::string fact;
+  if (told["recipe"] != first["recipe"]) {
+    Problems ignored;
+    for (const config::Change& change :
+         config::diff(config::parse_yaml(first["recipe"].get<std::string>(), "rank 0", ignored), own))
+      fact +=
+          fmt::format("{}{}: {} here, {} there", fact.empty() ? "" : "; ", change.path, change.after, change.before);
+  } else if (told != first) {
+    fact = "--resume, --new, --strict-resume or --override differ";
+  }
+  if (options.world.any(!fact.empty()))  // so that nobody waits for who has left
+    throw Error(ErrorKind::config, fact.empty() ? "ranks were given different recipes"
+                                                : fmt::format("not the recipe of rank 0: {}", fact));
+}
+
+void check_pipes(const DataSection& data) {
+  for (const DataFile& file : data.train)
+    if (!file.path.empty() && io::is_pipe(file.path))
+      throw Error(ErrorKind::config,
+                  fmt::format("data.train: {}: is a pipe, which one process alone can read", file.path))
+          .hint("write it to a file that all ranks can read, or train in one process");
+}
+
+}  // namespace
+
+void check_ranks(const Recipe& recipe, const TrainOptions& options) {
+  const int ranks = options.world.size();
+  if (ranks == 1) return;
+  check_same(recipe, options);
+  check_share(recipe.trainer, ranks);
+  check_pipes(recipe.data);
+}
+
+std::optional<io::Checkpoint> from_first(const World& world, const std::optional<io::Checkpoint>& own) {
+  if (world.size() == 1) return own;
+  const nlohmann::json told = own ? nlohmann::json{{"name", own->name}, {"step", own->step}} : nlohmann::json::object();
+  const nlohmann::json first = nlohmann::json::parse(world.from_first(told.dump()));
+  if (world.is_first() || first.empty()) return own;
+  io::Checkpoint chosen;
+  chosen.name = first.at("name").get<std::string>();
+  chosen.step = first.at("step").get<std::int64_t>();
+  return chosen;
+}
+
+}  // namespace hone::training

@@ -1,0 +1,19 @@
+// What the ranks of a run make sure of before it begins.
+#pragma once
+
+#include <optional>
+
+#include "hone/recipe.h"
+#include "hone/trainer.h"
+#include "io/checkpoints.h"
+
+namespace hone::training {
+
+// Throws Error(config): the micro-batches of a step cannot be shared evenly among the ranks; a rank was given another
+// recipe or other options than rank 0; a pipe, which one process alone can read.
+void check_ranks(const Recipe& recipe, const TrainOptions& options);
+
+// Rank 0's choice, on all ranks.
+std::optional<io::Checkpoint> from_first(const World& world, const std::optional<io::Checkpoint>& own);
+
+}  // namespace hone::training
