@@ -27,6 +27,7 @@ struct Usage {
   bool takes_overrides = false;
   std::vector<std::string> sections = {};  // what may be overridden as a whole, without a dot: --tokenizer=bytes
   std::vector<std::string> switches = {};  // overrides that mean true without a value: --adapter.dora
+  bool together = false;                   // done by several ranks, where a launcher has started some
   bool passes_on = false;                  // what stands behind the first positional is another command's
 };
 

@@ -20,6 +20,7 @@ namespace {
 
 // Lock-free atomics: as safe in a handler as sig_atomic_t, and other threads may read them as well.
 std::atomic<int> stop_signal{0};
+std::atomic<int> own_wishes{0};  // SIGINT and SIGTERM that came to this process itself
 std::atomic<int> save_requests{0};
 std::atomic<int> event_fd{-1};
 static_assert(std::atomic<int>::is_always_lock_free);
@@ -38,11 +39,14 @@ void wake() {
   }
 }
 
-void on_stop(int number) {
+// What a launcher passes on says how often it was told: who tells the whole process group tells both of them.
+void on_stop(int number, siginfo_t* info, void*) {
   const int saved_errno = errno;
   int before = 0;
+  const bool passed_on = info->si_code == SI_QUEUE;
+  const int wishes = passed_on ? info->si_value.sival_int : number == SIGHUP ? 0 : ++own_wishes;
   if (!stop_signal.compare_exchange_strong(before, number)) {
-    if (number != SIGHUP && before != SIGHUP) _exit(128 + number);
+    if (number != SIGHUP && before != SIGHUP && wishes > 1) _exit(128 + number);
     if (before == SIGHUP) stop_signal.compare_exchange_strong(before, number);  // somebody's first wish
     errno = saved_errno;
     return;
@@ -85,8 +89,11 @@ StopSignal::StopSignal(std::string_view notice) {
     struct sigaction action{};
     if (number == SIGHUP && sigaction(number, nullptr, &old_actions[i]) == 0 && old_actions[i].sa_handler == SIG_IGN)
       continue;
-    action.sa_handler = number == SIGUSR1 ? on_save : number == SIGPIPE || number == SIGXFSZ ? SIG_IGN : on_stop;
     action.sa_flags = SA_RESTART;
+    if (number == SIGUSR1 || number == SIGPIPE || number == SIGXFSZ)
+      action.sa_handler = number == SIGUSR1 ? on_save : SIG_IGN;
+    else
+      action.sa_sigaction = on_stop, action.sa_flags |= SA_SIGINFO;
     sigemptyset(&action.sa_mask);
     sigaction(kSignals[i], &action, &old_actions[i]);
   }
@@ -125,6 +132,7 @@ int StopSignal::wake_fd() noexcept { return event_fd.load(); }
 
 void StopSignal::reset() noexcept {
   stop_signal = 0;
+  own_wishes = 0;
   save_requests = 0;
 }
 

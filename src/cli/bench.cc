@@ -125,25 +125,36 @@ class Bench final : public Command {
             1,
             true,
             {},
-            recipe_switches()};
+            recipe_switches(),
+            /*together=*/true};
   }
 
   int run(const Invocation& call) override {
     const TemporaryFolder scratch;
+    const World world = join_ranks();
     const bool folder = std::filesystem::is_directory(call.positionals[0]);
     const Invocation with_recipe =
-        folder ? Invocation{{write_recipe_for(call.positionals[0], scratch)}, call.overrides} : call;
+        folder ? Invocation{{shared_recipe_for(call.positionals[0], scratch, world)}, call.overrides} : call;
     const Recipe recipe = whole_recipe(with_recipe, flags_.set);
-    const World world = join_ranks();
     const BenchReport report = training::bench(recipe, {flags_.warmup, flags_.steps, world});
+    world.wait();  // rank 0's files are read no more
     if (!world.is_first()) return 0;
     call.json ? write_json(to_json(report)) : print(report);
     return 0;
   }
 
  private:
+  // Rank 0's.
+  std::string shared_recipe_for(const std::string& given, const TemporaryFolder& scratch, const World& world) const {
+    if (flags_.batch_size % world.size() != 0)
+      throw Error(ErrorKind::usage, fmt::format("--batch-size: the {} rows of a step cannot be shared evenly among {} "
+                                                "ranks",
+                                                flags_.batch_size, world.size()));
+    return world.from_first(world.is_first() ? write_recipe_for(given, scratch, world.size()) : "");
+  }
+
   // A recipe that trains the folder's model on rows of random tokens.
-  std::string write_recipe_for(const std::string& given, const TemporaryFolder& scratch) const {
+  std::string write_recipe_for(const std::string& given, const TemporaryFolder& scratch, int ranks) const {
     const std::filesystem::path model = find_model_folder(given);
     const std::string file = (model / "config.json").string();
     const std::unique_ptr<Model> built = build_model(config::read_file(file), file);
@@ -151,7 +162,7 @@ class Bench final : public Command {
     const nlohmann::ordered_json recipe = {
         {"model", std::filesystem::absolute(model).string()},
         {"data", {{"train", write_rows(scratch, vocab)}, {"max_length", flags_.length}}},
-        {"trainer", {{"batch_size", flags_.batch_size}}},
+        {"trainer", {{"batch_size", flags_.batch_size / ranks}, {"accumulate", ranks}}},
         {"run", scratch / "run"}};
     return write(scratch / "recipe.json", recipe.dump());
   }

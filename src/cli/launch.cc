@@ -12,7 +12,15 @@
 namespace hone::cli {
 namespace {
 
-const std::vector<std::string> kTogether = {"train", "bench"};  // what ranks do together
+std::vector<std::string> commands_of_ranks() {
+  const auto& commands = registries().commands;
+  std::vector<std::string> names;
+  for (const std::string& name : commands.names())
+    if (name != "launch" && commands.make(name, *commands.options(name))->usage().together) names.push_back(name);
+  return names;
+}
+
+bool asks_for_help(const std::string& argument) { return argument == "--help" || argument == "-h"; }
 
 class Launch final : public Command {
  public:
@@ -42,12 +50,14 @@ class Launch final : public Command {
 
   int run(const Invocation& call) override {
     const std::string& command = call.positionals[0];
-    if (std::find(kTogether.begin(), kTogether.end(), command) == kTogether.end())
+    const std::vector<std::string> known = commands_of_ranks();
+    if (std::find(known.begin(), known.end(), command) == known.end())
       throw Error(ErrorKind::usage, fmt::format("hone launch: {}: is not done by several ranks; there are {}",
-                                                hone::quoted(command), join(kTogether, ", ")))
+                                                hone::quoted(command), join(known, ", ")))
           .hint(fmt::format("hone {} alone", command));
     dist::LaunchOptions options;
-    options.ranks = static_cast<int>(flags_.n);
+    const bool help = std::any_of(call.positionals.begin(), call.positionals.end(), asks_for_help);
+    options.ranks = help ? 1 : static_cast<int>(flags_.n);
     options.threads = static_cast<int>(flags_.threads);
     options.limit_seconds = static_cast<double>(flags_.timeout);
     options.command = {std::filesystem::read_symlink("/proc/self/exe").string()};

@@ -105,6 +105,7 @@ int run_command(const std::string& name, const Arguments& arguments, const Globa
   }
   const auto options = commands.options(name);
   const Usage usage = commands.make(name, *options)->usage();
+  if (usage.together) join_ranks();  // from here on an error is told once
   config::OptionsOf<CommonFlags> common;
   common.value = before.common;
   config::CommandLine line = config::parse_command_line(

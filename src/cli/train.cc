@@ -78,12 +78,13 @@ class Train final : public Command {
     return {"[RECIPE] [--a.b.c=value ...]",
             {"hone train recipe.yaml", "hone train recipe.yaml --trainer.steps=500 --optimizer.learning_rate=1e-4",
              "hone train --model.path=my-model --data.train=chats.jsonl --run.folder=runs/chats"},
-            0, 1, true, config::Values<Recipe>::names(), recipe_switches()};
+            0, 1, true, config::Values<Recipe>::names(), recipe_switches(), /*together=*/true};
   }
 
   int run(const Invocation& call) override {
     const Recipe recipe = whole_recipe(call, flags_.set);
-    if (flags_.dry_run) return dry_run(recipe, call.json);
+    const World world = join_ranks();
+    if (flags_.dry_run) return world.is_first() ? dry_run(recipe, call.json) : 0;
     TrainOptions options;
     options.resume = flags_.resume;
     options.fresh = flags_.fresh;
@@ -92,7 +93,7 @@ class Train final : public Command {
     options.gradients = flags_.gradients;
     options.quiet = call.quiet;
     options.check_space = flags_.space_check;
-    options.world = join_ranks();
+    options.world = world;
     const Summary summary = train(recipe, options);
     if (!options.world.is_first()) return summary.interrupted() ? kStopped : 0;
     call.json ? write_json(json_of(summary)) : void(std::cout << text_of(summary) << '\n');

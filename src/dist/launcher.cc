@@ -13,6 +13,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/clock.h"
 #include "base/cpus.h"
@@ -24,7 +25,7 @@
 namespace hone::dist {
 namespace {
 
-constexpr int kResumable = 75;
+constexpr int kResumable = 75, kPeer = static_cast<int>(ErrorKind::peer);
 constexpr double kLook = 0.1;  // seconds between looks at what has ended
 
 struct Child {
@@ -130,7 +131,8 @@ class Launcher {
     if (child > 0) return {rank, child, {}};
     // From here on nothing that takes a lock: other threads' are as they were.
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // until its watchdog looks (Session::join)
-    if (getppid() != parent) _exit(static_cast<int>(ErrorKind::peer));
+    if (getppid() != parent) _exit(kPeer);
+    std::signal(SIGUSR1, SIG_IGN);  // until there is something to save
     pthread_sigmask(SIG_SETMASK, &signals_.before(), nullptr);
     if (rank > 0)
       if (const int nothing = open("/dev/null", O_RDONLY); nothing >= 0) dup2(nothing, STDIN_FILENO);
@@ -142,25 +144,33 @@ class Launcher {
     return std::count_if(children_.begin(), children_.end(), [](const Child& one) { return !one.status; });
   }
 
-  void tell(int signal) const {
+  // `times`: that the launcher was told.
+  void tell(int signal, int times = 1) const {
+    sigval value{};
+    value.sival_int = times;
     for (const Child& one : children_)
-      if (!one.status && one.pid > 0) kill(one.pid, signal);
+      if (!one.status && one.pid > 0) sigqueue(one.pid, signal, value);
   }
 
   // The terminal has told the whole process group already.
-  void pass_on(const siginfo_t& info) const {
-    if (info.si_code != SI_KERNEL) tell(info.si_signo);
+  void pass_on(const siginfo_t& info) {
+    if (info.si_signo != SIGUSR1) told_.insert(info.si_signo);
+    const bool counts = info.si_signo == SIGINT || info.si_signo == SIGTERM;
+    if (info.si_code != SI_KERNEL) tell(info.si_signo, counts ? ++times_ : 1);
   }
+
+  // Before it could finish a step, or because it was told twice.
+  bool was_stopped(int status) const { return WIFSIGNALED(status) && told_.contains(WTERMSIG(status)); }
 
   void reap() {
     for (Child& one : children_) {
       int status = 0;
       if (one.status || waitpid(one.pid, &status, WNOHANG) != one.pid) continue;
       one.status = status;
-      if (ended_well(status) || lost_) continue;
+      if (ended_well(status) || was_stopped(status) || lost_) continue;
       lost_ = one.rank;
       lost_at_ = monotonic_seconds();
-      store_.set(kLostKey, fate_of(one));
+      if (!has_said_why(status)) store_.set(kLostKey, fate_of(one));
     }
   }
 
@@ -172,15 +182,19 @@ class Launcher {
     if (since > 2 * options_.grace_seconds && asked_ < 2) asked_ = 2, tell(SIGKILL);
   }
 
+  // An error, or of another rank that it has missed.
+  bool has_said_why(int status) {
+    return WIFEXITED(status) && (WEXITSTATUS(status) == kPeer || store_.find(kToldKey));
+  }
+
   int exit_code() {
     if (lost_) {
       const Child& lost = children_[static_cast<std::size_t>(*lost_)];
-      constexpr int kPeer = static_cast<int>(ErrorKind::peer);
-      const int code = WIFEXITED(*lost.status) ? WEXITSTATUS(*lost.status) : kPeer;
-      const bool has_said_why = store_.find(kToldKey) || (WIFEXITED(*lost.status) && code == kPeer);
-      if (!has_said_why) log::error("{}", fate_of(lost));
-      return code;
+      if (!has_said_why(*lost.status)) log::error("{}", fate_of(lost));
+      return WIFEXITED(*lost.status) ? WEXITSTATUS(*lost.status) : kPeer;
     }
+    for (const Child& one : children_)
+      if (was_stopped(*one.status)) return 128 + WTERMSIG(*one.status);
     const bool stopped = std::any_of(children_.begin(), children_.end(),
                                      [](const Child& one) { return WEXITSTATUS(*one.status) == kResumable; });
     return stopped ? kResumable : 0;
@@ -192,6 +206,8 @@ class Launcher {
   std::vector<Child> children_;
   std::optional<int> lost_;  // the first rank that was
   double lost_at_ = 0;
+  std::set<int> told_;  // signals that the launcher was sent to pass on
+  int times_ = 0;       // that it was told to stop
   int asked_ = 0;
 };
 

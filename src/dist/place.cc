@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 
+#include "base/hash.h"
 #include "base/strings.h"
 #include "hone/error.h"
 
@@ -33,11 +34,29 @@ struct Names {
 };
 
 // In this order: a launcher may be started by another.
+constexpr int kPort = 29500, kPorts = 1000;
+
 constexpr Names kLaunchers[] = {{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
                                 {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
                                  "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
                                 // A step's: of a job that srun has not started there are none of these.
                                 {"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr}};
+
+// Of launchers that do not serve the store: "" of the others.
+std::string job_of(const Variable& variable, const Names& names) {
+  const std::string launcher = names.launcher;
+  if (launcher == "Open MPI") return variable("PMIX_NAMESPACE").value_or("");
+  if (launcher != "Slurm") return "";
+  return variable("SLURM_JOB_ID").value_or("") + "." + variable("SLURM_STEP_ID").value_or("");
+}
+
+// Another one for each of several jobs on a machine.
+int default_port(const std::string& job) {
+  if (job.empty()) return kPort;
+  return kPort + static_cast<int>(hash64(job) % kPorts);
+}
+
+bool is_loopback(const std::string& address) { return address == "localhost" || address.starts_with("127."); }
 
 Place read(const Variable& variable, const Names& names) {
   Place place;
@@ -45,7 +64,10 @@ Place read(const Variable& variable, const Names& names) {
   place.rank = number_of(variable, names.rank, std::nullopt, 0);
   place.size = number_of(variable, names.size, std::nullopt, 1);
   place.local_rank = number_of(variable, names.local_rank, place.rank, 0);
-  place.local_size = names.local_size ? number_of(variable, names.local_size, place.size, 1) : place.size;
+  // Where nobody says it, ranks may be on several machines as soon as the store is on another one.
+  const bool apart = !is_loopback(variable("MASTER_ADDR").value_or("127.0.0.1"));
+  place.local_size = names.local_size ? number_of(variable, names.local_size, apart ? 1 : place.size, 1) : place.size;
+  if (place.local_rank >= place.local_size) place.local_rank = 0;
   if (const auto nodes = variable("SLURM_STEP_NUM_NODES"); !names.local_size && nodes)
     place.local_size = place.size / std::max(1, number_of(variable, "SLURM_STEP_NUM_NODES", 1, 1));
   if (place.rank >= place.size)
@@ -66,10 +88,10 @@ std::optional<Place> find_place(const Variable& variable) {
       throw Error(ErrorKind::config, "environment: MASTER_ADDR: missing: the ranks are on several machines")
           .hint("set MASTER_ADDR to the name of the machine of rank 0, on all of them");
     if (address) place.address = *address;
-    place.port = number_of(variable, "MASTER_PORT", 29500, 1);
+    place.port = number_of(variable, "MASTER_PORT", default_port(job_of(variable, names)), 1);
     place.store_is_served = variable("HONE_STORE") == "launcher" || variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
     if (variable("HONE_STORE")) place.launcher = "hone launch";
-    place.attempt = variable("TORCHELASTIC_RESTART_COUNT").value_or("0");
+    place.job = job_of(variable, names);
     place.limit_seconds = number_of(variable, "HONE_RANK_TIMEOUT", 60, 1);
     return place;
   }

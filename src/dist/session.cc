@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "base/cpus.h"
 #include "base/log.h"
-#include "base/signals.h"
 #include "dist/store.h"
 #include "dist/watchdog.h"
 #include "hone/error.h"
@@ -22,7 +21,7 @@ namespace hone::dist {
 namespace {
 
 constexpr int kPatience = 5;                          // times the limit, for all ranks to come
-constexpr double kOthersLeave = 5, kFirstSpeaks = 2;  // seconds
+constexpr double kOthersLeave = 30, kFirstSpeaks = 2;  // seconds
 constexpr const char* kFirstError = "error/0";
 
 bool wait_until(double seconds, const std::function<bool()>& done) {
@@ -66,6 +65,7 @@ struct Session::State {
   Place place;
   std::optional<Store> served, store;
   std::unique_ptr<Watchdog> watchdog;
+  bool joined = false;
 };
 
 Session::Session() : state_(std::make_unique<State>()) {}
@@ -73,7 +73,6 @@ Session::Session() : state_(std::make_unique<State>()) {}
 std::unique_ptr<Session> Session::join() {
   const std::optional<Place> place = find_place();
   if (!place) return nullptr;
-  const BlockSignals blocked;  // for the threads of store and group
   std::unique_ptr<Session> made(new Session());
   State& state = *made->state_;
   state.place = *place;
@@ -81,25 +80,30 @@ std::unique_ptr<Session> Session::join() {
   if (!place->store_is_served && place->rank == 0) state.served = Store::serve(place->address, place->port);
   const auto connect = [&] {
     Store store = Store::connect(place->address, place->port, patience);
-    store.set_attempt(place->attempt);
+    store.set_job(place->job);
     return store;
   };
   state.store = connect();
   state.watchdog = std::make_unique<Watchdog>(connect(), *place);
   if (place->store_is_served) prctl(PR_SET_PDEATHSIG, 0);  // the watchdog says why it ends
   made->world_ = World(std::make_shared<Watched>(state.store->join(*place, patience), *state.watchdog));
-  if (!cpus().asked) at::set_num_threads(std::max(1, threads_by_core(cpus()) / place->local_size));
+  state.joined = true;
+  const bool bound = cpus().allowed < cpus().machine;  // to processors of its own, as Slurm and Open MPI do
+  if (!cpus().asked && !bound) at::set_num_threads(std::max(1, threads_by_core(cpus()) / place->local_size));
   if (place->rank > 0) log::set_level(log::Level::error);
   log::info("{} ranks by {}, this is rank {}", place->size, place->launcher, place->rank);
   return made;
 }
 
-// Whoever serves the store leaves last.
+// Whoever serves the store leaves last. Who has not joined does not leave either: the others are to miss it.
 Session::~Session() {
-  if (!state_->watchdog) return;
+  if (!state_->joined) return;
   state_->watchdog->leave();
   if (!state_->served) return;
-  wait_until(kOthersLeave, [&] { return state_->watchdog->all_have_left(); });
+  try {
+    wait_until(kOthersLeave, [&] { return state_->watchdog->all_have_left(); });
+  } catch (const Error&) {  // of the store: nobody needs it any more
+  }
 }
 
 std::optional<std::string> Session::own_words(const std::string& error, int code) {

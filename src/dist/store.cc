@@ -14,6 +14,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "base/sections.h"
+#include "base/signals.h"
 #include "base/strings.h"
 #include "hone/error.h"
 #include "tensor/host.h"
@@ -24,7 +25,7 @@ namespace hone::dist {
 
 struct Store::State {
   c10::intrusive_ptr<c10d::TCPStore> store;
-  std::string prefix = "hone/0/";
+  std::string prefix = "hone/";
 };
 
 namespace {
@@ -52,12 +53,14 @@ auto peer_call(const std::string& doing, const Call& call) {
 
 class GlooCollectives final : public Collectives {
  public:
-  GlooCollectives(c10::intrusive_ptr<c10d::Store> store, const Place& place) {
-    auto options = c10d::ProcessGroupGloo::Options::create(milliseconds(kNoLimit));
+  GlooCollectives(c10::intrusive_ptr<c10d::Store> store, const Place& place, double timeout_seconds) {
+    const BlockSignals blocked;  // in its threads
+    auto options = c10d::ProcessGroupGloo::Options::create(milliseconds(timeout_seconds));
     options->threads = 2;
     options->devices.push_back(place.on_one_machine() ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
                                                       : c10d::ProcessGroupGloo::createDefaultDevice());
     group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(std::move(store), place.rank, place.size, options);
+    group_->setTimeout(milliseconds(kNoLimit));
   }
   int rank() const override { return group_->getRank(); }
   int size() const override { return group_->getSize(); }
@@ -134,6 +137,7 @@ class GlooCollectives final : public Collectives {
 
 Store Store::serve(const std::string& address, int port) {
   be_quiet();
+  const BlockSignals blocked;  // in its thread
   Store made;
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(port);
@@ -158,7 +162,7 @@ Store Store::connect(const std::string& address, int port, double timeout_second
   return made;
 }
 
-void Store::set_attempt(const std::string& attempt) { state_->prefix = "hone/" + attempt + "/"; }
+void Store::set_job(const std::string& job) { state_->prefix = job.empty() ? "hone/" : "hone/" + job + "/"; }
 
 int Store::port() const { return state_->store->getPort(); }
 
@@ -194,7 +198,7 @@ std::shared_ptr<Collectives> Store::join(const Place& place, double timeout_seco
   }
   return peer_call("connecting the ranks", [&] {
     return std::make_shared<GlooCollectives>(
-        c10::make_intrusive<c10d::PrefixStore>(state_->prefix + "gloo", state_->store), place);
+        c10::make_intrusive<c10d::PrefixStore>(state_->prefix + "gloo", state_->store), place, timeout_seconds);
   });
 }
 

@@ -15,8 +15,7 @@ class Store {
   // port 0: any that is free. Throws Error(peer).
   static Store serve(const std::string& address, int port);
   static Store connect(const std::string& address, int port, double timeout_seconds);
-  // Of a job that is started again beside the same store: keys of an attempt of its own.
-  void set_attempt(const std::string& attempt);
+  void set_job(const std::string& job);  // whose keys are its own, as another may be served at the same address
   int port() const;
   void set(const std::string& key, const std::string& value);
   std::optional<std::string> find(const std::string& key);

@@ -6,12 +6,12 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <cstdio>
 #include <thread>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/progress.h"
 #include "base/signals.h"
 #include "base/strings.h"
 #include "hone/error.h"
@@ -22,15 +22,18 @@ namespace {
 constexpr double kEvery = 0.25;   // seconds between beats
 constexpr double kSuspicion = 2;  // how long one that is suspected may be silent
 constexpr double kOwnWords = 3;   // for a rank to end by itself after another has told an error
+constexpr double kPause = 2;      // between two looks: longer than it ever takes
 constexpr int kStart = 5;         // times the limit, until a rank is there
 constexpr const char* kLeft = "left";
 
 std::string beat_key(int rank) { return fmt::format("beat/{}", rank); }
 
+// Without the log, which the main thread may hold.
 [[noreturn]] void end(int code, const std::string& fact) {
-  log::set_status("");
-  if (!fact.empty()) std::fprintf(stderr, "error: %s\n", fact.c_str());
-  std::fflush(stderr);
+  const std::string text = (use_escapes() ? "\r\x1b[K" : "") + log::line(log::Level::error, fact);
+  if (!fact.empty() && ::write(STDERR_FILENO, text.data(), text.size()) < 0) {
+    // Nobody to tell.
+  }
   _exit(code);
 }
 
@@ -49,6 +52,7 @@ struct Watchdog::State {
   Store store;
   const Place place;
   std::vector<Seen> seen;
+  double looked_at = 0;
   double told_at = 0;  // when another rank's error was first seen
   std::mutex mutex;
   std::condition_variable wake;
@@ -71,6 +75,10 @@ struct Watchdog::State {
 
   void look(const std::string& own, bool suspects, bool leaves) {
     std::string fact;
+    const double now = monotonic_seconds();
+    if (now - looked_at > kPause)  // this process itself has stood still, and perhaps all of them
+      for (Seen& one : seen) one.since = now;
+    looked_at = now;
     try {
       store.set(beat_key(place.rank), own);
       if (leaves) return;
@@ -123,6 +131,11 @@ Watchdog::~Watchdog() {
   }
   state_->wake.notify_all();
   state_->thread.join();
+  if (!state_->leaving) return;
+  try {
+    state_->store.set(beat_key(state_->place.rank), kLeft);
+  } catch (const Error&) {  // the store is gone, and with it who would miss this rank
+  }
 }
 
 void Watchdog::at(std::string phase) {

@@ -6,8 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/strings.h"
+#include "data/files.h"
 #include "hone/config.h"
 #include "io/pipe.h"
+#include "ops/kernels.h"
 
 namespace hone::training {
 namespace {
@@ -33,6 +35,7 @@ void check_share(const TrainerSection& trainer, int ranks) {
 void check_same(const Recipe& recipe, const TrainOptions& options) {
   const config::Node own = write_recipe(recipe);
   const nlohmann::json told = {{"recipe", config::to_yaml(own)},
+                               {"kernels", ops::name(ops::level())},
                                {"resume", options.resume.value_or("")},
                                {"fresh", options.fresh},
                                {"strict", options.strict_resume},
@@ -45,17 +48,21 @@ void check_same(const Recipe& recipe, const TrainOptions& options) {
          config::diff(config::parse_yaml(first["recipe"].get<std::string>(), "rank 0", ignored), own))
       fact +=
           fmt::format("{}{}: {} here, {} there", fact.empty() ? "" : "; ", change.path, change.after, change.before);
+  } else if (told["kernels"] != first["kernels"]) {
+    fact = fmt::format("kernels {} here, {} there, which do not round alike; HONE_KERNELS={} fits where that is the older",
+                       told["kernels"].get<std::string>(), first["kernels"].get<std::string>(),
+                       told["kernels"].get<std::string>());
   } else if (told != first) {
     fact = "--resume, --new, --strict-resume or --override differ";
   }
   if (options.world.any(!fact.empty()))  // so that nobody waits for who has left
-    throw Error(ErrorKind::config, fact.empty() ? "ranks were given different recipes"
+    throw Error(ErrorKind::config, fact.empty() ? "the ranks are not alike; another one says how"
                                                 : fmt::format("not the recipe of rank 0: {}", fact));
 }
 
 void check_pipes(const DataSection& data) {
   for (const DataFile& file : data.train)
-    if (!file.path.empty() && io::is_pipe(file.path))
+    if (data::is_standard_input(file.path) || (!file.path.empty() && io::is_pipe(file.path)))
       throw Error(ErrorKind::config,
                   fmt::format("data.train: {}: is a pipe, which one process alone can read", file.path))
           .hint("write it to a file that all ranks can read, or train in one process");

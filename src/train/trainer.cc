@@ -57,6 +57,7 @@ Trainer::Trainer(TrainerParts parts)
   save_types_.emplace(recipe_.trainer.save.dtype, recipe_.trainer.precision, *state_.source_types);
   files_ = hub::model_files(model_, inputs.source, inputs.tokenizer.get(), chosen_turn_end(recipe_, *inputs.tokenizer),
                             save_types_->most());
+  world_.wait();  // all have read the checkpoint, which rank 0 may write anew
 }
 
 Trainer::~Trainer() = default;
@@ -234,7 +235,7 @@ Summary Trainer::finish() {
 Summary Trainer::summary(bool complete) const {
   Summary summary;
   summary.folder = recipe_.run.folder;
-  summary.checkpoint = (parts_.run.path() / "checkpoints" / saver_->name()).string();
+  summary.checkpoint = (parts_.run.path() / "checkpoints" / world_.from_first(saver_->name())).string();
   summary.step = state_.step;
   summary.steps = steps_;
   summary.tokens = state_.tokens;

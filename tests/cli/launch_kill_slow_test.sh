@@ -26,7 +26,7 @@ RANDOM=42
 kills=0 slowest=0
 : >all.log
 while [ $kills -lt 20 ]; do
-  hone launch -n 2 train recipe.yaml --run.folder=broken >log 2>&1 &
+  hone launch -n 2 train recipe.yaml --run.folder=torn >log 2>&1 &
   launcher=$!
   sleep_ms=$((RANDOM % (span_ms / 2) + 20))
   sleep "$(printf '%d.%03d' $((sleep_ms / 1000)) $((sleep_ms % 1000)))"
@@ -44,16 +44,16 @@ while [ $kills -lt 20 ]; do
     [ $took -le 5000 ] || fail "took $took ms to end"
     [ $took -le $slowest ] || slowest=$took
     grep -q "error: rank [01] (process $pid) was killed by signal 9" log || fail "process $pid is not named"
-    [ "$(pgrep -f -- "--run.folder=broken" | wc -l)" = 0 ] || fail "processes are left"
+    [ "$(pgrep -f -- "--run.folder=torn" | wc -l)" = 0 ] || fail "processes are left"
   fi
-  if [ -e broken/checkpoints/step-00000400 ] && [ $kills -lt 20 ]; then rm -rf broken; fi
+  if [ -e torn/checkpoints/step-00000400 ] && [ $kills -lt 20 ]; then rm -rf torn; fi
 done
-hone launch -n 2 train recipe.yaml --run.folder=broken >>all.log 2>&1
+hone launch -n 2 train recipe.yaml --run.folder=torn >>all.log 2>&1
 for file in model.safetensors state/optimizer-00000-of-00001.safetensors; do
-  cmp "straight/checkpoints/step-00000400/$file" "broken/checkpoints/step-00000400/$file"
+  cmp "straight/checkpoints/step-00000400/$file" "torn/checkpoints/step-00000400/$file"
 done
-diff <(comparable straight) <(comparable broken)
-left=$(find broken -name '.tmp-*' -o -name '.trash-*')
+diff <(comparable straight) <(comparable torn)
+left=$(find torn -name '.tmp-*' -o -name '.trash-*')
 [ -z "$left" ] || { echo "left behind: $left"; exit 1; }
 resumed=$(grep -c resuming all.log || true)
 [ "$resumed" -ge 1 ] || { echo "no start found a checkpoint to resume: the test tested nothing"; exit 1; }

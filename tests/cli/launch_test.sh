@@ -72,8 +72,14 @@ refused() {  # exit code, text, arguments
 refused 3 "trainer.accumulate: a step's 3 micro-batches cannot be shared evenly among 2 ranks" train r.yaml \
   --trainer.accumulate=3 --run.folder=none
 refused 4 'none.jsonl' train r.yaml --data.train=none.jsonl --run.folder=none
-refused 2 '"generate": is not done by several ranks; there are train, bench' generate
+refused 2 '"generate": is not done by several ranks; there are bench, train' generate
 [ ! -e none ] || fail "a folder of a run that was refused"
+
+refused 2 '--no-such: no such flag' train r.yaml --no-such
+hone launch -n 2 train --help >log 2>&1
+says_once '^usage'
+hone launch -n 2 bench out/latest --batch-size 4 --length 32 --steps 2 --json >log 2>err || { cat err; fail "exit $?"; }
+says '"ranks":2'
 
 # SIGTERM to the launcher, and to one rank alone: all stop after the same step, and go on.
 start train r.yaml "${long[@]}" --run.folder=stopped
@@ -88,6 +94,15 @@ says_once 'stopped: resuming at step'
 kill -INT "$(rank 1)"
 ends_with 75 20
 says_once 'SIGINT at step [0-9]*: saved in'
+
+# To the whole process group, as service managers, timeout and shells do: once is once.
+before=$(lines stopped)
+setsid env --default-signal=INT hone launch -n 2 train r.yaml "${long[@]}" --run.folder=stopped >log 2>&1 &
+child=$!
+wait_for trains stopped "$before"
+kill -TERM -- "-$child"
+ends_with 75 20
+says_once 'SIGTERM at step [0-9]*: saved in'
 
 # A rank is killed: the other one names it.
 start train r.yaml "${long[@]}" --run.folder=killed
