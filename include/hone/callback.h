@@ -18,7 +18,7 @@ enum class Action { go_on, evaluate, save, stop };  // the strongest answer wins
 struct TrainView {
   std::int64_t step = 0, steps = 0, tokens = 0;
   std::optional<double> epoch = {};  // nothing: the data are a stream
-  Model& model;
+  Model& model;  // with parallel.fsdp its weights are not there (Weight::is_there), and it cannot be computed with
   const std::string& run_folder;
   // Of the evaluations' metrics ("eval_accuracy"), those of which more is better.
   std::span<const std::string> greater_is_better = {};

@@ -70,6 +70,21 @@ struct HeadRequest {
   std::vector<std::string> labels = {};  // a classification head for these; empty: the head that config.json says
 };
 
+// Where the weights of a model are that no process holds whole: they come before a block is computed, forward and
+// backward, and go behind it. Called in the same order on all ranks.
+class HONE_API Residency {
+ public:
+  virtual ~Residency() = default;
+  // A forward pass begins: what is in no block comes. `learns`: a backward pass will follow.
+  virtual void begin(bool learns) = 0;
+  virtual void enter(std::size_t block) = 0;
+  virtual void leave(std::size_t block) = 0;
+  virtual void enter_backward(std::size_t block) = 0;
+  virtual void leave_backward(std::size_t block) = 0;
+  // All that a pass does with other ranks, where this one has nothing to compute.
+  virtual void idle_pass(bool learns) = 0;
+};
+
 // Plug-in (src/models).
 class HONE_API Model : public Module {
  public:
@@ -78,6 +93,10 @@ class HONE_API Model : public Module {
   virtual std::vector<const Block*> blocks() const = 0;
   virtual Tensor finish(const Tensor& x_BTD, Pass& pass) const = 0;
   Output forward(const Batch& batch, Pass& pass) const;  // the one layer loop
+  // null: all weights are there. It must outlive its use. Passes that take no trained adapter (Pass::adapter) do
+  // without.
+  void set_residency(Residency* residency) { residency_ = residency; }
+  Residency* residency() const { return residency_; }
 
   virtual std::int64_t vocab_size() const = 0;     // token ids are below it
   virtual std::int64_t max_positions() const = 0;  // tokens of a document that it was made for: max_position_embeddings
@@ -101,6 +120,9 @@ class HONE_API Model : public Module {
   virtual bool is_no_weight(const std::string& /*tensor*/) const { return false; }
   // Weights that a folder of such models may lack, as they belong to a head: training then begins with fresh ones.
   virtual bool may_be_fresh(const std::string& /*weight*/) const { return false; }
+
+ private:
+  Residency* residency_ = nullptr;
 };
 
 // Sizes that a key/value cache needs, per layer. window 0 = all tokens are kept.

@@ -36,7 +36,10 @@ struct Layout {
   std::vector<std::int64_t> shape;         // of the part
   std::vector<std::int64_t> offset;        // where the part begins
   std::vector<std::string> axes;           // of the mesh, along which each dimension is cut; "": it is not
-  bool whole() const { return shape == global_shape; }
+  // Where it is cut without regard to its dimensions: `count` of its elements, one row behind another, from `begin` on;
+  // a tensor of one dimension. -1: it is not.
+  std::int64_t begin = 0, count = -1;
+  bool whole() const { return shape == global_shape && count < 0; }
 };
 
 // What a buffer becomes after an update of the weights: of its value and of the sum of what layers saw in that update's
@@ -64,7 +67,10 @@ class HONE_API Weight {
 
   const Tensor& use() const;  // the tensor to compute with; REQUIRES: filled
   bool filled() const { return value_.defined(); }
+  bool is_there() const;    // filled, and its memory has not gone (fill_whole)
   void fill(Tensor value);  // REQUIRES: of the layout's shape; keeps requires_grad as `trainable` says
+  // Whole from now on: of a weight that was filled in part, a tensor whose memory comes and goes (nn::Residency).
+  void fill_whole(Tensor value);
   void set_trainable(bool trainable);
   bool trainable() const { return trainable_; }
   bool decays() const { return decays_; }  // false for norms and biases: weight decay skips them by default

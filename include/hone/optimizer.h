@@ -40,6 +40,9 @@ class HONE_API Optimizer {
   virtual void each_state(const std::function<void(const std::string&, Tensor&)>& visit) = 0;
   // Learning rate of the update number `step`, counted from 0, of `steps` in all; a function of the step alone.
   virtual double learning_rate(std::int64_t step, std::int64_t steps) const = 0;
+  // Whether an element's update depends on no other element: then ranks may share out a weight (parallel.fsdp). Its
+  // state is then one tensor of the weight's shape and type for each of its kinds.
+  virtual bool is_elementwise() const { return false; }
   virtual void check(std::int64_t /*steps*/, Problems&) const {}  // what does not fit a run of so many
 };
 

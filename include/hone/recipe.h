@@ -169,6 +169,20 @@ struct TrainerSection {
   HONE_API void validate(Problems& problems) const;
 };
 
+// How a model is spread over ranks (hone launch, torchrun, ...).
+struct ParallelSection {
+  std::int64_t fsdp = 1;
+  static constexpr auto fields() {
+    using C = ParallelSection;
+    return std::tuple{
+        field("fsdp", &C::fsdp,
+              "Ranks that share out weights, masters, moments and gradients, each keeping a part of every "
+              "block (fully sharded); -1: all of them; 1: each has all.",
+              at_least(-1), OnResume::free)};
+  }
+  HONE_API void validate(Problems& problems) const;
+};
+
 struct RunSection {
   std::string folder, name;
   std::uint64_t seed = 1;
@@ -212,6 +226,7 @@ struct Recipe {
   config::Choice<Objective> objective{"causal_lm", nullptr};
   config::Choice<Optimizer> optimizer{"adamw", nullptr};
   TrainerSection trainer;
+  ParallelSection parallel;
   std::vector<config::Choice<Callback>> callbacks;
   std::vector<config::Choice<Tracker>> trackers;
   RunSection run;
@@ -226,6 +241,7 @@ struct Recipe {
         field("objective", &C::objective, "Kind of training."),
         field("optimizer", &C::optimizer, "How weights are updated."),
         field("trainer", &C::trainer, "How long, in what steps, and what is written on the way."),
+        field("parallel", &C::parallel, "How the model is spread over several processes.", OnResume::free),
         field("callbacks", &C::callbacks, "Hooks into the run.", OnResume::record),
         field("trackers", &C::trackers, "Where numbers go besides metrics.jsonl and the terminal.", OnResume::free),
         field("run", &C::run, "Where the run lives.")};

@@ -10,6 +10,13 @@
 
 namespace hone {
 
+// What was begun with other ranks: done when wait() returns. Until then nobody touches its tensors.
+class HONE_API Begun {
+ public:
+  virtual ~Begun() = default;
+  virtual void wait() = 0;
+};
+
 // What ranks do together. Each call waits until all of them have made it, in the same order. Throws Error(peer) where
 // one is lost.
 class HONE_API Collectives {
@@ -20,11 +27,15 @@ class HONE_API Collectives {
   // Makes of x, contiguous and of one shape and type on all ranks, the sum over ranks: in rank order, so that the same
   // ranks give the same bits, on each of them.
   virtual void sum(Tensor& x) = 0;
+  // The two halves of sum(), of tensors of equal shares: of one dimension, whole of size() times as many elements.
+  // Begun in the same order on all ranks.
+  virtual std::unique_ptr<Begun> begin_sum(const Tensor& whole, const Tensor& share) = 0;     // into share
+  virtual std::unique_ptr<Begun> begin_gather(const Tensor& share, const Tensor& whole) = 0;  // into whole
   // What each rank gives, in rank order.
   virtual std::vector<std::string> gather(const std::string& own) = 0;
   // What this rank is at, for those that wait for it: "step 41, saving".
   virtual void at(const std::string& phase) { static_cast<void>(phase); }
-  virtual std::uint64_t bytes_sent() const { return 0; }  // so far, by sum()
+  virtual std::uint64_t bytes_sent() const { return 0; }  // so far, of tensors
 };
 
 // By default one process alone.
@@ -40,7 +51,9 @@ class HONE_API World {
   Sums total(Sums sums) const;
   double total(double value) const;
   Tensor total(Tensor sum) const;
-  void add_up(Tensor& sum) const;  // in place; contiguous
+  void add_up(Tensor& sum) const;                                                       // in place; contiguous
+  std::unique_ptr<Begun> begin_sum(const Tensor& whole, const Tensor& share) const;     // Collectives
+  std::unique_ptr<Begun> begin_gather(const Tensor& share, const Tensor& whole) const;  // Collectives
   std::vector<std::string> gather(const std::string& own) const;
   std::vector<Sums> gather(const Sums& own) const;
   std::string from_first(const std::string& own) const;  // rank 0's

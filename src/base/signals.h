@@ -13,8 +13,9 @@ inline constexpr ErrorKind kStopped{75};
 
 // Installs the handlers while alive, and ignores SIGPIPE and SIGXFSZ; the old ones come back afterwards. One per
 // process at a time. The first SIGINT or SIGTERM requests a stop, the second ends the process at once with 128 + its
-// number; those that sigqueue() sends say with their value which one it is. SIGHUP requests a stop and never more than that: a terminal that closes sends it several times, and the
-// system another signal after it. It stays ignored where it was (nohup).
+// number; those that sigqueue() sends say with their value which one it is. SIGHUP requests a stop and never more than
+// that: a terminal that closes sends it several times, and the system another signal after it. It stays ignored where
+// it was (nohup).
 class StopSignal {
  public:
   // notice: a line for stderr when the first one comes, as what is stopped may take its time; "" = none.

@@ -112,6 +112,7 @@ int run_command(const std::string& name, const Arguments& arguments, const Globa
       arguments, *options, {usage.takes_overrides, usage.sections, usage.switches, usage.passes_on}, &common);
   if (line.help) return print(help_of(*commands.find(name)), help_json(*commands.find(name)));
   use(common.value);
+  if (usage.together) announce_ranks();
   const auto command = commands.make(name, *options);
   check_count(name, usage, line.positionals.size());
   return command->run(

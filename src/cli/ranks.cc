@@ -20,6 +20,10 @@ World join_ranks() {
   return session() ? session()->world() : World();
 }
 
+void announce_ranks() {
+  if (session()) session()->announce();
+}
+
 std::optional<std::string> own_words(const std::string& error, int code) {
   return session() ? session()->own_words(error, code) : error;
 }

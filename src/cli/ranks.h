@@ -10,6 +10,7 @@ namespace hone::cli {
 
 // As a launcher's environment says; one process alone without it. The first call waits until all ranks are there.
 World join_ranks();
+void announce_ranks();  // once the log's level is chosen; dist::Session
 // What this rank is to say of an error that ends the program; nothing: another one says it.
 std::optional<std::string> own_words(const std::string& error, int code);
 void leave_ranks();  // at the program's end

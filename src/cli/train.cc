@@ -78,7 +78,12 @@ class Train final : public Command {
     return {"[RECIPE] [--a.b.c=value ...]",
             {"hone train recipe.yaml", "hone train recipe.yaml --trainer.steps=500 --optimizer.learning_rate=1e-4",
              "hone train --model.path=my-model --data.train=chats.jsonl --run.folder=runs/chats"},
-            0, 1, true, config::Values<Recipe>::names(), recipe_switches(), /*together=*/true};
+            0,
+            1,
+            true,
+            config::Values<Recipe>::names(),
+            recipe_switches(),
+            /*together=*/true};
   }
 
   int run(const Invocation& call) override {

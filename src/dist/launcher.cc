@@ -183,9 +183,7 @@ class Launcher {
   }
 
   // An error, or of another rank that it has missed.
-  bool has_said_why(int status) {
-    return WIFEXITED(status) && (WEXITSTATUS(status) == kPeer || store_.find(kToldKey));
-  }
+  bool has_said_why(int status) { return WIFEXITED(status) && (WEXITSTATUS(status) == kPeer || store_.find(kToldKey)); }
 
   int exit_code() {
     if (lost_) {

@@ -20,7 +20,7 @@
 namespace hone::dist {
 namespace {
 
-constexpr int kPatience = 5;                          // times the limit, for all ranks to come
+constexpr int kPatience = 5;                           // times the limit, for all ranks to come
 constexpr double kOthersLeave = 30, kFirstSpeaks = 2;  // seconds
 constexpr const char* kFirstError = "error/0";
 
@@ -42,10 +42,28 @@ class Watched final : public Collectives {
   std::vector<std::string> gather(const std::string& own) override {
     return watched([&] { return inner_->gather(own); });
   }
+  std::unique_ptr<Begun> begin_sum(const Tensor& whole, const Tensor& share) override {
+    return watched([&] { return std::make_unique<WatchedBegun>(*this, inner_->begin_sum(whole, share)); });
+  }
+  std::unique_ptr<Begun> begin_gather(const Tensor& share, const Tensor& whole) override {
+    return watched([&] { return std::make_unique<WatchedBegun>(*this, inner_->begin_gather(share, whole)); });
+  }
   void at(const std::string& phase) override { watchdog_.at(phase); }
   std::uint64_t bytes_sent() const override { return inner_->bytes_sent(); }
 
  private:
+  class WatchedBegun final : public Begun {
+   public:
+    WatchedBegun(Watched& all, std::unique_ptr<Begun> inner) : all_(all), inner_(std::move(inner)) {}
+    void wait() override {
+      all_.watched([&] { return inner_->wait(), 0; });
+    }
+
+   private:
+    Watched& all_;
+    std::unique_ptr<Begun> inner_;
+  };
+
   template <class Call>
   auto watched(const Call& call) -> decltype(call()) {
     try {
@@ -90,9 +108,13 @@ std::unique_ptr<Session> Session::join() {
   state.joined = true;
   const bool bound = cpus().allowed < cpus().machine;  // to processors of its own, as Slurm and Open MPI do
   if (!cpus().asked && !bound) at::set_num_threads(std::max(1, threads_by_core(cpus()) / place->local_size));
-  if (place->rank > 0) log::set_level(log::Level::error);
-  log::info("{} ranks by {}, this is rank {}", place->size, place->launcher, place->rank);
   return made;
+}
+
+void Session::announce() const {
+  const Place& place = state_->place;
+  if (place.rank > 0) return log::set_level(log::Level::error);
+  log::info("{} ranks by {}, this is rank 0", place.size, place.launcher);
 }
 
 // Whoever serves the store leaves last. Who has not joined does not leave either: the others are to miss it.

@@ -13,12 +13,13 @@ namespace hone::dist {
 class Session {
  public:
   // Nothing: the process is alone, as no launcher says otherwise. Waits for all ranks; from then on a watchdog ends the
-  // process when one is lost. Threads are shared among the ranks of a machine, and of the ranks but the first nothing
-  // below an error is logged. Throws Error(config, peer).
+  // process when one is lost. Threads are shared among the ranks of a machine. Throws Error(config, peer).
   static std::unique_ptr<Session> join();
   ~Session();  // waits a little for the others to be done as well
 
   World world() const { return world_; }
+  // Rank 0 says in the log who it is with; of the others nothing below an error is logged from then on.
+  void announce() const;
   // What this rank says of the error that it ends with; nothing: rank 0 says the same. The others end with `code`, too.
   std::optional<std::string> own_words(const std::string& error, int code);
 

@@ -70,21 +70,31 @@ class GlooCollectives final : public Collectives {
   void sum(Tensor& x) override {
     HONE_ASSERT(x.is_contiguous());
     const at::NoGradGuard no_grad;
-    const sections::Timed section(sections::Section::ranks);
     const std::int64_t ranks = size(), share = (x.numel() + ranks - 1) / ranks;
     if (share == 0) return;
     const bool even = share * ranks == x.numel();
-    Tensor given = even ? x.view(-1) : at::zeros({share * ranks}, x.options());
-    if (!even) given.narrow(0, 0, x.numel()).copy_(x.view(-1));
-    Tensor got = at::empty({ranks, share}, x.options()), all = even ? given : at::empty_like(given);
-    Tensor got_flat = got.view(-1);
+    Tensor whole = even ? x.view(-1) : at::zeros({share * ranks}, x.options());
+    if (!even) whole.narrow(0, 0, x.numel()).copy_(x.view(-1));
+    const Tensor total = at::empty({share}, x.options());
+    begin_sum(whole, total)->wait();
+    begin_gather(total, whole)->wait();
+    if (!even) x.view(-1).copy_(whole.narrow(0, 0, x.numel()));
+  }
+
+  std::unique_ptr<Begun> begin_sum(const Tensor& whole, const Tensor& share) override {
+    HONE_ASSERT(whole.is_contiguous() && share.is_contiguous() && whole.numel() == size() * share.numel());
+    Tensor got = at::empty({size(), share.numel()}, whole.options());
+    Tensor into = got.view(-1), from = whole.view(-1);
     std::vector<std::int64_t> even_splits;
-    wait("all-to-all", group_->alltoall_base(got_flat, given, even_splits, even_splits));
-    Tensor total = got[0];
-    for (std::int64_t rank = 1; rank < ranks; ++rank) total.add_(got[rank]);
-    wait("all-gather", group_->_allgather_base(all, total));
-    if (!even) x.view(-1).copy_(all.narrow(0, 0, x.numel()));
-    bytes_ += 2 * static_cast<std::uint64_t>(ranks - 1) * total.nbytes();
+    bytes_ += whole.nbytes() - share.nbytes();
+    return std::make_unique<Summing>(group_->alltoall_base(into, from, even_splits, even_splits), got, share);
+  }
+
+  std::unique_ptr<Begun> begin_gather(const Tensor& share, const Tensor& whole) override {
+    HONE_ASSERT(whole.is_contiguous() && share.is_contiguous() && whole.numel() == size() * share.numel());
+    Tensor into = whole.view(-1).view(at::kByte), from = share.view(-1).view(at::kByte);
+    bytes_ += static_cast<std::uint64_t>(size() - 1) * share.nbytes();
+    return std::make_unique<Working>("all-gather", group_->_allgather_base(into, from));
   }
   std::uint64_t bytes_sent() const override { return bytes_; }
 
@@ -101,6 +111,35 @@ class GlooCollectives final : public Collectives {
 
  private:
   static constexpr std::size_t kFirst = 1024, kLength = sizeof(std::uint64_t);
+
+  class Working : public Begun {
+   public:
+    Working(const char* what, c10::intrusive_ptr<c10d::Work> work) : what_(what), work_(std::move(work)) {}
+    void wait() override {
+      const sections::Timed section(sections::Section::ranks);
+      GlooCollectives::wait(what_, work_);
+    }
+
+   private:
+    const char* what_;
+    c10::intrusive_ptr<c10d::Work> work_;
+  };
+
+  // In rank order.
+  class Summing final : public Working {
+   public:
+    Summing(c10::intrusive_ptr<c10d::Work> work, Tensor got, Tensor share)
+        : Working("all-to-all", std::move(work)), got_(std::move(got)), share_(std::move(share)) {}
+    void wait() override {
+      Working::wait();
+      const at::NoGradGuard no_grad;
+      share_.copy_(got_[0]);
+      for (std::int64_t rank = 1; rank < got_.size(0); ++rank) share_.add_(got_[rank]);
+    }
+
+   private:
+    Tensor got_, share_;
+  };
 
   static std::size_t length_of(const std::string& message) {
     std::uint64_t length = 0;

@@ -1,6 +1,7 @@
 // Numbers and texts over ranks.
 #include "hone/world.h"
 
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -50,6 +51,26 @@ Tensor World::total(Tensor sum) const {
 
 void World::add_up(Tensor& sum) const {
   if (together_) together_->sum(sum);
+}
+
+namespace {
+
+struct Done final : Begun {
+  void wait() override {}
+};
+
+}  // namespace
+
+std::unique_ptr<Begun> World::begin_sum(const Tensor& whole, const Tensor& share) const {
+  if (together_) return together_->begin_sum(whole, share);
+  share.copy_(whole);
+  return std::make_unique<Done>();
+}
+
+std::unique_ptr<Begun> World::begin_gather(const Tensor& share, const Tensor& whole) const {
+  if (together_) return together_->begin_gather(share, whole);
+  whole.copy_(share);
+  return std::make_unique<Done>();
 }
 
 std::vector<std::string> World::gather(const std::string& own) const {

@@ -108,7 +108,7 @@ void check_names(const Names& names, const std::string& folder) {
   throw Error(ErrorKind::checkpoint, text).hint("config.json and the weights must be of the same model");
 }
 
-// mapped: where the file's bytes are of that type they are used where they lie.
+// What the weight's layout says of it. mapped: where the file's bytes are of that type they are used where they lie.
 Tensor read_tensor(const std::string& name, const SafetensorsSet::Place& place, const Weight& weight,
                    std::optional<at::ScalarType> mapped) {
   const std::string file = place.file->path().string();
@@ -123,11 +123,18 @@ Tensor read_tensor(const std::string& name, const SafetensorsSet::Place& place, 
     const std::shared_ptr<const std::byte> bytes = place.file->map(*place.tensor);
     auto* data = const_cast<std::byte*>(bytes.get());  // a frozen weight's: never written
     if (reinterpret_cast<std::uintptr_t>(data) % c10::elementSize(*type) == 0)
-      return at::from_blob(data, weight.shape(), [bytes](void*) {}, at::TensorOptions().dtype(*type));
+      return weight.part_of(at::from_blob(data, weight.shape(), [bytes](void*) {}, at::TensorOptions().dtype(*type)));
+  }
+  if (weight.layout().count >= 0) {  // this rank's part alone
+    const std::shared_ptr<const std::byte> bytes = place.file->map(*place.tensor);
+    Tensor part = at::empty({weight.layout().count}, *type);
+    const std::span<std::byte> into = host::mutable_bytes(part);
+    std::copy_n(bytes.get() + weight.layout().begin * part.element_size(), into.size(), into.begin());
+    return part;
   }
   Tensor made = at::empty(weight.shape(), *type);
   place.file->read(*place.tensor, host::mutable_bytes(made));
-  return made;
+  return weight.part_of(made);
 }
 
 Tensor fresh(const std::string& name, const Weight& weight, std::uint64_t seed) {
@@ -164,7 +171,7 @@ void load_weights(Model& model, const std::filesystem::path& folder, WeightTypes
     const Tensor read = read_tensor(name, *place, weight, frozen ? std::optional(type) : std::nullopt);
     if (read.scalar_type() != type) ++cast[{place->tensor->dtype, type}];
     rounded += frozen && read.element_size() > static_cast<std::int64_t>(c10::elementSize(type));
-    weight.fill(weight.part_of(read).to(type));
+    weight.fill(read.to(type));
   });
   for (const auto& [from, count] : cast)
     log::info("{}: {} tensors cast from {} to {}", folder.string(), count, from.first, safetensors_name(from.second));

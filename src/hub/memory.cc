@@ -38,7 +38,8 @@ at::ScalarType type_of(const Weight& weight, WeightTypes types) {
 void check_memory(const Model& model, WeightTypes types) {
   double needed = 0;
   model.each_weight([&](const std::string&, const Weight& weight) {
-    needed += static_cast<double>(weight.numel()) * static_cast<double>(c10::elementSize(type_of(weight, types)));
+    const std::int64_t count = weight.layout().count < 0 ? weight.numel() : weight.layout().count;  // a rank's share
+    needed += static_cast<double>(count) * static_cast<double>(c10::elementSize(type_of(weight, types)));
   });
   const double there = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
   if (needed > there)

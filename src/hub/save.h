@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -33,6 +34,7 @@ struct SavedWeight {
   Tensor value;
   at::ScalarType type;
   bool buffer = false;
+  std::function<Tensor()> make = {};  // where `value` has its shape alone
 };
 using SavedWeights = std::vector<SavedWeight>;
 SavedWeights weights_of(const Model& model);  // as they are, in the model's order. A tied head is not listed.

@@ -23,6 +23,7 @@ Found look(const Model& model) {
   Found found;
   model.each_weight([&](const std::string& name, const Weight& weight) {
     if (!found.name.empty()) return;
+    if (!weight.is_there()) return;  // a rank has a share of it
     const Tensor& value = weight.use();
     found.type = value.scalar_type();
     if (ops::all_finite(value)) return;

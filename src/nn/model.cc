@@ -11,6 +11,7 @@
 #include "nn/kv_cache.h"
 #include "nn/plan.h"
 #include "ops/checkpoint.h"
+#include "ops/when_backward.h"
 
 namespace hone {
 
@@ -80,17 +81,33 @@ Tensor run_checkpointed(const Block& block, const Tensor& x, Pass& pass) {
   return outputs[0];
 }
 
+Tensor run(const Block& block, const Tensor& x, Pass& pass) {
+  return pass.checkpoint_blocks ? run_checkpointed(block, x, pass) : block.forward(x, pass);
+}
+
+// With its weights there.
+Tensor run_resident(const Block& block, const Tensor& x, Pass& pass, Residency& residency) {
+  const auto number = static_cast<std::size_t>(pass.layer);
+  residency.enter(number);
+  const Tensor begun = ops::when_backward(x, [&residency, number] { residency.leave_backward(number); });
+  const Tensor made = run(block, begun, pass);
+  residency.leave(number);
+  return ops::when_backward(made, [&residency, number] { residency.enter_backward(number); });
+}
+
 }  // namespace
 
 Output Model::forward(const Batch& batch, Pass& pass) const {
   HONE_ASSERT(!pass.cache || !at::GradMode::is_enabled());
   pass.share_prefixes = shares_prefixes();
   nn::Plan& plan = pass.plan();
+  Residency* const residency = pass.adapter == kDefaultAdapter ? residency_ : nullptr;
+  if (residency) residency->begin(at::GradMode::is_enabled());
   Tensor x = plan.to_flat(embed(batch, pass));
   const auto layers = blocks();
   for (std::size_t i = 0; i < layers.size(); ++i) {
     pass.layer = static_cast<std::int64_t>(i);
-    x = pass.checkpoint_blocks ? run_checkpointed(*layers[i], x, pass) : layers[i]->forward(x, pass);
+    x = residency ? run_resident(*layers[i], x, pass, *residency) : run(*layers[i], x, pass);
   }
   Output output;
   output.hidden_BTD = plan.from_flat(finish(x, pass));

@@ -36,12 +36,15 @@ void Weight::set_layout(Layout layout) {
   for (std::size_t d = 0; fits && d < dims; ++d)
     fits = layout.offset[d] >= 0 && layout.shape[d] >= 0 && layout.offset[d] + layout.shape[d] <= shape()[d] &&
            (!layout.axes[d].empty() || layout.shape[d] == shape()[d]);
+  fits = fits && layout.begin >= 0 && layout.begin + std::max<std::int64_t>(layout.count, 0) <= numel() &&
+         (layout.count < 0 || layout.shape == shape());
   if (!fits)
     throw Error(ErrorKind::bug, fmt::format("a weight of shape {}: the layout is not one of it", shape_text(shape())));
   layout_ = std::move(layout);
 }
 
 Tensor Weight::part_of(const Tensor& whole) const {
+  if (layout_.count >= 0) return whole.flatten().narrow(0, layout_.begin, layout_.count).clone();
   Tensor part = whole;
   for (std::size_t d = 0; d < layout_.shape.size(); ++d)
     part = part.narrow(static_cast<std::int64_t>(d), layout_.offset[d], layout_.shape[d]);
@@ -53,12 +56,24 @@ const Tensor& Weight::use() const {
   return value_;
 }
 
+bool Weight::is_there() const { return filled() && (value_.numel() == 0 || value_.storage().nbytes() > 0); }
+
 void Weight::fill(Tensor value) {
-  if (value.sizes() != at::IntArrayRef(layout_.shape))
+  const std::vector<std::int64_t> expected =
+      layout_.count < 0 ? layout_.shape : std::vector<std::int64_t>{layout_.count};
+  if (value.sizes() != at::IntArrayRef(expected))
     throw Error(ErrorKind::bug,
-                fmt::format("a weight of shape {} was given {}", shape_text(layout_.shape), shape_text(value.sizes())));
+                fmt::format("a weight of shape {} was given {}", shape_text(expected), shape_text(value.sizes())));
   value_ = value.detach();
   value_.set_requires_grad(trainable_);
+}
+
+void Weight::fill_whole(Tensor value) {
+  layout_.shape = layout_.global_shape;
+  std::fill(layout_.offset.begin(), layout_.offset.end(), 0);
+  std::fill(layout_.axes.begin(), layout_.axes.end(), "");
+  layout_.begin = 0, layout_.count = -1;
+  fill(std::move(value));
 }
 
 void Weight::update_buffer(const Tensor& seen) {

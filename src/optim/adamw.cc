@@ -107,6 +107,7 @@ class AdamW final : public Optimizer {
     }
   }
 
+  bool is_elementwise() const override { return true; }
   double learning_rate(std::int64_t step, std::int64_t steps) const override {
     return config_.learning_rate * schedule_->factor(step, steps);
   }

@@ -104,6 +104,7 @@ class Sgd final : public Optimizer {
     for (std::size_t i = 0; i < names_.size(); ++i) visit("momentum_buffer." + names_[i], buffers_[i]);
   }
 
+  bool is_elementwise() const override { return true; }
   double learning_rate(std::int64_t step, std::int64_t steps) const override {
     return config_.learning_rate * schedule_->factor(step, steps);
   }

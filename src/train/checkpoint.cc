@@ -46,22 +46,31 @@ std::string trainer_state(const TrainState& state, const CheckpointParts& parts)
   return json.dump(2) + "\n";
 }
 
-void restore(const Safetensors& file, const std::string& name, Tensor& into) {
+void restore(const Safetensors& file, const Slice& into) {
   const std::string where = file.path().string();
-  const TensorInfo& found = info_of(file, name);
-  const std::string dtype = safetensors_name(into.scalar_type());
-  if (found.dtype != dtype || at::IntArrayRef(found.shape) != into.sizes())
-    throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: got {} {}, expected {} {}", where, name, found.dtype,
-                                                   shape_text(found.shape), dtype, shape_text(into.sizes())));
-  file.read(found, host::mutable_bytes(into));
+  const TensorInfo& found = info_of(file, into.name);
+  const std::string dtype = safetensors_name(into.part.scalar_type());
+  if (found.dtype != dtype || found.shape != into.shape)
+    throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: got {} {}, expected {} {}", where, into.name, found.dtype,
+                                                   shape_text(found.shape), dtype, shape_text(into.shape)));
+  const std::span<std::byte> bytes = host::mutable_bytes(into.part);
+  if (into.part.sizes() == at::IntArrayRef(into.shape)) return file.read(found, bytes);
+  if (bytes.empty()) return;
+  const std::shared_ptr<const std::byte> all = file.map(found);
+  std::copy_n(all.get() + into.begin * into.part.element_size(), bytes.size(), bytes.begin());
 }
 
 constexpr const char* kMaster = "master.";
 
+std::map<std::string, Slice> masters_of(Updater& updater) {
+  std::map<std::string, Slice> masters;
+  updater.each_master([&](Slice& master) { masters[master.name] = master; });
+  return masters;
+}
+
 // Each weight in its type: from its master, unless the model has it in that type anyway.
 hub::SavedWeights weights_to_save(const CheckpointParts& parts) {
-  std::map<std::string, Tensor> masters;
-  parts.updater.each_master([&](const std::string& name, Tensor& master) { masters[name] = master; });
+  const std::map<std::string, Slice> masters = masters_of(parts.updater);
   hub::SavedWeights weights = hub::weights_of(parts.model);
   for (hub::SavedWeight& weight : weights) {
     const auto master = masters.find(weight.name);
@@ -71,33 +80,42 @@ hub::SavedWeights weights_to_save(const CheckpointParts& parts) {
       continue;
     }
     weight.type = type;
-    if (type != held) weight.value = master->second;
+    if (type != held || parts.updater.sharded())
+      weight.make = [&updater = parts.updater, slice = master->second] { return updater.whole(slice); };
   }
   return weights;
 }
 
 // An adapter's weights as their masters are.
 NamedTensors adapter_to_save(const CheckpointParts& parts) {
-  std::map<std::string, Tensor> masters;
+  const std::map<std::string, Slice> masters = masters_of(parts.updater);
   std::map<const Weight*, std::string> names;
-  parts.updater.each_master([&](const std::string& name, Tensor& master) { masters[name] = master; });
   parts.model.each_with_adapters([&](const std::string& name, Weight& weight) { names[&weight] = name; });
   NamedTensors tensors;
   for (const hub::AdapterTensor& one :
        hub::adapter_tensors(parts.model, kDefaultAdapter, parts.adapter->lora.modules_to_save))
-    tensors.add(one.name, one.made([&](Weight& weight) { return masters.at(names.at(&weight)).detach(); }));
+    tensors.add(one.name,
+                one.made([&](Weight& weight) { return parts.updater.whole(masters.at(names.at(&weight))).detach(); }));
   return tensors;
 }
 
-// The optimizer's state, and masters that the weights' files have only rounded.
-void each_state_to_save(const CheckpointParts& parts, const std::function<void(const std::string&, Tensor&)>& visit) {
-  if (parts.adapter) return parts.updater.each_state(visit);  // its file has them as they are
+// The optimizer's state, and masters that the weights' files have only rounded: by the name in the file.
+void each_state_to_save(const CheckpointParts& parts,
+                        const std::function<void(const std::string&, const Slice&)>& visit) {
+  parts.updater.each_state([&](Slice& state) { visit(state.name, state); });
+  if (parts.adapter) return;  // its file has them as they are
   std::set<std::string> in_files;
   parts.model.each_weight([&](const std::string& name, const Weight&) { in_files.insert(name); });
-  parts.updater.each_state(visit);
-  parts.updater.each_master([&](const std::string& name, Tensor& master) {
-    if (!in_files.contains(name) || parts.types.of(name) != master.scalar_type()) visit(kMaster + name, master);
+  parts.updater.each_master([&](Slice& master) {
+    const bool whole = in_files.contains(master.name) && parts.types.of(master.name) == master.part.scalar_type();
+    if (!whole) visit(kMaster + master.name, master);
   });
+}
+
+std::uint64_t bytes_of(const Slice& slice) {
+  std::uint64_t bytes = slice.part.element_size();
+  for (const std::int64_t size : slice.shape) bytes *= static_cast<std::uint64_t>(size);
+  return bytes;
 }
 
 // PEFT's two files, and the tokenizer's.
@@ -114,13 +132,12 @@ void add_adapter(io::FolderCommit& commit, const CheckpointParts& parts) {
 std::uint64_t checkpoint_bytes(const CheckpointParts& parts) {
   std::uint64_t bytes = 0;
   if (parts.adapter) {
-    const NamedTensors tensors = adapter_to_save(parts);
-    for (const io::TensorSpec& tensor : tensors.specs()) bytes += io::tensor_bytes(tensor);
+    parts.updater.each_master([&](Slice& master) { bytes += bytes_of(master); });
   } else {
     for (const hub::SavedWeight& weight : weights_to_save(parts))
       bytes += static_cast<std::uint64_t>(weight.value.numel()) * c10::elementSize(weight.type);
   }
-  each_state_to_save(parts, [&](const std::string&, Tensor& tensor) { bytes += tensor.nbytes(); });
+  each_state_to_save(parts, [&](const std::string&, const Slice& state) { bytes += bytes_of(state); });
   for (const auto& [name, content] : parts.files.texts) bytes += content.size();
   return bytes;
 }
@@ -136,7 +153,10 @@ std::uint64_t save_checkpoint(io::RunFolder& run, const TrainState& state, const
   commit->add_file(std::string("state/") + kStateFile, to_json(state));
   commit->add_file("state/config.yaml", parts.config_yaml);
   NamedTensors tensors;
-  each_state_to_save(parts, [&](const std::string& name, Tensor& tensor) { tensors.add(name, tensor); });
+  each_state_to_save(parts, [&](const std::string& name, const Slice& state) {
+    tensors.add(name, state.part.scalar_type(), state.shape,
+                [&updater = parts.updater, state] { return updater.whole(state); });
+  });
   commit->add_safetensors(std::string("state/") + kOptimizerFile, tensors.specs(), {{"format", "pt"}}, tensors.bytes());
   const NamedTensors kept = tensors_of(state.callbacks);
   if (!kept.specs().empty())
@@ -171,23 +191,24 @@ void load_updater(const Folder& checkpoint, Updater& updater, bool other_weights
   const Safetensors file(checkpoint.path() / "state" / kOptimizerFile);
   std::set<std::string> expected;
   std::int64_t fresh = 0;
-  const auto take = [&](const std::string& name, Tensor& tensor) {
-    if (other_weights && file.find(name) == nullptr) {
+  const auto take = [&](const Slice& slice) {
+    if (other_weights && file.find(slice.name) == nullptr) {
       ++fresh;
       return;
     }
-    restore(file, name, tensor);
-    expected.insert(name);
+    restore(file, slice);
+    expected.insert(slice.name);
   };
   updater.each_state(take);
   std::optional<SafetensorsSet> model;
   if (!all_exact) model.emplace(checkpoint.path());
-  updater.each_master([&](const std::string& name, Tensor& master) {
+  updater.each_master([&](Slice& master) {
     if (all_exact) return;
-    const auto place = model->tensors().find(name);
+    const auto place = model->tensors().find(master.name);
     const bool whole =
-        place != model->tensors().end() && place->second.tensor->dtype == safetensors_name(master.scalar_type());
-    if (!whole || file.find(kMaster + name)) take(kMaster + name, master);
+        place != model->tensors().end() && place->second.tensor->dtype == safetensors_name(master.part.scalar_type());
+    master.name = kMaster + master.name;
+    if (!whole || file.find(master.name)) take(master);
   });
   std::vector<std::string> extra;
   for (const TensorInfo& tensor : file.tensors())

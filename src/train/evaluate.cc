@@ -143,12 +143,14 @@ std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluatio
   for (std::int64_t begin = 0; begin < data.rows(); begin += round) {
     const std::int64_t own = begin + options.batch_size * options.world.rank();
     Sums told;
-    if (options.before && !options.before(begin, tokens)) {
-      told[kEnough] = 1;
-    } else if (own < data.rows()) {
+    const bool enough = options.before && !options.before(begin, tokens);
+    if (enough) told[kEnough] = 1;
+    if (!enough && own < data.rows()) {
       Batch batch = evaluation_batch(data, own, options);
       tokens = batch.tokens;
       told = measured(model, evaluations, batch, options);
+    } else if (model.residency()) {
+      model.residency()->idle_pass(false);
     }
     const std::vector<Sums> all = options.world.gather(told);
     if (std::any_of(all.begin(), all.end(), [](const Sums& one) { return one.contains(kEnough); })) return std::nullopt;

@@ -123,16 +123,19 @@ std::uint64_t memory_beside(const Recipe& recipe, const Inputs& inputs) {
   return static_cast<std::uint64_t>(parameters) * weight_size(recipe.trainer.precision);
 }
 
-// Weights, and of what is trained gradients and optimizer state; what activations need depends on the batch.
-std::uint64_t fixed_memory(std::int64_t parameters, std::int64_t trained, Precision precision) {
+// Weights, and of what is trained gradients and optimizer state; what activations need depends on the batch. Of what is
+// trained a rank has one of `shares`.
+std::uint64_t fixed_memory(std::int64_t parameters, std::int64_t trained, Precision precision, std::uint64_t shares) {
   const std::uint64_t weight = weight_size(precision);
   const std::uint64_t learning = precision == Precision::fp64 ? 24 : precision == Precision::bf16 ? 2 + 4 + 4 + 8 : 12;
-  return static_cast<std::uint64_t>(parameters) * weight + static_cast<std::uint64_t>(trained) * learning;
+  const std::uint64_t all =
+      static_cast<std::uint64_t>(parameters) * weight + static_cast<std::uint64_t>(trained) * learning;
+  return all - static_cast<std::uint64_t>(trained) * (weight + learning) / shares * (shares - 1);
 }
 
 }  // namespace
 
-Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const SaveTypes& save_types) {
+Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const SaveTypes& save_types, int shares) {
   Preflight result;
   const TrainerSection& trainer = recipe.trainer;
   const std::int64_t steps = steps_of(recipe, *inputs.train), parameters = inputs.model->parameter_count();
@@ -160,10 +163,13 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
   const double epochs = train ? share(steps * per_step, train->epoch_rows()) : 0;
   const std::string how_often =
       !train ? "" : fmt::format(", {} epochs", epochs < 1000 ? fmt::format("{:.3g}", epochs) : human_count(epochs));
-  const std::uint64_t memory = fixed_memory(parameters, trained, trainer.precision) + memory_beside(recipe, inputs);
-  result.lines.push_back(fmt::format("{} of {} ({} x {}){}; about {} of memory besides activations",
+  const std::uint64_t memory =
+      fixed_memory(parameters, trained, trainer.precision, static_cast<std::uint64_t>(shares)) +
+      memory_beside(recipe, inputs);
+  result.lines.push_back(fmt::format("{} of {} ({} x {}){}; about {} of memory{} besides activations",
                                      counted(steps, "step"), counted(per_step, "row"), trainer.batch_size,
-                                     trainer.accumulate, how_often, human_size(memory)));
+                                     trainer.accumulate, how_often, human_size(memory),
+                                     shares == 1 ? "" : " on each rank"));
   result.lines.push_back(describe_threads());
   result.lines.push_back(inputs.adapter ? "checkpoints hold the adapter alone, as exactly as it is trained"
                                         : save_types.text());
@@ -199,7 +205,7 @@ Preflight preflight_of(const Recipe& given) {
   const Recipe recipe = completed_for_preview(given);
   const Inputs inputs = load_inputs(recipe, "");
   const SaveTypes types(recipe.trainer.save.dtype, recipe.trainer.precision, source_types(inputs.source));
-  return describe_inputs(recipe, inputs, types);
+  return describe_inputs(recipe, inputs, types, 1);
 }
 
 }  // namespace hone::training

@@ -15,7 +15,8 @@ struct Preflight {
   nlohmann::ordered_json report;               // the same in numbers
   std::vector<std::string> all_lines() const;  // the warnings marked as such
 };
-Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const SaveTypes& save_types);
+// shares: ranks among which the model is shared out.
+Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const SaveTypes& save_types, int shares);
 // Of a run that nobody starts: nothing is written.
 Preflight preflight_of(const Recipe& given);
 

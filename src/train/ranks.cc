@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/log.h"
 #include "base/strings.h"
 #include "data/files.h"
 #include "hone/config.h"
@@ -34,12 +35,9 @@ void check_share(const TrainerSection& trainer, int ranks) {
 
 void check_same(const Recipe& recipe, const TrainOptions& options) {
   const config::Node own = write_recipe(recipe);
-  const nlohmann::json told = {{"recipe", config::to_yaml(own)},
-                               {"kernels", ops::name(ops::level())},
-                               {"resume", options.resume.value_or("")},
-                               {"fresh", options.fresh},
-                               {"strict", options.strict_resume},
-                               {"override", options.override_keys}};
+  const nlohmann::json told = {{"recipe", config::to_yaml(own)},        {"kernels", ops::name(ops::level())},
+                               {"resume", options.resume.value_or("")}, {"fresh", options.fresh},
+                               {"strict", options.strict_resume},       {"override", options.override_keys}};
   const nlohmann::json first = nlohmann::json::parse(options.world.from_first(told.dump()));
   std::string fact;
   if (told["recipe"] != first["recipe"]) {
@@ -49,9 +47,9 @@ void check_same(const Recipe& recipe, const TrainOptions& options) {
       fact +=
           fmt::format("{}{}: {} here, {} there", fact.empty() ? "" : "; ", change.path, change.after, change.before);
   } else if (told["kernels"] != first["kernels"]) {
-    fact = fmt::format("kernels {} here, {} there, which do not round alike; HONE_KERNELS={} fits where that is the older",
-                       told["kernels"].get<std::string>(), first["kernels"].get<std::string>(),
-                       told["kernels"].get<std::string>());
+    fact = fmt::format(
+        "kernels {} here, {} there, which do not round alike; HONE_KERNELS={} fits where that is the older",
+        told["kernels"].get<std::string>(), first["kernels"].get<std::string>(), told["kernels"].get<std::string>());
   } else if (told != first) {
     fact = "--resume, --new, --strict-resume or --override differ";
   }
@@ -68,12 +66,30 @@ void check_pipes(const DataSection& data) {
           .hint("write it to a file that all ranks can read, or train in one process");
 }
 
+void check_sharding(const Recipe& recipe, const TrainOptions& options) {
+  const int ranks = options.world.size();
+  const std::int64_t fsdp = recipe.parallel.fsdp;
+  if (ranks == 1 && fsdp > 1)
+    log::warning(
+        "parallel.fsdp: {} ranks are to share out the model, but there is one; hone launch -n {} starts so many", fsdp,
+        fsdp);
+  else if (fsdp != -1 && fsdp != 1 && fsdp != ranks)
+    throw Error(ErrorKind::config,
+                fmt::format("parallel.fsdp: got {}, expected 1, or all ranks: {}, or -1", fsdp, ranks))
+        .hint("shares among some of the ranks are not supported");
+  if (!options.gradients.empty() && is_sharded(recipe, options.world))
+    throw Error(ErrorKind::usage, "--gradients: no rank has all of them with parallel.fsdp; leave that out");
+}
+
 }  // namespace
+
+bool is_sharded(const Recipe& recipe, const World& world) { return world.size() > 1 && recipe.parallel.fsdp != 1; }
 
 void check_ranks(const Recipe& recipe, const TrainOptions& options) {
   const int ranks = options.world.size();
+  if (ranks > 1) check_same(recipe, options);
+  check_sharding(recipe, options);
   if (ranks == 1) return;
-  check_same(recipe, options);
   check_share(recipe.trainer, ranks);
   check_pipes(recipe.data);
 }

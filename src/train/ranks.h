@@ -10,8 +10,12 @@
 namespace hone::training {
 
 // Throws Error(config): the micro-batches of a step cannot be shared evenly among the ranks; a rank was given another
-// recipe or other options than rank 0; a pipe, which one process alone can read.
+// recipe or other options than rank 0; a pipe, which one process alone can read; parallel.fsdp that does not go with
+// their number.
 void check_ranks(const Recipe& recipe, const TrainOptions& options);
+
+// Whether each rank keeps a share of the model instead of all of it: parallel.fsdp.
+bool is_sharded(const Recipe& recipe, const World& world);
 
 // Rank 0's choice, on all ranks.
 std::optional<io::Checkpoint> from_first(const World& world, const std::optional<io::Checkpoint>& own);

@@ -32,6 +32,10 @@ void ModelSection::validate(Problems& problems) const {
   }
 }
 
+void ParallelSection::validate(Problems& problems) const {
+  problems.require(fsdp != 0, "fsdp", "got 0, expected a number of ranks, or -1 for all");
+}
+
 void AdapterSection::validate(Problems& problems) const {
   problems.require(type.empty() || type == "lora", "type", "got " + hone::quoted(type) + ", expected lora");
   const LoraConfig standard;

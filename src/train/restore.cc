@@ -106,7 +106,10 @@ TrainState restore(const RestoreFrom& parts, Updater& updater) {
   state.tokenizer_hash = parts.inputs.tokenizer->fingerprint;
   const std::filesystem::path& source = parts.inputs.source;
   if (!state.source_types) state.source_types = source_types(source);
-  nn::check_weights_finite(*parts.inputs.model, source.empty() ? "the fresh model" : source.string());
+  const std::string origin = source.empty() ? "the fresh model" : source.string();
+  nn::check_weights_finite(*parts.inputs.model, origin);
+  if (updater.sharded() && !updater.weights_finite())
+    throw Error(ErrorKind::not_finite, origin + ": some of its weights are infinite or not a number");
   return state;
 }
 

@@ -10,6 +10,7 @@
 #include "hone/random.h"
 #include "hone/registry.h"
 #include "tensor/host.h"
+#include "train/ranks.h"
 
 namespace hone::training {
 namespace {
@@ -30,7 +31,7 @@ Stepper::Stepper(const Recipe& recipe, Model& model, const Loader::Options& load
       resources_(objective_->needs(), recipe, model),
       numbers_(recipe, *objective_, resources_, world_),
       optimizer_(registries().optimizers.make(recipe.optimizer)),
-      updater_(model, *optimizer_, recipe.trainer.precision),
+      updater_(model, *optimizer_, recipe.trainer.precision, world_, is_sharded(recipe, world_)),
       loader_(std::move(data), loader) {}
 
 void Stepper::begin(const DocumentNumbers::Data& data) {
@@ -60,20 +61,24 @@ StepReport Stepper::step(TrainState& state) {
 StepReport Stepper::update(const Group& group, const TrainState& state) {
   StepReport report;
   std::vector<bool> learns;  // which micro-batches have something to learn from
-  const Sums total = amounts(group, learns, report);
+  std::size_t passes = 0;    // of the rank that has most
+  const Sums total = amounts(group, learns, passes, report);
   report.learning_rate = optimizer_->learning_rate(state.step, steps_);
   report.skipped = total.empty();
   if (report.skipped) return report;
   const Random seeds(recipe_.run.seed, fmt::format("pass/{}", state.updates));
   std::vector<Passed> passed(group.size());
   const std::int64_t waits = host::waits();
-  for (std::size_t i = 0; i < group.size(); ++i)
-    if (learns[i]) passed[i] = backward(group[i], total, seeds.bits(number_of(i)));
+  for (std::size_t i = 0; i < passes; ++i)
+    if (i < group.size() && learns[i])
+      passed[i] = backward(group[i], total, seeds.bits(number_of(i)));
+    else
+      updater_.idle_pass();
   report.host_waits = host::waits() - waits;
   report.micro_batches = std::count(learns.begin(), learns.end(), true);
   const std::vector<double> losses = read(passed, total, report);
   report.total(world_);
-  updater_.add_over_ranks(world_);
+  updater_.add_over_ranks();
   report.grad_norm = updater_.gradient_norm();
   if (before_update) before_update({group, losses, report});
   updater_.update(state.updates + 1, report.learning_rate, report.grad_norm, recipe_.trainer.max_grad_norm);
@@ -82,9 +87,9 @@ StepReport Stepper::update(const Group& group, const TrainState& state) {
 }
 
 // What terms may be divided by, of all ranks' micro-batches that have something to learn from; empty: none has.
-Sums Stepper::amounts(const Group& group, std::vector<bool>& learns, StepReport& report) const {
-  const std::string amount = "amount ", tokens = "tokens", supervised = "supervised";
-  Sums told{{tokens, 0}, {supervised, 0}};
+Sums Stepper::amounts(const Group& group, std::vector<bool>& learns, std::size_t& passes, StepReport& report) const {
+  const std::string amount = "amount ", tokens = "tokens", supervised = "supervised", most = "passes";
+  Sums told{{tokens, 0}, {supervised, 0}, {most, static_cast<double>(group.size())}};
   for (const Batch& batch : group) {
     Sums own = objective_->sums(batch);
     told[tokens] += static_cast<double>(batch.tokens);
@@ -94,12 +99,15 @@ Sums Stepper::amounts(const Group& group, std::vector<bool>& learns, StepReport&
     add(own, amounts_of(batch));
     for (const auto& [name, value] : own) told[amount + name] += value;
   }
-  Sums total;
-  for (const auto& [name, value] : world_.total(std::move(told)))
-    if (name.starts_with(amount))
-      total[name.substr(amount.size())] = value;
-    else
-      (name == tokens ? report.tokens : report.supervised) = static_cast<std::int64_t>(value);
+  Sums all, total;
+  for (const Sums& one : world_.gather(told)) {
+    add(all, one);
+    passes = std::max(passes, static_cast<std::size_t>(one.at(most)));
+  }
+  report.tokens = static_cast<std::int64_t>(all.at(tokens));
+  report.supervised = static_cast<std::int64_t>(all.at(supervised));
+  for (const auto& [name, value] : all)
+    if (name.starts_with(amount)) total[name.substr(amount.size())] = value;
   return total;
 }
 
@@ -144,7 +152,7 @@ Stepper::Passed Stepper::backward(const Batch& batch, const Sums& step_sums, std
     loss = loss.defined() ? loss + mean : mean;
   }
   loss.backward();
-  updater_.add_gradients();
+  updater_.end_pass();
   for (LossTerm& term : result.terms) term.sum = term.sum.detach();
   return {loss.detach(), std::move(result), std::move(pass.observed)};
 }

@@ -48,7 +48,7 @@ class Stepper {
 
  private:
   StepReport update(const Group& group, const TrainState& state);
-  Sums amounts(const Group& group, std::vector<bool>& learns, StepReport& report) const;
+  Sums amounts(const Group& group, std::vector<bool>& learns, std::size_t& passes, StepReport& report) const;
   // Of the rank's i-th micro-batch: its number in the step, from which its dropout follows.
   std::uint64_t number_of(std::size_t i) const {
     return i * static_cast<std::uint64_t>(world_.size()) + static_cast<std::uint64_t>(world_.rank());

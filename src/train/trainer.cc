@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "train/not_finite.h"
 #include "train/preflight.h"
+#include "train/ranks.h"
 #include "train/restore.h"
 #include "train/resume.h"
 
@@ -38,6 +39,7 @@ Trainer::Trainer(TrainerParts parts)
       config_yaml_(config::to_yaml(write_recipe(recipe_))),
       hooks_(world_.is_first() ? recipe_.callbacks : std::vector<config::Choice<Callback>>()) {
   Inputs& inputs = parts_.inputs;
+  if (is_sharded(recipe_, world_) && !inputs.adapter) parallel::share_out(model_, world_);
   fill_weights(inputs, recipe_, parts_.from.has_value());
   stepper_ = std::make_unique<Stepper>(recipe_, model_, loader_options(recipe_, inputs), inputs.train, steps_, world_);
   stepper_->before_update = [this](const PendingUpdate& update) { before_update(update); };
@@ -80,7 +82,8 @@ Summary Trainer::run() {
 
 void Trainer::start() {
   if (world_.is_first()) {
-    const Preflight found = describe_inputs(recipe_, parts_.inputs, *save_types_);
+    const Preflight found =
+        describe_inputs(recipe_, parts_.inputs, *save_types_, is_sharded(recipe_, world_) ? world_.size() : 1);
     for (const std::string& line : found.lines) log::info("{}", line);
     for (const std::string& warning : found.warnings) log::warning("{}", warning);
     if (parts_.options.check_space) saver_->check_space();
@@ -206,10 +209,17 @@ void Trainer::maybe_save() {
   if (done()) return;  // finish() saves
   if (!saver_->due(save_wanted_)) return;
   save_wanted_ = false;
-  if (!world_.is_first()) return;
   world_.at(fmt::format("step {}, saving", state_.step));
-  hooks_.store(state_);
-  if (saver_->try_save(new_best())) hooks_.saved(view(), saver_->name());
+  on_first([this] {
+    hooks_.store(state_);
+    if (saver_->try_save(new_best())) hooks_.saved(view(), saver_->name());
+  });
+}
+
+// What rank 0 saves, the others have parts of.
+void Trainer::on_first(const std::function<void()>& saving) {
+  Updater& updater = stepper_->updater();
+  world_.is_first() ? updater.save(saving) : updater.help_to_save();
 }
 
 Summary Trainer::finish() {
@@ -218,12 +228,14 @@ Summary Trainer::finish() {
   if (log_) log_->finish();
   world_.at(fmt::format("step {}, at its end", state_.step));
   const Stopwatch watch;
-  if (world_.is_first() && (saver_->step() != state_.step || complete))
+  on_first([&] {
+    if (saver_->step() == state_.step && !complete) return;
     during("saving the last checkpoint; kept " + saver_->kept(), [this] {
       hooks_.store(state_);
       saver_->save(new_best());
       hooks_.saved(view(), saver_->name());
     });
+  });
   if (!complete)
     log::info("{} at step {}: saved in {}; the same command again goes on", stop_name(), state_.step,
               human_duration(watch.seconds()));

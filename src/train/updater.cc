@@ -9,6 +9,7 @@
 #include <map>
 
 #include "base/sections.h"
+#include "nn/weight_groups.h"
 #include "ops/finite.h"
 #include "optim/blocks.h"
 
@@ -39,56 +40,51 @@ Flat flat(std::span<const OptimizedWeight> weights, at::ScalarType type) {
   return {all, parts};
 }
 
-// What is gathered, reduced and freed together: 1, 2, ... for the blocks' weights, 0 for the root's, which are all
-// others.
-std::map<const Weight*, std::size_t> group_numbers(const Model& model) {
-  std::map<const Weight*, std::size_t> numbers;
-  model.each_weight([&](const std::string&, const Weight& weight) { numbers[&weight] = 0; });
-  const std::vector<const Block*> blocks = model.blocks();
-  for (std::size_t i = 0; i < blocks.size(); ++i)
-    blocks[i]->each_weight([&](const std::string&, const Weight& weight) { numbers[&weight] = i + 1; });
-  return numbers;
+std::string bits_of(const std::vector<bool>& bits) {
+  std::string text;
+  for (const bool bit : bits) text += bit ? '1' : '0';
+  return text;
 }
 
-// An optimizer is told one learning rate for all that it updates at once.
-std::vector<std::vector<OptimizedWeight>> by_learning_rate(const std::vector<OptimizedWeight>& weights) {
-  std::map<double, std::vector<OptimizedWeight>> by_scale;
-  for (const OptimizedWeight& weight : weights) by_scale[weight.weight->learning_rate_scale()].push_back(weight);
-  std::vector<std::vector<OptimizedWeight>> made;
-  for (const auto& [scale, same] : by_scale) made.push_back(same);
-  return made;
+// Where any of them is set.
+std::vector<bool> any_of_bits(const std::vector<std::string>& all) {
+  std::vector<bool> any(all.at(0).size());
+  for (const std::string& one : all)
+    for (std::size_t i = 0; i < any.size(); ++i) any[i] = any[i] || one.at(i) == '1';
+  return any;
 }
 
 }  // namespace
 
-Updater::Updater(Model& model, Optimizer& optimizer, Precision precision)
-    : optimizer_(optimizer), mixed_(precision == Precision::bf16) {
+Updater::Updater(Model& model, Optimizer& optimizer, Precision precision, World world, bool sharded)
+    : optimizer_(optimizer), world_(std::move(world)), mixed_(precision == Precision::bf16) {
   const c10::NoGradGuard no_grad;
   const at::ScalarType wide = precision == Precision::fp64 ? at::kDouble : at::kFloat;
-  collect_weights(model, mixed_ ? at::kBFloat16 : wide);
-  make_groups(wide);
+  const at::ScalarType type = mixed_ ? at::kBFloat16 : wide;
+  if (sharded) {
+    shard(model, type, wide);
+  } else {
+    collect_weights(model, type);
+    make_groups(wide);
+  }
   optimizer_.attach(weights_);
+  if (sharded) find_kinds();
 }
 
 // In groups, each weight in the type that the run computes in.
 void Updater::collect_weights(Model& model, at::ScalarType type) {
-  const auto numbers = group_numbers(model);
-  std::vector<std::vector<OptimizedWeight>> groups(model.blocks().size() + 1);
-  std::size_t group = 0;
-  model.each_with_adapters([&](const std::string& name, Weight& weight) {
-    if (const auto own = numbers.find(&weight); own != numbers.end())
-      group = own->second;  // an adapter's: its weight's
+  std::map<const Weight*, Tensor> masters;
+  model.each_with_adapters([&](const std::string&, Weight& weight) {
     const Tensor loaded = weight.use().detach();
     if (!weight.is_buffer() && loaded.scalar_type() != type) weight.fill(loaded.to(type));
-    const Tensor master = mixed_ ? loaded : weight.use().detach();
-    if (weight.trainable()) groups[group].push_back({name, &weight, master, {}, {}, weight.decays()});
+    if (weight.trainable()) masters[&weight] = mixed_ ? loaded : weight.use().detach();
   });
   std::vector<std::size_t> sizes;
-  for (const auto& all : groups)
-    for (const auto& weights : by_learning_rate(all)) {
-      weights_.insert(weights_.end(), weights.begin(), weights.end());
-      sizes.push_back(weights.size());
-    }
+  for (const nn::WeightGroup& group : nn::weight_groups(model)) {
+    for (const nn::GroupedWeight& one : group.weights)
+      weights_.push_back({one.name, one.weight, masters.at(one.weight), {}, {}, one.weight->decays()});
+    sizes.push_back(group.weights.size());
+  }
   std::span<OptimizedWeight> left(weights_);
   for (const std::size_t size : sizes) groups_.push_back(left.first(size)), left = left.subspan(size);
 }
@@ -114,6 +110,12 @@ Updater::~Updater() {
   for (OptimizedWeight& weight : weights_) weight.weight->set_gradient_sum(nullptr);
 }
 
+void Updater::end_pass() { sharded_ ? sharded_->end_pass() : add_gradients(); }
+
+void Updater::idle_pass() {
+  if (sharded_) sharded_->idle_pass(true);
+}
+
 // What autograd kept, because an op cannot add to the sum itself.
 void Updater::add_gradients() {
   const c10::NoGradGuard no_grad;
@@ -127,27 +129,50 @@ void Updater::add_gradients() {
 }
 
 void Updater::collect() {
-  for (std::size_t i = 0; i < weights_.size(); ++i) weights_[i].gradient = sums_[i].full() ? sums_[i].sum : Tensor();
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    OptimizedWeight& weight = weights_[i];
+    if (!sharded_) {
+      weight.gradient = sums_[i].full() ? sums_[i].sum : Tensor();
+      continue;
+    }
+    const auto [group, part] = places_[i];
+    weight.gradient = any_[group][part] ? sharded_->groups()[group]->gradient(part) : Tensor();
+  }
 }
 
-void Updater::add_over_ranks(const World& world) {
-  if (world.size() == 1) return;
+void Updater::add_over_ranks() {
   const c10::NoGradGuard no_grad;
-  std::string own;
-  for (const GradientSum& sum : sums_) own += sum.full() ? '1' : '0';
-  const std::vector<std::string> all = world.gather(own);
+  if (sharded_) return hear_of_gradients();
+  if (world_.size() > 1) add_sums();
+}
+
+void Updater::add_sums() {
+  std::vector<bool> own;
+  for (const GradientSum& sum : sums_) own.push_back(sum.full());
+  const std::vector<bool> any = any_of_bits(world_.gather(bits_of(own)));
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     if (!sums_[i].full()) sums_[i].sum.zero_();
-    const bool any = std::any_of(all.begin(), all.end(), [i](const std::string& one) { return one.at(i) == '1'; });
-    if (any) sums_[i].fill();
+    if (any[i]) sums_[i].fill();
   }
-  for (Tensor& piece : group_sums_) world.add_up(piece);
+  for (Tensor& piece : group_sums_) world_.add_up(piece);
+}
+
+// Sums are made already.
+void Updater::hear_of_gradients() {
+  std::vector<bool> own;
+  for (const auto& group : sharded_->groups())
+    for (std::size_t part = 0; part < group->parts().size(); ++part) own.push_back(group->any_gradient(part));
+  const std::vector<bool> any = any_of_bits(world_.gather(bits_of(own)));
+  std::size_t i = 0;
+  for (std::vector<bool>& group : any_)
+    for (std::size_t part = 0; part < group.size(); ++part) group[part] = any[i++];
 }
 
 double Updater::gradient_norm() {
   const sections::Timed section(sections::Section::optimizer);
   collect();
-  return std::sqrt(optim::sum_of_squares(weights_));
+  const double own = optim::sum_of_squares(weights_);
+  return std::sqrt(sharded_ ? world_.total(own) : own);
 }
 
 void Updater::update(std::int64_t step, double learning_rate, double norm, double max_norm) {
@@ -158,6 +183,7 @@ void Updater::update(std::int64_t step, double learning_rate, double norm, doubl
   for (const std::span<OptimizedWeight> group : groups_)
     optimizer_.update(group, step, learning_rate * group[0].weight->learning_rate_scale(), scale);
   clear_gradients();
+  if (sharded_) sharded_->weights_changed();
 }
 
 void Updater::cast_from_masters() {
@@ -172,18 +198,25 @@ void Updater::clear_gradients() {
     weight.gradient = Tensor();
   }
   for (GradientSum& sum : sums_) sum.state = GradientSum::State::empty;
+  if (sharded_)
+    for (const auto& group : sharded_->groups()) group->clear_sums();
 }
 
 std::string Updater::first_not_finite() const {
+  std::string own;
   for (const OptimizedWeight& weight : weights_)
-    if (weight.gradient.defined() && !ops::all_finite(weight.gradient)) return weight.name;
-  return "";
+    if (own.empty() && weight.gradient.defined() && !ops::all_finite(weight.gradient)) own = weight.name;
+  if (!sharded_) return own;
+  const std::vector<std::string> all = world_.gather(own);
+  const auto found = std::find_if(all.begin(), all.end(), [](const std::string& one) { return !one.empty(); });
+  return found == all.end() ? "" : *found;
 }
 
 bool Updater::weights_finite() const {
-  for (const OptimizedWeight& weight : weights_)
-    if (!ops::all_finite(weight.master)) return false;
-  return true;
+  if (saving_ && world_.is_first()) world_.from_first(kFinite);
+  const bool own = std::all_of(weights_.begin(), weights_.end(),
+                               [](const OptimizedWeight& weight) { return ops::all_finite(weight.master); });
+  return sharded_ ? !world_.any(!own) : own;
 }
 
 void Updater::each_gradient(const std::function<void(const std::string&, const Tensor&)>& visit) const {
@@ -191,14 +224,26 @@ void Updater::each_gradient(const std::function<void(const std::string&, const T
     visit(weight.name, weight.gradient.defined() ? weight.gradient : at::zeros_like(weight.master));
 }
 
-void Updater::each_state(const std::function<void(const std::string&, Tensor&)>& visit) {
-  optimizer_.each_state(visit);
+void Updater::each_state(const std::function<void(Slice&)>& visit) {
+  if (!sharded_)
+    return optimizer_.each_state([&](const std::string& name, Tensor& tensor) {
+      Slice whole{name, tensor.sizes().vec(), 0, tensor};
+      visit(whole);
+    });
+  each_slice("", visit);
 }
 
-void Updater::each_master(const std::function<void(const std::string&, Tensor&)>& visit) {
-  for (OptimizedWeight& weight : weights_) visit(weight.name, weight.master);
+void Updater::each_master(const std::function<void(Slice&)>& visit) {
+  if (sharded_) return each_slice(kMasters, visit);
+  for (OptimizedWeight& weight : weights_) {
+    Slice whole{weight.name, weight.master.sizes().vec(), 0, weight.master};
+    visit(whole);
+  }
 }
 
-void Updater::restored() { cast_from_masters(); }
+void Updater::restored() {
+  cast_from_masters();
+  if (sharded_) sharded_->weights_changed();
+}
 
 }  // namespace hone::training

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,49 +16,95 @@
 #include "hone/model.h"
 #include "hone/optimizer.h"
 #include "hone/world.h"
+#include "parallel/sharded_model.h"
 
 namespace hone::training {
 
-// The model and the optimizer must outlive it; the model's weights are filled. One thread.
+// What of a weight or of the optimizer's state this process has: `part`, of one dimension, is the weight's elements
+// from `begin` on; or all of it, and then in its shape.
+struct Slice {
+  std::string name;
+  std::vector<std::int64_t> shape;  // of the whole
+  std::int64_t begin = 0;
+  Tensor part;
+};
+
+// The model and the optimizer must outlive it; the model's weights are filled. One thread. On several ranks each has
+// all of it, or (sharded) its share of it: then of a weight that is not whole there is a slice, or none.
 class Updater {
  public:
   // The trainable weights as they are, adapters' too, become the masters; all weights but buffers are then in the type
   // that the run computes in.
-  Updater(Model& model, Optimizer& optimizer, Precision precision);
+  Updater(Model& model, Optimizer& optimizer, Precision precision, World world = {}, bool sharded = false);
   ~Updater();
   Updater(const Updater&) = delete;  // the weights point to its sums
 
-  // After each backward: adds what ops did not add themselves, in fp32. At kernel level `reference` that is all, as
-  // autograd has it, in the weights' type.
-  void add_gradients();
-  // The sums of all ranks become each rank's: of every weight for which one of them has any.
-  void add_over_ranks(const World& world);
-  double gradient_norm();  // of all that was added; before clipping
+  // After each backward pass of an update: adds what ops did not add themselves, in fp32. At kernel level `reference`
+  // that is all, as autograd has it, in the weights' type.
+  void end_pass();
+  void idle_pass();  // instead of a pass, where other ranks have one
+  // After the last pass: the sums of all ranks become each rank's: of every weight for which one of them has any.
+  void add_over_ranks();
+  double gradient_norm();  // of all that was added; before clipping; the same on all ranks
   // Clips to max_norm (0: never) and updates; `step` counts from 1. The weights are cast from their masters again.
   void update(std::int64_t step, double learning_rate, double norm, double max_norm);
   void clear_gradients();
 
-  std::string first_not_finite() const;  // name of the first weight whose gradient holds NaN or Inf, or ""
-  bool weights_finite() const;
+  // Name of the first weight whose gradient holds NaN or Inf, or ""; the same on all ranks.
+  std::string first_not_finite() const;
+  bool weights_finite() const;  // of all ranks
+  // REQUIRES: not sharded.
   void each_gradient(const std::function<void(const std::string&, const Tensor&)>& visit) const;
   // The optimizer's state, and what it updates: the fp32 (fp64) weights, which in a bf16 run are not the model's.
   // restored() after any have been overwritten.
-  void each_state(const std::function<void(const std::string&, Tensor&)>& visit);
-  void each_master(const std::function<void(const std::string& weight, Tensor&)>& visit);
+  void each_state(const std::function<void(Slice&)>& visit);
+  void each_master(const std::function<void(Slice&)>& visit);
   void restored();
 
+  bool sharded() const { return sharded_ != nullptr; }
+  // For files, which rank 0 writes: the whole of what a slice is a part of. Of a sharded model only between the two
+  // calls: while rank 0 is in save(), the others are in help_to_save() and give what it asks for.
+  Tensor whole(const Slice& slice);
+  void save(const std::function<void()>& writing);
+  void help_to_save();
+
  private:
+  Tensor gather(const std::string& kind, std::size_t group);
+  Tensor slice_of(const std::string& kind, std::size_t group, std::size_t part);
+  void each_slice(const std::string& kind, const std::function<void(Slice&)>& visit);
+  void find_kinds();
+  std::pair<std::size_t, std::size_t> place_of(const std::string& weight) const;  // group, part
+  // What rank 0 asks for besides a group and a kind of the optimizer's state.
+  static constexpr const char *kMasters = "master", *kFinite = "finite", *kNoMore = "";
   void collect_weights(Model& model, at::ScalarType type);
   void make_groups(at::ScalarType wide);
+  void shard(Model& model, at::ScalarType type, at::ScalarType wide);
+  void add_gradients();
+  void add_sums();
+  void hear_of_gradients();
   void collect();
   void cast_from_masters();
   Optimizer& optimizer_;
+  World world_;
   bool mixed_;                            // weights are bf16, masters fp32
-  std::vector<OptimizedWeight> weights_;  // in the order of groups
-  std::vector<GradientSum> sums_;
+  std::vector<OptimizedWeight> weights_;  // in the order of groups; sharded: those of which a part is here
+  std::vector<GradientSum> sums_;         // not sharded: of each weight
   // Of weights_, each with one learning rate; a group's masters and sums lie in one piece.
   std::vector<std::span<OptimizedWeight>> groups_;
   std::vector<Tensor> group_sums_;  // each one's piece
+  std::unique_ptr<parallel::ShardedModel> sharded_;
+  // Sharded. Of weights_: which part of which group; the index into weights_, by name. Kinds of the optimizer's state,
+  // "exp_avg."; whether any rank has a gradient of a part, of all parts of all groups.
+  std::vector<std::pair<std::size_t, std::size_t>> places_;
+  std::map<std::string, std::size_t> by_name_;
+  std::vector<std::string> kinds_;
+  std::vector<std::vector<std::string>> names_;  // of each group's parts
+  std::vector<std::vector<bool>> any_;
+  std::map<std::string, Tensor> states_;
+  // What rank 0 has asked for, by kind and group; of one unit.
+  std::map<std::pair<std::string, std::size_t>, Tensor> asked_;
+  std::size_t asked_unit_ = 0;
+  bool saving_ = false;
 };
 
 }  // namespace hone::training

@@ -107,6 +107,7 @@ data.loss | r.yaml --data.train=p.jsonl | --data.loss=all
 data.chat_template | r.yaml --data.train=c.jsonl --data.chat_template=zephyr | --data.chat_template=alpaca
 data.stream_window | windows.yaml | --data.stream_window=2
 data.cache | r.yaml | --data.cache=tokens
+parallel.fsdp | needs ranks: tests/train/together_test.cc, tests/cli/launch_test.sh |
 objective | r.yaml | --objective.type=dpo
 objective.causal_lm.label_smoothing | r.yaml | --objective.label_smoothing=0.1
 objective.causal_lm.z_loss | r.yaml | --objective.z_loss=0.1

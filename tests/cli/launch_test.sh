@@ -60,6 +60,15 @@ says '"reason":"already_finished"'
 hone launch -n 2 --threads 3 train r.yaml --run.folder=threads >log 2>&1 || fail "exit $?"
 says_once '^3 threads'
 
+# Shares of the model instead of all of it: the same bits.
+same=(--trainer.accumulate=2 --trainer.max_grad_norm=0 --quiet)
+hone launch -n 2 train r.yaml "${same[@]}" --run.folder=whole >log 2>&1 || fail "exit $?"
+hone launch -n 2 train r.yaml "${same[@]}" --run.folder=shares --parallel.fsdp=-1 >log 2>&1 || fail "exit $?"
+for file in model.safetensors state/optimizer-00000-of-00001.safetensors; do
+  cmp whole/checkpoints/step-00000030/$file shares/checkpoints/step-00000030/$file
+done
+diff <(sed 's/"grad_norm":[^,]*,//' <(comparable whole)) <(sed 's/"grad_norm":[^,]*,//' <(comparable shares))
+
 # One error, its exit code, and nothing else.
 refused() {  # exit code, text, arguments
   local code=$1 text=$2 status=0

@@ -6,6 +6,7 @@
 #include "dist/ranks.h"
 #include "train/complete.h"
 #include "train/inputs.h"
+#include "train/ranks.h"
 #include "train/stepper.h"
 #include "train/support.h"
 
@@ -35,6 +36,7 @@ class Ranks : public ::testing::Test {
     std::mutex mutex;
     const auto body = [&](const World& world) {
       training::Inputs inputs = training::load_inputs(recipe, "");
+      if (training::is_sharded(recipe, world) && !inputs.adapter) parallel::share_out(*inputs.model, world);
       training::fill_weights(inputs, recipe, false);
       const std::int64_t steps = training::steps_of(recipe, *inputs.train);
       training::Stepper stepper(recipe, *inputs.model, training::loader_options(recipe, inputs), inputs.train, steps,
@@ -51,10 +53,16 @@ class Ranks : public ::testing::Test {
         made.metrics.clear();
         for (const auto& [name, metric] : report.metrics) made.metrics[name] = training::value_of(metric);
       }
-      const std::lock_guard lock(mutex);
-      inputs.model->each_with_adapters([&](const std::string& name, Weight& weight) {
-        made.weights[static_cast<std::size_t>(world.rank())][name] = weight.use().detach().clone();
-      });
+      std::map<std::string, Tensor>& weights = made.weights[static_cast<std::size_t>(world.rank())];
+      training::Updater& updater = stepper.updater();
+      if (!world.is_first())
+        updater.help_to_save();
+      else
+        updater.save([&] {
+          updater.each_master([&](training::Slice& slice) { weights[slice.name] = updater.whole(slice).clone(); });
+        });
+      if (!updater.sharded() && !world.is_first())
+        updater.each_master([&](training::Slice& slice) { weights[slice.name] = slice.part.clone(); });
     };
     ranks == 1 ? body(World()) : test::on_ranks(ranks, body);
     return made;
@@ -84,6 +92,13 @@ class Ranks : public ::testing::Test {
       const RanksRun many = run(ranks, all);
       expect_close(one, many, tolerance);
       for (const auto& weights : many.weights) expect_same_weights(weights, many.weights[0]);
+      SCOPED_TRACE("sharded");
+      Recipe sharded = all;
+      sharded.parallel.fsdp = -1;
+      const RanksRun shares = run(ranks, sharded);
+      expect_close(one, shares, tolerance);
+      for (const auto& [name, value] : one.weights[0])
+        EXPECT_LT((value - shares.weights[0].at(name)).abs().max().item<double>(), 1e3 * tolerance) << name;
     }
   }
   test::TempFolder folder_;
@@ -99,6 +114,24 @@ TEST_F(Ranks, TheSameRanksGiveTheSameBits) {
   EXPECT_EQ(one.losses, again.losses);
   EXPECT_EQ(one.norms, again.norms);
   expect_same_weights(one.weights[0], again.weights[0]);
+}
+
+// With one micro-batch a rank and without clipping: the norm alone is added up in another order.
+TEST_F(Ranks, SharesGiveTheBitsOfWholeModels) {
+  for (const char* precision : {"fp32", "bf16"}) {
+    SCOPED_TRACE(precision);
+    for (const char* again : {"false", "true"}) {
+      Recipe all = recipe({{"trainer.precision", precision},
+                           {"trainer.max_grad_norm", "0"},
+                           {"trainer.accumulate", "2"},
+                           {"trainer.checkpoint_blocks", again}});
+      const RanksRun whole = run(2, all);
+      all.parallel.fsdp = -1;
+      const RanksRun shares = run(2, all);
+      EXPECT_EQ(whole.losses, shares.losses);
+      expect_same_weights(whole.weights[0], shares.weights[0]);
+    }
+  }
 }
 
 TEST_F(Ranks, ABertLearnsTheSame) {

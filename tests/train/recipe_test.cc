@@ -70,6 +70,7 @@ TEST(Recipe, EveryOptionIsClassedForResume) {
                        {"trainer.save.dtype", "free"},
                        {"trainer.save.grace_seconds", "free"},
                        {"trainer.checkpoint_blocks", "free"},
+                       {"parallel.fsdp", "free"},
                        {"callbacks", "record"},
                        {"trackers", "free"},
                        {"run.folder", "free"},

@@ -108,6 +108,24 @@ TEST_F(Together, ARunIsWhatOneProcessMakes) {
   }
 }
 
+TEST_F(Together, SharesOfAModelAreSavedAsOneProcessWould) {
+  const test::Overrides shares{{"parallel.fsdp", "-1"}};
+  run(1, "one");
+  run(2, "two", shares);
+  run(4, "four", shares);
+  for (const char* name : {"two", "four"}) {
+    SCOPED_TRACE(name);
+    expect_close(in("one"), in(name), 1e-11);
+    expect_close_weights(in("one"), in(name), 8, 1e-10);
+    const std::filesystem::path file =
+        std::filesystem::path(test::step_folder(8)) / "state" / "optimizer-00000-of-00001.safetensors";
+    const auto one = test::read_tensors(in("one") / file), other = test::read_tensors(in(name) / file);
+    ASSERT_EQ(one.size(), other.size());
+    for (const auto& [tensor, value] : one)
+      EXPECT_LT((value - other.at(tensor)).abs().max().item<double>(), 1e-10) << tensor;
+  }
+}
+
 TEST_F(Together, TheSameRanksGiveTheSameBits) {
   run(2, "a", {{"trainer.precision", "bf16"}});
   run(2, "b", {{"trainer.precision", "bf16"}});
@@ -139,6 +157,49 @@ TEST_F(Together, ABrokenRunOfTheSameRanksHasTheSameBits) {
   options.resume = "6";
   run(2, "broken", bf16, options);
   test::expect_equal_runs(in("straight"), in("broken"), 8);
+}
+
+// Saved by four that have shares, gone on with by others, whole and in shares; and back.
+TEST_F(Together, SharesGoOnWithAnyNumberOfRanks) {
+  const test::Overrides bf16{{"trainer.precision", "bf16"}, {"trainer.save.every", "3"}};
+  test::Overrides shares = bf16;
+  shares.emplace_back("parallel.fsdp", "-1");
+  TrainOptions options;
+  options.resume = "3";
+  run(2, "straight", shares);
+  run(2, "broken", shares);
+  run(2, "broken", shares, options);
+  test::expect_equal_runs(in("straight"), in("broken"), 8);
+  run(4, "many", shares);
+  for (const auto& [ranks, how] : {std::pair{1, &bf16}, {2, &bf16}, {2, &shares}, {4, &shares}}) {
+    SCOPED_TRACE(std::to_string(ranks) + " ranks");
+    EXPECT_EQ(run(ranks, "many", *how, options).resumed_from, 3);
+    expect_close_weights(in("straight"), in("many"), 8, 0.05);
+  }
+}
+
+TEST_F(Together, AnAdapterIsSharedOut) {
+  const std::string base = test::golden("train/dpo").string();
+  test::Overrides lora{{"data.train", base + "/pairs.jsonl"},
+                       {"data.max_length", "256"},
+                       {"model", base},
+                       {"tokenizer", "bytes"},
+                       {"objective", "dpo"},
+                       {"adapter", "{type: lora, rank: 4, dora: true, modules_to_save: [lm_head]}"}};
+  run(1, "one", lora);
+  lora.emplace_back("parallel.fsdp", "-1");
+  run(2, "two", lora);
+  expect_close(in("one"), in("two"), 1e-11);
+  const auto file = std::filesystem::path(test::step_folder(8)) / "adapter_model.safetensors";
+  const auto one = test::read_tensors(in("one") / file), two = test::read_tensors(in("two") / file);
+  ASSERT_EQ(one.size(), two.size());
+  for (const auto& [name, value] : one) EXPECT_LT((value - two.at(name)).abs().max().item<double>(), 1e-10) << name;
+}
+
+TEST_F(Together, AShareOfSomeRanksIsRefused) {
+  EXPECT_NE(
+      fails(2, {{"parallel.fsdp", "3"}}, ErrorKind::config).find("parallel.fsdp: got 3, expected 1, or all ranks: 2"),
+      std::string::npos);
 }
 
 TEST_F(Together, WhatRanksCannotShareIsRefused) {

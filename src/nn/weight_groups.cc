@@ -1,0 +1,36 @@
+// Grouping weights by block and learning rate.
+#include "nn/weight_groups.h"
+
+#include <map>
+
+namespace hone::nn {
+namespace {
+
+std::map<const Weight*, std::size_t> units_of(const Model& model) {
+  std::map<const Weight*, std::size_t> units;
+  model.each_weight([&](const std::string&, const Weight& weight) { units[&weight] = 0; });
+  const std::vector<const Block*> blocks = model.blocks();
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    blocks[i]->each_weight([&](const std::string&, const Weight& weight) { units[&weight] = i + 1; });
+  return units;
+}
+
+}  // namespace
+
+std::vector<WeightGroup> weight_groups(Model& model) {
+  const auto units = units_of(model);
+  std::map<std::pair<std::size_t, double>, WeightGroup> groups;
+  std::size_t unit = 0;
+  model.each_with_adapters([&](const std::string& name, Weight& weight) {
+    if (const auto own = units.find(&weight); own != units.end()) unit = own->second;  // an adapter's: its weight's
+    if (!weight.trainable()) return;
+    WeightGroup& group = groups[{unit, weight.learning_rate_scale()}];
+    group.unit = unit;
+    group.weights.push_back({name, &weight});
+  });
+  std::vector<WeightGroup> all;
+  for (auto& [key, group] : groups) all.push_back(std::move(group));
+  return all;
+}
+
+}  // namespace hone::nn

@@ -1,0 +1,24 @@
+// Which weights of a model are gathered, reduced and freed together.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hone/model.h"
+
+namespace hone::nn {
+
+struct GroupedWeight {
+  std::string name;
+  Weight* weight;
+};
+
+// A block's trained weights that have one learning rate (an optimizer is told one for all that it updates at once), its
+// adapters' with them; or those in no block: the root's.
+struct WeightGroup {
+  std::size_t unit = 0;  // 0: the root; 1, 2, ...: blocks
+  std::vector<GroupedWeight> weights;
+};
+std::vector<WeightGroup> weight_groups(Model& model);  // the root's first
+
+}  // namespace hone::nn

@@ -1,0 +1,160 @@
+// What an updater does of which each rank has a share.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "train/updater.h"
+
+namespace hone::training {
+void Updater::shard(Model& model, at::ScalarType type, at::ScalarType wide) {
+  if (!optimizer_.is_elementwise())
+    throw Error(ErrorKind::config, "parallel.fsdp: the optimizer needs whole weights, which no rank has")
+        .hint("leave it out");
+  model.each_with_adapters([&](const std::string&, Weight& weight) {  // others become so with their group
+    const Tensor loaded = weight.use().detach();
+    const bool stays = weight.is_buffer() || weight.trainable() || loaded.scalar_type() == type;
+    if (!stays) weight.fill(loaded.to(type));
+  });
+  const std::vector<nn::WeightGroup> groups = nn::weight_groups(model);
+  sharded_ = std::make_unique<parallel::ShardedModel>(model, world_, type, wide);
+  std::vector<std::size_t> sizes;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    parallel::ShardedGroup& group = *sharded_->groups()[g];
+    const std::size_t before = weights_.size();
+    names_.emplace_back();
+    any_.emplace_back(group.parts().size());
+    for (std::size_t i = 0; i < group.parts().size(); ++i) {
+      const nn::GroupedWeight& one = groups[g].weights[i];
+      names_.back().push_back(one.name);
+      if (group.parts()[i].count == 0) continue;
+      by_name_[one.name] = weights_.size();
+      weights_.push_back({one.name,
+                          one.weight,
+                          group.master(i),
+                          {},
+                          mixed_ ? group.computed(i) : Tensor(),
+                          one.weight->decays(),
+                          weights_.size()});
+      places_.emplace_back(g, i);
+    }
+    sizes.push_back(weights_.size() - before);
+  }
+  std::span<OptimizedWeight> left(weights_);
+  for (const std::size_t size : sizes) {
+    if (size > 0) groups_.push_back(left.first(size));
+    left = left.subspan(size);
+  }
+}
+
+// "exp_avg." of "exp_avg.model.norm.weight", the same of each weight.
+void Updater::find_kinds() {
+  std::vector<std::string> own;
+  optimizer_.each_state([&](const std::string& name, Tensor& tensor) {
+    const OptimizedWeight* weight = nullptr;  // of those whose names fit, the one with the longest
+    for (const OptimizedWeight& one : weights_)
+      if (name.ends_with("." + one.name) && (!weight || one.name.size() > weight->name.size())) weight = &one;
+    if (!weight || tensor.sizes() != weight->master.sizes() || tensor.scalar_type() != weight->master.scalar_type())
+      throw Error(ErrorKind::config,
+                  fmt::format("optimizer: its state {} is not one tensor of a weight's shape and type, "
+                              "and cannot be shared out among ranks",
+                              name))
+          .hint("leave parallel.fsdp out");
+    const std::string kind = name.substr(0, name.size() - weight->name.size());
+    if (std::find(own.begin(), own.end(), kind) == own.end()) own.push_back(kind);
+    states_[name] = tensor;
+  });
+  for (const std::string& one : world_.gather(join(own, "\n")))
+    if (kinds_.empty() && !one.empty()) kinds_ = split(one, '\n');
+}
+
+Tensor Updater::slice_of(const std::string& kind, std::size_t group, std::size_t part) {
+  if (sharded_->groups()[group]->parts()[part].count == 0) return {};
+  const std::string& name = names_[group][part];
+  return kind == kMasters ? weights_[by_name_.at(name)].master : states_.at(kind + name);
+}
+
+// kind "": of all of the optimizer's.
+void Updater::each_slice(const std::string& kind, const std::function<void(Slice&)>& visit) {
+  const std::vector<std::string> kinds = kind.empty() ? kinds_ : std::vector<std::string>{kind};
+  for (std::size_t g = 0; g < names_.size(); ++g)
+    for (std::size_t i = 0; i < names_[g].size(); ++i)
+      for (const std::string& one : kinds) {
+        const parallel::Part& part = sharded_->groups()[g]->parts()[i];
+        Slice slice{(kind.empty() ? one : "") + names_[g][i], part.weight->shape(), part.begin, slice_of(one, g, i)};
+        if (!slice.part.defined()) slice.part = at::empty({0}, sharded_->groups()[g]->master(i).options());
+        visit(slice);
+      }
+}
+
+// All ranks: a group's shares of one kind, one behind another.
+Tensor Updater::gather(const std::string& kind, std::size_t g) {
+  const at::NoGradGuard no_grad;
+  const parallel::ShardedGroup& group = *sharded_->groups()[g];
+  const Tensor share = at::zeros({group.share_size()}, group.master(0).options());
+  for (std::size_t i = 0; i < group.parts().size(); ++i)
+    if (const Tensor part = slice_of(kind, g, i); part.defined())
+      share.narrow(0, group.parts()[i].at, group.parts()[i].count).copy_(part);
+  const Tensor all = at::empty({group.share_size() * world_.size()}, share.options());
+  world_.begin_gather(share, all)->wait();
+  return all;
+}
+
+// Neighbours in a file are of one unit mostly, of which each group and kind is asked for once.
+Tensor Updater::whole(const Slice& slice) {
+  if (!sharded_) return slice.part;
+  HONE_ASSERT(saving_ && world_.is_first());
+  std::string kind = kMasters;
+  for (const std::string& one : kinds_)
+    if (slice.name.starts_with(one)) kind = one;
+  const auto [g, i] = place_of(kind == kMasters ? slice.name : slice.name.substr(kind.size()));
+  const parallel::ShardedGroup& group = *sharded_->groups()[g];
+  if (group.unit() != asked_unit_) asked_.clear();
+  asked_unit_ = group.unit();
+  Tensor& all = asked_[{kind, g}];
+  if (!all.defined()) {
+    world_.from_first(fmt::format("{} {}", g, kind));
+    all = gather(kind, g);
+  }
+  const parallel::Part& part = group.parts()[i];
+  return all.narrow(0, part.offset, part.weight->numel()).view(part.weight->shape());
+}
+
+std::pair<std::size_t, std::size_t> Updater::place_of(const std::string& weight) const {
+  for (std::size_t g = 0; g < names_.size(); ++g) {
+    const auto found = std::find(names_[g].begin(), names_[g].end(), weight);
+    if (found != names_[g].end()) return {g, static_cast<std::size_t>(found - names_[g].begin())};
+  }
+  throw Error(ErrorKind::bug, fmt::format("{}: of no weight that is trained", weight));
+}
+
+// What is no Error (no memory, a lost rank) may have come in the middle of an exchange: then there is no other one, and
+// the process ends, which ends the others.
+void Updater::save(const std::function<void()>& writing) {
+  if (!sharded_) return writing();
+  const auto end = [this] {
+    saving_ = false, asked_.clear();
+    world_.from_first(kNoMore);
+  };
+  saving_ = true;
+  try {
+    writing();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::peer) end();
+    throw;
+  }
+  end();
+}
+
+void Updater::help_to_save() {
+  if (!sharded_) return;
+  for (std::string asked; (asked = world_.from_first("")) != kNoMore;)
+    if (asked == kFinite)
+      weights_finite();
+    else
+      gather(asked.substr(asked.find(' ') + 1), static_cast<std::size_t>(std::stoul(asked)));
+}
+
+}  // namespace hone::training
