@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Steps of two ranks with a thread each beside one process with two threads, and beside PyTorch's DDP and FSDP2.
+"""Steps of two ranks with a thread each, whole and in shares, beside one process with two threads, DDP and FSDP2.
 
   python bench/ranks.py --hone build/release/hone --case 32m-fp32 [--rounds 3] [--peer ddp,fsdp2]
 
@@ -114,18 +114,21 @@ def main():
         recipe = write_recipe(options.case, folder)
         bench = ["bench", recipe, "--steps", str(CASES[options.case][5]), "--warmup", str(WARMUP), "--json"]
         for _ in range(options.rounds):
-            runs = {"one process": lambda: run([options.hone, *bench], 2),
-                    "two ranks": lambda: run([options.hone, "launch", "-n", "2", *bench], 1)}
+            launch = [options.hone, "launch", "-n", "2", *bench]
+            runs = {"one process": lambda: run([options.hone, *bench], 2), "two ranks": lambda: run(launch, 1),
+                    "two shares": lambda: run([*launch, "--parallel.fsdp=-1"], 1)}
             runs |= {name: lambda name=name: peer(options.case, name) for name in peers}
             for name, one in runs.items():
                 made = one()
                 seconds.setdefault(name, []).append(made["step_seconds"])
                 waiting = made.get("seconds_by_op", {}).get("other ranks", 0)
                 of_it = f", {waiting:.3f} s of it waiting" if waiting else ""
-                print(f"{name:12} {made['step_seconds']:8.3f} s{of_it}", flush=True)
+                memory = f", {made['peak_memory_bytes'] / 1e9:.2f} GB a rank" if "peak_memory_bytes" in made else ""
+                print(f"{name:12} {made['step_seconds']:8.3f} s{of_it}{memory}", flush=True)
     middle = {name: statistics.median(values) for name, values in seconds.items()}
-    for name in ["one process", *peers]:
-        print(f"two ranks: {middle['two ranks'] / middle[name]:.2f} times the time of {name}")
+    for own, others in [("two ranks", ["one process", *peers]), ("two shares", ["one process", "two ranks", *peers])]:
+        for name in others:
+            print(f"{own}: {middle[own] / middle[name]:.2f} times the time of {name}")
 
 
 if __name__ == "__main__":

@@ -19,42 +19,50 @@ varying='"(step_seconds|tokens_per_second|peak_memory_bytes|eval_seconds)":[^,}]
 comparable() { sed -E "s/$varying//g" "$1/metrics.jsonl"; }
 fail() { echo "$1"; tail -5 log; exit 1; }
 
-begin=$(date +%s%N)
-hone launch -n 2 train recipe.yaml --quiet >log 2>&1
-span_ms=$((($(date +%s%N) - begin) / 1000000))
 RANDOM=42
-kills=0 slowest=0
-: >all.log
-while [ $kills -lt 20 ]; do
-  hone launch -n 2 train recipe.yaml --run.folder=torn >log 2>&1 &
-  launcher=$!
-  sleep_ms=$((RANDOM % (span_ms / 2) + 20))
-  sleep "$(printf '%d.%03d' $((sleep_ms / 1000)) $((sleep_ms % 1000)))"
-  pid=$(pgrep -P $launcher | sed -n "$((RANDOM % 2 + 1))p" || true)
-  [ -z "$pid" ] || kill -9 "$pid" 2>/dev/null || true
-  killed=$(date +%s%N)
-  code=0
-  wait $launcher 2>/dev/null || code=$?
-  took=$((($(date +%s%N) - killed) / 1000000))
-  cat log >>all.log
-  # Only a kill that hit a living run counts; a run that got to its end is started anew.
-  if [ $code != 0 ]; then
-    kills=$((kills + 1))
-    [ $code = 7 ] || fail "exit $code, expected 7"
-    [ $took -le 5000 ] || fail "took $took ms to end"
-    [ $took -le $slowest ] || slowest=$took
-    grep -q "error: rank [01] (process $pid) was killed by signal 9" log || fail "process $pid is not named"
-    [ "$(pgrep -f -- "--run.folder=torn" | wc -l)" = 0 ] || fail "processes are left"
-  fi
-  if [ -e torn/checkpoints/step-00000400 ] && [ $kills -lt 20 ]; then rm -rf torn; fi
-done
-hone launch -n 2 train recipe.yaml --run.folder=torn >>all.log 2>&1
-for file in model.safetensors state/optimizer-00000-of-00001.safetensors; do
-  cmp "straight/checkpoints/step-00000400/$file" "torn/checkpoints/step-00000400/$file"
-done
-diff <(comparable straight) <(comparable torn)
-left=$(find torn -name '.tmp-*' -o -name '.trash-*')
-[ -z "$left" ] || { echo "left behind: $left"; exit 1; }
-resumed=$(grep -c resuming all.log || true)
-[ "$resumed" -ge 1 ] || { echo "no start found a checkpoint to resume: the test tested nothing"; exit 1; }
-echo "equal after $kills kills, $resumed resumed starts; the others ended within $slowest ms"
+# check NAME OPTIONS...
+check() {
+  local name=$1 begin span_ms kills=0 slowest=0 launcher sleep_ms pid killed code took file left resumed
+  shift
+  rm -rf straight torn
+  begin=$(date +%s%N)
+  hone launch -n 2 train recipe.yaml "$@" --quiet >log 2>&1
+  span_ms=$((($(date +%s%N) - begin) / 1000000))
+  : >all.log
+  while [ $kills -lt 20 ]; do
+    hone launch -n 2 train recipe.yaml "$@" --run.folder=torn >log 2>&1 &
+    launcher=$!
+    sleep_ms=$((RANDOM % (span_ms / 2) + 20))
+    sleep "$(printf '%d.%03d' $((sleep_ms / 1000)) $((sleep_ms % 1000)))"
+    pid=$(pgrep -P $launcher | sed -n "$((RANDOM % 2 + 1))p" || true)
+    [ -z "$pid" ] || kill -9 "$pid" 2>/dev/null || true
+    killed=$(date +%s%N)
+    code=0
+    wait $launcher 2>/dev/null || code=$?
+    took=$((($(date +%s%N) - killed) / 1000000))
+    cat log >>all.log
+    # Only a kill that hit a living run counts; a run that got to its end is started anew.
+    if [ $code != 0 ]; then
+      kills=$((kills + 1))
+      [ $code = 7 ] || fail "exit $code, expected 7"
+      [ $took -le 5000 ] || fail "took $took ms to end"
+      [ $took -le $slowest ] || slowest=$took
+      grep -q "error: rank [01] (process $pid) was killed by signal 9" log || fail "process $pid is not named"
+      [ "$(pgrep -f -- "--run.folder=torn" | wc -l)" = 0 ] || fail "processes are left"
+    fi
+    if [ -e torn/checkpoints/step-00000400 ] && [ $kills -lt 20 ]; then rm -rf torn; fi
+  done
+  hone launch -n 2 train recipe.yaml "$@" --run.folder=torn >>all.log 2>&1
+  for file in model.safetensors state/optimizer-00000-of-00001.safetensors; do
+    cmp "straight/checkpoints/step-00000400/$file" "torn/checkpoints/step-00000400/$file"
+  done
+  diff <(comparable straight) <(comparable torn)
+  left=$(find torn -name '.tmp-*' -o -name '.trash-*')
+  [ -z "$left" ] || { echo "left behind: $left"; exit 1; }
+  resumed=$(grep -c resuming all.log || true)
+  [ "$resumed" -ge 1 ] || { echo "no start found a checkpoint to resume: the test tested nothing"; exit 1; }
+  echo "$name: equal after $kills kills, $resumed resumed starts; the others ended within $slowest ms"
+}
+
+check whole
+check shares --parallel.fsdp=-1
