@@ -28,9 +28,10 @@ using env_detail::retried;
 using Kind = Operation::Kind;
 
 std::string_view name_of(Kind kind) {
-  constexpr std::array<std::string_view, 18> kNames{
-      "open_folder", "make_folder", "create", "open_read",     "open_append", "write", "sync", "sync_folder", "rename",
-      "replace",     "link",        "remove", "remove_folder", "truncate",    "read",  "list", "stat",        "lock"};
+  constexpr std::array<std::string_view, 19> kNames{
+      "open_folder", "make_folder", "create", "open_read", "open_append", "open_write", "write",
+      "sync",        "sync_folder", "rename", "replace",   "link",        "remove",     "remove_folder",
+      "truncate",    "read",        "list",   "stat",      "lock"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -121,18 +122,32 @@ OutFile Folder::create(const std::string& name) const {
   return OutFile(*env_, file, path_ / name, kind_, 0);
 }
 
+// Of an open file, which is closed if it is none.
+static std::uint64_t size_of_regular(int file, const std::filesystem::path& path, ErrorKind kind) {
+  struct stat info{};
+  if (::fstat(file, &info) == 0 && S_ISREG(info.st_mode)) return static_cast<std::uint64_t>(info.st_size);
+  ::close(file);
+  throw Error(kind, path.string() + ": not a regular file");
+}
+
 OutFile Folder::append_to(const std::string& name) const {
   check_plain(name);
   const int file = attempt(*env_, Kind::open_append, path_ / name, [&] {
     return ::openat(fd(), name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0666);
   });
   if (file < 0) fail(name, "cannot open for appending", errno);
-  struct stat info{};
-  if (::fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) {
-    ::close(file);
-    throw Error(kind_, (path_ / name).string() + ": not a regular file");
-  }
-  return OutFile(*env_, file, path_ / name, kind_, static_cast<std::uint64_t>(info.st_size));
+  return OutFile(*env_, file, path_ / name, kind_, size_of_regular(file, path_ / name, kind_));
+}
+
+OutFile Folder::open_to_write(const std::string& name) const {
+  check_plain(name);
+  const int file = attempt(*env_, Kind::open_write, path_ / name, [&] {
+    return ::openat(fd(), name.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  });
+  if (file < 0) fail(name, "cannot open for writing", errno);
+  OutFile made(*env_, file, path_ / name, kind_, size_of_regular(file, path_ / name, kind_));
+  made.at_ = 0;
+  return made;
 }
 
 void Folder::write_file(const std::string& name, std::string_view content) const {

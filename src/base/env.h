@@ -24,6 +24,7 @@ struct Operation {
     create,
     open_read,
     open_append,
+    open_write,
     write,
     sync,
     sync_folder,
@@ -82,7 +83,7 @@ auto retried(Env& env, Operation& operation, Call call) -> decltype(call()) {
 
 }  // namespace env_detail
 
-// A file being written, made new (never an existing one, never through a symlink). Writes loop over short writes and
+// A file being written, made new unless it says otherwise (never through a symlink). Writes loop over short writes and
 // EINTR. A failed sync() is final for the file: it throws, and so does every later call. One thread at a time.
 class OutFile {
  public:
@@ -92,6 +93,7 @@ class OutFile {
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
   void truncate(std::uint64_t size);  // and goes on writing there
+  void go_on_at(std::uint64_t offset);  // writing; not of a file to append to
   void sync();
   void close();
   std::uint64_t size() const { return size_; }  // bytes in the file
@@ -106,7 +108,7 @@ class OutFile {
   int fd_ = -1;
   std::filesystem::path path_;
   ErrorKind kind_;
-  std::uint64_t size_ = 0;
+  std::uint64_t size_ = 0, at_ = 0;
   bool failed_ = false;
 };
 
@@ -119,6 +121,7 @@ class Folder {
 
   OutFile create(const std::string& name) const;     // O_EXCL: an error if it is there
   OutFile append_to(const std::string& name) const;  // an existing regular file or a new one; not through a symlink
+  OutFile open_to_write(const std::string& name) const;  // an existing regular file, from its first byte on
   void write_file(const std::string& name, std::string_view content) const;  // create, write, sync
   // Puts the content in place in one rename: readers see the old file or the new one, also after a crash.
   void replace_file(const std::string& name, std::string_view content) const;

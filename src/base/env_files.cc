@@ -21,7 +21,7 @@ using Kind = Operation::Kind;
 // ------------------------------------------------------------------------------------------------ OutFile
 
 OutFile::OutFile(Env& env, int fd, std::filesystem::path path, ErrorKind kind, std::uint64_t size)
-    : env_(&env), fd_(fd), path_(std::move(path)), kind_(kind), size_(size) {}
+    : env_(&env), fd_(fd), path_(std::move(path)), kind_(kind), size_(size), at_(size) {}
 
 OutFile::OutFile(OutFile&& other) noexcept
     : env_(other.env_),
@@ -29,6 +29,7 @@ OutFile::OutFile(OutFile&& other) noexcept
       path_(std::move(other.path_)),
       kind_(other.kind_),
       size_(other.size_),
+      at_(other.at_),
       failed_(other.failed_) {}
 
 OutFile& OutFile::operator=(OutFile&& other) noexcept {
@@ -39,6 +40,7 @@ OutFile& OutFile::operator=(OutFile&& other) noexcept {
   path_ = std::move(other.path_);
   kind_ = other.kind_;
   size_ = other.size_;
+  at_ = other.at_;
   failed_ = other.failed_;
   return *this;
 }
@@ -66,7 +68,8 @@ void OutFile::write(std::span<const std::byte> bytes) {
         retried(*env_, operation, [&] { return ::write(fd_, operation.data.data(), operation.data.size()); });
     if (done < 0 && errno == EAGAIN) continue;
     if (done < 0) fail("cannot write", errno);
-    size_ += static_cast<std::uint64_t>(done);
+    at_ += static_cast<std::uint64_t>(done);
+    size_ = std::max(size_, at_);
     bytes = bytes.subspan(static_cast<std::size_t>(done));
   }
 }
@@ -78,8 +81,15 @@ void OutFile::truncate(std::uint64_t size) {
   Operation operation{Kind::truncate, path_, {}};
   if (retried(*env_, operation, [&] { return ::ftruncate(fd_, static_cast<off_t>(size)); }) != 0)
     fail("cannot truncate", errno);
-  if (::lseek(fd_, static_cast<off_t>(size), SEEK_SET) < 0) fail("cannot seek", errno);
+  go_on_at(size);
   size_ = size;
+}
+
+void OutFile::go_on_at(std::uint64_t offset) {
+  check_usable();
+  if (at_ == offset) return;
+  if (::lseek(fd_, static_cast<off_t>(offset), SEEK_SET) < 0) fail("cannot seek", errno);
+  at_ = offset;
 }
 
 void OutFile::sync() {

@@ -91,7 +91,16 @@ struct Watchdog::State {
       if (leaves) return;
       fact = place.store_is_served ? "the launcher is gone" : "rank 0, which served the store, is gone";
     }
-    if (!fact.empty()) end(static_cast<int>(ErrorKind::peer), fact);
+    if (!fact.empty()) leave_and_end(static_cast<int>(ErrorKind::peer), fact);
+  }
+
+  // Whoever serves the store waits for the others to leave.
+  [[noreturn]] void leave_and_end(int code, const std::string& fact) {
+    try {
+      store.set(beat_key(place.rank), kLeft);
+    } catch (const Error&) {  // the store is gone
+    }
+    end(code, fact);
   }
 
   // Who tells it has told it to the same terminal, if it is on this machine.
@@ -100,8 +109,8 @@ struct Watchdog::State {
     if (told_at == 0) told_at = now;
     if (!suspects && now - told_at < kOwnWords) return;
     const std::size_t text = told.find(' ');
-    end(parse_int(told.substr(0, text)).value_or(static_cast<int>(ErrorKind::peer)),
-        place.on_one_machine() || text == std::string::npos ? "" : told.substr(text + 1));
+    leave_and_end(parse_int(told.substr(0, text)).value_or(static_cast<int>(ErrorKind::peer)),
+                  place.on_one_machine() || text == std::string::npos ? "" : told.substr(text + 1));
   }
 
   std::string silent_rank(double silent) {

@@ -114,7 +114,7 @@ void add_model(io::FolderCommit& commit, const SavedWeights& weights, const Mode
   Tensor held;  // what the span points into, until the next call
   commit.add_model(save, [&](const io::TensorSpec& spec) {
     const SavedWeight& weight = *by_name.at(spec.name);
-    held = host::read((weight.make ? weight.make() : weight.value).to(weight.type));
+    held = host::read(weight.value.to(weight.type));
     return host::bytes(held);
   });
 }

@@ -34,7 +34,6 @@ struct SavedWeight {
   Tensor value;
   at::ScalarType type;
   bool buffer = false;
-  std::function<Tensor()> make = {};  // where `value` has its shape alone
 };
 using SavedWeights = std::vector<SavedWeight>;
 SavedWeights weights_of(const Model& model);  // as they are, in the model's order. A tied head is not listed.

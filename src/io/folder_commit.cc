@@ -104,14 +104,17 @@ void FolderCommit::add_file(const std::string& name, std::string_view content) {
 void FolderCommit::add_safetensors(const std::string& name, const std::vector<TensorSpec>& tensors,
                                    const TensorMetadata& metadata, const TensorBytes& bytes_of) {
   const auto [folder, file] = place(name);
-  ManifestFile entry = save_safetensors(*folder, file, tensors, metadata, bytes_of);
-  entry.name = name;
-  files_.push_back(std::move(entry));
+  files_.push_back(save_safetensors(*folder, SafetensorsPlan(file, tensors, metadata), bytes_of));
+  files_.back().name = name;
 }
 
 void FolderCommit::add_model(const ModelSave& save, const TensorBytes& bytes_of) {
-  for (ManifestFile& entry : save_model(*hidden_, save, bytes_of)) files_.push_back(std::move(entry));
+  const ModelPlan plan = plan_model(save);
+  for (const SafetensorsPlan& file : plan.files) files_.push_back(save_safetensors(*hidden_, file, bytes_of));
+  if (!plan.index.empty()) add_file(plan.index_name, plan.index);
 }
+
+const Folder& FolderCommit::folder_of(const std::string& name) { return *place(name).first; }
 
 void FolderCommit::note(ManifestFile entry) { files_.push_back(std::move(entry)); }
 

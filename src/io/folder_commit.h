@@ -38,7 +38,9 @@ class FolderCommit {
   void add_safetensors(const std::string& name, const std::vector<TensorSpec>& tensors, const TensorMetadata& metadata,
                        const TensorBytes& bytes_of);
   void add_model(const ModelSave& save, const TensorBytes& bytes_of);
-  // A file written into folder() by other means; it must be synced.
+  // For files that are written by other means: where it lies, the folder made when needed; and what was written, which
+  // must be synced.
+  const Folder& folder_of(const std::string& name);
   void note(ManifestFile entry);
   const Folder& folder() const { return *hidden_; }
   std::uint64_t bytes() const;  // written so far

@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/hash.h"
 #include "base/strings.h"
@@ -36,15 +38,27 @@ std::int64_t count_at(const json& entry, const char* key) {
   return static_cast<std::int64_t>(value);
 }
 
+// Where the i-th chunk ends unless it says so.
+std::uint64_t even_end(const ManifestTensor& tensor, std::size_t i) {
+  return std::min(tensor.size, (i + 1) * kHashChunk);
+}
+
+bool cut_evenly(const ManifestTensor& tensor) {
+  for (std::size_t i = 0; i < tensor.chunks.size(); ++i)
+    if (tensor.chunks[i].end != even_end(tensor, i)) return false;
+  return true;
+}
+
 ordered_json to_json(const ManifestFile& file) {
   ordered_json out = {{"name", file.name}, {"size", file.size}, {"xxh3", hex64(file.hash)}};
   if (file.tensors.empty()) return out;
   out["header"] = file.header;
   out["tensors"] = ordered_json::array();
   for (const ManifestTensor& tensor : file.tensors) {
-    ordered_json chunks = ordered_json::array();
-    for (const std::uint64_t chunk : tensor.chunks) chunks.push_back(hex64(chunk));
+    ordered_json chunks = ordered_json::array(), ends = ordered_json::array();
+    for (const ManifestChunk& chunk : tensor.chunks) chunks.push_back(hex64(chunk.hash)), ends.push_back(chunk.end);
     out["tensors"].push_back({{"name", tensor.name}, {"size", tensor.size}, {"chunks", chunks}});
+    if (!cut_evenly(tensor)) out["tensors"].back()["ends"] = ends;
   }
   return out;
 }
@@ -54,6 +68,14 @@ bool is_file_name(std::string_view name) {
   const std::size_t slash = name.find('/');
   if (slash == name.npos) return is_plain_name(name);
   return is_plain_name(name.substr(0, slash)) && is_plain_name(name.substr(slash + 1));
+}
+
+void take_ends(const json& ends, ManifestTensor& tensor) {
+  if (ends.size() != tensor.chunks.size()) throw std::invalid_argument("tensor " + tensor.name);
+  for (std::size_t i = 0; i < tensor.chunks.size(); ++i) {
+    if (!ends[i].is_number_unsigned()) throw std::invalid_argument("tensor " + tensor.name);
+    tensor.chunks[i].end = ends[i].get<std::uint64_t>();
+  }
 }
 
 ManifestFile file_from(const json& entry) {
@@ -67,9 +89,15 @@ ManifestFile file_from(const json& entry) {
   std::uint64_t total = file.header;
   for (const json& one : entry["tensors"]) {
     ManifestTensor tensor{one.at("name").get<std::string>(), size_at(one, "size"), {}};
-    for (const json& chunk : one.at("chunks")) tensor.chunks.push_back(from_hex(chunk));
-    if (tensor.chunks.size() != (tensor.size + kHashChunk - 1) / kHashChunk ||
-        __builtin_add_overflow(total, tensor.size, &total))
+    for (const json& chunk : one.at("chunks"))
+      tensor.chunks.push_back({even_end(tensor, tensor.chunks.size()), from_hex(chunk)});
+    if (one.contains("ends")) take_ends(one["ends"], tensor);
+    std::uint64_t at = 0;  // each chunk holds something, and not too much
+    const bool sound = std::all_of(tensor.chunks.begin(), tensor.chunks.end(), [&](const ManifestChunk& chunk) {
+      const std::uint64_t begin = std::exchange(at, chunk.end);
+      return at > begin && at - begin <= kHashChunk;
+    });
+    if (!sound || at != tensor.size || __builtin_add_overflow(total, tensor.size, &total))
       throw std::invalid_argument("tensor " + tensor.name);
     file.tensors.push_back(std::move(tensor));
   }
@@ -92,7 +120,8 @@ bool matches_own_hash(std::string_view text) {
 
 class Checker {
  public:
-  Checker(const Folder& folder, std::vector<std::string>& problems) : folder_(folder), problems_(problems) {}
+  Checker(const Folder& folder, int version, std::vector<std::string>& problems)
+      : folder_(folder), version_(version), problems_(problems) {}
 
   void check(const ManifestFile& file, Verify mode) {
     const auto slash = file.name.find('/');
@@ -146,20 +175,25 @@ class Checker {
     const std::size_t before = problems_.size();
     std::uint64_t at = file.tensors.empty() ? file.size : file.header;
     hash_range(open, 0, at, whole);
+    const std::uint64_t head = whole.digest64();
     for (const ManifestTensor& tensor : file.tensors) {
+      std::uint64_t begin = 0;
       for (std::size_t chunk = 0; chunk < tensor.chunks.size(); ++chunk) {
-        const std::uint64_t begin = chunk * kHashChunk, size = std::min(kHashChunk, tensor.size - begin);
-        if (hash_range(open, at + begin, size, whole) != tensor.chunks[chunk])
+        const std::uint64_t end = tensor.chunks[chunk].end;
+        if (hash_range(open, at + begin, end - begin, whole) != tensor.chunks[chunk].hash)
           add(file.name,
               fmt::format("corrupt: tensor {} chunk {} does not match its hash", hone::quoted(tensor.name), chunk));
+        begin = end;
       }
       at += tensor.size;
     }
-    if (whole.digest64() != file.hash && problems_.size() == before)
+    const std::uint64_t found = version_ == 1 ? whole.digest64() : head;
+    if (found != file.hash && problems_.size() == before)
       add(file.name, "corrupt: its content does not match its hash");
   }
 
   const Folder& folder_;
+  const int version_;
   std::vector<std::string>& problems_;
 };
 
@@ -172,7 +206,7 @@ const ManifestFile* Manifest::find(const std::string& name) const {
 }
 
 std::string Manifest::to_json() const {
-  ordered_json out = {{"version", kVersion},    {"step", step},
+  ordered_json out = {{"version", version},     {"step", step},
                       {"world", world},         {"tokens", tokens},
                       {"run_id", run_id},       {"config_hash", config_hash},
                       {"data_hash", data_hash}, {"tokenizer_hash", tokenizer_hash},
@@ -190,11 +224,12 @@ Manifest Manifest::from_json(std::string_view text, const std::string& what) {
   const int version =
       in.is_object() && in.contains("version") && in["version"].is_number_integer() ? in["version"].get<int>() : 0;
   if (version < 1 || version > kVersion)
-    throw bad(fmt::format("manifest version {}, expected {}", version, kVersion))
+    throw bad(fmt::format("manifest version {}, expected {} at most", version, kVersion))
         .hint("was it written by a newer hone?");
   if (!matches_own_hash(text)) throw bad("corrupt: the manifest does not match its own hash");
   try {
     Manifest out;
+    out.version = version;
     out.step = count_at(in, "step");
     out.world = count_at(in, "world");
     out.tokens = count_at(in, "tokens");
@@ -220,7 +255,7 @@ Manifest Manifest::read(const Folder& folder) {
 
 std::vector<std::string> verify(const Folder& folder, const Manifest& manifest, Verify mode) {
   std::vector<std::string> problems;
-  Checker checker(folder, problems);
+  Checker checker(folder, manifest.version, problems);
   for (const ManifestFile& file : manifest.files) checker.check(file, mode);
   checker.look_for_strangers(manifest);
   return problems;

@@ -11,23 +11,27 @@
 
 namespace hone::io {
 
-inline constexpr std::uint64_t kHashChunk = std::uint64_t{16} << 20;  // bytes of a tensor under one hash
+inline constexpr std::uint64_t kHashChunk = std::uint64_t{16} << 20;  // bytes of a tensor under one hash, at most
 inline constexpr const char* kManifestName = "MANIFEST.json";
 
+struct ManifestChunk {
+  std::uint64_t end = 0, hash = 0;  // XXH3-64 of what follows the chunk before
+};
 struct ManifestTensor {
   std::string name;
   std::uint64_t size = 0;
-  std::vector<std::uint64_t> chunks;  // XXH3-64 of each kHashChunk bytes
+  std::vector<ManifestChunk> chunks;  // of kHashChunk bytes each; where several processes wrote, cut between them too
 };
 struct ManifestFile {
   std::string name;                     // plain, or "<folder>/<plain>"
-  std::uint64_t size = 0, hash = 0;     // XXH3-64 of the whole file
+  std::uint64_t size = 0, hash = 0;     // XXH3-64 of the file; of tensor files, of what comes before the tensors
   std::uint64_t header = 0;             // tensor files: bytes before the tensors
   std::vector<ManifestTensor> tensors;  // tensor files: in file order
 };
 
 struct Manifest {
-  static constexpr int kVersion = 1;
+  static constexpr int kVersion = 2;  // 1: hash is the whole file's, of tensor files too
+  int version = kVersion;
   std::int64_t step = 0, world = 1, tokens = 0;
   std::string run_id, config_hash, data_hash, tokenizer_hash;
   bool finite = true;  // false: the weights hold NaN or Inf; such a checkpoint is never chosen by itself

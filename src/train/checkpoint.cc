@@ -1,4 +1,4 @@
-// Checkpoint folders of a run.
+// Checkpoint folders of a run: what they hold, and how ranks write them together.
 #include "train/checkpoint.h"
 
 #include <ATen/ATen.h>
@@ -6,6 +6,7 @@
 
 #include <map>
 #include <set>
+#include <sstream>
 
 #include "base/hash.h"
 #include "base/log.h"
@@ -15,6 +16,7 @@
 #include "io/json.h"
 #include "tensor/dtype.h"
 #include "tensor/host.h"
+#include "train/checkpoint_tensors.h"
 #include "train/named_tensors.h"
 
 namespace hone::training {
@@ -46,22 +48,6 @@ std::string trainer_state(const TrainState& state, const CheckpointParts& parts)
   return json.dump(2) + "\n";
 }
 
-void restore(const Safetensors& file, const Slice& into) {
-  const std::string where = file.path().string();
-  const TensorInfo& found = info_of(file, into.name);
-  const std::string dtype = safetensors_name(into.part.scalar_type());
-  if (found.dtype != dtype || found.shape != into.shape)
-    throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: got {} {}, expected {} {}", where, into.name, found.dtype,
-                                                   shape_text(found.shape), dtype, shape_text(into.shape)));
-  const std::span<std::byte> bytes = host::mutable_bytes(into.part);
-  if (into.part.sizes() == at::IntArrayRef(into.shape)) return file.read(found, bytes);
-  if (bytes.empty()) return;
-  const std::shared_ptr<const std::byte> all = file.map(found);
-  std::copy_n(all.get() + into.begin * into.part.element_size(), bytes.size(), bytes.begin());
-}
-
-constexpr const char* kMaster = "master.";
-
 std::map<std::string, Slice> masters_of(Updater& updater) {
   std::map<std::string, Slice> masters;
   updater.each_master([&](Slice& master) { masters[master.name] = master; });
@@ -69,33 +55,36 @@ std::map<std::string, Slice> masters_of(Updater& updater) {
 }
 
 // Each weight in its type: from its master, unless the model has it in that type anyway.
-hub::SavedWeights weights_to_save(const CheckpointParts& parts) {
+std::vector<SavedTensor> weights_to_save(const CheckpointParts& parts) {
   const std::map<std::string, Slice> masters = masters_of(parts.updater);
-  hub::SavedWeights weights = hub::weights_of(parts.model);
-  for (hub::SavedWeight& weight : weights) {
+  std::vector<SavedTensor> tensors;
+  for (const hub::SavedWeight& weight : hub::weights_of(parts.model)) {
     const auto master = masters.find(weight.name);
-    const at::ScalarType type = parts.types.of(weight.name), held = weight.value.scalar_type();
+    const at::ScalarType type = parts.types.of(weight.name), held = weight.type;
+    SavedTensor tensor{{weight.name, weight.value.sizes().vec(), 0, weight.value}, type};
     if (master == masters.end()) {  // frozen, or a buffer: nothing else keeps it, so it is never narrowed
-      if (!weight.buffer && c10::elementSize(type) > c10::elementSize(held)) weight.type = type;
-      continue;
+      if (weight.buffer || c10::elementSize(type) <= c10::elementSize(held)) tensor.type = held;
+    } else if (type != held || parts.updater.sharded()) {
+      tensor.slice = master->second;
+      tensor.everywhere = !parts.updater.sharded();
     }
-    weight.type = type;
-    if (type != held || parts.updater.sharded())
-      weight.make = [&updater = parts.updater, slice = master->second] { return updater.whole(slice); };
+    tensors.push_back(std::move(tensor));
   }
-  return weights;
+  return tensors;
 }
 
 // An adapter's weights as their masters are.
-NamedTensors adapter_to_save(const CheckpointParts& parts) {
+std::vector<SavedTensor> adapter_to_save(const CheckpointParts& parts) {
   const std::map<std::string, Slice> masters = masters_of(parts.updater);
   std::map<const Weight*, std::string> names;
   parts.model.each_with_adapters([&](const std::string& name, Weight& weight) { names[&weight] = name; });
-  NamedTensors tensors;
+  std::vector<SavedTensor> tensors;
   for (const hub::AdapterTensor& one :
-       hub::adapter_tensors(parts.model, kDefaultAdapter, parts.adapter->lora.modules_to_save))
-    tensors.add(one.name,
-                one.made([&](Weight& weight) { return parts.updater.whole(masters.at(names.at(&weight))).detach(); }));
+       hub::adapter_tensors(parts.model, kDefaultAdapter, parts.adapter->lora.modules_to_save)) {
+    const Tensor made =
+        one.made([&](Weight& weight) { return parts.updater.whole(masters.at(names.at(&weight))).detach(); });
+    tensors.push_back({{one.name, made.sizes().vec(), 0, made}, made.scalar_type()});
+  }
   return tensors;
 }
 
@@ -112,55 +101,102 @@ void each_state_to_save(const CheckpointParts& parts,
   });
 }
 
-std::uint64_t bytes_of(const Slice& slice) {
-  std::uint64_t bytes = slice.part.element_size();
+std::uint64_t bytes_of(const Slice& slice, at::ScalarType type) {
+  std::uint64_t bytes = c10::elementSize(type);
   for (const std::int64_t size : slice.shape) bytes *= static_cast<std::uint64_t>(size);
   return bytes;
 }
 
+// What a checkpoint consists of.
+struct Files {
+  std::vector<std::pair<std::string, std::string>> texts;  // name, content; without those of state/
+  std::vector<TensorFile> tensors;
+};
+
+// Weights, and the small files beside them.
+void add_model(Files& files, const CheckpointParts& parts, const World& world) {
+  files.texts = parts.files.texts;
+  const std::vector<SavedTensor> tensors = weights_to_save(parts);
+  io::ModelSave save{.tensors = {}, .max_shard_bytes = parts.files.max_shard_bytes};
+  for (const SavedTensor& tensor : tensors) save.tensors.push_back(spec_of(tensor));
+  const io::ModelPlan plan = io::plan_model(save);
+  for (const io::SafetensorsPlan& file : plan.files) files.tensors.emplace_back(file.name(), file, tensors, world);
+  if (!plan.index.empty()) files.texts.emplace_back(plan.index_name, plan.index);
+}
+
 // PEFT's two files, and the tokenizer's.
-void add_adapter(io::FolderCommit& commit, const CheckpointParts& parts) {
-  commit.add_file(hub::kAdapterConfig, hub::adapter_json(parts.model, kDefaultAdapter, *parts.adapter));
+void add_adapter(Files& files, const CheckpointParts& parts, const World& world) {
+  files.texts.emplace_back(hub::kAdapterConfig, hub::adapter_json(parts.model, kDefaultAdapter, *parts.adapter));
   for (const auto& [name, content] : parts.files.texts)
-    if (name != "config.json" && name != "generation_config.json") commit.add_file(name, content);
-  const NamedTensors tensors = adapter_to_save(parts);
-  commit.add_safetensors(hub::kAdapterModel, tensors.specs(), {{"format", "pt"}}, tensors.bytes());
+    if (name != "config.json" && name != "generation_config.json") files.texts.emplace_back(name, content);
+  files.tensors.emplace_back(hub::kAdapterModel, adapter_to_save(parts), world);
 }
 
-}  // namespace
-
-std::uint64_t checkpoint_bytes(const CheckpointParts& parts) {
-  std::uint64_t bytes = 0;
-  if (parts.adapter) {
-    parts.updater.each_master([&](Slice& master) { bytes += bytes_of(master); });
-  } else {
-    for (const hub::SavedWeight& weight : weights_to_save(parts))
-      bytes += static_cast<std::uint64_t>(weight.value.numel()) * c10::elementSize(weight.type);
-  }
-  each_state_to_save(parts, [&](const std::string&, const Slice& state) { bytes += bytes_of(state); });
-  for (const auto& [name, content] : parts.files.texts) bytes += content.size();
-  return bytes;
+Files files_to_save(const CheckpointParts& parts, const World& world) {
+  Files files;
+  parts.adapter ? add_adapter(files, parts, world) : add_model(files, parts, world);
+  std::vector<SavedTensor> state;
+  each_state_to_save(parts, [&](const std::string& name, const Slice& slice) {
+    state.push_back({slice, slice.part.scalar_type(), !parts.updater.sharded()});
+    state.back().slice.name = name;
+  });
+  files.tensors.emplace_back(std::string("state/") + kOptimizerFile, state, world);
+  return files;
 }
 
-std::uint64_t save_checkpoint(io::RunFolder& run, const TrainState& state, const CheckpointParts& parts) {
+// Rank 0: the folder in the making, with all that is small, and tensor files that hold their heads.
+std::unique_ptr<io::FolderCommit> begin_save(io::RunFolder& run, const TrainState& state, const CheckpointParts& parts,
+                                             const Files& files) {
   io::FolderCommit::Options options{run.run_id(), /*replace=*/true, [&run] { run.check_owner(); }};
-  const auto commit = run.checkpoints().start_save(state.step, std::move(options));
-  if (parts.adapter)
-    add_adapter(*commit, parts);
-  else
-    hub::add_model(*commit, weights_to_save(parts), parts.files);
+  std::unique_ptr<io::FolderCommit> commit = run.checkpoints().start_save(state.step, std::move(options));
+  for (const auto& [name, content] : files.texts) commit->add_file(name, content);
   commit->add_file("trainer_state.json", trainer_state(state, parts));
   commit->add_file(std::string("state/") + kStateFile, to_json(state));
   commit->add_file("state/config.yaml", parts.config_yaml);
-  NamedTensors tensors;
-  each_state_to_save(parts, [&](const std::string& name, const Slice& state) {
-    tensors.add(name, state.part.scalar_type(), state.shape,
-                [&updater = parts.updater, state] { return updater.whole(state); });
-  });
-  commit->add_safetensors(std::string("state/") + kOptimizerFile, tensors.specs(), {{"format", "pt"}}, tensors.bytes());
   const NamedTensors kept = tensors_of(state.callbacks);
   if (!kept.specs().empty())
     commit->add_safetensors(std::string("state/") + kCallbacksFile, kept.specs(), {{"format", "pt"}}, kept.bytes());
+  for (const TensorFile& file : files.tensors) io::make_safetensors(commit->folder_of(file.name()), file.plan());
+  return commit;
+}
+
+// What a rank says of its part: "file tensor begin end hash" of each chunk, or why it is not written.
+constexpr char kFailed = '!';
+
+std::string written(const std::vector<TensorFile>& files, const Folder& folder) {
+  std::string told;
+  for (std::size_t i = 0; i < files.size(); ++i)
+    for (const io::WrittenChunk& chunk : files[i].write(folder))
+      told += fmt::format("{} {} {} {} {}\n", i, chunk.tensor, chunk.begin, chunk.end, chunk.hash);
+  return told;
+}
+
+std::vector<std::vector<io::WrittenChunk>> chunks_of(const std::vector<std::string>& told, std::size_t files) {
+  std::vector<std::vector<io::WrittenChunk>> all(files);
+  for (std::size_t rank = 0; rank < told.size(); ++rank) {
+    if (told[rank].starts_with(kFailed))
+      throw Error(ErrorKind::checkpoint,
+                  fmt::format("{}{}", told.size() == 1 ? "" : fmt::format("rank {}: ", rank), told[rank].substr(1)));
+    std::istringstream lines(told[rank]);
+    std::size_t file = 0;
+    for (io::WrittenChunk chunk; lines >> file >> chunk.tensor >> chunk.begin >> chunk.end >> chunk.hash;)
+      all.at(file).push_back(chunk);
+  }
+  return all;
+}
+
+// The text of an Error(checkpoint) that `act` throws, or "". Any other one ends the process, and so all ranks.
+std::string failure_of(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::checkpoint) throw;
+    return error.what();
+  }
+  return "";
+}
+
+io::Manifest manifest_of(const io::RunFolder& run, const TrainState& state, const CheckpointParts& parts) {
   io::Manifest manifest;
   manifest.step = state.step;
   manifest.tokens = state.tokens;
@@ -168,60 +204,54 @@ std::uint64_t save_checkpoint(io::RunFolder& run, const TrainState& state, const
   manifest.config_hash = hash128_hex(parts.config_yaml);
   manifest.data_hash = state.data_hash;
   manifest.tokenizer_hash = state.tokenizer_hash;
-  manifest.finite = parts.updater.weights_finite();
-  const std::uint64_t bytes = commit->bytes();
-  commit->commit(std::move(manifest));
+  return manifest;
+}
+
+}  // namespace
+
+std::uint64_t checkpoint_bytes(const CheckpointParts& parts) {
+  std::uint64_t bytes = 0;
+  if (parts.adapter) {
+    parts.updater.each_master([&](Slice& master) { bytes += bytes_of(master, master.part.scalar_type()); });
+  } else {
+    for (const SavedTensor& tensor : weights_to_save(parts)) bytes += bytes_of(tensor.slice, tensor.type);
+  }
+  each_state_to_save(
+      parts, [&](const std::string&, const Slice& state) { bytes += bytes_of(state, state.part.scalar_type()); });
+  for (const auto& [name, content] : parts.files.texts) bytes += content.size();
   return bytes;
 }
 
-TrainState load_state(const Folder& checkpoint) {
-  const std::string where = checkpoint.path().string();
-  TrainState state =
-      state_from_json(checkpoint.open_folder("state").read_file(kStateFile), where + "/state/" + kStateFile);
-  const io::JsonLimits limits{std::uint64_t{1} << 30, 100, ErrorKind::checkpoint};
-  const nlohmann::json trainer =
-      io::parse_json(checkpoint.read_file("trainer_state.json"), where + "/trainer_state.json", limits);
-  if (!trainer.contains("log_history") || !trainer["log_history"].is_array())
-    throw Error(ErrorKind::checkpoint, where + "/trainer_state.json: log_history: missing, expected a list");
-  state.log_history = trainer["log_history"];
-  return state;
-}
-
-void load_updater(const Folder& checkpoint, Updater& updater, bool other_weights, bool all_exact) {
-  const Safetensors file(checkpoint.path() / "state" / kOptimizerFile);
-  std::set<std::string> expected;
-  std::int64_t fresh = 0;
-  const auto take = [&](const Slice& slice) {
-    if (other_weights && file.find(slice.name) == nullptr) {
-      ++fresh;
-      return;
-    }
-    restore(file, slice);
-    expected.insert(slice.name);
-  };
-  updater.each_state(take);
-  std::optional<SafetensorsSet> model;
-  if (!all_exact) model.emplace(checkpoint.path());
-  updater.each_master([&](Slice& master) {
-    if (all_exact) return;
-    const auto place = model->tensors().find(master.name);
-    const bool whole =
-        place != model->tensors().end() && place->second.tensor->dtype == safetensors_name(master.part.scalar_type());
-    master.name = kMaster + master.name;
-    if (!whole || file.find(master.name)) take(master);
-  });
-  std::vector<std::string> extra;
-  for (const TensorInfo& tensor : file.tensors())
-    if (!expected.contains(tensor.name)) extra.push_back(tensor.name);
-  if (!extra.empty() && !other_weights)
-    throw Error(ErrorKind::checkpoint,
-                fmt::format("{}: not of this optimizer: {}", file.path().string(), list_names(extra)));
-  if (other_weights)
-    log::info("{}: of the optimizer's state {} for weights that are trained now, {} of weights that are not any more",
-              file.path().string(),
-              fresh == 1 ? "1 tensor begins afresh" : fmt::format("{} tensors begin afresh", fresh),
-              extra.size() == 1 ? "1 is left out" : fmt::format("{} are left out", extra.size()));
-  updater.restored();
+// A failure is told in each exchange, so that all ranks make the same ones.
+std::optional<std::uint64_t> save_checkpoint(io::RunFolder& run, const TrainState& state, const CheckpointParts& parts,
+                                             const World& world) {
+  const Files files = files_to_save(parts, world);
+  io::Manifest manifest = manifest_of(run, state, parts);
+  manifest.world = world.size();
+  manifest.finite = parts.updater.weights_finite();
+  std::unique_ptr<io::FolderCommit> commit;
+  std::string failure;
+  if (world.is_first()) failure = failure_of([&] { commit = begin_save(run, state, parts, files); });
+  const std::string folder = world.from_first(failure.empty() && commit ? commit->folder().path().string() : "");
+  std::string told = kFailed + failure;
+  if (!folder.empty()) {
+    const std::string own = failure_of([&] { told = written(files.tensors, run.folder().env().open_folder(folder)); });
+    if (!own.empty()) told = kFailed + own;
+  }
+  const std::vector<std::string> all = world.gather(told);
+  std::uint64_t bytes = 0;
+  if (world.is_first())
+    failure = failure_of([&] {
+      const auto chunks = chunks_of(all, files.tensors.size());
+      for (std::size_t i = 0; i < chunks.size(); ++i)
+        commit->note(io::manifest_entry(files.tensors[i].name(), files.tensors[i].plan(), chunks[i]));
+      bytes = commit->bytes();
+      commit->commit(std::move(manifest));
+    });
+  failure = world.from_first(failure);
+  if (failure.empty()) return bytes;
+  if (!world.is_first()) return std::nullopt;
+  throw Error(ErrorKind::checkpoint, failure);
 }
 
 void write_tensors(Env& env, const std::string& path,

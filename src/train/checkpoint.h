@@ -14,6 +14,7 @@
 namespace hone::training {
 
 inline constexpr const char* kOptimizerFile = "optimizer-00000-of-00001.safetensors";
+inline constexpr const char* kMaster = "master.";  // what names of masters begin with there
 
 struct CheckpointParts {
   Model& model;
@@ -32,7 +33,10 @@ struct CheckpointParts {
 std::uint64_t checkpoint_bytes(const CheckpointParts& parts);
 
 // Writes and commits step-<state.step>; returns its bytes. Throws Error(checkpoint), and then nothing has changed.
-std::uint64_t save_checkpoint(io::RunFolder& run, const TrainState& state, const CheckpointParts& parts);
+// On all ranks: each writes a part of the tensors, rank 0 all else. Where it fails on any of them, rank 0 throws, and
+// the others get nothing.
+std::optional<std::uint64_t> save_checkpoint(io::RunFolder& run, const TrainState& state, const CheckpointParts& parts,
+                                             const World& world);
 
 // state/train.json and the log of trainer_state.json.
 TrainState load_state(const Folder& checkpoint);

@@ -3,7 +3,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -23,24 +22,14 @@ class NamedTensors {
     specs_.push_back({name, safetensors_name(plain.scalar_type()), plain.sizes().vec()});
     tensors_[name] = plain;
   }
-  // Made when it is written.
-  void add(const std::string& name, at::ScalarType type, const std::vector<std::int64_t>& shape,
-           std::function<at::Tensor()> make) {
-    specs_.push_back({name, safetensors_name(type), shape});
-    made_[name] = std::move(make);
-  }
   const std::vector<io::TensorSpec>& specs() const { return specs_; }
   io::TensorBytes bytes() const {
-    return [this, held = at::Tensor()](const io::TensorSpec& spec) mutable {
-      const auto made = made_.find(spec.name);
-      return host::bytes(held = made == made_.end() ? tensors_.at(spec.name) : host::read(made->second()));
-    };
+    return [this](const io::TensorSpec& spec) { return host::bytes(tensors_.at(spec.name)); };
   }
 
  private:
   std::vector<io::TensorSpec> specs_;
   std::map<std::string, at::Tensor> tensors_;
-  std::map<std::string, std::function<at::Tensor()>> made_;
 };
 
 // Error(checkpoint): there is none of that name.

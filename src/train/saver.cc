@@ -13,8 +13,8 @@
 namespace hone::training {
 
 Saver::Saver(io::RunFolder& run, const Recipe& recipe, TrainState& state, std::function<CheckpointParts()> parts,
-             std::int64_t steps)
-    : run_(run), recipe_(recipe), state_(state), parts_(std::move(parts)), steps_(steps) {}
+             std::int64_t steps, World world)
+    : run_(run), recipe_(recipe), state_(state), parts_(std::move(parts)), world_(std::move(world)), steps_(steps) {}
 
 void Saver::resumed_from(const io::Checkpoint& checkpoint) {
   step_ = checkpoint.step;
@@ -37,7 +37,7 @@ bool Saver::try_save(const std::optional<Best>& best) {
   start_clock();
   try {
     save(best);
-    return true;
+    return step_ == state_.step;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::checkpoint) throw;
     report_failure(error);
@@ -64,22 +64,28 @@ void Saver::save(const std::optional<Best>& best) {
   const Stopwatch watch;
   const Best before = state_.best;
   if (best) state_.best = *best;
-  std::uint64_t bytes = 0;
+  std::optional<std::uint64_t> bytes;
   try {
-    bytes = save_checkpoint(run_, state_, parts_());
+    bytes = save_checkpoint(run_, state_, parts_(), world_);
   } catch (...) {
     state_.best = before;
     throw;
   }
+  if (!bytes) state_.best = before;
+  if (!bytes) return;
   step_ = state_.step;
   name_ = io::step_name(state_.step);
+  if (world_.is_first()) report(*bytes, watch.seconds());
+}
+
+void Saver::report(std::uint64_t bytes, double seconds) {
   log::info("step {}: saved {} ({}, {})", state_.step,
             (std::filesystem::path(recipe_.run.folder) / "checkpoints" / name_).string(), human_size(bytes),
-            human_duration(watch.seconds()));
-  if (watch.seconds() * 1.5 > recipe_.trainer.save.grace_seconds && watch.seconds() > slowest_)
+            human_duration(seconds));
+  if (seconds * 1.5 > recipe_.trainer.save.grace_seconds && seconds > slowest_)
     log::warning("a save takes {}: it may not fit between SIGTERM and SIGKILL (trainer.save.grace_seconds)",
-                 human_duration(watch.seconds()));
-  slowest_ = std::max(slowest_, watch.seconds());
+                 human_duration(seconds));
+  slowest_ = std::max(slowest_, seconds);
   tidy();
 }
 

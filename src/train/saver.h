@@ -11,9 +11,10 @@ namespace hone::training {
 
 class Saver {
  public:
-  // All of it must outlive the saver. `parts` gives what is to be saved; steps: of the whole run.
+  // All of it must outlive the saver. `parts` gives what is to be saved; steps: of the whole run. Ranks save together;
+  // what a save throws, says and counts is rank 0's.
   Saver(io::RunFolder& run, const Recipe& recipe, TrainState& state, std::function<CheckpointParts()> parts,
-        std::int64_t steps);
+        std::int64_t steps, World world);
 
   void resumed_from(const io::Checkpoint& checkpoint);
   void check_space();       // Error(checkpoint) when what is to come does not fit
@@ -21,7 +22,8 @@ class Saver {
   bool due(bool asked_for) const;  // after a step that is not the last
   // Throws Error(checkpoint), and then nothing has changed. `best`: what the model was found to be worth at this step.
   void save(const std::optional<Best>& best);
-  bool try_save(const std::optional<Best>& best);  // a failure is reported and counted: training goes on
+  // A failure is reported and counted: training goes on. Whether there is a new checkpoint.
+  bool try_save(const std::optional<Best>& best);
   void start_clock();
 
   std::int64_t step() const { return step_; }            // of the newest checkpoint; -1: none
@@ -30,6 +32,7 @@ class Saver {
   std::string kept() const;  // "step 20", "no checkpoint"
 
  private:
+  void report(std::uint64_t bytes, double seconds);
   void report_failure(const Error& error);
   std::uint64_t bytes() const;  // of a checkpoint now
   void tidy();
@@ -39,6 +42,7 @@ class Saver {
   const Recipe& recipe_;
   TrainState& state_;
   std::function<CheckpointParts()> parts_;
+  World world_;
   std::int64_t steps_, step_ = -1, failures_ = 0;
   std::string name_;
   double last_ = 0, slowest_ = 0;

@@ -45,7 +45,7 @@ Trainer::Trainer(TrainerParts parts)
   stepper_->before_update = [this](const PendingUpdate& update) { before_update(update); };
   evaluations_ = make_evaluations(stepper_->objective());
   greater_is_better_ = greater_is_better(evaluations_, inputs.evals);
-  saver_ = std::make_unique<Saver>(parts_.run, recipe_, state_, [this] { return checkpoint_parts(); }, steps_);
+  saver_ = std::make_unique<Saver>(parts_.run, recipe_, state_, [this] { return checkpoint_parts(); }, steps_, world_);
   state_ = restore({recipe_, parts_.options, inputs, parts_.run, parts_.from, parts_.changes, stepper_->resources()},
                    stepper_->updater());
   if (parts_.from) {
@@ -210,16 +210,8 @@ void Trainer::maybe_save() {
   if (!saver_->due(save_wanted_)) return;
   save_wanted_ = false;
   world_.at(fmt::format("step {}, saving", state_.step));
-  on_first([this] {
-    hooks_.store(state_);
-    if (saver_->try_save(new_best())) hooks_.saved(view(), saver_->name());
-  });
-}
-
-// What rank 0 saves, the others have parts of.
-void Trainer::on_first(const std::function<void()>& saving) {
-  Updater& updater = stepper_->updater();
-  world_.is_first() ? updater.save(saving) : updater.help_to_save();
+  hooks_.store(state_);
+  if (saver_->try_save(new_best())) hooks_.saved(view(), saver_->name());
 }
 
 Summary Trainer::finish() {
@@ -228,14 +220,12 @@ Summary Trainer::finish() {
   if (log_) log_->finish();
   world_.at(fmt::format("step {}, at its end", state_.step));
   const Stopwatch watch;
-  on_first([&] {
-    if (saver_->step() == state_.step && !complete) return;
+  if (saver_->step() != state_.step || complete)
     during("saving the last checkpoint; kept " + saver_->kept(), [this] {
       hooks_.store(state_);
       saver_->save(new_best());
       hooks_.saved(view(), saver_->name());
     });
-  });
   if (!complete)
     log::info("{} at step {}: saved in {}; the same command again goes on", stop_name(), state_.step,
               human_duration(watch.seconds()));
@@ -247,7 +237,7 @@ Summary Trainer::finish() {
 Summary Trainer::summary(bool complete) const {
   Summary summary;
   summary.folder = recipe_.run.folder;
-  summary.checkpoint = (parts_.run.path() / "checkpoints" / world_.from_first(saver_->name())).string();
+  summary.checkpoint = (parts_.run.path() / "checkpoints" / saver_->name()).string();
   summary.step = state_.step;
   summary.steps = steps_;
   summary.tokens = state_.tokens;

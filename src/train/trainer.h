@@ -48,7 +48,6 @@ class Trainer {
   bool wait_for_data();
   void log();
   void maybe_save();
-  void on_first(const std::function<void()>& saving);
   void before_update(const PendingUpdate& update);
   Summary finish();
   Summary summary(bool complete) const;

@@ -213,7 +213,6 @@ std::string Updater::first_not_finite() const {
 }
 
 bool Updater::weights_finite() const {
-  if (saving_ && world_.is_first()) world_.from_first(kFinite);
   const bool own = std::all_of(weights_.begin(), weights_.end(),
                                [](const OptimizedWeight& weight) { return ops::all_finite(weight.master); });
   return sharded_ ? !world_.any(!own) : own;
@@ -230,11 +229,11 @@ void Updater::each_state(const std::function<void(Slice&)>& visit) {
       Slice whole{name, tensor.sizes().vec(), 0, tensor};
       visit(whole);
     });
-  each_slice("", visit);
+  each_slice(kinds_, visit);
 }
 
 void Updater::each_master(const std::function<void(Slice&)>& visit) {
-  if (sharded_) return each_slice(kMasters, visit);
+  if (sharded_) return each_slice({kMasters}, visit);
   for (OptimizedWeight& weight : weights_) {
     Slice whole{weight.name, weight.master.sizes().vec(), 0, weight.master};
     visit(whole);

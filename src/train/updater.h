@@ -62,20 +62,14 @@ class Updater {
   void restored();
 
   bool sharded() const { return sharded_ != nullptr; }
-  // For files, which rank 0 writes: the whole of what a slice is a part of. Of a sharded model only between the two
-  // calls: while rank 0 is in save(), the others are in help_to_save() and give what it asks for.
-  Tensor whole(const Slice& slice);
-  void save(const std::function<void()>& writing);
-  void help_to_save();
+  // The whole of a master, of which all ranks have a slice: all of them ask, in the same order.
+  Tensor whole(const Slice& master);
 
  private:
-  Tensor gather(const std::string& kind, std::size_t group);
   Tensor slice_of(const std::string& kind, std::size_t group, std::size_t part);
-  void each_slice(const std::string& kind, const std::function<void(Slice&)>& visit);
+  void each_slice(const std::vector<std::string>& kinds, const std::function<void(Slice&)>& visit);
   void find_kinds();
-  std::pair<std::size_t, std::size_t> place_of(const std::string& weight) const;  // group, part
-  // What rank 0 asks for besides a group and a kind of the optimizer's state.
-  static constexpr const char *kMasters = "master", *kFinite = "finite", *kNoMore = "";
+  static constexpr const char* kMasters = "";  // among kinds of the optimizer's state
   void collect_weights(Model& model, at::ScalarType type);
   void make_groups(at::ScalarType wide);
   void shard(Model& model, at::ScalarType type, at::ScalarType wide);
@@ -101,10 +95,6 @@ class Updater {
   std::vector<std::vector<std::string>> names_;  // of each group's parts
   std::vector<std::vector<bool>> any_;
   std::map<std::string, Tensor> states_;
-  // What rank 0 has asked for, by kind and group; of one unit.
-  std::map<std::pair<std::string, std::size_t>, Tensor> asked_;
-  std::size_t asked_unit_ = 0;
-  bool saving_ = false;
 };
 
 }  // namespace hone::training

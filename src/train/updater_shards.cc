@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "base/strings.h"
+#include "tensor/host.h"
 #include "train/updater.h"
 
 namespace hone::training {
@@ -76,85 +78,26 @@ Tensor Updater::slice_of(const std::string& kind, std::size_t group, std::size_t
   return kind == kMasters ? weights_[by_name_.at(name)].master : states_.at(kind + name);
 }
 
-// kind "": of all of the optimizer's.
-void Updater::each_slice(const std::string& kind, const std::function<void(Slice&)>& visit) {
-  const std::vector<std::string> kinds = kind.empty() ? kinds_ : std::vector<std::string>{kind};
+void Updater::each_slice(const std::vector<std::string>& kinds, const std::function<void(Slice&)>& visit) {
   for (std::size_t g = 0; g < names_.size(); ++g)
     for (std::size_t i = 0; i < names_[g].size(); ++i)
-      for (const std::string& one : kinds) {
+      for (const std::string& kind : kinds) {
         const parallel::Part& part = sharded_->groups()[g]->parts()[i];
-        Slice slice{(kind.empty() ? one : "") + names_[g][i], part.weight->shape(), part.begin, slice_of(one, g, i)};
+        Slice slice{kind + names_[g][i], part.weight->shape(), part.begin, slice_of(kind, g, i)};
         if (!slice.part.defined()) slice.part = at::empty({0}, sharded_->groups()[g]->master(i).options());
         visit(slice);
       }
 }
 
-// All ranks: a group's shares of one kind, one behind another.
-Tensor Updater::gather(const std::string& kind, std::size_t g) {
-  const at::NoGradGuard no_grad;
-  const parallel::ShardedGroup& group = *sharded_->groups()[g];
-  const Tensor share = at::zeros({group.share_size()}, group.master(0).options());
-  for (std::size_t i = 0; i < group.parts().size(); ++i)
-    if (const Tensor part = slice_of(kind, g, i); part.defined())
-      share.narrow(0, group.parts()[i].at, group.parts()[i].count).copy_(part);
-  const Tensor all = at::empty({group.share_size() * world_.size()}, share.options());
-  world_.begin_gather(share, all)->wait();
-  return all;
-}
-
-// Neighbours in a file are of one unit mostly, of which each group and kind is asked for once.
-Tensor Updater::whole(const Slice& slice) {
-  if (!sharded_) return slice.part;
-  HONE_ASSERT(saving_ && world_.is_first());
-  std::string kind = kMasters;
-  for (const std::string& one : kinds_)
-    if (slice.name.starts_with(one)) kind = one;
-  const auto [g, i] = place_of(kind == kMasters ? slice.name : slice.name.substr(kind.size()));
-  const parallel::ShardedGroup& group = *sharded_->groups()[g];
-  if (group.unit() != asked_unit_) asked_.clear();
-  asked_unit_ = group.unit();
-  Tensor& all = asked_[{kind, g}];
-  if (!all.defined()) {
-    world_.from_first(fmt::format("{} {}", g, kind));
-    all = gather(kind, g);
-  }
-  const parallel::Part& part = group.parts()[i];
-  return all.narrow(0, part.offset, part.weight->numel()).view(part.weight->shape());
-}
-
-std::pair<std::size_t, std::size_t> Updater::place_of(const std::string& weight) const {
-  for (std::size_t g = 0; g < names_.size(); ++g) {
-    const auto found = std::find(names_[g].begin(), names_[g].end(), weight);
-    if (found != names_[g].end()) return {g, static_cast<std::size_t>(found - names_[g].begin())};
-  }
-  throw Error(ErrorKind::bug, fmt::format("{}: of no weight that is trained", weight));
-}
-
-// What is no Error (no memory, a lost rank) may have come in the middle of an exchange: then there is no other one, and
-// the process ends, which ends the others.
-void Updater::save(const std::function<void()>& writing) {
-  if (!sharded_) return writing();
-  const auto end = [this] {
-    saving_ = false, asked_.clear();
-    world_.from_first(kNoMore);
-  };
-  saving_ = true;
-  try {
-    writing();
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::peer) end();
-    throw;
-  }
-  end();
-}
-
-void Updater::help_to_save() {
-  if (!sharded_) return;
-  for (std::string asked; (asked = world_.from_first("")) != kNoMore;)
-    if (asked == kFinite)
-      weights_finite();
-    else
-      gather(asked.substr(asked.find(' ') + 1), static_cast<std::size_t>(std::stoul(asked)));
+// Ranks' slices follow one another.
+Tensor Updater::whole(const Slice& master) {
+  if (!sharded_) return master.part;
+  const std::span<const std::byte> own = host::bytes(master.part);
+  const Tensor made = at::empty(master.shape, master.part.options());
+  auto into = host::mutable_bytes(made).begin();
+  for (const std::string& part : world_.gather(std::string(reinterpret_cast<const char*>(own.data()), own.size())))
+    into = std::copy_n(std::as_bytes(std::span(part)).begin(), part.size(), into);
+  return made;
 }
 
 }  // namespace hone::training

@@ -161,11 +161,23 @@ hone launch -n 2 train r.yaml "${long[@]}" --run.folder=held >second 2>&1 || sta
 kill -TERM "$child"
 ends_with 75 20
 
+# A disk that is full for one rank: checkpoints fail and say so, training goes on; the last one is an error.
+by_hand() {  # rank, port, arguments
+  env RANK="$1" WORLD_SIZE=2 LOCAL_RANK="$1" LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT="$2" \
+    OMP_NUM_THREADS=1 hone train r.yaml "${@:3}"
+}
+by_hand 0 29612 --run.folder=full >log 2>&1 &
+child=$!
+(ulimit -f 40 && by_hand 1 29612 --run.folder=full) >log.1 2>&1 || true
+ends_with 5 20
+says_once 'checkpoint of step 10 failed: rank 1: .*File too large'
+says_once 'error: rank 1: .*File too large'
+says_once 'while saving the last checkpoint; kept no checkpoint'
+[ ! -s log.1 ] || { cat log.1; fail "rank 1 says it as well"; }
+[ "$(ls full/checkpoints)" = "" ] || fail "left behind: $(ls -a full/checkpoints)"
+
 # Environments of other launchers.
-for rank in 0 1; do
-  env RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29611 \
-    OMP_NUM_THREADS=1 hone train r.yaml --run.folder=torchrun >log.$rank 2>&1 &
-done
+for rank in 0 1; do by_hand $rank 29611 --run.folder=torchrun >log.$rank 2>&1 & done
 wait
 cat log.0 log.1 >log
 says_once '2 ranks by torchrun'

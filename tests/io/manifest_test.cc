@@ -1,6 +1,7 @@
 // Damage of any kind to any file of a checkpoint is found and named.
 #include "io/manifest.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -124,22 +125,57 @@ std::string with_hash(std::string text) {  // a manifest whose own hash is right
   return text + last;
 }
 
+// A file with one tensor of so many bytes and chunks, cut there.
+std::string tensor(int size, int chunks, const std::string& ends) {
+  std::string hashes;
+  for (int i = 0; i < chunks; ++i) hashes += (i > 0 ? "," : "") + std::string(R"("0123456789abcdef")");
+  return fmt::format(R"({{"name":"a","size":{},"xxh3":"0123456789abcdef","header":8,)"
+                     R"("tensors":[{{"name":"t","size":{},"chunks":[{}]{}}}]}})",
+                     size + 8, size, hashes, ends.empty() ? "" : ",\"ends\":" + ends);
+}
+
+// Those that an older hone has written: one hash over a whole tensor file.
+TEST_F(ManifestTest, TheFirstVersionIsRead) {
+  Manifest manifest = Manifest::read(Env::process().open_folder(path_));
+  manifest.version = 1;
+  for (ManifestFile& file : manifest.files) file.hash = hash64(test::content_of(path_ / file.name));
+  put("MANIFEST.json", manifest.to_json());
+  EXPECT_TRUE(problems().empty());
+  manifest.files[2].hash ^= 1;
+  put("MANIFEST.json", manifest.to_json());
+  EXPECT_EQ(problems().size(), 1u);
+}
+
 TEST(ManifestText, HostileOnesAreRefused) {
   EXPECT_NO_THROW(Manifest::from_json(Manifest{}.to_json(), "m"));
   const std::string head =
       R"({"version":1,"step":1,"world":1,"tokens":1,"run_id":"","config_hash":"","data_hash":"","tokenizer_hash":"","finite":true,"files":[)";
   EXPECT_NO_THROW(Manifest::from_json(with_hash(head + R"({"name":"a","size":1,"xxh3":"0123456789abcdef"}])"), "m"));
   EXPECT_NO_THROW(Manifest::from_json(with_hash(head + R"({"name":"a/b","size":1,"xxh3":"0123456789abcdef"}])"), "m"));
+  EXPECT_NO_THROW(Manifest::from_json(with_hash(head + tensor(9, 1, "") + "]"), "m"));
+  EXPECT_NO_THROW(Manifest::from_json(with_hash(head + tensor(9, 2, "[5,9]") + "]"), "m"));
   for (const char* name : {"../a", "/etc/passwd", "../a/b", "state/../a", "", ".", "state/", "state/a/b", "a\\u0000b"})
     EXPECT_HONE_ERROR(
         Manifest::from_json(with_hash(head + R"({"name":")" + name + R"(","size":1,"xxh3":"0123456789abcdef"}])"), "m"),
         checkpoint, "m: not a manifest of hone");
-  for (
-      const char* file :
-      {R"({"name":"a","size":-1,"xxh3":"0123456789abcdef"})", R"({"name":"a","size":1,"xxh3":"zz"})", "7",
-       R"({"name":"a","size":9,"xxh3":"0123456789abcdef","header":8,"tensors":[{"name":"t","size":18446744073709551615,"chunks":[]}]})"})
+  const std::vector<std::string> hostile{
+      R"({"name":"a","size":-1,"xxh3":"0123456789abcdef"})",
+      R"({"name":"a","size":1,"xxh3":"zz"})",
+      "7",
+      R"({"name":"a","size":9,"xxh3":"0123456789abcdef","header":8,"tensors":[{"name":"t","size":18446744073709551615,"chunks":[]}]})",
+      tensor(9, 2, ""),
+      tensor(9, 1, "[8]"),
+      tensor(9, 1, "[9,9]"),
+      tensor(9, 2, "[9,9]"),
+      tensor(9, 2, "[0,9]"),
+      tensor(9, 3, "[5,4,9]"),
+      tensor(9, 1, "[-1]"),
+      tensor(20 << 20, 1, "[20971520]"),
+      tensor(0, 1, "[0]"),
+      tensor(9, 1, "9")};
+  for (const std::string& file : hostile)
     EXPECT_HONE_ERROR(Manifest::from_json(with_hash(head + file + "]"), "m"), checkpoint, "m: not a manifest of hone");
-  EXPECT_HONE_ERROR(Manifest::from_json(R"({"version": 2})", "m"), checkpoint, "manifest version 2, expected 1");
+  EXPECT_HONE_ERROR(Manifest::from_json(R"({"version": 3})", "m"), checkpoint, "manifest version 3, expected 2");
   EXPECT_HONE_ERROR(Manifest::from_json("{}", "m"), checkpoint, "version");
   EXPECT_HONE_ERROR(Manifest::from_json("", "m"), checkpoint, "m");
 }

@@ -25,7 +25,7 @@ TEST_F(Writer, GivesTheBytesOfTheReference) {
   std::vector<TensorSpec> specs;
   for (const TensorInfo& tensor : golden.tensors()) specs.push_back({tensor.name, tensor.dtype, tensor.shape});
   std::vector<std::byte> bytes;
-  save_safetensors(open(), "x.safetensors", specs, golden.metadata(),
+  save_safetensors(open(), SafetensorsPlan("x.safetensors", specs, golden.metadata()),
                    [&](const TensorSpec& spec) -> std::span<const std::byte> {
                      bytes.resize(tensor_bytes(spec));
                      golden.read(*golden.find(spec.name), bytes);
@@ -37,7 +37,7 @@ TEST_F(Writer, GivesTheBytesOfTheReference) {
 TEST_F(Writer, AlignsEveryTensorAndKeepsTheOrderWithin) {
   const std::vector<TensorSpec> specs{
       {"a", "BF16", {3}}, {"b", "F32", {1}}, {"c", "U8", {3}}, {"d", "F32", {2}}, {"e", "I64", {1}}};
-  save_safetensors(open(), "x.safetensors", specs, {}, [&](const TensorSpec& spec) {
+  save_safetensors(open(), SafetensorsPlan("x.safetensors", specs, {}), [&](const TensorSpec& spec) {
     static std::vector<std::byte> bytes;
     return std::span<const std::byte>(bytes = test::toy_bytes(spec, 1));
   });
@@ -88,25 +88,69 @@ TEST_F(Writer, ANamedFileAppearsWholeOrStaysAsItWas) {
 TEST_F(Writer, HashesWhatItWroteHoweverItCame) {
   const std::vector<TensorSpec> specs{
       {"big", "U8", {static_cast<std::int64_t>(kHashChunk * 2 + 5)}}, {"none", "U8", {0}}, {"small", "U8", {3}}};
-  std::string data(kHashChunk * 2 + 8, 'x');
+  std::string data(kHashChunk * 2 + 5, 'x');
   for (std::size_t i = 0; i < data.size(); i += 1000) data[i] = static_cast<char>(i / 1000);
-  SafetensorsWriter writer(open(), "x.safetensors", specs, {});
+  const SafetensorsPlan plan("x.safetensors", specs, {});
+  make_safetensors(open(), plan);
+  SafetensorsWriter writer(open(), plan);
   std::mt19937 random(2);
   for (std::size_t at = 0; at < data.size();) {
     const std::size_t size = std::min<std::size_t>(data.size() - at, random() % 3'000'000);
-    writer.write(std::as_bytes(std::span(data).subspan(at, size)));
+    writer.write(0, at, std::as_bytes(std::span(data).subspan(at, size)));
     at += size;
   }
-  const ManifestFile entry = writer.finish();
-  const std::string file = test::content_of(folder_ / "x.safetensors");
-  EXPECT_EQ(entry.hash, hash64(file));
-  EXPECT_EQ(entry.size, file.size());
+  writer.write(2, 0, std::as_bytes(std::span("abc").first<3>()));
+  const ManifestFile entry = manifest_entry("x.safetensors", plan, writer.finish());
+  EXPECT_EQ(entry.hash, hash64(plan.head()));
+  EXPECT_EQ(test::content_of(folder_ / "x.safetensors"), plan.head() + data + "abc");
+  EXPECT_EQ(entry.size, plan.head().size() + data.size() + 3);
   ASSERT_EQ(entry.tensors.size(), 3u);
   ASSERT_EQ(entry.tensors[0].chunks.size(), 3u);
-  EXPECT_EQ(entry.tensors[0].chunks[1], hash64(std::string_view(data).substr(kHashChunk, kHashChunk)));
-  EXPECT_EQ(entry.tensors[0].chunks[2], hash64(std::string_view(data).substr(kHashChunk * 2, 5)));
+  EXPECT_EQ(entry.tensors[0].chunks[1].end, kHashChunk * 2);
+  EXPECT_EQ(entry.tensors[0].chunks[1].hash, hash64(std::string_view(data).substr(kHashChunk, kHashChunk)));
+  EXPECT_EQ(entry.tensors[0].chunks[2].hash, hash64(std::string_view(data).substr(kHashChunk * 2)));
   EXPECT_TRUE(entry.tensors[1].chunks.empty());
-  EXPECT_EQ(entry.tensors[2].chunks.at(0), hash64(std::string_view(data).substr(kHashChunk * 2 + 5)));
+  EXPECT_EQ(entry.tensors[2].chunks.at(0).hash, hash64("abc"));
+}
+
+// What several processes write at the same time, each its share, is what one writes; what one of them leaves out is
+// seen.
+TEST_F(Writer, SeveralWriteTheSameFileAsOne) {
+  const std::vector<TensorSpec> specs{
+      {"a", "F32", {3, 5}}, {"b", "F32", {20'000}}, {"c", "U8", {0}}, {"d", "BF16", {9'001}}};
+  const auto bytes_of = [](const TensorSpec& spec) {
+    static std::vector<std::byte> bytes;
+    return std::span<const std::byte>(bytes = test::toy_bytes(spec, 1));
+  };
+  const ManifestFile alone = save_safetensors(open(), SafetensorsPlan("one", specs), bytes_of);
+  for (const int ranks : {1, 2, 3, 7, 40}) {
+    const SafetensorsPlan plan("several" + std::to_string(ranks), specs);
+    make_safetensors(open(), plan);
+    std::vector<WrittenChunk> chunks;
+    std::uint64_t least = plan.tensor_bytes(), most = 0;
+    for (int rank = ranks; rank-- > 0;) {
+      SafetensorsWriter writer(open(), plan);
+      std::uint64_t sum = 0;
+      for (const TensorPart& part : even_share(plan, rank, ranks)) {
+        writer.write(part.tensor, part.begin, bytes_of(plan.layout()[part.tensor]).subspan(part.begin, part.size));
+        EXPECT_EQ(part.begin % dtype_bytes(plan.layout()[part.tensor].dtype), 0u);
+        sum += part.size;
+      }
+      least = std::min(least, sum), most = std::max(most, sum);
+      const std::vector<WrittenChunk> made = writer.finish();
+      chunks.insert(chunks.end(), made.begin(), made.end());
+    }
+    EXPECT_LE(most - least, 8192u) << ranks;
+    EXPECT_EQ(test::content_of(folder_ / plan.name()), test::content_of(folder_ / "one"));
+    Manifest manifest;
+    manifest.files = {manifest_entry(plan.name(), plan, chunks)};
+    EXPECT_EQ(manifest.files[0].size, alone.size);
+    const Manifest read = Manifest::from_json(manifest.to_json(), "m");
+    EXPECT_EQ(read.to_json(), manifest.to_json());
+    EXPECT_EQ(verify(open(), read, Verify::full), std::vector<std::string>{}) << ranks;
+    chunks.erase(chunks.begin() + ranks / 2);
+    EXPECT_HONE_ERROR(manifest_entry(plan.name(), plan, chunks), checkpoint, "were not written");
+  }
 }
 
 TEST_F(Writer, DividesIntoShardsAsTransformersDoes) {
@@ -118,9 +162,13 @@ TEST_F(Writer, DividesIntoShardsAsTransformersDoes) {
     for (std::size_t i = 0; i < one["sizes"].size(); ++i)
       save.tensors.push_back({fmt::format("{:02}", i), "U8", {one["sizes"][i].get<std::int64_t>()}});
     std::vector<std::byte> bytes;
-    const auto entries = save_model(
-        Env::process().open_folder(folder.path()), save,
-        [&](const TensorSpec& spec) -> std::span<const std::byte> { return bytes = test::toy_bytes(spec, 3); });
+    const ModelPlan plan = plan_model(save);
+    const Folder open = Env::process().open_folder(folder.path());
+    for (const SafetensorsPlan& file : plan.files)
+      save_safetensors(open, file, [&](const TensorSpec& spec) -> std::span<const std::byte> {
+        return bytes = test::toy_bytes(spec, 3);
+      });
+    if (!plan.index.empty()) open.write_file(plan.index_name, plan.index);
     for (const auto& [name, tensors] : one["files"].items()) {
       const Safetensors file(folder / name);
       EXPECT_EQ(file.tensors().size(), tensors.size()) << one["sizes"] << name;
@@ -128,7 +176,8 @@ TEST_F(Writer, DividesIntoShardsAsTransformersDoes) {
         EXPECT_NE(file.find(tensor.get<std::string>()), nullptr) << one["sizes"] << name << tensor;
     }
     const bool sharded = one["files"].size() > 1;
-    EXPECT_EQ(entries.size(), one["files"].size() + sharded);
+    EXPECT_EQ(plan.files.size(), one["files"].size());
+    EXPECT_EQ(plan.index.empty(), !sharded);
     EXPECT_EQ(SafetensorsSet(folder.path()).tensors().size(), one["sizes"].size());
     if (!sharded) continue;
     const auto index = read_json_file(folder / "model.safetensors.index.json");
@@ -141,14 +190,18 @@ TEST_F(Writer, DividesIntoShardsAsTransformersDoes) {
 
 TEST_F(Writer, RefusesWhatTheReaderWould) {
   const auto none = [](const TensorSpec&) { return std::span<const std::byte>(); };
-  EXPECT_HONE_ERROR(save_safetensors(open(), "a", {{"x", "F33", {0}}}, {}, none), checkpoint, "dtype F33");
-  EXPECT_HONE_ERROR(save_safetensors(open(), "b", {{"x", "F32", {-1}}}, {}, none), checkpoint, "has no size");
-  EXPECT_HONE_ERROR(save_safetensors(open(), "c", {{"x", "F32", {INT64_MAX, 4}}}, {}, none), checkpoint, "has no size");
-  EXPECT_HONE_ERROR(save_safetensors(open(), "d", {{"x", "F32", {0}}, {"x", "F32", {0}}}, {}, none), checkpoint,
-                    "another one has this name");
-  EXPECT_HONE_ERROR(save_safetensors(open(), "e", {{"a\nb", "F32", {0}}}, {}, none), checkpoint, "control characters");
-  save_safetensors(open(), "f", {}, {}, none);
-  EXPECT_HONE_ERROR(save_safetensors(open(), "f", {}, {}, none), checkpoint, "File exists");
+  EXPECT_HONE_ERROR(save_safetensors(open(), SafetensorsPlan("a", {{"x", "F33", {0}}}, {}), none), checkpoint,
+                    "dtype F33");
+  EXPECT_HONE_ERROR(save_safetensors(open(), SafetensorsPlan("b", {{"x", "F32", {-1}}}, {}), none), checkpoint,
+                    "has no size");
+  EXPECT_HONE_ERROR(save_safetensors(open(), SafetensorsPlan("c", {{"x", "F32", {INT64_MAX, 4}}}, {}), none),
+                    checkpoint, "has no size");
+  EXPECT_HONE_ERROR(save_safetensors(open(), SafetensorsPlan("d", {{"x", "F32", {0}}, {"x", "F32", {0}}}, {}), none),
+                    checkpoint, "another one has this name");
+  EXPECT_HONE_ERROR(save_safetensors(open(), SafetensorsPlan("e", {{"a\nb", "F32", {0}}}, {}), none), checkpoint,
+                    "control characters");
+  save_safetensors(open(), SafetensorsPlan("f", {}, {}), none);
+  EXPECT_HONE_ERROR(save_safetensors(open(), SafetensorsPlan("f", {}, {}), none), checkpoint, "File exists");
   EXPECT_TRUE(Safetensors(folder_ / "f").tensors().empty());
 }
 

@@ -1,99 +1,14 @@
 // Whole runs on several ranks: what one process would have made, written once.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cmath>
 #include <mutex>
 
-#include "dist/ranks.h"
-#include "hone/registry.h"
-#include "train/support.h"
+#include "train/together.h"
 
 namespace hone {
 namespace {
 
-class Together : public ::testing::Test {
- protected:
-  test::Overrides with(const test::Overrides& more) {
-    test::Overrides all{{"trainer.batch_size", "2"},
-                        {"trainer.accumulate", "4"},
-                        {"trainer.precision", "fp64"},
-                        {"trainer.steps", "8"},
-                        {"data.packing", "none"}};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-  std::filesystem::path in(const std::string& name) { return folder_.path() / name; }
-
-  // Into the folder `name`; what rank 0's train() gave.
-  Summary run(int ranks, const std::string& name, const test::Overrides& more = {}, TrainOptions options = {}) {
-    test::Overrides all = with(more);
-    all.emplace_back("run.folder", in(name).string());
-    const Recipe recipe = test::small_recipe(folder_, all);
-    options.quiet = true, options.handle_signals = false;
-    log::set_level(log::Level::warning);
-    if (ranks == 1) return train(recipe, options);
-    Summary made;
-    std::vector<Summary> summaries(static_cast<std::size_t>(ranks));
-    test::on_ranks(ranks, [&](const World& world) {
-      TrainOptions own = options;
-      own.world = world;
-      summaries[static_cast<std::size_t>(world.rank())] = train(recipe, own);
-    });
-    for (const Summary& one : summaries) {
-      EXPECT_EQ(one.step, summaries[0].step);
-      EXPECT_EQ(one.reason, summaries[0].reason);
-      EXPECT_EQ(one.tokens, summaries[0].tokens);
-    }
-    return summaries[0];
-  }
-
-  // Numbers of the log, as far as they are the same in equal runs.
-  static void expect_close(const std::filesystem::path& a, const std::filesystem::path& b, double tolerance) {
-    const auto one = test::metrics_of(a), other = test::metrics_of(b);
-    ASSERT_EQ(one.size(), other.size());
-    for (std::size_t i = 0; i < one.size(); ++i)
-      for (const auto& [name, value] : one[i].items()) {
-        const auto& varying = nondeterministic_metrics();
-        if (std::find(varying.begin(), varying.end(), name) != varying.end()) continue;
-        ASSERT_TRUE(other[i].contains(name)) << name;
-        const double number = value.get<double>();
-        EXPECT_NEAR(number, other[i][name].get<double>(), tolerance * std::max(1.0, std::abs(number)))
-            << name << " of line " << i + 1;
-      }
-  }
-  static void expect_close_weights(const std::filesystem::path& a, const std::filesystem::path& b, std::int64_t step,
-                                   double tolerance) {
-    const auto one = test::read_tensors(a / test::step_folder(step) / "model.safetensors"),
-               other = test::read_tensors(b / test::step_folder(step) / "model.safetensors");
-    ASSERT_EQ(one.size(), other.size());
-    for (const auto& [name, value] : one)
-      EXPECT_LT((value - other.at(name)).abs().max().item<double>(), tolerance) << name;
-  }
-  // All ranks fail with an error of this kind; rank 0's text.
-  std::string fails(int ranks, const test::Overrides& more, ErrorKind kind) {
-    test::Overrides all = with(more);
-    const Recipe recipe = test::small_recipe(folder_, all);
-    std::mutex mutex;
-    std::string first;
-    int failed = 0;
-    test::on_ranks(ranks, [&](const World& world) {
-      TrainOptions own = test::quiet_options();
-      own.handle_signals = false, own.world = world;
-      try {
-        train(recipe, own);
-      } catch (const Error& error) {
-        const std::lock_guard lock(mutex);
-        EXPECT_EQ(error.kind(), kind) << error.what();
-        if (world.is_first()) first = error.what();
-        ++failed;
-      }
-    });
-    EXPECT_EQ(failed, ranks);
-    return first;
-  }
-  test::TempFolder folder_;
-};
+using test::Together;
 
 TEST_F(Together, ARunIsWhatOneProcessMakes) {
   run(1, "one");
@@ -130,52 +45,6 @@ TEST_F(Together, TheSameRanksGiveTheSameBits) {
   run(2, "a", {{"trainer.precision", "bf16"}});
   run(2, "b", {{"trainer.precision", "bf16"}});
   test::expect_equal_runs(in("a"), in("b"), 8);
-}
-
-TEST_F(Together, GoesOnWithAnyNumberOfRanks) {
-  run(1, "straight", {{"trainer.steps", "8"}});
-  run(4, "broken", {{"trainer.steps", "8"}, {"trainer.save.every", "3"}});
-  const auto from_step_3 = [&](int ranks) {
-    TrainOptions options;
-    options.resume = "3";
-    const Summary summary = run(ranks, "broken", {{"trainer.save.every", "3"}}, options);
-    EXPECT_EQ(summary.resumed_from, 3);
-    expect_close_weights(in("straight"), in("broken"), 8, 1e-10);
-    expect_close(in("straight"), in("broken"), 1e-11);
-  };
-  for (const int ranks : {1, 2, 4}) {
-    SCOPED_TRACE(std::to_string(ranks) + " ranks");
-    from_step_3(ranks);
-  }
-}
-
-TEST_F(Together, ABrokenRunOfTheSameRanksHasTheSameBits) {
-  const test::Overrides bf16{{"trainer.precision", "bf16"}, {"trainer.save.every", "3"}};
-  run(2, "straight", bf16);
-  run(2, "broken", bf16);
-  TrainOptions options;
-  options.resume = "6";
-  run(2, "broken", bf16, options);
-  test::expect_equal_runs(in("straight"), in("broken"), 8);
-}
-
-// Saved by four that have shares, gone on with by others, whole and in shares; and back.
-TEST_F(Together, SharesGoOnWithAnyNumberOfRanks) {
-  const test::Overrides bf16{{"trainer.precision", "bf16"}, {"trainer.save.every", "3"}};
-  test::Overrides shares = bf16;
-  shares.emplace_back("parallel.fsdp", "-1");
-  TrainOptions options;
-  options.resume = "3";
-  run(2, "straight", shares);
-  run(2, "broken", shares);
-  run(2, "broken", shares, options);
-  test::expect_equal_runs(in("straight"), in("broken"), 8);
-  run(4, "many", shares);
-  for (const auto& [ranks, how] : {std::pair{1, &bf16}, {2, &bf16}, {2, &shares}, {4, &shares}}) {
-    SCOPED_TRACE(std::to_string(ranks) + " ranks");
-    EXPECT_EQ(run(ranks, "many", *how, options).resumed_from, 3);
-    expect_close_weights(in("straight"), in("many"), 8, 0.05);
-  }
 }
 
 TEST_F(Together, AnAdapterIsSharedOut) {

@@ -1,0 +1,41 @@
+// The tensor files of a checkpoint: what each holds, and what of it this rank writes.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/safetensors_writer.h"
+#include "train/updater.h"
+
+namespace hone::training {
+
+// A tensor as a file gets it. What all ranks have whole they divide among them; else each writes its slice.
+struct SavedTensor {
+  Slice slice;
+  at::ScalarType type;  // in the file
+  bool everywhere = true;
+};
+
+class TensorFile {
+ public:
+  // `name`: in the checkpoint, "state/optimizer-….safetensors".
+  TensorFile(std::string name, const std::vector<SavedTensor>& tensors, const World& world);
+  // One file of a plan that has several; `tensors` holds those of all of them.
+  TensorFile(std::string name, io::SafetensorsPlan plan, const std::vector<SavedTensor>& tensors, const World& world);
+
+  const std::string& name() const { return name_; }
+  const io::SafetensorsPlan& plan() const { return plan_; }
+  // Into a file that was made so, in the checkpoint's folder; synced when it returns.
+  std::vector<io::WrittenChunk> write(const Folder& checkpoint) const;
+
+ private:
+  std::string name_;
+  io::SafetensorsPlan plan_;
+  std::vector<SavedTensor> tensors_;  // in the plan's order
+  std::vector<io::TensorPart> parts_;
+};
+
+io::TensorSpec spec_of(const SavedTensor& tensor);
+
+}  // namespace hone::training
