@@ -17,6 +17,13 @@ class HONE_API Begun {
   virtual void wait() = 0;
 };
 
+// So far: bytes of tensors that this rank sent, the seconds in which anything was on its way between ranks, and those
+// of them in which it waited for that.
+struct Traffic {
+  std::uint64_t bytes = 0;
+  double seconds = 0, waited = 0;
+};
+
 // What ranks do together. Each call waits until all of them have made it, in the same order. Throws Error(peer) where
 // one is lost.
 class HONE_API Collectives {
@@ -35,7 +42,7 @@ class HONE_API Collectives {
   virtual std::vector<std::string> gather(const std::string& own) = 0;
   // What this rank is at, for those that wait for it: "step 41, saving".
   virtual void at(const std::string& phase) { static_cast<void>(phase); }
-  virtual std::uint64_t bytes_sent() const { return 0; }  // so far, of tensors
+  virtual Traffic traffic() const { return {}; }
 };
 
 // By default one process alone.
@@ -69,7 +76,7 @@ class HONE_API World {
   }
 
   void at(const std::string& phase) const;  // Collectives::at()
-  std::uint64_t bytes_sent() const { return together_ ? together_->bytes_sent() : 0; }
+  Traffic traffic() const { return together_ ? together_->traffic() : Traffic(); }
 
  private:
   std::shared_ptr<Collectives> together_;

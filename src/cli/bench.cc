@@ -2,6 +2,7 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -28,6 +29,12 @@ using training::BenchReport;
 
 double total(const std::array<double, sections::kNames.size()>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+// How much of all exchanges was hidden behind work.
+double overlap(const BenchReport& report) {
+  if (report.exchange_seconds_per_step <= 0) return 0;
+  return std::clamp(1 - report.exposed_seconds_per_step / report.exchange_seconds_per_step, 0.0, 1.0);
 }
 
 std::string_view precision_name(Precision precision) {
@@ -61,7 +68,12 @@ nlohmann::ordered_json to_json(const BenchReport& report) {
               {"peak_memory_bytes", report.peak_memory_bytes}};
   for (std::size_t i = 0; i < sections::kNames.size(); ++i)
     split[std::string(sections::kNames[i])] = report.totals.seconds[i] / steps;
-  if (report.ranks > 1) json["bytes_sent_per_step"] = report.bytes_sent_per_step;
+  if (report.ranks > 1) {
+    json["bytes_sent_per_step"] = report.bytes_sent_per_step;
+    json["exchange_seconds_per_step"] = report.exchange_seconds_per_step;
+    json["exposed_seconds_per_step"] = report.exposed_seconds_per_step;
+    json["overlap"] = overlap(report);
+  }
   json["seconds_by_op"] = split;
   return json;
 }
@@ -75,8 +87,11 @@ void print(const BenchReport& report) {
   std::cout << "processor        " << describe_threads() << '\n';
   if (report.ranks > 1)
     std::cout << fmt::format(
-        "ranks            {}; each sends {} a step, and waits for others as long as stands below\n", report.ranks,
-        human_size(static_cast<std::uint64_t>(report.bytes_sent_per_step)));
+        "ranks            {}; each sends {} a step; exchanges take {:.3g} s of it, {:.3g} s of which is waiting: "
+        "{:.0f} % "
+        "overlap with work\n",
+        report.ranks, human_size(static_cast<std::uint64_t>(report.bytes_sent_per_step)),
+        report.exchange_seconds_per_step, report.exposed_seconds_per_step, 100 * overlap(report));
   std::cout << fmt::format("step             {:.4g} s median of {}, {:.4g} s best; {} tokens, {} supervised\n",
                            report.step_seconds, report.steps, report.best_step_seconds, report.tokens_per_step,
                            report.supervised_per_step);

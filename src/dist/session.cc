@@ -49,7 +49,7 @@ class Watched final : public Collectives {
     return watched([&] { return std::make_unique<WatchedBegun>(*this, inner_->begin_gather(share, whole)); });
   }
   void at(const std::string& phase) override { watchdog_.at(phase); }
-  std::uint64_t bytes_sent() const override { return inner_->bytes_sent(); }
+  Traffic traffic() const override { return inner_->traffic(); }
 
  private:
   class WatchedBegun final : public Begun {
@@ -66,7 +66,13 @@ class Watched final : public Collectives {
 
   template <class Call>
   auto watched(const Call& call) -> decltype(call()) {
+    struct Exchange {
+      explicit Exchange(Watchdog& dog) : dog_(dog) { dog_.begin_exchange(); }
+      ~Exchange() { dog_.end_exchange(); }
+      Watchdog& dog_;
+    };
     try {
+      const Exchange exchange(watchdog_);
       return call();
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::peer) watchdog_.suspect();

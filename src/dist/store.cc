@@ -5,14 +5,20 @@
 #include <c10/util/Flags.h>
 #include <c10/util/Logging.h>
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <resolv.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <optional>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "base/clock.h"
 #include "base/sections.h"
 #include "base/signals.h"
 #include "base/strings.h"
@@ -39,6 +45,44 @@ constexpr double kNoLimit = 30 * 24 * 3600.0;  // seconds
 // What it has to say on stderr of a connection that fails is said by us, once.
 void be_quiet() { FLAGS_caffe2_log_level = c10::GLOG_FATAL; }
 
+// c10d asks for the name of each address that it connects to or hears of, to log it; a name server that does not answer
+// makes that seconds, of this machine's own address, too. While one of these lives nobody is asked: glibc reads that
+// from the environment when a thread first looks for a name, and keeps it.
+class NoNameServer {
+ public:
+  explicit NoNameServer(const std::string& address) : needed_(address.starts_with("127.")) {
+    const std::lock_guard lock(mutex());
+    if (!needed_ || count()++ > 0) return;
+    const char* before = ::getenv(kOptions);
+    old() = before ? std::optional<std::string>(before) : std::nullopt;
+    ::setenv(kOptions, "attempts:0", 1);
+    res_init();
+  }
+  ~NoNameServer() {
+    const std::lock_guard lock(mutex());
+    if (!needed_ || --count() > 0) return;
+    old() ? ::setenv(kOptions, old()->c_str(), 1) : ::unsetenv(kOptions);
+    res_init();
+  }
+  NoNameServer(const NoNameServer&) = delete;
+
+ private:
+  static constexpr const char* kOptions = "RES_OPTIONS";
+  static std::mutex& mutex() {
+    static std::mutex made;
+    return made;
+  }
+  static int& count() {
+    static int made = 0;
+    return made;
+  }
+  static std::optional<std::string>& old() {
+    static std::optional<std::string> made;
+    return made;
+  }
+  const bool needed_;
+};
+
 template <class Call>
 auto peer_call(const std::string& doing, const Call& call) {
   try {
@@ -50,6 +94,35 @@ auto peer_call(const std::string& doing, const Call& call) {
     throw Error(ErrorKind::peer, fmt::format("{}: {}", doing, text.substr(0, text.find('\n'))));
   }
 }
+
+// For how long anything was on its way, and was waited for. Ends are told by Gloo's threads.
+class OnTheWay {
+ public:
+  void begin() {
+    const std::lock_guard lock(mutex_);
+    if (count_++ == 0) since_ = monotonic_seconds();
+  }
+  void end() {
+    const std::lock_guard lock(mutex_);
+    if (--count_ == 0) seconds_ += monotonic_seconds() - since_;
+  }
+  void wait(c10d::Work& work) {
+    const Stopwatch watch;
+    work.wait();
+    waited_ += watch.seconds();
+  }
+  double waited() const { return waited_; }
+  double seconds() const {
+    const std::lock_guard lock(mutex_);
+    return seconds_ + (count_ > 0 ? monotonic_seconds() - since_ : 0);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  int count_ = 0;
+  double since_ = 0, seconds_ = 0;
+  double waited_ = 0;  // of the thread that trains
+};
 
 class GlooCollectives final : public Collectives {
  public:
@@ -87,20 +160,19 @@ class GlooCollectives final : public Collectives {
     Tensor into = got.view(-1), from = whole.view(-1);
     std::vector<std::int64_t> even_splits;
     bytes_ += whole.nbytes() - share.nbytes();
-    return std::make_unique<Summing>(group_->alltoall_base(into, from, even_splits, even_splits), got, share);
+    return std::make_unique<Summing>(*this, group_->alltoall_base(into, from, even_splits, even_splits), got, share);
   }
 
   std::unique_ptr<Begun> begin_gather(const Tensor& share, const Tensor& whole) override {
     HONE_ASSERT(whole.is_contiguous() && share.is_contiguous() && whole.numel() == size() * share.numel());
     Tensor into = whole.view(-1).view(at::kByte), from = share.view(-1).view(at::kByte);
     bytes_ += static_cast<std::uint64_t>(size() - 1) * share.nbytes();
-    return std::make_unique<Working>("all-gather", group_->_allgather_base(into, from));
+    return std::make_unique<Working>(*this, "all-gather", group_->_allgather_base(into, from));
   }
-  std::uint64_t bytes_sent() const override { return bytes_; }
+  Traffic traffic() const override { return {bytes_, on_the_way_->seconds(), on_the_way_->waited()}; }
 
   // One message of a fixed length, and where a rank has more to say another one of the longest.
   std::vector<std::string> gather(const std::string& own) override {
-    const sections::Timed section(sections::Section::ranks);
     const std::vector<std::string> first = exchange(own, kFirst);
     std::size_t longest = 0;
     for (const std::string& one : first) longest = std::max(longest, length_of(one));
@@ -114,13 +186,12 @@ class GlooCollectives final : public Collectives {
 
   class Working : public Begun {
    public:
-    Working(const char* what, c10::intrusive_ptr<c10d::Work> work) : what_(what), work_(std::move(work)) {}
-    void wait() override {
-      const sections::Timed section(sections::Section::ranks);
-      GlooCollectives::wait(what_, work_);
-    }
+    Working(GlooCollectives& all, const char* what, c10::intrusive_ptr<c10d::Work> work)
+        : all_(all), what_(what), work_(all.begun(std::move(work))) {}
+    void wait() override { all_.wait(what_, *work_); }
 
    private:
+    GlooCollectives& all_;
     const char* what_;
     c10::intrusive_ptr<c10d::Work> work_;
   };
@@ -128,8 +199,8 @@ class GlooCollectives final : public Collectives {
   // In rank order.
   class Summing final : public Working {
    public:
-    Summing(c10::intrusive_ptr<c10d::Work> work, Tensor got, Tensor share)
-        : Working("all-to-all", std::move(work)), got_(std::move(got)), share_(std::move(share)) {}
+    Summing(GlooCollectives& all, c10::intrusive_ptr<c10d::Work> work, Tensor got, Tensor share)
+        : Working(all, "all-to-all", std::move(work)), got_(std::move(got)), share_(std::move(share)) {}
     void wait() override {
       Working::wait();
       const at::NoGradGuard no_grad;
@@ -140,6 +211,12 @@ class GlooCollectives final : public Collectives {
    private:
     Tensor got_, share_;
   };
+
+  c10::intrusive_ptr<c10d::Work> begun(c10::intrusive_ptr<c10d::Work> work) {
+    on_the_way_->begin();
+    work->getFuture()->addCallback([counted = on_the_way_](auto&) { counted->end(); });
+    return work;
+  }
 
   static std::size_t length_of(const std::string& message) {
     std::uint64_t length = 0;
@@ -156,7 +233,7 @@ class GlooCollectives final : public Collectives {
     const std::span<std::byte> message = host::mutable_bytes(given);
     std::memcpy(message.data(), &length, kLength);
     std::memcpy(message.data() + kLength, own.data(), std::min(own.size(), bytes - kLength));
-    wait("all-gather", group_->_allgather_base(all, given));
+    wait("all-gather", *begun(group_->_allgather_base(all, given)));
     const std::span<const std::byte> got = host::bytes(all);
     std::vector<std::string> made;
     for (std::size_t rank = 0; rank < ranks; ++rank)
@@ -164,12 +241,14 @@ class GlooCollectives final : public Collectives {
     return made;
   }
 
-  static void wait(const char* what, const c10::intrusive_ptr<c10d::Work>& work) {
-    peer_call(what, [&] { return work->wait(); });
+  void wait(const char* what, c10d::Work& work) {
+    const sections::Timed section(sections::Section::ranks);
+    peer_call(what, [&] { return on_the_way_->wait(work), 0; });
   }
 
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
   std::uint64_t bytes_ = 0;
+  std::shared_ptr<OnTheWay> on_the_way_ = std::make_shared<OnTheWay>();
 };
 
 }  // namespace
@@ -177,6 +256,7 @@ class GlooCollectives final : public Collectives {
 Store Store::serve(const std::string& address, int port) {
   be_quiet();
   const BlockSignals blocked;  // in its thread
+  const NoNameServer no_names(address);
   Store made;
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(port);
@@ -185,11 +265,13 @@ Store Store::serve(const std::string& address, int port) {
   made.state_ = std::make_shared<State>();
   made.state_->store = peer_call(fmt::format("the store at {}:{}", address, port),
                                  [&] { return c10::make_intrusive<c10d::TCPStore>(address, options); });
+  made.find("");  // its thread has heard of an address
   return made;
 }
 
 Store Store::connect(const std::string& address, int port, double timeout_seconds) {
   be_quiet();
+  const NoNameServer no_names(address);
   Store made;
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(port);

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <sstream>
 #include <thread>
 #include <vector>
 
@@ -28,12 +29,30 @@ constexpr const char* kLeft = "left";
 
 std::string beat_key(int rank) { return fmt::format("beat/{}", rank); }
 
+// What a rank says of itself: how often it has beaten, how many exchanges it has come to, what it is at.
+struct Beat {
+  std::string text;
+  std::int64_t exchanges = 0;
+  std::string phase;
+
+  explicit Beat(std::string given = "") : text(std::move(given)) {
+    std::istringstream in(text);
+    std::int64_t number = 0;
+    in >> number >> exchanges >> std::ws;
+    std::getline(in, phase);
+  }
+};
+
 // Without the log, which the main thread may hold.
-[[noreturn]] void end(int code, const std::string& fact) {
-  const std::string text = (use_escapes() ? "\r\x1b[K" : "") + log::line(log::Level::error, fact);
-  if (!fact.empty() && ::write(STDERR_FILENO, text.data(), text.size()) < 0) {
+void say(log::Level level, const std::string& fact) {
+  const std::string text = (use_escapes() ? "\r\x1b[K" : "") + log::line(level, fact);
+  if (::write(STDERR_FILENO, text.data(), text.size()) < 0) {
     // Nobody to tell.
   }
+}
+
+[[noreturn]] void end(int code, const std::string& fact) {
+  if (!fact.empty()) say(log::Level::error, fact);
   _exit(code);
 }
 
@@ -45,7 +64,7 @@ struct Watchdog::State {
 
   // What was last read of a rank, and when it changed.
   struct Seen {
-    std::string beat;
+    Beat beat;
     double since = 0;
   };
 
@@ -58,17 +77,19 @@ struct Watchdog::State {
   std::condition_variable wake;
   std::string phase = "starting";
   bool suspicious = false, leaving = false, stopping = false;
-  std::int64_t beats = 0;
+  std::int64_t beats = 0, exchanges = 0;
+  double waits_since = 0, next_warning = 0;  // 0: it does not wait
   std::thread thread;
 
   void run() {
     std::unique_lock lock(mutex);
     while (!stopping) {
-      const std::string own = leaving ? kLeft : fmt::format("{} {}", ++beats, phase);
+      const std::string own = leaving ? kLeft : fmt::format("{} {} {}", ++beats, exchanges, phase);
       const bool suspects = suspicious, leaves = leaving;
       lock.unlock();
       look(own, suspects, leaves);
       lock.lock();
+      warn_of_those_behind();
       wake.wait_for(lock, std::chrono::duration<double>(kEvery), [&] { return stopping; });
     }
   }
@@ -113,16 +134,36 @@ struct Watchdog::State {
                   place.on_one_machine() || text == std::string::npos ? "" : told.substr(text + 1));
   }
 
+  // All of them live. The lowest of those that wait speaks, each time after twice as long.
+  void warn_of_those_behind() {
+    const double now = monotonic_seconds();
+    if (leaving || waits_since == 0 || now < next_warning) return;
+    std::vector<std::string> behind;
+    for (int rank = 0; rank < place.size; ++rank) {
+      const Seen& one = seen[static_cast<std::size_t>(rank)];
+      if (rank == place.rank || one.beat.text == kLeft) continue;
+      if (one.beat.exchanges < exchanges)
+        behind.push_back(fmt::format("rank {}, which is at {}", rank, one.beat.phase));
+      else if (rank < place.rank)
+        return;
+    }
+    next_warning = now + 2 * (now - waits_since);
+    say(log::Level::warning,
+        behind.empty() ? fmt::format("all ranks have waited for each other for {:.0f} s: can they reach each other?",
+                                     now - waits_since)
+                       : fmt::format("has waited {:.0f} s for {}", now - waits_since, join(behind, ", ")));
+  }
+
   std::string silent_rank(double silent) {
     const double now = monotonic_seconds();
     for (int rank = 0; rank < place.size; ++rank) {
       if (rank == place.rank) continue;
       Seen& one = seen[static_cast<std::size_t>(rank)];
       const std::string beat = store.find(beat_key(rank)).value_or("");
-      if (beat != one.beat || one.since == 0 || beat == kLeft) one = {beat, now};
+      if (beat != one.beat.text || one.since == 0 || beat == kLeft) one = {Beat(beat), now};
       if (now - one.since > (beat.empty() ? kStart * place.limit_seconds : silent))
         return fmt::format("rank {} has not been heard of for {:.0f} s; it was last {}", rank, now - one.since,
-                           beat.empty() ? "not there yet" : "at " + beat.substr(beat.find(' ') + 1));
+                           beat.empty() ? "not there yet" : "at " + one.beat.phase);
     }
     return "";
   }
@@ -150,6 +191,18 @@ Watchdog::~Watchdog() {
 void Watchdog::at(std::string phase) {
   const std::lock_guard lock(state_->mutex);
   state_->phase = std::move(phase);
+}
+
+void Watchdog::begin_exchange() {
+  const std::lock_guard lock(state_->mutex);
+  ++state_->exchanges;
+  state_->waits_since = monotonic_seconds();
+  state_->next_warning = state_->waits_since + state_->place.limit_seconds;
+}
+
+void Watchdog::end_exchange() {
+  const std::lock_guard lock(state_->mutex);
+  state_->waits_since = 0;
 }
 
 void Watchdog::suspect() {

@@ -28,6 +28,10 @@ class Watchdog {
 
   // What the others are told of this rank: "step 41, saving".
   void at(std::string phase);
+  // Around each exchange of the main thread. Where one takes longer than the limit although all ranks beat, a warning
+  // names those that have not come to it.
+  void begin_exchange();
+  void end_exchange();
   // A connection was closed: whoever does not beat any more is found within seconds. Waits for that; returns where
   // all are alive.
   void suspect();

@@ -17,20 +17,20 @@ std::map<const Weight*, std::size_t> units_of(const Model& model) {
 
 }  // namespace
 
-std::vector<WeightGroup> weight_groups(Model& model) {
+std::vector<WeightGroup> weight_groups(Model& model, bool all) {
   const auto units = units_of(model);
   std::map<std::pair<std::size_t, double>, WeightGroup> groups;
   std::size_t unit = 0;
   model.each_with_adapters([&](const std::string& name, Weight& weight) {
     if (const auto own = units.find(&weight); own != units.end()) unit = own->second;  // an adapter's: its weight's
-    if (!weight.trainable()) return;
+    if (all ? weight.is_buffer() : !weight.trainable()) return;
     WeightGroup& group = groups[{unit, weight.learning_rate_scale()}];
     group.unit = unit;
     group.weights.push_back({name, &weight});
   });
-  std::vector<WeightGroup> all;
-  for (auto& [key, group] : groups) all.push_back(std::move(group));
-  return all;
+  std::vector<WeightGroup> made;
+  for (auto& [key, group] : groups) made.push_back(std::move(group));
+  return made;
 }
 
 }  // namespace hone::nn

@@ -19,6 +19,7 @@ struct WeightGroup {
   std::size_t unit = 0;  // 0: the root; 1, 2, ...: blocks
   std::vector<GroupedWeight> weights;
 };
-std::vector<WeightGroup> weight_groups(Model& model);  // the root's first
+// The root's first. `all`: of a model that does not learn, all weights but buffers instead.
+std::vector<WeightGroup> weight_groups(Model& model, bool all = false);
 
 }  // namespace hone::nn

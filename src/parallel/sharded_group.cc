@@ -43,8 +43,8 @@ Cut cut(const nn::WeightGroup& group, int rank, int ranks) {
   return made;
 }
 
-void share_out(Model& model, const World& world) {
-  for (const nn::WeightGroup& group : nn::weight_groups(model))
+void share_out(Model& model, const World& world, bool learns) {
+  for (const nn::WeightGroup& group : nn::weight_groups(model, !learns))
     for (const Part& part : cut(group, world.rank(), world.size()).parts) {
       Layout layout = part.weight->layout();
       layout.begin = part.begin, layout.count = part.count;
@@ -52,14 +52,18 @@ void share_out(Model& model, const World& world) {
     }
 }
 
-ShardedGroup::ShardedGroup(const nn::WeightGroup& group, const World& world, at::ScalarType type, at::ScalarType wide)
-    : world_(world), unit_(group.unit), cut_(cut(group, world.rank(), world.size())), lent_(group.weights.size()) {
+ShardedGroup::ShardedGroup(const nn::WeightGroup& group, const World& world, at::ScalarType type,
+                           std::optional<at::ScalarType> wide)
+    : world_(world),
+      unit_(group.unit),
+      cut_(cut(group, world.rank(), world.size())),
+      lent_(wide ? group.weights.size() : 0) {
   const at::NoGradGuard no_grad;
   const auto options = group.weights[0].weight->use().options().requires_grad(false);
   any_.assign(group.weights.size(), false);
-  masters_ = at::zeros({cut_.share}, options.dtype(wide));
-  share_ = type == wide ? masters_ : at::zeros({cut_.share}, options.dtype(type));
-  sums_ = at::zeros({cut_.share}, options.dtype(wide));
+  masters_ = at::zeros({cut_.share}, options.dtype(wide.value_or(type)));
+  share_ = type == wide.value_or(type) ? masters_ : at::zeros({cut_.share}, options.dtype(type));
+  if (wide) sums_ = at::zeros({cut_.share}, options.dtype(*wide));
   whole_ = at::empty({cut_.share * world.size()}, options.dtype(type));
   take_values(group);
   storage::release(whole_);
@@ -75,7 +79,7 @@ void ShardedGroup::take_values(const nn::WeightGroup& group) {
     master(i).copy_(whole ? value.flatten().narrow(0, part.begin, part.count) : value);
     if (!share_.is_same(masters_)) computed(i).copy_(master(i));
     weight.fill_whole(view_of(whole_, part.offset, weight.shape()));
-    weight.set_gradient_sum(&lent_[i]);
+    if (!lent_.empty()) weight.set_gradient_sum(&lent_[i]);
   }
 }
 

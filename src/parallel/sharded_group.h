@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "hone/gradient_sum.h"
@@ -26,16 +27,19 @@ struct Cut {
 };
 Cut cut(const nn::WeightGroup& group, int rank, int ranks);
 
-// Has every trained weight of a model, which is not filled yet, filled with this rank's part alone.
-void share_out(Model& model, const World& world);
+// Has every trained weight of a model, which is not filled yet, filled with this rank's part alone; or, of one that is
+// not to learn, every weight.
+void share_out(Model& model, const World& world, bool learns = true);
 
-// A group of a model that learns. Between begin_gather() and release() its weights may be computed with, between
-// open_sums() and begin_reduce() backward passes add to their gradient sums. All of it in the same order on all ranks.
+// Of a model that learns, or of one that is only computed with. Between begin_gather() and release() its weights may be
+// computed with, between open_sums() and begin_reduce() backward passes add to their gradient sums. All of it in the
+// same order on all ranks.
 class ShardedGroup {
  public:
   // The weights are filled, whole or in part, and are from now on whole without memory. `type`: in which they are
-  // computed with; `wide`: of masters and gradient sums.
-  ShardedGroup(const nn::WeightGroup& group, const World& world, at::ScalarType type, at::ScalarType wide);
+  // computed with; `wide`: of masters and gradient sums; none: it does not learn, and has none.
+  ShardedGroup(const nn::WeightGroup& group, const World& world, at::ScalarType type,
+               std::optional<at::ScalarType> wide);
   ~ShardedGroup();
   ShardedGroup(const ShardedGroup&) = delete;
 

@@ -10,9 +10,9 @@ std::size_t unit_of(std::size_t block) { return block + 1; }
 
 }  // namespace
 
-ShardedModel::ShardedModel(Model& model, const World& world, at::ScalarType type, at::ScalarType wide)
+ShardedModel::ShardedModel(Model& model, const World& world, at::ScalarType type, std::optional<at::ScalarType> wide)
     : model_(model), blocks_(model.blocks().size()) {
-  for (const nn::WeightGroup& group : nn::weight_groups(model))
+  for (const nn::WeightGroup& group : nn::weight_groups(model, !wide))
     groups_.push_back(std::make_unique<ShardedGroup>(group, world, type, wide));
   model_.set_residency(this);
 }
@@ -21,6 +21,7 @@ ShardedModel::~ShardedModel() { model_.set_residency(nullptr); }
 
 void ShardedModel::begin(bool learns) {
   learns_ = learns;
+  ++passes_;
   entered_ = left_ = blocks_;
   each(kRoot, [&](ShardedGroup& group) {
     group.finish_gather();
@@ -55,8 +56,8 @@ void ShardedModel::leave_backward(std::size_t block) {
   left_ = block;
   each(unit_of(block + 1), [](ShardedGroup& group) { group.finish_reduce(); });
   each(unit_of(block), [](ShardedGroup& group) {
-    group.begin_reduce();
     group.release();
+    group.begin_reduce();
   });
 }
 
@@ -80,7 +81,7 @@ void ShardedModel::idle_pass(bool learns) {
   end_pass();
 }
 
-void ShardedModel::weights_changed() {
+void ShardedModel::release_all() {
   for (const auto& group : groups_) group->release();
 }
 

@@ -12,7 +12,8 @@ namespace hone::parallel {
 // are on theirs while the one below it is computed.
 class ShardedModel final : public Residency {
  public:
-  ShardedModel(Model& model, const World& world, at::ScalarType type, at::ScalarType wide);
+  // wide: none where the model does not learn; then all of its weights are shared out.
+  ShardedModel(Model& model, const World& world, at::ScalarType type, std::optional<at::ScalarType> wide);
   ~ShardedModel() override;
 
   void begin(bool learns) override;
@@ -22,7 +23,9 @@ class ShardedModel final : public Residency {
   void leave_backward(std::size_t block) override;
   void idle_pass(bool learns) override;
   void end_pass();         // of training: every gradient is summed when it returns
-  void weights_changed();  // what is there is out of date
+  void release_all();      // what is there is out of date, or not needed for some time
+
+  std::int64_t passes() const { return passes_; }  // begun so far
 
   std::vector<std::unique_ptr<ShardedGroup>>& groups() { return groups_; }
 
@@ -36,6 +39,7 @@ class ShardedModel final : public Residency {
   std::size_t blocks_;
   std::vector<std::unique_ptr<ShardedGroup>> groups_;
   bool learns_ = false;
+  std::int64_t passes_ = 0;
   std::size_t entered_ = 0, left_ = 0;  // of the backward pass: the lowest block so far
 };
 

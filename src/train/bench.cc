@@ -62,9 +62,9 @@ BenchReport bench(Recipe recipe, const BenchOptions& options) {
   report.load_seconds = watch.seconds();
   std::vector<double> seconds;
   std::int64_t waits = 0, micro_batches = 0;
-  std::uint64_t sent = 0;
+  Traffic before;
   for (std::int64_t step = 0; step < options.warmup + options.steps; ++step) {
-    if (step == options.warmup) sections::start(), sent = options.world.bytes_sent();
+    if (step == options.warmup) sections::start(), before = options.world.traffic();
     const Stopwatch one;
     const StepReport done = trainer.train_step();
     if (step == 0) report.first_step_seconds = watch.seconds();
@@ -75,8 +75,11 @@ BenchReport bench(Recipe recipe, const BenchOptions& options) {
   }
   report.totals = sections::stop();
   report.steps = options.steps;
-  report.bytes_sent_per_step =
-      static_cast<double>(options.world.bytes_sent() - sent) / static_cast<double>(options.steps);
+  const Traffic after = options.world.traffic();
+  const auto steps = static_cast<double>(options.steps);
+  report.bytes_sent_per_step = static_cast<double>(after.bytes - before.bytes) / steps;
+  report.exchange_seconds_per_step = (after.seconds - before.seconds) / steps;
+  report.exposed_seconds_per_step = (after.waited - before.waited) / steps;
   report.tokens_per_step /= options.steps, report.supervised_per_step /= options.steps;
   if (micro_batches > 0)
     report.host_waits_per_micro_batch = static_cast<double>(waits) / static_cast<double>(micro_batches);

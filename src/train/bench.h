@@ -25,7 +25,9 @@ struct BenchReport {
   double product_ceiling = 0;  // FLOP/s of one large product in the recipe's precision, measured in the same process
   Precision precision = Precision::fp32;
   int ranks = 1;
-  double bytes_sent_per_step = 0;  // of gradients to other ranks, by this one
+  double bytes_sent_per_step = 0;        // of weights and gradients to other ranks, by this one
+  double exchange_seconds_per_step = 0;  // in which anything was on its way between ranks
+  double exposed_seconds_per_step = 0;   // and was waited for
 };
 
 // Works in a temporary folder that is gone afterwards. Throws as train() does.

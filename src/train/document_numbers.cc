@@ -50,12 +50,15 @@ std::vector<DocumentNumbers::Key> DocumentNumbers::keys_of(const Batch& batch) {
   return keys;
 }
 
-void DocumentNumbers::add_to(Batch& batch) const {
+void DocumentNumbers::add_to(Batch* given) const {
   const c10::NoGradGuard no_grad;
-  if (!first_) {
-    for (auto& [name, numbers] : objective_.document_numbers(batch, resources_)) batch.extra[name] = numbers;
-    return;
-  }
+  if (!first_ && !given) return resources_.together(nullptr);
+  if (!given) return;
+  Batch& batch = *given;
+  if (!first_)
+    return resources_.together([&] {
+      for (auto& [name, numbers] : objective_.document_numbers(batch, resources_)) batch.extra[name] = numbers;
+    });
   std::map<std::string, std::vector<double>> all;
   for (const Key& key : keys_of(batch)) {
     const auto found = kept_.find(key);
@@ -126,29 +129,44 @@ void DocumentNumbers::save(const std::filesystem::path& path) const {
 
 // Of each size()th batch; then every rank has all.
 void DocumentNumbers::make_missing(const Data& data) {
-  std::int64_t total = 0, done = 0, batches = 0;
+  std::int64_t total = 0, done = 0;
+  std::vector<std::pair<const Dataset*, std::int64_t>> batches;  // where each begins
+  for (const Dataset* set : data.sets) {
+    total += set->rows();
+    for (std::int64_t begin = 0; begin < set->rows(); begin += data.batches.batch_size)
+      batches.emplace_back(set, begin);
+  }
   Sums told;
-  for (const Dataset* set : data.sets) total += set->rows();
   Progress progress({.what = "reference", .unit = "row", .total = total});
-  for (const Dataset* set : data.sets)
-    for (std::int64_t begin = 0; begin < set->rows(); begin += data.batches.batch_size) {
-      if (batches++ % world_.size() != world_.rank()) continue;
-      StopSignal::check("computing what stays the same of each document");
-      const Batch batch = evaluation_batch(*set, begin, data.batches);
-      const std::vector<Key> keys = keys_of(batch);
-      const bool known = std::all_of(keys.begin(), keys.end(), [&](const Key& key) { return kept_.contains(key); });
-      if (!known)
-        for (const auto& [name, numbers] : objective_.document_numbers(batch, resources_)) {
-          const Tensor plain = host::read(numbers.to(at::kDouble));
-          const std::span<const double> values = host::values<double>(plain);
-          for (std::size_t i = 0; i < keys.size(); ++i) kept_[keys[i]].try_emplace(name, values[i]);
-        }
-      tell(keys, told);
-      progress.add_tokens(known ? 0 : batch.tokens);
-      progress.update(done += batch.rows() * world_.size());
+  const auto ranks = static_cast<std::size_t>(world_.size());
+  for (std::size_t i = 0; i < batches.size(); i += ranks) {
+    StopSignal::check("computing what stays the same of each document");
+    std::optional<Batch> batch;
+    std::vector<Key> keys;
+    if (const std::size_t own = i + static_cast<std::size_t>(world_.rank()); own < batches.size()) {
+      batch = evaluation_batch(*batches[own].first, batches[own].second, data.batches);
+      keys = keys_of(*batch);
     }
+    const bool missing = std::any_of(keys.begin(), keys.end(), [&](const Key& key) { return !kept_.contains(key); });
+    const bool anywhere = resources_.is_shared_out() ? world_.any(missing) : missing;
+    if (missing)
+      resources_.together([&] { make(*batch, keys); });
+    else if (anywhere)
+      resources_.together(nullptr);
+    tell(keys, told);
+    progress.add_tokens(missing ? batch->tokens : 0);
+    if (batch) progress.update(done += batch->rows() * world_.size());
+  }
   progress.finish();
   hear(world_.gather(told));
+}
+
+void DocumentNumbers::make(const Batch& batch, const std::vector<Key>& keys) {
+  for (const auto& [name, numbers] : objective_.document_numbers(batch, resources_)) {
+    const Tensor plain = host::read(numbers.to(at::kDouble));
+    const std::span<const double> values = host::values<double>(plain);
+    for (std::size_t i = 0; i < keys.size(); ++i) kept_[keys[i]].try_emplace(name, values[i]);
+  }
 }
 
 // For the other ranks: "key key name".

@@ -31,7 +31,8 @@ class DocumentNumbers {
   };
   void make_first(const Data& data);
 
-  void add_to(Batch& batch) const;
+  // All ranks; nullptr: this one has no batch, and others have.
+  void add_to(Batch* batch) const;
 
  private:
   using Key = std::pair<std::uint64_t, std::uint64_t>;  // of a document's ids and labels
@@ -39,6 +40,7 @@ class DocumentNumbers {
 
   static std::vector<Key> keys_of(const Batch& batch);
   void make_missing(const Data& data);
+  void make(const Batch& batch, const std::vector<Key>& keys);
   void tell(const std::vector<Key>& keys, Sums& told) const;
   void hear(const std::vector<Sums>& all);
   std::filesystem::path file_in(const std::string& folder) const;

@@ -112,7 +112,7 @@ namespace {
 constexpr const char* kEnough = "enough";
 
 Sums measured(const Model& model, const Evaluations& evaluations, Batch& batch, const EvaluateOptions& options) {
-  if (options.complete) options.complete(batch);
+  if (options.complete) options.complete(&batch);
   Pass pass(batch);
   const Output output = model.forward(batch, pass);
   Sums told;
@@ -149,8 +149,9 @@ std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluatio
       Batch batch = evaluation_batch(data, own, options);
       tokens = batch.tokens;
       told = measured(model, evaluations, batch, options);
-    } else if (model.residency()) {
-      model.residency()->idle_pass(false);
+    } else {
+      if (options.complete) options.complete(nullptr);
+      if (model.residency()) model.residency()->idle_pass(false);
     }
     const std::vector<Sums> all = options.world.gather(told);
     if (std::any_of(all.begin(), all.end(), [](const Sums& one) { return one.contains(kEnough); })) return std::nullopt;

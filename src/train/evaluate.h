@@ -25,7 +25,8 @@ struct EvaluateOptions {
   // Called before each batch and at the end with the rows done and the tokens of the batch before; false, on any rank,
   // abandons it.
   std::function<bool(std::int64_t rows, std::int64_t tokens)> before = {};
-  std::function<void(Batch&)> complete = {};  // puts into a batch what an objective's own loss needs
+  // Puts into a batch what an objective's own loss needs; nullptr: this rank has none, and others have.
+  std::function<void(Batch*)> complete = {};
   World world = {};  // each rank measures each size()th batch; all have the same result, whatever their number
 };
 

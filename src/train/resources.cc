@@ -3,11 +3,17 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "base/hash.h"
 #include "base/progress.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
 #include "hub/hash.h"
+#include "hub/memory.h"
+#include "tensor/dtype.h"
+#include "train/ranks.h"
+#include "train/save_types.h"
 #include "train/state.h"
 
 namespace hone::training {
@@ -21,13 +27,17 @@ void freeze(Model& model) {
   });
 }
 
+// What becomes of a model between its making and its filling.
+using Prepare = std::function<void(Model&)>;
+
 // As the run began with it: fill_weights() of a new run, in the type that is computed in.
-std::shared_ptr<Model> load_start(const Recipe& recipe, const Model& trained) {
+std::shared_ptr<Model> load_start(const Recipe& recipe, const Model& trained, const Prepare& prepare) {
   const Precision precision = recipe.trainer.precision;
   const bool fresh = recipe.model.path.empty();
   const fs::path folder = fresh ? fs::path() : find_model_folder(recipe.model.path);
   std::shared_ptr<Model> model = build_model(trained.hf_config(), fresh ? "model" : folder / "config.json");
   freeze(*model);
+  prepare(*model);
   if (fresh)
     init_weights(*model, recipe.run.seed, precision);
   else
@@ -45,14 +55,31 @@ std::shared_ptr<Model> load_other(const std::string& where, Precision precision)
   return model;
 }
 
+// Of a folder without an adapter.
+std::shared_ptr<Model> load_prepared(const fs::path& folder, Precision precision, const Prepare& prepare) {
+  const std::string file = (folder / "config.json").string();
+  std::shared_ptr<Model> model = build_model(config::read_file(file), file);
+  freeze(*model);
+  prepare(*model);
+  load_weights(*model, folder, precision);
+  return model;
+}
+
+// Whether all weights lie in the files as they are computed with: ranks of one machine then share the files' pages.
+bool is_mapped(const fs::path& folder, Precision precision) {
+  return source_types(folder) == SourceTypes{{"*", safetensors_name(hub::type_of(precision))}};
+}
+
 }  // namespace
 
 std::unique_ptr<Objective> make_objective(const Recipe& recipe) {
   return registries().objectives.make(recipe.objective);
 }
 
-RunResources::RunResources(const Needs& needs, const Recipe& recipe, const Model& trained)
-    : recipe_(recipe), trained_(trained), folders_(needs.models) {}
+RunResources::RunResources(const Needs& needs, const Recipe& recipe, const Model& trained, World world)
+    : recipe_(recipe), trained_(trained), folders_(needs.models), world_(std::move(world)) {}
+
+RunResources::~RunResources() = default;
 
 bool RunResources::is_below_adapters(const std::string& folder) const {
   if (!folder.empty() || !trained_.has_adapters()) return false;
@@ -68,11 +95,51 @@ RoleModel RunResources::model(const std::string& role) const {
   const std::string& folder = found->second;
   if (is_below_adapters(folder)) return {trained_, recipe_.adapter.path.empty() ? "" : kStartAdapter};
   std::shared_ptr<const Model>& model = loaded_[folder];
-  if (!model)
-    model = during("loading the " + role, [&] {
-      return folder.empty() ? load_start(recipe_, trained_) : load_other(folder, recipe_.trainer.precision);
-    });
+  if (!model) model = during("loading the " + role, [&] { return load(folder); });
   return {*model};
+}
+
+std::shared_ptr<const Model> RunResources::load(const std::string& folder) const {
+  const Precision precision = recipe_.trainer.precision;
+  if (!is_shared_out())
+    return folder.empty() ? load_start(recipe_, trained_, [](Model&) {}) : load_other(folder, precision);
+  const Prepare share = [&](Model& model) { parallel::share_out(model, world_, /*learns=*/false); };
+  const std::shared_ptr<Model> model = folder.empty() ? load_start(recipe_, trained_, share)
+                                                      : load_prepared(find_model_folder(folder), precision, share);
+  shares_ = std::make_unique<parallel::ShardedModel>(*model, world_, hub::type_of(precision), std::nullopt);
+  return model;
+}
+
+// Only where there is one: of several all ranks would have to go through them in one order.
+bool RunResources::is_shared_out() const {
+  if (shared_out_) return *shared_out_;
+  std::set<std::string> folders;
+  for (const auto& [role, folder] : folders_)
+    if (!is_below_adapters(folder)) folders.insert(folder);
+  shared_out_ = is_sharded(recipe_, world_) && folders.size() == 1 && recipe_.adapter.path.empty();
+  if (!*shared_out_) return false;
+  if (const std::string& where = folders.begin()->empty() ? recipe_.model.path : *folders.begin(); !where.empty()) {
+    const ModelPlace place = find_model(where);
+    shared_out_ = place.adapter.empty() && !is_mapped(place.folder, recipe_.trainer.precision);
+  }
+  return *shared_out_;
+}
+
+void RunResources::together(const std::function<void()>& work) const {
+  if (!is_shared_out()) return work ? work() : void();
+  load_all();
+  const std::int64_t before = shares_->passes();
+  work ? work() : shares_->idle_pass(false);
+  if (const std::int64_t passes = shares_->passes() - before; passes != 1)
+    throw Error(ErrorKind::bug, fmt::format("objective {}: goes {} times through a model for a batch's documents; with "
+                                            "parallel.fsdp once is expected",
+                                            recipe_.objective.type, passes));
+  shares_->release_all();
+}
+
+void RunResources::let_go() {
+  shares_.reset();
+  loaded_.clear();
 }
 
 void RunResources::load_all() const {

@@ -28,7 +28,7 @@ Stepper::Stepper(const Recipe& recipe, Model& model, const Loader::Options& load
       steps_(steps),
       world_(std::move(world)),
       objective_(make_objective(recipe)),
-      resources_(objective_->needs(), recipe, model),
+      resources_(objective_->needs(), recipe, model, world_),
       numbers_(recipe, *objective_, resources_, world_),
       optimizer_(registries().optimizers.make(recipe.optimizer)),
       updater_(model, *optimizer_, recipe.trainer.precision, world_, is_sharded(recipe, world_)),
@@ -44,7 +44,7 @@ StepReport Stepper::step(TrainState& state) {
   StepReport report;
   report.skipped = true;
   Group given = next_group();
-  for (Batch& batch : given) complete(batch);
+  complete(given);
   for (const Group& group : objective_->prepare(std::move(given), context)) {
     const StepReport one = update(group, state);
     report.add(one);
@@ -56,6 +56,15 @@ StepReport Stepper::step(TrainState& state) {
   state.tokens += report.tokens;
   state.window.add(report);
   return report;
+}
+
+// As often as the rank that has most.
+void Stepper::complete(Group& group) const {
+  std::size_t most = group.size();
+  if (resources_.is_shared_out())
+    for (const std::string& one : world_.gather(std::to_string(group.size())))
+      most = std::max<std::size_t>(most, std::stoul(one));
+  for (std::size_t i = 0; i < most; ++i) numbers_.add_to(i < group.size() ? &group[i] : nullptr);
 }
 
 StepReport Stepper::update(const Group& group, const TrainState& state) {

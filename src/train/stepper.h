@@ -41,7 +41,7 @@ class Stepper {
   std::optional<double> epoch_at(std::int64_t step) const { return loader_.epoch_at(step); }
   // Numbers of documents that the objective wants before the first step; loads what models it has.
   void begin(const DocumentNumbers::Data& data);
-  void complete(Batch& batch) const { numbers_.add_to(batch); }
+  void complete(Batch* batch) const { numbers_.add_to(batch); }  // DocumentNumbers::add_to()
   const Objective& objective() const { return *objective_; }
   const RunResources& resources() const { return resources_; }
   Updater& updater() { return updater_; }
@@ -63,6 +63,7 @@ class Stepper {
   static std::vector<double> read(const std::vector<Passed>& passed, const Sums& step_sums, StepReport& report);
   void update_buffers(const std::vector<Passed>& passed);
   Group next_group();
+  void complete(Group& group) const;
 
   const Recipe& recipe_;
   Model& model_;

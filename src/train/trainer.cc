@@ -70,8 +70,11 @@ Summary Trainer::run() {
     const Stopwatch watch;
     if (!wait_for_data()) break;
     world_.at(fmt::format("step {}", state_.step + 1));
+    const double begun = watch.seconds(), waited = world_.traffic().waited;
     const StepReport report = train_step();
+    const double busy = watch.seconds() - begun - (world_.traffic().waited - waited);
     after_step(report, watch.seconds());
+    asked_.busy = {busy};
     agree();
     if (due(recipe_.trainer.log_every) || state_.step == steps_) log();
     if (state_.evaluation_due && !interrupted()) evaluate();
@@ -164,6 +167,8 @@ void Trainer::agree() {
   own.save |= parts_.options.handle_signals && StopSignal::take_save_request();
   own.save |= world_.is_first() && saver_->due_by_clock();
   const Wishes all = agreed(world_, own);
+  if (std::ssize(all.busy) == world_.size())
+    if (const std::string slow = pace_.add(all.busy); !slow.empty() && log_) log::warning("{}", slow);
   state_.evaluation_due |= all.evaluate && !parts_.inputs.evals.empty() && !evaluated_;
   save_wanted_ |= all.save;
   if (stopped_by_.empty()) stopped_by_ = all.stop;
@@ -175,7 +180,7 @@ void Trainer::evaluate() {
   world_.at(fmt::format("step {}, evaluating", state_.step));
   EvaluateOptions options = evaluate_options(recipe_, parts_.inputs);
   options.before = [this](std::int64_t, std::int64_t) { return !signalled(); };
-  options.complete = [this](Batch& batch) { stepper_->complete(batch); };
+  options.complete = [this](Batch* batch) { stepper_->complete(batch); };
   options.world = world_;
   if (const auto found = evaluate_sets(model_, evaluations_, parts_.inputs.evals, options)) {
     state_.evaluation_due = false;

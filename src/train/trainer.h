@@ -12,6 +12,7 @@
 #include "train/evaluate.h"
 #include "train/hooks.h"
 #include "train/inputs.h"
+#include "train/pace.h"
 #include "train/run_log.h"
 #include "train/saver.h"
 #include "train/state.h"
@@ -80,6 +81,7 @@ class Trainer {
   std::optional<SaveTypes> save_types_;
   hub::ModelFiles files_;
 
+  Pace pace_;
   Wishes asked_;                     // of this rank's, since ranks have last agreed
   std::string signal_;               // that some rank was sent
   std::string stopped_by_;           // a callback, or kEndOfData

@@ -183,7 +183,7 @@ void Updater::update(std::int64_t step, double learning_rate, double norm, doubl
   for (const std::span<OptimizedWeight> group : groups_)
     optimizer_.update(group, step, learning_rate * group[0].weight->learning_rate_scale(), scale);
   clear_gradients();
-  if (sharded_) sharded_->weights_changed();
+  if (sharded_) sharded_->release_all();
 }
 
 void Updater::cast_from_masters() {
@@ -242,7 +242,7 @@ void Updater::each_master(const std::function<void(Slice&)>& visit) {
 
 void Updater::restored() {
   cast_from_masters();
-  if (sharded_) sharded_->weights_changed();
+  if (sharded_) sharded_->release_all();
 }
 
 }  // namespace hone::training

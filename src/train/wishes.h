@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "hone/world.h"
 
@@ -11,6 +12,7 @@ struct Wishes {
   bool evaluate = false, save = false;
   std::string stop;    // the callback that asked for it
   std::string signal;  // "SIGTERM": to stop, and to be continued
+  std::vector<double> busy;  // no wish: seconds of the step in which a rank did not wait, of each that says so
 };
 
 // What all ranks do then: whatever any of them asks for. The same on each of them.

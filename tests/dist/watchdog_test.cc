@@ -28,7 +28,7 @@ TEST_F(WatchdogDeathTest, NamesWhoIsSilentAndWhereItWas) {
   const auto rank = [] {
     Store store = Store::serve("127.0.0.1", 0);
     const Place place = one_of_two(store, 1);
-    store.set("beat/1", "17 step 3, saving");
+    store.set("beat/1", "17 5 step 3, saving");
     Watchdog dog(Store::connect(place.address, place.port, 5), place);
     wait_long();
   };
@@ -63,7 +63,7 @@ TEST_F(WatchdogDeathTest, SuspicionFindsWhoIsLost) {
   const auto rank = [] {
     Store store = Store::serve("127.0.0.1", 0);
     const Place place = one_of_two(store, 600);
-    store.set("beat/1", "17 step 3");
+    store.set("beat/1", "17 5 step 3");
     Watchdog dog(Store::connect(place.address, place.port, 5), place);
     dog.suspect();
     wait_long();
@@ -81,6 +81,26 @@ TEST_F(WatchdogDeathTest, EndsWithARankThatHasToldItsError) {
     wait_long();
   };
   EXPECT_EXIT(rank(), ::testing::ExitedWithCode(4), "^$");
+}
+
+// One that lives and does not come: it is named, by one of those that wait, and nothing ends.
+TEST(Watchdog, WhoeverIsBehindIsNamed) {
+  Store store = Store::serve("127.0.0.1", 0);
+  Place place = one_of_two(store, 1);
+  place.size = 3;
+  std::vector<std::unique_ptr<Watchdog>> dogs;
+  ::testing::internal::CaptureStderr();
+  for (place.rank = 0; place.rank < 3; ++place.rank)
+    dogs.push_back(std::make_unique<Watchdog>(Store::connect(place.address, place.port, 5), place));
+  dogs[1]->at("step 7, saving");
+  dogs[0]->begin_exchange(), dogs[2]->begin_exchange();
+  std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+  dogs[1]->begin_exchange();
+  for (const auto& dog : dogs) dog->end_exchange();
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  for (const auto& dog : dogs) dog->leave();
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "warning: has waited 1 s for rank 1, which is at step 7, saving\n");
 }
 
 TEST(Watchdog, WhoHasLeftIsNotMissed) {

@@ -78,6 +78,17 @@ TEST(World, ARankThatDoesNotComeIsNamed) {
                     "ranks 0, 2 of 3 have not come within 1 s");
 }
 
+// That no name server is asked is set by the environment, for that time alone.
+TEST(World, TheEnvironmentIsAsItWas) {
+  for (const char* before : {static_cast<const char*>(nullptr), "ndots:2"}) {
+    before ? ::setenv("RES_OPTIONS", before, 1) : ::unsetenv("RES_OPTIONS");
+    const Store served = Store::serve("127.0.0.1", 0);
+    const Store store = Store::connect("127.0.0.1", served.port(), 5);
+    EXPECT_STREQ(::getenv("RES_OPTIONS"), before);
+  }
+  ::unsetenv("RES_OPTIONS");
+}
+
 TEST(World, AStoreThatIsNotThereIsSaid) {
   EXPECT_HONE_ERROR(dist::Store::connect("127.0.0.1", 1, 1), peer, "looking for the store at 127.0.0.1:1");
 }

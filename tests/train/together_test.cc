@@ -65,6 +65,30 @@ TEST_F(Together, AnAdapterIsSharedOut) {
   for (const auto& [name, value] : one) EXPECT_LT((value - two.at(name)).abs().max().item<double>(), 1e-10) << name;
 }
 
+// A reference that is not mapped from its file is shared out as well; evaluation has a batch too few for all ranks.
+TEST_F(Together, AReferenceIsSharedOut) {
+  const std::string base = test::golden("train/dpo").string();
+  const test::Overrides pairs{
+      {"data.train", base + "/pairs.jsonl"}, {"data.max_length", "256"}, {"model", base}, {"tokenizer", "bytes"},
+      {"trainer.eval_batch_size", "3"},      {"trainer.eval_every", "3"}};
+  test::Overrides start = pairs;
+  start.emplace_back("objective", "dpo");
+  run(1, "other", start);
+  int number = 0;
+  for (const std::string reference : {std::string(), (in("other") / test::step_folder(8)).string()})
+    for (const char* first : {"false", "true"}) {
+      SCOPED_TRACE(fmt::format("precomputed: {}, reference: {}", first, reference));
+      test::Overrides dpo = pairs;
+      dpo.emplace_back("objective",
+                       fmt::format("{{type: dpo, precompute_reference: {}, reference: '{}'}}", first, reference));
+      const std::string one = fmt::format("one{}", ++number), four = fmt::format("four{}", number);
+      run(1, one, dpo);
+      dpo.emplace_back("parallel.fsdp", "-1");
+      run(4, four, dpo);
+      expect_close(in(one), in(four), 1e-11);
+    }
+}
+
 TEST_F(Together, AShareOfSomeRanksIsRefused) {
   EXPECT_NE(
       fails(2, {{"parallel.fsdp", "3"}}, ErrorKind::config).find("parallel.fsdp: got 3, expected 1, or all ranks: 2"),
