@@ -82,8 +82,8 @@ TEST(World, ARankThatDoesNotComeIsNamed) {
 TEST(World, TheEnvironmentIsAsItWas) {
   for (const char* before : {static_cast<const char*>(nullptr), "ndots:2"}) {
     before ? ::setenv("RES_OPTIONS", before, 1) : ::unsetenv("RES_OPTIONS");
-    const Store served = Store::serve("127.0.0.1", 0);
-    const Store store = Store::connect("127.0.0.1", served.port(), 5);
+    const dist::Store served = dist::Store::serve("127.0.0.1", 0);
+    const dist::Store store = dist::Store::connect("127.0.0.1", served.port(), 5);
     EXPECT_STREQ(::getenv("RES_OPTIONS"), before);
   }
   ::unsetenv("RES_OPTIONS");

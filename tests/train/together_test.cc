@@ -75,7 +75,7 @@ TEST_F(Together, AReferenceIsSharedOut) {
   start.emplace_back("objective", "dpo");
   run(1, "other", start);
   int number = 0;
-  for (const std::string reference : {std::string(), (in("other") / test::step_folder(8)).string()})
+  for (const std::string& reference : {std::string(), (in("other") / test::step_folder(8)).string()})
     for (const char* first : {"false", "true"}) {
       SCOPED_TRACE(fmt::format("precomputed: {}, reference: {}", first, reference));
       test::Overrides dpo = pairs;
