@@ -47,6 +47,9 @@ struct Needs {
   // role -> folder, as in a recipe's model.path; "": the model as the run began with it, without what is trained beside
   // its weights.
   std::map<std::string, std::string> models = {};
+  // They are gone through in document_numbers() alone, once for each batch, and nowhere else: then ranks that share out
+  // the trained model (parallel.fsdp) may share out this one.
+  bool models_for_numbers_alone = false;
   // document_numbers() are made once, before the first step, and kept by what the documents hold; the models are then
   // let go. Not of streams. "": in each step; else the option that asks for it.
   std::string numbers_first = {};

@@ -42,6 +42,7 @@ struct Operation {
   Kind kind;
   std::filesystem::path path, target;    // target: of rename, replace and link
   std::span<const std::byte> data = {};  // of write; the hook may shorten it: a short write
+  std::uint64_t at = 0;                  // of write: where in the file; of truncate: its new size
 };
 std::string_view name_of(Operation::Kind kind);
 

@@ -63,7 +63,7 @@ void OutFile::write(std::span<const std::byte> bytes) {
   check_usable();
   while (!bytes.empty()) {
     // Linux takes at most 2 GiB at once anyway; a smaller piece lets signals in.
-    Operation operation{Kind::write, path_, {}, bytes.first(std::min<std::size_t>(bytes.size(), 64 << 20))};
+    Operation operation{Kind::write, path_, {}, bytes.first(std::min<std::size_t>(bytes.size(), 64 << 20)), at_};
     const ssize_t done =
         retried(*env_, operation, [&] { return ::write(fd_, operation.data.data(), operation.data.size()); });
     if (done < 0 && errno == EAGAIN) continue;
@@ -78,9 +78,9 @@ void OutFile::write(std::string_view text) { write(std::as_bytes(std::span(text)
 
 void OutFile::truncate(std::uint64_t size) {
   check_usable();
-  Operation operation{Kind::truncate, path_, {}};
+  Operation operation{Kind::truncate, path_, {}, {}, size};
   if (retried(*env_, operation, [&] { return ::ftruncate(fd_, static_cast<off_t>(size)); }) != 0)
-    fail("cannot truncate", errno);
+    fail(size > size_ ? "cannot write" : "cannot truncate", errno);
   go_on_at(size);
   size_ = size;
 }

@@ -2,6 +2,7 @@
 #include "dist/watchdog.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -43,16 +44,20 @@ struct Beat {
   }
 };
 
-// Without the log, which the main thread may hold.
-void say(log::Level level, const std::string& fact) {
+// Without the log, which the main thread may hold. Where stderr takes nothing (a terminal that was stopped), it is not
+// said: nobody waits for that.
+void say(log::Level level, const std::string& fact, double patience) {
   const std::string text = (use_escapes() ? "\r\x1b[K" : "") + log::line(level, fact);
+  pollfd ready{STDERR_FILENO, POLLOUT, 0};
+  if (::poll(&ready, 1, static_cast<int>(patience * 1000)) <= 0) return;
   if (::write(STDERR_FILENO, text.data(), text.size()) < 0) {
     // Nobody to tell.
   }
 }
 
 [[noreturn]] void end(int code, const std::string& fact) {
-  if (!fact.empty()) say(log::Level::error, fact);
+  constexpr double kPatience = 2;
+  if (!fact.empty()) say(log::Level::error, fact, kPatience);
   _exit(code);
 }
 
@@ -89,7 +94,11 @@ struct Watchdog::State {
       lock.unlock();
       look(own, suspects, leaves);
       lock.lock();
-      warn_of_those_behind();
+      if (const std::string warning = of_those_behind(); !warning.empty()) {
+        lock.unlock();
+        say(log::Level::warning, warning, 0);
+        lock.lock();
+      }
       wake.wait_for(lock, std::chrono::duration<double>(kEvery), [&] { return stopping; });
     }
   }
@@ -135,9 +144,9 @@ struct Watchdog::State {
   }
 
   // All of them live. The lowest of those that wait speaks, each time after twice as long.
-  void warn_of_those_behind() {
+  std::string of_those_behind() {
     const double now = monotonic_seconds();
-    if (leaving || waits_since == 0 || now < next_warning) return;
+    if (leaving || waits_since == 0 || now < next_warning) return "";
     std::vector<std::string> behind;
     for (int rank = 0; rank < place.size; ++rank) {
       const Seen& one = seen[static_cast<std::size_t>(rank)];
@@ -145,13 +154,12 @@ struct Watchdog::State {
       if (one.beat.exchanges < exchanges)
         behind.push_back(fmt::format("rank {}, which is at {}", rank, one.beat.phase));
       else if (rank < place.rank)
-        return;
+        return "";
     }
     next_warning = now + 2 * (now - waits_since);
-    say(log::Level::warning,
-        behind.empty() ? fmt::format("all ranks have waited for each other for {:.0f} s: can they reach each other?",
-                                     now - waits_since)
-                       : fmt::format("has waited {:.0f} s for {}", now - waits_since, join(behind, ", ")));
+    return behind.empty() ? fmt::format("all ranks have waited for each other for {:.0f} s: can they reach each other?",
+                                        now - waits_since)
+                          : fmt::format("has waited {:.0f} s for {}", now - waits_since, join(behind, ", "));
   }
 
   std::string silent_rank(double silent) {

@@ -122,18 +122,20 @@ SafetensorsPlan::SafetensorsPlan(std::string name, std::vector<TensorSpec> tenso
   head_ = little_endian(header.size()) + header;
 }
 
-// Cut at multiples of a page, counted from the first tensor's begin: those are multiples of an element's size.
+// Cut between pages of the file, which are multiples of every element's size.
 std::vector<TensorPart> even_share(const SafetensorsPlan& plan, int rank, int ranks) {
   constexpr std::uint64_t kPage = 4096;
-  const std::uint64_t pages = (plan.tensor_bytes() + kPage - 1) / kPage, first = pages / static_cast<unsigned>(ranks);
+  const std::uint64_t head = plan.head().size(), all = head + plan.tensor_bytes();
+  const std::uint64_t first = head / kPage, pages = (all + kPage - 1) / kPage - first;
   const auto cut = [&](int r) {
-    const std::uint64_t more = pages % static_cast<unsigned>(ranks), number = static_cast<unsigned>(r);
-    return std::min(plan.tensor_bytes(), (first * number + std::min(more, number)) * kPage);
+    const std::uint64_t number = static_cast<unsigned>(r), of = static_cast<unsigned>(ranks);
+    const std::uint64_t before = pages / of * number + std::min(pages % of, number);
+    return std::clamp((first + before) * kPage, head, all) - head;
   };
   const std::uint64_t low = cut(rank), high = cut(rank + 1);
   std::vector<TensorPart> parts;
   for (std::size_t i = 0; i < plan.layout().size(); ++i) {
-    const std::uint64_t begin = plan.offset(i) - plan.head().size(), end = begin + plan.size(i);
+    const std::uint64_t begin = plan.offset(i) - head, end = begin + plan.size(i);
     const std::uint64_t from = std::clamp(low, begin, end), to = std::clamp(high, begin, end);
     if (to > from) parts.push_back({i, from - begin, to - from});
   }

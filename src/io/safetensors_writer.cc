@@ -14,6 +14,8 @@ namespace hone::io {
 void make_safetensors(const Folder& folder, const SafetensorsPlan& plan) {
   OutFile file = folder.create(plan.name());
   file.write(plan.head());
+  file.truncate(plan.head().size() + plan.tensor_bytes());
+  file.sync();
   file.close();
 }
 
@@ -51,6 +53,17 @@ std::vector<WrittenChunk> SafetensorsWriter::finish() {
   file_.sync();
   file_.close();
   return std::move(chunks_);
+}
+
+void check_written(const Folder& folder, const SafetensorsPlan& plan, const WrittenChunk& chunk) {
+  const InFile file(folder, plan.name());
+  std::vector<std::byte> bytes(chunk.end - chunk.begin);
+  file.read(plan.offset(chunk.tensor) + chunk.begin, bytes);
+  if (hash64(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size())) == chunk.hash) return;
+  throw Error(ErrorKind::checkpoint,
+              fmt::format("{}: tensor {} does not hold what was written into it by another process",
+                          file.path().string(), hone::quoted(plan.layout()[chunk.tensor].name)))
+      .hint("several machines cannot write one file together on this file system");
 }
 
 ManifestFile manifest_entry(const std::string& name, const SafetensorsPlan& plan, std::vector<WrittenChunk> chunks) {

@@ -21,7 +21,8 @@ struct WrittenChunk {
   std::uint64_t begin = 0, end = 0, hash = 0;
 };
 
-// A new file that holds the plan's head.
+// A new file that holds the plan's head, and has its whole length: network file systems fill pages beyond the end that
+// they know of with zeros, over what another machine writes there.
 void make_safetensors(const Folder& folder, const SafetensorsPlan& plan);
 
 // Puts tensors, or parts of them, into a file that was made so. Others may write other parts at the same time.
@@ -40,6 +41,9 @@ class SafetensorsWriter {
   WrittenChunk current_;
   Hasher hasher_;
 };
+
+// Throws Error(checkpoint) where the file does not hold what another process says it has written.
+void check_written(const Folder& folder, const SafetensorsPlan& plan, const WrittenChunk& chunk);
 
 // Of a file of which all parts are written; Error(checkpoint) unless each byte was written once. `name`: in the
 // manifest.

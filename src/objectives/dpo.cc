@@ -55,6 +55,7 @@ class Dpo final : public Objective {
   Needs needs() const override {
     Needs needs{.records = RecordKind::preference};
     if (!config_.reference_free) needs.models[kReference] = config_.reference;
+    needs.models_for_numbers_alone = true;
     if (config_.precompute_reference) needs.numbers_first = "precompute_reference";
     return needs;
   }

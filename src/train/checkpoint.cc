@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <sstream>
@@ -171,29 +172,61 @@ std::string written(const std::vector<TensorFile>& files, const Folder& folder) 
   return told;
 }
 
-std::vector<std::vector<io::WrittenChunk>> chunks_of(const std::vector<std::string>& told, std::size_t files) {
-  std::vector<std::vector<io::WrittenChunk>> all(files);
-  for (std::size_t rank = 0; rank < told.size(); ++rank) {
-    if (told[rank].starts_with(kFailed))
-      throw Error(ErrorKind::checkpoint,
-                  fmt::format("{}{}", told.size() == 1 ? "" : fmt::format("rank {}: ", rank), told[rank].substr(1)));
-    std::istringstream lines(told[rank]);
-    std::size_t file = 0;
-    for (io::WrittenChunk chunk; lines >> file >> chunk.tensor >> chunk.begin >> chunk.end >> chunk.hash;)
-      all.at(file).push_back(chunk);
-  }
-  return all;
+using Chunks = std::vector<std::vector<io::WrittenChunk>>;  // of each file
+
+Chunks chunks_of(const std::string& told, std::size_t files) {
+  Chunks chunks(files);
+  std::istringstream lines(told);
+  std::size_t file = 0;
+  for (io::WrittenChunk chunk; lines >> file >> chunk.tensor >> chunk.begin >> chunk.end >> chunk.hash;)
+    chunks.at(file).push_back(chunk);
+  return chunks;
 }
 
-// The text of an Error(checkpoint) that `act` throws, or "". Any other one ends the process, and so all ranks.
-std::string failure_of(const std::function<void()>& act) {
+bool any_failed(const std::vector<std::string>& told) {
+  return std::any_of(told.begin(), told.end(), [](const std::string& one) { return one.starts_with(kFailed); });
+}
+
+// Of the first rank that failed.
+Error failure_told(const std::vector<std::string>& told) {
+  const auto failed = std::find_if(told.begin(), told.end(), [](const auto& one) { return one.starts_with(kFailed); });
+  return Error(ErrorKind::checkpoint, fmt::format("rank {}: {}", failed - told.begin(), failed->substr(1)));
+}
+
+// The Error(checkpoint) that `act` throws. Any other one ends the process, and so all ranks.
+std::optional<Error> failure_of(const std::function<void()>& act) {
   try {
     act();
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::checkpoint) throw;
-    return error.what();
+    return error;
   }
-  return "";
+  return std::nullopt;
+}
+
+// All ranks write their parts, and each looks at what the next one has written; what all of them say, in rank order.
+std::vector<std::string> write_together(const std::vector<TensorFile>& files, Env& env, const std::string& place,
+                                        const World& world, std::optional<Error>& failure) {
+  std::string own;
+  failure = failure_of([&] { own = written(files, env.open_folder(place)); });
+  const std::vector<std::string> told = world.gather(failure ? kFailed + std::string(failure->what()) : own);
+  if (world.size() == 1 || any_failed(told)) return told;
+  const Chunks next = chunks_of(told[static_cast<std::size_t>((world.rank() + 1) % world.size())], files.size());
+  failure = failure_of([&] {
+    for (std::size_t i = 0; i < files.size(); ++i) files[i].check(env.open_folder(place), next[i]);
+  });
+  const std::vector<std::string> checked = world.gather(failure ? kFailed + std::string(failure->what()) : "");
+  return any_failed(checked) ? checked : told;
+}
+
+void note(io::FolderCommit& commit, const std::vector<TensorFile>& files, const std::vector<std::string>& told) {
+  Chunks all(files.size());
+  for (const std::string& one : told) {
+    const Chunks own = chunks_of(one, files.size());
+    for (std::size_t i = 0; i < own.size(); ++i) all[i].insert(all[i].end(), own[i].begin(), own[i].end());
+  }
+  for (std::size_t i = 0; i < all.size(); ++i)
+    commit.note(io::manifest_entry(files[i].name(), files[i].plan(), std::move(all[i])));
 }
 
 io::Manifest manifest_of(const io::RunFolder& run, const TrainState& state, const CheckpointParts& parts) {
@@ -230,28 +263,23 @@ std::optional<std::uint64_t> save_checkpoint(io::RunFolder& run, const TrainStat
   manifest.world = world.size();
   manifest.finite = parts.updater.weights_finite();
   std::unique_ptr<io::FolderCommit> commit;
-  std::string failure;
+  std::optional<Error> failure;
   if (world.is_first()) failure = failure_of([&] { commit = begin_save(run, state, parts, files); });
-  const std::string folder = world.from_first(failure.empty() && commit ? commit->folder().path().string() : "");
-  std::string told = kFailed + failure;
-  if (!folder.empty()) {
-    const std::string own = failure_of([&] { told = written(files.tensors, run.folder().env().open_folder(folder)); });
-    if (!own.empty()) told = kFailed + own;
-  }
-  const std::vector<std::string> all = world.gather(told);
+  const std::string place = world.from_first(commit ? commit->folder().path().string() : "");
   std::uint64_t bytes = 0;
-  if (world.is_first())
-    failure = failure_of([&] {
-      const auto chunks = chunks_of(all, files.tensors.size());
-      for (std::size_t i = 0; i < chunks.size(); ++i)
-        commit->note(io::manifest_entry(files.tensors[i].name(), files.tensors[i].plan(), chunks[i]));
-      bytes = commit->bytes();
-      commit->commit(std::move(manifest));
-    });
-  failure = world.from_first(failure);
-  if (failure.empty()) return bytes;
+  if (!place.empty()) {
+    const std::vector<std::string> told = write_together(files.tensors, run.folder().env(), place, world, failure);
+    if (world.is_first() && !failure)
+      failure = failure_of([&] {
+        if (any_failed(told)) throw failure_told(told);
+        note(*commit, files.tensors, told);
+        bytes = commit->bytes();
+        commit->commit(std::move(manifest));
+      });
+  }
+  if (world.from_first(failure ? "failed" : "").empty()) return bytes;
   if (!world.is_first()) return std::nullopt;
-  throw Error(ErrorKind::checkpoint, failure);
+  throw *failure;
 }
 
 void write_tensors(Env& env, const std::string& path,

@@ -63,9 +63,7 @@ TensorFile::TensorFile(std::string name, io::SafetensorsPlan plan, const std::ve
 // In pieces, so that what is cast on its way needs little memory.
 std::vector<io::WrittenChunk> TensorFile::write(const Folder& checkpoint) const {
   if (parts_.empty()) return {};
-  const std::size_t slash = name_.find('/');
-  io::SafetensorsWriter writer(slash == name_.npos ? checkpoint : checkpoint.open_folder(name_.substr(0, slash)),
-                               plan_);
+  io::SafetensorsWriter writer(folder_in(checkpoint), plan_);
   for (const io::TensorPart& part : parts_) {
     const SavedTensor& tensor = tensors_[part.tensor];
     const std::uint64_t size = c10::elementSize(tensor.type);
@@ -80,6 +78,18 @@ std::vector<io::WrittenChunk> TensorFile::write(const Folder& checkpoint) const 
     }
   }
   return writer.finish();
+}
+
+void TensorFile::check(const Folder& checkpoint, const std::vector<io::WrittenChunk>& others) const {
+  if (others.empty()) return;
+  const Folder folder = folder_in(checkpoint);
+  io::check_written(folder, plan_, others.front());
+  if (others.size() > 1) io::check_written(folder, plan_, others.back());
+}
+
+Folder TensorFile::folder_in(const Folder& checkpoint) const {
+  const std::size_t slash = name_.find('/');
+  return slash == name_.npos ? checkpoint : checkpoint.open_folder(name_.substr(0, slash));
 }
 
 }  // namespace hone::training

@@ -28,8 +28,11 @@ class TensorFile {
   const io::SafetensorsPlan& plan() const { return plan_; }
   // Into a file that was made so, in the checkpoint's folder; synced when it returns.
   std::vector<io::WrittenChunk> write(const Folder& checkpoint) const;
+  // Reads the first and the last chunk that another rank has written: io::check_written().
+  void check(const Folder& checkpoint, const std::vector<io::WrittenChunk>& others) const;
 
  private:
+  Folder folder_in(const Folder& checkpoint) const;
   std::string name_;
   io::SafetensorsPlan plan_;
   std::vector<SavedTensor> tensors_;  // in the plan's order

@@ -77,7 +77,11 @@ std::unique_ptr<Objective> make_objective(const Recipe& recipe) {
 }
 
 RunResources::RunResources(const Needs& needs, const Recipe& recipe, const Model& trained, World world)
-    : recipe_(recipe), trained_(trained), folders_(needs.models), world_(std::move(world)) {}
+    : recipe_(recipe),
+      trained_(trained),
+      folders_(needs.models),
+      for_numbers_alone_(needs.models_for_numbers_alone),
+      world_(std::move(world)) {}
 
 RunResources::~RunResources() = default;
 
@@ -116,7 +120,8 @@ bool RunResources::is_shared_out() const {
   std::set<std::string> folders;
   for (const auto& [role, folder] : folders_)
     if (!is_below_adapters(folder)) folders.insert(folder);
-  shared_out_ = is_sharded(recipe_, world_) && folders.size() == 1 && recipe_.adapter.path.empty();
+  shared_out_ =
+      for_numbers_alone_ && is_sharded(recipe_, world_) && folders.size() == 1 && recipe_.adapter.path.empty();
   if (!*shared_out_) return false;
   if (const std::string& where = folders.begin()->empty() ? recipe_.model.path : *folders.begin(); !where.empty()) {
     const ModelPlace place = find_model(where);

@@ -42,6 +42,7 @@ class RunResources final : public Resources {
   const Model& trained_;
   std::map<std::string, std::string> folders_;                          // by role
   std::shared_ptr<const Model> load(const std::string& folder) const;
+  bool for_numbers_alone_;
   World world_;
   mutable std::map<std::string, std::shared_ptr<const Model>> loaded_;  // by folder: one that two roles name is one
   mutable std::unique_ptr<parallel::ShardedModel> shares_;              // of the only one of them

@@ -215,7 +215,7 @@ std::string Updater::first_not_finite() const {
 bool Updater::weights_finite() const {
   const bool own = std::all_of(weights_.begin(), weights_.end(),
                                [](const OptimizedWeight& weight) { return ops::all_finite(weight.master); });
-  return sharded_ ? !world_.any(!own) : own;
+  return !world_.any(!own);
 }
 
 void Updater::each_gradient(const std::function<void(const std::string&, const Tensor&)>& visit) const {

@@ -4,10 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <span>
 
 #include "base/strings.h"
-#include "tensor/host.h"
 #include "train/updater.h"
 
 namespace hone::training {
@@ -89,14 +87,14 @@ void Updater::each_slice(const std::vector<std::string>& kinds, const std::funct
       }
 }
 
-// Ranks' slices follow one another.
+// Of all but one rank the bits of an element are zero, and so their sum is that one's.
 Tensor Updater::whole(const Slice& master) {
   if (!sharded_) return master.part;
-  const std::span<const std::byte> own = host::bytes(master.part);
-  const Tensor made = at::empty(master.shape, master.part.options());
-  auto into = host::mutable_bytes(made).begin();
-  for (const std::string& part : world_.gather(std::string(reinterpret_cast<const char*>(own.data()), own.size())))
-    into = std::copy_n(std::as_bytes(std::span(part)).begin(), part.size(), into);
+  const at::NoGradGuard no_grad;
+  const Tensor made = at::zeros(master.shape, master.part.options());
+  made.view(-1).narrow(0, master.begin, master.part.numel()).copy_(master.part);
+  Tensor bits = made.view(made.scalar_type() == at::kDouble ? at::kLong : at::kInt);
+  world_.add_up(bits);
   return made;
 }
 

@@ -46,7 +46,11 @@ class Disk {
         add(false)->synced = operation.target;
         break;
       case Kind::write:
-        at(path).data += data;
+        at(path).data.resize(std::max<std::size_t>(at(path).data.size(), operation.at + data.size()));
+        at(path).data.replace(operation.at, data.size(), data);
+        break;
+      case Kind::truncate:
+        at(path).data.resize(operation.at);
         break;
       case Kind::sync:
         at(path).synced = at(path).data;
@@ -81,8 +85,9 @@ class Disk {
 
   static std::string torn(const Node& file, std::mt19937& random) {
     std::string data = file.data;
-    for (std::size_t i = file.synced.size(); i < data.size(); ++i)
-      if (random() % 3 == 0) data[i] = 0;
+    for (std::size_t i = 0; i < data.size(); ++i)
+      if ((i >= file.synced.size() || data[i] != file.synced[i]) && random() % 3 == 0)
+        data[i] = i < file.synced.size() ? file.synced[i] : '\0';
     return data.substr(0, std::max(file.synced.size(), data.size() - random() % (data.size() + 1)));
   }
   static void build(const Node& node, const fs::path& where, Loss loss, std::mt19937& random) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
 #include <map>
 #include <random>
 
@@ -113,6 +115,12 @@ TEST_F(Writer, HashesWhatItWroteHoweverItCame) {
   EXPECT_EQ(entry.tensors[2].chunks.at(0).hash, hash64("abc"));
 }
 
+WrittenChunk last_of(const std::vector<WrittenChunk>& chunks) {
+  return *std::max_element(chunks.begin(), chunks.end(), [](const WrittenChunk& a, const WrittenChunk& b) {
+    return std::pair(a.tensor, a.begin) < std::pair(b.tensor, b.begin);
+  });
+}
+
 // What several processes write at the same time, each its share, is what one writes; what one of them leaves out is
 // seen.
 TEST_F(Writer, SeveralWriteTheSameFileAsOne) {
@@ -138,6 +146,7 @@ TEST_F(Writer, SeveralWriteTheSameFileAsOne) {
       }
       least = std::min(least, sum), most = std::max(most, sum);
       const std::vector<WrittenChunk> made = writer.finish();
+      for (const WrittenChunk& chunk : made) check_written(open(), plan, chunk);
       chunks.insert(chunks.end(), made.begin(), made.end());
     }
     EXPECT_LE(most - least, 8192u) << ranks;
@@ -148,6 +157,9 @@ TEST_F(Writer, SeveralWriteTheSameFileAsOne) {
     const Manifest read = Manifest::from_json(manifest.to_json(), "m");
     EXPECT_EQ(read.to_json(), manifest.to_json());
     EXPECT_EQ(verify(open(), read, Verify::full), std::vector<std::string>{}) << ranks;
+    std::fstream(folder_ / plan.name(), std::ios::in | std::ios::out).seekp(-3, std::ios::end).put('?');
+    EXPECT_HONE_ERROR(check_written(open(), plan, last_of(chunks)), checkpoint,
+                      "does not hold what was written into it");
     chunks.erase(chunks.begin() + ranks / 2);
     EXPECT_HONE_ERROR(manifest_entry(plan.name(), plan, chunks), checkpoint, "were not written");
   }
