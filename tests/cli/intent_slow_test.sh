@@ -133,6 +133,55 @@ optimizer.sgd.momentum | r.yaml --optimizer={type:\ sgd} | --optimizer.momentum=
 optimizer.sgd.dampening | r.yaml '--optimizer={type: sgd, momentum: 0.9}' | --optimizer.dampening=0.5
 optimizer.sgd.nesterov | r.yaml '--optimizer={type: sgd, momentum: 0.9}' | --optimizer.nesterov=true
 optimizer.sgd.schedule | r.yaml --optimizer={type:\ sgd} | --optimizer.schedule=linear
+optimizer.adam.learning_rate | r.yaml --optimizer={type:\ adam} | --optimizer.learning_rate=0.5
+optimizer.adam.weight_decay | r.yaml --optimizer={type:\ adam} | --optimizer.weight_decay=0.5
+optimizer.adam.decay_all | r.yaml '--optimizer={type: adam, weight_decay: 0.5}' | --optimizer.decay_all=true
+optimizer.adam.schedule | r.yaml --optimizer={type:\ adam} | --optimizer.schedule=linear
+optimizer.adam.betas | r.yaml --optimizer={type:\ adam} | '--optimizer.betas=[0.5, 0.9]'
+optimizer.adam.eps | r.yaml --optimizer={type:\ adam} | --optimizer.eps=0.01
+optimizer.adamax.learning_rate | r.yaml --optimizer={type:\ adamax} | --optimizer.learning_rate=0.5
+optimizer.adamax.weight_decay | r.yaml --optimizer={type:\ adamax} | --optimizer.weight_decay=0.5
+optimizer.adamax.decay_all | r.yaml '--optimizer={type: adamax, weight_decay: 0.5}' | --optimizer.decay_all=true
+optimizer.adamax.schedule | r.yaml --optimizer={type:\ adamax} | --optimizer.schedule=linear
+optimizer.adamax.betas | r.yaml --optimizer={type:\ adamax} | '--optimizer.betas=[0.5, 0.9]'
+optimizer.adamax.eps | r.yaml --optimizer={type:\ adamax} | --optimizer.eps=0.01
+optimizer.adamax.decoupled_weight_decay | r.yaml '--optimizer={type: adamax, weight_decay: 0.5}' | --optimizer.decoupled_weight_decay=true
+optimizer.ademamix.learning_rate | r.yaml --optimizer={type:\ ademamix} | --optimizer.learning_rate=0.5
+optimizer.ademamix.weight_decay | r.yaml --optimizer={type:\ ademamix} | --optimizer.weight_decay=0.5
+optimizer.ademamix.decay_all | r.yaml '--optimizer={type: ademamix, weight_decay: 0.5}' | --optimizer.decay_all=true
+optimizer.ademamix.schedule | r.yaml --optimizer={type:\ ademamix} | --optimizer.schedule=linear
+optimizer.ademamix.betas | r.yaml --optimizer={type:\ ademamix} | '--optimizer.betas=[0.5, 0.9, 0.99]'
+optimizer.ademamix.eps | r.yaml --optimizer={type:\ ademamix} | --optimizer.eps=0.01
+optimizer.ademamix.alpha | r.yaml --optimizer={type:\ ademamix} | --optimizer.alpha=1
+optimizer.ademamix.slow_warmup_steps | r.yaml --optimizer={type:\ ademamix} | --optimizer.slow_warmup_steps=3
+optimizer.lion.learning_rate | r.yaml --optimizer={type:\ lion} | --optimizer.learning_rate=0.5
+optimizer.lion.weight_decay | r.yaml --optimizer={type:\ lion} | --optimizer.weight_decay=0.5
+optimizer.lion.decay_all | r.yaml '--optimizer={type: lion, weight_decay: 0.5}' | --optimizer.decay_all=true
+optimizer.lion.schedule | r.yaml --optimizer={type:\ lion} | --optimizer.schedule=linear
+optimizer.lion.betas | r.yaml --optimizer={type:\ lion} | '--optimizer.betas=[0.5, 0.9]'
+optimizer.nadam.learning_rate | r.yaml --optimizer={type:\ nadam} | --optimizer.learning_rate=0.5
+optimizer.nadam.weight_decay | r.yaml --optimizer={type:\ nadam} | --optimizer.weight_decay=0.5
+optimizer.nadam.decay_all | r.yaml '--optimizer={type: nadam, weight_decay: 0.5}' | --optimizer.decay_all=true
+optimizer.nadam.schedule | r.yaml --optimizer={type:\ nadam} | --optimizer.schedule=linear
+optimizer.nadam.betas | r.yaml --optimizer={type:\ nadam} | '--optimizer.betas=[0.5, 0.9]'
+optimizer.nadam.eps | r.yaml --optimizer={type:\ nadam} | --optimizer.eps=0.01
+optimizer.nadam.momentum_decay | r.yaml --optimizer={type:\ nadam} | --optimizer.momentum_decay=0.5
+optimizer.nadam.decoupled_weight_decay | r.yaml '--optimizer={type: nadam, weight_decay: 0.5}' | --optimizer.decoupled_weight_decay=true
+optimizer.radam.learning_rate | r.yaml --optimizer={type:\ radam} | --optimizer.learning_rate=0.5
+optimizer.radam.weight_decay | r.yaml --optimizer={type:\ radam} | --optimizer.weight_decay=0.5
+optimizer.radam.decay_all | r.yaml '--optimizer={type: radam, weight_decay: 0.5}' | --optimizer.decay_all=true
+optimizer.radam.schedule | r.yaml --optimizer={type:\ radam} | --optimizer.schedule=linear
+optimizer.radam.betas | r.yaml --optimizer={type:\ radam} | '--optimizer.betas=[0.5, 0.6]'
+optimizer.radam.eps | r.yaml '--optimizer={type: radam, betas: [0.5, 0.9]}' --trainer.steps=10 | --optimizer.eps=0.01
+optimizer.radam.decoupled_weight_decay | r.yaml '--optimizer={type: radam, weight_decay: 0.5}' | --optimizer.decoupled_weight_decay=true
+optimizer.rmsprop.learning_rate | r.yaml --optimizer={type:\ rmsprop} | --optimizer.learning_rate=0.5
+optimizer.rmsprop.weight_decay | r.yaml --optimizer={type:\ rmsprop} | --optimizer.weight_decay=0.5
+optimizer.rmsprop.decay_all | r.yaml '--optimizer={type: rmsprop, weight_decay: 0.5}' | --optimizer.decay_all=true
+optimizer.rmsprop.schedule | r.yaml --optimizer={type:\ rmsprop} | --optimizer.schedule=linear
+optimizer.rmsprop.alpha | r.yaml --optimizer={type:\ rmsprop} | --optimizer.alpha=0.5
+optimizer.rmsprop.eps | r.yaml --optimizer={type:\ rmsprop} | --optimizer.eps=0.01
+optimizer.rmsprop.momentum | r.yaml --optimizer={type:\ rmsprop} | --optimizer.momentum=0.9
+optimizer.rmsprop.centered | r.yaml --optimizer={type:\ rmsprop} | --optimizer.centered=true
 optimizer.schedule.constant.warmup_steps | r.yaml '--optimizer.schedule={type: constant}' | --optimizer.schedule.warmup_steps=2
 optimizer.schedule.constant.warmup_ratio | r.yaml '--optimizer.schedule={type: constant}' | --optimizer.schedule.warmup_ratio=0.5
 optimizer.schedule.linear.warmup_steps | r.yaml '--optimizer.schedule={type: linear}' | --optimizer.schedule.warmup_steps=2

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-# Learning rates as transformers' schedules give them, and parameter trajectories of torch.optim: golden_optim.py
+# Learning rates as transformers' schedules give them, and parameter trajectories of torch.optim, lion_pytorch and
+# pytorch_optimizer (whose AdEMAMix is the paper's): golden_optim.py
 # -> tests/golden/train/{schedules.json, optimizers.safetensors}.
 import torch
+from lion_pytorch import Lion
+from pytorch_optimizer import AdEMAMix
 from transformers import get_scheduler
 from transformers.optimization import get_wsd_schedule
 
@@ -88,7 +91,32 @@ def optimizers():
         "sgd-momentum-decay": (torch.optim.SGD, {"lr": 1e-1, "momentum": 0.9, "weight_decay": 0.05}),
         "sgd-dampening": (torch.optim.SGD, {"lr": 1e-1, "momentum": 0.9, "dampening": 0.3}),
         "sgd-nesterov": (torch.optim.SGD, {"lr": 1e-1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.05}),
+        "adam-decay": (torch.optim.Adam, {"lr": 1e-2, "weight_decay": 0.05}),
+        "lion": (Lion, {"lr": 1e-2}),
+        "lion-decay": (Lion, {"lr": 1e-2, "betas": (0.8, 0.95), "weight_decay": 0.1}),
+        "rmsprop": (torch.optim.RMSprop, {"lr": 1e-2}),
+        "rmsprop-decay": (torch.optim.RMSprop, {"lr": 1e-2, "alpha": 0.9, "eps": 1e-4, "weight_decay": 0.05}),
+        "rmsprop-momentum": (torch.optim.RMSprop, {"lr": 1e-2, "momentum": 0.9}),
+        "rmsprop-centered": (torch.optim.RMSprop, {"lr": 1e-2, "alpha": 0.9, "eps": 1e-3, "centered": True}),
+        "rmsprop-all": (
+            torch.optim.RMSprop,
+            {"lr": 1e-2, "alpha": 0.9, "eps": 1e-3, "centered": True, "momentum": 0.5, "weight_decay": 0.05},
+        ),
+        "adamax": (torch.optim.Adamax, {"lr": 1e-2}),
+        "adamax-decay": (torch.optim.Adamax, {"lr": 1e-2, "betas": (0.8, 0.95), "eps": 1e-3, "weight_decay": 0.05}),
+        "nadam": (torch.optim.NAdam, {"lr": 1e-2}),
+        "nadam-decay": (torch.optim.NAdam, {"lr": 1e-2, "momentum_decay": 0.1, "weight_decay": 0.05}),
+        "nadam-decoupled": (torch.optim.NAdam, {"lr": 1e-2, "weight_decay": 0.1, "decoupled_weight_decay": True}),
+        "radam": (torch.optim.RAdam, {"lr": 1e-2}),
+        "radam-decay": (torch.optim.RAdam, {"lr": 1e-2, "betas": (0.8, 0.9), "weight_decay": 0.05}),
+        "radam-decoupled": (torch.optim.RAdam, {"lr": 1e-2, "weight_decay": 0.1, "decoupled_weight_decay": True}),
+        "ademamix": (AdEMAMix, {"lr": 1e-2}),
+        "ademamix-decay": (AdEMAMix, {"lr": 1e-2, "weight_decay": 0.1, "weight_decouple": True, "alpha": 2.0}),
+        "ademamix-warmup": (AdEMAMix, {"lr": 1e-2, "betas": (0.9, 0.99, 0.999), "t_alpha_beta3": 12}),
     }
+    plain = {torch.optim.AdamW, torch.optim.SGD, torch.optim.Adam, torch.optim.RMSprop, torch.optim.Adamax}
+    plain |= {torch.optim.NAdam, torch.optim.RAdam, AdEMAMix}  # those that have code for one tensor after another
+    ours = {"t_alpha_beta3": "slow_warmup_steps", "weight_decouple": None}  # names; None: what we do anyway
     generator = torch.Generator().manual_seed(3)
     start, steps = torch.randn(3, 5, generator=generator), 20
     gradients = torch.randn(steps, 3, 5, generator=generator) * torch.logspace(-4, 1, 5)
@@ -96,7 +124,7 @@ def optimizers():
     tensors = {"start": start, "gradients": gradients, "rate_factors": torch.tensor(rates, dtype=torch.float64)}
     for name, (kind, options) in kinds.items():
         weight = start.clone().requires_grad_()
-        optimizer, path = kind([weight], foreach=False, **options), []
+        optimizer, path = kind([weight], **({"foreach": False} if kind in plain else {}), **options), []
         for step in range(steps):
             optimizer.param_groups[0]["lr"] = options["lr"] * rates[step]
             weight.grad = gradients[step].clone()
@@ -104,7 +132,13 @@ def optimizers():
             path.append(weight.detach().clone())
         tensors[f"{name}.weights"] = torch.stack(path)
     about = {
-        "optimizers": {name: {"type": kind.__name__.lower(), **options} for name, (kind, options) in kinds.items()}
+        "optimizers": {
+            name: {
+                "type": kind.__name__.lower(),
+                **{ours.get(key, key): value for key, value in options.items() if ours.get(key, key)},
+            }
+            for name, (kind, options) in kinds.items()
+        }
     }
     common.write_safetensors(FOLDER / "optimizers.safetensors", tensors, about, MAKER)
     print(len(kinds), "optimizers")
