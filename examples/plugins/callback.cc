@@ -20,7 +20,7 @@ class StopWhenFlat final : public Callback {
   };
   explicit StopWhenFlat(const Config& config) : config_(config) {}
 
-  Action on_step_end(const TrainView&, const Metrics& metrics) override {
+  Action on_step_end(const TrainView&, Metrics& metrics) override {
     flat_ = metrics.at("grad_norm") < config_.below ? flat_ + 1 : 0;
     return flat_ >= double(config_.patience) ? Action::stop : Action::go_on;
   }

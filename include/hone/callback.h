@@ -1,10 +1,13 @@
 // Hooks into a run.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "hone/config.h"
 #include "hone/model.h"
@@ -12,7 +15,37 @@
 
 namespace hone {
 
+class Dataset;    // hone/data.h
+class Tokenizer;  // hone/text.h
+class World;      // hone/world.h
+
 enum class Action { go_on, evaluate, save, stop };  // the strongest answer wins
+
+// A run's weights as they are trained, by name: in fp32 (fp64), whatever the run computes in. With parallel.fsdp what
+// this rank has of them, in one dimension.
+class HONE_API RunWeights {
+ public:
+  using Visit = std::function<void(const std::string& name, const Tensor& value)>;
+  virtual ~RunWeights() = default;
+  virtual void each(const Visit& visit) const = 0;
+  // Their gradients, summed over the step and all ranks, before clipping; zero where there is none. In on_gradients
+  // alone.
+  virtual void each_gradient(const Visit& visit) const = 0;
+  virtual bool shared_out() const = 0;
+};
+
+// The same, to be changed: what visit() does to a tensor is trained on from there.
+class HONE_API WeightEdit {
+ public:
+  using Visit = std::function<void(const std::string& name, Tensor& value)>;
+  virtual ~WeightEdit() = default;
+  virtual void each(const Visit& visit) = 0;
+};
+
+struct NamedDataset {
+  std::string name;
+  const Dataset* data;
+};
 
 // What a callback may read.
 struct TrainView {
@@ -22,6 +55,17 @@ struct TrainView {
   const std::string& run_folder;
   // Of the evaluations' metrics ("eval_accuracy"), those of which more is better.
   std::span<const std::string> greater_is_better = {};
+  const RunWeights* weights = nullptr;
+  const Tokenizer* tokenizer = nullptr;
+  const Dataset* train_data = nullptr;  // null: a stream
+  std::span<const NamedDataset> eval_data = {};
+  const World* world = nullptr;
+};
+
+// At which steps and epochs a callback's hooks are called, and by whom.
+struct CallbackTimes {
+  std::int64_t every_n_steps = 1, every_n_epochs = 1;  // each n-th, counted from 1; 0: at none
+  bool main_process_only = true;                       // false: on every rank
 };
 
 // Takes what a callback keeps with the run, by name, to save it or to put in what was saved. A name has no "/", and
@@ -39,20 +83,37 @@ class HONE_API StateVisitor {
   virtual void operator()(const std::string& name, config::Node& json) const = 0;
 };
 
-// Plug-in (src/callbacks). Every hook has an empty default.
+// Plug-in (src/callbacks). Every hook has an empty default. In the order of a step: on_epoch_start where one begins,
+// on_step_start, on_gradients, after_update, on_step_end, on_epoch_end where one ends, on_log, evaluation, save.
 class HONE_API Callback {
  public:
   static constexpr std::string_view kInterface = "callback";
   virtual ~Callback() = default;
+  virtual CallbackTimes times() const { return {}; }  // of the hooks of steps and epochs; asked for once
+
   virtual void on_training_start(const TrainView&) {}
   virtual void on_training_end(const TrainView&) {}
-  virtual Action on_step_end(const TrainView&, const Metrics&) { return Action::go_on; }
-  virtual Action on_evaluation_end(const TrainView&, const Metrics&) { return Action::go_on; }
+  virtual void on_epoch_start(const TrainView&, std::int64_t /*epoch*/) {}  // counted from 1
+  virtual Action on_epoch_end(const TrainView&, std::int64_t /*epoch*/) { return Action::go_on; }
+  virtual void on_step_start(const TrainView&) {}  // view.step is the step before
+  // Between the backward passes and the update. Metrics put in here and in on_step_end are logged as means over the
+  // steps that have them; one that is there already is replaced.
+  virtual void on_gradients(const TrainView&, Metrics&) {}
+  virtual void after_update(const TrainView&, WeightEdit&) {}  // the only hook that may change weights
+  virtual Action on_step_end(const TrainView&, Metrics&) { return Action::go_on; }
+  virtual void on_log(const TrainView&, Metrics& /*line*/) {}  // before it is written
+  virtual void on_evaluation_start(const TrainView&) {}
+  virtual Action on_evaluation_end(const TrainView&, Metrics&) { return Action::go_on; }
   virtual void on_save(const TrainView&, const std::string& /*checkpoint*/) {}
+  virtual void on_signal(const TrainView&, const std::string& /*name*/) {}  // "SIGTERM": before the run stops
+
   // Called before each save, and at a resume before on_training_start. What was not saved under its name stays.
   virtual void visit_state(const StateVisitor&) {}
   // The evaluation metric that it acts on, "" = none. A recipe whose run never measures it is refused.
   virtual std::string watches() const { return {}; }
+  // Of the values that layers hand out (Pass::sow), those whose name this regular expression is found in are logged; ""
+  // = none.
+  virtual std::string intermediates() const { return {}; }
 };
 
 }  // namespace hone

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -32,6 +33,7 @@ class HONE_API Pass {
   bool share_prefixes = false;     // Doc::shared is computed once; Model::forward sets it where the model can
   nn::KvCache* cache = nullptr;    // generation: keys and values of earlier tokens
   std::string adapter = kDefaultAdapter;     // of those on the weights; "": the model below, a reference at no cost
+  std::function<bool(const std::string&)> wanted;  // which intermediates are kept; empty: none
   std::map<std::string, Tensor> sown;        // intermediates that layers handed out by sow(), without their graph
   std::vector<LossTerm> aux;                 // auxiliary losses that layers add, e.g. a router's; part of the graph
   std::map<std::string, Tensor> totals;      // what layers added up by add_up() for finish(); part of the graph
@@ -39,7 +41,7 @@ class HONE_API Pass {
   std::map<const Weight*, Tensor> observed;  // what layers saw of this batch for buffers, by observe()
   std::int64_t layer = 0;                    // index of the running block
   const Adapter* adapter_of(const Weight& weight) const { return weight.adapter(adapter); }  // null: none
-  void sow(const std::string& name, const Tensor& value);
+  void sow(const std::string& name, const Tensor& value);  // of the running block: "layers.<i>.<name>"
   void add_up(const std::string& name, const Tensor& value);
   void measure(const std::string& name, double sum, double weight);  // sum / weight over all calls is logged
   // What this batch has for a buffer, without its graph; several calls add up. In training, a buffer is updated with

@@ -11,7 +11,8 @@
 
 namespace hone {
 
-class World;  // hone/world.h
+class Random;  // hone/random.h
+class World;   // hone/world.h
 
 // A model that is not trained, and which of the adapters on its weights a pass through it takes (Pass::adapter): the
 // model below them is one of its own at no cost.
@@ -82,6 +83,12 @@ class HONE_API Objective {
   // forward pass. A micro-batch that has nothing of any is passed over. ("tokens", "rows", "documents" need not be
   // counted.)
   virtual Sums sums(const Batch& batch) const = 0;
+  // Whether the model says how likely each label is. Then drawn() is the batch with labels that it drew itself where
+  // the batch has some; what it draws depends on `random` alone. Called without a graph.
+  virtual bool draws_labels() const { return false; }
+  virtual Batch drawn(const Model&, const Output&, const Batch& batch, const Pass&, const Random& /*random*/) const {
+    return batch;
+  }
   // `output` is what the model gave for the batch. Terms that layers added to the pass are not returned again.
   virtual LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const = 0;
 };

@@ -13,8 +13,8 @@
 #include "hone/data.h"
 #include "hone/objective.h"
 #include "hone/optimizer.h"
-#include "hone/precision.h"
 #include "hone/tracker.h"
+#include "hone/training_section.h"
 
 namespace hone {
 
@@ -101,70 +101,6 @@ struct DataSection {
             "Of streams: rows that are read, packed and shuffled together; more mix better, cost memory and delay the "
             "first step.",
             at_least(1))};
-  }
-  HONE_API void validate(Problems& problems) const;
-};
-
-enum class SaveDtype { source, run, fp32, bf16 };
-template <>
-inline constexpr auto config::enum_names<SaveDtype> = std::to_array<std::pair<SaveDtype, std::string_view>>(
-    {{SaveDtype::source, "source"}, {SaveDtype::run, "run"}, {SaveDtype::fp32, "fp32"}, {SaveDtype::bf16, "bf16"}});
-
-struct SaveSection {
-  std::int64_t every = 500;
-  double every_minutes = 0;
-  std::int64_t keep = 3;
-  SaveDtype dtype = SaveDtype::source;
-  double grace_seconds = 25;
-  static constexpr std::string_view kShorthand = "every";
-  static constexpr auto fields() {
-    using C = SaveSection;
-    return std::tuple{
-        field("every", &C::every, "Steps between checkpoints; 0 = only by time and at the end.", at_least(0)),
-        field("every_minutes", &C::every_minutes, "Minutes between checkpoints; 0 = only by steps and at the end.",
-              at_least(0)),
-        field("keep", &C::keep, "How many checkpoints stay, besides the best one; 0 = all of them.", at_least(0)),
-        field("dtype", &C::dtype,
-              "Type of the weights in checkpoints: source = as the model came (a fresh one: as run), run = as the run "
-              "computes, fp32 or bf16; the run itself goes on from its exact weights either way."),
-        field("grace_seconds", &C::grace_seconds,
-              "Warn when a save takes so long that it may not fit between SIGTERM and SIGKILL.", at_least(0))};
-  }
-};
-
-struct TrainerSection {
-  std::int64_t batch_size = 8, accumulate = 1;
-  std::optional<std::int64_t> steps;
-  std::optional<double> epochs;
-  double max_grad_norm = 1.0;
-  Precision precision = Precision::automatic;
-  std::int64_t eval_every = 0;
-  std::optional<std::int64_t> eval_batch_size;
-  std::int64_t log_every = 10;
-  SaveSection save;
-  bool checkpoint_blocks = false;
-  static constexpr auto fields() {
-    using C = TrainerSection;
-    return std::tuple{
-        field("batch_size", &C::batch_size, "Rows in a micro-batch; more use memory and the machine better.",
-              {.low = 1, .high = 1 << 20}),
-        field("accumulate", &C::accumulate, "Micro-batches per step; a step of 8 x 1 rows is the same as one of 1 x 8.",
-              {.low = 1, .high = 1 << 16}),
-        field("steps", &C::steps, "Updates in all.", at_least(1), OnResume::record),
-        field("epochs", &C::epochs, "Instead of steps: how often all rows are seen; default 1.", at_least(0),
-              OnResume::record),
-        field("max_grad_norm", &C::max_grad_norm, "Longer gradients are scaled down to this norm; 0 = never.",
-              at_least(0), OnResume::record),
-        field("precision", &C::precision,
-              "Type of weights and activations in a step; auto = bf16 where the machine computes it fast, else fp32."),
-        field("eval_every", &C::eval_every, "Steps between evaluations; 0 = only at the end.", at_least(0),
-              OnResume::record),
-        field("eval_batch_size", &C::eval_batch_size, "Rows in a batch of an evaluation; default batch_size.",
-              at_least(1), OnResume::free),
-        field("log_every", &C::log_every, "Steps between lines of metrics.jsonl.", at_least(1), OnResume::free),
-        field("save", &C::save, "When to save checkpoints.", OnResume::free),
-        field("checkpoint_blocks", &C::checkpoint_blocks,
-              "Gradient checkpointing: a third more time, far less memory; the same numbers.", OnResume::free)};
   }
   HONE_API void validate(Problems& problems) const;
 };

@@ -34,7 +34,7 @@ class EarlyStopping final : public Callback {
   };
   explicit EarlyStopping(const Config& config) : config_(config) {}
 
-  Action on_evaluation_end(const TrainView& view, const Metrics& metrics) override {
+  Action on_evaluation_end(const TrainView& view, Metrics& metrics) override {
     const double value = watched(metrics);
     const bool rises = config_.greater_is_better.value_or(contains(view.greater_is_better, config_.metric));
     if (is_new_best(value, rises)) {

@@ -90,12 +90,15 @@ Node option_schema(const OptionInfo& row) {
 }
 
 // What each choice has for options, and the choices among these: schedules of optimizers, once for all that have them.
+// `above`: the catalogues whose choices `rows` are options of; an optimizer that consists of optimizers ends there.
 void add_choices(const std::vector<OptionInfo>& rows, const std::string& prefix, std::optional<OnResume> on_resume,
-                 std::string& page, std::set<std::string>& done) {
+                 std::string& page, std::set<std::string>& done, const std::set<std::string>& above = {}) {
   for (const OptionInfo& row : rows) {
     const Catalogue* catalogue = row.catalogue.empty() ? nullptr : find_catalogue(row.catalogue);
     const std::string path = prefix + row.path;
-    if (!catalogue || !done.insert(path).second) continue;
+    if (!catalogue || above.contains(row.catalogue) || !done.insert(path).second) continue;
+    std::set<std::string> here = above;
+    here.insert(row.catalogue);
     const std::optional<OnResume> below = on_resume ? row.on_resume.value_or(*on_resume) : on_resume;
     for (const std::string& name : catalogue->names()) {
       const auto options = catalogue->options(name)->describe();
@@ -103,7 +106,7 @@ void add_choices(const std::vector<OptionInfo>& rows, const std::string& prefix,
       options.empty() ? void(page += "No options.\n") : add_rows(options, below, page);
     }
     for (const std::string& name : catalogue->names())
-      add_choices(catalogue->options(name)->describe(), path + ".", below, page, done);
+      add_choices(catalogue->options(name)->describe(), path + ".", below, page, done, here);
   }
 }
 

@@ -16,8 +16,10 @@ Tensor attend(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, Pas
   if (options.dropout > 0) options.seed = Random(pass.seed, "attention").bits(static_cast<std::uint64_t>(pass.layer));
   if (pass.cache) return pass.cache->attend(pass.layer, q_NHK, k_NGK, v_NGK, pass.plan(), options);
   const Plan& plan = pass.plan();
-  return plan.from_documents(ops::attention(plan.to_documents(q_NHK), plan.to_documents(k_NGK),
-                                            plan.to_documents(v_NGK), plan.spans(), options));
+  Tensor y_NHK = plan.from_documents(ops::attention(plan.to_documents(q_NHK), plan.to_documents(k_NGK),
+                                                    plan.to_documents(v_NGK), plan.spans(), options));
+  pass.sow("attention", y_NHK);
+  return y_NHK;
 }
 
 Tensor positions(Pass& pass) {

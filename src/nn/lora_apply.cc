@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <regex>
 #include <set>
 
 #include "base/strings.h"
+#include "config/patterns.h"
 #include "hone/adapter.h"
 #include "hone/config_read.h"
 #include "hone/layers.h"
@@ -18,15 +18,6 @@
 
 namespace hone {
 namespace {
-
-void check_expressions(const std::vector<std::string>& entries, const std::string& path, Problems& problems) {
-  for (const std::string& entry : entries) try {
-      const std::regex expression(entry);
-    } catch (const std::regex_error& error) {
-      problems.add(path, fmt::format("got {}, expected a regular expression as in ECMAScript: {}", hone::quoted(entry),
-                                     error.what()));
-    }
-}
 
 template <class T>
 std::vector<std::string> keys_of(const std::map<std::string, T>& map) {
@@ -107,11 +98,11 @@ void check_patterns_used(const char* option, const std::vector<std::string>& pat
 
 void LoraConfig::validate(Problems& problems) const {
   problems.require(!targets.empty(), "targets", "empty: nothing gets an adapter");
-  check_expressions(targets, "targets", problems);
-  check_expressions(exclude, "exclude", problems);
-  check_expressions(modules_to_save, "modules_to_save", problems);
-  check_expressions(keys_of(rank_pattern), "rank_pattern", problems);
-  check_expressions(keys_of(alpha_pattern), "alpha_pattern", problems);
+  config::check_patterns(targets, "targets", problems);
+  config::check_patterns(exclude, "exclude", problems);
+  config::check_patterns(modules_to_save, "modules_to_save", problems);
+  config::check_patterns(keys_of(rank_pattern), "rank_pattern", problems);
+  config::check_patterns(keys_of(alpha_pattern), "alpha_pattern", problems);
   for (const auto& [pattern, rank] : rank_pattern)
     problems.require(rank >= 1, "rank_pattern." + pattern, fmt::format("got {}, expected at least 1", rank));
   for (const auto& [pattern, value] : alpha_pattern)

@@ -23,7 +23,11 @@ nn::Plan& Pass::plan() {
   return *plan_;
 }
 
-void Pass::sow(const std::string& name, const Tensor& value) { sown[name] = value.detach(); }
+void Pass::sow(const std::string& name, const Tensor& value) {
+  if (!wanted) return;
+  const std::string whole = fmt::format("layers.{}.{}", layer, name);
+  if (wanted(whole)) sown[whole] = value.detach();
+}
 
 void Pass::add_up(const std::string& name, const Tensor& value) {
   Tensor& total = totals[name];
@@ -108,6 +112,7 @@ Output Model::forward(const Batch& batch, Pass& pass) const {
   for (std::size_t i = 0; i < layers.size(); ++i) {
     pass.layer = static_cast<std::int64_t>(i);
     x = residency ? run_resident(*layers[i], x, pass, *residency) : run(*layers[i], x, pass);
+    pass.sow("output", x);
   }
   Output output;
   output.hidden_BTD = plan.from_flat(finish(x, pass));

@@ -5,6 +5,7 @@
 #include "hone/layers.h"
 #include "hone/objective.h"
 #include "hone/registry.h"
+#include "nn/draw_labels.h"
 #include "tensor/host.h"
 
 namespace hone::objectives {
@@ -30,6 +31,14 @@ class CausalLmLoss final : public Objective {
 
   Sums sums(const Batch& batch) const override {
     return {{"targets", host::number(batch.weight_BT.sum(at::kDouble))}};
+  }
+
+  bool draws_labels() const override { return true; }
+  Batch drawn(const Model& model, const Output& output, const Batch& batch, const Pass& pass,
+              const Random& random) const override {
+    Batch other = batch;
+    other.labels_BT = nn::draw_labels(model.causal_lm()->head(), output.hidden_BTD, batch.labels_BT, pass, random);
+    return other;
   }
 
   LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {

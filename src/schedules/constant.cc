@@ -1,4 +1,4 @@
-// The same learning rate from warm-up to the end.
+// The same learning rate from warm-up to cooldown.
 #include "hone/config_read.h"
 #include "hone/registry.h"
 #include "hone/schedule.h"
@@ -9,16 +9,16 @@ namespace {
 
 class Constant final : public Schedule {
  public:
-  using Config = Warmup;
-  explicit Constant(const Config& config) : warmup_(config) {}
+  using Config = Cooled<Warmup>;
+  explicit Constant(const Config& config) : config_(config) {}
 
   double factor(std::int64_t step, std::int64_t steps) const override {
-    return warmed(warmup_, step, steps, [](double) { return 1.0; });
+    return warmed(config_, step, steps, [](double, double) { return 1.0; });
   }
-  void check(std::int64_t steps, Problems& problems) const override { warmup_.check(steps, problems); }
+  void check(std::int64_t steps, Problems& problems) const override { config_.check(steps, problems); }
 
  private:
-  Warmup warmup_;
+  Config config_;
 };
 
 }  // namespace

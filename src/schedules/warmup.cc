@@ -1,4 +1,4 @@
-// Warm-up.
+// Warm-up and cooldown.
 #include "schedules/warmup.h"
 
 #include <fmt/format.h>
@@ -21,6 +21,13 @@ void Warmup::check(std::int64_t steps, Problems& problems) const {
   if (warmup_steps > steps)
     problems.add("warmup_steps",
                  fmt::format("got {}, expected at most the {} of the run", warmup_steps, counted(steps, "step")));
+}
+
+void Warmup::check_decay(const char* path, std::int64_t count, std::int64_t steps, Problems& problems) const {
+  const auto warmup = static_cast<std::int64_t>(this->steps(steps));
+  if (warmup <= steps && warmup + count > steps)
+    problems.add(path, fmt::format("got {}, expected at most {}: what {} leave after {} of warm-up", count,
+                                   steps - warmup, counted(steps, "step"), warmup));
 }
 
 }  // namespace hone::schedules

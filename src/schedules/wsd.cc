@@ -48,6 +48,10 @@ class Wsd final : public Schedule {
               field("decay_steps", &C::decay_steps, "Length of the decay; 0 = a tenth of all steps.", at_least(0)),
               field("decay_type", &C::decay_type, "Shape of the decay.")});
     }
+    void check(std::int64_t steps, Problems& problems) const {
+      Falling::check(steps, problems);
+      check_decay("decay_steps", decay_steps, steps, problems);
+    }
   };
   explicit Wsd(const Config& config) : config_(config) {}
 
@@ -65,10 +69,6 @@ class Wsd final : public Schedule {
 
   void check(std::int64_t steps, Problems& problems) const override {
     config_.check(steps, problems);
-    const std::int64_t warmup = config_.warmup_steps, decay = config_.decay_steps;
-    if (warmup <= steps && warmup + decay > steps)
-      problems.add("decay_steps", fmt::format("got {}, expected at most {}: what {} leave after {} of warm-up", decay,
-                                              steps - warmup, counted(steps, "step"), warmup));
   }
 
  private:

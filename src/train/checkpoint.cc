@@ -55,15 +55,26 @@ std::map<std::string, Slice> masters_of(Updater& updater) {
   return masters;
 }
 
-// Each weight in its type: from its master, unless the model has it in that type anyway.
+std::map<std::string, Slice> averages_of(Updater& updater) {
+  std::map<std::string, Slice> averages;
+  updater.each_average([&](Slice& average) { averages[average.name] = average; });
+  return averages;
+}
+
+// Each weight in its type: its average where there is one, else from its master, unless the model has it in that type
+// anyway.
 std::vector<SavedTensor> weights_to_save(const CheckpointParts& parts) {
   const std::map<std::string, Slice> masters = masters_of(parts.updater);
+  const std::map<std::string, Slice> averages = averages_of(parts.updater);
   std::vector<SavedTensor> tensors;
   for (const hub::SavedWeight& weight : hub::weights_of(parts.model)) {
     const auto master = masters.find(weight.name);
     const at::ScalarType type = parts.types.of(weight.name), held = weight.type;
     SavedTensor tensor{{weight.name, weight.value.sizes().vec(), 0, weight.value}, type};
-    if (master == masters.end()) {  // frozen, or a buffer: nothing else keeps it, so it is never narrowed
+    if (const auto average = averages.find(weight.name); average != averages.end()) {
+      tensor.slice = average->second;
+      tensor.everywhere = !parts.updater.sharded();
+    } else if (master == masters.end()) {  // frozen, or a buffer: nothing else keeps it, so it is never narrowed
       if (weight.buffer || c10::elementSize(type) <= c10::elementSize(held)) tensor.type = held;
     } else if (type != held || parts.updater.sharded()) {
       tensor.slice = master->second;
@@ -74,28 +85,33 @@ std::vector<SavedTensor> weights_to_save(const CheckpointParts& parts) {
   return tensors;
 }
 
-// An adapter's weights as their masters are.
+// An adapter's weights as their averages or masters are.
 std::vector<SavedTensor> adapter_to_save(const CheckpointParts& parts) {
   const std::map<std::string, Slice> masters = masters_of(parts.updater);
+  const std::map<std::string, Slice> averages = averages_of(parts.updater);
   std::map<const Weight*, std::string> names;
   parts.model.each_with_adapters([&](const std::string& name, Weight& weight) { names[&weight] = name; });
   std::vector<SavedTensor> tensors;
   for (const hub::AdapterTensor& one :
        hub::adapter_tensors(parts.model, kDefaultAdapter, parts.adapter->lora.modules_to_save)) {
-    const Tensor made =
-        one.made([&](Weight& weight) { return parts.updater.whole(masters.at(names.at(&weight))).detach(); });
+    const Tensor made = one.made([&](Weight& weight) {
+      const std::string& name = names.at(&weight);
+      const auto average = averages.find(name);
+      return parts.updater.whole(average != averages.end() ? average->second : masters.at(name)).detach();
+    });
     tensors.push_back({{one.name, made.sizes().vec(), 0, made}, made.scalar_type()});
   }
   return tensors;
 }
 
-// The optimizer's state, and masters that the weights' files have only rounded: by the name in the file.
+// The optimizer's state, and masters that the weights' files have only rounded or averaged: by the name in the file.
 void each_state_to_save(const CheckpointParts& parts,
                         const std::function<void(const std::string&, const Slice&)>& visit) {
   parts.updater.each_state([&](Slice& state) { visit(state.name, state); });
-  if (parts.adapter) return;  // its file has them as they are
+  const bool averaged = parts.updater.averages_weights();
+  if (parts.adapter && !averaged) return;  // its file has them as they are
   std::set<std::string> in_files;
-  parts.model.each_weight([&](const std::string& name, const Weight&) { in_files.insert(name); });
+  if (!averaged) parts.model.each_weight([&](const std::string& name, const Weight&) { in_files.insert(name); });
   parts.updater.each_master([&](Slice& master) {
     const bool whole = in_files.contains(master.name) && parts.types.of(master.name) == master.part.scalar_type();
     if (!whole) visit(kMaster + master.name, master);

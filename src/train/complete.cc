@@ -33,7 +33,10 @@ Recipe completed_for_bench(const Recipe& given, const std::string& folder, std::
   Recipe recipe = checked(given);
   recipe.trainer.steps = steps;
   recipe.trainer.epochs.reset();
+  recipe.trainer.tokens.reset();
   recipe.data.eval = {};
+  recipe.trainer.eval_every = recipe.trainer.eval_every_epochs = 0;
+  recipe.trainer.eval_at_start = false;
   recipe.run.folder = folder;
   recipe.run.name.clear();
   return recipe;

@@ -40,6 +40,7 @@ void check_watched(const Recipe& recipe, const std::string& callback, const std:
                  fmt::format("watches {}, which no evaluation gives; expected one of {}", metric, join(known, ", ")),
                  nearest(metric, known));
   const TrainerSection& trainer = recipe.trainer;
+  if (trainer.eval_every_epochs > 0) return;
   if (trainer.eval_every == 0)
     problems.add(callback, "acts on evaluations, but there is only the one at the end; set trainer.eval_every");
   else if (trainer.steps && trainer.eval_every >= *trainer.steps)
@@ -73,6 +74,8 @@ void check_evaluation(const Recipe& recipe, Problems& problems) {
                        "weights are for training: each record is evaluated once");
   if (!eval_sets(recipe).empty()) return;
   problems.require(recipe.trainer.eval_every == 0, "trainer.eval_every", kNoData);
+  problems.require(recipe.trainer.eval_every_epochs == 0, "trainer.eval_every_epochs", kNoData);
+  problems.require(!recipe.trainer.eval_at_start, "trainer.eval_at_start", kNoData);
   problems.require(!recipe.trainer.eval_batch_size, "trainer.eval_batch_size", kNoData);
 }
 

@@ -1,6 +1,9 @@
 // The run's callbacks.
 #include "train/hooks.h"
 
+#include <algorithm>
+#include <regex>
+
 #include "hone/registry.h"
 
 namespace hone::training {
@@ -12,41 +15,124 @@ void gather(Wishes& wishes, Action action, const std::string& name) {
   if (action == Action::stop && wishes.stop.empty()) wishes.stop = name.substr(name.find('.') + 1);
 }
 
+bool is_nth(std::int64_t number, std::int64_t n) { return n > 0 && number % n == 0; }
+
 }  // namespace
 
-Hooks::Hooks(const std::vector<config::Choice<Callback>>& callbacks) {
-  for (const config::Choice<Callback>& choice : callbacks)
-    hooks_.push_back(
-        {std::to_string(hooks_.size()) + "." + choice.type, registries().callbacks.make(choice)});
+Hooks::Hooks(const std::vector<config::Choice<Callback>>& callbacks, bool is_first) {
+  for (const config::Choice<Callback>& choice : callbacks) {
+    std::unique_ptr<Callback> made = registries().callbacks.make(choice);
+    const CallbackTimes times = made->times();
+    hooks_.push_back({std::to_string(hooks_.size()) + "." + choice.type, std::move(made), times,
+                      is_first || !times.main_process_only});
+  }
 }
 
-void Hooks::start(const TrainView& view) {
-  for (Hook& hook : hooks_) hook.callback->on_training_start(view);
+template <class Call>
+void Hooks::each(Call&& call) {
+  for (Hook& hook : hooks_)
+    if (hook.is_called) call(*hook.callback, hook);
 }
-void Hooks::end(const TrainView& view) {
-  for (Hook& hook : hooks_) hook.callback->on_training_end(view);
+
+template <class Call>
+void Hooks::at_step(std::int64_t step, Call&& call) {
+  each([&](Callback& callback, const Hook& hook) {
+    if (is_nth(step, hook.times.every_n_steps)) call(callback, hook);
+  });
 }
-Wishes Hooks::step(const TrainView& view, const Metrics& metrics) {
+
+template <class Call>
+void Hooks::at_epoch(std::int64_t epoch, Call&& call) {
+  each([&](Callback& callback, const Hook& hook) {
+    if (is_nth(epoch, hook.times.every_n_epochs)) call(callback, hook);
+  });
+}
+
+void Hooks::training_start(const TrainView& view) {
+  each([&](Callback& callback, const Hook&) { callback.on_training_start(view); });
+}
+
+void Hooks::training_end(const TrainView& view) {
+  each([&](Callback& callback, const Hook&) { callback.on_training_end(view); });
+}
+
+void Hooks::epoch_start(const TrainView& view, std::int64_t epoch) {
+  at_epoch(epoch, [&](Callback& callback, const Hook&) { callback.on_epoch_start(view, epoch); });
+}
+
+Wishes Hooks::epoch_end(const TrainView& view, std::int64_t epoch) {
   Wishes wishes;
-  for (Hook& hook : hooks_) gather(wishes, hook.callback->on_step_end(view, metrics), hook.name);
+  at_epoch(epoch, [&](Callback& callback, const Hook& hook) {
+    gather(wishes, callback.on_epoch_end(view, epoch), hook.name);
+  });
   return wishes;
 }
-Wishes Hooks::evaluated(const TrainView& view, const Metrics& metrics) {
+
+// The view is of the step before: what begins is the next one.
+void Hooks::step_start(const TrainView& view) {
+  at_step(view.step + 1, [&](Callback& callback, const Hook&) { callback.on_step_start(view); });
+}
+
+void Hooks::gradients(const TrainView& view, Metrics& metrics) {
+  at_step(view.step + 1, [&](Callback& callback, const Hook&) { callback.on_gradients(view, metrics); });
+}
+
+void Hooks::updated(const TrainView& view, WeightEdit& edit) {
+  at_step(view.step + 1, [&](Callback& callback, const Hook&) { callback.after_update(view, edit); });
+}
+
+Wishes Hooks::step_end(const TrainView& view, Metrics& metrics) {
   Wishes wishes;
-  for (Hook& hook : hooks_) gather(wishes, hook.callback->on_evaluation_end(view, metrics), hook.name);
+  at_step(view.step, [&](Callback& callback, const Hook& hook) {
+    gather(wishes, callback.on_step_end(view, metrics), hook.name);
+  });
   return wishes;
 }
+
+void Hooks::logs(const TrainView& view, Metrics& line) {
+  each([&](Callback& callback, const Hook&) { callback.on_log(view, line); });
+}
+
+void Hooks::evaluation_start(const TrainView& view) {
+  each([&](Callback& callback, const Hook&) { callback.on_evaluation_start(view); });
+}
+
+Wishes Hooks::evaluated(const TrainView& view, Metrics& metrics) {
+  Wishes wishes;
+  each([&](Callback& callback, const Hook& hook) {
+    gather(wishes, callback.on_evaluation_end(view, metrics), hook.name);
+  });
+  return wishes;
+}
+
 void Hooks::saved(const TrainView& view, const std::string& checkpoint) {
-  for (Hook& hook : hooks_) hook.callback->on_save(view, checkpoint);
+  each([&](Callback& callback, const Hook&) { callback.on_save(view, checkpoint); });
 }
+
+void Hooks::signalled(const TrainView& view, const std::string& name) {
+  each([&](Callback& callback, const Hook&) { callback.on_signal(view, name); });
+}
+
 void Hooks::store(TrainState& state) {
   state.callbacks.clear();
   for (Hook& hook : hooks_) state.callbacks[hook.name] = take_state(*hook.callback, hook.name);
 }
+
 void Hooks::restore(const TrainState& state) {
   for (Hook& hook : hooks_)
     if (const auto saved = state.callbacks.find(hook.name); saved != state.callbacks.end())
       put_state(*hook.callback, hook.name, saved->second);
+}
+
+std::function<bool(const std::string&)> Hooks::wanted() const {
+  const auto patterns = std::make_shared<std::vector<std::regex>>();
+  for (const Hook& hook : hooks_)
+    if (const std::string pattern = hook.callback->intermediates(); !pattern.empty()) patterns->emplace_back(pattern);
+  if (patterns->empty()) return {};
+  return [patterns](const std::string& name) {
+    return std::any_of(patterns->begin(), patterns->end(),
+                       [&](const std::regex& pattern) { return std::regex_search(name, pattern); });
+  };
 }
 
 }  // namespace hone::training

@@ -1,6 +1,7 @@
-// The run's callbacks, called together; what they ask for is gathered.
+// The run's callbacks, called together, each when it wants to be; what they ask for is gathered.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,20 +14,41 @@ namespace hone::training {
 
 class Hooks {
  public:
-  explicit Hooks(const std::vector<config::Choice<Callback>>& callbacks);
-  void start(const TrainView& view);
-  void end(const TrainView& view);
-  Wishes step(const TrainView& view, const Metrics& metrics);
-  Wishes evaluated(const TrainView& view, const Metrics& metrics);
+  // is_first: whether those that only the first rank calls are called here.
+  Hooks(const std::vector<config::Choice<Callback>>& callbacks, bool is_first);
+
+  void training_start(const TrainView& view);
+  void training_end(const TrainView& view);
+  void epoch_start(const TrainView& view, std::int64_t epoch);
+  Wishes epoch_end(const TrainView& view, std::int64_t epoch);
+  void step_start(const TrainView& view);
+  void gradients(const TrainView& view, Metrics& metrics);
+  void updated(const TrainView& view, WeightEdit& edit);
+  Wishes step_end(const TrainView& view, Metrics& metrics);
+  void logs(const TrainView& view, Metrics& line);
+  void evaluation_start(const TrainView& view);
+  Wishes evaluated(const TrainView& view, Metrics& metrics);
   void saved(const TrainView& view, const std::string& checkpoint);
+  void signalled(const TrainView& view, const std::string& name);
+
   void store(TrainState& state);
   void restore(const TrainState& state);  // of a callback that was not in the run before: nothing
+  std::function<bool(const std::string&)> wanted() const;  // which intermediates; empty: none
 
  private:
   struct Hook {
     std::string name;  // "0.early_stopping"
     std::unique_ptr<Callback> callback;
+    CallbackTimes times;
+    bool is_called;
   };
+  // Of those that are called at all; at_step, at_epoch: of these only at the n-th ones.
+  template <class Call>
+  void each(Call&& call);
+  template <class Call>
+  void at_step(std::int64_t step, Call&& call);
+  template <class Call>
+  void at_epoch(std::int64_t epoch, Call&& call);
   std::vector<Hook> hooks_;
 };
 

@@ -50,10 +50,12 @@ config::Node fresh_config(const Recipe& recipe, const Tokenizer& tokenizer) {
 void check_stream(const Recipe& recipe) {
   Problems problems;
   const auto refuse = [&](bool given, const char* option, const char* fact) { problems.require(!given, option, fact); };
-  refuse(!recipe.trainer.steps, "trainer.steps",
+  refuse(!recipe.trainer.steps && !recipe.trainer.tokens, "trainer.steps",
          "missing: data.train is a stream, and nobody knows how long an epoch of it is");
   refuse(recipe.trainer.epochs.has_value(), "trainer.epochs",
          "data.train is a stream, and nobody knows how long an epoch of it is; set trainer.steps instead");
+  refuse(recipe.trainer.eval_every_epochs > 0, "trainer.eval_every_epochs",
+         "data.train is a stream, and nobody knows how long an epoch of it is; set trainer.eval_every instead");
   refuse(recipe.data.eval.held_out.value_or(0) > 0, "data.eval.held_out",
          "nothing of a stream can be held out; name a file, as in data.eval: {news: news.jsonl}");
   refuse(recipe.data.cache.value_or("none") != "none", "data.cache", "a stream is not kept; leave it out");
@@ -259,12 +261,26 @@ std::string cache_folder(const Recipe& recipe) {
   return *recipe.data.cache == "none" ? "" : *recipe.data.cache;
 }
 
+namespace {
+
+// Of data whose length is known by what its rows hold on average; rows of a stream are full.
+double tokens_of_row(const Recipe& recipe, const Dataset* data) {
+  if (!data || data->rows() == 0) return static_cast<double>(recipe.data.max_length);
+  return static_cast<double>(data->report().tokens) / static_cast<double>(data->rows());
+}
+
+}  // namespace
+
 std::int64_t steps_of(const Recipe& recipe, const TrainingData& train) {
+  const double rows_of_step = static_cast<double>(recipe.trainer.batch_size * recipe.trainer.accumulate);
   if (recipe.trainer.steps) return *recipe.trainer.steps;
+  if (recipe.trainer.tokens)
+    return std::max<std::int64_t>(
+        1, static_cast<std::int64_t>(std::ceil(static_cast<double>(*recipe.trainer.tokens) /
+                                               (rows_of_step * tokens_of_row(recipe, train.as_dataset())))));
   HONE_ASSERT(train.as_dataset() != nullptr);  // a stream needs them
   const double rows = recipe.trainer.epochs.value_or(1) * static_cast<double>(train.as_dataset()->epoch_rows());
-  const double per_step = static_cast<double>(recipe.trainer.batch_size * recipe.trainer.accumulate);
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(rows / per_step)));
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(rows / rows_of_step)));
 }
 
 nlohmann::json file_hashes(const Recipe& recipe) {

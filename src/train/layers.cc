@@ -19,7 +19,9 @@ struct Option {
 };
 // Those of which validate() says "not together".
 constexpr std::pair<Option, Option> kPairs[] = {{{"run", "folder", true}, {"run", "name"}},
-                                                {{"trainer", "steps"}, {"trainer", "epochs"}}};
+                                                {{"trainer", "steps"}, {"trainer", "epochs"}},
+                                                {{"trainer", "steps"}, {"trainer", "tokens"}},
+                                                {{"trainer", "epochs"}, {"trainer", "tokens"}}};
 
 void erase(Node& root, const Option& option) {
   Node* section = root.find(option.section);

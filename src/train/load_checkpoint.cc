@@ -61,12 +61,12 @@ void load_updater(const Folder& checkpoint, Updater& updater, bool other_weights
   };
   updater.each_state(take);
   std::optional<SafetensorsSet> model;
-  if (!all_exact) model.emplace(checkpoint.path());
+  const bool averaged = updater.averages_weights();
+  if (!all_exact && !averaged) model.emplace(checkpoint.path());
   updater.each_master([&](Slice& master) {
-    if (all_exact) return;
-    const auto place = model->tensors().find(master.name);
-    const bool whole =
-        place != model->tensors().end() && place->second.tensor->dtype == safetensors_name(master.part.scalar_type());
+    if (all_exact && !averaged) return;
+    const bool whole = model && model->tensors().contains(master.name) &&
+                       model->tensors().at(master.name).tensor->dtype == safetensors_name(master.part.scalar_type());
     master.name = kMaster + master.name;
     if (!whole || file.find(master.name)) take(master);
   });

@@ -96,6 +96,7 @@ void StepReport::add(const StepReport& update) {
   supervised += update.supervised;
   micro_batches += update.micro_batches;
   host_waits += update.host_waits;
+  spikes += update.spikes;
 }
 
 // A term's divisor is of the whole step already.
@@ -123,12 +124,15 @@ void Window::add(const StepReport& report) {
   learning_rate = report.learning_rate;
 }
 
+void Window::give(const std::string& name, double value) { combine_all(given, {{name, {value, 1}}}); }
+
 Metrics Window::values() const {
   Metrics values{{"grad_norm", grad_norm}, {"learning_rate", learning_rate}};
   if (terms.size() > 1)
     for (const auto& [name, term] : terms) values[name] = ratio(term);
   for (const auto& [name, metric] : metrics) values[name] = value_of(metric);
   values["loss"] = sum_of_ratios(terms);
+  for (const auto& [name, metric] : given) values[name] = value_of(metric);
   return values;
 }
 
@@ -136,12 +140,14 @@ nlohmann::json to_json(const Window& window) {
   return {{"terms", to_json(window.terms)},
           {"metrics", to_json(window.metrics)},
           {"grad_norm", window.grad_norm},
-          {"learning_rate", window.learning_rate}};
+          {"learning_rate", window.learning_rate},
+          {"given", to_json(window.given)}};
 }
 
 Window window_from_json(const nlohmann::json& json) {
   return {metrics_from_json(json.at("terms")), metrics_from_json(json.at("metrics")),
-          json.at("grad_norm").get<double>(), json.at("learning_rate").get<double>()};
+          json.at("grad_norm").get<double>(), json.at("learning_rate").get<double>(),
+          metrics_from_json(json.value("given", nlohmann::json::object()))};
 }
 
 nlohmann::json json_number(double value) {

@@ -18,7 +18,8 @@ struct StepReport {
   std::map<std::string, Metric> terms, metrics;
   double grad_norm = 0, learning_rate = 0;
   std::int64_t tokens = 0, supervised = 0;
-  bool skipped = false;  // nothing in the step carried loss
+  bool skipped = false;     // nothing in the step carried loss
+  std::int64_t spikes = 0;  // updates left out for their gradients' norm
   // Passes forward and backward, and how often the host waited in them for what a device was to make (tensor/host.h).
   std::int64_t micro_batches = 0, host_waits = 0;
 
@@ -42,8 +43,10 @@ double value_of(const Metric& metric);
 // Steps since the last log line. Part of the run's state: a resumed run logs the same numbers.
 struct Window {
   std::map<std::string, Metric> terms, metrics;
-  double grad_norm = 0, learning_rate = 0;  // of the last step
+  double grad_norm = 0, learning_rate = 0;   // of the last step
+  std::map<std::string, Metric> given = {};  // by callbacks, in place of what is called so
   void add(const StepReport& report);
+  void give(const std::string& name, double value);  // of a step
   Metrics values() const;  // loss, each term when there are several, metrics, grad_norm, learning_rate
 };
 nlohmann::json to_json(const Window& window);

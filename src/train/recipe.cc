@@ -5,11 +5,12 @@
 #include <fmt/ranges.h>
 
 #include "base/strings.h"
+#include "config/duration.h"
+#include "config/patterns.h"
 #include "hone/registry.h"
 #include "io/file_name.h"
 #include "train/contradictions.h"
 #include "train/layers.h"
-#include "train/trainable.h"
 
 namespace hone {
 void ModelSection::validate(Problems& problems) const {
@@ -20,7 +21,7 @@ void ModelSection::validate(Problems& problems) const {
                    "no key of its own: the keys of a fresh model's config.json stand beside `type`");
   problems.require(config.empty() || config.contains("type") || config.contains("model_type"), "type",
                    "missing: the architecture of a fresh model, such as llama");
-  training::check_patterns(trainable, "trainable", problems);
+  config::check_patterns(trainable, "trainable", problems);
   for (const char* key : {"type", "model_type"}) {
     const auto given = config.find(key);
     if (given == config.end() || registries().models.find(given->second.node.text())) continue;
@@ -57,8 +58,13 @@ void DataSection::validate(Problems& problems) const {
   for (const auto& [name, files] : eval.files) problems.require(!files.empty(), "eval." + name, "no file");
 }
 
+void EmaSection::validate(Problems& problems) const { problems.require(decay < 1, "decay", "got 1, expected less"); }
+
 void TrainerSection::validate(Problems& problems) const {
   problems.require(!steps || !epochs, "epochs", "not together with trainer.steps");
+  problems.require(!tokens || (!steps && !epochs), "tokens", "not together with trainer.steps or trainer.epochs");
+  problems.require(time_limit.empty() || config::seconds_of(time_limit), "time_limit",
+                   "got " + hone::quoted(time_limit) + ", expected a time such as 2h30m, 45min or 90s");
   problems.require(!epochs || *epochs > 0, "epochs", "got 0, expected more");
 }
 

@@ -46,12 +46,18 @@ void RunLog::step(const TrainState& state, const StepReport& report, double seco
   for (const auto& tracker : trackers_) tracker->step(state.step, report.tokens, report.loss());
 }
 
-void RunLog::log(TrainState& state, std::optional<double> epoch) {
+void RunLog::log(TrainState& state, std::optional<double> epoch, const std::function<void(Metrics&)>& change) {
   const double seconds = std::max(seconds_, 1e-9);
-  write(state, epoch, state.window.values(),
-        {{"tokens_per_second", static_cast<double>(tokens_) / seconds},
-         {"step_seconds", seconds / static_cast<double>(std::max<std::int64_t>(1, steps_))},
-         {"peak_memory_bytes", static_cast<double>(peak_memory_bytes())}});
+  const Metrics values = state.window.values();
+  Metrics varying{{"tokens_per_second", static_cast<double>(tokens_) / seconds},
+                  {"step_seconds", seconds / static_cast<double>(std::max<std::int64_t>(1, steps_))},
+                  {"peak_memory_bytes", static_cast<double>(peak_memory_bytes())}};
+  Metrics line = values;
+  line.insert(varying.begin(), varying.end());
+  change(line);
+  for (const auto& [name, value] : line)
+    if (!values.contains(name)) varying[name] = value;
+  write(state, epoch, values, varying);
   state.window = {};
   steps_ = tokens_ = 0;
   seconds_ = 0;

@@ -1,6 +1,7 @@
 // Where a run's numbers go: metrics.jsonl, the trackers, and the log that its checkpoints carry.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,7 +21,8 @@ class RunLog {
          const std::string& resumed_from);
 
   void step(const TrainState& state, const StepReport& report, double seconds);  // after each step
-  void log(TrainState& state, std::optional<double> epoch);  // a line of the steps since the last one
+  // A line of the steps since the last one; `change` may add to it what does not go into the checkpoint.
+  void log(TrainState& state, std::optional<double> epoch, const std::function<void(Metrics&)>& change);
   // A line; `varying` is what differs between two equal runs and does not go into the checkpoint.
   void write(TrainState& state, std::optional<double> epoch, const Metrics& values, const Metrics& varying);
   void finish();

@@ -26,6 +26,8 @@ TrainState read_state(const nlohmann::json& json, const std::string& where) {
   state.skipped_steps = count_at(json, "skipped_steps", where);
   // Without a record there was one for each step; the optimizer counted skipped ones too.
   state.updates = json.contains("updates") ? count_at(json, "updates", where) : state.step;
+  if (json.contains("spikes")) state.spikes = count_at(json, "spikes", where);
+  if (json.contains("norms")) state.norms = json.at("norms").get<std::vector<double>>();
   state.evaluation_due = json.at("evaluation_due").get<bool>();
   state.finished = json.at("finished").get<std::string>();
   state.window = window_from_json(json.at("window"));
@@ -59,6 +61,8 @@ std::string to_json(const TrainState& state) {
       {"tokens", state.tokens},
       {"skipped_steps", state.skipped_steps},
       {"updates", state.updates},
+      {"spikes", state.spikes},
+      {"norms", state.norms},
       {"evaluation_due", state.evaluation_due},
       {"finished", state.finished},
       {"window", to_json(state.window)},

@@ -28,6 +28,8 @@ using SourceTypes = std::map<std::string, std::string>;
 
 struct TrainState {
   std::int64_t step = 0, tokens = 0, skipped_steps = 0;
+  std::int64_t spikes = 0;      // updates left out for their gradients' norm
+  std::vector<double> norms;    // of the last updates' gradients, where spikes are looked for
   std::int64_t updates = 0;     // of the weights: a step may give several, a skipped one gives none
   bool evaluation_due = false;  // the step's evaluation has not been completed
   std::string finished;         // why the run is complete; "" = it is not

@@ -2,6 +2,7 @@
 #include "train/stepper.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,11 +10,34 @@
 #include "base/sections.h"
 #include "hone/random.h"
 #include "hone/registry.h"
+#include "optim/ema.h"
 #include "tensor/host.h"
 #include "train/ranks.h"
+#include "train/spikes.h"
 
 namespace hone::training {
 namespace {
+
+// Of each its mean and its root mean square, over all elements that a step has of it; of a scalar its mean.
+void add_intermediates(const Pass& pass, LossTerms& into) {
+  for (const auto& [name, value] : pass.sown) {
+    const Tensor wide = value.to(at::kFloat),
+                 count = at::scalar_tensor(static_cast<double>(value.numel()), wide.options());
+    into.means.push_back({name, wide.sum(), count});
+    if (value.numel() > 1) into.means.push_back({name + "_rms", at::sqrt(wide.square().mean()) * count, count});
+  }
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const Recipe& recipe) {
+  std::unique_ptr<Optimizer> made = registries().optimizers.make(recipe.optimizer);
+  const EmaSection& ema = recipe.trainer.ema;
+  if (ema.decay == 0) return made;
+  if (made->averages())
+    throw Error(ErrorKind::config,
+                fmt::format("trainer.ema: optimizer {} averages the weights itself", recipe.optimizer.type))
+        .hint("leave trainer.ema out, or take another optimizer");
+  return std::make_unique<optim::Ema>(std::move(made), ema.decay, ema.warmup);
+}
 
 bool nothing_in(const Sums& sums) {
   return std::all_of(sums.begin(), sums.end(), [](const auto& sum) { return sum.second == 0; });
@@ -30,9 +54,16 @@ Stepper::Stepper(const Recipe& recipe, Model& model, const Loader::Options& load
       objective_(make_objective(recipe)),
       resources_(objective_->needs(), recipe, model, world_),
       numbers_(recipe, *objective_, resources_, world_),
-      optimizer_(registries().optimizers.make(recipe.optimizer)),
+      optimizer_(make_optimizer(recipe)),
       updater_(model, *optimizer_, recipe.trainer.precision, world_, is_sharded(recipe, world_)),
-      loader_(std::move(data), loader) {}
+      loader_(std::move(data), loader) {
+  if (optimizer_->curvature_every() > 0 && !objective_->draws_labels())
+    throw Error(ErrorKind::config,
+                fmt::format("optimizer {}: its estimate of the curvature needs labels that the model can draw, which "
+                            "objective {} has not",
+                            recipe.optimizer.type, recipe.objective.type))
+        .hint("take objective causal_lm, or optimizer adamw");
+}
 
 void Stepper::begin(const DocumentNumbers::Data& data) {
   numbers_.make_first(data);
@@ -49,7 +80,8 @@ StepReport Stepper::step(TrainState& state) {
     const StepReport one = update(group, state);
     report.add(one);
     report.skipped &= one.skipped;
-    state.updates += one.skipped ? 0 : 1;
+    state.updates += one.skipped || one.spikes > 0 ? 0 : 1;
+    state.spikes += one.spikes;
   }
   state.step += 1;
   state.data_position = loader_.position();
@@ -67,51 +99,76 @@ void Stepper::complete(Group& group) const {
   for (std::size_t i = 0; i < most; ++i) numbers_.add_to(i < group.size() ? &group[i] : nullptr);
 }
 
-StepReport Stepper::update(const Group& group, const TrainState& state) {
+StepReport Stepper::update(const Group& group, TrainState& state) {
   StepReport report;
-  std::vector<bool> learns;  // which micro-batches have something to learn from
-  std::size_t passes = 0;    // of the rank that has most
-  const Sums total = amounts(group, learns, passes, report);
+  Passes passes;
+  const Sums total = amounts(group, passes, report);
   report.learning_rate = optimizer_->learning_rate(state.step, steps_);
   report.skipped = total.empty();
   if (report.skipped) return report;
   const Random seeds(recipe_.run.seed, fmt::format("pass/{}", state.updates));
   std::vector<Passed> passed(group.size());
   const std::int64_t waits = host::waits();
-  for (std::size_t i = 0; i < passes; ++i)
-    if (i < group.size() && learns[i])
-      passed[i] = backward(group[i], total, seeds.bits(number_of(i)));
-    else
-      updater_.idle_pass();
+  each_pass(passes, [&](std::size_t i) { passed[i] = backward(group[i], total, seeds.bits(number_of(i))); });
   report.host_waits = host::waits() - waits;
-  report.micro_batches = std::count(learns.begin(), learns.end(), true);
+  report.micro_batches = std::count(passes.learns.begin(), passes.learns.end(), true);
   const std::vector<double> losses = read(passed, total, report);
   report.total(world_);
   updater_.add_over_ranks();
   report.grad_norm = updater_.gradient_norm();
-  if (before_update) before_update({group, losses, report});
-  updater_.update(state.updates + 1, report.learning_rate, report.grad_norm, recipe_.trainer.max_grad_norm);
+  hooks.before({group, losses, report});
+  for (const auto& [name, part] : optimizer_->parts())
+    report.metrics["learning_rate_" + name] = {part->learning_rate(state.step, steps_), 1, LogMode::last};
+  report.spikes = is_spike(recipe_.trainer.skip_spikes, report.grad_norm, state.norms) ? 1 : 0;
+  if (report.spikes > 0) {
+    updater_.leave_out();
+    return report;
+  }
+  updater_.update({.update = state.updates + 1, .step = state.step, .steps = steps_}, report.grad_norm,
+                  {recipe_.trainer.max_grad_norm, recipe_.trainer.max_grad_value});
   update_buffers(passed);
+  hooks.after();
+  estimate_curvature(group, passes, total, state, static_cast<double>(report.supervised));
   return report;
 }
 
+void Stepper::each_pass(const Passes& passes, const std::function<void(std::size_t)>& pass) {
+  for (std::size_t i = 0; i < passes.count; ++i)
+    if (i < passes.learns.size() && passes.learns[i])
+      pass(i);
+    else
+      updater_.idle_pass();
+}
+
+void Stepper::estimate_curvature(const Group& group, const Passes& passes, const Sums& step_sums,
+                                 const TrainState& state, double labels) {
+  const std::int64_t every = optimizer_->curvature_every(), update = state.updates + 1;
+  if (every == 0 || update % every != 0) return;
+  const Random seeds(recipe_.run.seed, fmt::format("curvature/{}", update));
+  each_pass(passes, [&](std::size_t i) {
+    backward_of_drawn(group[i], step_sums, seeds.bits(number_of(i)), fmt::format("drawn/{}/{}", update, number_of(i)));
+  });
+  updater_.add_over_ranks();
+  updater_.take_curvature(labels);
+}
+
 // What terms may be divided by, of all ranks' micro-batches that have something to learn from; empty: none has.
-Sums Stepper::amounts(const Group& group, std::vector<bool>& learns, std::size_t& passes, StepReport& report) const {
+Sums Stepper::amounts(const Group& group, Passes& passes, StepReport& report) const {
   const std::string amount = "amount ", tokens = "tokens", supervised = "supervised", most = "passes";
   Sums told{{tokens, 0}, {supervised, 0}, {most, static_cast<double>(group.size())}};
   for (const Batch& batch : group) {
     Sums own = objective_->sums(batch);
     told[tokens] += static_cast<double>(batch.tokens);
     told[supervised] += static_cast<double>(batch.supervised);
-    learns.push_back(!nothing_in(own));
-    if (!learns.back()) continue;
+    passes.learns.push_back(!nothing_in(own));
+    if (!passes.learns.back()) continue;
     add(own, amounts_of(batch));
     for (const auto& [name, value] : own) told[amount + name] += value;
   }
   Sums all, total;
   for (const Sums& one : world_.gather(told)) {
     add(all, one);
-    passes = std::max(passes, static_cast<std::size_t>(one.at(most)));
+    passes.count = std::max(passes.count, static_cast<std::size_t>(one.at(most)));
   }
   report.tokens = static_cast<std::int64_t>(all.at(tokens));
   report.supervised = static_cast<std::int64_t>(all.at(supervised));
@@ -141,17 +198,45 @@ std::vector<double> Stepper::read(const std::vector<Passed>& passed, const Sums&
   return losses;
 }
 
-Stepper::Passed Stepper::backward(const Batch& batch, const Sums& step_sums, std::uint64_t seed) {
-  Pass pass(batch);
+Output Stepper::forward(const Batch& batch, Pass& pass, std::uint64_t seed) const {
   pass.training = true;
   pass.seed = seed;
   pass.checkpoint_blocks = recipe_.trainer.checkpoint_blocks;
-  const Output output = model_.forward(batch, pass);
+  pass.wanted = hooks.wanted;
+  return model_.forward(batch, pass);
+}
+
+Stepper::Passed Stepper::backward(const Batch& batch, const Sums& step_sums, std::uint64_t seed) {
+  Pass pass(batch);
+  const Output output = forward(batch, pass, seed);
   LossTerms result = objective_->loss(model_, output, batch, pass);
   std::move(pass.aux.begin(), pass.aux.end(), std::back_inserter(result.terms));
   result.metrics.merge(pass.metrics);
+  add_intermediates(pass, result);
+  const Tensor loss = mean(result, step_sums);
+  loss.backward();
+  updater_.end_pass();
+  for (LossTerm& term : result.terms) term.sum = term.sum.detach();
+  return {loss.detach(), std::move(result), std::move(pass.observed)};
+}
+
+void Stepper::backward_of_drawn(const Batch& batch, const Sums& step_sums, std::uint64_t seed,
+                                const std::string& stream) {
+  Pass pass(batch);
+  const Output output = forward(batch, pass, seed);
+  Batch drawn;
+  {
+    const c10::NoGradGuard no_grad;
+    drawn = objective_->drawn(model_, output, batch, pass, Random(recipe_.run.seed, stream));
+  }
+  mean(objective_->loss(model_, output, drawn, pass), step_sums).backward();
+  updater_.end_pass();
+}
+
+// A graph scalar: what the terms are of the step's mean.
+Tensor Stepper::mean(const LossTerms& terms, const Sums& step_sums) const {
   Tensor loss;
-  for (const LossTerm& term : result.terms) {
+  for (const LossTerm& term : terms.terms) {
     const auto amount = step_sums.find(term.per);
     if (amount == step_sums.end())
       throw Error(ErrorKind::bug,
@@ -160,10 +245,7 @@ Stepper::Passed Stepper::backward(const Batch& batch, const Sums& step_sums, std
     const Tensor mean = term.sum / amount->second;  // the only division there is
     loss = loss.defined() ? loss + mean : mean;
   }
-  loss.backward();
-  updater_.end_pass();
-  for (LossTerm& term : result.terms) term.sum = term.sum.detach();
-  return {loss.detach(), std::move(result), std::move(pass.observed)};
+  return loss;
 }
 
 // In the order of the model's weights, which is the same on every rank.

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "hone/objective.h"
@@ -25,6 +26,13 @@ struct PendingUpdate {
   const StepReport& report;           // of this update alone, over all ranks
 };
 
+// What happens around an update; what throws before it leaves the weights as they are.
+struct UpdateHooks {
+  std::function<void(const PendingUpdate&)> before = [](const PendingUpdate&) {};
+  std::function<void()> after = [] {};
+  std::function<bool(const std::string&)> wanted = {};  // which intermediates are logged; empty: none
+};
+
 // One run's, on one rank: of a step's micro-batches each size()th is this rank's. The recipe, the model and the data
 // set must outlive it; the model's weights are filled.
 class Stepper {
@@ -32,8 +40,7 @@ class Stepper {
   // steps: of the whole run, for the learning rate.
   Stepper(const Recipe& recipe, Model& model, const Loader::Options& loader, std::shared_ptr<const TrainingData> data,
           std::int64_t steps, World world = {});
-  // Called before each update; what it throws leaves the weights as they are.
-  std::function<void(const PendingUpdate&)> before_update = {};
+  UpdateHooks hooks = {};
 
   StepReport step(TrainState& state);  // the step after state.step; counts it, its updates and its tokens
   void seek(const TrainState& state) { loader_.seek(state.step, state.data_position); }
@@ -47,8 +54,13 @@ class Stepper {
   Updater& updater() { return updater_; }
 
  private:
-  StepReport update(const Group& group, const TrainState& state);
-  Sums amounts(const Group& group, std::vector<bool>& learns, std::size_t& passes, StepReport& report) const;
+  StepReport update(const Group& group, TrainState& state);
+  // How this rank goes through its micro-batches that learn: one pass for each, and none where others have one.
+  struct Passes {
+    std::vector<bool> learns;
+    std::size_t count = 0;  // of the rank that has most
+  };
+  Sums amounts(const Group& group, Passes& passes, StepReport& report) const;
   // Of the rank's i-th micro-batch: its number in the step, from which its dropout follows.
   std::uint64_t number_of(std::size_t i) const {
     return i * static_cast<std::uint64_t>(world_.size()) + static_cast<std::uint64_t>(world_.rank());
@@ -59,7 +71,15 @@ class Stepper {
     LossTerms terms;
     std::map<const Weight*, Tensor> observed;  // for buffers
   };
+  Output forward(const Batch& batch, Pass& pass, std::uint64_t seed) const;
   Passed backward(const Batch& batch, const Sums& step_sums, std::uint64_t seed);
+  // The same with labels that the model draws; `stream` names its draws.
+  void backward_of_drawn(const Batch& batch, const Sums& step_sums, std::uint64_t seed, const std::string& stream);
+  Tensor mean(const LossTerms& terms, const Sums& step_sums) const;
+  void each_pass(const Passes& passes, const std::function<void(std::size_t)>& pass);
+  // Of the model as it is now, where this update is one after which the optimizer wants it.
+  void estimate_curvature(const Group& group, const Passes& passes, const Sums& step_sums, const TrainState& state,
+                          double labels);
   static std::vector<double> read(const std::vector<Passed>& passed, const Sums& step_sums, StepReport& report);
   void update_buffers(const std::vector<Passed>& passed);
   Group next_group();

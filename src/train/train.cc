@@ -38,8 +38,9 @@ bool is_finished(const training::TrainState& state, const Recipe& recipe, const 
   if (state.finished.empty()) return false;
   if (state.finished != "steps") return changes.empty();
   if (recipe.trainer.steps) return *recipe.trainer.steps <= state.step;
-  return std::none_of(changes.begin(), changes.end(),
-                      [](const config::Change& change) { return change.path == "trainer.epochs"; });
+  return std::none_of(changes.begin(), changes.end(), [](const config::Change& change) {
+    return change.path == "trainer.epochs" || change.path == "trainer.tokens";
+  });
 }
 
 // What rank 0 tokenises, the others find where it is kept.

@@ -38,15 +38,6 @@ void choose_trainable(Model& model, const std::vector<std::string>& patterns) {
     if (!matched[i]) throw matches_nothing(model, patterns[i]);
 }
 
-void check_patterns(const std::vector<std::string>& patterns, const std::string& path, Problems& problems) {
-  for (const std::string& pattern : patterns) try {
-      const std::regex expression(pattern);
-    } catch (const std::regex_error& error) {
-      problems.add(path, fmt::format("got {}, expected a regular expression as in ECMAScript: {}",
-                                     hone::quoted(pattern), error.what()));
-    }
-}
-
 std::int64_t trained_parameters(const Model& model) {
   std::int64_t count = 0;
   model.each_weight(

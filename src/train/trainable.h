@@ -12,9 +12,6 @@ namespace hone::training {
 // trainable. Throws Error(config) for an expression that matches no weight, with names that there are.
 void choose_trainable(Model& model, const std::vector<std::string>& patterns);
 
-// A problem at `path` for each that is no regular expression.
-void check_patterns(const std::vector<std::string>& patterns, const std::string& path, Problems& problems);
-
 std::int64_t trained_parameters(const Model& model);
 
 }  // namespace hone::training

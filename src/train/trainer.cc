@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/strings.h"
+#include "config/duration.h"
 #include "train/not_finite.h"
 #include "train/preflight.h"
 #include "train/ranks.h"
@@ -37,12 +38,16 @@ Trainer::Trainer(TrainerParts parts)
       model_(*parts_.inputs.model),
       steps_(steps_of(recipe_, *parts_.inputs.train)),
       config_yaml_(config::to_yaml(write_recipe(recipe_))),
-      hooks_(world_.is_first() ? recipe_.callbacks : std::vector<config::Choice<Callback>>()) {
+      hooks_(recipe_.callbacks, world_.is_first()),
+      time_limit_(config::seconds_of(recipe_.trainer.time_limit).value_or(0)) {
   Inputs& inputs = parts_.inputs;
   if (is_sharded(recipe_, world_) && !inputs.adapter) parallel::share_out(model_, world_);
   fill_weights(inputs, recipe_, parts_.from.has_value());
   stepper_ = std::make_unique<Stepper>(recipe_, model_, loader_options(recipe_, inputs), inputs.train, steps_, world_);
-  stepper_->before_update = [this](const PendingUpdate& update) { before_update(update); };
+  stepper_->hooks = {[this](const PendingUpdate& update) { before_update(update); }, [this] { after_update(); },
+                     hooks_.wanted()};
+  weights_.emplace(stepper_->updater());
+  for (const EvalSet& set : inputs.evals) eval_data_.push_back({set.name, set.data.get()});
   evaluations_ = make_evaluations(stepper_->objective());
   greater_is_better_ = greater_is_better(evaluations_, inputs.evals);
   saver_ = std::make_unique<Saver>(parts_.run, recipe_, state_, [this] { return checkpoint_parts(); }, steps_, world_);
@@ -70,6 +75,7 @@ Summary Trainer::run() {
     const Stopwatch watch;
     if (!wait_for_data()) break;
     world_.at(fmt::format("step {}", state_.step + 1));
+    begin_step();
     const double begun = watch.seconds(), waited = world_.traffic().waited;
     const StepReport report = train_step();
     const double busy = watch.seconds() - begun - (world_.traffic().waited - waited);
@@ -96,8 +102,9 @@ void Trainer::start() {
     log_.emplace(parts_.run, recipe_, info, state_, parts_.from ? parts_.from->name : "");
   }
   begin();
-  hooks_.start(view());
+  hooks_.training_start(view());
   saver_->start_clock();
+  if (!parts_.from && recipe_.trainer.eval_at_start) state_.evaluation_due = !parts_.inputs.evals.empty();
   if (state_.evaluation_due && !interrupted()) evaluate();  // a signal had cut it short
 }
 
@@ -108,12 +115,37 @@ void Trainer::begin() {
   stepper_->begin(data);
 }
 
+std::optional<std::int64_t> Trainer::epoch_begun_at(std::int64_t step) const {
+  const std::optional<double> now = stepper_->epoch_at(step),
+                              before = stepper_->epoch_at(std::max<std::int64_t>(0, step - 1));
+  if (!now || (step > 0 && std::floor(*now) == std::floor(*before))) return std::nullopt;
+  return static_cast<std::int64_t>(std::floor(*now)) + 1;
+}
+
+void Trainer::begin_step() {
+  given_.clear();
+  if (const auto begun = epoch_begun_at(state_.step)) hooks_.epoch_start(view(), *begun);
+  hooks_.step_start(view());
+}
+
+void Trainer::after_update() {
+  UpdaterEdit edit(stepper_->updater());
+  hooks_.updated(view(), edit);
+}
+
 void Trainer::before_update(const PendingUpdate& update) {
   Updater& updater = stepper_->updater();
   check_finite(update, updater, {state_.step + 1, *parts_.inputs.train, parts_.run.folder(), saver_->step(), world_});
   if (!parts_.options.gradients.empty() && state_.step + 1 == steps_ && world_.is_first())
     write_tensors(parts_.run.folder().env(), parts_.options.gradients,
                   [&](const auto& visit) { updater.each_gradient(visit); });
+  hooks_.gradients(view(), given_);
+}
+
+bool Trainer::evaluation_due() const {
+  const std::int64_t epochs = recipe_.trainer.eval_every_epochs;
+  const auto begun = epoch_begun_at(state_.step);
+  return due(recipe_.trainer.eval_every) || (epochs > 0 && begun && (*begun - 1) % epochs == 0);
 }
 
 void Trainer::after_step(const StepReport& report, double seconds) {
@@ -122,11 +154,25 @@ void Trainer::after_step(const StepReport& report, double seconds) {
     state_.skipped_steps += 1;
     log::warning("step {}: no supervised token in any of its rows, no update", state_.step);
   }
-  const bool evaluation = due(recipe_.trainer.eval_every) || state_.step == steps_;
+  if (report.spikes > 0)
+    log::warning("step {}: gradients of norm {:.4g}, {} times the deviation of those before or more: no update",
+                 state_.step, report.grad_norm, recipe_.trainer.skip_spikes.sigma);
+  const bool evaluation = evaluation_due() || state_.step == steps_;
   state_.evaluation_due = evaluation && !parts_.inputs.evals.empty();
   if (log_) log_->step(state_, report, seconds);
-  asked_ = hooks_.step(
-      view(), {{"loss", report.loss()}, {"grad_norm", report.grad_norm}, {"learning_rate", report.learning_rate}});
+  end_step(report);
+}
+
+// What callbacks put into the step's numbers is logged, in place of what is called so.
+void Trainer::end_step(const StepReport& report) {
+  const Metrics own{{"loss", report.loss()}, {"grad_norm", report.grad_norm}, {"learning_rate", report.learning_rate}};
+  Metrics metrics = given_;
+  metrics.insert(own.begin(), own.end());
+  asked_ = hooks_.step_end(view(), metrics);
+  if (const auto begun = epoch_begun_at(state_.step)) asked_.add(hooks_.epoch_end(view(), *begun - 1));
+  for (const auto& [name, value] : metrics)
+    if (const auto before = own.find(name); before == own.end() || before->second != value)
+      state_.window.give(name, value);
 }
 
 // false: there is none, or a signal came while it was waited for. Ranks read the same data, and agree on what a stream
@@ -156,14 +202,14 @@ bool Trainer::wait_for_data() {
 
 void Trainer::log() {
   if (log_)
-    log_->log(state_, epoch());
+    log_->log(state_, epoch(), [this](Metrics& line) { hooks_.logs(view(), line); });
   else
     state_.window = {};
 }
 
 void Trainer::agree() {
   Wishes own = std::exchange(asked_, {});
-  if (signalled()) own.signal = StopSignal::stop_name();
+  if (signalled()) own.signal = reason_to_stop();
   own.save |= parts_.options.handle_signals && StopSignal::take_save_request();
   own.save |= world_.is_first() && saver_->due_by_clock();
   const Wishes all = agreed(world_, own);
@@ -172,7 +218,9 @@ void Trainer::agree() {
   state_.evaluation_due |= all.evaluate && !parts_.inputs.evals.empty() && !evaluated_;
   save_wanted_ |= all.save;
   if (stopped_by_.empty()) stopped_by_ = all.stop;
-  if (signal_.empty()) signal_ = all.signal;
+  if (!signal_.empty() || all.signal.empty()) return;
+  signal_ = all.signal;
+  hooks_.signalled(view(), signal_);
 }
 
 void Trainer::evaluate() {
@@ -182,9 +230,12 @@ void Trainer::evaluate() {
   options.before = [this](std::int64_t, std::int64_t) { return !signalled(); };
   options.complete = [this](Batch* batch) { stepper_->complete(batch); };
   options.world = world_;
-  if (const auto found = evaluate_sets(model_, evaluations_, parts_.inputs.evals, options)) {
+  const Updater::Evaluated averages(stepper_->updater());
+  hooks_.evaluation_start(view());
+  if (auto found = evaluate_sets(model_, evaluations_, parts_.inputs.evals, options)) {
     state_.evaluation_due = false;
     evaluated_ = found->at(main_metric(evaluations_, parts_.inputs.evals));
+    asked_ = hooks_.evaluated(view(), *found);
     if (log_) told(*found, watch.seconds());
   }
   agree();
@@ -197,7 +248,6 @@ void Trainer::told(const Metrics& evaluation, double seconds) {
     if (name.ends_with("loss") || name.ends_with("accuracy") || name.ends_with("accuracies"))
       text += fmt::format("  {} {:.4f}", name, value);
   log::info("step {}/{}:{}", state_.step, steps_, text);
-  asked_ = hooks_.evaluated(view(), evaluation);
 }
 
 std::optional<Best> Trainer::new_best() const {
@@ -234,7 +284,7 @@ Summary Trainer::finish() {
   if (!complete)
     log::info("{} at step {}: saved in {}; the same command again goes on", stop_name(), state_.step,
               human_duration(watch.seconds()));
-  hooks_.end(view());
+  hooks_.training_end(view());
   world_.wait();  // whoever is done has seen the last checkpoint committed
   return summary(complete);
 }
@@ -273,11 +323,21 @@ CheckpointParts Trainer::checkpoint_parts() {
   return parts;
 }
 
-bool Trainer::signalled() const { return parts_.options.handle_signals && StopSignal::stop_requested(); }
+bool Trainer::signalled() const {
+  return (parts_.options.handle_signals && StopSignal::stop_requested()) || is_time_up();
+}
+
+// By the first rank's clock.
+bool Trainer::is_time_up() const { return time_limit_ > 0 && world_.is_first() && clock_.seconds() >= time_limit_; }
+
+std::string Trainer::reason_to_stop() const {
+  const bool signal = parts_.options.handle_signals && StopSignal::stop_requested();
+  return signal ? StopSignal::stop_name() : "the time limit of " + recipe_.trainer.time_limit;
+}
 
 // Of a process alone at once, without waiting for the edge of a step.
 bool Trainer::interrupted() const { return world_.size() == 1 ? signalled() : !signal_.empty(); }
 
-std::string Trainer::stop_name() const { return signal_.empty() ? StopSignal::stop_name() : signal_; }
+std::string Trainer::stop_name() const { return signal_.empty() ? reason_to_stop() : signal_; }
 
 }  // namespace hone::training

@@ -14,6 +14,7 @@
 #include "train/inputs.h"
 #include "train/pace.h"
 #include "train/run_log.h"
+#include "train/run_weights.h"
 #include "train/saver.h"
 #include "train/state.h"
 #include "train/stepper.h"
@@ -30,8 +31,8 @@ struct TrainerParts {
 };
 
 // In one process, once; on each rank of a run. The model, the data and the run folder are its own while it lives.
-// Whatever ends, saves or evaluates is agreed between ranks (agree(), evaluate()); rank 0 alone logs, calls callbacks
-// and writes.
+// Whatever ends, saves or evaluates is agreed between ranks (agree(), evaluate()); rank 0 alone logs and writes, and
+// calls the callbacks that do not ask to be called on all of them.
 class Trainer {
  public:
   explicit Trainer(TrainerParts parts);
@@ -43,24 +44,42 @@ class Trainer {
  private:
   void start();
   void after_step(const StepReport& report, double seconds);
+  void end_step(const StepReport& report);
   void agree();
   void evaluate();
   void told(const Metrics& evaluation, double seconds);
   bool wait_for_data();
   void log();
   void maybe_save();
+  void begin_step();
   void before_update(const PendingUpdate& update);
+  void after_update();
+  std::optional<std::int64_t> epoch_begun_at(std::int64_t step) const;  // counted from 1; nothing: none begins there
+  bool evaluation_due() const;
   Summary finish();
   Summary summary(bool complete) const;
 
   bool done() const { return state_.step >= steps_ || !stopped_by_.empty() || interrupted(); }
   bool due(std::int64_t every) const { return every > 0 && state_.step % every == 0; }
-  bool signalled() const;    // this rank
+  bool signalled() const;    // this rank, or its time is up
   bool interrupted() const;  // all ranks
   std::string stop_name() const;
+  bool is_time_up() const;
+  std::string reason_to_stop() const;  // of this rank
   std::optional<double> epoch() const { return stepper_->epoch_at(state_.step); }
   TrainView view() {
-    return {state_.step, steps_, state_.tokens, epoch(), model_, recipe_.run.folder, greater_is_better_};
+    return {state_.step,
+            steps_,
+            state_.tokens,
+            epoch(),
+            model_,
+            recipe_.run.folder,
+            greater_is_better_,
+            &weights_.value(),
+            parts_.inputs.tokenizer.get(),
+            parts_.inputs.train->as_dataset(),
+            eval_data_,
+            &world_};
   }
   std::optional<Best> new_best() const;
   CheckpointParts checkpoint_parts();
@@ -74,6 +93,9 @@ class Trainer {
   Hooks hooks_;
   TrainState state_;
   std::unique_ptr<Stepper> stepper_;
+  std::optional<UpdaterWeights> weights_;
+  std::vector<NamedDataset> eval_data_;
+  Metrics given_;  // by callbacks, in the step that is made
   std::unique_ptr<Saver> saver_;
   std::optional<RunLog> log_;
   Evaluations evaluations_;
@@ -87,6 +109,7 @@ class Trainer {
   std::string stopped_by_;           // a callback, or kEndOfData
   std::optional<double> evaluated_;  // the main metric, if this very step was evaluated
   bool save_wanted_ = false;
+  double time_limit_ = 0;  // seconds of this process; 0: none
   Stopwatch clock_;
 };
 

@@ -175,15 +175,66 @@ double Updater::gradient_norm() {
   return std::sqrt(sharded_ ? world_.total(own) : own);
 }
 
-void Updater::update(std::int64_t step, double learning_rate, double norm, double max_norm) {
+void Updater::update(UpdateStep step, double norm, const Clipping& clipping) {
   const sections::Timed section(sections::Section::optimizer);
   const c10::NoGradGuard no_grad;
   collect();
-  const double scale = max_norm > 0 ? std::min(1.0, max_norm / (norm + 1e-6)) : 1.0;  // as clip_grad_norm_
-  for (const std::span<OptimizedWeight> group : groups_)
-    optimizer_.update(group, step, learning_rate * group[0].weight->learning_rate_scale(), scale);
+  step.gradient_scale = clipping.norm > 0 ? std::min(1.0, clipping.norm / (norm + 1e-6)) : 1.0;  // as clip_grad_norm_
+  if (clipping.value > 0)
+    for (OptimizedWeight& weight : weights_)
+      if (const double most = clipping.value / step.gradient_scale; weight.gradient.defined())
+        weight.gradient.clamp_(-most, most);
+  optimizer_.begin_update(weights_, step);
+  for (const std::span<OptimizedWeight> group : groups_) {
+    step.learning_rate_scale = group[0].weight->learning_rate_scale();
+    optimizer_.update(group, step);
+  }
+  leave_out();
+}
+
+void Updater::leave_out() {
   clear_gradients();
   if (sharded_) sharded_->release_all();
+}
+
+void Updater::take_curvature(double labels) {
+  const sections::Timed section(sections::Section::optimizer);
+  const c10::NoGradGuard no_grad;
+  collect();
+  optimizer_.take_curvature(weights_, labels);
+  leave_out();
+}
+
+void Updater::each_average(const std::function<void(Slice&)>& visit) {
+  if (!optimizer_.averages()) return;
+  const c10::NoGradGuard no_grad;
+  std::map<std::string, Tensor> here;
+  for (const OptimizedWeight& weight : weights_)
+    if (Tensor average = optimizer_.average(weight); average.defined()) here[weight.name] = average;
+  each_master([&](Slice& slice) {
+    const auto found = here.find(slice.name);
+    if (found != here.end()) slice.part = found->second;
+    if (found != here.end() || sharded_) visit(slice);  // of what is sharded others have a part
+  });
+}
+
+Updater::Evaluated::Evaluated(Updater& updater) : updater_(updater) {
+  if (!updater_.optimizer_.averages()) return;
+  const c10::NoGradGuard no_grad;
+  for (OptimizedWeight& weight : updater_.weights_) {
+    const Tensor average = updater_.optimizer_.average(weight);
+    trained_.push_back(average.defined() ? weight.master.clone() : Tensor());
+    if (average.defined()) weight.master.copy_(average);
+  }
+  updater_.restored();
+}
+
+Updater::Evaluated::~Evaluated() {
+  if (trained_.empty()) return;
+  const c10::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < trained_.size(); ++i)
+    if (trained_[i].defined()) updater_.weights_[i].master.copy_(trained_[i]);
+  updater_.restored();
 }
 
 void Updater::cast_from_masters() {

@@ -29,6 +29,12 @@ struct Slice {
   Tensor part;
 };
 
+// What becomes of long gradients; 0: nothing.
+struct Clipping {
+  double norm = 0;   // scaled down to it
+  double value = 0;  // elements, after that, cut off at it
+};
+
 // The model and the optimizer must outlive it; the model's weights are filled. One thread. On several ranks each has
 // all of it, or (sharded) its share of it: then of a weight that is not whole there is a slice, or none.
 class Updater {
@@ -46,20 +52,29 @@ class Updater {
   // After the last pass: the sums of all ranks become each rank's: of every weight for which one of them has any.
   void add_over_ranks();
   double gradient_norm();  // of all that was added; before clipping; the same on all ranks
-  // Clips to max_norm (0: never) and updates; `step` counts from 1. The weights are cast from their masters again.
-  void update(std::int64_t step, double learning_rate, double norm, double max_norm);
+  // Clips and updates; of `step` the scales are set here. The weights are cast from their masters again.
+  void update(UpdateStep step, double norm, const Clipping& clipping);
+  void leave_out();  // instead of an update
+  // Instead of an update: the gradients are of `labels` labels that the model has drawn (Optimizer::take_curvature).
+  void take_curvature(double labels);
   void clear_gradients();
 
   // Name of the first weight whose gradient holds NaN or Inf, or ""; the same on all ranks.
   std::string first_not_finite() const;
   bool weights_finite() const;  // of all ranks
-  // REQUIRES: not sharded.
+  // Of what this rank has of the weights (Slice); zero where there is none.
   void each_gradient(const std::function<void(const std::string&, const Tensor&)>& visit) const;
   // The optimizer's state, and what it updates: the fp32 (fp64) weights, which in a bf16 run are not the model's.
   // restored() after any have been overwritten.
   void each_state(const std::function<void(Slice&)>& visit);
   void each_master(const std::function<void(Slice&)>& visit);
   void restored();
+
+  // While it lives, the model has the weights that are evaluated, where the optimizer averages them.
+  class Evaluated;
+  // Those weights, where they are not the ones that are trained.
+  void each_average(const std::function<void(Slice&)>& visit);
+  bool averages_weights() const { return optimizer_.averages(); }
 
   bool sharded() const { return sharded_ != nullptr; }
   // The whole of a master, of which all ranks have a slice: all of them ask, in the same order.
@@ -95,6 +110,17 @@ class Updater {
   std::vector<std::vector<std::string>> names_;  // of each group's parts
   std::vector<std::vector<bool>> any_;
   std::map<std::string, Tensor> states_;
+};
+
+class Updater::Evaluated {
+ public:
+  explicit Evaluated(Updater& updater);
+  ~Evaluated();
+  Evaluated(const Evaluated&) = delete;
+
+ private:
+  Updater& updater_;
+  std::vector<Tensor> trained_;  // of each weight; undefined where it is evaluated as it is; none: all are
 };
 
 }  // namespace hone::training

@@ -5,6 +5,12 @@
 
 namespace hone::training {
 
+void Wishes::add(const Wishes& more) {
+  evaluate |= more.evaluate, save |= more.save;
+  if (stop.empty()) stop = more.stop;
+  if (signal.empty()) signal = more.signal;
+}
+
 Wishes agreed(const World& world, const Wishes& own) {
   if (world.size() == 1) return own;
   const nlohmann::json told = {

@@ -12,6 +12,7 @@ struct Wishes {
   bool evaluate = false, save = false;
   std::string stop;    // the callback that asked for it
   std::string signal;  // "SIGTERM": to stop, and to be continued
+  void add(const Wishes& more);  // but for busy
   std::vector<double> busy;  // no wish: seconds of the step in which a rank did not wait, of each that says so
 };
 

@@ -25,7 +25,7 @@ class EarlyStoppingTest : public ::testing::Test {
   std::string answers(Callback& callback, const std::vector<double>& values) {
     std::string text;
     for (const double value : values) {
-      const Metrics metrics{{"eval_loss", value}, {"eval_accuracy", value}};
+      Metrics metrics{{"eval_loss", value}, {"eval_accuracy", value}};
       text += callback.on_evaluation_end(view_, metrics) == Action::stop ? 'S' : '.';
     }
     return text;

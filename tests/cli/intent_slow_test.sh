@@ -120,78 +120,73 @@ objective.dpo.precompute_reference | dpo.yaml | --objective.precompute_reference
 objective.classification.labels | b.yaml | '--objective.labels=["1", "0"]'
 objective.classification.label_smoothing | b.yaml | --objective.label_smoothing=0.1
 optimizer | r.yaml | --optimizer.type=sgd
-optimizer.adamw.learning_rate | r.yaml | --optimizer.learning_rate=1e-3
-optimizer.adamw.weight_decay | r.yaml | --optimizer.weight_decay=0.5
-optimizer.adamw.decay_all | r.yaml --optimizer.weight_decay=0.5 | --optimizer.decay_all=true
 optimizer.adamw.betas | r.yaml | '--optimizer.betas=[0.5, 0.9]'
 optimizer.adamw.eps | r.yaml | --optimizer.eps=0.01
-optimizer.adamw.schedule | r.yaml | --optimizer.schedule=linear
-optimizer.sgd.learning_rate | r.yaml --optimizer={type:\ sgd} | --optimizer.learning_rate=0.5
-optimizer.sgd.weight_decay | r.yaml --optimizer={type:\ sgd} | --optimizer.weight_decay=0.5
-optimizer.sgd.decay_all | r.yaml '--optimizer={type: sgd, weight_decay: 0.5}' | --optimizer.decay_all=true
 optimizer.sgd.momentum | r.yaml --optimizer={type:\ sgd} | --optimizer.momentum=0.9
 optimizer.sgd.dampening | r.yaml '--optimizer={type: sgd, momentum: 0.9}' | --optimizer.dampening=0.5
 optimizer.sgd.nesterov | r.yaml '--optimizer={type: sgd, momentum: 0.9}' | --optimizer.nesterov=true
-optimizer.sgd.schedule | r.yaml --optimizer={type:\ sgd} | --optimizer.schedule=linear
-optimizer.adam.learning_rate | r.yaml --optimizer={type:\ adam} | --optimizer.learning_rate=0.5
-optimizer.adam.weight_decay | r.yaml --optimizer={type:\ adam} | --optimizer.weight_decay=0.5
-optimizer.adam.decay_all | r.yaml '--optimizer={type: adam, weight_decay: 0.5}' | --optimizer.decay_all=true
-optimizer.adam.schedule | r.yaml --optimizer={type:\ adam} | --optimizer.schedule=linear
 optimizer.adam.betas | r.yaml --optimizer={type:\ adam} | '--optimizer.betas=[0.5, 0.9]'
 optimizer.adam.eps | r.yaml --optimizer={type:\ adam} | --optimizer.eps=0.01
-optimizer.adamax.learning_rate | r.yaml --optimizer={type:\ adamax} | --optimizer.learning_rate=0.5
-optimizer.adamax.weight_decay | r.yaml --optimizer={type:\ adamax} | --optimizer.weight_decay=0.5
-optimizer.adamax.decay_all | r.yaml '--optimizer={type: adamax, weight_decay: 0.5}' | --optimizer.decay_all=true
-optimizer.adamax.schedule | r.yaml --optimizer={type:\ adamax} | --optimizer.schedule=linear
 optimizer.adamax.betas | r.yaml --optimizer={type:\ adamax} | '--optimizer.betas=[0.5, 0.9]'
 optimizer.adamax.eps | r.yaml --optimizer={type:\ adamax} | --optimizer.eps=0.01
 optimizer.adamax.decoupled_weight_decay | r.yaml '--optimizer={type: adamax, weight_decay: 0.5}' | --optimizer.decoupled_weight_decay=true
-optimizer.ademamix.learning_rate | r.yaml --optimizer={type:\ ademamix} | --optimizer.learning_rate=0.5
-optimizer.ademamix.weight_decay | r.yaml --optimizer={type:\ ademamix} | --optimizer.weight_decay=0.5
-optimizer.ademamix.decay_all | r.yaml '--optimizer={type: ademamix, weight_decay: 0.5}' | --optimizer.decay_all=true
-optimizer.ademamix.schedule | r.yaml --optimizer={type:\ ademamix} | --optimizer.schedule=linear
 optimizer.ademamix.betas | r.yaml --optimizer={type:\ ademamix} | '--optimizer.betas=[0.5, 0.9, 0.99]'
 optimizer.ademamix.eps | r.yaml --optimizer={type:\ ademamix} | --optimizer.eps=0.01
 optimizer.ademamix.alpha | r.yaml --optimizer={type:\ ademamix} | --optimizer.alpha=1
 optimizer.ademamix.slow_warmup_steps | r.yaml --optimizer={type:\ ademamix} | --optimizer.slow_warmup_steps=3
-optimizer.lion.learning_rate | r.yaml --optimizer={type:\ lion} | --optimizer.learning_rate=0.5
-optimizer.lion.weight_decay | r.yaml --optimizer={type:\ lion} | --optimizer.weight_decay=0.5
-optimizer.lion.decay_all | r.yaml '--optimizer={type: lion, weight_decay: 0.5}' | --optimizer.decay_all=true
-optimizer.lion.schedule | r.yaml --optimizer={type:\ lion} | --optimizer.schedule=linear
 optimizer.lion.betas | r.yaml --optimizer={type:\ lion} | '--optimizer.betas=[0.5, 0.9]'
-optimizer.nadam.learning_rate | r.yaml --optimizer={type:\ nadam} | --optimizer.learning_rate=0.5
-optimizer.nadam.weight_decay | r.yaml --optimizer={type:\ nadam} | --optimizer.weight_decay=0.5
-optimizer.nadam.decay_all | r.yaml '--optimizer={type: nadam, weight_decay: 0.5}' | --optimizer.decay_all=true
-optimizer.nadam.schedule | r.yaml --optimizer={type:\ nadam} | --optimizer.schedule=linear
 optimizer.nadam.betas | r.yaml --optimizer={type:\ nadam} | '--optimizer.betas=[0.5, 0.9]'
 optimizer.nadam.eps | r.yaml --optimizer={type:\ nadam} | --optimizer.eps=0.01
 optimizer.nadam.momentum_decay | r.yaml --optimizer={type:\ nadam} | --optimizer.momentum_decay=0.5
 optimizer.nadam.decoupled_weight_decay | r.yaml '--optimizer={type: nadam, weight_decay: 0.5}' | --optimizer.decoupled_weight_decay=true
-optimizer.radam.learning_rate | r.yaml --optimizer={type:\ radam} | --optimizer.learning_rate=0.5
-optimizer.radam.weight_decay | r.yaml --optimizer={type:\ radam} | --optimizer.weight_decay=0.5
-optimizer.radam.decay_all | r.yaml '--optimizer={type: radam, weight_decay: 0.5}' | --optimizer.decay_all=true
-optimizer.radam.schedule | r.yaml --optimizer={type:\ radam} | --optimizer.schedule=linear
 optimizer.radam.betas | r.yaml --optimizer={type:\ radam} | '--optimizer.betas=[0.5, 0.6]'
 optimizer.radam.eps | r.yaml '--optimizer={type: radam, betas: [0.5, 0.9]}' --trainer.steps=10 | --optimizer.eps=0.01
 optimizer.radam.decoupled_weight_decay | r.yaml '--optimizer={type: radam, weight_decay: 0.5}' | --optimizer.decoupled_weight_decay=true
-optimizer.rmsprop.learning_rate | r.yaml --optimizer={type:\ rmsprop} | --optimizer.learning_rate=0.5
-optimizer.rmsprop.weight_decay | r.yaml --optimizer={type:\ rmsprop} | --optimizer.weight_decay=0.5
-optimizer.rmsprop.decay_all | r.yaml '--optimizer={type: rmsprop, weight_decay: 0.5}' | --optimizer.decay_all=true
-optimizer.rmsprop.schedule | r.yaml --optimizer={type:\ rmsprop} | --optimizer.schedule=linear
 optimizer.rmsprop.alpha | r.yaml --optimizer={type:\ rmsprop} | --optimizer.alpha=0.5
 optimizer.rmsprop.eps | r.yaml --optimizer={type:\ rmsprop} | --optimizer.eps=0.01
 optimizer.rmsprop.momentum | r.yaml --optimizer={type:\ rmsprop} | --optimizer.momentum=0.9
 optimizer.rmsprop.centered | r.yaml --optimizer={type:\ rmsprop} | --optimizer.centered=true
-optimizer.schedule.constant.warmup_steps | r.yaml '--optimizer.schedule={type: constant}' | --optimizer.schedule.warmup_steps=2
-optimizer.schedule.constant.warmup_ratio | r.yaml '--optimizer.schedule={type: constant}' | --optimizer.schedule.warmup_ratio=0.5
-optimizer.schedule.linear.warmup_steps | r.yaml '--optimizer.schedule={type: linear}' | --optimizer.schedule.warmup_steps=2
-optimizer.schedule.linear.warmup_ratio | r.yaml '--optimizer.schedule={type: linear}' | --optimizer.schedule.warmup_ratio=0.5
-optimizer.schedule.linear.final_ratio | r.yaml '--optimizer.schedule={type: linear}' | --optimizer.schedule.final_ratio=0.5
-optimizer.schedule.cosine.warmup_steps | r.yaml '--optimizer.schedule={type: cosine}' | --optimizer.schedule.warmup_steps=2
-optimizer.schedule.cosine.warmup_ratio | r.yaml '--optimizer.schedule={type: cosine}' | --optimizer.schedule.warmup_ratio=0.5
-optimizer.schedule.cosine.final_ratio | r.yaml '--optimizer.schedule={type: cosine}' | --optimizer.schedule.final_ratio=0.5
-optimizer.schedule.wsd.warmup_steps | r.yaml '--optimizer.schedule={type: wsd}' | --optimizer.schedule.warmup_steps=2
-optimizer.schedule.wsd.warmup_ratio | r.yaml '--optimizer.schedule={type: wsd}' | --optimizer.schedule.warmup_ratio=0.5
+optimizer.adafactor.beta1 | r.yaml --optimizer={type:\ adafactor} | --optimizer.beta1=0.9
+optimizer.adafactor.decay_rate | r.yaml --optimizer={type:\ adafactor} | --optimizer.decay_rate=-0.1
+optimizer.adafactor.clip_threshold | r.yaml --optimizer={type:\ adafactor} | --optimizer.clip_threshold=0.1
+optimizer.adafactor.eps | r.yaml --optimizer={type:\ adafactor} | '--optimizer.eps=[0.1, 0.1]'
+optimizer.adafactor.scale_parameter | r.yaml --optimizer={type:\ adafactor} | --optimizer.scale_parameter=true
+optimizer.adamw_8bit.betas | r.yaml --optimizer={type:\ adamw_8bit} | '--optimizer.betas=[0.5, 0.9]'
+optimizer.adamw_8bit.eps | r.yaml --optimizer={type:\ adamw_8bit} | --optimizer.eps=0.01
+optimizer.adamw_schedule_free.betas | r.yaml --optimizer={type:\ adamw_schedule_free} | '--optimizer.betas=[0.5, 0.9]'
+optimizer.adamw_schedule_free.eps | r.yaml --optimizer={type:\ adamw_schedule_free} | --optimizer.eps=0.01
+optimizer.adamw_schedule_free.r | r.yaml --optimizer={type:\ adamw_schedule_free} | --optimizer.r=2
+optimizer.adamw_schedule_free.weight_lr_power | r.yaml '--optimizer={type: adamw_schedule_free, schedule: {type: constant, warmup_steps: 3}}' | --optimizer.weight_lr_power=1
+optimizer.groups.groups | r.yaml | '--optimizer={type: groups, groups: [{name: all, optimizer: sgd}]}'
+optimizer.groups.groups[].name | r.yaml '--optimizer={type: groups, groups: [{name: a}]}' | --optimizer.groups.0.name=b
+optimizer.groups.groups[].match | r.yaml '--optimizer={type: groups, groups: [{name: a, match: embed, optimizer: sgd}, {name: b}]}' | --optimizer.groups.0.match=norm
+optimizer.groups.groups[].optimizer | r.yaml '--optimizer={type: groups, groups: [{name: a}]}' | --optimizer.groups.0.optimizer=sgd
+optimizer.lamb.betas | r.yaml --optimizer={type:\ lamb} | '--optimizer.betas=[0.5, 0.9]'
+optimizer.lamb.eps | r.yaml --optimizer={type:\ lamb} | --optimizer.eps=0.01
+optimizer.mars.betas | r.yaml --optimizer={type:\ mars} | '--optimizer.betas=[0.5, 0.9]'
+optimizer.mars.eps | r.yaml --optimizer={type:\ mars} | --optimizer.eps=0.01
+optimizer.mars.gamma | r.yaml --optimizer={type:\ mars} | --optimizer.gamma=0.5
+optimizer.muon.momentum | r.yaml --optimizer={type:\ muon} | --optimizer.momentum=0.5
+optimizer.muon.nesterov | r.yaml --optimizer={type:\ muon} | --optimizer.nesterov=false
+optimizer.muon.ns_steps | r.yaml --optimizer={type:\ muon} | --optimizer.ns_steps=2
+optimizer.muon.ns_coefficients | r.yaml --optimizer={type:\ muon} | '--optimizer.ns_coefficients=[2, -1.5, 0.5]'
+optimizer.muon.eps | r.yaml --optimizer={type:\ muon} | --optimizer.eps=100
+optimizer.muon.adjust_lr | r.yaml --optimizer={type:\ muon} | --optimizer.adjust_lr=match_rms_adamw
+optimizer.muon.adamw_for | r.yaml --optimizer={type:\ muon} | --optimizer.adamw_for=mlp
+optimizer.prodigy.betas | r.yaml --optimizer={type:\ prodigy} | '--optimizer.betas=[0.5, 0.9]'
+optimizer.prodigy.beta3 | r.yaml --optimizer={type:\ prodigy} | --optimizer.beta3=0.5
+optimizer.prodigy.eps | r.yaml --optimizer={type:\ prodigy} | --optimizer.eps=1
+optimizer.prodigy.d0 | r.yaml --optimizer={type:\ prodigy} | --optimizer.d0=1e-4
+optimizer.prodigy.d_coef | r.yaml --optimizer={type:\ prodigy} | --optimizer.d_coef=2
+optimizer.prodigy.growth_rate | r.yaml --optimizer={type:\ prodigy} | --optimizer.growth_rate=1.01
+optimizer.prodigy.use_bias_correction | r.yaml --optimizer={type:\ prodigy} | --optimizer.use_bias_correction=true
+optimizer.prodigy.safeguard_warmup | r.yaml --optimizer={type:\ prodigy} | --optimizer.safeguard_warmup=true
+optimizer.sophia.betas | r.yaml --optimizer={type:\ sophia} | '--optimizer.betas=[0.5, 0.9]'
+optimizer.sophia.rho | r.yaml '--optimizer={type: sophia, update_period: 1}' | --optimizer.rho=10
+optimizer.sophia.update_period | r.yaml '--optimizer={type: sophia}' | --optimizer.update_period=2
+optimizer.schedule.cosine_with_restarts.cycles | r.yaml '--optimizer.schedule={type: cosine_with_restarts}' | --optimizer.schedule.cycles=2
+optimizer.schedule.polynomial.power | r.yaml '--optimizer.schedule={type: polynomial}' | --optimizer.schedule.power=2
+optimizer.schedule.inverse_sqrt.timescale | r.yaml '--optimizer.schedule={type: inverse_sqrt}' | --optimizer.schedule.timescale=2
 optimizer.schedule.wsd.final_ratio | r.yaml '--optimizer.schedule={type: wsd, decay_steps: 3}' | --optimizer.schedule.final_ratio=0.5
 optimizer.schedule.wsd.decay_steps | r.yaml '--optimizer.schedule={type: wsd}' | --optimizer.schedule.decay_steps=3
 optimizer.schedule.wsd.decay_type | r.yaml '--optimizer.schedule={type: wsd, decay_steps: 3}' | --optimizer.schedule.decay_type=linear
@@ -199,6 +194,15 @@ trainer.batch_size | r.yaml | --trainer.batch_size=1
 trainer.accumulate | r.yaml | --trainer.accumulate=2
 trainer.steps | r.yaml | --trainer.steps=3
 trainer.epochs | r.yaml --trainer.steps=null --trainer.epochs=1 | --trainer.epochs=2
+trainer.tokens | r.yaml --trainer.tokens=100 | --trainer.tokens=200
+trainer.time_limit | r.yaml --trainer.steps=100000 --trainer.time_limit=9d | --trainer.time_limit=1s
+trainer.max_grad_value | r.yaml | --trainer.max_grad_value=1e-4
+trainer.skip_spikes.sigma | r.yaml --trainer.skip_spikes.window=2 | --trainer.skip_spikes.sigma=0.01
+trainer.skip_spikes.window | r.yaml --trainer.skip_spikes.sigma=0.01 | --trainer.skip_spikes.window=2
+trainer.ema.decay | r.yaml | --trainer.ema.decay=0.9
+trainer.ema.warmup | r.yaml --trainer.ema.decay=0.9 | --trainer.ema.warmup=false
+trainer.eval_every_epochs | r.yaml --trainer.epochs=3 --trainer.eval_every=0 | --trainer.eval_every_epochs=1
+trainer.eval_at_start | r.yaml | --trainer.eval_at_start=true
 trainer.max_grad_norm | r.yaml | --trainer.max_grad_norm=0.001
 trainer.precision | r.yaml | --trainer.precision=fp64
 trainer.eval_every | r.yaml | --trainer.eval_every=1
@@ -223,9 +227,44 @@ run.name | r.yaml | --run.name=n
 run.seed | r.yaml | --run.seed=2
 R
 
+# What all optimizers have, and what all schedules have.
+for type in $(hone docs recipe | sed -nE 's/^## `optimizer: \{type: ([a-z0-9_]+)\}`.*/\1/p' | grep -vx groups); do
+  cat <<R
+optimizer.$type.learning_rate | r.yaml --optimizer={type:\ $type} | --optimizer.learning_rate=0.5
+optimizer.$type.weight_decay | r.yaml --optimizer={type:\ $type} | --optimizer.weight_decay=0.5
+optimizer.$type.decay_all | r.yaml '--optimizer={type: $type, weight_decay: 0.5}' | --optimizer.decay_all=true
+optimizer.$type.schedule | r.yaml --optimizer={type:\ $type} | --optimizer.schedule=linear
+R
+done >>options
+for type in mars muon; do
+  cat <<R
+optimizer.$type.adamw.learning_rate | r.yaml --optimizer={type:\ $type} | --optimizer.adamw.learning_rate=0.5
+optimizer.$type.adamw.weight_decay | r.yaml '--optimizer={type: $type, decay_all: true}' | --optimizer.adamw.weight_decay=0.9
+optimizer.$type.adamw.betas | r.yaml --optimizer={type:\ $type} | '--optimizer.adamw.betas=[0.5, 0.9]'
+optimizer.$type.adamw.eps | r.yaml --optimizer={type:\ $type} | --optimizer.adamw.eps=0.01
+R
+done >>options
+for type in constant cosine cosine_with_restarts exponential inverse_sqrt linear polynomial wsd; do
+  cat <<R
+optimizer.schedule.$type.warmup_steps | r.yaml '--optimizer.schedule={type: $type}' | --optimizer.schedule.warmup_steps=2
+optimizer.schedule.$type.warmup_ratio | r.yaml '--optimizer.schedule={type: $type}' | --optimizer.schedule.warmup_ratio=0.5
+R
+done >>options
+for type in cosine cosine_with_restarts exponential linear polynomial; do
+  cat <<R
+optimizer.schedule.$type.final_ratio | r.yaml '--optimizer.schedule={type: $type}' | --optimizer.schedule.final_ratio=0.5
+R
+done >>options
+for type in constant cosine cosine_with_restarts exponential inverse_sqrt linear polynomial; do
+  cat <<R
+optimizer.schedule.$type.cooldown_steps | r.yaml '--optimizer.schedule={type: $type}' | --optimizer.schedule.cooldown_steps=2
+optimizer.schedule.$type.cooldown_ratio | r.yaml '--optimizer.schedule={type: $type, cooldown_steps: 2}' | --optimizer.schedule.cooldown_ratio=0.3
+R
+done >>options
+
 # "a.b" for each row of the reference page; below a heading of a choice "section.type.b".
 known_options() {
-  hone docs recipe | sed -nE -e 's/^## `([a-z_.]+): \{type: ([a-z_]+)\}`.*/# \1.\2/p' -e 's/^\| `([^`]+)` \| ([^|]*) \| ([^|]*) \|.*/\1 \3/p' |
+  hone docs recipe | sed -nE -e 's/^## `([a-z_.]+): \{type: ([a-z0-9_]+)\}`.*/# \1.\2/p' -e 's/^\| `([^`]+)` \| ([^|]*) \| ([^|]*) \|.*/\1 \3/p' |
     awk '/^# / { prefix = $2 "."; next } $2 == "section" { next } { print prefix $1 }'
 }
 

@@ -24,7 +24,7 @@ class RaiseAt final : public Callback {
     }
   };
   explicit RaiseAt(const Config& config) : config_(config) {}
-  Action on_step_end(const TrainView& view, const Metrics&) override {
+  Action on_step_end(const TrainView& view, Metrics&) override {
     if (view.step == config_.step) std::raise(static_cast<int>(config_.number));
     return Action::go_on;
   }
@@ -41,7 +41,7 @@ class Poison final : public Callback {
     static constexpr auto fields() { return std::tuple{field("step", &Config::step, "When.")}; }
   };
   explicit Poison(const Config& config) : config_(config) {}
-  Action on_step_end(const TrainView& view, const Metrics&) override {
+  Action on_step_end(const TrainView& view, Metrics&) override {
     if (view.step != config_.step) return Action::go_on;
     view.model.each_weight([](const std::string& name, Weight& weight) {
       if (name.find("layers.1.mlp.up_proj") != std::string::npos) weight.value().detach().view({-1})[3].fill_(NAN);
@@ -65,7 +65,7 @@ class WeightMean final : public Callback {
   explicit WeightMean(const Config& config) {
     if (config.early) of_all_ = at::zeros({1}, at::kDouble);
   }
-  Action on_step_end(const TrainView& view, const Metrics& metrics) override {
+  Action on_step_end(const TrainView& view, Metrics& metrics) override {
     const c10::NoGradGuard no_grad;
     count_ += 1;
     if (!of_all_.defined()) of_all_ = at::zeros({1}, at::kDouble);

@@ -79,6 +79,31 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"dropout", {{"model.attention_dropout", "0.2"}, {"trainer.accumulate", "2"}}}),
     [](const auto& info) { return info.param.name; });
 
+// All optimizers, in fp32 and bf16; with an average of the weights, with accumulation, packed or not, by turns.
+std::vector<Case> optimizer_cases() {
+  std::vector<Case> cases;
+  for (const std::string& type : registries().optimizers.names()) {
+    const std::string options = type == "groups"    ? "groups: [{name: a, match: mlp, optimizer: lion}, {name: b}]"
+                                : type == "sophia"  ? "update_period: 2"
+                                : type == "prodigy" ? "d0: 1e-3"
+                                                    : "learning_rate: 1e-2";
+    for (const std::string precision : {"fp32", "bf16"}) {
+      Overrides overrides{{"optimizer", fmt::format("{{type: {}, {}}}", type, options)},
+                          {"trainer.precision", precision}};
+      const std::size_t turn = cases.size();
+      if (turn % 2 == 1) overrides.emplace_back("trainer.accumulate", "2");
+      if (turn % 3 == 1) overrides.emplace_back("data.packing", "none");
+      if (turn % 4 == 1 && type != "adamw_schedule_free") overrides.emplace_back("trainer.ema", "0.9");
+      if (turn % 5 == 1) overrides.emplace_back("trainer.skip_spikes", "{sigma: 0.5, window: 3}");
+      cases.push_back({type + "_" + precision, overrides});
+    }
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Optimizers, Resume, ::testing::ValuesIn(optimizer_cases()),
+                         [](const auto& info) { return info.param.name; });
+
 class Again : public ::testing::Test {
  protected:
   Again() { test::register_test_callbacks(); }

@@ -42,7 +42,7 @@ TEST_P(TenSteps, EqualTransformers) {
     EXPECT_NEAR(loss.item<double>(), expected, 1e-5 * std::max(1.0, expected)) << "step " << step;
     const double norm = updater.gradient_norm(), expected_norm = golden["ten_grad_norms"][step].item<double>();
     EXPECT_NEAR(norm, expected_norm, 1e-4 * std::max(1.0, expected_norm)) << "step " << step;
-    updater.update(step + 1, optimizer->learning_rate(step, 10), norm, 1.0);
+    updater.update({.update = step + 1, .step = step, .steps = 10}, norm, {.norm = 1.0});
   }
 }
 

@@ -1,5 +1,5 @@
 // What is checked of options that several optimizers have.
-#include "optim/elementwise.h"
+#include "optim/frame.h"
 
 namespace hone::optim {
 

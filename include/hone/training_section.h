@@ -1,0 +1,132 @@
+// The recipe's section `trainer`: how long, in what steps, and what is written on the way.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "hone/config_read.h"
+#include "hone/precision.h"
+
+namespace hone {
+
+enum class SaveDtype { source, run, fp32, bf16 };
+template <>
+inline constexpr auto config::enum_names<SaveDtype> = std::to_array<std::pair<SaveDtype, std::string_view>>(
+    {{SaveDtype::source, "source"}, {SaveDtype::run, "run"}, {SaveDtype::fp32, "fp32"}, {SaveDtype::bf16, "bf16"}});
+
+struct SaveSection {
+  std::int64_t every = 500;
+  double every_minutes = 0;
+  std::int64_t keep = 3;
+  SaveDtype dtype = SaveDtype::source;
+  double grace_seconds = 25;
+  static constexpr std::string_view kShorthand = "every";
+  static constexpr auto fields() {
+    using C = SaveSection;
+    return std::tuple{
+        field("every", &C::every, "Steps between checkpoints; 0 = only by time and at the end.", at_least(0)),
+        field("every_minutes", &C::every_minutes, "Minutes between checkpoints; 0 = only by steps and at the end.",
+              at_least(0)),
+        field("keep", &C::keep, "How many checkpoints stay, besides the best one; 0 = all of them.", at_least(0)),
+        field("dtype", &C::dtype,
+              "Type of the weights in checkpoints: source = as the model came (a fresh one: as run), run = as the run "
+              "computes, fp32 or bf16; the run itself goes on from its exact weights either way."),
+        field("grace_seconds", &C::grace_seconds,
+              "Warn when a save takes so long that it may not fit between SIGTERM and SIGKILL.", at_least(0))};
+  }
+};
+
+// Updates whose gradients are far longer than those before them.
+struct SpikeSection {
+  double sigma = 0;
+  std::int64_t window = 100;
+  static constexpr std::string_view kShorthand = "sigma";
+  static constexpr auto fields() {
+    using C = SpikeSection;
+    return std::tuple{
+        field("sigma", &C::sigma,
+              "An update is skipped, said and counted when its gradients' norm lies so many standard "
+              "deviations above the mean of those before it; 0 = never.",
+              at_least(0)),
+        field("window", &C::window,
+              "Of how many updates mean and deviation are taken; until there are so many none is skipped.",
+              {.low = 2, .high = 1 << 20})};
+  }
+};
+
+// An average of the weights, which is evaluated and saved as the model in their place.
+struct EmaSection {
+  double decay = 0;
+  bool warmup = true;
+  static constexpr std::string_view kShorthand = "decay";
+  static constexpr auto fields() {
+    using C = EmaSection;
+    return std::tuple{field("decay", &C::decay, "How much of the average stays in an update, as 0.999; 0 = no average.",
+                            {.low = 0, .high = 1}),
+                      field("warmup", &C::warmup,
+                            "Let early updates count for more, so that the average forgets where it began: in the "
+                            "update t at most (1 + t) / (10 + t) stays.")};
+  }
+  HONE_API void validate(Problems& problems) const;
+};
+
+struct TrainerSection {
+  std::int64_t batch_size = 8, accumulate = 1;
+  std::optional<std::int64_t> steps;
+  std::optional<double> epochs;
+  std::optional<std::int64_t> tokens;
+  std::string time_limit;
+  double max_grad_norm = 1.0, max_grad_value = 0;
+  SpikeSection skip_spikes;
+  EmaSection ema;
+  Precision precision = Precision::automatic;
+  std::int64_t eval_every = 0, eval_every_epochs = 0;
+  bool eval_at_start = false;
+  std::optional<std::int64_t> eval_batch_size;
+  std::int64_t log_every = 10;
+  SaveSection save;
+  bool checkpoint_blocks = false;
+  static constexpr auto fields() {
+    using C = TrainerSection;
+    return std::tuple{
+        field("batch_size", &C::batch_size, "Rows in a micro-batch; more use memory and the machine better.",
+              {.low = 1, .high = 1 << 20}),
+        field("accumulate", &C::accumulate, "Micro-batches per step; a step of 8 x 1 rows is the same as one of 1 x 8.",
+              {.low = 1, .high = 1 << 16}),
+        field("steps", &C::steps, "Updates in all.", at_least(1), OnResume::record),
+        field("epochs", &C::epochs, "Instead of steps: how often all rows are seen; default 1.", at_least(0),
+              OnResume::record),
+        field("tokens", &C::tokens,
+              "Instead of steps: tokens to train on, in whole steps of as many as the data have on average.",
+              at_least(1), OnResume::record),
+        field("time_limit", &C::time_limit,
+              "Time after which this process saves and ends with exit code 75, as 2h30m or 45min; the same command "
+              "goes on. Default: none.",
+              OnResume::free),
+        field("max_grad_norm", &C::max_grad_norm, "Longer gradients are scaled down to this norm; 0 = never.",
+              at_least(0), OnResume::record),
+        field("max_grad_value", &C::max_grad_value,
+              "Elements of gradients beyond this, after they are scaled down to max_grad_norm, are cut off; 0 = never.",
+              at_least(0), OnResume::record),
+        field("skip_spikes", &C::skip_spikes, "Leave out updates whose gradients are far too long.", OnResume::record),
+        field("ema", &C::ema, "Evaluate and save an exponential moving average of the weights."),
+        field("precision", &C::precision,
+              "Type of weights and activations in a step; auto = bf16 where the machine computes it fast, else fp32."),
+        field("eval_every", &C::eval_every, "Steps between evaluations; 0 = only at the end.", at_least(0),
+              OnResume::record),
+        field("eval_every_epochs", &C::eval_every_epochs, "Epochs between evaluations, besides eval_every; 0 = none.",
+              at_least(0), OnResume::record),
+        field("eval_at_start", &C::eval_at_start, "Evaluate before the first step as well: what fails, fails early.",
+              OnResume::record),
+        field("eval_batch_size", &C::eval_batch_size, "Rows in a batch of an evaluation; default batch_size.",
+              at_least(1), OnResume::free),
+        field("log_every", &C::log_every, "Steps between lines of metrics.jsonl.", at_least(1), OnResume::free),
+        field("save", &C::save, "When to save checkpoints.", OnResume::free),
+        field("checkpoint_blocks", &C::checkpoint_blocks,
+              "Gradient checkpointing: a third more time, far less memory; the same numbers.", OnResume::free)};
+  }
+  HONE_API void validate(Problems& problems) const;
+};
+
+}  // namespace hone

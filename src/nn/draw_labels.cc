@@ -1,0 +1,37 @@
+// Tokens drawn from what a head says.
+#include "nn/draw_labels.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace hone::nn {
+namespace {
+
+constexpr std::int64_t kRows = 256;  // whose logits are in memory at once
+
+Tensor uniform(const Random& random, std::int64_t begin, std::int64_t count) {
+  std::vector<double> numbers;
+  for (std::int64_t i = 0; i < count; ++i) numbers.push_back(random.uniform(static_cast<std::uint64_t>(begin + i)));
+  return at::tensor(numbers, at::kDouble);
+}
+
+}  // namespace
+
+Tensor draw_labels(const Head& head, const Tensor& hidden_BTD, const Tensor& labels_BT, const Pass& pass,
+                   const Random& random) {
+  const Tensor labels = labels_BT.reshape({-1}), places = (labels >= 0).nonzero().squeeze(1);
+  const Tensor hidden = hidden_BTD.reshape({labels.numel(), -1}).index_select(0, places);
+  std::vector<Tensor> drawn;
+  for (std::int64_t begin = 0; begin < places.numel(); begin += kRows) {
+    const std::int64_t count = std::min(kRows, places.numel() - begin);
+    const Tensor shares = at::softmax(head.logits(hidden.narrow(0, begin, count), pass), -1, at::kDouble).cumsum(1);
+    const Tensor numbers = uniform(random, begin, count).to(shares.device()).unsqueeze(1) * shares.narrow(1, -1, 1);
+    drawn.push_back(at::searchsorted(shares, numbers, /*out_int32=*/false, /*right=*/true).squeeze(1));
+  }
+  if (drawn.empty()) return labels_BT;
+  return labels.index_copy(0, places, at::cat(drawn).clamp_max(head.vocab_size() - 1)).view(labels_BT.sizes());
+}
+
+}  // namespace hone::nn
