@@ -4,7 +4,8 @@
 The names are facts that are read from what the sources publish: pages of documentation, dataclasses, schemas. Sentences
 are not. Made once, and made again when a source is to be followed to a newer version:
 
-  tools/coming_from_names.py --documents FOLDER --peers FILE --packages FOLDER... --axolotl FOLDER --litgpt FOLDER
+  tools/coming_from_names.py --documents FOLDER --peers FILE --packages FOLDER... --axolotl FOLDER --litgpt FOLDER \\
+      > tests/coming_from_names.txt
 
 documents: the five pages on easydel.trainers.trainer_protocol, easydel.infra.base_state, xlstm_jax.trainer.base.trainer,
            easydel.infra.mixins.protocol and ml.trainers.base, as text files
@@ -24,79 +25,87 @@ BY_HAND = {
         apply_training_hooks: EasyDeLBreakRequest; apply_training_hooks: EasyDeLTimerError
         BaseTrainerProtocol: AssertionError; BaseTrainerProtocol: ValueError 1; BaseTrainerProtocol: ValueError 2
         configure_dataloaders: ValueError; create_progress_bar: NotImplementedError; create_progress_bar: tqdm
-        create_progress_bar: rich; create_progress_bar: json; create_progress_bar: NullProgressBar; log_metrics(mode): train
-        log_metrics(mode): eval; gradient_accumulation_steps: ValueError; EasyDeL runtime: RuntimeError; KeyboardInterrupt
-        run-<step>/; metadata.json; README.md; easydel-training-arguments.json; SAVING_SKIPPED
-        train/epoch; train/execution_time; train/learning_rate; train/loss; train/perplexity; train/train_step
-        train/train_step_time; train/tflops; train/visited_tokens; train/z_loss; train/mean_loss; train/mean_accuracy
-        train/accuracy; train/chosen_rewards; train/rejected_rewards; train/train/max_grad_norm; train/train/mean_grad_norm
-        train/grad_norm/<path>; train-mlperf/flops; train-mlperf/flops_per_token; train-mlperf/extra_flops
+        create_progress_bar: rich; create_progress_bar: json; create_progress_bar: NullProgressBar
+        log_metrics(mode): train; log_metrics(mode): eval; gradient_accumulation_steps: ValueError
+        EasyDeL runtime: RuntimeError; KeyboardInterrupt; run-<step>/; metadata.json; README.md
+        easydel-training-arguments.json; SAVING_SKIPPED; train/epoch; train/execution_time; train/learning_rate
+        train/loss; train/perplexity; train/train_step; train/train_step_time; train/tflops; train/visited_tokens
+        train/z_loss; train/mean_loss; train/mean_accuracy; train/accuracy; train/chosen_rewards
+        train/rejected_rewards; train/train/max_grad_norm; train/train/mean_grad_norm; train/grad_norm/<path>
+        train-mlperf/flops; train-mlperf/flops_per_token; train-mlperf/extra_flops
         train-mlperf/extra_flops_per_token; train-mlperf/step_time; train-mlperf/tflops; train-mlperf/throughput
         train-mlperf/total_flops; train-mlperf/total_time; train-mlperf/total_tokens; train-mlperf/execution_time
-        eval/loss; eval/mean_loss; eval/perplexity; eval/accuracy; weights-histogram/<path>; weights-information/<path>/mean
-        weights-information/<path>/std; weights-information/<path>/min; weights-information/<path>/max
-        Number of Model Parameters (Billion)""",
+        eval/loss; eval/mean_loss; eval/perplexity; eval/accuracy; weights-histogram/<path>
+        weights-information/<path>/mean; weights-information/<path>/std; weights-information/<path>/min
+        weights-information/<path>/max; Number of Model Parameters (Billion)""",
     "easydel.arguments": """
         max_sequence_length; wandb_entity=None; wandb_name=None; per_epoch_training_steps=None
         per_epoch_evaluation_steps=None; generation_interval=None; generation_prompts=[]; generation_num_prompts=1
         generation_use_train_prompts=False; generation_dataset_prompt_field=prompt; generation_top_p=None
         generation_top_k=None; generation_temperature=None; generation_do_sample=None
-        generation_num_return_sequences=None; generation_max_new_tokens=None; generation_seed; generation_preview_print=False
-        optimizer: adafactor; optimizer: adamw; optimizer: mars; optimizer: muon; optimizer: rmsprop; optimizer: lion
-        optimizer: skew; optimizer: quad; scheduler: none; scheduler: linear; scheduler: cosine; scheduler: ValueError
-        quantization_mode: fp8; quantization_mode: int8; quantization_mode: nf4; truncation_mode: keep_end
-        truncation_mode: keep_start; pruning_module; CheckpointInterval(every); CheckpointInterval(until)
-        learning_rate: TypeError; backend: ValueError; training_time_limit: ValueError; load_arguments""",
+        generation_num_return_sequences=None; generation_max_new_tokens=None; generation_seed
+        generation_preview_print=False; optimizer: adafactor; optimizer: adamw; optimizer: mars; optimizer: muon
+        optimizer: rmsprop; optimizer: lion; optimizer: skew; optimizer: quad; scheduler: none; scheduler: linear
+        scheduler: cosine; scheduler: ValueError; quantization_mode: fp8; quantization_mode: int8
+        quantization_mode: nf4; truncation_mode: keep_end; truncation_mode: keep_start; pruning_module
+        CheckpointInterval(every); CheckpointInterval(until); learning_rate: TypeError; backend: ValueError
+        training_time_limit: ValueError; load_arguments""",
     "easydel.state": """
-        easydel-model.parameters; easydel-model.parameters.safetensors.index.json; config.json; generation_config.json
-        easydel-optstate.parameters; easydel-optstate.structure; sharding_axis_names: dp; sharding_axis_names: fsdp
-        sharding_axis_names: tp; sharding_axis_names: sp; device: cpu; device: gpu; device: tpu; quantization_method: NONE
-        quantization_method: NF4; quantization_method: A8BIT; quantization_method: AQT; quantization_method: GPTQ
-        shard_model: ValueError 1; shard_model: ValueError 2; gather_optimizer_state: AssertionError""",
+        easydel-model.parameters; easydel-model.parameters.safetensors.index.json; config.json
+        generation_config.json; easydel-optstate.parameters; easydel-optstate.structure; sharding_axis_names: dp
+        sharding_axis_names: fsdp; sharding_axis_names: tp; sharding_axis_names: sp; device: cpu; device: gpu
+        device: tpu; quantization_method: NONE; quantization_method: NF4; quantization_method: A8BIT
+        quantization_method: AQT; quantization_method: GPTQ; shard_model: ValueError 1; shard_model: ValueError 2
+        gather_optimizer_state: AssertionError""",
     "easydel.module": """
         compute_loss: AssertionError; apply_lora_to_layers: ValueError; merge_lora_params: KeyError
-        merge_params_dict: KeyError; generate: ValueError; generate: NotImplementedError; create_cache_metadata: ValueError
-        create_paged_metadata: ValueError; init_ragged_pages: AssertionError; quantize: NotImplementedError""",
+        merge_params_dict: KeyError; generate: ValueError; generate: NotImplementedError
+        create_cache_metadata: ValueError; create_paged_metadata: ValueError; init_ragged_pages: AssertionError
+        quantize: NotImplementedError""",
     "xlstm.trainer": """
-        log mode: mean; log mode: mean_nopostfix; log mode: single; log mode: max; log mode: std; log mode: ValueError
-        log mode: single_noreduce; log mode: single_noreduce_wcount
+        log mode: mean; log mode: mean_nopostfix; log mode: single; log mode: max; log mode: std
+        log mode: ValueError; log mode: single_noreduce; log mode: single_noreduce_wcount
         LoggerConfig.log_every_n_steps=1; LoggerConfig.log_path=None; LoggerConfig.log_tools=[]
         LoggerConfig.cmd_logging_name='output'; CallbackConfig.every_n_epochs=1; CallbackConfig.every_n_steps=-1
-        CallbackConfig.main_process_only=False; LLMTrainerConfig.log_logit_stats=False; ModelCheckpoint.max_to_keep=1
-        ModelCheckpoint.monitor=None; ModelCheckpoint.mode=min; ModelCheckpoint.save_optimizer_state=True
-        ModelCheckpoint.save_dataloader_state=True; ModelCheckpoint.async=True; ModelCheckpoint: AssertionError
-        train_model: ValueError 1; train_model: ValueError 2; train_model: AssertionError; load_model: ValueError
+        CallbackConfig.main_process_only=False; LLMTrainerConfig.log_logit_stats=False
+        ModelCheckpoint.max_to_keep=1; ModelCheckpoint.monitor=None; ModelCheckpoint.mode=min
+        ModelCheckpoint.save_optimizer_state=True; ModelCheckpoint.save_dataloader_state=True
+        ModelCheckpoint.async=True; ModelCheckpoint: AssertionError; train_model: ValueError 1
+        train_model: ValueError 2; train_model: AssertionError; load_model: ValueError
         TrainerConfig.from_dict: ValueError; load_from_checkpoint: ValueError; restore_model: AssertionError
         restore_model(state_dict): params; restore_model(state_dict): step; restore_model(state_dict): opt_state
         restore_model(state_dict): mutable_variables; restore_model(state_dict): rng
-        restore_data_loaders(state_dict): train; restore_data_loaders(state_dict): val; restore_data_loaders(state_dict): test
-        eval_model(mode): val; eval_model(mode): test; DATAKEY_METRICKEY; val_step_<step>; val_epoch_<epoch>; test
-        loss_mean; grad_norm_mean; grad_norm_<path>; param_norm; param_norm_<path>; accuracy; epoch_time; step_time
-        optimizer/lr; perplexity; token_utilization; tokens_per_batch; num_docs_per_batch; logits_norm; logits_std
-        logits_max; <intermediate>_<i>_mean; num_params; num_optimizer_params; start_step; train_steps_per_epoch
-        global_batch_size; local_batch_size; num_train_steps; output.log; file_logs/config.yaml; metrics_train.csv
-        checkpoints/checkpoint_<step>/; checkpoints_dataloaders/checkpoint_<step>/; metadata/metadata
-        optimizer: adam; optimizer: adamw; optimizer: sgd; optimizer: nadam; optimizer: adamax; optimizer: radam
-        optimizer: nadamw; optimizer: adamaxw; optimizer: lamb; optimizer: ademamix; optimizer: none
-        scheduler: constant; scheduler: cosine_decay; scheduler: exponential_decay; scheduler: linear
-        scheduler: AssertionError; decay_steps; warmup_steps; cooldown_steps; cooldown_lr; end_lr; end_lr_factor
-        grad_clip_norm; grad_clip_value; weight_decay_include; weight_decay_exclude""",
+        restore_data_loaders(state_dict): train; restore_data_loaders(state_dict): val
+        restore_data_loaders(state_dict): test; eval_model(mode): val; eval_model(mode): test; DATAKEY_METRICKEY
+        val_step_<step>; val_epoch_<epoch>; test; loss_mean; grad_norm_mean; grad_norm_<path>; param_norm
+        param_norm_<path>; accuracy; epoch_time; step_time; optimizer/lr; perplexity; token_utilization
+        tokens_per_batch; num_docs_per_batch; logits_norm; logits_std; logits_max; <intermediate>_<i>_mean
+        num_params; num_optimizer_params; start_step; train_steps_per_epoch; global_batch_size; local_batch_size
+        num_train_steps; output.log; file_logs/config.yaml; metrics_train.csv; checkpoints/checkpoint_<step>/
+        checkpoints_dataloaders/checkpoint_<step>/; metadata/metadata; optimizer: adam; optimizer: adamw
+        optimizer: sgd; optimizer: nadam; optimizer: adamax; optimizer: radam; optimizer: nadamw
+        optimizer: adamaxw; optimizer: lamb; optimizer: ademamix; optimizer: none; scheduler: constant
+        scheduler: cosine_decay; scheduler: exponential_decay; scheduler: linear; scheduler: AssertionError
+        decay_steps; warmup_steps; cooldown_steps; cooldown_lr; end_lr; end_lr_factor; grad_clip_norm
+        grad_clip_value; weight_decay_include; weight_decay_exclude""",
     "ml.trainer": """
-        config.yaml; checkpoints/ckpt.pt; checkpoints/ckpt.<step>.pt; .lock_running; .lock_scheduled; .lock_ckpt; state.txt
-        logs/main.log; profile/trace.step_<n>.json; run_<k>; RUN_DIR; add_lock_file: RuntimeError
-        remove_lock_file: RuntimeError; exp_dir: KeyError; load_checkpoint: UnpicklingError; train: NotImplementedError
-        ???; save_config; should_checkpoint; add_signal_handler; on_exit: SIGUSR1; MinGradScaleError; NaNError
-        TrainingFinished; load_checkpoint(weights_only); State.num_epochs; State.num_steps; State.num_epoch_steps
-        State.num_samples; State.num_epoch_samples; State.num_valid_steps; State.num_test_steps; State.start_time_s
-        State.elapsed_time_s; State.raw_phase; valid_every_n_steps=None; valid_every_n_seconds=600
-        valid_first_n_seconds=60; batches_per_step; batches_per_step_schedule; batch_chunks_per_step_schedule; deterministic
-        use_tf32=True; detect_anomaly=False; clip_grad_norm=10.0; clip_grad_norm_type=2; grad_scaler""",
+        config.yaml; checkpoints/ckpt.pt; checkpoints/ckpt.<step>.pt; .lock_running; .lock_scheduled; .lock_ckpt
+        state.txt; logs/main.log; profile/trace.step_<n>.json; run_<k>; RUN_DIR; add_lock_file: RuntimeError
+        remove_lock_file: RuntimeError; exp_dir: KeyError; load_checkpoint: UnpicklingError
+        train: NotImplementedError; ???; save_config; should_checkpoint; add_signal_handler; on_exit: SIGUSR1
+        MinGradScaleError; NaNError; TrainingFinished; load_checkpoint(weights_only); State.num_epochs
+        State.num_steps; State.num_epoch_steps; State.num_samples; State.num_epoch_samples; State.num_valid_steps
+        State.num_test_steps; State.start_time_s; State.elapsed_time_s; State.raw_phase; valid_every_n_steps=None
+        valid_every_n_seconds=600; valid_first_n_seconds=60; batches_per_step; batches_per_step_schedule
+        batch_chunks_per_step_schedule; deterministic; use_tf32=True; detect_anomaly=False; clip_grad_norm=10.0
+        clip_grad_norm_type=2; grad_scaler""",
     "trl.dpo": """
-        loss_type: sigmoid; loss_type: hinge; loss_type: ipo; loss_type: robust; loss_type: exo_pair; loss_type: nca_pair
-        loss_type: bco_pair; loss_type: sppo_hard; loss_type: aot; loss_type: aot_pair; loss_type: aot_unpaired
-        loss_type: apo_zero; loss_type: apo_down; loss_type: discopop; loss_type: kto; loss_type: sft
-        loss_type: sigmoid_norm; rewards/chosen; rewards/rejected; rewards/accuracies; rewards/margins; logps/chosen
-        logps/rejected; logits/chosen; logits/rejected; entropy; mean_token_accuracy; num_tokens; aux_loss""",
+        loss_type: sigmoid; loss_type: hinge; loss_type: ipo; loss_type: robust; loss_type: exo_pair
+        loss_type: nca_pair; loss_type: bco_pair; loss_type: sppo_hard; loss_type: aot; loss_type: aot_pair
+        loss_type: aot_unpaired; loss_type: apo_zero; loss_type: apo_down; loss_type: discopop; loss_type: kto
+        loss_type: sft; loss_type: sigmoid_norm; rewards/chosen; rewards/rejected; rewards/accuracies
+        rewards/margins; logps/chosen; logps/rejected; logits/chosen; logits/rejected; entropy
+        mean_token_accuracy; num_tokens; aux_loss""",
     "trl.sft": """
         truncation_mode: keep_start; truncation_mode: keep_end; packing_strategy: bfd; packing_strategy: wrapped
         loss_type: nll; loss_type: chunked_nll; loss_type: dft""",
