@@ -4,11 +4,12 @@
 The names are facts that are read from what the sources publish: pages of documentation, dataclasses, schemas. Sentences
 are not. Made once, and made again when a source is to be followed to a newer version:
 
-  tools/coming_from_names.py --documents FOLDER --peers FILE --packages FOLDER... --axolotl FOLDER --litgpt FOLDER \\
-      > tests/coming_from_names.txt
+  tools/coming_from_names.py --documents FOLDER --peers FILE --packages FOLDER... --axolotl FOLDER --litgpt FOLDER
 
-documents: the five pages on easydel.trainers.trainer_protocol, easydel.infra.base_state, xlstm_jax.trainer.base.trainer,
-           easydel.infra.mixins.protocol and ml.trainers.base, as text files
+writes the list to standard output.
+
+documents: the five pages on easydel.trainers.trainer_protocol, easydel.infra.base_state, easydel.infra.mixins.protocol,
+           xlstm_jax.trainer.base.trainer and ml.trainers.base, as text files
 peers:     the page that lists their arguments (Markdown)
 packages:  folders in which the packages transformers and trl lie; several versions are put together
 axolotl:   its folder src/axolotl/utils/schemas      litgpt: its folder litgpt
@@ -39,17 +40,17 @@ BY_HAND = {
         weights-information/<path>/mean; weights-information/<path>/std; weights-information/<path>/min
         weights-information/<path>/max; Number of Model Parameters (Billion)""",
     "easydel.arguments": """
-        max_sequence_length; wandb_entity=None; wandb_name=None; per_epoch_training_steps=None
-        per_epoch_evaluation_steps=None; generation_interval=None; generation_prompts=[]; generation_num_prompts=1
-        generation_use_train_prompts=False; generation_dataset_prompt_field=prompt; generation_top_p=None
-        generation_top_k=None; generation_temperature=None; generation_do_sample=None
-        generation_num_return_sequences=None; generation_max_new_tokens=None; generation_seed
-        generation_preview_print=False; optimizer: adafactor; optimizer: adamw; optimizer: mars; optimizer: muon
-        optimizer: rmsprop; optimizer: lion; optimizer: skew; optimizer: quad; scheduler: none; scheduler: linear
-        scheduler: cosine; scheduler: ValueError; quantization_mode: fp8; quantization_mode: int8
-        quantization_mode: nf4; truncation_mode: keep_end; truncation_mode: keep_start; pruning_module
-        CheckpointInterval(every); CheckpointInterval(until); learning_rate: TypeError; backend: ValueError
-        training_time_limit: ValueError; load_arguments""",
+        max_sequence_length; model_name=None; use_grain=True; step_partition_spec; wandb_entity=None
+        wandb_name=None; per_epoch_training_steps=None; per_epoch_evaluation_steps=None; generation_interval=None
+        generation_prompts=[]; generation_num_prompts=1; generation_use_train_prompts=False
+        generation_dataset_prompt_field=prompt; generation_top_p=None; generation_top_k=None
+        generation_temperature=None; generation_do_sample=None; generation_num_return_sequences=None
+        generation_max_new_tokens=None; generation_seed; generation_preview_print=False; optimizer: adafactor
+        optimizer: adamw; optimizer: mars; optimizer: muon; optimizer: rmsprop; optimizer: lion; optimizer: skew
+        optimizer: quad; scheduler: none; scheduler: linear; scheduler: cosine; scheduler: ValueError
+        quantization_mode: fp8; quantization_mode: int8; quantization_mode: nf4; truncation_mode: keep_end
+        truncation_mode: keep_start; pruning_module; CheckpointInterval(every); CheckpointInterval(until)
+        learning_rate: TypeError; backend: ValueError; training_time_limit: ValueError; load_arguments""",
     "easydel.state": """
         easydel-model.parameters; easydel-model.parameters.safetensors.index.json; config.json
         generation_config.json; easydel-optstate.parameters; easydel-optstate.structure; sharding_axis_names: dp
@@ -277,8 +278,8 @@ def fields(cls):
 
 
 def dataclass_in(packages, file, name):
-    found = [c for root in packages if (Path(root) / file).exists() for c in classes(Path(root) / file) if c.name == name]
-    return {field for c in found for field in fields(c)}
+    files = [Path(root) / file for root in packages]
+    return {field for f in files if f.exists() for c in classes(f) if c.name == name for field in fields(c)}
 
 
 # Sections of Axolotl's file: the key below which a schema's fields stand; "": at the top.
@@ -316,15 +317,12 @@ def litgpt(folder):
 
 def documents(folder):
     texts = [file.read_text() for file in sorted(Path(folder).iterdir())]
-    page = lambda title: next(text for text in texts if title in text[:4000])
-    both = page("easydel.infra.mixins.protocol")  # the last two documents may lie in one file
-    module, _, base = both.partition("ml.trainers.base\n")
-    base = base or page("ml.trainers.base")
+    page = lambda title: next(text for text in texts if title in text[:200])
     return {"easydel.trainer": sphinx(page("easydel.trainers.trainer_protocol"), "BaseTrainerProtocol"),
             "easydel.state": sphinx(page("easydel.infra.base_state"), "EasyDeLState"),
-            "easydel.module": sphinx(module, "BaseModuleProtocol"),
+            "easydel.module": sphinx(page("easydel.infra.mixins.protocol"), "BaseModuleProtocol"),
             "xlstm.trainer": autoapi(page("xlstm_jax.trainer.base.trainer")),
-            "ml.trainer": flat(base)}
+            "ml.trainer": flat(page("ml.trainers.base"))}
 
 
 def main():

@@ -69,7 +69,7 @@ fi
 
 printf 'hf:a\nhf:b\n' >"$work/names"
 refuses() {  # what is said of a page with this second row
-  printf '## `hf`: a page\n| there | in hone | proof |\n|---|---|---|\n| `a` | x | not needed |\n%s\n' "$2" >"$work/page"
+  printf '## `hf`: a page\n| there | hone | proof |\n|---|---|---|\n| `a` | x | not needed |\n%s\n' "$2" >"$work/page"
   problems "$work/page" "$work/names" | grep -qF "$1" || { echo "not refused: $2"; exit 1; }
 }
 test=tests/cli/coming_from_test.sh
