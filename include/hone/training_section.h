@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "hone/config_read.h"
 #include "hone/precision.h"
@@ -15,10 +16,23 @@ template <>
 inline constexpr auto config::enum_names<SaveDtype> = std::to_array<std::pair<SaveDtype, std::string_view>>(
     {{SaveDtype::source, "source"}, {SaveDtype::run, "run"}, {SaveDtype::fp32, "fp32"}, {SaveDtype::bf16, "bf16"}});
 
+// What else is logged of a number that every step has, besides its mean over the steps since the last line, which has
+// the number's own name (mean_nopostfix).
+enum class LogAs { mean_nopostfix, mean, single, max, std };
+template <>
+inline constexpr auto config::enum_names<LogAs> =
+    std::to_array<std::pair<LogAs, std::string_view>>({{LogAs::mean_nopostfix, "mean_nopostfix"},
+                                                       {LogAs::mean, "mean"},
+                                                       {LogAs::single, "single"},
+                                                       {LogAs::max, "max"},
+                                                       {LogAs::std, "std"}});
+
 struct SaveSection {
   std::int64_t every = 500;
   double every_minutes = 0;
-  std::int64_t keep = 3;
+  std::int64_t keep = 3, keep_best = 1;
+  std::string best_by;
+  bool after_evaluation = false;
   SaveDtype dtype = SaveDtype::source;
   double grace_seconds = 25;
   static constexpr std::string_view kShorthand = "every";
@@ -28,7 +42,12 @@ struct SaveSection {
         field("every", &C::every, "Steps between checkpoints; 0 = only by time and at the end.", at_least(0)),
         field("every_minutes", &C::every_minutes, "Minutes between checkpoints; 0 = only by steps and at the end.",
               at_least(0)),
-        field("keep", &C::keep, "How many checkpoints stay, besides the best one; 0 = all of them.", at_least(0)),
+        field("keep", &C::keep, "How many checkpoints stay, besides the best ones; 0 = all of them.", at_least(0)),
+        field("keep_best", &C::keep_best, "How many of the best checkpoints stay, however old they are.", at_least(1)),
+        field("best_by", &C::best_by,
+              "The evaluations' metric that says which is best, as eval_<set>_loss; default: the first set's loss."),
+        field("after_evaluation", &C::after_evaluation,
+              "Save after each evaluation as well, so that the best model of all is among the checkpoints."),
         field("dtype", &C::dtype,
               "Type of the weights in checkpoints: source = as the model came (a fresh one: as run), run = as the run "
               "computes, fp32 or bf16; the run itself goes on from its exact weights either way."),
@@ -85,6 +104,7 @@ struct TrainerSection {
   bool eval_at_start = false;
   std::optional<std::int64_t> eval_batch_size;
   std::int64_t log_every = 10;
+  std::vector<LogAs> log_modes{LogAs::mean_nopostfix};
   SaveSection save;
   bool checkpoint_blocks = false;
   static constexpr auto fields() {
@@ -122,6 +142,11 @@ struct TrainerSection {
         field("eval_batch_size", &C::eval_batch_size, "Rows in a batch of an evaluation; default batch_size.",
               at_least(1), OnResume::free),
         field("log_every", &C::log_every, "Steps between lines of metrics.jsonl.", at_least(1), OnResume::free),
+        field(
+            "log_modes", &C::log_modes,
+            "What a line says of a training metric over its steps. mean_nopostfix, under the metric's name, is always "
+            "there; besides: loss_mean, loss_single (the last step's), loss_max, loss_std (over steps).",
+            OnResume::free),
         field("save", &C::save, "When to save checkpoints.", OnResume::free),
         field("checkpoint_blocks", &C::checkpoint_blocks,
               "Gradient checkpointing: a third more time, far less memory; the same numbers.", OnResume::free)};

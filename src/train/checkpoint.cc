@@ -26,8 +26,8 @@ namespace {
 // transformers' TrainerState. What hone has no equal of holds transformers' default.
 std::string trainer_state(const TrainState& state, const CheckpointParts& parts) {
   nlohmann::ordered_json json;
-  json["best_global_step"] = state.best.step < 0 ? nlohmann::json() : nlohmann::json(state.best.step);
-  json["best_metric"] = state.best.step < 0 ? nlohmann::json() : json_number(state.best.value);
+  json["best_global_step"] = state.best.empty() ? nlohmann::json() : nlohmann::json(state.best.front().step);
+  json["best_metric"] = state.best.empty() ? nlohmann::json() : json_number(state.best.front().value);
   json["best_model_checkpoint"] = nullptr;
   json["epoch"] = parts.epoch ? nlohmann::json(*parts.epoch) : nlohmann::json();  // transformers', where it is unknown
   json["eval_steps"] = parts.eval_every;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "base/strings.h"
@@ -26,19 +27,27 @@ std::vector<std::string> eval_sets(const Recipe& recipe) {
   return names;
 }
 
-// A callback that acts on a metric: it must be measured, and more often than at the end.
-void check_watched(const Recipe& recipe, const std::string& callback, const std::string& metric, Problems& problems) {
+// Whether a metric is measured.
+bool check_metric(const Recipe& recipe, const std::string& option, const std::string& metric, Problems& problems) {
   const std::vector<std::string> sets = eval_sets(recipe);
-  if (sets.empty())
-    return problems.add(callback, fmt::format("watches {}, but there is nothing to evaluate on; give data.eval a share "
-                                              "or files",
-                                              metric));
+  if (sets.empty()) {
+    problems.add(option, fmt::format("watches {}, but there is nothing to evaluate on; give data.eval a share "
+                                     "or files",
+                                     metric));
+    return false;
+  }
   const std::unique_ptr<Objective> objective = make_objective(recipe);
   const std::vector<std::string> known = metric_names(make_evaluations(*objective), sets);
   if (std::find(known.begin(), known.end(), metric) == known.end())
-    problems.add(callback,
+    problems.add(option,
                  fmt::format("watches {}, which no evaluation gives; expected one of {}", metric, join(known, ", ")),
                  nearest(metric, known));
+  return true;
+}
+
+// A callback that acts on a metric: it must be measured, and more often than at the end.
+void check_watched(const Recipe& recipe, const std::string& callback, const std::string& metric, Problems& problems) {
+  if (!check_metric(recipe, callback, metric, problems)) return;
   const TrainerSection& trainer = recipe.trainer;
   if (trainer.eval_every_epochs > 0) return;
   if (trainer.eval_every == 0)
@@ -56,6 +65,23 @@ void check_callbacks(const Recipe& recipe, Problems& problems) {
     const std::string metric = registries().callbacks.make(choice)->watches();
     if (!metric.empty()) check_watched(recipe, fmt::format("callbacks.{}", i), metric, problems);
   }
+}
+
+// The best checkpoints: there must be evaluations, and saves at the same steps.
+void check_best(const Recipe& recipe, Problems& problems) {
+  const TrainerSection& trainer = recipe.trainer;
+  const SaveSection& save = trainer.save;
+  if (!save.best_by.empty()) check_metric(recipe, "trainer.save.best_by", save.best_by, problems);
+  problems.require(!save.after_evaluation || !eval_sets(recipe).empty(), "trainer.save.after_evaluation", kNoData);
+  const bool asked = save.keep_best > 1 || !save.best_by.empty();
+  if (!asked || save.after_evaluation || save.every_minutes > 0 || trainer.eval_every_epochs > 0 || !trainer.steps)
+    return;
+  const std::int64_t meet = save.every > 0 ? std::lcm(save.every, trainer.eval_every) : 0;  // 0: never
+  if (meet == 0 || meet >= *trainer.steps)
+    problems.add(save.keep_best > 1 ? "trainer.save.keep_best" : "trainer.save.best_by",
+                 fmt::format("of {} steps only the last is both evaluated and saved: trainer.eval_every is {}, "
+                             "trainer.save.every {}; set trainer.save.after_evaluation",
+                             *trainer.steps, trainer.eval_every, save.every));
 }
 
 // Two trackers that are the same would write one file.
@@ -91,6 +117,7 @@ void find_contradictions(const Recipe& recipe, Problems& problems) {
   check_stream_window(recipe, problems);
   check_evaluation(recipe, problems);
   check_callbacks(recipe, problems);
+  check_best(recipe, problems);
   check_trackers(recipe, problems);
   if (recipe.trainer.steps) check_schedule(recipe, *recipe.trainer.steps, problems);
 }

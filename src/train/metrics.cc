@@ -37,6 +37,33 @@ void combine_all(std::map<std::string, Metric>& into, const std::map<std::string
   }
 }
 
+nlohmann::json to_json(const std::map<std::string, Spread>& spreads) {
+  nlohmann::json json = nlohmann::json::object();
+  for (const auto& [name, one] : spreads)
+    json[name] = {one.steps, json_number(one.last), json_number(one.max), json_number(one.mean),
+                  json_number(one.squares)};
+  return json;
+}
+
+std::map<std::string, Spread> spreads_from_json(const nlohmann::json& json) {
+  std::map<std::string, Spread> spreads;
+  for (const auto& [name, entry] : json.items())
+    spreads[name] = {entry.at(0).get<std::int64_t>(), number_from_json(entry.at(1)), number_from_json(entry.at(2)),
+                     number_from_json(entry.at(3)), number_from_json(entry.at(4))};
+  return spreads;
+}
+
+void say(const std::string& name, const Spread& spread, std::span<const LogAs> modes, Metrics& values) {
+  for (const LogAs mode : modes) {
+    if (mode == LogAs::single) values[name + "_single"] = spread.last;
+    if (mode == LogAs::max) values[name + "_max"] = spread.max;
+    if (mode == LogAs::std) values[name + "_std"] = spread.deviation();
+    if (mode != LogAs::mean) continue;
+    const auto plain = values.find(name);
+    values[name + "_mean"] = plain == values.end() || name == "grad_norm" ? spread.mean : plain->second;
+  }
+}
+
 nlohmann::json to_json(const std::map<std::string, Metric>& metrics) {
   nlohmann::json json = nlohmann::json::object();
   for (const auto& [name, metric] : metrics)
@@ -117,22 +144,46 @@ void StepReport::total(const World& world) {
 
 double StepReport::loss() const { return sum_of_ratios(terms); }
 
+void Spread::add(double value) {
+  max = steps == 0 ? value : std::max(max, value);
+  last = value;
+  steps += 1;
+  const double off = value - mean;
+  mean += off / static_cast<double>(steps);
+  squares += off * (value - mean);
+}
+
+double Spread::deviation() const { return steps == 0 ? 0 : std::sqrt(squares / static_cast<double>(steps)); }
+
 void Window::add(const StepReport& report) {
+  if (!report.skipped) {
+    spreads["loss"].add(report.loss());
+    spreads["grad_norm"].add(report.grad_norm);
+    if (report.terms.size() > 1)
+      for (const auto& [name, term] : report.terms) spreads[name].add(ratio(term));
+    for (const auto& [name, metric] : report.metrics) spreads[name].add(value_of(metric));
+  }
   combine_all(terms, report.terms);
   combine_all(metrics, report.metrics);
   grad_norm = report.grad_norm;
   learning_rate = report.learning_rate;
 }
 
-void Window::give(const std::string& name, double value) { combine_all(given, {{name, {value, 1}}}); }
+void Window::give(const std::string& name, double value) {
+  combine_all(given, {{name, {value, 1}}});
+  given_spreads[name].add(value);
+}
 
-Metrics Window::values() const {
+Metrics Window::values(std::span<const LogAs> modes) const {
   Metrics values{{"grad_norm", grad_norm}, {"learning_rate", learning_rate}};
   if (terms.size() > 1)
     for (const auto& [name, term] : terms) values[name] = ratio(term);
   for (const auto& [name, metric] : metrics) values[name] = value_of(metric);
   values["loss"] = sum_of_ratios(terms);
   for (const auto& [name, metric] : given) values[name] = value_of(metric);
+  for (const auto& [name, spread] : spreads)
+    if (!given_spreads.contains(name)) say(name, spread, modes, values);
+  for (const auto& [name, spread] : given_spreads) say(name, spread, modes, values);
   return values;
 }
 
@@ -141,13 +192,19 @@ nlohmann::json to_json(const Window& window) {
           {"metrics", to_json(window.metrics)},
           {"grad_norm", window.grad_norm},
           {"learning_rate", window.learning_rate},
-          {"given", to_json(window.given)}};
+          {"given", to_json(window.given)},
+          {"spreads", to_json(window.spreads)},
+          {"given_spreads", to_json(window.given_spreads)}};
 }
 
 Window window_from_json(const nlohmann::json& json) {
-  return {metrics_from_json(json.at("terms")), metrics_from_json(json.at("metrics")),
-          json.at("grad_norm").get<double>(), json.at("learning_rate").get<double>(),
-          metrics_from_json(json.value("given", nlohmann::json::object()))};
+  return {metrics_from_json(json.at("terms")),
+          metrics_from_json(json.at("metrics")),
+          json.at("grad_norm").get<double>(),
+          json.at("learning_rate").get<double>(),
+          metrics_from_json(json.value("given", nlohmann::json::object())),
+          spreads_from_json(json.value("spreads", nlohmann::json::object())),
+          spreads_from_json(json.value("given_spreads", nlohmann::json::object()))};
 }
 
 nlohmann::json json_number(double value) {

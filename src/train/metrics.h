@@ -9,6 +9,7 @@
 
 #include "hone/batch.h"
 #include "hone/tracker.h"
+#include "hone/training_section.h"
 #include "hone/world.h"
 
 namespace hone::training {
@@ -40,14 +41,24 @@ Sums amounts_of(const Batch& batch);
 void combine(Metric& into, const Metric& value);
 double value_of(const Metric& metric);
 
+// A number over steps, each of which counts alike (xlstm-jax's log modes single, max and std).
+struct Spread {
+  std::int64_t steps = 0;
+  double last = 0, max = 0, mean = 0, squares = 0;  // squares: of the distances from the mean, summed
+  void add(double value);
+  double deviation() const;  // of the population
+};
+
 // Steps since the last log line. Part of the run's state: a resumed run logs the same numbers.
 struct Window {
   std::map<std::string, Metric> terms, metrics;
   double grad_norm = 0, learning_rate = 0;   // of the last step
   std::map<std::string, Metric> given = {};  // by callbacks, in place of what is called so
+  std::map<std::string, Spread> spreads = {}, given_spreads = {};
   void add(const StepReport& report);
   void give(const std::string& name, double value);  // of a step
-  Metrics values() const;  // loss, each term when there are several, metrics, grad_norm, learning_rate
+  // loss, each term when there are several, metrics, grad_norm, learning_rate; "loss_max" and the like as modes say.
+  Metrics values(std::span<const LogAs> modes = {}) const;
 };
 nlohmann::json to_json(const Window& window);
 Window window_from_json(const nlohmann::json& json);

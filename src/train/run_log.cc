@@ -29,7 +29,7 @@ std::vector<std::unique_ptr<Tracker>> make_trackers(const Recipe& recipe, const 
 
 RunLog::RunLog(const io::RunFolder& run, const Recipe& recipe, const RunInfo& info, const TrainState& state,
                const std::string& resumed_from)
-    : file_(run.folder()) {
+    : file_(run.folder()), modes_(recipe.trainer.log_modes) {
   const std::int64_t kept = file_.keep_up_to(resumed_from.empty() ? -1 : state.step);
   const auto expected = static_cast<std::int64_t>(state.log_history.size());
   if (kept < expected)
@@ -48,7 +48,7 @@ void RunLog::step(const TrainState& state, const StepReport& report, double seco
 
 void RunLog::log(TrainState& state, std::optional<double> epoch, const std::function<void(Metrics&)>& change) {
   const double seconds = std::max(seconds_, 1e-9);
-  const Metrics values = state.window.values();
+  const Metrics values = state.window.values(modes_);
   Metrics varying{{"tokens_per_second", static_cast<double>(tokens_) / seconds},
                   {"step_seconds", seconds / static_cast<double>(std::max<std::int64_t>(1, steps_))},
                   {"peak_memory_bytes", static_cast<double>(peak_memory_bytes())}};

@@ -30,6 +30,7 @@ class RunLog {
 
  private:
   io::MetricsFile file_;
+  std::vector<LogAs> modes_;
   std::vector<std::unique_ptr<Tracker>> trackers_;
   Metrics last_;
   std::int64_t steps_ = 0, tokens_ = 0;  // since the last line

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -17,7 +18,7 @@ Saver::Saver(io::RunFolder& run, const Recipe& recipe, TrainState& state, std::f
     : run_(run), recipe_(recipe), state_(state), parts_(std::move(parts)), world_(std::move(world)), steps_(steps) {}
 
 void Saver::resumed_from(const io::Checkpoint& checkpoint) {
-  step_ = checkpoint.step;
+  step_ = from_ = checkpoint.step;
   name_ = checkpoint.name;
 }
 
@@ -33,10 +34,10 @@ bool Saver::due(bool asked_for) const {
   return asked_for || (every > 0 && state_.step % every == 0);
 }
 
-bool Saver::try_save(const std::optional<Best>& best) {
+bool Saver::try_save(const std::optional<Worth>& worth) {
   start_clock();
   try {
-    save(best);
+    save(worth);
     return step_ == state_.step;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::checkpoint) throw;
@@ -60,10 +61,23 @@ void Saver::report_failure(const Error& error) {
 
 std::string Saver::kept() const { return step_ < 0 ? "no checkpoint" : fmt::format("step {}", step_); }
 
-void Saver::save(const std::optional<Best>& best) {
+// Among the best, of which an earlier one comes before its equal.
+void Saver::rank(const Worth& worth) {
+  std::vector<Best>& best = state_.best;
+  std::erase_if(best, [&](const Best& one) { return one.metric != worth.found.metric; });
+  const auto worse = [&](const Best& one) {
+    return worth.rises ? one.value < worth.found.value : one.value > worth.found.value;
+  };
+  if (std::none_of(best.begin(), best.end(), [&](const Best& one) { return one.step == worth.found.step; }))
+    best.insert(std::find_if(best.begin(), best.end(), worse), worth.found);
+  if (std::ssize(best) > recipe_.trainer.save.keep_best)
+    best.resize(static_cast<std::size_t>(recipe_.trainer.save.keep_best));
+}
+
+void Saver::save(const std::optional<Worth>& worth) {
   const Stopwatch watch;
-  const Best before = state_.best;
-  if (best) state_.best = *best;
+  const std::vector<Best> before = state_.best;
+  if (worth) rank(*worth);
   std::optional<std::uint64_t> bytes;
   try {
     bytes = save_checkpoint(run_, state_, parts_(), world_);
@@ -93,9 +107,11 @@ void Saver::report(std::uint64_t bytes, double seconds) {
 void Saver::tidy() {
   run_.note_checkpoint();
   run_.link("latest", name_);
-  if (state_.best.step == state_.step) run_.link("best", name_);
+  std::set<std::int64_t> stay{from_};
+  for (const Best& best : state_.best) stay.insert(best.step);
+  if (!state_.best.empty() && state_.best.front().step == state_.step) run_.link("best", name_);
   try {
-    run_.checkpoints().retain(recipe_.trainer.save.keep, {state_.best.step});
+    run_.checkpoints().retain(recipe_.trainer.save.keep, stay);
   } catch (const Error& error) {
     log::warning("older checkpoints are not removed: {}", error.what());
   }
@@ -110,10 +126,10 @@ std::int64_t Saver::to_come() {
   const SaveSection& save = recipe_.trainer.save;
   std::int64_t most = 2;
   if (save.keep > 0) {
-    most = save.keep + 1;
+    most = save.keep + save.keep_best;
     for (const io::Checkpoint& one : run_.checkpoints().scan(io::Verify::sizes)) most -= one.whole() ? 1 : 0;
   }
-  if (save.every_minutes > 0) return std::max<std::int64_t>(1, most);
+  if (save.every_minutes > 0 || save.after_evaluation) return std::max<std::int64_t>(1, most);
   const std::int64_t left = save.every > 0 ? (steps_ - 1) / save.every - state_.step / save.every : 0;
   return std::clamp<std::int64_t>(left + 1, 1, std::max<std::int64_t>(1, most));  // and the one at the end
 }

@@ -9,6 +9,11 @@
 
 namespace hone::training {
 
+struct Worth {
+  Best found;
+  bool rises;  // more of the metric is better
+};
+
 class Saver {
  public:
   // All of it must outlive the saver. `parts` gives what is to be saved; steps: of the whole run. Ranks save together;
@@ -20,10 +25,10 @@ class Saver {
   void check_space();       // Error(checkpoint) when what is to come does not fit
   bool due_by_clock() const;
   bool due(bool asked_for) const;  // after a step that is not the last
-  // Throws Error(checkpoint), and then nothing has changed. `best`: what the model was found to be worth at this step.
-  void save(const std::optional<Best>& best);
+  // Throws Error(checkpoint), and then nothing has changed. `worth`: what the model was found to be worth at this step.
+  void save(const std::optional<Worth>& worth);
   // A failure is reported and counted: training goes on. Whether there is a new checkpoint.
-  bool try_save(const std::optional<Best>& best);
+  bool try_save(const std::optional<Worth>& worth);
   void start_clock();
 
   std::int64_t step() const { return step_; }            // of the newest checkpoint; -1: none
@@ -34,6 +39,7 @@ class Saver {
  private:
   void report(std::uint64_t bytes, double seconds);
   void report_failure(const Error& error);
+  void rank(const Worth& worth);
   std::uint64_t bytes() const;  // of a checkpoint now
   void tidy();
   std::int64_t to_come();
@@ -43,7 +49,7 @@ class Saver {
   TrainState& state_;
   std::function<CheckpointParts()> parts_;
   World world_;
-  std::int64_t steps_, step_ = -1, failures_ = 0;
+  std::int64_t steps_, step_ = -1, from_ = -1, failures_ = 0;
   std::string name_;
   double last_ = 0, slowest_ = 0;
 };

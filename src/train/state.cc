@@ -19,6 +19,15 @@ std::int64_t count_at(const nlohmann::json& json, const char* key, const std::st
   throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: got {}, expected a count", where, key, value.dump()));
 }
 
+Best best_from_json(const nlohmann::json& json) {
+  return {json.at("metric").get<std::string>(), number_from_json(json.at("value")),
+          json.at("step").get<std::int64_t>()};
+}
+
+nlohmann::ordered_json best_to_json(const Best& best) {
+  return {{"metric", best.metric}, {"value", json_number(best.value)}, {"step", best.step}};
+}
+
 TrainState read_state(const nlohmann::json& json, const std::string& where) {
   TrainState state;
   state.step = count_at(json, "step", where);
@@ -31,9 +40,9 @@ TrainState read_state(const nlohmann::json& json, const std::string& where) {
   state.evaluation_due = json.at("evaluation_due").get<bool>();
   state.finished = json.at("finished").get<std::string>();
   state.window = window_from_json(json.at("window"));
-  const nlohmann::json& best = json.at("best");
-  state.best = {best.at("metric").get<std::string>(), number_from_json(best.at("value")),
-                best.at("step").get<std::int64_t>()};
+  if (const Best best = best_from_json(json.at("best")); best.step >= 0) state.best.push_back(best);
+  if (json.contains("next_best"))
+    for (const nlohmann::json& next : json.at("next_best")) state.best.push_back(best_from_json(next));
   state.changes = json.at("changes");
   state.data_files = json.at("data_files");
   if (json.contains("threads")) state.threads = count_at(json, "threads", where);
@@ -55,6 +64,8 @@ TrainState read_state(const nlohmann::json& json, const std::string& where) {
 }  // namespace
 
 std::string to_json(const TrainState& state) {
+  nlohmann::ordered_json next_best = nlohmann::ordered_json::array();
+  for (std::size_t i = 1; i < state.best.size(); ++i) next_best.push_back(best_to_json(state.best[i]));
   const nlohmann::ordered_json json{
       {"version", only_numbers(state.callbacks) ? 1 : kVersion},
       {"step", state.step},
@@ -66,7 +77,8 @@ std::string to_json(const TrainState& state) {
       {"evaluation_due", state.evaluation_due},
       {"finished", state.finished},
       {"window", to_json(state.window)},
-      {"best", {{"metric", state.best.metric}, {"value", json_number(state.best.value)}, {"step", state.best.step}}},
+      {"best", best_to_json(state.best.empty() ? Best{} : state.best.front())},
+      {"next_best", next_best},
       {"callbacks", to_json(state.callbacks)},
       {"changes", state.changes},
       {"data_files", state.data_files},

@@ -34,7 +34,7 @@ struct TrainState {
   bool evaluation_due = false;  // the step's evaluation has not been completed
   std::string finished;         // why the run is complete; "" = it is not
   Window window;
-  Best best;  // over all evaluations
+  std::vector<Best> best;  // the checkpoints that stay for what they are worth, the best one first
   CallbackStates callbacks;
   nlohmann::json changes = nlohmann::json::array();      // options changed at a resume: step, option, before, after
   nlohmann::json log_history = nlohmann::json::array();  // of trainer_state.json, without times

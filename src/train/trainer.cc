@@ -50,6 +50,8 @@ Trainer::Trainer(TrainerParts parts)
   for (const EvalSet& set : inputs.evals) eval_data_.push_back({set.name, set.data.get()});
   evaluations_ = make_evaluations(stepper_->objective());
   greater_is_better_ = greater_is_better(evaluations_, inputs.evals);
+  best_by_ = recipe_.trainer.save.best_by;
+  if (best_by_.empty() && !inputs.evals.empty()) best_by_ = main_metric(evaluations_, inputs.evals);
   saver_ = std::make_unique<Saver>(parts_.run, recipe_, state_, [this] { return checkpoint_parts(); }, steps_, world_);
   state_ = restore({recipe_, parts_.options, inputs, parts_.run, parts_.from, parts_.changes, stepper_->resources()},
                    stepper_->updater());
@@ -234,7 +236,7 @@ void Trainer::evaluate() {
   hooks_.evaluation_start(view());
   if (auto found = evaluate_sets(model_, evaluations_, parts_.inputs.evals, options)) {
     state_.evaluation_due = false;
-    evaluated_ = found->at(main_metric(evaluations_, parts_.inputs.evals));
+    evaluated_ = found->at(best_by_);
     asked_ = hooks_.evaluated(view(), *found);
     if (log_) told(*found, watch.seconds());
   }
@@ -250,23 +252,21 @@ void Trainer::told(const Metrics& evaluation, double seconds) {
   log::info("step {}/{}:{}", state_.step, steps_, text);
 }
 
-std::optional<Best> Trainer::new_best() const {
+std::optional<Worth> Trainer::worth() const {
   if (!evaluated_ || std::isnan(*evaluated_)) return std::nullopt;
-  const std::string metric = main_metric(evaluations_, parts_.inputs.evals);
   const bool rises =
-      std::find(greater_is_better_.begin(), greater_is_better_.end(), metric) != greater_is_better_.end();
-  const bool better = rises ? *evaluated_ > state_.best.value : *evaluated_ < state_.best.value;
-  if (state_.best.step >= 0 && !better) return std::nullopt;
-  return Best{metric, *evaluated_, state_.step};
+      std::find(greater_is_better_.begin(), greater_is_better_.end(), best_by_) != greater_is_better_.end();
+  return Worth{{best_by_, *evaluated_, state_.step}, rises};
 }
 
 void Trainer::maybe_save() {
   if (done()) return;  // finish() saves
+  save_wanted_ |= recipe_.trainer.save.after_evaluation && evaluated_;
   if (!saver_->due(save_wanted_)) return;
   save_wanted_ = false;
   world_.at(fmt::format("step {}, saving", state_.step));
   hooks_.store(state_);
-  if (saver_->try_save(new_best())) hooks_.saved(view(), saver_->name());
+  if (saver_->try_save(worth())) hooks_.saved(view(), saver_->name());
 }
 
 Summary Trainer::finish() {
@@ -278,7 +278,7 @@ Summary Trainer::finish() {
   if (saver_->step() != state_.step || complete)
     during("saving the last checkpoint; kept " + saver_->kept(), [this] {
       hooks_.store(state_);
-      saver_->save(new_best());
+      saver_->save(worth());
       hooks_.saved(view(), saver_->name());
     });
   if (!complete)

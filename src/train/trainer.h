@@ -81,7 +81,7 @@ class Trainer {
             eval_data_,
             &world_};
   }
-  std::optional<Best> new_best() const;
+  std::optional<Worth> worth() const;
   CheckpointParts checkpoint_parts();
 
   TrainerParts parts_;
@@ -107,7 +107,8 @@ class Trainer {
   Wishes asked_;                     // of this rank's, since ranks have last agreed
   std::string signal_;               // that some rank was sent
   std::string stopped_by_;           // a callback, or kEndOfData
-  std::optional<double> evaluated_;  // the main metric, if this very step was evaluated
+  std::string best_by_;              // the metric that says which checkpoint is best
+  std::optional<double> evaluated_;  // that metric, if this very step was evaluated
   bool save_wanted_ = false;
   double time_limit_ = 0;  // seconds of this process; 0: none
   Stopwatch clock_;

@@ -195,7 +195,7 @@ trainer.accumulate | r.yaml | --trainer.accumulate=2
 trainer.steps | r.yaml | --trainer.steps=3
 trainer.epochs | r.yaml --trainer.steps=null --trainer.epochs=1 | --trainer.epochs=2
 trainer.tokens | r.yaml --trainer.tokens=100 | --trainer.tokens=200
-trainer.time_limit | r.yaml --trainer.steps=100000 --trainer.time_limit=9d | --trainer.time_limit=1s
+trainer.time_limit | r.yaml | --trainer.time_limit=0.0001s
 trainer.max_grad_value | r.yaml | --trainer.max_grad_value=1e-4
 trainer.skip_spikes.sigma | r.yaml --trainer.skip_spikes.window=2 | --trainer.skip_spikes.sigma=0.01
 trainer.skip_spikes.window | r.yaml --trainer.skip_spikes.sigma=0.01 | --trainer.skip_spikes.window=2
@@ -208,9 +208,13 @@ trainer.precision | r.yaml | --trainer.precision=fp64
 trainer.eval_every | r.yaml | --trainer.eval_every=1
 trainer.eval_batch_size | memory: rows of an evaluation are independent of each other, tests/evals |
 trainer.log_every | r.yaml | --trainer.log_every=2
+trainer.log_modes | r.yaml --trainer.log_every=2 | '--trainer.log_modes=[max, std]'
 trainer.save.every | r.yaml | --trainer.save.every=1
 trainer.save.every_minutes | r.yaml --trainer.save.every=0 | --trainer.save.every_minutes=0.000001
 trainer.save.keep | r.yaml --trainer.save.every=1 | --trainer.save.keep=1
+trainer.save.keep_best | r.yaml --trainer.eval_every=1 --trainer.save.every=1 --trainer.save.keep=1 --optimizer.learning_rate=1 | --trainer.save.keep_best=3
+trainer.save.best_by | r.yaml --trainer.eval_every=1 --trainer.save.every=1 | --trainer.save.best_by=eval_perplexity
+trainer.save.after_evaluation | r.yaml --trainer.eval_every=1 --trainer.save.every=0 | --trainer.save.after_evaluation=true
 trainer.save.dtype | r.yaml | --trainer.save.dtype=bf16
 trainer.save.grace_seconds | r.yaml | --trainer.save.grace_seconds=0.000001
 trainer.checkpoint_blocks | memory: the same numbers, tests/ops/checkpoint_test.cc |

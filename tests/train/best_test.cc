@@ -1,5 +1,6 @@
 // Which checkpoint is the best one: by the first metric, the way its evaluation says is better.
 #include <limits>
+#include <set>
 
 #include "hone/config_read.h"
 #include "hone/evaluation.h"
@@ -96,6 +97,37 @@ TEST_F(Best, IsNeverNoNumber) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(best({nan, 0.5, 0.4, nan}, true), 4);
   EXPECT_EQ(best({nan, 0.5, 0.4, nan}, false), 6);
+}
+
+TEST_F(Best, AsManyStayAsAreAskedFor) {
+  const auto left = [&](const std::string& keep_best) {
+    best({0.2, 0.1, 0.9, 0.4, 0.5, 0.6}, false, {{"trainer.save.keep", "1"}, {"trainer.save.keep_best", keep_best}});
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(last_.folder) / "checkpoints"))
+      names.insert(entry.path().filename().string());
+    return names;
+  };
+  const auto steps = [](std::initializer_list<std::int64_t> all) {
+    std::set<std::string> names;
+    for (const std::int64_t step : all)
+      names.insert(std::filesystem::path(test::step_folder(step)).filename().string());
+    return names;
+  };
+  EXPECT_EQ(left("1"), steps({4, 12}));
+  EXPECT_EQ(left("3"), steps({2, 4, 8, 12}));
+}
+
+TEST_F(Best, IsAmongTheCheckpointsWhenEachEvaluationIsFollowedByOne) {
+  const test::Overrides after{{"trainer.save.every", "0"}, {"trainer.save.after_evaluation", "true"}};
+  EXPECT_EQ(best({0.3, 0.1, 0.4}, false, after), 4);
+}
+
+TEST_F(Best, ByAMetricOfChoiceOrNotAtAll) {
+  const test::Overrides by{{"trainer.save.best_by", "eval_score"}};
+  EXPECT_EQ(best({0.3, 0.1}, false, by), 4);
+  EXPECT_HONE_ERROR(best({0.3}, false, {{"trainer.save.best_by", "eval_scor"}}), config, "did you mean eval_score?");
+  EXPECT_HONE_ERROR(best({0.3, 0.2, 0.1}, false, {{"trainer.save.keep_best", "2"}, {"trainer.save.every", "5"}}),
+                    config, "of 6 steps only the last is both evaluated and saved");
 }
 
 TEST_F(Best, EarlyStoppingGoesTheSameWay) {

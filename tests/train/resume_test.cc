@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/signals.h"
 #include "train/hooks_for_tests.h"
@@ -252,20 +253,24 @@ TEST_F(Again, AResumeThatIsRefusedMovesNothing) {
   EXPECT_FALSE(std::filesystem::exists(run_folder() / "superseded-0"));
 }
 
-TEST_F(Again, AfterAResumeNoMoreThanKeepStay) {
-  const Overrides keep{{"trainer.save.every", "1"}, {"trainer.save.keep", "2"}, {"data.eval.held_out", "0"}};
-  const auto with_steps = [&](const char* steps) {
-    Overrides all = keep;
-    all.emplace_back("trainer.steps", steps);
-    return recipe(all);
+TEST_F(Again, AfterAResumeNoMoreThanKeepStayBesidesTheOneResumedFrom) {
+  const auto names_after = [&](const char* steps, std::optional<std::int64_t> from) {
+    EXPECT_EQ(train(recipe({{"trainer.save.every", "1"},
+                            {"trainer.save.keep", "2"},
+                            {"data.eval.held_out", "0"},
+                            {"trainer.steps", steps}}),
+                    options_)
+                  .resumed_from,
+              from);
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(run_folder() / "checkpoints"))
+      names.insert(entry.path().filename().string());
+    return names;
   };
-  train(with_steps("4"), options_);
-  EXPECT_EQ(train(with_steps("8"), options_).resumed_from, 4);
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(run_folder() / "checkpoints"))
-    names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  EXPECT_EQ(names, (std::vector<std::string>{"step-00000007", "step-00000008"}));
+  names_after("4", std::nullopt);
+  EXPECT_EQ(names_after("8", 4), (std::set<std::string>{"step-00000004", "step-00000007", "step-00000008"}));
+  EXPECT_EQ(names_after("10", 8), (std::set<std::string>{"step-00000008", "step-00000009", "step-00000010"}));
+  EXPECT_EQ(names_after("11", 10), (std::set<std::string>{"step-00000010", "step-00000011"}));
 }
 
 TEST_F(Again, CheckpointsThatVanishedAreNoFreshStart) {

@@ -13,11 +13,13 @@ TEST(TrainStateText, SurvivesItsOwnText) {
   state.step = 7;
   state.tokens = 1234;
   state.threads = 2;
-  state.best = {"eval_loss", -std::numeric_limits<double>::infinity(), 4};
+  state.best = {{"eval_loss", -std::numeric_limits<double>::infinity(), 4}, {"eval_loss", 0.5, 2}};
   state.callbacks["0.early_stopping"]["waited"] = 2.0;
   const TrainState again = state_from_json(to_json(state), "train.json");
   EXPECT_EQ(to_json(again), to_json(state));
-  EXPECT_EQ(again.best.value, state.best.value);
+  ASSERT_EQ(again.best.size(), 2u);
+  EXPECT_EQ(again.best[0].value, state.best[0].value);
+  EXPECT_EQ(again.best[1].step, 2);
 }
 
 TEST(TrainStateText, OfBeforeUpdatesWereCountedHasOneForEachStep) {
