@@ -223,6 +223,21 @@ callbacks.early_stopping.metric | r.yaml '--callbacks=[early_stopping]' | --call
 callbacks.early_stopping.patience | r.yaml --trainer.eval_every=1 '--callbacks=[{type: early_stopping, min_drop: 100}]' | --callbacks.0.patience=1
 callbacks.early_stopping.min_drop | r.yaml --trainer.eval_every=1 '--callbacks=[{type: early_stopping, patience: 1}]' | --callbacks.0.min_drop=100
 callbacks.early_stopping.greater_is_better | r.yaml --trainer.eval_every=1 '--callbacks=[{type: early_stopping, patience: 1}]' | --callbacks.0.greater_is_better=true
+callbacks.histograms.every | r.yaml '--callbacks=[{type: histograms, every: 2}]' | --callbacks.0.every=1
+callbacks.histograms.bins | r.yaml '--callbacks=[{type: histograms, every: 2}]' | --callbacks.0.bins=3
+callbacks.histograms.match | r.yaml '--callbacks=[{type: histograms, every: 2}]' | --callbacks.0.match=norm
+callbacks.histograms.weights | r.yaml '--callbacks=[{type: histograms, every: 2, gradients: true}]' | --callbacks.0.weights=false
+callbacks.histograms.gradients | r.yaml '--callbacks=[{type: histograms, every: 2}]' | --callbacks.0.gradients=true
+callbacks.intermediates.match | r.yaml --callbacks=[intermediates] | --callbacks.0.match=output
+callbacks.norms.every | r.yaml '--callbacks=[{type: norms, every: 2}]' | --callbacks.0.every=1
+callbacks.norms.match | r.yaml '--callbacks=[{type: norms, every: 2}]' | --callbacks.0.match=norm
+callbacks.norms.weights | r.yaml '--callbacks=[{type: norms, every: 2}]' | --callbacks.0.weights=false
+callbacks.norms.gradients | r.yaml '--callbacks=[{type: norms, every: 2}]' | --callbacks.0.gradients=false
+callbacks.norms.updates | r.yaml '--callbacks=[{type: norms, every: 2}]' | --callbacks.0.updates=true
+callbacks.norms.each | r.yaml '--callbacks=[{type: norms, every: 2}]' | --callbacks.0.each=false
+callbacks.trigger_file.file | r.yaml --callbacks=[trigger_file] | --callbacks.0.file=run.json
+callbacks.trigger_file.action | what a file asks for: tests/callbacks/observers_test.cc |
+callbacks.trigger_file.every | likewise |
 trackers | r.yaml | --trackers=[csv]
 trackers.csv.file | r.yaml --trackers=[csv] | --trackers.0.file=x.csv
 trackers.terminal.plain_every_s | r.yaml --trackers=[terminal] | --trackers.0.plain_every_s=0
