@@ -7,6 +7,7 @@
 // and the only room is in that array. So the variable borrows the place of another one, that no library reads while it
 // is loaded, and gives it back before main: nothing of this is seen afterwards, by this program or its children.
 #include <unistd.h>
+#include <initializer_list>
 
 #include <cstdint>
 #include <cstring>

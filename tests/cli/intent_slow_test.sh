@@ -337,6 +337,8 @@ launch --threads | likewise |
 launch --timeout | likewise |
 launch --json | likewise |
 launch --quiet | likewise |
+checkpoint --keep | checkpoint prune run --keep 1 | --keep 2
+checkpoint --dry-run | checkpoint prune run --keep 1 | --dry-run
 eval --data | eval ../m1 --data ../d.jsonl | --data ../e.jsonl
 eval --columns | eval ../m1 --data ../d.jsonl | --columns text=story
 eval --ignore | eval ../m1 --data ../l.jsonl | --ignore label
