@@ -19,6 +19,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/sections.h"
 #include "base/signals.h"
 #include "base/strings.h"
@@ -305,17 +306,30 @@ std::optional<std::string> Store::find(const std::string& key) {
 std::shared_ptr<Collectives> Store::join(const Place& place, double timeout_seconds) {
   const auto key = [](int rank) { return fmt::format("here/{}", rank); };
   set(key(place.rank), "1");
-  try {
-    std::vector<std::string> all;
-    for (int rank = 0; rank < place.size; ++rank) all.push_back(state_->prefix + key(rank));
-    state_->store->wait(all, milliseconds(timeout_seconds));
-  } catch (const std::exception&) {
-    std::vector<std::string> missing;
+  std::vector<std::string> all;
+  for (int rank = 0; rank < place.size; ++rank) all.push_back(state_->prefix + key(rank));
+  const auto come = [&](double seconds) {
+    try {
+      state_->store->wait(all, milliseconds(seconds));
+      return true;
+    } catch (const std::exception&) {
+      return false;
+    }
+  };
+  const auto missing = [&] {
+    std::vector<std::string> ranks;
     for (int rank = 0; rank < place.size; ++rank)
-      if (!find(key(rank))) missing.push_back(std::to_string(rank));
-    throw Error(ErrorKind::peer, fmt::format("ranks {} of {} have not come within {:.0f} s", hone::join(missing, ", "),
-                                             place.size, timeout_seconds))
-        .hint("do all of them have the same MASTER_ADDR and MASTER_PORT, and can they reach it?");
+      if (!find(key(rank))) ranks.push_back(std::to_string(rank));
+    return hone::join(ranks, ", ");
+  };
+  const double silent = std::min(5.0, timeout_seconds);
+  if (!come(silent)) {
+    log::info("waiting for ranks {} of {} to come to {}:{}, {:.0f} s at most", missing(), place.size,
+              state_->store->getHost(), port(), timeout_seconds);
+    if (!come(timeout_seconds - silent))
+      throw Error(ErrorKind::peer,
+                  fmt::format("ranks {} of {} have not come within {:.0f} s", missing(), place.size, timeout_seconds))
+          .hint("do all of them have the same MASTER_ADDR and MASTER_PORT, and can they reach it?");
   }
   return peer_call("connecting the ranks", [&] {
     return std::make_shared<GlooCollectives>(

@@ -51,6 +51,7 @@ trace() {  # the recipe, then what follows "hone train"
   sed -E "$times" log
   { find out runs elsewhere tokens -type f 2>/dev/null || true; } | sed -E 's/tokens-[0-9a-f]+/tokens/' | sort
   { cat out/metrics.jsonl 2>/dev/null || true; } | sed -E 's/"(step_seconds|eval_seconds|tokens_per_second|peak_memory_bytes)":[^,}]*//g'
+  { cat out/histograms.jsonl 2>/dev/null || true; }
   { cat out/checkpoints/step-*/{model,adapter_model}.safetensors out/checkpoints/step-*/tokenizer*.json 2>/dev/null || true; } | sha256sum
 }
 

@@ -183,4 +183,11 @@ cat log.0 log.1 >log
 says_once '2 ranks by torchrun'
 says_once 'done: step 30 of 30'
 cmp out/checkpoints/step-00000030/model.safetensors torchrun/checkpoints/step-00000030/model.safetensors
+
+# One that comes alone says whom it waits for.
+by_hand 0 29613 --run.folder=alone >log 2>&1 &
+sleep 8
+kill -KILL $! && pkill -KILL -f run.folder=alone || true
+wait
+says_once 'waiting for ranks 1 of 2 to come to 127.0.0.1:29613, 300 s at most'
 echo "ranks end together"
