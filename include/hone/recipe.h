@@ -18,8 +18,27 @@
 
 namespace hone {
 
+// What is taken from the folder at model.path.
+struct LoadSection {
+  std::string checkpoint = "latest";
+  bool optimizer = false, strict = true;
+  static constexpr std::string_view kShorthand = "checkpoint";
+  static constexpr auto fields() {
+    using C = LoadSection;
+    return std::tuple{
+        field("checkpoint", &C::checkpoint, "Of a run folder: latest, best, or the step of a checkpoint."),
+        field("optimizer", &C::optimizer,
+              "Start from the optimizer's state of that checkpoint as well, and not from weights alone; steps are "
+              "counted from 0."),
+        field("strict", &C::strict,
+              "false: weights that the folder lacks start afresh, and those that the model lacks are passed over; both "
+              "are told. Shapes must agree either way.")};
+  }
+};
+
 struct ModelSection {
   std::string path;
+  LoadSection load;
   std::vector<std::string> trainable;
   std::map<std::string, config::Open> config;
   static constexpr std::string_view kShorthand = "path", kRest = "config";
@@ -29,13 +48,15 @@ struct ModelSection {
         field("path", &C::path,
               "Folder of a Hugging Face model, a run folder (its newest whole checkpoint), or org/name in the local HF "
               "cache."),
+        field("load", &C::load, "Which checkpoint of a run, and what of it."),
         field("trainable", &C::trainable,
               "Regular expressions: only weights whose name one of them matches anywhere are trained, as lm_head or "
               "layers\\.1[0-9]\\.; the others are frozen, need no optimizer state, and are kept and saved in bf16 in a "
               "bf16 "
               "run. Default: all are trained."),
         field("config", &C::config,
-              "For a fresh model instead of path: `type: llama` and the keys of Hugging Face's config.json.")};
+              "For a fresh model instead of path: `type: llama` and the keys of Hugging Face's config.json. Beside "
+              "path: keys of its config.json that are to be others, as `rope_theta: 500000`.")};
   }
   HONE_API void validate(Problems& problems) const;
 };
@@ -55,9 +76,19 @@ struct EvalSection {
   }
 };
 
+struct TestSection {
+  std::map<std::string, std::vector<DataFile>> files;
+  static constexpr std::string_view kRest = "files";
+  static constexpr auto fields() {
+    using C = TestSection;
+    return std::tuple{field("files", &C::files, "Named test sets, each a file or a list of files.", OnResume::free)};
+  }
+};
+
 struct DataSection {
   std::vector<DataFile> train;
   EvalSection eval;
+  TestSection test;
   std::int64_t max_length = 1024;
   Overlong overlong = Overlong::split;
   std::optional<Packing> packing;
@@ -72,6 +103,7 @@ struct DataSection {
     return std::tuple{
         field("train", &C::train, "Files to train on."),
         field("eval", &C::eval, "What to evaluate on."),
+        field("test", &C::test, "What `hone test` measures the run's best checkpoint on; training never reads it."),
         field("max_length", &C::max_length, "Tokens in a row; more cost memory and time, fewer cut documents.",
               at_least(2)),
         field(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,6 +35,7 @@ struct SaveSection {
   std::string best_by;
   bool after_evaluation = false;
   SaveDtype dtype = SaveDtype::source;
+  bool optimizer = true, asynchronous = false;
   double grace_seconds = 25;
   static constexpr std::string_view kShorthand = "every";
   static constexpr auto fields() {
@@ -51,6 +53,11 @@ struct SaveSection {
         field("dtype", &C::dtype,
               "Type of the weights in checkpoints: source = as the model came (a fresh one: as run), run = as the run "
               "computes, fp32 or bf16; the run itself goes on from its exact weights either way."),
+        field("optimizer", &C::optimizer,
+              "false: checkpoints are models alone, a third of the size or less, and no run can go on from them."),
+        field("asynchronous", &C::asynchronous,
+              "Write checkpoints while training goes on, from a copy in memory that is taken between two steps; one at "
+              "a time."),
         field("grace_seconds", &C::grace_seconds,
               "Warn when a save takes so long that it may not fit between SIGTERM and SIGKILL.", at_least(0))};
   }
@@ -90,6 +97,19 @@ struct EmaSection {
   HONE_API void validate(Problems& problems) const;
 };
 
+// How often one evaluation set is measured, where it is not as all are.
+struct EvalTimes {
+  std::optional<std::int64_t> every, max_batches;
+  static constexpr std::string_view kShorthand = "every";
+  static constexpr auto fields() {
+    using C = EvalTimes;
+    return std::tuple{field("every", &C::every, "Steps between evaluations of this set; 0 = only at the end.",
+                            at_least(0)),
+                      field("max_batches", &C::max_batches, "Batches of it that an evaluation sees at most.",
+                            at_least(1))};
+  }
+};
+
 struct TrainerSection {
   std::int64_t batch_size = 8, accumulate = 1;
   std::optional<std::int64_t> steps;
@@ -102,8 +122,11 @@ struct TrainerSection {
   Precision precision = Precision::automatic;
   std::int64_t eval_every = 0, eval_every_epochs = 0;
   bool eval_at_start = false;
-  std::optional<std::int64_t> eval_batch_size;
+  std::optional<std::int64_t> eval_batch_size, max_eval_batches;
+  std::map<std::string, EvalTimes> eval_sets;
+  std::uint64_t eval_seed = 0;
   std::int64_t log_every = 10;
+  std::optional<std::int64_t> report_every;
   std::vector<LogAs> log_modes{LogAs::mean_nopostfix};
   SaveSection save;
   bool checkpoint_blocks = false;
@@ -141,7 +164,16 @@ struct TrainerSection {
               OnResume::record),
         field("eval_batch_size", &C::eval_batch_size, "Rows in a batch of an evaluation; default batch_size.",
               at_least(1), OnResume::free),
+        field("max_eval_batches", &C::max_eval_batches,
+              "Batches of each set that an evaluation sees at most; default: all.", at_least(1), OnResume::record),
+        field("eval_sets", &C::eval_sets, "By the name of an evaluation set: how often that one is measured.",
+              OnResume::record),
+        field("eval_seed", &C::eval_seed, "Decides what a collator draws in evaluations, the same in each of them.",
+              OnResume::record),
         field("log_every", &C::log_every, "Steps between lines of metrics.jsonl.", at_least(1), OnResume::free),
+        field("report_every", &C::report_every,
+              "Steps between the lines that trackers get, each over its own steps; default: log_every.", at_least(1),
+              OnResume::free),
         field(
             "log_modes", &C::log_modes,
             "What a line says of a training metric over its steps. mean_nopostfix, under the metric's name, is always "
