@@ -40,14 +40,15 @@ struct WeightTypes {
   WeightTypes(Precision trained, Precision frozen) : trained(trained), frozen(frozen) {}
 };
 // Weights that a folder lacks, as it was saved without a head or with another one, are filled by init_weights' rule.
-struct FreshHead {
+struct FreshWeights {
   std::uint64_t seed = 0;
   bool other_labels = false;  // those that depend on the labels are fresh although the folder has them
+  bool any = false;           // not of a head alone; and weights that the model lacks are passed over
 };
 // Fills every weight from the folder's safetensors, cast to its type: missing, extra, wrong shape or dtype are
 // errors. Weights of another head than the model's are passed over; what is fresh and what was not read is said.
 HONE_API void load_weights(Model& model, const std::filesystem::path& folder, WeightTypes types,
-                           const std::optional<FreshHead>& fresh = {});
+                           const std::optional<FreshWeights>& fresh = {});
 // Fills every weight by its Init: a function of (seed, name).
 HONE_API void init_weights(Model& model, std::uint64_t seed, WeightTypes types);
 // The model of find_model(where), with its weights and its adapter, if it has one.

@@ -54,7 +54,9 @@ struct SaveSection {
               "Type of the weights in checkpoints: source = as the model came (a fresh one: as run), run = as the run "
               "computes, fp32 or bf16; the run itself goes on from its exact weights either way."),
         field("optimizer", &C::optimizer,
-              "false: checkpoints are models alone, a third of the size or less, and no run can go on from them."),
+              "false: checkpoints are models alone, a third of the size or less, and no run can go on from them; only "
+              "the "
+              "one of an interruption is whole."),
         field("asynchronous", &C::asynchronous,
               "Write checkpoints while training goes on, from a copy in memory that is taken between two steps; one at "
               "a time."),

@@ -35,7 +35,9 @@ class EarlyStopping final : public Callback {
   explicit EarlyStopping(const Config& config) : config_(config) {}
 
   Action on_evaluation_end(const TrainView& view, Metrics& metrics) override {
-    const double value = watched(metrics);
+    const auto found = metrics.find(config_.metric);
+    if (found == metrics.end()) return Action::go_on;  // of a set that is measured at other steps
+    const double value = found->second;
     const bool rises = config_.greater_is_better.value_or(contains(view.greater_is_better, config_.metric));
     if (is_new_best(value, rises)) {
       best_ = value;
@@ -64,16 +66,6 @@ class EarlyStopping final : public Callback {
   bool is_new_best(double value, bool rises) const {
     if (best_ == kNone) return rises ? value > -kNone : value < kNone;
     return rises ? value > best_ + config_.min_drop : value < best_ - config_.min_drop;
-  }
-
-  double watched(const Metrics& metrics) const {
-    const auto found = metrics.find(config_.metric);
-    if (found != metrics.end()) return found->second;
-    std::vector<std::string> names;
-    for (const auto& [name, value] : metrics) names.push_back(name);
-    throw Error(ErrorKind::config,
-                fmt::format("callbacks: early_stopping watches \"{}\", which no evaluation gives; there is {}",
-                            config_.metric, list_names(names)));
   }
 
   static constexpr double kNone = std::numeric_limits<double>::infinity();  // no evaluation yet

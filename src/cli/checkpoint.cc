@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/strings.h"
+#include "cli/checkpoint_weights.h"
 #include "cli/output.h"
 #include "hone/command.h"
 #include "hone/config_read.h"
@@ -74,38 +75,130 @@ ordered_json row_of(const io::Checkpoints& checkpoints, const io::Checkpoint& on
 class CheckpointCommand final : public Command {
  public:
   struct Config {
-    std::optional<std::int64_t> keep;
-    bool dry_run = false;
+    std::optional<std::int64_t> keep, last;
+    std::string out;
+    bool dry_run = false, best = false, replace = false;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
           field("keep", &C::keep, "prune: how many of the newest whole checkpoints stay, besides the best ones.",
                 at_least(1)),
-          field("dry_run", &C::dry_run, "prune: only say what would be deleted.")};
+          field("dry_run", &C::dry_run, "prune: only say what would be deleted."),
+          field("last", &C::last, "average: so many of a run's newest checkpoints.", at_least(2)),
+          field("best", &C::best, "average: those checkpoints that a run keeps as its best (trainer.save.keep_best)."),
+          field("out", &C::out, "average: folder to make, a model as any other."),
+          field("replace", &C::replace,
+                "average: a folder there that hone made, with nothing else in it, is moved to <folder>.old-k first.")};
     }
   };
   explicit CheckpointCommand(const Config& config) : flags_(config) {}
 
   Usage usage() const override {
-    return {"list|verify|prune PATH",
+    return {"list|verify|prune|diff|average PATH ...",
             {"hone checkpoint list runs/a", "hone checkpoint verify runs/a",
-             "hone checkpoint verify runs/a/checkpoints/step-00000100", "hone checkpoint prune runs/a --keep 2"},
+             "hone checkpoint verify runs/a/checkpoints/step-00000100", "hone checkpoint prune runs/a --keep 2",
+             "hone checkpoint diff runs/a/best runs/b/best", "hone checkpoint average runs/a --last 3 --out mean",
+             "hone checkpoint average runs/a/best runs/b/best --out soup"},
             2,
-            2};
+            64};
   }
 
   int run(const Invocation& call) override {
     const std::string& what = call.positionals[0];
     const fs::path path = call.positionals[1];
-    if (what != "prune" && (flags_.keep || flags_.dry_run))
-      throw Error(ErrorKind::usage, "--keep, --dry-run: only with hone checkpoint prune");
+    check_flags(what);
+    if (what == "diff" || what == "average") {
+      const std::vector<std::string> places(call.positionals.begin() + 1, call.positionals.end());
+      return what == "diff" ? diff(places, call.json) : average(places, call.json);
+    }
+    if (call.positionals.size() > 2)
+      throw Error(ErrorKind::usage, fmt::format("checkpoint {}: got {}, expected one", what,
+                                                counted(std::ssize(call.positionals) - 1, "path")));
     if (what == "list") return list(path, call.json);
     if (what == "verify") return verify(path, call.json);
     if (what == "prune") return prune(path, call.json);
-    throw Error(ErrorKind::usage, "checkpoint: got " + hone::quoted(what) + ", expected list, verify or prune");
+    throw Error(ErrorKind::usage,
+                "checkpoint: got " + hone::quoted(what) + ", expected list, verify, prune, diff or average");
   }
 
  private:
+  void check_flags(const std::string& what) const {
+    if (what != "prune" && (flags_.keep || flags_.dry_run))
+      throw Error(ErrorKind::usage, "--keep, --dry-run: only with hone checkpoint prune");
+    if (what != "average" && (flags_.last || flags_.best || flags_.replace || !flags_.out.empty()))
+      throw Error(ErrorKind::usage, "--last, --best, --out, --replace: only with hone checkpoint average");
+  }
+
+  static int diff(const std::vector<std::string>& places, bool json) {
+    if (places.size() != 2)
+      throw Error(ErrorKind::usage,
+                  fmt::format("checkpoint diff: got {}, expected two", counted(std::ssize(places), "path")));
+    const ordered_json report = checkpoint_difference(places[0], places[1]);
+    if (json) return write_json(report), 0;
+    std::cout << fmt::format("step {} and {}, {} and {} tokens\n", report["step"][0].dump(), report["step"][1].dump(),
+                             report["tokens"][0].dump(), report["tokens"][1].dump());
+    for (const auto& row : report["recipe"])
+      std::cout << fmt::format("{}: {} -> {}\n", row["option"].get<std::string>(), shown(row["before"]),
+                               shown(row["after"]));
+    for (const char* key : {"only_in_a", "only_in_b"})
+      for (const auto& name : report[key]) std::cout << fmt::format("{}: {}\n", key, name.get<std::string>());
+    for (const auto& row : report["shapes"])
+      std::cout << fmt::format("{}: {} and {}\n", row["name"].get<std::string>(), row["a"].dump(), row["b"].dump());
+    print_weights(report["weights"]);
+    return 0;
+  }
+
+  static std::string shown(const ordered_json& value) {
+    const std::string text = value.get<std::string>();
+    return text.empty() ? "(not set)" : text;
+  }
+
+  static void print_weights(const ordered_json& rows) {
+    constexpr std::size_t kShown = 10;
+    std::size_t same = 0, shown = 0;
+    for (const auto& row : rows) {
+      if (row["max"] == 0) {
+        ++same;
+      } else if (++shown <= kShown) {
+        const std::string part =
+            row["relative"].is_null() ? "from zero" : fmt::format("{:.3g} %", 100 * row["relative"].get<double>());
+        std::cout << fmt::format("{}: changed by {}, at most {:.3g}\n", row["name"].get<std::string>(), part,
+                                 row["max"].get<double>());
+      }
+    }
+    if (shown > kShown) std::cout << fmt::format("and {} more; --json lists all\n", shown - kShown);
+    std::cout << fmt::format("{} of {} the same bit for bit\n", same, counted(std::ssize(rows), "weight"));
+  }
+
+  // Of one run, those that the flags choose; else as they are named.
+  std::vector<std::string> chosen(const std::vector<std::string>& places) const {
+    if (!flags_.last && !flags_.best) return places;
+    if (places.size() != 1 || (flags_.last && flags_.best))
+      throw Error(ErrorKind::usage, "--last, --best: one of them, with one run folder");
+    const io::Checkpoints checkpoints = checkpoints_of(places[0]);
+    const std::vector<io::Checkpoint> all = checkpoints.scan(io::Verify::sizes);
+    const std::vector<std::int64_t> best = best_steps(checkpoints, all);
+    std::vector<std::string> names;
+    for (const io::Checkpoint& one : all)
+      if (one.whole() && (flags_.last || std::find(best.begin(), best.end(), one.step) != best.end()))
+        names.push_back((checkpoints.folder().path() / one.name).string());
+    if (flags_.last && std::ssize(names) < *flags_.last)
+      throw Error(ErrorKind::usage, fmt::format("--last {}: {} has {}", *flags_.last, places[0],
+                                                counted(std::ssize(names), "whole checkpoint")));
+    if (flags_.last) names.erase(names.begin(), names.end() - *flags_.last);
+    return names;
+  }
+
+  int average(const std::vector<std::string>& given, bool json) const {
+    if (flags_.out.empty()) throw Error(ErrorKind::usage, "--out: missing; expected a folder to make");
+    io::require_free(flags_.out, flags_.replace);
+    const std::vector<std::string> places = chosen(given);
+    write_average(places, flags_.out, flags_.replace);
+    if (json) return write_json({{"folder", flags_.out}, {"checkpoints", places}}), 0;
+    std::cout << fmt::format("{}: the mean of {}\n", flags_.out, join(places, ", "));
+    return 0;
+  }
+
   static io::Checkpoints checkpoints_of(const fs::path& run) {
     require_run(run);
     if (!fs::exists(run / "checkpoints"))
@@ -199,7 +292,8 @@ class CheckpointCommand final : public Command {
 }  // namespace
 
 void register_checkpoint(Registries& hone) {
-  hone.commands.add<CheckpointCommand>("checkpoint", "List, verify and prune the checkpoints of a run.");
+  hone.commands.add<CheckpointCommand>("checkpoint",
+                                       "List, verify, prune, compare and average the checkpoints of runs.");
 }
 
 }  // namespace hone::cli

@@ -9,10 +9,13 @@
 
 namespace hone::cli {
 
-Recipe whole_recipe(const Invocation& call, const std::vector<std::string>& set) {
-  return read_recipe({.file = call.positionals.empty() ? "" : call.positionals[0],
+Recipe whole_recipe(const Invocation& call, const std::vector<std::string>& set, const std::string& file,
+                    const std::string& folder) {
+  RecipeOverrides environment = config::environment_overrides(environ);
+  if (!folder.empty()) environment.insert(environment.begin(), {"run.folder", folder});
+  return read_recipe({.file = !file.empty() || call.positionals.empty() ? file : call.positionals[0],
                       .set = set,
-                      .environment = config::environment_overrides(environ),
+                      .environment = environment,
                       .flags = call.overrides});
 }
 

@@ -10,8 +10,10 @@
 
 namespace hone::cli {
 
-// call.positionals[0], if there, is the recipe. Throws Error(config) with all problems.
-Recipe whole_recipe(const Invocation& call, const std::vector<std::string>& set);
+// `file`, or call.positionals[0] if there, is the recipe; `folder`: run.folder, unless environment or flags say another
+// one. Throws Error(config) with all problems.
+Recipe whole_recipe(const Invocation& call, const std::vector<std::string>& set, const std::string& file = "",
+                    const std::string& folder = "");
 
 // The recipe's options that are true or false, of everything that its sections can be: Usage::switches.
 std::vector<std::string> recipe_switches();

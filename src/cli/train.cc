@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/strings.h"
+#include "cli/checkpoint_place.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
 #include "cli/recipe.h"
@@ -54,12 +55,15 @@ class Train final : public Command {
     std::vector<std::string> set;
     std::optional<std::string> resume;
     std::vector<std::string> override_keys;
-    std::string gradients;
+    std::string gradients, from;
     bool fresh = false, strict_resume = false, dry_run = false, space_check = true;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
           field("set", &C::set, "Another recipe file on top of the first one; may be given several times."),
+          field("from", &C::from,
+                "A checkpoint or a run folder instead of a recipe: goes on from there by its own recipe; with another "
+                "run.folder in a new run, from a copy."),
           field("resume", &C::resume, "latest, or a step: go on from that checkpoint; an error if it is not there."),
           field("override", &C::override_keys,
                 "Option that may differ from the run's own recipe, or all; may be given several times."),
@@ -77,6 +81,7 @@ class Train final : public Command {
   Usage usage() const override {
     return {"[RECIPE] [--a.b.c=value ...]",
             {"hone train recipe.yaml", "hone train recipe.yaml --trainer.steps=500 --optimizer.learning_rate=1e-4",
+             "hone train --from runs/chats --trainer.steps=2000",
              "hone train --model.path=my-model --data.train=chats.jsonl --run.folder=runs/chats"},
             0,
             1,
@@ -87,11 +92,14 @@ class Train final : public Command {
   }
 
   int run(const Invocation& call) override {
-    const Recipe recipe = whole_recipe(call, flags_.set);
+    const std::optional<CheckpointPlace> from = from_place(call);
+    const Recipe recipe = whole_recipe(call, flags_.set, from ? from->folder / "state" / "config.yaml" : "",
+                                       from && !from->run.empty() ? from->run.string() : "");
     const World world = join_ranks();
     if (flags_.dry_run) return world.is_first() ? dry_run(recipe, call.json) : 0;
     TrainOptions options;
     options.resume = flags_.resume;
+    if (from) options.resume = goes_on(*from, recipe, world);
     options.fresh = flags_.fresh;
     options.override_keys = flags_.override_keys;
     options.strict_resume = flags_.strict_resume;
@@ -106,6 +114,23 @@ class Train final : public Command {
   }
 
  private:
+  std::optional<CheckpointPlace> from_place(const Invocation& call) const {
+    if (flags_.from.empty()) return std::nullopt;
+    if (!call.positionals.empty() || flags_.resume || flags_.fresh)
+      throw Error(ErrorKind::usage,
+                  "--from: not together with a recipe, --resume or --new; its own recipe is read, and "
+                  "options after it lie over that");
+    return checkpoint_place(flags_.from, /*verified=*/false);
+  }
+
+  // From which step of the recipe's run folder.
+  static std::string goes_on(const CheckpointPlace& from, const Recipe& recipe, const World& world) {
+    std::error_code ignored;
+    const std::filesystem::path run = std::filesystem::weakly_canonical(recipe.run.folder, ignored);
+    if (run != from.run) world.first_then_others([&] { return world.is_first() ? (copy_into_run(from, run), 0) : 0; });
+    return std::to_string(from.step);
+  }
+
   static int dry_run(const Recipe& recipe, bool json) {
     const training::Preflight found = training::preflight_of(recipe);
     if (json) write_json(found.report);

@@ -1,4 +1,4 @@
-// ${a.b} takes the value at a.b; "???" must have been given.
+// ${a.b} takes the value at a.b, ${a.b:x} that or x; "???" must have been given.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,8 +51,11 @@ class Resolver {
     while ((begin = text.find("${", begin)) != std::string::npos) {
       const std::size_t end = text.find('}', begin);
       if (end == std::string::npos) return problems_.add(path, "\"${\" without \"}\"", "", node.mark());
-      const std::string name = text.substr(begin + 2, end - begin - 2);
+      const std::string inside = text.substr(begin + 2, end - begin - 2), name = inside.substr(0, inside.find(':'));
       const Node* found = find_path(original_, name);
+      const bool has_default = name.size() < inside.size();
+      const Node otherwise = has_default ? Node::scalar(inside.substr(name.size() + 1), false, node.mark()) : Node();
+      if (!found && has_default) found = &otherwise;
       if (!found)
         return problems_.add(path, fmt::format("${{{}}}: no such option in the recipe", name), "", node.mark());
       if ((copied_ += values_in(*found)) > kMaxValues)

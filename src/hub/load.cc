@@ -33,15 +33,16 @@ bool may_be_extra(const Model& model, const std::string& name) {
 // that one without a head has not; either fills either.
 class Names {
  public:
-  Names(Model& model, const Places& places, const std::optional<FreshHead>& fresh)
+  Names(Model& model, const Places& places, const std::optional<FreshWeights>& fresh)
       : model_(model), places_(places), prefix_(model.base_prefix()) {
     std::vector<std::string> own;
     model.each_weight([&](const std::string& name, Weight&) { own.push_back(name); });
     file_has_prefix_ = std::any_of(places.begin(), places.end(), [&](const auto& p) { return has_prefix(p.first); });
     model_has_prefix_ = std::any_of(own.begin(), own.end(), [&](const auto& name) { return has_prefix(name); });
     for (const std::string& name : own) match(name, fresh);
-    find_extra();
+    find_extra(fresh && fresh->any);
   }
+  bool any_read() const { return !used_.empty(); }
   std::vector<std::string> missing, extra;  // neither may be
   std::vector<std::string> fresh, unused;
   // Of a weight; nullptr: it is fresh.
@@ -64,7 +65,7 @@ class Names {
     return names;
   }
 
-  void match(const std::string& weight, const std::optional<FreshHead>& wanted) {
+  void match(const std::string& weight, const std::optional<FreshWeights>& wanted) {
     const Classifier* classifier = model_.classifier();
     const bool other = wanted && wanted->other_labels && classifier && weight.starts_with(classifier->weights_prefix());
     for (const std::string& name : names_of(weight))
@@ -73,14 +74,14 @@ class Names {
         used_.insert(name);
         return;
       }
-    (wanted && model_.may_be_fresh(weight) ? fresh : missing).push_back(weight);
+    (wanted && (wanted->any || model_.may_be_fresh(weight)) ? fresh : missing).push_back(weight);
   }
 
   // Where body and heads can be told apart, what belongs to another head is no error.
-  void find_extra() {
+  void find_extra(bool any) {
     for (const auto& [name, place] : places_) {
       if (used_.contains(name) || may_be_extra(model_, name)) continue;
-      const bool of_a_head = (file_has_prefix_ && !name.starts_with(prefix_)) || model_.may_be_fresh(name);
+      const bool of_a_head = any || (file_has_prefix_ && !name.starts_with(prefix_)) || model_.may_be_fresh(name);
       (of_a_head ? unused : extra).push_back(name);
     }
   }
@@ -154,10 +155,14 @@ Tensor fresh(const std::string& name, const Weight& weight, std::uint64_t seed) 
 }  // namespace
 
 void load_weights(Model& model, const std::filesystem::path& folder, WeightTypes types,
-                  const std::optional<FreshHead>& wanted) {
+                  const std::optional<FreshWeights>& wanted) {
   const SafetensorsSet files(folder);
   const Names names(model, files.tensors(), wanted);
   check_names(names, folder.string());
+  const bool any = wanted && wanted->any;
+  if (any && !names.any_read())
+    throw Error(ErrorKind::checkpoint, folder.string() + ": none of its tensors is the model's")
+        .hint("config.json and the weights must be of the same model");
   hub::check_memory(model, types);
   std::map<std::pair<std::string, at::ScalarType>, std::int64_t> cast;
   std::int64_t rounded = 0;  // frozen weights: nothing keeps what they were
@@ -180,9 +185,13 @@ void load_weights(Model& model, const std::filesystem::path& folder, WeightTypes
         "{}: {} that are not trained are rounded to the run's precision, in checkpoints, too; "
         "trainer.precision fp32 keeps them as they are",
         folder.string(), counted(rounded, "weight"));
-  if (!names.fresh.empty()) log::info("{}: new weights, from the seed: {}", folder.string(), list_names(names.fresh));
+  const log::Level level = any ? log::Level::warning : log::Level::info;
+  if (!names.fresh.empty())
+    log::write(level, fmt::format("{}: new weights, from the seed: {}", folder.string(), list_names(names.fresh)));
   if (!names.unused.empty())
-    log::info("{}: not read, as they belong to another head: {}", folder.string(), list_names(names.unused));
+    log::write(level, fmt::format("{}: not read, as {}: {}", folder.string(),
+                                  any ? "the model has no such weights" : "they belong to another head",
+                                  list_names(names.unused)));
 }
 
 void init_weights(Model& model, std::uint64_t seed, WeightTypes types) {

@@ -107,6 +107,7 @@ std::vector<SavedTensor> adapter_to_save(const CheckpointParts& parts) {
 // The optimizer's state, and masters that the weights' files have only rounded or averaged: by the name in the file.
 void each_state_to_save(const CheckpointParts& parts,
                         const std::function<void(const std::string&, const Slice&)>& visit) {
+  if (!parts.with_optimizer) return;
   parts.updater.each_state([&](Slice& state) { visit(state.name, state); });
   const bool averaged = parts.updater.averages_weights();
   if (parts.adapter && !averaged) return;  // its file has them as they are
@@ -152,6 +153,7 @@ void add_adapter(Files& files, const CheckpointParts& parts, const World& world)
 Files files_to_save(const CheckpointParts& parts, const World& world) {
   Files files;
   parts.adapter ? add_adapter(files, parts, world) : add_model(files, parts, world);
+  if (!parts.with_optimizer) return files;
   std::vector<SavedTensor> state;
   each_state_to_save(parts, [&](const std::string& name, const Slice& slice) {
     state.push_back({slice, slice.part.scalar_type(), !parts.updater.sharded()});
@@ -162,17 +164,14 @@ Files files_to_save(const CheckpointParts& parts, const World& world) {
 }
 
 // Rank 0: the folder in the making, with all that is small, and tensor files that hold their heads.
-std::unique_ptr<io::FolderCommit> begin_save(io::RunFolder& run, const TrainState& state, const CheckpointParts& parts,
-                                             const Files& files) {
+std::unique_ptr<io::FolderCommit> begin_save(io::RunFolder& run, std::int64_t step, const Files& files,
+                                             const NamedTensors& callbacks) {
   io::FolderCommit::Options options{run.run_id(), /*replace=*/true, [&run] { run.check_owner(); }};
-  std::unique_ptr<io::FolderCommit> commit = run.checkpoints().start_save(state.step, std::move(options));
+  std::unique_ptr<io::FolderCommit> commit = run.checkpoints().start_save(step, std::move(options));
   for (const auto& [name, content] : files.texts) commit->add_file(name, content);
-  commit->add_file("trainer_state.json", trainer_state(state, parts));
-  commit->add_file(std::string("state/") + kStateFile, to_json(state));
-  commit->add_file("state/config.yaml", parts.config_yaml);
-  const NamedTensors kept = tensors_of(state.callbacks);
-  if (!kept.specs().empty())
-    commit->add_safetensors(std::string("state/") + kCallbacksFile, kept.specs(), {{"format", "pt"}}, kept.bytes());
+  if (!callbacks.specs().empty())
+    commit->add_safetensors(std::string("state/") + kCallbacksFile, callbacks.specs(), {{"format", "pt"}},
+                            callbacks.bytes());
   for (const TensorFile& file : files.tensors) io::make_safetensors(commit->folder_of(file.name()), file.plan());
   return commit;
 }
@@ -271,31 +270,67 @@ std::uint64_t checkpoint_bytes(const CheckpointParts& parts) {
   return bytes;
 }
 
+struct CheckpointWrite::Content {
+  Files files;
+  NamedTensors callbacks;
+  io::Manifest manifest;
+};
+
+CheckpointWrite::CheckpointWrite(io::RunFolder& run, const TrainState& state, const CheckpointParts& parts,
+                                 const World& world)
+    : run_(run),
+      world_(world),
+      content_(std::make_unique<Content>(files_to_save(parts, world), tensors_of(state.callbacks),
+                                         manifest_of(run, state, parts))) {
+  content_->manifest.world = world.size();
+  content_->manifest.finite = parts.updater.weights_finite();
+  if (!world.is_first()) return;
+  auto& texts = content_->files.texts;
+  texts.emplace_back("trainer_state.json", trainer_state(state, parts));
+  texts.emplace_back(std::string("state/") + kStateFile, to_json(state));
+  texts.emplace_back("state/config.yaml", parts.config_yaml);
+}
+
+CheckpointWrite::CheckpointWrite(CheckpointWrite&&) noexcept = default;
+CheckpointWrite::~CheckpointWrite() = default;
+
+void CheckpointWrite::copy_tensors() {
+  std::map<std::string, Tensor> made;
+  for (TensorFile& file : content_->files.tensors) file.copy_tensors(made);
+  content_->callbacks.copy();
+}
+
 // A failure is told in each exchange, so that all ranks make the same ones.
-std::optional<std::uint64_t> save_checkpoint(io::RunFolder& run, const TrainState& state, const CheckpointParts& parts,
-                                             const World& world) {
-  const Files files = files_to_save(parts, world);
-  io::Manifest manifest = manifest_of(run, state, parts);
-  manifest.world = world.size();
-  manifest.finite = parts.updater.weights_finite();
+std::optional<std::uint64_t> CheckpointWrite::write() {
+  const Files& files = content_->files;
   std::unique_ptr<io::FolderCommit> commit;
   std::optional<Error> failure;
-  if (world.is_first()) failure = failure_of([&] { commit = begin_save(run, state, parts, files); });
-  const std::string place = world.from_first(commit ? commit->folder().path().string() : "");
+  if (world_.is_first())
+    failure = failure_of([&] { commit = begin_save(run_, content_->manifest.step, files, content_->callbacks); });
+  const std::string place = world_.from_first(commit ? commit->folder().path().string() : "");
   std::uint64_t bytes = 0;
   if (!place.empty()) {
-    const std::vector<std::string> told = write_together(files.tensors, run.folder().env(), place, world, failure);
-    if (world.is_first() && !failure)
+    const std::vector<std::string> told = write_together(files.tensors, run_.folder().env(), place, world_, failure);
+    if (world_.is_first() && !failure)
       failure = failure_of([&] {
         if (any_failed(told)) throw failure_told(told);
         note(*commit, files.tensors, told);
         bytes = commit->bytes();
-        commit->commit(std::move(manifest));
+        commit->commit(content_->manifest);
       });
   }
-  if (world.from_first(failure ? "failed" : "").empty()) return bytes;
-  if (!world.is_first()) return std::nullopt;
+  if (world_.from_first(failure ? "failed" : "").empty()) return bytes;
+  if (!world_.is_first()) return std::nullopt;
   throw *failure;
+}
+
+std::optional<std::uint64_t> save_checkpoint(io::RunFolder& run, const TrainState& state, const CheckpointParts& parts,
+                                             const World& world) {
+  return CheckpointWrite(run, state, parts, world).write();
+}
+
+bool has_optimizer(const Folder& checkpoint) {
+  return checkpoint.exists("state") && checkpoint.open_folder("state").exists(kOptimizerFile);
 }
 
 void write_tensors(Env& env, const std::string& path,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "hub/adapter_config.h"
@@ -27,10 +28,31 @@ struct CheckpointParts {
   std::int64_t log_every = 0, eval_every = 0, save_every = 0, batch_size = 0;
   std::optional<double> epochs = {};
   std::optional<hub::AdapterConfig> adapter = {};  // then it is all that is saved of the model
+  bool with_optimizer = true;                      // false: no run can go on from it
 };
 
 // Of the weights, the optimizer's state and the small files: what save_checkpoint() will write, but for logs.
 std::uint64_t checkpoint_bytes(const CheckpointParts& parts);
+
+// One checkpoint, step-<state.step>, gathered: its tensors are the run's own until they are copied.
+class CheckpointWrite {
+ public:
+  CheckpointWrite(io::RunFolder& run, const TrainState& state, const CheckpointParts& parts, const World& world);
+  CheckpointWrite(CheckpointWrite&& other) noexcept;
+  ~CheckpointWrite();
+  // In the types that the files have. From then on the run may change its own, and write() may be another thread's.
+  void copy_tensors();
+  std::optional<std::uint64_t> write();  // save_checkpoint()
+
+ private:
+  struct Content;
+  io::RunFolder& run_;
+  World world_;
+  std::unique_ptr<Content> content_;
+};
+
+// Whether a run can go on from it, or only start from its weights.
+bool has_optimizer(const Folder& checkpoint);
 
 // Writes and commits step-<state.step>; returns its bytes. Throws Error(checkpoint), and then nothing has changed.
 // On all ranks: each writes a part of the tensors, rank 0 all else. Where it fails on any of them, rank 0 throws, and

@@ -27,6 +27,12 @@ std::vector<std::string> eval_sets(const Recipe& recipe) {
   return names;
 }
 
+// Of evaluation sets, some that do not follow trainer.eval_every.
+bool has_own_times(const Recipe& recipe) {
+  return std::any_of(recipe.trainer.eval_sets.begin(), recipe.trainer.eval_sets.end(),
+                     [](const auto& set) { return set.second.every.value_or(0) > 0; });
+}
+
 // Whether a metric is measured.
 bool check_metric(const Recipe& recipe, const std::string& option, const std::string& metric, Problems& problems) {
   const std::vector<std::string> sets = eval_sets(recipe);
@@ -49,7 +55,7 @@ bool check_metric(const Recipe& recipe, const std::string& option, const std::st
 void check_watched(const Recipe& recipe, const std::string& callback, const std::string& metric, Problems& problems) {
   if (!check_metric(recipe, callback, metric, problems)) return;
   const TrainerSection& trainer = recipe.trainer;
-  if (trainer.eval_every_epochs > 0) return;
+  if (trainer.eval_every_epochs > 0 || has_own_times(recipe)) return;
   if (trainer.eval_every == 0)
     problems.add(callback, "acts on evaluations, but there is only the one at the end; set trainer.eval_every");
   else if (trainer.steps && trainer.eval_every >= *trainer.steps)
@@ -74,7 +80,8 @@ void check_best(const Recipe& recipe, Problems& problems) {
   if (!save.best_by.empty()) check_metric(recipe, "trainer.save.best_by", save.best_by, problems);
   problems.require(!save.after_evaluation || !eval_sets(recipe).empty(), "trainer.save.after_evaluation", kNoData);
   const bool asked = save.keep_best > 1 || !save.best_by.empty();
-  if (!asked || save.after_evaluation || save.every_minutes > 0 || trainer.eval_every_epochs > 0 || !trainer.steps)
+  if (!asked || save.after_evaluation || save.every_minutes > 0 || trainer.eval_every_epochs > 0 || !trainer.steps ||
+      has_own_times(recipe))
     return;
   const std::int64_t meet = save.every > 0 ? std::lcm(save.every, trainer.eval_every) : 0;  // 0: never
   if (meet == 0 || meet >= *trainer.steps)
@@ -98,7 +105,20 @@ void check_evaluation(const Recipe& recipe, Problems& problems) {
     for (std::size_t i = 0; i < files.size(); ++i)
       problems.require(files[i].weight == 1, fmt::format("data.eval.{}.{}.weight", name, i),
                        "weights are for training: each record is evaluated once");
-  if (!eval_sets(recipe).empty()) return;
+  for (const auto& [name, files] : recipe.data.test.files) {
+    problems.require(!files.empty(), "data.test." + name, "no file");
+    for (std::size_t i = 0; i < files.size(); ++i)
+      problems.require(files[i].weight == 1 && !files[i].stream, fmt::format("data.test.{}.{}", name, i),
+                       "a test set has neither weights nor streams: each record is measured once");
+  }
+  const std::vector<std::string> sets = eval_sets(recipe);
+  for (const auto& [name, times] : recipe.trainer.eval_sets)
+    if (std::find(sets.begin(), sets.end(), name) == sets.end())
+      problems.add("trainer.eval_sets." + name,
+                   sets.empty() ? kNoData : fmt::format("no such evaluation set; expected one of {}", join(sets, ", ")),
+                   nearest(name, sets));
+  if (!sets.empty()) return;
+  problems.require(!recipe.trainer.max_eval_batches, "trainer.max_eval_batches", kNoData);
   problems.require(recipe.trainer.eval_every == 0, "trainer.eval_every", kNoData);
   problems.require(recipe.trainer.eval_every_epochs == 0, "trainer.eval_every_epochs", kNoData);
   problems.require(!recipe.trainer.eval_at_start, "trainer.eval_at_start", kNoData);

@@ -95,14 +95,20 @@ Evaluations make_evaluations(const Objective& objective) {
 }
 
 EvaluateOptions evaluate_options(const Recipe& recipe, const Inputs& inputs) {
-  return {recipe.trainer.eval_batch_size.value_or(recipe.trainer.batch_size),
-          pad_id_of(*inputs.tokenizer, inputs.model->vocab_size()), make_collator(recipe, inputs)};
+  const TrainerSection& trainer = recipe.trainer;
+  EvaluateOptions options{trainer.eval_batch_size.value_or(trainer.batch_size),
+                          pad_id_of(*inputs.tokenizer, inputs.model->vocab_size()), make_collator(recipe, inputs)};
+  options.seed = trainer.eval_seed;
+  options.max_batches = trainer.max_eval_batches;
+  for (const auto& [name, times] : trainer.eval_sets)
+    if (times.max_batches) options.batches_of[name] = *times.max_batches;
+  return options;
 }
 
 Batch evaluation_batch(const Dataset& data, std::int64_t begin, const EvaluateOptions& options) {
   std::vector<std::int64_t> rows(static_cast<std::size_t>(std::min(options.batch_size, data.rows() - begin)));
   std::iota(rows.begin(), rows.end(), begin);
-  const Random random(0, fmt::format("evaluate/{}", begin));
+  const Random random(options.seed, fmt::format("evaluate/{}", begin));
   return to_batch(collate(data.take(rows), options.collator.get(), options.pad_id, random));
 }
 
@@ -139,13 +145,15 @@ std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluatio
   if (data.rows() == 0) throw Error(ErrorKind::data, "evaluation: no row to evaluate on");
   std::vector<Sums> totals(evaluations.size());
   const std::int64_t round = options.batch_size * options.world.size();
+  const std::int64_t rows =
+      options.max_batches ? std::min(data.rows(), options.batch_size * *options.max_batches) : data.rows();
   std::int64_t tokens = 0;
-  for (std::int64_t begin = 0; begin < data.rows(); begin += round) {
+  for (std::int64_t begin = 0; begin < rows; begin += round) {
     const std::int64_t own = begin + options.batch_size * options.world.rank();
     Sums told;
     const bool enough = options.before && !options.before(begin, tokens);
     if (enough) told[kEnough] = 1;
-    if (!enough && own < data.rows()) {
+    if (!enough && own < rows) {
       Batch batch = evaluation_batch(data, own, options);
       tokens = batch.tokens;
       told = measured(model, evaluations, batch, options);
@@ -157,18 +165,23 @@ std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluatio
     if (std::any_of(all.begin(), all.end(), [](const Sums& one) { return one.contains(kEnough); })) return std::nullopt;
     for (const Sums& one : all) add_told(totals, one);
   }
-  if (options.before) options.before(data.rows(), tokens);
+  if (options.before) options.before(rows, tokens);
   Metrics all;
   for (std::size_t i = 0; i < totals.size(); ++i) all.merge(evaluations[i]->result(totals[i]));
   return all;
 }
 
 std::optional<Metrics> evaluate_sets(const Model& model, const Evaluations& evaluations,
-                                     const std::vector<EvalSet>& sets, const EvaluateOptions& options) {
+                                     const std::vector<EvalSet>& sets, const EvaluateOptions& options,
+                                     const std::vector<std::string>& only) {
   Metrics all;
   for (const EvalSet& set : sets) {
+    if (!only.empty() && std::find(only.begin(), only.end(), set.name) == only.end()) continue;
+    EvaluateOptions own = options;
+    if (const auto given = options.batches_of.find(set.name); given != options.batches_of.end())
+      own.max_batches = given->second;
     const auto found =
-        during("evaluating on " + set.name, [&] { return evaluate(model, evaluations, *set.data, options); });
+        during("evaluating on " + set.name, [&] { return evaluate(model, evaluations, *set.data, own); });
     if (!found) return std::nullopt;
     for (const auto& [name, value] : *found) all[prefix_of(sets.size(), set.name) + name] = value;
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,6 +28,9 @@ struct EvaluateOptions {
   std::function<bool(std::int64_t rows, std::int64_t tokens)> before = {};
   // Puts into a batch what an objective's own loss needs; nullptr: this rank has none, and others have.
   std::function<void(Batch*)> complete = {};
+  std::uint64_t seed = 0;                               // of what a collator draws
+  std::optional<std::int64_t> max_batches = {};         // of each set; nothing: all
+  std::map<std::string, std::int64_t> batches_of = {};  // by set: instead of max_batches
   World world = {};  // each rank measures each size()th batch; all have the same result, whatever their number
 };
 
@@ -39,9 +43,10 @@ Batch evaluation_batch(const Dataset& data, std::int64_t begin, const EvaluateOp
 std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluations, const Dataset& data,
                                 const EvaluateOptions& options);
 
-// Of every set: "eval_loss" when there is one set, else "eval_<name>_loss".
+// Of every set: "eval_loss" when there is one set, else "eval_<name>_loss". only: of those alone; none: of all.
 std::optional<Metrics> evaluate_sets(const Model& model, const Evaluations& evaluations,
-                                     const std::vector<EvalSet>& sets, const EvaluateOptions& options);
+                                     const std::vector<EvalSet>& sets, const EvaluateOptions& options,
+                                     const std::vector<std::string>& only = {});
 
 // Their names, of sets with these names.
 std::vector<std::string> metric_names(const Evaluations& evaluations, const std::vector<std::string>& sets);

@@ -21,6 +21,7 @@
 #include "hub/own_tokenizer.h"
 #include "train/adapter_base.h"
 #include "train/check_schedule.h"
+#include "train/model_source.h"
 #include "train/resources.h"
 #include "train/trainable.h"
 
@@ -30,8 +31,8 @@ namespace {
 std::shared_ptr<const Tokenizer> tokenizer_of(const Recipe& recipe, const std::filesystem::path& checkpoint) {
   // The run's own copy, so that a run goes on when the folder it came from has gone; it has the chat template, too.
   if (recipe.tokenizer.empty() && !checkpoint.empty()) return hub::own_tokenizer(checkpoint);
-  auto tokenizer = recipe.tokenizer.empty() ? hub::own_tokenizer(find_model_folder(recipe.model.path))
-                                            : load_tokenizer(recipe.tokenizer);
+  auto tokenizer =
+      recipe.tokenizer.empty() ? hub::own_tokenizer(model_source(recipe.model)) : load_tokenizer(recipe.tokenizer);
   return data::with_chat_template(std::move(tokenizer), recipe.data.chat_template, "data.chat_template");
 }
 
@@ -82,6 +83,16 @@ std::shared_ptr<const TrainingData> load_train(const Recipe& recipe, const Datas
   return train;
 }
 
+// What is read after the run fails before it.
+void look_for_test(const std::string& name, const std::vector<DataFile>& files) {
+  during("looking for data.test." + name, [&] {
+    for (const DataFile& entry : files)
+      for (const DataFile& file : data::files_of(entry).files)
+        if (!file.path.empty() && !std::filesystem::exists(file.path))
+          throw Error(ErrorKind::data, file.path + ": no such file");
+  });
+}
+
 void load_data(const Recipe& recipe, Dataset::Options options, Inputs& inputs) {
   const DataSection& data = recipe.data;
   options.cache_folder = cache_folder(recipe);
@@ -90,6 +101,7 @@ void load_data(const Recipe& recipe, Dataset::Options options, Inputs& inputs) {
   for (const auto& [name, files] : data.eval.files)
     inputs.evals.push_back(
         {name, during("reading data.eval." + name, [&] { return Dataset::make(files, *inputs.tokenizer, options); })});
+  for (const auto& [name, files] : data.test.files) look_for_test(name, files);
   if (const Dataset* dataset = inputs.train->as_dataset())
     Loader::check(*dataset, {recipe.trainer.batch_size, recipe.trainer.accumulate});
   Problems problems;
@@ -163,10 +175,14 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
   if (!checkpoint.empty() && recipe.adapter.type.empty())
     inputs.source = checkpoint;
   else if (!recipe.model.path.empty())
-    inputs.source = find_model_folder(recipe.model.path);
+    inputs.source = model_source(recipe.model);
   const std::string file = inputs.source.empty() ? "model" : (inputs.source / "config.json").string();
-  const config::Node config = inputs.source.empty() ? fresh_config(recipe, *inputs.tokenizer) : config::read_file(file);
+  const config::Node config = inputs.source.empty() ? fresh_config(recipe, *inputs.tokenizer)
+                              : recipe.model.path.empty()
+                                  ? config::read_file(file)
+                                  : with_changes(config::read_file(file), recipe.model, checkpoint.empty());
   inputs.model = build_model(config, file);
+  if (!recipe.model.path.empty() && checkpoint.empty()) check_changes(recipe.model, inputs.model->hf_config());
   inputs.model->check_length(recipe.data.max_length, "data.max_length");
   const std::unique_ptr<Objective> objective = make_objective(recipe);
   const Needs needs = objective->needs();
@@ -226,7 +242,8 @@ void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed) {
   else if (resumed && !inputs.adapter)
     load_weights(*inputs.model, inputs.source, types);
   else
-    load_weights(*inputs.model, inputs.source, types, FreshHead{recipe.run.seed, inputs.other_labels});
+    load_weights(*inputs.model, inputs.source, types,
+                 FreshWeights{recipe.run.seed, inputs.other_labels, !recipe.model.load.strict});
   if (inputs.adapter) fill_adapter(inputs, recipe, resumed);
 }
 

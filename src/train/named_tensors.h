@@ -1,7 +1,7 @@
 // Tensors of a checkpoint by name: on their way into a safetensors file, and found in one.
 #pragma once
 
-#include <ATen/core/Tensor.h>
+#include <ATen/ATen.h>
 
 #include <map>
 #include <string>
@@ -21,6 +21,10 @@ class NamedTensors {
     const at::Tensor plain = host::read(tensor);
     specs_.push_back({name, safetensors_name(plain.scalar_type()), plain.sizes().vec()});
     tensors_[name] = plain;
+  }
+  // From then on they are its own.
+  void copy() {
+    for (auto& [name, tensor] : tensors_) tensor = tensor.clone();
   }
   const std::vector<io::TensorSpec>& specs() const { return specs_; }
   io::TensorBytes bytes() const {

@@ -66,6 +66,13 @@ void check_pipes(const DataSection& data) {
           .hint("write it to a file that all ranks can read, or train in one process");
 }
 
+void check_saves(const TrainerSection& trainer, int ranks) {
+  if (trainer.save.asynchronous && ranks > 1)
+    throw Error(ErrorKind::config,
+                "trainer.save.asynchronous: not with several ranks, which write a checkpoint together")
+        .hint("leave it out: each of them writes its part");
+}
+
 void check_sharding(const Recipe& recipe, const TrainOptions& options) {
   const int ranks = options.world.size();
   const std::int64_t fsdp = recipe.parallel.fsdp;
@@ -91,6 +98,7 @@ void check_ranks(const Recipe& recipe, const TrainOptions& options) {
   check_sharding(recipe, options);
   if (ranks == 1) return;
   check_share(recipe.trainer, ranks);
+  check_saves(recipe.trainer, options.world.size());
   check_pipes(recipe.data);
 }
 

@@ -14,16 +14,23 @@
 
 namespace hone {
 void ModelSection::validate(Problems& problems) const {
-  problems.require(path.empty() != config.empty(), "path",
-                   path.empty() ? "missing: a model folder, or `type:` and sizes for a fresh model"
-                                : "not together with keys of a fresh model");
+  problems.require(!path.empty() || !config.empty(), "path",
+                   "missing: a model folder, or `type:` and sizes for a fresh model");
+  const auto step = hone::parse_int(load.checkpoint);
+  problems.require(load.checkpoint == "latest" || load.checkpoint == "best" || (step && *step >= 0), "load.checkpoint",
+                   "got " + hone::quoted(load.checkpoint) + ", expected latest, best or a step");
+  const LoadSection standard;
+  problems.require(!path.empty() || (load.checkpoint == standard.checkpoint && load.optimizer == standard.optimizer &&
+                                     load.strict == standard.strict),
+                   "load", "needs model.path: a fresh model is not loaded");
   problems.require(!config.contains("config"), "config",
                    "no key of its own: the keys of a fresh model's config.json stand beside `type`");
-  problems.require(config.empty() || config.contains("type") || config.contains("model_type"), "type",
+  problems.require(!path.empty() || config.empty() || config.contains("type") || config.contains("model_type"), "type",
                    "missing: the architecture of a fresh model, such as llama");
   config::check_patterns(trainable, "trainable", problems);
   for (const char* key : {"type", "model_type"}) {
     const auto given = config.find(key);
+    problems.require(path.empty() || given == config.end(), key, "not together with path, whose config.json says it");
     if (given == config.end() || registries().models.find(given->second.node.text())) continue;
     const std::vector<std::string> known = registries().models.names();
     problems.add(key,
@@ -84,6 +91,10 @@ void Recipe::validate(Problems& problems) const {
                    "not together with adapter; adapter.modules_to_save are trained whole");
   problems.require(adapter.type.empty() || trainer.save.dtype == SaveDtype::source, "trainer.save.dtype",
                    "not with adapter, whose weights are saved as exactly as they are trained");
+  problems.require(adapter.type.empty() || model.path.empty() || model.config.empty(), "model",
+                   "keys of config.json are not changed beside an adapter, whose files have no place for them");
+  problems.require(adapter.type.empty() || !model.load.optimizer, "model.load.optimizer",
+                   "not with adapter: the optimizer is the adapter's");
   training::find_contradictions(*this, problems);
 }
 

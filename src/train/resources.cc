@@ -41,7 +41,7 @@ std::shared_ptr<Model> load_start(const Recipe& recipe, const Model& trained, co
   if (fresh)
     init_weights(*model, recipe.run.seed, precision);
   else
-    load_weights(*model, folder, precision, FreshHead{recipe.run.seed});
+    load_weights(*model, folder, precision, FreshWeights{recipe.run.seed});
   if (!recipe.adapter.path.empty()) {
     load_adapter(*model, find_adapter_folder(recipe.adapter.path), {.precision = precision});
     freeze(*model);

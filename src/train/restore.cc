@@ -74,6 +74,19 @@ void check_same(const RestoreFrom& parts, const TrainState& state, const nlohman
         folder, counted(state.threads, "thread"), threads, state.threads);
 }
 
+// A new run that begins with what another one's optimizer knows. Its corrections of early steps go on as well.
+void take_optimizer(const RestoreFrom& parts, TrainState& state, Updater& updater) {
+  const Folder source = Env::process().open_folder(parts.inputs.source);
+  if (!has_optimizer(source))
+    throw Error(ErrorKind::checkpoint,
+                fmt::format("model.load.optimizer: {}: no optimizer's state there; expected a checkpoint of a run",
+                            source.path().string()));
+  during("taking the optimizer's state of " + source.path().string(), [&] {
+    load_updater(source, updater, !parts.recipe.model.load.strict);
+    state.updates = load_state(source).updates;
+  });
+}
+
 }  // namespace
 
 TrainState restore(const RestoreFrom& parts, Updater& updater) {
@@ -94,6 +107,7 @@ TrainState restore(const RestoreFrom& parts, Updater& updater) {
     if (is_overridden("data", parts.options.override_keys))
       state.data_position.clear();  // other data begin at their beginning
   }
+  if (!parts.from && parts.recipe.model.load.optimizer) take_optimizer(parts, state, updater);
   for (const config::Change& change : parts.changes)
     state.changes.push_back(
         {{"step", state.step}, {"option", change.path}, {"before", change.before}, {"after", change.after}});

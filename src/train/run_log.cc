@@ -13,69 +13,97 @@
 namespace hone::training {
 namespace {
 
-std::vector<std::unique_ptr<Tracker>> make_trackers(const Recipe& recipe, const RunInfo& info) {
-  std::vector<std::unique_ptr<Tracker>> trackers;
-  const auto& known = registries().trackers;
-  bool terminal = false;
-  for (const auto& choice : recipe.trackers) {
-    terminal |= choice.type == "terminal";
-    trackers.push_back(known.make(choice, info));
-  }
-  if (!terminal) trackers.push_back(known.make("terminal", *known.options("terminal"), info));
-  return trackers;
-}
+constexpr const char* kTerminal = "terminal";
 
 }  // namespace
 
 RunLog::RunLog(const io::RunFolder& run, const Recipe& recipe, const RunInfo& info, const TrainState& state,
                const std::string& resumed_from)
-    : file_(run.folder()), modes_(recipe.trainer.log_modes) {
+    : file_(run.folder()),
+      modes_(recipe.trainer.log_modes),
+      apart_(recipe.trainer.report_every.value_or(recipe.trainer.log_every) != recipe.trainer.log_every) {
   const std::int64_t kept = file_.keep_up_to(resumed_from.empty() ? -1 : state.step);
   const auto expected = static_cast<std::int64_t>(state.log_history.size());
   if (kept < expected)
     log::warning("{}/metrics.jsonl: {} of {} up to step {} there; {} has them all", info.folder, kept,
                  counted(expected, "line"), state.step,
                  (run.path() / "checkpoints" / resumed_from / "trainer_state.json").string());
-  trackers_ = make_trackers(recipe, info);
+  const auto& known = registries().trackers;
+  for (const auto& choice : recipe.trackers) {
+    if (choice.type == kTerminal)
+      terminal_ = known.make(choice, info);
+    else
+      trackers_.push_back(known.make(choice, info));
+  }
+  if (!terminal_) terminal_ = known.make(kTerminal, *known.options(kTerminal), info);
+}
+
+Metrics RunLog::Since::speed() const {
+  const double time = std::max(seconds, 1e-9);
+  return {{"tokens_per_second", static_cast<double>(tokens) / time},
+          {"step_seconds", time / static_cast<double>(std::max<std::int64_t>(1, steps))},
+          {"peak_memory_bytes", static_cast<double>(peak_memory_bytes())}};
 }
 
 void RunLog::step(const TrainState& state, const StepReport& report, double seconds) {
-  steps_ += 1;
-  tokens_ += report.tokens;
-  seconds_ += seconds;
+  for (Since* since : {&line_, &report_}) {
+    since->steps += 1;
+    since->tokens += report.tokens;
+    since->seconds += seconds;
+  }
   for (const auto& tracker : trackers_) tracker->step(state.step, report.tokens, report.loss());
+  terminal_->step(state.step, report.tokens, report.loss());
 }
 
 void RunLog::log(TrainState& state, std::optional<double> epoch, const std::function<void(Metrics&)>& change) {
-  const double seconds = std::max(seconds_, 1e-9);
   const Metrics values = state.window.values(modes_);
-  Metrics varying{{"tokens_per_second", static_cast<double>(tokens_) / seconds},
-                  {"step_seconds", seconds / static_cast<double>(std::max<std::int64_t>(1, steps_))},
-                  {"peak_memory_bytes", static_cast<double>(peak_memory_bytes())}};
+  Metrics varying = line_.speed();
   Metrics line = values;
   line.insert(varying.begin(), varying.end());
   change(line);
   for (const auto& [name, value] : line)
     if (!values.contains(name)) varying[name] = value;
-  write(state, epoch, values, varying);
+  varying_ = varying;
+  write(state, epoch, values, varying, /*track=*/!apart_);
   state.window = {};
-  steps_ = tokens_ = 0;
-  seconds_ = 0;
+  line_ = {};
 }
 
-void RunLog::write(TrainState& state, std::optional<double> epoch, const Metrics& values, const Metrics& varying) {
-  Metrics line = values;
+namespace {
+
+Metrics with_place(Metrics line, const TrainState& state, std::optional<double> epoch) {
   line["step"] = static_cast<double>(state.step);
   line["tokens"] = static_cast<double>(state.tokens);
   if (epoch) line["epoch"] = *epoch;
+  return line;
+}
+
+}  // namespace
+
+void RunLog::report(TrainState& state, std::optional<double> epoch) {
+  Metrics line = with_place(state.report->values(modes_), state, epoch);
+  const Metrics speed = report_.speed();
+  line.insert(speed.begin(), speed.end());
+  line.insert(varying_.begin(), varying_.end());
+  for (const auto& tracker : trackers_) tracker->log(state.step, line);
+  state.report = Window();
+  report_ = {};
+}
+
+void RunLog::write(TrainState& state, std::optional<double> epoch, const Metrics& values, const Metrics& varying,
+                   bool track) {
+  Metrics line = with_place(values, state, epoch);
   state.log_history.push_back(json_of(line));
   line.insert(varying.begin(), varying.end());
   file_.append(json_of(line));
-  for (const auto& tracker : trackers_) tracker->log(state.step, line);
+  terminal_->log(state.step, line);
+  if (track)
+    for (const auto& tracker : trackers_) tracker->log(state.step, line);
   for (const auto& [name, value] : line) last_[name] = value;
 }
 
 void RunLog::finish() {
+  terminal_->finish();
   for (const auto& tracker : trackers_) tracker->finish();
 }
 

@@ -23,18 +23,28 @@ class RunLog {
   void step(const TrainState& state, const StepReport& report, double seconds);  // after each step
   // A line of the steps since the last one; `change` may add to it what does not go into the checkpoint.
   void log(TrainState& state, std::optional<double> epoch, const std::function<void(Metrics&)>& change);
+  // A line for the trackers, where they have their own interval (state.report): of the steps since their last one, with
+  // what log() was last given besides.
+  void report(TrainState& state, std::optional<double> epoch);
   // A line; `varying` is what differs between two equal runs and does not go into the checkpoint.
-  void write(TrainState& state, std::optional<double> epoch, const Metrics& values, const Metrics& varying);
+  void write(TrainState& state, std::optional<double> epoch, const Metrics& values, const Metrics& varying,
+             bool track = true);
   void finish();
   const Metrics& last() const { return last_; }  // the newest value of each
 
  private:
   io::MetricsFile file_;
   std::vector<LogAs> modes_;
+  struct Since {  // the last line
+    std::int64_t steps = 0, tokens = 0;
+    double seconds = 0;
+    Metrics speed() const;
+  };
   std::vector<std::unique_ptr<Tracker>> trackers_;
-  Metrics last_;
-  std::int64_t steps_ = 0, tokens_ = 0;  // since the last line
-  double seconds_ = 0;
+  std::unique_ptr<Tracker> terminal_;
+  bool apart_;  // trackers have their own interval
+  Metrics last_, varying_;
+  Since line_, report_;
 };
 
 }  // namespace hone::training

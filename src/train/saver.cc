@@ -10,12 +10,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "base/threads.h"
 
 namespace hone::training {
-
-Saver::Saver(io::RunFolder& run, const Recipe& recipe, TrainState& state, std::function<CheckpointParts()> parts,
-             std::int64_t steps, World world)
-    : run_(run), recipe_(recipe), state_(state), parts_(std::move(parts)), world_(std::move(world)), steps_(steps) {}
 
 void Saver::resumed_from(const io::Checkpoint& checkpoint) {
   step_ = from_ = checkpoint.step;
@@ -34,19 +31,66 @@ bool Saver::due(bool asked_for) const {
   return asked_for || (every > 0 && state_.step % every == 0);
 }
 
-bool Saver::try_save(const std::optional<Worth>& worth) {
+// A checkpoint that is written while the run goes on.
+struct Saver::Pending {
+  std::int64_t step;
+  std::vector<Best> before;  // state_.best without it
+  CheckpointWrite write;
+  Stopwatch watch = {};
+  std::uint64_t bytes = 0;
+  double seconds = 0;
+  std::optional<Error> failure = {};
+  Worker worker = {};  // the last member: ends before the others do
+};
+
+Saver::Saver(io::RunFolder& run, const Recipe& recipe, TrainState& state, std::function<CheckpointParts()> parts,
+             std::int64_t steps, World world)
+    : run_(run), recipe_(recipe), state_(state), parts_(std::move(parts)), world_(std::move(world)), steps_(steps) {}
+
+Saver::~Saver() = default;
+
+void Saver::try_save(const std::optional<Worth>& worth) {
   start_clock();
   try {
-    save(worth);
-    return step_ == state_.step;
+    recipe_.trainer.save.asynchronous ? begin(worth) : save(worth);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::checkpoint) throw;
-    report_failure(error);
-    return false;
+    report_failure(state_.step, error);
   }
 }
 
-void Saver::report_failure(const Error& error) {
+void Saver::begin(const std::optional<Worth>& worth) {
+  settle(/*wait=*/true);
+  const std::vector<Best> before = state_.best;
+  if (worth) rank(*worth);
+  pending_ = std::make_unique<Pending>(state_.step, before, CheckpointWrite(run_, state_, parts_(), world_));
+  pending_->write.copy_tensors();
+  pending_->worker = Worker("hone-save", [pending = pending_.get()] {
+    try {
+      pending->bytes = *pending->write.write();
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::checkpoint) throw;
+      pending->failure = error;
+    }
+    pending->seconds = pending->watch.seconds();
+  });
+}
+
+std::string Saver::settle(bool wait) {
+  if (pending_ && (wait || !pending_->worker.running())) {
+    const std::unique_ptr<Pending> ended = std::move(pending_);
+    ended->worker.join();
+    if (ended->failure) {
+      state_.best = ended->before;
+      report_failure(ended->step, *ended->failure);
+    } else {
+      committed(ended->step, ended->bytes, ended->seconds);
+    }
+  }
+  return std::exchange(untold_, "");
+}
+
+void Saver::report_failure(std::int64_t step, const Error& error) {
   failures_ += 1;
   std::string space;
   try {
@@ -55,7 +99,7 @@ void Saver::report_failure(const Error& error) {
   } catch (const Error&) {
     space.clear();  // the disk that failed may not answer that either
   }
-  log::error("checkpoint of step {} failed: {}; {}{}; training continues", state_.step, error.what(), space,
+  log::error("checkpoint of step {} failed: {}; {}{}; training continues", step, error.what(), space,
              step_ < 0 ? "no checkpoint yet" : "kept " + kept());
 }
 
@@ -86,14 +130,14 @@ void Saver::save(const std::optional<Worth>& worth) {
     throw;
   }
   if (!bytes) state_.best = before;
-  if (!bytes) return;
-  step_ = state_.step;
-  name_ = io::step_name(state_.step);
-  if (world_.is_first()) report(*bytes, watch.seconds());
+  if (bytes) committed(state_.step, *bytes, watch.seconds());
 }
 
-void Saver::report(std::uint64_t bytes, double seconds) {
-  log::info("step {}: saved {} ({}, {})", state_.step,
+void Saver::committed(std::int64_t step, std::uint64_t bytes, double seconds) {
+  step_ = step;
+  untold_ = name_ = io::step_name(step);
+  if (!world_.is_first()) return;
+  log::info("step {}: saved {} ({}, {})", step,
             (std::filesystem::path(recipe_.run.folder) / "checkpoints" / name_).string(), human_size(bytes),
             human_duration(seconds));
   if (seconds * 1.5 > recipe_.trainer.save.grace_seconds && seconds > slowest_)
@@ -109,7 +153,7 @@ void Saver::tidy() {
   run_.link("latest", name_);
   std::set<std::int64_t> stay{from_};
   for (const Best& best : state_.best) stay.insert(best.step);
-  if (!state_.best.empty() && state_.best.front().step == state_.step) run_.link("best", name_);
+  if (!state_.best.empty() && state_.best.front().step == step_) run_.link("best", name_);
   try {
     run_.checkpoints().retain(recipe_.trainer.save.keep, stay);
   } catch (const Error& error) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "io/run_folder.h"
@@ -20,6 +21,7 @@ class Saver {
   // what a save throws, says and counts is rank 0's.
   Saver(io::RunFolder& run, const Recipe& recipe, TrainState& state, std::function<CheckpointParts()> parts,
         std::int64_t steps, World world);
+  ~Saver();  // waits for what is written
 
   void resumed_from(const io::Checkpoint& checkpoint);
   void check_space();       // Error(checkpoint) when what is to come does not fit
@@ -27,8 +29,11 @@ class Saver {
   bool due(bool asked_for) const;  // after a step that is not the last
   // Throws Error(checkpoint), and then nothing has changed. `worth`: what the model was found to be worth at this step.
   void save(const std::optional<Worth>& worth);
-  // A failure is reported and counted: training goes on. Whether there is a new checkpoint.
-  bool try_save(const std::optional<Worth>& worth);
+  // A failure is reported and counted: training goes on. With trainer.save.asynchronous the checkpoint is written
+  // while that happens, after one that still is.
+  void try_save(const std::optional<Worth>& worth);
+  // Name of the checkpoint that try_save() has made and that was not told yet; "": none, or it is still written.
+  std::string settle(bool wait);
   void start_clock();
 
   std::int64_t step() const { return step_; }            // of the newest checkpoint; -1: none
@@ -37,8 +42,10 @@ class Saver {
   std::string kept() const;  // "step 20", "no checkpoint"
 
  private:
-  void report(std::uint64_t bytes, double seconds);
-  void report_failure(const Error& error);
+  struct Pending;
+  void begin(const std::optional<Worth>& worth);
+  void committed(std::int64_t step, std::uint64_t bytes, double seconds);
+  void report_failure(std::int64_t step, const Error& error);
   void rank(const Worth& worth);
   std::uint64_t bytes() const;  // of a checkpoint now
   void tidy();
@@ -52,6 +59,8 @@ class Saver {
   std::int64_t steps_, step_ = -1, from_ = -1, failures_ = 0;
   std::string name_;
   double last_ = 0, slowest_ = 0;
+  std::string untold_;
+  std::unique_ptr<Pending> pending_;
 };
 
 }  // namespace hone::training

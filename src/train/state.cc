@@ -39,7 +39,9 @@ TrainState read_state(const nlohmann::json& json, const std::string& where) {
   if (json.contains("norms")) state.norms = json.at("norms").get<std::vector<double>>();
   state.evaluation_due = json.at("evaluation_due").get<bool>();
   state.finished = json.at("finished").get<std::string>();
+  if (json.contains("sets_due")) state.sets_due = json.at("sets_due").get<std::vector<std::string>>();
   state.window = window_from_json(json.at("window"));
+  if (json.contains("report")) state.report = window_from_json(json.at("report"));
   if (const Best best = best_from_json(json.at("best")); best.step >= 0) state.best.push_back(best);
   if (json.contains("next_best"))
     for (const nlohmann::json& next : json.at("next_best")) state.best.push_back(best_from_json(next));
@@ -66,7 +68,7 @@ TrainState read_state(const nlohmann::json& json, const std::string& where) {
 std::string to_json(const TrainState& state) {
   nlohmann::ordered_json next_best = nlohmann::ordered_json::array();
   for (std::size_t i = 1; i < state.best.size(); ++i) next_best.push_back(best_to_json(state.best[i]));
-  const nlohmann::ordered_json json{
+  nlohmann::ordered_json json{
       {"version", only_numbers(state.callbacks) ? 1 : kVersion},
       {"step", state.step},
       {"tokens", state.tokens},
@@ -90,6 +92,8 @@ std::string to_json(const TrainState& state) {
       {"tokenizer_hash", state.tokenizer_hash},
       {"models", state.models},
       {"source_dtypes", state.source_types.value_or(SourceTypes())}};
+  if (!state.sets_due.empty()) json["sets_due"] = state.sets_due;
+  if (state.report) json["report"] = to_json(*state.report);
   return json.dump(2) + "\n";
 }
 

@@ -32,8 +32,10 @@ struct TrainState {
   std::vector<double> norms;    // of the last updates' gradients, where spikes are looked for
   std::int64_t updates = 0;     // of the weights: a step may give several, a skipped one gives none
   bool evaluation_due = false;  // the step's evaluation has not been completed
+  std::vector<std::string> sets_due;  // of which sets it is; none: of all
   std::string finished;         // why the run is complete; "" = it is not
   Window window;
+  std::optional<Window> report;  // of trackers, where they have their own interval
   std::vector<Best> best;  // the checkpoints that stay for what they are worth, the best one first
   CallbackStates callbacks;
   nlohmann::json changes = nlohmann::json::array();      // options changed at a resume: step, option, before, after

@@ -87,6 +87,7 @@ StepReport Stepper::step(TrainState& state) {
   state.data_position = loader_.position();
   state.tokens += report.tokens;
   state.window.add(report);
+  if (state.report) state.report->add(report);
   return report;
 }
 

@@ -10,6 +10,7 @@
 #include "io/json.h"
 #include "io/safetensors_writer.h"
 #include "tensor/give_way.h"
+#include "train/checkpoint.h"
 #include "train/complete.h"
 #include "train/ranks.h"
 #include "train/resume.h"
@@ -69,6 +70,14 @@ Summary train_in(io::RunFolder& run, Recipe recipe, const TrainOptions& options,
                                 options.gradients, state.step));
       return already_finished(run, *from, state);
     }
+    if (!training::has_optimizer(checkpoint))
+      throw Error(ErrorKind::checkpoint,
+                  fmt::format("{}: saved without the optimizer's state (trainer.save.optimizer: false): no run can go "
+                              "on from it",
+                              checkpoint.path().string()))
+          .hint(
+              "model.path with this folder, in another run.folder, starts a new run from its weights; --new starts "
+              "this one again");
   }
   if (!inputs || from)
     inputs = load_together(recipe, from ? run.checkpoints().folder().path() / from->name : "", options.world);

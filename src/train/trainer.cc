@@ -85,6 +85,7 @@ Summary Trainer::run() {
     asked_.busy = {busy};
     agree();
     if (due(recipe_.trainer.log_every) || state_.step == steps_) log();
+    if (state_.report && (due(*recipe_.trainer.report_every) || state_.step == steps_)) track();
     if (state_.evaluation_due && !interrupted()) evaluate();
     maybe_save();
   }
@@ -106,6 +107,11 @@ void Trainer::start() {
   begin();
   hooks_.training_start(view());
   saver_->start_clock();
+  const std::optional<std::int64_t> apart = recipe_.trainer.report_every;
+  if (!apart || *apart == recipe_.trainer.log_every)
+    state_.report.reset();
+  else if (!state_.report)
+    state_.report.emplace();
   if (!parts_.from && recipe_.trainer.eval_at_start) state_.evaluation_due = !parts_.inputs.evals.empty();
   if (state_.evaluation_due && !interrupted()) evaluate();  // a signal had cut it short
 }
@@ -144,14 +150,26 @@ void Trainer::before_update(const PendingUpdate& update) {
   hooks_.gradients(view(), given_);
 }
 
-bool Trainer::evaluation_due() const {
-  const std::int64_t epochs = recipe_.trainer.eval_every_epochs;
+// Sets with an interval of their own are due at theirs, the others together.
+void Trainer::plan_evaluation(bool all) {
+  const TrainerSection& trainer = recipe_.trainer;
   const auto begun = epoch_begun_at(state_.step);
-  return due(recipe_.trainer.eval_every) || (epochs > 0 && begun && (*begun - 1) % epochs == 0);
+  const bool epoch_due = trainer.eval_every_epochs > 0 && begun && (*begun - 1) % trainer.eval_every_epochs == 0;
+  const std::vector<EvalSet>& sets = parts_.inputs.evals;
+  state_.sets_due.clear();
+  for (const EvalSet& set : sets) {
+    const auto own = trainer.eval_sets.find(set.name);
+    const bool has_own = own != trainer.eval_sets.end() && own->second.every;
+    if (all || (has_own ? due(*own->second.every) : due(trainer.eval_every) || epoch_due))
+      state_.sets_due.push_back(set.name);
+  }
+  state_.evaluation_due = !state_.sets_due.empty();
+  if (state_.sets_due.size() == sets.size()) state_.sets_due.clear();
 }
 
 void Trainer::after_step(const StepReport& report, double seconds) {
   evaluated_.reset();
+  was_evaluated_ = false;
   if (report.skipped) {
     state_.skipped_steps += 1;
     log::warning("step {}: no supervised token in any of its rows, no update", state_.step);
@@ -159,8 +177,7 @@ void Trainer::after_step(const StepReport& report, double seconds) {
   if (report.spikes > 0)
     log::warning("step {}: gradients of norm {:.4g}, {} times the deviation of those before or more: no update",
                  state_.step, report.grad_norm, recipe_.trainer.skip_spikes.sigma);
-  const bool evaluation = evaluation_due() || state_.step == steps_;
-  state_.evaluation_due = evaluation && !parts_.inputs.evals.empty();
+  plan_evaluation(/*all=*/state_.step == steps_);
   if (log_) log_->step(state_, report, seconds);
   end_step(report);
 }
@@ -173,8 +190,10 @@ void Trainer::end_step(const StepReport& report) {
   asked_ = hooks_.step_end(view(), metrics);
   if (const auto begun = epoch_begun_at(state_.step)) asked_.add(hooks_.epoch_end(view(), *begun - 1));
   for (const auto& [name, value] : metrics)
-    if (const auto before = own.find(name); before == own.end() || before->second != value)
+    if (const auto before = own.find(name); before == own.end() || before->second != value) {
       state_.window.give(name, value);
+      if (state_.report) state_.report->give(name, value);
+    }
 }
 
 // false: there is none, or a signal came while it was waited for. Ranks read the same data, and agree on what a stream
@@ -196,7 +215,7 @@ bool Trainer::wait_for_data() {
   log::warning("step {} of {}: the data have ended; where there are more, --resume latest goes on", state_.step,
                steps_);
   if (!due(recipe_.trainer.log_every)) log();
-  state_.evaluation_due = !parts_.inputs.evals.empty() && !evaluated_;
+  if (!was_evaluated_) plan_evaluation(/*all=*/true);
   if (state_.evaluation_due) evaluate();
   stopped_by_ = kEndOfData;
   return false;
@@ -209,6 +228,13 @@ void Trainer::log() {
     state_.window = {};
 }
 
+void Trainer::track() {
+  if (log_)
+    log_->report(state_, epoch());
+  else
+    state_.report = Window();
+}
+
 void Trainer::agree() {
   Wishes own = std::exchange(asked_, {});
   if (signalled()) own.signal = reason_to_stop();
@@ -217,7 +243,7 @@ void Trainer::agree() {
   const Wishes all = agreed(world_, own);
   if (std::ssize(all.busy) == world_.size())
     if (const std::string slow = pace_.add(all.busy); !slow.empty() && log_) log::warning("{}", slow);
-  state_.evaluation_due |= all.evaluate && !parts_.inputs.evals.empty() && !evaluated_;
+  if (all.evaluate && !was_evaluated_) plan_evaluation(/*all=*/true);
   save_wanted_ |= all.save;
   if (stopped_by_.empty()) stopped_by_ = all.stop;
   if (!signal_.empty() || all.signal.empty()) return;
@@ -234,9 +260,11 @@ void Trainer::evaluate() {
   options.world = world_;
   const Updater::Evaluated averages(stepper_->updater());
   hooks_.evaluation_start(view());
-  if (auto found = evaluate_sets(model_, evaluations_, parts_.inputs.evals, options)) {
+  if (auto found = evaluate_sets(model_, evaluations_, parts_.inputs.evals, options, state_.sets_due)) {
     state_.evaluation_due = false;
-    evaluated_ = found->at(best_by_);
+    state_.sets_due.clear();
+    was_evaluated_ = true;
+    if (const auto value = found->find(best_by_); value != found->end()) evaluated_ = value->second;
     asked_ = hooks_.evaluated(view(), *found);
     if (log_) told(*found, watch.seconds());
   }
@@ -261,12 +289,18 @@ std::optional<Worth> Trainer::worth() const {
 
 void Trainer::maybe_save() {
   if (done()) return;  // finish() saves
-  save_wanted_ |= recipe_.trainer.save.after_evaluation && evaluated_;
+  told_saved(saver_->settle(/*wait=*/false));
+  save_wanted_ |= recipe_.trainer.save.after_evaluation && was_evaluated_;
   if (!saver_->due(save_wanted_)) return;
   save_wanted_ = false;
   world_.at(fmt::format("step {}, saving", state_.step));
   hooks_.store(state_);
-  if (saver_->try_save(worth())) hooks_.saved(view(), saver_->name());
+  saver_->try_save(worth());
+  told_saved(saver_->settle(/*wait=*/false));
+}
+
+void Trainer::told_saved(const std::string& checkpoint) {
+  if (!checkpoint.empty()) hooks_.saved(view(), checkpoint);
 }
 
 Summary Trainer::finish() {
@@ -275,11 +309,13 @@ Summary Trainer::finish() {
   if (log_) log_->finish();
   world_.at(fmt::format("step {}, at its end", state_.step));
   const Stopwatch watch;
+  told_saved(saver_->settle(/*wait=*/true));
+  goes_on_ = !complete;
   if (saver_->step() != state_.step || complete)
     during("saving the last checkpoint; kept " + saver_->kept(), [this] {
       hooks_.store(state_);
       saver_->save(worth());
-      hooks_.saved(view(), saver_->name());
+      told_saved(saver_->settle(/*wait=*/true));
     });
   if (!complete)
     log::info("{} at step {}: saved in {}; the same command again goes on", stop_name(), state_.step,
@@ -319,6 +355,7 @@ CheckpointParts Trainer::checkpoint_parts() {
   parts.eval_every = t.eval_every;
   parts.save_every = t.save.every;
   parts.batch_size = t.batch_size;
+  parts.with_optimizer = t.save.optimizer || goes_on_;
   if (parts_.inputs.adapter) parts.adapter = hub::AdapterConfig{*parts_.inputs.adapter, base_name(recipe_.model.path)};
   return parts;
 }

@@ -50,12 +50,14 @@ class Trainer {
   void told(const Metrics& evaluation, double seconds);
   bool wait_for_data();
   void log();
+  void track();
   void maybe_save();
+  void told_saved(const std::string& checkpoint);  // "": there is none
   void begin_step();
   void before_update(const PendingUpdate& update);
   void after_update();
   std::optional<std::int64_t> epoch_begun_at(std::int64_t step) const;  // counted from 1; nothing: none begins there
-  bool evaluation_due() const;
+  void plan_evaluation(bool all);                                       // of the step that was made
   Summary finish();
   Summary summary(bool complete) const;
 
@@ -108,8 +110,10 @@ class Trainer {
   std::string signal_;               // that some rank was sent
   std::string stopped_by_;           // a callback, or kEndOfData
   std::string best_by_;              // the metric that says which checkpoint is best
-  std::optional<double> evaluated_;  // that metric, if this very step was evaluated
+  std::optional<double> evaluated_;  // that metric, if it was measured at this very step
+  bool was_evaluated_ = false;       // at this very step
   bool save_wanted_ = false;
+  bool goes_on_ = false;   // interrupted: what is saved is not the end of the run
   double time_limit_ = 0;  // seconds of this process; 0: none
   Stopwatch clock_;
 };

@@ -59,6 +59,9 @@ trace() {  # the recipe, then what follows "hone train"
 # option | recipe and options without it | the option. An option that changes time or memory only names its proof.
 cat >options <<'R'
 model.path | m.yaml | --model.path=m2
+model.load.checkpoint | several checkpoints: tests/train/saves_test.cc |
+model.load.optimizer | a run to start from: tests/train/saves_test.cc |
+model.load.strict | weights that are missing: tests/train/saves_test.cc |
 model.trainable | r.yaml | '--model.trainable=[lm_head]'
 model.<name> | r.yaml | --model.hidden_size=8
 adapter | m.yaml | --adapter=lora
@@ -98,6 +101,15 @@ data.eval.<name>[].max_samples | r.yaml --data.eval.test=e.jsonl | '--data.eval.
 data.eval.<name>[].ignore | r.yaml --data.eval.test=l.jsonl | '--data.eval.test=[{path: l.jsonl, ignore: [label]}]'
 data.eval.<name>[].stream | r.yaml --data.eval.test=e.jsonl | '--data.eval.test=[{path: e.jsonl, stream: true}]'
 data.eval.<name>[].source | r.yaml --data.eval.test=e.jsonl | '--data.eval.test=[{path: e.jsonl, source: {type: text}}]'
+data.test.<name> | what hone test reads: tests/cli/test.test |
+data.test.<name>[].path | what hone test reads: tests/cli/test.test |
+data.test.<name>[].weight | what hone test reads: tests/cli/test.test |
+data.test.<name>[].columns | what hone test reads: tests/cli/test.test |
+data.test.<name>[].header | what hone test reads: tests/cli/test.test |
+data.test.<name>[].max_samples | what hone test reads: tests/cli/test.test |
+data.test.<name>[].ignore | what hone test reads: tests/cli/test.test |
+data.test.<name>[].stream | what hone test reads: tests/cli/test.test |
+data.test.<name>[].source | what hone test reads: tests/cli/test.test |
 data.max_length | r.yaml | --data.max_length=16
 data.overlong | r.yaml --data.max_length=16 | --data.overlong=keep_start
 data.packing | r.yaml --data.max_length=64 | --data.packing=none
@@ -208,6 +220,12 @@ trainer.max_grad_norm | r.yaml | --trainer.max_grad_norm=0.001
 trainer.precision | r.yaml | --trainer.precision=fp64
 trainer.eval_every | r.yaml | --trainer.eval_every=1
 trainer.eval_batch_size | memory: rows of an evaluation are independent of each other, tests/evals |
+trainer.max_eval_batches | r.yaml | --trainer.max_eval_batches=1
+trainer.eval_sets | r.yaml | '--trainer.eval_sets={held_out: 1}'
+trainer.eval_sets.<name>.every | r.yaml | '--trainer.eval_sets={held_out: {every: 1}}'
+trainer.eval_sets.<name>.max_batches | r.yaml | '--trainer.eval_sets={held_out: {max_batches: 1}}'
+trainer.eval_seed | r.yaml --data.collator=noise | --trainer.eval_seed=5
+trainer.report_every | lines of trackers: tests/train/eval_sets_test.cc |
 trainer.log_every | r.yaml | --trainer.log_every=2
 trainer.log_modes | r.yaml --trainer.log_every=2 | '--trainer.log_modes=[max, std]'
 trainer.save.every | r.yaml | --trainer.save.every=1
@@ -217,6 +235,8 @@ trainer.save.keep_best | r.yaml --trainer.eval_every=1 --trainer.save.every=1 --
 trainer.save.best_by | r.yaml --trainer.eval_every=1 --trainer.save.every=1 | --trainer.save.best_by=eval_perplexity
 trainer.save.after_evaluation | r.yaml --trainer.eval_every=1 --trainer.save.every=0 | --trainer.save.after_evaluation=true
 trainer.save.dtype | r.yaml | --trainer.save.dtype=bf16
+trainer.save.optimizer | r.yaml | --trainer.save.optimizer=false
+trainer.save.asynchronous | the same checkpoints: tests/train/saves_test.cc |
 trainer.save.grace_seconds | r.yaml | --trainer.save.grace_seconds=0.000001
 trainer.checkpoint_blocks | memory: the same numbers, tests/ops/checkpoint_test.cc |
 callbacks | r.yaml | '--callbacks=[{type: early_stopping, patience: 1, min_drop: 100}]'
@@ -325,6 +345,7 @@ trace_command() {
 cat >flags <<'R'
 train --set | train ../n.yaml | --set ../set.yaml
 train --resume | train ../n.yaml | --resume 99
+train --from | a checkpoint: tests/cli/checkpoint.test |
 train --override | train ../n.yaml --run.folder=run --data.max_length=16 | --override data
 train --gradients | train ../n.yaml | --gradients g.safetensors
 train --new | train ../n.yaml --run.folder=run | --new
@@ -339,6 +360,12 @@ launch --timeout | likewise |
 launch --json | likewise |
 launch --quiet | likewise |
 checkpoint --keep | checkpoint prune run --keep 1 | --keep 2
+checkpoint --last | several checkpoints: tests/cli/checkpoint.test |
+checkpoint --best | several checkpoints: tests/cli/checkpoint.test |
+checkpoint --out | several checkpoints: tests/cli/checkpoint.test |
+checkpoint --replace | several checkpoints: tests/cli/checkpoint.test |
+test --checkpoint | several checkpoints: tests/cli/test.test |
+test --data | a run: tests/cli/test.test |
 checkpoint --dry-run | checkpoint prune run --keep 1 | --dry-run
 eval --data | eval ../m1 --data ../d.jsonl | --data ../e.jsonl
 eval --columns | eval ../m1 --data ../d.jsonl | --columns text=story

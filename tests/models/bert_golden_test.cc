@@ -13,7 +13,7 @@ namespace {
 const std::filesystem::path kFolder = "tests/golden/classifiers";
 
 std::unique_ptr<Model> load(const std::string& name, const HeadRequest& head = {},
-                            const std::optional<FreshHead>& fresh = {}, const std::string& weights = "") {
+                            const std::optional<FreshWeights>& fresh = {}, const std::string& weights = "") {
   const std::string file = (kFolder / name / "config.json").string();
   std::unique_ptr<Model> model = build_model(config::read_file(file), file, head);
   load_weights(*model, kFolder / (weights.empty() ? name : weights), Precision::fp32, fresh);
@@ -132,7 +132,7 @@ TEST(BertFolders, ABaseGetsANewHead) {
   const auto with_head = load("bert", {}), base = load("bert-base");
   EXPECT_FALSE(base->classifier());
   EXPECT_THROW(load("bert-base", head), Error);  // its head is missing, and nobody allowed a fresh one
-  const auto tuned = load("bert-base", head, FreshHead{3});
+  const auto tuned = load("bert-base", head, FreshWeights{3});
   EXPECT_EQ(require_classifier(*tuned, "test").labels(), head.labels);
   const auto expected = weights_of(*with_head), below = weights_of(*base);
   for (const auto& [name, value] : weights_of(*tuned)) {
@@ -150,13 +150,13 @@ TEST(BertFolders, AHeadIsLeftOutBelowAnother) {
 }
 
 TEST(BertFolders, OtherLabelsGetANewHead) {
-  const auto weights = [](const std::optional<FreshHead>& fresh) {
+  const auto weights = [](const std::optional<FreshWeights>& fresh) {
     return weights_of(*load("bert", {{"a", "b", "c"}}, fresh)).at("classifier.weight");
   };
-  const Tensor kept = weights(FreshHead{1, false}), fresh = weights(FreshHead{1, true});
+  const Tensor kept = weights(FreshWeights{1, false}), fresh = weights(FreshWeights{1, true});
   EXPECT_TRUE(at::equal(kept, weights_of(*load("bert")).at("classifier.weight")));
   EXPECT_FALSE(at::equal(kept, fresh));
-  EXPECT_TRUE(at::equal(fresh, weights(FreshHead{1, true})));
+  EXPECT_TRUE(at::equal(fresh, weights(FreshWeights{1, true})));
 }
 
 TEST(BertConfigs, WhatIsNotSupportedIsRefused) {

@@ -23,6 +23,9 @@ std::string rule_text(const std::optional<OnResume>& rule) {
 TEST(Recipe, EveryOptionIsClassedForResume) {
   registries();
   const Rules expected{{"model.path", "refuse"},
+                       {"model.load.checkpoint", "refuse"},
+                       {"model.load.optimizer", "refuse"},
+                       {"model.load.strict", "refuse"},
                        {"model.trainable", "refuse"},
                        {"model.<name>", "refuse"},
                        {"adapter.rank", "fixed"},
@@ -43,6 +46,7 @@ TEST(Recipe, EveryOptionIsClassedForResume) {
                        {"data.train", "refuse"},
                        {"data.eval.held_out", "refuse"},
                        {"data.eval.<name>", "record"},
+                       {"data.test.<name>", "free"},
                        {"data.max_length", "refuse"},
                        {"data.overlong", "refuse"},
                        {"data.packing", "refuse"},
@@ -72,6 +76,12 @@ TEST(Recipe, EveryOptionIsClassedForResume) {
                        {"trainer.eval_every_epochs", "record"},
                        {"trainer.eval_at_start", "record"},
                        {"trainer.eval_batch_size", "free"},
+                       {"trainer.max_eval_batches", "record"},
+                       {"trainer.eval_sets", "record"},
+                       {"trainer.eval_sets.<name>.every", "record"},
+                       {"trainer.eval_sets.<name>.max_batches", "record"},
+                       {"trainer.eval_seed", "record"},
+                       {"trainer.report_every", "free"},
                        {"trainer.log_every", "free"},
                        {"trainer.log_modes", "free"},
                        {"trainer.save.every", "free"},
@@ -81,6 +91,8 @@ TEST(Recipe, EveryOptionIsClassedForResume) {
                        {"trainer.save.best_by", "free"},
                        {"trainer.save.after_evaluation", "free"},
                        {"trainer.save.dtype", "free"},
+                       {"trainer.save.optimizer", "free"},
+                       {"trainer.save.asynchronous", "free"},
                        {"trainer.save.grace_seconds", "free"},
                        {"trainer.checkpoint_blocks", "free"},
                        {"parallel.fsdp", "free"},
@@ -180,7 +192,7 @@ TEST(Recipe, TheNamesOfWhatTakesOtherKeysArePassedOverByNobody) {
   EXPECT_HONE_ERROR(test::small_recipe(folder, {{"model.config.hidden_size", "8"}}), config,
                     "model.config: no key of its own");
   EXPECT_HONE_ERROR(test::small_recipe(folder, {{"model", "{path: m, config: {hidden_size: 8}}"}}), config,
-                    "not together with keys of a fresh model");
+                    "model.config: no key of its own");
   const Recipe recipe = test::small_recipe(folder, {{"data.eval.files", folder.write("a.jsonl", "").string()}});
   EXPECT_EQ(recipe.data.eval.files.at("files").size(), 1u);
 }
@@ -233,7 +245,7 @@ TEST(Recipe, SaysWhatOneOptionCannotSay) {
   const auto with = [&](const char* option, const char* value) {
     return test::small_recipe(folder, {{option, value}});
   };
-  EXPECT_HONE_ERROR(with("model.path", "x"), config, "model.path");
+  EXPECT_HONE_ERROR(with("model.path", "x"), config, "model.type: not together with path");
   EXPECT_HONE_ERROR(with("tokenizer", "''"), config, "tokenizer");
   EXPECT_HONE_ERROR(with("data.train", "[]"), config, "data.train");
 }

@@ -1,0 +1,21 @@
+// Checkpoints that a command names.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace hone::cli {
+
+struct CheckpointPlace {
+  std::filesystem::path folder, run;  // run "": it lies in none
+  std::int64_t step = 0;
+};
+
+// A checkpoint, a link to one, or a run folder: its newest whole one. Every byte of it was looked at where `verified`.
+// Error(checkpoint, usage).
+CheckpointPlace checkpoint_place(const std::string& where, bool verified);
+
+// A run folder at `run` that has this checkpoint alone, as a copy, to go on from it. Error(usage): there is something.
+void copy_into_run(const CheckpointPlace& checkpoint, const std::filesystem::path& run);
+
+}  // namespace hone::cli
