@@ -27,6 +27,12 @@ const Node* find_path(const Node& root, const std::string& path) {
   return at;
 }
 
+// What a default stands for: null, a number, a text.
+Node plain_value(const std::string& text, const Mark& mark) {
+  if (text == "null" || text == "~") return Node();
+  return Node::scalar(text, /*quoted=*/text.empty(), mark);
+}
+
 class Resolver {
  public:
   Resolver(Node& root, Problems& problems) : original_(root), problems_(problems) { walk(root, "", 0); }
@@ -54,7 +60,7 @@ class Resolver {
       const std::string inside = text.substr(begin + 2, end - begin - 2), name = inside.substr(0, inside.find(':'));
       const Node* found = find_path(original_, name);
       const bool has_default = name.size() < inside.size();
-      const Node otherwise = has_default ? Node::scalar(inside.substr(name.size() + 1), false, node.mark()) : Node();
+      const Node otherwise = has_default ? plain_value(inside.substr(name.size() + 1), node.mark()) : Node();
       if (!found && has_default) found = &otherwise;
       if (!found)
         return problems_.add(path, fmt::format("${{{}}}: no such option in the recipe", name), "", node.mark());

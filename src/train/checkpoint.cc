@@ -295,8 +295,7 @@ CheckpointWrite::CheckpointWrite(CheckpointWrite&&) noexcept = default;
 CheckpointWrite::~CheckpointWrite() = default;
 
 void CheckpointWrite::copy_tensors() {
-  std::map<std::string, Tensor> made;
-  for (TensorFile& file : content_->files.tensors) file.copy_tensors(made);
+  for (TensorFile& file : content_->files.tensors) file.copy_tensors();
   content_->callbacks.copy();
 }
 

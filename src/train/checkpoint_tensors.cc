@@ -2,7 +2,6 @@
 #include "train/checkpoint_tensors.h"
 
 #include <ATen/ATen.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
@@ -61,16 +60,10 @@ TensorFile::TensorFile(std::string name, io::SafetensorsPlan plan, const std::ve
       tensors_(in_order_of(plan_, tensors)),
       parts_(parts_of(plan_, tensors_, world)) {}
 
-// What two files hold alike, as a weight and its master, is copied once.
-void TensorFile::copy_tensors(std::map<std::string, Tensor>& made) {
+void TensorFile::copy_tensors() {
   for (SavedTensor& tensor : tensors_) {
     Tensor& part = tensor.slice.part;
-    if (!part.defined() || part.numel() == 0) continue;
-    const std::string key = fmt::format("{} {} {} {}", fmt::ptr(part.const_data_ptr()), part.numel(),
-                                        safetensors_name(part.scalar_type()), safetensors_name(tensor.type));
-    Tensor& copy = made[key];
-    if (!copy.defined()) copy = part.detach().to(tensor.type, false, /*copy=*/true).contiguous();
-    part = copy.view(part.sizes());
+    if (part.defined()) part = part.detach().to(tensor.type, false, /*copy=*/true).contiguous();
   }
 }
 

@@ -1,7 +1,6 @@
 // The tensor files of a checkpoint: what each holds, and what of it this rank writes.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,8 +24,7 @@ class TensorFile {
   // One file of a plan that has several; `tensors` holds those of all of them.
   TensorFile(std::string name, io::SafetensorsPlan plan, const std::vector<SavedTensor>& tensors, const World& world);
 
-  // From then on it holds tensors of its own, in the file's types; `made`: those of this checkpoint so far.
-  void copy_tensors(std::map<std::string, Tensor>& made);
+  void copy_tensors();  // from then on it holds tensors of its own, in the file's types
   const std::string& name() const { return name_; }
   const io::SafetensorsPlan& plan() const { return plan_; }
   // Into a file that was made so, in the checkpoint's folder; synced when it returns.

@@ -144,5 +144,21 @@ TEST(Overlay, MergesMapsAndReplacesTheRest) {
   EXPECT_EQ(to_json(base, -1), R"({"a": {"b": 1, "c": 3}, "l": [9]})");
 }
 
+TEST(Resolve, TakesTheDefaultOfWhatIsNotThere) {
+  Problems problems;
+  Node root = parse_yaml(
+      "name: '${run.name:first}'\nfolder: runs/${run.name:a}-${size:none}\nsize: 3\nnothing: '${no:null}'\n"
+      "number: ${no.where:1e-3}\nempty: '${no:}'\nthere: '${size:9}'\n",
+      "r.yaml", problems);
+  resolve(root, problems);
+  EXPECT_TRUE(problems.empty());
+  EXPECT_EQ(root.find("name")->text(), "first");
+  EXPECT_EQ(root.find("folder")->text(), "runs/a-3");
+  EXPECT_TRUE(root.find("nothing")->is_null());
+  EXPECT_EQ(root.find("number")->text(), "1e-3");
+  EXPECT_EQ(root.find("empty")->text(), "");
+  EXPECT_EQ(root.find("there")->text(), "3");
+}
+
 }  // namespace
 }  // namespace hone::config

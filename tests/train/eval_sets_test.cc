@@ -64,7 +64,9 @@ TEST_F(EvalSets, AsManyBatchesAsAreAskedFor) {
     return std::int64_t{-1};
   };
   run("whole", {{"trainer.eval_batch_size", "1"}});
-  run("one", {{"trainer.eval_batch_size", "1"}, {"trainer.max_eval_batches", "1"}, {"trainer.eval_sets", "{other: {max_batches: 3}}"}});
+  run("one", {{"trainer.eval_batch_size", "1"},
+              {"trainer.max_eval_batches", "1"},
+              {"trainer.eval_sets", "{other: {max_batches: 3}}"}});
   run("three", {{"trainer.eval_batch_size", "3"}, {"trainer.max_eval_batches", "1"}});
   EXPECT_LT(tokens("one", "eval_held_out_tokens"), tokens("whole", "eval_held_out_tokens"));
   EXPECT_LT(tokens("one", "eval_other_tokens"), tokens("whole", "eval_other_tokens"));
