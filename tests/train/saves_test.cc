@@ -154,7 +154,7 @@ TEST_F(Saves, TwoHundredLeaveNothingBehind) {
                                         {"trainer.save.asynchronous", beside},
                                         {"callbacks", "[watching]"}});
     EXPECT_LE(held_late.handles, held_early.handles + 6);  // of the save that is under way
-    EXPECT_LE(held_late.threads, held_early.threads + 1);
+    EXPECT_LE(held_late.threads, held_early.threads + 8);  // teams of OpenMP come and go; a leak would be 180
     EXPECT_LE(held_late.bytes, held_early.bytes + (8u << 20));
   }
 }
