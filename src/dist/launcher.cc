@@ -32,6 +32,7 @@ struct Child {
   int rank = 0;
   pid_t pid = -1;
   std::optional<int> status;  // of waitpid
+  bool stands_still = false;  // stopped by a signal
 };
 
 bool ended_well(int status) {
@@ -165,7 +166,9 @@ class Launcher {
   void reap() {
     for (Child& one : children_) {
       int status = 0;
-      if (one.status || waitpid(one.pid, &status, WNOHANG) != one.pid) continue;
+      if (one.status || waitpid(one.pid, &status, WNOHANG | WUNTRACED | WCONTINUED) != one.pid) continue;
+      one.stands_still = WIFSTOPPED(status);
+      if (one.stands_still || WIFCONTINUED(status)) continue;
       one.status = status;
       if (ended_well(status) || was_stopped(status) || lost_) continue;
       lost_ = one.rank;
@@ -174,10 +177,12 @@ class Launcher {
     }
   }
 
-  // Who is left after one was lost is asked to end, and at last made to.
+  // Who is left after one was lost is asked to end, and at last made to; at once who stands still and cannot hear.
   void hurry() {
     if (!lost_) return;
     const double since = monotonic_seconds() - lost_at_;
+    for (const Child& one : children_)
+      if (!one.status && one.stands_still) kill(one.pid, SIGKILL);
     if (since > options_.grace_seconds && asked_ < 1) asked_ = 1, tell(SIGTERM);
     if (since > 2 * options_.grace_seconds && asked_ < 2) asked_ = 2, tell(SIGKILL);
   }

@@ -133,7 +133,7 @@ start --timeout 2 train r.yaml "${long[@]}" --run.folder=still
 wait_for trains still 300
 stopped=$(rank 1)
 kill -STOP "$stopped"
-ends_with 7 20
+ends_with 7 5
 says 'error: rank 1 has not been heard of for 2 s; it was last at step [0-9]*'
 
 # The launcher is killed.
