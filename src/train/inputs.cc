@@ -233,10 +233,14 @@ void fill_adapter(Inputs& inputs, const Recipe& recipe, bool resumed) {
 
 }  // namespace
 
+WeightTypes types_to_go_on(Precision run, const std::filesystem::path& checkpoint) {
+  const bool with_masters = run == Precision::bf16 && (checkpoint.empty() || !all_bf16(checkpoint));
+  return {with_masters ? Precision::fp32 : run, run};
+}
+
 void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed) {
   const Precision run = recipe.trainer.precision;
-  const bool with_masters = run == Precision::bf16 && !(resumed && !inputs.adapter && all_bf16(inputs.source));
-  const WeightTypes types(with_masters ? Precision::fp32 : run, run);
+  const WeightTypes types = types_to_go_on(run, resumed && !inputs.adapter ? inputs.source : "");
   if (inputs.source.empty())
     init_weights(*inputs.model, recipe.run.seed, types);
   else if (resumed && !inputs.adapter)

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "hone/hub.h"
 #include "hone/recipe.h"
 
 namespace hone::training {
@@ -19,7 +20,7 @@ struct EvalSet {
 
 struct Inputs {
   std::shared_ptr<const Tokenizer> tokenizer;
-  std::unique_ptr<Model> model;  // on the meta device
+  std::shared_ptr<Model> model;  // on the meta device
   std::filesystem::path source;  // where its weights are; "" = fresh ones
   bool other_labels = false;     // the source has a head for others than these
   // Of a run with an adapter: what it is, where its weights are ("" = fresh ones), what is put where.
@@ -35,6 +36,9 @@ struct Inputs {
 Dataset::Options dataset_options(const DataSection& data, RecordKind records);
 // checkpoint: of a run that is resumed, "" = a new run. Throws Error of any kind but not_finite and locked.
 Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint);
+// What weights are read in for a run of this precision: a checkpoint whose weights are all bf16 has its masters beside
+// them. "": another folder, or none.
+WeightTypes types_to_go_on(Precision run, const std::filesystem::path& checkpoint);
 // Fills the model's weights: from `source`, or fresh ones that are a function of the seed. In fp32 for a bf16 run, so
 // that the masters keep what the file has.
 void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed);

@@ -25,6 +25,6 @@ struct RestoreFrom {
 
 // Also fills the updater. Error(data): other data or another tokenizer than so far; Error(checkpoint);
 // Error(not_finite).
-TrainState restore(const RestoreFrom& parts, Updater& updater);
+RunState restore(const RestoreFrom& parts, Updater& updater);
 
 }  // namespace hone::training

@@ -20,7 +20,7 @@ namespace hone {
 namespace {
 
 Summary already_finished(const io::RunFolder& run, const io::Checkpoint& checkpoint,
-                         const training::TrainState& state) {
+                         const training::RunState& state) {
   Summary summary;
   summary.folder = run.path().string();
   summary.checkpoint = (run.path() / "checkpoints" / checkpoint.name).string();
@@ -35,7 +35,7 @@ Summary already_finished(const io::RunFolder& run, const io::Checkpoint& checkpo
 }
 
 // A run that ended by its steps goes on when the recipe asks for more of them.
-bool is_finished(const training::TrainState& state, const Recipe& recipe, const std::vector<config::Change>& changes) {
+bool is_finished(const training::RunState& state, const Recipe& recipe, const std::vector<config::Change>& changes) {
   if (state.finished.empty()) return false;
   if (state.finished != "steps") return changes.empty();
   if (recipe.trainer.steps) return *recipe.trainer.steps <= state.step;
@@ -62,7 +62,7 @@ Summary train_in(io::RunFolder& run, Recipe recipe, const TrainOptions& options,
     const Folder checkpoint = run.checkpoints().open(*from);
     const std::string saved = checkpoint.open_folder("state").read_file("config.yaml");
     changes = training::check_recipe(saved, recipe, options, run.path().string());
-    const training::TrainState state = training::load_state(checkpoint);
+    const training::RunState state = training::load_state(checkpoint);
     if (!options.resume && is_finished(state, recipe, changes)) {
       if (!options.gradients.empty())
         throw Error(ErrorKind::usage,

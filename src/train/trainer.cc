@@ -29,6 +29,12 @@ std::string base_name(const std::string& path) {
   return std::filesystem::absolute(find_model_folder(path)).lexically_normal().string();
 }
 
+std::unique_ptr<Frame> frame_of(TrainerParts& parts) {
+  if (!parts.frame) parts.frame = std::make_unique<Frame>();
+  parts.frame->model = parts.inputs.model;
+  return std::move(parts.frame);
+}
+
 }  // namespace
 
 Trainer::Trainer(TrainerParts parts)
@@ -39,11 +45,12 @@ Trainer::Trainer(TrainerParts parts)
       steps_(steps_of(recipe_, *parts_.inputs.train)),
       config_yaml_(config::to_yaml(write_recipe(recipe_))),
       hooks_(recipe_.callbacks, world_.is_first()),
+      frame_(frame_of(parts_)),
+      state_(frame_->run),
       time_limit_(config::seconds_of(recipe_.trainer.time_limit).value_or(0)) {
   Inputs& inputs = parts_.inputs;
-  if (is_sharded(recipe_, world_) && !inputs.adapter) parallel::share_out(model_, world_);
-  fill_weights(inputs, recipe_, parts_.from.has_value());
-  stepper_ = std::make_unique<Stepper>(recipe_, model_, loader_options(recipe_, inputs), inputs.train, steps_, world_);
+  equip();
+  stepper_ = std::make_unique<Stepper>(recipe_, *frame_, loader_options(recipe_, inputs), inputs.train, world_);
   stepper_->hooks = {[this](const PendingUpdate& update) { before_update(update); }, [this] { after_update(); },
                      hooks_.wanted()};
   weights_.emplace(stepper_->updater());
@@ -70,6 +77,25 @@ Trainer::Trainer(TrainerParts parts)
 }
 
 Trainer::~Trainer() = default;
+
+// Weights and optimizer. What a state has brought along stays, unless the run goes on from a checkpoint.
+void Trainer::equip() {
+  Inputs& inputs = parts_.inputs;
+  if (parts_.from) frame_->drop();
+  const bool sharded = is_sharded(recipe_, world_);
+  if (sharded && !inputs.adapter) parallel::share_out(model_, world_);
+  if (!frame_->ready()) fill_weights(inputs, recipe_, parts_.from.has_value());
+  frame_->precision = recipe_.trainer.precision;
+  frame_->steps = steps_;
+  frame_->seed = recipe_.run.seed;
+  frame_->tokenizer = inputs.tokenizer;
+  frame_->source = inputs.source;
+  if (inputs.adapter) frame_->adapter = hub::AdapterConfig{*inputs.adapter, base_name(recipe_.model.path)};
+  if (frame_->ready()) return;
+  frame_->chosen = recipe_.optimizer;
+  frame_->ema = recipe_.trainer.ema;
+  frame_->init(world_, sharded);
+}
 
 Summary Trainer::run() {
   start();
@@ -347,7 +373,7 @@ Summary Trainer::summary(bool complete) const {
 
 CheckpointParts Trainer::checkpoint_parts() {
   const TrainerSection& t = recipe_.trainer;
-  CheckpointParts parts{model_, stepper_->updater(), files_, config_yaml_, *save_types_};
+  CheckpointParts parts{model_, &stepper_->updater(), files_, config_yaml_, *save_types_};
   parts.steps = steps_;
   parts.epoch = epoch();
   parts.epochs = stepper_->epoch_at(steps_);
@@ -356,7 +382,7 @@ CheckpointParts Trainer::checkpoint_parts() {
   parts.save_every = t.save.every;
   parts.batch_size = t.batch_size;
   parts.with_optimizer = t.save.optimizer || goes_on_;
-  if (parts_.inputs.adapter) parts.adapter = hub::AdapterConfig{*parts_.inputs.adapter, base_name(recipe_.model.path)};
+  parts.adapter = frame_->adapter;
   return parts;
 }
 

@@ -28,6 +28,7 @@ struct TrainerParts {
   io::RunFolder& run;
   std::optional<io::Checkpoint> from;   // resumed from
   std::vector<config::Change> changes;  // of the recipe, at this resume
+  std::unique_ptr<Frame> frame = {};    // a state that the run begins with, whose model is that of inputs
 };
 
 // In one process, once; on each rank of a run. The model, the data and the run folder are its own while it lives.
@@ -39,9 +40,10 @@ class Trainer {
   ~Trainer();
   Summary run();
   void begin();                                               // before the first step: what the objective asks for once
-  StepReport train_step() { return stepper_->step(state_); }  // one step of run() and nothing else: for measurements
+  StepReport train_step() { return stepper_->step(); }  // one step of run() and nothing else: for measurements
 
  private:
+  void equip();
   void start();
   void after_step(const StepReport& report, double seconds);
   void end_step(const StepReport& report);
@@ -93,7 +95,8 @@ class Trainer {
   std::int64_t steps_;
   std::string config_yaml_;
   Hooks hooks_;
-  TrainState state_;
+  std::unique_ptr<Frame> frame_;
+  RunState& state_;  // the frame's
   std::unique_ptr<Stepper> stepper_;
   std::optional<UpdaterWeights> weights_;
   std::vector<NamedDataset> eval_data_;
