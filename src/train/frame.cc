@@ -65,6 +65,7 @@ double Frame::gradient_norm() {
 void Frame::update(const Clipping& clipping) {
   const double norm = gradient_norm();
   norm_.reset();
+  last_norm = norm;
   updater_->update({.update = run.updates + 1, .step = run.step, .steps = steps}, norm, clipping);
   run.updates += 1;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -34,6 +35,9 @@ struct Frame {
   std::filesystem::path source = {};  // where it comes from; "": from nowhere
   std::shared_ptr<const Tokenizer> tokenizer = {};
   std::optional<hub::AdapterConfig> adapter = {};
+  // Around an update by TrainState: what a run does there.
+  std::function<void()> before_update = [] {}, after_update = [] {};
+  double last_norm = 0;  // of the gradients of the last update
 
   Frame() = default;
   Frame(const Frame&) = delete;

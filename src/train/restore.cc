@@ -95,6 +95,8 @@ RunState restore(const RestoreFrom& parts, Updater& updater) {
   const std::string data_hash = parts.inputs.train->fingerprint();
   const std::map<std::string, std::string> models = parts.resources.hashes();
   RunState state;
+  state.step = parts.begin.step, state.updates = parts.begin.updates, state.tokens = parts.begin.tokens;
+  state.skipped_steps = parts.begin.skipped_steps, state.data_position = parts.begin.data_position;
   if (parts.from) {
     const Folder checkpoint = parts.run.checkpoints().open(*parts.from);
     during("resuming from " + checkpoint.path().string(), [&] {

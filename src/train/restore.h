@@ -21,6 +21,7 @@ struct RestoreFrom {
   const std::optional<io::Checkpoint>& from;
   const std::vector<config::Change>& changes;
   const RunResources& resources;
+  const RunState& begin;  // how far a new run is already
 };
 
 // Also fills the updater. Error(data): other data or another tokenizer than so far; Error(checkpoint);

@@ -56,24 +56,31 @@ void Stepper::begin(const DocumentNumbers::Data& data) {
   if (objective_->needs().numbers_first.empty()) resources_.load_all();
 }
 
-StepReport Stepper::step() {
+StepReport Stepper::step(const std::function<StepReport(const Group&)>& otherwise) {
+  RunState& state = frame_.run;
+  const std::int64_t done = state.step;
+  Group group = next_group();
+  complete(group);
+  StepReport report = otherwise ? otherwise(group) : make(std::move(group));
+  state.step = done + 1;
+  state.data_position = loader_.position();
+  state.tokens += report.tokens;
+  state.window.add(report);
+  if (state.report) state.report->add(report);
+  return report;
+}
+
+StepReport Stepper::make(Group given) {
   RunState& state = frame_.run;
   StepContext context{model_, world_, resources_, state.step, state.updates, recipe_.run.seed};
   StepReport report;
   report.skipped = true;
-  Group given = next_group();
-  complete(given);
   for (const Group& group : objective_->prepare(std::move(given), context)) {
     const StepReport one = update(group);
     report.add(one);
     report.skipped &= one.skipped;
     state.spikes += one.spikes;
   }
-  state.step += 1;
-  state.data_position = loader_.position();
-  state.tokens += report.tokens;
-  state.window.add(report);
-  if (state.report) state.report->add(report);
   return report;
 }
 

@@ -40,7 +40,9 @@ class Stepper {
           World world = {});
   UpdateHooks hooks = {};
 
-  StepReport step();  // the step after run.step of the frame; counts it, its updates and its tokens
+  // The step after run.step of the frame; counts it, its updates and its tokens. `make`: instead of make().
+  StepReport step(const std::function<StepReport(const Group&)>& make = {});
+  StepReport make(Group group);  // what is done with a step's micro-batches
   void seek(const RunState& state) { loader_.seek(state.step, state.data_position); }
   bool has_data() { return loader_.has_next(); }  // waits for it; false: a stream has ended
   std::optional<double> epoch_at(std::int64_t step) const { return loader_.epoch_at(step); }

@@ -261,7 +261,9 @@ UpdateReport TrainState::apply_gradients(const UpdateOptions& options) {
     frame_->leave_out();
     throw misused("apply_gradients: there are none").hint("backward(loss) comes first; skip_step() is without");
   }
+  frame_->before_update();
   frame_->update({options.max_grad_norm, options.max_grad_value});
+  frame_->after_update();
   frame_->run.step += options.ends_step ? 1 : 0;
   return report;
 }
