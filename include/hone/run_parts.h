@@ -1,5 +1,5 @@
-// The parts of a run: what it is made of in memory, and the records of what hone::Trainer has made of it, to look at and
-// to replace before it runs.
+// The parts of a run: what is given to it in memory, and what hone::Trainer makes of that and of the recipe, to look at
+// and to replace before it runs.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +33,9 @@ struct TrainerInputs {
   std::shared_ptr<const Collator> collator = {};
 };
 
-// Of a record: as a section with plain values, and as JSON. from_dict() refuses unknown keys with Error(config). Things in
-// memory (a model, data) are only described there; a record that was read back has none of them, and a run keeps its
-// own. `part.replace([](auto& one) { one.max_training_steps = 20; })` is a copy with that change.
+// A part as a section of plain values, and as JSON. from_dict() refuses unknown keys with Error(config). Things in
+// memory (a model, data) are only described there; a part that was read back has none of them, and a run keeps its own.
+// `part.replace([](auto& one) { one.max_training_steps = 20; })` is a copy with that change.
 template <class Self>
 struct Described {
   std::string to_json() const { return config::to_json(static_cast<const Self&>(*this).to_dict()); }
@@ -59,7 +59,7 @@ struct HONE_API RunData : Described<RunData> {
   std::vector<EvalSet> evals;
   std::int64_t max_training_steps = 0;               // of the whole run
   std::optional<std::int64_t> max_evaluation_steps;  // batches of each set that an evaluation sees; nothing: all
-  std::string train_fingerprint;                     // of a record that was read: of what it speaks
+  std::string train_fingerprint;                     // of a part that was read back: of which data it speaks
   config::Node to_dict() const;
   static RunData from_dict(const config::Node& dict);
 };

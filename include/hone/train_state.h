@@ -22,10 +22,11 @@
 #include "hone/model.h"
 #include "hone/optimizer.h"
 #include "hone/precision.h"
-#include "hone/text.h"
 #include "hone/training_section.h"
 
 namespace hone {
+
+class Tokenizer;  // hone/text.h
 
 namespace training {
 struct Frame;  // src/train/frame.h
@@ -87,7 +88,7 @@ HONE_API config::Choice<Optimizer> read_optimizer(const std::string& yaml);
 HONE_API std::unique_ptr<Model> merge(const ModelSplit& parts);
 
 // Moved, not copied: two states would change the same weights. One thread at a time. What is called wrongly throws
-// Error(usage), and nothing has changed.
+// Error(usage).
 class HONE_API TrainState {
  public:
   // Error(usage): a model and parts of one, some of the three parts and not all, neither; init_optimizer together with
@@ -118,21 +119,23 @@ class HONE_API TrainState {
 
   // A fresh state, of this optimizer or of the one it has. Weights are from then on in the type that is computed in.
   void init_optimizer(std::optional<config::Choice<Optimizer>> optimizer = {});
-  // The backward pass of a loss, whose gradients add up in fp32 (fp64) until they are applied: any number of times. What
-  // a step's losses are divided by is the caller's matter.
+  // The backward pass of a loss, whose gradients add up in fp32 (fp64) until they are applied: any number of times.
+  // What a step's losses are divided by is the caller's matter.
   void backward(const Tensor& loss);
   double gradient_norm();  // of all so far, before clipping; over all ranks of a run
-  // One update of the weights. Error(not_finite): a gradient is, and the weights are as they were.
+  // Instead of backward(): gradients that were made by other means, by weights' names; a weight without one is left
+  // alone. Error(config): names and shapes that are not the model's.
+  void set_gradients(const TensorMap& gradients);
+  // One update of the weights. Error(not_finite): a gradient is not finite, and the weights are as they were.
   UpdateReport apply_gradients(const UpdateOptions& options = {});
-  // The same of gradients that were made by other means, by weights' names; a weight without one is left alone.
-  UpdateReport apply_gradients(const TensorMap& gradients, const UpdateOptions& options = {});
   void skip_step();  // a step without an update: nothing to learn from
 
   ModelSplit split() const;
   // A further model, of the same configuration and with these weights: all of them, in its shapes. Error(config).
   std::unique_ptr<Model> merge(const TensorMap& weights) const;
-  // This state with other parts: `std::move(state).replace({.steps = 200})`. Weights alone go into the model that is
-  // there; another model keeps the optimizer's state where that fits it; another optimizer begins without one.
+  // This state with other parts: `state = std::move(state).replace({.steps = 200})`. Weights alone go into the model
+  // that is there; another model keeps the optimizer's state, which must fit it; another optimizer begins without one.
+  // Where it throws for what does not fit, the optimizer may be gone.
   TrainState replace(StateParts changes) &&;
 
   std::uint64_t size_bytes() const;  // of weights, masters and the optimizer's state that this process holds

@@ -65,7 +65,7 @@ struct TrainOutput {
   std::string last_save_file_name;  // its name, "step-00001000"
 };
 
-// The same in parts. They are made in this order, each by the call that asks for it or for a later one:
+// The same in parts (hone/run_parts.h). They are made in this order, each by the call that asks for it or a later one:
 //   data        tokenizer, data sets, the number of steps; the run folder is opened and locked
 //   model       weights, optimizer and schedule
 //   functions   the state, as the run's checkpoint has it if there is one; the step, what is measured

@@ -68,8 +68,8 @@ bool has_optimizer(const Folder& checkpoint);
 // Writes and commits step-<state.step>; returns its bytes. Throws Error(checkpoint), and then nothing has changed.
 // On all ranks: each writes a part of the tensors, rank 0 all else. Where it fails on any of them, rank 0 throws, and
 // the others get nothing.
-std::optional<std::uint64_t> save_checkpoint(const CheckpointPlace& place, const RunState& state, const CheckpointParts& parts,
-                                             const World& world);
+std::optional<std::uint64_t> save_checkpoint(const CheckpointPlace& place, const RunState& state,
+                                             const CheckpointParts& parts, const World& world);
 
 // state/train.json and the log of trainer_state.json.
 RunState load_state(const Folder& checkpoint);

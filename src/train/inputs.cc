@@ -213,7 +213,7 @@ void check_beside(const Needs& needs, const Recipe& recipe, const Inputs& inputs
   for (const auto& [role, folder] : needs.models) {
     if (!folder.empty()) during("looking for the " + role, [&] { return find_model_folder(folder); });
     else if (inputs.in_memory)
-      throw Error(ErrorKind::config, fmt::format("objective {}: its {} is the model as the run began, and that was given "
+      throw Error(ErrorKind::config, fmt::format("objective {}: its {} is the model as the run began, which was given "
                                                  "in memory, where it is trained",
                                                  recipe.objective.type, role))
           .hint(fmt::format("objective.{} names a folder that holds it", role));

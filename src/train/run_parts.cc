@@ -11,11 +11,12 @@
 namespace hone {
 namespace {
 
-constexpr std::array<std::pair<StopReason, const char*>, 5> kReasons{{{StopReason::steps, "steps"},
-                                                                      {StopReason::callback, "callback"},
-                                                                      {StopReason::signal, "signal"},
-                                                                      {StopReason::already_finished, "already_finished"},
-                                                                      {StopReason::end_of_data, "end_of_data"}}};
+constexpr std::array<std::pair<StopReason, const char*>, 5> kReasons{
+    {{StopReason::steps, "steps"},
+     {StopReason::callback, "callback"},
+     {StopReason::signal, "signal"},
+     {StopReason::already_finished, "already_finished"},
+     {StopReason::end_of_data, "end_of_data"}}};
 
 template <class T>
 config::Node node_of(const T& value) {

@@ -73,7 +73,8 @@ Trainer::Trainer(Recipe recipe, TrainerInputs inputs, TrainOptions options) {
   parts_ = std::unique_ptr<Parts>(
       new Parts{.preparation = {std::move(recipe), std::move(inputs), std::move(options)}, .folder = folder});
 }
-Trainer::Trainer(Recipe recipe, TrainOptions options) : Trainer(std::move(recipe), TrainerInputs(), std::move(options)) {}
+Trainer::Trainer(Recipe recipe, TrainOptions options)
+    : Trainer(std::move(recipe), TrainerInputs(), std::move(options)) {}
 Trainer::~Trainer() = default;
 
 const RunData& Trainer::configure_dataloaders() {
@@ -122,7 +123,6 @@ void Trainer::replace(RunFunctions part) {
   configure_functions();
   parts_->require_open("the functions", parts_->has_run);
   guarded([&] { parts_->preparation.loop().replace(std::move(part)); });
-  const TrainingStep step = parts_->functions->training_step;
   parts_->functions = parts_->preparation.loop().functions();
 }
 

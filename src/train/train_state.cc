@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "base/strings.h"
@@ -48,7 +49,8 @@ void check_optimizer(const StateParts& parts, bool has_optimizer) {
 
 void check_filled(const Model& model) {
   model.each_weight([](const std::string& name, const Weight& weight) {
-    if (!weight.filled()) throw misused(name + ": the model's weights are not filled").hint("load_weights, init_weights");
+    if (!weight.filled())
+      throw misused(name + ": the model's weights are not filled").hint("load_weights, init_weights");
   });
 }
 
@@ -97,7 +99,8 @@ void check_fits(const Model& model, const TensorMap& tensors, bool buffers, Prob
       problems.add(name, fmt::format("got {}, expected floating point", safetensors_name(found->second.scalar_type())));
   });
   for (const auto& [name, tensor] : tensors)
-    if (!known.contains(name)) problems.add(name, fmt::format("the model has no such {}", buffers ? "buffer" : "weight"));
+    if (!known.contains(name))
+      problems.add(name, fmt::format("the model has no such {}", buffers ? "buffer" : "weight"));
 }
 
 // Into the model that is there: its own tensors get other values.
@@ -268,12 +271,11 @@ UpdateReport TrainState::apply_gradients(const UpdateOptions& options) {
   return report;
 }
 
-UpdateReport TrainState::apply_gradients(const TensorMap& gradients, const UpdateOptions& options) {
-  require_optimizer_state(*frame_, "apply_gradients");
-  refuse_shares(*frame_, "apply_gradients by name");
+void TrainState::set_gradients(const TensorMap& gradients) {
+  require_optimizer_state(*frame_, "set_gradients");
+  refuse_shares(*frame_, "set_gradients");
   frame_->updater().set_gradients(gradients);
   frame_->forget_norm();
-  return apply_gradients(options);
 }
 
 void TrainState::skip_step() {
@@ -335,17 +337,18 @@ TrainState TrainState::replace(StateParts changes) && {
 
 std::uint64_t TrainState::size_bytes() const {
   std::uint64_t bytes = 0;
-  std::set<const void*> counted;
-  const auto add = [&](const Tensor& tensor) {
-    if (tensor.defined() && tensor.numel() > 0 && counted.insert(tensor.const_data_ptr()).second)
-      bytes += tensor.nbytes();
-  };
-  frame_->model->each_with_adapters([&](const std::string&, Weight& weight) {
-    if (!weight.is_buffer() && weight.is_there()) add(weight.use());
+  std::map<std::string, at::ScalarType> types;  // of weights that are there
+  frame_->model->each_with_adapters([&](const std::string& name, Weight& weight) {
+    if (weight.is_buffer() || !weight.is_there()) return;
+    bytes += weight.use().nbytes();
+    types[name] = weight.use().scalar_type();
   });
   if (!frame_->ready()) return bytes;
-  frame_->updater().each_master([&](training::Slice& master) { add(master.part); });
-  frame_->updater().each_state([&](training::Slice& own) { add(own.part); });
+  frame_->updater().each_master([&](training::Slice& master) {
+    const auto weight = types.find(master.name);  // of this type it is the master itself
+    if (weight == types.end() || weight->second != master.part.scalar_type()) bytes += master.part.nbytes();
+  });
+  frame_->updater().each_state([&](training::Slice& own) { bytes += own.part.nbytes(); });
   return bytes;
 }
 

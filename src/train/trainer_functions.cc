@@ -14,6 +14,7 @@ RunFunctions Trainer::functions() {
     for (const auto& [name, metric] : made_->metrics) made_metrics_[name] = value_of(metric);
     return made_metrics_;
   };
+  if (step_function_) part.training_step = step_function_;
   part.evaluations = evaluations_;
   part.world = world_;
   part.checkpoints = recipe_.trainer.save;
@@ -69,7 +70,8 @@ StepReport Trainer::own_step(const Group& group) {
 
 Metrics Trainer::measure(TrainState* state, const OnEvaluationStep& each) {
   if (parts_.inputs.evals.empty())
-    throw Error(ErrorKind::usage, "evaluate: there is nothing to evaluate on").hint("data.eval, or TrainerInputs::evals");
+    throw Error(ErrorKind::usage, "evaluate: there is nothing to evaluate on")
+        .hint("data.eval, or TrainerInputs::evals");
   if (!begun_) begin();
   EvaluateOptions options = evaluation();
   options.each = each;
