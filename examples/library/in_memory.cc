@@ -15,7 +15,7 @@ int main(int count, char** arguments) try {
 
   hone::TrainerInputs inputs;
   inputs.train = rest;
-  inputs.evals = {{"held_out", held_out}};
+  inputs.evals = {{"lines", held_out}};
   hone::Recipe recipe;  // or of a file; what is given in memory it does not name
   recipe.model.config["type"].node = hone::config::Node::scalar("llama");
   for (const auto& [key, value] : {std::pair("hidden_size", "32"), std::pair("intermediate_size", "64"),

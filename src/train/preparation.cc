@@ -60,6 +60,15 @@ DataFile in_memory() {
   return file;
 }
 
+// A set that is not the recipe's share of the training data.
+void require_named(const EvalSet& set) {
+  if (set.name.empty() || !set.data)
+    throw Error(ErrorKind::usage, "evals: expected a name and data for each set");
+  if (set.name == "held_out")
+    throw Error(ErrorKind::usage, "evals: held_out is what data.eval.held_out takes of the training data")
+        .hint("give the set another name");
+}
+
 config::Node options_of(const config::Choice<Optimizer>& optimizer) {
   return config::Values<config::Choice<Optimizer>>::write(optimizer);
 }
@@ -104,8 +113,7 @@ Recipe with_inputs(Recipe recipe, const TrainerInputs& given, const World& world
   problems.raise();
   if (given.train) recipe.data.train = {in_memory()};
   for (const EvalSet& set : given.evals) {
-    if (set.name.empty() || !set.data)
-      throw Error(ErrorKind::usage, "TrainerInputs::evals: expected a name and data for each set");
+    require_named(set);
     recipe.data.eval.files[set.name] = {in_memory()};
   }
   return recipe;
@@ -135,7 +143,7 @@ void Preparation::adopt_state() {
 // everything that the recipe names is in order.
 void Preparation::open(bool strict) {
   Env& env = options_.env ? *options_.env : Env::process();
-  recipe_ = completed_for_run(with_inputs(std::move(recipe_), given_, world_), env, options_.resume.has_value());
+  recipe_ = completed_for_run(with_inputs(recipe_, given_, world_), env, options_.resume.has_value());
   recipe_.run.folder = world_.from_first(recipe_.run.folder);
   check_ranks(recipe_, options_);
   const std::filesystem::path folder = recipe_.run.folder;
@@ -196,7 +204,8 @@ void Preparation::load_model() {
   if (has_model_ || finished_) return;
   const Stopwatch watch;
   has_model_ = true;
-  if (given_.state && !from_) inputs_->filled = true;
+  if (given_.state && from_) given_.state->frame().drop();  // the checkpoint's weights come in place of its own
+  inputs_->filled = given_.state && !from_;
   make_weights(*inputs_, recipe_, world_, from_.has_value());
   model_seconds_ = watch.seconds();
 }
@@ -263,7 +272,10 @@ void Preparation::apply(const RunData& part) {
     if (!set.data && known == own.evals.end())
       throw Error(ErrorKind::data, fmt::format("evals: {}: no data, and the run has no such set", set.name));
     if (!set.data) set.data = known->data;
-    if (known == own.evals.end() || known->data != set.data) recipe_.data.eval.files[set.name] = {in_memory()};
+    if (known == own.evals.end() || known->data != set.data) {
+      require_named(set);
+      recipe_.data.eval.files[set.name] = {in_memory()};
+    }
     sets.push_back(std::move(set));
   }
   const auto stays = [&](const std::string& name) {

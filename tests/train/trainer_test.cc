@@ -48,7 +48,7 @@ class TrainerParts : public ::testing::Test {
     given.tokenizer = pieces.tokenizer;
     const auto [held_out, rest] = pieces.data->split(0.2, of.run.seed);
     given.train = rest;
-    given.evals = {{"held_out", held_out}};
+    given.evals = {{"lines", held_out}};
     return given;
   }
   void expect_same(const std::string& a, const std::string& b, std::int64_t step = 10) {
@@ -144,6 +144,9 @@ TEST_F(TrainerParts, TakesAModelOrAState) {
   TrainerInputs unnamed = inputs(whole);
   unnamed.tokenizer = nullptr;
   EXPECT_HONE_ERROR(Trainer(bare(), std::move(unnamed), kQuiet).run(), config, "tokenizer: missing");
+  TrainerInputs share = inputs(whole);
+  share.evals[0].name = "held_out";
+  EXPECT_HONE_ERROR(Trainer(bare(), std::move(share), kQuiet).run(), usage, "evals: held_out");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "memory"));
 }
 
