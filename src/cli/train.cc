@@ -143,6 +143,7 @@ class Train final : public Command {
                                    {"step", summary.step},             {"steps", summary.steps},
                                    {"tokens", summary.tokens},         {"reason", name_of(summary.reason)},
                                    {"stopped_by", summary.stopped_by}, {"seconds", summary.seconds},
+                                   {"prepare_seconds", summary.prepare_seconds},
                                    {"warnings", summary.warnings},     {"failed_saves", summary.failed_saves},
                                    {"skipped_steps", summary.skipped_steps},
                                    {"metrics", training::json_of(summary.metrics)}};

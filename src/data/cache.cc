@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -117,6 +118,48 @@ CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const
   if (!store->unread().empty())
     log::info("{}: fields that are not read: {}", file.path, list_names(store->unread(), 20));
   return {std::move(store), key};
+}
+
+namespace {
+
+// Of the tokens themselves, which say all of the records that is trained on.
+std::string key_of_tokens(const TokenStore& store, const Tokenizer& tokenizer) {
+  Hasher hasher;
+  hasher.update_field("hone tokens in memory").update_int(kVersion).update_field(tokenizer.fingerprint);
+  std::vector<std::int64_t> ids, labels;
+  for (std::int64_t doc = 0; doc < store.docs(); ++doc) {
+    ids.resize(store.end(doc) - store.begin(doc));
+    labels.resize(ids.size());
+    store.copy_ids(store.begin(doc), store.end(doc), ids.data());
+    store.copy_labels(store.begin(doc), store.end(doc), labels.data());
+    hasher.update_int(ids.size()).update_int(static_cast<std::uint64_t>(store.line(doc)));
+    hasher.update(std::as_bytes(std::span(ids))).update(std::as_bytes(std::span(labels)));
+    if (store.is_labelled()) hasher.update_field(store.label_names()[store.label(doc).name]);
+  }
+  return hasher.digest128_hex();
+}
+
+}  // namespace
+
+CachedTokens tokens_of(const std::vector<Record>& records, const std::string& name, const Tokenizer& tokenizer,
+                       const Dataset::Options& options) {
+  if (records.empty()) throw Error(ErrorKind::data, fmt::format("{}: no records", name));
+  const Tokenising how(tokenizer, options);
+  auto store = std::make_shared<TokenStore>();
+  std::size_t place = 0;
+  const auto read = [&](Pipeline::Item& item) {
+    if (place == records.size()) return false;
+    item.record = records[place];
+    item.record.line = static_cast<std::int64_t>(++place);
+    item.path = name;
+    return true;
+  };
+  Pipeline pipeline(read, how);
+  for (Pipeline::Item item; pipeline.next(item);) add_record(*store, item.record, item.tokens, item.record.line);
+  check_ids(*store, [&](std::int64_t doc) { return fmt::format("{}:{}", name, store->line(doc)); },
+            options.vocab_size);
+  std::string key = key_of_tokens(*store, tokenizer);
+  return {std::move(store), std::move(key)};
 }
 
 }  // namespace hone::data

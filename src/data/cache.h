@@ -22,6 +22,10 @@ struct CachedTokens {
 // cache that cannot be written is a warning. Throws Error(data) if the file changes while it is read.
 CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const Dataset::Options& options);
 
+// Tokens of records in memory; the key stands for them as well.
+CachedTokens tokens_of(const std::vector<Record>& records, const std::string& name, const Tokenizer& tokenizer,
+                       const Dataset::Options& options);
+
 // The model has no row for a larger id: names the record now rather than fail in the middle of a run. 0: not checked.
 void check_ids(const TokenStore& store, const std::function<std::string(std::int64_t doc)>& name_of,
                std::int64_t vocab_size);

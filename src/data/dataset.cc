@@ -436,4 +436,16 @@ std::shared_ptr<const Dataset> Dataset::make(const std::vector<DataFile>& files,
   return made;
 }
 
+std::shared_ptr<const Dataset> Dataset::of(const std::vector<Record>& records, const std::string& name,
+                                           const Tokenizer& tokenizer, const Options& options) {
+  FilePart part{.file = {}, .tokens = data::tokens_of(records, name, tokenizer, options)};
+  part.file.path = name;
+  data::check_options({part.file}, options);
+  part.add_stretches();
+  const auto made = std::make_shared<PackedDataset>(std::vector<FilePart>{std::move(part)}, options,
+                                                    ends_of(tokenizer, options), "");
+  made->check_supervised();
+  return made;
+}
+
 }  // namespace hone

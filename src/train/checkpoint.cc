@@ -15,6 +15,7 @@
 #include "hone/safetensors.h"
 #include "hub/adapter_files.h"
 #include "io/json.h"
+#include "nn/finite.h"
 #include "tensor/dtype.h"
 #include "tensor/host.h"
 #include "train/checkpoint_tensors.h"
@@ -24,7 +25,7 @@ namespace hone::training {
 namespace {
 
 // transformers' TrainerState. What hone has no equal of holds transformers' default.
-std::string trainer_state(const TrainState& state, const CheckpointParts& parts) {
+std::string trainer_state(const RunState& state, const CheckpointParts& parts) {
   nlohmann::ordered_json json;
   json["best_global_step"] = state.best.empty() ? nlohmann::json() : nlohmann::json(state.best.front().step);
   json["best_metric"] = state.best.empty() ? nlohmann::json() : json_number(state.best.front().value);
@@ -49,15 +50,15 @@ std::string trainer_state(const TrainState& state, const CheckpointParts& parts)
   return json.dump(2) + "\n";
 }
 
-std::map<std::string, Slice> masters_of(Updater& updater) {
+std::map<std::string, Slice> masters_of(Updater* updater) {
   std::map<std::string, Slice> masters;
-  updater.each_master([&](Slice& master) { masters[master.name] = master; });
+  if (updater) updater->each_master([&](Slice& master) { masters[master.name] = master; });
   return masters;
 }
 
-std::map<std::string, Slice> averages_of(Updater& updater) {
+std::map<std::string, Slice> averages_of(Updater* updater) {
   std::map<std::string, Slice> averages;
-  updater.each_average([&](Slice& average) { averages[average.name] = average; });
+  if (updater) updater->each_average([&](Slice& average) { averages[average.name] = average; });
   return averages;
 }
 
@@ -73,12 +74,14 @@ std::vector<SavedTensor> weights_to_save(const CheckpointParts& parts) {
     SavedTensor tensor{{weight.name, weight.value.sizes().vec(), 0, weight.value}, type};
     if (const auto average = averages.find(weight.name); average != averages.end()) {
       tensor.slice = average->second;
-      tensor.everywhere = !parts.updater.sharded();
+      tensor.everywhere = !parts.updater->sharded();
+    } else if (!parts.updater) {
+      if (weight.buffer) tensor.type = held;
     } else if (master == masters.end()) {  // frozen, or a buffer: nothing else keeps it, so it is never narrowed
       if (weight.buffer || c10::elementSize(type) <= c10::elementSize(held)) tensor.type = held;
-    } else if (type != held || parts.updater.sharded()) {
+    } else if (type != held || parts.updater->sharded()) {
       tensor.slice = master->second;
-      tensor.everywhere = !parts.updater.sharded();
+      tensor.everywhere = !parts.updater->sharded();
     }
     tensors.push_back(std::move(tensor));
   }
@@ -97,7 +100,7 @@ std::vector<SavedTensor> adapter_to_save(const CheckpointParts& parts) {
     const Tensor made = one.made([&](Weight& weight) {
       const std::string& name = names.at(&weight);
       const auto average = averages.find(name);
-      return parts.updater.whole(average != averages.end() ? average->second : masters.at(name)).detach();
+      return parts.updater->whole(average != averages.end() ? average->second : masters.at(name)).detach();
     });
     tensors.push_back({{one.name, made.sizes().vec(), 0, made}, made.scalar_type()});
   }
@@ -107,13 +110,13 @@ std::vector<SavedTensor> adapter_to_save(const CheckpointParts& parts) {
 // The optimizer's state, and masters that the weights' files have only rounded or averaged: by the name in the file.
 void each_state_to_save(const CheckpointParts& parts,
                         const std::function<void(const std::string&, const Slice&)>& visit) {
-  if (!parts.with_optimizer) return;
-  parts.updater.each_state([&](Slice& state) { visit(state.name, state); });
-  const bool averaged = parts.updater.averages_weights();
+  if (!parts.with_optimizer || !parts.updater) return;
+  parts.updater->each_state([&](Slice& state) { visit(state.name, state); });
+  const bool averaged = parts.updater->averages_weights();
   if (parts.adapter && !averaged) return;  // its file has them as they are
   std::set<std::string> in_files;
   if (!averaged) parts.model.each_weight([&](const std::string& name, const Weight&) { in_files.insert(name); });
-  parts.updater.each_master([&](Slice& master) {
+  parts.updater->each_master([&](Slice& master) {
     const bool whole = in_files.contains(master.name) && parts.types.of(master.name) == master.part.scalar_type();
     if (!whole) visit(kMaster + master.name, master);
   });
@@ -153,10 +156,10 @@ void add_adapter(Files& files, const CheckpointParts& parts, const World& world)
 Files files_to_save(const CheckpointParts& parts, const World& world) {
   Files files;
   parts.adapter ? add_adapter(files, parts, world) : add_model(files, parts, world);
-  if (!parts.with_optimizer) return files;
+  if (!parts.with_optimizer || !parts.updater) return files;
   std::vector<SavedTensor> state;
   each_state_to_save(parts, [&](const std::string& name, const Slice& slice) {
-    state.push_back({slice, slice.part.scalar_type(), !parts.updater.sharded()});
+    state.push_back({slice, slice.part.scalar_type(), !parts.updater->sharded()});
     state.back().slice.name = name;
   });
   files.tensors.emplace_back(std::string("state/") + kOptimizerFile, state, world);
@@ -164,10 +167,9 @@ Files files_to_save(const CheckpointParts& parts, const World& world) {
 }
 
 // Rank 0: the folder in the making, with all that is small, and tensor files that hold their heads.
-std::unique_ptr<io::FolderCommit> begin_save(io::RunFolder& run, std::int64_t step, const Files& files,
+std::unique_ptr<io::FolderCommit> begin_save(const CheckpointPlace& place, std::int64_t step, const Files& files,
                                              const NamedTensors& callbacks) {
-  io::FolderCommit::Options options{run.run_id(), /*replace=*/true, [&run] { run.check_owner(); }};
-  std::unique_ptr<io::FolderCommit> commit = run.checkpoints().start_save(step, std::move(options));
+  std::unique_ptr<io::FolderCommit> commit = place.begin(step);
   for (const auto& [name, content] : files.texts) commit->add_file(name, content);
   if (!callbacks.specs().empty())
     commit->add_safetensors(std::string("state/") + kCallbacksFile, callbacks.specs(), {{"format", "pt"}},
@@ -244,11 +246,11 @@ void note(io::FolderCommit& commit, const std::vector<TensorFile>& files, const 
     commit.note(io::manifest_entry(files[i].name(), files[i].plan(), std::move(all[i])));
 }
 
-io::Manifest manifest_of(const io::RunFolder& run, const TrainState& state, const CheckpointParts& parts) {
+io::Manifest manifest_of(const CheckpointPlace& place, const RunState& state, const CheckpointParts& parts) {
   io::Manifest manifest;
   manifest.step = state.step;
   manifest.tokens = state.tokens;
-  manifest.run_id = run.run_id();
+  manifest.run_id = place.run_id;
   manifest.config_hash = hash128_hex(parts.config_yaml);
   manifest.data_hash = state.data_hash;
   manifest.tokenizer_hash = state.tokenizer_hash;
@@ -260,7 +262,7 @@ io::Manifest manifest_of(const io::RunFolder& run, const TrainState& state, cons
 std::uint64_t checkpoint_bytes(const CheckpointParts& parts) {
   std::uint64_t bytes = 0;
   if (parts.adapter) {
-    parts.updater.each_master([&](Slice& master) { bytes += bytes_of(master, master.part.scalar_type()); });
+    parts.updater->each_master([&](Slice& master) { bytes += bytes_of(master, master.part.scalar_type()); });
   } else {
     for (const SavedTensor& tensor : weights_to_save(parts)) bytes += bytes_of(tensor.slice, tensor.type);
   }
@@ -276,14 +278,28 @@ struct CheckpointWrite::Content {
   io::Manifest manifest;
 };
 
-CheckpointWrite::CheckpointWrite(io::RunFolder& run, const TrainState& state, const CheckpointParts& parts,
+CheckpointPlace place_in(io::RunFolder& run) {
+  return {run.folder().env(), run.run_id(), [&run](std::int64_t step) {
+            io::FolderCommit::Options options{run.run_id(), /*replace=*/true, [&run] { run.check_owner(); }};
+            return run.checkpoints().start_save(step, std::move(options));
+          }};
+}
+
+CheckpointPlace place_at(const std::filesystem::path& folder, bool replace) {
+  return {Env::process(), "0", [folder, replace](std::int64_t) {
+            return std::unique_ptr<io::FolderCommit>(new io::FolderCommit(io::commit_to(folder, replace)));
+          }};
+}
+
+CheckpointWrite::CheckpointWrite(CheckpointPlace place, const RunState& state, const CheckpointParts& parts,
                                  const World& world)
-    : run_(run),
+    : place_(std::move(place)),
       world_(world),
       content_(std::make_unique<Content>(files_to_save(parts, world), tensors_of(state.callbacks),
-                                         manifest_of(run, state, parts))) {
+                                         manifest_of(place_, state, parts))) {
   content_->manifest.world = world.size();
-  content_->manifest.finite = parts.updater.weights_finite();
+  content_->manifest.finite =
+      parts.updater ? parts.updater->weights_finite() : nn::first_not_finite(parts.model).empty();
   if (!world.is_first()) return;
   auto& texts = content_->files.texts;
   texts.emplace_back("trainer_state.json", trainer_state(state, parts));
@@ -305,11 +321,11 @@ std::optional<std::uint64_t> CheckpointWrite::write() {
   std::unique_ptr<io::FolderCommit> commit;
   std::optional<Error> failure;
   if (world_.is_first())
-    failure = failure_of([&] { commit = begin_save(run_, content_->manifest.step, files, content_->callbacks); });
+    failure = failure_of([&] { commit = begin_save(place_, content_->manifest.step, files, content_->callbacks); });
   const std::string place = world_.from_first(commit ? commit->folder().path().string() : "");
   std::uint64_t bytes = 0;
   if (!place.empty()) {
-    const std::vector<std::string> told = write_together(files.tensors, run_.folder().env(), place, world_, failure);
+    const std::vector<std::string> told = write_together(files.tensors, place_.env, place, world_, failure);
     if (world_.is_first() && !failure)
       failure = failure_of([&] {
         if (any_failed(told)) throw failure_told(told);
@@ -323,9 +339,9 @@ std::optional<std::uint64_t> CheckpointWrite::write() {
   throw *failure;
 }
 
-std::optional<std::uint64_t> save_checkpoint(io::RunFolder& run, const TrainState& state, const CheckpointParts& parts,
-                                             const World& world) {
-  return CheckpointWrite(run, state, parts, world).write();
+std::optional<std::uint64_t> save_checkpoint(const CheckpointPlace& place, const RunState& state,
+                                             const CheckpointParts& parts, const World& world) {
+  return CheckpointWrite(place, state, parts, world).write();
 }
 
 bool has_optimizer(const Folder& checkpoint) {

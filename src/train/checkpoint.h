@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -19,7 +21,7 @@ inline constexpr const char* kMaster = "master.";  // what names of masters begi
 
 struct CheckpointParts {
   Model& model;
-  Updater& updater;
+  Updater* updater;  // null: nothing trains the model
   const hub::ModelFiles& files;
   const std::string& config_yaml;
   const SaveTypes& types;
@@ -31,13 +33,22 @@ struct CheckpointParts {
   bool with_optimizer = true;                      // false: no run can go on from it
 };
 
+// Where a checkpoint is written: among those of a run, or into a folder of its own.
+struct CheckpointPlace {
+  Env& env;
+  std::string run_id;
+  std::function<std::unique_ptr<io::FolderCommit>(std::int64_t step)> begin;
+};
+CheckpointPlace place_in(io::RunFolder& run);  // which must outlive it
+CheckpointPlace place_at(const std::filesystem::path& folder, bool replace);
+
 // Of the weights, the optimizer's state and the small files: what save_checkpoint() will write, but for logs.
 std::uint64_t checkpoint_bytes(const CheckpointParts& parts);
 
 // One checkpoint, step-<state.step>, gathered: its tensors are the run's own until they are copied.
 class CheckpointWrite {
  public:
-  CheckpointWrite(io::RunFolder& run, const TrainState& state, const CheckpointParts& parts, const World& world);
+  CheckpointWrite(CheckpointPlace place, const RunState& state, const CheckpointParts& parts, const World& world);
   CheckpointWrite(CheckpointWrite&& other) noexcept;
   ~CheckpointWrite();
   // In the types that the files have. From then on the run may change its own, and write() may be another thread's.
@@ -46,7 +57,7 @@ class CheckpointWrite {
 
  private:
   struct Content;
-  io::RunFolder& run_;
+  CheckpointPlace place_;
   World world_;
   std::unique_ptr<Content> content_;
 };
@@ -57,11 +68,11 @@ bool has_optimizer(const Folder& checkpoint);
 // Writes and commits step-<state.step>; returns its bytes. Throws Error(checkpoint), and then nothing has changed.
 // On all ranks: each writes a part of the tensors, rank 0 all else. Where it fails on any of them, rank 0 throws, and
 // the others get nothing.
-std::optional<std::uint64_t> save_checkpoint(io::RunFolder& run, const TrainState& state, const CheckpointParts& parts,
-                                             const World& world);
+std::optional<std::uint64_t> save_checkpoint(const CheckpointPlace& place, const RunState& state,
+                                             const CheckpointParts& parts, const World& world);
 
 // state/train.json and the log of trainer_state.json.
-TrainState load_state(const Folder& checkpoint);
+RunState load_state(const Folder& checkpoint);
 // state/optimizer-…: every tensor of the optimizer, and those masters that the weights' files do not hold as they are,
 // no more and no fewer. REQUIRES: the model's weights were read from this checkpoint, in fp32 (fp64) where they lie so.
 // other_weights: others than those may be trained now; what is new begins afresh, what is not trained is left out.

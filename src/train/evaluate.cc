@@ -137,6 +137,26 @@ void add_told(std::vector<Sums>& totals, const Sums& told) {
 
 }  // namespace
 
+namespace {
+
+Metrics result_of(const Evaluations& evaluations, const std::vector<Sums>& totals) {
+  Metrics all;
+  for (std::size_t i = 0; i < totals.size(); ++i) all.merge(evaluations[i]->result(totals[i]));
+  return all;
+}
+
+// Of a part of a set. Where there is nothing in it that is measured, nothing.
+Metrics part_result(const Evaluations& evaluations, const std::vector<Sums>& totals) {
+  try {
+    return result_of(evaluations, totals);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::data) throw;
+    return {};
+  }
+}
+
+}  // namespace
+
 // Sums are added in the order of the batches, so that they do not depend on the number of ranks.
 std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluations, const Dataset& data,
                                 const EvaluateOptions& options) {
@@ -163,12 +183,19 @@ std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluatio
     }
     const std::vector<Sums> all = options.world.gather(told);
     if (std::any_of(all.begin(), all.end(), [](const Sums& one) { return one.contains(kEnough); })) return std::nullopt;
-    for (const Sums& one : all) add_told(totals, one);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      add_told(totals, all[i]);
+      const std::int64_t first = begin + static_cast<std::int64_t>(i) * options.batch_size;
+      if (!options.each || first >= rows) continue;
+      const std::int64_t done = std::min(rows, first + options.batch_size);
+      std::vector<Sums> own_totals(evaluations.size());
+      add_told(own_totals, all[i]);
+      options.each({"", first / options.batch_size + 1, done, part_result(evaluations, own_totals),
+                    part_result(evaluations, totals)});
+    }
   }
   if (options.before) options.before(rows, tokens);
-  Metrics all;
-  for (std::size_t i = 0; i < totals.size(); ++i) all.merge(evaluations[i]->result(totals[i]));
-  return all;
+  return result_of(evaluations, totals);
 }
 
 std::optional<Metrics> evaluate_sets(const Model& model, const Evaluations& evaluations,
@@ -180,10 +207,19 @@ std::optional<Metrics> evaluate_sets(const Model& model, const Evaluations& eval
     EvaluateOptions own = options;
     if (const auto given = options.batches_of.find(set.name); given != options.batches_of.end())
       own.max_batches = given->second;
+    const auto prefixed = [&](const Metrics& metrics) {
+      Metrics made;
+      for (const auto& [name, value] : metrics) made[prefix_of(sets.size(), set.name) + name] = value;
+      return made;
+    };
+    if (options.each)
+      own.each = [&](const EvaluationStep& step) {
+        options.each({set.name, step.step, step.rows, prefixed(step.metrics), prefixed(step.mean)});
+      };
     const auto found =
         during("evaluating on " + set.name, [&] { return evaluate(model, evaluations, *set.data, own); });
     if (!found) return std::nullopt;
-    for (const auto& [name, value] : *found) all[prefix_of(sets.size(), set.name) + name] = value;
+    all.merge(prefixed(*found));
   }
   return all;
 }

@@ -14,7 +14,7 @@
 
 namespace hone::training {
 
-using Evaluations = std::vector<std::unique_ptr<Evaluation>>;
+using Evaluations = std::vector<std::shared_ptr<const Evaluation>>;
 Evaluations make_evaluations(const std::vector<std::string>& names);  // registered ones
 // What the objective measures; it must outlive them.
 Evaluations make_evaluations(const Objective& objective);
@@ -28,6 +28,7 @@ struct EvaluateOptions {
   std::function<bool(std::int64_t rows, std::int64_t tokens)> before = {};
   // Puts into a batch what an objective's own loss needs; nullptr: this rank has none, and others have.
   std::function<void(Batch*)> complete = {};
+  OnEvaluationStep each = {};  // is told of each batch, of all ranks'; may be empty
   std::uint64_t seed = 0;                               // of what a collator draws
   std::optional<std::int64_t> max_batches = {};         // of each set; nothing: all
   std::map<std::string, std::int64_t> batches_of = {};  // by set: instead of max_batches

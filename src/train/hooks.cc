@@ -113,12 +113,12 @@ void Hooks::signalled(const TrainView& view, const std::string& name) {
   each([&](Callback& callback, const Hook&) { callback.on_signal(view, name); });
 }
 
-void Hooks::store(TrainState& state) {
+void Hooks::store(RunState& state) {
   state.callbacks.clear();
   for (Hook& hook : hooks_) state.callbacks[hook.name] = take_state(*hook.callback, hook.name);
 }
 
-void Hooks::restore(const TrainState& state) {
+void Hooks::restore(const RunState& state) {
   for (Hook& hook : hooks_)
     if (const auto saved = state.callbacks.find(hook.name); saved != state.callbacks.end())
       put_state(*hook.callback, hook.name, saved->second);

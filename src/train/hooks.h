@@ -31,8 +31,8 @@ class Hooks {
   void saved(const TrainView& view, const std::string& checkpoint);
   void signalled(const TrainView& view, const std::string& name);
 
-  void store(TrainState& state);
-  void restore(const TrainState& state);  // of a callback that was not in the run before: nothing
+  void store(RunState& state);
+  void restore(const RunState& state);  // of a callback that was not in the run before: nothing
   std::function<bool(const std::string&)> wanted() const;  // which intermediates; empty: none
 
  private:

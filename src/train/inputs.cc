@@ -22,6 +22,7 @@
 #include "train/adapter_base.h"
 #include "train/check_schedule.h"
 #include "train/model_source.h"
+#include "train/ranks.h"
 #include "train/resources.h"
 #include "train/trainable.h"
 
@@ -64,6 +65,10 @@ void check_stream(const Recipe& recipe) {
 }
 
 std::shared_ptr<const TrainingData> load_train(const Recipe& recipe, const Dataset::Options& options, Inputs& inputs) {
+  if (inputs.train) {
+    if (!inputs.train->as_dataset()) check_stream(recipe);
+    return inputs.train;
+  }
   if (data::is_stream(recipe.data.train)) {
     check_stream(recipe);
     if (const std::string option = make_objective(recipe)->needs().numbers_first; !option.empty())
@@ -73,7 +78,13 @@ std::shared_ptr<const TrainingData> load_train(const Recipe& recipe, const Datas
           .hint("leave it out, or name files");
     return data::open_stream(recipe.data.train, inputs.tokenizer, options);
   }
-  std::shared_ptr<const Dataset> train = Dataset::make(recipe.data.train, *inputs.tokenizer, options);
+  return Dataset::make(recipe.data.train, *inputs.tokenizer, options);
+}
+
+// Without what is held out.
+std::shared_ptr<const TrainingData> part_train(const Recipe& recipe, Inputs& inputs) {
+  if (!inputs.train->as_dataset()) return inputs.train;
+  std::shared_ptr<const Dataset> train = std::static_pointer_cast<const Dataset>(inputs.train);
   if (recipe.data.eval.held_out.value_or(0) > 0) {
     const auto [held_out, rest] = train->split(*recipe.data.eval.held_out, recipe.run.seed);
     inputs.evals.push_back({"held_out", held_out});
@@ -97,10 +108,14 @@ void load_data(const Recipe& recipe, Dataset::Options options, Inputs& inputs) {
   const DataSection& data = recipe.data;
   options.cache_folder = cache_folder(recipe);
   inputs.train = load_train(recipe, options, inputs);
+  inputs.train = part_train(recipe, inputs);
   options.labels = inputs.train->labels();
-  for (const auto& [name, files] : data.eval.files)
-    inputs.evals.push_back(
+  for (const auto& [name, files] : data.eval.files) {
+    const bool given = std::any_of(inputs.evals.begin(), inputs.evals.end(),
+                                   [&](const EvalSet& set) { return set.name == name; });
+    if (!given) inputs.evals.push_back(
         {name, during("reading data.eval." + name, [&] { return Dataset::make(files, *inputs.tokenizer, options); })});
+  }
   for (const auto& [name, files] : data.test.files) look_for_test(name, files);
   if (const Dataset* dataset = inputs.train->as_dataset())
     Loader::check(*dataset, {recipe.trainer.batch_size, recipe.trainer.accumulate});
@@ -132,6 +147,9 @@ void give_head(Inputs& inputs, const config::Node& config, const std::string& fi
         .hint(
             "train a head first, for instance with model.trainable: [classifier], and then the adapter, which goes "
             "on with the head");
+  if (inputs.in_memory)
+    throw Error(ErrorKind::config, "model: the one in memory has no classification head for the data's labels")
+        .hint("build_model() takes the labels of a head");
   inputs.other_labels = classifier != nullptr;
   inputs.model = build_model(config, file, {labels});
 }
@@ -169,19 +187,51 @@ void choose_trained(const Recipe& recipe, const std::filesystem::path& checkpoin
   if (!fact.empty()) log::warning("adapter.path: {}", fact);
 }
 
-Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint) {
+namespace {
+
+config::Node config_of_model(const Recipe& recipe, const Inputs& inputs, const std::string& file, bool fresh) {
+  if (inputs.source.empty()) return fresh_config(recipe, *inputs.tokenizer);
+  const config::Node node = config::read_file(file);
+  return recipe.model.path.empty() ? node : with_changes(node, recipe.model, fresh);
+}
+
+// What is there already.
+Inputs inputs_of(const Recipe& recipe, const std::filesystem::path& checkpoint, const TrainerInputs& given) {
   Inputs inputs;
-  inputs.tokenizer = tokenizer_of(recipe, checkpoint);
+  inputs.tokenizer = given.tokenizer
+                         ? data::with_chat_template(given.tokenizer, recipe.data.chat_template, "data.chat_template")
+                         : tokenizer_of(recipe, checkpoint);
+  inputs.model = given.model;
+  inputs.in_memory = given.model != nullptr;
+  inputs.train = given.train;
+  inputs.evals = given.evals;
+  inputs.collator = given.collator;
+  return inputs;
+}
+
+void check_beside(const Needs& needs, const Recipe& recipe, const Inputs& inputs) {
+  for (const auto& [role, folder] : needs.models) {
+    if (!folder.empty()) during("looking for the " + role, [&] { return find_model_folder(folder); });
+    else if (inputs.in_memory)
+      throw Error(ErrorKind::config, fmt::format("objective {}: its {} is the model as the run began, which was given "
+                                                 "in memory, where it is trained",
+                                                 recipe.objective.type, role))
+          .hint(fmt::format("objective.{} names a folder that holds it", role));
+  }
+}
+
+}  // namespace
+
+Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint, const TrainerInputs& given) {
+  Inputs inputs = inputs_of(recipe, checkpoint, given);
   if (!checkpoint.empty() && recipe.adapter.type.empty())
     inputs.source = checkpoint;
-  else if (!recipe.model.path.empty())
+  else if (!recipe.model.path.empty() && !inputs.in_memory)
     inputs.source = model_source(recipe.model);
   const std::string file = inputs.source.empty() ? "model" : (inputs.source / "config.json").string();
-  const config::Node config = inputs.source.empty() ? fresh_config(recipe, *inputs.tokenizer)
-                              : recipe.model.path.empty()
-                                  ? config::read_file(file)
-                                  : with_changes(config::read_file(file), recipe.model, checkpoint.empty());
-  inputs.model = build_model(config, file);
+  const config::Node config = inputs.in_memory ? inputs.model->hf_config()
+                                               : config_of_model(recipe, inputs, file, checkpoint.empty());
+  if (!inputs.in_memory) inputs.model = build_model(config, file);
   if (!recipe.model.path.empty() && checkpoint.empty()) check_changes(recipe.model, inputs.model->hf_config());
   inputs.model->check_length(recipe.data.max_length, "data.max_length");
   const std::unique_ptr<Objective> objective = make_objective(recipe);
@@ -191,8 +241,7 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
     objective->check(*inputs.model);
     choose_trained(recipe, checkpoint, inputs);
   }
-  for (const auto& [role, folder] : needs.models)
-    if (!folder.empty()) during("looking for the " + role, [&] { return find_model_folder(folder); });
+  check_beside(needs, recipe, inputs);
   Dataset::Options options = dataset_options(recipe.data, needs.records);
   options.vocab_size = inputs.model->vocab_size();
   options.labels = known_labels(needs, *inputs.model);
@@ -233,10 +282,15 @@ void fill_adapter(Inputs& inputs, const Recipe& recipe, bool resumed) {
 
 }  // namespace
 
+WeightTypes types_to_go_on(Precision run, const std::filesystem::path& checkpoint) {
+  const bool with_masters = run == Precision::bf16 && (checkpoint.empty() || !all_bf16(checkpoint));
+  return {with_masters ? Precision::fp32 : run, run};
+}
+
 void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed) {
   const Precision run = recipe.trainer.precision;
-  const bool with_masters = run == Precision::bf16 && !(resumed && !inputs.adapter && all_bf16(inputs.source));
-  const WeightTypes types(with_masters ? Precision::fp32 : run, run);
+  const WeightTypes types = types_to_go_on(run, resumed && !inputs.adapter ? inputs.source : "");
+  if (inputs.in_memory && !resumed) return;
   if (inputs.source.empty())
     init_weights(*inputs.model, recipe.run.seed, types);
   else if (resumed && !inputs.adapter)
@@ -245,6 +299,13 @@ void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed) {
     load_weights(*inputs.model, inputs.source, types,
                  FreshWeights{recipe.run.seed, inputs.other_labels, !recipe.model.load.strict});
   if (inputs.adapter) fill_adapter(inputs, recipe, resumed);
+}
+
+void make_weights(Inputs& inputs, const Recipe& recipe, const World& world, bool resumed) {
+  if (inputs.filled) return;
+  if (is_sharded(recipe, world) && !inputs.adapter) parallel::share_out(*inputs.model, world);
+  fill_weights(inputs, recipe, resumed);
+  inputs.filled = true;
 }
 
 std::int32_t pad_id_of(const Tokenizer& tokenizer, std::int64_t vocab_size) {
@@ -258,6 +319,7 @@ std::optional<std::int32_t> chosen_turn_end(const Recipe& recipe, const Tokenize
 }
 
 std::shared_ptr<const Collator> make_collator(const Recipe& recipe, const Inputs& inputs) {
+  if (inputs.collator) return inputs.collator;
   const std::int64_t vocab_size = inputs.model->vocab_size();
   return registries().collators.make(recipe.data.collator,
                                      {*inputs.tokenizer, vocab_size, pad_id_of(*inputs.tokenizer, vocab_size)});
@@ -303,7 +365,8 @@ std::int64_t steps_of(const Recipe& recipe, const TrainingData& train) {
 nlohmann::json file_hashes(const Recipe& recipe) {
   nlohmann::json hashes = nlohmann::json::object();
   for (const DataFile& entry : recipe.data.train)
-    for (const DataFile& file : data::files_of(entry).files) hashes[file.path] = hash_file(file.path);
+    if (entry.path != kInMemory)
+      for (const DataFile& file : data::files_of(entry).files) hashes[file.path] = hash_file(file.path);
   return hashes;
 }
 

@@ -8,19 +8,21 @@
 #include <string>
 #include <vector>
 
+#include "hone/hub.h"
 #include "hone/recipe.h"
+#include "hone/run_parts.h"
 
 namespace hone::training {
 
-struct EvalSet {
-  std::string name;  // "held_out", or as in the recipe
-  std::shared_ptr<const Dataset> data;
-};
+// What a recipe says instead of a file or a folder, where the program that trains has given it (TrainerInputs).
+inline constexpr const char* kInMemory = "(in memory)";
 
 struct Inputs {
   std::shared_ptr<const Tokenizer> tokenizer;
-  std::unique_ptr<Model> model;  // on the meta device
+  std::shared_ptr<Model> model;  // on the meta device, until make_weights()
   std::filesystem::path source;  // where its weights are; "" = fresh ones
+  bool filled = false;           // the model has its weights
+  bool in_memory = false;        // the model was given
   bool other_labels = false;     // the source has a head for others than these
   // Of a run with an adapter: what it is, where its weights are ("" = fresh ones), what is put where.
   std::optional<LoraConfig> adapter;
@@ -28,13 +30,22 @@ struct Inputs {
   LoraReport adapter_report;
   std::shared_ptr<const TrainingData> train;
   std::vector<EvalSet> evals;
+  std::shared_ptr<const Collator> collator;  // that was given
   bool has_tokenizer() const { return tokenizer->vocab_size() > 0; }
 };
 
 // The options of a recipe's data sets, but for cache, vocabulary and labels.
 Dataset::Options dataset_options(const DataSection& data, RecordKind records);
 // checkpoint: of a run that is resumed, "" = a new run. Throws Error of any kind but not_finite and locked.
-Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint);
+Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint, const TrainerInputs& given = {});
+// The recipe with what is given in memory at its place. Throws Error(usage) for what is in both, Error(config) for what
+// a run in memory cannot have, or what is missing although the recipe says that it is given.
+Recipe with_inputs(Recipe recipe, const TrainerInputs& given, const World& world);
+// Weights for the model, unless it has them; where ranks share it out, each its part.
+void make_weights(Inputs& inputs, const Recipe& recipe, const World& world, bool resumed);
+// What weights are read in for a run of this precision: a checkpoint whose weights are all bf16 has its masters beside
+// them. "": another folder, or none.
+WeightTypes types_to_go_on(Precision run, const std::filesystem::path& checkpoint);
 // Fills the model's weights: from `source`, or fresh ones that are a function of the seed. In fp32 for a bf16 run, so
 // that the masters keep what the file has.
 void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed);

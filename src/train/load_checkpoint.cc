@@ -34,9 +34,9 @@ void restore(const Safetensors& file, const Slice& into) {
 
 }  // namespace
 
-TrainState load_state(const Folder& checkpoint) {
+RunState load_state(const Folder& checkpoint) {
   const std::string where = checkpoint.path().string();
-  TrainState state =
+  RunState state =
       state_from_json(checkpoint.open_folder("state").read_file(kStateFile), where + "/state/" + kStateFile);
   const io::JsonLimits limits{std::uint64_t{1} << 30, 100, ErrorKind::checkpoint};
   const nlohmann::json trainer =

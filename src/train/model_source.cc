@@ -22,7 +22,7 @@ io::Checkpoint best_checkpoint(const io::Checkpoints& checkpoints) {
   const std::string where = checkpoints.folder().path().string();
   const auto newest = checkpoints.newest();
   if (!newest) throw Error(ErrorKind::checkpoint, where + ": no checkpoint yet");
-  const TrainState state = load_state(checkpoints.open(*newest));
+  const RunState state = load_state(checkpoints.open(*newest));
   if (state.best.empty())
     throw Error(ErrorKind::checkpoint, where + ": no evaluation has said which checkpoint is the best")
         .hint("data.eval and trainer.eval_every; without them there is `latest`");

@@ -141,8 +141,9 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
   const std::int64_t steps = steps_of(recipe, *inputs.train), parameters = inputs.model->parameter_count();
   const std::int64_t beside = inputs.adapter_report.parameters;
   const std::int64_t trained = trained_parameters(*inputs.model) + beside;
-  const std::string origin =
-      inputs.source.empty() ? "fresh, seed " + std::to_string(recipe.run.seed) : inputs.source.string();
+  const std::string origin = !inputs.source.empty() ? inputs.source.string()
+                             : inputs.in_memory     ? "in memory"
+                                                    : "fresh, seed " + std::to_string(recipe.run.seed);
   const std::string frozen =
       trained == parameters ? "" : fmt::format(", {} of them trained", human_count(static_cast<double>(trained)));
   result.lines.push_back(fmt::format("model: {} parameters{} ({}), {}", human_count(static_cast<double>(parameters)),

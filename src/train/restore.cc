@@ -29,7 +29,7 @@ bool trains_others(const std::vector<config::Change>& changes) {
 }
 
 // Further models, as a reference, are read anew at each start.
-void check_models(const RestoreFrom& parts, const TrainState& state, const std::map<std::string, std::string>& hashes) {
+void check_models(const RestoreFrom& parts, const RunState& state, const std::map<std::string, std::string>& hashes) {
   std::vector<std::string> changed, options;
   bool refused = false;
   for (const auto& [role, hash] : hashes) {
@@ -49,7 +49,7 @@ void check_models(const RestoreFrom& parts, const TrainState& state, const std::
   log::warning("{}; goes on with the new one", fact);
 }
 
-void check_same(const RestoreFrom& parts, const TrainState& state, const nlohmann::json& files,
+void check_same(const RestoreFrom& parts, const RunState& state, const nlohmann::json& files,
                 const std::string& data_hash) {
   const std::string& folder = parts.recipe.run.folder;
   if (state.tokenizer_hash != parts.inputs.tokenizer->fingerprint &&
@@ -75,7 +75,7 @@ void check_same(const RestoreFrom& parts, const TrainState& state, const nlohman
 }
 
 // A new run that begins with what another one's optimizer knows. Its corrections of early steps go on as well.
-void take_optimizer(const RestoreFrom& parts, TrainState& state, Updater& updater) {
+void take_optimizer(const RestoreFrom& parts, RunState& state, Updater& updater) {
   const Folder source = Env::process().open_folder(parts.inputs.source);
   if (!has_optimizer(source))
     throw Error(ErrorKind::checkpoint,
@@ -89,12 +89,14 @@ void take_optimizer(const RestoreFrom& parts, TrainState& state, Updater& update
 
 }  // namespace
 
-TrainState restore(const RestoreFrom& parts, Updater& updater) {
+RunState restore(const RestoreFrom& parts, Updater& updater) {
   const bool stream = parts.inputs.train->as_dataset() == nullptr;
   const nlohmann::json files = stream ? nlohmann::json::object() : file_hashes(parts.recipe);
   const std::string data_hash = parts.inputs.train->fingerprint();
   const std::map<std::string, std::string> models = parts.resources.hashes();
-  TrainState state;
+  RunState state;
+  state.step = parts.begin.step, state.updates = parts.begin.updates, state.tokens = parts.begin.tokens;
+  state.skipped_steps = parts.begin.skipped_steps, state.data_position = parts.begin.data_position;
   if (parts.from) {
     const Folder checkpoint = parts.run.checkpoints().open(*parts.from);
     during("resuming from " + checkpoint.path().string(), [&] {

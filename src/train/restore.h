@@ -21,10 +21,11 @@ struct RestoreFrom {
   const std::optional<io::Checkpoint>& from;
   const std::vector<config::Change>& changes;
   const RunResources& resources;
+  const RunState& begin;  // how far a new run is already
 };
 
 // Also fills the updater. Error(data): other data or another tokenizer than so far; Error(checkpoint);
 // Error(not_finite).
-TrainState restore(const RestoreFrom& parts, Updater& updater);
+RunState restore(const RestoreFrom& parts, Updater& updater);
 
 }  // namespace hone::training

@@ -17,7 +17,7 @@ constexpr const char* kTerminal = "terminal";
 
 }  // namespace
 
-RunLog::RunLog(const io::RunFolder& run, const Recipe& recipe, const RunInfo& info, const TrainState& state,
+RunLog::RunLog(const io::RunFolder& run, const Recipe& recipe, const RunInfo& info, const RunState& state,
                const std::string& resumed_from)
     : file_(run.folder()),
       modes_(recipe.trainer.log_modes),
@@ -45,7 +45,7 @@ Metrics RunLog::Since::speed() const {
           {"peak_memory_bytes", static_cast<double>(peak_memory_bytes())}};
 }
 
-void RunLog::step(const TrainState& state, const StepReport& report, double seconds) {
+void RunLog::step(const RunState& state, const StepReport& report, double seconds) {
   for (Since* since : {&line_, &report_}) {
     since->steps += 1;
     since->tokens += report.tokens;
@@ -55,7 +55,7 @@ void RunLog::step(const TrainState& state, const StepReport& report, double seco
   terminal_->step(state.step, report.tokens, report.loss());
 }
 
-void RunLog::log(TrainState& state, std::optional<double> epoch, const std::function<void(Metrics&)>& change) {
+void RunLog::log(RunState& state, std::optional<double> epoch, const std::function<void(Metrics&)>& change) {
   const Metrics values = state.window.values(modes_);
   Metrics varying = line_.speed();
   Metrics line = values;
@@ -71,7 +71,7 @@ void RunLog::log(TrainState& state, std::optional<double> epoch, const std::func
 
 namespace {
 
-Metrics with_place(Metrics line, const TrainState& state, std::optional<double> epoch) {
+Metrics with_place(Metrics line, const RunState& state, std::optional<double> epoch) {
   line["step"] = static_cast<double>(state.step);
   line["tokens"] = static_cast<double>(state.tokens);
   if (epoch) line["epoch"] = *epoch;
@@ -80,7 +80,7 @@ Metrics with_place(Metrics line, const TrainState& state, std::optional<double> 
 
 }  // namespace
 
-void RunLog::report(TrainState& state, std::optional<double> epoch) {
+void RunLog::report(RunState& state, std::optional<double> epoch) {
   Metrics line = with_place(state.report->values(modes_), state, epoch);
   const Metrics speed = report_.speed();
   line.insert(speed.begin(), speed.end());
@@ -90,7 +90,7 @@ void RunLog::report(TrainState& state, std::optional<double> epoch) {
   report_ = {};
 }
 
-void RunLog::write(TrainState& state, std::optional<double> epoch, const Metrics& values, const Metrics& varying,
+void RunLog::write(RunState& state, std::optional<double> epoch, const Metrics& values, const Metrics& varying,
                    bool track) {
   Metrics line = with_place(values, state, epoch);
   state.log_history.push_back(json_of(line));

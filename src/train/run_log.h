@@ -17,17 +17,17 @@ class RunLog {
  public:
   // Lines of metrics.jsonl beyond state.step are cut off; `resumed_from`: the checkpoint that the run goes on from, or
   // "".
-  RunLog(const io::RunFolder& run, const Recipe& recipe, const RunInfo& info, const TrainState& state,
+  RunLog(const io::RunFolder& run, const Recipe& recipe, const RunInfo& info, const RunState& state,
          const std::string& resumed_from);
 
-  void step(const TrainState& state, const StepReport& report, double seconds);  // after each step
+  void step(const RunState& state, const StepReport& report, double seconds);  // after each step
   // A line of the steps since the last one; `change` may add to it what does not go into the checkpoint.
-  void log(TrainState& state, std::optional<double> epoch, const std::function<void(Metrics&)>& change);
+  void log(RunState& state, std::optional<double> epoch, const std::function<void(Metrics&)>& change);
   // A line for the trackers, where they have their own interval (state.report): of the steps since their last one, with
   // what log() was last given besides.
-  void report(TrainState& state, std::optional<double> epoch);
+  void report(RunState& state, std::optional<double> epoch);
   // A line; `varying` is what differs between two equal runs and does not go into the checkpoint.
-  void write(TrainState& state, std::optional<double> epoch, const Metrics& values, const Metrics& varying,
+  void write(RunState& state, std::optional<double> epoch, const Metrics& values, const Metrics& varying,
              bool track = true);
   void finish();
   const Metrics& last() const { return last_; }  // the newest value of each

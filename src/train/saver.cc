@@ -43,7 +43,7 @@ struct Saver::Pending {
   Worker worker = {};  // the last member: ends before the others do
 };
 
-Saver::Saver(io::RunFolder& run, const Recipe& recipe, TrainState& state, std::function<CheckpointParts()> parts,
+Saver::Saver(io::RunFolder& run, const Recipe& recipe, RunState& state, std::function<CheckpointParts()> parts,
              std::int64_t steps, World world)
     : run_(run), recipe_(recipe), state_(state), parts_(std::move(parts)), world_(std::move(world)), steps_(steps) {}
 
@@ -63,7 +63,7 @@ void Saver::begin(const std::optional<Worth>& worth) {
   settle(/*wait=*/true);
   const std::vector<Best> before = state_.best;
   if (worth) rank(*worth);
-  pending_ = std::make_unique<Pending>(state_.step, before, CheckpointWrite(run_, state_, parts_(), world_));
+  pending_ = std::make_unique<Pending>(state_.step, before, CheckpointWrite(place_in(run_), state_, parts_(), world_));
   pending_->write.copy_tensors();
   pending_->worker = Worker("hone-save", [pending = pending_.get()] {
     try {
@@ -124,7 +124,7 @@ void Saver::save(const std::optional<Worth>& worth) {
   if (worth) rank(*worth);
   std::optional<std::uint64_t> bytes;
   try {
-    bytes = save_checkpoint(run_, state_, parts_(), world_);
+    bytes = save_checkpoint(place_in(run_), state_, parts_(), world_);
   } catch (...) {
     state_.best = before;
     throw;

@@ -19,7 +19,7 @@ class Saver {
  public:
   // All of it must outlive the saver. `parts` gives what is to be saved; steps: of the whole run. Ranks save together;
   // what a save throws, says and counts is rank 0's.
-  Saver(io::RunFolder& run, const Recipe& recipe, TrainState& state, std::function<CheckpointParts()> parts,
+  Saver(io::RunFolder& run, const Recipe& recipe, RunState& state, std::function<CheckpointParts()> parts,
         std::int64_t steps, World world);
   ~Saver();  // waits for what is written
 
@@ -53,7 +53,7 @@ class Saver {
 
   io::RunFolder& run_;
   const Recipe& recipe_;
-  TrainState& state_;
+  RunState& state_;
   std::function<CheckpointParts()> parts_;
   World world_;
   std::int64_t steps_, step_ = -1, from_ = -1, failures_ = 0;

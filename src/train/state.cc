@@ -28,8 +28,8 @@ nlohmann::ordered_json best_to_json(const Best& best) {
   return {{"metric", best.metric}, {"value", json_number(best.value)}, {"step", best.step}};
 }
 
-TrainState read_state(const nlohmann::json& json, const std::string& where) {
-  TrainState state;
+RunState read_state(const nlohmann::json& json, const std::string& where) {
+  RunState state;
   state.step = count_at(json, "step", where);
   state.tokens = count_at(json, "tokens", where);
   state.skipped_steps = count_at(json, "skipped_steps", where);
@@ -65,7 +65,7 @@ TrainState read_state(const nlohmann::json& json, const std::string& where) {
 
 }  // namespace
 
-std::string to_json(const TrainState& state) {
+std::string to_json(const RunState& state) {
   nlohmann::ordered_json next_best = nlohmann::ordered_json::array();
   for (std::size_t i = 1; i < state.best.size(); ++i) next_best.push_back(best_to_json(state.best[i]));
   nlohmann::ordered_json json{
@@ -97,13 +97,13 @@ std::string to_json(const TrainState& state) {
   return json.dump(2) + "\n";
 }
 
-TrainState state_from_json(const std::string& text, const std::string& where) {
+RunState state_from_json(const std::string& text, const std::string& where) {
   const nlohmann::json json = io::parse_json(text, where, io::kConfigJson);
   try {
     if (const int version = json.at("version").get<int>(); version < 1 || version > kVersion)
       throw Error(ErrorKind::checkpoint,
                   fmt::format("{}: version {}; this hone reads versions 1 to {}", where, version, kVersion));
-    TrainState state = read_state(json, where);
+    RunState state = read_state(json, where);
     Problems problems;
     const config::Node node = config::parse_json(text, where, problems);
     problems.raise(where, ErrorKind::checkpoint);

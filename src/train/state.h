@@ -26,7 +26,7 @@ struct Best {
 // fresh model.
 using SourceTypes = std::map<std::string, std::string>;
 
-struct TrainState {
+struct RunState {
   std::int64_t step = 0, tokens = 0, skipped_steps = 0;
   std::int64_t spikes = 0;      // updates left out for their gradients' norm
   std::vector<double> norms;    // of the last updates' gradients, where spikes are looked for
@@ -49,7 +49,7 @@ struct TrainState {
 };
 
 // state/train.json; log_history is kept in trainer_state.json instead.
-std::string to_json(const TrainState& state);
-TrainState state_from_json(const std::string& text, const std::string& where);  // throws Error(checkpoint)
+std::string to_json(const RunState& state);
+RunState state_from_json(const std::string& text, const std::string& where);  // throws Error(checkpoint)
 
 }  // namespace hone::training

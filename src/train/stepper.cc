@@ -10,7 +10,6 @@
 #include "base/sections.h"
 #include "hone/random.h"
 #include "hone/registry.h"
-#include "optim/ema.h"
 #include "tensor/host.h"
 #include "train/ranks.h"
 #include "train/spikes.h"
@@ -28,36 +27,23 @@ void add_intermediates(const Pass& pass, LossTerms& into) {
   }
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const Recipe& recipe) {
-  std::unique_ptr<Optimizer> made = registries().optimizers.make(recipe.optimizer);
-  const EmaSection& ema = recipe.trainer.ema;
-  if (ema.decay == 0) return made;
-  if (made->averages())
-    throw Error(ErrorKind::config,
-                fmt::format("trainer.ema: optimizer {} averages the weights itself", recipe.optimizer.type))
-        .hint("leave trainer.ema out, or take another optimizer");
-  return std::make_unique<optim::Ema>(std::move(made), ema.decay, ema.warmup);
-}
-
 bool nothing_in(const Sums& sums) {
   return std::all_of(sums.begin(), sums.end(), [](const auto& sum) { return sum.second == 0; });
 }
 
 }  // namespace
 
-Stepper::Stepper(const Recipe& recipe, Model& model, const Loader::Options& loader,
-                 std::shared_ptr<const TrainingData> data, std::int64_t steps, World world)
+Stepper::Stepper(const Recipe& recipe, Frame& frame, const Loader::Options& loader,
+                 std::shared_ptr<const TrainingData> data, World world)
     : recipe_(recipe),
-      model_(model),
-      steps_(steps),
+      frame_(frame),
+      model_(*frame.model),
       world_(std::move(world)),
       objective_(make_objective(recipe)),
-      resources_(objective_->needs(), recipe, model, world_),
+      resources_(objective_->needs(), recipe, model_, world_),
       numbers_(recipe, *objective_, resources_, world_),
-      optimizer_(make_optimizer(recipe)),
-      updater_(model, *optimizer_, recipe.trainer.precision, world_, is_sharded(recipe, world_)),
       loader_(std::move(data), loader) {
-  if (optimizer_->curvature_every() > 0 && !objective_->draws_labels())
+  if (frame_.optimizer().curvature_every() > 0 && !objective_->draws_labels())
     throw Error(ErrorKind::config,
                 fmt::format("optimizer {}: its estimate of the curvature needs labels that the model can draw, which "
                             "objective {} has not",
@@ -70,24 +56,31 @@ void Stepper::begin(const DocumentNumbers::Data& data) {
   if (objective_->needs().numbers_first.empty()) resources_.load_all();
 }
 
-StepReport Stepper::step(TrainState& state) {
-  StepContext context{model_, world_, resources_, state.step, state.updates, recipe_.run.seed};
-  StepReport report;
-  report.skipped = true;
-  Group given = next_group();
-  complete(given);
-  for (const Group& group : objective_->prepare(std::move(given), context)) {
-    const StepReport one = update(group, state);
-    report.add(one);
-    report.skipped &= one.skipped;
-    state.updates += one.skipped || one.spikes > 0 ? 0 : 1;
-    state.spikes += one.spikes;
-  }
-  state.step += 1;
+StepReport Stepper::step(const std::function<StepReport(const Group&)>& otherwise) {
+  RunState& state = frame_.run;
+  const std::int64_t done = state.step;
+  Group group = next_group();
+  complete(group);
+  StepReport report = otherwise ? otherwise(group) : make(std::move(group));
+  state.step = done + 1;
   state.data_position = loader_.position();
   state.tokens += report.tokens;
   state.window.add(report);
   if (state.report) state.report->add(report);
+  return report;
+}
+
+StepReport Stepper::make(Group given) {
+  RunState& state = frame_.run;
+  StepContext context{model_, world_, resources_, state.step, state.updates, recipe_.run.seed};
+  StepReport report;
+  report.skipped = true;
+  for (const Group& group : objective_->prepare(std::move(given), context)) {
+    const StepReport one = update(group);
+    report.add(one);
+    report.skipped &= one.skipped;
+    state.spikes += one.spikes;
+  }
   return report;
 }
 
@@ -100,36 +93,36 @@ void Stepper::complete(Group& group) const {
   for (std::size_t i = 0; i < most; ++i) numbers_.add_to(i < group.size() ? &group[i] : nullptr);
 }
 
-StepReport Stepper::update(const Group& group, TrainState& state) {
+StepReport Stepper::update(const Group& group) {
+  RunState& state = frame_.run;
   StepReport report;
   Passes passes;
   const Sums total = amounts(group, passes, report);
-  report.learning_rate = optimizer_->learning_rate(state.step, steps_);
+  report.learning_rate = frame_.learning_rate();
   report.skipped = total.empty();
   if (report.skipped) return report;
-  const Random seeds(recipe_.run.seed, fmt::format("pass/{}", state.updates));
   std::vector<Passed> passed(group.size());
   const std::int64_t waits = host::waits();
-  each_pass(passes, [&](std::size_t i) { passed[i] = backward(group[i], total, seeds.bits(number_of(i))); });
+  each_pass(passes, [&](std::size_t i) {
+    passed[i] = backward(group[i], total, pass_seed(recipe_.run.seed, state.updates, number_of(i)));
+  });
   report.host_waits = host::waits() - waits;
   report.micro_batches = std::count(passes.learns.begin(), passes.learns.end(), true);
   const std::vector<double> losses = read(passed, total, report);
   report.total(world_);
-  updater_.add_over_ranks();
-  report.grad_norm = updater_.gradient_norm();
+  report.grad_norm = frame_.gradient_norm();
   hooks.before({group, losses, report});
-  for (const auto& [name, part] : optimizer_->parts())
-    report.metrics["learning_rate_" + name] = {part->learning_rate(state.step, steps_), 1, LogMode::last};
+  for (const auto& [name, part] : frame_.optimizer().parts())
+    report.metrics["learning_rate_" + name] = {part->learning_rate(state.step, frame_.steps), 1, LogMode::last};
   report.spikes = is_spike(recipe_.trainer.skip_spikes, report.grad_norm, state.norms) ? 1 : 0;
   if (report.spikes > 0) {
-    updater_.leave_out();
+    frame_.leave_out();
     return report;
   }
-  updater_.update({.update = state.updates + 1, .step = state.step, .steps = steps_}, report.grad_norm,
-                  {recipe_.trainer.max_grad_norm, recipe_.trainer.max_grad_value});
+  frame_.update({recipe_.trainer.max_grad_norm, recipe_.trainer.max_grad_value});
   update_buffers(passed);
   hooks.after();
-  estimate_curvature(group, passes, total, state, static_cast<double>(report.supervised));
+  estimate_curvature(group, passes, total, static_cast<double>(report.supervised));
   return report;
 }
 
@@ -138,19 +131,18 @@ void Stepper::each_pass(const Passes& passes, const std::function<void(std::size
     if (i < passes.learns.size() && passes.learns[i])
       pass(i);
     else
-      updater_.idle_pass();
+      updater().idle_pass();
 }
 
-void Stepper::estimate_curvature(const Group& group, const Passes& passes, const Sums& step_sums,
-                                 const TrainState& state, double labels) {
-  const std::int64_t every = optimizer_->curvature_every(), update = state.updates + 1;
+void Stepper::estimate_curvature(const Group& group, const Passes& passes, const Sums& step_sums, double labels) {
+  const std::int64_t every = frame_.optimizer().curvature_every(), update = frame_.run.updates;
   if (every == 0 || update % every != 0) return;
   const Random seeds(recipe_.run.seed, fmt::format("curvature/{}", update));
   each_pass(passes, [&](std::size_t i) {
     backward_of_drawn(group[i], step_sums, seeds.bits(number_of(i)), fmt::format("drawn/{}/{}", update, number_of(i)));
   });
-  updater_.add_over_ranks();
-  updater_.take_curvature(labels);
+  updater().add_over_ranks();
+  updater().take_curvature(labels);
 }
 
 // What terms may be divided by, of all ranks' micro-batches that have something to learn from; empty: none has.
@@ -215,8 +207,7 @@ Stepper::Passed Stepper::backward(const Batch& batch, const Sums& step_sums, std
   result.metrics.merge(pass.metrics);
   add_intermediates(pass, result);
   const Tensor loss = mean(result, step_sums);
-  loss.backward();
-  updater_.end_pass();
+  frame_.backward(loss);
   for (LossTerm& term : result.terms) term.sum = term.sum.detach();
   return {loss.detach(), std::move(result), std::move(pass.observed)};
 }
@@ -230,8 +221,7 @@ void Stepper::backward_of_drawn(const Batch& batch, const Sums& step_sums, std::
     const c10::NoGradGuard no_grad;
     drawn = objective_->drawn(model_, output, batch, pass, Random(recipe_.run.seed, stream));
   }
-  mean(objective_->loss(model_, output, drawn, pass), step_sums).backward();
-  updater_.end_pass();
+  frame_.backward(mean(objective_->loss(model_, output, drawn, pass), step_sums));
 }
 
 // A graph scalar: what the terms are of the step's mean.

@@ -12,10 +12,9 @@
 #include "hone/recipe.h"
 #include "hone/world.h"
 #include "train/document_numbers.h"
+#include "train/frame.h"
 #include "train/metrics.h"
 #include "train/resources.h"
-#include "train/state.h"
-#include "train/updater.h"
 
 namespace hone::training {
 
@@ -33,17 +32,18 @@ struct UpdateHooks {
   std::function<bool(const std::string&)> wanted = {};  // which intermediates are logged; empty: none
 };
 
-// One run's, on one rank: of a step's micro-batches each size()th is this rank's. The recipe, the model and the data
-// set must outlive it; the model's weights are filled.
+// One run's, on one rank: of a step's micro-batches each size()th is this rank's. The recipe, the frame and the data
+// set must outlive it; the frame has its optimizer and says how many steps there are.
 class Stepper {
  public:
-  // steps: of the whole run, for the learning rate.
-  Stepper(const Recipe& recipe, Model& model, const Loader::Options& loader, std::shared_ptr<const TrainingData> data,
-          std::int64_t steps, World world = {});
+  Stepper(const Recipe& recipe, Frame& frame, const Loader::Options& loader, std::shared_ptr<const TrainingData> data,
+          World world = {});
   UpdateHooks hooks = {};
 
-  StepReport step(TrainState& state);  // the step after state.step; counts it, its updates and its tokens
-  void seek(const TrainState& state) { loader_.seek(state.step, state.data_position); }
+  // The step after run.step of the frame; counts it, its updates and its tokens. `make`: instead of make().
+  StepReport step(const std::function<StepReport(const Group&)>& make = {});
+  StepReport make(Group group);  // what is done with a step's micro-batches
+  void seek(const RunState& state) { loader_.seek(state.step, state.data_position); }
   bool has_data() { return loader_.has_next(); }  // waits for it; false: a stream has ended
   std::optional<double> epoch_at(std::int64_t step) const { return loader_.epoch_at(step); }
   // Numbers of documents that the objective wants before the first step; loads what models it has.
@@ -51,10 +51,10 @@ class Stepper {
   void complete(Batch* batch) const { numbers_.add_to(batch); }  // DocumentNumbers::add_to()
   const Objective& objective() const { return *objective_; }
   const RunResources& resources() const { return resources_; }
-  Updater& updater() { return updater_; }
+  Updater& updater() { return frame_.updater(); }
 
  private:
-  StepReport update(const Group& group, TrainState& state);
+  StepReport update(const Group& group);
   // How this rank goes through its micro-batches that learn: one pass for each, and none where others have one.
   struct Passes {
     std::vector<bool> learns;
@@ -78,22 +78,19 @@ class Stepper {
   Tensor mean(const LossTerms& terms, const Sums& step_sums) const;
   void each_pass(const Passes& passes, const std::function<void(std::size_t)>& pass);
   // Of the model as it is now, where this update is one after which the optimizer wants it.
-  void estimate_curvature(const Group& group, const Passes& passes, const Sums& step_sums, const TrainState& state,
-                          double labels);
+  void estimate_curvature(const Group& group, const Passes& passes, const Sums& step_sums, double labels);
   static std::vector<double> read(const std::vector<Passed>& passed, const Sums& step_sums, StepReport& report);
   void update_buffers(const std::vector<Passed>& passed);
   Group next_group();
   void complete(Group& group) const;
 
   const Recipe& recipe_;
+  Frame& frame_;
   Model& model_;
-  std::int64_t steps_;
   World world_;
   std::unique_ptr<Objective> objective_;
   RunResources resources_;
   DocumentNumbers numbers_;
-  std::unique_ptr<Optimizer> optimizer_;
-  Updater updater_;
   Loader loader_;
 };
 

@@ -41,7 +41,12 @@ Metrics test(const Recipe& given, const std::filesystem::path& checkpoint) {
   const Recipe recipe = completed_for_preview(for_test(given));
   Inputs inputs = load_inputs(recipe, checkpoint);
   fill_weights(inputs, recipe, /*resumed=*/true);
-  Stepper stepper(recipe, *inputs.model, loader_options(recipe, inputs), inputs.train, *recipe.trainer.steps);
+  Frame frame;
+  frame.model = inputs.model;
+  frame.chosen = recipe.optimizer;
+  frame.precision = recipe.trainer.precision;
+  frame.init();
+  Stepper stepper(recipe, frame, loader_options(recipe, inputs), inputs.train);
   EvaluateOptions options = evaluate_options(recipe, inputs);
   DocumentNumbers::Data data{{}, options, ""};
   for (const EvalSet& set : inputs.evals) data.sets.push_back(set.data.get());

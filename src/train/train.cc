@@ -1,4 +1,4 @@
-// train(): from a recipe to a running Trainer.
+// hone::Trainer and train(): a run in parts, and as one call.
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
@@ -7,82 +7,12 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/strings.h"
-#include "io/json.h"
-#include "io/safetensors_writer.h"
+#include "hone/trainer.h"
 #include "tensor/give_way.h"
-#include "train/checkpoint.h"
-#include "train/complete.h"
-#include "train/ranks.h"
-#include "train/resume.h"
-#include "train/trainer.h"
+#include "train/preparation.h"
 
 namespace hone {
 namespace {
-
-Summary already_finished(const io::RunFolder& run, const io::Checkpoint& checkpoint,
-                         const training::TrainState& state) {
-  Summary summary;
-  summary.folder = run.path().string();
-  summary.checkpoint = (run.path() / "checkpoints" / checkpoint.name).string();
-  summary.step = summary.steps = state.step;
-  summary.tokens = state.tokens;
-  summary.resumed_from = checkpoint.step;
-  summary.reason = StopReason::already_finished;
-  if (state.finished != "steps") summary.stopped_by = state.finished;
-  for (const auto& entry : state.log_history)
-    for (const auto& [name, value] : entry.items()) summary.metrics[name] = training::number_from_json(value);
-  return summary;
-}
-
-// A run that ended by its steps goes on when the recipe asks for more of them.
-bool is_finished(const training::TrainState& state, const Recipe& recipe, const std::vector<config::Change>& changes) {
-  if (state.finished.empty()) return false;
-  if (state.finished != "steps") return changes.empty();
-  if (recipe.trainer.steps) return *recipe.trainer.steps <= state.step;
-  return std::none_of(changes.begin(), changes.end(), [](const config::Change& change) {
-    return change.path == "trainer.epochs" || change.path == "trainer.tokens";
-  });
-}
-
-// What rank 0 tokenises, the others find where it is kept.
-training::Inputs load_together(const Recipe& recipe, const std::filesystem::path& checkpoint, const World& world) {
-  const auto load = [&] { return training::load_inputs(recipe, checkpoint); };
-  world.at("reading data");
-  return training::cache_folder(recipe).empty() ? load() : world.first_then_others(load);
-}
-
-Summary train_in(io::RunFolder& run, Recipe recipe, const TrainOptions& options,
-                 std::optional<training::Inputs> inputs) {
-  std::optional<io::Checkpoint> chosen;
-  if (options.world.is_first()) chosen = training::choose_checkpoint(run, options);
-  const std::optional<io::Checkpoint> from = training::from_first(options.world, chosen);
-  if (!from && run.existed()) log::info("{}: no checkpoint yet, the run starts at step 0", run.path().string());
-  std::vector<config::Change> changes;
-  if (from) {
-    const Folder checkpoint = run.checkpoints().open(*from);
-    const std::string saved = checkpoint.open_folder("state").read_file("config.yaml");
-    changes = training::check_recipe(saved, recipe, options, run.path().string());
-    const training::TrainState state = training::load_state(checkpoint);
-    if (!options.resume && is_finished(state, recipe, changes)) {
-      if (!options.gradients.empty())
-        throw Error(ErrorKind::usage,
-                    fmt::format("--gradients {}: the run is finished at step {}, so no step gives any",
-                                options.gradients, state.step));
-      return already_finished(run, *from, state);
-    }
-    if (!training::has_optimizer(checkpoint))
-      throw Error(ErrorKind::checkpoint,
-                  fmt::format("{}: saved without the optimizer's state (trainer.save.optimizer: false): no run can go "
-                              "on from it",
-                              checkpoint.path().string()))
-          .hint(
-              "model.path with this folder, in another run.folder, starts a new run from its weights; --new starts "
-              "this one again");
-  }
-  if (!inputs || from)
-    inputs = load_together(recipe, from ? run.checkpoints().folder().path() / from->name : "", options.world);
-  return training::Trainer({std::move(recipe), options, std::move(*inputs), run, from, std::move(changes)}).run();
-}
 
 Error out_of_memory(const std::string& text) {
   return Error(ErrorKind::data, "out of memory" + (text.empty() ? "" : ": " + text))
@@ -91,55 +21,11 @@ Error out_of_memory(const std::string& text) {
           "data.max_length");
 }
 
-// Rank 0 has the run folder; the others look into it.
-Summary run_training(const Recipe& given, const TrainOptions& options) {
-  const World& world = options.world;
-  Env& env = options.env ? *options.env : Env::process();
-  Recipe recipe = training::completed_for_run(given, env, options.resume.has_value());
-  recipe.run.folder = world.from_first(recipe.run.folder);
-  training::check_ranks(recipe, options);
-  const std::filesystem::path folder = recipe.run.folder;
-  training::check_overrides(recipe, options);
-  if (options.fresh && options.resume) throw Error(ErrorKind::usage, "--new and --resume: not together");
-  // A new run's folder is made, and an old one moved away, only when everything that the recipe names is in order.
-  std::optional<training::Inputs> inputs;
-  const io::RunFolder::Options how{options.fresh, ErrorKind::checkpoint, !world.is_first()};
-  if (world.is_first()) io::require_run_folder(env, folder, how);
-  if (!options.gradients.empty()) io::require_replaceable(options.gradients, ErrorKind::checkpoint);
-  const bool there = !world.from_first(world.is_first() && io::has_run(env, folder) ? "there" : "").empty();
-  if (options.resume && !there)
-    throw Error(ErrorKind::checkpoint, fmt::format("{}: no run to resume", folder.string()));
-  if (options.fresh || !there) inputs = load_together(recipe, "", world);
-  world.wait();  // nobody reads any more in a folder that is moved away
-  const std::unique_ptr<io::RunFolder> run =
-      world.first_then_others([&] { return std::make_unique<io::RunFolder>(env, folder, how); });
-  return train_in(*run, std::move(recipe), options, std::move(inputs));
-}
-
-// By a signal before the first step: the run is as it was.
-Summary stopped_early(const Recipe& recipe, const Error& error) {
-  log::info("{}; the same command starts again", error.what());
-  Summary summary;
-  summary.folder = recipe.run.folder;
-  summary.reason = StopReason::signal;
-  summary.stopped_by = StopSignal::stop_name();
-  return summary;
-}
-
-}  // namespace
-
-Summary train(Recipe recipe, const TrainOptions& options) {
-  std::optional<StopSignal> signals;
-  if (options.handle_signals) signals.emplace("stopping after this step, and saving; once more: at once");
-  const std::int64_t warnings = log::warnings();
-  const GiveWay give_way;
+// What LibTorch and the allocator throw, as errors of ours.
+template <class Work>
+decltype(auto) guarded(const Work& work) {
   try {
-    Summary summary = run_training(recipe, options);
-    summary.warnings = log::warnings() - warnings;
-    return summary;
-  } catch (const Error& error) {
-    if (error.kind() != kStopped || options.world.size() > 1) throw;  // the other ranks have not heard of it
-    return stopped_early(recipe, error);
+    return work();
   } catch (const std::bad_alloc&) {
     throw out_of_memory("");
   } catch (const c10::Error& error) {
@@ -149,5 +35,139 @@ Summary train(Recipe recipe, const TrainOptions& options) {
     throw Error(ErrorKind::bug, "LibTorch: " + text);
   }
 }
+
+// By a signal before the first step: the run is as it was.
+Summary stopped_early(const std::string& folder, const Error& error) {
+  log::info("{}; the same command starts again", error.what());
+  Summary summary;
+  summary.folder = folder;
+  summary.reason = StopReason::signal;
+  summary.stopped_by = StopSignal::stop_name();
+  return summary;
+}
+
+}  // namespace
+
+struct Trainer::Parts {
+  training::Preparation preparation;
+  std::string folder;
+  std::int64_t warnings = log::warnings();
+  std::optional<RunData> data = {};
+  std::optional<RunModel> model = {};
+  std::optional<RunFunctions> functions = {};
+  bool has_run = false;
+
+  void require_open(const char* what, bool later) const {
+    if (later)
+      throw Error(ErrorKind::usage, fmt::format("{}: what depends on it has been made; replace it before", what));
+  }
+  void require_unfinished() const {
+    if (preparation.finished())
+      throw Error(ErrorKind::usage, fmt::format("{}: the run had been finished before; nothing is made of it", folder))
+          .hint("TrainState::load() has its last state");
+  }
+};
+
+Trainer::Trainer(Recipe recipe, TrainerInputs inputs, TrainOptions options) {
+  const std::string folder = recipe.run.folder;
+  parts_ = std::unique_ptr<Parts>(
+      new Parts{.preparation = {std::move(recipe), std::move(inputs), std::move(options)}, .folder = folder});
+}
+Trainer::Trainer(Recipe recipe, TrainOptions options)
+    : Trainer(std::move(recipe), TrainerInputs(), std::move(options)) {}
+Trainer::~Trainer() = default;
+
+const RunData& Trainer::configure_dataloaders() {
+  return guarded([&]() -> const RunData& {
+    parts_->preparation.load_data(/*strict=*/false);
+    parts_->require_unfinished();
+    if (!parts_->data) parts_->data = parts_->preparation.run_data();
+    return *parts_->data;
+  });
+}
+
+const RunModel& Trainer::configure_model() {
+  configure_dataloaders();
+  return guarded([&]() -> const RunModel& {
+    parts_->preparation.load_model();
+    if (!parts_->model) parts_->model = parts_->preparation.run_model();
+    return *parts_->model;
+  });
+}
+
+const RunFunctions& Trainer::configure_functions() {
+  configure_model();
+  return guarded([&]() -> const RunFunctions& {
+    parts_->preparation.make_loop();
+    parts_->require_unfinished();
+    if (!parts_->functions) parts_->functions = parts_->preparation.loop().functions();
+    return *parts_->functions;
+  });
+}
+
+void Trainer::replace(RunData part) {
+  configure_dataloaders();
+  parts_->require_open("the data", parts_->model.has_value());
+  guarded([&] { parts_->preparation.apply(part); });
+  parts_->data = parts_->preparation.run_data();
+}
+
+void Trainer::replace(RunModel part) {
+  configure_model();
+  parts_->require_open("the model", parts_->functions.has_value());
+  guarded([&] { parts_->preparation.apply(part); });
+  parts_->model = parts_->preparation.run_model();
+}
+
+void Trainer::replace(RunFunctions part) {
+  configure_functions();
+  parts_->require_open("the functions", parts_->has_run);
+  guarded([&] { parts_->preparation.loop().replace(std::move(part)); });
+  parts_->functions = parts_->preparation.loop().functions();
+}
+
+TrainOutput Trainer::run() {
+  training::Preparation& preparation = parts_->preparation;
+  if (parts_->has_run) throw Error(ErrorKind::usage, "run: once; another Trainer goes on with the same run folder");
+  parts_->has_run = true;
+  const TrainOptions& options = preparation.options();
+  std::optional<StopSignal> signals;
+  if (options.handle_signals) signals.emplace("stopping after this step, and saving; once more: at once");
+  const GiveWay give_way;
+  TrainOutput output;
+  output.world = options.world;
+  try {
+    guarded([&] {
+      preparation.load_data(/*strict=*/true);
+      preparation.make_loop();
+      if (preparation.finished()) return void(output.summary = *preparation.finished());
+      if (options.world.is_first()) preparation.say_seconds();
+      output.summary = preparation.loop().run();
+      output.state = preparation.loop().take_state();
+    });
+  } catch (const Error& error) {
+    if (error.kind() != kStopped || options.world.size() > 1) throw;  // the other ranks have not heard of it
+    output.summary = stopped_early(parts_->folder, error);
+  }
+  output.summary.warnings = log::warnings() - parts_->warnings;
+  output.summary.prepare_seconds = preparation.seconds();
+  output.checkpoint_path = output.summary.checkpoint;
+  output.last_save_file_name = std::filesystem::path(output.checkpoint_path).filename().string();
+  return output;
+}
+
+Metrics Trainer::evaluate(const OnEvaluationStep& each) {
+  if (parts_->has_run)
+    throw Error(ErrorKind::usage, "evaluate: run() has handed the state out; evaluate(state) takes it");
+  configure_functions();
+  return guarded([&] { return parts_->preparation.loop().measure(nullptr, each); });
+}
+
+Metrics Trainer::evaluate(TrainState& state, const OnEvaluationStep& each) {
+  configure_functions();
+  return guarded([&] { return parts_->preparation.loop().measure(&state, each); });
+}
+
+Summary train(Recipe recipe, const TrainOptions& options) { return Trainer(std::move(recipe), options).run().summary; }
 
 }  // namespace hone

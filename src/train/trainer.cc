@@ -29,6 +29,18 @@ std::string base_name(const std::string& path) {
   return std::filesystem::absolute(find_model_folder(path)).lexically_normal().string();
 }
 
+TrainState state_of(TrainerParts& parts) {
+  if (parts.state) return std::move(*parts.state);
+  auto frame = std::make_unique<Frame>();
+  frame->model = parts.inputs.model;
+  return TrainState(std::move(frame));
+}
+
+bool same_optimizer(const config::Choice<Optimizer>& a, const config::Choice<Optimizer>& b) {
+  using Written = config::Values<config::Choice<Optimizer>>;
+  return config::to_json(Written::write(a)) == config::to_json(Written::write(b));
+}
+
 }  // namespace
 
 Trainer::Trainer(TrainerParts parts)
@@ -39,37 +51,69 @@ Trainer::Trainer(TrainerParts parts)
       steps_(steps_of(recipe_, *parts_.inputs.train)),
       config_yaml_(config::to_yaml(write_recipe(recipe_))),
       hooks_(recipe_.callbacks, world_.is_first()),
+      trained_(state_of(parts_)),
+      frame_(&trained_->frame()),
+      state_(frame_->run),
       time_limit_(config::seconds_of(recipe_.trainer.time_limit).value_or(0)) {
   Inputs& inputs = parts_.inputs;
-  if (is_sharded(recipe_, world_) && !inputs.adapter) parallel::share_out(model_, world_);
-  fill_weights(inputs, recipe_, parts_.from.has_value());
-  stepper_ = std::make_unique<Stepper>(recipe_, model_, loader_options(recipe_, inputs), inputs.train, steps_, world_);
+  equip();
+  stepper_ = std::make_unique<Stepper>(recipe_, *frame_, loader_options(recipe_, inputs), inputs.train, world_);
   stepper_->hooks = {[this](const PendingUpdate& update) { before_update(update); }, [this] { after_update(); },
                      hooks_.wanted()};
   weights_.emplace(stepper_->updater());
   for (const EvalSet& set : inputs.evals) eval_data_.push_back({set.name, set.data.get()});
   evaluations_ = make_evaluations(stepper_->objective());
-  greater_is_better_ = greater_is_better(evaluations_, inputs.evals);
-  best_by_ = recipe_.trainer.save.best_by;
-  if (best_by_.empty() && !inputs.evals.empty()) best_by_ = main_metric(evaluations_, inputs.evals);
+  choose_measures();
   saver_ = std::make_unique<Saver>(parts_.run, recipe_, state_, [this] { return checkpoint_parts(); }, steps_, world_);
-  state_ = restore({recipe_, parts_.options, inputs, parts_.run, parts_.from, parts_.changes, stepper_->resources()},
-                   stepper_->updater());
+  state_ = restore(
+      {recipe_, parts_.options, inputs, parts_.run, parts_.from, parts_.changes, stepper_->resources(), state_},
+      stepper_->updater());
   if (parts_.from) {
     hooks_.restore(state_);
     saver_->resumed_from(*parts_.from);
-    if (state_.step < steps_) stepper_->seek(state_);
     log::info("{}: resuming at step {} of {} from {}", recipe_.run.folder, state_.step, steps_, parts_.from->name);
   }
+  if (state_.step > 0 && state_.step < steps_) stepper_->seek(state_);
   if (state_.step >= steps_ && !state_.evaluation_due)
     log::warning("{}: already at step {}, nothing to train", recipe_.run.folder, state_.step);
-  save_types_.emplace(recipe_.trainer.save.dtype, recipe_.trainer.precision, *state_.source_types);
-  files_ = hub::model_files(model_, inputs.source, inputs.tokenizer.get(), chosen_turn_end(recipe_, *inputs.tokenizer),
-                            save_types_->most());
+  choose_files();
   world_.wait();  // all have read the checkpoint, which rank 0 may write anew
 }
 
 Trainer::~Trainer() = default;
+
+// Weights and optimizer. What a state has brought along stays, unless the run goes on from a checkpoint.
+void Trainer::equip() {
+  Inputs& inputs = parts_.inputs;
+  if (parts_.from || !same_optimizer(frame_->chosen, recipe_.optimizer)) frame_->drop();
+  make_weights(inputs, recipe_, world_, parts_.from.has_value());
+  frame_->before_update = [this] { hooks_.gradients(view(), given_); };
+  frame_->after_update = [this] { after_update(); };
+  frame_->precision = recipe_.trainer.precision;
+  frame_->steps = steps_;
+  frame_->seed = recipe_.run.seed;
+  frame_->tokenizer = inputs.tokenizer;
+  frame_->source = inputs.source;
+  if (inputs.adapter) frame_->adapter = hub::AdapterConfig{*inputs.adapter, base_name(recipe_.model.path)};
+  if (frame_->ready()) return;
+  frame_->chosen = recipe_.optimizer;
+  frame_->ema = recipe_.trainer.ema;
+  frame_->init(world_, is_sharded(recipe_, world_));
+}
+
+void Trainer::choose_measures() {
+  const std::vector<EvalSet>& sets = parts_.inputs.evals;
+  greater_is_better_ = greater_is_better(evaluations_, sets);
+  best_by_ = recipe_.trainer.save.best_by;
+  if (best_by_.empty() && !sets.empty()) best_by_ = main_metric(evaluations_, sets);
+}
+
+void Trainer::choose_files() {
+  const Inputs& inputs = parts_.inputs;
+  save_types_.emplace(recipe_.trainer.save.dtype, recipe_.trainer.precision, *state_.source_types);
+  files_ = hub::model_files(model_, inputs.source, inputs.tokenizer.get(), chosen_turn_end(recipe_, *inputs.tokenizer),
+                            save_types_->most());
+}
 
 Summary Trainer::run() {
   start();
@@ -104,7 +148,7 @@ void Trainer::start() {
     const RunInfo info{recipe_.run.folder, recipe_.run.name, config_yaml_, steps_, state_.step, parts_.options.quiet};
     log_.emplace(parts_.run, recipe_, info, state_, parts_.from ? parts_.from->name : "");
   }
-  begin();
+  if (!begun_) begin();
   hooks_.training_start(view());
   saver_->start_clock();
   const std::optional<std::int64_t> apart = recipe_.trainer.report_every;
@@ -117,6 +161,7 @@ void Trainer::start() {
 }
 
 void Trainer::begin() {
+  begun_ = true;
   DocumentNumbers::Data data{{}, evaluate_options(recipe_, parts_.inputs), cache_folder(recipe_)};
   if (const Dataset* train = parts_.inputs.train->as_dataset()) data.sets.push_back(train);
   for (const EvalSet& set : parts_.inputs.evals) data.sets.push_back(set.data.get());
@@ -254,10 +299,8 @@ void Trainer::agree() {
 void Trainer::evaluate() {
   const Stopwatch watch;
   world_.at(fmt::format("step {}, evaluating", state_.step));
-  EvaluateOptions options = evaluate_options(recipe_, parts_.inputs);
+  EvaluateOptions options = evaluation();
   options.before = [this](std::int64_t, std::int64_t) { return !signalled(); };
-  options.complete = [this](Batch* batch) { stepper_->complete(batch); };
-  options.world = world_;
   const Updater::Evaluated averages(stepper_->updater());
   hooks_.evaluation_start(view());
   if (auto found = evaluate_sets(model_, evaluations_, parts_.inputs.evals, options, state_.sets_due)) {
@@ -347,7 +390,7 @@ Summary Trainer::summary(bool complete) const {
 
 CheckpointParts Trainer::checkpoint_parts() {
   const TrainerSection& t = recipe_.trainer;
-  CheckpointParts parts{model_, stepper_->updater(), files_, config_yaml_, *save_types_};
+  CheckpointParts parts{model_, &stepper_->updater(), files_, config_yaml_, *save_types_};
   parts.steps = steps_;
   parts.epoch = epoch();
   parts.epochs = stepper_->epoch_at(steps_);
@@ -356,7 +399,7 @@ CheckpointParts Trainer::checkpoint_parts() {
   parts.save_every = t.save.every;
   parts.batch_size = t.batch_size;
   parts.with_optimizer = t.save.optimizer || goes_on_;
-  if (parts_.inputs.adapter) parts.adapter = hub::AdapterConfig{*parts_.inputs.adapter, base_name(recipe_.model.path)};
+  parts.adapter = frame_->adapter;
   return parts;
 }
 

@@ -28,6 +28,7 @@ struct TrainerParts {
   io::RunFolder& run;
   std::optional<io::Checkpoint> from;   // resumed from
   std::vector<config::Change> changes;  // of the recipe, at this resume
+  std::optional<TrainState> state = {};  // that the run begins with; its model is that of inputs
 };
 
 // In one process, once; on each rank of a run. The model, the data and the run folder are its own while it lives.
@@ -39,9 +40,19 @@ class Trainer {
   ~Trainer();
   Summary run();
   void begin();                                               // before the first step: what the objective asks for once
-  StepReport train_step() { return stepper_->step(state_); }  // one step of run() and nothing else: for measurements
+  StepReport train_step();  // one step of run() and nothing else: for measurements
+  RunFunctions functions();
+  void replace(RunFunctions part);  // before run()
+  // Of a state of this model; the run's own: null.
+  Metrics measure(TrainState* state, const OnEvaluationStep& each);
+  TrainState take_state();  // after run(), once
 
  private:
+  void equip();
+  void choose_measures();
+  void choose_files();
+  StepReport own_step(const Group& group);
+  EvaluateOptions evaluation();
   void start();
   void after_step(const StepReport& report, double seconds);
   void end_step(const StepReport& report);
@@ -93,7 +104,13 @@ class Trainer {
   std::int64_t steps_;
   std::string config_yaml_;
   Hooks hooks_;
-  TrainState state_;
+  std::optional<TrainState> trained_;
+  Frame* frame_;     // the state's
+  RunState& state_;  // the frame's
+  TrainingStep step_function_;      // that replaces the trainer's own; empty: none does
+  std::optional<StepReport> made_;  // by the trainer's own, where the other one has called it
+  Metrics made_metrics_;            // and what it said of that
+  bool begun_ = false;
   std::unique_ptr<Stepper> stepper_;
   std::optional<UpdaterWeights> weights_;
   std::vector<NamedDataset> eval_data_;

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +13,7 @@
 #include "nn/weight_groups.h"
 #include "ops/finite.h"
 #include "optim/blocks.h"
+#include "tensor/dtype.h"
 
 namespace hone::training {
 
@@ -126,6 +128,34 @@ void Updater::add_gradients() {
     sums_[i].fill();
     weights_[i].weight->clear_grad();
   }
+}
+
+void Updater::set_gradients(const std::map<std::string, Tensor>& gradients) {
+  HONE_ASSERT(!sharded_);
+  const c10::NoGradGuard no_grad;
+  std::map<std::string, OptimizedWeight*> known;
+  for (OptimizedWeight& weight : weights_) known[weight.name] = &weight;
+  Problems problems;
+  for (const auto& [name, gradient] : gradients) {
+    const auto found = known.find(name);
+    if (found == known.end())
+      problems.add(name, "no weight that is trained has this name");
+    else if (!gradient.defined() || gradient.sizes() != found->second->master.sizes())
+      problems.add(name, fmt::format("got {}, expected {}", gradient.defined() ? shape_text(gradient.sizes()) : "none",
+                                     shape_text(found->second->master.sizes())));
+  }
+  problems.raise("gradients");
+  clear_gradients();
+  for (const auto& [name, gradient] : gradients) {
+    GradientSum& sum = sums_[known.at(name)->index];
+    sum.sum.copy_(gradient);
+    sum.fill();
+  }
+}
+
+bool Updater::has_gradients() const {
+  return std::any_of(weights_.begin(), weights_.end(),
+                     [](const OptimizedWeight& weight) { return weight.gradient.defined(); });
 }
 
 void Updater::collect() {

@@ -49,9 +49,13 @@ class Updater {
   // that is all, as autograd has it, in the weights' type.
   void end_pass();
   void idle_pass();  // instead of a pass, where other ranks have one
+  // Instead of passes: these gradients, by weights' names, of the weights' shapes; of others there is none. Throws
+  // Error(config) for a name or a shape that is not the model's. Not sharded.
+  void set_gradients(const std::map<std::string, Tensor>& gradients);
   // After the last pass: the sums of all ranks become each rank's: of every weight for which one of them has any.
   void add_over_ranks();
   double gradient_norm();  // of all that was added; before clipping; the same on all ranks
+  bool has_gradients() const;  // of this rank, as gradient_norm() found them
   // Clips and updates; of `step` the scales are set here. The weights are cast from their masters again.
   void update(UpdateStep step, double norm, const Clipping& clipping);
   void leave_out();  // instead of an update

@@ -84,7 +84,7 @@ TEST(CallbackState, SurvivesTheFiles) {
 }
 
 TEST(CallbackState, NumbersAloneAreWrittenAsTheyAlwaysWere) {
-  TrainState state;
+  RunState state;
   state.callbacks["0.early_stopping"] = {{"best", 1.5}, {"waited", 2.0}};
   EXPECT_EQ(nlohmann::json::parse(to_json(state))["callbacks"],
             nlohmann::json::parse(R"({"0.early_stopping": {"best": 1.5, "waited": 2.0}})"));

@@ -42,7 +42,7 @@ class Ranks : public ::testing::Test {
       training::Stepper stepper(recipe, *inputs.model, training::loader_options(recipe, inputs), inputs.train, steps,
                                 world);
       stepper.begin({{inputs.train->as_dataset()}, training::evaluate_options(recipe, inputs), ""});
-      training::TrainState state;
+      training::RunState state;
       for (std::int64_t step = 0; step < steps; ++step) {
         const training::StepReport report = stepper.step(state);
         const std::lock_guard lock(mutex);

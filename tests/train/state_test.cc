@@ -9,13 +9,13 @@ namespace hone::training {
 namespace {
 
 TEST(TrainStateText, SurvivesItsOwnText) {
-  TrainState state;
+  RunState state;
   state.step = 7;
   state.tokens = 1234;
   state.threads = 2;
   state.best = {{"eval_loss", -std::numeric_limits<double>::infinity(), 4}, {"eval_loss", 0.5, 2}};
   state.callbacks["0.early_stopping"]["waited"] = 2.0;
-  const TrainState again = state_from_json(to_json(state), "train.json");
+  const RunState again = state_from_json(to_json(state), "train.json");
   EXPECT_EQ(to_json(again), to_json(state));
   ASSERT_EQ(again.best.size(), 2u);
   EXPECT_EQ(again.best[0].value, state.best[0].value);
@@ -23,7 +23,7 @@ TEST(TrainStateText, SurvivesItsOwnText) {
 }
 
 TEST(TrainStateText, OfBeforeUpdatesWereCountedHasOneForEachStep) {
-  TrainState state;
+  RunState state;
   state.step = 7;
   nlohmann::json old = nlohmann::json::parse(to_json(state));
   old.erase("updates");
@@ -31,13 +31,13 @@ TEST(TrainStateText, OfBeforeUpdatesWereCountedHasOneForEachStep) {
 }
 
 TEST(TrainStateText, OfBeforeThreadsWereRecordedIsRead) {
-  nlohmann::json old = nlohmann::json::parse(to_json(TrainState()));
+  nlohmann::json old = nlohmann::json::parse(to_json(RunState()));
   old.erase("threads");
   EXPECT_EQ(state_from_json(old.dump(), "train.json").threads, 0);
 }
 
 TEST(TrainStateText, HostileOnesAreRefused) {
-  const nlohmann::json good = nlohmann::json::parse(to_json(TrainState()));
+  const nlohmann::json good = nlohmann::json::parse(to_json(RunState()));
   const auto with = [&](const char* key, const nlohmann::json& value) {
     nlohmann::json bad = good;
     bad[key] = value;

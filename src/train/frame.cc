@@ -1,0 +1,78 @@
+// What trains a model.
+#include "train/frame.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+
+#include "hone/random.h"
+#include "hone/registry.h"
+#include "optim/ema.h"
+
+namespace hone::training {
+
+std::unique_ptr<Optimizer> make_optimizer(const config::Choice<Optimizer>& chosen, const EmaSection& ema) {
+  std::unique_ptr<Optimizer> made = registries().optimizers.make(chosen);
+  if (ema.decay == 0) return made;
+  if (made->averages())
+    throw Error(ErrorKind::config,
+                fmt::format("trainer.ema: optimizer {} averages the weights itself", chosen.type))
+        .hint("leave trainer.ema out, or take another optimizer");
+  return std::make_unique<optim::Ema>(std::move(made), ema.decay, ema.warmup);
+}
+
+std::uint64_t pass_seed(std::uint64_t seed, std::int64_t update, std::uint64_t micro_batch) {
+  return Random(seed, fmt::format("pass/{}", update)).bits(micro_batch);
+}
+
+void Frame::init(const World& world, bool sharded) {
+  HONE_ASSERT(!chosen.type.empty() && !updater_);
+  world_ = world;
+  optimizer_ = make_optimizer(chosen, ema);
+  updater_ = std::make_unique<Updater>(*model, *optimizer_, precision, world, sharded);
+}
+
+void Frame::drop() {
+  if (!updater_) return;
+  HONE_ASSERT(!updater_->sharded());
+  const c10::NoGradGuard no_grad;
+  std::map<std::string, Tensor> masters;
+  updater_->each_master([&](Slice& master) { masters[master.name] = master.part; });
+  updater_.reset();
+  optimizer_.reset();
+  norm_.reset();
+  model->each_with_adapters([&](const std::string& name, Weight& weight) {
+    const auto master = masters.find(name);
+    if (master != masters.end() && master->second.scalar_type() != weight.use().scalar_type())
+      weight.fill(master->second.clone());
+  });
+}
+
+void Frame::backward(const Tensor& loss) {
+  loss.backward();
+  updater_->end_pass();
+  norm_.reset();
+}
+
+double Frame::gradient_norm() {
+  if (!norm_) {
+    updater_->add_over_ranks();
+    norm_ = updater_->gradient_norm();
+  }
+  return *norm_;
+}
+
+void Frame::update(const Clipping& clipping) {
+  const double norm = gradient_norm();
+  norm_.reset();
+  last_norm = norm;
+  updater_->update({.update = run.updates + 1, .step = run.step, .steps = steps}, norm, clipping);
+  run.updates += 1;
+}
+
+void Frame::leave_out() {
+  updater_->leave_out();
+  norm_.reset();
+}
+
+}  // namespace hone::training

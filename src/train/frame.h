@@ -1,0 +1,68 @@
+// A model and what trains it: what runs and TrainState are made on.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "hone/recipe.h"
+#include "hone/world.h"
+#include "hub/adapter_config.h"
+#include "train/state.h"
+#include "train/updater.h"
+
+namespace hone::training {
+
+// As a recipe has it, with an average of the weights where it wants one.
+std::unique_ptr<Optimizer> make_optimizer(const config::Choice<Optimizer>& chosen, const EmaSection& ema);
+
+// Of the dropout and the like of a micro-batch: of which update, counted from 0, and its number there, over all ranks.
+std::uint64_t pass_seed(std::uint64_t seed, std::int64_t update, std::uint64_t micro_batch);
+
+struct Frame {
+  std::shared_ptr<Model> model;
+  config::Choice<Optimizer> chosen = {};  // type "": none
+  EmaSection ema = {};
+  Precision precision = Precision::fp32;
+  std::int64_t steps = 0;  // of the whole training; 0: not known
+  std::uint64_t seed = 1;
+  RunState run = {};
+  // What belongs to a folder that it is saved in.
+  std::filesystem::path source = {};  // where it comes from; "": from nowhere
+  std::shared_ptr<const Tokenizer> tokenizer = {};
+  std::optional<hub::AdapterConfig> adapter = {};
+  // Around an update by TrainState: what a run does there.
+  std::function<void()> before_update = [] {}, after_update = [] {};
+  double last_norm = 0;  // of the gradients of the last update
+
+  Frame() = default;
+  Frame(const Frame&) = delete;
+  // The optimizer with fresh state, over weights that are filled. REQUIRES: chosen, and it is not there.
+  void init(const World& world = {}, bool sharded = false);
+  // Without the optimizer, as weights are trained: in fp32 (fp64).
+  void drop();
+  bool ready() const { return updater_ != nullptr; }
+  Updater& updater() const { return *updater_; }
+  Optimizer& optimizer() const { return *optimizer_; }
+  const World& world() const { return world_; }
+
+  void backward(const Tensor& loss);
+  double gradient_norm();  // of the passes since the last update, over all ranks
+  double learning_rate() const { return optimizer_->learning_rate(run.step, steps); }
+  // Counts it. REQUIRES: the norm is finite.
+  void update(const Clipping& clipping);
+  void leave_out();  // instead of update()
+  void forget_norm() { norm_.reset(); }  // gradients have come by other means
+
+ private:
+  World world_;
+  std::unique_ptr<Optimizer> optimizer_;  // outlives the updater
+  std::unique_ptr<Updater> updater_;
+  std::optional<double> norm_;
+};
+
+}  // namespace hone::training

@@ -1,0 +1,99 @@
+// What of a run its parts say and may replace: the step, what is measured; and what it hands out.
+#include <utility>
+
+#include "train/trainer.h"
+
+namespace hone::training {
+
+RunFunctions Trainer::functions() {
+  RunFunctions part;
+  part.training_step = [this](TrainState&, const Group& group) {
+    made_ = stepper_->make(group);
+    made_metrics_ = {
+        {"loss", made_->loss()}, {"grad_norm", made_->grad_norm}, {"learning_rate", made_->learning_rate}};
+    for (const auto& [name, metric] : made_->metrics) made_metrics_[name] = value_of(metric);
+    return made_metrics_;
+  };
+  if (step_function_) part.training_step = step_function_;
+  part.evaluations = evaluations_;
+  part.world = world_;
+  part.checkpoints = recipe_.trainer.save;
+  return part;
+}
+
+void Trainer::replace(RunFunctions part) {
+  if (part.training_step) step_function_ = std::move(part.training_step);
+  if (!part.evaluations.empty()) evaluations_ = std::move(part.evaluations);
+  recipe_.trainer.save = part.checkpoints;
+  config_yaml_ = config::to_yaml(write_recipe(recipe_));
+  choose_measures();
+  choose_files();
+}
+
+StepReport Trainer::train_step() {
+  if (!step_function_) return stepper_->step();
+  return stepper_->step([this](const Group& group) { return own_step(group); });
+}
+
+// Numbers that are not those of the trainer's own step are given as a callback gives them.
+StepReport Trainer::own_step(const Group& group) {
+  made_.reset();
+  made_metrics_.clear();
+  const std::int64_t updates = state_.updates;
+  StepReport report;
+  report.learning_rate = frame_->learning_rate();
+  const Metrics told = step_function_(*trained_, group);
+  if (made_) {
+    report = *std::exchange(made_, std::nullopt);
+  } else {
+    const auto loss = told.find("loss");
+    if (loss == told.end())
+      throw Error(ErrorKind::usage, "training_step: its metrics have no \"loss\"");
+    report.terms["loss"] = {loss->second, 1};
+    made_metrics_["loss"] = loss->second;
+    report.skipped = state_.updates == updates;
+    report.grad_norm = report.skipped ? 0 : frame_->last_norm;
+    Sums amounts{{"supervised", 0}, {"tokens", 0}};
+    for (const Batch& batch : group) {
+      amounts["supervised"] += static_cast<double>(batch.supervised);
+      amounts["tokens"] += static_cast<double>(batch.tokens);
+    }
+    amounts = world_.total(std::move(amounts));
+    report.supervised = static_cast<std::int64_t>(amounts.at("supervised"));
+    report.tokens = static_cast<std::int64_t>(amounts.at("tokens"));
+  }
+  for (const auto& [name, value] : told)
+    if (const auto own = made_metrics_.find(name); own == made_metrics_.end() || own->second != value)
+      given_[name] = value;
+  return report;
+}
+
+Metrics Trainer::measure(TrainState* state, const OnEvaluationStep& each) {
+  if (parts_.inputs.evals.empty())
+    throw Error(ErrorKind::usage, "evaluate: there is nothing to evaluate on")
+        .hint("data.eval, or TrainerInputs::evals");
+  if (!begun_) begin();
+  EvaluateOptions options = evaluation();
+  options.each = each;
+  const Frame& frame = state ? state->frame() : *frame_;
+  std::optional<Updater::Evaluated> averages;
+  if (frame.ready()) averages.emplace(frame.updater());
+  return *evaluate_sets(*frame.model, evaluations_, parts_.inputs.evals, options);
+}
+
+EvaluateOptions Trainer::evaluation() {
+  EvaluateOptions options = evaluate_options(recipe_, parts_.inputs);
+  options.complete = [this](Batch* batch) { stepper_->complete(batch); };
+  options.world = world_;
+  return options;
+}
+
+TrainState Trainer::take_state() {
+  HONE_ASSERT(trained_.has_value());
+  frame_->before_update = frame_->after_update = [] {};
+  TrainState taken = std::move(*trained_);
+  trained_.reset();
+  return taken;
+}
+
+}  // namespace hone::training
