@@ -113,6 +113,7 @@ int run_command(const std::string& name, const Arguments& arguments, const Globa
   if (line.help) return print(help_of(*commands.find(name)), help_json(*commands.find(name)));
   use(common.value);
   if (usage.together) announce_ranks();
+  for (const std::string& note : line.notes) log::warning("{}", note);
   const auto command = commands.make(name, *options);
   check_count(name, usage, line.positionals.size());
   return command->run(

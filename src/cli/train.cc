@@ -56,7 +56,7 @@ class Train final : public Command {
     std::optional<std::string> resume;
     std::vector<std::string> override_keys;
     std::string gradients, from;
-    bool fresh = false, strict_resume = false, dry_run = false, space_check = true;
+    bool fresh = false, strict_resume = false, dry_run = false, space_check = true, allow_unknown = false;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
@@ -73,7 +73,9 @@ class Train final : public Command {
           field("strict_resume", &C::strict_resume,
                 "A damaged newest checkpoint is an error, not a step back to an older one."),
           field("dry_run", &C::dry_run, "Only say what would be trained on."),
-          field("space_check", &C::space_check, "Refuse to start when the checkpoints will not fit on the disk.")};
+          field("space_check", &C::space_check, "Refuse to start when the checkpoints will not fit on the disk."),
+          field("allow_unknown", &C::allow_unknown,
+                "Keys of recipe files that no option has are passed over with a warning that lists them.")};
     }
   };
   explicit Train(const Config& config) : flags_(config) {}
@@ -94,7 +96,8 @@ class Train final : public Command {
   int run(const Invocation& call) override {
     const std::optional<CheckpointPlace> from = from_place(call);
     const Recipe recipe = whole_recipe(call, flags_.set, from ? from->folder / "state" / "config.yaml" : "",
-                                       from && !from->run.empty() ? from->run.string() : "");
+                                       from && !from->run.empty() ? from->run.string() : "",
+                                       flags_.allow_unknown ? UnknownKeys::pass_over : UnknownKeys::refuse);
     const World world = join_ranks();
     if (flags_.dry_run) return world.is_first() ? dry_run(recipe, call.json) : 0;
     TrainOptions options;
