@@ -58,12 +58,12 @@ class Export final : public Command {
     if (!shard || *shard == 0)
       throw Error(ErrorKind::usage, "--max-shard-size: got " + hone::quoted(flags_.max_shard_size) +
                                         ", expected a size such as 500MB, 5GB or 5GiB");
-    repository_name(flags_, flags_.out);           // before the work, not after
+    repository_name(flags_, flags_.out);  // before the work, not after
     io::require_free(flags_.out, flags_.replace);
     const ExportSource source = export_source(call.positionals[0], flags_.checkpoint);
     check_card(source);
-    const Exported made = write_export(
-        source, {flags_.out, flags_.replace, flags_.merge, flags_.dtype, *shard}, flags_);
+    const Exported made =
+        write_export(source, {flags_.out, flags_.replace, flags_.merge, flags_.dtype, *shard}, flags_);
     for (const std::string& name : source.left_out)
       if (!flags_.merge) log::warning("{}: left out", (source.folder / name).string());
     if (made.facts.adapter && base_on_hub(made.facts, flags_).empty())
@@ -100,14 +100,10 @@ class Export final : public Command {
   void print_json(const ExportSource& source, const Exported& made) const {
     nlohmann::ordered_json files = nlohmann::ordered_json::array();
     for (const ExportedFile& file : made.files) files.push_back({{"name", file.name}, {"size_bytes", file.bytes}});
-    nlohmann::ordered_json json = {{"folder", flags_.out},
-                                   {"source", source.folder.string()},
-                                   {"adapter", made.facts.adapter},
-                                   {"parameters", made.facts.parameters},
-                                   {"dtype", made.facts.dtype},
-                                   {"files", files},
-                                   {"left_out", source.left_out},
-                                   {"upload", upload_command(flags_, flags_.out)}};
+    nlohmann::ordered_json json = {{"folder", flags_.out},          {"source", source.folder.string()},
+                                   {"adapter", made.facts.adapter}, {"parameters", made.facts.parameters},
+                                   {"dtype", made.facts.dtype},     {"files", files},
+                                   {"left_out", source.left_out},   {"upload", upload_command(flags_, flags_.out)}};
     if (made.facts.recipe) json["step"] = made.facts.step;
     write_json(json);
   }

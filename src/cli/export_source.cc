@@ -64,8 +64,10 @@ void read_files(ExportSource& source) {
     const std::string name = entry.path().filename().string();
     std::error_code ignored;
     if (is_own_to_hone(name) || is_weight_file(name)) continue;
-    if (entry.is_regular_file(ignored) && goes_along(name) && name[0] != '.') names.push_back(name);
-    else source.left_out.push_back(name);
+    if (entry.is_regular_file(ignored) && goes_along(name) && name[0] != '.')
+      names.push_back(name);
+    else
+      source.left_out.push_back(name);
   }
   std::sort(names.begin(), names.end());
   std::sort(source.left_out.begin(), source.left_out.end());
@@ -90,7 +92,7 @@ void describe_model(ExportSource& source) {
   };
   source.facts.model_type = word("model_type");
   source.facts.architecture = word("architectures");
-  source.facts.task = model->causal_lm()     ? "text-generation"
+  source.facts.task = model->causal_lm()    ? "text-generation"
                       : model->classifier() ? "text-classification"
                                             : "feature-extraction";
 }
@@ -115,8 +117,8 @@ void describe_run(ExportSource& source, const CheckpointPlace& place) {
         .hint("--checkpoint with an earlier step");
   facts.step = manifest.step, facts.tokens = manifest.tokens, facts.ranks = manifest.world;
   const std::string file = (place.folder / "trainer_state.json").string();
-  const nlohmann::json trainer = io::parse_json(InFile(file).read_all(kTextLimit), file,
-                                                {std::uint64_t{1} << 30, 100, ErrorKind::checkpoint});
+  const nlohmann::json trainer =
+      io::parse_json(InFile(file).read_all(kTextLimit), file, {std::uint64_t{1} << 30, 100, ErrorKind::checkpoint});
   facts.steps = trainer.value("max_steps", std::int64_t{0});
   facts.log = trainer.value("log_history", nlohmann::json::array());
   std::error_code ignored;

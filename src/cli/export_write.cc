@@ -25,10 +25,14 @@ using Texts = std::vector<std::pair<std::string, std::string>>;
 
 std::optional<at::ScalarType> type_of(ExportDtype dtype) {
   switch (dtype) {
-    case ExportDtype::fp32: return at::kFloat;
-    case ExportDtype::bf16: return at::kBFloat16;
-    case ExportDtype::fp16: return at::kHalf;
-    case ExportDtype::source: break;
+    case ExportDtype::fp32:
+      return at::kFloat;
+    case ExportDtype::bf16:
+      return at::kBFloat16;
+    case ExportDtype::fp16:
+      return at::kHalf;
+    case ExportDtype::source:
+      break;
   }
   return std::nullopt;
 }
@@ -66,9 +70,9 @@ void check_model(const fs::path& folder) {
     const auto found = weights.tensors().find(name);
     // Files may name weights otherwise, and leave out what is tied: load_weights() knows, here shapes must agree.
     if (found != weights.tensors().end() && found->second.tensor->shape != weight.shape())
-      throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: got {}, expected {}", folder.string(), name,
-                                                     shape_text(found->second.tensor->shape),
-                                                     shape_text(weight.shape())));
+      throw Error(ErrorKind::checkpoint,
+                  fmt::format("{}: {}: got {}, expected {}", folder.string(), name,
+                              shape_text(found->second.tensor->shape), shape_text(weight.shape())));
   });
   if (fs::exists(folder / "tokenizer.json")) load_tokenizer(folder.string());
 }
@@ -84,8 +88,8 @@ struct Written {
   std::string dtype;
 };
 
-Written add_copied(io::FolderCommit& commit, const ExportSource& source, const ExportHow& how,
-                   const CardFlags& flags, Texts& texts) {
+Written add_copied(io::FolderCommit& commit, const ExportSource& source, const ExportHow& how, const CardFlags& flags,
+                   Texts& texts) {
   const auto type = type_of(how.dtype);
   const hub::CopiedWeights copied = hub::copy_weights(commit, source.folder, {type, how.max_shard_bytes});
   if (type)
@@ -152,7 +156,8 @@ Exported write_export(const ExportSource& source, const ExportHow& how, const Ca
   if (!source.has_card() || how.merge) put(texts, "README.md", model_card(result.facts, flags));
   for (const auto& [name, content] : texts) commit.add_file(name, content);
   const fs::path hidden = commit.folder().path();
-  during("checking what was written", [&] { how.merge || !source.facts.adapter ? check_model(hidden) : check_adapter(hidden); });
+  during("checking what was written",
+         [&] { how.merge || !source.facts.adapter ? check_model(hidden) : check_adapter(hidden); });
   commit.commit({});
   const Folder made = Env::process().open_folder(how.out);
   if (const auto problems = io::verify(made, io::Verify::full); !problems.empty())

@@ -5,7 +5,6 @@
 
 #include "base/strings.h"
 #include "cli/inspect.h"
-#include "cli/inspect_recipe.h"
 #include "cli/output.h"
 #include "cli/read_data.h"
 #include "hone/command.h"
@@ -91,7 +90,10 @@ class Inspect final : public Command {
     return std::any_of(checkpoints.begin(), checkpoints.end(), [](const auto& row) { return row["whole"] == false; });
   }
 
-  int show_recipe(const std::vector<std::string>& paths, const Invocation& call) const {
+  int show_recipe(const std::vector<std::string>& paths, const Invocation& given) const {
+    Invocation call = given;
+    for (const auto& [flag, value] : given.flags)  // of a recipe --data.max_length is an option like the others
+      if (flag.starts_with("data.")) call.overrides.emplace_back(flag, value);
     const InspectedRecipe found = inspect_recipe(
         paths, call, {flags_.set, flags_.allow_unknown ? UnknownKeys::pass_over : UnknownKeys::refuse});
     call.json ? write_json(found.report) : void(std::cout << found.text);

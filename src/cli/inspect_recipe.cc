@@ -1,6 +1,4 @@
 // hone inspect recipe: a recipe as it is meant, each option with where it was given; or what parts two of them.
-#include "cli/inspect_recipe.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -25,8 +23,7 @@ void add_leaves(const Node& node, const std::string& path, Leaves& leaves) {
   const auto below = [&](const std::string& part) { return path.empty() ? part : path + "." + part; };
   if (node.entries().empty() && node.items().empty()) leaves[path] = &node;
   for (const auto& [key, entry] : node.entries()) add_leaves(entry, below(key), leaves);
-  for (std::size_t i = 0; i < node.items().size(); ++i)
-    add_leaves(node.items()[i], below(std::to_string(i)), leaves);
+  for (std::size_t i = 0; i < node.items().size(); ++i) add_leaves(node.items()[i], below(std::to_string(i)), leaves);
 }
 
 Leaves leaves_of(const Node& node) {
@@ -69,8 +66,9 @@ Given read_given(const std::string& where, const Invocation& call, const RecipeF
                               ? fs::path(where) / "state" / "config.yaml"
                               : fs::path(where) / "config.yaml";
     if (!fs::exists(file, ignored))
-      throw Error(ErrorKind::usage, where + ": neither a run nor a checkpoint; expected config.yaml or "
-                                            "state/config.yaml in it");
+      throw Error(ErrorKind::usage, where +
+                                        ": neither a run nor a checkpoint; expected config.yaml or "
+                                        "state/config.yaml in it");
     given.merged = merge_layers({.file = file.string(), .set = {}, .environment = {}, .flags = {}});
   } else {
     given.merged = merge_layers(recipe_layers(call, flags.set, where));
@@ -118,8 +116,7 @@ InspectedRecipe compare(const Given& a, const Given& b) {
                     {"a", was ? value_of(*was) : ordered_json()},
                     {"b", is ? value_of(*is) : ordered_json()},
                     {"at_a_resume", at_resume}});
-    lines.push_back(
-        {{"option", change.path}, {"a", text_of(was)}, {"b", text_of(is)}, {"at a resume", at_resume}});
+    lines.push_back({{"option", change.path}, {"a", text_of(was)}, {"b", text_of(is)}, {"at a resume", at_resume}});
   }
   result.report = {{"differences", rows}};
   result.text = plain_text({{"differences", lines}});

@@ -151,8 +151,8 @@ Rows summary_rows(const CardFacts& facts, const CardFlags& flags) {
     rows.emplace_back("Objective", facts.recipe->objective.type);
     rows.emplace_back("Computed in", config::Values<Precision>::write(facts.recipe->trainer.precision).text());
     rows.emplace_back("Processes", std::to_string(facts.ranks));
-    rows.emplace_back("Step", facts.steps > 0 ? fmt::format("{} of {}", facts.step, facts.steps)
-                                              : std::to_string(facts.step));
+    rows.emplace_back("Step",
+                      facts.steps > 0 ? fmt::format("{} of {}", facts.step, facts.steps) : std::to_string(facts.step));
     rows.emplace_back("Tokens", human_count(static_cast<double>(facts.tokens)));
   }
   rows.emplace_back("hone", HONE_VERSION);
@@ -168,8 +168,8 @@ Rows hyperparameter_rows(const Recipe& recipe) {
             {"Scheduler", option_of(written, {"optimizer", "schedule", "type"})},
             {"Warmup steps", option_of(written, {"optimizer", "schedule", "warmup_steps"})},
             {"Weight decay", option_of(written, {"optimizer", "weight_decay"})},
-            {"Batch size", fmt::format("{} rows ({} x {})", trainer.batch_size * trainer.accumulate,
-                                       trainer.batch_size, trainer.accumulate)},
+            {"Batch size", fmt::format("{} rows ({} x {})", trainer.batch_size * trainer.accumulate, trainer.batch_size,
+                                       trainer.accumulate)},
             {"Max length", std::to_string(recipe.data.max_length)},
             {"Max gradient norm", fmt::format("{}", trainer.max_grad_norm)},
             {"Steps", number(trainer.steps)},
@@ -188,9 +188,9 @@ Rows hyperparameter_rows(const Recipe& recipe) {
 }
 
 std::string load_section(const CardFacts& facts, const CardFlags& flags) {
-  const std::string chooser = facts.task == "text-classification"  ? "AutoModelForSequenceClassification"
-                              : facts.task == "text-generation"    ? "AutoModelForCausalLM"
-                                                                   : "AutoModel";
+  const std::string chooser = facts.task == "text-classification" ? "AutoModelForSequenceClassification"
+                              : facts.task == "text-generation"   ? "AutoModelForCausalLM"
+                                                                  : "AutoModel";
   std::string code = "```python\n";
   if (facts.adapter) {
     const std::string base = base_on_hub(facts, flags);
@@ -222,7 +222,8 @@ std::string base_on_hub(const CardFacts& facts, const CardFlags& flags) {
   const std::string named = facts.adapter ? facts.base : facts.recipe ? facts.recipe->model.path : "";
   // A folder of this machine means nothing to others.
   std::error_code ignored;
-  const bool is_name = split(named, '/').size() == 2 && named.find_first_of("/.~") != 0 && named.find("//") == named.npos;
+  const bool is_name =
+      split(named, '/').size() == 2 && named.find_first_of("/.~") != 0 && named.find("//") == named.npos;
   return is_name && !std::filesystem::exists(named, ignored) ? named : "";
 }
 
@@ -235,7 +236,8 @@ std::string model_card(const CardFacts& facts, const CardFlags& flags) {
   card += "\n## Load it\n\n" + load_section(facts, flags);
   if (facts.recipe) card += "\n## Hyperparameters\n\n" + table("Option", "Value", hyperparameter_rows(*facts.recipe));
   if (!results.empty()) card += "\n## Evaluation\n\n" + results_section(results);
-  return card + (facts.recipe ? "\nTrained and exported with hone " HONE_VERSION ".\n" : "\nExported with hone " HONE_VERSION ".\n");
+  return card + (facts.recipe ? "\nTrained and exported with hone " HONE_VERSION ".\n"
+                              : "\nExported with hone " HONE_VERSION ".\n");
 }
 
 }  // namespace hone::cli

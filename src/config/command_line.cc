@@ -136,6 +136,7 @@ class Parser {
 
   // For every group that has such an option.
   void set(const std::string& path, const std::string& text, const std::string& flag) {
+    line_.flags.emplace_back(path, text);
     for (const Row& row : rows_)
       if (is_called(row, path)) set(row, path, text, flag);
   }

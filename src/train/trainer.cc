@@ -271,6 +271,17 @@ void Trainer::evaluate() {
   agree();
 }
 
+Metrics Trainer::measure_now() {
+  EvaluateOptions options = evaluate_options(recipe_, parts_.inputs);
+  options.before = [](std::int64_t, std::int64_t) { return !StopSignal::stop_requested(); };
+  options.complete = [this](Batch* batch) { stepper_->complete(batch); };
+  options.world = world_;
+  const Updater::Evaluated averages(stepper_->updater());
+  auto found = evaluate_sets(model_, evaluations_, parts_.inputs.evals, options);
+  if (!found) throw Error(kStopped, "stopped while evaluating");
+  return *std::move(found);
+}
+
 void Trainer::told(const Metrics& evaluation, double seconds) {
   log_->write(state_, epoch(), evaluation, {{"eval_seconds", seconds}});
   std::string text;

@@ -40,6 +40,7 @@ class Trainer {
   Summary run();
   void begin();                                               // before the first step: what the objective asks for once
   StepReport train_step() { return stepper_->step(state_); }  // one step of run() and nothing else: for measurements
+  Metrics measure_now();  // all evaluation sets, and nothing else. Error(kStopped): a signal came
 
  private:
   void start();

@@ -77,13 +77,11 @@ TEST_F(Renamed, AreReadWherever) {
   EXPECT_EQ(bench.named.at("a").width, 6);
   EXPECT_EQ(dynamic_cast<OptionsOf<Saw>&>(*bench.tool.options).value.teeth, 8);
   EXPECT_EQ(bench.others, (std::map<std::string, std::int64_t>{{"x", 1}}));
-  const std::vector<std::string> notes{"r.yaml:1: tallness: is called height now",
-                                       "r.yaml:2: piece: is called part now",
-                                       "r.yaml:2: part.breadth: is called part.width now",
-                                       "r.yaml:3: parts.0.breadth: is called parts.0.width now",
-                                       "r.yaml:4: maybe.breadth: is called maybe.width now",
-                                       "r.yaml:5: named.a.breadth: is called named.a.width now",
-                                       "r.yaml:6: tool.spikes: is called tool.teeth now"};
+  const std::vector<std::string> notes{
+      "r.yaml:1: tallness: is called height now",           "r.yaml:2: piece: is called part now",
+      "r.yaml:2: part.breadth: is called part.width now",   "r.yaml:3: parts.0.breadth: is called parts.0.width now",
+      "r.yaml:4: maybe.breadth: is called maybe.width now", "r.yaml:5: named.a.breadth: is called named.a.width now",
+      "r.yaml:6: tool.spikes: is called tool.teeth now"};
   EXPECT_EQ(problems_.notes(), notes);
 }
 
@@ -122,7 +120,8 @@ TEST_F(Renamed, PathsToThemAreKnown) {
   EXPECT_EQ(now("named.a.breadth"), "named.a.width");
   EXPECT_EQ(now("tool.spikes"), "tool.teeth");
   const std::size_t before = problems_.notes().size();
-  for (const char* path : {"height", "part.width", "no.such.option", "others", "parts.x", ""}) EXPECT_EQ(now(path), path);
+  for (const char* path : {"height", "part.width", "no.such.option", "others", "parts.x", ""})
+    EXPECT_EQ(now(path), path);
   EXPECT_EQ(problems_.notes().size(), before);
 }
 
@@ -149,8 +148,7 @@ TEST_F(Renamed, FlagsAreToo) {
   const CommandLine line = parse_command_line({"--tallness=3", "--part.breadth", "4"}, options);
   EXPECT_EQ(options.value.height, 3);
   EXPECT_EQ(options.value.part.width, 4);
-  const std::vector<std::string> notes{"--tallness: is called height now",
-                                       "--part.breadth: is called part.width now"};
+  const std::vector<std::string> notes{"--tallness: is called height now", "--part.breadth: is called part.width now"};
   EXPECT_EQ(line.notes, notes);
   EXPECT_HONE_ERROR(parse_command_line({"--tallness=3", "--height=3"}, options), usage,
                     "--tallness: is called height now, which is given as well");
