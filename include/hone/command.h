@@ -17,6 +17,7 @@ struct Invocation {
   bool json = false;   // --json: results are JSON on standard output, one object a line, and nothing else is there
   bool quiet = false;  // --quiet: the log has been told already; nothing but results is printed
   std::vector<std::string> plugins = {};  // --plugin, before the command: they are loaded
+  std::vector<std::pair<std::string, std::string>> flags = {};  // the command's own as they were given, in order
 };
 
 // How a command is called, for --help.

@@ -41,6 +41,13 @@ class HONE_API Problems {
   bool empty() const { return lines_.empty(); }
   std::size_t size() const { return lines_.size(); }
   const std::vector<std::string>& lines() const { return lines_; }
+  // What is read all the same and is worth a warning: an option under its old name. Not among the problems.
+  void note(const std::string& path, const std::string& fact, const Mark& at = {});
+  const std::vector<std::string>& notes() const { return notes_; }
+  // A key that no option has: a problem; after pass_over_unknown(), where a file or a library has it, one of these.
+  void add_unknown(const std::string& path, const std::string& suggestion, const Mark& at);
+  void pass_over_unknown() { passes_over_unknown_ = true; }
+  const std::vector<std::string>& passed_over() const { return passed_over_; }
   // Throws one Error of the given kind that lists all of them; does nothing when there are none.
   void raise(const std::string& subject = "the configuration", ErrorKind kind = ErrorKind::config) const;
   // While alive, paths given to add() and require() are below `prefix`.
@@ -48,7 +55,10 @@ class HONE_API Problems {
 
  private:
   Mark written_at(const std::string& path) const;
-  std::vector<std::string> lines_;
+  std::string line_of(const std::string& path, const std::string& fact, const std::string& suggestion,
+                      const Mark& at) const;
+  std::vector<std::string> lines_, notes_, passed_over_;
+  bool passes_over_unknown_ = false;
   std::string prefix_;
   const Node* node_ = nullptr;    // what the paths lead into
   std::size_t above_node_ = 0;    // so much of prefix_ leads to the node itself
@@ -118,7 +128,9 @@ HONE_API void assign(Node& root, const std::string& path, const std::string& val
 // Puts every entry of `over` on top of `base`: maps merge, everything else replaces.
 HONE_API void overlay(Node& base, const Node& over);
 // Replaces ${a.b} by the value at a.b (whole scalar: any kind; inside text: its text) and reports what is still "???".
-HONE_API void resolve(Node& root, Problems& problems);
+// current: what a.b is called now.
+HONE_API void resolve(Node& root, Problems& problems,
+                      const std::function<std::string(const std::string&)>& current = {});
 
 struct Change { std::string path, before, after; };  // "" stands for absent
 HONE_API std::vector<Change> diff(const Node& before, const Node& after);  // leaves that differ, sorted by path
@@ -142,15 +154,21 @@ struct Field {
   std::string_view help;
   Range range;
   std::optional<OnResume> on_resume;  // also of what is below; nothing: as the section that it is in, at the top refuse
+  std::string_view formerly = {};     // what it was called before; read with a warning, beside the new name an error
+  constexpr Field renamed_from(std::string_view old) const {
+    Field renamed = *this;
+    renamed.formerly = old;
+    return renamed;
+  }
 };
 template <class S, class T>
 constexpr Field<S, T> field(std::string_view name, T S::*member, std::string_view help, Range range = {},
                             std::optional<OnResume> on_resume = {}) {
-  return {name, member, help, range, on_resume};
+  return {name, member, help, range, on_resume, {}};
 }
 template <class S, class T>
 constexpr Field<S, T> field(std::string_view name, T S::*member, std::string_view help, OnResume on_resume) {
-  return {name, member, help, {}, on_resume};
+  return {name, member, help, {}, on_resume, {}};
 }
 
 template <class T>
@@ -170,6 +188,7 @@ struct OptionInfo {
   bool optional = false;                       // may be absent
   std::string catalogue;                       // of a Choice: its interface
   std::optional<OnResume> on_resume;           // nothing: neither it nor a section that it is in says so
+  std::string formerly;                        // its old name, as the last part of `path`
 };
 
 // Type-erased options of a registry entry (see registry.h); `Choice` holds one.
@@ -178,6 +197,7 @@ class HONE_API AnyOptions {
   virtual ~AnyOptions() = default;
   virtual void read(const Node& node, Problems& problems, const std::string& path) = 0;
   virtual Node write() const = 0;
+  virtual void rename(Node& node, const Node* base, Problems& problems, const std::string& path) const = 0;
   virtual std::vector<OptionInfo> describe() const = 0;
   // What a change of the option at `path` means; otherwise: where it does not say so. Nothing: there is no such option.
   virtual std::optional<OnResume> on_resume(std::string_view path, OnResume otherwise) const = 0;

@@ -62,6 +62,10 @@ HONE_API Node write_scalar(double value);  // shortest text that reads back as t
 HONE_API Node write_scalar(const std::string& value);
 HONE_API void require_given(const std::string& value, const At& at);  // a default of "???" must be replaced
 HONE_API bool expect(const Node& node, Node::Kind kind, const std::string& type, const At& at);  // null passes
+// What stands under the old name is under the new one from here on; both: a problem.
+HONE_API void take_old_name(Node& node, std::string_view name, std::string_view formerly, const At& at);
+HONE_API void rename_choice(std::string_view interface_name, Node& node, const Node* base, const std::string& type,
+                            const At& at);
 HONE_API void report_unknown(const Node& node, const std::vector<std::string>& known, const At& at);
 HONE_API void read_choice(std::string_view interface_name, const Node& node, std::string& type,
                           std::shared_ptr<AnyOptions>& options, const At& at);
@@ -72,6 +76,8 @@ HONE_API std::vector<std::string> choice_names(std::string_view interface_name);
 HONE_API void wrap(Node& node, std::string_view key);  // s becomes {key: s}
 HONE_API bool is_plain(const Node& node);              // a scalar and no reference ${...}
 HONE_API std::string inline_text(const Node& node);    // YAML on one line
+HONE_API Node way_to(const std::string& path, const Mark& mark);  // {a: {b: null}} of "a.b"
+HONE_API std::string path_of(const Node& way);                    // "a.b" of that
 HONE_API std::string_view take_part(std::string_view& path);  // "a" of "a.b.c", of which "b.c" stays
 HONE_API std::size_t index_in(std::string_view part, std::size_t size);  // `size`: it is no index below that
 

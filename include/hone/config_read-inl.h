@@ -38,6 +38,41 @@ void Values<T>::expand_others(Node& node) {
 }
 
 template <Group T>
+void Values<T>::take_old_names(Node& node, const At& at) {
+  std::apply([&](const auto&... field) { (detail::take_old_name(node, field.name, field.formerly, at), ...); },
+             T::fields());
+}
+
+// Options under their old names get the new ones. base: what `node` will lie over, which may say what a choice is.
+template <Group T>
+void Values<T>::rename(Node& node, const Node* base, const At& at) {
+  if (!node.is_map()) return;
+  const std::vector<std::string> own = names();
+  const auto below = [&](const std::string& key) { return base ? base->find(key) : nullptr; };
+  take_old_names(node, at);
+  const T defaults{};
+  each_field(defaults, [&](const auto& field, const auto& value) {
+    using Member = std::remove_cvref_t<decltype(value)>;
+    if (is_rest(field.name)) {
+      for (auto& [key, entry] : node.entries()) {
+        if (std::find(own.begin(), own.end(), key) != own.end()) continue;
+        Node alone = Node::map({{key, entry}});
+        Values<Member>::rename(alone, base, at);
+        entry = *alone.find(key);
+      }
+      return;
+    }
+    Node* entry = node.find(field.name);
+    if (!entry) return;
+    const std::string name(field.name);
+    if constexpr (requires { Values<Member>::rename(*entry, base, at, value.type); })
+      Values<Member>::rename(*entry, below(name), at.below(name), value.type);
+    else
+      Values<Member>::rename(*entry, below(name), at.below(name));
+  });
+}
+
+template <Group T>
 void Values<T>::read(const Node& given, T& group, const At& at) {
   Node node = given;
   if constexpr (kTakesScalar) {
@@ -45,6 +80,7 @@ void Values<T>::read(const Node& given, T& group, const At& at) {
   }
   if (!detail::expect(node, Node::Kind::map, type(), at)) return;
   const std::size_t before = at.problems.size();
+  take_old_names(node, at);
   each_field(group, [&](const auto& field, auto& value) {
     using Member = std::remove_cvref_t<decltype(value)>;
     const At below = at.below(field.name, field.range);
@@ -99,6 +135,7 @@ void Values<T>::describe(const std::string& path, const T* group, OptionInfo& se
     row.help = field.help;
     row.range = field.range;
     row.on_resume = field.on_resume ? field.on_resume : section_rule;
+    row.formerly = field.formerly;
     std::vector<OptionInfo> below;
     if constexpr (requires { Values<Member>::entry_type(); }) {
       if (is_rest(field.name)) row.type = Values<Member>::entry_type();
@@ -139,6 +176,19 @@ template <Group T>
 Node write(const T& value) {
   return Values<T>::write(value);
 }
+// Options of T under their old names get the new ones, with notes; both names are a problem. base: what `node` is to
+// lie over, or null.
+template <Group T>
+void rename(Node& node, const Node* base, Problems& problems, const std::string& path = "") {
+  Values<T>::rename(node, base, At{problems, path});
+}
+// What an option's path is called now: "a.old.c" is "a.new.c". base: as above.
+template <Group T>
+std::string current_path(const std::string& path, const Node* base, Problems& problems, const Mark& mark = {}) {
+  Node way = detail::way_to(path, mark);
+  rename<T>(way, base, problems);
+  return detail::path_of(way);
+}
 // What a change of the option at `path` ("trainer.save.every") means when a run is resumed; nothing: no such option.
 template <Group T>
 Resume on_resume(const T& value, std::string_view path, OnResume otherwise = OnResume::refuse) {
@@ -161,6 +211,9 @@ class OptionsOf final : public AnyOptions {
     Values<T>::read(node, value, At{problems, path});
   }
   Node write() const override { return config::write(value); }
+  void rename(Node& node, const Node* base, Problems& problems, const std::string& path) const override {
+    Values<T>::rename(node, base, At{problems, path});
+  }
   std::vector<OptionInfo> describe() const override { return config::describe(value); }
   Resume on_resume(std::string_view path, OnResume otherwise) const override {
     return config::on_resume(value, path, otherwise);

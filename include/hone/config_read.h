@@ -49,6 +49,7 @@ struct ScalarValues {
   static void absent(T&, const At&) {}
   static Node write(const T& value) { return detail::write_scalar(value); }
   static void expand(Node&) {}
+  static void rename(Node&, const Node*, const At&) {}
   static void describe(const std::string&, const T*, OptionInfo&, std::vector<OptionInfo>&) {}
   static Resume on_resume(std::string_view path, const T&, OnResume here) {
     return path.empty() ? Resume(here) : std::nullopt;
@@ -122,6 +123,7 @@ struct Values<std::optional<T>> {
   }
   static Node write(const std::optional<T>& value) { return value ? Values<T>::write(*value) : Node(); }
   static void expand(Node& node) { Values<T>::expand(node); }
+  static void rename(Node& node, const Node* base, const At& at) { Values<T>::rename(node, base, at); }
   static std::string type() { return Values<T>::type(); }
   static void describe(const std::string& path, const std::optional<T>* value, OptionInfo& row,
                        std::vector<OptionInfo>& rows) {
@@ -161,6 +163,15 @@ struct Values<std::vector<T>> {
     if (Values<T>::kTakesScalar && detail::is_plain(node)) node = Node::list({node}, node.mark());
     for (Node& item : node.items()) Values<T>::expand(item);
   }
+  // Also of a map whose keys are numbers, which is a path into a list.
+  static void rename(Node& node, const Node* base, const At& at) {
+    for (std::size_t i = 0; i < node.items().size(); ++i)
+      Values<T>::rename(node.items()[i], nullptr, at.below(std::to_string(i)));
+    for (auto& [key, entry] : node.entries()) {
+      const std::size_t index = base ? detail::index_in(key, base->items().size()) : 0;
+      Values<T>::rename(entry, base && index < base->items().size() ? &base->items()[index] : nullptr, at.below(key));
+    }
+  }
   static std::string type() { return "list of " + Values<T>::type(); }
   static void describe(const std::string& path, const std::vector<T>*, OptionInfo& row, std::vector<OptionInfo>& rows) {
     Values<T>::describe(path + "[]", nullptr, row, rows);
@@ -192,6 +203,9 @@ struct Values<std::map<std::string, T>> {
   static void expand(Node& node) {
     for (auto& [key, entry] : node.entries()) Values<T>::expand(entry);
   }
+  static void rename(Node& node, const Node* base, const At& at) {
+    for (auto& [key, entry] : node.entries()) Values<T>::rename(entry, base ? base->find(key) : nullptr, at.below(key));
+  }
   static std::string type() { return "map of " + Values<T>::type(); }
   static void describe(const std::string& path, const std::map<std::string, T>*, OptionInfo& row,
                        std::vector<OptionInfo>& rows) {
@@ -216,6 +230,10 @@ struct Values<Choice<Tag>> {
   static void expand(Node& node) {
     if (detail::is_plain(node)) detail::wrap(node, "type");
   }
+  // otherwise: the type where neither says one.
+  static void rename(Node& node, const Node* base, const At& at, const std::string& otherwise = "") {
+    detail::rename_choice(Tag::kInterface, node, base, otherwise, at);
+  }
   static std::string type() { return "choice of " + std::string(Tag::kInterface); }
   static void describe(const std::string&, const Choice<Tag>* value, OptionInfo& row, std::vector<OptionInfo>&) {
     row.catalogue = Tag::kInterface;
@@ -236,6 +254,7 @@ struct Values<Open> {
   static void absent(Open&, const At&) {}
   static Node write(const Open& value) { return value.node; }
   static void expand(Node&) {}
+  static void rename(Node&, const Node*, const At&) {}
   static std::string type() { return "anything"; }
   static void describe(const std::string&, const Open*, OptionInfo&, std::vector<OptionInfo>&) {}
   static Resume on_resume(std::string_view, const Open&, OnResume here) { return here; }
@@ -264,6 +283,8 @@ struct Values<T> {
   static void absent(T& group, const At& at) { read(Node(), group, at); }
   static Node write(const T& group, const T& defaults = {});  // what is empty in both is left out
   static void expand(Node& node);
+  static void rename(Node& node, const Node* base, const At& at);
+  static void take_old_names(Node& node, const At& at);
   template <class Rest>
   static void expand_others(Node& node);  // the entries that are no fields, as those of a map field
   static std::string type() { return "section"; }

@@ -220,11 +220,16 @@ struct Recipe {
 // {"a.b.c", "value"}, the value as YAML has it.
 using RecipeOverrides = std::vector<std::pair<std::string, std::string>>;
 
-// What a recipe is put together from; each layer lies over those before it.
+// Keys that no option has: an error, or a warning that lists them. On the command line and in the environment they are
+// an error always.
+enum class UnknownKeys { refuse, pass_over };
+
+// What a recipe is put together from; each layer lies over those before it, whichever name of a renamed option it uses.
 struct RecipeLayers {
   std::string file;              // YAML or JSON; "" = none
   std::vector<std::string> set;  // further files
   RecipeOverrides environment, flags;
+  UnknownKeys unknown = UnknownKeys::refuse;  // of the files
 };
 
 // The way of every recipe, of a command, a library or a resumed run:
@@ -235,8 +240,9 @@ struct RecipeLayers {
 // config.yaml of a run is the last of these, as write_recipe() gives it, and enters as a node when the run is resumed.
 HONE_API Recipe read_recipe(const RecipeLayers& layers);
 HONE_API Recipe read_recipe(const std::string& path, const RecipeOverrides& overrides = {});  // a file and flags
-HONE_API Recipe read_recipe(const config::Node& node);  // in which nothing is left to be replaced
-HONE_API config::Node write_recipe(const Recipe& recipe);
+HONE_API Recipe read_recipe(const config::Node& node, UnknownKeys unknown = UnknownKeys::refuse);  // nothing to replace
+HONE_API config::Node merge_layers(const RecipeLayers& layers);  // the first step alone; each value knows its place
+HONE_API config::Node write_recipe(const Recipe& recipe);        // every option; read again it is the same recipe
 
 // What a change of an option ("trainer.save.every") means when the run of this recipe is resumed: as its field() says,
 // or the section that it is in; refuse where nothing does. Nothing: no such option.

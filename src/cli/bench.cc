@@ -120,6 +120,7 @@ class Bench final : public Command {
   struct Config {
     std::vector<std::string> set;
     std::int64_t steps = 5, warmup = 2, length = 512, batch_size = 8;
+    bool allow_unknown = false;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
@@ -127,7 +128,9 @@ class Bench final : public Command {
           field("steps", &C::steps, "Measured steps.", at_least(1)),
           field("warmup", &C::warmup, "Steps before them.", at_least(0)),
           field("length", &C::length, "Model folder only: tokens in a row of random tokens.", at_least(2)),
-          field("batch_size", &C::batch_size, "Model folder only: rows in a step.", at_least(1))};
+          field("batch_size", &C::batch_size, "Model folder only: rows in a step.", at_least(1)),
+          field("allow_unknown", &C::allow_unknown,
+                "Keys of recipe files that no option has are passed over with a warning that lists them.")};
     }
   };
   explicit Bench(const Config& config) : flags_(config) {}
@@ -150,7 +153,8 @@ class Bench final : public Command {
     const bool folder = std::filesystem::is_directory(call.positionals[0]);
     const Invocation with_recipe =
         folder ? Invocation{{shared_recipe_for(call.positionals[0], scratch, world)}, call.overrides} : call;
-    const Recipe recipe = whole_recipe(with_recipe, flags_.set);
+    const Recipe recipe = whole_recipe(
+        with_recipe, flags_.set, "", "", flags_.allow_unknown ? UnknownKeys::pass_over : UnknownKeys::refuse);
     const BenchReport report = training::bench(recipe, {flags_.warmup, flags_.steps, world});
     world.wait();  // rank 0's files are read no more
     if (!world.is_first()) return 0;

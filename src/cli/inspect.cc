@@ -18,6 +18,8 @@ class Inspect final : public Command {
   struct Config {
     bool full = false, show = true;
     std::int64_t records = 3;
+    std::vector<std::string> set;
+    bool allow_unknown = false;
     DataFlags data;
     static constexpr auto fields() {
       using C = Config;
@@ -28,23 +30,34 @@ class Inspect final : public Command {
               "data: print the records' tokens, apart by |, those that carry loss in [brackets]; behind -> what a cut "
               "moved."),
           field("records", &C::records, "data: how many records to list; -1 = all.", at_least(-1)),
+          field("set", &C::set, "recipe: another recipe file on top of the first one; may be given several times."),
+          field("allow_unknown", &C::allow_unknown,
+                "recipe: keys of files that no option has are passed over with a warning."),
           field("data", &C::data, "data: how files are read; a recipe says it itself.")};
     }
   };
   explicit Inspect(const Config& config) : flags_(config) {}
 
   Usage usage() const override {
-    return {"model|adapter|checkpoint|run|data|diff PATH...",
+    return {"model|adapter|checkpoint|run|data|recipe|diff PATH... [--a.b.c=value ...]",
             {"hone inspect model my-model", "hone inspect data recipe.yaml",
              "hone inspect data train.jsonl --data.tokenizer my-model --data.max-length 512",
-             "hone inspect checkpoint runs/a/checkpoints/step-00000100 --full", "hone inspect diff runs/a runs/b"},
+             "hone inspect checkpoint runs/a/checkpoints/step-00000100 --full", "hone inspect diff runs/a runs/b",
+             "hone inspect recipe recipe.yaml --set more.yaml --trainer.steps=10", "hone inspect recipe runs/a runs/b"},
             2,
-            100};
+            100,
+            true,
+            config::Values<Recipe>::names(),
+            recipe_switches()};
   }
 
   int run(const Invocation& call) override {
     const std::string& kind = call.positionals[0];
     const std::vector<std::string> paths(call.positionals.begin() + 1, call.positionals.end());
+    if (kind == "recipe") return show_recipe(paths, call);
+    if (!call.overrides.empty())
+      throw Error(ErrorKind::usage, "--" + call.overrides[0].first + ": no such flag")
+          .hint("options of a recipe are for inspect recipe; a recipe.yaml of inspect data says its own");
     if (kind == "data") return show_data(paths, call.json);
     const auto report = report_on(kind, paths);
     print(report, call.json);
@@ -53,10 +66,10 @@ class Inspect final : public Command {
 
  private:
   nlohmann::ordered_json report_on(const std::string& kind, const std::vector<std::string>& paths) const {
-    const std::vector<std::string> kinds = {"model", "adapter", "checkpoint", "run", "data", "diff"};
+    const std::vector<std::string> kinds = {"model", "adapter", "checkpoint", "run", "data", "recipe", "diff"};
     if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
       throw Error(ErrorKind::usage,
-                  "inspect: got " + hone::quoted(kind) + ", expected model, adapter, checkpoint, run, data or diff");
+                  "inspect: got " + hone::quoted(kind) + ", expected one of " + join(kinds, ", "));
     if (paths.size() != (kind == "diff" ? 2u : 1u))
       throw Error(ErrorKind::usage, "inspect " + kind + ": got " + std::to_string(paths.size()) + " paths, expected " +
                                         (kind == "diff" ? "2" : "1"));
@@ -77,6 +90,16 @@ class Inspect final : public Command {
     return std::any_of(checkpoints.begin(), checkpoints.end(), [](const auto& row) { return row["whole"] == false; });
   }
 
+  int show_recipe(const std::vector<std::string>& paths, const Invocation& given) const {
+    Invocation call = given;
+    for (const auto& [flag, value] : given.flags)  // of a recipe --data.max_length is an option like the others
+      if (flag.starts_with("data.")) call.overrides.emplace_back(flag, value);
+    const InspectedRecipe found = inspect_recipe(
+        paths, call, {flags_.set, flags_.allow_unknown ? UnknownKeys::pass_over : UnknownKeys::refuse});
+    call.json ? write_json(found.report) : void(std::cout << found.text);
+    return 0;
+  }
+
   int show_data(const std::vector<std::string>& paths, bool json) const {
     const DataToInspect found = read_data(paths, flags_.data);
     const auto report = inspect_data(*found.data, *found.tokenizer, flags_.records);
@@ -91,7 +114,7 @@ class Inspect final : public Command {
 }  // namespace
 
 void register_inspect(Registries& hone) {
-  hone.commands.add<Inspect>("inspect", "Show what a model, adapter, checkpoint, run or data set is made of.");
+  hone.commands.add<Inspect>("inspect", "Show what a model, adapter, checkpoint, run, data set or recipe is made of.");
 }
 
 }  // namespace hone::cli

@@ -1,10 +1,11 @@
 // What `hone inspect` shows: each kind of thing as one JSON report, which is also what the plain form prints.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "cli/recipe.h"
 #include "hone/data.h"
 
 namespace hone::cli {
@@ -15,6 +16,15 @@ nlohmann::ordered_json inspect_checkpoint(const std::string& folder, bool full);
 nlohmann::ordered_json inspect_run(const std::string& folder, bool full);
 nlohmann::ordered_json inspect_diff(const std::string& before, const std::string& after);
 nlohmann::ordered_json inspect_data(const Dataset& data, const Tokenizer& tokenizer, std::int64_t records);
+
+struct InspectedRecipe {
+  nlohmann::ordered_json report;
+  std::string text;  // the same for people
+};
+// where: recipe files, run folders or checkpoints, one or two. Options are sorted by path, those of lists by their
+// number; "from" says where a value was given. Error(usage, config).
+InspectedRecipe inspect_recipe(const std::vector<std::string>& where, const Invocation& call,
+                               const RecipeFlags& flags);
 
 // Objects as indented "name  value" lines, lists of objects as tables.
 std::string plain_text(const nlohmann::ordered_json& report);

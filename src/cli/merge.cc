@@ -10,7 +10,6 @@
 #include "cli/output.h"
 #include "hone/command.h"
 #include "hone/registry.h"
-#include "hub/memory.h"
 #include "hub/own_tokenizer.h"
 #include "hub/save.h"
 #include "io/folder_commit.h"
@@ -52,14 +51,7 @@ class Merge final : public Command {
     const ModelPlace place = model_place_to_merge(call.positionals[0], flags_.adapter);
     if (place.adapter.empty())
       throw Error(ErrorKind::usage, call.positionals[0] + ": a model without an adapter; --adapter names one");
-    const Precision stored = stored_precision(place.folder), wanted = flags_.precision.value_or(stored);
-    // In fp32, so that what is added is not rounded away before it is added.
-    const auto model = load_model(place, stored == Precision::fp64 ? Precision::fp64 : Precision::fp32);
-    unwrap_adapter(*model);
-    const at::ScalarType type = hub::type_of(wanted);
-    model->each_weight([&](const std::string&, Weight& weight) {
-      if (!weight.is_buffer()) weight.fill(weight.use().detach().to(type));
-    });
+    const auto model = merged_model(place, flags_.precision);
     const auto tokenizer = hub::own_tokenizer(tokenizer_folder(place));
     const Tokenizer* files = tokenizer->vocab_size() > 0 ? tokenizer.get() : nullptr;
     hub::save_model_folder(flags_.out, *model, hub::model_files(*model, place.folder, files), {flags_.replace});

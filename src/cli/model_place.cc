@@ -1,9 +1,11 @@
 // Finding models and adapters for commands.
 #include "cli/model_place.h"
 
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "hub/memory.h"
 #include "train/adapter_base.h"
 
 namespace hone::cli {
@@ -40,6 +42,18 @@ ModelPlace model_place_to_merge(const std::string& where, const std::string& ada
                           place.adapter.string()));
   if (!fact.empty()) log::warning("{}", fact);
   return place;
+}
+
+std::unique_ptr<Model> merged_model(const ModelPlace& place, std::optional<Precision> precision) {
+  const Precision stored = stored_precision(place.folder);
+  // In fp32, so that what is added is not rounded away before it is added.
+  auto model = load_model(place, stored == Precision::fp64 ? Precision::fp64 : Precision::fp32);
+  unwrap_adapter(*model);
+  const at::ScalarType type = hub::type_of(precision.value_or(stored));
+  model->each_weight([&](const std::string&, Weight& weight) {
+    if (!weight.is_buffer()) weight.fill(weight.use().detach().to(type));
+  });
+  return model;
 }
 
 std::filesystem::path tokenizer_folder(const ModelPlace& place) {

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "hone/hub.h"
@@ -14,6 +15,8 @@ namespace hone::cli {
 ModelPlace model_place(const std::string& where, const std::string& adapter);
 // An error, unless the model was named with the adapter.
 ModelPlace model_place_to_merge(const std::string& where, const std::string& adapter);
+// The model with its adapter in it and no longer beside it; precision: of what comes of it, as it is stored by default.
+std::unique_ptr<Model> merged_model(const ModelPlace& place, std::optional<Precision> precision);
 // The folder whose tokenizer and chat template go with it: the adapter's, where it has a tokenizer.
 std::filesystem::path tokenizer_folder(const ModelPlace& place);
 

@@ -113,10 +113,11 @@ int run_command(const std::string& name, const Arguments& arguments, const Globa
   if (line.help) return print(help_of(*commands.find(name)), help_json(*commands.find(name)));
   use(common.value);
   if (usage.together) announce_ranks();
+  for (const std::string& note : line.notes) log::warning("{}", note);
   const auto command = commands.make(name, *options);
   check_count(name, usage, line.positionals.size());
-  return command->run(
-      {std::move(line.positionals), std::move(line.overrides), common.value.json, common.value.quiet, before.plugins});
+  return command->run({std::move(line.positionals), std::move(line.overrides), common.value.json, common.value.quiet,
+                       before.plugins, std::move(line.flags)});
 }
 
 int run(Arguments arguments, GlobalFlags& flags) {

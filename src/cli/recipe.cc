@@ -9,14 +9,20 @@
 
 namespace hone::cli {
 
+RecipeLayers recipe_layers(const Invocation& call, const std::vector<std::string>& set, const std::string& file) {
+  return {.file = file,
+          .set = set,
+          .environment = config::environment_overrides(environ),
+          .flags = call.overrides};
+}
+
 Recipe whole_recipe(const Invocation& call, const std::vector<std::string>& set, const std::string& file,
-                    const std::string& folder) {
-  RecipeOverrides environment = config::environment_overrides(environ);
-  if (!folder.empty()) environment.insert(environment.begin(), {"run.folder", folder});
-  return read_recipe({.file = !file.empty() || call.positionals.empty() ? file : call.positionals[0],
-                      .set = set,
-                      .environment = environment,
-                      .flags = call.overrides});
+                    const std::string& folder, UnknownKeys unknown) {
+  RecipeLayers layers =
+      recipe_layers(call, set, !file.empty() || call.positionals.empty() ? file : call.positionals[0]);
+  if (!folder.empty()) layers.environment.insert(layers.environment.begin(), {"run.folder", folder});
+  layers.unknown = unknown;
+  return read_recipe(layers);
 }
 
 std::vector<std::string> recipe_switches() {

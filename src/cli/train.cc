@@ -12,7 +12,7 @@
 #include "hone/command.h"
 #include "hone/registry.h"
 #include "hone/trainer.h"
-#include "train/preflight.h"
+#include "train/dry_run.h"
 #include "train/state.h"
 
 namespace hone::cli {
@@ -56,7 +56,7 @@ class Train final : public Command {
     std::optional<std::string> resume;
     std::vector<std::string> override_keys;
     std::string gradients, from;
-    bool fresh = false, strict_resume = false, dry_run = false, space_check = true;
+    bool fresh = false, strict_resume = false, dry_run = false, space_check = true, allow_unknown = false;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
@@ -72,8 +72,12 @@ class Train final : public Command {
           field("new", &C::fresh, "Start again: an existing run folder is moved to <folder>.old-k first."),
           field("strict_resume", &C::strict_resume,
                 "A damaged newest checkpoint is an error, not a step back to an older one."),
-          field("dry_run", &C::dry_run, "Only say what would be trained on."),
-          field("space_check", &C::space_check, "Refuse to start when the checkpoints will not fit on the disk.")};
+          field("dry_run", &C::dry_run,
+                "Say what would be trained on, make the run's next step and one evaluation, and keep nothing of it: no "
+                "folder, no cache, no record taken."),
+          field("space_check", &C::space_check, "Refuse to start when the checkpoints will not fit on the disk."),
+          field("allow_unknown", &C::allow_unknown,
+                "Keys of recipe files that no option has are passed over with a warning that lists them.")};
     }
   };
   explicit Train(const Config& config) : flags_(config) {}
@@ -94,12 +98,12 @@ class Train final : public Command {
   int run(const Invocation& call) override {
     const std::optional<CheckpointPlace> from = from_place(call);
     const Recipe recipe = whole_recipe(call, flags_.set, from ? from->folder / "state" / "config.yaml" : "",
-                                       from && !from->run.empty() ? from->run.string() : "");
+                                       from && !from->run.empty() ? from->run.string() : "",
+                                       flags_.allow_unknown ? UnknownKeys::pass_over : UnknownKeys::refuse);
     const World world = join_ranks();
-    if (flags_.dry_run) return world.is_first() ? dry_run(recipe, call.json) : 0;
     TrainOptions options;
     options.resume = flags_.resume;
-    if (from) options.resume = goes_on(*from, recipe, world);
+    if (from && !flags_.dry_run) options.resume = goes_on(*from, recipe, world);
     options.fresh = flags_.fresh;
     options.override_keys = flags_.override_keys;
     options.strict_resume = flags_.strict_resume;
@@ -107,6 +111,7 @@ class Train final : public Command {
     options.quiet = call.quiet;
     options.check_space = flags_.space_check;
     options.world = world;
+    if (flags_.dry_run) return dry_run(recipe, from, options, call.json);
     const Summary summary = train(recipe, options);
     if (!options.world.is_first()) return summary.interrupted() ? kStopped : 0;
     call.json ? write_json(json_of(summary)) : void(std::cout << text_of(summary) << '\n');
@@ -131,10 +136,16 @@ class Train final : public Command {
     return std::to_string(from.step);
   }
 
-  static int dry_run(const Recipe& recipe, bool json) {
-    const training::Preflight found = training::preflight_of(recipe);
-    if (json) write_json(found.report);
-    else for (const std::string& line : found.all_lines()) std::cout << line << '\n';
+  static int dry_run(Recipe recipe, const std::optional<CheckpointPlace>& from, TrainOptions options, bool json) {
+    if (!options.gradients.empty())
+      throw Error(ErrorKind::usage, "--gradients: not together with --dry-run, which writes nothing");
+    if (from && from->run.empty())
+      throw Error(ErrorKind::usage, "--dry-run: " + from->folder.string() + " lies in no run folder");
+    if (from) recipe.run.folder = from->run.string(), options.resume = std::to_string(from->step);
+    const training::DryRun found = training::dry_run(recipe, options);
+    if (!options.world.is_first()) return 0;
+    if (json) write_json(found.report());
+    else for (const std::string& line : found.lines()) std::cout << line << '\n';
     return 0;
   }
 

@@ -14,6 +14,13 @@ namespace {
 
 std::string flag_of(const std::string& path) { return "--" + replace_all(path, "_", "-"); }
 
+// "save.grace" of an option "save.grace_seconds" that was called grace; "": it was never called otherwise.
+std::string old_path(const OptionInfo& row) {
+  if (row.formerly.empty()) return "";
+  const std::size_t dot = row.path.rfind('.');
+  return (dot == std::string::npos ? "" : row.path.substr(0, dot + 1)) + row.formerly;
+}
+
 bool is_in(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -51,6 +58,7 @@ class Parser {
     if (problems_.empty())
       for (Group& group : groups_) group.options.read(group.values, problems_, "");
     problems_.raise("the command line", ErrorKind::usage);
+    line_.notes = problems_.notes();
     return line_;
   }
 
@@ -88,9 +96,13 @@ class Parser {
     else line_.overrides.emplace_back(name, *value);
   }
 
+  static bool is_called(const Row& row, const std::string& path) {
+    return row.path == path || (!row.formerly.empty() && old_path(row) == path);
+  }
+
   const Row* find(const std::string& path) const {
     for (const Row& row : rows_)
-      if (row.path == path) return &row;
+      if (is_called(row, path)) return &row;
     return nullptr;
   }
 
@@ -124,13 +136,15 @@ class Parser {
 
   // For every group that has such an option.
   void set(const std::string& path, const std::string& text, const std::string& flag) {
+    line_.flags.emplace_back(path, text);
     for (const Row& row : rows_)
-      if (row.path == path) set(row, text, flag);
+      if (is_called(row, path)) set(row, path, text, flag);
   }
 
-  static void set(const Row& row, const std::string& text, const std::string& flag) {
+  // path: as it was given; reading knows old names.
+  static void set(const Row& row, const std::string& path, const std::string& text, const std::string& flag) {
     Node* at = row.values;
-    for (const std::string& part : split(row.path, '.')) at = &at->at_or_add(part);
+    for (const std::string& part : split(path, '.')) at = &at->at_or_add(part);
     const Node value = Node::scalar(text, row.type.find("string") != std::string::npos, {flag, 0});
     if (!row.type.starts_with("list")) {
       *at = value;

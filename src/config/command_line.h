@@ -20,7 +20,9 @@ struct Overridable {
 struct CommandLine {
   std::vector<std::string> positionals;
   std::vector<std::pair<std::string, std::string>> overrides;  // {"a.b.c", "value"}, in order
+  std::vector<std::pair<std::string, std::string>> flags;      // the command's own, likewise: {"max_length", "5"}
   bool help = false;                                           // --help or -h
+  std::vector<std::string> notes;                              // flags under their old names, for a warning
 };
 
 // Reads flags into `options`: --max-length 5, --max-length=5, --json, --no-json; lists take the flag several times; a

@@ -31,23 +31,13 @@ std::string type_text(const OptionInfo& row) {
 
 std::string cell(std::string text) { return replace_all(std::move(text), "|", "\\|"); }
 
-std::string_view name_of(OnResume rule) {
-  switch (rule) {
-    case OnResume::free: return "free";
-    case OnResume::record: return "record";
-    case OnResume::fixed: return "fixed";
-    case OnResume::refuse: break;
-  }
-  return "refuse";
-}
-
 void add_rows(const std::vector<OptionInfo>& rows, std::optional<OnResume> on_resume, std::string& page) {
   page += on_resume ? "| option | default | values | meaning | at a resume |\n|---|---|---|---|---|\n"
                     : "| option | default | values | meaning |\n|---|---|---|---|\n";
   for (const OptionInfo& row : rows) {
     page += fmt::format("| `{}` | {} | {} | {} |", row.path,
                         row.default_text.empty() ? "" : "`" + cell(row.default_text) + "`", cell(type_text(row)),
-                        cell(row.help));
+                        cell(row.formerly.empty() ? row.help : row.help + " Formerly `" + row.formerly + "`."));
     const bool section = row.type == "section";
     if (on_resume) page += section ? "  |" : fmt::format(" {} |", name_of(row.on_resume.value_or(*on_resume)));
     page += "\n";
@@ -132,6 +122,16 @@ Node choice_schema(const OptionInfo& row, OnResume on_resume) {
 
 }  // namespace
 
+std::string_view name_of(OnResume rule) {
+  switch (rule) {
+    case OnResume::free: return "free";
+    case OnResume::record: return "record";
+    case OnResume::fixed: return "fixed";
+    case OnResume::refuse: break;
+  }
+  return "refuse";
+}
+
 std::string wrapped(const std::string& text, std::size_t width, std::size_t indent) {
   std::string out;
   std::size_t column = 0;
@@ -200,6 +200,11 @@ Node json_schema(const std::string& title, const std::vector<OptionInfo>& rows, 
     Node* at = &schema;
     const std::vector<std::string> parts = split(row.path, '.');
     for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (i + 1 == parts.size() && !row.formerly.empty()) {
+        Node& old = at->at_or_add("properties").at_or_add(row.formerly);
+        old = option_schema(row);
+        old.at_or_add("deprecated") = Node::scalar("true");
+      }
       at = &at->at_or_add("properties").at_or_add(parts[i]);
     }
     const OnResume rule = row.on_resume.value_or(on_resume);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hone/config.h"
@@ -18,6 +19,7 @@ std::string reference_page(const std::string& title, const std::vector<OptionInf
                            std::optional<OnResume> on_resume = {});
 // JSON Schema (draft 2020-12) of a recipe; `x-on-resume` is an option's on_resume, where nothing says so the one given.
 Node json_schema(const std::string& title, const std::vector<OptionInfo>& rows, OnResume on_resume);
+std::string_view name_of(OnResume rule);
 // Words in lines of at most `width` columns, each after the first indented.
 std::string wrapped(const std::string& text, std::size_t width, std::size_t indent);
 

@@ -28,7 +28,8 @@ Mark Problems::written_at(const std::string& path) const {
   return found;
 }
 
-void Problems::add(const std::string& path, const std::string& fact, const std::string& suggestion, const Mark& given) {
+std::string Problems::line_of(const std::string& path, const std::string& fact, const std::string& suggestion,
+                              const Mark& given) const {
   const std::string name = escape_for_terminal(prefix_ + path, 600);
   const Mark at = given.file.empty() ? written_at(path) : given;
   const std::string where = at.text();
@@ -39,7 +40,22 @@ void Problems::add(const std::string& path, const std::string& fact, const std::
   std::string line = flag ? where : where.empty() ? name : name.empty() ? where : where + ": " + name;
   line += ": " + fact;
   if (!suggestion.empty()) line += "; did you mean " + suggestion + "?";
-  lines_.push_back(std::move(line));
+  return line;
+}
+
+void Problems::add(const std::string& path, const std::string& fact, const std::string& suggestion, const Mark& at) {
+  lines_.push_back(line_of(path, fact, suggestion, at));
+}
+
+void Problems::note(const std::string& path, const std::string& fact, const Mark& at) {
+  notes_.push_back(line_of(path, fact, "", at));
+}
+
+// Who writes an option on the command line or into the environment wants it.
+void Problems::add_unknown(const std::string& path, const std::string& suggestion, const Mark& at) {
+  const bool typed = at.line == 0 && !at.file.empty();
+  auto& lines = passes_over_unknown_ && !typed ? passed_over_ : lines_;
+  lines.push_back(line_of(path, "no such option", suggestion, at));
 }
 
 void Problems::require(bool holds, const std::string& path, const std::string& fact) {

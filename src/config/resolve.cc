@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "base/strings.h"
 #include "config/tree.h"
@@ -35,7 +36,11 @@ Node plain_value(const std::string& text, const Mark& mark) {
 
 class Resolver {
  public:
-  Resolver(Node& root, Problems& problems) : original_(root), problems_(problems) { walk(root, "", 0); }
+  using Current = std::function<std::string(const std::string&)>;
+  Resolver(Node& root, Problems& problems, const Current& current)
+      : original_(root), problems_(problems), current_(current) {
+    walk(root, "", 0);
+  }
 
  private:
   void walk(Node& node, const std::string& path, int depth) {
@@ -58,7 +63,7 @@ class Resolver {
       const std::size_t end = text.find('}', begin);
       if (end == std::string::npos) return problems_.add(path, "\"${\" without \"}\"", "", node.mark());
       const std::string inside = text.substr(begin + 2, end - begin - 2), name = inside.substr(0, inside.find(':'));
-      const Node* found = find_path(original_, name);
+      const Node* found = find_path(original_, current_ ? current_(name) : name);
       const bool has_default = name.size() < inside.size();
       const Node otherwise = has_default ? plain_value(inside.substr(name.size() + 1), node.mark()) : Node();
       if (!found && has_default) found = &otherwise;
@@ -87,10 +92,13 @@ class Resolver {
   const Node original_;
   std::size_t copied_ = 0;
   Problems& problems_;
+  const Current& current_;
 };
 
 }  // namespace
 
-void resolve(Node& root, Problems& problems) { Resolver(root, problems); }
+void resolve(Node& root, Problems& problems, const std::function<std::string(const std::string&)>& current) {
+  Resolver(root, problems, current);
+}
 
 }  // namespace hone::config

@@ -150,8 +150,52 @@ void report_unknown(const Node& node, const std::vector<std::string>& known, con
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     std::string suggestion = nearest(key, known);
     if (!suggestion.empty() && !at.path.empty()) suggestion = at.path + "." + suggestion;
-    at.problems.add(at.path.empty() ? key : at.path + "." + key, "no such option", suggestion, entry.mark());
+    at.problems.add_unknown(at.path.empty() ? key : at.path + "." + key, suggestion, entry.mark());
   }
+}
+
+void take_old_name(Node& node, std::string_view name, std::string_view formerly, const At& at) {
+  if (formerly.empty()) return;
+  const auto old = std::find_if(node.entries().begin(), node.entries().end(),
+                                [&](const auto& entry) { return entry.first == formerly; });
+  if (old == node.entries().end()) return;
+  const std::string path = at.below(formerly).path, now = at.below(name).path;
+  if (node.find(name)) {
+    at.problems.add(path, "is called " + now + " now, which is given as well", "", old->second.mark());
+    node.entries().erase(old);
+    return;
+  }
+  at.problems.note(path, "is called " + now + " now", old->second.mark());
+  old->first = name;
+}
+
+void rename_choice(std::string_view interface_name, Node& node, const Node* base, const std::string& otherwise,
+                   const At& at) {
+  const auto type_in = [](const Node* from) -> const Node* {
+    const Node* type = from && from->is_map() ? from->find("type") : from;
+    return type && type->kind() == Node::Kind::scalar ? type : nullptr;
+  };
+  if (!node.is_map()) return;
+  const Node *own = type_in(&node), *below = type_in(base);
+  const std::string type = own ? own->text() : below ? below->text() : otherwise;
+  const Catalogue* catalogue = find_catalogue(interface_name);
+  const auto options = catalogue && !type.empty() ? catalogue->options(type) : nullptr;
+  if (options) options->rename(node, base, at.problems, at.path);
+}
+
+Node way_to(const std::string& path, const Mark& mark) {
+  Node way;
+  way.set_mark(mark);
+  const std::vector<std::string> parts = split(path, '.');
+  for (auto part = parts.rbegin(); part != parts.rend(); ++part) way = Node::map({{*part, way}}, mark);
+  return way;
+}
+
+std::string path_of(const Node& way) {
+  std::string path;
+  for (const Node* at = &way; !at->entries().empty(); at = &at->entries()[0].second)
+    path += (path.empty() ? "" : ".") + at->entries()[0].first;
+  return path;
 }
 
 void fill_choice(std::string_view interface_name, const std::string& type, std::shared_ptr<AnyOptions>& options) {

@@ -37,6 +37,8 @@ Recipe completed_for_bench(const Recipe& given, const std::string& folder, std::
   recipe.data.eval = {};
   recipe.trainer.eval_every = recipe.trainer.eval_every_epochs = 0;
   recipe.trainer.eval_at_start = false;
+  recipe.trainer.save.best_by.clear();
+  recipe.trainer.save.keep_best = SaveSection().keep_best;
   recipe.run.folder = folder;
   recipe.run.name.clear();
   return recipe;

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 #include "base/strings.h"
@@ -25,12 +24,6 @@ std::vector<std::string> eval_sets(const Recipe& recipe) {
   if (recipe.data.eval.held_out.value_or(0) > 0) names.push_back("held_out");
   for (const auto& [name, files] : recipe.data.eval.files) names.push_back(name);
   return names;
-}
-
-// Of evaluation sets, some that do not follow trainer.eval_every.
-bool has_own_times(const Recipe& recipe) {
-  return std::any_of(recipe.trainer.eval_sets.begin(), recipe.trainer.eval_sets.end(),
-                     [](const auto& set) { return set.second.every.value_or(0) > 0; });
 }
 
 // Whether a metric is measured.
@@ -58,11 +51,6 @@ void check_watched(const Recipe& recipe, const std::string& callback, const std:
   if (trainer.eval_every_epochs > 0 || has_own_times(recipe)) return;
   if (trainer.eval_every == 0)
     problems.add(callback, "acts on evaluations, but there is only the one at the end; set trainer.eval_every");
-  else if (trainer.steps && trainer.eval_every >= *trainer.steps)
-    problems.add(callback,
-                 fmt::format("acts on evaluations, but there is only the one at the end: trainer.eval_every is "
-                             "{} of {} steps",
-                             trainer.eval_every, *trainer.steps));
 }
 
 void check_callbacks(const Recipe& recipe, Problems& problems) {
@@ -73,22 +61,12 @@ void check_callbacks(const Recipe& recipe, Problems& problems) {
   }
 }
 
-// The best checkpoints: there must be evaluations, and saves at the same steps.
+// The best checkpoints: there must be evaluations; check_schedule() says whether saves meet them.
 void check_best(const Recipe& recipe, Problems& problems) {
   const TrainerSection& trainer = recipe.trainer;
   const SaveSection& save = trainer.save;
   if (!save.best_by.empty()) check_metric(recipe, "trainer.save.best_by", save.best_by, problems);
   problems.require(!save.after_evaluation || !eval_sets(recipe).empty(), "trainer.save.after_evaluation", kNoData);
-  const bool asked = save.keep_best > 1 || !save.best_by.empty();
-  if (!asked || save.after_evaluation || save.every_minutes > 0 || trainer.eval_every_epochs > 0 || !trainer.steps ||
-      has_own_times(recipe))
-    return;
-  const std::int64_t meet = save.every > 0 ? std::lcm(save.every, trainer.eval_every) : 0;  // 0: never
-  if (meet == 0 || meet >= *trainer.steps)
-    problems.add(save.keep_best > 1 ? "trainer.save.keep_best" : "trainer.save.best_by",
-                 fmt::format("of {} steps only the last is both evaluated and saved: trainer.eval_every is {}, "
-                             "trainer.save.every {}; set trainer.save.after_evaluation",
-                             *trainer.steps, trainer.eval_every, save.every));
 }
 
 // Two trackers that are the same would write one file.

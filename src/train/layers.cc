@@ -72,7 +72,9 @@ void open_path(Node& root, const std::string& path) {
 
 }  // namespace
 
-void put_over(Node& root, const Node& layer) {
+void put_over(Node& root, const Node& given, config::Problems& problems) {
+  Node layer = given;
+  config::rename<Recipe>(layer, &root, problems);
   drop_excluded(root, [&](const Option& option) {
     const Node* section = layer.find(option.section);
     return section && (section->find(option.key) || (option.shorthand && section->kind() == Node::Kind::scalar));
@@ -82,15 +84,21 @@ void put_over(Node& root, const Node& layer) {
 }
 
 void put_over(Node& root, const RecipeOverrides& overrides, std::string_view source, config::Problems& problems) {
+  const auto is_given = [&](const std::string& path) {
+    return std::any_of(overrides.begin(), overrides.end(), [&](const auto& entry) { return entry.first == path; });
+  };
   drop_excluded(root, [&](const Option& option) {
     const std::string path = std::string(option.section) + "." + option.key;
-    return std::any_of(overrides.begin(), overrides.end(), [&](const auto& entry) {
-      return entry.first == path || (option.shorthand && entry.first == option.section);
-    });
+    return is_given(path) || (option.shorthand && is_given(option.section));
   });
-  for (const auto& [path, value] : overrides) {
+  for (const auto& [given, value] : overrides) {
+    const config::Mark mark{source.empty() ? "--" + given : std::string(source), 0};
+    const std::string path = config::current_path<Recipe>(given, &root, problems, mark);
+    if (path != given && is_given(path))
+      problems.add(given, "is called " + path + " now, which is given as well", "", mark);
     open_path(root, path);
-    config::assign(root, path, value, {source.empty() ? "--" + path : std::string(source), 0}, problems);
+    config::assign(root, path, value, mark, problems);
+    config::rename<Recipe>(root, nullptr, problems);  // names within the value
   }
 }
 

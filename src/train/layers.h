@@ -9,8 +9,9 @@ namespace hone::training {
 
 // Puts a layer on top of `root`. What the layer excludes gives way (both of such a pair in one layer: the recipe's
 // checks say that they do not go together), and where it sets an option of a section that `root` has as a plain value,
-// as `run: out`, that value stays. source: where the overrides come from, for errors; empty: each names itself.
-void put_over(config::Node& root, const config::Node& layer);
+// as `run: out`, that value stays. Options under their old names get the new ones, with notes. source: where the
+// overrides come from, for errors; empty: each names itself.
+void put_over(config::Node& root, const config::Node& layer, config::Problems& problems);
 void put_over(config::Node& root, const RecipeOverrides& overrides, std::string_view source,
               config::Problems& problems);
 

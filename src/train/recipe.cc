@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/log.h"
 #include "base/strings.h"
 #include "config/duration.h"
 #include "config/patterns.h"
@@ -98,25 +99,46 @@ void Recipe::validate(Problems& problems) const {
   training::find_contradictions(*this, problems);
 }
 
-Recipe read_recipe(const config::Node& node) {
+namespace {
+
+void tell(const Problems& problems) {
+  for (const std::string& note : problems.notes()) log::warning("{}", note);
+  const std::vector<std::string>& keys = problems.passed_over();
+  if (!keys.empty())
+    log::warning("{} of the recipe passed over\n  {}", counted(std::ssize(keys), "key"), join(keys, "\n  "));
+}
+
+}  // namespace
+
+Recipe read_recipe(const config::Node& node, UnknownKeys unknown) {
   Problems problems;
+  if (unknown == UnknownKeys::pass_over) problems.pass_over_unknown();
   Recipe recipe;
   registries();  // fills the catalogues that Choice reads from
   config::read(node, recipe, problems);
   problems.raise();
+  tell(problems);
   return recipe;
 }
 
-Recipe read_recipe(const RecipeLayers& layers) {
-  config::Node root = layers.file.empty() ? config::Node::map() : config::read_file(layers.file);
-  for (const std::string& file : layers.set) training::put_over(root, config::read_file(file));
+config::Node merge_layers(const RecipeLayers& layers) {
+  registries();
   Problems problems;
+  config::Node root = config::Node::map();
+  const auto put = [&](const std::string& file) { training::put_over(root, config::read_file(file), problems); };
+  if (!layers.file.empty()) put(layers.file);
+  for (const std::string& file : layers.set) put(file);
   training::put_over(root, layers.environment, "environment", problems);
   training::put_over(root, layers.flags, "", problems);
-  config::resolve(root, problems);
+  config::resolve(root, problems, [&](const std::string& path) {
+    return config::current_path<Recipe>(path, &root, problems);
+  });
   problems.raise();
-  return read_recipe(root);
+  tell(problems);
+  return root;
 }
+
+Recipe read_recipe(const RecipeLayers& layers) { return read_recipe(merge_layers(layers), layers.unknown); }
 
 Recipe read_recipe(const std::string& path, const RecipeOverrides& overrides) {
   RecipeLayers layers;

@@ -29,7 +29,10 @@ Saved read_saved(const std::string& yaml, const std::string& where) {
   const config::Node node = config::parse_yaml(yaml, where, problems);
   problems.raise(where, ErrorKind::checkpoint);
   try {
-    Recipe recipe = read_recipe(node);
+    Recipe recipe;
+    Problems unread;
+    config::read(node, recipe, unread);
+    unread.raise();
     return {write_recipe(recipe), std::move(recipe)};
   } catch (const Error&) {
     return {node, std::nullopt};

@@ -26,6 +26,7 @@ Recipe for_test(const Recipe& given) {
   trainer.steps = trainer.steps.value_or(std::int64_t{1} << 30);
   trainer.epochs.reset();
   trainer.tokens.reset();
+  trainer.save = {};  // nothing is saved, by whatever metric
   trainer.ema = {};  // the checkpoint's weights are the average
   recipe.callbacks.clear();
   recipe.optimizer = {"sgd", nullptr};  // no moments: nothing is updated

@@ -1,6 +1,7 @@
 // What of a run its parts say and may replace: the step, what is measured; and what it hands out.
 #include <utility>
 
+#include "base/signals.h"
 #include "train/trainer.h"
 
 namespace hone::training {
@@ -75,10 +76,13 @@ Metrics Trainer::measure(TrainState* state, const OnEvaluationStep& each) {
   if (!begun_) begin();
   EvaluateOptions options = evaluation();
   options.each = each;
+  options.before = [](std::int64_t, std::int64_t) { return !StopSignal::stop_requested(); };
   const Frame& frame = state ? state->frame() : *frame_;
   std::optional<Updater::Evaluated> averages;
   if (frame.ready()) averages.emplace(frame.updater());
-  return *evaluate_sets(*frame.model, evaluations_, parts_.inputs.evals, options);
+  auto found = evaluate_sets(*frame.model, evaluations_, parts_.inputs.evals, options);
+  if (!found) throw Error(kStopped, "stopped while evaluating");
+  return *std::move(found);
 }
 
 EvaluateOptions Trainer::evaluation() {

@@ -351,6 +351,7 @@ train --gradients | train ../n.yaml | --gradients g.safetensors
 train --new | train ../n.yaml --run.folder=run | --new
 train --strict-resume | train ../n.yaml --run.folder=run --trainer.steps=6 | --strict-resume
 train --dry-run | train ../n.yaml | --dry-run
+train --allow-unknown | train ../unknown.yaml --quiet | --allow-unknown
 train --json | train ../n.yaml | --json
 train --quiet | train ../n.yaml '--trackers=[{type: terminal, plain_every_s: 0}]' | --quiet
 train --space-check | needs a full disk: tests/cli/disk_full_test.sh |
@@ -426,6 +427,8 @@ tokenizer --lowercase | tokenizer train ../u.txt --vocab-size 300 --kind word_pi
 tokenizer --threads | speed: the same tokenizer, tests/text/train_test.cc |
 tokenizer --out | tokenizer train ../d.jsonl --vocab-size 300 --out t | --out u
 tokenizer --replace | tokenizer train ../d.jsonl --vocab-size 300 --out ../words | --replace
+inspect --set | inspect recipe ../n.yaml | --set ../set.yaml
+inspect --allow-unknown | inspect recipe ../unknown.yaml | --allow-unknown
 inspect --full | inspect checkpoint run/checkpoints/step-00000004 | --full
 inspect --json | inspect data ../d.jsonl | --json
 inspect --show | inspect data ../d.jsonl | --no-show
@@ -451,11 +454,30 @@ bench --steps | bench ../n.yaml --steps 1 --warmup 0 --json | --steps none
 bench --warmup | bench ../n.yaml --steps 1 --warmup 0 --json | --warmup none
 bench --length | bench ../n.yaml --steps 1 --warmup 0 | --length 16
 bench --batch-size | bench ../n.yaml --steps 1 --warmup 0 | --batch-size 1
+bench --allow-unknown | bench ../unknown.yaml --steps 1 --warmup 0 --json | --allow-unknown
+export --out | export run --out x | --out y
+export --max-shard-size | export run --out x | --max-shard-size 4KB
+export --checkpoint | export run --out x | --checkpoint 2
+export --merge | export ../made --out x | --merge
+export --dtype | export run --out x | --dtype bf16
+export --replace | export run --out run/checkpoints/step-00000004 | --replace
+export --license | export run --out x | --license mit
+export --base-model | export run --out x | --base-model org/base
+export --dataset | export run --out x | --dataset org/set
+export --language | export run --out x | --language en
+export --tag | export run --out x | --tag small
+export --repo | export run --out x | --repo org/name
+export --revision | export run --out x | --revision v2
+export --commit-message | export run --out x | --commit-message 'a b'
+export --commit-description | export run --out x | --commit-description 'a b'
+export --private | export run --out x | --private
+export --create-pr | export run --out x | --create-pr
 bench --json | bench ../n.yaml --steps 1 --warmup 0 | --json
 docs --out | docs recipe | --out pages
 R
 echo 'trainer: {steps: 3}' >set.yaml
 echo 'trainer: [' >broken.yaml
+sed 's/^trainer: {/trainer: {no_such_key: 1, /; s/train: d.jsonl/train: ..\/d.jsonl/' r.yaml >unknown.yaml
 
 # Templates that say so when they are given what the flag gives.
 no_system='{% if messages[0].role == "system" %}{{ raise_exception("a system message") }}{% endif %}{{ messages[0].content }}'

@@ -54,6 +54,10 @@ TEST(CommandLine, ReadsBothFormsOfFlags) {
   EXPECT_EQ(options.value.inner.steps, 3);
   ASSERT_EQ(line.overrides.size(), 1u);
   EXPECT_EQ(line.overrides[0], (std::pair<std::string, std::string>{"data.x", "1"}));
+  ASSERT_EQ(line.flags.size(), 7u);  // as they were given
+  EXPECT_EQ(line.flags[0], (std::pair<std::string, std::string>{"max_new_tokens", "7"}));
+  EXPECT_EQ(line.flags[2], (std::pair<std::string, std::string>{"stream", "false"}));
+  EXPECT_EQ(line.flags[6], (std::pair<std::string, std::string>{"inner.steps", "3"}));
 }
 
 struct Common {

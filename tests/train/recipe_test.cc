@@ -273,7 +273,7 @@ TEST(Recipe, WhatALaterLayerExcludesGivesWay) {
   for (const char* text : {"run: out", "run: {folder: out, seed: 3}"}) {
     Problems problems;
     config::Node root = config::parse_yaml(text, "r.yaml", problems);
-    training::put_over(root, config::parse_yaml("run: {name: tiny}", "s.yaml", problems));
+    training::put_over(root, config::parse_yaml("run: {name: tiny}", "s.yaml", problems), problems);
     ASSERT_TRUE(root.find("run")->is_map());
     EXPECT_EQ(root.find("run")->find("folder"), nullptr);
   }
@@ -284,7 +284,7 @@ TEST(Recipe, OptionsAreSetBelowPlainValues) {
   Problems problems;
   const std::string text = "{model: m, tokenizer: '${model}', data: {train: a.jsonl}, optimizer: adamw, run: out}";
   config::Node root = config::parse_yaml(text, "r.yaml", problems);
-  training::put_over(root, config::parse_yaml("run: {seed: 2}", "s.yaml", problems));
+  training::put_over(root, config::parse_yaml("run: {seed: 2}", "s.yaml", problems), problems);
   EXPECT_EQ(config::detail::inline_text(*root.find("run")), "{folder: out, seed: 2}");
   training::put_over(root, {{"data.train.0.weight", "2"}, {"optimizer.learning_rate", "0.5"}}, "", problems);
   training::put_over(root, {{"run", "there"}, {"run.seed", "4"}}, "environment", problems);

@@ -1,0 +1,120 @@
+// hone export: a folder as the Hugging Face hub wants it, of a run, a checkpoint, a model or an adapter.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "cli/export_source.h"
+#include "cli/export_write.h"
+#include "cli/output.h"
+#include "hone/command.h"
+#include "hone/registry.h"
+#include "io/folder_commit.h"
+
+namespace hone::cli {
+namespace {
+
+class Export final : public Command {
+ public:
+  struct Config : CardFlags {
+    using Base = CardFlags;
+    std::string out, max_shard_size = "5GB";
+    std::optional<std::string> checkpoint;
+    bool merge = false, replace = false;
+    ExportDtype dtype = ExportDtype::source;
+    static constexpr auto fields() {
+      using C = Config;
+      return std::tuple_cat(
+          std::tuple{
+              field("out", &C::out, "Folder to make."),
+              field("max_shard_size", &C::max_shard_size,
+                    "Weights beyond this are cut into several files, as 500MB, 5GB or 5GiB."),
+              field("checkpoint", &C::checkpoint,
+                    "Of a run: latest (the default), best = the one that its evaluations found best, or a step."),
+              field("merge", &C::merge, "Of an adapter: make one model of it and its base."),
+              field("dtype", &C::dtype, "Type of the weights: source = each as it is stored."),
+              field("replace", &C::replace,
+                    "A folder there that hone made, with nothing else in it, is moved to <folder>.old-k first.")},
+          Base::fields());
+    }
+  };
+  explicit Export(const Config& config) : flags_(config) {}
+
+  Usage usage() const override {
+    return {"RUN|CHECKPOINT|MODEL|ADAPTER --out FOLDER",
+            {"hone export runs/a --out my-model --checkpoint best --repo me/my-model --private --license apache-2.0",
+             "hone export runs/lora --out merged --merge --dtype bf16",
+             "hone export runs/lora --out adapter --base-model org/base --create-pr --commit-message 'A new adapter'"},
+            1,
+            1};
+  }
+
+  int run(const Invocation& call) override {
+    if (flags_.out.empty()) throw Error(ErrorKind::usage, "--out: missing; expected a folder to make");
+    const auto shard = parse_size(flags_.max_shard_size);
+    if (!shard || *shard == 0)
+      throw Error(ErrorKind::usage, "--max-shard-size: got " + hone::quoted(flags_.max_shard_size) +
+                                        ", expected a size such as 500MB, 5GB or 5GiB");
+    repository_name(flags_, flags_.out);  // before the work, not after
+    io::require_free(flags_.out, flags_.replace);
+    const ExportSource source = export_source(call.positionals[0], flags_.checkpoint);
+    check_card(source);
+    const Exported made =
+        write_export(source, {flags_.out, flags_.replace, flags_.merge, flags_.dtype, *shard}, flags_);
+    for (const std::string& name : source.left_out)
+      if (!flags_.merge) log::warning("{}: left out", (source.folder / name).string());
+    if (made.facts.adapter && base_on_hub(made.facts, flags_).empty())
+      log::warning("adapter_config.json names the folder {} as its base; --base-model names the one on the hub",
+                   made.facts.base);
+    call.json ? print_json(source, made) : print(source, made);
+    return 0;
+  }
+
+ private:
+  // What a card of one's own would not say is not passed over.
+  void check_card(const ExportSource& source) const {
+    const bool asked = !flags_.license.empty() || !flags_.dataset.empty() || !flags_.language.empty() ||
+                       !flags_.tag.empty() || (!flags_.base_model.empty() && !source.facts.adapter);
+    if (source.has_card() && asked && !flags_.merge)
+      throw Error(ErrorKind::usage, source.folder.string() +
+                                        ": has a README.md of its own, which is kept; --license, --base-model, "
+                                        "--dataset, --language and --tag are for a card that hone writes");
+  }
+
+  void print(const ExportSource& source, const Exported& made) const {
+    std::uint64_t bytes = 0;
+    for (const ExportedFile& file : made.files) bytes += file.bytes;
+    const std::string kind = made.facts.adapter ? "adapter" : "model";
+    std::cout << fmt::format("{}: {} of {}, {} parameters in {}, {} in {}\n", flags_.out, kind, source.folder.string(),
+                             human_count(static_cast<double>(made.facts.parameters)), made.facts.dtype,
+                             human_size(bytes), counted(std::ssize(made.files), "file"));
+    for (const ExportedFile& file : made.files)
+      std::cout << fmt::format("  {:<36} {}\n", file.name, human_size(file.bytes));
+    std::cout << "checked: it opens, and every byte is as it was written. To upload it (hf auth login first):\n  "
+              << shell_line(upload_command(flags_, flags_.out)) << "\n";
+  }
+
+  void print_json(const ExportSource& source, const Exported& made) const {
+    nlohmann::ordered_json files = nlohmann::ordered_json::array();
+    for (const ExportedFile& file : made.files) files.push_back({{"name", file.name}, {"size_bytes", file.bytes}});
+    nlohmann::ordered_json json = {{"folder", flags_.out},          {"source", source.folder.string()},
+                                   {"adapter", made.facts.adapter}, {"parameters", made.facts.parameters},
+                                   {"dtype", made.facts.dtype},     {"files", files},
+                                   {"left_out", source.left_out},   {"upload", upload_command(flags_, flags_.out)}};
+    if (made.facts.recipe) json["step"] = made.facts.step;
+    write_json(json);
+  }
+
+  Config flags_;
+};
+
+}  // namespace
+
+void register_export(Registries& hone) {
+  hone.commands.add<Export>("export", "Make a folder that is ready for the Hugging Face hub.");
+}
+
+}  // namespace hone::cli

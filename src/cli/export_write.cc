@@ -1,0 +1,169 @@
+// Writing and checking an export.
+#include "cli/export_write.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "cli/model_place.h"
+#include "hone/safetensors.h"
+#include "hub/adapter_config.h"
+#include "hub/copy_weights.h"
+#include "hub/own_tokenizer.h"
+#include "hub/save.h"
+#include "io/json.h"
+#include "tensor/dtype.h"
+
+namespace hone::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+using Texts = std::vector<std::pair<std::string, std::string>>;
+
+std::optional<at::ScalarType> type_of(ExportDtype dtype) {
+  switch (dtype) {
+    case ExportDtype::fp32:
+      return at::kFloat;
+    case ExportDtype::bf16:
+      return at::kBFloat16;
+    case ExportDtype::fp16:
+      return at::kHalf;
+    case ExportDtype::source:
+      break;
+  }
+  return std::nullopt;
+}
+
+void put(Texts& texts, const std::string& name, std::string content) {
+  for (auto& [file, old] : texts)
+    if (file == name) return void(old = std::move(content));
+  texts.emplace_back(name, std::move(content));
+}
+
+// A JSON file among them, with some of its keys changed; the others stay as they are.
+void change(Texts& texts, const std::string& name, const std::function<void(ordered_json&)>& edit) {
+  for (auto& [file, content] : texts) {
+    if (file != name) continue;
+    ordered_json json = io::parse_ordered_json(content, name, io::kConfigJson);
+    edit(json);
+    content = json.dump(2) + "\n";
+  }
+}
+
+// The type of most of the bytes.
+std::string main_dtype(const hub::CopiedWeights& copied) {
+  const auto most = std::max_element(copied.bytes_by_type.begin(), copied.bytes_by_type.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto type = most == copied.bytes_by_type.end() ? std::nullopt : from_safetensors_name(most->first);
+  return type ? hf_name(*type) : "";
+}
+
+// What was written opens as a model of hone's, with each weight that it has.
+void check_model(const fs::path& folder) {
+  const std::string file = (folder / "config.json").string();
+  const std::unique_ptr<Model> model = build_model(config::read_file(file), file);
+  const SafetensorsSet weights(folder);
+  model->each_weight([&](const std::string& name, const Weight& weight) {
+    const auto found = weights.tensors().find(name);
+    // Files may name weights otherwise, and leave out what is tied: load_weights() knows, here shapes must agree.
+    if (found != weights.tensors().end() && found->second.tensor->shape != weight.shape())
+      throw Error(ErrorKind::checkpoint,
+                  fmt::format("{}: {}: got {}, expected {}", folder.string(), name,
+                              shape_text(found->second.tensor->shape), shape_text(weight.shape())));
+  });
+  if (fs::exists(folder / "tokenizer.json")) load_tokenizer(folder.string());
+}
+
+void check_adapter(const fs::path& folder) {
+  hub::read_adapter_config(folder);
+  const Safetensors file(folder / hub::kAdapterModel);
+  if (file.tensors().empty()) throw Error(ErrorKind::checkpoint, file.path().string() + ": no tensor in it");
+}
+
+struct Written {
+  std::int64_t parameters = 0;
+  std::string dtype;
+};
+
+Written add_copied(io::FolderCommit& commit, const ExportSource& source, const ExportHow& how, const CardFlags& flags,
+                   Texts& texts) {
+  const auto type = type_of(how.dtype);
+  const hub::CopiedWeights copied = hub::copy_weights(commit, source.folder, {type, how.max_shard_bytes});
+  if (type)
+    change(texts, "config.json", [&](ordered_json& json) {
+      json.erase("torch_dtype");
+      json["dtype"] = hf_name(*type);
+    });
+  if (!flags.base_model.empty())
+    change(texts, hub::kAdapterConfig, [&](ordered_json& json) {
+      json["base_model_name_or_path"] = flags.base_model;
+      json["revision"] = nullptr;
+    });
+  return {copied.parameters, main_dtype(copied)};
+}
+
+Written add_merged(io::FolderCommit& commit, const ExportSource& source, const ExportHow& how, Texts& texts) {
+  const ModelPlace place = model_place_to_merge(source.folder.string(), "");
+  const auto model = merged_model(place, std::nullopt);
+  const auto stored = type_of(how.dtype);
+  if (stored)
+    model->each_weight([&](const std::string&, Weight& weight) {
+      if (!weight.is_buffer()) weight.fill(weight.use().detach().to(*stored));
+    });
+  const auto tokenizer = hub::own_tokenizer(tokenizer_folder(place));
+  hub::ModelFiles files =
+      hub::model_files(*model, place.folder, tokenizer->vocab_size() > 0 ? tokenizer.get() : nullptr);
+  files.max_shard_bytes = how.max_shard_bytes;
+  texts = std::move(files.texts);
+  files.texts.clear();
+  hub::add_model(commit, hub::weights_of(*model), files);
+  at::ScalarType type = at::kFloat;
+  model->each_weight([&](const std::string&, const Weight& weight) {
+    if (!weight.is_buffer()) type = weight.use().scalar_type();
+  });
+  return {model->parameter_count(), hf_name(type)};
+}
+
+// A merged model is what its base is.
+CardFacts merged_facts(const Texts& texts, CardFacts facts) {
+  for (const auto& [name, content] : texts) {
+    if (name != "config.json") continue;
+    const nlohmann::json json = io::parse_json(content, name, io::kConfigJson);
+    facts.model_type = json.value("model_type", "");
+    if (json.contains("architectures") && json["architectures"].is_array() && !json["architectures"].empty())
+      facts.architecture = json["architectures"][0].get<std::string>();
+  }
+  facts.adapter = false, facts.merged = true;
+  return facts;
+}
+
+}  // namespace
+
+Exported write_export(const ExportSource& source, const ExportHow& how, const CardFlags& flags) {
+  if (how.merge && !source.facts.adapter)
+    throw Error(ErrorKind::usage, "--merge: " + source.folder.string() + " is no adapter");
+  io::FolderCommit commit = io::commit_to(how.out, how.replace);
+  Texts texts = source.texts;
+  Exported result{{}, source.facts};
+  const Written written =
+      how.merge ? add_merged(commit, source, how, texts) : add_copied(commit, source, how, flags, texts);
+  if (how.merge) result.facts = merged_facts(texts, source.facts);
+  result.facts.parameters = written.parameters, result.facts.dtype = written.dtype;
+  result.facts.name = repository_name(flags, how.out.string());
+  if (!source.has_card() || how.merge) put(texts, "README.md", model_card(result.facts, flags));
+  for (const auto& [name, content] : texts) commit.add_file(name, content);
+  const fs::path hidden = commit.folder().path();
+  during("checking what was written",
+         [&] { how.merge || !source.facts.adapter ? check_model(hidden) : check_adapter(hidden); });
+  commit.commit({});
+  const Folder made = Env::process().open_folder(how.out);
+  if (const auto problems = io::verify(made, io::Verify::full); !problems.empty())
+    throw Error(ErrorKind::checkpoint, fmt::format("{}: written, but: {}", how.out.string(), join(problems, "; ")));
+  for (const io::ManifestFile& file : io::Manifest::read(made).files) result.files.push_back({file.name, file.size});
+  return result;
+}
+
+}  // namespace hone::cli

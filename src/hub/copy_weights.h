@@ -1,0 +1,29 @@
+// A model's or an adapter's weights written anew from their files, tensor by tensor, without building the model.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "io/folder_commit.h"
+
+namespace hone::hub {
+
+struct CopyWeights {
+  std::optional<at::ScalarType> type;  // of numbers with a point; nothing: each as it is
+  std::uint64_t max_shard_bytes = 5'000'000'000;
+};
+struct CopiedWeights {
+  std::int64_t parameters = 0;
+  std::uint64_t bytes = 0;
+  std::map<std::string, std::uint64_t> bytes_by_type;  // "BF16"
+};
+// From model.safetensors or its shards, or adapter_model.safetensors, which stays one file. Error(checkpoint): a
+// number that the type cannot hold, with its weight's name.
+CopiedWeights copy_weights(io::FolderCommit& commit, const std::filesystem::path& folder, const CopyWeights& how);
+
+}  // namespace hone::hub
