@@ -36,8 +36,15 @@ std::string_view name_of(Kind kind) {
 }
 
 void throw_system_error(ErrorKind kind, const std::filesystem::path& path, const char* doing, int error) {
-  throw Error(kind, fmt::format("{}: {}: {}", escape_for_terminal(path.string()), doing,
-                                std::generic_category().message(error)));
+  throw SystemError(kind,
+                    fmt::format("{}: {}: {}", escape_for_terminal(path.string()), doing,
+                                std::generic_category().message(error)),
+                    error);
+}
+
+void rethrow_shortage(const Error& error) {
+  const auto* told = dynamic_cast<const SystemError*>(&error);
+  if (told && (told->code() == EMFILE || told->code() == ENFILE || told->code() == ENOMEM)) throw;
 }
 
 Env& Env::process() {
@@ -59,6 +66,10 @@ Folder Env::open_folder(const std::filesystem::path& path, ErrorKind kind) {
   return Folder(*this, fd, name, kind);
 }
 
+static std::filesystem::path parent_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : ".";
+}
+
 Folder Env::make_folders(const std::filesystem::path& path, ErrorKind kind) {
   std::filesystem::path partial;
   for (const std::filesystem::path& part : path) {
@@ -67,6 +78,8 @@ Folder Env::make_folders(const std::filesystem::path& path, ErrorKind kind) {
     Operation operation{Kind::make_folder, partial, {}};
     const int result = retried(*this, operation, [&] { return ::mkdir(partial.c_str(), 0777); });
     if (result != 0 && errno != EEXIST) throw_system_error(kind, partial, "cannot make the folder", errno);
+    // A parent that may be written but not read cannot be synced.
+    if (::access(parent_of(partial).c_str(), R_OK) == 0) open_folder(parent_of(partial), kind).sync();
   }
   return open_folder(path, kind);
 }
@@ -159,7 +172,7 @@ void Folder::write_file(const std::string& name, std::string_view content) const
 
 void Folder::replace_file(const std::string& name, std::string_view content) const {
   check_plain(name);
-  const std::string hidden = ".new-" + name;
+  const std::string hidden = kNew + name;
   remove(hidden);  // of a process that was killed here
   try {
     write_file(hidden, content);
@@ -218,7 +231,7 @@ void Folder::rename(const std::string& name, const Folder& to, const std::string
 
 void Folder::replace_link(const std::string& name, const std::string& target) const {
   check_plain(name);
-  const std::string hidden = ".new-" + name;
+  const std::string hidden = kNew + name;
   remove(hidden);
   const int made = attempt(
       *env_, Kind::link, path_ / hidden, [&] { return ::symlinkat(target.c_str(), fd(), hidden.c_str()); }, target);

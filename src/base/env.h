@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "hone/error.h"
@@ -41,8 +42,8 @@ struct Operation {
   };
   Kind kind;
   std::filesystem::path path, target;    // target: of rename, replace and link
-  std::span<const std::byte> data = {};  // of write; the hook may shorten it: a short write
-  std::uint64_t at = 0;                  // of write: where in the file; of truncate: its new size
+  std::span<const std::byte> data = {};  // of write, and where read puts it; the hook may shorten it: a short write
+  std::uint64_t at = 0;                  // of write and read: where in the file; of truncate: its new size
 };
 std::string_view name_of(Operation::Kind kind);
 
@@ -61,7 +62,8 @@ class Env {
   virtual int before(Operation& operation);
 
   Folder open_folder(const std::filesystem::path& path, ErrorKind kind = ErrorKind::checkpoint);
-  Folder make_folders(const std::filesystem::path& path, ErrorKind kind = ErrorKind::checkpoint);  // and its parents
+  // And its parents. What is made is durable when it returns.
+  Folder make_folders(const std::filesystem::path& path, ErrorKind kind = ErrorKind::checkpoint);
   std::uint64_t free_bytes(const std::filesystem::path& path);  // for us, of the file system `path` is or would be on
 };
 
@@ -117,6 +119,8 @@ class OutFile {
 // swap a path component underneath. Copies share the descriptor.
 class Folder {
  public:
+  // What the names begin with under which replace_file() and replace_link() make what they put in place.
+  static constexpr const char* kNew = ".new-";
   const std::filesystem::path& path() const { return path_; }
   Env& env() const { return *env_; }
 
@@ -165,7 +169,20 @@ class Folder {
   ErrorKind kind_;
 };
 
-// "path: cannot write: No space left on device" as an Error.
+// What the system said, with its number.
+class SystemError : public Error {
+ public:
+  SystemError(ErrorKind kind, std::string message, int code) : Error(kind, std::move(message)), code_(code) {}
+  int code() const noexcept { return code_; }
+
+ private:
+  int code_;
+};
+// In a handler of `error`: throws it on where it says nothing of the file, but that this process or the machine has too
+// many open or too little memory.
+void rethrow_shortage(const Error& error);
+
+// "path: cannot write: No space left on device" as a SystemError.
 [[noreturn]] void throw_system_error(ErrorKind kind, const std::filesystem::path& path, const char* doing, int error);
 
 // A regular file read with pread: safe from several threads; one cut meanwhile is an Error, never a SIGBUS.
@@ -188,6 +205,7 @@ class InFile {
 
  private:
   void check_regular();
+  Env* env_ = &Env::process();
   int fd_ = -1;
   std::filesystem::path path_;
   ErrorKind kind_;

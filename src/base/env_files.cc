@@ -115,7 +115,7 @@ InFile::InFile(const std::filesystem::path& path, ErrorKind kind) : path_(path),
 }
 
 InFile::InFile(const Folder& folder, const std::string& name, ErrorKind kind)
-    : fd_(folder.open_read(name)), path_(folder.path() / name), kind_(kind) {
+    : env_(&folder.env()), fd_(folder.open_read(name)), path_(folder.path() / name), kind_(kind) {
   check_regular();
 }
 
@@ -132,7 +132,11 @@ void InFile::check_regular() {
 }
 
 InFile::InFile(InFile&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)), kind_(other.kind_), size_(other.size_) {}
+    : env_(other.env_),
+      fd_(std::exchange(other.fd_, -1)),
+      path_(std::move(other.path_)),
+      kind_(other.kind_),
+      size_(other.size_) {}
 
 InFile::~InFile() {
   if (fd_ >= 0) ::close(fd_);
@@ -141,9 +145,11 @@ InFile::~InFile() {
 std::size_t InFile::read_some(std::uint64_t offset, std::span<std::byte> into) const {
   std::size_t done = 0;
   while (done < into.size()) {
-    const ssize_t count = ::pread(fd_, into.data() + done, std::min<std::size_t>(into.size() - done, 1 << 30),
-                                  static_cast<off_t>(offset + done));
-    if (count < 0 && errno == EINTR) continue;
+    const auto rest = into.subspan(done);
+    Operation operation{Kind::read, path_, {}, rest.first(std::min<std::size_t>(rest.size(), 1 << 30)), offset + done};
+    const ssize_t count = retried(*env_, operation, [&] {
+      return ::pread(fd_, rest.data(), operation.data.size(), static_cast<off_t>(operation.at));
+    });
     if (count < 0) throw_system_error(kind_, path_, "cannot read", errno);
     if (count == 0) break;
     done += static_cast<std::size_t>(count);

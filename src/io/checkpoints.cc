@@ -22,6 +22,7 @@ Checkpoint look_at(const Folder& parent, const std::string& name, Verify mode) {
     found.finite = manifest.finite;
     found.problems = verify(folder, manifest, mode);
   } catch (const Error& error) {
+    rethrow_shortage(error);  // not damaged: nobody has looked
     found.problems = {error.what()};
   }
   return found;

@@ -135,6 +135,7 @@ class Checker {
         return add(file.name, fmt::format("has {} bytes, expected {}", open.size(), file.size));
       if (mode == Verify::full) check_content(open, file);
     } catch (const Error& error) {
+      rethrow_shortage(error);
       problems_.push_back(error.what());
     }
   }
@@ -265,6 +266,7 @@ std::vector<std::string> verify(const Folder& folder, Verify mode) {
   try {
     return verify(folder, Manifest::read(folder), mode);
   } catch (const Error& error) {
+    rethrow_shortage(error);
     return {error.what()};
   }
 }

@@ -33,7 +33,8 @@ bool has_checkpoint(const Folder& folder) {
   const auto whole_manifest = [&](const std::string& name) {
     try {
       return all.is_folder(name) && !Manifest::read(all.open_folder(name)).files.empty();
-    } catch (const Error&) {
+    } catch (const Error& error) {
+      rethrow_shortage(error);
       return false;
     }
   };
@@ -44,6 +45,8 @@ bool has_checkpoint(const Folder& folder) {
 // What loading the inputs and taking the lock make, and what is left when a run is killed right then.
 bool made_before_a_run(const Folder& folder, const std::string& name) {
   if (name == kRunLock || name == kRunNotes) return true;
+  for (const char* file : {kRunNotes, kRunConfig, kRunMetrics, "latest", "best"})
+    if (name == std::string(Folder::kNew) + file) return true;
   if ((name != "checkpoints" && name != "cache") || !folder.is_folder(name)) return false;
   const std::vector<std::string> inside = folder.open_folder(name).list();
   return std::all_of(inside.begin(), inside.end(), [&](const std::string& entry) {

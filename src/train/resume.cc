@@ -57,12 +57,14 @@ void set_newer_aside(io::RunFolder& run, std::int64_t step) {
       int k = 0;
       while (parent.exists(name = fmt::format("superseded-{}", k))) ++k;
       aside = parent.make_folder(name);
+      parent.sync();
       if (const auto metrics = parent.maybe_read_file("metrics.jsonl", kMaxMetrics))
         aside->write_file("metrics.jsonl", *metrics);
     }
     run.checkpoints().folder().rename(checkpoint.name, *aside, checkpoint.name);
     log::warning("{}: newer than step {}, moved to {}/{}", checkpoint.name, step, parent.path().string(), name);
   }
+  if (aside) aside->sync(), run.checkpoints().folder().sync();
 }
 
 void check_overrides(const Recipe& recipe, const TrainOptions& options) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -59,35 +60,68 @@ void Saver::try_save(const std::optional<Worth>& worth) {
   }
 }
 
-void Saver::begin(const std::optional<Worth>& worth) {
-  settle(/*wait=*/true);
-  const std::vector<Best> before = state_.best;
-  if (worth) rank(*worth);
-  pending_ = std::make_unique<Pending>(state_.step, before, CheckpointWrite(place_in(run_), state_, parts_(), world_));
-  pending_->write.copy_tensors();
-  pending_->worker = Worker("hone-save", [pending = pending_.get()] {
-    try {
-      pending->bytes = *pending->write.write();
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::checkpoint) throw;
-      pending->failure = error;
-    }
-    pending->seconds = pending->watch.seconds();
-  });
+// Memory or a thread that is not to be had costs the checkpoint. Of several ranks it ends them all: the others would
+// wait for this one's exchanges.
+void Saver::guarded(std::int64_t step, const std::function<void()>& act) const {
+  try {
+    act();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (world_.size() > 1) throw;
+    const std::string_view text = error.what();
+    throw Error(ErrorKind::checkpoint, fmt::format("{}: cannot save: {}",
+                                                   (run_.path() / "checkpoints" / io::step_name(step)).string(),
+                                                   text.substr(0, text.find('\n'))));
+  }
 }
 
-std::string Saver::settle(bool wait) {
-  if (pending_ && (wait || !pending_->worker.running())) {
-    const std::unique_ptr<Pending> ended = std::move(pending_);
-    ended->worker.join();
-    if (ended->failure) {
-      state_.best = ended->before;
-      report_failure(ended->step, *ended->failure);
-    } else {
-      committed(ended->step, ended->bytes, ended->seconds);
-    }
+void Saver::begin(const std::optional<Worth>& worth) {
+  finish_pending();
+  const std::vector<Best> before = state_.best;
+  if (worth) rank(*worth);
+  try {
+    guarded(state_.step, [&] {
+      pending_ = std::make_unique<Pending>(state_.step, before, CheckpointWrite(place_in(run_), state_, parts_(), world_));
+      pending_->write.copy_tensors();
+      pending_->worker = Worker("hone-save", [this, pending = pending_.get()] {
+        try {
+          guarded(pending->step, [&] { pending->bytes = *pending->write.write(); });
+        } catch (const Error& error) {
+          if (error.kind() != ErrorKind::checkpoint) throw;
+          pending->failure = error;
+        }
+        pending->seconds = pending->watch.seconds();
+      });
+    });
+  } catch (...) {
+    pending_.reset();
+    state_.best = before;
+    throw;
   }
-  return std::exchange(untold_, "");
+}
+
+// Never two at once: who comes while one is written waits, and says so.
+void Saver::finish_pending() {
+  if (!pending_) return;
+  const std::unique_ptr<Pending> ended = std::move(pending_);
+  const bool late = ended->worker.running();
+  const Stopwatch watch;
+  ended->worker.join();
+  if (late)
+    log::info("step {}: waited {} for the checkpoint of step {}, which was still written", state_.step,
+              human_duration(watch.seconds()), ended->step);
+  if (ended->failure) {
+    state_.best = ended->before;
+    report_failure(ended->step, *ended->failure);
+  } else {
+    committed(ended->step, ended->bytes, ended->seconds);
+  }
+}
+
+std::vector<std::string> Saver::settle(bool wait) {
+  if (pending_ && (wait || !pending_->worker.running())) finish_pending();
+  return std::exchange(untold_, {});
 }
 
 void Saver::report_failure(std::int64_t step, const Error& error) {
@@ -124,7 +158,7 @@ void Saver::save(const std::optional<Worth>& worth) {
   if (worth) rank(*worth);
   std::optional<std::uint64_t> bytes;
   try {
-    bytes = save_checkpoint(place_in(run_), state_, parts_(), world_);
+    guarded(state_.step, [&] { bytes = save_checkpoint(place_in(run_), state_, parts_(), world_); });
   } catch (...) {
     state_.best = before;
     throw;
@@ -135,7 +169,8 @@ void Saver::save(const std::optional<Worth>& worth) {
 
 void Saver::committed(std::int64_t step, std::uint64_t bytes, double seconds) {
   step_ = step;
-  untold_ = name_ = io::step_name(step);
+  name_ = io::step_name(step);
+  untold_.push_back(name_);
   if (!world_.is_first()) return;
   log::info("step {}: saved {} ({}, {})", step,
             (std::filesystem::path(recipe_.run.folder) / "checkpoints" / name_).string(), human_size(bytes),

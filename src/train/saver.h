@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "io/run_folder.h"
 #include "train/checkpoint.h"
@@ -32,8 +33,8 @@ class Saver {
   // A failure is reported and counted: training goes on. With trainer.save.asynchronous the checkpoint is written
   // while that happens, after one that still is.
   void try_save(const std::optional<Worth>& worth);
-  // Name of the checkpoint that try_save() has made and that was not told yet; "": none, or it is still written.
-  std::string settle(bool wait);
+  // Names of the checkpoints that were made and not told yet, but for one that is still written.
+  std::vector<std::string> settle(bool wait);
   void start_clock();
 
   std::int64_t step() const { return step_; }            // of the newest checkpoint; -1: none
@@ -44,6 +45,8 @@ class Saver {
  private:
   struct Pending;
   void begin(const std::optional<Worth>& worth);
+  void finish_pending();
+  void guarded(std::int64_t step, const std::function<void()>& act) const;
   void committed(std::int64_t step, std::uint64_t bytes, double seconds);
   void report_failure(std::int64_t step, const Error& error);
   void rank(const Worth& worth);
@@ -59,7 +62,7 @@ class Saver {
   std::int64_t steps_, step_ = -1, from_ = -1, failures_ = 0;
   std::string name_;
   double last_ = 0, slowest_ = 0;
-  std::string untold_;
+  std::vector<std::string> untold_;
   std::unique_ptr<Pending> pending_;
 };
 

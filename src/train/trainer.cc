@@ -342,8 +342,8 @@ void Trainer::maybe_save() {
   told_saved(saver_->settle(/*wait=*/false));
 }
 
-void Trainer::told_saved(const std::string& checkpoint) {
-  if (!checkpoint.empty()) hooks_.saved(view(), checkpoint);
+void Trainer::told_saved(const std::vector<std::string>& checkpoints) {
+  for (const std::string& checkpoint : checkpoints) hooks_.saved(view(), checkpoint);
 }
 
 Summary Trainer::finish() {

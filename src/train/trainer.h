@@ -63,7 +63,7 @@ class Trainer {
   void log();
   void track();
   void maybe_save();
-  void told_saved(const std::string& checkpoint);  // "": there is none
+  void told_saved(const std::vector<std::string>& checkpoints);
   void begin_step();
   void before_update(const PendingUpdate& update);
   void after_update();

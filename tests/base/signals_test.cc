@@ -9,11 +9,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
-
+#include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include "harness/scale.h"
 
 namespace hone {
 namespace {
@@ -157,6 +162,33 @@ TEST(StopSignal, TenThousandSignalsDoNoHarm) {
   storm.join();
   taken += StopSignal::take_save_request();
   EXPECT_GE(taken, 1);
+}
+
+// A thousand a second beside a thread that allocates and locks: none is lost for good, none stands in its way.
+TEST(StopSignal, TenThousandAtAThousandASecondDisturbNobody) {
+  const StopSignal signals;
+  const int wanted = test::scaled(1000, 10000);
+  std::atomic<bool> over = false;
+  std::thread storm([&] {
+    const BlockSignals blocked;
+    for (int i = 0; i < wanted; ++i) {
+      kill(getpid(), i == wanted / 2 ? SIGTERM : SIGUSR1);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    over = true;
+  });
+  int taken = 0;
+  std::mutex mutex;
+  std::vector<std::string> made;
+  while (!over) {
+    const std::lock_guard lock(mutex);
+    made.emplace_back(static_cast<std::size_t>(taken % 300), 'x');
+    if (made.size() > 100) made.clear();
+    taken += StopSignal::take_save_request();
+  }
+  storm.join();
+  EXPECT_GE(taken, wanted / 50);
+  EXPECT_EQ(StopSignal::stop_name(), "SIGTERM");
 }
 
 TEST(StopSignal, AClosedPipeIsAnErrorNotASignal) {

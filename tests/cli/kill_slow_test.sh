@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# kill -9 at random moments (ten per precision, twenty of a run that trains an adapter), the same command again each
-# time: in the end the same bits as without a kill.
+# kill -9 at random moments (ten per precision, twenty of a run that saves beside training and of one that trains an
+# adapter), the same command again each time: in the end the same bits as without a kill.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -54,6 +54,7 @@ check() {
 
 check fp32 10 model.safetensors --trainer.precision=fp32
 check bf16 10 model.safetensors --trainer.precision=bf16
+check beside 20 model.safetensors --trainer.precision=bf16 --trainer.save.asynchronous --trainer.save.every=5
 hone init base --model.type=llama --model.hidden_size=32 --model.intermediate_size=64 --model.num_hidden_layers=2 \
   --model.num_attention_heads=4 --model.num_key_value_heads=2 --model.max_position_embeddings=64 --tokenizer bytes
 sed -i 's/^model: .*/model: {path: base}/; /^tokenizer/d' recipe.yaml

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -31,7 +32,8 @@ class FaultyEnv : public Env {
 
   int before(Operation& operation) override {
     const int number = ++count_;
-    const bool now = fault_ != Fault::none && (number == at_ || (for_ever_ && number > at_));
+    bool now = fault_ != Fault::none && (number == at_ || (for_ever_ && number > at_));
+    if (fault_ == Fault::fail && error_ == EINTR && for_ever_) now &= (number - at_) % 2 == 0;  // each call once
     if (!now) return 0;
     what_ = std::string(name_of(operation.kind)) + " " + operation.path.string();
     if (fault_ == Fault::kill) ::kill(::getpid(), SIGKILL);
@@ -44,7 +46,8 @@ class FaultyEnv : public Env {
 
  private:
   Fault fault_ = Fault::none;
-  int at_ = 0, error_ = 0, count_ = 0;
+  int at_ = 0, error_ = 0;
+  std::atomic<int> count_ = 0;
   bool for_ever_ = false;
   std::string what_;
 };
@@ -70,8 +73,8 @@ inline std::vector<std::byte> toy_bytes(const io::TensorSpec& spec, std::int64_t
   return bytes;
 }
 
-// A checkpoint as training writes it: two shards with an index, files beside them, optimizer state below state/.
-inline void save_toy(const Folder& checkpoints, std::int64_t step, bool replace = false) {
+// A checkpoint as training writes it: `size` shards with an index, files beside them, optimizer state below state/.
+inline void save_toy(const Folder& checkpoints, std::int64_t step, bool replace = false, int size = 2) {
   std::vector<std::byte> bytes;
   const auto bytes_of = [&](const io::TensorSpec& spec) -> std::span<const std::byte> {
     return bytes = toy_bytes(spec, step);
@@ -80,6 +83,7 @@ inline void save_toy(const Folder& checkpoints, std::int64_t step, bool replace 
   save->add_file("config.json", "{\"model_type\": \"toy\"}\n");
   io::ModelSave model;
   model.tensors = {{"layers.0.up", "F32", {8, 4}}, {"layers.1.up", "BF16", {5}}, {"norm", "F32", {0}}};
+  for (int i = 2; i < size; ++i) model.tensors.push_back({"layers." + std::to_string(i) + ".down", "F32", {8, 4}});
   model.max_shard_bytes = 128;
   save->add_model(model, bytes_of);
   save->add_file("state/train.json", "{\"step\": " + std::to_string(step) + "}\n");

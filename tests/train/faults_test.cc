@@ -60,6 +60,32 @@ TEST_F(Faults, NaNStopsBeforeTheUpdateAndNamesStepParameterAndRecords) {
   EXPECT_EQ(train(recipe(), options_).resumed_from, 4);  // without the poison it goes on
 }
 
+// The last checkpoint has the bad weights, is known to, and takes no good one's place.
+TEST_F(Faults, WeightsThatAreNoNumbersPushNoGoodCheckpointOut) {
+  for (const char* beside : {"false", "true"}) {
+    const Overrides saves{
+        {"trainer.save.every", "2"}, {"trainer.save.keep", "1"}, {"trainer.save.asynchronous", beside}};
+    Overrides poisoned = saves;
+    poisoned.emplace_back("callbacks", "[{type: poison, step: 4}]");
+    EXPECT_HONE_ERROR(train(recipe(poisoned), options_), not_finite, "step 5");
+    EXPECT_TRUE(has_step(2));
+    EXPECT_TRUE(has_step(4)) << "the bad weights were not saved, so nothing was tested";
+    messages_.clear();
+    EXPECT_EQ(train(recipe(saves), options_).resumed_from, 2);
+    EXPECT_NE(messages_.find("step-00000004 is not used: its weights are not finite; going back to step 2"),
+              std::string::npos)
+        << messages_;
+    std::filesystem::remove_all(run_folder());
+  }
+}
+
+TEST_F(Faults, ASaveThatDoesNotFitTheGraceIsWarnedOf) {
+  train(recipe({{"trainer.save.grace_seconds", "0.000001"}}), options_);
+  EXPECT_NE(messages_.find("it may not fit between SIGTERM and SIGKILL (trainer.save.grace_seconds)"),
+            std::string::npos)
+      << messages_;
+}
+
 TEST_F(Faults, AFullDiskDuringASaveKeepsTheLastCheckpointAndTrainsOn) {
   BrokenEnv env;
   env.rule = [](const Operation& operation) {

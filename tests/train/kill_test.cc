@@ -2,7 +2,6 @@
 //
 // The test program runs itself as the child that is killed (HONE_KILL_CHILD names what it trains in).
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -10,10 +9,13 @@
 
 #include "base/env.h"
 #include "train/hooks_for_tests.h"
+#include "train/killed.h"
 #include "train/support.h"
 
 namespace hone {
 namespace {
+
+using test::train_in_child;
 
 // Kills the process at the n-th operation below the run folder.
 class KillingEnv final : public Env {
@@ -37,21 +39,6 @@ TEST(KillChild, Trains) {
   TrainOptions options = test::quiet_options();
   options.env = &env;
   train(read_recipe(recipe), options);
-}
-
-// Exit status of the child; 0 when it trained to the end, SIGKILL when it was killed.
-int train_in_child(const std::string& recipe, std::int64_t kill_at) {
-  const pid_t child = fork();
-  if (child == 0) {
-    setenv("HONE_KILL_CHILD", recipe.c_str(), 1);
-    setenv("HONE_KILL_AT", std::to_string(kill_at).c_str(), 1);
-    if (!std::freopen("/dev/null", "w", stdout) || !std::freopen("/dev/null", "w", stderr)) _exit(9);
-    execl("/proc/self/exe", "train_test", "--gtest_filter=KillChild.Trains", nullptr);
-    _exit(9);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status) == 0 ? 0 : -WEXITSTATUS(status);
 }
 
 class Kill : public ::testing::TestWithParam<std::string> {};
@@ -79,6 +66,28 @@ TEST_P(Kill, AnywhereAndAgainIsTheUninterruptedRun) {
     ASSERT_EQ(train_in_child(recipe, -1), 0);
     test::expect_equal_runs(folder / "whole", folder / name, 10);
   }
+}
+
+// Twenty kills of one run, with checkpoints written beside training.
+TEST(Kills, TwentyOfOneRunThatSavesBesideTrainingChangeNoBit) {
+  const test::TempFolder folder;
+  const auto recipe_in = [&](const std::string& name) {
+    const test::Overrides overrides{{"trainer.precision", "bf16"},
+                                    {"trainer.steps", "90"},
+                                    {"trainer.save.every", "1"},
+                                    {"trainer.save.keep", "2"},
+                                    {"trainer.save.asynchronous", "true"},
+                                    {"run.folder", (folder / name).string()}};
+    return folder.write(name + ".yaml", config::to_yaml(write_recipe(test::small_recipe(folder, overrides)))).string();
+  };
+  ASSERT_EQ(train_in_child(recipe_in("whole"), -1), 0);
+  const std::string broken = recipe_in("broken");
+  for (int kill = 0; kill < 20; ++kill) {
+    SCOPED_TRACE(kill);
+    ASSERT_EQ(train_in_child(broken, 40 + kill * 83 % 230), SIGKILL);
+  }
+  ASSERT_EQ(train_in_child(broken, -1), 0);
+  test::expect_equal_runs(folder / "whole", folder / "broken", 90);
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, Kill, ::testing::Values("fp32", "bf16"));

@@ -153,9 +153,10 @@ TEST_F(Saves, TwoHundredLeaveNothingBehind) {
                                         {"trainer.eval_every", "0"},
                                         {"trainer.save.asynchronous", beside},
                                         {"callbacks", "[watching]"}});
-    EXPECT_LE(held_late.handles, held_early.handles + 6);  // of the save that is under way
+    const bool under_way = std::string_view(beside) == "true";
+    EXPECT_LE(held_late.handles, held_early.handles + (under_way ? 6 : 0));
     EXPECT_LE(held_late.threads, held_early.threads + 8);  // teams of OpenMP come and go; a leak would be 180
-    EXPECT_LE(held_late.bytes, held_early.bytes + (8u << 20));
+    EXPECT_LE(held_late.bytes, held_early.bytes + held_early.bytes / 100);
   }
 }
 
