@@ -12,6 +12,7 @@
 #include "hone/command.h"
 #include "hone/registry.h"
 #include "hone/trainer.h"
+#include "io/json.h"
 #include "train/preflight.h"
 #include "train/state.h"
 
@@ -27,6 +28,7 @@ std::string_view name_of(StopReason reason) {
     case StopReason::signal: return "signal";
     case StopReason::already_finished: return "already_finished";
     case StopReason::end_of_data: return "end_of_data";
+    case StopReason::replayed: return "replayed";
   }
   return "";
 }
@@ -55,7 +57,7 @@ class Train final : public Command {
     std::vector<std::string> set;
     std::optional<std::string> resume;
     std::vector<std::string> override_keys;
-    std::string gradients, from;
+    std::string gradients, from, replay;
     bool fresh = false, strict_resume = false, dry_run = false, space_check = true;
     static constexpr auto fields() {
       using C = Config;
@@ -69,6 +71,10 @@ class Train final : public Command {
                 "Option that may differ from the run's own recipe, or all; may be given several times."),
           field("gradients", &C::gradients,
                 "Write the gradients of the last step, before clipping, to this safetensors file."),
+          field(
+              "replay", &C::replay,
+              "A nonfinite-step-N.json instead of a recipe: makes that step of its run once more, from the checkpoint "
+              "before it, and says again what was not finite; the run stays as it is."),
           field("new", &C::fresh, "Start again: an existing run folder is moved to <folder>.old-k first."),
           field("strict_resume", &C::strict_resume,
                 "A damaged newest checkpoint is an error, not a step back to an older one."),
@@ -82,6 +88,7 @@ class Train final : public Command {
     return {"[RECIPE] [--a.b.c=value ...]",
             {"hone train recipe.yaml", "hone train recipe.yaml --trainer.steps=500 --optimizer.learning_rate=1e-4",
              "hone train --from runs/chats --trainer.steps=2000",
+             "hone train --replay runs/chats/nonfinite-step-412.json",
              "hone train --model.path=my-model --data.train=chats.jsonl --run.folder=runs/chats"},
             0,
             1,
@@ -92,6 +99,7 @@ class Train final : public Command {
   }
 
   int run(const Invocation& call) override {
+    if (!flags_.replay.empty()) return replay(call);
     const std::optional<CheckpointPlace> from = from_place(call);
     const Recipe recipe = whole_recipe(call, flags_.set, from ? from->folder / "state" / "config.yaml" : "",
                                        from && !from->run.empty() ? from->run.string() : "");
@@ -129,6 +137,38 @@ class Train final : public Command {
     const std::filesystem::path run = std::filesystem::weakly_canonical(recipe.run.folder, ignored);
     if (run != from.run) world.first_then_others([&] { return world.is_first() ? (copy_into_run(from, run), 0) : 0; });
     return std::to_string(from.step);
+  }
+
+  // By the recipe in the file's folder, which is the run's.
+  int replay(const Invocation& call) const {
+    if (!call.positionals.empty() || flags_.resume || flags_.fresh || !flags_.from.empty() || flags_.dry_run ||
+        !flags_.set.empty() || !flags_.gradients.empty())
+      throw Error(ErrorKind::usage,
+                  "--replay: not together with a recipe or other flags; the run's own recipe is read");
+    const std::filesystem::path file = flags_.replay, folder = file.parent_path().empty() ? "." : file.parent_path();
+    const nlohmann::json told = io::read_json_file(file);
+    if (!told.is_object() || !told.contains("step") || !told["step"].is_number_unsigned())
+      throw Error(ErrorKind::checkpoint, file.string() + ": no step; expected a run's nonfinite-step-N.json");
+    TrainOptions options;
+    options.replay = told["step"].get<std::int64_t>();
+    options.override_keys = {"all"};
+    options.quiet = call.quiet;
+    options.world = join_ranks();
+    if (const auto ranks = told.value("ranks", std::int64_t{1}); ranks != options.world.size())
+      throw Error(ErrorKind::usage,
+                  fmt::format("{}: the step was made by {}, and there {} {} now", file.string(), counted(ranks, "rank"),
+                              options.world.size() == 1 ? "is" : "are", options.world.size()))
+          .hint(fmt::format("hone launch -n {} train --replay {}", ranks, file.string()));
+    const Summary summary = train(whole_recipe(call, {}, folder / "config.yaml", folder.string()), options);
+    if (!options.world.is_first()) return summary.interrupted() ? kStopped : 0;
+    if (call.json)
+      write_json(json_of(summary));
+    else if (summary.interrupted())
+      std::cout << "stopped by " << summary.stopped_by << " before the step was made\n";
+    else
+      std::cout << fmt::format("{}: step {} was made once more, and everything in it is finite\n", summary.folder,
+                               summary.step);
+    return summary.interrupted() ? kStopped : 0;
   }
 
   static int dry_run(const Recipe& recipe, bool json) {

@@ -283,7 +283,7 @@ CheckpointWrite::CheckpointWrite(io::RunFolder& run, const TrainState& state, co
       content_(std::make_unique<Content>(files_to_save(parts, world), tensors_of(state.callbacks),
                                          manifest_of(run, state, parts))) {
   content_->manifest.world = world.size();
-  content_->manifest.finite = parts.updater.weights_finite();
+  content_->manifest.finite = parts.finite;
   if (!world.is_first()) return;
   auto& texts = content_->files.texts;
   texts.emplace_back("trainer_state.json", trainer_state(state, parts));

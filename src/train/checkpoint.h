@@ -29,6 +29,7 @@ struct CheckpointParts {
   std::optional<double> epochs = {};
   std::optional<hub::AdapterConfig> adapter = {};  // then it is all that is saved of the model
   bool with_optimizer = true;                      // false: no run can go on from it
+  bool finite = true;                              // false: some of what is trained is NaN or infinite
 };
 
 // Of the weights, the optimizer's state and the small files: what save_checkpoint() will write, but for logs.

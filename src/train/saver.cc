@@ -36,6 +36,7 @@ struct Saver::Pending {
   std::int64_t step;
   std::vector<Best> before;  // state_.best without it
   CheckpointWrite write;
+  bool finite;
   Stopwatch watch = {};
   std::uint64_t bytes = 0;
   double seconds = 0;
@@ -62,8 +63,8 @@ void Saver::try_save(const std::optional<Worth>& worth) {
 void Saver::begin(const std::optional<Worth>& worth) {
   settle(/*wait=*/true);
   const std::vector<Best> before = state_.best;
-  if (worth) rank(*worth);
-  pending_ = std::make_unique<Pending>(state_.step, before, CheckpointWrite(run_, state_, parts_(), world_));
+  const CheckpointParts parts = parts_to_save(worth);
+  pending_ = std::make_unique<Pending>(state_.step, before, CheckpointWrite(run_, state_, parts, world_), parts.finite);
   pending_->write.copy_tensors();
   pending_->worker = Worker("hone-save", [pending = pending_.get()] {
     try {
@@ -84,7 +85,7 @@ std::string Saver::settle(bool wait) {
       state_.best = ended->before;
       report_failure(ended->step, *ended->failure);
     } else {
-      committed(ended->step, ended->bytes, ended->seconds);
+      committed(ended->step, ended->finite, ended->bytes, ended->seconds);
     }
   }
   return std::exchange(untold_, "");
@@ -121,19 +122,27 @@ void Saver::rank(const Worth& worth) {
 void Saver::save(const std::optional<Worth>& worth) {
   const Stopwatch watch;
   const std::vector<Best> before = state_.best;
-  if (worth) rank(*worth);
+  const CheckpointParts parts = parts_to_save(worth);
   std::optional<std::uint64_t> bytes;
   try {
-    bytes = save_checkpoint(run_, state_, parts_(), world_);
+    bytes = save_checkpoint(run_, state_, parts, world_);
   } catch (...) {
     state_.best = before;
     throw;
   }
   if (!bytes) state_.best = before;
-  if (bytes) committed(state_.step, *bytes, watch.seconds());
+  if (bytes) committed(state_.step, parts.finite, *bytes, watch.seconds());
 }
 
-void Saver::committed(std::int64_t step, std::uint64_t bytes, double seconds) {
+// What is not finite is no best one, whatever its evaluation said.
+CheckpointParts Saver::parts_to_save(const std::optional<Worth>& worth) {
+  CheckpointParts parts = parts_();
+  parts.finite = parts.updater.weights_finite();
+  if (worth && parts.finite) rank(*worth);
+  return parts;
+}
+
+void Saver::committed(std::int64_t step, bool finite, std::uint64_t bytes, double seconds) {
   step_ = step;
   untold_ = name_ = io::step_name(step);
   if (!world_.is_first()) return;
@@ -144,13 +153,18 @@ void Saver::committed(std::int64_t step, std::uint64_t bytes, double seconds) {
     log::warning("a save takes {}: it may not fit between SIGTERM and SIGKILL (trainer.save.grace_seconds)",
                  human_duration(seconds));
   slowest_ = std::max(slowest_, seconds);
-  tidy();
+  if (!finite)
+    log::warning(
+        "step {}: its weights are not finite: it is neither latest nor best, and no run goes on from it by "
+        "itself",
+        step);
+  tidy(finite);
 }
 
 // The checkpoint is committed: nothing here makes it a failed save.
-void Saver::tidy() {
+void Saver::tidy(bool finite) {
   run_.note_checkpoint();
-  run_.link("latest", name_);
+  if (finite) run_.link("latest", name_);
   std::set<std::int64_t> stay{from_};
   for (const Best& best : state_.best) stay.insert(best.step);
   if (!state_.best.empty() && state_.best.front().step == step_) run_.link("best", name_);

@@ -56,6 +56,9 @@ Stepper::Stepper(const Recipe& recipe, Model& model, const Loader::Options& load
       numbers_(recipe, *objective_, resources_, world_),
       optimizer_(make_optimizer(recipe)),
       updater_(model, *optimizer_, recipe.trainer.precision, world_, is_sharded(recipe, world_)),
+      trained_(recipe.model.trainable, model, steps),
+      sizes_(loader.batch_size, loader.accumulate, loader.warmup),
+      longest_(loader.longest),
       loader_(std::move(data), loader) {
   if (optimizer_->curvature_every() > 0 && !objective_->draws_labels())
     throw Error(ErrorKind::config,
@@ -80,15 +83,28 @@ StepReport Stepper::step(TrainState& state) {
     const StepReport one = update(group, state);
     report.add(one);
     report.skipped &= one.skipped;
-    state.updates += one.skipped || one.spikes > 0 ? 0 : 1;
     state.spikes += one.spikes;
+    state.not_finite += one.not_finite;
+    if (one.skipped || one.spikes > 0 || one.not_finite > 0) continue;
+    state.updates += 1;
+    trained_.count(state.step, state.trained_updates);
   }
+  measure_size(state.step, report);
   state.step += 1;
   state.data_position = loader_.position();
   state.tokens += report.tokens;
   state.window.add(report);
   if (state.report) state.report->add(report);
   return report;
+}
+
+void Stepper::measure_size(std::int64_t step, StepReport& report) const {
+  const auto last = [&](const char* name, std::int64_t value) {
+    report.metrics[name] = {static_cast<double>(value), 1, LogMode::last};
+  };
+  if (!recipe_.trainer.batch_warmup.empty()) last("batch_rows", sizes_.at(step).rows());
+  if (!trained_.empty()) last("trained_parameters", trained_.parameters(step));
+  if (longest_) last("document_length", longest_(step));
 }
 
 // As often as the rank that has most.
@@ -101,6 +117,7 @@ void Stepper::complete(Group& group) const {
 }
 
 StepReport Stepper::update(const Group& group, TrainState& state) {
+  trained_.begin_step(state.step, state.updates, state.trained_updates, updater_);
   StepReport report;
   Passes passes;
   const Sums total = amounts(group, passes, report);
@@ -117,7 +134,11 @@ StepReport Stepper::update(const Group& group, TrainState& state) {
   report.total(world_);
   updater_.add_over_ranks();
   report.grad_norm = updater_.gradient_norm();
-  hooks.before({group, losses, report});
+  if (!hooks.before({group, losses, report, [&] { return first_bad(group, passes, seeds); }})) {
+    report.not_finite = 1;
+    updater_.leave_out();
+    return report;
+  }
   for (const auto& [name, part] : optimizer_->parts())
     report.metrics["learning_rate_" + name] = {part->learning_rate(state.step, steps_), 1, LogMode::last};
   report.spikes = is_spike(recipe_.trainer.skip_spikes, report.grad_norm, state.norms) ? 1 : 0;

@@ -54,7 +54,9 @@ training::Inputs load_together(const Recipe& recipe, const std::filesystem::path
 Summary train_in(io::RunFolder& run, Recipe recipe, const TrainOptions& options,
                  std::optional<training::Inputs> inputs) {
   std::optional<io::Checkpoint> chosen;
-  if (options.world.is_first()) chosen = training::choose_checkpoint(run, options);
+  if (options.world.is_first())
+    chosen =
+        options.replay ? training::checkpoint_before(run, *options.replay) : training::choose_checkpoint(run, options);
   const std::optional<io::Checkpoint> from = training::from_first(options.world, chosen);
   if (!from && run.existed()) log::info("{}: no checkpoint yet, the run starts at step 0", run.path().string());
   std::vector<config::Change> changes;
@@ -63,7 +65,7 @@ Summary train_in(io::RunFolder& run, Recipe recipe, const TrainOptions& options,
     const std::string saved = checkpoint.open_folder("state").read_file("config.yaml");
     changes = training::check_recipe(saved, recipe, options, run.path().string());
     const training::TrainState state = training::load_state(checkpoint);
-    if (!options.resume && is_finished(state, recipe, changes)) {
+    if (!options.resume && !options.replay && is_finished(state, recipe, changes)) {
       if (!options.gradients.empty())
         throw Error(ErrorKind::usage,
                     fmt::format("--gradients {}: the run is finished at step {}, so no step gives any",
@@ -91,6 +93,15 @@ Error out_of_memory(const std::string& text) {
           "data.max_length");
 }
 
+// Nothing of the run is written, and it is told by what the run itself was told.
+void prepare_replay(Recipe& recipe, const TrainOptions& options) {
+  if (options.resume || options.fresh || !options.gradients.empty())
+    throw Error(ErrorKind::usage, "--replay: not together with --resume, --new or --gradients");
+  if (*options.replay < 1)
+    throw Error(ErrorKind::usage, fmt::format("--replay: got step {}, expected at least 1", *options.replay));
+  recipe.data.cache = "none";
+}
+
 // Rank 0 has the run folder; the others look into it.
 Summary run_training(const Recipe& given, const TrainOptions& options) {
   const World& world = options.world;
@@ -103,12 +114,14 @@ Summary run_training(const Recipe& given, const TrainOptions& options) {
   if (options.fresh && options.resume) throw Error(ErrorKind::usage, "--new and --resume: not together");
   // A new run's folder is made, and an old one moved away, only when everything that the recipe names is in order.
   std::optional<training::Inputs> inputs;
-  const io::RunFolder::Options how{options.fresh, ErrorKind::checkpoint, !world.is_first()};
+  if (options.replay) prepare_replay(recipe, options);
+  const io::RunFolder::Options how{options.fresh, ErrorKind::checkpoint, !world.is_first() || options.replay};
   if (world.is_first()) io::require_run_folder(env, folder, how);
   if (!options.gradients.empty()) io::require_replaceable(options.gradients, ErrorKind::checkpoint);
   const bool there = !world.from_first(world.is_first() && io::has_run(env, folder) ? "there" : "").empty();
-  if (options.resume && !there)
-    throw Error(ErrorKind::checkpoint, fmt::format("{}: no run to resume", folder.string()));
+  if ((options.resume || options.replay) && !there)
+    throw Error(ErrorKind::checkpoint,
+                fmt::format("{}: no run to {}", folder.string(), options.replay ? "replay" : "resume"));
   if (options.fresh || !there) inputs = load_together(recipe, "", world);
   world.wait();  // nobody reads any more in a folder that is moved away
   const std::unique_ptr<io::RunFolder> run =
