@@ -46,6 +46,7 @@ struct Summary {
   std::string stopped_by;  // "SIGTERM", the callback's name, or "end of data"
   double seconds = 0;
   std::int64_t warnings = 0, failed_saves = 0, skipped_steps = 0;
+  std::int64_t left_out = 0;  // updates of the run, for gradients that were not finite or far too long
   Metrics metrics;                                                   // of the last logged step and the last evaluation
   bool interrupted() const { return reason == StopReason::signal; }  // resumable: exit code 75
 };

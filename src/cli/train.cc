@@ -48,6 +48,9 @@ std::string text_of(const Summary& summary) {
     text += ", stopped by " + (summary.reason == StopReason::end_of_data ? "the " : std::string()) + summary.stopped_by;
   if (summary.failed_saves > 0) text += fmt::format(", {} saves failed", summary.failed_saves);
   if (summary.skipped_steps > 0) text += fmt::format(", {} steps without a supervised token", summary.skipped_steps);
+  if (summary.left_out > 0)
+    text += fmt::format(", {} left out for gradients that were not finite or too long",
+                        counted(summary.left_out, "update"));
   return text + "; " + summary.checkpoint;
 }
 
@@ -185,6 +188,7 @@ class Train final : public Command {
                                    {"stopped_by", summary.stopped_by}, {"seconds", summary.seconds},
                                    {"warnings", summary.warnings},     {"failed_saves", summary.failed_saves},
                                    {"skipped_steps", summary.skipped_steps},
+                                   {"left_out", summary.left_out},
                                    {"metrics", training::json_of(summary.metrics)}};
     if (summary.resumed_from) json["resumed_from"] = *summary.resumed_from;
     return json;

@@ -371,6 +371,7 @@ Summary Trainer::summary(bool complete) const {
   summary.seconds = clock_.seconds();
   summary.failed_saves = saver_->failures();
   summary.skipped_steps = state_.skipped_steps;
+  summary.left_out = state_.not_finite + state_.spikes;
   if (log_) summary.metrics = log_->last();
   return summary;
 }
