@@ -40,6 +40,9 @@ class HONE_API WeightEdit {
   using Visit = std::function<void(const std::string& name, Tensor& value)>;
   virtual ~WeightEdit() = default;
   virtual void each(const Visit& visit) = 0;
+  // The averages that are evaluated and saved in their place (trainer.ema), of the same names; where an optimizer makes
+  // them when they are asked for, what they are made of.
+  virtual void each_average(const Visit& visit) = 0;
 };
 
 struct NamedDataset {
@@ -109,6 +112,11 @@ class HONE_API Callback {
 
   // Called before each save, and at a resume before on_training_start. What was not saved under its name stays.
   virtual void visit_state(const StateVisitor&) {}
+  // Before a run of so many steps begins, and before anything is written: Error(config) for what it cannot do. The
+  // model's weights need not be filled.
+  virtual void check(Model&, std::int64_t /*steps*/) const {}
+  // Whether it needs weights whole: then a run that shares them out (parallel.fsdp) is refused before it begins.
+  virtual bool needs_whole_weights() const { return false; }
   // The evaluation metric that it acts on, "" = none. A recipe whose run never measures it is refused.
   virtual std::string watches() const { return {}; }
   // Of the values that layers hand out (Pass::sow), those whose name this regular expression is found in are logged; ""

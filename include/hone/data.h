@@ -229,6 +229,11 @@ class HONE_API Dataset : public TrainingData {
 // The batches of step after step, made ahead on a background thread. One thread calls its members.
 class HONE_API Loader {
  public:
+  // What a step has while it is not yet as all later ones are.
+  struct Stage {
+    std::int64_t until = 0;  // so many steps of the run
+    std::int64_t batch_size = 8, accumulate = 1;
+  };
   struct Options {
     std::int64_t batch_size = 8, accumulate = 1;
     std::uint64_t seed = 1;
@@ -236,6 +241,9 @@ class HONE_API Loader {
     std::int32_t pad_id = 0;
     std::shared_ptr<const Collator> collator = {};  // null: pad()
     int ahead = 2;  // groups made in advance; 0 = made by the caller's thread
+    std::vector<Stage> warmup = {};                 // of the first steps, in the order of `until`
+    // Tokens that a document has at most in the step behind `step` others; longer ones are cut. Empty: no limit.
+    std::function<std::int64_t(std::int64_t step)> longest = {};
   };
   // Throws Error(data) where an epoch has fewer rows than a batch; check() does so alone, before anything is made.
   Loader(std::shared_ptr<const TrainingData> data, const Options& options);

@@ -54,6 +54,9 @@ class HONE_API Optimizer {
   // that average of a weight, as a tensor of its own; undefined: the weight itself.
   virtual bool averages() const { return false; }
   virtual Tensor average(const OptimizedWeight& /*weight*/) const { return {}; }
+  // What has to be changed with a weight so that its average changes alike: the average, or what it is made of with the
+  // weight itself; undefined: nothing.
+  virtual Tensor average_source(const OptimizedWeight& /*weight*/) { return {}; }
   // Updates between two estimates of the curvature; 0: none is needed. After such an update all weights come with the
   // gradient of the mean loss of `labels` labels that the model itself has drawn.
   virtual std::int64_t curvature_every() const { return 0; }

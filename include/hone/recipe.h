@@ -36,10 +36,27 @@ struct LoadSection {
   }
 };
 
+// Weights that are trained, all the time or some of it.
+struct TrainableWeights {
+  std::string match;
+  std::int64_t from = 0;
+  std::optional<std::int64_t> until;
+  static constexpr std::string_view kShorthand = "match";
+  static constexpr auto fields() {
+    using C = TrainableWeights;
+    return std::tuple{
+        field("match", &C::match, "Regular expression that a weight's name is searched for."),
+        field("from", &C::from, "They stay as they are for so many steps of the run, and are trained from then on.",
+              at_least(0)),
+        field("until", &C::until,
+              "They stay as they are again from when the run has made so many steps; default: never.", at_least(1))};
+  }
+};
+
 struct ModelSection {
   std::string path;
   LoadSection load;
-  std::vector<std::string> trainable;
+  std::vector<TrainableWeights> trainable;
   std::map<std::string, config::Open> config;
   static constexpr std::string_view kShorthand = "path", kRest = "config";
   static constexpr auto fields() {
@@ -49,11 +66,12 @@ struct ModelSection {
               "Folder of a Hugging Face model, a run folder (its newest whole checkpoint), or org/name in the local HF "
               "cache."),
         field("load", &C::load, "Which checkpoint of a run, and what of it."),
-        field("trainable", &C::trainable,
-              "Regular expressions: only weights whose name one of them matches anywhere are trained, as lm_head or "
-              "layers\\.1[0-9]\\.; the others are frozen, need no optimizer state, and are kept and saved in bf16 in a "
-              "bf16 "
-              "run. Default: all are trained."),
+        field(
+            "trainable", &C::trainable,
+            "Regular expressions: only weights whose name one of them matches anywhere are trained, as lm_head or "
+            "layers\\.1[0-9]\\.; the others are frozen, need no optimizer state, and are kept and saved in bf16 in a "
+            "bf16 "
+            "run. Default: all are trained. `{match: layers, from: 100, until: 500}` trains them for some steps only."),
         field("config", &C::config,
               "For a fresh model instead of path: `type: llama` and the keys of Hugging Face's config.json. Beside "
               "path: keys of its config.json that are to be others, as `rope_theta: 500000`.")};
@@ -85,11 +103,33 @@ struct TestSection {
   }
 };
 
+// Documents that are short at first.
+struct LengthWarmup {
+  std::int64_t steps = 0, from = 64, multiple = 8;
+  double power = 1;
+  static constexpr std::string_view kShorthand = "steps";
+  static constexpr auto fields() {
+    using C = LengthWarmup;
+    return std::tuple{
+        field("steps", &C::steps,
+              "After how many steps documents are as long as data.max_length lets them be; 0 = no "
+              "warm-up.",
+              at_least(0)),
+        field("from", &C::from, "Tokens that a document has at most in the first step.", at_least(2)),
+        field("multiple", &C::multiple, "The length grows by multiples of this, seen from 0.", at_least(1)),
+        field("power", &C::power,
+              "After the share t of the steps the length has come the share t^power of its way: 1 is a line, 0.5 the "
+              "square root.",
+              {.low = 0.01, .high = 100})};
+  }
+};
+
 struct DataSection {
   std::vector<DataFile> train;
   EvalSection eval;
   TestSection test;
   std::int64_t max_length = 1024;
+  LengthWarmup length_warmup;
   Overlong overlong = Overlong::split;
   std::optional<Packing> packing;
   config::Choice<Collator> collator{"pad", nullptr};
@@ -106,6 +146,11 @@ struct DataSection {
         field("test", &C::test, "What `hone test` measures the run's best checkpoint on; training never reads it."),
         field("max_length", &C::max_length, "Tokens in a row; more cost memory and time, fewer cut documents.",
               at_least(2)),
+        field(
+            "length_warmup", &C::length_warmup,
+            "Let documents be short in the first steps: what is longer is cut within its row, texts into several that "
+            "do not see each other, and others as overlong: split cuts. Rows, epochs and evaluations stay as they "
+            "are."),
         field(
             "overlong", &C::overlong,
             "What happens to records longer than max_length: split cuts texts into several, the start off a prompt and "

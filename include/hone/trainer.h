@@ -27,6 +27,9 @@ struct TrainOptions {
   bool fresh = false;                      // --new: an existing run folder is moved to <folder>.old-k first
   std::vector<std::string> override_keys;  // options that may differ from the run's own recipe; "all" = any
   bool strict_resume = false;              // a damaged newest checkpoint is an Error instead of a step back
+  // Instead of a run: from the newest checkpoint before this step, or from the run's start where there is none, the
+  // step is made once more, and nothing is written. Error(not_finite), as the run gave it, where that comes again.
+  std::optional<std::int64_t> replay;
   std::string gradients;                   // safetensors file for the gradients of the last step, before clipping
   bool quiet = false;                      // no progress line
   bool check_space = true;                 // refuse to start when the checkpoints will not fit on the disk
@@ -35,7 +38,7 @@ struct TrainOptions {
   World world = {};  // the ranks that train together: each calls train() with the same recipe; rank 0 logs and saves
 };
 
-enum class StopReason { steps, callback, signal, already_finished, end_of_data };
+enum class StopReason { steps, callback, signal, already_finished, end_of_data, replayed };
 
 struct HONE_API Summary : Described<Summary> {
   std::string folder, checkpoint;  // the run folder; its last checkpoint ("" if there is none)
@@ -46,6 +49,7 @@ struct HONE_API Summary : Described<Summary> {
   double seconds = 0;                                                // from the state's making to the end
   double prepare_seconds = 0;  // before the first step: data, model, state and functions
   std::int64_t warnings = 0, failed_saves = 0, skipped_steps = 0;
+  std::int64_t left_out = 0;  // updates of the run, for gradients that were not finite or far too long
   Metrics metrics;                                                   // of the last logged step and the last evaluation
   bool interrupted() const { return reason == StopReason::signal; }  // resumable: exit code 75
   config::Node to_dict() const;  // as `hone train --json` prints it

@@ -99,6 +99,27 @@ struct EmaSection {
   HONE_API void validate(Problems& problems) const;
 };
 
+// Some steps at the beginning whose batch is another one.
+struct BatchStage {
+  std::int64_t steps = 0;
+  std::optional<std::int64_t> accumulate = {}, batch_size = {};
+  std::int64_t increment = 0;
+  static constexpr auto fields() {
+    using C = BatchStage;
+    return std::tuple{
+        field("steps", &C::steps, "How many steps it is so.", at_least(1)),
+        field("accumulate", &C::accumulate, "Micro-batches per step meanwhile; default trainer.accumulate.",
+              {.low = 1, .high = 1 << 16}),
+        field("batch_size", &C::batch_size, "Rows in a micro-batch meanwhile; default trainer.batch_size.",
+              {.low = 1, .high = 1 << 20}),
+        field(
+            "increment", &C::increment,
+            "accumulate grows by this, as often as it takes and at even intervals, to that of the next stage or, from "
+            "the last, of the run; 0 = not.",
+            at_least(0))};
+  }
+};
+
 // How often one evaluation set is measured, where it is not as all are.
 struct EvalTimes {
   std::optional<std::int64_t> every, max_batches;
@@ -114,12 +135,14 @@ struct EvalTimes {
 
 struct TrainerSection {
   std::int64_t batch_size = 8, accumulate = 1;
+  std::vector<BatchStage> batch_warmup;
   std::optional<std::int64_t> steps;
   std::optional<double> epochs;
   std::optional<std::int64_t> tokens;
   std::string time_limit;
   double max_grad_norm = 1.0, max_grad_value = 0;
   SpikeSection skip_spikes;
+  std::int64_t skip_not_finite = 0;
   EmaSection ema;
   Precision precision = Precision::automatic;
   std::int64_t eval_every = 0, eval_every_epochs = 0;
@@ -139,6 +162,10 @@ struct TrainerSection {
               {.low = 1, .high = 1 << 20}),
         field("accumulate", &C::accumulate, "Micro-batches per step; a step of 8 x 1 rows is the same as one of 1 x 8.",
               {.low = 1, .high = 1 << 16}),
+        field(
+            "batch_warmup", &C::batch_warmup,
+            "Stages of the first steps, one after another, whose batches are smaller (or other) than those of the rest "
+            "of the run."),
         field("steps", &C::steps, "Updates in all.", at_least(1), OnResume::record),
         field("epochs", &C::epochs, "Instead of steps: how often all rows are seen; default 1.", at_least(0),
               OnResume::record),
@@ -155,6 +182,10 @@ struct TrainerSection {
               "Elements of gradients beyond this, after they are scaled down to max_grad_norm, are cut off; 0 = never.",
               at_least(0), OnResume::record),
         field("skip_spikes", &C::skip_spikes, "Leave out updates whose gradients are far too long.", OnResume::record),
+        field("skip_not_finite", &C::skip_not_finite,
+              "So many updates of a run, in all its processes, may be left out for a loss or gradient that is NaN or "
+              "infinite, each said and counted; one more stops the run. 0 = the first does.",
+              at_least(0), OnResume::record),
         field("ema", &C::ema, "Evaluate and save an exponential moving average of the weights."),
         field("precision", &C::precision,
               "Type of weights and activations in a step; auto = bf16 where the machine computes it fast, else fp32."),

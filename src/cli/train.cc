@@ -13,6 +13,7 @@
 #include "hone/registry.h"
 #include "hone/trainer.h"
 #include "train/dry_run.h"
+#include "io/json.h"
 #include "train/state.h"
 
 namespace hone::cli {
@@ -27,6 +28,7 @@ std::string_view name_of(StopReason reason) {
     case StopReason::signal: return "signal";
     case StopReason::already_finished: return "already_finished";
     case StopReason::end_of_data: return "end_of_data";
+    case StopReason::replayed: return "replayed";
   }
   return "";
 }
@@ -46,6 +48,9 @@ std::string text_of(const Summary& summary) {
     text += ", stopped by " + (summary.reason == StopReason::end_of_data ? "the " : std::string()) + summary.stopped_by;
   if (summary.failed_saves > 0) text += fmt::format(", {} saves failed", summary.failed_saves);
   if (summary.skipped_steps > 0) text += fmt::format(", {} steps without a supervised token", summary.skipped_steps);
+  if (summary.left_out > 0)
+    text += fmt::format(", {} left out for gradients that were not finite or too long",
+                        counted(summary.left_out, "update"));
   return text + "; " + summary.checkpoint;
 }
 
@@ -55,7 +60,7 @@ class Train final : public Command {
     std::vector<std::string> set;
     std::optional<std::string> resume;
     std::vector<std::string> override_keys;
-    std::string gradients, from;
+    std::string gradients, from, replay;
     bool fresh = false, strict_resume = false, dry_run = false, space_check = true, allow_unknown = false;
     static constexpr auto fields() {
       using C = Config;
@@ -69,6 +74,10 @@ class Train final : public Command {
                 "Option that may differ from the run's own recipe, or all; may be given several times."),
           field("gradients", &C::gradients,
                 "Write the gradients of the last step, before clipping, to this safetensors file."),
+          field(
+              "replay", &C::replay,
+              "A nonfinite-step-N.json instead of a recipe: makes that step of its run once more, from the checkpoint "
+              "before it, and says again what was not finite; the run stays as it is."),
           field("new", &C::fresh, "Start again: an existing run folder is moved to <folder>.old-k first."),
           field("strict_resume", &C::strict_resume,
                 "A damaged newest checkpoint is an error, not a step back to an older one."),
@@ -86,6 +95,7 @@ class Train final : public Command {
     return {"[RECIPE] [--a.b.c=value ...]",
             {"hone train recipe.yaml", "hone train recipe.yaml --trainer.steps=500 --optimizer.learning_rate=1e-4",
              "hone train --from runs/chats --trainer.steps=2000",
+             "hone train --replay runs/chats/nonfinite-step-412.json",
              "hone train --model.path=my-model --data.train=chats.jsonl --run.folder=runs/chats"},
             0,
             1,
@@ -96,6 +106,7 @@ class Train final : public Command {
   }
 
   int run(const Invocation& call) override {
+    if (!flags_.replay.empty()) return replay(call);
     const std::optional<CheckpointPlace> from = from_place(call);
     const Recipe recipe = whole_recipe(call, flags_.set, from ? from->folder / "state" / "config.yaml" : "",
                                        from && !from->run.empty() ? from->run.string() : "",
@@ -136,6 +147,38 @@ class Train final : public Command {
     return std::to_string(from.step);
   }
 
+  // By the recipe in the file's folder, which is the run's.
+  int replay(const Invocation& call) const {
+    if (!call.positionals.empty() || flags_.resume || flags_.fresh || !flags_.from.empty() || flags_.dry_run ||
+        !flags_.set.empty() || !flags_.gradients.empty())
+      throw Error(ErrorKind::usage,
+                  "--replay: not together with a recipe or other flags; the run's own recipe is read");
+    const std::filesystem::path file = flags_.replay, folder = file.parent_path().empty() ? "." : file.parent_path();
+    const nlohmann::json told = io::read_json_file(file);
+    if (!told.is_object() || !told.contains("step") || !told["step"].is_number_unsigned())
+      throw Error(ErrorKind::checkpoint, file.string() + ": no step; expected a run's nonfinite-step-N.json");
+    TrainOptions options;
+    options.replay = told["step"].get<std::int64_t>();
+    options.override_keys = {"all"};
+    options.quiet = call.quiet;
+    options.world = join_ranks();
+    if (const auto ranks = told.value("ranks", std::int64_t{1}); ranks != options.world.size())
+      throw Error(ErrorKind::usage,
+                  fmt::format("{}: the step was made by {}, and there {} {} now", file.string(), counted(ranks, "rank"),
+                              options.world.size() == 1 ? "is" : "are", options.world.size()))
+          .hint(fmt::format("hone launch -n {} train --replay {}", ranks, file.string()));
+    const Summary summary = train(whole_recipe(call, {}, folder / "config.yaml", folder.string()), options);
+    if (!options.world.is_first()) return summary.interrupted() ? kStopped : 0;
+    if (call.json)
+      write_json(json_of(summary));
+    else if (summary.interrupted())
+      std::cout << "stopped by " << summary.stopped_by << " before the step was made\n";
+    else
+      std::cout << fmt::format("{}: step {} was made once more, and everything in it is finite\n", summary.folder,
+                               summary.step);
+    return summary.interrupted() ? kStopped : 0;
+  }
+
   static int dry_run(Recipe recipe, const std::optional<CheckpointPlace>& from, TrainOptions options, bool json) {
     if (!options.gradients.empty())
       throw Error(ErrorKind::usage, "--gradients: not together with --dry-run, which writes nothing");
@@ -157,6 +200,7 @@ class Train final : public Command {
                                    {"prepare_seconds", summary.prepare_seconds},
                                    {"warnings", summary.warnings},     {"failed_saves", summary.failed_saves},
                                    {"skipped_steps", summary.skipped_steps},
+                                   {"left_out", summary.left_out},
                                    {"metrics", training::json_of(summary.metrics)}};
     if (summary.resumed_from) json["resumed_from"] = *summary.resumed_from;
     return json;

@@ -5,6 +5,8 @@
 
 #include "base/strings.h"
 #include "base/threads.h"
+#include "data/shorten.h"
+#include "data/step_sizes.h"
 #include "hone/data.h"
 #include "hone/random.h"
 
@@ -17,8 +19,12 @@ struct Loader::State {
     std::string position;          // behind it
   };
 
+  State(std::shared_ptr<const TrainingData> given, const Options& how)
+      : data(std::move(given)), options(how), sizes(how.batch_size, how.accumulate, how.warmup) {}
+
   std::shared_ptr<const TrainingData> data;
   Options options;
+  data::StepSizes sizes;
   std::int64_t step = 0;  // of the group that next() returns
   std::string position;   // before it
   std::unique_ptr<RowReader> rows;
@@ -28,18 +34,19 @@ struct Loader::State {
 
   ~State() { stop(); }
 
-  std::int64_t rows_before(std::int64_t at) const { return at * options.batch_size * options.accumulate; }
-
-  void open() { rows = data->read(options.seed, options.shuffle, rows_before(step), position); }
+  void open() { rows = data->read(options.seed, options.shuffle, sizes.rows_before(step), position); }
 
   Made make(std::int64_t at) {
     Made made;
-    std::int64_t place = rows_before(at);
-    for (std::int64_t micro = 0; micro < options.accumulate; ++micro) {
+    std::int64_t place = sizes.rows_before(at);
+    const data::StepSizes::Size size = sizes.at(at);
+    for (std::int64_t micro = 0; micro < size.accumulate; ++micro) {
       std::vector<HostRow> batch;
       HostRow row;
-      while (std::ssize(batch) < options.batch_size && rows->next(row)) batch.push_back(std::move(row));
+      while (std::ssize(batch) < size.batch_size && rows->next(row)) batch.push_back(std::move(row));
       if (batch.empty()) break;
+      if (options.longest)
+        for (HostRow& one : batch) data::shorten(one, options.longest(at));
       const Random random(options.seed, fmt::format("collate/{}", place));
       place += std::ssize(batch);
       made.group.push_back(collate(std::move(batch), options.collator.get(), options.pad_id, random));
@@ -105,26 +112,27 @@ void Loader::check(const Dataset& data, const Options& options) {
   if (options.batch_size < 1 || options.accumulate < 1)
     throw Error(ErrorKind::config, fmt::format("trainer: batch_size {} and accumulate {}; expected at least 1",
                                                options.batch_size, options.accumulate));
-  if (data.epoch_rows() >= options.batch_size) return;
+  std::int64_t most = options.batch_size;
+  for (const Stage& stage : options.warmup) most = std::max(most, stage.batch_size);
+  if (data.epoch_rows() >= most) return;
   // A hint that helps: without packing there are as many rows as pieces, or pairs of them.
   const std::int64_t rows = data.epoch_rows();
   const bool pairs = data.rows() > 0 && data.row(0).front().role != Role::none;
   const std::int64_t pieces = data.report().pieces / (pairs ? 2 : 1);
   std::string hint = fmt::format("set trainer.batch_size to {}", rows);
-  if (pieces >= options.batch_size)
+  if (pieces >= most)
     hint += fmt::format(", or data.packing: none, which gives each of the {} its own row",
                         counted(pieces, pairs ? "pair" : "document"));
   else if (pieces > rows)
     hint += fmt::format(", or to at most {} with data.packing: none", pieces);
-  throw Error(ErrorKind::data, fmt::format("data: {} per epoch; expected at least one batch of {}",
-                                           counted(rows, "row"), options.batch_size))
+  throw Error(ErrorKind::data,
+              fmt::format("data: {} per epoch; expected at least one batch of {}", counted(rows, "row"), most))
       .hint(hint);
 }
 
-Loader::Loader(std::shared_ptr<const TrainingData> data, const Options& options) : state_(std::make_unique<State>()) {
+Loader::Loader(std::shared_ptr<const TrainingData> data, const Options& options) {
   if (const Dataset* dataset = data->as_dataset()) check(*dataset, options);
-  state_->data = std::move(data);
-  state_->options = options;
+  state_ = std::make_unique<State>(std::move(data), options);
 }
 
 Loader::~Loader() = default;
@@ -145,7 +153,7 @@ std::string Loader::position() const { return state_->position; }
 std::optional<double> Loader::epoch_at(std::int64_t step) const {
   const Dataset* dataset = state_->data->as_dataset();
   if (dataset == nullptr) return std::nullopt;
-  return static_cast<double>(state_->rows_before(step)) / static_cast<double>(dataset->epoch_rows());
+  return static_cast<double>(state_->sizes.rows_before(step)) / static_cast<double>(dataset->epoch_rows());
 }
 
 }  // namespace hone

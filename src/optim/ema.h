@@ -22,6 +22,7 @@ class Ema final : public Optimizer {
   double learning_rate(std::int64_t step, std::int64_t steps) const override;
   bool averages() const override { return true; }
   Tensor average(const OptimizedWeight& weight) const override { return averages_[weight.index]; }
+  Tensor average_source(const OptimizedWeight& weight) override { return averages_[weight.index]; }
   std::int64_t curvature_every() const override { return of_->curvature_every(); }
   void take_curvature(std::span<OptimizedWeight> weights, double labels) override;
   std::vector<std::pair<std::string, const Optimizer*>> parts() const override { return of_->parts(); }

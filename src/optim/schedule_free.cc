@@ -104,6 +104,8 @@ class ScheduleFree final : public Frame<ScheduleFreeConfig, 2> {
     return weight.master.lerp(states_[weight.index][1], 1 - 1 / config_.betas[0]);
   }
 
+  Tensor average_source(const OptimizedWeight& weight) override { return states_[weight.index][1]; }
+
   void each_state(const std::function<void(const std::string&, Tensor&)>& visit) override {
     Frame::each_state(visit);
     visit("schedule_free", average_);

@@ -51,6 +51,13 @@ Tensor Split::average(const OptimizedWeight& weight) const {
   return parts_[place.part].optimizer->average(its);
 }
 
+Tensor Split::average_source(const OptimizedWeight& weight) {
+  const Place& place = places_[weight.index];
+  OptimizedWeight its = weight;
+  its.index = place.index;
+  return parts_[place.part].optimizer->average_source(its);
+}
+
 double Split::learning_rate(std::int64_t step, std::int64_t steps) const {
   return parts_[0].optimizer->learning_rate(step, steps);
 }

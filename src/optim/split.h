@@ -28,6 +28,7 @@ class Split : public Optimizer {
   void take_curvature(std::span<OptimizedWeight> weights, double labels) override;
   bool averages() const override;
   Tensor average(const OptimizedWeight& weight) const override;
+  Tensor average_source(const OptimizedWeight& weight) override;
   double learning_rate(std::int64_t step, std::int64_t steps) const override;
   std::vector<std::pair<std::string, const Optimizer*>> parts() const override;
   void check(std::int64_t steps, Problems& problems) const override;

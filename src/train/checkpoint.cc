@@ -15,7 +15,6 @@
 #include "hone/safetensors.h"
 #include "hub/adapter_files.h"
 #include "io/json.h"
-#include "nn/finite.h"
 #include "tensor/dtype.h"
 #include "tensor/host.h"
 #include "train/checkpoint_tensors.h"
@@ -298,8 +297,7 @@ CheckpointWrite::CheckpointWrite(CheckpointPlace place, const RunState& state, c
       content_(std::make_unique<Content>(files_to_save(parts, world), tensors_of(state.callbacks),
                                          manifest_of(place_, state, parts))) {
   content_->manifest.world = world.size();
-  content_->manifest.finite =
-      parts.updater ? parts.updater->weights_finite() : nn::first_not_finite(parts.model).empty();
+  content_->manifest.finite = parts.finite;
   if (!world.is_first()) return;
   auto& texts = content_->files.texts;
   texts.emplace_back("trainer_state.json", trainer_state(state, parts));

@@ -31,6 +31,7 @@ struct CheckpointParts {
   std::optional<double> epochs = {};
   std::optional<hub::AdapterConfig> adapter = {};  // then it is all that is saved of the model
   bool with_optimizer = true;                      // false: no run can go on from it
+  bool finite = true;                              // false: some of what is trained is NaN or infinite
 };
 
 // Where a checkpoint is written: among those of a run, or into a folder of its own.

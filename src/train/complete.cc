@@ -34,6 +34,9 @@ Recipe completed_for_bench(const Recipe& given, const std::string& folder, std::
   recipe.trainer.steps = steps;
   recipe.trainer.epochs.reset();
   recipe.trainer.tokens.reset();
+  recipe.trainer.batch_warmup.clear();  // what is measured are the steps that most of the run consists of
+  recipe.data.length_warmup = {};
+  for (TrainableWeights& one : recipe.model.trainable) one.from = 0, one.until.reset();
   recipe.data.eval = {};
   recipe.trainer.eval_every = recipe.trainer.eval_every_epochs = 0;
   recipe.trainer.eval_at_start = false;

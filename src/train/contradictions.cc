@@ -13,6 +13,7 @@
 #include "train/check_schedule.h"
 #include "train/evaluate.h"
 #include "train/resources.h"
+#include "train/step_plan.h"
 
 namespace hone::training {
 namespace {
@@ -103,6 +104,13 @@ void check_evaluation(const Recipe& recipe, Problems& problems) {
   problems.require(!recipe.trainer.eval_batch_size, "trainer.eval_batch_size", kNoData);
 }
 
+void check_lengths(const Recipe& recipe, Problems& problems) {
+  if (recipe.data.length_warmup.steps > 0)
+    problems.require(make_objective(recipe)->needs().records == RecordKind::language, "data.length_warmup",
+                     fmt::format("not with objective {}: cut documents would lose their labels or pairs",
+                                 recipe.objective.type));
+}
+
 void check_stream_window(const Recipe& recipe, Problems& problems) {
   if (recipe.data.stream_window != DataSection().stream_window)
     problems.require(data::is_stream(recipe.data.train), "data.stream_window",
@@ -113,6 +121,8 @@ void check_stream_window(const Recipe& recipe, Problems& problems) {
 
 void find_contradictions(const Recipe& recipe, Problems& problems) {
   check_stream_window(recipe, problems);
+  check_step_plan(recipe, problems);
+  check_lengths(recipe, problems);
   check_evaluation(recipe, problems);
   check_callbacks(recipe, problems);
   check_best(recipe, problems);

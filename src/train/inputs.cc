@@ -24,6 +24,7 @@
 #include "train/model_source.h"
 #include "train/ranks.h"
 #include "train/resources.h"
+#include "train/step_plan.h"
 #include "train/trainable.h"
 
 namespace hone::training {
@@ -118,7 +119,9 @@ void load_data(const Recipe& recipe, Dataset::Options options, Inputs& inputs) {
   }
   for (const auto& [name, files] : data.test.files) look_for_test(name, files);
   if (const Dataset* dataset = inputs.train->as_dataset())
-    Loader::check(*dataset, {recipe.trainer.batch_size, recipe.trainer.accumulate});
+    Loader::check(*dataset, {.batch_size = recipe.trainer.batch_size,
+                             .accumulate = recipe.trainer.accumulate,
+                             .warmup = batch_stages(recipe.trainer)});
   Problems problems;
   check_schedule(recipe, steps_of(recipe, *inputs.train), problems);
   problems.raise();
@@ -189,6 +192,14 @@ void choose_trained(const Recipe& recipe, const std::filesystem::path& checkpoin
 
 namespace {
 
+// What some steps of the run, or its callbacks, cannot do with this model.
+void check_steps(const Recipe& recipe, const Inputs& inputs) {
+  const std::int64_t steps = steps_of(recipe, *inputs.train);
+  const TrainedByStep refuses(recipe.model.trainable, *inputs.model, steps);
+  for (const config::Choice<Callback>& choice : recipe.callbacks)
+    registries().callbacks.make(choice)->check(*inputs.model, steps);
+}
+
 config::Node config_of_model(const Recipe& recipe, const Inputs& inputs, const std::string& file, bool fresh) {
   if (inputs.source.empty()) return fresh_config(recipe, *inputs.tokenizer);
   const config::Node node = config::read_file(file);
@@ -251,6 +262,7 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
     objective->check(*inputs.model);
     choose_trained(recipe, checkpoint, inputs);
   }
+  check_steps(recipe, inputs);
   return inputs;
 }
 
@@ -332,7 +344,10 @@ Loader::Options loader_options(const Recipe& recipe, const Inputs& inputs) {
           recipe.run.seed,
           recipe.data.shuffle,
           pad_id_of(*inputs.tokenizer, inputs.model->vocab_size()),
-          make_collator(recipe, inputs)};
+          make_collator(recipe, inputs),
+          /*ahead=*/2,
+          batch_stages(t),
+          longest_documents(recipe.data)};
 }
 
 std::string cache_folder(const Recipe& recipe) {
@@ -351,15 +366,14 @@ double tokens_of_row(const Recipe& recipe, const Dataset* data) {
 }  // namespace
 
 std::int64_t steps_of(const Recipe& recipe, const TrainingData& train) {
-  const double rows_of_step = static_cast<double>(recipe.trainer.batch_size * recipe.trainer.accumulate);
   if (recipe.trainer.steps) return *recipe.trainer.steps;
+  const data::StepSizes sizes = step_sizes(recipe.trainer);
   if (recipe.trainer.tokens)
     return std::max<std::int64_t>(
-        1, static_cast<std::int64_t>(std::ceil(static_cast<double>(*recipe.trainer.tokens) /
-                                               (rows_of_step * tokens_of_row(recipe, train.as_dataset())))));
+        1, sizes.steps_for(static_cast<double>(*recipe.trainer.tokens) / tokens_of_row(recipe, train.as_dataset())));
   HONE_ASSERT(train.as_dataset() != nullptr);  // a stream needs them
   const double rows = recipe.trainer.epochs.value_or(1) * static_cast<double>(train.as_dataset()->epoch_rows());
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(rows / rows_of_step)));
+  return std::max<std::int64_t>(1, sizes.steps_for(rows));
 }
 
 nlohmann::json file_hashes(const Recipe& recipe) {

@@ -124,6 +124,7 @@ void StepReport::add(const StepReport& update) {
   micro_batches += update.micro_batches;
   host_waits += update.host_waits;
   spikes += update.spikes;
+  not_finite += update.not_finite;
 }
 
 // A term's divisor is of the whole step already.

@@ -21,6 +21,7 @@ struct StepReport {
   std::int64_t tokens = 0, supervised = 0;
   bool skipped = false;     // nothing in the step carried loss
   std::int64_t spikes = 0;  // updates left out for their gradients' norm
+  std::int64_t not_finite = 0;  // updates left out for a loss or gradient that was not
   // Passes forward and backward, and how often the host waited in them for what a device was to make (tensor/host.h).
   std::int64_t micro_batches = 0, host_waits = 0;
 

@@ -1,4 +1,4 @@
-// Looking for what is not finite.
+// A step that is not finite.
 #include "train/not_finite.h"
 
 #include <fmt/format.h>
@@ -47,28 +47,46 @@ void write_if_possible(const Folder& folder, const std::string& file, const std:
 
 }  // namespace
 
-void check_finite(const PendingUpdate& update, const Updater& updater, const Whereabouts& where) {
+bool check_finite(const PendingUpdate& update, const Updater& updater, const Whereabouts& where) {
   const StepReport& report = update.report;
-  if (std::isfinite(report.loss()) && std::isfinite(report.grad_norm)) return;
-  const std::string parameter = updater.first_not_finite();
+  if (std::isfinite(report.loss()) && std::isfinite(report.grad_norm)) return true;
+  const std::string gradient = updater.first_not_finite();
+  const BadTensor first = update.first_bad();
   const std::vector<std::string> records = records_of(update.group, update.losses, where);
-  const nlohmann::ordered_json dump{{"step", where.step},
-                                    {"loss", json_number(report.loss())},
-                                    {"grad_norm", json_number(report.grad_norm)},
-                                    {"first_parameter", parameter},
-                                    {"records", records}};
-  const std::string file = fmt::format("nonfinite-step-{}.json", where.step);
-  if (where.world.is_first()) write_if_possible(where.run, file, dump.dump(2) + "\n");
+  const std::string file = fmt::format("{}{}.json", kNotFiniteFile, where.step);
+  if (where.run) {
+    const nlohmann::ordered_json dump{
+        {"step", where.step},
+        {"loss", json_number(report.loss())},
+        {"grad_norm", json_number(report.grad_norm)},
+        {"first",
+         {{"what", first.what}, {"name", first.name}, {"micro_batch", first.micro_batch}, {"rank", first.rank}}},
+        {"first_parameter", gradient},
+        {"records", records},
+        {"checkpoint", where.saved_step},
+        {"ranks", where.world.size()},
+        {"replay", "hone train --replay " + (where.run->path() / file).string()}};
+    if (where.world.is_first()) write_if_possible(*where.run, file, dump.dump(2) + "\n");
+  }
+  const std::string fact = fmt::format(
+      "step {}: loss {}, gradient norm {}; first not finite: {}; first bad gradient: {}; records: {}", where.step,
+      report.loss(), report.grad_norm, first.text(), gradient.empty() ? "none" : gradient, shown(records));
+  if (where.left_out < where.may_leave_out) {
+    if (where.world.is_first())
+      log::warning("{}; no update, {} of at most {} that trainer.skip_not_finite lets be left out", fact,
+                   where.left_out + 1, where.may_leave_out);
+    return false;
+  }
   const std::string kept =
       where.world.from_first(where.saved_step < 0 ? "there is no checkpoint yet"
                                                   : fmt::format("the last checkpoint is step {}", where.saved_step));
-  throw Error(
-      ErrorKind::not_finite,
-      fmt::format(
-          "step {}: loss {}, gradient norm {}; first bad gradient: {}; records: {}; stopped before the update, {}",
-          where.step, report.loss(), report.grad_norm, parameter.empty() ? "none" : parameter, shown(records), kept))
-      .hint("a lower optimizer.learning_rate or a smaller trainer.max_grad_norm often helps; " + file +
-            " has all records");
+  const std::string spent = where.may_leave_out > 0 ? fmt::format(", after {} that were left out", where.left_out) : "";
+  throw Error(ErrorKind::not_finite, fmt::format("{}; stopped before the update{}, {}", fact, spent, kept))
+      .hint(where.run
+                ? fmt::format("a lower optimizer.learning_rate or a smaller trainer.max_grad_norm often helps; {} "
+                              "has all records, and hone train --replay {} makes the step once more",
+                              file, (where.run->path() / file).string())
+                : "");
 }
 
 }  // namespace hone::training

@@ -1,4 +1,5 @@
-// Stops a run whose loss or gradient is NaN or infinite, before the update, and says where it came from.
+// A step whose loss or gradient is NaN or infinite: before the update, the run stops or leaves it out, and says where
+// it came from.
 #pragma once
 
 #include "base/env.h"
@@ -9,12 +10,16 @@ namespace hone::training {
 struct Whereabouts {
   std::int64_t step = 0;  // the one that is being made
   const TrainingData& data;
-  const Folder& run;            // where nonfinite-step-N.json goes
+  const Folder* run;            // where nonfinite-step-N.json goes; null: it is not written
   std::int64_t saved_step = 0;  // of the last checkpoint; -1: none
   const World& world;
+  std::int64_t left_out = 0, may_leave_out = 0;  // updates of the run so far, and how many at most
 };
 
-// Error(not_finite), with the first bad gradient and the records of the micro-batches at fault. The same on all ranks.
-void check_finite(const PendingUpdate& update, const Updater& updater, const Whereabouts& where);
+inline constexpr const char* kNotFiniteFile = "nonfinite-step-";
+
+// false: the update is to be left out, as it may be. Error(not_finite): it is not, with the first bad tensor and the
+// records of the micro-batches at fault. The same on all ranks.
+bool check_finite(const PendingUpdate& update, const Updater& updater, const Whereabouts& where);
 
 }  // namespace hone::training

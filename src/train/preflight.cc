@@ -14,6 +14,7 @@
 #include "tensor/threads.h"
 #include "train/complete.h"
 #include "train/resources.h"
+#include "train/step_plan.h"
 #include "train/trainable.h"
 
 namespace hone::training {
@@ -161,7 +162,8 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
   result.lines.push_back(train ? data_line("data.train", *train) : stream_line(recipe.data));
   for (const EvalSet& set : inputs.evals) result.lines.push_back(data_line("data.eval." + set.name, *set.data));
   const std::int64_t per_step = trainer.batch_size * trainer.accumulate;
-  const double epochs = train ? share(steps * per_step, train->epoch_rows()) : 0;
+  const std::int64_t all_rows = step_sizes(trainer).rows_before(steps);
+  const double epochs = train ? share(all_rows, train->epoch_rows()) : 0;
   const std::string how_often =
       !train ? "" : fmt::format(", {} epochs", epochs < 1000 ? fmt::format("{:.3g}", epochs) : human_count(epochs));
   const std::uint64_t memory =
@@ -171,6 +173,7 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
                                      counted(steps, "step"), counted(per_step, "row"), trainer.batch_size,
                                      trainer.accumulate, how_often, human_size(memory),
                                      shares == 1 ? "" : " on each rank"));
+  for (std::string& line : step_plan_lines(recipe)) result.lines.push_back(std::move(line));
   result.lines.push_back(describe_threads());
   result.lines.push_back(inputs.adapter ? "checkpoints hold the adapter alone, as exactly as it is trained"
                                         : save_types.text());

@@ -19,6 +19,15 @@
 namespace hone::training {
 namespace {
 
+// Nothing of the run is written, and it is told by what the run itself was told.
+void prepare_replay(Recipe& recipe, const TrainOptions& options) {
+  if (options.resume || options.fresh || !options.gradients.empty())
+    throw Error(ErrorKind::usage, "--replay: not together with --resume, --new or --gradients");
+  if (*options.replay < 1)
+    throw Error(ErrorKind::usage, fmt::format("--replay: got step {}, expected at least 1", *options.replay));
+  recipe.data.cache = "none";
+}
+
 Summary already_finished(const io::RunFolder& run, const io::Checkpoint& checkpoint, const RunState& state) {
   Summary summary;
   summary.folder = run.path().string();
@@ -149,17 +158,20 @@ void Preparation::open(bool strict) {
   const std::filesystem::path folder = recipe_.run.folder;
   check_overrides(recipe_, options_);
   if (options_.fresh && options_.resume) throw Error(ErrorKind::usage, "--new and --resume: not together");
-  const io::RunFolder::Options how{options_.fresh, ErrorKind::checkpoint, !world_.is_first()};
+  if (options_.replay) prepare_replay(recipe_, options_);
+  const io::RunFolder::Options how{options_.fresh, ErrorKind::checkpoint, !world_.is_first() || options_.replay};
   if (world_.is_first()) io::require_run_folder(env, folder, how);
   if (!options_.gradients.empty()) io::require_replaceable(options_.gradients, ErrorKind::checkpoint);
   const bool there = !world_.from_first(world_.is_first() && io::has_run(env, folder) ? "there" : "").empty();
-  if (options_.resume && !there)
-    throw Error(ErrorKind::checkpoint, fmt::format("{}: no run to resume", folder.string()));
+  if ((options_.resume || options_.replay) && !there)
+    throw Error(ErrorKind::checkpoint,
+                fmt::format("{}: no run to {}", folder.string(), options_.replay ? "replay" : "resume"));
   if (options_.fresh || !there) inputs_ = load_together("");
   world_.wait();  // nobody reads any more in a folder that is moved away
   run_ = world_.first_then_others([&] { return std::make_unique<io::RunFolder>(env, folder, how); });
   std::optional<io::Checkpoint> chosen;
-  if (world_.is_first()) chosen = choose_checkpoint(*run_, options_);
+  if (world_.is_first())
+    chosen = options_.replay ? checkpoint_before(*run_, *options_.replay) : choose_checkpoint(*run_, options_);
   from_ = from_first(world_, chosen);
   if (!from_ && run_->existed()) log::info("{}: no checkpoint yet, the run starts at step 0", run_->path().string());
   if (strict) check();
@@ -173,7 +185,7 @@ void Preparation::check() {
   const std::string saved = checkpoint.open_folder("state").read_file("config.yaml");
   changes_ = check_recipe(saved, recipe_, options_, run_->path().string());
   const RunState state = load_state(checkpoint);
-  if (!options_.resume && is_finished(state, recipe_, changes_)) {
+  if (!options_.resume && !options_.replay && is_finished(state, recipe_, changes_)) {
     if (!options_.gradients.empty())
       throw Error(ErrorKind::usage, fmt::format("--gradients {}: the run is finished at step {}, so no step gives any",
                                                 options_.gradients, state.step));

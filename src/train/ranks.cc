@@ -9,13 +9,28 @@
 #include "base/strings.h"
 #include "data/files.h"
 #include "hone/config.h"
+#include "hone/registry.h"
 #include "io/pipe.h"
 #include "ops/kernels.h"
+#include "train/step_plan.h"
+#include "train/trainable.h"
 
 namespace hone::training {
 namespace {
 
+// Of the first steps: each of their sizes.
+void check_stages(const TrainerSection& trainer, int ranks) {
+  for (const Loader::Stage& stage : batch_stages(trainer))
+    if (stage.accumulate % ranks != 0)
+      throw Error(ErrorKind::config,
+                  fmt::format("trainer.batch_warmup: a step's {} micro-batch{} until step {} cannot be shared evenly "
+                              "among {} ranks",
+                              stage.accumulate, stage.accumulate == 1 ? "" : "es", stage.until, ranks))
+          .hint(fmt::format("each accumulate and increment of its stages must be a multiple of {}", ranks));
+}
+
 void check_share(const TrainerSection& trainer, int ranks) {
+  check_stages(trainer, ranks);
   if (trainer.accumulate % ranks == 0) return;
   std::vector<std::string> fitting;
   for (std::int64_t count = 1; count <= trainer.accumulate; ++count)
@@ -73,6 +88,19 @@ void check_saves(const TrainerSection& trainer, int ranks) {
         .hint("leave it out: each of them writes its part");
 }
 
+// What cannot be done with a share of a weight.
+void check_whole_weights(const Recipe& recipe) {
+  if (trained_by_step(recipe.model.trainable))
+    throw Error(ErrorKind::config,
+                "model.trainable: weights that are trained in some steps only cannot be shared out (parallel.fsdp)")
+        .hint("leave parallel.fsdp out: then each rank has all weights");
+  for (const config::Choice<Callback>& choice : recipe.callbacks)
+    if (registries().callbacks.make(choice)->needs_whole_weights())
+      throw Error(ErrorKind::config,
+                  fmt::format("callback {}: needs whole weights, which no rank has with parallel.fsdp", choice.type))
+          .hint("leave parallel.fsdp out: then each rank has all weights");
+}
+
 void check_sharding(const Recipe& recipe, const TrainOptions& options) {
   const int ranks = options.world.size();
   const std::int64_t fsdp = recipe.parallel.fsdp;
@@ -84,6 +112,7 @@ void check_sharding(const Recipe& recipe, const TrainOptions& options) {
     throw Error(ErrorKind::config,
                 fmt::format("parallel.fsdp: got {}, expected 1, or all ranks: {}, or -1", fsdp, ranks))
         .hint("shares among some of the ranks are not supported");
+  if (is_sharded(recipe, options.world)) check_whole_weights(recipe);
   if (!options.gradients.empty() && is_sharded(recipe, options.world))
     throw Error(ErrorKind::usage, "--gradients: no rank has all of them with parallel.fsdp; leave that out");
 }

@@ -28,7 +28,16 @@ void ModelSection::validate(Problems& problems) const {
                    "no key of its own: the keys of a fresh model's config.json stand beside `type`");
   problems.require(!path.empty() || config.empty() || config.contains("type") || config.contains("model_type"), "type",
                    "missing: the architecture of a fresh model, such as llama");
-  config::check_patterns(trainable, "trainable", problems);
+  std::vector<std::string> patterns;
+  for (std::size_t i = 0; i < trainable.size(); ++i) {
+    const std::string option = fmt::format("trainable.{}", i);
+    const TrainableWeights& entry = trainable[i];
+    patterns.push_back(entry.match);
+    problems.require(!entry.match.empty(), option + ".match", "missing: a regular expression of names");
+    problems.require(!entry.until || *entry.until > entry.from, option + ".until",
+                     fmt::format("got {}, expected more than from {}", entry.until.value_or(0), entry.from));
+  }
+  config::check_patterns(patterns, "trainable", problems);
   for (const char* key : {"type", "model_type"}) {
     const auto given = config.find(key);
     problems.require(path.empty() || given == config.end(), key, "not together with path, whose config.json says it");

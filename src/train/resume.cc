@@ -97,6 +97,13 @@ std::optional<io::Checkpoint> choose_checkpoint(io::RunFolder& run, const TrainO
   return newest;
 }
 
+std::optional<io::Checkpoint> checkpoint_before(io::RunFolder& run, std::int64_t step) {
+  std::optional<io::Checkpoint> newest;
+  for (const io::Checkpoint& one : run.checkpoints().scan(io::Verify::full))
+    if (one.whole() && one.finite && one.step < step) newest = one;
+  return newest;
+}
+
 bool is_overridden(const std::string& option, const std::vector<std::string>& keys) {
   return std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
     return key == "all" || key == option || option.starts_with(key + ".");

@@ -14,6 +14,9 @@ namespace hone::training {
 // when options.resume asks for what is not there, or the run's checkpoints have vanished.
 std::optional<io::Checkpoint> choose_checkpoint(io::RunFolder& run, const TrainOptions& options);
 
+// The newest whole one of an earlier step; nothing: there is none, and the run began afresh.
+std::optional<io::Checkpoint> checkpoint_before(io::RunFolder& run, std::int64_t step);
+
 // Training again from an earlier step starts another future: the old one, its checkpoints and metrics.jsonl, is kept in
 // `superseded-k`. Called when everything else is in order.
 void set_newer_aside(io::RunFolder& run, std::int64_t step);

@@ -30,6 +30,7 @@ class UpdaterEdit final : public WeightEdit {
     visited_ = true;
     updater_.each_master([&](Slice& master) { visit(master.name, master.part); });
   }
+  void each_average(const Visit& visit) override { updater_.each_average_source(visit); }
 
  private:
   Updater& updater_;

@@ -10,6 +10,7 @@
 #include "hone/train_state.h"
 #include "hub/own_tokenizer.h"
 #include "io/json.h"
+#include "nn/finite.h"
 #include "train/checkpoint.h"
 #include "train/frame.h"
 #include "train/inputs.h"
@@ -141,6 +142,7 @@ void TrainState::save(const std::filesystem::path& folder, const SaveState& how)
   parts.steps = frame.steps;
   parts.with_optimizer = how.optimizer;
   parts.adapter = frame.adapter;
+  parts.finite = frame.ready() ? frame.updater().weights_finite() : nn::first_not_finite(*frame.model).empty();
   training::save_checkpoint(training::place_at(folder, how.replace), frame.run, parts, frame.world());
 }
 

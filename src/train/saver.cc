@@ -37,6 +37,7 @@ struct Saver::Pending {
   std::int64_t step;
   std::vector<Best> before;  // state_.best without it
   CheckpointWrite write;
+  bool finite;
   Stopwatch watch = {};
   std::uint64_t bytes = 0;
   double seconds = 0;
@@ -79,10 +80,11 @@ void Saver::guarded(std::int64_t step, const std::function<void()>& act) const {
 void Saver::begin(const std::optional<Worth>& worth) {
   finish_pending();
   const std::vector<Best> before = state_.best;
-  if (worth) rank(*worth);
+  const CheckpointParts parts = parts_to_save(worth);
   try {
     guarded(state_.step, [&] {
-      pending_ = std::make_unique<Pending>(state_.step, before, CheckpointWrite(place_in(run_), state_, parts_(), world_));
+      pending_ = std::make_unique<Pending>(state_.step, before, CheckpointWrite(place_in(run_), state_, parts, world_),
+                                           parts.finite);
       pending_->write.copy_tensors();
       pending_->worker = Worker("hone-save", [this, pending = pending_.get()] {
         try {
@@ -115,7 +117,7 @@ void Saver::finish_pending() {
     state_.best = ended->before;
     report_failure(ended->step, *ended->failure);
   } else {
-    committed(ended->step, ended->bytes, ended->seconds);
+    committed(ended->step, ended->finite, ended->bytes, ended->seconds);
   }
 }
 
@@ -155,19 +157,27 @@ void Saver::rank(const Worth& worth) {
 void Saver::save(const std::optional<Worth>& worth) {
   const Stopwatch watch;
   const std::vector<Best> before = state_.best;
-  if (worth) rank(*worth);
+  const CheckpointParts parts = parts_to_save(worth);
   std::optional<std::uint64_t> bytes;
   try {
-    guarded(state_.step, [&] { bytes = save_checkpoint(place_in(run_), state_, parts_(), world_); });
+    guarded(state_.step, [&] { bytes = save_checkpoint(place_in(run_), state_, parts, world_); });
   } catch (...) {
     state_.best = before;
     throw;
   }
   if (!bytes) state_.best = before;
-  if (bytes) committed(state_.step, *bytes, watch.seconds());
+  if (bytes) committed(state_.step, parts.finite, *bytes, watch.seconds());
 }
 
-void Saver::committed(std::int64_t step, std::uint64_t bytes, double seconds) {
+// What is not finite is no best one, whatever its evaluation said.
+CheckpointParts Saver::parts_to_save(const std::optional<Worth>& worth) {
+  CheckpointParts parts = parts_();
+  parts.finite = parts.updater->weights_finite();
+  if (worth && parts.finite) rank(*worth);
+  return parts;
+}
+
+void Saver::committed(std::int64_t step, bool finite, std::uint64_t bytes, double seconds) {
   step_ = step;
   name_ = io::step_name(step);
   untold_.push_back(name_);
@@ -179,13 +189,18 @@ void Saver::committed(std::int64_t step, std::uint64_t bytes, double seconds) {
     log::warning("a save takes {}: it may not fit between SIGTERM and SIGKILL (trainer.save.grace_seconds)",
                  human_duration(seconds));
   slowest_ = std::max(slowest_, seconds);
-  tidy();
+  if (!finite)
+    log::warning(
+        "step {}: its weights are not finite: it is neither latest nor best, and no run goes on from it by "
+        "itself",
+        step);
+  tidy(finite);
 }
 
 // The checkpoint is committed: nothing here makes it a failed save.
-void Saver::tidy() {
+void Saver::tidy(bool finite) {
   run_.note_checkpoint();
-  run_.link("latest", name_);
+  if (finite) run_.link("latest", name_);
   std::set<std::int64_t> stay{from_};
   for (const Best& best : state_.best) stay.insert(best.step);
   if (!state_.best.empty() && state_.best.front().step == step_) run_.link("best", name_);

@@ -47,11 +47,12 @@ class Saver {
   void begin(const std::optional<Worth>& worth);
   void finish_pending();
   void guarded(std::int64_t step, const std::function<void()>& act) const;
-  void committed(std::int64_t step, std::uint64_t bytes, double seconds);
+  CheckpointParts parts_to_save(const std::optional<Worth>& worth);
+  void committed(std::int64_t step, bool finite, std::uint64_t bytes, double seconds);
   void report_failure(std::int64_t step, const Error& error);
   void rank(const Worth& worth);
   std::uint64_t bytes() const;  // of a checkpoint now
-  void tidy();
+  void tidy(bool finite);
   std::int64_t to_come();
 
   io::RunFolder& run_;

@@ -36,6 +36,9 @@ RunState read_state(const nlohmann::json& json, const std::string& where) {
   // Without a record there was one for each step; the optimizer counted skipped ones too.
   state.updates = json.contains("updates") ? count_at(json, "updates", where) : state.step;
   if (json.contains("spikes")) state.spikes = count_at(json, "spikes", where);
+  if (json.contains("not_finite")) state.not_finite = count_at(json, "not_finite", where);
+  if (json.contains("trained_updates"))
+    state.trained_updates = json.at("trained_updates").get<std::map<std::string, std::int64_t>>();
   if (json.contains("norms")) state.norms = json.at("norms").get<std::vector<double>>();
   state.evaluation_due = json.at("evaluation_due").get<bool>();
   state.finished = json.at("finished").get<std::string>();
@@ -92,6 +95,8 @@ std::string to_json(const RunState& state) {
       {"tokenizer_hash", state.tokenizer_hash},
       {"models", state.models},
       {"source_dtypes", state.source_types.value_or(SourceTypes())}};
+  if (state.not_finite > 0) json["not_finite"] = state.not_finite;
+  if (!state.trained_updates.empty()) json["trained_updates"] = state.trained_updates;
   if (!state.sets_due.empty()) json["sets_due"] = state.sets_due;
   if (state.report) json["report"] = to_json(*state.report);
   return json.dump(2) + "\n";

@@ -31,6 +31,9 @@ struct RunState {
   std::int64_t spikes = 0;      // updates left out for their gradients' norm
   std::vector<double> norms;    // of the last updates' gradients, where spikes are looked for
   std::int64_t updates = 0;     // of the weights: a step may give several, a skipped one gives none
+  // Of weights that are not trained in all steps: TrainedByStep in trainable.h.
+  std::map<std::string, std::int64_t> trained_updates = {};
+  std::int64_t not_finite = 0;        // updates left out for a loss or gradient that was not
   bool evaluation_due = false;  // the step's evaluation has not been completed
   std::vector<std::string> sets_due;  // of which sets it is; none: of all
   std::string finished;         // why the run is complete; "" = it is not

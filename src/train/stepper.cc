@@ -42,6 +42,9 @@ Stepper::Stepper(const Recipe& recipe, Frame& frame, const Loader::Options& load
       objective_(make_objective(recipe)),
       resources_(objective_->needs(), recipe, model_, world_),
       numbers_(recipe, *objective_, resources_, world_),
+      trained_(recipe.model.trainable, model_, frame.steps),
+      sizes_(loader.batch_size, loader.accumulate, loader.warmup),
+      longest_(loader.longest),
       loader_(std::move(data), loader) {
   if (frame_.optimizer().curvature_every() > 0 && !objective_->draws_labels())
     throw Error(ErrorKind::config,
@@ -62,6 +65,7 @@ StepReport Stepper::step(const std::function<StepReport(const Group&)>& otherwis
   Group group = next_group();
   complete(group);
   StepReport report = otherwise ? otherwise(group) : make(std::move(group));
+  measure_size(done, report);
   state.step = done + 1;
   state.data_position = loader_.position();
   state.tokens += report.tokens;
@@ -80,8 +84,20 @@ StepReport Stepper::make(Group given) {
     report.add(one);
     report.skipped &= one.skipped;
     state.spikes += one.spikes;
+    state.not_finite += one.not_finite;
+    if (one.skipped || one.spikes > 0 || one.not_finite > 0) continue;
+    trained_.count(state.step, state.trained_updates);
   }
   return report;
+}
+
+void Stepper::measure_size(std::int64_t step, StepReport& report) const {
+  const auto last = [&](const char* name, std::int64_t value) {
+    report.metrics[name] = {static_cast<double>(value), 1, LogMode::last};
+  };
+  if (!recipe_.trainer.batch_warmup.empty()) last("batch_rows", sizes_.at(step).rows());
+  if (!trained_.empty()) last("trained_parameters", trained_.parameters(step));
+  if (longest_) last("document_length", longest_(step));
 }
 
 // As often as the rank that has most.
@@ -95,23 +111,27 @@ void Stepper::complete(Group& group) const {
 
 StepReport Stepper::update(const Group& group) {
   RunState& state = frame_.run;
+  trained_.begin_step(state.step, state.updates, state.trained_updates, frame_.updater());
   StepReport report;
   Passes passes;
   const Sums total = amounts(group, passes, report);
   report.learning_rate = frame_.learning_rate();
   report.skipped = total.empty();
   if (report.skipped) return report;
+  const SeedOf seed_of = [&](std::size_t i) { return pass_seed(recipe_.run.seed, state.updates, number_of(i)); };
   std::vector<Passed> passed(group.size());
   const std::int64_t waits = host::waits();
-  each_pass(passes, [&](std::size_t i) {
-    passed[i] = backward(group[i], total, pass_seed(recipe_.run.seed, state.updates, number_of(i)));
-  });
+  each_pass(passes, [&](std::size_t i) { passed[i] = backward(group[i], total, seed_of(i)); });
   report.host_waits = host::waits() - waits;
   report.micro_batches = std::count(passes.learns.begin(), passes.learns.end(), true);
   const std::vector<double> losses = read(passed, total, report);
   report.total(world_);
   report.grad_norm = frame_.gradient_norm();
-  hooks.before({group, losses, report});
+  if (!hooks.before({group, losses, report, [&] { return first_bad(group, passes, seed_of); }})) {
+    report.not_finite = 1;
+    frame_.leave_out();
+    return report;
+  }
   for (const auto& [name, part] : frame_.optimizer().parts())
     report.metrics["learning_rate_" + name] = {part->learning_rate(state.step, frame_.steps), 1, LogMode::last};
   report.spikes = is_spike(recipe_.trainer.skip_spikes, report.grad_norm, state.norms) ? 1 : 0;

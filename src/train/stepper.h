@@ -9,12 +9,16 @@
 #include <vector>
 
 #include "hone/objective.h"
+#include "hone/random.h"
 #include "hone/recipe.h"
 #include "hone/world.h"
 #include "train/document_numbers.h"
+#include "train/first_bad.h"
 #include "train/frame.h"
 #include "train/metrics.h"
 #include "train/resources.h"
+#include "train/step_plan.h"
+#include "train/trainable.h"
 
 namespace hone::training {
 
@@ -23,11 +27,12 @@ struct PendingUpdate {
   const Group& group;
   const std::vector<double>& losses;  // of this rank's micro-batches, each its share of the step's mean
   const StepReport& report;           // of this update alone, over all ranks
+  std::function<BadTensor()> first_bad;  // makes the passes once more to find it; on all ranks
 };
 
 // What happens around an update; what throws before it leaves the weights as they are.
 struct UpdateHooks {
-  std::function<void(const PendingUpdate&)> before = [](const PendingUpdate&) {};
+  std::function<bool(const PendingUpdate&)> before = [](const PendingUpdate&) { return true; };  // false: no update
   std::function<void()> after = [] {};
   std::function<bool(const std::string&)> wanted = {};  // which intermediates are logged; empty: none
 };
@@ -60,6 +65,9 @@ class Stepper {
     std::vector<bool> learns;
     std::size_t count = 0;  // of the rank that has most
   };
+  using SeedOf = std::function<std::uint64_t(std::size_t)>;  // of a micro-batch of this rank
+  BadTensor first_bad(const Group& group, const Passes& passes, const SeedOf& seed_of);
+  BadTensor first_bad_value(const Batch& batch, std::uint64_t seed) const;
   Sums amounts(const Group& group, Passes& passes, StepReport& report) const;
   // Of the rank's i-th micro-batch: its number in the step, from which its dropout follows.
   std::uint64_t number_of(std::size_t i) const {
@@ -81,6 +89,7 @@ class Stepper {
   void estimate_curvature(const Group& group, const Passes& passes, const Sums& step_sums, double labels);
   static std::vector<double> read(const std::vector<Passed>& passed, const Sums& step_sums, StepReport& report);
   void update_buffers(const std::vector<Passed>& passed);
+  void measure_size(std::int64_t step, StepReport& report) const;  // where it is not the same in all steps
   Group next_group();
   void complete(Group& group) const;
 
@@ -91,6 +100,9 @@ class Stepper {
   std::unique_ptr<Objective> objective_;
   RunResources resources_;
   DocumentNumbers numbers_;
+  const TrainedByStep trained_;
+  const data::StepSizes sizes_;
+  const std::function<std::int64_t(std::int64_t)> longest_;
   Loader loader_;
 };
 

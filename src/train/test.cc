@@ -23,6 +23,9 @@ Recipe for_test(const Recipe& given) {
   trainer.max_eval_batches.reset();
   trainer.eval_batch_size = trainer.eval_batch_size.value_or(trainer.batch_size);
   trainer.batch_size = trainer.accumulate = 1;
+  trainer.batch_warmup.clear();
+  recipe.data.length_warmup = {};
+  for (TrainableWeights& one : recipe.model.trainable) one.from = 0, one.until.reset();
   trainer.steps = trainer.steps.value_or(std::int64_t{1} << 30);
   trainer.epochs.reset();
   trainer.tokens.reset();

@@ -1,14 +1,19 @@
-// Freezing the weights that a recipe does not name.
+// Freezing the weights that a recipe does not name, all the time or in some steps.
 #include "train/trainable.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
 #include <regex>
 
 #include "base/strings.h"
+#include "train/updater.h"
 
 namespace hone::training {
 namespace {
+
+constexpr std::int64_t kForEver = std::numeric_limits<std::int64_t>::max();
 
 Error matches_nothing(const Model& model, const std::string& pattern) {
   std::vector<std::string> names;
@@ -20,13 +25,18 @@ Error matches_nothing(const Model& model, const std::string& pattern) {
       .hint("`hone inspect model FOLDER` lists all names");
 }
 
+std::vector<std::regex> expressions_of(const std::vector<TrainableWeights>& entries) {
+  std::vector<std::regex> expressions;
+  for (const TrainableWeights& entry : entries) expressions.emplace_back(entry.match);
+  return expressions;
+}
+
 }  // namespace
 
-void choose_trainable(Model& model, const std::vector<std::string>& patterns) {
-  if (patterns.empty()) return;
-  std::vector<bool> matched(patterns.size());
-  std::vector<std::regex> expressions;
-  for (const std::string& pattern : patterns) expressions.emplace_back(pattern);
+void choose_trainable(Model& model, const std::vector<TrainableWeights>& entries) {
+  if (entries.empty()) return;
+  std::vector<bool> matched(entries.size());
+  const std::vector<std::regex> expressions = expressions_of(entries);
   model.each_weight([&](const std::string& name, Weight& weight) {
     if (weight.is_buffer()) return;
     bool trained = false;
@@ -34,8 +44,8 @@ void choose_trainable(Model& model, const std::vector<std::string>& patterns) {
       if (std::regex_search(name, expressions[i])) trained = matched[i] = true;
     weight.set_trainable(trained);
   });
-  for (std::size_t i = 0; i < patterns.size(); ++i)
-    if (!matched[i]) throw matches_nothing(model, patterns[i]);
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    if (!matched[i]) throw matches_nothing(model, entries[i].match);
 }
 
 std::int64_t trained_parameters(const Model& model) {
@@ -43,6 +53,67 @@ std::int64_t trained_parameters(const Model& model) {
   model.each_weight(
       [&](const std::string&, const Weight& weight) { count += weight.trainable() ? weight.numel() : 0; });
   return count;
+}
+
+bool trained_by_step(const std::vector<TrainableWeights>& entries) {
+  return std::any_of(entries.begin(), entries.end(),
+                     [](const TrainableWeights& entry) { return entry.from > 0 || entry.until; });
+}
+
+bool TrainedByStep::Alike::trains(std::int64_t step) const {
+  return std::any_of(windows.begin(), windows.end(),
+                     [&](const Window& window) { return window.from <= step && step < window.until; });
+}
+
+std::string TrainedByStep::name_of(const std::vector<Window>& windows) {
+  std::string name;
+  for (const Window& window : windows)
+    name += fmt::format("{}{}-{}", name.empty() ? "" : ",", window.from,
+                        window.until == kForEver ? "" : std::to_string(window.until));
+  return name;
+}
+
+TrainedByStep::TrainedByStep(const std::vector<TrainableWeights>& entries, Model& model, std::int64_t steps) {
+  if (!trained_by_step(entries)) return;
+  const std::vector<std::regex> expressions = expressions_of(entries);
+  model.each_weight([&](const std::string& name, Weight& weight) {
+    if (!weight.trainable()) return;
+    std::vector<Window> windows;
+    for (std::size_t i = 0; i < entries.size(); ++i)
+      if (std::regex_search(name, expressions[i]))
+        windows.push_back({entries[i].from, entries[i].until.value_or(kForEver)});
+    const std::string alike = name_of(windows);
+    windows_[name] = alike;
+    Alike& its = alike_[alike];
+    its.windows = windows;
+    its.parameters += weight.numel();
+  });
+  std::vector<std::int64_t> turns{0};  // where something may stop being trained
+  for (const TrainableWeights& entry : entries) turns.push_back(entry.until.value_or(0));
+  std::sort(turns.begin(), turns.end());
+  for (const std::int64_t step : turns)
+    if (step < steps && parameters(step) == 0)
+      throw Error(ErrorKind::config,
+                  fmt::format("model.trainable: nothing is trained in step {} of {}", step + 1, steps))
+          .hint("an entry without from and until, such as a norm, trains something all the time");
+}
+
+std::int64_t TrainedByStep::parameters(std::int64_t step) const {
+  std::int64_t count = 0;
+  for (const auto& [name, alike] : alike_) count += alike.trains(step) ? alike.parameters : 0;
+  return count;
+}
+
+// What was trained from the beginning on has had the run's updates, where nothing says otherwise.
+void TrainedByStep::begin_step(std::int64_t step, std::int64_t updates, UpdateCounts& counts, Updater& updater) const {
+  if (empty()) return;
+  for (const auto& [name, alike] : alike_) counts.try_emplace(name, alike.trains(0) ? updates : 0);
+  updater.choose([&](const std::string& weight) { return alike_.at(windows_.at(weight)).trains(step); },
+                 [&](const std::string& weight) { return counts.at(windows_.at(weight)); });
+}
+
+void TrainedByStep::count(std::int64_t step, UpdateCounts& counts) const {
+  for (const auto& [name, alike] : alike_) counts[name] += alike.trains(step) ? 1 : 0;
 }
 
 }  // namespace hone::training

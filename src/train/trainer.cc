@@ -58,7 +58,7 @@ Trainer::Trainer(TrainerParts parts)
   Inputs& inputs = parts_.inputs;
   equip();
   stepper_ = std::make_unique<Stepper>(recipe_, *frame_, loader_options(recipe_, inputs), inputs.train, world_);
-  stepper_->hooks = {[this](const PendingUpdate& update) { before_update(update); }, [this] { after_update(); },
+  stepper_->hooks = {[this](const PendingUpdate& update) { return before_update(update); }, [this] { after_update(); },
                      hooks_.wanted()};
   weights_.emplace(stepper_->updater());
   for (const EvalSet& set : inputs.evals) eval_data_.push_back({set.name, set.data.get()});
@@ -71,7 +71,8 @@ Trainer::Trainer(TrainerParts parts)
   if (parts_.from) {
     hooks_.restore(state_);
     saver_->resumed_from(*parts_.from);
-    log::info("{}: resuming at step {} of {} from {}", recipe_.run.folder, state_.step, steps_, parts_.from->name);
+    log::info("{}: {} at step {} of {} from {}", recipe_.run.folder, parts_.options.replay ? "replaying" : "resuming",
+              state_.step, steps_, parts_.from->name);
   }
   if (state_.step > 0 && state_.step < steps_) stepper_->seek(state_);
   if (state_.step >= steps_ && !state_.evaluation_due)
@@ -116,6 +117,7 @@ void Trainer::choose_files() {
 }
 
 Summary Trainer::run() {
+  if (parts_.options.replay) return replay();
   start();
   while (!done()) {
     const Stopwatch watch;
@@ -134,6 +136,28 @@ Summary Trainer::run() {
     maybe_save();
   }
   return finish();
+}
+
+// Steps as they were, up to the one that is asked for: without evaluations, saves and whatever else leaves something.
+Summary Trainer::replay() {
+  replay_folder_.emplace();
+  replay_path_ = *replay_folder_ / "run";
+  Env::process().make_folders(replay_path_);
+  begin();
+  hooks_.training_start(view());
+  while (state_.step < *parts_.options.replay && !interrupted()) {
+    world_.at(fmt::format("step {}, replayed", state_.step + 1));
+    if (!stepper_->has_data())
+      throw Error(ErrorKind::data,
+                  fmt::format("the data have ended at step {}, before the one that is to be replayed", state_.step));
+    begin_step();
+    end_step(train_step());
+    agree();
+  }
+  Summary made = summary(/*complete=*/!interrupted());
+  if (made.reason != StopReason::signal) made.reason = StopReason::replayed;
+  made.checkpoint.clear();
+  return made;
 }
 
 void Trainer::start() {
@@ -186,13 +210,19 @@ void Trainer::after_update() {
   hooks_.updated(view(), edit);
 }
 
-void Trainer::before_update(const PendingUpdate& update) {
+bool Trainer::before_update(const PendingUpdate& update) {
   Updater& updater = stepper_->updater();
-  check_finite(update, updater, {state_.step + 1, *parts_.inputs.train, parts_.run.folder(), saver_->step(), world_});
+  const std::optional<std::int64_t>& replay = parts_.options.replay;
+  const bool looked_for = replay == state_.step + 1;  // it is told, although the run may have left it out
+  if (!check_finite(update, updater,
+                    {state_.step + 1, *parts_.inputs.train, replay ? nullptr : &parts_.run.folder(), saver_->step(),
+                     world_, state_.not_finite, looked_for ? 0 : recipe_.trainer.skip_not_finite}))
+    return false;
   if (!parts_.options.gradients.empty() && state_.step + 1 == steps_ && world_.is_first())
     write_tensors(parts_.run.folder().env(), parts_.options.gradients,
                   [&](const auto& visit) { updater.each_gradient(visit); });
   hooks_.gradients(view(), given_);
+  return true;
 }
 
 // Sets with an interval of their own are due at theirs, the others together.
@@ -384,6 +414,7 @@ Summary Trainer::summary(bool complete) const {
   summary.seconds = clock_.seconds();
   summary.failed_saves = saver_->failures();
   summary.skipped_steps = state_.skipped_steps;
+  summary.left_out = state_.not_finite + state_.spikes;
   if (log_) summary.metrics = log_->last();
   return summary;
 }

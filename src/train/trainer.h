@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/temporary.h"
 #include "hone/trainer.h"
 #include "io/run_folder.h"
 #include "train/evaluate.h"
@@ -65,7 +66,8 @@ class Trainer {
   void maybe_save();
   void told_saved(const std::vector<std::string>& checkpoints);
   void begin_step();
-  void before_update(const PendingUpdate& update);
+  bool before_update(const PendingUpdate& update);
+  Summary replay();
   void after_update();
   std::optional<std::int64_t> epoch_begun_at(std::int64_t step) const;  // counted from 1; nothing: none begins there
   void plan_evaluation(bool all);                                       // of the step that was made
@@ -86,7 +88,7 @@ class Trainer {
             state_.tokens,
             epoch(),
             model_,
-            recipe_.run.folder,
+            files_of_callbacks(),
             greater_is_better_,
             &weights_.value(),
             parts_.inputs.tokenizer.get(),
@@ -94,6 +96,8 @@ class Trainer {
             eval_data_,
             &world_};
   }
+  // Where callbacks find and write what is theirs: the run folder, but for a replay, which leaves no trace there.
+  const std::string& files_of_callbacks() const { return replay_folder_ ? replay_path_ : recipe_.run.folder; }
   std::optional<Worth> worth() const;
   CheckpointParts checkpoint_parts();
 
@@ -121,6 +125,9 @@ class Trainer {
   std::vector<std::string> greater_is_better_;  // of their metrics
   std::optional<SaveTypes> save_types_;
   hub::ModelFiles files_;
+
+  std::optional<TemporaryFolder> replay_folder_;
+  std::string replay_path_;
 
   Pace pace_;
   Wishes asked_;                     // of this rank's, since ranks have last agreed

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "base/sections.h"
+#include "base/strings.h"
 #include "nn/weight_groups.h"
 #include "ops/finite.h"
 #include "optim/blocks.h"
@@ -118,6 +119,10 @@ void Updater::idle_pass() {
   if (sharded_) sharded_->idle_pass(true);
 }
 
+void Updater::idle_forward() {
+  if (sharded_) sharded_->idle_pass(false);
+}
+
 // What autograd kept, because an op cannot add to the sum itself.
 void Updater::add_gradients() {
   const c10::NoGradGuard no_grad;
@@ -217,9 +222,36 @@ void Updater::update(UpdateStep step, double norm, const Clipping& clipping) {
   optimizer_.begin_update(weights_, step);
   for (const std::span<OptimizedWeight> group : groups_) {
     step.learning_rate_scale = group[0].weight->learning_rate_scale();
-    optimizer_.update(group, step);
+    update_group(group, step);
   }
   leave_out();
+}
+
+// At once, or those together that have had the same number of updates.
+void Updater::update_group(std::span<OptimizedWeight> group, UpdateStep step) {
+  if (had_.empty()) return optimizer_.update(group, step);
+  while (!group.empty()) {
+    const std::int64_t had = had_[group[0].index];
+    const auto end = std::find_if(group.begin(), group.end(),
+                                  [&](const OptimizedWeight& weight) { return had_[weight.index] != had; });
+    const auto count = static_cast<std::size_t>(end - group.begin());
+    step.update = had + 1;
+    optimizer_.update(group.first(count), step);
+    group = group.subspan(count);
+  }
+}
+
+void Updater::choose(const std::function<bool(const std::string&)>& trained,
+                     const std::function<std::int64_t(const std::string&)>& had) {
+  HONE_ASSERT(!sharded_);
+  had_.resize(weights_.size());
+  for (OptimizedWeight& weight : weights_) {
+    had_[weight.index] = had(weight.name);
+    const bool is = trained(weight.name);
+    if (is == weight.weight->value().requires_grad()) continue;
+    weight.weight->value().set_requires_grad(is);
+    weight.weight->set_gradient_sum(is ? &sums_[weight.index] : nullptr);
+  }
 }
 
 void Updater::leave_out() {
@@ -246,6 +278,12 @@ void Updater::each_average(const std::function<void(Slice&)>& visit) {
     if (found != here.end()) slice.part = found->second;
     if (found != here.end() || sharded_) visit(slice);  // of what is sharded others have a part
   });
+}
+
+void Updater::each_average_source(const std::function<void(const std::string&, Tensor&)>& visit) {
+  const c10::NoGradGuard no_grad;
+  for (const OptimizedWeight& weight : weights_)
+    if (Tensor source = optimizer_.average_source(weight); source.defined()) visit(weight.name, source);
 }
 
 Updater::Evaluated::Evaluated(Updater& updater) : updater_(updater) {
@@ -291,6 +329,17 @@ std::string Updater::first_not_finite() const {
   const std::vector<std::string> all = world_.gather(own);
   const auto found = std::find_if(all.begin(), all.end(), [](const std::string& one) { return !one.empty(); });
   return found == all.end() ? "" : *found;
+}
+
+std::set<std::string> Updater::bad_gradients() const {
+  std::string own;
+  for (const OptimizedWeight& weight : weights_)
+    if (weight.gradient.defined() && !ops::all_finite(weight.gradient)) own += weight.name + "\n";
+  std::set<std::string> names;
+  for (const std::string& rank : world_.gather(own))
+    for (const std::string& name : split(rank, '\n'))
+      if (!name.empty()) names.insert(name);
+  return names;
 }
 
 bool Updater::weights_finite() const {

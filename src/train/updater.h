@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,6 +53,7 @@ class Updater {
   // Instead of passes: these gradients, by weights' names, of the weights' shapes; of others there is none. Throws
   // Error(config) for a name or a shape that is not the model's. Not sharded.
   void set_gradients(const std::map<std::string, Tensor>& gradients);
+  void idle_forward();  // instead of one that goes forward only
   // After the last pass: the sums of all ranks become each rank's: of every weight for which one of them has any.
   void add_over_ranks();
   double gradient_norm();  // of all that was added; before clipping; the same on all ranks
@@ -63,8 +65,15 @@ class Updater {
   void take_curvature(double labels);
   void clear_gradients();
 
+  // From now on those weights stay as they are that are not trained, and cost no gradient; `had`: how many updates one
+  // has had, for optimizers that count on from there. Until then all are trained, and have had the run's. REQUIRES: not
+  // sharded.
+  void choose(const std::function<bool(const std::string&)>& trained,
+              const std::function<std::int64_t(const std::string&)>& had);
+
   // Name of the first weight whose gradient holds NaN or Inf, or ""; the same on all ranks.
   std::string first_not_finite() const;
+  std::set<std::string> bad_gradients() const;  // the names of all of them
   bool weights_finite() const;  // of all ranks
   // Of what this rank has of the weights (Slice); zero where there is none.
   void each_gradient(const std::function<void(const std::string&, const Tensor&)>& visit) const;
@@ -78,6 +87,8 @@ class Updater {
   class Evaluated;
   // Those weights, where they are not the ones that are trained.
   void each_average(const std::function<void(Slice&)>& visit);
+  // What they are made of, to be changed as the weights are (Optimizer::average_source).
+  void each_average_source(const std::function<void(const std::string&, Tensor&)>& visit);
   bool averages_weights() const { return optimizer_.averages(); }
 
   bool sharded() const { return sharded_ != nullptr; }
@@ -97,11 +108,13 @@ class Updater {
   void hear_of_gradients();
   void collect();
   void cast_from_masters();
+  void update_group(std::span<OptimizedWeight> group, UpdateStep step);
   Optimizer& optimizer_;
   World world_;
   bool mixed_;                            // weights are bf16, masters fp32
   std::vector<OptimizedWeight> weights_;  // in the order of groups; sharded: those of which a part is here
   std::vector<GradientSum> sums_;         // not sharded: of each weight
+  std::vector<std::int64_t> had_;         // updates of each weight; empty: as the run
   // Of weights_, each with one learning rate; a group's masters and sums lie in one piece.
   std::vector<std::span<OptimizedWeight>> groups_;
   std::vector<Tensor> group_sums_;  // each one's piece

@@ -63,6 +63,9 @@ model.load.checkpoint | several checkpoints: tests/train/saves_test.cc |
 model.load.optimizer | a run to start from: tests/train/saves_test.cc |
 model.load.strict | weights that are missing: tests/train/saves_test.cc |
 model.trainable | r.yaml | '--model.trainable=[lm_head]'
+model.trainable[].match | r.yaml '--model.trainable=[{match: lm_head}]' | '--model.trainable=[{match: embed}]'
+model.trainable[].from | r.yaml '--model.trainable=[lm_head, {match: embed}]' | '--model.trainable=[lm_head, {match: embed, from: 2}]'
+model.trainable[].until | r.yaml '--model.trainable=[lm_head, {match: embed}]' | '--model.trainable=[lm_head, {match: embed, until: 2}]'
 model.<name> | r.yaml | --model.hidden_size=8
 adapter | m.yaml | --adapter=lora
 adapter.rank | lora.yaml | --adapter.rank=4
@@ -111,6 +114,11 @@ data.test.<name>[].ignore | what hone test reads: tests/cli/test.test |
 data.test.<name>[].stream | what hone test reads: tests/cli/test.test |
 data.test.<name>[].source | what hone test reads: tests/cli/test.test |
 data.max_length | r.yaml | --data.max_length=16
+data.length_warmup | r.yaml | '--data.length_warmup={steps: 3, from: 8}'
+data.length_warmup.steps | r.yaml '--data.length_warmup={steps: 3, from: 8}' | --data.length_warmup.steps=2
+data.length_warmup.from | r.yaml '--data.length_warmup={steps: 3, from: 8}' | --data.length_warmup.from=16
+data.length_warmup.multiple | r.yaml '--data.length_warmup={steps: 3, from: 8}' | --data.length_warmup.multiple=16
+data.length_warmup.power | r.yaml '--data.length_warmup={steps: 3, from: 8}' | --data.length_warmup.power=0.1
 data.overlong | r.yaml --data.max_length=16 | --data.overlong=keep_start
 data.packing | r.yaml --data.max_length=64 | --data.packing=none
 data.collator | r.yaml | --data.collator=noise
@@ -205,6 +213,11 @@ optimizer.schedule.wsd.decay_steps | r.yaml '--optimizer.schedule={type: wsd}' |
 optimizer.schedule.wsd.decay_type | r.yaml '--optimizer.schedule={type: wsd, decay_steps: 3}' | --optimizer.schedule.decay_type=linear
 trainer.batch_size | r.yaml | --trainer.batch_size=1
 trainer.accumulate | r.yaml | --trainer.accumulate=2
+trainer.batch_warmup | r.yaml --trainer.accumulate=3 | '--trainer.batch_warmup=[{steps: 2, accumulate: 1}]'
+trainer.batch_warmup[].steps | r.yaml --trainer.accumulate=3 '--trainer.batch_warmup=[{steps: 2, accumulate: 1}]' | --trainer.batch_warmup.0.steps=3
+trainer.batch_warmup[].accumulate | r.yaml --trainer.accumulate=3 '--trainer.batch_warmup=[{steps: 2, accumulate: 1}]' | --trainer.batch_warmup.0.accumulate=2
+trainer.batch_warmup[].batch_size | r.yaml --trainer.accumulate=3 '--trainer.batch_warmup=[{steps: 2, accumulate: 1}]' | --trainer.batch_warmup.0.batch_size=1
+trainer.batch_warmup[].increment | r.yaml --trainer.accumulate=3 '--trainer.batch_warmup=[{steps: 2, accumulate: 1}]' | --trainer.batch_warmup.0.increment=1
 trainer.steps | r.yaml | --trainer.steps=3
 trainer.epochs | r.yaml --trainer.steps=null --trainer.epochs=1 | --trainer.epochs=2
 trainer.tokens | r.yaml --trainer.tokens=100 | --trainer.tokens=200
@@ -212,6 +225,7 @@ trainer.time_limit | r.yaml | --trainer.time_limit=0.0001s
 trainer.max_grad_value | r.yaml | --trainer.max_grad_value=1e-4
 trainer.skip_spikes.sigma | r.yaml --trainer.skip_spikes.window=2 | --trainer.skip_spikes.sigma=0.01
 trainer.skip_spikes.window | r.yaml --trainer.skip_spikes.sigma=0.01 | --trainer.skip_spikes.window=2
+trainer.skip_not_finite | r.yaml --optimizer.learning_rate=1e30 | --trainer.skip_not_finite=1
 trainer.ema.decay | r.yaml | --trainer.ema.decay=0.9
 trainer.ema.warmup | r.yaml --trainer.ema.decay=0.9 | --trainer.ema.warmup=false
 trainer.eval_every_epochs | r.yaml --trainer.epochs=3 --trainer.eval_every=0 | --trainer.eval_every_epochs=1
@@ -250,6 +264,23 @@ callbacks.histograms.match | r.yaml '--callbacks=[{type: histograms, every: 2}]'
 callbacks.histograms.weights | r.yaml '--callbacks=[{type: histograms, every: 2, gradients: true}]' | --callbacks.0.weights=false
 callbacks.histograms.gradients | r.yaml '--callbacks=[{type: histograms, every: 2}]' | --callbacks.0.gradients=true
 callbacks.intermediates.match | r.yaml --callbacks=[intermediates] | --callbacks.0.match=output
+callbacks.loss_spike.multiplier | r.yaml '--callbacks=[{type: loss_spike, window: 2, patience: 0, multiplier: 5}]' | --callbacks.0.multiplier=1
+callbacks.loss_spike.window | r.yaml '--callbacks=[{type: loss_spike, patience: 0, multiplier: 1}]' | --callbacks.0.window=2
+callbacks.loss_spike.patience | r.yaml '--callbacks=[{type: loss_spike, window: 2, multiplier: 1}]' --optimizer.learning_rate=1 | --callbacks.0.patience=0
+callbacks.loss_spike.cap | r.yaml '--callbacks=[{type: loss_spike, window: 2, cap: 100}]' | --callbacks.0.cap=0.1
+callbacks.pruning.match | r.yaml '--callbacks=[{type: pruning, every: 1}]' | --callbacks.0.match=lm_head
+callbacks.pruning.exclude | r.yaml '--callbacks=[{type: pruning, every: 1}]' | --callbacks.0.exclude=mlp
+callbacks.pruning.by | r.yaml '--callbacks=[{type: pruning, every: 1}]' | --callbacks.0.by=row
+callbacks.pruning.scope | r.yaml '--callbacks=[{type: pruning, every: 1}]' | --callbacks.0.scope=global
+callbacks.pruning.sparsity | r.yaml '--callbacks=[{type: pruning, every: 1}]' | --callbacks.0.sparsity=0.7
+callbacks.pruning.initial | r.yaml '--callbacks=[{type: pruning, every: 1, begin: 1, end: 3}]' | --callbacks.0.initial=0.2
+callbacks.pruning.power | r.yaml '--callbacks=[{type: pruning, every: 1, end: 3}]' | --callbacks.0.power=1
+callbacks.pruning.begin | r.yaml '--callbacks=[{type: pruning, every: 1, end: 3}]' | --callbacks.0.begin=1
+callbacks.pruning.end | r.yaml '--callbacks=[{type: pruning, every: 1}]' | --callbacks.0.end=4
+callbacks.pruning.every | r.yaml '--callbacks=[{type: pruning, every: 1, end: 3}]' | --callbacks.0.every=2
+callbacks.pruning.block | r.yaml '--callbacks=[{type: pruning, every: 1, by: row}]' | --callbacks.0.block=4
+callbacks.pruning.pattern | r.yaml '--callbacks=[{type: pruning, every: 1, by: pattern, pattern: "2:4"}]' | --callbacks.0.pattern=1:4
+callbacks.pruning.each | r.yaml '--callbacks=[{type: pruning, every: 1}]' | --callbacks.0.each=true
 callbacks.norms.every | r.yaml '--callbacks=[{type: norms, every: 2}]' | --callbacks.0.every=1
 callbacks.norms.match | r.yaml '--callbacks=[{type: norms, every: 2}]' | --callbacks.0.match=norm
 callbacks.norms.weights | r.yaml '--callbacks=[{type: norms, every: 2}]' | --callbacks.0.weights=false
@@ -347,6 +378,7 @@ train --set | train ../n.yaml | --set ../set.yaml
 train --resume | train ../n.yaml | --resume 99
 train --from | a checkpoint: tests/cli/checkpoint.test |
 train --override | train ../n.yaml --run.folder=run --data.max_length=16 | --override data
+train --replay | a step that was not finite: tests/cli/replay.test |
 train --gradients | train ../n.yaml | --gradients g.safetensors
 train --new | train ../n.yaml --run.folder=run | --new
 train --strict-resume | train ../n.yaml --run.folder=run --trainer.steps=6 | --strict-resume

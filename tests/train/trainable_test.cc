@@ -1,0 +1,117 @@
+// Weights that are trained in some steps only.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "train/together.h"
+
+namespace hone {
+namespace {
+
+using Tensors = std::map<std::string, at::Tensor>;
+
+constexpr const char* kState = "state/optimizer-00000-of-00001.safetensors";
+
+class TrainedByStep : public ::testing::Test {
+ protected:
+  std::filesystem::path run(const std::string& name, test::Overrides overrides) {
+    overrides.emplace_back("run.folder", (folder_ / name).string());
+    overrides.emplace_back("trainer.save.every", "1");
+    train(test::small_recipe(folder_, overrides), test::quiet_options());
+    return folder_ / name;
+  }
+  static Tensors saved(const std::filesystem::path& run, std::int64_t step, const char* file = "model.safetensors") {
+    return test::read_tensors(run / test::step_folder(step) / file);
+  }
+  test::TempFolder folder_;
+};
+
+// The first block for steps 1 to 4, the second for steps 4 to 8, the rest always.
+constexpr const char* kTurns =
+    "[{match: 'layers\\.0\\.', until: 4}, {match: 'layers\\.1\\.', from: 3, until: 8}, embed, lm_head, 'model\\.norm']";
+
+TEST_F(TrainedByStep, WeightsChangeInTheirStepsAlone) {
+  for (const char* precision : {"fp32", "bf16"}) {
+    const auto folder = run(precision, {{"model.trainable", kTurns}, {"trainer.precision", precision}});
+    for (std::int64_t step = 2; step <= 10; ++step) {
+      const Tensors before = saved(folder, step - 1), after = saved(folder, step);
+      const Tensors moments = saved(folder, step, kState);
+      for (const auto& [name, value] : after) {
+        const bool first = name.find("layers.0.") != name.npos, second = name.find("layers.1.") != name.npos;
+        const bool trained = first ? step <= 4 : second ? step >= 4 && step <= 8 : true;
+        EXPECT_EQ(at::equal(value, before.at(name)), !trained) << precision << " " << step << " " << name;
+        const bool begun = !second || step >= 4;
+        EXPECT_EQ(moments.at("exp_avg_sq." + name).any().item<bool>(), begun) << step << " " << name;
+      }
+    }
+    EXPECT_EQ(test::metrics_of(folder)[3]["trained_parameters"].get<std::int64_t>(),
+              test::metrics_of(folder)[2]["trained_parameters"].get<std::int64_t>() * 2 -
+                  test::metrics_of(folder)[9]["trained_parameters"].get<std::int64_t>());
+  }
+}
+
+// Frozen in all steps or from the first one on: the same weights to the last bit.
+TEST_F(TrainedByStep, FrozenForAllStepsIsFrozen) {
+  const auto never = run("never", {{"model.trainable", "[embed, norm, 'layers\\.1\\.']"}});
+  const auto later = run("later", {{"model.trainable", "[embed, norm, 'layers\\.1\\.', {match: proj, from: 10}]"}});
+  for (const auto& [name, value] : saved(never, 10)) EXPECT_TRUE(at::equal(value, saved(later, 10).at(name))) << name;
+}
+
+// A weight that begins late is updated as if the run had begun with it: Adam corrects for moments that begin at zero.
+TEST_F(TrainedByStep, TheFirstUpdateIsAFirstUpdate) {
+  const auto folder = run("run", {{"model.trainable", "[{match: lm_head, from: 5}, layers]"},
+                                  {"optimizer",
+                                   "{type: adamw, learning_rate: 1e-3, eps: 0, weight_decay: 0, schedule: "
+                                   "constant}"}});
+  const at::Tensor change = (saved(folder, 6).at("lm_head.weight") - saved(folder, 5).at("lm_head.weight")).abs();
+  EXPECT_NEAR(change.masked_select(change.ne(0)).mean().item<double>(), 1e-3, 1e-5);
+  EXPECT_EQ(saved(folder, 5, kState).at("exp_avg.lm_head.weight").any().item<bool>(), false);
+}
+
+TEST_F(TrainedByStep, AResumedRunIsTheUninterruptedOne) {
+  for (const char* precision : {"fp32", "bf16"})
+    for (const char* optimizer : {"adamw", "muon", "adafactor", "lion", "prodigy"}) {
+      const std::string name = std::string(precision) + optimizer;
+      const test::Overrides overrides{{"model.trainable", kTurns},
+                                      {"trainer.precision", precision},
+                                      {"trainer.ema", optimizer == std::string("lion") ? "0.9" : "0"},
+                                      {"trainer.accumulate", "2"},
+                                      {"optimizer", "{type: " + std::string(optimizer) + ", learning_rate: 1e-3}"}};
+      const auto whole = run(name, overrides);
+      for (const int from : {2, 3, 5, 9}) {
+        SCOPED_TRACE(name + " from " + std::to_string(from));
+        const std::string part = name + std::to_string(from);
+        std::filesystem::copy(whole, folder_ / part,
+                              std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
+        for (int step = 10; step > from; --step) std::filesystem::remove_all(folder_ / part / test::step_folder(step));
+        run(part, overrides);
+        test::expect_equal_runs(whole, folder_ / part, 10);
+        std::filesystem::remove_all(folder_ / part);
+      }
+    }
+}
+
+TEST_F(TrainedByStep, WhatCannotBeIsRefused) {
+  EXPECT_HONE_ERROR(run("none", {{"model.trainable", "[{match: layers, from: 2}]"}}), config,
+                    "model.trainable: nothing is trained in step 1 of 10");
+  EXPECT_HONE_ERROR(run("none", {{"model.trainable", "[{match: layers, until: 4}, {match: embed, from: 6}]"}}), config,
+                    "model.trainable: nothing is trained in step 5 of 10");
+  EXPECT_HONE_ERROR(run("none", {{"model.trainable", "[{match: layers, from: 4, until: 4}]"}}), config,
+                    "model.trainable.0.until: got 4, expected more than from 4");
+  EXPECT_HONE_ERROR(run("none", {{"model.trainable", "[{from: 4}]"}}), config, "model.trainable.0.match: missing");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "none"));
+}
+
+class TrainedByStepTogether : public test::Together {};
+
+TEST_F(TrainedByStepTogether, RanksTrainTheSameWeightsAndSharesAreRefused) {
+  const test::Overrides turns{{"model.trainable", "[{match: 'layers\\.0\\.', from: 3}, 'layers\\.1\\.']"}};
+  run(1, "one", turns);
+  run(2, "two", turns);
+  expect_close(in("one"), in("two"), 1e-9);
+  test::Overrides shared = turns;
+  shared.emplace_back("parallel.fsdp", "2");
+  EXPECT_HONE_ERROR(run(2, "shared", shared), config, "model.trainable: weights that are trained in some steps only");
+}
+
+}  // namespace
+}  // namespace hone

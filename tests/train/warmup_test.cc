@@ -1,0 +1,133 @@
+// Batches and documents that grow: what a run is with them, also over a restart and on several ranks.
+#include <gtest/gtest.h>
+
+#include "train/step_plan.h"
+#include "train/support.h"
+#include "train/together.h"
+
+namespace hone {
+namespace {
+
+class Warmup : public ::testing::Test {
+ protected:
+  std::filesystem::path run(const std::string& name, test::Overrides overrides) {
+    overrides.emplace_back("run.folder", (folder_ / name).string());
+    train(test::small_recipe(folder_, overrides), test::quiet_options());
+    return folder_ / name;
+  }
+  // As it was, and gone on with from each of some checkpoints, the later ones gone.
+  void expect_resumes(test::Overrides overrides) {
+    overrides.emplace_back("trainer.save.every", "1");
+    const auto whole = run("whole", overrides);
+    for (const int from : {1, 4, 7, 9}) {
+      SCOPED_TRACE(from);
+      const std::string part = "from " + std::to_string(from);
+      std::filesystem::copy(whole, folder_ / part,
+                            std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
+      for (int step = 10; step > from; --step) std::filesystem::remove_all(folder_ / part / test::step_folder(step));
+      run(part, overrides);
+      test::expect_equal_runs(whole, folder_ / part, 10);
+    }
+  }
+  std::vector<std::int64_t> numbers(const std::string& name, const std::string& key) {
+    std::vector<std::int64_t> found;
+    for (const auto& line : test::metrics_of(folder_ / name))
+      if (line.contains(key)) found.push_back(line[key].get<std::int64_t>());
+    return found;
+  }
+  test::TempFolder folder_;
+};
+
+constexpr const char* kStages = "[{steps: 2, accumulate: 1}, {steps: 4, accumulate: 2, increment: 2}]";
+
+TEST_F(Warmup, TheBatchGrowsInStagesAndWithinThem) {
+  run("run", {{"trainer.batch_size", "2"}, {"trainer.accumulate", "6"}, {"trainer.batch_warmup", kStages}});
+  EXPECT_EQ(numbers("run", "batch_rows"), (std::vector<std::int64_t>{2, 2, 4, 4, 8, 8, 12, 12, 12, 12}));
+}
+
+TEST_F(Warmup, GrowthIsMegatronsRampUp) {
+  TrainerSection trainer;
+  trainer.batch_size = 1, trainer.accumulate = 16;
+  trainer.batch_warmup = {{.steps = 30, .accumulate = 4, .increment = 4}};
+  const data::StepSizes sizes = training::step_sizes(trainer);
+  for (std::int64_t step = 0; step < 40; ++step)
+    EXPECT_EQ(sizes.at(step).accumulate, step < 30 ? 4 + step * 3 / 30 * 4 : 16) << step;
+  trainer.batch_warmup = {{.steps = 7, .accumulate = 1, .increment = 5}};  // 3 growths in 7 steps: after 2 1/3 each
+  const data::StepSizes uneven = training::step_sizes(trainer);
+  for (std::int64_t step = 0; step < 9; ++step)
+    EXPECT_EQ(uneven.at(step).accumulate, std::min<std::int64_t>(16, 1 + step * 3 / 7 * 5)) << step;
+}
+
+TEST_F(Warmup, AResumedRunIsTheUninterruptedOne) {
+  expect_resumes({{"trainer.batch_size", "2"},
+                  {"trainer.accumulate", "6"},
+                  {"trainer.batch_warmup", kStages},
+                  {"data.length_warmup", "{steps: 7, from: 8, multiple: 4}"}});
+}
+
+TEST_F(Warmup, EpochsAndTokensAreTargetsWithIt) {
+  const test::Overrides warm{{"trainer.steps", "null"},   {"trainer.batch_size", "2"},
+                             {"trainer.accumulate", "4"}, {"trainer.batch_warmup", "[{steps: 3, accumulate: 1}]"},
+                             {"data.packing", "none"},    {"data.eval.held_out", "0"}};
+  test::Overrides epochs = warm, tokens = warm;
+  epochs.emplace_back("trainer.epochs", "2");
+  run("epochs", epochs);
+  const auto lines = test::metrics_of(folder_ / "epochs");
+  EXPECT_EQ(lines.back()["step"], 3 + (120 - 6 + 7) / 8);  // 60 rows twice, in 3 steps of 2 and others of 8
+  EXPECT_GE(lines.back()["epoch"].get<double>(), 2);
+  tokens.emplace_back("trainer.tokens", "1500");
+  run("tokens", tokens);
+  EXPECT_NEAR(test::metrics_of(folder_ / "tokens").back()["tokens"].get<double>(), 1500, 400);
+}
+
+TEST_F(Warmup, DocumentsGrowAndEvaluationsSeeThemWhole) {
+  const test::Overrides none{{"data.packing", "none"}, {"trainer.steps", "5"}, {"optimizer.learning_rate", "0"}};
+  test::Overrides warm = none;
+  warm.emplace_back("data.length_warmup", "{steps: 4, from: 8, multiple: 8}");
+  run("whole", none);
+  run("warm", warm);
+  EXPECT_EQ(numbers("warm", "document_length"), (std::vector<std::int64_t>{8, 16, 32, 48, 64}));
+  std::vector<double> losses, evaluations;
+  for (const char* name : {"whole", "warm"})
+    for (const auto& line : test::metrics_of(folder_ / name)) {
+      if (line.contains("loss")) losses.push_back(line["loss"]);
+      if (line.contains("eval_loss")) evaluations.push_back(line["eval_loss"]);
+    }
+  ASSERT_EQ(losses.size(), 10u);
+  EXPECT_NE(losses[0], losses[5]);  // what is cut sees less of its document
+  EXPECT_EQ(losses[4], losses[9]);  // and no more once it is whole: the same rows as ever
+  ASSERT_EQ(evaluations.size(), 2u);
+  EXPECT_EQ(evaluations[0], evaluations[1]);
+}
+
+TEST_F(Warmup, WhatCannotBeIsRefused) {
+  const auto refused = [&](const char* option, const char* value, const char* fact) {
+    SCOPED_TRACE(value);
+    EXPECT_HONE_ERROR(test::small_recipe(folder_, {{"trainer.accumulate", "4"}, {option, value}}), config, fact);
+  };
+  refused("trainer.batch_warmup", "[{accumulate: 1}]", "trainer.batch_warmup.0.steps: missing");
+  refused("trainer.batch_warmup", "[{steps: 2}]", "trainer.batch_warmup.0.accumulate: missing");
+  refused("trainer.batch_warmup", "[{steps: 10, accumulate: 1}]", "its stages have 10 steps, and the run 10");
+  refused("trainer.batch_warmup", "[{steps: 4, accumulate: 1, increment: 2}]", "never come to 4");
+  refused("trainer.batch_warmup", "[{steps: 2, accumulate: 1, increment: 1}]", "grow 3 times in 2 steps");
+  refused("trainer.batch_warmup", "[{steps: 2, accumulate: 8, increment: 1}]", "never come to 4");
+  refused("data.length_warmup", "{from: 8}", "data.length_warmup.steps: missing");
+  refused("data.length_warmup", "{steps: 4, from: 64}", "expected less than data.max_length 64");
+  refused("data.length_warmup", "{steps: 10, from: 8}", "got 10 of 10 steps");
+}
+
+class WarmupTogether : public test::Together {};
+
+TEST_F(WarmupTogether, RanksShareEachStagesBatch) {
+  const test::Overrides warm{{"trainer.accumulate", "4"},
+                             {"trainer.batch_warmup", "[{steps: 3, accumulate: 2}]"},
+                             {"data.length_warmup", "{steps: 4, from: 8}"}};
+  run(1, "one", warm);
+  run(2, "two", warm);
+  expect_close(in("one"), in("two"), 1e-9);
+  EXPECT_HONE_ERROR(run(2, "odd", {{"trainer.batch_warmup", "[{steps: 3, accumulate: 1}]"}}), config,
+                    "a step's 1 micro-batch until step 3 cannot be shared evenly among 2 ranks");
+}
+
+}  // namespace
+}  // namespace hone
