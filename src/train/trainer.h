@@ -13,6 +13,7 @@
 #include "train/hooks.h"
 #include "train/inputs.h"
 #include "train/pace.h"
+#include "train/rates.h"
 #include "train/run_log.h"
 #include "train/run_weights.h"
 #include "train/saver.h"
@@ -42,6 +43,8 @@ class Trainer {
   StepReport train_step() { return stepper_->step(state_); }  // one step of run() and nothing else: for measurements
 
  private:
+  Summary run_to_its_end();
+  void step();
   void start();
   void after_step(const StepReport& report, double seconds);
   void end_step(const StepReport& report);
@@ -81,7 +84,9 @@ class Trainer {
             parts_.inputs.tokenizer.get(),
             parts_.inputs.train->as_dataset(),
             eval_data_,
-            &world_};
+            &world_,
+            made_,
+            &*rates_};
   }
   std::optional<Worth> worth() const;
   CheckpointParts checkpoint_parts();
@@ -96,6 +101,8 @@ class Trainer {
   TrainState state_;
   std::unique_ptr<Stepper> stepper_;
   std::optional<UpdaterWeights> weights_;
+  std::optional<OptimizerRates> rates_;
+  StepAmounts made_;  // by the last step
   std::vector<NamedDataset> eval_data_;
   Metrics given_;  // by callbacks, in the step that is made
   std::unique_ptr<Saver> saver_;
@@ -115,6 +122,7 @@ class Trainer {
   bool save_wanted_ = false;
   bool goes_on_ = false;   // interrupted: what is saved is not the end of the run
   double time_limit_ = 0;  // seconds of this process; 0: none
+  double waited_for_data_ = 0;  // seconds, before the step that is made
   Stopwatch clock_;
 };
 
