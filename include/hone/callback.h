@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "hone/config.h"
 #include "hone/model.h"
@@ -45,6 +46,24 @@ class HONE_API WeightEdit {
   virtual void each_average(const Visit& visit) = 0;
 };
 
+// What a step was made of, over all ranks.
+struct StepAmounts {
+  std::int64_t tokens = 0, supervised = 0, rows = 0, documents = 0;
+  double squares = 0;  // of the documents' lengths, summed: what attention grows with
+};
+
+// Weights that are updated alike, and by what: "learning_rate", and "weight_decay" and "momentum" where their optimizer
+// has them.
+struct OptimizerGroup {
+  std::string name;  // "": there is one group
+  Metrics settings;
+};
+class HONE_API RunOptimizer {
+ public:
+  virtual ~RunOptimizer() = default;
+  virtual std::vector<OptimizerGroup> groups() const = 0;  // as the step used them that was made last
+};
+
 struct NamedDataset {
   std::string name;
   const Dataset* data;
@@ -63,6 +82,8 @@ struct TrainView {
   const Dataset* train_data = nullptr;  // null: a stream
   std::span<const NamedDataset> eval_data = {};
   const World* world = nullptr;
+  StepAmounts made = {};  // the step that was made last by this process
+  const RunOptimizer* optimizer = nullptr;
 };
 
 // At which steps and epochs a callback's hooks are called, and by whom.
@@ -109,6 +130,8 @@ class HONE_API Callback {
   virtual Action on_evaluation_end(const TrainView&, Metrics&) { return Action::go_on; }
   virtual void on_save(const TrainView&, const std::string& /*checkpoint*/) {}
   virtual void on_signal(const TrainView&, const std::string& /*name*/) {}  // "SIGTERM": before the run stops
+  // The run ends with this error, in the middle of something. What is thrown here is a warning.
+  virtual void on_error(const TrainView&, const std::string& /*error*/) {}
 
   // Called before each save, and at a resume before on_training_start. What was not saved under its name stays.
   virtual void visit_state(const StateVisitor&) {}

@@ -32,6 +32,7 @@ struct AddNorm;
 struct GatedMlpWeights;
 struct LayerNormSums;
 struct LinearWeight;
+struct LossSums;
 struct NormGatedMlp;
 struct NormLinears;
 struct TokenLogProbs;
@@ -201,9 +202,10 @@ class HONE_API Head final : public Module {
   Tensor logits(const Tensor& hidden, const Pass& pass) const;
 
   // Sum over positions of weight * cross-entropy: a graph scalar, fp32 (fp64 for fp64 models). labels_BT is the target
-  // AT t; -100 is skipped. weight_BT undefined = all 1. The trainer divides.
+  // AT t; -100 is skipped. weight_BT undefined = all 1. The trainer divides. `sums`: what is logged of it, if asked for
+  // (src/ops/cross_entropy.h).
   Tensor cross_entropy(const Tensor& hidden_BTD, const Tensor& labels_BT, const Tensor& weight_BT, const Pass& pass,
-                       const ops::CrossEntropyOptions& options = {}) const;
+                       const ops::CrossEntropyOptions& options = {}, ops::LossSums* sums = nullptr) const;
 
   // Of each token: the logarithm of its label's probability, [B * T], 0 where there is none; and what is logged of it
   // if asked for (src/ops/log_probs.h).
@@ -212,6 +214,7 @@ class HONE_API Head final : public Module {
 
   std::int64_t vocab_size() const;
   bool tied() const { return tied_; }
+  bool is_weight(const Weight& weight) const { return &weight == weight_; }
   ops::LinearWeight with_bias() const;  // as Linear's
   bool is_made_apart(const Pass& pass) const;
 

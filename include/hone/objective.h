@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hone/model.h"
+#include "hone/tracker.h"
 
 namespace hone {
 
@@ -91,6 +92,10 @@ class HONE_API Objective {
   }
   // `output` is what the model gave for the batch. Terms that layers added to the pass are not returned again.
   virtual LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const = 0;
+  // Adds to what is logged of an update, by what its terms are divided by, over all micro-batches and ranks.
+  virtual void measure_step(const Sums& /*amounts*/, std::map<std::string, Metric>& /*metrics*/) const {}
+  // Adds to the numbers of a log line those that follow from them, such as exp of a mean.
+  virtual void derive(Metrics& /*line*/) const {}
 };
 
 }  // namespace hone

@@ -1,5 +1,6 @@
-// The control group's quota of processor time: /proc/self/cgroup says which groups, /proc/self/mountinfo where they
-// are.
+// Control groups: /proc/self/cgroup says which ones the process is in, /proc/self/mountinfo where they are.
+#include "base/cgroup.h"
+
 #include <algorithm>
 #include <fstream>
 #include <optional>
@@ -26,9 +27,9 @@ struct Mount {
   std::string at;
 };
 
-bool has_cpu(const std::string& list) {
+bool has(const std::string& list, const std::string& controller) {
   const std::vector<std::string> names = split(list, ',');
-  return std::find(names.begin(), names.end(), "cpu") != names.end();
+  return std::find(names.begin(), names.end(), controller) != names.end();
 }
 
 std::vector<std::string> lines_of(const fs::path& path) {
@@ -39,13 +40,14 @@ std::vector<std::string> lines_of(const fs::path& path) {
 }
 
 // hierarchy:controllers:path, version 2: 0::path.
-std::vector<Group> groups_in(const fs::path& root) {
+std::vector<Group> groups_in(const fs::path& root, const std::string& controller) {
   std::vector<Group> groups;
   for (const std::string& line : lines_of(root / "proc/self/cgroup")) {
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
-    if (controllers.empty() || has_cpu(controllers)) groups.push_back({controllers.empty(), line.substr(second + 1)});
+    if (controllers.empty() || has(controllers, controller))
+      groups.push_back({controllers.empty(), line.substr(second + 1)});
   }
   return groups;
 }
@@ -63,7 +65,7 @@ std::string unescaped(const std::string& text) {
 }
 
 // 36 35 98:0 WITHIN AT OPTIONS ... - TYPE SOURCE OPTIONS
-std::vector<Mount> mounts_in(const fs::path& root) {
+std::vector<Mount> mounts_in(const fs::path& root, const std::string& controller) {
   std::vector<Mount> mounts;
   for (const std::string& line : lines_of(root / "proc/self/mountinfo")) {
     const std::size_t dash = line.find(" - ");
@@ -72,10 +74,15 @@ std::vector<Mount> mounts_in(const fs::path& root) {
     std::string id, parent, device, within, at, type, source, options;
     before >> id >> parent >> device >> within >> at;
     after >> type >> source >> options;
-    if (type == "cgroup2" || (type == "cgroup" && has_cpu(options)))
+    if (type == "cgroup2" || (type == "cgroup" && has(options, controller)))
       mounts.push_back({type == "cgroup2", unescaped(within), unescaped(at)});
   }
   return mounts;
+}
+
+std::string first_line(const fs::path& path) {
+  const std::vector<std::string> lines = lines_of(path);
+  return lines.empty() ? "" : lines[0];
 }
 
 // "150000 100000", "max 100000".
@@ -83,11 +90,6 @@ std::optional<double> quota_of(std::string_view micros, std::string_view period)
   const auto time = parse_double(trim(micros)), of = parse_double(trim(period));
   if (!time || !of || *time <= 0 || *of <= 0) return std::nullopt;  // max, or -1 in version 1
   return *time / *of;
-}
-
-std::string first_line(const fs::path& path) {
-  const std::vector<std::string> lines = lines_of(path);
-  return lines.empty() ? "" : lines[0];
 }
 
 std::optional<double> quota_at(const fs::path& folder, bool second) {
@@ -109,21 +111,23 @@ fs::path below(const Group& group, const Mount& mount) {
 
 }  // namespace
 
-std::optional<double> cgroup_quota(const fs::path& root) {
-  std::optional<double> least;
-  const std::vector<Mount> mounts = mounts_in(root);
-  for (const Group& group : groups_in(root))
+std::vector<CgroupFolder> cgroup_folders(const fs::path& root, const std::string& controller) {
+  std::vector<CgroupFolder> folders;
+  const std::vector<Mount> mounts = mounts_in(root, controller);
+  for (const Group& group : groups_in(root, controller))
     for (const Mount& mount : mounts) {
       if (mount.second != group.second) continue;
-      const fs::path top = root / fs::path(mount.at).relative_path();
-      const auto take = [&](const fs::path& folder) {
-        const auto quota = quota_at(folder, mount.second);
-        if (quota) least = std::min(least.value_or(*quota), *quota);
-      };
-      take(top);
-      fs::path folder = top;
-      for (const fs::path& part : below(group, mount)) take(folder /= part);
+      fs::path folder = root / fs::path(mount.at).relative_path();
+      folders.push_back({folder, mount.second});
+      for (const fs::path& part : below(group, mount)) folders.push_back({folder /= part, mount.second});
     }
+  return folders;
+}
+
+std::optional<double> cgroup_quota(const fs::path& root) {
+  std::optional<double> least;
+  for (const CgroupFolder& folder : cgroup_folders(root, "cpu"))
+    if (const auto quota = quota_at(folder.path, folder.second)) least = std::min(least.value_or(*quota), *quota);
   return least;
 }
 

@@ -2,6 +2,7 @@
 #include "base/sections.h"
 
 #include "base/clock.h"
+#include "base/spans.h"
 
 namespace hone::sections {
 namespace {
@@ -36,12 +37,18 @@ void add_flop(double count) {
   if (state.running) state.totals.flop[static_cast<std::size_t>(state.current)] += count;
 }
 
-Timed::Timed(Section section) : outer_(state.current), counted_(state.running) {
+Timed::Timed(Section section)
+    : section_(section),
+      outer_(state.current),
+      counted_(state.running),
+      begin_(spans::heeded(spans::Kind::op) ? monotonic_seconds() : -1) {
   if (counted_) enter(section);
 }
 
 Timed::~Timed() {
   if (counted_ && state.running) enter(outer_);
+  if (begin_ >= 0)
+    spans::tell(spans::Kind::op, kNames[static_cast<std::size_t>(section_)], begin_, monotonic_seconds());
 }
 
 }  // namespace hone::sections

@@ -1,4 +1,5 @@
-// Where the time of a training step goes: named sections, measured only while somebody asks (hone bench).
+// Where the time of a training step goes: named sections, measured only while somebody asks (hone bench, and who
+// listens to spans).
 //
 // Sections nest: the time of an inner one is not counted in the outer. Entered by the thread that trains only.
 #pragma once
@@ -30,8 +31,9 @@ class Timed {
   Timed(const Timed&) = delete;
 
  private:
-  Section outer_;
+  Section section_, outer_;
   bool counted_;
+  double begin_;  // for whom it may concern (base/spans.h); < 0: nobody
 };
 
 }  // namespace hone::sections

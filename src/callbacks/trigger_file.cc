@@ -1,15 +1,14 @@
 // A file that asks for something: for people who may write into the run folder and not send signals.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 
 #include "base/env.h"
 #include "base/log.h"
+#include "callbacks/run_file.h"
 #include "hone/callback.h"
 #include "hone/config_read.h"
 #include "hone/registry.h"
-#include "io/file_name.h"
 
 namespace hone {
 
@@ -39,12 +38,7 @@ class TriggerFile final : public Callback {
           field("action", &C::action, "What then happens after the step: save, evaluate or stop."),
           field("every", &C::every, "Steps between looks.", at_least(1))};
     }
-    void validate(Problems& problems) const {
-      static constexpr std::array kOwn{"config.yaml", "run.json", "metrics.jsonl", "metrics.csv", "histograms.jsonl"};
-      problems.require(
-          io::is_plain_name(file) && std::find(kOwn.begin(), kOwn.end(), file) == kOwn.end(), "file",
-          "got " + hone::quoted(file) + ", expected a name without a path, of none of the run's own files");
-    }
+    void validate(Problems& problems) const { check_run_file(file, "file", problems); }
   };
   explicit TriggerFile(const Config& config) : config_(config) {}
 

@@ -33,20 +33,20 @@ ops::TokenLogProbs Head::log_probs(const Tensor& hidden_BTD, const Tensor& label
 }
 
 Tensor Head::cross_entropy(const Tensor& hidden_BTD, const Tensor& labels_BT, const Tensor& weight_BT, const Pass& pass,
-                           const ops::CrossEntropyOptions& options) const {
+                           const ops::CrossEntropyOptions& options, ops::LossSums* sums) const {
   HONE_ASSERT(hidden_BTD.numel() == labels_BT.numel() * hidden_BTD.size(-1));
   const Tensor hidden_ND = hidden_BTD.flatten(0, -2), labels_N = labels_BT.flatten();
   const Tensor weight_N = weight_BT.defined() ? weight_BT.flatten() : weight_BT;
   if (is_made_apart(
           pass)) {  // the logits of supervised tokens are held; on a device of all, as the host would have to wait
-    if (!hidden_ND.is_cpu()) return ops::cross_entropy(logits(hidden_ND, pass), labels_N, weight_N, options);
+    if (!hidden_ND.is_cpu()) return ops::cross_entropy(logits(hidden_ND, pass), labels_N, weight_N, options, sums);
     const Tensor index_S = at::nonzero(labels_N != ops::kIgnoreIndex).squeeze(1);
     return ops::cross_entropy(logits(hidden_ND.index_select(0, index_S), pass), labels_N.index_select(0, index_S),
-                              weight_N.defined() ? weight_N.index_select(0, index_S) : weight_N, options);
+                              weight_N.defined() ? weight_N.index_select(0, index_S) : weight_N, options, sums);
   }
   ops::CrossEntropyOptions all = options;
   all.head_sum = weight_->gradient_sum();
-  return ops::linear_cross_entropy(hidden_ND, weight_->use(), labels_N, weight_N, all);
+  return ops::linear_cross_entropy(hidden_ND, weight_->use(), labels_N, weight_N, all, sums);
 }
 
 std::int64_t Head::vocab_size() const { return weight_->shape()[0]; }

@@ -1,12 +1,33 @@
 // Next-token prediction: token-weighted cross-entropy of every supervised position.
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+
 #include "hone/config_read.h"
 #include "hone/layers.h"
 #include "hone/objective.h"
 #include "hone/registry.h"
 #include "nn/draw_labels.h"
+#include "ops/cross_entropy.h"
 #include "tensor/host.h"
+
+namespace hone {
+
+namespace objectives {
+enum class LossMetric { accuracy, perplexity, z_loss, weight_sum };
+}
+
+template <>
+inline constexpr auto config::enum_names<objectives::LossMetric> =
+    std::to_array<std::pair<objectives::LossMetric, std::string_view>>(
+        {{objectives::LossMetric::accuracy, "accuracy"},
+         {objectives::LossMetric::perplexity, "perplexity"},
+         {objectives::LossMetric::z_loss, "z_loss"},
+         {objectives::LossMetric::weight_sum, "weight_sum"}});
+
+}  // namespace hone
 
 namespace hone::objectives {
 namespace {
@@ -15,16 +36,27 @@ class CausalLmLoss final : public Objective {
  public:
   struct Config {
     double label_smoothing = 0, z_loss = 0;
+    std::vector<LossMetric> metrics;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
           field("label_smoothing", &C::label_smoothing,
                 "Share of each target that is spread over the whole vocabulary.", {.low = 0, .high = 0.999}),
           field("z_loss", &C::z_loss, "Weight of the squared log-normaliser, which keeps logits near zero; 0 = off.",
-                at_least(0))};
+                at_least(0)),
+          field("metrics", &C::metrics,
+                "Numbers of the training loss besides it: accuracy, of the tokens that are learnt by their weights; "
+                "perplexity, exp of the mean loss; z_loss, the part of the loss that is so called; weight_sum, the "
+                "tokens' weights, of a step.",
+                OnResume::record)};
+    }
+    void validate(Problems& problems) const {
+      const bool z = std::find(metrics.begin(), metrics.end(), LossMetric::z_loss) != metrics.end();
+      problems.require(!z || z_loss > 0, "metrics", "z_loss: its weight, z_loss, is 0");
     }
   };
-  explicit CausalLmLoss(const Config& config) : options_{config.label_smoothing, config.z_loss} {}
+  explicit CausalLmLoss(const Config& config)
+      : options_{config.label_smoothing, config.z_loss}, metrics_(config.metrics) {}
 
   void check(const Model& model) const override { require_causal_lm(model, "objective causal_lm"); }
   std::vector<std::string> evaluations() const override { return {"perplexity"}; }
@@ -44,13 +76,33 @@ class CausalLmLoss final : public Objective {
   LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
     const nn::Head& head = model.causal_lm()->head();
     LossTerms result;
-    const Tensor sum = head.cross_entropy(output.hidden_BTD, batch.labels_BT, batch.weight_BT, pass, options_);
+    ops::LossSums measured;
+    const bool measures = wants(LossMetric::accuracy) || wants(LossMetric::z_loss);
+    const Tensor sum = head.cross_entropy(output.hidden_BTD, batch.labels_BT, batch.weight_BT, pass, options_,
+                                          measures ? &measured : nullptr);
     result.terms.push_back({"loss", sum, "targets"});
+    if (wants(LossMetric::accuracy)) result.means.push_back({"accuracy", measured.right, measured.weight});
+    if (wants(LossMetric::z_loss)) result.means.push_back({"z_loss", measured.z, measured.weight});
     return result;
   }
 
+  void measure_step(const Sums& amounts, std::map<std::string, Metric>& metrics) const override {
+    if (wants(LossMetric::weight_sum)) metrics["weight_sum"] = {amounts.at("targets"), 1};
+  }
+
+  // Of the mean over the line's steps, and of what log modes say besides it.
+  void derive(Metrics& line) const override {
+    if (!wants(LossMetric::perplexity)) return;
+    for (const std::string mode : {"", "_mean", "_single", "_max"})
+      if (const auto loss = line.find("loss" + mode); loss != line.end())
+        line["perplexity" + mode] = std::exp(loss->second);
+  }
+
  private:
+  bool wants(LossMetric metric) const { return std::find(metrics_.begin(), metrics_.end(), metric) != metrics_.end(); }
+
   ops::CrossEntropyOptions options_;
+  std::vector<LossMetric> metrics_;
 };
 
 }  // namespace

@@ -110,7 +110,7 @@ class Dpo final : public Objective {
     }
     add_rewards(chosen_P.detach(), rejected_P.detach(), result);
     add_of_pairs("logps", log_prob_S.detach(), pairs, result);
-    add_of_tokens(tokens.statistics_N3, batch, result);
+    add_of_tokens(tokens.statistics_N4, batch, result);
     return result;
   }
 
@@ -141,10 +141,10 @@ class Dpo final : public Objective {
   }
 
   // Means over answers' tokens, as TRL logs them.
-  static void add_of_tokens(const Tensor& statistics_N3, const Batch& batch, LossTerms& result) {
+  static void add_of_tokens(const Tensor& statistics_N4, const Batch& batch, LossTerms& result) {
     const Pairs pairs = pairs_of(batch);
-    const Tensor count_S = sums_by_document(batch.labels_BT.flatten().ne(-100).to(statistics_N3.scalar_type()), batch);
-    const auto of = [&](std::int64_t which) { return sums_by_document(statistics_N3.select(1, which), batch); };
+    const Tensor count_S = sums_by_document(batch.labels_BT.flatten().ne(-100).to(statistics_N4.scalar_type()), batch);
+    const auto of = [&](std::int64_t which) { return sums_by_document(statistics_N4.select(1, which), batch); };
     const auto add = [&](const char* name, const Tensor& sum_S, const Tensor& of_P) {
       result.means.push_back({name, sum_S.index_select(0, of_P).sum(), count_S.index_select(0, of_P).sum()});
     };

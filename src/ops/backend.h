@@ -78,10 +78,11 @@ struct Backend {
     at::Tensor (*join)(const at::Tensor& sums_BO, at::ScalarType type);
     // sum_VD += the gradient's rows by their ids, in the order of the tokens; those of the id `skip` are left out.
     void (*add_to_table)(const at::Tensor& dy, const at::Tensor& ids, std::int64_t skip, const at::Tensor& sum_VD);
-    // weight * loss into losses_C; with gradient, logits are replaced by theirs. statistics_C3, unless undefined: of
-    // each row the entropy of its softmax in nats, the mean of its logits, and 1 where none is above the label's.
+    // weight * loss into losses_C; with gradient, logits are replaced by theirs. statistics_C4, unless undefined: of
+    // each row the entropy of its softmax in nats, the mean of its logits, 1 where none is above the label's, and the
+    // logarithm of the sum of their exp.
     void (*loss)(at::Tensor& logits_CV, const LossTargets& targets, bool gradient, const CrossEntropyOptions& options,
-                 at::Tensor& losses_C, at::Tensor& statistics_C3);
+                 at::Tensor& losses_C, at::Tensor& statistics_C4);
     bool (*all_finite)(const at::Tensor& x);
   } sums{};
 };

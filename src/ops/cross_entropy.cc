@@ -31,25 +31,37 @@ at::Tensor token_losses(const at::Tensor& logits_NV, const at::Tensor& lse_N, co
 
 namespace {
 
+// right: 1 or 0 of each token.
+LossSums sums_of(const at::Tensor& right_S, const at::Tensor& lse_S, const at::Tensor& weight_S, double z_loss) {
+  return {weight_S.sum(), (right_S * weight_S).sum(), z_loss * (lse_S.square() * weight_S).sum()};
+}
+
 // Of logits_SV in fp32 at least.
-at::Tensor loss_of(const at::Tensor& logits_SV, const Supervised& s, const CrossEntropyOptions& options) {
-  return (reference::token_losses(logits_SV, logits_SV.logsumexp(-1), s.labels_S, options) * s.weight_S).sum();
+at::Tensor loss_of(const at::Tensor& logits_SV, const Supervised& s, const CrossEntropyOptions& options,
+                   LossSums* sums) {
+  const at::Tensor lse_S = logits_SV.logsumexp(-1);
+  if (sums) {
+    const at::Tensor logits = logits_SV.detach(), label = logits.gather(-1, s.labels_S.unsqueeze(-1)).squeeze(-1);
+    const at::Tensor right_S = label.ge(logits.amax(-1)).to(logits.scalar_type());
+    *sums = sums_of(right_S, lse_S.detach(), s.weight_S, options.z_loss);
+  }
+  return (reference::token_losses(logits_SV, lse_S, s.labels_S, options) * s.weight_S).sum();
 }
 
 }  // namespace
 
 at::Tensor cross_entropy(const at::Tensor& logits_NV, const at::Tensor& labels_N, const at::Tensor& weight_N,
-                         const CrossEntropyOptions& options) {
-  return loss_of(logits_NV, all_of(labels_N, weight_N, logits_NV.size(1), logits_NV.scalar_type()), options);
+                         const CrossEntropyOptions& options, LossSums* sums) {
+  return loss_of(logits_NV, all_of(labels_N, weight_N, logits_NV.size(1), logits_NV.scalar_type()), options, sums);
 }
 
 namespace reference {
 
 at::Tensor linear_cross_entropy(const at::Tensor& hidden_ND, const at::Tensor& head_VD, const at::Tensor& labels_N,
-                                const at::Tensor& weight_N, const CrossEntropyOptions& options) {
+                                const at::Tensor& weight_N, const CrossEntropyOptions& options, LossSums* sums) {
   const auto wide = at::toOpMathType(hidden_ND.scalar_type());
   const Supervised s = supervised(labels_N, weight_N, head_VD.size(0), wide);
-  return loss_of(at::linear(hidden_ND.index_select(0, s.index_S), head_VD).to(wide), s, options);
+  return loss_of(at::linear(hidden_ND.index_select(0, s.index_S), head_VD).to(wide), s, options, sums);
 }
 
 }  // namespace reference
@@ -86,7 +98,7 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& hidden_SD,
                             const at::Tensor& head_VD, const Supervised& s, const CrossEntropyOptions& options,
-                            bool with_gradients) {
+                            bool with_gradients, const at::Tensor& statistics_S4) {
     HeadGradients wanted{with_gradients && hidden_SD.requires_grad(), {}};
     bool lent = false;
     if (with_gradients && head_VD.requires_grad()) {  // summed in fp32 at least, in its place if that is free
@@ -96,7 +108,7 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
           lent ? options.head_sum->sum
                : at::empty(head_VD.sizes(), head_VD.options().dtype(at::toOpMathType(head_VD.scalar_type())));
     }
-    HeadLosses made = head_losses(hidden_SD, head_VD, {s.labels_S, s.weight_S}, options, wanted);
+    HeadLosses made = head_losses(hidden_SD, head_VD, {s.labels_S, s.weight_S}, options, wanted, statistics_S4);
     // In saved_data rather than save_for_backward: they are nobody else's.
     ctx->saved_data["dhidden"] = made.dhidden_SD;
     ctx->saved_data["dhead"] = wanted.dhead_VD;
@@ -123,7 +135,7 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
       sum->fill();
     }
     return {scale.times(dhidden, type), summed ? at::Tensor() : scale.times(dhead, type), at::Tensor(), at::Tensor(),
-            at::Tensor()};
+            at::Tensor(), at::Tensor()};
   }
 
  private:
@@ -136,14 +148,19 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
 }  // namespace
 
 at::Tensor linear_cross_entropy(const at::Tensor& hidden_ND, const at::Tensor& head_VD, const at::Tensor& labels_N,
-                                const at::Tensor& weight_N, const CrossEntropyOptions& options) {
+                                const at::Tensor& weight_N, const CrossEntropyOptions& options, LossSums* sums) {
   const Backend* backend = head_VD.numel() == 0 ? nullptr : backend_for({hidden_ND, head_VD});
-  if (!backend) return reference::linear_cross_entropy(hidden_ND, head_VD, labels_N, weight_N, options);
+  if (!backend) return reference::linear_cross_entropy(hidden_ND, head_VD, labels_N, weight_N, options, sums);
   const Supervised s = (backend->on_host ? supervised : all_of)(labels_N, weight_N, head_VD.size(0),
                                                                 at::toOpMathType(head_VD.scalar_type()));
   const bool all = !s.index_S.defined() || s.index_S.numel() == hidden_ND.size(0);
   const at::Tensor hidden_SD = all ? hidden_ND : hidden_ND.index_select(0, s.index_S);
-  return CrossEntropyFunction::apply(hidden_SD, head_VD, s, options, at::GradMode::is_enabled());
+  at::Tensor statistics_S4;
+  if (sums) statistics_S4 = at::empty({s.labels_S.numel(), 4}, s.weight_S.options());
+  const at::Tensor loss =
+      CrossEntropyFunction::apply(hidden_SD, head_VD, s, options, at::GradMode::is_enabled(), statistics_S4);
+  if (sums) *sums = sums_of(statistics_S4.select(1, 2), statistics_S4.select(1, 3), s.weight_S, options.z_loss);
+  return loss;
 }
 
 }  // namespace hone::ops

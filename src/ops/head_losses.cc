@@ -49,7 +49,7 @@ Supervised all_of(const at::Tensor& labels_N, const at::Tensor& weight_N, std::i
 }
 
 HeadLosses head_losses(const at::Tensor& given_SD, const at::Tensor& given_VD, const LossTargets& targets,
-                       const CrossEntropyOptions& options, HeadGradients& wanted, at::Tensor statistics_S3) {
+                       const CrossEntropyOptions& options, HeadGradients& wanted, at::Tensor statistics_S4) {
   const sections::Timed section(sections::Section::loss);
   const at::Tensor hidden_SD = given_SD.contiguous(), head_VD = given_VD.contiguous();
   const auto wide = at::toOpMathType(head_VD.scalar_type());
@@ -66,10 +66,10 @@ HeadLosses head_losses(const at::Tensor& given_SD, const at::Tensor& given_VD, c
     at::Tensor logits_CV = room.narrow(0, 0, hidden_CD.size(0));
     to_logits.multiply_into(logits_CV, hidden_CD);
     const auto chunk = [&](const at::Tensor& all) { return all.narrow(0, begin, hidden_CD.size(0)); };
-    at::Tensor losses_C = chunk(made.losses_S), statistics_C3;
-    if (statistics_S3.defined()) statistics_C3 = chunk(statistics_S3);
+    at::Tensor losses_C = chunk(made.losses_S), statistics_C4;
+    if (statistics_S4.defined()) statistics_C4 = chunk(statistics_S4);
     backend_of(head_VD).sums.loss(logits_CV, {chunk(targets.labels_C), chunk(targets.weight_C)}, wanted.any(), options,
-                                  losses_C, statistics_C3);
+                                  losses_C, statistics_C4);
     if (wanted.hidden) {
       at::Tensor to = chunk(made.dhidden_SD);
       to_hidden.multiply_into(to, logits_CV);

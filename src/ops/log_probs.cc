@@ -21,7 +21,7 @@ at::Tensor token_statistics(const at::Tensor& logits_NV, const at::Tensor& lse_N
   const at::Tensor log_p_NV = logits_NV - lse_N.unsqueeze(-1);
   const at::Tensor at_label_N = logits_NV.gather(-1, labels_N.unsqueeze(-1)).squeeze(-1);
   return at::stack({-(log_p_NV.exp() * log_p_NV).sum(-1), logits_NV.mean(-1),
-                    at_label_N.ge(logits_NV.amax(-1)).to(logits_NV.scalar_type())},
+                    at_label_N.ge(logits_NV.amax(-1)).to(logits_NV.scalar_type()), lse_N},
                    -1);
 }
 
@@ -37,13 +37,13 @@ at::Tensor spread(const at::Tensor& values_S, const Supervised& s, std::int64_t 
   return at::zeros(sizes, values_S.options()).index_copy(0, s.index_S, values_S);
 }
 
-TokenLogProbs made_of(const at::Tensor& log_probs_S, const at::Tensor& statistics_S3, const Supervised& s,
+TokenLogProbs made_of(const at::Tensor& log_probs_S, const at::Tensor& statistics_S4, const Supervised& s,
                       std::int64_t count) {
   // all_of(): those without a label have a weight of 0.
   const bool all = !s.index_S.defined();
   TokenLogProbs made{spread(all ? log_probs_S * s.weight_S : log_probs_S, s, count), {}};
-  if (statistics_S3.defined())
-    made.statistics_N3 = spread(all ? statistics_S3 * s.weight_S.unsqueeze(1) : statistics_S3, s, count);
+  if (statistics_S4.defined())
+    made.statistics_N4 = spread(all ? statistics_S4 * s.weight_S.unsqueeze(1) : statistics_S4, s, count);
   return made;
 }
 
@@ -60,7 +60,7 @@ TokenLogProbs of_logits(const at::Tensor& logits_SV, const Supervised& s, bool w
 
 struct Call {
   const Supervised& s;
-  at::Tensor statistics_S3;  // where they go; undefined: not wanted
+  at::Tensor statistics_S4;  // where they go; undefined: not wanted
   GradientSum* head_sum;
   bool with_gradients;
 };
@@ -72,7 +72,7 @@ class LogProbsFunction : public torch::autograd::Function<LogProbsFunction> {
     const bool dhead = call.with_gradients && head_VD.requires_grad();
     HeadGradients wanted{.hidden = call.with_gradients && hidden_SD.requires_grad() && !dhead};
     const at::Tensor ones_S = at::ones_like(call.s.weight_S);
-    HeadLosses made = head_losses(hidden_SD, head_VD, {call.s.labels_S, ones_S}, {}, wanted, call.statistics_S3);
+    HeadLosses made = head_losses(hidden_SD, head_VD, {call.s.labels_S, ones_S}, {}, wanted, call.statistics_S4);
     if (dhead) ctx->save_for_backward({hidden_SD, head_VD, call.s.labels_S});
     if (made.dhidden_SD.defined()) ctx->save_for_backward({made.dhidden_SD});
     ctx->saved_data["sum"] = to_number(call.head_sum);
@@ -128,12 +128,12 @@ TokenLogProbs linear_log_probs(const at::Tensor& hidden_ND, const at::Tensor& he
   if (!backend) return reference::linear_log_probs(hidden_ND, head_VD, labels_N, with_statistics);
   const auto wide = at::toOpMathType(head_VD.scalar_type());
   const Supervised s = (backend->on_host ? supervised : all_of)(labels_N, {}, head_VD.size(0), wide);
-  at::Tensor statistics_S3;
+  at::Tensor statistics_S4;
   if (with_statistics)
-    statistics_S3 = at::empty({s.labels_S.numel(), 3}, head_VD.options().dtype(wide).requires_grad(false));
+    statistics_S4 = at::empty({s.labels_S.numel(), 4}, head_VD.options().dtype(wide).requires_grad(false));
   const at::Tensor log_probs_S = LogProbsFunction::apply(rows_at(hidden_ND, s), head_VD,
-                                                         Call{s, statistics_S3, head_sum, at::GradMode::is_enabled()});
-  return made_of(log_probs_S, statistics_S3, s, labels_N.numel());
+                                                         Call{s, statistics_S4, head_sum, at::GradMode::is_enabled()});
+  return made_of(log_probs_S, statistics_S4, s, labels_N.numel());
 }
 
 }  // namespace hone::ops

@@ -13,8 +13,9 @@ namespace hone::ops {
 // Of each token, in fp32 (fp64 for fp64 input).
 struct TokenLogProbs {
   at::Tensor log_probs_N;    // of its label, with a graph; 0 where that is -100
-  at::Tensor statistics_N3;  // if asked for, without a graph: the entropy of its distribution in nats, the mean of its
-                             // logits, 1 where no logit is above the label's; 0 where there is no label
+  at::Tensor statistics_N4;  // if asked for, without a graph: the entropy of its distribution in nats, the mean of its
+                             // logits, 1 where no logit is above the label's, the logarithm of the sum of exp of its
+                             // logits; 0 where there is no label
 };
 
 // log softmax(hidden head^T) at the labels, without the logits of more than a chunk of tokens at a time. Where the

@@ -50,4 +50,6 @@ bool use_tensor_region() {
 #endif
 }
 
+std::size_t tensor_region_in_use() { return arena ? arena->in_use() : 0; }
+
 }  // namespace hone

@@ -1,6 +1,8 @@
 // Where LibTorch's CPU tensors get their memory.
 #pragma once
 
+#include <cstddef>
+
 namespace hone {
 
 // From now on large CPU tensors lie in one region of addresses as large as the machine's memory: a step's tensors fill
@@ -8,5 +10,8 @@ namespace hone {
 // process, before the first tensor. False, and nothing changes: the system gives no such region (a limit of address
 // space, strict overcommit), or a sanitizer watches memory.
 bool use_tensor_region();
+
+// Bytes of that region that tensors lie in; 0: there is none.
+std::size_t tensor_region_in_use();
 
 }  // namespace hone

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <regex>
 
+#include "base/log.h"
 #include "hone/registry.h"
 
 namespace hone::training {
@@ -111,6 +112,16 @@ void Hooks::saved(const TrainView& view, const std::string& checkpoint) {
 
 void Hooks::signalled(const TrainView& view, const std::string& name) {
   each([&](Callback& callback, const Hook&) { callback.on_signal(view, name); });
+}
+
+void Hooks::failed(const TrainView& view, const std::string& error) noexcept {
+  each([&](Callback& callback, const Hook& hook) {
+    try {
+      callback.on_error(view, error);
+    } catch (const std::exception& other) {
+      log::warning("callback {}: {}", hook.name.substr(hook.name.find('.') + 1), other.what());
+    }
+  });
 }
 
 void Hooks::store(RunState& state) {

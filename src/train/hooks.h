@@ -30,6 +30,7 @@ class Hooks {
   Wishes evaluated(const TrainView& view, Metrics& metrics);
   void saved(const TrainView& view, const std::string& checkpoint);
   void signalled(const TrainView& view, const std::string& name);
+  void failed(const TrainView& view, const std::string& error) noexcept;
 
   void store(RunState& state);
   void restore(const RunState& state);  // of a callback that was not in the run before: nothing

@@ -13,7 +13,14 @@
 namespace hone {
 
 const std::vector<std::string>& nondeterministic_metrics() {
-  static const std::vector<std::string> names{"tokens_per_second", "step_seconds", "eval_seconds", "peak_memory_bytes"};
+  static const std::vector<std::string> names{
+      "tokens_per_second", "step_seconds", "eval_seconds", "peak_memory_bytes",
+      // of the callbacks timers, throughput and memory
+      "time/data", "time/forward", "time/backward", "time/ranks", "time/update", "time/other", "time/log",
+      "time/evaluation", "time/save", "epoch_seconds", "elapsed_seconds", "throughput/step_seconds",
+      "throughput/tokens_per_second", "throughput/samples_per_second", "throughput/tflops", "throughput/mfu",
+      "memory_bytes", "highest_memory_bytes", "tensor_memory_bytes", "available_memory_bytes", "memory_limit_bytes",
+      "memory_limit_used_bytes"};
   return names;
 }
 
@@ -121,6 +128,9 @@ void StepReport::add(const StepReport& update) {
   learning_rate = update.learning_rate;
   tokens += update.tokens;
   supervised += update.supervised;
+  rows += update.rows;
+  documents += update.documents;
+  squares += update.squares;
   micro_batches += update.micro_batches;
   host_waits += update.host_waits;
   spikes += update.spikes;

@@ -18,7 +18,8 @@ namespace hone::training {
 struct StepReport {
   std::map<std::string, Metric> terms, metrics;
   double grad_norm = 0, learning_rate = 0;
-  std::int64_t tokens = 0, supervised = 0;
+  std::int64_t tokens = 0, supervised = 0, rows = 0, documents = 0;
+  double squares = 0;       // of the documents' lengths
   bool skipped = false;     // nothing in the step carried loss
   std::int64_t spikes = 0;  // updates left out for their gradients' norm
   std::int64_t not_finite = 0;  // updates left out for a loss or gradient that was not

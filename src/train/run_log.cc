@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/log.h"
 #include "base/strings.h"
@@ -18,9 +19,10 @@ constexpr const char* kTerminal = "terminal";
 }  // namespace
 
 RunLog::RunLog(const io::RunFolder& run, const Recipe& recipe, const RunInfo& info, const RunState& state,
-               const std::string& resumed_from)
+               const std::string& resumed_from, std::function<void(Metrics&)> derive)
     : file_(run.folder()),
       modes_(recipe.trainer.log_modes),
+      derive_(std::move(derive)),
       apart_(recipe.trainer.report_every.value_or(recipe.trainer.log_every) != recipe.trainer.log_every) {
   const std::int64_t kept = file_.keep_up_to(resumed_from.empty() ? -1 : state.step);
   const auto expected = static_cast<std::int64_t>(state.log_history.size());
@@ -55,8 +57,14 @@ void RunLog::step(const RunState& state, const StepReport& report, double second
   terminal_->step(state.step, report.tokens, report.loss());
 }
 
+Metrics RunLog::values_of(const Window& window) const {
+  Metrics values = window.values(modes_);
+  derive_(values);
+  return values;
+}
+
 void RunLog::log(RunState& state, std::optional<double> epoch, const std::function<void(Metrics&)>& change) {
-  const Metrics values = state.window.values(modes_);
+  const Metrics values = values_of(state.window);
   Metrics varying = line_.speed();
   Metrics line = values;
   line.insert(varying.begin(), varying.end());
@@ -81,7 +89,7 @@ Metrics with_place(Metrics line, const RunState& state, std::optional<double> ep
 }  // namespace
 
 void RunLog::report(RunState& state, std::optional<double> epoch) {
-  Metrics line = with_place(state.report->values(modes_), state, epoch);
+  Metrics line = with_place(values_of(*state.report), state, epoch);
   const Metrics speed = report_.speed();
   line.insert(speed.begin(), speed.end());
   line.insert(varying_.begin(), varying_.end());

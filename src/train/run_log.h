@@ -17,8 +17,9 @@ class RunLog {
  public:
   // Lines of metrics.jsonl beyond state.step are cut off; `resumed_from`: the checkpoint that the run goes on from, or
   // "".
+  // derive: what follows from a line's numbers (Objective::derive).
   RunLog(const io::RunFolder& run, const Recipe& recipe, const RunInfo& info, const RunState& state,
-         const std::string& resumed_from);
+         const std::string& resumed_from, std::function<void(Metrics&)> derive);
 
   void step(const RunState& state, const StepReport& report, double seconds);  // after each step
   // A line of the steps since the last one; `change` may add to it what does not go into the checkpoint.
@@ -35,6 +36,8 @@ class RunLog {
  private:
   io::MetricsFile file_;
   std::vector<LogAs> modes_;
+  std::function<void(Metrics&)> derive_;
+  Metrics values_of(const Window& window) const;
   struct Since {  // the last line
     std::int64_t steps = 0, tokens = 0;
     double seconds = 0;

@@ -6,8 +6,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/sections.h"
+#include "base/spans.h"
 #include "hone/random.h"
 #include "hone/registry.h"
 #include "tensor/host.h"
@@ -125,8 +127,12 @@ StepReport Stepper::update(const Group& group) {
   report.host_waits = host::waits() - waits;
   report.micro_batches = std::count(passes.learns.begin(), passes.learns.end(), true);
   const std::vector<double> losses = read(passed, total, report);
-  report.total(world_);
-  report.grad_norm = frame_.gradient_norm();
+  {
+    const spans::Span span("ranks");
+    report.total(world_);
+    objective_->measure_step(total, report.metrics);
+    report.grad_norm = frame_.gradient_norm();
+  }
   if (!hooks.before({group, losses, report, [&] { return first_bad(group, passes, seed_of); }})) {
     report.not_finite = 1;
     frame_.leave_out();
@@ -139,6 +145,7 @@ StepReport Stepper::update(const Group& group) {
     frame_.leave_out();
     return report;
   }
+  const spans::Span span("update");
   frame_.update({recipe_.trainer.max_grad_norm, recipe_.trainer.max_grad_value});
   update_buffers(passed);
   hooks.after();
@@ -167,12 +174,17 @@ void Stepper::estimate_curvature(const Group& group, const Passes& passes, const
 
 // What terms may be divided by, of all ranks' micro-batches that have something to learn from; empty: none has.
 Sums Stepper::amounts(const Group& group, Passes& passes, StepReport& report) const {
-  const std::string amount = "amount ", tokens = "tokens", supervised = "supervised", most = "passes";
-  Sums told{{tokens, 0}, {supervised, 0}, {most, static_cast<double>(group.size())}};
+  const std::string amount = "amount ", tokens = "tokens", supervised = "supervised", rows = "rows",
+                    documents = "documents", squares = "squares", most = "passes";
+  Sums told{{tokens, 0}, {supervised, 0}, {rows, 0}, {documents, 0}, {squares, 0}};
+  told[most] = static_cast<double>(group.size());
   for (const Batch& batch : group) {
     Sums own = objective_->sums(batch);
     told[tokens] += static_cast<double>(batch.tokens);
     told[supervised] += static_cast<double>(batch.supervised);
+    told[rows] += static_cast<double>(batch.rows());
+    told[documents] += static_cast<double>(batch.docs.size());
+    for (const Doc& doc : batch.docs) told[squares] += std::pow(doc.end - doc.begin, 2);
     passes.learns.push_back(!nothing_in(own));
     if (!passes.learns.back()) continue;
     add(own, amounts_of(batch));
@@ -185,6 +197,9 @@ Sums Stepper::amounts(const Group& group, Passes& passes, StepReport& report) co
   }
   report.tokens = static_cast<std::int64_t>(all.at(tokens));
   report.supervised = static_cast<std::int64_t>(all.at(supervised));
+  report.rows = static_cast<std::int64_t>(all.at(rows));
+  report.documents = static_cast<std::int64_t>(all.at(documents));
+  report.squares = all.at(squares);
   for (const auto& [name, value] : all)
     if (name.starts_with(amount)) total[name.substr(amount.size())] = value;
   return total;
@@ -221,12 +236,18 @@ Output Stepper::forward(const Batch& batch, Pass& pass, std::uint64_t seed) cons
 
 Stepper::Passed Stepper::backward(const Batch& batch, const Sums& step_sums, std::uint64_t seed) {
   Pass pass(batch);
-  const Output output = forward(batch, pass, seed);
-  LossTerms result = objective_->loss(model_, output, batch, pass);
-  std::move(pass.aux.begin(), pass.aux.end(), std::back_inserter(result.terms));
-  result.metrics.merge(pass.metrics);
-  add_intermediates(pass, result);
-  const Tensor loss = mean(result, step_sums);
+  LossTerms result;
+  Tensor loss;
+  {
+    const spans::Span span("forward");
+    const Output output = forward(batch, pass, seed);
+    result = objective_->loss(model_, output, batch, pass);
+    std::move(pass.aux.begin(), pass.aux.end(), std::back_inserter(result.terms));
+    result.metrics.merge(pass.metrics);
+    add_intermediates(pass, result);
+    loss = mean(result, step_sums);
+  }
+  const spans::Span span("backward");
   frame_.backward(loss);
   for (LossTerm& term : result.terms) term.sum = term.sum.detach();
   return {loss.detach(), std::move(result), std::move(pass.observed)};
@@ -281,6 +302,7 @@ void Stepper::update_buffers(const std::vector<Passed>& passed) {
 }
 
 Group Stepper::next_group() {
+  const spans::Span span("data");
   const sections::Timed section(sections::Section::data);
   Group group;
   const std::vector<HostBatch> all = loader_.next();

@@ -56,6 +56,7 @@ class Stepper {
   void complete(Batch* batch) const { numbers_.add_to(batch); }  // DocumentNumbers::add_to()
   const Objective& objective() const { return *objective_; }
   const RunResources& resources() const { return resources_; }
+  const Optimizer& optimizer() const { return frame_.optimizer(); }
   Updater& updater() { return frame_.updater(); }
 
  private:

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/signals.h"
+#include "base/spans.h"
 #include "base/strings.h"
 #include "config/duration.h"
 #include "train/not_finite.h"
@@ -61,6 +62,7 @@ Trainer::Trainer(TrainerParts parts)
   stepper_->hooks = {[this](const PendingUpdate& update) { return before_update(update); }, [this] { after_update(); },
                      hooks_.wanted()};
   weights_.emplace(stepper_->updater());
+  rates_.emplace(stepper_->optimizer(), recipe_, model_, state_, steps_);
   for (const EvalSet& set : inputs.evals) eval_data_.push_back({set.name, set.data.get()});
   evaluations_ = make_evaluations(stepper_->objective());
   choose_measures();
@@ -117,18 +119,23 @@ void Trainer::choose_files() {
 }
 
 Summary Trainer::run() {
+  try {
+    return run_to_its_end();
+  } catch (const std::exception& error) {
+    hooks_.failed(view(), error.what());
+    throw;
+  }
+}
+
+Summary Trainer::run_to_its_end() {
   if (parts_.options.replay) return replay();
   start();
   while (!done()) {
-    const Stopwatch watch;
-    if (!wait_for_data()) break;
-    world_.at(fmt::format("step {}", state_.step + 1));
-    begin_step();
-    const double begun = watch.seconds(), waited = world_.traffic().waited;
-    const StepReport report = train_step();
-    const double busy = watch.seconds() - begun - (world_.traffic().waited - waited);
-    after_step(report, watch.seconds());
-    asked_.busy = {busy};
+    {
+      const spans::Span span("step");
+      if (!wait_for_data()) break;
+      step();
+    }
     agree();
     if (due(recipe_.trainer.log_every) || state_.step == steps_) log();
     if (state_.report && (due(*recipe_.trainer.report_every) || state_.step == steps_)) track();
@@ -160,6 +167,17 @@ Summary Trainer::replay() {
   return made;
 }
 
+void Trainer::step() {
+  const Stopwatch watch;
+  world_.at(fmt::format("step {}", state_.step + 1));
+  begin_step();
+  const double begun = watch.seconds(), waited = world_.traffic().waited;
+  const StepReport report = train_step();
+  const double busy = watch.seconds() - begun - (world_.traffic().waited - waited);
+  after_step(report, waited_for_data_ + watch.seconds());
+  asked_.busy = {busy};
+}
+
 void Trainer::start() {
   if (world_.is_first()) {
     const Preflight found =
@@ -170,7 +188,8 @@ void Trainer::start() {
     if (parts_.from && parts_.options.resume.value_or("latest") != "latest") set_newer_aside(parts_.run, state_.step);
     parts_.run.write_config(config_yaml_);
     const RunInfo info{recipe_.run.folder, recipe_.run.name, config_yaml_, steps_, state_.step, parts_.options.quiet};
-    log_.emplace(parts_.run, recipe_, info, state_, parts_.from ? parts_.from->name : "");
+    log_.emplace(parts_.run, recipe_, info, state_, parts_.from ? parts_.from->name : "",
+                 [this](Metrics& line) { stepper_->objective().derive(line); });
   }
   if (!begun_) begin();
   hooks_.training_start(view());
@@ -245,6 +264,7 @@ void Trainer::plan_evaluation(bool all) {
 void Trainer::after_step(const StepReport& report, double seconds) {
   evaluated_.reset();
   was_evaluated_ = false;
+  amounts_ = {report.tokens, report.supervised, report.rows, report.documents, report.squares};
   if (report.skipped) {
     state_.skipped_steps += 1;
     log::warning("step {}: no supervised token in any of its rows, no update", state_.step);
@@ -275,7 +295,9 @@ void Trainer::end_step(const StepReport& report) {
 // that still grows has given to each of them.
 bool Trainer::wait_for_data() {
   bool ended = false, stopped = false;
+  const Stopwatch watch;
   try {
+    const spans::Span span("data");
     ended = !stepper_->has_data();
   } catch (const Error& error) {
     if (error.kind() != kStopped) throw;
@@ -285,6 +307,7 @@ bool Trainer::wait_for_data() {
     const Sums told = world_.total(Sums{{"ended", ended}, {"stopped", stopped}});
     ended = told.at("ended") > 0, stopped = told.at("stopped") > 0;
   }
+  waited_for_data_ = watch.seconds();
   if (stopped) agree();
   if (stopped || !ended) return !stopped;
   log::warning("step {} of {}: the data have ended; where there are more, --resume latest goes on", state_.step,
@@ -297,6 +320,7 @@ bool Trainer::wait_for_data() {
 }
 
 void Trainer::log() {
+  const spans::Span span("log");
   if (log_)
     log_->log(state_, epoch(), [this](Metrics& line) { hooks_.logs(view(), line); });
   else
@@ -304,6 +328,7 @@ void Trainer::log() {
 }
 
 void Trainer::track() {
+  const spans::Span span("log");
   if (log_)
     log_->report(state_, epoch());
   else
@@ -328,6 +353,7 @@ void Trainer::agree() {
 
 void Trainer::evaluate() {
   const Stopwatch watch;
+  const spans::Span span("evaluation");
   world_.at(fmt::format("step {}, evaluating", state_.step));
   EvaluateOptions options = evaluation();
   options.before = [this](std::int64_t, std::int64_t) { return !signalled(); };
@@ -366,6 +392,7 @@ void Trainer::maybe_save() {
   save_wanted_ |= recipe_.trainer.save.after_evaluation && was_evaluated_;
   if (!saver_->due(save_wanted_)) return;
   save_wanted_ = false;
+  const spans::Span span("save");
   world_.at(fmt::format("step {}, saving", state_.step));
   hooks_.store(state_);
   saver_->try_save(worth());
@@ -386,6 +413,7 @@ Summary Trainer::finish() {
   goes_on_ = !complete;
   if (saver_->step() != state_.step || complete)
     during("saving the last checkpoint; kept " + saver_->kept(), [this] {
+      const spans::Span span("save");
       hooks_.store(state_);
       saver_->save(worth());
       told_saved(saver_->settle(/*wait=*/true));

@@ -14,6 +14,7 @@
 #include "train/hooks.h"
 #include "train/inputs.h"
 #include "train/pace.h"
+#include "train/rates.h"
 #include "train/run_log.h"
 #include "train/run_weights.h"
 #include "train/saver.h"
@@ -54,6 +55,8 @@ class Trainer {
   void choose_files();
   StepReport own_step(const Group& group);
   EvaluateOptions evaluation();
+  Summary run_to_its_end();
+  void step();
   void start();
   void after_step(const StepReport& report, double seconds);
   void end_step(const StepReport& report);
@@ -94,7 +97,9 @@ class Trainer {
             parts_.inputs.tokenizer.get(),
             parts_.inputs.train->as_dataset(),
             eval_data_,
-            &world_};
+            &world_,
+            amounts_,
+            &*rates_};
   }
   // Where callbacks find and write what is theirs: the run folder, but for a replay, which leaves no trace there.
   const std::string& files_of_callbacks() const { return replay_folder_ ? replay_path_ : recipe_.run.folder; }
@@ -117,6 +122,8 @@ class Trainer {
   bool begun_ = false;
   std::unique_ptr<Stepper> stepper_;
   std::optional<UpdaterWeights> weights_;
+  std::optional<OptimizerRates> rates_;
+  StepAmounts amounts_;  // by the last step
   std::vector<NamedDataset> eval_data_;
   Metrics given_;  // by callbacks, in the step that is made
   std::unique_ptr<Saver> saver_;
@@ -139,6 +146,7 @@ class Trainer {
   bool save_wanted_ = false;
   bool goes_on_ = false;   // interrupted: what is saved is not the end of the run
   double time_limit_ = 0;  // seconds of this process; 0: none
+  double waited_for_data_ = 0;  // seconds, before the step that is made
   Stopwatch clock_;
 };
 

@@ -43,6 +43,8 @@ hone tokenizer train d.jsonl --kind bpe --vocab-size 300 --out words >/dev/null 
 
 # What can be told of a run: its messages, numbers, files and weights, without times and without the recipe's echo.
 times='s/[0-9.]+[kMG]? tokens\/s/T/g; s/ in [0-9.]+(ms|s|m|h)[0-9 ms]*/ in T/g; s/eta [0-9a-z ]+/eta T/g; s/[0-9.]+(ms|s)\b/T/g'
+measured='time\/[a-z]+|epoch_seconds|elapsed_seconds|[a-z_]*memory[a-z_]*'
+measured+='|throughput\/(step_seconds|[a-z]+_per_second|tflops|mfu)'
 trace() {  # the recipe, then what follows "hone train"
   rm -rf out runs elsewhere tokens
   local code=0
@@ -50,8 +52,9 @@ trace() {  # the recipe, then what follows "hone train"
   echo "exit $code"
   sed -E "$times" log
   { find out runs elsewhere tokens -type f 2>/dev/null || true; } | sed -E 's/tokens-[0-9a-f]+/tokens/' | sort
-  { cat out/metrics.jsonl 2>/dev/null || true; } | sed -E 's/"(step_seconds|eval_seconds|tokens_per_second|peak_memory_bytes)":[^,}]*//g'
-  { cat out/histograms.jsonl 2>/dev/null || true; }
+  { cat out/metrics.jsonl 2>/dev/null || true; } | sed -E 's/"(step_seconds|eval_seconds|tokens_per_second|peak_memory_bytes)":[^,}]*//g' |
+    sed -E "s/\"($measured)\":[^,}]*/\"\1\"/g"
+  { cat out/{histograms,samples}.jsonl 2>/dev/null || true; }
   { cat out/checkpoints/step-*/{model,adapter_model}.safetensors out/checkpoints/step-*/tokenizer*.json 2>/dev/null || true; } | sha256sum
 }
 
@@ -132,6 +135,7 @@ parallel.fsdp | needs ranks: tests/train/together_test.cc, tests/cli/launch_test
 objective | r.yaml | --objective.type=dpo
 objective.causal_lm.label_smoothing | r.yaml | --objective.label_smoothing=0.1
 objective.causal_lm.z_loss | r.yaml | --objective.z_loss=0.1
+objective.causal_lm.metrics | r.yaml | '--objective.metrics=[accuracy]'
 objective.dpo.beta | dpo.yaml | --objective.beta=0.5
 objective.dpo.label_smoothing | dpo.yaml | --objective.label_smoothing=0.2
 objective.dpo.rpo_alpha | dpo.yaml | --objective.rpo_alpha=1
@@ -264,6 +268,12 @@ callbacks.histograms.match | r.yaml '--callbacks=[{type: histograms, every: 2}]'
 callbacks.histograms.weights | r.yaml '--callbacks=[{type: histograms, every: 2, gradients: true}]' | --callbacks.0.weights=false
 callbacks.histograms.gradients | r.yaml '--callbacks=[{type: histograms, every: 2}]' | --callbacks.0.gradients=true
 callbacks.intermediates.match | r.yaml --callbacks=[intermediates] | --callbacks.0.match=output
+callbacks.learning_rate.every | r.yaml '--callbacks=[{type: learning_rate, every: 2}]' | --callbacks.0.every=1
+callbacks.learning_rate.momentum | r.yaml '--callbacks=[learning_rate]' | --callbacks.0.momentum=false
+callbacks.learning_rate.weight_decay | r.yaml '--callbacks=[learning_rate]' | --callbacks.0.weight_decay=false
+callbacks.memory.every | r.yaml --callbacks=[memory] | --callbacks.0.every=0
+callbacks.memory.seconds | how often it looks: tests/callbacks/measures_test.cc |
+callbacks.memory.warn_at | r.yaml --callbacks=[memory] | --callbacks.0.warn_at=0
 callbacks.loss_spike.multiplier | r.yaml '--callbacks=[{type: loss_spike, window: 2, patience: 0, multiplier: 5}]' | --callbacks.0.multiplier=1
 callbacks.loss_spike.window | r.yaml '--callbacks=[{type: loss_spike, patience: 0, multiplier: 1}]' | --callbacks.0.window=2
 callbacks.loss_spike.patience | r.yaml '--callbacks=[{type: loss_spike, window: 2, multiplier: 1}]' --optimizer.learning_rate=1 | --callbacks.0.patience=0
@@ -287,6 +297,35 @@ callbacks.norms.weights | r.yaml '--callbacks=[{type: norms, every: 2}]' | --cal
 callbacks.norms.gradients | r.yaml '--callbacks=[{type: norms, every: 2}]' | --callbacks.0.gradients=false
 callbacks.norms.updates | r.yaml '--callbacks=[{type: norms, every: 2}]' | --callbacks.0.updates=true
 callbacks.norms.each | r.yaml '--callbacks=[{type: norms, every: 2}]' | --callbacks.0.each=false
+callbacks.profiler.start | r.yaml '--callbacks=[{type: profiler, start: 2}]' | --callbacks.0.start=3
+callbacks.profiler.count | r.yaml '--callbacks=[{type: profiler, start: 2, count: 1}]' | --callbacks.0.count=2
+callbacks.profiler.ops | what is in the trace: tests/callbacks/profiler_test.cc |
+callbacks.profiler.every_rank | needs ranks: tests/callbacks/profiler_test.cc |
+callbacks.samples.every | r.yaml '--callbacks=[{type: samples, every: 2, prompts: [te], max_new_tokens: 3}]' | --callbacks.0.every=1
+callbacks.samples.after_evaluation | r.yaml '--callbacks=[{type: samples, every: 3, prompts: [te]}]' | --callbacks.0.after_evaluation=true
+callbacks.samples.prompts | r.yaml '--callbacks=[{type: samples, every: 2, prompts: [te]}]' | '--callbacks.0.prompts=[xx]'
+callbacks.samples.chat | r.yaml '--callbacks=[{type: samples, every: 2, prompts: [te]}]' | --callbacks.0.chat=true
+callbacks.samples.system | r.yaml '--callbacks=[{type: samples, every: 2, prompts: [te]}]' | --callbacks.0.system=brief
+callbacks.samples.from | r.yaml '--callbacks=[{type: samples, every: 2, prompts: [te]}]' | --callbacks.0.from=train
+callbacks.samples.count | r.yaml '--callbacks=[{type: samples, every: 2, from: train}]' | --callbacks.0.count=2
+callbacks.samples.prompt_share | r.yaml '--callbacks=[{type: samples, every: 2, from: train}]' | --callbacks.0.prompt_share=0.1
+callbacks.samples.max_new_tokens | r.yaml '--callbacks=[{type: samples, every: 2, prompts: [te], max_new_tokens: 3}]' | --callbacks.0.max_new_tokens=1
+callbacks.samples.do_sample | r.yaml '--callbacks=[{type: samples, every: 2, prompts: [te]}]' | --callbacks.0.do_sample=true
+callbacks.samples.temperature | r.yaml '--callbacks=[{type: samples, every: 2, prompts: [te], do_sample: true}]' | --callbacks.0.temperature=0.01
+callbacks.samples.top_p | r.yaml '--callbacks=[{type: samples, every: 2, prompts: [te], do_sample: true}]' | --callbacks.0.top_p=0.1
+callbacks.samples.top_k | r.yaml '--callbacks=[{type: samples, every: 2, prompts: [te], do_sample: true}]' | --callbacks.0.top_k=1
+callbacks.samples.num_return_sequences | r.yaml '--callbacks=[{type: samples, every: 2, prompts: [te], do_sample: true}]' | --callbacks.0.num_return_sequences=2
+callbacks.samples.seed | r.yaml '--callbacks=[{type: samples, every: 2, prompts: [te], do_sample: true}]' | --callbacks.0.seed=7
+callbacks.samples.print | r.yaml '--callbacks=[{type: samples, every: 2, prompts: [te]}]' | --callbacks.0.print=true
+callbacks.samples.file | r.yaml '--callbacks=[{type: samples, every: 2, prompts: [te]}]' | --callbacks.0.file=texts.jsonl
+callbacks.shell.command | r.yaml '--callbacks=[{type: shell, command: echo one}]' | '--callbacks.0.command=echo other'
+callbacks.shell.on | r.yaml '--callbacks=[{type: shell, command: echo one}]' | '--callbacks.0.on=[save]'
+callbacks.shell.time_limit | r.yaml '--callbacks=[{type: shell, command: sleep 1}]' | --callbacks.0.time_limit=0.05
+callbacks.throughput.window | r.yaml --callbacks=[throughput] | --callbacks.0.window=1
+callbacks.throughput.peak_tflops | r.yaml --callbacks=[throughput] | --callbacks.0.peak_tflops=1
+callbacks.timers.parts | r.yaml --callbacks=[timers] | --callbacks.0.parts=false
+callbacks.timers.epochs | r.yaml '--data.train=[{path: d.jsonl, max_samples: 6}]' --callbacks=[timers] | --callbacks.0.epochs=false
+callbacks.timers.elapsed | r.yaml --callbacks=[timers] | --callbacks.0.elapsed=false
 callbacks.trigger_file.file | r.yaml --callbacks=[trigger_file] | --callbacks.0.file=run.json
 callbacks.trigger_file.action | what a file asks for: tests/callbacks/observers_test.cc |
 callbacks.trigger_file.every | likewise |

@@ -1,6 +1,8 @@
 // The chunked loss against its meaning and against LibTorch's own cross-entropy.
 #include "ops/cross_entropy.h"
 
+#include <ATen/OpMathType.h>
+
 #include "hone/error.h"
 #include "ops/check.h"
 
@@ -45,6 +47,43 @@ TEST(CrossEntropy, IsLibTorchsSum) {
   const Tensor hidden = sample({9, 5}), head = sample({11, 5}, at::kDouble, 2), target = labels(9, 11);
   const Tensor expected = at::cross_entropy_loss(at::linear(hidden, head), target, {}, at::Reduction::Sum, -100, 0.1);
   expect_close(linear_cross_entropy(hidden, head, target, {}, {.label_smoothing = 0.1}), expected, 1e-12, "sum");
+}
+// What LibTorch's own functions make of the same logits.
+TEST(CrossEntropy, ItsSumsAreMeasuredBesideTheLoss) {
+  const Tensor weight = weights(40), target = labels(40, 50);
+  const Tensor keep = target.ne(kIgnoreIndex), w = weight.masked_select(keep).to(at::kDouble);
+  for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16})
+    for (const bool of_logits : {false, true}) {
+      const Tensor hidden = sample({40, 6}).to(type).mul(2), head = sample({50, 6}, at::kDouble, 2).to(type);
+      const Tensor logits = at::linear(hidden, head).to(at::toOpMathType(type));
+      LossSums sums;
+      const CrossEntropyOptions options{.z_loss = 1e-2};
+      const Tensor measured = of_logits ? cross_entropy(logits, target, weight, options, &sums)
+                                        : linear_cross_entropy(hidden, head, target, weight, options, &sums);
+      const Tensor plain = of_logits ? cross_entropy(logits, target, weight, options)
+                                     : linear_cross_entropy(hidden, head, target, weight, options);
+      EXPECT_TRUE(at::equal(measured, plain));
+      const Tensor at_label = logits.gather(1, target.clamp_min(0).unsqueeze(1)).squeeze(1);
+      const Tensor right = at_label.eq(logits.amax(1)).masked_select(keep).to(at::kDouble);
+      const Tensor lse = logits.to(at::kDouble).logsumexp(1).masked_select(keep);
+      const double tolerance = type == at::kBFloat16 ? 2e-2 : type == at::kFloat ? 1e-4 : 1e-10;
+      expect_close(sums.weight.to(at::kDouble), w.sum(), 1e-4, "weight");
+      expect_close(sums.right.to(at::kDouble), (right * w).sum(), 1e-4, "right");
+      expect_close(sums.z.to(at::kDouble), 1e-2 * (lse.square() * w).sum(), tolerance, "z");
+      EXPECT_FALSE(sums.right.requires_grad() || sums.z.requires_grad());
+    }
+}
+// T5X' form (peer-behaviour 1.3.1) without smoothing: the sum of LibTorch's loss and z lse^2, by its autograd.
+TEST(CrossEntropy, ZLossAndItsGradientAreLibTorchs) {
+  const Op torch = [](const auto& in) {
+    const Tensor logits = at::linear(in[0], in[1]), target = labels(9, 11);
+    const Tensor z = (logits.logsumexp(1).square() * target.ne(kIgnoreIndex)).sum();
+    return at::cross_entropy_loss(logits, target, {}, at::Reduction::Sum, kIgnoreIndex) + 0.05 * z;
+  };
+  const Op ours = [](const auto& in) {
+    return linear_cross_entropy(in[0], in[1], labels(9, 11), {}, {.z_loss = 0.05});
+  };
+  expect_matches(ours, torch, {sample({9, 5}), sample({11, 5}, at::kDouble, 2)});
 }
 TEST(CrossEntropy, NoLabelGivesZeroAndZeroGradients) {
   const Tensor none = at::full({4}, kIgnoreIndex, at::kLong);

@@ -50,7 +50,7 @@ TEST(LogProbs, AreLibTorchs) {
   const Tensor logits = at::linear(hidden, head), all = at::log_softmax(logits, -1);
   const TokenLogProbs made = linear_log_probs(hidden, head, target, true),
                       from_logits = log_probs(logits, target, true);
-  EXPECT_FALSE(linear_log_probs(hidden, head, target, false).statistics_N3.defined());
+  EXPECT_FALSE(linear_log_probs(hidden, head, target, false).statistics_N4.defined());
   for (std::int64_t i = 0; i < 9; ++i) {
     const bool none = target[i].item<std::int64_t>() == kIgnoreIndex;
     const auto number = [](const Tensor& x) { return x.item<double>(); };
@@ -59,9 +59,9 @@ TEST(LogProbs, AreLibTorchs) {
     };
     for (const TokenLogProbs& one : {made, from_logits}) {
       expect(one.log_probs_N[i], none ? 0 : number(all[i][target[i]]));
-      expect(one.statistics_N3[i][0], -number((all[i].exp() * all[i]).sum()));
-      expect(one.statistics_N3[i][1], number(logits[i].mean()));
-      expect(one.statistics_N3[i][2], number(logits[i].argmax()) == number(target[i]) ? 1 : 0);
+      expect(one.statistics_N4[i][0], -number((all[i].exp() * all[i]).sum()));
+      expect(one.statistics_N4[i][1], number(logits[i].mean()));
+      expect(one.statistics_N4[i][2], number(logits[i].argmax()) == number(target[i]) ? 1 : 0);
     }
   }
 }
@@ -70,9 +70,9 @@ TEST(LogProbs, StatisticsAreThoseOfTheMeaningAtEveryLevel) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     const Tensor hidden = sample({20, 6}).to(type), head = sample({333, 6}, at::kDouble, 2).to(type);
     const Tensor target = some_labels(20, 333);
-    const Tensor plain = reference::linear_log_probs(hidden, head, target, true).statistics_N3;
+    const Tensor plain = reference::linear_log_probs(hidden, head, target, true).statistics_N4;
     each_level([&](const std::string& way) {
-      expect_close(linear_log_probs(hidden, head, target, true).statistics_N3, plain, type == at::kFloat ? 1e-5 : 2e-2,
+      expect_close(linear_log_probs(hidden, head, target, true).statistics_N4, plain, type == at::kFloat ? 1e-5 : 2e-2,
                    way);
     });
   }

@@ -6,7 +6,7 @@
 namespace hone::ops::cpu::CPU_CAPABILITY {
 namespace {
 
-// Entropy of the softmax, mean of the logits, and whether none is above the label's.
+// Entropy of the softmax, mean of the logits, whether none is above the label's, and the log-normaliser.
 template <class T>
 void describe(const T* x, std::int64_t vocab, Wide<T> most, Wide<T> total, Wide<T> at_label, Wide<T>* to) {
   using W = Wide<T>;
@@ -18,6 +18,7 @@ void describe(const T* x, std::int64_t vocab, Wide<T> most, Wide<T> total, Wide<
   to[0] = std::log(total) - weighted / total;
   to[1] = sum / static_cast<W>(vocab);
   to[2] = at_label == most ? W(1) : W(0);
+  to[3] = most + std::log(total);
 }
 
 // weight * ((1 - s) (lse - x_label) + s (lse - mean x) + z lse^2); d/dx_i = weight * (p_i (1 + 2 z lse) - s / V - (1 -
@@ -50,7 +51,7 @@ template <class T>
 void run_rows(const CrossEntropyArgs<T>& a) {
   for (std::int64_t r = 0; r < a.rows; ++r)
     a.losses[r] =
-        run_row(a.logits + r * a.vocab, a.labels[r], a.weight[r], a, a.statistics ? a.statistics + r * 3 : nullptr);
+        run_row(a.logits + r * a.vocab, a.labels[r], a.weight[r], a, a.statistics ? a.statistics + r * 4 : nullptr);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ struct CrossEntropyArgs {
   Wide<T> smoothing = 0, z_loss = 0;
   bool gradient = false;
   Wide<T>* losses = nullptr;      // [rows]: weight * loss
-  Wide<T>* statistics = nullptr;  // [rows, 3] as ops/backend.h has them; null: not wanted
+  Wide<T>* statistics = nullptr;  // [rows, 4] as ops/backend.h has them; null: not wanted
 };
 
 template <class T>

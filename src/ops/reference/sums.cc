@@ -24,13 +24,13 @@ void add_to_table(const at::Tensor& dy, const at::Tensor& ids, std::int64_t skip
 }
 
 void loss(at::Tensor& logits_CV, const LossTargets& targets, bool gradient, const CrossEntropyOptions& options,
-          at::Tensor& losses_C, at::Tensor& statistics_C3) {
+          at::Tensor& losses_C, at::Tensor& statistics_C4) {
   const double smoothing = options.label_smoothing, vocab = static_cast<double>(logits_CV.size(1));
   const at::Tensor logits = logits_CV.to(targets.weight_C.scalar_type()), lse = logits.logsumexp(-1);
   const at::Tensor label_C1 = targets.labels_C.unsqueeze(1), weightless = targets.weight_C.eq(0);
   const at::Tensor each_C = reference::token_losses(logits, lse, targets.labels_C, options);
   losses_C.copy_((each_C * targets.weight_C).masked_fill(weightless, 0));
-  if (statistics_C3.defined()) statistics_C3.copy_(reference::token_statistics(logits, lse, targets.labels_C));
+  if (statistics_C4.defined()) statistics_C4.copy_(reference::token_statistics(logits, lse, targets.labels_C));
   if (!gradient) return;
   const at::Tensor scale = (1 + 2 * options.z_loss * lse).unsqueeze(1);  // of p, whose sum is one
   at::Tensor d = (logits - lse.unsqueeze(1)).exp() * scale - smoothing / vocab;

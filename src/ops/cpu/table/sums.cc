@@ -78,7 +78,7 @@ void add_to_table(const at::Tensor& gradient, const at::Tensor& ids, std::int64_
 }
 
 void loss(at::Tensor& logits_CV, const LossTargets& targets, bool gradient, const CrossEntropyOptions& options,
-          at::Tensor& losses_C, at::Tensor& statistics_C3) {
+          at::Tensor& losses_C, at::Tensor& statistics_C4) {
   const std::int64_t rows = logits_CV.size(0), vocab = logits_CV.size(1);
   cpu::with_type(logits_CV.scalar_type(), [&]<class T>(T) {
     using W = cpu::Wide<T>;
@@ -93,7 +93,7 @@ void loss(at::Tensor& logits_CV, const LossTargets& targets, bool gradient, cons
                    .z_loss = static_cast<W>(options.z_loss),
                    .gradient = gradient,
                    .losses = losses_C.mutable_data_ptr<W>() + first,
-                   .statistics = statistics_C3.defined() ? statistics_C3.mutable_data_ptr<W>() + 3 * first : nullptr});
+                   .statistics = statistics_C4.defined() ? statistics_C4.mutable_data_ptr<W>() + 4 * first : nullptr});
     });
   });
 }
