@@ -212,6 +212,7 @@ class HONE_API Head final : public Module {
 
   std::int64_t vocab_size() const;
   bool tied() const { return tied_; }
+  bool is_weight(const Weight& weight) const { return &weight == weight_; }
   ops::LinearWeight with_bias() const;  // as Linear's
   bool is_made_apart(const Pass& pass) const;
 

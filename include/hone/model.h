@@ -87,6 +87,13 @@ class HONE_API Residency {
   virtual void idle_pass(bool learns) = 0;
 };
 
+// One layer's attention, as far as its work depends on it.
+struct AttentionLayer {
+  std::int64_t heads = 0, head_size = 0;  // of queries
+  std::int64_t window = 0;                // as ops::Mask's
+  bool causal = true;
+};
+
 // Plug-in (src/models).
 class HONE_API Model : public Module {
  public:
@@ -108,6 +115,8 @@ class HONE_API Model : public Module {
   virtual bool shares_prefixes() const { return false; }
   // Error(config): documents of this length would be beyond what was learned. `option` decides their length.
   void check_length(std::int64_t length, const std::string& option) const;
+  // For measures of work (src/nn/flops.h); empty: it has no attention, or does not tell.
+  virtual std::vector<AttentionLayer> attention() const { return {}; }
   // HF's model_type and config.json (transformers 5 form) of this model.
   virtual config::Node hf_config() const = 0;
 

@@ -94,6 +94,11 @@ class HONE_API Weight {
   WeightUse use_as() const { return use_as_; }
   void set_use(WeightUse use) { use_as_ = use; }
 
+  // Of how many tokens its layer makes a product with it: of an expert, those that are given to it where all experts
+  // have as many. For measures of work.
+  double share_of_tokens() const { return share_of_tokens_; }
+  void set_share_of_tokens(double share) { share_of_tokens_ = share; }
+
   // What sits on the weight, by name: layers add the part of the one that the pass takes (Pass::adapter) to what they
   // make with the weight. null: takes it away.
   void set_adapter(std::unique_ptr<Adapter> adapter, const std::string& name = kDefaultAdapter);
@@ -110,6 +115,7 @@ class HONE_API Weight {
   BufferUpdate update_;
   double learning_rate_scale_ = 1;
   WeightUse use_as_ = WeightUse::other;
+  double share_of_tokens_ = 1;
   std::vector<std::pair<std::string, std::unique_ptr<Adapter>>> adapters_;
 };
 

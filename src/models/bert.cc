@@ -150,6 +150,10 @@ class BertModel final : public Model, public Classifier {
   std::int64_t vocab_size() const override { return b.config.vocab_size; }
   std::int64_t max_positions() const override { return b.config.max_position_embeddings; }
   bool positions_are_learned() const override { return true; }
+  std::vector<AttentionLayer> attention() const override {
+    const AttentionLayer layer{b.config.num_attention_heads, b.shape.head_size, /*window=*/0, /*causal=*/false};
+    return std::vector<AttentionLayer>(body.encoder.layer.blocks().size(), layer);
+  }
   config::Node hf_config() const override {
     const Weight& weight = body.embeddings.word_embeddings.weight;
     return to_hf_config(b.config, b.shape, weight.filled() ? hf_name(weight.use().scalar_type()) : "");

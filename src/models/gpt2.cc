@@ -126,6 +126,9 @@ class Gpt2 final : public CausalLm {
   std::int64_t max_positions() const override { return c.n_positions; }
   bool positions_are_learned() const override { return true; }
   bool shares_prefixes() const override { return true; }
+  std::vector<AttentionLayer> attention() const override {
+    return std::vector<AttentionLayer>(layers.blocks().size(), {c.n_head, c.n_embd / c.n_head});
+  }
   CacheSpec cache_spec() const override {
     const CacheSpec::Layer layer{.kv_heads = c.n_head, .head_size = c.n_embd / c.n_head};
     return {std::vector<CacheSpec::Layer>(layers.blocks().size(), layer)};

@@ -82,6 +82,11 @@ class LlamaModel : public CausalLm {
     return s.rope.rope_type != nn::RopeType::dynamic && s.rope.rope_type != nn::RopeType::longrope;
   }
 
+  std::vector<AttentionLayer> attention() const override {
+    std::vector<AttentionLayer> layers;
+    for (const std::int64_t window : s.windows) layers.push_back({s.heads, s.head_size, window});
+    return layers;
+  }
   CacheSpec cache_spec() const override {
     CacheSpec spec;
     for (const std::int64_t window : s.windows) spec.layers.push_back({s.kv_heads, s.head_size, window});

@@ -24,6 +24,9 @@ constexpr const char *kSlots = "router/slots", *kProbability = "router/probabili
 RoutedMlp::Experts::Experts(const Options& o) {
   const GatedMlp::Options one{o.hidden, o.inner, o.activation, /*bias=*/false, o.std};
   for (std::int64_t e = 0; e < o.experts; ++e) all.push_back(&child<GatedMlp>(std::to_string(e), one));
+  each_weight([&](const std::string&, Weight& weight) {
+    weight.set_share_of_tokens(static_cast<double>(o.per_token) / static_cast<double>(o.experts));
+  });
 }
 
 RoutedMlp::RoutedMlp(const Options& options)
