@@ -1,13 +1,15 @@
-// The control group's quota of processor time: /proc/self/cgroup says which groups, /proc/self/mountinfo where they
-// are.
+// The control group's quota of processor time and its memory: /proc/self/cgroup says which groups, /proc/self/mountinfo
+// where they are.
 #include <algorithm>
 #include <fstream>
+#include <limits>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/cpus.h"
+#include "base/memory.h"
 #include "base/strings.h"
 
 namespace hone {
@@ -26,9 +28,9 @@ struct Mount {
   std::string at;
 };
 
-bool has_cpu(const std::string& list) {
+bool has(const std::string& list, const char* controller) {
   const std::vector<std::string> names = split(list, ',');
-  return std::find(names.begin(), names.end(), "cpu") != names.end();
+  return std::find(names.begin(), names.end(), controller) != names.end();
 }
 
 std::vector<std::string> lines_of(const fs::path& path) {
@@ -39,13 +41,13 @@ std::vector<std::string> lines_of(const fs::path& path) {
 }
 
 // hierarchy:controllers:path, version 2: 0::path.
-std::vector<Group> groups_in(const fs::path& root) {
+std::vector<Group> groups_in(const fs::path& root, const char* controller) {
   std::vector<Group> groups;
   for (const std::string& line : lines_of(root / "proc/self/cgroup")) {
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
-    if (controllers.empty() || has_cpu(controllers)) groups.push_back({controllers.empty(), line.substr(second + 1)});
+    if (controllers.empty() || has(controllers, controller)) groups.push_back({controllers.empty(), line.substr(second + 1)});
   }
   return groups;
 }
@@ -63,7 +65,7 @@ std::string unescaped(const std::string& text) {
 }
 
 // 36 35 98:0 WITHIN AT OPTIONS ... - TYPE SOURCE OPTIONS
-std::vector<Mount> mounts_in(const fs::path& root) {
+std::vector<Mount> mounts_in(const fs::path& root, const char* controller) {
   std::vector<Mount> mounts;
   for (const std::string& line : lines_of(root / "proc/self/mountinfo")) {
     const std::size_t dash = line.find(" - ");
@@ -72,7 +74,7 @@ std::vector<Mount> mounts_in(const fs::path& root) {
     std::string id, parent, device, within, at, type, source, options;
     before >> id >> parent >> device >> within >> at;
     after >> type >> source >> options;
-    if (type == "cgroup2" || (type == "cgroup" && has_cpu(options)))
+    if (type == "cgroup2" || (type == "cgroup" && has(options, controller)))
       mounts.push_back({type == "cgroup2", unescaped(within), unescaped(at)});
   }
   return mounts;
@@ -107,23 +109,57 @@ fs::path below(const Group& group, const Mount& mount) {
   return fs::path(rest).relative_path();
 }
 
+// Calls visit(folder, of version 2) for the process's group and those above it.
+template <class Visit>
+void each_folder(const fs::path& root, const char* controller, const Visit& visit) {
+  const std::vector<Mount> mounts = mounts_in(root, controller);
+  for (const Group& group : groups_in(root, controller))
+    for (const Mount& mount : mounts) {
+      if (mount.second != group.second) continue;
+      fs::path folder = root / fs::path(mount.at).relative_path();
+      visit(folder, mount.second);
+      for (const fs::path& part : below(group, mount)) visit(folder /= part, mount.second);
+    }
+}
+
+// Of a file of lines "name number".
+std::uint64_t number_in(const fs::path& file, const std::string& name) {
+  for (const std::string& line : lines_of(file))
+    if (line.starts_with(name + " ")) return parse_uint(trim(line.substr(name.size()))).value_or(0);
+  return 0;
+}
+
+// Of one group: what is left below its limit, caches that can go not counted.
+std::optional<std::uint64_t> free_at(const fs::path& folder, bool second) {
+  const auto number = [&](const char* file) { return parse_uint(trim(first_line(folder / file))); };
+  const auto limit = number(second ? "memory.max" : "memory.limit_in_bytes");
+  if (!limit) return std::nullopt;
+  const std::uint64_t used = number(second ? "memory.current" : "memory.usage_in_bytes").value_or(0);
+  const std::uint64_t cache = number_in(folder / "memory.stat", second ? "inactive_file" : "total_inactive_file");
+  const std::uint64_t taken = used - std::min(used, cache);
+  return *limit - std::min(*limit, taken);
+}
+
 }  // namespace
 
 std::optional<double> cgroup_quota(const fs::path& root) {
   std::optional<double> least;
-  const std::vector<Mount> mounts = mounts_in(root);
-  for (const Group& group : groups_in(root))
-    for (const Mount& mount : mounts) {
-      if (mount.second != group.second) continue;
-      const fs::path top = root / fs::path(mount.at).relative_path();
-      const auto take = [&](const fs::path& folder) {
-        const auto quota = quota_at(folder, mount.second);
-        if (quota) least = std::min(least.value_or(*quota), *quota);
-      };
-      take(top);
-      fs::path folder = top;
-      for (const fs::path& part : below(group, mount)) take(folder /= part);
-    }
+  each_folder(root, "cpu", [&](const fs::path& folder, bool second) {
+    const auto quota = quota_at(folder, second);
+    if (quota) least = std::min(least.value_or(*quota), *quota);
+  });
+  return least;
+}
+
+std::uint64_t available_memory(const fs::path& root) {
+  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+  for (const std::string& line : lines_of(root / "proc/meminfo"))
+    if (const std::vector<std::string> words = split(replace_all(line, "kB", ""), ':');
+        words[0] == "MemAvailable" && words.size() > 1)
+      least = 1024 * parse_uint(trim(words[1])).value_or(0);
+  each_folder(root, "memory", [&](const fs::path& folder, bool second) {
+    if (const auto free = free_at(folder, second)) least = std::min(least, *free);
+  });
   return least;
 }
 

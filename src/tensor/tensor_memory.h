@@ -1,7 +1,12 @@
 // Where LibTorch's CPU tensors get their memory.
 #pragma once
 
+#include <cstddef>
+
 namespace hone {
+
+// Smaller tensors are malloc's.
+inline constexpr std::size_t kLeastInRegion = 64 << 10;
 
 // From now on large CPU tensors lie in one region of addresses as large as the machine's memory: a step's tensors fill
 // each other's places exactly, which malloc's aligned blocks do not. Freed memory is kept for later tensors. Once per

@@ -23,7 +23,8 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// The best of ours and LibTorch's: what the recipe's products could reach.
+}  // namespace
+
 double product_ceiling(Precision precision) {
   const at::ScalarType type = hub::type_of(precision);
   constexpr std::int64_t kSize = 1536;
@@ -41,8 +42,6 @@ double product_ceiling(Precision precision) {
   }
   return 2.0 * kSize * kSize * kSize / best;
 }
-
-}  // namespace
 
 BenchReport bench(Recipe recipe, const BenchOptions& options) {
   const TemporaryFolder scratch;

@@ -10,8 +10,8 @@
 #include "base/sections.h"
 #include "hone/random.h"
 #include "hone/registry.h"
-#include "optim/ema.h"
 #include "tensor/host.h"
+#include "train/make_optimizer.h"
 #include "train/ranks.h"
 #include "train/spikes.h"
 
@@ -26,17 +26,6 @@ void add_intermediates(const Pass& pass, LossTerms& into) {
     into.means.push_back({name, wide.sum(), count});
     if (value.numel() > 1) into.means.push_back({name + "_rms", at::sqrt(wide.square().mean()) * count, count});
   }
-}
-
-std::unique_ptr<Optimizer> make_optimizer(const Recipe& recipe) {
-  std::unique_ptr<Optimizer> made = registries().optimizers.make(recipe.optimizer);
-  const EmaSection& ema = recipe.trainer.ema;
-  if (ema.decay == 0) return made;
-  if (made->averages())
-    throw Error(ErrorKind::config,
-                fmt::format("trainer.ema: optimizer {} averages the weights itself", recipe.optimizer.type))
-        .hint("leave trainer.ema out, or take another optimizer");
-  return std::make_unique<optim::Ema>(std::move(made), ema.decay, ema.warmup);
 }
 
 bool nothing_in(const Sums& sums) {
