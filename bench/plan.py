@@ -3,8 +3,9 @@
 
   python bench/plan.py --hone build/release/hone [--cases 5m,32m-lora] [--rounds 1] [--steps 12] [--out DIR]
 
-Three shapes of Llama, in bf16 where the machine computes it fast, with and without gradient checkpointing and LoRA, on rows of
-random tokens. Peak memory is the process's VmHWM as the kernel gives it at its end; time is from the command to its end.
+Three shapes of Llama, in bf16 where the machine computes it fast, with and without gradient checkpointing and LoRA, on
+rows of random tokens. Peak memory is the process's VmHWM as the kernel gives it at its end; time is from the command
+to its end.
 A ratio is what was foretold over what came.
 """
 import argparse

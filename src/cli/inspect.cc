@@ -35,7 +35,7 @@ class Inspect final : public Command {
 
   Usage usage() const override {
     return {"model|adapter|checkpoint|run|data|diff PATH...",
-            {"hone inspect model my-model", "hone inspect data recipe.yaml",
+            {"hone inspect model my-model", "hone inspect model recipe.yaml", "hone inspect data recipe.yaml",
              "hone inspect data train.jsonl --data.tokenizer my-model --data.max-length 512",
              "hone inspect checkpoint runs/a/checkpoints/step-00000100 --full", "hone inspect diff runs/a runs/b"},
             2,

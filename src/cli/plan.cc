@@ -44,7 +44,7 @@ ordered_json json_of(const RunPlan& plan) {
                        {"precision", name_of(trainer.precision)},
                        {"ranks", plan.ranks},
                        {"shared_out", plan.shared_out},
-                       {"batch_size", plan.recipe.trainer.batch_size},
+                       {"batch_size", trainer.batch_size.rows},
                        {"accumulate", trainer.accumulate},
                        {"memory_bytes", json_of(plan.memory)},
                        {"memory_available_bytes", plan.available},
@@ -116,7 +116,7 @@ void print(const RunPlan& plan) {
   lines.add("work", fmt::format("{}FLOP a token, {}FLOP a step, {}FLOP in all", count(plan.flops_per_token),
                                 count(plan.flops_per_step), count(plan.flops)));
   lines.add("steps", fmt::format("{} of {} ({} x {}), {} tokens each{}", counted(plan.steps, "step"),
-                                 counted(plan.rows_per_step, "row"), std::int64_t(trainer.batch_size),
+                                 counted(plan.rows_per_step, "row"), trainer.batch_size.rows,
                                  trainer.accumulate, count(plan.tokens_per_step),
                                  plan.epochs ? fmt::format("; {:.3g} epochs of {}", *plan.epochs,
                                                            counted(*plan.data_rows, "row"))

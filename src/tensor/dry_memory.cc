@@ -7,9 +7,9 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "base/arena.h"
-#include "hone/error.h"
 #include "tensor/tensor_memory.h"
 
 namespace hone {
@@ -24,6 +24,8 @@ struct DryMemory::State {
 };
 
 namespace {
+
+std::mutex one_at_a_time;
 
 // The state of the one that lives. LibTorch keeps one allocator for ever.
 std::shared_ptr<void> current;
@@ -101,11 +103,14 @@ DryMemory::DryMemory() : state_(std::make_shared<State>()) {
   static const bool placed = (c10::SetAllocator(at::kMeta, &allocator, /*priority=*/255), true);
   (void)placed;
   teach_shapes();
-  HONE_ASSERT(!current);
+  one_at_a_time.lock();
   current = state_;
 }
 
-DryMemory::~DryMemory() { current.reset(); }
+DryMemory::~DryMemory() {
+  current.reset();
+  one_at_a_time.unlock();
+}
 
 std::size_t DryMemory::in_use() const { return state_->in_use(); }
 std::size_t DryMemory::most() const { return state_->most; }

@@ -8,7 +8,8 @@ namespace hone {
 
 // While it lives, tensors that are made on the meta device have places in a region of addresses that nobody touches, by
 // the rules of tensor_memory.h. So a run of the model's own code on that device says what the same run takes on the
-// CPU, whatever this machine has. One at a time; one thread makes tensors. They may outlive it.
+// CPU, whatever this machine has. One at a time: a second one waits. The thread that
+// made it makes tensors; they may outlive it.
 class DryMemory {
  public:
   DryMemory();

@@ -10,6 +10,7 @@
 #include "base/temporary.h"
 #include "hub/memory.h"
 #include "ops/matmul.h"
+#include "train/batch_size.h"
 #include "train/complete.h"
 #include "train/ranks.h"
 #include "train/trainer.h"
@@ -48,9 +49,10 @@ BenchReport bench(Recipe recipe, const BenchOptions& options) {
   const Stopwatch watch;
   TrainOptions train;
   train.world = options.world;
-  check_ranks(recipe, train);
   recipe = completed_for_bench(recipe, scratch / "run", options.warmup + options.steps);
+  check_ranks(recipe, train);
   Inputs inputs = load_inputs(recipe, "");
+  choose_batch_size(recipe, inputs, options.world);
   io::RunFolder run(Env::process(), recipe.run.folder, {false, ErrorKind::checkpoint});
   BenchReport report;
   report.precision = recipe.trainer.precision;

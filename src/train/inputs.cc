@@ -103,7 +103,8 @@ void load_data(const Recipe& recipe, Dataset::Options options, Inputs& inputs) {
         {name, during("reading data.eval." + name, [&] { return Dataset::make(files, *inputs.tokenizer, options); })});
   for (const auto& [name, files] : data.test.files) look_for_test(name, files);
   if (const Dataset* dataset = inputs.train->as_dataset())
-    Loader::check(*dataset, {recipe.trainer.batch_size, recipe.trainer.accumulate});
+    Loader::check(*dataset, {recipe.trainer.batch_size.automatic ? 1 : recipe.trainer.batch_size.rows,
+                             recipe.trainer.accumulate});
   Problems problems;
   check_schedule(recipe, steps_of(recipe, *inputs.train), problems);
   problems.raise();
@@ -289,7 +290,7 @@ double tokens_of_row(const Recipe& recipe, const Dataset* data) {
 }  // namespace
 
 std::int64_t steps_of(const Recipe& recipe, const TrainingData& train) {
-  const double rows_of_step = static_cast<double>(recipe.trainer.batch_size * recipe.trainer.accumulate);
+  const double rows_of_step = static_cast<double>(recipe.trainer.rows_per_step());
   if (recipe.trainer.steps) return *recipe.trainer.steps;
   if (recipe.trainer.tokens)
     return std::max<std::int64_t>(

@@ -8,8 +8,11 @@
 #include "base/env.h"
 #include "base/memory.h"
 #include "nn/flops.h"
+#include "train/batch_size.h"
 #include "train/bench.h"
 #include "train/complete.h"
+#include "train/dry_twin.h"
+#include "train/ranks.h"
 #include "train/trainable.h"
 
 namespace hone::training {
@@ -61,7 +64,7 @@ void plan_work(RunPlan& plan, const Inputs& inputs, const Averages& average) {
   const TrainerSection& trainer = plan.recipe.trainer;
   const Dataset* data = inputs.train->as_dataset();
   plan.steps = steps_of(plan.recipe, *inputs.train);
-  plan.rows_per_step = trainer.batch_size * trainer.accumulate;
+  plan.rows_per_step = trainer.rows_per_step();
   if (data) {
     plan.data_rows = data->rows();
     plan.epochs = number(plan.steps * plan.rows_per_step) / number(data->epoch_rows());
@@ -136,9 +139,9 @@ void plan_time(RunPlan& plan, const Inputs& inputs, const Work& work, const RunP
 
 RunPlan plan_run(const Recipe& given, const RunPlanOptions& options) {
   RunPlan plan{.recipe = completed_for_preview(given), .ranks = options.ranks};
-  const std::uint64_t process = resident_bytes();
   const Inputs inputs = load_inputs(plan.recipe, "");
-  (void)process;
+  plan.batch_size_reason = choose_batch_size(plan.recipe, inputs, World(), options.ranks);
+  check_shared_evenly(plan.recipe.trainer, options.ranks);
   plan.available = available_memory();
   plan.shared_out = options.ranks > 1 && plan.recipe.parallel.fsdp != 1;
   plan.parameters = inputs.model->parameter_count();
@@ -148,7 +151,8 @@ RunPlan plan_run(const Recipe& given, const RunPlanOptions& options) {
   plan_work(plan, inputs, average);
   plan.evaluations = inputs.evals.empty() ? 0 : count_evaluations(plan.recipe.trainer, plan);
   plan_disk(plan);
-  plan_time(plan, inputs, work_of(plan, *inputs.model, average), options);
+  const std::unique_ptr<Model> model = dry_model(plan.recipe, inputs, plan.recipe.trainer.precision);
+  plan_time(plan, inputs, work_of(plan, *model, average), options);
   return plan;
 }
 

@@ -23,6 +23,7 @@ Recipe for_test(const Recipe& given) {
   trainer.max_eval_batches.reset();
   trainer.eval_batch_size = trainer.eval_batch_size.value_or(trainer.batch_size);
   trainer.batch_size = trainer.accumulate = 1;
+  trainer.step_rows.reset();
   trainer.steps = trainer.steps.value_or(std::int64_t{1} << 30);
   trainer.epochs.reset();
   trainer.tokens.reset();

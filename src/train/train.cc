@@ -10,6 +10,7 @@
 #include "io/json.h"
 #include "io/safetensors_writer.h"
 #include "tensor/give_way.h"
+#include "train/batch_size.h"
 #include "train/checkpoint.h"
 #include "train/complete.h"
 #include "train/ranks.h"
@@ -61,6 +62,7 @@ Summary train_in(io::RunFolder& run, Recipe recipe, const TrainOptions& options,
   if (from) {
     const Folder checkpoint = run.checkpoints().open(*from);
     const std::string saved = checkpoint.open_folder("state").read_file("config.yaml");
+    training::take_batch_size(recipe, saved, run.path().string() + "/config.yaml");
     changes = training::check_recipe(saved, recipe, options, run.path().string());
     const training::TrainState state = training::load_state(checkpoint);
     if (!options.resume && is_finished(state, recipe, changes)) {
@@ -81,6 +83,9 @@ Summary train_in(io::RunFolder& run, Recipe recipe, const TrainOptions& options,
   }
   if (!inputs || from)
     inputs = load_together(recipe, from ? run.checkpoints().folder().path() / from->name : "", options.world);
+  if (const std::string why = training::choose_batch_size(recipe, *inputs, options.world);
+      !why.empty())
+    log::info("trainer.batch_size: {}", why);
   return training::Trainer({std::move(recipe), options, std::move(*inputs), run, from, std::move(changes)}).run();
 }
 

@@ -12,7 +12,9 @@ namespace {
 
 at::ScalarType wide_type(const at::Tensor& x) { return at::toOpMathType(x.scalar_type()); }
 at::Tensor like(const at::Tensor& x) { return at::empty(x.sizes(), x.options()); }
-at::Tensor wide_of(const at::Tensor& x, at::IntArrayRef sizes) { return at::empty(sizes, x.options().dtype(wide_type(x))); }
+at::Tensor wide_of(const at::Tensor& x, at::IntArrayRef sizes) {
+  return at::empty(sizes, x.options().dtype(wide_type(x)));
+}
 at::Tensor sums_of_blocks(const at::Tensor& x) {
   const std::int64_t columns = x.size(-1);
   return wide_of(x, {row_blocks(x.numel() / columns), columns});
