@@ -60,7 +60,7 @@ void fill_pissa(Lora& adapter, const Weight& weight, const LoraStart& start, con
   adapter.set_start(a_RI.clone(), b_OR.clone());
 }
 
-// Of a weight that is not there (tensor/dry_memory.h): what takes as much.
+// Of a weight that is not there (tensor/meta_memory.h): what takes as much.
 void fill_dry(Lora& adapter, const Weight& weight, const LoraStart& start) {
   const auto options = weight.use().options().dtype(at::toOpMathType(weight.use().scalar_type())).requires_grad(false);
   for (Weight* one : {adapter.owns_a() ? &adapter.a() : nullptr, &adapter.b(), adapter.magnitude()})

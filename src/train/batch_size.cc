@@ -10,7 +10,7 @@
 
 #include "base/memory.h"
 #include "base/strings.h"
-#include "train/dry_run.h"
+#include "train/meta_run.h"
 #include "train/ranks.h"
 
 namespace hone::training {

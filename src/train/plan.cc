@@ -11,7 +11,7 @@
 #include "train/batch_size.h"
 #include "train/bench.h"
 #include "train/complete.h"
-#include "train/dry_twin.h"
+#include "train/meta_twin.h"
 #include "train/ranks.h"
 #include "train/trainable.h"
 
@@ -151,7 +151,7 @@ RunPlan plan_run(const Recipe& given, const RunPlanOptions& options) {
   plan_work(plan, inputs, average);
   plan.evaluations = inputs.evals.empty() ? 0 : count_evaluations(plan.recipe.trainer, plan);
   plan_disk(plan);
-  const std::unique_ptr<Model> model = dry_model(plan.recipe, inputs, plan.recipe.trainer.precision);
+  const std::unique_ptr<Model> model = meta_model(plan.recipe, inputs, plan.recipe.trainer.precision);
   plan_time(plan, inputs, work_of(plan, *model, average), options);
   return plan;
 }

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "hone/recipe.h"
-#include "train/dry_run.h"
+#include "train/meta_run.h"
 
 namespace hone::training {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "train/dry_run.h"
+#include "train/meta_run.h"
 #include "train/inputs.h"
 #include "train/save_types.h"
 

@@ -1,5 +1,5 @@
 // The meta device's table: what the CPU's would allocate, and nothing computed. A dry run of a model's own code by it
-// says what the run takes (tensor/dry_memory.h).
+// says what the run takes (tensor/meta_memory.h).
 #include "ops/backend.h"
 
 #include <ATen/ATen.h>

@@ -1,11 +1,11 @@
 // What is foretold of a run's memory beside what its tensors then take; the batch size that follows; tables of weights.
-#include "train/dry_run.h"
+#include "train/meta_run.h"
 
 #include <c10/core/CPUAllocator.h>
 
 #include <atomic>
 
-#include "tensor/dry_memory.h"
+#include "tensor/meta_memory.h"
 #include "train/batch_size.h"
 #include "train/complete.h"
 #include "train/support.h"
@@ -49,7 +49,7 @@ class Counted final : public at::Allocator {
   at::Allocator* inner_ = c10::GetDefaultCPUAllocator();
 };
 
-class DryRun : public ::testing::Test {
+class MetaRun : public ::testing::Test {
  protected:
   Recipe recipe(test::Overrides more) {
     test::Overrides all{{"model.hidden_size", "128"},    {"model.intermediate_size", "320"},
@@ -83,7 +83,7 @@ class DryRun : public ::testing::Test {
   test::TempFolder folder_;
 };
 
-TEST_F(DryRun, ForetellsTheTensorsOfARun) {
+TEST_F(MetaRun, ForetellsTheTensorsOfARun) {
   for (const test::Overrides& more : std::vector<test::Overrides>{
            {},
            {{"trainer.precision", "bf16"}},
@@ -98,7 +98,7 @@ TEST_F(DryRun, ForetellsTheTensorsOfARun) {
   }
 }
 
-TEST_F(DryRun, ForetellsRoutedExpertsAndAdapters) {
+TEST_F(MetaRun, ForetellsRoutedExpertsAndAdapters) {
   expect_close(recipe({{"model", test::routed_model()}, {"trainer.batch_size", "16"}}), 0.1);
   const Recipe base = recipe({{"run.folder", (folder_ / "base").string()}});
   train(base, test::quiet_options());
@@ -108,7 +108,7 @@ TEST_F(DryRun, ForetellsRoutedExpertsAndAdapters) {
   expect_close(with);
 }
 
-TEST_F(DryRun, BlocksAndRowsTakeTheirShare) {
+TEST_F(MetaRun, BlocksAndRowsTakeTheirShare) {
   const training::MemoryPlan few = plan(recipe({})), many = plan(recipe({{"trainer.batch_size", "16"}}));
   ASSERT_EQ(few.blocks.size(), 3u);
   EXPECT_NEAR(static_cast<double>(many.blocks[1]) / static_cast<double>(few.blocks[1]), 2, 0.1);
@@ -119,7 +119,7 @@ TEST_F(DryRun, BlocksAndRowsTakeTheirShare) {
   EXPECT_GT(plan(recipe({{"trainer.save.asynchronous", "true"}})).peak, few.peak + few.checkpoint / 2);
 }
 
-TEST_F(DryRun, NothingIsLeftOfIt) {
+TEST_F(MetaRun, NothingIsLeftOfIt) {
   const Recipe whole = training::completed_for_preview(recipe({}));
   const training::Inputs inputs = training::load_inputs(whole, "");
   const std::int64_t before = Counted::installed().used;
@@ -147,7 +147,7 @@ TEST(BatchSize, IsTheLargestThatFits) {
   EXPECT_HONE_ERROR(rows(3, 1000, 2, 1000), config, "3 rows cannot be shared evenly among 2 ranks");
 }
 
-TEST_F(DryRun, AutomaticBatchSizeIsDecidedOnce) {
+TEST_F(MetaRun, AutomaticBatchSizeIsDecidedOnce) {
   const test::Overrides automatic{{"trainer.batch_size", "auto"}, {"trainer.step_rows", "16"}};
   const Recipe wide = training::completed_for_preview(recipe({{"trainer.batch_size", "16"}}));
   const training::Inputs inputs = training::load_inputs(wide, "");
@@ -170,14 +170,14 @@ TEST_F(DryRun, AutomaticBatchSizeIsDecidedOnce) {
   EXPECT_HONE_ERROR(recipe({{"trainer.memory_limit", "1GB"}}), config, "needs trainer.batch_size auto");
 }
 
-TEST_F(DryRun, StepRowsAreAsGoodAsAccumulate) {
+TEST_F(MetaRun, StepRowsAreAsGoodAsAccumulate) {
   const Recipe made = training::completed_for_preview(recipe({{"trainer.step_rows", "32"}}));
   EXPECT_EQ(made.trainer.accumulate, 4);
   EXPECT_EQ(made.trainer.rows_per_step(), 32);
   EXPECT_FALSE(made.trainer.step_rows);
 }
 
-TEST_F(DryRun, WeightsAreListedWithWhatTrainsThem) {
+TEST_F(MetaRun, WeightsAreListedWithWhatTrainsThem) {
   const Recipe muon = training::completed_for_preview(recipe({{"optimizer", "{type: muon}"}}));
   const training::Inputs inputs = training::load_inputs(muon, "");
   std::map<std::string, training::WeightRow> rows;

@@ -1,5 +1,5 @@
 // Memory of tensors that are never there.
-#include "tensor/dry_memory.h"
+#include "tensor/meta_memory.h"
 
 #include <ATen/ATen.h>
 #include <ATen/ExpandUtils.h>
@@ -14,7 +14,7 @@
 
 namespace hone {
 
-struct DryMemory::State {
+struct MetaMemory::State {
   static constexpr std::size_t kRegion = std::size_t{1} << 46;
   Arena arena{reinterpret_cast<void*>(Arena::kAlignment), kRegion};
   std::size_t small = 0, most_small = 0, most = 0;  // of the small ones, which are malloc's
@@ -32,7 +32,7 @@ std::shared_ptr<void> current;
 
 }  // namespace
 
-class DryMemory::Allocator final : public at::Allocator {
+class MetaMemory::Allocator final : public at::Allocator {
  public:
   at::DataPtr allocate(std::size_t bytes) override {
     const at::Device device(at::kMeta);
@@ -98,7 +98,7 @@ void teach_shapes() {
 
 }  // namespace
 
-DryMemory::DryMemory() : state_(std::make_shared<State>()) {
+MetaMemory::MetaMemory() : state_(std::make_shared<State>()) {
   static Allocator allocator;
   static const bool placed = (c10::SetAllocator(at::kMeta, &allocator, /*priority=*/255), true);
   (void)placed;
@@ -107,14 +107,14 @@ DryMemory::DryMemory() : state_(std::make_shared<State>()) {
   current = state_;
 }
 
-DryMemory::~DryMemory() {
+MetaMemory::~MetaMemory() {
   current.reset();
   one_at_a_time.unlock();
 }
 
-std::size_t DryMemory::in_use() const { return state_->in_use(); }
-std::size_t DryMemory::most() const { return state_->most; }
-void DryMemory::forget_most() { state_->most = state_->in_use(); }
-std::size_t DryMemory::reached() const { return state_->arena.reached() + state_->most_small; }
+std::size_t MetaMemory::in_use() const { return state_->in_use(); }
+std::size_t MetaMemory::most() const { return state_->most; }
+void MetaMemory::forget_most() { state_->most = state_->in_use(); }
+std::size_t MetaMemory::reached() const { return state_->arena.reached() + state_->most_small; }
 
 }  // namespace hone

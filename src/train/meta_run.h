@@ -1,5 +1,5 @@
 // What a run takes of memory, found before it by its own code on the meta device: the model, the updater, passes over a
-// micro-batch and an update, of tensors that are never there (tensor/dry_memory.h).
+// micro-batch and an update, of tensors that are never there (tensor/meta_memory.h).
 #pragma once
 
 #include <cstdint>
@@ -38,14 +38,14 @@ struct MemoryPlan {
   std::uint64_t lasting() const { return weights + masters + gradients + optimizer + average + other_models; }
 };
 
-struct DryRunOptions {
+struct MetaRunOptions {
   std::int64_t batch_size = 0;           // 0: the recipe's
   int ranks = 1;                         // of the run; one of them is looked at
   std::optional<std::uint64_t> process;  // default: of this process now
 };
 
 // The inputs as load_inputs() gives them: nothing of them changes. Throws as building the model does.
-MemoryPlan plan_memory(const Recipe& recipe, const Inputs& inputs, const DryRunOptions& options = {});
+MemoryPlan plan_memory(const Recipe& recipe, const Inputs& inputs, const MetaRunOptions& options = {});
 
 // The fullest of the run's first micro-batches; of a stream full rows. Its rows may be fewer than batch_size.
 HostBatch fullest_batch(const Recipe& recipe, const Inputs& inputs, std::int64_t batch_size);

@@ -1,5 +1,5 @@
 // A run on the meta device.
-#include "train/dry_run.h"
+#include "train/meta_run.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
@@ -17,9 +17,9 @@
 #include "hub/memory.h"
 #include "hub/save.h"
 #include "nn/weight_groups.h"
-#include "tensor/dry_memory.h"
+#include "tensor/meta_memory.h"
 #include "train/checkpoint.h"
-#include "train/dry_twin.h"
+#include "train/meta_twin.h"
 #include "train/evaluate.h"
 #include "train/make_optimizer.h"
 #include "train/resources.h"
@@ -36,14 +36,14 @@ constexpr std::int64_t kLookedAt = 64;  // micro-batches
 std::uint64_t bytes_of(const Tensor& x) { return x.defined() ? x.nbytes() : 0; }
 
 // The models that an objective asks for by role.
-class DryResources final : public Resources {
+class MetaResources final : public Resources {
  public:
-  DryResources(const Recipe& recipe, const Inputs& inputs, const Model& trained, const Needs& needs)
+  MetaResources(const Recipe& recipe, const Inputs& inputs, const Model& trained, const Needs& needs)
       : trained_(trained), roles_(needs.models) {
     for (const auto& [role, where] : roles_) {
       if (is_below(where) || made_.contains(where)) continue;
       std::unique_ptr<Model> base = where.empty() ? nullptr : described_by(find_model_folder(where));
-      made_[where] = dry_twin(base ? *base : *inputs.model, "", recipe.trainer.precision);
+      made_[where] = meta_twin(base ? *base : *inputs.model, "", recipe.trainer.precision);
       made_[where]->each_weight([](const std::string&, Weight& weight) {
         if (!weight.is_buffer()) weight.set_trainable(false);
       });
@@ -71,12 +71,12 @@ class DryResources final : public Resources {
   std::map<std::string, std::unique_ptr<Model>> made_;
 };
 
-class DryRun {
+class MetaRun {
  public:
-  DryRun(const Recipe& recipe, const Inputs& inputs, MemoryPlan& plan)
+  MetaRun(const Recipe& recipe, const Inputs& inputs, MemoryPlan& plan)
       : recipe_(recipe), inputs_(inputs), plan_(plan), objective_(make_objective(recipe)) {
     const Precision run = recipe.trainer.precision;
-    model_ = dry_model(recipe, inputs, {run == Precision::bf16 ? Precision::fp32 : run, run});
+    model_ = meta_model(recipe, inputs, {run == Precision::bf16 ? Precision::fp32 : run, run});
     optimizer_ = make_optimizer(recipe);
     updater_ = std::make_unique<Updater>(*model_, *optimizer_, run);
     measure_lasting();
@@ -87,7 +87,7 @@ class DryRun {
     const Needs needs = objective_->needs();
     if (needs.models.empty()) return;
     const std::uint64_t before = memory_.in_use();
-    resources_ = std::make_unique<DryResources>(recipe_, inputs_, *model_, needs);
+    resources_ = std::make_unique<MetaResources>(recipe_, inputs_, *model_, needs);
     if (needs.numbers_first.empty()) {
       plan_.other_models = memory_.in_use() - before;
       return;
@@ -130,7 +130,7 @@ class DryRun {
   }
 
   Model& model() { return *model_; }
-  const DryMemory& memory() const { return memory_; }
+  const MetaMemory& memory() const { return memory_; }
 
  private:
   void measure_lasting() {
@@ -180,12 +180,12 @@ class DryRun {
   const Recipe& recipe_;
   const Inputs& inputs_;
   MemoryPlan& plan_;
-  DryMemory memory_;
+  MetaMemory memory_;
   std::unique_ptr<Objective> objective_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Updater> updater_;
-  std::unique_ptr<DryResources> resources_;
+  std::unique_ptr<MetaResources> resources_;
   std::map<std::string, Tensor> numbers_;
 };
 
@@ -222,7 +222,7 @@ void share_out(MemoryPlan& plan, Model& model, std::uint64_t ranks) {
 
 Batch on_meta(const HostBatch& batch) { return to_batch(batch).to(at::kMeta); }
 
-void go_through(DryRun& run, const Recipe& recipe, const Inputs& inputs, const HostBatch& host, int ranks) {
+void go_through(MetaRun& run, const Recipe& recipe, const Inputs& inputs, const HostBatch& host, int ranks) {
   const Batch batch = on_meta(host);
   run.begin(batch);
   const std::int64_t own = std::max<std::int64_t>(1, recipe.trainer.accumulate / ranks);
@@ -254,13 +254,13 @@ HostBatch fullest_batch(const Recipe& recipe, const Inputs& inputs, std::int64_t
   return fullest;
 }
 
-MemoryPlan plan_memory(const Recipe& recipe, const Inputs& inputs, const DryRunOptions& options) {
+MemoryPlan plan_memory(const Recipe& recipe, const Inputs& inputs, const MetaRunOptions& options) {
   MemoryPlan plan;
   plan.process = options.process.value_or(resident_bytes()) + kOnceItTrains;
   const std::int64_t rows = options.batch_size > 0 ? options.batch_size : recipe.trainer.batch_size;
   const HostBatch batch = fullest_batch(recipe, inputs, rows);
   plan.rows = batch.rows, plan.tokens = batch.tokens;
-  DryRun run(recipe, inputs, plan);
+  MetaRun run(recipe, inputs, plan);
   plan.checkpoint = run.checkpoint_bytes();
   try {
     go_through(run, recipe, inputs, batch, options.ranks);

@@ -10,11 +10,11 @@ namespace hone {
 // the rules of tensor_memory.h. So a run of the model's own code on that device says what the same run takes on the
 // CPU, whatever this machine has. One at a time: a second one waits. The thread that
 // made it makes tensors; they may outlive it.
-class DryMemory {
+class MetaMemory {
  public:
-  DryMemory();
-  ~DryMemory();
-  DryMemory(const DryMemory&) = delete;
+  MetaMemory();
+  ~MetaMemory();
+  MetaMemory(const MetaMemory&) = delete;
 
   std::size_t in_use() const;   // bytes now
   std::size_t most() const;     // in use at once since the last forget_most()

@@ -11,10 +11,10 @@
 namespace hone::training {
 
 // With the same weights trained, on the meta device, filled; its adapters are not taken over. source: the folder that
-// the other one came from, for errors; "": none. With a DryMemory its weights have places there.
-std::unique_ptr<Model> dry_twin(const Model& model, const std::filesystem::path& source, WeightTypes types);
+// the other one came from, for errors; "": none. With a MetaMemory its weights have places there.
+std::unique_ptr<Model> meta_twin(const Model& model, const std::filesystem::path& source, WeightTypes types);
 
 // The model of a recipe's run, with its adapter.
-std::unique_ptr<Model> dry_model(const Recipe& recipe, const Inputs& inputs, WeightTypes types);
+std::unique_ptr<Model> meta_model(const Recipe& recipe, const Inputs& inputs, WeightTypes types);
 
 }  // namespace hone::training

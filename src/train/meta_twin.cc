@@ -1,5 +1,5 @@
 // A model that is not there.
-#include "train/dry_twin.h"
+#include "train/meta_twin.h"
 
 #include <ATen/ATen.h>
 
@@ -9,7 +9,7 @@
 
 namespace hone::training {
 
-std::unique_ptr<Model> dry_twin(const Model& model, const std::filesystem::path& source, WeightTypes types) {
+std::unique_ptr<Model> meta_twin(const Model& model, const std::filesystem::path& source, WeightTypes types) {
   HeadRequest head;
   if (model.classifier()) head.labels = model.classifier()->labels();
   const std::string file = source.empty() ? "model" : (source / "config.json").string();
@@ -23,8 +23,8 @@ std::unique_ptr<Model> dry_twin(const Model& model, const std::filesystem::path&
   return twin;
 }
 
-std::unique_ptr<Model> dry_model(const Recipe& recipe, const Inputs& inputs, WeightTypes types) {
-  std::unique_ptr<Model> model = dry_twin(*inputs.model, inputs.source, types);
+std::unique_ptr<Model> meta_model(const Recipe& recipe, const Inputs& inputs, WeightTypes types) {
+  std::unique_ptr<Model> model = meta_twin(*inputs.model, inputs.source, types);
   if (inputs.adapter) apply_lora(*model, *inputs.adapter, recipe.run.seed);
   return model;
 }
