@@ -63,6 +63,10 @@ class HONE_API Optimizer {
   virtual void take_curvature(std::span<OptimizedWeight> /*weights*/, double /*labels*/) {}
   // Those that it consists of, by names of their own, where there are several: each has its learning rate.
   virtual std::vector<std::pair<std::string, const Optimizer*>> parts() const { return {}; }
+  // For tables of weights, of one that is attached: the part that updates it, where there are several; the weight decay
+  // that it gets.
+  virtual std::string part_of(const OptimizedWeight& /*weight*/) const { return ""; }
+  virtual double weight_decay(const OptimizedWeight& /*weight*/) const { return 0; }
   // Whether an element's update depends on no other element: then ranks may share out a weight (parallel.fsdp). Its
   // state is then one tensor of the weight's shape and type for each of its kinds.
   virtual bool is_elementwise() const { return false; }

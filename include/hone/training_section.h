@@ -28,6 +28,25 @@ inline constexpr auto config::enum_names<LogAs> =
                                                        {LogAs::max, "max"},
                                                        {LogAs::std, "std"}});
 
+// Rows of a micro-batch: a number, or as many as fit into memory, which the start of a run decides.
+struct MicroBatchRows {
+  std::int64_t rows = 8;
+  bool automatic = false;
+  MicroBatchRows(std::int64_t rows = 8) : rows(rows) {}  // NOLINT: a number is one
+  operator std::int64_t() const { return rows; }         // NOLINT: and one is a number
+};
+template <>
+struct config::Values<MicroBatchRows> : config::ScalarValues<MicroBatchRows> {
+  static void read(const Node& node, MicroBatchRows& value, const At& at) {
+    value.automatic = node.kind() == Node::Kind::scalar && node.text() == "auto";
+    if (!value.automatic) Values<std::int64_t>::read(node, value.rows, at);
+  }
+  static Node write(const MicroBatchRows& value) {
+    return value.automatic ? detail::write_scalar(std::string("auto")) : Values<std::int64_t>::write(value.rows);
+  }
+  static std::string type() { return "integer or auto"; }
+};
+
 struct SaveSection {
   std::int64_t every = 500;
   double every_minutes = 0;
@@ -134,7 +153,10 @@ struct EvalTimes {
 };
 
 struct TrainerSection {
-  std::int64_t batch_size = 8, accumulate = 1;
+  MicroBatchRows batch_size;
+  std::int64_t accumulate = 1;
+  std::optional<std::int64_t> step_rows;
+  std::string memory_limit;
   std::vector<BatchStage> batch_warmup;
   std::optional<std::int64_t> steps;
   std::optional<double> epochs;
@@ -155,10 +177,13 @@ struct TrainerSection {
   std::vector<LogAs> log_modes{LogAs::mean_nopostfix};
   SaveSection save;
   bool checkpoint_blocks = false;
+  std::int64_t rows_per_step() const { return step_rows.value_or(batch_size * accumulate); }
   static constexpr auto fields() {
     using C = TrainerSection;
     return std::tuple{
-        field("batch_size", &C::batch_size, "Rows in a micro-batch; more use memory and the machine better.",
+        field("batch_size", &C::batch_size,
+              "Rows in a micro-batch; more use memory and the machine better. auto: the most of trainer.step_rows that "
+              "memory holds, decided when the run starts.",
               {.low = 1, .high = 1 << 20}),
         field("accumulate", &C::accumulate, "Micro-batches per step; a step of 8 x 1 rows is the same as one of 1 x 8.",
               {.low = 1, .high = 1 << 16}),
@@ -166,6 +191,13 @@ struct TrainerSection {
             "batch_warmup", &C::batch_warmup,
             "Stages of the first steps, one after another, whose batches are smaller (or other) than those of the rest "
             "of the run."),
+        field("step_rows", &C::step_rows,
+              "Rows of a step in all, instead of accumulate, which follows from it and batch_size.",
+              {.low = 1, .high = 1ll << 36}),
+        field("memory_limit", &C::memory_limit,
+              "Memory that batch_size: auto may fill, of all ranks on a machine together, as 12GB; default: nine "
+              "tenths of what is free when the run starts.",
+              OnResume::free),
         field("steps", &C::steps, "Updates in all.", at_least(1), OnResume::record),
         field("epochs", &C::epochs, "Instead of steps: how often all rows are seen; default 1.", at_least(0),
               OnResume::record),

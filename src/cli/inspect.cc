@@ -40,7 +40,7 @@ class Inspect final : public Command {
 
   Usage usage() const override {
     return {"model|adapter|checkpoint|run|data|recipe|diff PATH... [--a.b.c=value ...]",
-            {"hone inspect model my-model", "hone inspect data recipe.yaml",
+            {"hone inspect model my-model", "hone inspect model recipe.yaml", "hone inspect data recipe.yaml",
              "hone inspect data train.jsonl --data.tokenizer my-model --data.max-length 512",
              "hone inspect checkpoint runs/a/checkpoints/step-00000100 --full", "hone inspect diff runs/a runs/b",
              "hone inspect recipe recipe.yaml --set more.yaml --trainer.steps=10", "hone inspect recipe runs/a runs/b"},

@@ -10,7 +10,8 @@
 
 namespace hone::cli {
 
-nlohmann::ordered_json inspect_model(const std::string& where);                   // sizes, weights, tokenizer
+// A folder: sizes, weights, tokenizer. A recipe: its weights as the run will have them, with totals by optimizer.
+nlohmann::ordered_json inspect_model(const std::string& where);
 nlohmann::ordered_json inspect_adapter(const std::string& where);                 // rank, base, what each module has
 nlohmann::ordered_json inspect_checkpoint(const std::string& folder, bool full);  // full: every byte against its hash
 nlohmann::ordered_json inspect_run(const std::string& folder, bool full);

@@ -19,24 +19,6 @@ namespace {
 using nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-ordered_json tokenizer_report(const Tokenizer& tokenizer) {
-  const auto id = [](const std::optional<std::int32_t>& value) {
-    return value ? ordered_json(*value) : ordered_json();
-  };
-  return {{"vocab_size", tokenizer.vocab_size()}, {"bos_token_id", id(tokenizer.bos_id)},
-          {"eos_token_id", id(tokenizer.eos_id)}, {"pad_token_id", id(tokenizer.pad_id)},
-          {"adds_bos", tokenizer.adds_bos},       {"adds_eos", tokenizer.adds_eos}};
-}
-
-ordered_json weights_report(Model& model) {
-  ordered_json rows = ordered_json::array();
-  model.each_weight([&](const std::string& name, Weight& weight) {
-    rows.push_back(
-        {{"name", name}, {"shape", weight.shape()}, {"parameters", weight.numel()}, {"decays", weight.decays()}});
-  });
-  return rows;
-}
-
 std::string checked(bool full) { return full ? "every byte" : "names and sizes; --full reads every byte"; }
 
 // null: nothing is wrong as far as it was looked at, which was not at every byte.
@@ -73,28 +55,6 @@ ordered_json value_of(const std::string& text) {
 }
 
 }  // namespace
-
-ordered_json inspect_model(const std::string& where) {
-  const fs::path folder = find_model_folder(where);
-  const auto model =
-      build_model(config::read_file((folder / "config.json").string()), (folder / "config.json").string());
-  ordered_json files = ordered_json::object();
-  const SafetensorsSet set(folder);
-  std::uint64_t bytes = 0;
-  for (const auto& [name, place] : set.tensors()) {
-    auto& count = files[place.tensor->dtype];
-    count = count.is_null() ? 1 : count.get<int>() + 1;
-    bytes += place.tensor->bytes();
-  }
-  ordered_json report = {{"folder", folder.string()},
-                         {"parameters", model->parameter_count()},
-                         {"stored_bytes", bytes},
-                         {"tensors_by_dtype", files},
-                         {"config", ordered_json::parse(config::to_json(model->hf_config()))}};
-  if (fs::exists(folder / "tokenizer.json")) report["tokenizer"] = tokenizer_report(*load_tokenizer(folder.string()));
-  report["weights"] = weights_report(*model);
-  return report;
-}
 
 // Of the file alone: the base need not be there.
 ordered_json inspect_adapter(const std::string& where) {

@@ -60,6 +60,15 @@ void fill_pissa(Lora& adapter, const Weight& weight, const LoraStart& start, con
   adapter.set_start(a_RI.clone(), b_OR.clone());
 }
 
+// Of a weight that is not there (tensor/meta_memory.h): what takes as much.
+void fill_dry(Lora& adapter, const Weight& weight, const LoraStart& start) {
+  const auto options = weight.use().options().dtype(at::toOpMathType(weight.use().scalar_type())).requires_grad(false);
+  for (Weight* one : {adapter.owns_a() ? &adapter.a() : nullptr, &adapter.b(), adapter.magnitude()})
+    if (one) one->fill(at::empty(one->shape(), options));
+  if (start.kind == LoraStart::Kind::pissa)
+    adapter.set_start(at::empty_like(adapter.a().use()), at::empty_like(adapter.b().use()));
+}
+
 }  // namespace
 
 LoraStart lora_start(const std::string& name) {
@@ -78,6 +87,7 @@ LoraStart lora_start(const std::string& name) {
 void fill_start(Lora& adapter, const Weight& weight, const LoraStart& start, std::uint64_t seed,
                 const std::string& name) {
   const at::NoGradGuard no_grad;
+  if (weight.use().is_meta()) return fill_dry(adapter, weight, start);
   const at::ScalarType type = at::toOpMathType(weight.use().scalar_type());
   const Random random(seed, "lora/" + name);
   Weight &a = adapter.a(), &b = adapter.b();

@@ -14,6 +14,7 @@
 #include "ops/backend.h"
 #include "ops/head_losses.h"
 #include "ops/kept_sum.h"
+#include "tensor/host.h"
 
 namespace hone::ops {
 namespace reference {
@@ -72,7 +73,7 @@ namespace {
 class Scale {
  public:
   Scale(const at::Tensor& tensor, bool on_host) : tensor_(tensor), on_host_(on_host) {
-    if (on_host) number_ = tensor.item<double>();
+    if (on_host) number_ = host::own_number(tensor);
   }
   void multiply(at::Tensor& x) const {
     if (on_host_ && number_ != 1.0) x.mul_(number_);

@@ -31,9 +31,11 @@ void check_labels(const at::Tensor& labels_S, std::int64_t vocab) {
 
 Supervised supervised(const at::Tensor& labels_N, const at::Tensor& weight_N, std::int64_t vocab, at::ScalarType type) {
   const at::Tensor labels = labels_N.flatten();
-  const at::Tensor index = at::nonzero(labels != kIgnoreIndex).squeeze(1);
+  // On the meta device nobody knows them: all but one, as a text's last token has none.
+  const at::Tensor index = labels.is_meta() ? labels.narrow(0, 0, std::max<std::int64_t>(0, labels.numel() - 1))
+                                            : at::nonzero(labels != kIgnoreIndex).squeeze(1);
   Supervised made{index, labels.index_select(0, index), {}};
-  check_labels(made.labels_S, vocab);
+  if (!labels.is_meta()) check_labels(made.labels_S, vocab);
   made.weight_S = weight_N.defined() ? weight_N.flatten().index_select(0, index).to(type)
                                      : at::ones({index.numel()}, labels.options().dtype(type));
   return made;

@@ -70,6 +70,9 @@ void each_block(const std::vector<Block>& blocks, const std::function<void(std::
 
 namespace {
 
+// On the meta device there is nothing to compute with.
+bool is_dry(std::span<const OptimizedWeight> weights) { return !weights.empty() && weights[0].master.is_meta(); }
+
 bool on_host(std::span<const OptimizedWeight> weights) {
   return weights.empty() || ops::backend_of(weights[0].master).on_host;
 }
@@ -95,6 +98,7 @@ double squares_on_device(std::span<const OptimizedWeight> weights) {
 void update_blocks(std::span<const OptimizedWeight> weights,
                    const std::function<void(const OptimizedWeight&, const Block&)>& work,
                    const std::function<void(const OptimizedWeight&)>& plain) {
+  if (is_dry(weights)) return;
   if (!on_host(weights)) return update_each(weights, plain);
   each_block(blocks_of(weights), [&](std::size_t, const Block& block) {
     const OptimizedWeight& weight = weights[block.weight];
@@ -107,6 +111,7 @@ void update_blocks(std::span<const OptimizedWeight> weights,
 }
 
 double sum_of_squares(std::span<const OptimizedWeight> weights) {
+  if (is_dry(weights)) return 0;
   if (!on_host(weights)) return squares_on_device(weights);
   const std::vector<Block> blocks = blocks_of(weights);
   std::vector<double> sums(blocks.size());

@@ -26,6 +26,8 @@ class Ema final : public Optimizer {
   std::int64_t curvature_every() const override { return of_->curvature_every(); }
   void take_curvature(std::span<OptimizedWeight> weights, double labels) override;
   std::vector<std::pair<std::string, const Optimizer*>> parts() const override { return of_->parts(); }
+  std::string part_of(const OptimizedWeight& weight) const override { return of_->part_of(weight); }
+  double weight_decay(const OptimizedWeight& weight) const override { return of_->weight_decay(weight); }
   bool is_elementwise() const override { return of_->is_elementwise(); }
   void check(std::int64_t steps, Problems& problems) const override { of_->check(steps, problems); }
 

@@ -62,6 +62,7 @@ class Frame : public Optimizer {
   double learning_rate(std::int64_t step, std::int64_t steps) const override {
     return config_.learning_rate * schedule_->factor(step, steps);
   }
+  double weight_decay(const OptimizedWeight& weight) const override { return decay_of(weight); }
   void check(std::int64_t steps, Problems& problems) const override {
     const Problems::Scope below(problems, "schedule.");
     schedule_->check(steps, problems);

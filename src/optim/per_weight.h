@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "optim/frame.h"
+#include "tensor/host.h"
 
 namespace hone::optim {
 
@@ -16,7 +17,7 @@ struct WeightStep {
 // Of all slices along the last two dimensions of a stacked weight, or of all of another one.
 inline bool is_matrix(const Tensor& weight) { return weight.dim() >= 2; }
 
-inline double norm_of(const Tensor& x) { return x.norm(2, at::kDouble).item<double>(); }
+inline double norm_of(const Tensor& x) { return host::number(x.norm(2, at::kDouble)); }
 
 // Rule has:
 //   Config, with Rates as its Base

@@ -58,6 +58,13 @@ Tensor Split::average_source(const OptimizedWeight& weight) {
   return parts_[place.part].optimizer->average_source(its);
 }
 
+double Split::weight_decay(const OptimizedWeight& weight) const {
+  const Place& place = places_[weight.index];
+  OptimizedWeight its = weight;
+  its.index = place.index;
+  return parts_[place.part].optimizer->weight_decay(its);
+}
+
 double Split::learning_rate(std::int64_t step, std::int64_t steps) const {
   return parts_[0].optimizer->learning_rate(step, steps);
 }

@@ -31,8 +31,11 @@ at::Tensor tensor_of(const std::vector<T>& values, at::IntArrayRef shape) {
 // Reads: they wait until the device has made the value, with all that it had to do before. They count as waits even
 // where the tensor lies in host memory already, so that every machine counts what one with a device would wait for.
 at::Tensor read(const at::Tensor& x);  // contiguous, on the CPU
-double number(const at::Tensor& x);    // REQUIRES: one element
+double number(const at::Tensor& x);    // REQUIRES: one element; of the meta device, where there are no values: 0
 std::vector<double> numbers(const std::vector<at::Tensor>& scalars);  // one wait for all
+
+// Of what lies in host memory anyway: it waits for nothing. REQUIRES: one element.
+double own_number(const at::Tensor& x);
 
 std::int64_t waits();  // of this process so far, by all threads
 

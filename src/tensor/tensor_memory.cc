@@ -14,8 +14,6 @@
 namespace hone {
 namespace {
 
-constexpr std::size_t kLeast = 64 << 10;  // smaller tensors are malloc's
-
 Arena* arena = nullptr;  // never destroyed: tensors may outlive everything
 
 void give_back(void* data) {
@@ -25,7 +23,7 @@ void give_back(void* data) {
 class RegionAllocator final : public at::Allocator {
  public:
   at::DataPtr allocate(std::size_t bytes) override {
-    void* data = bytes >= kLeast ? arena->take(bytes) : nullptr;
+    void* data = bytes >= kLeastInRegion ? arena->take(bytes) : nullptr;
     if (!data) data = c10::alloc_cpu(bytes);
     return {data, data, &give_back, at::Device(at::kCPU)};
   }

@@ -5,6 +5,9 @@
 
 namespace hone {
 
+// Smaller tensors are malloc's.
+inline constexpr std::size_t kLeastInRegion = 64 << 10;
+
 // From now on large CPU tensors lie in one region of addresses as large as the machine's memory: a step's tensors fill
 // each other's places exactly, which malloc's aligned blocks do not. Freed memory is kept for later tensors. Once per
 // process, before the first tensor. False, and nothing changes: the system gives no such region (a limit of address

@@ -10,6 +10,7 @@
 #include "base/temporary.h"
 #include "hub/memory.h"
 #include "ops/matmul.h"
+#include "train/batch_size.h"
 #include "train/complete.h"
 #include "train/ranks.h"
 #include "train/trainer.h"
@@ -23,7 +24,8 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// The best of ours and LibTorch's: what the recipe's products could reach.
+}  // namespace
+
 double product_ceiling(Precision precision) {
   const at::ScalarType type = hub::type_of(precision);
   constexpr std::int64_t kSize = 1536;
@@ -42,16 +44,15 @@ double product_ceiling(Precision precision) {
   return 2.0 * kSize * kSize * kSize / best;
 }
 
-}  // namespace
-
 BenchReport bench(Recipe recipe, const BenchOptions& options) {
   const TemporaryFolder scratch;
   const Stopwatch watch;
   TrainOptions train;
   train.world = options.world;
-  check_ranks(recipe, train);
   recipe = completed_for_bench(recipe, scratch / "run", options.warmup + options.steps);
+  check_ranks(recipe, train);
   Inputs inputs = load_inputs(recipe, "");
+  choose_batch_size(recipe, inputs, options.world);
   io::RunFolder run(Env::process(), recipe.run.folder, {false, ErrorKind::checkpoint});
   BenchReport report;
   report.precision = recipe.trainer.precision;

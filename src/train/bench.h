@@ -30,6 +30,9 @@ struct BenchReport {
   double exposed_seconds_per_step = 0;   // and was waited for
 };
 
+// FLOP/s of one large product, the best of ours and LibTorch's: what a recipe's products could reach.
+double product_ceiling(Precision precision);
+
 // Works in a temporary folder that is gone afterwards. Throws as train() does.
 BenchReport bench(Recipe recipe, const BenchOptions& options);
 

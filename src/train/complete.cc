@@ -9,7 +9,12 @@ namespace {
 
 Recipe checked(const Recipe& given) {
   Recipe recipe = read_recipe(write_recipe(given));
-  recipe.trainer.precision = resolve(recipe.trainer.precision);
+  TrainerSection& trainer = recipe.trainer;
+  trainer.precision = resolve(trainer.precision);
+  if (trainer.step_rows && !trainer.batch_size.automatic) {
+    trainer.accumulate = *trainer.step_rows / trainer.batch_size;
+    trainer.step_rows.reset();
+  }
   return recipe;
 }
 

@@ -8,7 +8,9 @@
 #include "base/temporary.h"
 #include "data/files.h"
 #include "io/pipe.h"
+#include "train/batch_size.h"
 #include "train/checkpoint.h"
+#include "train/meta_run.h"
 #include "train/complete.h"
 #include "train/ranks.h"
 #include "train/resume.h"
@@ -52,7 +54,7 @@ class Place {
   std::optional<io::RunFolder> run_;  // goes first
 };
 
-std::vector<config::Change> compare(io::RunFolder& run, const io::Checkpoint& from, const Recipe& recipe,
+std::vector<config::Change> compare(io::RunFolder& run, const io::Checkpoint& from, Recipe& recipe,
                                     const TrainOptions& options) {
   const Folder checkpoint = run.checkpoints().open(from);
   const std::string saved = checkpoint.open_folder("state").read_file("config.yaml");
@@ -60,6 +62,7 @@ std::vector<config::Change> compare(io::RunFolder& run, const io::Checkpoint& fr
     throw Error(ErrorKind::checkpoint, checkpoint.path().string() +
                                            ": saved without the optimizer's state (trainer.save.optimizer: false): no "
                                            "run can go on from it");
+  take_batch_size(recipe, saved, recipe.run.folder + "/config.yaml");
   return check_recipe(saved, recipe, options, recipe.run.folder);
 }
 
@@ -105,7 +108,10 @@ DryRun dry_run(const Recipe& given, TrainOptions options) {
   Inputs inputs = load_inputs(recipe, checkpoint);
   DryRun result;
   const SaveTypes types(recipe.trainer.save.dtype, recipe.trainer.precision, source_types(inputs.source));
-  result.found = describe_inputs(recipe, inputs, types, is_sharded(recipe, world) ? world.size() : 1);
+  const std::string chosen = choose_batch_size(recipe, inputs, world);
+  const MemoryPlan memory = plan_memory(recipe, inputs, {.ranks = world.size()});
+  result.found = describe_inputs(recipe, inputs, types, memory, ranks_here(world));
+  if (!chosen.empty()) result.found.lines.push_back("trainer.batch_size: " + chosen);
   result.from = from ? from->name : "";
   result.step = from ? from->step : 0;
   result.steps = steps_of(recipe, *inputs.train);

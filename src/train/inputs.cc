@@ -119,7 +119,7 @@ void load_data(const Recipe& recipe, Dataset::Options options, Inputs& inputs) {
   }
   for (const auto& [name, files] : data.test.files) look_for_test(name, files);
   if (const Dataset* dataset = inputs.train->as_dataset())
-    Loader::check(*dataset, {.batch_size = recipe.trainer.batch_size,
+    Loader::check(*dataset, {.batch_size = recipe.trainer.batch_size.automatic ? 1 : recipe.trainer.batch_size.rows,
                              .accumulate = recipe.trainer.accumulate,
                              .warmup = batch_stages(recipe.trainer)});
   Problems problems;

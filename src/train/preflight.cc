@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/memory.h"
 #include "base/strings.h"
 #include "data/choose_template.h"
 #include "data/inspect.h"
@@ -12,6 +13,7 @@
 #include "hone/objective.h"
 #include "hone/trainer.h"
 #include "tensor/threads.h"
+#include "train/batch_size.h"
 #include "train/complete.h"
 #include "train/resources.h"
 #include "train/step_plan.h"
@@ -91,7 +93,7 @@ void warn_about_data(const Recipe& recipe, const Dataset& train, std::vector<std
   if (share(report.unsupervised_records, report.records) > kMuch)
     warnings.push_back(
         fmt::format("{} of {} records have no token to learn", report.unsupervised_records, report.records));
-  const std::int64_t per_step = recipe.trainer.batch_size * recipe.trainer.accumulate;
+  const std::int64_t per_step = recipe.trainer.rows_per_step();
   if (train.epoch_rows() < per_step)
     warnings.push_back(fmt::format("a step has {} rows and the data only {}: each step sees rows more than once",
                                    per_step, train.epoch_rows()));
@@ -103,15 +105,10 @@ std::uint64_t weight_size(Precision precision) {
   return precision == Precision::fp64 ? 8 : precision == Precision::bf16 ? 2 : 4;
 }
 
-// Weights of the models beside the one that is trained. Throws Error(config) where one has another vocabulary.
-std::uint64_t memory_beside(const Recipe& recipe, const Inputs& inputs) {
-  std::int64_t parameters = 0;
+// Throws Error(config) where a model beside the one that is trained has another vocabulary.
+void check_models_beside(const Recipe& recipe, const Inputs& inputs) {
   for (const auto& [role, where] : make_objective(recipe)->needs().models) {
-    if (where.empty()) {  // the one below an adapter costs nothing
-      const bool below = inputs.adapter && trained_parameters(*inputs.model) == 0;
-      parameters += below ? 0 : inputs.model->parameter_count();
-      continue;
-    }
+    if (where.empty()) continue;
     const std::string file = (find_model_folder(where) / "config.json").string();
     const std::unique_ptr<Model> other = build_model(config::read_file(file), file);
     const CausalLm *theirs = other->causal_lm(), *ours = inputs.model->causal_lm();
@@ -119,24 +116,29 @@ std::uint64_t memory_beside(const Recipe& recipe, const Inputs& inputs) {
       throw Error(ErrorKind::config, fmt::format("objective.{}: {} has a vocabulary of {}, and the model one of {}",
                                                  role, where, theirs->vocab_size(), ours->vocab_size()))
           .hint("both are asked about the same token ids");
-    parameters += other->parameter_count();
   }
-  return static_cast<std::uint64_t>(parameters) * weight_size(recipe.trainer.precision);
 }
 
-// Weights, and of what is trained gradients and optimizer state; what activations need depends on the batch. Of what is
-// trained a rank has one of `shares`.
-std::uint64_t fixed_memory(std::int64_t parameters, std::int64_t trained, Precision precision, std::uint64_t shares) {
-  const std::uint64_t weight = weight_size(precision);
-  const std::uint64_t learning = precision == Precision::fp64 ? 24 : precision == Precision::bf16 ? 2 + 4 + 4 + 8 : 12;
-  const std::uint64_t all =
-      static_cast<std::uint64_t>(parameters) * weight + static_cast<std::uint64_t>(trained) * learning;
-  return all - static_cast<std::uint64_t>(trained) * (weight + learning) / shares * (shares - 1);
+std::string memory_text(const MemoryPlan& memory, int ranks) {
+  const std::string each = ranks == 1 ? "" : " on each rank";
+  if (!memory.unknown.empty())
+    return fmt::format("about {} of memory{} besides activations", human_size(memory.peak), each);
+  return fmt::format("about {} of memory{}, {} of it for a step's activations", human_size(memory.peak), each,
+                     human_size(memory.backward));
+}
+
+// ranks: on this machine.
+void warn_about_memory(const MemoryPlan& memory, int ranks, std::vector<std::string>& warnings) {
+  const std::uint64_t there = memory_facts().left() + resident_memory();
+  if (memory.peak * static_cast<std::uint64_t>(ranks) <= there) return;
+  warnings.push_back(fmt::format("{} of memory are there{}; hone plan says what takes how much", human_size(there),
+                                 ranks == 1 ? "" : fmt::format(" for {} ranks", ranks)));
 }
 
 }  // namespace
 
-Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const SaveTypes& save_types, int shares) {
+Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const SaveTypes& save_types,
+                          const MemoryPlan& memory, int ranks) {
   Preflight result;
   const TrainerSection& trainer = recipe.trainer;
   const std::int64_t steps = steps_of(recipe, *inputs.train), parameters = inputs.model->parameter_count();
@@ -161,18 +163,14 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
   const Dataset* train = inputs.train->as_dataset();
   result.lines.push_back(train ? data_line("data.train", *train) : stream_line(recipe.data));
   for (const EvalSet& set : inputs.evals) result.lines.push_back(data_line("data.eval." + set.name, *set.data));
-  const std::int64_t per_step = trainer.batch_size * trainer.accumulate;
-  const std::int64_t all_rows = step_sizes(trainer).rows_before(steps);
-  const double epochs = train ? share(all_rows, train->epoch_rows()) : 0;
+  const std::int64_t per_step = trainer.rows_per_step();
+  const double epochs = train ? share(step_sizes(trainer).rows_before(steps), train->epoch_rows()) : 0;
   const std::string how_often =
       !train ? "" : fmt::format(", {} epochs", epochs < 1000 ? fmt::format("{:.3g}", epochs) : human_count(epochs));
-  const std::uint64_t memory =
-      fixed_memory(parameters, trained, trainer.precision, static_cast<std::uint64_t>(shares)) +
-      memory_beside(recipe, inputs);
-  result.lines.push_back(fmt::format("{} of {} ({} x {}){}; about {} of memory{} besides activations",
-                                     counted(steps, "step"), counted(per_step, "row"), trainer.batch_size,
-                                     trainer.accumulate, how_often, human_size(memory),
-                                     shares == 1 ? "" : " on each rank"));
+  check_models_beside(recipe, inputs);
+  result.lines.push_back(fmt::format("{} of {} ({} x {}){}; {}", counted(steps, "step"), counted(per_step, "row"),
+                                     trainer.batch_size.rows, trainer.accumulate, how_often,
+                                     memory_text(memory, ranks)));
   for (std::string& line : step_plan_lines(recipe)) result.lines.push_back(std::move(line));
   result.lines.push_back(describe_threads());
   result.lines.push_back(inputs.adapter ? "checkpoints hold the adapter alone, as exactly as it is trained"
@@ -184,14 +182,16 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
                    {"train", train ? counts_of(*train) : nlohmann::ordered_json{{"stream", true}}},
                    {"eval", nlohmann::ordered_json::object()},
                    {"steps", steps},
-                   {"batch_size", trainer.batch_size},
+                   {"batch_size", trainer.batch_size.rows},
                    {"accumulate", trainer.accumulate},
                    {"epochs", train ? nlohmann::ordered_json(epochs) : nlohmann::ordered_json()},
-                   {"fixed_memory_bytes", memory},
+                   {"fixed_memory_bytes", memory.lasting() + memory.gathered},
+                   {"peak_memory_bytes", memory.peak},
                    {"checkpoints", save_types.text()}};
   for (const EvalSet& set : inputs.evals) result.report["eval"][set.name] = counts_of(*set.data);
   if (train) warn_about_data(recipe, *train, result.warnings);
   warn_about_ends(recipe, inputs, result.warnings);
+  warn_about_memory(memory, ranks, result.warnings);
   if (recipe.data.max_length > inputs.model->max_positions())
     result.warnings.push_back(fmt::format("data.max_length {} is beyond the model's max_position_embeddings {}",
                                           recipe.data.max_length, inputs.model->max_positions()));
@@ -206,10 +206,13 @@ std::vector<std::string> Preflight::all_lines() const {
 }
 
 Preflight preflight_of(const Recipe& given) {
-  const Recipe recipe = completed_for_preview(given);
+  Recipe recipe = completed_for_preview(given);
   const Inputs inputs = load_inputs(recipe, "");
+  const std::string chosen = choose_batch_size(recipe, inputs, World());
   const SaveTypes types(recipe.trainer.save.dtype, recipe.trainer.precision, source_types(inputs.source));
-  return describe_inputs(recipe, inputs, types, 1);
+  Preflight found = describe_inputs(recipe, inputs, types, plan_memory(recipe, inputs), 1);
+  if (!chosen.empty()) found.lines.push_back("trainer.batch_size: " + chosen);
+  return found;
 }
 
 }  // namespace hone::training

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "train/meta_run.h"
 #include "train/inputs.h"
 #include "train/save_types.h"
 
@@ -15,8 +16,9 @@ struct Preflight {
   nlohmann::ordered_json report;               // the same in numbers
   std::vector<std::string> all_lines() const;  // the warnings marked as such
 };
-// shares: ranks among which the model is shared out.
-Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const SaveTypes& save_types, int shares);
+// memory: of one of so many ranks on this machine.
+Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const SaveTypes& save_types,
+                          const MemoryPlan& memory, int ranks);
 // Of a run that nobody starts: nothing is written.
 Preflight preflight_of(const Recipe& given);
 

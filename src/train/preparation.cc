@@ -11,6 +11,7 @@
 #include "hone/registry.h"
 #include "io/json.h"
 #include "io/safetensors_writer.h"
+#include "train/batch_size.h"
 #include "train/checkpoint.h"
 #include "train/complete.h"
 #include "train/ranks.h"
@@ -183,6 +184,7 @@ void Preparation::check() {
   if (!from_) return;
   const Folder checkpoint = run_->checkpoints().open(*from_);
   const std::string saved = checkpoint.open_folder("state").read_file("config.yaml");
+  take_batch_size(recipe_, saved, run_->path().string() + "/config.yaml");
   changes_ = check_recipe(saved, recipe_, options_, run_->path().string());
   const RunState state = load_state(checkpoint);
   if (!options_.resume && !options_.replay && is_finished(state, recipe_, changes_)) {
@@ -208,6 +210,8 @@ void Preparation::load_data(bool strict) {
   open(strict);
   if (finished_) return;
   if (!inputs_ || from_) inputs_ = load_together(from_ ? run_->checkpoints().folder().path() / from_->name : "");
+  if (const std::string why = choose_batch_size(recipe_, *inputs_, world_); !why.empty())
+    log::info("trainer.batch_size: {}", why);
   data_seconds_ = watch.seconds();
 }
 

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "data/files.h"
+#include "dist/place.h"
 #include "hone/config.h"
 #include "hone/registry.h"
 #include "io/pipe.h"
@@ -29,7 +30,9 @@ void check_stages(const TrainerSection& trainer, int ranks) {
           .hint(fmt::format("each accumulate and increment of its stages must be a multiple of {}", ranks));
 }
 
-void check_share(const TrainerSection& trainer, int ranks) {
+}  // namespace
+
+void check_shared_evenly(const TrainerSection& trainer, int ranks) {
   check_stages(trainer, ranks);
   if (trainer.accumulate % ranks == 0) return;
   std::vector<std::string> fitting;
@@ -47,6 +50,8 @@ void check_share(const TrainerSection& trainer, int ranks) {
   throw std::move(error).hint(fmt::format("trainer.batch_size={} and trainer.accumulate={} train on the same {} a step",
                                           rows / more, more, counted(rows, "row")));
 }
+
+namespace {
 
 void check_same(const Recipe& recipe, const TrainOptions& options) {
   const config::Node own = write_recipe(recipe);
@@ -119,6 +124,11 @@ void check_sharding(const Recipe& recipe, const TrainOptions& options) {
 
 }  // namespace
 
+int ranks_here(const World& world) {
+  const std::optional<dist::Place> place = world.size() > 1 ? dist::find_place() : std::nullopt;
+  return place && place->size == world.size() ? place->local_size : world.size();
+}
+
 bool is_sharded(const Recipe& recipe, const World& world) { return world.size() > 1 && recipe.parallel.fsdp != 1; }
 
 void check_ranks(const Recipe& recipe, const TrainOptions& options) {
@@ -126,7 +136,7 @@ void check_ranks(const Recipe& recipe, const TrainOptions& options) {
   if (ranks > 1) check_same(recipe, options);
   check_sharding(recipe, options);
   if (ranks == 1) return;
-  check_share(recipe.trainer, ranks);
+  if (!recipe.trainer.batch_size.automatic) check_shared_evenly(recipe.trainer, ranks);
   check_saves(recipe.trainer, options.world.size());
   check_pipes(recipe.data);
 }

@@ -14,6 +14,11 @@ namespace hone::training {
 // their number.
 void check_ranks(const Recipe& recipe, const TrainOptions& options);
 
+// The first of these alone.
+void check_shared_evenly(const TrainerSection& trainer, int ranks);
+// Of the run's ranks those on this machine, which share its memory.
+int ranks_here(const World& world);
+
 // Whether each rank keeps a share of the model instead of all of it: parallel.fsdp.
 bool is_sharded(const Recipe& recipe, const World& world);
 

@@ -78,6 +78,16 @@ void DataSection::validate(Problems& problems) const {
 void EmaSection::validate(Problems& problems) const { problems.require(decay < 1, "decay", "got 1, expected less"); }
 
 void TrainerSection::validate(Problems& problems) const {
+  problems.require(!step_rows || accumulate == 1, "step_rows", "not together with trainer.accumulate");
+  problems.require(!step_rows || batch_size.automatic || *step_rows % batch_size == 0, "step_rows",
+                   fmt::format("got {}, expected a multiple of trainer.batch_size {}", step_rows.value_or(0),
+                               batch_size.rows));
+  problems.require(!batch_size.automatic || step_rows, "step_rows",
+                   "missing: with batch_size auto it says how many rows a step has, whatever memory holds");
+  problems.require(!step_rows || batch_warmup.empty(), "step_rows", "not together with trainer.batch_warmup");
+  problems.require(batch_size.automatic || memory_limit.empty(), "memory_limit", "needs trainer.batch_size auto");
+  problems.require(memory_limit.empty() || hone::parse_size(memory_limit), "memory_limit",
+                   "got " + hone::quoted(memory_limit) + ", expected a size such as 12GB or 500MB");
   problems.require(!steps || !epochs, "epochs", "not together with trainer.steps");
   problems.require(!tokens || (!steps && !epochs), "tokens", "not together with trainer.steps or trainer.epochs");
   problems.require(time_limit.empty() || config::seconds_of(time_limit), "time_limit",

@@ -57,6 +57,7 @@ std::vector<Loader::Stage> batch_stages(const TrainerSection& trainer) {
 }
 
 data::StepSizes step_sizes(const TrainerSection& trainer) {
+  if (trainer.batch_size.automatic) return {1, trainer.rows_per_step(), {}};
   return {trainer.batch_size, trainer.accumulate, batch_stages(trainer)};
 }
 

@@ -13,6 +13,7 @@
 #include "hone/random.h"
 #include "hone/registry.h"
 #include "tensor/host.h"
+#include "train/make_optimizer.h"
 #include "train/ranks.h"
 #include "train/spikes.h"
 

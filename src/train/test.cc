@@ -26,6 +26,7 @@ Recipe for_test(const Recipe& given) {
   trainer.batch_warmup.clear();
   recipe.data.length_warmup = {};
   for (TrainableWeights& one : recipe.model.trainable) one.from = 0, one.until.reset();
+  trainer.step_rows.reset();
   trainer.steps = trainer.steps.value_or(std::int64_t{1} << 30);
   trainer.epochs.reset();
   trainer.tokens.reset();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/memory.h"
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/spans.h"
@@ -47,6 +48,7 @@ bool same_optimizer(const config::Choice<Optimizer>& a, const config::Choice<Opt
 Trainer::Trainer(TrainerParts parts)
     : parts_(std::move(parts)),
       world_(parts_.options.world),
+      process_bytes_(resident_memory()),
       recipe_(parts_.recipe),
       model_(*parts_.inputs.model),
       steps_(steps_of(recipe_, *parts_.inputs.train)),
@@ -180,8 +182,9 @@ void Trainer::step() {
 
 void Trainer::start() {
   if (world_.is_first()) {
-    const Preflight found =
-        describe_inputs(recipe_, parts_.inputs, *save_types_, is_sharded(recipe_, world_) ? world_.size() : 1);
+    const MemoryPlan memory =
+        plan_memory(recipe_, parts_.inputs, {.ranks = world_.size(), .process = process_bytes_});
+    const Preflight found = describe_inputs(recipe_, parts_.inputs, *save_types_, memory, ranks_here(world_));
     for (const std::string& line : found.lines) log::info("{}", line);
     for (const std::string& warning : found.warnings) log::warning("{}", warning);
     if (parts_.options.check_space) saver_->check_space();

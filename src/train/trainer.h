@@ -108,6 +108,7 @@ class Trainer {
 
   TrainerParts parts_;
   const World& world_;
+  const std::uint64_t process_bytes_;  // memory before the model
   Recipe& recipe_;
   Model& model_;
   std::int64_t steps_;

@@ -7,6 +7,7 @@
 
 #include <fstream>
 
+#include "base/memory.h"
 #include "harness/files.h"
 
 namespace hone {
@@ -51,6 +52,23 @@ TEST_F(CgroupQuota, OfVersion2IsTheLeastOfTheGroupAndThoseAboveIt) {
   EXPECT_EQ(quota(), 1.5);
   write("sys/fs/cgroup/jobs/cpu.max", "25000 50000");
   EXPECT_EQ(quota(), 0.5);
+}
+
+TEST_F(CgroupQuota, MemoryIsTheLeastOfTheMachinesAndItsGroups) {
+  const auto free = [&] { return memory_facts(folder_.path()).left(); };
+  folder_.write("proc/meminfo", "MemTotal:       16000 kB\nMemAvailable:    8000 kB\n");
+  EXPECT_EQ(free(), 8000u * 1024);
+  mount("/", "/sys/fs/cgroup", "cgroup2", "rw");
+  groups("0::/jobs/mine\n");
+  write("sys/fs/cgroup/jobs/mine/memory.max", "max");
+  EXPECT_EQ(free(), 8000u * 1024);
+  write("sys/fs/cgroup/jobs/memory.max", "5000000");
+  write("sys/fs/cgroup/jobs/memory.current", "3000000");
+  EXPECT_EQ(free(), 2000000u);
+  write("sys/fs/cgroup/jobs/memory.stat", "anon 2000000\ninactive_file 1000000");  // a cache, which can go
+  EXPECT_EQ(free(), 3000000u);
+  write("sys/fs/cgroup/jobs/memory.current", "6000000");
+  EXPECT_EQ(free(), 0u);
 }
 
 TEST_F(CgroupQuota, OfVersion2InAContainerThatSeesItsGroupAsTheRoot) {

@@ -1,0 +1,111 @@
+// The meta device's table: what the CPU's would allocate, and nothing computed. A dry run of a model's own code by it
+// says what the run takes (tensor/meta_memory.h).
+#include "ops/backend.h"
+
+#include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
+
+#include "ops/column_sum.h"
+
+namespace hone::ops {
+namespace {
+
+at::ScalarType wide_type(const at::Tensor& x) { return at::toOpMathType(x.scalar_type()); }
+at::Tensor like(const at::Tensor& x) { return at::empty(x.sizes(), x.options()); }
+at::Tensor wide_of(const at::Tensor& x, at::IntArrayRef sizes) {
+  return at::empty(sizes, x.options().dtype(wide_type(x)));
+}
+at::Tensor sums_of_blocks(const at::Tensor& x) {
+  const std::int64_t columns = x.size(-1);
+  return wide_of(x, {row_blocks(x.numel() / columns), columns});
+}
+
+void into(at::Tensor&, const std::vector<Factors>& factors, bool) {
+  for (const Factors& f : factors)
+    for (const at::Tensor& x : {f.a_MK, f.b_KN})
+      if (x.stride(0) != 1 && x.stride(1) != 1) x.contiguous();
+}
+void with_packed(at::Tensor&, const at::Tensor&, const at::Tensor& b_KN, at::Tensor& packed) {
+  if (!packed.defined()) packed = like(b_KN);
+}
+at::Tensor product(const at::Tensor& x_RI, const LinearWeight& w) {
+  return at::empty({x_RI.size(0), w.weight_OI.size(0)}, x_RI.options());
+}
+std::vector<at::Tensor> skinny(const at::Tensor& x_RI, const std::vector<LinearWeight>& weights) {
+  std::vector<at::Tensor> made;
+  for (const LinearWeight& w : weights) made.push_back(product(x_RI, w));
+  return made;
+}
+at::Tensor skinny_gated(const at::Tensor& x_RI, const LinearWeight& gate, const LinearWeight&, Activation) {
+  return product(x_RI, gate);
+}
+
+Attended attend(const at::Tensor& q_NHK, const at::Tensor&, const at::Tensor&, const std::vector<Span>&,
+                const AttentionOptions&) {
+  return {like(q_NHK), wide_of(q_NHK, {q_NHK.size(1), q_NHK.size(0)})};
+}
+AttentionGradients attend_backward(const at::Tensor&, const AttentionSaved& saved, const std::vector<Span>&,
+                                   const AttentionOptions&) {
+  return {like(saved.q_NHK), like(saved.k_NGK), like(saved.v_NGK)};
+}
+at::Tensor attend_cached(const at::Tensor& q_NHK, const at::Tensor&, const at::Tensor&, const AttentionOptions&) {
+  return like(q_NHK);
+}
+at::Tensor decode(const at::Tensor& q_RHK, const at::Tensor&, const at::Tensor&, const std::vector<std::int64_t>&,
+                  const AttentionOptions&) {
+  return like(q_RHK);
+}
+void store(const at::Tensor&, const at::Tensor&, std::int64_t) {}
+
+RmsNormed rms_norm(const at::Tensor& given, const at::Tensor& residual, const at::Tensor&, double) {
+  const at::Tensor x = given.contiguous();
+  return {residual.defined() ? like(x) : x, like(x), wide_of(x, {x.numel() / x.size(-1)})};
+}
+NormGradients rms_norm_backward(const at::Tensor& dy, const at::Tensor&, const at::Tensor&, const RmsNormed& saved) {
+  const at::Tensor gradient = dy.contiguous();
+  return {like(saved.sum), sums_of_blocks(saved.sum), {}};
+}
+LayerNormed layer_norm(const at::Tensor& given, const at::Tensor& residual, const at::Tensor&, const at::Tensor&,
+                       double) {
+  const at::Tensor x = given.contiguous();
+  const std::int64_t rows = x.numel() / x.size(-1);
+  return {residual.defined() ? like(x) : x, like(x), wide_of(x, {rows}), wide_of(x, {rows})};
+}
+NormGradients layer_norm_backward(const at::Tensor& dy, const at::Tensor&, const at::Tensor&,
+                                  const LayerNormed& saved) {
+  const at::Tensor gradient = dy.contiguous();
+  return {like(saved.sum), sums_of_blocks(saved.sum), sums_of_blocks(saved.sum)};
+}
+
+at::Tensor gated(const at::Tensor& gate, const at::Tensor&, Activation) { return like(gate); }
+GatedGradients gated_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up, Activation,
+                              bool overwrite) {
+  return {like(gate), overwrite ? dy : like(up)};
+}
+void rotate_into(const at::Tensor&, const at::Tensor&, const RopeTable&, bool) {}
+at::Tensor dropout(const at::Tensor& x, double, std::uint64_t) { return like(x); }
+
+at::Tensor join(const at::Tensor& sums_BO, at::ScalarType type) {
+  return at::empty({sums_BO.size(1)}, sums_BO.options().dtype(type));
+}
+void add_to_table(const at::Tensor& dy, const at::Tensor&, std::int64_t, const at::Tensor&) { dy.contiguous(); }
+void loss(at::Tensor&, const LossTargets&, bool, const CrossEntropyOptions&, at::Tensor&, at::Tensor&) {}
+bool all_finite(const at::Tensor&) { return true; }
+
+bool takes(at::ScalarType type) { return type == at::kFloat || type == at::kDouble || type == at::kBFloat16; }
+
+}  // namespace
+
+const Backend& meta_backend() {
+  static const Backend table{"meta",
+                             /*on_host=*/true,
+                             takes,
+                             {into, with_packed, skinny, skinny_gated},
+                             {attend, attend_backward, attend_cached, decode, store},
+                             {rms_norm, rms_norm_backward, layer_norm, layer_norm_backward},
+                             {gated, gated_backward, rotate_into, dropout},
+                             {sums_of_blocks, join, add_to_table, loss, all_finite}};
+  return table;
+}
+
+}  // namespace hone::ops

@@ -1,0 +1,282 @@
+// A run on the meta device.
+#include "train/meta_run.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <memory>
+
+#include "base/memory.h"
+#include "hone/hub.h"
+#include "hone/objective.h"
+#include "hone/registry.h"
+#include "hub/memory.h"
+#include "hub/save.h"
+#include "nn/weight_groups.h"
+#include "tensor/meta_memory.h"
+#include "train/checkpoint.h"
+#include "train/meta_twin.h"
+#include "train/evaluate.h"
+#include "train/make_optimizer.h"
+#include "train/resources.h"
+#include "train/updater.h"
+
+namespace hone::training {
+namespace {
+
+// What a process takes besides its tensors once it trains: code that it has not run before, threads, rooms of kernels,
+// the loader's rows.
+constexpr std::uint64_t kOnceItTrains = 28 << 20;
+constexpr std::int64_t kLookedAt = 64;  // micro-batches
+
+std::uint64_t bytes_of(const Tensor& x) { return x.defined() ? x.nbytes() : 0; }
+
+// The models that an objective asks for by role.
+class MetaResources final : public Resources {
+ public:
+  MetaResources(const Recipe& recipe, const Inputs& inputs, const Model& trained, const Needs& needs)
+      : trained_(trained), roles_(needs.models) {
+    for (const auto& [role, where] : roles_) {
+      if (is_below(where) || made_.contains(where)) continue;
+      std::unique_ptr<Model> base = where.empty() ? nullptr : described_by(find_model_folder(where));
+      made_[where] = meta_twin(base ? *base : *inputs.model, "", recipe.trainer.precision);
+      made_[where]->each_weight([](const std::string&, Weight& weight) {
+        if (!weight.is_buffer()) weight.set_trainable(false);
+      });
+    }
+  }
+  RoleModel model(const std::string& role) const override {
+    const std::string& where = roles_.at(role);
+    if (is_below(where)) return {trained_, ""};
+    return {*made_.at(where)};
+  }
+
+ private:
+  static std::unique_ptr<Model> described_by(const std::filesystem::path& folder) {
+    const std::string file = (folder / "config.json").string();
+    return build_model(config::read_file(file), file);
+  }
+  // The model below its adapter is one at no cost, where the adapter is all that is trained.
+  bool is_below(const std::string& where) const {
+    bool whole = false;
+    trained_.each_weight([&](const std::string&, const Weight& weight) { whole |= weight.trainable(); });
+    return where.empty() && trained_.has_adapters() && !whole;
+  }
+  const Model& trained_;
+  std::map<std::string, std::string> roles_;
+  std::map<std::string, std::unique_ptr<Model>> made_;
+};
+
+class MetaRun {
+ public:
+  MetaRun(const Recipe& recipe, const Inputs& inputs, MemoryPlan& plan)
+      : recipe_(recipe), inputs_(inputs), plan_(plan), objective_(make_objective(recipe)) {
+    const Precision run = recipe.trainer.precision;
+    model_ = meta_model(recipe, inputs, {run == Precision::bf16 ? Precision::fp32 : run, run});
+    optimizer_ = make_optimizer(recipe);
+    updater_ = std::make_unique<Updater>(*model_, *optimizer_, run);
+    measure_lasting();
+  }
+
+  // What the objective asks of other models once, or in each step.
+  void begin(const Batch& batch) {
+    const Needs needs = objective_->needs();
+    if (needs.models.empty()) return;
+    const std::uint64_t before = memory_.in_use();
+    resources_ = std::make_unique<MetaResources>(recipe_, inputs_, *model_, needs);
+    if (needs.numbers_first.empty()) {
+      plan_.other_models = memory_.in_use() - before;
+      return;
+    }
+    const c10::NoGradGuard no_grad;
+    numbers_ = objective_->document_numbers(batch, *resources_);
+    resources_.reset();
+  }
+
+  void step(const Batch& batch, std::int64_t micro_batches) {
+    const std::uint64_t before = memory_.in_use();
+    memory_.forget_most();
+    for (std::int64_t i = 0; i < micro_batches; ++i) pass(batch, before);
+    updater_->gradient_norm();
+    updater_->update({.update = 1, .step = 0, .steps = 1}, 1, {recipe_.trainer.max_grad_norm, 0});
+    plan_.backward = std::max<std::uint64_t>(plan_.backward, memory_.most() - before);
+  }
+
+  void evaluate(const Batch& batch) {
+    const c10::NoGradGuard no_grad;
+    const std::uint64_t before = memory_.in_use();
+    memory_.forget_most();
+    const Updater::Evaluated averages(*updater_);
+    const Batch whole = completed(batch);
+    Pass pass(whole);
+    objective_->loss(*model_, model_->forward(whole, pass), whole, pass);
+    plan_.evaluation = memory_.most() - before;
+  }
+
+  // As much as it takes on disk.
+  std::uint64_t checkpoint_bytes() {
+    const SaveTypes types(recipe_.trainer.save.dtype, recipe_.trainer.precision, source_types(inputs_.source));
+    const hub::ModelFiles files =
+        hub::model_files(*model_, inputs_.source, inputs_.tokenizer.get(), std::nullopt, types.most());
+    const std::string none;
+    CheckpointParts parts{*model_, *updater_, files, none, types};
+    parts.with_optimizer = recipe_.trainer.save.optimizer;
+    if (inputs_.adapter) parts.adapter = hub::AdapterConfig{*inputs_.adapter, recipe_.model.path};
+    return training::checkpoint_bytes(parts);
+  }
+
+  Model& model() { return *model_; }
+  const MetaMemory& memory() const { return memory_; }
+
+ private:
+  void measure_lasting() {
+    model_->each_with_adapters([&](const std::string&, Weight& weight) {
+      plan_.weights += bytes_of(weight.use());
+      if (weight.trainable()) plan_.gradients += bytes_of(weight.gradient_sum()->sum);
+    });
+    if (recipe_.trainer.precision == Precision::bf16)
+      updater_->each_master([&](const Slice& master) { plan_.masters += bytes_of(master.part); });
+    updater_->each_state([&](const Slice& state) {
+      (state.name.starts_with("ema.") ? plan_.average : plan_.optimizer) += bytes_of(state.part);
+    });
+  }
+
+  Batch completed(Batch batch) const {
+    const c10::NoGradGuard no_grad;
+    for (const auto& [name, numbers] : resources_ ? objective_->document_numbers(batch, *resources_) : numbers_)
+      batch.extra[name] = numbers;
+    return batch;
+  }
+
+  void pass(const Batch& given, std::uint64_t before) {
+    const Batch batch = completed(given);
+    Pass pass(batch);
+    pass.training = true;
+    pass.checkpoint_blocks = recipe_.trainer.checkpoint_blocks;
+    std::vector<std::uint64_t> blocks;
+    std::uint64_t last = memory_.in_use();
+    pass.wanted = [&](const std::string& name) {  // asked of each block's output, when the block is done
+      if (name == fmt::format("layers.{}.output", blocks.size()))
+        blocks.push_back(memory_.in_use() - std::min<std::uint64_t>(last, memory_.in_use())), last = memory_.in_use();
+      return false;
+    };
+    const Output output = model_->forward(batch, pass);
+    plan_.blocks = blocks;
+    const std::uint64_t forward = memory_.in_use();
+    plan_.kept = forward - std::min(before, forward);
+    LossTerms terms = objective_->loss(*model_, output, batch, pass);
+    plan_.loss = std::max<std::uint64_t>(plan_.loss, std::max(memory_.most(), forward) - forward);
+    std::move(pass.aux.begin(), pass.aux.end(), std::back_inserter(terms.terms));
+    Tensor loss;
+    for (const LossTerm& term : terms.terms) loss = loss.defined() ? loss + term.sum / 2 : term.sum / 2;
+    if (loss.defined() && loss.requires_grad()) loss.backward();
+    updater_->end_pass();
+  }
+
+  const Recipe& recipe_;
+  const Inputs& inputs_;
+  MemoryPlan& plan_;
+  MetaMemory memory_;
+  std::unique_ptr<Objective> objective_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<Updater> updater_;
+  std::unique_ptr<MetaResources> resources_;
+  std::map<std::string, Tensor> numbers_;
+};
+
+HostBatch full_rows(std::int64_t rows, std::int64_t length) {
+  HostBatch batch;
+  batch.rows = rows, batch.length = length;
+  const auto count = static_cast<std::size_t>(rows * length);
+  batch.ids.resize(count), batch.labels.resize(count), batch.segments.assign(count, 1), batch.weight.assign(count, 1);
+  for (std::int32_t row = 0; row < rows; ++row) {
+    batch.docs.push_back({.row = row, .begin = 0, .end = static_cast<std::int32_t>(length)});
+    for (std::int64_t t = 0; t < length; ++t) batch.positions.push_back(t);
+  }
+  batch.tokens = batch.supervised = rows * length;
+  return batch;
+}
+
+// Ranks that share a model out keep one part of so many of what is trained, and have whole blocks for a moment: the
+// root's weights, a block's and the next one's, and a block's gradients.
+void share_out(MemoryPlan& plan, Model& model, std::uint64_t ranks) {
+  std::uint64_t root = 0, block = 0, gradients = 0, trained = 0;
+  for (const nn::WeightGroup& group : nn::weight_groups(model)) {
+    std::uint64_t weights = 0, sums = 0;
+    for (const nn::GroupedWeight& one : group.weights)
+      weights += bytes_of(one.weight->use()), sums += bytes_of(one.weight->gradient_sum()->sum);
+    if (group.unit == 0) root += weights;
+    else block = std::max(block, weights);
+    gradients = std::max(gradients, sums), trained += weights;
+  }
+  plan.weights -= trained - trained / ranks;
+  for (std::uint64_t* part : {&plan.masters, &plan.gradients, &plan.optimizer, &plan.average})
+    *part /= ranks;
+  plan.gathered = root + 2 * block + gradients;
+}
+
+Batch on_meta(const HostBatch& batch) { return to_batch(batch).to(at::kMeta); }
+
+void go_through(MetaRun& run, const Recipe& recipe, const Inputs& inputs, const HostBatch& host, int ranks) {
+  const Batch batch = on_meta(host);
+  run.begin(batch);
+  const std::int64_t own = std::max<std::int64_t>(1, recipe.trainer.accumulate / ranks);
+  for (int step = 0; step < 2; ++step) run.step(batch, std::min<std::int64_t>(own, 2));
+  if (inputs.evals.empty()) return;
+  EvaluateOptions options = evaluate_options(recipe, inputs);
+  run.evaluate(evaluation_batch(*inputs.evals.front().data, 0, options).to(at::kMeta));
+}
+
+}  // namespace
+
+std::uint64_t resident_memory() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t size = 0, resident = 0;
+  file >> size >> resident;
+  return resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+HostBatch fullest_batch(const Recipe& recipe, const Inputs& inputs, std::int64_t batch_size) {
+  if (!inputs.train->as_dataset()) return full_rows(batch_size, recipe.data.max_length);
+  Loader::Options options = loader_options(recipe, inputs);
+  options.batch_size = batch_size, options.accumulate = 1;
+  Loader loader(inputs.train, options);
+  HostBatch fullest;
+  const std::int64_t all = (inputs.train->as_dataset()->rows() + batch_size - 1) / batch_size;
+  for (std::int64_t i = 0; i < std::min(all, kLookedAt); ++i)
+    for (HostBatch& batch : loader.next())
+      if (batch.tokens > fullest.tokens || fullest.rows == 0) fullest = std::move(batch);
+  return fullest;
+}
+
+MemoryPlan plan_memory(const Recipe& recipe, const Inputs& inputs, const MetaRunOptions& options) {
+  MemoryPlan plan;
+  plan.process = options.process.value_or(resident_memory()) + kOnceItTrains;
+  const std::int64_t rows = options.batch_size > 0 ? options.batch_size : recipe.trainer.batch_size;
+  const HostBatch batch = fullest_batch(recipe, inputs, rows);
+  plan.rows = batch.rows, plan.tokens = batch.tokens;
+  MetaRun run(recipe, inputs, plan);
+  plan.checkpoint = run.checkpoint_bytes();
+  try {
+    go_through(run, recipe, inputs, batch, options.ranks);
+  } catch (const std::exception& error) {  // of a plug-in's op that the meta device does not know, as it seems
+    plan.unknown = error.what();
+    plan.unknown = plan.unknown.substr(0, plan.unknown.find('\n'));
+  }
+  const std::uint64_t full = plan.lasting() + std::max(plan.backward, plan.evaluation);
+  plan.gaps = run.memory().reached() - std::min<std::uint64_t>(full, run.memory().reached());
+  if (options.ranks > 1 && recipe.parallel.fsdp != 1)
+    share_out(plan, run.model(), static_cast<std::uint64_t>(options.ranks)), plan.gaps = 0;
+  if (recipe.trainer.save.asynchronous) plan.checkpoint_copy = plan.checkpoint;
+  plan.peak = plan.process + plan.lasting() + std::max(plan.backward, plan.evaluation) + plan.gathered + plan.gaps +
+              plan.checkpoint_copy;
+  return plan;
+}
+
+}  // namespace hone::training

@@ -1,0 +1,32 @@
+// A model that is not there.
+#include "train/meta_twin.h"
+
+#include <ATen/ATen.h>
+
+#include <map>
+
+#include "hub/memory.h"
+
+namespace hone::training {
+
+std::unique_ptr<Model> meta_twin(const Model& model, const std::filesystem::path& source, WeightTypes types) {
+  HeadRequest head;
+  if (model.classifier()) head.labels = model.classifier()->labels();
+  const std::string file = source.empty() ? "model" : (source / "config.json").string();
+  std::unique_ptr<Model> twin = build_model(model.hf_config(), file, head);
+  std::map<std::string, bool> trainable;
+  model.each_weight([&](const std::string& name, const Weight& weight) { trainable[name] = weight.trainable(); });
+  twin->each_weight([&](const std::string& name, Weight& weight) {
+    if (!weight.is_buffer()) weight.set_trainable(trainable.at(name));
+    weight.fill(at::empty(weight.shape(), at::TensorOptions().device(at::kMeta).dtype(hub::type_of(weight, types))));
+  });
+  return twin;
+}
+
+std::unique_ptr<Model> meta_model(const Recipe& recipe, const Inputs& inputs, WeightTypes types) {
+  std::unique_ptr<Model> model = meta_twin(*inputs.model, inputs.source, types);
+  if (inputs.adapter) apply_lora(*model, *inputs.adapter, recipe.run.seed);
+  return model;
+}
+
+}  // namespace hone::training

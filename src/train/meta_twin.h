@@ -1,0 +1,20 @@
+// A model like another one whose weights are not there.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "hone/hub.h"
+#include "hone/model.h"
+#include "train/inputs.h"
+
+namespace hone::training {
+
+// With the same weights trained, on the meta device, filled; its adapters are not taken over. source: the folder that
+// the other one came from, for errors; "": none. With a MetaMemory its weights have places there.
+std::unique_ptr<Model> meta_twin(const Model& model, const std::filesystem::path& source, WeightTypes types);
+
+// The model of a recipe's run, with its adapter.
+std::unique_ptr<Model> meta_model(const Recipe& recipe, const Inputs& inputs, WeightTypes types);
+
+}  // namespace hone::training

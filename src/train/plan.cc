@@ -1,0 +1,159 @@
+// What a run will be.
+#include "train/plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "base/env.h"
+#include "base/memory.h"
+#include "nn/flops.h"
+#include "train/batch_size.h"
+#include "train/bench.h"
+#include "train/complete.h"
+#include "train/meta_twin.h"
+#include "train/ranks.h"
+#include "train/trainable.h"
+
+namespace hone::training {
+namespace {
+
+constexpr double kDiskRate = 0.7e9;          // bytes a second of a checkpoint, with its hashes
+constexpr double kShareOfCeiling = 0.6;      // of the best product that a step reaches where none is measured
+constexpr double kMarginToMeasure = 0.95;    // of the memory there is
+
+double number(std::int64_t count) { return static_cast<double>(count); }
+
+struct Averages {
+  double row = 0, document = 1, supervised = 1;  // tokens, tokens, share of tokens
+};
+
+// Of streams nothing is known: rows are full, of one document.
+Averages averages_of(const Recipe& recipe, const Inputs& inputs) {
+  const Dataset* data = inputs.train->as_dataset();
+  const double length = number(recipe.data.max_length);
+  if (!data || data->rows() == 0) return {length, length, 1};
+  const DataReport& report = data->report();
+  const double tokens = number(report.tokens), documents = number(std::max<std::int64_t>(1, report.records));
+  return {tokens / number(data->rows()), std::max(1.0, std::min(length, tokens / documents)),
+          std::clamp(number(report.supervised) / std::max(1.0, tokens), 0.0, 1.0)};
+}
+
+std::int64_t count_evaluations(const TrainerSection& trainer, const RunPlan& plan) {
+  std::int64_t count = 1 + (trainer.eval_at_start ? 1 : 0);
+  if (trainer.eval_every > 0) count += (plan.steps - 1) / trainer.eval_every;
+  if (trainer.eval_every_epochs > 0 && plan.epochs)
+    count += static_cast<std::int64_t>(*plan.epochs / number(trainer.eval_every_epochs));
+  return count;
+}
+
+void plan_disk(RunPlan& plan) {
+  const SaveSection& save = plan.recipe.trainer.save;
+  plan.saves = 1 + (save.every > 0 ? (plan.steps - 1) / save.every : 0) +
+               (save.after_evaluation ? std::max<std::int64_t>(0, plan.evaluations - 1) : 0);
+  plan.checkpoints = save.keep > 0 ? std::min(plan.saves, save.keep + save.keep_best) : plan.saves;
+  plan.disk = plan.memory.checkpoint * static_cast<std::uint64_t>(plan.checkpoints + (plan.saves > plan.checkpoints));
+  std::filesystem::path place = std::filesystem::absolute(
+      plan.recipe.run.folder.empty() ? std::filesystem::path("runs") : std::filesystem::path(plan.recipe.run.folder));
+  std::error_code ignored;
+  while (place.has_relative_path() && !std::filesystem::exists(place, ignored)) place = place.parent_path();
+  plan.disk_free = Env::process().free_bytes(place);
+}
+
+void plan_work(RunPlan& plan, const Inputs& inputs, const Averages& average) {
+  const TrainerSection& trainer = plan.recipe.trainer;
+  const Dataset* data = inputs.train->as_dataset();
+  plan.steps = steps_of(plan.recipe, *inputs.train);
+  plan.rows_per_step = trainer.rows_per_step();
+  if (data) {
+    plan.data_rows = data->rows();
+    plan.epochs = number(plan.steps * plan.rows_per_step) / number(data->epoch_rows());
+  }
+  plan.tokens_per_step = average.row * number(plan.rows_per_step);
+  plan.tokens = plan.tokens_per_step * number(plan.steps);
+}
+
+struct Work {
+  double training = 0, evaluation = 0;  // of a token, what is computed again with it
+};
+
+Work work_of(RunPlan& plan, const Model& model, const Averages& average) {
+  const nn::TokenFlops flops =
+      nn::flops_per_token(model, {.document_length = average.document, .supervised = average.supervised});
+  plan.flops_per_token = flops.training();
+  plan.flops_per_step = plan.flops_per_token * plan.tokens_per_step;
+  plan.flops = plan.flops_per_step * number(plan.steps);
+  const double again = plan.recipe.trainer.checkpoint_blocks ? flops.forward : 0;
+  return {flops.training() + again, flops.forward};
+}
+
+double evaluated_tokens(const RunPlan& plan, const Inputs& inputs) {
+  double tokens = 0;
+  const TrainerSection& trainer = plan.recipe.trainer;
+  for (const EvalSet& set : inputs.evals) {
+    const double rows = number(set.data->rows());
+    const double most = trainer.max_eval_batches ? number(*trainer.max_eval_batches *
+                                                          trainer.eval_batch_size.value_or(trainer.batch_size))
+                                                 : rows;
+    if (rows > 0) tokens += number(set.data->report().tokens) * std::min(1.0, most / rows);
+  }
+  return tokens;
+}
+
+// A step of one micro-batch, and what of it is the update.
+void measure(RunPlan& plan, const RunPlanOptions& options, double tokens) {
+  Recipe one = plan.recipe;
+  one.trainer.accumulate = 1;
+  const BenchReport report = bench(one, {.warmup = 1, .steps = options.steps});
+  const auto optimizer = static_cast<std::size_t>(sections::Section::optimizer);
+  plan.time.measured = true;
+  plan.time.start = report.load_seconds;
+  plan.time.update = report.totals.seconds[optimizer] / number(report.steps);
+  const double passes = std::max(0.0, report.step_seconds - plan.time.update);
+  plan.time.micro_batch = passes * tokens / std::max(1.0, number(report.tokens_per_step));
+}
+
+void plan_time(RunPlan& plan, const Inputs& inputs, const Work& work, const RunPlanOptions& options) {
+  TimePlan& time = plan.time;
+  const TrainerSection& trainer = plan.recipe.trainer;
+  const double micro_batches = number(trainer.accumulate) / number(plan.ranks);
+  const double tokens = plan.tokens_per_step / number(trainer.accumulate);
+  const auto room = static_cast<std::uint64_t>(kMarginToMeasure * number(static_cast<std::int64_t>(plan.available)));
+  if (!options.measure) return;
+  if (plan.memory.peak < room && inputs.train->as_dataset()) {
+    measure(plan, options, tokens);
+  } else {
+    const double rate = kShareOfCeiling * product_ceiling(trainer.precision);
+    time.micro_batch = work.training * tokens / rate;
+    time.update = 0;
+  }
+  time.step = time.micro_batch * micro_batches + time.update;
+  time.steps = time.step * number(plan.steps);
+  const double token = time.micro_batch / std::max(1.0, tokens) * work.evaluation / std::max(1.0, work.training);
+  time.evaluations = token * evaluated_tokens(plan, inputs) * number(plan.evaluations) / number(plan.ranks);
+  time.saves = number(static_cast<std::int64_t>(plan.memory.checkpoint)) / kDiskRate * number(plan.saves);
+  time.total = time.start + time.steps + time.evaluations + time.saves;
+}
+
+}  // namespace
+
+RunPlan plan_run(const Recipe& given, const RunPlanOptions& options) {
+  RunPlan plan{.recipe = completed_for_preview(given), .ranks = options.ranks};
+  const Inputs inputs = load_inputs(plan.recipe, "");
+  plan.batch_size_reason = choose_batch_size(plan.recipe, inputs, World(), options.ranks);
+  check_shared_evenly(plan.recipe.trainer, options.ranks);
+  plan.available = memory_facts().left();
+  plan.shared_out = options.ranks > 1 && plan.recipe.parallel.fsdp != 1;
+  plan.parameters = inputs.model->parameter_count();
+  plan.trained = trained_parameters(*inputs.model) + inputs.adapter_report.parameters;
+  plan.memory = plan_memory(plan.recipe, inputs, {.ranks = options.ranks});
+  const Averages average = averages_of(plan.recipe, inputs);
+  plan_work(plan, inputs, average);
+  plan.evaluations = inputs.evals.empty() ? 0 : count_evaluations(plan.recipe.trainer, plan);
+  plan_disk(plan);
+  const std::unique_ptr<Model> model = meta_model(plan.recipe, inputs, plan.recipe.trainer.precision);
+  plan_time(plan, inputs, work_of(plan, *model, average), options);
+  return plan;
+}
+
+}  // namespace hone::training

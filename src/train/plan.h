@@ -1,0 +1,49 @@
+// What a run will be, before it: memory, work, steps, time, disk.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "hone/recipe.h"
+#include "train/meta_run.h"
+
+namespace hone::training {
+
+struct RunPlanOptions {
+  int ranks = 1;
+  bool measure = true;      // time a few micro-batches, where they fit into memory
+  std::int64_t steps = 3;   // that many of them
+};
+
+// How long parts of the run take; 0: there are none.
+struct TimePlan {
+  bool measured = false;  // else from the work alone
+  double micro_batch = 0, update = 0, step = 0;                        // seconds of one, on average
+  double start = 0, steps = 0, evaluations = 0, saves = 0, total = 0;  // of all
+};
+
+struct RunPlan {
+  Recipe recipe;  // resolved
+  std::int64_t parameters = 0, trained = 0;
+  MemoryPlan memory;
+  std::uint64_t available = 0;  // memory of this machine now
+  std::int64_t steps = 0, rows_per_step = 0;
+  std::optional<std::int64_t> data_rows;  // nothing: a stream
+  std::optional<double> epochs;
+  double tokens_per_step = 0, tokens = 0;  // on average
+  double flops_per_token = 0, flops_per_step = 0, flops = 0;
+  TimePlan time;
+  std::int64_t evaluations = 0, saves = 0, checkpoints = 0;  // checkpoints: that stay
+  std::uint64_t disk = 0, disk_free = 0;
+  int ranks = 1;
+  bool shared_out = false;
+  std::string batch_size_reason;  // of trainer.batch_size: auto
+
+  bool fits() const { return memory.peak * static_cast<std::uint64_t>(ranks) <= available; }
+};
+
+// Writes nothing. Throws as train() does before its first step.
+RunPlan plan_run(const Recipe& recipe, const RunPlanOptions& options = {});
+
+}  // namespace hone::training

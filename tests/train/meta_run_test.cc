@@ -1,0 +1,198 @@
+// What is foretold of a run's memory beside what its tensors then take; the batch size that follows; tables of weights.
+#include "train/meta_run.h"
+
+#include <c10/core/CPUAllocator.h>
+
+#include <atomic>
+
+#include "tensor/meta_memory.h"
+#include "train/batch_size.h"
+#include "train/complete.h"
+#include "train/support.h"
+#include "train/weight_table.h"
+
+namespace hone {
+namespace {
+
+// Counts what CPU tensors take, for the rest of the process.
+class Counted final : public at::Allocator {
+ public:
+  static Counted& installed() {
+    static Counted counted;
+    static const bool done = (c10::SetCPUAllocator(&counted, 255), true);
+    (void)done;
+    return counted;
+  }
+  at::DataPtr allocate(std::size_t bytes) override {
+    auto* block = new Block{inner_->allocate(bytes), bytes};
+    note(used += static_cast<std::int64_t>(bytes));
+    return {block->memory.get(), block, &give_back, at::Device(at::kCPU)};
+  }
+  at::DeleterFnPtr raw_deleter() const override { return nullptr; }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override { default_copy_data(to, from, bytes); }
+  void restart() { most = used.load(); }
+
+  static inline std::atomic<std::int64_t> used = 0, most = 0;
+
+ private:
+  struct Block {
+    at::DataPtr memory;
+    std::size_t bytes;
+  };
+  static void note(std::int64_t now) {
+    for (std::int64_t before = most; now > before && !most.compare_exchange_weak(before, now);) continue;
+  }
+  static void give_back(void* pointer) {
+    const std::unique_ptr<Block> block(static_cast<Block*>(pointer));
+    used -= static_cast<std::int64_t>(block->bytes);
+  }
+  at::Allocator* inner_ = c10::GetDefaultCPUAllocator();
+};
+
+class MetaRun : public ::testing::Test {
+ protected:
+  Recipe recipe(test::Overrides more) {
+    test::Overrides all{{"model.hidden_size", "128"},    {"model.intermediate_size", "320"},
+                        {"model.num_hidden_layers", "3"}, {"model.vocab_size", "2000"},
+                        {"data.max_length", "128"},       {"trainer.batch_size", "8"},
+                        {"trainer.steps", "2"},           {"data.eval.held_out", "0"},
+                        {"trainer.save.every", "0"}};
+    all.insert(all.end(), more.begin(), more.end());
+    folder_.write("train.jsonl", test::story_lines(1500));
+    return test::small_recipe(folder_, all);
+  }
+  training::MemoryPlan plan(const Recipe& given) {
+    log::set_level(log::Level::warning);
+    const Recipe whole = training::completed_for_preview(given);
+    return training::plan_memory(whole, training::load_inputs(whole, ""));
+  }
+  // Bytes of tensors: foretold, and at most in the run.
+  void expect_close(const Recipe& recipe, double bound = 0.05) {
+    const training::MemoryPlan found = plan(recipe);
+    EXPECT_EQ(found.unknown, "");
+    const double foretold = static_cast<double>(found.lasting() + std::max(found.backward, found.evaluation));
+    Counted& counted = Counted::installed();
+    const std::int64_t before = counted.used;
+    counted.restart();
+    TrainOptions options = test::quiet_options();
+    options.fresh = std::filesystem::exists(recipe.run.folder);
+    train(recipe, options);
+    const double came = static_cast<double>(counted.most - before);
+    EXPECT_NEAR(foretold / came, 1, bound) << foretold << " foretold, " << came << " came";
+  }
+  test::TempFolder folder_;
+};
+
+TEST_F(MetaRun, ForetellsTheTensorsOfARun) {
+  for (const test::Overrides& more : std::vector<test::Overrides>{
+           {},
+           {{"trainer.precision", "bf16"}},
+           {{"trainer.checkpoint_blocks", "true"}},
+           {{"trainer.accumulate", "2"}, {"trainer.ema", "0.9"}},
+           {{"optimizer.type", "sgd"}, {"trainer.batch_size", "2"}},
+           {{"model.trainable", "[lm_head]"}, {"trainer.precision", "bf16"}}}) {
+    std::string what;
+    for (const auto& [option, value] : more) what += option + "=" + value + " ";
+    SCOPED_TRACE(what);
+    expect_close(recipe(more));
+  }
+}
+
+TEST_F(MetaRun, ForetellsRoutedExpertsAndAdapters) {
+  expect_close(recipe({{"model", test::routed_model()}, {"trainer.batch_size", "16"}}), 0.1);
+  const Recipe base = recipe({{"run.folder", (folder_ / "base").string()}});
+  train(base, test::quiet_options());
+  Recipe with = recipe({{"trainer.precision", "bf16"}});
+  with.model = {.path = (folder_ / "base").string()};
+  with.adapter.type = "lora";
+  expect_close(with);
+}
+
+TEST_F(MetaRun, BlocksAndRowsTakeTheirShare) {
+  const training::MemoryPlan few = plan(recipe({})), many = plan(recipe({{"trainer.batch_size", "16"}}));
+  ASSERT_EQ(few.blocks.size(), 3u);
+  EXPECT_NEAR(static_cast<double>(many.blocks[1]) / static_cast<double>(few.blocks[1]), 2, 0.1);
+  EXPECT_EQ(few.lasting(), many.lasting());
+  const training::MemoryPlan again = plan(recipe({{"trainer.checkpoint_blocks", "true"}}));
+  EXPECT_LT(again.blocks[1] * 4, few.blocks[1]);
+  EXPECT_EQ(few.checkpoint_copy, 0u);
+  EXPECT_GT(plan(recipe({{"trainer.save.asynchronous", "true"}})).peak, few.peak + few.checkpoint / 2);
+}
+
+TEST_F(MetaRun, NothingIsLeftOfIt) {
+  const Recipe whole = training::completed_for_preview(recipe({}));
+  const training::Inputs inputs = training::load_inputs(whole, "");
+  const std::int64_t before = Counted::installed().used;
+  training::plan_memory(whole, inputs);
+  EXPECT_NEAR(static_cast<double>(Counted::used - before), 0, 1e5);
+  inputs.model->each_weight([](const std::string& name, const Weight& weight) {
+    EXPECT_FALSE(weight.filled()) << name;
+    EXPECT_TRUE(weight.trainable()) << name;
+  });
+}
+
+TEST(BatchSize, IsTheLargestThatFits) {
+  const auto peak = [](std::int64_t rows) { return static_cast<std::uint64_t>(100 + 10 * rows); };
+  const auto rows = [&](std::int64_t step, std::int64_t most, int ranks, std::uint64_t limit) {
+    return training::choose_batch(step, most, ranks, limit, peak).batch_size;
+  };
+  EXPECT_EQ(rows(64, 1000, 1, 10000), 64);
+  EXPECT_EQ(rows(64, 1000, 1, 420), 32);
+  EXPECT_EQ(rows(64, 1000, 1, 419), 16);
+  EXPECT_EQ(rows(60, 1000, 1, 419), 30);
+  EXPECT_EQ(rows(64, 1000, 4, 10000), 16);  // four ranks have a micro-batch each
+  EXPECT_EQ(rows(64, 20, 1, 10000), 16);    // of 20 rows of data
+  EXPECT_EQ(training::choose_batch(64, 1000, 1, 420, peak).accumulate, 2);
+  EXPECT_HONE_ERROR(rows(64, 1000, 1, 109), config, "already with 1 row the run takes 110 B, and 109 B are there");
+  EXPECT_HONE_ERROR(rows(3, 1000, 2, 1000), config, "3 rows cannot be shared evenly among 2 ranks");
+}
+
+TEST_F(MetaRun, AutomaticBatchSizeIsDecidedOnce) {
+  const test::Overrides automatic{{"trainer.batch_size", "auto"}, {"trainer.step_rows", "16"}};
+  const Recipe wide = training::completed_for_preview(recipe({{"trainer.batch_size", "16"}}));
+  const training::Inputs inputs = training::load_inputs(wide, "");
+  const std::uint64_t half = training::plan_memory(wide, inputs, {.batch_size = 8}).peak;
+  const auto run = [&](const std::string& limit, const std::string& steps, const std::string& folder) {
+    test::Overrides all = automatic;
+    all.insert(all.end(), {{"trainer.memory_limit", limit}, {"run.folder", (folder_ / folder).string()},
+                           {"trainer.steps", steps}, {"optimizer.schedule.warmup_steps", "1"}});
+    return train(recipe(all), test::quiet_options());
+  };
+  run("100GB", "2", "all");
+  const std::string chosen = test::read_text(folder_ / "all/config.yaml");
+  EXPECT_NE(chosen.find("batch_size: 16"), std::string::npos) << chosen;
+  run(std::to_string(half / 2), "4", "all");  // a resumed run keeps what it has
+  EXPECT_NE(test::read_text(folder_ / "all/config.yaml").find("batch_size: 16"), std::string::npos);
+  EXPECT_EQ(test::metrics_of(folder_ / "all").back()["step"], 4);
+  EXPECT_HONE_ERROR(run("1MB", "2", "none"), config, "trainer.batch_size: auto: already with 1 row");
+  EXPECT_HONE_ERROR(recipe({{"trainer.batch_size", "auto"}}), config, "trainer.step_rows: missing");
+  EXPECT_HONE_ERROR(recipe({{"trainer.step_rows", "30"}}), config, "expected a multiple of trainer.batch_size 8");
+  EXPECT_HONE_ERROR(recipe({{"trainer.memory_limit", "1GB"}}), config, "needs trainer.batch_size auto");
+}
+
+TEST_F(MetaRun, StepRowsAreAsGoodAsAccumulate) {
+  const Recipe made = training::completed_for_preview(recipe({{"trainer.step_rows", "32"}}));
+  EXPECT_EQ(made.trainer.accumulate, 4);
+  EXPECT_EQ(made.trainer.rows_per_step(), 32);
+  EXPECT_FALSE(made.trainer.step_rows);
+}
+
+TEST_F(MetaRun, WeightsAreListedWithWhatTrainsThem) {
+  const Recipe muon = training::completed_for_preview(recipe({{"optimizer", "{type: muon}"}}));
+  const training::Inputs inputs = training::load_inputs(muon, "");
+  std::map<std::string, training::WeightRow> rows;
+  for (const training::WeightRow& row : training::weight_table(muon, inputs)) rows[row.name] = row;
+  const training::WeightRow& q = rows.at("model.layers.0.self_attn.q_proj.weight");
+  const training::WeightRow& norm = rows.at("model.norm.weight");
+  EXPECT_EQ(q.group, "muon");
+  EXPECT_EQ(norm.group, "adamw");
+  EXPECT_EQ(q.optimizer_bytes, q.bytes);          // one momentum
+  EXPECT_EQ(norm.optimizer_bytes, 2 * norm.bytes);  // two moments
+  EXPECT_GT(q.weight_decay, 0);
+  EXPECT_EQ(norm.weight_decay, 0);
+  EXPECT_EQ(q.dtype, "F32");
+  EXPECT_EQ(q.learning_rate, 1);
+}
+
+}  // namespace
+}  // namespace hone
