@@ -168,7 +168,7 @@ Rows hyperparameter_rows(const Recipe& recipe) {
             {"Scheduler", option_of(written, {"optimizer", "schedule", "type"})},
             {"Warmup steps", option_of(written, {"optimizer", "schedule", "warmup_steps"})},
             {"Weight decay", option_of(written, {"optimizer", "weight_decay"})},
-            {"Batch size", fmt::format("{} rows ({} x {})", trainer.batch_size * trainer.accumulate, trainer.batch_size.rows,
+            {"Batch size", fmt::format("{} rows ({} x {})", trainer.rows_per_step(), trainer.batch_size.rows,
                                        trainer.accumulate)},
             {"Max length", std::to_string(recipe.data.max_length)},
             {"Max gradient norm", fmt::format("{}", trainer.max_grad_norm)},

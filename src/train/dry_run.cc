@@ -108,10 +108,10 @@ DryRun dry_run(const Recipe& given, TrainOptions options) {
   Inputs inputs = load_inputs(recipe, checkpoint);
   DryRun result;
   const SaveTypes types(recipe.trainer.save.dtype, recipe.trainer.precision, source_types(inputs.source));
-  const std::string chosen = choose_batch_size(recipe, inputs, world);
+  const std::string reason = choose_batch_size(recipe, inputs, world);
   const MemoryPlan memory = plan_memory(recipe, inputs, {.ranks = world.size()});
   result.found = describe_inputs(recipe, inputs, types, memory, ranks_here(world));
-  if (!chosen.empty()) result.found.lines.push_back("trainer.batch_size: " + chosen);
+  if (!reason.empty()) result.found.lines.push_back("trainer.batch_size: " + reason);
   result.from = from ? from->name : "";
   result.step = from ? from->step : 0;
   result.steps = steps_of(recipe, *inputs.train);

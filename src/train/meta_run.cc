@@ -124,7 +124,7 @@ class MetaRun {
     const hub::ModelFiles files =
         hub::model_files(*model_, inputs_.source, inputs_.tokenizer.get(), std::nullopt, types.most());
     const std::string none;
-    CheckpointParts parts{*model_, *updater_, files, none, types};
+    CheckpointParts parts{*model_, &*updater_, files, none, types};
     parts.with_optimizer = recipe_.trainer.save.optimizer;
     if (inputs_.adapter) parts.adapter = hub::AdapterConfig{*inputs_.adapter, recipe_.model.path};
     return training::checkpoint_bytes(parts);
@@ -258,7 +258,7 @@ HostBatch fullest_batch(const Recipe& recipe, const Inputs& inputs, std::int64_t
 MemoryPlan plan_memory(const Recipe& recipe, const Inputs& inputs, const MetaRunOptions& options) {
   MemoryPlan plan;
   plan.process = options.process.value_or(resident_memory()) + kOnceItTrains;
-  const std::int64_t rows = options.batch_size > 0 ? options.batch_size : recipe.trainer.batch_size;
+  const std::int64_t rows = options.batch_size > 0 ? options.batch_size : recipe.trainer.batch_size.rows;
   const HostBatch batch = fullest_batch(recipe, inputs, rows);
   plan.rows = batch.rows, plan.tokens = batch.tokens;
   MetaRun run(recipe, inputs, plan);

@@ -62,7 +62,7 @@ void read_at(const config::Node& root, const char* section, const char* name, T&
 }
 
 // The state's part of a folder, of a run's checkpoint too.
-void read_config(const Folder& state, Frame& frame, std::vector<std::string>& trainable) {
+void read_config(const Folder& state, Frame& frame, std::vector<TrainableWeights>& trainable) {
   const std::string where = (state.path() / kConfigFile).string();
   registries();
   Problems problems;
@@ -99,7 +99,7 @@ TrainState TrainState::load(const std::string& where, const LoadState& how) {
   const std::filesystem::path path = folder_to_load(where);
   const Folder folder = Env::process().open_folder(path);
   auto frame = std::make_unique<Frame>();
-  std::vector<std::string> trainable;
+  std::vector<TrainableWeights> trainable;
   const bool saved = folder.exists(kStateFolder) && folder.open_folder(kStateFolder).exists(training::kStateFile);
   if (saved) {
     frame->run = training::load_state(folder);
@@ -115,6 +115,9 @@ TrainState TrainState::load(const std::string& where, const LoadState& how) {
   frame->precision = resolve(how.precision.value_or(frame->precision));
   const std::string file = (path / "config.json").string();
   frame->model = build_model(config::read_file(file), file);
+  if (training::trained_by_step(trainable))
+    throw Error(ErrorKind::config, path.string() + ": model.trainable: some of its weights are trained in some steps only")
+        .hint("hone train goes on with it; model.path of a run of one's own starts from its weights");
   training::choose_trainable(*frame->model, trainable);
   load_weights(*frame->model, path, training::types_to_go_on(frame->precision, path),
                FreshWeights{frame->seed, false, !how.strict});
