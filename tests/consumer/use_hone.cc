@@ -22,8 +22,9 @@ bool refuses_an_empty_state() {
 int main() {
   const hone::Registries& all = hone::registries();
   for (const std::string& name : all.models.names()) std::printf("model %s\n", name.c_str());
-  return all.models.find("llama") != nullptr && all.optimizers.find("adamw") != nullptr && !all.sources.names().empty() &&
-                 refuses_an_empty_state() && hone::RunData::from_json("{\"max_training_steps\": 3}").max_training_steps == 3
+  const bool parts = hone::RunData::from_json("{\"max_training_steps\": 3}").max_training_steps == 3;
+  return all.models.find("llama") != nullptr && all.optimizers.find("adamw") != nullptr &&
+                 !all.sources.names().empty() && refuses_an_empty_state() && parts
              ? 0
              : 1;
 }

@@ -262,8 +262,8 @@ TEST_F(TrainerParts, AreWrittenAndReadBack) {
   other.train = nullptr, other.train_fingerprint = "another";
   Trainer fresh(recipe({}, "fresh"), kQuiet);
   EXPECT_HONE_ERROR(fresh.replace(other), data, "other training data");
-  EXPECT_HONE_ERROR(fresh.replace(data.replace([](RunData& one) { one.max_training_steps = 0; })), config,
-                    "max_training_steps: got 0");
+  const auto none = [](RunData& one) { one.max_training_steps = 0; };
+  EXPECT_HONE_ERROR(fresh.replace(fresh.configure_dataloaders().replace(none)), config, "max_training_steps: got 0");
 }
 
 // A step of one's own, by the library's means, is the trainer's.
