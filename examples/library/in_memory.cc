@@ -3,6 +3,7 @@
 //   in_memory FOLDER     where the run lives
 #include <iostream>
 
+#include "hone/data_in_memory.h"
 #include "hone/trainer.h"
 
 int main(int count, char** arguments) try {
@@ -10,7 +11,7 @@ int main(int count, char** arguments) try {
   const auto tokenizer = hone::load_tokenizer("bytes");
   std::vector<hone::Record> texts;
   for (int i = 0; i < 200; ++i) texts.push_back({hone::TextRecord{"the " + std::to_string(i) + "th line"}});
-  const auto all = hone::Dataset::of(texts, "lines", *tokenizer, {.max_length = 32});
+  const auto all = hone::make_dataset(texts, "lines", *tokenizer, {.max_length = 32});
   const auto [held_out, rest] = all->split(0.2, /*seed=*/1);
 
   hone::TrainerInputs inputs;

@@ -1,9 +1,11 @@
 // A training loop of one's own, over records in memory: forward, loss, backward and update by hand.
 //
 //   own_loop FOLDER     trains a tiny model, saves it in FOLDER, loads it again and goes on
+#include <ATen/ATen.h>
+
 #include <iostream>
 
-#include "hone/data.h"
+#include "hone/data_in_memory.h"
 #include "hone/hub.h"
 #include "hone/objective.h"
 #include "hone/registry.h"
@@ -57,7 +59,7 @@ int main(int count, char** arguments) try {
   for (int a = 0; a < 10; ++a)
     for (int b = 0; b < 10; ++b)
       sums.push_back({hone::PromptRecord{std::to_string(a) + "+" + std::to_string(b) + "=", std::to_string(a + b)}});
-  const auto data = hone::Dataset::of(sums, "sums", *tokenizer, {.max_length = 32});
+  const auto data = hone::make_dataset(sums, "sums", *tokenizer, {.max_length = 32});
   const auto objective = hone::registries().objectives.make({"causal_lm", nullptr});
   hone::Loader loader(data, {.batch_size = 4, .accumulate = 2});
 

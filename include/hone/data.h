@@ -203,10 +203,6 @@ class HONE_API Dataset : public TrainingData {
   // Reads, tokenises (or takes from the cache), cuts and packs. Throws Error(data).
   static std::shared_ptr<const Dataset> make(const std::vector<DataFile>& files, const Tokenizer& tokenizer,
                                              const Options& options);
-  // The same of records in memory, which are called by `name` and their number, counted from 1: "chats:17". There is no
-  // cache.
-  static std::shared_ptr<const Dataset> of(const std::vector<Record>& records, const std::string& name,
-                                           const Tokenizer& tokenizer, const Options& options);
   std::unique_ptr<RowReader> read(std::uint64_t seed, bool shuffle, std::int64_t first,
                                   const std::string& position) const override;
   const Dataset* as_dataset() const override { return this; }

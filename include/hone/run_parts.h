@@ -28,7 +28,7 @@ struct TrainerInputs {
   std::shared_ptr<Model> model = {};        // with its weights, which are trained in place (fp32); or
   std::optional<TrainState> state = {};     // a model that is on its way: its step and optimizer, if it has one, too
   std::shared_ptr<const Tokenizer> tokenizer = {};
-  std::shared_ptr<const TrainingData> train = {};  // Dataset::of(records), a Dataset of one's own, a stream
+  std::shared_ptr<const TrainingData> train = {};  // make_dataset(records), a Dataset of one's own, a stream
   std::vector<EvalSet> evals = {};
   std::shared_ptr<const Collator> collator = {};
 };

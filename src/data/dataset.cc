@@ -18,6 +18,7 @@
 #include "data/order.h"
 #include "data/window.h"
 #include "hone/data.h"
+#include "hone/data_in_memory.h"
 #include "hone/random.h"
 
 namespace hone {
@@ -436,8 +437,8 @@ std::shared_ptr<const Dataset> Dataset::make(const std::vector<DataFile>& files,
   return made;
 }
 
-std::shared_ptr<const Dataset> Dataset::of(const std::vector<Record>& records, const std::string& name,
-                                           const Tokenizer& tokenizer, const Options& options) {
+std::shared_ptr<const Dataset> make_dataset(const std::vector<Record>& records, const std::string& name,
+                                            const Tokenizer& tokenizer, const Dataset::Options& options) {
   FilePart part{.file = {}, .tokens = data::tokens_of(records, name, tokenizer, options)};
   part.file.path = name;
   data::check_options({part.file}, options);

@@ -277,6 +277,9 @@ void Preparation::validate() {
 
 void Preparation::apply(const RunData& part) {
   const RunData own = run_data();
+  if (part.max_training_steps < 1)
+    throw Error(ErrorKind::config,
+                fmt::format("max_training_steps: got {}, expected at least 1", part.max_training_steps));
   if (!part.train && !part.train_fingerprint.empty() && part.train_fingerprint != own.train->fingerprint())
     throw Error(ErrorKind::data, "the part speaks of other training data than the run has");
   TrainerSection& trainer = recipe_.trainer;
@@ -300,9 +303,6 @@ void Preparation::apply(const RunData& part) {
   std::erase_if(recipe_.data.eval.files, [&](const auto& entry) { return !stays(entry.first); });
   if (!stays("held_out")) recipe_.data.eval.held_out.reset();
   inputs_->evals = std::move(sets);
-  if (part.max_training_steps < 1)
-    throw Error(ErrorKind::config,
-                fmt::format("max_training_steps: got {}, expected at least 1", part.max_training_steps));
   if (part.max_training_steps != steps_of(recipe_, *inputs_->train)) {
     trainer.steps = part.max_training_steps;
     trainer.epochs.reset();

@@ -1,9 +1,9 @@
 // Data sets of records in memory.
 #include <gtest/gtest.h>
 
+#include "data/support.h"
 #include "harness/errors.h"
-#include "harness/files.h"
-#include "hone/data.h"
+#include "hone/data_in_memory.h"
 
 namespace hone {
 namespace {
@@ -18,10 +18,10 @@ TEST(MemoryData, IsWhatAFileOfTheSameRecordsIs) {
   const std::string lines =
       "{\"text\": \"one text\"}\n{\"text\": \"another one, longer than a row can be\"}\n{\"text\": \"end\"}\n";
   DataFile file;
-  file.path = folder.write("lines.jsonl", lines).string();
+  file.path = folder.write("lines.jsonl", lines);
   const Dataset::Options options{.max_length = 16};
   const auto from_file = Dataset::make({file}, *tokenizer, options);
-  const auto made = Dataset::of({{TextRecord{"one text"}},
+  const auto made = make_dataset({{TextRecord{"one text"}},
                                  {TextRecord{"another one, longer than a row can be"}},
                                  {TextRecord{"end"}}},
                                 "lines", *tokenizer, options);
@@ -42,7 +42,7 @@ TEST(MemoryData, FingerprintsAreOfTheContent) {
   const auto tokenizer = load_tokenizer("bytes");
   const Dataset::Options options{.max_length = 16};
   const auto print = [&](std::vector<Record> records) {
-    return Dataset::of(records, "some", *tokenizer, options)->fingerprint();
+    return make_dataset(records, "some", *tokenizer, options)->fingerprint();
   };
   std::vector<Record> other = three_forms(), learnt = three_forms();
   other[1] = {PromptRecord{"2+2=", "5"}};
@@ -55,7 +55,7 @@ TEST(MemoryData, FingerprintsAreOfTheContent) {
 TEST(MemoryData, WhatCannotBeTrainedOnIsNamed) {
   const auto tokenizer = load_tokenizer("bytes");
   const auto make = [&](std::vector<Record> records, const Dataset::Options& options = {}) {
-    return Dataset::of(records, "some", *tokenizer, options);
+    return make_dataset(records, "some", *tokenizer, options);
   };
   EXPECT_HONE_ERROR(make({}), data, "some: no records");
   EXPECT_HONE_ERROR(make({{TextRecord{""}}}), data, "some: no supervised token");

@@ -36,15 +36,17 @@ class Ranks : public ::testing::Test {
     std::mutex mutex;
     const auto body = [&](const World& world) {
       training::Inputs inputs = training::load_inputs(recipe, "");
-      if (training::is_sharded(recipe, world) && !inputs.adapter) parallel::share_out(*inputs.model, world);
-      training::fill_weights(inputs, recipe, false);
-      const std::int64_t steps = training::steps_of(recipe, *inputs.train);
-      training::Stepper stepper(recipe, *inputs.model, training::loader_options(recipe, inputs), inputs.train, steps,
-                                world);
+      training::make_weights(inputs, recipe, world, false);
+      training::Frame frame;
+      frame.model = inputs.model;
+      frame.chosen = recipe.optimizer;
+      frame.precision = recipe.trainer.precision;
+      frame.steps = training::steps_of(recipe, *inputs.train);
+      frame.init(world, training::is_sharded(recipe, world));
+      training::Stepper stepper(recipe, frame, training::loader_options(recipe, inputs), inputs.train, world);
       stepper.begin({{inputs.train->as_dataset()}, training::evaluate_options(recipe, inputs), ""});
-      training::RunState state;
-      for (std::int64_t step = 0; step < steps; ++step) {
-        const training::StepReport report = stepper.step(state);
+      for (std::int64_t step = 0; step < frame.steps; ++step) {
+        const training::StepReport report = stepper.step();
         const std::lock_guard lock(mutex);
         if (!world.is_first()) continue;
         made.losses.push_back(report.loss());

@@ -5,6 +5,7 @@
 #include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
+#include "hone/data_in_memory.h"
 #include "hone/layers.h"
 #include "train/by_hand.h"
 
@@ -171,6 +172,20 @@ TEST_F(TrainerParts, PartsAreMadeInTheDocumentedOrder) {
   EXPECT_HONE_ERROR(trainer.replace(functions), usage, "the functions: what depends on it has been made");
 }
 
+TEST_F(TrainerParts, HowLongTheyTookIsSaidApartFromTheFirstStep) {
+  std::vector<std::string> lines;
+  log::set_level(log::Level::info);
+  log::set_sink([&](log::Level, std::string_view message) { lines.emplace_back(message); });
+  const Summary summary = train(recipe({{"trainer.steps", "1"}}), kQuiet);
+  log::set_sink({});
+  log::set_level(log::Level::warning);
+  EXPECT_TRUE(std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
+    return line.starts_with("prepared in ") && line.find("data ") != std::string::npos &&
+           line.find("model ") != std::string::npos;
+  }));
+  EXPECT_GT(summary.prepare_seconds, 0);
+}
+
 // Replaced parts make the run that a recipe with these options makes, and its config.yaml says so.
 TEST_F(TrainerParts, ReplacedPartsAreUsed) {
   const Overrides wanted{{"trainer.steps", "8"},
@@ -203,7 +218,7 @@ TEST_F(TrainerParts, ReplacedDataAndModelsAreUsed) {
   RunData data = trainer.configure_dataloaders();
   Dataset::Options options;
   options.max_length = 64;
-  data.evals = {{"fresh", Dataset::of(records(10, 60), "fresh", *pieces.tokenizer, options)}};
+  data.evals = {{"fresh", make_dataset(records(10, 60), "fresh", *pieces.tokenizer, options)}};
   trainer.replace(data);
   RunModel model = trainer.configure_model();
   std::shared_ptr<Model> other = TrainState::create({.model = pieces.model}).merge(
@@ -247,8 +262,8 @@ TEST_F(TrainerParts, AreWrittenAndReadBack) {
   other.train = nullptr, other.train_fingerprint = "another";
   Trainer fresh(recipe({}, "fresh"), kQuiet);
   EXPECT_HONE_ERROR(fresh.replace(other), data, "other training data");
-  EXPECT_HONE_ERROR(fresh.replace(data.replace([](RunData& one) { one.max_training_steps = 0; })), config,
-                    "max_training_steps: got 0");
+  const auto none = [](RunData& one) { one.max_training_steps = 0; };
+  EXPECT_HONE_ERROR(fresh.replace(fresh.configure_dataloaders().replace(none)), config, "max_training_steps: got 0");
 }
 
 // A step of one's own, by the library's means, is the trainer's.
