@@ -8,6 +8,7 @@
 
 #include "base/child.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "hone/callback.h"
 #include "hone/config_read.h"
 #include "hone/registry.h"
@@ -105,7 +106,7 @@ class Shell final : public Callback {
     if (std::find(config_.on.begin(), config_.on.end(), event) == config_.on.end()) return;
     std::error_code ignored;
     const std::filesystem::path folder = std::filesystem::absolute(view.run_folder, ignored);
-    ChildOptions options{std::move(more), kOfRanks, config_.time_limit};
+    ChildOptions options{std::move(more), kOfRanks, config_.time_limit, [] { return StopSignal::stop_requested(); }};
     const auto add = [&](const char* name, const std::string& value) { options.environment.emplace_back(name, value); };
     add("HONE_EVENT", name_of(event));
     add("HONE_STEP", std::to_string(view.step));
