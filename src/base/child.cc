@@ -104,10 +104,10 @@ std::string told(int status) {
 
 std::string run_shell(const std::string& command, const ChildOptions& options) {
   pid_t child = 0;
+  const bool stops = options.stopped && !options.stopped();  // where that is so before, the command belongs to the end
   if (const int error = Spawn().start(child, command, options))
     return fmt::format("cannot be started: {}", std::strerror(error));
   const Stopwatch watch;
-  const bool stops = options.stopped && !options.stopped();  // where that is so before, the command belongs to the end
   const auto stopped = stops ? options.stopped : std::function<bool()>();
   if (const auto status = wait_for(child, options.seconds, stopped)) return told(*status);
   const bool in_time = watch.seconds() < options.seconds;

@@ -58,11 +58,9 @@ class Shell final : public Callback {
           field("command", &C::command,
                 "What /bin/sh runs, while the run waits for it. In its environment: HONE_EVENT, HONE_STEP, HONE_STEPS, "
                 "HONE_TOKENS, HONE_RUN_FOLDER, HONE_CHECKPOINT (the newest, once there is one), HONE_METRIC_LOSS and "
-                "so on of the last line and the last evaluation, HONE_SIGNAL and HONE_ERROR of these events.",
-                OnResume::free),
-          field("on", &C::on, "When: start, save, evaluation, end, signal, error.", OnResume::free),
-          field("time_limit", &C::time_limit, "Seconds; then the command is ended.", {.low = 0.01, .high = 86400},
-                OnResume::free)};
+                "so on of the last line and the last evaluation, HONE_SIGNAL and HONE_ERROR of these events."),
+          field("on", &C::on, "When: start, save, evaluation, end, signal, error."),
+          field("time_limit", &C::time_limit, "Seconds; then the command is ended.", {.low = 0.01, .high = 86400})};
     }
     void validate(Problems& problems) const {
       problems.require(command.find_first_not_of(" \t\n") != std::string::npos, "command", "missing");
