@@ -82,15 +82,15 @@ class Spawn {
   posix_spawn_file_actions_t files_;
 };
 
-// Its status once it has ended; nothing: it still runs after so long.
-std::optional<int> wait_for(pid_t child, double seconds) {
+// Its status once it has ended; nothing: it still runs after so long, or when `stopped` says so.
+std::optional<int> wait_for(pid_t child, double seconds, const std::function<bool()>& stopped = {}) {
   const Stopwatch watch;
   for (auto pause = std::chrono::milliseconds(1);; pause = std::min(2 * pause, std::chrono::milliseconds(50))) {
     int status = 0;
     const pid_t ended = waitpid(child, &status, WNOHANG);
     if (ended == child) return status;
     if (ended < 0 && errno != EINTR) return 0;  // somebody else has taken it: nothing is known of it
-    if (watch.seconds() > seconds) return std::nullopt;
+    if (watch.seconds() > seconds || (stopped && stopped())) return std::nullopt;
     std::this_thread::sleep_for(pause);
   }
 }
@@ -104,9 +104,13 @@ std::string told(int status) {
 
 std::string run_shell(const std::string& command, const ChildOptions& options) {
   pid_t child = 0;
+  const bool stops = options.stopped && !options.stopped();  // where that is so before, the command belongs to the end
   if (const int error = Spawn().start(child, command, options))
     return fmt::format("cannot be started: {}", std::strerror(error));
-  if (const auto status = wait_for(child, options.seconds)) return told(*status);
+  const Stopwatch watch;
+  const auto stopped = stops ? options.stopped : std::function<bool()>();
+  if (const auto status = wait_for(child, options.seconds, stopped)) return told(*status);
+  const bool in_time = watch.seconds() < options.seconds;
   kill(-child, SIGTERM);
   if (!wait_for(child, kGraceSeconds)) {
     kill(-child, SIGKILL);
@@ -115,6 +119,7 @@ std::string run_shell(const std::string& command, const ChildOptions& options) {
   } else {
     kill(-child, SIGKILL);  // what it has left behind
   }
+  if (in_time) return "ended, as the run was told to stop";
   return fmt::format("not done after {:g} s, so it was ended", options.seconds);
 }
 

@@ -1,7 +1,7 @@
 // Commands of the user's, run by the shell as processes of their own.
 #pragma once
 
-#include <filesystem>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +12,7 @@ struct ChildOptions {
   std::vector<std::pair<std::string, std::string>> environment = {};  // besides this process's own
   std::vector<std::string> without = {};                              // variables of it that are not passed on
   double seconds = 60;                                           // then it is ended, with all that it has started
+  std::function<bool()> stopped = {};                            // it is ended, too, when this becomes true meanwhile
 };
 
 // Waits for /bin/sh -c `command`, which has nothing to read, writes to this process's standard error and has no other

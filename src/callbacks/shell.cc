@@ -8,6 +8,7 @@
 
 #include "base/child.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "hone/callback.h"
 #include "hone/config_read.h"
 #include "hone/registry.h"
@@ -57,11 +58,9 @@ class Shell final : public Callback {
           field("command", &C::command,
                 "What /bin/sh runs, while the run waits for it. In its environment: HONE_EVENT, HONE_STEP, HONE_STEPS, "
                 "HONE_TOKENS, HONE_RUN_FOLDER, HONE_CHECKPOINT (the newest, once there is one), HONE_METRIC_LOSS and "
-                "so on of the last line and the last evaluation, HONE_SIGNAL and HONE_ERROR of these events.",
-                OnResume::free),
-          field("on", &C::on, "When: start, save, evaluation, end, signal, error.", OnResume::free),
-          field("time_limit", &C::time_limit, "Seconds; then the command is ended.", {.low = 0.01, .high = 86400},
-                OnResume::free)};
+                "so on of the last line and the last evaluation, HONE_SIGNAL and HONE_ERROR of these events."),
+          field("on", &C::on, "When: start, save, evaluation, end, signal, error."),
+          field("time_limit", &C::time_limit, "Seconds; then the command is ended.", {.low = 0.01, .high = 86400})};
     }
     void validate(Problems& problems) const {
       problems.require(command.find_first_not_of(" \t\n") != std::string::npos, "command", "missing");
@@ -105,7 +104,7 @@ class Shell final : public Callback {
     if (std::find(config_.on.begin(), config_.on.end(), event) == config_.on.end()) return;
     std::error_code ignored;
     const std::filesystem::path folder = std::filesystem::absolute(view.run_folder, ignored);
-    ChildOptions options{std::move(more), kOfRanks, config_.time_limit};
+    ChildOptions options{std::move(more), kOfRanks, config_.time_limit, [] { return StopSignal::stop_requested(); }};
     const auto add = [&](const char* name, const std::string& value) { options.environment.emplace_back(name, value); };
     add("HONE_EVENT", name_of(event));
     add("HONE_STEP", std::to_string(view.step));

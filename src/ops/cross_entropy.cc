@@ -95,11 +95,16 @@ class Scale {
   double number_ = 1;
 };
 
+// Where statistics go; undefined: not wanted. An undefined tensor is no argument of an autograd function.
+struct Statistics {
+  at::Tensor to_S4;
+};
+
 class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFunction> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& hidden_SD,
                             const at::Tensor& head_VD, const Supervised& s, const CrossEntropyOptions& options,
-                            bool with_gradients, const at::Tensor& statistics_S4) {
+                            bool with_gradients, const Statistics& statistics) {
     HeadGradients wanted{with_gradients && hidden_SD.requires_grad(), {}};
     bool lent = false;
     if (with_gradients && head_VD.requires_grad()) {  // summed in fp32 at least, in its place if that is free
@@ -109,7 +114,7 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
           lent ? options.head_sum->sum
                : at::empty(head_VD.sizes(), head_VD.options().dtype(at::toOpMathType(head_VD.scalar_type())));
     }
-    HeadLosses made = head_losses(hidden_SD, head_VD, {s.labels_S, s.weight_S}, options, wanted, statistics_S4);
+    HeadLosses made = head_losses(hidden_SD, head_VD, {s.labels_S, s.weight_S}, options, wanted, statistics.to_S4);
     // In saved_data rather than save_for_backward: they are nobody else's.
     ctx->saved_data["dhidden"] = made.dhidden_SD;
     ctx->saved_data["dhead"] = wanted.dhead_VD;
@@ -156,11 +161,12 @@ at::Tensor linear_cross_entropy(const at::Tensor& hidden_ND, const at::Tensor& h
                                                                 at::toOpMathType(head_VD.scalar_type()));
   const bool all = !s.index_S.defined() || s.index_S.numel() == hidden_ND.size(0);
   const at::Tensor hidden_SD = all ? hidden_ND : hidden_ND.index_select(0, s.index_S);
-  at::Tensor statistics_S4;
-  if (sums) statistics_S4 = at::empty({s.labels_S.numel(), 4}, s.weight_S.options());
+  Statistics statistics;
+  if (sums) statistics.to_S4 = at::empty({s.labels_S.numel(), 4}, s.weight_S.options());
   const at::Tensor loss =
-      CrossEntropyFunction::apply(hidden_SD, head_VD, s, options, at::GradMode::is_enabled(), statistics_S4);
-  if (sums) *sums = sums_of(statistics_S4.select(1, 2), statistics_S4.select(1, 3), s.weight_S, options.z_loss);
+      CrossEntropyFunction::apply(hidden_SD, head_VD, s, options, at::GradMode::is_enabled(), statistics);
+  if (sums)
+    *sums = sums_of(statistics.to_S4.select(1, 2), statistics.to_S4.select(1, 3), s.weight_S, options.z_loss);
   return loss;
 }
 

@@ -62,6 +62,13 @@ TEST_F(Child, IsEndedWithAllThatItStartedWhenItsTimeIsUp) {
     EXPECT_EQ(kill(pid, 0), -1) << pid;
   }
 }
+TEST_F(Child, IsEndedWhenItsRunIsToStopMeanwhile) {
+  int asked = 0;
+  const Stopwatch watch;
+  EXPECT_EQ(run("sleep 100", {.stopped = [&] { return ++asked > 2; }}), "ended, as the run was told to stop");
+  EXPECT_LT(watch.seconds(), 30);
+  EXPECT_EQ(run("sleep 0.05; exit 4", {.stopped = [] { return true; }}), "exit code 4");  // it was so before
+}
 TEST_F(Child, LeavesNoZombie) {
   for (int i = 0; i < 3; ++i) run("true");
   run("sleep 5", {.seconds = 0.05});

@@ -103,7 +103,7 @@ TEST_F(SamplesTest, PromptsOfConversationsEndWhereTheAnswerBegins) {
                    .dump() +
                "\n";
   const std::string file = folder_.write("chat.jsonl", records).string();
-  const test::Overrides chat{{"data.train", file}, {"data.chat_template", "chatml"}, {"data.max_length", "128"}};
+  const test::Overrides chat{{"data.train", file}, {"data.chat_template", "zephyr"}, {"data.max_length", "128"}};
   run("chat",
       "[{type: samples, every: 10, from: train, count: 2, prompts: ['say 7'], chat: true, system: Be brief.}]", chat);
   const auto made = lines("chat");
@@ -111,7 +111,7 @@ TEST_F(SamplesTest, PromptsOfConversationsEndWhereTheAnswerBegins) {
   EXPECT_EQ(made[0]["prompt"], "say 7");
   for (std::size_t i = 1; i < 3; ++i) {
     const std::string prompt = made[i]["prompt"], reference = made[i]["reference"];
-    EXPECT_TRUE(prompt.ends_with("<|im_start|>assistant\n")) << prompt;
+    EXPECT_TRUE(prompt.ends_with("<|assistant|>\n")) << prompt;
     EXPECT_NE(prompt.find("say " + reference.substr(0, reference.find('!'))), std::string::npos) << made[i];
   }
   EXPECT_HONE_ERROR(run("none", "[{type: samples, every: 1, prompts: [a], chat: true}]"), config,

@@ -79,6 +79,17 @@ TEST_F(ShellTest, SignalsAndErrorsAreTold) {
   EXPECT_TRUE(lines[1].starts_with("error 2  step 3")) << lines[1];
 }
 
+// A command of minutes must not cost a run its checkpoint.
+TEST_F(ShellTest, ACommandEndsWhenASignalComes) {
+  std::string warned;
+  log::set_sink([&](log::Level, std::string_view text) { warned += std::string(text) + "\n"; });
+  const Summary made = run("stops", "[{type: shell, on: [evaluation], command: 'kill -TERM $PPID; sleep 100'}]");
+  EXPECT_EQ(made.stopped_by, "SIGTERM");
+  EXPECT_EQ(made.step, 5);
+  EXPECT_NE(warned.find("ended, as the run was told to stop"), std::string::npos) << warned;
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "stops" / test::step_folder(5) / "MANIFEST.json"));
+}
+
 TEST_F(ShellTest, RefusesWhatCannotBe) {
   EXPECT_HONE_ERROR(run("a", "[{type: shell, command: ' '}]"), config, "command");
   EXPECT_HONE_ERROR(run("a", "[{type: shell, command: 'true', on: []}]"), config, "on");
