@@ -98,7 +98,7 @@ TEST_F(TrainedByStep, WhatCannotBeIsRefused) {
   EXPECT_HONE_ERROR(run("none", {{"model.trainable", "[{match: layers, from: 4, until: 4}]"}}), config,
                     "model.trainable.0.until: got 4, expected more than from 4");
   EXPECT_HONE_ERROR(run("none", {{"model.trainable", "[{from: 4}]"}}), config, "model.trainable.0.match: missing");
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "none"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "none/config.yaml"));
 }
 
 class TrainedByStepTogether : public test::Together {};
