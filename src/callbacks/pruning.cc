@@ -169,7 +169,9 @@ class Pruning final : public Callback {
   void prune(std::int64_t step, WeightEdit& edit) {
     std::map<std::string, Tensor> weights;
     edit.each([&](const std::string& name, Tensor& value) {
-      if (shapes_.contains(name)) weights[name] = value;
+      if (!shapes_.contains(name)) return;
+      if (const auto mask = masks_.find(name); mask != masks_.end()) clear(value, mask->second);  // the update moved it
+      weights[name] = value;
     });
     // What has been pruned stays so, whatever the share is now.
     for (auto& [name, mask] :

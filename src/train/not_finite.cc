@@ -37,6 +37,9 @@ std::string shown(const std::vector<std::string>& records) {
   return join(first, ", ") + more;
 }
 
+// Without the sign that a NaN may have.
+std::string number(double value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
+
 void write_if_possible(const Folder& folder, const std::string& file, const std::string& text) {
   try {
     folder.replace_file(file, text);
@@ -81,12 +84,12 @@ bool check_finite(const PendingUpdate& update, const Updater& updater, const Whe
       where.world.from_first(where.saved_step < 0 ? "there is no checkpoint yet"
                                                   : fmt::format("the last checkpoint is step {}", where.saved_step));
   const std::string spent = where.may_leave_out > 0 ? fmt::format(", after {} that were left out", where.left_out) : "";
-  throw Error(ErrorKind::not_finite, fmt::format("{}; stopped before the update{}, {}", fact, spent, kept))
-      .hint(where.run
-                ? fmt::format("a lower optimizer.learning_rate or a smaller trainer.max_grad_norm often helps; {} "
-                              "has all records, and hone train --replay {} makes the step once more",
-                              file, (where.run->path() / file).string())
-                : "");
+  Error error(ErrorKind::not_finite, fmt::format("{}; stopped before the update{}, {}", fact, spent, kept));
+  if (!where.run) throw error;
+  throw std::move(error).hint(
+      fmt::format("a lower optimizer.learning_rate or a smaller trainer.max_grad_norm often helps; {} has all records, "
+                  "and hone train --replay {} makes the step once more",
+                  file, (where.run->path() / file).string()));
 }
 
 }  // namespace hone::training

@@ -16,11 +16,11 @@ class Flicker final : public Callback {
   struct Config {
     std::vector<std::int64_t> steps;
     std::string weight = "layers.1.mlp.up_proj";
-    double value = NAN;
+    double value = 0;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{field("steps", &C::steps, "When."), field("weight", &C::weight, "Part of its name."),
-                        field("value", &C::value, "What it has.")};
+                        field("value", &C::value, "What they are; 0: NaN.")};
     }
   };
   explicit Flicker(const Config& config) : config_(config) {}
@@ -31,7 +31,7 @@ class Flicker final : public Callback {
       if (name.find(config_.weight) == name.npos) return;
       at_ = weight.value().detach();
       before_ = at_.clone();
-      at_.fill_(config_.value);
+      at_.fill_(config_.value == 0 ? NAN : config_.value);
     });
   }
   Action on_step_end(const TrainView&, Metrics&) override {

@@ -73,8 +73,8 @@ TEST_F(Warmup, EpochsAndTokensAreTargetsWithIt) {
   epochs.emplace_back("trainer.epochs", "2");
   run("epochs", epochs);
   const auto lines = test::metrics_of(folder_ / "epochs");
-  EXPECT_EQ(lines.back()["step"], 3 + (120 - 6 + 7) / 8);  // 60 rows twice, in 3 steps of 2 and others of 8
   EXPECT_GE(lines.back()["epoch"].get<double>(), 2);
+  EXPECT_LT(lines[lines.size() - 2]["epoch"].get<double>(), 2);
   tokens.emplace_back("trainer.tokens", "1500");
   run("tokens", tokens);
   EXPECT_NEAR(test::metrics_of(folder_ / "tokens").back()["tokens"].get<double>(), 1500, 400);
