@@ -126,8 +126,9 @@ std::string zeroed(const std::string& file, const std::string& prefix) {
 std::set<std::string> kinds_of(const std::string& file) {
   std::uint64_t size = 0;
   std::memcpy(&size, file.data(), sizeof size);
+  const json head = json::parse(file.substr(8, size));
   std::set<std::string> kinds;
-  for (const auto& [name, about] : json::parse(file.substr(8, size)).items())
+  for (const auto& [name, about] : head.items())
     if (name != "__metadata__" && about["data_offsets"][0] != about["data_offsets"][1])
       kinds.insert(name.substr(0, name.find('.') + 1));
   return kinds;
