@@ -41,7 +41,8 @@ int kill_everywhere(const ScenarioFolder& place, int size, int stride) {
 
 TEST_F(Kills, AtAnyOperationLoseNothingCommitted) {
   int points = 0;
-  for (int size = 2; size <= test::scaled(2, 6) && !HasFailure(); ++size) points += kill_everywhere(place_, size, test::scaled(test::kSlowness, 1));
+  for (int size = 2; size <= test::scaled(2, 6) && !HasFailure(); ++size)
+    points += kill_everywhere(place_, size, test::scaled(test::kSlowness, 1));
   std::printf("%d kill points in memory\n", points);
   EXPECT_GE(points, test::scaled(1500 / test::kSlowness, 10000));
 }
