@@ -103,7 +103,7 @@ std::optional<json> without(const json& value) {
                      : value.is_array()   ? json::array()
                      : value.is_string()  ? json("")
                      : value.is_boolean() ? json(!value.get<bool>())
-                     : value.is_number()  ? json(0)
+                     : value.is_number()  ? json(value == 0 ? 1 : 0)
                                           : json();
   return empty == value ? std::nullopt : std::optional(empty);
 }
