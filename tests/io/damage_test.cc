@@ -67,7 +67,7 @@ class Damage : public test::WithFastFolder {
 TEST_F(Damage, OfAnyByteIsFoundAndNamed) {
   const Manifest manifest = Manifest::read(Env::process().open_folder(path_));
   std::mt19937 random(7);
-  const int wanted = test::scaled(4000, 20000);
+  const int wanted = test::scaled(4000 / test::kSlowness, 20000);
   for (int damaged = 0; damaged < wanted; ++damaged) {
     auto file = good_.begin();
     std::advance(file, random() % good_.size());

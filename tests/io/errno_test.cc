@@ -63,7 +63,8 @@ TEST_F(Errno, OfAnyOperationIsToldAndLosesNothing) {
     const int count = ScenarioFolder::operations(scenario, place_.prepare(scenario));
     for (std::size_t kind = 0; kind < kFailures.size(); ++kind)
       for (const bool for_ever : {false, true}) {
-        const int stride = test::scaled(7, 1);  // beside other tests by turns, so that each operation fails somehow
+        // Beside other tests by turns, so that each operation fails somehow.
+        const int stride = test::scaled(7 * test::kSlowness, 1);
         for (int at = 1 + static_cast<int>(which + kind + for_ever) % stride; at <= count; at += stride, ++cases) {
           SCOPED_TRACE(fmt::format("{}, errno {} {} at operation {} of {}", scenario.name, kFailures[kind].error,
                                    for_ever ? "for ever" : "once", at, count));
@@ -73,7 +74,7 @@ TEST_F(Errno, OfAnyOperationIsToldAndLosesNothing) {
       }
   }
   std::printf("%d failures of operations\n", cases);
-  EXPECT_GE(cases, test::scaled(3000, 20000));
+  EXPECT_GE(cases, test::scaled(3000 / test::kSlowness, 20000));
 }
 
 // What has too many files open, or too little memory, has not looked: it is no reason to go back to an older one.

@@ -78,7 +78,7 @@ class Histories : public test::WithFastFolder {
 };
 
 TEST_F(Histories, KeepTheNewestWholeOneTheBestAndThePinned) {
-  const int histories = test::scaled(1500, 100000);
+  const int histories = test::scaled(1500 / test::kSlowness, 100000);
   for (int history = 0; history < histories; ++history) {
     SCOPED_TRACE(history);
     ASSERT_NO_FATAL_FAILURE(play());

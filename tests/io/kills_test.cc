@@ -41,9 +41,10 @@ int kill_everywhere(const ScenarioFolder& place, int size, int stride) {
 
 TEST_F(Kills, AtAnyOperationLoseNothingCommitted) {
   int points = 0;
-  for (int size = 2; size <= test::scaled(2, 6) && !HasFailure(); ++size) points += kill_everywhere(place_, size, 1);
+  for (int size = 2; size <= test::scaled(2, 6) && !HasFailure(); ++size)
+    points += kill_everywhere(place_, size, test::scaled(test::kSlowness, 1));
   std::printf("%d kill points in memory\n", points);
-  EXPECT_GE(points, test::scaled(1500, 10000));
+  EXPECT_GE(points, test::scaled(1500 / test::kSlowness, 10000));
 }
 
 // On a disk, each fsync made for real.
@@ -65,7 +66,7 @@ TEST_F(Kills, OfTheRecoveryTooLoseNothing) {
   for (const std::size_t which : {4, 9}) {
     const Scenario& scenario = all[which];
     const int count = ScenarioFolder::operations(scenario, place_.prepare(scenario));
-    for (int pair = 0; pair < test::scaled(150, 500); ++pair) {
+    for (int pair = 0; pair < test::scaled(150 / test::kSlowness, 500); ++pair) {
       const int first = 1 + pair * 37 % count, second = 1 + pair * 101 % count, third = 1 + pair * 53 % count;
       SCOPED_TRACE(fmt::format("{}, killed at {}, {} and {}", scenario.name, first, second, third));
       const fs::path path = place_.prepare(scenario);

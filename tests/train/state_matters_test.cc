@@ -103,7 +103,7 @@ std::optional<json> without(const json& value) {
                      : value.is_array()   ? json::array()
                      : value.is_string()  ? json("")
                      : value.is_boolean() ? json(!value.get<bool>())
-                     : value.is_number()  ? json(0)
+                     : value.is_number()  ? json(value == 0 ? 1 : 0)
                                           : json();
   return empty == value ? std::nullopt : std::optional(empty);
 }
@@ -126,8 +126,9 @@ std::string zeroed(const std::string& file, const std::string& prefix) {
 std::set<std::string> kinds_of(const std::string& file) {
   std::uint64_t size = 0;
   std::memcpy(&size, file.data(), sizeof size);
+  const json head = json::parse(file.substr(8, size));
   std::set<std::string> kinds;
-  for (const auto& [name, about] : json::parse(file.substr(8, size)).items())
+  for (const auto& [name, about] : head.items())
     if (name != "__metadata__" && about["data_offsets"][0] != about["data_offsets"][1])
       kinds.insert(name.substr(0, name.find('.') + 1));
   return kinds;
