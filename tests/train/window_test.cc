@@ -1,6 +1,8 @@
 // What a log line says of the steps since the last one.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "train/metrics.h"
 
 namespace hone::training {
