@@ -68,8 +68,7 @@ class Inspect final : public Command {
   nlohmann::ordered_json report_on(const std::string& kind, const std::vector<std::string>& paths) const {
     const std::vector<std::string> kinds = {"model", "adapter", "checkpoint", "run", "data", "recipe", "diff"};
     if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
-      throw Error(ErrorKind::usage,
-                  "inspect: got " + hone::quoted(kind) + ", expected one of " + join(kinds, ", "));
+      throw Error(ErrorKind::usage, "inspect: got " + hone::quoted(kind) + ", expected one of " + join(kinds, ", "));
     if (paths.size() != (kind == "diff" ? 2u : 1u))
       throw Error(ErrorKind::usage, "inspect " + kind + ": got " + std::to_string(paths.size()) + " paths, expected " +
                                         (kind == "diff" ? "2" : "1"));
@@ -94,8 +93,8 @@ class Inspect final : public Command {
     Invocation call = given;
     for (const auto& [flag, value] : given.flags)  // of a recipe --data.max_length is an option like the others
       if (flag.starts_with("data.")) call.overrides.emplace_back(flag, value);
-    const InspectedRecipe found = inspect_recipe(
-        paths, call, {flags_.set, flags_.allow_unknown ? UnknownKeys::pass_over : UnknownKeys::refuse});
+    const InspectedRecipe found =
+        inspect_recipe(paths, call, {flags_.set, flags_.allow_unknown ? UnknownKeys::pass_over : UnknownKeys::refuse});
     call.json ? write_json(found.report) : void(std::cout << found.text);
     return 0;
   }

@@ -10,10 +10,7 @@
 namespace hone::cli {
 
 RecipeLayers recipe_layers(const Invocation& call, const std::vector<std::string>& set, const std::string& file) {
-  return {.file = file,
-          .set = set,
-          .environment = config::environment_overrides(environ),
-          .flags = call.overrides};
+  return {.file = file, .set = set, .environment = config::environment_overrides(environ), .flags = call.overrides};
 }
 
 Recipe whole_recipe(const Invocation& call, const std::vector<std::string>& set, const std::string& file,

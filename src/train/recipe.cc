@@ -149,9 +149,8 @@ config::Node merge_layers(const RecipeLayers& layers) {
   for (const std::string& file : layers.set) put(file);
   training::put_over(root, layers.environment, "environment", problems);
   training::put_over(root, layers.flags, "", problems);
-  config::resolve(root, problems, [&](const std::string& path) {
-    return config::current_path<Recipe>(path, &root, problems);
-  });
+  config::resolve(root, problems,
+                  [&](const std::string& path) { return config::current_path<Recipe>(path, &root, problems); });
   problems.raise();
   tell(problems);
   return root;
