@@ -75,7 +75,7 @@ class Lines {
  public:
   void add(const std::string& name, const std::string& text) { std::cout << fmt::format("{:<22} {}\n", name, text); }
   void size(const std::string& name, std::uint64_t bytes, const std::string& note = "") {
-    if (bytes > 0) add("  " + name, fmt::format("{:>9}  {}", human_size(bytes), note));
+    if (bytes > 0) add("  " + name, fmt::format("{:>9}{}{}", human_size(bytes), note.empty() ? "" : "  ", note));
   }
 };
 

@@ -74,6 +74,7 @@ at::Tensor either(const at::Tensor& which, const at::Tensor& a, const at::Tensor
 at::Tensor quotient(const at::Tensor& x, const at::Tensor& by) {
   return at::empty(at::infer_size(x.sizes(), by.sizes()), x.options().dtype(at::result_type(x, by)));
 }
+at::Tensor& absolute(const at::Tensor& x, at::Tensor& made) { return made.resize_(x.sizes()), made; }
 std::tuple<at::Tensor, at::Tensor> sigmoid_logarithm(const at::Tensor& x) {
   return {at::empty_like(x), at::empty_like(x)};
 }
@@ -89,6 +90,7 @@ void teach_shapes() {
     library.impl("masked_fill_.Scalar", TORCH_FN(fill_where));
     library.impl("where.self", TORCH_FN(either));
     library.impl("floor_divide", TORCH_FN(quotient));
+    library.impl("abs.out", TORCH_FN(absolute));
     library.impl("log_sigmoid_forward", TORCH_FN(sigmoid_logarithm));
     library.impl("log_sigmoid_backward", TORCH_FN(sigmoid_logarithm_slope));
     return true;

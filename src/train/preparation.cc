@@ -167,7 +167,7 @@ void Preparation::open(bool strict) {
   if ((options_.resume || options_.replay) && !there)
     throw Error(ErrorKind::checkpoint,
                 fmt::format("{}: no run to {}", folder.string(), options_.replay ? "replay" : "resume"));
-  if (options_.fresh || !there) inputs_ = load_together("");
+  if (options_.fresh || !there) inputs_ = load_together(""), fill_batch_size();
   world_.wait();  // nobody reads any more in a folder that is moved away
   run_ = world_.first_then_others([&] { return std::make_unique<io::RunFolder>(env, folder, how); });
   std::optional<io::Checkpoint> chosen;
@@ -204,14 +204,18 @@ Inputs Preparation::load_together(const std::filesystem::path& checkpoint) {
   return cache_folder(recipe_).empty() ? load() : world_.first_then_others(load);
 }
 
+void Preparation::fill_batch_size() {
+  if (const std::string why = choose_batch_size(recipe_, *inputs_, world_); !why.empty())
+    log::info("trainer.batch_size: {}", why);
+}
+
 void Preparation::load_data(bool strict) {
   if (run_) return;
   const Stopwatch watch;
   open(strict);
   if (finished_) return;
   if (!inputs_ || from_) inputs_ = load_together(from_ ? run_->checkpoints().folder().path() / from_->name : "");
-  if (const std::string why = choose_batch_size(recipe_, *inputs_, world_); !why.empty())
-    log::info("trainer.batch_size: {}", why);
+  fill_batch_size();
   data_seconds_ = watch.seconds();
 }
 

@@ -39,6 +39,7 @@ class Preparation {
   void open(bool strict);
   void check();
   Inputs load_together(const std::filesystem::path& checkpoint);
+  void fill_batch_size();
   void validate();
 
   Recipe recipe_;

@@ -116,7 +116,8 @@ TrainState TrainState::load(const std::string& where, const LoadState& how) {
   const std::string file = (path / "config.json").string();
   frame->model = build_model(config::read_file(file), file);
   if (training::trained_by_step(trainable))
-    throw Error(ErrorKind::config, path.string() + ": model.trainable: some of its weights are trained in some steps only")
+    throw Error(ErrorKind::config,
+                path.string() + ": model.trainable: some of its weights are trained in some steps only")
         .hint("hone train goes on with it; model.path of a run of one's own starts from its weights");
   training::choose_trainable(*frame->model, trainable);
   load_weights(*frame->model, path, training::types_to_go_on(frame->precision, path),

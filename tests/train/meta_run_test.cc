@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "hone/registry.h"
 #include "tensor/meta_memory.h"
 #include "train/batch_size.h"
 #include "train/complete.h"
@@ -57,6 +58,8 @@ class MetaRun : public ::testing::Test {
                         {"data.max_length", "128"},       {"trainer.batch_size", "8"},
                         {"trainer.steps", "2"},           {"data.eval.held_out", "0"},
                         {"trainer.save.every", "0"}};
+    if (std::any_of(more.begin(), more.end(), [](const auto& one) { return one.first == "model"; }))
+      std::erase_if(all, [](const auto& one) { return one.first.starts_with("model."); });
     all.insert(all.end(), more.begin(), more.end());
     folder_.write("train.jsonl", test::story_lines(1500));
     return test::small_recipe(folder_, all);
@@ -117,6 +120,28 @@ TEST_F(MetaRun, BlocksAndRowsTakeTheirShare) {
   EXPECT_LT(again.blocks[1] * 4, few.blocks[1]);
   EXPECT_EQ(few.checkpoint_copy, 0u);
   EXPECT_GT(plan(recipe({{"trainer.save.asynchronous", "true"}})).peak, few.peak + few.checkpoint / 2);
+}
+
+// No op of theirs is unknown to the meta device.
+TEST_F(MetaRun, GoesThroughAllOptimizersAndObjectives) {
+  for (const std::string& type : registries().optimizers.names())
+    if (type != "groups") EXPECT_EQ(plan(recipe({{"optimizer", "{type: " + type + "}"}})).unknown, "") << type;
+  std::string pairs, labelled;
+  for (int i = 0; i < 400; ++i) {
+    pairs += fmt::format(R"({{"prompt": "what is {0}", "chosen": "it is {0}", "rejected": "not known"}})", i) + "\n";
+    labelled += fmt::format(R"({{"text": "text {}", "label": "l{}"}})", i, i % 3) + "\n";
+  }
+  folder_.write("pairs.jsonl", pairs), folder_.write("labelled.jsonl", labelled);
+  const training::MemoryPlan dpo =
+      plan(recipe({{"objective", "{type: dpo}"}, {"data.train", (folder_ / "pairs.jsonl").string()}}));
+  EXPECT_EQ(dpo.unknown, "");
+  EXPECT_NEAR(static_cast<double>(dpo.other_models) / static_cast<double>(dpo.weights), 1, 0.01);
+  EXPECT_EQ(plan(recipe({{"objective", "{type: classification}"},
+                         {"model", "{type: bert, hidden_size: 32, intermediate_size: 64, num_hidden_layers: 2, "
+                                   "num_attention_heads: 2}"},
+                         {"data.train", (folder_ / "labelled.jsonl").string()}}))
+                .unknown,
+            "");
 }
 
 TEST_F(MetaRun, NothingIsLeftOfIt) {
