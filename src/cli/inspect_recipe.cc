@@ -74,14 +74,19 @@ Given read_given(const std::string& where, const Invocation& call, const RecipeF
     given.merged = merge_layers(recipe_layers(call, flags.set, where));
   }
   given.recipe = read_recipe(given.merged, flags.unknown);
-  given.written = write_recipe(given.recipe);
+  // Twice: what is chosen by default within what was chosen has its options, too.
+  given.written = write_recipe(read_recipe(write_recipe(given.recipe)));
   config::Values<Recipe>::expand(given.merged);
   return given;
 }
 
-std::string place_of(const Leaves& given, const std::string& path) {
-  const auto found = given.find(path);
-  if (found == given.end()) return "default";
+// A value may stand for its section: `schedule: linear` gives schedule.type.
+std::string place_of(const Leaves& given, const std::string& path, const Node& value) {
+  auto found = given.find(path);
+  if (found == given.end()) {
+    found = given.find(path.substr(0, path.rfind('.')));
+    if (found == given.end() || text_of(found->second) != text_of(&value)) return "default";
+  }
   const std::string text = found->second->mark().text();
   return text.empty() ? "given" : text;
 }
@@ -91,7 +96,7 @@ InspectedRecipe show(const Given& given) {
   const Leaves merged = leaves_of(given.merged);
   ordered_json rows = ordered_json::array(), lines = ordered_json::array();
   for (const auto& [path, node] : leaves_of(given.written)) {
-    const std::string place = place_of(merged, path);
+    const std::string place = place_of(merged, path, *node);
     rows.push_back({{"option", path}, {"value", value_of(*node)}, {"from", place}});
     lines.push_back({{"option", path}, {"value", text_of(node)}, {"from", place}});
   }

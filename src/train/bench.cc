@@ -50,7 +50,9 @@ BenchReport bench(Recipe recipe, const BenchOptions& options) {
   TrainOptions train;
   train.world = options.world;
   recipe = completed_for_bench(recipe, scratch / "run", options.warmup + options.steps);
-  check_ranks(recipe, train);
+  Recipe shared = recipe;
+  shared.run.folder = "bench";  // each rank has one of its own
+  check_ranks(shared, train);
   Inputs inputs = load_inputs(recipe, "");
   choose_batch_size(recipe, inputs, options.world);
   io::RunFolder run(Env::process(), recipe.run.folder, {false, ErrorKind::checkpoint});

@@ -3,9 +3,11 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <map>
 
 #include "hub/memory.h"
+#include "nn/lora_targets.h"
 
 namespace hone::training {
 
@@ -25,7 +27,13 @@ std::unique_ptr<Model> meta_twin(const Model& model, const std::filesystem::path
 
 std::unique_ptr<Model> meta_model(const Recipe& recipe, const Inputs& inputs, WeightTypes types) {
   std::unique_ptr<Model> model = meta_twin(*inputs.model, inputs.source, types);
-  if (inputs.adapter) apply_lora(*model, *inputs.adapter, recipe.run.seed);
+  if (!inputs.adapter) return model;
+  LoraConfig adapter = *inputs.adapter;
+  std::erase_if(adapter.modules_to_save, [&](const std::string& name) {  // PEFT lists heads of other models as well
+    const auto all = nn::whole_modules(*model, {name});
+    return std::none_of(all.begin(), all.end(), [&](const auto& one) { return nn::is_within_any(one.module, {name}); });
+  });
+  apply_lora(*model, adapter, recipe.run.seed);
   return model;
 }
 

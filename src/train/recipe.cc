@@ -143,10 +143,9 @@ Recipe read_recipe(const config::Node& node, UnknownKeys unknown) {
 config::Node merge_layers(const RecipeLayers& layers) {
   registries();
   Problems problems;
-  config::Node root = config::Node::map();
-  const auto put = [&](const std::string& file) { training::put_over(root, config::read_file(file), problems); };
-  if (!layers.file.empty()) put(layers.file);
-  for (const std::string& file : layers.set) put(file);
+  config::Node root = layers.file.empty() ? config::Node::map() : config::read_file(layers.file);
+  config::rename<Recipe>(root, nullptr, problems);
+  for (const std::string& file : layers.set) training::put_over(root, config::read_file(file), problems);
   training::put_over(root, layers.environment, "environment", problems);
   training::put_over(root, layers.flags, "", problems);
   config::resolve(root, problems,

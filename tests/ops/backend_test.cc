@@ -18,7 +18,7 @@ TEST(Backend, IsTheDevicesAndTheTypes) {
   const Tensor x = sample({3, 4}, at::kFloat);
   EXPECT_EQ(backend_for({x, x})->name, "cpu");
   EXPECT_EQ(backend_for({x.to(at::kHalf)})->name, "reference");
-  EXPECT_EQ(backend_for({at::empty({2}, at::TensorOptions().device(at::kMeta))})->name, "reference");
+  EXPECT_EQ(backend_for({at::empty({2}, at::TensorOptions().device(at::kMeta))})->name, "meta");
   EXPECT_EQ(backend_for({x, x.to(at::kBFloat16)}), nullptr);
   EXPECT_EQ(backend_for({x, at::empty({2}, at::TensorOptions().device(at::kMeta))}), nullptr);
   EXPECT_EQ(backend_for({x.to(at::kLong)}), nullptr);

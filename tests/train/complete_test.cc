@@ -53,7 +53,7 @@ TEST(Complete, WhatWasChangedInBetweenIsChecked) {
   recipe.trainer.batch_size = 0;
   recipe.model.path = "m";
   EXPECT_HONE_ERROR(completed_for_run(recipe, Env::process(), false), config, "trainer.batch_size: got 0");
-  EXPECT_HONE_ERROR(completed_for_preview(recipe), config, "model.path: not together");
+  EXPECT_HONE_ERROR(completed_for_preview(recipe), config, "model.type: not together");
   EXPECT_HONE_ERROR(completed_for_bench(recipe, "x", 1), config, "2 problems");
 }
 

@@ -66,6 +66,8 @@ TEST(Recipe, EveryOptionIsClassedForResume) {
                        {"trainer.batch_size", "refuse"},
                        {"trainer.accumulate", "refuse"},
                        {"trainer.batch_warmup", "refuse"},
+                       {"trainer.step_rows", "refuse"},
+                       {"trainer.memory_limit", "free"},
                        {"trainer.steps", "record"},
                        {"trainer.epochs", "record"},
                        {"trainer.tokens", "record"},
