@@ -216,6 +216,8 @@ optimizer.schedule.wsd.final_ratio | r.yaml '--optimizer.schedule={type: wsd, de
 optimizer.schedule.wsd.decay_steps | r.yaml '--optimizer.schedule={type: wsd}' | --optimizer.schedule.decay_steps=3
 optimizer.schedule.wsd.decay_type | r.yaml '--optimizer.schedule={type: wsd, decay_steps: 3}' | --optimizer.schedule.decay_type=linear
 trainer.batch_size | r.yaml | --trainer.batch_size=1
+trainer.step_rows | r.yaml | --trainer.step_rows=4
+trainer.memory_limit | r.yaml --trainer.batch_size=auto --trainer.step_rows=4 | --trainer.memory_limit=1MB
 trainer.accumulate | r.yaml | --trainer.accumulate=2
 trainer.batch_warmup | r.yaml --trainer.accumulate=3 | '--trainer.batch_warmup=[{steps: 2, accumulate: 1}]'
 trainer.batch_warmup[].steps | r.yaml --trainer.accumulate=3 '--trainer.batch_warmup=[{steps: 2, accumulate: 1}]' | --trainer.batch_warmup.0.steps=3
@@ -242,7 +244,7 @@ trainer.max_eval_batches | r.yaml | --trainer.max_eval_batches=1
 trainer.eval_sets | r.yaml | '--trainer.eval_sets={held_out: 1}'
 trainer.eval_sets.<name>.every | r.yaml | '--trainer.eval_sets={held_out: {every: 1}}'
 trainer.eval_sets.<name>.max_batches | r.yaml | '--trainer.eval_sets={held_out: {max_batches: 1}}'
-trainer.eval_seed | r.yaml --data.collator=noise | --trainer.eval_seed=5
+trainer.eval_seed | what a plug-in's collator draws: tests/cli/plugins.test |
 trainer.report_every | lines of trackers: tests/train/eval_sets_test.cc |
 trainer.log_every | r.yaml | --trainer.log_every=2
 trainer.log_modes | r.yaml --trainer.log_every=2 | '--trainer.log_modes=[max, std]'
@@ -275,7 +277,7 @@ callbacks.memory.every | r.yaml --callbacks=[memory] | --callbacks.0.every=0
 callbacks.memory.seconds | how often it looks: tests/callbacks/measures_test.cc |
 callbacks.memory.warn_at | r.yaml --callbacks=[memory] | --callbacks.0.warn_at=0
 callbacks.loss_spike.multiplier | r.yaml '--callbacks=[{type: loss_spike, window: 2, patience: 0, multiplier: 5}]' | --callbacks.0.multiplier=1
-callbacks.loss_spike.window | r.yaml '--callbacks=[{type: loss_spike, patience: 0, multiplier: 1}]' | --callbacks.0.window=2
+callbacks.loss_spike.window | r.yaml '--callbacks=[{type: loss_spike, cap: 0.1}]' | --callbacks.0.window=2
 callbacks.loss_spike.patience | r.yaml '--callbacks=[{type: loss_spike, window: 2, multiplier: 1}]' --optimizer.learning_rate=1 | --callbacks.0.patience=0
 callbacks.loss_spike.cap | r.yaml '--callbacks=[{type: loss_spike, window: 2, cap: 100}]' | --callbacks.0.cap=0.1
 callbacks.pruning.match | r.yaml '--callbacks=[{type: pruning, every: 1}]' | --callbacks.0.match=lm_head
@@ -526,6 +528,10 @@ bench --warmup | bench ../n.yaml --steps 1 --warmup 0 --json | --warmup none
 bench --length | bench ../n.yaml --steps 1 --warmup 0 | --length 16
 bench --batch-size | bench ../n.yaml --steps 1 --warmup 0 | --batch-size 1
 bench --allow-unknown | bench ../unknown.yaml --steps 1 --warmup 0 --json | --allow-unknown
+plan --set | plan ../n.yaml --no-measure | --set ../set.yaml
+plan --ranks | plan ../n.yaml --no-measure --trainer.accumulate=2 --json | --ranks 2
+plan --measure | plan ../n.yaml --json | --no-measure
+plan --steps | plan ../n.yaml --json | --steps none
 export --out | export run --out x | --out y
 export --max-shard-size | export run --out x | --max-shard-size 4KB
 export --checkpoint | export run --out x | --checkpoint 2
