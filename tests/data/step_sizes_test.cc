@@ -90,7 +90,8 @@ TEST_F(Growing, CutsDocumentsInTheStepsThatSaySo) {
     for (const HostBatch& batch : whole.next()) whole_supervised += batch.supervised;
   EXPECT_EQ(cut_supervised, whole_supervised);  // of texts no target is lost
   std::int32_t longest = 0;
-  for (const Doc& doc : loader.next()[0].docs) longest = std::max(longest, doc.end - doc.begin);
+  const auto step = loader.next();
+  for (const Doc& doc : step[0].docs) longest = std::max(longest, doc.end - doc.begin);
   EXPECT_GT(longest, 5);
 }
 
