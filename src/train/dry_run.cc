@@ -5,21 +5,14 @@
 
 #include "base/signals.h"
 #include "base/strings.h"
-#include "base/temporary.h"
 #include "data/files.h"
 #include "io/pipe.h"
-#include "train/batch_size.h"
-#include "train/checkpoint.h"
 #include "train/meta_run.h"
-#include "train/complete.h"
+#include "train/preparation.h"
 #include "train/ranks.h"
-#include "train/resume.h"
-#include "train/trainer.h"
 
 namespace hone::training {
 namespace {
-
-namespace fs = std::filesystem;
 
 // What is taken from a pipe is not there when the run begins.
 void refuse_pipes(const Recipe& recipe) {
@@ -32,45 +25,18 @@ void refuse_pipes(const Recipe& recipe) {
   }
 }
 
-// The run as it is, or a folder that lives as long as this.
-class Place {
- public:
-  Place(const Recipe& recipe, const TrainOptions& options) {
-    Env& env = options.env ? *options.env : Env::process();
-    const fs::path folder = recipe.run.folder;
-    if (options.world.is_first()) io::require_run_folder(env, folder, {options.fresh});
-    std::error_code ignored;
-    const bool there = !options.fresh && io::has_run(env, folder) && fs::is_directory(folder / "checkpoints", ignored);
-    if (options.resume && !there) throw Error(ErrorKind::checkpoint, folder.string() + ": no run to resume");
-    if (!there) scratch_.emplace();
-    io::RunFolderOptions how;
-    how.watch = there;
-    run_.emplace(Env::process(), there ? folder : fs::path(*scratch_ / "run"), how);
-  }
-  io::RunFolder& run() { return *run_; }
-
- private:
-  std::optional<TemporaryFolder> scratch_;
-  std::optional<io::RunFolder> run_;  // goes first
-};
-
-std::vector<config::Change> compare(io::RunFolder& run, const io::Checkpoint& from, Recipe& recipe,
-                                    const TrainOptions& options) {
-  const Folder checkpoint = run.checkpoints().open(from);
-  const std::string saved = checkpoint.open_folder("state").read_file("config.yaml");
-  if (!has_optimizer(checkpoint))
-    throw Error(ErrorKind::checkpoint, checkpoint.path().string() +
-                                           ": saved without the optimizer's state (trainer.save.optimizer: false): no "
-                                           "run can go on from it");
-  take_batch_size(recipe, saved, recipe.run.folder + "/config.yaml");
-  return check_recipe(saved, recipe, options, recipe.run.folder);
-}
-
-// By a callback, or as its data had ended; what is asked for by name goes on all the same, as in train().
-bool is_stopped(io::RunFolder& run, const io::Checkpoint& from, const std::vector<config::Change>& changes,
-                const TrainOptions& options) {
-  const auto state = load_state(run.checkpoints().open(from));
-  return !options.resume && changes.empty() && !state.finished.empty() && state.finished != "steps";
+DryRun describe(const Preparation& preparation, const World& world) {
+  const Recipe& recipe = preparation.recipe();
+  const Inputs& inputs = preparation.inputs();
+  const SaveTypes types(recipe.trainer.save.dtype, recipe.trainer.precision, source_types(inputs.source));
+  const MemoryPlan memory = plan_memory(recipe, inputs, {.ranks = world.size()});
+  DryRun result;
+  result.found = describe_inputs(recipe, inputs, types, memory, ranks_here(world));
+  if (const std::string& reason = preparation.batch_reason(); !reason.empty())
+    result.found.lines.push_back("trainer.batch_size: " + reason);
+  if (preparation.from()) result.from = preparation.from()->name, result.step = preparation.from()->step;
+  result.steps = steps_of(recipe, *inputs.train);
+  return result;
 }
 
 void make_step(Trainer& trainer, DryRun& result) {
@@ -88,36 +54,17 @@ void make_step(Trainer& trainer, DryRun& result) {
 
 DryRun dry_run(const Recipe& given, TrainOptions options) {
   const StopSignal signals;
-  const World& world = options.world;
-  Recipe recipe = completed_for_run(given, options.env ? *options.env : Env::process(), options.resume.has_value());
-  recipe.run.folder = world.from_first(recipe.run.folder);
-  check_ranks(recipe, options);
-  check_overrides(recipe, options);
-  if (options.fresh && options.resume) throw Error(ErrorKind::usage, "--new and --resume: not together");
-  refuse_pipes(recipe);
+  refuse_pipes(given);
+  Recipe recipe = given;
   recipe.data.cache = "none";
-  Place place(recipe, options);
-  std::optional<io::Checkpoint> chosen;
-  if (world.is_first()) chosen = choose_checkpoint(place.run(), options);
-  const std::optional<io::Checkpoint> from = from_first(world, chosen);
-  std::vector<config::Change> changes;
-  if (from) changes = compare(place.run(), *from, recipe, options);
-  const bool stopped = from && is_stopped(place.run(), *from, changes, options);
-  recipe.callbacks.clear();
-  const fs::path checkpoint = from ? place.run().checkpoints().folder().path() / from->name : fs::path();
-  Inputs inputs = load_inputs(recipe, checkpoint);
-  DryRun result;
-  const SaveTypes types(recipe.trainer.save.dtype, recipe.trainer.precision, source_types(inputs.source));
-  const std::string reason = choose_batch_size(recipe, inputs, world);
-  const MemoryPlan memory = plan_memory(recipe, inputs, {.ranks = world.size()});
-  result.found = describe_inputs(recipe, inputs, types, memory, ranks_here(world));
-  if (!reason.empty()) result.found.lines.push_back("trainer.batch_size: " + reason);
-  result.from = from ? from->name : "";
-  result.step = from ? from->step : 0;
-  result.steps = steps_of(recipe, *inputs.train);
-  const bool evaluates = !inputs.evals.empty();
-  Trainer trainer({recipe, options, std::move(inputs), place.run(), from, std::move(changes)});
-  if (result.step < result.steps && !stopped) make_step(trainer, result);
+  Preparation preparation(std::move(recipe), {}, std::move(options), Purpose::trial);
+  preparation.load_data(/*strict=*/true);
+  const World& world = preparation.options().world;
+  DryRun result = describe(preparation, world);
+  const bool evaluates = !preparation.inputs().evals.empty(), ended = preparation.finished().has_value();
+  preparation.make_loop();
+  Trainer& trainer = preparation.loop();
+  if (result.step < result.steps && !ended) make_step(trainer, result);
   StopSignal::check("trying the run");
   const Stopwatch watch;
   if (evaluates) result.evaluation = trainer.measure(nullptr, {});

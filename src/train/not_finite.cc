@@ -37,9 +37,6 @@ std::string shown(const std::vector<std::string>& records) {
   return join(first, ", ") + more;
 }
 
-// Without the sign that a NaN may have.
-std::string number(double value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
-
 void write_if_possible(const Folder& folder, const std::string& file, const std::string& text) {
   try {
     folder.replace_file(file, text);

@@ -138,7 +138,9 @@ void plan_time(RunPlan& plan, const Inputs& inputs, const Work& work, const RunP
 }  // namespace
 
 RunPlan plan_run(const Recipe& given, const RunPlanOptions& options) {
-  RunPlan plan{.recipe = completed_for_preview(given), .ranks = options.ranks};
+  RunPlan plan;
+  plan.recipe = completed_for_preview(given);
+  plan.ranks = options.ranks;
   const Inputs inputs = load_inputs(plan.recipe, "");
   plan.batch_size_reason = choose_batch_size(plan.recipe, inputs, World(), options.ranks);
   check_shared_evenly(plan.recipe.trainer, options.ranks);

@@ -101,10 +101,6 @@ void warn_about_data(const Recipe& recipe, const Dataset& train, std::vector<std
 
 std::string name_of(Precision precision) { return config::Values<Precision>::write(precision).text(); }
 
-std::uint64_t weight_size(Precision precision) {
-  return precision == Precision::fp64 ? 8 : precision == Precision::bf16 ? 2 : 4;
-}
-
 // Throws Error(config) where a model beside the one that is trained has another vocabulary.
 void check_models_beside(const Recipe& recipe, const Inputs& inputs) {
   for (const auto& [role, where] : make_objective(recipe)->needs().models) {

@@ -129,8 +129,12 @@ Recipe with_inputs(Recipe recipe, const TrainerInputs& given, const World& world
   return recipe;
 }
 
-Preparation::Preparation(Recipe recipe, TrainerInputs given, TrainOptions options)
-    : recipe_(std::move(recipe)), given_(std::move(given)), options_(std::move(options)), world_(options_.world) {
+Preparation::Preparation(Recipe recipe, TrainerInputs given, TrainOptions options, Purpose purpose)
+    : recipe_(std::move(recipe)),
+      given_(std::move(given)),
+      options_(std::move(options)),
+      world_(options_.world),
+      purpose_(purpose) {
   if (given_.model && given_.state) throw Error(ErrorKind::usage, "a model and a state; expected one of them");
   if (given_.state) adopt_state();
 }
@@ -160,8 +164,7 @@ void Preparation::open(bool strict) {
   check_overrides(recipe_, options_);
   if (options_.fresh && options_.resume) throw Error(ErrorKind::usage, "--new and --resume: not together");
   if (options_.replay) prepare_replay(recipe_, options_);
-  const io::RunFolder::Options how{options_.fresh, ErrorKind::checkpoint, !world_.is_first() || options_.replay};
-  if (world_.is_first()) io::require_run_folder(env, folder, how);
+  if (world_.is_first()) io::require_run_folder(env, folder, {options_.fresh});
   if (!options_.gradients.empty()) io::require_replaceable(options_.gradients, ErrorKind::checkpoint);
   const bool there = !world_.from_first(world_.is_first() && io::has_run(env, folder) ? "there" : "").empty();
   if ((options_.resume || options_.replay) && !there)
@@ -169,30 +172,48 @@ void Preparation::open(bool strict) {
                 fmt::format("{}: no run to {}", folder.string(), options_.replay ? "replay" : "resume"));
   if (options_.fresh || !there) inputs_ = load_together(""), fill_batch_size();
   world_.wait();  // nobody reads any more in a folder that is moved away
-  run_ = world_.first_then_others([&] { return std::make_unique<io::RunFolder>(env, folder, how); });
+  run_ = world_.first_then_others([&] { return open_folder(env, there); });
   std::optional<io::Checkpoint> chosen;
   if (world_.is_first())
     chosen = options_.replay ? checkpoint_before(*run_, *options_.replay) : choose_checkpoint(*run_, options_);
   from_ = from_first(world_, chosen);
   if (!from_ && run_->existed()) log::info("{}: no checkpoint yet, the run starts at step 0", run_->path().string());
+  if (from_) take_batch_size(recipe_, saved_recipe(), run_->path().string() + "/config.yaml");
   if (strict) check();
+  if (purpose_ == Purpose::trial) recipe_.callbacks.clear();
+}
+
+std::unique_ptr<io::RunFolder> Preparation::open_folder(Env& env, bool there) {
+  const std::filesystem::path folder = recipe_.run.folder;
+  if (purpose_ == Purpose::run)
+    return std::make_unique<io::RunFolder>(
+        env, folder,
+        io::RunFolderOptions{options_.fresh, ErrorKind::checkpoint, !world_.is_first() || options_.replay});
+  std::error_code ignored;
+  io::RunFolderOptions how;
+  how.watch = there && !options_.fresh && std::filesystem::is_directory(folder / "checkpoints", ignored);
+  if (how.watch) return std::make_unique<io::RunFolder>(env, folder, how);
+  scratch_.emplace();
+  return std::make_unique<io::RunFolder>(env, *scratch_ / "run", how);
+}
+
+std::string Preparation::saved_recipe() const {
+  return run_->checkpoints().open(*from_).open_folder("state").read_file("config.yaml");
 }
 
 // Whether the run may go on from its checkpoint, and has anything to do.
 void Preparation::check() {
   checked_ = true;
   if (!from_) return;
+  changes_ = check_recipe(saved_recipe(), recipe_, options_, run_->path().string());
   const Folder checkpoint = run_->checkpoints().open(*from_);
-  const std::string saved = checkpoint.open_folder("state").read_file("config.yaml");
-  take_batch_size(recipe_, saved, run_->path().string() + "/config.yaml");
-  changes_ = check_recipe(saved, recipe_, options_, run_->path().string());
   const RunState state = load_state(checkpoint);
   if (!options_.resume && !options_.replay && is_finished(state, recipe_, changes_)) {
     if (!options_.gradients.empty())
       throw Error(ErrorKind::usage, fmt::format("--gradients {}: the run is finished at step {}, so no step gives any",
                                                 options_.gradients, state.step));
     finished_ = already_finished(*run_, *from_, state);
-    return;
+    if (is_over()) return;
   }
   require_optimizer(checkpoint);
 }
@@ -205,15 +226,16 @@ Inputs Preparation::load_together(const std::filesystem::path& checkpoint) {
 }
 
 void Preparation::fill_batch_size() {
-  if (const std::string why = choose_batch_size(recipe_, *inputs_, world_); !why.empty())
-    log::info("trainer.batch_size: {}", why);
+  if (!recipe_.trainer.batch_size.automatic) return;
+  batch_reason_ = choose_batch_size(recipe_, *inputs_, world_);
+  if (purpose_ == Purpose::run) log::info("trainer.batch_size: {}", batch_reason_);
 }
 
 void Preparation::load_data(bool strict) {
   if (run_) return;
   const Stopwatch watch;
   open(strict);
-  if (finished_) return;
+  if (is_over()) return;
   if (!inputs_ || from_) inputs_ = load_together(from_ ? run_->checkpoints().folder().path() / from_->name : "");
   fill_batch_size();
   data_seconds_ = watch.seconds();
@@ -221,7 +243,7 @@ void Preparation::load_data(bool strict) {
 
 void Preparation::load_model() {
   load_data(/*strict=*/false);
-  if (has_model_ || finished_) return;
+  if (has_model_ || is_over()) return;
   const Stopwatch watch;
   has_model_ = true;
   if (given_.state && from_) given_.state->frame().drop();  // the checkpoint's weights come in place of its own
@@ -232,8 +254,8 @@ void Preparation::load_model() {
 
 void Preparation::make_loop() {
   load_model();
-  if (!checked_ && !finished_) check();
-  if (loop_ || finished_) return;
+  if (!checked_) check();
+  if (loop_ || is_over()) return;
   const Stopwatch watch;
   loop_ = std::make_unique<Trainer>(
       TrainerParts{recipe_, options_, std::move(*inputs_), *run_, from_, changes_, std::move(given_.state)});

@@ -67,6 +67,7 @@ StepReport Stepper::step(const std::function<StepReport(const Group&)>& otherwis
   const std::int64_t done = state.step;
   Group group = next_group();
   complete(group);
+  choose_trained();
   StepReport report = otherwise ? otherwise(group) : make(std::move(group));
   measure_size(done, report);
   state.step = done + 1;
@@ -88,10 +89,20 @@ StepReport Stepper::make(Group given) {
     report.skipped &= one.skipped;
     state.spikes += one.spikes;
     state.not_finite += one.not_finite;
-    if (one.skipped || one.spikes > 0 || one.not_finite > 0) continue;
-    trained_.count(state.step, state.trained_updates);
+    if (!one.skipped && one.spikes == 0 && one.not_finite == 0) updated();
   }
   return report;
+}
+
+// With how many updates they have had.
+void Stepper::choose_trained() {
+  RunState& state = frame_.run;
+  trained_.begin_step(state.step, state.updates, state.trained_updates, frame_.updater());
+}
+
+void Stepper::updated() {
+  trained_.count(frame_.run.step, frame_.run.trained_updates);
+  choose_trained();
 }
 
 void Stepper::measure_size(std::int64_t step, StepReport& report) const {
@@ -114,7 +125,6 @@ void Stepper::complete(Group& group) const {
 
 StepReport Stepper::update(const Group& group) {
   RunState& state = frame_.run;
-  trained_.begin_step(state.step, state.updates, state.trained_updates, frame_.updater());
   StepReport report;
   Passes passes;
   const Sums total = amounts(group, passes, report);

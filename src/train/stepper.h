@@ -47,7 +47,9 @@ class Stepper {
 
   // The step after run.step of the frame; counts it, its updates and its tokens. `make`: instead of make().
   StepReport step(const std::function<StepReport(const Group&)>& make = {});
-  StepReport make(Group group);  // what is done with a step's micro-batches
+  // Within step(): what is done with its micro-batches; or, of one who makes updates otherwise, that there was one.
+  StepReport make(Group group);
+  void updated();
   void seek(const RunState& state) { loader_.seek(state.step, state.data_position); }
   bool has_data() { return loader_.has_next(); }  // waits for it; false: a stream has ended
   std::optional<double> epoch_at(std::int64_t step) const { return loader_.epoch_at(step); }
@@ -61,6 +63,7 @@ class Stepper {
 
  private:
   StepReport update(const Group& group);
+  void choose_trained();
   // How this rank goes through its micro-batches that learn: one pass for each, and none where others have one.
   struct Passes {
     std::vector<bool> learns;

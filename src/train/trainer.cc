@@ -93,7 +93,10 @@ void Trainer::equip() {
   if (parts_.from || !same_optimizer(frame_->chosen, recipe_.optimizer)) frame_->drop();
   make_weights(inputs, recipe_, world_, parts_.from.has_value());
   frame_->before_update = [this] { hooks_.gradients(view(), given_); };
-  frame_->after_update = [this] { after_update(); };
+  frame_->after_update = [this] {
+    stepper_->updated();
+    after_update();
+  };
   frame_->precision = recipe_.trainer.precision;
   frame_->steps = steps_;
   frame_->seed = recipe_.run.seed;

@@ -56,7 +56,11 @@ std::vector<WeightRow> weight_table(const Recipe& recipe, const Inputs& inputs) 
   const auto trained = trained_of(*model, *optimizer, run == Precision::fp64 ? at::kDouble : at::kFloat);
   std::vector<WeightRow> rows;
   model->each_with_adapters([&](const std::string& name, Weight& weight) {
-    WeightRow row{.name = name, .shape = weight.shape(), .parameters = weight.numel(), .trainable = weight.trainable()};
+    WeightRow row;
+    row.name = name;
+    row.shape = weight.shape();
+    row.parameters = weight.numel();
+    row.trainable = weight.trainable();
     const at::ScalarType type = hub::type_of(weight, run);
     row.dtype = safetensors_name(type);
     row.bytes = static_cast<std::uint64_t>(row.parameters) * c10::elementSize(type);

@@ -13,15 +13,8 @@
 namespace hone {
 namespace {
 
-class SamplesTest : public ::testing::Test {
+class SamplesTest : public test::RunsWithCallbacks {
  protected:
-  void SetUp() override { test::register_test_callbacks(); }
-  void TearDown() override { log::set_sink({}); }
-  Summary run(const std::string& name, const std::string& callbacks, const test::Overrides& more = {}) {
-    test::Overrides overrides{{"run.folder", (folder_ / name).string()}, {"callbacks", callbacks}};
-    overrides.insert(overrides.end(), more.begin(), more.end());
-    return train(test::small_recipe(folder_, overrides), test::quiet_options());
-  }
   std::vector<nlohmann::json> lines(const std::string& name, const std::string& file = "samples.jsonl") {
     std::vector<nlohmann::json> all;
     std::istringstream text(test::read_text(folder_ / name / file));
@@ -33,7 +26,6 @@ class SamplesTest : public ::testing::Test {
     for (const auto& line : lines(name)) all.push_back(line["step"]);
     return all;
   }
-  test::TempFolder folder_;
 };
 
 constexpr const char* kTwo =

@@ -12,15 +12,8 @@
 namespace hone {
 namespace {
 
-class ShellTest : public ::testing::Test {
+class ShellTest : public test::RunsWithCallbacks {
  protected:
-  void SetUp() override { test::register_test_callbacks(); }
-  void TearDown() override { log::set_sink({}); }
-  Summary run(const std::string& name, const std::string& callbacks, const test::Overrides& more = {}) {
-    test::Overrides overrides{{"run.folder", (folder_ / name).string()}, {"callbacks", callbacks}};
-    overrides.insert(overrides.end(), more.begin(), more.end());
-    return train(test::small_recipe(folder_, overrides), test::quiet_options());
-  }
   std::string all(const std::string& command, const std::string& more = "") {
     return "[{type: shell, on: [start, save, evaluation, end, signal, error], command: '" + command + "'}" + more + "]";
   }
@@ -30,7 +23,6 @@ class ShellTest : public ::testing::Test {
     for (std::string line; std::getline(text, line);) lines.push_back(line);
     return lines;
   }
-  test::TempFolder folder_;
 };
 
 TEST_F(ShellTest, RunsOnItsEventsInOrder) {

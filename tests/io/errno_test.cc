@@ -16,11 +16,7 @@ using test::Scenario;
 using test::ScenarioFolder;
 using Fault = FaultyEnv::Fault;
 
-class Errno : public test::WithFastFolder {
- protected:
-  test::Quiet quiet_;
-  ScenarioFolder place_{folder_.path()};
-};
+class Errno : public test::WithScenarios {};
 
 struct Failure {
   Fault fault;

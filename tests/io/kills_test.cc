@@ -19,11 +19,7 @@ using test::Scenario;
 using test::ScenarioFolder;
 using Fault = FaultyEnv::Fault;
 
-class Kills : public test::WithFastFolder {
- protected:
-  test::Quiet quiet_;
-  ScenarioFolder place_{folder_.path()};
-};
+class Kills : public test::WithScenarios {};
 
 // At each `stride`-th operation of each scenario; how many points that were. Stops at the first one that loses
 // anything.

@@ -194,4 +194,11 @@ class ScenarioFolder {
   std::filesystem::path root_;
 };
 
+// A test that has scenarios worked off in memory.
+class WithScenarios : public WithFastFolder {
+ protected:
+  Quiet quiet_;
+  ScenarioFolder place_{folder_.path()};
+};
+
 }  // namespace hone::test

@@ -3,14 +3,17 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
+#include <gtest/gtest.h>
 
 #include <csignal>
 #include <map>
 
+#include "base/log.h"
 #include "hone/callback.h"
 #include "hone/config_read.h"
 #include "hone/module.h"
 #include "hone/registry.h"
+#include "train/support.h"
 
 namespace hone::test {
 
@@ -107,5 +110,18 @@ inline void register_test_callbacks() {
   }();
   static_cast<void>(done);
 }
+
+// Small runs with callbacks of a recipe's.
+class RunsWithCallbacks : public ::testing::Test {
+ protected:
+  void SetUp() override { register_test_callbacks(); }
+  void TearDown() override { log::set_sink({}); }
+  Summary run(const std::string& name, const std::string& callbacks, const Overrides& more = {}) {
+    Overrides overrides{{"run.folder", (folder_ / name).string()}, {"callbacks", callbacks}};
+    overrides.insert(overrides.end(), more.begin(), more.end());
+    return train(small_recipe(folder_, overrides), quiet_options());
+  }
+  TempFolder folder_;
+};
 
 }  // namespace hone::test

@@ -1,54 +1,18 @@
 // What is foretold of a run's memory beside what its tensors then take; the batch size that follows; tables of weights.
 #include "train/meta_run.h"
 
-#include <c10/core/CPUAllocator.h>
-
-#include <atomic>
-
 #include "hone/registry.h"
 #include "tensor/meta_memory.h"
 #include "train/batch_size.h"
 #include "train/complete.h"
+#include "train/counted.h"
 #include "train/support.h"
 #include "train/weight_table.h"
 
 namespace hone {
 namespace {
 
-// Counts what CPU tensors take, for the rest of the process.
-class Counted final : public at::Allocator {
- public:
-  static Counted& installed() {
-    static Counted counted;
-    static const bool done = (c10::SetCPUAllocator(&counted, 255), true);
-    (void)done;
-    return counted;
-  }
-  at::DataPtr allocate(std::size_t bytes) override {
-    auto* block = new Block{inner_->allocate(bytes), bytes};
-    note(used += static_cast<std::int64_t>(bytes));
-    return {block->memory.get(), block, &give_back, at::Device(at::kCPU)};
-  }
-  at::DeleterFnPtr raw_deleter() const override { return nullptr; }
-  void copy_data(void* to, const void* from, std::size_t bytes) const override { default_copy_data(to, from, bytes); }
-  void restart() { most = used.load(); }
-
-  static inline std::atomic<std::int64_t> used = 0, most = 0;
-
- private:
-  struct Block {
-    at::DataPtr memory;
-    std::size_t bytes;
-  };
-  static void note(std::int64_t now) {
-    for (std::int64_t before = most; now > before && !most.compare_exchange_weak(before, now);) continue;
-  }
-  static void give_back(void* pointer) {
-    const std::unique_ptr<Block> block(static_cast<Block*>(pointer));
-    used -= static_cast<std::int64_t>(block->bytes);
-  }
-  at::Allocator* inner_ = c10::GetDefaultCPUAllocator();
-};
+using test::Counted;
 
 class MetaRun : public ::testing::Test {
  protected:
@@ -177,11 +141,14 @@ TEST_F(MetaRun, AutomaticBatchSizeIsDecidedOnce) {
   const Recipe wide = training::completed_for_preview(recipe({{"trainer.batch_size", "16"}}));
   const training::Inputs inputs = training::load_inputs(wide, "");
   const std::uint64_t half = training::plan_memory(wide, inputs, {.batch_size = 8}).peak;
-  const auto run = [&](const std::string& limit, const std::string& steps, const std::string& folder) {
+  const auto with = [&](const std::string& limit, const std::string& steps, const std::string& folder) {
     test::Overrides all = automatic;
     all.insert(all.end(), {{"trainer.memory_limit", limit}, {"run.folder", (folder_ / folder).string()},
                            {"trainer.steps", steps}, {"optimizer.schedule.warmup_steps", "1"}});
-    return train(recipe(all), test::quiet_options());
+    return recipe(all);
+  };
+  const auto run = [&](const std::string& limit, const std::string& steps, const std::string& folder) {
+    return train(with(limit, steps, folder), test::quiet_options());
   };
   run("100GB", "2", "all");
   const std::string chosen = test::read_text(folder_ / "all/config.yaml");
@@ -189,6 +156,11 @@ TEST_F(MetaRun, AutomaticBatchSizeIsDecidedOnce) {
   run(std::to_string(half / 2), "4", "all");  // a resumed run keeps what it has
   EXPECT_NE(test::read_text(folder_ / "all/config.yaml").find("batch_size: 16"), std::string::npos);
   EXPECT_EQ(test::metrics_of(folder_ / "all").back()["step"], 4);
+  Trainer in_parts(with(std::to_string(half / 2), "6", "all"), test::quiet_options());
+  in_parts.configure_dataloaders();
+  in_parts.run();
+  EXPECT_NE(test::read_text(folder_ / "all/config.yaml").find("batch_size: 16"), std::string::npos);
+  EXPECT_EQ(test::metrics_of(folder_ / "all").back()["step"], 6);
   EXPECT_HONE_ERROR(run("1MB", "2", "none"), config, "trainer.batch_size: auto: already with 1 row");
   EXPECT_HONE_ERROR(recipe({{"trainer.batch_size", "auto"}}), config, "trainer.step_rows: missing");
   EXPECT_HONE_ERROR(recipe({{"trainer.step_rows", "30"}}), config, "expected a multiple of trainer.batch_size 8");

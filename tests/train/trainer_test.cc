@@ -266,40 +266,55 @@ TEST_F(TrainerParts, AreWrittenAndReadBack) {
   EXPECT_HONE_ERROR(fresh.replace(fresh.configure_dataloaders().replace(none)), config, "max_training_steps: got 0");
 }
 
-// A step of one's own, by the library's means, is the trainer's.
+// A step of one's own, by the library's means.
+TrainingStep made_by_hand(const Pieces& pieces) {
+  return [&pieces](TrainState& state, const Group& group) {
+    double targets = 0, sum = 0;
+    for (const Batch& batch : group) targets += pieces.objective->sums(batch).at("targets");
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      Pass pass(group[i]);
+      pass.training = true;
+      pass.seed = state.pass_seed(i);
+      const Output output = state.model().forward(group[i], pass);
+      const LossTerms terms = pieces.objective->loss(state.model(), output, group[i], pass);
+      state.backward(terms.terms.at(0).sum / targets);
+      sum += terms.terms.at(0).sum.item<double>();
+    }
+    state.apply_gradients({.max_grad_norm = 1});
+    return Metrics{{"loss", sum / targets}};
+  };
+}
+
+// It is the trainer's, also where weights are trained in some steps only, each with updates of its own number.
 TEST_F(TrainerParts, AStepOfOnesOwnIsTakenForTheTrainers) {
-  train(recipe({}, "own"), kQuiet);
-  const Pieces pieces(recipe());
-  Trainer trainer(recipe({}, "mine"), kQuiet);
-  trainer.replace(trainer.configure_functions().replace([&](RunFunctions& functions) {
-    functions.training_step = [&](TrainState& state, const Group& group) {
-      double targets = 0, sum = 0;
-      for (const Batch& batch : group) targets += pieces.objective->sums(batch).at("targets");
-      for (std::size_t i = 0; i < group.size(); ++i) {
-        Pass pass(group[i]);
-        pass.training = true;
-        pass.seed = state.pass_seed(i);
-        const Output output = state.model().forward(group[i], pass);
-        const LossTerms terms = pieces.objective->loss(state.model(), output, group[i], pass);
-        state.backward(terms.terms.at(0).sum / targets);
-        sum += terms.terms.at(0).sum.item<double>();
-      }
-      state.apply_gradients({.max_grad_norm = 1});
-      return Metrics{{"loss", sum / targets}};
+  TrainOptions options = kQuiet;
+  options.fresh = true;
+  for (const char* trainable : {"[]", "[{match: 'layers\\.1\\.', from: 3, until: 8}, embed, lm_head]"}) {
+    SCOPED_TRACE(trainable);
+    const Overrides overrides{{"model.trainable", trainable}};
+    train(recipe(overrides, "own"), options);
+    const Pieces pieces(recipe());
+    Trainer trainer(recipe(overrides, "mine"), options);
+    trainer.replace(trainer.configure_functions().replace(
+        [&](RunFunctions& functions) { functions.training_step = made_by_hand(pieces); }));
+    trainer.run();
+    for (const char* file : {"model.safetensors", "state/optimizer-00000-of-00001.safetensors"})
+      EXPECT_TRUE(test::read_text(folder_ / "own" / test::step_folder(10) / file) ==
+                  test::read_text(folder_ / "mine" / test::step_folder(10) / file))
+          << file;
+    const auto updates = [&](const char* run) {
+      const auto state = nlohmann::json::parse(test::read_text(folder_ / run / test::step_folder(10) / "state/train.json"));
+      return state.value("trained_updates", nlohmann::json());
     };
-  }));
-  trainer.run();
-  for (const char* file : {"model.safetensors", "state/optimizer-00000-of-00001.safetensors"})
-    EXPECT_TRUE(test::read_text(folder_ / "own" / test::step_folder(10) / file) ==
-                test::read_text(folder_ / "mine" / test::step_folder(10) / file))
-        << file;
-  const auto own = test::metrics_of(folder_ / "own"), mine = test::metrics_of(folder_ / "mine");
-  ASSERT_EQ(own.size(), mine.size());
-  for (std::size_t i = 0; i < own.size(); ++i)
-    for (const char* name : {"step", "tokens", "grad_norm", "learning_rate", "eval_loss"})
-      EXPECT_EQ(own[i].contains(name) ? own[i][name] : nlohmann::json(),
-                mine[i].contains(name) ? mine[i][name] : nlohmann::json())
-          << name << " in line " << i;
+    EXPECT_EQ(updates("own"), updates("mine"));
+    const auto own = test::metrics_of(folder_ / "own"), mine = test::metrics_of(folder_ / "mine");
+    ASSERT_EQ(own.size(), mine.size());
+    for (std::size_t i = 0; i < own.size(); ++i)
+      for (const char* name : {"step", "tokens", "grad_norm", "learning_rate", "eval_loss", "trained_parameters"})
+        EXPECT_EQ(own[i].contains(name) ? own[i][name] : nlohmann::json(),
+                  mine[i].contains(name) ? mine[i][name] : nlohmann::json())
+            << name << " in line " << i;
+  }
 }
 
 TEST_F(TrainerParts, AStepAroundTheTrainersChangesWhatIsLogged) {
