@@ -18,11 +18,13 @@ import sys
 import tempfile
 
 ROWS, LENGTH, VOCAB, EVERY = 8, 512, 16384, 10
-MODEL = {"type": "llama", "hidden_size": 512, "num_hidden_layers": 8, "num_attention_heads": 8, "num_key_value_heads": 4,
-         "intermediate_size": 1408, "vocab_size": VOCAB, "max_position_embeddings": 2048, "tie_word_embeddings": True}
-CALLBACKS = ["timers", "learning_rate", "throughput", {"type": "memory", "seconds": 10}, {"type": "norms", "updates": True},
-             {"type": "histograms", "gradients": True}, "intermediates", "loss_spike", {"type": "profiler", "start": 20},
-             {"type": "trigger_file", "file": "SAVE", "action": "save"}, {"type": "shell", "on": ["save"], "command": "true"}]
+MODEL = {"type": "llama", "hidden_size": 512, "num_hidden_layers": 8, "num_attention_heads": 8,
+         "num_key_value_heads": 4, "intermediate_size": 1408, "vocab_size": VOCAB, "max_position_embeddings": 2048,
+         "tie_word_embeddings": True}
+CALLBACKS = ["timers", "learning_rate", "throughput", "intermediates", "loss_spike", {"type": "memory", "seconds": 10},
+             {"type": "norms", "updates": True}, {"type": "histograms", "gradients": True},
+             {"type": "profiler", "start": 20}, {"type": "trigger_file", "file": "SAVE", "action": "save"},
+             {"type": "shell", "on": ["save"], "command": "true"}]
 CASES = {"saves": {"save": {"every": EVERY}, "callbacks": ["timers"]},
          "beside": {"save": {"every": EVERY, "asynchronous": True}, "callbacks": ["timers"]},
          "callbacks": {"callbacks": CALLBACKS}}
@@ -32,8 +34,10 @@ PASSES = ("time/data", "time/forward", "time/backward", "time/ranks", "time/upda
 def steps_of(hone, steps, data, more):
     """The lines of metrics.jsonl, but for the first two steps'."""
     with tempfile.TemporaryDirectory(dir=os.path.dirname(data)) as folder:
-        recipe = {"model": MODEL, "tokenizer": "none", "data": {"train": data, "max_length": LENGTH, "append_eos": False},
-                  "trainer": {"batch_size": ROWS, "steps": steps, "log_every": 1, "save": {"every": 0, **more.get("save", {})}},
+        recipe = {"model": MODEL, "tokenizer": "none",
+                  "data": {"train": data, "max_length": LENGTH, "append_eos": False},
+                  "trainer": {"batch_size": ROWS, "steps": steps, "log_every": 1,
+                              "save": {"every": 0, **more.get("save", {})}},
                   "callbacks": more.get("callbacks", ["timers"]), "run": os.path.join(folder, "run")}
         path = os.path.join(folder, "recipe.json")
         json.dump(recipe, open(path, "w"))

@@ -303,7 +303,8 @@ TEST_F(TrainerParts, AStepOfOnesOwnIsTakenForTheTrainers) {
                   test::read_text(folder_ / "mine" / test::step_folder(10) / file))
           << file;
     const auto updates = [&](const char* run) {
-      const auto state = nlohmann::json::parse(test::read_text(folder_ / run / test::step_folder(10) / "state/train.json"));
+      const auto state =
+          nlohmann::json::parse(test::read_text(folder_ / run / test::step_folder(10) / "state/train.json"));
       return state.value("trained_updates", nlohmann::json());
     };
     EXPECT_EQ(updates("own"), updates("mine"));
