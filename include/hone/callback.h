@@ -33,6 +33,8 @@ class HONE_API RunWeights {
   // alone.
   virtual void each_gradient(const Visit& visit) const = 0;
   virtual bool shared_out() const = 0;
+  // Whether the model has the averages now that are evaluated and saved in their place (trainer.ema).
+  virtual bool averaged() const = 0;
 };
 
 // The same, to be changed: what visit() does to a tensor is trained on from there.
@@ -121,7 +123,7 @@ class HONE_API Callback {
   virtual Action on_epoch_end(const TrainView&, std::int64_t /*epoch*/) { return Action::go_on; }
   virtual void on_step_start(const TrainView&) {}  // view.step is the step before
   // Between the backward passes and the update. Metrics put in here and in on_step_end are logged as means over the
-  // steps that have them; one that is there already is replaced.
+  // steps that have them (but see gives_settings); one that is there already is replaced.
   virtual void on_gradients(const TrainView&, Metrics&) {}
   virtual void after_update(const TrainView&, WeightEdit&) {}  // the only hook that may change weights
   virtual Action on_step_end(const TrainView&, Metrics&) { return Action::go_on; }
@@ -136,7 +138,7 @@ class HONE_API Callback {
   // Called before each save, and at a resume before on_training_start. What was not saved under its name stays.
   virtual void visit_state(const StateVisitor&) {}
   // Before a run of so many steps begins, and before anything is written: Error(config) for what it cannot do. The
-  // model's weights need not be filled.
+  // model has its adapter, but its weights need not be filled.
   virtual void check(Model&, std::int64_t /*steps*/) const {}
   // Whether it needs weights whole: then a run that shares them out (parallel.fsdp) is refused before it begins.
   virtual bool needs_whole_weights() const { return false; }
@@ -145,6 +147,8 @@ class HONE_API Callback {
   // Of the values that layers hand out (Pass::sow), those whose name this regular expression is found in are logged; ""
   // = none.
   virtual std::string intermediates() const { return {}; }
+  // Whether the metrics that it puts in are settings, of which a line has the last one, not their mean.
+  virtual bool gives_settings() const { return false; }
 };
 
 }  // namespace hone

@@ -109,6 +109,8 @@ std::string human_size(std::uint64_t bytes) {
   return fmt::format("{:.1f} {}", value, kUnits[unit]);
 }
 
+std::string four_digits(double value) { return std::isnan(value) ? "nan" : fmt::format("{:.4f}", value); }
+
 std::string human_count(double count) {
   if (std::abs(count) < 1000) return fmt::format("{:.{}f}", count, count == std::floor(count) || count >= 100 ? 0 : 1);
   constexpr std::array kUnits{"k", "M", "G", "T"};

@@ -7,6 +7,7 @@
 #include <regex>
 
 #include "base/env.h"
+#include "callbacks/match.h"
 #include "config/patterns.h"
 #include "hone/callback.h"
 #include "hone/config_read.h"
@@ -53,6 +54,7 @@ class Histograms final : public Callback {
   explicit Histograms(const Config& config) : config_(config), match_(config.match) {}
 
   CallbackTimes times() const override { return {.every_n_steps = config_.every}; }
+  void check(Model& model, std::int64_t) const override { require_match(model, "histograms", config_.match); }
 
   void on_training_start(const TrainView& view) override {
     if (view.weights->shared_out())

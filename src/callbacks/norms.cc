@@ -6,6 +6,7 @@
 #include <map>
 #include <regex>
 
+#include "callbacks/match.h"
 #include "config/patterns.h"
 #include "hone/callback.h"
 #include "hone/config_read.h"
@@ -63,6 +64,7 @@ class Norms final : public Callback {
 
   // Every rank has a part of each weight, or all of them the same.
   CallbackTimes times() const override { return {.every_n_steps = config_.every, .main_process_only = false}; }
+  void check(Model& model, std::int64_t) const override { require_match(model, "norms", config_.match); }
 
   void on_step_start(const TrainView& view) override {
     before_.clear();

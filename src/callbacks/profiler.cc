@@ -92,6 +92,10 @@ class Profiler final : public Callback, private spans::Listener {
   ~Profiler() override { spans::leave(*this); }
 
   CallbackTimes times() const override { return {.main_process_only = !config_.every_rank}; }
+  void check(Model&, std::int64_t steps) const override {
+    if (config_.start > steps)
+      throw Error(ErrorKind::config, fmt::format("callback profiler: start: got {} of {} steps", config_.start, steps));
+  }
 
   void on_training_start(const TrainView& view) override { begin_before(view.step + 1); }
   void on_step_start(const TrainView& view) override {

@@ -140,7 +140,8 @@ class Samples final : public Callback {
     if (!config_.from.empty()) take_from(view);
     if (!view.world->is_first()) return;
     file_.emplace(Env::process().open_folder(view.run_folder), config_.file);
-    file_->keep_up_to(written_ >= 0 || view.step == 0 ? static_cast<std::int64_t>(written_) : view.step);
+    const double last = std::max(written_, written_averages_);
+    file_->keep_up_to(last >= 0 || view.step == 0 ? static_cast<std::int64_t>(last) : view.step);
   }
 
   Action on_step_end(const TrainView& view, Metrics&) override {
@@ -148,12 +149,18 @@ class Samples final : public Callback {
     return Action::go_on;
   }
   Action on_evaluation_end(const TrainView& view, Metrics&) override {
-    if (config_.after_evaluation && written_ != static_cast<double>(view.step)) sample(view);
+    if (config_.after_evaluation && written(view) != static_cast<double>(view.step)) sample(view);
     return Action::go_on;
   }
-  void visit_state(const StateVisitor& visit) override { visit("written", written_); }
+  void visit_state(const StateVisitor& visit) override {
+    visit("written", written_);
+    visit("written_averages", written_averages_);
+  }
 
  private:
+  // Averages write other texts than the weights that they are averages of, in the same step.
+  double& written(const TrainView& view) { return view.weights->averaged() ? written_averages_ : written_; }
+
   // Answers end where the template's turns do, too.
   void take_template(const Tokenizer& tokenizer) {
     std::shared_ptr<const text::ChatTemplate> found;
@@ -265,7 +272,7 @@ class Samples final : public Callback {
   }
 
   void write(const TrainView& view, const std::vector<Generated>& made) {
-    written_ = static_cast<double>(view.step);
+    written(view) = static_cast<double>(view.step);
     for (std::size_t i = 0; i < made.size(); ++i) {
       const auto copies = static_cast<std::size_t>(config_.num_return_sequences);
       const Prompt& prompt = prompts_[i / copies];
@@ -275,6 +282,7 @@ class Samples final : public Callback {
                           {"text", made[i].text},
                           {"tokens", made[i].ids.size()},
                           {"finish_reason", name_of(made[i].reason)}};
+      if (view.weights->averaged()) line["weights"] = "average";
       if (copies > 1) line["sample"] = i % copies;
       if (prompt.reference) line["reference"] = *prompt.reference;
       file_->append(line);
@@ -296,7 +304,7 @@ class Samples final : public Callback {
   std::vector<Prompt> prompts_;
   std::optional<io::MetricsFile> file_;
   log::Limiter warnings_;
-  double written_ = -1;  // the step of the last lines; -1: none
+  double written_ = -1, written_averages_ = -1;  // the step of the last lines; -1: none
 };
 
 }  // namespace

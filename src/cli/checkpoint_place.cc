@@ -36,6 +36,7 @@ void copy_into_run(const CheckpointPlace& checkpoint, const fs::path& run) {
   if (fs::exists(run, ignored) && !fs::is_empty(run, ignored))
     throw Error(ErrorKind::usage,
                 fmt::format("--from: {}: there is something already; expected a new run.folder", run.string()));
+  checkpoint_place(checkpoint.folder.string(), /*verified=*/true);
   try {
     fs::create_directories(run / "checkpoints");
     const fs::path hidden = run / "checkpoints" / ".copy";

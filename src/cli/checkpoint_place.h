@@ -15,7 +15,8 @@ struct CheckpointPlace {
 // Error(checkpoint, usage).
 CheckpointPlace checkpoint_place(const std::string& where, bool verified);
 
-// A run folder at `run` that has this checkpoint alone, as a copy, to go on from it. Error(usage): there is something.
+// A run folder at `run` that has this checkpoint alone, as a copy, to go on from it; every byte is looked at first.
+// Error(usage): there is something. Error(checkpoint): it is damaged, or cannot be copied.
 void copy_into_run(const CheckpointPlace& checkpoint, const std::filesystem::path& run);
 
 }  // namespace hone::cli

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
+#include "base/signals.h"
 #include "base/strings.h"
 #include "cli/export_source.h"
 #include "cli/export_write.h"
@@ -53,6 +54,7 @@ class Export final : public Command {
   }
 
   int run(const Invocation& call) override {
+    const StopSignal signals;
     if (flags_.out.empty()) throw Error(ErrorKind::usage, "--out: missing; expected a folder to make");
     const auto shard = parse_size(flags_.max_shard_size);
     if (!shard || *shard == 0)

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/signals.h"
 #include "base/strings.h"
 #include "cli/model_place.h"
 #include "hone/safetensors.h"
@@ -108,6 +109,7 @@ Written add_copied(io::FolderCommit& commit, const ExportSource& source, const E
 Written add_merged(io::FolderCommit& commit, const ExportSource& source, const ExportHow& how, Texts& texts) {
   const ModelPlace place = model_place_to_merge(source.folder.string(), "");
   const auto model = merged_model(place, std::nullopt);
+  StopSignal::check("merging");
   const auto stored = type_of(how.dtype);
   if (stored)
     model->each_weight([&](const std::string&, Weight& weight) {
@@ -158,6 +160,7 @@ Exported write_export(const ExportSource& source, const ExportHow& how, const Ca
   const fs::path hidden = commit.folder().path();
   during("checking what was written",
          [&] { how.merge || !source.facts.adapter ? check_model(hidden) : check_adapter(hidden); });
+  StopSignal::check("exporting");
   commit.commit({});
   const Folder made = Env::process().open_folder(how.out);
   if (const auto problems = io::verify(made, io::Verify::full); !problems.empty())

@@ -13,7 +13,7 @@
 #include "nn/flops.h"
 #include "tensor/dtype.h"
 #include "train/complete.h"
-#include "train/meta_twin.h"
+#include "train/inputs.h"
 #include "train/weight_table.h"
 
 namespace hone::cli {
@@ -112,7 +112,7 @@ ordered_json of_recipe(const std::string& file) {
                        {"learning_rate_factor", row.learning_rate},
                        {"optimizer_bytes", row.optimizer_bytes}});
   }
-  const std::unique_ptr<Model> model = training::meta_model(recipe, inputs, recipe.trainer.precision);
+  const std::unique_ptr<Model> model = training::meta_model(inputs, recipe.trainer.precision);
   const nn::TokenFlops flops =
       nn::flops_per_token(*model, {.document_length = static_cast<double>(recipe.data.max_length)});
   return {{"recipe", file},

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <tuple>
 
 #include "base/strings.h"
 
@@ -20,21 +21,25 @@ struct Result {
   double value = 0;
 };
 
-std::vector<std::string> sets_of(const CardFacts& facts, const std::string& split) {
+std::vector<std::string> evaluated_sets(const CardFacts& facts) {
   std::vector<std::string> names;
   if (!facts.recipe) return names;
-  const DataSection& data = facts.recipe->data;
-  if (split == "eval" && data.eval.held_out.value_or(0) > 0) names.push_back("held_out");
-  for (const auto& [name, files] : split == "eval" ? data.eval.files : data.test.files) names.push_back(name);
+  const EvalSection& eval = facts.recipe->data.eval;
+  if (eval.held_out.value_or(0) > 0) names.push_back("held_out");
+  for (const auto& [name, files] : eval.files) names.push_back(name);
   return names;
 }
 
-// eval_<metric> of a single set, else eval_<set>_<metric>. A set that the recipe no longer has is not told from it.
-std::optional<Result> result_of(const CardFacts& facts, const std::string& key, double value) {
+std::vector<std::string> tested_sets(const nlohmann::json& line) {
+  std::vector<std::string> names;
+  for (const auto& [name, files] : line.value("sets", nlohmann::json::object()).items()) names.push_back(name);
+  return names;
+}
+
+// Of a key such as eval_loss, where there is one set, or test_books_loss.
+Result result_of(const std::string& key, double value, const std::vector<std::string>& sets) {
   const std::size_t line = key.find('_');
-  if (line == std::string::npos) return std::nullopt;
   Result result{key.substr(0, line), "", key.substr(line + 1), value};
-  const std::vector<std::string> sets = sets_of(facts, result.split);
   result.set = sets.size() == 1 ? sets[0] : result.split == "eval" ? "evaluation" : "test";
   for (const std::string& set : sets)
     if (result.metric.starts_with(set + "_") && (sets.size() > 1 || result.metric.size() > set.size() + 1))
@@ -42,18 +47,29 @@ std::optional<Result> result_of(const CardFacts& facts, const std::string& key, 
   return result;
 }
 
+// How much was looked at is no result.
+bool is_count(const std::string& key) {
+  for (const char* ending : {"_seconds", "_tokens", "_prompts"})
+    if (key.ends_with(ending)) return true;
+  return false;
+}
+
+// Of this checkpoint alone: what an evaluation found before it says nothing of these weights. The last of each.
 std::vector<Result> results_of(const CardFacts& facts) {
-  std::map<std::string, double> last;  // the last that was found of each
-  const auto take = [&](const nlohmann::json& line, const std::string& split) {
-    for (const auto& [key, value] : line.items())
-      if (key.starts_with(split) && value.is_number() && !key.ends_with("_seconds") && !key.ends_with("_tokens"))
-        last[key] = value.get<double>();
+  std::map<std::tuple<std::string, std::string, std::string>, Result> last;
+  const auto take = [&](const nlohmann::json& line, const std::string& split, const std::vector<std::string>& sets) {
+    for (const auto& [key, value] : line.items()) {
+      if (!key.starts_with(split) || !value.is_number() || is_count(key)) continue;
+      const Result found = result_of(key, value.get<double>(), sets);
+      last[{found.split, found.set, found.metric}] = found;
+    }
   };
-  for (const nlohmann::json& line : facts.log) take(line, "eval_");
-  for (const nlohmann::json& line : facts.tests) take(line, "test_");
+  const std::vector<std::string> evaluated = evaluated_sets(facts);
+  for (const nlohmann::json& line : facts.log)
+    if (line.value("step", std::int64_t{-1}) == facts.step) take(line, "eval_", evaluated);
+  for (const nlohmann::json& line : facts.tests) take(line, "test_", tested_sets(line));
   std::vector<Result> results;
-  for (const auto& [key, value] : last)
-    if (const auto result = result_of(facts, key, value)) results.push_back(*result);
+  for (const auto& [key, result] : last) results.push_back(result);
   return results;
 }
 

@@ -57,7 +57,8 @@ class Test final : public Command {
     recipe.run.folder = run.string();
     if (!flags_.data.empty()) recipe.data.test.files = named_files();
     const nlohmann::ordered_json metrics = training::json_of(training::test(recipe, place.folder));
-    nlohmann::ordered_json report = {{"checkpoint", place.folder.filename().string()}, {"step", place.step}};
+    nlohmann::ordered_json report = {
+        {"checkpoint", place.folder.filename().string()}, {"step", place.step}, {"sets", sets_of(recipe)}};
     report.update(metrics);
     keep(run, report);
     if (call.json) return write_json(report), 0;
@@ -80,6 +81,13 @@ class Test final : public Command {
       throw Error(ErrorKind::usage,
                   fmt::format("--checkpoint: got \"{}\", expected best, latest or a step", flags_.checkpoint));
     return checkpoint_place((folder / checkpoints.at(*step).name).string(), true);
+  }
+
+  static nlohmann::ordered_json sets_of(const Recipe& recipe) {
+    nlohmann::ordered_json sets;
+    for (const auto& [name, files] : recipe.data.test.files)
+      for (const DataFile& file : files) sets[name].push_back(file.path.empty() ? file.source.type : file.path);
+    return sets;
   }
 
   std::map<std::string, std::vector<DataFile>> named_files() const {

@@ -43,7 +43,7 @@ std::string text_of(const Summary& summary) {
                                  summary.step, summary.steps, human_count(static_cast<double>(summary.tokens)),
                                  human_duration(summary.seconds));
   for (const auto& [name, value] : summary.metrics)
-    if (name.ends_with("loss")) text += fmt::format(", {} {:.4f}", name, value);
+    if (name.ends_with("loss")) text += fmt::format(", {} {}", name, four_digits(value));
   if (!summary.stopped_by.empty())
     text += ", stopped by " + (summary.reason == StopReason::end_of_data ? "the " : std::string()) + summary.stopped_by;
   if (summary.failed_saves > 0) text += fmt::format(", {} saves failed", summary.failed_saves);
@@ -157,6 +157,9 @@ class Train final : public Command {
     const nlohmann::json told = io::read_json_file(file);
     if (!told.is_object() || !told.contains("step") || !told["step"].is_number_unsigned())
       throw Error(ErrorKind::checkpoint, file.string() + ": no step; expected a run's nonfinite-step-N.json");
+    if (std::error_code ignored; !std::filesystem::exists(folder / "config.yaml", ignored))
+      throw Error(ErrorKind::usage, file.string() + ": lies in no run folder; expected config.yaml beside it")
+          .hint("--replay reads the run's own recipe and the checkpoint before the step");
     TrainOptions options;
     options.replay = told["step"].get<std::int64_t>();
     options.override_keys = {"all"};

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "base/signals.h"
 #include "hone/safetensors.h"
 #include "hub/adapter_config.h"
 #include "tensor/dtype.h"
@@ -32,6 +33,7 @@ class Copier {
   }
 
   std::span<const std::byte> bytes_of(const io::TensorSpec& spec) {
+    StopSignal::check("copying weights");
     const auto [file, tensor] = places_.at(spec.name);
     if (spec.dtype == tensor->dtype) {
       raw_.resize(tensor->bytes());

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/progress.h"
+#include "base/strings.h"
 #include "hone/config_read.h"
 #include "hone/registry.h"
 #include "hone/tracker.h"
@@ -43,7 +44,7 @@ class Terminal final : public Tracker {
  private:
   void show(const std::string& name, double value) {
     const std::string label = name == "learning_rate" ? "lr" : name;
-    const std::string text = name == "learning_rate" ? fmt::format("{:.2e}", value) : fmt::format("{:.4f}", value);
+    const std::string text = name == "learning_rate" ? fmt::format("{:.2e}", value) : four_digits(value);
     for (auto& [shown, old] : shown_)
       if (shown == label) {
         old = text;

@@ -1,6 +1,8 @@
 // What the start of a run decides.
 #include "train/complete.h"
 
+#include <algorithm>
+
 #include "base/env.h"
 #include "io/run_folder.h"
 
@@ -36,9 +38,8 @@ Recipe completed_for_preview(const Recipe& given) {
 
 Recipe completed_for_bench(const Recipe& given, const std::string& folder, std::int64_t steps) {
   Recipe recipe = checked(given);
-  recipe.trainer.steps = steps;
-  recipe.trainer.epochs.reset();
-  recipe.trainer.tokens.reset();
+  // The length stays the run's own, which schedules and callbacks are made for; so many steps are within it.
+  if (recipe.trainer.steps) recipe.trainer.steps = std::max(*recipe.trainer.steps, steps);
   recipe.trainer.batch_warmup.clear();  // what is measured are the steps that most of the run consists of
   recipe.data.length_warmup = {};
   for (TrainableWeights& one : recipe.model.trainable) one.from = 0, one.until.reset();

@@ -20,7 +20,7 @@ namespace hone::training {
 Recipe completed_for_run(const Recipe& given, Env& env, bool resume);
 // To look at what it names, with nothing written: tokenised data is not kept, unless the recipe says where.
 Recipe completed_for_preview(const Recipe& given);
-// For `steps` steps in `folder`, and no evaluation.
+// To make `steps` of its steps in `folder`, and no evaluation. The run's length is its own.
 Recipe completed_for_bench(const Recipe& given, const std::string& folder, std::int64_t steps);
 
 }  // namespace hone::training

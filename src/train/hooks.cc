@@ -3,17 +3,21 @@
 
 #include <algorithm>
 #include <regex>
+#include <utility>
 
 #include "base/log.h"
+#include "base/strings.h"
 #include "hone/registry.h"
 
 namespace hone::training {
 namespace {
 
+std::string type_of(const std::string& name) { return name.substr(name.find('.') + 1); }
+
 void gather(Wishes& wishes, Action action, const std::string& name) {
   wishes.evaluate |= action == Action::evaluate;
   wishes.save |= action == Action::save;
-  if (action == Action::stop && wishes.stop.empty()) wishes.stop = name.substr(name.find('.') + 1);
+  if (action == Action::stop && wishes.stop.empty()) wishes.stop = type_of(name);
 }
 
 bool is_nth(std::int64_t number, std::int64_t n) { return n > 0 && number % n == 0; }
@@ -82,15 +86,28 @@ void Hooks::updated(const TrainView& view, WeightEdit& edit) {
   at_step(view.step + 1, [&](Callback& callback, const Hook&) { callback.after_update(view, edit); });
 }
 
-Wishes Hooks::step_end(const TrainView& view, Metrics& metrics) {
+Wishes Hooks::step_end(const TrainView& view, Metrics& metrics, std::set<std::string>& settings) {
   Wishes wishes;
   at_step(view.step, [&](Callback& callback, const Hook& hook) {
+    const Metrics before = callback.gives_settings() ? metrics : Metrics();
     gather(wishes, callback.on_step_end(view, metrics), hook.name);
+    if (!callback.gives_settings()) return;
+    for (const auto& [name, value] : metrics)
+      if (const auto old = before.find(name); old == before.end() || old->second != value) settings.insert(name);
   });
   return wishes;
 }
 
+// Only a step shows what there is.
+void Hooks::warn_of_unmatched() {
+  for (const std::shared_ptr<Wanted>& one : std::exchange(wanted_, {}))
+    if (!one->found)
+      log::warning("callback {}: {} is found in the name of nothing that layers hand out: {}", one->callback,
+                   hone::quoted(one->pattern), list_names(one->seen, 6));
+}
+
 void Hooks::logs(const TrainView& view, Metrics& line) {
+  warn_of_unmatched();
   each([&](Callback& callback, const Hook&) { callback.on_log(view, line); });
 }
 
@@ -119,7 +136,7 @@ void Hooks::failed(const TrainView& view, const std::string& error) noexcept {
     try {
       callback.on_error(view, error);
     } catch (const std::exception& other) {
-      log::warning("callback {}: {}", hook.name.substr(hook.name.find('.') + 1), other.what());
+      log::warning("callback {}: {}", type_of(hook.name), other.what());
     }
   });
 }
@@ -135,14 +152,29 @@ void Hooks::restore(const RunState& state) {
       put_state(*hook.callback, hook.name, saved->second);
 }
 
-std::function<bool(const std::string&)> Hooks::wanted() const {
-  const auto patterns = std::make_shared<std::vector<std::regex>>();
+struct Hooks::Wanted {
+  std::string callback, pattern;
+  std::regex regex = std::regex(pattern);
+  bool found = false;
+  std::vector<std::string> seen = {};  // until one is found
+
+  bool matches(const std::string& name) {
+    const bool does = std::regex_search(name, regex);
+    found |= does;
+    if (!found && std::find(seen.begin(), seen.end(), name) == seen.end()) seen.push_back(name);
+    return does;
+  }
+};
+
+std::function<bool(const std::string&)> Hooks::wanted() {
   for (const Hook& hook : hooks_)
-    if (const std::string pattern = hook.callback->intermediates(); !pattern.empty()) patterns->emplace_back(pattern);
-  if (patterns->empty()) return {};
-  return [patterns](const std::string& name) {
-    return std::any_of(patterns->begin(), patterns->end(),
-                       [&](const std::regex& pattern) { return std::regex_search(name, pattern); });
+    if (const std::string pattern = hook.callback->intermediates(); !pattern.empty())
+      wanted_.push_back(std::make_shared<Wanted>(Wanted{type_of(hook.name), pattern}));
+  if (wanted_.empty()) return {};
+  return [all = wanted_](const std::string& name) {
+    bool any = false;
+    for (const std::shared_ptr<Wanted>& one : all) any |= one->matches(name);
+    return any;
   };
 }
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,8 @@ class Hooks {
   void step_start(const TrainView& view);
   void gradients(const TrainView& view, Metrics& metrics);
   void updated(const TrainView& view, WeightEdit& edit);
-  Wishes step_end(const TrainView& view, Metrics& metrics);
+  // settings: names of those metrics that are a callback's settings.
+  Wishes step_end(const TrainView& view, Metrics& metrics, std::set<std::string>& settings);
   void logs(const TrainView& view, Metrics& line);
   void evaluation_start(const TrainView& view);
   Wishes evaluated(const TrainView& view, Metrics& metrics);
@@ -34,7 +36,7 @@ class Hooks {
 
   void store(RunState& state);
   void restore(const RunState& state);  // of a callback that was not in the run before: nothing
-  std::function<bool(const std::string&)> wanted() const;  // which intermediates; empty: none
+  std::function<bool(const std::string&)> wanted();  // which intermediates; empty: none. Asked once
 
  private:
   struct Hook {
@@ -43,6 +45,8 @@ class Hooks {
     CallbackTimes times;
     bool is_called;
   };
+  struct Wanted;  // intermediates by a callback's pattern
+  void warn_of_unmatched();
   // Of those that are called at all; at_step, at_epoch: of these only at the n-th ones.
   template <class Call>
   void each(Call&& call);
@@ -51,6 +55,7 @@ class Hooks {
   template <class Call>
   void at_epoch(std::int64_t epoch, Call&& call);
   std::vector<Hook> hooks_;
+  std::vector<std::shared_ptr<Wanted>> wanted_;
 };
 
 }  // namespace hone::training

@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/progress.h"
 #include "data/choose_template.h"
 #include "data/files.h"
@@ -21,6 +22,7 @@
 #include "hub/own_tokenizer.h"
 #include "train/adapter_base.h"
 #include "train/check_schedule.h"
+#include "train/meta_twin.h"
 #include "train/model_source.h"
 #include "train/ranks.h"
 #include "train/resources.h"
@@ -190,14 +192,21 @@ void choose_trained(const Recipe& recipe, const std::filesystem::path& checkpoin
   if (!fact.empty()) log::warning("adapter.path: {}", fact);
 }
 
+std::unique_ptr<Model> meta_model(const Inputs& inputs, WeightTypes types) {
+  return inputs.adapter ? meta_twin(*inputs.model, inputs.source, *inputs.adapter, types)
+                        : meta_twin(*inputs.model, inputs.source, types);
+}
+
 namespace {
 
 // What some steps of the run, or its callbacks, cannot do with this model.
 void check_steps(const Recipe& recipe, const Inputs& inputs) {
   const std::int64_t steps = steps_of(recipe, *inputs.train);
   const TrainedByStep refuses(recipe.model.trainable, *inputs.model, steps);
+  if (recipe.callbacks.empty()) return;
+  const std::unique_ptr<Model> adapted = inputs.adapter ? meta_model(inputs, recipe.trainer.precision) : nullptr;
   for (const config::Choice<Callback>& choice : recipe.callbacks)
-    registries().callbacks.make(choice)->check(*inputs.model, steps);
+    registries().callbacks.make(choice)->check(adapted ? *adapted : *inputs.model, steps);
 }
 
 config::Node config_of_model(const Recipe& recipe, const Inputs& inputs, const std::string& file, bool fresh) {
@@ -263,6 +272,7 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
     choose_trained(recipe, checkpoint, inputs);
   }
   check_steps(recipe, inputs);
+  inputs.process = resident_memory();
   return inputs;
 }
 

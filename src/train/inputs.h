@@ -31,6 +31,7 @@ struct Inputs {
   std::shared_ptr<const TrainingData> train;
   std::vector<EvalSet> evals;
   std::shared_ptr<const Collator> collator;  // that was given
+  std::uint64_t process = 0;  // bytes that the program took with all of this, and without weights
   bool has_tokenizer() const { return tokenizer->vocab_size() > 0; }
 };
 
@@ -49,6 +50,9 @@ WeightTypes types_to_go_on(Precision run, const std::filesystem::path& checkpoin
 // Fills the model's weights: from `source`, or fresh ones that are a function of the seed. In fp32 for a bf16 run, so
 // that the masters keep what the file has.
 void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed);
+
+// The model on the meta device, filled, with its adapter.
+std::unique_ptr<Model> meta_model(const Inputs& inputs, WeightTypes types);
 
 // What padding is filled with: it is never computed with, but must be a token of the model.
 std::int32_t pad_id_of(const Tokenizer& tokenizer, std::int64_t vocab_size);

@@ -4,14 +4,11 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <memory>
 
-#include "base/memory.h"
 #include "hone/hub.h"
 #include "hone/objective.h"
 #include "hone/registry.h"
@@ -77,7 +74,7 @@ class MetaRun {
   MetaRun(const Recipe& recipe, const Inputs& inputs, MemoryPlan& plan)
       : recipe_(recipe), inputs_(inputs), plan_(plan), objective_(make_objective(recipe)) {
     const Precision run = recipe.trainer.precision;
-    model_ = meta_model(recipe, inputs, {run == Precision::bf16 ? Precision::fp32 : run, run});
+    model_ = meta_model(inputs, {run == Precision::bf16 ? Precision::fp32 : run, run});
     optimizer_ = make_optimizer(recipe);
     updater_ = std::make_unique<Updater>(*model_, *optimizer_, run);
     measure_lasting();
@@ -235,13 +232,6 @@ void go_through(MetaRun& run, const Recipe& recipe, const Inputs& inputs, const 
 
 }  // namespace
 
-std::uint64_t resident_memory() {
-  std::ifstream file("/proc/self/statm");
-  std::uint64_t size = 0, resident = 0;
-  file >> size >> resident;
-  return resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-}
-
 HostBatch fullest_batch(const Recipe& recipe, const Inputs& inputs, std::int64_t batch_size) {
   if (!inputs.train->as_dataset()) return full_rows(batch_size, recipe.data.max_length);
   Loader::Options options = loader_options(recipe, inputs);
@@ -257,7 +247,7 @@ HostBatch fullest_batch(const Recipe& recipe, const Inputs& inputs, std::int64_t
 
 MemoryPlan plan_memory(const Recipe& recipe, const Inputs& inputs, const MetaRunOptions& options) {
   MemoryPlan plan;
-  plan.process = options.process.value_or(resident_memory()) + kOnceItTrains;
+  plan.process = inputs.process + kOnceItTrains;
   const std::int64_t rows = options.batch_size > 0 ? options.batch_size : recipe.trainer.batch_size.rows;
   const HostBatch batch = fullest_batch(recipe, inputs, rows);
   plan.rows = batch.rows, plan.tokens = batch.tokens;

@@ -39,9 +39,8 @@ struct MemoryPlan {
 };
 
 struct MetaRunOptions {
-  std::int64_t batch_size = 0;                // 0: the recipe's
-  int ranks = 1;                              // of the run; one of them is looked at
-  std::optional<std::uint64_t> process = {};  // default: of this process now
+  std::int64_t batch_size = 0;  // 0: the recipe's
+  int ranks = 1;                // of the run; one of them is looked at
 };
 
 // The inputs as load_inputs() gives them: nothing of them changes. Throws as building the model does.

@@ -25,15 +25,14 @@ std::unique_ptr<Model> meta_twin(const Model& model, const std::filesystem::path
   return twin;
 }
 
-std::unique_ptr<Model> meta_model(const Recipe& recipe, const Inputs& inputs, WeightTypes types) {
-  std::unique_ptr<Model> model = meta_twin(*inputs.model, inputs.source, types);
-  if (!inputs.adapter) return model;
-  LoraConfig adapter = *inputs.adapter;
+std::unique_ptr<Model> meta_twin(const Model& given, const std::filesystem::path& source, LoraConfig adapter,
+                                 WeightTypes types) {
+  std::unique_ptr<Model> model = meta_twin(given, source, types);
   std::erase_if(adapter.modules_to_save, [&](const std::string& name) {  // PEFT lists heads of other models as well
     const auto all = nn::whole_modules(*model, {name});
     return std::none_of(all.begin(), all.end(), [&](const auto& one) { return nn::is_within_any(one.module, {name}); });
   });
-  apply_lora(*model, adapter, recipe.run.seed);
+  apply_lora(*model, adapter, /*seed=*/0);
   return model;
 }
 

@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <memory>
 
+#include "hone/adapter.h"
 #include "hone/hub.h"
 #include "hone/model.h"
-#include "train/inputs.h"
 
 namespace hone::training {
 
@@ -14,7 +14,8 @@ namespace hone::training {
 // the other one came from, for errors; "": none. With a MetaMemory its weights have places there.
 std::unique_ptr<Model> meta_twin(const Model& model, const std::filesystem::path& source, WeightTypes types);
 
-// The model of a recipe's run, with its adapter.
-std::unique_ptr<Model> meta_model(const Recipe& recipe, const Inputs& inputs, WeightTypes types);
+// The same with an adapter.
+std::unique_ptr<Model> meta_twin(const Model& model, const std::filesystem::path& source, LoraConfig adapter,
+                                 WeightTypes types);
 
 }  // namespace hone::training

@@ -180,8 +180,8 @@ void Window::add(const StepReport& report) {
   learning_rate = report.learning_rate;
 }
 
-void Window::give(const std::string& name, double value) {
-  combine_all(given, {{name, {value, 1}}});
+void Window::give(const std::string& name, double value, LogMode mode) {
+  combine_all(given, {{name, {value, 1, mode}}});
   given_spreads[name].add(value);
 }
 
@@ -201,8 +201,8 @@ Metrics Window::values(std::span<const LogAs> modes) const {
 nlohmann::json to_json(const Window& window) {
   return {{"terms", to_json(window.terms)},
           {"metrics", to_json(window.metrics)},
-          {"grad_norm", window.grad_norm},
-          {"learning_rate", window.learning_rate},
+          {"grad_norm", json_number(window.grad_norm)},  // of a step that was left out it may be NaN
+          {"learning_rate", json_number(window.learning_rate)},
           {"given", to_json(window.given)},
           {"spreads", to_json(window.spreads)},
           {"given_spreads", to_json(window.given_spreads)}};
@@ -211,8 +211,8 @@ nlohmann::json to_json(const Window& window) {
 Window window_from_json(const nlohmann::json& json) {
   return {metrics_from_json(json.at("terms")),
           metrics_from_json(json.at("metrics")),
-          json.at("grad_norm").get<double>(),
-          json.at("learning_rate").get<double>(),
+          number_from_json(json.at("grad_norm")),
+          number_from_json(json.at("learning_rate")),
           metrics_from_json(json.value("given", nlohmann::json::object())),
           spreads_from_json(json.value("spreads", nlohmann::json::object())),
           spreads_from_json(json.value("given_spreads", nlohmann::json::object()))};

@@ -58,7 +58,7 @@ struct Window {
   std::map<std::string, Metric> given = {};  // by callbacks, in place of what is called so
   std::map<std::string, Spread> spreads = {}, given_spreads = {};
   void add(const StepReport& report);
-  void give(const std::string& name, double value);  // of a step
+  void give(const std::string& name, double value, LogMode mode = LogMode::mean);  // of a step
   // loss, each term when there are several, metrics, grad_norm, learning_rate; "loss_max" and the like as modes say.
   Metrics values(std::span<const LogAs> modes = {}) const;
 };

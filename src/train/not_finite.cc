@@ -37,6 +37,8 @@ std::string shown(const std::vector<std::string>& records) {
   return join(first, ", ") + more;
 }
 
+std::string text_of(double value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
+
 void write_if_possible(const Folder& folder, const std::string& file, const std::string& text) {
   try {
     folder.replace_file(file, text);
@@ -70,7 +72,8 @@ bool check_finite(const PendingUpdate& update, const Updater& updater, const Whe
   }
   const std::string fact = fmt::format(
       "step {}: loss {}, gradient norm {}; first not finite: {}; first bad gradient: {}; records: {}", where.step,
-      report.loss(), report.grad_norm, first.text(), gradient.empty() ? "none" : gradient, shown(records));
+      text_of(report.loss()), text_of(report.grad_norm), first.text(), gradient.empty() ? "none" : gradient,
+      shown(records));
   if (where.left_out < where.may_leave_out) {
     if (where.world.is_first())
       log::warning("{}; no update, {} of at most {} that trainer.skip_not_finite lets be left out", fact,

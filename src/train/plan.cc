@@ -11,8 +11,9 @@
 #include "train/batch_size.h"
 #include "train/bench.h"
 #include "train/complete.h"
-#include "train/meta_twin.h"
+#include "train/inputs.h"
 #include "train/ranks.h"
+#include "train/step_plan.h"
 #include "train/trainable.h"
 
 namespace hone::training {
@@ -65,12 +66,13 @@ void plan_work(RunPlan& plan, const Inputs& inputs, const Averages& average) {
   const Dataset* data = inputs.train->as_dataset();
   plan.steps = steps_of(plan.recipe, *inputs.train);
   plan.rows_per_step = trainer.rows_per_step();
+  plan.rows = step_sizes(trainer).rows_before(plan.steps);
   if (data) {
     plan.data_rows = data->rows();
-    plan.epochs = number(plan.steps * plan.rows_per_step) / number(data->epoch_rows());
+    plan.epochs = number(plan.rows) / number(data->epoch_rows());
   }
   plan.tokens_per_step = average.row * number(plan.rows_per_step);
-  plan.tokens = plan.tokens_per_step * number(plan.steps);
+  plan.tokens = average.row * number(plan.rows);
 }
 
 struct Work {
@@ -82,7 +84,7 @@ Work work_of(RunPlan& plan, const Model& model, const Averages& average) {
       nn::flops_per_token(model, {.document_length = average.document, .supervised = average.supervised});
   plan.flops_per_token = flops.training();
   plan.flops_per_step = plan.flops_per_token * plan.tokens_per_step;
-  plan.flops = plan.flops_per_step * number(plan.steps);
+  plan.flops = plan.flops_per_token * plan.tokens;
   const double again = plan.recipe.trainer.checkpoint_blocks ? flops.forward : 0;
   return {flops.training() + again, flops.forward};
 }
@@ -116,7 +118,6 @@ void measure(RunPlan& plan, const RunPlanOptions& options, double tokens) {
 void plan_time(RunPlan& plan, const Inputs& inputs, const Work& work, const RunPlanOptions& options) {
   TimePlan& time = plan.time;
   const TrainerSection& trainer = plan.recipe.trainer;
-  const double micro_batches = number(trainer.accumulate) / number(plan.ranks);
   const double tokens = plan.tokens_per_step / number(trainer.accumulate);
   const auto room = static_cast<std::uint64_t>(kMarginToMeasure * number(static_cast<std::int64_t>(plan.available)));
   if (!options.measure) return;
@@ -127,8 +128,11 @@ void plan_time(RunPlan& plan, const Inputs& inputs, const Work& work, const RunP
     time.micro_batch = work.training * tokens / rate;
     time.update = 0;
   }
-  time.step = time.micro_batch * micro_batches + time.update;
-  time.steps = time.step * number(plan.steps);
+  const auto passes = [&](double rows) {
+    return time.micro_batch * rows / number(trainer.batch_size.rows) / number(plan.ranks);
+  };
+  time.step = passes(number(plan.rows_per_step)) + time.update;
+  time.steps = passes(number(plan.rows)) + time.update * number(plan.steps);
   const double token = time.micro_batch / std::max(1.0, tokens) * work.evaluation / std::max(1.0, work.training);
   time.evaluations = token * evaluated_tokens(plan, inputs) * number(plan.evaluations) / number(plan.ranks);
   time.saves = number(static_cast<std::int64_t>(plan.memory.checkpoint)) / kDiskRate * number(plan.saves);
@@ -153,7 +157,7 @@ RunPlan plan_run(const Recipe& given, const RunPlanOptions& options) {
   plan_work(plan, inputs, average);
   plan.evaluations = inputs.evals.empty() ? 0 : count_evaluations(plan.recipe.trainer, plan);
   plan_disk(plan);
-  const std::unique_ptr<Model> model = meta_model(plan.recipe, inputs, plan.recipe.trainer.precision);
+  const std::unique_ptr<Model> model = meta_model(inputs, plan.recipe.trainer.precision);
   plan_time(plan, inputs, work_of(plan, *model, average), options);
   return plan;
 }

@@ -14,6 +14,7 @@ class UpdaterWeights final : public RunWeights {
   }
   void each_gradient(const Visit& visit) const override { updater_.each_gradient(visit); }
   bool shared_out() const override { return updater_.sharded(); }
+  bool averaged() const override { return updater_.averaged(); }
 
  private:
   Updater& updater_;

@@ -215,17 +215,18 @@ void Saver::check_space() { run_.check_space(bytes(), to_come()); }
 
 std::uint64_t Saver::bytes() const { return checkpoint_bytes(parts_()) + bytes_of(state_.callbacks); }
 
-// How many checkpoints the disk must hold besides those that are there: they make room for each other.
+// How many checkpoints the disk must hold besides those that are there: they make room for each other, unless all are
+// kept.
 std::int64_t Saver::to_come() {
   const SaveSection& save = recipe_.trainer.save;
-  std::int64_t most = 2;
-  if (save.keep > 0) {
-    most = save.keep + save.keep_best;
-    for (const io::Checkpoint& one : run_.checkpoints().scan(io::Verify::sizes)) most -= one.whole() ? 1 : 0;
-  }
-  if (save.every_minutes > 0 || save.after_evaluation) return std::max<std::int64_t>(1, most);
   const std::int64_t left = save.every > 0 ? (steps_ - 1) / save.every - state_.step / save.every : 0;
-  return std::clamp<std::int64_t>(left + 1, 1, std::max<std::int64_t>(1, most));  // and the one at the end
+  const std::int64_t by_steps = left + 1;  // and the one at the end
+  const bool more = save.every_minutes > 0 || save.after_evaluation;  // nobody knows how many
+  if (save.keep == 0) return more ? std::max<std::int64_t>(2, by_steps) : by_steps;
+  std::int64_t most = save.keep + save.keep_best;
+  for (const io::Checkpoint& one : run_.checkpoints().scan(io::Verify::sizes)) most -= one.whole() ? 1 : 0;
+  most = std::max<std::int64_t>(1, most);
+  return more ? most : std::min(by_steps, most);
 }
 
 }  // namespace hone::training

@@ -48,7 +48,6 @@ bool same_optimizer(const config::Choice<Optimizer>& a, const config::Choice<Opt
 Trainer::Trainer(TrainerParts parts)
     : parts_(std::move(parts)),
       world_(parts_.options.world),
-      process_bytes_(resident_memory()),
       recipe_(parts_.recipe),
       model_(*parts_.inputs.model),
       steps_(steps_of(recipe_, *parts_.inputs.train)),
@@ -185,8 +184,7 @@ void Trainer::step() {
 
 void Trainer::start() {
   if (world_.is_first()) {
-    const MemoryPlan memory =
-        plan_memory(recipe_, parts_.inputs, {.ranks = world_.size(), .process = process_bytes_});
+    const MemoryPlan memory = plan_memory(recipe_, parts_.inputs, {.ranks = world_.size()});
     const Preflight found = describe_inputs(recipe_, parts_.inputs, *save_types_, memory, ranks_here(world_));
     for (const std::string& line : found.lines) log::info("{}", line);
     for (const std::string& warning : found.warnings) log::warning("{}", warning);
@@ -288,12 +286,14 @@ void Trainer::end_step(const StepReport& report) {
   const Metrics own{{"loss", report.loss()}, {"grad_norm", report.grad_norm}, {"learning_rate", report.learning_rate}};
   Metrics metrics = given_;
   metrics.insert(own.begin(), own.end());
-  asked_ = hooks_.step_end(view(), metrics);
+  std::set<std::string> settings;
+  asked_ = hooks_.step_end(view(), metrics, settings);
   if (const auto begun = epoch_begun_at(state_.step)) asked_.add(hooks_.epoch_end(view(), *begun - 1));
   for (const auto& [name, value] : metrics)
     if (const auto before = own.find(name); before == own.end() || before->second != value) {
-      state_.window.give(name, value);
-      if (state_.report) state_.report->give(name, value);
+      const LogMode mode = settings.contains(name) ? LogMode::last : LogMode::mean;
+      state_.window.give(name, value, mode);
+      if (state_.report) state_.report->give(name, value, mode);
     }
 }
 
@@ -318,7 +318,7 @@ bool Trainer::wait_for_data() {
   if (stopped || !ended) return !stopped;
   log::warning("step {} of {}: the data have ended; where there are more, --resume latest goes on", state_.step,
                steps_);
-  if (!due(recipe_.trainer.log_every)) log();
+  tell_rest();
   if (!was_evaluated_) plan_evaluation(/*all=*/true);
   if (state_.evaluation_due) evaluate();
   stopped_by_ = kEndOfData;
@@ -339,6 +339,13 @@ void Trainer::track() {
     log_->report(state_, epoch());
   else
     state_.report = Window();
+}
+
+// The steps since the last line, of a run that ends before the next one would come.
+void Trainer::tell_rest() {
+  if (state_.step == steps_) return;
+  if (!due(recipe_.trainer.log_every)) log();
+  if (state_.report && !due(*recipe_.trainer.report_every)) track();
 }
 
 void Trainer::agree() {
@@ -381,7 +388,7 @@ void Trainer::told(const Metrics& evaluation, double seconds) {
   std::string text;
   for (const auto& [name, value] : evaluation)
     if (name.ends_with("loss") || name.ends_with("accuracy") || name.ends_with("accuracies"))
-      text += fmt::format("  {} {:.4f}", name, value);
+      text += fmt::format("  {} {}", name, four_digits(value));
   log::info("step {}/{}:{}", state_.step, steps_, text);
 }
 
@@ -412,6 +419,7 @@ void Trainer::told_saved(const std::vector<std::string>& checkpoints) {
 Summary Trainer::finish() {
   const bool complete = !stopped_by_.empty() || (state_.step >= steps_ && !state_.evaluation_due);
   if (complete) state_.finished = stopped_by_.empty() ? "steps" : stopped_by_;
+  if (complete && stopped_by_ != kEndOfData) tell_rest();
   if (log_) log_->finish();
   world_.at(fmt::format("step {}, at its end", state_.step));
   const Stopwatch watch;

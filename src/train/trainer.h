@@ -66,6 +66,7 @@ class Trainer {
   bool wait_for_data();
   void log();
   void track();
+  void tell_rest();
   void maybe_save();
   void told_saved(const std::vector<std::string>& checkpoints);
   void begin_step();
@@ -108,7 +109,6 @@ class Trainer {
 
   TrainerParts parts_;
   const World& world_;
-  const std::uint64_t process_bytes_;  // memory before the model
   Recipe& recipe_;
   Model& model_;
   std::int64_t steps_;

@@ -292,7 +292,7 @@ Updater::Evaluated::Evaluated(Updater& updater) : updater_(updater) {
   for (OptimizedWeight& weight : updater_.weights_) {
     const Tensor average = updater_.optimizer_.average(weight);
     trained_.push_back(average.defined() ? weight.master.clone() : Tensor());
-    if (average.defined()) weight.master.copy_(average);
+    if (average.defined()) weight.master.copy_(average), updater_.averaged_ = true;
   }
   updater_.restored();
 }
@@ -302,6 +302,7 @@ Updater::Evaluated::~Evaluated() {
   const c10::NoGradGuard no_grad;
   for (std::size_t i = 0; i < trained_.size(); ++i)
     if (trained_[i].defined()) updater_.weights_[i].master.copy_(trained_[i]);
+  updater_.averaged_ = false;
   updater_.restored();
 }
 

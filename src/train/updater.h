@@ -90,6 +90,7 @@ class Updater {
   // What they are made of, to be changed as the weights are (Optimizer::average_source).
   void each_average_source(const std::function<void(const std::string&, Tensor&)>& visit);
   bool averages_weights() const { return optimizer_.averages(); }
+  bool averaged() const { return averaged_; }  // an Evaluated lives, and has changed them
 
   bool sharded() const { return sharded_ != nullptr; }
   // The whole of a master, of which all ranks have a slice: all of them ask, in the same order.
@@ -127,6 +128,7 @@ class Updater {
   std::vector<std::vector<std::string>> names_;  // of each group's parts
   std::vector<std::vector<bool>> any_;
   std::map<std::string, Tensor> states_;
+  bool averaged_ = false;
 };
 
 class Updater::Evaluated {

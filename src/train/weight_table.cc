@@ -9,7 +9,7 @@
 #include "nn/weight_groups.h"
 #include "tensor/meta_memory.h"
 #include "tensor/dtype.h"
-#include "train/meta_twin.h"
+#include "train/inputs.h"
 #include "train/make_optimizer.h"
 
 namespace hone::training {
@@ -51,7 +51,7 @@ std::map<std::string, Trained> trained_of(Model& model, Optimizer& optimizer, at
 std::vector<WeightRow> weight_table(const Recipe& recipe, const Inputs& inputs) {
   const MetaMemory memory;
   const Precision run = recipe.trainer.precision;
-  const std::unique_ptr<Model> model = meta_model(recipe, inputs, run);
+  const std::unique_ptr<Model> model = meta_model(inputs, run);
   const std::unique_ptr<Optimizer> optimizer = make_optimizer(recipe);
   const auto trained = trained_of(*model, *optimizer, run == Precision::fp64 ? at::kDouble : at::kFloat);
   std::vector<WeightRow> rows;

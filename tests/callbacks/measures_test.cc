@@ -166,6 +166,18 @@ TEST_F(Measures, LearningRatesOfGroupsAreThoseOfTheirSchedules) {
   }
 }
 
+TEST_F(Measures, OfSeveralStepsALineHasTheLastSettings) {
+  const test::Overrides more{{"trainer.log_every", "4"}, {"trainer.eval_every", "5"}};
+  const test::Overrides groups{{"optimizer", "{type: groups, groups: [{name: all, match: ., optimizer: {type: adamw, "
+                                             "learning_rate: 0.01, schedule: {type: linear, warmup_steps: 2}}}]}"}};
+  test::Overrides each = groups, some = groups;
+  some.insert(some.end(), more.begin(), more.end());
+  const auto single = run("single", "[learning_rate]", each), several = run("several", "[learning_rate]", some);
+  ASSERT_EQ(several.size(), 3u);
+  EXPECT_EQ(several[0]["learning_rate_all"], single[3]["learning_rate_all"]);
+  EXPECT_EQ(several[1]["learning_rate_all"], single[7]["learning_rate_all"]);
+}
+
 TEST_F(Measures, ScaledLearningRatesHaveGroupsOfTheirOwn) {
   run("base", "[]");
   const auto lines = run("lora", "[{type: learning_rate, momentum: false, weight_decay: false}]",

@@ -88,6 +88,28 @@ TEST_F(Observers, NormsAreMeasuredWhereAndWhenTheyAreWanted) {
   EXPECT_HONE_ERROR(run("none", "[{type: norms, match: '['}]"), config, "expected a regular expression");
 }
 
+TEST_F(Observers, WhatFitsNothingIsToldBeforeTheRun) {
+  const auto refuses = [&](const std::string& callback, const std::string& why, const test::Overrides& more = {}) {
+    EXPECT_HONE_ERROR(run("refused", "[{type: " + callback + "}]", more), config, why);
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "refused/config.yaml"));
+  };
+  refuses("norms, match: atention", "callback norms: match: \"atention\" is found in the name of no trained weight");
+  refuses("histograms, match: atention", "callback histograms: match: ");
+  refuses("norms, match: mlp", "callback norms: match: ", {{"model.trainable", "[lm_head]"}});
+  refuses("profiler, start: 11", "callback profiler: start: got 11 of 10 steps");
+}
+
+TEST_F(Observers, IntermediatesThatThereAreNotAreAWarning) {
+  std::string said;
+  log::set_sink([&](log::Level, std::string_view text) { said += std::string(text) + "\n"; });
+  run("none", "[{type: intermediates, match: atention}]");
+  run("some", "[{type: intermediates, match: 'layers\\.0'}]");
+  log::set_sink({});
+  const char* expected = "callback intermediates: \"atention\" is found in the name of nothing that layers hand out: l";
+  EXPECT_NE(said.find(expected), std::string::npos) << said;
+  EXPECT_EQ(said.find("layers\\.0"), std::string::npos) << said;
+}
+
 TEST_F(Observers, HistogramsCountEveryElement) {
   run("histograms", kAll);
   const auto weights = test::read_tensors(folder_ / "histograms" / test::step_folder(10) / "model.safetensors");

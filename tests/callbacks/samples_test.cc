@@ -49,6 +49,25 @@ TEST_F(SamplesTest, AreWrittenAtTheirStepsAndAfterEvaluations) {
   EXPECT_EQ(steps("only"), (std::vector<int>{5, 10}));
 }
 
+// At the steps the weights that are trained, after an evaluation the averages that it was of.
+TEST_F(SamplesTest, AveragesAreSampledBesideTheWeights) {
+  const test::Overrides ema{{"trainer.ema", "0.9"}, {"trainer.save.every", "5"}};
+  const char* both = "[{type: samples, every: 5, prompts: [The], max_new_tokens: 12, after_evaluation: true}]";
+  run("averages", both, ema);
+  const auto made = lines("averages");
+  ASSERT_EQ(made.size(), 4u);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(made[i]["step"], i < 2 ? 5 : 10);
+    EXPECT_EQ(made[i].value("weights", "trained"), i % 2 == 0 ? "trained" : "average");
+  }
+  run("parts", both, {{"trainer.ema", "0.9"}, {"trainer.save.every", "5"}, {"trainer.steps", "7"},
+                      {"optimizer.schedule", "constant"}});
+  run("whole", both, {{"trainer.ema", "0.9"}, {"trainer.save.every", "5"}, {"optimizer.schedule", "constant"}});
+  std::filesystem::remove_all(folder_ / "parts" / test::step_folder(7));
+  run("parts", both, {{"trainer.ema", "0.9"}, {"trainer.save.every", "5"}, {"optimizer.schedule", "constant"}});
+  EXPECT_EQ(lines("parts"), lines("whole"));
+}
+
 // The text is what `hone generate` makes of the checkpoint of that step.
 TEST_F(SamplesTest, AreWhatTheModelGenerates) {
   run("texts",

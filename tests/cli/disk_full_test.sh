@@ -39,6 +39,8 @@ run() {  # expected exit status, then what follows "hone train r.yaml"
 run 5
 says 'disk/out: .* free, expected at least .* for 3 checkpoints of'
 [ ! -e disk/out/config.yaml ]
+run 5 --trainer.save.keep=0 --trainer.save.every=1
+says 'disk/out: .* free, expected at least .* for 6 checkpoints of'
 
 # Only one checkpoint fits: the others fail, training goes on, the last failure is the run's.
 run 5 --no-space-check

@@ -36,12 +36,13 @@ TEST(Complete, APreviewWritesNothing) {
   EXPECT_EQ(completed_for_preview(test::small_recipe(folder, {{"data.cache", "there"}})).data.cache, "there");
 }
 
-TEST(Complete, ABenchHasItsStepsAndEvaluatesNothing) {
+// What a schedule or a callback is made for does not become wrong because a few steps are measured.
+TEST(Complete, ABenchHasTheRunsLengthAndEvaluatesNothing) {
   const test::TempFolder folder;
-  const Recipe given = test::small_recipe(folder, {{"trainer.epochs", "3"}, {"trainer.precision", "auto"}});
+  const Recipe given = test::small_recipe(folder, {{"trainer.steps", "90"}, {"trainer.precision", "auto"}});
   const Recipe complete = completed_for_bench(given, "scratch", 7);
-  EXPECT_EQ(complete.trainer.steps, 7);
-  EXPECT_FALSE(complete.trainer.epochs);
+  EXPECT_EQ(complete.trainer.steps, 90);
+  EXPECT_EQ(completed_for_bench(given, "scratch", 100).trainer.steps, 100);
   EXPECT_FALSE(complete.data.eval.held_out);
   EXPECT_EQ(complete.run.folder, "scratch");
   EXPECT_NE(complete.trainer.precision, Precision::automatic);

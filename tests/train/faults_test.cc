@@ -193,6 +193,16 @@ TEST_F(Faults, TheLastStepIsLoggedEvenWhenItIsNotDue) {
   EXPECT_EQ(steps, (std::vector<std::int64_t>{7, 10}));
 }
 
+TEST_F(Faults, TheStepsBeforeACallbacksStopAreLogged) {
+  const Overrides early{{"callbacks", "[{type: early_stopping, patience: 1, min_drop: 100}]"},
+                        {"trainer.eval_every", "4"}, {"trainer.log_every", "3"}, {"trainer.report_every", "5"}};
+  EXPECT_EQ(train(recipe(early), options_).step, 8);
+  std::vector<std::int64_t> steps;
+  for (const nlohmann::json& line : test::metrics_of(run_folder()))
+    if (line.contains("loss")) steps.push_back(line["step"]);
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{3, 6, 8}));
+}
+
 TEST_F(Faults, EarlyStoppingEndsTheRunAndStaysEnded) {
   const Overrides early{{"callbacks", "[{type: early_stopping, patience: 1, min_drop: 100}]"}};
   const Summary summary = train(recipe(early), options_);

@@ -191,6 +191,17 @@ TEST_F(NotFinite, SoManyUpdatesMayBeLeftOut) {
   test::expect_equal_runs(whole, folder_ / "run", 10);
 }
 
+TEST_F(NotFinite, ARunGoesOnFromTheCheckpointOfAStepThatWasLeftOut) {
+  const test::Overrides overrides{{"callbacks", "[{type: flicker, steps: [5]}]"}, {"trainer.save.every", "5"},
+                                  {"trainer.log_every", "3"}, {"trainer.skip_not_finite", "1"}};
+  train(recipe(overrides), test::quiet_options());
+  const fs::path whole = folder_ / "whole";
+  fs::copy(folder_ / "run", whole, fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+  fs::remove_all(folder_ / "run" / test::step_folder(10));  // as if it had been killed after step 5
+  EXPECT_EQ(train(recipe(overrides), test::quiet_options()).resumed_from, 5);
+  test::expect_equal_runs(whole, folder_ / "run", 10);
+}
+
 // A run whose weights become infinite in an update, and that saves before anybody sees it.
 TEST_F(NotFinite, ACheckpointThatIsNotFiniteIsNeitherLatestNorBest) {
   const test::Overrides overrides{{"optimizer", "{type: sgd, learning_rate: 1e60, schedule: constant}"},

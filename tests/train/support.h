@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -107,7 +108,6 @@ inline Overrides without_contradictions(Overrides overrides) {
 
 // A fresh two-layer model on bytes, 10 steps of 4 x 1 rows, held-out evaluation; `overrides` change it.
 inline Recipe small_recipe(const TempFolder& folder, const Overrides& overrides = {}) {
-  if (!std::filesystem::exists(folder / "train.jsonl")) folder.write("train.jsonl", story_lines(60));
   const std::string yaml = fmt::format(
       "model: {{type: llama, hidden_size: 32, intermediate_size: 64, num_hidden_layers: 2, num_attention_heads: 4,\n"
       "        num_key_value_heads: 2, max_position_embeddings: 256}}\n"
@@ -118,6 +118,9 @@ inline Recipe small_recipe(const TempFolder& folder, const Overrides& overrides 
       "0}}}}\n"
       "run: {{folder: {0}/run, seed: 3}}\n",
       folder.path().string());
+  static std::mutex reading;  // ranks are threads here, and each asks for its recipe
+  const std::lock_guard lock(reading);
+  if (!std::filesystem::exists(folder / "train.jsonl")) folder.write("train.jsonl", story_lines(60));
   const std::filesystem::path path = folder.write("recipe.yaml", yaml);
   return read_recipe(path.string(), without_contradictions(overrides));
 }

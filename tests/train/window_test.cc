@@ -1,6 +1,7 @@
 // What a log line says of the steps since the last one.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "train/metrics.h"
@@ -63,6 +64,25 @@ TEST(Window, WhatCallbacksPutInPlaceOfANumberIsWhatIsSaidOfIt) {
   EXPECT_EQ(values.at("loss_mean"), 2);
   EXPECT_EQ(values.at("loss_max"), 3);
   EXPECT_EQ(values.at("loss_std"), 1);
+}
+
+// A step that is left out (trainer.skip_not_finite) may be the one that is saved.
+TEST(Window, GoesOnFromItsTextAfterAStepThatWasNotFinite) {
+  const double nan = std::nan("");
+  Window window;
+  window.add(step(20, 4, 1)), window.add(step(nan, 2, nan));
+  const Window again = window_from_json(nlohmann::json::parse(to_json(window).dump()));
+  EXPECT_TRUE(std::isnan(again.values().at("grad_norm")));
+  EXPECT_TRUE(std::isnan(again.values().at("loss")));
+}
+
+TEST(Window, OfASettingALineHasTheLastValue) {
+  Window window;
+  window.give("rate", 3, LogMode::last), window.give("rate", 1, LogMode::last), window.give("norm", 3),
+      window.give("norm", 1);
+  Window again = window_from_json(nlohmann::json::parse(to_json(window).dump()));
+  EXPECT_EQ(again.values().at("rate"), 1);
+  EXPECT_EQ(again.values().at("norm"), 2);
 }
 
 TEST(Window, GoesOnFromItsText) {
