@@ -23,7 +23,7 @@ inline void require_match(Model& model, const std::string& callback, const std::
   });
   if (std::any_of(names.begin(), names.end(), [&](const auto& name) { return std::regex_search(name, regex); })) return;
   throw Error(ErrorKind::config, fmt::format("callback {}: match: {} is found in the name of no trained weight: {}",
-                                             callback, quoted(pattern), list_names(names, 4)))
+                                             callback, hone::quoted(pattern), list_names(names, 4)))
       .hint("`hone inspect model RECIPE` lists them all");
 }
 

@@ -94,7 +94,7 @@ ordered_json groups_of(const std::vector<training::WeightRow>& rows) {
 }
 
 ordered_json of_recipe(const std::string& file) {
-  const Recipe recipe = training::completed_for_preview(whole_recipe({{file}}, {}));
+  const Recipe recipe = training::completed_for_preview(whole_recipe({{file}, {}}, {}));
   const training::Inputs inputs = training::load_inputs(recipe, "");
   const std::vector<training::WeightRow> rows = training::weight_table(recipe, inputs);
   std::int64_t parameters = 0, trained = 0;

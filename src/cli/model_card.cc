@@ -32,7 +32,8 @@ std::vector<std::string> evaluated_sets(const CardFacts& facts) {
 
 std::vector<std::string> tested_sets(const nlohmann::json& line) {
   std::vector<std::string> names;
-  for (const auto& [name, files] : line.value("sets", nlohmann::json::object()).items()) names.push_back(name);
+  const nlohmann::json sets = line.value("sets", nlohmann::json::object());
+  for (const auto& [name, files] : sets.items()) names.push_back(name);
   return names;
 }
 

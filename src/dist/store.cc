@@ -166,9 +166,19 @@ class GlooCollectives final : public Collectives {
 
   std::unique_ptr<Begun> begin_gather(const Tensor& share, const Tensor& whole) override {
     HONE_ASSERT(whole.is_contiguous() && share.is_contiguous() && whole.numel() == size() * share.numel());
-    Tensor into = whole.view(-1).view(at::kByte), from = share.view(-1).view(at::kByte);
+    const at::NoGradGuard no_grad;
+    const Tensor all = whole.view(-1).view(at::kByte), own = share.view(-1).view(at::kByte);
+    all.narrow(0, rank() * own.numel(), own.numel()).copy_(own);
     bytes_ += static_cast<std::uint64_t>(size() - 1) * share.nbytes();
-    return std::make_unique<Working>(*this, "all-gather", group_->_allgather_base(into, from));
+    auto begun = std::make_unique<Gathering>(*this);
+    // Gloo's own all-gather receives into a second whole, and copies that.
+    for (int root = 0; root < size(); ++root) {
+      std::vector<Tensor> part{all.narrow(0, root * own.numel(), own.numel())};
+      c10d::BroadcastOptions from;
+      from.rootRank = root;
+      begun->add(group_->broadcast(part, from));
+    }
+    return begun;
   }
   Traffic traffic() const override { return {bytes_, on_the_way_->seconds(), on_the_way_->waited()}; }
 
@@ -185,31 +195,34 @@ class GlooCollectives final : public Collectives {
  private:
   static constexpr std::size_t kFirst = 1024, kLength = sizeof(std::uint64_t);
 
-  class Working : public Begun {
+  class Gathering final : public Begun {
    public:
-    Working(GlooCollectives& all, const char* what, c10::intrusive_ptr<c10d::Work> work)
-        : all_(all), what_(what), work_(all.begun(std::move(work))) {}
-    void wait() override { all_.wait(what_, *work_); }
+    explicit Gathering(GlooCollectives& all) : all_(all) {}
+    void add(c10::intrusive_ptr<c10d::Work> work) { works_.push_back(all_.begun(std::move(work))); }
+    void wait() override {
+      for (const auto& work : works_) all_.wait("all-gather", *work);
+    }
 
    private:
     GlooCollectives& all_;
-    const char* what_;
-    c10::intrusive_ptr<c10d::Work> work_;
+    std::vector<c10::intrusive_ptr<c10d::Work>> works_;  // of each rank's part
   };
 
   // In rank order.
-  class Summing final : public Working {
+  class Summing final : public Begun {
    public:
     Summing(GlooCollectives& all, c10::intrusive_ptr<c10d::Work> work, Tensor got, Tensor share)
-        : Working(all, "all-to-all", std::move(work)), got_(std::move(got)), share_(std::move(share)) {}
+        : all_(all), work_(all.begun(std::move(work))), got_(std::move(got)), share_(std::move(share)) {}
     void wait() override {
-      Working::wait();
+      all_.wait("all-to-all", *work_);
       const at::NoGradGuard no_grad;
       share_.copy_(got_[0]);
       for (std::int64_t rank = 1; rank < got_.size(0); ++rank) share_.add_(got_[rank]);
     }
 
    private:
+    GlooCollectives& all_;
+    c10::intrusive_ptr<c10d::Work> work_;
     Tensor got_, share_;
   };
 

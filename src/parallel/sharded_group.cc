@@ -128,7 +128,7 @@ void ShardedGroup::begin_reduce() {
     if (!lent.full()) lent.sum.zero_();
     lent = GradientSum();
   }
-  summed_ = at::empty_like(sums_);
+  summed_ = first_ ? sums_ : at::empty_like(sums_);
   reducing_ = world_.begin_sum(buffer_, summed_);
 }
 
@@ -137,7 +137,7 @@ void ShardedGroup::finish_reduce() {
   const at::NoGradGuard no_grad;
   reducing_->wait();
   reducing_.reset();
-  first_ ? sums_.copy_(summed_) : sums_.add_(summed_);
+  if (!first_) sums_.add_(summed_);
   first_ = false;
   buffer_ = Tensor(), summed_ = Tensor();
 }

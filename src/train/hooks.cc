@@ -24,6 +24,20 @@ bool is_nth(std::int64_t number, std::int64_t n) { return n > 0 && number % n ==
 
 }  // namespace
 
+struct Hooks::Wanted {
+  std::string callback, pattern;
+  std::regex regex = std::regex(pattern);
+  bool found = false;
+  std::vector<std::string> seen = {};  // until one is found
+
+  bool matches(const std::string& name) {
+    const bool does = std::regex_search(name, regex);
+    found |= does;
+    if (!found && std::find(seen.begin(), seen.end(), name) == seen.end()) seen.push_back(name);
+    return does;
+  }
+};
+
 Hooks::Hooks(const std::vector<config::Choice<Callback>>& callbacks, bool is_first) {
   for (const config::Choice<Callback>& choice : callbacks) {
     std::unique_ptr<Callback> made = registries().callbacks.make(choice);
@@ -151,20 +165,6 @@ void Hooks::restore(const RunState& state) {
     if (const auto saved = state.callbacks.find(hook.name); saved != state.callbacks.end())
       put_state(*hook.callback, hook.name, saved->second);
 }
-
-struct Hooks::Wanted {
-  std::string callback, pattern;
-  std::regex regex = std::regex(pattern);
-  bool found = false;
-  std::vector<std::string> seen = {};  // until one is found
-
-  bool matches(const std::string& name) {
-    const bool does = std::regex_search(name, regex);
-    found |= does;
-    if (!found && std::find(seen.begin(), seen.end(), name) == seen.end()) seen.push_back(name);
-    return does;
-  }
-};
 
 std::function<bool(const std::string&)> Hooks::wanted() {
   for (const Hook& hook : hooks_)

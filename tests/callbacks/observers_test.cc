@@ -105,7 +105,8 @@ TEST_F(Observers, IntermediatesThatThereAreNotAreAWarning) {
   run("none", "[{type: intermediates, match: atention}]");
   run("some", "[{type: intermediates, match: 'layers\\.0'}]");
   log::set_sink({});
-  const char* expected = "callback intermediates: \"atention\" is found in the name of nothing that layers hand out: l";
+  const char* expected = "callback intermediates: \"atention\" is found in the name of nothing that layers hand out: "
+                         "\"layers.0.attention\", ";
   EXPECT_NE(said.find(expected), std::string::npos) << said;
   EXPECT_EQ(said.find("layers\\.0"), std::string::npos) << said;
 }
