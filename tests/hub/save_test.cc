@@ -2,10 +2,14 @@
 #include "hub/folders.h"
 
 #include "base/env.h"
+#include "base/signals.h"
 #include "hone/safetensors.h"
 #include "hone/text.h"
+#include "hub/copy_weights.h"
 
 #include <gmock/gmock.h>
+
+#include <csignal>
 
 namespace hone::test {
 namespace {
@@ -44,6 +48,19 @@ TEST_F(Save, WritesShardsAndAnIndex) {
   const auto again = load_model((root_ / "m").string(), Precision::fp32);
   for (const auto& [name, value] : weights_of(*model))
     EXPECT_TRUE(at::equal(weights_of(*again).at(name), value)) << name;
+}
+
+TEST_F(Save, ACopyThatASignalEndsLeavesNothing) {
+  hub::save_model_folder(root_ / "model", *small_model(), {}, {});
+  StopSignal::reset();
+  const StopSignal signals;
+  {
+    io::FolderCommit commit = io::commit_to(root_ / "copy", /*replace=*/false);
+    std::raise(SIGINT);
+    EXPECT_THROW(hub::copy_weights(commit, root_ / "model", {}), Error);
+  }
+  StopSignal::reset();
+  for (const auto& entry : fs::directory_iterator(root_)) EXPECT_EQ(entry.path().filename(), "model");
 }
 
 TEST_F(Save, KeepsTheGenerationConfigOfTheSource) {
