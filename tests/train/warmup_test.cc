@@ -87,6 +87,10 @@ TEST_F(Warmup, DocumentsGrowAndEvaluationsSeeThemWhole) {
   run("whole", none);
   run("warm", warm);
   EXPECT_EQ(numbers("warm", "document_length"), (std::vector<std::int64_t>{8, 16, 32, 48, 64}));
+  test::Overrides late = none;
+  late.emplace_back("data.length_warmup", "{steps: 4, from: 8, multiple: 8, power: 2}");
+  run("late", late);
+  EXPECT_EQ(numbers("late", "document_length"), (std::vector<std::int64_t>{8, 8, 16, 32, 64}));
   std::vector<double> losses, evaluations;
   for (const char* name : {"whole", "warm"})
     for (const auto& line : test::metrics_of(folder_ / name)) {
