@@ -1,5 +1,6 @@
 # Finds LibTorch laid out as in the pip wheel or the libtorch zip: <root>/include and <root>/lib. The root is TORCH_DIR
-# (variable, then environment) where that is set, else .deps/torch where that is there, else looked for by CMAKE_PREFIX_PATH.
+# (variable, then environment) where that is set, else .deps/torch (with HONE_CUDA .deps/torch-cuda/torch) where that is there, else
+# looked for by CMAKE_PREFIX_PATH.
 # Torch's own TorchConfig.cmake is not used: on a CUDA wheel it stops without a CUDA toolkit. Makes LibTorch::LibTorch and
 # LibTorch_VERSION. With HONE_CUDA its CUDA half is linked, and must be there; else nothing of CUDA is, wherever it lies.
 set(_places "${TORCH_DIR}")
@@ -10,6 +11,8 @@ set(_why "run ./dev build, which fetches it, or give -DTORCH_DIR=<folder with in
 if(_places)
   get_filename_component(_places "${_places}" ABSOLUTE)  # programs find their libraries from any folder
   set(_why "TORCH_DIR=${_places} must hold include/ATen/ATen.h and lib/libtorch_cpu.so")
+elseif(HONE_CUDA AND EXISTS "${PROJECT_SOURCE_DIR}/.deps/torch-cuda/torch")
+  set(_places "${PROJECT_SOURCE_DIR}/.deps/torch-cuda/torch")
 elseif(EXISTS "${PROJECT_SOURCE_DIR}/.deps/torch")
   set(_places "${PROJECT_SOURCE_DIR}/.deps/torch")
 endif()

@@ -106,9 +106,16 @@ expect "with CUDA, but a wheel cannot be had" "$(fetched)" failed
 mv "$tree/away/nvidia_cublas-13.1"* "$tree/index"
 expect "what is there when fetching failed" "$(there)" "$cpu"
 expect "with CUDA" "$(fetched)" fetched
-expect "files with CUDA" "$(there | tr ' ' '\n' | grep -c -E 'cublas|libnvperf|libtorch_cuda|libc10_cuda|ATen/cuda|libtorch_python')" 5
+expect "files with CUDA" "$(cd "$tree/.deps/torch-cuda" && find torch nvidia -type f | grep -c -E 'cublas|libnvperf|libtorch_cuda|libc10_cuda|ATen/cuda|libtorch_python')" 5
+expect "what is there without CUDA, beside it" "$(there)" "$cpu"
+expect "with CUDA, a second time" "$(fetched)" nothing
+rm "$tree/.deps/torch-cuda/torch/lib/libtorch_cuda.so"
+expect "a library of CUDA's half is missing" "$(fetched)" fetched
 unset HONE_CUDA
-expect "CUDA's serves the other, too" "$(fetched)" nothing
+expect "without CUDA again" "$(fetched)" nothing
+rm "$tree/.deps/torch/lib/libc10.so"
+expect "what is without CUDA is mended" "$(fetched)" fetched
+expect "which leaves CUDA's alone" "$(HONE_CUDA=1 fetched)" nothing
 expect "no such version" "$(HONE_TORCH_VERSION=9 fetched)" failed
 expect "what is there then" "$(HONE_CUDA=1 fetched)" nothing
 expect "TORCH_DIR" "$(TORCH_DIR=/somewhere HONE_TORCH_VERSION=9 fetched)" nothing
