@@ -16,6 +16,7 @@ struct RunInfo {
   std::string folder, name, config_yaml;
   std::int64_t steps = 0, start_step = 0;  // of the whole run; where this process begins
   bool quiet = false;
+  bool resumed = false;  // from a checkpoint; else nothing that an earlier process has written is of this run
 };
 
 // Plug-in (src/trackers). Called by the training thread only; must not throw for I/O trouble (warn instead).

@@ -55,6 +55,14 @@ bool is_count(const std::string& key) {
   return false;
 }
 
+// Measured in part: what its numbers are of is not the set.
+bool is_part(const CardFacts& facts, const std::string& set) {
+  if (!facts.recipe) return false;
+  const TrainerSection& trainer = facts.recipe->trainer;
+  const auto own = trainer.eval_sets.find(set);
+  return trainer.max_eval_batches || (own != trainer.eval_sets.end() && own->second.max_batches);
+}
+
 // Of this checkpoint alone: what an evaluation found before it says nothing of these weights. The last of each.
 std::vector<Result> results_of(const CardFacts& facts) {
   std::map<std::tuple<std::string, std::string, std::string>, Result> last;
@@ -62,7 +70,7 @@ std::vector<Result> results_of(const CardFacts& facts) {
     for (const auto& [key, value] : line.items()) {
       if (!key.starts_with(split) || !value.is_number() || is_count(key)) continue;
       const Result found = result_of(key, value.get<double>(), sets);
-      last[{found.split, found.set, found.metric}] = found;
+      if (split == "test_" || !is_part(facts, found.set)) last[{found.split, found.set, found.metric}] = found;
     }
   };
   const std::vector<std::string> evaluated = evaluated_sets(facts);
@@ -248,7 +256,7 @@ std::string model_card(const CardFacts& facts, const CardFlags& flags) {
   const std::vector<Result> results = results_of(facts);
   std::string card = front_matter(facts, flags, results);
   card += fmt::format("\n# {}\n\n", facts.name);
-  if (!facts.recipe) card += "What it was trained on, and how, is not known: it comes from no run of hone.\n\n";
+  if (!facts.recipe) card += "What it was trained on, and how, is not known: its folder is no run's checkpoint.\n\n";
   card += "## Run summary\n\n" + table("Key", "Value", summary_rows(facts, flags));
   card += "\n## Load it\n\n" + load_section(facts, flags);
   if (facts.recipe) card += "\n## Hyperparameters\n\n" + table("Option", "Value", hyperparameter_rows(*facts.recipe));

@@ -129,8 +129,17 @@ std::vector<Change> diff(const Node& before, const Node& after) {
   std::set<std::string> paths;
   for (const auto& [path, text] : old_leaves) paths.insert(path);
   for (const auto& [path, text] : new_leaves) paths.insert(path);
+  // An empty map gives way to what comes into it: that is what is told.
+  const auto gives_way = [](const std::map<std::string, std::string>& leaves, const std::string& path,
+                            const std::map<std::string, std::string>& others) {
+    const auto leaf = leaves.find(path);
+    const auto below = others.lower_bound(path + ".");
+    return leaf != leaves.end() && leaf->second == "{}" && below != others.end() &&
+           below->first.starts_with(path + ".");
+  };
   std::vector<Change> changes;
   for (const std::string& path : paths) {
+    if (gives_way(old_leaves, path, new_leaves) || gives_way(new_leaves, path, old_leaves)) continue;
     const auto was = old_leaves.find(path), is = new_leaves.find(path);
     const std::string a = was == old_leaves.end() ? "" : was->second, b = is == new_leaves.end() ? "" : is->second;
     if ((was == old_leaves.end()) != (is == new_leaves.end()) || !same_value(a, b)) changes.push_back({path, a, b});

@@ -47,7 +47,7 @@ class Csv final : public Tracker {
         throw Error(ErrorKind::config, fmt::format("{}: not written by this tracker, and not replaced; expected {} as "
                                                    "its first line, or another trackers file",
                                                    (folder.path() / config.file).string(), hone::quoted(kHeader)));
-      folder.replace_file(config.file, kept_rows(before, run.start_step));
+      folder.replace_file(config.file, kept_rows(before, run.resumed ? run.start_step : -1));
       file_.emplace(folder.append_to(config.file));
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::config) throw;

@@ -75,7 +75,8 @@ void load_updater(const Folder& checkpoint, Updater& updater, bool other_weights
     if (!expected.contains(tensor.name)) extra.push_back(tensor.name);
   if (!extra.empty() && !other_weights)
     throw Error(ErrorKind::checkpoint,
-                fmt::format("{}: not of this optimizer: {}", file.path().string(), list_names(extra)));
+                fmt::format("{}: not of this optimizer: {}", file.path().string(), list_names(extra)))
+        .hint("model.path with the checkpoint's folder, in another run.folder, starts a new run from its weights");
   if (other_weights)
     log::info("{}: of the optimizer's state {} for weights that are trained now, {} of weights that are not any more",
               file.path().string(),

@@ -145,8 +145,15 @@ class MetaRun {
 
   Batch completed(Batch batch) const {
     const c10::NoGradGuard no_grad;
-    for (const auto& [name, numbers] : resources_ ? objective_->document_numbers(batch, *resources_) : numbers_)
-      batch.extra[name] = numbers;
+    if (resources_) {
+      for (const auto& [name, numbers] : objective_->document_numbers(batch, *resources_)) batch.extra[name] = numbers;
+      return batch;
+    }
+    for (const auto& [name, numbers] : numbers_) {  // found for another batch: one for each of these documents
+      std::vector<std::int64_t> shape = numbers.sizes().vec();
+      shape[0] = std::ssize(batch.docs);
+      batch.extra[name] = at::empty(shape, numbers.options());
+    }
     return batch;
   }
 

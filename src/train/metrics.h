@@ -57,6 +57,7 @@ struct Window {
   double grad_norm = 0, learning_rate = 0;   // of the last step
   std::map<std::string, Metric> given = {};  // by callbacks, in place of what is called so
   std::map<std::string, Spread> spreads = {}, given_spreads = {};
+  bool empty() const { return terms.empty() && given.empty(); }  // no step with anything to say
   void add(const StepReport& report);
   void give(const std::string& name, double value, LogMode mode = LogMode::mean);  // of a step
   // loss, each term when there are several, metrics, grad_norm, learning_rate; "loss_max" and the like as modes say.

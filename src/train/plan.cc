@@ -68,7 +68,7 @@ void plan_work(RunPlan& plan, const Inputs& inputs, const Averages& average) {
   plan.rows_per_step = trainer.rows_per_step();
   plan.rows = step_sizes(trainer).rows_before(plan.steps);
   if (data) {
-    plan.data_rows = data->rows();
+    plan.data_rows = data->epoch_rows();
     plan.epochs = number(plan.rows) / number(data->epoch_rows());
   }
   plan.tokens_per_step = average.row * number(plan.rows_per_step);

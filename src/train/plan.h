@@ -29,7 +29,7 @@ struct RunPlan {
   MemoryPlan memory;
   std::uint64_t available = 0;  // memory of this machine now
   std::int64_t steps = 0, rows_per_step = 0, rows = 0;  // rows_per_step: after trainer.batch_warmup; rows: of all
-  std::optional<std::int64_t> data_rows;  // nothing: a stream
+  std::optional<std::int64_t> data_rows;  // of an epoch; nothing: a stream
   std::optional<double> epochs;
   double tokens_per_step = 0, tokens = 0;  // on average
   double flops_per_token = 0, flops_per_step = 0, flops = 0;

@@ -186,6 +186,8 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
                    {"checkpoints", save_types.text()}};
   for (const EvalSet& set : inputs.evals) result.report["eval"][set.name] = counts_of(*set.data);
   if (train) warn_about_data(recipe, *train, result.warnings);
+  else if (trainer.tokens && !trainer.steps)
+    result.warnings.push_back("trainer.tokens: a stream's rows are counted as full ones: the run may end with fewer");
   warn_about_ends(recipe, inputs, result.warnings);
   warn_about_memory(memory, ranks, result.warnings);
   if (recipe.data.max_length > inputs.model->max_positions())

@@ -4,14 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "io/metrics_file.h"
 
 namespace hone::training {
 namespace {
 
 constexpr std::uint64_t kMaxMetrics = std::uint64_t{1} << 34;
+constexpr const char* kTests = "test.jsonl";  // of hone test
 
 std::string text_of(const config::Change& change) {
   const auto shown = [](const std::string& value) { return value.empty() ? std::string("(not set)") : value; };
@@ -45,6 +48,16 @@ OnResume rule_of(const config::Change& change, const Saved& saved, const Recipe&
   return on_resume(gone ? *saved.recipe : recipe, change.path).value_or(OnResume::refuse);
 }
 
+// Files that grow with the run: metrics, samples, tests and the like, of which what is newer is cut off.
+void copy_lines(const Folder& run, const Folder& aside) {
+  for (const std::string& name : run.list()) {
+    std::error_code ignored;
+    const bool grows = name.ends_with(".jsonl") || name.ends_with(".csv");
+    if (!grows || !std::filesystem::is_regular_file(run.path() / name, ignored)) continue;
+    if (const auto content = run.maybe_read_file(name, kMaxMetrics)) aside.write_file(name, *content);
+  }
+}
+
 }  // namespace
 
 void set_newer_aside(io::RunFolder& run, std::int64_t step) {
@@ -58,13 +71,14 @@ void set_newer_aside(io::RunFolder& run, std::int64_t step) {
       while (parent.exists(name = fmt::format("superseded-{}", k))) ++k;
       aside = parent.make_folder(name);
       parent.sync();
-      if (const auto metrics = parent.maybe_read_file("metrics.jsonl", kMaxMetrics))
-        aside->write_file("metrics.jsonl", *metrics);
+      copy_lines(parent, *aside);
     }
     run.checkpoints().folder().rename(checkpoint.name, *aside, checkpoint.name);
     log::warning("{}: newer than step {}, moved to {}/{}", checkpoint.name, step, parent.path().string(), name);
   }
-  if (aside) aside->sync(), run.checkpoints().folder().sync();
+  if (!aside) return;
+  io::MetricsFile(parent, kTests).keep_up_to(step);  // the other files are cut by those who write them
+  aside->sync(), run.checkpoints().folder().sync();
 }
 
 void check_overrides(const Recipe& recipe, const TrainOptions& options) {

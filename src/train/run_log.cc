@@ -41,10 +41,12 @@ RunLog::RunLog(const io::RunFolder& run, const Recipe& recipe, const RunInfo& in
 }
 
 Metrics RunLog::Since::speed() const {
+  Metrics speed{{"peak_memory_bytes", static_cast<double>(peak_memory_bytes())}};
+  if (steps == 0) return speed;  // another process has made them
   const double time = std::max(seconds, 1e-9);
-  return {{"tokens_per_second", static_cast<double>(tokens) / time},
-          {"step_seconds", time / static_cast<double>(std::max<std::int64_t>(1, steps))},
-          {"peak_memory_bytes", static_cast<double>(peak_memory_bytes())}};
+  speed["tokens_per_second"] = static_cast<double>(tokens) / time;
+  speed["step_seconds"] = time / static_cast<double>(steps);
+  return speed;
 }
 
 void RunLog::step(const RunState& state, const StepReport& report, double seconds) {

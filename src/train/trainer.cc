@@ -173,6 +173,7 @@ Summary Trainer::replay() {
 
 void Trainer::step() {
   const Stopwatch watch;
+  worked_ = true;
   world_.at(fmt::format("step {}", state_.step + 1));
   begin_step();
   const double begun = watch.seconds(), waited = world_.traffic().waited;
@@ -191,7 +192,8 @@ void Trainer::start() {
     if (parts_.options.check_space) saver_->check_space();
     if (parts_.from && parts_.options.resume.value_or("latest") != "latest") set_newer_aside(parts_.run, state_.step);
     parts_.run.write_config(config_yaml_);
-    const RunInfo info{recipe_.run.folder, recipe_.run.name, config_yaml_, steps_, state_.step, parts_.options.quiet};
+    const RunInfo info{recipe_.run.folder, recipe_.run.name, config_yaml_, steps_, state_.step, parts_.options.quiet,
+                       parts_.from.has_value()};
     log_.emplace(parts_.run, recipe_, info, state_, parts_.from ? parts_.from->name : "",
                  [this](Metrics& line) { stepper_->objective().derive(line); });
   }
@@ -237,10 +239,15 @@ bool Trainer::before_update(const PendingUpdate& update) {
   Updater& updater = stepper_->updater();
   const std::optional<std::int64_t>& replay = parts_.options.replay;
   const bool looked_for = replay == state_.step + 1;  // it is told, although the run may have left it out
-  if (!check_finite(update, updater,
-                    {state_.step + 1, *parts_.inputs.train, replay ? nullptr : &parts_.run.folder(), saver_->step(),
-                     world_, state_.not_finite, looked_for ? 0 : recipe_.trainer.skip_not_finite}))
-    return false;
+  try {
+    if (!check_finite(update, updater,
+                      {state_.step + 1, *parts_.inputs.train, replay ? nullptr : &parts_.run.folder(), saver_->step(),
+                       world_, state_.not_finite, looked_for ? 0 : recipe_.trainer.skip_not_finite}))
+      return false;
+  } catch (const Error&) {
+    tell_not_finite(update.report);
+    throw;
+  }
   if (!parts_.options.gradients.empty() && state_.step + 1 == steps_ && world_.is_first())
     write_tensors(parts_.run.folder().env(), parts_.options.gradients,
                   [&](const auto& visit) { updater.each_gradient(visit); });
@@ -322,6 +329,7 @@ bool Trainer::wait_for_data() {
   if (!was_evaluated_) plan_evaluation(/*all=*/true);
   if (state_.evaluation_due) evaluate();
   stopped_by_ = kEndOfData;
+  worked_ = true;
   return false;
 }
 
@@ -343,9 +351,17 @@ void Trainer::track() {
 
 // The steps since the last line, of a run that ends before the next one would come.
 void Trainer::tell_rest() {
-  if (state_.step == steps_) return;
-  if (!due(recipe_.trainer.log_every)) log();
-  if (state_.report && !due(*recipe_.trainer.report_every)) track();
+  if (!state_.window.empty()) log();
+  if (state_.report && !state_.report->empty()) track();
+}
+
+// The step that ends the run is not hidden from the log, and neither are those before it.
+void Trainer::tell_not_finite(const StepReport& report) {
+  if (!log_) return;
+  RunState last = state_;
+  last.step += 1, last.tokens += report.tokens;
+  last.window.add(report);
+  log_->log(last, stepper_->epoch_at(last.step), [](Metrics&) {});
 }
 
 void Trainer::agree() {
@@ -375,7 +391,7 @@ void Trainer::evaluate() {
   if (auto found = evaluate_sets(model_, evaluations_, parts_.inputs.evals, options, state_.sets_due)) {
     state_.evaluation_due = false;
     state_.sets_due.clear();
-    was_evaluated_ = true;
+    worked_ = was_evaluated_ = true;
     if (const auto value = found->find(best_by_); value != found->end()) evaluated_ = value->second;
     asked_ = hooks_.evaluated(view(), *found);
     if (log_) told(*found, watch.seconds());
@@ -425,7 +441,7 @@ Summary Trainer::finish() {
   const Stopwatch watch;
   told_saved(saver_->settle(/*wait=*/true));
   goes_on_ = !complete;
-  if (saver_->step() != state_.step || complete)
+  if (saver_->step() != state_.step || (complete && worked_))  // with nothing done a checkpoint stays as it is
     during("saving the last checkpoint; kept " + saver_->kept(), [this] {
       const spans::Span span("save");
       hooks_.store(state_);
@@ -449,6 +465,7 @@ Summary Trainer::summary(bool complete) const {
   summary.tokens = state_.tokens;
   if (parts_.from) summary.resumed_from = parts_.from->step;
   summary.reason = !complete                   ? StopReason::signal
+                   : !worked_                  ? StopReason::already_finished
                    : stopped_by_.empty()       ? StopReason::steps
                    : stopped_by_ == kEndOfData ? StopReason::end_of_data
                                                : StopReason::callback;

@@ -67,6 +67,7 @@ class Trainer {
   void log();
   void track();
   void tell_rest();
+  void tell_not_finite(const StepReport& report);
   void maybe_save();
   void told_saved(const std::vector<std::string>& checkpoints);
   void begin_step();
@@ -145,6 +146,7 @@ class Trainer {
   std::optional<double> evaluated_;  // that metric, if it was measured at this very step
   bool was_evaluated_ = false;       // at this very step
   bool save_wanted_ = false;
+  bool worked_ = false;    // a step was made, or an evaluation, or the data have ended
   bool goes_on_ = false;   // interrupted: what is saved is not the end of the run
   double time_limit_ = 0;  // seconds of this process; 0: none
   double waited_for_data_ = 0;  // seconds, before the step that is made

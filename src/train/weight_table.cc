@@ -39,6 +39,7 @@ std::map<std::string, Trained> trained_of(Model& model, Optimizer& optimizer, at
   std::map<std::string, std::uint64_t> bytes;
   for (const OptimizedWeight& weight : weights) bytes[weight.name] = 0;
   optimizer.each_state([&](const std::string& name, Tensor& state) {
+    if (name.starts_with("ema.")) return;  // trainer.ema is not the optimizer's
     if (const std::string own = weight_of(name, bytes); !own.empty()) bytes[own] += state.nbytes();
   });
   std::map<std::string, Trained> all;

@@ -130,12 +130,22 @@ TEST(Resolve, LaughsAreRefused) {
   EXPECT_NE(problems.lines()[0].find("references copy more than a million values"), std::string::npos);
 }
 
-TEST(Diff, ListsLeavesThatDiffer) {
-  const auto changes =
-      diff(yaml("a: {b: 1, c: 0.001}\nl: [1, 2]\ngone: x\n"), yaml("a: {b: 2, c: 1e-3}\nl: [1, 2, 3]\nnew: {x: y}\n"));
+Lines changes(const char* before, const char* after) {
   Lines lines;
-  for (const Change& c : changes) lines.push_back(c.path + " " + c.before + " -> " + c.after);
-  EXPECT_EQ(lines, (Lines{"a.b 1 -> 2", "gone x -> ", "l.2  -> 3", "new.x  -> y"}));
+  for (const Change& c : diff(yaml(before), yaml(after))) lines.push_back(c.path + " " + c.before + " -> " + c.after);
+  return lines;
+}
+
+TEST(Diff, ListsLeavesThatDiffer) {
+  EXPECT_EQ(changes("a: {b: 1, c: 0.001}\nl: [1, 2]\ngone: x\n", "a: {b: 2, c: 1e-3}\nl: [1, 2, 3]\nnew: {x: y}\n"),
+            (Lines{"a.b 1 -> 2", "gone x -> ", "l.2  -> 3", "new.x  -> y"}));
+}
+
+// So that each change has a place that an option has.
+TEST(Diff, AnEmptyMapGivesWayToWhatComesIntoIt) {
+  EXPECT_EQ(changes("a: {}\n", "a: {b: {c: 1}}\n"), (Lines{"a.b.c  -> 1"}));
+  EXPECT_EQ(changes("a: {b: 1}\n", "a: {}\n"), (Lines{"a.b 1 -> "}));
+  EXPECT_EQ(changes("a: {}\n", "b: 1\n"), (Lines{"a {} -> ", "b  -> 1"}));
 }
 
 TEST(Overlay, MergesMapsAndReplacesTheRest) {

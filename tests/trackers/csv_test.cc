@@ -13,11 +13,12 @@
 namespace hone {
 namespace {
 
-std::unique_ptr<Tracker> csv(const std::string& folder, std::int64_t start) {
+std::unique_ptr<Tracker> csv(const std::string& folder, std::int64_t start, bool resumed = true) {
   const auto& trackers = registries().trackers;
   RunInfo run;
   run.folder = folder;
   run.start_step = start;
+  run.resumed = resumed;
   return trackers.make("csv", *trackers.options("csv"), run);
 }
 
@@ -39,6 +40,13 @@ TEST(Csv, AResumedRunWritesLaterRowsAgain) {
   std::ofstream(folder / "metrics.csv", std::ios::app) << "1,lo";  // torn by a crash
   csv(folder.path().string(), 1)->log(2, {{"loss", 1.25}});
   EXPECT_EQ(text_of(folder / "metrics.csv"), "step,metric,value\n1,loss,2.5\n2,loss,1.25\n");
+}
+
+// The evaluation at the start, of a process that was killed before its first checkpoint.
+TEST(Csv, ARunThatBeginsAnewHasNoRowOfTheOneBefore) {
+  const test::TempFolder folder;
+  for (int i = 0; i < 2; ++i) csv(folder.path().string(), 0, /*resumed=*/false)->log(0, {{"eval_loss", 2.5}});
+  EXPECT_EQ(text_of(folder / "metrics.csv"), "step,metric,value\n0,eval_loss,2.5\n");
 }
 
 TEST(Csv, ALineThatWasCutOffIsNoRow) {

@@ -57,6 +57,9 @@ TEST_F(Faults, NaNStopsBeforeTheUpdateAndNamesStepParameterAndRecords) {
   EXPECT_TRUE(has_step(4));
   EXPECT_FALSE(has_step(8));
   EXPECT_EQ(test::read_json(run_folder() / "nonfinite-step-7.json")["step"], 7);
+  const nlohmann::json told = test::metrics_of(run_folder()).back();
+  EXPECT_EQ(told["step"], 7);
+  EXPECT_EQ(told["loss"], "nan");
   EXPECT_EQ(train(recipe(), options_).resumed_from, 4);  // without the poison it goes on
 }
 

@@ -235,12 +235,45 @@ TEST_F(Again, ResumeOfAnEarlierStepSetsTheOldFutureAside) {
   EXPECT_EQ(test::fixed_metrics_of(run_folder()), metrics);
 }
 
-TEST_F(Again, TheOldFuturesMetricsAreSetAsideToo) {
-  train(recipe(), options_);
-  const std::string metrics = test::read_text(run_folder() / "metrics.jsonl");
+TEST_F(Again, WhatTheOldFutureSaidOfItselfIsSetAsideToo) {
+  const Overrides more{{"callbacks", "[{type: samples, every: 4, prompts: [The]}, {type: histograms, every: 4}]"},
+                       {"trackers", "[csv]"}};
+  train(recipe(more), options_);
+  folder_.write("run/test.jsonl", "{\"step\": 4, \"test_loss\": 1}\n{\"step\": 10, \"test_loss\": 2}\n");
+  std::map<std::string, std::string> before;
+  for (const char* name : {"metrics.jsonl", "samples.jsonl", "histograms.jsonl", "metrics.csv", "test.jsonl"})
+    before[name] = test::read_text(run_folder() / name);
   options_.resume = "4";
-  train(recipe({{"optimizer.learning_rate", "1e-3"}}), options_);
-  EXPECT_EQ(test::read_text(run_folder() / "superseded-0/metrics.jsonl"), metrics);
+  Overrides other = more;
+  other.emplace_back("optimizer.learning_rate", "1e-3");
+  train(recipe(other), options_);
+  for (const auto& [name, text] : before)
+    EXPECT_EQ(test::read_text(run_folder() / "superseded-0" / name), text) << name;
+  EXPECT_EQ(test::read_text(run_folder() / "test.jsonl"), "{\"step\": 4, \"test_loss\": 1}\n");
+}
+
+// Neither its optimizer's state nor anything else of it gives way, whatever the recipe says of saves now.
+TEST_F(Again, ARunWithNothingToDoLeavesItsCheckpointAndItsLogAsTheyAre) {
+  train(recipe({{"trainer.log_every", "4"}}), options_);
+  const auto files = [&] {
+    std::map<std::string, std::string> all;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(run_folder() / test::step_folder(10)))
+      if (entry.is_regular_file()) all[entry.path().string()] = test::read_text(entry.path());
+    all["metrics"] = test::read_text(run_folder() / "metrics.jsonl");
+    return all;
+  };
+  const auto before = files();
+  const Overrides lesser{{"trainer.save.optimizer", "false"}, {"trainer.log_every", "4"}};
+  const std::vector<Overrides> targets{
+      {{"trainer.steps", "10"}}, {{"trainer.steps", "7"}}, {{"trainer.steps", "null"}, {"trainer.epochs", "0.1"}}};
+  for (const Overrides& target : targets) {
+    Overrides all = lesser;
+    all.insert(all.end(), target.begin(), target.end());
+    options_.resume = "latest";
+    options_.override_keys = {"all"};
+    EXPECT_EQ(train(recipe(all), options_).reason, StopReason::already_finished);
+    EXPECT_EQ(files(), before);
+  }
 }
 
 TEST_F(Again, AResumeThatIsRefusedMovesNothing) {
