@@ -29,9 +29,10 @@ class Launch final : public Command {
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
-          field("n", &C::n, "Ranks: processes that work together.", at_least(1)),
+          field("n", &C::n, "Ranks: processes that work together.", {.low = 1, .high = 1024}),
           field("threads", &C::threads, "Threads of each; 0: a fair share, or what OMP_NUM_THREADS says.", at_least(0)),
-          field("timeout", &C::timeout, "Seconds of silence after which a rank is lost, and the others end.",
+          field("timeout", &C::timeout,
+                "Seconds of silence after which a rank is lost, and the others end; at the start five times as long.",
                 at_least(1))};
     }
     void validate(Problems& problems) const { problems.require(n > 0, "n", "missing: how many ranks, as in -n 2"); }
@@ -50,11 +51,16 @@ class Launch final : public Command {
 
   int run(const Invocation& call) override {
     const std::string& command = call.positionals[0];
-    const std::vector<std::string> known = commands_of_ranks();
-    if (std::find(known.begin(), known.end(), command) == known.end())
-      throw Error(ErrorKind::usage, fmt::format("hone launch: {}: is not done by several ranks; there are {}",
-                                                hone::quoted(command), join(known, ", ")))
-          .hint(fmt::format("hone {} alone", command));
+    const std::vector<std::string> known = commands_of_ranks(), all = registries().commands.names();
+    if (std::find(all.begin(), all.end(), command) == all.end())
+      throw Error(ErrorKind::usage, fmt::format("hone launch: {}: no such command; several ranks do {}",
+                                                hone::quoted(command), join(known, ", ")));
+    if (std::find(known.begin(), known.end(), command) == known.end()) {
+      Error error(ErrorKind::usage, fmt::format("hone launch: {}: is not done by several ranks; there are {}",
+                                                hone::quoted(command), join(known, ", ")));
+      if (command == "launch") throw error;
+      throw std::move(error).hint(fmt::format("hone {} alone", command));
+    }
     dist::LaunchOptions options;
     const bool help = std::any_of(call.positionals.begin(), call.positionals.end(), asks_for_help);
     options.ranks = help ? 1 : static_cast<int>(flags_.n);

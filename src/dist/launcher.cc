@@ -25,7 +25,7 @@
 namespace hone::dist {
 namespace {
 
-constexpr int kResumable = 75, kPeer = static_cast<int>(ErrorKind::peer);
+constexpr int kNotStarted = 127, kResumable = 75, kPeer = static_cast<int>(ErrorKind::peer);
 constexpr double kLook = 0.1;  // seconds between looks at what has ended
 
 struct Child {
@@ -138,7 +138,7 @@ class Launcher {
     if (rank > 0)
       if (const int nothing = open("/dev/null", O_RDONLY); nothing >= 0) dup2(nothing, STDIN_FILENO);
     execve(arguments[0], arguments.data(), environment.get());
-    _exit(127);
+    _exit(kNotStarted);
   }
 
   std::int64_t left() const {
@@ -160,8 +160,11 @@ class Launcher {
     if (info.si_code != SI_KERNEL) tell(info.si_signo, counts ? ++times_ : 1);
   }
 
-  // Before it could finish a step, or because it was told twice.
-  bool was_stopped(int status) const { return WIFSIGNALED(status) && told_.contains(WTERMSIG(status)); }
+  // Before it could hear of signals.
+  bool was_stopped_early(int status) const { return WIFSIGNALED(status) && told_.contains(WTERMSIG(status)); }
+  // Because it was told twice.
+  bool was_stopped_at_once(int status) const { return WIFEXITED(status) && told_.contains(WEXITSTATUS(status) - 128); }
+  bool was_stopped(int status) const { return was_stopped_early(status) || was_stopped_at_once(status); }
 
   void reap() {
     for (Child& one : children_) {
@@ -188,7 +191,11 @@ class Launcher {
   }
 
   // An error, or of another rank that it has missed.
-  bool has_said_why(int status) { return WIFEXITED(status) && (WEXITSTATUS(status) == kPeer || store_.find(kToldKey)); }
+  bool has_said_why(int status) {
+    if (!WIFEXITED(status)) return false;
+    const bool alone = options_.ranks == 1 && WEXITSTATUS(status) != kNotStarted;
+    return alone || WEXITSTATUS(status) == kPeer || store_.find(kToldKey);
+  }
 
   int exit_code() {
     if (lost_) {
@@ -197,9 +204,13 @@ class Launcher {
       return WIFEXITED(*lost.status) ? WEXITSTATUS(*lost.status) : kPeer;
     }
     for (const Child& one : children_)
-      if (was_stopped(*one.status)) return 128 + WTERMSIG(*one.status);
-    const bool stopped = std::any_of(children_.begin(), children_.end(),
-                                     [](const Child& one) { return WEXITSTATUS(*one.status) == kResumable; });
+      if (was_stopped_at_once(*one.status)) return WEXITSTATUS(*one.status);
+    const auto early = [&](const Child& one) { return was_stopped_early(*one.status); };
+    if (std::all_of(children_.begin(), children_.end(), early))
+      log::warning("stopped before the first step; the same command starts again");
+    const bool stopped = std::any_of(children_.begin(), children_.end(), [&](const Child& one) {
+      return early(one) || WEXITSTATUS(*one.status) == kResumable;
+    });
     return stopped ? kResumable : 0;
   }
 

@@ -14,7 +14,8 @@ namespace {
 
 using Variable = std::function<std::optional<std::string>(const std::string&)>;
 
-int number_of(const Variable& variable, const std::string& name, std::optional<int> standard, int low) {
+int number_of(const Variable& variable, const std::string& name, std::optional<int> standard, int low,
+              int high = 1'000'000) {
   const auto text = variable(name);
   if (!text) {
     if (standard) return *standard;
@@ -23,9 +24,9 @@ int number_of(const Variable& variable, const std::string& name, std::optional<i
         .hint("unset RANK and WORLD_SIZE to train in one process");
   }
   const auto value = parse_int(*text);
-  if (!value || *value < low || *value > 1'000'000)
-    throw Error(ErrorKind::config, fmt::format("environment: {}: got {}, expected a whole number from {}", name,
-                                               hone::quoted(*text), low));
+  if (!value || *value < low || *value > high)
+    throw Error(ErrorKind::config, fmt::format("environment: {}: got {}, expected a whole number from {} to {}", name,
+                                               hone::quoted(*text), low, high));
   return static_cast<int>(*value);
 }
 
@@ -34,7 +35,7 @@ struct Names {
 };
 
 // In this order: a launcher may be started by another.
-constexpr int kPort = 29500, kPorts = 1000;
+constexpr int kPort = 29500, kPorts = 1000, kLastPort = 65535;
 
 constexpr Names kLaunchers[] = {{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
                                 {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
@@ -88,7 +89,7 @@ std::optional<Place> find_place(const Variable& variable) {
       throw Error(ErrorKind::config, "environment: MASTER_ADDR: missing: the ranks are on several machines")
           .hint("set MASTER_ADDR to the name of the machine of rank 0, on all of them");
     if (address) place.address = *address;
-    place.port = number_of(variable, "MASTER_PORT", default_port(job_of(variable, names)), 1);
+    place.port = number_of(variable, "MASTER_PORT", default_port(job_of(variable, names)), 1, kLastPort);
     place.store_is_served = variable("HONE_STORE") == "launcher" || variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
     if (variable("HONE_STORE")) place.launcher = "hone launch";
     place.job = job_of(variable, names);

@@ -101,6 +101,7 @@ std::unique_ptr<Session> Session::join() {
   State& state = *made->state_;
   state.place = *place;
   const double patience = kPatience * place->limit_seconds;
+  await_name(place->address, patience);
   if (!place->store_is_served && place->rank == 0) state.served = Store::serve(place->address, place->port);
   const auto connect = [&] {
     Store store = Store::connect(place->address, place->port, patience);

@@ -5,6 +5,7 @@
 #include <c10/util/Flags.h>
 #include <c10/util/Logging.h>
 #include <fmt/format.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <resolv.h>
 
@@ -14,6 +15,8 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <string_view>
+#include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -267,6 +270,21 @@ class GlooCollectives final : public Collectives {
 
 }  // namespace
 
+void await_name(const std::string& address, double seconds) {
+  const Stopwatch watch;
+  for (bool told = false;; std::this_thread::sleep_for(std::chrono::milliseconds(500))) {
+    addrinfo* found = nullptr;
+    const int code = ::getaddrinfo(address.c_str(), nullptr, nullptr, &found);
+    if (code == 0) return ::freeaddrinfo(found);
+    if (watch.seconds() >= seconds)
+      throw Error(ErrorKind::peer, fmt::format("MASTER_ADDR: {}: {}", hone::quoted(address), ::gai_strerror(code)))
+          .hint("it is the name or the address of the machine of rank 0, the same on all ranks");
+    if (told || watch.seconds() < 5) continue;
+    told = true;
+    log::info("waiting for the name {} (MASTER_ADDR) to be known, {:.0f} s at most", address, seconds);
+  }
+}
+
 Store Store::serve(const std::string& address, int port) {
   be_quiet();
   const BlockSignals blocked;  // in its thread
@@ -277,8 +295,14 @@ Store Store::serve(const std::string& address, int port) {
   options.isServer = true;
   options.waitWorkers = false;
   made.state_ = std::make_shared<State>();
-  made.state_->store = peer_call(fmt::format("the store at {}:{}", address, port),
-                                 [&] { return c10::make_intrusive<c10d::TCPStore>(address, options); });
+  try {
+    made.state_->store = peer_call(fmt::format("the store at {}:{}", address, port),
+                                   [&] { return c10::make_intrusive<c10d::TCPStore>(address, options); });
+  } catch (const Error& error) {
+    if (std::string_view(error.what()).find("EADDRINUSE") == std::string_view::npos) throw;
+    throw Error(ErrorKind::peer, fmt::format("the store at {}:{}: another program has this port", address, port))
+        .hint("another MASTER_PORT, the same on all ranks");
+  }
   made.find("");  // its thread has heard of an address
   return made;
 }
@@ -318,7 +342,7 @@ std::optional<std::string> Store::find(const std::string& key) {
 
 std::shared_ptr<Collectives> Store::join(const Place& place, double timeout_seconds) {
   const auto key = [](int rank) { return fmt::format("here/{}", rank); };
-  set(key(place.rank), "1");
+  set(key(place.rank), std::to_string(place.size));
   std::vector<std::string> all;
   for (int rank = 0; rank < place.size; ++rank) all.push_back(state_->prefix + key(rank));
   const auto come = [&](double seconds) {
@@ -335,14 +359,26 @@ std::shared_ptr<Collectives> Store::join(const Place& place, double timeout_seco
       if (!find(key(rank))) ranks.push_back(std::to_string(rank));
     return hone::join(ranks, ", ");
   };
+  const auto check_sizes = [&] {
+    for (int rank = 0; rank < place.size; ++rank)
+      if (const auto size = find(key(rank)); size && *size != std::to_string(place.size))
+        throw Error(ErrorKind::peer, fmt::format("rank {} is one of {} ranks, and rank {} one of {}", rank, *size,
+                                                 place.rank, place.size))
+            .hint("WORLD_SIZE must be the same on all of them");
+  };
   const double silent = std::min(5.0, timeout_seconds);
-  if (!come(silent)) {
+  const bool all_there = come(silent);
+  check_sizes();
+  if (!all_there) {
     log::info("waiting for ranks {} of {} to come to {}:{}, {:.0f} s at most", missing(), place.size,
               state_->store->getHost(), port(), timeout_seconds);
     if (!come(timeout_seconds - silent))
       throw Error(ErrorKind::peer,
                   fmt::format("ranks {} of {} have not come within {:.0f} s", missing(), place.size, timeout_seconds))
-          .hint("do all of them have the same MASTER_ADDR and MASTER_PORT, and can they reach it?");
+          .hint(place.launcher == "hone launch"
+                    ? "are their processes stopped, or is the machine too busy? hone launch --timeout waits longer"
+                    : "do all of them have the same MASTER_ADDR and MASTER_PORT, and can they reach it?");
+    check_sizes();
   }
   return peer_call("connecting the ranks", [&] {
     return std::make_shared<GlooCollectives>(

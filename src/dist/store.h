@@ -10,6 +10,10 @@
 
 namespace hone::dist {
 
+// Returns when the address is known here, as that of a machine that just starts will be. Throws Error(peer) after so
+// many seconds.
+void await_name(const std::string& address, double seconds);
+
 class Store {
  public:
   // port 0: any that is free. Throws Error(peer).

@@ -56,6 +56,9 @@ bool check_finite(const PendingUpdate& update, const Updater& updater, const Whe
   const BadTensor first = update.first_bad();
   const std::vector<std::string> records = records_of(update.group, update.losses, where);
   const std::string file = fmt::format("{}{}.json", kNotFiniteFile, where.step);
+  const std::string program = where.world.size() > 1 ? fmt::format("hone launch -n {}", where.world.size()) : "hone";
+  const std::string replay =
+      where.run ? fmt::format("{} train --replay {}", program, (where.run->path() / file).string()) : "";
   if (where.run) {
     const nlohmann::ordered_json dump{
         {"step", where.step},
@@ -67,7 +70,7 @@ bool check_finite(const PendingUpdate& update, const Updater& updater, const Whe
         {"records", records},
         {"checkpoint", where.saved_step},
         {"ranks", where.world.size()},
-        {"replay", "hone train --replay " + (where.run->path() / file).string()}};
+        {"replay", replay}};
     if (where.world.is_first()) write_if_possible(*where.run, file, dump.dump(2) + "\n");
   }
   const std::string fact = fmt::format(
@@ -88,8 +91,8 @@ bool check_finite(const PendingUpdate& update, const Updater& updater, const Whe
   if (!where.run) throw error;
   throw std::move(error).hint(
       fmt::format("a lower optimizer.learning_rate or a smaller trainer.max_grad_norm often helps; {} has all records, "
-                  "and hone train --replay {} makes the step once more",
-                  file, (where.run->path() / file).string()));
+                  "and {} makes the step once more",
+                  file, replay));
 }
 
 }  // namespace hone::training

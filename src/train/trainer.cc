@@ -439,6 +439,7 @@ Summary Trainer::finish() {
   if (log_) log_->finish();
   world_.at(fmt::format("step {}, at its end", state_.step));
   const Stopwatch watch;
+  double seconds = 0;  // that the save takes, without what callbacks do then
   told_saved(saver_->settle(/*wait=*/true));
   goes_on_ = !complete;
   if (saver_->step() != state_.step || (complete && worked_))  // with nothing done a checkpoint stays as it is
@@ -446,11 +447,12 @@ Summary Trainer::finish() {
       const spans::Span span("save");
       hooks_.store(state_);
       saver_->save(worth());
+      seconds = watch.seconds();
       told_saved(saver_->settle(/*wait=*/true));
     });
   if (!complete)
     log::info("{} at step {}: saved in {}; the same command again goes on", stop_name(), state_.step,
-              human_duration(watch.seconds()));
+              human_duration(seconds));
   hooks_.training_end(view());
   world_.wait();  // whoever is done has seen the last checkpoint committed
   return summary(complete);

@@ -82,6 +82,7 @@ refused 3 "trainer.accumulate: a step's 3 micro-batches cannot be shared evenly 
   --trainer.accumulate=3 --run.folder=none
 refused 4 'none.jsonl' train r.yaml --data.train=none.jsonl --run.folder=none
 refused 2 '"generate": is not done by several ranks; there are bench, train' generate
+refused 2 '"frobnicate": no such command; several ranks do bench, train' frobnicate
 [ ! -e none ] || fail "a folder of a run that was refused"
 
 refused 2 '--no-such: no such flag' train r.yaml --no-such
@@ -112,6 +113,21 @@ wait_for trains stopped "$before"
 kill -TERM -- "-$child"
 ends_with 75 20
 says_once 'SIGTERM at step [0-9]*: saved in'
+
+# Before anything has begun, too, the same command starts again.
+start train r.yaml "${long[@]}" --run.folder=early
+sleep 0.3
+kill -TERM "$child"
+ends_with 75 20
+
+# Told twice, in a step that takes its time: they end at once, and nobody is lost.
+start train r.yaml "${long[@]}" --run.folder=twice --trainer.accumulate=20000 --trainer.batch_size=8
+sleep 4
+kill -INT "$child"
+sleep 0.5
+kill -INT "$child"
+ends_with 130 10
+! grep '^error' log || fail "an error, though it was asked to end"
 
 # A rank is killed: the other one names it.
 start train r.yaml "${long[@]}" --run.folder=killed
@@ -183,6 +199,16 @@ cat log.0 log.1 >log
 says_once '2 ranks by torchrun'
 says_once 'done: step 30 of 30'
 cmp out/checkpoints/step-00000030/model.safetensors torchrun/checkpoints/step-00000030/model.safetensors
+
+# Ranks that are not of one job, and a machine that nobody knows.
+RANK=1 WORLD_SIZE=3 MASTER_PORT=29615 HONE_RANK_TIMEOUT=4 hone train r.yaml --run.folder=apart >log.1 2>&1 &
+! RANK=0 WORLD_SIZE=2 MASTER_PORT=29615 HONE_RANK_TIMEOUT=4 hone train r.yaml --run.folder=apart >log 2>&1
+wait
+says_once 'rank 1 is one of 3 ranks, and rank 0 one of 2'
+status=0
+RANK=0 WORLD_SIZE=2 MASTER_ADDR=no.such.invalid HONE_RANK_TIMEOUT=1 timeout 60 hone train r.yaml --run.folder=apart >log 2>&1 || status=$?
+[ $status = 7 ] || fail "exit $status, expected 7"
+says_once 'MASTER_ADDR: "no.such.invalid": '
 
 # One that comes alone says whom it waits for.
 by_hand 0 29613 --run.folder=alone >log 2>&1 &

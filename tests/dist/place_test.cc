@@ -67,6 +67,8 @@ TEST(Place, WhatContradictsItselfIsRefused) {
   EXPECT_HONE_ERROR(of({{"RANK", "1"}}), config, "WORLD_SIZE: missing");
   EXPECT_HONE_ERROR(of({{"WORLD_SIZE", "2"}}), config, "RANK: missing");
   EXPECT_HONE_ERROR(of({{"RANK", "x"}, {"WORLD_SIZE", "2"}}), config, "RANK: got \"x\"");
+  EXPECT_HONE_ERROR(of({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "99999"}}), config,
+                    "MASTER_PORT: got \"99999\", expected a whole number from 1 to 65535");
   EXPECT_HONE_ERROR(of({{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"LOCAL_WORLD_SIZE", "2"}}), config,
                     "MASTER_ADDR: missing");
 }
