@@ -443,7 +443,7 @@ Summary Trainer::finish() {
   told_saved(saver_->settle(/*wait=*/true));
   goes_on_ = !complete;
   if (saver_->step() != state_.step || (complete && worked_))  // with nothing done a checkpoint stays as it is
-    during("saving the last checkpoint; kept " + saver_->kept(), [this] {
+    during("saving the last checkpoint; kept " + saver_->kept(), [&] {
       const spans::Span span("save");
       hooks_.store(state_);
       saver_->save(worth());

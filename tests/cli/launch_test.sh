@@ -206,7 +206,8 @@ RANK=1 WORLD_SIZE=3 MASTER_PORT=29615 HONE_RANK_TIMEOUT=4 hone train r.yaml --ru
 wait
 says_once 'rank 1 is one of 3 ranks, and rank 0 one of 2'
 status=0
-RANK=0 WORLD_SIZE=2 MASTER_ADDR=no.such.invalid HONE_RANK_TIMEOUT=1 timeout 60 hone train r.yaml --run.folder=apart >log 2>&1 || status=$?
+RANK=0 WORLD_SIZE=2 MASTER_ADDR=no.such.invalid HONE_RANK_TIMEOUT=1 timeout 60 \
+  hone train r.yaml --run.folder=apart >log 2>&1 || status=$?
 [ $status = 7 ] || fail "exit $status, expected 7"
 says_once 'MASTER_ADDR: "no.such.invalid": '
 
