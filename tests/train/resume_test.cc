@@ -254,7 +254,8 @@ TEST_F(Again, WhatTheOldFutureSaidOfItselfIsSetAsideToo) {
 
 // Neither its optimizer's state nor anything else of it gives way, whatever the recipe says of saves now.
 TEST_F(Again, ARunWithNothingToDoLeavesItsCheckpointAndItsLogAsTheyAre) {
-  train(recipe({{"trainer.log_every", "4"}}), options_);
+  const Overrides constant{{"trainer.log_every", "4"}, {"optimizer.schedule", "constant"}};
+  train(recipe(constant), options_);
   const auto files = [&] {
     std::map<std::string, std::string> all;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(run_folder() / test::step_folder(10)))
@@ -263,12 +264,12 @@ TEST_F(Again, ARunWithNothingToDoLeavesItsCheckpointAndItsLogAsTheyAre) {
     return all;
   };
   const auto before = files();
-  const Overrides lesser{{"trainer.save.optimizer", "false"}, {"trainer.log_every", "4"}};
   const std::vector<Overrides> targets{
       {{"trainer.steps", "10"}}, {{"trainer.steps", "7"}}, {{"trainer.steps", "null"}, {"trainer.epochs", "0.1"}}};
   for (const Overrides& target : targets) {
-    Overrides all = lesser;
+    Overrides all = constant;
     all.insert(all.end(), target.begin(), target.end());
+    all.emplace_back("trainer.save.optimizer", "false");
     options_.resume = "latest";
     options_.override_keys = {"all"};
     EXPECT_EQ(train(recipe(all), options_).reason, StopReason::already_finished);
