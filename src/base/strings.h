@@ -31,7 +31,7 @@ std::string quoted(std::string_view text);      // "escape_for_terminal" in doub
 std::string safe_lines(std::string_view text);  // the same for a message of any length; ends of lines stay
 
 std::string human_size(std::uint64_t bytes);                     // "1.4 GB", "512 B": decimal units
-std::string four_digits(double value);                          // "0.1235", "inf", "nan" whatever its sign
+std::string four_digits(double value);                           // "0.1235", "inf", "nan" whatever its sign
 std::string human_count(double count);                           // "1.23M", "45.6k", "7"
 std::string human_duration(double seconds);                      // "1h 02m", "3m 07s", "12.3s", "45ms"
 std::string counted(std::int64_t count, std::string_view what);  // "1 row", "7 rows"; what: in the singular

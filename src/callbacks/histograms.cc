@@ -54,7 +54,7 @@ class Histograms final : public Callback {
   explicit Histograms(const Config& config) : config_(config), match_(config.match) {}
 
   CallbackTimes times() const override { return {.every_n_steps = config_.every}; }
-  void check(Model& model, std::int64_t) const override { require_match(model, "histograms", config_.match); }
+  void check(Model& model, std::int64_t) const override { require_match(model, "histograms", config_.match, match_); }
 
   void on_training_start(const TrainView& view) override {
     if (view.weights->shared_out())

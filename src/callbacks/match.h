@@ -14,9 +14,9 @@
 
 namespace hone::callbacks {
 
-// Throws Error(config) where it is found in the name of no weight that is trained.
-inline void require_match(Model& model, const std::string& callback, const std::string& pattern) {
-  const std::regex regex(pattern);
+// Throws Error(config) where `regex`, of this pattern, is found in the name of no weight that is trained.
+inline void require_match(Model& model, const std::string& callback, const std::string& pattern,
+                          const std::regex& regex) {
   std::vector<std::string> names;
   model.each_with_adapters([&](const std::string& name, const Weight& weight) {
     if (weight.trainable()) names.push_back(name);

@@ -64,7 +64,7 @@ class Norms final : public Callback {
 
   // Every rank has a part of each weight, or all of them the same.
   CallbackTimes times() const override { return {.every_n_steps = config_.every, .main_process_only = false}; }
-  void check(Model& model, std::int64_t) const override { require_match(model, "norms", config_.match); }
+  void check(Model& model, std::int64_t) const override { require_match(model, "norms", config_.match, match_); }
 
   void on_step_start(const TrainView& view) override {
     before_.clear();

@@ -15,6 +15,7 @@
 #include "io/json.h"
 #include "io/lines.h"
 #include "train/model_source.h"
+#include "train/test.h"
 
 namespace hone::cli {
 namespace {
@@ -122,7 +123,7 @@ void describe_run(ExportSource& source, const CheckpointPlace& place) {
   facts.steps = trainer.value("max_steps", std::int64_t{0});
   facts.log = trainer.value("log_history", nlohmann::json::array());
   std::error_code ignored;
-  const fs::path tests = place.run / "test.jsonl";
+  const fs::path tests = place.run / training::kTestFile;
   if (place.run.empty() || !fs::exists(tests, ignored)) return;
   io::LineReader reader(tests);
   std::string_view line;

@@ -55,11 +55,11 @@ bool is_count(const std::string& key) {
   return false;
 }
 
-// Measured in part: what its numbers are of is not the set.
-bool is_part(const CardFacts& facts, const std::string& set) {
-  if (!facts.recipe) return false;
+// Of an evaluation that saw a part of its set.
+bool is_of_part(const Result& result, const CardFacts& facts) {
+  if (result.split != "eval" || !facts.recipe) return false;
   const TrainerSection& trainer = facts.recipe->trainer;
-  const auto own = trainer.eval_sets.find(set);
+  const auto own = trainer.eval_sets.find(result.set);
   return trainer.max_eval_batches || (own != trainer.eval_sets.end() && own->second.max_batches);
 }
 
@@ -70,7 +70,7 @@ std::vector<Result> results_of(const CardFacts& facts) {
     for (const auto& [key, value] : line.items()) {
       if (!key.starts_with(split) || !value.is_number() || is_count(key)) continue;
       const Result found = result_of(key, value.get<double>(), sets);
-      if (split == "test_" || !is_part(facts, found.set)) last[{found.split, found.set, found.metric}] = found;
+      if (!is_of_part(found, facts)) last[{found.split, found.set, found.metric}] = found;
     }
   };
   const std::vector<std::string> evaluated = evaluated_sets(facts);

@@ -105,9 +105,9 @@ class Test final : public Command {
 
   // A line of test.jsonl in the run folder; the numbers have been made, so that a full disk is a warning.
   static void keep(const fs::path& run, const nlohmann::ordered_json& report) {
-    std::ofstream file(run / "test.jsonl", std::ios::app);
+    std::ofstream file(run / training::kTestFile, std::ios::app);
     file << report.dump() << "\n" << std::flush;
-    if (!file) log::warning("{}: cannot be written", (run / "test.jsonl").string());
+    if (!file) log::warning("{}: cannot be written", (run / training::kTestFile).string());
   }
 
   Config flags_;

@@ -40,14 +40,10 @@ BatchChoice choose_batch(std::int64_t step_rows, std::int64_t most, int ranks, s
                          const std::function<std::uint64_t(std::int64_t)>& peak) {
   std::vector<std::int64_t> sizes = sizes_for(step_rows, ranks);
   std::erase_if(sizes, [&](std::int64_t size) { return size > most; });
-  if (sizes.empty()) {
-    std::vector<std::string> fitting;
-    for (std::int64_t count = 1; count <= step_rows; ++count)
-      if (step_rows % count == 0) fitting.push_back(std::to_string(count));
+  if (sizes.empty())
     throw Error(ErrorKind::config,
                 fmt::format("trainer.step_rows: {} cannot be shared evenly among {} ranks; numbers that fit: {}",
-                            counted(step_rows, "row"), ranks, join(fitting, ", ")));
-  }
+                            counted(step_rows, "row"), ranks, divisors_of(step_rows)));
   std::map<std::int64_t, std::uint64_t> found;
   const auto all = [&](std::int64_t size) {
     if (!found.contains(size)) found[size] = peak(size);

@@ -92,22 +92,29 @@ void Hooks::step_start(const TrainView& view) {
   at_step(view.step + 1, [&](Callback& callback, const Hook&) { callback.on_step_start(view); });
 }
 
+template <class Call>
+void Hooks::putting_in(const Callback& callback, const Metrics& metrics, Call&& call) {
+  if (!callback.gives_settings()) return call();
+  const Metrics before = metrics;
+  call();
+  for (const auto& [name, value] : metrics)
+    if (const auto old = before.find(name); old == before.end() || old->second != value) settings_.insert(name);
+}
+
 void Hooks::gradients(const TrainView& view, Metrics& metrics) {
-  at_step(view.step + 1, [&](Callback& callback, const Hook&) { callback.on_gradients(view, metrics); });
+  at_step(view.step + 1, [&](Callback& callback, const Hook&) {
+    putting_in(callback, metrics, [&] { callback.on_gradients(view, metrics); });
+  });
 }
 
 void Hooks::updated(const TrainView& view, WeightEdit& edit) {
   at_step(view.step + 1, [&](Callback& callback, const Hook&) { callback.after_update(view, edit); });
 }
 
-Wishes Hooks::step_end(const TrainView& view, Metrics& metrics, std::set<std::string>& settings) {
+Wishes Hooks::step_end(const TrainView& view, Metrics& metrics) {
   Wishes wishes;
   at_step(view.step, [&](Callback& callback, const Hook& hook) {
-    const Metrics before = callback.gives_settings() ? metrics : Metrics();
-    gather(wishes, callback.on_step_end(view, metrics), hook.name);
-    if (!callback.gives_settings()) return;
-    for (const auto& [name, value] : metrics)
-      if (const auto old = before.find(name); old == before.end() || old->second != value) settings.insert(name);
+    putting_in(callback, metrics, [&] { gather(wishes, callback.on_step_end(view, metrics), hook.name); });
   });
   return wishes;
 }

@@ -25,8 +25,8 @@ class Hooks {
   void step_start(const TrainView& view);
   void gradients(const TrainView& view, Metrics& metrics);
   void updated(const TrainView& view, WeightEdit& edit);
-  // settings: names of those metrics that are a callback's settings.
-  Wishes step_end(const TrainView& view, Metrics& metrics, std::set<std::string>& settings);
+  Wishes step_end(const TrainView& view, Metrics& metrics);
+  bool is_setting(const std::string& name) const { return settings_.contains(name); }  // of the metrics put in so far
   void logs(const TrainView& view, Metrics& line);
   void evaluation_start(const TrainView& view);
   Wishes evaluated(const TrainView& view, Metrics& metrics);
@@ -46,6 +46,9 @@ class Hooks {
     bool is_called;
   };
   struct Wanted;  // intermediates by a callback's pattern
+  // What the call puts into the metrics is noted, if they are the callback's settings.
+  template <class Call>
+  void putting_in(const Callback& callback, const Metrics& metrics, Call&& call);
   void warn_of_unmatched();
   // Of those that are called at all; at_step, at_epoch: of these only at the n-th ones.
   template <class Call>
@@ -55,6 +58,7 @@ class Hooks {
   template <class Call>
   void at_epoch(std::int64_t epoch, Call&& call);
   std::vector<Hook> hooks_;
+  std::set<std::string> settings_;
   std::vector<std::shared_ptr<Wanted>> wanted_;
 };
 

@@ -32,12 +32,16 @@ void check_stages(const TrainerSection& trainer, int ranks) {
 
 }  // namespace
 
+std::string divisors_of(std::int64_t count) {
+  std::vector<std::string> fitting;
+  for (std::int64_t ranks = 1; ranks <= count; ++ranks)
+    if (count % ranks == 0) fitting.push_back(std::to_string(ranks));
+  return join(fitting, ", ");
+}
+
 void check_shared_evenly(const TrainerSection& trainer, int ranks) {
   check_stages(trainer, ranks);
   if (trainer.accumulate % ranks == 0) return;
-  std::vector<std::string> fitting;
-  for (std::int64_t count = 1; count <= trainer.accumulate; ++count)
-    if (trainer.accumulate % count == 0) fitting.push_back(std::to_string(count));
   const std::int64_t rows = trainer.batch_size * trainer.accumulate;
   std::int64_t more = trainer.accumulate;  // smaller micro-batches of the same step
   while (more <= rows && (more % ranks != 0 || rows % more != 0)) ++more;
@@ -45,7 +49,7 @@ void check_shared_evenly(const TrainerSection& trainer, int ranks) {
       ErrorKind::config,
       fmt::format("trainer.accumulate: a step's {} micro-batch{} cannot be shared evenly among {} ranks; numbers "
                   "of ranks that fit: {}",
-                  trainer.accumulate, trainer.accumulate == 1 ? "" : "es", ranks, join(fitting, ", ")));
+                  trainer.accumulate, trainer.accumulate == 1 ? "" : "es", ranks, divisors_of(trainer.accumulate)));
   if (more > rows) throw error;
   throw std::move(error).hint(fmt::format("trainer.batch_size={} and trainer.accumulate={} train on the same {} a step",
                                           rows / more, more, counted(rows, "row")));

@@ -15,6 +15,7 @@ namespace hone::training {
 void check_ranks(const Recipe& recipe, const TrainOptions& options);
 
 // The first of these alone.
+std::string divisors_of(std::int64_t count);  // "1, 2, 3, 6": the numbers of ranks that can share so many evenly
 void check_shared_evenly(const TrainerSection& trainer, int ranks);
 // Of the run's ranks those on this machine, which share its memory.
 int ranks_here(const World& world);

@@ -9,12 +9,12 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "io/metrics_file.h"
+#include "train/test.h"
 
 namespace hone::training {
 namespace {
 
 constexpr std::uint64_t kMaxMetrics = std::uint64_t{1} << 34;
-constexpr const char* kTests = "test.jsonl";  // of hone test
 
 std::string text_of(const config::Change& change) {
   const auto shown = [](const std::string& value) { return value.empty() ? std::string("(not set)") : value; };
@@ -77,7 +77,7 @@ void set_newer_aside(io::RunFolder& run, std::int64_t step) {
     log::warning("{}: newer than step {}, moved to {}/{}", checkpoint.name, step, parent.path().string(), name);
   }
   if (!aside) return;
-  io::MetricsFile(parent, kTests).keep_up_to(step);  // the other files are cut by those who write them
+  io::MetricsFile(parent, kTestFile).keep_up_to(step);  // the other files are cut by those who write them
   aside->sync(), run.checkpoints().folder().sync();
 }
 

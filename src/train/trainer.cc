@@ -293,12 +293,11 @@ void Trainer::end_step(const StepReport& report) {
   const Metrics own{{"loss", report.loss()}, {"grad_norm", report.grad_norm}, {"learning_rate", report.learning_rate}};
   Metrics metrics = given_;
   metrics.insert(own.begin(), own.end());
-  std::set<std::string> settings;
-  asked_ = hooks_.step_end(view(), metrics, settings);
+  asked_ = hooks_.step_end(view(), metrics);
   if (const auto begun = epoch_begun_at(state_.step)) asked_.add(hooks_.epoch_end(view(), *begun - 1));
   for (const auto& [name, value] : metrics)
     if (const auto before = own.find(name); before == own.end() || before->second != value) {
-      const LogMode mode = settings.contains(name) ? LogMode::last : LogMode::mean;
+      const LogMode mode = hooks_.is_setting(name) ? LogMode::last : LogMode::mean;
       state_.window.give(name, value, mode);
       if (state_.report) state_.report->give(name, value, mode);
     }
@@ -435,7 +434,7 @@ void Trainer::told_saved(const std::vector<std::string>& checkpoints) {
 Summary Trainer::finish() {
   const bool complete = !stopped_by_.empty() || (state_.step >= steps_ && !state_.evaluation_due);
   if (complete) state_.finished = stopped_by_.empty() ? "steps" : stopped_by_;
-  if (complete && stopped_by_ != kEndOfData) tell_rest();
+  if (complete) tell_rest();
   if (log_) log_->finish();
   world_.at(fmt::format("step {}, at its end", state_.step));
   const Stopwatch watch;

@@ -149,6 +149,30 @@ TEST_F(Hooks, AddAndReplaceNumbers) {
   EXPECT_TRUE(history[0].contains("difference"));
 }
 
+// Its numbers are settings, wherever it puts them in.
+class Dial final : public Callback {
+ public:
+  struct Config {
+    static constexpr std::tuple<> fields() { return {}; }
+  };
+  explicit Dial(const Config&) {}
+  bool gives_settings() const override { return true; }
+  void on_gradients(const TrainView& view, Metrics& metrics) override {
+    metrics["before"] = static_cast<double>(view.step + 1);
+  }
+  Action on_step_end(const TrainView& view, Metrics& metrics) override {
+    metrics["after"] = static_cast<double>(view.step);
+    return Action::go_on;
+  }
+};
+
+TEST_F(Hooks, OfSettingsALineHasTheLastOnes) {
+  registries().callbacks.add<Dial>("dial", "Settings.");
+  train(test::small_recipe(folder_, {{"callbacks", "[dial]"}, {"trainer.log_every", "5"}}), test::quiet_options());
+  const auto lines = test::metrics_of(folder_ / "run");
+  for (const char* name : {"before", "after"}) EXPECT_EQ(lines[0][name], 5) << name;
+}
+
 TEST_F(Hooks, ChangeWeightsInAllPrecisions) {
   for (const std::string precision : {"fp32", "bf16"}) {
     run("", {{"trainer.precision", precision}, {"trainer.steps", "1"}}, "kept" + precision);
