@@ -29,8 +29,8 @@ function(hone_folder name flags)
   endif()
 endfunction()
 
-# Kernels: every file of src/ops/cpu is compiled once per instruction set (those in products/ once more, and of these
-# attention's a third time for AMX), as CPU_CAPABILITY of LibTorch's at::vec wants; src/ops/<op>.cc chooses at run time.
+# Kernels: every file of src/ops/cpu is compiled once per instruction set (those in products/ once more, and what of these
+# uses tiles a third time for AMX), as CPU_CAPABILITY of LibTorch's at::vec wants; src/ops/<op>.cc chooses at run time.
 # Kernel files keep their code in a namespace that contains CPU_CAPABILITY's name.
 function(hone_kernels)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/ops/cpu/*.cc")
@@ -53,7 +53,7 @@ function(hone_kernels)
   set(flags_AVX2 -mavx2 -mfma -mf16c)
   set(flags_AVX512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c)
   set(flags_AVX512BF16 ${flags_AVX512} -mavx512bf16)
-  set(flags_AMX ${flags_AVX512BF16} -mamx-tile -mamx-bf16)
+  set(flags_AMX ${flags_AVX512BF16} -mamx-tile -mamx-bf16 -mprfchw)
   set(HONE_AVX512BF16_FLAGS ${flags_AVX512BF16} PARENT_SCOPE)
   foreach(set IN LISTS sets)
     string(TOLOWER "hone_kernels_${set}" target)
@@ -61,7 +61,7 @@ function(hone_kernels)
       set(sources ${products})  # the others have nothing to gain
     elseif(set STREQUAL "AMX")
       set(sources ${products})
-      list(FILTER sources INCLUDE REGEX "/attention_[a-z]+\\.cc$")
+      list(FILTER sources INCLUDE REGEX "/(attention_[a-z]+|skinny|tile_[a-z]+)\\.cc$")
     endif()
     add_library(${target} OBJECT ${sources})
     target_link_libraries(${target} PRIVATE hone_torch_flags)

@@ -7,8 +7,7 @@
 
 namespace hone::ops {
 
-// reference: no kernel of ours at all; avx512bf16: with dot products of bf16 pairs; amx: with tiles of them, in
-// attention by ours, in other products by LibTorch's.
+// reference: no kernel of ours at all; avx512bf16: with dot products of bf16 pairs; amx: with tiles of them.
 enum class Level { reference, basic, avx2, avx512, avx512bf16, amx };
 
 // The best level of this machine, lowered by HONE_KERNELS=reference|basic|avx2|avx512|avx512bf16|amx. Read once.
@@ -27,8 +26,7 @@ class LevelScope {
   Level old_;
 };
 
-// Tests of what chooses by the level and uses none of its instructions, such as AMX's choice of matrix products: the
-// level while alive, whatever the machine has. Not thread-safe.
+// Tests that emulate what the machine lacks: the level while alive, whatever it has. Not thread-safe.
 class PretendLevel {
  public:
   explicit PretendLevel(Level level);

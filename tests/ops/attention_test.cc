@@ -94,14 +94,13 @@ TEST(Attention, ScoresMayRiseWithoutBound) {
   for (Tensor& x : in) x = x.mul(8).round().div(8);  // products are exact in fp32
   expect_matches(fast_attention(c), plain(c), in, at::kDouble);
   const Tensor expected = fast_attention(c)(in);
-  for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16, Level::amx}) {
-    const LevelScope scope(wanted);
+  at_each_kernel_level([&](const std::string& way) {
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
       const Result got = value_and_gradients(fast_attention(c), {in[0].to(type), in[1].to(type), in[2].to(type)});
-      for (const Tensor& x : got.gradients) EXPECT_TRUE(x.isfinite().all().item<bool>());
-      if (type == at::kFloat) expect_close(got.value, expected.to(type), 1e-3, "value");  // scores of 900 in fp32
+      for (const Tensor& x : got.gradients) EXPECT_TRUE(x.isfinite().all().item<bool>()) << way;
+      if (type == at::kFloat) expect_close(got.value, expected.to(type), 1e-3, way);  // scores of 900 in fp32
     }
-  }
+  });
 }
 TEST(Attention, AScoreOfMinusInfinityIsNoShare) {
   const Case c{"one", 70, {{0, 70}}};
@@ -116,9 +115,8 @@ TEST(Attention, AScoreOfMinusInfinityIsNoShare) {
 TEST(Attention, WhatIsNotANumberStaysInItsDocument) {
   const Case c{"two", 140, {{0, 70}, {70, 140}}};
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kDouble})
-    for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16, Level::amx})
-      for (int which = 0; which < 3; ++which) {
-        const LevelScope scope(wanted);
+    for (int which = 0; which < 3; ++which)
+      at_each_kernel_level([&](const std::string&) {
         auto in = inputs(c, 1, 1, 8);
         for (Tensor& x : in) x = x.to(type);
         in[which][69][0][3] = NAN;
@@ -129,7 +127,7 @@ TEST(Attention, WhatIsNotANumberStaysInItsDocument) {
           EXPECT_TRUE(x.slice(0, 70).isfinite().all().item<bool>());
           EXPECT_TRUE(x.slice(0, 0, 70).isnan().any().item<bool>() || which == 2);
         }
-      }
+      });
 }
 
 TEST(Attention, ThreadsDoNotChangeABit) {
@@ -217,17 +215,15 @@ TEST(Attention, CachedKeysGiveTheLastRows) {
   for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16})
     for (const std::int64_t window : {0, 1, 6, 90})
       for (const std::int64_t queries : {1, 4, 30, 64, 65, 200})
-        for (const Level wanted :
-             {Level::reference, Level::basic, Level::avx2, Level::avx512, Level::avx512bf16, Level::amx}) {
-          const LevelScope scope(wanted);
+        each_level([&](const std::string& way) {
           const Tensor q = sample({queries, 4, 8}, type), k = sample({2, 250, 8}, type, 2),
                        v = sample({2, 250, 8}, type, 3);
           const auto filled = [](const Tensor& x) { return x.slice(1, 0, 200); };  // of a cache with room for more
           const AttentionOptions options{0.3, Mask::causal(window)};
           const Tensor got = cached_attention(q, filled(k), filled(v), options);
           expect_close(got, reference::cached_attention(q, filled(k), filled(v), options), tolerance(type),
-                       "window " + std::to_string(window) + " queries " + std::to_string(queries));
-        }
+                       way + " window " + std::to_string(window) + " queries " + std::to_string(queries));
+        });
 }
 TEST(Attention, CachedKeysGiveTheRowsOfTheWholeDocument) {
   const auto in = inputs({"", 100, {}}, 4, 2, 8);
@@ -246,13 +242,12 @@ TEST(Attention, OneTokenOfEachRowSeesItsOwnCache) {
                v = sample({4, 2, 40, 10}, at::kDouble, 3);
   for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16})
     for (const std::int64_t window : {0, 1, 8})
-      for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16, Level::amx}) {
-        const LevelScope scope(wanted);
+      at_each_kernel_level([&](const std::string& way) {
         const AttentionOptions options{0.3, Mask::causal(window)};
         const Tensor expected = reference::decode_attention(q.to(type), k.to(type), v.to(type), lengths, options);
         expect_close(decode_attention(q.to(type), k.to(type), v.to(type), lengths, options), expected, tolerance(type),
-                     "decode");
-      }
+                     "decode " + way);
+      });
 }
 
 }  // namespace

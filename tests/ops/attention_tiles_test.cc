@@ -2,13 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "ops/attention_direct.h"
+#include "ops/levels.h"
 
 #if defined(HONE_KERNELS_AMX)
-namespace hone::ops::cpu {
-HONE_KERNELS_OF(AMX_EMULATED, AttentionForward, attention_forward)
-HONE_KERNELS_OF(AMX_EMULATED, AttentionBackward, attention_backward)
-}  // namespace hone::ops::cpu
-
 namespace hone::ops::test {
 namespace {
 

@@ -13,6 +13,7 @@
 
 #include "ops/backend.h"
 #include "ops/kernels.h"
+#include "ops/levels.h"
 #include "tensor/compare.h"
 
 namespace hone::ops::test {
@@ -49,12 +50,9 @@ inline void expect_close(const Tensor& got, const Tensor& expected, double relat
   EXPECT_EQ(difference(got, expected, relative * std::max(1.0, largest(expected))), "") << what;
 }
 
-// At each kernel level that this machine has, and with the reference's table.
+// At each kernel level, and with the reference's table.
 inline void each_level(const std::function<void(const std::string& way)>& run) {
-  for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16, Level::amx}) {
-    const LevelScope scope(wanted);
-    if (level() == wanted) run("level " + std::string(name(wanted)));
-  }
+  at_each_kernel_level([&](const std::string& name) { run("level " + name); });
   const BackendScope scope(reference_backend());
   run("reference table");
 }

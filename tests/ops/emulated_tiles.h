@@ -41,17 +41,20 @@ class EmulatedTiles {
     for (int r = 0; r < 16; ++r) std::memcpy(static_cast<char*>(to) + r * bytes, tile(number).rows[r], 64);
   }
   void add_product(int sum, int a, int b) {
-    for (int m = 0; m < 16; ++m)
-      for (int n = 0; n < 16; ++n) {
-        float even = 0, odd = 0;
-        for (int k = 0; k < 16; ++k) {
-          const std::uint32_t x = tile(a).rows[m][k], y = tile(b).rows[k][n];
-          even += std::bit_cast<float>(x << 16) * std::bit_cast<float>(y << 16);
-          odd += std::bit_cast<float>(x & 0xffff0000) * std::bit_cast<float>(y & 0xffff0000);
+    for (int m = 0; m < 16; ++m) {
+      float even[16] = {}, odd[16] = {};
+      for (int k = 0; k < 16; ++k) {
+        const std::uint32_t x = tile(a).rows[m][k];
+        const std::uint32_t(&y)[16] = tile(b).rows[k];
+        for (int n = 0; n < 16; ++n) {
+          even[n] += std::bit_cast<float>(x << 16) * std::bit_cast<float>(y[n] << 16);
+          odd[n] += std::bit_cast<float>(x & 0xffff0000) * std::bit_cast<float>(y[n] & 0xffff0000);
         }
-        std::uint32_t& to = tile(sum).rows[m][n];
-        to = std::bit_cast<std::uint32_t>(std::bit_cast<float>(to) + (even + odd));
       }
+      std::uint32_t(&to)[16] = tile(sum).rows[m];
+      for (int n = 0; n < 16; ++n)
+        to[n] = std::bit_cast<std::uint32_t>(std::bit_cast<float>(to[n]) + (even[n] + odd[n]));
+    }
   }
 
  private:
@@ -65,5 +68,6 @@ class EmulatedTiles {
 #define HONE_TILE_RELEASE() EmulatedTiles::mine().release()
 #define HONE_TILE_ZERO(tile) EmulatedTiles::mine().zero(tile)
 #define HONE_TILE_LOAD(tile, from, bytes) EmulatedTiles::mine().load(tile, from, bytes)
+#define HONE_TILE_LOAD_ONCE(tile, from, bytes) HONE_TILE_LOAD(tile, from, bytes)
 #define HONE_TILE_STORE(tile, to, bytes) EmulatedTiles::mine().store(tile, to, bytes)
 #define HONE_TILE_ADD_PRODUCT(sum, a, b) EmulatedTiles::mine().add_product(sum, a, b)

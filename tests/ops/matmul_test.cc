@@ -12,9 +12,6 @@
 namespace hone::ops {
 namespace {
 
-const std::vector<Level> kLevels = {Level::reference, Level::basic,      Level::avx2,
-                                    Level::avx512,    Level::avx512bf16, Level::amx};
-
 at::Tensor random(std::int64_t rows, std::int64_t cols, at::ScalarType type, bool turned = false) {
   const at::Tensor x = at::randn(turned ? at::IntArrayRef{cols, rows} : at::IntArrayRef{rows, cols}).to(type);
   return turned ? x.t() : x;
@@ -43,18 +40,14 @@ void check(at::ScalarType type, at::ScalarType out_type, std::int64_t m, std::in
   at::Tensor expected = exact(factors);
   const at::Tensor before = at::randn({m, n}).to(out_type);
   if (add) expected = expected + before.to(at::kDouble);
-  for (const Level wanted : kLevels) {
-    const bool pretend = wanted == Level::amx && level() >= Level::avx512bf16;
-    const LevelScope scope(wanted);
-    if (level() != wanted && !pretend) continue;
-    const PretendLevel pretended(wanted);
+  test::each_level([&](const std::string& way) {
     at::Tensor out = before.clone();
     matmul_into(out, factors, add);
     const double limit = allowed(out_type, expected, (k + count) * count);
     const double worst = (out.to(at::kDouble) - expected).abs().max().item<double>();
-    EXPECT_LE(worst, limit) << name(wanted) << " " << m << " x " << k << " x " << n << " turned " << a_turned
-                            << b_turned << " factors " << count << " add " << add;
-  }
+    EXPECT_LE(worst, limit) << way << " " << m << " x " << k << " x " << n << " turned " << a_turned << b_turned
+                            << " factors " << count << " add " << add;
+  });
 }
 
 TEST(Matmul, SizesAroundTilesAndLanes) {
@@ -76,6 +69,20 @@ TEST(Matmul, LongSumsAreCutIntoSlices) {
         check(type, type, 50, k, 70, turned & 1, turned & 2);
         check(type, at::kFloat, 50, k, 70, turned & 1, turned & 2, 1, true);
       }
+}
+
+// Shapes for which threads share rows, or columns, or each packs all of the right factor for its own rows.
+TEST(Matmul, EveryWayOfSharing) {
+  at::manual_seed(7);
+  struct Shape {
+    std::int64_t m, k, n;
+  };
+  for (const Shape s : {Shape{300, 513, 200}, {40, 520, 900}, {33, 5000, 70}, {500, 1100, 1000}, {1100, 70, 3000}})
+    for (const bool turned : {false, true}) {
+      check(at::kBFloat16, at::kBFloat16, s.m, s.k, s.n, turned, !turned);
+      check(at::kBFloat16, at::kFloat, s.m, s.k, s.n, turned, false, 1, true);
+      check(at::kBFloat16, at::kFloat, s.m, s.k, s.n, turned, true, 2, false);
+    }
 }
 
 TEST(Matmul, SumsOfSeveralProducts) {
@@ -103,40 +110,40 @@ TEST(Matmul, ARowDoesNotDependOnTheOthers) {
   at::manual_seed(5);
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     const at::Tensor a = random(200, 300, type), b = random(300, 90, type);
-    for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16}) {
-      const LevelScope scope(wanted);
-      if (level() != wanted) continue;
+    test::at_each_kernel_level([&](const std::string& way) {
       at::Tensor all = at::empty({200, 90}, a.options());
       matmul_into(all, {{a, b}});
       for (const std::int64_t rows : {1, 3, 12, 31}) {
         at::Tensor some = at::empty({rows, 90}, a.options());
         matmul_into(some, {{a.narrow(0, 77, rows), b}});
-        EXPECT_TRUE(at::equal(some, all.narrow(0, 77, rows))) << name(wanted) << " " << rows;
+        EXPECT_TRUE(at::equal(some, all.narrow(0, 77, rows))) << way << " " << rows;
       }
       at::Tensor alone = at::empty_like(all);
       {
         const test::Threads one(1);
         matmul_into(alone, {{a, b}});
       }
-      EXPECT_TRUE(at::equal(alone, all)) << name(wanted);
-    }
+      EXPECT_TRUE(at::equal(alone, all)) << way;
+    });
   }
 }
 
 TEST(Matmul, ARightFactorIsUsedSeveralTimes) {
   at::manual_seed(6);
   for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16})
-    for (const bool turned : {false, true}) {
-      const at::Tensor b = random(2600, 75, type, turned);
-      RightFactor factor(b);
-      for (const std::int64_t rows : {1, 40}) {
-        const at::Tensor a = random(rows, 2600, type);
-        at::Tensor out = at::empty({rows, 75}, a.options()), expected = at::empty_like(out);
-        factor.multiply_into(out, a);
-        matmul_into(expected, {{a, b}});
-        EXPECT_TRUE(at::equal(out, expected)) << rows;
-      }
-    }
+    for (const std::int64_t depth : {500, 2600})
+      for (const bool turned : {false, true})
+        test::each_level([&](const std::string& way) {
+          const at::Tensor b = random(depth, 75, type, turned);
+          RightFactor factor(b);
+          for (const std::int64_t rows : {1, 40, 200}) {
+            const at::Tensor a = random(rows, depth, type);
+            at::Tensor out = at::empty({rows, 75}, a.options()), expected = at::empty_like(out);
+            factor.multiply_into(out, a);
+            matmul_into(expected, {{a, b}});
+            EXPECT_TRUE(at::equal(out, expected)) << way << " " << depth << " " << rows;
+          }
+        });
 }
 
 TEST(Matmul, NanAndInfinityStayWhereTheyBelong) {

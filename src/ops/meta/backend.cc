@@ -8,6 +8,7 @@
 #include "ops/column_sum.h"
 
 namespace hone::ops {
+namespace meta_table {  // names as those of the ops
 namespace {
 
 at::ScalarType wide_type(const at::Tensor& x) { return at::toOpMathType(x.scalar_type()); }
@@ -95,15 +96,17 @@ bool all_finite(const at::Tensor&) { return true; }
 bool takes(at::ScalarType type) { return type == at::kFloat || type == at::kDouble || type == at::kBFloat16; }
 
 }  // namespace
+}  // namespace meta_table
 
 const Backend& meta_backend() {
+  using namespace meta_table;
   static const Backend table{"meta",
                              /*on_host=*/true,
                              takes,
-                             {into, with_packed, skinny, skinny_gated},
+                             {into, with_packed, skinny, meta_table::skinny_gated},
                              {attend, attend_backward, attend_cached, decode, store},
-                             {rms_norm, rms_norm_backward, layer_norm, layer_norm_backward},
-                             {gated, gated_backward, rotate_into, dropout},
+                             {meta_table::rms_norm, rms_norm_backward, meta_table::layer_norm, layer_norm_backward},
+                             {meta_table::gated, meta_table::gated_backward, rotate_into, meta_table::dropout},
                              {sums_of_blocks, join, add_to_table, loss, all_finite}};
   return table;
 }

@@ -1,7 +1,11 @@
 // Products with few rows; compiled once per instruction set.
 #include "ops/cpu/products/skinny.h"
 
+#include <cstdlib>
+#include <new>
+
 #include "ops/cpu/products/rows-inl.h"
+#include "ops/cpu/products/tiles-inl.h"
 #include "ops/cpu/vec-inl.h"
 
 namespace hone::ops::cpu::CPU_CAPABILITY {
@@ -49,15 +53,120 @@ void multiply_plainly(const SkinnyProduct<T>& p) {
     }
 }
 
+#if defined(CPU_CAPABILITY_AMX)
+
+constexpr std::int64_t kWeights = 2 * kTile, kDeep = 32;  // weight rows at a time, and values that a step covers
+constexpr std::int64_t kAhead = 24 << 10;                 // bytes; weights come from memory as they lie
+
+// Memory of a thread that stays when it is big enough.
+struct ThreadRoom {
+  void* memory = nullptr;
+  std::size_t size = 0;
+  ~ThreadRoom() { std::free(memory); }
+  void* get(std::size_t bytes) {
+    if (bytes <= size) return memory;
+    std::free(memory);
+    memory = std::aligned_alloc(64, bytes), size = memory ? bytes : 0;
+    if (!memory) throw std::bad_alloc();
+    return memory;
+  }
+};
+
+// Up to 16 rows of x as the right factor's tiles, one for each step: pairs of values by rows.
+class PackedRows {
+ public:
+  explicit PackedRows(const SkinnyProduct<bf16>& p) : steps_((p.in + kDeep - 1) / kDeep) {
+    static thread_local ThreadRoom room;
+    tiles_ = static_cast<std::uint32_t*>(room.get(steps_ * kTile * 64));
+    for (std::int64_t s = 0; s < steps_; ++s) pack(p, s);
+  }
+  std::int64_t steps() const { return steps_; }
+  const std::uint32_t* step(std::int64_t s) const { return tiles_ + s * kTile * kTile; }
+
+ private:
+  void pack(const SkinnyProduct<bf16>& p, std::int64_t s) {
+    const auto there = static_cast<__mmask32>((std::uint64_t{1} << std::min(kDeep, p.in - s * kDeep)) - 1);
+    Words rows[kTile];
+    HONE_UNROLL
+    for (int r = 0; r < kTile; ++r)
+      rows[r] = r < p.rows ? (Words)_mm512_maskz_loadu_epi16(there, p.x + r * p.in + s * kDeep) : Words{};
+    exchange_rows<1>(rows);
+    HONE_UNROLL
+    for (int i = 0; i < kTile; ++i) store_lanes(tiles_ + (s * kTile + i) * kTile, rows[i]);
+  }
+  const std::int64_t steps_;
+  std::uint32_t* tiles_;
+};
+
+// Sums [weight][row of x] of the weights at `weights`, `stride` values apart; `whole` steps where they lie, and one of
+// what is left over if need be.
+void add_up_tiles(const bf16* weights, std::int64_t stride, std::int64_t count, std::int64_t in, const PackedRows& x,
+                  float* sums) {
+  const std::int64_t bytes = stride * 2, whole = count == kWeights ? in / kDeep : 0;
+  const auto* at = reinterpret_cast<const char*>(weights);
+  const char *lower = at + kTile * bytes, *ahead = at + kAhead;
+  HONE_TILE_ZERO(0);
+  HONE_TILE_ZERO(1);
+  for (std::int64_t s = 0; s < whole; ++s, at += 64, lower += 64, ahead += 64 * kWeights) {
+    HONE_UNROLL
+    for (int i = 0; i < kWeights; ++i) __builtin_prefetch(ahead + i * 64);  // in the order in which they lie
+    HONE_TILE_LOAD(6, x.step(s), 64);
+    HONE_TILE_LOAD(4, at, bytes);
+    HONE_TILE_ADD_PRODUCT(0, 4, 6);
+    HONE_TILE_LOAD(5, lower, bytes);
+    HONE_TILE_ADD_PRODUCT(1, 5, 6);
+  }
+  for (std::int64_t s = whole; s < x.steps(); ++s) {
+    alignas(64) bf16 edge[kWeights * kDeep];
+    std::memset(static_cast<void*>(edge), 0, sizeof edge);
+    for (std::int64_t i = 0; i < count; ++i)
+      std::memcpy(static_cast<void*>(edge + i * kDeep), weights + i * stride + s * kDeep,
+                  std::min(kDeep, in - s * kDeep) * sizeof(bf16));
+    HONE_TILE_LOAD(6, x.step(s), 64);
+    HONE_TILE_LOAD(4, edge, 64);
+    HONE_TILE_ADD_PRODUCT(0, 4, 6);
+    HONE_TILE_LOAD(5, edge + kTile * kDeep, 64);
+    HONE_TILE_ADD_PRODUCT(1, 5, 6);
+  }
+  HONE_TILE_STORE(0, sums, 64);
+  HONE_TILE_STORE(1, sums + kTile * kTile, 64);
+}
+
+// Weights are the left factor, so that they need no packing.
+void multiply_by_amx(const SkinnyProduct<bf16>& p) {
+  if (p.rows <= kRowsByVectors) return multiply_tiles<bf16>(p);
+  const PackedRows x(p);
+  const TileRegisters tiles;
+  alignas(64) float sums[kWeights * kTile], turned[kTile * kWeights];
+  for (std::int64_t out = 0; out < p.outs; out += kWeights) {
+    const std::int64_t count = std::min(kWeights, p.outs - out);
+    add_up_tiles(p.weight + out * p.in, p.in, count, p.in, x, sums);
+    transpose(sums, kTile, kWeights, kTile, turned, kWeights);
+    for (std::int64_t r = 0; r < p.rows; ++r) {
+      const float* row = turned + r * kWeights;
+      bf16* y = p.y + r * p.stride + out;
+      each_vector<float>(count, [&](std::int64_t i, auto part) {
+        const Vec<float> sum = load(row + i, part);
+        store(y + i, p.bias ? sum + load(p.bias + out + i, part) : sum, part);
+      });
+    }
+  }
+}
+
+#endif
+
 }  // namespace
 
 template <class T>
 SkinnyKernels<T> skinny_kernels() {
+#if defined(CPU_CAPABILITY_AMX)
+  return {multiply_by_amx};
+#endif
 #if defined(HONE_DOTS)
   if constexpr (!std::is_same_v<T, double>) return {multiply_tiles<T>};
 #endif
   return {multiply_plainly<T>};
 }
-HONE_INSTANTIATE_KERNELS(SkinnyKernels, skinny_kernels)
+HONE_INSTANTIATE_TILE_KERNELS(SkinnyKernels, skinny_kernels)
 
 }  // namespace hone::ops::cpu::CPU_CAPABILITY

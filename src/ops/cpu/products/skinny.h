@@ -14,11 +14,15 @@ struct SkinnyProduct {
   std::int64_t stride;  // from one row of y to the next
 };
 
+// Most rows whose sums AMX leaves to vectors, which are faster there.
+inline constexpr std::int64_t kRowsByVectors = 4;
+
 template <class T>
 struct SkinnyKernels {
-  // Each output is one sum in a fixed order: its bits depend neither on the other rows nor on where `outs` was cut.
+  // REQUIRES: at most 16 rows. Each output is one sum in a fixed order: its bits depend neither on the other rows nor
+  // on where `outs` was cut; with AMX, on whether there are more than kRowsByVectors rows.
   void (*multiply)(const SkinnyProduct<T>& product);
 };
-HONE_DOT_KERNELS(SkinnyKernels, skinny_kernels)
+HONE_TILE_KERNELS(SkinnyKernels, skinny_kernels)
 
 }  // namespace hone::ops::cpu

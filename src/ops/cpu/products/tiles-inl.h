@@ -16,9 +16,12 @@
 #define HONE_TILE_RELEASE() asm volatile("tilerelease" ::: "memory")
 #define HONE_TILE_ZERO(tile) asm volatile("tilezero %%tmm" #tile ::)
 #define HONE_TILE_LOAD(tile, from, bytes) \
-  asm volatile("tileloadd (%0,%1,1), %%tmm" #tile ::"r"(from), "r"(bytes) : "memory")
+  asm volatile("tileloadd (%0,%1,1), %%tmm" #tile ::"r"(from), "r"(static_cast<std::int64_t>(bytes)) : "memory")
+// The same, past the L1 cache.
+#define HONE_TILE_LOAD_ONCE(tile, from, bytes) \
+  asm volatile("tileloaddt1 (%0,%1,1), %%tmm" #tile ::"r"(from), "r"(static_cast<std::int64_t>(bytes)) : "memory")
 #define HONE_TILE_STORE(tile, to, bytes) \
-  asm volatile("tilestored %%tmm" #tile ", (%0,%1,1)" ::"r"(to), "r"(bytes) : "memory")
+  asm volatile("tilestored %%tmm" #tile ", (%0,%1,1)" ::"r"(to), "r"(static_cast<std::int64_t>(bytes)) : "memory")
 #define HONE_TILE_ADD_PRODUCT(sum, a, b) asm volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #sum ::)
 #endif
 
@@ -26,19 +29,22 @@ namespace hone::ops::cpu::CPU_CAPABILITY {
 
 inline constexpr std::int64_t kTile = 16;  // rows of a tile, and units or sums in each
 
-// The tile registers are ready while it lives; they are the thread's.
+// The thread's tile registers are ready between the two.
+inline void configure_tiles() {
+  struct alignas(64) {
+    std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+    std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+    std::uint8_t rows[16] = {kTile, kTile, kTile, kTile, kTile, kTile, kTile, kTile};
+  } const config;
+  static_assert(sizeof(config) == 64);
+  HONE_TILE_CONFIGURE(&config);
+}
+inline void release_tiles() { HONE_TILE_RELEASE(); }
+
 class TileRegisters {
  public:
-  TileRegisters() {
-    struct alignas(64) {
-      std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-      std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-      std::uint8_t rows[16] = {kTile, kTile, kTile, kTile, kTile, kTile, kTile, kTile};
-    } const config;
-    static_assert(sizeof(config) == 64);
-    HONE_TILE_CONFIGURE(&config);
-  }
-  ~TileRegisters() { HONE_TILE_RELEASE(); }
+  TileRegisters() { configure_tiles(); }
+  ~TileRegisters() { release_tiles(); }
   TileRegisters(const TileRegisters&) = delete;
 };
 

@@ -2,57 +2,21 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <ATen/native/CPUBlas.h>
 
 #include <cstdint>
-#include <memory>
 #include <utility>
 
 #include "ops/cpu/products/matmul.h"
+#include "ops/cpu/table/factor.h"
 #include "ops/cpu/table/table.h"
+#include "ops/cpu/table/tile_products.h"
 #include "ops/kernels.h"
 #include "ops/parallel.h"
 
 namespace hone::ops::cpu_table {
 namespace {
 
-// Memory of a thread that stays when it is big enough.
-class Room {
- public:
-  template <class T>
-  T* get(std::int64_t count) {
-    const std::size_t bytes = (count * sizeof(T) + 63) / 64 * 64;
-    if (bytes > size_) {
-      memory_.reset();  // first, so that the two do not exist together
-      memory_.reset(static_cast<char*>(std::aligned_alloc(64, bytes)));
-      if (!memory_) throw std::bad_alloc();
-      size_ = bytes;
-    }
-    return reinterpret_cast<T*>(memory_.get());
-  }
-
- private:
-  struct Free {
-    void operator()(char* memory) const { std::free(memory); }
-  };
-  std::unique_ptr<char, Free> memory_;
-  std::size_t size_ = 0;
-};
-
 thread_local Room panels_room, rows_room, sums_room, widened_room;
-
-// A matrix as it lies in memory; one of the strides is 1.
-template <class T>
-struct View {
-  const T* data = nullptr;
-  std::int64_t row = 0, col = 0;
-  const T* at(std::int64_t i, std::int64_t j) const { return data + i * row + j * col; }
-};
-
-template <class T>
-View<T> view_of(const at::Tensor& x) {
-  return {x.const_data_ptr<T>(), x.stride(0), x.stride(1)};
-}
 
 // Factors of type T as they are multiplied, in type P: T itself, or fp32 for bf16.
 template <class T, class P>
@@ -289,61 +253,18 @@ class Product {
   P* packed_ = nullptr;
 };
 
-// A with contiguous depth, whole: by the kernel that turns blocks of it, where there is one.
-at::Tensor turned(const at::Tensor& a_MK) {
-  if (a_MK.stride(1) == 1) return a_MK;
-  const auto kernels = cpu::matmul_kernels<c10::BFloat16>();
-  if (kernels.tile_rows == 0 || a_MK.stride(0) != 1) return a_MK.contiguous();
-  constexpr std::int64_t kRows = 64;
-  const std::int64_t rows = a_MK.size(0), depth = a_MK.size(1), room = cpu::depth_room<c10::BFloat16>(depth);
-  const at::Tensor made = at::empty({rows, room}, a_MK.options());
-  const auto from = view_of<c10::BFloat16>(a_MK);
-  auto* to = made.mutable_data_ptr<c10::BFloat16>();
-  share_out((rows + kRows - 1) / kRows, [&](std::int64_t unit) {
-    const std::int64_t row = unit * kRows;
-    kernels.pack_a(from.at(row, 0), from.row, from.col, std::min(kRows, rows - row), depth, to + row * room);
-  });
-  return made.narrow(1, 0, depth);
-}
-
-// LibTorch's product of bf16 factors that leaves its sums in fp32: what its own attention is made of.
-void add_in_fp32(at::Tensor& sums, const Factors& f, bool add) {
-  if (f.a_MK.size(1) == 0) {
-    if (!add) sums.zero_();
-    return;
-  }
-  const at::Tensor a = turned(f.a_MK), b = f.b_KN.stride(1) == 1 ? f.b_KN : f.b_KN.contiguous();
-  const auto least = [](std::int64_t stride, std::int64_t size) { return std::max(stride, size); };  // one row: any
-  at::native::cpublas::brgemm(sums.size(0), sums.size(1), a.size(1), least(a.stride(0), a.size(1)),
-                              least(b.stride(0), b.size(1)), least(sums.stride(0), sums.size(1)), add,
-                              a.const_data_ptr<c10::BFloat16>(), b.const_data_ptr<c10::BFloat16>(),
-                              sums.mutable_data_ptr<float>(), /*is_vnni=*/false);
-}
-
-// at::mm rounds each product of bf16 factors to bf16: good for one product of that type, not for what is added up.
-void by_library_in_fp32(at::Tensor& out, const std::vector<Factors>& factors, bool add) {
-  if (out.numel() == 0) return;
-  const bool in_place = out.scalar_type() == at::kFloat && out.stride(1) == 1;
-  at::Tensor sums = in_place ? out : add ? out.contiguous() : at::empty(out.sizes(), out.options().dtype(at::kFloat));
-  for (const Factors& f : factors) add_in_fp32(sums, f, std::exchange(add, true));
-  if (!in_place) out.copy_(sums);
-}
-
 // MKL adds in an order that goes by where a matrix begins between two lines of the cache: one that was mapped from a
 // file would give other bits than the same one in memory of its own.
 at::Tensor aligned(const at::Tensor& x) {
   return !x.is_cpu() || reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 64 == 0 ? x : x.clone();
 }
 
+// fp64.
 void by_library(at::Tensor& out, const std::vector<Factors>& factors, bool add) {
-  const bool narrow = factors[0].a_MK.scalar_type() == at::kBFloat16;
-  if (narrow && out.is_cpu() && (factors.size() > 1 || out.scalar_type() == at::kFloat))
-    return by_library_in_fp32(out, factors, add);
   at::Tensor made = aligned(out);
   for (const Factors& f : factors) {
     const at::Tensor a_MK = aligned(f.a_MK), b_KN = aligned(f.b_KN);
-    add ? made.addmm_(a_MK, b_KN) : at::mm_out(made, a_MK, b_KN);
-    add = true;
+    std::exchange(add, true) ? made.addmm_(a_MK, b_KN) : at::mm_out(made, a_MK, b_KN);
   }
   if (!made.is_same(out)) out.copy_(made);
 }
@@ -351,11 +272,7 @@ void by_library(at::Tensor& out, const std::vector<Factors>& factors, bool add) 
 // The same matrix with one stride of 1.
 at::Tensor plain(const at::Tensor& x) { return x.stride(1) == 1 || x.stride(0) == 1 ? x : x.contiguous(); }
 
-// One of ours multiplies `a` and `b` into `out`.
-bool ours(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
-  if (!kernels_take({a, b}) || out.stride(1) != 1 || out.numel() == 0 || a.size(1) == 0) return false;
-  return a.scalar_type() == at::kFloat || (a.scalar_type() == at::kBFloat16 && level() != Level::amx);
-}
+bool by_tiles(at::ScalarType type) { return type == at::kBFloat16 && level() == Level::amx; }
 
 // run(Product) for the type of the factors.
 template <class Run>
@@ -369,18 +286,34 @@ void with_product(at::Tensor& out, at::ScalarType type, bool add, Run&& run) {
 }
 
 void product_into(at::Tensor& out_MN, const std::vector<Factors>& factors, bool add) {
-  std::vector<Factors> usable;
-  for (const Factors& f : factors) {
-    if (!ours(out_MN, f.a_MK, f.b_KN)) return by_library(out_MN, factors, add);
-    usable.push_back({plain(f.a_MK), plain(f.b_KN)});
+  const at::ScalarType type = factors[0].a_MK.scalar_type();
+  if (type == at::kDouble) return by_library(out_MN, factors, add);
+  if (out_MN.numel() == 0) return;
+  if (out_MN.stride(1) != 1) {
+    at::Tensor dense = add ? out_MN.contiguous() : at::empty(out_MN.sizes(), out_MN.options());
+    product_into(dense, factors, add);
+    out_MN.copy_(dense);
+    return;
   }
-  with_product(out_MN, usable[0].a_MK.scalar_type(), add, [&](auto&& product) { product.run(usable); });
+  std::vector<Factors> usable;
+  for (const Factors& f : factors)
+    if (f.a_MK.size(1) > 0) usable.push_back({plain(f.a_MK), plain(f.b_KN)});
+  if (usable.empty()) {
+    if (!add) out_MN.zero_();
+  } else if (by_tiles(type)) {
+    tile_product_into(out_MN, usable, add);
+  } else {
+    with_product(out_MN, type, add, [&](auto&& product) { product.run(usable); });
+  }
 }
 
 void product_with_packed(at::Tensor& out_MN, const at::Tensor& a_MK, const at::Tensor& b_KN, at::Tensor& packed) {
-  if (!ours(out_MN, a_MK, b_KN)) return by_library(out_MN, {{a_MK, b_KN}}, false);
+  const at::ScalarType type = a_MK.scalar_type();
+  if (type == at::kDouble || a_MK.size(1) == 0 || out_MN.numel() == 0 || out_MN.stride(1) != 1)
+    return product_into(out_MN, {{a_MK, b_KN}}, false);
   const at::Tensor a = plain(a_MK), b = plain(b_KN);
-  with_product(out_MN, a.scalar_type(), false, [&](auto&& product) { product.run(a, b, packed); });
+  if (by_tiles(type)) return tile_product_with_packed(out_MN, a, b, packed);
+  with_product(out_MN, type, false, [&](auto&& product) { product.run(a, b, packed); });
 }
 
 }  // namespace
