@@ -1,6 +1,8 @@
 // Matrix products of a Llama's training step: ours against LibTorch's (oneDNN for bf16, MKL for fp32), alternating.
 //
-//   cmake --build build/release --target bench_matmul && build/release/bench/matmul [--tokens=4096]
+//   cmake --build build/release --target bench_matmul && build/release/bench/matmul [--tokens=4096] [--model=32m|0.5b]
+//
+// The head's rows are those of one chunk of the loss.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -53,9 +55,21 @@ void layer(const char* name, std::int64_t tokens, std::int64_t in, std::int64_t 
 
 int main(int argc, char** argv) {
   std::int64_t tokens = 4096;
-  if (argc > 1 && std::strncmp(argv[1], "--tokens=", 9) == 0) tokens = std::atoll(argv[1] + 9);
+  bool large = false;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strncmp(argv[i], "--tokens=", 9) == 0) tokens = std::atoll(argv[i] + 9);
+    large = large || std::strcmp(argv[i], "--model=0.5b") == 0;
+  }
   fmt::print("level {}\n", hone::ops::name(hone::ops::level()));
   for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
+    if (large) {
+      layer("q, o", tokens, 896, 896, type);
+      layer("k, v", tokens, 896, 128, type);
+      layer("gate, up", tokens, 896, 4864, type);
+      layer("down", tokens, 4864, 896, type);
+      layer("head", tokens, 896, 151936, type);
+      continue;
+    }
     layer("q, o", tokens, 512, 512, type);
     layer("k, v", tokens, 512, 256, type);
     layer("gate, up", tokens, 512, 1408, type);

@@ -34,7 +34,8 @@ class HONE_API Safetensors {
   const std::vector<TensorInfo>& tensors() const;  // in file order
   const TensorInfo* find(const std::string& name) const;
   const std::map<std::string, std::string>& metadata() const;
-  void read(const TensorInfo& tensor, std::span<std::byte> into) const;  // REQUIRES: into.size() == tensor.bytes()
+  // Its bytes from `offset` on. REQUIRES: there are as many.
+  void read(const TensorInfo& tensor, std::span<std::byte> into, std::uint64_t offset = 0) const;
   // Its bytes as they lie in the file, mapped: read when they are first looked at, and shared with others that map it.
   // The file must not be cut while they are used (one that is replaced by another of its name is not).
   std::shared_ptr<const std::byte> map(const TensorInfo& tensor) const;

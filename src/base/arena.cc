@@ -21,7 +21,7 @@ void* Arena::take(std::size_t bytes) {
   const std::uintptr_t at = block->first;
   const std::size_t left = block->second.bytes - wanted;
   free_.erase(fit);
-  block->second = {wanted, false};
+  block->second = {wanted, false, at >= begin_ + reached_};
   if (left > 0) add_free(at + wanted, left);
   in_use_ += wanted;
   reached_ = std::max<std::size_t>(reached_, at + wanted - begin_);
@@ -45,6 +45,12 @@ bool Arena::give_back(void* pointer) {
   blocks_.erase(block);
   add_free(at, bytes);
   return true;
+}
+
+bool Arena::is_untouched(const void* pointer) const {
+  const std::lock_guard lock(mutex_);
+  const auto block = blocks_.find(reinterpret_cast<std::uintptr_t>(pointer));
+  return block != blocks_.end() && block->second.untouched;
 }
 
 std::size_t Arena::in_use() const {

@@ -21,13 +21,16 @@ class Arena {
   void* take(std::size_t bytes);
   // A block that take() gave; null is allowed. False: it is not the arena's.
   bool give_back(void* block);
+  // Of a block in use: nobody had any of it before, so that memory which the system gave is all zero until its owner
+  // writes there.
+  bool is_untouched(const void* block) const;
   std::size_t in_use() const;   // bytes
   std::size_t reached() const;  // bytes from the region's begin to the end of the highest block that ever was in use
 
  private:
   struct Block {
     std::size_t bytes;
-    bool free;
+    bool free, untouched = false;
   };
   using Blocks = std::map<std::uintptr_t, Block>;  // by address: the whole region, without gaps
   void add_free(std::uintptr_t begin, std::size_t bytes);

@@ -20,6 +20,8 @@
 namespace hone {
 namespace {
 
+constexpr std::int64_t kReadBytes = 1 << 20;  // at least, of a thread
+
 using Places = std::map<std::string, SafetensorsSet::Place>;
 
 // What files may hold that a model does not use: a tied head, and buffers that old versions saved.
@@ -126,16 +128,14 @@ Tensor read_tensor(const std::string& name, const SafetensorsSet::Place& place, 
     if (reinterpret_cast<std::uintptr_t>(data) % c10::elementSize(*type) == 0)
       return weight.part_of(at::from_blob(data, weight.shape(), [bytes](void*) {}, at::TensorOptions().dtype(*type)));
   }
-  if (weight.layout().count >= 0) {  // this rank's part alone
-    const std::shared_ptr<const std::byte> bytes = place.file->map(*place.tensor);
-    Tensor part = at::empty({weight.layout().count}, *type);
-    const std::span<std::byte> into = host::mutable_bytes(part);
-    std::copy_n(bytes.get() + weight.layout().begin * part.element_size(), into.size(), into.begin());
-    return part;
-  }
-  Tensor made = at::empty(weight.shape(), *type);
-  place.file->read(*place.tensor, host::mutable_bytes(made));
-  return weight.part_of(made);
+  const bool part = weight.layout().count >= 0;  // this rank's alone
+  Tensor made = part ? at::empty({weight.layout().count}, *type) : at::empty(weight.shape(), *type);
+  const std::span<std::byte> into = host::mutable_bytes(made);
+  const std::int64_t begin = part ? weight.layout().begin * made.element_size() : 0;
+  at::parallel_for(0, static_cast<std::int64_t>(into.size()), kReadBytes, [&](std::int64_t from, std::int64_t to) {
+    place.file->read(*place.tensor, into.subspan(from, to - from), begin + from);
+  });
+  return part ? made : weight.part_of(made);
 }
 
 Tensor fresh(const std::string& name, const Weight& weight, std::uint64_t seed) {
@@ -170,7 +170,9 @@ void load_weights(Model& model, const std::filesystem::path& folder, WeightTypes
   model.each_weight([&](const std::string& name, Weight& weight) {
     const SafetensorsSet::Place* place = names.place_of(name);
     const at::ScalarType type = hub::type_of(weight, types);
-    if (!place) return weight.fill(weight.part_of(fresh(name, weight, wanted->seed)).to(type));
+    if (!place)  // as masters are made of it, in fp32
+      return weight.fill(weight.part_of(fresh(name, weight, wanted->seed))
+                             .to(weight.trainable() && type == at::kBFloat16 ? at::kFloat : type));
     trains |= weight.trainable();
     const bool frozen = !weight.trainable() && !weight.is_buffer();
     const Tensor read = read_tensor(name, *place, weight, frozen ? std::optional(type) : std::nullopt);

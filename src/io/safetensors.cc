@@ -47,10 +47,10 @@ const TensorInfo* Safetensors::find(const std::string& name) const {
   return found != by_name.end() && tensors[*found].name == name ? &tensors[*found] : nullptr;
 }
 
-void Safetensors::read(const TensorInfo& tensor, std::span<std::byte> into) const {
-  HONE_ASSERT(into.size() == tensor.bytes());
+void Safetensors::read(const TensorInfo& tensor, std::span<std::byte> into, std::uint64_t offset) const {
+  HONE_ASSERT(offset <= tensor.bytes() && into.size() <= tensor.bytes() - offset);
   during("reading tensor " + hone::quoted(tensor.name),
-         [&] { state_->file.read(state_->header.data_begin + tensor.begin, into); });
+         [&] { state_->file.read(state_->header.data_begin + tensor.begin + offset, into); });
 }
 
 std::shared_ptr<const std::byte> Safetensors::map(const TensorInfo& tensor) const {

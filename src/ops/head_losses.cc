@@ -15,8 +15,31 @@
 namespace hone::ops {
 namespace {
 
-// Of large vocabularies a chunk is larger than a cache: each one adds to all of the head's gradient.
-constexpr std::int64_t kChunkBytes = 16 << 20, kChunkTokens = 256;
+// A chunk's logits; of large vocabularies more than a cache holds, as each chunk adds to all of the head's gradient.
+constexpr std::int64_t kChunkBytes = 16 << 20, kChunkTokens = 512;
+// Of a head that is kept rearranged beside itself for several chunks, twice. Larger ones are rearranged as they are
+// multiplied: for so many tokens that takes little time, and less memory.
+constexpr std::int64_t kKeptBytes = 64 << 20;
+
+// A right factor of several products, or of each on its own.
+class HeadFactor {
+ public:
+  HeadFactor(const at::Tensor& b_KN, bool keep) : b_KN_(b_KN), kept_(b_KN), keep_(keep) {}
+  void multiply_into(at::Tensor& out_MN, const at::Tensor& a_MK) {
+    keep_ ? kept_.multiply_into(out_MN, a_MK) : matmul_into(out_MN, {{a_MK, b_KN_}});
+  }
+
+ private:
+  at::Tensor b_KN_;
+  RightFactor kept_;
+  bool keep_;
+};
+
+// As few chunks as there may be, of the same size.
+std::int64_t chunk_of(std::int64_t tokens, std::int64_t most) {
+  const std::int64_t chunks = std::max<std::int64_t>(1, (tokens + most - 1) / most);
+  return std::max<std::int64_t>(1, (tokens + chunks - 1) / chunks);
+}
 
 void check_labels(const at::Tensor& labels_S, std::int64_t vocab) {
   if (labels_S.numel() == 0) return;
@@ -56,13 +79,14 @@ HeadLosses head_losses(const at::Tensor& given_SD, const at::Tensor& given_VD, c
   const at::Tensor hidden_SD = given_SD.contiguous(), head_VD = given_VD.contiguous();
   const auto wide = at::toOpMathType(head_VD.scalar_type());
   const std::int64_t count = hidden_SD.size(0), vocab = head_VD.size(0);
-  const std::int64_t step =
-      std::max<std::int64_t>(kChunkTokens, kChunkBytes / (vocab * static_cast<std::int64_t>(head_VD.element_size())));
+  const auto item = static_cast<std::int64_t>(head_VD.element_size());
+  const std::int64_t step = chunk_of(count, std::max(kChunkTokens, kChunkBytes / (vocab * item)));
+  const bool keep = count > step && head_VD.numel() * item <= kKeptBytes;
   HeadLosses made{at::empty({count}, head_VD.options().dtype(wide).requires_grad(false)), {}};
   if (wanted.hidden) made.dhidden_SD = at::empty_like(hidden_SD);
   if (wanted.dhead_VD.defined() && count == 0 && !wanted.add) wanted.dhead_VD.zero_();
   at::Tensor room = at::empty({std::min(step, count), vocab}, head_VD.options());
-  RightFactor to_logits(head_VD.t()), to_hidden(head_VD);
+  HeadFactor to_logits(head_VD.t(), keep), to_hidden(head_VD, keep);
   for (std::int64_t begin = 0; begin < count; begin += step) {
     const at::Tensor hidden_CD = hidden_SD.narrow(0, begin, std::min(step, count - begin));
     at::Tensor logits_CV = room.narrow(0, 0, hidden_CD.size(0));

@@ -8,6 +8,7 @@
 #include "ops/vectorised.h"
 #include "optim/blocks.h"
 #include "optim/frame.h"
+#include "tensor/tensor_memory.h"
 
 namespace hone::optim {
 
@@ -53,7 +54,7 @@ class Elementwise : public Frame<typename Rule::Config, Rule::kKinds.size()> {
     for (const OptimizedWeight& weight : weights) {
       std::array<Tensor, kStates>& state = this->add(weight);
       for (std::size_t kind = 0; kind < kStates; ++kind)
-        if (has(kind)) state[kind] = at::zeros_like(weight.master);
+        if (has(kind)) state[kind] = fresh_zeros_like(weight.master);
     }
   }
 

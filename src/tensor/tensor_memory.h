@@ -1,6 +1,8 @@
 // Where LibTorch's CPU tensors get their memory.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstddef>
 
 namespace hone {
@@ -13,6 +15,10 @@ inline constexpr std::size_t kLeastInRegion = 64 << 10;
 // process, before the first tensor. False, and nothing changes: the system gives no such region (a limit of address
 // space, strict overcommit), or a sanitizer watches memory.
 bool use_tensor_region();
+
+// Zeros of a tensor's shape, type and device. Pages that the system has not given yet come zeroed: they are asked for
+// by all threads, and not written once more.
+at::Tensor fresh_zeros_like(const at::Tensor& x);
 
 // Bytes of that region that tensors lie in; 0: there is none.
 std::size_t tensor_region_in_use();

@@ -278,7 +278,6 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
 
 namespace {
 
-// A bf16 run's checkpoint that has its masters beside the weights: those are only what the step computes with.
 bool all_bf16(const std::filesystem::path& folder) {
   const SafetensorsSet files(folder);
   return std::all_of(files.tensors().begin(), files.tensors().end(),
@@ -304,14 +303,14 @@ void fill_adapter(Inputs& inputs, const Recipe& recipe, bool resumed) {
 
 }  // namespace
 
-WeightTypes types_to_go_on(Precision run, const std::filesystem::path& checkpoint) {
-  const bool with_masters = run == Precision::bf16 && (checkpoint.empty() || !all_bf16(checkpoint));
-  return {with_masters ? Precision::fp32 : run, run};
+WeightTypes types_to_read(Precision run, const std::filesystem::path& folder) {
+  const bool wide = run == Precision::bf16 && (folder.empty() || !all_bf16(folder));
+  return {wide ? Precision::fp32 : run, run};
 }
 
 void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed) {
   const Precision run = recipe.trainer.precision;
-  const WeightTypes types = types_to_go_on(run, resumed && !inputs.adapter ? inputs.source : "");
+  const WeightTypes types = types_to_read(run, inputs.source);
   if (inputs.in_memory && !resumed) return;
   if (inputs.source.empty())
     init_weights(*inputs.model, recipe.run.seed, types);

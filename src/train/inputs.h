@@ -44,11 +44,10 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
 Recipe with_inputs(Recipe recipe, const TrainerInputs& given, const World& world);
 // Weights for the model, unless it has them; where ranks share it out, each its part.
 void make_weights(Inputs& inputs, const Recipe& recipe, const World& world, bool resumed);
-// What weights are read in for a run of this precision: a checkpoint whose weights are all bf16 has its masters beside
-// them. "": another folder, or none.
-WeightTypes types_to_go_on(Precision run, const std::filesystem::path& checkpoint);
-// Fills the model's weights: from `source`, or fresh ones that are a function of the seed. In fp32 for a bf16 run, so
-// that the masters keep what the file has.
+// What weights of a folder ("": fresh ones) are read in for a run of this precision: a bf16 run's in fp32, so that
+// masters keep what the file has, unless they are all bf16, and masters made of them, or lie beside them.
+WeightTypes types_to_read(Precision run, const std::filesystem::path& folder);
+// Fills the model's weights: from `source`, or fresh ones that are a function of the seed.
 void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed);
 
 // The model on the meta device, filled, with its adapter.

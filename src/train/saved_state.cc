@@ -120,7 +120,7 @@ TrainState TrainState::load(const std::string& where, const LoadState& how) {
                 path.string() + ": model.trainable: some of its weights are trained in some steps only")
         .hint("hone train goes on with it; model.path of a run of one's own starts from its weights");
   training::choose_trainable(*frame->model, trainable);
-  load_weights(*frame->model, path, training::types_to_go_on(frame->precision, path),
+  load_weights(*frame->model, path, training::types_to_read(frame->precision, path),
                FreshWeights{frame->seed, false, !how.strict});
   frame->source = path;
   frame->tokenizer = hub::own_tokenizer(path);

@@ -38,6 +38,22 @@ TEST(Arena, TakesTheBestFit) {
   EXPECT_EQ(arena.reached(), 64u * 32);
 }
 
+TEST(Arena, KnowsWhatNobodyHadBefore) {
+  Arena arena(region, 64 * 100);
+  void* first = arena.take(64 * 4);
+  EXPECT_TRUE(arena.is_untouched(first));
+  arena.give_back(first);
+  EXPECT_FALSE(arena.is_untouched(first));
+  void* again = arena.take(64 * 3);
+  EXPECT_EQ(again, first);
+  EXPECT_FALSE(arena.is_untouched(again));
+  EXPECT_FALSE(arena.is_untouched(arena.take(64)));     // what was left of it
+  EXPECT_TRUE(arena.is_untouched(arena.take(64 * 2)));  // behind it
+  void* partly = arena.take(64 * 90);
+  arena.give_back(partly);
+  EXPECT_FALSE(arena.is_untouched(arena.take(64 * 91)));  // in part
+}
+
 TEST(Arena, RefusesWhatIsNotItsOwnAndWhatIsTooLarge) {
   Arena arena(region + 1, 200);  // the aligned part: 128 bytes
   EXPECT_EQ(arena.take(129), nullptr);

@@ -29,6 +29,20 @@ TEST_F(Load, CastsHalvesAndDoubles) {
     EXPECT_EQ(problem(entries_of(*model_, dtype, size)), "no error");
 }
 
+// A bf16 run's weights that were saved in bf16 are read as they are; its masters are made of them. What the folder
+// lacks is made in fp32, as the masters are.
+TEST_F(Load, WhatIsFreshInABf16RunIsNotRounded) {
+  std::vector<Entry> some = entries_of(*model_, "BF16", 2);
+  const std::string fresh = some.back().name;
+  some.pop_back();
+  write_safetensors(root_ / "model.safetensors", some);
+  const auto model = small_model();
+  load_weights(*model, root_, Precision::bf16, FreshWeights{.seed = 3, .any = true});
+  model->each_weight([&](const std::string& name, Weight& weight) {
+    EXPECT_EQ(weight.use().scalar_type(), name == fresh ? at::kFloat : at::kBFloat16) << name;
+  });
+}
+
 TEST_F(Load, NamesWhatIsMissing) {
   entries_.erase(entries_.begin() + 1);
   EXPECT_THAT(problem(entries_), AllOf(HasSubstr("model.layers.0.self_attn.q_proj.weight"), HasSubstr("missing"),

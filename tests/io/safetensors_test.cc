@@ -63,6 +63,8 @@ TEST_F(SafetensorsTest, ReadsWhatTheReferenceWrote) {
   std::vector<std::uint16_t> values(6);
   file.read(*bf16, std::as_writable_bytes(std::span(values)));
   EXPECT_EQ(values, (std::vector<std::uint16_t>{0, 0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0}));
+  file.read(*bf16, std::as_writable_bytes(std::span(values)).first(4), 6);
+  EXPECT_EQ(values, (std::vector<std::uint16_t>{0x4040, 0x4080, 0x4000, 0x4040, 0x4080, 0x40a0}));
   const TensorInfo* scalar = file.find("scalar");
   ASSERT_NE(scalar, nullptr);
   EXPECT_TRUE(scalar->shape.empty());

@@ -39,9 +39,18 @@ TEST(CrossEntropy, GradientsAreThoseOfDifferences) {
     gradcheck(fast_cross(5, 7, options), {sample({5, 3}), sample({7, 3}, at::kDouble, 2)});
 }
 TEST(CrossEntropy, SeveralChunksGiveWhatOneDoes) {
-  const std::int64_t vocab = 17000, tokens = 450;  // 300 have a label; a chunk holds 256
+  const std::int64_t vocab = 17000, tokens = 900;  // 600 have a label; a chunk holds at most 512
   expect_matches(fast_cross(tokens, vocab, {}), plain(tokens, vocab, {}),
                  {sample({tokens, 4}), sample({vocab, 4}, at::kDouble, 2)}, at::kFloat);
+}
+// So large that it is not kept rearranged between chunks.
+TEST(CrossEntropy, ALargeHeadInSeveralChunks) {
+  const std::int64_t vocab = 33000, tokens = 780;  // 520 have a label
+  const Tensor hidden = sample({tokens, 512}, at::kFloat) * 0.05, head = sample({vocab, 512}, at::kFloat, 2);
+  const Result got = value_and_gradients(fast_cross(tokens, vocab, {}), {hidden, head});
+  const Result expected = value_and_gradients(plain(tokens, vocab, {}), {hidden, head});
+  expect_close(got.value, expected.value, 1e-5, "loss");
+  for (int i = 0; i < 2; ++i) expect_close(got.gradients[i], expected.gradients[i], 1e-5, "gradient");
 }
 TEST(CrossEntropy, IsLibTorchsSum) {
   const Tensor hidden = sample({9, 5}), head = sample({11, 5}, at::kDouble, 2), target = labels(9, 11);

@@ -22,5 +22,18 @@ TEST(TensorMemory, FreedTensorsMakeRoomForOthersOfTheSameSize) {
   EXPECT_EQ(small.sum().item<float>(), 3);
 }
 
+TEST(TensorMemory, FreshZerosAreZeroWhateverTheirMemoryWas) {
+  use_tensor_region();
+  for (const std::int64_t size : {1, 100, 20000, 1 << 20, (3 << 20) + 7}) {
+    const at::Tensor like = at::full({size}, 3.0f);
+    const at::Tensor fresh = fresh_zeros_like(like);
+    EXPECT_EQ(fresh.count_nonzero().item<std::int64_t>(), 0) << size;
+    EXPECT_EQ(fresh.sizes(), like.sizes());
+    fresh.fill_(7);
+  }
+  for (const std::int64_t size : {20000, 1 << 20})  // by now used before
+    EXPECT_EQ(fresh_zeros_like(at::ones({size})).count_nonzero().item<std::int64_t>(), 0) << size;
+}
+
 }  // namespace
 }  // namespace hone
