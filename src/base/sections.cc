@@ -23,6 +23,10 @@ void enter(Section section) {
   state.since = now;
 }
 
+void add(OfEach& totals, double count) {
+  if (state.running) totals[static_cast<std::size_t>(state.current)] += count;
+}
+
 }  // namespace
 
 void start() { state = {.running = true, .current = Section::other, .since = monotonic_seconds(), .totals = {}}; }
@@ -33,9 +37,11 @@ Totals stop() {
   return state.totals;
 }
 
-void add_flop(double count) {
-  if (state.running) state.totals.flop[static_cast<std::size_t>(state.current)] += count;
-}
+bool running() { return state.running; }
+
+void add_flop(double count) { add(state.totals.flop, count); }
+void add_bytes(double count) { add(state.totals.bytes, count); }
+void add_waited(double seconds) { add(state.totals.waited, seconds); }
 
 Timed::Timed(Section section)
     : section_(section),

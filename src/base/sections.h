@@ -13,16 +13,23 @@ enum class Section { matmul, attention, elementwise, loss, optimizer, data, rank
 inline constexpr std::array<std::string_view, 8> kNames = {
     "matrix products", "attention", "norms and activations", "loss", "optimizer", "data", "other ranks", "other"};
 
+using OfEach = std::array<double, kNames.size()>;
 struct Totals {
-  std::array<double, kNames.size()> seconds{};
-  std::array<double, kNames.size()> flop{};
+  OfEach seconds{};
+  OfEach flop{};    // multiplied and added
+  OfEach bytes{};   // of tensors, read or written
+  OfEach waited{};  // seconds in which threads of shared work waited for the last one, over the number of threads
 };
 
 // Totals from now on; everything outside a section is `other`. On the thread that will train.
 void start();
 Totals stop();
 
-void add_flop(double count);  // of the running section
+bool running();  // on this thread
+// Of the running section.
+void add_flop(double count);
+void add_bytes(double count);
+void add_waited(double seconds);
 
 class Timed {
  public:

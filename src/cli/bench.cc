@@ -46,7 +46,7 @@ std::string_view precision_name(Precision precision) {
 nlohmann::ordered_json to_json(const BenchReport& report) {
   const auto steps = static_cast<double>(report.steps);
   const double flop = total(report.totals.flop) / steps;
-  nlohmann::ordered_json split,
+  nlohmann::ordered_json split, flops, bytes, waited,
       json = {{"parameters", report.parameters},
               {"precision", precision_name(report.precision)},
               {"kernels", ops::name(ops::level())},
@@ -63,11 +63,16 @@ nlohmann::ordered_json to_json(const BenchReport& report) {
               {"flop_per_step", flop},
               {"flops", flop / report.step_seconds},
               {"product_ceiling_flops", report.product_ceiling},
+              {"memory_ceiling_bytes_per_second", report.memory_ceiling},
               {"host_waits_per_micro_batch", report.host_waits_per_micro_batch},
               {"share_of_ceiling", flop / report.step_seconds / report.product_ceiling},
               {"peak_memory_bytes", report.peak_memory_bytes}};
-  for (std::size_t i = 0; i < sections::kNames.size(); ++i)
-    split[std::string(sections::kNames[i])] = report.totals.seconds[i] / steps;
+  for (std::size_t i = 0; i < sections::kNames.size(); ++i) {
+    const std::string name(sections::kNames[i]);
+    split[name] = report.totals.seconds[i] / steps, waited[name] = report.totals.waited[i] / steps;
+    if (report.totals.flop[i] > 0) flops[name] = report.totals.flop[i] / report.totals.seconds[i];
+    if (report.totals.bytes[i] > 0) bytes[name] = report.totals.bytes[i] / report.totals.seconds[i];
+  }
   if (report.ranks > 1) {
     json["bytes_sent_per_step"] = report.bytes_sent_per_step;
     json["exchange_seconds_per_step"] = report.exchange_seconds_per_step;
@@ -75,7 +80,24 @@ nlohmann::ordered_json to_json(const BenchReport& report) {
     json["overlap"] = overlap(report);
   }
   json["seconds_by_op"] = split;
+  json["flops_by_op"] = flops, json["bytes_per_second_by_op"] = bytes, json["seconds_waited_by_op"] = waited;
   return json;
+}
+
+// An op's rate, and what share that is of the ceiling: of numbers where it multiplies, else of bytes.
+void print_ops(const BenchReport& report) {
+  const sections::Totals& totals = report.totals;
+  const auto steps = static_cast<double>(report.steps);
+  std::cout << fmt::format("{:<24} {:>10} {:>7} {:>9} {:>7} {:>10} {:>9}\n", "op", "s / step", "share", "GFLOP/s",
+                           "GB/s", "of ceiling", "s waited");
+  for (std::size_t i = 0; i < sections::kNames.size(); ++i) {
+    const double seconds = totals.seconds[i], flops = totals.flop[i] / seconds, bytes = totals.bytes[i] / seconds;
+    const auto giga = [](double rate) { return rate > 0 ? fmt::format("{:.0f}", rate / 1e9) : std::string(); };
+    const double share = flops > 0 ? flops / report.product_ceiling : bytes / report.memory_ceiling;
+    std::cout << fmt::format("{:<24} {:>10.4f} {:>5.1f} % {:>9} {:>7} {:>10} {:>9.4f}\n", sections::kNames[i],
+                             seconds / steps, 100 * seconds / total(totals.seconds), giga(flops), giga(bytes),
+                             share > 0 ? fmt::format("{:.0f} %", 100 * share) : "", totals.waited[i] / steps);
+  }
 }
 
 void print(const BenchReport& report) {
@@ -100,19 +122,16 @@ void print(const BenchReport& report) {
                            flop / report.step_seconds / 1e9);
   std::cout << fmt::format("ceiling          {:.1f} GFLOP/s of matrix products, of which the step reaches {:.1f} %\n",
                            report.product_ceiling / 1e9, 100 * flop / report.step_seconds / report.product_ceiling);
+  std::cout << fmt::format("memory           {:.1f} GB/s read and written by a large copy\n",
+                           report.memory_ceiling / 1e9);
+  std::cout << fmt::format("threads          wait {:.3g} s of a step for one another, {:.1f} %\n",
+                           total(report.totals.waited) / steps, 100 * total(report.totals.waited) / all);
   std::cout << fmt::format("host waits       {:.4g} in a micro-batch, for what a device makes\n",
                            report.host_waits_per_micro_batch);
   std::cout << fmt::format("start            {:.2f} s to load, first step done after {:.2f} s\n", report.load_seconds,
                            report.first_step_seconds);
   std::cout << fmt::format("peak memory      {}\n\n", human_size(static_cast<std::uint64_t>(report.peak_memory_bytes)));
-  std::cout << fmt::format("{:<24} {:>10} {:>7} {:>9}\n", "op", "s / step", "share", "GFLOP/s");
-  for (std::size_t i = 0; i < sections::kNames.size(); ++i) {
-    const double seconds = report.totals.seconds[i];
-    const std::string rate =
-        report.totals.flop[i] > 0 ? fmt::format("{:.0f}", report.totals.flop[i] / seconds / 1e9) : "";
-    std::cout << fmt::format("{:<24} {:>10.4f} {:>5.1f} % {:>9}\n", sections::kNames[i], seconds / steps,
-                             100 * seconds / all, rate);
-  }
+  print_ops(report);
 }
 
 class Bench final : public Command {

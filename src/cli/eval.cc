@@ -93,7 +93,7 @@ class Eval final : public Command {
     const auto tokenizer = data::with_chat_template(
         flags_.tokenizer.empty() ? hub::own_tokenizer(tokenizer_folder(place)) : load_tokenizer(flags_.tokenizer),
         flags_.chat_template, "--chat-template");
-    const auto model = load_model(place, flags_.precision ? *flags_.precision : stored_precision(place.folder));
+    const auto model = load_frozen_model(place, flags_.precision ? *flags_.precision : stored_precision(place.folder));
     const training::Evaluations evaluations = evaluations_for(*model);
     nlohmann::ordered_json report;
     for (const std::string& entry : flags_.data) {

@@ -130,7 +130,7 @@ class Generate final : public Command {
 
  private:
   std::unique_ptr<Model> load(const ModelPlace& place) const {
-    return load_model(place, flags_.precision ? *flags_.precision : stored_precision(place.folder));
+    return load_frozen_model(place, flags_.precision ? *flags_.precision : stored_precision(place.folder));
   }
 
   Prompt prompt_of(const std::string& given) const {

@@ -207,12 +207,32 @@ std::unique_ptr<Model> load_model(const std::string& where, Precision precision)
   return load_model(find_model(where), precision);
 }
 
-std::unique_ptr<Model> load_model(const ModelPlace& place, Precision precision) {
+namespace {
+
+void freeze(Model& model) {
+  model.each_with_adapters([](const std::string&, Weight& weight) {
+    if (!weight.is_buffer()) weight.set_trainable(false);
+  });
+}
+
+std::unique_ptr<Model> loaded(const ModelPlace& place, Precision precision, bool learns) {
   const std::string file = (place.folder / "config.json").string();
   std::unique_ptr<Model> model = build_model(config::read_file(file), file);
+  if (!learns) freeze(*model);
   load_weights(*model, place.folder, precision);
   if (!place.adapter.empty()) load_adapter(*model, place.adapter, {.precision = precision});
+  if (!learns) freeze(*model);
   return model;
+}
+
+}  // namespace
+
+std::unique_ptr<Model> load_model(const ModelPlace& place, Precision precision) {
+  return loaded(place, precision, /*learns=*/true);
+}
+
+std::unique_ptr<Model> load_frozen_model(const ModelPlace& place, Precision precision) {
+  return loaded(place, precision, /*learns=*/false);
 }
 
 }  // namespace hone

@@ -101,6 +101,22 @@ std::vector<Span> spans_from(const std::vector<std::int64_t>& flat) {
   return spans;
 }
 
+// Products of the size of all scores: q k and p v; dy v, and the gradients of q, k and v. That the backward pass makes
+// q k again counts nothing, as usual.
+constexpr double kForwardProducts = 2, kBackwardProducts = 4;
+
+// Of keys that queries see.
+void add_flop(const at::Tensor& q_NHK, const std::vector<Span>& spans, const Mask& mask, double products) {
+  if (!sections::running()) return;
+  double pairs = 0;
+  for (const Span& span : spans) {
+    const auto length = static_cast<double>(span.end - span.begin);
+    const double window = mask.window > 0 ? std::min(length, static_cast<double>(mask.window)) : length;
+    pairs += mask.kind == Mask::Kind::causal ? window * (window + 1) / 2 + (length - window) * window : length * length;
+  }
+  sections::add_flop(2 * products * pairs * static_cast<double>(q_NHK.size(1) * q_NHK.size(2)));
+}
+
 // Kernels take any strides but the last one.
 at::Tensor dense_rows(const at::Tensor& x) { return x.stride(-1) == 1 ? x : x.contiguous(); }
 
@@ -110,6 +126,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
                             const at::Tensor& v, const std::vector<std::int64_t>& spans,
                             const AttentionOptions& options) {
     const sections::Timed section(sections::Section::attention);
+    add_flop(q, spans_from(spans), options.mask, kForwardProducts);
     const at::Tensor rows[] = {dense_rows(q), dense_rows(k), dense_rows(v)};
     const Attended made =
         backend_of(q).attention.forward(rows[0], rows[1], rows[2], spans_from(spans), options);
@@ -133,6 +150,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
                                    static_cast<std::uint64_t>(ctx->saved_data["seed"].toInt())};
     const auto spans = spans_from(ctx->saved_data["spans"].toIntVector());
     const auto kept = ctx->get_saved_variables();
+    add_flop(kept[0], spans, options.mask, kBackwardProducts);
     const AttentionSaved saved{kept[0], kept[1], kept[2], {kept[3], kept[4]}};
     const AttentionGradients to =
         backend_of(kept[0]).attention.backward(dense_rows(grads[0]), saved, spans, options);

@@ -10,12 +10,14 @@
 #include "hone/error.h"
 #include "ops/backend.h"
 #include "ops/dropout_words.h"
+#include "ops/passes.h"
 
 namespace hone::ops {
 namespace {
 
 at::Tensor drop(const at::Tensor& x, double rate, std::uint64_t seed) {
   const sections::Timed section(sections::Section::elementwise);
+  count_bytes({x, x});
   return backend_of(x).elementwise.dropout(x, rate, seed);
 }
 

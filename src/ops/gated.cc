@@ -9,19 +9,22 @@
 #include "base/sections.h"
 #include "hone/error.h"
 #include "ops/backend.h"
+#include "ops/passes.h"
 
 namespace hone::ops {
 namespace {
 
 at::Tensor forward_all(const at::Tensor& gate, const at::Tensor& up, Activation activation) {
-  return backend_of(gate).elementwise.gated(gate, up, activation);
+  const sections::Timed section(sections::Section::elementwise);
+  at::Tensor y = backend_of(gate).elementwise.gated(gate, up, activation);
+  count_bytes({gate, up, y});
+  return y;
 }
 
 class GatedFunction : public torch::autograd::Function<GatedFunction> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& gate, const at::Tensor& up,
                             std::int64_t activation) {
-    const sections::Timed section(sections::Section::elementwise);
     const at::Tensor g = gate.contiguous(), u = up.contiguous();
     ctx->save_for_backward({g, u});
     ctx->saved_data["activation"] = activation;
@@ -65,6 +68,7 @@ at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, Activation activa
 GatedGradients gated_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up, Activation activation,
                               bool overwrite) {
   const sections::Timed section(sections::Section::elementwise);
+  count_bytes({dy, gate, up, gate, up});
   return backend_of(gate).elementwise.gated_backward(dy, gate, up, activation, overwrite);
 }
 

@@ -9,6 +9,7 @@
 #include "ops/backend.h"
 #include "ops/column_sum.h"
 #include "ops/kept_sum.h"
+#include "ops/passes.h"
 
 namespace hone::ops {
 namespace reference {
@@ -43,6 +44,7 @@ void keep(AutogradContext* ctx, bool bias, const LayerNormSums& sums) {
 LayerNormed forward_rows(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight,
                          const at::Tensor& bias, double eps) {
   const sections::Timed section(sections::Section::elementwise);
+  count_bytes({x, residual, residual, x});
   return backend_of(x).norms.layer_norm(x, residual, weight, bias, eps);
 }
 
@@ -54,6 +56,7 @@ variable_list backward_rows(const at::Tensor& dy, const at::Tensor& extra, Autog
   const at::Tensor &x = saved[0], &weight = saved[1];
   const NormGradients made =
       backend_of(x).norms.layer_norm_backward(dy, extra, weight, {x, {}, /*mean=*/saved[2], /*inv_std=*/saved[3]});
+  count_bytes({dy, extra, x, made.x});
   const auto type = weight.scalar_type();
   return {made.x, row_gradient(made.weight_BO, type, sum("weight_sum")),
           ctx->saved_data["bias"].toBool() ? row_gradient(made.bias_BO, type, sum("bias_sum")) : at::Tensor()};

@@ -10,6 +10,7 @@
 #include "ops/backend.h"
 #include "ops/column_sum.h"
 #include "ops/kept_sum.h"
+#include "ops/passes.h"
 
 namespace hone::ops {
 namespace reference {
@@ -29,6 +30,7 @@ AddNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::
 
 RmsNormed rms_norm_forward(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps) {
   const sections::Timed section(sections::Section::elementwise);
+  count_bytes({x, residual, residual, x});
   return backend_of(x).norms.rms_norm(x, residual, weight, eps);
 }
 
@@ -36,6 +38,7 @@ RmsNormGradients rms_norm_backward(const at::Tensor& dy, const at::Tensor& extra
                                    const at::Tensor& weight, GradientSum* gradient_sum) {
   const sections::Timed section(sections::Section::elementwise);
   const NormGradients made = backend_of(saved.sum).norms.rms_norm_backward(dy, extra, weight, saved);
+  count_bytes({dy, extra, saved.sum, made.x});
   return {made.x, row_gradient(made.weight_BO, weight.scalar_type(), gradient_sum)};
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/sections.h"
 #include "ops/backend.h"
+#include "ops/passes.h"
 
 namespace hone::ops {
 namespace reference {
@@ -28,6 +29,7 @@ namespace {
 
 void rotate_into(const at::Tensor& y_NHK, const at::Tensor& x_NHK, const RopeTable& table, bool back) {
   const sections::Timed section(sections::Section::elementwise);
+  count_bytes({x_NHK, y_NHK});
   backend_of(x_NHK).elementwise.rotate_into(y_NHK, x_NHK, table, back);
 }
 

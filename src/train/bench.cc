@@ -26,11 +26,12 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
-double product_ceiling(Precision precision) {
-  const at::ScalarType type = hub::type_of(precision);
-  constexpr std::int64_t kSize = 1536;
-  const at::Tensor a = at::rand({kSize, kSize}).to(type), b = at::rand({kSize, kSize}).to(type);
-  at::Tensor out = at::empty({kSize, kSize}, a.options());
+namespace {
+
+// Seconds of [rows, inner] times [inner, inner].
+double product_seconds(std::int64_t rows, std::int64_t inner, at::ScalarType type) {
+  const at::Tensor a = at::rand({rows, inner}).to(type), b = at::rand({inner, inner}).to(type);
+  at::Tensor out = at::empty({rows, inner}, a.options());
   double best = 1e9, library_last = 0;
   for (int i = 0; i < 10; ++i) {
     const Stopwatch ours;
@@ -41,7 +42,29 @@ double product_ceiling(Precision precision) {
     at::mm_out(out, a, b);
     best = std::min(best, library_last = library.seconds());
   }
-  return 2.0 * kSize * kSize * kSize / best;
+  return best;
+}
+
+}  // namespace
+
+double product_ceiling(Precision precision) {
+  double best = 0;
+  for (const auto& [rows, inner] : {std::pair<std::int64_t, std::int64_t>{1536, 1536}, {4096, 512}})
+    best = std::max(best, 2.0 * static_cast<double>(rows * inner * inner) /
+                              product_seconds(rows, inner, hub::type_of(precision)));
+  return best;
+}
+
+double memory_ceiling() {
+  constexpr std::int64_t kCount = 32 << 20;
+  const at::Tensor from = at::ones({kCount}), to = at::zeros({kCount});
+  double best = 1e9;
+  for (int i = 0; i < 8; ++i) {
+    const Stopwatch watch;
+    to.copy_(from);
+    best = std::min(best, watch.seconds());
+  }
+  return 2.0 * 4 * kCount / best;
 }
 
 BenchReport bench(Recipe recipe, const BenchOptions& options) {
@@ -91,6 +114,7 @@ BenchReport bench(Recipe recipe, const BenchOptions& options) {
   report.peak_memory_bytes = static_cast<double>(peak_memory_bytes());
   options.world.wait();
   report.product_ceiling = product_ceiling(report.precision);  // on all ranks at once, as in a step
+  report.memory_ceiling = memory_ceiling();
   return report;
 }
 

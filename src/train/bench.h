@@ -22,7 +22,8 @@ struct BenchReport {
   std::int64_t steps = 0;
   double host_waits_per_micro_batch = 0;  // for what a device was to make; those between micro-batches are not counted
   double peak_memory_bytes = 0;
-  double product_ceiling = 0;  // FLOP/s of one large product in the recipe's precision, measured in the same process
+  double product_ceiling = 0;  // FLOP/s of the best product in the recipe's precision, measured in the same process
+  double memory_ceiling = 0;   // bytes/s read and written by a large copy
   Precision precision = Precision::fp32;
   int ranks = 1;
   double bytes_sent_per_step = 0;        // of weights and gradients to other ranks, by this one
@@ -30,8 +31,9 @@ struct BenchReport {
   double exposed_seconds_per_step = 0;   // and was waited for
 };
 
-// FLOP/s of one large product, the best of ours and LibTorch's: what a recipe's products could reach.
+// FLOP/s of large products, the best of ours and LibTorch's: what a recipe's products could reach.
 double product_ceiling(Precision precision);
+double memory_ceiling();  // bytes/s that a copy beyond the caches reads and writes
 
 // Works in a temporary folder that is gone afterwards. Throws as train() does.
 BenchReport bench(Recipe recipe, const BenchOptions& options);

@@ -49,12 +49,6 @@ std::shared_ptr<Model> load_start(const Recipe& recipe, const Model& trained, co
   return model;
 }
 
-std::shared_ptr<Model> load_other(const std::string& where, Precision precision) {
-  std::shared_ptr<Model> model = load_model(where, precision);
-  freeze(*model);
-  return model;
-}
-
 // Of a folder without an adapter.
 std::shared_ptr<Model> load_prepared(const fs::path& folder, Precision precision, const Prepare& prepare) {
   const std::string file = (folder / "config.json").string();
@@ -106,7 +100,8 @@ RoleModel RunResources::model(const std::string& role) const {
 std::shared_ptr<const Model> RunResources::load(const std::string& folder) const {
   const Precision precision = recipe_.trainer.precision;
   if (!is_shared_out())
-    return folder.empty() ? load_start(recipe_, trained_, [](Model&) {}) : load_other(folder, precision);
+    return folder.empty() ? load_start(recipe_, trained_, [](Model&) {})
+                          : load_frozen_model(find_model(folder), precision);
   const Prepare share = [&](Model& model) { parallel::share_out(model, world_, /*learns=*/false); };
   const std::shared_ptr<Model> model = folder.empty() ? load_start(recipe_, trained_, share)
                                                       : load_prepared(find_model_folder(folder), precision, share);

@@ -13,6 +13,7 @@
 #include "base/strings.h"
 #include "nn/weight_groups.h"
 #include "ops/finite.h"
+#include "ops/passes.h"
 #include "optim/blocks.h"
 #include "tensor/dtype.h"
 
@@ -207,6 +208,7 @@ double Updater::gradient_norm() {
   const sections::Timed section(sections::Section::optimizer);
   collect();
   const double own = optim::sum_of_squares(weights_);
+  for (const OptimizedWeight& weight : weights_) ops::count_bytes({weight.gradient});
   return std::sqrt(sharded_ ? world_.total(own) : own);
 }
 
@@ -224,7 +226,16 @@ void Updater::update(UpdateStep step, double norm, const Clipping& clipping) {
     step.learning_rate_scale = group[0].weight->learning_rate_scale();
     update_group(group, step);
   }
+  count_update();
   leave_out();
+}
+
+// Each state and master is read and written, a gradient read, what a master is rounded to written.
+void Updater::count_update() {
+  if (!sections::running()) return;
+  using ops::count_bytes;
+  for (const OptimizedWeight& w : weights_) count_bytes({w.gradient, w.master, w.master, w.rounded});
+  optimizer_.each_state([](const std::string&, Tensor& state) { count_bytes({state, state}); });
 }
 
 // At once, or those together that have had the same number of updates.

@@ -109,6 +109,7 @@ class Updater {
   void hear_of_gradients();
   void collect();
   void cast_from_masters();
+  void count_update();
   void update_group(std::span<OptimizedWeight> group, UpdateStep step);
   Optimizer& optimizer_;
   World world_;

@@ -27,7 +27,7 @@ TEST(Sections, TimeBelongsToTheInnermost) {
     spend(0.01);
     {
       const Timed inner(Section::matmul);
-      add_flop(5);
+      add_flop(5), add_bytes(7), add_waited(0.5);
       spend(0.02);
     }
     spend(0.01);
@@ -37,6 +37,8 @@ TEST(Sections, TimeBelongsToTheInnermost) {
   EXPECT_GE(of(totals, Section::matmul), 0.02);
   EXPECT_EQ(totals.flop[static_cast<std::size_t>(Section::matmul)], 5);
   EXPECT_EQ(totals.flop[static_cast<std::size_t>(Section::loss)], 0);
+  EXPECT_EQ(totals.bytes[static_cast<std::size_t>(Section::matmul)], 7);
+  EXPECT_EQ(totals.waited[static_cast<std::size_t>(Section::matmul)], 0.5);
   const double sum = std::accumulate(totals.seconds.begin(), totals.seconds.end(), 0.0);
   EXPECT_LE(sum, watch.seconds());
 }

@@ -43,6 +43,23 @@ TEST_F(Load, WhatIsFreshInABf16RunIsNotRounded) {
   });
 }
 
+TEST_F(Load, AModelThatIsNotToLearnUsesTheFile) {
+  hub::save_model_folder(root_ / "saved", *model_, hub::model_files(*model_, "", nullptr), {});
+  const std::string folder = (root_ / "saved").string();
+  const auto learns = load_model(find_model(folder), Precision::fp32),
+             frozen = load_frozen_model(find_model(folder), Precision::fp32);
+  std::map<std::string, Tensor> expected;
+  learns->each_weight([&](const std::string& name, Weight& weight) {
+    EXPECT_TRUE(weight.trainable()) << name;
+    expected[name] = weight.use();
+  });
+  frozen->each_weight([&](const std::string& name, Weight& weight) {
+    EXPECT_FALSE(weight.trainable()) << name;
+    EXPECT_TRUE(at::equal(weight.use(), expected.at(name))) << name;
+  });
+  EXPECT_EQ(expected.size(), entries_.size());
+}
+
 TEST_F(Load, NamesWhatIsMissing) {
   entries_.erase(entries_.begin() + 1);
   EXPECT_THAT(problem(entries_), AllOf(HasSubstr("model.layers.0.self_attn.q_proj.weight"), HasSubstr("missing"),

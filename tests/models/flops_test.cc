@@ -56,7 +56,7 @@ nn::TokenFlops products(const Model& model, const nn::FlopsOptions& options) {
 
 void expect_counted(const CausalLm& model, const std::string& what) {
   const Batch batch = one_document(16);
-  const nn::TokenFlops told = products(model, {.document_length = 16}), made = counted(model, batch);
+  const nn::TokenFlops told = nn::flops_per_token(model, {.document_length = 16}), made = counted(model, batch);
   EXPECT_GT(made.forward, 0) << what;
   EXPECT_NEAR(told.forward, made.forward, 1e-9 * made.forward) << what;
   EXPECT_NEAR(told.backward, made.backward, 1e-9 * made.backward) << what;

@@ -169,5 +169,39 @@ TEST(Promises, TheHeadsGradientIsSummedUnrounded) {
   });
 }
 
+// A block's gradients by tiles are as near to those in fp64 as by dot products of pairs.
+TEST(Promises, TilesAreAsExactAsPairs) {
+  if (level() < Level::avx512bf16) GTEST_SKIP() << "needs a CPU with AVX-512 for bf16";
+  const Op block = [](const std::vector<Tensor>& in) {
+    const auto [sum, y] = norm_gated_mlp(in[0], in[1], in[2], 1e-6, {{in[3]}, {in[4]}, {in[5]}}, Activation::silu);
+    return sum + y;
+  };
+  std::vector<Tensor> inputs = {sample({300, 96}),         sample({300, 96}, at::kDouble, 2),
+                                sample({96}, at::kDouble, 3), sample({200, 96}, at::kDouble, 4) * 0.1,
+                                sample({200, 96}, at::kDouble, 5) * 0.1, sample({96, 200}, at::kDouble, 6) * 0.1};
+  for (Tensor& x : inputs) x = x.to(at::kBFloat16);
+  std::vector<Tensor> wide;
+  for (const Tensor& x : inputs) wide.push_back(x.to(at::kDouble));
+  const Result exact = value_and_gradients(block, wide);
+  const auto errors = [&] {
+    const Result got = value_and_gradients(block, inputs);
+    std::vector<double> made;
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      made.push_back(((got.gradients[i].to(at::kDouble) - exact.gradients[i]).norm() / exact.gradients[i].norm())
+                         .item<double>());
+    return made;
+  };
+  std::vector<double> pairs;
+  {
+    const LevelScope scope(Level::avx512bf16);
+    pairs = errors();
+  }
+  at_each_kernel_level([&](const std::string& way) {
+    if (!way.starts_with("amx")) return;
+    const std::vector<double> tiles = errors();
+    for (std::size_t i = 0; i < tiles.size(); ++i) EXPECT_LT(tiles[i], 1.05 * pairs[i]) << way << " gradient " << i;
+  });
+}
+
 }  // namespace
 }  // namespace hone::ops::test

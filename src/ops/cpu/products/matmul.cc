@@ -206,40 +206,44 @@ inline void interleave(Units low, Units high, Units (&made)[2]) {
 }
 #endif
 
-// B with contiguous columns.
+// B with contiguous columns: row by row, as memory lies.
 template <class T>
-void pack_across(const T* b, std::int64_t k_stride, std::int64_t depth, std::int64_t cols, T* panel) {
+void pack_across(const T* b, std::int64_t k_stride, std::int64_t depth, std::int64_t cols, T* panels) {
+  const std::int64_t panel = depth_room<T>(depth) * kTileCols;
   if constexpr (std::is_same_v<T, float>) {
-    for (std::int64_t k = 0; k < depth; ++k)
-      for (int j = 0; j < kVectors; ++j)
-        store_units(panel + k * kTileCols + j * kLanes, load_some(b + k * k_stride + j * kLanes, cols - j * kLanes));
+    for (std::int64_t k = 0; k < depth; ++k, b += k_stride, panels += kTileCols)
+      for (std::int64_t n = 0; n < cols; n += kTileCols)
+        for (int j = 0; j < kTileCols; j += kLanes)
+          store_units(panels + n / kTileCols * panel + j, load_some(b + n + j, cols - n - j));
   } else {
 #if defined(CPU_CAPABILITY_AVX512BF16)
-    for (std::int64_t k = 0; k < depth; k += 2) {
-      Units made[2];
-      interleave(load_some(b + k * k_stride, cols), k + 1 < depth ? load_some(b + (k + 1) * k_stride, cols) : Units{},
-                 made);
-      for (int j = 0; j < 2; ++j) store_units(panel + k * kTileCols + j * 2 * kLanes, made[j]);
-    }
+    for (std::int64_t k = 0; k < depth; k += 2, b += 2 * k_stride, panels += 2 * kTileCols)
+      for (std::int64_t n = 0; n < cols; n += kTileCols) {
+        Units made[2];
+        interleave(load_some(b + n, cols - n), k + 1 < depth ? load_some(b + k_stride + n, cols - n) : Units{}, made);
+        for (int j = 0; j < 2; ++j) store_units(panels + n / kTileCols * panel + j * 2 * kLanes, made[j]);
+      }
 #endif
   }
 }
 
 // B with contiguous depth.
 template <class T>
-void pack_along(const T* b, std::int64_t n_stride, std::int64_t depth, std::int64_t cols, T* panel) {
+void pack_along(const T* b, std::int64_t n_stride, std::int64_t depth, std::int64_t cols, T* panels) {
   constexpr std::int64_t kPer = 4 / sizeof(T);
   const std::int64_t units = (depth + kPer - 1) / kPer;
-  for (std::int64_t k = 0; k < units; k += kLanes)
-    for (int j = 0; j < kTileCols; j += kLanes)
-      transpose_square(b + j * n_stride + k * kPer, n_stride, cols - j, depth - k * kPer,
-                       reinterpret_cast<Unit*>(panel) + k * kTileCols + j, kTileCols,
-                       std::min<std::int64_t>(kLanes, units - k));
+  for (std::int64_t n = 0; n < cols; n += kTileCols, panels += depth_room<T>(depth) * kTileCols)
+    for (std::int64_t k = 0; k < units; k += kLanes)
+      for (int j = 0; j < kTileCols; j += kLanes)
+        transpose_square(b + (n + j) * n_stride + k * kPer, n_stride, cols - n - j, depth - k * kPer,
+                         reinterpret_cast<Unit*>(panels) + k * kTileCols + j, kTileCols,
+                         std::min<std::int64_t>(kLanes, units - k));
 }
 
 template <class T>
-void pack_b(const T* b, std::int64_t k_stride, std::int64_t n_stride, std::int64_t depth, std::int64_t cols, T* panel) {
-  n_stride == 1 ? pack_across(b, k_stride, depth, cols, panel) : pack_along(b, n_stride, depth, cols, panel);
+void pack_b(const T* b, std::int64_t k_stride, std::int64_t n_stride, std::int64_t depth, std::int64_t cols,
+            T* panels) {
+  n_stride == 1 ? pack_across(b, k_stride, depth, cols, panels) : pack_along(b, n_stride, depth, cols, panels);
 }
 
 // A whose rows lie across: squares of kLanes units of depth by kLanes rows, turned.
@@ -258,8 +262,8 @@ void pack_a_across(const T* a, std::int64_t k_stride, std::int64_t rows, std::in
         std::memcpy(at, &square[i], bytes);
     }
   };
-  for (std::int64_t row = 0; row < rows; row += kLanes * kPer)
-    for (std::int64_t k = 0; k < units; k += kLanes) {
+  for (std::int64_t k = 0; k < units; k += kLanes)
+    for (std::int64_t row = 0; row < rows; row += kLanes * kPer) {
       Units squares[kPer][kLanes];
 #pragma GCC unroll 16
       for (int i = 0; i < kLanes; ++i) {

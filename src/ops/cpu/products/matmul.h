@@ -30,8 +30,8 @@ struct Tile {
 template <class T>
 struct MatmulKernels {
   int tile_rows = 0, tile_cols = 0;  // 0: the type is not multiplied as it is; of what follows it has the last two
-  // B's block of `cols` <= tile_cols columns as one panel of depth_room(depth) * tile_cols values, zero where there is
-  // none. B(k, n) = b[k * k_stride + n * n_stride]; one of the strides is 1.
+  // B's columns as panels of depth_room(depth) * tile_cols values, one behind another, zero where there is none.
+  // B(k, n) = b[k * k_stride + n * n_stride]; one of the strides is 1.
   void (*pack_b)(const T* b, std::int64_t k_stride, std::int64_t n_stride, std::int64_t depth, std::int64_t cols,
                  T* panel) = nullptr;
   // A's block as rows of depth_room(depth) values. A(i, k) = a[i * i_stride + k * k_stride]; one of the strides is 1.

@@ -129,12 +129,14 @@ class Product {
   }
 
   void pack(std::int64_t begin, std::int64_t end) {
-    const std::int64_t count = panel_count(begin, end), width = kernels_.tile_cols;
-    share_out(count * slices(), [&](std::int64_t unit) {
-      const Slice<T>& slice = slices_[unit / count];
-      const std::int64_t q = unit % count, col = begin + q * width;
+    constexpr std::int64_t kPanels = 4;  // of a unit: rows of B are read in pieces of some lines of the cache
+    const std::int64_t count = panel_count(begin, end), width = kPanels * kernels_.tile_cols;
+    const std::int64_t units = (count + kPanels - 1) / kPanels;
+    share_out(units * slices(), [&](std::int64_t unit) {
+      const Slice<T>& slice = slices_[unit / units];
+      const std::int64_t part = unit % units, col = begin + part * width;
       packing_.b({slice.b.at(0, col), slice.b.row, slice.b.col}, slice.depth, std::min(width, end - col),
-                 panel(slice, q, count));
+                 panel(slice, part * kPanels, count));
     });
   }
 
