@@ -140,9 +140,9 @@ StepReport Stepper::update(const Group& group) {
   const std::vector<double> losses = read(passed, total, report);
   {
     const spans::Span span("ranks");
+    report.grad_norm = frame_.gradient_norm();  // first: some of the sums are on their way
     report.total(world_);
     objective_->measure_step(total, report.metrics);
-    report.grad_norm = frame_.gradient_norm();
   }
   if (!hooks.before({group, losses, report, [&] { return first_bad(group, passes, seed_of); }})) {
     report.not_finite = 1;
@@ -165,11 +165,14 @@ StepReport Stepper::update(const Group& group) {
 }
 
 void Stepper::each_pass(const Passes& passes, const std::function<void(std::size_t)>& pass) {
-  for (std::size_t i = 0; i < passes.count; ++i)
+  const auto last = std::find(passes.learns.rbegin(), passes.learns.rend(), true);
+  for (std::size_t i = 0; i < passes.count; ++i) {
+    if (i + 1 == static_cast<std::size_t>(passes.learns.rend() - last)) updater().expect_last_pass();
     if (i < passes.learns.size() && passes.learns[i])
       pass(i);
     else
       updater().idle_pass();
+  }
 }
 
 void Stepper::estimate_curvature(const Group& group, const Passes& passes, const Sums& step_sums, double labels) {

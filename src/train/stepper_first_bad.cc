@@ -48,7 +48,8 @@ BadTensor Stepper::first_bad_value(const Batch& batch, std::uint64_t seed) const
   std::vector<std::string> order;
   pass.wanted = [&](const std::string& name) { return order.push_back(name), true; };
   const Output output = model_.forward(batch, pass);
-  if (Pass again(batch); !model_.residency() && is_bad(model_.embed(batch, again))) return {"value", "embedding"};
+  if (Pass again(batch); !frame_.updater().sharded() && is_bad(model_.embed(batch, again)))
+    return {"value", "embedding"};
   for (const std::string& name : order)
     if (is_bad(pass.sown.at(name))) return {"value", name};
   if (is_bad(output.hidden_BTD)) return {"value", "hidden"};

@@ -26,14 +26,16 @@ struct Flat {
   std::vector<Tensor> parts;
 };
 
-// One piece of memory for these weights, 64 bytes apart at least, seen as a tensor for each.
-Flat flat(std::span<const OptimizedWeight> weights, at::ScalarType type) {
+// One piece of memory for these weights, 64 bytes apart at least, seen as a tensor for each; of a multiple of `shares`
+// elements.
+Flat flat(std::span<const OptimizedWeight> weights, at::ScalarType type, std::int64_t shares) {
   constexpr std::int64_t kUnit = 16;
   const auto room = [](const OptimizedWeight& weight) {
     return (weight.weight->use().numel() + kUnit - 1) / kUnit * kUnit;
   };
   std::int64_t total = 0, at = 0;
   for (const OptimizedWeight& weight : weights) total += room(weight);
+  total = (total + shares - 1) / shares * shares;
   const Tensor all = at::empty({total}, weights[0].weight->use().options().dtype(type).requires_grad(false));
   std::vector<Tensor> parts;
   for (const OptimizedWeight& weight : weights) {
@@ -69,7 +71,7 @@ Updater::Updater(Model& model, Optimizer& optimizer, Precision precision, World 
     shard(model, type, wide);
   } else {
     collect_weights(model, type);
-    make_groups(wide);
+    make_groups(model, wide);
   }
   optimizer_.attach(weights_);
   if (sharded) find_kinds();
@@ -94,20 +96,24 @@ void Updater::collect_weights(Model& model, at::ScalarType type) {
 }
 
 // Masters are the weights as loaded; the weights of a bf16 run are their rounding.
-void Updater::make_groups(at::ScalarType wide) {
+void Updater::make_groups(Model& model, at::ScalarType wide) {
   sums_.resize(weights_.size());
+  const std::vector<nn::WeightGroup> found = nn::weight_groups(model);
+  std::vector<parallel::ReplicaGroup> replicas;
   for (std::size_t i = 0; i < weights_.size(); ++i) weights_[i].index = i;
   for (const std::span<OptimizedWeight> group : groups_) {
-    const std::vector<Tensor> masters = mixed_ ? flat(group, wide).parts : std::vector<Tensor>();
-    const Flat sums = flat(group, wide);
-    group_sums_.push_back(sums.all);
+    const std::vector<Tensor> masters = mixed_ ? flat(group, wide, 1).parts : std::vector<Tensor>();
+    const Flat sums = flat(group, wide, world_.size());
+    replicas.push_back({found[replicas.size()].unit, sums.all, {}});
     for (std::size_t i = 0; i < group.size(); ++i) {
       OptimizedWeight& weight = group[i];
       if (mixed_) weight.master = masters[i].copy_(weight.master), weight.rounded = weight.weight->value().detach();
       sums_[weight.index].sum = sums.parts[i];
       weight.weight->set_gradient_sum(&sums_[weight.index]);
+      replicas.back().sums.emplace_back(weight.weight, &sums_[weight.index]);
     }
   }
+  if (world_.size() > 1) replicas_ = std::make_unique<parallel::ReplicaSums>(model, world_, std::move(replicas));
 }
 
 Updater::~Updater() {
@@ -115,6 +121,10 @@ Updater::~Updater() {
 }
 
 void Updater::end_pass() { sharded_ ? sharded_->end_pass() : add_gradients(); }
+
+void Updater::expect_last_pass() {
+  if (replicas_) replicas_->expect_last_pass();
+}
 
 void Updater::idle_pass() {
   if (sharded_) sharded_->idle_pass(true);
@@ -127,13 +137,7 @@ void Updater::idle_forward() {
 // What autograd kept, because an op cannot add to the sum itself.
 void Updater::add_gradients() {
   const c10::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < weights_.size(); ++i) {
-    const Tensor gradient = weights_[i].weight->grad();
-    if (!gradient.defined()) continue;
-    sums_[i].full() ? sums_[i].sum.add_(gradient) : sums_[i].sum.copy_(gradient);
-    sums_[i].fill();
-    weights_[i].weight->clear_grad();
-  }
+  for (std::size_t i = 0; i < weights_.size(); ++i) parallel::take_gradient(*weights_[i].weight, sums_[i]);
 }
 
 void Updater::set_gradients(const std::map<std::string, Tensor>& gradients) {
@@ -179,18 +183,7 @@ void Updater::collect() {
 void Updater::add_over_ranks() {
   const c10::NoGradGuard no_grad;
   if (sharded_) return hear_of_gradients();
-  if (world_.size() > 1) add_sums();
-}
-
-void Updater::add_sums() {
-  std::vector<bool> own;
-  for (const GradientSum& sum : sums_) own.push_back(sum.full());
-  const std::vector<bool> any = any_of_bits(world_.gather(bits_of(own)));
-  for (std::size_t i = 0; i < sums_.size(); ++i) {
-    if (!sums_[i].full()) sums_[i].sum.zero_();
-    if (any[i]) sums_[i].fill();
-  }
-  for (Tensor& piece : group_sums_) world_.add_up(piece);
+  if (replicas_) replicas_->finish();
 }
 
 // Sums are made already.

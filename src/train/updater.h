@@ -17,6 +17,7 @@
 #include "hone/model.h"
 #include "hone/optimizer.h"
 #include "hone/world.h"
+#include "parallel/replica_sums.h"
 #include "parallel/sharded_model.h"
 
 namespace hone::training {
@@ -49,7 +50,8 @@ class Updater {
   // After each backward pass of an update: adds what ops did not add themselves, in fp32. At kernel level `reference`
   // that is all, as autograd has it, in the weights' type.
   void end_pass();
-  void idle_pass();  // instead of a pass, where other ranks have one
+  void idle_pass();         // instead of a pass, where other ranks have one
+  void expect_last_pass();  // before this rank's last one of an update: sums that are done go to the others at once
   // Instead of passes: these gradients, by weights' names, of the weights' shapes; of others there is none. Throws
   // Error(config) for a name or a shape that is not the model's. Not sharded.
   void set_gradients(const std::map<std::string, Tensor>& gradients);
@@ -102,10 +104,9 @@ class Updater {
   void find_kinds();
   static constexpr const char* kMasters = "";  // among kinds of the optimizer's state
   void collect_weights(Model& model, at::ScalarType type);
-  void make_groups(at::ScalarType wide);
+  void make_groups(Model& model, at::ScalarType wide);
   void shard(Model& model, at::ScalarType type, at::ScalarType wide);
   void add_gradients();
-  void add_sums();
   void hear_of_gradients();
   void collect();
   void cast_from_masters();
@@ -119,7 +120,7 @@ class Updater {
   std::vector<std::int64_t> had_;         // updates of each weight; empty: as the run
   // Of weights_, each with one learning rate; a group's masters and sums lie in one piece.
   std::vector<std::span<OptimizedWeight>> groups_;
-  std::vector<Tensor> group_sums_;  // each one's piece
+  std::unique_ptr<parallel::ReplicaSums> replicas_;  // not sharded, and several ranks
   std::unique_ptr<parallel::ShardedModel> sharded_;
   // Sharded. Of weights_: which part of which group; the index into weights_, by name. Kinds of the optimizer's state,
   // "exp_avg."; whether any rank has a gradient of a part, of all parts of all groups.
