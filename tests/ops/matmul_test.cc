@@ -77,7 +77,8 @@ TEST(Matmul, EveryWayOfSharing) {
   struct Shape {
     std::int64_t m, k, n;
   };
-  for (const Shape s : {Shape{300, 513, 200}, {40, 520, 900}, {33, 5000, 70}, {500, 1100, 1000}, {1100, 70, 3000}})
+  for (const Shape s : {Shape{300, 513, 200}, {40, 520, 900}, {33, 5000, 70}, {50, 5120, 70}, {500, 1100, 1000},
+                        {1100, 70, 3000}})
     for (const bool turned : {false, true}) {
       check(at::kBFloat16, at::kBFloat16, s.m, s.k, s.n, turned, !turned);
       check(at::kBFloat16, at::kFloat, s.m, s.k, s.n, turned, false, 1, true);
