@@ -251,7 +251,7 @@ HONE_INLINE Place place_of(const TileRows<bf16>& p, std::int64_t m, std::int64_t
   const std::int64_t n = q * kSide, width = std::min(kSide, p.cols - n);
   return {.c = static_cast<char*>(p.c) + (m * p.c_stride + n) * kSize,
           .stride = p.c_stride * kSize,
-          .more = p.more + m * p.more_stride + n,
+          .more = p.more ? p.more + m * p.more_stride + n : nullptr,
           .more_stride = p.more_stride,
           .rows = std::min(kSide, p.rows - m),
           .cols = static_cast<std::uint32_t>((std::uint64_t{1} << width) - 1)};
