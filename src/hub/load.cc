@@ -14,6 +14,7 @@
 #include "hone/random.h"
 #include "hone/safetensors.h"
 #include "hub/memory.h"
+#include "nn/freeze.h"
 #include "tensor/dtype.h"
 #include "tensor/host.h"
 
@@ -209,19 +210,13 @@ std::unique_ptr<Model> load_model(const std::string& where, Precision precision)
 
 namespace {
 
-void freeze(Model& model) {
-  model.each_with_adapters([](const std::string&, Weight& weight) {
-    if (!weight.is_buffer()) weight.set_trainable(false);
-  });
-}
-
 std::unique_ptr<Model> loaded(const ModelPlace& place, Precision precision, bool learns) {
   const std::string file = (place.folder / "config.json").string();
   std::unique_ptr<Model> model = build_model(config::read_file(file), file);
-  if (!learns) freeze(*model);
+  if (!learns) nn::freeze(*model);
   load_weights(*model, place.folder, precision);
   if (!place.adapter.empty()) load_adapter(*model, place.adapter, {.precision = precision});
-  if (!learns) freeze(*model);
+  if (!learns) nn::freeze(*model);
   return model;
 }
 

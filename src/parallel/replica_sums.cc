@@ -4,10 +4,10 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
-#include <algorithm>
 #include <set>
 
-#include "hone/error.h"
+#include "dist/any_of_ranks.h"
+#include "nn/take_gradient.h"
 
 namespace hone::parallel {
 namespace {
@@ -21,14 +21,6 @@ bool any_in_two_blocks(const Model& model) {
 }
 
 }  // namespace
-
-void take_gradient(Weight& weight, GradientSum& sum) {
-  const Tensor gradient = weight.grad();
-  if (!gradient.defined()) return;
-  sum.full() ? sum.sum.add_(gradient) : sum.sum.copy_(gradient);
-  sum.fill();
-  weight.clear_grad();
-}
 
 ReplicaSums::ReplicaSums(Model& model, const World& world, std::vector<ReplicaGroup> groups)
     : model_(model),
@@ -58,8 +50,8 @@ void ReplicaSums::send(std::size_t unit) {
   for (ReplicaGroup& group : groups_) {
     if (group.unit != unit) continue;
     for (const auto& [weight, sum] : group.sums) {
-      take_gradient(*weight, *sum);
-      own_ += sum->full() ? '1' : '0';
+      nn::take_gradient(*weight, *sum);
+      own_.push_back(sum->full());
       if (!sum->full()) sum->sum.zero_();
     }
     InFlight sent{nullptr, at::empty({group.piece.numel() / world_.size()}, group.piece.options()), &group};
@@ -88,11 +80,7 @@ void ReplicaSums::finish() {
     for (const auto& [weight, sum] : one.group->sums) sent.push_back(sum);
   }
   gathering_.clear();
-  std::vector<bool> any(sent.size());
-  for (const std::string& one : world_.gather(own_)) {
-    HONE_ASSERT(one.size() == sent.size());
-    for (std::size_t i = 0; i < sent.size(); ++i) any[i] = any[i] || one[i] == '1';
-  }
+  const std::vector<bool> any = dist::any_of_ranks(world_, own_);
   for (std::size_t i = 0; i < sent.size(); ++i)
     if (any[i]) sent[i]->fill();
   own_.clear();

@@ -19,9 +19,6 @@ struct ReplicaGroup {
   std::vector<std::pair<Weight*, GradientSum*>> sums;
 };
 
-// What a weight's gradient sum lacks of what autograd has kept for it.
-void take_gradient(Weight& weight, GradientSum& sum);
-
 // The model's Residency while it lives. In a step's last pass a block's sums are on their way as soon as its backward
 // pass is done, those of the block above become the whole's meanwhile; the others follow in finish(). On all ranks in
 // the same order, whatever passes each of them has, and in rank order.
@@ -58,7 +55,7 @@ class ReplicaSums final : public Residency {
   std::int64_t forwards_ = 0;  // with a graph, in the last pass: the sums of two are not done after the first one
   std::size_t left_ = 0;       // units that were not sent yet: blocks from the last one down, then the root
   std::vector<InFlight> summing_, gathering_;
-  std::string own_;  // of each weight, in the order in which they were sent: '1' where this rank has some
+  std::vector<bool> own_;  // whether this rank has some of each weight, in the order in which they were sent
 };
 
 }  // namespace hone::parallel

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "nn/take_gradient.h"
 #include "tensor/storage.h"
 
 namespace hone::parallel {
@@ -119,11 +120,7 @@ void ShardedGroup::begin_reduce() {
   for (std::size_t i = 0; i < lent_.size(); ++i) {
     GradientSum& lent = lent_[i];
     Weight& weight = *cut_.parts[i].weight;
-    if (const Tensor gradient = weight.grad(); gradient.defined()) {
-      lent.full() ? lent.sum.add_(gradient) : lent.sum.copy_(gradient);
-      lent.fill();
-      weight.clear_grad();
-    }
+    nn::take_gradient(weight, lent);
     any_[i] = any_[i] || lent.full();
     if (!lent.full()) lent.sum.zero_();
     lent = GradientSum();

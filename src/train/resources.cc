@@ -11,6 +11,7 @@
 #include "hone/registry.h"
 #include "hub/hash.h"
 #include "hub/memory.h"
+#include "nn/freeze.h"
 #include "tensor/dtype.h"
 #include "train/ranks.h"
 #include "train/save_types.h"
@@ -21,12 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void freeze(Model& model) {
-  model.each_weight([](const std::string&, Weight& weight) {
-    if (!weight.is_buffer()) weight.set_trainable(false);
-  });
-}
-
 // What becomes of a model between its making and its filling.
 using Prepare = std::function<void(Model&)>;
 
@@ -36,7 +31,7 @@ std::shared_ptr<Model> load_start(const Recipe& recipe, const Model& trained, co
   const bool fresh = recipe.model.path.empty();
   const fs::path folder = fresh ? fs::path() : find_model_folder(recipe.model.path);
   std::shared_ptr<Model> model = build_model(trained.hf_config(), fresh ? "model" : folder / "config.json");
-  freeze(*model);
+  nn::freeze(*model);
   prepare(*model);
   if (fresh)
     init_weights(*model, recipe.run.seed, precision);
@@ -44,7 +39,7 @@ std::shared_ptr<Model> load_start(const Recipe& recipe, const Model& trained, co
     load_weights(*model, folder, precision, FreshWeights{recipe.run.seed});
   if (!recipe.adapter.path.empty()) {
     load_adapter(*model, find_adapter_folder(recipe.adapter.path), {.precision = precision});
-    freeze(*model);
+    nn::freeze(*model);
   }
   return model;
 }
@@ -53,7 +48,7 @@ std::shared_ptr<Model> load_start(const Recipe& recipe, const Model& trained, co
 std::shared_ptr<Model> load_prepared(const fs::path& folder, Precision precision, const Prepare& prepare) {
   const std::string file = (folder / "config.json").string();
   std::shared_ptr<Model> model = build_model(config::read_file(file), file);
-  freeze(*model);
+  nn::freeze(*model);
   prepare(*model);
   load_weights(*model, folder, precision);
   return model;

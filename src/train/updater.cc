@@ -11,6 +11,8 @@
 
 #include "base/sections.h"
 #include "base/strings.h"
+#include "dist/any_of_ranks.h"
+#include "nn/take_gradient.h"
 #include "nn/weight_groups.h"
 #include "ops/finite.h"
 #include "ops/passes.h"
@@ -44,20 +46,6 @@ Flat flat(std::span<const OptimizedWeight> weights, at::ScalarType type, std::in
     at += room(weight);
   }
   return {all, parts};
-}
-
-std::string bits_of(const std::vector<bool>& bits) {
-  std::string text;
-  for (const bool bit : bits) text += bit ? '1' : '0';
-  return text;
-}
-
-// Where any of them is set.
-std::vector<bool> any_of_bits(const std::vector<std::string>& all) {
-  std::vector<bool> any(all.at(0).size());
-  for (const std::string& one : all)
-    for (std::size_t i = 0; i < any.size(); ++i) any[i] = any[i] || one.at(i) == '1';
-  return any;
 }
 
 }  // namespace
@@ -137,7 +125,7 @@ void Updater::idle_forward() {
 // What autograd kept, because an op cannot add to the sum itself.
 void Updater::add_gradients() {
   const c10::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < weights_.size(); ++i) parallel::take_gradient(*weights_[i].weight, sums_[i]);
+  for (std::size_t i = 0; i < weights_.size(); ++i) nn::take_gradient(*weights_[i].weight, sums_[i]);
 }
 
 void Updater::set_gradients(const std::map<std::string, Tensor>& gradients) {
@@ -191,7 +179,7 @@ void Updater::hear_of_gradients() {
   std::vector<bool> own;
   for (const auto& group : sharded_->groups())
     for (std::size_t part = 0; part < group->parts().size(); ++part) own.push_back(group->any_gradient(part));
-  const std::vector<bool> any = any_of_bits(world_.gather(bits_of(own)));
+  const std::vector<bool> any = dist::any_of_ranks(world_, own);
   std::size_t i = 0;
   for (std::vector<bool>& group : any_)
     for (std::size_t part = 0; part < group.size(); ++part) group[part] = any[i++];

@@ -58,7 +58,8 @@ void multiply_plainly(const SkinnyProduct<T>& p) {
 constexpr std::int64_t kWeights = 2 * kTile, kDeep = 32;  // weight rows at a time, and values that a step covers
 constexpr std::int64_t kAhead = 24 << 10;                 // bytes; weights come from memory as they lie
 
-// Memory of a thread that stays when it is big enough.
+// Memory of a thread that stays when it is big enough: of this file alone, as what is compiled for AMX must not be
+// the linker's choice for everybody.
 struct ThreadRoom {
   void* memory = nullptr;
   std::size_t size = 0;
