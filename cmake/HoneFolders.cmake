@@ -42,13 +42,16 @@ function(hone_kernels)
     list(APPEND sets AVX2 AVX512)
   endif()
   file(GLOB products CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/ops/cpu/products/*.cc")
+  set(tiles ${products})
+  list(FILTER tiles INCLUDE REGEX "/(skinny|tile_[a-z_]+)\\.cc$")
+  list(FILTER products EXCLUDE REGEX "/tile_attention_[a-z]+\\.cc$")  # for AMX alone
   list(APPEND sources ${products})
   if(AVX512 IN_LIST sets AND products)
     list(APPEND sets AVX512BF16 AMX)
   endif()
   # As a property of the files: a target's own options stand before those that it inherits, and the last -O counts.
   # What is written and read under one condition looks to the compiler as if it might not have been written.
-  set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS
+  set_source_files_properties(${sources} ${tiles} PROPERTIES COMPILE_OPTIONS
                               "-O3;$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>")
   set(flags_AVX2 -mavx2 -mfma -mf16c)
   set(flags_AVX512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c)
@@ -60,8 +63,7 @@ function(hone_kernels)
     if(set STREQUAL "AVX512BF16")
       set(sources ${products})  # the others have nothing to gain
     elseif(set STREQUAL "AMX")
-      set(sources ${products})
-      list(FILTER sources INCLUDE REGEX "/(attention_[a-z]+|skinny|tile_[a-z]+)\\.cc$")
+      set(sources ${tiles})
     endif()
     add_library(${target} OBJECT ${sources})
     target_link_libraries(${target} PRIVATE hone_torch_flags)

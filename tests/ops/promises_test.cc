@@ -1,7 +1,10 @@
 // What the headers promise of sums, at every kernel level: made in fp32, rounded at the end if at all.
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "hone/gradient_sum.h"
+#include "ops/attention.h"
 #include "ops/check.h"
 #include "ops/cross_entropy.h"
 #include "ops/embedding.h"
@@ -169,26 +172,20 @@ TEST(Promises, TheHeadsGradientIsSummedUnrounded) {
   });
 }
 
-// A block's gradients by tiles are as near to those in fp64 as by dot products of pairs.
-TEST(Promises, TilesAreAsExactAsPairs) {
-  if (level() < Level::avx512bf16) GTEST_SKIP() << "needs a CPU with AVX-512 for bf16";
-  const Op block = [](const std::vector<Tensor>& in) {
-    const auto [sum, y] = norm_gated_mlp(in[0], in[1], in[2], 1e-6, {{in[3]}, {in[4]}, {in[5]}}, Activation::silu);
-    return sum + y;
-  };
-  std::vector<Tensor> inputs = {sample({300, 96}),         sample({300, 96}, at::kDouble, 2),
-                                sample({96}, at::kDouble, 3), sample({200, 96}, at::kDouble, 4) * 0.1,
-                                sample({200, 96}, at::kDouble, 5) * 0.1, sample({96, 200}, at::kDouble, 6) * 0.1};
+// The value and gradients by tiles are as near to those in fp64 as by dot products of pairs.
+void expect_tiles_as_exact(const Op& op, std::vector<Tensor> inputs) {
   for (Tensor& x : inputs) x = x.to(at::kBFloat16);
   std::vector<Tensor> wide;
   for (const Tensor& x : inputs) wide.push_back(x.to(at::kDouble));
-  const Result exact = value_and_gradients(block, wide);
+  const Result exact = value_and_gradients(op, wide);
   const auto errors = [&] {
-    const Result got = value_and_gradients(block, inputs);
+    const Result got = value_and_gradients(op, inputs);
     std::vector<double> made;
-    for (std::size_t i = 0; i < inputs.size(); ++i)
-      made.push_back(((got.gradients[i].to(at::kDouble) - exact.gradients[i]).norm() / exact.gradients[i].norm())
-                         .item<double>());
+    const auto add = [&](const Tensor& x, const Tensor& right) {
+      made.push_back(((x.to(at::kDouble) - right).norm() / right.norm()).item<double>());
+    };
+    for (std::size_t i = 0; i < inputs.size(); ++i) add(got.gradients[i], exact.gradients[i]);
+    add(got.value, exact.value);
     return made;
   };
   std::vector<double> pairs;
@@ -199,8 +196,37 @@ TEST(Promises, TilesAreAsExactAsPairs) {
   at_each_kernel_level([&](const std::string& way) {
     if (!way.starts_with("amx")) return;
     const std::vector<double> tiles = errors();
-    for (std::size_t i = 0; i < tiles.size(); ++i) EXPECT_LT(tiles[i], 1.05 * pairs[i]) << way << " gradient " << i;
+    for (std::size_t i = 0; i < tiles.size(); ++i)
+      EXPECT_LT(tiles[i], 1.05 * pairs[i]) << way << (i < inputs.size() ? " gradient " : " value ") << i;
   });
+}
+
+TEST(Promises, TilesAreAsExactAsPairs) {
+  if (level() < Level::avx512bf16) GTEST_SKIP() << "needs a CPU with AVX-512 for bf16";
+  const Op block = [](const std::vector<Tensor>& in) {
+    const auto [sum, y] = norm_gated_mlp(in[0], in[1], in[2], 1e-6, {{in[3]}, {in[4]}, {in[5]}}, Activation::silu);
+    return sum + y;
+  };
+  expect_tiles_as_exact(block, {sample({300, 96}), sample({300, 96}, at::kDouble, 2), sample({96}, at::kDouble, 3),
+                                sample({200, 96}, at::kDouble, 4) * 0.1, sample({200, 96}, at::kDouble, 5) * 0.1,
+                                sample({96, 200}, at::kDouble, 6) * 0.1});
+}
+
+TEST(Promises, AttentionByTilesIsAsExactAsByPairs) {
+  if (level() < Level::avx512bf16) GTEST_SKIP() << "needs a CPU with AVX-512 for bf16";
+  for (const std::int64_t size : {64, 96})
+    // Keys that are much alike, and some that are nearly all: there no error may be left of shares' rounding.
+    for (const double scale : {0.02, 0.125, 0.4})
+      for (const AttentionOptions& options :
+           {AttentionOptions{scale}, {scale, Mask::full(200)}, {scale, {}, 2.0}, {scale, {}, 0, 0.2}}) {
+        SCOPED_TRACE(
+            fmt::format("size {}, scale {}, cap {}, dropout {}", size, scale, options.soft_cap, options.dropout));
+        const Op op = [&](const std::vector<Tensor>& in) {
+          return attention(in[0], in[1], in[2], {{0, 300}, {300, 900}}, options);
+        };
+        expect_tiles_as_exact(op, {sample({900, 2, size}), sample({900, 1, size}, at::kDouble, 2),
+                                   sample({900, 1, size}, at::kDouble, 3)});
+      }
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
 // Kernels of ops::attention: blocks of queries of one query head against the keys of one key/value head of one
 // document.
 //
-// A document's keys and queries are cut into blocks of kAttentionBlock from its start. Callers pack the key blocks once
-// (for all queries and all query heads that share them), in any order and by any thread, then attend. What is computed
-// for a block does not depend on who computes it. Rooms are raw memory aligned to 64 bytes.
+// A document's keys and queries are cut into blocks from its start: of kAttentionBlock forward, backward of what the
+// kernels say. Callers pack the key blocks once (for all queries and all query heads that share them), in any order and
+// by any thread, then attend. What is computed for a block does not depend on who computes it. Rooms are raw memory
+// aligned to 64 bytes.
 #pragma once
 
 #include "ops/cpu/kernel.h"
@@ -83,6 +84,7 @@ struct AttentionBackward {
                       HeadRows<T> dv);
   void (*finish_queries)(const AttentionShape& shape, std::int64_t block, const void* query_room, void* work_room,
                          HeadRows<T> dq);
+  std::int64_t block = kAttentionBlock;  // rows of one
 };
 HONE_TILE_KERNELS(AttentionBackward, attention_backward)
 

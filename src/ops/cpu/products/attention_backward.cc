@@ -3,7 +3,7 @@
 // With scores[key][query] computed again, shares p = e^(score - lse), and D = sum over d of dy y per query:
 //   dv[key][d] = sum p dy,  ds = p (dy v - D),  dk[key][d] = scale sum ds q,  dq[d][query] = scale sum ds k.
 // Dropout puts 0 or p / (1 - rate) in p's place in dv, and 0 or dy v / (1 - rate) in dy v's; D holds y, which has it.
-#include "ops/cpu/products/attention-inl.h"
+#include "ops/cpu/products/attention_blocks-inl.h"
 
 namespace hone::ops::cpu::CPU_CAPABILITY {
 namespace {
@@ -56,7 +56,6 @@ struct WorkRoom : HeadSizes<T> {
   WorkRoom(const AttentionShape& shape, void* room) : HeadSizes<T>(shape.size), pieces(room) {
     for (Unit** x : {&shares, &slopes, &slopes_across}) *x = pieces.template take<Unit>(kBlock * this->kBlockUnits);
     for (W** x : {&dk, &dv, &turned}) *x = pieces.template take<W>(kBlock * this->wide);
-    for (W** x : {&scores, &dp}) *x = pieces.template take<W>(TiledProduct<typename HeadSizes<T>::U>::kRoom);
     rows = pieces.template take<Unit>(kBlock * most(this->stride, this->wide));
   }
   Pieces pieces;
@@ -64,7 +63,6 @@ struct WorkRoom : HeadSizes<T> {
   Unit* slopes_across;    // ds, [unit across keys][query]
   W *dk, *dv;             // sums, [key][d]
   W* turned;              // dq, [query][d]
-  W *scores, *dp;         // products of a group of keys: k q and v dy
   Unit* rows;             // being packed
 };
 
@@ -137,21 +135,16 @@ class Pair {
   void find_slopes() {
     if (!seen_.all_see(key_, rows_of(seen_, key_), 0, seen_.vectors))
       std::memset(work_.slopes_across, 0, A::kBlockUnits * kBlock * sizeof(*work_.slopes_across));
-    TiledProduct<U> scores({keys_.keys + key_ * keys_.stride, keys_.stride, queries_.q_columns, kBlock}, keys_.depth,
-                           work_.scores);
-    TiledProduct<U> dp({keys_.values + key_ * keys_.stride, keys_.stride, queries_.dy_columns, kBlock}, keys_.depth,
-                       work_.dp);
-    const auto begin = [&](std::int64_t group, std::int64_t first, std::int64_t last) HONE_LAMBDA {
-      scores.begin(group, first, last);
-      dp.begin(group, first, last);
-    };
+    const std::int64_t at_keys = key_ * keys_.stride;
+    const Factors<U> scores{keys_.keys + at_keys, keys_.stride, queries_.q_columns, kBlock},
+        slopes{keys_.values + at_keys, keys_.stride, queries_.dy_columns, kBlock};
     const auto tile = [&]<int R, int V>(Int<R>, Int<V>, std::int64_t row, std::int64_t vector) HONE_LAMBDA {
       const std::int64_t lane = vector * A::kWide, at = row * A::kBlockUnits + lane / U::kPerUnit;
       W kept[R * V * A::kWide] __attribute__((aligned(64)));
       W turned[R * V * A::kWide] __attribute__((aligned(64)));  // tanh, of a soft cap
       {
         Vec<W> p[R][V];
-        scores.tile(row, vector, p);
+        product_tile(scores, keys_.depth, row, vector, p);
         if (scale_.capped()) turn(p, turned);
         to_shares(p, row, vector);
         store_tile(p, kept, V * A::kWide);
@@ -159,7 +152,7 @@ class Pair {
         U::store_rows(p, work_.shares + at, A::kBlockUnits);
       }
       Vec<W> ds[R][V], p[R][V];
-      dp.tile(row, vector, ds);
+      product_tile(slopes, keys_.depth, row, vector, ds);
       load_tile(kept, V * A::kWide, p);
       if (dropout_.on()) drop_slopes(ds, key_ + row, lane);
       to_slopes(ds, p, vector);
@@ -167,7 +160,7 @@ class Pair {
       U::store_rows(ds, work_.slopes + at, A::kBlockUnits);
       U::store_across(ds, work_.slopes_across + row / U::kPerUnit * kBlock + lane, kBlock);
     };
-    each_seen_tile(seen_, key_, begin, tile);
+    each_seen_tile(seen_, key_, tile);
   }
 
   void add_to_keys(bool fresh) {
@@ -259,14 +252,12 @@ class Pair {
 
 template <class T>
 void add_to_keys(const AttentionShape& shape, const AttentionPair& blocks, bool fresh) {
-  [[maybe_unused]] const TileRegisters tiles;
   Pair<T> pair(shape, blocks);
   pair.find_slopes();
   pair.add_to_keys(fresh);
 }
 template <class T>
 void add_to_queries(const AttentionShape& shape, const AttentionPair& blocks, bool fresh) {
-  [[maybe_unused]] const TileRegisters tiles;
   Pair<T>(shape, blocks).add_to_queries(fresh);
 }
 
@@ -303,6 +294,6 @@ AttentionBackward<T> attention_backward() {
   return {key_room<T>,    query_room<T>,     work_room<T>,   pack_keys<T>,     pack_queries<T>,
           add_to_keys<T>, add_to_queries<T>, finish_keys<T>, finish_queries<T>};
 }
-HONE_INSTANTIATE_TILE_KERNELS(AttentionBackward, attention_backward)
+HONE_INSTANTIATE_KERNELS(AttentionBackward, attention_backward)
 
 }  // namespace hone::ops::cpu::CPU_CAPABILITY

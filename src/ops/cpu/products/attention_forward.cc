@@ -5,7 +5,7 @@
 // keys sets it to their maximum ("careful"); later blocks take it as it is, which needs only one pass, and are done
 // again carefully in the rare case that a score exceeds it so far that shares might overflow. The result does not
 // depend on the level: its factor is in the sum of shares too.
-#include "ops/cpu/products/attention-inl.h"
+#include "ops/cpu/products/attention_blocks-inl.h"
 
 namespace hone::ops::cpu::CPU_CAPABILITY {
 namespace {
@@ -35,14 +35,12 @@ struct WorkRoom : HeadSizes<T> {
     rows = pieces.template take<Unit>(kBlock * most(this->stride, this->wide));
     scores = pieces.template take<W>(kBlock * most(kBlock, this->wide));
     sums = pieces.template take<W>(this->wide * kBlock);
-    products = pieces.template take<W>(TiledProduct<typename HeadSizes<T>::U>::kRoom);
     for (W** x : {&level, &total, &top, &added}) *x = pieces.template take<W>(kBlock);
   }
   Pieces pieces;
   Unit *queries, *shares;  // [unit along the head][query], [unit across keys][query]
   Unit* rows;              // being packed
   W *scores, *sums;        // [key][query] (and being unpacked), [d][query]
-  W* products;             // of a group of keys
   W *level, *total;        // per query: see above; the sum of shares
   W *top, *added;          // of the block of keys: the greatest score, the sum of shares
 };
@@ -127,17 +125,13 @@ class Pass {
   // Calls tile(scores, row, vector, key, all_see) for the tiles of the block's keys that somebody sees.
   template <class Tile>
   HONE_INLINE void each_score(std::int64_t block, Tile&& tile) {
-    TiledProduct<U> product({keys_.block_keys(block), keys_.stride, work_.queries, kBlock}, keys_.depth,
-                            work_.products);
-    each_seen_tile(
-        queries_, block * kBlock,
-        [&](std::int64_t group, std::int64_t first, std::int64_t last)
-            HONE_LAMBDA { product.begin(group, first, last); },
-        [&]<int R, int V>(Int<R>, Int<V>, std::int64_t row, std::int64_t vector) HONE_LAMBDA {
-          Vec<W> scores[R][V];
-          product.tile(row, vector, scores);
-          tile(scores, row, vector);
-        });
+    const Factors<U> factors{keys_.block_keys(block), keys_.stride, work_.queries, kBlock};
+    each_seen_tile(queries_, block * kBlock,
+                   [&]<int R, int V>(Int<R>, Int<V>, std::int64_t row, std::int64_t vector) HONE_LAMBDA {
+                     Vec<W> scores[R][V];
+                     product_tile(factors, keys_.depth, row, vector, scores);
+                     tile(scores, row, vector);
+                   });
   }
 
   // Scores (less the level) of keys from `key` on, at `row` of their block, to shares; keeps them and their sums.
@@ -214,8 +208,7 @@ class Pass {
       store_tile(x, work_.scores + row * kBlock + vector * A::kWide, kBlock);
     });
     raise_level(fresh);
-    const auto nothing = [](std::int64_t, std::int64_t, std::int64_t) HONE_LAMBDA {};
-    each_seen_tile(queries_, block * kBlock, nothing,
+    each_seen_tile(queries_, block * kBlock,
                    [&]<int R, int V>(Int<R>, Int<V>, std::int64_t row, std::int64_t vector) HONE_LAMBDA {
                      Vec<W> x[R][V];
                      load_tile(work_.scores + row * kBlock + vector * A::kWide, kBlock, x);
@@ -258,7 +251,6 @@ class Pass {
 template <class T>
 void attend(const AttentionShape& shape, HeadRows<const T> q, std::int64_t block, const void* keys, void* work,
             HeadRows<T> y, Wide<T>* lse) {
-  [[maybe_unused]] const TileRegisters tiles;
   const KeyRoom<T> key_room(shape, const_cast<void*>(keys));
   const WorkRoom<T> work_room(shape, work);
   Pass<T> pass(shape, key_room, work_room, block);
@@ -272,6 +264,6 @@ template <class T>
 AttentionForward<T> attention_forward() {
   return {key_room<T>, work_room<T>, pack_keys<T>, attend<T>};
 }
-HONE_INSTANTIATE_TILE_KERNELS(AttentionForward, attention_forward)
+HONE_INSTANTIATE_KERNELS(AttentionForward, attention_forward)
 
 }  // namespace hone::ops::cpu::CPU_CAPABILITY

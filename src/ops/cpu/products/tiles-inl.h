@@ -48,37 +48,5 @@ class TileRegisters {
   TileRegisters(const TileRegisters&) = delete;
 };
 
-// sums[2 kTile][2 kTile] = A B over `depth` units, a multiple of kTile; without `fresh` it is added to them.
-HONE_INLINE void multiply_tiles(const std::uint32_t* a, std::int64_t a_stride, const std::uint32_t* b,
-                                std::int64_t b_stride, std::int64_t depth, bool fresh, float* sums,
-                                std::int64_t stride) {
-  const std::int64_t a_bytes = a_stride * 4, b_bytes = b_stride * 4, bytes = stride * 4;
-  if (fresh) {
-    HONE_TILE_ZERO(0);
-    HONE_TILE_ZERO(1);
-    HONE_TILE_ZERO(2);
-    HONE_TILE_ZERO(3);
-  } else {
-    HONE_TILE_LOAD(0, sums, bytes);
-    HONE_TILE_LOAD(1, sums + kTile, bytes);
-    HONE_TILE_LOAD(2, sums + kTile * stride, bytes);
-    HONE_TILE_LOAD(3, sums + kTile * stride + kTile, bytes);
-  }
-  for (std::int64_t u = 0; u < depth; u += kTile) {
-    HONE_TILE_LOAD(4, a + u, a_bytes);
-    HONE_TILE_LOAD(5, a + kTile * a_stride + u, a_bytes);
-    HONE_TILE_LOAD(6, b + u * b_stride, b_bytes);
-    HONE_TILE_LOAD(7, b + u * b_stride + kTile, b_bytes);
-    HONE_TILE_ADD_PRODUCT(0, 4, 6);
-    HONE_TILE_ADD_PRODUCT(1, 4, 7);
-    HONE_TILE_ADD_PRODUCT(2, 5, 6);
-    HONE_TILE_ADD_PRODUCT(3, 5, 7);
-  }
-  HONE_TILE_STORE(0, sums, bytes);
-  HONE_TILE_STORE(1, sums + kTile, bytes);
-  HONE_TILE_STORE(2, sums + kTile * stride, bytes);
-  HONE_TILE_STORE(3, sums + kTile * stride + kTile, bytes);
-}
-
 }  // namespace hone::ops::cpu::CPU_CAPABILITY
 #endif

@@ -24,7 +24,6 @@ namespace {
 
 using cpu::AttentionShape;
 using cpu::HeadRows;
-constexpr std::int64_t kBlock = cpu::kAttentionBlock;
 
 // Memory where tensors have theirs, aligned to 64 bytes.
 class Room {
@@ -56,37 +55,37 @@ struct Job {
   AttentionShape shape;
   std::int64_t begin = 0;  // of the document
   std::int64_t group = 0;  // the key/value head
+  std::int64_t rows = 0;   // of a block
   std::int64_t cost = 0;   // about how many pairs of blocks
 
-  std::int64_t blocks() const { return (shape.queries + kBlock - 1) / kBlock; }
-  std::int64_t key_blocks() const { return (shape.keys + kBlock - 1) / kBlock; }
+  std::int64_t blocks() const { return (shape.queries + rows - 1) / rows; }
+  std::int64_t key_blocks() const { return (shape.keys + rows - 1) / rows; }
   std::int64_t seen(std::int64_t key) const {
     return shape.window > 0 ? std::max<std::int64_t>(0, key - shape.window + 1) : 0;
   }
   // The blocks of keys that a block of queries sees begin here; of the first block of queries: that any sees.
   std::int64_t first_key_block(std::int64_t block) const {
-    return seen(block * kBlock + shape.keys - shape.queries) / kBlock;
+    return seen(block * rows + shape.keys - shape.queries) / rows;
   }
   // And here is the last of them.
   std::int64_t last_key_block(std::int64_t block) const {
-    const std::int64_t last = std::min(block * kBlock + kBlock, shape.queries) - 1 + shape.keys - shape.queries;
-    return std::min(shape.keys - 1, last + shape.ahead) / kBlock;
+    const std::int64_t last = std::min(block * rows + rows, shape.queries) - 1 + shape.keys - shape.queries;
+    return std::min(shape.keys - 1, last + shape.ahead) / rows;
   }
   // Backward: the blocks of queries that see a block of keys begin here.
   std::int64_t first_query_block(std::int64_t block) const {
-    return std::max<std::int64_t>(0, block * kBlock - shape.ahead) / kBlock;
+    return std::max<std::int64_t>(0, block * rows - shape.ahead) / rows;
   }
   // They end here.
   std::int64_t last_query_block(std::int64_t block) const {
     if (shape.window <= 0) return blocks();
-    return std::min(blocks(), (block * kBlock + kBlock - 1 + shape.window - 1) / kBlock + 1);
+    return std::min(blocks(), (block * rows + rows - 1 + shape.window - 1) / rows + 1);
   }
 };
 
-Job job_of(AttentionShape shape, std::int64_t begin, std::int64_t group) {
-  Job job{shape, begin, group};
-  for (std::int64_t b = 0; b < job.blocks(); ++b)
-    job.cost += job.last_key_block(b) + 1 - job.first_key_block(b);
+Job job_of(AttentionShape shape, std::int64_t begin, std::int64_t group, std::int64_t rows = cpu::kAttentionBlock) {
+  Job job{shape, begin, group, rows};
+  for (std::int64_t b = 0; b < job.blocks(); ++b) job.cost += job.last_key_block(b) + 1 - job.first_key_block(b);
   return job;
 }
 
@@ -98,12 +97,12 @@ AttentionShape shape_of(std::int64_t queries, std::int64_t keys, std::int64_t si
 }
 
 std::vector<Job> jobs_of(const std::vector<Span>& spans, std::int64_t groups, std::int64_t size,
-                         const AttentionOptions& options) {
+                         const AttentionOptions& options, std::int64_t rows = cpu::kAttentionBlock) {
   std::vector<Job> jobs;
   for (const Span& span : spans)
     for (std::int64_t g = 0; g < groups && span.end > span.begin; ++g) {
       const std::int64_t length = span.end - span.begin;
-      jobs.push_back(job_of(shape_of(length, length, size, options), span.begin, g));
+      jobs.push_back(job_of(shape_of(length, length, size, options), span.begin, g, rows));
     }
   return jobs;
 }
@@ -113,8 +112,8 @@ class Dropout {
  public:
   Dropout(const AttentionOptions& options, std::int64_t heads, std::int64_t tokens)
       : tokens_(tokens),
-        words_(options.seed, options.dropout > 0 ? heads * tokens + kBlock : 0,
-               options.dropout > 0 ? tokens + kBlock : 0) {}
+        words_(options.seed, options.dropout > 0 ? heads * tokens + cpu::kAttentionBlock : 0,
+               options.dropout > 0 ? tokens + cpu::kAttentionBlock : 0) {}
   // A job's shape for one of all query heads.
   AttentionShape shape(const Job& job, std::int64_t head) const {
     AttentionShape shape = job.shape;
@@ -379,7 +378,8 @@ AttentionGradients backward(const at::Tensor& dy_NHK, const AttentionSaved& save
   AttentionGradients made{made_like(saved.q_NHK, covered), made_like(saved.k_NGK, covered),
                           made_like(saved.v_NGK, covered)};
   cpu::with_type(dy_NHK.scalar_type(), [&]<class T>(T) {
-    Backward<T>(jobs_of(spans, saved.k_NGK.size(1), dy_NHK.size(2), options), dy_NHK, saved, options, made).run();
+    const std::int64_t rows = cpu::attention_backward<T>().block;
+    Backward<T>(jobs_of(spans, saved.k_NGK.size(1), dy_NHK.size(2), options, rows), dy_NHK, saved, options, made).run();
   });
   return made;
 }
@@ -392,8 +392,7 @@ at::Tensor cached(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Te
   for (std::int64_t g = 0; g < groups; ++g)
     jobs.push_back(job_of(shape_of(q_NHK.size(0), k_GLK.size(1), q_NHK.size(2), options), 0, g));
   cpu::with_type(q_NHK.scalar_type(), [&]<class T>(T) {
-    Forward<T>(std::move(jobs), q_NHK, Heads<T>(k_GLK, 1), Heads<T>(v_GLK, 1), groups, options, made)
-        .run();
+    Forward<T>(std::move(jobs), q_NHK, Heads<T>(k_GLK, 1), Heads<T>(v_GLK, 1), groups, options, made).run();
   });
   return made.y_NHK;
 }
