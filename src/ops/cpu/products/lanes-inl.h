@@ -71,6 +71,19 @@ HONE_INLINE void exchange_rows(V (&rows)[N]) {
     exchange_rows<2 * Step>(rows);
   }
 }
+// Lane i: the lanes of row i brought together. The rows are lost.
+template <int Step = 1, class V, int N, class Join>
+HONE_INLINE V fold_rows(V (&rows)[N], Join join) {
+  HONE_UNROLL
+  for (int i = 0; i < N; i += 2 * Step) {
+    exchange<Step>(rows[i], rows[i + Step], std::make_index_sequence<N>());
+    rows[i] = join(rows[i], rows[i + Step]);
+  }
+  if constexpr (2 * Step < N)
+    return fold_rows<2 * Step>(rows, join);
+  else
+    return rows[0];
+}
 // to[column][row] = from[row][column]; both counts are multiples of the lanes.
 template <class U>
 inline void transpose(const U* from, std::int64_t from_stride, std::int64_t rows, std::int64_t columns, U* to,

@@ -196,11 +196,15 @@ class Pass {
   // To the greatest of a group's scores.
   void raise_level(std::int64_t group) {
     const float *scores = scores_.at(group), factor = scores_.factor();
-    for (std::int64_t r = 0; r < count_; ++r) {
-      const FloatVec top = larger(load_lanes<FloatVec>(scores + r * kSide) * factor,
-                                  load_lanes<FloatVec>(scores + r * kSide + 16) * factor);
-      const float most = fold(top, [](auto a, auto b) { return larger(a, b); }, std::make_index_sequence<8>());
-      work_.level[r] = larger(most, work_.level[r]);
+    for (std::int64_t first = 0; first < kSide; first += kLanes<float>) {
+      FloatVec tops[kLanes<float>];
+      HONE_UNROLL
+      for (int i = 0; i < kLanes<float>; ++i) {
+        const float* row = scores + (first + i) * kSide;
+        tops[i] = larger(load_lanes<FloatVec>(row) * factor, load_lanes<FloatVec>(row + 16) * factor);
+      }
+      const FloatVec top = fold_rows(tops, [](FloatVec x, FloatVec y) HONE_LAMBDA { return larger(x, y); });
+      store_lanes(work_.level + first, larger(top, load_lanes<FloatVec>(work_.level + first)));
     }
   }
 
@@ -242,8 +246,13 @@ class Pass {
   }
 
   void add_totals() {
-    for (std::int64_t r = 0; r < count_; ++r)
-      work_.total[r] += sum_of<float>(load_lanes<FloatVec>(work_.added + r * kLanes<float>));
+    for (std::int64_t first = 0; first < kSide; first += kLanes<float>) {
+      FloatVec rows[kLanes<float>];
+      HONE_UNROLL
+      for (int i = 0; i < kLanes<float>; ++i) rows[i] = load_lanes<FloatVec>(work_.added + (first + i) * kLanes<float>);
+      const FloatVec sums = fold_rows(rows, [](FloatVec x, FloatVec y) HONE_LAMBDA { return x + y; });
+      store_lanes(work_.total + first, load_lanes<FloatVec>(work_.total + first) + sums);
+    }
   }
 
   // The sums of rounded shares, in tiles 0 and 1.
