@@ -155,6 +155,10 @@ inline std::vector<AttentionShape> direct_shapes() {
     shapes.push_back({length, length, 64, 40, 0.3, {}, 39});
     shapes.push_back({length, length, 64, 290, 0.3, {}, 289});
   }
+  for (const std::int64_t window : {31, 32, 33, 62, 63, 64, 65}) {  // edges at and about those of groups of rows
+    shapes.push_back({130, 130, 64, window, 0.3});
+    shapes.push_back({130, 130, 64, window, 0.3, {}, window - 1});
+  }
   for (const double soft_cap : {0.0, 1.5})
     for (const double rate : {0.0, 0.4})
       for (const std::int64_t window : {0, 50}) {

@@ -138,8 +138,9 @@ TEST(Attention, ThreadsDoNotChangeABit) {
                           {"full window", 900, {{0, 900}}, Mask::full(150)}};
   cases.push_back({"small", 400, {}});
   for (std::int64_t i = 0; i < 40; ++i) cases.back().spans.push_back({10 * i, 10 * i + 9});
-  for (const Case& c : cases)
-    for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kDouble}) {
+  const auto check = [&](at::ScalarType type, const std::string& way) {
+    for (const Case& c : cases) {
+      SCOPED_TRACE(way + " " + c.name);
       auto in = inputs(c, 4, 2, 24);
       for (Tensor& x : in) x = x.to(type);
       std::vector<Result> results;
@@ -148,10 +149,13 @@ TEST(Attention, ThreadsDoNotChangeABit) {
         results.push_back(value_and_gradients(fast_attention(c), in));
       }
       for (std::size_t i = 1; i < results.size(); ++i) {
-        EXPECT_TRUE(at::equal(results[i].value, results[0].value)) << c.name;
-        for (int g = 0; g < 3; ++g) EXPECT_TRUE(at::equal(results[i].gradients[g], results[0].gradients[g])) << c.name;
+        EXPECT_TRUE(at::equal(results[i].value, results[0].value));
+        for (int g = 0; g < 3; ++g) EXPECT_TRUE(at::equal(results[i].gradients[g], results[0].gradients[g]));
       }
     }
+  };
+  for (const at::ScalarType type : {at::kFloat, at::kDouble}) check(type, c10::toString(type));
+  at_each_kernel_level([&](const std::string& way) { check(at::kBFloat16, way); });
 }
 TEST(Attention, TakesSlicesOfOneTensor) {
   const Case c{"one", 90, {{0, 30}, {30, 90}}};

@@ -8,7 +8,7 @@
 //
 // Kernels that multiply matrices lie in products/ and are declared by HONE_DOT_KERNELS: these files are compiled once
 // more, for AVX512BF16, where bf16 pairs have a dot product of their own. Of these, HONE_TILE_KERNELS declares the ones
-// that are made for AMX too, for bf16 only.
+// that are made for AMX too, for bf16 only; attention's are another text there (tile_attention_*.cc).
 #pragma once
 
 #include <c10/util/BFloat16.h>

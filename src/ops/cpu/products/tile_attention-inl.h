@@ -64,7 +64,7 @@ HONE_INLINE std::uint32_t bits_below(std::int64_t n) {
 // Of 32 rows and 32 lanes: row r < rows sees lanes [first + r, end + r) of those below `lanes`.
 struct Band {
   std::int64_t first, end, rows, lanes;
-  HONE_INLINE bool whole() const { return first + kSide <= 1 && least(end, least(rows, lanes)) >= kSide; }
+  HONE_INLINE bool whole() const { return first + kSide - 1 <= 0 && least(end, least(rows, lanes)) >= kSide; }
   HONE_INLINE std::uint32_t row(std::int64_t r) const {
     return r < rows ? bits_below(least(end + r, lanes)) & ~bits_below(first + r) : 0;
   }

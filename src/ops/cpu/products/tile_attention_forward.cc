@@ -27,14 +27,14 @@ struct WorkRoom : HeadSteps {
   WorkRoom(const AttentionShape& shape, void* room) : HeadSteps(shape.size), pieces(room) {
     queries = pieces.take<char>(group);
     shares = pieces.take<char>(kKept * kStep);
-    scores = pieces.take<float>(3 * kSums);
+    scores = pieces.take<float>(2 * kSums);
     sums = pieces.take<float>(group_sums);
     for (float** x : {&added, &rounded}) *x = pieces.take<float>(kSide * kLanes<float>);
     for (float** x : {&total, &level, &factors}) *x = pieces.take<float>(kSide);
   }
   Pieces pieces;
   char *queries, *shares;  // both as A
-  float *scores, *sums;    // of three groups of keys; of shares with V
+  float *scores, *sums;    // of two groups of keys; of shares with V
   float* added;            // per query and lane: the sum of shares that are kept
   float* rounded;          // per query, the same in all lanes: the sum of rounded shares
   float *total, *level;    // per query: the sum of shares before those kept; see above
@@ -55,8 +55,8 @@ void pack_keys(const AttentionShape& shape, HeadRows<const bf16> k, HeadRows<con
   }
 }
 
-// Scores of a strip of queries with one group of keys after another. While one is used, those of the next lie in memory
-// and those of the one after that in tile registers.
+// Scores of a strip of queries with one group of keys after another. While those of one are used, those of the next lie
+// in memory too, and those of the one after that are in tile registers.
 class Scores {
  public:
   Scores(const AttentionShape& shape, std::int64_t strip, const KeyRoom& keys, const WorkRoom& work)
@@ -78,7 +78,8 @@ class Scores {
     settle();
     multiply_next(kNothingBeside);
   }
-  // Those of the next group after the one used before, or of the latter again; minus infinity where a key is not seen.
+  // Minus infinity where a key is not seen. In ascending order from the group that was started with; again until the
+  // next product.
   const float* at(std::int64_t group) {
     settle();
     if (group == fresh_) finish(fresh_++);
@@ -91,14 +92,14 @@ class Scores {
     add_steps({work_.queries, kLine, kHalf, kStep}, keys_.keys + next_ * keys_.group, kStep, keys_.steps, beside);
     ++next_, held_ = true;
   }
-  // Tile registers are free afterwards.
+  // Tile registers are free then.
   void settle() {
     if (held_) store_sums(block(next_ - 1));
     held_ = false;
   }
 
  private:
-  float* block(std::int64_t group) const { return work_.scores + group % 3 * kSums; }
+  float* block(std::int64_t group) const { return work_.scores + group % 2 * kSums; }
 
   void finish(std::int64_t group) {
     float* scores = block(group);
@@ -285,9 +286,9 @@ class Pass {
   void drop(Groups groups) {
     for (std::int64_t g = groups.first; g < groups.end; ++g)
       for (std::int64_t r = 0; r < count_; ++r) {
-        const auto kept = [&](int lane) HONE_LAMBDA -> std::uint32_t {
+        const auto kept = [&](int lane) HONE_LAMBDA {
           const auto x = (__m512i)dropout_.kept(all(1.0f), r, g * kSide + lane);
-          return _mm512_test_epi32_mask(x, x);
+          return std::uint32_t{_mm512_test_epi32_mask(x, x)};
         };
         char* line = work_.shares + (g - groups.first) * kStep + r * kLine;
         store_line(line, _mm512_maskz_mov_epi16(kept(0) | kept(16) << 16, load_line(line)));
