@@ -6,7 +6,8 @@
 Needs torch, transformers and accelerate; the cases lora peft, too. A step of either is everything between two batches:
 forward, backward, clipping, AdamW. Both drop their first steps (two; one of LoRA's long ones). Prints each process's
 median step and peak memory, then the ratios of the medians over the rounds, against the best of the peer's modes.
-`--floor` also times the step's matrix products by themselves in torch, best of seven each.
+`--device cuda` measures on a GPU, where the peer has flash attention by torch's SDPA; its mode compiled is the same
+model under torch.compile in a plain loop. `--floor` also times the step's matrix products by themselves in torch, best of seven each.
 """
 import argparse
 import json
@@ -22,6 +23,9 @@ CASES = {
     "32m-fp32": (512, 8, 16384, 8, 512, 5, "fp32", "fp32"),
     "5m": (256, 4, 16384, 8, 256, 12, "bf16", "autocast,pure_fused,fp32"),
     "125m": (768, 12, 32000, 4, 1024, 4, "bf16", "autocast,pure_fused"),
+    "gpu-125m": (768, 12, 32000, 8, 1024, 20, "bf16", "autocast_fused,compiled"),
+    "gpu-1b": (2048, 16, 128256, 2, 4096, 6, "bf16", "autocast_fused,compiled"),
+    "gpu-3b": (3072, 28, 128256, 1, 4096, 5, "bf16", "autocast_fused,compiled"),
     "lora": (896, 24, 151936, 4, 512, 2, "bf16", "pure"),  # rank 16 on every linear of Qwen2.5-0.5B's shape
     "lora-short": (896, 24, 151936, 1, 128, 1, "bf16", "pure"),  # for CPUs on which a long step of the peer takes hours
 }
@@ -36,6 +40,11 @@ def shape(case):
     if is_lora(case):
         return dict(hidden_size=896, num_hidden_layers=24, num_attention_heads=14, num_key_value_heads=2,
                     intermediate_size=4864, vocab_size=151936, max_position_embeddings=32768, tie_word_embeddings=True)
+    if case in ("gpu-1b", "gpu-3b"):  # Llama 3.2's
+        heads = 32 if case == "gpu-1b" else 24
+        return dict(hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=heads, num_key_value_heads=8,
+                    head_dim=hidden // heads, intermediate_size=8192, vocab_size=vocab, max_position_embeddings=8192,
+                    tie_word_embeddings=True)
     heads = hidden // 64
     return dict(hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=heads,
                 num_key_value_heads=heads // 2 if heads % 2 == 0 else heads, intermediate_size=hidden * 11 // 4,
@@ -55,9 +64,8 @@ def make_base(case, folder):
     model.save_pretrained(folder)
 
 
-def run_peer(case, mode, folder):
+def run_peer(case, mode, folder, device):
     """One run of the Trainer, in this process; prints a JSON object."""
-    import resource
     import time
     import torch
     import transformers
@@ -86,31 +94,68 @@ def run_peer(case, mode, folder):
         seconds = []
 
         def on_step_begin(self, *_, **__):
+            if device == "cuda":
+                torch.cuda.synchronize()
             self.start = time.perf_counter()
 
         def on_step_end(self, *_, **__):
+            if device == "cuda":
+                torch.cuda.synchronize()
             self.seconds.append(time.perf_counter() - self.start)
 
     watch = Watch()
+    if mode == "compiled":
+        return run_compiled(model, Rows(), rows, steps + warmup(case), warmup(case))
     arguments = transformers.TrainingArguments(
         output_dir=tempfile.mkdtemp(), per_device_train_batch_size=rows, max_steps=steps + warmup(case),
-        bf16=mode == "autocast", use_cpu=True, report_to=[], logging_steps=1000, save_strategy="no", disable_tqdm=True,
+        bf16=mode.startswith("autocast"), use_cpu=device == "cpu", report_to=[], logging_steps=1000, save_strategy="no", disable_tqdm=True,
         optim="adamw_torch_fused" if "fused" in mode else "adamw_torch")
     transformers.Trainer(model=model, args=arguments, train_dataset=Rows(), callbacks=[watch]).train()
-    seconds = watch.seconds[warmup(case):]
+    tell(watch.seconds[warmup(case):], device)
+
+
+def tell(seconds, device):
+    import resource
+    import torch
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    if device == "cuda":
+        peak = torch.cuda.max_memory_allocated()
     print(json.dumps({"step_seconds": statistics.median(seconds), "best_step_seconds": min(seconds),
-                      "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
+                      "peak_memory_bytes": peak}))
 
 
-def peer(case, mode, folder):
-    done = subprocess.run([sys.executable, __file__, "--case", case, "--run-peer", mode, "--base", folder],
-                          capture_output=True, text=True)
+def run_compiled(model, data, rows, steps, warm):
+    """The model under torch.compile on a GPU: fp32 weights, bf16 by autocast, fused AdamW, clipping."""
+    import time
+    import torch
+    model = model.cuda()
+    compiled = torch.compile(model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5, fused=True)
+    seconds = []
+    for step in range(steps):
+        ids = torch.stack([data[step * rows + i]["input_ids"] for i in range(rows)]).cuda()
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = compiled(input_ids=ids, labels=ids).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - start)
+    tell(seconds[warm:], "cuda")
+
+
+def peer(case, mode, folder, device):
+    done = subprocess.run([sys.executable, __file__, "--case", case, "--run-peer", mode, "--base", folder, "--device",
+                           device], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(done.stderr)
     return json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"step_seconds')))
 
 
-def hone(program, case, folder):
+def hone(program, case, folder, device):
     _, _, vocab, rows, length, steps, precision, _ = CASES[case]
     data, recipe = os.path.join(folder, "rows.jsonl"), os.path.join(folder, "recipe.json")
     with open(data, "w") as file:
@@ -123,7 +168,7 @@ def hone(program, case, folder):
             file.write(json.dumps({"input_ids": ids}) + "\n")
     made = {"model": {"type": "llama", **shape(case)}, "tokenizer": "bytes",
             "data": {"train": data, "max_length": length}, "optimizer": {"type": "adamw", "learning_rate": 5e-5},
-            "trainer": {"batch_size": rows, "max_grad_norm": 1.0, "precision": precision},
+            "trainer": {"batch_size": rows, "max_grad_norm": 1.0, "precision": precision, "device": device},
             "run": {"folder": os.path.join(folder, "run"), "seed": 1}}
     if is_lora(case):
         made["model"] = {"path": os.path.join(folder, "base")}
@@ -169,6 +214,7 @@ def main():
     parser.add_argument("--hone")
     parser.add_argument("--case", choices=CASES, default="32m")
     parser.add_argument("--peer", help="the peer's modes, separated by commas: autocast, pure, pure_fused, fp32")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--floor", action="store_true")
     parser.add_argument("--run-peer", help=argparse.SUPPRESS)
@@ -177,7 +223,7 @@ def main():
     if options.run_peer == "make":
         return make_base(options.case, options.base)
     if options.run_peer:
-        return run_peer(options.case, options.run_peer, options.base)
+        return run_peer(options.case, options.run_peer, options.base, options.device)
     modes = (options.peer or CASES[options.case][-1]).split(",")
     seconds, memory, floors = {}, {}, []
     with tempfile.TemporaryDirectory() as folder:
@@ -190,7 +236,8 @@ def main():
                 floors.append(product_floor(options.case))
                 print(f"{'products':12} {floors[-1]:8.3f} s", flush=True)
             for name in ["hone", *modes]:
-                made = hone(options.hone, options.case, folder) if name == "hone" else peer(options.case, name, base)
+                made = (hone(options.hone, options.case, folder, options.device) if name == "hone" else
+                        peer(options.case, name, base, options.device))
                 seconds.setdefault(name, []).append(made["step_seconds"])
                 memory.setdefault(name, []).append(made["peak_memory_bytes"])
                 print(f"{name:12} {made['step_seconds']:8.3f} s median, {made['best_step_seconds']:8.3f} s best, "

@@ -78,6 +78,7 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
     target_link_options(
       LibTorch::LibTorch INTERFACE
       "LINKER:--no-as-needed,${LibTorch_torch_cuda_LIBRARY},${LibTorch_c10_cuda_LIBRARY},--as-needed")
+    set_property(TARGET LibTorch::LibTorch APPEND PROPERTY INTERFACE_COMPILE_DEFINITIONS USE_C10D_NCCL)
     file(GLOB _nvidia_include "${LibTorch_ROOT_DIR}/../nvidia/*/include")
     target_include_directories(LibTorch::LibTorch SYSTEM INTERFACE ${_nvidia_include})
   endif()

@@ -51,12 +51,13 @@ HONE_API void load_weights(Model& model, const std::filesystem::path& folder, We
                            const std::optional<FreshWeights>& fresh = {});
 // Fills every weight by its Init: a function of (seed, name).
 HONE_API void init_weights(Model& model, std::uint64_t seed, WeightTypes types);
-// The model of find_model(where), with its weights and its adapter, if it has one.
-HONE_API std::unique_ptr<Model> load_model(const std::string& where, Precision precision);
-HONE_API std::unique_ptr<Model> load_model(const ModelPlace& place, Precision precision);
-// The same of one that is not to learn: weights that lie in their file in this precision are used where they lie, and
-// processes share them.
-HONE_API std::unique_ptr<Model> load_frozen_model(const ModelPlace& place, Precision precision);
+// The model of find_model(where) on a device, with its weights and its adapter, if it has one.
+HONE_API std::unique_ptr<Model> load_model(const std::string& where, Precision precision, at::Device device = at::kCPU);
+HONE_API std::unique_ptr<Model> load_model(const ModelPlace& place, Precision precision, at::Device device = at::kCPU);
+// The same of one that is not to learn: on the host, weights that lie in their file in this precision are used where
+// they lie, and processes share them.
+HONE_API std::unique_ptr<Model> load_frozen_model(const ModelPlace& place, Precision precision,
+                                                  at::Device device = at::kCPU);
 
 // Puts the LoRA adapter of a PEFT folder (adapter_config.json, adapter_model.safetensors) on the model, whose weights
 // are filled, and freezes all else but the modules that are saved with it. Its weights are of `precision`. Throws

@@ -65,6 +65,11 @@ class HONE_API Weight {
   void set_layout(Layout layout);  // REQUIRES: not filled; a part of this weight. Throws Error(bug) otherwise
   Tensor part_of(const Tensor& whole) const;  // what the layout says of it, contiguous; the same tensor if that is all
 
+  // Where its values are, or will be: what is given to fill() goes there. The host, unless said. A filled weight moves,
+  // and so do its adapters.
+  at::Device device() const { return device_; }
+  void set_device(at::Device device);
+
   const Tensor& use() const;  // the tensor to compute with; REQUIRES: filled
   bool filled() const { return value_.defined(); }
   bool is_there() const;    // filled, and its memory has not gone (fill_whole)
@@ -108,6 +113,7 @@ class HONE_API Weight {
  private:
   friend class Module;
   Layout layout_;
+  at::Device device_ = at::kCPU;
   Init init_;
   bool decays_, trainable_ = true;
   Tensor value_;
@@ -138,6 +144,8 @@ class HONE_API Module {
   void each_with_adapters(const std::function<void(const std::string&, Weight&)>& visit,
                           const std::string& prefix = "");
   bool has_adapters() const;             // of any name
+  void set_device(at::Device device);    // of every weight
+  at::Device device() const;             // of its weights; the host, where it has none
   std::int64_t parameter_count() const;  // of distinct weights, without buffers and adapters
 
  protected:

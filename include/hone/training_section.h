@@ -28,6 +28,12 @@ inline constexpr auto config::enum_names<LogAs> =
                                                        {LogAs::max, "max"},
                                                        {LogAs::std, "std"}});
 
+// Of products in fp32 on a GPU: as they are, or of factors that are rounded to TF32's 11 bits.
+enum class MatmulPrecision { highest, high };
+template <>
+inline constexpr auto config::enum_names<MatmulPrecision> = std::to_array<std::pair<MatmulPrecision, std::string_view>>(
+    {{MatmulPrecision::highest, "highest"}, {MatmulPrecision::high, "high"}});
+
 // Rows of a micro-batch: a number, or as many as fit into memory, which the start of a run decides.
 struct MicroBatchRows {
   std::int64_t rows = 8;
@@ -167,6 +173,8 @@ struct TrainerSection {
   std::int64_t skip_not_finite = 0;
   EmaSection ema;
   Precision precision = Precision::automatic;
+  std::string device = "auto";
+  MatmulPrecision matmul_precision = MatmulPrecision::highest;
   std::int64_t eval_every = 0, eval_every_epochs = 0;
   bool eval_at_start = false;
   std::optional<std::int64_t> eval_batch_size, max_eval_batches;
@@ -221,6 +229,12 @@ struct TrainerSection {
         field("ema", &C::ema, "Evaluate and save an exponential moving average of the weights."),
         field("precision", &C::precision,
               "Type of weights and activations in a step; auto = bf16 where the machine computes it fast, else fp32."),
+        field("device", &C::device,
+              "What computes: cpu, cuda or cuda:1 of a hone that was built with it; auto = the GPU where there is one.",
+              OnResume::record),
+        field("matmul_precision", &C::matmul_precision,
+              "Products in fp32 on a GPU: highest, or high, which rounds their factors to TF32 and is several times as "
+              "fast."),
         field("eval_every", &C::eval_every, "Steps between evaluations; 0 = only at the end.", at_least(0),
               OnResume::record),
         field("eval_every_epochs", &C::eval_every_epochs, "Epochs between evaluations, besides eval_every; 0 = none.",

@@ -1,6 +1,8 @@
 // Time by named section.
 #include "base/sections.h"
 
+#include <utility>
+
 #include "base/clock.h"
 #include "base/spans.h"
 
@@ -11,12 +13,14 @@ struct State {
   bool running = false;
   Section current = Section::other;
   double since = 0;
+  std::function<void()> settle;
   Totals totals;
 };
 // Of a thread: a section that another thread enters (a loader that prepares rows ahead) is not counted.
 thread_local State state;
 
 void enter(Section section) {
+  if (state.settle) state.settle();
   const double now = monotonic_seconds();
   state.totals.seconds[static_cast<std::size_t>(state.current)] += now - state.since;
   state.current = section;
@@ -29,11 +33,19 @@ void add(OfEach& totals, double count) {
 
 }  // namespace
 
-void start() { state = {.running = true, .current = Section::other, .since = monotonic_seconds(), .totals = {}}; }
+void start(std::function<void()> settle) {
+  if (settle) settle();
+  state = {.running = true,
+           .current = Section::other,
+           .since = monotonic_seconds(),
+           .settle = std::move(settle),
+           .totals = {}};
+}
 
 Totals stop() {
   enter(Section::other);
   state.running = false;
+  state.settle = nullptr;
   return state.totals;
 }
 

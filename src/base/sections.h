@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <string_view>
 
 namespace hone::sections {
@@ -21,8 +22,9 @@ struct Totals {
   OfEach waited{};  // seconds in which threads of shared work waited for the last one, over the number of threads
 };
 
-// Totals from now on; everything outside a section is `other`. On the thread that will train.
-void start();
+// Totals from now on; everything outside a section is `other`. On the thread that will train. settle: waits until what
+// a section has asked of a device is done, so that its time is the device's; without it, of who asks.
+void start(std::function<void()> settle = nullptr);
 Totals stop();
 
 bool running();  // on this thread

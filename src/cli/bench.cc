@@ -49,6 +49,7 @@ nlohmann::ordered_json to_json(const BenchReport& report) {
   nlohmann::ordered_json split, flops, bytes, waited,
       json = {{"parameters", report.parameters},
               {"precision", precision_name(report.precision)},
+              {"device", report.device},
               {"kernels", ops::name(ops::level())},
               {"threads", at::get_num_threads()},
               {"ranks", report.ranks},
@@ -103,10 +104,11 @@ void print_ops(const BenchReport& report) {
 void print(const BenchReport& report) {
   const auto steps = static_cast<double>(report.steps);
   const double all = total(report.totals.seconds), flop = total(report.totals.flop) / steps;
-  std::cout << fmt::format("model            {} parameters, {}, kernels {}\n",
+  const bool host = report.device == "cpu";
+  std::cout << fmt::format("model            {} parameters, {}{}\n",
                            human_count(static_cast<double>(report.parameters)), precision_name(report.precision),
-                           ops::name(ops::level()));
-  std::cout << "processor        " << describe_threads() << '\n';
+                           host ? fmt::format(", kernels {}", ops::name(ops::level())) : "");
+  std::cout << "processor        " << (host ? describe_threads() : report.device) << '\n';
   if (report.ranks > 1)
     std::cout << fmt::format(
         "ranks            {}; each sends {} a step; exchanges take {:.3g} s of it, {:.3g} s of which is waiting: "

@@ -19,6 +19,7 @@
 #include "hone/registry.h"
 #include "hub/own_tokenizer.h"
 #include "io/safetensors_writer.h"
+#include "tensor/device.h"
 #include "train/evaluate.h"
 #include "train/inputs.h"
 #include "train/state.h"
@@ -39,6 +40,7 @@ class Eval final : public Command {
     std::optional<Loss> loss;
     std::string chat_template;
     std::optional<Precision> precision;
+    std::string device = "auto";
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
@@ -70,7 +72,8 @@ class Eval final : public Command {
               "of a text, the completion of a pair, the assistant's turns of a conversation."),
           field("chat_template", &C::chat_template,
                 "Chat template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
-          field("precision", &C::precision, "Precision of weights and activations; default: as the model is stored.")};
+          field("precision", &C::precision, "Precision of weights and activations; default: as the model is stored."),
+          field("device", &C::device, "What computes: cpu, cuda or cuda:1; auto = the GPU where there is one.")};
     }
   };
   explicit Eval(const Config& config) : flags_(config) {}
@@ -93,7 +96,8 @@ class Eval final : public Command {
     const auto tokenizer = data::with_chat_template(
         flags_.tokenizer.empty() ? hub::own_tokenizer(tokenizer_folder(place)) : load_tokenizer(flags_.tokenizer),
         flags_.chat_template, "--chat-template");
-    const auto model = load_frozen_model(place, flags_.precision ? *flags_.precision : stored_precision(place.folder));
+    const auto model = load_frozen_model(place, flags_.precision ? *flags_.precision : stored_precision(place.folder),
+                                         devices::choose(flags_.device, "--device"));
     const training::Evaluations evaluations = evaluations_for(*model);
     nlohmann::ordered_json report;
     for (const std::string& entry : flags_.data) {

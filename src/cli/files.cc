@@ -18,7 +18,7 @@ void write_logits(const CausalLm& model, const Dataset& data, const std::string&
   std::int64_t row = 0;
   Tensor logits_TV;
   const auto bytes_of = [&](const io::TensorSpec&) {
-    logits_TV = model.logits(to_batch(data.batch({row}, 0))).squeeze(0).to(at::kFloat);
+    logits_TV = model.logits(to_batch(data.batch({row}, 0)).to(model.device())).squeeze(0).to(at::kFloat);
     if (!ops::all_finite(logits_TV))
       throw nn::not_finite(model, fmt::format("{}: logits.{}", path, row));
     row += 1;

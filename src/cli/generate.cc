@@ -18,6 +18,7 @@
 #include "hone/registry.h"
 #include "io/json.h"
 #include "io/lines.h"
+#include "tensor/device.h"
 
 namespace hone::cli {
 namespace {
@@ -43,6 +44,7 @@ class Generate final : public Command {
     std::uint64_t seed = 0;
     bool ignore_eos = false, stream = true, stats = false;
     std::optional<Precision> precision;
+    std::string device = "auto";
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
@@ -81,7 +83,8 @@ class Generate final : public Command {
           field("stream", &C::stream, "Print a single answer while it is written."),
           field("stats", &C::stats,
                 "Afterwards print the tokens per second of prompts and of generation to standard error."),
-          field("precision", &C::precision, "Precision of weights and activations; default: as the model is stored.")};
+          field("precision", &C::precision, "Precision of weights and activations; default: as the model is stored."),
+          field("device", &C::device, "What computes: cpu, cuda or cuda:1; auto = the GPU where there is one.")};
     }
   };
   explicit Generate(const Config& config) : flags_(config) {}
@@ -130,7 +133,8 @@ class Generate final : public Command {
 
  private:
   std::unique_ptr<Model> load(const ModelPlace& place) const {
-    return load_frozen_model(place, flags_.precision ? *flags_.precision : stored_precision(place.folder));
+    return load_frozen_model(place, flags_.precision ? *flags_.precision : stored_precision(place.folder),
+                             devices::choose(flags_.device, "--device"));
   }
 
   Prompt prompt_of(const std::string& given) const {

@@ -68,7 +68,7 @@ Batch make_batch(const std::vector<std::span<const std::int32_t>>& rows) {
 // fp32 logits [rows, V] of each row's last token, on the host.
 Tensor next_logits(const CausalLm& model, const std::string& adapter,
                    const std::vector<std::span<const std::int32_t>>& rows, nn::KvCache& cache) {
-  const Batch batch = make_batch(rows);
+  const Batch batch = make_batch(rows).to(model.device());
   Pass pass(batch);
   pass.cache = &cache, pass.adapter = adapter;
   const Tensor hidden_BTD = model.forward(batch, pass).hidden_BTD;
@@ -77,7 +77,7 @@ Tensor next_logits(const CausalLm& model, const std::string& adapter,
     std::vector<std::int64_t> last;
     for (std::size_t r = 0; r < rows.size(); ++r)
       last.push_back(static_cast<std::int64_t>(r) * batch.length() + static_cast<std::int64_t>(rows[r].size()) - 1);
-    hidden_RD = hidden_RD.index_select(0, at::tensor(last, at::kLong));
+    hidden_RD = hidden_RD.index_select(0, at::tensor(last, at::kLong).to(hidden_RD.device()));
   }
   return host::read(model.head().logits(hidden_RD, pass).to(at::kFloat));
 }

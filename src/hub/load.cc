@@ -204,16 +204,17 @@ void init_weights(Model& model, std::uint64_t seed, WeightTypes types) {
   });
 }
 
-std::unique_ptr<Model> load_model(const std::string& where, Precision precision) {
-  return load_model(find_model(where), precision);
+std::unique_ptr<Model> load_model(const std::string& where, Precision precision, at::Device device) {
+  return load_model(find_model(where), precision, device);
 }
 
 namespace {
 
-std::unique_ptr<Model> loaded(const ModelPlace& place, Precision precision, bool learns) {
+std::unique_ptr<Model> loaded(const ModelPlace& place, Precision precision, at::Device device, bool learns) {
   const std::string file = (place.folder / "config.json").string();
   std::unique_ptr<Model> model = build_model(config::read_file(file), file);
   if (!learns) nn::freeze(*model);
+  model->set_device(device);
   load_weights(*model, place.folder, precision);
   if (!place.adapter.empty()) load_adapter(*model, place.adapter, {.precision = precision});
   if (!learns) nn::freeze(*model);
@@ -222,12 +223,12 @@ std::unique_ptr<Model> loaded(const ModelPlace& place, Precision precision, bool
 
 }  // namespace
 
-std::unique_ptr<Model> load_model(const ModelPlace& place, Precision precision) {
-  return loaded(place, precision, /*learns=*/true);
+std::unique_ptr<Model> load_model(const ModelPlace& place, Precision precision, at::Device device) {
+  return loaded(place, precision, device, /*learns=*/true);
 }
 
-std::unique_ptr<Model> load_frozen_model(const ModelPlace& place, Precision precision) {
-  return loaded(place, precision, /*learns=*/false);
+std::unique_ptr<Model> load_frozen_model(const ModelPlace& place, Precision precision, at::Device device) {
+  return loaded(place, precision, device, /*learns=*/false);
 }
 
 }  // namespace hone

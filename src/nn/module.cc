@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "ops/linear_weight.h"
@@ -64,8 +65,14 @@ void Weight::fill(Tensor value) {
   if (value.sizes() != at::IntArrayRef(expected))
     throw Error(ErrorKind::bug,
                 fmt::format("a weight of shape {} was given {}", shape_text(expected), shape_text(value.sizes())));
-  value_ = value.detach();
+  value_ = (value.is_meta() ? value : value.to(device_)).detach();
   value_.set_requires_grad(trainable_);
+}
+
+void Weight::set_device(at::Device device) {
+  device_ = device;
+  if (filled()) fill(value_.detach());
+  for (const auto& [name, adapter] : adapters_) adapter->set_device(device);
 }
 
 void Weight::fill_whole(Tensor value) {
@@ -87,7 +94,9 @@ void Weight::update_buffer(const Tensor& seen) {
 void Weight::set_adapter(std::unique_ptr<Adapter> adapter, const std::string& name) {
   HONE_ASSERT(!name.empty());
   std::erase_if(adapters_, [&](const auto& entry) { return entry.first == name; });
-  if (adapter) adapters_.emplace_back(name, std::move(adapter));
+  if (!adapter) return;
+  adapter->set_device(device_);
+  adapters_.emplace_back(name, std::move(adapter));
 }
 
 Adapter* Weight::adapter(std::string_view name) const {
@@ -142,6 +151,16 @@ void Module::each_with_adapters(const std::function<void(const std::string&, Wei
 bool Module::has_adapters() const {
   return std::any_of(weights_.begin(), weights_.end(), [](const auto& own) { return own.second->has_adapters(); }) ||
          std::any_of(children_.begin(), children_.end(), [](const auto& own) { return own.second->has_adapters(); });
+}
+
+void Module::set_device(at::Device device) {
+  each_weight([&](const std::string&, Weight& weight) { weight.set_device(device); });
+}
+
+at::Device Module::device() const {
+  std::optional<at::Device> found;
+  each_weight([&](const std::string&, const Weight& weight) { found = found.value_or(weight.device()); });
+  return found.value_or(at::kCPU);
 }
 
 std::int64_t Module::parameter_count() const {

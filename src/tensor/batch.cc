@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "hone/error.h"
+#include "tensor/device.h"
 #include "tensor/host.h"
 
 namespace hone {
@@ -55,9 +56,13 @@ Batch to_batch(const HostBatch& host) {
 
 Batch Batch::to(at::Device device) const {
   Batch moved = *this;
-  for (Tensor* x : {&moved.ids_BT, &moved.labels_BT, &moved.weight_BT, &moved.segments_BT, &moved.positions_BT})
-    if (x->defined()) *x = x->to(device, /*non_blocking=*/true);
-  for (auto& [name, value] : moved.extra) value = value.to(device, /*non_blocking=*/true);
+  std::vector<Tensor*> places{&moved.ids_BT, &moved.labels_BT, &moved.weight_BT, &moved.segments_BT,
+                              &moved.positions_BT};
+  for (auto& [name, value] : moved.extra) places.push_back(&value);
+  std::vector<Tensor> tensors;
+  for (const Tensor* place : places) tensors.push_back(*place);
+  tensors = devices::copied(tensors, device);
+  for (std::size_t i = 0; i < places.size(); ++i) *places[i] = tensors[i];
   return moved;
 }
 

@@ -56,6 +56,13 @@ std::span<std::byte> mutable_bytes(const at::Tensor& x) {
   return {static_cast<std::byte*>(checked(x).mutable_data_ptr()), x.nbytes()};
 }
 
+void fill_bytes(const at::Tensor& x, const std::function<void(std::span<std::byte>)>& write) {
+  if (x.is_cpu()) return write(mutable_bytes(x));
+  const at::Tensor there = at::empty(x.sizes(), x.options().device(at::kCPU).requires_grad(false));
+  write(mutable_bytes(there));
+  x.detach().copy_(there);
+}
+
 at::Tensor read(const at::Tensor& x) {
   ++wait_count;
   if (x.is_meta()) return at::zeros(x.sizes(), x.options().device(at::kCPU).requires_grad(false));

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -19,6 +20,9 @@ template <class T>
 std::span<T> mutable_values(const at::Tensor& x);
 std::span<const std::byte> bytes(const at::Tensor& x);
 std::span<std::byte> mutable_bytes(const at::Tensor& x);
+
+// Fills x, contiguous, from outside: `write` gets its bytes, or those of a copy that then goes to x's device.
+void fill_bytes(const at::Tensor& x, const std::function<void(std::span<std::byte>)>& write);
 
 // A new CPU tensor.
 template <class T>

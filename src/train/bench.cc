@@ -4,14 +4,18 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/env.h"
 #include "base/temporary.h"
 #include "hub/memory.h"
 #include "ops/matmul.h"
+#include "tensor/device.h"
 #include "train/batch_size.h"
 #include "train/complete.h"
+#include "train/placement.h"
 #include "train/ranks.h"
 #include "train/trainer.h"
 
@@ -29,17 +33,19 @@ double median(std::vector<double> values) {
 namespace {
 
 // Seconds of [rows, inner] times [inner, inner].
-double product_seconds(std::int64_t rows, std::int64_t inner, at::ScalarType type) {
-  const at::Tensor a = at::rand({rows, inner}).to(type), b = at::rand({inner, inner}).to(type);
+double product_seconds(std::int64_t rows, std::int64_t inner, at::ScalarType type, at::Device device) {
+  const at::Tensor a = at::rand({rows, inner}).to(device, type), b = at::rand({inner, inner}).to(device, type);
   at::Tensor out = at::empty({rows, inner}, a.options());
   double best = 1e9, library_last = 0;
   for (int i = 0; i < 10; ++i) {
     const Stopwatch ours;
     ops::matmul_into(out, {{a, b}});
+    devices::synchronize(device);
     best = std::min(best, ours.seconds());
     if (library_last > 3 * best) continue;  // in bf16 without AVX-512 it takes fifty times as long
     const Stopwatch library;
     at::mm_out(out, a, b);
+    devices::synchronize(device);
     best = std::min(best, library_last = library.seconds());
   }
   return best;
@@ -47,24 +53,28 @@ double product_seconds(std::int64_t rows, std::int64_t inner, at::ScalarType typ
 
 }  // namespace
 
-double product_ceiling(Precision precision) {
+double product_ceiling(Precision precision, at::Device device) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> sizes{{1536, 1536}, {4096, 512}};
+  if (device.is_cuda()) sizes = {{8192, 8192}, {16384, 4096}};
   double best = 0;
-  for (const auto& [rows, inner] : {std::pair<std::int64_t, std::int64_t>{1536, 1536}, {4096, 512}})
+  for (const auto& [rows, inner] : sizes)
     best = std::max(best, 2.0 * static_cast<double>(rows * inner * inner) /
-                              product_seconds(rows, inner, hub::type_of(precision)));
+                              product_seconds(rows, inner, hub::type_of(precision), device));
   return best;
 }
 
-double memory_ceiling() {
-  constexpr std::int64_t kCount = 32 << 20;
-  const at::Tensor from = at::ones({kCount}), to = at::zeros({kCount});
+double memory_ceiling(at::Device device) {
+  const std::int64_t count = device.is_cuda() ? 512 << 20 : 32 << 20;
+  const at::Tensor from = at::ones({count}, device), to = at::zeros({count}, device);
+  devices::synchronize(device);
   double best = 1e9;
   for (int i = 0; i < 8; ++i) {
     const Stopwatch watch;
     to.copy_(from);
+    devices::synchronize(device);
     best = std::min(best, watch.seconds());
   }
-  return 2.0 * 4 * kCount / best;
+  return 2.0 * 4 * static_cast<double>(count) / best;
 }
 
 BenchReport bench(Recipe recipe, const BenchOptions& options) {
@@ -81,6 +91,8 @@ BenchReport bench(Recipe recipe, const BenchOptions& options) {
   io::RunFolder run(Env::process(), recipe.run.folder, {false, ErrorKind::checkpoint});
   BenchReport report;
   report.precision = recipe.trainer.precision;
+  const at::Device device = device_of(recipe);
+  report.device = device.str();
   report.parameters = inputs.model->parameter_count();
   report.ranks = options.world.size();
   Trainer trainer({std::move(recipe), train, std::move(inputs), run, {}, {}});
@@ -89,15 +101,23 @@ BenchReport bench(Recipe recipe, const BenchOptions& options) {
   std::vector<double> seconds;
   std::int64_t waits = 0, micro_batches = 0;
   Traffic before;
+  const bool host = devices::is_host(device);
+  if (!host) devices::reset_peak(device);
   for (std::int64_t step = 0; step < options.warmup + options.steps; ++step) {
-    if (step == options.warmup) sections::start(), before = options.world.traffic();
+    if (step == options.warmup) before = options.world.traffic();
+    if (step == options.warmup && host) sections::start();
     const Stopwatch one;
     const StepReport done = trainer.train_step();
+    devices::synchronize(device);
     if (step == 0) report.first_step_seconds = watch.seconds();
     if (step < options.warmup) continue;
     seconds.push_back(one.seconds());
     waits += done.host_waits, micro_batches += done.micro_batches;
     report.tokens_per_step += done.tokens, report.supervised_per_step += done.supervised;
+  }
+  if (!host) {  // once more, as a device that is waited for after each section is slower
+    sections::start([&] { devices::synchronize(device); });
+    for (std::int64_t step = 0; step < options.steps; ++step) trainer.train_step();
   }
   report.totals = sections::stop();
   report.steps = options.steps;
@@ -111,10 +131,10 @@ BenchReport bench(Recipe recipe, const BenchOptions& options) {
     report.host_waits_per_micro_batch = static_cast<double>(waits) / static_cast<double>(micro_batches);
   report.step_seconds = median(seconds);
   report.best_step_seconds = *std::min_element(seconds.begin(), seconds.end());
-  report.peak_memory_bytes = static_cast<double>(peak_memory_bytes());
+  report.peak_memory_bytes = static_cast<double>(highest_memory(device));
   options.world.wait();
-  report.product_ceiling = product_ceiling(report.precision);  // on all ranks at once, as in a step
-  report.memory_ceiling = memory_ceiling();
+  report.product_ceiling = product_ceiling(report.precision, device);  // on all ranks at once, as in a step
+  report.memory_ceiling = memory_ceiling(device);
   return report;
 }
 

@@ -1,7 +1,10 @@
 // Measures training steps as they are: the recipe's model, data and optimizer, and nothing written.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
+#include <string>
 
 #include "base/sections.h"
 #include "hone/recipe.h"
@@ -25,6 +28,7 @@ struct BenchReport {
   double product_ceiling = 0;  // FLOP/s of the best product in the recipe's precision, measured in the same process
   double memory_ceiling = 0;   // bytes/s read and written by a large copy
   Precision precision = Precision::fp32;
+  std::string device = "cpu";  // or "cuda:0": then peak_memory_bytes and the ceilings are its own
   int ranks = 1;
   double bytes_sent_per_step = 0;        // of weights and gradients to other ranks, by this one
   double exchange_seconds_per_step = 0;  // in which anything was on its way between ranks
@@ -32,8 +36,8 @@ struct BenchReport {
 };
 
 // FLOP/s of large products, the best of ours and LibTorch's: what a recipe's products could reach.
-double product_ceiling(Precision precision);
-double memory_ceiling();  // bytes/s that a copy beyond the caches reads and writes
+double product_ceiling(Precision precision, at::Device device);
+double memory_ceiling(at::Device device);  // bytes/s that a copy beyond the caches reads and writes
 
 // Works in a temporary folder that is gone afterwards. Throws as train() does.
 BenchReport bench(Recipe recipe, const BenchOptions& options);

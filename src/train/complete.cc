@@ -5,6 +5,8 @@
 
 #include "base/env.h"
 #include "io/run_folder.h"
+#include "tensor/device.h"
+#include "train/placement.h"
 
 namespace hone::training {
 namespace {
@@ -12,7 +14,14 @@ namespace {
 Recipe checked(const Recipe& given) {
   Recipe recipe = read_recipe(write_recipe(given));
   TrainerSection& trainer = recipe.trainer;
-  trainer.precision = resolve(trainer.precision);
+  const at::Device device = device_of(recipe);
+  if (trainer.device == "auto" && !devices::is_host(device))
+    trainer.device = c10::DeviceTypeName(device.type(), /*lower_case=*/true);
+  if (devices::is_host(device) && trainer.matmul_precision != MatmulPrecision::highest)
+    throw Error(ErrorKind::config, "trainer.matmul_precision: high rounds products on a GPU, and this run computes on "
+                                   "the CPU").hint("leave it out, or set trainer.device");
+  const bool fast = !devices::is_host(device) && trainer.precision == Precision::automatic;  // what they are made for
+  trainer.precision = fast ? Precision::bf16 : resolve(trainer.precision);
   if (trainer.step_rows && !trainer.batch_size.automatic) {
     trainer.accumulate = *trainer.step_rows / trainer.batch_size;
     trainer.step_rows.reset();

@@ -14,7 +14,7 @@ class Env;
 namespace hone::training {
 
 // Each checks the recipe once more: who calls may have changed it since it was read. Error(config) with all problems.
-// In all of them the precision is the one that this machine computes in.
+// In all of them the device is one that is here, and the precision the one that it computes in.
 
 // As config.yaml says it: with a folder, which for run.name is the next one, or with `resume` the newest there is.
 Recipe completed_for_run(const Recipe& given, Env& env, bool resume);

@@ -57,7 +57,8 @@ void DocumentNumbers::add_to(Batch* given) const {
   Batch& batch = *given;
   if (!first_)
     return resources_.together([&] {
-      for (auto& [name, numbers] : objective_.document_numbers(batch, resources_)) batch.extra[name] = numbers;
+      for (auto& [name, numbers] : objective_.document_numbers(batch.to(resources_.device()), resources_))
+        batch.extra[name] = numbers;
     });
   std::map<std::string, std::vector<double>> all;
   for (const Key& key : keys_of(batch)) {
@@ -144,7 +145,7 @@ void DocumentNumbers::make_missing(const Data& data) {
     std::optional<Batch> batch;
     std::vector<Key> keys;
     if (const std::size_t own = i + static_cast<std::size_t>(world_.rank()); own < batches.size()) {
-      batch = evaluation_batch(*batches[own].first, batches[own].second, data.batches);
+      batch = evaluation_batch(*batches[own].first, batches[own].second, data.batches, resources_.device());
       keys = keys_of(*batch);
     }
     const bool missing = std::any_of(keys.begin(), keys.end(), [&](const Key& key) { return !kept_.contains(key); });

@@ -105,11 +105,11 @@ EvaluateOptions evaluate_options(const Recipe& recipe, const Inputs& inputs) {
   return options;
 }
 
-Batch evaluation_batch(const Dataset& data, std::int64_t begin, const EvaluateOptions& options) {
+Batch evaluation_batch(const Dataset& data, std::int64_t begin, const EvaluateOptions& options, at::Device device) {
   std::vector<std::int64_t> rows(static_cast<std::size_t>(std::min(options.batch_size, data.rows() - begin)));
   std::iota(rows.begin(), rows.end(), begin);
   const Random random(options.seed, fmt::format("evaluate/{}", begin));
-  return to_batch(collate(data.take(rows), options.collator.get(), options.pad_id, random));
+  return to_batch(collate(data.take(rows), options.collator.get(), options.pad_id, random)).to(device);
 }
 
 namespace {
@@ -174,7 +174,7 @@ std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluatio
     const bool enough = options.before && !options.before(begin, tokens);
     if (enough) told[kEnough] = 1;
     if (!enough && own < rows) {
-      Batch batch = evaluation_batch(data, own, options);
+      Batch batch = evaluation_batch(data, own, options, model.device());
       tokens = batch.tokens;
       told = measured(model, evaluations, batch, options);
     } else {

@@ -20,10 +20,12 @@
 #include "hub/adapter_files.h"
 #include "hub/fresh.h"
 #include "hub/own_tokenizer.h"
+#include "tensor/device.h"
 #include "train/adapter_base.h"
 #include "train/check_schedule.h"
 #include "train/meta_twin.h"
 #include "train/model_source.h"
+#include "train/placement.h"
 #include "train/ranks.h"
 #include "train/resources.h"
 #include "train/step_plan.h"
@@ -311,6 +313,8 @@ WeightTypes types_to_read(Precision run, const std::filesystem::path& folder) {
 void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed) {
   const Precision run = recipe.trainer.precision;
   const WeightTypes types = types_to_read(run, inputs.source);
+  inputs.model->set_device(device_of(recipe));
+  devices::round_products(recipe.trainer.matmul_precision == MatmulPrecision::high);
   if (inputs.in_memory && !resumed) return;
   if (inputs.source.empty())
     init_weights(*inputs.model, recipe.run.seed, types);

@@ -25,11 +25,12 @@ void restore(const Safetensors& file, const Slice& into) {
   if (found.dtype != dtype || found.shape != into.shape)
     throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: got {} {}, expected {} {}", where, into.name, found.dtype,
                                                    shape_text(found.shape), dtype, shape_text(into.shape)));
-  const std::span<std::byte> bytes = host::mutable_bytes(into.part);
-  if (into.part.sizes() == at::IntArrayRef(into.shape)) return file.read(found, bytes);
-  if (bytes.empty()) return;
-  const std::shared_ptr<const std::byte> all = file.map(found);
-  std::copy_n(all.get() + into.begin * into.part.element_size(), bytes.size(), bytes.begin());
+  host::fill_bytes(into.part, [&](std::span<std::byte> bytes) {
+    if (into.part.sizes() == at::IntArrayRef(into.shape)) return file.read(found, bytes);
+    if (bytes.empty()) return;
+    const std::shared_ptr<const std::byte> all = file.map(found);
+    std::copy_n(all.get() + into.begin * into.part.element_size(), bytes.size(), bytes.begin());
+  });
 }
 
 }  // namespace

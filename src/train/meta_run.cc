@@ -9,17 +9,20 @@
 #include <map>
 #include <memory>
 
+#include "base/strings.h"
 #include "hone/hub.h"
 #include "hone/objective.h"
 #include "hone/registry.h"
 #include "hub/memory.h"
 #include "hub/save.h"
 #include "nn/weight_groups.h"
+#include "tensor/device.h"
 #include "tensor/meta_memory.h"
 #include "train/checkpoint.h"
 #include "train/meta_twin.h"
 #include "train/evaluate.h"
 #include "train/make_optimizer.h"
+#include "train/placement.h"
 #include "train/resources.h"
 #include "train/updater.h"
 
@@ -234,7 +237,7 @@ void go_through(MetaRun& run, const Recipe& recipe, const Inputs& inputs, const 
   for (int step = 0; step < 2; ++step) run.step(batch, std::min<std::int64_t>(own, 2));
   if (inputs.evals.empty()) return;
   EvaluateOptions options = evaluate_options(recipe, inputs);
-  run.evaluate(evaluation_batch(*inputs.evals.front().data, 0, options).to(at::kMeta));
+  run.evaluate(evaluation_batch(*inputs.evals.front().data, 0, options, at::kMeta));
 }
 
 }  // namespace
@@ -252,9 +255,22 @@ HostBatch fullest_batch(const Recipe& recipe, const Inputs& inputs, std::int64_t
   return fullest;
 }
 
+std::string memory_parts(const MemoryPlan& plan) {
+  const std::pair<const char*, std::uint64_t> parts[] = {
+      {"weights", plan.weights},     {"masters", plan.masters},
+      {"gradients", plan.gradients}, {"the optimizer's state", plan.optimizer},
+      {"an average", plan.average},  {"other models", plan.other_models},
+      {"a step", plan.backward},     {"an evaluation", plan.evaluation}};
+  std::vector<std::string> texts;
+  for (const auto& [name, bytes] : parts)
+    if (bytes > 0) texts.push_back(fmt::format("{} {}", name, human_size(bytes)));
+  return join(texts, ", ");
+}
+
 MemoryPlan plan_memory(const Recipe& recipe, const Inputs& inputs, const MetaRunOptions& options) {
   MemoryPlan plan;
-  plan.process = inputs.process + kOnceItTrains;
+  const bool host = devices::is_host(device_of(recipe));  // else process and copy lie elsewhere
+  plan.process = host ? inputs.process + kOnceItTrains : 0;
   const std::int64_t rows = options.batch_size > 0 ? options.batch_size : recipe.trainer.batch_size.rows;
   const HostBatch batch = fullest_batch(recipe, inputs, rows);
   plan.rows = batch.rows, plan.tokens = batch.tokens;
@@ -270,7 +286,7 @@ MemoryPlan plan_memory(const Recipe& recipe, const Inputs& inputs, const MetaRun
   plan.gaps = run.memory().reached() - std::min<std::uint64_t>(full, run.memory().reached());
   if (options.ranks > 1 && recipe.parallel.fsdp != 1)
     share_out(plan, run.model(), static_cast<std::uint64_t>(options.ranks)), plan.gaps = 0;
-  if (recipe.trainer.save.asynchronous) plan.checkpoint_copy = plan.checkpoint;
+  if (recipe.trainer.save.asynchronous && host) plan.checkpoint_copy = plan.checkpoint;
   plan.peak = plan.process + plan.lasting() + std::max(plan.backward, plan.evaluation) + plan.gathered + plan.gaps +
               plan.checkpoint_copy;
   return plan;

@@ -43,6 +43,9 @@ struct MetaRunOptions {
   int ranks = 1;                // of the run; one of them is looked at
 };
 
+// "weights 1.2 GB, masters 2.4 GB, a step 3.1 GB": what takes memory.
+std::string memory_parts(const MemoryPlan& plan);
+
 // The inputs as load_inputs() gives them: nothing of them changes. Throws as building the model does.
 MemoryPlan plan_memory(const Recipe& recipe, const Inputs& inputs, const MetaRunOptions& options = {});
 

@@ -6,12 +6,12 @@
 #include <filesystem>
 
 #include "base/env.h"
-#include "base/memory.h"
 #include "nn/flops.h"
 #include "train/batch_size.h"
 #include "train/bench.h"
 #include "train/complete.h"
 #include "train/inputs.h"
+#include "train/placement.h"
 #include "train/ranks.h"
 #include "train/step_plan.h"
 #include "train/trainable.h"
@@ -124,7 +124,7 @@ void plan_time(RunPlan& plan, const Inputs& inputs, const Work& work, const RunP
   if (plan.memory.peak < room && inputs.train->as_dataset()) {
     measure(plan, options, tokens);
   } else {
-    const double rate = kShareOfCeiling * product_ceiling(trainer.precision);
+    const double rate = kShareOfCeiling * product_ceiling(trainer.precision, device_of(plan.recipe));
     time.micro_batch = work.training * tokens / rate;
     time.update = 0;
   }
@@ -148,7 +148,7 @@ RunPlan plan_run(const Recipe& given, const RunPlanOptions& options) {
   const Inputs inputs = load_inputs(plan.recipe, "");
   plan.batch_size_reason = choose_batch_size(plan.recipe, inputs, World(), options.ranks);
   check_shared_evenly(plan.recipe.trainer, options.ranks);
-  plan.available = memory_facts().left();
+  plan.available = memory_there(device_of(plan.recipe));
   plan.shared_out = options.ranks > 1 && plan.recipe.parallel.fsdp != 1;
   plan.parameters = inputs.model->parameter_count();
   plan.trained = trained_parameters(*inputs.model) + inputs.adapter_report.parameters;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "base/memory.h"
 #include "base/strings.h"
 #include "data/choose_template.h"
 #include "data/inspect.h"
@@ -15,6 +14,7 @@
 #include "tensor/threads.h"
 #include "train/batch_size.h"
 #include "train/complete.h"
+#include "train/placement.h"
 #include "train/resources.h"
 #include "train/step_plan.h"
 #include "train/trainable.h"
@@ -124,8 +124,8 @@ std::string memory_text(const MemoryPlan& memory, int ranks) {
 }
 
 // ranks: on this machine.
-void warn_about_memory(const MemoryPlan& memory, int ranks, std::vector<std::string>& warnings) {
-  const std::uint64_t there = memory_facts().left() + resident_memory();
+void warn_about_memory(const MemoryPlan& memory, at::Device device, int ranks, std::vector<std::string>& warnings) {
+  const std::uint64_t there = memory_there(device);
   if (memory.peak * static_cast<std::uint64_t>(ranks) <= there) return;
   warnings.push_back(fmt::format("{} of memory are there{}; hone plan says what takes how much", human_size(there),
                                  ranks == 1 ? "" : fmt::format(" for {} ranks", ranks)));
@@ -168,13 +168,15 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
                                      trainer.batch_size.rows, trainer.accumulate, how_often,
                                      memory_text(memory, ranks)));
   for (std::string& line : step_plan_lines(recipe)) result.lines.push_back(std::move(line));
-  result.lines.push_back(describe_threads());
+  const at::Device device = device_of(recipe);
+  result.lines.push_back(device.is_cpu() ? describe_threads() : "on " + device.str());
   result.lines.push_back(inputs.adapter ? "checkpoints hold the adapter alone, as exactly as it is trained"
                                         : save_types.text());
   result.report = {{"parameters", parameters},
                    {"trained_parameters", trained},
                    {"weights", origin},
                    {"precision", name_of(trainer.precision)},
+                   {"device", device.str()},
                    {"train", train ? counts_of(*train) : nlohmann::ordered_json{{"stream", true}}},
                    {"eval", nlohmann::ordered_json::object()},
                    {"steps", steps},
@@ -189,7 +191,7 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
   else if (trainer.tokens && !trainer.steps)
     result.warnings.push_back("trainer.tokens: a stream's rows are counted as full ones: the run may end with fewer");
   warn_about_ends(recipe, inputs, result.warnings);
-  warn_about_memory(memory, ranks, result.warnings);
+  warn_about_memory(memory, device, ranks, result.warnings);
   if (recipe.data.max_length > inputs.model->max_positions())
     result.warnings.push_back(fmt::format("data.max_length {} is beyond the model's max_position_embeddings {}",
                                           recipe.data.max_length, inputs.model->max_positions()));

@@ -35,6 +35,7 @@ class Preparation {
   RunData run_data() const;
   RunModel run_model() const;
   Trainer& loop() { return *loop_; }
+  std::string expected_memory() const { return loop_ ? memory_parts(loop_->expected_memory()) : ""; }
   const TrainOptions& options() const { return options_; }
   const Recipe& recipe() const { return recipe_; }  // completed, after load_data()
   const Inputs& inputs() const { return *inputs_; }  // until make_loop()

@@ -32,6 +32,7 @@ std::shared_ptr<Model> load_start(const Recipe& recipe, const Model& trained, co
   const fs::path folder = fresh ? fs::path() : find_model_folder(recipe.model.path);
   std::shared_ptr<Model> model = build_model(trained.hf_config(), fresh ? "model" : folder / "config.json");
   nn::freeze(*model);
+  model->set_device(trained.device());
   prepare(*model);
   if (fresh)
     init_weights(*model, recipe.run.seed, precision);
@@ -96,7 +97,7 @@ std::shared_ptr<const Model> RunResources::load(const std::string& folder) const
   const Precision precision = recipe_.trainer.precision;
   if (!is_shared_out())
     return folder.empty() ? load_start(recipe_, trained_, [](Model&) {})
-                          : load_frozen_model(find_model(folder), precision);
+                          : load_frozen_model(find_model(folder), precision, device());
   const Prepare share = [&](Model& model) { parallel::share_out(model, world_, /*learns=*/false); };
   const std::shared_ptr<Model> model = folder.empty() ? load_start(recipe_, trained_, share)
                                                       : load_prepared(find_model_folder(folder), precision, share);

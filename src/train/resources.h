@@ -25,6 +25,7 @@ class RunResources final : public Resources {
   RunResources(const Needs& needs, const Recipe& recipe, const Model& trained, World world);
   ~RunResources() override;
   RoleModel model(const std::string& role) const override;
+  at::Device device() const { return trained_.device(); }  // of all of them
   void load_all() const;
   void let_go();
 

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "hone/registry.h"
+#include "train/placement.h"
 
 namespace hone::training {
 namespace {
@@ -21,6 +22,7 @@ constexpr const char* kTerminal = "terminal";
 RunLog::RunLog(const io::RunFolder& run, const Recipe& recipe, const RunInfo& info, const RunState& state,
                const std::string& resumed_from, std::function<void(Metrics&)> derive)
     : file_(run.folder()),
+      device_(device_of(recipe)),
       modes_(recipe.trainer.log_modes),
       derive_(std::move(derive)),
       apart_(recipe.trainer.report_every.value_or(recipe.trainer.log_every) != recipe.trainer.log_every) {
@@ -40,8 +42,8 @@ RunLog::RunLog(const io::RunFolder& run, const Recipe& recipe, const RunInfo& in
   if (!terminal_) terminal_ = known.make(kTerminal, *known.options(kTerminal), info);
 }
 
-Metrics RunLog::Since::speed() const {
-  Metrics speed{{"peak_memory_bytes", static_cast<double>(peak_memory_bytes())}};
+Metrics RunLog::Since::speed(at::Device device) const {
+  Metrics speed{{"peak_memory_bytes", static_cast<double>(highest_memory(device))}};
   if (steps == 0) return speed;  // another process has made them
   const double time = std::max(seconds, 1e-9);
   speed["tokens_per_second"] = static_cast<double>(tokens) / time;
@@ -67,7 +69,7 @@ Metrics RunLog::values_of(const Window& window) const {
 
 void RunLog::log(RunState& state, std::optional<double> epoch, const std::function<void(Metrics&)>& change) {
   const Metrics values = values_of(state.window);
-  Metrics varying = line_.speed();
+  Metrics varying = line_.speed(device_);
   Metrics line = values;
   line.insert(varying.begin(), varying.end());
   change(line);
@@ -92,7 +94,7 @@ Metrics with_place(Metrics line, const RunState& state, std::optional<double> ep
 
 void RunLog::report(RunState& state, std::optional<double> epoch) {
   Metrics line = with_place(values_of(*state.report), state, epoch);
-  const Metrics speed = report_.speed();
+  const Metrics speed = report_.speed(device_);
   line.insert(speed.begin(), speed.end());
   line.insert(varying_.begin(), varying_.end());
   for (const auto& tracker : trackers_) tracker->log(state.step, line);

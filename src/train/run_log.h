@@ -35,13 +35,14 @@ class RunLog {
 
  private:
   io::MetricsFile file_;
+  at::Device device_;
   std::vector<LogAs> modes_;
   std::function<void(Metrics&)> derive_;
   Metrics values_of(const Window& window) const;
   struct Since {  // the last line
     std::int64_t steps = 0, tokens = 0;
     double seconds = 0;
-    Metrics speed() const;
+    Metrics speed(at::Device device) const;
   };
   std::vector<std::unique_ptr<Tracker>> trackers_;
   std::unique_ptr<Tracker> terminal_;

@@ -123,14 +123,16 @@ void Stepper::complete(Group& group) const {
   for (std::size_t i = 0; i < most; ++i) numbers_.add_to(i < group.size() ? &group[i] : nullptr);
 }
 
-StepReport Stepper::update(const Group& group) {
+StepReport Stepper::update(const Group& given) {
   RunState& state = frame_.run;
   StepReport report;
   Passes passes;
-  const Sums total = amounts(group, passes, report);
+  const Sums total = amounts(given, passes, report);
   report.learning_rate = frame_.learning_rate();
   report.skipped = total.empty();
   if (report.skipped) return report;
+  Group group;  // where the model is; what was to be counted has been counted on the host
+  for (const Batch& batch : given) group.push_back(batch.to(model_.device()));
   const SeedOf seed_of = [&](std::size_t i) { return pass_seed(recipe_.run.seed, state.updates, number_of(i)); };
   std::vector<Passed> passed(group.size());
   const std::int64_t waits = host::waits();

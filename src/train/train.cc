@@ -2,6 +2,7 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
+#include <functional>
 #include <new>
 
 #include "base/log.h"
@@ -14,8 +15,10 @@
 namespace hone {
 namespace {
 
-Error out_of_memory(const std::string& text) {
-  return Error(ErrorKind::data, "out of memory" + (text.empty() ? "" : ": " + text))
+// expected: what takes how much, as the plan has it.
+Error out_of_memory(const std::string& text, const std::string& expected) {
+  const std::string plan = expected.empty() ? "" : "; the run was expected to take: " + expected;
+  return Error(ErrorKind::data, "out of memory" + (text.empty() ? "" : ": " + text) + plan)
       .hint(
           "a smaller trainer.batch_size with a larger trainer.accumulate, trainer.checkpoint_blocks, or a shorter "
           "data.max_length");
@@ -23,15 +26,15 @@ Error out_of_memory(const std::string& text) {
 
 // What LibTorch and the allocator throw, as errors of ours.
 template <class Work>
-decltype(auto) guarded(const Work& work) {
+decltype(auto) guarded(const Work& work, const std::function<std::string()>& expected = [] { return ""; }) {
   try {
     return work();
   } catch (const std::bad_alloc&) {
-    throw out_of_memory("");
+    throw out_of_memory("", expected());
   } catch (const c10::Error& error) {
     const std::string text = error.what_without_backtrace();
     if (text.find("allocate memory") != std::string::npos || text.find("out of memory") != std::string::npos)
-      throw out_of_memory(text);
+      throw out_of_memory(text.substr(0, text.find("\nException raised")), expected());
     throw Error(ErrorKind::bug, "LibTorch: " + text);
   }
 }
@@ -144,7 +147,7 @@ TrainOutput Trainer::run() {
       if (options.world.is_first()) preparation.say_seconds();
       output.summary = preparation.loop().run();
       output.state = preparation.loop().take_state();
-    });
+    }, [&] { return preparation.expected_memory(); });
   } catch (const Error& error) {
     if (error.kind() != kStopped || options.world.size() > 1) throw;  // the other ranks have not heard of it
     output.summary = stopped_early(parts_->folder, error);

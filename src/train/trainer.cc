@@ -185,8 +185,8 @@ void Trainer::step() {
 
 void Trainer::start() {
   if (world_.is_first()) {
-    const MemoryPlan memory = plan_memory(recipe_, parts_.inputs, {.ranks = world_.size()});
-    const Preflight found = describe_inputs(recipe_, parts_.inputs, *save_types_, memory, ranks_here(world_));
+    memory_ = plan_memory(recipe_, parts_.inputs, {.ranks = world_.size()});
+    const Preflight found = describe_inputs(recipe_, parts_.inputs, *save_types_, memory_, ranks_here(world_));
     for (const std::string& line : found.lines) log::info("{}", line);
     for (const std::string& warning : found.warnings) log::warning("{}", warning);
     if (parts_.options.check_space) saver_->check_space();

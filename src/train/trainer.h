@@ -13,6 +13,7 @@
 #include "train/evaluate.h"
 #include "train/hooks.h"
 #include "train/inputs.h"
+#include "train/meta_run.h"
 #include "train/pace.h"
 #include "train/rates.h"
 #include "train/run_log.h"
@@ -41,6 +42,7 @@ class Trainer {
   explicit Trainer(TrainerParts parts);
   ~Trainer();
   Summary run();
+  const MemoryPlan& expected_memory() const { return memory_; }  // once it has begun, on rank 0
   void begin();                                               // before the first step: what the objective asks for once
   StepReport train_step();  // one step of run() and nothing else: for measurements
   RunFunctions functions();
@@ -133,6 +135,7 @@ class Trainer {
   Evaluations evaluations_;
   std::vector<std::string> greater_is_better_;  // of their metrics
   std::optional<SaveTypes> save_types_;
+  MemoryPlan memory_;
   hub::ModelFiles files_;
 
   std::optional<TemporaryFolder> replay_folder_;

@@ -238,6 +238,8 @@ trainer.ema.warmup | r.yaml --trainer.ema.decay=0.9 | --trainer.ema.warmup=false
 trainer.eval_every_epochs | r.yaml --trainer.epochs=3 --trainer.eval_every=0 | --trainer.eval_every_epochs=1
 trainer.eval_at_start | r.yaml | --trainer.eval_at_start=true
 trainer.max_grad_norm | r.yaml | --trainer.max_grad_norm=0.001
+trainer.device | what computes: tests/device/train_test.cc |
+trainer.matmul_precision | r.yaml | --trainer.matmul_precision=high
 trainer.precision | r.yaml | --trainer.precision=fp64
 trainer.eval_every | r.yaml | --trainer.eval_every=1
 trainer.eval_batch_size | memory: rows of an evaluation are independent of each other, tests/evals |
@@ -446,6 +448,7 @@ eval --data | eval ../m1 --data ../d.jsonl | --data ../e.jsonl
 eval --columns | eval ../m1 --data ../d.jsonl | --columns text=story
 eval --ignore | eval ../m1 --data ../l.jsonl | --ignore label
 eval --metric | eval ../m1 --data ../p.jsonl | --metric exact_match
+eval --device | eval ../m1 --data ../d.jsonl | --device nowhere
 eval --tokenizer | eval ../m1 --data ../d.jsonl | --tokenizer nowhere
 eval --adapter | eval ../m1 --data ../d.jsonl | --adapter ../made
 eval --logits | eval ../m1 --data ../d.jsonl | --logits l.safetensors
@@ -458,6 +461,7 @@ eval --loss | eval ../m1 --data ../p.jsonl | --loss all
 eval --chat-template | eval ../m1 --data ../c.jsonl | --chat-template zephyr
 eval --json | eval ../m1 --data ../d.jsonl | --json
 eval --precision | eval ../m1 --data ../d.jsonl --logits l.safetensors | --precision fp64
+generate --device | generate ../m1 --max-new-tokens 4 --prompt a | --device nowhere
 generate --prompt | generate ../m1 --max-new-tokens 4 --prompt a | --prompt b
 generate --prompts | generate ../m1 --max-new-tokens 4 | --prompts ../p.jsonl
 generate --chat | generate ../m1 --max-new-tokens 4 --prompt a | --chat

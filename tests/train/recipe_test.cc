@@ -80,6 +80,8 @@ TEST(Recipe, EveryOptionIsClassedForResume) {
                        {"trainer.ema.decay", "refuse"},
                        {"trainer.ema.warmup", "refuse"},
                        {"trainer.precision", "refuse"},
+                       {"trainer.device", "record"},
+                       {"trainer.matmul_precision", "refuse"},
                        {"trainer.eval_every", "record"},
                        {"trainer.eval_every_epochs", "record"},
                        {"trainer.eval_at_start", "record"},

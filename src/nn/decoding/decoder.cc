@@ -21,7 +21,7 @@ bool knows_adapters(const Model& model, const Pass& pass) {
 
 std::unique_ptr<Decoder> maybe_make_decoder(const Model& model, std::int64_t rows, const std::string& adapter) {
   const auto* has = dynamic_cast<const HasDecoder*>(&model);
-  if (!has) return nullptr;
+  if (!has || !model.device().is_cpu()) return nullptr;
   const Batch nothing;
   Pass pass(nothing);
   pass.adapter = adapter;

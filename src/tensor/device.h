@@ -1,0 +1,39 @@
+// The devices that LibTorch has here: the host's processors, and those of its backends that this build and this machine
+// have. Nothing here names a backend: what is not the host's is an accelerator, with streams of its own.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hone::devices {
+
+// Of a name: "cpu", "cuda", "cuda:1", or "auto", which is the accelerator where there is one, else the host. Without a
+// number it is the one for the local_rank-th process of this machine. Throws Error(config): no such kind in this build,
+// or no such device in this machine; `option` is what said the name.
+at::Device choose(const std::string& name, const std::string& option, int local_rank = 0);
+std::vector<at::Device> all();  // the host first
+
+inline bool is_host(at::Device device) { return device.is_cpu(); }
+void synchronize(at::Device device);  // waits until the device has done all that it was given
+
+// Whether accelerators may round the factors of products in fp32 to TF32; of the whole process.
+void round_products(bool rounded);
+
+// In bytes; of an accelerator.
+struct Memory {
+  std::uint64_t free = 0, total = 0;   // of the device
+  std::uint64_t in_use = 0, peak = 0;  // by tensors of this process
+};
+std::optional<Memory> memory(at::Device device);  // nothing: the host's, or a backend that does not say
+void reset_peak(at::Device device);
+
+// Tensors of the host on a device. An accelerator fetches them by itself, on a stream of its own, while it computes
+// what it was given before; what the caller asks of it next comes after them. The host waits for nothing.
+std::vector<at::Tensor> copied(const std::vector<at::Tensor>& tensors, at::Device device);
+
+}  // namespace hone::devices

@@ -1,0 +1,220 @@
+// The pretended device: LibTorch's place for backends of others (PrivateUse1), with a fallback to the CPU for all ops.
+#include "device/pretend_device.h"
+
+#include <ATen/ATen.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <ATen/ops/_local_scalar_dense_native.h>
+#include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/unfold_native.h>
+#include <ATen/ops/view_native.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <torch/library.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+namespace hone::test {
+namespace {
+
+constexpr auto kPretend = c10::DeviceType::PrivateUse1;
+const c10::Device here(kPretend, 0);
+std::atomic<std::int64_t> waits{0};
+
+class Memory final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(std::size_t bytes) override {
+    void* data = bytes > 0 ? std::aligned_alloc(64, (bytes + 63) / 64 * 64) : nullptr;
+    if (bytes > 0) std::memset(data, 0xff, bytes);  // not a number, where nobody writes
+    return {data, data, &std::free, here};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &std::free; }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
+};
+Memory memory;
+
+struct Guard final : c10::impl::NoOpDeviceGuardImpl<kPretend> {
+  c10::Device exchangeDevice(c10::Device) const override { return here; }
+  c10::Device getDevice() const override { return here; }
+  c10::Stream getStream(c10::Device) const noexcept override { return current; }
+  c10::Stream getStreamFromGlobalPool(c10::Device, bool) const override {
+    return c10::Stream(c10::Stream::UNSAFE, here, 1);
+  }
+  c10::Stream exchangeStream(c10::Stream next) const noexcept override { return std::exchange(current, next); }
+  void record(void**, const c10::Stream&, c10::DeviceIndex, c10::EventFlag) const override {}
+  void block(void*, const c10::Stream&) const override {}
+  bool queryEvent(void*) const override { return true; }
+  void synchronizeDevice(c10::DeviceIndex) const override {}
+  void recordDataPtrOnStream(const c10::DataPtr&, const c10::Stream&) const override {}
+  static thread_local c10::Stream current;
+};
+thread_local c10::Stream Guard::current(c10::Stream::DEFAULT, here);
+const Guard guard;
+
+struct Hooks final : at::PrivateUse1HooksInterface {
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return true; }
+  bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
+  c10::Allocator* getPinnedMemoryAllocator() const override { return c10::GetAllocator(c10::kCPU); }
+};
+
+bool is_here(const at::Tensor& x) { return x.defined() && x.device().type() == kPretend; }
+
+// The same memory, seen by the CPU.
+at::Tensor as_host(const at::Tensor& x) {
+  return at::from_blob(x.numel() > 0 ? x.data_ptr() : nullptr, x.sizes(), x.strides(),
+                       at::TensorOptions().dtype(x.scalar_type()));
+}
+
+at::Tensor strided(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type) {
+  const c10::DispatchKeySet keys(c10::DispatchKey::PrivateUse1);
+  return at::detail::empty_strided_generic(sizes, strides, &memory, keys, type);
+}
+
+at::Tensor from_host(const at::Tensor& x) {
+  const at::Tensor made = strided(x.sizes(), x.strides(), x.scalar_type());
+  as_host(made).copy_(x);
+  return made;
+}
+
+// Arguments of the device, as the CPU sees them; what each of these is.
+class Arguments {
+ public:
+  Arguments(const c10::OperatorHandle& op, torch::jit::Stack* stack) : op_(op) {
+    const std::size_t count = op.schema().arguments().size();
+    for (auto at = stack->end() - static_cast<std::ptrdiff_t>(count); at != stack->end(); ++at) {
+      c10::IValue& value = *at;
+      if (value.isTensor()) {
+        value = seen(value.toTensor());
+      } else if (value.isTensorList()) {
+        std::vector<at::Tensor> all;
+        for (const at::Tensor& x : value.toTensorVector()) all.push_back(seen(x));
+        value = c10::List<at::Tensor>(all);
+      } else if (value.isOptionalTensorList()) {
+        c10::List<std::optional<at::Tensor>> all;
+        for (const std::optional<at::Tensor>& x : value.toOptionalTensorVector())
+          all.push_back(x ? std::optional(seen(*x)) : x);
+        value = std::move(all);
+      } else if (value.isDevice() && value.toDevice().type() == kPretend) {
+        value = c10::Device(c10::kCPU);
+      }
+    }
+  }
+
+  // A result: what was given, if it is that; else a new one.
+  at::Tensor given_back(const at::Tensor& result) const {
+    if (!result.defined()) return result;
+    for (const auto& [given, seen] : pairs_)
+      if (result.unsafeGetTensorImpl() == seen.unsafeGetTensorImpl()) {
+        if (result.sizes() != given.sizes()) grow(given, result);
+        return given;
+      }
+    return from_host(result);
+  }
+
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw std::logic_error("the pretended device, " + c10::toString(op_.operator_name()) + ": " + why);
+  }
+
+ private:
+  at::Tensor seen(const at::Tensor& x) {
+    if (!x.defined() || (!is_here(x) && x.dim() == 0)) return x;  // a number of the host
+    if (!is_here(x)) refuse("a tensor of the device beside one of the host");
+    pairs_.emplace_back(x, x.numel() > 0 ? as_host(x) : at::empty(x.sizes(), x.options().device(at::kCPU)));
+    return pairs_.back().second;
+  }
+
+  // What ops give others to put their result into.
+  void grow(const at::Tensor& given, const at::Tensor& result) const {
+    if (given.numel() > 0) refuse("it resizes what holds something");
+    const std::size_t bytes = result.nbytes();
+    c10::StorageImpl* const storage = given.storage().unsafeGetStorageImpl();
+    storage->set_data_ptr_noswap(memory.allocate(bytes));
+    storage->set_nbytes(bytes);
+    given.unsafeGetTensorImpl()->set_sizes_and_strides(result.sizes(), result.strides());
+    as_host(given).copy_(result);
+  }
+
+  const c10::OperatorHandle& op_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> pairs_;
+};
+
+void run_on_host(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  const Arguments arguments(op, stack);
+  try {
+    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+  } catch (const std::exception& error) {
+    arguments.refuse(error.what());
+  }
+  const auto& returns = op.schema().returns();
+  for (std::size_t i = 0; i < returns.size(); ++i) {
+    c10::IValue& value = (*stack)[stack->size() - returns.size() + i];
+    const c10::AliasInfo* alias = returns[i].alias_info();
+    if (alias && !alias->isWrite()) arguments.refuse("a view that it does not know");
+    if (value.isTensor()) {
+      value = arguments.given_back(value.toTensor());
+    } else if (value.isTensorList()) {
+      std::vector<at::Tensor> all;
+      for (const at::Tensor& x : value.toTensorVector()) all.push_back(arguments.given_back(x));
+      value = c10::List<at::Tensor>(all);
+    }
+  }
+}
+
+at::Tensor empty(at::IntArrayRef sizes, std::optional<at::ScalarType> type, std::optional<at::Layout>,
+                 std::optional<at::Device>, std::optional<bool>, std::optional<at::MemoryFormat> format) {
+  return at::detail::empty_generic(sizes, &memory, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+                                   at::dtype_or_default(type), format);
+}
+at::Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, std::optional<at::ScalarType> type,
+                         std::optional<at::Layout>, std::optional<at::Device>, std::optional<bool>) {
+  return strided(sizes, strides, at::dtype_or_default(type));
+}
+at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool) {
+  if (!is_here(to)) ++waits;
+  at::Tensor target = is_here(to) ? as_host(to) : to;
+  target.copy_(is_here(from) ? as_host(from) : from);
+  return to;
+}
+at::Scalar local_scalar(const at::Tensor& x) {
+  ++waits;
+  return at::native::_local_scalar_dense_cpu(as_host(x));
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
+}
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  library.impl("empty.memory_format", empty);
+  library.impl("empty_strided", empty_strided);
+  library.impl("_copy_from", copy_from);
+  library.impl("_local_scalar_dense", local_scalar);
+  library.impl("as_strided", at::native::as_strided_tensorimpl);
+  library.impl("view", at::native::view);
+  library.impl("_reshape_alias", at::native::_reshape_alias);
+  library.impl("unfold", at::native::unfold);
+  // What other backends make of several ops, and rounds otherwise than the CPU's kernel.
+  library.impl("silu_backward", torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
+}
+
+}  // namespace
+
+void use_pretend_device() {
+  static const bool once = [] {
+    c10::SetAllocator(kPretend, &memory);
+    c10::impl::device_guard_impl_registry[static_cast<std::size_t>(kPretend)] = &guard;
+    c10::register_privateuse1_backend("pretend");
+    static Hooks hooks;
+    at::RegisterPrivateUse1HooksInterface(&hooks);
+    return true;
+  }();
+  (void)once;
+}
+
+std::int64_t pretend_waits() { return waits; }
+
+}  // namespace hone::test

@@ -1,0 +1,167 @@
+// Runs on a device beside the host: the bits that the host gives with plain ATen, and nothing that is read in between.
+#include <gtest/gtest.h>
+
+#include "device/pretend_device.h"
+#include "ops/backend.h"
+#include "train/bench.h"
+#include "train/support.h"
+
+namespace hone::test {
+namespace {
+
+struct Case {
+  std::string name;
+  Overrides overrides;
+};
+
+Case with_optimizer(const std::string& type, const std::string& more = "") {
+  return {type, {{"optimizer", "{type: " + type + ", learning_rate: 1e-2" + more + "}"}}};
+}
+
+class TrainOnDevice : public ::testing::Test {
+ protected:
+  void SetUp() override { use_pretend_device(); }
+
+  Recipe recipe(const std::string& name, const std::string& device, Overrides overrides) {
+    overrides.emplace_back("run.folder", (folder_ / name).string());
+    overrides.emplace_back("trainer.device", device);
+    return small_recipe(folder_, overrides);
+  }
+  void run_on_host(const Overrides& overrides, const TrainOptions& options = quiet_options()) {
+    const ops::BackendScope plain(ops::reference_backend());
+    train(recipe("host", "cpu", overrides), options);
+  }
+  void run_on_device(const Overrides& overrides, const TrainOptions& options = quiet_options()) {
+    train(recipe("device", "pretend", overrides), options);
+  }
+  // What the last checkpoint and the log hold.
+  void expect_same_files(std::int64_t step) {
+    const std::filesystem::path host = folder_ / "host", device = folder_ / "device";
+    EXPECT_EQ(fixed_metrics_of(host), fixed_metrics_of(device));
+    std::size_t compared = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(host / step_folder(step))) {
+      if (entry.path().extension() != ".safetensors") continue;
+      const auto other = device / std::filesystem::relative(entry.path(), host);
+      EXPECT_TRUE(read_text(entry.path()) == read_text(other)) << entry.path().filename();
+      ++compared;
+    }
+    EXPECT_GE(compared, 2u);  // weights and the optimizer's state
+  }
+  void expect_same(const Case& one) {
+    SCOPED_TRACE(one.name);
+    run_on_host(one.overrides);
+    run_on_device(one.overrides);
+    expect_same_files(10);
+    for (const char* run : {"host", "device"}) std::filesystem::remove_all(folder_ / run);
+  }
+
+  // Values that the device was asked for, of a micro-batch alone.
+  double waits_per_micro_batch(Overrides overrides) {
+    const auto waits = [&](const std::string& accumulate) {
+      Overrides all = overrides;
+      all.insert(all.end(), {{"trainer.accumulate", accumulate}, {"trainer.batch_size", "2"}});
+      const Recipe one = recipe("bench", "pretend", all);
+      training::bench(one, {.warmup = 1, .steps = 1});
+      const std::int64_t before = pretend_waits();
+      training::bench(one, {.warmup = 1, .steps = 3});
+      const std::int64_t between = pretend_waits();
+      training::bench(one, {.warmup = 1, .steps = 5});
+      return static_cast<double>(pretend_waits() - between - (between - before)) / 4;  // of a step: each is made twice
+    };
+    const double one = waits("1"), three = waits("3");
+    return (three - one) / 2;
+  }
+  TempFolder folder_;
+};
+
+TEST_F(TrainOnDevice, GivesTheHostsBits) {
+  expect_same({"plain", {}});
+  expect_same({"bf16", {{"trainer.precision", "bf16"}}});
+  expect_same({"fp64", {{"trainer.precision", "fp64"}}});
+  expect_same({"recomputed", {{"trainer.checkpoint_blocks", "true"}, {"trainer.accumulate", "2"}}});
+  expect_same({"unpacked", {{"data.packing", "none"}, {"trainer.precision", "bf16"}}});
+  expect_same({"averaged", {{"trainer.ema", "0.9"}}});
+  expect_same({"beside", {{"trainer.save.asynchronous", "true"}}});
+  expect_same({"smoothed", {{"objective", "{type: causal_lm, label_smoothing: 0.1, z_loss: 0.01}"}}});
+}
+
+TEST_F(TrainOnDevice, WithEveryOptimizer) {
+  for (const char* type : {"adamw", "adam", "sgd", "lion", "adafactor", "adamw_8bit", "adamax", "ademamix", "lamb",
+                           "mars", "muon", "nadam", "radam", "rmsprop", "adamw_schedule_free", "sophia"})
+    expect_same(with_optimizer(type));
+  expect_same({"prodigy", {{"optimizer", "{type: prodigy}"}}});
+}
+
+TEST_F(TrainOnDevice, WithOtherModels) {
+  const auto model = [](const std::string& text) { return Overrides{{"model", text}}; };
+  expect_same({"routed", model(routed_model(", output_router_logits: true"))});
+  expect_same({"windows", model("{type: mistral, hidden_size: 32, intermediate_size: 64, num_hidden_layers: 2, "
+                                "num_attention_heads: 4, num_key_value_heads: 2, max_position_embeddings: 256, "
+                                "sliding_window: 16}")});
+  expect_same({"gpt2", model("{type: gpt2, n_embd: 32, n_layer: 2, n_head: 4, n_positions: 256, attn_pdrop: 0.1, "
+                             "resid_pdrop: 0.1, embd_pdrop: 0.1}")});
+}
+
+TEST_F(TrainOnDevice, ClassifiesAndCompares) {
+  std::string labelled, pairs;
+  for (int i = 0; i < 40; ++i) {
+    labelled += fmt::format("{{\"text\": \"text {}\", \"label\": {}}}\n", i, i % 2);
+    pairs += fmt::format("{{\"prompt\": \"{0}+1=\", \"chosen\": \"{1}\", \"rejected\": \"{0}0\"}}\n", i, i + 1);
+  }
+  folder_.write("labelled.jsonl", labelled);
+  folder_.write("pairs.jsonl", pairs);
+  const auto file = [&](const char* name) { return (folder_ / name).string(); };
+  expect_same({"classification",
+               {{"data.train", file("labelled.jsonl")},
+                {"objective", "{type: classification}"},
+                {"model", "{type: bert, hidden_size: 16, intermediate_size: 32, num_hidden_layers: 1, "
+                          "num_attention_heads: 2, max_position_embeddings: 64}"}}});
+  expect_same({"dpo", {{"data.train", file("pairs.jsonl")}, {"objective", "{type: dpo}"}}});
+}
+
+TEST_F(TrainOnDevice, TrainsAdapters) {
+  train(recipe("base", "cpu", {{"trainer.steps", "2"}}), quiet_options());
+  const auto adapter = [&](const std::string& more) {
+    return Overrides{{"model", "{path: " + (folder_ / "base").string() + "}"},
+                     {"tokenizer", ""},
+                     {"adapter", "{type: lora, rank: 4" + more + "}"}};
+  };
+  expect_same({"lora", adapter(", dropout: 0.1")});
+  expect_same({"dora", adapter(", dora: true")});
+  expect_same({"pissa", adapter(", init: pissa_niter_4")});
+}
+
+TEST_F(TrainOnDevice, GoesOn) {
+  const Overrides overrides{{"trainer.precision", "bf16"}, {"optimizer", "{type: adamw, learning_rate: 1e-2}"}};
+  run_on_host(overrides);
+  run_on_device(overrides);
+  TrainOptions options = quiet_options();
+  options.resume = "4";
+  run_on_device(overrides, options);
+  expect_same_files(10);
+}
+
+TEST_F(TrainOnDevice, WaitsForNothingInAMicroBatch) {
+  EXPECT_EQ(waits_per_micro_batch({}), 0);
+  EXPECT_EQ(waits_per_micro_batch({{"trainer.precision", "bf16"}, {"trainer.checkpoint_blocks", "true"}}), 0);
+  EXPECT_EQ(waits_per_micro_batch({{"model", routed_model()}}), 2);  // two layers ask how many tokens experts have
+}
+
+TEST_F(TrainOnDevice, RoundsProductsOnRequest) {
+  const Overrides rounded{{"trainer.matmul_precision", "high"}, {"trainer.steps", "2"}};
+  run_on_device(rounded);
+  EXPECT_TRUE(at::globalContext().allowTF32CuBLAS());
+  EXPECT_HONE_ERROR(train(recipe("none", "cpu", rounded), quiet_options()), config, "trainer.matmul_precision");
+  run_on_host({{"trainer.steps", "2"}});
+  EXPECT_FALSE(at::globalContext().allowTF32CuBLAS());
+}
+
+TEST_F(TrainOnDevice, RefusesWhatIsNotThere) {
+  const auto start = [&](const std::string& device) { train(recipe("none", device, {}), quiet_options()); };
+  EXPECT_HONE_ERROR(start("gpu"), config, "trainer.device: got \"gpu\"");
+  EXPECT_HONE_ERROR(start("pretend:3"), config, "1 pretend device");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "none"));
+}
+
+}  // namespace
+}  // namespace hone::test
