@@ -94,6 +94,26 @@ function(hone_write_devices output)
   configure_file("${PROJECT_SOURCE_DIR}/cmake/devices.cc.in" "${output}" @ONLY)
 endfunction()
 
+# hone_write_cuda_sources(<output>): the functions of ops/cuda/program.h that give kernels' sources, from kernels/*.cu.
+function(hone_write_cuda_sources output)
+  set(folder "${PROJECT_SOURCE_DIR}/src/ops/cuda/kernels")
+  file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.cu")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${folder}/prelude.cuh" ${sources})
+  file(READ "${folder}/prelude.cuh" prelude)
+  set(cases "")
+  set(names "")
+  foreach(source IN LISTS sources)
+    get_filename_component(name "${source}" NAME_WE)
+    file(READ "${source}" text)
+    string(APPEND names "\"${name}\", ")
+    string(APPEND cases "  if (name == \"${name}\") return std::string(kPrelude) + R\"HONE(${text})HONE\";\n")
+  endforeach()
+  string(CONCAT made "// Written by CMake.\n#include \"ops/cuda/program.h\"\n\nstatic const char kPrelude[] = R\"HONE(${prelude})HONE\";\n\n"
+                "namespace hone::ops::cuda {\n\nstd::string source_of(const std::string& name) {\n${cases}  return {};\n}\n\n"
+                "std::vector<std::string> source_names() { return {${names}}; }\n\n}  // namespace hone::ops::cuda\n")
+  file(CONFIGURE OUTPUT "${output}" CONTENT "@made@" @ONLY)
+endfunction()
+
 # The plug-in folders: folder, member of Registries, interface.
 set(HONE_PLUGINS_CORE "data/sources:sources:Source" "collators:collators:Collator" "schedules:schedules:Schedule"
                       "trackers:trackers:Tracker")

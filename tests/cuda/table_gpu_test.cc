@@ -1,0 +1,115 @@
+// The GPU's primitives beside plain ATen's on the same GPU. Skips without one.
+#include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
+#include <gtest/gtest.h>
+
+#include "ops/backend.h"
+#include "tensor/device.h"
+
+namespace hone::test {
+namespace {
+
+class GpuTable : public ::testing::TestWithParam<at::ScalarType> {
+ protected:
+  void SetUp() override {
+    const std::vector<at::Device> all = devices::all();
+    const auto found = std::find_if(all.begin(), all.end(), [](at::Device device) { return device.is_cuda(); });
+    if (found == all.end()) GTEST_SKIP() << "no GPU, or a build without CUDA";
+    device_ = *found;
+    at::manual_seed(1);
+  }
+  at::Tensor random(at::IntArrayRef sizes) const { return at::randn(sizes).to(device_, GetParam()); }
+  at::Tensor room(at::IntArrayRef sizes, at::ScalarType type) const {
+    return at::empty(sizes, at::TensorOptions(device_).dtype(type));
+  }
+  const ops::Backend& table() const { return ops::backend_of(random({1})); }
+  static void expect_near(const at::Tensor& got, const at::Tensor& expected, const char* what) {
+    const at::Tensor a = got.to(at::kDouble), b = expected.to(at::kDouble);
+    const double limit = GetParam() == at::kDouble ? 1e-11 : GetParam() == at::kFloat ? 1e-5 : 1.0 / 64;
+    EXPECT_TRUE(at::allclose(a, b, limit, limit * std::max(1.0, b.abs().max().item<double>()))) << what;
+  }
+  at::Device device_ = at::kCPU;
+  const ops::Backend& plain_ = ops::reference_backend();
+};
+
+TEST_P(GpuTable, IsItsOwn) { EXPECT_EQ(table().name, "cuda"); }
+
+TEST_P(GpuTable, Products) {
+  const auto wide = at::toOpMathType(GetParam());
+  const at::Tensor a = random({70, 33}), b = random({33, 50}), c = random({70, 21}), d = random({21, 50});
+  for (const at::ScalarType type : {GetParam(), wide})
+    for (const bool add : {false, true}) {
+      at::Tensor got = at::ones({70, 50}, at::TensorOptions(device_).dtype(type)), expected = got.clone();
+      table().products.into(got, {{a, b}, {c, d}}, add);
+      plain_.products.into(expected, {{a, b}, {c, d}}, add);
+      expect_near(got, expected, "product");
+    }
+}
+
+TEST_P(GpuTable, Norms) {
+  for (const bool with_residual : {false, true}) {
+    const at::Tensor x = random({300, 515}), weight = random({515}), residual = with_residual ? random({300, 515}) : x;
+    const at::Tensor beside = with_residual ? residual : at::Tensor();
+    const ops::RmsNormed got = table().norms.rms_norm(x, beside, weight, 1e-6),
+                         expected = plain_.norms.rms_norm(x, beside, weight, 1e-6);
+    expect_near(got.normed, expected.normed, "normed");
+    const ops::NormGradients back = table().norms.rms_norm_backward(residual, beside, weight, expected),
+                             plain = plain_.norms.rms_norm_backward(residual, beside, weight, expected);
+    expect_near(back.x, plain.x, "dx");
+    expect_near(back.weight_BO.sum(0), plain.weight_BO.sum(0), "weights");
+  }
+}
+
+TEST_P(GpuTable, Elementwise) {
+  const at::Tensor gate = random({100, 77}), up = random({100, 77}), dy = random({100, 77});
+  expect_near(table().elementwise.gated(gate, up, ops::Activation::silu),
+              plain_.elementwise.gated(gate, up, ops::Activation::silu), "gated");
+  constexpr auto kTanh = ops::Activation::gelu_tanh;
+  const ops::GatedGradients got = table().elementwise.gated_backward(dy, gate, up, kTanh, false),
+                            expected = plain_.elementwise.gated_backward(dy, gate, up, kTanh, false);
+  expect_near(got.gate, expected.gate, "gate");
+  expect_near(got.up, expected.up, "up");
+  const at::Tensor angles = at::rand({9, 8}).to(device_, at::toOpMathType(GetParam())), x = random({40, 3, 16});
+  const ops::RopeTable rope{angles.cos(), angles.sin(), at::arange(40, at::kLong).remainder(9).to(device_)};
+  const at::Tensor turned = at::empty_like(x), plain = at::empty_like(x);
+  table().elementwise.rotate_into(turned, x, rope, false);
+  plain_.elementwise.rotate_into(plain, x, rope, false);
+  expect_near(turned, plain, "rope");
+}
+
+TEST_P(GpuTable, Loss) {
+  const auto wide = at::toOpMathType(GetParam());
+  const at::Tensor logits = random({64, 5000}), labels = at::randint(5000, {64}, at::kLong).to(device_);
+  const at::Tensor weight = at::rand({64}).to(device_, wide);
+  at::Tensor got = logits.clone(), expected = logits.clone(), losses = room({64}, wide), plain = room({64}, wide);
+  at::Tensor statistics = room({64, 4}, wide), plain_statistics = room({64, 4}, wide);
+  table().sums.loss(got, {labels, weight}, true, {0.1, 1e-3, nullptr}, losses, statistics);
+  plain_.sums.loss(expected, {labels, weight}, true, {0.1, 1e-3, nullptr}, plain, plain_statistics);
+  expect_near(got, expected, "gradient");
+  expect_near(losses, plain, "losses");
+  expect_near(statistics, plain_statistics, "statistics");
+}
+
+TEST_P(GpuTable, Attention) {
+  const std::vector<ops::Span> spans{{0, 70}, {70, 71}, {71, 200}};
+  for (const ops::Mask mask : {ops::Mask::causal(), ops::Mask::causal(16), ops::Mask::full(), ops::Mask::full(9)}) {
+    ops::AttentionOptions options;
+    options.scale = 0.2, options.mask = mask;
+    const at::Tensor q = random({200, 4, 64}), k = random({200, 2, 64}), v = random({200, 2, 64});
+    const at::Tensor dy = random({200, 4, 64});
+    const ops::Attended got = table().attention.forward(q, k, v, spans, options),
+                        expected = plain_.attention.forward(q, k, v, spans, options);
+    expect_near(got.y_NHK, expected.y_NHK, "y");
+    const ops::AttentionGradients back = table().attention.backward(dy, {q, k, v, got}, spans, options),
+                                  plain = plain_.attention.backward(dy, {q, k, v, expected}, spans, options);
+    expect_near(back.q_NHK, plain.q_NHK, "dq");
+    expect_near(back.k_NGK, plain.k_NGK, "dk");
+    expect_near(back.v_NGK, plain.v_NGK, "dv");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, GpuTable, ::testing::Values(at::kFloat, at::kDouble, at::kBFloat16, at::kHalf),
+                         [](const auto& one) { return std::string(c10::toString(one.param)); });
+
+}  // namespace
+}  // namespace hone::test
