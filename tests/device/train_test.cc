@@ -131,6 +131,21 @@ TEST_F(TrainOnDevice, TrainsAdapters) {
   expect_same({"pissa", adapter(", init: pissa_niter_4")});
 }
 
+TEST_F(TrainOnDevice, WithWhatIsMeasuredAndChangedOnTheWay) {
+  expect_same({"callbacks",
+               {{"callbacks", "[{type: histograms, every: 2, gradients: true}, intermediates, learning_rate, "
+                              "{type: pruning, every: 1, scope: global}, {type: early_stopping, patience: 9}, "
+                              "{type: samples, prompts: [The, day], every: 5, max_new_tokens: 4}]"}}});
+  expect_same({"stages",
+               {{"trainer.accumulate", "4"},
+                {"trainer.batch_size", "1"},
+                {"trainer.batch_warmup", "[{steps: 3, accumulate: 2}]"},
+                {"model.trainable", "[{match: lm_head, from: 2}, {match: layers}]"},
+                {"trainer.skip_spikes", "{sigma: 1, window: 3}"},
+                {"trainer.max_grad_value", "0.1"},
+                {"objective", "{type: causal_lm, metrics: [accuracy]}"}}});
+}
+
 TEST_F(TrainOnDevice, GoesOn) {
   const Overrides overrides{{"trainer.precision", "bf16"}, {"optimizer", "{type: adamw, learning_rate: 1e-2}"}};
   run_on_host(overrides);
