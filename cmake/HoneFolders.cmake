@@ -94,6 +94,21 @@ function(hone_write_devices output)
   configure_file("${PROJECT_SOURCE_DIR}/cmake/devices.cc.in" "${output}" @ONLY)
 endfunction()
 
+# hone_write_kernel_sources(<output>): the function of ops/cuda/sources.h, with the text of every file of
+# src/ops/cuda/kernels.
+function(hone_write_kernel_sources output)
+  set(HONE_KERNEL_SOURCES "")
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/ops/cuda/kernels/*.cu"
+       "${PROJECT_SOURCE_DIR}/src/ops/cuda/kernels/*.h")
+  foreach(source IN LISTS sources)
+    get_filename_component(name "${source}" NAME)
+    file(READ "${source}" text)
+    string(APPEND HONE_KERNEL_SOURCES "  if (name == \"${name}\") return R\"KERNEL(${text})KERNEL\";\n")
+    set_property(DIRECTORY "${PROJECT_SOURCE_DIR}" APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${source}")
+  endforeach()
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/kernel_sources.cc.in" "${output}" @ONLY)
+endfunction()
+
 # The plug-in folders: folder, member of Registries, interface.
 set(HONE_PLUGINS_CORE "data/sources:sources:Source" "collators:collators:Collator" "schedules:schedules:Schedule"
                       "trackers:trackers:Tracker")

@@ -1,0 +1,64 @@
+// Elementwise primitives by kernels of ours.
+#include "ops/cuda/table.h"
+#include "ops/dropout_words.h"
+
+namespace hone::ops::cuda_table {
+namespace {
+
+constexpr int kElementThreads = 256;
+constexpr std::int64_t kElementBlocks = 1 << 12;  // then each thread takes several values, one after another
+
+Grid over_all(std::int64_t accesses) {
+  const std::int64_t blocks = ceil_div(accesses, kElementThreads);
+  return {.x = std::clamp<std::int64_t>(blocks, 1, kElementBlocks), .threads = kElementThreads};
+}
+
+at::Tensor gated(const at::Tensor& given_gate, const at::Tensor& given_up, Activation activation) {
+  const at::Tensor gate = given_gate.contiguous(), up = given_up.contiguous();
+  at::Tensor y = at::empty_like(gate);
+  const bool wide = wide_rows(gate.numel(), {gate, up, y});
+  launch({"gated", "gated"}, gate, over_all(gate.numel() / values_at_once(gate, wide)), gate, up, y, gate.numel(),
+         static_cast<int>(activation), wide);
+  return y;
+}
+
+GatedGradients gated_backward(const at::Tensor& given_dy, const at::Tensor& given_gate, const at::Tensor& given_up,
+                              Activation activation, bool overwrite) {
+  const at::Tensor dy = given_dy.contiguous(), gate = given_gate.contiguous(), up = given_up.contiguous();
+  GatedGradients made{at::empty_like(gate), overwrite ? dy : at::empty_like(up)};
+  const bool wide = wide_rows(gate.numel(), {dy, gate, up, made.gate, made.up});
+  launch({"gated", "gated_backward"}, gate, over_all(gate.numel() / values_at_once(gate, wide)), dy, gate, up,
+         made.gate, made.up, gate.numel(), static_cast<int>(activation), wide);
+  return made;
+}
+
+void rotate_into(const at::Tensor& y_NHK, const at::Tensor& x_NHK, const RopeTable& table, bool back) {
+  const std::int64_t heads = x_NHK.size(1), half = x_NHK.size(2) / 2;
+  const at::Tensor cos = table.cos.contiguous(), sin = table.sin.contiguous(), rows = table.rows_N.contiguous();
+  const auto fits = [&](std::int64_t apart) { return wide_rows(apart, {x_NHK, y_NHK}); };
+  const bool wide = fits(half) && fits(x_NHK.stride(0)) && fits(y_NHK.stride(0));
+  const std::int64_t accesses = heads * half / values_at_once(x_NHK, wide);
+  const Grid grid{.x = x_NHK.size(0), .threads = threads_for(accesses, kElementThreads)};
+  launch({"rope", "rotate"}, x_NHK, grid, x_NHK, y_NHK, cos, sin, rows, x_NHK.stride(0), y_NHK.stride(0),
+         static_cast<int>(heads), static_cast<int>(half), back, wide);
+}
+
+at::Tensor dropout(const at::Tensor& given, double rate, std::uint64_t seed) {
+  const at::Tensor x = given.contiguous();
+  at::Tensor y = at::empty_like(x);
+  const std::int64_t columns = x.size(-1), rows = x.numel() / columns;
+  DropoutWords words(seed, rows, columns);
+  words.rows.insert(words.rows.end(), words.columns.begin(), words.columns.end());
+  const at::Tensor both = queued_copy(words.rows, at::kInt, x);
+  const bool wide = wide_rows(columns, {x, y});
+  const Grid grid{.x = rows, .threads = threads_for(columns / values_at_once(x, wide), kElementThreads)};
+  launch({"dropout", "dropout"}, x, grid, x, y, both, rows, columns, static_cast<int>(dropout_threshold(rate)),
+         1 / (1 - rate), wide);
+  return y;
+}
+
+}  // namespace
+
+Backend::Elementwise elementwise() { return {gated, gated_backward, rotate_into, dropout}; }
+
+}  // namespace hone::ops::cuda_table

@@ -1,0 +1,58 @@
+// Launches kernels of ours (kernels/*.cu) on the GPU of a tensor. Each is compiled for the GPU and the type of values
+// when it is launched first (compiler.h), and kept on disk (cache.h).
+//
+// Thread-safe. Nothing here waits for a GPU, but the first launch of a kernel for its compiler.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <tuple>
+
+namespace hone::ops::cuda_table {
+
+// Blocks in two directions, the threads of each (whole warps of 32) and how much room they share.
+struct Grid {
+  std::int64_t x = 1, y = 1;
+  int threads = 32;
+  std::int64_t shared_bytes = 0;
+};
+
+// Of kernels/<source>.cu; both names live as long as the program.
+struct Kernel {
+  const char *source, *name;
+};
+
+// A parameter's value, as the kernel's own type has it.
+struct Argument {
+  void* at;
+  std::size_t bytes;
+};
+
+// For values of like's type, on its device and the device's current stream. Throws Error(bug) with what the compiler or
+// the driver said.
+void launch_with(const Kernel& kernel, const at::Tensor& like, const Grid& grid, std::span<const Argument> arguments);
+
+int capability(const at::Tensor& x);  // of its GPU: 90 for 9.0
+
+// Tensors are passed as pointers, undefined ones as null.
+inline void* parameter(const at::Tensor& x) { return x.defined() ? x.data_ptr() : nullptr; }
+inline long long parameter(std::int64_t x) { return x; }
+inline int parameter(int x) { return x; }
+inline int parameter(bool x) { return x ? 1 : 0; }
+inline double parameter(double x) { return x; }
+
+template <class... All>
+void launch(const Kernel& kernel, const at::Tensor& like, const Grid& grid, const All&... all) {
+  std::tuple values{parameter(all)...};
+  std::apply(
+      [&](auto&... each) {
+        const Argument arguments[] = {{&each, sizeof(each)}...};
+        launch_with(kernel, like, grid, arguments);
+      },
+      values);
+}
+
+}  // namespace hone::ops::cuda_table

@@ -1,0 +1,223 @@
+// CUDA's execution model on the CPU, for kernels in the dialect of src/ops/cuda/kernels: grids of blocks of threads,
+// which wait for each other at barriers and exchange values within warps of 32.
+//
+// Every thread is a fiber. A warp runs until its threads wait for the block or have ended, then the next one: a kernel
+// that trusts in what another warp has written without a barrier finds what is not there. Warps and blocks run from the
+// first to the last or the other way round; memory that a block shares is spoiled before it begins. Reported, as an
+// exception: threads that end while others wait for them, warps whose threads do not come to the same exchange, traps,
+// and writing beyond the shared room. One OS thread at a time.
+#pragma once
+
+#include <ucontext.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <c10/util/Half.h>
+
+// What of a block's memory is shared, by all of its kernels: one block runs at a time.
+#define __shared__ __attribute__((section("emulated_shared"))) static
+extern "C" char __start_emulated_shared[] __attribute__((weak));
+extern "C" char __stop_emulated_shared[] __attribute__((weak));
+
+#define HONE_EMULATED
+#define HONE_KERNEL static inline void
+#define HONE_DEVICE static inline
+#define HONE_SHARED_ROOM(type, name) type* name = static_cast<type*>(emulated::Machine::now().room())
+
+namespace emulated {
+
+struct Place {
+  unsigned x = 0, y = 0, z = 0;
+};
+inline Place threadIdx, blockIdx, blockDim, gridDim;
+
+enum class Order { forward, backward };
+inline Order order = Order::forward;  // of warps and blocks, from the next launch on
+
+class Machine {
+ public:
+  static constexpr int kLanes = 32;
+  static constexpr std::size_t kStack = 64 << 10;
+
+  static Machine& now() { return *running(); }
+
+  // Runs the kernel's thread for every place of the grid.
+  static void launch(Place grid, int threads, std::size_t room_bytes, const std::function<void()>& kernel) {
+    if (threads < kLanes || threads % kLanes != 0 || threads > 1024)
+      throw std::runtime_error("a block of " + std::to_string(threads) + " threads; expected whole warps, 32 to 1024");
+    if (grid.x == 0 || grid.y == 0 || grid.y > 65535) throw std::runtime_error("a grid that CUDA refuses");
+    Machine machine(threads, room_bytes, kernel);
+    gridDim = grid;
+    blockDim = {static_cast<unsigned>(threads), 1, 1};
+    const std::size_t blocks = static_cast<std::size_t>(grid.x) * grid.y;
+    for (std::size_t i = 0; i < blocks; ++i) {
+      const std::size_t b = order == Order::forward ? i : blocks - 1 - i;
+      blockIdx = {static_cast<unsigned>(b % grid.x), static_cast<unsigned>(b / grid.x), 0};
+      machine.run_block();
+    }
+  }
+
+  void* room() { return room_.data(); }
+
+  void wait_for_block() { stop(State::at_barrier); }
+
+  // What the thread of the lane that `from` names has given; all threads of the warp come here with the same `from`.
+  template <class T>
+  T exchange(T value, int kind, int lanes) {
+    static_assert(sizeof(T) <= sizeof(std::uint64_t));
+    Thread& self = threads_[current_];
+    std::memcpy(&self.value, &value, sizeof value);
+    self.kind = kind;
+    self.lanes = lanes;
+    stop(State::at_exchange);
+    std::memcpy(&value, &threads_[current_].received, sizeof value);
+    return value;
+  }
+
+  [[noreturn]] void trap() { throw std::runtime_error("a kernel has trapped"); }
+
+ private:
+  enum class State { ready, at_barrier, at_exchange, ended };
+  struct Thread {
+    ucontext_t context;
+    std::unique_ptr<char[]> stack{new char[kStack]};
+    State state = State::ready;
+    std::uint64_t value = 0, received = 0;
+    int kind = 0, lanes = 0;
+  };
+
+  Machine(int threads, std::size_t room_bytes, const std::function<void()>& kernel)
+      : kernel_(kernel), threads_(static_cast<std::size_t>(threads)), room_bytes_(room_bytes),
+        room_(room_bytes + kGuard) {
+    before_ = running();
+    running() = this;
+  }
+  ~Machine() { running() = before_; }
+  Machine(const Machine&) = delete;
+
+  static Machine*& running() {
+    static Machine* machine = nullptr;
+    return machine;
+  }
+
+  static void begin() {
+    Machine& machine = now();
+    try {
+      machine.kernel_();
+    } catch (...) {
+      machine.failure_ = std::current_exception();
+    }
+    machine.threads_[machine.current_].state = State::ended;
+    swapcontext(&machine.threads_[machine.current_].context, &machine.scheduler_);
+  }
+
+  void stop(State state) {
+    threads_[current_].state = state;
+    swapcontext(&threads_[current_].context, &scheduler_);
+  }
+
+  void resume(std::size_t thread) {
+    current_ = thread;
+    threadIdx = {static_cast<unsigned>(thread), 0, 0};
+    swapcontext(&scheduler_, &threads_[thread].context);
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+  void run_block() {
+    if (__start_emulated_shared)
+      std::memset(__start_emulated_shared, 0xff,
+                  static_cast<std::size_t>(__stop_emulated_shared - __start_emulated_shared));
+    std::memset(room_.data(), 0xff, room_.size());
+    for (Thread& thread : threads_) {
+      getcontext(&thread.context);
+      thread.context.uc_stack.ss_sp = thread.stack.get();
+      thread.context.uc_stack.ss_size = kStack;
+      thread.context.uc_link = nullptr;
+      makecontext(&thread.context, &Machine::begin, 0);
+      thread.state = State::ready;
+    }
+    const std::size_t warps = threads_.size() / kLanes;
+    do {
+      for (std::size_t i = 0; i < warps; ++i) run_warp(order == Order::forward ? i : warps - 1 - i);
+    } while (pass_barrier());
+    for (std::size_t i = room_bytes_; i < room_.size(); ++i)
+      if (room_[i] != '\xff') throw std::runtime_error("a kernel wrote beyond the room that its block shares");
+  }
+
+  // Until all of its threads wait for the block or have ended.
+  void run_warp(std::size_t warp) {
+    const std::size_t first = warp * kLanes;
+    for (;;) {
+      int at_exchange = 0;
+      for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        const std::size_t thread = first + (order == Order::forward ? lane : kLanes - 1 - lane);
+        if (threads_[thread].state == State::ready) resume(thread);
+      }
+      for (std::size_t lane = 0; lane < kLanes; ++lane)
+        at_exchange += threads_[first + lane].state == State::at_exchange;
+      if (at_exchange == 0) return;
+      if (at_exchange < kLanes) throw std::runtime_error("not all threads of a warp come to an exchange");
+      exchange_all(first);
+    }
+  }
+
+  void exchange_all(std::size_t first) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      Thread& thread = threads_[first + static_cast<std::size_t>(lane)];
+      if (thread.kind != threads_[first].kind || thread.lanes != threads_[first].lanes)
+        throw std::runtime_error("threads of a warp come to different exchanges");
+      const int from = thread.kind == kXor ? lane ^ thread.lanes : lane + thread.lanes;
+      thread.received = threads_[first + static_cast<std::size_t>(from < kLanes ? from : lane)].value;
+      thread.state = State::ready;
+    }
+  }
+
+  // False: all threads have ended.
+  bool pass_barrier() {
+    std::size_t waiting = 0;
+    for (const Thread& thread : threads_) waiting += thread.state == State::at_barrier;
+    if (waiting == 0) return false;
+    if (waiting < threads_.size()) throw std::runtime_error("threads have ended while others wait at a barrier");
+    for (Thread& thread : threads_) thread.state = State::ready;
+    return true;
+  }
+
+ public:
+  static constexpr int kXor = 0, kDown = 1;
+
+ private:
+  static constexpr std::size_t kGuard = 256;
+  const std::function<void()>& kernel_;
+  std::vector<Thread> threads_;
+  std::size_t room_bytes_;
+  std::vector<char> room_;
+  ucontext_t scheduler_{};
+  std::size_t current_ = 0;
+  std::exception_ptr failure_;
+  Machine* before_ = nullptr;
+};
+
+inline void __syncthreads() { Machine::now().wait_for_block(); }
+inline void __trap() { Machine::now().trap(); }
+template <class T>
+T __shfl_xor_sync(unsigned, T value, int lanes) {
+  return Machine::now().exchange(value, Machine::kXor, lanes);
+}
+template <class T>
+T __shfl_down_sync(unsigned, T value, int lanes) {
+  return Machine::now().exchange(value, Machine::kDown, lanes);
+}
+
+inline float float_of_half(std::uint16_t bits) { return c10::detail::fp16_ieee_to_fp32_value(bits); }
+inline std::uint16_t half_of_float(float x) { return c10::detail::fp16_ieee_from_fp32_value(x); }
+
+}  // namespace emulated
