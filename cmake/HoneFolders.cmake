@@ -94,24 +94,19 @@ function(hone_write_devices output)
   configure_file("${PROJECT_SOURCE_DIR}/cmake/devices.cc.in" "${output}" @ONLY)
 endfunction()
 
-# hone_write_cuda_sources(<output>): the functions of ops/cuda/program.h that give kernels' sources, from kernels/*.cu.
-function(hone_write_cuda_sources output)
-  set(folder "${PROJECT_SOURCE_DIR}/src/ops/cuda/kernels")
-  file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.cu")
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${folder}/prelude.cuh" ${sources})
-  file(READ "${folder}/prelude.cuh" prelude)
-  set(cases "")
-  set(names "")
+# hone_write_kernel_sources(<output>): the function of ops/cuda/sources.h, with the text of every file of
+# src/ops/cuda/kernels.
+function(hone_write_kernel_sources output)
+  set(HONE_KERNEL_SOURCES "")
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/ops/cuda/kernels/*.cu"
+       "${PROJECT_SOURCE_DIR}/src/ops/cuda/kernels/*.h")
   foreach(source IN LISTS sources)
-    get_filename_component(name "${source}" NAME_WE)
+    get_filename_component(name "${source}" NAME)
     file(READ "${source}" text)
-    string(APPEND names "\"${name}\", ")
-    string(APPEND cases "  if (name == \"${name}\") return std::string(kPrelude) + R\"HONE(${text})HONE\";\n")
+    string(APPEND HONE_KERNEL_SOURCES "  if (name == \"${name}\") return R\"KERNEL(${text})KERNEL\";\n")
+    set_property(DIRECTORY "${PROJECT_SOURCE_DIR}" APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${source}")
   endforeach()
-  string(CONCAT made "// Written by CMake.\n#include \"ops/cuda/program.h\"\n\nstatic const char kPrelude[] = R\"HONE(${prelude})HONE\";\n\n"
-                "namespace hone::ops::cuda {\n\nstd::string source_of(const std::string& name) {\n${cases}  return {};\n}\n\n"
-                "std::vector<std::string> source_names() { return {${names}}; }\n\n}  // namespace hone::ops::cuda\n")
-  file(CONFIGURE OUTPUT "${output}" CONTENT "@made@" @ONLY)
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/kernel_sources.cc.in" "${output}" @ONLY)
 endfunction()
 
 # The plug-in folders: folder, member of Registries, interface.

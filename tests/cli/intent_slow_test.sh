@@ -255,7 +255,7 @@ trainer.save.every | r.yaml | --trainer.save.every=1
 trainer.save.every_minutes | r.yaml --trainer.save.every=0 | --trainer.save.every_minutes=0.000001
 trainer.save.keep | r.yaml --trainer.save.every=1 | --trainer.save.keep=1
 trainer.save.keep_best | r.yaml --trainer.eval_every=1 --trainer.save.every=1 --trainer.save.keep=1 --optimizer.learning_rate=1 | --trainer.save.keep_best=3
-trainer.save.best_by | r.yaml --trainer.eval_every=1 --trainer.save.every=1 | --trainer.save.best_by=eval_perplexity
+trainer.save.best_by | r.yaml --trainer.eval_every=1 --trainer.save.every=1 | --trainer.save.best_by=eval_los
 trainer.save.after_evaluation | r.yaml --trainer.eval_every=1 --trainer.save.every=0 | --trainer.save.after_evaluation=true
 trainer.save.dtype | r.yaml | --trainer.save.dtype=bf16
 trainer.save.optimizer | r.yaml | --trainer.save.optimizer=false

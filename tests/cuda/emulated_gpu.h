@@ -1,157 +1,229 @@
-// CUDA's kernels on the CPU, for what tests can know of them without a GPU: each thread of a block is a fiber; fibers
-// go on in an order that chance gives, some of them far ahead of others, and wait for one another where CUDA's threads
-// do: who reads what another thread has not written yet, or not read yet, is found out. Blocks run one after another.
+// CUDA's execution model on the CPU, for kernels in the dialect of src/ops/cuda/kernels: grids of blocks of threads,
+// which wait for each other at barriers and exchange values within warps of 32.
 //
-// A block whose threads can never meet (one has left, or warps come to different places) is an error, not a wait.
-// Include this, then src/ops/cuda/kernels/prelude.cuh, then kernels, each in a namespace of its own.
+// Every thread is a fiber. A warp runs until its threads wait for the block or have ended, then the next one: a kernel
+// that trusts in what another warp has written without a barrier finds what is not there. Warps and blocks run from the
+// first to the last or the other way round; memory that a block shares is spoiled before it begins. Reported, as an
+// exception: threads that end while others wait for them, warps whose threads do not come to the same exchange, traps,
+// accesses where none may begin, and writing beyond the shared room. One OS thread at a time.
 #pragma once
 
 #include <ucontext.h>
 
-#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <memory>
-#include <numeric>
-#include <random>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
-namespace hone::test::gpu {
+#include <c10/util/Half.h>
 
-struct Dim {
-  unsigned x = 1, y = 1, z = 1;
+// What of a block's memory is shared, by all of its kernels: one block runs at a time.
+#define __shared__ __attribute__((section("emulated_shared"))) static
+extern "C" char __start_emulated_shared[] __attribute__((weak));
+extern "C" char __stop_emulated_shared[] __attribute__((weak));
+
+#define HONE_EMULATED
+#define HONE_KERNEL static inline void
+#define HONE_DEVICE static inline
+#define HONE_SHARED_ROOM(type, name) type* name = static_cast<type*>(emulated::Machine::now().room())
+#define HONE_ACCESS(address, bytes) emulated::check_access(address, bytes)
+
+namespace emulated {
+
+inline void check_access(const void* address, std::size_t bytes) {
+  if (reinterpret_cast<std::uintptr_t>(address) % bytes != 0)
+    throw std::runtime_error("an access of " + std::to_string(bytes) + " bytes where none may begin");
+}
+
+struct Place {
+  unsigned x = 0, y = 0, z = 0;
 };
+inline Place threadIdx, blockIdx, blockDim, gridDim;
 
-// Threads that wait for one another.
-struct Meeting {
-  unsigned size = 0, arrived = 0, done = 0;  // done: how often they have met
-};
+enum class Order { forward, backward };
+inline Order order = Order::forward;  // of warps and blocks, from the next launch on
 
-class Block {
+class Machine {
  public:
-  static Block& now() { return *current_; }
+  static constexpr int kLanes = 32;
+  static constexpr std::size_t kStack = 64 << 10;
 
-  Block(Dim block, Dim grid, unsigned number) : dim(block), grid(grid), number_(number) {
-    all_.size = block.x;
-    for (unsigned first = 0; first < block.x; first += 32) warps_.push_back({std::min(32u, block.x - first), 0, 0});
-  }
+  static Machine& now() { return *running(); }
 
-  void run(const std::function<void()>& kernel) {
-    kernel_ = &kernel;
-    current_ = this;
-    for (unsigned i = 0; i < dim.x; ++i) begin();
-    std::vector<unsigned> order(dim.x);
-    std::iota(order.begin(), order.end(), 0);
-    for (unsigned idle = 0, round = 0, slow = 0; !order.empty(); ++round) {
-      std::shuffle(order.begin(), order.end(), chance_);
-      if (round % 40 == 0) slow = chance_() % 4;  // of the warps, which is left behind
-      moved_ = false;
-      for (const unsigned thread : order) {
-        if (idle < 8 && thread / 32 % 4 == slow && dim.x > 32) continue;
-        thread_ = thread;
-        swapcontext(&scheduler_, &fibers_[thread_]->context);
-      }
-      std::erase_if(order, [&](unsigned thread) { return fibers_[thread]->ended; });
-      idle = moved_ ? 0 : idle + 1;
-      if (idle > 10) throw std::logic_error("a block's threads wait for one another in different places");
+  // Runs the kernel's thread for every place of the grid.
+  static void launch(Place grid, int threads, std::size_t room_bytes, const std::function<void()>& kernel) {
+    if (threads < kLanes || threads % kLanes != 0 || threads > 512)
+      throw std::runtime_error("a block of " + std::to_string(threads) + " threads; expected whole warps, 32 to 512");
+    if (grid.x == 0 || grid.y == 0 || grid.y > 65535) throw std::runtime_error("a grid that CUDA refuses");
+    Machine machine(threads, room_bytes, kernel);
+    gridDim = grid;
+    blockDim = {static_cast<unsigned>(threads), 1, 1};
+    const std::size_t blocks = static_cast<std::size_t>(grid.x) * grid.y;
+    for (std::size_t i = 0; i < blocks; ++i) {
+      const std::size_t b = order == Order::forward ? i : blocks - 1 - i;
+      blockIdx = {static_cast<unsigned>(b % grid.x), static_cast<unsigned>(b / grid.x), 0};
+      machine.run_block();
     }
   }
 
-  void meet() { meet(all_); }
-  template <class W>
-  W exchange(W x, unsigned with) {
-    static_assert(sizeof(W) <= 8);
-    std::memcpy(&fibers_[thread_]->shown, &x, sizeof x);
-    meet(warps_[thread_ / 32]);
-    W other;
-    std::memcpy(&other, &fibers_.at(thread_ / 32 * 32 + with)->shown, sizeof other);
-    meet(warps_[thread_ / 32]);
-    return other;
-  }
-  unsigned thread() const { return thread_; }
-  unsigned number() const { return number_; }
+  void* room() { return room_.data(); }
 
-  const Dim dim, grid;
+  void wait_for_block() { stop(State::at_barrier); }
+
+  // What the thread of the lane that `from` names has given; all threads of the warp come here with the same `from`.
+  template <class T>
+  T exchange(T value, int kind, int lanes) {
+    static_assert(sizeof(T) <= sizeof(std::uint64_t));
+    Thread& self = threads_[current_];
+    std::memcpy(&self.value, &value, sizeof value);
+    self.kind = kind;
+    self.lanes = lanes;
+    stop(State::at_exchange);
+    std::memcpy(&value, &threads_[current_].received, sizeof value);
+    return value;
+  }
+
+  [[noreturn]] void trap() { throw std::runtime_error("a kernel has trapped"); }
 
  private:
-  struct Fiber {
+  enum class State { ready, at_barrier, at_exchange, ended };
+  struct Thread {
     ucontext_t context;
-    std::vector<char> stack = std::vector<char>(64 << 10);
-    bool ended = false;
-    std::uint64_t shown = 0;
+    std::unique_ptr<char[]> stack{new char[kStack]};
+    State state = State::ready;
+    std::uint64_t value = 0, received = 0;
+    int kind = 0, lanes = 0;
   };
 
-  void begin() {
-    fibers_.push_back(std::make_unique<Fiber>());
-    Fiber& fiber = *fibers_.back();
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.data();
-    fiber.context.uc_stack.ss_size = fiber.stack.size();
-    fiber.context.uc_link = &scheduler_;
-    makecontext(&fiber.context, &Block::go, 0);
+  Machine(int threads, std::size_t room_bytes, const std::function<void()>& kernel)
+      : kernel_(kernel), threads_(static_cast<std::size_t>(threads)), room_bytes_(room_bytes),
+        room_(room_bytes + kGuard) {
+    before_ = running();
+    running() = this;
   }
-  static void go() {
-    Block& block = now();
-    (*block.kernel_)();
-    block.fibers_[block.thread_]->ended = block.moved_ = true;
-  }
-  void meet(Meeting& meeting) {
-    const unsigned before = meeting.done;
-    if (++meeting.arrived == meeting.size) meeting.arrived = 0, ++meeting.done, moved_ = true;
-    while (meeting.done == before) swapcontext(&fibers_[thread_]->context, &scheduler_);
-    moved_ = true;
+  ~Machine() { running() = before_; }
+  Machine(const Machine&) = delete;
+
+  static Machine*& running() {
+    static Machine* machine = nullptr;
+    return machine;
   }
 
-  static inline Block* current_ = nullptr;
-  const unsigned number_;
-  const std::function<void()>* kernel_ = nullptr;
-  ucontext_t scheduler_;
-  std::vector<std::unique_ptr<Fiber>> fibers_;
-  unsigned thread_ = 0;
-  bool moved_ = false;
-  std::minstd_rand chance_{1 + number_};
-  Meeting all_;
-  std::vector<Meeting> warps_;
+  static void begin() {
+    Machine& machine = now();
+    try {
+      machine.kernel_();
+    } catch (...) {
+      machine.failure_ = std::current_exception();
+    }
+    machine.threads_[machine.current_].state = State::ended;
+    swapcontext(&machine.threads_[machine.current_].context, &machine.scheduler_);
+  }
+
+  void stop(State state) {
+    threads_[current_].state = state;
+    swapcontext(&threads_[current_].context, &scheduler_);
+  }
+
+  void resume(std::size_t thread) {
+    current_ = thread;
+    threadIdx = {static_cast<unsigned>(thread), 0, 0};
+    swapcontext(&scheduler_, &threads_[thread].context);
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+  void run_block() {
+    if (__start_emulated_shared)
+      std::memset(__start_emulated_shared, 0xff,
+                  static_cast<std::size_t>(__stop_emulated_shared - __start_emulated_shared));
+    std::memset(room_.data(), 0xff, room_.size());
+    for (Thread& thread : threads_) {
+      getcontext(&thread.context);
+      thread.context.uc_stack.ss_sp = thread.stack.get();
+      thread.context.uc_stack.ss_size = kStack;
+      thread.context.uc_link = nullptr;
+      makecontext(&thread.context, &Machine::begin, 0);
+      thread.state = State::ready;
+    }
+    const std::size_t warps = threads_.size() / kLanes;
+    do {
+      for (std::size_t i = 0; i < warps; ++i) run_warp(order == Order::forward ? i : warps - 1 - i);
+    } while (pass_barrier());
+    for (std::size_t i = room_bytes_; i < room_.size(); ++i)
+      if (room_[i] != '\xff') throw std::runtime_error("a kernel wrote beyond the room that its block shares");
+  }
+
+  // Until all of its threads wait for the block or have ended.
+  void run_warp(std::size_t warp) {
+    const std::size_t first = warp * kLanes;
+    for (;;) {
+      int at_exchange = 0;
+      for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        const std::size_t thread = first + (order == Order::forward ? lane : kLanes - 1 - lane);
+        if (threads_[thread].state == State::ready) resume(thread);
+      }
+      for (std::size_t lane = 0; lane < kLanes; ++lane)
+        at_exchange += threads_[first + lane].state == State::at_exchange;
+      if (at_exchange == 0) return;
+      if (at_exchange < kLanes) throw std::runtime_error("not all threads of a warp come to an exchange");
+      exchange_all(first);
+    }
+  }
+
+  void exchange_all(std::size_t first) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      Thread& thread = threads_[first + static_cast<std::size_t>(lane)];
+      if (thread.kind != threads_[first].kind || thread.lanes != threads_[first].lanes)
+        throw std::runtime_error("threads of a warp come to different exchanges");
+      const int from = thread.kind == kXor ? lane ^ thread.lanes : lane + thread.lanes;
+      thread.received = threads_[first + static_cast<std::size_t>(from < kLanes ? from : lane)].value;
+      thread.state = State::ready;
+    }
+  }
+
+  // False: all threads have ended.
+  bool pass_barrier() {
+    std::size_t waiting = 0;
+    for (const Thread& thread : threads_) waiting += thread.state == State::at_barrier;
+    if (waiting == 0) return false;
+    if (waiting < threads_.size()) throw std::runtime_error("threads have ended while others wait at a barrier");
+    for (Thread& thread : threads_) thread.state = State::ready;
+    return true;
+  }
+
+ public:
+  static constexpr int kXor = 0, kDown = 1;
+
+ private:
+  static constexpr std::size_t kGuard = 256;
+  const std::function<void()>& kernel_;
+  std::vector<Thread> threads_;
+  std::size_t room_bytes_;
+  std::vector<char> room_;
+  ucontext_t scheduler_{};
+  std::size_t current_ = 0;
+  std::exception_ptr failure_;
+  Machine* before_ = nullptr;
 };
 
-// kernel<<<blocks, threads>>>.
-inline void launch(unsigned blocks, unsigned threads, const std::function<void()>& kernel) {
-  for (unsigned i = 0; i < blocks; ++i) Block({threads}, {blocks}, i).run(kernel);
+inline void __syncthreads() { Machine::now().wait_for_block(); }
+inline void __trap() { Machine::now().trap(); }
+template <class T>
+T __shfl_xor_sync(unsigned, T value, int lanes) {
+  return Machine::now().exchange(value, Machine::kXor, lanes);
+}
+template <class T>
+T __shfl_down_sync(unsigned, T value, int lanes) {
+  return Machine::now().exchange(value, Machine::kDown, lanes);
 }
 
-}  // namespace hone::test::gpu
+inline float float_of_half(std::uint16_t bits) { return c10::detail::fp16_ieee_to_fp32_value(bits); }
+inline std::uint16_t half_of_float(float x) { return c10::detail::fp16_ieee_from_fp32_value(x); }
 
-#define __device__
-#define __global__
-#define __shared__ static
-#define threadIdx (hone::test::gpu::Dim{hone::test::gpu::Block::now().thread(), 0, 0})
-#define blockIdx (hone::test::gpu::Dim{hone::test::gpu::Block::now().number(), 0, 0})
-#define blockDim (hone::test::gpu::Block::now().dim)
-#define gridDim (hone::test::gpu::Block::now().grid)
-#define __syncthreads() hone::test::gpu::Block::now().meet()
-
-namespace hone::test::gpu::kernels {
-using std::exp, std::log, std::erf, std::tanh, std::sqrt, std::isinf;
-
-template <class W>
-W shuffle_xor(W x, int lanes) {
-  return Block::now().exchange(x, (Block::now().thread() % 32) ^ static_cast<unsigned>(lanes));
-}
-inline float as_float(unsigned bits) {
-  float x;
-  std::memcpy(&x, &bits, sizeof x);
-  return x;
-}
-inline unsigned as_bits(float x) {
-  unsigned bits;
-  std::memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
-}  // namespace hone::test::gpu::kernels
-
-#define __shfl_xor_sync(mask, x, lanes) hone::test::gpu::kernels::shuffle_xor(x, lanes)
-#define __uint_as_float(x) hone::test::gpu::kernels::as_float(x)
-#define __float_as_uint(x) hone::test::gpu::kernels::as_bits(x)
+}  // namespace emulated

@@ -1,76 +1,138 @@
-// Attention within documents by LibTorch's flash attention, where it can: narrow types, heads of up to 256, documents
-// that lie one behind another; else by plain ATen.
-#include <ATen/ATen.h>
-#include <ATen/ops/_flash_attention_backward.h>
-#include <ATen/ops/_flash_attention_forward.h>
+// Attention: LibTorch's flash attention (Dao, 2023) of bf16 and fp16, by sequences of different lengths and without
+// repeating keys; what it does not know (fp32, soft caps, dropout by counter, odd head sizes) is the reference's.
+//
+// Letters: N queries, L keys, B parts of the tokens, H query heads, G key/value heads, K head size.
+#include "ops/attention.h"
 
+#include <ATen/Context.h>
+
+#include "ops/cuda/documents.h"
 #include "ops/cuda/table.h"
 #include "ops/reference/table.h"
-#include "tensor/host.h"
 
 namespace hone::ops::cuda_table {
 namespace {
 
-bool can_flash(const at::Tensor& q_NHK, const std::vector<Span>& spans, const AttentionOptions& options) {
+constexpr std::int64_t kMostHeadSize = 256;
+constexpr int kFirstCapability = 80;
+
+bool flash_takes(const at::Tensor& q_NHK, const AttentionOptions& options) {
   const auto type = q_NHK.scalar_type();
-  std::int64_t end = 0;
-  for (const Span& span : spans) {
-    if (span.begin != end || span.end <= span.begin) return false;
-    end = span.end;
-  }
-  return (type == at::kBFloat16 || type == at::kHalf) && q_NHK.size(2) <= 256 && q_NHK.size(2) % 8 == 0 &&
-         options.soft_cap == 0 && options.dropout == 0 && end == q_NHK.size(0) && end > 0;
+  return (type == at::kBFloat16 || type == at::kHalf) && q_NHK.size(2) <= kMostHeadSize && q_NHK.size(2) % 8 == 0 &&
+         options.soft_cap == 0 && options.dropout == 0 && capability(q_NHK) >= kFirstCapability;
 }
 
-// What both passes say of documents and masks.
-struct Documents {
-  at::Tensor ends;  // int32, where each begins, and the end of the last, on the device
-  std::int64_t longest = 0;
-  bool causal = true;
-  std::optional<std::int64_t> before, after;  // whom a token sees; nothing: all
+// It reads 16 bytes at once; heads of a wider row are good where they begin at a multiple of that.
+at::Tensor readable(const at::Tensor& x) {
+  const bool good = wide_rows(x.stride(0), {x}) && wide_rows(x.stride(1), {x}) && x.stride(2) == 1;
+  return good ? x : x.contiguous();
+}
 
-  Documents(const std::vector<Span>& spans, const AttentionOptions& options, at::Device device) {
-    std::vector<std::int32_t> places{0};
-    for (const Span& span : spans) {
-      places.push_back(static_cast<std::int32_t>(span.end));
-      longest = std::max(longest, span.end - span.begin);
-    }
-    ends = host::tensor_of(places, {std::ssize(places)}).pin_memory().to(device, /*non_blocking=*/true);
-    causal = options.mask.kind == Mask::Kind::causal;
-    if (options.mask.window > 0) before = options.mask.window - 1, after = causal ? 0 : options.mask.window - 1;
+// How many keys before and after its own place a query sees; nothing: all.
+struct Window {
+  explicit Window(const Mask& mask) : causal(mask.kind == Mask::Kind::causal) {
+    if (mask.window > 0) before = after = mask.window - 1;
+    if (causal) after = 0;
   }
+  bool causal;
+  std::optional<std::int64_t> before, after;
 };
+
+// Its backward pass adds in an order that timing decides, unless all algorithms are asked to be deterministic.
+class SameBitsTwice {
+ public:
+  SameBitsTwice()
+      : asked_(at::globalContext().deterministicAlgorithms()),
+        warns_(at::globalContext().deterministicAlgorithmsWarnOnly()),
+        fills_(at::globalContext().deterministicFillUninitializedMemory()) {
+    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+    at::globalContext().setDeterministicFillUninitializedMemory(false);
+  }
+  ~SameBitsTwice() {
+    at::globalContext().setDeterministicAlgorithms(asked_, warns_);
+    at::globalContext().setDeterministicFillUninitializedMemory(fills_);
+  }
+  SameBitsTwice(const SameBitsTwice&) = delete;
+
+ private:
+  bool asked_, warns_, fills_;
+};
+
+// [H,N] from what flash attention gave: that itself, or [B,H,longest] of versions that pad each part.
+at::Tensor joined_lse(const at::Tensor& lse, const Documents& documents, std::int64_t tokens) {
+  if (lse.dim() == 2) return lse;
+  const at::Tensor made = at::empty({lse.size(1), tokens}, lse.options());
+  for (std::size_t b = 0; b + 1 < documents.ends.size(); ++b) {
+    const std::int64_t begin = documents.ends[b], length = documents.ends[b + 1] - begin;
+    made.narrow(1, begin, length).copy_(lse[static_cast<std::int64_t>(b)].narrow(1, 0, length));
+  }
+  return made;
+}
+
+struct Forward {
+  at::Tensor y_NHK, lse;
+};
+Forward flash(const at::Tensor& q_NHK, const at::Tensor& k_LGK, const at::Tensor& v_LGK, const at::Tensor& q_ends,
+              const at::Tensor& k_ends, std::int64_t most_queries, std::int64_t most_keys,
+              const AttentionOptions& options) {
+  const Window window(options.mask);
+  const auto made = at::_flash_attention_forward(readable(q_NHK), readable(k_LGK), readable(v_LGK), q_ends, k_ends,
+                                                 most_queries, most_keys, /*dropout_p=*/0, window.causal,
+                                                 /*return_debug_mask=*/false, options.scale, window.before,
+                                                 window.after);
+  return {std::get<0>(made), std::get<1>(made)};
+}
 
 Attended forward(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
                  const std::vector<Span>& spans, const AttentionOptions& options) {
-  if (!can_flash(q_NHK, spans, options))
-    return reference_table::attention().forward(q_NHK, k_NGK, v_NGK, spans, options);
-  const Documents docs(spans, options, q_NHK.device());
-  const auto made = at::_flash_attention_forward(q_NHK, k_NGK, v_NGK, docs.ends, docs.ends, docs.longest, docs.longest,
-                                                 0.0, docs.causal, false, options.scale, docs.before, docs.after);
-  return {std::get<0>(made), std::get<1>(made)};
+  if (!flash_takes(q_NHK, options)) return reference_table::attention().forward(q_NHK, k_NGK, v_NGK, spans, options);
+  const Documents documents = documents_of(spans, q_NHK.size(0));
+  const at::Tensor ends = queued_copy(documents.ends, at::kInt, q_NHK);
+  const Forward made = flash(q_NHK, k_NGK, v_NGK, ends, ends, documents.longest, documents.longest, options);
+  Attended all{made.y_NHK.contiguous(), joined_lse(made.lse, documents, q_NHK.size(0))};
+  for (const Span& span : documents.between) {
+    all.y_NHK.slice(0, span.begin, span.end).zero_();
+    all.lse_HN.slice(1, span.begin, span.end).zero_();
+  }
+  return all;
 }
 
 AttentionGradients backward(const at::Tensor& dy_NHK, const AttentionSaved& saved, const std::vector<Span>& spans,
                             const AttentionOptions& options) {
-  if (!can_flash(saved.q_NHK, spans, options))
-    return reference_table::attention().backward(dy_NHK, saved, spans, options);
-  const Documents docs(spans, options, dy_NHK.device());
-  const at::Tensor no_draws = at::zeros({2}, dy_NHK.options().dtype(at::kUInt64));  // there is no dropout
-  const auto made = at::_flash_attention_backward(dy_NHK, saved.q_NHK, saved.k_NGK, saved.v_NGK, saved.result.y_NHK,
-                                                  saved.result.lse_HN, docs.ends, docs.ends, docs.longest, docs.longest,
-                                                  0.0, docs.causal, no_draws, no_draws, options.scale, docs.before,
-                                                  docs.after);
-  return {std::get<0>(made), std::get<1>(made), std::get<2>(made)};
+  if (!flash_takes(saved.q_NHK, options)) return reference_table::attention().backward(dy_NHK, saved, spans, options);
+  const Documents documents = documents_of(spans, dy_NHK.size(0));
+  const at::Tensor ends = queued_copy(documents.ends, at::kInt, dy_NHK);
+  const Window window(options.mask);
+  const at::Tensor no_random = at::empty({2}, dy_NHK.options().dtype(at::kUInt64));
+  const SameBitsTwice scope;
+  const auto made = at::_flash_attention_backward(
+      dy_NHK.contiguous(), readable(saved.q_NHK), readable(saved.k_NGK), readable(saved.v_NGK), saved.result.y_NHK,
+      saved.result.lse_HN.contiguous(), ends, ends, documents.longest, documents.longest, /*dropout_p=*/0,
+      window.causal, no_random, no_random, options.scale, window.before, window.after);
+  AttentionGradients all{std::get<0>(made), std::get<1>(made), std::get<2>(made)};
+  for (const Span& span : documents.between)
+    for (const at::Tensor& x : {all.q_NHK, all.k_NGK, all.v_NGK}) x.slice(0, span.begin, span.end).zero_();
+  return all;
+}
+
+// The newest queries of one sequence: causal masks are aligned at the last key.
+at::Tensor cached(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,
+                  const AttentionOptions& options) {
+  if (!flash_takes(q_NHK, options)) return reference::cached_attention(q_NHK, k_GLK, v_GLK, options);
+  const auto queries = q_NHK.size(0), keys = k_GLK.size(1);
+  const auto ends_of = [&](std::int64_t count) {
+    return queued_copy(std::vector<std::int32_t>{0, static_cast<std::int32_t>(count)}, at::kInt, q_NHK);
+  };
+  return flash(q_NHK, k_GLK.transpose(0, 1), v_GLK.transpose(0, 1), ends_of(queries), ends_of(keys), queries, keys,
+               options)
+      .y_NHK;
 }
 
 }  // namespace
 
 Backend::Attention attention() {
-  Backend::Attention table = reference_table::attention();
-  table.forward = forward;
-  table.backward = backward;
-  return table;
+  const Backend::Attention plain = reference_table::attention();
+  return {forward, backward, cached, plain.decode, plain.store};
 }
 
 }  // namespace hone::ops::cuda_table

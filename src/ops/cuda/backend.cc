@@ -1,18 +1,26 @@
-// The table of NVIDIA GPUs.
+// The table of NVIDIA's GPUs.
 #include "ops/backend.h"
+
+#include <ATen/Context.h>
+
 #include "ops/cuda/table.h"
 
 namespace hone::ops {
 
 const Backend& cuda_backend() {
-  static const Backend table{"cuda",
-                             /*on_host=*/false,
-                             reference_backend().takes,
-                             cuda_table::products(),
-                             cuda_table::attention(),
-                             cuda_table::norms(),
-                             cuda_table::elementwise(),
-                             cuda_table::sums()};
+  static const Backend table = [] {
+    // cuBLAS may join parts of a sum in the factors' own type, and LibTorch lets it; sums here are made in fp32.
+    at::globalContext().setAllowBF16ReductionCuBLAS(false);
+    at::globalContext().setAllowFP16ReductionCuBLAS(false);
+    return Backend{"cuda",
+                   /*on_host=*/false,
+                   reference_backend().takes,
+                   cuda_table::products(),
+                   cuda_table::attention(),
+                   cuda_table::norms(),
+                   cuda_table::elementwise(),
+                   cuda_table::sums()};
+  }();
   return table;
 }
 

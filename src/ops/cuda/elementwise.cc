@@ -1,59 +1,64 @@
-// Gated activations and rotation by kernels of ours.
-#include <ATen/ATen.h>
-
-#include "ops/cuda/program.h"
+// Elementwise primitives by kernels of ours.
 #include "ops/cuda/table.h"
-#include "ops/reference/table.h"
+#include "ops/dropout_words.h"
 
 namespace hone::ops::cuda_table {
 namespace {
 
-constexpr std::int64_t kThreads = 256, kBlocks = 4096;
+constexpr int kElementThreads = 256;
+constexpr std::int64_t kElementBlocks = 1 << 12;  // then each thread takes several values, one after another
 
-std::int64_t blocks_of(std::int64_t count) { return std::min((count + kThreads - 1) / kThreads, kBlocks); }
+Grid over_all(std::int64_t accesses) {
+  const std::int64_t blocks = ceil_div(accesses, kElementThreads);
+  return {.x = std::clamp<std::int64_t>(blocks, 1, kElementBlocks), .threads = kElementThreads};
+}
 
-at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, Activation activation) {
-  if (!has_kernel(gate.scalar_type())) return reference_table::elementwise().gated(gate, up, activation);
-  const at::Tensor g = gate.contiguous(), u = up.contiguous(), y = at::empty_like(g);
-  int kind = static_cast<int>(activation);
-  std::int64_t count = g.numel();
-  void *from = g.data_ptr(), *with = u.data_ptr(), *to = y.data_ptr();
-  cuda::launch("gated", kernel_for("gated", g.scalar_type()), blocks_of(count), kThreads,
-               {&from, &with, &kind, &count, &to});
+at::Tensor gated(const at::Tensor& given_gate, const at::Tensor& given_up, Activation activation) {
+  const at::Tensor gate = given_gate.contiguous(), up = given_up.contiguous();
+  at::Tensor y = at::empty_like(gate);
+  const bool wide = wide_rows(gate.numel(), {gate, up, y});
+  launch({"gated", "gated"}, gate, over_all(gate.numel() / values_at_once(gate, wide)), gate, up, y, gate.numel(),
+         static_cast<int>(activation), wide);
   return y;
 }
 
-GatedGradients gated_backward(const at::Tensor& given, const at::Tensor& gate, const at::Tensor& up,
+GatedGradients gated_backward(const at::Tensor& given_dy, const at::Tensor& given_gate, const at::Tensor& given_up,
                               Activation activation, bool overwrite) {
-  if (!has_kernel(gate.scalar_type()))
-    return reference_table::elementwise().gated_backward(given, gate, up, activation, overwrite);
-  const at::Tensor dy = given.contiguous(), g = gate.contiguous(), u = up.contiguous();
-  const GatedGradients made{at::empty_like(g), overwrite ? dy : at::empty_like(u)};
-  int kind = static_cast<int>(activation);
-  std::int64_t count = g.numel();
-  void *gradient = dy.data_ptr(), *from = g.data_ptr(), *with = u.data_ptr(), *dgate = made.gate.data_ptr(),
-       *dup = made.up.data_ptr();
-  cuda::launch("gated", kernel_for("gated_backward", g.scalar_type()), blocks_of(count), kThreads,
-               {&gradient, &from, &with, &kind, &count, &dgate, &dup});
+  const at::Tensor dy = given_dy.contiguous(), gate = given_gate.contiguous(), up = given_up.contiguous();
+  GatedGradients made{at::empty_like(gate), overwrite ? dy : at::empty_like(up)};
+  const bool wide = wide_rows(gate.numel(), {dy, gate, up, made.gate, made.up});
+  launch({"gated", "gated_backward"}, gate, over_all(gate.numel() / values_at_once(gate, wide)), dy, gate, up,
+         made.gate, made.up, gate.numel(), static_cast<int>(activation), wide);
   return made;
 }
 
 void rotate_into(const at::Tensor& y_NHK, const at::Tensor& x_NHK, const RopeTable& table, bool back) {
-  if (!has_kernel(x_NHK.scalar_type())) return reference_table::elementwise().rotate_into(y_NHK, x_NHK, table, back);
-  std::int64_t tokens = x_NHK.size(0), heads = x_NHK.size(1), half = x_NHK.size(2) / 2;
-  std::int64_t x_stride = x_NHK.stride(0), y_stride = y_NHK.stride(0);
-  int sign = back ? -1 : 1;
-  const at::Tensor cosines = table.cos.contiguous(), sines = table.sin.contiguous();
-  void *from = x_NHK.data_ptr(), *to = y_NHK.data_ptr(), *c = cosines.data_ptr(), *s = sines.data_ptr(),
-       *rows = table.rows_N.data_ptr();
-  cuda::launch("rope", kernel_for("rope", x_NHK.scalar_type()), blocks_of(tokens * heads * half), kThreads,
-               {&from, &x_stride, &to, &y_stride, &c, &s, &rows, &tokens, &heads, &half, &sign});
+  const std::int64_t heads = x_NHK.size(1), half = x_NHK.size(2) / 2;
+  const at::Tensor cos = table.cos.contiguous(), sin = table.sin.contiguous(), rows = table.rows_N.contiguous();
+  const auto fits = [&](std::int64_t apart) { return wide_rows(apart, {x_NHK, y_NHK}); };
+  const bool wide = fits(half) && fits(x_NHK.stride(0)) && fits(y_NHK.stride(0));
+  const std::int64_t accesses = heads * half / values_at_once(x_NHK, wide);
+  const Grid grid{.x = x_NHK.size(0), .threads = threads_for(accesses, kElementThreads)};
+  launch({"rope", "rotate"}, x_NHK, grid, x_NHK, y_NHK, cos, sin, rows, x_NHK.stride(0), y_NHK.stride(0),
+         static_cast<int>(heads), static_cast<int>(half), back, wide);
+}
+
+at::Tensor dropout(const at::Tensor& given, double rate, std::uint64_t seed) {
+  const at::Tensor x = given.contiguous();
+  at::Tensor y = at::empty_like(x);
+  const std::int64_t columns = x.size(-1), rows = x.numel() / columns;
+  DropoutWords words(seed, rows, columns);
+  words.rows.insert(words.rows.end(), words.columns.begin(), words.columns.end());
+  const at::Tensor both = queued_copy(words.rows, at::kInt, x);
+  const bool wide = wide_rows(columns, {x, y});
+  const Grid grid{.x = rows, .threads = threads_for(columns / values_at_once(x, wide), kElementThreads)};
+  launch({"dropout", "dropout"}, x, grid, x, y, both, rows, columns, static_cast<int>(dropout_threshold(rate)),
+         1 / (1 - rate), wide);
+  return y;
 }
 
 }  // namespace
 
-Backend::Elementwise elementwise() {
-  return {gated, gated_backward, rotate_into, reference_table::elementwise().dropout};
-}
+Backend::Elementwise elementwise() { return {gated, gated_backward, rotate_into, dropout}; }
 
 }  // namespace hone::ops::cuda_table

@@ -1,53 +1,97 @@
 // Norms by kernels of ours.
-#include <ATen/ATen.h>
-#include <ATen/OpMathType.h>
-
-#include "ops/cuda/program.h"
 #include "ops/cuda/table.h"
-#include "ops/reference/table.h"
 
 namespace hone::ops::cuda_table {
 namespace {
 
-constexpr std::int64_t kSums = 256;  // rows of weights' gradients, which are then added up
+constexpr int kNormThreads = 256;
+constexpr std::int64_t kNormRoom = 44 << 10;  // bytes that any GPU gives a block, less what kernels have besides
 
-void* address(const at::Tensor& x) { return x.defined() ? x.data_ptr() : nullptr; }
+struct Rows {
+  explicit Rows(const at::Tensor& x) : columns(x.size(-1)), count(x.numel() / columns) {}
+  std::int64_t columns, count;
+};
 
-RmsNormed rms_norm(const at::Tensor& given, const at::Tensor& residual, const at::Tensor& weight, double eps) {
-  if (!has_kernel(given.scalar_type()))
-    return reference_table::norms().rms_norm(given, residual, weight, eps);
-  const at::Tensor x = given.contiguous(), beside = residual.defined() ? residual.contiguous() : residual;
-  std::int64_t columns = x.size(-1), rows = x.numel() / columns;
-  const auto wide = x.options().dtype(at::toOpMathType(x.scalar_type()));
-  RmsNormed made{beside.defined() ? at::empty_like(x) : x, at::empty_like(x), at::empty({rows}, wide)};
-  void *in = address(x), *more = address(beside), *factor = address(weight), *sum = address(made.sum),
-       *normed = address(made.normed), *inverse = address(made.inv_rms);
-  cuda::launch("rms_norm", kernel_for("rms_norm", x.scalar_type()), blocks_for(rows), threads_for(columns),
-               {&in, &more, &factor, &eps, &rows, &columns, &sum, &normed, &inverse});
+at::Tensor dense(const at::Tensor& x) { return x.defined() ? x.contiguous() : x; }
+at::Tensor per_row(const at::Tensor& x) { return at::empty({Rows(x).count}, wide_options(x)); }
+
+Grid one_block_per_row(const at::Tensor& x, bool wide) {
+  const Rows rows(x);
+  return {.x = rows.count, .threads = threads_for(rows.columns / values_at_once(x, wide), kNormThreads)};
+}
+
+// How the backward pass shares rows among blocks, each of which has its own sums for the weights: enough blocks to fill
+// a GPU, and not so many that the sums are more than the rows. By the shape alone, so that every GPU sums alike.
+struct Shares {
+  Shares(const at::Tensor& x, std::int64_t sums) {
+    const Rows rows(x);
+    const std::int64_t most = std::clamp<std::int64_t>((1 << 20) / rows.columns, 256, 8192);
+    rows_per_block = ceil_div(rows.count, most);
+    blocks = ceil_div(rows.count, rows_per_block);
+    const auto item = static_cast<std::int64_t>(at::elementSize(at::toOpMathType(x.scalar_type())));
+    const std::int64_t room = sums * rows.columns * item;
+    room_bytes = room <= kNormRoom ? room : 0;
+  }
+  Grid grid(const at::Tensor& x, bool wide) const {
+    Grid made = one_block_per_row(x, wide);
+    made.x = blocks;
+    made.shared_bytes = room_bytes;
+    return made;
+  }
+  at::Tensor sums_of(const at::Tensor& x) const { return at::empty({blocks, x.size(-1)}, wide_options(x)); }
+  std::int64_t rows_per_block, blocks, room_bytes;
+};
+
+RmsNormed rms_norm(const at::Tensor& given, const at::Tensor& given_residual, const at::Tensor& given_weight,
+                   double eps) {
+  const at::Tensor x = dense(given), residual = dense(given_residual), weight = dense(given_weight);
+  RmsNormed made{residual.defined() ? at::empty_like(x) : x, at::empty_like(x), per_row(x)};
+  const bool wide = wide_rows(x.size(-1), {x, residual, weight, made.sum, made.normed});
+  launch({"rms_norm", "rms_norm"}, x, one_block_per_row(x, wide), x, residual, weight, made.sum, made.normed,
+         made.inv_rms, x.size(-1), eps, wide);
   return made;
 }
 
-NormGradients rms_norm_backward(const at::Tensor& given, const at::Tensor& extra, const at::Tensor& weight,
-                                const RmsNormed& saved) {
-  if (!has_kernel(given.scalar_type()))
-    return reference_table::norms().rms_norm_backward(given, extra, weight, saved);
-  const at::Tensor dy = given.contiguous(), beside = extra.defined() ? extra.contiguous() : extra;
-  const at::Tensor kept = saved.sum.contiguous();
-  std::int64_t columns = dy.size(-1), rows = dy.numel() / columns;
-  const std::int64_t blocks = blocks_for(rows, kSums);
-  NormGradients made{at::empty_like(dy), at::empty({blocks, columns}, saved.inv_rms.options()), {}};
-  void *gradient = address(dy), *more = address(beside), *factor = address(weight), *sum = address(kept),
-       *inverse = address(saved.inv_rms), *dx = address(made.x), *weights = address(made.weight_BO);
-  cuda::launch("rms_norm", kernel_for("rms_norm_backward", dy.scalar_type()), blocks, threads_for(columns),
-               {&gradient, &more, &factor, &sum, &inverse, &rows, &columns, &dx, &weights});
+NormGradients rms_norm_backward(const at::Tensor& given_dy, const at::Tensor& given_extra,
+                                const at::Tensor& given_weight, const RmsNormed& saved) {
+  const at::Tensor dy = dense(given_dy), extra = dense(given_extra), weight = dense(given_weight),
+                   sum = dense(saved.sum);
+  const Shares shares(sum, 1);
+  NormGradients made{at::empty_like(sum), shares.sums_of(sum), {}};
+  const Rows rows(sum);
+  const bool wide = wide_rows(rows.columns, {dy, extra, weight, sum, made.x});
+  launch({"rms_norm", "rms_norm_backward"}, sum, shares.grid(sum, wide), dy, extra, weight, sum, dense(saved.inv_rms),
+         made.x, made.weight_BO, rows.count, rows.columns, shares.rows_per_block, shares.room_bytes > 0, wide);
+  return made;
+}
+
+LayerNormed layer_norm(const at::Tensor& given, const at::Tensor& given_residual, const at::Tensor& given_weight,
+                       const at::Tensor& given_bias, double eps) {
+  const at::Tensor x = dense(given), residual = dense(given_residual), weight = dense(given_weight),
+                   bias = dense(given_bias);
+  LayerNormed made{residual.defined() ? at::empty_like(x) : x, at::empty_like(x), per_row(x), per_row(x)};
+  const bool wide = wide_rows(x.size(-1), {x, residual, weight, bias, made.sum, made.normed});
+  launch({"layer_norm", "layer_norm"}, x, one_block_per_row(x, wide), x, residual, weight, bias, made.sum, made.normed,
+         made.mean, made.inv_std, x.size(-1), eps, wide);
+  return made;
+}
+
+NormGradients layer_norm_backward(const at::Tensor& given_dy, const at::Tensor& given_extra,
+                                  const at::Tensor& given_weight, const LayerNormed& saved) {
+  const at::Tensor dy = dense(given_dy), extra = dense(given_extra), weight = dense(given_weight),
+                   sum = dense(saved.sum);
+  const Shares shares(sum, 2);
+  NormGradients made{at::empty_like(sum), shares.sums_of(sum), shares.sums_of(sum)};
+  const Rows rows(sum);
+  const bool wide = wide_rows(rows.columns, {dy, extra, weight, sum, made.x});
+  launch({"layer_norm", "layer_norm_backward"}, sum, shares.grid(sum, wide), dy, extra, weight, sum, dense(saved.mean),
+         dense(saved.inv_std), made.x, made.weight_BO, made.bias_BO, rows.count, rows.columns, shares.rows_per_block,
+         shares.room_bytes > 0, wide);
   return made;
 }
 
 }  // namespace
 
-Backend::Norms norms() {
-  const Backend::Norms plain = reference_table::norms();
-  return {rms_norm, rms_norm_backward, plain.layer_norm, plain.layer_norm_backward};
-}
+Backend::Norms norms() { return {rms_norm, rms_norm_backward, layer_norm, layer_norm_backward}; }
 
 }  // namespace hone::ops::cuda_table

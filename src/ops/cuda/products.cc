@@ -1,46 +1,44 @@
-// Products by cuBLAS, summed in fp32 whatever their factors are.
-#include <ATen/ATen.h>
-#include <ATen/OpMathType.h>
-
+// Matrix products: cuBLAS's, with sums in fp32 of bf16 and fp16 factors, not rounded on the way where out is wider.
 #include "ops/cuda/table.h"
 #include "ops/reference/table.h"
 
 namespace hone::ops::cuda_table {
 namespace {
 
-// sum (fp32 at least) += the products, or becomes them.
-void add_up(at::Tensor& sum, const std::vector<Factors>& factors, bool add) {
-  const auto type = sum.scalar_type();
-  for (const Factors& f : factors) {
-    if (f.a_MK.scalar_type() == type)
-      add ? at::addmm_out(sum, sum, f.a_MK, f.b_KN) : at::mm_out(sum, f.a_MK, f.b_KN);
-    else
-      add ? at::addmm_out(sum, sum, f.a_MK, f.b_KN, type) : at::mm_out(sum, f.a_MK, f.b_KN, type);
-    add = true;
-  }
+// out (+)= a b where out is wider than the factors.
+void multiply_wide(at::Tensor& out, const Factors& f, bool add) {
+  if (add)
+    at::addmm_out(out, out, f.a_MK, f.b_KN, out.scalar_type());
+  else
+    at::mm_out(out, f.a_MK, f.b_KN, out.scalar_type());
 }
 
 void into(at::Tensor& out, const std::vector<Factors>& factors, bool add) {
-  const auto wide = at::toOpMathType(factors[0].a_MK.scalar_type());
-  if (out.scalar_type() == wide) return add_up(out, factors, add);
-  if (factors.size() == 1 && !add) {
-    at::mm_out(out, factors[0].a_MK, factors[0].b_KN);
-    return;
+  const auto type = factors[0].a_MK.scalar_type(), wide = at::toOpMathType(type);
+  const bool narrow_out = out.scalar_type() == type;
+  if (type == wide || (factors.size() == 1 && narrow_out) || (!narrow_out && out.scalar_type() != wide))
+    return reference_table::products().into(out, factors, add);
+  at::Tensor sum = narrow_out ? at::empty(out.sizes(), out.options().dtype(wide)) : out;
+  if (narrow_out && add) sum.copy_(out);
+  for (const Factors& f : factors) {
+    multiply_wide(sum, f, add);
+    add = true;
   }
-  at::Tensor sum = add ? out.to(wide) : at::empty(out.sizes(), out.options().dtype(wide));
-  add_up(sum, factors, add);
-  out.copy_(sum);
+  if (narrow_out) out.copy_(sum);
 }
 
 void with_packed(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, at::Tensor& /*packed*/) {
   into(out, {{a, b}}, false);
 }
 
+at::Tensor skinny_gated(const at::Tensor& x_RI, const LinearWeight& gate, const LinearWeight& up,
+                        Activation activation) {
+  const std::vector<at::Tensor> both = reference_table::products().skinny(x_RI, {gate, up});
+  return elementwise().gated(both[0], both[1], activation);
+}
+
 }  // namespace
 
-Backend::Products products() {
-  const Backend::Products plain = reference_table::products();
-  return {into, with_packed, plain.skinny, plain.skinny_gated};
-}
+Backend::Products products() { return {into, with_packed, reference_table::products().skinny, skinny_gated}; }
 
 }  // namespace hone::ops::cuda_table

@@ -1,177 +1,197 @@
-// Compiling, keeping and launching.
+// Kernels by NVRTC and the driver, both found through LibTorch, which links neither: a program that never meets a GPU
+// runs where there is no driver.
 #include "ops/cuda/program.h"
 
+#include <c10/core/DeviceGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <nvrtc.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <mutex>
-#include <sstream>
-#include <utility>
+#include <string>
+#include <vector>
 
 #include "base/hash.h"
 #include "hone/error.h"
+#include "ops/cuda/cache.h"
+#include "ops/cuda/compiler.h"
+#include "ops/cuda/sources.h"
 
-namespace hone::ops::cuda {
+namespace hone::ops::cuda_table {
 namespace {
 
-namespace fs = std::filesystem;
-
-// A function of a library that LibTorch's CUDA half has loaded (NVRTC), or that comes with the driver.
-template <class Function>
-Function* found(const char* library, const char* name) {
-  void* symbol = dlsym(RTLD_DEFAULT, name);
-  if (!symbol)
-    if (void* opened = dlopen(library, RTLD_NOW | RTLD_GLOBAL)) symbol = dlsym(opened, name);
-  if (!symbol) throw Error(ErrorKind::bug, fmt::format("{}: {} cannot be had of it", library, name));
-  return reinterpret_cast<Function*>(symbol);
-}
-#define HONE_NVRTC(name) found<decltype(name)>("libnvrtc.so.13", #name)
-#define HONE_DRIVER(name) found<decltype(name)>("libcuda.so.1", #name)
-
-// NVRTC looks for its other half by name alone, not beside itself, and takes the one that is loaded.
-void load_builtins() {
-  Dl_info where{};
-  if (dladdr(reinterpret_cast<void*>(HONE_NVRTC(nvrtcCreateProgram)), &where) == 0) return;
-  std::error_code ignored;
-  for (const auto& file : fs::directory_iterator(fs::path(where.dli_fname).parent_path(), ignored))
-    if (file.path().filename().string().starts_with("libnvrtc-builtins.so.")) dlopen(file.path().c_str(), RTLD_NOW);
+// LibTorch's own door to NVRTC and the driver, beside its other libraries: whoever opens it can find the functions of
+// both.
+void* open_library() {
+  constexpr const char* kName = "libcaffe2_nvrtc.so";
+  Dl_info place{};
+  const auto* known = reinterpret_cast<const void*>(&c10::cuda::getCurrentCUDAStream);
+  std::string path = kName;
+  if (dladdr(known, &place) && place.dli_fname)
+    path = (std::filesystem::path(place.dli_fname).parent_path() / kName).string();
+  for (const std::string& each : {path, std::string(kName)})
+    if (void* library = dlopen(each.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+  const char* why = dlerror();
+  throw Error(ErrorKind::config, fmt::format("{}: cannot be loaded: {}", kName, why ? why : "no reason given"))
+      .hint("is an NVIDIA driver installed?");
 }
 
-void check(CUresult result, const std::string& what) {
-  if (result == CUDA_SUCCESS) return;
-  const char* text = nullptr;
-  HONE_DRIVER(cuGetErrorString)(result, &text);
-  throw Error(ErrorKind::bug, fmt::format("{}: {}", what, text ? text : "unknown"));
-}
-
-std::string log_of(nvrtcProgram program) {
-  std::size_t size = 0;
-  HONE_NVRTC(nvrtcGetProgramLogSize)(program, &size);
-  std::string log(size, '\0');
-  if (size > 0) HONE_NVRTC(nvrtcGetProgramLog)(program, log.data());
-  return log.substr(0, log.find('\0'));
-}
-
-std::string ptx_of(nvrtcProgram program) {
-  std::size_t size = 0;
-  HONE_NVRTC(nvrtcGetPTXSize)(program, &size);
-  std::string ptx(size, '\0');
-  HONE_NVRTC(nvrtcGetPTX)(program, ptx.data());
-  return ptx;
-}
-
-// As the XDG base directory specification has it; "": nowhere.
-fs::path cache_folder() {
-  const auto variable = [](const char* name) { return fs::path(std::getenv(name) ? std::getenv(name) : ""); };
-  if (const fs::path cache = variable("XDG_CACHE_HOME"); !cache.empty()) return cache / "hone";
-  const fs::path home = variable("HOME");
-  return home.empty() ? home : home / ".cache" / "hone";
-}
-
-// Where a compiled source is kept; "": nowhere.
-fs::path file_of(const std::string& name, const std::string& architecture) {
-  const fs::path folder = cache_folder();
-  if (folder.empty()) return {};
-  int major = 0, minor = 0;
-  HONE_NVRTC(nvrtcVersion)(&major, &minor);
-  Hasher key;
-  key.update_field(source_of(name)).update_field(architecture).update_int(major).update_int(minor);
-  return folder / "kernels" / fmt::format("{}-{}.ptx", name, key.digest128_hex());
-}
-
-// With a last line that only a whole file has.
-constexpr const char* kWhole = "\n// whole\n";
-
-std::string kept(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  const std::string all = text.str(), end = kWhole;
-  return all.ends_with(end) ? all.substr(0, all.size() - end.size()) : "";
-}
-
-// Whoever cannot keep it compiles it again.
-void keep(const fs::path& file, const std::string& ptx) {
-  std::error_code ignored;
-  fs::create_directories(file.parent_path(), ignored);
-  const fs::path beside = file.string() + fmt::format(".{}", getpid());
-  std::ofstream(beside, std::ios::binary) << ptx << kWhole;
-  fs::rename(beside, file, ignored);
-  if (ignored) fs::remove(beside, ignored);
-}
-
-// By device and function; a process has each once.
-struct Key {
-  int device;
-  std::string name;
-  auto operator<=>(const Key&) const = default;
-};
-std::mutex lock;
-std::map<Key, CUmodule> modules;
-std::map<Key, CUfunction> functions;
-
-CUmodule module_of(int device, const std::string& source) {
-  CUmodule& module = modules[{device, source}];
-  if (module) return module;
-  const auto version = [&](CUdevice_attribute part) {
-    int value = 0;
-    check(HONE_DRIVER(cuDeviceGetAttribute)(&value, part, device), "asking for the GPU's architecture");
-    return value;
-  };
-  const std::string architecture = fmt::format("compute_{}{}", version(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
-                                               version(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
-  const fs::path file = file_of(source, architecture);
-  std::string ptx = file.empty() ? "" : kept(file);
-  if (ptx.empty()) {
-    ptx = compiled(source, architecture);
-    if (!file.empty()) keep(file, ptx);
+struct Driver {
+  explicit Driver(void* library) {
+    find(library, "cuGetErrorString", error);
+    find(library, "cuDeviceGet", device);
+    find(library, "cuDeviceGetAttribute", attribute);
+    find(library, "cuCtxGetCurrent", current);
+    find(library, "cuCtxSetCurrent", set_current);
+    find(library, "cuDevicePrimaryCtxRetain", primary);
+    find(library, "cuModuleLoadData", load);
+    find(library, "cuModuleGetFunction", function);
+    find(library, "cuLaunchKernel", launch);
   }
-  check(HONE_DRIVER(cuModuleLoadData)(&module, ptx.c_str()), "loading kernels " + source);
-  return module;
+  template <class Function>
+  static void find(void* library, const char* name, Function*& to) {
+    to = reinterpret_cast<Function*>(dlsym(library, name));
+    if (!to) throw Error(ErrorKind::config, fmt::format("the NVIDIA driver: has no function {}", name));
+  }
+  void check(CUresult result, const std::string& doing) const {
+    if (result == CUDA_SUCCESS) return;
+    const char* text = nullptr;
+    error(result, &text);
+    throw Error(ErrorKind::bug, fmt::format("{}: the NVIDIA driver refuses it: {} ({})", doing,
+                                            text ? text : "unknown error", static_cast<int>(result)));
+  }
+  decltype(&cuGetErrorString) error;
+  decltype(&cuDeviceGet) device;
+  decltype(&cuDeviceGetAttribute) attribute;
+  decltype(&cuCtxGetCurrent) current;
+  decltype(&cuCtxSetCurrent) set_current;
+  decltype(&cuDevicePrimaryCtxRetain) primary;
+  decltype(&cuModuleLoadData) load;
+  decltype(&cuModuleGetFunction) function;
+  decltype(&cuLaunchKernel) launch;
+};
+
+const char* value_name(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat:
+      return "float";
+    case at::kDouble:
+      return "double";
+    case at::kBFloat16:
+      return "Bf16";
+    case at::kHalf:
+      return "Half";
+    default:
+      throw Error(ErrorKind::bug, fmt::format("kernels: no values of type {}", c10::toString(type)));
+  }
 }
 
-CUfunction function_of(int device, const std::string& source, const std::string& name) {
-  const std::lock_guard held(lock);
-  CUfunction& function = functions[{device, name}];
-  if (!function)
-    check(HONE_DRIVER(cuModuleGetFunction)(&function, module_of(device, source), name.c_str()), "kernel " + name);
-  return function;
-}
+// What is loaded, of all GPUs. Stays until the process ends, as their contexts do.
+class Gpus {
+ public:
+  static Gpus& all() {
+    static Gpus* const made = new Gpus;  // never destroyed: the driver may be gone before
+    return *made;
+  }
+
+  int capability(int device) {
+    const std::lock_guard lock(mutex_);
+    return of(device).capability;
+  }
+
+  CUfunction function(int device, const Kernel& kernel, at::ScalarType type) {
+    const std::lock_guard lock(mutex_);
+    CUfunction& made = functions_[{device, kernel.source, kernel.name, type}];
+    if (made) return made;
+    driver_.check(driver_.function(&made, module(device, kernel.source, type), kernel.name),
+                  fmt::format("kernel {} of {}.cu", kernel.name, kernel.source));
+    return made;
+  }
+
+  // Threads that have used no GPU yet have no context.
+  void enter(int device) {
+    CUcontext now = nullptr;
+    driver_.check(driver_.current(&now), "the current context");
+    if (now) return;
+    const std::lock_guard lock(mutex_);
+    driver_.check(driver_.set_current(of(device).context), "the context of a GPU");
+  }
+
+  const Driver& driver() const { return driver_; }
+
+ private:
+  struct Gpu {
+    CUcontext context = nullptr;
+    int capability = 0;
+  };
+
+  Gpus() : library_(open_library()), driver_(library_), compiler_(library_) {}
+
+  Gpu& of(int index) {
+    Gpu& gpu = gpus_[index];
+    if (gpu.context) return gpu;
+    CUdevice device = 0;
+    int major = 0, minor = 0;
+    driver_.check(driver_.device(&device, index), "a GPU");
+    driver_.check(driver_.attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device), "its capability");
+    driver_.check(driver_.attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device), "its capability");
+    gpu.capability = 10 * major + minor;
+    driver_.check(driver_.primary(&gpu.context, device), "its context");
+    return gpu;
+  }
+
+  CUmodule module(int device, std::string_view source, at::ScalarType type) {
+    CUmodule& made = modules_[{device, source, type}];
+    if (made) return made;
+    const std::string code = image(of(device).capability, std::string(source), value_name(type));
+    driver_.check(driver_.load(&made, code.c_str()), fmt::format("kernels/{}.cu", source));
+    return made;
+  }
+
+  std::string image(int capability, const std::string& name, const std::string& value) {
+    const Unit unit{name, std::string(kernel_source(name + ".cu")), value};
+    HONE_ASSERT(!unit.source.empty());
+    const std::string_view types = kernel_source("types.h");
+    const std::string architecture = compiler_.architecture_for(capability);
+    const std::string key = Hasher()
+                                .update_field(unit.source)
+                                .update_field(types)
+                                .update_field(compiler_.version())
+                                .digest128_hex();
+    return kept_on_disk(kernel_cache(), fmt::format("{}-{}-{}-{}", name, value, architecture, key),
+                        [&] { return compiler_.compiled(unit, types, architecture); });
+  }
+
+  void* library_;
+  Driver driver_;
+  Compiler compiler_;
+  std::mutex mutex_;
+  std::map<int, Gpu> gpus_;
+  std::map<std::tuple<int, std::string_view, at::ScalarType>, CUmodule> modules_;
+  std::map<std::tuple<int, std::string_view, std::string_view, at::ScalarType>, CUfunction> functions_;
+};
 
 }  // namespace
 
-std::string compiled(const std::string& name, const std::string& architecture) {
-  const std::string source = source_of(name);
-  if (source.empty()) throw Error(ErrorKind::bug, "kernels: no source is called " + name);
-  static const bool whole = (load_builtins(), true);
-  static_cast<void>(whole);
-  nvrtcProgram program = nullptr;
-  HONE_NVRTC(nvrtcCreateProgram)(&program, source.c_str(), (name + ".cu").c_str(), 0, nullptr, nullptr);
-  const std::string target = "--gpu-architecture=" + architecture;
-  const char* options[] = {target.c_str(), "--std=c++17"};
-  const nvrtcResult result = HONE_NVRTC(nvrtcCompileProgram)(program, 2, options);
-  const std::string log = log_of(program), ptx = result == NVRTC_SUCCESS ? ptx_of(program) : "";
-  HONE_NVRTC(nvrtcDestroyProgram)(&program);
-  if (result != NVRTC_SUCCESS)
-    throw Error(ErrorKind::bug, fmt::format("kernels {} for {}: NVRTC: {}", name, architecture, log));
-  return ptx;
+int capability(const at::Tensor& x) { return Gpus::all().capability(x.device().index()); }
+
+void launch_with(const Kernel& kernel, const at::Tensor& like, const Grid& grid, std::span<const Argument> arguments) {
+  Gpus& gpus = Gpus::all();
+  const int device = like.device().index();
+  const c10::DeviceGuard guard(like.device());
+  gpus.enter(device);
+  std::vector<void*> parameters;
+  for (const Argument& each : arguments) parameters.push_back(each.at);
+  const CUstream stream = c10::cuda::getCurrentCUDAStream(like.device().index()).stream();
+  const CUfunction function = gpus.function(device, kernel, like.scalar_type());
+  const auto count = [](std::int64_t x) { return static_cast<unsigned>(x); };
+  gpus.driver().check(gpus.driver().launch(function, count(grid.x), count(grid.y), 1, count(grid.threads), 1, 1,
+                                           count(grid.shared_bytes), stream, parameters.data(), nullptr),
+                      fmt::format("kernel {} with {} x {} blocks of {} threads", kernel.name, grid.x, grid.y,
+                                  grid.threads));
 }
 
-void launch(const std::string& source, const std::string& function, std::int64_t blocks, std::int64_t threads,
-            const Arguments& arguments) {
-  const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream();
-  const CUfunction kernel = function_of(stream.device_index(), source, function);
-  check(HONE_DRIVER(cuLaunchKernel)(kernel, static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(threads), 1, 1,
-                                    0, stream.stream(), const_cast<void**>(arguments.data()), nullptr),
-        "kernel " + function);
-}
-
-}  // namespace hone::ops::cuda
+}  // namespace hone::ops::cuda_table

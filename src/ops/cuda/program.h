@@ -1,26 +1,58 @@
-// Kernels of ours for NVIDIA GPUs: sources that are part of the program (kernels/*.cu), compiled by NVRTC when one of
-// them is needed first, for the GPU that is there, and kept on disk.
+// Launches kernels of ours (kernels/*.cu) on the GPU of a tensor. Each is compiled for the GPU and the type of values
+// when it is launched first (compiler.h), and kept on disk (cache.h).
+//
+// Thread-safe. Nothing here waits for a GPU, but the first launch of a kernel for its compiler.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
 #include <cstdint>
-#include <string>
-#include <vector>
+#include <span>
+#include <tuple>
 
-namespace hone::ops::cuda {
+namespace hone::ops::cuda_table {
 
-// The sources by their names without ".cu"; each begins with the prelude. Written by CMake.
-std::string source_of(const std::string& name);  // "": there is none
-std::vector<std::string> source_names();
+// Blocks in two directions, the threads of each (whole warps of 32, at most 512) and how much room they share.
+struct Grid {
+  std::int64_t x = 1, y = 1;
+  int threads = 32;
+  std::int64_t shared_bytes = 0;
+};
 
-// PTX of a source for an architecture, as "compute_90". Needs no GPU. Throws Error(bug) with the compiler's words.
-std::string compiled(const std::string& name, const std::string& architecture);
+// Of kernels/<source>.cu; both names live as long as the program.
+struct Kernel {
+  const char *source, *name;
+};
 
-// One of a launch's arguments: the address of its value, which must live until then.
-using Arguments = std::vector<void*>;
+// A parameter's value, as the kernel's own type has it.
+struct Argument {
+  void* at;
+  std::size_t bytes;
+};
 
-// On the current device's current stream, which nobody waits for. `function`: "rms_norm_bf16" of the source
-// "rms_norm". Throws Error(bug): the driver refuses it.
-void launch(const std::string& source, const std::string& function, std::int64_t blocks, std::int64_t threads,
-            const Arguments& arguments);
+// For values of like's type, on its device and the device's current stream. Throws Error(bug) with what the compiler or
+// the driver said.
+void launch_with(const Kernel& kernel, const at::Tensor& like, const Grid& grid, std::span<const Argument> arguments);
 
-}  // namespace hone::ops::cuda
+int capability(const at::Tensor& x);  // of its GPU: 90 for 9.0
+
+// Tensors are passed as pointers, undefined ones as null.
+inline void* parameter(const at::Tensor& x) { return x.defined() ? x.data_ptr() : nullptr; }
+inline long long parameter(std::int64_t x) { return x; }
+inline int parameter(int x) { return x; }
+inline int parameter(bool x) { return x ? 1 : 0; }
+inline double parameter(double x) { return x; }
+
+template <class... All>
+void launch(const Kernel& kernel, const at::Tensor& like, const Grid& grid, const All&... all) {
+  std::tuple values{parameter(all)...};
+  std::apply(
+      [&](auto&... each) {
+        const Argument arguments[] = {{&each, sizeof(each)}...};
+        launch_with(kernel, like, grid, arguments);
+      },
+      values);
+}
+
+}  // namespace hone::ops::cuda_table

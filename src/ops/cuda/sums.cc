@@ -1,35 +1,67 @@
-// The loss by a kernel of ours.
-#include <ATen/ATen.h>
-
-#include "ops/cuda/program.h"
+// Sums by kernels of ours: over columns, into a table, of losses; and whether values are finite.
+#include "ops/column_sum.h"
 #include "ops/cuda/table.h"
 #include "ops/reference/table.h"
+#include "tensor/host.h"
 
 namespace hone::ops::cuda_table {
 namespace {
 
+constexpr int kSumThreads = 256, kLossThreads = 512;
+constexpr std::int64_t kMostRowBlocks = 4096;  // of sums of columns
+constexpr std::int64_t kLookBlocks = 1 << 12;  // of a look at all values
+
+at::Tensor columns(const at::Tensor& given) {
+  const at::Tensor x = given.contiguous();
+  const std::int64_t width = x.size(-1), rows = x.numel() / width;
+  const std::int64_t per_block = std::max(kRowsPerSum, ceil_div(rows, kMostRowBlocks));
+  at::Tensor sums = at::empty({ceil_div(rows, per_block), width}, wide_options(x));
+  const int threads = threads_for(width, kSumThreads);
+  launch({"sums", "columns"}, x, {.x = ceil_div(width, threads), .y = sums.size(0), .threads = threads}, x, sums, rows,
+         width, per_block);
+  return sums;
+}
+
+// Sorted by id, so that a block finds all tokens of its id side by side; stable, so in their order.
+void add_to_table(const at::Tensor& given_dy, const at::Tensor& ids, std::int64_t skip, const at::Tensor& sum_VD) {
+  const at::Tensor dy = given_dy.contiguous();
+  if (sum_VD.scalar_type() != at::toOpMathType(dy.scalar_type()) || !sum_VD.is_contiguous())
+    return reference_table::sums().add_to_table(given_dy, ids, skip, sum_VD);
+  const std::int64_t width = dy.size(-1);
+  const auto [sorted, tokens] = at::sort(ids.flatten(), /*stable=*/true, /*dim=*/0, /*descending=*/false);
+  const int threads = threads_for(width, kSumThreads);
+  launch({"embedding", "add_to_table"}, dy, {.x = ids.numel(), .y = ceil_div(width, threads), .threads = threads}, dy,
+         sorted, tokens, sum_VD, ids.numel(), width, skip);
+}
+
 void loss(at::Tensor& logits_CV, const LossTargets& targets, bool gradient, const CrossEntropyOptions& options,
           at::Tensor& losses_C, at::Tensor& statistics_C4) {
-  const bool dense = logits_CV.is_contiguous() && losses_C.is_contiguous() && targets.labels_C.is_contiguous() &&
-                     targets.weight_C.is_contiguous() && (!statistics_C4.defined() || statistics_C4.is_contiguous());
-  if (!has_kernel(logits_CV.scalar_type()) || !dense)
+  const auto wide_type = at::toOpMathType(logits_CV.scalar_type());
+  const auto takes = [&](const at::Tensor& x) { return x.is_contiguous() && x.scalar_type() == wide_type; };
+  if (!logits_CV.is_contiguous() || targets.weight_C.scalar_type() != wide_type || !takes(losses_C) ||
+      (statistics_C4.defined() && !takes(statistics_C4)))
     return reference_table::sums().loss(logits_CV, targets, gradient, options, losses_C, statistics_C4);
-  std::int64_t columns = logits_CV.size(1);
-  int wanted = gradient ? 1 : 0;
-  double smoothing = options.label_smoothing, z_loss = options.z_loss;
-  void *logits = logits_CV.data_ptr(), *labels = targets.labels_C.data_ptr(), *weights = targets.weight_C.data_ptr(),
-       *losses = losses_C.data_ptr(), *statistics = statistics_C4.defined() ? statistics_C4.data_ptr() : nullptr;
-  cuda::launch("cross_entropy", kernel_for("cross_entropy", logits_CV.scalar_type()), logits_CV.size(0),
-               columns > 8192 ? 1024 : threads_for(columns),
-               {&logits, &columns, &labels, &weights, &wanted, &smoothing, &z_loss, &losses, &statistics});
+  const std::int64_t vocab = logits_CV.size(1);
+  const at::Tensor labels = targets.labels_C.contiguous(), weight = targets.weight_C.contiguous();
+  const bool wide = wide_rows(vocab, {logits_CV});
+  const Grid grid{.x = logits_CV.size(0),
+                  .threads = threads_for(vocab / values_at_once(logits_CV, wide), kLossThreads)};
+  launch({"loss", "loss"}, logits_CV, grid, logits_CV, labels, weight, losses_C, statistics_C4, vocab,
+         options.label_smoothing, options.z_loss, gradient, wide);
+}
+
+// The answer is the one thing here that the host waits for.
+bool all_finite(const at::Tensor& given) {
+  const at::Tensor x = given.contiguous(), found = at::zeros({1}, x.options().dtype(at::kInt));
+  const bool wide = wide_rows(x.numel(), {x});
+  const std::int64_t blocks = ceil_div(x.numel() / values_at_once(x, wide), kSumThreads);
+  const Grid grid{.x = std::clamp<std::int64_t>(blocks, 1, kLookBlocks), .threads = kSumThreads};
+  launch({"sums", "find_not_finite"}, x, grid, x, x.numel(), found, wide);
+  return host::number(found) == 0;
 }
 
 }  // namespace
 
-Backend::Sums sums() {
-  Backend::Sums table = reference_table::sums();
-  table.loss = loss;
-  return table;
-}
+Backend::Sums sums() { return {columns, reference_table::sums().join, add_to_table, loss, all_finite}; }
 
 }  // namespace hone::ops::cuda_table

@@ -1,10 +1,17 @@
-// The primitives of NVIDIA GPUs: by LibTorch's kernels where they are best, else by ours (kernels/), else as plain ATen
-// has them.
+// CUDA's table: kernels of ours, what LibTorch does best, and the reference's for what is left.
 #pragma once
 
+#include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
+
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <vector>
 
 #include "ops/backend.h"
+#include "ops/cuda/program.h"
 
 namespace hone::ops::cuda_table {
 
@@ -14,17 +21,41 @@ Backend::Norms norms();
 Backend::Elementwise elementwise();
 Backend::Sums sums();
 
-// Kernels of ours are made for these; what else there is (fp16) is computed by plain ATen.
-inline bool has_kernel(at::ScalarType type) {
-  return type == at::kFloat || type == at::kDouble || type == at::kBFloat16;
-}
-// "rms_norm" -> "rms_norm_bf16".
-inline std::string kernel_for(const char* name, at::ScalarType type) {
-  return std::string(name) + (type == at::kFloat ? "_float" : type == at::kDouble ? "_double" : "_bf16");
+inline at::TensorOptions wide_options(const at::Tensor& x) {
+  return x.options().dtype(at::toOpMathType(x.scalar_type()));
 }
 
-// Rows of a kernel that has a block for each: a few blocks for every multiprocessor are enough.
-inline std::int64_t blocks_for(std::int64_t rows, std::int64_t most = 2048) { return std::min(rows, most); }
-inline std::int64_t threads_for(std::int64_t columns) { return columns > 2048 ? 512 : columns > 512 ? 256 : 128; }
+inline constexpr std::int64_t kAccessBytes = 16;  // the most that a thread reads or writes at once
+
+// Whether every `row` values a new access may begin: all the rows of kernels that go by `wide`.
+inline bool wide_rows(std::int64_t row, std::initializer_list<at::Tensor> tensors) {
+  return std::all_of(tensors.begin(), tensors.end(), [&](const at::Tensor& x) {
+    return !x.defined() || (reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % kAccessBytes == 0 &&
+                            row * static_cast<std::int64_t>(x.element_size()) % kAccessBytes == 0);
+  });
+}
+
+// Values of a row that a thread takes at once.
+inline std::int64_t values_at_once(const at::Tensor& x, bool wide) {
+  return wide ? kAccessBytes / static_cast<std::int64_t>(x.element_size()) : 1;
+}
+
+// So that each thread of a block has something to do, in whole warps.
+inline int threads_for(std::int64_t accesses, int most) {
+  int threads = 32;
+  while (threads < most && threads < accesses) threads *= 2;
+  return threads;
+}
+
+inline std::int64_t ceil_div(std::int64_t count, std::int64_t by) { return (count + by - 1) / by; }
+
+// Host values on x's device. The copy is queued: pinned memory is kept until it has been made.
+template <class T>
+at::Tensor queued_copy(const std::vector<T>& values, at::ScalarType type, const at::Tensor& x) {
+  const auto options = at::TensorOptions().dtype(type).pinned_memory(x.is_cuda());
+  const at::Tensor host = at::empty({static_cast<std::int64_t>(values.size())}, options);
+  std::memcpy(host.mutable_data_ptr(), values.data(), values.size() * sizeof(T));
+  return host.to(x.device(), /*non_blocking=*/true);
+}
 
 }  // namespace hone::ops::cuda_table

@@ -1,58 +1,80 @@
-// act(gate) * up and its gradients, element by element. kind: ops::Activation's number.
+// act(gate) * up of an MLP, and its gradients; activation: the place in hone::ops::Activation.
+#include "ops/cuda/kernels/types.h"
+
+using Value = HONE_VALUE;
+using Wide = WideOf<Value>::type;
 
 enum { kSilu, kGelu, kGeluTanh, kRelu };
 
-// The activation and its slope.
-template <class W>
-__device__ inline void activate(W x, int kind, W& value, W& slope) {
-  if (kind == kSilu) {
-    const W s = 1 / (1 + exp(-x));
-    value = x * s;
-    slope = s * (1 + x * (1 - s));
-  } else if (kind == kGelu) {
-    const W share = W(0.5) * (1 + erf(x * W(0.70710678118654752440)));
-    value = x * share;
-    slope = share + x * exp(W(-0.5) * x * x) * W(0.39894228040143267794);
-  } else if (kind == kGeluTanh) {
-    const W root = W(0.79788456080286535588), cube = W(0.044715);
-    const W t = tanh(root * (x + cube * x * x * x));
-    value = W(0.5) * x * (1 + t);
-    slope = W(0.5) * (1 + t) + W(0.5) * x * (1 - t * t) * root * (1 + 3 * cube * x * x);
-  } else {
-    value = x <= 0 ? W(0) : x;  // what is not a number stays so
-    slope = x <= 0 ? W(0) : W(1);
+// An activation's value and its slope.
+struct Activated {
+  Wide value, slope;
+};
+
+HONE_DEVICE Activated silu(Wide x) {
+  const Wide share = 1 / (1 + exp_of(-x));
+  return {x * share, share * (1 + x * (1 - share))};
+}
+HONE_DEVICE Activated gelu(Wide x) {
+  const Wide below = (1 + erf_of(x * static_cast<Wide>(0.70710678118654752))) / 2;  // of a normal distribution
+  const Wide density = exp_of(-x * x / 2) * static_cast<Wide>(0.39894228040143268);
+  return {x * below, below + x * density};
+}
+HONE_DEVICE Activated gelu_tanh(Wide x) {
+  const Wide cubic = static_cast<Wide>(0.044715), root = static_cast<Wide>(0.79788456080286536);  // sqrt(2 / pi)
+  const Wide t = tanh_of(root * (x + cubic * x * x * x));
+  return {x * (1 + t) / 2, (1 + t) / 2 + x * (1 - t * t) / 2 * root * (1 + 3 * cubic * x * x)};
+}
+// Not a number stays so; its slope is that of what is above 0, as LibTorch has it.
+HONE_DEVICE Activated relu(Wide x) { return {x <= 0 ? 0 : x, static_cast<Wide>(x <= 0 ? 0 : 1)}; }
+
+HONE_DEVICE Activated activated(int activation, Wide x) {
+  if (activation == kSilu) return silu(x);
+  if (activation == kGelu) return gelu(x);
+  if (activation == kGeluTanh) return gelu_tanh(x);
+  return relu(x);
+}
+
+template <int kCount>
+HONE_DEVICE void gated_all(const Value* gate, const Value* up, Value* y, Int count, int activation) {
+  const Int step = static_cast<Int>(gridDim.x) * blockDim.x;
+  for (Int i = static_cast<Int>(blockIdx.x) * blockDim.x + threadIdx.x; i < count / kCount; i += step) {
+    Pack<Value, kCount> g = load<kCount>(gate, i);
+    const Pack<Value, kCount> u = load<kCount>(up, i);
+    for (int k = 0; k < kCount; ++k)
+      g.at[k] = rounded<Value>(activated(activation, widened(g.at[k])).value * widened(u.at[k]));
+    store<kCount>(y, i, g);
   }
 }
 
-template <class T>
-__device__ void forward(const T* gate, const T* up, int kind, i64 count, T* y) {
-  typedef typename Wide<T>::type W;
-  for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < count; i += i64(gridDim.x) * blockDim.x) {
-    W value, slope;
-    activate<W>(wide(gate[i]), kind, value, slope);
-    narrow(value * wide(up[i]), y[i]);
+HONE_KERNEL gated(const Value* gate, const Value* up, Value* y, Int count, int activation, int wide) {
+  wide ? gated_all<Widest<Value>::kCount>(gate, up, y, count, activation)
+       : gated_all<1>(gate, up, y, count, activation);
+}
+
+template <int kCount>
+HONE_DEVICE void gated_backward_all(const Value* dy, const Value* gate, const Value* up, Value* dgate, Value* dup,
+                                    Int count, int activation) {
+  const Int step = static_cast<Int>(gridDim.x) * blockDim.x;
+  for (Int i = static_cast<Int>(blockIdx.x) * blockDim.x + threadIdx.x; i < count / kCount; i += step) {
+    const Pack<Value, kCount> d = load<kCount>(dy, i);
+    Pack<Value, kCount> g = load<kCount>(gate, i), u = load<kCount>(up, i);
+    for (int k = 0; k < kCount; ++k) {
+      const Activated act = activated(activation, widened(g.at[k]));
+      const Wide gradient = widened(d.at[k]);
+      // Where relu lets nothing through it is 0, whatever comes: 0 times infinity would not be.
+      const Wide of_gate = act.slope == 0 ? 0 : gradient * widened(u.at[k]) * act.slope;
+      u.at[k] = rounded<Value>(gradient * act.value);
+      g.at[k] = rounded<Value>(of_gate);
+    }
+    store<kCount>(dgate, i, g);
+    store<kCount>(dup, i, u);
   }
 }
 
-// dup may be dy.
-template <class T>
-__device__ void backward(const T* dy, const T* gate, const T* up, int kind, i64 count, T* dgate, T* dup) {
-  typedef typename Wide<T>::type W;
-  for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < count; i += i64(gridDim.x) * blockDim.x) {
-    W value, slope;
-    activate<W>(wide(gate[i]), kind, value, slope);
-    const W gradient = wide(dy[i]);
-    narrow(gradient * wide(up[i]) * slope, dgate[i]);
-    narrow(gradient * value, dup[i]);
-  }
+// dup may be dy: each thread reads what it writes.
+HONE_KERNEL gated_backward(const Value* dy, const Value* gate, const Value* up, Value* dgate, Value* dup, Int count,
+                           int activation, int wide) {
+  wide ? gated_backward_all<Widest<Value>::kCount>(dy, gate, up, dgate, dup, count, activation)
+       : gated_backward_all<1>(dy, gate, up, dgate, dup, count, activation);
 }
-
-#define GATED(T)                                                                                                    \
-  extern "C" __global__ void gated_##T(const T* gate, const T* up, int kind, i64 count, T* y) {                     \
-    forward<T>(gate, up, kind, count, y);                                                                           \
-  }                                                                                                                 \
-  extern "C" __global__ void gated_backward_##T(const T* dy, const T* gate, const T* up, int kind, i64 count,       \
-                                                T* dgate, T* dup) {                                                 \
-    backward<T>(dy, gate, up, kind, count, dgate, dup);                                                             \
-  }
-FOR_EACH_TYPE(GATED)

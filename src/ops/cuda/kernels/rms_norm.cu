@@ -1,66 +1,107 @@
-// RMSNorm, with the residual that it is read from: a block makes rows one after another.
+// RMSNorm: one block per row; backward, one block for a few rows one after another.
+#include "ops/cuda/kernels/types.h"
 
-// sum = x + residual, rounded (residual may be null: then x is the sum, and nothing is written); inv_rms of each row;
-// normed = sum * inv_rms, rounded, * weight.
-template <class T>
-__device__ void forward(const T* x, const T* residual, const T* weight, double eps, i64 rows, i64 columns, T* sum,
-                        T* normed, typename Wide<T>::type* inv_rms) {
-  typedef typename Wide<T>::type W;
-  for (i64 row = blockIdx.x; row < rows; row += gridDim.x) {
-    const i64 at = row * columns;
-    const T* in = residual ? sum : x;
-    W squares = 0;
-    for (i64 c = threadIdx.x; c < columns; c += blockDim.x) {
-      if (residual) narrow(wide(x[at + c]) + wide(residual[at + c]), sum[at + c]);
-      const W value = wide(in[at + c]);
-      squares += value * value;
+using Value = HONE_VALUE;
+using Wide = WideOf<Value>::type;
+
+struct RmsNormForward {
+  const Value *x, *residual, *weight;  // residual: null, there is none, and sum is not written
+  Value *sum, *normed;
+  Wide* inv_rms;
+  Int columns;
+  Wide eps;
+};
+
+template <int kCount>
+HONE_DEVICE void rms_norm_row(const RmsNormForward& a) {
+  const Int row = blockIdx.x, first = row * a.columns;
+  const Int packs = a.columns / kCount;
+  const Value* from = a.residual ? a.sum + first : a.x + first;
+  Wide squares = 0;
+  for (Int i = threadIdx.x; i < packs; i += blockDim.x) {
+    Pack<Value, kCount> x = load<kCount>(a.x + first, i);
+    if (a.residual) {
+      const Pack<Value, kCount> residual = load<kCount>(a.residual + first, i);
+      for (int k = 0; k < kCount; ++k) x.at[k] = rounded<Value>(widened(x.at[k]) + widened(residual.at[k]));
+      store<kCount>(a.sum + first, i, x);
     }
-    const W inverse = 1 / sqrt(sum_of_block(squares) / static_cast<W>(columns) + static_cast<W>(eps));
-    if (threadIdx.x == 0) inv_rms[row] = inverse;
-    for (i64 c = threadIdx.x; c < columns; c += blockDim.x) {
-      T rounded;
-      narrow(wide(in[at + c]) * inverse, rounded);
-      narrow(wide(rounded) * wide(weight[c]), normed[at + c]);
+    for (int k = 0; k < kCount; ++k) squares += widened(x.at[k]) * widened(x.at[k]);
+  }
+  const Wide inv_rms = 1 / root_of(block_sum(squares) / a.columns + a.eps);
+  if (threadIdx.x == 0) a.inv_rms[row] = inv_rms;
+  for (Int i = threadIdx.x; i < packs; i += blockDim.x) {  // what this thread itself has written above
+    Pack<Value, kCount> x = load<kCount>(from, i);
+    const Pack<Value, kCount> weight = load<kCount>(a.weight, i);
+    for (int k = 0; k < kCount; ++k) {
+      const Value y = rounded<Value>(widened(x.at[k]) * inv_rms);
+      x.at[k] = rounded<Value>(widened(y) * widened(weight.at[k]));
     }
+    store<kCount>(a.normed + first, i, x);
   }
 }
 
-// dx = (g - y mean(g y)) inv_rms + extra with g = dy weight, y = sum inv_rms; a block's rows give one row of weights.
-// Each thread has its own columns of weights, which it sums over the rows in their order.
-template <class T>
-__device__ void backward(const T* dy, const T* extra, const T* weight, const T* sum,
-                         const typename Wide<T>::type* inv_rms, i64 rows, i64 columns, T* dx,
-                         typename Wide<T>::type* weights) {
-  typedef typename Wide<T>::type W;
-  W* own = weights + blockIdx.x * columns;
-  for (i64 c = threadIdx.x; c < columns; c += blockDim.x) own[c] = 0;
-  for (i64 row = blockIdx.x; row < rows; row += gridDim.x) {
-    const i64 at = row * columns;
-    const W inverse = inv_rms[row];
-    W products = 0;
-    for (i64 c = threadIdx.x; c < columns; c += blockDim.x)
-      products += wide(dy[at + c]) * wide(weight[c]) * (wide(sum[at + c]) * inverse);
-    const W mean = sum_of_block(products) / static_cast<W>(columns);
-    for (i64 c = threadIdx.x; c < columns; c += blockDim.x) {
-      const W gradient = wide(dy[at + c]), y = wide(sum[at + c]) * inverse;
-      T rounded;
-      narrow(y, rounded);
-      own[c] += gradient * wide(rounded);
-      W made = (gradient * wide(weight[c]) - y * mean) * inverse;
-      if (extra) made += wide(extra[at + c]);
-      narrow(made, dx[at + c]);
+HONE_KERNEL rms_norm(const Value* x, const Value* residual, const Value* weight, Value* sum, Value* normed,
+                     Wide* inv_rms, Int columns, double eps, int wide) {
+  const RmsNormForward all = {x, residual, weight, sum, normed, inv_rms, columns, static_cast<Wide>(eps)};
+  wide ? rms_norm_row<Widest<Value>::kCount>(all) : rms_norm_row<1>(all);
+}
+
+struct RmsNormBackward {
+  const Value *dy, *extra, *weight, *sum;  // extra: null, there is none
+  const Wide* inv_rms;
+  Value* dx;
+  Wide* dweight;  // of this block: each thread's columns are its own
+  Int columns;
+};
+
+template <int kCount>
+HONE_DEVICE void rms_norm_backward_row(const RmsNormBackward& a, Int row) {
+  const Int first = row * a.columns, packs = a.columns / kCount;
+  const Wide inv_rms = a.inv_rms[row];
+  Wide product = 0;
+  for (Int i = threadIdx.x; i < packs; i += blockDim.x) {
+    const Pack<Value, kCount> dy = load<kCount>(a.dy + first, i), x = load<kCount>(a.sum + first, i);
+    const Pack<Value, kCount> weight = load<kCount>(a.weight, i);
+    for (int k = 0; k < kCount; ++k) {
+      const Wide gradient = widened(dy.at[k]), y = widened(x.at[k]) * inv_rms;
+      product += gradient * widened(weight.at[k]) * y;
+      a.dweight[i * kCount + k] += gradient * widened(rounded<Value>(y));  // y as the forward pass rounded it
     }
+  }
+  const Wide mean = block_sum(product) / a.columns;
+  for (Int i = threadIdx.x; i < packs; i += blockDim.x) {
+    const Pack<Value, kCount> dy = load<kCount>(a.dy + first, i), x = load<kCount>(a.sum + first, i);
+    const Pack<Value, kCount> weight = load<kCount>(a.weight, i);
+    Pack<Value, kCount> extra = {}, dx;
+    if (a.extra) extra = load<kCount>(a.extra + first, i);
+    for (int k = 0; k < kCount; ++k) {
+      Wide d = (widened(dy.at[k]) * widened(weight.at[k]) - widened(x.at[k]) * inv_rms * mean) * inv_rms;
+      if (a.extra) d += widened(extra.at[k]);
+      dx.at[k] = rounded<Value>(d);
+    }
+    store<kCount>(a.dx + first, i, dx);
   }
 }
 
-#define RMS_NORM(T)                                                                                                 \
-  extern "C" __global__ void rms_norm_##T(const T* x, const T* residual, const T* weight, double eps, i64 rows,     \
-                                          i64 columns, T* sum, T* normed, Wide<T>::type* inv_rms) {                 \
-    forward<T>(x, residual, weight, eps, rows, columns, sum, normed, inv_rms);                                      \
-  }                                                                                                                 \
-  extern "C" __global__ void rms_norm_backward_##T(const T* dy, const T* extra, const T* weight, const T* sum,      \
-                                                   const Wide<T>::type* inv_rms, i64 rows, i64 columns, T* dx,      \
-                                                   Wide<T>::type* weights) {                                        \
-    backward<T>(dy, extra, weight, sum, inv_rms, rows, columns, dx, weights);                                       \
-  }
-FOR_EACH_TYPE(RMS_NORM)
+template <int kCount>
+HONE_DEVICE void rms_norm_backward_rows(RmsNormBackward a, Wide* out, Int rows, Int rows_per_block, bool shared) {
+  HONE_SHARED_ROOM(Wide, room);
+  a.dweight = shared ? room : out;
+  const Int packs = a.columns / kCount, begin = blockIdx.x * rows_per_block;
+  for (Int i = threadIdx.x; i < packs; i += blockDim.x)
+    for (int k = 0; k < kCount; ++k) a.dweight[i * kCount + k] = 0;
+  for (Int row = begin; row < begin + rows_per_block && row < rows; ++row) rms_norm_backward_row<kCount>(a, row);
+  if (!shared) return;
+  for (Int i = threadIdx.x; i < packs; i += blockDim.x)
+    for (int k = 0; k < kCount; ++k) out[i * kCount + k] = room[i * kCount + k];
+}
+
+// dweight: a row of sums of each block; shared: they fit the block's room meanwhile.
+HONE_KERNEL rms_norm_backward(const Value* dy, const Value* extra, const Value* weight, const Value* sum,
+                              const Wide* inv_rms, Value* dx, Wide* dweight, Int rows, Int columns, Int rows_per_block,
+                              int shared, int wide) {
+  const RmsNormBackward all = {dy, extra, weight, sum, inv_rms, dx, nullptr, columns};
+  Wide* out = dweight + blockIdx.x * columns;
+  wide ? rms_norm_backward_rows<Widest<Value>::kCount>(all, out, rows, rows_per_block, shared)
+       : rms_norm_backward_rows<1>(all, out, rows, rows_per_block, shared);
+}

@@ -1,26 +1,40 @@
-// Rotation of pairs (i, i + K/2) of heads by tables of cos and sin, [P, K/2]; rows says which row belongs to a token.
-// Values of a token lie side by side, tokens x_stride and y_stride apart. y may be x. sign -1: the opposite rotation.
+// Rotation of the heads of a token, or back: one block per token. y may be x: each thread reads what it writes.
+#include "ops/cuda/kernels/types.h"
 
-template <class T>
-__device__ void rotate(const T* x, i64 x_stride, T* y, i64 y_stride, const typename Wide<T>::type* cosines,
-                       const typename Wide<T>::type* sines, const i64* rows, i64 tokens, i64 heads, i64 half,
-                       int sign) {
-  typedef typename Wide<T>::type W;
-  const i64 pairs = heads * half;
-  for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < tokens * pairs; i += i64(gridDim.x) * blockDim.x) {
-    const i64 token = i / pairs, pair = i % pairs, head = pair / half, k = pair % half;
-    const i64 first = head * 2 * half + k, angle = rows[token] * half + k;
-    const W c = cosines[angle], s = sines[angle] * sign;
-    const W low = wide(x[token * x_stride + first]), high = wide(x[token * x_stride + first + half]);
-    narrow(low * c - high * s, y[token * y_stride + first]);
-    narrow(high * c + low * s, y[token * y_stride + first + half]);
+using Value = HONE_VALUE;
+using Wide = WideOf<Value>::type;
+
+struct Rotation {
+  const Value* x;
+  Value* y;  // both of this token
+  const Wide *cos, *sin;  // of its row
+  int heads, half;
+  Wide sign;
+};
+
+template <int kCount>
+HONE_DEVICE void rotate_token(const Rotation& a) {
+  const int packs = a.half / kCount;  // of a half head
+  for (int i = threadIdx.x; i < a.heads * packs; i += blockDim.x) {
+    const int head = i / packs, at = i % packs;
+    const Int low = static_cast<Int>(head) * 2 * packs + at;
+    Pack<Value, kCount> first = load<kCount>(a.x, low), second = load<kCount>(a.x, low + packs);
+    for (int k = 0; k < kCount; ++k) {
+      const Wide cos = a.cos[at * kCount + k], sin = a.sign * a.sin[at * kCount + k];
+      const Wide x = widened(first.at[k]), y = widened(second.at[k]);
+      first.at[k] = rounded<Value>(x * cos - y * sin);
+      second.at[k] = rounded<Value>(y * cos + x * sin);
+    }
+    store<kCount>(a.y, low, first);
+    store<kCount>(a.y, low + packs, second);
   }
 }
 
-#define ROPE(T)                                                                                                     \
-  extern "C" __global__ void rope_##T(const T* x, i64 x_stride, T* y, i64 y_stride, const Wide<T>::type* cosines,   \
-                                      const Wide<T>::type* sines, const i64* rows, i64 tokens, i64 heads, i64 half, \
-                                      int sign) {                                                                   \
-    rotate<T>(x, x_stride, y, y_stride, cosines, sines, rows, tokens, heads, half, sign);                           \
-  }
-FOR_EACH_TYPE(ROPE)
+// Tokens lie x_stride and y_stride values apart; rows: where in cos and sin each token's angles are.
+HONE_KERNEL rotate(const Value* x, Value* y, const Wide* cos, const Wide* sin, const Int* rows, Int x_stride,
+                   Int y_stride, int heads, int half, int back, int wide) {
+  const Int token = blockIdx.x, row = rows[token];
+  const Rotation all = {x + token * x_stride, y + token * y_stride, cos + row * half, sin + row * half,
+                        heads,                half,                 static_cast<Wide>(back ? -1 : 1)};
+  wide ? rotate_token<Widest<Value>::kCount>(all) : rotate_token<1>(all);
+}

@@ -1,0 +1,49 @@
+// NVRTC, NVIDIA's compiler as a library: from a kernel's source to what the driver loads. Needs no GPU.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace hone::ops::cuda_table {
+
+// What is compiled: kernels/<name>.cu for one type of values ("float", "double", "Bf16" or "Half").
+struct Unit {
+  std::string name, source, value;
+};
+
+// Thread-safe once made.
+class Compiler {
+ public:
+  // Of an open library that has NVRTC's functions or was linked with it. Throws Error(config): it has not.
+  explicit Compiler(void* library);
+
+  const std::string& version() const { return version_; }
+  // What to compile for: "sm_90" for a GPU of capability 90, or "compute_120" of a newer one than this NVRTC knows.
+  // Throws Error(config) for one that is too old.
+  std::string architecture_for(int capability) const;
+  // Of the sm_ architectures machine code, of the others PTX. `types`: the source of kernels/types.h. Throws Error(bug)
+  // with the compiler's log.
+  std::string compiled(const Unit& unit, std::string_view types, const std::string& architecture) const;
+
+ private:
+  struct Functions {
+    int (*version)(int*, int*);
+    const char* (*error)(int);
+    int (*architecture_count)(int*);
+    int (*architectures)(int*);
+    int (*create)(void**, const char*, const char*, int, const char* const*, const char* const*);
+    int (*compile)(void*, int, const char* const*);
+    int (*destroy)(void**);
+    int (*log_size)(void*, std::size_t*);
+    int (*log)(void*, char*);
+    int (*code_size)(void*, std::size_t*);
+    int (*code)(void*, char*);
+    int (*ptx_size)(void*, std::size_t*);
+    int (*ptx)(void*, char*);
+  };
+  void check(int result, const char* doing) const;
+  Functions f_{};
+  std::string version_;
+};
+
+}  // namespace hone::ops::cuda_table

@@ -1,0 +1,149 @@
+// What all kernels share: the type of their values and the wider one they compute in, and sums over a block.
+//
+// Kernels include nothing of CUDA's: NVRTC compiles them for a GPU, with HONE_VALUE as the type of values, and tests
+// compile them for the CPU with HONE_EMULATED and what tests/cuda/emulated_gpu.h defines. A kernel is
+// `HONE_KERNEL name(...)`; blocks have whole warps. Sums are made in an order that is the shape's alone, so that they
+// have the same bits twice.
+#pragma once
+
+#ifndef HONE_EMULATED
+// As many threads as a block may have at most: registers are given out so that they always fit.
+#define HONE_KERNEL extern "C" __global__ void __launch_bounds__(512)
+#define HONE_DEVICE static __device__ __forceinline__
+// Room of the block, of as many bytes as the launch says.
+#define HONE_SHARED_ROOM(type, name) extern __shared__ type name[]
+// Every access to memory of tensors by packs; the emulated GPU refuses one that begins at no multiple of its size.
+#define HONE_ACCESS(address, bytes)
+#endif
+
+using Int = long long;
+
+// Numbers of 16 bits, as they lie in memory.
+struct Bf16 {
+  unsigned short bits;
+};
+struct Half {
+  unsigned short bits;
+};
+
+template <class T>
+struct WideOf {
+  using type = float;
+};
+template <>
+struct WideOf<double> {
+  using type = double;
+};
+
+// To fp32 at least, which is exact, and back, to the nearest, of two equally near ones to the even; NaN stays NaN.
+HONE_DEVICE float widened(float x) { return x; }
+HONE_DEVICE double widened(double x) { return x; }
+HONE_DEVICE float widened(Bf16 x) {
+  union {
+    unsigned bits;
+    float value;
+  } both = {static_cast<unsigned>(x.bits) << 16};
+  return both.value;
+}
+HONE_DEVICE void round_to(float& to, float x) { to = x; }
+HONE_DEVICE void round_to(double& to, double x) { to = x; }
+
+#if defined(__CUDA_ARCH__)
+HONE_DEVICE void round_to(Bf16& to, float x) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to.bits) : "f"(x)); }
+HONE_DEVICE float widened(Half x) {
+  float wide;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(x.bits));
+  return wide;
+}
+HONE_DEVICE void round_to(Half& to, float x) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(to.bits) : "f"(x)); }
+#else
+HONE_DEVICE void round_to(Bf16& to, float x) {
+  union {
+    float value;
+    unsigned bits;
+  } both = {x};
+  to.bits = x != x ? 0x7fc0 : static_cast<unsigned short>((both.bits + 0x7fff + (both.bits >> 16 & 1)) >> 16);
+}
+HONE_DEVICE float widened(Half x) { return emulated::float_of_half(x.bits); }
+HONE_DEVICE void round_to(Half& to, float x) { to.bits = emulated::half_of_float(x); }
+#endif
+
+// As a value of type T keeps it.
+template <class T, class W>
+HONE_DEVICE T rounded(W x) {
+  T made;
+  round_to(made, x);
+  return made;
+}
+
+HONE_DEVICE float exp_of(float x) { return expf(x); }
+HONE_DEVICE double exp_of(double x) { return exp(x); }
+HONE_DEVICE float log_of(float x) { return logf(x); }
+HONE_DEVICE double log_of(double x) { return log(x); }
+HONE_DEVICE float tanh_of(float x) { return tanhf(x); }
+HONE_DEVICE double tanh_of(double x) { return tanh(x); }
+HONE_DEVICE float erf_of(float x) { return erff(x); }
+HONE_DEVICE double erf_of(double x) { return erf(x); }
+HONE_DEVICE float root_of(float x) { return sqrtf(x); }
+HONE_DEVICE double root_of(double x) { return sqrt(x); }
+HONE_DEVICE float infinity(float) {
+  union {
+    unsigned bits;
+    float value;
+  } both = {0x7f800000u};
+  return both.value;
+}
+HONE_DEVICE double infinity(double) { return infinity(0.0f); }
+
+// What one access of a thread reads or writes. Wide ones want memory at a multiple of their size.
+template <class T, int kCount>
+struct alignas(sizeof(T) * kCount) Pack {
+  T at[kCount];
+};
+template <class T>
+struct Widest {
+  static constexpr int kCount = 16 / sizeof(T);
+};
+template <int kCount, class T>
+HONE_DEVICE Pack<T, kCount> load(const T* from, Int pack) {
+  HONE_ACCESS(from, sizeof(T) * kCount);
+  return reinterpret_cast<const Pack<T, kCount>*>(from)[pack];
+}
+template <int kCount, class T>
+HONE_DEVICE void store(T* to, Int pack, const Pack<T, kCount>& values) {
+  HONE_ACCESS(to, sizeof(T) * kCount);
+  reinterpret_cast<Pack<T, kCount>*>(to)[pack] = values;
+}
+
+constexpr int kWarp = 32, kMostWarps = 32;
+constexpr unsigned kAllLanes = 0xffffffffu;
+
+struct Plus {};
+struct Larger {};
+template <class W>
+HONE_DEVICE W joined(Plus, W a, W b) {
+  return a + b;
+}
+template <class W>
+HONE_DEVICE W joined(Larger, W a, W b) {
+  return b > a ? b : a;  // not a number: left out
+}
+
+// All threads' values joined, for all of them. Every thread of the block comes here.
+template <class Join, class W>
+HONE_DEVICE W over_block(Join join, W x) {
+  __shared__ W of_warps[kMostWarps];
+  for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) x = joined(join, x, __shfl_xor_sync(kAllLanes, x, lanes));
+  const int warps = blockDim.x / kWarp;
+  if (warps == 1) return x;
+  __syncthreads();  // what was joined before has been read
+  if (threadIdx.x % kWarp == 0) of_warps[threadIdx.x / kWarp] = x;
+  __syncthreads();
+  x = of_warps[0];
+  for (int warp = 1; warp < warps; ++warp) x = joined(join, x, of_warps[warp]);
+  return x;
+}
+template <class W>
+HONE_DEVICE W block_sum(W x) {
+  return over_block(Plus{}, x);
+}

@@ -1,0 +1,26 @@
+// The kernels' sources one after another, for the type HONE_VALUE, and by their names; included once per type.
+#include "ops/cuda/kernels/dropout.cu"
+#include "ops/cuda/kernels/embedding.cu"
+#include "ops/cuda/kernels/gated.cu"
+#include "ops/cuda/kernels/layer_norm.cu"
+#include "ops/cuda/kernels/loss.cu"
+#include "ops/cuda/kernels/rms_norm.cu"
+#include "ops/cuda/kernels/rope.cu"
+#include "ops/cuda/kernels/sums.cu"
+
+static inline Kernels all_kernels() {
+  return {
+      {"rms_norm/rms_norm", callable(rms_norm)},
+      {"rms_norm/rms_norm_backward", callable(rms_norm_backward)},
+      {"layer_norm/layer_norm", callable(layer_norm)},
+      {"layer_norm/layer_norm_backward", callable(layer_norm_backward)},
+      {"gated/gated", callable(gated)},
+      {"gated/gated_backward", callable(gated_backward)},
+      {"rope/rotate", callable(rotate)},
+      {"loss/loss", callable(loss)},
+      {"embedding/add_to_table", callable(add_to_table)},
+      {"dropout/dropout", callable(dropout)},
+      {"sums/columns", callable(columns)},
+      {"sums/find_not_finite", callable(find_not_finite)},
+  };
+}

@@ -1,0 +1,65 @@
+// The sources of src/ops/cuda that know nothing of CUDA's headers, under another name; they launch on the emulated GPU.
+#include "cuda/emulated_table.h"
+
+#define cuda_table emulated_table
+#include "ops/cuda/attention.cc"
+#include "ops/cuda/elementwise.cc"
+#include "ops/cuda/norms.cc"
+#include "ops/cuda/products.cc"
+#include "ops/cuda/sums.cc"
+#undef cuda_table
+
+#include "cuda/emulated_kernels.h"
+
+namespace hone::ops {
+namespace emulated_table {
+namespace {
+
+std::int64_t launches = 0;
+
+const emulated::Kernels& kernels_for(at::ScalarType type) {
+  static const std::map<at::ScalarType, emulated::Kernels> all = {
+      {at::kFloat, emulated::of_float::all_kernels()},
+      {at::kDouble, emulated::of_double::all_kernels()},
+      {at::kBFloat16, emulated::of_bf16::all_kernels()},
+      {at::kHalf, emulated::of_half::all_kernels()},
+  };
+  return all.at(type);
+}
+
+}  // namespace
+
+int capability(const at::Tensor&) { return 0; }
+
+void launch_with(const Kernel& kernel, const at::Tensor& like, const Grid& grid, std::span<const Argument> arguments) {
+  const std::string name = std::string(kernel.source) + "/" + kernel.name;
+  const emulated::Callable& called = kernels_for(like.scalar_type()).at(name);
+  std::vector<void*> at;
+  std::vector<std::size_t> sizes;
+  for (const Argument& each : arguments) {
+    at.push_back(each.at);
+    sizes.push_back(each.bytes);
+  }
+  if (sizes != called.sizes) throw std::runtime_error(name + ": got arguments of other sizes than it takes");
+  ++launches;
+  emulated::Machine::launch({static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), 1}, grid.threads,
+                            static_cast<std::size_t>(grid.shared_bytes), [&] { called.call(at); });
+}
+
+}  // namespace emulated_table
+
+const Backend& emulated_backend() {
+  static const Backend table{"emulated",
+                             /*on_host=*/false,
+                             reference_backend().takes,
+                             reference_table::products(),
+                             emulated_table::attention(),
+                             emulated_table::norms(),
+                             emulated_table::elementwise(),
+                             emulated_table::sums()};
+  return table;
+}
+
+std::int64_t emulated_launches() { return emulated_table::launches; }
+
+}  // namespace hone::ops

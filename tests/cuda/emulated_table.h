@@ -1,0 +1,12 @@
+// CUDA's table of primitives with its kernels on the emulated GPU, for tensors in host memory. Matrix products and
+// flash attention, which are LibTorch's and need a GPU, are the reference's.
+#pragma once
+
+#include "ops/backend.h"
+
+namespace hone::ops {
+
+const Backend& emulated_backend();
+std::int64_t emulated_launches();  // so far
+
+}  // namespace hone::ops
