@@ -3,9 +3,10 @@
 //
 // Every thread is a fiber. A warp runs until its threads wait for the block or have ended, then the next one: a kernel
 // that trusts in what another warp has written without a barrier finds what is not there. Warps and blocks run from the
-// first to the last or the other way round; memory that a block shares is spoiled before it begins. Reported, as an
-// exception: threads that end while others wait for them, warps whose threads do not come to the same exchange, traps,
-// accesses where none may begin, and writing beyond the shared room. One OS thread at a time.
+// first to the last or the other way round, or warps take turns at every exchange; what a block shares is spoiled
+// before it begins. Reported, as an exception: threads that end while others wait for them, warps whose threads do not
+// come to the same exchange, traps, accesses where none may begin, and writing beyond the shared room. One OS thread at
+// a time.
 #pragma once
 
 #include <ucontext.h>
@@ -46,27 +47,30 @@ struct Place {
 };
 inline Place threadIdx, blockIdx, blockDim, gridDim;
 
-enum class Order { forward, backward };
+enum class Order { forward, backward, turns };
 inline Order order = Order::forward;  // of warps and blocks, from the next launch on
 
 class Machine {
  public:
   static constexpr int kLanes = 32;
   static constexpr std::size_t kStack = 64 << 10;
+  static constexpr std::size_t kMostRoom = 47 << 10;  // less what kernels have in fixed places
 
   static Machine& now() { return *running(); }
 
   // Runs the kernel's thread for every place of the grid.
-  static void launch(Place grid, int threads, std::size_t room_bytes, const std::function<void()>& kernel) {
-    if (threads < kLanes || threads % kLanes != 0 || threads > 512)
+  static void launch(Place grid, int threads, std::size_t room_bytes, const std::function<void()>& kernel,
+                     int threads_y = 1) {
+    if (room_bytes > kMostRoom) throw std::runtime_error("more room for a block than any GPU gives it");
+    if (threads < kLanes || threads % kLanes != 0 || threads * threads_y > 512)
       throw std::runtime_error("a block of " + std::to_string(threads) + " threads; expected whole warps, 32 to 512");
     if (grid.x == 0 || grid.y == 0 || grid.y > 65535) throw std::runtime_error("a grid that CUDA refuses");
-    Machine machine(threads, room_bytes, kernel);
+    Machine machine(threads * threads_y, room_bytes, kernel);
     gridDim = grid;
-    blockDim = {static_cast<unsigned>(threads), 1, 1};
+    blockDim = {static_cast<unsigned>(threads), static_cast<unsigned>(threads_y), 1};
     const std::size_t blocks = static_cast<std::size_t>(grid.x) * grid.y;
     for (std::size_t i = 0; i < blocks; ++i) {
-      const std::size_t b = order == Order::forward ? i : blocks - 1 - i;
+      const std::size_t b = order != Order::backward ? i : blocks - 1 - i;
       blockIdx = {static_cast<unsigned>(b % grid.x), static_cast<unsigned>(b / grid.x), 0};
       machine.run_block();
     }
@@ -133,7 +137,7 @@ class Machine {
 
   void resume(std::size_t thread) {
     current_ = thread;
-    threadIdx = {static_cast<unsigned>(thread), 0, 0};
+    threadIdx = {static_cast<unsigned>(thread) % blockDim.x, static_cast<unsigned>(thread) / blockDim.x, 0};
     swapcontext(&scheduler_, &threads_[thread].context);
     if (failure_) std::rethrow_exception(failure_);
   }
@@ -153,27 +157,32 @@ class Machine {
     }
     const std::size_t warps = threads_.size() / kLanes;
     do {
-      for (std::size_t i = 0; i < warps; ++i) run_warp(order == Order::forward ? i : warps - 1 - i);
+      bool more = true;
+      while (more) {
+        more = false;
+        for (std::size_t i = 0; i < warps; ++i) more |= run_warp(order != Order::backward ? i : warps - 1 - i);
+      }
     } while (pass_barrier());
     for (std::size_t i = room_bytes_; i < room_.size(); ++i)
       if (room_[i] != '\xff') throw std::runtime_error("a kernel wrote beyond the room that its block shares");
   }
 
-  // Until all of its threads wait for the block or have ended.
-  void run_warp(std::size_t warp) {
+  // Until all of its threads wait for the block or have ended, then false; where warps take turns, until an exchange.
+  bool run_warp(std::size_t warp) {
     const std::size_t first = warp * kLanes;
-    for (;;) {
+    do {
       int at_exchange = 0;
       for (std::size_t lane = 0; lane < kLanes; ++lane) {
-        const std::size_t thread = first + (order == Order::forward ? lane : kLanes - 1 - lane);
+        const std::size_t thread = first + (order != Order::backward ? lane : kLanes - 1 - lane);
         if (threads_[thread].state == State::ready) resume(thread);
       }
       for (std::size_t lane = 0; lane < kLanes; ++lane)
         at_exchange += threads_[first + lane].state == State::at_exchange;
-      if (at_exchange == 0) return;
+      if (at_exchange == 0) return false;
       if (at_exchange < kLanes) throw std::runtime_error("not all threads of a warp come to an exchange");
       exchange_all(first);
-    }
+    } while (order != Order::turns);
+    return true;
   }
 
   void exchange_all(std::size_t first) {

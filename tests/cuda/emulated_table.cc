@@ -43,7 +43,7 @@ void launch_with(const Kernel& kernel, const at::Tensor& like, const Grid& grid,
   if (sizes != called.sizes) throw std::runtime_error(name + ": got arguments of other sizes than it takes");
   ++launches;
   emulated::Machine::launch({static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), 1}, grid.threads,
-                            static_cast<std::size_t>(grid.shared_bytes), [&] { called.call(at); });
+                            static_cast<std::size_t>(grid.shared_bytes), [&] { called.call(at); }, grid.threads_y);
 }
 
 }  // namespace emulated_table

@@ -1,5 +1,5 @@
-// What tests of kernels share: they run on the emulated GPU with warps and blocks in both orders, must have the same
-// bits and are compared with the reference's table.
+// What tests of kernels share: they run on the emulated GPU with warps and blocks in several orders, must have the
+// same bits and are compared with the reference's table.
 #pragma once
 
 #include <ATen/Context.h>
@@ -45,13 +45,16 @@ inline Results emulated_results(const Primitive& primitive, const std::string& w
     return primitive(emulated_backend());
   };
   const std::int64_t before = emulated_launches();
-  Results forward = run(emulated::Order::forward), backward = run(emulated::Order::backward);
+  const Results first = run(emulated::Order::forward);
   EXPECT_GT(emulated_launches(), before) << what;
-  for (std::size_t i = 0; i < forward.size(); ++i) {
-    if (!forward[i].defined()) continue;
-    EXPECT_TRUE(bits_of(forward[i]).equal(bits_of(backward[i]))) << what << ": result " << i << " depends on timing";
+  for (const auto order : {emulated::Order::backward, emulated::Order::turns}) {
+    const Results again = run(order);
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      if (!first[i].defined()) continue;
+      EXPECT_TRUE(bits_of(first[i]).equal(bits_of(again[i]))) << what << ": result " << i << " depends on timing";
+    }
   }
-  return forward;
+  return first;
 }
 
 // allowed: per result, relative to its largest value; where there are infinities and what is not a number, they must be

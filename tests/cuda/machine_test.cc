@@ -6,10 +6,10 @@
 namespace emulated {
 namespace {
 
-// What the kernel's launch says, in both orders; "" for nothing.
+// What the kernel's launch says, in every order; "" for nothing.
 std::string complaint(const std::function<void()>& kernel, int threads, std::size_t room_bytes = 0) {
   std::string said;
-  for (const Order each : {Order::forward, Order::backward}) {
+  for (const Order each : {Order::forward, Order::backward, Order::turns}) {
     order = each;
     try {
       Machine::launch({2, 1, 1}, threads, room_bytes, kernel);

@@ -62,6 +62,9 @@ TEST(CudaNorms, ShareManyRowsAmongBlocks) {
   const Primitive layer = [&](const Backend& table) { return layer_results(table, in, true); };
   expect_as_reference(rms, at::kBFloat16, "rms");
   expect_as_reference(layer, at::kBFloat16, "layer");
+  const NormInputs narrow = norm_inputs(8195, 2, at::kFloat, false);  // two to a warp, eight warps to a block
+  expect_as_reference([&](const Backend& table) { return rms_results(table, narrow, true); }, at::kFloat, "narrow",
+                      1e-4);  // thousands of terms: the reference's sum is in another order
 }
 // A single value is its own mean: what is left of it is 0, and the gradient is that of rounding alone.
 TEST(CudaNorms, OfOneColumn) {

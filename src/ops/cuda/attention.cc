@@ -1,11 +1,12 @@
 // Attention: LibTorch's flash attention (Dao, 2023) of bf16 and fp16, by sequences of different lengths and without
 // repeating keys; what it does not know (fp32, soft caps, dropout by counter, odd head sizes) is the reference's.
 //
-// Letters: N queries, L keys, B parts of the tokens, H query heads, G key/value heads, K head size.
+// Letters: N queries, L keys, H query heads, G key/value heads, K head size.
 #include "ops/attention.h"
 
 #include <ATen/Context.h>
 
+#include "hone/error.h"
 #include "ops/cuda/documents.h"
 #include "ops/cuda/table.h"
 #include "ops/reference/table.h"
@@ -38,7 +39,8 @@ struct Window {
   std::optional<std::int64_t> before, after;
 };
 
-// Its backward pass adds in an order that timing decides, unless all algorithms are asked to be deterministic.
+// Its backward pass adds in an order that timing decides, unless all algorithms are asked to be deterministic: asked of
+// the whole process, but for this call, in which no other thread of ours computes.
 class SameBitsTwice {
  public:
   SameBitsTwice()
@@ -58,21 +60,8 @@ class SameBitsTwice {
   bool asked_, warns_, fills_;
 };
 
-// [H,N] from what flash attention gave: that itself, or [B,H,longest] of versions that pad each part.
-at::Tensor joined_lse(const at::Tensor& lse, const Documents& documents, std::int64_t tokens) {
-  if (lse.dim() == 2) return lse;
-  const at::Tensor made = at::empty({lse.size(1), tokens}, lse.options());
-  for (std::size_t b = 0; b + 1 < documents.ends.size(); ++b) {
-    const std::int64_t begin = documents.ends[b], length = documents.ends[b + 1] - begin;
-    made.narrow(1, begin, length).copy_(lse[static_cast<std::int64_t>(b)].narrow(1, 0, length));
-  }
-  return made;
-}
-
-struct Forward {
-  at::Tensor y_NHK, lse;
-};
-Forward flash(const at::Tensor& q_NHK, const at::Tensor& k_LGK, const at::Tensor& v_LGK, const at::Tensor& q_ends,
+// Of sequences one after another, whose lse_HN is as dense as they are.
+Attended flash(const at::Tensor& q_NHK, const at::Tensor& k_LGK, const at::Tensor& v_LGK, const at::Tensor& q_ends,
               const at::Tensor& k_ends, std::int64_t most_queries, std::int64_t most_keys,
               const AttentionOptions& options) {
   const Window window(options.mask);
@@ -80,6 +69,7 @@ Forward flash(const at::Tensor& q_NHK, const at::Tensor& k_LGK, const at::Tensor
                                                  most_queries, most_keys, /*dropout_p=*/0, window.causal,
                                                  /*return_debug_mask=*/false, options.scale, window.before,
                                                  window.after);
+  HONE_ASSERT(std::get<1>(made).dim() == 2);
   return {std::get<0>(made), std::get<1>(made)};
 }
 
@@ -88,8 +78,7 @@ Attended forward(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Ten
   if (!flash_takes(q_NHK, options)) return reference_table::attention().forward(q_NHK, k_NGK, v_NGK, spans, options);
   const Documents documents = documents_of(spans, q_NHK.size(0));
   const at::Tensor ends = queued_copy(documents.ends, at::kInt, q_NHK);
-  const Forward made = flash(q_NHK, k_NGK, v_NGK, ends, ends, documents.longest, documents.longest, options);
-  Attended all{made.y_NHK.contiguous(), joined_lse(made.lse, documents, q_NHK.size(0))};
+  Attended all = flash(q_NHK, k_NGK, v_NGK, ends, ends, documents.longest, documents.longest, options);
   for (const Span& span : documents.between) {
     all.y_NHK.slice(0, span.begin, span.end).zero_();
     all.lse_HN.slice(1, span.begin, span.end).zero_();

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <vector>
 
 #include "hone/error.h"
 
@@ -32,6 +31,10 @@ void load_builtins(void* library) {
 }
 
 }  // namespace
+
+std::vector<std::string> compiler_options(const Unit& unit, const std::string& architecture) {
+  return {"--gpu-architecture=" + architecture, "--std=c++17", "-DHONE_VALUE=" + unit.value};
+}
 
 Compiler::Compiler(void* library) {
   load_builtins(library);
@@ -82,7 +85,7 @@ std::string Compiler::compiled(const Unit& unit, std::string_view types, const s
     }
   } program{f_};
   check(f_.create(&program.handle, unit.source.c_str(), file.c_str(), 1, &header, &name), "make a program");
-  const std::string options[] = {"--gpu-architecture=" + architecture, "--std=c++17", "-DHONE_VALUE=" + unit.value};
+  const std::vector<std::string> options = compiler_options(unit, architecture);
   std::vector<const char*> all;
   for (const std::string& option : options) all.push_back(option.c_str());
   const int result = f_.compile(program.handle, static_cast<int>(all.size()), all.data());

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace hone::ops::cuda_table {
 
@@ -10,6 +11,9 @@ namespace hone::ops::cuda_table {
 struct Unit {
   std::string name, source, value;
 };
+
+// With which it is compiled: beside source and compiler, what the result depends on.
+std::vector<std::string> compiler_options(const Unit& unit, const std::string& architecture);
 
 // Thread-safe once made.
 class Compiler {

@@ -4,7 +4,7 @@
 namespace hone::ops::cuda_table {
 namespace {
 
-constexpr int kNormThreads = 256;
+constexpr int kNormThreads = 256, kShortRows = 8;
 constexpr std::int64_t kNormRoom = 44 << 10;  // bytes that any GPU gives a block, less what kernels have besides
 
 struct Rows {
@@ -15,10 +15,14 @@ struct Rows {
 at::Tensor dense(const at::Tensor& x) { return x.defined() ? x.contiguous() : x; }
 at::Tensor per_row(const at::Tensor& x) { return at::empty({Rows(x).count}, wide_options(x)); }
 
-Grid one_block_per_row(const at::Tensor& x, bool wide) {
-  const Rows rows(x);
-  return {.x = rows.count, .threads = threads_for(rows.columns / values_at_once(x, wide), kNormThreads)};
+// `blocks` that work on their own, as threads of a row of x; several in one of CUDA's where a warp is enough for a row.
+Grid grid_of(std::int64_t blocks, const at::Tensor& x, bool wide) {
+  Grid made{.threads = threads_for(x.size(-1) / values_at_once(x, wide), kNormThreads)};
+  if (made.threads == 32) made.threads_y = kShortRows;
+  made.x = ceil_div(blocks, made.threads_y);
+  return made;
 }
+Grid one_block_per_row(const at::Tensor& x, bool wide) { return grid_of(Rows(x).count, x, wide); }
 
 // How the backward pass shares rows among blocks, each of which has its own sums for the weights: enough blocks to fill
 // a GPU, and not so many that the sums are more than the rows. By the shape alone, so that every GPU sums alike.
@@ -33,9 +37,8 @@ struct Shares {
     room_bytes = room <= kNormRoom ? room : 0;
   }
   Grid grid(const at::Tensor& x, bool wide) const {
-    Grid made = one_block_per_row(x, wide);
-    made.x = blocks;
-    made.shared_bytes = room_bytes;
+    Grid made = grid_of(blocks, x, wide);
+    made.shared_bytes = room_bytes * made.threads_y;
     return made;
   }
   at::Tensor sums_of(const at::Tensor& x) const { return at::empty({blocks, x.size(-1)}, wide_options(x)); }
@@ -48,7 +51,7 @@ RmsNormed rms_norm(const at::Tensor& given, const at::Tensor& given_residual, co
   RmsNormed made{residual.defined() ? at::empty_like(x) : x, at::empty_like(x), per_row(x)};
   const bool wide = wide_rows(x.size(-1), {x, residual, weight, made.sum, made.normed});
   launch({"rms_norm", "rms_norm"}, x, one_block_per_row(x, wide), x, residual, weight, made.sum, made.normed,
-         made.inv_rms, x.size(-1), eps, wide);
+         made.inv_rms, Rows(x).count, x.size(-1), eps, wide);
   return made;
 }
 
@@ -72,7 +75,7 @@ LayerNormed layer_norm(const at::Tensor& given, const at::Tensor& given_residual
   LayerNormed made{residual.defined() ? at::empty_like(x) : x, at::empty_like(x), per_row(x), per_row(x)};
   const bool wide = wide_rows(x.size(-1), {x, residual, weight, bias, made.sum, made.normed});
   launch({"layer_norm", "layer_norm"}, x, one_block_per_row(x, wide), x, residual, weight, bias, made.sum, made.normed,
-         made.mean, made.inv_std, x.size(-1), eps, wide);
+         made.mean, made.inv_std, Rows(x).count, x.size(-1), eps, wide);
   return made;
 }
 

@@ -156,12 +156,10 @@ class Gpus {
     HONE_ASSERT(!unit.source.empty());
     const std::string_view types = kernel_source("types.h");
     const std::string architecture = compiler_.architecture_for(capability);
-    const std::string key = Hasher()
-                                .update_field(unit.source)
-                                .update_field(types)
-                                .update_field(compiler_.version())
-                                .digest128_hex();
-    return kept_on_disk(kernel_cache(), fmt::format("{}-{}-{}-{}", name, value, architecture, key),
+    Hasher key;
+    key.update_field(unit.source).update_field(types).update_field(compiler_.version());
+    for (const std::string& option : compiler_options(unit, architecture)) key.update_field(option);
+    return kept_on_disk(kernel_cache(), fmt::format("{}-{}-{}-{}", name, value, architecture, key.digest128_hex()),
                         [&] { return compiler_.compiled(unit, types, architecture); });
   }
 
@@ -185,13 +183,14 @@ void launch_with(const Kernel& kernel, const at::Tensor& like, const Grid& grid,
   gpus.enter(device);
   std::vector<void*> parameters;
   for (const Argument& each : arguments) parameters.push_back(each.at);
-  const CUstream stream = c10::cuda::getCurrentCUDAStream(like.device().index()).stream();
   const CUfunction function = gpus.function(device, kernel, like.scalar_type());
+  const CUstream stream = c10::cuda::getCurrentCUDAStream(like.device().index()).stream();
   const auto count = [](std::int64_t x) { return static_cast<unsigned>(x); };
-  gpus.driver().check(gpus.driver().launch(function, count(grid.x), count(grid.y), 1, count(grid.threads), 1, 1,
-                                           count(grid.shared_bytes), stream, parameters.data(), nullptr),
-                      fmt::format("kernel {} with {} x {} blocks of {} threads", kernel.name, grid.x, grid.y,
-                                  grid.threads));
+  const CUresult result = gpus.driver().launch(function, count(grid.x), count(grid.y), 1, count(grid.threads),
+                                               count(grid.threads_y), 1, count(grid.shared_bytes), stream,
+                                               parameters.data(), nullptr);
+  gpus.driver().check(result, fmt::format("kernel {} with {} x {} blocks of {} x {} threads", kernel.name, grid.x,
+                                          grid.y, grid.threads, grid.threads_y));
 }
 
 }  // namespace hone::ops::cuda_table

@@ -13,10 +13,11 @@
 
 namespace hone::ops::cuda_table {
 
-// Blocks in two directions, the threads of each (whole warps of 32, at most 512) and how much room they share.
+// Blocks in two directions; the threads of each, also in two (whole warps of 32 in the first, at most 512 together);
+// and how much room they share.
 struct Grid {
   std::int64_t x = 1, y = 1;
-  int threads = 32;
+  int threads = 32, threads_y = 1;
   std::int64_t shared_bytes = 0;
 };
 

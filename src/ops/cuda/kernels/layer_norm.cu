@@ -8,13 +8,14 @@ struct LayerNormForward {
   const Value *x, *residual, *weight, *bias;  // residual, bias: null, there is none; without a residual no sum
   Value *sum, *normed;
   Wide *mean, *inv_std;
-  Int columns;
+  Int rows, columns;
   Wide eps;
 };
 
 template <int kCount>
 HONE_DEVICE void layer_norm_row(const LayerNormForward& a) {
-  const Int row = blockIdx.x, first = row * a.columns;
+  const Int row = own_block(), first = row * a.columns;
+  if (row >= a.rows) return;
   const Int packs = a.columns / kCount;
   const Value* from = a.residual ? a.sum + first : a.x + first;
   Wide total = 0, squares = 0;
@@ -50,9 +51,9 @@ HONE_DEVICE void layer_norm_row(const LayerNormForward& a) {
 }
 
 HONE_KERNEL layer_norm(const Value* x, const Value* residual, const Value* weight, const Value* bias, Value* sum,
-                       Value* normed, Wide* mean, Wide* inv_std, Int columns, double eps, int wide) {
-  const LayerNormForward all = {x,    residual, weight,  bias,    sum, normed,
-                                mean, inv_std,  columns, static_cast<Wide>(eps)};
+                       Value* normed, Wide* mean, Wide* inv_std, Int rows, Int columns, double eps, int wide) {
+  const LayerNormForward all = {x,    residual, weight, bias,    sum, normed,
+                                mean, inv_std,  rows,   columns, static_cast<Wide>(eps)};
   wide ? layer_norm_row<Widest<Value>::kCount>(all) : layer_norm_row<1>(all);
 }
 
@@ -60,12 +61,12 @@ struct LayerNormBackward {
   const Value *dy, *extra, *weight, *sum;  // extra: null, there is none
   const Wide *mean, *inv_std;
   Value* dx;
-  Wide *dweight, *dbias;  // of this block: each thread's columns are its own
   Int columns;
 };
 
 template <int kCount>
-HONE_DEVICE void layer_norm_backward_row(const LayerNormBackward& a, Int row) {
+HONE_DEVICE void layer_norm_backward_row(const LayerNormBackward& a, const ColumnSums<kCount, Wide>& dweight,
+                                         const ColumnSums<kCount, Wide>& dbias, Int row) {
   const Int first = row * a.columns, packs = a.columns / kCount;
   const Wide centre = a.mean[row], inv_std = a.inv_std[row];
   Wide total = 0, product = 0;
@@ -77,8 +78,8 @@ HONE_DEVICE void layer_norm_backward_row(const LayerNormBackward& a, Int row) {
       const Wide g = gradient * widened(weight.at[k]);
       total += g;
       product += g * y;
-      a.dweight[i * kCount + k] += gradient * y;
-      a.dbias[i * kCount + k] += gradient;
+      column_sum(dweight, i, k) += gradient * y;
+      column_sum(dbias, i, k) += gradient;
     }
   }
   const Wide mean = block_sum(total) / a.columns, mean_product = block_sum(product) / a.columns;
@@ -98,34 +99,28 @@ HONE_DEVICE void layer_norm_backward_row(const LayerNormBackward& a, Int row) {
 }
 
 template <int kCount>
-HONE_DEVICE void layer_norm_backward_rows(LayerNormBackward a, Int rows, Int rows_per_block, bool shared) {
+HONE_DEVICE void layer_norm_backward_rows(const LayerNormBackward& a, Wide* dweight, Wide* dbias, Int rows,
+                                          Int rows_per_block, bool shared) {
   HONE_SHARED_ROOM(Wide, room);
-  Wide *const dweight = a.dweight, *const dbias = a.dbias;
-  if (shared) {
-    a.dweight = room;
-    a.dbias = room + a.columns;
-  }
-  const Int packs = a.columns / kCount, begin = blockIdx.x * rows_per_block;
-  for (Int i = threadIdx.x; i < packs; i += blockDim.x)
-    for (int k = 0; k < kCount; ++k) a.dweight[i * kCount + k] = a.dbias[i * kCount + k] = 0;
-  for (Int row = begin; row < begin + rows_per_block && row < rows; ++row) layer_norm_backward_row<kCount>(a, row);
-  if (!shared) return;
-  for (Int i = threadIdx.x; i < packs; i += blockDim.x)
-    for (int k = 0; k < kCount; ++k) {
-      dweight[i * kCount + k] = a.dweight[i * kCount + k];
-      dbias[i * kCount + k] = a.dbias[i * kCount + k];
-    }
+  const Int begin = own_block() * rows_per_block;
+  if (begin >= rows) return;
+  const Int packs = a.columns / kCount, first = own_block() * a.columns;
+  Wide* const own = shared ? room + threadIdx.y * 2 * a.columns : nullptr;
+  const ColumnSums<kCount, Wide> of_weight = {own, dweight + first, packs};
+  const ColumnSums<kCount, Wide> of_bias = {own ? own + a.columns : nullptr, dbias + first, packs};
+  begin_sums(of_weight);
+  begin_sums(of_bias);
+  for (Int row = begin; row < begin + rows_per_block && row < rows; ++row)
+    layer_norm_backward_row(a, of_weight, of_bias, row);
+  end_sums(of_weight);
+  end_sums(of_bias);
 }
 
 // dweight, dbias: a row of sums of each block; shared: they fit the block's room meanwhile.
 HONE_KERNEL layer_norm_backward(const Value* dy, const Value* extra, const Value* weight, const Value* sum,
                                 const Wide* mean, const Wide* inv_std, Value* dx, Wide* dweight, Wide* dbias, Int rows,
                                 Int columns, Int rows_per_block, int shared, int wide) {
-  const LayerNormBackward all = {dy, extra,
-                                 weight, sum,
-                                 mean, inv_std,
-                                 dx, dweight + blockIdx.x * columns,
-                                 dbias + blockIdx.x * columns, columns};
-  wide ? layer_norm_backward_rows<Widest<Value>::kCount>(all, rows, rows_per_block, shared)
-       : layer_norm_backward_rows<1>(all, rows, rows_per_block, shared);
+  const LayerNormBackward all = {dy, extra, weight, sum, mean, inv_std, dx, columns};
+  wide ? layer_norm_backward_rows<Widest<Value>::kCount>(all, dweight, dbias, rows, rows_per_block, shared)
+       : layer_norm_backward_rows<1>(all, dweight, dbias, rows, rows_per_block, shared);
 }

@@ -8,13 +8,14 @@ struct RmsNormForward {
   const Value *x, *residual, *weight;  // residual: null, there is none, and sum is not written
   Value *sum, *normed;
   Wide* inv_rms;
-  Int columns;
+  Int rows, columns;
   Wide eps;
 };
 
 template <int kCount>
 HONE_DEVICE void rms_norm_row(const RmsNormForward& a) {
-  const Int row = blockIdx.x, first = row * a.columns;
+  const Int row = own_block(), first = row * a.columns;
+  if (row >= a.rows) return;
   const Int packs = a.columns / kCount;
   const Value* from = a.residual ? a.sum + first : a.x + first;
   Wide squares = 0;
@@ -41,8 +42,8 @@ HONE_DEVICE void rms_norm_row(const RmsNormForward& a) {
 }
 
 HONE_KERNEL rms_norm(const Value* x, const Value* residual, const Value* weight, Value* sum, Value* normed,
-                     Wide* inv_rms, Int columns, double eps, int wide) {
-  const RmsNormForward all = {x, residual, weight, sum, normed, inv_rms, columns, static_cast<Wide>(eps)};
+                     Wide* inv_rms, Int rows, Int columns, double eps, int wide) {
+  const RmsNormForward all = {x, residual, weight, sum, normed, inv_rms, rows, columns, static_cast<Wide>(eps)};
   wide ? rms_norm_row<Widest<Value>::kCount>(all) : rms_norm_row<1>(all);
 }
 
@@ -50,12 +51,11 @@ struct RmsNormBackward {
   const Value *dy, *extra, *weight, *sum;  // extra: null, there is none
   const Wide* inv_rms;
   Value* dx;
-  Wide* dweight;  // of this block: each thread's columns are its own
   Int columns;
 };
 
 template <int kCount>
-HONE_DEVICE void rms_norm_backward_row(const RmsNormBackward& a, Int row) {
+HONE_DEVICE void rms_norm_backward_row(const RmsNormBackward& a, const ColumnSums<kCount, Wide>& dweight, Int row) {
   const Int first = row * a.columns, packs = a.columns / kCount;
   const Wide inv_rms = a.inv_rms[row];
   Wide product = 0;
@@ -65,7 +65,7 @@ HONE_DEVICE void rms_norm_backward_row(const RmsNormBackward& a, Int row) {
     for (int k = 0; k < kCount; ++k) {
       const Wide gradient = widened(dy.at[k]), y = widened(x.at[k]) * inv_rms;
       product += gradient * widened(weight.at[k]) * y;
-      a.dweight[i * kCount + k] += gradient * widened(rounded<Value>(y));  // y as the forward pass rounded it
+      column_sum(dweight, i, k) += gradient * widened(rounded<Value>(y));  // y as the forward pass rounded it
     }
   }
   const Wide mean = block_sum(product) / a.columns;
@@ -84,24 +84,23 @@ HONE_DEVICE void rms_norm_backward_row(const RmsNormBackward& a, Int row) {
 }
 
 template <int kCount>
-HONE_DEVICE void rms_norm_backward_rows(RmsNormBackward a, Wide* out, Int rows, Int rows_per_block, bool shared) {
+HONE_DEVICE void rms_norm_backward_rows(const RmsNormBackward& a, Wide* dweight, Int rows, Int rows_per_block,
+                                        bool shared) {
   HONE_SHARED_ROOM(Wide, room);
-  a.dweight = shared ? room : out;
-  const Int packs = a.columns / kCount, begin = blockIdx.x * rows_per_block;
-  for (Int i = threadIdx.x; i < packs; i += blockDim.x)
-    for (int k = 0; k < kCount; ++k) a.dweight[i * kCount + k] = 0;
-  for (Int row = begin; row < begin + rows_per_block && row < rows; ++row) rms_norm_backward_row<kCount>(a, row);
-  if (!shared) return;
-  for (Int i = threadIdx.x; i < packs; i += blockDim.x)
-    for (int k = 0; k < kCount; ++k) out[i * kCount + k] = room[i * kCount + k];
+  const Int begin = own_block() * rows_per_block;
+  if (begin >= rows) return;
+  const ColumnSums<kCount, Wide> sums = {shared ? room + threadIdx.y * a.columns : nullptr,
+                                         dweight + own_block() * a.columns, a.columns / kCount};
+  begin_sums(sums);
+  for (Int row = begin; row < begin + rows_per_block && row < rows; ++row) rms_norm_backward_row(a, sums, row);
+  end_sums(sums);
 }
 
 // dweight: a row of sums of each block; shared: they fit the block's room meanwhile.
 HONE_KERNEL rms_norm_backward(const Value* dy, const Value* extra, const Value* weight, const Value* sum,
                               const Wide* inv_rms, Value* dx, Wide* dweight, Int rows, Int columns, Int rows_per_block,
                               int shared, int wide) {
-  const RmsNormBackward all = {dy, extra, weight, sum, inv_rms, dx, nullptr, columns};
-  Wide* out = dweight + blockIdx.x * columns;
-  wide ? rms_norm_backward_rows<Widest<Value>::kCount>(all, out, rows, rows_per_block, shared)
-       : rms_norm_backward_rows<1>(all, out, rows, rows_per_block, shared);
+  const RmsNormBackward all = {dy, extra, weight, sum, inv_rms, dx, columns};
+  wide ? rms_norm_backward_rows<Widest<Value>::kCount>(all, dweight, rows, rows_per_block, shared)
+       : rms_norm_backward_rows<1>(all, dweight, rows, rows_per_block, shared);
 }

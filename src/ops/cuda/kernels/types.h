@@ -147,3 +147,30 @@ template <class W>
 HONE_DEVICE W block_sum(W x) {
   return over_block(Plus{}, x);
 }
+
+// Blocks that work on their own: where rows are so short that a warp is enough for one, a block of CUDA's is several of
+// them, one for each y. Those behind the last have nothing to do, and no thread of theirs comes to a barrier.
+HONE_DEVICE Int own_block() { return static_cast<Int>(blockIdx.x) * blockDim.y + threadIdx.y; }
+
+// Sums that a block makes for each column, each thread those of its own packs: in the block's room, where neighbours in
+// a warp lie side by side, or in the result's row of `out` itself.
+template <int kCount, class W>
+struct ColumnSums {
+  W *room, *out;  // room: null, there is none
+  Int packs;
+};
+template <int kCount, class W>
+HONE_DEVICE W& column_sum(const ColumnSums<kCount, W>& sums, Int pack, int k) {
+  return sums.room ? sums.room[k * sums.packs + pack] : sums.out[pack * kCount + k];
+}
+template <int kCount, class W>
+HONE_DEVICE void begin_sums(const ColumnSums<kCount, W>& sums) {
+  for (Int i = threadIdx.x; i < sums.packs; i += blockDim.x)
+    for (int k = 0; k < kCount; ++k) column_sum(sums, i, k) = 0;
+}
+template <int kCount, class W>
+HONE_DEVICE void end_sums(const ColumnSums<kCount, W>& sums) {
+  if (!sums.room) return;
+  for (Int i = threadIdx.x; i < sums.packs; i += blockDim.x)
+    for (int k = 0; k < kCount; ++k) sums.out[i * kCount + k] = column_sum(sums, i, k);
+}
