@@ -7,7 +7,8 @@ Needs torch, transformers and accelerate; the cases lora peft, too. A step of ei
 forward, backward, clipping, AdamW. Both drop their first steps (two; one of LoRA's long ones). Prints each process's
 median step and peak memory, then the ratios of the medians over the rounds, against the best of the peer's modes.
 `--device cuda` measures on a GPU, where the peer has flash attention by torch's SDPA; its mode compiled is the same
-model under torch.compile in a plain loop. `--floor` also times the step's matrix products by themselves in torch, best of seven each.
+model under torch.compile in a plain loop. `--floor` also times the step's matrix products by themselves in torch, best
+of seven each.
 """
 import argparse
 import json
@@ -108,7 +109,8 @@ def run_peer(case, mode, folder, device):
         return run_compiled(model, Rows(), rows, steps + warmup(case), warmup(case))
     arguments = transformers.TrainingArguments(
         output_dir=tempfile.mkdtemp(), per_device_train_batch_size=rows, max_steps=steps + warmup(case),
-        bf16=mode.startswith("autocast"), use_cpu=device == "cpu", report_to=[], logging_steps=1000, save_strategy="no", disable_tqdm=True,
+        bf16=mode.startswith("autocast"), use_cpu=device == "cpu", report_to=[], logging_steps=1000,
+        save_strategy="no", disable_tqdm=True,
         optim="adamw_torch_fused" if "fused" in mode else "adamw_torch")
     transformers.Trainer(model=model, args=arguments, train_dataset=Rows(), callbacks=[watch]).train()
     tell(watch.seconds[warmup(case):], device)

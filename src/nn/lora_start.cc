@@ -36,10 +36,9 @@ Singular exact(const Tensor& weight_OI, std::int64_t rank) {
 
 // Randomised subspace iteration (Halko et al., 2009, algorithm 5.1 with 4.4).
 Singular estimated(const Tensor& weight_OI, std::int64_t rank, std::int64_t iterations, const Random& random) {
-  const Tensor start_IR = drawn({weight_OI.size(1), rank}, weight_OI.scalar_type(), [&](std::span<float> into) {
-                            random.fill_normal(into, 0);
-                          }).to(weight_OI.device());
-  Tensor q_OR = std::get<0>(at::linalg_qr(weight_OI.matmul(start_IR)));
+  const Tensor start_IR = drawn({weight_OI.size(1), rank}, weight_OI.scalar_type(),
+                                [&](std::span<float> into) { random.fill_normal(into, 0); });
+  Tensor q_OR = std::get<0>(at::linalg_qr(weight_OI.matmul(start_IR.to(weight_OI.device()))));
   for (std::int64_t i = 0; i < iterations; ++i) {
     const Tensor q_IR = std::get<0>(at::linalg_qr(weight_OI.t().matmul(q_OR)));
     q_OR = std::get<0>(at::linalg_qr(weight_OI.matmul(q_IR)));

@@ -64,7 +64,7 @@ c10::Stream aside(at::Device device) {
 }
 
 c10::DeviceAllocator* allocator(at::Device device) {
-  if (is_host(device)) return nullptr;
+  if (device.is_cpu()) return nullptr;
   auto* found = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(device.type()));
   return found && found->initialized() ? found : nullptr;
 }
@@ -82,12 +82,12 @@ at::Device choose(const std::string& name, const std::string& option, int local_
   const std::optional<Kind> found = accelerator();
   if (name == "auto" && !found) return at::kCPU;
   const at::Device device = name == "auto" ? at::Device(*found) : parsed(name, option);
-  if (is_host(device)) return device;
+  if (device.is_cpu()) return device;
   const int count = count_of(device.type());
   if (!c10::impl::hasDeviceGuardImpl(device.type()))
     refuse(name, option, fmt::format("for which hone was not built{}",
                                      device.is_cuda() ? " (HONE_CUDA=1 ./dev build makes one that is)" : ""));
-  if (count == 0) refuse(name, option, fmt::format("but no such device was found in this machine"));
+  if (count == 0) refuse(name, option, "but no such device was found in this machine");
   if (device.index() >= count)
     refuse(name, option, fmt::format("but this machine has {}", counted(count, name_of(device.type()) + " device")));
   return device.has_index() ? device
@@ -95,7 +95,7 @@ at::Device choose(const std::string& name, const std::string& option, int local_
 }
 
 void synchronize(at::Device device) {
-  if (!is_host(device)) backend(device).synchronizeDevice(device.index());
+  if (!device.is_cpu()) backend(device).synchronizeDevice(device.index());
 }
 
 void round_products(bool rounded) {
@@ -117,7 +117,7 @@ void reset_peak(at::Device device) {
 
 std::vector<at::Tensor> copied(const std::vector<at::Tensor>& tensors, at::Device device) {
   std::vector<at::Tensor> made;
-  if (is_host(device) || device.is_meta()) {
+  if (device.is_cpu() || device.is_meta()) {
     for (const at::Tensor& x : tensors) made.push_back(x.defined() ? x.to(device) : x);
     return made;
   }

@@ -18,7 +18,6 @@ namespace hone::devices {
 at::Device choose(const std::string& name, const std::string& option, int local_rank = 0);
 std::vector<at::Device> all();  // the host first
 
-inline bool is_host(at::Device device) { return device.is_cpu(); }
 void synchronize(at::Device device);  // waits until the device has done all that it was given
 
 // Whether accelerators may round the factors of products in fp32 to TF32; of the whole process.

@@ -10,7 +10,6 @@
 
 #include "base/memory.h"
 #include "base/strings.h"
-#include "tensor/device.h"
 #include "train/meta_run.h"
 #include "train/placement.h"
 #include "train/ranks.h"
@@ -33,7 +32,7 @@ std::vector<std::int64_t> sizes_for(std::int64_t step_rows, int ranks) {
 
 std::uint64_t limit_of(const Recipe& recipe, std::uint64_t process) {
   if (!recipe.trainer.memory_limit.empty()) return *parse_size(recipe.trainer.memory_limit);
-  if (const at::Device device = device_of(recipe); !devices::is_host(device))
+  if (const at::Device device = device_of(recipe); !device.is_cpu())
     return static_cast<std::uint64_t>(kShareOfFree * static_cast<double>(memory_there(device)));
   return process + static_cast<std::uint64_t>(kShareOfFree * static_cast<double>(memory_facts().left()));
 }

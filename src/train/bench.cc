@@ -82,7 +82,10 @@ BenchReport bench(Recipe recipe, const BenchOptions& options) {
   const Stopwatch watch;
   TrainOptions train;
   train.world = options.world;
-  recipe = completed_for_bench(recipe, scratch / "run", options.warmup + options.steps);
+  const at::Device device = device_of(recipe);
+  const bool host = device.is_cpu();
+  const std::int64_t measured = host ? options.steps : 2 * options.steps;  // see below
+  recipe = completed_for_bench(recipe, scratch / "run", options.warmup + measured);
   Recipe shared = recipe;
   shared.run.folder = "bench";  // each rank has one of its own
   check_ranks(shared, train);
@@ -91,7 +94,6 @@ BenchReport bench(Recipe recipe, const BenchOptions& options) {
   io::RunFolder run(Env::process(), recipe.run.folder, {false, ErrorKind::checkpoint});
   BenchReport report;
   report.precision = recipe.trainer.precision;
-  const at::Device device = device_of(recipe);
   report.device = device.str();
   report.parameters = inputs.model->parameter_count();
   report.ranks = options.world.size();
@@ -101,7 +103,6 @@ BenchReport bench(Recipe recipe, const BenchOptions& options) {
   std::vector<double> seconds;
   std::int64_t waits = 0, micro_batches = 0;
   Traffic before;
-  const bool host = devices::is_host(device);
   if (!host) devices::reset_peak(device);
   for (std::int64_t step = 0; step < options.warmup + options.steps; ++step) {
     if (step == options.warmup) before = options.world.traffic();

@@ -5,7 +5,6 @@
 
 #include "base/env.h"
 #include "io/run_folder.h"
-#include "tensor/device.h"
 #include "train/placement.h"
 
 namespace hone::training {
@@ -15,12 +14,12 @@ Recipe checked(const Recipe& given) {
   Recipe recipe = read_recipe(write_recipe(given));
   TrainerSection& trainer = recipe.trainer;
   const at::Device device = device_of(recipe);
-  if (trainer.device == "auto" && !devices::is_host(device))
+  if (trainer.device == "auto" && !device.is_cpu())
     trainer.device = c10::DeviceTypeName(device.type(), /*lower_case=*/true);
-  if (devices::is_host(device) && trainer.matmul_precision != MatmulPrecision::highest)
+  if (device.is_cpu() && trainer.matmul_precision != MatmulPrecision::highest)
     throw Error(ErrorKind::config, "trainer.matmul_precision: high rounds products on a GPU, and this run computes on "
                                    "the CPU").hint("leave it out, or set trainer.device");
-  const bool fast = !devices::is_host(device) && trainer.precision == Precision::automatic;  // what they are made for
+  const bool fast = !device.is_cpu() && trainer.precision == Precision::automatic;  // what they are made for
   trainer.precision = fast ? Precision::bf16 : resolve(trainer.precision);
   if (trainer.step_rows && !trainer.batch_size.automatic) {
     trainer.accumulate = *trainer.step_rows / trainer.batch_size;

@@ -50,6 +50,10 @@ std::vector<DocumentNumbers::Key> DocumentNumbers::keys_of(const Batch& batch) {
   return keys;
 }
 
+std::map<std::string, Tensor> DocumentNumbers::numbers_of(const Batch& batch) const {
+  return objective_.document_numbers(batch.to(resources_.device()), resources_);
+}
+
 void DocumentNumbers::add_to(Batch* given) const {
   const c10::NoGradGuard no_grad;
   if (!first_ && !given) return resources_.together(nullptr);
@@ -57,8 +61,7 @@ void DocumentNumbers::add_to(Batch* given) const {
   Batch& batch = *given;
   if (!first_)
     return resources_.together([&] {
-      for (auto& [name, numbers] : objective_.document_numbers(batch.to(resources_.device()), resources_))
-        batch.extra[name] = numbers;
+      for (auto& [name, numbers] : numbers_of(batch)) batch.extra[name] = numbers;
     });
   std::map<std::string, std::vector<double>> all;
   for (const Key& key : keys_of(batch)) {
@@ -145,7 +148,7 @@ void DocumentNumbers::make_missing(const Data& data) {
     std::optional<Batch> batch;
     std::vector<Key> keys;
     if (const std::size_t own = i + static_cast<std::size_t>(world_.rank()); own < batches.size()) {
-      batch = evaluation_batch(*batches[own].first, batches[own].second, data.batches, resources_.device());
+      batch = evaluation_batch(*batches[own].first, batches[own].second, data.batches);
       keys = keys_of(*batch);
     }
     const bool missing = std::any_of(keys.begin(), keys.end(), [&](const Key& key) { return !kept_.contains(key); });
@@ -163,7 +166,7 @@ void DocumentNumbers::make_missing(const Data& data) {
 }
 
 void DocumentNumbers::make(const Batch& batch, const std::vector<Key>& keys) {
-  for (const auto& [name, numbers] : objective_.document_numbers(batch, resources_)) {
+  for (const auto& [name, numbers] : numbers_of(batch)) {
     const Tensor plain = host::read(numbers.to(at::kDouble));
     const std::span<const double> values = host::values<double>(plain);
     for (std::size_t i = 0; i < keys.size(); ++i) kept_[keys[i]].try_emplace(name, values[i]);

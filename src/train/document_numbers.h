@@ -39,6 +39,7 @@ class DocumentNumbers {
   using Numbers = std::map<std::string, double>;
 
   static std::vector<Key> keys_of(const Batch& batch);
+  std::map<std::string, Tensor> numbers_of(const Batch& batch) const;  // by the models, where they are; on their device
   void make_missing(const Data& data);
   void make(const Batch& batch, const std::vector<Key>& keys);
   void tell(const std::vector<Key>& keys, Sums& told) const;

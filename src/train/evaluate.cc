@@ -105,11 +105,11 @@ EvaluateOptions evaluate_options(const Recipe& recipe, const Inputs& inputs) {
   return options;
 }
 
-Batch evaluation_batch(const Dataset& data, std::int64_t begin, const EvaluateOptions& options, at::Device device) {
+Batch evaluation_batch(const Dataset& data, std::int64_t begin, const EvaluateOptions& options) {
   std::vector<std::int64_t> rows(static_cast<std::size_t>(std::min(options.batch_size, data.rows() - begin)));
   std::iota(rows.begin(), rows.end(), begin);
   const Random random(options.seed, fmt::format("evaluate/{}", begin));
-  return to_batch(collate(data.take(rows), options.collator.get(), options.pad_id, random)).to(device);
+  return to_batch(collate(data.take(rows), options.collator.get(), options.pad_id, random));
 }
 
 namespace {
@@ -117,8 +117,9 @@ namespace {
 // What a rank says of its batch: sums of evaluation i by "i name", or that it wants no more.
 constexpr const char* kEnough = "enough";
 
-Sums measured(const Model& model, const Evaluations& evaluations, Batch& batch, const EvaluateOptions& options) {
-  if (options.complete) options.complete(&batch);
+Sums measured(const Model& model, const Evaluations& evaluations, Batch& given, const EvaluateOptions& options) {
+  if (options.complete) options.complete(&given);
+  const Batch batch = given.to(model.device());
   Pass pass(batch);
   const Output output = model.forward(batch, pass);
   Sums told;
@@ -174,7 +175,7 @@ std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluatio
     const bool enough = options.before && !options.before(begin, tokens);
     if (enough) told[kEnough] = 1;
     if (!enough && own < rows) {
-      Batch batch = evaluation_batch(data, own, options, model.device());
+      Batch batch = evaluation_batch(data, own, options);
       tokens = batch.tokens;
       told = measured(model, evaluations, batch, options);
     } else {

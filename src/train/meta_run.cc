@@ -16,7 +16,6 @@
 #include "hub/memory.h"
 #include "hub/save.h"
 #include "nn/weight_groups.h"
-#include "tensor/device.h"
 #include "tensor/meta_memory.h"
 #include "train/checkpoint.h"
 #include "train/meta_twin.h"
@@ -237,7 +236,7 @@ void go_through(MetaRun& run, const Recipe& recipe, const Inputs& inputs, const 
   for (int step = 0; step < 2; ++step) run.step(batch, std::min<std::int64_t>(own, 2));
   if (inputs.evals.empty()) return;
   EvaluateOptions options = evaluate_options(recipe, inputs);
-  run.evaluate(evaluation_batch(*inputs.evals.front().data, 0, options, at::kMeta));
+  run.evaluate(evaluation_batch(*inputs.evals.front().data, 0, options).to(at::kMeta));
 }
 
 }  // namespace
@@ -269,7 +268,7 @@ std::string memory_parts(const MemoryPlan& plan) {
 
 MemoryPlan plan_memory(const Recipe& recipe, const Inputs& inputs, const MetaRunOptions& options) {
   MemoryPlan plan;
-  const bool host = devices::is_host(device_of(recipe));  // else process and copy lie elsewhere
+  const bool host = device_of(recipe).is_cpu();  // else process and copy lie elsewhere
   plan.process = host ? inputs.process + kOnceItTrains : 0;
   const std::int64_t rows = options.batch_size > 0 ? options.batch_size : recipe.trainer.batch_size.rows;
   const HostBatch batch = fullest_batch(recipe, inputs, rows);

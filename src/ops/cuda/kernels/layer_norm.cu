@@ -20,12 +20,7 @@ HONE_DEVICE void layer_norm_row(const LayerNormForward& a) {
   const Value* from = a.residual ? a.sum + first : a.x + first;
   Wide total = 0, squares = 0;
   for (Int i = threadIdx.x; i < packs; i += blockDim.x) {
-    Pack<Value, kCount> x = load<kCount>(a.x + first, i);
-    if (a.residual) {
-      const Pack<Value, kCount> residual = load<kCount>(a.residual + first, i);
-      for (int k = 0; k < kCount; ++k) x.at[k] = rounded<Value>(widened(x.at[k]) + widened(residual.at[k]));
-      store<kCount>(a.sum + first, i, x);
-    }
+    const Pack<Value, kCount> x = load_sum<kCount>(a, first, i);
     for (int k = 0; k < kCount; ++k) total += widened(x.at[k]);
   }
   const Wide mean = block_sum(total) / a.columns;

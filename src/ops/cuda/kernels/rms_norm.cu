@@ -20,12 +20,7 @@ HONE_DEVICE void rms_norm_row(const RmsNormForward& a) {
   const Value* from = a.residual ? a.sum + first : a.x + first;
   Wide squares = 0;
   for (Int i = threadIdx.x; i < packs; i += blockDim.x) {
-    Pack<Value, kCount> x = load<kCount>(a.x + first, i);
-    if (a.residual) {
-      const Pack<Value, kCount> residual = load<kCount>(a.residual + first, i);
-      for (int k = 0; k < kCount; ++k) x.at[k] = rounded<Value>(widened(x.at[k]) + widened(residual.at[k]));
-      store<kCount>(a.sum + first, i, x);
-    }
+    const Pack<Value, kCount> x = load_sum<kCount>(a, first, i);
     for (int k = 0; k < kCount; ++k) squares += widened(x.at[k]) * widened(x.at[k]);
   }
   const Wide inv_rms = 1 / root_of(block_sum(squares) / a.columns + a.eps);
