@@ -95,13 +95,13 @@ function(hone_write_devices output)
 endfunction()
 
 # hone_write_kernel_sources(<output>): the function of ops/cuda/sources.h, with the text of every file of
-# src/ops/cuda/kernels.
+# src/ops/cuda/kernels and src/optim/elements.
 function(hone_write_kernel_sources output)
   set(HONE_KERNEL_SOURCES "")
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/ops/cuda/kernels/*.cu"
-       "${PROJECT_SOURCE_DIR}/src/ops/cuda/kernels/*.h")
+       "${PROJECT_SOURCE_DIR}/src/ops/cuda/kernels/*.h" "${PROJECT_SOURCE_DIR}/src/optim/elements/*.h")
   foreach(source IN LISTS sources)
-    get_filename_component(name "${source}" NAME)
+    string(REGEX REPLACE "^.*/(kernels/|optim/)" "" name "${source}")
     file(READ "${source}" text)
     string(APPEND HONE_KERNEL_SOURCES "  if (name == \"${name}\") return R\"KERNEL(${text})KERNEL\";\n")
     set_property(DIRECTORY "${PROJECT_SOURCE_DIR}" APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${source}")

@@ -125,6 +125,9 @@ class HONE_API Callback {
   // Between the backward passes and the update. Metrics put in here and in on_step_end are logged as means over the
   // steps that have them (but see gives_settings); one that is there already is replaced.
   virtual void on_gradients(const TrainView&, Metrics&) {}
+  // Whether on_gradients does anything. Where no callback's does, a device goes on to the update while the host waits
+  // for the step's loss.
+  virtual bool sees_gradients() const { return true; }
   virtual void after_update(const TrainView&, WeightEdit&) {}  // the only hook that may change weights
   virtual Action on_step_end(const TrainView&, Metrics&) { return Action::go_on; }
   virtual void on_log(const TrainView&, Metrics& /*line*/) {}  // before it is written

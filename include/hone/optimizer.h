@@ -32,6 +32,9 @@ struct UpdateStep {
   std::int64_t step = 0, steps = 1;  // of the run, as learning_rate() takes them
   double learning_rate_scale = 1;    // times the learning rate
   double gradient_scale = 1;         // times every gradient (clipping)
+  // Where takes_scale_there(): the same as a scalar of fp64 on the weights' device, which the host has not seen; not a
+  // number: nothing may change. gradient_scale is 1 then. Undefined: there is none.
+  Tensor scale_there = {};
 };
 
 // Plug-in (src/optim). The trainer owns masters and gradients; an optimizer owns its moments.
@@ -70,6 +73,9 @@ class HONE_API Optimizer {
   // Whether an element's update depends on no other element: then ranks may share out a weight (parallel.fsdp). Its
   // state is then one tensor of the weight's shape and type for each of its kinds.
   virtual bool is_elementwise() const { return false; }
+  // Whether update() knows UpdateStep::scale_there. Then a device's update need not wait until the host has seen the
+  // gradients' norm.
+  virtual bool takes_scale_there() const { return false; }
   virtual void check(std::int64_t /*steps*/, Problems&) const {}  // what does not fit a run of so many
 };
 

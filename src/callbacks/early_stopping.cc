@@ -34,6 +34,7 @@ class EarlyStopping final : public Callback {
   };
   explicit EarlyStopping(const Config& config) : config_(config) {}
 
+  bool sees_gradients() const override { return false; }
   Action on_evaluation_end(const TrainView& view, Metrics& metrics) override {
     const auto found = metrics.find(config_.metric);
     if (found == metrics.end()) return Action::go_on;  // of a set that is measured at other steps

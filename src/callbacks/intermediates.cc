@@ -19,6 +19,7 @@ class Intermediates final : public Callback {
     void validate(Problems& problems) const { config::check_patterns({match}, "match", problems); }
   };
   explicit Intermediates(const Config& config) : match_(config.match.empty() ? "." : config.match) {}
+  bool sees_gradients() const override { return false; }
   std::string intermediates() const override { return match_; }
 
  private:

@@ -22,6 +22,7 @@ class LearningRate final : public Callback {
   explicit LearningRate(const Config& config) : config_(config) {}
 
   CallbackTimes times() const override { return {.every_n_steps = config_.every}; }
+  bool sees_gradients() const override { return false; }
   bool gives_settings() const override { return true; }
 
   Action on_step_end(const TrainView& view, Metrics& metrics) override {

@@ -37,6 +37,7 @@ class LossSpike final : public Callback {
   };
   explicit LossSpike(const Config& config) : config_(config) {}
 
+  bool sees_gradients() const override { return false; }
   Action on_step_end(const TrainView& view, Metrics& metrics) override {
     const double loss = metrics.at("loss");
     if (!std::isfinite(loss)) return Action::go_on;  // another matter: trainer.skip_not_finite

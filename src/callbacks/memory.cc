@@ -47,6 +47,7 @@ class Memory final : public Callback {
   };
   explicit Memory(const Config& config) : config_(config) {}
   ~Memory() override { stop(); }
+  bool sees_gradients() const override { return false; }
 
   CallbackTimes times() const override { return {.every_n_steps = config_.every}; }
 

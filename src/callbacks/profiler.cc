@@ -90,6 +90,7 @@ class Profiler final : public Callback, private spans::Listener {
   };
   explicit Profiler(const Config& config) : config_(config) {}
   ~Profiler() override { spans::leave(*this); }
+  bool sees_gradients() const override { return false; }
 
   CallbackTimes times() const override { return {.main_process_only = !config_.every_rank}; }
   void check(Model&, std::int64_t steps) const override {

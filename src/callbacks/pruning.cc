@@ -77,6 +77,7 @@ class Pruning final : public Callback {
 
   // Every rank prunes its copy of the weights, all of them alike.
   CallbackTimes times() const override { return {.main_process_only = false}; }
+  bool sees_gradients() const override { return false; }
   bool needs_whole_weights() const override { return true; }
   bool gives_settings() const override { return true; }
 

@@ -128,6 +128,7 @@ class Samples final : public Callback {
 
   // What is wrong with a recipe is said on every rank; the first one alone makes samples.
   CallbackTimes times() const override { return {.every_n_steps = config_.every, .main_process_only = false}; }
+  bool sees_gradients() const override { return false; }
 
   void on_training_start(const TrainView& view) override {
     if (view.weights->shared_out())

@@ -70,6 +70,7 @@ class Shell final : public Callback {
   };
   explicit Shell(const Config& config) : config_(config) {}
 
+  bool sees_gradients() const override { return false; }
   void on_training_start(const TrainView& view) override { run(RunEvent::start, view); }
   void on_training_end(const TrainView& view) override { run(RunEvent::end, view); }
   void on_log(const TrainView&, Metrics& line) override { keep(line); }

@@ -30,6 +30,7 @@ class Throughput final : public Callback, private spans::Listener {
   };
   explicit Throughput(const Config& config) : config_(config) {}
   ~Throughput() override { spans::leave(*this); }
+  bool sees_gradients() const override { return false; }
 
   void on_training_start(const TrainView&) override {
     thread_ = spans::this_thread();

@@ -37,6 +37,7 @@ class Timers final : public Callback, private spans::Listener {
   };
   explicit Timers(const Config& config) : config_(config) {}
   ~Timers() override { spans::leave(*this); }
+  bool sees_gradients() const override { return false; }
 
   void on_training_start(const TrainView&) override {
     clock_.restart();

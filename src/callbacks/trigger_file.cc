@@ -43,6 +43,7 @@ class TriggerFile final : public Callback {
   explicit TriggerFile(const Config& config) : config_(config) {}
 
   CallbackTimes times() const override { return {.every_n_steps = config_.every}; }
+  bool sees_gradients() const override { return false; }
 
   Action on_step_end(const TrainView& view, Metrics&) override {
     const Folder folder = Env::process().open_folder(view.run_folder);

@@ -4,8 +4,8 @@
 // A further device is a file src/ops/<device>/backend.cc that defines `const Backend& <device>_backend()`: the build
 // finds it. Tables start best as a copy of the reference's, with what is better done otherwise put in its place.
 //
-// Not here: an optimizer's update and the rounding to bf16 that rides on it, in the same pass over blocks of weights
-// (optim/blocks.h). Its rule is the optimizer's own file; a table of all rules would be a list that each one changes.
+// Not here: the rules of optimizers. Each is its own file's; a table of all would be a list that each one changes. In
+// host memory an update is a pass over blocks (optim/blocks.h); a table with a compiler is given the rule's text.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "hone/op_options.h"
+#include "ops/element_update.h"
 #include "ops/linear_weight.h"
 #include "ops/primitives.h"
 
@@ -85,6 +86,10 @@ struct Backend {
                  at::Tensor& losses_C, at::Tensor& statistics_C4);
     bool (*all_finite)(const at::Tensor& x);
   } sums{};
+
+  struct Updates {
+    void (*elements)(const ElementUpdate& update);  // null: by plain ATen
+  } updates{};
 };
 
 const Backend& cpu_backend();        // kernels of ours: ops/cpu

@@ -9,6 +9,10 @@
 
 namespace hone::optim {
 
+namespace adam_element {
+#include "optim/elements/adam.h"
+}
+
 struct AdamWDefaults {
   static constexpr double learning_rate = 3e-4, weight_decay = 0.01;
   static constexpr bool decoupled = true;
@@ -46,21 +50,11 @@ struct Adam {
             std::sqrt(1 - std::pow(beta2, step))};
   }
 
+  static constexpr const char* kElement = "adam";
   template <class T>
-  [[gnu::always_inline]] static inline void loop(const Elements<T, Adam>& x, const Values& s, const Common& common) {
-    const T keep = T(common.keep), to_m = T(1 - s.beta1), beta2 = T(s.beta2), to_v = T(1 - s.beta2), eps = T(s.eps);
-    const T size_of_step = T(s.step_size), correction = T(s.root_correction);
-    const T scale = T(common.gradient_scale), decay = T(common.decay);
-    T* __restrict w = x.w;
-    const T* __restrict g = x.g;
-    T* __restrict m = x.state[0], * __restrict v = x.state[1];
-#pragma omp simd
-    for (std::int64_t i = 0; i < x.size; ++i) {
-      const T gradient = g[i] * scale + decay * w[i];
-      m[i] = m[i] + to_m * (gradient - m[i]);
-      v[i] = v[i] * beta2 + to_v * gradient * gradient;
-      w[i] = w[i] * keep - size_of_step * (m[i] / (square_root(v[i]) / correction + eps));
-    }
+  static adam_element::Element<T> element(const Values& s, const Common& common) {
+    return {T(common.gradient_scale), T(common.decay), T(common.keep), T(1 - s.beta1),      T(s.beta2),
+            T(1 - s.beta2),           T(s.eps),        T(s.step_size), T(s.root_correction)};
   }
 
   static void plain(Tensor& w, const Tensor& gradient, std::array<Tensor, 2>& state, const Values& s) {

@@ -80,7 +80,10 @@ class AdamW8bit final : public Frame<AdamW::Config, 4> {
           : wide ? run<double>(weight, block, values, common_for(weight))
                  : run<float>(weight, block, values, common_for(weight));
         },
-        [&](const OptimizedWeight& weight) { run_plain(weight, values, common_for(weight)); });
+        [&](const OptimizedWeight& weight) {
+          run_plain(weight, values, common_for(weight));
+          write_rounded(weight);
+        });
   }
 
  private:
@@ -92,7 +95,7 @@ class AdamW8bit final : public Frame<AdamW::Config, 4> {
         weight.gradient.const_data_ptr<T>() + block.begin,
         {state[0].mutable_data_ptr<T>() + block.begin, state[1].mutable_data_ptr<T>() + block.begin},
         block.end - block.begin};
-    ops::vectorised([&] { AdamW::loop(x, values, common); });
+    ops::vectorised([&] { update_block(x, values, common); });
   }
 
   void run_bytes(const OptimizedWeight& weight, const Block& block, const AdamW::Values& values, const Common& common) {
@@ -109,7 +112,7 @@ class AdamW8bit final : public Frame<AdamW::Config, 4> {
       for (std::int64_t begin = block.begin; begin < block.end; begin += kQuantizedBlock) {
         const std::int64_t size = block.end - begin < kQuantizedBlock ? block.end - begin : kQuantizedBlock;
         read(first, begin, size, m), read(second, begin, size, v);
-        AdamW::loop(Elements<float, AdamW>{w + begin, g + begin, {m, v}, size}, values, common);
+        update_block(Elements<float, AdamW>{w + begin, g + begin, {m, v}, size}, values, common);
         write(m, size, begin, first), write(v, size, begin, second);
       }
     });

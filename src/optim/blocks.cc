@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 
 #include "ops/backend.h"
 #include "ops/vectorised.h"
@@ -77,29 +76,33 @@ bool on_host(std::span<const OptimizedWeight> weights) {
   return weights.empty() || ops::backend_of(weights[0].master).on_host;
 }
 
-void update_each(std::span<const OptimizedWeight> weights, const std::function<void(const OptimizedWeight&)>& plain) {
-  for (const OptimizedWeight& weight : weights) {
-    if (!weight.gradient.defined()) continue;
-    plain(weight);
-    if (weight.rounded.defined()) weight.rounded.copy_(weight.master);
-  }
-}
-
-double squares_on_device(std::span<const OptimizedWeight> weights) {
-  std::vector<Tensor> squares;
+std::vector<Tensor> gradients_of(std::span<const OptimizedWeight> weights) {
+  std::vector<Tensor> gradients;
   for (const OptimizedWeight& weight : weights)
-    if (weight.gradient.defined()) squares.push_back(weight.gradient.to(at::kDouble).square().sum());
-  const std::vector<double> sums = host::numbers(squares);
-  return std::accumulate(sums.begin(), sums.end(), 0.0);
+    if (weight.gradient.defined()) gradients.push_back(weight.gradient);
+  return gradients;
 }
 
 }  // namespace
 
+void write_rounded(const OptimizedWeight& weight) {
+  if (weight.rounded.defined()) weight.rounded.copy_(weight.master);
+}
+
+// One pass over the gradients, by few kernels for all of them.
+Tensor norm_there(std::span<const OptimizedWeight> weights) {
+  return at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients_of(weights), 2, at::kDouble)));
+}
+
 void update_blocks(std::span<const OptimizedWeight> weights,
                    const std::function<void(const OptimizedWeight&, const Block&)>& work,
-                   const std::function<void(const OptimizedWeight&)>& plain) {
+                   const std::function<void(const OptimizedWeight&)>& elsewhere) {
   if (is_dry(weights)) return;
-  if (!on_host(weights)) return update_each(weights, plain);
+  if (!on_host(weights)) {
+    for (const OptimizedWeight& weight : weights)
+      if (weight.gradient.defined()) elsewhere(weight);
+    return;
+  }
   each_block(blocks_of(weights), [&](std::size_t, const Block& block) {
     const OptimizedWeight& weight = weights[block.weight];
     work(weight, block);
@@ -112,7 +115,10 @@ void update_blocks(std::span<const OptimizedWeight> weights,
 
 double sum_of_squares(std::span<const OptimizedWeight> weights) {
   if (is_dry(weights)) return 0;
-  if (!on_host(weights)) return squares_on_device(weights);
+  if (!on_host(weights)) {
+    const double norm = gradients_of(weights).empty() ? 0 : host::number(norm_there(weights));
+    return norm * norm;
+  }
   const std::vector<Block> blocks = blocks_of(weights);
   std::vector<double> sums(blocks.size());
   each_block(blocks, [&](std::size_t index, const Block& block) {

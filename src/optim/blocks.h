@@ -23,13 +23,19 @@ std::vector<Block> blocks_of(std::span<const OptimizedWeight> weights);
 void each_block(const std::vector<Block>& blocks, const std::function<void(std::size_t, const Block&)>& work);
 
 // One pass over all weights: work(weight, block) updates a block of a master, which is rounded while it is in the
-// cache. Where masters do not lie in host memory, plain(weight) updates the whole of one, in ATen.
+// cache. Where masters do not lie in host memory, elsewhere(weight) updates one and what it is rounded to.
 void update_blocks(std::span<const OptimizedWeight> weights,
                    const std::function<void(const OptimizedWeight&, const Block&)>& work,
-                   const std::function<void(const OptimizedWeight&)>& plain);
+                   const std::function<void(const OptimizedWeight&)>& elsewhere);
+void write_rounded(const OptimizedWeight& weight);  // all of it, where there is one, in ATen
 
 // Of all gradients' elements, summed in fp64 in a fixed order: the same bits for any number of threads.
 double sum_of_squares(std::span<const OptimizedWeight> weights);
+// Its root, on the weights' device, for which nobody has waited yet. REQUIRES: there is a gradient.
+Tensor norm_there(std::span<const OptimizedWeight> weights);
+
+// Of what src/optim/elements defines.
+#define HONE_ELEMENT [[gnu::always_inline]] inline
 
 // std::sqrt is no inline function everywhere, and a call in a loop keeps it from being vectorised.
 [[gnu::always_inline]] inline float square_root(float x) { return __builtin_sqrtf(x); }

@@ -4,6 +4,10 @@
 namespace hone::optim {
 namespace {
 
+namespace lion_element {
+#include "optim/elements/lion.h"
+}
+
 struct LionDefaults {
   static constexpr double learning_rate = 1e-4, weight_decay = 0;
   static constexpr bool decoupled = true;
@@ -31,20 +35,11 @@ struct Lion {
     return {learning_rate, config.betas[0], config.betas[1]};
   }
 
+  static constexpr const char* kElement = "lion";
   template <class T>
-  [[gnu::always_inline]] static inline void loop(const Elements<T, Lion>& x, const Values& s, const Common& common) {
-    const T keep = T(common.keep), rate = T(s.learning_rate), scale = T(common.gradient_scale);
-    const T beta1 = T(s.beta1), own = T(1 - s.beta1), beta2 = T(s.beta2), to_m = T(1 - s.beta2);
-    T* __restrict w = x.w;
-    const T* __restrict g = x.g;
-    T* __restrict m = x.state[0];
-#pragma omp simd
-    for (std::int64_t i = 0; i < x.size; ++i) {
-      const T gradient = g[i] * scale, direction = m[i] * beta1 + gradient * own;
-      const T sign = direction > 0 ? T(1) : direction < 0 ? T(-1) : T(0);
-      w[i] = w[i] * keep - rate * sign;
-      m[i] = m[i] * beta2 + gradient * to_m;
-    }
+  static lion_element::Element<T> element(const Values& s, const Common& common) {
+    return {T(common.gradient_scale), T(common.decay), T(common.keep), T(s.learning_rate),
+            T(s.beta1),               T(1 - s.beta1),  T(s.beta2),     T(1 - s.beta2)};
   }
 
   static void plain(Tensor& w, const Tensor& gradient, std::array<Tensor, 1>& state, const Values& s) {

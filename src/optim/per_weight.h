@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include "optim/blocks.h"
 #include "optim/frame.h"
 #include "tensor/host.h"
 
@@ -39,7 +40,7 @@ class PerWeight final : public Frame<typename Rule::Config, Rule::kKinds.size()>
       if (!weight.gradient.defined()) continue;
       Rule::update(this->config_, weight, weight.gradient * step.gradient_scale, this->states_[weight.index],
                    WeightStep{step.update, this->rate(step), this->decay_of(weight)});
-      if (weight.rounded.defined()) weight.rounded.copy_(weight.master);
+      write_rounded(weight);
     }
   }
 };

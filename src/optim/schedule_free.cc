@@ -96,7 +96,10 @@ class ScheduleFree final : public Frame<ScheduleFreeConfig, 2> {
           else
             run<float>(weight, block, values, step.gradient_scale);
         },
-        [&](const OptimizedWeight& weight) { run_plain(weight, values, step.gradient_scale); });
+        [&](const OptimizedWeight& weight) {
+          run_plain(weight, values, step.gradient_scale);
+          write_rounded(weight);
+        });
   }
 
   bool averages() const override { return true; }

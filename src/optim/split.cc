@@ -44,6 +44,11 @@ bool Split::averages() const {
   return std::any_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.optimizer->averages(); });
 }
 
+bool Split::takes_scale_there() const {
+  return std::all_of(parts_.begin(), parts_.end(),
+                     [](const Part& part) { return part.optimizer->takes_scale_there(); });
+}
+
 Tensor Split::average(const OptimizedWeight& weight) const {
   const Place& place = places_[weight.index];
   OptimizedWeight its = weight;

@@ -31,6 +31,7 @@ class Split : public Optimizer {
   Tensor average_source(const OptimizedWeight& weight) override;
   double learning_rate(std::int64_t step, std::int64_t steps) const override;
   std::vector<std::pair<std::string, const Optimizer*>> parts() const override;
+  bool takes_scale_there() const override;
   std::string part_of(const OptimizedWeight& weight) const override { return parts_[places_[weight.index].part].name; }
   double weight_decay(const OptimizedWeight& weight) const override;
   void check(std::int64_t steps, Problems& problems) const override;

@@ -7,8 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
+
+namespace c10 {
+struct Event;
+}
 
 namespace hone::host {
 
@@ -37,6 +42,19 @@ at::Tensor tensor_of(const std::vector<T>& values, at::IntArrayRef shape) {
 at::Tensor read(const at::Tensor& x);  // contiguous, on the CPU
 double number(const at::Tensor& x);    // REQUIRES: one element; of the meta device, where there are no values: 0
 std::vector<double> numbers(const std::vector<at::Tensor>& scalars);  // one wait for all
+
+// The same in two parts: asked for, they are on their way to the host, whatever the device is given to do after them.
+// A device that is told more in between never runs out of work while the host looks at them.
+class Asked {
+ public:
+  explicit Asked(const std::vector<at::Tensor>& scalars);
+  const at::Tensor& there() const { return there_; }  // where they are made, fp64, one after another
+  std::vector<double> numbers() const;                // waits for them
+
+ private:
+  at::Tensor there_, here_;
+  std::shared_ptr<const c10::Event> arrived_;  // null: they are there already
+};
 
 // Of what lies in host memory anyway: it waits for nothing. REQUIRES: one element.
 double own_number(const at::Tensor& x);

@@ -66,12 +66,27 @@ void Frame::update(const Clipping& clipping) {
   const double norm = gradient_norm();
   norm_.reset();
   last_norm = norm;
-  updater_->update({.update = run.updates + 1, .step = run.step, .steps = steps}, norm, clipping);
+  if (made_there_)
+    updater_->leave_out();
+  else
+    updater_->update(next_update(), norm, clipping);
+  made_there_ = false;
   run.updates += 1;
+}
+
+Tensor Frame::norm_there() {
+  updater_->add_over_ranks();
+  return updater_->norm_there();
+}
+
+void Frame::update_there(const Tensor& norm, const Tensor& finite, double most_norm) {
+  updater_->update_there(next_update(), norm, finite, most_norm);
+  made_there_ = true;
 }
 
 void Frame::leave_out() {
   updater_->leave_out();
+  made_there_ = false;
   norm_.reset();
 }
 

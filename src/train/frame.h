@@ -55,14 +55,21 @@ struct Frame {
   double learning_rate() const { return optimizer_->learning_rate(run.step, steps); }
   // Counts it. REQUIRES: the norm is finite.
   void update(const Clipping& clipping);
+  // The same before the host knows the norm, where a device makes it by itself: norm_there() is defined. Then the host
+  // is told the norm, and update() or leave_out() says what has come of it.
+  Tensor norm_there();
+  void update_there(const Tensor& norm, const Tensor& finite, double most_norm);  // Updater::update_there
+  void told_norm(double norm) { norm_ = norm; }
   void leave_out();  // instead of update()
   void forget_norm() { norm_.reset(); }  // gradients have come by other means
 
  private:
+  UpdateStep next_update() const { return {.update = run.updates + 1, .step = run.step, .steps = steps}; }
   World world_;
   std::unique_ptr<Optimizer> optimizer_;  // outlives the updater
   std::unique_ptr<Updater> updater_;
   std::optional<double> norm_;
+  bool made_there_ = false;  // the update
 };
 
 }  // namespace hone::training

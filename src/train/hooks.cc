@@ -101,6 +101,12 @@ void Hooks::putting_in(const Callback& callback, const Metrics& metrics, Call&& 
     if (const auto old = before.find(name); old == before.end() || old->second != value) settings_.insert(name);
 }
 
+bool Hooks::see_gradients(std::int64_t step) const {
+  return std::any_of(hooks_.begin(), hooks_.end(), [&](const Hook& hook) {
+    return hook.is_called && is_nth(step, hook.times.every_n_steps) && hook.callback->sees_gradients();
+  });
+}
+
 void Hooks::gradients(const TrainView& view, Metrics& metrics) {
   at_step(view.step + 1, [&](Callback& callback, const Hook&) {
     putting_in(callback, metrics, [&] { callback.on_gradients(view, metrics); });

@@ -23,6 +23,7 @@ class Hooks {
   void epoch_start(const TrainView& view, std::int64_t epoch);
   Wishes epoch_end(const TrainView& view, std::int64_t epoch);
   void step_start(const TrainView& view);
+  bool see_gradients(std::int64_t step) const;  // whether any that is called in this step does
   void gradients(const TrainView& view, Metrics& metrics);
   void updated(const TrainView& view, WeightEdit& edit);
   Wishes step_end(const TrainView& view, Metrics& metrics);

@@ -139,7 +139,7 @@ StepReport Stepper::update(const Group& given) {
   each_pass(passes, [&](std::size_t i) { passed[i] = backward(group[i], total, seed_of(i)); });
   report.host_waits = host::waits() - waits;
   report.micro_batches = std::count(passes.learns.begin(), passes.learns.end(), true);
-  const std::vector<double> losses = read(passed, total, report);
+  const std::vector<double> losses = measure(passed, total, report);
   {
     const spans::Span span("ranks");
     report.grad_norm = frame_.gradient_norm();  // first: some of the sums are on their way
@@ -221,23 +221,38 @@ Sums Stepper::amounts(const Group& group, Passes& passes, StepReport& report) co
   return total;
 }
 
+Tensor Stepper::norm_there() {
+  const TrainerSection& trainer = recipe_.trainer;
+  if (trainer.max_grad_value > 0 || trainer.skip_spikes.sigma > 0 || !hooks.only_checks()) return {};
+  return frame_.norm_there();
+}
+
 // The losses of the micro-batches, 0 of those that were passed over; one wait for all numbers.
-std::vector<double> Stepper::read(const std::vector<Passed>& passed, const Sums& step_sums, StepReport& report) {
+std::vector<double> Stepper::measure(const std::vector<Passed>& passed, const Sums& step_sums, StepReport& report) {
+  const Tensor norm = norm_there();
   std::vector<Tensor> scalars;
+  if (norm.defined()) scalars.push_back(norm);
+  for (const Passed& one : passed)
+    for (const LossTerm& term : one.terms.terms) scalars.push_back(term.sum);
+  const auto checked = static_cast<std::int64_t>(scalars.size());
   for (const Passed& one : passed) {
     if (one.loss.defined()) scalars.push_back(one.loss);
-    for (const LossTerm& term : one.terms.terms) scalars.push_back(term.sum);
     for (const MeasuredMean& mean : one.terms.means) scalars.insert(scalars.end(), {mean.sum, mean.weight});
   }
-  const std::vector<double> numbers = host::numbers(scalars);
-  std::span<const double> left = numbers;
+  const host::Asked asked(scalars);
+  if (norm.defined())
+    frame_.update_there(norm, asked.there().narrow(0, 0, checked), recipe_.trainer.max_grad_norm);
+  const std::vector<double> numbers = asked.numbers();
+  if (norm.defined()) frame_.told_norm(numbers[0]);
+  std::span<const double> sums = std::span(numbers).subspan(norm.defined() ? 1 : 0),
+                          others = std::span(numbers).subspan(static_cast<std::size_t>(checked));
   std::vector<double> losses;
   for (const Passed& one : passed) {
-    losses.push_back(one.loss.defined() ? left[0] : 0);
+    losses.push_back(one.loss.defined() ? others[0] : 0);
     if (!one.loss.defined()) continue;
     const std::size_t terms = one.terms.terms.size(), means = 2 * one.terms.means.size();
-    report.add(one.terms, left.subspan(1, terms), left.subspan(1 + terms, means), step_sums);
-    left = left.subspan(1 + terms + means);
+    report.add(one.terms, sums.first(terms), others.subspan(1, means), step_sums);
+    sums = sums.subspan(terms), others = others.subspan(1 + means);
   }
   return losses;
 }

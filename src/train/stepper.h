@@ -34,6 +34,8 @@ struct PendingUpdate {
 struct UpdateHooks {
   std::function<bool(const PendingUpdate&)> before = [](const PendingUpdate&) { return true; };  // false: no update
   std::function<void()> after = [] {};
+  // Whether `before` only looks for what is not finite: then a device goes on to the update meanwhile.
+  std::function<bool()> only_checks = [] { return false; };
   std::function<bool(const std::string&)> wanted = {};  // which intermediates are logged; empty: none
 };
 
@@ -91,7 +93,9 @@ class Stepper {
   void each_pass(const Passes& passes, const std::function<void(std::size_t)>& pass);
   // Of the model as it is now, where this update is one after which the optimizer wants it.
   void estimate_curvature(const Group& group, const Passes& passes, const Sums& step_sums, double labels);
-  static std::vector<double> read(const std::vector<Passed>& passed, const Sums& step_sums, StepReport& report);
+  // The gradients' norm and the passes' losses. Where a device can, it goes on to the update while the host waits.
+  std::vector<double> measure(const std::vector<Passed>& passed, const Sums& step_sums, StepReport& report);
+  Tensor norm_there();  // Updater::norm_there(); undefined also where the host has to see the gradients first
   void update_buffers(const std::vector<Passed>& passed);
   void measure_size(std::int64_t step, StepReport& report) const;  // where it is not the same in all steps
   Group next_group();

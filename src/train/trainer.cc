@@ -61,7 +61,7 @@ Trainer::Trainer(TrainerParts parts)
   equip();
   stepper_ = std::make_unique<Stepper>(recipe_, *frame_, loader_options(recipe_, inputs), inputs.train, world_);
   stepper_->hooks = {[this](const PendingUpdate& update) { return before_update(update); }, [this] { after_update(); },
-                     hooks_.wanted()};
+                     [this] { return !writes_gradients() && !hooks_.see_gradients(state_.step + 1); }, hooks_.wanted()};
   weights_.emplace(stepper_->updater());
   rates_.emplace(stepper_->optimizer(), recipe_, model_, state_, steps_);
   for (const EvalSet& set : inputs.evals) eval_data_.push_back({set.name, set.data.get()});
@@ -248,12 +248,14 @@ bool Trainer::before_update(const PendingUpdate& update) {
     tell_not_finite(update.report);
     throw;
   }
-  if (!parts_.options.gradients.empty() && state_.step + 1 == steps_ && world_.is_first())
+  if (writes_gradients() && world_.is_first())
     write_tensors(parts_.run.folder().env(), parts_.options.gradients,
                   [&](const auto& visit) { updater.each_gradient(visit); });
   hooks_.gradients(view(), given_);
   return true;
 }
+
+bool Trainer::writes_gradients() const { return !parts_.options.gradients.empty() && state_.step + 1 == steps_; }
 
 // Sets with an interval of their own are due at theirs, the others together.
 void Trainer::plan_evaluation(bool all) {

@@ -74,6 +74,7 @@ class Trainer {
   void told_saved(const std::vector<std::string>& checkpoints);
   void begin_step();
   bool before_update(const PendingUpdate& update);
+  bool writes_gradients() const;  // of the step that is being made
   Summary replay();
   void after_update();
   std::optional<std::int64_t> epoch_begun_at(std::int64_t step) const;  // counted from 1; nothing: none begins there

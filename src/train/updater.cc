@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "base/sections.h"
@@ -202,13 +203,35 @@ void Updater::update(UpdateStep step, double norm, const Clipping& clipping) {
     for (OptimizedWeight& weight : weights_)
       if (const double most = clipping.value / step.gradient_scale; weight.gradient.defined())
         weight.gradient.clamp_(-most, most);
+  update_all(step);
+  leave_out();
+}
+
+void Updater::update_all(UpdateStep step) {
   optimizer_.begin_update(weights_, step);
   for (const std::span<OptimizedWeight> group : groups_) {
     step.learning_rate_scale = group[0].weight->learning_rate_scale();
     update_group(group, step);
   }
   count_update();
-  leave_out();
+}
+
+Tensor Updater::norm_there() {
+  if (weights_.empty() || !optimizer_.takes_scale_there()) return {};
+  if (const Tensor& one = weights_[0].master; one.is_cpu() || one.is_meta()) return {};
+  const sections::Timed section(sections::Section::optimizer);
+  const c10::NoGradGuard no_grad;
+  collect();
+  return has_gradients() ? optim::norm_there(weights_) : Tensor();
+}
+
+void Updater::update_there(UpdateStep step, const Tensor& norm, const Tensor& finite, double most_norm) {
+  const sections::Timed section(sections::Section::optimizer);
+  const c10::NoGradGuard no_grad;
+  const Tensor one = at::ones_like(norm);
+  const Tensor scale = most_norm > 0 ? at::full_like(norm, most_norm).div_(norm + 1e-6).clamp_max_(1) : one;
+  step.scale_there = at::where(at::isfinite(finite).all(), scale, one * std::numeric_limits<double>::quiet_NaN());
+  update_all(step);
 }
 
 // Each state and master is read and written, a gradient read, what a master is rounded to written.

@@ -60,6 +60,12 @@ class Updater {
   void add_over_ranks();
   double gradient_norm();  // of all that was added; before clipping; the same on all ranks
   bool has_gradients() const;  // of this rank, as gradient_norm() found them
+  // Where a device makes the update by itself, the norm as a scalar there, for which nobody has waited; undefined: it
+  // does not, or there is no gradient.
+  Tensor norm_there();
+  // Then, with that norm: clips and updates, if all of `finite`, which lie there too, are that. What was summed stays
+  // until leave_out().
+  void update_there(UpdateStep step, const Tensor& norm, const Tensor& finite, double most_norm);
   // Clips and updates; of `step` the scales are set here. The weights are cast from their masters again.
   void update(UpdateStep step, double norm, const Clipping& clipping);
   void leave_out();  // instead of an update
@@ -111,6 +117,7 @@ class Updater {
   void collect();
   void cast_from_masters();
   void count_update();
+  void update_all(UpdateStep step);
   void update_group(std::span<OptimizedWeight> group, UpdateStep step);
   Optimizer& optimizer_;
   World world_;

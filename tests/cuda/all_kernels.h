@@ -7,6 +7,16 @@
 #include "ops/cuda/kernels/rms_norm.cu"
 #include "ops/cuda/kernels/rope.cu"
 #include "ops/cuda/kernels/sums.cu"
+namespace adam {
+#include "optim/elements/adam.h"
+//
+#include "ops/cuda/kernels/update.cu"
+}  // namespace adam
+namespace lion {
+#include "optim/elements/lion.h"
+//
+#include "ops/cuda/kernels/update.cu"
+}  // namespace lion
 
 static inline Kernels all_kernels() {
   return {
@@ -22,5 +32,7 @@ static inline Kernels all_kernels() {
       {"dropout/dropout", callable(dropout)},
       {"sums/columns", callable(columns)},
       {"sums/find_not_finite", callable(find_not_finite)},
+      {"update/update/adam", callable(adam::update)},
+      {"update/update/lion", callable(lion::update)},
   };
 }

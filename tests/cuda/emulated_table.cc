@@ -7,6 +7,7 @@
 #include "ops/cuda/norms.cc"
 #include "ops/cuda/products.cc"
 #include "ops/cuda/sums.cc"
+#include "ops/cuda/updates.cc"
 #undef cuda_table
 
 #include "cuda/emulated_kernels.h"
@@ -32,7 +33,8 @@ const emulated::Kernels& kernels_for(at::ScalarType type) {
 int capability(const at::Tensor&) { return 0; }
 
 void launch_with(const Kernel& kernel, const at::Tensor& like, const Grid& grid, std::span<const Argument> arguments) {
-  const std::string name = std::string(kernel.source) + "/" + kernel.name;
+  std::string name = std::string(kernel.source) + "/" + kernel.name;
+  if (!kernel.element.empty()) name += "/" + std::string(kernel.element);
   const emulated::Callable& called = kernels_for(like.scalar_type()).at(name);
   std::vector<void*> at;
   std::vector<std::size_t> sizes;
@@ -56,7 +58,8 @@ const Backend& emulated_backend() {
                              emulated_table::attention(),
                              emulated_table::norms(),
                              emulated_table::elementwise(),
-                             emulated_table::sums()};
+                             emulated_table::sums(),
+                             emulated_table::updates()};
   return table;
 }
 

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "device/pretend_device.h"
+#include "hone/callback.h"
+#include "hone/registry.h"
 #include "ops/backend.h"
 #include "train/bench.h"
 #include "train/support.h"
@@ -12,6 +14,32 @@ namespace {
 struct Case {
   std::string name;
   Overrides overrides;
+};
+
+// In step 4 a weight is not a number, and then what it was.
+class Poison final : public Callback {
+ public:
+  struct Config {
+    static constexpr auto fields() { return std::tuple{}; }
+  };
+  explicit Poison(const Config&) {}
+  bool sees_gradients() const override { return false; }
+  void on_step_start(const TrainView& view) override {
+    if (view.step != 3) return;
+    view.model.each_weight([&](const std::string& name, Weight& weight) {
+      if (name.find("layers.0.mlp.up_proj") == name.npos) return;
+      at_ = weight.value().detach();
+      before_ = at_.clone();
+      at_.fill_(NAN);
+    });
+  }
+  Action on_step_end(const TrainView&, Metrics&) override {
+    if (before_.defined()) at_.copy_(before_), before_ = at::Tensor();
+    return Action::go_on;
+  }
+
+ private:
+  at::Tensor before_, at_;
 };
 
 Case with_optimizer(const std::string& type, const std::string& more = "") {
@@ -160,6 +188,56 @@ TEST_F(TrainOnDevice, WaitsForNothingInAMicroBatch) {
   EXPECT_EQ(waits_per_micro_batch({}), 0);
   EXPECT_EQ(waits_per_micro_batch({{"trainer.precision", "bf16"}, {"trainer.checkpoint_blocks", "true"}}), 0);
   EXPECT_EQ(waits_per_micro_batch({{"model", routed_model()}}), 2);  // two layers ask how many tokens experts have
+}
+
+TEST_F(TrainOnDevice, WaitsOnceInAStep) {
+  const auto waits = [&](std::int64_t steps, const Overrides& overrides) {
+    const Recipe one = recipe("bench", "pretend", overrides);
+    const std::int64_t before = pretend_waits();
+    training::bench(one, {.warmup = 1, .steps = steps});
+    return pretend_waits() - before;
+  };
+  const auto of_a_step = [&](const Overrides& overrides) {  // each is made twice
+    return static_cast<double>(waits(7, overrides) - waits(3, overrides)) / 8;
+  };
+  EXPECT_EQ(of_a_step({}), 1);
+  EXPECT_EQ(of_a_step({{"trainer.skip_spikes", "{sigma: 9}"}}), 2) << "the norm is read before the update";
+}
+
+TEST_F(TrainOnDevice, LeavesOutWhatIsNotFinite) {
+  static const bool once = [] { return registries().callbacks.add<Poison>("poison", "NaN in step 4."), true; }();
+  (void)once;
+  const Overrides poisoned{{"callbacks", "[{type: poison}]"}, {"trainer.skip_not_finite", "1"}};
+  for (const char* precision : {"fp32", "bf16"}) {
+    Overrides all = poisoned;
+    all.insert(all.end(), {{"trainer.precision", precision}, {"trainer.save.every", "1"}});
+    if (precision == std::string("bf16")) all.emplace_back("trainer.max_grad_norm", "0");
+    expect_same({precision, all});
+    run_on_device(all);
+    const auto bytes = [&](std::int64_t step) {
+      return read_text(folder_ / "device" / step_folder(step) / "state/optimizer-00000-of-00001.safetensors");
+    };
+    EXPECT_TRUE(bytes(3) == bytes(4));
+    EXPECT_FALSE(bytes(4) == bytes(5));
+    std::filesystem::remove_all(folder_ / "device");
+  }
+}
+
+// The update is asked for before the host has seen the losses, or after it: with a callback that looks at gradients.
+TEST_F(TrainOnDevice, GoesOnToTheUpdateWithTheSameBits) {
+  for (const char* optimizer : {"adamw", "lion", "sgd", "sophia"}) {
+    const Overrides ahead{{"optimizer", fmt::format("{{type: {}, learning_rate: 1e-2}}", optimizer)},
+                          {"trainer.max_grad_norm", "0.5"}};
+    Overrides after = ahead;
+    after.emplace_back("callbacks", "[{type: norms, every: 1}]");
+    train(recipe("host", "pretend", after), quiet_options());
+    train(recipe("device", "pretend", ahead), quiet_options());
+    for (const char* file : {"model.safetensors", "state/optimizer-00000-of-00001.safetensors"})
+      EXPECT_TRUE(read_text(folder_ / "host" / step_folder(10) / file) ==
+                  read_text(folder_ / "device" / step_folder(10) / file))
+          << optimizer << ": " << file;
+    for (const char* run : {"host", "device"}) std::filesystem::remove_all(folder_ / run);
+  }
 }
 
 TEST_F(TrainOnDevice, RoundsProductsOnRequest) {

@@ -19,7 +19,8 @@ const Backend& cuda_backend() {
                    cuda_table::attention(),
                    cuda_table::norms(),
                    cuda_table::elementwise(),
-                   cuda_table::sums()};
+                   cuda_table::sums(),
+                   cuda_table::updates()};
   }();
   return table;
 }

@@ -32,6 +32,10 @@ void load_builtins(void* library) {
 
 }  // namespace
 
+std::string with_element(std::string_view element, std::string_view source) {
+  return fmt::format("#include \"{}\"\n{}\n{}", kTypes, element, source);
+}
+
 std::vector<std::string> compiler_options(const Unit& unit, const std::string& architecture) {
   return {"--gpu-architecture=" + architecture, "--std=c++17", "-DHONE_VALUE=" + unit.value};
 }

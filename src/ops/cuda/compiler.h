@@ -12,6 +12,9 @@ struct Unit {
   std::string name, source, value;
 };
 
+// The source of a kernel that computes with an Element (src/optim/elements), whose text is given.
+std::string with_element(std::string_view element, std::string_view source);
+
 // With which it is compiled: beside source and compiler, what the result depends on.
 std::vector<std::string> compiler_options(const Unit& unit, const std::string& architecture);
 

@@ -5,14 +5,6 @@
 namespace hone::ops::cuda_table {
 namespace {
 
-constexpr int kElementThreads = 256;
-constexpr std::int64_t kElementBlocks = 1 << 12;  // then each thread takes several values, one after another
-
-Grid over_all(std::int64_t accesses) {
-  const std::int64_t blocks = ceil_div(accesses, kElementThreads);
-  return {.x = std::clamp<std::int64_t>(blocks, 1, kElementBlocks), .threads = kElementThreads};
-}
-
 at::Tensor gated(const at::Tensor& given_gate, const at::Tensor& given_up, Activation activation) {
   const at::Tensor gate = given_gate.contiguous(), up = given_up.contiguous();
   at::Tensor y = at::empty_like(gate);

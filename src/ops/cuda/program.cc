@@ -104,9 +104,9 @@ class Gpus {
 
   CUfunction function(int device, const Kernel& kernel, at::ScalarType type) {
     const std::lock_guard lock(mutex_);
-    CUfunction& made = functions_[{device, kernel.source, kernel.name, type}];
+    CUfunction& made = functions_[{device, kernel.source, kernel.name, kernel.element, type}];
     if (made) return made;
-    driver_.check(driver_.function(&made, module(device, kernel.source, type), kernel.name),
+    driver_.check(driver_.function(&made, module(device, kernel, type), kernel.name),
                   fmt::format("kernel {} of {}.cu", kernel.name, kernel.source));
     return made;
   }
@@ -143,23 +143,26 @@ class Gpus {
     return gpu;
   }
 
-  CUmodule module(int device, std::string_view source, at::ScalarType type) {
-    CUmodule& made = modules_[{device, source, type}];
+  CUmodule module(int device, const Kernel& kernel, at::ScalarType type) {
+    CUmodule& made = modules_[{device, kernel.source, kernel.element, type}];
     if (made) return made;
-    const std::string code = image(of(device).capability, std::string(source), value_name(type));
-    driver_.check(driver_.load(&made, code.c_str()), fmt::format("kernels/{}.cu", source));
+    const std::string code = image(of(device).capability, kernel, value_name(type));
+    driver_.check(driver_.load(&made, code.c_str()), fmt::format("kernels/{}.cu", kernel.source));
     return made;
   }
 
-  std::string image(int capability, const std::string& name, const std::string& value) {
-    const Unit unit{name, std::string(kernel_source(name + ".cu")), value};
+  std::string image(int capability, const Kernel& kernel, const std::string& value) {
+    const std::string name = kernel.source, element(kernel.element);
+    Unit unit{name, std::string(kernel_source(name + ".cu")), value};
     HONE_ASSERT(!unit.source.empty());
+    if (!element.empty()) unit.source = with_element(kernel_source("elements/" + element + ".h"), unit.source);
     const std::string_view types = kernel_source("types.h");
     const std::string architecture = compiler_.architecture_for(capability);
     Hasher key;
     key.update_field(unit.source).update_field(types).update_field(compiler_.version());
     for (const std::string& option : compiler_options(unit, architecture)) key.update_field(option);
-    return kept_on_disk(kernel_cache(), fmt::format("{}-{}-{}-{}", name, value, architecture, key.digest128_hex()),
+    const std::string file = fmt::format("{}-{}-{}-{}", name + element, value, architecture, key.digest128_hex());
+    return kept_on_disk(kernel_cache(), file,
                         [&] { return compiler_.compiled(unit, types, architecture); });
   }
 
@@ -168,8 +171,9 @@ class Gpus {
   Compiler compiler_;
   std::mutex mutex_;
   std::map<int, Gpu> gpus_;
-  std::map<std::tuple<int, std::string_view, at::ScalarType>, CUmodule> modules_;
-  std::map<std::tuple<int, std::string_view, std::string_view, at::ScalarType>, CUfunction> functions_;
+  using Text = std::string_view;
+  std::map<std::tuple<int, Text, Text, at::ScalarType>, CUmodule> modules_;
+  std::map<std::tuple<int, Text, Text, Text, at::ScalarType>, CUfunction> functions_;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <tuple>
 
 namespace hone::ops::cuda_table {
@@ -21,9 +22,10 @@ struct Grid {
   std::int64_t shared_bytes = 0;
 };
 
-// Of kernels/<source>.cu; both names live as long as the program.
+// Of kernels/<source>.cu; the names live as long as the program.
 struct Kernel {
   const char *source, *name;
+  std::string_view element = {};  // the file of src/optim/elements whose text stands before the source; "": none does
 };
 
 // A parameter's value, as the kernel's own type has it.

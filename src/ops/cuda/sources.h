@@ -5,7 +5,8 @@
 
 namespace hone::ops::cuda_table {
 
-// Of kernels/<name>, as "rms_norm.cu" and "types.h"; empty: there is none. Written by CMake.
+// Of kernels/<name>, as "rms_norm.cu" and "types.h", and of src/optim/elements, as "elements/adam.h"; empty: there is
+// none. Written by CMake.
 std::string_view kernel_source(std::string_view name);
 
 }  // namespace hone::ops::cuda_table

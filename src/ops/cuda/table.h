@@ -20,6 +20,7 @@ Backend::Attention attention();
 Backend::Norms norms();
 Backend::Elementwise elementwise();
 Backend::Sums sums();
+Backend::Updates updates();
 
 inline at::TensorOptions wide_options(const at::Tensor& x) {
   return x.options().dtype(at::toOpMathType(x.scalar_type()));
@@ -48,6 +49,14 @@ inline int threads_for(std::int64_t accesses, int most) {
 }
 
 inline std::int64_t ceil_div(std::int64_t count, std::int64_t by) { return (count + by - 1) / by; }
+
+// A thread per access, up to so many that each takes several, one after another.
+inline constexpr int kElementThreads = 256;
+inline Grid over_all(std::int64_t accesses) {
+  constexpr std::int64_t kMostBlocks = 1 << 12;
+  const std::int64_t blocks = ceil_div(accesses, kElementThreads);
+  return {.x = std::clamp<std::int64_t>(blocks, 1, kMostBlocks), .threads = kElementThreads};
+}
 
 // Host values on x's device. The copy is queued: pinned memory is kept until it has been made.
 template <class T>

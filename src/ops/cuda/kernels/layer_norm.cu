@@ -28,7 +28,7 @@ HONE_DEVICE void layer_norm_row(const LayerNormForward& a) {
     const Pack<Value, kCount> x = load<kCount>(from, i);
     for (int k = 0; k < kCount; ++k) squares += (widened(x.at[k]) - mean) * (widened(x.at[k]) - mean);
   }
-  const Wide inv_std = 1 / root_of(block_sum(squares) / a.columns + a.eps);
+  const Wide inv_std = 1 / square_root(block_sum(squares) / a.columns + a.eps);
   if (threadIdx.x == 0) {
     a.mean[row] = mean;
     a.inv_std[row] = inv_std;

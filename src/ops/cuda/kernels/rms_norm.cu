@@ -23,7 +23,7 @@ HONE_DEVICE void rms_norm_row(const RmsNormForward& a) {
     const Pack<Value, kCount> x = load_sum<kCount>(a, first, i);
     for (int k = 0; k < kCount; ++k) squares += widened(x.at[k]) * widened(x.at[k]);
   }
-  const Wide inv_rms = 1 / root_of(block_sum(squares) / a.columns + a.eps);
+  const Wide inv_rms = 1 / square_root(block_sum(squares) / a.columns + a.eps);
   if (threadIdx.x == 0) a.inv_rms[row] = inv_rms;
   for (Int i = threadIdx.x; i < packs; i += blockDim.x) {  // what this thread itself has written above
     Pack<Value, kCount> x = load<kCount>(from, i);

@@ -10,6 +10,7 @@
 // As many threads as a block may have at most: registers are given out so that they always fit.
 #define HONE_KERNEL extern "C" __global__ void __launch_bounds__(512)
 #define HONE_DEVICE static __device__ __forceinline__
+#define HONE_ELEMENT __device__ __forceinline__  // members of what src/optim/elements defines
 // Room of the block, of as many bytes as the launch says.
 #define HONE_SHARED_ROOM(type, name) extern __shared__ type name[]
 // Every access to memory of tensors by packs; the emulated GPU refuses one that begins at no multiple of its size.
@@ -84,8 +85,8 @@ HONE_DEVICE float tanh_of(float x) { return tanhf(x); }
 HONE_DEVICE double tanh_of(double x) { return tanh(x); }
 HONE_DEVICE float erf_of(float x) { return erff(x); }
 HONE_DEVICE double erf_of(double x) { return erf(x); }
-HONE_DEVICE float root_of(float x) { return sqrtf(x); }
-HONE_DEVICE double root_of(double x) { return sqrt(x); }
+HONE_DEVICE float square_root(float x) { return sqrtf(x); }
+HONE_DEVICE double square_root(double x) { return sqrt(x); }
 HONE_DEVICE float infinity(float) {
   union {
     unsigned bits;
