@@ -21,7 +21,7 @@ struct OptimizedWeight {
   Weight* weight = nullptr;
   Tensor master;    // fp32 (fp64 in an fp64 run)
   Tensor gradient;  // same dtype as master; summed over the step's micro-batches
-  Tensor rounded;   // the bf16 weight of a bf16 run; undefined: the master is the weight
+  Tensor rounded;   // the bf16 or fp16 weight of such a run; undefined: the master is the weight
   bool decays = true;
   std::size_t index = 0;  // among all that were attached: where the optimizer finds its state
 };

@@ -108,6 +108,26 @@ struct SpikeSection {
   }
 };
 
+enum class Determinism { strict, fast };
+template <>
+inline constexpr auto config::enum_names<Determinism> = std::to_array<std::pair<Determinism, std::string_view>>(
+    {{Determinism::strict, "strict"}, {Determinism::fast, "fast"}});
+
+// By what the loss of a run in fp16 is multiplied.
+struct LossScaleSection {
+  double start = 65536;
+  std::int64_t grow_every = 2000;
+  static constexpr std::string_view kShorthand = "start";
+  static constexpr auto fields() {
+    using C = LossScaleSection;
+    return std::tuple{
+        field("start", &C::start,
+              "At first. Where gradients become too large for fp16, the update is left out and the factor halved.",
+              {.low = 1, .high = 1ll << 40}),
+        field("grow_every", &C::grow_every, "After so many updates without that it is doubled.", at_least(1))};
+  }
+};
+
 // An average of the weights, which is evaluated and saved as the model in their place.
 struct EmaSection {
   double decay = 0;
@@ -173,8 +193,10 @@ struct TrainerSection {
   std::int64_t skip_not_finite = 0;
   EmaSection ema;
   Precision precision = Precision::automatic;
+  LossScaleSection loss_scale;
   std::string device = "auto";
   MatmulPrecision matmul_precision = MatmulPrecision::highest;
+  Determinism deterministic = Determinism::strict;
   std::int64_t eval_every = 0, eval_every_epochs = 0;
   bool eval_at_start = false;
   std::optional<std::int64_t> eval_batch_size, max_eval_batches;
@@ -229,12 +251,19 @@ struct TrainerSection {
         field("ema", &C::ema, "Evaluate and save an exponential moving average of the weights."),
         field("precision", &C::precision,
               "Type of weights and activations in a step; auto = bf16 where the machine computes it fast, else fp32."),
+        field("loss_scale", &C::loss_scale,
+              "Of a run in fp16: the factor of its loss, without which small gradients would become 0.",
+              OnResume::record),
         field("device", &C::device,
               "What computes: cpu, cuda or cuda:1 of a hone that was built with it; auto = the GPU where there is one.",
               OnResume::record),
         field("matmul_precision", &C::matmul_precision,
               "Products in fp32 on a GPU: highest, or high, which rounds their factors to TF32 and is several times as "
               "fast."),
+        field("deterministic", &C::deterministic,
+              "On a GPU: strict, the same run gives the same bits; or fast, gradients of attention are summed in the "
+              "order in which they come, and the last bits differ.",
+              OnResume::record),
         field("eval_every", &C::eval_every, "Steps between evaluations; 0 = only at the end.", at_least(0),
               OnResume::record),
         field("eval_every_epochs", &C::eval_every_epochs, "Epochs between evaluations, besides eval_every; 0 = none.",

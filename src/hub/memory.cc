@@ -23,6 +23,8 @@ at::ScalarType type_of(Precision precision) {
   switch (resolve(precision)) {
     case Precision::bf16:
       return at::kBFloat16;
+    case Precision::fp16:
+      return at::kHalf;
     case Precision::fp64:
       return at::kDouble;
     default:

@@ -39,6 +39,11 @@ constexpr std::int64_t kBlock = 16384;
   }
 }
 
+[[gnu::always_inline]] inline void half_loop(const float* x, std::int64_t size, c10::Half* to) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < size; ++i) to[i] = c10::Half(x[i]);
+}
+
 double sum_of_squares(const float* x, std::int64_t size) {
   return ops::vectorised([=] { return squares_loop(x, size); });
 }
@@ -107,9 +112,14 @@ void update_blocks(std::span<const OptimizedWeight> weights,
     const OptimizedWeight& weight = weights[block.weight];
     work(weight, block);
     if (!weight.rounded.defined()) return;
-    auto* to = static_cast<std::uint16_t*>(weight.rounded.mutable_data_ptr());
     const float* from = weight.master.const_data_ptr<float>() + block.begin;
-    ops::vectorised([&] { rounding_loop(from, block.end - block.begin, to + block.begin); });
+    const std::int64_t size = block.end - block.begin;
+    if (weight.rounded.scalar_type() == at::kHalf) {
+      at::Half* to = weight.rounded.mutable_data_ptr<at::Half>() + block.begin;
+      return ops::vectorised([&] { half_loop(from, size, to); });
+    }
+    auto* to = static_cast<std::uint16_t*>(weight.rounded.mutable_data_ptr()) + block.begin;
+    ops::vectorised([&] { rounding_loop(from, size, to); });
   });
 }
 

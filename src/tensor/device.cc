@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <atomic>
 #include <map>
 #include <mutex>
 
@@ -69,6 +70,8 @@ c10::DeviceAllocator* allocator(at::Device device) {
   return found && found->initialized() ? found : nullptr;
 }
 
+std::atomic<bool> same_bits{true};
+
 }  // namespace
 
 std::vector<at::Device> all() {
@@ -98,9 +101,10 @@ void synchronize(at::Device device) {
   if (!device.is_cpu()) backend(device).synchronizeDevice(device.index());
 }
 
-void round_products(bool rounded) {
-  at::globalContext().setAllowTF32CuBLAS(rounded);
-}
+void round_products(bool rounded) { at::globalContext().setAllowTF32CuBLAS(rounded); }
+
+void want_same_bits(bool wanted) { same_bits = wanted; }
+bool same_bits_wanted() { return same_bits; }
 
 std::optional<Memory> memory(at::Device device) {
   c10::DeviceAllocator* const own = allocator(device);

@@ -23,6 +23,11 @@ void synchronize(at::Device device);  // waits until the device has done all tha
 // Whether accelerators may round the factors of products in fp32 to TF32; of the whole process.
 void round_products(bool rounded);
 
+// Whether the same work must give the same bits twice, also where an accelerator is faster without; of the whole
+// process. At first it must.
+void want_same_bits(bool wanted);
+bool same_bits_wanted();
+
 // In bytes; of an accelerator.
 struct Memory {
   std::uint64_t free = 0, total = 0;   // of the device

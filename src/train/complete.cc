@@ -19,8 +19,16 @@ Recipe checked(const Recipe& given) {
   if (device.is_cpu() && trainer.matmul_precision != MatmulPrecision::highest)
     throw Error(ErrorKind::config, "trainer.matmul_precision: high rounds products on a GPU, and this run computes on "
                                    "the CPU").hint("leave it out, or set trainer.device");
+  if (device.is_cpu() && trainer.deterministic != Determinism::strict)
+    throw Error(ErrorKind::config, "trainer.deterministic: fast is a GPU's, and this run computes on the CPU, where "
+                                   "nothing is faster without the same bits")
+        .hint("leave it out, or set trainer.device");
   const bool fast = !device.is_cpu() && trainer.precision == Precision::automatic;  // what they are made for
   trainer.precision = fast ? Precision::bf16 : resolve(trainer.precision);
+  const LossScaleSection usual, &scale = trainer.loss_scale;
+  if (trainer.precision != Precision::fp16 && (scale.start != usual.start || scale.grow_every != usual.grow_every))
+    throw Error(ErrorKind::config, "trainer.loss_scale: only a run in fp16 scales its loss")
+        .hint("leave it out, or set trainer.precision to fp16");
   if (trainer.step_rows && !trainer.batch_size.automatic) {
     trainer.accumulate = *trainer.step_rows / trainer.batch_size;
     trainer.step_rows.reset();

@@ -49,7 +49,9 @@ void Frame::drop() {
 }
 
 void Frame::backward(const Tensor& loss) {
-  loss.backward();
+  const double scale = run.loss_scale.factor;
+  updater_->set_loss_scale(scale);
+  (scale == 1 ? loss : loss * scale).backward();
   updater_->end_pass();
   norm_.reset();
 }

@@ -19,8 +19,10 @@
 #include "hone/safetensors.h"
 #include "hub/adapter_files.h"
 #include "hub/fresh.h"
+#include "hub/memory.h"
 #include "hub/own_tokenizer.h"
 #include "tensor/device.h"
+#include "tensor/dtype.h"
 #include "train/adapter_base.h"
 #include "train/check_schedule.h"
 #include "train/meta_twin.h"
@@ -280,10 +282,11 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
 
 namespace {
 
-bool all_bf16(const std::filesystem::path& folder) {
+bool all_in(const std::filesystem::path& folder, Precision precision) {
   const SafetensorsSet files(folder);
-  return std::all_of(files.tensors().begin(), files.tensors().end(),
-                     [](const auto& entry) { return entry.second.tensor->dtype == "BF16"; });
+  return std::all_of(files.tensors().begin(), files.tensors().end(), [&](const auto& entry) {
+    return entry.second.tensor->dtype == safetensors_name(hub::type_of(precision));
+  });
 }
 
 // In fp32 (fp64), as masters are. What a run that goes on from an adapter begins with is its reference.
@@ -306,7 +309,7 @@ void fill_adapter(Inputs& inputs, const Recipe& recipe, bool resumed) {
 }  // namespace
 
 WeightTypes types_to_read(Precision run, const std::filesystem::path& folder) {
-  const bool wide = run == Precision::bf16 && (folder.empty() || !all_bf16(folder));
+  const bool wide = has_masters(run) && (folder.empty() || !all_in(folder, run));
   return {wide ? Precision::fp32 : run, run};
 }
 
@@ -315,6 +318,7 @@ void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed) {
   const WeightTypes types = types_to_read(run, inputs.source);
   inputs.model->set_device(device_of(recipe));
   devices::round_products(recipe.trainer.matmul_precision == MatmulPrecision::high);
+  devices::want_same_bits(recipe.trainer.deterministic == Determinism::strict);
   if (inputs.in_memory && !resumed) return;
   if (inputs.source.empty())
     init_weights(*inputs.model, recipe.run.seed, types);

@@ -76,7 +76,7 @@ class MetaRun {
   MetaRun(const Recipe& recipe, const Inputs& inputs, MemoryPlan& plan)
       : recipe_(recipe), inputs_(inputs), plan_(plan), objective_(make_objective(recipe)) {
     const Precision run = recipe.trainer.precision;
-    model_ = meta_model(inputs, {run == Precision::bf16 ? Precision::fp32 : run, run});
+    model_ = meta_model(inputs, {has_masters(run) ? Precision::fp32 : run, run});
     optimizer_ = make_optimizer(recipe);
     updater_ = std::make_unique<Updater>(*model_, *optimizer_, run);
     measure_lasting();
@@ -138,7 +138,7 @@ class MetaRun {
       plan_.weights += bytes_of(weight.use());
       if (weight.trainable()) plan_.gradients += bytes_of(weight.gradient_sum()->sum);
     });
-    if (recipe_.trainer.precision == Precision::bf16)
+    if (has_masters(recipe_.trainer.precision))
       updater_->each_master([&](const Slice& master) { plan_.masters += bytes_of(master.part); });
     updater_->each_state([&](const Slice& state) {
       (state.name.starts_with("ema.") ? plan_.average : plan_.optimizer) += bytes_of(state.part);

@@ -134,6 +134,7 @@ void StepReport::add(const StepReport& update) {
   micro_batches += update.micro_batches;
   host_waits += update.host_waits;
   spikes += update.spikes;
+  overflows += update.overflows;
   not_finite += update.not_finite;
 }
 

@@ -123,6 +123,11 @@ std::string memory_text(const MemoryPlan& memory, int ranks) {
                      human_size(memory.backward));
 }
 
+void warn_about_half(const Recipe& recipe, std::vector<std::string>& warnings) {
+  if (recipe.trainer.precision == Precision::fp16 && device_of(recipe).is_cpu())
+    warnings.push_back("trainer.precision fp16: there are no fast kernels for it on the CPU; bf16 has them");
+}
+
 // ranks: on this machine.
 void warn_about_memory(const MemoryPlan& memory, at::Device device, int ranks, std::vector<std::string>& warnings) {
   const std::uint64_t there = memory_there(device);
@@ -191,6 +196,7 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
   else if (trainer.tokens && !trainer.steps)
     result.warnings.push_back("trainer.tokens: a stream's rows are counted as full ones: the run may end with fewer");
   warn_about_ends(recipe, inputs, result.warnings);
+  warn_about_half(recipe, result.warnings);
   warn_about_memory(memory, device, ranks, result.warnings);
   if (recipe.data.max_length > inputs.model->max_positions())
     result.warnings.push_back(fmt::format("data.max_length {} is beyond the model's max_position_embeddings {}",

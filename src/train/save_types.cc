@@ -12,7 +12,7 @@ namespace hone::training {
 namespace {
 
 std::string name_of(at::ScalarType type) {
-  return type == at::kBFloat16 ? "bf16" : type == at::kDouble ? "fp64" : "fp32";
+  return type == at::kBFloat16 ? "bf16" : type == at::kHalf ? "fp16" : type == at::kDouble ? "fp64" : "fp32";
 }
 
 }  // namespace

@@ -37,6 +37,11 @@ RunState read_state(const nlohmann::json& json, const std::string& where) {
   state.updates = json.contains("updates") ? count_at(json, "updates", where) : state.step;
   if (json.contains("spikes")) state.spikes = count_at(json, "spikes", where);
   if (json.contains("not_finite")) state.not_finite = count_at(json, "not_finite", where);
+  if (json.contains("loss_scale")) {
+    const nlohmann::json& scale = json.at("loss_scale");
+    state.loss_scale = {number_from_json(scale.at("factor")), count_at(scale, "updates", where),
+                        count_at(scale, "overflows", where)};
+  }
   if (json.contains("trained_updates"))
     state.trained_updates = json.at("trained_updates").get<std::map<std::string, std::int64_t>>();
   if (json.contains("norms")) state.norms = json.at("norms").get<std::vector<double>>();
@@ -95,6 +100,8 @@ std::string to_json(const RunState& state) {
       {"tokenizer_hash", state.tokenizer_hash},
       {"models", state.models},
       {"source_dtypes", state.source_types.value_or(SourceTypes())}};
+  if (const LossScale& scale = state.loss_scale; scale.factor != 1 || scale.overflows > 0)
+    json["loss_scale"] = {{"factor", scale.factor}, {"updates", scale.updates}, {"overflows", scale.overflows}};
   if (state.not_finite > 0) json["not_finite"] = state.not_finite;
   if (!state.trained_updates.empty()) json["trained_updates"] = state.trained_updates;
   if (!state.sets_due.empty()) json["sets_due"] = state.sets_due;

@@ -10,6 +10,7 @@
 
 #include "hone/config.h"
 #include "train/callback_state.h"
+#include "train/loss_scale.h"
 #include "train/metrics.h"
 
 namespace hone::training {
@@ -33,6 +34,7 @@ struct RunState {
   std::int64_t updates = 0;     // of the weights: a step may give several, a skipped one gives none
   // Of weights that are not trained in all steps: TrainedByStep in trainable.h.
   std::map<std::string, std::int64_t> trained_updates = {};
+  LossScale loss_scale = {};    // of a run in fp16; else its factor is 1
   std::int64_t not_finite = 0;        // updates left out for a loss or gradient that was not
   bool evaluation_due = false;  // the step's evaluation has not been completed
   std::vector<std::string> sets_due;  // of which sets it is; none: of all

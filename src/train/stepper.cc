@@ -89,7 +89,7 @@ StepReport Stepper::make(Group given) {
     report.skipped &= one.skipped;
     state.spikes += one.spikes;
     state.not_finite += one.not_finite;
-    if (!one.skipped && one.spikes == 0 && one.not_finite == 0) updated();
+    if (!one.left_out()) updated();
   }
   return report;
 }
@@ -146,6 +146,11 @@ StepReport Stepper::update(const Group& given) {
     report.total(world_);
     objective_->measure_step(total, report.metrics);
   }
+  if (overflows(report)) {
+    report.overflows = 1;
+    frame_.leave_out();
+    return report;
+  }
   if (!hooks.before({group, losses, report, [&] { return first_bad(group, passes, seed_of); }})) {
     report.not_finite = 1;
     frame_.leave_out();
@@ -159,6 +164,7 @@ StepReport Stepper::update(const Group& given) {
     return report;
   }
   const spans::Span span("update");
+  if (recipe_.trainer.precision == Precision::fp16) state.loss_scale.grow(recipe_.trainer.loss_scale);
   frame_.update({recipe_.trainer.max_grad_norm, recipe_.trainer.max_grad_value});
   update_buffers(passed);
   hooks.after();
@@ -219,6 +225,14 @@ Sums Stepper::amounts(const Group& group, Passes& passes, StepReport& report) co
   for (const auto& [name, value] : all)
     if (name.starts_with(amount)) total[name.substr(amount.size())] = value;
   return total;
+}
+
+// Of a run in fp16: what is finite in itself became too large by the factor of the loss, which is made smaller.
+bool Stepper::overflows(StepReport& report) {
+  if (recipe_.trainer.precision != Precision::fp16) return false;
+  LossScale& scale = frame_.run.loss_scale;
+  report.metrics["loss_scale"] = {scale.factor, 1, LogMode::last};
+  return std::isfinite(report.loss()) && !std::isfinite(report.grad_norm) && scale.shrink();
 }
 
 Tensor Stepper::norm_there() {

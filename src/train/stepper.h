@@ -95,6 +95,7 @@ class Stepper {
   void estimate_curvature(const Group& group, const Passes& passes, const Sums& step_sums, double labels);
   // The gradients' norm and the passes' losses. Where a device can, it goes on to the update while the host waits.
   std::vector<double> measure(const std::vector<Passed>& passed, const Sums& step_sums, StepReport& report);
+  bool overflows(StepReport& report);
   Tensor norm_there();  // Updater::norm_there(); undefined also where the host has to see the gradients first
   void update_buffers(const std::vector<Passed>& passed);
   void measure_size(std::int64_t step, StepReport& report) const;  // where it is not the same in all steps

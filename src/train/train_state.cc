@@ -22,6 +22,12 @@ using training::Frame;
 
 Error misused(const std::string& fact) { return Error(ErrorKind::usage, "state: " + fact); }
 
+Precision checked(Precision precision) {
+  if (precision == Precision::fp16)
+    throw misused("fp16 needs a loss that is scaled, which only runs by a recipe have").hint("take bf16 or fp32");
+  return resolve(precision);
+}
+
 // Whether a model comes in parts. Throws Error(usage) for some of them without the others; `changes`: weights and
 // buffers alone are for the model that is there.
 bool in_parts(const StateParts& parts, bool changes) {
@@ -193,7 +199,7 @@ TrainState TrainState::create(StateParts parts) {
   frame->model = apart ? std::shared_ptr<Model>(hone::merge({*parts.config, *parts.weights, *parts.buffers}))
                        : std::move(parts.model);
   check_filled(*frame->model);
-  frame->precision = resolve(parts.precision.value_or(Precision::fp32));
+  frame->precision = checked(parts.precision.value_or(Precision::fp32));
   if (parts.optimizer) frame->chosen = *parts.optimizer;
   equip(*frame, parts);
   return TrainState(std::move(frame));
@@ -316,7 +322,7 @@ TrainState TrainState::replace(StateParts changes) && {
   check_optimizer(changes, changes.optimizer || !frame.chosen.type.empty());
   check_numbers(changes);
   refuse_shares(frame, "replace");
-  const Precision precision = resolve(changes.precision.value_or(frame.precision));
+  const Precision precision = checked(changes.precision.value_or(frame.precision));
   const bool others = apart || changes.model != nullptr;
   std::shared_ptr<Model> model = apart ? std::shared_ptr<Model>(hone::merge(
                                              {*changes.config, *changes.weights, *changes.buffers}))

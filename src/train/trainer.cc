@@ -71,6 +71,8 @@ Trainer::Trainer(TrainerParts parts)
   state_ = restore(
       {recipe_, parts_.options, inputs, parts_.run, parts_.from, parts_.changes, stepper_->resources(), state_},
       stepper_->updater());
+  if (!parts_.from && recipe_.trainer.precision == Precision::fp16)
+    state_.loss_scale.factor = recipe_.trainer.loss_scale.start;
   if (parts_.from) {
     hooks_.restore(state_);
     saver_->resumed_from(*parts_.from);
@@ -282,6 +284,9 @@ void Trainer::after_step(const StepReport& report, double seconds) {
     state_.skipped_steps += 1;
     log::warning("step {}: no supervised token in any of its rows, no update", state_.step);
   }
+  if (report.overflows > 0)
+    log::warning("step {}: gradients too large for fp16: no update, the loss is scaled by {} from now on", state_.step,
+                 state_.loss_scale.factor);
   if (report.spikes > 0)
     log::warning("step {}: gradients of norm {:.4g}, {} times the deviation of those before or more: no update",
                  state_.step, report.grad_norm, recipe_.trainer.skip_spikes.sigma);

@@ -52,10 +52,10 @@ Flat flat(std::span<const OptimizedWeight> weights, at::ScalarType type, std::in
 }  // namespace
 
 Updater::Updater(Model& model, Optimizer& optimizer, Precision precision, World world, bool sharded)
-    : optimizer_(optimizer), world_(std::move(world)), mixed_(precision == Precision::bf16) {
+    : optimizer_(optimizer), world_(std::move(world)), mixed_(has_masters(precision)) {
   const c10::NoGradGuard no_grad;
   const at::ScalarType wide = precision == Precision::fp64 ? at::kDouble : at::kFloat;
-  const at::ScalarType type = mixed_ ? at::kBFloat16 : wide;
+  const at::ScalarType type = precision == Precision::fp16 ? at::kHalf : mixed_ ? at::kBFloat16 : wide;
   if (sharded) {
     shard(model, type, wide);
   } else {
@@ -84,7 +84,7 @@ void Updater::collect_weights(Model& model, at::ScalarType type) {
   for (const std::size_t size : sizes) groups_.push_back(left.first(size)), left = left.subspan(size);
 }
 
-// Masters are the weights as loaded; the weights of a bf16 run are their rounding.
+// Masters are the weights as loaded; the weights of a bf16 or fp16 run are their rounding.
 void Updater::make_groups(Model& model, at::ScalarType wide) {
   sums_.resize(weights_.size());
   const std::vector<nn::WeightGroup> found = nn::weight_groups(model);
@@ -147,7 +147,7 @@ void Updater::set_gradients(const std::map<std::string, Tensor>& gradients) {
   clear_gradients();
   for (const auto& [name, gradient] : gradients) {
     GradientSum& sum = sums_[known.at(name)->index];
-    sum.sum.copy_(gradient);
+    sum.sum.copy_(gradient).mul_(loss_scale_);
     sum.fill();
   }
 }
@@ -191,14 +191,15 @@ double Updater::gradient_norm() {
   collect();
   const double own = optim::sum_of_squares(weights_);
   for (const OptimizedWeight& weight : weights_) ops::count_bytes({weight.gradient});
-  return std::sqrt(sharded_ ? world_.total(own) : own);
+  return std::sqrt(sharded_ ? world_.total(own) : own) / loss_scale_;
 }
 
 void Updater::update(UpdateStep step, double norm, const Clipping& clipping) {
   const sections::Timed section(sections::Section::optimizer);
   const c10::NoGradGuard no_grad;
   collect();
-  step.gradient_scale = clipping.norm > 0 ? std::min(1.0, clipping.norm / (norm + 1e-6)) : 1.0;  // as clip_grad_norm_
+  const double clipped = clipping.norm > 0 ? std::min(1.0, clipping.norm / (norm + 1e-6)) : 1.0;  // as clip_grad_norm_
+  step.gradient_scale = clipped / loss_scale_;
   if (clipping.value > 0)
     for (OptimizedWeight& weight : weights_)
       if (const double most = clipping.value / step.gradient_scale; weight.gradient.defined())
@@ -222,15 +223,16 @@ Tensor Updater::norm_there() {
   const sections::Timed section(sections::Section::optimizer);
   const c10::NoGradGuard no_grad;
   collect();
-  return has_gradients() ? optim::norm_there(weights_) : Tensor();
+  return has_gradients() ? optim::norm_there(weights_).div_(loss_scale_) : Tensor();
 }
 
 void Updater::update_there(UpdateStep step, const Tensor& norm, const Tensor& finite, double most_norm) {
   const sections::Timed section(sections::Section::optimizer);
   const c10::NoGradGuard no_grad;
   const Tensor one = at::ones_like(norm);
-  const Tensor scale = most_norm > 0 ? at::full_like(norm, most_norm).div_(norm + 1e-6).clamp_max_(1) : one;
-  step.scale_there = at::where(at::isfinite(finite).all(), scale, one * std::numeric_limits<double>::quiet_NaN());
+  const Tensor clipped = most_norm > 0 ? at::full_like(norm, most_norm).div_(norm + 1e-6).clamp_max_(1) : one;
+  step.scale_there =
+      at::where(at::isfinite(finite).all(), clipped / loss_scale_, one * std::numeric_limits<double>::quiet_NaN());
   update_all(step);
 }
 
@@ -278,6 +280,9 @@ void Updater::take_curvature(double labels) {
   const sections::Timed section(sections::Section::optimizer);
   const c10::NoGradGuard no_grad;
   collect();
+  if (loss_scale_ != 1)
+    for (OptimizedWeight& weight : weights_)
+      if (weight.gradient.defined()) weight.gradient.div_(loss_scale_);
   optimizer_.take_curvature(weights_, labels);
   leave_out();
 }
@@ -366,7 +371,9 @@ bool Updater::weights_finite() const {
 
 void Updater::each_gradient(const std::function<void(const std::string&, const Tensor&)>& visit) const {
   for (const OptimizedWeight& weight : weights_)
-    visit(weight.name, weight.gradient.defined() ? weight.gradient : at::zeros_like(weight.master));
+    visit(weight.name, !weight.gradient.defined() ? at::zeros_like(weight.master)
+                       : loss_scale_ == 1         ? weight.gradient
+                                                  : weight.gradient / loss_scale_);
 }
 
 void Updater::each_state(const std::function<void(Slice&)>& visit) {

@@ -47,6 +47,8 @@ class Updater {
   ~Updater();
   Updater(const Updater&) = delete;  // the weights point to its sums
 
+  // Passes give so many times the gradients, from the next one on; all else here is without the factor.
+  void set_loss_scale(double factor) { loss_scale_ = factor; }
   // After each backward pass of an update: adds what ops did not add themselves, in fp32. At kernel level `reference`
   // that is all, as autograd has it, in the weights' type.
   void end_pass();
@@ -121,7 +123,8 @@ class Updater {
   void update_group(std::span<OptimizedWeight> group, UpdateStep step);
   Optimizer& optimizer_;
   World world_;
-  bool mixed_;                            // weights are bf16, masters fp32
+  bool mixed_;                            // weights are bf16 or fp16, masters fp32
+  double loss_scale_ = 1;
   std::vector<OptimizedWeight> weights_;  // in the order of groups; sharded: those of which a part is here
   std::vector<GradientSum> sums_;         // not sharded: of each weight
   std::vector<std::int64_t> had_;         // updates of each weight; empty: as the run

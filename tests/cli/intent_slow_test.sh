@@ -239,6 +239,9 @@ trainer.eval_every_epochs | r.yaml --trainer.epochs=3 --trainer.eval_every=0 | -
 trainer.eval_at_start | r.yaml | --trainer.eval_at_start=true
 trainer.max_grad_norm | r.yaml | --trainer.max_grad_norm=0.001
 trainer.device | what computes: tests/device/train_test.cc |
+trainer.loss_scale.start | r.yaml --trainer.precision=fp16 | --trainer.loss_scale.start=1099511627776
+trainer.loss_scale.grow_every | r.yaml --trainer.precision=fp16 | --trainer.loss_scale.grow_every=1
+trainer.deterministic | r.yaml | --trainer.deterministic=fast
 trainer.matmul_precision | r.yaml | --trainer.matmul_precision=high
 trainer.precision | r.yaml | --trainer.precision=fp64
 trainer.eval_every | r.yaml | --trainer.eval_every=1

@@ -5,6 +5,7 @@
 #include "hone/callback.h"
 #include "hone/registry.h"
 #include "ops/backend.h"
+#include "tensor/device.h"
 #include "train/bench.h"
 #include "train/support.h"
 
@@ -106,6 +107,7 @@ TEST_F(TrainOnDevice, GivesTheHostsBits) {
   expect_same({"plain", {}});
   expect_same({"bf16", {{"trainer.precision", "bf16"}}});
   expect_same({"fp64", {{"trainer.precision", "fp64"}}});
+  expect_same({"fp16", {{"trainer.precision", "fp16"}, {"trainer.loss_scale", "{start: 1e9, grow_every: 2}"}}});
   expect_same({"recomputed", {{"trainer.checkpoint_blocks", "true"}, {"trainer.accumulate", "2"}}});
   expect_same({"unpacked", {{"data.packing", "none"}, {"trainer.precision", "bf16"}}});
   expect_same({"averaged", {{"trainer.ema", "0.9"}}});
@@ -247,6 +249,15 @@ TEST_F(TrainOnDevice, RoundsProductsOnRequest) {
   EXPECT_HONE_ERROR(train(recipe("none", "cpu", rounded), quiet_options()), config, "trainer.matmul_precision");
   run_on_host({{"trainer.steps", "2"}});
   EXPECT_FALSE(at::globalContext().allowTF32CuBLAS());
+}
+
+TEST_F(TrainOnDevice, AsksForTheSameBitsUnlessToldNotTo) {
+  const Overrides fast{{"trainer.deterministic", "fast"}, {"trainer.steps", "2"}};
+  run_on_device(fast);
+  EXPECT_FALSE(devices::same_bits_wanted());
+  EXPECT_HONE_ERROR(train(recipe("none", "cpu", fast), quiet_options()), config, "trainer.deterministic");
+  run_on_host({{"trainer.steps", "2"}});
+  EXPECT_TRUE(devices::same_bits_wanted());
 }
 
 TEST_F(TrainOnDevice, RefusesWhatIsNotThere) {

@@ -53,6 +53,7 @@ TEST(Llama, LowerPrecisionStaysNear) {
     return golden.model(p)->logits(golden.batch()) * golden["attention_mask"].unsqueeze(-1);
   };
   expect_close(logits(Precision::bf16), expected, 0.05 * largest(expected), "bf16");
+  expect_close(logits(Precision::fp16), expected, 0.01 * largest(expected), "fp16");
   expect_close(logits(Precision::fp64), expected, 1e-5 * largest(expected), "fp64");
 }
 

@@ -6,10 +6,13 @@
 
 #include <ATen/Context.h>
 
+#include <optional>
+
 #include "hone/error.h"
 #include "ops/cuda/documents.h"
 #include "ops/cuda/table.h"
 #include "ops/reference/table.h"
+#include "tensor/device.h"
 
 namespace hone::ops::cuda_table {
 namespace {
@@ -93,7 +96,8 @@ AttentionGradients backward(const at::Tensor& dy_NHK, const AttentionSaved& save
   const at::Tensor ends = queued_copy(documents.ends, at::kInt, dy_NHK);
   const Window window(options.mask);
   const at::Tensor no_random = at::empty({2}, dy_NHK.options().dtype(at::kUInt64));
-  const SameBitsTwice scope;
+  std::optional<SameBitsTwice> scope;
+  if (devices::same_bits_wanted()) scope.emplace();
   const auto made = at::_flash_attention_backward(
       dy_NHK.contiguous(), readable(saved.q_NHK), readable(saved.k_NGK), readable(saved.v_NGK), saved.result.y_NHK,
       saved.result.lse_HN.contiguous(), ends, ends, documents.longest, documents.longest, /*dropout_p=*/0,

@@ -1,4 +1,5 @@
 // Optimizers' updates by a kernel of ours around the rule of one element.
+#include "hone/error.h"
 #include "ops/cuda/table.h"
 
 namespace hone::ops::cuda_table {
