@@ -87,18 +87,20 @@ TEST(Fp32Products, OfLibTorchKeepNoFactorRearranged) {
 // The same matrices have the same bits wherever they begin, as when they are mapped from a file.
 TEST(Fp32Products, OfLibTorchDoNotGoByWhereAMatrixLies) {
   const Fp32ProductsScope scope(Fp32Products::libtorch);
-  const at::Tensor a = test::sample({65, 131}, at::kFloat), b = test::sample({131, 77}, at::kFloat, 2);
-  const at::Tensor start = test::sample({65, 77}, at::kFloat, 3);
   const auto moved = [](const at::Tensor& x, std::int64_t by) {
     at::Tensor room = at::empty({x.numel() + 16}, x.options());
     return room.narrow(0, by, x.numel()).view(x.sizes()).copy_(x);
   };
-  at::Tensor first;
-  for (const std::int64_t by : {0, 1, 3, 8}) {
-    at::Tensor out = moved(start, by);
-    matmul_into(out, {{moved(a, by), moved(b, by)}}, /*add=*/true);
-    if (!first.defined()) first = out.clone();
-    EXPECT_TRUE(out.equal(first)) << by;
+  for (const std::int64_t rows : {1, 4, 65}) {
+    const at::Tensor a = test::sample({rows, 1003}, at::kFloat), b = test::sample({77, 1003}, at::kFloat, 2);
+    const at::Tensor start = test::sample({rows, 77}, at::kFloat, 3);
+    at::Tensor first;
+    for (const std::int64_t by : {0, 1, 3, 8}) {
+      at::Tensor out = moved(start, by);
+      matmul_into(out, {{moved(a, by), moved(b, by).t()}}, /*add=*/true);
+      if (!first.defined()) first = out.clone();
+      EXPECT_TRUE(out.equal(first)) << rows << " rows, " << by;
+    }
   }
 }
 
