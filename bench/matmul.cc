@@ -60,6 +60,7 @@ int main(int argc, char** argv) {
     if (std::strncmp(argv[i], "--tokens=", 9) == 0) tokens = std::atoll(argv[i] + 9);
     large = large || std::strcmp(argv[i], "--model=0.5b") == 0;
   }
+  const hone::ops::Fp32ProductsScope ours(hone::ops::Fp32Products::ours);  // whatever is faster on this CPU
   fmt::print("level {}\n", hone::ops::name(hone::ops::level()));
   for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
     if (large) {

@@ -51,6 +51,7 @@ nlohmann::ordered_json to_json(const BenchReport& report) {
               {"precision", precision_name(report.precision)},
               {"device", report.device},
               {"kernels", ops::name(ops::level())},
+              {"fp32_products", ops::name(ops::fp32_products())},
               {"threads", at::get_num_threads()},
               {"ranks", report.ranks},
               {"tokens_per_step", report.tokens_per_step},
@@ -101,13 +102,18 @@ void print_ops(const BenchReport& report) {
   }
 }
 
+std::string describe_kernels() {
+  const bool library = ops::use_kernels() && ops::fp32_products() == ops::Fp32Products::libtorch;
+  return fmt::format(", kernels {}{}", ops::name(ops::level()), library ? ", fp32 products by LibTorch" : "");
+}
+
 void print(const BenchReport& report) {
   const auto steps = static_cast<double>(report.steps);
   const double all = total(report.totals.seconds), flop = total(report.totals.flop) / steps;
   const bool host = report.device == "cpu";
   std::cout << fmt::format("model            {} parameters, {}{}\n",
                            human_count(static_cast<double>(report.parameters)), precision_name(report.precision),
-                           host ? fmt::format(", kernels {}", ops::name(ops::level())) : "");
+                           host ? describe_kernels() : "");
   std::cout << "processor        " << (host ? describe_threads() : report.device) << '\n';
   if (report.ranks > 1)
     std::cout << fmt::format(

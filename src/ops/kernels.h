@@ -1,8 +1,10 @@
-// Which implementation the ops use: kernels, at the level this machine has, or the plain composed versions.
+// Which implementation the ops use: kernels, at the level this machine has, or the plain composed versions; and who
+// multiplies fp32 matrices.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <string>
 #include <string_view>
 
 namespace hone::ops {
@@ -10,10 +12,48 @@ namespace hone::ops {
 // reference: no kernel of ours at all; avx512bf16: with dot products of bf16 pairs; amx: with tiles of them.
 enum class Level { reference, basic, avx2, avx512, avx512bf16, amx };
 
-// The best level of this machine, lowered by HONE_KERNELS=reference|basic|avx2|avx512|avx512bf16|amx. Read once.
+// Who multiplies fp32 matrices on the CPU, weights' gradients included: kernels of ours, or LibTorch, which has MKL.
+// Products of few rows, as in decoding, are ours at every level but reference.
+enum class Fp32Products { ours, libtorch };
+
+struct KernelChoice {
+  Level level = Level::basic;
+  Fp32Products fp32 = Fp32Products::ours;
+  bool operator==(const KernelChoice&) const = default;
+};
+
+// What the choice goes by: nothing that is timed, so that every run on a machine has the same bits.
+struct Cpu {
+  std::string vendor;  // as CPUID says it
+  Level best = Level::basic;
+  bool mkl = false;  // LibTorch multiplies by MKL
+};
+
+// `wanted`, as HONE_KERNELS has it: nothing, auto or a level (the CPU's best if that is lower); after a comma or alone
+// fp32=ours or fp32=libtorch. By default fp32 is multiplied by LibTorch on Intel's CPUs with AVX-512, where MKL was
+// measured to be faster, and by ours elsewhere. Throws Error(usage).
+KernelChoice choose_kernels(const Cpu& cpu, std::string_view wanted);
+
+// The choice for this machine and HONE_KERNELS=[reference|basic|avx2|avx512|avx512bf16|amx][,fp32=ours|libtorch]. Read
+// once.
 Level level();
+Fp32Products fp32_products();
 std::string_view name(Level level);
+std::string_view name(Fp32Products products);
 bool use_kernels();  // level() != reference
+// Whether it is LibTorch that multiplies matrices of this type, few rows excepted: it always is for fp64.
+bool library_multiplies(at::ScalarType type);
+
+// Tests: says who multiplies fp32 matrices while alive. Not thread-safe.
+class Fp32ProductsScope {
+ public:
+  explicit Fp32ProductsScope(Fp32Products products);
+  ~Fp32ProductsScope();
+  Fp32ProductsScope(const Fp32ProductsScope&) = delete;
+
+ private:
+  Fp32Products old_;
+};
 
 // Tests: sets the level while alive, never above the machine's. Not thread-safe.
 class LevelScope {

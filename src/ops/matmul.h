@@ -14,8 +14,9 @@ namespace hone::ops {
 
 // out_MN = the sum of all a b, or out_MN + that sum if `add`. out_MN has the factors' type, or is fp32 for bf16
 // factors; `add` needs it to be the type that sums are made in (fp32, or fp64 for fp64). At every level sums are made
-// in fp32 at least, over the depth and over all factors, and rounded once, if out_MN is bf16. By kernels of ours (not
-// for fp64) rows do not depend on one another: a row has the same bits however many others there are. No gradient.
+// in fp32 at least, over the depth and over all factors, and rounded once, if out_MN is bf16. By kernels of ours
+// (library_multiplies() of kernels.h says for which types there are others) rows do not depend on one another: a row
+// has the same bits however many others there are. No gradient.
 void matmul_into(at::Tensor& out_MN, const std::vector<Factors>& factors, bool add = false);
 
 // A right factor of several products, rearranged for them once. Lives no longer than the matrix stays as it is; one

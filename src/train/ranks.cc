@@ -58,9 +58,16 @@ void check_shared_evenly(const TrainerSection& trainer, int ranks) {
 
 namespace {
 
+// What decides about rounding, as HONE_KERNELS takes it.
+std::string kernels_of(const Recipe& recipe) {
+  const std::string_view level = ops::name(ops::level());
+  if (recipe.trainer.precision != Precision::fp32) return std::string(level);
+  return fmt::format("{},fp32={}", level, ops::name(ops::fp32_products()));
+}
+
 void check_same(const Recipe& recipe, const TrainOptions& options) {
   const config::Node own = write_recipe(recipe);
-  const nlohmann::json told = {{"recipe", config::to_yaml(own)},        {"kernels", ops::name(ops::level())},
+  const nlohmann::json told = {{"recipe", config::to_yaml(own)},        {"kernels", kernels_of(recipe)},
                                {"resume", options.resume.value_or("")}, {"fresh", options.fresh},
                                {"strict", options.strict_resume},       {"override", options.override_keys}};
   const nlohmann::json first = nlohmann::json::parse(options.world.from_first(told.dump()));

@@ -1,4 +1,5 @@
-// Every kernel level that can be tested here: those of the machine, and AMX's with its instructions emulated.
+// Every kernel level that can be tested here: those of the machine, and AMX's with its instructions emulated; at all of
+// them fp32 matrices are multiplied by ours, whatever this CPU has better.
 #pragma once
 
 #include <functional>
@@ -49,6 +50,7 @@ class EmulatedAmx {
 #endif
 
 inline void at_each_kernel_level(const std::function<void(const std::string& name)>& run) {
+  const Fp32ProductsScope ours(Fp32Products::ours);
   for (const Level wanted : {Level::basic, Level::avx2, Level::avx512, Level::avx512bf16, Level::amx}) {
     const LevelScope scope(wanted);
     if (level() == wanted) run(std::string(name(wanted)));

@@ -6,6 +6,7 @@
 #include <ATen/OpMathType.h>
 
 #include "ops/column_sum.h"
+#include "ops/kernels.h"
 
 namespace hone::ops {
 namespace meta_table {  // names as those of the ops
@@ -27,7 +28,7 @@ void into(at::Tensor&, const std::vector<Factors>& factors, bool) {
       if (x.stride(0) != 1 && x.stride(1) != 1) x.contiguous();
 }
 void with_packed(at::Tensor&, const at::Tensor&, const at::Tensor& b_KN, at::Tensor& packed) {
-  if (!packed.defined()) packed = like(b_KN);
+  if (!packed.defined() && !library_multiplies(b_KN.scalar_type())) packed = like(b_KN);
 }
 at::Tensor product(const at::Tensor& x_RI, const LinearWeight& w) {
   return at::empty({x_RI.size(0), w.weight_OI.size(0)}, x_RI.options());

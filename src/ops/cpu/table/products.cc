@@ -261,7 +261,7 @@ at::Tensor aligned(const at::Tensor& x) {
   return !x.is_cpu() || reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 64 == 0 ? x : x.clone();
 }
 
-// fp64.
+// Sums over several pairs of factors, and what is added to, grow in place.
 void by_library(at::Tensor& out, const std::vector<Factors>& factors, bool add) {
   at::Tensor made = aligned(out);
   for (const Factors& f : factors) {
@@ -289,7 +289,7 @@ void with_product(at::Tensor& out, at::ScalarType type, bool add, Run&& run) {
 
 void product_into(at::Tensor& out_MN, const std::vector<Factors>& factors, bool add) {
   const at::ScalarType type = factors[0].a_MK.scalar_type();
-  if (type == at::kDouble) return by_library(out_MN, factors, add);
+  if (library_multiplies(type)) return by_library(out_MN, factors, add);
   if (out_MN.numel() == 0) return;
   if (out_MN.stride(1) != 1) {
     at::Tensor dense = add ? out_MN.contiguous() : at::empty(out_MN.sizes(), out_MN.options());
@@ -311,7 +311,7 @@ void product_into(at::Tensor& out_MN, const std::vector<Factors>& factors, bool 
 
 void product_with_packed(at::Tensor& out_MN, const at::Tensor& a_MK, const at::Tensor& b_KN, at::Tensor& packed) {
   const at::ScalarType type = a_MK.scalar_type();
-  if (type == at::kDouble || a_MK.size(1) == 0 || out_MN.numel() == 0 || out_MN.stride(1) != 1)
+  if (library_multiplies(type) || a_MK.size(1) == 0 || out_MN.numel() == 0 || out_MN.stride(1) != 1)
     return product_into(out_MN, {{a_MK, b_KN}}, false);
   const at::Tensor a = plain(a_MK), b = plain(b_KN);
   if (by_tiles(type)) return tile_product_with_packed(out_MN, a, b, packed);
