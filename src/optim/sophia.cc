@@ -4,6 +4,10 @@
 namespace hone::optim {
 namespace {
 
+namespace sophia_element {
+#include "optim/elements/sophia.h"
+}
+
 struct SophiaDefaults {
   static constexpr double learning_rate = 1e-4, weight_decay = 0.1;
   static constexpr bool decoupled = true;
@@ -42,20 +46,10 @@ struct SophiaRule {
     return {learning_rate, config.betas[0], config.rho};
   }
 
+  static constexpr const char* kElement = "sophia";
   template <class T>
-  [[gnu::always_inline]] static inline void loop(const Elements<T, SophiaRule>& x, const Values& s,
-                                                 const Common& common) {
-    const T keep = T(common.keep), scale = T(common.gradient_scale), to_m = T(1 - s.beta1), rate = T(s.learning_rate);
-    const T rho = T(s.rho), eps = T(kEps), most = T(1);
-    T* __restrict w = x.w;
-    const T* __restrict g = x.g;
-    T* __restrict m = x.state[0], * __restrict h = x.state[1];
-#pragma omp simd
-    for (std::int64_t i = 0; i < x.size; ++i) {
-      m[i] = m[i] + to_m * (g[i] * scale - m[i]);
-      const T ratio = m[i] / (rho * h[i] + eps);
-      w[i] = w[i] * keep - rate * (ratio > most ? most : ratio < -most ? -most : ratio);
-    }
+  static sophia_element::Element<T> element(const Values& s, const Common& common) {
+    return {T(common.gradient_scale), T(common.keep), T(s.learning_rate), T(1 - s.beta1), T(s.rho), T(kEps)};
   }
 
   static void plain(Tensor& w, const Tensor& gradient, std::array<Tensor, 2>& state, const Values& s) {

@@ -17,6 +17,11 @@ namespace lion {
 //
 #include "ops/cuda/kernels/update.cu"
 }  // namespace lion
+namespace sophia {
+#include "optim/elements/sophia.h"
+//
+#include "ops/cuda/kernels/update.cu"
+}  // namespace sophia
 
 static inline Kernels all_kernels() {
   return {
@@ -34,5 +39,6 @@ static inline Kernels all_kernels() {
       {"sums/find_not_finite", callable(find_not_finite)},
       {"update/update/adam", callable(adam::update)},
       {"update/update/lion", callable(lion::update)},
+      {"update/update/sophia", callable(sophia::update)},
   };
 }

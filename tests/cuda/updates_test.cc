@@ -62,7 +62,7 @@ Primitive primitive(const Case& c) {
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const char* optimizer : {"adamw", "adam", "lion"})
+  for (const char* optimizer : {"adamw", "adam", "lion", "sophia"})
     for (const std::optional<double>& scale : {std::optional<double>(), std::optional(0.3), std::optional(1e-8)}) {
       all.push_back({.optimizer = optimizer, .scale_there = scale});
       all.push_back({.optimizer = optimizer, .rounded = at::kHalf, .size = 4096, .scale_there = scale});
