@@ -1,4 +1,5 @@
 // The kernels' sources one after another, for the type HONE_VALUE, and by their names; included once per type.
+#include "ops/cuda/kernels/decode.cu"
 #include "ops/cuda/kernels/dropout.cu"
 #include "ops/cuda/kernels/embedding.cu"
 #include "ops/cuda/kernels/gated.cu"
@@ -20,6 +21,8 @@ static inline Kernels all_kernels() {
       {"loss/loss", callable(loss)},
       {"embedding/add_to_table", callable(add_to_table)},
       {"dropout/dropout", callable(dropout)},
+      {"decode/decode", callable(decode)},
+      {"decode/join_parts", callable(join_parts)},
       {"sums/columns", callable(columns)},
       {"sums/find_not_finite", callable(find_not_finite)},
   };

@@ -3,6 +3,7 @@
 
 #define cuda_table emulated_table
 #include "ops/cuda/attention.cc"
+#include "ops/cuda/decode.cc"
 #include "ops/cuda/elementwise.cc"
 #include "ops/cuda/norms.cc"
 #include "ops/cuda/products.cc"

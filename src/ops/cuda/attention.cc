@@ -121,7 +121,7 @@ at::Tensor cached(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Te
 
 Backend::Attention attention() {
   const Backend::Attention plain = reference_table::attention();
-  return {forward, backward, cached, plain.decode, plain.store};
+  return {forward, backward, cached, decode_attention, plain.store};
 }
 
 }  // namespace hone::ops::cuda_table

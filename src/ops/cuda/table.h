@@ -21,6 +21,10 @@ Backend::Norms norms();
 Backend::Elementwise elementwise();
 Backend::Sums sums();
 
+// Of attention().
+at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
+                            const std::vector<std::int64_t>& lengths, const AttentionOptions& options);
+
 inline at::TensorOptions wide_options(const at::Tensor& x) {
   return x.options().dtype(at::toOpMathType(x.scalar_type()));
 }

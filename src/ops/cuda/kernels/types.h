@@ -8,10 +8,13 @@
 
 #ifndef HONE_EMULATED
 // As many threads as a block may have at most: registers are given out so that they always fit.
-#define HONE_KERNEL extern "C" __global__ void __launch_bounds__(512)
+#define HONE_KERNEL HONE_KERNEL_OF(512)
+#define HONE_KERNEL_OF(threads) extern "C" __global__ void __launch_bounds__(threads)
 #define HONE_DEVICE static __device__ __forceinline__
 // Room of the block, of as many bytes as the launch says.
 #define HONE_SHARED_ROOM(type, name) extern __shared__ type name[]
+// What lies in small arrays stays in registers where the loops over them are written out.
+#define HONE_UNROLL _Pragma("unroll")
 // Every access to memory of tensors by packs; the emulated GPU refuses one that begins at no multiple of its size.
 #define HONE_ACCESS(address, bytes)
 #endif
@@ -78,6 +81,8 @@ HONE_DEVICE T rounded(W x) {
 
 HONE_DEVICE float exp_of(float x) { return expf(x); }
 HONE_DEVICE double exp_of(double x) { return exp(x); }
+HONE_DEVICE float exp2_of(float x) { return exp2f(x); }
+HONE_DEVICE double exp2_of(double x) { return exp2(x); }
 HONE_DEVICE float log_of(float x) { return logf(x); }
 HONE_DEVICE double log_of(double x) { return log(x); }
 HONE_DEVICE float tanh_of(float x) { return tanhf(x); }
@@ -114,6 +119,12 @@ HONE_DEVICE void store(T* to, Int pack, const Pack<T, kCount>& values) {
   HONE_ACCESS(to, sizeof(T) * kCount);
   reinterpret_cast<Pack<T, kCount>*>(to)[pack] = values;
 }
+
+// Several parameters of a kernel of one type: what its launch has as a std::array.
+template <class T, int kCount>
+struct List {
+  T at[kCount];
+};
 
 constexpr int kWarp = 32, kMostWarps = 32;
 constexpr unsigned kAllLanes = 0xffffffffu;
