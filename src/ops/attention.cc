@@ -186,8 +186,9 @@ at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, c
   return backend->attention.decode(q_RHK, k_RGCK, v_RGCK, lengths, options);
 }
 
-void store_in_cache(const at::Tensor& from_NGK, const at::Tensor& to_GCK, std::int64_t at) {
-  backend_of(from_NGK).attention.store(from_NGK, to_GCK, at);
+void store_in_cache(const at::Tensor& k_NGK, const at::Tensor& v_NGK, const CacheRoom& to,
+                    const std::vector<CacheRun>& runs) {
+  backend_of(k_NGK).attention.store(k_NGK, v_NGK, to, runs);
 }
 
 }  // namespace hone::ops

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "hone/op_options.h"
+#include "ops/primitives.h"
 
 namespace hone::ops {
 
@@ -28,8 +29,9 @@ at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, co
 at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
                             const std::vector<std::int64_t>& lengths, const AttentionOptions& options);
 
-// from [N,G,K] into a row's entries [G, at .. at + N, K] of a cache. No gradient.
-void store_in_cache(const at::Tensor& from_NGK, const at::Tensor& to_GCK, std::int64_t at);
+// A pass's keys and values into a cache: all runs at once, which do not overlap. No gradient.
+void store_in_cache(const at::Tensor& k_NGK, const at::Tensor& v_NGK, const CacheRoom& to,
+                    const std::vector<CacheRun>& runs);
 
 namespace reference {
 // [queries, keys]: which keys the queries, which stand at the last of them, may see.

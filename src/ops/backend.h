@@ -48,8 +48,8 @@ struct Backend {
                          const AttentionOptions& options);
     at::Tensor (*decode)(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
                          const std::vector<std::int64_t>& lengths, const AttentionOptions& options);
-    // from [N,G,K] to a row's entries [G, at .. at + N, K] of a cache.
-    void (*store)(const at::Tensor& from_NGK, const at::Tensor& to_GCK, std::int64_t at);
+    void (*store)(const at::Tensor& k_NGK, const at::Tensor& v_NGK, const CacheRoom& to,
+                  const std::vector<CacheRun>& runs);
   } attention{};
 
   // residual, extra (a gradient that reaches the sum by other ways) and bias may be undefined.

@@ -7,6 +7,7 @@
 #include "ops/cuda/kernels/loss.cu"
 #include "ops/cuda/kernels/rms_norm.cu"
 #include "ops/cuda/kernels/rope.cu"
+#include "ops/cuda/kernels/store.cu"
 #include "ops/cuda/kernels/sums.cu"
 
 static inline Kernels all_kernels() {
@@ -23,6 +24,7 @@ static inline Kernels all_kernels() {
       {"dropout/dropout", callable(dropout)},
       {"decode/decode", callable(decode)},
       {"decode/join_parts", callable(join_parts)},
+      {"store/store_entries", callable(store_entries)},
       {"sums/columns", callable(columns)},
       {"sums/find_not_finite", callable(find_not_finite)},
   };

@@ -126,5 +126,42 @@ TEST(CudaDecode, WideHeadsAreTheReferences) {
   expect_same(in.attend(emulated_backend(), options).to(at::kDouble), in.meaning(options), 1e-5, "wide heads");
 }
 
+// Of 9 tokens, into a cache that holds something: the runs' tokens, and nothing else.
+void expect_stored(const std::function<Tensor(const Tensor&)>& placed, const std::vector<CacheRun>& runs,
+                   std::int64_t size, at::ScalarType type, const std::string& what) {
+  const Tensor k = placed(sample({9, 2, size}, type)), v = placed(sample({9, 2, size}, type, 2));
+  const Primitive store = [&](const Backend& table) {
+    const Tensor room = placed(sample({2, 140, 2, 8, size}, type, 3));
+    table.attention.store(k, v, {room[0], room[1]}, runs);
+    return Results{room};
+  };
+  EXPECT_TRUE(bits_of(emulated_results(store, what)[0]).equal(bits_of(store(reference_backend())[0]))) << what;
+}
+
+TEST(CudaStore, PutsEveryRunInItsPlace) {
+  const std::vector<CacheRun> some = {{0, 3, 4, 5}, {3, 0, 1, 0}, {3, 1, 0, 7}, {4, 5, 139, 0}};
+  std::vector<CacheRun> many;
+  for (std::int64_t row = 0; row < 140; ++row) many.push_back({row % 9, 1, row, row % 8});
+  const auto alike = [](const Tensor& x) { return x; };
+  const auto turned = [](const Tensor& x) { return x.transpose(-2, -3).contiguous().transpose(-2, -3); };
+  const auto beside = [](const Tensor& x) { return at::cat({x, x}, -2).narrow(-2, 0, x.size(-2)); };
+  for (const at::ScalarType type : kAllTypes)
+    for (const std::int64_t size : {8, 7}) expect_stored(alike, some, size, type, described(type, 9, size));
+  expect_stored(alike, many, 8, at::kBFloat16, "one each");
+  expect_stored(misplaced, some, 8, at::kBFloat16, "misplaced");
+  expect_stored(turned, some, 8, at::kBFloat16, "turned");
+  expect_stored(beside, some, 8, at::kBFloat16, "beside others");
+}
+TEST(CudaStore, AStepOfAllRowsIsOneLaunch) {
+  const Tensor x = sample({9, 2, 8}, at::kFloat), room = at::zeros({2, 9, 2, 8, 8}, at::kFloat);
+  std::vector<CacheRun> runs;
+  for (std::int64_t row = 0; row < 9; ++row) runs.push_back({row, 1, row, 3});
+  const std::int64_t before = emulated_launches();
+  emulated_backend().attention.store(x, x, {room[0], room[1]}, runs);
+  EXPECT_EQ(emulated_launches(), before + 1);
+  emulated_backend().attention.store(x, x, {room[0], room[1]}, {{3, 0, 0, 0}});
+  EXPECT_EQ(emulated_launches(), before + 1);  // nothing to do
+}
+
 }  // namespace
 }  // namespace hone::ops::test

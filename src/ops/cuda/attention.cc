@@ -120,8 +120,7 @@ at::Tensor cached(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Te
 }  // namespace
 
 Backend::Attention attention() {
-  const Backend::Attention plain = reference_table::attention();
-  return {forward, backward, cached, decode_attention, plain.store};
+  return {forward, backward, cached, decode_attention, store_in_cache};
 }
 
 }  // namespace hone::ops::cuda_table

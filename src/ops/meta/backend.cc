@@ -56,7 +56,7 @@ at::Tensor decode(const at::Tensor& q_RHK, const at::Tensor&, const at::Tensor&,
                   const AttentionOptions&) {
   return like(q_RHK);
 }
-void store(const at::Tensor&, const at::Tensor&, std::int64_t) {}
+void store(const at::Tensor&, const at::Tensor&, const CacheRoom&, const std::vector<CacheRun>&) {}
 
 RmsNormed rms_norm(const at::Tensor& given, const at::Tensor& residual, const at::Tensor&, double) {
   const at::Tensor x = given.contiguous();

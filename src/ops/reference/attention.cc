@@ -102,8 +102,16 @@ AttentionGradients backward(const at::Tensor& dy_NHK, const AttentionSaved& save
   return made;
 }
 
-void store(const at::Tensor& from_NGK, const at::Tensor& to_GCK, std::int64_t at) {
-  to_GCK.narrow(1, at, from_NGK.size(0)).copy_(from_NGK.transpose(0, 1));
+void store(const at::Tensor& k_NGK, const at::Tensor& v_NGK, const CacheRoom& to, const std::vector<CacheRun>& runs) {
+  const auto copy = [](const at::Tensor& from_NGK, const at::Tensor& to_RGCK, const CacheRun& run) {
+    to_RGCK.select(0, run.row)
+        .narrow(1, run.at, run.count)
+        .copy_(from_NGK.narrow(0, run.first, run.count).transpose(0, 1));
+  };
+  for (const CacheRun& run : runs) {
+    copy(k_NGK, to.k_RGCK, run);
+    copy(v_NGK, to.v_RGCK, run);
+  }
 }
 
 }  // namespace
