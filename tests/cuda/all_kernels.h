@@ -7,6 +7,7 @@
 #include "ops/cuda/kernels/loss.cu"
 #include "ops/cuda/kernels/rms_norm.cu"
 #include "ops/cuda/kernels/rope.cu"
+#include "ops/cuda/kernels/skinny.cu"
 #include "ops/cuda/kernels/store.cu"
 #include "ops/cuda/kernels/sums.cu"
 
@@ -25,6 +26,8 @@ static inline Kernels all_kernels() {
       {"decode/decode", callable(decode)},
       {"decode/join_parts", callable(join_parts)},
       {"store/store_entries", callable(store_entries)},
+      {"skinny/products", callable(products)},
+      {"skinny/gated_products", callable(gated_products)},
       {"sums/columns", callable(columns)},
       {"sums/find_not_finite", callable(find_not_finite)},
   };

@@ -83,7 +83,7 @@ TEST(CudaCompiler, CompilesEveryKernelForEveryTypeAndGpu) {
         EXPECT_EQ(compiler.compiled(unit, types, sm).substr(1, 3), "ELF") << unit.name << " " << sm;
       }
   }
-  EXPECT_EQ(sources, 10);
+  EXPECT_EQ(sources, 11);
 }
 TEST(CudaCompiler, SaysWhatIsWrongWithASource) {
   NEED_NVRTC();

@@ -35,11 +35,6 @@ struct Cached {
   Tensor q, k, v;
 };
 
-// Of sums in fp32 that are rounded once.
-double once_rounded(at::ScalarType type) {
-  return type == at::kDouble ? 1e-13 : type == at::kFloat ? 2e-6 : type == at::kBFloat16 ? 0x1p-8 : 0x1p-11;
-}
-
 void expect_its_meaning(const Cached& in, const AttentionOptions& options) {
   const std::string what = in.described(options);
   const auto attend = [&](const Backend& table) { return Results{in.attend(table, options)}; };

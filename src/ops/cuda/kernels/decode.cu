@@ -225,8 +225,9 @@ HONE_DEVICE void decode_heads(const Decoding& a, const Results& to) {
 // of a row's entries (x) and those of its heads (y) that go together: as many as values in an access.
 HONE_KERNEL_OF(kDecodeWarps* kWarp)
 decode(const Value* q, const Value* k, const Value* v, Value* y, Wide* largest, Wide* sum, Wide* parts,
-       List<int, kMostRows> begins, List<int, kMostRows> ends, List<int, kMostRows> counts, Int row_apart,
-       Int group_apart, Int entry_apart, int groups, int shared, int size, double scale, double soft_cap, int wide) {
+       HONE_LIST(int, kMostRows) begins, HONE_LIST(int, kMostRows) ends, HONE_LIST(int, kMostRows) counts,
+       Int row_apart, Int group_apart, Int entry_apart, int groups, int shared, int size, double scale,
+       double soft_cap, int wide) {
   const int together = wide ? Widest<Value>::kCount : 1, cuts = (shared + together - 1) / together, part = blockIdx.x,
             cut = blockIdx.y % cuts, group = blockIdx.y / cuts % groups, row = blockIdx.y / cuts / groups;
   const int count = counts.at[row], begin = begins.at[row], end = ends.at[row];
@@ -251,8 +252,8 @@ decode(const Value* q, const Value* k, const Value* v, Value* y, Wide* largest, 
 
 // A block per query head of a row; most: parts that there is room for.
 HONE_KERNEL_OF(kMostSize)
-join_parts(Value* y, const Wide* largest, const Wide* sum, const Wide* parts, List<int, kMostRows> counts, int heads,
-           int size, int most) {
+join_parts(Value* y, const Wide* largest, const Wide* sum, const Wide* parts, HONE_LIST(int, kMostRows) counts,
+           int heads, int size, int most) {
   const Int head = blockIdx.x, at = head * most;
   const int count = counts.at[head / heads], column = threadIdx.x;
   if (count == 1 || column >= size) return;

@@ -15,10 +15,10 @@ HONE_DEVICE void store_token(const Value* from, Value* to, Int apart, int groups
 
 // Of each run of tokens (y) that many, which begin at `firsts`, to the entries of a row that begin at `places`: a block
 // per token (x). k_apart, v_apart: between tokens.
-HONE_KERNEL store_entries(const Value* k, const Value* v, Value* k_cache, Value* v_cache, List<int, kMostRuns> firsts,
-                          List<int, kMostRuns> counts, List<int, kMostRuns> rows, List<int, kMostRuns> places,
-                          Int k_apart, Int v_apart, Int row_apart, Int group_apart, Int entry_apart, int groups,
-                          int size, int wide) {
+HONE_KERNEL store_entries(const Value* k, const Value* v, Value* k_cache, Value* v_cache,
+                          HONE_LIST(int, kMostRuns) firsts, HONE_LIST(int, kMostRuns) counts,
+                          HONE_LIST(int, kMostRuns) rows, HONE_LIST(int, kMostRuns) places, Int k_apart, Int v_apart,
+                          Int row_apart, Int group_apart, Int entry_apart, int groups, int size, int wide) {
   const int run = blockIdx.y, number = blockIdx.x;
   if (number >= counts.at[run]) return;
   const Int token = firsts.at[run] + number,
