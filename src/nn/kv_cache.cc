@@ -128,7 +128,8 @@ Tensor KvCache::attend(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_
       std::all_of(plan.docs().begin(), plan.docs().end(), [](const PlannedDoc& d) { return d.position == 0; });
   reserve(slot, window, plan, k_NGK, fresh);
   append(slot, window, k_NGK, v_NGK, plan, fresh);
-  return fresh ? ops::attention(q_NHK, k_NGK, v_NGK, plan.spans(), options) : attend_all(slot, q_NHK, plan, options);
+  return fresh ? ops::attention(q_NHK, k_NGK, v_NGK, plan.documents(), options)
+               : attend_all(slot, q_NHK, plan, options);
 }
 
 const std::vector<KvCache::Room>* KvCache::room_for_one_each() {

@@ -10,14 +10,15 @@
 #include <vector>
 
 #include "hone/op_options.h"
+#include "ops/documents.h"
 #include "ops/primitives.h"
 
 namespace hone::ops {
 
-// softmax(q k^T scale) v over the keys that the mask shows, inside each span; spans are in order and do not overlap.
-// Rows outside all spans are 0.
+// softmax(q k^T scale) v over the keys that the mask shows, inside each document; their spans are in order and do
+// not overlap. Rows outside all of them are 0.
 at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
-                     const std::vector<Span>& spans, const AttentionOptions& options);
+                     const Documents& documents, const AttentionOptions& options);
 
 // The newest N tokens of one sequence against its L cached keys and values, which include them. No gradient. REQUIRES,
 // as below: a causal mask.
