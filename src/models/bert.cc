@@ -163,7 +163,7 @@ class BertModel final : public Model, public Classifier {
   const std::vector<std::string>& labels() const override { return b.shape.labels; }
   Tensor logits(const hone::Output& output, Pass& pass) const override {
     std::vector<std::int64_t> first;  // the token that stands for its document: [CLS]
-    for (const ops::Span& span : pass.plan().spans()) first.push_back(span.begin);
+    for (const ops::Span& span : pass.plan().documents().spans()) first.push_back(span.begin);
     const Tensor flat_ND = pass.plan().to_flat(output.hidden_BTD).squeeze(0);
     const Tensor first_SD = flat_ND.index_select(0, at::tensor(first).to(flat_ND.device()));
     const Tensor pooled_SD = at::tanh(body.pooler.dense(first_SD, pass));

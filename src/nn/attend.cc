@@ -17,7 +17,7 @@ Tensor attend(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, Pas
   if (pass.cache) return pass.cache->attend(pass.layer, q_NHK, k_NGK, v_NGK, pass.plan(), options);
   const Plan& plan = pass.plan();
   Tensor y_NHK = plan.from_documents(ops::attention(plan.to_documents(q_NHK), plan.to_documents(k_NGK),
-                                                    plan.to_documents(v_NGK), plan.spans(), options));
+                                                    plan.to_documents(v_NGK), plan.documents(), options));
   pass.sow("attention", y_NHK);
   return y_NHK;
 }

@@ -89,12 +89,13 @@ void KvCache::grow(Slot& slot, std::int64_t window, std::int64_t needed) {
 
 void KvCache::append(Slot& slot, std::int64_t window, const Tensor& k_NGK, const Tensor& v_NGK, const Plan& plan,
                      bool fresh) {
+  std::vector<ops::CacheRun> runs;
   for (const PlannedDoc& doc : plan.docs()) {
-    const std::int64_t at = held(slot, doc.row), count = taken(doc, window, fresh);
-    ops::store_in_cache(k_NGK.narrow(0, doc.span.end - count, count), slot.k_RGCK.select(0, doc.row), at);
-    ops::store_in_cache(v_NGK.narrow(0, doc.span.end - count, count), slot.v_RGCK.select(0, doc.row), at);
+    const std::int64_t count = taken(doc, window, fresh);
+    runs.push_back({doc.span.end - count, count, doc.row, held(slot, doc.row)});
     slot.dropped[doc.row] += tokens_of(doc) - count;  // counts from advance() on: until then held() is not asked again
   }
+  ops::store_in_cache(k_NGK, v_NGK, {slot.k_RGCK, slot.v_RGCK}, runs);
 }
 
 Tensor KvCache::attend_all(const Slot& slot, const Tensor& q_NHK, const Plan& plan,
@@ -127,7 +128,8 @@ Tensor KvCache::attend(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_
       std::all_of(plan.docs().begin(), plan.docs().end(), [](const PlannedDoc& d) { return d.position == 0; });
   reserve(slot, window, plan, k_NGK, fresh);
   append(slot, window, k_NGK, v_NGK, plan, fresh);
-  return fresh ? ops::attention(q_NHK, k_NGK, v_NGK, plan.spans(), options) : attend_all(slot, q_NHK, plan, options);
+  return fresh ? ops::attention(q_NHK, k_NGK, v_NGK, plan.documents(), options)
+               : attend_all(slot, q_NHK, plan, options);
 }
 
 const std::vector<KvCache::Room>* KvCache::room_for_one_each() {

@@ -48,6 +48,7 @@ Plan::Plan(const Batch& batch, Past* cache, bool share_prefixes)
 void Plan::place(const std::vector<Doc>& docs, at::Device device) {
   HONE_ASSERT(!cache_ || cache_->rows() == rows_);
   std::int64_t done = 0, real = 0;  // done: where the last document ended
+  std::vector<ops::Span> spans;
   for (const Doc& doc : docs) {
     const std::int64_t begin = doc.row * length_ + doc.begin;
     HONE_ASSERT(doc.row >= 0 && doc.row < rows_ && doc.begin >= 0 && doc.begin < doc.end && doc.end <= length_ &&
@@ -56,9 +57,10 @@ void Plan::place(const std::vector<Doc>& docs, at::Device device) {
     done = doc.row * length_ + doc.end;
     const std::int64_t count = doc.end - doc.begin;
     docs_.push_back({{real, real + count}, doc.row, cache_ ? cache_->length(doc.row) : 0});
-    spans_.push_back(docs_.back().span);
+    spans.push_back(docs_.back().span);
     real += count;
   }
+  documents_ = std::move(spans);
   share(docs);
   if (real == rows_ * length_) return;
   const Tensor kept = at::empty({real}, at::kLong);
@@ -79,7 +81,7 @@ void Plan::share(const std::vector<Doc>& docs) {
     before = tokens_;
     tokens_ += own;
   }
-  if (tokens_ == (spans_.empty() ? 0 : spans_.back().end)) of_flat_.clear(), of_documents_.clear();
+  if (tokens_ == (docs_.empty() ? 0 : docs_.back().span.end)) of_flat_.clear(), of_documents_.clear();
 }
 
 Tensor Plan::to_documents(const Tensor& x_N) const { return of_flat_.empty() ? x_N : ops::take_rows(x_N, of_flat_); }
@@ -127,7 +129,7 @@ std::map<std::int64_t, Stretch> stretches_of(const std::vector<PlannedDoc>& docs
 }  // namespace
 
 Tensor Plan::each_token(const std::function<std::int64_t(const PlannedDoc&)>& first) const {
-  const Tensor numbers = at::empty({spans_.empty() ? 0 : spans_.back().end}, at::kLong);
+  const Tensor numbers = at::empty({docs_.empty() ? 0 : docs_.back().span.end}, at::kLong);
   auto number = host::mutable_values<std::int64_t>(numbers).begin();
   for (const PlannedDoc& doc : docs_)
     for (std::int64_t t = 0, at = first(doc); t < doc.span.end - doc.span.begin; ++t) *number++ = at + t;

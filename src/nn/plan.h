@@ -34,7 +34,7 @@ class Plan {
   Plan(const Batch& batch, Past* cache, bool share_prefixes = false);
 
   const std::vector<PlannedDoc>& docs() const { return docs_; }
-  const std::vector<ops::Span>& spans() const { return spans_; }
+  const ops::Documents& documents() const { return documents_; }  // their spans
   std::int64_t tokens() const { return tokens_; }  // on the flat axis
 
   Tensor to_flat(
@@ -57,7 +57,7 @@ class Plan {
   Past* cache_ = nullptr;
   std::int64_t rows_ = 0, length_ = 0, tokens_ = 0;
   std::vector<PlannedDoc> docs_;
-  std::vector<ops::Span> spans_;
+  ops::Documents documents_;
   Tensor kept_M_;  // positions b * T + t of the documents' tokens; undefined: all
   // Where prefixes are shared: the stretches of the flat axis that documents are made of, and the reverse.
   std::vector<ops::Span> of_flat_, of_documents_;

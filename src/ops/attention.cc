@@ -95,11 +95,11 @@ at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, c
 
 namespace {
 
-std::vector<Span> spans_from(const std::vector<std::int64_t>& flat) {
-  std::vector<Span> spans;
-  for (std::size_t i = 0; i + 1 < flat.size(); i += 2) spans.push_back({flat[i], flat[i + 1]});
-  return spans;
-}
+// How autograd's functions keep documents.
+struct Kept : torch::CustomClassHolder {
+  explicit Kept(const Documents& documents) : documents(documents) {}
+  Documents documents;
+};
 
 // Products of the size of all scores: q k and p v; dy v, and the gradients of q, k and v. That the backward pass makes
 // q k again counts nothing, as usual.
@@ -123,15 +123,13 @@ at::Tensor dense_rows(const at::Tensor& x) { return x.stride(-1) == 1 ? x : x.co
 class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k,
-                            const at::Tensor& v, const std::vector<std::int64_t>& spans,
-                            const AttentionOptions& options) {
+                            const at::Tensor& v, const Documents& documents, const AttentionOptions& options) {
     const sections::Timed section(sections::Section::attention);
-    add_flop(q, spans_from(spans), options.mask, kForwardProducts);
+    add_flop(q, documents.spans(), options.mask, kForwardProducts);
     const at::Tensor rows[] = {dense_rows(q), dense_rows(k), dense_rows(v)};
-    const Attended made =
-        backend_of(q).attention.forward(rows[0], rows[1], rows[2], spans_from(spans), options);
+    const Attended made = backend_of(q).attention.forward(rows[0], rows[1], rows[2], documents, options);
     ctx->save_for_backward({rows[0], rows[1], rows[2], made.y_NHK, made.lse_HN});
-    ctx->saved_data["spans"] = spans;
+    ctx->saved_data["documents"] = c10::IValue::make_capsule(c10::make_intrusive<Kept>(documents));
     ctx->saved_data["scale"] = options.scale;
     ctx->saved_data["full"] = options.mask.kind == Mask::Kind::full;
     ctx->saved_data["window"] = options.mask.window;
@@ -148,12 +146,13 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     const AttentionOptions options{ctx->saved_data["scale"].toDouble(), mask, ctx->saved_data["soft_cap"].toDouble(),
                                    ctx->saved_data["dropout"].toDouble(),
                                    static_cast<std::uint64_t>(ctx->saved_data["seed"].toInt())};
-    const auto spans = spans_from(ctx->saved_data["spans"].toIntVector());
+    const auto capsule = ctx->saved_data["documents"].toCapsule();
+    const Documents& documents = static_cast<const Kept&>(*capsule).documents;
     const auto kept = ctx->get_saved_variables();
-    add_flop(kept[0], spans, options.mask, kBackwardProducts);
+    add_flop(kept[0], documents.spans(), options.mask, kBackwardProducts);
     const AttentionSaved saved{kept[0], kept[1], kept[2], {kept[3], kept[4]}};
     const AttentionGradients to =
-        backend_of(kept[0]).attention.backward(dense_rows(grads[0]), saved, spans, options);
+        backend_of(kept[0]).attention.backward(dense_rows(grads[0]), saved, documents, options);
     return {to.q_NHK, to.k_NGK, to.v_NGK, at::Tensor(), at::Tensor()};
   }
 };
@@ -161,12 +160,10 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
 }  // namespace
 
 at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
-                     const std::vector<Span>& spans, const AttentionOptions& options) {
+                     const Documents& documents, const AttentionOptions& options) {
   if (q_NHK.numel() == 0 || !backend_for({q_NHK, k_NGK, v_NGK}))
-    return reference::attention(q_NHK, k_NGK, v_NGK, spans, options);
-  std::vector<std::int64_t> flat;
-  for (const Span& span : spans) flat.insert(flat.end(), {span.begin, span.end});
-  return AttentionFunction::apply(q_NHK, k_NGK, v_NGK, flat, options);
+    return reference::attention(q_NHK, k_NGK, v_NGK, documents.spans(), options);
+  return AttentionFunction::apply(q_NHK, k_NGK, v_NGK, documents, options);
 }
 
 at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,
@@ -186,8 +183,9 @@ at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, c
   return backend->attention.decode(q_RHK, k_RGCK, v_RGCK, lengths, options);
 }
 
-void store_in_cache(const at::Tensor& from_NGK, const at::Tensor& to_GCK, std::int64_t at) {
-  backend_of(from_NGK).attention.store(from_NGK, to_GCK, at);
+void store_in_cache(const at::Tensor& k_NGK, const at::Tensor& v_NGK, const CacheRoom& to,
+                    const std::vector<CacheRun>& runs) {
+  backend_of(k_NGK).attention.store(k_NGK, v_NGK, to, runs);
 }
 
 }  // namespace hone::ops

@@ -10,13 +10,15 @@
 #include <vector>
 
 #include "hone/op_options.h"
+#include "ops/documents.h"
+#include "ops/primitives.h"
 
 namespace hone::ops {
 
-// softmax(q k^T scale) v over the keys that the mask shows, inside each span; spans are in order and do not overlap.
-// Rows outside all spans are 0.
+// softmax(q k^T scale) v over the keys that the mask shows, inside each document; their spans are in order and do
+// not overlap. Rows outside all of them are 0.
 at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
-                     const std::vector<Span>& spans, const AttentionOptions& options);
+                     const Documents& documents, const AttentionOptions& options);
 
 // The newest N tokens of one sequence against its L cached keys and values, which include them. No gradient. REQUIRES,
 // as below: a causal mask.
@@ -28,8 +30,9 @@ at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, co
 at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
                             const std::vector<std::int64_t>& lengths, const AttentionOptions& options);
 
-// from [N,G,K] into a row's entries [G, at .. at + N, K] of a cache. No gradient.
-void store_in_cache(const at::Tensor& from_NGK, const at::Tensor& to_GCK, std::int64_t at);
+// A pass's keys and values into a cache: all runs at once, which do not overlap. No gradient.
+void store_in_cache(const at::Tensor& k_NGK, const at::Tensor& v_NGK, const CacheRoom& to,
+                    const std::vector<CacheRun>& runs);
 
 namespace reference {
 // [queries, keys]: which keys the queries, which stand at the last of them, may see.

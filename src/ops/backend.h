@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "hone/op_options.h"
+#include "ops/documents.h"
 #include "ops/element_update.h"
 #include "ops/linear_weight.h"
 #include "ops/primitives.h"
@@ -42,15 +43,15 @@ struct Backend {
   // As ops/attention.h says. The last dimension of q, k, v and dy is dense.
   struct Attention {
     Attended (*forward)(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
-                        const std::vector<Span>& spans, const AttentionOptions& options);
+                        const Documents& documents, const AttentionOptions& options);
     AttentionGradients (*backward)(const at::Tensor& dy_NHK, const AttentionSaved& saved,
-                                   const std::vector<Span>& spans, const AttentionOptions& options);
+                                   const Documents& documents, const AttentionOptions& options);
     at::Tensor (*cached)(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,
                          const AttentionOptions& options);
     at::Tensor (*decode)(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
                          const std::vector<std::int64_t>& lengths, const AttentionOptions& options);
-    // from [N,G,K] to a row's entries [G, at .. at + N, K] of a cache.
-    void (*store)(const at::Tensor& from_NGK, const at::Tensor& to_GCK, std::int64_t at);
+    void (*store)(const at::Tensor& k_NGK, const at::Tensor& v_NGK, const CacheRoom& to,
+                  const std::vector<CacheRun>& runs);
   } attention{};
 
   // residual, extra (a gradient that reaches the sum by other ways) and bias may be undefined.

@@ -53,6 +53,15 @@ struct AttentionGradients {
   at::Tensor q_NHK, k_NGK, v_NGK;
 };
 
+// Keys and values of the tokens so far, by rows with room for C of them each.
+struct CacheRoom {
+  at::Tensor k_RGCK, v_RGCK;
+};
+// Tokens [first, first + count) of a pass, which are entries [at, at + count) of a row.
+struct CacheRun {
+  std::int64_t first = 0, count = 0, row = 0, at = 0;
+};
+
 // Labels in range and weights, in fp32 (fp64), of a chunk of tokens of a loss.
 struct LossTargets {
   at::Tensor labels_C, weight_C;

@@ -13,7 +13,7 @@ namespace hone::ops {
 inline constexpr std::int64_t kSkinnyRows = 16;  // most rows that are called few
 
 // x_RI with each of the weights, all in one parallel region. A row's bits do not depend on the other rows; with AMX, on
-// whether there are more than four. No gradient.
+// whether there are more than four; on a GPU, than eight. No gradient.
 // REQUIRES: backend_for() takes them all; 1 to kSkinnyRows rows.
 std::vector<at::Tensor> skinny_products(const at::Tensor& x_RI, const std::vector<LinearWeight>& weights);
 

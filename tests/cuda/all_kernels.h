@@ -1,4 +1,5 @@
 // The kernels' sources one after another, for the type HONE_VALUE, and by their names; included once per type.
+#include "ops/cuda/kernels/decode.cu"
 #include "ops/cuda/kernels/dropout.cu"
 #include "ops/cuda/kernels/embedding.cu"
 #include "ops/cuda/kernels/gated.cu"
@@ -6,6 +7,8 @@
 #include "ops/cuda/kernels/loss.cu"
 #include "ops/cuda/kernels/rms_norm.cu"
 #include "ops/cuda/kernels/rope.cu"
+#include "ops/cuda/kernels/skinny.cu"
+#include "ops/cuda/kernels/store.cu"
 #include "ops/cuda/kernels/sums.cu"
 namespace adam {
 #include "optim/elements/adam.h"
@@ -35,6 +38,11 @@ static inline Kernels all_kernels() {
       {"loss/loss", callable(loss)},
       {"embedding/add_to_table", callable(add_to_table)},
       {"dropout/dropout", callable(dropout)},
+      {"decode/decode", callable(decode)},
+      {"decode/join_parts", callable(join_parts)},
+      {"store/store_entries", callable(store_entries)},
+      {"skinny/products", callable(products)},
+      {"skinny/gated_products", callable(gated_products)},
       {"sums/columns", callable(columns)},
       {"sums/find_not_finite", callable(find_not_finite)},
       {"update/update/adam", callable(adam::update)},

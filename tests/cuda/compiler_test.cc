@@ -12,7 +12,7 @@
 #define cuda_table emulated_table
 #include "ops/cuda/cache.cc"
 #include "ops/cuda/compiler.cc"
-#include "ops/cuda/documents.h"
+#include "ops/cuda/sequences.h"
 #undef cuda_table
 
 #include "harness/files.h"
@@ -64,7 +64,7 @@ std::map<std::string, std::string> all_sources() {
   std::map<std::string, std::string> made;
   for (const auto& entry : fs::directory_iterator(kSources))
     if (entry.path().extension() == ".cu") made[entry.path().stem()] = text_of(entry.path());
-  EXPECT_GE(made.size(), 9u);
+  EXPECT_EQ(made.size(), 12u);
   for (const auto& entry : fs::directory_iterator(fs::path(HONE_SOURCE_DIR) / "src" / "optim" / "elements"))
     made["update-" + entry.path().stem().string()] = with_element(text_of(entry.path()), made.at("update"));
   made.erase("update");
@@ -142,16 +142,16 @@ TEST(CudaCache, DoesWithoutAFolder) {
     EXPECT_EQ(kept_on_disk(place, "kernel", [] { return std::string("code"); }), "code");
 }
 
-TEST(CudaDocuments, HoldEveryTokenOnce) {
-  const Documents made = documents_of({{2, 5}, {5, 5}, {5, 9}, {300, 301}}, 310);
+TEST(CudaSequences, HoldEveryTokenOnce) {
+  const Sequences made = sequences_of({{2, 5}, {5, 5}, {5, 9}, {300, 301}}, 310);
   EXPECT_EQ(made.ends, (std::vector<std::int32_t>{0, 2, 5, 9, 137, 265, 300, 301, 310}));
   EXPECT_EQ(made.longest, 128);
   ASSERT_EQ(made.between.size(), 3u);
   EXPECT_EQ(made.between[1].begin, 9);
   EXPECT_EQ(made.between[1].end, 300);
-  EXPECT_EQ(documents_of({{0, 700}}, 700).ends, (std::vector<std::int32_t>{0, 700}));
-  EXPECT_EQ(documents_of({{0, 700}}, 700).longest, 700);
-  EXPECT_EQ(documents_of({}, 3).ends, (std::vector<std::int32_t>{0, 3}));
+  EXPECT_EQ(sequences_of({{0, 700}}, 700).ends, (std::vector<std::int32_t>{0, 700}));
+  EXPECT_EQ(sequences_of({{0, 700}}, 700).longest, 700);
+  EXPECT_EQ(sequences_of({}, 3).ends, (std::vector<std::int32_t>{0, 3}));
 }
 
 }  // namespace

@@ -31,6 +31,9 @@ extern "C" char __stop_emulated_shared[] __attribute__((weak));
 
 #define HONE_EMULATED
 #define HONE_KERNEL static inline void
+#define HONE_KERNEL_OF(threads) HONE_KERNEL
+#define HONE_UNROLL
+#define HONE_LIST(type, count) List<type, count>
 #define HONE_DEVICE static inline
 #define HONE_ELEMENT inline
 #define HONE_SHARED_ROOM(type, name) type* name = static_cast<type*>(emulated::Machine::now().room())

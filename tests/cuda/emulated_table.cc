@@ -3,6 +3,7 @@
 
 #define cuda_table emulated_table
 #include "ops/cuda/attention.cc"
+#include "ops/cuda/decode.cc"
 #include "ops/cuda/elementwise.cc"
 #include "ops/cuda/norms.cc"
 #include "ops/cuda/products.cc"
@@ -54,7 +55,8 @@ const Backend& emulated_backend() {
   static const Backend table{"emulated",
                              /*on_host=*/false,
                              reference_backend().takes,
-                             reference_table::products(),
+                             {reference_table::products().into, reference_table::products().with_packed,
+                              emulated_table::products().skinny, emulated_table::products().skinny_gated},
                              emulated_table::attention(),
                              emulated_table::norms(),
                              emulated_table::elementwise(),

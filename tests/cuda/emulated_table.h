@@ -1,5 +1,5 @@
-// CUDA's table of primitives with its kernels on the emulated GPU, for tensors in host memory. Matrix products and
-// flash attention, which are LibTorch's and need a GPU, are the reference's.
+// CUDA's table of primitives with its kernels on the emulated GPU, for tensors in host memory. Matrix products of
+// many rows and flash attention, which are LibTorch's and need a GPU, are the reference's.
 #pragma once
 
 #include "ops/backend.h"

@@ -24,6 +24,11 @@ inline double kernel_tolerance(at::ScalarType type) {
   return type == at::kDouble ? 1e-12 : type == at::kFloat ? 1e-5 : type == at::kBFloat16 ? 0x1p-7 : 0x1p-10;
 }
 
+// Of what is summed in fp32 and rounded once: half a step.
+inline double once_rounded(at::ScalarType type) {
+  return type == at::kDouble ? 1e-13 : type == at::kFloat ? 2e-6 : type == at::kBFloat16 ? 0x1p-8 : 0x1p-11;
+}
+
 using Results = std::vector<Tensor>;  // undefined ones are left out
 using Primitive = std::function<Results(const Backend& table)>;
 

@@ -108,6 +108,43 @@ TEST_P(GpuTable, Attention) {
   }
 }
 
+TEST_P(GpuTable, Decoding) {
+  const std::vector<std::int64_t> lengths{1, 300, 2000};
+  for (const std::int64_t size : {64, 100, 128})
+    for (const std::int64_t heads : {2, 6, 16}) {
+      const at::Tensor q = random({3, heads, size}), k = random({3, 2, 2048, size}), v = random({3, 2, 2048, size});
+      for (const std::int64_t window : {0, 77})
+        for (const double cap : {0.0, 5.0}) {
+          const ops::AttentionOptions options{0.1, ops::Mask::causal(window), cap};
+          const at::Tensor got = table().attention.decode(q, k, v, lengths, options);
+          expect_near(got, plain_.attention.decode(q, k, v, lengths, options), "decoded");
+          EXPECT_TRUE(got.equal(table().attention.decode(q, k, v, lengths, options))) << "other bits";
+        }
+    }
+}
+
+TEST_P(GpuTable, StoresInACache) {
+  const at::Tensor k = random({5, 2, 24}), v = random({5, 2, 24});
+  const std::vector<ops::CacheRun> runs{{0, 3, 1, 4}, {3, 1, 0, 0}, {4, 1, 2, 7}};
+  const at::Tensor got = room({2, 3, 2, 8, 24}, GetParam()).zero_(), expected = got.clone();
+  table().attention.store(k, v, {got[0], got[1]}, runs);
+  plain_.attention.store(k, v, {expected[0], expected[1]}, runs);
+  EXPECT_TRUE(got.equal(expected));
+}
+
+TEST_P(GpuTable, FewRows) {
+  for (const std::int64_t rows : {1, 2, 3, 8, 9})
+    for (const std::int64_t in : {33, 4096}) {
+      const at::Tensor x = random({rows, in}) / std::sqrt(static_cast<double>(in)), bias = random({301});
+      const ops::LinearWeight a{random({1000, in})}, b{random({301, in}), bias}, c{random({1000, in})};
+      const auto got = table().products.skinny(x, {a, b}), expected = plain_.products.skinny(x, {a, b});
+      for (const std::size_t i : {0, 1}) expect_near(got[i], expected[i], "product");
+      EXPECT_TRUE(got[1].equal(table().products.skinny(x, {b})[0])) << "other bits";
+      expect_near(table().products.skinny_gated(x, a, c, ops::Activation::silu),
+                  plain_.products.skinny_gated(x, a, c, ops::Activation::silu), "gated");
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, GpuTable, ::testing::Values(at::kFloat, at::kDouble, at::kBFloat16, at::kHalf),
                          [](const auto& one) { return std::string(c10::toString(one.param)); });
 

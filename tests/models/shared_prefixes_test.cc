@@ -46,7 +46,7 @@ TEST(SharedPrefixes, AreComputedOnce) {
   EXPECT_EQ(nn::Plan(batch, nullptr).tokens(), batch.tokens);
   const nn::Plan plan(batch, nullptr, /*share_prefixes=*/true);
   EXPECT_EQ(plan.tokens(), batch.tokens - 13);
-  EXPECT_EQ(plan.spans().back().end, batch.tokens);
+  EXPECT_EQ(plan.documents().spans().back().end, batch.tokens);
   const Tensor there = (batch.segments_BT != 0).unsqueeze(-1);
   // What is shared is taken from the first side.
   Tensor x = at::arange(80, at::kDouble).view({2, 40, 1});

@@ -35,7 +35,7 @@ TEST(Plan, ABatchWithoutPaddingIsAView) {
   const Plan plan(batch_of(at::ones({2, 3}, at::kLong)), nullptr);
   const Tensor x = at::zeros({2, 3, 4});
   EXPECT_EQ(plan.to_flat(x).data_ptr(), x.data_ptr());
-  EXPECT_EQ(plan.spans().size(), 2u);
+  EXPECT_EQ(plan.documents().spans().size(), 2u);
 }
 TEST(Plan, ABatchOfPaddingHasNoTokens) {
   const Plan plan(batch_of(at::zeros({1, 3}, at::kLong)), nullptr);

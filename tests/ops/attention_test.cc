@@ -240,6 +240,41 @@ TEST(Attention, CachedKeysGiveTheRowsOfTheWholeDocument) {
   }
 }
 
+// The reference's, but that it looks at what the documents keep.
+int made_of_documents = 0;
+bool is_kept(const Documents& documents) {
+  return documents.kept([] { return ++made_of_documents; }) == made_of_documents;
+}
+Backend looking_backend() {
+  Backend table = reference_backend();
+  table.attention.forward = [](const Tensor& q, const Tensor& k, const Tensor& v, const Documents& documents,
+                               const AttentionOptions& options) {
+    EXPECT_TRUE(is_kept(documents));
+    return reference_backend().attention.forward(q, k, v, documents, options);
+  };
+  table.attention.backward = [](const Tensor& dy, const AttentionSaved& saved, const Documents& documents,
+                                const AttentionOptions& options) {
+    EXPECT_TRUE(is_kept(documents));
+    return reference_backend().attention.backward(dy, saved, documents, options);
+  };
+  return table;
+}
+
+TEST(Attention, WhatADeviceMakesOfDocumentsIsMadeOnceForAllLayersForthAndBack) {
+  const Backend table = looking_backend();
+  const BackendScope scope(table);
+  const Tensor x = sample({30, 2, 8}).requires_grad_();
+  for (int pass = 1; pass <= 2; ++pass) {
+    Tensor y = x;
+    {
+      const Documents documents{{0, 10}, {10, 30}};
+      for (int layer = 0; layer < 3; ++layer) y = attention(y, y, y, documents, {0.3});
+    }
+    y.sum().backward();  // the pass's own documents are gone
+    EXPECT_EQ(made_of_documents, pass);
+  }
+}
+
 TEST(Attention, OneTokenOfEachRowSeesItsOwnCache) {
   const std::vector<std::int64_t> lengths{1, 9, 17, 40};
   const Tensor q = sample({4, 6, 10}), k = sample({4, 2, 40, 10}, at::kDouble, 2),

@@ -108,11 +108,14 @@ TEST(Backend, StoresInACacheWhereverItLies) {
   for (const Backend* table : {&cpu_backend(), &reference_backend()}) {
     const BackendScope scope(*table);
     for (const bool strided : {false, true}) {
-      const Tensor from = strided ? sample({2, 3, 4}).transpose(0, 1) : sample({3, 2, 4});
-      const Tensor cache = at::zeros({5, 2, 8, 4}, at::kDouble);
-      store_in_cache(from, cache[1], 4);
-      EXPECT_TRUE(cache[1].narrow(1, 4, 3).equal(from.transpose(0, 1))) << table->name;
-      EXPECT_EQ(cache.ne(0).sum().item<std::int64_t>(), from.numel());
+      const Tensor k = strided ? sample({2, 5, 4}).transpose(0, 1) : sample({5, 2, 4}), v = sample({5, 2, 4});
+      const CacheRoom to{at::zeros({5, 2, 8, 4}, at::kDouble), at::zeros({5, 2, 8, 4}, at::kDouble)};
+      store_in_cache(k, v, to, {{1, 3, 1, 4}, {4, 1, 3, 7}, {0, 0, 2, 0}});
+      for (const auto& [from, cache] : {std::pair(k, to.k_RGCK), std::pair(v, to.v_RGCK)}) {
+        EXPECT_TRUE(cache[1].narrow(1, 4, 3).equal(from.narrow(0, 1, 3).transpose(0, 1))) << table->name;
+        EXPECT_TRUE(cache[3].narrow(1, 7, 1).equal(from.narrow(0, 4, 1).transpose(0, 1))) << table->name;
+        EXPECT_EQ(cache.ne(0).sum().item<std::int64_t>(), 4 * 2 * 4);
+      }
     }
   }
 }

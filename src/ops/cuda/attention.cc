@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "hone/error.h"
-#include "ops/cuda/documents.h"
+#include "ops/cuda/sequences.h"
 #include "ops/cuda/table.h"
 #include "ops/reference/table.h"
 #include "tensor/device.h"
@@ -76,34 +76,49 @@ Attended flash(const at::Tensor& q_NHK, const at::Tensor& k_LGK, const at::Tenso
   return {std::get<0>(made), std::get<1>(made)};
 }
 
+// A pass's documents as flash attention wants them: for its first layer made, for all others there.
+struct OnDevice {
+  Sequences sequences;
+  at::Tensor ends;
+};
+const OnDevice& on_device(const Documents& documents, const at::Tensor& x_NHK) {
+  const OnDevice& made = documents.kept([&] {
+    Sequences sequences = sequences_of(documents.spans(), x_NHK.size(0));
+    const at::Tensor ends = queued_copy(sequences.ends, at::kInt, x_NHK);
+    return OnDevice{std::move(sequences), ends};
+  });
+  HONE_ASSERT(made.ends.device() == x_NHK.device() && made.sequences.ends.back() == x_NHK.size(0));
+  return made;
+}
+
 Attended forward(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
-                 const std::vector<Span>& spans, const AttentionOptions& options) {
-  if (!flash_takes(q_NHK, options)) return reference_table::attention().forward(q_NHK, k_NGK, v_NGK, spans, options);
-  const Documents documents = documents_of(spans, q_NHK.size(0));
-  const at::Tensor ends = queued_copy(documents.ends, at::kInt, q_NHK);
-  Attended all = flash(q_NHK, k_NGK, v_NGK, ends, ends, documents.longest, documents.longest, options);
-  for (const Span& span : documents.between) {
+                 const Documents& documents, const AttentionOptions& options) {
+  if (!flash_takes(q_NHK, options))
+    return reference_table::attention().forward(q_NHK, k_NGK, v_NGK, documents, options);
+  const auto& [sequences, ends] = on_device(documents, q_NHK);
+  Attended all = flash(q_NHK, k_NGK, v_NGK, ends, ends, sequences.longest, sequences.longest, options);
+  for (const Span& span : sequences.between) {
     all.y_NHK.slice(0, span.begin, span.end).zero_();
     all.lse_HN.slice(1, span.begin, span.end).zero_();
   }
   return all;
 }
 
-AttentionGradients backward(const at::Tensor& dy_NHK, const AttentionSaved& saved, const std::vector<Span>& spans,
+AttentionGradients backward(const at::Tensor& dy_NHK, const AttentionSaved& saved, const Documents& documents,
                             const AttentionOptions& options) {
-  if (!flash_takes(saved.q_NHK, options)) return reference_table::attention().backward(dy_NHK, saved, spans, options);
-  const Documents documents = documents_of(spans, dy_NHK.size(0));
-  const at::Tensor ends = queued_copy(documents.ends, at::kInt, dy_NHK);
+  if (!flash_takes(saved.q_NHK, options))
+    return reference_table::attention().backward(dy_NHK, saved, documents, options);
+  const auto& [sequences, ends] = on_device(documents, dy_NHK);
   const Window window(options.mask);
   const at::Tensor no_random = at::empty({2}, dy_NHK.options().dtype(at::kUInt64));
   std::optional<SameBitsTwice> scope;
   if (devices::same_bits_wanted()) scope.emplace();
   const auto made = at::_flash_attention_backward(
       dy_NHK.contiguous(), readable(saved.q_NHK), readable(saved.k_NGK), readable(saved.v_NGK), saved.result.y_NHK,
-      saved.result.lse_HN.contiguous(), ends, ends, documents.longest, documents.longest, /*dropout_p=*/0,
+      saved.result.lse_HN.contiguous(), ends, ends, sequences.longest, sequences.longest, /*dropout_p=*/0,
       window.causal, no_random, no_random, options.scale, window.before, window.after);
   AttentionGradients all{std::get<0>(made), std::get<1>(made), std::get<2>(made)};
-  for (const Span& span : documents.between)
+  for (const Span& span : sequences.between)
     for (const at::Tensor& x : {all.q_NHK, all.k_NGK, all.v_NGK}) x.slice(0, span.begin, span.end).zero_();
   return all;
 }
@@ -124,8 +139,7 @@ at::Tensor cached(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Te
 }  // namespace
 
 Backend::Attention attention() {
-  const Backend::Attention plain = reference_table::attention();
-  return {forward, backward, cached, plain.decode, plain.store};
+  return {forward, backward, cached, decode_attention, store_in_cache};
 }
 
 }  // namespace hone::ops::cuda_table

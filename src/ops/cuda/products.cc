@@ -1,4 +1,5 @@
-// Matrix products: cuBLAS's, with sums in fp32 of bf16 and fp16 factors, not rounded on the way where out is wider.
+// Matrix products: cuBLAS's, with sums in fp32 of bf16 and fp16 factors, not rounded on the way where out is wider; of
+// few rows by kernels of ours, which are bound by how fast the weights come from memory.
 #include "ops/cuda/table.h"
 #include "ops/reference/table.h"
 
@@ -31,14 +32,69 @@ void with_packed(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, at::
   into(out, {{a, b}}, false);
 }
 
+// As many rows as the kernels take: above, cuBLAS reads weights as fast, and has tensor cores.
+constexpr std::int64_t kFewRows = 8, kWeightsTogether = 4;
+constexpr int kFewThreads = 128;
+
+bool few_takes(const at::Tensor& x_RI, const LinearWeight& w) {
+  const auto fits = [&](const at::Tensor& x) { return x.is_contiguous() && x.scalar_type() == x_RI.scalar_type(); };
+  return x_RI.size(0) <= kFewRows && fits(w.weight_OI) && (!w.bias_O.defined() || fits(w.bias_O));
+}
+at::Tensor room_of(const at::Tensor& x_RI, const LinearWeight& w) {
+  return at::empty({x_RI.size(0), w.weight_OI.size(0)}, x_RI.options());
+}
+// A warp for so many outputs.
+Grid warps_for(std::int64_t outs, std::int64_t each, std::int64_t weights) {
+  return {.x = ceil_div(outs, each * (kFewThreads / 32)), .y = weights, .threads = kFewThreads};
+}
+
+// With up to kWeightsTogether weights, in one launch.
+void multiply_few(const at::Tensor& x, std::span<const LinearWeight> weights, std::span<const at::Tensor> made) {
+  std::array<const void*, kWeightsTogether> from{}, bias{};
+  std::array<void*, kWeightsTogether> to{};
+  std::array<std::int64_t, kWeightsTogether> outs{};
+  bool wide = true;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const LinearWeight& w = weights[i];
+    from[i] = parameter(w.weight_OI), bias[i] = parameter(w.bias_O), to[i] = parameter(made[i]);
+    outs[i] = w.weight_OI.size(0);
+    wide = wide && wide_rows(x.size(1), {x, w.weight_OI});
+  }
+  const std::int64_t most = *std::max_element(outs.begin(), outs.end());
+  const Grid grid = warps_for(most, 2, static_cast<std::int64_t>(weights.size()));
+  launch({"skinny", "products"}, x, grid, x, from, bias, to, outs, x.size(1), static_cast<int>(x.size(0)), wide);
+}
+
+std::vector<at::Tensor> skinny(const at::Tensor& x_RI, const std::vector<LinearWeight>& weights) {
+  if (!std::all_of(weights.begin(), weights.end(), [&](const auto& w) { return few_takes(x_RI, w); }))
+    return reference_table::products().skinny(x_RI, weights);
+  const at::Tensor x = x_RI.contiguous();
+  std::vector<at::Tensor> made;
+  for (const LinearWeight& w : weights) made.push_back(room_of(x, w));
+  constexpr std::size_t kTogether = kWeightsTogether;
+  for (std::size_t first = 0; first < weights.size(); first += kTogether) {
+    const std::size_t count = std::min(kTogether, weights.size() - first);
+    multiply_few(x, std::span(weights).subspan(first, count), std::span(made).subspan(first, count));
+  }
+  return made;
+}
+
 at::Tensor skinny_gated(const at::Tensor& x_RI, const LinearWeight& gate, const LinearWeight& up,
                         Activation activation) {
-  const std::vector<at::Tensor> both = reference_table::products().skinny(x_RI, {gate, up});
-  return elementwise().gated(both[0], both[1], activation);
+  if (!few_takes(x_RI, gate) || !few_takes(x_RI, up)) {
+    const std::vector<at::Tensor> both = reference_table::products().skinny(x_RI, {gate, up});
+    return elementwise().gated(both[0], both[1], activation);
+  }
+  const at::Tensor x = x_RI.contiguous(), y = room_of(x, gate);
+  const std::int64_t outs = gate.weight_OI.size(0), in = x.size(1);
+  const bool wide = wide_rows(in, {x, gate.weight_OI, up.weight_OI});
+  launch({"skinny", "gated_products"}, x, warps_for(outs, 1, 1), x, gate.weight_OI, gate.bias_O, up.weight_OI,
+         up.bias_O, y, outs, in, static_cast<int>(x.size(0)), static_cast<int>(activation), wide);
+  return y;
 }
 
 }  // namespace
 
-Backend::Products products() { return {into, with_packed, reference_table::products().skinny, skinny_gated}; }
+Backend::Products products() { return {into, with_packed, skinny, skinny_gated}; }
 
 }  // namespace hone::ops::cuda_table

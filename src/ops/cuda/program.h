@@ -6,6 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -46,6 +47,10 @@ inline long long parameter(std::int64_t x) { return x; }
 inline int parameter(int x) { return x; }
 inline int parameter(bool x) { return x ? 1 : 0; }
 inline double parameter(double x) { return x; }
+template <class T, std::size_t kCount>
+std::array<T, kCount> parameter(const std::array<T, kCount>& x) {  // the kernel's List
+  return x;
+}
 
 template <class... All>
 void launch(const Kernel& kernel, const at::Tensor& like, const Grid& grid, const All&... all) {

@@ -22,6 +22,12 @@ Backend::Elementwise elementwise();
 Backend::Sums sums();
 Backend::Updates updates();
 
+// Of attention().
+at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
+                            const std::vector<std::int64_t>& lengths, const AttentionOptions& options);
+void store_in_cache(const at::Tensor& k_NGK, const at::Tensor& v_NGK, const CacheRoom& to,
+                    const std::vector<CacheRun>& runs);
+
 inline at::TensorOptions wide_options(const at::Tensor& x) {
   return x.options().dtype(at::toOpMathType(x.scalar_type()));
 }

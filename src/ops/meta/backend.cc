@@ -42,11 +42,11 @@ at::Tensor skinny_gated(const at::Tensor& x_RI, const LinearWeight& gate, const 
   return product(x_RI, gate);
 }
 
-Attended attend(const at::Tensor& q_NHK, const at::Tensor&, const at::Tensor&, const std::vector<Span>&,
+Attended attend(const at::Tensor& q_NHK, const at::Tensor&, const at::Tensor&, const Documents&,
                 const AttentionOptions&) {
   return {like(q_NHK), wide_of(q_NHK, {q_NHK.size(1), q_NHK.size(0)})};
 }
-AttentionGradients attend_backward(const at::Tensor&, const AttentionSaved& saved, const std::vector<Span>&,
+AttentionGradients attend_backward(const at::Tensor&, const AttentionSaved& saved, const Documents&,
                                    const AttentionOptions&) {
   return {like(saved.q_NHK), like(saved.k_NGK), like(saved.v_NGK)};
 }
@@ -57,7 +57,7 @@ at::Tensor decode(const at::Tensor& q_RHK, const at::Tensor&, const at::Tensor&,
                   const AttentionOptions&) {
   return like(q_RHK);
 }
-void store(const at::Tensor&, const at::Tensor&, std::int64_t) {}
+void store(const at::Tensor&, const at::Tensor&, const CacheRoom&, const std::vector<CacheRun>&) {}
 
 RmsNormed rms_norm(const at::Tensor& given, const at::Tensor& residual, const at::Tensor&, double) {
   const at::Tensor x = given.contiguous();

@@ -58,11 +58,11 @@ class Shares {
 at::Tensor shared(const at::Tensor& x, const at::Tensor& share) { return share.defined() ? x * share : x; }
 
 Attended forward(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
-                 const std::vector<Span>& spans, const AttentionOptions& options) {
+                 const Documents& documents, const AttentionOptions& options) {
   const Shares shares(options, q_NHK);
   const auto wide = q_NHK.options().dtype(at::toOpMathType(q_NHK.scalar_type()));
   Attended made{at::zeros_like(q_NHK, at::MemoryFormat::Contiguous), at::zeros({q_NHK.size(1), q_NHK.size(0)}, wide)};
-  for (const Span& span : spans) {
+  for (const Span& span : documents.spans()) {
     if (span.end <= span.begin) continue;
     const auto part = [&](const at::Tensor& x) { return x.slice(0, span.begin, span.end); };
     const at::Tensor s = scores(queries_of(part(q_NHK), k_NGK.size(1)), keys_of(part(k_NGK)), options);
@@ -74,13 +74,13 @@ Attended forward(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Ten
   return made;
 }
 
-AttentionGradients backward(const at::Tensor& dy_NHK, const AttentionSaved& saved, const std::vector<Span>& spans,
+AttentionGradients backward(const at::Tensor& dy_NHK, const AttentionSaved& saved, const Documents& documents,
                             const AttentionOptions& options) {
   const Shares shares(options, saved.q_NHK);
   const std::int64_t groups = saved.k_NGK.size(1);
   const auto zeros = [](const at::Tensor& x) { return at::zeros_like(x, at::MemoryFormat::Contiguous); };
   AttentionGradients made{zeros(saved.q_NHK), zeros(saved.k_NGK), zeros(saved.v_NGK)};
-  for (const Span& span : spans) {
+  for (const Span& span : documents.spans()) {
     if (span.end <= span.begin) continue;
     const auto part = [&](const at::Tensor& x) { return x.slice(0, span.begin, span.end); };
     const at::Tensor q = queries_of(part(saved.q_NHK), groups), dy = queries_of(part(dy_NHK), groups);
@@ -102,8 +102,16 @@ AttentionGradients backward(const at::Tensor& dy_NHK, const AttentionSaved& save
   return made;
 }
 
-void store(const at::Tensor& from_NGK, const at::Tensor& to_GCK, std::int64_t at) {
-  to_GCK.narrow(1, at, from_NGK.size(0)).copy_(from_NGK.transpose(0, 1));
+void store(const at::Tensor& k_NGK, const at::Tensor& v_NGK, const CacheRoom& to, const std::vector<CacheRun>& runs) {
+  const auto copy = [](const at::Tensor& from_NGK, const at::Tensor& to_RGCK, const CacheRun& run) {
+    to_RGCK.select(0, run.row)
+        .narrow(1, run.at, run.count)
+        .copy_(from_NGK.narrow(0, run.first, run.count).transpose(0, 1));
+  };
+  for (const CacheRun& run : runs) {
+    copy(k_NGK, to.k_RGCK, run);
+    copy(v_NGK, to.v_RGCK, run);
+  }
 }
 
 }  // namespace

@@ -361,25 +361,27 @@ Attended made_for(const at::Tensor& q_NHK, bool covered) {
 }
 
 Attended forward(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
-                 const std::vector<Span>& spans, const AttentionOptions& options) {
-  Attended made = made_for(q_NHK, covers_all(spans, q_NHK.size(0)));
+                 const Documents& documents, const AttentionOptions& options) {
+  Attended made = made_for(q_NHK, covers_all(documents.spans(), q_NHK.size(0)));
   const std::int64_t groups = k_NGK.size(1);
   cpu::with_type(q_NHK.scalar_type(), [&]<class T>(T) {
-    Forward<T>(jobs_of(spans, groups, q_NHK.size(2), options), q_NHK, Heads<T>(k_NGK, 0), Heads<T>(v_NGK, 0), groups,
-               options, made)
+    Forward<T>(jobs_of(documents.spans(), groups, q_NHK.size(2), options), q_NHK, Heads<T>(k_NGK, 0),
+               Heads<T>(v_NGK, 0), groups, options, made)
         .run();
   });
   return made;
 }
 
-AttentionGradients backward(const at::Tensor& dy_NHK, const AttentionSaved& saved, const std::vector<Span>& spans,
+AttentionGradients backward(const at::Tensor& dy_NHK, const AttentionSaved& saved, const Documents& documents,
                             const AttentionOptions& options) {
-  const bool covered = covers_all(spans, dy_NHK.size(0));
+  const bool covered = covers_all(documents.spans(), dy_NHK.size(0));
   AttentionGradients made{made_like(saved.q_NHK, covered), made_like(saved.k_NGK, covered),
                           made_like(saved.v_NGK, covered)};
   cpu::with_type(dy_NHK.scalar_type(), [&]<class T>(T) {
     const std::int64_t rows = cpu::attention_backward<T>().block;
-    Backward<T>(jobs_of(spans, saved.k_NGK.size(1), dy_NHK.size(2), options, rows), dy_NHK, saved, options, made).run();
+    Backward<T>(jobs_of(documents.spans(), saved.k_NGK.size(1), dy_NHK.size(2), options, rows), dy_NHK, saved, options,
+                made)
+        .run();
   });
   return made;
 }

@@ -10,6 +10,19 @@
 #include "ops/parallel.h"
 
 namespace hone::ops::cpu_table {
+namespace {
+
+void copy(const at::Tensor& from_NGK, const at::Tensor& to_RGCK, const CacheRun& run) {
+  const auto item = static_cast<std::int64_t>(from_NGK.element_size());
+  const std::int64_t groups = to_RGCK.size(1), bytes = to_RGCK.size(3) * item, group = to_RGCK.size(2) * bytes;
+  const char* from = static_cast<const char*>(from_NGK.const_data_ptr()) + run.first * groups * bytes;
+  char* to = static_cast<char*>(to_RGCK.mutable_data_ptr()) + run.row * groups * group + run.at * bytes;
+  for (std::int64_t n = 0; n < run.count; ++n)
+    for (std::int64_t g = 0; g < groups; ++g, from += bytes)
+      std::memcpy(to + g * group + n * bytes, from, static_cast<std::size_t>(bytes));
+}
+
+}  // namespace
 
 at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
                             const std::vector<std::int64_t>& lengths, const AttentionOptions& options) {
@@ -42,17 +55,15 @@ at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, c
   return y;
 }
 
-void store_in_cache(const at::Tensor& from_NGK, const at::Tensor& to_GCK, std::int64_t at) {
-  const std::int64_t tokens = from_NGK.size(0), groups = from_NGK.size(1);
-  if (!from_NGK.is_contiguous() || to_GCK.stride(2) != 1 || to_GCK.stride(1) != to_GCK.size(2))
-    return reference_backend().attention.store(from_NGK, to_GCK, at);
-  const auto item = static_cast<std::int64_t>(from_NGK.element_size());
-  const std::int64_t bytes = from_NGK.size(2) * item, group = to_GCK.stride(0) * item;
-  const auto* from = static_cast<const char*>(from_NGK.const_data_ptr());
-  auto* to = static_cast<char*>(to_GCK.mutable_data_ptr()) + at * bytes;
-  for (std::int64_t n = 0; n < tokens; ++n)
-    for (std::int64_t g = 0; g < groups; ++g, from += bytes)
-      std::memcpy(to + g * group + n * bytes, from, static_cast<std::size_t>(bytes));
+void store_in_cache(const at::Tensor& k_NGK, const at::Tensor& v_NGK, const CacheRoom& to,
+                    const std::vector<CacheRun>& runs) {
+  const auto dense = [](const at::Tensor& x) { return x.is_contiguous(); };
+  if (!dense(k_NGK) || !dense(v_NGK) || !dense(to.k_RGCK) || !dense(to.v_RGCK))
+    return reference_backend().attention.store(k_NGK, v_NGK, to, runs);
+  for (const CacheRun& run : runs) {
+    copy(k_NGK, to.k_RGCK, run);
+    copy(v_NGK, to.v_RGCK, run);
+  }
 }
 
 }  // namespace hone::ops::cpu_table

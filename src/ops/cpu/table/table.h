@@ -17,6 +17,7 @@ at::Tensor skinny_gated(const at::Tensor& x_RI, const LinearWeight& gate, const 
                         Activation activation);
 at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
                             const std::vector<std::int64_t>& lengths, const AttentionOptions& options);
-void store_in_cache(const at::Tensor& from_NGK, const at::Tensor& to_GCK, std::int64_t at);
+void store_in_cache(const at::Tensor& k_NGK, const at::Tensor& v_NGK, const CacheRoom& to,
+                    const std::vector<CacheRun>& runs);
 
 }  // namespace hone::ops::cpu_table

@@ -4,37 +4,6 @@
 using Value = HONE_VALUE;
 using Wide = WideOf<Value>::type;
 
-enum { kSilu, kGelu, kGeluTanh, kRelu };
-
-// An activation's value and its slope.
-struct Activated {
-  Wide value, slope;
-};
-
-HONE_DEVICE Activated silu(Wide x) {
-  const Wide share = 1 / (1 + exp_of(-x));
-  return {x * share, share * (1 + x * (1 - share))};
-}
-HONE_DEVICE Activated gelu(Wide x) {
-  const Wide below = (1 + erf_of(x * static_cast<Wide>(0.70710678118654752))) / 2;  // of a normal distribution
-  const Wide density = exp_of(-x * x / 2) * static_cast<Wide>(0.39894228040143268);
-  return {x * below, below + x * density};
-}
-HONE_DEVICE Activated gelu_tanh(Wide x) {
-  const Wide cubic = static_cast<Wide>(0.044715), root = static_cast<Wide>(0.79788456080286536);  // sqrt(2 / pi)
-  const Wide t = tanh_of(root * (x + cubic * x * x * x));
-  return {x * (1 + t) / 2, (1 + t) / 2 + x * (1 - t * t) / 2 * root * (1 + 3 * cubic * x * x)};
-}
-// Not a number stays so; its slope is that of what is above 0, as LibTorch has it.
-HONE_DEVICE Activated relu(Wide x) { return {x <= 0 ? 0 : x, static_cast<Wide>(x <= 0 ? 0 : 1)}; }
-
-HONE_DEVICE Activated activated(int activation, Wide x) {
-  if (activation == kSilu) return silu(x);
-  if (activation == kGelu) return gelu(x);
-  if (activation == kGeluTanh) return gelu_tanh(x);
-  return relu(x);
-}
-
 template <int kCount>
 HONE_DEVICE void gated_all(const Value* gate, const Value* up, Value* y, Int count, int activation) {
   const Int step = static_cast<Int>(gridDim.x) * blockDim.x;
@@ -42,7 +11,7 @@ HONE_DEVICE void gated_all(const Value* gate, const Value* up, Value* y, Int cou
     Pack<Value, kCount> g = load<kCount>(gate, i);
     const Pack<Value, kCount> u = load<kCount>(up, i);
     for (int k = 0; k < kCount; ++k)
-      g.at[k] = rounded<Value>(activated(activation, widened(g.at[k])).value * widened(u.at[k]));
+      g.at[k] = rounded<Value>(activated<Wide>(activation, widened(g.at[k])).value * widened(u.at[k]));
     store<kCount>(y, i, g);
   }
 }
@@ -60,7 +29,7 @@ HONE_DEVICE void gated_backward_all(const Value* dy, const Value* gate, const Va
     const Pack<Value, kCount> d = load<kCount>(dy, i);
     Pack<Value, kCount> g = load<kCount>(gate, i), u = load<kCount>(up, i);
     for (int k = 0; k < kCount; ++k) {
-      const Activated act = activated(activation, widened(g.at[k]));
+      const Activated<Wide> act = activated<Wide>(activation, widened(g.at[k]));
       const Wide gradient = widened(d.at[k]);
       // Where relu lets nothing through it is 0, whatever comes: 0 times infinity would not be.
       const Wide of_gate = act.slope == 0 ? 0 : gradient * widened(u.at[k]) * act.slope;

@@ -8,11 +8,16 @@
 
 #ifndef HONE_EMULATED
 // As many threads as a block may have at most: registers are given out so that they always fit.
-#define HONE_KERNEL extern "C" __global__ void __launch_bounds__(512)
+#define HONE_KERNEL HONE_KERNEL_OF(512)
+#define HONE_KERNEL_OF(threads) extern "C" __global__ void __launch_bounds__(threads)
 #define HONE_DEVICE static __device__ __forceinline__
 #define HONE_ELEMENT __device__ __forceinline__  // members of what src/optim/elements defines
 // Room of the block, of as many bytes as the launch says.
 #define HONE_SHARED_ROOM(type, name) extern __shared__ type name[]
+// What lies in small arrays stays in registers where the loops over them are written out.
+#define HONE_UNROLL _Pragma("unroll")
+// A parameter of several values, read where it lies: without this, whoever reads by an index copies it.
+#define HONE_LIST(type, count) const __grid_constant__ List<type, count>
 // Every access to memory of tensors by packs; the emulated GPU refuses one that begins at no multiple of its size.
 #define HONE_ACCESS(address, bytes)
 #endif
@@ -79,6 +84,8 @@ HONE_DEVICE T rounded(W x) {
 
 HONE_DEVICE float exp_of(float x) { return expf(x); }
 HONE_DEVICE double exp_of(double x) { return exp(x); }
+HONE_DEVICE float exp2_of(float x) { return exp2f(x); }
+HONE_DEVICE double exp2_of(double x) { return exp2(x); }
 HONE_DEVICE float log_of(float x) { return logf(x); }
 HONE_DEVICE double log_of(double x) { return log(x); }
 HONE_DEVICE float tanh_of(float x) { return tanhf(x); }
@@ -95,6 +102,44 @@ HONE_DEVICE float infinity(float) {
   return both.value;
 }
 HONE_DEVICE double infinity(double) { return infinity(0.0f); }
+
+// Activations, each by its place in hone::ops::Activation.
+enum { kSilu, kGelu, kGeluTanh, kRelu };
+
+// An activation's value and its slope.
+template <class W>
+struct Activated {
+  W value, slope;
+};
+
+template <class W>
+HONE_DEVICE Activated<W> silu(W x) {
+  const W share = 1 / (1 + exp_of(-x));
+  return {x * share, share * (1 + x * (1 - share))};
+}
+template <class W>
+HONE_DEVICE Activated<W> gelu(W x) {
+  const W below = (1 + erf_of(x * static_cast<W>(0.70710678118654752))) / 2;  // of a normal distribution
+  const W density = exp_of(-x * x / 2) * static_cast<W>(0.39894228040143268);
+  return {x * below, below + x * density};
+}
+template <class W>
+HONE_DEVICE Activated<W> gelu_tanh(W x) {
+  const W cubic = static_cast<W>(0.044715), root = static_cast<W>(0.79788456080286536);  // sqrt(2 / pi)
+  const W t = tanh_of(root * (x + cubic * x * x * x));
+  return {x * (1 + t) / 2, (1 + t) / 2 + x * (1 - t * t) / 2 * root * (1 + 3 * cubic * x * x)};
+}
+// Not a number stays so; its slope is that of what is above 0, as LibTorch has it.
+template <class W>
+HONE_DEVICE Activated<W> relu(W x) { return {x <= 0 ? 0 : x, static_cast<W>(x <= 0 ? 0 : 1)}; }
+
+template <class W>
+HONE_DEVICE Activated<W> activated(int activation, W x) {
+  if (activation == kSilu) return silu(x);
+  if (activation == kGelu) return gelu(x);
+  if (activation == kGeluTanh) return gelu_tanh(x);
+  return relu(x);
+}
 
 // What one access of a thread reads or writes. Wide ones want memory at a multiple of their size.
 template <class T, int kCount>
@@ -115,6 +160,12 @@ HONE_DEVICE void store(T* to, Int pack, const Pack<T, kCount>& values) {
   HONE_ACCESS(to, sizeof(T) * kCount);
   reinterpret_cast<Pack<T, kCount>*>(to)[pack] = values;
 }
+
+// Several parameters of a kernel of one type: what its launch has as a std::array.
+template <class T, int kCount>
+struct List {
+  T at[kCount];
+};
 
 constexpr int kWarp = 32, kMostWarps = 32;
 constexpr unsigned kAllLanes = 0xffffffffu;

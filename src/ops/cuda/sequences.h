@@ -10,16 +10,16 @@
 namespace hone::ops::cuda_table {
 
 // ends: 0, then where each part ends; between: what lies in no document, whose results are not to be used.
-struct Documents {
+struct Sequences {
   std::vector<std::int32_t> ends;
   std::vector<Span> between;
   std::int64_t longest = 0;
 };
 
 // What lies between documents is cut into short parts: its tokens see each other, which nobody wants, and costs little.
-inline Documents documents_of(const std::vector<Span>& spans, std::int64_t tokens) {
+inline Sequences sequences_of(const std::vector<Span>& spans, std::int64_t tokens) {
   constexpr std::int64_t kShort = 128;
-  Documents made{{0}, {}, 0};
+  Sequences made{{0}, {}, 0};
   std::int64_t done = 0;
   const auto part = [&](std::int64_t end) {
     made.longest = std::max(made.longest, end - done);

@@ -1,0 +1,262 @@
+// Attention of one new token per row against the row's cache, as flash-decoding has it: blocks share a row's entries in
+// parts, which a second kernel joins in their order.
+//
+// An entry is read once for all the query heads that share it, by a few neighbours in a warp, each of which has some
+// packs of its key and of its value. Exponents are of 2: what is missing of e is in the scale.
+#include "ops/cuda/kernels/types.h"
+
+using Value = HONE_VALUE;
+using Wide = WideOf<Value>::type;
+
+constexpr int kDecodeWarps = 4, kMostSize = 256, kMostRows = 128;
+constexpr double kLog2OfE = 1.4426950408889634;
+
+// What a block has to go by: entries [begin, end) of one row and key/value head, and the queries that it attends with.
+struct Decoding {
+  const Value *q, *k, *v;
+  Int stride;  // between entries
+  int size, heads;
+  Int begin, end;
+  Wide scale, soft_cap;
+};
+
+// The packs of an entry that a thread has: first, first + lanes and so on below packs.
+struct Lane {
+  int lanes, first, packs;
+};
+HONE_DEVICE Lane lane_of(int packs) {
+  int lanes = 1;
+  while (lanes < packs && lanes < kWarp) lanes *= 2;
+  return {lanes, static_cast<int>(threadIdx.x) % lanes, packs};
+}
+
+// A thread's values of a head.
+template <int kCount, class T>
+struct OwnPacks {
+  static constexpr int kPacks = kMostSize / (kCount * kWarp), kValues = kCount * kPacks;
+  Pack<T, kCount> at[kPacks];
+};
+template <int kCount>
+HONE_DEVICE auto own_packs(const Value* from, const Lane& lane, bool there) {
+  OwnPacks<kCount, Value> own = {};
+  HONE_UNROLL for (int p = 0; p < own.kPacks; ++p) {
+    const int pack = lane.first + p * lane.lanes;
+    if (there && pack < lane.packs) own.at[p] = load<kCount>(from, pack);
+  }
+  return own;
+}
+
+// A softmax over some entries, relative to 2^largest, and the sum of values that it weighs.
+template <int kCount, int kHeads>
+struct Attended {
+  static constexpr int kAtOnce = kHeads > 4 ? 2 : 4;  // entries whose loads are on their way together
+  Wide largest[kHeads], sum[kHeads];
+  OwnPacks<kCount, Wide> y[kHeads];
+};
+
+// What exponents are relative to: where nothing is above -infinity, to 0.
+HONE_DEVICE Wide origin_of(Wide largest) { return largest == -infinity(largest) ? 0 : largest; }
+
+template <int kCount, int kHeads>
+HONE_DEVICE void load_queries(const Decoding& a, const Lane& lane, OwnPacks<kCount, Wide> (&q)[kHeads]) {
+  const Wide scale = a.soft_cap > 0 ? a.scale / a.soft_cap : a.scale * static_cast<Wide>(kLog2OfE);
+  HONE_UNROLL for (int h = 0; h < kHeads; ++h) {
+    const auto own = own_packs<kCount>(a.q + h * a.size, lane, h < a.heads);
+    HONE_UNROLL for (int p = 0; p < own.kPacks; ++p)
+      HONE_UNROLL for (int c = 0; c < kCount; ++c) q[h].at[p].at[c] = widened(own.at[p].at[c]) * scale;
+  }
+}
+
+// Adds an entry's share, of each head, where it is there.
+template <int kCount, int kHeads, int kAtOnce>
+HONE_DEVICE void take(Attended<kCount, kHeads>& made, const Wide (&scores)[kHeads][kAtOnce],
+                      const OwnPacks<kCount, Value> (&v)[kAtOnce]) {
+  HONE_UNROLL for (int h = 0; h < kHeads; ++h) {
+    Wide largest = made.largest[h];
+    HONE_UNROLL for (int j = 0; j < kAtOnce; ++j) largest = joined(Larger{}, largest, scores[h][j]);
+    const Wide origin = origin_of(largest), factor = exp2_of(made.largest[h] - origin);
+    Wide weights[kAtOnce];
+    made.largest[h] = largest;
+    made.sum[h] *= factor;
+    HONE_UNROLL for (int j = 0; j < kAtOnce; ++j) made.sum[h] += weights[j] = exp2_of(scores[h][j] - origin);
+    HONE_UNROLL for (int p = 0; p < v[0].kPacks; ++p)
+      HONE_UNROLL for (int c = 0; c < kCount; ++c) {
+        Wide y = made.y[h].at[p].at[c] * factor;
+        HONE_UNROLL for (int j = 0; j < kAtOnce; ++j) y += weights[j] * widened(v[j].at[p].at[c]);
+        made.y[h].at[p].at[c] = y;
+      }
+  }
+}
+
+// A thread's products of queries and keys, and those of its neighbours.
+template <int kCount, int kHeads, int kAtOnce>
+HONE_DEVICE void score(const Decoding& a, const Lane& lane, const OwnPacks<kCount, Wide> (&q)[kHeads],
+                       const OwnPacks<kCount, Value> (&k)[kAtOnce], Wide (&scores)[kHeads][kAtOnce]) {
+  HONE_UNROLL for (int j = 0; j < kAtOnce; ++j)
+    HONE_UNROLL for (int h = 0; h < kHeads; ++h) {
+      Wide product = 0;
+      HONE_UNROLL for (int p = 0; p < k[0].kPacks; ++p)
+        HONE_UNROLL for (int c = 0; c < kCount; ++c) product += q[h].at[p].at[c] * widened(k[j].at[p].at[c]);
+      scores[h][j] = product;
+    }
+  for (int away = lane.lanes / 2; away > 0; away /= 2)
+    HONE_UNROLL for (int h = 0; h < kHeads; ++h)
+      HONE_UNROLL for (int j = 0; j < kAtOnce; ++j) scores[h][j] += __shfl_xor_sync(kAllLanes, scores[h][j], away);
+  if (a.soft_cap > 0)
+    HONE_UNROLL for (int h = 0; h < kHeads; ++h)
+      HONE_UNROLL for (int j = 0; j < kAtOnce; ++j)
+        scores[h][j] = tanh_of(scores[h][j]) * (a.soft_cap * static_cast<Wide>(kLog2OfE));
+}
+
+// Of the thread's entries; every thread of a warp makes as many steps.
+template <int kCount, int kHeads>
+HONE_DEVICE void attend(const Decoding& a, const Lane& lane, Attended<kCount, kHeads>& made) {
+  constexpr int kAtOnce = Attended<kCount, kHeads>::kAtOnce;
+  OwnPacks<kCount, Wide> q[kHeads];
+  load_queries(a, lane, q);
+  const int own = static_cast<int>(threadIdx.x) / lane.lanes, apart = kDecodeWarps * kWarp / lane.lanes;
+  for (Int first = a.begin; first < a.end; first += kAtOnce * apart) {
+    OwnPacks<kCount, Value> k[kAtOnce], v[kAtOnce];
+    HONE_UNROLL for (int j = 0; j < kAtOnce; ++j) {
+      const Int entry = first + j * apart + own;
+      k[j] = own_packs<kCount>(a.k + entry * a.stride, lane, entry < a.end);
+      v[j] = own_packs<kCount>(a.v + entry * a.stride, lane, entry < a.end);
+    }
+    Wide scores[kHeads][kAtOnce];
+    score(a, lane, q, k, scores);
+    HONE_UNROLL for (int j = 0; j < kAtOnce; ++j)
+      if (first + j * apart + own >= a.end)
+        HONE_UNROLL for (int h = 0; h < kHeads; ++h) scores[h][j] = -infinity(Wide());
+    take(made, scores, v);
+  }
+}
+
+// With those of other lanes of the warp that have the same packs of other entries.
+template <int kCount, int kHeads>
+HONE_DEVICE void join_warp(const Lane& lane, Attended<kCount, kHeads>& made) {
+  const auto from = [](Wide x, int away) { return __shfl_xor_sync(kAllLanes, x, away); };
+  for (int away = lane.lanes; away < kWarp; away *= 2)
+    HONE_UNROLL for (int h = 0; h < kHeads; ++h) {
+      const Wide other = from(made.largest[h], away), largest = joined(Larger{}, made.largest[h], other);
+      const Wide factor = exp2_of(made.largest[h] - origin_of(largest)), theirs = exp2_of(other - origin_of(largest));
+      made.largest[h] = largest;
+      made.sum[h] = made.sum[h] * factor + from(made.sum[h], away) * theirs;
+      HONE_UNROLL for (int p = 0; p < made.y[h].kPacks; ++p)
+        HONE_UNROLL for (int c = 0; c < kCount; ++c) {
+          Wide& y = made.y[h].at[p].at[c];
+          y = y * factor + from(y, away) * theirs;
+        }
+    }
+}
+
+// Softmaxes over parts of the entries: of each its largest, its sum and `size` values.
+struct Parts {
+  const Wide *largest, *sum, *y;
+  int count, size;
+};
+struct OneValue {
+  Wide largest, sum, y;
+};
+HONE_DEVICE OneValue join(const Parts& parts, int column) {
+  OneValue all = {-infinity(Wide()), 0, 0};
+  for (int i = 0; i < parts.count; ++i) all.largest = joined(Larger{}, all.largest, parts.largest[i]);
+  for (int i = 0; i < parts.count; ++i) {
+    const Wide factor = exp2_of(parts.largest[i] - origin_of(all.largest));
+    all.sum += parts.sum[i] * factor;
+    all.y += parts.y[static_cast<Int>(i) * parts.size + column] * factor;
+  }
+  return all;
+}
+
+// Where a block's results go: those of its first head, others lie further on.
+struct Results {
+  Value* y;  // null: the row has several parts
+  Wide *largest, *sum, *parts;
+  Int apart;  // from one head's parts to those of the next
+};
+
+// A head's result of the block's entries, from those of its warps.
+template <int kCount>
+HONE_DEVICE void write_head(const Decoding& a, const Results& to, const Lane& lane, int head, Wide own_largest,
+                            Wide own_sum, const OwnPacks<kCount, Wide>& own) {
+  __shared__ Wide largest[kDecodeWarps], sum[kDecodeWarps], y[kDecodeWarps * kMostSize];
+  const int warp = static_cast<int>(threadIdx.x) / kWarp, place = static_cast<int>(threadIdx.x) % kWarp;
+  __syncthreads();  // the head before has been read
+  if (place == 0) largest[warp] = own_largest, sum[warp] = own_sum;
+  HONE_UNROLL for (int p = 0; p < own.kPacks; ++p) {
+    const int pack = lane.first + p * lane.lanes;
+    if (place >= lane.lanes || pack >= lane.packs) continue;
+    HONE_UNROLL for (int c = 0; c < kCount; ++c) y[warp * a.size + pack * kCount + c] = own.at[p].at[c];
+  }
+  __syncthreads();
+  for (int column = threadIdx.x; column < a.size; column += blockDim.x) {
+    const OneValue all = join({largest, sum, y, kDecodeWarps, a.size}, column);
+    if (to.y) {
+      to.y[head * a.size + column] = rounded<Value>(all.y / all.sum);
+      continue;
+    }
+    to.parts[head * to.apart * a.size + column] = all.y;
+    if (column == 0) to.largest[head * to.apart] = all.largest, to.sum[head * to.apart] = all.sum;
+  }
+}
+
+template <int kCount, int kHeads>
+HONE_DEVICE void decode_part(const Decoding& a, const Results& to) {
+  const Lane lane = lane_of(a.size / kCount);
+  Attended<kCount, kHeads> made = {};
+  HONE_UNROLL for (int h = 0; h < kHeads; ++h) made.largest[h] = -infinity(Wide());
+  attend(a, lane, made);
+  join_warp(lane, made);
+  HONE_UNROLL for (int h = 0; h < kHeads; ++h)
+    if (h < a.heads) write_head(a, to, lane, h, made.largest[h], made.sum[h], made.y[h]);
+}
+
+// Of at most kHeads.
+template <int kCount, int kHeads>
+HONE_DEVICE void decode_heads(const Decoding& a, const Results& to) {
+  constexpr int kHalf = kHeads / 2;
+  if constexpr (kHeads > 1)
+    if (a.heads <= kHalf) return decode_heads<kCount, kHalf>(a, to);
+  decode_part<kCount, kHeads>(a, to);
+}
+
+// q, y: [rows, groups, shared, size]; k, v: entries [begin, end) of rows and groups, the key/value heads, that lie so
+// far apart, cut into count parts; largest, sum, parts: [rows, groups, shared, gridDim.x (, size)]. A block is a part
+// of a row's entries (x) and those of its heads (y) that go together: as many as values in an access.
+HONE_KERNEL_OF(kDecodeWarps* kWarp)
+decode(const Value* q, const Value* k, const Value* v, Value* y, Wide* largest, Wide* sum, Wide* parts,
+       HONE_LIST(int, kMostRows) begins, HONE_LIST(int, kMostRows) ends, HONE_LIST(int, kMostRows) counts,
+       Int row_apart, Int group_apart, Int entry_apart, int groups, int shared, int size, double scale,
+       double soft_cap, int wide) {
+  const int together = wide ? Widest<Value>::kCount : 1, cuts = (shared + together - 1) / together, part = blockIdx.x,
+            cut = blockIdx.y % cuts, group = blockIdx.y / cuts % groups, row = blockIdx.y / cuts / groups;
+  const int count = counts.at[row], begin = begins.at[row], end = ends.at[row];
+  if (part >= count) return;
+  const int each = (end - begin + count - 1) / count, first = cut * together;
+  const Int head = (static_cast<Int>(row) * groups + group) * shared + first, of_part = head * gridDim.x + part,
+            cache = row * row_apart + group * group_apart;
+  const Decoding a = {q + head * size,
+                      k + cache,
+                      v + cache,
+                      entry_apart,
+                      size,
+                      shared - first < together ? shared - first : together,
+                      begin + static_cast<Int>(part) * each,
+                      part + 1 < count ? begin + static_cast<Int>(part + 1) * each : end,
+                      static_cast<Wide>(scale),
+                      static_cast<Wide>(soft_cap)};
+  const Results to = {count == 1 ? y + head * size : nullptr, largest + of_part, sum + of_part,
+                      parts + of_part * size, gridDim.x};
+  wide ? decode_heads<Widest<Value>::kCount, Widest<Value>::kCount>(a, to) : decode_part<1, 1>(a, to);
+}
+
+// A block per query head of a row; most: parts that there is room for.
+HONE_KERNEL_OF(kMostSize)
+join_parts(Value* y, const Wide* largest, const Wide* sum, const Wide* parts, HONE_LIST(int, kMostRows) counts,
+           int heads, int size, int most) {
+  const Int head = blockIdx.x, at = head * most;
+  const int count = counts.at[head / heads], column = threadIdx.x;
+  if (count == 1 || column >= size) return;
+  const OneValue all = join({largest + at, sum + at, parts + at * size, count, size}, column);
+  y[head * size + column] = rounded<Value>(all.y / all.sum);
+}
