@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
@@ -91,6 +92,7 @@ class Eval final : public Command {
     if (!flags_.logits.empty() && flags_.data.size() > 1)
       throw Error(ErrorKind::usage, "--logits: goes with one --data only");
     check_metrics(flags_.metric);
+    check_names();
     if (!flags_.logits.empty()) io::require_replaceable(flags_.logits, ErrorKind::data);
     const ModelPlace place = model_place(call.positionals[0], flags_.adapter);
     const auto tokenizer = data::with_chat_template(
@@ -111,6 +113,19 @@ class Eval final : public Command {
   }
 
  private:
+  // Each set's numbers stand below its name.
+  void check_names() const {
+    std::map<std::string, std::string> files;
+    for (const std::string& entry : flags_.data) {
+      const auto [name, path] = named_file(entry);
+      const auto [other, is_new] = files.emplace(name, path);
+      if (!is_new)
+        throw Error(ErrorKind::usage, fmt::format("--data: two sets are called {}: {} and {}; expected a name for each",
+                                                  hone::quoted(name), other->second, path))
+            .hint("--data NAME=FILE gives one");
+    }
+  }
+
   static void check_metrics(const std::vector<std::string>& metrics) {
     Problems problems;
     for (const std::string& name : metrics)

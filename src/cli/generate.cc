@@ -66,7 +66,10 @@ class Generate final : public Command {
           field("adapter", &C::adapter,
                 "Folder of a LoRA adapter, of PEFT or of a run, to put on the model; a run that trained one names its "
                 "model itself."),
-          field("max_new_tokens", &C::max_new_tokens, "Tokens to generate at most.", at_least(0)),
+          field("max_new_tokens", &C::max_new_tokens,
+                "Tokens to generate at most; default: what the model's generation_config.json says, or 128. That file "
+                "has the defaults of sampling, too.",
+                at_least(0)),
           field("temperature", &C::temperature,
                 "Logits are divided by it before sampling; 0 = always the likeliest token.", at_least(0)),
           field("top_k", &C::top_k, "Sample among the k likeliest tokens; 0 = all.", at_least(0)),

@@ -65,8 +65,9 @@ bool read_whole(const Node& node, T& value, const At& at, const std::optional<T>
     value = *exact;
   } else {
     const auto wide = is_number_like(node) ? parse_double(without_underscores(node.text())) : std::nullopt;
-    if (!wide || *wide != std::floor(*wide) || std::abs(*wide) > 9.0e15 || (std::is_unsigned_v<T> && *wide < 0)) {
-      wrong_type(node, "a whole number", at);
+    const bool whole = wide && *wide == std::floor(*wide), negative = std::is_unsigned_v<T> && wide && *wide < 0;
+    if (!whole || negative || std::abs(*wide) > 9.0e15) {
+      wrong_type(node, !whole ? "a whole number" : negative ? "at least 0" : "a whole number of at most 64 bits", at);
       return false;
     }
     value = static_cast<T>(*wide);

@@ -62,7 +62,7 @@ TEST(Read, ReportsAllProblemsTogetherWithTheirLines) {
              "r.yaml:6: inner.on: got yes, expected true or false (yes and no are plain text in hone's YAML)",
              "r.yaml:7: items.0.weight: got -1, expected at least 0",
              "r.yaml:9: words: got a section, expected list of string",
-             "r.yaml:8: seed: got -1, expected a whole number", "r.yaml:1: nam: no such option; did you mean name?"}));
+             "r.yaml:8: seed: got -1, expected at least 0", "r.yaml:1: nam: no such option; did you mean name?"}));
 }
 
 TEST(Read, KeepsTheDefaultWhereAValueDoesNotFit) {

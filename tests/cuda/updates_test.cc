@@ -1,4 +1,5 @@
 // Optimizers' updates by the emulated GPU, against those by plain ATen.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <limits>

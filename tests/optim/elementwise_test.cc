@@ -1,4 +1,4 @@
-// Ranks share out weights whose elements are updated each by itself: then an element's bits may not depend on its place.
+// Ranks share out weights whose elements are updated each by itself: an element has the same bits in any place.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
