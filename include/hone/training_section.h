@@ -34,6 +34,12 @@ template <>
 inline constexpr auto config::enum_names<MatmulPrecision> = std::to_array<std::pair<MatmulPrecision, std::string_view>>(
     {{MatmulPrecision::highest, "highest"}, {MatmulPrecision::high, "high"}});
 
+// Whether a GPU has to give the same bits twice.
+enum class Determinism { strict, fast };
+template <>
+inline constexpr auto config::enum_names<Determinism> = std::to_array<std::pair<Determinism, std::string_view>>(
+    {{Determinism::strict, "strict"}, {Determinism::fast, "fast"}});
+
 // Rows of a micro-batch: a number, or as many as fit into memory, which the start of a run decides.
 struct MicroBatchRows {
   std::int64_t rows = 8;
@@ -107,11 +113,6 @@ struct SpikeSection {
               {.low = 2, .high = 1 << 20})};
   }
 };
-
-enum class Determinism { strict, fast };
-template <>
-inline constexpr auto config::enum_names<Determinism> = std::to_array<std::pair<Determinism, std::string_view>>(
-    {{Determinism::strict, "strict"}, {Determinism::fast, "fast"}});
 
 // By what the loss of a run in fp16 is multiplied.
 struct LossScaleSection {

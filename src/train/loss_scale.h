@@ -1,5 +1,5 @@
-// The factor of the loss of a run in fp16: gradients that would be too small for the type are not, and those that
-// become too large are noticed and made again in the next step with a smaller one. As torch.amp.GradScaler.
+// The factor of the loss of a run in fp16, by which small gradients do not become 0. Where it makes others too large,
+// that update is left out and the factor halved. As torch.amp.GradScaler.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@ struct LossScale {
   std::int64_t updates = 0;    // since the factor is what it is
   std::int64_t overflows = 0;  // updates left out for it
 
+  bool is_unused() const { return factor == 1 && updates == 0 && overflows == 0; }  // as of a run that has none
   // After gradients that were not finite; false: it is 1 already, and so not what made them that.
   bool shrink();
   void grow(const LossScaleSection& options);  // after an update

@@ -100,7 +100,7 @@ std::string to_json(const RunState& state) {
       {"tokenizer_hash", state.tokenizer_hash},
       {"models", state.models},
       {"source_dtypes", state.source_types.value_or(SourceTypes())}};
-  if (const LossScale& scale = state.loss_scale; scale.factor != 1 || scale.overflows > 0)
+  if (const LossScale& scale = state.loss_scale; !scale.is_unused())
     json["loss_scale"] = {{"factor", scale.factor}, {"updates", scale.updates}, {"overflows", scale.overflows}};
   if (state.not_finite > 0) json["not_finite"] = state.not_finite;
   if (!state.trained_updates.empty()) json["trained_updates"] = state.trained_updates;

@@ -71,7 +71,9 @@ Trainer::Trainer(TrainerParts parts)
   state_ = restore(
       {recipe_, parts_.options, inputs, parts_.run, parts_.from, parts_.changes, stepper_->resources(), state_},
       stepper_->updater());
-  if (!parts_.from && recipe_.trainer.precision == Precision::fp16)
+  if (recipe_.trainer.precision != Precision::fp16)
+    state_.loss_scale = {};
+  else if (state_.loss_scale.is_unused())
     state_.loss_scale.factor = recipe_.trainer.loss_scale.start;
   if (parts_.from) {
     hooks_.restore(state_);

@@ -115,6 +115,26 @@ TEST_F(Half, WhatOverflowsIsLeftOutAndSaid) {
   test::expect_equal_runs(folder_ / "whole", folder_ / "again", 40);
 }
 
+// A factor of 1 is counted on, too; and a run that comes to fp16 or leaves it has the factor of what it computes in.
+TEST_F(Half, AResumeGoesOnWithTheFactor) {
+  const Overrides from_one = half({{"trainer.loss_scale", "{start: 1, grow_every: 7}"}, {"trainer.save.every", "5"}});
+  run("whole", from_one);
+  std::filesystem::copy(folder_ / "whole", folder_ / "again",
+                        std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
+  TrainOptions options = test::quiet_options();
+  options.resume = "5";
+  run("again", from_one, options);
+  test::expect_equal_runs(folder_ / "whole", folder_ / "again", 10);
+  EXPECT_EQ(state("again", 10)["loss_scale"]["factor"], 2);
+
+  options = test::quiet_options();
+  options.override_keys = {"trainer.precision"};
+  run("again", {{"trainer.precision", "fp32"}, {"trainer.steps", "12"}}, options);
+  EXPECT_FALSE(state("again", 12).contains("loss_scale"));
+  run("again", half({{"trainer.steps", "14"}}), options);
+  EXPECT_EQ(state("again", 14)["loss_scale"]["factor"], 65536);
+}
+
 TEST_F(Half, WhatIsNotFiniteByItselfStopsTheRun) {
   EXPECT_HONE_ERROR(run("run", half({{"optimizer", "{type: sgd, learning_rate: 1e6}"},
                                      {"trainer.max_grad_norm", "0"},
