@@ -3,7 +3,11 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "nn/plan.h"
+#include "tensor/host.h"
 
 namespace hone::nn {
 namespace {
@@ -28,6 +32,8 @@ std::int64_t KvCache::bytes() const {
 }
 
 void KvCache::keep(const std::vector<std::int64_t>& rows) {
+  ++generation_;
+  held_R_.clear();
   const auto pick = [&](std::vector<std::int64_t>& values) {
     std::vector<std::int64_t> kept;
     for (const std::int64_t row : rows) kept.push_back(values.at(row));
@@ -50,6 +56,7 @@ void KvCache::drop_oldest(Slot& slot, std::int64_t row, std::int64_t left) {
     of_row.narrow(1, 0, left).copy_(of_row.narrow(1, have - left, left).clone());
   }
   slot.dropped[row] += have - left;
+  stale_ = true;
 }
 
 // How many of the document's tokens the cache takes in, at its end. A fresh one attends without the cache, which then
@@ -77,6 +84,7 @@ void KvCache::reserve(Slot& slot, std::int64_t window, const Plan& plan, const T
 void KvCache::grow(Slot& slot, std::int64_t window, std::int64_t needed) {
   const std::int64_t capacity = slot.k_RGCK.size(2);
   if (needed <= capacity) return;
+  ++generation_;
   std::int64_t wider = std::max<std::int64_t>(2 * capacity, 16);
   if (window > 0) wider = std::min(wider, window + slack(window));
   wider = std::max(needed, wider);
@@ -98,17 +106,10 @@ void KvCache::append(Slot& slot, std::int64_t window, const Tensor& k_NGK, const
   ops::store_in_cache(k_NGK, v_NGK, {slot.k_RGCK, slot.v_RGCK}, runs);
 }
 
-Tensor KvCache::attend_all(const Slot& slot, const Tensor& q_NHK, const Plan& plan,
-                           const ops::AttentionOptions& options) const {
-  const auto& docs = plan.docs();
-  const bool one_each = static_cast<std::int64_t>(docs.size()) == rows() && q_NHK.size(0) == rows();
-  if (one_each) {
-    std::vector<std::int64_t> lengths;
-    for (const PlannedDoc& doc : docs) lengths.push_back(held(slot, doc.row) + 1);
-    return ops::decode_attention(q_NHK, slot.k_RGCK, slot.v_RGCK, lengths, options);
-  }
+Tensor KvCache::attend_each(const Slot& slot, const Tensor& q_NHK, const Plan& plan,
+                            const ops::AttentionOptions& options) const {
   std::vector<Tensor> parts;
-  for (const PlannedDoc& doc : docs) {
+  for (const PlannedDoc& doc : plan.docs()) {
     const std::int64_t count = tokens_of(doc), last = held(slot, doc.row) + count;
     const std::int64_t window = options.mask.window;
     const std::int64_t first = window > 0 ? std::max<std::int64_t>(0, last - count - window + 1) : 0;
@@ -127,9 +128,37 @@ Tensor KvCache::attend(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_
   const bool fresh =
       std::all_of(plan.docs().begin(), plan.docs().end(), [](const PlannedDoc& d) { return d.position == 0; });
   reserve(slot, window, plan, k_NGK, fresh);
+  if (!fresh && plan.is_one_token_each()) {
+    const Tensor& held = held_R(window, q_NHK.device());
+    ops::store_one_each(k_NGK, v_NGK, {slot.k_RGCK, slot.v_RGCK}, held);
+    return ops::decode_attention(q_NHK, slot.k_RGCK, slot.v_RGCK, held, options);
+  }
   append(slot, window, k_NGK, v_NGK, plan, fresh);
   return fresh ? ops::attention(q_NHK, k_NGK, v_NGK, plan.documents(), options)
-               : attend_all(slot, q_NHK, plan, options);
+               : attend_each(slot, q_NHK, plan, options);
+}
+
+// What is stale gets other values, but stays where it is.
+void KvCache::refresh_held() {
+  if (std::exchange(stale_, false))
+    for (auto& [window, held] : held_R_) held.copy_(counted(window));
+}
+
+const Tensor& KvCache::held_R(std::int64_t window, at::Device device) {
+  refresh_held();
+  Tensor& held = held_R_[window];
+  if (!held.defined()) held = counted(window).to(device), ++generation_;
+  return held;
+}
+
+// int64 [rows], on the host: what rows hold in the layers of a window; 0: in those that have none, or what they would.
+Tensor KvCache::counted(std::int64_t window) const {
+  const auto& layers = spec_.layers;
+  const auto at = std::find_if(layers.begin(), layers.end(), [&](const auto& each) { return each.window == window; });
+  std::vector<std::int64_t> counts = lengths_;
+  if (window > 0)
+    for (std::int64_t row = 0; row < rows(); ++row) counts[row] = held(slots_.at(at - layers.begin()), row);
+  return host::tensor_of(counts, {rows()});
 }
 
 const std::vector<KvCache::Room>* KvCache::room_for_one_each() {
@@ -145,22 +174,43 @@ const std::vector<KvCache::Room>* KvCache::room_for_one_each() {
     rooms_[i].held.resize(rows());
     for (std::int64_t row = 0; row < rows(); ++row) rooms_[i].held[row] = held(slot, row);
   }
+  refresh_held();
   return &rooms_;
 }
 
 void KvCache::advance_by_one() {
+  advance_as_recorded();
+  stale_ = true;
+}
+
+void KvCache::advance_as_recorded() {
   for (std::int64_t& length : lengths_) ++length;
+}
+
+void KvCache::go_back_to(const std::vector<std::int64_t>& lengths) { lengths_ = lengths; }
+
+bool KvCache::angles_reach() const {
+  return std::all_of(rope_tables_.begin(), rope_tables_.end(), [&](const auto& each) {
+    const auto& [rope, table] = each;
+    return std::all_of(lengths_.begin(), lengths_.end(), [&](std::int64_t length) {
+      return rope->length_class(length + 1) == 0 && length < table.cos.size(0);
+    });
+  });
 }
 
 const ops::RopeTable& KvCache::rope_table(const Rope& rope, std::int64_t end, const Tensor& like) {
   ops::RopeTable& table = rope_tables_[&rope];
   const std::int64_t have = table.cos.defined() ? table.cos.size(0) : 0;
-  if (!table.cos.defined() || have < end) table = rope.table(rope.angles(0, std::max(end + 64, 2 * have), 0), like);
+  if (have < end) table = rope.table(rope.angles(0, std::max(end + 64, 2 * have), 0), like), ++generation_;
   return table;
 }
 
 void KvCache::advance(const Plan& plan) {
   for (const PlannedDoc& doc : plan.docs()) lengths_[doc.row] += tokens_of(doc);
+  if (plan.is_one_token_each() && !stale_)
+    for (auto& [window, held] : held_R_) held.add_(1);
+  else
+    stale_ = true;
 }
 
 }  // namespace hone::nn

@@ -39,15 +39,24 @@ class HONE_API KvCache final : public Past {
   // After the last layer: the pass's tokens now belong to the past. Called by Model::forward.
   void advance(const Plan& plan);
 
-  // For who does both by himself for one token of each row (nn/decoding): makes room for it in each layer, behind what
-  // the row holds; null before the first pass. Good until the next call of anything here.
+  // For one token of each row (nn/decoding): makes room for it in each layer, behind what the row holds; null before the
+  // first pass. Good until the next call of anything here.
   struct Room {
     Tensor k_RGCK, v_RGCK;
     std::vector<std::int64_t> held;  // per row
   };
   const std::vector<Room>* room_for_one_each();
+  // After a pass that went by without advance(): of who stored keys and values by himself; of a device that was given a
+  // pass again, which did what advance() does there.
   void advance_by_one();
+  void advance_as_recorded();
+  void go_back_to(const std::vector<std::int64_t>& lengths);  // of a pass that was counted, but not done
   std::span<const std::int64_t> lengths() const { return lengths_; }
+  // While this number is the same, a pass of one token of each row finds everything where it was in the last one.
+  std::int64_t generation() const { return generation_; }
+  // Whether the next such pass needs no other rotary angles than those that are there.
+  bool angles_reach() const;
+  at::Tensor positions_R(at::Device device) override { return held_R(0, device); }
 
   const ops::RopeTable& rope_table(const Rope& rope, std::int64_t end, const Tensor& like) override;
 
@@ -63,13 +72,21 @@ class HONE_API KvCache final : public Past {
   void grow(Slot& slot, std::int64_t window, std::int64_t needed);
   void drop_oldest(Slot& slot, std::int64_t row, std::int64_t left);
   void append(Slot& slot, std::int64_t window, const Tensor& k_NGK, const Tensor& v_NGK, const Plan& plan, bool fresh);
-  Tensor attend_all(const Slot& slot, const Tensor& q_NHK, const Plan& plan,
-                    const ops::AttentionOptions& options) const;
+  Tensor attend_each(const Slot& slot, const Tensor& q_NHK, const Plan& plan,
+                     const ops::AttentionOptions& options) const;
+  const Tensor& held_R(std::int64_t window, at::Device device);
+  void refresh_held();
+  Tensor counted(std::int64_t window) const;
   CacheSpec spec_;
   std::vector<Slot> slots_;
   std::vector<std::int64_t> lengths_;
   std::map<const Rope*, ops::RopeTable> rope_tables_;
   std::vector<Room> rooms_;  // of room_for_one_each
+  // What rows hold in layers of one window, on the device, where passes of one token of each row move it on; stale: the
+  // host knows better.
+  std::map<std::int64_t, Tensor> held_R_;
+  bool stale_ = true;
+  std::int64_t generation_ = 0;
 };
 
 }  // namespace hone::nn

@@ -15,6 +15,8 @@ class Past {
   virtual ~Past() = default;
   virtual std::int64_t rows() const = 0;
   virtual std::int64_t length(std::int64_t row) const = 0;  // tokens of the row so far
+  // int64 [rows], on the device: the position of each row's next token.
+  virtual at::Tensor positions_R(at::Device device) = 0;
   // cos and sin of positions 0 to `end` and beyond, of documents of length class 0: kept from pass to pass.
   virtual const ops::RopeTable& rope_table(const Rope& rope, std::int64_t end, const at::Tensor& like) = 0;
 };

@@ -84,6 +84,10 @@ void Plan::share(const std::vector<Doc>& docs) {
   if (tokens_ == (docs_.empty() ? 0 : docs_.back().span.end)) of_flat_.clear(), of_documents_.clear();
 }
 
+bool Plan::is_one_token_each() const {
+  return cache_ && tokens_ == rows_ && static_cast<std::int64_t>(docs_.size()) == rows_;
+}
+
 Tensor Plan::to_documents(const Tensor& x_N) const { return of_flat_.empty() ? x_N : ops::take_rows(x_N, of_flat_); }
 
 Tensor Plan::from_documents(const Tensor& x_M) const {
@@ -145,8 +149,10 @@ const ops::RopeTable& Plan::rope(const Rope& rope, const Tensor& like) {
     std::int64_t last = 0;
     for (const PlannedDoc& doc : docs_) last = std::max(last, end(doc));
     table = cache_->rope_table(rope, last, like);
-    rows = from_documents(each_token([](const PlannedDoc& doc) { return doc.position; }));
+    rows = is_one_token_each() ? cache_->positions_R(like.device())
+                               : from_documents(each_token([](const PlannedDoc& doc) { return doc.position; }));
   } else {
+    lasting_ = false;
     const auto stretches = stretches_of(docs_, rope);
     std::vector<Tensor> angles{at::empty({0, rope.head_size() / 2}, at::kFloat)};
     for (const auto& [length_class, s] : stretches) angles.push_back(rope.angles(s.low, s.high, length_class));

@@ -36,6 +36,10 @@ class Plan {
   const std::vector<PlannedDoc>& docs() const { return docs_; }
   const ops::Documents& documents() const { return documents_; }  // their spans
   std::int64_t tokens() const { return tokens_; }  // on the flat axis
+  // Of a cache's rows: a step of generation. Where tokens stand then lies on the device (Past::positions_R).
+  bool is_one_token_each() const;
+  // Whether what it gave is good for the next such step, too, if the cache moves on on the device alone.
+  bool is_lasting() const { return lasting_; }
 
   Tensor to_flat(
       const Tensor& x_BTD) const;  // [B,T,D] -> [1,N,D]: the real tokens; the same tensor if there is no padding
@@ -58,6 +62,7 @@ class Plan {
   std::int64_t rows_ = 0, length_ = 0, tokens_ = 0;
   std::vector<PlannedDoc> docs_;
   ops::Documents documents_;
+  bool lasting_ = true;
   Tensor kept_M_;  // positions b * T + t of the documents' tokens; undefined: all
   // Where prefixes are shared: the stretches of the flat axis that documents are made of, and the reverse.
   std::vector<ops::Span> of_flat_, of_documents_;

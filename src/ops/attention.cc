@@ -83,12 +83,19 @@ at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at:
 }
 
 at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
-                            const std::vector<std::int64_t>& lengths, const AttentionOptions& options) {
-  std::vector<at::Tensor> rows;
-  for (std::int64_t r = 0; r < q_RHK.size(0); ++r)
-    rows.push_back(reference::cached_attention(q_RHK.slice(0, r, r + 1), k_RGCK[r].slice(1, 0, lengths[r]),
-                                               v_RGCK[r].slice(1, 0, lengths[r]), options));
-  return rows.empty() ? at::zeros_like(q_RHK) : at::cat(rows);
+                            const at::Tensor& held_R, const AttentionOptions& options) {
+  const auto wide = at::toOpMathType(q_RHK.scalar_type());
+  const std::int64_t groups = k_RGCK.size(1), capacity = k_RGCK.size(2);
+  // Beyond what a row holds lies anything, also what is not a number.
+  const at::Tensor behind_RC = held_R.unsqueeze(1) - at::arange(capacity, held_R.options());
+  at::Tensor seen_RC = behind_RC >= 0;
+  if (options.mask.window > 0) seen_RC = seen_RC.logical_and(behind_RC < options.mask.window);
+  const at::Tensor hidden_R11C = seen_RC.logical_not().unsqueeze(1).unsqueeze(1), hidden_R1C1 = hidden_R11C.mT();
+  const at::Tensor q_RGHK = q_RHK.unflatten(1, {groups, -1}), v = v_RGCK.masked_fill(hidden_R1C1, 0);
+  at::Tensor scores = at::matmul(q_RGHK, k_RGCK.mT()).to(wide) * options.scale;
+  if (options.soft_cap > 0) scores = (scores / options.soft_cap).tanh() * options.soft_cap;
+  const at::Tensor weights = scores.masked_fill(hidden_R11C, -INFINITY).softmax(-1);
+  return at::matmul(weights.to(q_RHK.scalar_type()), v).flatten(1, 2);
 }
 
 }  // namespace reference
@@ -175,17 +182,21 @@ at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, co
 }
 
 at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
-                            const std::vector<std::int64_t>& lengths, const AttentionOptions& options) {
-  HONE_ASSERT(static_cast<std::int64_t>(lengths.size()) == q_RHK.size(0));
+                            const at::Tensor& held_R, const AttentionOptions& options) {
+  HONE_ASSERT(held_R.numel() == q_RHK.size(0) && held_R.device() == q_RHK.device());
   HONE_ASSERT(options.mask.kind == Mask::Kind::causal);
   const Backend* backend = q_RHK.numel() == 0 ? nullptr : backend_for({q_RHK, k_RGCK, v_RGCK});
-  if (!backend) return reference::decode_attention(q_RHK, k_RGCK, v_RGCK, lengths, options);
-  return backend->attention.decode(q_RHK, k_RGCK, v_RGCK, lengths, options);
+  if (!backend) return reference::decode_attention(q_RHK, k_RGCK, v_RGCK, held_R, options);
+  return backend->attention.decode(q_RHK, k_RGCK, v_RGCK, held_R, options);
 }
 
 void store_in_cache(const at::Tensor& k_NGK, const at::Tensor& v_NGK, const CacheRoom& to,
                     const std::vector<CacheRun>& runs) {
   backend_of(k_NGK).attention.store(k_NGK, v_NGK, to, runs);
+}
+
+void store_one_each(const at::Tensor& k_RGK, const at::Tensor& v_RGK, const CacheRoom& to, const at::Tensor& held_R) {
+  backend_of(k_RGK).attention.store_one_each(k_RGK, v_RGK, to, held_R);
 }
 
 }  // namespace hone::ops

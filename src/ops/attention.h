@@ -25,14 +25,17 @@ at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at:
 at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,
                             const AttentionOptions& options);
 
-// One new token per row against entries [0, lengths[row]) of the row's cache, which include it. No gradient.
+// One new token per row, which is entry held_R[row] (int64, on the device) of the row's cache, against the entries up to
+// it. Nothing here asks where that is: what a device was told for one step is good for the next one, too. No gradient.
 // Letters: R rows, C capacity of the cache.
 at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
-                            const std::vector<std::int64_t>& lengths, const AttentionOptions& options);
+                            const at::Tensor& held_R, const AttentionOptions& options);
 
 // A pass's keys and values into a cache: all runs at once, which do not overlap. No gradient.
 void store_in_cache(const at::Tensor& k_NGK, const at::Tensor& v_NGK, const CacheRoom& to,
                     const std::vector<CacheRun>& runs);
+// Those of one token per row, to entry held_R[row].
+void store_one_each(const at::Tensor& k_RGK, const at::Tensor& v_RGK, const CacheRoom& to, const at::Tensor& held_R);
 
 namespace reference {
 // [queries, keys]: which keys the queries, which stand at the last of them, may see.
@@ -43,7 +46,7 @@ at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at:
 at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,
                             const AttentionOptions& options);
 at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
-                            const std::vector<std::int64_t>& lengths, const AttentionOptions& options);
+                            const at::Tensor& held_R, const AttentionOptions& options);
 }  // namespace reference
 
 }  // namespace hone::ops

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "ops/element_update.h"
 #include "ops/linear_weight.h"
 #include "ops/primitives.h"
+#include "ops/recording.h"
 
 namespace hone::ops {
 
@@ -49,9 +51,11 @@ struct Backend {
     at::Tensor (*cached)(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,
                          const AttentionOptions& options);
     at::Tensor (*decode)(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
-                         const std::vector<std::int64_t>& lengths, const AttentionOptions& options);
+                         const at::Tensor& held_R, const AttentionOptions& options);
     void (*store)(const at::Tensor& k_NGK, const at::Tensor& v_NGK, const CacheRoom& to,
                   const std::vector<CacheRun>& runs);
+    void (*store_one_each)(const at::Tensor& k_RGK, const at::Tensor& v_RGK, const CacheRoom& to,
+                           const at::Tensor& held_R);
   } attention{};
 
   // residual, extra (a gradient that reaches the sum by other ways) and bias may be undefined.
@@ -91,6 +95,9 @@ struct Backend {
   struct Updates {
     void (*elements)(const ElementUpdate& update);  // null: by plain ATen
   } updates{};
+
+  // ops/recording.h; null: it remembers no work.
+  std::unique_ptr<Recording> (*make_recording)() = nullptr;
 };
 
 const Backend& cpu_backend();        // kernels of ours: ops/cpu

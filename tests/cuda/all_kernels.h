@@ -41,6 +41,7 @@ static inline Kernels all_kernels() {
       {"decode/decode", callable(decode)},
       {"decode/join_parts", callable(join_parts)},
       {"store/store_entries", callable(store_entries)},
+      {"store/store_one_each", callable(store_one_each)},
       {"skinny/products", callable(products)},
       {"skinny/gated_products", callable(gated_products)},
       {"sums/columns", callable(columns)},

@@ -19,12 +19,13 @@ struct Cached {
       for (const Tensor& x : {k, v}) x[r].slice(1, this->lengths[r]).fill_(NAN);
   }
   Tensor attend(const Backend& table, const AttentionOptions& options) const {
-    return table.attention.decode(q, k, v, lengths, options);
+    return table.attention.decode(q, k, v, held(), options);
   }
   Tensor meaning(const AttentionOptions& options) const {
     const auto wide = [](const Tensor& x) { return x.to(at::kDouble); };
-    return reference::decode_attention(wide(q), wide(k), wide(v), lengths, options);
+    return reference::decode_attention(wide(q), wide(k), wide(v), held(), options);
   }
+  Tensor held() const { return at::tensor(lengths, at::kLong) - 1; }
   std::string described(const AttentionOptions& options) const {
     return test::described(q.scalar_type(), q.size(0), q.size(2)) + " heads " + std::to_string(q.size(1)) + " of " +
            std::to_string(k.size(1)) + " window " + std::to_string(options.mask.window) + " cap " +
@@ -146,6 +147,23 @@ TEST(CudaStore, PutsEveryRunInItsPlace) {
   expect_stored(misplaced, some, 8, at::kBFloat16, "misplaced");
   expect_stored(turned, some, 8, at::kBFloat16, "turned");
   expect_stored(beside, some, 8, at::kBFloat16, "beside others");
+}
+TEST(CudaStore, PutsOneTokenOfEachRowWhereTheRowEnds) {
+  std::vector<std::int64_t> held(140);
+  for (std::size_t row = 0; row < held.size(); ++row) held[row] = static_cast<std::int64_t>(row * 3 % 8);
+  for (const at::ScalarType type : kAllTypes)
+    for (const std::int64_t size : {8, 7})
+      for (const bool turned : {false, true}) {
+        const auto placed = [&](const Tensor& x) { return turned ? x.mT().contiguous().mT() : x; };
+        const Tensor k = placed(sample({140, 2, size}, type)), v = sample({140, 2, size}, type, 2);
+        const Primitive store = [&](const Backend& table) {
+          const Tensor room = sample({2, 140, 2, 8, size}, type, 3);
+          table.attention.store_one_each(k, v, {room[0], room[1]}, at::tensor(held, at::kLong));
+          return Results{room};
+        };
+        const std::string what = described(type, 140, size);
+        EXPECT_TRUE(bits_of(emulated_results(store, what)[0]).equal(bits_of(store(reference_backend())[0]))) << what;
+      }
 }
 TEST(CudaStore, AStepOfAllRowsIsOneLaunch) {
   const Tensor x = sample({9, 2, 8}, at::kFloat), room = at::zeros({2, 9, 2, 8, 8}, at::kFloat);

@@ -109,16 +109,16 @@ TEST_P(GpuTable, Attention) {
 }
 
 TEST_P(GpuTable, Decoding) {
-  const std::vector<std::int64_t> lengths{1, 300, 2000};
+  const at::Tensor held = at::tensor({0, 299, 1999}, at::kLong).cuda();
   for (const std::int64_t size : {64, 100, 128})
     for (const std::int64_t heads : {2, 6, 16}) {
       const at::Tensor q = random({3, heads, size}), k = random({3, 2, 2048, size}), v = random({3, 2, 2048, size});
       for (const std::int64_t window : {0, 77})
         for (const double cap : {0.0, 5.0}) {
           const ops::AttentionOptions options{0.1, ops::Mask::causal(window), cap};
-          const at::Tensor got = table().attention.decode(q, k, v, lengths, options);
-          expect_near(got, plain_.attention.decode(q, k, v, lengths, options), "decoded");
-          EXPECT_TRUE(got.equal(table().attention.decode(q, k, v, lengths, options))) << "other bits";
+          const at::Tensor got = table().attention.decode(q, k, v, held, options);
+          expect_near(got, plain_.attention.decode(q, k, v, held, options), "decoded");
+          EXPECT_TRUE(got.equal(table().attention.decode(q, k, v, held, options))) << "other bits";
         }
     }
 }
@@ -129,6 +129,10 @@ TEST_P(GpuTable, StoresInACache) {
   const at::Tensor got = room({2, 3, 2, 8, 24}, GetParam()).zero_(), expected = got.clone();
   table().attention.store(k, v, {got[0], got[1]}, runs);
   plain_.attention.store(k, v, {expected[0], expected[1]}, runs);
+  EXPECT_TRUE(got.equal(expected));
+  const at::Tensor held = at::tensor({6, 0, 3}, at::kLong).cuda();
+  for (const auto& [table, to] : {std::pair(&this->table(), got), std::pair(&plain_, expected)})
+    table->attention.store_one_each(k.narrow(0, 1, 3), v.narrow(0, 1, 3), {to[0], to[1]}, held);
   EXPECT_TRUE(got.equal(expected));
 }
 

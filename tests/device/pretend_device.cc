@@ -12,9 +12,11 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -37,6 +39,19 @@ class Memory final : public c10::Allocator {
   void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
 };
 Memory memory;
+
+// What is remembered: ops with what they were given and gave, and what they wrote over.
+struct Work {
+  std::function<void()> again;
+  std::vector<at::Tensor> made;                                   // by it
+  std::vector<std::pair<at::Tensor, at::Tensor>> written_before;  // what was there, to be put back
+};
+std::vector<Work>* remembered = nullptr;  // null: what is asked for is done
+std::int64_t replays = 0;
+
+void refuse_while_remembering(const char* what) {
+  TORCH_CHECK(!remembered, "the pretended device: ", what, " while it remembers");
+}
 
 // Copies to the host that nobody has waited for: what is to come, and where.
 std::vector<std::pair<at::Tensor, at::Tensor>> on_their_way;
@@ -155,7 +170,7 @@ class Arguments {
   std::vector<std::pair<at::Tensor, at::Tensor>> pairs_;
 };
 
-void run_on_host(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+void do_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const Arguments arguments(op, stack);
   try {
     op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
@@ -177,6 +192,80 @@ void run_on_host(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit:
   }
 }
 
+std::vector<at::Tensor> tensors_in(const c10::IValue& value) {
+  if (value.isTensor() && is_here(value.toTensor())) return {value.toTensor()};
+  if (value.isTensorList()) return value.toTensorVector();
+  return {};
+}
+
+bool same_memory(const at::Tensor& x, const at::Tensor& y) { return x.storage().data() == y.storage().data(); }
+
+// Done now, so that results have their sizes; when all is remembered, none of it will have been.
+void remember(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Work work;
+  const auto& taken = op.schema().arguments();
+  const torch::jit::Stack given(stack->end() - static_cast<std::ptrdiff_t>(taken.size()), stack->end());
+  for (std::size_t i = 0; i < taken.size(); ++i)
+    if (const c10::AliasInfo* alias = taken[i].alias_info(); alias && alias->isWrite())
+      for (const at::Tensor& x : tensors_in(given[i])) work.written_before.emplace_back(x, as_host(x).clone());
+  do_on_host(op, stack);
+  const std::size_t count = op.schema().returns().size();
+  std::vector<std::vector<at::Tensor>> results;
+  for (std::size_t i = 0; i < count; ++i) results.push_back(tensors_in((*stack)[stack->size() - count + i]));
+  for (const auto& each : results)
+    for (const at::Tensor& x : each) {
+      const auto is_given = [&](const auto& pair) { return same_memory(pair.first, x); };
+      if (std::none_of(work.written_before.begin(), work.written_before.end(), is_given)) work.made.push_back(x);
+    }
+  work.again = [op, given, results, count] {
+    torch::jit::Stack again = given;
+    do_on_host(op, &again);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::vector<at::Tensor> made = tensors_in(again[again.size() - count + i]);
+      for (std::size_t k = 0; k < made.size(); ++k)
+        if (!same_memory(made[k], results[i][k])) as_host(results[i][k]).copy_(as_host(made[k]));
+    }
+  };
+  remembered->push_back(std::move(work));
+}
+
+void run_on_host(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  remembered ? remember(op, stack) : do_on_host(op, stack);
+}
+
+class PretendRecording final : public ops::Recording {
+ public:
+  void record(const std::function<void()>& work) override {
+    works_.clear();
+    remembered = &works_;
+    try {
+      work();
+    } catch (...) {
+      undo();
+      works_.clear();
+      throw;
+    }
+    undo();
+  }
+  void replay() override {
+    ++replays;
+    for (const Work& each : works_) each.again();
+  }
+
+ private:
+  void undo() {
+    remembered = nullptr;
+    for (auto each = works_.rbegin(); each != works_.rend(); ++each) {
+      for (const auto& [x, before] : each->written_before) before.sizes() == x.sizes() ? void(as_host(x).copy_(before)) : forget(x);
+      for (const at::Tensor& x : each->made) forget(x);
+    }
+  }
+  static void forget(const at::Tensor& x) {
+    if (x.numel() > 0) std::memset(x.storage().mutable_data(), 0xff, x.storage().nbytes());
+  }
+  std::vector<Work> works_;
+};
+
 at::Tensor empty(at::IntArrayRef sizes, std::optional<at::ScalarType> type, std::optional<at::Layout>,
                  std::optional<at::Device>, std::optional<bool>, std::optional<at::MemoryFormat> format) {
   return at::detail::empty_generic(sizes, &memory, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
@@ -187,6 +276,14 @@ at::Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, std::op
   return strided(sizes, strides, at::dtype_or_default(type));
 }
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
+  if (!is_here(to)) refuse_while_remembering("a value is asked for");
+  if (!is_here(from)) refuse_while_remembering("a tensor comes from the host");
+  if (remembered) {
+    Work work;
+    work.written_before.emplace_back(to, as_host(to).clone());
+    work.again = [from, to] { as_host(to).copy_(as_host(from)); };
+    remembered->push_back(std::move(work));
+  }
   if (!is_here(to) && non_blocking) {
     on_their_way.emplace_back(as_host(from).clone(), to);
     std::memset(to.data_ptr(), 0xff, to.nbytes());
@@ -198,6 +295,7 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_bloc
   return to;
 }
 at::Scalar local_scalar(const at::Tensor& x) {
+  refuse_while_remembering("a value is asked for");
   ++waits;
   return at::native::_local_scalar_dense_cpu(as_host(x));
 }
@@ -233,5 +331,8 @@ void use_pretend_device() {
 }
 
 std::int64_t pretend_waits() { return waits; }
+
+std::unique_ptr<ops::Recording> make_pretend_recording() { return std::make_unique<PretendRecording>(); }
+std::int64_t pretend_replays() { return replays; }
 
 }  // namespace hone::test

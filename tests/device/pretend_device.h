@@ -6,6 +6,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+
+#include "ops/recording.h"
 
 namespace hone::test {
 
@@ -13,5 +16,10 @@ namespace hone::test {
 void use_pretend_device();
 
 std::int64_t pretend_waits();  // copies to the host and values that were asked for, so far
+
+// What the device remembers instead of doing it, and does when it is told to: as on a GPU, what is made meanwhile holds
+// no values before, and who waits for the device, or gives it what lies in host memory, is refused.
+std::unique_ptr<ops::Recording> make_pretend_recording();
+std::int64_t pretend_replays();  // so far
 
 }  // namespace hone::test

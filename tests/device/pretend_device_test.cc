@@ -44,5 +44,26 @@ TEST_F(PretendDevice, CountsWaits) {
   EXPECT_EQ(pretend_waits(), before + 2);
 }
 
+TEST_F(PretendDevice, RemembersWorkInsteadOfDoingIt) {
+  const at::Tensor x = at::ones({3}, at::kFloat).to(kDevice), count = at::zeros({1}, at::kFloat).to(kDevice);
+  at::Tensor y;
+  const auto recording = make_pretend_recording();
+  recording->record([&] {
+    y = (x * 2).index_select(0, at::arange(2, x.options().dtype(at::kLong))) + count;
+    count.add_(1);
+  });
+  EXPECT_TRUE(y.cpu().isnan().all().item<bool>());  // not done yet
+  EXPECT_EQ(count.cpu().item<float>(), 0);
+  for (const float step : {0.f, 1.f, 2.f}) {
+    x.fill_(step);
+    recording->replay();
+    EXPECT_EQ(y.cpu()[1].item<float>(), 3 * step);
+  }
+  EXPECT_EQ(count.cpu().item<float>(), 3);
+  EXPECT_THROW(recording->record([&] { (void)x.cpu(); }), c10::Error);
+  EXPECT_THROW(recording->record([&] { (void)at::ones({3}).to(kDevice); }), c10::Error);
+  EXPECT_EQ(x.cpu()[0].item<float>(), 2);  // goes on as before
+}
+
 }  // namespace
 }  // namespace hone::test

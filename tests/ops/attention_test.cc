@@ -276,15 +276,15 @@ TEST(Attention, WhatADeviceMakesOfDocumentsIsMadeOnceForAllLayersForthAndBack) {
 }
 
 TEST(Attention, OneTokenOfEachRowSeesItsOwnCache) {
-  const std::vector<std::int64_t> lengths{1, 9, 17, 40};
+  const Tensor held = at::tensor({0, 8, 16, 39}, at::kLong);
   const Tensor q = sample({4, 6, 10}), k = sample({4, 2, 40, 10}, at::kDouble, 2),
                v = sample({4, 2, 40, 10}, at::kDouble, 3);
   for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16})
     for (const std::int64_t window : {0, 1, 8})
       at_each_kernel_level([&](const std::string& way) {
         const AttentionOptions options{0.3, Mask::causal(window)};
-        const Tensor expected = reference::decode_attention(q.to(type), k.to(type), v.to(type), lengths, options);
-        expect_close(decode_attention(q.to(type), k.to(type), v.to(type), lengths, options), expected, tolerance(type),
+        const Tensor expected = reference::decode_attention(q.to(type), k.to(type), v.to(type), held, options);
+        expect_close(decode_attention(q.to(type), k.to(type), v.to(type), held, options), expected, tolerance(type),
                      "decode " + way);
       });
 }

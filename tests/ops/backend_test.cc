@@ -116,6 +116,12 @@ TEST(Backend, StoresInACacheWhereverItLies) {
         EXPECT_TRUE(cache[3].narrow(1, 7, 1).equal(from.narrow(0, 4, 1).transpose(0, 1))) << table->name;
         EXPECT_EQ(cache.ne(0).sum().item<std::int64_t>(), 4 * 2 * 4);
       }
+      store_one_each(k, v, to, at::tensor({0, 7, 2, 3, 5}, at::kLong));
+      for (const auto& [from, cache] : {std::pair(k, to.k_RGCK), std::pair(v, to.v_RGCK)}) {
+        for (const auto& [row, at] : {std::pair(0, 0), {1, 7}, {2, 2}, {3, 3}, {4, 5}})
+          EXPECT_TRUE(cache[row].select(1, at).equal(from[row])) << table->name;
+        EXPECT_EQ(cache.ne(0).sum().item<std::int64_t>(), 9 * 2 * 4);
+      }
     }
   }
 }

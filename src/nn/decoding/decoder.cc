@@ -2,6 +2,7 @@
 #include "nn/decoding/decoder.h"
 
 #include "hone/layers.h"
+#include "nn/decoding/recorded.h"
 #include "ops/linear_weight.h"
 
 namespace hone::nn {
@@ -20,8 +21,9 @@ bool knows_adapters(const Model& model, const Pass& pass) {
 }  // namespace
 
 std::unique_ptr<Decoder> maybe_make_decoder(const Model& model, std::int64_t rows, const std::string& adapter) {
+  if (!model.device().is_cpu()) return maybe_make_recorded_decoder(model, adapter);
   const auto* has = dynamic_cast<const HasDecoder*>(&model);
-  if (!has || !model.device().is_cpu()) return nullptr;
+  if (!has) return nullptr;
   const Batch nothing;
   Pass pass(nothing);
   pass.adapter = adapter;

@@ -20,7 +20,8 @@ const Backend& cuda_backend() {
                    cuda_table::norms(),
                    cuda_table::elementwise(),
                    cuda_table::sums(),
-                   cuda_table::updates()};
+                   cuda_table::updates(),
+                   cuda_table::make_recording};
   }();
   return table;
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <memory>
 #include <vector>
 
 #include "ops/backend.h"
@@ -21,12 +22,14 @@ Backend::Norms norms();
 Backend::Elementwise elementwise();
 Backend::Sums sums();
 Backend::Updates updates();
+std::unique_ptr<Recording> make_recording();
 
 // Of attention().
 at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
-                            const std::vector<std::int64_t>& lengths, const AttentionOptions& options);
+                            const at::Tensor& held_R, const AttentionOptions& options);
 void store_in_cache(const at::Tensor& k_NGK, const at::Tensor& v_NGK, const CacheRoom& to,
                     const std::vector<CacheRun>& runs);
+void store_one_each(const at::Tensor& k_RGK, const at::Tensor& v_RGK, const CacheRoom& to, const at::Tensor& held_R);
 
 inline at::TensorOptions wide_options(const at::Tensor& x) {
   return x.options().dtype(at::toOpMathType(x.scalar_type()));

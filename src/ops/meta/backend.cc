@@ -53,11 +53,12 @@ AttentionGradients attend_backward(const at::Tensor&, const AttentionSaved& save
 at::Tensor attend_cached(const at::Tensor& q_NHK, const at::Tensor&, const at::Tensor&, const AttentionOptions&) {
   return like(q_NHK);
 }
-at::Tensor decode(const at::Tensor& q_RHK, const at::Tensor&, const at::Tensor&, const std::vector<std::int64_t>&,
+at::Tensor decode(const at::Tensor& q_RHK, const at::Tensor&, const at::Tensor&, const at::Tensor&,
                   const AttentionOptions&) {
   return like(q_RHK);
 }
 void store(const at::Tensor&, const at::Tensor&, const CacheRoom&, const std::vector<CacheRun>&) {}
+void store_one_each(const at::Tensor&, const at::Tensor&, const CacheRoom&, const at::Tensor&) {}
 
 RmsNormed rms_norm(const at::Tensor& given, const at::Tensor& residual, const at::Tensor&, double) {
   const at::Tensor x = given.contiguous();
@@ -105,7 +106,7 @@ const Backend& meta_backend() {
                              /*on_host=*/true,
                              takes,
                              {into, with_packed, skinny, meta_table::skinny_gated},
-                             {attend, attend_backward, attend_cached, decode, store},
+                             {attend, attend_backward, attend_cached, decode, store, store_one_each},
                              {meta_table::rms_norm, rms_norm_backward, meta_table::layer_norm, layer_norm_backward},
                              {meta_table::gated, meta_table::gated_backward, rotate_into, meta_table::dropout},
                              {sums_of_blocks, join, add_to_table, loss, all_finite}};

@@ -114,10 +114,17 @@ void store(const at::Tensor& k_NGK, const at::Tensor& v_NGK, const CacheRoom& to
   }
 }
 
+void store_one_each(const at::Tensor& k_RGK, const at::Tensor& v_RGK, const CacheRoom& to, const at::Tensor& held_R) {
+  const at::Tensor places_RG1K = held_R.view({-1, 1, 1, 1}).expand({-1, k_RGK.size(1), 1, k_RGK.size(2)});
+  to.k_RGCK.scatter_(2, places_RG1K, k_RGK.unsqueeze(2));
+  to.v_RGCK.scatter_(2, places_RG1K, v_RGK.unsqueeze(2));
+}
+
 }  // namespace
 
 Backend::Attention attention() {
-  return {forward, backward, reference::cached_attention, reference::decode_attention, store};
+  return {forward,        backward, reference::cached_attention, reference::decode_attention, store,
+          store_one_each};
 }
 
 }  // namespace hone::ops::reference_table

@@ -405,7 +405,7 @@ at::Tensor cached(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Te
 namespace hone::ops::cpu_table {
 
 Backend::Attention attention() {
-  return {blocks::forward, blocks::backward, blocks::cached, decode_attention, store_in_cache};
+  return {blocks::forward, blocks::backward, blocks::cached, decode_attention, store_in_cache, store_one_each};
 }
 
 }  // namespace hone::ops::cpu_table

@@ -4,10 +4,12 @@
 #include <ATen/Parallel.h>
 
 #include <cstring>
+#include <numeric>
 
 #include "ops/cpu/products/decode.h"
 #include "ops/cpu/table/table.h"
 #include "ops/parallel.h"
+#include "tensor/host.h"
 
 namespace hone::ops::cpu_table {
 namespace {
@@ -25,14 +27,14 @@ void copy(const at::Tensor& from_NGK, const at::Tensor& to_RGCK, const CacheRun&
 }  // namespace
 
 at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
-                            const std::vector<std::int64_t>& lengths, const AttentionOptions& options) {
+                            const at::Tensor& held_R, const AttentionOptions& options) {
   if (!k_RGCK.is_contiguous() || !v_RGCK.is_contiguous())
-    return reference_backend().attention.decode(q_RHK, k_RGCK, v_RGCK, lengths, options);
+    return reference_backend().attention.decode(q_RHK, k_RGCK, v_RGCK, held_R, options);
   const at::Tensor q = q_RHK.contiguous();
   const std::int64_t rows = q.size(0), groups = k_RGCK.size(1), capacity = k_RGCK.size(2), size = q.size(2);
   const std::int64_t heads = q.size(1) / groups;
-  std::int64_t tokens = 0;
-  for (const std::int64_t length : lengths) tokens += length;
+  const std::int64_t* held = host::values<std::int64_t>(held_R).data();
+  const std::int64_t tokens = rows + std::accumulate(held, held + rows, std::int64_t{0});
   at::Tensor y = at::empty_like(q);
   cpu::with_type(q.scalar_type(), [&]<class T>(T) {
     const auto kernels = cpu::decode_kernels<T>();
@@ -41,7 +43,7 @@ at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, c
     at::parallel_for(0, rows * groups, grain(tokens / rows * size), [&](std::int64_t begin, std::int64_t end) {
       static thread_local std::vector<cpu::Wide<T>> room;
       for (std::int64_t task = begin; task < end; ++task) {
-        const std::int64_t length = lengths[task / groups];
+        const std::int64_t length = held[task / groups] + 1;
         const std::int64_t first =
             options.mask.window > 0 ? std::max<std::int64_t>(0, length - options.mask.window) : 0;
         const std::int64_t at = (task * capacity + first) * size, head = task * heads * size;
@@ -64,6 +66,15 @@ void store_in_cache(const at::Tensor& k_NGK, const at::Tensor& v_NGK, const Cach
     copy(k_NGK, to.k_RGCK, run);
     copy(v_NGK, to.v_RGCK, run);
   }
+}
+
+void store_one_each(const at::Tensor& k_RGK, const at::Tensor& v_RGK, const CacheRoom& to, const at::Tensor& held_R) {
+  std::vector<CacheRun> runs;
+  for (const std::int64_t held : host::values<std::int64_t>(held_R)) {
+    const auto row = static_cast<std::int64_t>(runs.size());
+    runs.push_back({row, 1, row, held});
+  }
+  cpu_table::store_in_cache(k_RGK, v_RGK, to, runs);
 }
 
 }  // namespace hone::ops::cpu_table

@@ -16,8 +16,9 @@ std::vector<at::Tensor> skinny_products(const at::Tensor& x_RI, const std::vecto
 at::Tensor skinny_gated(const at::Tensor& x_RI, const LinearWeight& gate, const LinearWeight& up,
                         Activation activation);
 at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
-                            const std::vector<std::int64_t>& lengths, const AttentionOptions& options);
+                            const at::Tensor& held_R, const AttentionOptions& options);
 void store_in_cache(const at::Tensor& k_NGK, const at::Tensor& v_NGK, const CacheRoom& to,
                     const std::vector<CacheRun>& runs);
+void store_one_each(const at::Tensor& k_RGK, const at::Tensor& v_RGK, const CacheRoom& to, const at::Tensor& held_R);
 
 }  // namespace hone::ops::cpu_table

@@ -8,7 +8,7 @@
 using Value = HONE_VALUE;
 using Wide = WideOf<Value>::type;
 
-constexpr int kDecodeWarps = 4, kMostSize = 256, kMostRows = 128;
+constexpr int kDecodeWarps = 4, kMostSize = 256, kLeastEntries = 128, kMostParts = 64;
 constexpr double kLog2OfE = 1.4426950408889634;
 
 // What a block has to go by: entries [begin, end) of one row and key/value head, and the queries that it attends with.
@@ -220,19 +220,30 @@ HONE_DEVICE void decode_heads(const Decoding& a, const Results& to) {
   decode_part<kCount, kHeads>(a, to);
 }
 
-// q, y: [rows, groups, shared, size]; k, v: entries [begin, end) of rows and groups, the key/value heads, that lie so
-// far apart, cut into count parts; largest, sum, parts: [rows, groups, shared, gridDim.x (, size)]. A block is a part
+// A row's entries [begin, end), and in how many parts they are cut. That depends on their number alone: a row's bits do
+// not on the rows beside it.
+struct RowParts {
+  Int begin, end, count;
+};
+HONE_DEVICE RowParts parts_of(Int held, Int window) {
+  const Int end = held + 1, begin = window > 0 && end > window ? end - window : 0;
+  const Int count = (end - begin + kLeastEntries - 1) / kLeastEntries;
+  return {begin, end, count < kMostParts ? count : kMostParts};
+}
+
+// q, y: [rows, groups, shared, size]; k, v: entries of rows and groups, the key/value heads, that lie so far apart; the
+// newest one of a row is entry held; largest, sum, parts: [rows, groups, shared, gridDim.x (, size)]. A block is a part
 // of a row's entries (x) and those of its heads (y) that go together: as many as values in an access.
 HONE_KERNEL_OF(kDecodeWarps* kWarp)
 decode(const Value* q, const Value* k, const Value* v, Value* y, Wide* largest, Wide* sum, Wide* parts,
-       HONE_LIST(int, kMostRows) begins, HONE_LIST(int, kMostRows) ends, HONE_LIST(int, kMostRows) counts,
-       Int row_apart, Int group_apart, Int entry_apart, int groups, int shared, int size, double scale,
-       double soft_cap, int wide) {
+       const Int* held, Int window, Int row_apart, Int group_apart, Int entry_apart, int groups, int shared, int size,
+       double scale, double soft_cap, int wide) {
   const int together = wide ? Widest<Value>::kCount : 1, cuts = (shared + together - 1) / together, part = blockIdx.x,
             cut = blockIdx.y % cuts, group = blockIdx.y / cuts % groups, row = blockIdx.y / cuts / groups;
-  const int count = counts.at[row], begin = begins.at[row], end = ends.at[row];
-  if (part >= count) return;
-  const int each = (end - begin + count - 1) / count, first = cut * together;
+  const RowParts row_has = parts_of(held[row], window);
+  if (part >= row_has.count) return;
+  const Int each = (row_has.end - row_has.begin + row_has.count - 1) / row_has.count, begin = row_has.begin + part * each;
+  const int first = cut * together;
   const Int head = (static_cast<Int>(row) * groups + group) * shared + first, of_part = head * gridDim.x + part,
             cache = row * row_apart + group * group_apart;
   const Decoding a = {q + head * size,
@@ -241,21 +252,21 @@ decode(const Value* q, const Value* k, const Value* v, Value* y, Wide* largest, 
                       entry_apart,
                       size,
                       shared - first < together ? shared - first : together,
-                      begin + static_cast<Int>(part) * each,
-                      part + 1 < count ? begin + static_cast<Int>(part + 1) * each : end,
+                      begin,
+                      part + 1 < row_has.count ? begin + each : row_has.end,
                       static_cast<Wide>(scale),
                       static_cast<Wide>(soft_cap)};
-  const Results to = {count == 1 ? y + head * size : nullptr, largest + of_part, sum + of_part,
+  const Results to = {row_has.count == 1 ? y + head * size : nullptr, largest + of_part, sum + of_part,
                       parts + of_part * size, gridDim.x};
   wide ? decode_heads<Widest<Value>::kCount, Widest<Value>::kCount>(a, to) : decode_part<1, 1>(a, to);
 }
 
 // A block per query head of a row; most: parts that there is room for.
 HONE_KERNEL_OF(kMostSize)
-join_parts(Value* y, const Wide* largest, const Wide* sum, const Wide* parts, HONE_LIST(int, kMostRows) counts,
+join_parts(Value* y, const Wide* largest, const Wide* sum, const Wide* parts, const Int* held, Int window,
            int heads, int size, int most) {
   const Int head = blockIdx.x, at = head * most;
-  const int count = counts.at[head / heads], column = threadIdx.x;
+  const int count = static_cast<int>(parts_of(held[head / heads], window).count), column = threadIdx.x;
   if (count == 1 || column >= size) return;
   const OneValue all = join({largest + at, sum + at, parts + at * size, count, size}, column);
   y[head * size + column] = rounded<Value>(all.y / all.sum);

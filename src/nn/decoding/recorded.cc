@@ -1,0 +1,120 @@
+// A step is remembered when it was done once in the same places. Whatever lies elsewhere then (the cache has grown, rows
+// have left) has another number (KvCache::generation), and the next step is done op by op again.
+#include "nn/decoding/recorded.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "base/log.h"
+#include "hone/layers.h"
+#include "nn/kv_cache.h"
+#include "nn/plan.h"
+#include "ops/backend.h"
+#include "ops/recording.h"
+#include "tensor/host.h"
+
+namespace hone::nn {
+namespace {
+
+class RecordedDecoder final : public Decoder {
+ public:
+  RecordedDecoder(const CausalLm& model, std::string adapter, std::unique_ptr<ops::Recording> recording)
+      : model_(model), adapter_(std::move(adapter)), recording_(std::move(recording)) {}
+
+  bool step(std::span<const std::int32_t> ids, KvCache& cache) override {
+    if (!cache.room_for_one_each()) return false;
+    give(ids);
+    const bool reaches = cache.angles_reach();
+    if (reaches && tried_ == cache.generation() && recorded_ != tried_) record(cache);
+    if (reaches && recorded_ == cache.generation()) {
+      recording_->replay();
+      cache.advance_as_recorded();
+    } else {
+      try_out(cache);
+    }
+    const Tensor read = host::read(likeliest_R_);
+    const auto values = host::values<std::int64_t>(read);
+    likeliest_.assign(values.begin(), values.end());
+    return true;
+  }
+
+  std::span<const std::int32_t> likeliest() const override { return likeliest_; }
+  std::span<float> logits() override {
+    read_RV_ = host::read(logits_RV_);
+    return host::mutable_values<float>(read_RV_);
+  }
+
+ private:
+  // Tokens that the device has found itself are there already.
+  void give(std::span<const std::int32_t> ids) {
+    const auto rows = static_cast<std::int64_t>(ids.size());
+    const bool fits = ids_R1_.defined() && ids_R1_.size(0) == rows;
+    if (fits && std::equal(ids.begin(), ids.end(), likeliest_.begin(), likeliest_.end())) return;
+    const Tensor on_host = host::tensor_of(std::vector<std::int64_t>(ids.begin(), ids.end()), {rows, 1});
+    if (fits)
+      ids_R1_.copy_(on_host);
+    else
+      ids_R1_ = on_host.to(model_.device());
+  }
+
+  // Op by op. It can be remembered if the host neither waited nor gave what only this step needs.
+  void try_out(KvCache& cache) {
+    const std::int64_t waits = host::waits();
+    const bool lasting = run(cache);
+    tried_ = lasting && host::waits() == waits && can_record_ ? std::optional(cache.generation()) : std::nullopt;
+  }
+
+  // With the step of each row counted, as if it had been done.
+  void record(KvCache& cache) {
+    const std::vector<std::int64_t> before(cache.lengths().begin(), cache.lengths().end());
+    try {
+      recording_->record([&] { run(cache); });
+      recorded_ = tried_;
+    } catch (const c10::Error& error) {
+      log::warning("tokens are made op by op, which is slower: this device cannot remember a step of this model: {}",
+                   error.what_without_backtrace());
+      can_record_ = false;
+      tried_.reset(), recorded_.reset();
+    }
+    cache.go_back_to(before);
+  }
+
+  bool run(KvCache& cache) {
+    Batch batch;
+    batch.ids_BT = ids_R1_, batch.tokens = ids_R1_.size(0);
+    Pass pass(batch);
+    pass.cache = &cache, pass.adapter = adapter_;
+    const Tensor hidden_RD = model_.forward(batch, pass).hidden_BTD.flatten(0, 1);
+    logits_RV_ = model_.head().logits(hidden_RD, pass).to(at::kFloat);
+    const Tensor finite_R = logits_RV_.isfinite().all(-1);
+    likeliest_R_ = logits_RV_.argmax(-1).masked_fill(finite_R.logical_not(), -1);
+    ids_R1_.copy_(likeliest_R_.clamp_min(0).unsqueeze(1));
+    return pass.plan().is_lasting();
+  }
+
+  const CausalLm& model_;
+  std::string adapter_;
+  std::unique_ptr<ops::Recording> recording_;
+  bool can_record_ = true;
+  // Of the cache's generations, the one in which a step was done op by op and may be remembered, and the one whose step
+  // is remembered.
+  std::optional<std::int64_t> tried_, recorded_;
+  Tensor ids_R1_, logits_RV_, likeliest_R_;  // where a remembered step reads and writes
+  std::vector<std::int32_t> likeliest_;
+  Tensor read_RV_;
+};
+
+}  // namespace
+
+std::unique_ptr<Decoder> maybe_make_recorded_decoder(const Model& model, const std::string& adapter) {
+  const CausalLm* lm = model.causal_lm();
+  if (!lm || model.device().is_cpu() || model.residency()) return nullptr;
+  const ops::Backend& table = ops::backend_of(at::empty({1}, at::TensorOptions(model.device()).dtype(at::kFloat)));
+  if (!table.make_recording) return nullptr;
+  return std::make_unique<RecordedDecoder>(*lm, adapter, table.make_recording());
+}
+
+}  // namespace hone::nn
