@@ -2,10 +2,13 @@
 """hone generate beside transformers and llama.cpp: same model shape, random bf16 weights, alternating, ratio of medians.
 
   OMP_NUM_THREADS=2 python bench/generate.py --hone build/release/hone [--rounds 5] [--skip hf,llama] [--json FILE]
+  python bench/generate.py --hone build/cuda/hone --device cuda --shape 1b --rounds 2
 
-Needs torch and transformers, and for the second peer llama-cpp-python and gguf. Prints for each claim hone's median, the
-peer's, and their ratio:
-  hf batch 1, hf batch 8   new tokens/s of greedy generation, 64 prompt + 128 new tokens, prompt included
+Needs torch and transformers, and for the second peer llama-cpp-python and gguf (not on a GPU). Prints for each claim
+hone's median, the peer's, and their ratio:
+  hf batch 1, hf batch 8   new tokens/s of greedy generation, 64 prompt + 128 new tokens, prompt included; 64 and not 8
+                           on a GPU
+  hf prefill               prompt tokens/s, 4096 tokens, on a GPU alone
   llama decode             tokens/s after a prompt of 64, batch 1, 128 tokens
   llama prefill            prompt tokens/s, 512 tokens
 """
@@ -18,8 +21,9 @@ import subprocess
 import tempfile
 import time
 
-SHAPE = dict(hidden=512, layers=8, vocab=16384, inner=1408, heads=8, kv_heads=4)
-PROMPT, NEW, LONG = 64, 128, 512
+SHAPES = {"32m": dict(hidden=512, layers=8, vocab=16384, inner=1408, heads=8, kv_heads=4),
+          "1b": dict(hidden=2048, layers=16, vocab=128256, inner=8192, heads=32, kv_heads=8)}  # Llama 3.2's
+PROMPT, NEW, LONG, LONG_ON_GPU = 64, 128, 512, 4096
 THREADS = int(os.environ.get("OMP_NUM_THREADS", os.cpu_count()))
 
 
@@ -28,8 +32,8 @@ def letters(count, seed):
 
 
 class Hone:
-    def __init__(self, program, folder):
-        self.program, self.folder = program, folder
+    def __init__(self, program, folder, device):
+        self.program, self.folder, self.device = program, folder, device
 
     def run(self, prompts, new, batch):
         """Seconds of the prompts, seconds of the generation, per prompt."""
@@ -38,7 +42,7 @@ class Hone:
             file.flush()
             done = subprocess.run(
                 [self.program, "generate", self.folder, "--tokenizer", "bytes", "--prompts", file.name, "--json", "--stats",
-                 "--ignore-eos", "--max-new-tokens", str(new), "--batch-size", str(batch)],
+                 "--device", self.device, "--ignore-eos", "--max-new-tokens", str(new), "--batch-size", str(batch)],
                 capture_output=True, text=True, check=True)
         seconds = [float(x) for x in re.findall(r" tokens in ([0-9.]+) s", done.stderr)]
         assert all(len(json.loads(line)["ids"]) == new for line in done.stdout.splitlines())
@@ -51,40 +55,49 @@ class Hone:
     def decode(self, repeats=4):
         return repeats * (NEW - 1) / self.run([letters(PROMPT, i) for i in range(repeats)], NEW, 1)[1]
 
-    def prefill(self, repeats=6):
-        return repeats * LONG / self.run([letters(LONG, i) for i in range(repeats)], 1, 1)[0]
+    def prefill(self, length=LONG, repeats=6):
+        return repeats * length / self.run([letters(length, i) for i in range(repeats)], 1, 1)[0]
 
 
 class Transformers:
-    def __init__(self, folder):
+    def __init__(self, folder, shape, device):
         import torch
         from transformers import LlamaConfig, LlamaForCausalLM
         torch.set_num_threads(THREADS)
         torch.manual_seed(0)
-        s = SHAPE
-        self.torch = torch
-        self.model = LlamaForCausalLM(LlamaConfig(
-            hidden_size=s["hidden"], num_hidden_layers=s["layers"], num_attention_heads=s["heads"],
-            num_key_value_heads=s["kv_heads"], intermediate_size=s["inner"], vocab_size=s["vocab"],
-            max_position_embeddings=2048, tie_word_embeddings=True)).to(torch.bfloat16).eval()
+        s = shape
+        self.torch, self.vocab, self.device = torch, s["vocab"], device
+        with torch.device(device):
+            self.model = LlamaForCausalLM(LlamaConfig(
+                hidden_size=s["hidden"], num_hidden_layers=s["layers"], num_attention_heads=s["heads"],
+                num_key_value_heads=s["kv_heads"], intermediate_size=s["inner"], vocab_size=s["vocab"],
+                max_position_embeddings=2 * LONG_ON_GPU, tie_word_embeddings=True)).to(torch.bfloat16).eval()
         self.model.save_pretrained(folder)
 
+    def prefill(self, length):
+        ids = self.torch.randint(0, self.vocab, (1, length), device=self.device)
+        with self.torch.no_grad():
+            for _ in range(2):
+                start = time.perf_counter()
+                self.model.generate(ids, max_new_tokens=1, do_sample=False, pad_token_id=0).cpu()
+            return length / (time.perf_counter() - start)
+
     def generate(self, batch):
-        ids = self.torch.randint(0, SHAPE["vocab"], (batch, PROMPT))
+        ids = self.torch.randint(0, self.vocab, (batch, PROMPT), device=self.device)
         options = dict(do_sample=False, pad_token_id=0)
         with self.torch.no_grad():
-            self.model.generate(ids, max_new_tokens=8, min_new_tokens=8, **options)
+            self.model.generate(ids, max_new_tokens=8, min_new_tokens=8, **options).cpu()
             start = time.perf_counter()
-            self.model.generate(ids, max_new_tokens=NEW, min_new_tokens=NEW, **options)
+            self.model.generate(ids, max_new_tokens=NEW, min_new_tokens=NEW, **options).cpu()
             return batch * NEW / (time.perf_counter() - start)
 
 
 class LlamaCpp:
-    def __init__(self, folder):
+    def __init__(self, folder, s):
         import gguf
         import numpy as np
         from llama_cpp import Llama
-        s, random = SHAPE, np.random.default_rng(0)
+        random = np.random.default_rng(0)
         path = os.path.join(folder, "peer.gguf")
         w = gguf.GGUFWriter(path, "llama")
         w.add_context_length(2048)
@@ -143,16 +156,20 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--skip", default="", help="peers left out, separated by commas: hf, llama")
     parser.add_argument("--json", help="file for the figures")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--shape", choices=SHAPES, default="32m")
     flags = parser.parse_args()
-    skip = flags.skip.split(",")
+    skip, on_gpu, shape = flags.skip.split(","), flags.device == "cuda", SHAPES[flags.shape]
     with tempfile.TemporaryDirectory() as folder:
-        hf, hone = Transformers(folder), Hone(flags.hone, folder)
+        hf, hone = Transformers(folder, shape, flags.device), Hone(flags.hone, folder, flags.device)
         claims = {}
         if "hf" not in skip:
-            for batch in (1, 8):
+            for batch in (1, 64 if on_gpu else 8):
                 claims[f"hf batch {batch}"] = (lambda b=batch: hone.generate(b), lambda b=batch: hf.generate(b))
-        if "llama" not in skip:
-            llama = LlamaCpp(folder)
+            if on_gpu:
+                claims["hf prefill"] = (lambda: hone.prefill(LONG_ON_GPU), lambda: hf.prefill(LONG_ON_GPU))
+        if "llama" not in skip and not on_gpu:
+            llama = LlamaCpp(folder, shape)
             llama.prefill()  # the first call allocates
             claims["llama decode"] = (hone.decode, llama.decode)
             claims["llama prefill"] = (hone.prefill, llama.prefill)

@@ -27,17 +27,23 @@ CASES = {
     "gpu-125m": (768, 12, 32000, 8, 1024, 20, "bf16", "autocast_fused,compiled"),
     "gpu-1b": (2048, 16, 128256, 2, 4096, 6, "bf16", "autocast_fused,compiled"),
     "gpu-3b": (3072, 28, 128256, 1, 4096, 5, "bf16", "autocast_fused,compiled"),
+    "gpu-moe": (1024, 12, 32000, 4, 2048, 8, "bf16", "autocast_fused"),  # 8 experts, 2 of them for each token
+    "gpu-moe-dense": (1024, 12, 32000, 4, 2048, 8, "bf16", "autocast_fused"),  # as wide as two of them
+    "gpu-lora-7b": (4096, 32, 32000, 1, 2048, 6, "bf16", "pure"),
     "lora": (896, 24, 151936, 4, 512, 2, "bf16", "pure"),  # rank 16 on every linear of Qwen2.5-0.5B's shape
     "lora-short": (896, 24, 151936, 1, 128, 1, "bf16", "pure"),  # for CPUs on which a long step of the peer takes hours
 }
 
 
 def is_lora(case):
-    return case.startswith("lora")
+    return "lora" in case
 
 
 def shape(case):
     hidden, layers, vocab = CASES[case][:3]
+    if case == "gpu-lora-7b":  # Llama 2's
+        return dict(hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=32, num_key_value_heads=32,
+                    intermediate_size=11008, vocab_size=vocab, max_position_embeddings=4096, tie_word_embeddings=False)
     if is_lora(case):
         return dict(hidden_size=896, num_hidden_layers=24, num_attention_heads=14, num_key_value_heads=2,
                     intermediate_size=4864, vocab_size=151936, max_position_embeddings=32768, tie_word_embeddings=True)
@@ -47,22 +53,39 @@ def shape(case):
                     head_dim=hidden // heads, intermediate_size=8192, vocab_size=vocab, max_position_embeddings=8192,
                     tie_word_embeddings=True)
     heads = hidden // 64
+    if case.startswith("gpu-moe"):
+        routed = dict(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=1408, norm_topk_prob=True)
+        return dict(hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=heads,
+                    num_key_value_heads=heads // 2, head_dim=64, intermediate_size=2816, vocab_size=vocab,
+                    max_position_embeddings=4096, tie_word_embeddings=True, **(routed if case == "gpu-moe" else {}))
     return dict(hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=heads,
                 num_key_value_heads=heads // 2 if heads % 2 == 0 else heads, intermediate_size=hidden * 11 // 4,
                 vocab_size=vocab, max_position_embeddings=2048, tie_word_embeddings=True)
+
+
+def model_type(case):
+    return "qwen3_moe" if case == "gpu-moe" else "llama" if case.startswith("gpu-") or not is_lora(case) else "qwen2"
+
+
+def fresh_peer(case):
+    import transformers
+    config, model = {"qwen3_moe": (transformers.Qwen3MoeConfig, transformers.Qwen3MoeForCausalLM),
+                     "qwen2": (transformers.Qwen2Config, transformers.Qwen2ForCausalLM),
+                     "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM)}[model_type(case)]
+    return model(config(**shape(case)))
 
 
 def warmup(case):
     return 1 if is_lora(case) else 2
 
 
-def make_base(case, folder):
+def make_base(case, folder, device):
     """The model below the adapter, in bf16, as a folder that both read."""
     import torch
-    import transformers
     torch.manual_seed(0)
-    model = transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**shape(case))).to(torch.bfloat16)
-    model.save_pretrained(folder)
+    torch.set_default_dtype(torch.bfloat16)
+    with torch.device(device):
+        fresh_peer(case).save_pretrained(folder)
 
 
 def run_peer(case, mode, folder, device):
@@ -79,7 +102,7 @@ def run_peer(case, mode, folder, device):
         model = peft.get_peft_model(model, peft.LoraConfig(r=16, lora_alpha=32, target_modules="all-linear",
                                                            task_type="CAUSAL_LM"))
     else:
-        model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**shape(case)))
+        model = fresh_peer(case)
         if mode.startswith("pure"):
             model = model.to(torch.bfloat16)
 
@@ -168,7 +191,7 @@ def hone(program, case, folder, device):
                 state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
                 ids.append((state >> 33) % vocab)
             file.write(json.dumps({"input_ids": ids}) + "\n")
-    made = {"model": {"type": "llama", **shape(case)}, "tokenizer": "bytes",
+    made = {"model": {"type": model_type(case), **shape(case)}, "tokenizer": "bytes",
             "data": {"train": data, "max_length": length}, "optimizer": {"type": "adamw", "learning_rate": 5e-5},
             "trainer": {"batch_size": rows, "max_grad_norm": 1.0, "precision": precision, "device": device},
             "run": {"folder": os.path.join(folder, "run"), "seed": 1}}
@@ -215,7 +238,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hone")
     parser.add_argument("--case", choices=CASES, default="32m")
-    parser.add_argument("--peer", help="the peer's modes, separated by commas: autocast, pure, pure_fused, fp32")
+    parser.add_argument("--peer", help="the peer's modes, separated by commas: autocast, pure, pure_fused, fp32; \"\": no peer")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--floor", action="store_true")
@@ -223,15 +246,16 @@ def main():
     parser.add_argument("--base", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.run_peer == "make":
-        return make_base(options.case, options.base)
+        return make_base(options.case, options.base, options.device)
     if options.run_peer:
         return run_peer(options.case, options.run_peer, options.base, options.device)
-    modes = (options.peer or CASES[options.case][-1]).split(",")
+    modes = [mode for mode in (CASES[options.case][-1] if options.peer is None else options.peer).split(",") if mode]
     seconds, memory, floors = {}, {}, []
     with tempfile.TemporaryDirectory() as folder:
         base = os.path.join(folder, "base")
         if is_lora(options.case):
-            subprocess.run([sys.executable, __file__, "--case", options.case, "--run-peer", "make", "--base", base],
+            subprocess.run([sys.executable, __file__, "--case", options.case, "--run-peer", "make", "--base", base,
+                            "--device", options.device],
                            check=True)
         for _ in range(options.rounds):
             if options.floor:
@@ -242,8 +266,12 @@ def main():
                         peer(options.case, name, base, options.device))
                 seconds.setdefault(name, []).append(made["step_seconds"])
                 memory.setdefault(name, []).append(made["peak_memory_bytes"])
+                rate = (f", {made['flops'] / 1e12:.1f} TFLOP/s, {made['share_of_ceiling']:.2f} of a large product's"
+                        if name == "hone" else "")
                 print(f"{name:12} {made['step_seconds']:8.3f} s median, {made['best_step_seconds']:8.3f} s best, "
-                      f"{made['peak_memory_bytes'] / 1e9:5.2f} GB", flush=True)
+                      f"{made['peak_memory_bytes'] / 1e9:5.2f} GB{rate}", flush=True)
+    if not modes:
+        return
     middle = {name: statistics.median(values) for name, values in seconds.items()}
     fastest = min(modes, key=middle.get)
     print(f"step: hone {middle['hone']:.3f} s, {fastest} {middle[fastest]:.3f} s: "

@@ -35,21 +35,23 @@ using LossOf = std::function<Tensor(Pass&)>;
 // least.
 inline void expect_golden_gradients(
     Model& model, const std::map<std::string, Tensor>& golden,
-    const std::function<double(const std::string&)>& floor_of = [](const std::string&) { return 1e-3; }) {
+    const std::function<double(const std::string&)>& floor_of = [](const std::string&) { return 1e-3; },
+    double tolerance = 1e-5) {
   double model_largest = 0;
   std::int64_t there = 0, seen = 0;
   for (const auto& [name, tensor] : golden)
     if (name.starts_with("grad.")) model_largest = std::max(model_largest, largest(tensor)), ++there;
   model.each_weight([&](const std::string& name, Weight& weight) {
     const Tensor& expected = golden.at("grad." + name);
-    expect_close(weight.grad(), expected, 1e-5 * std::max(largest(expected), floor_of(name) * model_largest), name);
+    expect_close(weight.grad().cpu(), expected,
+                 tolerance * std::max(largest(expected), floor_of(name) * model_largest), name);
     ++seen;
   });
   EXPECT_EQ(seen, there);
 }
 
 inline void expect_ten_golden_steps(Model& model, const Batch& batch, const Tensor& expected, const LossOf& loss_of,
-                                    bool training) {
+                                    bool training, double tolerance = 1e-5) {
   AdamW optimizer;
   std::vector<float> losses;
   for (int t = 1; t <= 10; ++t) {
@@ -60,7 +62,7 @@ inline void expect_ten_golden_steps(Model& model, const Batch& batch, const Tens
     loss.backward();
     optimizer.step(model, t);
   }
-  expect_close(at::tensor(losses), expected, 1e-5, "losses");
+  expect_close(at::tensor(losses), expected, tolerance, "losses");
 }
 
 inline void expect_same_config(const std::filesystem::path& folder, const Model& model,
