@@ -7,47 +7,16 @@
 #include "harness/errors.h"
 #include "harness/files.h"
 #include "hub/adapter_files.h"
+#include "models/adapter_golden.h"
 #include "models/golden_checks.h"
 #include "nn/lora.h"
 
 namespace hone::test {
 namespace {
 
-const std::filesystem::path kAdapters = "tests/golden/adapters";
-
-// A base's golden folder with an adapter's own beside it.
-struct AdapterGolden {
-  explicit AdapterGolden(const std::string& name)
-      : folder(kAdapters / name),
-        config(hub::read_adapter_config(folder)),
-        tensors(read_all(folder / "golden.safetensors")),
-        base((folder / config.base).lexically_normal().filename(),
-             (folder / config.base).lexically_normal().parent_path()) {}
-  const Tensor& operator[](const std::string& name) const { return tensors.at(name); }
-  // With the adapter of its folder.
-  std::unique_ptr<CausalLm> model(Precision precision = Precision::fp32) const {
-    auto made = base.model(precision);
-    load_adapter(*made, folder, {.precision = precision});
-    return made;
-  }
-  Tensor logits(const CausalLm& model, const std::string& adapter = kDefaultAdapter) const {
-    const at::NoGradGuard no_grad;
-    const Batch batch = base.batch();
-    Pass pass(batch);
-    pass.adapter = adapter;
-    return model.head().logits(model.forward(batch, pass).hidden_BTD, pass) * base["attention_mask"].unsqueeze(-1);
-  }
-  std::filesystem::path folder;
-  hub::AdapterConfig config;
-  std::map<std::string, Tensor> tensors;
-  Golden base;
-};
-
 class LoraGolden : public ::testing::TestWithParam<GoldenParam> {
  protected:
   LoraGolden() : level_(GetParam().level()), golden_(GetParam().name), model_(golden_.model()) {}
-  // Of experts PEFT's loss has the router's; GPT-2 would drop.
-  bool trains() const { return golden_.config.base.find("experts") != std::string::npos; }
   ops::LevelScope level_;
   AdapterGolden golden_;
   std::unique_ptr<CausalLm> model_;
@@ -66,25 +35,11 @@ TEST_P(LoraGolden, TheBaseBelowIsTheBase) {
 TEST_P(LoraGolden, GradientsArePefts) {
   const Batch batch = golden_.base.batch();
   Pass pass(batch);
-  pass.training = trains();
+  pass.training = golden_.trains();
   const Tensor loss = mean_loss(*model_, batch, pass);
   expect_close(loss.detach().view({1}), golden_["loss"].view({1}), 1e-5, "loss");
   loss.backward();
-  double model_largest = 0;
-  std::size_t there = 0;
-  for (const auto& [name, tensor] : golden_.tensors)
-    if (name.starts_with("grad.")) model_largest = std::max(model_largest, largest(tensor)), ++there;
-  const auto gradient = [](Weight& weight) {
-    return weight.grad().defined() ? weight.grad() : at::zeros(weight.shape());
-  };
-  const auto tensors = hub::adapter_tensors(*model_, kDefaultAdapter, golden_.config.lora.modules_to_save);
-  EXPECT_EQ(tensors.size(), there);
-  for (const hub::AdapterTensor& tensor : tensors) {
-    const bool magnitude = tensor.name.ends_with("magnitude_vector");
-    const Tensor& expected = golden_["grad." + tensor.name + (magnitude ? ".weight" : "")];
-    expect_close(tensor.made(gradient), expected, 1e-5 * std::max(largest(expected), 1e-3 * model_largest),
-                 tensor.name);
-  }
+  golden_.expect_gradients(*model_, 1e-5);
   std::size_t others = 0;
   model_->each_weight(
       [&](const std::string&, Weight& weight) { others += !weight.trainable() && weight.grad().defined(); });
@@ -98,7 +53,7 @@ TEST_P(LoraGolden, TenStepsArePefts) {
   });
   const Batch batch = golden_.base.batch();
   expect_ten_golden_steps(
-      *model_, batch, golden_["ten_losses"], [&](Pass& pass) { return mean_loss(*model_, batch, pass); }, trains());
+      *model_, batch, golden_["ten_losses"], [&](Pass& pass) { return mean_loss(*model_, batch, pass); }, golden_.trains());
 }
 
 TEST_P(LoraGolden, MergedIsTheAdapter) {

@@ -1,0 +1,49 @@
+// BERT's goldens with a classification head (tools/golden/golden_bert.py).
+#pragma once
+
+#include <optional>
+
+#include "hone/objective.h"
+#include "hone/registry.h"
+#include "models/golden_checks.h"
+
+namespace hone::test {
+
+inline const std::filesystem::path kClassifiers = "tests/golden/classifiers";
+
+inline std::unique_ptr<Model> load_classifier(const std::string& name, const HeadRequest& head = {},
+                                              const std::optional<FreshWeights>& fresh = {},
+                                              const std::string& weights = "") {
+  const std::string file = (kClassifiers / name / "config.json").string();
+  std::unique_ptr<Model> model = build_model(config::read_file(file), file, head);
+  load_weights(*model, kClassifiers / (weights.empty() ? name : weights), Precision::fp32, fresh);
+  return model;
+}
+
+inline Batch batch_of(const std::map<std::string, Tensor>& golden) {
+  Batch batch =
+      make_batch(golden.at("input_ids"), at::full_like(golden.at("input_ids"), -100), golden.at("attention_mask"));
+  batch.extra["token_type_ids"] = golden.at("token_type_ids");
+  batch.extra["label"] = golden.at("labels");
+  return batch;
+}
+
+inline std::unique_ptr<Objective> classification() {
+  const auto& known = registries().objectives;
+  return known.make("classification", *known.options("classification"));
+}
+
+// counted: the batch on the host, where its documents are counted.
+inline Tensor classification_loss(const Model& model, const Batch& batch, const Batch& counted, Pass& pass) {
+  const auto objective = classification();
+  const LossTerms terms = objective->loss(model, model.forward(batch, pass), batch, pass);
+  return terms.terms.at(0).sum / objective->sums(counted).at(terms.terms[0].per);
+}
+inline Tensor classification_loss(const Model& model, const Batch& batch, Pass& pass) {
+  return classification_loss(model, batch, batch, pass);
+}
+
+// A key's bias moves all scores of a query alike, which softmax does not see: its gradient is rounding alone.
+inline double floor_of_classifiers(const std::string& weight) { return weight.ends_with("key.bias") ? 1e-1 : 1e-3; }
+
+}  // namespace hone::test
