@@ -3,8 +3,8 @@
 
   python3 bench/kills.py --hone build/cuda/hone --device cuda [--kills 20] [--seed 1]
 
-Trains a small model to its end, then the same recipe under kill -9, again and again from its last checkpoint. Prints the
-moments, and ends with 1 if the final weights or the logged losses differ.
+Trains a small model to its end, then the same recipe under kill -9, again and again from its last checkpoint. Ends with
+1 if the last checkpoint's tensors or the logged losses differ.
 """
 import argparse
 import hashlib
@@ -29,7 +29,8 @@ def recipe(folder, device):
     with open(path, "w") as file:
         json.dump({"model": {"type": "llama", "hidden_size": 128, "intermediate_size": 352, "num_hidden_layers": 2,
                              "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 256},
-                   "tokenizer": "bytes", "data": {"train": data, "max_length": 128, "packing": "concat", "cache": "none"},
+                   "tokenizer": "bytes",
+                   "data": {"train": data, "max_length": 128, "packing": "concat", "cache": "none"},
                    "optimizer": {"type": "adamw", "learning_rate": 1e-3},
                    "trainer": {"batch_size": 8, "steps": STEPS, "log_every": 1, "save": {"every": 5, "keep": 2},
                                "device": device}}, file)

@@ -16,7 +16,7 @@
 #include "hone/generate.h"
 #include "hone/layers.h"
 #include "hone/random.h"
-#include "nn/decoding/decoder.h"
+#include "nn/decoding/choose.h"
 #include "nn/finite.h"
 #include "nn/kv_cache.h"
 #include "tensor/host.h"

@@ -39,8 +39,8 @@ class HONE_API KvCache final : public Past {
   // After the last layer: the pass's tokens now belong to the past. Called by Model::forward.
   void advance(const Plan& plan);
 
-  // For one token of each row (nn/decoding): makes room for it in each layer, behind what the row holds; null before the
-  // first pass. Good until the next call of anything here.
+  // For one token of each row (nn/decoding): makes room for it in each layer, behind what the row holds; null before
+  // the first pass. Good until the next call of anything here.
   struct Room {
     Tensor k_RGCK, v_RGCK;
     std::vector<std::int64_t> held;  // per row

@@ -25,9 +25,9 @@ at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at:
 at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,
                             const AttentionOptions& options);
 
-// One new token per row, which is entry held_R[row] (int64, on the device) of the row's cache, against the entries up to
-// it. Nothing here asks where that is: what a device was told for one step is good for the next one, too. No gradient.
-// Letters: R rows, C capacity of the cache.
+// One new token per row, which is entry held_R[row] (int64, on the device) of the row's cache, against the entries up
+// to it. Nothing here asks where that is: what a device was told for one step is good for the next one, too. No
+// gradient. Letters: R rows, C capacity of the cache.
 at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
                             const at::Tensor& held_R, const AttentionOptions& options);
 

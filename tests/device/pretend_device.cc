@@ -256,7 +256,8 @@ class PretendRecording final : public ops::Recording {
   void undo() {
     remembered = nullptr;
     for (auto each = works_.rbegin(); each != works_.rend(); ++each) {
-      for (const auto& [x, before] : each->written_before) before.sizes() == x.sizes() ? void(as_host(x).copy_(before)) : forget(x);
+      for (const auto& [x, before] : each->written_before)
+        before.sizes() == x.sizes() ? void(as_host(x).copy_(before)) : forget(x);
       for (const at::Tensor& x : each->made) forget(x);
     }
   }

@@ -53,7 +53,8 @@ TEST_P(LoraGolden, TenStepsArePefts) {
   });
   const Batch batch = golden_.base.batch();
   expect_ten_golden_steps(
-      *model_, batch, golden_["ten_losses"], [&](Pass& pass) { return mean_loss(*model_, batch, pass); }, golden_.trains());
+      *model_, batch, golden_["ten_losses"], [&](Pass& pass) { return mean_loss(*model_, batch, pass); },
+      golden_.trains());
 }
 
 TEST_P(LoraGolden, MergedIsTheAdapter) {

@@ -2,7 +2,7 @@
 #include "nn/low_rank.h"
 
 #include "models/golden.h"
-#include "nn/decoding/decoder.h"
+#include "nn/decoding/choose.h"
 
 namespace hone::test {
 namespace {

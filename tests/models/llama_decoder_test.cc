@@ -1,5 +1,5 @@
 // The decoder's tokens against those of the layers: the same bits, at every level and with any number of threads.
-#include "nn/decoding/decoder.h"
+#include "nn/decoding/choose.h"
 
 #include <gtest/gtest.h>
 

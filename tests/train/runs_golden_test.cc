@@ -11,9 +11,9 @@ TEST(Runs, TwelveStepsEqualHfTrainer) {
   const test::TempFolder folder;
   for (const auto& [batch, accumulate] : {std::pair(2, 3), std::pair(6, 1), std::pair(1, 6)}) {
     SCOPED_TRACE(fmt::format("batch {} x {}", batch, accumulate));
-    const Recipe recipe = test::golden_recipe("models/llama",
-                                              fmt::format("batch_size: {}, accumulate: {}, steps: 12", batch, accumulate),
-                                              (folder / fmt::format("run{}", batch)).string());
+    const std::string sizes = fmt::format("batch_size: {}, accumulate: {}, steps: 12", batch, accumulate);
+    const Recipe recipe =
+        test::golden_recipe("models/llama", sizes, (folder / fmt::format("run{}", batch)).string());
     train(recipe, test::quiet_options());
     test::expect_golden_history(recipe.run.folder, "train/tiny_12_steps.json", 2e-5);
   }

@@ -34,8 +34,4 @@ class HasDecoder {
   virtual std::unique_ptr<Decoder> make_decoder(std::int64_t rows, const Pass& pass) const = 0;
 };
 
-// Null: there is only the long way.
-std::unique_ptr<Decoder> maybe_make_decoder(const Model& model, std::int64_t rows,
-                                            const std::string& adapter = kDefaultAdapter);
-
 }  // namespace hone::nn

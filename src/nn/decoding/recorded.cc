@@ -1,5 +1,5 @@
-// A step is remembered when it was done once in the same places. Whatever lies elsewhere then (the cache has grown, rows
-// have left) has another number (KvCache::generation), and the next step is done op by op again.
+// A step is remembered when it was done once in the same places. When something lies elsewhere (the cache has grown,
+// rows have left), KvCache::generation is another one, and the next step is done op by op again.
 #include "nn/decoding/recorded.h"
 
 #include <ATen/ATen.h>

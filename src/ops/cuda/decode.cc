@@ -25,8 +25,9 @@ void decode_rows(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, 
   const Grid grid{.x = most,
                   .y = rows * groups * ceil_div(shared, values_at_once(q, wide)),
                   .threads = kDecodeThreads};
-  launch({"decode", "decode"}, q, grid, q, k, v, y, softmax[0], softmax[1], parts, held, window, k.stride(0), k.stride(1), k.stride(2), static_cast<int>(groups), static_cast<int>(shared),
-         static_cast<int>(size), options.scale, options.soft_cap, wide);
+  launch({"decode", "decode"}, q, grid, q, k, v, y, softmax[0], softmax[1], parts, held, window, k.stride(0),
+         k.stride(1), k.stride(2), static_cast<int>(groups), static_cast<int>(shared), static_cast<int>(size),
+         options.scale, options.soft_cap, wide);
   if (most == 1) return;
   const Grid joins{.x = rows * heads, .threads = threads_for(size, kMostDecodedSize)};
   launch({"decode", "join_parts"}, q, joins, y, softmax[0], softmax[1], parts, held, window, static_cast<int>(heads),

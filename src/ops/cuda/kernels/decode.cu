@@ -242,7 +242,8 @@ decode(const Value* q, const Value* k, const Value* v, Value* y, Wide* largest, 
             cut = blockIdx.y % cuts, group = blockIdx.y / cuts % groups, row = blockIdx.y / cuts / groups;
   const RowParts row_has = parts_of(held[row], window);
   if (part >= row_has.count) return;
-  const Int each = (row_has.end - row_has.begin + row_has.count - 1) / row_has.count, begin = row_has.begin + part * each;
+  const Int each = (row_has.end - row_has.begin + row_has.count - 1) / row_has.count;
+  const Int begin = row_has.begin + part * each;
   const int first = cut * together;
   const Int head = (static_cast<Int>(row) * groups + group) * shared + first, of_part = head * gridDim.x + part,
             cache = row * row_apart + group * group_apart;

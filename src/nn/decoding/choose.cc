@@ -1,5 +1,5 @@
 // Whether a model has a short way.
-#include "nn/decoding/decoder.h"
+#include "nn/decoding/choose.h"
 
 #include "hone/layers.h"
 #include "nn/decoding/recorded.h"
