@@ -94,6 +94,27 @@ void choose(const Lines& lines, std::span<float> logits, std::vector<std::int32_
   });
 }
 
+// The same from each line's highest logits, where they are cheaper to have and enough. False: nothing was chosen.
+bool choose_among_highest(const Lines& lines, nn::Decoder& decoder, std::vector<std::int32_t>& ids) {
+  constexpr std::int64_t kBeyond = 4;  // logits are often equal, in bf16, and all that are as the lowest count
+  const std::int64_t needed = lines[0]->sampler.highest_needed();
+  const nn::Decoder::Highest highest = needed > 0 ? decoder.highest(kBeyond * needed) : nn::Decoder::Highest{};
+  if (highest.ids.empty()) return false;
+  const std::size_t each = highest.ids.size() / lines.size();
+  std::vector<std::int32_t> chosen(decoder.likeliest().begin(), decoder.likeliest().end());
+  for (std::size_t r = 0; r < lines.size(); ++r) {
+    Line& line = *lines[r];
+    if (chosen[r] < 0) continue;  // not all are finite
+    const auto own = [&](const auto& all) { return all.subspan(r * each, each); };
+    const double uniform = line.random.uniform(line.result.ids.size());
+    const auto id = line.sampler.choose_among(own(highest.logits), own(highest.ids), uniform);
+    if (!id) return false;
+    chosen[r] = *id;
+  }
+  ids = std::move(chosen);
+  return true;
+}
+
 bool is_greedy(const GenerateConfig& config) { return config.temperature == 0 && config.repetition_penalty == 1; }
 
 }  // namespace
@@ -190,8 +211,10 @@ void Generator::State::go_on(const Lines& lines, nn::Decoder* decoder, nn::KvCac
                              std::vector<std::int32_t>& ids) {
   stats.decoded_tokens += std::ssize(ids);
   if (decoder && decoder->step(ids, cache)) {
-    if (!greedy) return choose(lines, decoder->logits(), ids);
-    ids.assign(decoder->likeliest().begin(), decoder->likeliest().end());
+    if (greedy)
+      ids.assign(decoder->likeliest().begin(), decoder->likeliest().end());
+    else if (!choose_among_highest(lines, *decoder, ids))
+      choose(lines, decoder->logits(), ids);
   } else {
     std::vector<std::span<const std::int32_t>> input;
     for (const std::int32_t& id : ids) input.emplace_back(&id, 1);

@@ -22,7 +22,9 @@ bool likelier(const Candidate& a, const Candidate& b) {
 }  // namespace
 
 Sampler::Sampler(const GenerateConfig& config, std::int64_t vocab_size)
-    : config_(config), seen_(config.repetition_penalty != 1.0 ? static_cast<std::size_t>(vocab_size) : 0) {}
+    : config_(config),
+      vocab_size_(vocab_size),
+      seen_(config.repetition_penalty != 1.0 ? static_cast<std::size_t>(vocab_size) : 0) {}
 
 void Sampler::penalise(std::span<float> logits) const {
   const auto penalty = static_cast<float>(config_.repetition_penalty);
@@ -100,6 +102,11 @@ void Sampler::keep_min_p() {
 void Sampler::filter(std::span<float> logits) {
   penalise(logits);
   keep_top_k(logits);
+  weigh();
+}
+
+// From logits in kept_ to what is left of the distribution.
+void Sampler::weigh() {
   double highest = -INFINITY;
   for (const Candidate& c : kept_) highest = std::max(highest, c.probability);
   at::parallel_for(0, std::ssize(kept_), 4096, [&](std::int64_t begin, std::int64_t end) {
@@ -124,6 +131,28 @@ std::int32_t Sampler::choose(std::span<float> logits, double uniform) {
     return static_cast<std::int32_t>(ops::argmax(logits));
   }
   filter(logits);
+  return draw(uniform);
+}
+
+std::int64_t Sampler::highest_needed() const {
+  const bool enough = config_.temperature > 0 && config_.repetition_penalty == 1 && config_.top_k < vocab_size_;
+  return enough ? config_.top_k : 0;
+}
+
+std::optional<std::int32_t> Sampler::choose_among(std::span<const float> logits, std::span<const std::int64_t> ids,
+                                                  double uniform) {
+  const auto temperature = static_cast<float>(config_.temperature);
+  const float lowest = logits[static_cast<std::size_t>(config_.top_k) - 1] / temperature;
+  if (std::ssize(logits) < vocab_size_ && !(logits.back() / temperature < lowest)) return std::nullopt;
+  kept_.clear();
+  for (std::size_t i = 0; i < logits.size() && !(logits[i] / temperature < lowest); ++i)
+    kept_.push_back({static_cast<std::int32_t>(ids[i]), logits[i] / temperature});
+  std::sort(kept_.begin(), kept_.end(), [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
+  weigh();
+  return draw(uniform);
+}
+
+std::int32_t Sampler::draw(double uniform) {
   double sum = 0;
   for (std::size_t i = 0; i < kept_.size(); ++i) {
     if (i == sorted_) sort_more();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,12 +28,20 @@ class Sampler {
   // The next token for logits [vocab_size]; `uniform` in [0, 1) decides. Ties go to the lowest id. Changes `logits`. -1
   // where a logit is infinite or not a number.
   std::int32_t choose(std::span<float> logits, double uniform);
+  // The same from a row's highest logits alone, highest first, with their ids, where that is enough. No value: others
+  // may be as high as the lowest that counts, so that all are needed. REQUIRES: all logits are finite, and there are at
+  // least highest_needed() of them.
+  std::optional<std::int32_t> choose_among(std::span<const float> logits, std::span<const std::int64_t> ids,
+                                           double uniform);
+  std::int64_t highest_needed() const;  // 0: choose_among() does not go by these settings
   // The distribution that choose() draws from, likeliest first. REQUIRES: temperature > 0. Changes `logits`.
   const std::vector<Candidate>& distribution(std::span<float> logits);
 
  private:
   void penalise(std::span<float> logits) const;
   void filter(std::span<float> logits);
+  void weigh();
+  std::int32_t draw(double uniform);
   float kth_largest(std::span<const float> values, std::size_t k);
   void keep_top_k(std::span<float> logits);
   void sort_more();
@@ -41,6 +50,7 @@ class Sampler {
   void normalise();
 
   GenerateConfig config_;
+  std::int64_t vocab_size_;
   std::vector<bool> seen_;
   std::vector<Candidate> kept_;
   std::size_t sorted_ = 0;  // the first ones of kept_ that are in order

@@ -60,6 +60,13 @@ TEST_F(GenerateOnDevice, GivesTheHostsTokens) {
     EXPECT_GT(expect_the_hosts_tokens(), 30);
   }
 }
+TEST_F(GenerateOnDevice, OfSamplingOnlyTheLikeliestComeToTheHost) {
+  make();
+  for (const std::int64_t top_k : {1, 5, 50}) {
+    config_.temperature = 1, config_.top_k = top_k, config_.top_p = 0.9;
+    EXPECT_GT(expect_the_hosts_tokens(), 30);
+  }
+}
 TEST_F(GenerateOnDevice, RowsLeaveARememberedStep) {
   make();
   config_.temperature = 1, config_.ignore_eos = false, config_.max_new_tokens = 60;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <nlohmann/json.hpp>
 
 #include "hone/safetensors.h"
@@ -114,6 +115,52 @@ TEST(Sampler, ReachesEveryCandidateWithItsShare) {
     ++count[sampler.choose(copy, (i + 0.5) / 1000)];
   }
   EXPECT_EQ(count, (std::vector<int>{500, 300, 200}));
+}
+
+// With equal ones, as in bf16; beyond the highest ones there may be more of them.
+TEST(Sampler, ChoosesTheSameAmongTheHighest) {
+  constexpr std::size_t kVocab = 500;
+  std::vector<float> logits(kVocab);
+  for (std::size_t i = 0; i < kVocab; ++i)
+    logits[i] = std::round(std::sin(static_cast<float>(i * i % 977)) * 40) / 8;
+  std::vector<std::int64_t> ids(kVocab);
+  std::iota(ids.begin(), ids.end(), 0);
+  std::stable_sort(ids.begin(), ids.end(), [&](std::int64_t a, std::int64_t b) { return logits[a] > logits[b]; });
+  std::vector<float> highest;
+  for (const std::int64_t id : ids) highest.push_back(logits[id]);
+  int chosen = 0, left_open = 0;
+  for (const std::int64_t top_k : {1, 3, 20, 60})
+    for (const double top_p : {0.5, 1.0})
+      for (const double min_p : {0.0, 0.2})
+        for (const std::size_t given : {std::size_t{62}, kVocab}) {
+          GenerateConfig config;
+          config.temperature = 0.7, config.top_k = top_k, config.top_p = top_p, config.min_p = min_p;
+          Sampler sampler(config, kVocab), other(config, kVocab);
+          ASSERT_EQ(sampler.highest_needed(), top_k);
+          for (double uniform = 0; uniform < 1; uniform += 0.05) {
+            std::vector<float> copy = logits;
+            const std::int32_t expected = sampler.choose(copy, uniform);
+            const auto got = other.choose_among(std::span(highest).first(given), std::span(ids).first(given), uniform);
+            got ? ++chosen : ++left_open;
+            if (got) EXPECT_EQ(*got, expected) << top_k << " " << top_p << " " << min_p << " " << uniform;
+            if (given == kVocab) EXPECT_TRUE(got);
+          }
+        }
+  EXPECT_GT(chosen, 500);
+  EXPECT_GT(left_open, 0);
+}
+TEST(Sampler, SaysWhenItNeedsAllLogits) {
+  GenerateConfig config;
+  config.temperature = 1;
+  EXPECT_EQ(Sampler(config, 100).highest_needed(), 0);
+  config.top_k = 100;
+  EXPECT_EQ(Sampler(config, 100).highest_needed(), 0);
+  config.top_k = 7;
+  EXPECT_EQ(Sampler(config, 100).highest_needed(), 7);
+  config.repetition_penalty = 1.1;
+  EXPECT_EQ(Sampler(config, 100).highest_needed(), 0);
+  config.repetition_penalty = 1, config.temperature = 0;
+  EXPECT_EQ(Sampler(config, 100).highest_needed(), 0);
 }
 
 }  // namespace

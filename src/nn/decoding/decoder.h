@@ -23,6 +23,13 @@ class Decoder {
   // each row's highest: -1 where a logit is infinite or not a number.
   virtual std::span<float> logits() = 0;
   virtual std::span<const std::int32_t> likeliest() const = 0;
+  // Of each row the `count` highest logits, highest first, and their ids, one row after another: where that is cheaper
+  // to have than all of them. Empty: it is not.
+  struct Highest {
+    std::span<const float> logits;
+    std::span<const std::int64_t> ids;
+  };
+  virtual Highest highest(std::int64_t /*count*/) { return {}; }
 };
 
 // What a model may be besides: one that has a short way.

@@ -46,6 +46,11 @@ class RecordedDecoder final : public Decoder {
     read_RV_ = host::read(logits_RV_);
     return host::mutable_values<float>(read_RV_);
   }
+  Highest highest(std::int64_t count) override {
+    const auto [logits, ids] = logits_RV_.topk(std::min(count, logits_RV_.size(1)));
+    highest_ = host::read(logits), highest_ids_ = host::read(ids);
+    return {host::values<float>(highest_), host::values<std::int64_t>(highest_ids_)};
+  }
 
  private:
   // Tokens that the device has found itself are there already.
@@ -104,7 +109,7 @@ class RecordedDecoder final : public Decoder {
   std::optional<std::int64_t> tried_, recorded_;
   Tensor ids_R1_, logits_RV_, likeliest_R_;  // where a remembered step reads and writes
   std::vector<std::int32_t> likeliest_;
-  Tensor read_RV_;
+  Tensor read_RV_, highest_, highest_ids_;
 };
 
 }  // namespace
