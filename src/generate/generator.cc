@@ -19,6 +19,7 @@
 #include "nn/decoding/choose.h"
 #include "nn/finite.h"
 #include "nn/kv_cache.h"
+#include "tensor/device.h"
 #include "tensor/host.h"
 
 namespace hone {
@@ -77,7 +78,7 @@ Tensor next_logits(const CausalLm& model, const std::string& adapter,
     std::vector<std::int64_t> last;
     for (std::size_t r = 0; r < rows.size(); ++r)
       last.push_back(static_cast<std::int64_t>(r) * batch.length() + static_cast<std::int64_t>(rows[r].size()) - 1);
-    hidden_RD = hidden_RD.index_select(0, at::tensor(last, at::kLong).to(hidden_RD.device()));
+    hidden_RD = hidden_RD.index_select(0, devices::sent(at::tensor(last, at::kLong), hidden_RD.device()));
   }
   return host::read(model.head().logits(hidden_RD, pass).to(at::kFloat));
 }

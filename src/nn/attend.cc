@@ -6,7 +6,7 @@
 #include "hone/random.h"
 #include "nn/kv_cache.h"
 #include "nn/plan.h"
-#include "tensor/host.h"
+#include "tensor/device.h"
 
 namespace hone::nn {
 
@@ -26,7 +26,7 @@ Tensor positions(Pass& pass) {
   const Plan& plan = pass.plan();
   if (plan.is_one_token_each()) return pass.cache->positions_R(pass.batch.ids_BT.device()).unsqueeze(1);
   const Tensor flat_N = plan.from_documents(plan.each_token([](const PlannedDoc& doc) { return doc.position; }));
-  return plan.from_flat(flat_N.view({1, -1, 1}).to(pass.batch.ids_BT.device())).squeeze(-1);
+  return plan.from_flat(devices::sent(flat_N.view({1, -1, 1}), pass.batch.ids_BT.device())).squeeze(-1);
 }
 
 }  // namespace hone::nn

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "nn/plan.h"
+#include "tensor/device.h"
 #include "tensor/host.h"
 
 namespace hone::nn {
@@ -44,7 +45,7 @@ void KvCache::keep(const std::vector<std::int64_t>& rows) {
   for (Slot& slot : slots_) {
     pick(slot.dropped);
     if (!slot.k_RGCK.defined()) continue;
-    for (Tensor* x : {&slot.k_RGCK, &slot.v_RGCK}) *x = x->index_select(0, index.to(x->device()));
+    for (Tensor* x : {&slot.k_RGCK, &slot.v_RGCK}) *x = x->index_select(0, devices::sent(index, x->device()));
   }
 }
 
@@ -147,7 +148,7 @@ void KvCache::refresh_held() {
 const Tensor& KvCache::held_R(std::int64_t window, at::Device device) {
   refresh_held();
   Tensor& held = held_R_[window];
-  if (!held.defined()) held = counted(window).to(device), ++generation_;
+  if (!held.defined()) held = devices::sent(counted(window), device), ++generation_;
   return held;
 }
 
@@ -201,7 +202,7 @@ bool KvCache::angles_reach() const {
 const ops::RopeTable& KvCache::rope_table(const Rope& rope, std::int64_t end, const Tensor& like) {
   ops::RopeTable& table = rope_tables_[&rope];
   const std::int64_t have = table.cos.defined() ? table.cos.size(0) : 0;
-  if (have < end) table = rope.table(rope.angles(0, std::max(end + 64, 2 * have), 0), like), ++generation_;
+  if (have < end) table = rope.kept_table(std::max(end + 64, 2 * have), like), ++generation_;
   return table;
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "ops/take_rows.h"
+#include "tensor/device.h"
 #include "tensor/host.h"
 
 namespace hone::nn {
@@ -67,7 +68,7 @@ void Plan::place(const std::vector<Doc>& docs, at::Device device) {
   auto index = host::mutable_values<std::int64_t>(kept).begin();
   for (const Doc& doc : docs)
     for (std::int64_t t = doc.begin; t < doc.end; ++t) *index++ = doc.row * length_ + t;
-  kept_M_ = kept.to(device);
+  kept_M_ = devices::sent(kept, device);
 }
 
 void Plan::share(const std::vector<Doc>& docs) {
@@ -145,10 +146,10 @@ const ops::RopeTable& Plan::rope(const Rope& rope, const Tensor& like) {
   if (table.cos.defined()) return table;
   const auto end = [](const PlannedDoc& doc) { return doc.position + doc.span.end - doc.span.begin; };
   Tensor rows;
-  if (cache_ && std::all_of(docs_.begin(), docs_.end(), [&](auto& doc) { return rope.length_class(end(doc)) == 0; })) {
+  if (std::all_of(docs_.begin(), docs_.end(), [&](auto& doc) { return rope.length_class(end(doc)) == 0; })) {
     std::int64_t last = 0;
     for (const PlannedDoc& doc : docs_) last = std::max(last, end(doc));
-    table = cache_->rope_table(rope, last, like);
+    table = cache_ ? cache_->rope_table(rope, last, like) : rope.kept_table(last, like);
     rows = is_one_token_each() ? cache_->positions_R(like.device())
                                : from_documents(each_token([](const PlannedDoc& doc) { return doc.position; }));
   } else {
@@ -167,7 +168,7 @@ const ops::RopeTable& Plan::rope(const Rope& rope, const Tensor& like) {
     }
     table = rope.table(angle, like);
   }
-  table.rows_N = rows.to(like.device());
+  table.rows_N = devices::sent(rows, like.device());
   return table;
 }
 

@@ -128,4 +128,11 @@ ops::RopeTable Rope::table(const Tensor& angles, const Tensor& like) const {
   return {made(angles.cos()), made(angles.sin()), {}};
 }
 
+const ops::RopeTable& Rope::kept_table(std::int64_t end, const Tensor& like) const {
+  const bool fits = kept_.cos.defined() && kept_.cos.device() == like.device() &&
+                    kept_.cos.scalar_type() == at::toOpMathType(like.scalar_type()) && kept_.cos.size(0) >= end;
+  if (!fits) kept_ = table(angles(0, end, 0), like);
+  return kept_;
+}
+
 }  // namespace hone::nn

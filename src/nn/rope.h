@@ -74,7 +74,7 @@ RopeConfig read_rope(const RopeSource& source, Problems& problems);
 config::Node write_rope(const RopeConfig& config);  // the keys that the type uses
 config::Node hf_float(double value);                // "10000.0", not "10000": transformers 5 is strict about floats
 
-// The frequencies of one model. Immutable.
+// The frequencies of one model. Immutable but for what it keeps, which is not thread-safe.
 class Rope {
  public:
   // REQUIRES: head_size even.
@@ -87,6 +87,9 @@ class Rope {
   at::Tensor angles(std::int64_t begin, std::int64_t end, std::int64_t length_class) const;  // of positions, [P, K/2]
   // Their cos and sin, scaled, for computing in `like`'s precision on its device; rows_N is left undefined.
   ops::RopeTable table(const at::Tensor& angles, const at::Tensor& like) const;
+  // Of positions 0 to `end` at least, of length class 0: made when it is asked for first and kept until it is asked for
+  // on another device, in another precision or further.
+  const ops::RopeTable& kept_table(std::int64_t end, const at::Tensor& like) const;
   double attention_factor() const { return attention_factor_; }
   std::int64_t head_size() const { return head_size_; }
   const RopeConfig& config() const { return config_; }
@@ -95,6 +98,7 @@ class Rope {
   RopeConfig config_;
   std::int64_t head_size_, max_positions_, original_;
   double attention_factor_ = 1;
+  mutable ops::RopeTable kept_;
 };
 
 }  // namespace hone::nn

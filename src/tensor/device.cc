@@ -140,4 +140,9 @@ std::vector<at::Tensor> copied(const std::vector<at::Tensor>& tensors, at::Devic
   return made;
 }
 
+at::Tensor sent(const at::Tensor& x, at::Device device) {
+  const bool waits = !x.is_cpu() || device.is_cpu() || device.is_meta();
+  return waits ? x.to(device) : x.pin_memory().to(device, /*non_blocking=*/true);
+}
+
 }  // namespace hone::devices

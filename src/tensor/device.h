@@ -39,5 +39,8 @@ void reset_peak(at::Device device);
 // Tensors of the host on a device. An accelerator fetches them by itself, on a stream of its own, while it computes
 // what it was given before; what the caller asks of it next comes after them. The host waits for nothing.
 std::vector<at::Tensor> copied(const std::vector<at::Tensor>& tensors, at::Device device);
+// One that is small and wanted at once: in turn with what the device was given. The host waits for nothing here either,
+// as it would by Tensor::to(), until the device has done all that.
+at::Tensor sent(const at::Tensor& x, at::Device device);
 
 }  // namespace hone::devices

@@ -15,6 +15,7 @@
 #include "base/signals.h"
 #include "base/strings.h"
 #include "hone/safetensors.h"
+#include "tensor/device.h"
 #include "tensor/host.h"
 #include "train/named_tensors.h"
 
@@ -72,7 +73,7 @@ void DocumentNumbers::add_to(Batch* given) const {
     for (const auto& [name, number] : found->second) all[name].push_back(number);
   }
   for (const auto& [name, numbers] : all)
-    batch.extra[name] = host::tensor_of(numbers, {std::ssize(numbers)}).to(batch.ids_BT.device());
+    batch.extra[name] = devices::sent(host::tensor_of(numbers, {std::ssize(numbers)}), batch.ids_BT.device());
 }
 
 // Of the objective, of what its models hold and of what they are computed in.

@@ -290,7 +290,7 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_bloc
     std::memset(to.data_ptr(), 0xff, to.nbytes());
     return to;
   }
-  if (!is_here(to)) ++waits;
+  if (!is_here(to) || (!is_here(from) && !non_blocking)) ++waits;
   at::Tensor target = is_here(to) ? as_host(to) : to;
   target.copy_(is_here(from) ? as_host(from) : from);
   return to;

@@ -15,7 +15,7 @@ namespace hone::test {
 // Registers the device; once per process, before the first tensor.
 void use_pretend_device();
 
-std::int64_t pretend_waits();  // copies to the host and values that were asked for, so far
+std::int64_t pretend_waits();  // copies to and from the host that are not queued, values that were asked for
 
 // What the device remembers instead of doing it, and does when it is told to: as on a GPU, what is made meanwhile holds
 // no values before, and who waits for the device, or gives it what lies in host memory, is refused.

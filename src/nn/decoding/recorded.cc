@@ -14,6 +14,7 @@
 #include "nn/plan.h"
 #include "ops/backend.h"
 #include "ops/recording.h"
+#include "tensor/device.h"
 #include "tensor/host.h"
 
 namespace hone::nn {
@@ -60,9 +61,9 @@ class RecordedDecoder final : public Decoder {
     if (fits && std::equal(ids.begin(), ids.end(), likeliest_.begin(), likeliest_.end())) return;
     const Tensor on_host = host::tensor_of(std::vector<std::int64_t>(ids.begin(), ids.end()), {rows, 1});
     if (fits)
-      ids_R1_.copy_(on_host);
+      ids_R1_.copy_(devices::sent(on_host, model_.device()));
     else
-      ids_R1_ = on_host.to(model_.device());
+      ids_R1_ = devices::sent(on_host, model_.device());
   }
 
   // Op by op. It can be remembered if the host neither waited nor gave what only this step needs.
