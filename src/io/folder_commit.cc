@@ -170,6 +170,7 @@ void require_free(const std::filesystem::path& path, bool replace) {
   const std::string taken = path.string() + ": is there already";
   std::string why = why_not_ours(Env::process().open_folder(named.parent), named.name);
   if (why.empty() && named.holds_working_folder()) why = "it is the current folder, or one above it";
+  if (why.empty() && named.is_checkpoint_of_run()) why = "it is a checkpoint of a run";
   if (!why.empty())
     throw Error(ErrorKind::checkpoint, fmt::format("{}, and --replace would not take it: {}", taken, why))
         .hint("choose another name, or move it away");

@@ -44,6 +44,11 @@ bool NamedFolder::holds_working_folder() const {
   return std::mismatch(whole.begin(), whole.end(), here.begin(), here.end()).first == whole.end();
 }
 
+bool NamedFolder::is_checkpoint_of_run() const {
+  std::error_code unknown;
+  return parent.filename() == "checkpoints" && fs::exists(parent.parent_path() / "run.json", unknown);
+}
+
 NamedFolder locate_folder(const fs::path& path, ErrorKind kind) {
   if (path.empty()) throw Error(kind, "no folder given; expected its name");
   std::error_code error;

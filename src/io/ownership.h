@@ -15,6 +15,7 @@ struct NamedFolder {
   std::string name;
   std::filesystem::path path() const { return parent / name; }
   bool holds_working_folder() const;  // it is the current folder, or one above it
+  bool is_checkpoint_of_run() const;  // what a run goes on from
 };
 // Error(kind): "", the root of the file system, or what is no folder.
 NamedFolder locate_folder(const std::filesystem::path& path, ErrorKind kind);

@@ -97,6 +97,17 @@ TEST_F(Ownership, TheCurrentFolderOrOneAboveItIsNotReplaced) {
   EXPECT_EQ(names(), (std::vector<std::string>{"m"}));
 }
 
+TEST_F(Ownership, ACheckpointOfARunIsNotReplacedByAnotherFolder) {
+  make("run/checkpoints/step-00000004", "1");
+  make("checkpoints/m", "1");
+  folder_.write("run/run.json", "{}");
+  EXPECT_THAT(error_of([&] { commit_to(folder_ / "run/checkpoints/step-00000004", true); }),
+              testing::HasSubstr("it is a checkpoint of a run"));
+  EXPECT_EQ(content("run/checkpoints/step-00000004/tokenizer.json"), "1");
+  make("checkpoints/m", "2", true);
+  EXPECT_EQ(content("checkpoints/m/tokenizer.json"), "2");
+}
+
 TEST_F(Ownership, OfALinkedFolderTheFolderIsMovedAndTheLinkStays) {
   make("disk/m", "1");
   fs::create_directory_symlink(folder_ / "disk/m", folder_ / "m");
