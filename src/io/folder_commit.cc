@@ -165,12 +165,14 @@ void FolderCommit::move_over_kept() {
 
 void require_free(const std::filesystem::path& path, bool replace) {
   const NamedFolder named = locate_folder(path, ErrorKind::checkpoint);
+  require_writable(named.parent, ErrorKind::checkpoint);
+  if (named.is_among_checkpoints())
+    throw Error(ErrorKind::checkpoint, path.string() + ": among the checkpoints of a run; expected a folder elsewhere");
   std::error_code unknown;  // then making the folder says why
   if (!std::filesystem::exists(std::filesystem::symlink_status(named.path(), unknown))) return;
   const std::string taken = path.string() + ": is there already";
   std::string why = why_not_ours(Env::process().open_folder(named.parent), named.name);
   if (why.empty() && named.holds_working_folder()) why = "it is the current folder, or one above it";
-  if (why.empty() && named.is_checkpoint_of_run()) why = "it is a checkpoint of a run";
   if (!why.empty())
     throw Error(ErrorKind::checkpoint, fmt::format("{}, and --replace would not take it: {}", taken, why))
         .hint("choose another name, or move it away");
