@@ -77,6 +77,7 @@ struct DataReport {
   std::int64_t lost_supervised = 0;  // learnt tokens that were cut off or dropped
   std::int64_t seams = 0;            // learnt tokens that hold the end of a prompt and the beginning of its completion
   std::int64_t pieces = 0;           // documents, or parts of them, that rows were packed from
+  std::int64_t without_prompt = 0;   // of `pieces`: of documents that are learnt from their first token on
   std::map<std::string, std::vector<std::string>> unread_fields = {};  // of each file that was read, not cached
   std::map<std::string, std::int64_t> labels = {};                     // how many documents in rows have each label
 };
@@ -123,6 +124,7 @@ struct DataFile {
               "What reads it, instead of what its extension or content says; a source of a plug-in may do without a "
               "path.")};
   }
+  HONE_API void validate(Problems& problems) const;
 };
 
 // A document in a row. Ids and targets have the same length; a target is the label AT its place (already shifted).

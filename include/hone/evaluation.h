@@ -17,6 +17,7 @@ class HONE_API Evaluation {
   virtual ~Evaluation() = default;
   virtual RecordKind records() const { return RecordKind::language; }  // what it is measured on
   virtual void check(const Model&) const {}  // Error(config): what this model lacks
+  virtual void check_data(const DataReport&) const {}  // Error(data): what this set lacks, before it is measured on
   // Of one batch, without a graph; `output` is what the model gave for it in `pass`. Error(not_finite).
   virtual Sums measure(const Model& model, const Output& output, const Batch& batch, Pass& pass) const = 0;
   virtual Metrics result(const Sums& total) const = 0;  // e.g. loss, perplexity, accuracy, tokens; Error(data)

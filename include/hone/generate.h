@@ -17,6 +17,7 @@ namespace hone {
 // HF's names and meanings. temperature 0 is greedy.
 struct GenerateConfig {
   std::int64_t max_new_tokens = 128;
+  std::optional<std::int64_t> max_length = {};
   double temperature = 0.0;
   std::int64_t top_k = 0;
   double top_p = 1.0, min_p = 0.0, repetition_penalty = 1.0;
@@ -29,6 +30,8 @@ struct GenerateConfig {
     using C = GenerateConfig;
     return std::tuple{
         field("max_new_tokens", &C::max_new_tokens, "Tokens to generate at most.", at_least(0)),
+        field("max_length", &C::max_length, "Tokens of a prompt and its answer together at most; default: no limit.",
+              at_least(1)),
         field("temperature", &C::temperature,
               "Logits are divided by it before sampling; 0 = always the likeliest token.", at_least(0)),
         field("top_k", &C::top_k, "Sample among the k likeliest tokens; 0 = all.", at_least(0)),

@@ -1,6 +1,8 @@
 // Conversations that wait for an answer.
 #include "cli/chat_prompts.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "base/clock.h"
@@ -12,6 +14,20 @@
 namespace hone::cli {
 
 using nlohmann::ordered_json;
+
+namespace {
+
+// Beside a prompt or messages.
+constexpr const char* kFields[] = {"system", "tools", "documents", "chat_template_kwargs"};
+
+std::string system_of(const ordered_json& row, const data::Place& place) {
+  if (!row.contains("system") || row["system"].is_null()) return "";
+  if (row["system"].is_string()) return row["system"].get<std::string>();
+  throw Error(ErrorKind::data, fmt::format("{}: field \"system\": got {}, expected a string", place.text(),
+                                           data::type_of(row["system"])));
+}
+
+}  // namespace
 
 ChatPrompts::ChatPrompts(std::shared_ptr<const Tokenizer> tokenizer, std::string system, std::string variables)
     : tokenizer_(std::move(tokenizer)),
@@ -34,17 +50,36 @@ Conversation ChatPrompts::of_user(const std::string& text) const {
   return {messages.dump(), "", "", variables_, -1};
 }
 
-bool ChatPrompts::is_conversation(const ordered_json& row) {
-  return row.contains("messages") || row.contains("conversations");
+void ChatPrompts::refuse_fields(const ordered_json& row, const data::Place& place) {
+  for (const char* field : kFields)
+    if (row.contains(field) && !row[field].empty() && row[field] != "")
+      throw Error(ErrorKind::data, fmt::format("{}: field \"{}\": only with --chat", place.text(), field));
+}
+
+bool ChatPrompts::is_conversation(const ordered_json& row) { return !field_of(row).empty(); }
+
+std::string ChatPrompts::field_of(const ordered_json& row) {
+  for (const char* field : {"messages", "conversations"})
+    if (row.contains(field)) return field;
+  return row.contains("prompt") && row["prompt"].is_array() ? "prompt" : "";
 }
 
 Conversation ChatPrompts::of_row(const ordered_json& row, const data::Place& place) const {
-  const std::string field = row.contains("messages") ? "messages" : "conversations";
+  const std::string field = field_of(row);
   ordered_json messages = data::read_messages(row[field], field, place);
   while (!messages.empty() && messages.back()["role"] == "assistant") messages.erase(messages.size() - 1);
   if (messages.empty()) throw Error(ErrorKind::data, place.text() + ": nothing that the assistant could answer");
-  if (!system_.empty() && messages[0]["role"] != "system")
-    messages.insert(messages.begin(), data::message("system", system_));
+  return with_fields(row, std::move(messages), place);
+}
+
+Conversation ChatPrompts::of_prompt(const std::string& text, const ordered_json& row, const data::Place& place) const {
+  return with_fields(row, ordered_json::array({data::message("user", text)}), place);
+}
+
+Conversation ChatPrompts::with_fields(const ordered_json& row, ordered_json messages, const data::Place& place) const {
+  const std::string system = system_of(row, place);
+  if (!system.empty() || (!system_.empty() && messages[0]["role"] != "system"))
+    messages.insert(messages.begin(), data::message("system", system.empty() ? system_ : system));
   const auto text_of = [&](const char* name) {
     return row.contains(name) && !row[name].is_null() ? row[name].dump() : std::string();
   };

@@ -19,10 +19,14 @@ class ChatPrompts {
   ChatPrompts(std::shared_ptr<const Tokenizer> tokenizer, std::string system, std::string variables);
 
   Conversation of_user(const std::string& text) const;
-  // A line of a file of prompts: messages (or conversations), tools, documents, chat_template_kwargs. Answers at its
-  // end are left out: they are what is asked for.
+  // An object of a file of prompts: messages (or conversations, or a prompt of messages); beside them system, tools,
+  // documents, chat_template_kwargs. Answers at its end are left out: they are what is asked for.
   static bool is_conversation(const nlohmann::ordered_json& row);
   Conversation of_row(const nlohmann::ordered_json& row, const data::Place& place) const;
+  // The same of an object whose prompt is a text.
+  Conversation of_prompt(const std::string& text, const nlohmann::ordered_json& row, const data::Place& place) const;
+  // Without a chat nothing reads the fields beside the prompt: Error(data) where one says something.
+  static void refuse_fields(const nlohmann::ordered_json& row, const data::Place& place);
   // One more round: what was answered, and what the user says next.
   static void append(Conversation& conversation, const std::string& answer, const std::string& next);
 
@@ -32,6 +36,9 @@ class ChatPrompts {
   std::optional<std::int32_t> turn_end() const;
 
  private:
+  static std::string field_of(const nlohmann::ordered_json& row);
+  Conversation with_fields(const nlohmann::ordered_json& row, nlohmann::ordered_json messages,
+                           const data::Place& place) const;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::shared_ptr<const text::ChatTemplate> template_;
   std::string system_, variables_;

@@ -3,21 +3,22 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/signals.h"
 #include "cli/chat_prompts.h"
 #include "cli/model_place.h"
 #include "cli/output.h"
+#include "cli/prompt_file.h"
 #include "cli/standard_streams.h"
 #include "data/choose_template.h"
 #include "hone/command.h"
 #include "hone/generate.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
-#include "io/json.h"
-#include "io/lines.h"
 #include "tensor/device.h"
 
 namespace hone::cli {
@@ -27,6 +28,18 @@ namespace {
 struct Prompt {
   std::string given, text;
 };
+
+// Nobody takes the answer any longer.
+struct Unread {
+  int reason;  // errno
+};
+
+void check_stop() { StopSignal::check("generating"); }
+
+void show(const std::string& text) {
+  if (!(std::cout << text << std::flush)) throw Unread{errno};
+  check_stop();
+}
 
 std::string_view name_of(FinishReason reason) {
   return reason == FinishReason::eos ? "eos" : reason == FinishReason::stop ? "stop" : "length";
@@ -50,12 +63,14 @@ class Generate final : public Command {
       return std::tuple{
           field("prompt", &C::prompt, "Text to continue; may be given several times."),
           field("prompts", &C::prompts,
-                "File of prompts: JSON Lines with the field prompt (or text), else one prompt per line."),
+                "File of prompts; its name says what it is: .jsonl, .json, .csv and .tsv have the field prompt (or "
+                "text), the first two may have strings; .txt has a prompt a line, as it is. Another name: as its "
+                "beginning looks."),
           field("chat", &C::chat,
                 "Prompts are what a user says: they go through the tokenizer's chat template, and only the answer is "
-                "printed. A line of --prompts may also have the fields messages (an answer at their end is left out) "
-                "and tools. Without a prompt, on a "
-                "terminal: a conversation, line by line."),
+                "printed. An object of --prompts may also have the fields messages (an answer at their end is left "
+                "out), system, tools, documents and chat_template_kwargs. Without a prompt, on a terminal: a "
+                "conversation, line by line."),
           field("system", &C::system,
                 "With --chat: the system message, for conversations that do not begin with one of their own."),
           field("chat_template", &C::chat_template,
@@ -67,8 +82,8 @@ class Generate final : public Command {
                 "Folder of a LoRA adapter, of PEFT or of a run, to put on the model; a run that trained one names its "
                 "model itself."),
           field("max_new_tokens", &C::max_new_tokens,
-                "Tokens to generate at most; default: what the model's generation_config.json says, or 128. That file "
-                "has the defaults of sampling, too.",
+                "Tokens to generate at most; default: what the model's generation_config.json says (max_new_tokens, "
+                "else max_length, which counts the prompt, too), or 128. That file has the defaults of sampling, too.",
                 at_least(0)),
           field("temperature", &C::temperature,
                 "Logits are divided by it before sampling; 0 = always the likeliest token.", at_least(0)),
@@ -118,17 +133,21 @@ class Generate final : public Command {
     const auto model = load(place);
     const GenerateConfig config = merged(generation_defaults(place.folder, model->vocab_size()), *tokenizer);
     Generator generator(*model, tokenizer);
+    const StopSignal signals;
     if (prompts.size() == 1 && flags_.stream && !json_) {
-      if (!flags_.chat) std::cout << prompts[0].given << std::flush;
       try {
-        generator.generate(ids, config, [](std::size_t, const std::string& text) { std::cout << text << std::flush; });
+        if (!flags_.chat) show(prompts[0].given);
+        generator.generate(ids, config, [](std::size_t, const std::string& text) { show(text); });
+      } catch (const Unread& end) {
+        errno = end.reason;
+        return 0;  // the program says why
       } catch (...) {
         std::cout << '\n';  // what is said of it does not stand behind half an answer
         throw;
       }
       std::cout << '\n';
     } else {
-      print(prompts, generator.generate(ids, config));
+      print(prompts, generator.generate(ids, config, [](std::size_t, const std::string&) { check_stop(); }));
     }
     if (flags_.stats) print(generator.stats());
     return 0;
@@ -148,29 +167,39 @@ class Generate final : public Command {
   std::vector<Prompt> read_prompts() const {
     std::vector<Prompt> all;
     for (const std::string& prompt : flags_.prompt) all.push_back(prompt_of(prompt));
-    if (!flags_.prompts.empty()) {
-      io::LineReader reader(flags_.prompts);
-      std::string_view line;
-      while (reader.next(line)) all.push_back(prompt_of(std::string(line), reader.line()));
-    }
+    if (!flags_.prompts.empty())
+      read_prompt_file(flags_.prompts, [&](const nlohmann::ordered_json& value, const data::Place& place) {
+        all.push_back(prompt_of(value, place));
+      });
     if (flags_.prompt.empty() && flags_.prompts.empty()) all.push_back(prompt_of(read_standard_input()));
     if (all.empty()) throw Error(ErrorKind::data, flags_.prompts + ": no prompts");
     return all;
   }
 
-  Prompt prompt_of(const std::string& line, std::int64_t number) const {
-    if (line.empty() || line[0] != '{') return prompt_of(line);
-    const nlohmann::ordered_json object = io::parse_ordered_json_line(line, flags_.prompts, number);
-    if (chat_ && ChatPrompts::is_conversation(object)) {
-      const Conversation conversation = chat_->of_row(object, {flags_.prompts, number});
-      const std::string text =
-          during(fmt::format("rendering {}:{}", flags_.prompts, number), [&] { return chat_->text_of(conversation); });
-      return {conversation.messages, text};
-    }
+  Prompt prompt_of(const nlohmann::ordered_json& value, const data::Place& place) const {
+    if (value.is_string()) return prompt_of(value.get<std::string>());
+    if (chat_ && ChatPrompts::is_conversation(value)) return prompt_of(chat_->of_row(value, place), place);
+    const std::string prompt = text_field(value, place);
+    if (chat_) return {prompt, prompt_of(chat_->of_prompt(prompt, value, place), place).text};
+    ChatPrompts::refuse_fields(value, place);
+    return {prompt, prompt};
+  }
+
+  Prompt prompt_of(const Conversation& conversation, const data::Place& place) const {
+    return {conversation.messages,
+            during("rendering " + place.text(), [&] { return chat_->text_of(conversation); })};
+  }
+
+  std::string text_field(const nlohmann::ordered_json& value, const data::Place& place) const {
+    if (!value.is_object())
+      throw Error(ErrorKind::data, fmt::format("{}: got {}, expected a string, or an object with the field prompt",
+                                               place.text(), data::type_of(value)));
+    if (!chat_ && ChatPrompts::is_conversation(value))
+      throw Error(ErrorKind::data, place.text() + ": messages, which are answered only with --chat");
     for (const char* key : {"prompt", "text"})
-      if (object.contains(key) && object[key].is_string()) return prompt_of(object[key].get<std::string>());
-    throw Error(ErrorKind::data, fmt::format("{}:{}: no field \"prompt\" or \"text\"{}", flags_.prompts, number,
-                                             chat_ ? " that is a string, and no \"messages\"" : " that is a string"));
+      if (value.contains(key) && value[key].is_string()) return value[key].get<std::string>();
+    throw Error(ErrorKind::data, fmt::format("{}: no field \"prompt\" or \"text\" that is a string{}", place.text(),
+                                             chat_ ? ", and no \"messages\"" : ""));
   }
 
   // A conversation on the terminal, until the end of the input.
@@ -209,6 +238,7 @@ class Generate final : public Command {
       if (flag) value = *flag;
     };
     take(config.max_new_tokens, flags_.max_new_tokens);
+    if (flags_.max_new_tokens) config.max_length.reset();
     take(config.temperature, flags_.temperature);
     take(config.top_k, flags_.top_k);
     take(config.top_p, flags_.top_p);

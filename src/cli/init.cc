@@ -52,6 +52,10 @@ class InitModel final : public Command {
     if (!flags_.tokenizer.empty()) tokenizer = load_tokenizer(flags_.tokenizer);
     const auto model =
         build_model(model_config(call, tokenizer.get()), flags_.config.empty() ? "--model" : flags_.config);
+    if (tokenizer && tokenizer->vocab_size() > model->vocab_size())
+      throw Error(ErrorKind::config,
+                  fmt::format("vocab_size: got {}, expected at least {}, the tokens of the tokenizer",
+                              model->vocab_size(), tokenizer->vocab_size()));
     init_weights(*model, flags_.seed, flags_.precision);
     hub::save_model_folder(folder, *model, hub::model_files(*model, "", tokenizer.get()), {.replace = flags_.replace});
     report(folder.string(), model->parameter_count(), tokenizer.get(), call.json);
@@ -86,6 +90,13 @@ class InitModel final : public Command {
       made.at_or_add("model_type") = config::Node(*type);
     std::erase_if(made.entries(), [](const auto& entry) { return entry.first == "type"; });
     hub::add_tokenizer_keys(made, tokenizer);
+    const std::string file = flags_.config.empty() ? "--model" : flags_.config;
+    for (const std::string& key : hub::keys_without_effect(made, file)) {
+      const std::string& flag = made.find(key)->mark().file;
+      if (flag.starts_with("--"))
+        problems.add("", key.ends_with("dtype") ? "--precision says it" : "changes nothing of a model", "", {flag, 0});
+    }
+    problems.raise(file);
     return made;
   }
 

@@ -51,13 +51,19 @@ class Inspect final : public Command {
             recipe_switches()};
   }
 
+  [[noreturn]] static void refuse(const std::string& name) {
+    const std::vector<std::string> known = config::Values<DataFlags>::names();
+    const bool of_data = std::find(known.begin(), known.end(), replace_all(name, "-", "_")) != known.end();
+    throw Error(ErrorKind::usage, "--" + name + ": no such flag")
+        .hint(of_data ? "did you mean --data." + name + "?"
+                      : "options of a recipe are for inspect recipe; a recipe.yaml of inspect data says its own");
+  }
+
   int run(const Invocation& call) override {
     const std::string& kind = call.positionals[0];
     const std::vector<std::string> paths(call.positionals.begin() + 1, call.positionals.end());
     if (kind == "recipe") return show_recipe(paths, call);
-    if (!call.overrides.empty())
-      throw Error(ErrorKind::usage, "--" + call.overrides[0].first + ": no such flag")
-          .hint("options of a recipe are for inspect recipe; a recipe.yaml of inspect data says its own");
+    if (!call.overrides.empty()) refuse(call.overrides[0].first);
     if (kind == "data") return show_data(paths, call.json);
     const auto report = report_on(kind, paths);
     print(report, call.json);

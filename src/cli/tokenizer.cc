@@ -1,13 +1,15 @@
-// hone tokenizer: a vocabulary of your own from text files.
+// hone tokenizer: a vocabulary of your own from texts.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "base/strings.h"
 #include "cli/output.h"
+#include "cli/read_data.h"
+#include "cli/training_texts.h"
 #include "hone/command.h"
 #include "hone/registry.h"
 #include "hone/text.h"
@@ -25,38 +27,24 @@ inline constexpr auto hone::config::enum_names<hone::text::TrainedKind> =
 namespace hone::cli {
 namespace {
 
-// The lines of files, one after the other, each with its line end.
-class Lines {
- public:
-  explicit Lines(std::vector<std::string> paths) : paths_(std::move(paths)) {}
-  bool next(std::string& line) {
-    for (;;) {
-      if (file_.is_open() && std::getline(file_, line)) {
-        if (!file_.eof()) line += '\n';
-        bytes_ += line.size();
-        return true;
-      }
-      if (file_.is_open() && file_.bad()) throw Error(ErrorKind::data, paths_[opened_ - 1] + ": cannot be read");
-      if (opened_ == paths_.size()) return false;
-      file_ = std::ifstream(paths_[opened_++], std::ios::binary);
-      if (!file_) throw Error(ErrorKind::data, paths_[opened_ - 1] + ": cannot be opened");
-    }
+// A list in one flag would be one token with brackets and commas in it.
+void check_special(const std::vector<std::string>& tokens) {
+  for (const std::string& token : tokens) {
+    if (token.empty()) throw Error(ErrorKind::usage, "--special-tokens: got an empty text, expected a token");
+    if (token.starts_with("[") && token.ends_with("]") && token.find(',') != std::string::npos)
+      throw Error(ErrorKind::usage, fmt::format("--special-tokens: got {}, expected one token", hone::quoted(token)))
+          .hint("several tokens: --special-tokens A --special-tokens B");
+    if (std::count(tokens.begin(), tokens.end(), token) > 1)
+      throw Error(ErrorKind::usage, fmt::format("--special-tokens: {} is given twice", hone::quoted(token)));
   }
-  std::uint64_t bytes() const { return bytes_; }
-
- private:
-  std::vector<std::string> paths_;
-  std::size_t opened_ = 0;
-  std::uint64_t bytes_ = 0;
-  std::ifstream file_;
-};
+}
 
 class TokenizerCommand final : public Command {
  public:
   struct Config {
     text::TrainedKind kind = text::TrainedKind::bpe;
     std::int64_t vocab_size = 32000, min_frequency = 2, threads = 0;
-    std::vector<std::string> special_tokens;
+    std::vector<std::string> special_tokens, columns, ignore;
     std::optional<bool> lowercase;
     bool replace = false;
     std::string out = "tokenizer";
@@ -69,10 +57,16 @@ class TokenizerCommand final : public Command {
           field("min_frequency", &C::min_frequency, "A pair or piece that occurs less often becomes no token.",
                 at_least(0)),
           field("special_tokens", &C::special_tokens,
-                "Tokens with the first ids, found in texts as they are; default: those usual for the kind."),
+                "Token with one of the first ids, found in texts as it is; may be given several times; default: those "
+              "usual for the kind."),
           field("lowercase", &C::lowercase,
                 "Only for word_piece, where it is the default: fold upper case and accents."),
-          field("threads", &C::threads, "Threads that count words; 0 = as many as the process may use.", at_least(0)),
+          field("columns", &C::columns,
+                "Renamed field, as text=story: read the field `story` as `text`; may be given several times."),
+          field("ignore", &C::ignore,
+                "Field that other kinds of training use and that is to be passed over; may be given several times."),
+          field("threads", &C::threads, "Threads that count words; 0 = as many as the process may use.",
+                {.low = 0, .high = 1024}),
           field("out", &C::out, "The folder to write."),
           field("replace", &C::replace,
                 "A folder there that hone made, with nothing else in it, is moved to <folder>.old-k first.")};
@@ -83,7 +77,8 @@ class TokenizerCommand final : public Command {
   Usage usage() const override {
     return {"train FILE...",
             {"hone tokenizer train corpus.txt --vocab-size 8000 --out my-tokenizer",
-             "hone tokenizer train a.txt b.txt --kind unigram --special-tokens \"[<pad>, </s>, <unk>]\""},
+             "hone tokenizer train a.txt b.txt --kind unigram --special-tokens \"<pad>\" --special-tokens \"</s>\"",
+             "hone tokenizer train chats.jsonl stories.csv --columns text=story"},
             2,
             100'000};
   }
@@ -94,8 +89,12 @@ class TokenizerCommand final : public Command {
                   fmt::format("tokenizer: got {}, expected train", hone::quoted(call.positionals[0])));
     if (flags_.lowercase && flags_.kind != text::TrainedKind::word_piece)
       throw Error(ErrorKind::usage, "--lowercase: only with --kind word_piece; the other kinds keep texts as they are");
+    check_special(flags_.special_tokens);
     io::require_free(flags_.out, flags_.replace);  // before the work, not after
-    Lines lines({call.positionals.begin() + 1, call.positionals.end()});
+    SourceFile like;
+    like.columns = parse_columns(flags_.columns);
+    like.ignore = flags_.ignore;
+    TrainingTexts texts({call.positionals.begin() + 1, call.positionals.end()}, like);
     text::TrainerConfig config;
     config.kind = flags_.kind;
     config.lowercase = flags_.lowercase.value_or(true);
@@ -103,14 +102,19 @@ class TokenizerCommand final : public Command {
     config.options.min_frequency = static_cast<std::uint64_t>(flags_.min_frequency);
     config.options.special_tokens = flags_.special_tokens;
     config.options.threads = static_cast<int>(flags_.threads);
-    const text::Files files = train_tokenizer(config, [&](std::string& line) { return lines.next(line); });
+    const text::Files files = train_tokenizer(config, [&](std::string& text) { return texts.next(text); });
     const auto tokenizer = text::make_tokenizer(files, {}, flags_.out);  // what is written can be read
+    if (tokenizer->vocab_size() > flags_.vocab_size)
+      throw Error(ErrorKind::usage,
+                  fmt::format("--vocab-size: got {}, expected at least {}: special tokens and {} have a token each",
+                              flags_.vocab_size, tokenizer->vocab_size(),
+                              flags_.kind == text::TrainedKind::bpe ? "bytes" : "the characters of the text"));
     write(files);
     if (call.json)
-      write_json({{"folder", flags_.out}, {"tokens", tokenizer->vocab_size()}, {"text_bytes", lines.bytes()}});
+      write_json({{"folder", flags_.out}, {"tokens", tokenizer->vocab_size()}, {"text_bytes", texts.bytes()}});
     else
       std::cout << fmt::format("{}: {} tokens from {}\n", flags_.out, tokenizer->vocab_size(),
-                               human_size(lines.bytes()));
+                               human_size(texts.bytes()));
     return 0;
   }
 
@@ -127,7 +131,7 @@ class TokenizerCommand final : public Command {
 }  // namespace
 
 void register_tokenizer(Registries& hone) {
-  hone.commands.add<TokenizerCommand>("tokenizer", "Train a tokenizer on text files.");
+  hone.commands.add<TokenizerCommand>("tokenizer", "Train a tokenizer on texts.");
 }
 
 }  // namespace hone::cli

@@ -39,9 +39,10 @@ std::string text_of(const Summary& summary) {
                        summary.stopped_by.empty() ? "steps" : summary.stopped_by,
                        summary.stopped_by.empty() ? "" : "; --resume latest goes on");
   if (summary.checkpoint.empty()) return fmt::format("stopped by {} before the first step", summary.stopped_by);
-  std::string text = fmt::format("{}: step {} of {}, {} tokens in {}", summary.interrupted() ? "stopped" : "done",
-                                 summary.step, summary.steps, human_count(static_cast<double>(summary.tokens)),
-                                 human_duration(summary.seconds));
+  std::string text =
+      fmt::format("{}: step {} of {}, {} tokens in all, took {}", summary.interrupted() ? "stopped" : "done",
+                  summary.step, summary.steps, human_count(static_cast<double>(summary.tokens)),
+                  human_duration(summary.seconds));
   for (const auto& [name, value] : summary.metrics)
     if (name.ends_with("loss")) text += fmt::format(", {} {}", name, four_digits(value));
   if (!summary.stopped_by.empty())

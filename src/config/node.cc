@@ -106,6 +106,7 @@ void assign(Node& root, const std::string& path, const std::string& value, const
       problems.add(path, "no such place", "", mark);
       return;
     }
+    if (at->is_null() && at->mark().file.empty()) at->set_mark(mark);  // a section that is only there for this value
   }
   // In YAML nothing at all is null, too, and "-" a list; here they are the texts that they look like.
   const bool text = value.empty() || value == "-";

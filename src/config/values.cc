@@ -146,11 +146,21 @@ bool expect(const Node& node, Node::Kind kind, const std::string& type, const At
   return false;
 }
 
+// a.b as it is written on the command line is a: {b: ...} in a file. "": it begins with no section that is known.
+static std::string as_sections(const std::string& path, const std::vector<std::string>& known) {
+  const std::vector<std::string> parts = split(path, '.');
+  if (parts.size() < 2 || std::find(known.begin(), known.end(), parts[0]) == known.end()) return "";
+  return join(parts, ": {") + ": ..." + std::string(parts.size() - 1, '}');
+}
+
 void report_unknown(const Node& node, const std::vector<std::string>& known, const At& at) {
   for (const auto& [key, entry] : node.entries()) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-    std::string suggestion = nearest(key, known);
-    if (!suggestion.empty() && !at.path.empty()) suggestion = at.path + "." + suggestion;
+    std::string suggestion = as_sections(key, known);
+    if (suggestion.empty()) {
+      suggestion = nearest(key, known);
+      if (!suggestion.empty() && !at.path.empty()) suggestion = at.path + "." + suggestion;
+    }
     at.problems.add_unknown(at.path.empty() ? key : at.path + "." + key, suggestion, entry.mark());
   }
 }

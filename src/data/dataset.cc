@@ -176,6 +176,7 @@ void PackedDataset::finish_report() {
     for (const Piece& piece : part.rows.pieces) {
       report_.tokens += piece.length;
       report_.supervised += part.tokens.store->supervised(piece.first_target(), piece.targets_end());
+      report_.without_prompt += !part.tokens.store->has_prompt(piece.doc);
       if (!part.label_ids.empty()) ++report_.labels[options_.labels[static_cast<std::size_t>(label_of(part, piece))]];
     }
     if (!part_name_.empty()) continue;  // a half of a split counts its own documents only

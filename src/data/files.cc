@@ -12,6 +12,15 @@
 #include "data/source.h"
 #include "hone/registry.h"
 
+namespace hone {
+
+void DataFile::validate(Problems& problems) const {
+  problems.require(!path.empty() || !source.type.empty(), "path",
+                   "missing: a file, - for standard input, or a source that does without one");
+}
+
+}  // namespace hone
+
 namespace hone::data {
 namespace {
 

@@ -5,9 +5,11 @@
 // end-of-sequence token where the data has one. One forward pass decides: greedy decoding gives the completion exactly
 // when each of its tokens is the likeliest after the true ones before it.
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
+#include "base/strings.h"
 #include "hone/evaluation.h"
 #include "hone/layers.h"
 #include "hone/registry.h"
@@ -26,6 +28,14 @@ class ExactMatch final : public Evaluation {
   explicit ExactMatch(const Config&) {}
 
   void check(const Model& model) const override { require_causal_lm(model, "evaluation exact_match"); }
+
+  void check_data(const DataReport& data) const override {
+    if (data.without_prompt == 0) return;
+    throw Error(ErrorKind::data, fmt::format("evaluation exact_match: {} of {} have no prompt; expected a prompt in "
+                                             "each, whose completion is compared",
+                                             data.without_prompt, counted(data.pieces, "document")))
+        .hint("records of prompt and completion and conversations have one, unless loss is all; texts have none");
+  }
 
   Sums measure(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
     const Tensor logits_BTV = model.causal_lm()->head().logits(output.hidden_BTD, pass);

@@ -17,7 +17,7 @@ constexpr config::Range kAboveNothing{.low = 1e-6, .high = 1e6};
 struct HfGeneration {
   std::optional<bool> do_sample;
   std::optional<double> temperature, top_p, min_p, repetition_penalty;
-  std::optional<std::int64_t> top_k, max_new_tokens;
+  std::optional<std::int64_t> top_k, max_new_tokens, max_length;
   std::vector<std::string> stop_strings;
   static constexpr auto fields() {
     using C = HfGeneration;
@@ -28,6 +28,7 @@ struct HfGeneration {
                       field("repetition_penalty", &C::repetition_penalty, "Penalty of seen tokens.", kAboveNothing),
                       field("top_k", &C::top_k, "Number of candidates.", at_least(0)),
                       field("max_new_tokens", &C::max_new_tokens, "Tokens at most.", at_least(1)),
+                      field("max_length", &C::max_length, "The same with the prompt's.", at_least(1)),
                       field("stop_strings", &C::stop_strings, "Texts that end the text.")};
   }
 };
@@ -45,16 +46,15 @@ constexpr std::array kNeutral = std::to_array<std::pair<std::string_view, std::s
      {"exponential_decay_length_penalty", ""}, {"watermarking_config", ""}, {"constraints", ""},
      {"dola_layers", ""},         {"prompt_lookup_num_tokens", ""}, {"token_healing", "false"}});
 
-// Keys that change nothing here, with what they may be; each may be null. max_length counts the prompt too; hone bounds
-// the new tokens only.
-enum class Is { anything, flag, text, count, number };
+// Keys that change nothing here, with what they may be; each may be null.
+enum class Is { anything, flag, text, number };
 constexpr std::array kWithoutEffect = std::to_array<std::pair<std::string_view, Is>>(
     {{"_from_model_config", Is::flag},  {"transformers_version", Is::text},  {"use_cache", Is::flag},
      {"cache_implementation", Is::text}, {"cache_config", Is::anything},      {"return_legacy_cache", Is::flag},
-     {"max_length", Is::count},          {"output_attentions", Is::flag},     {"output_hidden_states", Is::flag},
-     {"output_scores", Is::flag},        {"output_logits", Is::flag},         {"return_dict_in_generate", Is::flag},
-     {"trust_remote_code", Is::flag},    {"low_memory", Is::flag},            {"max_time", Is::number},
-     {"disable_compile", Is::flag},      {"remove_invalid_values", Is::flag}});
+     {"output_attentions", Is::flag},    {"output_hidden_states", Is::flag},  {"output_scores", Is::flag},
+     {"output_logits", Is::flag},        {"return_dict_in_generate", Is::flag}, {"trust_remote_code", Is::flag},
+     {"low_memory", Is::flag},           {"max_time", Is::number},            {"disable_compile", Is::flag},
+     {"remove_invalid_values", Is::flag}});
 
 constexpr std::array<std::string_view, 4> kIds = {"bos_token_id", "eos_token_id", "pad_token_id",
                                                   "decoder_start_token_id"};
@@ -70,7 +70,6 @@ void check(Is wanted, const config::Node& value, const std::string& key, Problem
   if (value.is_null()) return;
   if (wanted == Is::flag) check_type<bool>(value, {problems, key});
   if (wanted == Is::text) check_type<std::string>(value, {problems, key});
-  if (wanted == Is::count) check_type<std::int64_t>(value, {problems, key, at_least(1)});
   if (wanted == Is::number) check_type<double>(value, {problems, key, at_least(0)});
 }
 
@@ -100,7 +99,9 @@ GenerateConfig to_config(const HfGeneration& hf) {
     config.min_p = hf.min_p.value_or(0.0);
   }
   config.repetition_penalty = hf.repetition_penalty.value_or(1.0);
-  config.max_new_tokens = hf.max_new_tokens.value_or(config.max_new_tokens);
+  if (hf.max_new_tokens) config.max_new_tokens = *hf.max_new_tokens;
+  else if (hf.max_length)
+    config.max_length = config.max_new_tokens = *hf.max_length;  // as transformers: of the two, max_new_tokens counts
   config.stop = hf.stop_strings;
   return config;
 }

@@ -35,6 +35,7 @@ struct Line {
         sampler(config, model.vocab_size()),
         random(config.seed, fmt::format("generate/{}", number)) {
     for (const std::int32_t id : prompt) sampler.seen(id);
+    if (config.max_length) most = std::min(most, *config.max_length - std::ssize(prompt));
     // The last token of an answer is never read, so that it needs no position.
     if (model.positions_are_learned()) most = std::min(most, model.max_positions() - std::ssize(prompt) + 1);
   }
@@ -136,13 +137,18 @@ struct Generator::State {
   bool take(Line& line, std::int32_t id, const GenerateConfig& config, const Stream& stream) const;
   void drop_finished(Lines& lines, std::vector<std::int32_t>& ids, nn::KvCache& cache) const;
   bool ends(std::int32_t id, const GenerateConfig& config) const;
-  bool beyond_positions(const nn::KvCache& cache) const;
+  void warn_of_length(const Prompts& prompts, const std::vector<Generated>& results) const;
 };
 
-bool Generator::State::beyond_positions(const nn::KvCache& cache) const {
-  for (std::int64_t row = 0; row < cache.rows(); ++row)
-    if (cache.length(row) >= model.max_positions()) return true;
-  return false;
+// What was read of each text is all of it but its last token.
+void Generator::State::warn_of_length(const Prompts& prompts, const std::vector<Generated>& results) const {
+  if (model.positions_are_learned()) return;
+  std::int64_t beyond = 0;
+  for (std::size_t i = 0; i < prompts.size(); ++i)
+    beyond += std::ssize(prompts[i]) + std::ssize(results[i].ids) - 1 > model.max_positions();
+  if (beyond > 0)
+    log::warning("{} of {} went beyond the {} tokens that the model was made for", beyond,
+                 counted(std::ssize(prompts), "text"), model.max_positions());
 }
 
 void Generator::State::check(const Prompts& prompts, const GenerateConfig& config) const {
@@ -159,6 +165,11 @@ void Generator::State::check(const Prompts& prompts, const GenerateConfig& confi
                   fmt::format("prompt {}: {} tokens; expected at most {}, the positions that this model "
                               "has learned",
                               i + 1, prompts[i].size(), model.max_positions()));
+    if (config.max_length && std::ssize(prompts[i]) >= *config.max_length)
+      throw Error(ErrorKind::data, fmt::format("prompt {}: {} tokens; expected fewer than max_length {}, which counts "
+                                               "prompt and answer together",
+                                               i + 1, prompts[i].size(), *config.max_length))
+          .hint("max_new_tokens takes the place of max_length, which generation_config.json may set");
     for (const std::int32_t id : prompts[i])
       if (id < 0 || id >= model.vocab_size())
         throw Error(ErrorKind::data, fmt::format("prompt {}: token id {} is beyond the model's vocabulary of {}", i + 1,
@@ -243,7 +254,7 @@ void Generator::State::run(const Prompts& prompts, Lines lines, const GenerateCo
   std::vector<std::int32_t> ids;
   begin(prompts, lines, cache, ids);
   const Stopwatch watch;
-  for (bool warned = false;;) {
+  for (;;) {
     bool finished = false;
     check_finite(lines, ids);
     for (std::size_t r = 0; r < lines.size(); ++r) {
@@ -254,8 +265,6 @@ void Generator::State::run(const Prompts& prompts, Lines lines, const GenerateCo
     }
     if (finished) drop_finished(lines, ids, cache);
     if (lines.empty()) break;
-    if (!warned && (warned = !model.positions_are_learned() && beyond_positions(cache)))
-      log::warning("the text is longer than the {} tokens that the model was made for", model.max_positions());
     go_on(lines, decoder.get(), cache, is_greedy(config), ids);
   }
   stats.decode_seconds += watch.seconds();
@@ -289,6 +298,7 @@ std::vector<Generated> Generator::generate(const std::vector<std::vector<std::in
       lines.push_back(std::make_unique<Line>(i, prompts[i], *state_->tokenizer, config, state_->model));
     state_->run(prompts, std::move(lines), config, stream, results);
   }
+  state_->warn_of_length(prompts, results);
   return results;
 }
 

@@ -9,6 +9,7 @@
 #include "hone/config_read.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
+#include "hub/fresh.h"
 
 namespace hone {
 namespace {
@@ -116,25 +117,40 @@ std::string model_type_of(const Node& node, const std::string& file) {
   return type->text();
 }
 
+const auto& entry_of(const Node& hf_config, const std::string& file) {
+  const std::string type = model_type_of(hf_config, file);
+  const auto* entry = registries().models.find(type);
+  if (entry) return *entry;
+  const std::string near = config::nearest(type, registries().models.names());
+  throw Error(ErrorKind::config, fmt::format("{}: model_type: got \"{}\", expected one of {}{}", file, type,
+                                             fmt::join(registries().models.names(), ", "),
+                                             near.empty() ? "" : "; did you mean " + near + "?"))
+      .hint("models of other types come by hone --plugin FILE COMMAND");
+}
+
+std::set<std::string> names_of(config::AnyOptions& options) {
+  std::set<std::string> names;
+  for (const config::OptionInfo& option : options.describe()) names.insert(option.path);
+  return names;
+}
+
 }  // namespace
+
+std::vector<std::string> hub::keys_without_effect(const Node& hf_config, const std::string& file) {
+  const std::set<std::string> own = names_of(*entry_of(hf_config, file).options());
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : hf_config.entries())
+    if (is_harmless(key) && !own.contains(key)) keys.push_back(key);
+  return keys;
+}
 
 std::unique_ptr<Model> build_model(const Node& hf_config, const std::string& file, const HeadRequest& head) {
   if (!hf_config.is_map())
     throw Error(ErrorKind::config, fmt::format("{}: expected a model's configuration, a JSON object", file));
-  const std::string type = model_type_of(hf_config, file);
-  const auto* entry = registries().models.find(type);
-  if (!entry) {
-    const std::string near = config::nearest(type, registries().models.names());
-    throw Error(ErrorKind::config, fmt::format("{}: model_type: got \"{}\", expected one of {}{}", file, type,
-                                               fmt::join(registries().models.names(), ", "),
-                                               near.empty() ? "" : "; did you mean " + near + "?"))
-        .hint("models of other types come by hone --plugin FILE COMMAND");
-  }
+  const auto* entry = &entry_of(hf_config, file);
   const auto options = entry->options();
-  std::set<std::string> own;
-  for (const config::OptionInfo& option : options->describe()) own.insert(option.path);
   Problems problems;
-  options->read(meaningful(hf_config, own, problems), problems, "");
+  options->read(meaningful(hf_config, names_of(*options), problems), problems, "");
   problems.raise(file);
   auto model = during("building the model of " + file, [&] { return entry->make(*options, head); });
   if (!head.labels.empty()) require_classifier(*model, "labels to be learnt");

@@ -1,5 +1,8 @@
-// What a fresh model's config.json takes from its tokenizer.
+// What a fresh model's config.json takes from its tokenizer, and what of it nobody reads.
 #pragma once
+
+#include <string>
+#include <vector>
 
 #include "hone/config.h"
 #include "hone/text.h"
@@ -10,5 +13,9 @@ namespace hone::hub {
 // tokenizer does not have, or for which the model has no row, is null: transformers takes an absent one for 1 or 2.
 // tokenizer: null if there is none.
 void add_tokenizer_keys(config::Node& hf_config, const Tokenizer* tokenizer);
+
+// The keys that change nothing of a model that is made from it, as torch_dtype. Throws as build_model() does for a type
+// that is not there. file: for messages
+std::vector<std::string> keys_without_effect(const config::Node& hf_config, const std::string& file);
 
 }  // namespace hone::hub

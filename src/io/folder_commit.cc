@@ -165,6 +165,9 @@ void FolderCommit::move_over_kept() {
 
 void require_free(const std::filesystem::path& path, bool replace) {
   const NamedFolder named = locate_folder(path, ErrorKind::checkpoint);
+  require_writable(named.parent, ErrorKind::checkpoint);
+  if (named.is_among_checkpoints())
+    throw Error(ErrorKind::checkpoint, path.string() + ": among the checkpoints of a run; expected a folder elsewhere");
   std::error_code unknown;  // then making the folder says why
   if (!std::filesystem::exists(std::filesystem::symlink_status(named.path(), unknown))) return;
   const std::string taken = path.string() + ": is there already";

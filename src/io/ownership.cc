@@ -1,10 +1,12 @@
 // A manifest is the proof: nobody else writes one, and it lists every file.
 #include "io/ownership.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <random>
 #include <vector>
 
@@ -44,6 +46,11 @@ bool NamedFolder::holds_working_folder() const {
   return std::mismatch(whole.begin(), whole.end(), here.begin(), here.end()).first == whole.end();
 }
 
+bool NamedFolder::is_among_checkpoints() const {
+  std::error_code unknown;
+  return parent.filename() == "checkpoints" && fs::exists(parent.parent_path() / "run.json", unknown);
+}
+
 NamedFolder locate_folder(const fs::path& path, ErrorKind kind) {
   if (path.empty()) throw Error(kind, "no folder given; expected its name");
   std::error_code error;
@@ -55,6 +62,14 @@ NamedFolder locate_folder(const fs::path& path, ErrorKind kind) {
   if (!whole.has_filename())
     throw Error(kind, path.string() + ": the root of the file system; expected a folder of its own");
   return {whole.parent_path(), whole.filename().string()};
+}
+
+void require_writable(const fs::path& path, ErrorKind kind) {
+  std::error_code unknown;  // then making it says why
+  fs::path at = fs::absolute(path, unknown).lexically_normal();
+  while (at.has_relative_path() && !fs::exists(at, unknown)) at = at.parent_path();
+  if (fs::is_directory(at, unknown) && ::faccessat(AT_FDCWD, at.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
+    throw_system_error(kind, path, "cannot be written", errno);
 }
 
 std::string why_not_ours(const Folder& parent, const std::string& name) {

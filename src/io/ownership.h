@@ -15,9 +15,13 @@ struct NamedFolder {
   std::string name;
   std::filesystem::path path() const { return parent / name; }
   bool holds_working_folder() const;  // it is the current folder, or one above it
+  bool is_among_checkpoints() const;  // of a run, which goes on from one of them
 };
 // Error(kind): "", the root of the file system, or what is no folder.
 NamedFolder locate_folder(const std::filesystem::path& path, ErrorKind kind);
+
+// Before the work that ends with writing there: Error(kind) where what is there of the path may not be written in.
+void require_writable(const std::filesystem::path& path, ErrorKind kind);
 
 // "" if `name` in `parent` is a folder that hone made with everything in it: its manifest lists each file. Otherwise
 // the reason against, for a message.

@@ -8,6 +8,7 @@
 
 #include "base/strings.h"
 #include "hone/safetensors.h"
+#include "io/ownership.h"
 
 namespace hone::io {
 
@@ -117,6 +118,7 @@ static bool may_be_replaced(const std::filesystem::path& file) {
 }
 
 void require_replaceable(const std::filesystem::path& path, ErrorKind kind) {
+  require_writable(std::filesystem::absolute(path).parent_path(), kind);
   std::error_code unknown;  // then making the folder or the file says why
   if (!std::filesystem::exists(std::filesystem::symlink_status(path, unknown)) || may_be_replaced(path)) return;
   throw Error(kind,

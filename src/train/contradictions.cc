@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
+#include <string_view>
 
 #include "base/strings.h"
 #include "data/stream.h"
@@ -54,9 +56,43 @@ void check_watched(const Recipe& recipe, const std::string& callback, const std:
     problems.add(callback, "acts on evaluations, but there is only the one at the end; set trainer.eval_every");
 }
 
+// Of hone's own callbacks those whose numbers or file have no name that a second one could change, and those whose
+// option `file` names one in the run folder.
+constexpr std::array<std::string_view, 7> kOnce = {"histograms", "intermediates", "learning_rate", "memory",
+                                                   "norms",      "throughput",    "timers"};
+constexpr std::array<std::string_view, 2> kWithFile = {"samples", "trigger_file"};
+
+template <std::size_t N>
+bool is_in(const std::array<std::string_view, N>& types, const std::string& type) {
+  return std::find(types.begin(), types.end(), type) != types.end();
+}
+
+std::string file_of(const config::Choice<Callback>& choice) {
+  if (!is_in(kWithFile, choice.type)) return "";
+  const config::Node options = choice.options->write();
+  const config::Node* file = options.find("file");
+  return file && file->kind() == config::Node::Kind::scalar ? file->text() : "";
+}
+
+// Two that write one file would take each other's lines for what a killed run left behind.
+void check_repeated(const Recipe& recipe, std::size_t i, Problems& problems) {
+  const config::Choice<Callback>& choice = recipe.callbacks[i];
+  const std::string file = file_of(choice);
+  for (std::size_t k = 0; k < i; ++k) {
+    if (!file.empty() && file_of(recipe.callbacks[k]) == file)
+      problems.add(fmt::format("callbacks.{}.file", i),
+                   fmt::format("{} is the file of callbacks.{}; expected another name", hone::quoted(file), k));
+    if (is_in(kOnce, choice.type) && recipe.callbacks[k].type == choice.type)
+      problems.add(fmt::format("callbacks.{}", i),
+                   fmt::format("{} is there already, as callbacks.{}: both would write the same names", choice.type,
+                               k));
+  }
+}
+
 void check_callbacks(const Recipe& recipe, Problems& problems) {
   for (std::size_t i = 0; i < recipe.callbacks.size(); ++i) {
     const config::Choice<Callback>& choice = recipe.callbacks[i];
+    check_repeated(recipe, i, problems);
     const std::string metric = registries().callbacks.make(choice)->watches();
     if (!metric.empty()) check_watched(recipe, fmt::format("callbacks.{}", i), metric, problems);
   }

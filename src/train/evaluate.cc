@@ -164,6 +164,7 @@ std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluatio
   const c10::NoGradGuard no_grad;
   for (const auto& evaluation : evaluations) evaluation->check(model);
   if (data.rows() == 0) throw Error(ErrorKind::data, "evaluation: no row to evaluate on");
+  for (const auto& evaluation : evaluations) evaluation->check_data(data.report());
   std::vector<Sums> totals(evaluations.size());
   const std::int64_t round = options.batch_size * options.world.size();
   const std::int64_t rows =

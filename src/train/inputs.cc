@@ -52,6 +52,8 @@ config::Node fresh_config(const Recipe& recipe, const Tokenizer& tokenizer) {
   if (none && !node.find("vocab_size"))
     throw Error(ErrorKind::config, "model.vocab_size: missing; tokenizer is none, so nothing else says it");
   hub::add_tokenizer_keys(node, none ? nullptr : &tokenizer);
+  for (const std::string& key : hub::keys_without_effect(node, "model"))
+    log::warning("model.{}: changes nothing of a fresh model", key);
   return node;
 }
 

@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "hone/registry.h"
 #include "io/json.h"
+#include "io/ownership.h"
 #include "io/safetensors_writer.h"
 #include "train/batch_size.h"
 #include "train/checkpoint.h"
@@ -165,6 +166,7 @@ void Preparation::open(bool strict) {
   if (options_.fresh && options_.resume) throw Error(ErrorKind::usage, "--new and --resume: not together");
   if (options_.replay) prepare_replay(recipe_, options_);
   if (world_.is_first()) io::require_run_folder(env, folder, {options_.fresh});
+  if (world_.is_first() && purpose_ == Purpose::run) io::require_writable(folder, ErrorKind::checkpoint);
   if (!options_.gradients.empty()) io::require_replaceable(options_.gradients, ErrorKind::checkpoint);
   const bool there = !world_.from_first(world_.is_first() && io::has_run(env, folder) ? "there" : "").empty();
   if ((options_.resume || options_.replay) && !there)

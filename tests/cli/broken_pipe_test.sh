@@ -40,3 +40,11 @@ ends full 4
 # Only what shows progress is gone: all is well.
 trains 0 quiet 2>&- || true
 ends quiet 0
+# An answer that nobody reads is not written to its end.
+generates() {
+  local status=0
+  timeout 100 hone generate piped --prompt a --ignore-eos --max-new-tokens 100000000 || status=$?
+  echo "$status" >status
+}
+generates | head -c 10 >first
+[ "$(cat status)" = 141 ] || fail "hone generate behind head: exit $(cat status), expected 141"

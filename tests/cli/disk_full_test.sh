@@ -84,4 +84,4 @@ says 'no checkpoint'
 # A disk that is read-only.
 mount -o remount,ro disk
 run 5 --run.folder=disk/new
-says 'disk/new: cannot make the folder: Read-only file system'
+says 'disk/new: cannot be written: Read-only file system'

@@ -413,6 +413,7 @@ trace_command() {
   rm -rf new
   mkdir new
   cp -r kept/run new/run
+  cp -r words new/there
   local code=0
   (cd new && hone "$@" </dev/null >log 2>&1) || code=$?
   echo "exit $code"
@@ -475,7 +476,7 @@ generate --tokenizer | generate ../m1 --max-new-tokens 4 --prompt a | --tokenize
 generate --adapter | generate ../m1 --max-new-tokens 16 --prompt a --json | --adapter ../made
 merge --adapter | merge ../m1 --out x | --adapter ../made
 merge --out | merge ../made --out x | --out y
-merge --replace | merge ../made --out run/checkpoints/step-00000004 | --replace
+merge --replace | merge ../made --out there | --replace
 merge --precision | merge ../made --out x | --precision bf16
 generate --max-new-tokens | generate ../m1 --prompt a --max-new-tokens 4 --json | --max-new-tokens 2
 generate --temperature | generate ../m1 --prompt a --max-new-tokens 16 --temperature 0 --json | --temperature 2
@@ -504,10 +505,12 @@ tokenizer --kind | tokenizer train ../d.jsonl --vocab-size 300 --out t | --kind 
 tokenizer --vocab-size | tokenizer train ../d.jsonl --vocab-size 300 --out t | --vocab-size 280
 tokenizer --min-frequency | tokenizer train ../d.jsonl --vocab-size 300 --out t | --min-frequency 20
 tokenizer --special-tokens | tokenizer train ../d.jsonl --vocab-size 300 --out t | --special-tokens '<x>'
+tokenizer --columns | tokenizer train ../d.jsonl --vocab-size 300 --out t | --columns text=story
+tokenizer --ignore | tokenizer train ../l.jsonl --vocab-size 300 --out t | --ignore label
 tokenizer --lowercase | tokenizer train ../u.txt --vocab-size 300 --kind word_piece --out t | --no-lowercase
 tokenizer --threads | speed: the same tokenizer, tests/text/train_test.cc |
 tokenizer --out | tokenizer train ../d.jsonl --vocab-size 300 --out t | --out u
-tokenizer --replace | tokenizer train ../d.jsonl --vocab-size 300 --out ../words | --replace
+tokenizer --replace | tokenizer train ../d.jsonl --vocab-size 300 --out there | --replace
 inspect --set | inspect recipe ../n.yaml | --set ../set.yaml
 inspect --allow-unknown | inspect recipe ../unknown.yaml | --allow-unknown
 inspect --full | inspect checkpoint run/checkpoints/step-00000004 | --full
@@ -528,7 +531,7 @@ inspect --data.max-samples | inspect data ../d.jsonl | --data.max-samples 3
 init --config | init n --model.type=llama --model.hidden_size=16 --model.intermediate_size=32 --model.num_hidden_layers=1 --model.num_attention_heads=2 --tokenizer bytes | --config ../m1/config.json
 init --tokenizer | init n --config ../m1/config.json | --tokenizer ../words
 init --seed | init n --config ../m1/config.json | --seed 9
-init --replace | init run/checkpoints/step-00000004 --config ../m1/config.json | --replace
+init --replace | init there --config ../m1/config.json | --replace
 init --precision | init n --config ../m1/config.json | --precision bf16
 bench --set | bench ../n.yaml --steps 1 --warmup 0 --json | --set ../broken.yaml
 bench --steps | bench ../n.yaml --steps 1 --warmup 0 --json | --steps none
@@ -545,7 +548,7 @@ export --max-shard-size | export run --out x | --max-shard-size 4KB
 export --checkpoint | export run --out x | --checkpoint 2
 export --merge | export ../made --out x | --merge
 export --dtype | export run --out x | --dtype bf16
-export --replace | export run --out run/checkpoints/step-00000004 | --replace
+export --replace | export run --out there | --replace
 export --license | export run --out x | --license mit
 export --base-model | export run --out x | --base-model org/base
 export --dataset | export run --out x | --dataset org/set

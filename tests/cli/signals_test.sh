@@ -66,3 +66,15 @@ kill -INT "$child"
 ends_with 75
 says 'stopped by SIGINT while reading big.jsonl; the same command starts again'
 [ ! -e none/config.yaml ] || fail "a run is left behind"
+
+# Generating has nothing to save either, and says what ended it in the form that was asked for.
+hone init m --model.type=llama --model.hidden_size=32 --model.intermediate_size=32 --model.num_hidden_layers=1 \
+  --model.num_attention_heads=1 --tokenizer bytes --quiet >log
+hone generate m --prompt a --ignore-eos --max-new-tokens 100000000 --json >answers 2>log &
+child=$!
+generates() { (((0x$(awk '$1 == "SigCgt:" { print $2 }' "/proc/$child/status") & 0x4000) != 0)) && sleep 0.2; }
+wait_for generates
+kill -TERM "$child"
+ends_with 75
+says '^{"error":{"kind":"stopped","exit_code":75,"message":"stopped by SIGTERM while generating"}}$'
+[ ! -s answers ] || fail "half an answer"

@@ -57,6 +57,14 @@ TEST(Yaml, AHundredThousandKeysAreReadAtOnce) {  // 35 s when each is compared w
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
 }
 
+TEST(Assign, ASectionThatIsThereForOneValueIsWrittenWhereThatIs) {
+  Node root = yaml("trainer: {steps: 5}\n");
+  Problems problems;
+  assign(root, "trainer.sets.nope.every", "3", {"--trainer.sets.nope.every", 0}, problems);
+  EXPECT_EQ(root.find("trainer")->find("sets")->find("nope")->mark().text(), "--trainer.sets.nope.every");
+  EXPECT_EQ(root.find("trainer")->mark().text(), "f:1");
+}
+
 TEST(Yaml, PlainTextIsWrittenSoThatItIsReadBack) {
   for (const char* text :
        {"a: b\n\n   c\n", "\r", "a: [x\n\n y, 5]\n", "a: [[-]]\n", "a: [[-], [x, -.5, 1e-3, -x, x y]]\n"}) {

@@ -110,7 +110,7 @@ TEST(Read, ProblemsOfValidateHaveTheLineOfWhatTheyName) {
   assign(node, "inner.steps", "3", {"--inner.steps", 0}, problems);
   read(node, checked, problems);
   EXPECT_EQ(problems.lines(),
-            (Lines{"--items: items.1.weight: no", "inner.rate: not given, and its section is",
+            (Lines{"--items: items.1.weight: no", "--inner.steps: inner.rate: not given, and its section is",
                    "plain: not given at all", ": of it all", "--inner.steps: by a scope without a node"}));
 }
 

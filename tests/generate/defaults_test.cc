@@ -51,6 +51,13 @@ TEST_F(Defaults, OtherKeysAreOfTheirTypeAndRange) {
   EXPECT_EQ(config.temperature, 0.7);
   EXPECT_EQ(config.top_k, 0);
   EXPECT_EQ(config.max_new_tokens, 9);
+  EXPECT_EQ(config.max_length, std::nullopt);
+}
+
+TEST_F(Defaults, MaxLengthCountsWhereMaxNewTokensIsNotSet) {
+  const GenerateConfig config = read(R"({"max_length": 300})");
+  EXPECT_EQ(config.max_length, 300);
+  EXPECT_EQ(config.max_new_tokens, 300);
 }
 
 }  // namespace

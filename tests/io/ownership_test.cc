@@ -3,10 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "base/strings.h"
 #include "harness/errors.h"
 #include "io/faulty_env.h"
+#include "io/folder_commit.h"
 #include "io/run_folder.h"
 
 namespace hone::io {
@@ -95,6 +97,31 @@ TEST_F(Ownership, TheCurrentFolderOrOneAboveItIsNotReplaced) {
   for (const int i : {0, 1, 2, 3, 5})
     EXPECT_THAT(errors[i], testing::HasSubstr("it is the current folder, or one above it"));
   EXPECT_EQ(names(), (std::vector<std::string>{"m"}));
+}
+
+TEST_F(Ownership, AFolderThatCannotBeMadeIsSaidBeforeTheWork) {
+  fs::create_directory(folder_ / "locked");
+  fs::permissions(folder_.path(), fs::perms::all);
+  fs::permissions(folder_ / "locked", fs::perms(0555));
+  const uid_t user = ::geteuid();
+  if (user == 0 && ::seteuid(65534) != 0) GTEST_SKIP() << "root, who may write everywhere";
+  const std::string to_replace = error_of([&] { require_free(folder_ / "locked/a/m", false); });
+  const std::string run = error_of([&] { require_writable(folder_ / "locked/run", ErrorKind::checkpoint); });
+  ASSERT_EQ(::seteuid(user), 0);
+  fs::permissions(folder_ / "locked", fs::perms::owner_all);
+  EXPECT_THAT(to_replace, testing::HasSubstr("locked/a: cannot be written: Permission denied"));
+  EXPECT_THAT(run, testing::HasSubstr("locked/run: cannot be written: Permission denied"));
+}
+
+TEST_F(Ownership, NoFolderIsMadeAmongTheCheckpointsOfARunOrInPlaceOfOne) {
+  make("run/checkpoints/step-00000004", "1");
+  make("checkpoints/m", "1");
+  folder_.write("run/run.json", "{}");
+  for (const char* name : {"run/checkpoints/step-00000004", "run/checkpoints/step-00000005"})
+    EXPECT_THAT(error_of([&] { commit_to(folder_ / name, true); }), testing::HasSubstr("among the checkpoints of"));
+  EXPECT_EQ(content("run/checkpoints/step-00000004/tokenizer.json"), "1");
+  make("checkpoints/m", "2", true);
+  EXPECT_EQ(content("checkpoints/m/tokenizer.json"), "2");
 }
 
 TEST_F(Ownership, OfALinkedFolderTheFolderIsMovedAndTheLinkStays) {
