@@ -289,6 +289,7 @@ Stepper::Passed Stepper::backward(const Batch& batch, const Sums& step_sums, std
     result = objective_->loss(model_, output, batch, pass);
     std::move(pass.aux.begin(), pass.aux.end(), std::back_inserter(result.terms));
     result.metrics.merge(pass.metrics);
+    std::move(pass.means.begin(), pass.means.end(), std::back_inserter(result.means));
     add_intermediates(pass, result);
     loss = mean(result, step_sums);
   }
