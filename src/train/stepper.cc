@@ -275,6 +275,7 @@ Output Stepper::forward(const Batch& batch, Pass& pass, std::uint64_t seed) cons
   pass.training = true;
   pass.seed = seed;
   pass.checkpoint_blocks = recipe_.trainer.checkpoint_blocks;
+  pass.float8 = recipe_.trainer.fp8;
   pass.wanted = hooks.wanted;
   return model_.forward(batch, pass);
 }

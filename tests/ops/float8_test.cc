@@ -24,7 +24,8 @@ struct Leaves {
   Tensor x, weight;
   std::unique_ptr<GradientSum> sum;
   Leaves(const std::map<std::string, Tensor>& golden, at::ScalarType type, bool summed)
-      : x(golden.at("x").to(type).requires_grad_()), weight(golden.at("weight").to(type).requires_grad_()) {
+      : x(golden.at("x").to(type, false, /*copy=*/true).requires_grad_()),
+        weight(golden.at("weight").to(type, false, /*copy=*/true).requires_grad_()) {
     if (summed) sum = std::make_unique<GradientSum>(GradientSum{at::full(weight.sizes(), NAN, at::kFloat)});
   }
   LinearWeight in(Float8 recipe) const { return {weight, {}, sum.get(), nullptr, {}, recipe}; }
