@@ -1,5 +1,7 @@
 // Products of rows by groups: the kernels beside their meaning in fp64, for groups of every size and none.
 #include "cuda/kernel_check.h"
+#include "hone/gradient_sum.h"
+#include "ops/experts.h"
 
 namespace hone::ops::test {
 namespace {
@@ -101,6 +103,46 @@ TEST(CudaGrouped, SumsOverRows) {
   }
   std::vector<std::int64_t> counts(140, 1);
   expect_over_groups(Groups(counts), 8, 16, at::kBFloat16);
+}
+
+// The whole op, whose host knows nothing of what experts have: y, the gradients of x and of the slots' weights, sums
+// of weights' gradients.
+Results routed_by(const Backend& table, at::ScalarType type) {
+  const BackendScope scope(table);
+  constexpr std::int64_t kTokens = 29, kHidden = 16, kInner = 24, kExperts = 5;
+  const Tensor x = sample({kTokens, kHidden}, type).requires_grad_();
+  const Tensor share = sample({kTokens, 2}, at::kFloat, 2).sigmoid().requires_grad_();
+  Routing routing = route(std::get<1>(at::topk(sample({kTokens, kExperts - 1}, at::kFloat, 3), 2, -1)), kExperts);
+  routing.slots = RowGroups(routing.slots.begin());
+  std::vector<GradientSum> sums(3 * kExperts);
+  std::vector<GatedMlpWeights> experts;
+  for (std::size_t e = 0; e < kExperts; ++e) {
+    const auto weight = [&](std::size_t which, std::int64_t out, std::int64_t in) {
+      GradientSum& sum = sums[3 * e + which];
+      sum.sum = at::full({out, in}, NAN, at::kFloat);
+      return LinearWeight{(sample({out, in}, at::kDouble, 10 + 3 * e + which) / 4).to(type).requires_grad_(), {}, &sum};
+    };
+    experts.push_back({weight(0, kInner, kHidden), weight(1, kInner, kHidden), weight(2, kHidden, kInner)});
+  }
+  Results made;
+  for (int pass = 0; pass < 2; ++pass) {
+    const Tensor y = routed_mlp(x, share, routing, experts, Activation::silu);
+    (y.to(at::kFloat) * sample({kTokens, kHidden}, at::kFloat, 4)).sum().backward();
+    if (pass == 0) made.push_back(y.detach());
+  }
+  made.insert(made.end(), {x.grad(), share.grad()});
+  for (const GradientSum& sum : sums) made.push_back(sum.sum);
+  return made;
+}
+TEST(CudaGrouped, RoutedExpertsAreThePlainTables) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    const std::int64_t before = emulated_launches();
+    const Results got = routed_by(emulated_backend(), type), expected = routed_by(reference_backend(), type);
+    EXPECT_GE(emulated_launches() - before, 2 * (3 + 2 + 3));  // projections, their gradients, those of weights
+    ASSERT_EQ(got.size(), expected.size());
+    for (std::size_t i = 0; i < got.size(); ++i)
+      expect_same(got[i], expected[i], kernel_tolerance(type), described(type, 29, 16) + ", " + std::to_string(i));
+  }
 }
 
 // The library's products, one group after another: the host asks how many rows they have.
