@@ -180,7 +180,7 @@ def peer(case, mode, folder, device):
     return json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"step_seconds')))
 
 
-def hone(program, case, folder, device):
+def hone(program, case, folder, device, fp8):
     _, _, vocab, rows, length, steps, precision, _ = CASES[case]
     data, recipe = os.path.join(folder, "rows.jsonl"), os.path.join(folder, "recipe.json")
     with open(data, "w") as file:
@@ -195,6 +195,8 @@ def hone(program, case, folder, device):
             "data": {"train": data, "max_length": length}, "optimizer": {"type": "adamw", "learning_rate": 5e-5},
             "trainer": {"batch_size": rows, "max_grad_norm": 1.0, "precision": precision, "device": device},
             "run": {"folder": os.path.join(folder, "run"), "seed": 1}}
+    if fp8 != "off":
+        made["trainer"]["fp8"] = fp8
     if is_lora(case):
         made["model"] = {"path": os.path.join(folder, "base")}
         made["adapter"] = {"type": "lora", "rank": 16, "alpha": 32, "targets": ["all-linear"]}
@@ -240,6 +242,7 @@ def main():
     parser.add_argument("--case", choices=CASES, default="32m")
     parser.add_argument("--peer", help="the peer's modes, separated by commas: autocast, pure, pure_fused, fp32; \"\": no peer")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--fp8", choices=["off", "tensorwise", "rowwise"], default="off", help="of hone alone")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--floor", action="store_true")
     parser.add_argument("--run-peer", help=argparse.SUPPRESS)
@@ -262,7 +265,7 @@ def main():
                 floors.append(product_floor(options.case))
                 print(f"{'products':12} {floors[-1]:8.3f} s", flush=True)
             for name in ["hone", *modes]:
-                made = (hone(options.hone, options.case, folder, options.device) if name == "hone" else
+                made = (hone(options.hone, options.case, folder, options.device, options.fp8) if name == "hone" else
                         peer(options.case, name, base, options.device))
                 seconds.setdefault(name, []).append(made["step_seconds"])
                 memory.setdefault(name, []).append(made["peak_memory_bytes"])

@@ -11,6 +11,7 @@
 #include "hone/batch.h"
 #include "hone/config.h"
 #include "hone/module.h"
+#include "hone/precision.h"
 
 namespace hone {
 
@@ -30,6 +31,7 @@ class HONE_API Pass {
   std::uint64_t seed = 0;          // of this pass's random numbers (dropout): the same seed, the same numbers
   bool checkpoint_blocks = false;  // gradient checkpointing: recompute each block in backward (bit-equal); the pass
                                    // must then outlive the backward pass
+  Float8 float8 = Float8::off;     // of products with weights that take it; evaluations and texts are made without
   bool share_prefixes = false;     // Doc::shared is computed once; Model::forward sets it where the model can
   nn::KvCache* cache = nullptr;    // generation: keys and values of earlier tokens
   std::string adapter = kDefaultAdapter;     // of those on the weights; "": the model below, a reference at no cost
@@ -38,12 +40,14 @@ class HONE_API Pass {
   std::vector<LossTerm> aux;                 // auxiliary losses that layers add, e.g. a router's; part of the graph
   std::map<std::string, Tensor> totals;      // what layers added up by add_up() for finish(); part of the graph
   std::map<std::string, Metric> metrics;     // what is logged of this pass, by measure()
+  std::vector<MeasuredMean> means;           // the same of what a device makes
   std::map<const Weight*, Tensor> observed;  // what layers saw of this batch for buffers, by observe()
   std::int64_t layer = 0;                    // index of the running block
   const Adapter* adapter_of(const Weight& weight) const { return weight.adapter(adapter); }  // null: none
   void sow(const std::string& name, const Tensor& value);  // of the running block: "layers.<i>.<name>"
   void add_up(const std::string& name, const Tensor& value);
   void measure(const std::string& name, double sum, double weight);  // sum / weight over all calls is logged
+  void measure(const std::string& name, const Tensor& sum, const Tensor& weight);  // of scalars; nobody waits for them
   // What this batch has for a buffer, without its graph; several calls add up. In training, a buffer is updated with
   // the sum over all batches of the update.
   void observe(const Weight& buffer, const Tensor& seen);

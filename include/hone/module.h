@@ -99,6 +99,10 @@ class HONE_API Weight {
   WeightUse use_as() const { return use_as_; }
   void set_use(WeightUse use) { use_as_ = use; }
 
+  // Whether its layer's products may be made in fp8 where a pass wants that.
+  bool takes_float8() const { return takes_float8_; }
+  void set_takes_float8(bool takes) { takes_float8_ = takes; }
+
   // Of how many tokens its layer makes a product with it: of an expert, those that are given to it where all experts
   // have as many. For measures of work.
   double share_of_tokens() const { return share_of_tokens_; }
@@ -121,6 +125,7 @@ class HONE_API Weight {
   BufferUpdate update_;
   double learning_rate_scale_ = 1;
   WeightUse use_as_ = WeightUse::other;
+  bool takes_float8_ = false;
   double share_of_tokens_ = 1;
   std::vector<std::pair<std::string, std::unique_ptr<Adapter>>> adapters_;
 };

@@ -86,8 +86,7 @@ struct SaveSection {
               "computes, fp32 or bf16; the run itself goes on from its exact weights either way."),
         field("optimizer", &C::optimizer,
               "false: checkpoints are models alone, a third of the size or less, and no run can go on from them; only "
-              "the "
-              "one of an interruption is whole."),
+              "the one of an interruption is whole."),
         field("asynchronous", &C::asynchronous,
               "Write checkpoints while training goes on, from a copy in memory that is taken between two steps; one at "
               "a time."),
@@ -158,11 +157,10 @@ struct BatchStage {
               {.low = 1, .high = 1 << 16}),
         field("batch_size", &C::batch_size, "Rows in a micro-batch meanwhile; default trainer.batch_size.",
               {.low = 1, .high = 1 << 20}),
-        field(
-            "increment", &C::increment,
-            "accumulate grows by this, as often as it takes and at even intervals, to that of the next stage or, from "
-            "the last, of the run; 0 = not.",
-            at_least(0))};
+        field("increment", &C::increment,
+              "accumulate grows by this, as often as it takes and at even intervals, to that of the next stage or, "
+              "from the last, of the run; 0 = not.",
+              at_least(0))};
   }
 };
 
@@ -195,6 +193,7 @@ struct TrainerSection {
   EmaSection ema;
   Precision precision = Precision::automatic;
   LossScaleSection loss_scale;
+  Float8 fp8 = Float8::off;
   std::string device = "auto";
   MatmulPrecision matmul_precision = MatmulPrecision::highest;
   Determinism deterministic = Determinism::strict;
@@ -255,6 +254,9 @@ struct TrainerSection {
         field("loss_scale", &C::loss_scale,
               "Of a run in fp16: the factor of its loss, without which small gradients would become 0.",
               OnResume::record),
+        field("fp8", &C::fp8,
+              "Products of a bf16 run's linear layers in fp8, forward and back: tensorwise, one scale a matrix, fast; "
+              "rowwise, one a row, more exact. For GPUs of capability 8.9 and later; head and experts stay in bf16."),
         field("device", &C::device,
               "What computes: cpu, cuda or cuda:1 of a hone that was built with it; auto = the GPU where there is one.",
               OnResume::record),

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "nn/plan.h"
 #include "ops/experts.h"
@@ -16,8 +15,31 @@
 namespace hone::nn {
 namespace {
 
-// What layers add up in the pass: of each expert, its slots and the probabilities that the router gave it.
-constexpr const char *kSlots = "router/slots", *kProbability = "router/probability";
+// What layers add up in the pass: of each expert, its slots and the probabilities that the router gave it; and how many
+// slots they are together, which the host knows.
+constexpr const char *kSlots = "router/slots", *kProbability = "router/probability", *kAllSlots = "router/all_slots";
+
+// Of experts' slots: the largest share relative to an even one, and the entropy of the shares.
+struct Spread {
+  double imbalance = 0, entropy = 0;
+};
+Spread spread_of(const std::vector<std::int64_t>& counts, double slots) {
+  Spread spread;
+  for (const std::int64_t count : counts)
+    if (count > 0) spread.entropy -= static_cast<double>(count) / slots * std::log(static_cast<double>(count) / slots);
+  const auto most = static_cast<double>(*std::max_element(counts.begin(), counts.end()));
+  spread.imbalance = most / slots * static_cast<double>(counts.size());
+  return spread;
+}
+
+void measure_shares(Pass& pass, const Tensor& counts_E, double total) {
+  const Tensor wide_E = counts_E.to(at::kDouble), weight = at::full({}, total, wide_E.options());
+  for (std::int64_t e = 0; e < wide_E.size(0); ++e) {
+    const std::string name = fmt::format("router/share/{}", e);
+    const Tensor count = wide_E.select(0, e);
+    count.is_cpu() ? pass.measure(name, host::own_number(count), total) : pass.measure(name, count, weight);
+  }
+}
 
 }  // namespace
 
@@ -32,7 +54,10 @@ RoutedMlp::Experts::Experts(const Options& o) {
 RoutedMlp::RoutedMlp(const Options& options)
     : options_(options),
       experts_(child<Experts>("experts", options)),
-      gate_(child<Linear>("gate", options.hidden, options.experts, Linear::Options{.std = options.std})) {}
+      gate_(child<Linear>("gate", options.hidden, options.experts, Linear::Options{.std = options.std})) {
+  // Few tokens each, and a choice that a rounded logit would turn.
+  each_weight([](const std::string&, Weight& weight) { weight.set_takes_float8(false); });
+}
 
 Tensor RoutedMlp::operator()(const Tensor& x_1ND, Pass& pass) const {
   const Tensor x_ND = x_1ND.squeeze(0), logits_NE = gate_(x_ND, pass);
@@ -40,7 +65,7 @@ Tensor RoutedMlp::operator()(const Tensor& x_1ND, Pass& pass) const {
   auto [weight_NK, expert_NK] = at::topk(probability_NE, options_.per_token, -1);
   if (options_.normalise) weight_NK = weight_NK / weight_NK.sum(-1, /*keepdim=*/true);
   const ops::Routing routing = ops::route(expert_NK, options_.experts);
-  if (pass.training) measure(pass, probability_NE, routing.counts);
+  if (pass.training) measure(pass, probability_NE, routing.slots);
   if (!pass.adapter.empty() && experts_.has_adapters()) return run_each(x_ND, weight_NK, routing, pass).unsqueeze(0);
   std::vector<ops::GatedMlpWeights> weights;
   for (const GatedMlp* expert : experts_.all) weights.push_back(expert->weights());
@@ -54,17 +79,26 @@ Tensor RoutedMlp::run_each(const Tensor& x_ND, const Tensor& weight_NK, const op
                      [&](std::size_t expert, const Tensor& x_SD) { return (*experts_.all[expert])(x_SD, pass); });
 }
 
-void RoutedMlp::measure(Pass& pass, const Tensor& probability_NE, const std::vector<std::int64_t>& counts) const {
+void RoutedMlp::measure(Pass& pass, const Tensor& probability_NE, const ops::RowGroups& slots_of_each) const {
   const auto tokens = static_cast<double>(probability_NE.size(0));
   const double slots = tokens * static_cast<double>(options_.per_token);
   if (tokens == 0) return;
-  double entropy = 0;
-  for (const std::int64_t count : counts)
-    if (count > 0) entropy -= static_cast<double>(count) / slots * std::log(static_cast<double>(count) / slots);
-  const auto most = static_cast<double>(*std::max_element(counts.begin(), counts.end()));
-  pass.measure("router/imbalance", most / slots * static_cast<double>(options_.experts) * tokens, tokens);
-  pass.measure("router/entropy", entropy * tokens, tokens);
-  pass.add_up(kSlots, host::tensor_of(counts, {options_.experts}));  // stays on the host, where it is known
+  const std::vector<std::int64_t>& counts = slots_of_each.known_counts();
+  Tensor counts_E;
+  if (!counts.empty()) {
+    const Spread spread = spread_of(counts, slots);
+    pass.measure("router/imbalance", spread.imbalance * tokens, tokens);
+    pass.measure("router/entropy", spread.entropy * tokens, tokens);
+    counts_E = host::tensor_of(counts, {options_.experts});  // stays on the host, where it is known
+  } else {
+    counts_E = slots_of_each.counts();
+    const Tensor share_E = counts_E.to(at::kDouble) / slots;
+    const Tensor weight = at::full({}, tokens, share_E.options());
+    pass.measure("router/imbalance", share_E.max() * static_cast<double>(options_.experts) * tokens, weight);
+    pass.measure("router/entropy", at::special_entr(share_E).sum() * tokens, weight);
+  }
+  pass.add_up(kSlots, counts_E);
+  pass.add_up(kAllSlots, host::tensor_of(std::vector{static_cast<std::int64_t>(slots)}, {1}));
   pass.add_up(kProbability, probability_NE.sum(0));
 }
 
@@ -72,13 +106,11 @@ void balance(Pass& pass, std::int64_t per_token, double coefficient) {
   const auto slots = pass.totals.find(kSlots);
   if (slots == pass.totals.end()) return;  // no layer has experts
   const Tensor& probability_E = pass.totals.at(kProbability);
-  const std::span<const std::int64_t> counts = host::values<std::int64_t>(slots->second);
-  const std::int64_t total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
-  for (std::size_t e = 0; e < counts.size(); ++e)
-    pass.measure(fmt::format("router/share/{}", e), static_cast<double>(counts[e]), static_cast<double>(total));
+  const double total = host::own_number(pass.totals.at(kAllSlots));
+  measure_shares(pass, slots->second, total);
   if (coefficient == 0) return;
-  const double rows = static_cast<double>(total) / static_cast<double>(per_token);  // tokens of all layers
-  const double scale = coefficient * static_cast<double>(counts.size()) / (rows * rows);
+  const double rows = total / static_cast<double>(per_token);  // tokens of all layers
+  const double scale = coefficient * static_cast<double>(probability_E.size(0)) / (rows * rows);
   const Tensor slots_E = slots->second.to(probability_E.device());
   const auto tokens = static_cast<double>(pass.plan().tokens());
   pass.aux.push_back({"router/loss", (slots_E * probability_E).sum() * (scale * tokens), "tokens"});

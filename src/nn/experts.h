@@ -33,7 +33,7 @@ class RoutedMlp final : public Module {
     std::vector<const GatedMlp*> all;
   };
   Tensor run_each(const Tensor& x_ND, const Tensor& weight_NK, const ops::Routing& routing, const Pass& pass) const;
-  void measure(Pass& pass, const Tensor& probability_NE, const std::vector<std::int64_t>& counts) const;
+  void measure(Pass& pass, const Tensor& probability_NE, const ops::RowGroups& slots_of_each) const;
 
   Options options_;
   Experts& experts_;

@@ -23,6 +23,8 @@ Linear::Linear(std::int64_t in, std::int64_t out, Options options)
     : weight(parameter("weight", {out, in}, normal(options.std))),
       bias(options.bias ? &parameter("bias", {out}, kZeros, /*decays=*/false) : nullptr) {
   weight.set_use(WeightUse::product);
+  constexpr std::int64_t kSizes = 16;  // what the hardware's products in fp8 take
+  weight.set_takes_float8(in % kSizes == 0 && out % kSizes == 0);
 }
 
 Tensor Linear::operator()(const Tensor& x, const Pass& pass) const {
@@ -38,6 +40,7 @@ ops::LinearWeight Linear::with_bias() const {
 ops::LinearWeight Linear::with_adapter(const Pass& pass) const {
   ops::LinearWeight own = with_bias();
   if (const Adapter* adapter = pass.adapter_of(weight)) own.low_ranks = adapter->low_ranks(pass);
+  if (weight.takes_float8()) own.float8 = pass.float8;
   return own;
 }
 

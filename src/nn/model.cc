@@ -46,6 +46,10 @@ void Pass::measure(const std::string& name, double sum, double weight) {
   metric.weight += weight;
 }
 
+void Pass::measure(const std::string& name, const Tensor& sum, const Tensor& weight) {
+  means.push_back({name, sum.detach(), weight.detach()});
+}
+
 namespace {
 
 // The block's output, then what it added to the graph: the sums of auxiliary losses and the totals.
@@ -63,10 +67,11 @@ std::vector<Tensor> run_again(const Block& block, const Tensor& x, Pass& pass) {
   auto totals = std::exchange(pass.totals, {});
   auto sown = std::exchange(pass.sown, {});
   auto metrics = std::exchange(pass.metrics, {});
+  auto means = std::exchange(pass.means, {});
   auto observed = std::exchange(pass.observed, {});
   std::vector<Tensor> outputs = run_alone(block, x, pass);
   pass.aux = std::move(aux), pass.totals = std::move(totals), pass.sown = std::move(sown);
-  pass.metrics = std::move(metrics), pass.observed = std::move(observed);
+  pass.metrics = std::move(metrics), pass.means = std::move(means), pass.observed = std::move(observed);
   return outputs;
 }
 

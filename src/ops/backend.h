@@ -22,6 +22,7 @@
 #include "ops/linear_weight.h"
 #include "ops/primitives.h"
 #include "ops/recording.h"
+#include "ops/row_groups.h"
 
 namespace hone::ops {
 
@@ -40,6 +41,16 @@ struct Backend {
     std::vector<at::Tensor> (*skinny)(const at::Tensor& x_RI, const std::vector<LinearWeight>& weights);
     at::Tensor (*skinny_gated)(const at::Tensor& x_RI, const LinearWeight& gate, const LinearWeight& up,
                                Activation activation);
+    // Of rows by groups, as of experts: out's rows of group g = the sum of a b[g] over the factors, rounded once.
+    void (*grouped)(at::Tensor& out_SN, const std::vector<GroupedFactors>& factors, const RowGroups& groups);
+    // to[g] (+)= a^T b of the group's rows, as `into`; without a tensor: of that group nothing.
+    void (*over_groups)(const at::Tensor& a_SM, const at::Tensor& b_SN, const RowGroups& groups,
+                        const std::vector<Target>& to_MN);
+    // x in fp8, or x^T, whose rows are then x's columns: as long as is good for the device, with zeros behind the end.
+    Float8Matrix (*to_float8)(const at::Tensor& x_RC, const Float8Format& format, bool turned);
+    // out = or += the sum of all a b^T, of bf16 or fp32; `add` is for fp32. fast: ops/float8.h.
+    void (*float8_into)(at::Tensor& out_MN, const std::vector<Float8Factors>& factors, bool add, bool fast);
+    Float8By (*float8_by)(const at::Tensor& like) = nullptr;  // null: emulation
   } products{};
 
   // As ops/attention.h says. The last dimension of q, k, v and dy is dense.

@@ -1,4 +1,4 @@
-// Routed experts as one op: one product per expert and projection, everything else over all slots at once.
+// Routed experts as one op: one product of all experts per projection, everything else over all slots at once.
 #include "ops/experts.h"
 
 #include <ATen/ATen.h>
@@ -12,6 +12,7 @@
 #include "ops/matmul.h"
 #include "ops/skinny.h"
 #include "ops/weight_gradient.h"
+#include "tensor/device.h"
 #include "tensor/host.h"
 
 namespace hone::ops {
@@ -20,11 +21,12 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Each expert's rows of tensors that lie in the order of experts.
-template <class Work>
-void each_expert(const std::vector<std::int64_t>& counts, Work&& work) {
-  std::int64_t begin = 0;
-  for (std::size_t e = 0; e < counts.size(); begin += counts[e++]) work(e, begin, counts[e]);
+// One projection of all experts, as right factors.
+using OfExpert = LinearWeight GatedMlpWeights::*;
+GroupedFactors factors_of(const at::Tensor& x_SI, const std::vector<GatedMlpWeights>& experts, OfExpert which) {
+  GroupedFactors made{x_SI, {}};
+  for (const GatedMlpWeights& e : experts) made.b_KN.push_back((e.*which).weight_OI.t());
+  return made;
 }
 
 at::Tensor token_of(const at::Tensor& slot_S, std::int64_t per_token) {
@@ -53,20 +55,11 @@ at::Tensor forward_all(const at::Tensor& x_ND, const at::Tensor& weight_NK, cons
   const std::int64_t slots = routing.slot_S.size(0), width = experts[0].gate.weight_OI.size(0);
   const at::Tensor x_SD = x_ND.index_select(0, token_of(routing.slot_S, weight_NK.size(1)));
   inner = {at::empty({slots, width}, x_ND.options()), at::empty({slots, width}, x_ND.options())};
-  each_expert(routing.counts, [&](std::size_t e, std::int64_t begin, std::int64_t count) {
-    if (count == 0) return;
-    const at::Tensor x = x_SD.narrow(0, begin, count);
-    at::Tensor gate = inner.gate_SI.narrow(0, begin, count), up = inner.up_SI.narrow(0, begin, count);
-    matmul_into(gate, {{x, experts[e].gate.weight_OI.t()}});
-    matmul_into(up, {{x, experts[e].up.weight_OI.t()}});
-  });
+  grouped_matmul_into(inner.gate_SI, {factors_of(x_SD, experts, &GatedMlpWeights::gate)}, routing.slots);
+  grouped_matmul_into(inner.up_SI, {factors_of(x_SD, experts, &GatedMlpWeights::up)}, routing.slots);
   const at::Tensor product_SI = gated(inner.gate_SI, inner.up_SI, activation);
   at::Tensor y_SD = at::empty_like(x_SD);
-  each_expert(routing.counts, [&](std::size_t e, std::int64_t begin, std::int64_t count) {
-    if (count == 0) return;
-    at::Tensor y = y_SD.narrow(0, begin, count);
-    matmul_into(y, {{product_SI.narrow(0, begin, count), experts[e].down.weight_OI.t()}});
-  });
+  grouped_matmul_into(y_SD, {factors_of(product_SI, experts, &GatedMlpWeights::down)}, routing.slots);
   return add_up(y_SD, routing.place_NK, weight_NK);
 }
 
@@ -75,21 +68,24 @@ at::Tensor forward_few(const at::Tensor& x_ND, const at::Tensor& weight_NK, cons
                        const std::vector<GatedMlpWeights>& experts, Activation activation) {
   const at::Tensor x_SD = x_ND.index_select(0, token_of(routing.slot_S, weight_NK.size(1)));
   const at::Tensor y_SD = at::empty_like(x_SD);
-  each_expert(routing.counts, [&](std::size_t e, std::int64_t begin, std::int64_t count) {
-    if (count == 0) return;
-    y_SD.narrow(0, begin, count).copy_(gated_mlp(x_SD.narrow(0, begin, count), experts[e], activation));
-  });
+  std::int64_t begin = 0;
+  for (std::size_t e = 0; e < experts.size(); ++e) {
+    const std::int64_t count = routing.slots.host_counts()[e];
+    if (count > 0) y_SD.narrow(0, begin, count).copy_(gated_mlp(x_SD.narrow(0, begin, count), experts[e], activation));
+    begin += count;
+  }
   return add_up(y_SD, routing.place_NK, weight_NK);
 }
 
 // The gradients of all slots, and where those of the weights go: `made` is autograd's list, `first` the first weight's
-// place in it. Saved: x, weight_NK, slot_S, place_NK, gate, up, then each expert's gate, up and down.
+// place in it. Saved: x, weight_NK, slot_S, place_NK, gate, up, where experts' slots begin, then each expert's gate, up
+// and down.
 class Backward {
  public:
   Backward(AutogradContext* ctx, const at::Tensor& dy_ND, std::size_t first, variable_list& made)
       : ctx_(ctx),
         saved_(ctx->get_saved_variables()),
-        counts_(ctx->saved_data["counts"].toIntVector()),
+        groups_(saved_[6], ctx->saved_data["counts"].toIntVector()),
         sums_(ctx->saved_data["sums"].toIntVector()),
         activation_(static_cast<Activation>(ctx->saved_data["activation"].toInt())),
         first_(first),
@@ -100,11 +96,7 @@ class Backward {
   void run() {
     // Of the experts' inner values before the slots' weights: with the inner values it gives these weights' gradient.
     at::Tensor dinner_SI = at::empty_like(saved_[4]);
-    each_expert(counts_, [&](std::size_t e, std::int64_t begin, std::int64_t count) {
-      if (count == 0) return;
-      at::Tensor dinner = dinner_SI.narrow(0, begin, count);
-      matmul_into(dinner, {{dy_SD_.narrow(0, begin, count), weight(e, 2)}});
-    });
+    grouped_matmul_into(dinner_SI, {back(dy_SD_, 2)}, groups_);
     const at::Tensor inner_SI = gated(saved_[4], saved_[5], activation_);
     const at::Tensor weight_S1 = saved_[1].flatten().index_select(0, saved_[2]).unsqueeze(1);
     if (ctx_->needs_input_grad(1)) {
@@ -119,35 +111,37 @@ class Backward {
   }
 
  private:
-  const at::Tensor& weight(std::size_t expert, std::size_t which) const { return saved_[6 + 3 * expert + which]; }
+  std::size_t experts() const { return sums_.size() / 3; }
+  const at::Tensor& weight(std::size_t expert, std::size_t which) const { return saved_[7 + 3 * expert + which]; }
+
+  GroupedFactors back(const at::Tensor& dy_SO, std::size_t which) const {
+    GroupedFactors made{dy_SO, {}};
+    for (std::size_t e = 0; e < experts(); ++e) made.b_KN.push_back(weight(e, which));
+    return made;
+  }
 
   void weight_gradients(const at::Tensor& inner_SI, const GatedGradients& both) {
     const at::Tensor x_SD = saved_[0].index_select(0, token_S_);
-    each_expert(counts_, [&](std::size_t e, std::int64_t begin, std::int64_t count) {
-      const auto rows = [&](const at::Tensor& all) { return all.narrow(0, begin, count); };
-      const auto add = [&](std::size_t which, const at::Tensor& dy, const at::Tensor& x) {
-        const std::size_t at = 3 * e + which;
-        if (ctx_->needs_input_grad(first_ + at))
-          made_[first_ + at] = weight_gradient(rows(dy), rows(x), to_sum(sums_[at]));
-      };
-      add(0, both.gate, x_SD), add(1, both.up, x_SD), add(2, dy_SD_, inner_SI);
-    });
+    const auto add = [&](std::size_t which, const at::Tensor& dy, const at::Tensor& x) {
+      std::vector<WeightPlace> places;
+      for (std::size_t at = which; at < sums_.size(); at += 3)
+        places.push_back({ctx_->needs_input_grad(first_ + at), to_sum(sums_[at])});
+      std::vector<at::Tensor> made = grouped_weight_gradients(dy, x, groups_, places);
+      for (std::size_t e = 0; e < made.size(); ++e) made_[first_ + 3 * e + which] = std::move(made[e]);
+    };
+    add(0, both.gate, x_SD), add(1, both.up, x_SD), add(2, dy_SD_, inner_SI);
   }
 
   void input_gradient(const GatedGradients& both) {
     at::Tensor dx_SD = at::empty_like(dy_SD_);
-    each_expert(counts_, [&](std::size_t e, std::int64_t begin, std::int64_t count) {
-      if (count == 0) return;
-      at::Tensor dx = dx_SD.narrow(0, begin, count);
-      matmul_into(dx, {{both.gate.narrow(0, begin, count), weight(e, 0)},
-                       {both.up.narrow(0, begin, count), weight(e, 1)}});
-    });
+    grouped_matmul_into(dx_SD, {back(both.gate, 0), back(both.up, 1)}, groups_);
     made_[0] = add_up(dx_SD, saved_[3], {});
   }
 
   AutogradContext* ctx_;
   const variable_list saved_;
-  const std::vector<std::int64_t> counts_, sums_;
+  const RowGroups groups_;
+  const std::vector<std::int64_t> sums_;
   const Activation activation_;
   const std::size_t first_;
   variable_list& made_;
@@ -162,14 +156,15 @@ class RoutedMlpFunction : public torch::autograd::Function<RoutedMlpFunction> {
     Inner inner;
     const at::Tensor y_ND =
         forward_all(tensors[0], tensors[1], routing, experts, static_cast<Activation>(activation), inner);
-    variable_list kept{tensors[0], tensors[1], routing.slot_S, routing.place_NK, inner.gate_SI, inner.up_SI};
+    variable_list kept{tensors[0], tensors[1], routing.slot_S, routing.place_NK, inner.gate_SI, inner.up_SI,
+                       routing.slots.begin()};
     kept.insert(kept.end(), tensors.begin() + 2, tensors.end());
     ctx->save_for_backward(kept);
     std::vector<std::int64_t> sums;
     for (const GatedMlpWeights& e : experts)
       for (const LinearWeight* w : {&e.gate, &e.up, &e.down}) sums.push_back(to_number(w->sum));
     ctx->saved_data["sums"] = sums;
-    ctx->saved_data["counts"] = routing.counts;
+    ctx->saved_data["counts"] = routing.slots.known_counts();
     ctx->saved_data["activation"] = activation;
     return y_ND;
   }
@@ -191,30 +186,43 @@ bool takes(const at::Tensor& x, const std::vector<GatedMlpWeights>& experts) {
   return true;
 }
 
+// By counting. Of the meta device, where there are no values, the first expert gets all slots.
+Routing route_on_host(const at::Tensor& expert_NK, std::int64_t experts) {
+  const at::Tensor chosen_NK = expert_NK.is_meta() ? host::read(expert_NK) : expert_NK.contiguous();
+  const std::int64_t slots = chosen_NK.numel();
+  const std::int64_t* expert = chosen_NK.const_data_ptr<std::int64_t>();
+  at::Tensor slot_S = at::empty({slots}, at::kLong), place_NK = at::empty(chosen_NK.sizes(), at::kLong);
+  std::vector<std::int64_t> counts(experts), next(experts + 1);
+  for (std::int64_t i = 0; i < slots; ++i) ++counts.at(expert[i]);
+  for (std::int64_t e = 0; e < experts; ++e) next[e + 1] = next[e] + counts[e];
+  const at::Tensor begin_E1 = host::tensor_of(next, {experts + 1});
+  auto *slot = slot_S.mutable_data_ptr<std::int64_t>(), *place = place_NK.mutable_data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < slots; ++i) slot[place[i] = next[expert[i]]++] = i;
+  const at::Device device = expert_NK.device();
+  const auto sent = [&](const at::Tensor& x) { return devices::sent(x, device); };
+  return {sent(slot_S), sent(place_NK), RowGroups(sent(begin_E1), std::move(counts))};
+}
+
+Routing route_there(const at::Tensor& expert_NK, std::int64_t experts) {
+  const auto options = expert_NK.options();
+  const auto [sorted_S, slot_S] = at::sort(expert_NK.flatten(), /*stable=*/true, /*dim=*/0, /*descending=*/false);
+  const at::Tensor place_S = at::empty_like(slot_S).scatter_(0, slot_S, at::arange(slot_S.size(0), options));
+  const at::Tensor begin_E1 = at::searchsorted(sorted_S, at::arange(experts + 1, options));
+  return {slot_S, place_S.view(expert_NK.sizes()), RowGroups(begin_E1)};
+}
+
 }  // namespace
 
 Routing route(const at::Tensor& expert_NK, std::int64_t experts) {
-  const at::Tensor chosen_NK = host::read(expert_NK);  // a wait: how many tokens each product has is the host's to know
-  const std::int64_t slots = chosen_NK.numel();
-  const std::int64_t* expert = chosen_NK.const_data_ptr<std::int64_t>();
-  Routing routing{at::empty({slots}, at::kLong), at::empty(chosen_NK.sizes(), at::kLong), {}};
-  routing.counts.resize(experts);
-  for (std::int64_t i = 0; i < slots; ++i) ++routing.counts.at(expert[i]);
-  std::vector<std::int64_t> next(experts);
-  for (std::int64_t e = 1; e < experts; ++e) next[e] = next[e - 1] + routing.counts[e - 1];
-  auto *slot = routing.slot_S.mutable_data_ptr<std::int64_t>(),
-       *place = routing.place_NK.mutable_data_ptr<std::int64_t>();
-  for (std::int64_t i = 0; i < slots; ++i) slot[place[i] = next[expert[i]]++] = i;
-  routing.slot_S = routing.slot_S.to(expert_NK.device());
-  routing.place_NK = routing.place_NK.to(expert_NK.device());
-  return routing;
+  const bool on_host = expert_NK.is_cpu() || expert_NK.is_meta();
+  return on_host ? route_on_host(expert_NK, experts) : route_there(expert_NK, experts);
 }
 
 // Rows are moved by permutations only: their gradients are moves too, so that even these are the same in equal runs.
 at::Tensor routed(const at::Tensor& x_ND, const at::Tensor& weight_NK, const Routing& routing,
                   const std::function<at::Tensor(std::size_t expert, const at::Tensor& x_SD)>& run) {
   const at::Tensor all_SD = x_ND.unsqueeze(1).expand({-1, weight_NK.size(1), -1}).flatten(0, 1);
-  const auto x_SD = all_SD.index_select(0, routing.slot_S).split_with_sizes(routing.counts);
+  const auto x_SD = all_SD.index_select(0, routing.slot_S).split_with_sizes(routing.slots.host_counts());
   std::vector<at::Tensor> y_SD;
   for (std::size_t e = 0; e < x_SD.size(); ++e) y_SD.push_back(run(e, x_SD[e]));
   const at::Tensor y_NKD =
@@ -236,7 +244,8 @@ at::Tensor routed_mlp(const at::Tensor& x_ND, const at::Tensor& weight_NK, const
 
 at::Tensor routed_mlp(const at::Tensor& x_ND, const at::Tensor& weight_NK, const Routing& routing,
                       const std::vector<GatedMlpWeights>& experts, Activation activation) {
-  HONE_ASSERT(experts.size() == routing.counts.size() && weight_NK.sizes() == routing.place_NK.sizes());
+  HONE_ASSERT(static_cast<std::int64_t>(experts.size()) == routing.slots.size());
+  HONE_ASSERT(weight_NK.sizes() == routing.place_NK.sizes());
   if (!takes(x_ND, experts)) return reference::routed_mlp(x_ND, weight_NK, routing, experts, activation);
   if (at::GradMode::is_enabled()) {
     variable_list tensors{x_ND, weight_NK};
@@ -244,7 +253,8 @@ at::Tensor routed_mlp(const at::Tensor& x_ND, const at::Tensor& weight_NK, const
       tensors.insert(tensors.end(), {e.gate.weight_OI, e.up.weight_OI, e.down.weight_OI});
     return RoutedMlpFunction::apply(at::TensorList(tensors), routing, experts, static_cast<std::int64_t>(activation));
   }
-  if (x_ND.size(0) <= kSkinnyRows) return forward_few(x_ND, weight_NK, routing, experts, activation);
+  const bool known = !routing.slots.known_counts().empty();
+  if (known && x_ND.size(0) <= kSkinnyRows) return forward_few(x_ND, weight_NK, routing, experts, activation);
   Inner unused;
   return forward_all(x_ND, weight_NK, routing, experts, activation, unused);
 }

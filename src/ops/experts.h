@@ -10,15 +10,17 @@
 #include <vector>
 
 #include "ops/linear.h"
+#include "ops/row_groups.h"
 
 namespace hone::ops {
 
 // Which tokens each expert works on: slots n K + k, sorted by expert and within one by token. Nothing is dropped.
 struct Routing {
-  at::Tensor slot_S;                 // the slots in that order
-  at::Tensor place_NK;               // and where in it each slot stands
-  std::vector<std::int64_t> counts;  // tokens of each expert
+  at::Tensor slot_S;    // the slots in that order
+  at::Tensor place_NK;  // and where in it each slot stands
+  RowGroups slots;      // of each expert
 };
+// On a device nobody waits for it.
 Routing route(const at::Tensor& expert_NK, std::int64_t experts);
 
 // sum over k of weight[n, k] * mlp of expert[n, k](x[n]), added in the order of k: equal runs give equal bits. The sums
@@ -27,7 +29,7 @@ Routing route(const at::Tensor& expert_NK, std::int64_t experts);
 at::Tensor routed_mlp(const at::Tensor& x_ND, const at::Tensor& weight_NK, const Routing& routing,
                       const std::vector<GatedMlpWeights>& experts, Activation activation);
 
-// The same with any expert: run(expert, its tokens).
+// The same with any expert, for which the host has to know how many tokens each has: run(expert, its tokens).
 at::Tensor routed(const at::Tensor& x_ND, const at::Tensor& weight_NK, const Routing& routing,
                   const std::function<at::Tensor(std::size_t expert, const at::Tensor& x_SD)>& run);
 

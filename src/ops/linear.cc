@@ -7,11 +7,13 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "hone/error.h"
 #include "hone/gradient_sum.h"
 #include "ops/backend.h"
 #include "ops/column_sum.h"
+#include "ops/float8.h"
 #include "ops/kept_sum.h"
 #include "ops/matmul.h"
 #include "ops/rms_norm.h"
@@ -26,15 +28,55 @@ using torch::autograd::variable_list;
 
 at::Tensor rows_of(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
+// What products have as their input.
+struct Source {
+  explicit Source(const at::Tensor& x_NI) : x_NI(x_NI), float8(x_NI, /*is_gradient=*/false) {}
+  const at::Tensor x_NI;
+  Float8Source float8;
+};
+
 // added: further products that are summed with it before it is rounded.
-at::Tensor forward_one(const at::Tensor& x_NI, const at::Tensor& weight_OI, const at::Tensor& bias_O,
-                       std::vector<Factors> added = {}) {
-  at::Tensor y = at::empty({x_NI.size(0), weight_OI.size(0)}, x_NI.options());
-  added.insert(added.begin(), {x_NI, weight_OI.t()});
-  matmul_into(y, added);
+at::Tensor forward_one(Source& x, const at::Tensor& weight_OI, const at::Tensor& bias_O, Float8 recipe,
+                       std::vector<Factors> added) {
+  at::Tensor y = at::empty({x.x_NI.size(0), weight_OI.size(0)}, x.x_NI.options());
+  if (recipe != Float8::off) {
+    float8_into(y, {float8_forward(x.float8, weight_OI, recipe)}, added, /*fast=*/true);
+  } else {
+    added.insert(added.begin(), {x.x_NI, weight_OI.t()});
+    matmul_into(y, added);
+  }
   if (bias_O.defined()) y.add_(bias_O);
   return y;
 }
+
+// A gradient of products, and what it gives for their input and for a weight.
+struct Incoming {
+  explicit Incoming(const at::Tensor& dy_NO) : dy_NO(dy_NO), float8(dy_NO, /*is_gradient=*/true) {}
+  const at::Tensor dy_NO;
+  Float8Source float8;
+};
+at::Tensor gradient_of_weight(Incoming& dy, Source& x, Float8 recipe, GradientSum* sum) {
+  if (recipe == Float8::off) return weight_gradient(dy.dy_NO, x.x_NI, sum);
+  return float8_weight_gradient(dy.float8, x.float8, recipe, x.x_NI.scalar_type(), sum);
+}
+// The products that an input's gradient is the sum of.
+struct ToInput {
+  std::vector<Factors> factors;
+  std::vector<Float8Factors> in_float8;
+  void add(Incoming& dy, const at::Tensor& weight_OI, Float8 recipe) {
+    if (recipe == Float8::off)
+      factors.push_back({dy.dy_NO, weight_OI});
+    else
+      in_float8.push_back(float8_back(dy.float8, weight_OI, recipe));
+  }
+  bool empty() const { return factors.empty() && in_float8.empty(); }
+  void into(at::Tensor& dx_NI) const {
+    in_float8.empty() ? matmul_into(dx_NI, factors) : float8_into(dx_NI, in_float8, factors, /*fast=*/false);
+  }
+};
+
+Float8 to_recipe(std::int64_t number) { return static_cast<Float8>(number); }
+std::int64_t number_of(Float8 recipe) { return static_cast<std::int64_t>(recipe); }
 
 // scale * x A^T: what a low rank's B is multiplied with.
 at::Tensor inner_of(const at::Tensor& x_NI, const at::Tensor& a_RI, double scale) {
@@ -111,6 +153,7 @@ at::Tensor shaped_like(const at::Tensor& y_NO, const at::Tensor& x) {
 struct CallLayout {
   std::vector<std::int64_t> sums;                // of the weights, as numbers
   std::vector<std::int64_t> bias_sums, bias_at;  // 0: none
+  std::vector<std::int64_t> float8;              // recipes of the weights
   std::int64_t first = 1;                        // weight
   double eps = 0;
   std::int64_t norm_sum = 0;
@@ -133,6 +176,7 @@ class LinearsFunction : public torch::autograd::Function<LinearsFunction> {
       kept = {norm.sum, weight, norm.inv_rms}, input = norm.normed;
     }
     const at::Tensor input_NI = rows_of(input);
+    Source source(input_NI);
     variable_list of_ranks;
     for (std::size_t i = 0; i < call.sums.size(); ++i) {
       const at::Tensor bias = call.bias_at[i] > 0 ? tensors[call.bias_at[i]] : at::Tensor();
@@ -143,7 +187,8 @@ class LinearsFunction : public torch::autograd::Function<LinearsFunction> {
         added.push_back({inner_of(input_NI, a_RI, call.ranks.scales[r]), b_OR.t()});
         of_ranks.insert(of_ranks.end(), {a_RI, b_OR, added.back().a_MK});
       }
-      made.push_back(shaped_like(forward_one(input_NI, tensors[call.first + i], bias, std::move(added)), input));
+      made.push_back(shaped_like(
+          forward_one(source, tensors[call.first + i], bias, to_recipe(call.float8[i]), std::move(added)), input));
       kept.push_back(tensors[call.first + i]);
     }
     if (call.residual()) made.push_back(kept[0]);
@@ -154,6 +199,7 @@ class LinearsFunction : public torch::autograd::Function<LinearsFunction> {
     ctx->saved_data["sums"] = call.sums;
     ctx->saved_data["bias_sums"] = call.bias_sums;
     ctx->saved_data["bias_at"] = call.bias_at;
+    ctx->saved_data["float8"] = call.float8;
     ctx->saved_data["first"] = call.first;
     ctx->saved_data["eps"] = call.eps;
     ctx->saved_data["norm_sum"] = call.norm_sum;
@@ -165,18 +211,21 @@ class LinearsFunction : public torch::autograd::Function<LinearsFunction> {
     const auto& kept = ctx->saved_data;
     const CallLayout call{
         kept.at("sums").toIntVector(), kept.at("bias_sums").toIntVector(), kept.at("bias_at").toIntVector(),
-        kept.at("first").toInt(),      kept.at("eps").toDouble(),          kept.at("norm_sum").toInt(),
-        RankLayout::kept(ctx)};
+        kept.at("float8").toIntVector(), kept.at("first").toInt(), kept.at("eps").toDouble(),
+        kept.at("norm_sum").toInt(), RankLayout::kept(ctx)};
     const at::Tensor* weights = &saved[call.norm() ? 3 : 1];
     const auto biases = call.bias_at.size() - std::count(call.bias_at.begin(), call.bias_at.end(), 0);
     variable_list made(call.first + call.sums.size() + biases + 2 * call.ranks.size() + 1);
+    std::vector<Incoming> incoming;
+    for (std::size_t i = 0; i < call.sums.size(); ++i)
+      incoming.emplace_back(grads[i].defined() ? rows_of(grads[i]) : at::Tensor());
     std::vector<RankBackward> ranks;
     for (std::size_t r = 0; r < call.ranks.size(); ++r)
       if (const at::Tensor& dy = grads[call.ranks.weight[r]]; dy.defined())
         ranks.emplace_back(ctx, call.ranks, r, weights + call.sums.size() + 3 * r, rows_of(dy));
-    add_weight_gradients(ctx, call, saved, grads, ranks, made);
+    add_weight_gradients(ctx, call, saved, incoming, ranks, made);
     at::Tensor dx;
-    if (call.norm() || ctx->needs_input_grad(0)) dx = input_gradient(weights, call.sums.size(), grads, ranks, saved[0]);
+    if (call.norm() || ctx->needs_input_grad(0)) dx = input_gradient(call, weights, incoming, ranks, saved[0]);
     const at::Tensor direct = call.residual() ? grads.back() : at::Tensor();
     if (call.norm() && dx.defined()) {
       const RmsNormGradients norm =
@@ -192,36 +241,36 @@ class LinearsFunction : public torch::autograd::Function<LinearsFunction> {
 
  private:
   static void add_weight_gradients(AutogradContext* ctx, const CallLayout& call, const variable_list& saved,
-                                   const variable_list& grads, const std::vector<RankBackward>& ranks,
+                                   std::vector<Incoming>& incoming, const std::vector<RankBackward>& ranks,
                                    variable_list& made) {
-    at::Tensor input_NI;  // made when it is needed
-    const auto input = [&] {
-      if (!input_NI.defined())
-        input_NI = rows_of(call.norm() ? rms_norm_forward(saved[0], {}, saved[1], call.eps).normed : saved[0]);
-      return input_NI;
+    std::optional<Source> source;  // made when it is needed
+    const auto input = [&]() -> Source& {
+      if (!source)
+        source.emplace(rows_of(call.norm() ? rms_norm_forward(saved[0], {}, saved[1], call.eps).normed : saved[0]));
+      return *source;
     };
     for (std::size_t i = 0; i < call.sums.size(); ++i) {
-      if (!grads[i].defined()) continue;
-      const at::Tensor dy_NO = rows_of(grads[i]);
+      Incoming& dy = incoming[i];
+      if (!dy.dy_NO.defined()) continue;
       if (ctx->needs_input_grad(call.first + i))
-        made[call.first + i] = weight_gradient(dy_NO, input(), to_sum(call.sums[i]));
+        made[call.first + i] = gradient_of_weight(dy, input(), to_recipe(call.float8[i]), to_sum(call.sums[i]));
       if (call.bias_at[i] > 0 && ctx->needs_input_grad(call.bias_at[i]))
-        made[call.bias_at[i]] = bias_gradient(dy_NO, to_sum(call.bias_sums[i]));
+        made[call.bias_at[i]] = bias_gradient(dy.dy_NO, to_sum(call.bias_sums[i]));
     }
-    for (const RankBackward& rank : ranks) rank.add_gradients(rank.needs_input() ? input() : at::Tensor(), made);
+    for (const RankBackward& rank : ranks) rank.add_gradients(rank.needs_input() ? input().x_NI : at::Tensor(), made);
   }
 
   // Summed over the products before it is rounded; undefined where nobody used any.
-  static at::Tensor input_gradient(const at::Tensor* weights, std::size_t count, const variable_list& grads,
+  static at::Tensor input_gradient(const CallLayout& call, const at::Tensor* weights, std::vector<Incoming>& incoming,
                                    const std::vector<RankBackward>& ranks, const at::Tensor& x) {
-    std::vector<Factors> factors;
-    for (std::size_t i = 0; i < count; ++i)
-      if (grads[i].defined()) factors.push_back({rows_of(grads[i]), weights[i]});
-    for (const RankBackward& rank : ranks) factors.push_back(rank.to_input());
-    if (factors.empty()) return {};
+    ToInput products;
+    for (std::size_t i = 0; i < incoming.size(); ++i)
+      if (incoming[i].dy_NO.defined()) products.add(incoming[i], weights[i], to_recipe(call.float8[i]));
+    for (const RankBackward& rank : ranks) products.factors.push_back(rank.to_input());
+    if (products.empty()) return {};
     const at::Tensor dx = at::empty(x.sizes(), x.options());
     at::Tensor dx_NI = dx.view({-1, x.size(-1)});
-    matmul_into(dx_NI, factors);
+    products.into(dx_NI);
     return dx;
   }
 };
@@ -232,6 +281,7 @@ class GatedLinearFunction : public torch::autograd::Function<GatedLinearFunction
   struct Call {
     std::int64_t activation = 0, sum = 0, bias_sum = 0;
     bool bias = false;
+    Float8 float8 = Float8::off;
     RankLayout ranks = {};
   };
   static at::Tensor forward(AutogradContext* ctx, at::TensorList tensors, const Call& call) {
@@ -249,9 +299,11 @@ class GatedLinearFunction : public torch::autograd::Function<GatedLinearFunction
     ctx->saved_data["sum"] = call.sum;
     ctx->saved_data["bias_sum"] = call.bias_sum;
     ctx->saved_data["bias"] = call.bias;
+    ctx->saved_data["float8"] = number_of(call.float8);
     call.ranks.keep(ctx);
     const at::Tensor bias = call.bias ? tensors[3] : at::Tensor();
-    return shaped_like(forward_one(inner_NI, weight, bias, std::move(added)), gate);
+    Source source(inner_NI);
+    return shaped_like(forward_one(source, weight, bias, call.float8, std::move(added)), gate);
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
@@ -263,19 +315,23 @@ class GatedLinearFunction : public torch::autograd::Function<GatedLinearFunction
     std::vector<RankBackward> ranks;
     for (std::size_t r = 0; r < layout.size(); ++r) ranks.emplace_back(ctx, layout, r, &saved[3 + 3 * r], dy_NO);
     variable_list made(3 + (bias ? 1 : 0) + 2 * layout.size() + 1);
-    at::Tensor inner_NI;  // made when it is needed
-    const auto inner = [&] {
-      if (!inner_NI.defined()) inner_NI = rows_of(gated(gate, up, activation));
-      return inner_NI;
+    const Float8 float8 = to_recipe(ctx->saved_data["float8"].toInt());
+    Incoming incoming(dy_NO);
+    std::optional<Source> source;  // made when it is needed
+    const auto inner = [&]() -> Source& {
+      if (!source) source.emplace(rows_of(gated(gate, up, activation)));
+      return *source;
     };
-    if (ctx->needs_input_grad(2)) made[2] = weight_gradient(dy_NO, inner(), to_sum(ctx->saved_data["sum"].toInt()));
+    if (ctx->needs_input_grad(2))
+      made[2] = gradient_of_weight(incoming, inner(), float8, to_sum(ctx->saved_data["sum"].toInt()));
     if (bias && ctx->needs_input_grad(3)) made[3] = bias_gradient(dy_NO, to_sum(ctx->saved_data["bias_sum"].toInt()));
-    for (const RankBackward& rank : ranks) rank.add_gradients(rank.needs_input() ? inner() : at::Tensor(), made);
+    for (const RankBackward& rank : ranks) rank.add_gradients(rank.needs_input() ? inner().x_NI : at::Tensor(), made);
     if (ctx->needs_input_grad(0) || ctx->needs_input_grad(1)) {
       at::Tensor dinner = at::empty(rows_of(gate).sizes(), gate.options());
-      std::vector<Factors> factors{{dy_NO, saved[2]}};
-      for (const RankBackward& rank : ranks) factors.push_back(rank.to_input());
-      matmul_into(dinner, factors);
+      ToInput products;
+      products.add(incoming, saved[2], float8);
+      for (const RankBackward& rank : ranks) products.factors.push_back(rank.to_input());
+      products.into(dinner);
       GatedGradients both = gated_backward(dinner.view(gate.sizes()), gate, up, activation, /*overwrite=*/true);
       made[0] = both.gate, made[1] = both.up;
     }
@@ -292,6 +348,7 @@ variable_list with_graph(variable_list tensors, const std::vector<LinearWeight>&
   for (const LinearWeight& w : weights) {
     tensors.push_back(w.weight_OI);
     call.sums.push_back(to_number(w.sum)), call.bias_sums.push_back(to_number(w.bias_sum));
+    call.float8.push_back(number_of(w.float8));
   }
   for (std::size_t i = 0; i < weights.size(); ++i) {
     if (!weights[i].bias_O.defined()) continue;
@@ -328,8 +385,13 @@ bool takes(const at::Tensor& x, const LinearWeight& w) {
 bool takes(const at::Tensor& x, const std::vector<LinearWeight>& weights) {
   return std::all_of(weights.begin(), weights.end(), [&](const LinearWeight& w) { return takes(x, w); });
 }
-// Few rows that need no gradient, as in decoding.
-bool is_skinny(const at::Tensor& x) { return !at::GradMode::is_enabled() && x.numel() <= kSkinnyRows * x.size(-1); }
+// Few rows that need no gradient, as in decoding; where products are in fp8 this is a pass of training.
+bool is_skinny(const at::Tensor& x, const LinearWeight& w) {
+  return !at::GradMode::is_enabled() && x.numel() <= kSkinnyRows * x.size(-1) && w.float8 == Float8::off;
+}
+bool is_skinny(const at::Tensor& x, const std::vector<LinearWeight>& weights) {
+  return std::all_of(weights.begin(), weights.end(), [&](const LinearWeight& w) { return is_skinny(x, w); });
+}
 
 }  // namespace
 
@@ -352,14 +414,15 @@ std::vector<at::Tensor> linears(const at::Tensor& x, const std::vector<LinearWei
   const bool ours = takes(x, weights);
   if (ours && at::GradMode::is_enabled()) return with_graph({x}, weights);
   std::vector<at::Tensor> made;
-  if (ours && is_skinny(x)) {
+  if (ours && is_skinny(x, weights)) {
     for (const at::Tensor& y_NO : skinny_with_ranks(rows_of(x), weights)) made.push_back(shaped_like(y_NO, x));
     return made;
   }
+  Source source(ours ? rows_of(x) : x);
   for (const LinearWeight& w : weights)
-    made.push_back(
-        ours ? shaped_like(forward_one(rows_of(x), w.weight_OI, w.bias_O, added_by(w.low_ranks, rows_of(x))), x)
-             : reference::linear(x, w));
+    made.push_back(ours ? shaped_like(forward_one(source, w.weight_OI, w.bias_O, w.float8,
+                                                  added_by(w.low_ranks, source.x_NI)), x)
+                        : reference::linear(x, w));
   return made;
 }
 
@@ -387,13 +450,13 @@ at::Tensor gated_linear(const at::Tensor& gate, const at::Tensor& up, Activation
   variable_list tensors{gate, up, w.weight_OI};
   if (w.bias_O.defined()) tensors.push_back(w.bias_O);
   GatedLinearFunction::Call call{static_cast<std::int64_t>(activation), to_number(w.sum), to_number(w.bias_sum),
-                                 w.bias_O.defined()};
+                                 w.bias_O.defined(), w.float8};
   call.ranks.append(w.low_ranks, 0, tensors);
   return GatedLinearFunction::apply(at::TensorList(tensors), call);
 }
 
 at::Tensor gated_mlp(const at::Tensor& x, const GatedMlpWeights& w, Activation activation) {
-  if (is_skinny(x) && takes(x, {w.gate, w.up}) && w.gate.low_ranks.empty() && w.up.low_ranks.empty())
+  if (is_skinny(x, {w.gate, w.up}) && takes(x, {w.gate, w.up}) && w.gate.low_ranks.empty() && w.up.low_ranks.empty())
     return linear(shaped_like(skinny_gated(rows_of(x), w.gate, w.up, activation), x), w.down);
   const auto both = linears(x, {w.gate, w.up});
   return gated_linear(both[0], both[1], activation, w.down);
@@ -401,7 +464,7 @@ at::Tensor gated_mlp(const at::Tensor& x, const GatedMlpWeights& w, Activation a
 
 NormGatedMlp norm_gated_mlp(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
                             const GatedMlpWeights& w, Activation activation, GradientSum* norm_sum) {
-  if (is_skinny(x)) {
+  if (is_skinny(x, {w.gate, w.up})) {
     const AddNorm norm = add_rms_norm(x, residual, norm_I, eps, norm_sum);
     return {norm.sum, gated_mlp(norm.normed, w, activation)};
   }

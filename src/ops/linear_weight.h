@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hone/gradient_sum.h"
+#include "hone/precision.h"
 
 namespace hone::ops {
 
@@ -23,6 +24,7 @@ struct LinearWeight {
   at::Tensor bias_O = {};                           // undefined: none
   GradientSum *sum = nullptr, *bias_sum = nullptr;  // take their gradients; null: autograd does
   std::vector<LowRank> low_ranks = {};
+  Float8 float8 = Float8::off;  // of its products; those of low ranks stay as they are
 };
 
 }  // namespace hone::ops

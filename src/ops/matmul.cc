@@ -21,6 +21,19 @@ void matmul_into(at::Tensor& out_MN, const std::vector<Factors>& factors, bool a
   backend_of(factors[0].a_MK).products.into(out_MN, factors, add);
 }
 
+void grouped_matmul_into(at::Tensor& out_SN, const std::vector<GroupedFactors>& factors, const RowGroups& groups) {
+  const sections::Timed section(sections::Section::matmul);
+  for (const GroupedFactors& f : factors) sections::add_flop(flop(out_SN, f.a_SK));
+  backend_of(out_SN).products.grouped(out_SN, factors, groups);
+}
+
+void matmul_over_groups(const at::Tensor& a_SM, const at::Tensor& b_SN, const RowGroups& groups,
+                        const std::vector<Target>& to_MN) {
+  const sections::Timed section(sections::Section::matmul);
+  sections::add_flop(flop(b_SN, a_SM));
+  backend_of(a_SM).products.over_groups(a_SM, b_SN, groups, to_MN);
+}
+
 void RightFactor::multiply_into(at::Tensor& out_MN, const at::Tensor& a_MK) {
   const sections::Timed section(sections::Section::matmul);
   sections::add_flop(flop(out_MN, a_MK));

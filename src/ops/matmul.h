@@ -1,6 +1,6 @@
 // Matrix products into memory that is there already: what the training step spends most of its time on.
 //
-// Letters: M rows, N columns, K what is summed over.
+// Letters: M rows, N columns, K what is summed over, S rows by groups.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ops/primitives.h"
+#include "ops/row_groups.h"
 
 namespace hone::ops {
 
@@ -18,6 +19,11 @@ namespace hone::ops {
 // (library_multiplies() of kernels.h says for which types there are others) rows do not depend on one another: a row
 // has the same bits however many others there are. No gradient.
 void matmul_into(at::Tensor& out_MN, const std::vector<Factors>& factors, bool add = false);
+
+// The same for each group of rows: ops/backend.h. out_SN has the factors' type. No gradient.
+void grouped_matmul_into(at::Tensor& out_SN, const std::vector<GroupedFactors>& factors, const RowGroups& groups);
+void matmul_over_groups(const at::Tensor& a_SM, const at::Tensor& b_SN, const RowGroups& groups,
+                        const std::vector<Target>& to_MN);
 
 // A right factor of several products, rearranged for them once. Lives no longer than the matrix stays as it is; one
 // thread.

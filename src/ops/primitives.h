@@ -1,6 +1,7 @@
 // What the primitives of a device take and give (ops/backend.h), and the ops above them with it.
 //
-// Letters: M rows, N columns or tokens, K what is summed over or head size, B blocks of rows, O columns, H query heads.
+// Letters: M rows, N columns or tokens, K what is summed over or head size, B blocks of rows, O columns, H query heads,
+// S rows by groups.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,6 +16,35 @@ namespace hone::ops {
 // Of a matrix product.
 struct Factors {
   at::Tensor a_MK, b_KN;  // of one type; transposed views are as good as others
+};
+
+// Of a product of each group of rows: a's rows of group g with b[g]. Transposed views are as good as others.
+struct GroupedFactors {
+  at::Tensor a_SK;
+  std::vector<at::Tensor> b_KN;  // one for each group, all of one shape and one order in memory
+};
+
+// Where a result goes: in place of what is there, or added to it.
+struct Target {
+  at::Tensor out;
+  bool add = false;
+};
+
+// How a matrix is kept in fp8: every value times its row's scale (the matrix's), which brings the largest one to the
+// largest of the type. By rows the scale is a power of two.
+struct Float8Format {
+  at::ScalarType type = at::kFloat8_e4m3fn;  // or kFloat8_e5m2
+  bool by_rows = false;
+};
+struct Float8Matrix {
+  at::Tensor values_RK;         // rows are dense
+  at::Tensor inverse_scale_R1;  // fp32; [1, 1] of a matrix
+};
+inline constexpr double kFloat8Smallest = 1e-12;  // what is smaller than this does not make a scale larger
+// Who makes such products on a device.
+enum class Float8By { hardware, emulation, nothing };
+struct Float8Factors {
+  Float8Matrix a_MK, b_NK;  // of a b^T
 };
 
 // One fp32 (fp64) value of mean and inv_* per row. Without a residual, sum is x itself.

@@ -18,4 +18,24 @@ at::Tensor weight_gradient(const at::Tensor& dy_NO, const at::Tensor& x_NI, Grad
   return made;
 }
 
+std::vector<at::Tensor> grouped_weight_gradients(const at::Tensor& dy_SO, const at::Tensor& x_SI,
+                                                 const RowGroups& groups, const std::vector<WeightPlace>& places) {
+  std::vector<at::Tensor> made(places.size());
+  std::vector<Target> targets(places.size());
+  bool any = false;
+  for (std::size_t g = 0; g < places.size(); ++g) {
+    if (!places[g].wanted) continue;
+    GradientSum* const sum = places[g].sum;
+    any = true;
+    if (sum && sum->takes()) {
+      targets[g] = {sum->sum, sum->full()};
+      sum->fill();
+    } else {
+      targets[g].out = made[g] = at::empty({dy_SO.size(1), x_SI.size(1)}, x_SI.options());
+    }
+  }
+  if (any) matmul_over_groups(dy_SO, x_SI, groups, targets);
+  return made;
+}
+
 }  // namespace hone::ops

@@ -1,14 +1,31 @@
 // What the start of a run decides.
 #include "train/complete.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/env.h"
 #include "io/run_folder.h"
+#include "ops/float8.h"
 #include "train/placement.h"
 
 namespace hone::training {
 namespace {
+
+void check_float8(const TrainerSection& trainer, at::Device device) {
+  if (trainer.fp8 == Float8::off) return;
+  if (trainer.precision != Precision::bf16)
+    throw Error(ErrorKind::config,
+                fmt::format("trainer.fp8: products in fp8 are a bf16 run's; got trainer.precision {}, expected bf16",
+                            config::Values<Precision>::write(trainer.precision).text()));
+  if (ops::float8_on(device) != ops::Float8By::nothing) return;
+  if (device.is_cpu())
+    throw Error(ErrorKind::config, "trainer.fp8: HONE_KERNELS=reference has no products in fp8");
+  throw Error(ErrorKind::config, fmt::format("trainer.fp8: {} has no products in fp8; expected a GPU of compute "
+                                             "capability 8.9 or later", device.str()))
+      .hint("leave it out: the run is then in bf16");
+}
 
 Recipe checked(const Recipe& given) {
   Recipe recipe = read_recipe(write_recipe(given));
@@ -25,6 +42,7 @@ Recipe checked(const Recipe& given) {
         .hint("leave it out, or set trainer.device");
   const bool fast = !device.is_cpu() && trainer.precision == Precision::automatic;  // what they are made for
   trainer.precision = fast ? Precision::bf16 : resolve(trainer.precision);
+  check_float8(trainer, device);
   const LossScaleSection usual, &scale = trainer.loss_scale;
   if (trainer.precision != Precision::fp16 && (scale.start != usual.start || scale.grow_every != usual.grow_every))
     throw Error(ErrorKind::config, "trainer.loss_scale: only a run in fp16 scales its loss")

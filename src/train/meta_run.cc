@@ -163,6 +163,7 @@ class MetaRun {
     const Batch batch = completed(given);
     Pass pass(batch);
     pass.training = true;
+    pass.float8 = recipe_.trainer.fp8;
     pass.checkpoint_blocks = recipe_.trainer.checkpoint_blocks;
     std::vector<std::uint64_t> blocks;
     std::uint64_t last = memory_.in_use();

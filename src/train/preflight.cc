@@ -4,13 +4,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/strings.h"
 #include "data/choose_template.h"
 #include "data/inspect.h"
 #include "hone/hub.h"
+#include "hone/layers.h"
 #include "hone/objective.h"
 #include "hone/trainer.h"
+#include "ops/float8.h"
 #include "tensor/threads.h"
 #include "train/batch_size.h"
 #include "train/complete.h"
@@ -128,6 +131,41 @@ void warn_about_half(const Recipe& recipe, std::vector<std::string>& warnings) {
     warnings.push_back("trainer.precision fp16: there are no fast kernels for it on the CPU; bf16 has them");
 }
 
+// "model.layers.3.mlp.gate" as one of "model.layers.*.mlp.gate".
+std::string without_numbers(const std::string& name) {
+  std::string made;
+  for (const char c : name)
+    if (c < '0' || c > '9') made += c;
+    else if (!made.ends_with('*')) made += '*';
+  return made;
+}
+
+// Throws Error(config) where no layer takes fp8.
+std::string float8_line(const Recipe& recipe, const Model& model) {
+  std::int64_t count = 0;
+  std::set<std::string> others;
+  model.each_weight([&](const std::string& name, const Weight& weight) {
+    if (weight.use_as() != WeightUse::product && weight.use_as() != WeightUse::product_in_out) return;
+    if (weight.takes_float8())
+      ++count;
+    else
+      others.insert(without_numbers(name.substr(0, name.rfind('.'))));
+  });
+  if (const CausalLm* causal = model.causal_lm(); causal && causal->head().tied()) others.insert("the tied head");
+  const std::string how = config::Values<Float8>::write(recipe.trainer.fp8).text();
+  if (count == 0)
+    throw Error(ErrorKind::config, fmt::format("trainer.fp8: {}, but no linear layer of this model takes products in "
+                                               "fp8; expected sizes that are multiples of 16", how));
+  const std::vector<std::string> names(others.begin(), others.end());
+  return fmt::format("products in fp8, {}: {}{}", how, counted(count, "linear layer"),
+                     names.empty() ? "" : "; in bf16: " + join(names, ", "));
+}
+
+void warn_about_float8(const Recipe& recipe, at::Device device, std::vector<std::string>& warnings) {
+  if (recipe.trainer.fp8 != Float8::off && ops::float8_on(device) == ops::Float8By::emulation)
+    warnings.push_back("trainer.fp8: no hardware for it here: products are emulated, and slower than in bf16");
+}
+
 // ranks: on this machine.
 void warn_about_memory(const MemoryPlan& memory, at::Device device, int ranks, std::vector<std::string>& warnings) {
   const std::uint64_t there = memory_there(device);
@@ -174,6 +212,7 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
                                      memory_text(memory, ranks)));
   for (std::string& line : step_plan_lines(recipe)) result.lines.push_back(std::move(line));
   const at::Device device = device_of(recipe);
+  if (trainer.fp8 != Float8::off) result.lines.push_back(float8_line(recipe, *inputs.model));
   result.lines.push_back(device.is_cpu() ? describe_threads() : "on " + device.str());
   result.lines.push_back(inputs.adapter ? "checkpoints hold the adapter alone, as exactly as it is trained"
                                         : save_types.text());
@@ -197,6 +236,7 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
     result.warnings.push_back("trainer.tokens: a stream's rows are counted as full ones: the run may end with fewer");
   warn_about_ends(recipe, inputs, result.warnings);
   warn_about_half(recipe, result.warnings);
+  warn_about_float8(recipe, device, result.warnings);
   warn_about_memory(memory, device, ranks, result.warnings);
   if (recipe.data.max_length > inputs.model->max_positions())
     result.warnings.push_back(fmt::format("data.max_length {} is beyond the model's max_position_embeddings {}",

@@ -275,6 +275,7 @@ Output Stepper::forward(const Batch& batch, Pass& pass, std::uint64_t seed) cons
   pass.training = true;
   pass.seed = seed;
   pass.checkpoint_blocks = recipe_.trainer.checkpoint_blocks;
+  pass.float8 = recipe_.trainer.fp8;
   pass.wanted = hooks.wanted;
   return model_.forward(batch, pass);
 }
@@ -289,6 +290,7 @@ Stepper::Passed Stepper::backward(const Batch& batch, const Sums& step_sums, std
     result = objective_->loss(model_, output, batch, pass);
     std::move(pass.aux.begin(), pass.aux.end(), std::back_inserter(result.terms));
     result.metrics.merge(pass.metrics);
+    std::move(pass.means.begin(), pass.means.end(), std::back_inserter(result.means));
     add_intermediates(pass, result);
     loss = mean(result, step_sums);
   }

@@ -44,6 +44,7 @@ std::string BadTensor::text() const {
 BadTensor Stepper::first_bad_value(const Batch& batch, std::uint64_t seed) const {
   Pass pass(batch);
   pass.training = true;
+  pass.float8 = recipe_.trainer.fp8;
   pass.seed = seed;
   std::vector<std::string> order;
   pass.wanted = [&](const std::string& name) { return order.push_back(name), true; };

@@ -244,6 +244,7 @@ trainer.loss_scale.grow_every | r.yaml --trainer.precision=fp16 | --trainer.loss
 trainer.deterministic | r.yaml | --trainer.deterministic=fast
 trainer.matmul_precision | r.yaml | --trainer.matmul_precision=high
 trainer.precision | r.yaml | --trainer.precision=fp64
+trainer.fp8 | r.yaml --trainer.precision=bf16 | --trainer.fp8=rowwise
 trainer.eval_every | r.yaml | --trainer.eval_every=1
 trainer.eval_batch_size | memory: rows of an evaluation are independent of each other, tests/evals |
 trainer.max_eval_batches | r.yaml | --trainer.max_eval_batches=1

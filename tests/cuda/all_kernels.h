@@ -2,7 +2,9 @@
 #include "ops/cuda/kernels/decode.cu"
 #include "ops/cuda/kernels/dropout.cu"
 #include "ops/cuda/kernels/embedding.cu"
+#include "ops/cuda/kernels/float8.cu"
 #include "ops/cuda/kernels/gated.cu"
+#include "ops/cuda/kernels/grouped.cu"
 #include "ops/cuda/kernels/layer_norm.cu"
 #include "ops/cuda/kernels/loss.cu"
 #include "ops/cuda/kernels/rms_norm.cu"
@@ -34,6 +36,11 @@ static inline Kernels all_kernels() {
       {"layer_norm/layer_norm_backward", callable(layer_norm_backward)},
       {"gated/gated", callable(gated)},
       {"gated/gated_backward", callable(gated_backward)},
+      {"float8/to_float8", callable(to_float8)},
+      {"float8/to_float8_turned", callable(to_float8_turned)},
+      {"grouped/grouped", callable(grouped)},
+      {"grouped/grouped_turned", callable(grouped_turned)},
+      {"grouped/over_groups", callable(over_groups)},
       {"rope/rotate", callable(rotate)},
       {"loss/loss", callable(loss)},
       {"embedding/add_to_table", callable(add_to_table)},

@@ -11,15 +11,18 @@
 
 #include <ucontext.h>
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <c10/util/Half.h>
@@ -58,7 +61,7 @@ class Machine {
  public:
   static constexpr int kLanes = 32;
   static constexpr std::size_t kStack = 64 << 10;
-  static constexpr std::size_t kMostRoom = 47 << 10;  // less what kernels have in fixed places
+  static constexpr std::size_t kMostRoom = 98 << 10;  // less what kernels have in fixed places
 
   static Machine& now() { return *running(); }
 
@@ -97,6 +100,32 @@ class Machine {
     return value;
   }
 
+  // What all threads of the warp have given, by lane.
+  struct Given {
+    std::uint64_t at[4];
+  };
+  using OfWarp = std::array<Given, kLanes>;
+  OfWarp gather(const Given& value) {
+    threads_[current_].given = value;
+    threads_[current_].kind = kAll;
+    threads_[current_].lanes = 0;
+    stop(State::at_exchange);
+    return gathered_[current_ / kLanes];
+  }
+
+  // Copies that arrive when the thread waits for them, no sooner.
+  struct Copy {
+    void* to;
+    std::array<char, 16> what;
+  };
+  void copy_later(const Copy& copy) { threads_[current_].asked.push_back(copy); }
+  void commit_copies() { threads_[current_].on_their_way.push_back(std::exchange(threads_[current_].asked, {})); }
+  void wait_for_copies(std::size_t left) {
+    auto& groups = threads_[current_].on_their_way;
+    for (; groups.size() > left; groups.pop_front())
+      for (const Copy& copy : groups.front()) std::memcpy(copy.to, copy.what.data(), copy.what.size());
+  }
+
   [[noreturn]] void trap() { throw std::runtime_error("a kernel has trapped"); }
 
  private:
@@ -107,11 +136,14 @@ class Machine {
     State state = State::ready;
     std::uint64_t value = 0, received = 0;
     int kind = 0, lanes = 0;
+    Given given{};
+    std::vector<Copy> asked;
+    std::deque<std::vector<Copy>> on_their_way;
   };
 
   Machine(int threads, std::size_t room_bytes, const std::function<void()>& kernel)
       : kernel_(kernel), threads_(static_cast<std::size_t>(threads)), room_bytes_(room_bytes),
-        room_(room_bytes + kGuard) {
+        room_(room_bytes + kGuard), gathered_(static_cast<std::size_t>(threads) / kLanes) {
     before_ = running();
     running() = this;
   }
@@ -158,6 +190,7 @@ class Machine {
       thread.context.uc_link = nullptr;
       makecontext(&thread.context, &Machine::begin, 0);
       thread.state = State::ready;
+      thread.asked.clear(), thread.on_their_way.clear();
     }
     const std::size_t warps = threads_.size() / kLanes;
     do {
@@ -194,6 +227,7 @@ class Machine {
       Thread& thread = threads_[first + static_cast<std::size_t>(lane)];
       if (thread.kind != threads_[first].kind || thread.lanes != threads_[first].lanes)
         throw std::runtime_error("threads of a warp come to different exchanges");
+      gathered_[first / kLanes][static_cast<std::size_t>(lane)] = thread.given;
       const int from = thread.kind == kXor ? lane ^ thread.lanes : lane + thread.lanes;
       thread.received = threads_[first + static_cast<std::size_t>(from < kLanes ? from : lane)].value;
       thread.state = State::ready;
@@ -211,7 +245,7 @@ class Machine {
   }
 
  public:
-  static constexpr int kXor = 0, kDown = 1;
+  static constexpr int kXor = 0, kDown = 1, kAll = 2;
 
  private:
   static constexpr std::size_t kGuard = 256;
@@ -219,6 +253,7 @@ class Machine {
   std::vector<Thread> threads_;
   std::size_t room_bytes_;
   std::vector<char> room_;
+  std::vector<OfWarp> gathered_;
   ucontext_t scheduler_{};
   std::size_t current_ = 0;
   std::exception_ptr failure_;
@@ -235,6 +270,53 @@ template <class T>
 T __shfl_down_sync(unsigned, T value, int lanes) {
   return Machine::now().exchange(value, Machine::kDown, lanes);
 }
+
+// Tensor cores, as PTX describes them: ldmatrix.x4 (turned: .trans), mma.m16n8k16, cp.async of 16 bytes.
+inline int own_lane() { return static_cast<int>(threadIdx.x) % Machine::kLanes; }
+
+inline void load_matrices(unsigned (&to)[4], const void* row, bool turned) {
+  check_access(row, 16);
+  const Machine::OfWarp rows = Machine::now().gather({{reinterpret_cast<std::uint64_t>(row)}});
+  const auto value = [&](int matrix, int r, int c) {
+    std::uint16_t bits = 0;
+    const auto* at = reinterpret_cast<const char*>(rows[static_cast<std::size_t>(8 * matrix + r)].at[0]);
+    std::memcpy(&bits, at + 2 * c, sizeof bits);
+    return static_cast<unsigned>(bits);
+  };
+  const int line = own_lane() / 4, pair = own_lane() % 4 * 2;
+  for (int m = 0; m < 4; ++m)
+    to[m] = turned ? value(m, pair, line) | value(m, pair + 1, line) << 16
+                   : value(m, line, pair) | value(m, line, pair + 1) << 16;
+}
+
+template <class Widen>
+void multiply_add(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, Widen&& widen) {
+  const auto both = [](unsigned low, unsigned high) { return low | static_cast<std::uint64_t>(high) << 32; };
+  const Machine::OfWarp all = Machine::now().gather({{both(a[0], a[1]), both(a[2], a[3]), both(b0, b1)}});
+  // Of a lane's word w, its register r, half of it.
+  const auto value = [&](int lane, int w, int r, int half) {
+    const std::uint64_t word = all[static_cast<std::size_t>(lane)].at[w];
+    return widen(static_cast<unsigned short>(word >> (32 * r + 16 * half)));
+  };
+  const int group = own_lane() / 4, pair = own_lane() % 4 * 2;
+  for (int i = 0; i < 4; ++i) {
+    const int below = i / 2, column = pair + i % 2;  // row group, or group + 8
+    for (int k = 0; k < 16; ++k) {
+      const int holder = k % 8 / 2, later = k / 8;
+      c[i] += value(4 * group + holder, later, below, k % 2) * value(4 * column + holder, 2, later, k % 2);
+    }
+  }
+}
+
+inline void copy_in_time(void* to, const void* from, bool there) {
+  check_access(to, 16);
+  check_access(from, 16);
+  Machine::Copy copy{to, {}};
+  if (there) std::memcpy(copy.what.data(), from, copy.what.size());
+  Machine::now().copy_later(copy);
+}
+inline void commit_copies() { Machine::now().commit_copies(); }
+inline void wait_for_copies(int left) { Machine::now().wait_for_copies(static_cast<std::size_t>(left)); }
 
 inline float float_of_half(std::uint16_t bits) { return c10::detail::fp16_ieee_to_fp32_value(bits); }
 inline std::uint16_t half_of_float(float x) { return c10::detail::fp16_ieee_from_fp32_value(x); }

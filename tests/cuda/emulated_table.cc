@@ -5,6 +5,8 @@
 #include "ops/cuda/attention.cc"
 #include "ops/cuda/decode.cc"
 #include "ops/cuda/elementwise.cc"
+#include "ops/cuda/float8.cc"
+#include "ops/cuda/grouped.cc"
 #include "ops/cuda/norms.cc"
 #include "ops/cuda/products.cc"
 #include "ops/cuda/sums.cc"
@@ -32,6 +34,15 @@ const emulated::Kernels& kernels_for(at::ScalarType type) {
 }  // namespace
 
 int capability(const at::Tensor&) { return 0; }
+bool has_tensor_cores(const at::Tensor&) { return true; }
+
+// Products by groups of what the kernels do not take are the reference's.
+void grouped(at::Tensor& out, const std::vector<GroupedFactors>& factors, const RowGroups& groups) {
+  if (!multiply_groups(out, factors, groups)) reference_table::products().grouped(out, factors, groups);
+}
+void over_groups(const at::Tensor& a, const at::Tensor& b, const RowGroups& groups, const std::vector<Target>& to) {
+  if (!multiply_over_groups(a, b, groups, to)) reference_table::products().over_groups(a, b, groups, to);
+}
 
 void launch_with(const Kernel& kernel, const at::Tensor& like, const Grid& grid, std::span<const Argument> arguments) {
   std::string name = std::string(kernel.source) + "/" + kernel.name;
@@ -56,7 +67,9 @@ const Backend& emulated_backend() {
                              /*on_host=*/false,
                              reference_backend().takes,
                              {reference_table::products().into, reference_table::products().with_packed,
-                              emulated_table::products().skinny, emulated_table::products().skinny_gated},
+                              emulated_table::products().skinny, emulated_table::products().skinny_gated,
+                              emulated_table::grouped, emulated_table::over_groups,
+                              emulated_table::cast_to_float8, emulated_table::float8_products},
                              emulated_table::attention(),
                              emulated_table::norms(),
                              emulated_table::elementwise(),

@@ -1,6 +1,8 @@
 // The emulated GPU itself: it runs what is right and reports what is not.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "cuda/emulated_gpu.h"
 
 namespace emulated {
@@ -80,6 +82,33 @@ TEST(EmulatedGpu, ReportsTrapsAndWhatIsBeyondTheRoom) {
   };
   EXPECT_EQ(complaint(write(7), 32, 32), "");
   EXPECT_EQ(complaint(write(8), 32, 32), "a kernel wrote beyond the room that its block shares");
+}
+TEST(EmulatedGpu, GathersWhatAWarpHas) {
+  std::vector<std::uint64_t> sums(64);
+  const auto kernel = [&] {
+    std::uint64_t sum = 0;
+    for (const Machine::Given& each : Machine::now().gather({{threadIdx.x, 1000}})) sum += each.at[0] + each.at[1];
+    sums[threadIdx.x] = sum;
+  };
+  EXPECT_EQ(complaint(kernel, 64), "");
+  for (std::size_t t = 0; t < 64; ++t) EXPECT_EQ(sums[t], 32000 + 496 + (t < 32 ? 0 : 32 * 32));
+}
+TEST(EmulatedGpu, CopiesArriveWhereOneWaitsForThem) {
+  alignas(16) static int from[8] = {1, 2, 3, 4, 5, 6, 7, 8}, to[8];
+  std::vector<int> seen;
+  const auto kernel = [&] {
+    if (threadIdx.x != 0 || blockIdx.x != 0) return;
+    std::fill(std::begin(to), std::end(to), 9);
+    seen.clear();
+    copy_in_time(to, from, true), commit_copies();
+    copy_in_time(to + 4, from + 4, false), commit_copies();
+    for (const int left : {2, 1, 0}) {
+      wait_for_copies(left);
+      seen.insert(seen.end(), {to[0], to[4]});
+    }
+  };
+  EXPECT_EQ(complaint(kernel, 32), "");
+  EXPECT_EQ(seen, (std::vector<int>{9, 9, 1, 9, 1, 0}));
 }
 
 }  // namespace

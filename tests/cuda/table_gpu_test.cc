@@ -46,6 +46,68 @@ TEST_P(GpuTable, Products) {
     }
 }
 
+TEST_P(GpuTable, GroupedProducts) {
+  const std::vector<std::int64_t> begin{0, 300, 300, 301, 640, 1000};
+  const ops::RowGroups groups(at::tensor(begin, at::kLong).to(device_));
+  const auto weights = [&](std::int64_t in, std::int64_t out, bool turned) {
+    std::vector<at::Tensor> made;
+    for (int g = 0; g < 5; ++g) made.push_back(turned ? random({in, out}) : random({out, in}).t());
+    return made;
+  };
+  for (const std::int64_t in : {264, 33})
+    for (const bool turned : {false, true}) {
+      const std::vector<ops::GroupedFactors> factors{{random({1000, in}), weights(in, 152, turned)},
+                                                     {random({1000, in}), weights(in, 152, turned)}};
+      at::Tensor got = room({1000, 152}, GetParam()), expected = got.clone();
+      table().products.grouped(got, factors, groups);
+      plain_.products.grouped(expected, factors, groups);
+      expect_near(got, expected, "grouped");
+      at::Tensor again = at::empty_like(got);
+      table().products.grouped(again, factors, groups);
+      EXPECT_TRUE(got.equal(again)) << "other bits";
+    }
+  const at::Tensor a = random({1000, 136}), b = random({1000, 72});
+  std::vector<ops::Target> got(5), expected(5);
+  for (std::size_t g = 0; g < 5; ++g)
+    for (std::vector<ops::Target>* to : {&got, &expected})
+      (*to)[g] = {at::ones({136, 72}, at::TensorOptions(device_).dtype(at::toOpMathType(GetParam()))), g % 2 == 0};
+  table().products.over_groups(a, b, groups, got);
+  plain_.products.over_groups(a, b, groups, expected);
+  for (std::size_t g = 0; g < 5; ++g) expect_near(got[g].out, expected[g].out, "over groups");
+}
+
+TEST_P(GpuTable, Float8) {
+  if (GetParam() != at::kBFloat16) GTEST_SKIP() << "products in fp8 are of runs in bf16";
+  if (table().products.float8_by(random({1})) != ops::Float8By::hardware) GTEST_SKIP() << "no fp8 on this GPU";
+  const at::Tensor x = random({70, 64}), w = random({96, 64}), dy = random({70, 96});
+  for (const bool by_rows : {false, true}) {
+    const ops::Float8Format format{at::kFloat8_e4m3fn, by_rows},
+        of_gradient{by_rows ? at::kFloat8_e4m3fn : at::kFloat8_e5m2, by_rows};
+    const auto both = [&](const at::Tensor& of, const ops::Float8Format& how, bool turned) {
+      const ops::Float8Matrix got = table().products.to_float8(of, how, turned),
+                              expected = plain_.products.to_float8(of, how, turned);
+      const at::Tensor values = got.values_RK.narrow(1, 0, expected.values_RK.size(1));
+      EXPECT_TRUE(values.view(at::kByte).equal(expected.values_RK.view(at::kByte))) << by_rows << turned;
+      EXPECT_TRUE(got.inverse_scale_R1.equal(expected.inverse_scale_R1));
+      return got;
+    };
+    const auto expect_product = [&](const std::vector<ops::Float8Factors>& factors, at::ScalarType type, bool add) {
+      at::Tensor out = at::ones({factors[0].a_MK.values_RK.size(0), factors[0].b_NK.values_RK.size(0)},
+                                at::TensorOptions(device_).dtype(type)), plain = out.clone();
+      table().products.float8_into(out, factors, add, !add);
+      plain_.products.float8_into(plain, factors, add, !add);
+      expect_near(out, plain, "product");
+    };
+    const ops::Float8Factors forward{both(x, format, false), both(w, format, false)},
+        back{both(dy, of_gradient, false), both(w, format, true)},
+        gradient{both(dy, of_gradient, true), both(x, format, true)};
+    expect_product({forward}, at::kBFloat16, false);
+    expect_product({back}, at::kBFloat16, false);
+    expect_product({back, back}, at::kBFloat16, false);
+    for (const bool add : {false, true}) expect_product({gradient}, at::kFloat, add);
+  }
+}
+
 TEST_P(GpuTable, Norms) {
   for (const bool with_residual : {false, true}) {
     const at::Tensor x = random({300, 515}), weight = random({515}), residual = with_residual ? random({300, 515}) : x;

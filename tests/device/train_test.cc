@@ -47,6 +47,30 @@ Case with_optimizer(const std::string& type, const std::string& more = "") {
   return {type, {{"optimizer", "{type: " + type + ", learning_rate: 1e-2" + more + "}"}}};
 }
 
+// Plain ATen's table, but for products of rows by groups, which it makes without asking the device for their sizes:
+// what a device with kernels for them has.
+ops::RowGroups known(const ops::RowGroups& groups) {
+  const auto* begin = static_cast<const std::int64_t*>(groups.begin().data_ptr());
+  std::vector<std::int64_t> counts;
+  for (std::int64_t g = 0; g < groups.size(); ++g) counts.push_back(begin[g + 1] - begin[g]);
+  return ops::RowGroups(groups.begin(), counts);
+}
+const ops::Backend& grouping_table() {
+  static const ops::Backend table = [] {
+    ops::Backend made = ops::reference_backend();
+    made.products.grouped = [](at::Tensor& out, const std::vector<ops::GroupedFactors>& factors,
+                               const ops::RowGroups& groups) {
+      ops::reference_backend().products.grouped(out, factors, known(groups));
+    };
+    made.products.over_groups = [](const at::Tensor& a, const at::Tensor& b, const ops::RowGroups& groups,
+                                   const std::vector<ops::Target>& to) {
+      ops::reference_backend().products.over_groups(a, b, known(groups), to);
+    };
+    return made;
+  }();
+  return table;
+}
+
 class TrainOnDevice : public ::testing::Test {
  protected:
   void SetUp() override { use_pretend_device(); }
@@ -66,7 +90,7 @@ class TrainOnDevice : public ::testing::Test {
   // What the last checkpoint and the log hold.
   void expect_same_files(std::int64_t step) {
     const std::filesystem::path host = folder_ / "host", device = folder_ / "device";
-    EXPECT_EQ(fixed_metrics_of(host), fixed_metrics_of(device));
+    expect_same_metrics(host, device);
     std::size_t compared = 0;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(host / step_folder(step))) {
       if (entry.path().extension() != ".safetensors") continue;
@@ -75,6 +99,21 @@ class TrainOnDevice : public ::testing::Test {
       ++compared;
     }
     EXPECT_GE(compared, 2u);  // weights and the optimizer's state
+  }
+  // The entropy of experts' shares is the C library's logarithm on the host and LibTorch's on a device.
+  static void expect_same_metrics(const std::filesystem::path& host, const std::filesystem::path& device) {
+    const std::vector<std::string> ours = fixed_metrics_of(host), theirs = fixed_metrics_of(device);
+    ASSERT_EQ(ours.size(), theirs.size());
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+      auto one = nlohmann::json::parse(ours[i]), other = nlohmann::json::parse(theirs[i]);
+      const char* entropy = "router/entropy";
+      ASSERT_EQ(one.contains(entropy), other.contains(entropy));
+      if (one.contains(entropy)) {
+        EXPECT_NEAR(one[entropy].get<double>(), other[entropy].get<double>(), 1e-14);
+        one.erase(entropy), other.erase(entropy);
+      }
+      EXPECT_EQ(one, other);
+    }
   }
   void expect_same(const Case& one) {
     SCOPED_TRACE(one.name);
@@ -108,6 +147,8 @@ TEST_F(TrainOnDevice, GivesTheHostsBits) {
   expect_same({"bf16", {{"trainer.precision", "bf16"}}});
   expect_same({"fp64", {{"trainer.precision", "fp64"}}});
   expect_same({"fp16", {{"trainer.precision", "fp16"}, {"trainer.loss_scale", "{start: 1e9, grow_every: 2}"}}});
+  for (const char* recipe : {"tensorwise", "rowwise"})
+    expect_same({recipe, {{"trainer.precision", "bf16"}, {"trainer.fp8", recipe}}});
   expect_same({"recomputed", {{"trainer.checkpoint_blocks", "true"}, {"trainer.accumulate", "2"}}});
   expect_same({"unpacked", {{"data.packing", "none"}, {"trainer.precision", "bf16"}}});
   expect_same({"averaged", {{"trainer.ema", "0.9"}}});
@@ -189,7 +230,20 @@ TEST_F(TrainOnDevice, GoesOn) {
 TEST_F(TrainOnDevice, WaitsForNothingInAMicroBatch) {
   EXPECT_EQ(waits_per_micro_batch({}), 0);
   EXPECT_EQ(waits_per_micro_batch({{"trainer.precision", "bf16"}, {"trainer.checkpoint_blocks", "true"}}), 0);
-  EXPECT_EQ(waits_per_micro_batch({{"model", routed_model()}}), 2);  // two layers ask how many tokens experts have
+  EXPECT_EQ(waits_per_micro_batch({{"model", routed_model()}}), 2);  // plain ATen asks how many tokens experts have
+  const ops::BackendScope grouping(grouping_table());
+  EXPECT_EQ(waits_per_micro_batch({{"model", routed_model(", output_router_logits: true")},
+                                   {"trainer.checkpoint_blocks", "true"}}), 0);
+}
+
+TEST_F(TrainOnDevice, GivesTheHostsBitsWithoutAskingWhatExpertsHave) {
+  const Overrides routed{{"model", routed_model(", output_router_logits: true")}, {"trainer.precision", "bf16"}};
+  run_on_host(routed);
+  {
+    const ops::BackendScope grouping(grouping_table());
+    run_on_device(routed);
+  }
+  expect_same_files(10);
 }
 
 TEST_F(TrainOnDevice, WaitsOnceInAStep) {
@@ -258,6 +312,18 @@ TEST_F(TrainOnDevice, AsksForTheSameBitsUnlessToldNotTo) {
   EXPECT_HONE_ERROR(train(recipe("none", "cpu", fast), quiet_options()), config, "trainer.deterministic");
   run_on_host({{"trainer.steps", "2"}});
   EXPECT_TRUE(devices::same_bits_wanted());
+}
+
+TEST_F(TrainOnDevice, RefusesFloat8WhereNothingHasIt) {
+  static const ops::Backend older = [] {
+    ops::Backend made = ops::reference_backend();
+    made.products.float8_by = [](const at::Tensor&) { return ops::Float8By::nothing; };
+    return made;
+  }();
+  const ops::BackendScope scope(older);
+  const Overrides wanted{{"trainer.precision", "bf16"}, {"trainer.fp8", "rowwise"}};
+  EXPECT_HONE_ERROR(run_on_device(wanted), config, "expected a GPU of compute capability 8.9 or later");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "device"));
 }
 
 TEST_F(TrainOnDevice, RefusesWhatIsNotThere) {

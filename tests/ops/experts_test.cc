@@ -48,7 +48,8 @@ TEST(Experts, SlotsAreSortedByExpertAndToken) {
   const Routing routing = route(at::tensor({2, 0, 2, 3, 0, 2}, at::kLong).view({3, 2}), 5);
   EXPECT_TRUE(routing.slot_S.equal(at::tensor({1, 4, 0, 2, 5, 3}, at::kLong)));
   EXPECT_TRUE(routing.place_NK.equal(at::tensor({2, 0, 3, 5, 1, 4}, at::kLong).view({3, 2})));
-  EXPECT_EQ(routing.counts, (std::vector<std::int64_t>{2, 0, 3, 1, 0}));
+  EXPECT_EQ(routing.slots.known_counts(), (std::vector<std::int64_t>{2, 0, 3, 1, 0}));
+  EXPECT_TRUE(routing.slots.begin().equal(at::tensor({0, 2, 2, 5, 6, 6}, at::kLong)));
 }
 
 // The meaning itself, token by token.

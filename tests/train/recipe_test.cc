@@ -82,6 +82,7 @@ TEST(Recipe, EveryOptionIsClassedForResume) {
                        {"trainer.precision", "refuse"},
                        {"trainer.loss_scale.start", "record"},
                        {"trainer.loss_scale.grow_every", "record"},
+                       {"trainer.fp8", "refuse"},
                        {"trainer.device", "record"},
                        {"trainer.matmul_precision", "refuse"},
                        {"trainer.deterministic", "record"},

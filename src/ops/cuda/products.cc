@@ -1,6 +1,7 @@
 // Matrix products: cuBLAS's, with sums in fp32 of bf16 and fp16 factors, not rounded on the way where out is wider; of
 // few rows by kernels of ours, which are bound by how fast the weights come from memory.
 #include "ops/cuda/table.h"
+#include "ops/group_loop.h"
 #include "ops/reference/table.h"
 
 namespace hone::ops::cuda_table {
@@ -93,8 +94,22 @@ at::Tensor skinny_gated(const at::Tensor& x_RI, const LinearWeight& gate, const 
   return y;
 }
 
+void by_groups(at::Tensor& out, const std::vector<GroupedFactors>& factors, const RowGroups& groups) {
+  if (!multiply_groups(out, factors, groups)) GroupLoop<into>::grouped(out, factors, groups);
+}
+void over_rows(const at::Tensor& a, const at::Tensor& b, const RowGroups& groups, const std::vector<Target>& to) {
+  if (!multiply_over_groups(a, b, groups, to)) GroupLoop<into>::over_groups(a, b, groups, to);
+}
+
+constexpr int kFloat8Capability = 89;
+Float8By float8_by(const at::Tensor& like) {
+  return capability(like) >= kFloat8Capability ? Float8By::hardware : Float8By::nothing;
+}
+
 }  // namespace
 
-Backend::Products products() { return {into, with_packed, skinny, skinny_gated}; }
+Backend::Products products() {
+  return {into, with_packed, skinny, skinny_gated, by_groups, over_rows, cast_to_float8, float8_products, float8_by};
+}
 
 }  // namespace hone::ops::cuda_table

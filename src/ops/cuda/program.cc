@@ -49,6 +49,7 @@ struct Driver {
     find(library, "cuDevicePrimaryCtxRetain", primary);
     find(library, "cuModuleLoadData", load);
     find(library, "cuModuleGetFunction", function);
+    find(library, "cuFuncSetAttribute", set_attribute);
     find(library, "cuLaunchKernel", launch);
   }
   template <class Function>
@@ -71,8 +72,11 @@ struct Driver {
   decltype(&cuDevicePrimaryCtxRetain) primary;
   decltype(&cuModuleLoadData) load;
   decltype(&cuModuleGetFunction) function;
+  decltype(&cuFuncSetAttribute) set_attribute;
   decltype(&cuLaunchKernel) launch;
 };
+
+constexpr std::int64_t kRoomUnasked = 48 << 10;  // what a block may share without asking for it
 
 const char* value_name(at::ScalarType type) {
   switch (type) {
@@ -180,6 +184,8 @@ class Gpus {
 
 int capability(const at::Tensor& x) { return Gpus::all().capability(x.device().index()); }
 
+bool has_tensor_cores(const at::Tensor& x) { return capability(x) >= 80; }
+
 void launch_with(const Kernel& kernel, const at::Tensor& like, const Grid& grid, std::span<const Argument> arguments) {
   Gpus& gpus = Gpus::all();
   const int device = like.device().index();
@@ -188,6 +194,10 @@ void launch_with(const Kernel& kernel, const at::Tensor& like, const Grid& grid,
   std::vector<void*> parameters;
   for (const Argument& each : arguments) parameters.push_back(each.at);
   const CUfunction function = gpus.function(device, kernel, like.scalar_type());
+  if (grid.shared_bytes > kRoomUnasked)
+    gpus.driver().check(gpus.driver().set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                                    static_cast<int>(grid.shared_bytes)),
+                        fmt::format("kernel {} with {} bytes for a block", kernel.name, grid.shared_bytes));
   const CUstream stream = c10::cuda::getCurrentCUDAStream(like.device().index()).stream();
   const auto count = [](std::int64_t x) { return static_cast<unsigned>(x); };
   const CUresult result = gpus.driver().launch(function, count(grid.x), count(grid.y), 1, count(grid.threads),

@@ -31,6 +31,14 @@ void store_in_cache(const at::Tensor& k_NGK, const at::Tensor& v_NGK, const Cach
                     const std::vector<CacheRun>& runs);
 void store_one_each(const at::Tensor& k_RGK, const at::Tensor& v_RGK, const CacheRoom& to, const at::Tensor& held_R);
 
+// Of products(): false where no kernel of ours takes such tensors on such a GPU.
+bool multiply_groups(at::Tensor& out_SN, const std::vector<GroupedFactors>& factors, const RowGroups& groups);
+bool multiply_over_groups(const at::Tensor& a_SM, const at::Tensor& b_SN, const RowGroups& groups,
+                          const std::vector<Target>& to_MN);
+
+Float8Matrix cast_to_float8(const at::Tensor& x_RC, const Float8Format& format, bool turned);
+void float8_products(at::Tensor& out_MN, const std::vector<Float8Factors>& factors, bool add, bool fast);
+
 inline at::TensorOptions wide_options(const at::Tensor& x) {
   return x.options().dtype(at::toOpMathType(x.scalar_type()));
 }

@@ -6,6 +6,8 @@
 #include <ATen/OpMathType.h>
 
 #include "ops/column_sum.h"
+#include "ops/float8_emulation.h"
+#include "ops/group_loop.h"
 #include "ops/kernels.h"
 
 namespace hone::ops {
@@ -105,7 +107,8 @@ const Backend& meta_backend() {
   static const Backend table{"meta",
                              /*on_host=*/true,
                              takes,
-                             {into, with_packed, skinny, meta_table::skinny_gated},
+                             {into, with_packed, skinny, meta_table::skinny_gated, GroupLoop<into>::grouped,
+                              GroupLoop<into>::over_groups, emulated_to_float8, emulated_float8_into<into>},
                              {attend, attend_backward, attend_cached, decode, store, store_one_each},
                              {meta_table::rms_norm, rms_norm_backward, meta_table::layer_norm, layer_norm_backward},
                              {meta_table::gated, meta_table::gated_backward, rotate_into, meta_table::dropout},

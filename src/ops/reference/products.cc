@@ -3,6 +3,8 @@
 #include <ATen/OpMathType.h>
 
 #include "ops/gated.h"
+#include "ops/float8_emulation.h"
+#include "ops/group_loop.h"
 #include "ops/reference/table.h"
 
 namespace hone::ops::reference_table {
@@ -45,6 +47,10 @@ at::Tensor skinny_gated(const at::Tensor& x_RI, const LinearWeight& gate, const 
 
 }  // namespace
 
-Backend::Products products() { return {into, with_packed, skinny, skinny_gated}; }
+Backend::Products products() {
+  using Loop = GroupLoop<into>;
+  return {into,          with_packed,       skinny,             skinny_gated,
+          Loop::grouped, Loop::over_groups, emulated_to_float8, emulated_float8_into<into>};
+}
 
 }  // namespace hone::ops::reference_table

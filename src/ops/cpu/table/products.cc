@@ -10,6 +10,8 @@
 #include "ops/cpu/table/factor.h"
 #include "ops/cpu/table/table.h"
 #include "ops/cpu/table/tile_products.h"
+#include "ops/float8_emulation.h"
+#include "ops/group_loop.h"
 #include "ops/kernels.h"
 #include "ops/parallel.h"
 
@@ -320,6 +322,10 @@ void product_with_packed(at::Tensor& out_MN, const at::Tensor& a_MK, const at::T
 
 }  // namespace
 
-Backend::Products products() { return {product_into, product_with_packed, skinny_products, skinny_gated}; }
+Backend::Products products() {
+  using Loop = GroupLoop<product_into>;
+  return {product_into,  product_with_packed, skinny_products,    skinny_gated,
+          Loop::grouped, Loop::over_groups,   emulated_to_float8, emulated_float8_into<product_into>};
+}
 
 }  // namespace hone::ops::cpu_table
