@@ -10,6 +10,7 @@
 
 #include "nn/plan.h"
 #include "ops/experts.h"
+#include "tensor/device.h"
 #include "tensor/host.h"
 
 namespace hone::nn {
@@ -111,7 +112,7 @@ void balance(Pass& pass, std::int64_t per_token, double coefficient) {
   if (coefficient == 0) return;
   const double rows = total / static_cast<double>(per_token);  // tokens of all layers
   const double scale = coefficient * static_cast<double>(probability_E.size(0)) / (rows * rows);
-  const Tensor slots_E = slots->second.to(probability_E.device());
+  const Tensor slots_E = devices::sent(slots->second, probability_E.device());
   const auto tokens = static_cast<double>(pass.plan().tokens());
   pass.aux.push_back({"router/loss", (slots_E * probability_E).sum() * (scale * tokens), "tokens"});
 }
