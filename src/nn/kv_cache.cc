@@ -40,12 +40,13 @@ void KvCache::keep(const std::vector<std::int64_t>& rows) {
     for (const std::int64_t row : rows) kept.push_back(values.at(row));
     values = std::move(kept);
   };
-  const Tensor index = at::tensor(rows, at::kLong);
+  Tensor index = at::tensor(rows, at::kLong);
   pick(lengths_);
   for (Slot& slot : slots_) {
     pick(slot.dropped);
     if (!slot.k_RGCK.defined()) continue;
-    for (Tensor* x : {&slot.k_RGCK, &slot.v_RGCK}) *x = x->index_select(0, devices::sent(index, x->device()));
+    index = devices::sent(index, slot.k_RGCK.device());  // once: all slots are on one device
+    for (Tensor* x : {&slot.k_RGCK, &slot.v_RGCK}) *x = x->index_select(0, index);
   }
 }
 

@@ -56,6 +56,15 @@ class Half : public ::testing::Test {
   nlohmann::json state(const std::string& name, std::int64_t step) {
     return test::read_json(folder_ / name / test::step_folder(step) / "state/train.json");
   }
+  // A copy of the run "whole", gone on with from a step of it: "again" has the same bits in the end.
+  void expect_the_same_from(const std::string& step, const Overrides& overrides, std::int64_t last) {
+    std::filesystem::copy(folder_ / "whole", folder_ / "again",
+                          std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
+    TrainOptions options = test::quiet_options();
+    options.resume = step;
+    run("again", overrides, options);
+    test::expect_equal_runs(folder_ / "whole", folder_ / "again", last);
+  }
   test::TempFolder folder_;
   std::string messages_;
 };
@@ -107,27 +116,17 @@ TEST_F(Half, WhatOverflowsIsLeftOutAndSaid) {
   EXPECT_GT(middle["loss_scale"]["overflows"].get<std::int64_t>(), 5);
   EXPECT_LT(losses("whole").back(), losses("whole").front());
 
-  std::filesystem::copy(folder_ / "whole", folder_ / "again",
-                        std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
-  TrainOptions options = test::quiet_options();
-  options.resume = "20";
-  run("again", overrides, options);
-  test::expect_equal_runs(folder_ / "whole", folder_ / "again", 40);
+  expect_the_same_from("20", overrides, 40);
 }
 
 // A factor of 1 is counted on, too; and a run that comes to fp16 or leaves it has the factor of what it computes in.
 TEST_F(Half, AResumeGoesOnWithTheFactor) {
   const Overrides from_one = half({{"trainer.loss_scale", "{start: 1, grow_every: 7}"}, {"trainer.save.every", "5"}});
   run("whole", from_one);
-  std::filesystem::copy(folder_ / "whole", folder_ / "again",
-                        std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
-  TrainOptions options = test::quiet_options();
-  options.resume = "5";
-  run("again", from_one, options);
-  test::expect_equal_runs(folder_ / "whole", folder_ / "again", 10);
+  expect_the_same_from("5", from_one, 10);
   EXPECT_EQ(state("again", 10)["loss_scale"]["factor"], 2);
 
-  options = test::quiet_options();
+  TrainOptions options = test::quiet_options();
   options.override_keys = {"trainer.precision"};
   run("again", {{"trainer.precision", "fp32"}, {"trainer.steps", "12"}}, options);
   EXPECT_FALSE(state("again", 12).contains("loss_scale"));

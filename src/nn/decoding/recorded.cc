@@ -70,7 +70,7 @@ class RecordedDecoder final : public Decoder {
   void try_out(KvCache& cache) {
     const std::int64_t waits = host::waits();
     const bool lasting = run(cache);
-    tried_ = lasting && host::waits() == waits && can_record_ ? std::optional(cache.generation()) : std::nullopt;
+    tried_ = lasting && host::waits() == waits && recording_ ? std::optional(cache.generation()) : std::nullopt;
   }
 
   // With the step of each row counted, as if it had been done.
@@ -82,8 +82,7 @@ class RecordedDecoder final : public Decoder {
     } catch (const c10::Error& error) {
       log::warning("tokens are made op by op, which is slower: this device cannot remember a step of this model: {}",
                    error.what_without_backtrace());
-      can_record_ = false;
-      tried_.reset(), recorded_.reset();
+      recording_.reset(), tried_.reset(), recorded_.reset();
     }
     cache.go_back_to(before);
   }
@@ -103,8 +102,7 @@ class RecordedDecoder final : public Decoder {
 
   const CausalLm& model_;
   std::string adapter_;
-  std::unique_ptr<ops::Recording> recording_;
-  bool can_record_ = true;
+  std::unique_ptr<ops::Recording> recording_;  // null: the device could not remember a step
   // Of the cache's generations, the one in which a step was done op by op and may be remembered, and the one whose step
   // is remembered.
   std::optional<std::int64_t> tried_, recorded_;

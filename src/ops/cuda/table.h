@@ -13,6 +13,7 @@
 
 #include "ops/backend.h"
 #include "ops/cuda/program.h"
+#include "tensor/device.h"
 
 namespace hone::ops::cuda_table {
 
@@ -75,13 +76,12 @@ inline Grid over_all(std::int64_t accesses) {
   return {.x = std::clamp<std::int64_t>(blocks, 1, kMostBlocks), .threads = kElementThreads};
 }
 
-// Host values on x's device. The copy is queued: pinned memory is kept until it has been made.
+// Host values on x's device, sent as devices::sent() does.
 template <class T>
 at::Tensor queued_copy(const std::vector<T>& values, at::ScalarType type, const at::Tensor& x) {
-  const auto options = at::TensorOptions().dtype(type).pinned_memory(x.is_cuda());
-  const at::Tensor host = at::empty({static_cast<std::int64_t>(values.size())}, options);
+  const at::Tensor host = at::empty({static_cast<std::int64_t>(values.size())}, type);
   std::memcpy(host.mutable_data_ptr(), values.data(), values.size() * sizeof(T));
-  return host.to(x.device(), /*non_blocking=*/true);
+  return devices::sent(host, x.device());
 }
 
 }  // namespace hone::ops::cuda_table
