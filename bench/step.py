@@ -24,6 +24,7 @@ CASES = {
     "32m-fp32": (512, 8, 16384, 8, 512, 5, "fp32", "fp32"),
     "5m": (256, 4, 16384, 8, 256, 12, "bf16", "autocast,pure_fused,fp32"),
     "125m": (768, 12, 32000, 4, 1024, 4, "bf16", "autocast,pure_fused"),
+    "gpu-32m": (512, 8, 16384, 8, 512, 40, "bf16", "autocast_fused,compiled"),
     "gpu-125m": (768, 12, 32000, 8, 1024, 20, "bf16", "autocast_fused,compiled"),
     "gpu-1b": (2048, 16, 128256, 2, 4096, 6, "bf16", "autocast_fused,compiled"),
     "gpu-3b": (3072, 28, 128256, 1, 4096, 5, "bf16", "autocast_fused,compiled"),
@@ -180,7 +181,7 @@ def peer(case, mode, folder, device):
     return json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"step_seconds')))
 
 
-def hone(program, case, folder, device, fp8):
+def hone(program, case, folder, device, trainer):
     _, _, vocab, rows, length, steps, precision, _ = CASES[case]
     data, recipe = os.path.join(folder, "rows.jsonl"), os.path.join(folder, "recipe.json")
     with open(data, "w") as file:
@@ -193,10 +194,8 @@ def hone(program, case, folder, device, fp8):
             file.write(json.dumps({"input_ids": ids}) + "\n")
     made = {"model": {"type": model_type(case), **shape(case)}, "tokenizer": "bytes",
             "data": {"train": data, "max_length": length}, "optimizer": {"type": "adamw", "learning_rate": 5e-5},
-            "trainer": {"batch_size": rows, "max_grad_norm": 1.0, "precision": precision, "device": device},
+            "trainer": {"batch_size": rows, "max_grad_norm": 1.0, "precision": precision, "device": device, **trainer},
             "run": {"folder": os.path.join(folder, "run"), "seed": 1}}
-    if fp8 != "off":
-        made["trainer"]["fp8"] = fp8
     if is_lora(case):
         made["model"] = {"path": os.path.join(folder, "base")}
         made["adapter"] = {"type": "lora", "rank": 16, "alpha": 32, "targets": ["all-linear"]}
@@ -243,6 +242,7 @@ def main():
     parser.add_argument("--peer", help="the peer's modes, separated by commas: autocast, pure, pure_fused, fp32; \"\": no peer")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--fp8", choices=["off", "tensorwise", "rowwise"], default="off", help="of hone alone")
+    parser.add_argument("--graphs", choices=["auto", "always", "never"], default="auto", help="trainer.cuda_graphs, of hone alone")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--floor", action="store_true")
     parser.add_argument("--run-peer", help=argparse.SUPPRESS)
@@ -253,6 +253,8 @@ def main():
     if options.run_peer:
         return run_peer(options.case, options.run_peer, options.base, options.device)
     modes = [mode for mode in (CASES[options.case][-1] if options.peer is None else options.peer).split(",") if mode]
+    trainer = {name: value for name, value, usual in (("fp8", options.fp8, "off"), ("cuda_graphs", options.graphs, "auto"))
+               if value != usual}
     seconds, memory, floors = {}, {}, []
     with tempfile.TemporaryDirectory() as folder:
         base = os.path.join(folder, "base")
@@ -265,7 +267,7 @@ def main():
                 floors.append(product_floor(options.case))
                 print(f"{'products':12} {floors[-1]:8.3f} s", flush=True)
             for name in ["hone", *modes]:
-                made = (hone(options.hone, options.case, folder, options.device, options.fp8) if name == "hone" else
+                made = (hone(options.hone, options.case, folder, options.device, trainer) if name == "hone" else
                         peer(options.case, name, base, options.device))
                 seconds.setdefault(name, []).append(made["step_seconds"])
                 memory.setdefault(name, []).append(made["peak_memory_bytes"])

@@ -21,6 +21,24 @@ class KvCache;  // src/nn/kv_cache.h
 class Plan;     // src/nn/plan.h: who attends to whom, rotary tables; made once per forward
 }  // namespace nn
 
+// Of a pass's random numbers. Who has taken it does work that no other pass does.
+class PassSeed {
+ public:
+  PassSeed& operator=(std::uint64_t seed) {
+    seed_ = seed;
+    return *this;
+  }
+  operator std::uint64_t() const {
+    taken_ = true;
+    return seed_;
+  }
+  bool was_taken() const { return taken_; }
+
+ private:
+  std::uint64_t seed_ = 0;
+  mutable bool taken_ = false;
+};
+
 // One forward pass: what every layer needs besides its input. Made for one Batch, used once, by one thread.
 class HONE_API Pass {
  public:
@@ -28,7 +46,7 @@ class HONE_API Pass {
   ~Pass();
   const Batch& batch;
   bool training = false;
-  std::uint64_t seed = 0;          // of this pass's random numbers (dropout): the same seed, the same numbers
+  PassSeed seed;                   // of this pass's random numbers (dropout): the same seed, the same numbers
   bool checkpoint_blocks = false;  // gradient checkpointing: recompute each block in backward (bit-equal); the pass
                                    // must then outlive the backward pass
   Float8 float8 = Float8::off;     // of products with weights that take it; evaluations and texts are made without
@@ -51,7 +69,8 @@ class HONE_API Pass {
   // What this batch has for a buffer, without its graph; several calls add up. In training, a buffer is updated with
   // the sum over all batches of the update.
   void observe(const Weight& buffer, const Tensor& seen);
-  nn::Plan& plan();  // built on first use from batch and cache
+  nn::Plan& plan();  // built on first use from batch and cache, unless it was given
+  void set_plan(std::unique_ptr<nn::Plan> plan);
 
  private:
   std::unique_ptr<nn::Plan> plan_;

@@ -92,6 +92,10 @@ class HONE_API Objective {
   }
   // `output` is what the model gave for the batch. Terms that layers added to the pass are not returned again.
   virtual LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const = 0;
+  // Whether loss() is made of tensors of the model, the output and the batch alone, without the batch's docs, numbers
+  // and extra, and without what an earlier call left behind: then a device may remember the work of a pass and do it
+  // again with other tensors.
+  virtual bool is_recordable() const { return false; }
   // Adds to what is logged of an update, by what its terms are divided by, over all micro-batches and ranks.
   virtual void measure_step(const Sums& /*amounts*/, std::map<std::string, Metric>& /*metrics*/) const {}
   // Adds to the numbers of a log line those that follow from them, such as exp of a mean.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hone/config_read.h"
+#include "hone/gpu_options.h"
 #include "hone/precision.h"
 
 namespace hone {
@@ -27,18 +28,6 @@ inline constexpr auto config::enum_names<LogAs> =
                                                        {LogAs::single, "single"},
                                                        {LogAs::max, "max"},
                                                        {LogAs::std, "std"}});
-
-// Of products in fp32 on a GPU: as they are, or of factors that are rounded to TF32's 11 bits.
-enum class MatmulPrecision { highest, high };
-template <>
-inline constexpr auto config::enum_names<MatmulPrecision> = std::to_array<std::pair<MatmulPrecision, std::string_view>>(
-    {{MatmulPrecision::highest, "highest"}, {MatmulPrecision::high, "high"}});
-
-// Whether a GPU has to give the same bits twice.
-enum class Determinism { strict, fast };
-template <>
-inline constexpr auto config::enum_names<Determinism> = std::to_array<std::pair<Determinism, std::string_view>>(
-    {{Determinism::strict, "strict"}, {Determinism::fast, "fast"}});
 
 // Rows of a micro-batch: a number, or as many as fit into memory, which the start of a run decides.
 struct MicroBatchRows {
@@ -197,6 +186,7 @@ struct TrainerSection {
   std::string device = "auto";
   MatmulPrecision matmul_precision = MatmulPrecision::highest;
   Determinism deterministic = Determinism::strict;
+  Graphs cuda_graphs = Graphs::automatic;
   std::int64_t eval_every = 0, eval_every_epochs = 0;
   bool eval_at_start = false;
   std::optional<std::int64_t> eval_batch_size, max_eval_batches;
@@ -266,6 +256,10 @@ struct TrainerSection {
         field("deterministic", &C::deterministic,
               "On a GPU: strict, the same run gives the same bits; or fast, gradients of attention are summed in the "
               "order in which they come, and the last bits differ.",
+              OnResume::record),
+        field("cuda_graphs", &C::cuda_graphs,
+              "On a GPU: whether it remembers the work of a micro-batch as a graph, which then takes hardly any of the "
+              "host's time; padding is then computed, too. auto: where model and micro-batch are small.",
               OnResume::record),
         field("eval_every", &C::eval_every, "Steps between evaluations; 0 = only at the end.", at_least(0),
               OnResume::record),

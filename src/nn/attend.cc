@@ -25,6 +25,7 @@ Tensor attend(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, Pas
 Tensor positions(Pass& pass) {
   const Plan& plan = pass.plan();
   if (plan.is_one_token_each()) return pass.cache->positions_R(pass.batch.ids_BT.device()).unsqueeze(1);
+  if (plan.positions_N().defined()) return pass.batch.positions_BT;
   const Tensor flat_N = plan.from_documents(plan.each_token([](const PlannedDoc& doc) { return doc.position; }));
   return plan.from_flat(devices::sent(flat_N.view({1, -1, 1}), pass.batch.ids_BT.device())).squeeze(-1);
 }

@@ -23,6 +23,8 @@ nn::Plan& Pass::plan() {
   return *plan_;
 }
 
+void Pass::set_plan(std::unique_ptr<nn::Plan> plan) { plan_ = std::move(plan); }
+
 void Pass::sow(const std::string& name, const Tensor& value) {
   if (!wanted) return;
   const std::string whole = fmt::format("layers.{}.{}", layer, name);

@@ -46,6 +46,25 @@ Plan::Plan(const Batch& batch, Past* cache, bool share_prefixes)
     place(whole_rows(rows_, length_), batch.ids_BT.device());
 }
 
+Plan::Plan(const Batch& batch, ops::Documents documents)
+    : rows_(batch.rows()),
+      length_(batch.length()),
+      tokens_(rows_ * length_),
+      documents_(std::move(documents)),
+      positions_N_(batch.positions_BT.flatten()) {
+  for (std::size_t i = 0; i < batch.docs.size(); ++i)
+    docs_.push_back({documents_.counted_spans()[i], batch.docs[i].row, 0});
+}
+
+std::vector<ops::Span> spans_in_rows(const Batch& batch) {
+  std::vector<ops::Span> spans;
+  for (const Doc& doc : batch.docs) {
+    const std::int64_t row = doc.row * batch.length();
+    spans.push_back({row + doc.begin, row + doc.end});
+  }
+  return spans;
+}
+
 void Plan::place(const std::vector<Doc>& docs, at::Device device) {
   HONE_ASSERT(!cache_ || cache_->rows() == rows_);
   std::int64_t done = 0, real = 0;  // done: where the last document ended
@@ -146,6 +165,14 @@ const ops::RopeTable& Plan::rope(const Rope& rope, const Tensor& like) {
   if (table.cos.defined()) return table;
   const auto end = [](const PlannedDoc& doc) { return doc.position + doc.span.end - doc.span.begin; };
   Tensor rows;
+  if (positions_N_.defined()) {
+    if (rope.length_class(length_) == 0) {
+      table = rope.kept_table(length_, like);
+      table.rows_N = positions_N_;
+      return table;
+    }
+    lasting_ = false;  // the frequencies depend on how long the documents are
+  }
   if (std::all_of(docs_.begin(), docs_.end(), [&](auto& doc) { return rope.length_class(end(doc)) == 0; })) {
     std::int64_t last = 0;
     for (const PlannedDoc& doc : docs_) last = std::max(last, end(doc));

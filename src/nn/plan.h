@@ -26,20 +26,31 @@ struct PlannedDoc {
 // Layers see tokens on one flat axis. Where the batch has padding, only the real tokens are on it: padding is never
 // computed. Attention sees documents, one after the other on an axis of their own. It is the flat one, unless prefixes
 // are shared: then what a document begins with as the one before it is on the flat axis once.
+//
+// Or padding is computed, too: then rows of one size make work of one size, whatever documents are in them, and what
+// depends on these lies on the device.
 class Plan {
  public:
   // Documents come from batch.docs; if there are none, from segments_BT; if that is undefined, every row is one
   // document. cache: may be null; outlives the plan. REQUIRES with a cache: one document a row at most, as many rows as
   // the cache has, and no shared prefixes.
   Plan(const Batch& batch, Past* cache, bool share_prefixes = false);
+  // With padding. `documents`: spans_in_rows() of the batch, which outlives the plan.
+  Plan(const Batch& batch, ops::Documents documents);
 
-  const std::vector<PlannedDoc>& docs() const { return docs_; }
+  const std::vector<PlannedDoc>& docs() const {
+    docs_were_asked_ = true;
+    return docs_;
+  }
   const ops::Documents& documents() const { return documents_; }  // their spans
   std::int64_t tokens() const { return tokens_; }  // on the flat axis
   // Of a cache's rows: a step of generation. Where tokens stand then lies on the device (Past::positions_R).
   bool is_one_token_each() const;
-  // Whether what it gave is good for the next such step, too, if the cache moves on on the device alone.
-  bool is_lasting() const { return lasting_; }
+  // Whether what it gave is good for the next such step, too, if the cache moves on on the device alone. Of a plan with
+  // padding: for rows of the same size with other documents, if their tensors come to the same place.
+  bool is_lasting() const {
+    return lasting_ && (cache_ || (positions_N_.defined() && !docs_were_asked_ && !documents_.spans_were_asked()));
+  }
 
   Tensor to_flat(
       const Tensor& x_BTD) const;  // [B,T,D] -> [1,N,D]: the real tokens; the same tensor if there is no padding
@@ -49,6 +60,8 @@ class Plan {
   // from the first of them. The same tensor where no prefix is shared.
   Tensor to_documents(const Tensor& x_N) const;
   Tensor from_documents(const Tensor& x_M) const;
+  // Of the flat axis, where they lie on the device; undefined: not of a plan without padding.
+  const Tensor& positions_N() const { return positions_N_; }
   // On the axis of documents, int64 on the host: first(its document) + its place in it.
   Tensor each_token(const std::function<std::int64_t(const PlannedDoc&)>& first) const;
 
@@ -63,10 +76,15 @@ class Plan {
   std::vector<PlannedDoc> docs_;
   ops::Documents documents_;
   bool lasting_ = true;
+  mutable bool docs_were_asked_ = false;
+  Tensor positions_N_;
   Tensor kept_M_;  // positions b * T + t of the documents' tokens; undefined: all
   // Where prefixes are shared: the stretches of the flat axis that documents are made of, and the reverse.
   std::vector<ops::Span> of_flat_, of_documents_;
   std::map<const Rope*, ops::RopeTable> tables_;
 };
+
+// Documents as they lie in the batch's rows one after another, padding between them.
+std::vector<ops::Span> spans_in_rows(const Batch& batch);
 
 }  // namespace hone::nn

@@ -86,6 +86,8 @@ class CausalLmLoss final : public Objective {
     return result;
   }
 
+  bool is_recordable() const override { return true; }
+
   void measure_step(const Sums& amounts, std::map<std::string, Metric>& metrics) const override {
     if (wants(LossMetric::weight_sum)) metrics["weight_sum"] = {amounts.at("targets"), 1};
   }

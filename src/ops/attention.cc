@@ -132,7 +132,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, const Documents& documents, const AttentionOptions& options) {
     const sections::Timed section(sections::Section::attention);
-    add_flop(q, documents.spans(), options.mask, kForwardProducts);
+    add_flop(q, documents.counted_spans(), options.mask, kForwardProducts);
     const at::Tensor rows[] = {dense_rows(q), dense_rows(k), dense_rows(v)};
     const Attended made = backend_of(q).attention.forward(rows[0], rows[1], rows[2], documents, options);
     ctx->save_for_backward({rows[0], rows[1], rows[2], made.y_NHK, made.lse_HN});
@@ -156,7 +156,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     const auto capsule = ctx->saved_data["documents"].toCapsule();
     const Documents& documents = static_cast<const Kept&>(*capsule).documents;
     const auto kept = ctx->get_saved_variables();
-    add_flop(kept[0], documents.spans(), options.mask, kBackwardProducts);
+    add_flop(kept[0], documents.counted_spans(), options.mask, kBackwardProducts);
     const AttentionSaved saved{kept[0], kept[1], kept[2], {kept[3], kept[4]}};
     const AttentionGradients to =
         backend_of(kept[0]).attention.backward(dense_rows(grads[0]), saved, documents, options);

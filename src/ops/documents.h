@@ -2,9 +2,13 @@
 // it makes of them once.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <any>
+#include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -15,10 +19,28 @@ namespace hone::ops {
 // Copies are the same object. Not thread-safe: a pass and its backward pass follow each other.
 class Documents {
  public:
-  Documents(std::vector<Span> spans = {}) : shared_(std::make_shared<Shared>(Shared{std::move(spans), {}})) {}
+  // Where sequences end that every token is in one of, on a device: 0, then an end for each, int32; the last one again
+  // where there is room for more of them than there are. None is longer than `longest`.
+  struct Ends {
+    at::Tensor ends;
+    std::int64_t longest = 0;
+  };
+
+  Documents(std::vector<Span> spans = {}, std::optional<Ends> there = {})
+      : shared_(std::make_shared<Shared>(Shared{std::move(spans), std::move(there), false, {}})) {}
   Documents(std::initializer_list<Span> spans) : Documents(std::vector<Span>(spans)) {}
 
-  const std::vector<Span>& spans() const { return shared_->spans; }
+  const std::vector<Span>& spans() const {
+    shared_->spans_were_asked = true;
+    return shared_->spans;
+  }
+  // The same for measures of work, which change nothing of what is computed.
+  const std::vector<Span>& counted_spans() const { return shared_->spans; }
+
+  // Null: only the host knows. What is computed by them alone, and not by spans(), is good for other documents, too,
+  // whose ends come to the same place (ops/recording.h).
+  const Ends* there() const { return shared_->there ? &*shared_->there : nullptr; }
+  bool spans_were_asked() const { return shared_->spans_were_asked; }
 
   // What make() gave when it was asked for first. REQUIRES: one type, made for the device of the pass.
   template <class Make>
@@ -31,6 +53,8 @@ class Documents {
  private:
   struct Shared {
     std::vector<Span> spans;
+    std::optional<Ends> there;
+    bool spans_were_asked;
     std::any kept;
   };
   std::shared_ptr<Shared> shared_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
 namespace hone::ops {
 
@@ -15,6 +16,9 @@ class Recording {
   // all is there that is made when it is used first. Throws what `work` throws, and where it reads from the host's
   // memory or waits for the device; then nothing is remembered.
   virtual void record(const std::function<void()>& work) = 0;
+  // Another one, which remembers in the same memory: of what both have made, the tensors of the one that was done last
+  // hold their values.
+  virtual std::unique_ptr<Recording> beside() const = 0;
   // REQUIRES: something is remembered. After what the device was given before, on the current stream.
   virtual void replay() = 0;
 };

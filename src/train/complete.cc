@@ -9,6 +9,7 @@
 #include "io/run_folder.h"
 #include "ops/float8.h"
 #include "train/placement.h"
+#include "train/recorded_passes.h"
 
 namespace hone::training {
 namespace {
@@ -43,6 +44,10 @@ Recipe checked(const Recipe& given) {
   const bool fast = !device.is_cpu() && trainer.precision == Precision::automatic;  // what they are made for
   trainer.precision = fast ? Precision::bf16 : resolve(trainer.precision);
   check_float8(trainer, device);
+  const std::string against = trainer.cuda_graphs == Graphs::always ? reason_against_graphs(recipe, device) : "";
+  if (!against.empty())
+    throw Error(ErrorKind::config, fmt::format("trainer.cuda_graphs: got always, but {}", against))
+        .hint("leave it out: then there are graphs where they can be had and help");
   const LossScaleSection usual, &scale = trainer.loss_scale;
   if (trainer.precision != Precision::fp16 && (scale.start != usual.start || scale.grow_every != usual.grow_every))
     throw Error(ErrorKind::config, "trainer.loss_scale: only a run in fp16 scales its loss")

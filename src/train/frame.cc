@@ -84,6 +84,16 @@ void Frame::update_there(const Tensor& norm, const Tensor& finite, double most_n
   made_there_ = true;
 }
 
+void Frame::update_unread() {
+  leave_out();
+  run.updates += 1;
+}
+
+void Frame::take_back() {
+  leave_out();
+  run.updates -= 1;
+}
+
 void Frame::leave_out() {
   updater_->leave_out();
   made_there_ = false;

@@ -60,6 +60,9 @@ struct Frame {
   Tensor norm_there();
   void update_there(const Tensor& norm, const Tensor& finite, double most_norm);  // Updater::update_there
   void told_norm(double norm) { norm_ = norm; }
+  // Instead of update(): counts what update_there() made, whose norm nobody knows yet. take_back(): it was not finite.
+  void update_unread();
+  void take_back();
   void leave_out();  // instead of update()
   void forget_norm() { norm_.reset(); }  // gradients have come by other means
 

@@ -18,6 +18,7 @@ class Hooks {
   // is_first: whether those that only the first rank calls are called here.
   Hooks(const std::vector<config::Choice<Callback>>& callbacks, bool is_first);
 
+  bool empty() const { return hooks_.empty(); }
   void training_start(const TrainView& view);
   void training_end(const TrainView& view);
   void epoch_start(const TrainView& view, std::int64_t epoch);

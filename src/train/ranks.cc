@@ -155,6 +155,9 @@ void check_ranks(const Recipe& recipe, const TrainOptions& options) {
   if (ranks == 1) return;
   if (!recipe.trainer.batch_size.automatic) check_shared_evenly(recipe.trainer, ranks);
   check_saves(recipe.trainer, options.world.size());
+  if (recipe.trainer.cuda_graphs == Graphs::always)
+    throw Error(ErrorKind::config, "trainer.cuda_graphs: got always, but a run of several ranks has none")
+        .hint("leave it out");
   check_pipes(recipe.data);
 }
 

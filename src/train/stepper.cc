@@ -12,6 +12,7 @@
 #include "base/spans.h"
 #include "hone/random.h"
 #include "hone/registry.h"
+#include "tensor/device.h"
 #include "tensor/host.h"
 #include "train/make_optimizer.h"
 #include "train/ranks.h"
@@ -30,6 +31,12 @@ void add_intermediates(const Pass& pass, LossTerms& into) {
   }
 }
 
+Amounts amounts_there(Sums sums, at::Device device) {
+  std::vector<double> values;
+  for (const auto& [name, value] : sums) values.push_back(value);
+  return {std::move(sums), devices::sent(host::tensor_of(values, {std::ssize(values)}), device)};
+}
+
 bool nothing_in(const Sums& sums) {
   return std::all_of(sums.begin(), sums.end(), [](const auto& sum) { return sum.second == 0; });
 }
@@ -45,6 +52,7 @@ Stepper::Stepper(const Recipe& recipe, Frame& frame, const Loader::Options& load
       objective_(make_objective(recipe)),
       resources_(objective_->needs(), recipe, model_, world_),
       numbers_(recipe, *objective_, resources_, world_),
+      recorded_(maybe_record_passes(recipe, model_, world_.size())),
       trained_(recipe.model.trainable, model_, frame.steps),
       sizes_(loader.batch_size, loader.accumulate, loader.warmup),
       longest_(loader.longest),
@@ -69,13 +77,18 @@ StepReport Stepper::step(const std::function<StepReport(const Group&)>& otherwis
   complete(group);
   choose_trained();
   StepReport report = otherwise ? otherwise(group) : make(std::move(group));
-  measure_size(done, report);
+  measure_size(done, unread_ ? unread_->work.report : report);
   state.step = done + 1;
   state.data_position = loader_.position();
   state.tokens += report.tokens;
+  if (!unread_) tell(report);
+  return report;
+}
+
+void Stepper::tell(const StepReport& report) {
+  RunState& state = frame_.run;
   state.window.add(report);
   if (state.report) state.report->add(report);
-  return report;
 }
 
 StepReport Stepper::make(Group given) {
@@ -83,15 +96,21 @@ StepReport Stepper::make(Group given) {
   StepContext context{model_, world_, resources_, state.step, state.updates, recipe_.run.seed};
   StepReport report;
   report.skipped = true;
-  for (const Group& group : objective_->prepare(std::move(given), context)) {
-    const StepReport one = update(group);
-    report.add(one);
-    report.skipped &= one.skipped;
-    state.spikes += one.spikes;
-    state.not_finite += one.not_finite;
+  const Groups groups = objective_->prepare(std::move(given), context);
+  for (const Group& group : groups) {
+    const StepReport one = update(group, groups.size() == 1);
+    count(one, report);
     if (!one.left_out()) updated();
   }
   return report;
+}
+
+// Into those of the step.
+void Stepper::count(const StepReport& update, StepReport& step) {
+  step.add(update);
+  step.skipped &= update.skipped;
+  frame_.run.spikes += update.spikes;
+  frame_.run.not_finite += update.not_finite;
 }
 
 // With how many updates they have had.
@@ -123,53 +142,44 @@ void Stepper::complete(Group& group) const {
   for (std::size_t i = 0; i < most; ++i) numbers_.add_to(i < group.size() ? &group[i] : nullptr);
 }
 
-StepReport Stepper::update(const Group& given) {
-  RunState& state = frame_.run;
-  StepReport report;
-  Passes passes;
-  const Sums total = amounts(given, passes, report);
-  report.learning_rate = frame_.learning_rate();
-  report.skipped = total.empty();
-  if (report.skipped) return report;
-  Group group;  // where the model is; what was to be counted has been counted on the host
-  for (const Batch& batch : given) group.push_back(batch.to(model_.device()));
-  const SeedOf seed_of = [&](std::size_t i) { return pass_seed(recipe_.run.seed, state.updates, number_of(i)); };
-  std::vector<Passed> passed(group.size());
-  const std::int64_t waits = host::waits();
-  each_pass(passes, [&](std::size_t i) { passed[i] = backward(group[i], total, seed_of(i)); });
-  report.host_waits = host::waits() - waits;
-  report.micro_batches = std::count(passes.learns.begin(), passes.learns.end(), true);
-  const std::vector<double> losses = measure(passed, total, report);
-  {
-    const spans::Span span("ranks");
-    report.grad_norm = frame_.gradient_norm();  // first: some of the sums are on their way
-    report.total(world_);
-    objective_->measure_step(total, report.metrics);
-  }
-  if (overflows(report)) {
-    report.overflows = 1;
-    frame_.leave_out();
-    return report;
-  }
-  if (!hooks.before({group, losses, report, [&] { return first_bad(group, passes, seed_of); }})) {
-    report.not_finite = 1;
-    frame_.leave_out();
-    return report;
+StepReport Stepper::update(const Group& given, bool is_the_only_one) {
+  Work work;
+  const Sums total = amounts(given, work.passes, work.report);
+  work.report.learning_rate = frame_.learning_rate();
+  work.report.skipped = total.empty();
+  if (work.report.skipped) {
+    settle();
+    return work.report;
   }
   for (const auto& [name, part] : frame_.optimizer().parts())
-    report.metrics["learning_rate_" + name] = {part->learning_rate(state.step, frame_.steps), 1, LogMode::last};
-  report.spikes = is_spike(recipe_.trainer.skip_spikes, report.grad_norm, state.norms) ? 1 : 0;
-  if (report.spikes > 0) {
-    frame_.leave_out();
-    return report;
-  }
-  const spans::Span span("update");
-  if (recipe_.trainer.precision == Precision::fp16) state.loss_scale.grow(recipe_.trainer.loss_scale);
-  frame_.update({recipe_.trainer.max_grad_norm, recipe_.trainer.max_grad_value});
-  update_buffers(passed);
-  hooks.after();
-  estimate_curvature(group, passes, total, static_cast<double>(report.supervised));
-  return report;
+    work.report.metrics["learning_rate_" + name] = {part->learning_rate(frame_.run.step, frame_.steps), 1,
+                                                    LogMode::last};
+  work.amounts = amounts_there(total, model_.device());
+  for (const Batch& batch : given)  // what was to be counted has been counted on the host
+    work.group.push_back(batch.to(model_.device()));
+  do make_passes(work);
+  while (!settle());  // what they began from was not so
+  ask(work, norm_there());
+  if (!is_the_only_one || !may_read_late(work)) return decide(work);
+  unread_ = Unread{std::move(work), frame_.run.step, frame_.run.tokens};
+  frame_.update_unread();
+  return unread_->work.report;
+}
+
+Stepper::SeedOf Stepper::seeds() const {
+  return [this, update = frame_.run.updates](std::size_t i) {
+    return pass_seed(recipe_.run.seed, update, number_of(i));
+  };
+}
+
+void Stepper::make_passes(Work& work) {
+  const SeedOf seed_of = seeds();
+  work.passed.assign(work.group.size(), {});
+  const std::int64_t waits = host::waits();
+  each_pass(work.passes,
+            [&](std::size_t i) { work.passed[i] = make_pass(work.group[i], work.amounts, seed_of(i)); });
+  work.report.host_waits = host::waits() - waits;
+  work.report.micro_batches = std::count(work.passes.learns.begin(), work.passes.learns.end(), true);
 }
 
 void Stepper::each_pass(const Passes& passes, const std::function<void(std::size_t)>& pass) {
@@ -183,12 +193,12 @@ void Stepper::each_pass(const Passes& passes, const std::function<void(std::size
   }
 }
 
-void Stepper::estimate_curvature(const Group& group, const Passes& passes, const Sums& step_sums, double labels) {
+void Stepper::estimate_curvature(const Group& group, const Passes& passes, const Amounts& amounts, double labels) {
   const std::int64_t every = frame_.optimizer().curvature_every(), update = frame_.run.updates;
   if (every == 0 || update % every != 0) return;
   const Random seeds(recipe_.run.seed, fmt::format("curvature/{}", update));
   each_pass(passes, [&](std::size_t i) {
-    backward_of_drawn(group[i], step_sums, seeds.bits(number_of(i)), fmt::format("drawn/{}/{}", update, number_of(i)));
+    backward_of_drawn(group[i], amounts, seeds.bits(number_of(i)), fmt::format("drawn/{}/{}", update, number_of(i)));
   });
   updater().add_over_ranks();
   updater().take_curvature(labels);
@@ -227,72 +237,39 @@ Sums Stepper::amounts(const Group& group, Passes& passes, StepReport& report) co
   return total;
 }
 
-// Of a run in fp16: what is finite in itself became too large by the factor of the loss, which is made smaller.
-bool Stepper::overflows(StepReport& report) {
-  if (recipe_.trainer.precision != Precision::fp16) return false;
-  LossScale& scale = frame_.run.loss_scale;
-  report.metrics["loss_scale"] = {scale.factor, 1, LogMode::last};
-  return std::isfinite(report.loss()) && !std::isfinite(report.grad_norm) && scale.shrink();
-}
-
-Tensor Stepper::norm_there() {
-  const TrainerSection& trainer = recipe_.trainer;
-  if (trainer.max_grad_value > 0 || trainer.skip_spikes.sigma > 0 || !hooks.only_checks()) return {};
-  return frame_.norm_there();
-}
-
-// The losses of the micro-batches, 0 of those that were passed over; one wait for all numbers.
-std::vector<double> Stepper::measure(const std::vector<Passed>& passed, const Sums& step_sums, StepReport& report) {
-  const Tensor norm = norm_there();
-  std::vector<Tensor> scalars;
-  if (norm.defined()) scalars.push_back(norm);
-  for (const Passed& one : passed)
-    for (const LossTerm& term : one.terms.terms) scalars.push_back(term.sum);
-  const auto checked = static_cast<std::int64_t>(scalars.size());
-  for (const Passed& one : passed) {
-    if (one.loss.defined()) scalars.push_back(one.loss);
-    for (const MeasuredMean& mean : one.terms.means) scalars.insert(scalars.end(), {mean.sum, mean.weight});
+Passed Stepper::make_pass(const Batch& batch, const Amounts& amounts, std::uint64_t seed) {
+  if (recorded_ && !hooks.wanted) {
+    Passed made = recorded_->make(batch, amounts, seed, [this](const Batch& one, Pass& pass, const Amounts& divisors) {
+      return backward(one, pass, divisors);
+    });
+    frame_.forget_norm();
+    return made;
   }
-  const host::Asked asked(scalars);
-  if (norm.defined())
-    frame_.update_there(norm, asked.there().narrow(0, 0, checked), recipe_.trainer.max_grad_norm);
-  const std::vector<double> numbers = asked.numbers();
-  if (norm.defined()) frame_.told_norm(numbers[0]);
-  std::span<const double> sums = std::span(numbers).subspan(norm.defined() ? 1 : 0),
-                          others = std::span(numbers).subspan(static_cast<std::size_t>(checked));
-  std::vector<double> losses;
-  for (const Passed& one : passed) {
-    losses.push_back(one.loss.defined() ? others[0] : 0);
-    if (!one.loss.defined()) continue;
-    const std::size_t terms = one.terms.terms.size(), means = 2 * one.terms.means.size();
-    report.add(one.terms, sums.first(terms), others.subspan(1, means), step_sums);
-    sums = sums.subspan(terms), others = others.subspan(1 + means);
-  }
-  return losses;
-}
-
-Output Stepper::forward(const Batch& batch, Pass& pass, std::uint64_t seed) const {
-  pass.training = true;
+  Pass pass(batch);
   pass.seed = seed;
+  return backward(batch, pass, amounts);
+}
+
+Output Stepper::forward(const Batch& batch, Pass& pass) const {
+  pass.training = true;
   pass.checkpoint_blocks = recipe_.trainer.checkpoint_blocks;
   pass.float8 = recipe_.trainer.fp8;
   pass.wanted = hooks.wanted;
   return model_.forward(batch, pass);
 }
 
-Stepper::Passed Stepper::backward(const Batch& batch, const Sums& step_sums, std::uint64_t seed) {
-  Pass pass(batch);
+Passed Stepper::backward(const Batch& batch, Pass& pass, const Amounts& amounts) {
   LossTerms result;
   Tensor loss;
   {
     const spans::Span span("forward");
-    const Output output = forward(batch, pass, seed);
+    const Output output = forward(batch, pass);
     result = objective_->loss(model_, output, batch, pass);
     std::move(pass.aux.begin(), pass.aux.end(), std::back_inserter(result.terms));
     result.metrics.merge(pass.metrics);
     std::move(pass.means.begin(), pass.means.end(), std::back_inserter(result.means));
     add_intermediates(pass, result);
-    loss = mean(result, step_sums);
+    loss = mean(result, amounts);
   }
   const spans::Span span("backward");
   frame_.backward(loss);
@@ -300,28 +277,30 @@ Stepper::Passed Stepper::backward(const Batch& batch, const Sums& step_sums, std
   return {loss.detach(), std::move(result), std::move(pass.observed)};
 }
 
-void Stepper::backward_of_drawn(const Batch& batch, const Sums& step_sums, std::uint64_t seed,
+void Stepper::backward_of_drawn(const Batch& batch, const Amounts& amounts, std::uint64_t seed,
                                 const std::string& stream) {
   Pass pass(batch);
-  const Output output = forward(batch, pass, seed);
+  pass.seed = seed;
+  const Output output = forward(batch, pass);
   Batch drawn;
   {
     const c10::NoGradGuard no_grad;
     drawn = objective_->drawn(model_, output, batch, pass, Random(recipe_.run.seed, stream));
   }
-  frame_.backward(mean(objective_->loss(model_, output, drawn, pass), step_sums));
+  frame_.backward(mean(objective_->loss(model_, output, drawn, pass), amounts));
 }
 
 // A graph scalar: what the terms are of the step's mean.
-Tensor Stepper::mean(const LossTerms& terms, const Sums& step_sums) const {
+Tensor Stepper::mean(const LossTerms& terms, const Amounts& amounts) const {
   Tensor loss;
   for (const LossTerm& term : terms.terms) {
-    const auto amount = step_sums.find(term.per);
-    if (amount == step_sums.end())
+    const auto amount = amounts.sums.find(term.per);
+    if (amount == amounts.sums.end())
       throw Error(ErrorKind::bug,
                   fmt::format("objective {}: the term {} is divided by \"{}\", which sums() does not count",
                               recipe_.objective.type, term.name, term.per));
-    const Tensor mean = term.sum / amount->second;  // the only division there is
+    const Tensor there = amounts.there.select(0, std::distance(amounts.sums.begin(), amount));
+    const Tensor mean = term.sum / there.to(term.sum.scalar_type());  // the only division there is
     loss = loss.defined() ? loss + mean : mean;
   }
   return loss;

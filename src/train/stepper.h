@@ -12,10 +12,13 @@
 #include "hone/random.h"
 #include "hone/recipe.h"
 #include "hone/world.h"
+#include "tensor/host.h"
 #include "train/document_numbers.h"
 #include "train/first_bad.h"
 #include "train/frame.h"
 #include "train/metrics.h"
+#include "train/passed.h"
+#include "train/recorded_passes.h"
 #include "train/resources.h"
 #include "train/step_plan.h"
 #include "train/trainable.h"
@@ -37,6 +40,9 @@ struct UpdateHooks {
   // Whether `before` only looks for what is not finite: then a device goes on to the update meanwhile.
   std::function<bool()> only_checks = [] { return false; };
   std::function<bool(const std::string&)> wanted = {};  // which intermediates are logged; empty: none
+  // Whether a step's numbers may come when the next one is being made, or by settle(); then they are told here.
+  std::function<bool()> reads_late = [] { return false; };
+  std::function<void(const StepReport&)> late = [](const StepReport&) {};
 };
 
 // One run's, on one rank: of a step's micro-batches each size()th is this rank's. The recipe, the frame and the data
@@ -52,6 +58,10 @@ class Stepper {
   // Within step(): what is done with its micro-batches; or, of one who makes updates otherwise, that there was one.
   StepReport make(Group group);
   void updated();
+  // Of the last step, whose report lacks all that is computed. settle(): reads it, where there is one, and tells it;
+  // false: what it gave was not finite, and its update was left out after all. Throws as step().
+  bool is_unread() const { return unread_.has_value(); }
+  bool settle();
   void seek(const RunState& state) { loader_.seek(state.step, state.data_position); }
   bool has_data() { return loader_.has_next(); }  // waits for it; false: a stream has ended
   std::optional<double> epoch_at(std::int64_t step) const { return loader_.epoch_at(step); }
@@ -64,7 +74,9 @@ class Stepper {
   Updater& updater() { return frame_.updater(); }
 
  private:
-  StepReport update(const Group& group);
+  StepReport update(const Group& group, bool is_the_only_one);
+  void count(const StepReport& update, StepReport& step);
+  void tell(const StepReport& step);
   void choose_trained();
   // How this rank goes through its micro-batches that learn: one pass for each, and none where others have one.
   struct Passes {
@@ -79,22 +91,37 @@ class Stepper {
   std::uint64_t number_of(std::size_t i) const {
     return i * static_cast<std::uint64_t>(world_.size()) + static_cast<std::uint64_t>(world_.rank());
   }
-  // What a micro-batch leaves, on its device: nobody waits for it before the last one is done.
-  struct Passed {
-    Tensor loss;  // its share of the step's mean
-    LossTerms terms;
-    std::map<const Weight*, Tensor> observed;  // for buffers
+  // One update, from its passes to what comes of them.
+  struct Work {
+    Group group;  // where the model is
+    Passes passes;
+    Amounts amounts;
+    StepReport report;
+    std::vector<Passed> passed = {};
+    std::optional<host::Asked> asked = {};  // the norm, if has_norm, and what has to be finite; then the rest
+    bool has_norm = false;
+    std::size_t checked = 0;  // so many have to be finite
   };
-  Output forward(const Batch& batch, Pass& pass, std::uint64_t seed) const;
-  Passed backward(const Batch& batch, const Sums& step_sums, std::uint64_t seed);
+  struct Unread {
+    Work work;
+    std::int64_t step = 0, tokens = 0;  // of the run before it
+  };
+  SeedOf seeds() const;
+  void make_passes(Work& work);
+  void ask(Work& work, const Tensor& norm);
+  std::vector<double> read(Work& work) const;
+  StepReport decide(Work& work);
+  bool may_read_late(const Work& work) const;
+  void make_again(Unread& late);
+  Passed make_pass(const Batch& batch, const Amounts& amounts, std::uint64_t seed);
+  Output forward(const Batch& batch, Pass& pass) const;
+  Passed backward(const Batch& batch, Pass& pass, const Amounts& amounts);
   // The same with labels that the model draws; `stream` names its draws.
-  void backward_of_drawn(const Batch& batch, const Sums& step_sums, std::uint64_t seed, const std::string& stream);
-  Tensor mean(const LossTerms& terms, const Sums& step_sums) const;
+  void backward_of_drawn(const Batch& batch, const Amounts& amounts, std::uint64_t seed, const std::string& stream);
+  Tensor mean(const LossTerms& terms, const Amounts& amounts) const;
   void each_pass(const Passes& passes, const std::function<void(std::size_t)>& pass);
   // Of the model as it is now, where this update is one after which the optimizer wants it.
-  void estimate_curvature(const Group& group, const Passes& passes, const Sums& step_sums, double labels);
-  // The gradients' norm and the passes' losses. Where a device can, it goes on to the update while the host waits.
-  std::vector<double> measure(const std::vector<Passed>& passed, const Sums& step_sums, StepReport& report);
+  void estimate_curvature(const Group& group, const Passes& passes, const Amounts& amounts, double labels);
   bool overflows(StepReport& report);
   Tensor norm_there();  // Updater::norm_there(); undefined also where the host has to see the gradients first
   void update_buffers(const std::vector<Passed>& passed);
@@ -109,6 +136,8 @@ class Stepper {
   std::unique_ptr<Objective> objective_;
   RunResources resources_;
   DocumentNumbers numbers_;
+  std::optional<Unread> unread_;
+  const std::unique_ptr<RecordedPasses> recorded_;  // null: passes are made op by op
   const TrainedByStep trained_;
   const data::StepSizes sizes_;
   const std::function<std::int64_t(std::int64_t)> longest_;

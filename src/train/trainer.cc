@@ -61,7 +61,9 @@ Trainer::Trainer(TrainerParts parts)
   equip();
   stepper_ = std::make_unique<Stepper>(recipe_, *frame_, loader_options(recipe_, inputs), inputs.train, world_);
   stepper_->hooks = {[this](const PendingUpdate& update) { return before_update(update); }, [this] { after_update(); },
-                     [this] { return !writes_gradients() && !hooks_.see_gradients(state_.step + 1); }, hooks_.wanted()};
+                     [this] { return !writes_gradients() && !hooks_.see_gradients(state_.step + 1); }, hooks_.wanted(),
+                     [this] { return reads_late_; },
+                     [this](const StepReport& report) { after_step(report, step_seconds_); }};
   weights_.emplace(stepper_->updater());
   rates_.emplace(stepper_->optimizer(), recipe_, model_, state_, steps_);
   for (const EvalSet& set : inputs.evals) eval_data_.push_back({set.name, set.data.get()});
@@ -181,9 +183,13 @@ void Trainer::step() {
   world_.at(fmt::format("step {}", state_.step + 1));
   begin_step();
   const double begun = watch.seconds(), waited = world_.traffic().waited;
+  reads_late_ = hooks_.empty() && !step_function_;
   const StepReport report = train_step();
+  reads_late_ = false;
   const double busy = watch.seconds() - begun - (world_.traffic().waited - waited);
-  after_step(report, waited_for_data_ + watch.seconds());
+  begin_edge(report);
+  step_seconds_ = waited_for_data_ + watch.seconds();
+  if (!stepper_->is_unread()) after_step(report, step_seconds_);
   asked_.busy = {busy};
 }
 
@@ -278,10 +284,15 @@ void Trainer::plan_evaluation(bool all) {
   if (state_.sets_due.size() == sets.size()) state_.sets_due.clear();
 }
 
-void Trainer::after_step(const StepReport& report, double seconds) {
+void Trainer::begin_edge(const StepReport& report) {
   evaluated_.reset();
   was_evaluated_ = false;
   amounts_ = {report.tokens, report.supervised, report.rows, report.documents, report.squares};
+  plan_evaluation(/*all=*/state_.step == steps_);
+}
+
+// What the step's numbers say, at its edge or while the next one is made.
+void Trainer::after_step(const StepReport& report, double seconds) {
   if (report.skipped) {
     state_.skipped_steps += 1;
     log::warning("step {}: no supervised token in any of its rows, no update", state_.step);
@@ -292,7 +303,6 @@ void Trainer::after_step(const StepReport& report, double seconds) {
   if (report.spikes > 0)
     log::warning("step {}: gradients of norm {:.4g}, {} times the deviation of those before or more: no update",
                  state_.step, report.grad_norm, recipe_.trainer.skip_spikes.sigma);
-  plan_evaluation(/*all=*/state_.step == steps_);
   if (log_) log_->step(state_, report, seconds);
   end_step(report);
 }
@@ -343,6 +353,7 @@ bool Trainer::wait_for_data() {
 
 void Trainer::log() {
   const spans::Span span("log");
+  stepper_->settle();
   if (log_)
     log_->log(state_, epoch(), [this](Metrics& line) { hooks_.logs(view(), line); });
   else
@@ -351,6 +362,7 @@ void Trainer::log() {
 
 void Trainer::track() {
   const spans::Span span("log");
+  stepper_->settle();
   if (log_)
     log_->report(state_, epoch());
   else
@@ -359,6 +371,7 @@ void Trainer::track() {
 
 // The steps since the last line, of a run that ends before the next one would come.
 void Trainer::tell_rest() {
+  stepper_->settle();
   if (!state_.window.empty()) log();
   if (state_.report && !state_.report->empty()) track();
 }
@@ -389,6 +402,7 @@ void Trainer::agree() {
 }
 
 void Trainer::evaluate() {
+  stepper_->settle();
   const Stopwatch watch;
   const spans::Span span("evaluation");
   world_.at(fmt::format("step {}, evaluating", state_.step));
@@ -429,6 +443,7 @@ void Trainer::maybe_save() {
   save_wanted_ |= recipe_.trainer.save.after_evaluation && was_evaluated_;
   if (!saver_->due(save_wanted_)) return;
   save_wanted_ = false;
+  stepper_->settle();
   const spans::Span span("save");
   world_.at(fmt::format("step {}, saving", state_.step));
   hooks_.store(state_);
@@ -441,6 +456,7 @@ void Trainer::told_saved(const std::vector<std::string>& checkpoints) {
 }
 
 Summary Trainer::finish() {
+  stepper_->settle();
   const bool complete = !stopped_by_.empty() || (state_.step >= steps_ && !state_.evaluation_due);
   if (complete) state_.finished = stopped_by_.empty() ? "steps" : stopped_by_;
   if (complete) tell_rest();

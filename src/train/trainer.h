@@ -60,6 +60,7 @@ class Trainer {
   Summary run_to_its_end();
   void step();
   void start();
+  void begin_edge(const StepReport& report);
   void after_step(const StepReport& report, double seconds);
   void end_step(const StepReport& report);
   void agree();
@@ -154,6 +155,8 @@ class Trainer {
   bool goes_on_ = false;   // interrupted: what is saved is not the end of the run
   double time_limit_ = 0;  // seconds of this process; 0: none
   double waited_for_data_ = 0;  // seconds, before the step that is made
+  bool reads_late_ = false;     // a step of run(), whose numbers nobody needs at once
+  double step_seconds_ = 0;     // of the last step
   Stopwatch clock_;
 };
 

@@ -12,7 +12,7 @@
 #define cuda_table emulated_table
 #include "ops/cuda/cache.cc"
 #include "ops/cuda/compiler.cc"
-#include "ops/cuda/sequences.h"
+#include "ops/sequences.h"
 #undef cuda_table
 
 #include "harness/files.h"

@@ -247,6 +247,7 @@ class PretendRecording final : public ops::Recording {
     }
     undo();
   }
+  std::unique_ptr<ops::Recording> beside() const override { return std::make_unique<PretendRecording>(); }
   void replay() override {
     ++replays;
     for (const Work& each : works_) each.again();

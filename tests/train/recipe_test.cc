@@ -86,6 +86,7 @@ TEST(Recipe, EveryOptionIsClassedForResume) {
                        {"trainer.device", "record"},
                        {"trainer.matmul_precision", "refuse"},
                        {"trainer.deterministic", "record"},
+                       {"trainer.cuda_graphs", "record"},
                        {"trainer.eval_every", "record"},
                        {"trainer.eval_every_epochs", "record"},
                        {"trainer.eval_at_start", "record"},

@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "hone/error.h"
-#include "ops/cuda/sequences.h"
 #include "ops/cuda/table.h"
 #include "ops/reference/table.h"
+#include "ops/sequences.h"
 #include "tensor/device.h"
 
 namespace hone::ops::cuda_table {
@@ -78,16 +78,18 @@ Attended flash(const at::Tensor& q_NHK, const at::Tensor& k_LGK, const at::Tenso
 
 // A pass's documents as flash attention wants them: for its first layer made, for all others there.
 struct OnDevice {
-  Sequences sequences;
   at::Tensor ends;
+  std::int64_t longest = 0;
+  std::vector<Span> between;
 };
 const OnDevice& on_device(const Documents& documents, const at::Tensor& x_NHK) {
   const OnDevice& made = documents.kept([&] {
+    if (const Documents::Ends* const there = documents.there()) return OnDevice{there->ends, there->longest, {}};
     Sequences sequences = sequences_of(documents.spans(), x_NHK.size(0));
-    const at::Tensor ends = queued_copy(sequences.ends, at::kInt, x_NHK);
-    return OnDevice{std::move(sequences), ends};
+    HONE_ASSERT(sequences.ends.back() == x_NHK.size(0));
+    return OnDevice{queued_copy(sequences.ends, at::kInt, x_NHK), sequences.longest, std::move(sequences.between)};
   });
-  HONE_ASSERT(made.ends.device() == x_NHK.device() && made.sequences.ends.back() == x_NHK.size(0));
+  HONE_ASSERT(made.ends.device() == x_NHK.device());
   return made;
 }
 
@@ -95,9 +97,9 @@ Attended forward(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Ten
                  const Documents& documents, const AttentionOptions& options) {
   if (!flash_takes(q_NHK, options))
     return reference_table::attention().forward(q_NHK, k_NGK, v_NGK, documents, options);
-  const auto& [sequences, ends] = on_device(documents, q_NHK);
-  Attended all = flash(q_NHK, k_NGK, v_NGK, ends, ends, sequences.longest, sequences.longest, options);
-  for (const Span& span : sequences.between) {
+  const auto& [ends, longest, between] = on_device(documents, q_NHK);
+  Attended all = flash(q_NHK, k_NGK, v_NGK, ends, ends, longest, longest, options);
+  for (const Span& span : between) {
     all.y_NHK.slice(0, span.begin, span.end).zero_();
     all.lse_HN.slice(1, span.begin, span.end).zero_();
   }
@@ -108,17 +110,17 @@ AttentionGradients backward(const at::Tensor& dy_NHK, const AttentionSaved& save
                             const AttentionOptions& options) {
   if (!flash_takes(saved.q_NHK, options))
     return reference_table::attention().backward(dy_NHK, saved, documents, options);
-  const auto& [sequences, ends] = on_device(documents, dy_NHK);
+  const auto& [ends, longest, between] = on_device(documents, dy_NHK);
   const Window window(options.mask);
   const at::Tensor no_random = at::empty({2}, dy_NHK.options().dtype(at::kUInt64));
   std::optional<SameBitsTwice> scope;
   if (devices::same_bits_wanted()) scope.emplace();
   const auto made = at::_flash_attention_backward(
       dy_NHK.contiguous(), readable(saved.q_NHK), readable(saved.k_NGK), readable(saved.v_NGK), saved.result.y_NHK,
-      saved.result.lse_HN.contiguous(), ends, ends, sequences.longest, sequences.longest, /*dropout_p=*/0,
+      saved.result.lse_HN.contiguous(), ends, ends, longest, longest, /*dropout_p=*/0,
       window.causal, no_random, no_random, options.scale, window.before, window.after);
   AttentionGradients all{std::get<0>(made), std::get<1>(made), std::get<2>(made)};
-  for (const Span& span : sequences.between)
+  for (const Span& span : between)
     for (const at::Tensor& x : {all.q_NHK, all.k_NGK, all.v_NGK}) x.slice(0, span.begin, span.end).zero_();
   return all;
 }

@@ -3,6 +3,7 @@
 
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/core/Event.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
@@ -21,7 +22,13 @@ void let_wait(const c10::cuda::CUDAStream& stream, const c10::cuda::CUDAStream& 
 
 class Graph final : public Recording {
  public:
+  explicit Graph(at::cuda::MempoolId_t pool) : pool_(pool) {}
+
+  std::unique_ptr<Recording> beside() const override { return std::make_unique<Graph>(pool_); }
+
+  // What was computed op by op before has left memory behind that a graph cannot take: others may have it.
   void record(const std::function<void()>& work) override {
+    c10::cuda::CUDACachingAllocator::emptyCache();
     graph_ = std::make_unique<at::cuda::CUDAGraph>();
     const c10::cuda::CUDAStream now = c10::cuda::getCurrentCUDAStream();
     // Of one device always the same one: what libraries keep for each stream is not made again.
@@ -42,7 +49,7 @@ class Graph final : public Recording {
  private:
   // Other threads, which save or load, may go on meanwhile.
   void remember(const std::function<void()>& work) {
-    graph_->capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+    graph_->capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
     try {
       work();
     } catch (...) {
@@ -55,11 +62,12 @@ class Graph final : public Recording {
     graph_->capture_end();
   }
 
+  at::cuda::MempoolId_t pool_;
   std::unique_ptr<at::cuda::CUDAGraph> graph_;
 };
 
 }  // namespace
 
-std::unique_ptr<Recording> make_recording() { return std::make_unique<Graph>(); }
+std::unique_ptr<Recording> make_recording() { return std::make_unique<Graph>(at::cuda::graph_pool_handle()); }
 
 }  // namespace hone::ops::cuda_table

@@ -7,7 +7,7 @@
 
 #include "hone/op_options.h"
 
-namespace hone::ops::cuda_table {
+namespace hone::ops {
 
 // ends: 0, then where each part ends; between: what lies in no document, whose results are not to be used.
 struct Sequences {
@@ -39,4 +39,4 @@ inline Sequences sequences_of(const std::vector<Span>& spans, std::int64_t token
   return made;
 }
 
-}  // namespace hone::ops::cuda_table
+}  // namespace hone::ops

@@ -1,0 +1,25 @@
+// What a micro-batch's pass leaves, and what its terms are divided by.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "hone/batch.h"
+#include "hone/model.h"
+
+namespace hone::training {
+
+// On the model's device: nobody waits for it before the step's last pass is done.
+struct Passed {
+  Tensor loss;  // its share of the step's mean
+  LossTerms terms;
+  std::map<const Weight*, Tensor> observed = {};  // for buffers
+};
+
+// Amounts of the whole step by name: on the host, and, in the same order, on the model's device, fp64.
+struct Amounts {
+  Sums sums;
+  Tensor there;
+};
+
+}  // namespace hone::training
