@@ -42,5 +42,8 @@ std::vector<at::Tensor> copied(const std::vector<at::Tensor>& tensors, at::Devic
 // One that is small and wanted at once: in turn with what the device was given. The host waits for nothing here either,
 // as it would by Tensor::to(), until the device has done all that.
 at::Tensor sent(const at::Tensor& x, at::Device device);
+// How often that was done, by all threads of this process. Work in which it was done is no work for a recording
+// (ops/recording.h): what was sent is there once.
+std::int64_t sends();
 
 }  // namespace hone::devices

@@ -164,9 +164,10 @@ Passed RecordedPasses::make(const Batch& batch, const Amounts& amounts, std::uin
 // Op by op. It can be remembered if the host neither waited nor gave what only this micro-batch has.
 Passed RecordedPasses::try_out(const Batch& batch, const Amounts& amounts, std::uint64_t seed, const Work& work,
                                const Key& key, const Tensor& ends) {
-  const std::int64_t waits = host::waits();
+  const std::int64_t waits = host::waits(), sends = devices::sends();
   const std::unique_ptr<Pass> pass = pass_of(batch, ends, seed);
   Passed passed = work(batch, *pass, amounts);
+  const bool sent = devices::sends() != sends;
   if (!memory_ || remembered_.size() == kMostRemembered) return passed;
   const bool waited = host::waits() != waits;  // another thread may have, which reads for a checkpoint
   waited_ = waited ? waited_ + 1 : 0;
@@ -176,6 +177,8 @@ Passed RecordedPasses::try_out(const Batch& batch, const Amounts& amounts, std::
     give_up("its dropout draws other numbers in each of them");
   else if (!pass->plan().is_lasting())
     give_up("the host cuts its work by documents, as attention in fp32 does");
+  else if (sent)
+    give_up("the host sends something in them");
   else if (!passed.observed.empty() || !passed.terms.metrics.empty())
     give_up("the host counts something in them");
   else if (!waited)

@@ -104,6 +104,8 @@ TEST_F(GenerateOnDevice, TheHostWaitsOnceForAToken) {
     return pretend_waits() - before;
   };
   EXPECT_EQ(waits_for(30) - waits_for(10), 20);
+  config_.temperature = 1, config_.top_k = 5;
+  EXPECT_EQ(waits_for(30) - waits_for(10), 20) << "sampling";
 }
 
 }  // namespace

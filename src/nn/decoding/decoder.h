@@ -22,7 +22,7 @@ class Decoder {
   // Of the last step, good until the next one: what Head::logits gives, as fp32 [rows, vocabulary], and the place of
   // each row's highest: -1 where a logit is infinite or not a number.
   virtual std::span<float> logits() = 0;
-  virtual std::span<const std::int32_t> likeliest() const = 0;
+  virtual std::span<const std::int32_t> likeliest() = 0;
   // Of each row the `count` highest logits, highest first, and their ids, one row after another: where that is cheaper
   // to have than all of them. Empty: it is not.
   struct Highest {

@@ -102,7 +102,7 @@ class PreNormDecoder final : public Decoder {
     return true;
   }
 
-  std::span<const std::int32_t> likeliest() const override { return likeliest_; }
+  std::span<const std::int32_t> likeliest() override { return likeliest_; }
   std::span<float> logits() override {
     if (wide_.defined()) wide_.narrow(0, 0, rows_).copy_(logits_.narrow(0, 0, rows_));
     const at::Tensor& all = wide_.defined() ? wide_ : logits_;

@@ -36,21 +36,33 @@ class RecordedDecoder final : public Decoder {
     } else {
       try_out(cache);
     }
-    const Tensor read = host::read(likeliest_R_);
-    const auto values = host::values<std::int64_t>(read);
-    likeliest_.assign(values.begin(), values.end());
+    likeliest_.clear();
     return true;
   }
 
-  std::span<const std::int32_t> likeliest() const override { return likeliest_; }
+  std::span<const std::int32_t> likeliest() override {
+    if (!likeliest_.empty()) return likeliest_;
+    const Tensor read = host::read(likeliest_R_);
+    const auto values = host::values<std::int64_t>(read);
+    likeliest_.assign(values.begin(), values.end());
+    return likeliest_;
+  }
   std::span<float> logits() override {
     read_RV_ = host::read(logits_RV_);
     return host::mutable_values<float>(read_RV_);
   }
+  // In one read with the likeliest ones: all of them are exact as fp64.
   Highest highest(std::int64_t count) override {
     const auto [logits, ids] = logits_RV_.topk(std::min(count, logits_RV_.size(1)));
-    highest_ = host::read(logits), highest_ids_ = host::read(ids);
-    return {host::values<float>(highest_), host::values<std::int64_t>(highest_ids_)};
+    const auto wide = [](const Tensor& x) { return x.to(at::kDouble); };
+    const Tensor read = host::read(at::cat({wide(likeliest_R_), wide(logits.flatten()), wide(ids.flatten())}));
+    std::span<const double> values = host::values<double>(read);
+    const auto next = [&](std::int64_t some, auto& into) {
+      into.assign(values.begin(), values.begin() + some);
+      values = values.subspan(static_cast<std::size_t>(some));
+    };
+    next(likeliest_R_.numel(), likeliest_), next(logits.numel(), highest_), next(ids.numel(), highest_ids_);
+    return {highest_, highest_ids_};
   }
 
  private:
@@ -66,11 +78,11 @@ class RecordedDecoder final : public Decoder {
       ids_R1_ = devices::sent(on_host, model_.device());
   }
 
-  // Op by op. It can be remembered if the host neither waited nor gave what only this step needs.
+  // Op by op. It can be remembered if the host neither waited nor sent what only this step needs.
   void try_out(KvCache& cache) {
-    const std::int64_t waits = host::waits();
-    const bool lasting = run(cache);
-    tried_ = lasting && host::waits() == waits && recording_ ? std::optional(cache.generation()) : std::nullopt;
+    const std::int64_t waits = host::waits(), sends = devices::sends();
+    const bool lasting = run(cache) && host::waits() == waits && devices::sends() == sends;
+    tried_ = lasting && recording_ ? std::optional(cache.generation()) : std::nullopt;
   }
 
   // With the step of each row counted, as if it had been done.
@@ -107,8 +119,10 @@ class RecordedDecoder final : public Decoder {
   // is remembered.
   std::optional<std::int64_t> tried_, recorded_;
   Tensor ids_R1_, logits_RV_, likeliest_R_;  // where a remembered step reads and writes
-  std::vector<std::int32_t> likeliest_;
-  Tensor read_RV_, highest_, highest_ids_;
+  std::vector<std::int32_t> likeliest_;      // of the last step; empty: not read
+  Tensor read_RV_;
+  std::vector<float> highest_;
+  std::vector<std::int64_t> highest_ids_;
 };
 
 }  // namespace
