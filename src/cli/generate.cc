@@ -276,6 +276,7 @@ class Generate final : public Command {
     if (std::find(flags_.stop.begin(), flags_.stop.end(), "") != flags_.stop.end())
       throw Error(ErrorKind::usage, "--stop: got an empty text, expected one to stop at");
     if (!flags_.stop.empty()) config.stop = flags_.stop;
+    if (config.temperature == 0) refuse_sampling();
     config.seed = flags_.seed;
     config.ignore_eos = flags_.ignore_eos;
     if (const auto end = chat_ ? chat_->turn_end() : std::nullopt) {
@@ -283,6 +284,15 @@ class Generate final : public Command {
       config.eos_token_id.push_back(*end);
     }
     return config;
+  }
+
+  void refuse_sampling() const {
+    for (const auto& [flag, given] : {std::pair{"--top-k", flags_.top_k.value_or(0) > 0},
+                                      {"--top-p", flags_.top_p.value_or(1) < 1},
+                                      {"--min-p", flags_.min_p.value_or(0) > 0}})
+      if (given)
+        throw Error(ErrorKind::usage, fmt::format("{}: nothing is drawn: the temperature is 0", flag))
+            .hint("--temperature 1 draws each token by its probability");
   }
 
   void print(const Prompt& prompt, const Generated& answer) const {

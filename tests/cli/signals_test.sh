@@ -118,6 +118,16 @@ kill -TERM "$child"
 ends_with 75
 grep -qx 'stopped by SIGTERM' log || fail "not said"
 
+# A folder that is being made is not left behind half made.
+hone init big --json --precision bf16 --model.type=llama --model.hidden_size=1024 --model.intermediate_size=4096 \
+  --model.num_hidden_layers=8 --model.num_attention_heads=8 --tokenizer bytes >answers 2>log &
+child=$!
+until compgen -G '.tmp-big-*/model*' >/dev/null; do kill -0 "$child" || fail "it was too fast"; done
+kill -TERM "$child"
+ends_with 75
+says '"message":"stopped by SIGTERM while writing big"'
+[ -z "$(compgen -G '.tmp-*')" ] || fail "left behind: $(ls -A)"
+
 # A launcher hears of it before libraries are ready, where the system lets it.
 hears() { catches 0x4000; }  # SIGTERM
 for wait in 0 0.02 0.05 0.1 0.2; do
