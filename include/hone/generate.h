@@ -73,11 +73,13 @@ class HONE_API Generator {
   ~Generator();
   // Text as it becomes final, for row `prompt`; empty function = no streaming.
   using Stream = std::function<void(std::size_t prompt, const std::string& text)>;
+  // An answer once it is finished; those of a batch come as they finish.
+  using Answered = std::function<void(std::size_t prompt, const Generated& answer)>;
   // Which of the model's adapters is taken from now on; "": none. Default: kDefaultAdapter, where there is one.
   void use_adapter(const std::string& name);
   const GenerateStats& stats() const;  // of the last generate()
   std::vector<Generated> generate(const std::vector<std::vector<std::int32_t>>& prompts, const GenerateConfig& config,
-                                  const Stream& stream = {});
+                                  const Stream& stream = {}, const Answered& answered = {});
 
  private:
   struct State;

@@ -39,6 +39,16 @@ void wake() {
   }
 }
 
+std::string_view name_of(int number) {
+  return number == SIGINT ? "SIGINT" : number == SIGHUP ? "SIGHUP" : number == 0 ? "" : "SIGTERM";
+}
+
+void say(std::string_view text) {
+  if (::write(STDERR_FILENO, text.data(), text.size()) < 0) {
+    // Nobody to tell.
+  }
+}
+
 // What a launcher passes on says how often it was told: who tells the whole process group tells both of them.
 void on_stop(int number, siginfo_t* info, void*) {
   const int saved_errno = errno;
@@ -51,10 +61,7 @@ void on_stop(int number, siginfo_t* info, void*) {
     errno = saved_errno;
     return;
   }
-  const int size = notice_size.load();
-  if (size > 0 && ::write(STDERR_FILENO, notice_line, static_cast<std::size_t>(size)) < 0) {
-    // Nobody to tell.
-  }
+  if (const int size = notice_size.load(); size > 0) say({notice_line, static_cast<std::size_t>(size)});
   wake();
   errno = saved_errno;
 }
@@ -64,6 +71,29 @@ void on_save(int) {
   save_requests.store(1);
   wake();
   errno = saved_errno;
+}
+
+constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP};
+std::atomic<bool> ends_with_json{false}, ends_on_clear_line{false};
+
+void on_end(int number) {
+  const bool json = ends_with_json.load();
+  if (ends_on_clear_line.load()) say("\r\x1b[K");
+  if (json) say(R"({"error":{"kind":"stopped","exit_code":75,"message":")");
+  say("stopped by ");
+  say(name_of(number));
+  say(json ? "\"}}\n" : "\n");
+  _exit(static_cast<int>(kStopped));
+}
+
+void on_stop_signals(void (*handler)(int)) noexcept {
+  for (const int number : kStopSignals) {
+    struct sigaction action{}, before{};
+    if (sigaction(number, nullptr, &before) == 0 && before.sa_handler == SIG_IGN) continue;
+    action.sa_handler = handler;
+    for (const int other : kStopSignals) sigaddset(&action.sa_mask, other);  // one of them speaks
+    sigaction(number, &action, nullptr);
+  }
 }
 
 // On a terminal the line takes the place of the progress line, which is drawn anew below it.
@@ -114,18 +144,7 @@ void StopSignal::check(const std::string& doing) {
 
 int StopSignal::stop_number() noexcept { return stop_signal.load(); }
 
-std::string StopSignal::stop_name() {
-  switch (stop_signal.load()) {
-    case 0:
-      return "";
-    case SIGINT:
-      return "SIGINT";
-    case SIGHUP:
-      return "SIGHUP";
-    default:
-      return "SIGTERM";
-  }
-}
+std::string StopSignal::stop_name() { return std::string(name_of(stop_signal.load())); }
 
 bool StopSignal::take_save_request() noexcept { return save_requests.exchange(0) != 0; }
 int StopSignal::wake_fd() noexcept { return event_fd.load(); }
@@ -135,6 +154,14 @@ void StopSignal::reset() noexcept {
   own_wishes = 0;
   save_requests = 0;
 }
+
+void end_at_stop_signals(bool json, bool clear_line) noexcept {
+  ends_with_json = json;
+  ends_on_clear_line = clear_line;
+  on_stop_signals(on_end);
+}
+
+void die_of_stop_signals() noexcept { on_stop_signals(SIG_DFL); }
 
 void ignore_write_signals() noexcept {
   std::signal(SIGPIPE, SIG_IGN);

@@ -35,6 +35,14 @@ class StopSignal {
   static void reset() noexcept;  // forgets what came; for tests and for a second run in one process
 };
 
+// From now on SIGINT, SIGTERM and SIGHUP end the process at once, with a line that says so and exit code kStopped: for
+// work that loses nothing by it. A StopSignal takes their place while it is alive. They stay ignored where they were.
+// json: the form of the line. clear_line: a line of progress on the terminal goes first. May be called before static
+// constructors have run.
+void end_at_stop_signals(bool json, bool clear_line) noexcept;
+// By the signal itself again, as the system does it.
+void die_of_stop_signals() noexcept;
+
 // From now on a closed pipe or a file beyond the limit (ulimit -f) is an error of write(), not the end of the process.
 // For commands without a StopSignal.
 void ignore_write_signals() noexcept;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/signals.h"
 #include "base/strings.h"
 #include "cli/checkpoint_place.h"
 #include "cli/model_place.h"
@@ -150,6 +151,7 @@ void write_average(const std::vector<std::string>& places, const std::string& ou
   });
   const auto tokenizer = hub::own_tokenizer(tokenizer_folder(first));
   const Tokenizer* files = tokenizer->vocab_size() > 0 ? tokenizer.get() : nullptr;
+  const StopSignal signals;
   hub::save_model_folder(out, *model, hub::model_files(*model, first.folder, files), {replace});
 }
 

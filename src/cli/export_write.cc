@@ -121,7 +121,7 @@ Written add_merged(io::FolderCommit& commit, const ExportSource& source, const E
   files.max_shard_bytes = how.max_shard_bytes;
   texts = std::move(files.texts);
   files.texts.clear();
-  hub::add_model(commit, hub::weights_of(*model), files);
+  hub::add_model(commit, hub::weights_of(*model), files, [] { StopSignal::check("exporting"); });
   at::ScalarType type = at::kFloat;
   model->each_weight([&](const std::string&, const Weight& weight) {
     if (!weight.is_buffer()) type = weight.use().scalar_type();

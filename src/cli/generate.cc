@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/signals.h"
+#include "cli/answers_in_order.h"
 #include "cli/chat_prompts.h"
 #include "cli/model_place.h"
 #include "cli/output.h"
@@ -36,8 +37,13 @@ struct Unread {
 
 void check_stop() { StopSignal::check("generating"); }
 
+void flush() {
+  if (!std::cout.flush()) throw Unread{errno};
+}
+
 void show(const std::string& text) {
-  if (!(std::cout << text << std::flush)) throw Unread{errno};
+  std::cout << text;
+  flush();
   check_stop();
 }
 
@@ -65,7 +71,8 @@ class Generate final : public Command {
           field("prompts", &C::prompts,
                 "File of prompts; its name says what it is: .jsonl, .json, .csv and .tsv have the field prompt (or "
                 "text), the first two may have strings; .txt has a prompt a line, as it is. Another name: as its "
-                "beginning looks."),
+                "beginning looks. - and pipes are read to their end first. Answers come in the order of prompts, each "
+                "once it and those before it are finished."),
           field("chat", &C::chat,
                 "Prompts are what a user says: they go through the tokenizer's chat template, and only the answer is "
                 "printed. An object of --prompts may also have the fields messages (an answer at their end is left "
@@ -134,26 +141,47 @@ class Generate final : public Command {
     const GenerateConfig config = merged(generation_defaults(place.folder, model->vocab_size()), *tokenizer);
     Generator generator(*model, tokenizer);
     const StopSignal signals;
-    if (prompts.size() == 1 && flags_.stream && !json_) {
-      try {
-        if (!flags_.chat) show(prompts[0].given);
-        generator.generate(ids, config, [](std::size_t, const std::string& text) { show(text); });
-      } catch (const Unread& end) {
-        errno = end.reason;
-        return 0;  // the program says why
-      } catch (...) {
-        std::cout << '\n';  // what is said of it does not stand behind half an answer
-        throw;
-      }
-      std::cout << '\n';
-    } else {
-      print(prompts, generator.generate(ids, config, [](std::size_t, const std::string&) { check_stop(); }));
+    const bool one = prompts.size() == 1 && flags_.stream && !json_;
+    try {
+      one ? stream(generator, prompts[0], ids, config) : answer_all(generator, prompts, ids, config);
+    } catch (const Unread& end) {
+      errno = end.reason;
+      return 0;  // the program says why
     }
     if (flags_.stats) print(generator.stats());
     return 0;
   }
 
  private:
+  using AllIds = std::vector<std::vector<std::int32_t>>;
+
+  // One answer, while it is written.
+  void stream(Generator& generator, const Prompt& prompt, const AllIds& ids, const GenerateConfig& config) const {
+    try {
+      if (!flags_.chat) show(prompt.given);
+      generator.generate(ids, config, [](std::size_t, const std::string& text) { show(text); });
+    } catch (const Error&) {
+      std::cout << '\n';  // what is said of it does not stand behind half an answer
+      throw;
+    }
+    std::cout << '\n';
+  }
+
+  void answer_all(Generator& generator, const std::vector<Prompt>& prompts, const AllIds& ids,
+                  const GenerateConfig& config) const {
+    AnswersInOrder answers([&](std::size_t i, const Generated& answer) {
+      print(prompts[i], answer);
+      flush();
+    });
+    try {
+      generator.generate(ids, config, [](std::size_t, const std::string&) { check_stop(); },
+                         [&](std::size_t i, const Generated& answer) { answers.add(i, answer); });
+    } catch (const Error&) {
+      if (json_) answers.print_rest();  // each names its prompt; as text it would be taken for the one that is missing
+      throw;
+    }
+  }
+
   std::unique_ptr<Model> load(const ModelPlace& place) const {
     return load_frozen_model(place, flags_.precision ? *flags_.precision : stored_precision(place.folder),
                              devices::choose(flags_.device, "--device"));
@@ -248,6 +276,7 @@ class Generate final : public Command {
     if (std::find(flags_.stop.begin(), flags_.stop.end(), "") != flags_.stop.end())
       throw Error(ErrorKind::usage, "--stop: got an empty text, expected one to stop at");
     if (!flags_.stop.empty()) config.stop = flags_.stop;
+    if (config.temperature == 0) refuse_sampling();
     config.seed = flags_.seed;
     config.ignore_eos = flags_.ignore_eos;
     if (const auto end = chat_ ? chat_->turn_end() : std::nullopt) {
@@ -257,16 +286,23 @@ class Generate final : public Command {
     return config;
   }
 
-  void print(const std::vector<Prompt>& prompts, const std::vector<Generated>& answers) const {
-    for (std::size_t i = 0; i < answers.size(); ++i) {
-      if (json_)
-        write_json({{"prompt", prompts[i].given},
-                    {"text", answers[i].text},
-                    {"ids", answers[i].ids},
-                    {"finish_reason", name_of(answers[i].reason)}});
-      else
-        std::cout << (flags_.chat ? "" : prompts[i].given) << answers[i].text << '\n';
-    }
+  void refuse_sampling() const {
+    for (const auto& [flag, given] : {std::pair{"--top-k", flags_.top_k.value_or(0) > 0},
+                                      {"--top-p", flags_.top_p.value_or(1) < 1},
+                                      {"--min-p", flags_.min_p.value_or(0) > 0}})
+      if (given)
+        throw Error(ErrorKind::usage, fmt::format("{}: nothing is drawn: the temperature is 0", flag))
+            .hint("--temperature 1 draws each token by its probability");
+  }
+
+  void print(const Prompt& prompt, const Generated& answer) const {
+    if (json_)
+      write_json({{"prompt", prompt.given},
+                  {"text", answer.text},
+                  {"ids", answer.ids},
+                  {"finish_reason", name_of(answer.reason)}});
+    else
+      std::cout << (flags_.chat ? "" : prompt.given) << answer.text << '\n';
   }
 
   void print(const GenerateStats& s) const {

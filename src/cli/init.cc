@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
+#include "base/signals.h"
 #include "base/strings.h"
 #include "cli/output.h"
 #include "hone/command.h"
@@ -57,6 +58,7 @@ class InitModel final : public Command {
                   fmt::format("vocab_size: got {}, expected at least {}, the tokens of the tokenizer",
                               model->vocab_size(), tokenizer->vocab_size()));
     init_weights(*model, flags_.seed, flags_.precision);
+    const StopSignal signals;
     hub::save_model_folder(folder, *model, hub::model_files(*model, "", tokenizer.get()), {.replace = flags_.replace});
     report(folder.string(), model->parameter_count(), tokenizer.get(), call.json);
     return 0;

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/signals.h"
 #include "base/strings.h"
 #include "cli/model_place.h"
 #include "cli/output.h"
@@ -54,6 +55,7 @@ class Merge final : public Command {
     const auto model = merged_model(place, flags_.precision);
     const auto tokenizer = hub::own_tokenizer(tokenizer_folder(place));
     const Tokenizer* files = tokenizer->vocab_size() > 0 ? tokenizer.get() : nullptr;
+    const StopSignal signals;
     hub::save_model_folder(flags_.out, *model, hub::model_files(*model, place.folder, files), {flags_.replace});
     report(place, model->parameter_count(), call.json);
     return 0;

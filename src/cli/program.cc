@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
+#include "base/progress.h"
 #include "base/signals.h"
 #include "base/strings.h"
 #include "cli/help.h"
@@ -105,13 +106,15 @@ int run_command(const std::string& name, const Arguments& arguments, const Globa
   }
   const auto options = commands.options(name);
   const Usage usage = commands.make(name, *options)->usage();
-  if (usage.together) join_ranks();  // from here on an error is told once
+  const bool alone = !usage.together || join_ranks().size() == 1;  // from here on an error of ranks is told once
   config::OptionsOf<CommonFlags> common;
   common.value = before.common;
   config::CommandLine line = config::parse_command_line(
       arguments, *options, {usage.takes_overrides, usage.sections, usage.switches, usage.passes_on}, &common);
   if (line.help) return print(help_of(*commands.find(name)), help_json(*commands.find(name)));
   use(common.value);
+  // How a rank ends is its launcher's to see.
+  alone ? end_at_stop_signals(common.value.json, use_escapes()) : die_of_stop_signals();
   if (usage.together) announce_ranks();
   for (const std::string& note : line.notes) log::warning("{}", note);
   const auto command = commands.make(name, *options);

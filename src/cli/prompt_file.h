@@ -11,7 +11,7 @@ namespace hone::cli {
 
 // Calls each(prompt, place) for every prompt in its order: a string, or an object with fields. What the file is goes by
 // its name, as with data: JSON Lines, a JSON array, CSV or TSV with a column prompt (or text); else text, a prompt a
-// line. Throws Error(data) with the line.
+// line. A pipe without such a name, and standard input (-), go by their beginning. Throws Error(data) with the line.
 void read_prompt_file(const std::string& path,
                       const std::function<void(const nlohmann::ordered_json&, const data::Place&)>& each);
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "base/strings.h"
@@ -22,15 +23,24 @@ bool is_text(const std::string& path) {
   return data::kind_of(path) == "text";
 }
 
-// A message's content is a string or a list of parts, of which texts have one.
-void add_contents(const std::string& messages, std::deque<std::string>& texts) {
-  for (const nlohmann::json& message : nlohmann::json::parse(messages)) {
-    const nlohmann::json content = message.value("content", nlohmann::json());
+// As chat templates read it: text or value of a part of text.
+std::string text_of_part(const nlohmann::json& part, const std::string& where) {
+  if (part.is_string()) return part.get<std::string>();
+  if (part.is_object() && (!part.contains("type") || part["type"] == "text"))
+    for (const char* name : {"text", "value"})
+      if (part.contains(name) && part[name].is_string()) return part[name].get<std::string>();
+  throw Error(ErrorKind::data, where + ": a part of a message's content that is no text");
+}
+
+// A message's content is a string or a list of parts.
+void add_contents(const std::string& messages, const std::string& where, std::deque<std::string>& texts,
+                  std::int64_t from = 0) {
+  const nlohmann::json all = nlohmann::json::parse(messages);
+  for (std::size_t i = static_cast<std::size_t>(std::max<std::int64_t>(0, from)); i < all.size(); ++i) {
+    const nlohmann::json content = all[i].value("content", nlohmann::json());
     if (content.is_string()) texts.push_back(content.get<std::string>());
     if (!content.is_array()) continue;
-    for (const nlohmann::json& part : content)
-      if (part.is_object() && part.contains("text") && part["text"].is_string())
-        texts.push_back(part["text"].get<std::string>());
+    for (const nlohmann::json& part : content) texts.push_back(text_of_part(part, where));
   }
 }
 
@@ -90,22 +100,47 @@ void TrainingTexts::open(const std::string& path) {
   SourceFile file = like_;
   file.path = path;
   file.waiting = [] {};
-  source_ = data::open_source(file);
+  source_ = open_source(file);
+}
+
+// Which kind of records a file has its first one shows, unless it is a pipe, which is read once.
+std::unique_ptr<Source> TrainingTexts::open_source(SourceFile& file) {
+  std::optional<Error> first;
+  for (const RecordKind kind : {RecordKind::language, RecordKind::preference, RecordKind::labelled}) try {
+      file.records = kind;
+      if (!io::is_pipe(file.path)) {
+        Record record;
+        data::open_source(file)->next(record);
+      }
+      return data::open_source(file);
+    } catch (const Error& error) {
+      if (!first) first = error;
+    }
+  throw *first;
 }
 
 bool TrainingTexts::next_record() {
   Record record;
   if (!source_->next(record)) return false;
+  const std::string where = fmt::format("{}:{}", paths_[opened_ - 1], record.line);
   if (const auto* text = record.as<TextRecord>()) {
     waiting_.push_back(text->text);
   } else if (const auto* pair = record.as<PromptRecord>()) {
     waiting_.push_back(pair->prompt + pair->completion);
   } else if (const auto* chat = record.as<ChatRecord>()) {
-    add_contents(chat->chat.messages, waiting_);
+    add_contents(chat->chat.messages, where, waiting_);
+  } else if (const auto* labelled = record.as<LabelledRecord>()) {
+    waiting_.push_back(labelled->text);
+    if (labelled->text_pair) waiting_.push_back(*labelled->text_pair);
+  } else if (const auto* texts = record.as<PreferenceRecord>()) {
+    waiting_.push_back(texts->prompt + texts->chosen);
+    waiting_.push_back(texts->rejected);  // the prompt counts once
+  } else if (const auto* chats = record.as<ChatPreferenceRecord>()) {
+    add_contents(chats->chosen.chat.messages, where, waiting_);
+    add_contents(chats->rejected.chat.messages, where, waiting_, chats->rejected.chat.prompt);
   } else {
-    throw Error(ErrorKind::data,
-                fmt::format("{}:{}: no text to learn from; expected a text, a prompt and its completion, or messages",
-                            paths_[opened_ - 1], record.line));
+    throw Error(ErrorKind::data, where + ": no text to learn from; expected a text, a prompt and its completion, "
+                                         "messages, or pairs of answers");
   }
   return true;
 }

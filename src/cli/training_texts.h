@@ -13,8 +13,8 @@
 namespace hone::cli {
 
 // The texts of files, one after the other. What a file is goes by its name, as with data: of JSON Lines, JSON, CSV, TSV
-// and Parquet the texts of their records (prompt and completion together, the contents of messages one by one), of all
-// else each line with its end, byte for byte. One thread calls it.
+// and Parquet the texts of their records (prompt and completion together, the contents of messages one by one, of pairs
+// the prompt once), of all else each line with its end, byte for byte. One thread calls it.
 class TrainingTexts {
  public:
   // like: columns and ignore of each file
@@ -38,6 +38,7 @@ class TrainingTexts {
   };
 
   void open(const std::string& path);
+  static std::unique_ptr<Source> open_source(SourceFile& file);
   bool next_record();
 
   std::vector<std::string> paths_;

@@ -25,6 +25,16 @@ bool is_in(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+// Whether it is an option's path: "data.train.0.stream" of "data.train[].stream", "data.eval.a.0.path" of
+// "data.eval.<name>[].path".
+bool is_path_of(const std::string& path, const std::string& option) {
+  const std::vector<std::string> own = split(path, '.'), parts = split(replace_all(option, "[]", ".[]"), '.');
+  return std::equal(own.begin(), own.end(), parts.begin(), parts.end(),
+                    [](const std::string& name, const std::string& part) {
+                      return part == "[]" ? parse_int(name).has_value() : part == "<name>" || part == name;
+                    });
+}
+
 class Parser {
  public:
   Parser(AnyOptions& options, AnyOptions* common, const Overridable& overrides) : overrides_(overrides) {
@@ -86,7 +96,7 @@ class Parser {
     if (!row && !is_override(name)) return unknown(name);
     if (row && row->type == "boolean") return set(path, value.value_or("true"), "--" + name);
     const bool is_said = at_ + 1 < arguments.size() && (arguments[at_ + 1] == "true" || arguments[at_ + 1] == "false");
-    if (!value && !row && !is_said && is_in(overrides_.switches, path)) value = "true";
+    if (!value && !row && !is_said && is_switch(path)) value = "true";
     if (!value) {
       if (at_ + 1 >= arguments.size() || (!row && is_flag(arguments[at_ + 1])))
         return problems_.add("--" + name, "needs a value");
@@ -104,6 +114,11 @@ class Parser {
     for (const Row& row : rows_)
       if (is_called(row, path)) return &row;
     return nullptr;
+  }
+
+  bool is_switch(const std::string& path) const {
+    return std::any_of(overrides_.switches.begin(), overrides_.switches.end(),
+                       [&](const std::string& option) { return is_path_of(path, option); });
   }
 
   bool is_override(const std::string& name) const {

@@ -112,6 +112,9 @@ void assign(Node& root, const std::string& path, const std::string& value, const
   const bool text = value.empty() || value == "-";
   Node parsed = text ? Node::scalar(value) : parse_yaml(value, mark.file, problems);
   if (parsed.is_null() && value != "null" && value != "~") parsed = Node::scalar(value);
+  // In YAML lines of a text without quotes become one.
+  const bool plain = parsed.kind() == Node::Kind::scalar && !parsed.quoted();
+  if (plain && trim(value).find('\n') != std::string::npos) parsed = Node::scalar(value, true);
   mark_all(parsed, mark);
   *at = std::move(parsed);
 }

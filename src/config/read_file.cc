@@ -9,11 +9,23 @@
 #include "hone/config.h"
 
 namespace hone::config {
+namespace {
+
+Error a_folder(const std::string& path) {
+  Error error(ErrorKind::config, path + ": a folder; expected a file of options");
+  for (const char* name : {"config.yaml", "config.json"})  // a run's, a model's
+    if (const std::string file = path + (path.ends_with('/') ? "" : "/") + name; std::ifstream(file))
+      return std::move(error).hint(file + " is one");
+  return error;
+}
+
+}  // namespace
 
 Node read_file(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0)
     throw Error(ErrorKind::config, path + ": cannot be read: " + std::strerror(errno));
+  if (S_ISDIR(status.st_mode)) throw a_folder(path);
   if (!S_ISREG(status.st_mode)) throw Error(ErrorKind::config, path + ": not a regular file");
   if (status.st_size > 16'000'000) throw Error(ErrorKind::config, path + ": more than 16 MB; expected a configuration");
   std::ifstream file(path, std::ios::binary);

@@ -28,8 +28,9 @@ class Builder final : public YAML::EventHandler {
  public:
   explicit Builder(std::string file) : file_(std::move(file)) {}
   Node take() { return std::move(root_); }
+  int begins() const { return begins_; }  // the line
 
-  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentStart(const YAML::Mark& mark) override { begins_ = mark.line + 1; }
   void OnDocumentEnd() override {}
   // An empty value's mark is where the next one begins: its key knows better.
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
@@ -124,6 +125,7 @@ class Builder final : public YAML::EventHandler {
 
   std::string file_;
   Node root_;
+  int begins_ = 1;
   std::vector<Frame> frames_;
   std::map<YAML::anchor_t, Node> anchors_;
   std::size_t count_ = 0;
@@ -232,7 +234,7 @@ Node parse_yaml(const std::string& text, const std::string& file, Problems& prob
     if (!parser.HandleNextDocument(builder)) return {};
     Node root = builder.take();
     Builder more(file);
-    if (parser.HandleNextDocument(more)) return refuse("more than one document", 1);
+    if (parser.HandleNextDocument(more)) return refuse("more than one document", more.begins());
     return root;
   } catch (const RefusedYaml& refused) {
     return refuse(refused.fact, refused.line);

@@ -22,7 +22,7 @@ constexpr const char* kExpected =
 
 // Proposes columns for well-known sets of names; they are shown, never used unasked.
 std::string proposal(const std::vector<std::string>& names) {
-  if (has(names, "chosen"))
+  if (has(names, "chosen") || has(names, "chosen_messages"))
     return "preference pairs are not one of these forms: objective: {type: dpo} learns from them, and hone eval "
            "--metric preference measures on them";
   const std::string prompt = first_of(names, {"prompt", "question", "instruction", "query", "input", "context"});

@@ -27,16 +27,8 @@ std::string source_of(const std::string& extension) {
 }
 
 // The first bytes, decompressed.
-std::string head_of(const std::string& path) {
-  io::ByteReader reader(path);
-  std::string head(4096, '\0');
-  std::size_t filled = 0;
-  while (filled < head.size()) {
-    const std::size_t got = reader.read(std::as_writable_bytes(std::span(head.data() + filled, head.size() - filled)));
-    if (got == 0) break;
-    filled += got;
-  }
-  head.resize(filled);
+std::string head_of(io::ByteReader& reader) {
+  std::string head = reader.head(4096);
   if (head.starts_with("\xEF\xBB\xBF")) head.erase(0, 3);
   return head;
 }
@@ -84,12 +76,19 @@ std::string kind_of(const std::string& path) {
   const std::string extension = extension_of(path);
   if (io::is_pipe(path))
     return registries().sources.find(source_of(extension)) != nullptr ? source_of(extension) : "jsonl";
-  const std::string head = head_of(path);
+  io::ByteReader reader(path);
+  const std::string head = head_of(reader);
   refuse_foreign(path, head, extension);
   const std::string kind = source_of(extension);
   // Either name is used for either form: one array, or one value per line.
   if (kind == "json" || kind == "jsonl") return first_printing(head) == '[' ? "json" : "jsonl";
   return registries().sources.find(kind) != nullptr ? kind : kind_by_content(path, head);
+}
+
+std::string kind_by_content(io::ByteReader& opened) {
+  const std::string path = opened.path().string(), head = head_of(opened);
+  refuse_foreign(path, head, "");
+  return kind_by_content(path, head);
 }
 
 bool is_file_format(const std::string& source) {

@@ -7,6 +7,10 @@
 
 #include "hone/data.h"
 
+namespace hone::io {
+class ByteReader;
+}
+
 namespace hone::data {
 
 inline constexpr std::string_view kKinds =
@@ -20,6 +24,8 @@ bool has_data_extension(const std::string& path);
 // folders, devices and other files that are no data. Of a pipe only the name is looked at; one that says nothing gives
 // JSON Lines.
 std::string kind_of(const std::string& path);
+// As a file that is open begins, whatever its name: "jsonl", "json", "text" or "parquet". Throws as above.
+std::string kind_by_content(io::ByteReader& opened);
 
 // Whether this source cannot do without a file: one of hone's own.
 bool is_file_format(const std::string& source);

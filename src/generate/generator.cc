@@ -130,7 +130,7 @@ struct Generator::State {
 
   void check(const Prompts& prompts, const GenerateConfig& config) const;
   void run(const Prompts& prompts, Lines lines, const GenerateConfig& config, const Stream& stream,
-           std::vector<Generated>& results);
+           const Answered& finished);
   void begin(const Prompts& prompts, const Lines& lines, nn::KvCache& cache, std::vector<std::int32_t>& ids);
   void go_on(const Lines& lines, nn::Decoder* decoder, nn::KvCache& cache, bool greedy, std::vector<std::int32_t>& ids);
   void check_finite(const Lines& lines, const std::vector<std::int32_t>& ids) const;
@@ -248,22 +248,22 @@ void Generator::State::drop_finished(Lines& lines, std::vector<std::int32_t>& id
 }
 
 void Generator::State::run(const Prompts& prompts, Lines lines, const GenerateConfig& config, const Stream& stream,
-                           std::vector<Generated>& results) {
+                           const Answered& finished) {
   nn::KvCache cache(model.cache_spec(), std::ssize(lines));
   const std::unique_ptr<nn::Decoder> decoder = nn::maybe_make_decoder(model, std::ssize(lines), adapter);
   std::vector<std::int32_t> ids;
   begin(prompts, lines, cache, ids);
   const Stopwatch watch;
   for (;;) {
-    bool finished = false;
+    bool any_finished = false;
     check_finite(lines, ids);
     for (std::size_t r = 0; r < lines.size(); ++r) {
       if (!take(*lines[r], ids[r], config, stream)) continue;
-      results[lines[r]->number] = std::move(lines[r]->result);
+      finished(lines[r]->number, lines[r]->result);
       lines[r].reset();
-      finished = true;
+      any_finished = true;
     }
-    if (finished) drop_finished(lines, ids, cache);
+    if (any_finished) drop_finished(lines, ids, cache);
     if (lines.empty()) break;
     go_on(lines, decoder.get(), cache, is_greedy(config), ids);
   }
@@ -285,18 +285,26 @@ void Generator::use_adapter(const std::string& name) {
 const GenerateStats& Generator::stats() const { return state_->stats; }
 
 std::vector<Generated> Generator::generate(const std::vector<std::vector<std::int32_t>>& prompts,
-                                           const GenerateConfig& config, const Stream& stream) {
+                                           const GenerateConfig& config, const Stream& stream,
+                                           const Answered& answered) {
   const at::NoGradGuard no_grad;
   state_->stats = {};
   state_->check(prompts, config);
   std::vector<Generated> results(prompts.size());
-  if (config.max_new_tokens == 0) return results;
+  const Answered finished = [&](std::size_t prompt, const Generated& answer) {
+    results[prompt] = answer;
+    if (answered) answered(prompt, answer);
+  };
+  if (config.max_new_tokens == 0) {
+    for (std::size_t i = 0; i < prompts.size(); ++i) finished(i, {});
+    return results;
+  }
   const auto batch_size = static_cast<std::size_t>(config.batch_size);
   for (std::size_t begin = 0; begin < prompts.size(); begin += batch_size) {
     Lines lines;
     for (std::size_t i = begin; i < std::min(begin + batch_size, prompts.size()); ++i)
       lines.push_back(std::make_unique<Line>(i, prompts[i], *state_->tokenizer, config, state_->model));
-    state_->run(prompts, std::move(lines), config, stream, results);
+    state_->run(prompts, std::move(lines), config, stream, finished);
   }
   state_->warn_of_length(prompts, results);
   return results;

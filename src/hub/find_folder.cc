@@ -27,10 +27,11 @@ fs::path newest_checkpoint(const fs::path& checkpoints) {
   return checkpoints / newest->name;
 }
 
-fs::path existing_folder(const fs::path& path) {
+// file: what tells such a folder.
+fs::path existing_folder(const fs::path& path, std::string_view file) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored))
-    throw Error(ErrorKind::checkpoint, fmt::format("{}: a file; expected a folder with config.json", path.string()))
+    throw Error(ErrorKind::checkpoint, fmt::format("{}: a file; expected a folder with {}", path.string(), file))
         .hint(fmt::format("give the folder: {}", path.parent_path().empty() ? "." : path.parent_path().string()));
   if (has_config(path)) return path;
   if (fs::is_directory(path / "checkpoints", ignored)) return newest_checkpoint(path / "checkpoints");
@@ -38,7 +39,7 @@ fs::path existing_folder(const fs::path& path) {
     return newest_checkpoint(path);
   throw Error(
       ErrorKind::checkpoint,
-      fmt::format("{}: no config.json; expected a Hugging Face folder, a checkpoint or a run folder", path.string()));
+      fmt::format("{}: no {}; expected a Hugging Face folder, a checkpoint or a run folder", path.string(), file));
 }
 
 // org/name as Hugging Face allows it: nothing that could leave the cache.
@@ -82,11 +83,11 @@ fs::path snapshot_of(const fs::path& repository) {
 namespace {
 
 // Of a model or of an adapter.
-fs::path find_folder(const std::string& where) {
+fs::path find_folder(const std::string& where, std::string_view file = "config.json") {
   if (where.empty()) throw Error(ErrorKind::usage, "the model: no folder given");
   std::error_code ignored;
   const fs::path path = fs::path(where).has_filename() ? fs::path(where) : fs::path(where).parent_path();
-  if (fs::exists(path, ignored)) return existing_folder(path);
+  if (fs::exists(path, ignored)) return existing_folder(path, file);
   if (!is_repository(where)) throw Error(ErrorKind::checkpoint, fmt::format("{}: no such folder", where));
   std::string name = where;
   name.replace(name.find('/'), 1, "--");
@@ -129,7 +130,7 @@ fs::path find_model_folder(const std::string& where) {
 }
 
 fs::path find_adapter_folder(const std::string& where) {
-  const fs::path folder = find_folder(where);
+  const fs::path folder = find_folder(where, hub::kAdapterConfig);
   if (hub::is_adapter_folder(folder)) return folder;
   throw Error(ErrorKind::checkpoint,
               fmt::format("{}: a model; expected an adapter, with adapter_config.json", folder.string()));

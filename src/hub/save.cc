@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/signals.h"
 #include "base/strings.h"
 #include "hone/config_read.h"
 #include "hone/registry.h"
@@ -103,7 +104,8 @@ SavedWeights weights_of(const Model& model) {
   return weights;
 }
 
-void add_model(io::FolderCommit& commit, const SavedWeights& weights, const ModelFiles& files) {
+void add_model(io::FolderCommit& commit, const SavedWeights& weights, const ModelFiles& files,
+               const std::function<void()>& before_each) {
   for (const auto& [name, content] : files.texts) commit.add_file(name, content);
   io::ModelSave save{.tensors = {}, .max_shard_bytes = files.max_shard_bytes};
   std::map<std::string, const SavedWeight*> by_name;
@@ -113,6 +115,7 @@ void add_model(io::FolderCommit& commit, const SavedWeights& weights, const Mode
   }
   Tensor held;  // what the span points into, until the next call
   commit.add_model(save, [&](const io::TensorSpec& spec) {
+    if (before_each) before_each();
     const SavedWeight& weight = *by_name.at(spec.name);
     held = host::read(weight.value.to(weight.type));
     return host::bytes(held);
@@ -122,7 +125,7 @@ void add_model(io::FolderCommit& commit, const SavedWeights& weights, const Mode
 void save_model_folder(const std::filesystem::path& folder, Model& model, const ModelFiles& files,
                        SaveOptions options) {
   io::FolderCommit commit = io::commit_to(folder, options.replace);
-  add_model(commit, weights_of(model), files);
+  add_model(commit, weights_of(model), files, [&] { StopSignal::check("writing " + folder.string()); });
   commit.commit({});
 }
 

@@ -38,11 +38,12 @@ struct SavedWeight {
 using SavedWeights = std::vector<SavedWeight>;
 SavedWeights weights_of(const Model& model);  // as they are, in the model's order. A tied head is not listed.
 
-// Adds all of it to the commit; the caller commits.
-void add_model(io::FolderCommit& commit, const SavedWeights& weights, const ModelFiles& files);
+// Adds all of it to the commit; the caller commits. before_each: called before a weight is written; may be empty.
+void add_model(io::FolderCommit& commit, const SavedWeights& weights, const ModelFiles& files,
+               const std::function<void()>& before_each = {});
 
 // A whole model folder, made in one piece; an existing one is an error, or with `replace` moved to <folder>.old-k if
-// hone made it.
+// hone made it. A StopSignal ends it, and nothing is left behind.
 struct SaveOptions {
   bool replace = false;
 };

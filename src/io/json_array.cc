@@ -9,8 +9,7 @@
 
 namespace hone::io {
 
-CountedBytes::CountedBytes(const std::string& path, std::function<void()> waiting)
-    : reader_(path, std::move(waiting)), block_(1 << 16) {
+CountedBytes::CountedBytes(ByteReader reader) : reader_(std::move(reader)), block_(1 << 16) {
   if (peek() != 0xEF) return;
   for (const int expected : {0xEF, 0xBB, 0xBF})
     if (peek() == expected) take();
@@ -44,7 +43,9 @@ int CountedBytes::peek_printing() {
 }
 
 JsonArrayReader::JsonArrayReader(const std::string& path, std::function<void()> waiting)
-    : path_(path), bytes_(path, std::move(waiting)) {}
+    : JsonArrayReader(ByteReader(path, std::move(waiting))) {}
+
+JsonArrayReader::JsonArrayReader(ByteReader bytes) : path_(bytes.path().string()), bytes_(std::move(bytes)) {}
 
 bool JsonArrayReader::next(nlohmann::ordered_json& element) {
   if (done_ || !at_element()) return false;

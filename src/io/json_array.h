@@ -14,7 +14,7 @@ namespace hone::io {
 // The decompressed bytes of a file one by one, with line and column; a byte order mark is dropped.
 class CountedBytes {
  public:
-  CountedBytes(const std::string& path, std::function<void()> waiting);
+  explicit CountedBytes(ByteReader reader);
   int peek();           // -1: the end
   int take();           // the same, and goes on behind it
   int peek_printing();  // skips white space
@@ -33,6 +33,7 @@ class JsonArrayReader {
  public:
   // waiting: as for ByteReader
   explicit JsonArrayReader(const std::string& path, std::function<void()> waiting = {});
+  explicit JsonArrayReader(ByteReader bytes);
   bool next(nlohmann::ordered_json& element);  // false: no more; throws Error(data) with path:line:column
   std::int64_t line() const { return begins_; }  // where the element last returned begins, from 1
 

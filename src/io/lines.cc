@@ -170,6 +170,7 @@ struct ByteReader::State {
       : blocks(path, std::move(waiting)), codec(codec_for(blocks)) {}
   Blocks blocks;
   std::unique_ptr<Codec> codec;
+  std::string head;  // read already, and not given yet
 };
 
 ByteReader::ByteReader(const std::filesystem::path& path, std::function<void()> waiting)
@@ -179,6 +180,12 @@ ByteReader::ByteReader(ByteReader&&) noexcept = default;
 
 std::size_t ByteReader::read(std::span<std::byte> into) {
   if (into.empty()) return 0;
+  if (std::string& head = state_->head; !head.empty()) {
+    const std::size_t count = std::min(into.size(), head.size());
+    std::memcpy(into.data(), head.data(), count);
+    head.erase(0, count);
+    return count;
+  }
   for (;;) {
     if (const std::size_t count = state_->codec->take(into)) return count;
     const auto stored = state_->blocks.next();
@@ -189,6 +196,18 @@ std::size_t ByteReader::read(std::span<std::byte> into) {
     }
     state_->codec->feed(stored);
   }
+}
+
+std::string ByteReader::head(std::size_t most) {
+  std::string bytes(most, '\0');
+  std::size_t filled = 0;
+  while (filled < most)
+    if (const std::size_t count = read(std::as_writable_bytes(std::span(bytes)).subspan(filled)); count > 0)
+      filled += count;
+    else
+      break;
+  bytes.resize(filled);
+  return state_->head = bytes;
 }
 
 std::string ByteReader::read_all(std::uint64_t limit) {

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "hone/error.h"
 
@@ -22,6 +23,7 @@ class ByteReader {
   ~ByteReader();
   ByteReader(ByteReader&&) noexcept;
   std::size_t read(std::span<std::byte> into);  // 0: the end; otherwise at least one byte
+  std::string head(std::size_t most);           // the first bytes, which read() gives, too. Before anything is read
   std::string read_all(std::uint64_t limit);    // the rest; more than `limit` bytes is an Error
   bool can_skip() const;           // a file, not compressed
   void skip(std::uint64_t bytes);  // before anything is read. REQUIRES: can_skip()
@@ -39,6 +41,8 @@ class LineReader {
  public:
   explicit LineReader(const std::filesystem::path& path, std::uint64_t max_line = kMaxLine,
                       std::function<void()> waiting = {});
+  explicit LineReader(ByteReader bytes, std::uint64_t max_line = kMaxLine)
+      : bytes_(std::move(bytes)), max_line_(max_line) {}
   bool next(std::string_view& line);             // valid until the next call; false: no more
   std::int64_t line() const { return number_; }  // of the line last returned, from 1
   std::string where() const;                     // "path:line"

@@ -63,6 +63,15 @@ bool is_locked(const Folder& folder) {
   return held;
 }
 
+// Who is given the folder finds the model by this file, and never the run's checkpoints.
+void refuse_model(const Folder& folder, ErrorKind kind) {
+  for (const char* name : {"config.json", "adapter_config.json"})
+    if (folder.exists(name))
+      throw Error(kind, fmt::format("{}: a model's folder, with {}; expected one of the run's own",
+                                    folder.path().string(), name))
+          .hint("generate, eval and export would take that model for the run's");
+}
+
 }  // namespace
 
 std::optional<RunNotes> read_run_notes(const Folder& folder) {
@@ -93,7 +102,11 @@ RunClaim look_for_run(const Folder& folder) {
 
 void require_run_folder(Env& env, const fs::path& path, RunFolderOptions options) {
   const NamedFolder named = locate_folder(path, options.kind);
-  if (std::error_code unknown; !fs::exists(path, unknown)) return;
+  std::error_code unknown;
+  const bool there = fs::exists(path, unknown);
+  if (named.is_among_checkpoints() && !(there && has_run(env, path)))
+    throw Error(options.kind, path.string() + ": among the checkpoints of a run; expected a folder elsewhere");
+  if (!there) return;
   const Folder folder = env.open_folder(path, options.kind);
   RunClaim claim = look_for_run(folder);
   if (!claim.in_the_way.empty()) {
@@ -105,6 +118,7 @@ void require_run_folder(Env& env, const fs::path& path, RunFolderOptions options
     throw Error(options.kind, fmt::format("{}: a run would overwrite {} there, which no run of hone's wrote",
                                           path.string(), list_names(claim.in_the_way)))
         .hint("choose another run.folder, or move what is in the way");
+  if (!claim.run) refuse_model(folder, options.kind);
   if (options.fresh && !claim.run && !claim.others.empty())
     throw Error(options.kind, fmt::format("{}: no run of hone's, so --new does not move it; it has {}", path.string(),
                                           list_names(claim.others, 5)))

@@ -25,8 +25,10 @@ void refuse_pipes(const Recipe& recipe) {
   }
 }
 
-DryRun describe(const Preparation& preparation, const World& world) {
-  const Recipe& recipe = preparation.recipe();
+// given: with the callbacks, which a trial does without.
+DryRun describe(const Preparation& preparation, const Recipe& given, const World& world) {
+  Recipe recipe = preparation.recipe();
+  recipe.callbacks = given.callbacks;
   const Inputs& inputs = preparation.inputs();
   const SaveTypes types(recipe.trainer.save.dtype, recipe.trainer.precision, source_types(inputs.source));
   const MemoryPlan memory = plan_memory(recipe, inputs, {.ranks = world.size()});
@@ -60,7 +62,7 @@ DryRun dry_run(const Recipe& given, TrainOptions options) {
   Preparation preparation(std::move(recipe), {}, std::move(options), Purpose::trial);
   preparation.load_data(/*strict=*/true);
   const World& world = preparation.options().world;
-  DryRun result = describe(preparation, world);
+  DryRun result = describe(preparation, given, world);
   const bool evaluates = !preparation.inputs().evals.empty(), ended = preparation.finished().has_value();
   preparation.make_loop();
   Trainer& trainer = preparation.loop();

@@ -52,9 +52,10 @@ void load_updater(const Folder& checkpoint, Updater& updater, bool other_weights
   const Safetensors file(checkpoint.path() / "state" / kOptimizerFile);
   std::set<std::string> expected;
   std::int64_t fresh = 0;
+  std::vector<std::string> missing, extra;
   const auto take = [&](const Slice& slice) {
-    if (other_weights && file.find(slice.name) == nullptr) {
-      ++fresh;
+    if (file.find(slice.name) == nullptr) {
+      other_weights ? void(++fresh) : missing.push_back(slice.name);
       return;
     }
     restore(file, slice);
@@ -71,12 +72,13 @@ void load_updater(const Folder& checkpoint, Updater& updater, bool other_weights
     master.name = kMaster + master.name;
     if (!whole || file.find(master.name)) take(master);
   });
-  std::vector<std::string> extra;
   for (const TensorInfo& tensor : file.tensors())
     if (!expected.contains(tensor.name)) extra.push_back(tensor.name);
-  if (!extra.empty() && !other_weights)
+  if ((!missing.empty() || !extra.empty()) && !other_weights)
     throw Error(ErrorKind::checkpoint,
-                fmt::format("{}: not of this optimizer: {}", file.path().string(), list_names(extra)))
+                fmt::format("{}: not of this optimizer{}: {}{}", file.path().string(),
+                            averaged && !missing.empty() ? " and trainer.ema" : "",
+                            list_names(missing.empty() ? extra : missing), missing.empty() ? "" : " are missing"))
         .hint("model.path with the checkpoint's folder, in another run.folder, starts a new run from its weights");
   if (other_weights)
     log::info("{}: of the optimizer's state {} for weights that are trained now, {} of weights that are not any more",

@@ -12,6 +12,7 @@
 #include "hone/hub.h"
 #include "hone/layers.h"
 #include "hone/objective.h"
+#include "hone/registry.h"
 #include "hone/trainer.h"
 #include "ops/float8.h"
 #include "tensor/threads.h"
@@ -78,6 +79,15 @@ void warn_about_ends(const Recipe& recipe, const Inputs& inputs, std::vector<std
     warnings.push_back("the tokenizer has no end-of-sequence token: the model will not learn where to stop");
   else if (!recipe.data.append_eos && !inputs.tokenizer->adds_eos && !learns_an_end(inputs))
     warnings.push_back("data.append_eos is false: the model will not learn where to stop");
+}
+
+// Evaluations, saves and log lines have the last step besides; these have not.
+void warn_about_callbacks(const Recipe& recipe, std::int64_t steps, std::vector<std::string>& warnings) {
+  for (std::size_t i = 0; i < recipe.callbacks.size(); ++i)
+    if (const std::int64_t every = registries().callbacks.make(recipe.callbacks[i])->times().every_n_steps;
+        every > steps)
+      warnings.push_back(fmt::format("callbacks.{} ({}): every {} steps comes to nothing in a run of {}", i,
+                                     recipe.callbacks[i].type, every, steps));
 }
 
 void warn_about_data(const Recipe& recipe, const Dataset& train, std::vector<std::string>& warnings) {
@@ -235,6 +245,7 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
   else if (trainer.tokens && !trainer.steps)
     result.warnings.push_back("trainer.tokens: a stream's rows are counted as full ones: the run may end with fewer");
   warn_about_ends(recipe, inputs, result.warnings);
+  warn_about_callbacks(recipe, steps, result.warnings);
   warn_about_half(recipe, result.warnings);
   warn_about_float8(recipe, device, result.warnings);
   warn_about_memory(memory, device, ranks, result.warnings);

@@ -72,9 +72,73 @@ hone init m --model.type=llama --model.hidden_size=32 --model.intermediate_size=
   --model.num_attention_heads=1 --tokenizer bytes --quiet >log
 hone generate m --prompt a --ignore-eos --max-new-tokens 100000000 --json >answers 2>log &
 child=$!
-generates() { (((0x$(awk '$1 == "SigCgt:" { print $2 }' "/proc/$child/status") & 0x4000) != 0)) && sleep 0.2; }
+catches() {  # signals of this mask; before it is hone it is a shell, which has handlers of its own
+  [[ $(readlink "/proc/$child/exe") = */hone ]] &&
+    (((0x$(awk '$1 == "SigCgt:" { print $2 }' "/proc/$child/status") & $1) != 0))
+}
+generates() { catches 0x200 && sleep 0.2; }  # SIGUSR1: only what does not end at once looks at it
 wait_for generates
 kill -TERM "$child"
 ends_with 75
 says '^{"error":{"kind":"stopped","exit_code":75,"message":"stopped by SIGTERM while generating"}}$'
 [ ! -s answers ] || fail "half an answer"
+
+# Answers are printed as they are finished, and stay.
+for i in $(seq 400); do echo "prompt $i"; done >many.txt
+hone generate m --prompts many.txt --batch-size 2 --ignore-eos --max-new-tokens 4000 --json >answers 2>log &
+child=$!
+answered() { [ "$(wc -l <answers)" -gt 2 ]; }
+wait_for answered
+kill -TERM "$child"
+ends_with 75
+says '"message":"stopped by SIGTERM while generating"'
+[ "$(wc -l <answers)" -lt 400 ] || fail "all of them"
+for i in $(seq "$(wc -l <answers)"); do
+  whole="^{\"prompt\":\"prompt $i\",.*\"finish_reason\":\"length\"}$"
+  sed -n "${i}p" answers | grep -q "$whole" || fail "answer $i is not whole"
+done
+
+# Work that leaves nothing behind ends at once, and says so, whatever it does: here it reads.
+says_it_stopped() {  # exit code 75 while big.jsonl is read by: hone --json ARGUMENTS
+  env --default-signal=INT hone --json "$@" >answers 2>log &
+  child=$!
+  wait_for opened
+  kill -INT "$child"
+  ends_with 75
+  says '^{"error":{"kind":"stopped","exit_code":75,"message":"stopped by SIGINT[^"]*"}}$'
+  [ ! -s answers ] || fail "printed by $1: $(head -c 200 answers)"
+}
+opened() { ls -l "/proc/$child/fd" | grep -q big.jsonl; }
+says_it_stopped eval m --data big.jsonl
+says_it_stopped inspect data big.jsonl
+says_it_stopped tokenizer train big.jsonl --out none
+says_it_stopped plan r.yaml --data.train=big.jsonl --run.folder=none
+[ ! -e none ] || fail "something is left behind"
+hone tokenizer train big.jsonl --out none >answers 2>log &
+child=$!
+wait_for opened
+kill -TERM "$child"
+ends_with 75
+grep -qx 'stopped by SIGTERM' log || fail "not said"
+
+# A folder that is being made is not left behind half made.
+hone init big --json --precision bf16 --model.type=llama --model.hidden_size=1024 --model.intermediate_size=4096 \
+  --model.num_hidden_layers=8 --model.num_attention_heads=8 --tokenizer bytes >answers 2>log &
+child=$!
+until compgen -G '.tmp-big-*/model*' >/dev/null; do kill -0 "$child" || fail "it was too fast"; done
+kill -TERM "$child"
+ends_with 75
+says '"message":"stopped by SIGTERM while writing big"'
+[ -z "$(compgen -G '.tmp-*')" ] || fail "left behind: $(ls -A)"
+
+# A launcher hears of it before libraries are ready, where the system lets it.
+hears() { catches 0x4000; }  # SIGTERM
+for wait in 0 0.02 0.05 0.1 0.2; do
+  hone launch -n 2 train r.yaml --run.folder=none >log 2>&1 &
+  child=$!
+  for _ in $(seq 1000); do if hears 2>/dev/null; then break; fi; done
+  hears || fail "it does not hear"
+  sleep $wait
+  kill -TERM "$child"
+  ends_with 75
+done

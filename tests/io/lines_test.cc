@@ -140,6 +140,21 @@ TEST_F(Csv, CountsLinesNotRows) {
   EXPECT_EQ(reader.line(), 4);
 }
 
+TEST_F(Lines, AHeadIsReadOnceMore) {
+  for (const std::string& content : {std::string("ab\ncd\n"), gzip("ab\ncd\n")})
+    for (const std::size_t most : {0, 1, 3, 6, 100}) {
+      ByteReader bytes(folder_.write("a", content));
+      EXPECT_EQ(bytes.head(most), std::string("ab\ncd\n").substr(0, most));
+      LineReader lines(std::move(bytes));
+      std::string_view line;
+      ASSERT_TRUE(lines.next(line));
+      EXPECT_EQ(line, "ab");
+      ASSERT_TRUE(lines.next(line));
+      EXPECT_EQ(line, "cd");
+      EXPECT_FALSE(lines.next(line));
+    }
+}
+
 TEST_F(Csv, TsvTakesAnUnclosedQuoteForACharacter) {
   EXPECT_EQ(rows("ham\t\"hello\nx\t\"q \"\"r\"\"\"\n", '\t'), (Rows{{"ham", "\"hello"}, {"x", "q \"r\""}}));
   EXPECT_EQ(rows("\"x\ty\"\tz\n", '\t'), (Rows{{"x\ty", "z"}}));

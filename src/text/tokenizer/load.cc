@@ -209,6 +209,9 @@ std::optional<Error> missing_tokens(const fs::path& folder) {
     if (fs::exists(folder / other, ignored))
       return Error(ErrorKind::config, fmt::format("{}, but {}, which is not supported", what, other))
           .hint("load and save it once with transformers' AutoTokenizer: that writes tokenizer.json");
+  if (find_tokens(folder / "latest"))
+    return Error(ErrorKind::config, what)
+        .hint(fmt::format("a run's newest checkpoint has one: {}", (folder / "latest").string()));
   return Error(ErrorKind::config, what);
 }
 
