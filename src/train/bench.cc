@@ -89,6 +89,7 @@ BenchReport bench(Recipe recipe, const BenchOptions& options) {
   Recipe shared = recipe;
   shared.run.folder = "bench";  // each rank has one of its own
   check_ranks(shared, train);
+  settle_on_device(recipe, options.world);
   Inputs inputs = load_inputs(recipe, "");
   choose_batch_size(recipe, inputs, options.world);
   io::RunFolder run(Env::process(), recipe.run.folder, {false, ErrorKind::checkpoint});
