@@ -7,7 +7,8 @@ Needs torch, transformers and accelerate; the cases lora peft, too. A step of ei
 forward, backward, clipping, AdamW. Both drop their first steps (two; one of LoRA's long ones). Prints each process's
 median step and peak memory, then the ratios of the medians over the rounds, against the best of the peer's modes.
 `--device cuda` measures on a GPU, where the peer has flash attention by torch's SDPA; its mode compiled is the same
-model under torch.compile in a plain loop. `--floor` also times the step's matrix products by themselves in torch, best
+model under torch.compile in a plain loop. `--ranks 2` gives each of two hone processes the case's rows, which then
+have all of the model, and then a share of it: what is printed last is the part of twice one process's rate. `--floor` also times the step's matrix products by themselves in torch, best
 of seven each.
 """
 import argparse
@@ -180,12 +181,12 @@ def peer(case, mode, folder, device):
     return json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"step_seconds')))
 
 
-def hone(program, case, folder, device, fp8):
+def hone(program, case, folder, device, fp8, ranks=1, fsdp=False):
     _, _, vocab, rows, length, steps, precision, _ = CASES[case]
     data, recipe = os.path.join(folder, "rows.jsonl"), os.path.join(folder, "recipe.json")
     with open(data, "w") as file:
         state = 1
-        for _ in range(rows * (steps + warmup(case))):
+        for _ in range(ranks * rows * (steps + warmup(case))):
             ids = []
             for _ in range(length):
                 state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
@@ -197,12 +198,16 @@ def hone(program, case, folder, device, fp8):
             "run": {"folder": os.path.join(folder, "run"), "seed": 1}}
     if fp8 != "off":
         made["trainer"]["fp8"] = fp8
+    made["trainer"]["accumulate"] = ranks
+    if fsdp:
+        made["parallel"] = {"fsdp": -1}
     if is_lora(case):
         made["model"] = {"path": os.path.join(folder, "base")}
         made["adapter"] = {"type": "lora", "rank": 16, "alpha": 32, "targets": ["all-linear"]}
     with open(recipe, "w") as file:
         json.dump(made, file)
-    done = subprocess.run([program, "bench", recipe, "--steps", str(steps), "--warmup", str(warmup(case)), "--json"],
+    launch = ["launch", "-n", str(ranks)] if ranks > 1 else []
+    done = subprocess.run([program, *launch, "bench", recipe, "--steps", str(steps), "--warmup", str(warmup(case)), "--json"],
                           capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(done.stderr)
@@ -236,6 +241,20 @@ def product_floor(case):
     return total
 
 
+def scale(options):
+    """One process beside several, each of which has as many rows."""
+    rates = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, ranks, fsdp in [("one", 1, False), ("whole", options.ranks, False), ("shares", options.ranks, True)]:
+            made = hone(options.hone, options.case, folder, options.device, options.fp8, ranks, fsdp)
+            rates[name] = made["tokens_per_step"] / made["step_seconds"]
+            print(f"{name:12} {ranks} ranks, {made['step_seconds']:8.3f} s median, {rates[name]:.0f} tokens/s, "
+                  f"{made['peak_memory_bytes'] / 1e9:5.2f} GB each, waits "
+                  f"{made.get('exposed_seconds_per_step', 0):.3f} s", flush=True)
+    for name in ("whole", "shares"):
+        print(f"scaling, {name}: {rates[name] / rates['one'] / options.ranks:.2f} of {options.ranks} times one rank's rate")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hone")
@@ -244,6 +263,7 @@ def main():
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--fp8", choices=["off", "tensorwise", "rowwise"], default="off", help="of hone alone")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--ranks", type=int, default=1, help="of hone, with as many rows each; no peer")
     parser.add_argument("--floor", action="store_true")
     parser.add_argument("--run-peer", help=argparse.SUPPRESS)
     parser.add_argument("--base", help=argparse.SUPPRESS)
@@ -252,6 +272,8 @@ def main():
         return make_base(options.case, options.base, options.device)
     if options.run_peer:
         return run_peer(options.case, options.run_peer, options.base, options.device)
+    if options.ranks > 1:
+        return scale(options)
     modes = [mode for mode in (CASES[options.case][-1] if options.peer is None else options.peer).split(",") if mode]
     seconds, memory, floors = {}, {}, []
     with tempfile.TemporaryDirectory() as folder:

@@ -30,19 +30,30 @@ class Summing final : public Begun {
   Tensor got_, share_;
 };
 
+std::string kind_of(at::Device device) { return c10::DeviceTypeName(device.type(), /*lower_case=*/true); }
+
 std::map<std::string, DeviceExchange>& others() {
   static std::map<std::string, DeviceExchange> made;
   return made;
 }
 
 const DeviceExchange* exchange_for(at::Device device) {
-  const std::string kind = c10::DeviceTypeName(device.type(), /*lower_case=*/true);
-  const auto other = others().find(kind);
-  return other != others().end() ? &other->second : built_exchange(kind);
+  const auto other = others().find(kind_of(device));
+  return other != others().end() ? &other->second : built_exchange(kind_of(device));
 }
 
 void check_shapes(const Tensor& whole, const Tensor& share, int ranks) {
   HONE_ASSERT(whole.is_contiguous() && share.is_contiguous() && whole.numel() == ranks * share.numel());
+}
+
+// Replicas stay the same bits only where all of them round alike.
+void require_one_kind(const std::vector<std::string>& kinds) {
+  for (std::size_t rank = 0; rank < kinds.size(); ++rank)
+    if (kinds[rank] != kinds[0])
+      throw Error(ErrorKind::config,
+                  fmt::format("rank {} computes on {}, and rank 0 on {}", rank, kinds[rank], kinds[0]))
+          .hint("they would not round alike; trainer.device: auto is the GPU where a machine has one, cuda and cpu "
+                "name what all are to have");
 }
 
 // A device for each rank: libraries that let ranks exchange do not let them share one.
@@ -52,7 +63,7 @@ void refuse_one_for_two(at::Device device, const std::vector<std::string>& ident
       if (identities[rank] == identities[other])
         throw Error(ErrorKind::config,
                     fmt::format("ranks {} and {} have one {} device between them, {}; each needs its own", other, rank,
-                                c10::DeviceTypeName(device.type(), /*lower_case=*/true), identities[rank]))
+                                kind_of(device), identities[rank]))
             .hint("no more ranks on a machine than it has of them, each seeing all of them or its own; "
                   "--trainer.device=cpu trains on the processors");
 }
@@ -66,13 +77,9 @@ RankCollectives::RankCollectives(int rank, int size, std::unique_ptr<HostExchang
     : rank_(rank), size_(size), store_(std::move(store)), host_(std::move(host)) {}
 
 void RankCollectives::compute_on(at::Device device) {
-  const std::vector<std::string> all = gather(c10::DeviceTypeName(device.type(), /*lower_case=*/true));
-  for (std::size_t rank = 0; rank < all.size(); ++rank)
-    if (all[rank] != all[0])
-      throw Error(ErrorKind::config, fmt::format("rank {} computes on {}, and rank 0 on {}", rank, all[rank], all[0]))
-          .hint("trainer.device: auto is the GPU where a machine has one; name cpu or cuda");
+  const DeviceExchange* how = device.is_cpu() ? nullptr : exchange_for(device);
+  require_one_kind(gather(how ? how->kind(device) : kind_of(device)));
   if (device.is_cpu() || (device_ && on_ == device)) return;
-  const DeviceExchange* how = exchange_for(device);
   if (!how)
     throw Error(ErrorKind::config,
                 fmt::format("nothing is there by which ranks exchange what lies on {}", device.str()))

@@ -51,6 +51,7 @@ struct Joined {
   c10d::Store& store;  // which all ranks see, with keys of its own
 };
 struct DeviceExchange {
+  std::function<std::string(at::Device)> kind;      // devices of one kind round alike
   std::function<std::string(at::Device)> identity;  // of the device itself: one text, whichever rank it has
   std::function<std::unique_ptr<Exchange>(at::Device, const Joined&)> make;
 };

@@ -29,6 +29,10 @@ namespace {
 constexpr auto kPretend = c10::DeviceType::PrivateUse1;
 thread_local c10::DeviceIndex current_index = 0;
 c10::Device here() { return {kPretend, current_index}; }
+c10::DeviceIndex count_of_devices() {
+  static const char* const said = std::getenv(kPretendDevices);
+  return static_cast<c10::DeviceIndex>(said ? std::atoi(said) : 4);
+}
 std::atomic<std::int64_t> waits{0};
 
 class Memory final : public c10::Allocator {
@@ -64,7 +68,7 @@ void arrive() {
 }
 
 struct Guard final : c10::impl::NoOpDeviceGuardImpl<kPretend> {
-  c10::DeviceIndex deviceCount() const noexcept override { return kPretendDevices; }
+  c10::DeviceIndex deviceCount() const noexcept override { return count_of_devices(); }
   c10::Device exchangeDevice(c10::Device next) const override {
     const c10::Device before = here();
     setDevice(next);
@@ -72,7 +76,7 @@ struct Guard final : c10::impl::NoOpDeviceGuardImpl<kPretend> {
   }
   c10::Device getDevice() const override { return here(); }
   void setDevice(c10::Device next) const override {
-    TORCH_CHECK(next.index() < kPretendDevices, "the pretended device: there is no ", next);
+    TORCH_CHECK(next.index() < count_of_devices(), "the pretended device: there is no ", next);
     uncheckedSetDevice(next);
   }
   void uncheckedSetDevice(c10::Device next) const noexcept override {

@@ -15,7 +15,8 @@
 
 namespace hone::test {
 
-constexpr int kPretendDevices = 4;
+// How many there are: four, or so many as this variable of the environment says.
+constexpr const char* kPretendDevices = "HONE_TEST_DEVICES";
 
 // Registers the device; once per process, before the first tensor.
 void use_pretend_device();

@@ -64,10 +64,11 @@ class PretendExchange final : public dist::Exchange {
 }  // namespace
 
 void use_pretend_exchange() {
-  dist::set_exchange("pretend", {[](at::Device device) { return device.str(); },
-                                 [](at::Device, const dist::Joined& joined) {
-                                   return std::make_unique<PretendExchange>(joined.host);
-                                 }});
+  dist::DeviceExchange how;
+  how.kind = [](at::Device) { return std::string("pretend"); };
+  how.identity = [](at::Device device) { return device.str(); };
+  how.make = [](at::Device, const dist::Joined& joined) { return std::make_unique<PretendExchange>(joined.host); };
+  dist::set_exchange("pretend", std::move(how));
 }
 
 }  // namespace hone::test

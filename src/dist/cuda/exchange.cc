@@ -102,6 +102,11 @@ class Nccl final : public Exchange {
   DeviceWaits waits_;
 };
 
+std::string capability_of(at::Device device) {
+  const cudaDeviceProp& properties = *at::cuda::getDeviceProperties(device.index());
+  return fmt::format("a GPU of compute capability {}.{}", properties.major, properties.minor);
+}
+
 // Of the GPU itself, whatever number processes see it by.
 std::string uuid_of(at::Device device) {
   const cudaDeviceProp& properties = *at::cuda::getDeviceProperties(device.index());
@@ -114,7 +119,8 @@ std::string uuid_of(at::Device device) {
 
 const DeviceExchange& cuda_exchange() {
   static const DeviceExchange made{
-      uuid_of, [](at::Device device, const Joined& joined) { return std::make_unique<Nccl>(device, joined); }};
+      capability_of, uuid_of,
+      [](at::Device device, const Joined& joined) { return std::make_unique<Nccl>(device, joined); }};
   return made;
 }
 
