@@ -110,7 +110,7 @@ std::string capability_of(at::Device device) {
 // Of the GPU itself, whatever number processes see it by.
 std::string uuid_of(at::Device device) {
   const cudaDeviceProp& properties = *at::cuda::getDeviceProperties(device.index());
-  std::string text = fmt::format("{} ", properties.name);
+  std::string text = std::string(properties.name) + " ";
   for (const char byte : properties.uuid.bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
   return text;
 }
