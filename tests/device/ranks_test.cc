@@ -32,6 +32,11 @@ class RanksOnDevices : public RankJobs {
   std::vector<std::string> compared_;
 };
 
+// From the second step on no loss is finite, on any rank.
+const Overrides kExploding{{"optimizer", "{type: sgd, learning_rate: 1e30}"},
+                           {"trainer.skip_not_finite", "20"},
+                           {"data.eval.held_out", "0"}};
+
 TEST_F(RanksOnDevices, ThatHaveAllOfAModel) {
   compare("plain", {});
   compare("bf16", {{"trainer.precision", "bf16"}, {"trainer.max_grad_norm", "0.5"}});
@@ -39,6 +44,7 @@ TEST_F(RanksOnDevices, ThatHaveAllOfAModel) {
   compare("recomputed", {{"trainer.checkpoint_blocks", "true"}, {"data.packing", "none"}});
   compare("averaged", {{"trainer.ema", "0.9"}, {"optimizer", "{type: lion, learning_rate: 1e-3}"}});
   compare("whole", {{"optimizer", "{type: muon, learning_rate: 1e-2}"}});
+  compare("exploding", kExploding);
   compare("callbacks", {{"callbacks", "[{type: norms, every: 2}, {type: histograms, every: 2}]"},
                         {"trainer.skip_spikes", "{sigma: 1, window: 3}"}});
   expect_same(2);
@@ -50,6 +56,7 @@ TEST_F(RanksOnDevices, ThatHaveAShareEach) {
   compare("fp16", {kShares, {"trainer.precision", "fp16"}, {"trainer.loss_scale", "{start: 1e9, grow_every: 2}"}});
   compare("recomputed", {kShares, {"trainer.checkpoint_blocks", "true"}, {"data.packing", "none"}});
   compare("averaged", {kShares, {"trainer.ema", "0.9"}});
+  compare("exploding", {kShares, kExploding[0], kExploding[1], kExploding[2]});
   compare("norms", {kShares, {"callbacks", "[{type: norms, every: 2}]"}});
   expect_same(2);
 }
