@@ -7,7 +7,8 @@ Needs torch, transformers and accelerate; the cases lora peft, too. A step of ei
 forward, backward, clipping, AdamW. Both drop their first steps (two; one of LoRA's long ones). Prints each process's
 median step and peak memory, then the ratios of the medians over the rounds, against the best of the peer's modes.
 `--device cuda` measures on a GPU, where the peer has flash attention by torch's SDPA; its mode compiled is the same
-model under torch.compile in a plain loop. `--floor` also times the step's matrix products by themselves in torch, best
+model under torch.compile in a plain loop. `--ranks 2` gives each of two hone processes the case's rows, which then
+have all of the model, and then a share of it: what is printed last is the part of twice one process's rate. `--floor` also times the step's matrix products by themselves in torch, best
 of seven each.
 """
 import argparse
@@ -181,12 +182,12 @@ def peer(case, mode, folder, device):
     return json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"step_seconds')))
 
 
-def hone(program, case, folder, device, trainer):
+def hone(program, case, folder, device, trainer, ranks=1, fsdp=False):
     _, _, vocab, rows, length, steps, precision, _ = CASES[case]
     data, recipe = os.path.join(folder, "rows.jsonl"), os.path.join(folder, "recipe.json")
     with open(data, "w") as file:
         state = 1
-        for _ in range(rows * (steps + warmup(case))):
+        for _ in range(ranks * rows * (steps + warmup(case))):
             ids = []
             for _ in range(length):
                 state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
@@ -196,12 +197,16 @@ def hone(program, case, folder, device, trainer):
             "data": {"train": data, "max_length": length}, "optimizer": {"type": "adamw", "learning_rate": 5e-5},
             "trainer": {"batch_size": rows, "max_grad_norm": 1.0, "precision": precision, "device": device, **trainer},
             "run": {"folder": os.path.join(folder, "run"), "seed": 1}}
+    made["trainer"]["accumulate"] = ranks
+    if fsdp:
+        made["parallel"] = {"fsdp": -1}
     if is_lora(case):
         made["model"] = {"path": os.path.join(folder, "base")}
         made["adapter"] = {"type": "lora", "rank": 16, "alpha": 32, "targets": ["all-linear"]}
     with open(recipe, "w") as file:
         json.dump(made, file)
-    done = subprocess.run([program, "bench", recipe, "--steps", str(steps), "--warmup", str(warmup(case)), "--json"],
+    launch = ["launch", "-n", str(ranks)] if ranks > 1 else []
+    done = subprocess.run([program, *launch, "bench", recipe, "--steps", str(steps), "--warmup", str(warmup(case)), "--json"],
                           capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(done.stderr)
@@ -235,6 +240,26 @@ def product_floor(case):
     return total
 
 
+def trainer_of(options):
+    given = {"fp8": (options.fp8, "off"), "cuda_graphs": (options.graphs, "auto")}
+    return {name: value for name, (value, usual) in given.items() if value != usual}
+
+
+def scale(options):
+    """One process beside several, each of which has as many rows."""
+    rates = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, ranks, fsdp in [("one", 1, False), ("whole", options.ranks, False), ("shares", options.ranks, True)]:
+            made = hone(options.hone, options.case, folder, options.device, trainer_of(options),
+                        ranks, fsdp)
+            rates[name] = made["tokens_per_step"] / made["step_seconds"]
+            print(f"{name:12} {ranks} ranks, {made['step_seconds']:8.3f} s median, {rates[name]:.0f} tokens/s, "
+                  f"{made['peak_memory_bytes'] / 1e9:5.2f} GB each, waits "
+                  f"{made.get('exposed_seconds_per_step', 0):.3f} s", flush=True)
+    for name in ("whole", "shares"):
+        print(f"scaling, {name}: {rates[name] / rates['one'] / options.ranks:.2f} of {options.ranks} times one rank's rate")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hone")
@@ -244,6 +269,7 @@ def main():
     parser.add_argument("--fp8", choices=["off", "tensorwise", "rowwise"], default="off", help="of hone alone")
     parser.add_argument("--graphs", choices=["auto", "always", "never"], default="auto", help="trainer.cuda_graphs, of hone alone")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--ranks", type=int, default=1, help="of hone, with as many rows each; no peer")
     parser.add_argument("--floor", action="store_true")
     parser.add_argument("--run-peer", help=argparse.SUPPRESS)
     parser.add_argument("--base", help=argparse.SUPPRESS)
@@ -252,9 +278,9 @@ def main():
         return make_base(options.case, options.base, options.device)
     if options.run_peer:
         return run_peer(options.case, options.run_peer, options.base, options.device)
+    if options.ranks > 1:
+        return scale(options)
     modes = [mode for mode in (CASES[options.case][-1] if options.peer is None else options.peer).split(",") if mode]
-    trainer = {name: value for name, value, usual in (("fp8", options.fp8, "off"), ("cuda_graphs", options.graphs, "auto"))
-               if value != usual}
     seconds, memory, floors = {}, {}, []
     with tempfile.TemporaryDirectory() as folder:
         base = os.path.join(folder, "base")
@@ -267,8 +293,8 @@ def main():
                 floors.append(product_floor(options.case))
                 print(f"{'products':12} {floors[-1]:8.3f} s", flush=True)
             for name in ["hone", *modes]:
-                made = (hone(options.hone, options.case, folder, options.device, trainer) if name == "hone" else
-                        peer(options.case, name, base, options.device))
+                made = (hone(options.hone, options.case, folder, options.device, trainer_of(options))
+                        if name == "hone" else peer(options.case, name, base, options.device))
                 seconds.setdefault(name, []).append(made["step_seconds"])
                 memory.setdefault(name, []).append(made["peak_memory_bytes"])
                 rate = (f", {made['flops'] / 1e12:.1f} TFLOP/s, {made['share_of_ceiling']:.2f} of a large product's"

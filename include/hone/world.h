@@ -10,15 +10,16 @@
 
 namespace hone {
 
-// What was begun with other ranks: done when wait() returns. Until then nobody touches its tensors.
+// What was begun with other ranks: done when wait() returns, or, of tensors on a device, before what that is given
+// next. Until then nobody touches its tensors.
 class HONE_API Begun {
  public:
   virtual ~Begun() = default;
   virtual void wait() = 0;
 };
 
-// So far: bytes of tensors that this rank sent, the seconds in which anything was on its way between ranks, and those
-// of them in which it waited for that.
+// So far: bytes of tensors that this rank sent, the seconds in which anything was on its way between ranks (of a device
+// no more is known than those in which it waited), and those of them in which it waited for that.
 struct Traffic {
   std::uint64_t bytes = 0;
   double seconds = 0, waited = 0;
@@ -31,6 +32,10 @@ class HONE_API Collectives {
   virtual ~Collectives() = default;
   virtual int rank() const = 0;  // from 0
   virtual int size() const = 0;
+  // From now on tensors of sums and gathers may lie on this device, too, which is of one kind on all ranks, and of each
+  // its own; by all of them, before any work. Of those, wait() lets the device wait, not the host. Throws Error(config,
+  // peer): it is another rank's, or the devices do not reach each other.
+  virtual void compute_on(at::Device device) { static_cast<void>(device); }
   // Makes of x, contiguous and of one shape and type on all ranks, the sum over ranks: in rank order, so that the same
   // ranks give the same bits, on each of them.
   virtual void sum(Tensor& x) = 0;
@@ -53,6 +58,7 @@ class HONE_API World {
   int rank() const { return together_ ? together_->rank() : 0; }
   int size() const { return together_ ? together_->size() : 1; }
   bool is_first() const { return rank() == 0; }
+  void compute_on(at::Device device) const;  // Collectives
 
   // Over all ranks, in rank order; the same on each of them. Sums by name; a rank may lack names that others have.
   Sums total(Sums sums) const;

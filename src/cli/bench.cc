@@ -33,8 +33,19 @@ double total(const std::array<double, sections::kNames.size()>& values) {
 
 // How much of all exchanges was hidden behind work.
 double overlap(const BenchReport& report) {
-  if (report.exchange_seconds_per_step <= 0) return 0;
-  return std::clamp(1 - report.exposed_seconds_per_step / report.exchange_seconds_per_step, 0.0, 1.0);
+  const double all = report.exchange_seconds_per_step.value_or(0);
+  return all <= 0 ? 0 : std::clamp(1 - report.exposed_seconds_per_step / all, 0.0, 1.0);
+}
+
+std::string ranks_text(const BenchReport& report) {
+  const std::string sent = human_size(static_cast<std::uint64_t>(report.bytes_sent_per_step));
+  if (!report.exchange_seconds_per_step)
+    return fmt::format("{}; each sends {} a step, and waits {:.3g} s of it for others", report.ranks, sent,
+                       report.exposed_seconds_per_step);
+  return fmt::format("{}; each sends {} a step; exchanges take {:.3g} s of it, {:.3g} s of which is waiting: {:.0f} % "
+                     "overlap with work",
+                     report.ranks, sent, *report.exchange_seconds_per_step, report.exposed_seconds_per_step,
+                     100 * overlap(report));
 }
 
 std::string_view precision_name(Precision precision) {
@@ -77,9 +88,9 @@ nlohmann::ordered_json to_json(const BenchReport& report) {
   }
   if (report.ranks > 1) {
     json["bytes_sent_per_step"] = report.bytes_sent_per_step;
-    json["exchange_seconds_per_step"] = report.exchange_seconds_per_step;
     json["exposed_seconds_per_step"] = report.exposed_seconds_per_step;
-    json["overlap"] = overlap(report);
+    if (report.exchange_seconds_per_step) json["exchange_seconds_per_step"] = *report.exchange_seconds_per_step;
+    if (report.exchange_seconds_per_step) json["overlap"] = overlap(report);
   }
   json["seconds_by_op"] = split;
   json["flops_by_op"] = flops, json["bytes_per_second_by_op"] = bytes, json["seconds_waited_by_op"] = waited;
@@ -115,13 +126,7 @@ void print(const BenchReport& report) {
                            human_count(static_cast<double>(report.parameters)), precision_name(report.precision),
                            host ? describe_kernels() : "");
   std::cout << "processor        " << (host ? describe_threads() : report.device) << '\n';
-  if (report.ranks > 1)
-    std::cout << fmt::format(
-        "ranks            {}; each sends {} a step; exchanges take {:.3g} s of it, {:.3g} s of which is waiting: "
-        "{:.0f} % "
-        "overlap with work\n",
-        report.ranks, human_size(static_cast<std::uint64_t>(report.bytes_sent_per_step)),
-        report.exchange_seconds_per_step, report.exposed_seconds_per_step, 100 * overlap(report));
+  if (report.ranks > 1) std::cout << "ranks            " << ranks_text(report) << '\n';
   std::cout << fmt::format("step             {:.4g} s median of {}, {:.4g} s best; {} tokens, {} supervised\n",
                            report.step_seconds, report.steps, report.best_step_seconds, report.tokens_per_step,
                            report.supervised_per_step);

@@ -32,7 +32,8 @@ ordered_json json_of(const MemoryPlan& m) {
           {"other_models", m.other_models}, {"kept_for_backward", m.kept},
           {"blocks", m.blocks},           {"loss", m.loss},
           {"step", m.backward},           {"evaluation", m.evaluation},
-          {"gathered", m.gathered},       {"checkpoint_copy", m.checkpoint_copy},
+          {"gathered", m.gathered},       {"exchanged", m.exchanged},
+          {"checkpoint_copy", m.checkpoint_copy},
           {"gaps", m.gaps},               {"peak", m.peak}};
 }
 
@@ -100,6 +101,7 @@ void print_memory(const RunPlan& plan, Lines& lines) {
                            counted(std::ssize(m.blocks), "block")));
   lines.size("an evaluation", m.evaluation);
   lines.size("whole blocks", m.gathered, "parallel.fsdp");
+  lines.size("other ranks' sums", m.exchanged, "on their way");
   lines.size("checkpoint's copy", m.checkpoint_copy, "trainer.save.asynchronous");
   lines.size("gaps", m.gaps);
   lines.size("the program", m.process);

@@ -195,7 +195,7 @@ int run_and_report(const Arguments& arguments) {
 
 int run_program(const Arguments& arguments) {
   const int code = run_and_report(arguments);
-  leave_ranks();
+  leave_ranks(code);
   return code;
 }
 

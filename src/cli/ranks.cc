@@ -1,6 +1,8 @@
 // The one session of the program.
 #include "cli/ranks.h"
 
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 
 #include "dist/session.h"
@@ -28,6 +30,14 @@ std::optional<std::string> own_words(const std::string& error, int code) {
   return session() ? session()->own_words(error, code) : error;
 }
 
-void leave_ranks() { session().reset(); }
+void leave_ranks(int code) {
+  if (!session()) return;
+  session()->leave();
+  if (session()->has_device()) {
+    std::fflush(nullptr);
+    std::_Exit(code);
+  }
+  session().reset();
+}
 
 }  // namespace hone::cli

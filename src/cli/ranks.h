@@ -13,6 +13,7 @@ World join_ranks();
 void announce_ranks();  // once the log's level is chosen; dist::Session
 // What this rank is to say of an error that ends the program; nothing: another one says it.
 std::optional<std::string> own_words(const std::string& error, int code);
-void leave_ranks();  // at the program's end
+// At the program's end, of which this is the exit code; of ranks that have met on devices it is the end.
+void leave_ranks(int code);
 
 }  // namespace hone::cli

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <functional>
 #include <thread>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/cpus.h"
@@ -33,9 +34,14 @@ bool wait_until(double seconds, const std::function<bool()>& done) {
 // A call that fails asks the watchdog who is lost; it ends the process if somebody is.
 class Watched final : public Collectives {
  public:
-  Watched(std::shared_ptr<Collectives> inner, Watchdog& watchdog) : inner_(std::move(inner)), watchdog_(watchdog) {}
+  Watched(std::shared_ptr<RankCollectives> inner, Watchdog& watchdog) : inner_(std::move(inner)), watchdog_(watchdog) {}
+  ~Watched() override { watchdog_.watch(nullptr); }
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
+  void compute_on(at::Device device) override {
+    watched([&] { return inner_->compute_on(device), 0; });
+    watchdog_.watch([this] { return inner_->stands_still(); });
+  }
   void sum(Tensor& x) override {
     watched([&] { return inner_->sum(x), 0; });
   }
@@ -79,7 +85,7 @@ class Watched final : public Collectives {
       throw;
     }
   }
-  std::shared_ptr<Collectives> inner_;
+  std::shared_ptr<RankCollectives> inner_;
   Watchdog& watchdog_;
 };
 
@@ -89,6 +95,7 @@ struct Session::State {
   Place place;
   std::optional<Store> served, store;
   std::unique_ptr<Watchdog> watchdog;
+  std::shared_ptr<RankCollectives> together;
   bool joined = false;
 };
 
@@ -111,7 +118,8 @@ std::unique_ptr<Session> Session::join() {
   state.store = connect();
   state.watchdog = std::make_unique<Watchdog>(connect(), *place);
   if (place->store_is_served) prctl(PR_SET_PDEATHSIG, 0);  // the watchdog says why it ends
-  made->world_ = World(std::make_shared<Watched>(state.store->join(*place, patience), *state.watchdog));
+  state.together = state.store->join(*place, patience);
+  made->world_ = World(std::make_shared<Watched>(state.together, *state.watchdog));
   state.joined = true;
   const bool bound = cpus().allowed < cpus().machine;  // to processors of its own, as Slurm and Open MPI do
   if (!cpus().asked && !bound) at::set_num_threads(std::max(1, threads_by_core(cpus()) / place->local_size));
@@ -124,16 +132,21 @@ void Session::announce() const {
   log::info("{} ranks by {}, this is rank 0", place.size, place.launcher);
 }
 
+bool Session::has_device() const { return state_->together && state_->together->has_device(); }
+
 // Whoever serves the store leaves last. Who has not joined does not leave either: the others are to miss it.
-Session::~Session() {
-  if (!state_->joined) return;
-  state_->watchdog->leave();
-  if (!state_->served) return;
+void Session::leave() {
+  if (!std::exchange(state_->joined, false)) return;
+  Watchdog& watchdog = *state_->watchdog;
+  watchdog.leave();
   try {
-    wait_until(kOthersLeave, [&] { return state_->watchdog->all_have_left(); });
+    if (state_->served) wait_until(kOthersLeave, [&] { return watchdog.all_have_left(); });
   } catch (const Error&) {  // of the store: nobody needs it any more
   }
+  watchdog.stop();
 }
+
+Session::~Session() { leave(); }
 
 std::optional<std::string> Session::own_words(const std::string& error, int code) {
   state_->watchdog->leave();

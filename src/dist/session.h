@@ -15,7 +15,12 @@ class Session {
   // Nothing: the process is alone, as no launcher says otherwise. Waits for all ranks; from then on a watchdog ends the
   // process when one is lost. Threads are shared among the ranks of a machine. Throws Error(config, peer).
   static std::unique_ptr<Session> join();
-  ~Session();  // waits a little for the others to be done as well
+  ~Session();  // leaves
+  // This rank is done, and waits a little for the others to be so as well. Once.
+  void leave();
+  // Whether ranks have met on devices. What connects those is not taken down: libraries do so together, or wait for
+  // who is gone. Who has left then ends the process at once.
+  bool has_device() const;
 
   World world() const { return world_; }
   // Rank 0 says in the log who it is with; of the others nothing below an error is logged from then on.

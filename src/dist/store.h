@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "dist/collectives.h"
 #include "dist/place.h"
-#include "hone/world.h"
 
 namespace hone::dist {
 
@@ -26,7 +26,7 @@ class Store {
 
   // All ranks of the place's job, by Gloo. Throws Error(peer) that names those that have not come in time. From then on
   // a rank is waited for without limit: who is lost is the watchdog's to say.
-  std::shared_ptr<Collectives> join(const Place& place, double timeout_seconds);
+  std::shared_ptr<RankCollectives> join(const Place& place, double timeout_seconds);
 
  private:
   struct State;

@@ -67,6 +67,16 @@ struct Watchdog::State {
   State(Store connection, const Place& at)
       : store(std::move(connection)), place(at), seen(static_cast<std::size_t>(at.size)) {}
 
+  // For other ranks.
+  struct Wait {
+    double since = 0, next_warning = 0;  // 0: it does not wait
+
+    void begin(double limit) {
+      since = monotonic_seconds();
+      next_warning = since + limit;
+    }
+  };
+
   // What was last read of a rank, and when it changed.
   struct Seen {
     Beat beat;
@@ -83,7 +93,9 @@ struct Watchdog::State {
   std::string phase = "starting";
   bool suspicious = false, leaving = false, stopping = false;
   std::int64_t beats = 0, exchanges = 0;
-  double waits_since = 0, next_warning = 0;  // 0: it does not wait
+  Wait host, device;
+  std::mutex asking;
+  std::function<bool()> stands_still;  // of the device
   std::thread thread;
 
   void run() {
@@ -93,7 +105,9 @@ struct Watchdog::State {
       const bool suspects = suspicious, leaves = leaving;
       lock.unlock();
       look(own, suspects, leaves);
+      const bool waits = ask_device();
       lock.lock();
+      hear_of_device(waits);
       if (const std::string warning = of_those_behind(); !warning.empty()) {
         lock.unlock();
         say(log::Level::warning, warning, 0);
@@ -101,6 +115,15 @@ struct Watchdog::State {
       }
       wake.wait_for(lock, std::chrono::duration<double>(kEvery), [&] { return stopping; });
     }
+  }
+
+  bool ask_device() {
+    const std::lock_guard lock(asking);
+    return stands_still && stands_still();
+  }
+  void hear_of_device(bool waits) {
+    if (!waits) device.since = 0;
+    if (waits && device.since == 0) device.begin(place.limit_seconds);
   }
 
   void look(const std::string& own, bool suspects, bool leaves) {
@@ -146,7 +169,8 @@ struct Watchdog::State {
   // All of them live. The lowest of those that wait speaks, each time after twice as long.
   std::string of_those_behind() {
     const double now = monotonic_seconds();
-    if (leaving || waits_since == 0 || now < next_warning) return "";
+    Wait& wait = host.since > 0 ? host : device;
+    if (leaving || wait.since == 0 || now < wait.next_warning) return "";
     std::vector<std::string> behind;
     for (int rank = 0; rank < place.size; ++rank) {
       const Seen& one = seen[static_cast<std::size_t>(rank)];
@@ -156,10 +180,10 @@ struct Watchdog::State {
       else if (rank < place.rank)
         return "";
     }
-    next_warning = now + 2 * (now - waits_since);
+    wait.next_warning = now + 2 * (now - wait.since);
     return behind.empty() ? fmt::format("all ranks have waited for each other for {:.0f} s: can they reach each other?",
-                                        now - waits_since)
-                          : fmt::format("has waited {:.0f} s for {}", now - waits_since, join(behind, ", "));
+                                        now - wait.since)
+                          : fmt::format("has waited {:.0f} s for {}", now - wait.since, join(behind, ", "));
   }
 
   std::string silent_rank(double silent) {
@@ -182,7 +206,10 @@ Watchdog::Watchdog(Store store, const Place& place) : state_(std::make_unique<St
   state_->thread = std::thread([state = state_.get()] { state->run(); });
 }
 
-Watchdog::~Watchdog() {
+Watchdog::~Watchdog() { stop(); }
+
+void Watchdog::stop() {
+  if (!state_->thread.joinable()) return;
   {
     const std::lock_guard lock(state_->mutex);
     state_->stopping = true;
@@ -204,13 +231,17 @@ void Watchdog::at(std::string phase) {
 void Watchdog::begin_exchange() {
   const std::lock_guard lock(state_->mutex);
   ++state_->exchanges;
-  state_->waits_since = monotonic_seconds();
-  state_->next_warning = state_->waits_since + state_->place.limit_seconds;
+  state_->host.begin(state_->place.limit_seconds);
 }
 
 void Watchdog::end_exchange() {
   const std::lock_guard lock(state_->mutex);
-  state_->waits_since = 0;
+  state_->host.since = 0;
+}
+
+void Watchdog::watch(std::function<bool()> stands_still) {
+  const std::lock_guard lock(state_->asking);
+  state_->stands_still = std::move(stands_still);
 }
 
 void Watchdog::suspect() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -32,6 +33,9 @@ class Watchdog {
   // names those that have not come to it.
   void begin_exchange();
   void end_exchange();
+  // What it asks from now on whether a device waits for other ranks, which the host does not see: that is an exchange
+  // that goes on. Null: nobody to ask; when it returns it does not ask any more.
+  void watch(std::function<bool()> stands_still);
   // A connection was closed: whoever does not beat any more is found within seconds. Waits for that; returns where
   // all are alive.
   void suspect();
@@ -39,6 +43,7 @@ class Watchdog {
   // it.
   void leave();
   bool all_have_left();  // the others
+  void stop();           // at once; who leaves has then left
 
  private:
   struct State;

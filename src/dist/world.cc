@@ -32,6 +32,10 @@ Sums from_text(const std::string& text) {
 
 }  // namespace
 
+void World::compute_on(at::Device device) const {
+  if (together_) together_->compute_on(device);
+}
+
 Sums World::total(Sums sums) const {
   if (!together_) return sums;
   Sums total;

@@ -73,6 +73,27 @@ c10::DeviceAllocator* allocator(at::Device device) {
 std::atomic<bool> same_bits{true};
 std::atomic<std::int64_t> sent_so_far{0};
 
+std::string there_are(at::Device device, int count) {
+  return fmt::format("this machine has {}", counted(count, name_of(device.type()) + " device"));
+}
+
+// A process that sees one device alone has been given it by its launcher, or all have: ranks find out which when they
+// meet (dist/collectives.h).
+at::Device of_rank(const LocalRank& own, at::Device device, int count, const std::string& option) {
+  const std::string kind = name_of(device.type());
+  if (device.has_index())
+    throw Error(ErrorKind::config, fmt::format("{}: got {}, expected {}: each of several ranks has a device of its own",
+                                               option, device.str(), kind))
+        .hint("a rank takes the one of its number on its machine; CUDA_VISIBLE_DEVICES says which are counted");
+  const int wanted = std::max(own.size, own.rank + 1);
+  if (count > 1 && wanted > count)
+    throw Error(ErrorKind::config, fmt::format("{}: {} on this machine want a {} device each, but {}", option,
+                                               counted(wanted, "rank"), kind, there_are(device, count)))
+        .hint(fmt::format("start {} on each machine, or train on the processors with {}=cpu", counted(count, "rank"),
+                          option));
+  return {device.type(), static_cast<c10::DeviceIndex>(count == 1 ? 0 : own.rank)};
+}
+
 }  // namespace
 
 std::vector<at::Device> all() {
@@ -82,7 +103,7 @@ std::vector<at::Device> all() {
   return there;
 }
 
-at::Device choose(const std::string& name, const std::string& option, int local_rank) {
+at::Device choose(const std::string& name, const std::string& option, const std::optional<LocalRank>& of_job) {
   const std::optional<Kind> found = accelerator();
   if (name == "auto" && !found) return at::kCPU;
   const at::Device device = name == "auto" ? at::Device(*found) : parsed(name, option);
@@ -92,10 +113,13 @@ at::Device choose(const std::string& name, const std::string& option, int local_
     refuse(name, option, fmt::format("for which hone was not built{}",
                                      device.is_cuda() ? " (HONE_CUDA=1 ./dev build makes one that is)" : ""));
   if (count == 0) refuse(name, option, "but no such device was found in this machine");
-  if (device.index() >= count)
-    refuse(name, option, fmt::format("but this machine has {}", counted(count, name_of(device.type()) + " device")));
-  return device.has_index() ? device
-                            : at::Device(device.type(), static_cast<c10::DeviceIndex>(local_rank % count));
+  if (of_job) return of_rank(*of_job, device, count, option);
+  if (device.index() >= count) refuse(name, option, fmt::format("but {}", there_are(device, count)));
+  return device.has_index() ? device : at::Device(device.type(), 0);
+}
+
+void make_current(at::Device device) {
+  if (!device.is_cpu()) backend(device).setDevice(device);
 }
 
 void synchronize(at::Device device) {

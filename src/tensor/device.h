@@ -12,11 +12,20 @@
 
 namespace hone::devices {
 
+// Of the processes of a job those on this machine, and which of them this one is, from 0.
+struct LocalRank {
+  int rank = 0, size = 1;
+};
+
 // Of a name: "cpu", "cuda", "cuda:1", or "auto", which is the accelerator where there is one, else the host. Without a
-// number it is the one for the local_rank-th process of this machine. Throws Error(config): no such kind in this build,
-// or no such device in this machine; `option` is what said the name.
-at::Device choose(const std::string& name, const std::string& option, int local_rank = 0);
+// number it is the first; of several processes each has the one of its own number, or the only one that it sees. Throws
+// Error(config): no such kind in this build, no such device in this machine, a number although each process is to have
+// its own, or fewer of them than processes; `option` is what said the name.
+at::Device choose(const std::string& name, const std::string& option, const std::optional<LocalRank>& of_job = {});
 std::vector<at::Device> all();  // the host first
+
+// Of the calling thread: what libraries and streams take where nobody names a device.
+void make_current(at::Device device);
 
 void synchronize(at::Device device);  // waits until the device has done all that it was given
 

@@ -2,6 +2,7 @@
 #include "tensor/storage.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/DeviceGuard.h>
 
 namespace hone::storage {
 
@@ -14,6 +15,7 @@ void release(const at::Tensor& x) {
 void restore(const at::Tensor& x) {
   if (is_there(x)) return;
   c10::StorageImpl* const storage = x.storage().unsafeGetStorageImpl();
+  const c10::DeviceGuard guard(x.device());  // allocators take the current one
   const std::size_t bytes = x.storage_offset() * x.itemsize() + x.nbytes();
   storage->set_data_ptr_noswap(storage->allocator()->allocate(bytes));
   storage->set_nbytes(bytes);

@@ -73,13 +73,14 @@ std::string choose_batch_size(Recipe& recipe, const Inputs& loaded, const World&
   std::string told, problem;
   if (world.is_first()) {
     const int ranks = planned > 0 ? planned : world.size(), here = planned > 0 ? planned : ranks_here(world);
+    const int sharing = ranks_that_share_memory(device_of(recipe), here);
     const std::uint64_t limit = limit_of(recipe, loaded.process);
     const Dataset* data = loaded.train->as_dataset();
     const std::int64_t most = data ? data->epoch_rows() : *trainer.step_rows;
     const auto peak = [&](std::int64_t rows) {
       Recipe one = recipe;
       one.trainer.batch_size = rows, one.trainer.accumulate = *trainer.step_rows / rows;
-      return plan_memory(one, loaded, {.ranks = ranks}).peak * static_cast<std::uint64_t>(here);
+      return plan_memory(one, loaded, {.ranks = ranks}).peak * static_cast<std::uint64_t>(sharing);
     };
     try {
       const BatchChoice choice = choose_batch(*trainer.step_rows, most, ranks, limit, peak);

@@ -89,6 +89,7 @@ BenchReport bench(Recipe recipe, const BenchOptions& options) {
   Recipe shared = recipe;
   shared.run.folder = "bench";  // each rank has one of its own
   check_ranks(shared, train);
+  settle_on_device(recipe, options.world);
   Inputs inputs = load_inputs(recipe, "");
   choose_batch_size(recipe, inputs, options.world);
   io::RunFolder run(Env::process(), recipe.run.folder, {false, ErrorKind::checkpoint});
@@ -116,16 +117,16 @@ BenchReport bench(Recipe recipe, const BenchOptions& options) {
     waits += done.host_waits, micro_batches += done.micro_batches;
     report.tokens_per_step += done.tokens, report.supervised_per_step += done.supervised;
   }
+  const Traffic after = options.world.traffic();
   if (!host) {  // once more, as a device that is waited for after each section is slower
     sections::start([&] { devices::synchronize(device); });
     for (std::int64_t step = 0; step < options.steps; ++step) trainer.train_step();
   }
   report.totals = sections::stop();
   report.steps = options.steps;
-  const Traffic after = options.world.traffic();
   const auto steps = static_cast<double>(options.steps);
   report.bytes_sent_per_step = static_cast<double>(after.bytes - before.bytes) / steps;
-  report.exchange_seconds_per_step = (after.seconds - before.seconds) / steps;
+  if (host) report.exchange_seconds_per_step = (after.seconds - before.seconds) / steps;
   report.exposed_seconds_per_step = (after.waited - before.waited) / steps;
   report.tokens_per_step /= options.steps, report.supervised_per_step /= options.steps;
   if (micro_batches > 0)

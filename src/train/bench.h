@@ -4,6 +4,7 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/sections.h"
@@ -30,9 +31,9 @@ struct BenchReport {
   Precision precision = Precision::fp32;
   std::string device = "cpu";  // or "cuda:0": then peak_memory_bytes and the ceilings are its own
   int ranks = 1;
-  double bytes_sent_per_step = 0;        // of weights and gradients to other ranks, by this one
-  double exchange_seconds_per_step = 0;  // in which anything was on its way between ranks
-  double exposed_seconds_per_step = 0;   // and was waited for
+  double bytes_sent_per_step = 0;       // of weights and gradients to other ranks, by this one
+  double exposed_seconds_per_step = 0;  // in which it waited for other ranks: the host, and the device
+  std::optional<double> exchange_seconds_per_step;  // in which anything was on its way; of a device nobody knows
 };
 
 // FLOP/s of large products, the best of ours and LibTorch's: what a recipe's products could reach.

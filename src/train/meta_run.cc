@@ -228,6 +228,17 @@ void share_out(MemoryPlan& plan, Model& model, std::uint64_t ranks) {
   plan.gathered = root + 2 * block + gradients;
 }
 
+// As much of each of them, and what they add up to.
+std::uint64_t largest_exchange(Model& model, std::uint64_t ranks) {
+  std::uint64_t largest = 0;
+  for (const nn::WeightGroup& group : nn::weight_groups(model)) {
+    std::uint64_t sums = 0;
+    for (const nn::GroupedWeight& one : group.weights) sums += bytes_of(one.weight->gradient_sum()->sum);
+    largest = std::max(largest, sums);
+  }
+  return largest + largest / ranks;
+}
+
 Batch on_meta(const HostBatch& batch) { return to_batch(batch).to(at::kMeta); }
 
 void go_through(MetaRun& run, const Recipe& recipe, const Inputs& inputs, const HostBatch& host, int ranks) {
@@ -284,11 +295,12 @@ MemoryPlan plan_memory(const Recipe& recipe, const Inputs& inputs, const MetaRun
   }
   const std::uint64_t full = plan.lasting() + std::max(plan.backward, plan.evaluation);
   plan.gaps = run.memory().reached() - std::min<std::uint64_t>(full, run.memory().reached());
-  if (options.ranks > 1 && recipe.parallel.fsdp != 1)
-    share_out(plan, run.model(), static_cast<std::uint64_t>(options.ranks)), plan.gaps = 0;
+  const auto ranks = static_cast<std::uint64_t>(options.ranks);
+  if (ranks > 1 && recipe.parallel.fsdp != 1) share_out(plan, run.model(), ranks), plan.gaps = 0;
+  if (ranks > 1) plan.exchanged = largest_exchange(run.model(), ranks);
   if (recipe.trainer.save.asynchronous && host) plan.checkpoint_copy = plan.checkpoint;
-  plan.peak = plan.process + plan.lasting() + std::max(plan.backward, plan.evaluation) + plan.gathered + plan.gaps +
-              plan.checkpoint_copy;
+  plan.peak = plan.process + plan.lasting() + std::max(plan.backward, plan.evaluation) + plan.gathered +
+              plan.exchanged + plan.gaps + plan.checkpoint_copy;
   return plan;
 }
 

@@ -27,6 +27,7 @@ struct MemoryPlan {
   std::uint64_t backward = 0;         // besides what lasts, at the fullest moment of a step
   std::uint64_t evaluation = 0;       // likewise of an evaluation
   std::uint64_t gathered = 0;         // shared out: weights and gradients of the blocks that are whole for a moment
+  std::uint64_t exchanged = 0;        // of several ranks: what the others have sent of a block's sums, to be added
   std::uint64_t checkpoint_copy = 0;  // trainer.save.asynchronous
   std::uint64_t gaps = 0;             // between tensors
   std::uint64_t peak = 0;             // of all of it: the highest resident size

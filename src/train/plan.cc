@@ -148,7 +148,9 @@ RunPlan plan_run(const Recipe& given, const RunPlanOptions& options) {
   const Inputs inputs = load_inputs(plan.recipe, "");
   plan.batch_size_reason = choose_batch_size(plan.recipe, inputs, World(), options.ranks);
   check_shared_evenly(plan.recipe.trainer, options.ranks);
-  plan.available = memory_there(device_of(plan.recipe));
+  const at::Device device = device_of(plan.recipe);
+  plan.available = memory_there(device);
+  plan.sharing_memory = ranks_that_share_memory(device, options.ranks);
   plan.shared_out = options.ranks > 1 && plan.recipe.parallel.fsdp != 1;
   plan.parameters = inputs.model->parameter_count();
   plan.trained = trained_parameters(*inputs.model) + inputs.adapter_report.parameters;

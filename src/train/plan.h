@@ -27,7 +27,7 @@ struct RunPlan {
   Recipe recipe;  // resolved
   std::int64_t parameters = 0, trained = 0;
   MemoryPlan memory;
-  std::uint64_t available = 0;  // memory of this machine now
+  std::uint64_t available = 0;  // memory of this machine now, or of a device
   std::int64_t steps = 0, rows_per_step = 0, rows = 0;  // rows_per_step: after trainer.batch_warmup; rows: of all
   std::optional<std::int64_t> data_rows;  // of an epoch; nothing: a stream
   std::optional<double> epochs;
@@ -36,11 +36,11 @@ struct RunPlan {
   TimePlan time;
   std::int64_t evaluations = 0, saves = 0, checkpoints = 0;  // checkpoints: that stay
   std::uint64_t disk = 0, disk_free = 0;
-  int ranks = 1;
+  int ranks = 1, sharing_memory = 1;  // those that share what is available
   bool shared_out = false;
   std::string batch_size_reason;  // of trainer.batch_size: auto
 
-  bool fits() const { return memory.peak * static_cast<std::uint64_t>(ranks) <= available; }
+  bool fits() const { return memory.peak * static_cast<std::uint64_t>(sharing_memory) <= available; }
 };
 
 // Writes nothing. Throws as train() does before its first step.

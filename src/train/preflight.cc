@@ -179,9 +179,10 @@ void warn_about_float8(const Recipe& recipe, at::Device device, std::vector<std:
 // ranks: on this machine.
 void warn_about_memory(const MemoryPlan& memory, at::Device device, int ranks, std::vector<std::string>& warnings) {
   const std::uint64_t there = memory_there(device);
-  if (memory.peak * static_cast<std::uint64_t>(ranks) <= there) return;
+  const int sharing = ranks_that_share_memory(device, ranks);
+  if (memory.peak * static_cast<std::uint64_t>(sharing) <= there) return;
   warnings.push_back(fmt::format("{} of memory are there{}; hone plan says what takes how much", human_size(there),
-                                 ranks == 1 ? "" : fmt::format(" for {} ranks", ranks)));
+                                 sharing == 1 ? "" : fmt::format(" for {} ranks", sharing)));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "train/batch_size.h"
 #include "train/checkpoint.h"
 #include "train/complete.h"
+#include "train/placement.h"
 #include "train/ranks.h"
 #include "train/resume.h"
 
@@ -161,6 +162,7 @@ void Preparation::open(bool strict) {
   recipe_ = completed_for_run(with_inputs(recipe_, given_, world_), env, options_.resume.has_value());
   recipe_.run.folder = world_.from_first(recipe_.run.folder);
   check_ranks(recipe_, options_);
+  settle_on_device(recipe_, world_);
   const std::filesystem::path folder = recipe_.run.folder;
   check_overrides(recipe_, options_);
   if (options_.fresh && options_.resume) throw Error(ErrorKind::usage, "--new and --resume: not together");

@@ -13,7 +13,6 @@
 #include "hone/registry.h"
 #include "io/pipe.h"
 #include "ops/kernels.h"
-#include "train/placement.h"
 #include "train/step_plan.h"
 #include "train/trainable.h"
 
@@ -144,11 +143,6 @@ int ranks_here(const World& world) {
 bool is_sharded(const Recipe& recipe, const World& world) { return world.size() > 1 && recipe.parallel.fsdp != 1; }
 
 void check_ranks(const Recipe& recipe, const TrainOptions& options) {
-  if (options.world.size() > 1 && !device_of(recipe).is_cpu())
-    throw Error(ErrorKind::config,
-                fmt::format("trainer.device: got {}, expected cpu: ranks exchange what lies in host memory",
-                            hone::quoted(recipe.trainer.device)))
-        .hint("one process uses one GPU; --trainer.device=cpu trains with several on the CPUs");
   const int ranks = options.world.size();
   if (ranks > 1) check_same(recipe, options);
   check_sharding(recipe, options);

@@ -46,10 +46,12 @@ std::shared_ptr<Model> load_start(const Recipe& recipe, const Model& trained, co
 }
 
 // Of a folder without an adapter.
-std::shared_ptr<Model> load_prepared(const fs::path& folder, Precision precision, const Prepare& prepare) {
+std::shared_ptr<Model> load_prepared(const fs::path& folder, Precision precision, at::Device device,
+                                     const Prepare& prepare) {
   const std::string file = (folder / "config.json").string();
   std::shared_ptr<Model> model = build_model(config::read_file(file), file);
   nn::freeze(*model);
+  model->set_device(device);
   prepare(*model);
   load_weights(*model, folder, precision);
   return model;
@@ -99,8 +101,9 @@ std::shared_ptr<const Model> RunResources::load(const std::string& folder) const
     return folder.empty() ? load_start(recipe_, trained_, [](Model&) {})
                           : load_frozen_model(find_model(folder), precision, device());
   const Prepare share = [&](Model& model) { parallel::share_out(model, world_, /*learns=*/false); };
-  const std::shared_ptr<Model> model = folder.empty() ? load_start(recipe_, trained_, share)
-                                                      : load_prepared(find_model_folder(folder), precision, share);
+  const std::shared_ptr<Model> model =
+      folder.empty() ? load_start(recipe_, trained_, share)
+                     : load_prepared(find_model_folder(folder), precision, device(), share);
   shares_ = std::make_unique<parallel::ShardedModel>(*model, world_, hub::type_of(precision), std::nullopt);
   return model;
 }
@@ -116,7 +119,8 @@ bool RunResources::is_shared_out() const {
   if (!*shared_out_) return false;
   if (const std::string& where = folders.begin()->empty() ? recipe_.model.path : *folders.begin(); !where.empty()) {
     const ModelPlace place = find_model(where);
-    shared_out_ = place.adapter.empty() && !is_mapped(place.folder, recipe_.trainer.precision);
+    const bool stays_in_file = device().is_cpu() && is_mapped(place.folder, recipe_.trainer.precision);
+    shared_out_ = place.adapter.empty() && !stays_in_file;
   }
   return *shared_out_;
 }

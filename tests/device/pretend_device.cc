@@ -9,6 +9,7 @@
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/unfold_native.h>
 #include <ATen/ops/view_native.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
 
@@ -17,6 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -25,7 +27,12 @@ namespace hone::test {
 namespace {
 
 constexpr auto kPretend = c10::DeviceType::PrivateUse1;
-const c10::Device here(kPretend, 0);
+thread_local c10::DeviceIndex current_index = 0;
+c10::Device here() { return {kPretend, current_index}; }
+c10::DeviceIndex count_of_devices() {
+  static const char* const said = std::getenv(kPretendDevices);
+  return static_cast<c10::DeviceIndex>(said ? std::atoi(said) : 4);
+}
 std::atomic<std::int64_t> waits{0};
 
 class Memory final : public c10::Allocator {
@@ -33,7 +40,7 @@ class Memory final : public c10::Allocator {
   c10::DataPtr allocate(std::size_t bytes) override {
     void* data = bytes > 0 ? std::aligned_alloc(64, (bytes + 63) / 64 * 64) : nullptr;
     if (bytes > 0) std::memset(data, 0xff, bytes);  // not a number, where nobody writes
-    return {data, data, &std::free, here};
+    return {data, data, &std::free, here()};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &std::free; }
   void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
@@ -61,13 +68,27 @@ void arrive() {
 }
 
 struct Guard final : c10::impl::NoOpDeviceGuardImpl<kPretend> {
-  c10::Device exchangeDevice(c10::Device) const override { return here; }
-  c10::Device getDevice() const override { return here; }
-  c10::Stream getStream(c10::Device) const noexcept override { return current; }
-  c10::Stream getStreamFromGlobalPool(c10::Device, bool) const override {
-    return c10::Stream(c10::Stream::UNSAFE, here, 1);
+  c10::DeviceIndex deviceCount() const noexcept override { return count_of_devices(); }
+  c10::Device exchangeDevice(c10::Device next) const override {
+    const c10::Device before = here();
+    setDevice(next);
+    return before;
   }
-  c10::Stream exchangeStream(c10::Stream next) const noexcept override { return std::exchange(current, next); }
+  c10::Device getDevice() const override { return here(); }
+  void setDevice(c10::Device next) const override {
+    TORCH_CHECK(next.index() < count_of_devices(), "the pretended device: there is no ", next);
+    uncheckedSetDevice(next);
+  }
+  void uncheckedSetDevice(c10::Device next) const noexcept override {
+    if (next.has_index()) current_index = next.index();
+  }
+  c10::Stream getStream(c10::Device device) const noexcept override { return stream_of(device); }
+  c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override {
+    return c10::Stream(c10::Stream::UNSAFE, with_index(device), 1);
+  }
+  c10::Stream exchangeStream(c10::Stream next) const noexcept override {
+    return std::exchange(stream_of(next.device()), next);
+  }
   void record(void**, const c10::Stream&, c10::DeviceIndex, c10::EventFlag) const override {}
   void block(void*, const c10::Stream&) const override {}
   bool queryEvent(void*) const override { return true; }
@@ -77,9 +98,16 @@ struct Guard final : c10::impl::NoOpDeviceGuardImpl<kPretend> {
   }
   void synchronizeDevice(c10::DeviceIndex) const override { arrive(); }
   void recordDataPtrOnStream(const c10::DataPtr&, const c10::Stream&) const override {}
-  static thread_local c10::Stream current;
+  double elapsedTime(void*, void*, c10::DeviceIndex) const override { return 0; }
+
+ private:
+  static c10::Device with_index(c10::Device device) { return device.has_index() ? device : here(); }
+  static c10::Stream& stream_of(c10::Device device) {  // the current one of this thread
+    static thread_local std::map<c10::DeviceIndex, c10::Stream> current;
+    const c10::Device own = with_index(device);
+    return current.try_emplace(own.index(), c10::Stream::DEFAULT, own).first->second;
+  }
 };
-thread_local c10::Stream Guard::current(c10::Stream::DEFAULT, here);
 const Guard guard;
 
 struct Hooks final : at::PrivateUse1HooksInterface {
@@ -97,13 +125,14 @@ at::Tensor as_host(const at::Tensor& x) {
                        at::TensorOptions().dtype(x.scalar_type()));
 }
 
-at::Tensor strided(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type) {
+at::Tensor strided(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type, c10::Device device) {
+  const c10::DeviceGuard current(device);
   const c10::DispatchKeySet keys(c10::DispatchKey::PrivateUse1);
   return at::detail::empty_strided_generic(sizes, strides, &memory, keys, type);
 }
 
-at::Tensor from_host(const at::Tensor& x) {
-  const at::Tensor made = strided(x.sizes(), x.strides(), x.scalar_type());
+at::Tensor from_host(const at::Tensor& x, c10::Device device) {
+  const at::Tensor made = strided(x.sizes(), x.strides(), x.scalar_type(), device);
   as_host(made).copy_(x);
   return made;
 }
@@ -127,6 +156,7 @@ class Arguments {
           all.push_back(x ? std::optional(seen(*x)) : x);
         value = std::move(all);
       } else if (value.isDevice() && value.toDevice().type() == kPretend) {
+        if (value.toDevice().has_index()) device_ = value.toDevice();
         value = c10::Device(c10::kCPU);
       }
     }
@@ -140,7 +170,7 @@ class Arguments {
         if (result.sizes() != given.sizes()) grow(given, result);
         return given;
       }
-    return from_host(result);
+    return from_host(result, device_);
   }
 
   [[noreturn]] void refuse(const std::string& why) const {
@@ -151,6 +181,8 @@ class Arguments {
   at::Tensor seen(const at::Tensor& x) {
     if (!x.defined() || (!is_here(x) && x.dim() == 0)) return x;  // a number of the host
     if (!is_here(x)) refuse("a tensor of the device beside one of the host");
+    if (!pairs_.empty() && x.device() != device_) refuse("tensors of two devices");
+    device_ = x.device();
     pairs_.emplace_back(x, x.numel() > 0 ? as_host(x) : at::empty(x.sizes(), x.options().device(at::kCPU)));
     return pairs_.back().second;
   }
@@ -160,6 +192,7 @@ class Arguments {
     if (given.numel() > 0) refuse("it resizes what holds something");
     const std::size_t bytes = result.nbytes();
     c10::StorageImpl* const storage = given.storage().unsafeGetStorageImpl();
+    const c10::DeviceGuard current(device_);
     storage->set_data_ptr_noswap(memory.allocate(bytes));
     storage->set_nbytes(bytes);
     given.unsafeGetTensorImpl()->set_sizes_and_strides(result.sizes(), result.strides());
@@ -167,6 +200,7 @@ class Arguments {
   }
 
   const c10::OperatorHandle& op_;
+  c10::Device device_ = here();  // of what it is given
   std::vector<std::pair<at::Tensor, at::Tensor>> pairs_;
 };
 
@@ -269,17 +303,20 @@ class PretendRecording final : public ops::Recording {
 };
 
 at::Tensor empty(at::IntArrayRef sizes, std::optional<at::ScalarType> type, std::optional<at::Layout>,
-                 std::optional<at::Device>, std::optional<bool>, std::optional<at::MemoryFormat> format) {
+                 std::optional<at::Device> device, std::optional<bool>, std::optional<at::MemoryFormat> format) {
+  const c10::DeviceGuard current(device && device->has_index() ? *device : here());
   return at::detail::empty_generic(sizes, &memory, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
                                    at::dtype_or_default(type), format);
 }
 at::Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, std::optional<at::ScalarType> type,
-                         std::optional<at::Layout>, std::optional<at::Device>, std::optional<bool>) {
-  return strided(sizes, strides, at::dtype_or_default(type));
+                         std::optional<at::Layout>, std::optional<at::Device> device, std::optional<bool>) {
+  return strided(sizes, strides, at::dtype_or_default(type), device && device->has_index() ? *device : here());
 }
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
   if (!is_here(to)) refuse_while_remembering("a value is asked for");
   if (!is_here(from)) refuse_while_remembering("a tensor comes from the host");
+  const bool between = is_here(to) && is_here(from) && to.device() != from.device();
+  TORCH_CHECK(!between, "the pretended device: a copy to another one");
   if (remembered) {
     Work work;
     work.written_before.emplace_back(to, as_host(to).clone());
@@ -295,6 +332,14 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_bloc
   at::Tensor target = is_here(to) ? as_host(to) : to;
   target.copy_(is_here(from) ? as_host(from) : from);
   return to;
+}
+at::Tensor& set_storage(at::Tensor& x, at::Storage storage, std::int64_t offset, at::IntArrayRef sizes,
+                        at::IntArrayRef strides) {
+  TORCH_CHECK(storage.device() == x.device(), "the pretended device: memory of ", storage.device());
+  x.unsafeGetTensorImpl()->set_storage_keep_dtype(std::move(storage));
+  x.unsafeGetTensorImpl()->set_storage_offset(offset);
+  x.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  return x;
 }
 at::Scalar local_scalar(const at::Tensor& x) {
   refuse_while_remembering("a value is asked for");
@@ -314,6 +359,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("view", at::native::view);
   library.impl("_reshape_alias", at::native::_reshape_alias);
   library.impl("unfold", at::native::unfold);
+  library.impl("set_.source_Storage_storage_offset", set_storage);
   // What other backends make of several ops, and rounds otherwise than the CPU's kernel.
   library.impl("silu_backward", torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
 }
@@ -333,6 +379,11 @@ void use_pretend_device() {
 }
 
 std::int64_t pretend_waits() { return waits; }
+
+at::Tensor pretend_memory(const at::Tensor& x) {
+  if (!is_here(x)) throw std::logic_error("the pretended device: a tensor of the host, where one of its own is wanted");
+  return as_host(x);
+}
 
 std::unique_ptr<ops::Recording> make_pretend_recording() { return std::make_unique<PretendRecording>(); }
 std::int64_t pretend_replays() { return replays; }

@@ -1,9 +1,12 @@
 // A device that is not the host, for machines without one: its tensors lie in memory of their own, under the name
 // "pretend", and everything that is computed with them is computed by LibTorch's CPU kernels.
 //
-// It is as strict as a GPU: a kernel that gets a tensor of the host beside its own is refused, and so is who looks at
-// its memory as if it were the host's. What a GPU would make the host wait for is counted: values that it reads.
+// There are several of them. Each is as strict as a GPU: a kernel that gets a tensor of the host, or of another one,
+// beside its own is refused, and so is who looks at its memory as if it were the host's. What a GPU would make the host
+// wait for is counted: values that it reads.
 #pragma once
+
+#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <memory>
@@ -12,8 +15,13 @@
 
 namespace hone::test {
 
+// How many there are: four, or so many as this variable of the environment says.
+constexpr const char* kPretendDevices = "HONE_TEST_DEVICES";
+
 // Registers the device; once per process, before the first tensor.
 void use_pretend_device();
+// As one that is the host sees its tensor; for what stands for a library of the device. Throws for one of the host.
+at::Tensor pretend_memory(const at::Tensor& x);
 
 std::int64_t pretend_waits();  // copies to and from the host that are not queued, values that were asked for
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "device/pretend_device.h"
+#include "device/same_numbers.h"
 #include "hone/callback.h"
 #include "hone/registry.h"
 #include "ops/backend.h"
@@ -87,34 +88,7 @@ class TrainOnDevice : public ::testing::Test {
   void run_on_device(const Overrides& overrides, const TrainOptions& options = quiet_options()) {
     train(recipe("device", "pretend", overrides), options);
   }
-  // What the last checkpoint and the log hold.
-  void expect_same_files(std::int64_t step) {
-    const std::filesystem::path host = folder_ / "host", device = folder_ / "device";
-    expect_same_metrics(host, device);
-    std::size_t compared = 0;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(host / step_folder(step))) {
-      if (entry.path().extension() != ".safetensors") continue;
-      const auto other = device / std::filesystem::relative(entry.path(), host);
-      EXPECT_TRUE(read_text(entry.path()) == read_text(other)) << entry.path().filename();
-      ++compared;
-    }
-    EXPECT_GE(compared, 2u);  // weights and the optimizer's state
-  }
-  // The entropy of experts' shares is the C library's logarithm on the host and LibTorch's on a device.
-  static void expect_same_metrics(const std::filesystem::path& host, const std::filesystem::path& device) {
-    const std::vector<std::string> ours = fixed_metrics_of(host), theirs = fixed_metrics_of(device);
-    ASSERT_EQ(ours.size(), theirs.size());
-    for (std::size_t i = 0; i < ours.size(); ++i) {
-      auto one = nlohmann::json::parse(ours[i]), other = nlohmann::json::parse(theirs[i]);
-      const char* entropy = "router/entropy";
-      ASSERT_EQ(one.contains(entropy), other.contains(entropy));
-      if (one.contains(entropy)) {
-        EXPECT_NEAR(one[entropy].get<double>(), other[entropy].get<double>(), 1e-14);
-        one.erase(entropy), other.erase(entropy);
-      }
-      EXPECT_EQ(one, other);
-    }
-  }
+  void expect_same_files(std::int64_t step) { expect_same_numbers(folder_ / "host", folder_ / "device", step); }
   void expect_same(const Case& one) {
     SCOPED_TRACE(one.name);
     run_on_host(one.overrides);
@@ -329,7 +303,7 @@ TEST_F(TrainOnDevice, RefusesFloat8WhereNothingHasIt) {
 TEST_F(TrainOnDevice, RefusesWhatIsNotThere) {
   const auto start = [&](const std::string& device) { train(recipe("none", device, {}), quiet_options()); };
   EXPECT_HONE_ERROR(start("gpu"), config, "trainer.device: got \"gpu\"");
-  EXPECT_HONE_ERROR(start("pretend:3"), config, "1 pretend device");
+  EXPECT_HONE_ERROR(start("pretend:9"), config, "4 pretend devices");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "none"));
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -101,6 +102,27 @@ TEST(Watchdog, WhoeverIsBehindIsNamed) {
   for (const auto& dog : dogs) dog->leave();
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
             "warning: has waited 1 s for rank 1, which is at step 7, saving\n");
+}
+
+// The host has begun an exchange and gone on: its device has nothing to do until the other one comes.
+TEST(Watchdog, WhomADeviceWaitsForIsNamed) {
+  Store store = Store::serve("127.0.0.1", 0);
+  Place first = one_of_two(store, 1), second = first;
+  second.rank = 1;
+  Watchdog one(Store::connect(first.address, first.port, 5), first);
+  Watchdog other(Store::connect(first.address, first.port, 5), second);
+  std::atomic<bool> stands_still = true;
+  other.at("step 7, reading data");
+  ::testing::internal::CaptureStderr();
+  one.begin_exchange(), one.end_exchange();
+  one.watch([&] { return stands_still.load(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+  stands_still = false;
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  one.watch(nullptr);
+  one.leave(), other.leave();
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "warning: has waited 1 s for rank 1, which is at step 7, reading data\n");
 }
 
 TEST(Watchdog, WhoHasLeftIsNotMissed) {

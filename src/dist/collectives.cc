@@ -1,0 +1,153 @@
+// Sums in rank order.
+#include "dist/collectives.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+
+#include "hone/error.h"
+#include "tensor/host.h"
+
+namespace hone::dist {
+namespace {
+
+Tensor bytes_of(const Tensor& x) { return x.view(-1).view(at::kByte); }
+
+// Adds up what each rank has sent, where that lies.
+class Summing final : public Begun {
+ public:
+  Summing(std::unique_ptr<Begun> begun, Tensor got, Tensor share)
+      : begun_(std::move(begun)), got_(std::move(got)), share_(std::move(share)) {}
+  void wait() override {
+    begun_->wait();
+    const c10::NoGradGuard no_grad;
+    share_.copy_(got_[0]);
+    for (std::int64_t rank = 1; rank < got_.size(0); ++rank) share_.add_(got_[rank]);
+  }
+
+ private:
+  std::unique_ptr<Begun> begun_;
+  Tensor got_, share_;
+};
+
+std::string kind_of(at::Device device) { return c10::DeviceTypeName(device.type(), /*lower_case=*/true); }
+
+std::map<std::string, DeviceExchange>& others() {
+  static std::map<std::string, DeviceExchange> made;
+  return made;
+}
+
+const DeviceExchange* exchange_for(at::Device device) {
+  const auto other = others().find(kind_of(device));
+  return other != others().end() ? &other->second : built_exchange(kind_of(device));
+}
+
+void check_shapes(const Tensor& whole, const Tensor& share, int ranks) {
+  HONE_ASSERT(whole.is_contiguous() && share.is_contiguous() && whole.numel() == ranks * share.numel());
+}
+
+// Replicas stay the same bits only where all of them round alike.
+void require_one_kind(const std::vector<std::string>& kinds) {
+  for (std::size_t rank = 0; rank < kinds.size(); ++rank)
+    if (kinds[rank] != kinds[0])
+      throw Error(ErrorKind::config,
+                  fmt::format("rank {} computes on {}, and rank 0 on {}", rank, kinds[rank], kinds[0]))
+          .hint("they would not round alike; trainer.device: auto is the GPU where a machine has one, cuda and cpu "
+                "name what all are to have");
+}
+
+// A device for each rank: libraries that let ranks exchange do not let them share one.
+void refuse_one_for_two(at::Device device, const std::vector<std::string>& identities) {
+  for (std::size_t rank = 0; rank < identities.size(); ++rank)
+    for (std::size_t other = 0; other < rank; ++other)
+      if (identities[rank] == identities[other])
+        throw Error(ErrorKind::config,
+                    fmt::format("ranks {} and {} have one {} device between them, {}; each needs its own", other, rank,
+                                kind_of(device), identities[rank]))
+            .hint("no more ranks on a machine than it has of them, each seeing all of them or its own; "
+                  "--trainer.device=cpu trains on the processors");
+}
+
+}  // namespace
+
+void set_exchange(const std::string& kind, DeviceExchange how) { others()[kind] = std::move(how); }
+
+RankCollectives::RankCollectives(int rank, int size, std::unique_ptr<HostExchange> host,
+                                 std::shared_ptr<c10d::Store> store)
+    : rank_(rank), size_(size), store_(std::move(store)), host_(std::move(host)) {}
+
+void RankCollectives::compute_on(at::Device device) {
+  const DeviceExchange* how = device.is_cpu() ? nullptr : exchange_for(device);
+  require_one_kind(gather(how ? how->kind(device) : kind_of(device)));
+  if (device.is_cpu() || (device_ && on_ == device)) return;
+  if (!how)
+    throw Error(ErrorKind::config,
+                fmt::format("nothing is there by which ranks exchange what lies on {}", device.str()))
+        .hint("one process alone, or --trainer.device=cpu");
+  refuse_one_for_two(device, gather(how->identity(device)));
+  device_ = how->make(device, {rank_, size_, *host_, *store_});
+  on_ = device;
+  try_out(device);
+}
+
+// Before any work: what cannot reach the other devices, or gets something else from them, is found here.
+void RankCollectives::try_out(at::Device device) {
+  Tensor sum = at::full({size_ + 1}, static_cast<double>(rank_ + 1), at::TensorOptions().device(device));
+  this->sum(sum);
+  const Tensor got = host::read(sum);
+  const double expected = size_ * (size_ + 1) / 2.0;
+  for (const float one : host::values<float>(got))
+    if (one != expected)
+      throw Error(ErrorKind::peer, fmt::format("{}: a first sum over {} ranks is wrong; got {}, expected {}",
+                                               device.str(), size_, one, expected))
+          .hint("the devices do not read each other's memory as they should; NCCL_P2P_DISABLE=1 goes another way");
+  bytes_ = 0;
+}
+
+Exchange& RankCollectives::of(const Tensor& x) const {
+  if (x.is_cpu()) return *host_;
+  HONE_ASSERT(device_ && x.device() == on_);
+  return *device_;
+}
+
+// Each rank adds up one share of the elements, and gives the sums to all: what backends call all-reduce adds in another
+// order on each share.
+void RankCollectives::sum(Tensor& x) {
+  HONE_ASSERT(x.is_contiguous());
+  const c10::NoGradGuard no_grad;
+  const std::int64_t share = (x.numel() + size_ - 1) / size_;
+  if (share == 0) return;
+  const bool even = share * size_ == x.numel();
+  Tensor whole = even ? x.view(-1) : at::zeros({share * size_}, x.options());
+  if (!even) whole.narrow(0, 0, x.numel()).copy_(x.view(-1));
+  const Tensor total = at::empty({share}, x.options());
+  begin_sum(whole, total)->wait();
+  begin_gather(total, whole)->wait();
+  if (!even) x.view(-1).copy_(whole.narrow(0, 0, x.numel()));
+}
+
+std::unique_ptr<Begun> RankCollectives::begin_sum(const Tensor& whole, const Tensor& share) {
+  check_shapes(whole, share, size_);
+  const c10::NoGradGuard no_grad;
+  const Tensor got = at::empty({size_, share.numel()}, whole.options());
+  bytes_ += whole.nbytes() - share.nbytes();
+  return std::make_unique<Summing>(of(whole).begin_all_to_all(bytes_of(whole), bytes_of(got)), got, share);
+}
+
+std::unique_ptr<Begun> RankCollectives::begin_gather(const Tensor& share, const Tensor& whole) {
+  check_shapes(whole, share, size_);
+  const c10::NoGradGuard no_grad;
+  bytes_ += static_cast<std::uint64_t>(size_ - 1) * share.nbytes();
+  return of(whole).begin_gather(bytes_of(share), bytes_of(whole));
+}
+
+Traffic RankCollectives::traffic() const {
+  Times all = host_->times();
+  if (device_) {
+    const Times there = device_->times();
+    all.on_the_way += there.on_the_way, all.waited += there.waited;
+  }
+  return {bytes_, all.on_the_way, all.waited};
+}
+
+}  // namespace hone::dist

@@ -1,0 +1,42 @@
+// What ranks do together, by exchanges: sums in rank order, whatever the tensors lie on.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dist/exchange.h"
+
+namespace hone::dist {
+
+class RankCollectives final : public Collectives {
+ public:
+  // `store`: of keys of their own, for what devices need; kept.
+  RankCollectives(int rank, int size, std::unique_ptr<HostExchange> host, std::shared_ptr<c10d::Store> store);
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  void compute_on(at::Device device) override;
+  void sum(Tensor& x) override;
+  std::unique_ptr<Begun> begin_sum(const Tensor& whole, const Tensor& share) override;
+  std::unique_ptr<Begun> begin_gather(const Tensor& share, const Tensor& whole) override;
+  std::vector<std::string> gather(const std::string& own) override { return host_->gather(own); }
+  Traffic traffic() const override;
+
+  // Whether the device has nothing to do until other ranks come. By any thread, once compute_on() has returned.
+  bool stands_still() const { return device_ && device_->stands_still(); }
+  bool has_device() const { return device_ != nullptr; }
+
+ private:
+  Exchange& of(const Tensor& x) const;
+  void try_out(at::Device device);
+  const int rank_, size_;
+  std::shared_ptr<c10d::Store> store_;
+  std::unique_ptr<HostExchange> host_;
+  at::Device on_ = at::kCPU;
+  std::unique_ptr<Exchange> device_;  // null: only what lies on the host travels
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace hone::dist
