@@ -15,6 +15,7 @@ for i in $(seq 12); do echo "{\"text\": \"text $i\", \"label\": 1}"; done >l.jso
 for i in $(seq 12); do echo "{\"messages\": [{\"role\": \"user\", \"content\": \"$i+1=\"}, {\"role\": \"assistant\", \"content\": \"$((i + 1))\"}]}"; done >c.jsonl
 for i in $(seq 12); do echo "{\"prompt\": \"$i+1=\", \"completion\": \"$((i + 1))\"}"; done >p.jsonl
 for i in $(seq 12); do echo "{\"text\": \"text $i\", \"label\": $((i % 2))}"; done >k.jsonl
+for i in $(seq 12); do echo "{\"text\": \"text $i\", \"text_pair\": \"another one $i\", \"label\": 1}"; done >q.jsonl
 printf 'text\nx one\ny two\nz three\nw four\n' >t.csv
 cat >r.yaml <<R
 model: {type: llama, hidden_size: 16, intermediate_size: 32, num_hidden_layers: 1, num_attention_heads: 2, num_key_value_heads: 2, max_position_embeddings: 64}
@@ -242,6 +243,7 @@ trainer.device | what computes: tests/device/train_test.cc |
 trainer.loss_scale.start | r.yaml --trainer.precision=fp16 | --trainer.loss_scale.start=1099511627776
 trainer.loss_scale.grow_every | r.yaml --trainer.precision=fp16 | --trainer.loss_scale.grow_every=1
 trainer.deterministic | r.yaml | --trainer.deterministic=fast
+trainer.cuda_graphs | r.yaml | --trainer.cuda_graphs=always
 trainer.matmul_precision | r.yaml | --trainer.matmul_precision=high
 trainer.precision | r.yaml | --trainer.precision=fp64
 trainer.fp8 | r.yaml --trainer.precision=bf16 | --trainer.fp8=rowwise
@@ -507,7 +509,7 @@ tokenizer --vocab-size | tokenizer train ../d.jsonl --vocab-size 300 --out t | -
 tokenizer --min-frequency | tokenizer train ../d.jsonl --vocab-size 300 --out t | --min-frequency 20
 tokenizer --special-tokens | tokenizer train ../d.jsonl --vocab-size 300 --out t | --special-tokens '<x>'
 tokenizer --columns | tokenizer train ../d.jsonl --vocab-size 300 --out t | --columns text=story
-tokenizer --ignore | tokenizer train ../l.jsonl --vocab-size 300 --out t | --ignore label
+tokenizer --ignore | tokenizer train ../q.jsonl --vocab-size 300 --out t | --ignore text_pair
 tokenizer --lowercase | tokenizer train ../u.txt --vocab-size 300 --kind word_piece --out t | --no-lowercase
 tokenizer --threads | speed: the same tokenizer, tests/text/train_test.cc |
 tokenizer --out | tokenizer train ../d.jsonl --vocab-size 300 --out t | --out u

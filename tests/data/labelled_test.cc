@@ -94,6 +94,13 @@ TEST(Labelled, TablesAndColumns) {
   EXPECT_THAT(csv->batch({1}, 0).extra.at("token_type_ids").values, ElementsAre(0, 0, 0, 1, 1));
 }
 
+TEST(Labelled, WhatIsIgnoredIsNotRead) {
+  const TempFolder folder;
+  DataFile file = files({folder.write("a.jsonl", kLines)})[0];
+  file.ignore = {"text_pair"};
+  EXPECT_FALSE(make({file})->batch({0, 1, 2}, 0).extra.contains("token_type_ids"));
+}
+
 TEST(Labelled, KnownLabelsDecideTheNumbers) {
   const TempFolder folder;
   const auto file = files({folder.write("a.jsonl", kLines)});
