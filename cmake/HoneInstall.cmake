@@ -10,7 +10,7 @@ endif()
 if(TARGET hone_program)
   # By name: CMake leaves out folders inside the project, and .deps/torch and .deps/pyarrow are such. The same in the build
   # folder: CMake would otherwise pad the shorter one with colons, and an empty entry is the current directory.
-  set(rpath "${LibTorch_ROOT_DIR}/lib")
+  set(rpath "${LibTorch_ROOT_DIR}/lib" ${LibTorch_RUNTIME_FOLDERS})
   if(TARGET hone_deps::parquet)
     list(APPEND rpath "${HONE_PYARROW_FOLDER}")
   endif()
