@@ -4,6 +4,8 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,6 +21,11 @@ class Store;
 namespace hone::dist {
 
 constexpr double kNoLimit = 30 * 24 * 3600.0;  // seconds: who is lost is known from beats (watchdog.h)
+
+// As c10d wants times.
+inline std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
 
 // So far, in seconds: in which anything was on its way, and of them those in which whoever computes waited for it.
 struct Times {

@@ -5,7 +5,6 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <mutex>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -19,10 +18,6 @@
 
 namespace hone::dist {
 namespace {
-
-std::chrono::milliseconds within(double seconds) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
-}
 
 // For how long anything was on its way, and was waited for. Ends are told by Gloo's threads.
 class OnTheWay {
@@ -57,14 +52,14 @@ class Gloo final : public HostExchange {
  public:
   Gloo(c10d::Store& store, const Place& place, double timeout_seconds) {
     const BlockSignals blocked;  // in its threads
-    auto options = c10d::ProcessGroupGloo::Options::create(within(timeout_seconds));
+    auto options = c10d::ProcessGroupGloo::Options::create(milliseconds(timeout_seconds));
     options->threads = 2;
     options->devices.push_back(place.on_one_machine() ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
                                                       : c10d::ProcessGroupGloo::createDefaultDevice());
     auto own_keys = c10::make_intrusive<c10d::PrefixStore>(
         "gloo", c10::intrusive_ptr<c10d::Store>::unsafe_reclaim_from_nonowning(&store));
     group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(std::move(own_keys), place.rank, place.size, options);
-    group_->setTimeout(within(kNoLimit));
+    group_->setTimeout(milliseconds(kNoLimit));
   }
 
   std::unique_ptr<Begun> begin_all_to_all(const Tensor& from, const Tensor& to) override {

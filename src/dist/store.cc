@@ -37,10 +37,6 @@ struct Store::State {
 
 namespace {
 
-std::chrono::milliseconds milliseconds(double seconds) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
-}
-
 // What it has to say on stderr of a connection that fails is said by us, once.
 void be_quiet() { FLAGS_caffe2_log_level = c10::GLOG_FATAL; }
 

@@ -14,7 +14,7 @@
 #include "base/sections.h"
 #include "hone/gradient_sum.h"
 #include "nn/plan.h"
-#include "ops/backend.h"
+#include "ops/make_recording.h"
 #include "ops/sequences.h"
 #include "tensor/device.h"
 #include "tensor/host.h"
@@ -52,7 +52,6 @@ std::optional<ops::Sequences> sequences_of(const Batch& batch, bool takes_paddin
   std::int64_t padding = 0;
   for (const ops::Span& span : made.between) padding += span.end - span.begin;
   if (padding > 0 && (!takes_padding || padding * kLeastPadding > all)) return std::nullopt;
-  made.longest = batch.length();  // of any such rows
   return made;
 }
 
@@ -233,18 +232,9 @@ void RecordedPasses::give_up(const std::string& reason, bool expected) {
   always_ || !expected ? log::warning("trainer.cuda_graphs: {}", told) : log::debug("{}", told);
 }
 
-namespace {
-
-std::unique_ptr<ops::Recording> make_memory(at::Device device) {
-  const ops::Backend& table = ops::backend_of(at::empty({1}, at::TensorOptions(device).dtype(at::kFloat)));
-  return table.make_recording ? table.make_recording() : nullptr;
-}
-
-}  // namespace
-
 std::string reason_against_graphs(const Recipe& recipe, at::Device device) {
   if (device.is_cpu()) return "they are a GPU's, and this run computes on the CPU";
-  if (!make_memory(device)) return fmt::format("{} remembers no work", device.str());
+  if (!ops::maybe_make_recording(device)) return fmt::format("{} remembers no work", device.str());
   if (recipe.trainer.precision == Precision::fp16) return "a run in fp16 has none";
   return make_objective(recipe)->is_recordable() ? "" : fmt::format("objective {} has none", recipe.objective.type);
 }
@@ -259,7 +249,7 @@ std::unique_ptr<RecordedPasses> maybe_record_passes(const Recipe& recipe, Model&
   const double tokens = static_cast<double>(trainer.batch_size.rows * recipe.data.max_length);
   const bool always = trainer.cuda_graphs == Graphs::always;
   if (!always && parameters * tokens > kSmall) return nullptr;
-  return std::make_unique<RecordedPasses>(model, make_memory(model.device()), always);
+  return std::make_unique<RecordedPasses>(model, ops::maybe_make_recording(model.device()), always);
 }
 
 }  // namespace hone::training

@@ -17,6 +17,17 @@ Place one_of_two(const Store& store, double limit) {
   return place;
 }
 
+// Both ranks of a job, each with its watchdog.
+struct Two {
+  Store store = Store::serve("127.0.0.1", 0);
+  Watchdog one = dog(0), other = dog(1);
+  Watchdog dog(int rank) const {
+    Place place = one_of_two(store, 1);
+    place.rank = rank;
+    return Watchdog(Store::connect(place.address, place.port, 5), place);
+  }
+};
+
 // A rank that waits for another one, which never comes.
 void wait_long() { std::this_thread::sleep_for(std::chrono::seconds(20)); }
 
@@ -106,21 +117,17 @@ TEST(Watchdog, WhoeverIsBehindIsNamed) {
 
 // The host has begun an exchange and gone on: its device has nothing to do until the other one comes.
 TEST(Watchdog, WhomADeviceWaitsForIsNamed) {
-  Store store = Store::serve("127.0.0.1", 0);
-  Place first = one_of_two(store, 1), second = first;
-  second.rank = 1;
-  Watchdog one(Store::connect(first.address, first.port, 5), first);
-  Watchdog other(Store::connect(first.address, first.port, 5), second);
+  Two ranks;
   std::atomic<bool> stands_still = true;
-  other.at("step 7, reading data");
+  ranks.other.at("step 7, reading data");
   ::testing::internal::CaptureStderr();
-  one.begin_exchange(), one.end_exchange();
-  one.watch([&] { return stands_still.load(); });
+  ranks.one.begin_exchange(), ranks.one.end_exchange();
+  ranks.one.watch([&] { return stands_still.load(); });
   std::this_thread::sleep_for(std::chrono::milliseconds(2000));
   stands_still = false;
   std::this_thread::sleep_for(std::chrono::milliseconds(2500));
-  one.watch(nullptr);
-  one.leave(), other.leave();
+  ranks.one.watch(nullptr);
+  ranks.one.leave(), ranks.other.leave();
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
             "warning: has waited 1 s for rank 1, which is at step 7, reading data\n");
 }
@@ -135,14 +142,10 @@ TEST(Watchdog, WhoHasLeftIsNotMissed) {
 }
 
 TEST(Watchdog, ThoseWhoBeatAreLeftInPeace) {
-  Store store = Store::serve("127.0.0.1", 0);
-  Place first = one_of_two(store, 1), second = first;
-  second.rank = 1;
-  Watchdog one(Store::connect(first.address, first.port, 5), first);
-  Watchdog other(Store::connect(first.address, first.port, 5), second);
-  one.at("step 5");
+  Two ranks;
+  ranks.one.at("step 5");
   std::this_thread::sleep_for(std::chrono::milliseconds(2500));
-  EXPECT_NE(store.find("beat/0").value_or("").find("step 5"), std::string::npos);
+  EXPECT_NE(ranks.store.find("beat/0").value_or("").find("step 5"), std::string::npos);
 }
 
 }  // namespace

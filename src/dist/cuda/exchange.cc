@@ -5,7 +5,6 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
@@ -47,7 +46,7 @@ class Nccl final : public Exchange {
     const BlockSignals blocked;  // in its threads
     leave_it_to_our_watchdog();
     auto options = Group::Options::create();
-    options->timeout = std::chrono::milliseconds(static_cast<std::int64_t>(kNoLimit * 1000));
+    options->timeout = milliseconds(kNoLimit);
     auto keys = c10::make_intrusive<c10d::PrefixStore>(
         "nccl", c10::intrusive_ptr<c10d::Store>::unsafe_reclaim_from_nonowning(&joined.store));
     try {

@@ -12,8 +12,7 @@
 #include "hone/layers.h"
 #include "nn/kv_cache.h"
 #include "nn/plan.h"
-#include "ops/backend.h"
-#include "ops/recording.h"
+#include "ops/make_recording.h"
 #include "tensor/device.h"
 #include "tensor/host.h"
 
@@ -130,9 +129,8 @@ class RecordedDecoder final : public Decoder {
 std::unique_ptr<Decoder> maybe_make_recorded_decoder(const Model& model, const std::string& adapter) {
   const CausalLm* lm = model.causal_lm();
   if (!lm || model.device().is_cpu() || model.residency()) return nullptr;
-  const ops::Backend& table = ops::backend_of(at::empty({1}, at::TensorOptions(model.device()).dtype(at::kFloat)));
-  if (!table.make_recording) return nullptr;
-  return std::make_unique<RecordedDecoder>(*lm, adapter, table.make_recording());
+  auto recording = ops::maybe_make_recording(model.device());
+  return recording ? std::make_unique<RecordedDecoder>(*lm, adapter, std::move(recording)) : nullptr;
 }
 
 }  // namespace hone::nn
