@@ -15,7 +15,6 @@ hone's median, the peer's, and their ratio:
 import argparse
 import json
 import os
-import re
 import statistics
 import subprocess
 import tempfile
@@ -36,7 +35,7 @@ class Hone:
         self.program, self.folder, self.device = program, folder, device
 
     def run(self, prompts, new, batch):
-        """Seconds of the prompts, seconds of the generation, per prompt."""
+        """Seconds of all prompts, and of what is generated."""
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
             file.writelines(json.dumps({"prompt": p}) + "\n" for p in prompts)
             file.flush()
@@ -44,19 +43,24 @@ class Hone:
                 [self.program, "generate", self.folder, "--tokenizer", "bytes", "--prompts", file.name, "--json", "--stats",
                  "--device", self.device, "--ignore-eos", "--max-new-tokens", str(new), "--batch-size", str(batch)],
                 capture_output=True, text=True, check=True)
-        seconds = [float(x) for x in re.findall(r" tokens in ([0-9.]+) s", done.stderr)]
         assert all(len(json.loads(line)["ids"]) == new for line in done.stdout.splitlines())
-        return seconds
+        stats = next(json.loads(line)["stats"] for line in done.stderr.splitlines() if line.startswith('{"stats"'))
+        return stats["prompt_seconds"], stats["generation_seconds"]
 
-    def generate(self, batch, repeats=6):  # the first one finds cold caches and weights not yet read
-        prompt, decode = self.run([letters(PROMPT, i) for i in range(batch * repeats)], NEW, batch)
-        return batch * repeats * NEW / (prompt + decode)
+    def warm(self, prompts, new, batch, repeats):
+        """The same of further prompts: the first batch finds cold caches and weights not yet read."""
+        first = self.run(prompts[:batch], new, batch)
+        all_of_them = self.run(prompts, new, batch)
+        return [(a - b) / (repeats - 1) for a, b in zip(all_of_them, first)]
+
+    def generate(self, batch, repeats=6):
+        return batch * NEW / sum(self.warm([letters(PROMPT, i) for i in range(batch * repeats)], NEW, batch, repeats))
 
     def decode(self, repeats=4):
-        return repeats * (NEW - 1) / self.run([letters(PROMPT, i) for i in range(repeats)], NEW, 1)[1]
+        return (NEW - 1) / self.warm([letters(PROMPT, i) for i in range(repeats)], NEW, 1, repeats)[1]
 
     def prefill(self, length=LONG, repeats=6):
-        return repeats * length / self.run([letters(length, i) for i in range(repeats)], 1, 1)[0]
+        return length / self.warm([letters(length, i) for i in range(repeats)], 1, 1, repeats)[0]
 
 
 class Transformers:

@@ -8,8 +8,8 @@ forward, backward, clipping, AdamW. Both drop their first steps (two; one of LoR
 median step and peak memory, then the ratios of the medians over the rounds, against the best of the peer's modes.
 `--device cuda` measures on a GPU, where the peer has flash attention by torch's SDPA; its mode compiled is the same
 model under torch.compile in a plain loop. `--ranks 2` gives each of two hone processes the case's rows, which then
-have all of the model, and then a share of it: what is printed last is the part of twice one process's rate. `--floor` also times the step's matrix products by themselves in torch, best
-of seven each.
+have all of the model, and then a share of it: what is printed last is the part of twice one process's rate. `--floor`
+also times the step's matrix products by themselves in torch, best of seven each.
 """
 import argparse
 import json
@@ -90,7 +90,7 @@ def make_base(case, folder, device):
         fresh_peer(case).save_pretrained(folder)
 
 
-def run_peer(case, mode, folder, device):
+def run_peer(case, mode, folder, device, accumulate):
     """One run of the Trainer, in this process; prints a JSON object."""
     import time
     import torch
@@ -131,9 +131,10 @@ def run_peer(case, mode, folder, device):
 
     watch = Watch()
     if mode == "compiled":
-        return run_compiled(model, Rows(), rows, steps + warmup(case), warmup(case))
+        return run_compiled(model, Rows(), rows, steps + warmup(case), warmup(case), accumulate)
     arguments = transformers.TrainingArguments(
-        output_dir=tempfile.mkdtemp(), per_device_train_batch_size=rows, max_steps=steps + warmup(case),
+        output_dir=tempfile.mkdtemp(), per_device_train_batch_size=rows, gradient_accumulation_steps=accumulate,
+        max_steps=steps + warmup(case),
         bf16=mode.startswith("autocast"), use_cpu=device == "cpu", report_to=[], logging_steps=1000,
         save_strategy="no", disable_tqdm=True,
         optim="adamw_torch_fused" if "fused" in mode else "adamw_torch")
@@ -151,7 +152,7 @@ def tell(seconds, device):
                       "peak_memory_bytes": peak}))
 
 
-def run_compiled(model, data, rows, steps, warm):
+def run_compiled(model, data, rows, steps, warm, accumulate):
     """The model under torch.compile on a GPU: fp32 weights, bf16 by autocast, fused AdamW, clipping."""
     import time
     import torch
@@ -160,12 +161,14 @@ def run_compiled(model, data, rows, steps, warm):
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5, fused=True)
     seconds = []
     for step in range(steps):
-        ids = torch.stack([data[step * rows + i]["input_ids"] for i in range(rows)]).cuda()
         torch.cuda.synchronize()
         start = time.perf_counter()
-        with torch.autocast("cuda", torch.bfloat16):
-            loss = compiled(input_ids=ids, labels=ids).loss
-        loss.backward()
+        for i in range(accumulate):
+            first = (step * accumulate + i) * rows
+            ids = torch.stack([data[first + row]["input_ids"] for row in range(rows)]).cuda()
+            with torch.autocast("cuda", torch.bfloat16):
+                loss = compiled(input_ids=ids, labels=ids).loss
+            (loss / accumulate).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
@@ -174,22 +177,32 @@ def run_compiled(model, data, rows, steps, warm):
     tell(seconds[warm:], "cuda")
 
 
-def peer(case, mode, folder, device):
+def peer(case, mode, folder, device, accumulate):
     done = subprocess.run([sys.executable, __file__, "--case", case, "--run-peer", mode, "--base", folder, "--device",
-                           device], capture_output=True, text=True)
+                           device, "--rows", str(CASES[case][3]), "--accumulate", str(accumulate)],
+                          capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(done.stderr)
     return json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"step_seconds')))
 
 
-def hone(program, case, folder, device, trainer, ranks=1, fsdp=False):
+def lengths(total, length, documents):
+    """Of the texts that so many tokens come as: whole rows, or documents of so many tokens on average."""
+    import random
+    draw = random.Random(1)
+    while total > 0:
+        yield min(total, length if not documents else draw.randint(1, 2 * documents - 1))
+        total -= length if not documents else documents
+
+
+def hone(program, case, folder, device, trainer, ranks=1, fsdp=False, documents=0, accumulate=1):
     _, _, vocab, rows, length, steps, precision, _ = CASES[case]
     data, recipe = os.path.join(folder, "rows.jsonl"), os.path.join(folder, "recipe.json")
     with open(data, "w") as file:
         state = 1
-        for _ in range(ranks * rows * (steps + warmup(case))):
+        for count in lengths(ranks * accumulate * rows * length * (steps + warmup(case)), length, documents):
             ids = []
-            for _ in range(length):
+            for _ in range(count):
                 state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
                 ids.append((state >> 33) % vocab)
             file.write(json.dumps({"input_ids": ids}) + "\n")
@@ -197,7 +210,9 @@ def hone(program, case, folder, device, trainer, ranks=1, fsdp=False):
             "data": {"train": data, "max_length": length}, "optimizer": {"type": "adamw", "learning_rate": 5e-5},
             "trainer": {"batch_size": rows, "max_grad_norm": 1.0, "precision": precision, "device": device, **trainer},
             "run": {"folder": os.path.join(folder, "run"), "seed": 1}}
-    made["trainer"]["accumulate"] = ranks
+    if documents:
+        made["data"]["packing"] = "concat"
+    made["trainer"]["accumulate"] = ranks * accumulate
     if fsdp:
         made["parallel"] = {"fsdp": -1}
     if is_lora(case):
@@ -241,7 +256,8 @@ def product_floor(case):
 
 
 def trainer_of(options):
-    given = {"fp8": (options.fp8, "off"), "cuda_graphs": (options.graphs, "auto")}
+    given = {"fp8": (options.fp8, "off"), "cuda_graphs": (options.graphs, "auto"),
+             "deterministic": (options.deterministic, "strict")}
     return {name: value for name, (value, usual) in given.items() if value != usual}
 
 
@@ -251,7 +267,7 @@ def scale(options):
     with tempfile.TemporaryDirectory() as folder:
         for name, ranks, fsdp in [("one", 1, False), ("whole", options.ranks, False), ("shares", options.ranks, True)]:
             made = hone(options.hone, options.case, folder, options.device, trainer_of(options),
-                        ranks, fsdp)
+                        ranks, fsdp, options.documents)
             rates[name] = made["tokens_per_step"] / made["step_seconds"]
             print(f"{name:12} {ranks} ranks, {made['step_seconds']:8.3f} s median, {rates[name]:.0f} tokens/s, "
                   f"{made['peak_memory_bytes'] / 1e9:5.2f} GB each, waits "
@@ -268,16 +284,25 @@ def main():
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--fp8", choices=["off", "tensorwise", "rowwise"], default="off", help="of hone alone")
     parser.add_argument("--graphs", choices=["auto", "always", "never"], default="auto", help="trainer.cuda_graphs, of hone alone")
+    parser.add_argument("--deterministic", choices=["strict", "fast"], default="strict", help="of hone alone")
+    parser.add_argument("--documents", type=int, default=0,
+                        help="tokens of a document on average, packed into rows, of hone alone; 0: each row is one")
+    parser.add_argument("--rows", type=int, help="in a batch, in place of the case's")
+    parser.add_argument("--accumulate", type=int, default=1, help="batches of a step, on one rank")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--ranks", type=int, default=1, help="of hone, with as many rows each; no peer")
     parser.add_argument("--floor", action="store_true")
     parser.add_argument("--run-peer", help=argparse.SUPPRESS)
     parser.add_argument("--base", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.rows:
+        made = list(CASES[options.case])
+        made[3] = options.rows
+        CASES[options.case] = tuple(made)
     if options.run_peer == "make":
         return make_base(options.case, options.base, options.device)
     if options.run_peer:
-        return run_peer(options.case, options.run_peer, options.base, options.device)
+        return run_peer(options.case, options.run_peer, options.base, options.device, options.accumulate)
     if options.ranks > 1:
         return scale(options)
     modes = [mode for mode in (CASES[options.case][-1] if options.peer is None else options.peer).split(",") if mode]
@@ -293,8 +318,9 @@ def main():
                 floors.append(product_floor(options.case))
                 print(f"{'products':12} {floors[-1]:8.3f} s", flush=True)
             for name in ["hone", *modes]:
-                made = (hone(options.hone, options.case, folder, options.device, trainer_of(options))
-                        if name == "hone" else peer(options.case, name, base, options.device))
+                made = (hone(options.hone, options.case, folder, options.device, trainer_of(options),
+                             documents=options.documents, accumulate=options.accumulate)
+                        if name == "hone" else peer(options.case, name, base, options.device, options.accumulate))
                 seconds.setdefault(name, []).append(made["step_seconds"])
                 memory.setdefault(name, []).append(made["peak_memory_bytes"])
                 rate = (f", {made['flops'] / 1e12:.1f} TFLOP/s, {made['share_of_ceiling']:.2f} of a large product's"

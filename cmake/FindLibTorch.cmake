@@ -79,10 +79,11 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
       LibTorch::LibTorch INTERFACE
       "LINKER:--no-as-needed,${LibTorch_torch_cuda_LIBRARY},${LibTorch_c10_cuda_LIBRARY},--as-needed")
     set_property(TARGET LibTorch::LibTorch APPEND PROPERTY INTERFACE_COMPILE_DEFINITIONS USE_C10D_NCCL)
-    # LibTorch's headers of streams and events call the CUDA runtime themselves.
-    file(GLOB _cudart "${LibTorch_ROOT_DIR}/../nvidia/*/lib/libcudart.so.*")
-    target_link_libraries(LibTorch::LibTorch INTERFACE ${_cudart})
-    foreach(_library IN LISTS _cudart)
+    # LibTorch's headers of streams and events call the CUDA runtime themselves; hone calls cuDNN.
+    file(GLOB _called "${LibTorch_ROOT_DIR}/../nvidia/*/lib/libcudart.so.*"
+         "${LibTorch_ROOT_DIR}/../nvidia/*/lib/libcudnn.so.*")
+    target_link_libraries(LibTorch::LibTorch INTERFACE ${_called})
+    foreach(_library IN LISTS _called)
       file(REAL_PATH "${_library}/.." _folder)
       list(APPEND LibTorch_RUNTIME_FOLDERS "${_folder}")
     endforeach()

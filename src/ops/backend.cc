@@ -14,7 +14,9 @@ namespace {
 
 const Backend* selected = nullptr;
 
-// By type of device; those without a file of their own have the reference's.
+}  // namespace
+
+// Those without a file of their own have the reference's.
 const Backend& table_of(at::DeviceType device) {
   static const auto tables = [] {
     std::array<const Backend*, at::COMPILE_TIME_MAX_DEVICE_TYPES> all{};
@@ -28,8 +30,6 @@ const Backend& table_of(at::DeviceType device) {
   }();
   return *tables[static_cast<std::size_t>(device)];
 }
-
-}  // namespace
 
 const Backend& backend_of(const at::Tensor& x) {
   if (selected) return *selected;

@@ -101,6 +101,9 @@ struct Backend {
     void (*loss)(at::Tensor& logits_CV, const LossTargets& targets, bool gradient, const CrossEntropyOptions& options,
                  at::Tensor& losses_C, at::Tensor& statistics_C4);
     bool (*all_finite)(const at::Tensor& x);
+    at::Tensor (*likeliest)(const at::Tensor& logits_RV);  // ops/likeliest.h
+    // How much memory a chunk of tokens' logits should take, in bytes, where losses are made of many.
+    std::int64_t (*chunk_bytes)();
   } sums{};
 
   struct Updates {
@@ -117,6 +120,8 @@ const Backend& reference_backend();  // plain ATen: any device, and fp16
 // The table for tensors of one type on one device; null where they are not, or not floating numbers, or where no table
 // is wanted (HONE_KERNELS=reference): the op then has its composed meaning, differentiated by autograd.
 const Backend* backend_for(std::initializer_list<at::Tensor> tensors);
+// The table of a device, whatever its tensors are.
+const Backend& table_of(at::DeviceType device);
 // The table for what such tensors lead to.
 const Backend& backend_of(const at::Tensor& x);
 

@@ -15,8 +15,9 @@
 namespace hone::ops {
 namespace {
 
-// A chunk's logits; of large vocabularies more than a cache holds, as each chunk adds to all of the head's gradient.
-constexpr std::int64_t kChunkBytes = 16 << 20, kChunkTokens = 512;
+// Of a chunk at least; of large vocabularies that is more than a cache holds, as each chunk adds to all of the head's
+// gradient.
+constexpr std::int64_t kChunkTokens = 512;
 // Of a head that is kept rearranged beside itself for several chunks, twice. Larger ones are rearranged as they are
 // multiplied: for so many tokens that takes little time, and less memory.
 constexpr std::int64_t kKeptBytes = 64 << 20;
@@ -80,7 +81,8 @@ HeadLosses head_losses(const at::Tensor& given_SD, const at::Tensor& given_VD, c
   const auto wide = at::toOpMathType(head_VD.scalar_type());
   const std::int64_t count = hidden_SD.size(0), vocab = head_VD.size(0);
   const auto item = static_cast<std::int64_t>(head_VD.element_size());
-  const std::int64_t step = chunk_of(count, std::max(kChunkTokens, kChunkBytes / (vocab * item)));
+  const std::int64_t bytes = backend_of(head_VD).sums.chunk_bytes();
+  const std::int64_t step = chunk_of(count, std::max(kChunkTokens, bytes / (vocab * item)));
   const bool keep = count > step && head_VD.numel() * item <= kKeptBytes;
   HeadLosses made{at::empty({count}, head_VD.options().dtype(wide).requires_grad(false)), {}};
   if (wanted.hidden) made.dhidden_SD = at::empty_like(hidden_SD);

@@ -35,7 +35,7 @@ struct HeadGradients {
 struct HeadLosses {
   at::Tensor losses_S, dhidden_SD;
 };
-// Outside autograd, by chunks of tokens whose logits stay below 16 MB, or of 256 tokens. statistics_S4: as
+// Outside autograd, by chunks of tokens, as long as is good for the device. statistics_S4: as
 // Backend::Sums::loss, or undefined.
 HeadLosses head_losses(const at::Tensor& hidden_SD, const at::Tensor& head_VD, const LossTargets& targets,
                        const CrossEntropyOptions& options, HeadGradients& wanted, at::Tensor statistics_S4 = {});

@@ -2,6 +2,7 @@
 #include "train/frame.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/AutogradState.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
@@ -48,7 +49,25 @@ void Frame::drop() {
   });
 }
 
+namespace {
+
+// LibTorch gives a device's part of a backward pass to a thread of its own, which is known to nobody who measures this
+// one, and which a pass waits for.
+class OnThisThread {
+ public:
+  OnThisThread() { state().set_multithreading_enabled(false); }
+  ~OnThisThread() { state().set_multithreading_enabled(before_); }
+  OnThisThread(const OnThisThread&) = delete;
+
+ private:
+  static c10::AutogradState& state() { return c10::AutogradState::get_tls_state(); }
+  bool before_ = state().get_multithreading_enabled();
+};
+
+}  // namespace
+
 void Frame::backward(const Tensor& loss) {
+  const OnThisThread here;
   const double scale = run.loss_scale.factor;
   updater_->set_loss_scale(scale);
   (scale == 1 ? loss : loss * scale).backward();

@@ -16,6 +16,7 @@
 #include "hub/memory.h"
 #include "hub/save.h"
 #include "nn/weight_groups.h"
+#include "ops/meta/stands_for.h"
 #include "tensor/meta_memory.h"
 #include "train/checkpoint.h"
 #include "train/meta_twin.h"
@@ -281,6 +282,7 @@ std::string memory_parts(const MemoryPlan& plan) {
 MemoryPlan plan_memory(const Recipe& recipe, const Inputs& inputs, const MetaRunOptions& options) {
   MemoryPlan plan;
   const bool host = device_of(recipe).is_cpu();  // else process and copy lie elsewhere
+  const ops::StandsFor device(device_of(recipe));
   plan.process = host ? inputs.process + kOnceItTrains : 0;
   const std::int64_t rows = options.batch_size > 0 ? options.batch_size : recipe.trainer.batch_size.rows;
   const HostBatch batch = fullest_batch(recipe, inputs, rows);

@@ -35,6 +35,15 @@ const emulated::Kernels& kernels_for(at::ScalarType type) {
 
 int capability(const at::Tensor&) { return 0; }
 bool has_tensor_cores(const at::Tensor&) { return true; }
+// cuDNN's, of which there is none here.
+std::optional<Attended> fused_attention(const at::Tensor&, const at::Tensor&, const at::Tensor&, const Packed&,
+                                        const AttentionOptions&, bool) {
+  return {};
+}
+std::optional<AttentionGradients> fused_attention_backward(const at::Tensor&, const AttentionSaved&, const Packed&,
+                                                           const AttentionOptions&) {
+  return {};
+}
 
 // Products by groups of what the kernels do not take are the reference's.
 void grouped(at::Tensor& out, const std::vector<GroupedFactors>& factors, const RowGroups& groups) {

@@ -152,6 +152,20 @@ TEST(CudaSums, FindWhatIsNotFinite) {
     }
 }
 
+TEST(CudaSums, FindTheLikeliest) {
+  for (const at::ScalarType type : kAllTypes)
+    for (const std::int64_t columns : {1, 2, 33, 64, 3000, 9000}) {
+      const Tensor x = sample({5, columns}, type);
+      x[1].fill_(-3), x[2][columns - 1] = 7, x[3][columns / 2] = x[3].max(), x[4][columns / 3] = NAN;
+      EXPECT_TRUE(emulated_backend().sums.likeliest(x).equal(reference_backend().sums.likeliest(x)))
+          << described(type, 5, columns);
+      EXPECT_EQ(emulated_backend().sums.likeliest(x)[1].item<std::int64_t>(), 0) << "of equal ones the first";
+      x[0][columns - 1] = HUGE_VAL, x[1][0] = -HUGE_VAL;
+      const Tensor spoiled = emulated_backend().sums.likeliest(x);
+      EXPECT_TRUE(spoiled.slice(0, 0, 2).eq(-1).all().item<bool>()) << described(type, 5, columns);
+    }
+}
+
 // Through the ops: an embedding, a norm and a head, and their gradients, with the table of the GPU.
 TEST(CudaTable, TrainsAsTheReferenceDoesAndWaitsForNothing) {
   const Tensor ids = at::arange(20, at::kLong).remainder(11);

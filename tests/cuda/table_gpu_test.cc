@@ -152,22 +152,43 @@ TEST_P(GpuTable, Loss) {
   expect_near(statistics, plain_statistics, "statistics");
 }
 
+class SameBits {
+ public:
+  explicit SameBits(bool wanted) { devices::want_same_bits(wanted); }
+  ~SameBits() { devices::want_same_bits(before_); }
+  SameBits(const SameBits&) = delete;
+
+ private:
+  bool before_ = devices::same_bits_wanted();
+};
+
+// Kernels differ by whether sums must always be made in the same order, by head sizes and by masks.
 TEST_P(GpuTable, Attention) {
-  const std::vector<ops::Span> spans{{0, 70}, {70, 71}, {71, 200}};
-  for (const ops::Mask mask : {ops::Mask::causal(), ops::Mask::causal(16), ops::Mask::full(), ops::Mask::full(9)}) {
-    ops::AttentionOptions options;
-    options.scale = 0.2, options.mask = mask;
-    const at::Tensor q = random({200, 4, 64}), k = random({200, 2, 64}), v = random({200, 2, 64});
-    const at::Tensor dy = random({200, 4, 64});
-    const ops::Attended got = table().attention.forward(q, k, v, spans, options),
-                        expected = plain_.attention.forward(q, k, v, spans, options);
-    expect_near(got.y_NHK, expected.y_NHK, "y");
-    const ops::AttentionGradients back = table().attention.backward(dy, {q, k, v, got}, spans, options),
-                                  plain = plain_.attention.backward(dy, {q, k, v, expected}, spans, options);
-    expect_near(back.q_NHK, plain.q_NHK, "dq");
-    expect_near(back.k_NGK, plain.k_NGK, "dk");
-    expect_near(back.v_NGK, plain.v_NGK, "dv");
-  }
+  const std::vector<std::vector<ops::Span>> documents{
+      {{0, 70}, {70, 71}, {71, 200}}, {{0, 200}}, {{3, 90}, {95, 180}}, {{0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 200}}};
+  for (const bool wanted : {true, false})
+    for (const std::int64_t size : {64, 128, 48})
+      for (const auto& spans : documents)
+        for (const ops::Mask mask :
+             {ops::Mask::causal(), ops::Mask::causal(16), ops::Mask::full(), ops::Mask::full(9)}) {
+          SCOPED_TRACE(testing::Message() << wanted << " size " << size << " documents " << spans.size()
+                                          << " window " << mask.window);
+          const SameBits scope(wanted);
+          ops::AttentionOptions options;
+          options.scale = 0.2, options.mask = mask;
+          const at::Tensor q = random({200, 4, size}), k = random({200, 2, size}), v = random({200, 2, size});
+          const at::Tensor dy = random({200, 4, size});
+          const ops::Attended got = table().attention.forward(q, k, v, spans, options),
+                              expected = plain_.attention.forward(q, k, v, spans, options);
+          expect_near(got.y_NHK, expected.y_NHK, "y");
+          const ops::AttentionGradients back = table().attention.backward(dy, {q, k, v, got}, spans, options),
+                                        plain = plain_.attention.backward(dy, {q, k, v, expected}, spans, options);
+          expect_near(back.q_NHK, plain.q_NHK, "dq");
+          expect_near(back.k_NGK, plain.k_NGK, "dk");
+          expect_near(back.v_NGK, plain.v_NGK, "dv");
+          const ops::AttentionGradients twice = table().attention.backward(dy, {q, k, v, got}, spans, options);
+          if (wanted) EXPECT_TRUE(back.q_NHK.equal(twice.q_NHK)) << "other bits";
+        }
 }
 
 TEST_P(GpuTable, Decoding) {

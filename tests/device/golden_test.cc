@@ -1,5 +1,4 @@
-// What transformers computes, computed on every device beside the host: the pretended one, and GPUs where there are
-// any.
+// What transformers computes, computed beside the host: on GPUs where there are any, else on the pretended device.
 #include <gtest/gtest.h>
 
 #include "device/pretend_device.h"
@@ -18,12 +17,10 @@ struct OnDevice {
 };
 
 std::vector<OnDevice> on_devices(const std::vector<std::filesystem::path>& roots) {
-  use_pretend_device();
   std::vector<OnDevice> all;
-  for (const at::Device device : devices::all())
+  for (const at::Device device : devices_beside_the_host())
     for (const std::filesystem::path& root : roots)
-      for (const std::string& name : golden_names(root))
-        if (!device.is_cpu()) all.push_back({device, root, name});
+      for (const std::string& name : golden_names(root)) all.push_back({device, root, name});
   return all;
 }
 
@@ -128,10 +125,8 @@ std::vector<OnDevice> adapters_on_devices() {
 INSTANTIATE_TEST_SUITE_P(Devices, AdapterOnDevice, testing::ValuesIn(adapters_on_devices()), named);
 
 TEST(RunsOnDevices, TwelveStepsEqualHfTrainer) {
-  use_pretend_device();
   const TempFolder folder;
-  for (const at::Device device : devices::all()) {
-    if (device.is_cpu()) continue;
+  for (const at::Device device : devices_beside_the_host()) {
     SCOPED_TRACE(device.str());
     Recipe recipe = golden_recipe("models/llama", "batch_size: 2, accumulate: 3, steps: 12",
                                   (folder / device.str()).string());

@@ -23,6 +23,8 @@
 #include <utility>
 #include <vector>
 
+#include "tensor/device.h"
+
 namespace hone::test {
 namespace {
 
@@ -376,6 +378,17 @@ void use_pretend_device() {
     return true;
   }();
   (void)once;
+}
+
+std::vector<at::Device> devices_beside_the_host() {
+  const auto all = [] {
+    std::vector<at::Device> found = devices::all();
+    std::erase_if(found, [](at::Device device) { return device.is_cpu(); });
+    return found;
+  };
+  if (std::vector<at::Device> gpus = all(); !gpus.empty() && gpus[0].is_cuda()) return gpus;
+  use_pretend_device();
+  return all();
 }
 
 std::int64_t pretend_waits() { return waits; }

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "ops/recording.h"
 
@@ -20,6 +21,9 @@ constexpr const char* kPretendDevices = "HONE_TEST_DEVICES";
 
 // Registers the device; once per process, before the first tensor.
 void use_pretend_device();
+// What is there beside the host: GPUs, or else the pretended ones. Never both, since LibTorch's autograd knows one kind
+// of device in a process beside the host.
+std::vector<at::Device> devices_beside_the_host();
 // As one that is the host sees its tensor; for what stands for a library of the device. Throws for one of the host.
 at::Tensor pretend_memory(const at::Tensor& x);
 

@@ -49,15 +49,22 @@ make_index() {
       'Requires-Dist: cuda-toolkit[cublas,cudart,cupti]==13.0.3; platform_system == "Linux"' \
       'Requires-Dist: nvidia-cublas==13.1; platform_system == "Linux"' 'Requires-Dist: triton==9; platform_system == "Linux"'
   done
-  mkdir -p "$made/toolkit" "$made/crt/nvidia/cu13/include/crt"
+  mkdir -p "$made/toolkit" "$made/crt/nvidia/cu13/include/crt" "$made"/cccl/nvidia/cu13/include/{nv,cccl}
+  mkdir -p "$made/frontend/include"
+  : >"$made/cccl/nvidia/cu13/include/nv/target"
+  : >"$made/cccl/nvidia/cu13/include/cccl/sort.h"
+  : >"$made/frontend/include/cudnn_frontend.h"
   : >"$made/crt/nvidia/cu13/include/crt/host_defines.h"
   wheel nvidia_cuda_runtime-13.0.96 "py3-none-manylinux_2_5_$machine" "$made/runtime"
   wheel nvidia_cuda_cupti-13.0.85 "py3-none-manylinux_2_5_$machine" "$made/cupti"
   wheel nvidia_cublas-13.1 "py3-none-manylinux_2_5_$machine" "$made/cublas"
   wheel nvidia_cuda_crt-13.0.88 "py3-none-manylinux_2_5_$machine" "$made/crt"
-  wheel cuda_toolkit-13.0.3 py3-none-any "$made/toolkit" 'Provides-Extra: crt' 'Provides-Extra: cudart' 'Provides-Extra: cupti' 'Provides-Extra: cublas' \
+  wheel nvidia_cuda_cccl-13.0.85 "py3-none-manylinux_2_5_$machine" "$made/cccl"
+  wheel nvidia_cudnn_frontend-1.18.0 "cp311-cp311-manylinux_2_5_$machine" "$made/frontend"
+  wheel cuda_toolkit-13.0.3 py3-none-any "$made/toolkit" 'Provides-Extra: crt' 'Provides-Extra: cccl' 'Provides-Extra: cudart' 'Provides-Extra: cupti' 'Provides-Extra: cublas' \
     'Requires-Dist: nvidia-cuda-runtime==13.0.*; extra == "cudart"' 'Requires-Dist: nvidia-cuda-cupti==13.0.*; extra == "cupti"' \
-    'Requires-Dist: nvidia-cublas==13.1; extra == "cublas"' 'Requires-Dist: nvidia-cuda-crt==13.0.*; extra == "crt"'
+    'Requires-Dist: nvidia-cublas==13.1; extra == "cublas"' 'Requires-Dist: nvidia-cuda-crt==13.0.*; extra == "crt"' \
+    'Requires-Dist: nvidia-cuda-cccl==13.0.*; extra == "cccl"'
 }
 
 # Runs the script from another folder: "fetched" when it went to the index, "nothing" when it had nothing to do.
@@ -110,8 +117,8 @@ expect "what is there when fetching failed" "$(there)" "$cpu"
 expect "with CUDA" "$(fetched)" fetched
 expect "files with CUDA" "$(cd "$tree/.deps/torch-cuda" && find torch nvidia -type f | grep -c -E 'cublas|libnvperf|libtorch_cuda|libc10_cuda|ATen/cuda|libtorch_python')" 5
 expect "what its headers and linkers want" \
-  "$(cd "$tree/.deps/torch-cuda/nvidia/cu13" && ls include/crt/host_defines.h lib/libcudart.so | tr '\n' ' ')" \
-  "include/crt/host_defines.h lib/libcudart.so "
+  "$(cd "$tree/.deps/torch-cuda/nvidia" && find */include cu13/lib/libcudart.so ! -type d | LC_ALL=C sort | xargs)" \
+  "$(echo cu13/include/{crt/host_defines.h,nv/target} cu13/lib/libcudart.so cudnn_frontend/include/cudnn_frontend.h)"
 expect "what is there without CUDA, beside it" "$(there)" "$cpu"
 expect "with CUDA, a second time" "$(fetched)" nothing
 rm "$tree/.deps/torch-cuda/torch/lib/libtorch_cuda.so"

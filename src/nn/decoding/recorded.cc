@@ -12,6 +12,7 @@
 #include "hone/layers.h"
 #include "nn/kv_cache.h"
 #include "nn/plan.h"
+#include "ops/likeliest.h"
 #include "ops/make_recording.h"
 #include "tensor/device.h"
 #include "tensor/host.h"
@@ -47,7 +48,7 @@ class RecordedDecoder final : public Decoder {
     return likeliest_;
   }
   std::span<float> logits() override {
-    read_RV_ = host::read(logits_RV_);
+    read_RV_ = host::read(logits_RV_.to(at::kFloat));
     return host::mutable_values<float>(read_RV_);
   }
   // In one read with the likeliest ones: all of them are exact as fp64.
@@ -104,9 +105,8 @@ class RecordedDecoder final : public Decoder {
     Pass pass(batch);
     pass.cache = &cache, pass.adapter = adapter_;
     const Tensor hidden_RD = model_.forward(batch, pass).hidden_BTD.flatten(0, 1);
-    logits_RV_ = model_.head().logits(hidden_RD, pass).to(at::kFloat);
-    const Tensor finite_R = logits_RV_.isfinite().all(-1);
-    likeliest_R_ = logits_RV_.argmax(-1).masked_fill(finite_R.logical_not(), -1);
+    logits_RV_ = model_.head().logits(hidden_RD, pass);
+    likeliest_R_ = ops::likeliest(logits_RV_);
     ids_R1_.copy_(likeliest_R_.clamp_min(0).unsqueeze(1));
     return pass.plan().is_lasting();
   }

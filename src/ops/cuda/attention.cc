@@ -1,14 +1,17 @@
-// Attention: LibTorch's flash attention (Dao, 2023) of bf16 and fp16, by sequences of different lengths and without
-// repeating keys; what it does not know (fp32, soft caps, dropout by counter, odd head sizes) is the reference's.
+// Attention of bf16 and fp16 by sequences of different lengths and without repeating keys: cuDNN's where it has it,
+// else LibTorch's flash attention (Dao, 2023); what neither knows (fp32, soft caps, dropout by counter, odd head sizes)
+// is the reference's.
 //
 // Letters: N queries, L keys, H query heads, G key/value heads, K head size.
 #include "ops/attention.h"
 
 #include <ATen/Context.h>
 
+#include <bit>
 #include <optional>
 
 #include "hone/error.h"
+#include "ops/cuda/fused_attention.h"
 #include "ops/cuda/table.h"
 #include "ops/reference/table.h"
 #include "ops/sequences.h"
@@ -19,6 +22,7 @@ namespace {
 
 constexpr std::int64_t kMostHeadSize = 256;
 constexpr int kFirstCapability = 80;
+constexpr std::int64_t kLongPrompt = 1024;  // tokens
 
 bool flash_takes(const at::Tensor& q_NHK, const AttentionOptions& options) {
   const auto type = q_NHK.scalar_type();
@@ -42,8 +46,7 @@ struct Window {
   std::optional<std::int64_t> before, after;
 };
 
-// Its backward pass adds in an order that timing decides, unless all algorithms are asked to be deterministic: asked of
-// the whole process, but for this call, in which no other thread of ours computes.
+// Asks for deterministic algorithms, of the whole process, but for one call, in which no other thread of ours computes.
 class SameBitsTwice {
  public:
   SameBitsTwice()
@@ -64,63 +67,86 @@ class SameBitsTwice {
 };
 
 // Of sequences one after another, whose lse_HN is as dense as they are.
-Attended flash(const at::Tensor& q_NHK, const at::Tensor& k_LGK, const at::Tensor& v_LGK, const at::Tensor& q_ends,
-              const at::Tensor& k_ends, std::int64_t most_queries, std::int64_t most_keys,
-              const AttentionOptions& options) {
+Attended flash(const at::Tensor& q_NHK, const at::Tensor& k_LGK, const at::Tensor& v_LGK, const Packed& packed,
+               const AttentionOptions& options) {
   const Window window(options.mask);
-  const auto made = at::_flash_attention_forward(readable(q_NHK), readable(k_LGK), readable(v_LGK), q_ends, k_ends,
-                                                 most_queries, most_keys, /*dropout_p=*/0, window.causal,
-                                                 /*return_debug_mask=*/false, options.scale, window.before,
-                                                 window.after);
+  const auto made = at::_flash_attention_forward(
+      readable(q_NHK), readable(k_LGK), readable(v_LGK), packed.q_ends(), packed.k_ends(), packed.most_queries(),
+      packed.most_keys(), /*dropout_p=*/0, window.causal,
+      /*return_debug_mask=*/false, options.scale, window.before, window.after);
   HONE_ASSERT(std::get<1>(made).dim() == 2);
   return {std::get<0>(made), std::get<1>(made)};
 }
 
 // A pass's documents as flash attention wants them: for its first layer made, for all others there.
 struct OnDevice {
-  at::Tensor ends;
-  std::int64_t longest = 0;
+  OnDevice(const at::Tensor& ends, std::int64_t longest, std::vector<Span> between)
+      : packed(ends, ends, longest, longest), between(std::move(between)) {}
+  Packed packed;
   std::vector<Span> between;
 };
 const OnDevice& on_device(const Documents& documents, const at::Tensor& x_NHK) {
   const OnDevice& made = documents.kept([&] {
-    if (const Documents::Ends* const there = documents.there()) return OnDevice{there->ends, there->longest, {}};
+    if (const Documents::Ends* const there = documents.there()) return OnDevice(there->ends, there->longest, {});
     Sequences sequences = sequences_of(documents.spans(), x_NHK.size(0));
     HONE_ASSERT(sequences.ends.back() == x_NHK.size(0));
-    return OnDevice{queued_copy(sequences.ends, at::kInt, x_NHK), sequences.longest, std::move(sequences.between)};
+    // Empty ones at the end, so that plans for so many are good for fewer.
+    const std::size_t count = std::bit_ceil(sequences.ends.size() - 1);
+    sequences.ends.resize(count + 1, sequences.ends.back());
+    return OnDevice(queued_copy(sequences.ends, at::kInt, x_NHK), sequences.longest, std::move(sequences.between));
   });
-  HONE_ASSERT(made.ends.device() == x_NHK.device());
+  HONE_ASSERT(made.packed.q_ends().device() == x_NHK.device());
   return made;
+}
+
+Attended best(const at::Tensor& q_NHK, const at::Tensor& k_LGK, const at::Tensor& v_LGK, const Packed& packed,
+              const AttentionOptions& options, bool for_gradient) {
+  auto fused = fused_attention(readable(q_NHK), readable(k_LGK), readable(v_LGK), packed, options, for_gradient);
+  return fused ? *std::move(fused) : flash(q_NHK, k_LGK, v_LGK, packed, options);
 }
 
 Attended forward(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
                  const Documents& documents, const AttentionOptions& options) {
   if (!flash_takes(q_NHK, options))
     return reference_table::attention().forward(q_NHK, k_NGK, v_NGK, documents, options);
-  const auto& [ends, longest, between] = on_device(documents, q_NHK);
-  Attended all = flash(q_NHK, k_NGK, v_NGK, ends, ends, longest, longest, options);
-  for (const Span& span : between) {
+  const OnDevice& there = on_device(documents, q_NHK);
+  Attended all = best(q_NHK, k_NGK, v_NGK, there.packed, options, /*for_gradient=*/true);
+  for (const Span& span : there.between) {
     all.y_NHK.slice(0, span.begin, span.end).zero_();
     all.lse_HN.slice(1, span.begin, span.end).zero_();
   }
   return all;
 }
 
+// Adds in an order that timing decides, unless all algorithms are asked to be deterministic.
+AttentionGradients flash_backward(const at::Tensor& dy_NHK, const AttentionSaved& saved, const Packed& packed,
+                                  const AttentionOptions& options) {
+  const Window window(options.mask);
+  const at::Tensor no_random = at::empty({2}, dy_NHK.options().dtype(at::kUInt64));
+  const auto made = at::_flash_attention_backward(
+      dy_NHK.contiguous(), readable(saved.q_NHK), readable(saved.k_NGK), readable(saved.v_NGK), saved.result.y_NHK,
+      saved.result.lse_HN.contiguous(), packed.q_ends(), packed.k_ends(), packed.most_queries(), packed.most_keys(),
+      /*dropout_p=*/0, window.causal, no_random, no_random, options.scale, window.before, window.after);
+  return {std::get<0>(made), std::get<1>(made), std::get<2>(made)};
+}
+
+AttentionGradients best_backward(const at::Tensor& dy_NHK, const AttentionSaved& saved, const Packed& packed,
+                                 const AttentionOptions& options) {
+  if (devices::same_bits_wanted()) {
+    const SameBitsTwice scope;
+    return flash_backward(dy_NHK, saved, packed, options);
+  }
+  auto fused = fused_attention_backward(dy_NHK, saved, packed, options);
+  return fused ? *std::move(fused) : flash_backward(dy_NHK, saved, packed, options);
+}
+
 AttentionGradients backward(const at::Tensor& dy_NHK, const AttentionSaved& saved, const Documents& documents,
                             const AttentionOptions& options) {
   if (!flash_takes(saved.q_NHK, options))
     return reference_table::attention().backward(dy_NHK, saved, documents, options);
-  const auto& [ends, longest, between] = on_device(documents, dy_NHK);
-  const Window window(options.mask);
-  const at::Tensor no_random = at::empty({2}, dy_NHK.options().dtype(at::kUInt64));
-  std::optional<SameBitsTwice> scope;
-  if (devices::same_bits_wanted()) scope.emplace();
-  const auto made = at::_flash_attention_backward(
-      dy_NHK.contiguous(), readable(saved.q_NHK), readable(saved.k_NGK), readable(saved.v_NGK), saved.result.y_NHK,
-      saved.result.lse_HN.contiguous(), ends, ends, longest, longest, /*dropout_p=*/0,
-      window.causal, no_random, no_random, options.scale, window.before, window.after);
-  AttentionGradients all{std::get<0>(made), std::get<1>(made), std::get<2>(made)};
-  for (const Span& span : between)
+  const OnDevice& there = on_device(documents, dy_NHK);
+  AttentionGradients all = best_backward(dy_NHK, saved, there.packed, options);
+  for (const Span& span : there.between)
     for (const at::Tensor& x : {all.q_NHK, all.k_NGK, all.v_NGK}) x.slice(0, span.begin, span.end).zero_();
   return all;
 }
@@ -133,8 +159,11 @@ at::Tensor cached(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Te
   const auto ends_of = [&](std::int64_t count) {
     return queued_copy(std::vector<std::int32_t>{0, static_cast<std::int32_t>(count)}, at::kInt, q_NHK);
   };
-  return flash(q_NHK, k_GLK.transpose(0, 1), v_GLK.transpose(0, 1), ends_of(queries), ends_of(keys), queries, keys,
-               options)
+  const at::Tensor k = k_GLK.transpose(0, 1), v = v_GLK.transpose(0, 1), q_ends = ends_of(queries);
+  const Packed packed(q_ends, queries == keys ? q_ends : ends_of(keys), queries, keys);
+  // cuDNN's masks are aligned at the first key, and a plan for a few tokens takes longer than they do.
+  return (queries == keys && queries >= kLongPrompt ? best(q_NHK, k, v, packed, options, /*for_gradient=*/false)
+                          : flash(q_NHK, k, v, packed, options))
       .y_NHK;
 }
 

@@ -9,6 +9,7 @@ namespace {
 constexpr int kDecodeThreads = 128;
 // As the kernels have them; of a row's part, of a row.
 constexpr std::int64_t kMostDecodedSize = 256, kRunsTogether = 128, kLeastEntries = 128, kMostParts = 64;
+constexpr std::int64_t kTileHeads = 16, kMostCoreSize = 128;
 constexpr std::int64_t kMostGridRows = 65535;
 constexpr int kMostStoreThreads = 256;
 
@@ -22,14 +23,19 @@ void decode_rows(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, 
   const at::Tensor softmax = at::empty({2, rows * heads, most}, wide_options(q));
   const at::Tensor parts = at::empty({rows * heads, most, size}, wide_options(q));
   const std::int64_t shared = heads / groups;
-  const Grid grid{.x = most,
-                  .y = rows * groups * ceil_div(shared, values_at_once(q, wide)),
-                  .threads = kDecodeThreads};
-  launch({"decode", "decode"}, q, grid, q, k, v, y, softmax[0], softmax[1], parts, held, window, k.stride(0),
-         k.stride(1), k.stride(2), static_cast<int>(groups), static_cast<int>(shared), static_cast<int>(size),
-         options.scale, options.soft_cap, wide);
+  const bool by_cores = wide && q.element_size() == 2 && size <= kMostCoreSize && has_tensor_cores(q);
+  const std::int64_t together = by_cores ? kTileHeads : values_at_once(q, wide);
+  const Grid grid{.x = most, .y = rows * groups * ceil_div(shared, together),
+                  .threads = kDecodeThreads,
+                  .early = true};
+  const auto run = [&](const char* kernel, const auto&... more) {
+    launch({"decode", kernel}, q, grid, q, k, v, y, softmax[0], softmax[1], parts, held, window, k.stride(0),
+           k.stride(1), k.stride(2), static_cast<int>(groups), static_cast<int>(shared), static_cast<int>(size),
+           options.scale, options.soft_cap, more...);
+  };
+  by_cores ? run(size <= kMostCoreSize / 2 ? "decode_64" : "decode_128") : run("decode", wide);
   if (most == 1) return;
-  const Grid joins{.x = rows * heads, .threads = threads_for(size, kMostDecodedSize)};
+  const Grid joins{.x = rows * heads, .threads = threads_for(size, kMostDecodedSize), .early = true};
   launch({"decode", "join_parts"}, q, joins, y, softmax[0], softmax[1], parts, held, window, static_cast<int>(heads),
          static_cast<int>(size), static_cast<int>(most));
 }
@@ -104,7 +110,8 @@ void store_one_each(const at::Tensor& k_RGK, const at::Tensor& v_RGK, const Cach
   if (!lie_alike(to)) return reference_table::attention().store_one_each(k_RGK, v_RGK, to, held_R);
   const at::Tensor k = heads_side_by_side(k_RGK), v = heads_side_by_side(v_RGK);
   const Layout lies(k, v, to);
-  launch({"store", "store_one_each"}, k, Grid{.x = k.size(0), .threads = lies.threads}, k, v, lies.cache, to.v_RGCK,
+  const Grid grid{.x = k.size(0), .threads = lies.threads, .early = true};
+  launch({"store", "store_one_each"}, k, grid, k, v, lies.cache, to.v_RGCK,
          held_R, k.stride(0), v.stride(0), lies.cache.stride(0), lies.cache.stride(1), lies.cache.stride(2),
          lies.groups, lies.size, lies.wide);
 }

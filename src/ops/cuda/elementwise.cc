@@ -30,7 +30,7 @@ void rotate_into(const at::Tensor& y_NHK, const at::Tensor& x_NHK, const RopeTab
   const auto fits = [&](std::int64_t apart) { return wide_rows(apart, {x_NHK, y_NHK}); };
   const bool wide = fits(half) && fits(x_NHK.stride(0)) && fits(y_NHK.stride(0));
   const std::int64_t accesses = heads * half / values_at_once(x_NHK, wide);
-  const Grid grid{.x = x_NHK.size(0), .threads = threads_for(accesses, kElementThreads)};
+  const Grid grid{.x = x_NHK.size(0), .threads = threads_for(accesses, kElementThreads), .early = true};
   launch({"rope", "rotate"}, x_NHK, grid, x_NHK, y_NHK, cos, sin, rows, x_NHK.stride(0), y_NHK.stride(0),
          static_cast<int>(heads), static_cast<int>(half), back, wide);
 }

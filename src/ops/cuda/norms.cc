@@ -50,8 +50,10 @@ RmsNormed rms_norm(const at::Tensor& given, const at::Tensor& given_residual, co
   const at::Tensor x = dense(given), residual = dense(given_residual), weight = dense(given_weight);
   RmsNormed made{residual.defined() ? at::empty_like(x) : x, at::empty_like(x), per_row(x)};
   const bool wide = wide_rows(x.size(-1), {x, residual, weight, made.sum, made.normed});
-  launch({"rms_norm", "rms_norm"}, x, one_block_per_row(x, wide), x, residual, weight, made.sum, made.normed,
-         made.inv_rms, Rows(x).count, x.size(-1), eps, wide);
+  Grid grid = one_block_per_row(x, wide);
+  grid.early = true;
+  launch({"rms_norm", "rms_norm"}, x, grid, x, residual, weight, made.sum, made.normed, made.inv_rms, Rows(x).count,
+         x.size(-1), eps, wide);
   return made;
 }
 

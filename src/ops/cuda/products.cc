@@ -15,11 +15,25 @@ void multiply_wide(at::Tensor& out, const Factors& f, bool add) {
     at::mm_out(out, f.a_MK, f.b_KN, out.scalar_type());
 }
 
+// The same where out is of the factors' type, in its place: LibTorch would make one more matrix and copy it.
+void multiply_alike(at::Tensor& out, const Factors& f, bool add) {
+  if (add)
+    at::addmm_out(out, out, f.a_MK, f.b_KN);
+  else
+    at::mm_out(out, f.a_MK, f.b_KN);
+}
+
 void into(at::Tensor& out, const std::vector<Factors>& factors, bool add) {
   const auto type = factors[0].a_MK.scalar_type(), wide = at::toOpMathType(type);
   const bool narrow_out = out.scalar_type() == type;
-  if (type == wide || (factors.size() == 1 && narrow_out) || (!narrow_out && out.scalar_type() != wide))
-    return reference_table::products().into(out, factors, add);
+  if (!narrow_out && out.scalar_type() != wide) return reference_table::products().into(out, factors, add);
+  if (type == wide || (factors.size() == 1 && narrow_out)) {
+    for (const Factors& f : factors) {
+      multiply_alike(out, f, add);
+      add = true;
+    }
+    return;
+  }
   at::Tensor sum = narrow_out ? at::empty(out.sizes(), out.options().dtype(wide)) : out;
   if (narrow_out && add) sum.copy_(out);
   for (const Factors& f : factors) {
@@ -44,9 +58,17 @@ bool few_takes(const at::Tensor& x_RI, const LinearWeight& w) {
 at::Tensor room_of(const at::Tensor& x_RI, const LinearWeight& w) {
   return at::empty({x_RI.size(0), w.weight_OI.size(0)}, x_RI.options());
 }
+// How many warps share a row of weights, so that there are enough of them for all multiprocessors where there are few
+// outputs; by the shape alone.
+int split_of(std::int64_t outs, std::int64_t in) {
+  constexpr std::int64_t kEnoughOuts = 8192, kLeastValues = 1024;
+  int split = 1;
+  while (split < kFewThreads / 32 && 2 * split * outs <= kEnoughOuts && 2 * split * kLeastValues <= in) split *= 2;
+  return split;
+}
 // A warp for so many outputs.
 Grid warps_for(std::int64_t outs, std::int64_t each, std::int64_t weights) {
-  return {.x = ceil_div(outs, each * (kFewThreads / 32)), .y = weights, .threads = kFewThreads};
+  return {.x = ceil_div(outs, each * (kFewThreads / 32)), .y = weights, .threads = kFewThreads, .early = true};
 }
 
 // With up to kWeightsTogether weights, in one launch.
@@ -62,8 +84,9 @@ void multiply_few(const at::Tensor& x, std::span<const LinearWeight> weights, st
     wide = wide && wide_rows(x.size(1), {x, w.weight_OI});
   }
   const std::int64_t most = *std::max_element(outs.begin(), outs.end());
-  const Grid grid = warps_for(most, 2, static_cast<std::int64_t>(weights.size()));
-  launch({"skinny", "products"}, x, grid, x, from, bias, to, outs, x.size(1), static_cast<int>(x.size(0)), wide);
+  const int split = split_of(most, x.size(1));
+  const Grid grid = warps_for(most * split, 2, static_cast<std::int64_t>(weights.size()));
+  launch({"skinny", "products"}, x, grid, x, from, bias, to, outs, x.size(1), static_cast<int>(x.size(0)), split, wide);
 }
 
 std::vector<at::Tensor> skinny(const at::Tensor& x_RI, const std::vector<LinearWeight>& weights) {

@@ -50,7 +50,7 @@ struct Driver {
     find(library, "cuModuleLoadData", load);
     find(library, "cuModuleGetFunction", function);
     find(library, "cuFuncSetAttribute", set_attribute);
-    find(library, "cuLaunchKernel", launch);
+    find(library, "cuLaunchKernelEx", launch);
   }
   template <class Function>
   static void find(void* library, const char* name, Function*& to) {
@@ -73,10 +73,11 @@ struct Driver {
   decltype(&cuModuleLoadData) load;
   decltype(&cuModuleGetFunction) function;
   decltype(&cuFuncSetAttribute) set_attribute;
-  decltype(&cuLaunchKernel) launch;
+  decltype(&cuLaunchKernelEx) launch;
 };
 
 constexpr std::int64_t kRoomUnasked = 48 << 10;  // what a block may share without asking for it
+constexpr int kEarlyCapability = 90;             // of GPUs that can begin a kernel before the last one has ended
 
 const char* value_name(at::ScalarType type) {
   switch (type) {
@@ -200,9 +201,15 @@ void launch_with(const Kernel& kernel, const at::Tensor& like, const Grid& grid,
                         fmt::format("kernel {} with {} bytes for a block", kernel.name, grid.shared_bytes));
   const CUstream stream = c10::cuda::getCurrentCUDAStream(like.device().index()).stream();
   const auto count = [](std::int64_t x) { return static_cast<unsigned>(x); };
-  const CUresult result = gpus.driver().launch(function, count(grid.x), count(grid.y), 1, count(grid.threads),
-                                               count(grid.threads_y), 1, count(grid.shared_bytes), stream,
-                                               parameters.data(), nullptr);
+  CUlaunchAttribute early{};
+  early.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  early.value.programmaticStreamSerializationAllowed = 1;
+  CUlaunchConfig config{};
+  config.gridDimX = count(grid.x), config.gridDimY = count(grid.y), config.gridDimZ = 1;
+  config.blockDimX = count(grid.threads), config.blockDimY = count(grid.threads_y), config.blockDimZ = 1;
+  config.sharedMemBytes = count(grid.shared_bytes), config.hStream = stream;
+  config.attrs = &early, config.numAttrs = grid.early && gpus.capability(device) >= kEarlyCapability ? 1 : 0;
+  const CUresult result = gpus.driver().launch(&config, function, parameters.data(), nullptr);
   gpus.driver().check(result, fmt::format("kernel {} with {} x {} blocks of {} x {} threads", kernel.name, grid.x,
                                           grid.y, grid.threads, grid.threads_y));
 }

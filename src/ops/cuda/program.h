@@ -16,11 +16,12 @@
 namespace hone::ops::cuda_table {
 
 // Blocks in two directions; the threads of each, also in two (whole warps of 32 in the first, at most 512 together);
-// and how much room they share.
+// and how much room they share. early: the kernel itself waits for what was launched before (types.h).
 struct Grid {
   std::int64_t x = 1, y = 1;
   int threads = 32, threads_y = 1;
   std::int64_t shared_bytes = 0;
+  bool early = false;
 };
 
 // Of kernels/<source>.cu; the names live as long as the program.

@@ -8,6 +8,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <memory>
+#include <utility>
 
 #include "ops/cuda/table.h"
 
@@ -20,54 +21,78 @@ void let_wait(const c10::cuda::CUDAStream& stream, const c10::cuda::CUDAStream& 
   reached.block(stream.unwrap());
 }
 
+// Memory that graphs use in turns. LibTorch gives it up with the last graph that has it, and refuses it to a later one,
+// which begins a new one.
+class Pool {
+ public:
+  at::cuda::MempoolId_t id() {
+    if (graphs_ == 0) id_ = at::cuda::graph_pool_handle();
+    return id_;
+  }
+  void add_graph() { ++graphs_; }
+  void remove_graph() { --graphs_; }
+
+ private:
+  int graphs_ = 0;
+  at::cuda::MempoolId_t id_{};
+};
+
 class Graph final : public Recording {
  public:
-  explicit Graph(at::cuda::MempoolId_t pool) : pool_(pool) {}
+  explicit Graph(std::shared_ptr<Pool> pool) : pool_(std::move(pool)) {}
+
+  ~Graph() override { forget(); }
+  Graph(const Graph&) = delete;
 
   std::unique_ptr<Recording> beside() const override { return std::make_unique<Graph>(pool_); }
 
   // What was computed op by op before has left memory behind that a graph cannot take: others may have it.
   void record(const std::function<void()>& work) override {
+    forget();
     c10::cuda::CUDACachingAllocator::emptyCache();
-    graph_ = std::make_unique<at::cuda::CUDAGraph>();
+    auto graph = std::make_unique<at::cuda::CUDAGraph>();
     const c10::cuda::CUDAStream now = c10::cuda::getCurrentCUDAStream();
     // Of one device always the same one: what libraries keep for each stream is not made again.
     static const c10::cuda::CUDAStream aside = c10::cuda::getStreamFromPool();
     let_wait(aside, now);
-    try {
+    {
       const c10::cuda::CUDAStreamGuard guard(aside);
-      remember(work);
-    } catch (...) {
-      graph_.reset();
-      throw;
+      remember(*graph, work);
     }
     let_wait(now, aside);
+    graph_ = std::move(graph);
+    pool_->add_graph();
   }
 
   void replay() override { graph_->replay(); }
 
  private:
   // Other threads, which save or load, may go on meanwhile.
-  void remember(const std::function<void()>& work) {
-    graph_->capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
+  void remember(at::cuda::CUDAGraph& graph, const std::function<void()>& work) {
+    graph.capture_begin(pool_->id(), cudaStreamCaptureModeThreadLocal);
     try {
       work();
     } catch (...) {
       try {
-        graph_->capture_end();
+        graph.capture_end();
       } catch (const c10::Error&) {  // the first fault is the one to tell
       }
       throw;
     }
-    graph_->capture_end();
+    graph.capture_end();
+  }
+  void forget() {
+    if (!graph_) return;
+    graph_.reset();
+    pool_->remove_graph();
   }
 
-  at::cuda::MempoolId_t pool_;
+  std::shared_ptr<Pool> pool_;
   std::unique_ptr<at::cuda::CUDAGraph> graph_;
 };
 
 }  // namespace
 
-std::unique_ptr<Recording> make_recording() { return std::make_unique<Graph>(at::cuda::graph_pool_handle()); }
+std::unique_ptr<Recording> make_recording() { return std::make_unique<Graph>(std::make_shared<Pool>()); }
 
 }  // namespace hone::ops::cuda_table

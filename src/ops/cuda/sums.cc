@@ -10,6 +10,7 @@ namespace {
 constexpr int kSumThreads = 256, kLossThreads = 512;
 constexpr std::int64_t kMostRowBlocks = 4096;  // of sums of columns
 constexpr std::int64_t kLookBlocks = 1 << 12;  // of a look at all values
+constexpr int kMostFoundParts = 64;            // of a row in which the largest value is looked for
 
 at::Tensor columns(const at::Tensor& given) {
   const at::Tensor x = given.contiguous();
@@ -62,6 +63,28 @@ bool all_finite(const at::Tensor& given) {
 
 }  // namespace
 
-Backend::Sums sums() { return {columns, reference_table::sums().join, add_to_table, loss, all_finite}; }
+at::Tensor likeliest(const at::Tensor& given_RV) {
+  const at::Tensor logits = given_RV.contiguous();
+  const std::int64_t rows = logits.size(0), vocab = logits.size(1);
+  at::Tensor made = at::empty({rows}, logits.options().dtype(at::kLong));
+  const bool wide = wide_rows(vocab, {logits});
+  const std::int64_t packs = vocab / values_at_once(logits, wide);
+  const std::int64_t parts = std::clamp<std::int64_t>(packs / (2 * kSumThreads), 1, kMostFoundParts);
+  const at::Tensor values = at::empty({rows, parts}, wide_options(logits));
+  const at::Tensor places = at::empty({rows, parts}, made.options());
+  const Grid look{.x = parts, .y = rows, .threads = threads_for(packs, kSumThreads), .early = true};
+  launch({"sums", "likeliest_parts"}, logits, look, logits, values, places, vocab, wide);
+  const Grid join{.x = rows, .threads = threads_for(parts, kMostFoundParts), .early = true};
+  launch({"sums", "likeliest"}, logits, join, logits, values, places, made, static_cast<int>(parts));
+  return made;
+}
+
+// Each chunk's gradient is added to all of the head's, 16 bytes a weight with what is read: few chunks, each with more
+// than enough for all multiprocessors.
+std::int64_t chunk_bytes() { return std::int64_t{1} << 30; }
+
+Backend::Sums sums() {
+  return {columns, reference_table::sums().join, add_to_table, loss, all_finite, likeliest, chunk_bytes};
+}
 
 }  // namespace hone::ops::cuda_table

@@ -9,6 +9,7 @@
 #include "ops/float8_emulation.h"
 #include "ops/group_loop.h"
 #include "ops/kernels.h"
+#include "ops/meta/stands_for.h"
 
 namespace hone::ops {
 namespace meta_table {  // names as those of the ops
@@ -96,6 +97,12 @@ at::Tensor join(const at::Tensor& sums_BO, at::ScalarType type) {
 void add_to_table(const at::Tensor& dy, const at::Tensor&, std::int64_t, const at::Tensor&) { dy.contiguous(); }
 void loss(at::Tensor&, const LossTargets&, bool, const CrossEntropyOptions&, at::Tensor&, at::Tensor&) {}
 bool all_finite(const at::Tensor&) { return true; }
+at::Tensor likeliest_of(const at::Tensor& logits_RV) {
+  return at::empty({logits_RV.size(0)}, logits_RV.options().dtype(at::kLong));
+}
+
+at::DeviceType stood_for = at::kCPU;
+std::int64_t chunk_bytes() { return table_of(stood_for).sums.chunk_bytes(); }
 
 bool takes(at::ScalarType type) { return type == at::kFloat || type == at::kDouble || type == at::kBFloat16; }
 
@@ -112,8 +119,11 @@ const Backend& meta_backend() {
                              {attend, attend_backward, attend_cached, decode, store, store_one_each},
                              {meta_table::rms_norm, rms_norm_backward, meta_table::layer_norm, layer_norm_backward},
                              {meta_table::gated, meta_table::gated_backward, rotate_into, meta_table::dropout},
-                             {sums_of_blocks, join, add_to_table, loss, all_finite}};
+                             {sums_of_blocks, join, add_to_table, loss, all_finite, likeliest_of, chunk_bytes}};
   return table;
 }
+
+StandsFor::StandsFor(at::Device device) : before_(meta_table::stood_for) { meta_table::stood_for = device.type(); }
+StandsFor::~StandsFor() { meta_table::stood_for = before_; }
 
 }  // namespace hone::ops

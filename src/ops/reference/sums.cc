@@ -42,6 +42,13 @@ bool all_finite(const at::Tensor& x) { return host::number(at::isfinite(x).all()
 
 }  // namespace
 
-Backend::Sums sums() { return {columns, join, add_to_table, loss, all_finite}; }
+at::Tensor likeliest(const at::Tensor& logits_RV) {
+  return logits_RV.argmax(-1).masked_fill(logits_RV.isfinite().all(-1).logical_not(), -1);
+}
+
+// More than a host's cache holds is read from memory once for each thing that is made of it.
+std::int64_t chunk_bytes() { return 16 << 20; }
+
+Backend::Sums sums() { return {columns, join, add_to_table, loss, all_finite, likeliest, chunk_bytes}; }
 
 }  // namespace hone::ops::reference_table

@@ -112,6 +112,7 @@ bool all_finite(const at::Tensor& x) {
 
 }  // namespace
 
-Backend::Sums sums() { return {columns, join, add_to_table, loss, all_finite}; }
+Backend::Sums sums() { return {columns,    join, add_to_table, loss, all_finite, reference_backend().sums.likeliest,
+          reference_backend().sums.chunk_bytes}; }
 
 }  // namespace hone::ops::cpu_table

@@ -231,6 +231,226 @@ HONE_DEVICE RowParts parts_of(Int held, Int window) {
   return {begin, end, count < kMostParts ? count : kMostParts};
 }
 
+// By tensor cores, of values of 16 bits: up to kTileHeads query heads that share entries are multiplied with
+// kTileEntries of them at a time. Values go into a product in the order in which lanes read them, of all its factors.
+
+constexpr int kTileHeads = 16, kTileEntries = 16;
+
+struct Words {
+  unsigned at[4];  // eight values
+};
+HONE_DEVICE Words words_of(const Value* from, int pack, bool there) {
+  if (!there) return {};
+  const Pack<unsigned, 4> read = load<4>(reinterpret_cast<const unsigned*>(from), pack);
+  return {{read.at[0], read.at[1], read.at[2], read.at[3]}};
+}
+// Two values of 16 bits in a word, the first one below.
+template <class T>
+HONE_DEVICE unsigned both(T, float first, float second) {
+  return rounded<T>(first).bits | static_cast<unsigned>(rounded<T>(second).bits) << 16;
+}
+
+// A lane's place in a tile, as multiply_add() has it: of four lanes, and which of them.
+struct CoreLane {
+  int group, place;
+};
+HONE_DEVICE CoreLane core_lane() {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  return {lane / 4, lane % 4};
+}
+
+// Of a warp's heads (rows `group` and `group` + 8 are a lane's): softmaxes so far and the values that they weigh, 2
+// `place` and the next pack of eight of each 64.
+template <int kSize>
+struct CoreSums {
+  Wide largest[2], sum[2];
+  float y[kSize / 8][4];
+};
+
+template <int kSize>
+struct CoreTile {
+  Words k[2][kSize / 32], v[4][kSize / 64];
+};
+// Zeros where there are no entries, or no values.
+template <int kSize>
+HONE_DEVICE void load_tile(CoreTile<kSize>& tile, const Decoding& a, Int first) {
+  const CoreLane lane = core_lane();
+  const int packs = a.size / 8;
+  HONE_UNROLL for (int half = 0; half < 2; ++half) {
+    const Int entry = first + 8 * half + lane.group;
+    HONE_UNROLL for (int c = 0; c < kSize / 32; ++c) {
+      const int pack = 4 * c + lane.place;
+      tile.k[half][c] = words_of(a.k + entry * a.stride, pack, entry < a.end && pack < packs);
+    }
+  }
+  HONE_UNROLL for (int e = 0; e < 4; ++e) {
+    const Int entry = first + 2 * lane.place + e % 2 + e / 2 * 8;
+    HONE_UNROLL for (int c = 0; c < kSize / 64; ++c) {
+      const int pack = 8 * c + lane.group;
+      tile.v[e][c] = words_of(a.v + entry * a.stride, pack, entry < a.end && pack < packs);
+    }
+  }
+}
+
+template <int kSize>
+struct CoreQueries {
+  Words at[2][kSize / 32];  // of rows `group` and `group` + 8
+};
+
+// The scores of a tile's entries, in exponents of 2; -infinity where there are none.
+template <int kSize>
+HONE_DEVICE void score_tile(const Decoding& a, const CoreQueries<kSize>& q, const CoreTile<kSize>& tile, Int first,
+                            float (&scores)[2][4]) {
+  HONE_UNROLL for (int half = 0; half < 2; ++half) {
+    HONE_UNROLL for (int i = 0; i < 4; ++i) scores[half][i] = 0;
+    HONE_UNROLL for (int c = 0; c < kSize / 32; ++c)
+      HONE_UNROLL for (int s = 0; s < 4; s += 2) {
+        const unsigned left[4] = {q.at[0][c].at[s], q.at[1][c].at[s], q.at[0][c].at[s + 1], q.at[1][c].at[s + 1]};
+        multiply_add(Value{}, scores[half], left, tile.k[half][c].at[s], tile.k[half][c].at[s + 1]);
+      }
+    HONE_UNROLL for (int i = 0; i < 4; ++i) {
+      float& score = scores[half][i];
+      if (a.soft_cap > 0)
+        score = tanh_of(score * (a.scale / a.soft_cap)) * (a.soft_cap * static_cast<float>(kLog2OfE));
+      else
+        score *= a.scale * static_cast<float>(kLog2OfE);
+      if (first + 8 * half + 2 * core_lane().place + i % 2 >= a.end) score = -infinity(0.0f);
+    }
+  }
+}
+
+// Scores become weights; what was added before is made relative to what is the largest now.
+template <int kSize>
+HONE_DEVICE void weigh(CoreSums<kSize>& made, float (&scores)[2][4]) {
+  HONE_UNROLL for (int row = 0; row < 2; ++row) {
+    float largest = made.largest[row];
+    HONE_UNROLL for (int i = 0; i < 4; ++i) largest = joined(Larger{}, largest, scores[i / 2][2 * row + i % 2]);
+    HONE_UNROLL for (int away = 1; away < 4; away *= 2)
+      largest = joined(Larger{}, largest, __shfl_xor_sync(kAllLanes, largest, away));
+    const float origin = origin_of(largest), factor = exp2_of(made.largest[row] - origin);
+    made.largest[row] = largest;
+    made.sum[row] *= factor;
+    HONE_UNROLL for (int i = 0; i < 4; ++i) {
+      float& weight = scores[i / 2][2 * row + i % 2];
+      made.sum[row] += weight = exp2_of(weight - origin);
+    }
+    HONE_UNROLL for (int j = 0; j < kSize / 8; ++j)
+      HONE_UNROLL for (int c = 0; c < 2; ++c) made.y[j][2 * row + c] *= factor;
+  }
+}
+
+// The lower, or the higher, values of two words.
+HONE_DEVICE unsigned lower(unsigned first, unsigned second) { return (first & 0xffffu) | second << 16; }
+HONE_DEVICE unsigned higher(unsigned first, unsigned second) { return first >> 16 | (second & 0xffff0000u); }
+
+template <int kSize>
+HONE_DEVICE void add_values(CoreSums<kSize>& made, const CoreTile<kSize>& tile, const float (&weights)[2][4]) {
+  unsigned left[4];
+  HONE_UNROLL for (int i = 0; i < 4; ++i)
+    left[i] = both(Value{}, weights[i / 2][i % 2 * 2], weights[i / 2][i % 2 * 2 + 1]);
+  HONE_UNROLL for (int c = 0; c < kSize / 64; ++c)
+    HONE_UNROLL for (int w = 0; w < 4; ++w) {
+      const unsigned of[4] = {tile.v[0][c].at[w], tile.v[1][c].at[w], tile.v[2][c].at[w], tile.v[3][c].at[w]};
+      multiply_add(Value{}, made.y[8 * c + 2 * w], left, lower(of[0], of[1]), lower(of[2], of[3]));
+      multiply_add(Value{}, made.y[8 * c + 2 * w + 1], left, higher(of[0], of[1]), higher(of[2], of[3]));
+    }
+}
+
+// Of the warp's tiles.
+template <int kSize>
+HONE_DEVICE void attend_by_cores(const Decoding& a, CoreSums<kSize>& made) {
+  constexpr int kTogether = kSize > 64 ? 1 : 2;  // tiles whose loads are on their way together
+  const CoreLane lane = core_lane();
+  CoreQueries<kSize> q;
+  HONE_UNROLL for (int row = 0; row < 2; ++row)
+    HONE_UNROLL for (int c = 0; c < kSize / 32; ++c) {
+      const int head = lane.group + 8 * row, pack = 4 * c + lane.place;
+      q.at[row][c] = words_of(a.q + head * a.size, pack, head < a.heads && pack < a.size / 8);
+    }
+  constexpr int kStep = kTogether * kTileEntries;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  for (Int first = a.begin + warp * kStep; first < a.end; first += kDecodeWarps * kStep) {
+    CoreTile<kSize> tiles[kTogether];
+    HONE_UNROLL for (int i = 0; i < kTogether; ++i) load_tile(tiles[i], a, first + i * kTileEntries);
+    HONE_UNROLL for (int i = 0; i < kTogether; ++i) {
+      float scores[2][4];
+      score_tile(a, q, tiles[i], first + i * kTileEntries, scores);
+      weigh(made, scores);
+      add_values(made, tiles[i], scores);
+    }
+  }
+}
+
+template <int kSize>
+HONE_DEVICE void decode_by_cores(const Decoding& a, const Results& to) {
+  __shared__ Wide largest[kTileHeads * kDecodeWarps], sum[kTileHeads * kDecodeWarps],
+      y[kTileHeads * kDecodeWarps * kSize];
+  CoreSums<kSize> made = {};
+  made.largest[0] = made.largest[1] = -infinity(Wide());
+  attend_by_cores(a, made);
+  const CoreLane lane = core_lane();
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  HONE_UNROLL for (int row = 0; row < 2; ++row) {
+    HONE_UNROLL for (int away = 1; away < 4; away *= 2)
+      made.sum[row] += __shfl_xor_sync(kAllLanes, made.sum[row], away);
+    const int head = lane.group + 8 * row, place = head * kDecodeWarps + warp;
+    if (head >= a.heads) continue;
+    if (lane.place == 0) largest[place] = made.largest[row], sum[place] = made.sum[row];
+    HONE_UNROLL for (int j = 0; j < kSize / 8; ++j)
+      HONE_UNROLL for (int c = 0; c < 2; ++c) {
+        const int column = j / 8 * 64 + (2 * lane.place + c) * 8 + j % 8;
+        if (column < a.size) y[place * a.size + column] = made.y[j][2 * row + c];
+      }
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < a.heads * a.size; i += blockDim.x) {
+    const int head = i / a.size, column = i % a.size, first = head * kDecodeWarps;
+    const OneValue all = join({largest + first, sum + first, y + first * a.size, kDecodeWarps, a.size}, column);
+    if (to.y) {
+      to.y[i] = rounded<Value>(all.y / all.sum);
+      continue;
+    }
+    to.parts[head * to.apart * a.size + column] = all.y;
+    if (column == 0) to.largest[head * to.apart] = all.largest, to.sum[head * to.apart] = all.sum;
+  }
+}
+
+// Where everything lies, as decode() has it.
+struct Caches {
+  const Value *q, *k, *v;
+  Value* y;
+  Wide *largest, *sum, *parts;
+  const Int* held;
+  Int window, row_apart, group_apart, entry_apart;
+  int groups, shared, size;
+  Wide scale, soft_cap;
+};
+// Of a block whose heads go `together`: false, it has nothing to do.
+HONE_DEVICE bool find_part(const Caches& in, int together, Decoding& a, Results& to) {
+  const int cuts = (in.shared + together - 1) / together, part = blockIdx.x, cut = blockIdx.y % cuts,
+            group = blockIdx.y / cuts % in.groups, row = blockIdx.y / cuts / in.groups;
+  const RowParts row_has = parts_of(in.held[row], in.window);
+  if (part >= row_has.count) return false;
+  const Int each = (row_has.end - row_has.begin + row_has.count - 1) / row_has.count;
+  const Int begin = row_has.begin + part * each;
+  const int first = cut * together;
+  const Int head = (static_cast<Int>(row) * in.groups + group) * in.shared + first, of_part = head * gridDim.x + part,
+            cache = row * in.row_apart + group * in.group_apart;
+  a = {in.q + head * in.size,
+       in.k + cache,
+       in.v + cache,
+       in.entry_apart,
+       in.size,
+       in.shared - first < together ? in.shared - first : together,
+       begin,
+       part + 1 < row_has.count ? begin + each : row_has.end,
+       in.scale,
+       in.soft_cap};
+  to = {row_has.count == 1 ? in.y + head * in.size : nullptr, in.largest + of_part, in.sum + of_part,
+        in.parts + of_part * in.size, gridDim.x};
+  return true;
+}
+
 // q, y: [rows, groups, shared, size]; k, v: entries of rows and groups, the key/value heads, that lie so far apart; the
 // newest one of a row is entry held; largest, sum, parts: [rows, groups, shared, gridDim.x (, size)]. A block is a part
 // of a row's entries (x) and those of its heads (y) that go together: as many as values in an access.
@@ -238,34 +458,48 @@ HONE_KERNEL_OF(kDecodeWarps* kWarp)
 decode(const Value* q, const Value* k, const Value* v, Value* y, Wide* largest, Wide* sum, Wide* parts,
        const Int* held, Int window, Int row_apart, Int group_apart, Int entry_apart, int groups, int shared, int size,
        double scale, double soft_cap, int wide) {
-  const int together = wide ? Widest<Value>::kCount : 1, cuts = (shared + together - 1) / together, part = blockIdx.x,
-            cut = blockIdx.y % cuts, group = blockIdx.y / cuts % groups, row = blockIdx.y / cuts / groups;
-  const RowParts row_has = parts_of(held[row], window);
-  if (part >= row_has.count) return;
-  const Int each = (row_has.end - row_has.begin + row_has.count - 1) / row_has.count;
-  const Int begin = row_has.begin + part * each;
-  const int first = cut * together;
-  const Int head = (static_cast<Int>(row) * groups + group) * shared + first, of_part = head * gridDim.x + part,
-            cache = row * row_apart + group * group_apart;
-  const Decoding a = {q + head * size,
-                      k + cache,
-                      v + cache,
-                      entry_apart,
-                      size,
-                      shared - first < together ? shared - first : together,
-                      begin,
-                      part + 1 < row_has.count ? begin + each : row_has.end,
-                      static_cast<Wide>(scale),
-                      static_cast<Wide>(soft_cap)};
-  const Results to = {row_has.count == 1 ? y + head * size : nullptr, largest + of_part, sum + of_part,
-                      parts + of_part * size, gridDim.x};
+  let_next_begin();
+  wait_for_before();
+  Decoding a;
+  Results to;
+  const Caches in = {q, k, v, y, largest, sum, parts, held, window, row_apart, group_apart, entry_apart, groups, shared,
+                     size, static_cast<Wide>(scale), static_cast<Wide>(soft_cap)};
+  if (!find_part(in, wide ? Widest<Value>::kCount : 1, a, to)) return;
   wide ? decode_heads<Widest<Value>::kCount, Widest<Value>::kCount>(a, to) : decode_part<1, 1>(a, to);
+}
+
+template <int kSize, class T>
+HONE_DEVICE void decode_caches(T, const Caches& in) {
+  if constexpr (sizeof(T) == 2) {
+    let_next_begin();
+    wait_for_before();
+    Decoding a;
+    Results to;
+    if (find_part(in, kTileHeads, a, to)) decode_by_cores<kSize>(a, to);
+  }
+}
+// The same by tensor cores: of 16 bits, up to so many values of a head, in whole packs; kTileHeads heads go together.
+HONE_KERNEL_OF(kDecodeWarps* kWarp)
+decode_64(const Value* q, const Value* k, const Value* v, Value* y, Wide* largest, Wide* sum, Wide* parts,
+          const Int* held, Int window, Int row_apart, Int group_apart, Int entry_apart, int groups, int shared,
+          int size, double scale, double soft_cap) {
+  decode_caches<64>(Value{}, {q, k, v, y, largest, sum, parts, held, window, row_apart, group_apart, entry_apart,
+                              groups, shared, size, static_cast<Wide>(scale), static_cast<Wide>(soft_cap)});
+}
+HONE_KERNEL_OF(kDecodeWarps* kWarp)
+decode_128(const Value* q, const Value* k, const Value* v, Value* y, Wide* largest, Wide* sum, Wide* parts,
+           const Int* held, Int window, Int row_apart, Int group_apart, Int entry_apart, int groups, int shared,
+           int size, double scale, double soft_cap) {
+  decode_caches<128>(Value{}, {q, k, v, y, largest, sum, parts, held, window, row_apart, group_apart, entry_apart,
+                               groups, shared, size, static_cast<Wide>(scale), static_cast<Wide>(soft_cap)});
 }
 
 // A block per query head of a row; most: parts that there is room for.
 HONE_KERNEL_OF(kMostSize)
 join_parts(Value* y, const Wide* largest, const Wide* sum, const Wide* parts, const Int* held, Int window,
            int heads, int size, int most) {
+  let_next_begin();
+  wait_for_before();
   const Int head = blockIdx.x, at = head * most;
   const int count = static_cast<int>(parts_of(held[head / heads], window).count), column = threadIdx.x;
   if (count == 1 || column >= size) return;

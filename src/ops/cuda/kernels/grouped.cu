@@ -32,16 +32,6 @@ HONE_DEVICE void load_turned(unsigned (&to)[4], const void* row) {
                : "r"(shared_address(row))
                : "memory");
 }
-#define HONE_MULTIPLY(Type, name)                                                                         \
-  HONE_DEVICE void multiply_add(Type, float(&c)[4], const unsigned(&a)[4], unsigned b0, unsigned b1) {    \
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." name "." name                                   \
-                 ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                   \
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                         \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                         \
-  }
-HONE_MULTIPLY(Bf16, "bf16")
-HONE_MULTIPLY(Half, "f16")
-#undef HONE_MULTIPLY
 // 16 bytes, or zeros, on their way; those that were asked for before a commit arrive together.
 HONE_DEVICE void copy_ahead(void* to, const void* from, bool there) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
@@ -56,10 +46,6 @@ HONE_DEVICE void wait_for_copies() {
 #else
 HONE_DEVICE void load_matrices(unsigned (&to)[4], const void* row) { emulated::load_matrices(to, row, false); }
 HONE_DEVICE void load_turned(unsigned (&to)[4], const void* row) { emulated::load_matrices(to, row, true); }
-template <class T>
-HONE_DEVICE void multiply_add(T, float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  emulated::multiply_add(c, a, b0, b1, [](unsigned short bits) { return widened(T{bits}); });
-}
 HONE_DEVICE void copy_ahead(void* to, const void* from, bool there) { emulated::copy_in_time(to, from, there); }
 HONE_DEVICE void commit_copies() { emulated::commit_copies(); }
 template <int kLeft>

@@ -38,6 +38,8 @@ HONE_DEVICE void rms_norm_row(const RmsNormForward& a) {
 
 HONE_KERNEL rms_norm(const Value* x, const Value* residual, const Value* weight, Value* sum, Value* normed,
                      Wide* inv_rms, Int rows, Int columns, double eps, int wide) {
+  let_next_begin();
+  wait_for_before();
   const RmsNormForward all = {x, residual, weight, sum, normed, inv_rms, rows, columns, static_cast<Wide>(eps)};
   wide ? rms_norm_row<Widest<Value>::kCount>(all) : rms_norm_row<1>(all);
 }

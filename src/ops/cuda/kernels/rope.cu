@@ -33,6 +33,8 @@ HONE_DEVICE void rotate_token(const Rotation& a) {
 // Tokens lie x_stride and y_stride values apart; rows: where in cos and sin each token's angles are.
 HONE_KERNEL rotate(const Value* x, Value* y, const Wide* cos, const Wide* sin, const Int* rows, Int x_stride,
                    Int y_stride, int heads, int half, int back, int wide) {
+  let_next_begin();
+  wait_for_before();
   const Int token = blockIdx.x, row = rows[token];
   const Rotation all = {x + token * x_stride, y + token * y_stride, cos + row * half, sin + row * half,
                         heads,                half,                 static_cast<Wide>(back ? -1 : 1)};

@@ -48,6 +48,8 @@ HONE_KERNEL store_entries(const Value* k, const Value* v, Value* k_cache, Value*
 HONE_KERNEL store_one_each(const Value* k, const Value* v, Value* k_cache, Value* v_cache, const Int* held,
                            Int k_apart, Int v_apart, Int row_apart, Int group_apart, Int entry_apart, int groups,
                            int size, int wide) {
+  let_next_begin();
+  wait_for_before();
   const Int row = blockIdx.x, entry = row * row_apart + held[row] * entry_apart;
   store_both(k + row * k_apart, v + row * v_apart, {k_cache + entry, v_cache + entry, group_apart, groups, size}, wide);
 }

@@ -26,6 +26,62 @@ HONE_DEVICE bool are_finite(const Value* x, Int count) {
   return finite;
 }
 
+// A largest value, and where it is first; place -1: one is infinite or not a number.
+struct Found {
+  Wide value;
+  Int place;
+};
+template <int kCount>
+HONE_DEVICE Found own_likeliest(const Value* row, Int begin, Int end) {  // packs
+  Found found = {-infinity(Wide()), begin * kCount};
+  bool finite = true;
+  for (Int i = begin + threadIdx.x; i < end; i += blockDim.x) {
+    const Pack<Value, kCount> pack = load<kCount>(row, i);
+    HONE_UNROLL for (int k = 0; k < kCount; ++k) {
+      const Wide x = widened(pack.at[k]);
+      finite = finite && x - x == 0;
+      if (x > found.value) found = {x, i * kCount + k};
+    }
+  }
+  if (!finite) found.place = -1;
+  return found;
+}
+// Of all threads, for all of them. Every thread of the block comes here.
+HONE_DEVICE Found joined_likeliest(Found own) {
+  const Wide spoiled = over_block(Larger{}, static_cast<Wide>(own.place < 0 ? 1 : 0));
+  const Wide largest = over_block(Larger{}, own.value);
+  const Int none = -0x7fffffffffffffffll, place = over_block(Larger{}, own.value == largest ? -own.place : none);
+  return {largest, spoiled > 0 ? -1 : -place};
+}
+
+// Of a row (y), for a part of its values (x).
+HONE_KERNEL likeliest_parts(const Value* logits, Wide* values, Int* places, Int columns, int wide) {
+  let_next_begin();
+  wait_for_before();
+  constexpr int kWide = Widest<Value>::kCount;
+  const Value* row = logits + static_cast<Int>(blockIdx.y) * columns;
+  const Int packs = columns / (wide ? kWide : 1), begin = packs * blockIdx.x / gridDim.x,
+            end = packs * (blockIdx.x + 1) / gridDim.x;
+  const Found found =
+      joined_likeliest(wide ? own_likeliest<kWide>(row, begin, end) : own_likeliest<1>(row, begin, end));
+  if (threadIdx.x > 0) return;
+  values[blockIdx.y * gridDim.x + blockIdx.x] = found.value;
+  places[blockIdx.y * gridDim.x + blockIdx.x] = found.place;
+}
+// made[row] = the place of its largest value, of equal ones the first; -1 where one is infinite or not a number. Of a
+// row's parts, a thread for each.
+HONE_KERNEL likeliest(const Value*, const Wide* values, const Int* places, Int* made, int parts) {
+  let_next_begin();
+  wait_for_before();
+  Found own = {-infinity(Wide()), 0x7fffffffffffffffll};
+  if (static_cast<int>(threadIdx.x) < parts) {
+    const Int at = static_cast<Int>(blockIdx.x) * parts + threadIdx.x;
+    own = {values[at], places[at]};
+  }
+  const Found found = joined_likeliest(own);
+  if (threadIdx.x == 0) made[blockIdx.x] = found.place;
+}
+
 // found becomes 1 where a value is infinite or not a number; whoever finds one writes the same.
 HONE_KERNEL find_not_finite(const Value* x, Int count, int* found, int wide) {
   const bool finite = wide ? are_finite<Widest<Value>::kCount>(x, count) : are_finite<1>(x, count);

@@ -141,6 +141,17 @@ HONE_DEVICE Activated<W> activated(int activation, W x) {
   return relu(x);
 }
 
+// Of a kernel that is launched early, while the one before it still runs, where GPUs can (9.0 and later): what that one
+// and those before it have written is there, and what they read may be overwritten, after wait_for_before() alone. Its
+// own next one may begin when all its blocks have let it.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+HONE_DEVICE void wait_for_before() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+HONE_DEVICE void let_next_begin() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+#else
+HONE_DEVICE void wait_for_before() {}
+HONE_DEVICE void let_next_begin() {}
+#endif
+
 // What one access of a thread reads or writes. Wide ones want memory at a multiple of their size.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount) Pack {
@@ -160,6 +171,27 @@ HONE_DEVICE void store(T* to, Int pack, const Pack<T, kCount>& values) {
   HONE_ACCESS(to, sizeof(T) * kCount);
   reinterpret_cast<Pack<T, kCount>*>(to)[pack] = values;
 }
+
+// Tensor cores: c += a b, of 16 x 16 and 16 x 8 values of 16 bits, two in a word. Of lane 4 g + t, a has rows g, g + 8,
+// g, g + 8 at depths 2 t, 2 t, 2 t + 8, 2 t + 8 and the next ones; b column g at depths 2 t and 2 t + 8; c rows g, g,
+// g + 8, g + 8 of columns 2 t, 2 t + 1, 2 t, 2 t + 1.
+#if defined(__CUDA_ARCH__)
+#define HONE_MULTIPLY(Type, name)                                                                         \
+  HONE_DEVICE void multiply_add(Type, float(&c)[4], const unsigned(&a)[4], unsigned b0, unsigned b1) {    \
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." name "." name                                   \
+                 ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                   \
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                         \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                         \
+  }
+HONE_MULTIPLY(Bf16, "bf16")
+HONE_MULTIPLY(Half, "f16")
+#undef HONE_MULTIPLY
+#else
+template <class T>
+HONE_DEVICE void multiply_add(T, float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  emulated::multiply_add(c, a, b0, b1, [](unsigned short bits) { return widened(T{bits}); });
+}
+#endif
 
 // Several parameters of a kernel of one type: what its launch has as a std::array.
 template <class T, int kCount>

@@ -1,0 +1,12 @@
+// The likeliest token by its logits.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace hone::ops {
+
+// int64 [R]: of each row the place of its largest value, of equal ones the first; -1 where a value is infinite or not a
+// number. Waits for nothing.
+at::Tensor likeliest(const at::Tensor& logits_RV);
+
+}  // namespace hone::ops
