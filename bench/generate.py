@@ -48,7 +48,9 @@ class Hone:
         return stats["prompt_seconds"], stats["generation_seconds"]
 
     def warm(self, prompts, new, batch, repeats):
-        """The same of further prompts: the first batch finds cold caches and weights not yet read."""
+        """The same of further prompts: the first batch finds cold caches and weights not yet read, and on a GPU kernels
+        that are not compiled."""
+        self.run(prompts[:batch], new, batch)
         first = self.run(prompts[:batch], new, batch)
         all_of_them = self.run(prompts, new, batch)
         return [(a - b) / (repeats - 1) for a, b in zip(all_of_them, first)]

@@ -189,6 +189,19 @@ void KvCache::advance_as_recorded() {
   for (std::int64_t& length : lengths_) ++length;
 }
 
+bool KvCache::has_room_for_one_each() const {
+  return std::all_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
+    for (std::int64_t row = 0; row < rows(); ++row)
+      if (!slot.k_RGCK.defined() || held(slot, row) + 1 > slot.k_RGCK.size(2)) return false;
+    return true;
+  });
+}
+
+void KvCache::count_again() {
+  stale_ = true;
+  refresh_held();
+}
+
 void KvCache::go_back_to(const std::vector<std::int64_t>& lengths) { lengths_ = lengths; }
 
 bool KvCache::angles_reach() const {

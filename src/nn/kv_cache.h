@@ -51,6 +51,9 @@ class HONE_API KvCache final : public Past {
   void advance_by_one();
   void advance_as_recorded();
   void go_back_to(const std::vector<std::int64_t>& lengths);  // of a pass that was counted, but not done
+  // Whether one token more of each row has room where everything lies now.
+  bool has_room_for_one_each() const;
+  void count_again();  // of passes that a device has counted, but nobody wants
   std::span<const std::int64_t> lengths() const { return lengths_; }
   // While this number is the same, a pass of one token of each row finds everything where it was in the last one.
   std::int64_t generation() const { return generation_; }

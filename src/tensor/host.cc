@@ -78,11 +78,11 @@ double number(const at::Tensor& x) {
 
 double own_number(const at::Tensor& x) { return x.is_meta() ? 0 : x.item<double>(); }
 
-Asked::Asked(const std::vector<at::Tensor>& scalars) {
-  if (scalars.empty()) return;
+Asked::Asked(const std::vector<at::Tensor>& tensors) {
+  if (tensors.empty()) return;
   std::vector<at::Tensor> wide;
-  for (const at::Tensor& x : scalars) wide.push_back(x.detach().reshape({}).to(at::kDouble));
-  there_ = at::stack(wide);
+  for (const at::Tensor& x : tensors) wide.push_back(x.detach().flatten().to(at::kDouble));
+  there_ = at::cat(wide);
   if (there_.is_cpu() || there_.is_meta()) return;
   here_ = at::empty(there_.sizes(), at::TensorOptions().dtype(at::kDouble).pinned_memory(true));
   here_.copy_(there_, /*non_blocking=*/true);

@@ -47,8 +47,8 @@ std::vector<double> numbers(const std::vector<at::Tensor>& scalars);  // one wai
 // A device that is told more in between never runs out of work while the host looks at them.
 class Asked {
  public:
-  explicit Asked(const std::vector<at::Tensor>& scalars);
-  const at::Tensor& there() const { return there_; }  // where they are made, fp64, one after another
+  explicit Asked(const std::vector<at::Tensor>& tensors);
+  const at::Tensor& there() const { return there_; }  // their values where they are made, fp64, one after another
   std::vector<double> numbers() const;                // waits for them
 
  private:

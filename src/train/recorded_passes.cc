@@ -23,9 +23,10 @@
 namespace hone::training {
 namespace {
 
-// Parameters times tokens of a micro-batch. Six times as many operations take a GPU of today about as long as the host
-// takes to ask for them one by one: 5 to 10 ms.
-constexpr double kSmall = 5e11;
+// Parameters times tokens of a micro-batch, of experts those that a token has. Six times as many operations take a GPU
+// of today about as long as the host takes to ask for them one by one: 5 to 10 ms; of a model with experts, whose
+// layers have several times as many parts, four times as many (docs/performance.md).
+constexpr double kSmall = 5e11, kSmallRouted = 4 * kSmall;
 // Padding that is computed at most, as a share of all tokens: 1 / kLeastPadding.
 constexpr std::int64_t kLeastPadding = 8;
 constexpr std::size_t kMostRemembered = 8;
@@ -244,11 +245,14 @@ std::unique_ptr<RecordedPasses> maybe_record_passes(const Recipe& recipe, Model&
   if (trainer.cuda_graphs == Graphs::never || ranks > 1) return nullptr;
   if (!reason_against_graphs(recipe, model.device()).empty()) return nullptr;
   double parameters = 0;
-  model.each_with_adapters(
-      [&](const std::string&, const Weight& weight) { parameters += static_cast<double>(weight.numel()); });
+  bool routed = false;
+  model.each_with_adapters([&](const std::string&, const Weight& weight) {
+    parameters += weight.share_of_tokens() * static_cast<double>(weight.numel());
+    routed = routed || weight.share_of_tokens() < 1;
+  });
   const double tokens = static_cast<double>(trainer.batch_size.rows * recipe.data.max_length);
   const bool always = trainer.cuda_graphs == Graphs::always;
-  if (!always && parameters * tokens > kSmall) return nullptr;
+  if (!always && parameters * tokens > (routed ? kSmallRouted : kSmall)) return nullptr;
   return std::make_unique<RecordedPasses>(model, ops::maybe_make_recording(model.device()), always);
 }
 

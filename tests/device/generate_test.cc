@@ -72,6 +72,11 @@ TEST_F(GenerateOnDevice, RowsLeaveARememberedStep) {
   config_.temperature = 1, config_.ignore_eos = false, config_.max_new_tokens = 60;
   for (int id = 97; id < 123; id += 3) config_.eos_token_id.push_back(id);
   EXPECT_GT(expect_the_hosts_tokens(), 0);
+  // The device has gone on with a row that then leaves: with its second token, as the first ends none.
+  config_.temperature = 0, config_.eos_token_id.clear();
+  const std::vector<Generated> all = texts(at::kCPU, ops::reference_backend());
+  for (const std::size_t length : {5, 9, 20}) config_.eos_token_id.push_back(all[length % 3].ids[length]);
+  EXPECT_GT(expect_the_hosts_tokens(), 0);
 }
 TEST_F(GenerateOnDevice, WindowsMoveOnWhileAStepIsRemembered) {
   make({{"model.type", "mistral"}, {"model.sliding_window", "5"}});

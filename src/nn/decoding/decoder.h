@@ -20,7 +20,8 @@ class Decoder {
   // One token for each row of the cache, which is moved on. false: nothing was done, these positions need the long way.
   virtual bool step(std::span<const std::int32_t> ids, KvCache& cache) = 0;
   // Of the last step, good until the next one: what Head::logits gives, as fp32 [rows, vocabulary], and the place of
-  // each row's highest: -1 where a logit is infinite or not a number.
+  // each row's highest: -1 where a logit is infinite or not a number. Whoever asks for likeliest() first may have no
+  // logits after it: a device then goes on to the next step.
   virtual std::span<float> logits() = 0;
   virtual std::span<const std::int32_t> likeliest() = 0;
   // Of each row the `count` highest logits, highest first, and their ids, one row after another: where that is cheaper

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
+#include "hone/error.h"
 #include "hone/layers.h"
 #include "nn/kv_cache.h"
 #include "nn/plan.h"
@@ -26,7 +28,17 @@ class RecordedDecoder final : public Decoder {
       : model_(model), adapter_(std::move(adapter)), recording_(std::move(recording)) {}
 
   bool step(std::span<const std::int32_t> ids, KvCache& cache) override {
+    cache_ = &cache;
     if (!cache.room_for_one_each()) return false;
+    if (std::exchange(is_ahead_, false)) {
+      if (recorded_ == cache.generation() && std::ranges::equal(ids, likeliest_)) {
+        cache.advance_as_recorded();
+        likeliest_.clear();
+        return true;
+      }
+      cache.count_again();
+      likeliest_.clear();
+    }
     give(ids);
     const bool reaches = cache.angles_reach();
     if (reaches && tried_ == cache.generation() && recorded_ != tried_) record(cache);
@@ -40,19 +52,26 @@ class RecordedDecoder final : public Decoder {
     return true;
   }
 
+  // While they are on their way, the device makes the next step, which is most often that of these tokens: it needs no
+  // host to know them.
   std::span<const std::int32_t> likeliest() override {
     if (!likeliest_.empty()) return likeliest_;
-    const Tensor read = host::read(likeliest_R_);
-    const auto values = host::values<std::int64_t>(read);
-    likeliest_.assign(values.begin(), values.end());
+    const host::Asked asked({likeliest_R_});
+    if (recorded_ == cache_->generation() && cache_->has_room_for_one_each() && cache_->angles_reach()) {
+      recording_->replay();
+      is_ahead_ = true;
+    }
+    for (const double id : asked.numbers()) likeliest_.push_back(static_cast<std::int32_t>(id));
     return likeliest_;
   }
   std::span<float> logits() override {
+    HONE_ASSERT(!is_ahead_);
     read_RV_ = host::read(logits_RV_.to(at::kFloat));
     return host::mutable_values<float>(read_RV_);
   }
   // In one read with the likeliest ones: all of them are exact as fp64.
   Highest highest(std::int64_t count) override {
+    HONE_ASSERT(!is_ahead_);
     const auto [logits, ids] = logits_RV_.topk(std::min(count, logits_RV_.size(1)));
     const auto wide = [](const Tensor& x) { return x.to(at::kDouble); };
     const Tensor read = host::read(at::cat({wide(likeliest_R_), wide(logits.flatten()), wide(ids.flatten())}));
@@ -117,6 +136,8 @@ class RecordedDecoder final : public Decoder {
   // Of the cache's generations, the one in which a step was done op by op and may be remembered, and the one whose step
   // is remembered.
   std::optional<std::int64_t> tried_, recorded_;
+  KvCache* cache_ = nullptr;  // of the last step
+  bool is_ahead_ = false;     // the device has made the step after that, of likeliest_
   Tensor ids_R1_, logits_RV_, likeliest_R_;  // where a remembered step reads and writes
   std::vector<std::int32_t> likeliest_;      // of the last step; empty: not read
   Tensor read_RV_;
