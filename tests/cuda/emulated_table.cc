@@ -37,7 +37,7 @@ int capability(const at::Tensor&) { return 0; }
 bool has_tensor_cores(const at::Tensor&) { return true; }
 // cuDNN's, of which there is none here.
 std::optional<Attended> fused_attention(const at::Tensor&, const at::Tensor&, const at::Tensor&, const Packed&,
-                                        const AttentionOptions&, bool) {
+                                        const AttentionOptions&) {
   return {};
 }
 std::optional<AttentionGradients> fused_attention_backward(const at::Tensor&, const AttentionSaved&, const Packed&,

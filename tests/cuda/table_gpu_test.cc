@@ -165,7 +165,7 @@ class SameBits {
 // Kernels differ by whether sums must always be made in the same order, by head sizes and by masks.
 TEST_P(GpuTable, Attention) {
   const std::vector<std::vector<ops::Span>> documents{
-      {{0, 70}, {70, 71}, {71, 200}}, {{0, 200}}, {{3, 90}, {95, 180}}, {{0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 200}}};
+      {{0, 70}, {70, 71}, {71, 200}}, {{0, 700}}, {{3, 90}, {95, 680}}, {{0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 600}}};
   for (const bool wanted : {true, false})
     for (const std::int64_t size : {64, 128, 48})
       for (const auto& spans : documents)
@@ -176,8 +176,9 @@ TEST_P(GpuTable, Attention) {
           const SameBits scope(wanted);
           ops::AttentionOptions options;
           options.scale = 0.2, options.mask = mask;
-          const at::Tensor q = random({200, 4, size}), k = random({200, 2, size}), v = random({200, 2, size});
-          const at::Tensor dy = random({200, 4, size});
+          const std::int64_t tokens = spans.back().end + 5;
+          const at::Tensor q = random({tokens, 4, size}), dy = random({tokens, 4, size});
+          const at::Tensor k = random({tokens, 2, size}), v = random({tokens, 2, size});
           const ops::Attended got = table().attention.forward(q, k, v, spans, options),
                               expected = plain_.attention.forward(q, k, v, spans, options);
           expect_near(got.y_NHK, expected.y_NHK, "y");
@@ -230,6 +231,32 @@ TEST_P(GpuTable, FewRows) {
       expect_near(table().products.skinny_gated(x, a, c, ops::Activation::silu),
                   plain_.products.skinny_gated(x, a, c, ops::Activation::silu), "gated");
     }
+}
+
+// Memory of graphs is given back and asked for again, also after one that could not be made.
+TEST_P(GpuTable, RemembersAgain) {
+  const at::Tensor x = random({64}).zero_();
+  const auto first = table().make_recording();
+  const auto add = [&](double more) {
+    return [&x, more] { x.copy_((x + more).clone()); };
+  };
+  const auto expect = [&](double sum) { EXPECT_EQ(x.sum().item<double>(), 64 * sum); };
+  add(0)();
+  first->record(add(1));
+  first->replay(), first->replay();
+  expect(2);
+  first->record(add(2));
+  first->replay();
+  expect(4);
+  EXPECT_ANY_THROW(first->record([&] { x.cpu(); }));
+  const auto beside = first->beside();
+  first->record(add(1));
+  beside->record(add(3));
+  first->replay(), beside->replay(), first->replay();
+  expect(9);
+  beside->record(add(-9));
+  beside->replay();
+  expect(0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, GpuTable, ::testing::Values(at::kFloat, at::kDouble, at::kBFloat16, at::kHalf),

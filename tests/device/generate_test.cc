@@ -1,9 +1,13 @@
 // Text and evaluations from a model on a device beside the host.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include "device/pretend_device.h"
 #include "hone/generate.h"
 #include "hone/hub.h"
+#include "nn/decoding/choose.h"
+#include "nn/kv_cache.h"
 #include "ops/backend.h"
 #include "ops/recording.h"
 #include "train/support.h"
@@ -78,6 +82,44 @@ TEST_F(GenerateOnDevice, RowsLeaveARememberedStep) {
   for (const std::size_t length : {5, 9, 20}) config_.eos_token_id.push_back(all[length % 3].ids[length]);
   EXPECT_GT(expect_the_hosts_tokens(), 0);
 }
+
+// Of forced tokens, the logits of every third step, or of all; of the others the likeliest is asked for, with which the
+// device then goes on.
+std::vector<Tensor> logits_of_steps(const CausalLm& model, bool of_all) {
+  constexpr int kSteps = 24;
+  const at::NoGradGuard no_graph;
+  nn::KvCache cache(model.cache_spec(), 2);
+  Batch batch;
+  batch.ids_BT = at::tensor({5, 9, 2, 17, 30, 8}, at::kLong).view({2, 3}).to(model.device());
+  batch.docs = {{.row = 0, .begin = 0, .end = 3}, {.row = 1, .begin = 0, .end = 2}};
+  Pass pass(batch);
+  pass.cache = &cache;
+  model.forward(batch, pass);
+  const auto decoder = nn::maybe_make_decoder(model, 2);
+  std::vector<Tensor> made;
+  std::vector<std::int32_t> ids{4, 7};
+  for (int step = 0; step < kSteps; ++step) {
+    EXPECT_TRUE(decoder->step(ids, cache));
+    if (of_all || step % 3 == 2) {
+      const std::span<float> values = decoder->logits();
+      if (step % 3 == 2) made.push_back(at::tensor(std::vector<float>(values.begin(), values.end())));
+    } else {
+      decoder->likeliest();
+    }
+    for (std::int32_t& id : ids) id = static_cast<std::int32_t>((id * 7 + step) % model.vocab_size());
+  }
+  return made;
+}
+TEST_F(GenerateOnDevice, GoesBackWhereAnotherTokenIsChosen) {
+  make();
+  const ops::Backend table = remembering_backend();
+  const ops::BackendScope scope(table);
+  const auto model = load_frozen_model(find_model((folder_ / "run").string()), Precision::fp32, kPretended);
+  const std::vector<Tensor> expected = logits_of_steps(*model->causal_lm(), true),
+                            got = logits_of_steps(*model->causal_lm(), false);
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(got[i].equal(expected[i])) << i;
+}
+
 TEST_F(GenerateOnDevice, WindowsMoveOnWhileAStepIsRemembered) {
   make({{"model.type", "mistral"}, {"model.sliding_window", "5"}});
   config_.temperature = 1, config_.max_new_tokens = 100;

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::int64_t kMostHeadSize = 256;
 constexpr int kFirstCapability = 80;
-constexpr std::int64_t kLongPrompt = 1024;  // tokens
+constexpr std::int64_t kLong = 512;  // tokens: for less, as a prompt, cuDNN's plan takes longer than what it saves
 
 bool flash_takes(const at::Tensor& q_NHK, const AttentionOptions& options) {
   const auto type = q_NHK.scalar_type();
@@ -100,9 +100,11 @@ const OnDevice& on_device(const Documents& documents, const at::Tensor& x_NHK) {
 }
 
 Attended best(const at::Tensor& q_NHK, const at::Tensor& k_LGK, const at::Tensor& v_LGK, const Packed& packed,
-              const AttentionOptions& options, bool for_gradient) {
-  auto fused = fused_attention(readable(q_NHK), readable(k_LGK), readable(v_LGK), packed, options, for_gradient);
-  return fused ? *std::move(fused) : flash(q_NHK, k_LGK, v_LGK, packed, options);
+              const AttentionOptions& options) {
+  if (packed.most_queries() >= kLong)
+    if (auto fused = fused_attention(readable(q_NHK), readable(k_LGK), readable(v_LGK), packed, options))
+      return *std::move(fused);
+  return flash(q_NHK, k_LGK, v_LGK, packed, options);
 }
 
 Attended forward(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
@@ -110,7 +112,7 @@ Attended forward(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Ten
   if (!flash_takes(q_NHK, options))
     return reference_table::attention().forward(q_NHK, k_NGK, v_NGK, documents, options);
   const OnDevice& there = on_device(documents, q_NHK);
-  Attended all = best(q_NHK, k_NGK, v_NGK, there.packed, options, /*for_gradient=*/true);
+  Attended all = best(q_NHK, k_NGK, v_NGK, there.packed, options);
   for (const Span& span : there.between) {
     all.y_NHK.slice(0, span.begin, span.end).zero_();
     all.lse_HN.slice(1, span.begin, span.end).zero_();
@@ -136,8 +138,9 @@ AttentionGradients best_backward(const at::Tensor& dy_NHK, const AttentionSaved&
     const SameBitsTwice scope;
     return flash_backward(dy_NHK, saved, packed, options);
   }
-  auto fused = fused_attention_backward(dy_NHK, saved, packed, options);
-  return fused ? *std::move(fused) : flash_backward(dy_NHK, saved, packed, options);
+  if (packed.most_queries() >= kLong)
+    if (auto fused = fused_attention_backward(dy_NHK, saved, packed, options)) return *std::move(fused);
+  return flash_backward(dy_NHK, saved, packed, options);
 }
 
 AttentionGradients backward(const at::Tensor& dy_NHK, const AttentionSaved& saved, const Documents& documents,
@@ -159,12 +162,8 @@ at::Tensor cached(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Te
   const auto ends_of = [&](std::int64_t count) {
     return queued_copy(std::vector<std::int32_t>{0, static_cast<std::int32_t>(count)}, at::kInt, q_NHK);
   };
-  const at::Tensor k = k_GLK.transpose(0, 1), v = v_GLK.transpose(0, 1), q_ends = ends_of(queries);
-  const Packed packed(q_ends, queries == keys ? q_ends : ends_of(keys), queries, keys);
-  // cuDNN's masks are aligned at the first key, and a plan for a few tokens takes longer than they do.
-  return (queries == keys && queries >= kLongPrompt ? best(q_NHK, k, v, packed, options, /*for_gradient=*/false)
-                          : flash(q_NHK, k, v, packed, options))
-      .y_NHK;
+  const Packed packed(ends_of(queries), ends_of(keys), queries, keys);
+  return flash(q_NHK, k_GLK.transpose(0, 1), v_GLK.transpose(0, 1), packed, options).y_NHK;
 }
 
 }  // namespace

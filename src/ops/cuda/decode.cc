@@ -25,7 +25,8 @@ void decode_rows(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, 
   const std::int64_t shared = heads / groups;
   const bool by_cores = wide && q.element_size() == 2 && size <= kMostCoreSize && has_tensor_cores(q);
   const std::int64_t together = by_cores ? kTileHeads : values_at_once(q, wide);
-  const Grid grid{.x = most, .y = rows * groups * ceil_div(shared, together),
+  const Grid grid{.x = most,
+                  .y = rows * groups * ceil_div(shared, together),
                   .threads = kDecodeThreads,
                   .early = true};
   const auto run = [&](const char* kernel, const auto&... more) {
@@ -111,9 +112,8 @@ void store_one_each(const at::Tensor& k_RGK, const at::Tensor& v_RGK, const Cach
   const at::Tensor k = heads_side_by_side(k_RGK), v = heads_side_by_side(v_RGK);
   const Layout lies(k, v, to);
   const Grid grid{.x = k.size(0), .threads = lies.threads, .early = true};
-  launch({"store", "store_one_each"}, k, grid, k, v, lies.cache, to.v_RGCK,
-         held_R, k.stride(0), v.stride(0), lies.cache.stride(0), lies.cache.stride(1), lies.cache.stride(2),
-         lies.groups, lies.size, lies.wide);
+  launch({"store", "store_one_each"}, k, grid, k, v, lies.cache, to.v_RGCK, held_R, k.stride(0), v.stride(0),
+         lies.cache.stride(0), lies.cache.stride(1), lies.cache.stride(2), lies.groups, lies.size, lies.wide);
 }
 
 }  // namespace hone::ops::cuda_table

@@ -36,16 +36,16 @@ using names::Name;
 
 // How the tokens and heads of a matrix lie, in values.
 struct Strides {
-  explicit Strides(const at::Tensor& x) : token(x.stride(0)), head(x.stride(1)) {}
-  std::int64_t token, head;
+  std::int64_t token = 0, head = 0;
   auto operator<=>(const Strides&) const = default;
 };
+Strides strides_of(const at::Tensor& x) { return {x.stride(0), x.stride(1)}; }
 
 // All that a plan is made for.
 struct Shape {
   int device;
   at::ScalarType type;
-  bool backward, lse, causal;
+  bool backward, causal;
   std::int64_t sequences, most_queries, most_keys, tokens, heads, groups, size, window;
   double scale;
   Strides q, k, v;
@@ -57,11 +57,10 @@ std::int64_t rounded_up(std::int64_t count, std::int64_t least) {
 }
 
 Shape shape_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Packed& packed,
-               const AttentionOptions& options, bool backward, bool lse) {
+               const AttentionOptions& options, bool backward) {
   return {.device = q.get_device(),
           .type = q.scalar_type(),
           .backward = backward,
-          .lse = lse,
           .causal = options.mask.kind == Mask::Kind::causal,
           .sequences = packed.q_ends().size(0) - 1,
           .most_queries = rounded_up(packed.most_queries(), kLeastLength),
@@ -72,9 +71,9 @@ Shape shape_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, co
           .size = q.size(2),
           .window = options.mask.window,
           .scale = options.scale,
-          .q = Strides(q),
-          .k = Strides(k),
-          .v = Strides(v)};
+          .q = strides_of(q),
+          .k = strides_of(k),
+          .v = strides_of(v)};
 }
 
 // A plan's graph while it is made.
@@ -98,11 +97,7 @@ class Maker {
   using Sizes = std::vector<std::int64_t>;
   Sizes q_sizes() const { return {shape_.sequences, shape_.heads, shape_.most_queries, shape_.size}; }
   Sizes k_sizes() const { return {shape_.sequences, shape_.groups, shape_.most_keys, shape_.size}; }
-  Strides dense(std::int64_t heads) const {
-    Strides made = shape_.q;
-    made.token = heads * shape_.size, made.head = shape_.size;
-    return made;
-  }
+  Strides dense(std::int64_t heads) const { return {heads * shape_.size, shape_.size}; }
   // Where sequences begin says `at`, not the first stride.
   static Sizes strides(const Strides& lie) { return {std::numeric_limits<int>::max(), lie.head, lie.token, 1}; }
   static Sizes side_by_side() { return {1, 1, 1, 1}; }
@@ -152,10 +147,10 @@ class Maker {
 
   void add_forward(const Attributes& queries, const Attributes& keys, const Attributes& values) {
     auto options = this->options<fe::graph::SDPA_attributes>();
-    options.set_generate_stats(shape_.lse);
+    options.set_generate_stats(true);
     auto [y, lse] = graph_->sdpa(queries, keys, values, options);
     set_rows(y, Name::y, q_sizes(), dense(shape_.heads), Name::y_at);
-    if (shape_.lse) set_lse(lse->set_output(true));
+    set_lse(lse->set_output(true));
   }
   void add_backward(const Attributes& queries, const Attributes& keys, const Attributes& values) {
     auto options = this->options<fe::graph::SDPA_backward_attributes>();
@@ -165,7 +160,7 @@ class Maker {
     fe::graph::Tensor_attributes lse;
     set_lse(lse);
     auto [dq, dk, dv] = graph_->sdpa_backward(queries, keys, values, y, dy, graph_->tensor(lse), options);
-    // As dense as y: where sequences of narrow heads begin is said anew.
+    // They lie as what they are of, which is dense here.
     set_rows(dq, Name::dq, q_sizes(), wide, Name::y_at);
     set_rows(dk, Name::dk, k_sizes(), narrow, Name::k_at);
     set_rows(dv, Name::dv, k_sizes(), narrow, Name::v_at);
@@ -233,15 +228,13 @@ const at::Tensor& Packed::made(const at::Tensor& ends, std::int64_t row) const {
 }
 
 std::optional<Attended> fused_attention(const at::Tensor& q_NHK, const at::Tensor& k_LGK, const at::Tensor& v_LGK,
-                                        const Packed& packed, const AttentionOptions& options, bool for_gradient) {
+                                        const Packed& packed, const AttentionOptions& options) {
   if (!takes(q_NHK, k_LGK, options)) return {};
-  Execution execution(shape_of(q_NHK, k_LGK, v_LGK, packed, options, /*backward=*/false, for_gradient), packed);
+  Execution execution(shape_of(q_NHK, k_LGK, v_LGK, packed, options, /*backward=*/false), packed);
   if (!execution.possible()) return {};
-  Attended made{at::empty(q_NHK.sizes(), q_NHK.options()), {}};
-  if (for_gradient) {
-    made.lse_HN = at::empty({q_NHK.size(0), q_NHK.size(1)}, wide_options(q_NHK)).t();
-    execution.with(Name::lse, made.lse_HN), execution.with(Name::lse_at, packed.of_queries(q_NHK.size(1)));
-  }
+  Attended made{at::empty(q_NHK.sizes(), q_NHK.options()),
+                at::empty({q_NHK.size(0), q_NHK.size(1)}, wide_options(q_NHK)).t()};
+  execution.with(Name::lse, made.lse_HN), execution.with(Name::lse_at, packed.of_queries(q_NHK.size(1)));
   execution.with(Name::q, q_NHK), execution.with(Name::q_at, packed.of_queries(q_NHK.stride(0)));
   execution.with(Name::k, k_LGK), execution.with(Name::k_at, packed.of_keys(k_LGK.stride(0)));
   execution.with(Name::v, v_LGK), execution.with(Name::v_at, packed.of_keys(v_LGK.stride(0)));
@@ -256,7 +249,7 @@ std::optional<AttentionGradients> fused_attention_backward(const at::Tensor& dy_
   const at::Tensor q = saved.q_NHK.contiguous(), k = saved.k_NGK.contiguous(), v = saved.v_NGK.contiguous();
   const at::Tensor y = saved.result.y_NHK.contiguous(), dy = dy_NHK.contiguous(), lse = saved.result.lse_HN.t();
   if (!takes(q, k, options) || !lse.is_contiguous()) return {};
-  Execution execution(shape_of(q, k, v, packed, options, /*backward=*/true, /*lse=*/true), packed);
+  Execution execution(shape_of(q, k, v, packed, options, /*backward=*/true), packed);
   if (!execution.possible()) return {};
   AttentionGradients made{at::empty_like(q), at::empty_like(k), at::empty_like(v)};
   for (const auto& [name, x] : {std::pair(Name::q, q), {Name::k, k}, {Name::v, v}, {Name::y, y}, {Name::dy, dy},
@@ -276,7 +269,7 @@ std::optional<AttentionGradients> fused_attention_backward(const at::Tensor& dy_
 namespace hone::ops::cuda_table {
 
 std::optional<Attended> fused_attention(const at::Tensor&, const at::Tensor&, const at::Tensor&, const Packed&,
-                                        const AttentionOptions&, bool) {
+                                        const AttentionOptions&) {
   return {};
 }
 std::optional<AttentionGradients> fused_attention_backward(const at::Tensor&, const AttentionSaved&, const Packed&,

@@ -45,9 +45,8 @@ class Packed {
 };
 
 // Nothing: of such tensors cuDNN, as it is there, has no kernel. Of queries that are in no sequence nothing is written.
-// for_gradient: lse_HN is made.
 std::optional<Attended> fused_attention(const at::Tensor& q_NHK, const at::Tensor& k_LGK, const at::Tensor& v_LGK,
-                                        const Packed& packed, const AttentionOptions& options, bool for_gradient);
+                                        const Packed& packed, const AttentionOptions& options);
 // Adds in an order that timing decides.
 std::optional<AttentionGradients> fused_attention_backward(const at::Tensor& dy_NHK, const AttentionSaved& saved,
                                                            const Packed& packed, const AttentionOptions& options);
