@@ -4,7 +4,7 @@
 //   cuda=.deps/torch-cuda/nvidia/cu13
 //   g++ -O2 -shared -fPIC -I $cuda/include bench/cuda/kernel_times.cc -L $cuda/lib -l:libcupti.so.13 -o kernel_times.so
 //   CUDA_INJECTION64_PATH=$PWD/kernel_times.so HONE_KERNEL_TIMES=times.csv build/cuda/hone bench recipe.yaml
-//   bench/cuda/kernel_times.py times.csv --steps 6
+//   bench/cuda/kernel_times.py times.csv
 #include <cupti.h>
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Where a GPU's time went: one step of what kernel_times.cc recorded, by kernel.
 
-  bench/cuda/kernel_times.py times.csv [--mark adam] [--step 4] [--rows 40]
+  bench/cuda/kernel_times.py times.csv [--mark update] [--step 3] [--rows 40]
 
 A step ends with the last of the kernels whose names hold --mark, as the update's; --step counts from the first one
 that ends after it. Prints for each kernel its launches, its milliseconds and its share of the step; then what no kernel

@@ -2,15 +2,18 @@
 #include "cuda/emulated_table.h"
 
 #define cuda_table emulated_table
+#define HONE_WITHOUT_CUDNN
 #include "ops/cuda/attention.cc"
 #include "ops/cuda/decode.cc"
 #include "ops/cuda/elementwise.cc"
 #include "ops/cuda/float8.cc"
+#include "ops/cuda/fused_attention.cc"
 #include "ops/cuda/grouped.cc"
 #include "ops/cuda/norms.cc"
 #include "ops/cuda/products.cc"
 #include "ops/cuda/sums.cc"
 #include "ops/cuda/updates.cc"
+#undef HONE_WITHOUT_CUDNN
 #undef cuda_table
 
 #include "cuda/emulated_kernels.h"
@@ -35,15 +38,6 @@ const emulated::Kernels& kernels_for(at::ScalarType type) {
 
 int capability(const at::Tensor&) { return 0; }
 bool has_tensor_cores(const at::Tensor&) { return true; }
-// cuDNN's, of which there is none here.
-std::optional<Attended> fused_attention(const at::Tensor&, const at::Tensor&, const at::Tensor&, const Packed&,
-                                        const AttentionOptions&) {
-  return {};
-}
-std::optional<AttentionGradients> fused_attention_backward(const at::Tensor&, const AttentionSaved&, const Packed&,
-                                                           const AttentionOptions&) {
-  return {};
-}
 
 // Products by groups of what the kernels do not take are the reference's.
 void grouped(at::Tensor& out, const std::vector<GroupedFactors>& factors, const RowGroups& groups) {

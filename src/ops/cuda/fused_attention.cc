@@ -3,7 +3,8 @@
 #include "ops/cuda/fused_attention.h"
 
 #include <ATen/ATen.h>
-#if __has_include(<cudnn_frontend.h>)  // of a LibTorch of somebody else's they may not be there
+// Of a LibTorch of somebody else's the headers may not be there; an emulated GPU has no cuDNN.
+#if __has_include(<cudnn_frontend.h>) && !defined(HONE_WITHOUT_CUDNN)
 #include <ATen/cudnn/Handle.h>
 #define CUDNN_FRONTEND_SKIP_JSON_LIB
 #include <cudnn_frontend.h>

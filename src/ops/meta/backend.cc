@@ -101,7 +101,7 @@ at::Tensor likeliest_of(const at::Tensor& logits_RV) {
   return at::empty({logits_RV.size(0)}, logits_RV.options().dtype(at::kLong));
 }
 
-at::DeviceType stood_for = at::kCPU;
+thread_local at::DeviceType stood_for = at::kCPU;
 std::int64_t chunk_bytes() { return table_of(stood_for).sums.chunk_bytes(); }
 
 bool takes(at::ScalarType type) { return type == at::kFloat || type == at::kDouble || type == at::kBFloat16; }

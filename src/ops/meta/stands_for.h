@@ -5,7 +5,7 @@
 
 namespace hone::ops {
 
-// While it lives, the meta device's primitives are about what this device's take, where that differs. Of the process.
+// While it lives, the meta device's primitives are about what this device's take, where that differs. Of this thread.
 class StandsFor {
  public:
   explicit StandsFor(at::Device device);
