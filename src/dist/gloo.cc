@@ -5,6 +5,7 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -48,10 +49,18 @@ class OnTheWay {
   double waited_ = 0;  // of the thread that trains
 };
 
+// LibTorch keeps the last exchanges for a debugger, each with where it was asked for. Nobody reads that here, and in
+// 2.11 threads with groups of their own write its table at once. It looks at the environment when it is used first.
+void keep_no_record() {
+  static const int once = ::setenv("TORCH_FR_BUFFER_SIZE", "0", 0);
+  static_cast<void>(once);
+}
+
 class Gloo final : public HostExchange {
  public:
   Gloo(c10d::Store& store, const Place& place, double timeout_seconds) {
     const BlockSignals blocked;  // in its threads
+    keep_no_record();
     auto options = c10d::ProcessGroupGloo::Options::create(milliseconds(timeout_seconds));
     options->threads = 2;
     options->devices.push_back(place.on_one_machine() ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
