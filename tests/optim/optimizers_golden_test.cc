@@ -53,8 +53,9 @@ TEST(Optimizers, TwentyUpdatesEqualTheReference) {
       ASSERT_CLOSE(weights[0].master, path[step], test::Tolerance{1e-6, 1e-6}) << "update " << step;
       if (optimizer->curvature_every() > 0 && step % 2 == 1) optimizer->take_curvature(weights, 10);
     }
-    if (optimizer->averages())
+    if (optimizer->averages()) {
       EXPECT_CLOSE(optimizer->average(weights[0]), tensors.at(name + ".average"), test::Tolerance{1e-6, 1e-6});
+    }
   };
   for (const auto& [name, options] : about["optimizers"].items()) {
     for (const ops::Level level : {ops::Level::basic, ops::Level::avx2, ops::Level::avx512}) {

@@ -70,7 +70,8 @@ TEST_F(MetaRun, ForetellsRoutedExpertsAndAdapters) {
   const Recipe base = recipe({{"run.folder", (folder_ / "base").string()}});
   train(base, test::quiet_options());
   Recipe with = recipe({{"trainer.precision", "bf16"}});
-  with.model = {.path = (folder_ / "base").string()};
+  with.model = {};
+  with.model.path = (folder_ / "base").string();
   with.adapter.type = "lora";
   expect_close(with);
 }
@@ -89,7 +90,9 @@ TEST_F(MetaRun, BlocksAndRowsTakeTheirShare) {
 // No op of theirs is unknown to the meta device.
 TEST_F(MetaRun, GoesThroughAllOptimizersAndObjectives) {
   for (const std::string& type : registries().optimizers.names())
-    if (type != "groups") EXPECT_EQ(plan(recipe({{"optimizer", "{type: " + type + "}"}})).unknown, "") << type;
+    if (type != "groups") {
+      EXPECT_EQ(plan(recipe({{"optimizer", "{type: " + type + "}"}})).unknown, "") << type;
+    }
   std::string pairs, labelled;
   for (int i = 0; i < 400; ++i) {
     pairs += fmt::format(R"({{"prompt": "what is {0}", "chosen": "it is {0}", "rejected": "not known"}})", i) + "\n";

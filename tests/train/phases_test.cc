@@ -96,7 +96,9 @@ class SignalPhases : public ::testing::Test {
   }
   void expect_goes_on(const Summary& first, const Overrides& more) {
     const bool early = first.checkpoint.empty();  // before there was anything to keep
-    if (!early) EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(first.checkpoint) / "MANIFEST.json"));
+    if (!early) {
+      EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(first.checkpoint) / "MANIFEST.json"));
+    }
     if (raise_now.number == SIGUSR1) {
       EXPECT_EQ(first.reason, StopReason::steps);
       EXPECT_EQ(first.step, 10);
@@ -124,8 +126,9 @@ class SignalPhases : public ::testing::Test {
         RaisingEnv env;
         const Summary first = run("parts", more, &env);
         EXPECT_EQ(raise_now.raised, 1);
-        if (phase == std::string("evaluation") && number != SIGUSR1)  // nobody waits for its end
+        if (phase == std::string("evaluation") && number != SIGUSR1) {  // nobody waits for its end
           EXPECT_FALSE(test::metrics_of(folder_ / "parts").back().contains("eval_loss"));
+        }
         expect_goes_on(first, more);
         if (HasFailure()) return;
       }
