@@ -106,6 +106,16 @@ struct Backend {
     std::int64_t (*chunk_bytes)();
   } sums{};
 
+  // Of routed experts, as ops/experts.h says; slot_S are all of the tokens'.
+  struct Routed {
+    RoutedSlots (*slots)(const at::Tensor& expert_NK, std::int64_t experts);
+    at::Tensor (*take)(const at::Tensor& x_ND, const at::Tensor& slot_S);  // each slot's token
+    // Each token's slots, in fp32 at least, times its weights (undefined: 1).
+    at::Tensor (*add_up)(const at::Tensor& y_SD, const at::Tensor& place_NK, const at::Tensor& weight_NK);
+    // d_SI: the gradient of act(gate) * up before the weights; its memory may become up's gradient's.
+    RoutedGradients (*gated_backward)(const at::Tensor& d_SI, const RoutedGated& saved, Activation activation);
+  } routed{};
+
   struct Updates {
     void (*elements)(const ElementUpdate& update);  // null: by plain ATen
   } updates{};

@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "base/sections.h"
 #include "hone/error.h"
 #include "ops/backend.h"
 #include "ops/kept_sum.h"
@@ -29,20 +30,17 @@ GroupedFactors factors_of(const at::Tensor& x_SI, const std::vector<GatedMlpWeig
   return made;
 }
 
-at::Tensor token_of(const at::Tensor& slot_S, std::int64_t per_token) {
-  return at::floor_divide(slot_S, per_token);
+// Of a device's table; timed, as what is not a product.
+template <class Run>
+auto by_table(const at::Tensor& x, Run&& run) {
+  const sections::Timed section(sections::Section::elementwise);
+  return run(backend_of(x).routed);
 }
-
-// sum over k of weight[n, k] * y[place[n, k]], in fp32 at least; weight_NK undefined: of 1.
+at::Tensor rows_of_slots(const at::Tensor& x_ND, const at::Tensor& slot_S) {
+  return by_table(x_ND, [&](const Backend::Routed& table) { return table.take(x_ND, slot_S); });
+}
 at::Tensor add_up(const at::Tensor& y_SD, const at::Tensor& place_NK, const at::Tensor& weight_NK) {
-  const auto wide = at::toOpMathType(y_SD.scalar_type());
-  at::Tensor sum_ND;
-  for (std::int64_t k = 0; k < place_NK.size(1); ++k) {
-    at::Tensor y_ND = y_SD.index_select(0, place_NK.select(1, k)).to(wide);
-    if (weight_NK.defined()) y_ND.mul_(weight_NK.narrow(1, k, 1));
-    sum_ND.defined() ? sum_ND.add_(y_ND) : sum_ND = y_ND;
-  }
-  return sum_ND.to(y_SD.scalar_type());
+  return by_table(y_SD, [&](const Backend::Routed& table) { return table.add_up(y_SD, place_NK, weight_NK); });
 }
 
 // What the backward pass needs of the forward one.
@@ -53,7 +51,7 @@ struct Inner {
 at::Tensor forward_all(const at::Tensor& x_ND, const at::Tensor& weight_NK, const Routing& routing,
                        const std::vector<GatedMlpWeights>& experts, Activation activation, Inner& inner) {
   const std::int64_t slots = routing.slot_S.size(0), width = experts[0].gate.weight_OI.size(0);
-  const at::Tensor x_SD = x_ND.index_select(0, token_of(routing.slot_S, weight_NK.size(1)));
+  const at::Tensor x_SD = rows_of_slots(x_ND, routing.slot_S);
   inner = {at::empty({slots, width}, x_ND.options()), at::empty({slots, width}, x_ND.options())};
   grouped_matmul_into(inner.gate_SI, {factors_of(x_SD, experts, &GatedMlpWeights::gate)}, routing.slots);
   grouped_matmul_into(inner.up_SI, {factors_of(x_SD, experts, &GatedMlpWeights::up)}, routing.slots);
@@ -66,7 +64,7 @@ at::Tensor forward_all(const at::Tensor& x_ND, const at::Tensor& weight_NK, cons
 // Few tokens, as in decoding: each expert's MLP by what is fast for few rows.
 at::Tensor forward_few(const at::Tensor& x_ND, const at::Tensor& weight_NK, const Routing& routing,
                        const std::vector<GatedMlpWeights>& experts, Activation activation) {
-  const at::Tensor x_SD = x_ND.index_select(0, token_of(routing.slot_S, weight_NK.size(1)));
+  const at::Tensor x_SD = rows_of_slots(x_ND, routing.slot_S);
   const at::Tensor y_SD = at::empty_like(x_SD);
   std::int64_t begin = 0;
   for (std::size_t e = 0; e < experts.size(); ++e) {
@@ -90,23 +88,17 @@ class Backward {
         activation_(static_cast<Activation>(ctx->saved_data["activation"].toInt())),
         first_(first),
         made_(made),
-        token_S_(token_of(saved_[2], saved_[1].size(1))),
-        dy_SD_(dy_ND.index_select(0, token_S_)) {}
+        dy_SD_(rows_of_slots(dy_ND, saved_[2])) {}
 
   void run() {
     // Of the experts' inner values before the slots' weights: with the inner values it gives these weights' gradient.
     at::Tensor dinner_SI = at::empty_like(saved_[4]);
     grouped_matmul_into(dinner_SI, {back(dy_SD_, 2)}, groups_);
-    const at::Tensor inner_SI = gated(saved_[4], saved_[5], activation_);
-    const at::Tensor weight_S1 = saved_[1].flatten().index_select(0, saved_[2]).unsqueeze(1);
-    if (ctx_->needs_input_grad(1)) {
-      const at::Tensor dweight_S = (dinner_SI.to(weight_S1.scalar_type()) * inner_SI).sum(1);
-      made_[1] = dweight_S.index_select(0, saved_[3].flatten()).view_as(saved_[1]);
-    }
-    inner_SI.mul_(weight_S1);
-    dinner_SI.mul_(weight_S1);
-    const GatedGradients both = gated_backward(dinner_SI, saved_[4], saved_[5], activation_, /*overwrite=*/true);
-    weight_gradients(inner_SI, both);
+    const RoutedGradients both = by_table(dinner_SI, [&](const Backend::Routed& table) {
+      return table.gated_backward(dinner_SI, {saved_[4], saved_[5], saved_[1], saved_[2]}, activation_);
+    });
+    if (ctx_->needs_input_grad(1)) made_[1] = both.weight_NK;
+    weight_gradients(both);
     if (ctx_->needs_input_grad(0)) input_gradient(both);
   }
 
@@ -120,8 +112,8 @@ class Backward {
     return made;
   }
 
-  void weight_gradients(const at::Tensor& inner_SI, const GatedGradients& both) {
-    const at::Tensor x_SD = saved_[0].index_select(0, token_S_);
+  void weight_gradients(const RoutedGradients& both) {
+    const at::Tensor x_SD = rows_of_slots(saved_[0], saved_[2]);
     const auto add = [&](std::size_t which, const at::Tensor& dy, const at::Tensor& x) {
       std::vector<WeightPlace> places;
       for (std::size_t at = which; at < sums_.size(); at += 3)
@@ -129,12 +121,12 @@ class Backward {
       std::vector<at::Tensor> made = grouped_weight_gradients(dy, x, groups_, places);
       for (std::size_t e = 0; e < made.size(); ++e) made_[first_ + 3 * e + which] = std::move(made[e]);
     };
-    add(0, both.gate, x_SD), add(1, both.up, x_SD), add(2, dy_SD_, inner_SI);
+    add(0, both.gate_SI, x_SD), add(1, both.up_SI, x_SD), add(2, dy_SD_, both.inner_SI);
   }
 
-  void input_gradient(const GatedGradients& both) {
+  void input_gradient(const RoutedGradients& both) {
     at::Tensor dx_SD = at::empty_like(dy_SD_);
-    grouped_matmul_into(dx_SD, {back(both.gate, 0), back(both.up, 1)}, groups_);
+    grouped_matmul_into(dx_SD, {back(both.gate_SI, 0), back(both.up_SI, 1)}, groups_);
     made_[0] = add_up(dx_SD, saved_[3], {});
   }
 
@@ -145,7 +137,7 @@ class Backward {
   const Activation activation_;
   const std::size_t first_;
   variable_list& made_;
-  const at::Tensor token_S_, dy_SD_;
+  const at::Tensor dy_SD_;
 };
 
 class RoutedMlpFunction : public torch::autograd::Function<RoutedMlpFunction> {
@@ -204,11 +196,8 @@ Routing route_on_host(const at::Tensor& expert_NK, std::int64_t experts) {
 }
 
 Routing route_there(const at::Tensor& expert_NK, std::int64_t experts) {
-  const auto options = expert_NK.options();
-  const auto [sorted_S, slot_S] = at::sort(expert_NK.flatten(), /*stable=*/true, /*dim=*/0, /*descending=*/false);
-  const at::Tensor place_S = at::empty_like(slot_S).scatter_(0, slot_S, at::arange(slot_S.size(0), options));
-  const at::Tensor begin_E1 = at::searchsorted(sorted_S, at::arange(experts + 1, options));
-  return {slot_S, place_S.view(expert_NK.sizes()), RowGroups(begin_E1)};
+  const RoutedSlots made = table_of(expert_NK.device().type()).routed.slots(expert_NK, experts);
+  return {made.slot_S, made.place_NK, RowGroups(made.begin_E1)};
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // What the primitives of a device take and give (ops/backend.h), and the ops above them with it.
 //
 // Letters: M rows, N columns or tokens, K what is summed over or head size, B blocks of rows, O columns, H query heads,
-// S rows by groups.
+// S rows by groups, as slots by experts E, of K choices each; D hidden, I inner.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -62,6 +62,19 @@ struct NormGradients {
 
 struct GatedGradients {
   at::Tensor gate, up;
+};
+
+// Slots of routed experts: in the order of their experts; where in it each token's stand; where each expert's begin.
+struct RoutedSlots {
+  at::Tensor slot_S, place_NK, begin_E1;  // int64
+};
+// What act(gate) * up of slots was made of, and each slot's weight, fp32 (fp64).
+struct RoutedGated {
+  at::Tensor gate_SI, up_SI, weight_NK, slot_S;
+};
+// The product times the weight, and the gradients.
+struct RoutedGradients {
+  at::Tensor inner_SI, gate_SI, up_SI, weight_NK;
 };
 
 // Row p holds cos and sin of p's angles (times the attention factor), [P, K/2], fp32 (fp64 for fp64 models); rows_N

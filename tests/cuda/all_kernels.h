@@ -9,6 +9,7 @@
 #include "ops/cuda/kernels/loss.cu"
 #include "ops/cuda/kernels/rms_norm.cu"
 #include "ops/cuda/kernels/rope.cu"
+#include "ops/cuda/kernels/routed.cu"
 #include "ops/cuda/kernels/skinny.cu"
 #include "ops/cuda/kernels/store.cu"
 #include "ops/cuda/kernels/sums.cu"
@@ -39,9 +40,16 @@ static inline Kernels all_kernels() {
       {"float8/to_float8", callable(to_float8)},
       {"float8/to_float8_turned", callable(to_float8_turned)},
       {"grouped/grouped", callable(grouped)},
+      {"grouped/grouped_90", callable(grouped_90)},
       {"grouped/grouped_turned", callable(grouped_turned)},
+      {"grouped/grouped_turned_90", callable(grouped_turned_90)},
       {"grouped/over_groups", callable(over_groups)},
+      {"grouped/over_groups_90", callable(over_groups_90)},
       {"rope/rotate", callable(rotate)},
+      {"routed/add_up", callable(add_up)},
+      {"routed/gated_slots_backward", callable(gated_slots_backward)},
+      {"routed/sort_slots", callable(sort_slots)},
+      {"routed/take_slots", callable(take_slots)},
       {"loss/loss", callable(loss)},
       {"embedding/add_to_table", callable(add_to_table)},
       {"dropout/dropout", callable(dropout)},

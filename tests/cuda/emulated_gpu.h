@@ -35,6 +35,7 @@ extern "C" char __stop_emulated_shared[] __attribute__((weak));
 #define HONE_EMULATED
 #define HONE_KERNEL static inline void
 #define HONE_KERNEL_OF(threads) HONE_KERNEL
+#define HONE_KERNEL_TWICE(threads) HONE_KERNEL
 #define HONE_UNROLL
 #define HONE_LIST(type, count) List<type, count>
 #define HONE_DEVICE static inline
@@ -121,9 +122,35 @@ class Machine {
   void copy_later(const Copy& copy) { threads_[current_].asked.push_back(copy); }
   void commit_copies() { threads_[current_].on_their_way.push_back(std::exchange(threads_[current_].asked, {})); }
   void wait_for_copies(std::size_t left) {
-    auto& groups = threads_[current_].on_their_way;
-    for (; groups.size() > left; groups.pop_front())
-      for (const Copy& copy : groups.front()) std::memcpy(copy.to, copy.what.data(), copy.what.size());
+    Thread& self = threads_[current_];
+    for (auto& groups = self.on_their_way; groups.size() > left; groups.pop_front())
+      for (const Copy& copy : groups.front()) {
+        std::memcpy(copy.to, copy.what.data(), copy.what.size());
+        self.hides = true;
+      }
+  }
+
+  // What the hardware reads itself: only what every thread has shown to it since its copies arrived, and no sooner than
+  // a thread waits for it.
+  void show_to_cores() { threads_[current_].hides = false; }
+  void read_later(std::function<void()> work) {
+    for (const Thread& thread : threads_)
+      if (thread.hides) throw std::runtime_error("the hardware is to read what was not shown to it");
+    threads_[current_].asked_of_cores.push_back(std::move(work));
+  }
+  void wait_for_group() {
+    for (const auto& work : std::exchange(threads_[current_].asked_of_cores, {})) work();
+  }
+
+  // An address in the room as the hardware counts it: the room begins at no round one.
+  static constexpr unsigned kRoomAddress = 0x430;
+  unsigned shared_address(const void* x) const {
+    return kRoomAddress + static_cast<unsigned>(static_cast<const char*>(x) - room_.data());
+  }
+  std::uint16_t value_at(unsigned address) const {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, room_.data() + (address - kRoomAddress), sizeof bits);
+    return bits;
   }
 
   [[noreturn]] void trap() { throw std::runtime_error("a kernel has trapped"); }
@@ -139,6 +166,8 @@ class Machine {
     Given given{};
     std::vector<Copy> asked;
     std::deque<std::vector<Copy>> on_their_way;
+    bool hides = false;
+    std::vector<std::function<void()>> asked_of_cores;
   };
 
   Machine(int threads, std::size_t room_bytes, const std::function<void()>& kernel)
@@ -191,6 +220,7 @@ class Machine {
       makecontext(&thread.context, &Machine::begin, 0);
       thread.state = State::ready;
       thread.asked.clear(), thread.on_their_way.clear();
+      thread.hides = false, thread.asked_of_cores.clear();
     }
     const std::size_t warps = threads_.size() / kLanes;
     do {
@@ -271,6 +301,14 @@ T __shfl_down_sync(unsigned, T value, int lanes) {
   return Machine::now().exchange(value, Machine::kDown, lanes);
 }
 
+inline unsigned __ballot_sync(unsigned, bool is) {
+  const Machine::OfWarp all = Machine::now().gather({{is ? 1u : 0u}});
+  unsigned made = 0;
+  for (int lane = 0; lane < Machine::kLanes; ++lane)
+    made |= static_cast<unsigned>(all[static_cast<std::size_t>(lane)].at[0]) << lane;
+  return made;
+}
+
 // Tensor cores, as PTX describes them: ldmatrix.x4 (turned: .trans), mma.m16n8k16, cp.async of 16 bytes.
 inline int own_lane() { return static_cast<int>(threadIdx.x) % Machine::kLanes; }
 
@@ -307,6 +345,39 @@ void multiply_add(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b
     }
   }
 }
+
+// wgmma.m64n128k16 of matrices in the block's room, whose rows of 128 bytes are swizzled (layout 1 of a descriptor): a
+// row holds a line's depths, or, turned, 64 lines of a depth.
+struct InRoom {
+  std::uint64_t descriptor;
+  bool turned;
+};
+inline unsigned address_in_room(const InRoom& x, unsigned line, unsigned depth) {
+  const auto bytes = [&](int from) { return static_cast<unsigned>(x.descriptor >> from & 0x3fff) * 16; };
+  const unsigned leading = bytes(16), stride = bytes(32);
+  const unsigned from_begin = x.turned ? line / 64 * leading + line % 64 * 2 + depth / 8 * stride + depth % 8 * 128
+                                       : line / 8 * stride + line % 8 * 128 + depth * 2;
+  const unsigned place = bytes(0) + from_begin;
+  return place ^ (place >> 7 & 7) << 4;
+}
+template <class Widen>
+void group_multiply(float (&c)[64], InRoom left, InRoom right, Widen widen) {
+  for (const InRoom& x : {left, right})
+    if (x.descriptor >> 62 != 1 || (x.descriptor >> 49 & 7) != 0) throw std::runtime_error("a matrix in another order");
+  const unsigned row = threadIdx.x / Machine::kLanes % 4 * 16 + static_cast<unsigned>(own_lane()) / 4;
+  const unsigned pair = static_cast<unsigned>(own_lane()) % 4 * 2;
+  Machine::now().read_later([&c, left, right, widen, row, pair] {
+    const auto value = [&](const InRoom& x, unsigned line, unsigned depth) {
+      return widen(Machine::now().value_at(address_in_room(x, line, depth)));
+    };
+    for (unsigned i = 0; i < 64; ++i)
+      for (unsigned depth = 0; depth < 16; ++depth)
+        c[i] += value(left, row + i / 2 % 2 * 8, depth) * value(right, i / 4 * 8 + pair + i % 2, depth);
+  });
+}
+inline unsigned address_in_block(const void* x) { return Machine::now().shared_address(x); }
+inline void show_to_cores() { Machine::now().show_to_cores(); }
+inline void wait_for_group() { Machine::now().wait_for_group(); }
 
 inline void copy_in_time(void* to, const void* from, bool there) {
   check_access(to, 16);

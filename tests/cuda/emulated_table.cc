@@ -11,6 +11,7 @@
 #include "ops/cuda/grouped.cc"
 #include "ops/cuda/norms.cc"
 #include "ops/cuda/products.cc"
+#include "ops/cuda/routed.cc"
 #include "ops/cuda/sums.cc"
 #include "ops/cuda/updates.cc"
 #undef HONE_WITHOUT_CUDNN
@@ -36,7 +37,7 @@ const emulated::Kernels& kernels_for(at::ScalarType type) {
 
 }  // namespace
 
-int capability(const at::Tensor&) { return 0; }
+int capability(const at::Tensor&) { return emulated_capability(); }
 bool has_tensor_cores(const at::Tensor&) { return true; }
 
 // Products by groups of what the kernels do not take are the reference's.
@@ -77,10 +78,15 @@ const Backend& emulated_backend() {
                              emulated_table::norms(),
                              emulated_table::elementwise(),
                              emulated_table::sums(),
+                             emulated_table::routed(),
                              emulated_table::updates()};
   return table;
 }
 
+int& emulated_capability() {
+  static int capability = 0;
+  return capability;
+}
 std::int64_t emulated_launches() { return emulated_table::launches; }
 
 }  // namespace hone::ops

@@ -6,6 +6,15 @@
 namespace hone::ops::test {
 namespace {
 
+// Of a GPU of this compute capability, while it lives.
+class OfCapability {
+ public:
+  explicit OfCapability(int capability) { emulated_capability() = capability; }
+  ~OfCapability() { emulated_capability() = 0; }
+  OfCapability(const OfCapability&) = delete;
+};
+constexpr int kCapabilities[] = {80, 90};  // by warps, and by groups of them for which the hardware reads
+
 struct Groups {
   RowGroups rows;
   std::vector<std::int64_t> counts;
@@ -53,13 +62,17 @@ void expect_grouped(const Groups& groups, std::int64_t depth, std::int64_t colum
 }
 
 TEST(CudaGrouped, RowsOfEveryGroup) {
-  for (const at::ScalarType type : {at::kBFloat16, at::kHalf})
-    for (const bool turned : {false, true}) {
-      expect_grouped(Groups({3, 0, 130, 1, 0}), 40, 136, type, 1, turned);
-      expect_grouped(Groups({0, 5, 127}), 168, 8, type, 2, turned);
-    }
-  expect_grouped(Groups({128, 1, 128, 255}), 32, 16, at::kBFloat16, 1, false);
-  expect_grouped(Groups({1}), 8, 8, at::kBFloat16, 1, true);
+  for (const int capability : kCapabilities) {
+    const OfCapability scope(capability);
+    for (const at::ScalarType type : {at::kBFloat16, at::kHalf})
+      for (const bool turned : {false, true}) {
+        expect_grouped(Groups({3, 0, 130, 1, 0}), 40, 136, type, 1, turned);
+        expect_grouped(Groups({0, 5, 127}), 168, 8, type, 2, turned);
+      }
+    expect_grouped(Groups({128, 1, 128, 255}), 32, 16, at::kBFloat16, 1, false);
+    expect_grouped(Groups({1}), 8, 8, at::kBFloat16, 1, true);
+    expect_grouped(Groups({70}), 328, 128, at::kBFloat16, 1, true);  // more slices than are on their way at once
+  }
 }
 TEST(CudaGrouped, MoreGroupsThanALaunchTakes) {
   std::vector<std::int64_t> counts(300);
@@ -97,10 +110,12 @@ void expect_over_groups(const Groups& groups, std::int64_t lines, std::int64_t c
   }
 }
 TEST(CudaGrouped, SumsOverRows) {
-  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
-    expect_over_groups(Groups({3, 0, 70, 0, 1, 0, 33, 9}), 136, 24, type);
-    expect_over_groups(Groups({40, 129, 2, 5}), 8, 144, type);
-  }
+  for (const int capability : kCapabilities)
+    for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+      const OfCapability scope(capability);
+      expect_over_groups(Groups({3, 0, 70, 0, 1, 0, 33, 9}), 136, 24, type);
+      expect_over_groups(Groups({40, 299, 2, 5}), 8, 144, type);
+    }
   std::vector<std::int64_t> counts(140, 1);
   expect_over_groups(Groups(counts), 8, 16, at::kBFloat16);
 }

@@ -20,6 +20,7 @@ const Backend& cuda_backend() {
                    cuda_table::norms(),
                    cuda_table::elementwise(),
                    cuda_table::sums(),
+                   cuda_table::routed(),
                    cuda_table::updates(),
                    cuda_table::make_recording};
   }();

@@ -75,7 +75,9 @@ std::string Compiler::architecture_for(int capability) const {
   if (best == 0)
     throw Error(ErrorKind::config, fmt::format("GPU of compute capability {}.{}: older than NVRTC {} compiles for",
                                                capability / 10, capability % 10, version_));
-  return fmt::format("{}_{}", best == capability ? "sm" : "compute", best);
+  // What of 9.0 no later GPU has is for a compiler that is told so (kernels/grouped.cu).
+  if (best == capability) return fmt::format("sm_{}{}", best, best == 90 ? "a" : "");
+  return fmt::format("compute_{}", best);
 }
 
 std::string Compiler::compiled(const Unit& unit, std::string_view types, const std::string& architecture) const {

@@ -6,7 +6,10 @@
 namespace hone::ops::cuda_table {
 namespace {
 
-constexpr std::int64_t kTile = 128, kTileDepth = 32, kStages = 4, kPack = 8;
+constexpr std::int64_t kTile = 128, kPack = 8;
+// Of a GPU that reads factors itself, which only those of 9.0 do so; and of others.
+constexpr int kReadingCapability = 90;
+constexpr std::int64_t kReadSlices = 3 * 64, kReadUnit = 1024, kSlices = 4 * 32;
 constexpr std::size_t kMostGroups = 128;  // of a launch
 constexpr int kGroupedThreads = 256, kIsAdded = 1, kIsWide = 2;
 
@@ -23,10 +26,18 @@ void each_part(std::size_t groups, Run&& run) {
   for (std::size_t first = 0; first < groups; first += kMostGroups) run(first, std::min(kMostGroups, groups - first));
 }
 
-Grid grid_of(std::int64_t tiles) {
-  constexpr std::int64_t kBytes = 2 * kStages * kTile * kTileDepth * 2;  // of two factors of 16 bits
-  return {.x = tiles, .threads = kGroupedThreads, .shared_bytes = kBytes};
-}
+// A kernel for the GPU of `like`.
+struct Chosen {
+  Chosen(const at::Tensor& like, const char* plain, const char* reading)
+      : reads_itself(capability(like) == kReadingCapability), kernel{"grouped", reads_itself ? reading : plain} {}
+  Grid grid(std::int64_t tiles) const {
+    constexpr std::int64_t kOfDepth = 2 * kTile * 2;  // of two factors of 16 bits
+    const std::int64_t bytes = reads_itself ? kReadSlices * kOfDepth + kReadUnit : kSlices * kOfDepth;
+    return {.x = tiles, .threads = kGroupedThreads, .shared_bytes = bytes};
+  }
+  bool reads_itself;
+  Kernel kernel;
+};
 
 bool is_narrow(const at::Tensor& x) { return x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf; }
 // Whole packs, each where an access may begin.
@@ -62,11 +73,12 @@ bool multiply_groups(at::Tensor& out, const std::vector<GroupedFactors>& factors
   const GroupedFactors& other = factors.back();
   const std::vector<const void*> b = addresses(factors[0].b_KN), b_too = addresses(other.b_KN);
   const std::int64_t columns = out.size(1), all = groups.size();
-  const Grid grid = grid_of((out.size(0) / kTile + all) * ceil_div(columns, kTile));
+  const Chosen chosen = *order ? Chosen(a, "grouped_turned", "grouped_turned_90") : Chosen(a, "grouped", "grouped_90");
+  const Grid grid = chosen.grid((out.size(0) / kTile + all) * ceil_div(columns, kTile));
   each_part(b.size(), [&](std::size_t first, std::size_t count) {
-    launch({"grouped", *order ? "grouped_turned" : "grouped"}, a, grid, a, other.a_SK, part_of(b, first),
-           part_of(b_too, first), static_cast<int>(factors.size()), out, groups.begin(), static_cast<int>(first),
-           static_cast<int>(count), static_cast<int>(all), a.size(1), columns);
+    launch(chosen.kernel, a, grid, a, other.a_SK, part_of(b, first), part_of(b_too, first),
+           static_cast<int>(factors.size()), out, groups.begin(), static_cast<int>(first), static_cast<int>(count),
+           static_cast<int>(all), a.size(1), columns);
   });
   return true;
 }
@@ -85,10 +97,11 @@ bool multiply_over_groups(const at::Tensor& a, const at::Tensor& b, const RowGro
       return false;
   }
   const std::int64_t tiles = ceil_div(a.size(1), kTile) * ceil_div(b.size(1), kTile);
+  const Chosen chosen(a, "over_groups", "over_groups_90");
   each_part(to.size(), [&](std::size_t first, std::size_t count) {
-    launch({"grouped", "over_groups"}, a, grid_of(tiles * static_cast<std::int64_t>(count)), a, b,
-           part_of(addresses, first), part_of(kinds, first), groups.begin(), static_cast<int>(first),
-           static_cast<int>(count), a.size(1), b.size(1));
+    launch(chosen.kernel, a, chosen.grid(tiles * static_cast<std::int64_t>(count)), a, b, part_of(addresses, first),
+           part_of(kinds, first), groups.begin(), static_cast<int>(first), static_cast<int>(count), a.size(1),
+           b.size(1));
   });
   return true;
 }

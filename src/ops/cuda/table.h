@@ -22,6 +22,7 @@ Backend::Attention attention();
 Backend::Norms norms();
 Backend::Elementwise elementwise();
 Backend::Sums sums();
+Backend::Routed routed();
 Backend::Updates updates();
 std::unique_ptr<Recording> make_recording();
 

@@ -10,6 +10,7 @@
 #include "ops/group_loop.h"
 #include "ops/kernels.h"
 #include "ops/meta/stands_for.h"
+#include "ops/routed_parts.h"
 
 namespace hone::ops {
 namespace meta_table {  // names as those of the ops
@@ -104,6 +105,21 @@ at::Tensor likeliest_of(const at::Tensor& logits_RV) {
 thread_local at::DeviceType stood_for = at::kCPU;
 std::int64_t chunk_bytes() { return table_of(stood_for).sums.chunk_bytes(); }
 
+// A device's kernels make their results alone.
+using Parts = RoutedParts<gated, gated_backward>;
+at::Tensor take(const at::Tensor& x_ND, const at::Tensor& slot_S) {
+  if (stood_for == at::kCPU) return Parts::take(x_ND, slot_S);
+  return at::empty({slot_S.size(0), x_ND.size(1)}, x_ND.options());
+}
+at::Tensor add_up(const at::Tensor& y_SD, const at::Tensor& place_NK, const at::Tensor& weight_NK) {
+  if (stood_for == at::kCPU) return Parts::add_up(y_SD, place_NK, weight_NK);
+  return at::empty({place_NK.size(0), y_SD.size(1)}, y_SD.options());
+}
+RoutedGradients routed_backward(const at::Tensor& d_SI, const RoutedGated& saved, Activation activation) {
+  if (stood_for == at::kCPU) return Parts::gated_backward(d_SI, saved, activation);
+  return {like(d_SI), like(d_SI), d_SI, like(saved.weight_NK)};
+}
+
 bool takes(at::ScalarType type) { return type == at::kFloat || type == at::kDouble || type == at::kBFloat16; }
 
 }  // namespace
@@ -119,7 +135,8 @@ const Backend& meta_backend() {
                              {attend, attend_backward, attend_cached, decode, store, store_one_each},
                              {meta_table::rms_norm, rms_norm_backward, meta_table::layer_norm, layer_norm_backward},
                              {meta_table::gated, meta_table::gated_backward, rotate_into, meta_table::dropout},
-                             {sums_of_blocks, join, add_to_table, loss, all_finite, likeliest_of, chunk_bytes}};
+                             {sums_of_blocks, join, add_to_table, loss, all_finite, likeliest_of, chunk_bytes},
+                             {Parts::slots, take, add_up, routed_backward}};
   return table;
 }
 

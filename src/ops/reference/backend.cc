@@ -20,7 +20,8 @@ const Backend& reference_backend() {
                              reference_table::attention(),
                              reference_table::norms(),
                              reference_table::elementwise(),
-                             reference_table::sums()};
+                             reference_table::sums(),
+                             reference_table::routed()};
   return table;
 }
 

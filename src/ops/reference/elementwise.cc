@@ -6,6 +6,7 @@
 #include "ops/dropout_words.h"
 #include "ops/gated.h"
 #include "ops/reference/table.h"
+#include "ops/routed_parts.h"
 #include "tensor/host.h"
 
 namespace hone::ops::reference_table {
@@ -77,5 +78,6 @@ at::Tensor kept(const std::vector<std::uint32_t>& row_words, Range rows,
 }
 
 Backend::Elementwise elementwise() { return {reference::gated, gated_backward, rotate_into, dropout}; }
+Backend::Routed routed() { return RoutedParts<reference::gated, gated_backward>::all(); }
 
 }  // namespace hone::ops::reference_table

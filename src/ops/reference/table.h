@@ -10,6 +10,7 @@ Backend::Attention attention();
 Backend::Norms norms();
 Backend::Elementwise elementwise();
 Backend::Sums sums();
+Backend::Routed routed();
 
 at::Tensor widened(const at::Tensor& x);  // in fp32 at least
 

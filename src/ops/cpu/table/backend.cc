@@ -20,7 +20,8 @@ const Backend& cpu_backend() {
                              cpu_table::attention(),
                              cpu_table::norms(),
                              cpu_table::elementwise(),
-                             cpu_table::sums()};
+                             cpu_table::sums(),
+                             cpu_table::routed()};
   return table;
 }
 

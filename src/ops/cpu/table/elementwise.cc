@@ -8,6 +8,7 @@
 #include "ops/cpu/table/table.h"
 #include "ops/dropout_words.h"
 #include "ops/parallel.h"
+#include "ops/routed_parts.h"
 
 namespace hone::ops::cpu_table {
 namespace {
@@ -83,5 +84,6 @@ at::Tensor dropout(const at::Tensor& given, double rate, std::uint64_t seed) {
 }  // namespace
 
 Backend::Elementwise elementwise() { return {gated, gated_backward, rotate_into, dropout}; }
+Backend::Routed routed() { return RoutedParts<gated, gated_backward>::all(); }
 
 }  // namespace hone::ops::cpu_table

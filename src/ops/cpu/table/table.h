@@ -10,6 +10,7 @@ Backend::Attention attention();
 Backend::Norms norms();
 Backend::Elementwise elementwise();
 Backend::Sums sums();
+Backend::Routed routed();
 
 // Of these groups what has a file of its own.
 std::vector<at::Tensor> skinny_products(const at::Tensor& x_RI, const std::vector<LinearWeight>& weights);

@@ -1,8 +1,9 @@
 // Products of rows by groups, as of routed experts, by tensor cores: where a group begins stays on the device.
 //
 // For values of 16 bits; sums are made in fp32, over the depth in its order. A block makes a tile of 128 x 128: it
-// copies slices of its factors to shared memory ahead of time, and each of its eight warps multiplies 64 x 32. Packs of
-// eight values lie there in an order by which those that are read together lie in different banks.
+// copies slices of its factors to shared memory ahead of time. There each of its eight warps multiplies 64 x 32, or,
+// on a GPU of 9.0, the hardware itself reads what each group of four warps has to multiply, 64 x 128. Packs of eight
+// values lie there in an order by which those that are read together lie in different banks.
 //
 // A factor's tile has 128 lines (rows of the left one, columns of the right one) of a slice of depth. In memory its
 // lines lie side by side, or, "turned", what is of one depth does.
@@ -10,11 +11,21 @@
 
 using Value = HONE_VALUE;
 
-constexpr int kTileLines = 128, kTileDepth = 32, kTileThreads = 256, kTileStages = 4, kTilePack = 8;
-constexpr int kTilePacks = kTileLines * kTileDepth / kTilePack;
+constexpr int kTileLines = 128, kTileThreads = 256, kTilePack = 8, kTileSums = 64;
 constexpr int kWarpLines = 64, kWarpColumns = 32;  // of a tile's lines to the left and to the right
 constexpr int kMostGroups = 128;                   // of a launch
 enum { kIsAdded = 1, kIsWide = 2 };                // of a group's result
+
+// Who multiplies: warps that read what they need, or groups of four for which the hardware reads it. A slice's depth,
+// how many of them are on their way or there, and of how many packs each is.
+struct WarpCores {
+  static constexpr int kDepth = 32, kStages = 4, kPacks = kTileLines * kDepth / kTilePack;
+  static constexpr bool kReadThemselves = false;
+};
+struct GroupCores {
+  static constexpr int kDepth = 64, kStages = 3, kPacks = kTileLines * kDepth / kTilePack;
+  static constexpr bool kReadThemselves = true;
+};
 
 // What the hardware has for 16 values of depth. to: of four matrices of 8 x 8 values, whose rows are where lanes 0 to
 // 7, 8 to 15 and so on say, each lane's two values of each.
@@ -44,6 +55,7 @@ HONE_DEVICE void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
 #else
+HONE_DEVICE unsigned shared_address(const void* x) { return emulated::address_in_block(x); }
 HONE_DEVICE void load_matrices(unsigned (&to)[4], const void* row) { emulated::load_matrices(to, row, false); }
 HONE_DEVICE void load_turned(unsigned (&to)[4], const void* row) { emulated::load_matrices(to, row, true); }
 HONE_DEVICE void copy_ahead(void* to, const void* from, bool there) { emulated::copy_in_time(to, from, there); }
@@ -54,6 +66,65 @@ HONE_DEVICE void wait_for_copies() {
 }
 #endif
 
+// Products of a group of four warps, 64 x 128, of 16 values of depth each: asked for, and done when they are waited
+// for. Of a thread's sums, quad q are rows g and g + 8 of columns 8 q + 2 t and the next (g, t: as multiply_add's; 16
+// rows for each warp). left, right: where they lie in the block's room, by lines or turned.
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define HONE_SUMS_8(x, at) \
+  "+f"(x[at]), "+f"(x[at + 1]), "+f"(x[at + 2]), "+f"(x[at + 3]), "+f"(x[at + 4]), "+f"(x[at + 5]), "+f"(x[at + 6]), \
+      "+f"(x[at + 7])
+#define HONE_GROUP_MULTIPLY(Type, name)                                                                            \
+  template <bool kLeftTurned, bool kRightTurned>                                                                   \
+  HONE_DEVICE void group_multiply(Type, float(&c)[kTileSums], unsigned long long left, unsigned long long right) { \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32." name "." name " {"                                 \
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, "                     \
+                 "%17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "                     \
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, "                     \
+                 "%47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "                     \
+                 "%62, %63"                                                                                        \
+                 "}, %64, %65, 1, 1, 1, %66, %67;"                                                                 \
+                 : HONE_SUMS_8(c, 0), HONE_SUMS_8(c, 8), HONE_SUMS_8(c, 16), HONE_SUMS_8(c, 24),                   \
+                   HONE_SUMS_8(c, 32), HONE_SUMS_8(c, 40), HONE_SUMS_8(c, 48), HONE_SUMS_8(c, 56)                  \
+                 : "l"(left), "l"(right), "n"(kLeftTurned ? 1 : 0), "n"(kRightTurned ? 1 : 0)                      \
+                 : "memory");                                                                                      \
+  }
+HONE_GROUP_MULTIPLY(Bf16, "bf16")
+HONE_GROUP_MULTIPLY(Half, "f16")
+#undef HONE_GROUP_MULTIPLY
+#undef HONE_SUMS_8
+HONE_DEVICE void hold_sums(float (&c)[kTileSums]) {
+  HONE_UNROLL for (int i = 0; i < kTileSums; ++i) asm volatile("" : "+f"(c[i])::"memory");
+}
+// What this thread's copies have brought, when they have arrived, for the hardware to read itself.
+HONE_DEVICE void show_to_cores() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+HONE_DEVICE void begin_group(float (&c)[kTileSums]) {
+  hold_sums(c);
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+HONE_DEVICE void commit_group() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+HONE_DEVICE void wait_for_group(float (&c)[kTileSums]) {
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  hold_sums(c);
+}
+#elif !defined(__CUDA_ARCH__)
+template <bool kLeftTurned, bool kRightTurned, class T>
+HONE_DEVICE void group_multiply(T, float (&c)[kTileSums], unsigned long long left, unsigned long long right) {
+  emulated::group_multiply(c, {left, kLeftTurned}, {right, kRightTurned},
+                           [](unsigned short bits) { return widened(T{bits}); });
+}
+HONE_DEVICE void show_to_cores() { emulated::show_to_cores(); }
+HONE_DEVICE void begin_group(float (&)[kTileSums]) {}
+HONE_DEVICE void commit_group() {}
+HONE_DEVICE void wait_for_group(float (&)[kTileSums]) { emulated::wait_for_group(); }
+#else  // no kernel that is launched on such a GPU comes here
+template <bool kLeftTurned, bool kRightTurned, class T>
+HONE_DEVICE void group_multiply(T, float (&)[kTileSums], unsigned long long, unsigned long long) {}
+HONE_DEVICE void show_to_cores() {}
+HONE_DEVICE void begin_group(float (&)[kTileSums]) {}
+HONE_DEVICE void commit_group() {}
+HONE_DEVICE void wait_for_group(float (&)[kTileSums]) {}
+#endif
+
 // A factor of one group: so many lines and values of depth; pitch: from a line to the next, turned from a depth.
 template <class T>
 struct TileFactor {
@@ -61,23 +132,27 @@ struct TileFactor {
   Int pitch, lines, depth;
 };
 
-// Where a tile keeps a pack: of a line, of its packs of depth; turned: of a depth, of its packs of lines.
-template <bool kTurned>
+// Where a tile keeps a pack: of a line, of its packs of depth; turned: of a depth, of its packs of lines. What the
+// hardware reads itself lies in rows of 128 bytes, eight of which are a unit; turned, first one half of the lines.
+template <class Cores, bool kTurned>
 HONE_DEVICE int tile_place(int row, int pack) {
-  return kTurned ? row * (kTileLines / kTilePack) + (pack ^ (row & 7))
-                 : row * (kTileDepth / kTilePack) + (pack ^ (row >> 1 & 3));
+  if constexpr (Cores::kReadThemselves)
+    return kTurned ? pack / 8 * (Cores::kPacks / 2) + row * 8 + (pack % 8 ^ (row & 7)) : row * 8 + (pack ^ (row & 7));
+  else
+    return kTurned ? row * (kTileLines / kTilePack) + (pack ^ (row & 7))
+                   : row * (Cores::kDepth / kTilePack) + (pack ^ (row >> 1 & 3));
 }
 
-template <bool kTurned, class T>
+template <class Cores, bool kTurned, class T>
 HONE_DEVICE void copy_tile(Pack<T, kTilePack>* tile, const TileFactor<T>& x, Int first_line, Int first_depth) {
-  constexpr int kInRow = (kTurned ? kTileLines : kTileDepth) / kTilePack;
-  HONE_UNROLL for (int i = 0; i < kTilePacks / kTileThreads; ++i) {
+  constexpr int kInRow = (kTurned ? kTileLines : Cores::kDepth) / kTilePack;
+  HONE_UNROLL for (int i = 0; i < Cores::kPacks / kTileThreads; ++i) {
     const int place = i * kTileThreads + static_cast<int>(threadIdx.x), row = place / kInRow, pack = place % kInRow;
     const Int line = first_line + (kTurned ? pack * kTilePack : row);
     const Int depth = first_depth + (kTurned ? row : pack * kTilePack);
     const bool there = line < x.lines && depth < x.depth;
     const T* from = x.at + (kTurned ? depth * x.pitch + line : line * x.pitch + depth);
-    copy_ahead(tile + tile_place<kTurned>(row, pack), there ? from : x.at, there);
+    copy_ahead(tile + tile_place<Cores, kTurned>(row, pack), there ? from : x.at, there);
   }
 }
 
@@ -85,46 +160,82 @@ HONE_DEVICE void copy_tile(Pack<T, kTilePack>* tile, const TileFactor<T>& x, Int
 template <bool kTurned, class T>
 HONE_DEVICE void load_left(unsigned (&to)[4], const Pack<T, kTilePack>* tile, int line, int depth) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  if (kTurned)
-    load_turned(to, tile + tile_place<true>(depth + lane % 8 + lane / 16 * 8, line / kTilePack + lane / 8 % 2));
-  else
-    load_matrices(to, tile + tile_place<false>(line + lane % 16, depth / kTilePack + lane / 16));
+  const int row = kTurned ? depth + lane % 8 + lane / 16 * 8 : line + lane % 16;
+  const int pack = kTurned ? line / kTilePack + lane / 8 % 2 : depth / kTilePack + lane / 16;
+  const Pack<T, kTilePack>* from = tile + tile_place<WarpCores, kTurned>(row, pack);
+  kTurned ? load_turned(to, from) : load_matrices(to, from);
 }
 template <bool kTurned, class T>
 HONE_DEVICE void load_right(unsigned (&to)[4], const Pack<T, kTilePack>* tile, int line, int depth) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  if (kTurned)
-    load_turned(to, tile + tile_place<true>(depth + lane % 16, line / kTilePack + lane / 16));
-  else
-    load_matrices(to, tile + tile_place<false>(line + lane % 8 + lane / 16 * 8, depth / kTilePack + lane / 8 % 2));
+  const int row = kTurned ? depth + lane % 16 : line + lane % 8 + lane / 16 * 8;
+  const int pack = kTurned ? line / kTilePack + lane / 16 : depth / kTilePack + lane / 8 % 2;
+  const Pack<T, kTilePack>* from = tile + tile_place<WarpCores, kTurned>(row, pack);
+  kTurned ? load_turned(to, from) : load_matrices(to, from);
 }
 
-// A warp's part of a tile: by blocks of 16 lines and 8 columns, of each four values of a lane.
+// A thread's part of a tile: by quads, of two columns side by side in two lines that are 8 apart.
 struct TileSums {
-  float at[kWarpLines / 16][kWarpColumns / 8][4];
+  float at[kTileSums];
 };
 struct TilePart {
-  int line, column;  // of the warp, in its tile
+  int line, column;
 };
-HONE_DEVICE TilePart own_part() {
+HONE_DEVICE TilePart own_part() {  // of a warp that reads itself
   constexpr int kAcross = kTileLines / kWarpColumns;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   return {warp / kAcross * kWarpLines, warp % kAcross * kWarpColumns};
 }
+template <class Cores>
+HONE_DEVICE TilePart part_of_quad(int quad) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  if constexpr (Cores::kReadThemselves)
+    return {static_cast<int>(threadIdx.x) / kWarp * 16 + lane / 4, 8 * quad + lane % 4 * 2};
+  constexpr int kAcross = kWarpColumns / 8;
+  const TilePart part = own_part();
+  return {part.line + quad / kAcross * 16 + lane / 4, part.column + quad % kAcross * 8 + lane % 4 * 2};
+}
 
 template <bool kLeftTurned, bool kRightTurned, class T>
-HONE_DEVICE void multiply_slice(TileSums& sums, const Pack<T, kTilePack>* left, const Pack<T, kTilePack>* right) {
+HONE_DEVICE void multiply_slice(WarpCores, TileSums& sums, const Pack<T, kTilePack>* left,
+                                const Pack<T, kTilePack>* right) {
   const TilePart part = own_part();
-  HONE_UNROLL for (int depth = 0; depth < kTileDepth; depth += 16) {
+  HONE_UNROLL for (int depth = 0; depth < WarpCores::kDepth; depth += 16) {
     unsigned a[kWarpLines / 16][4], b[kWarpColumns / 16][4];
     HONE_UNROLL for (int i = 0; i < kWarpLines / 16; ++i)
       load_left<kLeftTurned>(a[i], left, part.line + 16 * i, depth);
     HONE_UNROLL for (int j = 0; j < kWarpColumns / 16; ++j)
       load_right<kRightTurned>(b[j], right, part.column + 16 * j, depth);
     HONE_UNROLL for (int i = 0; i < kWarpLines / 16; ++i)
-      HONE_UNROLL for (int j = 0; j < kWarpColumns / 8; ++j)
-        multiply_add(T{}, sums.at[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+      HONE_UNROLL for (int j = 0; j < kWarpColumns / 8; ++j) {
+        float(&quad)[4] = *reinterpret_cast<float(*)[4]>(sums.at + 4 * (i * (kWarpColumns / 8) + j));
+        multiply_add(T{}, quad, a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+      }
   }
+}
+
+// How the hardware finds a tile's lines, by 16 of depth: units of 8 rows of 128 bytes follow one another, and turned,
+// the tile's halves. Its packs are in the order of tile_place(); units begin at multiples of their size.
+constexpr unsigned long long kUnitBytes = 1024, kHalfBytes = kTileLines / 2 * GroupCores::kDepth * 2;
+HONE_DEVICE unsigned long long tile_of_cores(unsigned address, bool turned) {
+  constexpr unsigned long long kRowsOf128Bytes = 1ull << 62;
+  const unsigned long long next_half = turned ? kHalfBytes / 16 : 1;  // 1: there is none
+  return kRowsOf128Bytes | kUnitBytes / 16 << 32 | next_half << 16 | (address & 0x3ffff) / 16;
+}
+template <bool kLeftTurned, bool kRightTurned, class T>
+HONE_DEVICE void multiply_slice(GroupCores, TileSums& sums, const Pack<T, kTilePack>* left,
+                                const Pack<T, kTilePack>* right) {
+  const auto after = [](bool turned, int depth) {
+    return static_cast<unsigned>(turned ? depth / 8 * kUnitBytes : depth * 2);
+  };
+  const unsigned group = threadIdx.x / (4 * kWarp);  // its half of the lines is as long by lines as turned
+  const unsigned a = shared_address(left) + group * static_cast<unsigned>(kHalfBytes), b = shared_address(right);
+  begin_group(sums.at);
+  HONE_UNROLL for (int depth = 0; depth < GroupCores::kDepth; depth += 16)
+    group_multiply<kLeftTurned, kRightTurned>(
+        T{}, sums.at, tile_of_cores(a + after(kLeftTurned, depth), kLeftTurned),
+        tile_of_cores(b + after(kRightTurned, depth), kRightTurned));
+  commit_group();
 }
 
 // One product, or two of the same sizes that are added up; then the second one's values are `too`.
@@ -135,49 +246,64 @@ struct TileProduct {
   const T *left_too, *right_too;
 };
 
-template <bool kLeftTurned, bool kRightTurned, class T>
+// The block's room, from where a unit may begin.
+template <class Cores, class Packed>
+HONE_DEVICE Packed* first_tile(Packed* room) {
+  if constexpr (!Cores::kReadThemselves) return room;
+  const unsigned behind = shared_address(room) % static_cast<unsigned>(kUnitBytes);
+  return room + (behind == 0 ? 0 : (static_cast<unsigned>(kUnitBytes) - behind) / sizeof(Packed));
+}
+
+template <class Cores, bool kLeftTurned, bool kRightTurned, class T>
 HONE_DEVICE void multiply_tile(TileSums& sums, const TileProduct<T>& p, Int line, Int column) {
   using Packed = Pack<T, kTilePack>;
-  HONE_SHARED_ROOM(Packed, tiles);
-  const Int each = (p.left.depth + kTileDepth - 1) / kTileDepth, steps = each * p.count;
-  const auto left = [&](Int step) { return tiles + step % kTileStages * 2 * kTilePacks; };
-  const auto copy = [&](Int step) {
+  HONE_SHARED_ROOM(Packed, room);
+  Packed* const tiles = first_tile<Cores>(room);
+  const int each = static_cast<int>((p.left.depth + Cores::kDepth - 1) / Cores::kDepth), steps = each * p.count;
+  const auto left = [&](int step) { return tiles + step % Cores::kStages * 2 * Cores::kPacks; };
+  const auto copy = [&](int step) {
     if (step < steps) {
       const bool too = step >= each;
-      const Int depth = (too ? step - each : step) * kTileDepth;
+      const Int depth = static_cast<Int>(too ? step - each : step) * Cores::kDepth;
       const TileFactor<T> a = {too ? p.left_too : p.left.at, p.left.pitch, p.left.lines, p.left.depth};
       const TileFactor<T> b = {too ? p.right_too : p.right.at, p.right.pitch, p.right.lines, p.right.depth};
-      copy_tile<kLeftTurned>(left(step), a, line, depth);
-      copy_tile<kRightTurned>(left(step) + kTilePacks, b, column, depth);
+      copy_tile<Cores, kLeftTurned>(left(step), a, line, depth);
+      copy_tile<Cores, kRightTurned>(left(step) + Cores::kPacks, b, column, depth);
     }
     commit_copies();  // of nothing behind the end, so that the number of those on their way is always the same
   };
-  for (int stage = 0; stage < kTileStages - 1; ++stage) copy(stage);
-  for (Int step = 0; step < steps; ++step) {
-    wait_for_copies<kTileStages - 2>();
+  for (int stage = 0; stage < Cores::kStages - 1; ++stage) copy(stage);
+  for (int step = 0; step < steps; ++step) {
+    wait_for_copies<Cores::kStages - 2>();
+    if constexpr (Cores::kReadThemselves) {
+      show_to_cores();
+      wait_for_group(sums.at);  // of the last step
+    }
     __syncthreads();  // everybody's have arrived, and what the next ones overwrite has been read
-    copy(step + kTileStages - 1);
-    multiply_slice<kLeftTurned, kRightTurned>(sums, left(step), left(step) + kTilePacks);
+    const auto multiply = [&] {
+      multiply_slice<kLeftTurned, kRightTurned>(Cores{}, sums, left(step), left(step) + Cores::kPacks);
+    };
+    if constexpr (Cores::kReadThemselves) multiply();  // they go on while the next slice is asked for
+    copy(step + Cores::kStages - 1);
+    if constexpr (!Cores::kReadThemselves) multiply();
   }
+  if constexpr (Cores::kReadThemselves) wait_for_group(sums.at);
 }
 
 // out: [lines, columns] of the group, of which the tile begins at (line, column).
-template <class T>
+template <class Cores, class T>
 HONE_DEVICE void write_tile(const TileSums& sums, T* out, Int lines, Int columns, Int line, Int column, bool add) {
-  const TilePart part = own_part();
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  HONE_UNROLL for (int i = 0; i < kWarpLines / 16; ++i)
-    HONE_UNROLL for (int j = 0; j < kWarpColumns / 8; ++j)
-      HONE_UNROLL for (int half = 0; half < 2; ++half) {
-        const Int at = line + part.line + 16 * i + 8 * half + lane / 4;
-        const Int from = column + part.column + 8 * j + lane % 4 * 2;
-        if (at >= lines || from >= columns) continue;
-        Pack<T, 2> pair = {};
-        if (add) pair = load<2>(out, (at * columns + from) / 2);
-        HONE_UNROLL for (int c = 0; c < 2; ++c)
-          pair.at[c] = rounded<T>((add ? widened(pair.at[c]) : 0.0f) + sums.at[i][j][2 * half + c]);
-        store<2>(out, (at * columns + from) / 2, pair);
-      }
+  HONE_UNROLL for (int quad = 0; quad < kTileSums / 4; ++quad)
+    HONE_UNROLL for (int half = 0; half < 2; ++half) {
+      const TilePart part = part_of_quad<Cores>(quad);
+      const Int at = line + part.line + 8 * half, from = column + part.column;
+      if (at >= lines || from >= columns) continue;
+      Pack<T, 2> pair = {};
+      if (add) pair = load<2>(out, (at * columns + from) / 2);
+      HONE_UNROLL for (int c = 0; c < 2; ++c)
+        pair.at[c] = rounded<T>((add ? widened(pair.at[c]) : 0.0f) + sums.at[4 * quad + 2 * half + c]);
+      store<2>(out, (at * columns + from) / 2, pair);
+    }
 }
 
 // The group of a tile of rows. Group g's first tile is begin[g] / 128 + g: so far apart that all of a group's tiles
@@ -196,7 +322,7 @@ struct GroupRange {
   int first, count, all;
 };
 
-template <bool kTurned, class T>
+template <class Cores, bool kTurned, class T>
 HONE_DEVICE void multiply_rows(const T* a, const T* a_too, const T* const* b, const T* const* b_too, int factors,
                                T* out, const Int* begin, GroupRange range, Int depth, Int columns) {
   if constexpr (sizeof(T) == 2) {
@@ -213,28 +339,12 @@ HONE_DEVICE void multiply_rows(const T* a, const T* a_too, const T* const* b, co
                                     b_too[own]};
     TileSums sums = {};
     const Int column = blockIdx.x % across * kTileLines;
-    multiply_tile<false, kTurned>(sums, product, line, column);
-    write_tile(sums, out + begin[group] * columns, rows, columns, line, column, false);
+    multiply_tile<Cores, false, kTurned>(sums, product, line, column);
+    write_tile<Cores>(sums, out + begin[group] * columns, rows, columns, line, column, false);
   }
 }
 
-// out's rows of group g = a b[g] (+ a_too b_too[g]). b: [columns, depth] in memory. A grid of the tiles of rows, as
-// group_of() counts them, times those of columns, which go first.
-HONE_KERNEL_OF(kTileThreads)
-grouped(const Value* a, const Value* a_too, HONE_LIST(const Value*, kMostGroups) b,
-        HONE_LIST(const Value*, kMostGroups) b_too, int factors, Value* out, const Int* begin, int first, int count,
-        int all, Int depth, Int columns) {
-  multiply_rows<false>(a, a_too, b.at, b_too.at, factors, out, begin, {first, count, all}, depth, columns);
-}
-// The same with b of [depth, columns] in memory.
-HONE_KERNEL_OF(kTileThreads)
-grouped_turned(const Value* a, const Value* a_too, HONE_LIST(const Value*, kMostGroups) b,
-               HONE_LIST(const Value*, kMostGroups) b_too, int factors, Value* out, const Int* begin, int first,
-               int count, int all, Int depth, Int columns) {
-  multiply_rows<true>(a, a_too, b.at, b_too.at, factors, out, begin, {first, count, all}, depth, columns);
-}
-
-template <class T>
+template <class Cores, class T>
 HONE_DEVICE void multiply_over_groups(const T* a, const T* b, void* to, int kind, const Int* begin, int group,
                                       Int lines, Int columns) {
   if constexpr (sizeof(T) == 2) {
@@ -245,19 +355,39 @@ HONE_DEVICE void multiply_over_groups(const T* a, const T* b, void* to, int kind
     const TileFactor<T> left = {a + begin[group] * lines, lines, lines, rows};
     const TileFactor<T> right = {b + begin[group] * columns, columns, columns, rows};
     TileSums sums = {};
-    multiply_tile<true, true>(sums, TileProduct<T>{left, right, 1, a, b}, line, column);
+    multiply_tile<Cores, true, true>(sums, TileProduct<T>{left, right, 1, a, b}, line, column);
     if (kind & kIsWide)
-      write_tile(sums, static_cast<float*>(to), lines, columns, line, column, kind & kIsAdded);
+      write_tile<Cores>(sums, static_cast<float*>(to), lines, columns, line, column, kind & kIsAdded);
     else
-      write_tile(sums, static_cast<T*>(to), lines, columns, line, column, kind & kIsAdded);
+      write_tile<Cores>(sums, static_cast<T*>(to), lines, columns, line, column, kind & kIsAdded);
   }
 }
 
+// out's rows of group g = a b[g] (+ a_too b_too[g]). b: [columns, depth] in memory; turned: [depth, columns]. A grid of
+// the tiles of rows, as group_of() counts them, times those of columns, which go first. _90: for a GPU of 9.0 alone,
+// with a unit's room more.
+#define HONE_GROUPED(name, Cores, turned)                                                                             \
+  HONE_KERNEL_TWICE(kTileThreads)                                                                                     \
+  name(const Value* a, const Value* a_too, HONE_LIST(const Value*, kMostGroups) b,                                    \
+              HONE_LIST(const Value*, kMostGroups) b_too, int factors, Value* out, const Int* begin, int first,       \
+              int count, int all, Int depth, Int columns) {                                                           \
+    multiply_rows<Cores, turned>(a, a_too, b.at, b_too.at, factors, out, begin, {first, count, all}, depth,           \
+                                 columns);                                                                            \
+  }
+HONE_GROUPED(grouped, WarpCores, false)
+HONE_GROUPED(grouped_turned, WarpCores, true)
+HONE_GROUPED(grouped_90, GroupCores, false)
+HONE_GROUPED(grouped_turned_90, GroupCores, true)
+
 // to[g] [lines, columns] (+)= a^T b of the rows of group first + g, unless to[g] is null. A grid of the tiles of each
 // group.
-HONE_KERNEL_OF(kTileThreads)
-over_groups(const Value* a, const Value* b, HONE_LIST(void*, kMostGroups) to, HONE_LIST(int, kMostGroups) kinds,
-            const Int* begin, int first, int count, Int lines, Int columns) {
-  const int own = static_cast<int>(blockIdx.x / (gridDim.x / count));
-  if (to.at[own]) multiply_over_groups(a, b, to.at[own], kinds.at[own], begin, first + own, lines, columns);
-}
+#define HONE_OVER_GROUPS(name, Cores)                                                                       \
+  HONE_KERNEL_TWICE(kTileThreads)                                                                           \
+  name(const Value* a, const Value* b, HONE_LIST(void*, kMostGroups) to, HONE_LIST(int, kMostGroups) kinds, \
+              const Int* begin, int first, int count, Int lines, Int columns) {                             \
+    const int own = static_cast<int>(blockIdx.x / (gridDim.x / count));                                     \
+    if (to.at[own])                                                                                         \
+      multiply_over_groups<Cores>(a, b, to.at[own], kinds.at[own], begin, first + own, lines, columns);     \
+  }
+HONE_OVER_GROUPS(over_groups, WarpCores)
+HONE_OVER_GROUPS(over_groups_90, GroupCores)
