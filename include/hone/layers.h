@@ -1,10 +1,10 @@
 // The layers that models are built from. Each is a Module whose weights carry Hugging Face's names. Blocks read like
 // their papers, and what belongs together still runs as one op:
 //
-//   nn::Residual x(x_1ND);
-//   x += self_attn(input_layernorm(x), pass);
-//   x += mlp(post_attention_layernorm(x), pass);
-//   return x.sum();
+//   void add_to(nn::Residual& x, Pass& pass) const override {
+//     x += self_attn(input_layernorm(x), pass);
+//     x += mlp(post_attention_layernorm(x), pass);
+//   }
 //
 // What has a weight of two dimensions takes the pass, for the weight may have an adapter.
 //
@@ -35,6 +35,7 @@ struct LinearWeight;
 struct LossSums;
 struct NormGatedMlp;
 struct NormLinears;
+struct RopeTable;
 struct TokenLogProbs;
 }  // namespace ops
 
@@ -53,6 +54,14 @@ class HONE_API Residual {
   friend class Input;
   Tensor x_, added_;  // added_ undefined: nothing is
   std::int64_t changes_ = 0;
+};
+
+// A block that only adds. From one to the next its last addition is left to the first norm that reads it, where nobody
+// wants to see what is between them.
+class HONE_API ResidualBlock : public Block {
+ public:
+  Tensor forward(const Tensor& x_BTD, Pass& pass) const final;
+  void add_to(Residual& x, Pass& pass) const override = 0;
 };
 
 // What products read: a tensor, or the norm of a residual as it was when norm(residual) was written. That norm is made
@@ -230,6 +239,10 @@ HONE_API Tensor positions(Pass& pass);
 // acts in training only, with numbers of its own for each layer of each pass.
 HONE_API Tensor attend(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, Pass& pass,
                        ops::AttentionOptions options);
+
+// The same of heads that are yet to be rotated: ops::rope(q, rope), ops::rope(k, rope).
+HONE_API Tensor attend_rotated(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK,
+                               const ops::RopeTable& rope, Pass& pass, ops::AttentionOptions options);
 
 // In training only; which numbers is a function of the pass's seed, the layer and the place in it, so that a block
 // that is computed again drops the same.

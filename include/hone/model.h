@@ -19,6 +19,7 @@ namespace nn {
 class Head;     // src/nn/head.h
 class KvCache;  // src/nn/kv_cache.h
 class Plan;     // src/nn/plan.h: who attends to whom, rotary tables; made once per forward
+class Residual;  // hone/layers.h
 }  // namespace nn
 
 // Of a pass's random numbers. Who has taken it does work that no other pass does.
@@ -85,6 +86,8 @@ struct Output {
 class HONE_API Block : public Module {
  public:
   virtual Tensor forward(const Tensor& x_BTD, Pass& pass) const = 0;
+  // x = forward(x), where nobody looks at what is between blocks, as in generation: see nn::ResidualBlock.
+  virtual void add_to(nn::Residual& x, Pass& pass) const;
 };
 
 class CausalLm;

@@ -80,14 +80,12 @@ struct Conv1D final : Module {
   Weight &weight, &bias;
 };
 
-class Gpt2Block final : public Block {
+class Gpt2Block final : public nn::ResidualBlock {
  public:
   Gpt2Block(const Gpt2Config& config, std::int64_t) : c(config) {}
-  Tensor forward(const Tensor& x_1ND, Pass& pass) const override {
-    nn::Residual x(x_1ND);
+  void add_to(nn::Residual& x, Pass& pass) const override {
     x += nn::dropout(attention(ln_1(x), pass), c.resid_pdrop, pass, "attention");
     x += nn::dropout(c_proj(nn::activate(c_fc(ln_2(x), pass), activation), pass), c.resid_pdrop, pass, "mlp");
-    return x.sum();
   }
 
  private:

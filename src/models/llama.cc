@@ -10,16 +10,14 @@
 namespace hone::models {
 namespace {
 
-class LlamaBlock final : public Block {
+class LlamaBlock final : public nn::ResidualBlock {
  public:
   LlamaBlock(const LlamaShape& shape, const nn::Rope& rope, std::int64_t layer)
       : s(shape), self_attn(child<LlamaAttention>("self_attn", s, rope, layer)) {}
 
-  Tensor forward(const Tensor& x_1ND, Pass& pass) const override {
-    nn::Residual x(x_1ND);
+  void add_to(nn::Residual& x, Pass& pass) const override {
     x += self_attn(input_layernorm(x), pass);
     x += mlp(post_attention_layernorm(x), pass);
-    return x.sum();
   }
   nn::PreNormLayer describe(const Pass& pass) const {
     nn::PreNormLayer layer;

@@ -36,11 +36,9 @@ class LlamaAttention final : public Module {
     const Tensor v_NGK = heads(qkv[2], s.kv_heads);
     if (s.qk_norm) q_NHK = (*q_norm)(q_NHK), k_NGK = (*k_norm)(k_NGK);
     const ops::RopeTable& table = pass.plan().rope(rope_, q_NHK);
-    q_NHK = ops::rope(q_NHK, table);
-    k_NGK = ops::rope(k_NGK, table);
     const ops::AttentionOptions options{
         .scale = scale_of(s), .mask = ops::Mask::causal(window_), .dropout = s.attention_dropout};
-    return o_proj(nn::attend(q_NHK, k_NGK, v_NGK, pass, options).flatten(1).unsqueeze(0), pass);
+    return o_proj(nn::attend_rotated(q_NHK, k_NGK, v_NGK, table, pass, options).flatten(1).unsqueeze(0), pass);
   }
 
   void describe(nn::PreNormLayer& layer, const Pass& pass) const {

@@ -12,7 +12,7 @@
 namespace hone::models {
 namespace {
 
-class Qwen3MoeBlock final : public Block {
+class Qwen3MoeBlock final : public nn::ResidualBlock {
  public:
   Qwen3MoeBlock(const Qwen3MoeShape& shape, const nn::Rope& rope, std::int64_t layer)
       : s(shape), self_attn(child<LlamaAttention>("self_attn", s, rope, layer)) {
@@ -29,11 +29,9 @@ class Qwen3MoeBlock final : public Block {
       mlp = &child<nn::GatedMlp>("mlp", nn::GatedMlp::Options{s.hidden, s.inner, s.activation, s.mlp_bias, s.std});
   }
 
-  Tensor forward(const Tensor& x_1ND, Pass& pass) const override {
-    nn::Residual x(x_1ND);
+  void add_to(nn::Residual& x, Pass& pass) const override {
     x += self_attn(input_layernorm(x), pass);
     x += experts ? (*experts)(post_attention_layernorm(x), pass) : (*mlp)(post_attention_layernorm(x), pass);
-    return x.sum();
   }
 
  private:

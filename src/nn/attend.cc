@@ -6,6 +6,7 @@
 #include "hone/random.h"
 #include "nn/kv_cache.h"
 #include "nn/plan.h"
+#include "ops/rope.h"
 #include "tensor/device.h"
 
 namespace hone::nn {
@@ -20,6 +21,13 @@ Tensor attend(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, Pas
                                                     plan.to_documents(v_NGK), plan.documents(), options));
   pass.sow("attention", y_NHK);
   return y_NHK;
+}
+
+Tensor attend_rotated(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, const ops::RopeTable& rope,
+                      Pass& pass, ops::AttentionOptions options) {
+  if (!pass.cache) return attend(ops::rope(q_NHK, rope), ops::rope(k_NGK, rope), v_NGK, pass, options);
+  options.dropout = 0;
+  return pass.cache->attend(pass.layer, q_NHK, k_NGK, v_NGK, pass.plan(), options, &rope);
 }
 
 Tensor positions(Pass& pass) {

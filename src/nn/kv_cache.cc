@@ -123,15 +123,18 @@ Tensor KvCache::attend_each(const Slot& slot, const Tensor& q_NHK, const Plan& p
 }
 
 Tensor KvCache::attend(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK,
-                       const Plan& plan, const ops::AttentionOptions& options) {
+                       const Plan& plan, const ops::AttentionOptions& options, const ops::RopeTable* rope) {
   Slot& slot = slots_.at(layer);
   const std::int64_t window = spec_.layers[layer].window;
   HONE_ASSERT(options.mask.kind == ops::Mask::Kind::causal && options.mask.window == window);
   const bool fresh =
       std::all_of(plan.docs().begin(), plan.docs().end(), [](const PlannedDoc& d) { return d.position == 0; });
+  const bool one_each = !fresh && plan.is_one_token_each();
+  if (rope && !one_each) return attend(layer, ops::rope(q_NHK, *rope), ops::rope(k_NGK, *rope), v_NGK, plan, options);
   reserve(slot, window, plan, k_NGK, fresh);
-  if (!fresh && plan.is_one_token_each()) {
+  if (one_each) {
     const Tensor& held = held_R(window, q_NHK.device());
+    if (rope) return ops::decode_new_tokens({q_NHK, k_NGK, v_NGK, *rope}, {slot.k_RGCK, slot.v_RGCK}, held, options);
     ops::store_one_each(k_NGK, v_NGK, {slot.k_RGCK, slot.v_RGCK}, held);
     return ops::decode_attention(q_NHK, slot.k_RGCK, slot.v_RGCK, held, options);
   }

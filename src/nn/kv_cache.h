@@ -34,8 +34,9 @@ class HONE_API KvCache final : public Past {
 
   // Adds the pass's keys and values to layer `layer` and attends. Called by nn::attend.
   // REQUIRES: options.mask is causal, with the layer's window.
+  // rope: by which q and k are yet to be rotated; null: they are.
   Tensor attend(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, const Plan& plan,
-                const ops::AttentionOptions& options);
+                const ops::AttentionOptions& options, const ops::RopeTable* rope = nullptr);
   // After the last layer: the pass's tokens now belong to the past. Called by Model::forward.
   void advance(const Plan& plan);
 

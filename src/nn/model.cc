@@ -108,21 +108,29 @@ Tensor run_resident(const Block& block, const Tensor& x, Pass& pass, Residency& 
 
 }  // namespace
 
+void Block::add_to(nn::Residual& x, Pass& pass) const { x = nn::Residual(forward(x.sum(), pass)); }
+
 Output Model::forward(const Batch& batch, Pass& pass) const {
   HONE_ASSERT(!pass.cache || !at::GradMode::is_enabled());
   pass.share_prefixes = shares_prefixes();
   nn::Plan& plan = pass.plan();
   Residency* const residency = pass.adapter == kDefaultAdapter ? residency_ : nullptr;
   if (residency) residency->begin(at::GradMode::is_enabled());
-  Tensor x = plan.to_flat(embed(batch, pass));
+  nn::Residual x(plan.to_flat(embed(batch, pass)));
+  const bool generates = pass.cache && !residency && !pass.wanted;
   const auto layers = blocks();
   for (std::size_t i = 0; i < layers.size(); ++i) {
     pass.layer = static_cast<std::int64_t>(i);
-    x = residency ? run_resident(*layers[i], x, pass, *residency) : run(*layers[i], x, pass);
-    pass.sow("output", x);
+    if (generates) {
+      layers[i]->add_to(x, pass);
+      continue;
+    }
+    const Tensor& given = x.sum();
+    x = nn::Residual(residency ? run_resident(*layers[i], given, pass, *residency) : run(*layers[i], given, pass));
+    pass.sow("output", x.sum());
   }
   Output output;
-  output.hidden_BTD = plan.from_flat(finish(x, pass));
+  output.hidden_BTD = plan.from_flat(finish(x.sum(), pass));
   if (pass.cache) pass.cache->advance(plan);
   return output;
 }

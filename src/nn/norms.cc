@@ -34,6 +34,12 @@ const Tensor& Residual::sum() {
 Input::Input(const Norm& norm, Residual& residual)
     : x_(residual.x_), added_(residual.added_), norm_(&norm), residual_(&residual), changes_(residual.changes_) {}
 
+Tensor ResidualBlock::forward(const Tensor& x_BTD, Pass& pass) const {
+  Residual x(x_BTD);
+  add_to(x, pass);
+  return x.sum();
+}
+
 // The sum was made on the way: nobody makes it again.
 void Input::keep(const Tensor& sum) const {
   if (residual_->changes_ == changes_) residual_->x_ = sum, residual_->added_ = Tensor();

@@ -10,6 +10,7 @@
 #include "base/sections.h"
 #include "hone/error.h"
 #include "ops/backend.h"
+#include "ops/rope.h"
 #include "ops/dropout_words.h"
 
 namespace hone::ops {
@@ -197,6 +198,21 @@ void store_in_cache(const at::Tensor& k_NGK, const at::Tensor& v_NGK, const Cach
 
 void store_one_each(const at::Tensor& k_RGK, const at::Tensor& v_RGK, const CacheRoom& to, const at::Tensor& held_R) {
   backend_of(k_RGK).attention.store_one_each(k_RGK, v_RGK, to, held_R);
+}
+
+at::Tensor decode_new_tokens(const NewTokens& tokens, const CacheRoom& room, const at::Tensor& held_R,
+                             const AttentionOptions& options) {
+  const auto& [q, k, v, rope_table] = tokens;
+  const Backend* backend = q.numel() == 0 ? nullptr : backend_for({q, k, v, room.k_RGCK, room.v_RGCK});
+  if (backend && backend->attention.decode_new && backend_for({rope_table.cos, rope_table.sin}) &&
+      rope_table.cos.device() == q.device() && rope_table.cos.scalar_type() == at::toOpMathType(q.scalar_type())) {
+    HONE_ASSERT(held_R.numel() == q.size(0) && held_R.device() == q.device());
+    HONE_ASSERT(options.mask.kind == Mask::Kind::causal);
+    if (at::Tensor y = backend->attention.decode_new(tokens, room, held_R, options); y.defined()) return y;
+  }
+  const at::Tensor turned = rope(q, rope_table);
+  store_one_each(rope(k, rope_table), v, room, held_R);
+  return decode_attention(turned, room.k_RGCK, room.v_RGCK, held_R, options);
 }
 
 }  // namespace hone::ops

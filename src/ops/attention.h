@@ -37,6 +37,10 @@ void store_in_cache(const at::Tensor& k_NGK, const at::Tensor& v_NGK, const Cach
 // Those of one token per row, to entry held_R[row].
 void store_one_each(const at::Tensor& k_RGK, const at::Tensor& v_RGK, const CacheRoom& to, const at::Tensor& held_R);
 
+// Tokens that are rotated, stored as by store_one_each() and attend as by decode_attention().
+at::Tensor decode_new_tokens(const NewTokens& tokens, const CacheRoom& room, const at::Tensor& held_R,
+                             const AttentionOptions& options);
+
 namespace reference {
 // [queries, keys]: which keys the queries, which stand at the last of them, may see.
 at::Tensor visible(std::int64_t queries, std::int64_t keys, const Mask& mask, at::Device device);

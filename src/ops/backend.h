@@ -51,6 +51,10 @@ struct Backend {
     // out = or += the sum of all a b^T, of bf16 or fp32; `add` is for fp32. fast: ops/float8.h.
     void (*float8_into)(at::Tensor& out_MN, const std::vector<Float8Factors>& factors, bool add, bool fast);
     Float8By (*float8_by)(const at::Tensor& like) = nullptr;  // null: emulation
+    // As skinny and skinny_gated, with the rows' norm made on the way; null: it is made before.
+    NormedProducts (*norm_skinny)(const NormedRows& rows, const std::vector<LinearWeight>& weights) = nullptr;
+    NormedProducts (*norm_skinny_gated)(const NormedRows& rows, const LinearWeight& gate, const LinearWeight& up,
+                                        Activation activation) = nullptr;
   } products{};
 
   // As ops/attention.h says. The last dimension of q, k, v and dy is dense.
@@ -67,6 +71,9 @@ struct Backend {
                   const std::vector<CacheRun>& runs);
     void (*store_one_each)(const at::Tensor& k_RGK, const at::Tensor& v_RGK, const CacheRoom& to,
                            const at::Tensor& held_R);
+    // q and k rotated, k and v stored as by store_one_each, then decode. Undefined: not such tokens; null: none.
+    at::Tensor (*decode_new)(const NewTokens& tokens, const CacheRoom& room, const at::Tensor& held_R,
+                             const AttentionOptions& options) = nullptr;
   } attention{};
 
   // residual, extra (a gradient that reaches the sum by other ways) and bias may be undefined.
@@ -82,9 +89,8 @@ struct Backend {
 
   struct Elementwise {
     at::Tensor (*gated)(const at::Tensor& gate, const at::Tensor& up, Activation activation);
-    // overwrite: up's gradient may take dy's memory.
     GatedGradients (*gated_backward)(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up,
-                                     Activation activation, bool overwrite);
+                                     Activation activation, GatedWish wish);
     // y may be x. The values of a token lie side by side in both. back: the opposite rotation.
     void (*rotate_into)(const at::Tensor& y_NHK, const at::Tensor& x_NHK, const RopeTable& table, bool back);
     at::Tensor (*dropout)(const at::Tensor& x, double rate, std::uint64_t seed);  // ops/dropout.h

@@ -66,10 +66,12 @@ at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, Activation activa
 }  // namespace reference
 
 GatedGradients gated_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up, Activation activation,
-                              bool overwrite) {
+                              GatedWish wish) {
   const sections::Timed section(sections::Section::elementwise);
+  const GatedGradients made = backend_of(gate).elementwise.gated_backward(dy, gate, up, activation, wish);
   count_bytes({dy, gate, up, gate, up});
-  return backend_of(gate).elementwise.gated_backward(dy, gate, up, activation, overwrite);
+  if (wish.inner) count_bytes({made.inner});
+  return made;
 }
 
 at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, Activation activation) {

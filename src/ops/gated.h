@@ -11,10 +11,9 @@ namespace hone::ops {
 // act(gate) * up, elementwise; computed in fp32 at least.
 at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, Activation activation);
 
-// The gradients of gated(), for ops that contain it; with overwrite, up's may take dy's memory. REQUIRES:
-// backend_for() takes all of them.
+// The gradients of gated(), for ops that contain it. REQUIRES: backend_for() takes all of them.
 GatedGradients gated_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up, Activation activation,
-                              bool overwrite = false);
+                              GatedWish wish = {});
 
 namespace reference {
 at::Tensor activate(const at::Tensor& x, Activation activation);

@@ -317,24 +317,28 @@ class GatedLinearFunction : public torch::autograd::Function<GatedLinearFunction
     variable_list made(3 + (bias ? 1 : 0) + 2 * layout.size() + 1);
     const Float8 float8 = to_recipe(ctx->saved_data["float8"].toInt());
     Incoming incoming(dy_NO);
-    std::optional<Source> source;  // made when it is needed
-    const auto inner = [&]() -> Source& {
-      if (!source) source.emplace(rows_of(gated(gate, up, activation)));
-      return *source;
-    };
-    if (ctx->needs_input_grad(2))
-      made[2] = gradient_of_weight(incoming, inner(), float8, to_sum(ctx->saved_data["sum"].toInt()));
-    if (bias && ctx->needs_input_grad(3)) made[3] = bias_gradient(dy_NO, to_sum(ctx->saved_data["bias_sum"].toInt()));
-    for (const RankBackward& rank : ranks) rank.add_gradients(rank.needs_input() ? inner().x_NI : at::Tensor(), made);
+    const bool of_weight = ctx->needs_input_grad(2);
+    const bool wants_inner =
+        of_weight || std::any_of(ranks.begin(), ranks.end(), [](const RankBackward& r) { return r.needs_input(); });
+    at::Tensor inner;  // the input of the product: made again, with its gradient where that is wanted
     if (ctx->needs_input_grad(0) || ctx->needs_input_grad(1)) {
       at::Tensor dinner = at::empty(rows_of(gate).sizes(), gate.options());
       ToInput products;
       products.add(incoming, saved[2], float8);
       for (const RankBackward& rank : ranks) products.factors.push_back(rank.to_input());
       products.into(dinner);
-      GatedGradients both = gated_backward(dinner.view(gate.sizes()), gate, up, activation, /*overwrite=*/true);
-      made[0] = both.gate, made[1] = both.up;
+      GatedGradients both = gated_backward(dinner.view(gate.sizes()), gate, up, activation,
+                                           {.overwrite = true, .inner = wants_inner});
+      made[0] = both.gate, made[1] = both.up, inner = both.inner;
+    } else if (wants_inner) {
+      inner = gated(gate, up, activation);
     }
+    if (of_weight) {
+      Source source(rows_of(inner));
+      made[2] = gradient_of_weight(incoming, source, float8, to_sum(ctx->saved_data["sum"].toInt()));
+    }
+    if (bias && ctx->needs_input_grad(3)) made[3] = bias_gradient(dy_NO, to_sum(ctx->saved_data["bias_sum"].toInt()));
+    for (const RankBackward& rank : ranks) rank.add_gradients(rank.needs_input() ? rows_of(inner) : at::Tensor(), made);
     return made;
   }
 };
@@ -428,8 +432,29 @@ std::vector<at::Tensor> linears(const at::Tensor& x, const std::vector<LinearWei
 
 at::Tensor linear(const at::Tensor& x, const LinearWeight& weight) { return linears(x, {weight})[0]; }
 
+namespace {
+
+// Whether a table makes the norm of few rows together with their products: in one go, and the same bits.
+bool norms_few(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I,
+               const std::vector<LinearWeight>& weights) {
+  const auto plain = [](const LinearWeight& w) { return w.low_ranks.empty(); };
+  return is_skinny(x, weights) && takes(x, weights) && std::all_of(weights.begin(), weights.end(), plain) &&
+         backend_of(x).products.norm_skinny && backend_for({x, norm_I}) &&
+         (!residual.defined() || (backend_for({x, residual}) && x.sizes() == residual.sizes()));
+}
+NormedRows normed_rows(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps) {
+  return {rows_of(x), residual.defined() ? rows_of(residual) : residual, norm_I, eps};
+}
+
+}  // namespace
+
 NormLinears norm_linears(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
                          const std::vector<LinearWeight>& weights, GradientSum* norm_sum) {
+  if (norms_few(x, residual, norm_I, weights)) {
+    NormedProducts few = backend_of(x).products.norm_skinny(normed_rows(x, residual, norm_I, eps), weights);
+    for (at::Tensor& y : few.products) y = shaped_like(y, x);
+    return {few.sum_RI.view(x.sizes()), std::move(few.products)};
+  }
   const bool fits = at::GradMode::is_enabled() && takes(x, weights) && backend_for({x, norm_I}) &&
                     (!residual.defined() || (backend_for({x, residual}) && x.sizes() == residual.sizes()));
   if (!fits) {
@@ -464,6 +489,11 @@ at::Tensor gated_mlp(const at::Tensor& x, const GatedMlpWeights& w, Activation a
 
 NormGatedMlp norm_gated_mlp(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
                             const GatedMlpWeights& w, Activation activation, GradientSum* norm_sum) {
+  if (norms_few(x, residual, norm_I, {w.gate, w.up})) {
+    const NormedProducts few = backend_of(x).products.norm_skinny_gated(normed_rows(x, residual, norm_I, eps), w.gate,
+                                                                        w.up, activation);
+    return {few.sum_RI.view(x.sizes()), linear(shaped_like(few.products[0], x), w.down)};
+  }
   if (is_skinny(x, {w.gate, w.up})) {
     const AddNorm norm = add_rms_norm(x, residual, norm_I, eps, norm_sum);
     return {norm.sum, gated_mlp(norm.normed, w, activation)};

@@ -24,6 +24,17 @@ struct GroupedFactors {
   std::vector<at::Tensor> b_KN;  // one for each group, all of one shape and one order in memory
 };
 
+// Few rows, as products of decoding take them: rms_norm(x + residual), of x where that is undefined.
+struct NormedRows {
+  at::Tensor x_RI, residual_RI, norm_I;
+  double eps = 0;
+};
+// And what comes of them: the sum (x itself without a residual), a product with each weight.
+struct NormedProducts {
+  at::Tensor sum_RI;
+  std::vector<at::Tensor> products;
+};
+
 // Where a result goes: in place of what is there, or added to it.
 struct Target {
   at::Tensor out;
@@ -60,8 +71,13 @@ struct NormGradients {
   at::Tensor x, weight_BO, bias_BO;
 };
 
+// Of act(gate) * up: up's gradient may take dy's memory; the product is wanted again.
+struct GatedWish {
+  bool overwrite = false, inner = false;
+};
+// And, where it was asked for, the product itself.
 struct GatedGradients {
-  at::Tensor gate, up;
+  at::Tensor gate, up, inner = {};
 };
 
 // Slots of routed experts: in the order of their experts; where in it each token's stand; where each expert's begin.
@@ -99,6 +115,11 @@ struct AttentionGradients {
 // Keys and values of the tokens so far, by rows with room for C of them each.
 struct CacheRoom {
   at::Tensor k_RGCK, v_RGCK;
+};
+// One new token of each row: its heads before their rotation, and the angles of each.
+struct NewTokens {
+  at::Tensor q_RHK, k_RGK, v_RGK;
+  RopeTable rope;
 };
 // Tokens [first, first + count) of a pass, which are entries [at, at + count) of a row.
 struct CacheRun {

@@ -41,7 +41,8 @@ struct RoutedParts {
     const at::Tensor dweight_NK = at::empty_like(saved.weight_NK, at::MemoryFormat::Contiguous);
     dweight_NK.view({-1}).index_copy_(0, saved.slot_S, dweight_S);
     inner_SI.mul_(weight_S1);
-    const GatedGradients both = kBackward(d_SI.mul_(weight_S1), saved.gate_SI, saved.up_SI, activation, true);
+    const GatedGradients both = kBackward(d_SI.mul_(weight_S1), saved.gate_SI, saved.up_SI, activation,
+                                          {.overwrite = true});
     return {inner_SI, both.gate, both.up, dweight_NK};
   }
 

@@ -1,4 +1,6 @@
 // Attention of one new token per row against its cache: the kernel beside its meaning in fp64.
+#include <ATen/OpMathType.h>
+
 #include "cuda/kernel_check.h"
 #include "ops/attention.h"
 
@@ -120,6 +122,46 @@ TEST(CudaDecode, WideHeadsAreTheReferences) {
   const Cached in({3, 9}, 1, 2, 264, at::kFloat);
   const AttentionOptions options{0.4};
   expect_same(in.attend(emulated_backend(), options).to(at::kDouble), in.meaning(options), 1e-5, "wide heads");
+}
+
+// Tokens that are turned, stored and attend in one launch: as one after another, to the bit.
+void expect_new_tokens(Cached in, const AttentionOptions& options) {
+  const std::int64_t rows = in.q.size(0), groups = in.k.size(1), size = in.q.size(2);
+  const std::string what = in.described(options);
+  const auto type = in.q.scalar_type();
+  const Tensor angles = sample({300, size / 2}, at::kDouble, 11) * 3;
+  const auto wide = [&](const Tensor& x) { return x.to(at::toOpMathType(type)); };
+  const RopeTable rope{wide(angles.cos()), wide(angles.sin()), in.held().remainder(300)};
+  const Tensor k = sample({rows, groups, size}, type, 12), v = sample({rows, groups, size}, type, 13);
+  const auto run = [&](const Backend& table) {
+    const Tensor k_cache = in.k.clone(), v_cache = in.v.clone();
+    const Tensor y = table.attention.decode_new({in.q, k, v, rope}, {k_cache, v_cache}, in.held(), options);
+    return Results{y, k_cache, v_cache};
+  };
+  const Results got = emulated_results(run, what);
+  const Backend& table = emulated_backend();
+  const Tensor q = at::empty_like(in.q), turned = at::empty_like(k);
+  table.elementwise.rotate_into(q, in.q, rope, false);
+  table.elementwise.rotate_into(turned, k, rope, false);
+  table.attention.store_one_each(turned, v, {in.k, in.v}, in.held());
+  const Results expected = {table.attention.decode(q, in.k, in.v, in.held(), options), in.k, in.v};
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_TRUE(bits_of(got[i]).equal(bits_of(expected[i]))) << what << ": result " << i;
+}
+TEST(CudaDecode, NewTokensAreTurnedAndStoredOnTheWay) {
+  for (const at::ScalarType type : kAllTypes)
+    for (const std::int64_t size : {2, 32, 80, 128, 256}) expect_new_tokens({{37, 1, 130}, 2, 3, size, type}, {0.4});
+  for (const std::int64_t shared : {9, 32}) expect_new_tokens({{20, 257}, 2, shared, 64, at::kBFloat16}, {0.4});
+  expect_new_tokens({{20, 257}, 1, 2, 64, at::kBFloat16}, {0.4, Mask::causal(31), 30.0});
+  std::vector<std::int64_t> lengths(131);
+  for (std::size_t r = 0; r < lengths.size(); ++r) lengths[r] = 1 + static_cast<std::int64_t>(r * 37 % 150);
+  expect_new_tokens({lengths, 1, 1, 32, at::kFloat}, {0.4});
+}
+TEST(CudaDecode, WideHeadsAreNotTurnedOnTheWay) {
+  const Cached in({3, 9}, 1, 2, 264, at::kFloat);
+  const Tensor k = sample({2, 1, 264}, at::kFloat), angles = sample({9, 132}, at::kFloat);
+  const RopeTable rope{angles.cos(), angles.sin(), in.held()};
+  EXPECT_FALSE(emulated_backend().attention.decode_new({in.q, k, k, rope}, {in.k, in.v}, in.held(), {0.4}).defined());
 }
 
 // Of 9 tokens, into a cache that holds something: the runs' tokens, and nothing else.

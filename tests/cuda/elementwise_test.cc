@@ -9,8 +9,8 @@ constexpr Activation kActivations[] = {Activation::silu, Activation::gelu, Activ
 
 Results gated_results(const Backend& table, const Tensor& gate, const Tensor& up, const Tensor& dy,
                       Activation activation) {
-  const GatedGradients made = table.elementwise.gated_backward(dy, gate, up, activation, false);
-  return {table.elementwise.gated(gate, up, activation), made.gate, made.up};
+  const GatedGradients made = table.elementwise.gated_backward(dy, gate, up, activation, {.inner = true});
+  return {table.elementwise.gated(gate, up, activation), made.gate, made.up, made.inner};
 }
 
 TEST(CudaGated, EveryActivationAgreesWithTheReference) {
@@ -33,7 +33,7 @@ TEST(CudaGated, KeepsEdges) {
                           "edges " + std::to_string(static_cast<int>(activation)));
     }
   const Tensor gate = at::full({8}, -1., at::kFloat), big = at::full({8}, INFINITY, at::kFloat);
-  const auto made = emulated_backend().elementwise.gated_backward(at::ones({8}), gate, big, Activation::relu, false);
+  const auto made = emulated_backend().elementwise.gated_backward(at::ones({8}), gate, big, Activation::relu, {});
   EXPECT_TRUE(made.gate.equal(at::zeros({8})));
 }
 TEST(CudaGated, WritesOneGradientOverAnother) {
@@ -42,13 +42,14 @@ TEST(CudaGated, WritesOneGradientOverAnother) {
   const Results got = emulated_results(
       [&](const Backend& table) {
         taken = sample({7, 40}, at::kFloat, 3);
-        const GatedGradients made = table.elementwise.gated_backward(taken, gate, up, Activation::silu, true);
+        const GatedGradients made =
+            table.elementwise.gated_backward(taken, gate, up, Activation::silu, {.overwrite = true});
         EXPECT_TRUE(made.up.is_alias_of(taken));
         return Results{made.gate, made.up};
       },
       "overwritten");
   const auto plain = reference_backend().elementwise.gated_backward(sample({7, 40}, at::kFloat, 3), gate, up,
-                                                                    Activation::silu, false);
+                                                                    Activation::silu, {});
   expect_same(got[0], plain.gate, 1e-5, "gate");
   expect_same(got[1], plain.up, 1e-5, "up");
 }

@@ -38,6 +38,7 @@ const emulated::Kernels& kernels_for(at::ScalarType type) {
 }  // namespace
 
 int capability(const at::Tensor&) { return emulated_capability(); }
+std::int64_t multiprocessors(const at::Tensor&) { return 1; }
 bool has_tensor_cores(const at::Tensor&) { return true; }
 
 // Products by groups of what the kernels do not take are the reference's.
@@ -73,7 +74,8 @@ const Backend& emulated_backend() {
                              {reference_table::products().into, reference_table::products().with_packed,
                               emulated_table::products().skinny, emulated_table::products().skinny_gated,
                               emulated_table::grouped, emulated_table::over_groups,
-                              emulated_table::cast_to_float8, emulated_table::float8_products},
+                              emulated_table::cast_to_float8, emulated_table::float8_products, nullptr,
+                              emulated_table::products().norm_skinny, emulated_table::products().norm_skinny_gated},
                              emulated_table::attention(),
                              emulated_table::norms(),
                              emulated_table::elementwise(),

@@ -89,6 +89,47 @@ TEST(CudaSkinny, ARowsBitsDoNotDependOnOthers) {
     }
   }
 }
+// As the norm and the products apart, to the bit.
+void expect_normed(const Tensor& x, const Tensor& residual, const Tensor& norm, std::int64_t outs) {
+  const std::int64_t in = x.size(1);
+  const std::string what = described(x.scalar_type(), x.size(0), in) + (residual.defined() ? " with a residual" : "");
+  const LinearWeight a = weight_of(outs, in, x.scalar_type(), 2, true), b = weight_of(2, in, x.scalar_type(), 4, false);
+  const LinearWeight up = weight_of(outs, in, x.scalar_type(), 6, false);
+  const auto run = [&](const Backend& table) {
+    const NormedProducts products = table.products.norm_skinny({x, residual, norm, 1e-5}, {a, b}),
+                         gated = table.products.norm_skinny_gated({x, residual, norm, 1e-5}, a, up, Activation::silu);
+    return Results{products.sum_RI, products.products[0], products.products[1], gated.sum_RI, gated.products[0]};
+  };
+  const Results got = emulated_results(run, what);
+  const Backend& table = emulated_backend();
+  const RmsNormed apart = table.norms.rms_norm(x, residual, norm, 1e-5);
+  const std::vector<Tensor> products = table.products.skinny(apart.normed, {a, b});
+  const Tensor gated = table.products.skinny_gated(apart.normed, a, up, Activation::silu);
+  const Results expected = {apart.sum, products[0], products[1], apart.sum, gated};
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_TRUE(bits_of(got[i]).equal(bits_of(expected[i]))) << what << ": result " << i;
+}
+TEST(CudaSkinny, NormsOnTheWayGiveTheSameBits) {
+  for (const at::ScalarType type : kAllTypes)
+    for (const std::int64_t in : {1, 8, 33, 264, 1288, 2048})
+      for (const std::int64_t rows : {1, 3, 8}) {
+        if (in > 1288 && type == at::kDouble) continue;
+        const Tensor x = sample({rows, in}, type), residual = sample({rows, in}, type, 7), norm = sample({in}, type, 8);
+        expect_normed(x, {}, norm, 9);
+        expect_normed(x, residual, norm, in == 264 ? 150 : 3);
+      }
+}
+TEST(CudaSkinny, NormsOfWhatTheRoomCannotHoldAreMadeBefore) {
+  const std::int64_t before = emulated_launches();
+  const Tensor x = sample({8, 4096}, at::kBFloat16), norm = sample({4096}, at::kBFloat16, 8);
+  const LinearWeight w = weight_of(3, 4096, at::kBFloat16, 2, true);
+  const auto& table = emulated_backend();
+  const NormedProducts made = table.products.norm_skinny({x, {}, norm, 1e-5}, {w});
+  EXPECT_EQ(emulated_launches(), before + 2);
+  const Tensor normed = table.norms.rms_norm(x, {}, norm, 1e-5).normed;
+  EXPECT_TRUE(made.products[0].equal(table.products.skinny(normed, {w})[0]));
+  EXPECT_TRUE(made.sum_RI.equal(x));
+}
 TEST(CudaSkinny, OfManyRowsIsTheLibrarys) {
   const LinearWeight w = weight_of(9, 64, at::kFloat, 2, true), turned = {w.weight_OI.t().contiguous().t(), w.bias_O};
   const std::int64_t before = emulated_launches();

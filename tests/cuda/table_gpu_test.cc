@@ -46,6 +46,88 @@ TEST_P(GpuTable, Products) {
     }
 }
 
+TEST_P(GpuTable, SumsOfProductsThatAreRoundedOnce) {
+  for (const std::int64_t depth : {24, 25}) {  // of few outputs, and of many, where factors are brought side by side
+    const at::Tensor a = random({70, depth}), b = random({70, 8}), c = random({70, 16});
+    for (const std::int64_t columns : {8, 600}) {
+      const ops::Factors other{a, random({depth, columns})};
+      const ops::Factors more{random({70, 8 * depth}), random({8 * depth, columns})};
+      for (const std::vector<ops::Factors>& factors :
+           {std::vector<ops::Factors>{other, {b, random({8, columns})}, {c, random({columns, 16}).t()}},
+            {more, other},
+            {other, more}}) {
+        at::Tensor got = room({70, columns}, GetParam()), expected = got.clone();
+        table().products.into(got, factors, false);
+        plain_.products.into(expected, factors, false);
+        expect_near(got, expected, "sum of products");
+      }
+    }
+  }
+}
+
+TEST_P(GpuTable, FewRowsWithTheirNorm) {
+  for (const std::int64_t rows : {1, 3, 8}) {
+    const at::Tensor x = random({rows, 2048}), residual = random({rows, 2048}), norm = random({2048});
+    const auto weight = [&](std::int64_t outs) { return ops::LinearWeight{random({outs, 2048}) / 45, random({outs})}; };
+    const std::vector<ops::LinearWeight> weights{weight(4096), weight(1024), weight(40)};
+    const ops::LinearWeight up = weight(4096);
+    const auto& products = table().products;
+    const auto& norms = table().norms;
+    for (const at::Tensor& beside : {residual, at::Tensor()}) {
+      const ops::RmsNormed apart = norms.rms_norm(x, beside, norm, 1e-6);
+      const ops::NormedProducts got = products.norm_skinny({x, beside, norm, 1e-6}, weights),
+                                gated = products.norm_skinny_gated({x, beside, norm, 1e-6}, weights[0], up,
+                                                                   ops::Activation::silu);
+      const std::vector<at::Tensor> expected = products.skinny(apart.normed, weights);
+      for (std::size_t i = 0; i < weights.size(); ++i) EXPECT_TRUE(got.products[i].equal(expected[i])) << i;
+      EXPECT_TRUE(gated.products[0].equal(
+          products.skinny_gated(apart.normed, weights[0], up, ops::Activation::silu)));
+      EXPECT_TRUE(got.sum_RI.equal(apart.sum) && gated.sum_RI.equal(apart.sum));
+      expect_near(got.products[0], plain_.products.skinny(apart.normed, weights)[0], "product");
+    }
+  }
+}
+
+TEST_P(GpuTable, NewTokensThatAreTurnedAndStoredOnTheWay) {
+  const std::int64_t rows = 3, groups = 2, size = 64;
+  const at::Tensor q = random({rows, 8, size}), k = random({rows, groups, size}), v = random({rows, groups, size});
+  const at::Tensor k_cache = random({rows, groups, 700, size}), v_cache = random({rows, groups, 700, size});
+  const at::Tensor held = at::tensor({0, 129, 640}, at::kLong).to(device_);
+  const at::Tensor angles = at::rand({700, size / 2}).to(device_, at::toOpMathType(GetParam())) * 6;
+  const ops::NewTokens tokens{q, k, v, {angles.cos(), angles.sin(), held}};
+  const ops::CacheRoom got{k_cache.clone(), v_cache.clone()}, expected{k_cache.clone(), v_cache.clone()};
+  const at::Tensor y = table().attention.decode_new(tokens, got, held, {0.1});
+  const at::Tensor turned = at::empty_like(q), turned_k = at::empty_like(k);
+  plain_.elementwise.rotate_into(turned, q, tokens.rope, false);
+  plain_.elementwise.rotate_into(turned_k, k, tokens.rope, false);
+  plain_.attention.store_one_each(turned_k, v, expected, held);
+  expect_near(y, plain_.attention.decode(turned, expected.k_RGCK, expected.v_RGCK, held, {0.1}), "attended");
+  expect_near(got.k_RGCK, expected.k_RGCK, "keys");
+  EXPECT_TRUE(got.v_RGCK.equal(expected.v_RGCK));
+}
+
+TEST_P(GpuTable, RoutedRows) {
+  const std::int64_t tokens = 1000, experts = 8, width = 264;
+  const at::Tensor expert = std::get<1>(at::topk(at::randn({tokens, experts}), 2, -1)).to(device_);
+  const ops::RoutedSlots got = table().routed.slots(expert, experts), slots = plain_.routed.slots(expert, experts);
+  EXPECT_TRUE(got.slot_S.equal(slots.slot_S) && got.place_NK.equal(slots.place_NK));
+  EXPECT_TRUE(got.begin_E1.equal(slots.begin_E1));
+  const at::Tensor x = random({tokens, width}), y = random({2 * tokens, width});
+  const at::Tensor weight = at::rand({tokens, 2}).to(device_, at::toOpMathType(GetParam()));
+  EXPECT_TRUE(table().routed.take(x, slots.slot_S).equal(plain_.routed.take(x, slots.slot_S)));
+  for (const at::Tensor& shares : {weight, at::Tensor()}) {
+    const auto sum = [&](const ops::Backend& by) { return by.routed.add_up(y, slots.place_NK, shares); };
+    expect_near(sum(table()), sum(plain_), "sum");
+  }
+  const ops::RoutedGated saved{random({2 * tokens, width}), random({2 * tokens, width}), weight, slots.slot_S};
+  const auto back = [&](const ops::Backend& by) {
+    return by.routed.gated_backward(y.clone(), saved, ops::Activation::silu);
+  };
+  const ops::RoutedGradients made = back(table()), expected = back(plain_);
+  expect_near(made.inner_SI, expected.inner_SI, "inner"), expect_near(made.gate_SI, expected.gate_SI, "gate");
+  expect_near(made.up_SI, expected.up_SI, "up"), expect_near(made.weight_NK, expected.weight_NK, "weights");
+}
+
 TEST_P(GpuTable, GroupedProducts) {
   const std::vector<std::int64_t> begin{0, 300, 300, 301, 640, 1000};
   const ops::RowGroups groups(at::tensor(begin, at::kLong).to(device_));
@@ -127,10 +209,10 @@ TEST_P(GpuTable, Elementwise) {
   expect_near(table().elementwise.gated(gate, up, ops::Activation::silu),
               plain_.elementwise.gated(gate, up, ops::Activation::silu), "gated");
   constexpr auto kTanh = ops::Activation::gelu_tanh;
-  const ops::GatedGradients got = table().elementwise.gated_backward(dy, gate, up, kTanh, false),
-                            expected = plain_.elementwise.gated_backward(dy, gate, up, kTanh, false);
+  const ops::GatedGradients got = table().elementwise.gated_backward(dy, gate, up, kTanh, {.inner = true}),
+                            expected = plain_.elementwise.gated_backward(dy, gate, up, kTanh, {.inner = true});
   expect_near(got.gate, expected.gate, "gate");
-  expect_near(got.up, expected.up, "up");
+  expect_near(got.up, expected.up, "up"), expect_near(got.inner, expected.inner, "inner");
   const at::Tensor angles = at::rand({9, 8}).to(device_, at::toOpMathType(GetParam())), x = random({40, 3, 16});
   const ops::RopeTable rope{angles.cos(), angles.sin(), at::arange(40, at::kLong).remainder(9).to(device_)};
   const at::Tensor turned = at::empty_like(x), plain = at::empty_like(x);

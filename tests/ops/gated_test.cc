@@ -26,6 +26,19 @@ TEST(Gated, ExtremesStayFinite) {
   const Tensor gate = at::tensor({-1e4, -100.0, -88.0, 0.0, 88.0, 100.0, 1e4}, at::kFloat), up = at::ones({7});
   for (const Activation a : kAll) expect_close(gated(gate, up, a), reference::gated(gate, up, a), 1e-6, "extremes");
 }
+// The product that comes with its gradients is the one that the forward pass made.
+TEST(Gated, ItsProductIsTheSameInBothPasses) {
+  each_level([](const std::string& way) {
+    for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16})
+      for (const Activation a : kAll) {
+        const Tensor gate = sample({7, 41}).to(type), up = sample({7, 41}, at::kDouble, 2).to(type);
+        const GatedGradients made = gated_backward(sample({7, 41}, at::kDouble, 3).to(type), gate, up, a,
+                                                   {.inner = true});
+        EXPECT_TRUE(made.inner.equal(gated(gate, up, a))) << way << " " << type << " " << static_cast<int>(a);
+        EXPECT_FALSE(gated_backward(up, gate, up, a).inner.defined());
+      }
+  });
+}
 TEST(Gated, TakesNothing) { EXPECT_EQ(gated(at::empty({0, 3}), at::empty({0, 3}), Activation::silu).numel(), 0); }
 
 }  // namespace

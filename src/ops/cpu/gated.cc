@@ -52,13 +52,14 @@ void run_forward(const T* gate, const T* up, std::int64_t count, T* y) {
 }
 
 template <class Act, class T>
-void run_backward(const T* dy, const T* gate, const T* up, std::int64_t count, T* dgate, T* dup) {
+void run_backward(const T* dy, const T* gate, const T* up, std::int64_t count, T* dgate, T* dup, T* inner) {
   each_vector<Wide<T>>(count, [&](std::int64_t i, auto part) {
     Vec<Wide<T>> value, slope;
     Act::both(load(gate + i, part), value, slope);
     const Vec<Wide<T>> g = load(dy + i, part), u = load(up + i, part);
     store(dgate + i, g * u * slope, part);
     store(dup + i, g * value, part);
+    if (inner) store(inner + i, value * u, part);
   });
 }
 
@@ -83,8 +84,8 @@ void gated_forward(Activation activation, const T* gate, const T* up, std::int64
 
 template <class T>
 void gated_backward(Activation activation, const T* dy, const T* gate, const T* up, std::int64_t count, T* dgate,
-                    T* dup) {
-  with_activation(activation, [&]<class Act>(Act) { run_backward<Act>(dy, gate, up, count, dgate, dup); });
+                    T* dup, T* inner) {
+  with_activation(activation, [&]<class Act>(Act) { run_backward<Act>(dy, gate, up, count, dgate, dup, inner); });
 }
 
 }  // namespace

@@ -9,8 +9,9 @@ namespace hone::ops::cpu {
 template <class T>
 struct GatedKernels {
   void (*forward)(Activation activation, const T* gate, const T* up, std::int64_t count, T* y);
+  // inner: where the product itself goes; null: it is not wanted.
   void (*backward)(Activation activation, const T* dy, const T* gate, const T* up, std::int64_t count, T* dgate,
-                   T* dup);
+                   T* dup, T* inner);
 };
 HONE_KERNELS(GatedKernels, gated_kernels)
 

@@ -169,7 +169,7 @@ at::Tensor cached(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Te
 }  // namespace
 
 Backend::Attention attention() {
-  return {forward, backward, cached, decode_attention, store_in_cache, store_one_each};
+  return {forward, backward, cached, decode_attention, store_in_cache, store_one_each, decode_new_tokens};
 }
 
 }  // namespace hone::ops::cuda_table

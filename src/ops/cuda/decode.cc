@@ -16,7 +16,7 @@ constexpr int kMostStoreThreads = 256;
 // The rows of one launch. How many parts a row has, the kernel finds: here there are as many as one of all the entries
 // that there is room for may have.
 void decode_rows(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& y,
-                 const at::Tensor& held, const AttentionOptions& options, bool wide) {
+                 const at::Tensor& held, const NewTokens& tokens, const AttentionOptions& options, bool wide) {
   const std::int64_t rows = q.size(0), heads = q.size(1), size = q.size(2), groups = k.size(1);
   const std::int64_t window = options.mask.window, room = window > 0 ? std::min(window, k.size(2)) : k.size(2);
   const std::int64_t most = std::clamp<std::int64_t>(ceil_div(room, kLeastEntries), 1, kMostParts);
@@ -29,12 +29,10 @@ void decode_rows(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, 
                   .y = rows * groups * ceil_div(shared, together),
                   .threads = kDecodeThreads,
                   .early = true};
-  const auto run = [&](const char* kernel, const auto&... more) {
-    launch({"decode", kernel}, q, grid, q, k, v, y, softmax[0], softmax[1], parts, held, window, k.stride(0),
-           k.stride(1), k.stride(2), static_cast<int>(groups), static_cast<int>(shared), static_cast<int>(size),
-           options.scale, options.soft_cap, more...);
-  };
-  by_cores ? run(size <= kMostCoreSize / 2 ? "decode_64" : "decode_128") : run("decode", wide);
+  const char* kernel = !by_cores ? "decode" : size <= kMostCoreSize / 2 ? "decode_64" : "decode_128";
+  launch({"decode", kernel}, q, grid, q, k, v, y, softmax[0], softmax[1], parts, held, window, k.stride(0), k.stride(1),
+         k.stride(2), static_cast<int>(groups), static_cast<int>(shared), static_cast<int>(size), options.scale,
+         options.soft_cap, tokens.k_RGK, tokens.v_RGK, tokens.rope.cos, tokens.rope.sin, tokens.rope.rows_N, wide);
   if (most == 1) return;
   const Grid joins{.x = rows * heads, .threads = threads_for(size, kMostDecodedSize), .early = true};
   launch({"decode", "join_parts"}, q, joins, y, softmax[0], softmax[1], parts, held, window, static_cast<int>(heads),
@@ -79,23 +77,41 @@ at::Tensor heads_side_by_side(const at::Tensor& x) {
   return x.stride(2) == 1 && x.stride(1) == x.size(2) ? x : x.contiguous();
 }
 
+// tokens: what is new, all of it dense; or nothing.
+at::Tensor decode_all(const at::Tensor& q, const CacheRoom& room, const at::Tensor& held, const NewTokens& tokens,
+                      const AttentionOptions& options) {
+  const at::Tensor &k = room.k_RGCK, &v = room.v_RGCK, y = at::empty_like(q);
+  const std::int64_t rows = q.size(0), at_once = kMostGridRows / q.size(1);
+  bool wide = wide_rows(q.size(2), {q, k, v});
+  for (const int apart : {0, 1, 2}) wide = wide && wide_rows(k.stride(apart), {k, v});
+  for (std::int64_t first = 0; first < rows; first += at_once) {
+    const auto of = [&](const at::Tensor& x) {
+      return x.defined() ? x.narrow(0, first, std::min(at_once, rows - first)) : x;
+    };
+    const RopeTable angles{tokens.rope.cos, tokens.rope.sin, of(tokens.rope.rows_N)};
+    decode_rows(of(q), of(k), of(v), of(y), of(held), {{}, of(tokens.k_RGK), of(tokens.v_RGK), angles}, options, wide);
+  }
+  return y;
+}
+
 }  // namespace
 
 at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
                             const at::Tensor& held_R, const AttentionOptions& options) {
-  const std::int64_t rows = q_RHK.size(0), heads = q_RHK.size(1), size = q_RHK.size(2);
-  if (size > kMostDecodedSize) return reference::decode_attention(q_RHK, k_RGCK, v_RGCK, held_R, options);
-  const bool alike = k_RGCK.strides() == v_RGCK.strides() && k_RGCK.stride(3) == 1;
-  const at::Tensor q = q_RHK.contiguous(), k = alike ? k_RGCK : k_RGCK.contiguous(),
-                   v = alike ? v_RGCK : v_RGCK.contiguous(), y = at::empty_like(q);
-  bool wide = wide_rows(size, {q, k, v});
-  for (const int apart : {0, 1, 2}) wide = wide && wide_rows(k.stride(apart), {k, v});
-  const std::int64_t at_once = kMostGridRows / heads;
-  for (std::int64_t first = 0; first < rows; first += at_once) {
-    const auto of = [&](const at::Tensor& x) { return x.narrow(0, first, std::min(at_once, rows - first)); };
-    decode_rows(of(q), of(k), of(v), of(y), of(held_R), options, wide);
-  }
-  return y;
+  if (q_RHK.size(2) > kMostDecodedSize) return reference::decode_attention(q_RHK, k_RGCK, v_RGCK, held_R, options);
+  const bool alike = lie_alike({k_RGCK, v_RGCK});
+  const CacheRoom room{alike ? k_RGCK : k_RGCK.contiguous(), alike ? v_RGCK : v_RGCK.contiguous()};
+  return decode_all(q_RHK.contiguous(), room, held_R, {}, options);
+}
+
+at::Tensor decode_new_tokens(const NewTokens& given, const CacheRoom& room, const at::Tensor& held_R,
+                             const AttentionOptions& options) {
+  if (given.q_RHK.size(2) > kMostDecodedSize || !lie_alike(room)) return {};
+  const NewTokens tokens{given.q_RHK.contiguous(),
+                         given.k_RGK.contiguous(),
+                         given.v_RGK.contiguous(),
+                         {given.rope.cos.contiguous(), given.rope.sin.contiguous(), given.rope.rows_N.contiguous()}};
+  return decode_all(tokens.q_RHK, room, held_R, tokens, options);
 }
 
 void store_in_cache(const at::Tensor& k_NGK, const at::Tensor& v_NGK, const CacheRoom& to,

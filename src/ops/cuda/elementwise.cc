@@ -15,12 +15,13 @@ at::Tensor gated(const at::Tensor& given_gate, const at::Tensor& given_up, Activ
 }
 
 GatedGradients gated_backward(const at::Tensor& given_dy, const at::Tensor& given_gate, const at::Tensor& given_up,
-                              Activation activation, bool overwrite) {
+                              Activation activation, GatedWish wish) {
   const at::Tensor dy = given_dy.contiguous(), gate = given_gate.contiguous(), up = given_up.contiguous();
-  GatedGradients made{at::empty_like(gate), overwrite ? dy : at::empty_like(up)};
-  const bool wide = wide_rows(gate.numel(), {dy, gate, up, made.gate, made.up});
+  GatedGradients made{at::empty_like(gate), wish.overwrite ? dy : at::empty_like(up),
+                      wish.inner ? at::empty_like(gate) : at::Tensor()};
+  const bool wide = wide_rows(gate.numel(), {dy, gate, up, made.gate, made.up, made.inner});
   launch({"gated", "gated_backward"}, gate, over_all(gate.numel() / values_at_once(gate, wide)), dy, gate, up,
-         made.gate, made.up, gate.numel(), static_cast<int>(activation), wide);
+         made.gate, made.up, made.inner, gate.numel(), static_cast<int>(activation), wide);
   return made;
 }
 

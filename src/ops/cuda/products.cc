@@ -23,6 +23,35 @@ void multiply_alike(at::Tensor& out, const Factors& f, bool add) {
     at::mm_out(out, f.a_MK, f.b_KN);
 }
 
+// Several products are one of their factors side by side, summed up before it is rounded. Whether to copy them there
+// moves fewer bytes than sums in fp32 would, which each further product reads and writes.
+bool is_less_side_by_side(const at::Tensor& out, const std::vector<Factors>& factors) {
+  constexpr std::int64_t kWide = 4, kAligned = 8;  // rows that begin elsewhere are multiplied slowly
+  std::int64_t copied = 0, depth = 0;
+  for (const Factors& f : factors) {
+    copied += 2 * static_cast<std::int64_t>(f.a_MK.nbytes() + f.b_KN.nbytes());
+    depth += f.a_MK.size(1);
+  }
+  if (depth % kAligned != 0) return false;
+  const auto products = static_cast<std::int64_t>(factors.size());
+  const std::int64_t each = kWide + 2 * kWide * (products - 1) + kWide;  // written; read and written; read at the end
+  return copied < out.numel() * each;
+}
+void multiply_side_by_side(at::Tensor& out, const std::vector<Factors>& factors) {
+  std::vector<at::Tensor> a, b;
+  for (const Factors& f : factors) a.push_back(f.a_MK), b.push_back(f.b_KN);
+  multiply_alike(out, {at::cat(a, 1), at::cat(b, 0)}, false);
+}
+
+// What an adapter adds to a product is of little depth. It is rounded by itself and starts the other one's sum, which
+// costs a pass over the result; sums in fp32 would cost four.
+constexpr std::int64_t kMuchDeeper = 8;
+bool is_much_deeper(const Factors& a, const Factors& b) { return a.a_MK.size(1) >= kMuchDeeper * b.a_MK.size(1); }
+void multiply_after(at::Tensor& out, const Factors& deep, const Factors& shallow) {
+  multiply_alike(out, shallow, false);
+  multiply_alike(out, deep, true);
+}
+
 void into(at::Tensor& out, const std::vector<Factors>& factors, bool add) {
   const auto type = factors[0].a_MK.scalar_type(), wide = at::toOpMathType(type);
   const bool narrow_out = out.scalar_type() == type;
@@ -34,6 +63,11 @@ void into(at::Tensor& out, const std::vector<Factors>& factors, bool add) {
     }
     return;
   }
+  if (narrow_out && !add && factors.size() == 2) {
+    if (is_much_deeper(factors[0], factors[1])) return multiply_after(out, factors[0], factors[1]);
+    if (is_much_deeper(factors[1], factors[0])) return multiply_after(out, factors[1], factors[0]);
+  }
+  if (narrow_out && !add && is_less_side_by_side(out, factors)) return multiply_side_by_side(out, factors);
   at::Tensor sum = narrow_out ? at::empty(out.sizes(), out.options().dtype(wide)) : out;
   if (narrow_out && add) sum.copy_(out);
   for (const Factors& f : factors) {
@@ -48,7 +82,8 @@ void with_packed(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, at::
 }
 
 // As many rows as the kernels take: above, cuBLAS reads weights as fast, and has tensor cores.
-constexpr std::int64_t kFewRows = 8, kWeightsTogether = 4;
+constexpr std::int64_t kFewRows = 8;
+constexpr std::size_t kWeightsTogether = 4;
 constexpr int kFewThreads = 128;
 
 bool few_takes(const at::Tensor& x_RI, const LinearWeight& w) {
@@ -66,41 +101,93 @@ int split_of(std::int64_t outs, std::int64_t in) {
   while (split < kFewThreads / 32 && 2 * split * outs <= kEnoughOuts && 2 * split * kLeastValues <= in) split *= 2;
   return split;
 }
-// A warp for so many outputs.
-Grid warps_for(std::int64_t outs, std::int64_t each, std::int64_t weights) {
-  return {.x = ceil_div(outs, each * (kFewThreads / 32)), .y = weights, .threads = kFewThreads, .early = true};
+// Blocks for so many warps, up to those that a GPU runs at once: their warps take what is left one after another, and a
+// block makes its rows' norm only once.
+Grid warps_for(const at::Tensor& x, std::int64_t warps) {
+  constexpr std::int64_t kAtOnce = 4;
+  return {.x = std::min(ceil_div(warps, kFewThreads / 32), kAtOnce * multiprocessors(x)),
+          .threads = kFewThreads,
+          .early = true};
+}
+// The one of two kernels, for one row in whole accesses or for more.
+bool is_one_row(const at::Tensor& x, bool wide) { return wide && x.size(0) == 1; }
+std::int64_t outs_of_warp(const at::Tensor& x, bool wide) { return is_one_row(x, wide) ? 2 : 4; }
+
+// What rows are the norm of, as the kernels take it: with nothing defined they are x itself.
+struct FewNorm {
+  explicit FewNorm(const at::Tensor& x) : x(x) {}
+  explicit FewNorm(const NormedRows& rows)
+      : x(rows.x_RI.contiguous()), residual(rows.residual_RI), weight(rows.norm_I), eps(rows.eps) {
+    if (residual.defined()) residual = residual.contiguous(), sum = at::empty_like(x);
+  }
+  // What is only read where there is one.
+  bool wide() const { return wide_rows(x.size(1), {x, residual, weight, sum}); }
+  // Beside what the kernels share besides.
+  std::int64_t room_bytes() const { return weight.defined() ? static_cast<std::int64_t>(x.nbytes()) : 0; }
+  static constexpr std::int64_t kMostRoom = 44 << 10;
+  NormedProducts made(std::vector<at::Tensor> products) const { return {sum.defined() ? sum : x, std::move(products)}; }
+  at::Tensor x, residual, weight, sum;
+  double eps = 0;
+};
+bool takes_norm(const NormedRows& rows) {
+  const auto fits = [&](const at::Tensor& x) { return !x.defined() || x.scalar_type() == rows.x_RI.scalar_type(); };
+  return static_cast<std::int64_t>(rows.x_RI.nbytes()) <= FewNorm::kMostRoom && fits(rows.residual_RI) &&
+         fits(rows.norm_I) && rows.norm_I.is_contiguous();
 }
 
 // With up to kWeightsTogether weights, in one launch.
-void multiply_few(const at::Tensor& x, std::span<const LinearWeight> weights, std::span<const at::Tensor> made) {
+void multiply_few(const FewNorm& norm, std::span<const LinearWeight> weights, std::span<const at::Tensor> made) {
+  const at::Tensor& x = norm.x;
   std::array<const void*, kWeightsTogether> from{}, bias{};
   std::array<void*, kWeightsTogether> to{};
   std::array<std::int64_t, kWeightsTogether> outs{};
-  bool wide = true;
+  bool wide = norm.wide();
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const LinearWeight& w = weights[i];
     from[i] = parameter(w.weight_OI), bias[i] = parameter(w.bias_O), to[i] = parameter(made[i]);
     outs[i] = w.weight_OI.size(0);
-    wide = wide && wide_rows(x.size(1), {x, w.weight_OI});
+    wide = wide && wide_rows(x.size(1), {w.weight_OI});
   }
-  const std::int64_t most = *std::max_element(outs.begin(), outs.end());
-  const int split = split_of(most, x.size(1));
-  const Grid grid = warps_for(most * split, 2, static_cast<std::int64_t>(weights.size()));
-  launch({"skinny", "products"}, x, grid, x, from, bias, to, outs, x.size(1), static_cast<int>(x.size(0)), split, wide);
+  const int split = split_of(*std::max_element(outs.begin(), outs.end()), x.size(1));
+  std::int64_t groups = 0;
+  for (const std::int64_t count : outs) groups += ceil_div(count, outs_of_warp(x, wide));
+  Grid grid = warps_for(x, groups * split);
+  grid.shared_bytes = norm.room_bytes();
+  launch({"skinny", is_one_row(x, wide) ? "products_of_row" : "products"}, x, grid, x, from, bias, to, outs, x.size(1),
+         static_cast<int>(x.size(0)), split, norm.residual, norm.weight, norm.sum, norm.eps, wide);
+}
+
+bool few_take(const at::Tensor& x_RI, const std::vector<LinearWeight>& weights) {
+  return std::all_of(weights.begin(), weights.end(), [&](const auto& w) { return few_takes(x_RI, w); });
+}
+std::vector<at::Tensor> rooms_of(const at::Tensor& x, const std::vector<LinearWeight>& weights) {
+  std::vector<at::Tensor> made;
+  for (const LinearWeight& w : weights) made.push_back(room_of(x, w));
+  return made;
 }
 
 std::vector<at::Tensor> skinny(const at::Tensor& x_RI, const std::vector<LinearWeight>& weights) {
-  if (!std::all_of(weights.begin(), weights.end(), [&](const auto& w) { return few_takes(x_RI, w); }))
-    return reference_table::products().skinny(x_RI, weights);
-  const at::Tensor x = x_RI.contiguous();
-  std::vector<at::Tensor> made;
-  for (const LinearWeight& w : weights) made.push_back(room_of(x, w));
+  if (!few_take(x_RI, weights)) return reference_table::products().skinny(x_RI, weights);
+  const FewNorm rows(x_RI.contiguous());
+  std::vector<at::Tensor> made = rooms_of(rows.x, weights);
   constexpr std::size_t kTogether = kWeightsTogether;
   for (std::size_t first = 0; first < weights.size(); first += kTogether) {
     const std::size_t count = std::min(kTogether, weights.size() - first);
-    multiply_few(x, std::span(weights).subspan(first, count), std::span(made).subspan(first, count));
+    multiply_few(rows, std::span(weights).subspan(first, count), std::span(made).subspan(first, count));
   }
   return made;
+}
+
+void multiply_gated(const FewNorm& norm, const LinearWeight& gate, const LinearWeight& up, Activation activation,
+                    const at::Tensor& y) {
+  const at::Tensor& x = norm.x;
+  const std::int64_t outs = gate.weight_OI.size(0), in = x.size(1);
+  const bool wide = norm.wide() && wide_rows(in, {gate.weight_OI, up.weight_OI});
+  Grid grid = warps_for(x, ceil_div(outs, outs_of_warp(x, wide) / 2));
+  grid.shared_bytes = norm.room_bytes();
+  launch({"skinny", is_one_row(x, wide) ? "gated_products_of_row" : "gated_products"}, x, grid, x, gate.weight_OI,
+         gate.bias_O, up.weight_OI, up.bias_O, y, outs, in, static_cast<int>(x.size(0)), static_cast<int>(activation),
+         norm.residual, norm.weight, norm.sum, norm.eps, wide);
 }
 
 at::Tensor skinny_gated(const at::Tensor& x_RI, const LinearWeight& gate, const LinearWeight& up,
@@ -109,12 +196,33 @@ at::Tensor skinny_gated(const at::Tensor& x_RI, const LinearWeight& gate, const 
     const std::vector<at::Tensor> both = reference_table::products().skinny(x_RI, {gate, up});
     return elementwise().gated(both[0], both[1], activation);
   }
-  const at::Tensor x = x_RI.contiguous(), y = room_of(x, gate);
-  const std::int64_t outs = gate.weight_OI.size(0), in = x.size(1);
-  const bool wide = wide_rows(in, {x, gate.weight_OI, up.weight_OI});
-  launch({"skinny", "gated_products"}, x, warps_for(outs, 1, 1), x, gate.weight_OI, gate.bias_O, up.weight_OI,
-         up.bias_O, y, outs, in, static_cast<int>(x.size(0)), static_cast<int>(activation), wide);
+  const FewNorm rows(x_RI.contiguous());
+  const at::Tensor y = room_of(rows.x, gate);
+  multiply_gated(rows, gate, up, activation, y);
   return y;
+}
+
+NormedProducts norm_skinny(const NormedRows& rows, const std::vector<LinearWeight>& weights) {
+  if (!takes_norm(rows) || weights.size() > kWeightsTogether || !few_take(rows.x_RI, weights)) {
+    const RmsNormed norm = norms().rms_norm(rows.x_RI, rows.residual_RI, rows.norm_I, rows.eps);
+    return {norm.sum, skinny(norm.normed, weights)};
+  }
+  const FewNorm norm(rows);
+  const std::vector<at::Tensor> made = rooms_of(norm.x, weights);
+  multiply_few(norm, weights, made);
+  return norm.made(made);
+}
+
+NormedProducts norm_skinny_gated(const NormedRows& rows, const LinearWeight& gate, const LinearWeight& up,
+                                 Activation activation) {
+  if (!takes_norm(rows) || !few_take(rows.x_RI, {gate, up})) {
+    const RmsNormed norm = norms().rms_norm(rows.x_RI, rows.residual_RI, rows.norm_I, rows.eps);
+    return {norm.sum, {skinny_gated(norm.normed, gate, up, activation)}};
+  }
+  const FewNorm norm(rows);
+  const at::Tensor y = room_of(norm.x, gate);
+  multiply_gated(norm, gate, up, activation, y);
+  return norm.made({y});
 }
 
 void by_groups(at::Tensor& out, const std::vector<GroupedFactors>& factors, const RowGroups& groups) {
@@ -132,7 +240,8 @@ Float8By float8_by(const at::Tensor& like) {
 }  // namespace
 
 Backend::Products products() {
-  return {into, with_packed, skinny, skinny_gated, by_groups, over_rows, cast_to_float8, float8_products, float8_by};
+  return {into,           with_packed,     skinny,    skinny_gated, by_groups,        over_rows,
+          cast_to_float8, float8_products, float8_by, norm_skinny,  norm_skinny_gated};
 }
 
 }  // namespace hone::ops::cuda_table

@@ -106,6 +106,10 @@ class Gpus {
     const std::lock_guard lock(mutex_);
     return of(device).capability;
   }
+  int multiprocessors(int device) {
+    const std::lock_guard lock(mutex_);
+    return of(device).multiprocessors;
+  }
 
   CUfunction function(int device, const Kernel& kernel, at::ScalarType type) {
     const std::lock_guard lock(mutex_);
@@ -130,7 +134,7 @@ class Gpus {
  private:
   struct Gpu {
     CUcontext context = nullptr;
-    int capability = 0;
+    int capability = 0, multiprocessors = 0;
   };
 
   Gpus() : library_(open_library()), driver_(library_), compiler_(library_) {}
@@ -144,6 +148,8 @@ class Gpus {
     driver_.check(driver_.attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device), "its capability");
     driver_.check(driver_.attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device), "its capability");
     gpu.capability = 10 * major + minor;
+    const CUdevice_attribute size = CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+    driver_.check(driver_.attribute(&gpu.multiprocessors, size, device), "its size");
     driver_.check(driver_.primary(&gpu.context, device), "its context");
     return gpu;
   }
@@ -184,6 +190,8 @@ class Gpus {
 }  // namespace
 
 int capability(const at::Tensor& x) { return Gpus::all().capability(x.device().index()); }
+
+std::int64_t multiprocessors(const at::Tensor& x) { return Gpus::all().multiprocessors(x.device().index()); }
 
 bool has_tensor_cores(const at::Tensor& x) { return capability(x) >= 80; }
 

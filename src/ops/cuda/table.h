@@ -33,6 +33,9 @@ void store_in_cache(const at::Tensor& k_NGK, const at::Tensor& v_NGK, const Cach
                     const std::vector<CacheRun>& runs);
 void store_one_each(const at::Tensor& k_RGK, const at::Tensor& v_RGK, const CacheRoom& to, const at::Tensor& held_R);
 
+at::Tensor decode_new_tokens(const NewTokens& tokens, const CacheRoom& room, const at::Tensor& held_R,
+                             const AttentionOptions& options);
+
 // Of products(): false where no kernel of ours takes such tensors on such a GPU.
 bool multiply_groups(at::Tensor& out_SN, const std::vector<GroupedFactors>& factors, const RowGroups& groups);
 bool multiply_over_groups(const at::Tensor& a_SM, const at::Tensor& b_SN, const RowGroups& groups,

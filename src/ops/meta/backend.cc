@@ -86,8 +86,8 @@ NormGradients layer_norm_backward(const at::Tensor& dy, const at::Tensor&, const
 
 at::Tensor gated(const at::Tensor& gate, const at::Tensor&, Activation) { return like(gate); }
 GatedGradients gated_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up, Activation,
-                              bool overwrite) {
-  return {like(gate), overwrite ? dy : like(up)};
+                              GatedWish wish) {
+  return {like(gate), wish.overwrite ? dy : like(up), wish.inner ? like(gate) : at::Tensor()};
 }
 void rotate_into(const at::Tensor&, const at::Tensor&, const RopeTable&, bool) {}
 at::Tensor dropout(const at::Tensor& x, double, std::uint64_t) { return like(x); }

@@ -28,10 +28,11 @@ at::Tensor activated_backward(const at::Tensor& dy, const at::Tensor& x, Activat
 }
 
 GatedGradients gated_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up, Activation activation,
-                              bool /*overwrite*/) {
+                              GatedWish wish) {
   const at::Tensor d = widened(dy), g = widened(gate);
   return {activated_backward(d * widened(up), g, activation).to(gate.scalar_type()),
-          (d * reference::activate(g, activation)).to(up.scalar_type())};
+          (d * reference::activate(g, activation)).to(up.scalar_type()),
+          wish.inner ? reference::gated(gate, up, activation) : at::Tensor()};
 }
 
 void rotate_into(const at::Tensor& y_NHK, const at::Tensor& x_NHK, const RopeTable& table, bool back) {

@@ -27,15 +27,17 @@ at::Tensor gated(const at::Tensor& gate, const at::Tensor& up, Activation activa
 }
 
 GatedGradients gated_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up, Activation activation,
-                              bool overwrite) {
+                              GatedWish wish) {
   const at::Tensor g = gate.contiguous(), u = up.contiguous(), d = dy.contiguous();
-  GatedGradients made{at::empty_like(g), overwrite ? d : at::empty_like(u)};
+  GatedGradients made{at::empty_like(g), wish.overwrite ? d : at::empty_like(u),
+                      wish.inner ? at::empty_like(g) : at::Tensor()};
   cpu::with_type(g.scalar_type(), [&]<class T>(T) {
     const auto kernels = cpu::gated_kernels<T>();
     at::parallel_for(0, g.numel(), grain(1), [&](std::int64_t begin, std::int64_t end) {
       kernels.backward(activation, d.const_data_ptr<T>() + begin, g.const_data_ptr<T>() + begin,
                        u.const_data_ptr<T>() + begin, end - begin, made.gate.mutable_data_ptr<T>() + begin,
-                       made.up.mutable_data_ptr<T>() + begin);
+                       made.up.mutable_data_ptr<T>() + begin,
+                       wish.inner ? made.inner.mutable_data_ptr<T>() + begin : nullptr);
     });
   });
   return made;

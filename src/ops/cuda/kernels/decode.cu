@@ -415,18 +415,65 @@ HONE_DEVICE void decode_by_cores(const Decoding& a, const Results& to) {
   }
 }
 
+// A token of each row that is not in the cache yet, and by which angles its heads, and the queries, are to be turned. k
+// null: it is there, and the queries are turned.
+struct NewToken {
+  const Value *k, *v;
+  const Wide *cos, *sin;
+  const Int* angles;  // of each row
+};
+
 // Where everything lies, as decode() has it.
 struct Caches {
-  const Value *q, *k, *v;
-  Value* y;
+  const Value* q;
+  Value *k, *v, *y;
   Wide *largest, *sum, *parts;
   const Int* held;
   Int window, row_apart, group_apart, entry_apart;
   int groups, shared, size;
   Wide scale, soft_cap;
 };
+// Two values of a head that are turned together.
+HONE_DEVICE void rotate_pair(const Value* from, Value* to, int at, int half, Wide cos, Wide sin) {
+  const Wide x = widened(from[at]), y = widened(from[at + half]);
+  to[at] = rounded<Value>(x * cos - y * sin);
+  to[at + half] = rounded<Value>(y * cos + x * sin);
+}
+
+// What find_part() found.
+struct OwnPart {
+  int row, group;
+  Int newest;  // entry of the row
+  bool has_newest;
+};
+
+// The block's queries, turned, and the newest entry, if it is of the block's part. Blocks of other heads of that part
+// write the same there.
+HONE_DEVICE void take_new(const Caches& in, const NewToken& token, const OwnPart& own, Decoding& a) {
+  using Packed = Pack<Value, Widest<Value>::kCount>;
+  constexpr int kMostBytes = 4096;  // of the heads that go together
+  if (!token.k) return;
+  __shared__ Packed room[kMostBytes / sizeof(Packed)];
+  Value* const queries = room[0].at;
+  const int half = in.size / 2;
+  const Wide *cos = token.cos + token.angles[own.row] * half, *sin = token.sin + token.angles[own.row] * half;
+  for (int i = threadIdx.x; i < a.heads * half; i += blockDim.x) {
+    const int first = i / half * in.size, at = i % half;
+    rotate_pair(a.q + first, queries + first, at, half, cos[at], sin[at]);
+  }
+  if (own.has_newest) {
+    const Int from = (static_cast<Int>(own.row) * in.groups + own.group) * in.size;
+    const Int to = own.row * in.row_apart + own.group * in.group_apart + own.newest * in.entry_apart;
+    for (int at = threadIdx.x; at < half; at += blockDim.x)
+      rotate_pair(token.k + from, in.k + to, at, half, cos[at], sin[at]);
+    for (int at = threadIdx.x; at < in.size; at += blockDim.x) in.v[to + at] = token.v[from + at];
+  }
+  __syncthreads();
+  a.q = queries;
+}
+
 // Of a block whose heads go `together`: false, it has nothing to do.
-HONE_DEVICE bool find_part(const Caches& in, int together, Decoding& a, Results& to) {
+HONE_DEVICE bool find_part(const Caches& in, int together, OwnPart& own, Decoding& a, Results& to) {
   const int cuts = (in.shared + together - 1) / together, part = blockIdx.x, cut = blockIdx.y % cuts,
             group = blockIdx.y / cuts % in.groups, row = blockIdx.y / cuts / in.groups;
   const RowParts row_has = parts_of(in.held[row], in.window);
@@ -446,53 +493,54 @@ HONE_DEVICE bool find_part(const Caches& in, int together, Decoding& a, Results&
        part + 1 < row_has.count ? begin + each : row_has.end,
        in.scale,
        in.soft_cap};
+  own = {row, group, in.held[row], part + 1 == row_has.count};
   to = {row_has.count == 1 ? in.y + head * in.size : nullptr, in.largest + of_part, in.sum + of_part,
         in.parts + of_part * in.size, gridDim.x};
   return true;
 }
 
-// q, y: [rows, groups, shared, size]; k, v: entries of rows and groups, the key/value heads, that lie so far apart; the
-// newest one of a row is entry held; largest, sum, parts: [rows, groups, shared, gridDim.x (, size)]. A block is a part
-// of a row's entries (x) and those of its heads (y) that go together: as many as values in an access.
-HONE_KERNEL_OF(kDecodeWarps* kWarp)
-decode(const Value* q, const Value* k, const Value* v, Value* y, Wide* largest, Wide* sum, Wide* parts,
-       const Int* held, Int window, Int row_apart, Int group_apart, Int entry_apart, int groups, int shared, int size,
-       double scale, double soft_cap, int wide) {
-  let_next_begin();
-  wait_for_before();
-  Decoding a;
-  Results to;
-  const Caches in = {q, k, v, y, largest, sum, parts, held, window, row_apart, group_apart, entry_apart, groups, shared,
-                     size, static_cast<Wide>(scale), static_cast<Wide>(soft_cap)};
-  if (!find_part(in, wide ? Widest<Value>::kCount : 1, a, to)) return;
-  wide ? decode_heads<Widest<Value>::kCount, Widest<Value>::kCount>(a, to) : decode_part<1, 1>(a, to);
-}
-
 template <int kSize, class T>
-HONE_DEVICE void decode_caches(T, const Caches& in) {
+HONE_DEVICE void decode_caches(T, const Caches& in, const NewToken& token) {
   if constexpr (sizeof(T) == 2) {
-    let_next_begin();
-    wait_for_before();
     Decoding a;
     Results to;
-    if (find_part(in, kTileHeads, a, to)) decode_by_cores<kSize>(a, to);
+    OwnPart own;
+    if (!find_part(in, kTileHeads, own, a, to)) return;
+    take_new(in, token, own, a);
+    decode_by_cores<kSize>(a, to);
   }
 }
+template <int kCount>
+HONE_DEVICE void decode_plainly(const Caches& in, const NewToken& token) {
+  Decoding a;
+  Results to;
+  OwnPart own;
+  if (!find_part(in, kCount, own, a, to)) return;
+  take_new(in, token, own, a);
+  decode_heads<kCount, kCount>(a, to);
+}
+
+// q, y: [rows, groups, shared, size]; k, v: entries of rows and groups, the key/value heads, that lie so far apart; the
+// newest one of a row is entry held; largest, sum, parts: [rows, groups, shared, gridDim.x (, size)]. A block is a part
+// of a row's entries (x) and those of its heads (y) that go together: as many as values in an access. new_k and the
+// like: NewToken; [rows, groups, size].
+#define HONE_DECODE(name, body)                                                                                        \
+  HONE_KERNEL_OF(kDecodeWarps* kWarp)                                                                                  \
+  name(const Value* q, Value* k, Value* v, Value* y, Wide* largest, Wide* sum, Wide* parts, const Int* held,           \
+       Int window, Int row_apart, Int group_apart, Int entry_apart, int groups, int shared, int size, double scale,    \
+       double soft_cap, const Value* new_k, const Value* new_v, const Wide* cos, const Wide* sin, const Int* angles,   \
+       int wide) {                                                                                                     \
+    let_next_begin();                                                                                                  \
+    wait_for_before();                                                                                                 \
+    const Caches in = {q, k, v, y, largest, sum, parts, held, window, row_apart, group_apart, entry_apart, groups,     \
+                       shared, size, static_cast<Wide>(scale), static_cast<Wide>(soft_cap)};                           \
+    const NewToken token = {new_k, new_v, cos, sin, angles};                                                           \
+    body;                                                                                                              \
+  }
+HONE_DECODE(decode, wide ? decode_plainly<Widest<Value>::kCount>(in, token) : decode_plainly<1>(in, token))
 // The same by tensor cores: of 16 bits, up to so many values of a head, in whole packs; kTileHeads heads go together.
-HONE_KERNEL_OF(kDecodeWarps* kWarp)
-decode_64(const Value* q, const Value* k, const Value* v, Value* y, Wide* largest, Wide* sum, Wide* parts,
-          const Int* held, Int window, Int row_apart, Int group_apart, Int entry_apart, int groups, int shared,
-          int size, double scale, double soft_cap) {
-  decode_caches<64>(Value{}, {q, k, v, y, largest, sum, parts, held, window, row_apart, group_apart, entry_apart,
-                              groups, shared, size, static_cast<Wide>(scale), static_cast<Wide>(soft_cap)});
-}
-HONE_KERNEL_OF(kDecodeWarps* kWarp)
-decode_128(const Value* q, const Value* k, const Value* v, Value* y, Wide* largest, Wide* sum, Wide* parts,
-           const Int* held, Int window, Int row_apart, Int group_apart, Int entry_apart, int groups, int shared,
-           int size, double scale, double soft_cap) {
-  decode_caches<128>(Value{}, {q, k, v, y, largest, sum, parts, held, window, row_apart, group_apart, entry_apart,
-                               groups, shared, size, static_cast<Wide>(scale), static_cast<Wide>(soft_cap)});
-}
+HONE_DECODE(decode_64, decode_caches<64>(Value{}, in, token))
+HONE_DECODE(decode_128, decode_caches<128>(Value{}, in, token))
 
 // A block per query head of a row; most: parts that there is room for.
 HONE_KERNEL_OF(kMostSize)

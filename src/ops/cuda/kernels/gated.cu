@@ -23,13 +23,14 @@ HONE_KERNEL gated(const Value* gate, const Value* up, Value* y, Int count, int a
 
 template <int kCount>
 HONE_DEVICE void gated_backward_all(const Value* dy, const Value* gate, const Value* up, Value* dgate, Value* dup,
-                                    Int count, int activation) {
+                                    Value* inner, Int count, int activation) {
   const Int step = static_cast<Int>(gridDim.x) * blockDim.x;
   for (Int i = static_cast<Int>(blockIdx.x) * blockDim.x + threadIdx.x; i < count / kCount; i += step) {
     const Pack<Value, kCount> d = load<kCount>(dy, i);
-    Pack<Value, kCount> g = load<kCount>(gate, i), u = load<kCount>(up, i);
+    Pack<Value, kCount> g = load<kCount>(gate, i), u = load<kCount>(up, i), y;
     for (int k = 0; k < kCount; ++k) {
       const Activated<Wide> act = activated<Wide>(activation, widened(g.at[k]));
+      y.at[k] = rounded<Value>(act.value * widened(u.at[k]));
       const Wide gradient = widened(d.at[k]);
       // Where relu lets nothing through it is 0, whatever comes: 0 times infinity would not be.
       const Wide of_gate = act.slope == 0 ? 0 : gradient * widened(u.at[k]) * act.slope;
@@ -38,12 +39,13 @@ HONE_DEVICE void gated_backward_all(const Value* dy, const Value* gate, const Va
     }
     store<kCount>(dgate, i, g);
     store<kCount>(dup, i, u);
+    if (inner) store<kCount>(inner, i, y);
   }
 }
 
-// dup may be dy: each thread reads what it writes.
-HONE_KERNEL gated_backward(const Value* dy, const Value* gate, const Value* up, Value* dgate, Value* dup, Int count,
-                           int activation, int wide) {
-  wide ? gated_backward_all<Widest<Value>::kCount>(dy, gate, up, dgate, dup, count, activation)
-       : gated_backward_all<1>(dy, gate, up, dgate, dup, count, activation);
+// dup may be dy: each thread reads what it writes. inner: the product itself; null: not wanted.
+HONE_KERNEL gated_backward(const Value* dy, const Value* gate, const Value* up, Value* dgate, Value* dup, Value* inner,
+                           Int count, int activation, int wide) {
+  wide ? gated_backward_all<Widest<Value>::kCount>(dy, gate, up, dgate, dup, inner, count, activation)
+       : gated_backward_all<1>(dy, gate, up, dgate, dup, inner, count, activation);
 }

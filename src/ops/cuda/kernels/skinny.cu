@@ -1,4 +1,5 @@
-// Products of few rows with weights: a warp for a few outputs, whose weights it reads once for all rows.
+// Products of few rows with weights: a warp for a few outputs, whose weights it reads once for all rows, and then for
+// the next ones. The rows may be the norms of others, which each block makes for itself.
 //
 // A lane adds up its own packs of a row in their order, one after another, and lanes are joined in a fixed one, and so
 // are the warps that share rows of few long weights: a row's bits do not depend on how many rows there are.
@@ -7,13 +8,69 @@
 using Value = HONE_VALUE;
 using Wide = WideOf<Value>::type;
 
-constexpr int kMostWeights = 4, kSkinnyThreads = 128;
+constexpr int kMostWeights = 4, kSkinnyThreads = 128, kNormThreads = 256;
 
 struct FewRows {
   const Value* x;
   Int in;
   int rows, split;  // split: so many warps, neighbours in a block, have a part of each row
 };
+// Of x + residual (null: of x), which becomes `sum`; weight null: rows are x itself.
+struct FewNorm {
+  const Value *residual, *weight;
+  Value* sum;
+  Wide eps;
+};
+
+HONE_DEVICE int own_lane() { return static_cast<int>(threadIdx.x) % kWarp; }
+HONE_DEVICE int own_warp() { return static_cast<int>(threadIdx.x) / kWarp; }
+
+// The rows' norms, in the block's room, with the bits of rms_norm.cu: squares are summed up as by that many threads.
+// Every thread of the block comes here.
+template <int kCount>
+HONE_DEVICE const Value* normed_rows(const FewRows& few, const FewNorm& norm) {
+  using Packed = Pack<Value, Widest<Value>::kCount>;
+  HONE_SHARED_ROOM(Packed, few_room);
+  __shared__ Wide of_warps[kNormThreads / kWarp];
+  Value* const room = reinterpret_cast<Value*>(few_room);
+  const Int packs = few.in / kCount;
+  int threads = kWarp;
+  while (threads < kNormThreads && threads < packs) threads *= 2;
+  const int warps = static_cast<int>(blockDim.x) / kWarp;
+  for (Int row = 0, first = 0; row < few.rows; ++row, first += few.in) {
+    for (int warp = own_warp(); warp < threads / kWarp; warp += warps) {
+      Wide squares = 0;
+      for (Int i = warp * kWarp + own_lane(); i < packs; i += threads) {
+        Pack<Value, kCount> x = load<kCount>(few.x + first, i);
+        if (norm.residual) {
+          const auto residual = load<kCount>(norm.residual + first, i);
+          HONE_UNROLL for (int k = 0; k < kCount; ++k) round_to(x.at[k], widened(x.at[k]) + widened(residual.at[k]));
+          if (blockIdx.x == 0) store<kCount>(norm.sum + first, i, x);
+        }
+        store<kCount>(room + first, i, x);
+        HONE_UNROLL for (int k = 0; k < kCount; ++k) squares += widened(x.at[k]) * widened(x.at[k]);
+      }
+      for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) squares += __shfl_xor_sync(kAllLanes, squares, lanes);
+      if (own_lane() == 0) of_warps[warp] = squares;
+    }
+    __syncthreads();
+    Wide sum = of_warps[0];
+    for (int warp = 1; warp < threads / kWarp; ++warp) sum += of_warps[warp];
+    const Wide inv_rms = 1 / square_root(sum / few.in + norm.eps);
+    for (int warp = own_warp(); warp < threads / kWarp; warp += warps)
+      for (Int i = warp * kWarp + own_lane(); i < packs; i += threads) {  // what this thread itself has written
+        Pack<Value, kCount> x = load<kCount>(room + first, i);
+        const Pack<Value, kCount> weight = load<kCount>(norm.weight, i);
+        HONE_UNROLL for (int k = 0; k < kCount; ++k) {
+          const Value y = rounded<Value>(widened(x.at[k]) * inv_rms);
+          x.at[k] = rounded<Value>(widened(y) * widened(weight.at[k]));
+        }
+        store<kCount>(room + first, i, x);
+      }
+    __syncthreads();  // the row is there, and what was summed up has been read
+  }
+  return room;
+}
 
 // For so many rows at most: the rows of weights that a warp reads together, and of each the packs on their way.
 template <int kRows>
@@ -58,31 +115,6 @@ HONE_DEVICE void add_products(const FewRows& few, const WarpWeights<kCount, kRow
     }
 }
 
-// Of each of the rows of weights with each row of x, of the warp's part of them, for all lanes. The first weights,
-// which nothing has changed since long, are on their way before x is there.
-template <int kCount, int kRows>
-HONE_DEVICE void warp_products(const FewRows& few, const Value* const (&weights)[Together<kRows>::kWeights], int part,
-                               WarpSums<kRows>& sums) {
-  const Int steps = (few.in / kCount + kWarp - 1) / kWarp, end = steps * (part + 1) / few.split * kWarp;
-  Int first = steps * part / few.split * kWarp + threadIdx.x % kWarp;
-  auto w = load_weights<kCount, kRows>(few, weights, first, end);
-  wait_for_before();
-  while (true) {
-    add_products<kCount>(few, w, first, end, sums);
-    first += kWarp * Together<kRows>::kPacks;
-    if (first / kWarp * kWarp >= end) break;
-    w = load_weights<kCount, kRows>(few, weights, first, end);
-  }
-  for (int away = kWarp / 2; away > 0; away /= 2)
-    HONE_UNROLL for (int o = 0; o < Together<kRows>::kWeights; ++o)
-      HONE_UNROLL for (int r = 0; r < kRows; ++r)
-        sums.at[o][r] += __shfl_xor_sync(kAllLanes, sums.at[o][r], away);
-}
-
-HONE_DEVICE int own_lane() { return static_cast<int>(threadIdx.x) % kWarp; }
-// A warp's place in the line of all warps.
-HONE_DEVICE Int own_warp() { return (static_cast<Int>(blockIdx.x) * blockDim.x + threadIdx.x) / kWarp; }
-
 struct Weights {
   const Value *weight, *bias;  // bias: null, there is none
   Int outs;
@@ -99,81 +131,179 @@ template <int kRows>
 HONE_DEVICE void join_split(int split, WarpSums<kRows>& sums) {
   constexpr int kWeights = Together<kRows>::kWeights;
   __shared__ Wide room[kSkinnyThreads / kWarp][kWeights * kRows];
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  __syncthreads();  // the sums before have been read
   HONE_UNROLL for (int i = 0; i < kWeights * kRows; ++i)
-    if (own_lane() == i) room[warp][i] = sums.at[i / kRows][i % kRows];
+    if (own_lane() == i) room[own_warp()][i] = sums.at[i / kRows][i % kRows];
   __syncthreads();
-  if (warp % split != 0) return;
+  if (own_warp() % split != 0) return;
   for (int part = 1; part < split; ++part)
-    HONE_UNROLL for (int i = 0; i < kWeights * kRows; ++i) sums.at[i / kRows][i % kRows] += room[warp + part][i];
+    HONE_UNROLL for (int i = 0; i < kWeights * kRows; ++i) sums.at[i / kRows][i % kRows] += room[own_warp() + part][i];
 }
 
-template <int kCount, int kRows>
-HONE_DEVICE void multiply(const FewRows& few, const Weights& w, Value* y) {
+// Groups of outputs, of whose rows of weights a warp (or `split` of them) makes the products with all rows of x. The
+// first weights, which nothing has changed since long, are on their way before x is there, and those of a warp's next
+// group before the sums of the last one are joined.
+template <int kCount, int kRows, class Groups>
+HONE_DEVICE void multiply_groups(const FewRows& given, const FewNorm& norm, const Groups& groups) {
   constexpr int kWeights = Together<kRows>::kWeights;
-  const Int first = own_warp() / few.split * kWeights;
-  const int part = static_cast<int>(own_warp() % few.split);
+  const int together = static_cast<int>(blockDim.x) / kWarp / given.split, part = own_warp() % given.split;
+  const Int all = groups.count(), apart = static_cast<Int>(gridDim.x) * together;
+  const Int steps = (given.in / kCount + kWarp - 1) / kWarp, end = steps * (part + 1) / given.split * kWarp;
+  const Int begin = steps * part / given.split * kWarp + own_lane();
   const Value* weights[kWeights];
-  HONE_UNROLL for (int o = 0; o < kWeights; ++o) weights[o] = row_of(w, few.in, first + o);
-  WarpSums<kRows> sums = {};
-  if (first < w.outs) warp_products<kCount>(few, weights, part, sums);
-  if (few.split > 1) join_split(few.split, sums);
-  if (part > 0) return;
-  HONE_UNROLL for (int o = 0; o < kWeights; ++o)
-    HONE_UNROLL for (int r = 0; r < kRows; ++r) {
-      const bool own = own_lane() == o * kRows + r && first + o < w.outs && r < few.rows;
-      if (own) y[r * w.outs + first + o] = with_bias(w, first + o, sums.at[o][r]);
+  WarpWeights<kCount, kRows> w = {};
+  const auto begin_group = [&](Int group) {
+    if (group >= all) return;
+    groups.find(group, given.in, weights);
+    w = load_weights<kCount, kRows>(given, weights, begin, end);
+  };
+  Int group = static_cast<Int>(blockIdx.x) * together + own_warp() / given.split;
+  begin_group(group);
+  wait_for_before();
+  FewRows few = given;
+  if (norm.weight) few.x = normed_rows<kCount>(given, norm);
+  // A block's warps make as many rounds.
+  for (Int round = static_cast<Int>(blockIdx.x) * together; round < all; round += apart, group += apart) {
+    WarpSums<kRows> sums = {};
+    for (Int first = begin;;) {
+      if (group < all) add_products<kCount>(few, w, first, end, sums);
+      first += kWarp * Together<kRows>::kPacks;
+      if (first / kWarp * kWarp >= end || group >= all) break;
+      w = load_weights<kCount, kRows>(few, weights, first, end);
     }
-}
-
-// Half of the rows of weights are those of gate, half of up, of the same outputs.
-template <int kCount, int kRows>
-HONE_DEVICE void multiply_gated(const FewRows& few, const Weights& gate, const Weights& up, Value* y, int activation) {
-  constexpr int kWeights = Together<kRows>::kWeights, kOuts = kWeights / 2;
-  const Int first = own_warp() * kOuts;
-  if (first >= gate.outs) return;
-  const Value* weights[kWeights];
-  HONE_UNROLL for (int o = 0; o < kOuts; ++o) {
-    weights[o] = row_of(gate, few.in, first + o);
-    weights[kOuts + o] = row_of(up, few.in, first + o);
+    begin_group(group + apart);
+    for (int away = kWarp / 2; away > 0; away /= 2)
+      HONE_UNROLL for (int o = 0; o < kWeights; ++o)
+        HONE_UNROLL for (int r = 0; r < kRows; ++r)
+          sums.at[o][r] += __shfl_xor_sync(kAllLanes, sums.at[o][r], away);
+    if (few.split > 1) join_split(few.split, sums);
+    if (part == 0 && group < all) groups.write(group, few.rows, sums);
   }
-  WarpSums<kRows> sums = {};
-  warp_products<kCount>(few, weights, /*part=*/0, sums);
-  HONE_UNROLL for (int o = 0; o < kOuts; ++o)
-    HONE_UNROLL for (int r = 0; r < kRows; ++r) {
-      if (own_lane() != o * kRows + r || first + o >= gate.outs || r >= few.rows) continue;
-      const Value g = with_bias(gate, first + o, sums.at[o][r]), u = with_bias(up, first + o, sums.at[kOuts + o][r]);
-      y[r * gate.outs + first + o] =
-          rounded<Value>(activated<Wide>(activation, widened(g)).value * widened(u));
+}
+
+// Up to four weights [outs, in] and where their products go, [rows, outs].
+struct FewWeights {
+  const List<const Value*, kMostWeights>&weights, &biases;
+  const List<Value*, kMostWeights>& to;
+  const List<Int, kMostWeights>& outs;  // 0 behind the last one
+};
+template <int kRows>
+struct ProductGroups {
+  static constexpr int kWeights = Together<kRows>::kWeights;
+  const FewWeights& all;
+  HONE_ELEMENT Int count() const {
+    Int sum = 0;
+    HONE_UNROLL for (int i = 0; i < kMostWeights; ++i) sum += groups_of(i);
+    return sum;
+  }
+  HONE_ELEMENT Int groups_of(int i) const { return (all.outs.at[i] + kWeights - 1) / kWeights; }
+  // The weight that a group is of; `group` becomes its number there.
+  HONE_ELEMENT int weight_of(Int& group) const {
+    int i = 0;
+    for (; i + 1 < kMostWeights && group >= groups_of(i); ++i) group -= groups_of(i);
+    return i;
+  }
+  HONE_ELEMENT Weights own(int i) const { return {all.weights.at[i], all.biases.at[i], all.outs.at[i]}; }
+  HONE_ELEMENT void find(Int group, Int in, const Value* (&weights)[kWeights]) const {
+    const Weights w = own(weight_of(group));
+    HONE_UNROLL for (int o = 0; o < kWeights; ++o) weights[o] = row_of(w, in, group * kWeights + o);
+  }
+  HONE_ELEMENT void write(Int group, int rows, const WarpSums<kRows>& sums) const {
+    const int i = weight_of(group);
+    const Weights w = own(i);
+    HONE_UNROLL for (int o = 0; o < kWeights; ++o)
+      HONE_UNROLL for (int r = 0; r < kRows; ++r) {
+        const Int out = group * kWeights + o;
+        if (own_lane() == o * kRows + r && out < w.outs && r < rows)
+          all.to.at[i][r * w.outs + out] = with_bias(w, out, sums.at[o][r]);
+      }
+  }
+};
+
+// act(x gate) * (x up): half of the rows of weights are those of gate, half of up, of the same outputs.
+template <int kRows>
+struct GatedGroups {
+  static constexpr int kWeights = Together<kRows>::kWeights, kOuts = kWeights / 2;
+  Weights gate, up;
+  Value* y;
+  int activation;
+  HONE_ELEMENT Int count() const { return (gate.outs + kOuts - 1) / kOuts; }
+  HONE_ELEMENT void find(Int group, Int in, const Value* (&weights)[kWeights]) const {
+    HONE_UNROLL for (int o = 0; o < kOuts; ++o) {
+      weights[o] = row_of(gate, in, group * kOuts + o);
+      weights[kOuts + o] = row_of(up, in, group * kOuts + o);
     }
+  }
+  HONE_ELEMENT void write(Int group, int rows, const WarpSums<kRows>& sums) const {
+    HONE_UNROLL for (int o = 0; o < kOuts; ++o)
+      HONE_UNROLL for (int r = 0; r < kRows; ++r) {
+        const Int out = group * kOuts + o;
+        if (own_lane() != o * kRows + r || out >= gate.outs || r >= rows) continue;
+        const Value g = with_bias(gate, out, sums.at[o][r]), u = with_bias(up, out, sums.at[kOuts + o][r]);
+        y[r * gate.outs + out] = rounded<Value>(activated<Wide>(activation, widened(g)).value * widened(u));
+      }
+  }
+};
+
+// How many rows, and how many values a thread reads at once: one row in whole accesses has kernels of its own, since
+// all of a kernel's threads get as many registers as its most.
+enum { kOneRow, kMoreRows };
+template <int kRows, class Run>
+HONE_DEVICE void by_rows(int rows, int wide, Run&& run) {
+  constexpr int kWide = Widest<Value>::kCount;
+  if constexpr (kRows == kOneRow)
+    run.template operator()<kWide, 1>();
+  else if (!wide)
+    run.template operator()<1, 8>();
+  else if (rows <= 4)
+    run.template operator()<kWide, 4>();
+  else
+    run.template operator()<kWide, 8>();
 }
 
-// Each of up to four weights [outs, in] (y) with x [rows, in], 1 to 8 rows, to [rows, outs]; x: enough blocks for two
-// outputs of `split` warps.
-HONE_KERNEL_OF(kSkinnyThreads)
-products(const Value* x, HONE_LIST(const Value*, kMostWeights) weights, HONE_LIST(const Value*, kMostWeights) biases,
-         HONE_LIST(Value*, kMostWeights) to, HONE_LIST(Int, kMostWeights) outs, Int in, int rows, int split,
-         int wide) {
-  let_next_begin();
-  constexpr int kWide = Widest<Value>::kCount;
-  const FewRows few = {x, in, rows, split};
-  const Weights w = {weights.at[blockIdx.y], biases.at[blockIdx.y], outs.at[blockIdx.y]};
-  Value* y = to.at[blockIdx.y];
-  if (!wide) return multiply<1, 8>(few, w, y);
-  if (rows == 1) return multiply<kWide, 1>(few, w, y);
-  rows <= 4 ? multiply<kWide, 4>(few, w, y) : multiply<kWide, 8>(few, w, y);
-}
+struct RunProducts {
+  const FewRows& few;
+  const FewNorm& norm;
+  const FewWeights& all;
+  template <int kCount, int kRows>
+  HONE_ELEMENT void operator()() const {
+    multiply_groups<kCount, kRows>(few, norm, ProductGroups<kRows>{all});
+  }
+};
+// The products of x [rows, in], 1 to 8 rows, or of its norm.
+#define HONE_PRODUCTS(name, which)                                                                                    \
+  HONE_KERNEL_OF(kSkinnyThreads)                                                                                      \
+  name(const Value* x, HONE_LIST(const Value*, kMostWeights) weights, HONE_LIST(const Value*, kMostWeights) biases,   \
+       HONE_LIST(Value*, kMostWeights) to, HONE_LIST(Int, kMostWeights) outs, Int in, int rows, int split,            \
+       const Value* residual, const Value* norm, Value* sum, double eps, int wide) {                                  \
+    let_next_begin();                                                                                                 \
+    const FewRows few = {x, in, rows, split};                                                                         \
+    const FewNorm by = {residual, norm, sum, static_cast<Wide>(eps)};                                                 \
+    by_rows<which>(rows, wide, RunProducts{few, by, FewWeights{weights, biases, to, outs}});                          \
+  }
+HONE_PRODUCTS(products_of_row, kOneRow)
+HONE_PRODUCTS(products, kMoreRows)
 
-// act(x gate) * (x up); x: enough blocks for one output of a warp.
-HONE_KERNEL_OF(kSkinnyThreads)
-gated_products(const Value* x, const Value* gate, const Value* gate_bias, const Value* up, const Value* up_bias,
-               Value* y, Int outs, Int in, int rows, int activation, int wide) {
-  let_next_begin();
-  constexpr int kWide = Widest<Value>::kCount;
-  const FewRows few = {x, in, rows, 1};
-  const Weights low = {gate, gate_bias, outs}, high = {up, up_bias, outs};
-  if (!wide) return multiply_gated<1, 8>(few, low, high, y, activation);
-  if (rows == 1) return multiply_gated<kWide, 1>(few, low, high, y, activation);
-  rows <= 4 ? multiply_gated<kWide, 4>(few, low, high, y, activation)
-            : multiply_gated<kWide, 8>(few, low, high, y, activation);
-}
+struct RunGated {
+  const FewRows& few;
+  const FewNorm& norm;
+  Weights gate, up;
+  Value* y;
+  int activation;
+  template <int kCount, int kRows>
+  HONE_ELEMENT void operator()() const {
+    multiply_groups<kCount, kRows>(few, norm, GatedGroups<kRows>{gate, up, y, activation});
+  }
+};
+#define HONE_GATED_PRODUCTS(name, which)                                                                              \
+  HONE_KERNEL_OF(kSkinnyThreads)                                                                                      \
+  name(const Value* x, const Value* gate, const Value* gate_bias, const Value* up, const Value* up_bias, Value* y,    \
+       Int outs, Int in, int rows, int activation, const Value* residual, const Value* norm, Value* sum, double eps,  \
+       int wide) {                                                                                                    \
+    let_next_begin();                                                                                                 \
+    const FewRows few = {x, in, rows, 1};                                                                             \
+    const FewNorm by = {residual, norm, sum, static_cast<Wide>(eps)};                                                 \
+    by_rows<which>(rows, wide, RunGated{few, by, {gate, gate_bias, outs}, {up, up_bias, outs}, y, activation});       \
+  }
+HONE_GATED_PRODUCTS(gated_products_of_row, kOneRow)
+HONE_GATED_PRODUCTS(gated_products, kMoreRows)
