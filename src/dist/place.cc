@@ -43,9 +43,12 @@ constexpr Names kLaunchers[] = {{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK",
                                 // A step's: of a job that srun has not started there are none of these.
                                 {"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr}};
 
-// Of launchers that do not serve the store: "" of the others.
+// Of launchers that do not serve the store, and of torchrun, whose store outlives a restart of the ranks: "" of the
+// others.
 std::string job_of(const Variable& variable, const Names& names) {
   const std::string launcher = names.launcher;
+  if (const auto attempt = variable("TORCHELASTIC_RESTART_COUNT"); attempt && launcher == "torchrun")
+    return "attempt " + *attempt;
   if (launcher == "Open MPI") return variable("PMIX_NAMESPACE").value_or("");
   if (launcher != "Slurm") return "";
   return variable("SLURM_JOB_ID").value_or("") + "." + variable("SLURM_STEP_ID").value_or("");
@@ -62,6 +65,7 @@ bool is_loopback(const std::string& address) { return address == "localhost" || 
 Place read(const Variable& variable, const Names& names) {
   Place place;
   place.launcher = names.launcher;
+  place.rank_variable = names.rank;
   place.rank = number_of(variable, names.rank, std::nullopt, 0);
   place.size = number_of(variable, names.size, std::nullopt, 1);
   place.local_rank = number_of(variable, names.local_rank, place.rank, 0);

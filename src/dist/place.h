@@ -14,7 +14,8 @@ struct Place {
   int port = 29500;
   bool store_is_served = false;  // by the launcher; else by rank 0
   std::string launcher;          // "hone launch", "torchrun", "Slurm", "Open MPI"
-  std::string job;               // its name; "": the store serves no other
+  std::string rank_variable = "RANK";
+  std::string job;               // its name, or which attempt it is; "": the store serves no other
   double limit_seconds = 60;     // HONE_RANK_TIMEOUT: after so long a silence a rank is lost
   bool on_one_machine() const { return local_size == size; }
 };

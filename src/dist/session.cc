@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/cpus.h"
 #include "base/log.h"
-#include "dist/store.h"
+#include "dist/meeting.h"
 #include "dist/watchdog.h"
 #include "hone/error.h"
 
@@ -108,17 +108,18 @@ std::unique_ptr<Session> Session::join() {
   State& state = *made->state_;
   state.place = *place;
   const double patience = kPatience * place->limit_seconds;
-  await_name(place->address, patience);
-  if (!place->store_is_served && place->rank == 0) state.served = Store::serve(place->address, place->port);
-  const auto connect = [&] {
-    Store store = Store::connect(place->address, place->port, patience);
-    store.set_job(place->job);
-    return store;
-  };
-  state.store = connect();
-  state.watchdog = std::make_unique<Watchdog>(connect(), *place);
+  await_name(*place, patience);
+  state.served = maybe_serve(*place);
+  state.store = connect(*place, patience);
+  claim_rank(*state.store, *place);
+  state.watchdog = std::make_unique<Watchdog>(connect(*place, patience), *place);
   if (place->store_is_served) prctl(PR_SET_PDEATHSIG, 0);  // the watchdog says why it ends
-  state.together = state.store->join(*place, patience);
+  try {
+    state.together = state.store->join(*place, patience);
+  } catch (const Error&) {
+    if (!state.store->answers()) state.watchdog->suspect();  // which knows better why, and ends the process
+    throw;
+  }
   made->world_ = World(std::make_shared<Watched>(state.together, *state.watchdog));
   state.joined = true;
   const bool bound = cpus().allowed < cpus().machine;  // to processors of its own, as Slurm and Open MPI do

@@ -4,21 +4,21 @@
 #include <c10/util/Flags.h>
 #include <c10/util/Logging.h>
 #include <fmt/format.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <resolv.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <future>
 #include <mutex>
 #include <optional>
+#include <stdexcept>
 #include <string_view>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/strings.h"
@@ -78,22 +78,46 @@ class NoNameServer {
   const bool needed_;
 };
 
-}  // namespace
+// Of c10d's text about its socket, which ends with the system's words for it.
+std::string why_not_served(std::string_view text) {
+  if (text.find("EADDRINUSE") != std::string_view::npos) return "another program has this port of this machine";
+  constexpr std::string_view kSystem = ", message: ";
+  text = text.substr(0, text.find('\n'));
+  if (const auto at = text.find(kSystem); at != std::string_view::npos) text.remove_prefix(at + kSystem.size());
+  return fmt::format("cannot be listened at: {}", text);
+}
 
-void await_name(const std::string& address, double seconds) {
-  const Stopwatch watch;
-  for (bool told = false;; std::this_thread::sleep_for(std::chrono::milliseconds(500))) {
-    addrinfo* found = nullptr;
-    const int code = ::getaddrinfo(address.c_str(), nullptr, nullptr, &found);
-    if (code == 0) return ::freeaddrinfo(found);
-    if (watch.seconds() >= seconds)
-      throw Error(ErrorKind::peer, fmt::format("MASTER_ADDR: {}: {}", hone::quoted(address), ::gai_strerror(code)))
-          .hint("it is the name or the address of the machine of rank 0, the same on all ranks");
-    if (told || watch.seconds() < 5) continue;
-    told = true;
-    log::info("waiting for the name {} (MASTER_ADDR) to be known, {:.0f} s at most", address, seconds);
+// A call of the store, whose text of what went wrong is of sockets.
+template <class Call>
+auto asked(const c10d::TCPStore& store, const Call& call) {
+  try {
+    return call();
+  } catch (const std::exception&) {
+    throw Error(ErrorKind::peer, fmt::format("the store at {}:{}: does not answer any more", store.getHost(),
+                                             store.getPort()))
+        .hint("rank 0, or the launcher that served it, has ended: what that one said last tells why");
   }
 }
+
+// c10d waits without limit for the first word of a program that takes a connection and says nothing: who waits for that
+// is left behind. It takes up to twice the limit where nobody takes the connection.
+c10::intrusive_ptr<c10d::TCPStore> connected(const std::string& address, const c10d::TCPStoreOptions& options) {
+  std::packaged_task<c10::intrusive_ptr<c10d::TCPStore>()> task([address, options] {
+    const NoNameServer no_names(address);
+    return c10::make_intrusive<c10d::TCPStore>(address, options);
+  });
+  auto made = task.get_future();
+  const BlockSignals blocked;  // in the thread
+  std::thread thread(std::move(task));
+  if (made.wait_for(2 * options.timeout + std::chrono::seconds(1)) == std::future_status::ready) {
+    thread.join();
+    return made.get();
+  }
+  thread.detach();
+  throw std::runtime_error("no answer");
+}
+
+}  // namespace
 
 Store Store::serve(const std::string& address, int port) {
   be_quiet();
@@ -106,11 +130,9 @@ Store Store::serve(const std::string& address, int port) {
   options.waitWorkers = false;
   made.state_ = std::make_shared<State>();
   try {
-    made.state_->store = peer_call(fmt::format("the store at {}:{}", address, port),
-                                   [&] { return c10::make_intrusive<c10d::TCPStore>(address, options); });
-  } catch (const Error& error) {
-    if (std::string_view(error.what()).find("EADDRINUSE") == std::string_view::npos) throw;
-    throw Error(ErrorKind::peer, fmt::format("the store at {}:{}: another program has this port", address, port))
+    made.state_->store = c10::make_intrusive<c10d::TCPStore>(address, options);
+  } catch (const std::exception& error) {
+    throw Error(ErrorKind::peer, fmt::format("MASTER_PORT: {}: {}", port, why_not_served(error.what())))
         .hint("another MASTER_PORT, the same on all ranks");
   }
   made.find("");  // its thread has heard of an address
@@ -119,7 +141,6 @@ Store Store::serve(const std::string& address, int port) {
 
 Store Store::connect(const std::string& address, int port, double timeout_seconds) {
   be_quiet();
-  const NoNameServer no_names(address);
   Store made;
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(port);
@@ -127,7 +148,7 @@ Store Store::connect(const std::string& address, int port, double timeout_second
   options.timeout = milliseconds(timeout_seconds);
   made.state_ = std::make_shared<State>();
   made.state_->store = peer_call(fmt::format("looking for the store at {}:{}", address, port),
-                                 [&] { return c10::make_intrusive<c10d::TCPStore>(address, options); });
+                                 [&] { return connected(address, options); });
   return made;
 }
 
@@ -136,17 +157,34 @@ void Store::set_job(const std::string& job) { state_->prefix = job.empty() ? "ho
 int Store::port() const { return state_->store->getPort(); }
 
 void Store::set(const std::string& key, const std::string& value) {
-  peer_call("the store", [&] {
+  asked(*state_->store, [&] {
     state_->store->set(state_->prefix + key, std::vector<std::uint8_t>(value.begin(), value.end()));
     return 0;
   });
 }
 
 std::optional<std::string> Store::find(const std::string& key) {
-  return peer_call("the store", [&]() -> std::optional<std::string> {
+  return asked(*state_->store, [&]() -> std::optional<std::string> {
     if (!state_->store->check({state_->prefix + key})) return std::nullopt;
     const std::vector<std::uint8_t> value = state_->store->get(state_->prefix + key);
     return std::string(value.begin(), value.end());
+  });
+}
+
+bool Store::answers() {
+  try {
+    find("");
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+std::string Store::set_once(const std::string& key, const std::string& value) {
+  return asked(*state_->store, [&] {
+    const std::vector<std::uint8_t> now =
+        state_->store->compareSet(state_->prefix + key, {}, std::vector<std::uint8_t>(value.begin(), value.end()));
+    return std::string(now.begin(), now.end());
   });
 }
 

@@ -10,10 +10,6 @@
 
 namespace hone::dist {
 
-// Returns when the address is known here, as that of a machine that just starts will be. Throws Error(peer) after so
-// many seconds.
-void await_name(const std::string& address, double seconds);
-
 class Store {
  public:
   // port 0: any that is free. Throws Error(peer).
@@ -23,6 +19,8 @@ class Store {
   int port() const;
   void set(const std::string& key, const std::string& value);
   std::optional<std::string> find(const std::string& key);
+  bool answers();
+  std::string set_once(const std::string& key, const std::string& value);  // what the first one has set it to
 
   // All ranks of the place's job, by Gloo. Throws Error(peer) that names those that have not come in time. From then on
   // a rank is waited for without limit: who is lost is the watchdog's to say.

@@ -87,7 +87,8 @@ struct Watchdog::State {
   const Place place;
   std::vector<Seen> seen;
   double looked_at = 0;
-  double told_at = 0;  // when another rank's error was first seen
+  std::string told;    // another rank's error
+  double told_at = 0;  // when it was first seen
   std::mutex mutex;
   std::condition_variable wake;
   std::string phase = "starting";
@@ -135,13 +136,15 @@ struct Watchdog::State {
     try {
       store.set(beat_key(place.rank), own);
       if (leaves) return;
-      if (const auto told = store.find(kToldKey)) return end_with_others(*told, suspects);
+      if (const auto now_told = store.find(kToldKey)) told = *now_told;
+      if (!told.empty()) return end_with_others(suspects);
       if (const auto lost = store.find(kLostKey))
         fact = *lost;
       else
         fact = silent_rank(suspects ? std::min(place.limit_seconds, kSuspicion) : place.limit_seconds);
     } catch (const Error&) {
       if (leaves) return;
+      if (!told.empty()) return end_with_others(true);
       fact = place.store_is_served ? "the launcher is gone" : "rank 0, which served the store, is gone";
     }
     if (!fact.empty()) leave_and_end(static_cast<int>(ErrorKind::peer), fact);
@@ -157,10 +160,10 @@ struct Watchdog::State {
   }
 
   // Who tells it has told it to the same terminal, if it is on this machine.
-  void end_with_others(const std::string& told, bool suspects) {
+  void end_with_others(bool at_once) {
     const double now = monotonic_seconds();
     if (told_at == 0) told_at = now;
-    if (!suspects && now - told_at < kOwnWords) return;
+    if (!at_once && now - told_at < kOwnWords) return;
     const std::size_t text = told.find(' ');
     leave_and_end(parse_int(told.substr(0, text)).value_or(static_cast<int>(ErrorKind::peer)),
                   place.on_one_machine() || text == std::string::npos ? "" : told.substr(text + 1));

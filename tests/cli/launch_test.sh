@@ -211,6 +211,23 @@ RANK=0 WORLD_SIZE=2 MASTER_ADDR=no.such.invalid HONE_RANK_TIMEOUT=1 timeout 60 \
 [ $status = 7 ] || fail "exit $status, expected 7"
 says_once 'MASTER_ADDR: "no.such.invalid": '
 
+# A rank that is given twice where another one is missing: one error that names it, and all end.
+for log in log.0 log.1 log.1b; do
+  rank=${log#log.}
+  RANK=${rank%b} WORLD_SIZE=3 MASTER_PORT=29616 hone train r.yaml --trainer.accumulate=6 --run.folder=apart >$log 2>&1 &
+done
+wait
+cat log.0 log.1 log.1b >log
+says_once '^error: RANK: got 1, which process [0-9]* of .* has, too'
+says_once '^error'
+
+# A place where nobody is.
+status=0
+RANK=1 WORLD_SIZE=2 MASTER_PORT=29617 HONE_RANK_TIMEOUT=1 hone train r.yaml --run.folder=apart >log 2>&1 || status=$?
+[ $status = 7 ] || fail "exit $status, expected 7"
+says_once '^error: MASTER_ADDR: "127.0.0.1": rank 0 has not been found there, at port 29617 (MASTER_PORT), within 5 s'
+says_once '^error'
+
 # One that comes alone says whom it waits for.
 by_hand 0 29613 --run.folder=alone >log 2>&1 &
 sleep 8

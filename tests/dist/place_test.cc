@@ -40,6 +40,7 @@ TEST(Place, IsReadFromEachLauncher) {
   EXPECT_EQ(torchrun->port, 1234);
   EXPECT_TRUE(torchrun->store_is_served);
   EXPECT_EQ(torchrun->launcher, "torchrun");
+  EXPECT_EQ(torchrun->rank_variable, "RANK");
   const auto mpi = of({{"OMPI_COMM_WORLD_RANK", "1"},
                        {"OMPI_COMM_WORLD_SIZE", "2"},
                        {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
@@ -56,10 +57,20 @@ TEST(Place, IsReadFromEachLauncher) {
   ASSERT_TRUE(slurm);
   EXPECT_EQ(slurm->local_size, 4);
   EXPECT_EQ(slurm->local_rank, 1);
+  EXPECT_EQ(slurm->rank_variable, "SLURM_PROCID");
   const auto own = of({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"HONE_STORE", "launcher"}});
   ASSERT_TRUE(own);
   EXPECT_TRUE(own->store_is_served);
   EXPECT_EQ(own->launcher, "hone launch");
+}
+
+// What the ranks of the attempt before have said in torchrun's store is not taken for that of these.
+TEST(Place, AnAttemptOfTorchrunHasKeysOfItsOwn) {
+  std::map<std::string, std::string> environment = {
+      {"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "1234"}, {"TORCHELASTIC_RESTART_COUNT", "0"}};
+  const std::string first = of(environment)->job;
+  environment["TORCHELASTIC_RESTART_COUNT"] = "1";
+  EXPECT_NE(of(environment)->job, first);
 }
 
 TEST(Place, WhatContradictsItselfIsRefused) {
