@@ -163,6 +163,14 @@ void end_at_stop_signals(bool json, bool clear_line) noexcept {
 
 void die_of_stop_signals() noexcept { on_stop_signals(SIG_DFL); }
 
+void pass_over_save_signals() noexcept {
+  struct sigaction action{}, before{};
+  if (sigaction(SIGUSR1, nullptr, &before) == 0 && before.sa_handler == SIG_IGN) return;
+  action.sa_handler = [](int) {};  // a program that is started would go on to ignore it, but has no handlers
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGUSR1, &action, nullptr);
+}
+
 void ignore_write_signals() noexcept {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);

@@ -43,6 +43,11 @@ void end_at_stop_signals(bool json, bool clear_line) noexcept;
 // By the signal itself again, as the system does it.
 void die_of_stop_signals() noexcept;
 
+// From now on SIGUSR1, which asks a run to save, ends nobody who has nothing to save: it is passed over until there is
+// a StopSignal, and after it. It stays ignored where it was; programs that are started hear it as the system has it.
+// May be called before static constructors have run.
+void pass_over_save_signals() noexcept;
+
 // From now on a closed pipe or a file beyond the limit (ulimit -f) is an error of write(), not the end of the process.
 // For commands without a StopSignal.
 void ignore_write_signals() noexcept;

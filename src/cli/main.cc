@@ -14,6 +14,7 @@ namespace {
 
 // Before libraries' constructors run, which takes most of the time of a start.
 void hear_signals(int count, char** arguments, char** environment) {
+  hone::pass_over_save_signals();
   bool json = false, is_rank = false;
   for (int i = 1; i < count; ++i) json = json || arguments[i] == std::string_view("--json");
   for (char** entry = environment; *entry; ++entry)

@@ -56,6 +56,32 @@ TEST(StopSignal, TheSecondEndsAtOnce) {
   EXPECT_EQ(WEXITSTATUS(status), 128 + SIGINT);
 }
 
+// Neither before there is anything to save, nor after it; who is started by the process is ended as ever.
+TEST(SaveSignals, ThatNobodyCanFollowEndNobody) {
+  const pid_t child = fork();
+  if (child == 0) {
+    signal(SIGUSR1, SIG_DFL);
+    pass_over_save_signals();
+    raise(SIGUSR1);
+    { const StopSignal signals; }
+    raise(SIGUSR1);
+    _exit(system("kill -USR1 $$") == SIGUSR1 ? 3 : 4);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 3);
+}
+
+TEST(SaveSignals, ThatWereIgnoredStayIgnored) {
+  struct sigaction ignore{}, old{}, during{};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGUSR1, &ignore, &old);
+  pass_over_save_signals();
+  sigaction(SIGUSR1, &old, &during);
+  EXPECT_EQ(during.sa_handler, SIG_IGN);
+}
+
 // A terminal that closes sends it more than once, and the system SIGTERM after it.
 TEST(StopSignal, AHangUpAsksAndNeverEndsAtOnce) {
   for (const auto& numbers :

@@ -142,3 +142,16 @@ for wait in 0 0.02 0.05 0.1 0.2; do
   kill -TERM "$child"
   ends_with 75
 done
+
+# A wish to save before there is anything to save ends nobody.
+for wait in 0 0.02 0.05 0.1 0.2; do
+  rm -rf early
+  hone train r.yaml --run.folder=early --trainer.steps=2 --trainer.save.every=2 >log 2>&1 &
+  child=$!
+  for _ in $(seq 1000); do if hears 2>/dev/null; then break; fi; done
+  hears || fail "it does not hear"
+  sleep $wait
+  kill -USR1 "$child" 2>/dev/null || true  # it may be done by then
+  ends_with 0
+  says 'done: step 2 of 2'
+done
