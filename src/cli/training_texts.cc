@@ -12,6 +12,7 @@
 #include "data/source.h"
 #include "hone/error.h"
 #include "io/pipe.h"
+#include "text/jinja/print.h"
 
 namespace hone::cli {
 namespace {
@@ -23,8 +24,11 @@ bool is_text(const std::string& path) {
   return data::kind_of(path) == "text";
 }
 
+using nlohmann::ordered_json;
+using Texts = std::deque<std::string>;
+
 // As chat templates read it: text or value of a part of text.
-std::string text_of_part(const nlohmann::json& part, const std::string& where) {
+std::string text_of_part(const ordered_json& part, const std::string& where) {
   if (part.is_string()) return part.get<std::string>();
   if (part.is_object() && (!part.contains("type") || part["type"] == "text"))
     for (const char* name : {"text", "value"})
@@ -32,16 +36,43 @@ std::string text_of_part(const nlohmann::json& part, const std::string& where) {
   throw Error(ErrorKind::data, where + ": a part of a message's content that is no text");
 }
 
-// A message's content is a string or a list of parts.
-void add_contents(const std::string& messages, const std::string& where, std::deque<std::string>& texts,
-                  std::int64_t from = 0) {
-  const nlohmann::json all = nlohmann::json::parse(messages);
-  for (std::size_t i = static_cast<std::size_t>(std::max<std::int64_t>(0, from)); i < all.size(); ++i) {
-    const nlohmann::json content = all[i].value("content", nlohmann::json());
-    if (content.is_string()) texts.push_back(content.get<std::string>());
-    if (!content.is_array()) continue;
-    for (const nlohmann::json& part : content) texts.push_back(text_of_part(part, where));
-  }
+// As chat templates write it, with tojson.
+std::string as_json(const ordered_json& value) { return jinja::to_json(jinja::from_json(value.dump(), "JSON"), {}); }
+
+void add_all_strings(const ordered_json& value, Texts& texts) {
+  if (value.is_string()) return texts.push_back(value.get<std::string>());
+  if (value.is_structured())
+    for (const ordered_json& one : value) add_all_strings(one, texts);
+}
+
+// A content is a string or a list of parts; what was thought goes by one of three names; a call has its function in it
+// or is one.
+void add_message(const ordered_json& message, const std::string& where, Texts& texts) {
+  for (const char* name : {"reasoning_content", "thinking", "reasoning"})
+    if (const auto thought = message.find(name); thought != message.end() && thought->is_string()) {
+      texts.push_back(thought->get<std::string>());
+      break;
+    }
+  const ordered_json content = message.value("content", ordered_json());
+  if (content.is_string()) texts.push_back(content.get<std::string>());
+  if (content.is_array())
+    for (const ordered_json& part : content) texts.push_back(text_of_part(part, where));
+  if (const auto calls = message.find("tool_calls"); calls != message.end() && calls->is_array())
+    for (const ordered_json& call : *calls)
+      texts.push_back(as_json(call.is_object() && call.contains("function") ? call["function"] : call));
+}
+
+void add_messages(const Conversation& chat, const std::string& where, Texts& texts, std::int64_t from = 0) {
+  const ordered_json all = ordered_json::parse(chat.messages);
+  for (std::size_t i = static_cast<std::size_t>(std::max<std::int64_t>(0, from)); i < all.size(); ++i)
+    add_message(all[i], where, texts);
+}
+
+// What a template writes beside the messages.
+void add_extras(const Conversation& chat, Texts& texts) {
+  if (!chat.tools.empty())
+    for (const ordered_json& tool : ordered_json::parse(chat.tools)) texts.push_back(as_json(tool));
+  if (!chat.documents.empty()) add_all_strings(ordered_json::parse(chat.documents), texts);
 }
 
 }  // namespace
@@ -128,7 +159,8 @@ bool TrainingTexts::next_record() {
   } else if (const auto* pair = record.as<PromptRecord>()) {
     waiting_.push_back(pair->prompt + pair->completion);
   } else if (const auto* chat = record.as<ChatRecord>()) {
-    add_contents(chat->chat.messages, where, waiting_);
+    add_extras(chat->chat, waiting_);
+    add_messages(chat->chat, where, waiting_);
   } else if (const auto* labelled = record.as<LabelledRecord>()) {
     waiting_.push_back(labelled->text);
     if (labelled->text_pair) waiting_.push_back(*labelled->text_pair);
@@ -136,8 +168,9 @@ bool TrainingTexts::next_record() {
     waiting_.push_back(texts->prompt + texts->chosen);
     waiting_.push_back(texts->rejected);  // the prompt counts once
   } else if (const auto* chats = record.as<ChatPreferenceRecord>()) {
-    add_contents(chats->chosen.chat.messages, where, waiting_);
-    add_contents(chats->rejected.chat.messages, where, waiting_, chats->rejected.chat.prompt);
+    add_extras(chats->chosen.chat, waiting_);
+    add_messages(chats->chosen.chat, where, waiting_);
+    add_messages(chats->rejected.chat, where, waiting_, chats->rejected.chat.prompt);
   } else {
     throw Error(ErrorKind::data, where + ": no text to learn from; expected a text, a prompt and its completion, "
                                          "messages, or pairs of answers");

@@ -13,8 +13,9 @@
 namespace hone::cli {
 
 // The texts of files, one after the other. What a file is goes by its name, as with data: of JSON Lines, JSON, CSV, TSV
-// and Parquet the texts of their records (prompt and completion together, the contents of messages one by one, of pairs
-// the prompt once), of all else each line with its end, byte for byte. One thread calls it.
+// and Parquet the texts of their records (prompt and completion together; of conversations contents, reasoning, calls
+// of tools, the tools and documents one by one; of pairs the prompt once), of all else each line with its end, byte for
+// byte. One thread calls it.
 class TrainingTexts {
  public:
   // like: columns and ignore of each file
