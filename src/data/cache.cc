@@ -117,7 +117,7 @@ CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const
               seams == 1 ? "1 token holds" : fmt::format("{} tokens hold", seams));
   if (!store->unread().empty())
     log::info("{}: fields that are not read: {}", file.path, list_names(store->unread(), 20));
-  return {std::move(store), key};
+  return {std::move(store), key, !cached};
 }
 
 namespace {

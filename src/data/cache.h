@@ -16,6 +16,7 @@ namespace hone::data {
 struct CachedTokens {
   std::shared_ptr<const TokenStore> store;
   std::string key;
+  bool made = true;  // now, from the file: the store has the names of its unread fields, which the cache has not
 };
 
 // Takes the tokens from the folder ("" = no cache) or makes them and puts them there; a damaged file is rebuilt. A

@@ -14,6 +14,8 @@
 #include "data/cache.h"
 #include "data/cut.h"
 #include "data/files.h"
+#include "data/form.h"
+#include "data/ignored.h"
 #include "data/labelled.h"
 #include "data/order.h"
 #include "data/window.h"
@@ -29,6 +31,11 @@ using data::Piece;
 using data::RowTable;
 using data::Stretch;
 using data::TokenStore;
+
+std::string some_of(std::vector<std::string> paths) {
+  if (paths.size() > 3) paths = {paths[0], paths[1], fmt::format("{} more", paths.size() - 2)};
+  return join(paths, ", ");
+}
 
 // One file: its tokens, the documents of it that belong to this data set, and their rows.
 struct FilePart {
@@ -208,8 +215,7 @@ void PackedDataset::check_supervised() const {
 std::string PackedDataset::paths() const {
   std::vector<std::string> all;
   for (const FilePart& part : parts_) all.push_back(part.file.path);
-  if (all.size() > 3) all = {all[0], all[1], fmt::format("{} more", all.size() - 2)};
-  return join(all, ", ");
+  return some_of(std::move(all));
 }
 
 std::int64_t PackedDataset::label_of(const FilePart& part, const Piece& piece) const {
@@ -358,6 +364,20 @@ void add_parts(std::vector<FilePart>& parts, const DataFile& entry, const Tokeni
   }
 }
 
+// Flags give all files the same names to ignore, so that one record of them all is enough for each.
+void tell_ignored(const std::vector<FilePart>& parts) {
+  std::map<std::string, std::vector<std::string>> files;  // that are to have it
+  std::set<std::string> met;
+  for (const FilePart& part : parts)
+    for (data::Ignored ignored = data::Ignored::of(part.file); const std::string& name : part.file.ignore) {
+      ignored.meet(part.tokens.store->unread());
+      files[name].push_back(part.file.path);
+      if (!part.tokens.made || !data::has(ignored.left(), name)) met.insert(name);
+    }
+  for (const auto& [name, paths] : files)
+    if (!met.contains(name)) data::Ignored({name}).tell(some_of(paths));
+}
+
 // The rows of a data set, by their places in the endless order.
 class PlacedRows final : public RowReader {
  public:
@@ -433,6 +453,7 @@ std::shared_ptr<const Dataset> Dataset::make(const std::vector<DataFile>& files,
       throw Error(ErrorKind::config, entry.path + ": stream: only what is trained on is read so; leave it out");
   std::vector<FilePart> parts;
   for (const DataFile& entry : files) add_parts(parts, entry, tokenizer, options);
+  tell_ignored(parts);
   const auto made = std::make_shared<PackedDataset>(std::move(parts), options, ends_of(tokenizer, options), "");
   made->check_supervised();
   return made;

@@ -101,6 +101,19 @@ TEST(Labelled, WhatIsIgnoredIsNotRead) {
   EXPECT_FALSE(make({file})->batch({0, 1, 2}, 0).extra.contains("token_type_ids"));
 }
 
+TEST(Labelled, ACacheIsOfWhatWasIgnoredWhenItWasMade) {
+  const TempFolder folder;
+  DataFile file = files({folder.write("a.jsonl", kLines)})[0];
+  Dataset::Options options = labelled();
+  options.cache_folder = folder.file("cache");
+  for (int i = 0; i < 2; ++i) {
+    file.ignore.clear();
+    EXPECT_TRUE(make({file}, options)->batch({0, 1, 2}, 0).extra.contains("token_type_ids"));
+    file.ignore = {"text_pair"};
+    EXPECT_FALSE(make({file}, options)->batch({0, 1, 2}, 0).extra.contains("token_type_ids"));
+  }
+}
+
 TEST(Labelled, KnownLabelsDecideTheNumbers) {
   const TempFolder folder;
   const auto file = files({folder.write("a.jsonl", kLines)});

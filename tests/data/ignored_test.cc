@@ -1,0 +1,98 @@
+// A field that is to be passed over, and that no record has, is told.
+#include "data/ignored.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "data/stream.h"
+#include "hone/data.h"
+#include "support.h"
+
+namespace hone::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+class IgnoredFields : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    log::set_sink([this](log::Level level, std::string_view message) {
+      if (level >= log::Level::warning) told_ += std::string(message) + "\n";
+    });
+  }
+  void TearDown() override { log::set_sink({}); }
+
+  DataFile file(const std::string& name, const std::string& content, const std::vector<std::string>& ignore) const {
+    DataFile made = files({folder_.write(name, content)})[0];
+    made.ignore = ignore;
+    return made;
+  }
+  std::string told_of(const std::vector<DataFile>& all) {
+    told_.clear();
+    Dataset::make(all, ByteTokenizer(), options_);
+    return told_;
+  }
+  // Reads so many rows of a stream.
+  std::string told_of_stream(const DataFile& file, int rows, const std::string& position = "") {
+    told_.clear();
+    const auto stream = data::open_stream({file}, std::make_shared<ByteTokenizer>(), options_);
+    const auto reader = stream->read(0, false, 0, position);
+    HostRow row;
+    for (int i = 0; i < rows && reader->next(row); ++i) position_ = reader->position();
+    return told_;
+  }
+
+  TempFolder folder_;
+  Dataset::Options options_;
+  std::string told_, position_;
+  static constexpr const char* kLabelled = "{\"text\": \"one\", \"label\": 1}\n";
+};
+
+TEST_F(IgnoredFields, ThatNoRecordHasAreTold) {
+  EXPECT_EQ(told_of({file("a.jsonl", kLabelled, {"label"})}), "");
+  EXPECT_EQ(told_of({file("a.jsonl", kLabelled, {"label", "lable"})}),
+            folder_.file("a.jsonl") + ": ignore: no record has a field \"lable\" to pass over\n");
+  EXPECT_EQ(told_of({file("a.csv", "text,label\na,1\n", {"label"})}), "");
+  EXPECT_THAT(told_of({file("b.csv", "text\na\n", {"label"})}), HasSubstr("no record has a field \"label\""));
+  EXPECT_THAT(told_of({file("a.txt", "a text", {"label"})}), HasSubstr("no record has a field \"label\""));
+}
+
+TEST_F(IgnoredFields, AreInSomeRecordOfTheFilesThatNameThem) {
+  const DataFile with = file("a.jsonl", kLabelled, {"label"});
+  const DataFile without = file("b.jsonl", "{\"text\": \"b\"}\n", {"label"});
+  EXPECT_EQ(told_of({with, without}), "");
+  EXPECT_EQ(told_of({without, without}), without.path + ", " + without.path +
+                                             ": ignore: no record has a field \"label\" to pass over\n");
+}
+
+// One that is read all the same, as a text is.
+TEST_F(IgnoredFields, ThatAreReadAllTheSameAreTold) {
+  EXPECT_THAT(told_of({file("a.jsonl", "{\"text\": \"b\"}\n", {"text"})}), HasSubstr("no record has a field \"text\""));
+}
+
+TEST_F(IgnoredFields, AreToldWhenTheyAreReadNotOfACache) {
+  options_.cache_folder = folder_.file("cache");
+  const DataFile wrong = file("a.jsonl", "{\"text\": \"a text\"}\n", {"label"});
+  EXPECT_THAT(told_of({wrong}), HasSubstr("no record has a field"));
+  EXPECT_EQ(told_of({wrong}), "");  // the cache does not know, and it has been told
+  EXPECT_EQ(told_of({file("b.jsonl", "{\"text\": \"b\", \"label\": 1}\n", {"label"})}), "");
+  EXPECT_EQ(told_of({file("b.jsonl", "{\"text\": \"b\", \"label\": 1}\n", {"label"})}), "");
+}
+
+// Before that nobody knows.
+TEST_F(IgnoredFields, OfAStreamAreToldOnceAllOfItHasBeenRead) {
+  options_.window = 2, options_.max_length = 8;
+  std::string lines;
+  for (int i = 0; i < 20; ++i) lines += "{\"text\": \"some text\"}\n";
+  const DataFile none = file("s.jsonl", lines, {"label"});
+  EXPECT_EQ(told_of_stream(none, 3), "");
+  const std::string in_the_middle = position_;
+  const std::string told = told_of_stream(none, 200);
+  EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 1) << told;
+  EXPECT_THAT(told, HasSubstr("s.jsonl: ignore: no record has a field \"label\" to pass over"));
+  EXPECT_EQ(told_of_stream(none, 200, in_the_middle), "");  // what came before has not been looked at
+  EXPECT_EQ(told_of_stream(file("t.jsonl", lines + kLabelled, {"label"}), 200), "");
+}
+
+}  // namespace
+}  // namespace hone::test
