@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
+#include "base/option_words.h"
 #include "base/progress.h"
 #include "base/signals.h"
 #include "base/strings.h"
@@ -88,6 +89,7 @@ class Eval final : public Command {
   }
 
   int run(const Invocation& call) override {
+    const WordsOfFlags words;
     if (flags_.data.empty()) throw Error(ErrorKind::usage, "--data: missing; expected a file to evaluate on");
     if (!flags_.logits.empty() && flags_.data.size() > 1)
       throw Error(ErrorKind::usage, "--logits: goes with one --data only");

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/option_words.h"
 #include "base/signals.h"
 #include "cli/answers_in_order.h"
 #include "cli/chat_prompts.h"
@@ -124,6 +125,7 @@ class Generate final : public Command {
   }
 
   int run(const Invocation& call) override {
+    const WordsOfFlags words;
     json_ = call.json;
     if (!flags_.chat && !(flags_.system + flags_.chat_template + flags_.chat_template_kwargs).empty())
       throw Error(ErrorKind::usage, "--system, --chat-template and --chat-template-kwargs: only with --chat");

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/option_words.h"
 #include "base/strings.h"
 #include "cli/recipe.h"
 #include "data/choose_template.h"
@@ -56,6 +57,7 @@ std::map<std::string, std::string> parse_columns(const std::vector<std::string>&
 
 DataToInspect read_data(const std::vector<std::string>& paths, const DataFlags& flags) {
   if (paths.size() == 1 && is_recipe(paths[0])) return from_recipe(paths[0]);
+  const WordsOfFlags words("--data.");
   DataToInspect found;
   found.tokenizer =
       data::with_chat_template(load_tokenizer(flags.tokenizer), flags.chat_template, "--data.chat-template");

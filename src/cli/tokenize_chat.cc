@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/progress.h"
+#include "base/option_words.h"
 #include "base/strings.h"
 #include "cli/shown_token.h"
 #include "data/fields.h"
@@ -81,6 +82,7 @@ void print_chats(const Tokenizer& tokenizer, const std::string& input, const Cha
   const auto print = [&](const ordered_json& value, std::int64_t line) {
     Record record;
     fields.read(value, {how.source, line}, record);
+    const WordsOfFlags words;  // of how it is tokenised; that of which fields are read it has none
     if (how.rendered) return print_rendered(rendered(record, tokenising, how.source), how.json);
     print_one(tokenizer, data::to_tokens(record, tokenising, how.source), how.json);
   };

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/option_words.h"
 #include "base/strings.h"
 #include "cli/output.h"
 #include "cli/read_data.h"
@@ -84,6 +85,7 @@ class TokenizerCommand final : public Command {
   }
 
   int run(const Invocation& call) override {
+    const WordsOfFlags words;
     if (call.positionals[0] != "train")
       throw Error(ErrorKind::usage,
                   fmt::format("tokenizer: got {}, expected train", hone::quoted(call.positionals[0])));

@@ -9,6 +9,8 @@
 #include <numeric>
 #include <optional>
 
+#include "base/option_words.h"
+
 namespace hone::data {
 namespace {
 
@@ -146,7 +148,8 @@ class Cutter {
     if (options_.overlong == Overlong::error)
       throw Error(ErrorKind::data,
                   fmt::format("{}: {} tokens; expected at most max_length {}", name_of_(stretch.doc), length, most_))
-          .hint("raise data.max_length, or set data.overlong to split, keep_start, keep_end or drop");
+          .hint(fmt::format("raise {}, or set {} to split, keep_start, keep_end or drop",
+                            option_words("data.max_length"), option_words("data.overlong")));
     const bool dropped = options_.overlong == Overlong::drop;
     ++(dropped ? report_.dropped : report_.cut);
     report_.cut_tokens += static_cast<std::int64_t>(dropped ? length : length - most_);

@@ -10,6 +10,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/option_words.h"
 #include "base/strings.h"
 #include "data/cache.h"
 #include "data/cut.h"
@@ -161,7 +162,7 @@ void PackedDataset::check_labels() const {
   if (count > kFewLabels && count > documents / 2)
     throw Error(ErrorKind::data, fmt::format("{}: {} labels in {} records: {}; expected fewer", paths(), count,
                                              documents, list_names(options_.labels, 5)))
-        .hint("is this field the label? columns: {label: ...} names another");
+        .hint(fmt::format("is this field the label? {} names another", columns_words({{"label", "..."}})));
 }
 
 Error PackedDataset::unknown_label(const FilePart& part, std::size_t name) const {
@@ -208,7 +209,8 @@ void PackedDataset::check_supervised() const {
                           part_name_.empty() ? "" : " in the " + part_name_.substr(0, part_name_.find(' ')) + " part",
                           counted(report_.records, "record"), join(why, ", ")));
   if (report_.dropped + report_.cut > 0)
-    throw std::move(error).hint("raise data.max_length, or set data.overlong: split");
+    throw std::move(error).hint(
+        fmt::format("raise {}, or set {}", option_words("data.max_length"), option_words("data.overlong", "split")));
   throw std::move(error).hint(data::kNothingLearnt);
 }
 
@@ -412,7 +414,8 @@ void data::check_options(const std::vector<DataFile>& files, const Dataset::Opti
   if (files.empty()) throw Error(ErrorKind::config, "data: no files; expected at least one");
   if (options.max_length < 1 || options.max_length > std::numeric_limits<std::int32_t>::max())
     throw Error(ErrorKind::config,
-                fmt::format("data.max_length: got {}, expected 1 to 2147483647", options.max_length));
+                fmt::format("{}: got {}, expected 1 to 2147483647", option_words("data.max_length"),
+                            options.max_length));
   for (const DataFile& entry : files)
     if (!std::isfinite(entry.weight) || entry.weight < 0)
       throw Error(ErrorKind::config, fmt::format("{}: weight {}; expected at least 0", entry.path, entry.weight));

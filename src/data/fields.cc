@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/option_words.h"
 #include "base/strings.h"
 #include "data/conversations.h"
 #include "data/labelled.h"
@@ -23,22 +24,19 @@ constexpr const char* kExpected =
 // Proposes columns for well-known sets of names; they are shown, never used unasked.
 std::string proposal(const std::vector<std::string>& names) {
   if (has(names, "chosen") || has(names, "chosen_messages"))
-    return "preference pairs are not one of these forms: objective: {type: dpo} learns from them, and hone eval "
-           "--metric preference measures on them";
+    return "preference pairs are not one of these forms: objective: {type: dpo} learns from them, hone eval --metric "
+           "preference measures on them, hone inspect data --data.records preference shows them";
   const std::string prompt = first_of(names, {"prompt", "question", "instruction", "query", "input", "context"});
   const std::string completion =
       first_of(names, {"completion", "answer", "response", "output", "target", "summary", "solution"});
   const std::string text =
       first_of(names, {"text", "content", "story", "document", "body", "sentence", "verse_text", "review", "passage"});
-  std::vector<std::string> pairs;
-  if (!prompt.empty() && !completion.empty()) {
-    if (prompt != "prompt") pairs.push_back("prompt: " + prompt);
-    if (completion != "completion") pairs.push_back("completion: " + completion);
-  } else if (!text.empty() || !names.empty()) {
-    pairs.push_back("text: " + (text.empty() ? names.back() : text));
-  }
-  if (pairs.empty()) return "name the fields with columns, for instance columns: {text: story}";
-  return advise_columns(pairs);
+  Columns found;
+  if (!prompt.empty() && !completion.empty())
+    found = {{"prompt", prompt}, {"completion", completion}};
+  else if (!text.empty() || !names.empty())
+    found = {{"text", text.empty() ? names.back() : text}};
+  return advise_columns(found, {{"text", "story"}});
 }
 
 Error unknown_fields(const std::vector<std::string>& names, const Place& place, const std::string& fact) {
@@ -116,7 +114,8 @@ FieldMap::FieldMap(const SourceFile& file) : columns_(file.columns), ignore_(fil
     if (!near.empty() && !field.empty()) throw std::move(error).hint("did you mean " + near + "?");
     const bool labelled = records_ == RecordKind::language && has(labelled_fields(), known);
     if (labelled) throw std::move(error).hint("labels are learnt by objective: classification");
-    if (has(all, field)) throw std::move(error).hint("columns are {what is read: field of the file}");
+    if (has(all, field))
+      throw std::move(error).hint("what is read comes first: " + columns_words({{field, known}}));
     throw error;
   }
 }
@@ -163,7 +162,7 @@ Form FieldMap::own_form(const std::vector<std::string>& names, const Place& plac
   if (text + ids + (prompt && completion) + messages + conversations + alpaca > 1)
     throw Error(ErrorKind::data,
                 fmt::format("{}: more than one form of record; found {}", place.text(), list_names(names)))
-        .hint("say which to read, for instance columns: {text: text}");
+        .hint("say which to read, for instance " + columns_words({{"text", "text"}}));
   Form form;
   if (text) form.text = "text";
   if (ids) form.input_ids = "input_ids", form.labels = has(names, "labels") ? "labels" : "";
@@ -303,7 +302,7 @@ void FieldMap::refuse_foreign(const std::string& name, const Form& form, const P
   if (has(ignore_, name)) return;
   const TrainingField* foreign = find_foreign(name);
   if (!foreign && !is_extra(name)) return;
-  const std::string hint = fmt::format("ignore: [{}] beside the file's path passes over it", name);
+  const std::string hint = ignore_words(name) + " passes over it";
   if (records_ == RecordKind::preference && is_of_pairs(name))
     throw Error(ErrorKind::data,
                 fmt::format("{}: field {}: only which answer is the better one is learnt, not by how much",
@@ -311,7 +310,7 @@ void FieldMap::refuse_foreign(const std::string& name, const Form& form, const P
         .hint(hint);
   if (foreign)
     throw Error(ErrorKind::data, fmt::format("{}: field {} is for {}, which is not this kind of training; {}",
-                                             place.text(), hone::quoted(name), foreign->kind, foreign->advice))
+                                             place.text(), hone::quoted(name), foreign->kind, advice_of(*foreign)))
         .hint(hint);
   const char* of = name == "labels" ? "input_ids" : name == "history" ? "instruction" : "conversations";
   throw Error(ErrorKind::data, fmt::format("{}: field {} is read only with {}; this record has {}", place.text(),
@@ -330,7 +329,7 @@ void FieldMap::check_unread(const json& value, const Form& form, const Place& pl
       const std::string fact = contradiction(name, field);
       if (fact.empty()) continue;
       throw Error(ErrorKind::data, place.text() + ": " + fact)
-          .hint(fmt::format("ignore: [{}] beside the file's path passes over it", name));
+          .hint(ignore_words(name) + " passes over it");
     }
     if (!is_blank(field)) refuse_foreign(name, form, place);
     const bool nested = std::any_of(used.begin(), used.end(), [&](const std::string& one) {

@@ -1,10 +1,9 @@
 // The fields of a row that make a record.
 #include "data/form.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "base/option_words.h"
 #include "base/strings.h"
 
 namespace hone::data {
@@ -44,8 +43,12 @@ std::string first_of(const std::vector<std::string>& names, std::initializer_lis
   return "";
 }
 
-std::string advise_columns(const std::vector<std::string>& pairs) {
-  return fmt::format("say which fields to read, for instance columns: {{{}}}", escape_for_terminal(join(pairs, ", ")));
+std::string advise_columns(const Columns& found, const Columns& standard) {
+  Columns renamed;
+  for (const auto& [known, field] : found)
+    if (!field.empty() && field != known) renamed.emplace_back(known, field);
+  return renamed.empty() ? "name the fields, for instance " + columns_words(standard)
+                         : "say which fields to read, for instance " + columns_words(renamed);
 }
 
 }  // namespace hone::data

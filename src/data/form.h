@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hone::data {
@@ -28,7 +29,9 @@ bool can_have(const std::vector<std::string>& names, const std::string& field);
 const nlohmann::ordered_json* find_field(const nlohmann::ordered_json& object, const std::string& name);
 // The first of `wanted` that the row has, or "".
 std::string first_of(const std::vector<std::string>& names, std::initializer_list<const char*> wanted);
-// What a message advises: "say which fields to read, for instance columns: {text: story}".
-std::string advise_columns(const std::vector<std::string>& pairs);
+// What a message advises: "say which fields to read, for instance columns: {text: story}", as those of `found` that
+// have another name than what they are read as; where there are none, "name the fields", as those of `standard`.
+using Columns = std::vector<std::pair<std::string, std::string>>;  // what is read, and the field
+std::string advise_columns(const Columns& found, const Columns& standard);
 
 }  // namespace hone::data

@@ -15,16 +15,12 @@ using json = nlohmann::ordered_json;
 
 // Columns for well-known sets of names; shown, never used unasked.
 std::string label_proposal(const std::vector<std::string>& names) {
-  const std::pair<const char*, std::string> all[] = {
+  const Columns found = {
       {"text", first_of(names, {"text", "sentence", "sentence1", "premise", "question1", "question", "review",
                                 "content", "message", "verse_text", "title"})},
       {"text_pair", first_of(names, {"sentence2", "hypothesis", "question2", "passage", "context"})},
       {"label", first_of(names, {"label", "labels", "class", "category", "target", "sentiment", "intent"})}};
-  std::vector<std::string> pairs;
-  for (const auto& [known, field] : all)
-    if (!field.empty() && field != known) pairs.push_back(fmt::format("{}: {}", known, field));
-  if (pairs.empty()) return "name the fields with columns, for instance columns: {text: review, label: stars}";
-  return advise_columns(pairs);
+  return advise_columns(found, {{"text", "review"}, {"label", "stars"}});
 }
 
 Error bad_label(const std::string& got, const std::string& field, const Place& place, const std::string& expected) {

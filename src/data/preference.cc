@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/option_words.h"
 #include "base/strings.h"
 #include "data/conversations.h"
 #include "data/shared_prompt.h"
@@ -18,15 +19,11 @@ using json = nlohmann::ordered_json;
 
 // Columns for well-known names; shown, never used unasked.
 std::string proposed_columns(const std::vector<std::string>& names) {
-  const std::pair<const char*, std::string> all[] = {
+  const Columns found = {
       {"prompt", first_of(names, {"prompt", "question", "instruction", "query", "input", "context"})},
       {"chosen", first_of(names, {"chosen", "preferred", "better", "answer_w", "response_j", "accepted"})},
       {"rejected", first_of(names, {"rejected", "dispreferred", "worse", "answer_l", "response_k", "refused"})}};
-  std::vector<std::string> pairs;
-  for (const auto& [known, field] : all)
-    if (!field.empty() && field != known) pairs.push_back(fmt::format("{}: {}", known, field));
-  if (pairs.empty()) return "name the fields with columns, for instance columns: {prompt: question, chosen: better}";
-  return advise_columns(pairs);
+  return advise_columns(found, {{"prompt", "question"}, {"chosen", "better"}});
 }
 
 // Which field is read as `known`; "": the row has none of it.
@@ -106,7 +103,7 @@ Form preference_form(std::vector<std::string> names, const std::map<std::string,
   if (prompts.size() > 1)
     throw Error(ErrorKind::data,
                 fmt::format("{}: more than one field is a prompt: {}", place.text(), join(prompts, ", ")))
-        .hint(fmt::format("ignore: [{}] beside the file's path passes over it", prompts.back()));
+        .hint(ignore_words(prompts.back()) + " passes over it");
   form.system = find.maybe("system");
   form.tools = find.maybe("tools");
   form.documents = find.maybe("documents");
@@ -228,9 +225,8 @@ void check_text_prompt(const json& value, const Form& form, const Place& place, 
   if (there) return;
   throw Error(ErrorKind::data, fmt::format("{}: field {} is a text that none of the messages of {} has", place.text(),
                                            hone::quoted(form.prompt), form.chosen))
-      .hint(fmt::format("ignore: [{}] beside the file's path passes over it: the messages that both sides begin with "
-                        "are then the prompt",
-                        form.prompt));
+      .hint(ignore_words(form.prompt) +
+            " passes over it: the messages that both sides begin with are then the prompt");
 }
 
 // The prompt, and the messages of the side from `from` on.

@@ -74,7 +74,7 @@ Stream::Stream(const std::vector<DataFile>& files, std::shared_ptr<const Tokeniz
   check_options(files, options_);
   if (options_.records == RecordKind::labelled && options_.labels.empty())
     throw Error(ErrorKind::config, "data.train: a stream, whose labels are not known before it is read")
-        .hint("name them, for instance objective: {type: classification, labels: [no, yes]}");
+        .hint("name them, for instance objective: {type: classification, labels: [no, yes]}, or write it to a file");
   Paths paths;
   for (const DataFile& given : files) {
     if (given.weight == 0) continue;

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/log.h"
+#include "base/option_words.h"
 #include "base/progress.h"
 #include "base/signals.h"
 #include "data/source.h"
@@ -16,8 +17,6 @@
 
 namespace hone::data {
 namespace {
-
-constexpr const char* kTurns = "loss chooses among the turns of conversations; leave it out, or set it to all";
 
 void append_eos_to(Tokens& tokens, const Tokenizer& tokenizer) {
   if (!tokenizer.eos_id || (!tokens.ids.empty() && tokens.ids.back() == *tokenizer.eos_id)) return;
@@ -138,14 +137,15 @@ std::vector<bool> chosen_of(const ChatRecord& record, text::Learnt learnt, const
   const std::vector<bool> learnable = text::chosen_messages(record.chat, text::Learnt::assistant, place);
   std::vector<bool> chosen = all ? learnable : text::chosen_messages(record.chat, learnt, place);
   for (std::size_t i = 0; i < chosen.size(); ++i) {
-    const auto fail = [&](const char* fact, const char* advice) {
+    const auto fail = [&](const char* fact, const std::string& advice) {
       throw Error(ErrorKind::data, fmt::format("{}: message {} {}", place, i + 1, fact)).hint(advice);
     };
     if (all && record.chosen[i] == 0)
-      fail("says that it is not learnt, but loss is all", "leave data.loss out, or what the messages say");
+      fail("says that it is not learnt, but loss is all",
+           "leave out " + option_words("data.loss") + ", or what the messages say");
     if (!all && record.chosen[i] == 1 && !learnable[i])
       fail("says that it is learnt, but only the assistant's messages can be",
-           "data.loss: all learns all of a conversation");
+           option_words("data.loss", "all") + " learns all of a conversation");
     chosen[i] = chosen[i] && record.chosen[i] != 0;
   }
   return chosen;
@@ -212,7 +212,8 @@ const text::ChatTemplate& Tokenising::chat_template() const {
   });
   if (!chat_)
     throw Error(ErrorKind::config, "conversations, but the tokenizer has no chat template")
-        .hint("put a chat_template.jinja beside its tokenizer.json, or give one by chat_template");
+        .hint("put a chat_template.jinja beside its tokenizer.json, or give one by " +
+              option_words("data.chat_template"));
   return *chat_;
 }
 
@@ -248,8 +249,11 @@ void check_kind(const Record& record, RecordKind wanted, const std::string& plac
 RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::string& path) {
   const std::string place = fmt::format("{}:{}", path, record.line);
   check_kind(record, how.records, place);
-  const auto fail_loss = [&](const char* what, const char* advice = kTurns) {
-    throw Error(ErrorKind::config, fmt::format("{}: {}, but loss is {}", place, what, name_of(*how.loss))).hint(advice);
+  const auto fail_loss = [&](const char* what, const char* learnt = "") {
+    const std::string loss = option_words("data.loss");
+    throw Error(ErrorKind::config, fmt::format("{}: {}, but loss is {}", place, what, name_of(*how.loss)))
+        .hint(*learnt ? fmt::format("{}; leave {} out", learnt, loss)
+                      : loss + " chooses among the turns of conversations; leave it out, or set it to all");
   };
   const bool all = how.loss == Loss::all;
   const auto* ids = record.as<IdsRecord>();
@@ -258,12 +262,12 @@ RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::s
   if (!ids) text::require_tokenizer(how.tokenizer, place + (chat || chats ? ": a conversation" : ": a text"));
   if (const auto* labelled = record.as<LabelledRecord>()) {
     HONE_ASSERT(how.labelled);
-    if (how.loss) fail_loss("a text with a label", "its label is learnt, and none of its tokens; leave loss out");
+    if (how.loss) fail_loss("a text with a label", "its label is learnt, and none of its tokens");
     return from_labelled(*labelled, how, place);
   }
   const auto* texts = record.as<PreferenceRecord>();
   if ((texts || chats) && how.loss)
-    fail_loss("a preference pair", "its answers are learnt, and nothing else; leave loss out");
+    fail_loss("a preference pair", "its answers are learnt, and nothing else");
   if (texts)
     return as_pair(from_pair(texts->prompt, texts->chosen, how, false),
                    from_pair(texts->prompt, texts->rejected, how, false));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/option_words.h"
 #include "base/strings.h"
 #include "hone/error.h"
 
@@ -21,7 +22,9 @@ constexpr std::string_view kPreference = "preference training (DPO) and reward m
 constexpr std::string_view kPair = "convert the records to prompt and completion, or to messages",
                            kMessage = "weight: 0 of a message, labels of -100, or weight of a file say what is learnt",
                            kDpo = "objective: {type: dpo} learns from pairs",
-                           kLabels = "give labels, with -100 for what is not learnt";
+                           kLabels = "give labels, with -100 for what is not learnt",
+                           kAsCompletion = "learns it as the completion",
+                           kByLoss = "chooses what is learnt, for all records";
 
 constexpr const char* kChoices[] = {"weight", "train", "training", "trainable", "loss", "loss_weight"};
 constexpr const char* kDetail = "train_detail";  // Axolotl's choice of parts of a message
@@ -76,9 +79,9 @@ const std::vector<TrainingField>& foreign_fields() {
       {"reward", kReward, kPair},
       {"rewards", kReward, kPair},
       {"completions", "reward models of steps", kPair},
-      {"solution", kVerified, "columns: {completion: solution} learns it as the completion"},
-      {"answer", kVerified, "columns: {completion: answer} learns it as the completion"},
-      {"ground_truth", kVerified, "columns: {completion: ground_truth} learns it as the completion"},
+      {"solution", kVerified, kAsCompletion},
+      {"answer", kVerified, kAsCompletion},
+      {"ground_truth", kVerified, kAsCompletion},
       {"reward_model", kVerified, kPair},
       {"image", kMedia, "these models read text only"},
       {"images", kMedia, "these models read text only"},
@@ -89,12 +92,19 @@ const std::vector<TrainingField>& foreign_fields() {
       {"weight", kWeighted, kMessage},
       {"sample_weight", kWeighted, kMessage},
       {"loss_weight", kWeighted, kMessage},
-      {"train_on_input", kWeighted, "data.loss chooses what is learnt, for all records"},
+      {"train_on_input", kWeighted, kByLoss},
       {"loss_mask", kMask, kLabels},
       {"completion_mask", kMask, kLabels},
       {"assistant_masks", kMask, kLabels},
   };
   return fields;
+}
+
+std::string advice_of(const TrainingField& field) {
+  std::string option;
+  if (field.advice == kAsCompletion) option = columns_words({{"completion", std::string(field.name)}}) + " ";
+  if (field.advice == kByLoss) option = option_words("data.loss") + " ";
+  return option + std::string(field.advice);
 }
 
 const TrainingField* find_foreign(std::string_view name) {

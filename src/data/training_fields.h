@@ -12,10 +12,11 @@ namespace hone::data {
 struct TrainingField {
   std::string_view name;
   std::string_view kind;    // of training that uses it
-  std::string_view advice;  // what to do instead
+  std::string_view advice;  // advice_of() says it
 };
 // Those that no objective of this program uses; the table of docs/formats.md.
 const std::vector<TrainingField>& foreign_fields();
+std::string advice_of(const TrainingField& field);  // what to do instead
 // The entry of that name; nullptr: the field is known to nobody.
 const TrainingField* find_foreign(std::string_view name);
 

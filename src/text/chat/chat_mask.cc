@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/option_words.h"
 #include "hone/error.h"
 #include "text/chat/chat_printed.h"
 #include "text/jinja/text_ops.h"
@@ -19,7 +20,7 @@ std::vector<bool> chosen_messages(const Chat& chat, Learnt learnt, const Convers
                                   const std::string& where) {
   if (learnt == Learnt::completion && conversation.prompt < 0)
     throw Error(ErrorKind::data, where + ": loss completion, but the conversation has no prompt and completion")
-        .hint("use loss: last or loss: assistant");
+        .hint(fmt::format("use {} or {}", option_words("data.loss", "last"), option_words("data.loss", "assistant")));
   std::vector<bool> chosen = assistants(chat);
   const auto last = static_cast<std::size_t>(std::find(chosen.rbegin(), chosen.rend(), true).base() - chosen.begin());
   for (std::size_t i = 0; i < chosen.size(); ++i) {

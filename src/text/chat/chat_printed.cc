@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 
+#include "base/option_words.h"
 #include "hone/error.h"
 #include "text/chat/chat_turns.h"
 #include "text/jinja/print.h"
@@ -176,12 +177,13 @@ class Printed {
   void check_variable(const std::string& name) const {
     if (template_.mentions(name)) return;
     throw Error(ErrorKind::data, fmt::format("{}: variables of the template: it has none named {}", where_, name))
-        .hint("leave it out, or choose another template (chat_template)");
+        .hint(fmt::format("leave it out, or choose another template ({})", option_words("data.chat_template")));
   }
 
   [[noreturn]] void fail(const std::string& what) const {
     throw Error(ErrorKind::data, fmt::format("{}: {}: the chat template does not write it", where_, what))
-        .hint("choose another template (chat_template), or leave the field out of the data");
+        .hint(fmt::format("choose another template ({}), or leave the field out of the data",
+                          option_words("data.chat_template")));
   }
 
   const ChatTemplate& template_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/option_words.h"
 #include "base/strings.h"
 #include "text/jinja/fault.h"
 #include "text/jinja/print.h"
@@ -149,7 +150,7 @@ std::shared_ptr<const ChatTemplate> ChatTemplate::of(const Tokenizer& tokenizer)
   if (names.empty()) return nullptr;
   if (!made)
     throw Error(ErrorKind::config, "chat template of the tokenizer: none is named default; found " + join(names, ", "))
-        .hint("choose one of these names by chat_template");
+        .hint("choose one of these names by " + option_words("data.chat_template"));
   made->tool_use_ = std::move(tool_use);
   return made;
 }

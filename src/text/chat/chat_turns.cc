@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/option_words.h"
 #include "base/strings.h"
 #include "hone/error.h"
 
@@ -93,7 +94,7 @@ void ChatTurns::fail(std::size_t message, const std::string& fact) const {
         R"(for turns without thinking give the record "chat_template_kwargs": {"enable_thinking": false}; or )" + hint;
   const std::vector<bool> answers = assistants(chat_);
   if (std::find(answers.begin() + static_cast<std::ptrdiff_t>(message) + 1, answers.end(), true) != answers.end())
-    hint += "; or learn the last turn only (loss: last)";
+    hint += fmt::format("; or learn the last turn only ({})", option_words("data.loss", "last"));
   throw Error(ErrorKind::data,
               fmt::format("{}: messages[{}]: cannot tell which tokens are the assistant's: {}", where_, message, fact))
       .hint(hint);

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "base/option_words.h"
 #include "base/strings.h"
 
 namespace hone::text {
@@ -24,8 +25,8 @@ class NoTokenizer final : public Tokenizer {
 
   Error missing(const std::string& what) const {
     return Error(ErrorKind::config, fmt::format("{}, but there is no tokenizer: {}", what, why_))
-        .hint(
-            "give one by `tokenizer`: bytes, a tokenizer.json or a folder that holds one; rows of input_ids need none");
+        .hint("give one by " + option_words("tokenizer") +
+              ": bytes, a tokenizer.json or a folder that holds one; rows of input_ids need none");
   }
 
  private:
