@@ -7,8 +7,8 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "base/progress.h"
 #include "base/option_words.h"
+#include "base/progress.h"
 #include "base/strings.h"
 #include "cli/shown_token.h"
 #include "data/fields.h"

@@ -433,6 +433,7 @@ struct Caches {
   int groups, shared, size;
   Wide scale, soft_cap;
 };
+
 // Two values of a head that are turned together.
 HONE_DEVICE void rotate_pair(const Value* from, Value* to, int at, int half, Wide cos, Wide sin) {
   const Wide x = widened(from[at]), y = widened(from[at + half]);
