@@ -64,7 +64,9 @@ TEST(CudaRouted, GradientsOfSlots) {
               const Tensor given = d.clone();
               const RoutedGradients made =
                   table.routed.gated_backward(given, {gate, up, weight_NK, routed.slot_S}, activation);
-              if (&table == &emulated_backend()) EXPECT_EQ(made.up_SI.const_data_ptr(), given.const_data_ptr());
+              if (&table == &emulated_backend()) {
+                EXPECT_EQ(made.up_SI.const_data_ptr(), given.const_data_ptr());
+              }
               return Results{made.inner_SI, made.gate_SI, made.up_SI, made.weight_NK};
             },
             type, described(type, tokens, width));

@@ -270,7 +270,9 @@ TEST_P(GpuTable, Attention) {
           expect_near(back.k_NGK, plain.k_NGK, "dk");
           expect_near(back.v_NGK, plain.v_NGK, "dv");
           const ops::AttentionGradients twice = table().attention.backward(dy, {q, k, v, got}, spans, options);
-          if (wanted) EXPECT_TRUE(back.q_NHK.equal(twice.q_NHK)) << "other bits";
+          if (wanted) {
+            EXPECT_TRUE(back.q_NHK.equal(twice.q_NHK)) << "other bits";
+          }
         }
 }
 

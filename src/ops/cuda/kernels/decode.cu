@@ -536,6 +536,7 @@ HONE_DEVICE void decode_plainly(const Caches& in, const NewToken& token) {
     const Caches in = {q, k, v, y, largest, sum, parts, held, window, row_apart, group_apart, entry_apart, groups,     \
                        shared, size, static_cast<Wide>(scale), static_cast<Wide>(soft_cap)};                           \
     const NewToken token = {new_k, new_v, cos, sin, angles};                                                           \
+    static_cast<void>(wide); /* tensor cores take whole packs alone */                                                 \
     body;                                                                                                              \
   }
 HONE_DECODE(decode, wide ? decode_plainly<Widest<Value>::kCount>(in, token) : decode_plainly<1>(in, token))
