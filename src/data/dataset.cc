@@ -370,12 +370,14 @@ void add_parts(std::vector<FilePart>& parts, const DataFile& entry, const Tokeni
 void tell_ignored(const std::vector<FilePart>& parts) {
   std::map<std::string, std::vector<std::string>> files;  // that are to have it
   std::set<std::string> met;
-  for (const FilePart& part : parts)
-    for (data::Ignored ignored = data::Ignored::of(part.file); const std::string& name : part.file.ignore) {
-      ignored.meet(part.tokens.store->unread());
+  for (const FilePart& part : parts) {
+    data::Ignored ignored = data::Ignored::of(part.file);
+    ignored.meet(part.tokens.store->unread());
+    for (const std::string& name : part.file.ignore) {
       files[name].push_back(part.file.path);
       if (!part.tokens.made || !data::has(ignored.left(), name)) met.insert(name);
     }
+  }
   for (const auto& [name, paths] : files)
     if (!met.contains(name)) data::Ignored({name}).tell(some_of(paths));
 }

@@ -10,24 +10,32 @@
 #include "tensor/device.h"
 
 namespace hone::nn {
+namespace {
 
-Tensor attend(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, Pass& pass,
+// rope: by which q and k are yet to be rotated; null: they are.
+Tensor attend(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, const ops::RopeTable* rope, Pass& pass,
               ops::AttentionOptions options) {
   if (!pass.training) options.dropout = 0;
   if (options.dropout > 0) options.seed = Random(pass.seed, "attention").bits(static_cast<std::uint64_t>(pass.layer));
-  if (pass.cache) return pass.cache->attend(pass.layer, q_NHK, k_NGK, v_NGK, pass.plan(), options);
   const Plan& plan = pass.plan();
-  Tensor y_NHK = plan.from_documents(ops::attention(plan.to_documents(q_NHK), plan.to_documents(k_NGK),
-                                                    plan.to_documents(v_NGK), plan.documents(), options));
+  if (pass.cache) return pass.cache->attend(pass.layer, q_NHK, k_NGK, v_NGK, plan, options, rope);
+  const auto placed = [&](const Tensor& x) { return plan.to_documents(rope ? ops::rope(x, *rope) : x); };
+  Tensor y_NHK = plan.from_documents(
+      ops::attention(placed(q_NHK), placed(k_NGK), plan.to_documents(v_NGK), plan.documents(), options));
   pass.sow("attention", y_NHK);
   return y_NHK;
 }
 
+}  // namespace
+
+Tensor attend(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, Pass& pass,
+              ops::AttentionOptions options) {
+  return attend(q_NHK, k_NGK, v_NGK, nullptr, pass, options);
+}
+
 Tensor attend_rotated(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, const ops::RopeTable& rope,
                       Pass& pass, ops::AttentionOptions options) {
-  if (!pass.cache) return attend(ops::rope(q_NHK, rope), ops::rope(k_NGK, rope), v_NGK, pass, options);
-  options.dropout = 0;
-  return pass.cache->attend(pass.layer, q_NHK, k_NGK, v_NGK, pass.plan(), options, &rope);
+  return attend(q_NHK, k_NGK, v_NGK, &rope, pass, options);
 }
 
 Tensor positions(Pass& pass) {

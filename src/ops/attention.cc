@@ -10,8 +10,8 @@
 #include "base/sections.h"
 #include "hone/error.h"
 #include "ops/backend.h"
-#include "ops/rope.h"
 #include "ops/dropout_words.h"
+#include "ops/rope.h"
 
 namespace hone::ops {
 namespace reference {
@@ -203,9 +203,8 @@ void store_one_each(const at::Tensor& k_RGK, const at::Tensor& v_RGK, const Cach
 at::Tensor decode_new_tokens(const NewTokens& tokens, const CacheRoom& room, const at::Tensor& held_R,
                              const AttentionOptions& options) {
   const auto& [q, k, v, rope_table] = tokens;
-  const Backend* backend = q.numel() == 0 ? nullptr : backend_for({q, k, v, room.k_RGCK, room.v_RGCK});
-  if (backend && backend->attention.decode_new && backend_for({rope_table.cos, rope_table.sin}) &&
-      rope_table.cos.device() == q.device() && rope_table.cos.scalar_type() == at::toOpMathType(q.scalar_type())) {
+  const Backend* backend = backend_for({q, k, v, room.k_RGCK, room.v_RGCK});
+  if (backend && backend->attention.decode_new && backend_rotates(q, rope_table)) {
     HONE_ASSERT(held_R.numel() == q.size(0) && held_R.device() == q.device());
     HONE_ASSERT(options.mask.kind == Mask::Kind::causal);
     if (at::Tensor y = backend->attention.decode_new(tokens, room, held_R, options); y.defined()) return y;

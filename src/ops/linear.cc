@@ -434,13 +434,16 @@ at::Tensor linear(const at::Tensor& x, const LinearWeight& weight) { return line
 
 namespace {
 
+bool takes_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I) {
+  return backend_for({x, norm_I}) &&
+         (!residual.defined() || (backend_for({x, residual}) && x.sizes() == residual.sizes()));
+}
 // Whether a table makes the norm of few rows together with their products: in one go, and the same bits.
 bool norms_few(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I,
                const std::vector<LinearWeight>& weights) {
   const auto plain = [](const LinearWeight& w) { return w.low_ranks.empty(); };
   return is_skinny(x, weights) && takes(x, weights) && std::all_of(weights.begin(), weights.end(), plain) &&
-         backend_of(x).products.norm_skinny && backend_for({x, norm_I}) &&
-         (!residual.defined() || (backend_for({x, residual}) && x.sizes() == residual.sizes()));
+         backend_of(x).products.norm_skinny && takes_norm(x, residual, norm_I);
 }
 NormedRows normed_rows(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps) {
   return {rows_of(x), residual.defined() ? rows_of(residual) : residual, norm_I, eps};
@@ -455,9 +458,7 @@ NormLinears norm_linears(const at::Tensor& x, const at::Tensor& residual, const 
     for (at::Tensor& y : few.products) y = shaped_like(y, x);
     return {few.sum_RI.view(x.sizes()), std::move(few.products)};
   }
-  const bool fits = at::GradMode::is_enabled() && takes(x, weights) && backend_for({x, norm_I}) &&
-                    (!residual.defined() || (backend_for({x, residual}) && x.sizes() == residual.sizes()));
-  if (!fits) {
+  if (!at::GradMode::is_enabled() || !takes(x, weights) || !takes_norm(x, residual, norm_I)) {
     const AddNorm norm = add_rms_norm(x, residual, norm_I, eps, norm_sum);
     return {norm.sum, linears(norm.normed, weights)};
   }

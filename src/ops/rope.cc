@@ -56,21 +56,21 @@ class RopeFunction : public torch::autograd::Function<RopeFunction> {
   }
 };
 
-bool backend_takes(const at::Tensor& x_NHK, const RopeTable& table) {
+}  // namespace
+
+bool backend_rotates(const at::Tensor& x_NHK, const RopeTable& table) {
   return x_NHK.numel() > 0 && backend_for({x_NHK}) && backend_for({table.cos, table.sin}) &&
          table.cos.device() == x_NHK.device() && table.cos.scalar_type() == at::toOpMathType(x_NHK.scalar_type());
 }
 
-}  // namespace
-
 at::Tensor rope(const at::Tensor& x_NHK, const RopeTable& table) {
-  if (!backend_takes(x_NHK, table)) return reference::rope(x_NHK, table);
+  if (!backend_rotates(x_NHK, table)) return reference::rope(x_NHK, table);
   if (!at::GradMode::is_enabled()) return rotated(x_NHK, table, /*back=*/false);
   return RopeFunction::apply(x_NHK, table.cos, table.sin, table.rows_N);
 }
 
 void rope_in_place(const at::Tensor& x_NHK, const RopeTable& table, bool back) {
-  if (backend_takes(x_NHK, table) && whole_tokens(x_NHK)) return rotate_into(x_NHK, x_NHK, table, back);
+  if (backend_rotates(x_NHK, table) && whole_tokens(x_NHK)) return rotate_into(x_NHK, x_NHK, table, back);
   const RopeTable turned{table.cos, back ? -table.sin : table.sin, table.rows_N};
   x_NHK.copy_(reference::rope(x_NHK, turned));
 }

@@ -16,6 +16,9 @@ at::Tensor rope(const at::Tensor& x_NHK, const RopeTable& table);
 // slice of wider rows, for instance the heads of q and k of a product whose rows are [q|k|v].
 void rope_in_place(const at::Tensor& x_NHK, const RopeTable& table, bool back);
 
+// Whether a device's kernels rotate x by the table.
+bool backend_rotates(const at::Tensor& x_NHK, const RopeTable& table);
+
 namespace reference {
 at::Tensor rope(const at::Tensor& x_NHK, const RopeTable& table);
 }  // namespace reference

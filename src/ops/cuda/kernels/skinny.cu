@@ -17,7 +17,7 @@ struct FewRows {
 };
 // Of x + residual (null: of x), which becomes `sum`; weight null: rows are x itself.
 struct FewNorm {
-  const Value *residual, *weight;
+  const Value *x, *residual, *weight;
   Value* sum;
   Wide eps;
 };
@@ -28,11 +28,12 @@ HONE_DEVICE int own_warp() { return static_cast<int>(threadIdx.x) / kWarp; }
 // The rows' norms, in the block's room, with the bits of rms_norm.cu: squares are summed up as by that many threads.
 // Every thread of the block comes here.
 template <int kCount>
-HONE_DEVICE const Value* normed_rows(const FewRows& few, const FewNorm& norm) {
+HONE_DEVICE const Value* normed_rows(const FewRows& few, FewNorm norm) {
   using Packed = Pack<Value, Widest<Value>::kCount>;
   HONE_SHARED_ROOM(Packed, few_room);
   __shared__ Wide of_warps[kNormThreads / kWarp];
   Value* const room = reinterpret_cast<Value*>(few_room);
+  if (blockIdx.x > 0) norm.sum = nullptr;  // the first block keeps it
   const Int packs = few.in / kCount;
   int threads = kWarp;
   while (threads < kNormThreads && threads < packs) threads *= 2;
@@ -41,12 +42,7 @@ HONE_DEVICE const Value* normed_rows(const FewRows& few, const FewNorm& norm) {
     for (int warp = own_warp(); warp < threads / kWarp; warp += warps) {
       Wide squares = 0;
       for (Int i = warp * kWarp + own_lane(); i < packs; i += threads) {
-        Pack<Value, kCount> x = load<kCount>(few.x + first, i);
-        if (norm.residual) {
-          const auto residual = load<kCount>(norm.residual + first, i);
-          HONE_UNROLL for (int k = 0; k < kCount; ++k) round_to(x.at[k], widened(x.at[k]) + widened(residual.at[k]));
-          if (blockIdx.x == 0) store<kCount>(norm.sum + first, i, x);
-        }
+        const Pack<Value, kCount> x = load_sum<kCount>(norm, first, i);
         store<kCount>(room + first, i, x);
         HONE_UNROLL for (int k = 0; k < kCount; ++k) squares += widened(x.at[k]) * widened(x.at[k]);
       }
@@ -278,7 +274,7 @@ struct RunProducts {
        const Value* residual, const Value* norm, Value* sum, double eps, int wide) {                                  \
     let_next_begin();                                                                                                 \
     const FewRows few = {x, in, rows, split};                                                                         \
-    const FewNorm by = {residual, norm, sum, static_cast<Wide>(eps)};                                                 \
+    const FewNorm by = {x, residual, norm, sum, static_cast<Wide>(eps)};                                              \
     by_rows<which>(rows, wide, RunProducts{few, by, FewWeights{weights, biases, to, outs}});                          \
   }
 HONE_PRODUCTS(products_of_row, kOneRow)
@@ -302,7 +298,7 @@ struct RunGated {
        int wide) {                                                                                                    \
     let_next_begin();                                                                                                 \
     const FewRows few = {x, in, rows, 1};                                                                             \
-    const FewNorm by = {residual, norm, sum, static_cast<Wide>(eps)};                                                 \
+    const FewNorm by = {x, residual, norm, sum, static_cast<Wide>(eps)};                                              \
     by_rows<which>(rows, wide, RunGated{few, by, {gate, gate_bias, outs}, {up, up_bias, outs}, y, activation});       \
   }
 HONE_GATED_PRODUCTS(gated_products_of_row, kOneRow)

@@ -238,14 +238,15 @@ HONE_DEVICE W block_sum(W x) {
 // them, one for each y. Those behind the last have nothing to do, and no thread of theirs comes to a barrier.
 HONE_DEVICE Int own_block() { return static_cast<Int>(blockIdx.x) * blockDim.y + threadIdx.y; }
 
-// Of a norm's row that begins at `first`: its input, with the residual added, where there is one, and the sum kept.
+// Of a norm's row that begins at `first`: its input, with the residual added, where there is one, and the sum kept, but
+// where it is null.
 template <int kCount, class Norm>
 HONE_DEVICE auto load_sum(const Norm& a, Int first, Int pack) {
   auto x = load<kCount>(a.x + first, pack);
   if (!a.residual) return x;
   const auto residual = load<kCount>(a.residual + first, pack);
   for (int k = 0; k < kCount; ++k) round_to(x.at[k], widened(x.at[k]) + widened(residual.at[k]));
-  store<kCount>(a.sum + first, pack, x);
+  if (a.sum) store<kCount>(a.sum + first, pack, x);
   return x;
 }
 
