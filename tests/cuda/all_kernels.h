@@ -1,4 +1,5 @@
 // The kernels' sources one after another, for the type HONE_VALUE, and by their names; included once per type.
+#include "ops/cuda/kernels/attention_backward.cu"
 #include "ops/cuda/kernels/decode.cu"
 #include "ops/cuda/kernels/dropout.cu"
 #include "ops/cuda/kernels/embedding.cu"
@@ -31,6 +32,11 @@ namespace sophia {
 
 static inline Kernels all_kernels() {
   return {
+      {"attention_backward/attention_of_keys_128", callable(attention_of_keys_128)},
+      {"attention_backward/attention_of_keys_64", callable(attention_of_keys_64)},
+      {"attention_backward/attention_of_queries_128", callable(attention_of_queries_128)},
+      {"attention_backward/attention_of_queries_64", callable(attention_of_queries_64)},
+      {"attention_backward/describe_queries", callable(describe_queries)},
       {"rms_norm/rms_norm", callable(rms_norm)},
       {"rms_norm/rms_norm_backward", callable(rms_norm_backward)},
       {"layer_norm/layer_norm", callable(layer_norm)},

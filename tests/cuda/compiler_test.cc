@@ -64,7 +64,7 @@ std::map<std::string, std::string> all_sources() {
   std::map<std::string, std::string> made;
   for (const auto& entry : fs::directory_iterator(kSources))
     if (entry.path().extension() == ".cu") made[entry.path().stem()] = text_of(entry.path());
-  EXPECT_EQ(made.size(), 15u);
+  EXPECT_EQ(made.size(), 16u);
   for (const auto& entry : fs::directory_iterator(fs::path(HONE_SOURCE_DIR) / "src" / "optim" / "elements"))
     made["update-" + entry.path().stem().string()] = with_element(text_of(entry.path()), made.at("update"));
   made.erase("update");
@@ -77,27 +77,28 @@ std::map<std::string, std::string> all_sources() {
 TEST(CudaCompiler, CompilesEveryKernelForEveryTypeAndGpu) {
   NEED_NVRTC();
   const Compiler compiler(nvrtc());
-  const std::string types = text_of(kSources / "types.h");
+  std::vector<Header> headers;
+  for (const char* name : {"types.h", "cores.h"}) headers.push_back({name, text_of(kSources / name)});
   for (const auto& [name, source] : all_sources())
     for (const char* value : {"float", "double", "Bf16", "Half"})
       for (const int capability : {80, 90, 100}) {
         const Unit unit{name, source, value};
         const std::string number = std::to_string(capability);
-        const std::string ptx = compiler.compiled(unit, types, "compute_" + number);
+        const std::string ptx = compiler.compiled(unit, headers, "compute_" + number);
         EXPECT_NE(ptx.find(".target sm_" + number), std::string::npos) << unit.name;
         for (const char* atomic : {"\tatom.", "\tred."})
           EXPECT_EQ(ptx.find(atomic), std::string::npos) << unit.name << ": an order that timing decides";
         const std::string sm = compiler.architecture_for(capability);
         EXPECT_EQ(sm, "sm_" + number + (capability == 90 ? "a" : ""));
         if (std::string(value) != "Bf16") continue;  // the others' would take as long again
-        EXPECT_EQ(compiler.compiled(unit, types, sm).substr(1, 3), "ELF") << unit.name << " " << sm;
+        EXPECT_EQ(compiler.compiled(unit, headers, sm).substr(1, 3), "ELF") << unit.name << " " << sm;
       }
 }
 TEST(CudaCompiler, SaysWhatIsWrongWithASource) {
   NEED_NVRTC();
   const Compiler compiler(nvrtc());
   try {
-    compiler.compiled({"broken", "int x = nobody;", "float"}, "", "sm_80");
+    compiler.compiled({"broken", "int x = nobody;", "float"}, {}, "sm_80");
     FAIL();
   } catch (const Error& error) {
     const std::string what = error.what();
@@ -114,7 +115,7 @@ TEST(CudaCompiler, MakesPtxForGpusThatItDoesNotKnow) {
 TEST(CudaCompiler, IsNotWhatHasNoFunctions) { EXPECT_THROW(Compiler(dlopen("libm.so.6", RTLD_NOW)), Error); }
 
 TEST(CudaCache, CompilesOnceAndAgainWhereAFileIsDamaged) {
-  const test::TempFolder folder;
+  const hone::test::TempFolder folder;
   const fs::path cache = folder / "a/b";
   int made = 0;
   const auto get = [&] {
@@ -136,7 +137,7 @@ TEST(CudaCache, CompilesOnceAndAgainWhereAFileIsDamaged) {
   }
 }
 TEST(CudaCache, DoesWithoutAFolder) {
-  const test::TempFolder folder;
+  const hone::test::TempFolder folder;
   const fs::path file = folder.write("file", "not a folder");
   for (const fs::path& place : {fs::path(), file / "below"})
     EXPECT_EQ(kept_on_disk(place, "kernel", [] { return std::string("code"); }), "code");

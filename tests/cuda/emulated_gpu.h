@@ -62,7 +62,7 @@ class Machine {
  public:
   static constexpr int kLanes = 32;
   static constexpr std::size_t kStack = 64 << 10;
-  static constexpr std::size_t kMostRoom = 98 << 10;  // less what kernels have in fixed places
+  static constexpr std::size_t kMostRoom = 226 << 10;  // less what kernels have in fixed places
 
   static Machine& now() { return *running(); }
 
@@ -114,18 +114,22 @@ class Machine {
     return gathered_[current_ / kLanes];
   }
 
-  // Copies that arrive when the thread waits for them, no sooner.
+  // Copies that arrive when the thread waits for them, no sooner; from the last warp to the first, at once.
   struct Copy {
     void* to;
+    std::size_t bytes;
     std::array<char, 16> what;
   };
-  void copy_later(const Copy& copy) { threads_[current_].asked.push_back(copy); }
+  void copy_later(const Copy& copy) {
+    if (order == Order::backward) arrive(copy);
+    threads_[current_].asked.push_back(copy);
+  }
   void commit_copies() { threads_[current_].on_their_way.push_back(std::exchange(threads_[current_].asked, {})); }
   void wait_for_copies(std::size_t left) {
     Thread& self = threads_[current_];
     for (auto& groups = self.on_their_way; groups.size() > left; groups.pop_front())
       for (const Copy& copy : groups.front()) {
-        std::memcpy(copy.to, copy.what.data(), copy.what.size());
+        if (order != Order::backward) arrive(copy);
         self.hides = true;
       }
   }
@@ -138,8 +142,12 @@ class Machine {
       if (thread.hides) throw std::runtime_error("the hardware is to read what was not shown to it");
     threads_[current_].asked_of_cores.push_back(std::move(work));
   }
-  void wait_for_group() {
-    for (const auto& work : std::exchange(threads_[current_].asked_of_cores, {})) work();
+  void commit_group() {
+    threads_[current_].groups.push_back(std::exchange(threads_[current_].asked_of_cores, {}));
+  }
+  void wait_for_groups(std::size_t left) {
+    for (auto& groups = threads_[current_].groups; groups.size() > left; groups.pop_front())
+      for (const auto& work : groups.front()) work();
   }
 
   // An address in the room as the hardware counts it: the room begins at no round one.
@@ -168,6 +176,7 @@ class Machine {
     std::deque<std::vector<Copy>> on_their_way;
     bool hides = false;
     std::vector<std::function<void()>> asked_of_cores;
+    std::deque<std::vector<std::function<void()>>> groups;
   };
 
   Machine(int threads, std::size_t room_bytes, const std::function<void()>& kernel)
@@ -178,6 +187,8 @@ class Machine {
   }
   ~Machine() { running() = before_; }
   Machine(const Machine&) = delete;
+
+  static void arrive(const Copy& copy) { std::memcpy(copy.to, copy.what.data(), copy.bytes); }
 
   static Machine*& running() {
     static Machine* machine = nullptr;
@@ -220,7 +231,7 @@ class Machine {
       makecontext(&thread.context, &Machine::begin, 0);
       thread.state = State::ready;
       thread.asked.clear(), thread.on_their_way.clear();
-      thread.hides = false, thread.asked_of_cores.clear();
+      thread.hides = false, thread.asked_of_cores.clear(), thread.groups.clear();
     }
     const std::size_t warps = threads_.size() / kLanes;
     do {
@@ -309,7 +320,7 @@ inline unsigned __ballot_sync(unsigned, bool is) {
   return made;
 }
 
-// Tensor cores, as PTX describes them: ldmatrix.x4 (turned: .trans), mma.m16n8k16, cp.async of 16 bytes.
+// Tensor cores, as PTX describes them: ldmatrix.x4 (turned: .trans), mma.m16n8k16, cp.async.
 inline int own_lane() { return static_cast<int>(threadIdx.x) % Machine::kLanes; }
 
 inline void load_matrices(unsigned (&to)[4], const void* row, bool turned) {
@@ -346,7 +357,7 @@ void multiply_add(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b
   }
 }
 
-// wgmma.m64n128k16 of matrices in the block's room, whose rows of 128 bytes are swizzled (layout 1 of a descriptor): a
+// wgmma.m64nNk16 of matrices in the block's room, whose rows of 128 bytes are swizzled (layout 1 of a descriptor): a
 // row holds a line's depths, or, turned, 64 lines of a depth.
 struct InRoom {
   std::uint64_t descriptor;
@@ -360,34 +371,60 @@ inline unsigned address_in_room(const InRoom& x, unsigned line, unsigned depth) 
   const unsigned place = bytes(0) + from_begin;
   return place ^ (place >> 7 & 7) << 4;
 }
-template <class Widen>
-void group_multiply(float (&c)[64], InRoom left, InRoom right, Widen widen) {
-  for (const InRoom& x : {left, right})
-    if (x.descriptor >> 62 != 1 || (x.descriptor >> 49 & 7) != 0) throw std::runtime_error("a matrix in another order");
-  const unsigned row = threadIdx.x / Machine::kLanes % 4 * 16 + static_cast<unsigned>(own_lane()) / 4;
-  const unsigned pair = static_cast<unsigned>(own_lane()) % 4 * 2;
-  Machine::now().read_later([&c, left, right, widen, row, pair] {
+// A thread's first row and column of a product; its sums are as in mma's.
+struct OwnSums {
+  unsigned row, pair;
+};
+inline OwnSums own_sums() {
+  const auto lane = static_cast<unsigned>(own_lane());
+  return {threadIdx.x / Machine::kLanes % 4 * 16 + lane / 4, lane % 4 * 2};
+}
+inline void check_matrix(const InRoom& x) {
+  if (x.descriptor >> 62 != 1 || (x.descriptor >> 49 & 7) != 0) throw std::runtime_error("a matrix in another order");
+}
+template <class Widen, int kSums>
+void group_multiply(float (&c)[kSums], InRoom left, InRoom right, bool add, Widen widen) {
+  check_matrix(left), check_matrix(right);
+  Machine::now().read_later([&c, left, right, add, widen, own = own_sums()] {
     const auto value = [&](const InRoom& x, unsigned line, unsigned depth) {
       return widen(Machine::now().value_at(address_in_room(x, line, depth)));
     };
-    for (unsigned i = 0; i < 64; ++i)
+    for (unsigned i = 0; i < kSums; ++i) {
+      float sum = add ? c[i] : 0;
       for (unsigned depth = 0; depth < 16; ++depth)
-        c[i] += value(left, row + i / 2 % 2 * 8, depth) * value(right, i / 4 * 8 + pair + i % 2, depth);
+        sum += value(left, own.row + i / 2 % 2 * 8, depth) * value(right, i / 4 * 8 + own.pair + i % 2, depth);
+      c[i] = sum;
+    }
   });
 }
-inline unsigned address_in_block(const void* x) { return Machine::now().shared_address(x); }
-inline void show_to_cores() { Machine::now().show_to_cores(); }
-inline void wait_for_group() { Machine::now().wait_for_group(); }
+// The left factor in the registers of a warp's threads, as mma's.
+template <class Widen, int kSums>
+void group_multiply(float (&c)[kSums], const unsigned (&a)[4], InRoom right, Widen widen) {
+  check_matrix(right);
+  const auto both = [](unsigned low, unsigned high) { return low | static_cast<std::uint64_t>(high) << 32; };
+  const Machine::Given own{{both(a[0], a[1]), both(a[2], a[3])}};
+  Machine::now().read_later([&c, &a, own, all = Machine::now().gather(own), both, right, widen, of = own_sums(),
+                             group = static_cast<unsigned>(own_lane()) / 4] {
+    if (both(a[0], a[1]) != own.at[0] || both(a[2], a[3]) != own.at[1])
+      throw std::runtime_error("registers that the hardware reads have been written");
+    const auto left = [&](unsigned below, unsigned depth) {
+      const std::uint64_t word = all[4 * group + depth % 8 / 2].at[depth / 8];
+      return widen(static_cast<unsigned short>(word >> (32 * below + 16 * (depth % 2))));
+    };
+    for (unsigned i = 0; i < kSums; ++i)
+      for (unsigned depth = 0; depth < 16; ++depth)
+        c[i] += left(i / 2 % 2, depth) *
+                widen(Machine::now().value_at(address_in_room(right, i / 4 * 8 + of.pair + i % 2, depth)));
+  });
+}
 
-inline void copy_in_time(void* to, const void* from, bool there) {
-  check_access(to, 16);
-  check_access(from, 16);
-  Machine::Copy copy{to, {}};
-  if (there) std::memcpy(copy.what.data(), from, copy.what.size());
+inline void copy_in_time(void* to, const void* from, bool there, std::size_t bytes = 16) {
+  check_access(to, bytes);
+  check_access(from, bytes);
+  Machine::Copy copy{to, bytes, {}};
+  if (there) std::memcpy(copy.what.data(), from, bytes);
   Machine::now().copy_later(copy);
 }
-inline void commit_copies() { Machine::now().commit_copies(); }
-inline void wait_for_copies(int left) { Machine::now().wait_for_copies(static_cast<std::size_t>(left)); }
 
 inline float float_of_half(std::uint16_t bits) { return c10::detail::fp16_ieee_to_fp32_value(bits); }
 inline std::uint16_t half_of_float(float x) { return c10::detail::fp16_ieee_from_fp32_value(x); }

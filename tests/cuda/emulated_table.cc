@@ -4,6 +4,7 @@
 #define cuda_table emulated_table
 #define HONE_WITHOUT_CUDNN
 #include "ops/cuda/attention.cc"
+#include "ops/cuda/attention_backward.cc"
 #include "ops/cuda/decode.cc"
 #include "ops/cuda/elementwise.cc"
 #include "ops/cuda/float8.cc"
@@ -60,6 +61,9 @@ void launch_with(const Kernel& kernel, const at::Tensor& like, const Grid& grid,
     sizes.push_back(each.bytes);
   }
   if (sizes != called.sizes) throw std::runtime_error(name + ": got arguments of other sizes than it takes");
+  constexpr std::int64_t kMostRoomBefore = 98 << 10;  // of GPUs of 8.6
+  if (emulated_capability() < 90 && grid.shared_bytes > kMostRoomBefore)
+    throw std::runtime_error(name + ": more room for a block than such a GPU gives it");
   ++launches;
   emulated::Machine::launch({static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), 1}, grid.threads,
                             static_cast<std::size_t>(grid.shared_bytes), [&] { called.call(at); }, grid.threads_y);

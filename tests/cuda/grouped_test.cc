@@ -6,13 +6,6 @@
 namespace hone::ops::test {
 namespace {
 
-// Of a GPU of this compute capability, while it lives.
-class OfCapability {
- public:
-  explicit OfCapability(int capability) { emulated_capability() = capability; }
-  ~OfCapability() { emulated_capability() = 0; }
-  OfCapability(const OfCapability&) = delete;
-};
 constexpr int kCapabilities[] = {80, 90};  // by warps, and by groups of them for which the hardware reads
 
 struct Groups {

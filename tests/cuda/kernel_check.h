@@ -29,6 +29,14 @@ inline double once_rounded(at::ScalarType type) {
   return type == at::kDouble ? 1e-13 : type == at::kFloat ? 2e-6 : type == at::kBFloat16 ? 0x1p-8 : 0x1p-11;
 }
 
+// The emulated GPU is one of this compute capability, while it lives.
+class OfCapability {
+ public:
+  explicit OfCapability(int capability) { emulated_capability() = capability; }
+  ~OfCapability() { emulated_capability() = 0; }
+  OfCapability(const OfCapability&) = delete;
+};
+
 using Results = std::vector<Tensor>;  // undefined ones are left out
 using Primitive = std::function<Results(const Backend& table)>;
 

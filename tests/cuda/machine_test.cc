@@ -100,10 +100,10 @@ TEST(EmulatedGpu, CopiesArriveWhereOneWaitsForThem) {
     if (threadIdx.x != 0 || blockIdx.x != 0) return;
     std::fill(std::begin(to), std::end(to), 9);
     seen.clear();
-    copy_in_time(to, from, true), commit_copies();
-    copy_in_time(to + 4, from + 4, false), commit_copies();
-    for (const int left : {2, 1, 0}) {
-      wait_for_copies(left);
+    copy_in_time(to, from, true), Machine::now().commit_copies();
+    copy_in_time(to + 4, from + 4, false), Machine::now().commit_copies();
+    for (const std::size_t left : {2, 1, 0}) {
+      Machine::now().wait_for_copies(left);
       seen.insert(seen.end(), {to[0], to[4]});
     }
   };

@@ -1,6 +1,6 @@
 // Attention of bf16 and fp16 by sequences of different lengths and without repeating keys: cuDNN's where it has it,
-// else LibTorch's flash attention (Dao, 2023); what neither knows (fp32, soft caps, dropout by counter, odd head sizes)
-// is the reference's.
+// else LibTorch's flash attention (Dao, 2023); its gradients by kernels of ours where the same bits are wanted and they
+// know the GPU. What none of them knows (fp32, soft caps, dropout by counter, odd head sizes) is the reference's.
 //
 // Letters: N queries, L keys, H query heads, G key/value heads, K head size.
 #include "ops/attention.h"
@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "hone/error.h"
+#include "ops/cuda/attention_backward.h"
 #include "ops/cuda/fused_attention.h"
 #include "ops/cuda/table.h"
 #include "ops/reference/table.h"
@@ -35,16 +36,6 @@ at::Tensor readable(const at::Tensor& x) {
   const bool good = wide_rows(x.stride(0), {x}) && wide_rows(x.stride(1), {x}) && x.stride(2) == 1;
   return good ? x : x.contiguous();
 }
-
-// How many keys before and after its own place a query sees; nothing: all.
-struct Window {
-  explicit Window(const Mask& mask) : causal(mask.kind == Mask::Kind::causal) {
-    if (mask.window > 0) before = after = mask.window - 1;
-    if (causal) after = 0;
-  }
-  bool causal;
-  std::optional<std::int64_t> before, after;
-};
 
 // Asks for deterministic algorithms, of the whole process, but for one call, in which no other thread of ours computes.
 class SameBitsTwice {
@@ -135,6 +126,8 @@ AttentionGradients flash_backward(const at::Tensor& dy_NHK, const AttentionSaved
 AttentionGradients best_backward(const at::Tensor& dy_NHK, const AttentionSaved& saved, const Packed& packed,
                                  const AttentionOptions& options) {
   if (devices::same_bits_wanted()) {
+    const AttentionSaved there{readable(saved.q_NHK), readable(saved.k_NGK), readable(saved.v_NGK), saved.result};
+    if (auto ordered = ordered_attention_backward(dy_NHK, there, packed, options)) return *std::move(ordered);
     const SameBitsTwice scope;
     return flash_backward(dy_NHK, saved, packed, options);
   }

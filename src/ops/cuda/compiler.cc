@@ -11,7 +11,7 @@
 namespace hone::ops::cuda_table {
 namespace {
 
-constexpr const char* kTypes = "ops/cuda/kernels/types.h";  // as kernels include it
+constexpr const char* kKernels = "ops/cuda/kernels/";  // as kernels include what lies beside them
 
 template <class Function>
 void find(void* library, const char* name, Function*& to) {
@@ -33,7 +33,7 @@ void load_builtins(void* library) {
 }  // namespace
 
 std::string with_element(std::string_view element, std::string_view source) {
-  return fmt::format("#include \"{}\"\n{}\n{}", kTypes, element, source);
+  return fmt::format("#include \"{}types.h\"\n{}\n{}", kKernels, element, source);
 }
 
 std::vector<std::string> compiler_options(const Unit& unit, const std::string& architecture) {
@@ -75,14 +75,19 @@ std::string Compiler::architecture_for(int capability) const {
   if (best == 0)
     throw Error(ErrorKind::config, fmt::format("GPU of compute capability {}.{}: older than NVRTC {} compiles for",
                                                capability / 10, capability % 10, version_));
-  // What of 9.0 no later GPU has is for a compiler that is told so (kernels/grouped.cu).
+  // What of 9.0 no later GPU has is for a compiler that is told so (kernels/cores.h).
   if (best == capability) return fmt::format("sm_{}{}", best, best == 90 ? "a" : "");
   return fmt::format("compute_{}", best);
 }
 
-std::string Compiler::compiled(const Unit& unit, std::string_view types, const std::string& architecture) const {
-  const std::string prelude(types), file = unit.name + ".cu";
-  const char *header = prelude.c_str(), *name = kTypes;
+std::string Compiler::compiled(const Unit& unit, const std::vector<Header>& headers,
+                               const std::string& architecture) const {
+  const std::string file = unit.name + ".cu";
+  std::vector<std::string> paths;
+  for (const Header& header : headers) paths.push_back(kKernels + header.name);
+  std::vector<const char*> texts, names;
+  for (std::size_t i = 0; i < headers.size(); ++i)
+    texts.push_back(headers[i].text.c_str()), names.push_back(paths[i].c_str());
   struct Program {
     const Functions& f;
     void* handle = nullptr;
@@ -90,7 +95,9 @@ std::string Compiler::compiled(const Unit& unit, std::string_view types, const s
       if (handle) f.destroy(&handle);
     }
   } program{f_};
-  check(f_.create(&program.handle, unit.source.c_str(), file.c_str(), 1, &header, &name), "make a program");
+  check(f_.create(&program.handle, unit.source.c_str(), file.c_str(), static_cast<int>(headers.size()),
+                  texts.data(), names.data()),
+        "make a program");
   const std::vector<std::string> options = compiler_options(unit, architecture);
   std::vector<const char*> all;
   for (const std::string& option : options) all.push_back(option.c_str());

@@ -12,6 +12,11 @@ struct Unit {
   std::string name, source, value;
 };
 
+// What sources include as "ops/cuda/kernels/<name>".
+struct Header {
+  std::string name, text;
+};
+
 // The source of a kernel that computes with an Element (src/optim/elements), whose text is given.
 std::string with_element(std::string_view element, std::string_view source);
 
@@ -28,9 +33,8 @@ class Compiler {
   // What to compile for: "sm_90" for a GPU of capability 90, or "compute_120" of a newer one than this NVRTC knows.
   // Throws Error(config) for one that is too old.
   std::string architecture_for(int capability) const;
-  // Of the sm_ architectures machine code, of the others PTX. `types`: the source of kernels/types.h. Throws Error(bug)
-  // with the compiler's log.
-  std::string compiled(const Unit& unit, std::string_view types, const std::string& architecture) const;
+  // Of the sm_ architectures machine code, of the others PTX. Throws Error(bug) with the compiler's log.
+  std::string compiled(const Unit& unit, const std::vector<Header>& headers, const std::string& architecture) const;
 
  private:
   struct Functions {

@@ -7,8 +7,7 @@ namespace hone::ops::cuda_table {
 namespace {
 
 constexpr std::int64_t kTile = 128, kPack = 8;
-// Of a GPU that reads factors itself, which only those of 9.0 do so; and of others.
-constexpr int kReadingCapability = 90;
+// Where tensor cores read factors themselves, and elsewhere.
 constexpr std::int64_t kReadSlices = 3 * 64, kReadUnit = 1024, kSlices = 4 * 32;
 constexpr std::size_t kMostGroups = 128;  // of a launch
 constexpr int kGroupedThreads = 256, kIsAdded = 1, kIsWide = 2;
@@ -29,7 +28,7 @@ void each_part(std::size_t groups, Run&& run) {
 // A kernel for the GPU of `like`.
 struct Chosen {
   Chosen(const at::Tensor& like, const char* plain, const char* reading)
-      : reads_itself(capability(like) == kReadingCapability), kernel{"grouped", reads_itself ? reading : plain} {}
+      : reads_itself(cores_read_themselves(like)), kernel{"grouped", reads_itself ? reading : plain} {}
   Grid grid(std::int64_t tiles) const {
     constexpr std::int64_t kOfDepth = 2 * kTile * 2;  // of two factors of 16 bits
     const std::int64_t bytes = reads_itself ? kReadSlices * kOfDepth + kReadUnit : kSlices * kOfDepth;

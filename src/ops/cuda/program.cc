@@ -167,14 +167,16 @@ class Gpus {
     Unit unit{name, std::string(kernel_source(name + ".cu")), value};
     HONE_ASSERT(!unit.source.empty());
     if (!element.empty()) unit.source = with_element(kernel_source("elements/" + element + ".h"), unit.source);
-    const std::string_view types = kernel_source("types.h");
+    std::vector<Header> headers;
+    for (const char* header : {"types.h", "cores.h"}) headers.push_back({header, std::string(kernel_source(header))});
     const std::string architecture = compiler_.architecture_for(capability);
     Hasher key;
-    key.update_field(unit.source).update_field(types).update_field(compiler_.version());
+    key.update_field(unit.source).update_field(compiler_.version());
+    for (const Header& header : headers) key.update_field(header.text);
     for (const std::string& option : compiler_options(unit, architecture)) key.update_field(option);
     const std::string file = fmt::format("{}-{}-{}-{}", name + element, value, architecture, key.digest128_hex());
     return kept_on_disk(kernel_cache(), file,
-                        [&] { return compiler_.compiled(unit, types, architecture); });
+                        [&] { return compiler_.compiled(unit, headers, architecture); });
   }
 
   void* library_;

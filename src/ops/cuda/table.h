@@ -44,6 +44,9 @@ bool multiply_over_groups(const at::Tensor& a_SM, const at::Tensor& b_SN, const 
 Float8Matrix cast_to_float8(const at::Tensor& x_RC, const Float8Format& format, bool turned);
 void float8_products(at::Tensor& out_MN, const std::vector<Float8Factors>& factors, bool add, bool fast);
 
+// Tensor cores that read their factors in a block's room themselves, as kernels/cores.h has it: of GPUs of 9.0 alone.
+inline bool cores_read_themselves(const at::Tensor& x) { return capability(x) == 90; }
+
 inline at::TensorOptions wide_options(const at::Tensor& x) {
   return x.options().dtype(at::toOpMathType(x.scalar_type()));
 }

@@ -9,7 +9,6 @@ using Value = HONE_VALUE;
 using Wide = WideOf<Value>::type;
 
 constexpr int kDecodeWarps = 4, kMostSize = 256, kLeastEntries = 128, kMostParts = 64;
-constexpr double kLog2OfE = 1.4426950408889634;
 
 // What a block has to go by: entries [begin, end) of one row and key/value head, and the queries that it attends with.
 struct Decoding {
@@ -244,12 +243,6 @@ HONE_DEVICE Words words_of(const Value* from, int pack, bool there) {
   const Pack<unsigned, 4> read = load<4>(reinterpret_cast<const unsigned*>(from), pack);
   return {{read.at[0], read.at[1], read.at[2], read.at[3]}};
 }
-// Two values of 16 bits in a word, the first one below.
-template <class T>
-HONE_DEVICE unsigned both(T, float first, float second) {
-  return rounded<T>(first).bits | static_cast<unsigned>(rounded<T>(second).bits) << 16;
-}
-
 // A lane's place in a tile, as multiply_add() has it: of four lanes, and which of them.
 struct CoreLane {
   int group, place;

@@ -7,6 +7,7 @@
 //
 // A factor's tile has 128 lines (rows of the left one, columns of the right one) of a slice of depth. In memory its
 // lines lie side by side, or, "turned", what is of one depth does.
+#include "ops/cuda/kernels/cores.h"
 #include "ops/cuda/kernels/types.h"
 
 using Value = HONE_VALUE;
@@ -30,7 +31,6 @@ struct GroupCores {
 // What the hardware has for 16 values of depth. to: of four matrices of 8 x 8 values, whose rows are where lanes 0 to
 // 7, 8 to 15 and so on say, each lane's two values of each.
 #if defined(__CUDA_ARCH__)
-HONE_DEVICE unsigned shared_address(const void* x) { return static_cast<unsigned>(__cvta_generic_to_shared(x)); }
 HONE_DEVICE void load_matrices(unsigned (&to)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -43,86 +43,9 @@ HONE_DEVICE void load_turned(unsigned (&to)[4], const void* row) {
                : "r"(shared_address(row))
                : "memory");
 }
-// 16 bytes, or zeros, on their way; those that were asked for before a commit arrive together.
-HONE_DEVICE void copy_ahead(void* to, const void* from, bool there) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
-               "r"(there ? 16 : 0)
-               : "memory");
-}
-HONE_DEVICE void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int kLeft>
-HONE_DEVICE void wait_for_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
-}
 #else
-HONE_DEVICE unsigned shared_address(const void* x) { return emulated::address_in_block(x); }
 HONE_DEVICE void load_matrices(unsigned (&to)[4], const void* row) { emulated::load_matrices(to, row, false); }
 HONE_DEVICE void load_turned(unsigned (&to)[4], const void* row) { emulated::load_matrices(to, row, true); }
-HONE_DEVICE void copy_ahead(void* to, const void* from, bool there) { emulated::copy_in_time(to, from, there); }
-HONE_DEVICE void commit_copies() { emulated::commit_copies(); }
-template <int kLeft>
-HONE_DEVICE void wait_for_copies() {
-  emulated::wait_for_copies(kLeft);
-}
-#endif
-
-// Products of a group of four warps, 64 x 128, of 16 values of depth each: asked for, and done when they are waited
-// for. Of a thread's sums, quad q are rows g and g + 8 of columns 8 q + 2 t and the next (g, t: as multiply_add's; 16
-// rows for each warp). left, right: where they lie in the block's room, by lines or turned.
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#define HONE_SUMS_8(x, at) \
-  "+f"(x[at]), "+f"(x[at + 1]), "+f"(x[at + 2]), "+f"(x[at + 3]), "+f"(x[at + 4]), "+f"(x[at + 5]), "+f"(x[at + 6]), \
-      "+f"(x[at + 7])
-#define HONE_GROUP_MULTIPLY(Type, name)                                                                            \
-  template <bool kLeftTurned, bool kRightTurned>                                                                   \
-  HONE_DEVICE void group_multiply(Type, float(&c)[kTileSums], unsigned long long left, unsigned long long right) { \
-    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32." name "." name " {"                                 \
-                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, "                     \
-                 "%17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "                     \
-                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, "                     \
-                 "%47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "                     \
-                 "%62, %63"                                                                                        \
-                 "}, %64, %65, 1, 1, 1, %66, %67;"                                                                 \
-                 : HONE_SUMS_8(c, 0), HONE_SUMS_8(c, 8), HONE_SUMS_8(c, 16), HONE_SUMS_8(c, 24),                   \
-                   HONE_SUMS_8(c, 32), HONE_SUMS_8(c, 40), HONE_SUMS_8(c, 48), HONE_SUMS_8(c, 56)                  \
-                 : "l"(left), "l"(right), "n"(kLeftTurned ? 1 : 0), "n"(kRightTurned ? 1 : 0)                      \
-                 : "memory");                                                                                      \
-  }
-HONE_GROUP_MULTIPLY(Bf16, "bf16")
-HONE_GROUP_MULTIPLY(Half, "f16")
-#undef HONE_GROUP_MULTIPLY
-#undef HONE_SUMS_8
-HONE_DEVICE void hold_sums(float (&c)[kTileSums]) {
-  HONE_UNROLL for (int i = 0; i < kTileSums; ++i) asm volatile("" : "+f"(c[i])::"memory");
-}
-// What this thread's copies have brought, when they have arrived, for the hardware to read itself.
-HONE_DEVICE void show_to_cores() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-HONE_DEVICE void begin_group(float (&c)[kTileSums]) {
-  hold_sums(c);
-  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-HONE_DEVICE void commit_group() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-HONE_DEVICE void wait_for_group(float (&c)[kTileSums]) {
-  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-  hold_sums(c);
-}
-#elif !defined(__CUDA_ARCH__)
-template <bool kLeftTurned, bool kRightTurned, class T>
-HONE_DEVICE void group_multiply(T, float (&c)[kTileSums], unsigned long long left, unsigned long long right) {
-  emulated::group_multiply(c, {left, kLeftTurned}, {right, kRightTurned},
-                           [](unsigned short bits) { return widened(T{bits}); });
-}
-HONE_DEVICE void show_to_cores() { emulated::show_to_cores(); }
-HONE_DEVICE void begin_group(float (&)[kTileSums]) {}
-HONE_DEVICE void commit_group() {}
-HONE_DEVICE void wait_for_group(float (&)[kTileSums]) { emulated::wait_for_group(); }
-#else  // no kernel that is launched on such a GPU comes here
-template <bool kLeftTurned, bool kRightTurned, class T>
-HONE_DEVICE void group_multiply(T, float (&)[kTileSums], unsigned long long, unsigned long long) {}
-HONE_DEVICE void show_to_cores() {}
-HONE_DEVICE void begin_group(float (&)[kTileSums]) {}
-HONE_DEVICE void commit_group() {}
-HONE_DEVICE void wait_for_group(float (&)[kTileSums]) {}
 #endif
 
 // A factor of one group: so many lines and values of depth; pitch: from a line to the next, turned from a depth.
@@ -133,11 +56,11 @@ struct TileFactor {
 };
 
 // Where a tile keeps a pack: of a line, of its packs of depth; turned: of a depth, of its packs of lines. What the
-// hardware reads itself lies in rows of 128 bytes, eight of which are a unit; turned, first one half of the lines.
+// hardware reads itself has, turned, first one half of the lines.
 template <class Cores, bool kTurned>
 HONE_DEVICE int tile_place(int row, int pack) {
   if constexpr (Cores::kReadThemselves)
-    return kTurned ? pack / 8 * (Cores::kPacks / 2) + row * 8 + (pack % 8 ^ (row & 7)) : row * 8 + (pack ^ (row & 7));
+    return kTurned ? pack / 8 * (Cores::kPacks / 2) + place_in_rows(row, pack % 8) : place_in_rows(row, pack);
   else
     return kTurned ? row * (kTileLines / kTilePack) + (pack ^ (row & 7))
                    : row * (Cores::kDepth / kTilePack) + (pack ^ (row >> 1 & 3));
@@ -214,28 +137,25 @@ HONE_DEVICE void multiply_slice(WarpCores, TileSums& sums, const Pack<T, kTilePa
   }
 }
 
-// How the hardware finds a tile's lines, by 16 of depth: units of 8 rows of 128 bytes follow one another, and turned,
-// the tile's halves. Its packs are in the order of tile_place(); units begin at multiples of their size.
-constexpr unsigned long long kUnitBytes = 1024, kHalfBytes = kTileLines / 2 * GroupCores::kDepth * 2;
-HONE_DEVICE unsigned long long tile_of_cores(unsigned address, bool turned) {
-  constexpr unsigned long long kRowsOf128Bytes = 1ull << 62;
-  const unsigned long long next_half = turned ? kHalfBytes / 16 : 1;  // 1: there is none
-  return kRowsOf128Bytes | kUnitBytes / 16 << 32 | next_half << 16 | (address & 0x3ffff) / 16;
+constexpr unsigned kHalfBytes = kTileLines / 2 * GroupCores::kDepth * 2;  // of a tile's lines
+HONE_DEVICE unsigned long long tile_of_cores(unsigned address, bool turned, int depth) {
+  return matrix_at(address + (turned ? bytes_to_depth_turned(depth) : bytes_to_depth(depth)), turned ? kHalfBytes : 16);
 }
 template <bool kLeftTurned, bool kRightTurned, class T>
 HONE_DEVICE void multiply_slice(GroupCores, TileSums& sums, const Pack<T, kTilePack>* left,
                                 const Pack<T, kTilePack>* right) {
-  const auto after = [](bool turned, int depth) {
-    return static_cast<unsigned>(turned ? depth / 8 * kUnitBytes : depth * 2);
-  };
   const unsigned group = threadIdx.x / (4 * kWarp);  // its half of the lines is as long by lines as turned
-  const unsigned a = shared_address(left) + group * static_cast<unsigned>(kHalfBytes), b = shared_address(right);
-  begin_group(sums.at);
+  const unsigned a = shared_address(left) + group * kHalfBytes, b = shared_address(right);
+  hold(sums.at);
+  begin_group();
   HONE_UNROLL for (int depth = 0; depth < GroupCores::kDepth; depth += 16)
-    group_multiply<kLeftTurned, kRightTurned>(
-        T{}, sums.at, tile_of_cores(a + after(kLeftTurned, depth), kLeftTurned),
-        tile_of_cores(b + after(kRightTurned, depth), kRightTurned));
+    group_multiply<kLeftTurned, kRightTurned>(T{}, sums.at, tile_of_cores(a, kLeftTurned, depth),
+                                              tile_of_cores(b, kRightTurned, depth));
   commit_group();
+}
+HONE_DEVICE void wait_for_sums(TileSums& sums) {
+  wait_for_groups<0>();
+  hold(sums.at);
 }
 
 // One product, or two of the same sizes that are added up; then the second one's values are `too`.
@@ -246,19 +166,11 @@ struct TileProduct {
   const T *left_too, *right_too;
 };
 
-// The block's room, from where a unit may begin.
-template <class Cores, class Packed>
-HONE_DEVICE Packed* first_tile(Packed* room) {
-  if constexpr (!Cores::kReadThemselves) return room;
-  const unsigned behind = shared_address(room) % static_cast<unsigned>(kUnitBytes);
-  return room + (behind == 0 ? 0 : (static_cast<unsigned>(kUnitBytes) - behind) / sizeof(Packed));
-}
-
 template <class Cores, bool kLeftTurned, bool kRightTurned, class T>
 HONE_DEVICE void multiply_tile(TileSums& sums, const TileProduct<T>& p, Int line, Int column) {
   using Packed = Pack<T, kTilePack>;
   HONE_SHARED_ROOM(Packed, room);
-  Packed* const tiles = first_tile<Cores>(room);
+  Packed* const tiles = Cores::kReadThemselves ? first_unit(room) : room;
   const int each = static_cast<int>((p.left.depth + Cores::kDepth - 1) / Cores::kDepth), steps = each * p.count;
   const auto left = [&](int step) { return tiles + step % Cores::kStages * 2 * Cores::kPacks; };
   const auto copy = [&](int step) {
@@ -277,7 +189,7 @@ HONE_DEVICE void multiply_tile(TileSums& sums, const TileProduct<T>& p, Int line
     wait_for_copies<Cores::kStages - 2>();
     if constexpr (Cores::kReadThemselves) {
       show_to_cores();
-      wait_for_group(sums.at);  // of the last step
+      wait_for_sums(sums);  // of the last step
     }
     __syncthreads();  // everybody's have arrived, and what the next ones overwrite has been read
     const auto multiply = [&] {
@@ -287,7 +199,7 @@ HONE_DEVICE void multiply_tile(TileSums& sums, const TileProduct<T>& p, Int line
     copy(step + Cores::kStages - 1);
     if constexpr (!Cores::kReadThemselves) multiply();
   }
-  if constexpr (Cores::kReadThemselves) wait_for_group(sums.at);
+  if constexpr (Cores::kReadThemselves) wait_for_sums(sums);
 }
 
 // out: [lines, columns] of the group, of which the tile begins at (line, column).

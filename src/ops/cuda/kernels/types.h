@@ -84,10 +84,40 @@ HONE_DEVICE T rounded(W x) {
   return made;
 }
 
+constexpr double kLog2OfE = 1.4426950408889634;
+
+// Two values of 16 bits in a word, the first one below.
+template <class T>
+HONE_DEVICE unsigned both(T, float first, float second) {
+  return rounded<T>(first).bits | static_cast<unsigned>(rounded<T>(second).bits) << 16;
+}
+#if defined(__CUDA_ARCH__)
+HONE_DEVICE unsigned both(Bf16, float first, float second) {
+  unsigned word;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+  return word;
+}
+HONE_DEVICE unsigned both(Half, float first, float second) {
+  unsigned word;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+  return word;
+}
+#endif
+
 HONE_DEVICE float exp_of(float x) { return expf(x); }
 HONE_DEVICE double exp_of(double x) { return exp(x); }
 HONE_DEVICE float exp2_of(float x) { return exp2f(x); }
 HONE_DEVICE double exp2_of(double x) { return exp2(x); }
+// To some bits less, and nothing for less than the least normal number.
+#if defined(__CUDA_ARCH__)
+HONE_DEVICE float quick_exp2(float x) {
+  float made;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(made) : "f"(x));
+  return made;
+}
+#else
+HONE_DEVICE float quick_exp2(float x) { return exp2f(x); }
+#endif
 HONE_DEVICE float log_of(float x) { return logf(x); }
 HONE_DEVICE double log_of(double x) { return log(x); }
 HONE_DEVICE float tanh_of(float x) { return tanhf(x); }

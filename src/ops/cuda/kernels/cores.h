@@ -1,0 +1,174 @@
+// What the tensor cores of a GPU of 9.0 read themselves: copies that reach a block's room ahead of time, how matrices
+// lie there, and products of groups of four warps, which go on beside their threads. The copies, and none of the
+// rest, other GPUs have, too (8.0 and later).
+#pragma once
+
+#include "ops/cuda/kernels/types.h"
+
+// 16 bytes, or fewer, or zeros, on their way; those that were asked for before a commit arrive together.
+#if defined(__CUDA_ARCH__)
+HONE_DEVICE unsigned shared_address(const void* x) { return static_cast<unsigned>(__cvta_generic_to_shared(x)); }
+HONE_DEVICE void copy_ahead(void* to, const void* from, bool there) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
+               "r"(there ? 16 : 0)
+               : "memory");
+}
+HONE_DEVICE void copy_8_ahead(void* to, const void* from, bool there) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(shared_address(to)), "l"(from),
+               "r"(there ? 8 : 0)
+               : "memory");
+}
+HONE_DEVICE void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int kLeft>
+HONE_DEVICE void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
+}
+#else
+HONE_DEVICE unsigned shared_address(const void* x) { return emulated::Machine::now().shared_address(x); }
+HONE_DEVICE void copy_ahead(void* to, const void* from, bool there) { emulated::copy_in_time(to, from, there, 16); }
+HONE_DEVICE void copy_8_ahead(void* to, const void* from, bool there) { emulated::copy_in_time(to, from, there, 8); }
+HONE_DEVICE void commit_copies() { emulated::Machine::now().commit_copies(); }
+template <int kLeft>
+HONE_DEVICE void wait_for_copies() {
+  emulated::Machine::now().wait_for_copies(kLeft);
+}
+#endif
+
+// Products of a group of four warps, of 16 values of depth each, 64 x 128 (64 sums of a thread) or 64 x 64 (32): asked
+// for, and done when they are waited for. Of a thread's sums, quad q are rows g and g + 8 of columns 8 q + 2 t and the
+// next (g, t: as multiply_add's; 16 rows for each warp). left, right: where they lie in the block's room, by lines or
+// turned; or the left one is in registers, as multiply_add's. A first one does not add to what the sums were. Until it
+// is done, a product's sums and registers are not to be touched.
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define HONE_8(how, x, at)                                                                                         \
+  how(x[at]), how(x[at + 1]), how(x[at + 2]), how(x[at + 3]), how(x[at + 4]), how(x[at + 5]), how(x[at + 6]), \
+      how(x[at + 7])
+#define HONE_SUMS_8(x, at) HONE_8("+f", x, at)
+#define HONE_32_SUMS                                                              \
+  "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, " \
+  "%17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define HONE_GROUP_MULTIPLY(Type, name)                                                                             \
+  template <bool kLeftTurned, bool kRightTurned>                                                                    \
+  HONE_DEVICE void group_multiply(Type, float(&c)[64], unsigned long long left, unsigned long long right) {         \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32." name "." name " " HONE_32_SUMS ", "                 \
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, "                      \
+                 "%47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "                      \
+                 "%62, %63"                                                                                         \
+                 "}, %64, %65, 1, 1, 1, %66, %67;"                                                                  \
+                 : HONE_SUMS_8(c, 0), HONE_SUMS_8(c, 8), HONE_SUMS_8(c, 16), HONE_SUMS_8(c, 24),                    \
+                   HONE_SUMS_8(c, 32), HONE_SUMS_8(c, 40), HONE_SUMS_8(c, 48), HONE_SUMS_8(c, 56)                   \
+                 : "l"(left), "l"(right), "n"(kLeftTurned ? 1 : 0), "n"(kRightTurned ? 1 : 0)                       \
+                 : "memory");                                                                                       \
+  }                                                                                                                 \
+  HONE_DEVICE void group_multiply_lines(Type, float(&c)[32], unsigned long long left, unsigned long long right) {   \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." name "." name " " HONE_32_SUMS                       \
+                 "}, %32, %33, 1, 1, 1, 0, 0;"                                                                      \
+                 : HONE_SUMS_8(c, 0), HONE_SUMS_8(c, 8), HONE_SUMS_8(c, 16), HONE_SUMS_8(c, 24)                     \
+                 : "l"(left), "l"(right)                                                                            \
+                 : "memory");                                                                                       \
+  }                                                                                                                 \
+  HONE_DEVICE void group_multiply_first(Type, float(&c)[32], unsigned long long left, unsigned long long right) {   \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." name "." name " " HONE_32_SUMS                       \
+                 "}, %32, %33, 0, 1, 1, 0, 0;"                                                                      \
+                 : HONE_8("=f", c, 0), HONE_8("=f", c, 8), HONE_8("=f", c, 16), HONE_8("=f", c, 24)                 \
+                 : "l"(left), "l"(right)                                                                            \
+                 : "memory");                                                                                       \
+  }                                                                                                                 \
+  HONE_DEVICE void group_multiply_turned(Type, float(&c)[32], const unsigned(&left)[4], unsigned long long right) { \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." name "." name " " HONE_32_SUMS                       \
+                 "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 1;"                                                        \
+                 : HONE_SUMS_8(c, 0), HONE_SUMS_8(c, 8), HONE_SUMS_8(c, 16), HONE_SUMS_8(c, 24)                     \
+                 : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right)                               \
+                 : "memory");                                                                                       \
+  }
+HONE_GROUP_MULTIPLY(Bf16, "bf16")
+HONE_GROUP_MULTIPLY(Half, "f16")
+#undef HONE_GROUP_MULTIPLY
+#undef HONE_32_SUMS
+#undef HONE_SUMS_8
+#undef HONE_8
+// Keeps registers where they are up to here.
+template <int kCount>
+HONE_DEVICE void hold(float (&x)[kCount]) {
+  HONE_UNROLL for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(x[i])::"memory");
+}
+template <int kCount>
+HONE_DEVICE void hold(unsigned (&x)[kCount]) {
+  HONE_UNROLL for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(x[i])::"memory");
+}
+// What this thread's copies have brought, when they have arrived, for the hardware to read itself.
+HONE_DEVICE void show_to_cores() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// Before products whose sums or left factors threads have written.
+HONE_DEVICE void begin_group() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+HONE_DEVICE void commit_group() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+// For all groups of products but the last kLeft ones. What they have touched is to be held behind it.
+template <int kLeft>
+HONE_DEVICE void wait_for_groups() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
+}
+#else
+#if !defined(__CUDA_ARCH__)
+template <bool kLeftTurned, bool kRightTurned, class T>
+HONE_DEVICE void group_multiply(T, float (&c)[64], unsigned long long left, unsigned long long right) {
+  emulated::group_multiply(c, {left, kLeftTurned}, {right, kRightTurned}, true,
+                           [](unsigned short bits) { return widened(T{bits}); });
+}
+template <class T>
+HONE_DEVICE void group_multiply_lines(T, float (&c)[32], unsigned long long left, unsigned long long right) {
+  emulated::group_multiply(c, {left, false}, {right, false}, true,
+                           [](unsigned short bits) { return widened(T{bits}); });
+}
+template <class T>
+HONE_DEVICE void group_multiply_first(T, float (&c)[32], unsigned long long left, unsigned long long right) {
+  emulated::group_multiply(c, {left, false}, {right, false}, false,
+                           [](unsigned short bits) { return widened(T{bits}); });
+}
+template <class T>
+HONE_DEVICE void group_multiply_turned(T, float (&c)[32], const unsigned (&left)[4], unsigned long long right) {
+  emulated::group_multiply(c, left, {right, true}, [](unsigned short bits) { return widened(T{bits}); });
+}
+HONE_DEVICE void show_to_cores() { emulated::Machine::now().show_to_cores(); }
+HONE_DEVICE void commit_group() { emulated::Machine::now().commit_group(); }
+template <int kLeft>
+HONE_DEVICE void wait_for_groups() {
+  emulated::Machine::now().wait_for_groups(kLeft);
+}
+#else  // no kernel that is launched on such a GPU comes here
+template <bool kLeftTurned, bool kRightTurned, class T>
+HONE_DEVICE void group_multiply(T, float (&)[64], unsigned long long, unsigned long long) {}
+template <class T>
+HONE_DEVICE void group_multiply_lines(T, float (&)[32], unsigned long long, unsigned long long) {}
+template <class T>
+HONE_DEVICE void group_multiply_first(T, float (&)[32], unsigned long long, unsigned long long) {}
+template <class T>
+HONE_DEVICE void group_multiply_turned(T, float (&)[32], const unsigned (&)[4], unsigned long long) {}
+HONE_DEVICE void show_to_cores() {}
+HONE_DEVICE void commit_group() {}
+template <int kLeft>
+HONE_DEVICE void wait_for_groups() {}
+#endif
+template <class T, int kCount>
+HONE_DEVICE void hold(T (&)[kCount]) {}
+HONE_DEVICE void begin_group() {}
+#endif
+
+// How the hardware finds a matrix: in rows of 128 bytes, eight of which are a unit, which follow one another. A row has
+// a line's values of 64 depths, or, turned, a depth's of 64 lines; turned ones of more lines have the others
+// `next_lines` bytes behind. Pack p of a row r lies at r * 8 + (p ^ r % 8); units begin at multiples of their size.
+constexpr unsigned kUnitBytes = 1024, kRowPacks = 8;
+HONE_DEVICE int place_in_rows(int row, int pack) { return row * static_cast<int>(kRowPacks) + (pack ^ (row & 7)); }
+HONE_DEVICE unsigned long long matrix_at(unsigned address, unsigned next_lines = 16) {
+  constexpr unsigned long long kRowsOf128Bytes = 1ull << 62;
+  return kRowsOf128Bytes | static_cast<unsigned long long>(kUnitBytes / 16) << 32 | next_lines / 16ull << 16 |
+         (address & 0x3ffff) / 16;
+}
+// From a matrix to where its values of a depth begin, a multiple of 16 below 64.
+HONE_DEVICE unsigned bytes_to_depth(int depth) { return static_cast<unsigned>(depth) * 2; }
+HONE_DEVICE unsigned bytes_to_depth_turned(int depth) { return static_cast<unsigned>(depth) / 8 * kUnitBytes; }
+
+// The block's room, from where a unit may begin.
+template <class Packed>
+HONE_DEVICE Packed* first_unit(Packed* room) {
+  const unsigned behind = shared_address(room) % kUnitBytes;
+  return room + (behind == 0 ? 0 : (kUnitBytes - behind) / static_cast<unsigned>(sizeof(Packed)));
+}
