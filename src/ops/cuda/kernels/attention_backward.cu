@@ -283,37 +283,35 @@ HONE_DEVICE void backward_of(const BackwardCall<T>& a) {
     Square sums[kSquares] = {}, of_weights[kSquares] = {};
     SquareWords weights, words;
     const int first_head = own.head / a.shared * a.each;
-    Step step = {0, first_head, own.from};
-    copy_block<kOfKeys>(a, room, own, step);
-    commit_copies();
-    while (step.head < first_head + a.each) {
-      wait_for_copies<0>();
+    Step step = {0, first_head, own.from}, ahead = step;
+    const auto ask_ahead = [&] {
+      if (ahead.head < first_head + a.each) copy_block<kOfKeys>(a, room, own, ahead);
+      commit_copies();  // of nothing behind the end, so that the number of those on their way is always the same
+      ahead = next_of(ahead, own);
+    };
+    for (int block = 0; block < kBlocks - 1; ++block) ask_ahead();
+    for (; step.head < first_head + a.each; step = next_of(step, own)) {
+      wait_for_copies<kBlocks - 2>();
       show_to_cores();
-      __syncthreads();  // everybody's are there, and the products of the step before the last one are done
+      __syncthreads();  // everybody's are there, and the last step's products are done
       sight.other = step.token;
-      const int now = step.number;
-      step = next_of(step, own);
-      const auto ask_ahead = [&] {
-        if (step.head < first_head + a.each) copy_block<kOfKeys>(a, room, own, step);
-        commit_copies();
-      };
       if (sees_nothing(sight)) {
         ask_ahead();
         continue;
       }
       Square scores, slopes;
       begin_group();
-      ask_for_scores<kSquares>(T{}, scores, own_rows(room, 0, group), other_rows(room, 0, now));
-      ask_for_scores<kSquares>(T{}, slopes, own_rows(room, 1, group), other_rows(room, 1, now));
+      ask_for_scores<kSquares>(T{}, scores, own_rows(room, 0, group), other_rows(room, 0, step.number));
+      ask_for_scores<kSquares>(T{}, slopes, own_rows(room, 1, group), other_rows(room, 1, step.number));
       ask_ahead();
       wait_for_groups<1>();
       hold(scores.at);
-      queries.room = described_in(room, now);
+      queries.room = described_in(room, step.number);
       weigh<kOfKeys>(scores, queries, sight, scale);
       if constexpr (kOfKeys) {
         narrow(T{}, scores, weights);
         begin_group();
-        ask_for_sum<kSquares>(T{}, of_weights, weights, other_rows(room, 1, now));
+        ask_for_sum<kSquares>(T{}, of_weights, weights, other_rows(room, 1, step.number));
         wait_for_groups<1>();
       } else {
         wait_for_groups<0>();
@@ -322,7 +320,7 @@ HONE_DEVICE void backward_of(const BackwardCall<T>& a) {
       slope<kOfKeys>(slopes, scores, queries);
       narrow(T{}, slopes, words);
       begin_group();
-      ask_for_sum<kSquares>(T{}, sums, words, other_rows(room, 0, now));
+      ask_for_sum<kSquares>(T{}, sums, words, other_rows(room, 0, step.number));
       wait_for_groups<0>();
       HONE_UNROLL for (int s = 0; s < kSquares; ++s) hold(sums[s].at), hold(of_weights[s].at);
     }
