@@ -65,9 +65,9 @@ TEST(CudaAttentionBackward, HeadSizesAndHeadsThatShare) {
 }
 TEST(CudaAttentionBackward, DocumentsOfEveryLength) {
   // Some end at the bounds of blocks and tiles; between some lie tokens of none.
-  const std::vector<Span> spans = {{0, 64}, {64, 65}, {70, 198}, {198, 200}, {200, 395}, {400, 410}};
+  const std::vector<Span> spans = {{0, 64}, {64, 65}, {70, 198}, {198, 200}, {200, 393}, {400, 410}, {410, 475}};
   for (const Mask mask : {kCausal, kFull})
-    for (const std::int64_t size : {32, 72}) expect_its_meaning({411, spans, {1, 1, size}, at::kBFloat16, {0.4, mask}});
+    for (const std::int64_t size : {32, 72}) expect_its_meaning({476, spans, {1, 1, size}, at::kBFloat16, {0.4, mask}});
 }
 TEST(CudaAttentionBackward, Windows) {
   for (const std::int64_t window : {1, 5, 64, 65, 130})
