@@ -2,7 +2,6 @@
 #include "nn/experts.h"
 
 #include <ATen/ATen.h>
-#include <ATen/OpMathType.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 
 #include "nn/plan.h"
 #include "ops/experts.h"
+#include "ops/router.h"
 #include "tensor/device.h"
 #include "tensor/host.h"
 
@@ -62,15 +62,15 @@ RoutedMlp::RoutedMlp(const Options& options)
 
 Tensor RoutedMlp::operator()(const Tensor& x_1ND, Pass& pass) const {
   const Tensor x_ND = x_1ND.squeeze(0), logits_NE = gate_(x_ND, pass);
-  const Tensor probability_NE = at::softmax(logits_NE, -1, at::toOpMathType(logits_NE.scalar_type()));
-  auto [weight_NK, expert_NK] = at::topk(probability_NE, options_.per_token, -1);
-  if (options_.normalise) weight_NK = weight_NK / weight_NK.sum(-1, /*keepdim=*/true);
-  const ops::Routing routing = ops::route(expert_NK, options_.experts);
-  if (pass.training) measure(pass, probability_NE, routing.slots);
-  if (!pass.adapter.empty() && experts_.has_adapters()) return run_each(x_ND, weight_NK, routing, pass).unsqueeze(0);
+  const ops::Choice choice =
+      ops::choose_experts(logits_NE, {options_.per_token, options_.normalise}, /*with_sum=*/pass.training);
+  const ops::Routing routing = ops::route(choice.expert_NK, options_.experts);
+  if (pass.training) measure(pass, choice.probability_E, routing.slots, x_ND.size(0));
+  if (!pass.adapter.empty() && experts_.has_adapters())
+    return run_each(x_ND, choice.weight_NK, routing, pass).unsqueeze(0);
   std::vector<ops::GatedMlpWeights> weights;
   for (const GatedMlp* expert : experts_.all) weights.push_back(expert->weights());
-  return ops::routed_mlp(x_ND, weight_NK, routing, weights, options_.activation).unsqueeze(0);
+  return ops::routed_mlp(x_ND, choice.weight_NK, routing, weights, options_.activation).unsqueeze(0);
 }
 
 // One expert after another, each with its adapters.
@@ -80,8 +80,9 @@ Tensor RoutedMlp::run_each(const Tensor& x_ND, const Tensor& weight_NK, const op
                      [&](std::size_t expert, const Tensor& x_SD) { return (*experts_.all[expert])(x_SD, pass); });
 }
 
-void RoutedMlp::measure(Pass& pass, const Tensor& probability_NE, const ops::RowGroups& slots_of_each) const {
-  const auto tokens = static_cast<double>(probability_NE.size(0));
+void RoutedMlp::measure(Pass& pass, const Tensor& probability_E, const ops::RowGroups& slots_of_each,
+                        std::int64_t token_count) const {
+  const auto tokens = static_cast<double>(token_count);
   const double slots = tokens * static_cast<double>(options_.per_token);
   if (tokens == 0) return;
   const std::vector<std::int64_t>& counts = slots_of_each.known_counts();
@@ -93,14 +94,13 @@ void RoutedMlp::measure(Pass& pass, const Tensor& probability_NE, const ops::Row
     counts_E = host::tensor_of(counts, {options_.experts});  // stays on the host, where it is known
   } else {
     counts_E = slots_of_each.counts();
-    const Tensor share_E = counts_E.to(at::kDouble) / slots;
-    const Tensor weight = at::full({}, tokens, share_E.options());
-    pass.measure("router/imbalance", share_E.max() * static_cast<double>(options_.experts) * tokens, weight);
-    pass.measure("router/entropy", at::special_entr(share_E).sum() * tokens, weight);
+    const Tensor spread = ops::measure_spread(slots_of_each.begin(), tokens);
+    pass.measure("router/imbalance", spread[0], spread[2]);
+    pass.measure("router/entropy", spread[1], spread[2]);
   }
   pass.add_up(kSlots, counts_E);
   pass.add_up(kAllSlots, host::tensor_of(std::vector{static_cast<std::int64_t>(slots)}, {1}));
-  pass.add_up(kProbability, probability_NE.sum(0));
+  pass.add_up(kProbability, probability_E);
 }
 
 void balance(Pass& pass, std::int64_t per_token, double coefficient) {

@@ -33,7 +33,8 @@ class RoutedMlp final : public Module {
     std::vector<const GatedMlp*> all;
   };
   Tensor run_each(const Tensor& x_ND, const Tensor& weight_NK, const ops::Routing& routing, const Pass& pass) const;
-  void measure(Pass& pass, const Tensor& probability_NE, const ops::RowGroups& slots_of_each) const;
+  void measure(Pass& pass, const Tensor& probability_E, const ops::RowGroups& slots_of_each,
+               std::int64_t tokens) const;
 
   Options options_;
   Experts& experts_;

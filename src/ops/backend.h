@@ -120,6 +120,11 @@ struct Backend {
     at::Tensor (*add_up)(const at::Tensor& y_SD, const at::Tensor& place_NK, const at::Tensor& weight_NK);
     // d_SI: the gradient of act(gate) * up before the weights; its memory may become up's gradient's.
     RoutedGradients (*gated_backward)(const at::Tensor& d_SI, const RoutedGated& saved, Activation activation);
+    // As ops/router.h says. dweight, dsum_E (of the probabilities' sum over tokens): undefined, none; type: the logits'.
+    RoutedChoice (*choose)(const at::Tensor& logits_NE, const ChoiceOptions& options);
+    at::Tensor (*choose_backward)(const RoutedChoice& made, const ChoiceOptions& options,
+                                  const at::Tensor& dweight_NK, const at::Tensor& dsum_E, at::ScalarType type);
+    at::Tensor (*spread)(const at::Tensor& begin_E1, double weight);
   } routed{};
 
   struct Updates {

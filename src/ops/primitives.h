@@ -80,6 +80,16 @@ struct GatedGradients {
   at::Tensor gate, up, inner = {};
 };
 
+// A router's choice, as ops/router.h says.
+struct ChoiceOptions {
+  std::int64_t per_token = 1;
+  bool normalise = false;
+};
+// fp32 (fp64), but who was chosen (int64); probability: of all experts.
+struct RoutedChoice {
+  at::Tensor probability_NE, weight_NK, expert_NK;
+};
+
 // Slots of routed experts: in the order of their experts; where in it each token's stand; where each expert's begin.
 struct RoutedSlots {
   at::Tensor slot_S, place_NK, begin_E1;  // int64

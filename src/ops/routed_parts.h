@@ -46,7 +46,37 @@ struct RoutedParts {
     return {inner_SI, both.gate, both.up, dweight_NK};
   }
 
-  static Backend::Routed all() { return {slots, take, add_up, gated_backward}; }
+  static RoutedChoice choose(const at::Tensor& logits_NE, const ChoiceOptions& options) {
+    const at::Tensor probability_NE = at::softmax(logits_NE, -1, at::toOpMathType(logits_NE.scalar_type()));
+    auto [weight_NK, expert_NK] = at::topk(probability_NE, options.per_token, -1);
+    if (options.normalise) weight_NK = weight_NK / weight_NK.sum(-1, /*keepdim=*/true);
+    return {probability_NE, weight_NK, expert_NK};
+  }
+
+  static at::Tensor choose_backward(const RoutedChoice& made, const ChoiceOptions& options,
+                                    const at::Tensor& dweight_NK, const at::Tensor& dsum_E, at::ScalarType type) {
+    const at::Tensor& probability_NE = made.probability_NE;
+    at::Tensor slope_NE = at::zeros_like(probability_NE);
+    if (dsum_E.defined()) slope_NE.add_(dsum_E);
+    at::Tensor d_NK = dweight_NK;
+    if (d_NK.defined() && options.normalise)
+      d_NK = (d_NK - (d_NK * made.weight_NK).sum(-1, /*keepdim=*/true)) /
+             probability_NE.gather(1, made.expert_NK).sum(-1, /*keepdim=*/true);
+    if (d_NK.defined()) slope_NE.scatter_add_(1, made.expert_NK, d_NK);
+    const at::Tensor mean_N1 = (probability_NE * slope_NE).sum(-1, /*keepdim=*/true);
+    return slope_NE.sub_(mean_N1).mul_(probability_NE).to(type);
+  }
+
+  static at::Tensor spread(const at::Tensor& begin_E1, double weight) {
+    const at::Tensor counts_E = at::diff(begin_E1).to(at::kDouble), share_E = counts_E / counts_E.sum();
+    const at::Tensor largest = share_E.max() * static_cast<double>(share_E.size(0));
+    const at::Tensor both = at::stack({largest, at::special_entr(share_E).sum(), at::ones({}, share_E.options())});
+    return both.mul_(weight);
+  }
+
+  static Backend::Routed all() {
+    return {slots, take, add_up, gated_backward, choose, choose_backward, spread};
+  }
 };
 
 }  // namespace hone::ops

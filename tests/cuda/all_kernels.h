@@ -11,6 +11,7 @@
 #include "ops/cuda/kernels/rms_norm.cu"
 #include "ops/cuda/kernels/rope.cu"
 #include "ops/cuda/kernels/routed.cu"
+#include "ops/cuda/kernels/router.cu"
 #include "ops/cuda/kernels/skinny.cu"
 #include "ops/cuda/kernels/store.cu"
 #include "ops/cuda/kernels/sums.cu"
@@ -56,6 +57,9 @@ static inline Kernels all_kernels() {
       {"routed/gated_slots_backward", callable(gated_slots_backward)},
       {"routed/sort_slots", callable(sort_slots)},
       {"routed/take_slots", callable(take_slots)},
+      {"router/choose_experts", callable(choose_experts)},
+      {"router/choose_experts_backward", callable(choose_experts_backward)},
+      {"router/measure_spread", callable(measure_spread)},
       {"loss/loss", callable(loss)},
       {"embedding/add_to_table", callable(add_to_table)},
       {"dropout/dropout", callable(dropout)},

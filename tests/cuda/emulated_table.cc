@@ -13,6 +13,7 @@
 #include "ops/cuda/norms.cc"
 #include "ops/cuda/products.cc"
 #include "ops/cuda/routed.cc"
+#include "ops/cuda/router.cc"
 #include "ops/cuda/sums.cc"
 #include "ops/cuda/updates.cc"
 #undef HONE_WITHOUT_CUDNN

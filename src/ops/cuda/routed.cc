@@ -62,6 +62,8 @@ RoutedGradients gated_backward(const at::Tensor& given, const RoutedGated& saved
 
 }  // namespace
 
-Backend::Routed routed() { return {slots, take, add_up, gated_backward}; }
+Backend::Routed routed() {
+  return {slots, take, add_up, gated_backward, choose_experts, choose_experts_backward, measure_spread};
+}
 
 }  // namespace hone::ops::cuda_table

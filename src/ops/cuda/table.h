@@ -36,6 +36,12 @@ void store_one_each(const at::Tensor& k_RGK, const at::Tensor& v_RGK, const Cach
 at::Tensor decode_new_tokens(const NewTokens& tokens, const CacheRoom& room, const at::Tensor& held_R,
                              const AttentionOptions& options);
 
+// Of routed().
+RoutedChoice choose_experts(const at::Tensor& logits_NE, const ChoiceOptions& options);
+at::Tensor choose_experts_backward(const RoutedChoice& made, const ChoiceOptions& options,
+                                   const at::Tensor& dweight_NK, const at::Tensor& dsum_E, at::ScalarType type);
+at::Tensor measure_spread(const at::Tensor& begin_E1, double weight);
+
 // Of products(): false where no kernel of ours takes such tensors on such a GPU.
 bool multiply_groups(at::Tensor& out_SN, const std::vector<GroupedFactors>& factors, const RowGroups& groups);
 bool multiply_over_groups(const at::Tensor& a_SM, const at::Tensor& b_SN, const RowGroups& groups,
