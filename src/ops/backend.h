@@ -120,7 +120,8 @@ struct Backend {
     at::Tensor (*add_up)(const at::Tensor& y_SD, const at::Tensor& place_NK, const at::Tensor& weight_NK);
     // d_SI: the gradient of act(gate) * up before the weights; its memory may become up's gradient's.
     RoutedGradients (*gated_backward)(const at::Tensor& d_SI, const RoutedGated& saved, Activation activation);
-    // As ops/router.h says. dweight, dsum_E (of the probabilities' sum over tokens): undefined, none; type: the logits'.
+    // As ops/router.h says. dweight and dsum_E (of the probabilities' sum over tokens) may be undefined; type: the
+    // logits'.
     RoutedChoice (*choose)(const at::Tensor& logits_NE, const ChoiceOptions& options);
     at::Tensor (*choose_backward)(const RoutedChoice& made, const ChoiceOptions& options,
                                   const at::Tensor& dweight_NK, const at::Tensor& dsum_E, at::ScalarType type);

@@ -56,7 +56,9 @@ TEST(CudaRouter, Gradients) {
 }
 TEST(CudaRouter, OfEquallyLikelyOnesTheFirst) {
   const Tensor logits = at::tensor({1, 2, 2, 1, 2, 1}, at::kFloat).view({1, 6});
-  const auto primitive = [&](const Backend& table) { return Results{table.routed.choose(logits, {5, false}).expert_NK}; };
+  const auto primitive = [&](const Backend& table) {
+    return Results{table.routed.choose(logits, {5, false}).expert_NK};
+  };
   EXPECT_TRUE(emulated_results(primitive, "ties")[0].equal(at::tensor({1, 2, 4, 0, 3}, at::kLong).view({1, 5})));
 }
 TEST(CudaRouter, WhatIsNotANumberStillHasExperts) {

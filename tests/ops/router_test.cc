@@ -29,13 +29,15 @@ TEST(Router, IsItsMeaning) {
         for (const auto& [weight, sum] : {std::pair(true, true), {true, false}, {false, true}}) {
           const Tensor logits = sample({13, experts}, type) * 2;
           const ChoiceOptions options{per_token, normalise};
-          const Made got = choose(logits, options, weight, sum, false), expected = choose(logits, options, weight, sum, true);
+          const Made got = choose(logits, options, weight, sum, false);
+          const Made expected = choose(logits, options, weight, sum, true);
           const double allowed = type == at::kDouble ? 1e-12 : type == at::kFloat ? 2e-6 : 0x1p-8;
           const std::string what = std::to_string(experts) + " experts " + std::to_string(normalise);
           EXPECT_TRUE(got.choice.expert_NK.equal(expected.choice.expert_NK)) << what;
           EXPECT_EQ(got.choice.weight_NK.scalar_type(), type == at::kDouble ? at::kDouble : at::kFloat);
           expect_close(got.choice.weight_NK, expected.choice.weight_NK, std::min(allowed, 2e-6), what + ", weights");
-          expect_close(got.choice.probability_E, expected.choice.probability_E, std::min(allowed, 2e-6), what + ", sum");
+          expect_close(got.choice.probability_E, expected.choice.probability_E, std::min(allowed, 2e-6),
+                       what + ", sum");
           ASSERT_EQ(got.dlogits.scalar_type(), type);
           expect_close(got.dlogits, expected.dlogits, allowed, what + ", gradient");
         }

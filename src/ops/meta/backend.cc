@@ -136,7 +136,8 @@ const Backend& meta_backend() {
                              {meta_table::rms_norm, rms_norm_backward, meta_table::layer_norm, layer_norm_backward},
                              {meta_table::gated, meta_table::gated_backward, rotate_into, meta_table::dropout},
                              {sums_of_blocks, join, add_to_table, loss, all_finite, likeliest_of, chunk_bytes},
-                             {Parts::slots, take, add_up, routed_backward, Parts::choose, Parts::choose_backward, Parts::spread}};
+                             {Parts::slots, take, add_up, routed_backward, Parts::choose, Parts::choose_backward,
+                              Parts::spread}};
   return table;
 }
 

@@ -127,7 +127,7 @@ HONE_DEVICE void choose_back(const ChosenOf& made, const Wide* dweight, const Wi
 
 HONE_DEVICE Int own_token() { return (static_cast<Int>(blockIdx.x) * blockDim.x + threadIdx.x) / kWarp; }
 
-// Of logits [tokens, experts], at most 512 experts: probability, as they lie, and weight and expert [tokens, per_token].
+// Of logits [tokens, experts], at most 512 experts: probability, as they lie; weight and expert: [tokens, per_token].
 HONE_KERNEL_OF(kRouterThreads)
 choose_experts(const Value* logits, Wide* probability, Wide* weight, Int* expert, Int tokens, int experts,
                int per_token, int normalise) {
