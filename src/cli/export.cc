@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
+#include "base/shell_words.h"
 #include "base/signals.h"
 #include "base/strings.h"
 #include "cli/export_source.h"

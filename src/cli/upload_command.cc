@@ -63,15 +63,4 @@ std::vector<std::string> upload_command(const UploadFlags& flags, const std::str
   return words;
 }
 
-std::string shell_line(const std::vector<std::string>& words) {
-  std::string line;
-  for (const std::string& word : words) {
-    const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
-      return is_plain_character(c) || c == '/' || c == '=' || c == ':' || c == '@' || c == '+' || c == ',';
-    });
-    line += (line.empty() ? "" : " ") + (plain ? word : "'" + replace_all(word, "'", "'\\''") + "'");
-  }
-  return line;
-}
-
 }  // namespace hone::cli

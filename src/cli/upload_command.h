@@ -29,7 +29,5 @@ struct UploadFlags {
 std::string repository_name(const UploadFlags& flags, const std::string& folder);
 // {"hf", "upload", ...}. What is not the model's own stays here: MANIFEST.json.
 std::vector<std::string> upload_command(const UploadFlags& flags, const std::string& folder);
-// For a shell: each word quoted where it must be.
-std::string shell_line(const std::vector<std::string>& words);
 
 }  // namespace hone::cli

@@ -14,6 +14,7 @@
 
 #include "base/env.h"
 #include "base/hash.h"
+#include "base/host.h"
 #include "base/strings.h"
 #include "data/token_store.h"
 
@@ -41,23 +42,21 @@ std::span<const std::byte> bytes_of(const std::vector<T>& values) {
 
 std::uint64_t padded(std::uint64_t bytes) { return (bytes + 7) / 8 * 8; }
 
+std::string own_host() { return hex64(hash64(host_name())); }
+
 // Removes what builders of this machine left behind when they were killed.
 void reap(const Folder& folder) {
   for (const std::string& name : folder.list()) {
     if (!name.starts_with(kTemporary)) continue;
     const std::vector<std::string> parts = hone::split(name, '-');  // ".tmp", name, host, process
     const auto process = parts.size() < 4 ? std::nullopt : parse_int(parts.back());
-    char host[65] = {};
-    gethostname(host, sizeof host - 1);
-    if (!process || parts[parts.size() - 2] != hex64(hash64(std::string_view(host)))) continue;
+    if (!process || parts[parts.size() - 2] != own_host()) continue;
     if (kill(static_cast<pid_t>(*process), 0) != 0 && errno == ESRCH) folder.remove(name);
   }
 }
 
 std::string temporary_name(const std::string& name) {
-  char host[65] = {};
-  gethostname(host, sizeof host - 1);
-  return fmt::format("{}{}-{}-{}", kTemporary, name, hex64(hash64(std::string_view(host))), getpid());
+  return fmt::format("{}{}-{}-{}", kTemporary, name, own_host(), getpid());
 }
 
 // Reads array after array of a file whose header has been checked against its size.

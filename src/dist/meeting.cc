@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "dist/watchdog.h"
@@ -30,11 +31,6 @@ constexpr int kWrongAnswers = 2, kProbe = 2000;  // the latter in milliseconds
 bool serves(const Place& place) { return !place.store_is_served && place.rank == 0; }
 
 const char* server_of(const Place& place) { return place.store_is_served ? "the launcher's store" : "rank 0"; }
-
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "this machine";
-}
 
 std::string rank_key(int rank) { return fmt::format("rank/{}", rank); }
 

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/host.h"
 #include "base/strings.h"
 #include "io/json.h"
 #include "io/ownership.h"
@@ -22,12 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr std::uint64_t kMaxSmallFile = 16'000'000;
-
-std::string host_name() {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
 
 // What the lock file says of its holder, for the message only.
 std::string holder(const Folder& folder) {

@@ -427,11 +427,11 @@ struct Caches {
   Wide scale, soft_cap;
 };
 
-// Two values of a head that are turned together.
-HONE_DEVICE void rotate_pair(const Value* from, Value* to, int at, int half, Wide cos, Wide sin) {
-  const Wide x = widened(from[at]), y = widened(from[at + half]);
-  to[at] = rounded<Value>(x * cos - y * sin);
-  to[at + half] = rounded<Value>(y * cos + x * sin);
+// A head's values `at` and `half` behind it.
+HONE_DEVICE void rotate_values(const Value* from, Value* to, int at, int half, Wide cos, Wide sin) {
+  Value first = from[at], second = from[at + half];
+  rotate_pair(first, second, cos, sin);
+  to[at] = first, to[at + half] = second;
 }
 
 // What find_part() found.
@@ -453,13 +453,13 @@ HONE_DEVICE void take_new(const Caches& in, const NewToken& token, const OwnPart
   const Wide *cos = token.cos + token.angles[own.row] * half, *sin = token.sin + token.angles[own.row] * half;
   for (int i = threadIdx.x; i < a.heads * half; i += blockDim.x) {
     const int first = i / half * in.size, at = i % half;
-    rotate_pair(a.q + first, queries + first, at, half, cos[at], sin[at]);
+    rotate_values(a.q + first, queries + first, at, half, cos[at], sin[at]);
   }
   if (own.has_newest) {
     const Int from = (static_cast<Int>(own.row) * in.groups + own.group) * in.size;
     const Int to = own.row * in.row_apart + own.group * in.group_apart + own.newest * in.entry_apart;
     for (int at = threadIdx.x; at < half; at += blockDim.x)
-      rotate_pair(token.k + from, in.k + to, at, half, cos[at], sin[at]);
+      rotate_values(token.k + from, in.k + to, at, half, cos[at], sin[at]);
     for (int at = threadIdx.x; at < in.size; at += blockDim.x) in.v[to + at] = token.v[from + at];
   }
   __syncthreads();

@@ -31,11 +31,8 @@ HONE_DEVICE void gated_backward_all(const Value* dy, const Value* gate, const Va
     for (int k = 0; k < kCount; ++k) {
       const Activated<Wide> act = activated<Wide>(activation, widened(g.at[k]));
       y.at[k] = rounded<Value>(act.value * widened(u.at[k]));
-      const Wide gradient = widened(d.at[k]);
-      // Where relu lets nothing through it is 0, whatever comes: 0 times infinity would not be.
-      const Wide of_gate = act.slope == 0 ? 0 : gradient * widened(u.at[k]) * act.slope;
-      u.at[k] = rounded<Value>(gradient * act.value);
-      g.at[k] = rounded<Value>(of_gate);
+      const GatedSlopes<Wide> made = gated_slopes<Wide>(act, widened(u.at[k]), widened(d.at[k]));
+      g.at[k] = rounded<Value>(made.gate), u.at[k] = rounded<Value>(made.up);
     }
     store<kCount>(dgate, i, g);
     store<kCount>(dup, i, u);

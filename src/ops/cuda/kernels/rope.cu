@@ -20,10 +20,8 @@ HONE_DEVICE void rotate_token(const Rotation& a) {
     const Int low = static_cast<Int>(head) * 2 * packs + at;
     Pack<Value, kCount> first = load<kCount>(a.x, low), second = load<kCount>(a.x, low + packs);
     for (int k = 0; k < kCount; ++k) {
-      const Wide cos = a.cos[at * kCount + k], sin = a.sign * a.sin[at * kCount + k];
-      const Wide x = widened(first.at[k]), y = widened(second.at[k]);
-      first.at[k] = rounded<Value>(x * cos - y * sin);
-      second.at[k] = rounded<Value>(y * cos + x * sin);
+      const int place = at * kCount + k;
+      rotate_pair(first.at[k], second.at[k], a.cos[place], a.sign * a.sin[place]);
     }
     store<kCount>(a.y, low, first);
     store<kCount>(a.y, low + packs, second);

@@ -129,10 +129,9 @@ HONE_DEVICE Wide routed_row(const RoutedRow& r, Int packs, int activation) {
       const Activated<Wide> act = activated<Wide>(activation, widened(g.at[k]));
       const Wide up = widened(u.at[k]), inner = widened(rounded<Value>(act.value * up));
       dweight += widened(d.at[k]) * inner;
-      const Wide gradient = widened(d.at[k]) * r.weight;
-      g.at[k] = rounded<Value>(act.slope == 0 ? 0 : gradient * up * act.slope);  // as in gated.cu
+      const GatedSlopes<Wide> made = gated_slopes<Wide>(act, up, widened(d.at[k]) * r.weight);
       u.at[k] = rounded<Value>(inner * r.weight);
-      d.at[k] = rounded<Value>(gradient * act.value);
+      g.at[k] = rounded<Value>(made.gate), d.at[k] = rounded<Value>(made.up);
     }
     store<kCount>(r.dgate, i, g);
     store<kCount>(r.inner, i, u);

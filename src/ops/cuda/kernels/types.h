@@ -173,6 +173,25 @@ HONE_DEVICE Activated<W> activated(int activation, W x) {
   return relu(x);
 }
 
+// Two values that are turned together.
+template <class T, class W>
+HONE_DEVICE void rotate_pair(T& first, T& second, W cos, W sin) {
+  const W x = widened(first), y = widened(second);
+  first = rounded<T>(x * cos - y * sin);
+  second = rounded<T>(y * cos + x * sin);
+}
+
+// Of act(gate) * up, from its own gradient. Where relu lets nothing through gate's is 0, whatever comes: 0 times
+// infinity would not be.
+template <class W>
+struct GatedSlopes {
+  W gate, up;
+};
+template <class W>
+HONE_DEVICE GatedSlopes<W> gated_slopes(const Activated<W>& act, W up, W gradient) {
+  return {act.slope == 0 ? 0 : gradient * up * act.slope, gradient * act.value};
+}
+
 // Of a kernel that is launched early, while the one before it still runs, where GPUs can (9.0 and later): what that one
 // and those before it have written is there, and what they read may be overwritten, after wait_for_before() alone. Its
 // own next one may begin when all its blocks have let it.
