@@ -312,6 +312,11 @@ T __shfl_down_sync(unsigned, T value, int lanes) {
   return Machine::now().exchange(value, Machine::kDown, lanes);
 }
 
+template <class T>
+T __shfl_sync(unsigned, T value, int lane) {
+  const Machine::OfWarp all = Machine::now().gather({{static_cast<std::uint64_t>(value)}});
+  return static_cast<T>(all[static_cast<std::size_t>(lane)].at[0]);
+}
 inline unsigned __ballot_sync(unsigned, bool is) {
   const Machine::OfWarp all = Machine::now().gather({{is ? 1u : 0u}});
   unsigned made = 0;

@@ -116,10 +116,10 @@ HONE_DEVICE void narrow(T, const Square& x, SquareWords& to) {
 // made = own other^T, of heads of kSquares squares; a group of its own.
 template <int kSquares, class T>
 HONE_DEVICE void ask_for_scores(T, Square& made, const Pack<T, 8>* own, const Pack<T, 8>* other) {
-  const unsigned left = shared_address(own), right = shared_address(other);
+  const unsigned left = place_of_matrix(shared_address(own)), right = place_of_matrix(shared_address(other));
   HONE_UNROLL for (int s = 0; s < kSquares; ++s)
     HONE_UNROLL for (int depth = 0; depth < kSide; depth += 16) {
-      const unsigned at = static_cast<unsigned>(s * kSquarePacks * 16) + bytes_to_depth(depth);
+      const unsigned at = static_cast<unsigned>(s * kSquarePacks) + bytes_to_depth(depth) / 16;
       if (s == 0 && depth == 0)
         group_multiply_first(T{}, made.at, matrix_at(left + at), matrix_at(right + at));
       else
@@ -130,12 +130,12 @@ HONE_DEVICE void ask_for_scores(T, Square& made, const Pack<T, 8>* own, const Pa
 // sum += left other; a group of its own.
 template <int kSquares, class T>
 HONE_DEVICE void ask_for_sum(T, Square (&sum)[kSquares], const SquareWords& left, const Pack<T, 8>* other) {
-  const unsigned right = shared_address(other);
+  const unsigned right = place_of_matrix(shared_address(other));
   HONE_UNROLL for (int s = 0; s < kSquares; ++s)
     HONE_UNROLL for (int i = 0; i < kSide / 16; ++i)
-      group_multiply_turned(T{}, sum[s].at, left.at[i],
-                            matrix_at(right + static_cast<unsigned>(s * kSquarePacks * 16) +
-                                      bytes_to_depth_turned(16 * i)));
+      group_multiply_turned(
+          T{}, sum[s].at, left.at[i],
+          matrix_at(right + static_cast<unsigned>(s * kSquarePacks) + bytes_to_depth_turned(16 * i) / 16));
   commit_group();
 }
 
@@ -222,38 +222,67 @@ HONE_DEVICE Pack<T, 8>* own_rows(const BackwardRoom<kSquares, kGroups, T>& room,
   return room.at + (which * kGroups + group) * room.kPacks;
 }
 template <int kSquares, int kGroups, class T>
-HONE_DEVICE Pack<T, 8>* other_rows(const BackwardRoom<kSquares, kGroups, T>& room, int which, int step) {
-  return room.at + (2 * kGroups + step % kBlocks * 2 + which) * room.kPacks;
+HONE_DEVICE Pack<T, 8>* other_rows(const BackwardRoom<kSquares, kGroups, T>& room, int which, int place) {
+  return room.at + (2 * kGroups + 2 * place + which) * room.kPacks;
 }
 template <int kSquares, int kGroups, class T>
-HONE_DEVICE float* described_in(const BackwardRoom<kSquares, kGroups, T>& room, int step) {
-  return reinterpret_cast<float*>(room.at + (2 * kGroups + 2 * kBlocks) * room.kPacks) + step % kBlocks * 2 * kSide;
+HONE_DEVICE float* described_in(const BackwardRoom<kSquares, kGroups, T>& room, int place) {
+  return reinterpret_cast<float*>(room.at + (2 * kGroups + 2 * kBlocks) * room.kPacks) + place * 2 * kSide;
 }
 
 // Where a block is of those that are gone through: of each other head from the first token on.
 struct Step {
-  int number, head, token;
+  int head, token, place;  // in the room
 };
 HONE_DEVICE Step next_of(const Step& step, const OwnLines& own) {
-  const int token = step.token + kSide;
+  const int token = step.token + kSide, place = step.place + 1;
   const bool over = token >= own.to;
-  return {step.number + 1, step.head + (over ? 1 : 0), over ? own.from : token};
+  return {step.head + (over ? 1 : 0), over ? own.from : token, place < kBlocks ? place : 0};
 }
 
-template <bool kOfKeys, int kSquares, int kGroups, class T>
-HONE_DEVICE void copy_block(const BackwardCall<T>& a, const BackwardRoom<kSquares, kGroups, T>& room,
-                            const OwnLines& own, const Step& step) {
-  const int left = own.count - step.token;
+// What a thread copies of each block: one pack of some rows, kApart from one another, of both matrices.
+template <int kSquares, class T>
+struct Copying {
+  static constexpr int kThreads = 256, kInRow = 8 * kSquares, kApart = kThreads / kInRow;
+  const T* from[2];
+  int row, place;
+  bool any;  // of its packs are there
+};
+template <int kSquares, class T>
+HONE_DEVICE Copying<kSquares, T> begin_copying(const BackwardCall<T>& a, const OwnLines& own, const Step& step) {
+  using Plan = Copying<kSquares, T>;
+  const int thread = static_cast<int>(threadIdx.x), row = thread / Plan::kInRow, pack = thread % Plan::kInRow;
+  Plan made = {{}, row, pack / 8 * kSquarePacks + place_in_rows(row, pack % 8), pack < a.packs};
   HONE_UNROLL for (int which = 0; which < 2; ++which) {
     const Heads<T>& x = a.other[which];
-    copy_rows<kSquares>(other_rows(room, which, step.number),
-                        x.at + (own.begin + step.token) * x.token + step.head * x.head, x.token, kSide, left, a.packs);
+    made.from[which] = x.at + (own.begin + step.token + row) * x.token + step.head * x.head + pack * 8;
   }
-  const int token = static_cast<int>(threadIdx.x);
-  if (kOfKeys && token < kSide) {
-    const float* from = a.described + 2 * (step.head * a.tokens + own.begin + step.token);
-    copy_8_ahead(described_in(room, step.number) + 2 * token, token < left ? from + 2 * token : from, token < left);
-  }
+  return made;
+}
+// Rows behind the document's end become zeros.
+template <bool kOfKeys, int kSquares, int kGroups, class T>
+HONE_DEVICE void copy_block(const BackwardCall<T>& a, const BackwardRoom<kSquares, kGroups, T>& room,
+                            const OwnLines& own, const Step& step, const Copying<kSquares, T>& copying) {
+  constexpr int kApart = Copying<kSquares, T>::kApart;
+  const int left = own.count - step.token, thread = static_cast<int>(threadIdx.x);
+  if (thread < Copying<kSquares, T>::kThreads)
+    HONE_UNROLL for (int which = 0; which < 2; ++which)
+      HONE_UNROLL for (int i = 0; i < kSide / kApart; ++i)
+        copy_ahead(other_rows(room, which, step.place) + copying.place + i * kApart * 8,
+                   copying.from[which] + i * kApart * a.other[which].token,
+                   copying.any && copying.row + i * kApart < left);
+  const int token = thread - (kGroups > 2 ? Copying<kSquares, T>::kThreads : 0);  // who has less to copy
+  if (kOfKeys && token >= 0 && token < kSide)
+    copy_8_ahead(described_in(room, step.place) + 2 * token,
+                 a.described + 2 * (step.head * a.tokens + own.begin + step.token + token), token < left);
+}
+template <int kSquares, class T>
+HONE_DEVICE void advance(const BackwardCall<T>& a, const OwnLines& own, Step& step, Copying<kSquares, T>& copying) {
+  const Step next = next_of(step, own);
+  HONE_UNROLL for (int which = 0; which < 2; ++which)
+    copying.from[which] += (next.token - step.token) * a.other[which].token +
+                           (next.head - step.head) * a.other[which].head;
+  step = next;
 }
 
 template <bool kOfKeys, int kSquares, int kGroups, class T>
@@ -269,7 +298,7 @@ HONE_DEVICE void backward_of(const BackwardCall<T>& a) {
       copy_rows<kSquares>(own_rows(room, which, 0), x.at + (own.begin + own.first) * x.token + own.head * x.head,
                           x.token, kGroups * kSide, own.count - own.first, a.packs);
     }
-    const int group = static_cast<int>(threadIdx.x) / (4 * kWarp);
+    const int group = of_whole_warp(static_cast<int>(threadIdx.x) / (4 * kWarp));
     Sight sight = {own.first + group * kSide, 0, a.back, a.ahead, own.count};
     Described queries = {};
     if (!kOfKeys)
@@ -283,11 +312,12 @@ HONE_DEVICE void backward_of(const BackwardCall<T>& a) {
     Square sums[kSquares] = {}, of_weights[kSquares] = {};
     SquareWords weights, words;
     const int first_head = own.head / a.shared * a.each;
-    Step step = {0, first_head, own.from}, ahead = step;
+    Step step = {first_head, own.from, 0}, ahead = step;
+    Copying<kSquares, T> copying = begin_copying<kSquares>(a, own, ahead);
     const auto ask_ahead = [&] {
-      if (ahead.head < first_head + a.each) copy_block<kOfKeys>(a, room, own, ahead);
+      if (ahead.head < first_head + a.each) copy_block<kOfKeys>(a, room, own, ahead, copying);
       commit_copies();  // of nothing behind the end, so that the number of those on their way is always the same
-      ahead = next_of(ahead, own);
+      advance(a, own, ahead, copying);
     };
     for (int block = 0; block < kBlocks - 1; ++block) ask_ahead();
     for (; step.head < first_head + a.each; step = next_of(step, own)) {
@@ -301,17 +331,17 @@ HONE_DEVICE void backward_of(const BackwardCall<T>& a) {
       }
       Square scores, slopes;
       begin_group();
-      ask_for_scores<kSquares>(T{}, scores, own_rows(room, 0, group), other_rows(room, 0, step.number));
-      ask_for_scores<kSquares>(T{}, slopes, own_rows(room, 1, group), other_rows(room, 1, step.number));
+      ask_for_scores<kSquares>(T{}, scores, own_rows(room, 0, group), other_rows(room, 0, step.place));
+      ask_for_scores<kSquares>(T{}, slopes, own_rows(room, 1, group), other_rows(room, 1, step.place));
       ask_ahead();
       wait_for_groups<1>();
       hold(scores.at);
-      queries.room = described_in(room, step.number);
+      queries.room = described_in(room, step.place);
       weigh<kOfKeys>(scores, queries, sight, scale);
       if constexpr (kOfKeys) {
         narrow(T{}, scores, weights);
         begin_group();
-        ask_for_sum<kSquares>(T{}, of_weights, weights, other_rows(room, 1, step.number));
+        ask_for_sum<kSquares>(T{}, of_weights, weights, other_rows(room, 1, step.place));
         wait_for_groups<1>();
       } else {
         wait_for_groups<0>();
@@ -320,7 +350,7 @@ HONE_DEVICE void backward_of(const BackwardCall<T>& a) {
       slope<kOfKeys>(slopes, scores, queries);
       narrow(T{}, slopes, words);
       begin_group();
-      ask_for_sum<kSquares>(T{}, sums, words, other_rows(room, 0, step.number));
+      ask_for_sum<kSquares>(T{}, sums, words, other_rows(room, 0, step.place));
       wait_for_groups<0>();
       HONE_UNROLL for (int s = 0; s < kSquares; ++s) hold(sums[s].at), hold(of_weights[s].at);
     }

@@ -157,10 +157,13 @@ HONE_DEVICE void begin_group() {}
 // `next_lines` bytes behind. Pack p of a row r lies at r * 8 + (p ^ r % 8); units begin at multiples of their size.
 constexpr unsigned kUnitBytes = 1024, kRowPacks = 8;
 HONE_DEVICE int place_in_rows(int row, int pack) { return row * static_cast<int>(kRowPacks) + (pack ^ (row & 7)); }
-HONE_DEVICE unsigned long long matrix_at(unsigned address, unsigned next_lines = 16) {
+// The half of a description that says where the matrix lies; bytes / 16 may be added.
+HONE_DEVICE unsigned place_of_matrix(unsigned address, unsigned next_lines = 16) {
+  return next_lines / 16 << 16 | (address & 0x3ffff) / 16;
+}
+HONE_DEVICE unsigned long long matrix_at(unsigned place) {
   constexpr unsigned long long kRowsOf128Bytes = 1ull << 62;
-  return kRowsOf128Bytes | static_cast<unsigned long long>(kUnitBytes / 16) << 32 | next_lines / 16ull << 16 |
-         (address & 0x3ffff) / 16;
+  return kRowsOf128Bytes | static_cast<unsigned long long>(kUnitBytes / 16) << 32 | place;
 }
 // From a matrix to where its values of a depth begin, a multiple of 16 below 64.
 HONE_DEVICE unsigned bytes_to_depth(int depth) { return static_cast<unsigned>(depth) * 2; }

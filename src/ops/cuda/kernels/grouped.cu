@@ -138,19 +138,24 @@ HONE_DEVICE void multiply_slice(WarpCores, TileSums& sums, const Pack<T, kTilePa
 }
 
 constexpr unsigned kHalfBytes = kTileLines / 2 * GroupCores::kDepth * 2;  // of a tile's lines
-HONE_DEVICE unsigned long long tile_of_cores(unsigned address, bool turned, int depth) {
-  return matrix_at(address + (turned ? bytes_to_depth_turned(depth) : bytes_to_depth(depth)), turned ? kHalfBytes : 16);
+HONE_DEVICE unsigned tile_of_cores(unsigned address, bool turned) {
+  return place_of_matrix(address, turned ? kHalfBytes : 16);
+}
+HONE_DEVICE unsigned long long tile_from(unsigned tile, bool turned, int depth) {
+  return matrix_at(tile + (turned ? bytes_to_depth_turned(depth) : bytes_to_depth(depth)) / 16);
 }
 template <bool kLeftTurned, bool kRightTurned, class T>
 HONE_DEVICE void multiply_slice(GroupCores, TileSums& sums, const Pack<T, kTilePack>* left,
                                 const Pack<T, kTilePack>* right) {
-  const unsigned group = threadIdx.x / (4 * kWarp);  // its half of the lines is as long by lines as turned
-  const unsigned a = shared_address(left) + group * kHalfBytes, b = shared_address(right);
+  // Its half of the lines is as long by lines as turned.
+  const auto group = static_cast<unsigned>(of_whole_warp(static_cast<int>(threadIdx.x) / (4 * kWarp)));
+  const unsigned a = tile_of_cores(shared_address(left) + group * kHalfBytes, kLeftTurned);
+  const unsigned b = tile_of_cores(shared_address(right), kRightTurned);
   hold(sums.at);
   begin_group();
   HONE_UNROLL for (int depth = 0; depth < GroupCores::kDepth; depth += 16)
-    group_multiply<kLeftTurned, kRightTurned>(T{}, sums.at, tile_of_cores(a, kLeftTurned, depth),
-                                              tile_of_cores(b, kRightTurned, depth));
+    group_multiply<kLeftTurned, kRightTurned>(T{}, sums.at, tile_from(a, kLeftTurned, depth),
+                                              tile_from(b, kRightTurned, depth));
   commit_group();
 }
 HONE_DEVICE void wait_for_sums(TileSums& sums) {

@@ -253,6 +253,9 @@ struct List {
 constexpr int kWarp = 32, kMostWarps = 32;
 constexpr unsigned kAllLanes = 0xffffffffu;
 
+// What all lanes have, for the compiler to know that they do.
+HONE_DEVICE int of_whole_warp(int x) { return __shfl_sync(kAllLanes, x, 0); }
+
 struct Plus {};
 struct Larger {};
 template <class W>
