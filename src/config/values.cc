@@ -1,6 +1,7 @@
 // How scalars, names and choices are read from and written to nodes: the parts of config_read.h without templates.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -29,6 +30,9 @@ void wrong_type(const Node& node, const std::string& expected, const At& at) {
   const std::string low = to_lower(node.text());
   if (expected == "true or false" && (low == "yes" || low == "no" || low == "on" || low == "off"))
     fact += " (yes and no are plain text in hone's YAML)";
+  const auto is_number = [](const auto& entry) { return parse_int(entry.first).has_value(); };
+  if (expected.starts_with("list of ") && std::any_of(node.entries().begin(), node.entries().end(), is_number))
+    fact += " (a number names an entry of a list that a recipe has; without one give the list: [{...}])";
   at.problems.add(at.path, fact, "", node.mark());
 }
 

@@ -65,6 +65,13 @@ TEST(Read, ReportsAllProblemsTogetherWithTheirLines) {
              "r.yaml:8: seed: got -1, expected at least 0", "r.yaml:1: nam: no such option; did you mean name?"}));
 }
 
+TEST(Read, SaysHowAListBeginsThatANumberWasToReachInto) {
+  Everything e;
+  EXPECT_EQ(read_yaml("items: {0: {weight: 1}}", e),
+            (Lines{"r.yaml:1: items: got a section, expected list of section (a number names an entry of a list that a "
+                   "recipe has; without one give the list: [{...}])"}));
+}
+
 TEST(Read, KeepsTheDefaultWhereAValueDoesNotFit) {
   Everything e;
   read_yaml("inner: {steps: -5, rate: 7}", e);
