@@ -74,6 +74,16 @@ struct Ends {
   std::int32_t bos = -1, eos = -1, starts = -1;
 };
 
+// Few rows, or a small weight, make another weight of it.
+void tell_rounded(const data::StreamOrder::Part& part, const std::string& path) {
+  constexpr double kNoticed = 0.05;
+  const auto rows = static_cast<double>(part.rows);
+  const double slots = data::StreamOrder::slots_of(part), wanted = part.weight * rows;
+  if (std::abs(slots - wanted) <= kNoticed * wanted) return;
+  log::warning("{}: an epoch has whole rows: {} of {} for weight {}, as if it were {:.3g}", path,
+               static_cast<std::int64_t>(slots), counted(part.rows, "row"), part.weight, slots / rows);
+}
+
 class PackedDataset final : public Dataset {
  public:
   // parts: all but their rows. `part_name` tells the halves of a split from the whole and from each other.
@@ -85,6 +95,7 @@ class PackedDataset final : public Dataset {
       const auto name = [&](std::int64_t doc) { return part.name_of(doc); };
       part.rows = data::cut_and_pack(*part.tokens.store, part.stretches, options_, ends_.starts, name, report_);
       order.push_back({part.rows.rows(), part.file.weight});
+      tell_rounded(order.back(), part.file.path);
     }
     order_ = data::StreamOrder(order);
     finish_report();

@@ -11,16 +11,20 @@
 
 namespace hone::data {
 
+double StreamOrder::slots_of(const Part& part) {
+  const double wanted = std::round(part.weight * static_cast<double>(part.rows));
+  return part.weight > 0 && part.rows > 0 ? std::max(1.0, wanted) : 0;
+}
+
 StreamOrder::StreamOrder(const std::vector<Part>& parts) {
   constexpr double kMost = 1e15;  // rows per epoch
   for (const Part& part : parts) {
-    const double wanted = std::round(part.weight * static_cast<double>(part.rows));
+    const double wanted = slots_of(part);
     HONE_ASSERT(wanted >= 0);
     if (wanted + static_cast<double>(epoch_rows_) > kMost)
       throw Error(ErrorKind::config,
                   fmt::format("data.train: weight {} makes an epoch of more than 1e15 rows", part.weight));
-    const bool used = part.weight > 0 && part.rows > 0;
-    const std::int64_t slots = used ? std::max<std::int64_t>(1, static_cast<std::int64_t>(wanted)) : 0;
+    const auto slots = static_cast<std::int64_t>(wanted);
     if (slots > 0) slices_.push_back({rows_, part.rows, epoch_rows_, slots});
     rows_ += part.rows;
     epoch_rows_ += slots;

@@ -17,6 +17,7 @@ class StreamOrder {
     double weight = 1;
   };
   explicit StreamOrder(const std::vector<Part>& parts);  // REQUIRES: weights finite and >= 0
+  static double slots_of(const Part& part);              // of an epoch
 
   std::int64_t rows() const { return rows_; }  // before weights
   std::int64_t epoch_rows() const { return epoch_rows_; }

@@ -1,6 +1,7 @@
 // Dataset: rows, batches, splits and the errors of whole data sets.
 #include <set>
 
+#include "base/log.h"
 #include "data/inspect.h"
 #include "hone/data.h"
 #include "support.h"
@@ -322,6 +323,27 @@ TEST(Inspect, FindsTheEosThatACutMadeTheLastTarget) {
   EXPECT_FALSE(data::learns(data::inspect_records(*cut).at(0), eos));
   EXPECT_TRUE(data::learns(data::inspect_records(*cut).at(0), 'b'));
   EXPECT_FALSE(data::learns(data::inspect_records(*cut).at(0), 'a')) << "seen, never predicted";
+}
+
+// An epoch has whole rows: where that makes another weight of it, the user is told.
+TEST(Dataset, TellsWhichWeightItIsThatAFewRowsHave) {
+  const TempFolder folder;
+  std::string lines, told;
+  for (int i = 0; i < 10; ++i) lines += "{\"text\": \"a\"}\n";
+  log::set_sink([&](log::Level level, std::string_view message) {
+    if (level >= log::Level::warning) told += std::string(message) + "\n";
+  });
+  Dataset::Options options;
+  options.packing = Packing::none;
+  std::vector<DataFile> all = files({folder.write("ten.jsonl", lines), folder.write("other.jsonl", lines)});
+  for (const double weight : {0.04, 0.25, 0.5, 1.04, 3.0, 0.0}) {
+    all[0].weight = weight;
+    Dataset::make(all, ByteTokenizer(), options);
+  }
+  log::set_sink({});
+  const std::string begin = folder.file("ten.jsonl") + ": an epoch has whole rows: ";
+  EXPECT_EQ(told, begin + "1 of 10 rows for weight 0.04, as if it were 0.1\n" + begin +
+                      "3 of 10 rows for weight 0.25, as if it were 0.3\n");
 }
 
 }  // namespace
