@@ -109,7 +109,8 @@ class Generate final : public Command {
           field("stream", &C::stream, "Print a single answer while it is written."),
           field("stats", &C::stats,
                 "Afterwards print the tokens per second of prompts and of generation to standard error."),
-          field("precision", &C::precision, "Precision of weights and activations; default: as the model is stored."),
+          field("precision", &C::precision,
+                "Precision of weights and activations; default: as the model is stored, and fp32 where that is fp16."),
           field("device", &C::device, "What computes: cpu, cuda or cuda:1; auto = the GPU where there is one.")};
     }
   };
