@@ -74,7 +74,8 @@ class Eval final : public Command {
               "of a text, the completion of a pair, the assistant's turns of a conversation."),
           field("chat_template", &C::chat_template,
                 "Chat template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
-          field("precision", &C::precision, "Precision of weights and activations; default: as the model is stored."),
+          field("precision", &C::precision,
+                "Precision of weights and activations; default: as the model is stored, and fp32 where that is fp16."),
           field("device", &C::device, "What computes: cpu, cuda or cuda:1; auto = the GPU where there is one.")};
     }
   };

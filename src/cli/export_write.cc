@@ -12,7 +12,6 @@
 #include "hone/safetensors.h"
 #include "hub/adapter_config.h"
 #include "hub/copy_weights.h"
-#include "hub/own_tokenizer.h"
 #include "hub/save.h"
 #include "io/json.h"
 #include "tensor/dtype.h"
@@ -115,9 +114,7 @@ Written add_merged(io::FolderCommit& commit, const ExportSource& source, const E
     model->each_weight([&](const std::string&, Weight& weight) {
       if (!weight.is_buffer()) weight.fill(weight.use().detach().to(*stored));
     });
-  const auto tokenizer = hub::own_tokenizer(tokenizer_folder(place));
-  hub::ModelFiles files =
-      hub::model_files(*model, place.folder, tokenizer->vocab_size() > 0 ? tokenizer.get() : nullptr);
+  hub::ModelFiles files = merged_files(place, *model);
   files.max_shard_bytes = how.max_shard_bytes;
   texts = std::move(files.texts);
   files.texts.clear();

@@ -109,7 +109,8 @@ class Generate final : public Command {
           field("stream", &C::stream, "Print a single answer while it is written."),
           field("stats", &C::stats,
                 "Afterwards print the tokens per second of prompts and of generation to standard error."),
-          field("precision", &C::precision, "Precision of weights and activations; default: as the model is stored."),
+          field("precision", &C::precision,
+                "Precision of weights and activations; default: as the model is stored, and fp32 where that is fp16."),
           field("device", &C::device, "What computes: cpu, cuda or cuda:1; auto = the GPU where there is one.")};
     }
   };
@@ -140,7 +141,7 @@ class Generate final : public Command {
     std::vector<std::vector<std::int32_t>> ids;
     for (const Prompt& prompt : prompts) ids.push_back(encode(*tokenizer, prompt.text));
     const auto model = load(place);
-    const GenerateConfig config = merged(generation_defaults(place.folder, model->vocab_size()), *tokenizer);
+    const GenerateConfig config = defaults_of(place, *model, *tokenizer);
     Generator generator(*model, tokenizer);
     const StopSignal signals;
     const bool one = prompts.size() == 1 && flags_.stream && !json_;
@@ -235,7 +236,7 @@ class Generate final : public Command {
   // A conversation on the terminal, until the end of the input.
   int talk(const ModelPlace& place, const std::shared_ptr<const Tokenizer>& tokenizer) {
     const auto model = load(place);
-    const GenerateConfig config = merged(generation_defaults(place.folder, model->vocab_size()), *tokenizer);
+    const GenerateConfig config = defaults_of(place, *model, *tokenizer);
     Generator generator(*model, tokenizer);
     std::optional<Conversation> conversation;
     std::string answer, line;
@@ -261,6 +262,10 @@ class Generate final : public Command {
     if (tokenizer.adds_eos && !ids.empty() && ids.back() == tokenizer.eos_id) ids.pop_back();
     if (ids.empty() && tokenizer.bos_id) ids.push_back(*tokenizer.bos_id);
     return ids;
+  }
+
+  GenerateConfig defaults_of(const ModelPlace& place, const Model& model, const Tokenizer& tokenizer) const {
+    return merged(generation_defaults(generation_folder(place).string(), model.vocab_size()), tokenizer);
   }
 
   GenerateConfig merged(GenerateConfig config, const Tokenizer& tokenizer) const {

@@ -11,7 +11,6 @@
 #include "cli/output.h"
 #include "hone/command.h"
 #include "hone/registry.h"
-#include "hub/own_tokenizer.h"
 #include "hub/save.h"
 #include "io/folder_commit.h"
 
@@ -34,7 +33,7 @@ class Merge final : public Command {
                 "A folder there that hone made, with nothing else in it, is moved to <folder>.old-k first."),
           field("precision", &C::precision,
                 "Type of the weights that are written; sums are made in fp32 and rounded once. Default: as the model "
-                "is stored.")};
+                "is stored, and fp32 where that is fp16.")};
     }
   };
   explicit Merge(const Config& config) : flags_(config) {}
@@ -53,10 +52,9 @@ class Merge final : public Command {
     if (place.adapter.empty())
       throw Error(ErrorKind::usage, call.positionals[0] + ": a model without an adapter; --adapter names one");
     const auto model = merged_model(place, flags_.precision);
-    const auto tokenizer = hub::own_tokenizer(tokenizer_folder(place));
-    const Tokenizer* files = tokenizer->vocab_size() > 0 ? tokenizer.get() : nullptr;
+    const hub::ModelFiles files = merged_files(place, *model);
     const StopSignal signals;
-    hub::save_model_folder(flags_.out, *model, hub::model_files(*model, place.folder, files), {flags_.replace});
+    hub::save_model_folder(flags_.out, *model, files, {flags_.replace});
     report(place, model->parameter_count(), call.json);
     return 0;
   }

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "hub/memory.h"
+#include "hub/own_tokenizer.h"
 #include "train/adapter_base.h"
 
 namespace hone::cli {
@@ -23,6 +24,12 @@ ModelPlace named_place(const std::string& where, const std::string& adapter) {
     throw Error(ErrorKind::usage, "--adapter: " + where + " is an adapter already; give the model that it goes with");
   place.adapter = find_adapter_folder(adapter);
   return place;
+}
+
+std::filesystem::path folder_with(const char* file, const ModelPlace& place) {
+  std::error_code ignored;
+  const bool own = !place.adapter.empty() && std::filesystem::exists(place.adapter / file, ignored);
+  return own ? place.adapter : place.folder;
 }
 
 }  // namespace
@@ -56,10 +63,18 @@ std::unique_ptr<Model> merged_model(const ModelPlace& place, std::optional<Preci
   return model;
 }
 
-std::filesystem::path tokenizer_folder(const ModelPlace& place) {
-  std::error_code ignored;
-  const bool own = !place.adapter.empty() && std::filesystem::exists(place.adapter / "tokenizer.json", ignored);
-  return own ? place.adapter : place.folder;
+std::filesystem::path tokenizer_folder(const ModelPlace& place) { return folder_with("tokenizer.json", place); }
+
+std::filesystem::path generation_folder(const ModelPlace& place) {
+  return folder_with("generation_config.json", place);
+}
+
+hub::ModelFiles merged_files(const ModelPlace& place, Model& model) {
+  const std::filesystem::path folder = tokenizer_folder(place);
+  const auto tokenizer = hub::own_tokenizer(folder);
+  const bool trained_with = folder == place.adapter;
+  return hub::model_files(model, place.folder, tokenizer->vocab_size() > 0 ? tokenizer.get() : nullptr,
+                          {.align_ids = trained_with, .generation_from = generation_folder(place)});
 }
 
 }  // namespace hone::cli

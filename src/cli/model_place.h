@@ -7,6 +7,7 @@
 #include <string>
 
 #include "hone/hub.h"
+#include "hub/save.h"
 
 namespace hone::cli {
 
@@ -17,6 +18,11 @@ ModelPlace model_place(const std::string& where, const std::string& adapter);
 ModelPlace model_place_to_merge(const std::string& where, const std::string& adapter);
 // The model with its adapter in it and no longer beside it; precision: of what comes of it, as it is stored by default.
 std::unique_ptr<Model> merged_model(const ModelPlace& place, std::optional<Precision> precision);
+// The small files of a merged model: those of its base, with the adapter's tokenizer and ends of answers where it has
+// them.
+hub::ModelFiles merged_files(const ModelPlace& place, Model& model);
+// The folder whose generation_config.json counts: the adapter's, where it has one.
+std::filesystem::path generation_folder(const ModelPlace& place);
 // The folder whose tokenizer and chat template go with it: the adapter's, where it has a tokenizer.
 std::filesystem::path tokenizer_folder(const ModelPlace& place);
 

@@ -88,8 +88,13 @@ std::shared_ptr<const Tokenizer> with_chat_template(std::shared_ptr<const Tokeni
 }
 
 std::optional<std::int32_t> turn_end(const Tokenizer& tokenizer) {
-  const auto chosen = text::ChatTemplate::of(tokenizer);
-  return chosen ? chosen->turn_end(tokenizer) : std::nullopt;
+  try {
+    const auto chosen = text::ChatTemplate::of(tokenizer);
+    return chosen ? chosen->turn_end(tokenizer) : std::nullopt;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::config) throw;
+    return std::nullopt;
+  }
 }
 
 }  // namespace hone::data

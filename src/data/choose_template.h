@@ -16,7 +16,8 @@ namespace hone::data {
 std::shared_ptr<const Tokenizer> with_chat_template(std::shared_ptr<const Tokenizer> tokenizer,
                                                     const std::string& chosen, const std::string& option);
 
-// The special token with which the tokenizer's chat template ends a turn of the assistant, if there is one.
+// The special token with which the tokenizer's chat template ends a turn of the assistant, if there is one. A template
+// that cannot be read is an error where a conversation needs it, and has none here.
 std::optional<std::int32_t> turn_end(const Tokenizer& tokenizer);
 
 }  // namespace hone::data

@@ -44,17 +44,17 @@ constexpr std::array kNeutral = std::to_array<std::pair<std::string_view, std::s
      {"forced_eos_token_id", ""}, {"sequence_bias", ""},        {"min_length", "0"},
      {"min_new_tokens", ""},      {"early_stopping", "false"},  {"renormalize_logits", "false"},
      {"exponential_decay_length_penalty", ""}, {"watermarking_config", ""}, {"constraints", ""},
-     {"dola_layers", ""},         {"prompt_lookup_num_tokens", ""}, {"token_healing", "false"}});
+     {"dola_layers", ""},         {"prompt_lookup_num_tokens", ""}, {"token_healing", "false"},
+     {"max_time", ""}});
 
 // Keys that change nothing here, with what they may be; each may be null.
-enum class Is { anything, flag, text, number };
+enum class Is { anything, flag, text };
 constexpr std::array kWithoutEffect = std::to_array<std::pair<std::string_view, Is>>(
     {{"_from_model_config", Is::flag},  {"transformers_version", Is::text},  {"use_cache", Is::flag},
      {"cache_implementation", Is::text}, {"cache_config", Is::anything},      {"return_legacy_cache", Is::flag},
      {"output_attentions", Is::flag},    {"output_hidden_states", Is::flag},  {"output_scores", Is::flag},
      {"output_logits", Is::flag},        {"return_dict_in_generate", Is::flag}, {"trust_remote_code", Is::flag},
-     {"low_memory", Is::flag},           {"max_time", Is::number},            {"disable_compile", Is::flag},
-     {"remove_invalid_values", Is::flag}});
+     {"low_memory", Is::flag},           {"disable_compile", Is::flag},       {"remove_invalid_values", Is::flag}});
 
 constexpr std::array<std::string_view, 4> kIds = {"bos_token_id", "eos_token_id", "pad_token_id",
                                                   "decoder_start_token_id"};
@@ -70,7 +70,6 @@ void check(Is wanted, const config::Node& value, const std::string& key, Problem
   if (value.is_null()) return;
   if (wanted == Is::flag) check_type<bool>(value, {problems, key});
   if (wanted == Is::text) check_type<std::string>(value, {problems, key});
-  if (wanted == Is::number) check_type<double>(value, {problems, key, at_least(0)});
 }
 
 bool neutral(std::string_view key, const config::Node& value, Problems& problems) {

@@ -9,6 +9,7 @@
 #include <regex>
 #include <set>
 
+#include "base/env.h"
 #include "base/strings.h"
 #include "hone/config_read.h"
 #include "io/json.h"
@@ -52,15 +53,24 @@ bool flag(const json& config, const char* key, const std::string& file) {
   return config.at(key).get<bool>();
 }
 
-template <class T>
-std::map<std::string, T> patterns(const json& config, const char* key, const std::string& file) {
-  std::map<std::string, T> all;
+using Patterns = std::vector<std::pair<std::string, double>>;
+
+// In the file's order.
+Patterns patterns(const nlohmann::ordered_json& config, const char* key, const std::string& file) {
+  Patterns all;
   if (!config.contains(key) || config.at(key).is_null()) return all;
-  if (!config.at(key).is_object()) refuse(file, key, config.at(key), "an object of numbers");
+  if (!config.at(key).is_object()) refuse(file, key, json(config.at(key)), "an object of numbers");
   for (const auto& [pattern, value] : config.at(key).items()) {
-    if (!value.is_number()) refuse(file, key, value, "a number");
-    all[pattern] = value.template get<T>();
+    if (!value.is_number()) refuse(file, key, json(value), "a number");
+    all.emplace_back(pattern, value.get<double>());
   }
+  return all;
+}
+
+template <class T>
+std::map<std::string, T> by_name(const Patterns& patterns) {
+  std::map<std::string, T> all;
+  for (const auto& [pattern, value] : patterns) all[pattern] = static_cast<T>(value);
   return all;
 }
 
@@ -118,7 +128,9 @@ bool is_adapter_folder(const std::filesystem::path& folder) {
 
 AdapterConfig read_adapter_config(const std::filesystem::path& folder) {
   const std::string file = (folder / kAdapterConfig).string();
-  const json config = io::read_json_file(file);
+  const auto ordered = io::parse_ordered_json(InFile(file, ErrorKind::checkpoint).read_all(io::kConfigJson.bytes), file,
+                                              io::kConfigJson);
+  const json config(ordered);
   if (!config.is_object()) throw Error(ErrorKind::checkpoint, file + ": expected an object");
   const json type = config.value("peft_type", json());
   if (type != "LORA") refuse(file, "peft_type", type, "\"LORA\"");
@@ -130,11 +142,13 @@ AdapterConfig read_adapter_config(const std::filesystem::path& folder) {
   lora.rslora = flag(config, "use_rslora", file);
   lora.dora = flag(config, "use_dora", file);
   lora.init = start_of(config);
-  lora.rank_pattern = patterns<std::int64_t>(config, "rank_pattern", file);
-  lora.alpha_pattern = patterns<double>(config, "alpha_pattern", file);
+  read.ranks = patterns(ordered, "rank_pattern", file), read.alphas = patterns(ordered, "alpha_pattern", file);
+  lora.rank_pattern = by_name<std::int64_t>(read.ranks);
+  lora.alpha_pattern = by_name<double>(read.alphas);
   lora.modules_to_save = names(config, "modules_to_save", file);
   if (lora.rank < 1) refuse(file, "r", lora.rank, "at least 1");
   check_expressions_of(config, "rank_pattern", file), check_expressions_of(config, "alpha_pattern", file);
+  read.selection = AdapterSelection(config, file);
   if (says_nothing(config.value("layers_to_transform", json())) &&
       says_nothing(config.value("exclude_modules", json())))
     read.targets = plain_names(config, "target_modules");

@@ -3,9 +3,11 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hone/adapter.h"
+#include "hub/adapter_selection.h"
 
 namespace hone::hub {
 
@@ -14,7 +16,11 @@ inline constexpr const char *kAdapterConfig = "adapter_config.json", *kAdapterMo
 struct AdapterConfig {
   LoraConfig lora;
   std::string base;  // as the file names it; "": it names none
-  std::vector<std::string> targets = {};  // of a file that was read: ends of names; empty: not to be told from it
+  // Of a file that was read. targets: ends of names; empty: not to be told from it.
+  std::vector<std::string> targets = {};
+  AdapterSelection selection = {};
+  // rank_pattern and alpha_pattern in the file's order: PEFT takes the first that fits.
+  std::vector<std::pair<std::string, double>> ranks = {}, alphas = {};
 };
 
 bool is_adapter_folder(const std::filesystem::path& folder);

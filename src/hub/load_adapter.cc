@@ -3,13 +3,16 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
+#include "base/log.h"
 #include "base/strings.h"
 #include "hone/hub.h"
 #include "hone/safetensors.h"
 #include "hub/adapter_files.h"
+#include "hub/adapter_patterns.h"
 #include "hub/expert_stacks.h"
 #include "hub/memory.h"
 #include "nn/lora.h"
@@ -175,34 +178,11 @@ const Weight* bias_of(Model& model, const std::string& module) {
   return bias;
 }
 
-// Of an expert's part the stacked weight that PEFT has it in: what its patterns are for.
-std::string stacked_name(const std::string& module) {
-  hub::ExpertName expert;
-  if (!hub::parse_expert(module, expert)) return module;
-  return expert.experts + (expert.part == "down_proj" ? ".down_proj" : ".gate_up_proj");
-}
-
-template <class T>
-std::optional<T> value_for(const std::map<std::string, T>& patterns, const std::string& module) {
-  for (const auto& [pattern, value] : patterns)
-    if (nn::matches_pattern(module, pattern) || nn::matches_pattern(stacked_name(module), pattern)) return value;
-  return std::nullopt;
-}
-
-std::int64_t rank_of(const LoraConfig& config, const std::string& module) {
-  return value_for(config.rank_pattern, module).value_or(config.rank);
-}
-
 // Whether PEFT's start of that name leaves the base without what the factors begin with.
 bool takes_from_base(const std::string& start) {
   for (const char* known : {"pissa", "olora", "corda", "loftq", "lora_ga"})
     if (start.starts_with(known)) return true;
   return false;
-}
-
-double alpha_of(const LoraConfig& config, const std::string& module) {
-  const double standard = config.alpha.value_or(2.0 * static_cast<double>(config.rank));
-  return value_for(config.alpha_pattern, module).value_or(standard);
 }
 
 // One folder's way onto a model; the members are its state.
@@ -216,6 +196,7 @@ class Loading {
         lora_(how.as.value_or(own_)),
         file_(model, folder, hub::type_of(how.precision), own_.modules_to_save),
         residual_(how.as && nn::lora_start(lora_.init).kind == nn::LoraStart::Kind::pissa) {
+    leave_out_others();
     unstack(model, file_.modules, file_.path());
     if (takes_from_base(own_.init))
       throw Error(ErrorKind::checkpoint,
@@ -225,7 +206,13 @@ class Loading {
               "merge it with PEFT; of pissa, olora and corda save_pretrained(..., "
               "path_initial_model_for_weight_conversion=...) writes an adapter for the base as it was");
     if (file_.modules.empty() && file_.whole.empty())
-      throw Error(ErrorKind::checkpoint, file_.path() + ": no part of an adapter");
+      throw Error(ErrorKind::checkpoint, left_out_.empty() ? file_.path() + ": no part of an adapter"
+                                                           : file_.path() + ": adapter_config.json selects none of its "
+                                                                            "modules; see target_modules there");
+    if (how.as) return;
+    std::vector<std::string> modules;
+    for (const auto& [module, parts] : file_.modules) modules.push_back(module);
+    hub::settle_patterns(config_, modules, lora_);
   }
 
   // What run() will do, of a model without weights.
@@ -241,6 +228,7 @@ class Loading {
   }
 
   std::pair<LoraConfig, LoraReport> run() {
+    tell_selection();
     check_base();
     prepare();
     for (const auto& [module, parts] : file_.modules) put(module, parts);
@@ -249,6 +237,28 @@ class Loading {
   }
 
  private:
+  // As PEFT: an adapter sits where the configuration says, whatever else the file has. Experts have names of their own
+  // there.
+  void leave_out_others() {
+    std::erase_if(file_.modules, [&](const auto& one) {
+      const std::string& module = one.first;
+      const bool plain = module.find(".experts") == std::string::npos && file_.find(module + ".weight");
+      if (!plain || config_.selection.selects(module)) return false;
+      left_out_.push_back(module);
+      return true;
+    });
+  }
+
+  void tell_selection() const {
+    if (const std::string& unread = config_.selection.unread(); !unread.empty())
+      log::warning("{}: adapter_config.json has an expression that cannot be read here, {}: all that the file has is "
+                   "taken",
+                   file_.path(), hone::quoted(unread));
+    if (!left_out_.empty())
+      log::warning("{}: adapter_config.json does not select all that is in it: left out, as in PEFT, {}", file_.path(),
+                   list_names(left_out_, 5));
+  }
+
   void prepare() {
     for (const auto& [module, parts] : file_.modules) check(module, parts);
     check_all_there();
@@ -269,7 +279,7 @@ class Loading {
     const auto [outputs, inputs] = nn::Lora::sides_of(weight);
     file_.check_shape(module + ".lora_A", parts.a, {parts.a.size(0), inputs});
     file_.check_shape(module + ".lora_B", parts.b, {outputs, parts.a.size(0)});
-    const std::int64_t rank = rank_of(own_, module);
+    const std::int64_t rank = hub::rank_of(config_, module);
     if (parts.a.size(0) != rank)
       fail(module, fmt::format("lora_A has rank {}, but adapter_config.json says {}", parts.a.size(0), rank));
     const bool magnitude = parts.magnitude.defined();
@@ -328,7 +338,7 @@ class Loading {
     const std::int64_t rows = parts.a.size(0), rank = residual_ ? rows / 2 : rows;
     // PiSSA's file has twice the rank, and an alpha that goes with it.
     const nn::Lora::Options options{.rank = rank,
-                                    .scale = own_.scale(rows, alpha_of(own_, module)),
+                                    .scale = own_.scale(rows, hub::alpha_of(config_, module)),
                                     .dropout = lora_.dropout,
                                     .magnitude = parts.magnitude.defined()};
     const std::string partner = partner_of(module, parts);
@@ -375,6 +385,7 @@ class Loading {
   const LoraConfig& own_;  // as the file has it
   LoraConfig lora_;
   Reader file_;
+  std::vector<std::string> left_out_;
   const bool residual_;
   std::map<std::string, nn::Lora*> made_;
   LoraReport report_;

@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "hone/config_read.h"
 #include "hone/registry.h"
+#include "hub/special_ids.h"
 #include "nn/rope.h"
 #include "nn/token_ids.h"
 #include "tensor/dtype.h"
@@ -44,26 +45,7 @@ std::string made_generation_config(const config::Node& hf_config) {
   return config::to_json(node) + "\n";
 }
 
-// Adds a token to eos_token_id, which is an id, a list of ids, or absent: then the model's own counts as well.
-std::string with_end(const std::string& generation_config, const config::Node& hf_config, std::int32_t end) {
-  Problems problems;
-  config::Node node = config::parse_json(generation_config, "generation_config.json", problems);
-  problems.require(node.is_map(), "generation_config.json", "expected an object");
-  problems.raise("the model");
-  config::Node& ids = node.at_or_add("eos_token_id");
-  const config::Node* own = hf_config.find("eos_token_id");
-  const bool given = !ids.is_null();
-  if (!given && own) ids = *own;
-  if (ids.kind() != config::Node::Kind::list)
-    ids = config::Node::list(ids.is_null() ? std::vector<config::Node>{} : std::vector{ids});
-  const config::Node added = config::Values<std::int64_t>::write(end);
-  const bool known = std::any_of(ids.items().begin(), ids.items().end(),
-                                 [&](const config::Node& id) { return id.text() == added.text(); });
-  if (known && given) return generation_config;
-  if (!known) ids.items().push_back(added);
-  return config::to_json(node) + "\n";
-}
-
+// As it lies there, checked.
 std::string generation_config(const std::filesystem::path& source, const config::Node& hf_config) {
   std::error_code ignored;
   const std::filesystem::path file = source / "generation_config.json";
@@ -78,16 +60,44 @@ std::string generation_config(const std::filesystem::path& source, const config:
   return content;
 }
 
+// What both files say, and what was changed of them; a generation_config.json that needs no change stays as it was.
+struct ConfigTexts {
+  config::Node config;
+  std::string generation;
+  std::vector<std::string> aligned;
+};
+
+ConfigTexts config_texts(const Model& model, const std::filesystem::path& source, const Tokenizer* tokenizer,
+                         const FilesHow& how) {
+  ConfigTexts made{with_points(model.hf_config()), "", {}};
+  if (!model.causal_lm()) return made;
+  made.generation = generation_config(how.generation_from.empty() ? source : how.generation_from, made.config);
+  const bool aligns = how.align_ids && tokenizer;
+  if (!aligns && !how.turn_end) return made;
+  Problems problems;
+  config::Node generation = config::parse_json(made.generation, "generation_config.json", problems);
+  problems.require(generation.is_map(), "generation_config.json", "expected an object");
+  problems.raise("the model");
+  if (aligns) made.aligned = align_ids(made.config, generation, *tokenizer);
+  const bool added = how.turn_end && add_end(generation, made.config, *how.turn_end);
+  if (added || !made.aligned.empty()) made.generation = config::to_json(generation) + "\n";
+  return made;
+}
+
 }  // namespace
 
+std::vector<std::string> aligned_ids(const Model& model, const std::filesystem::path& source,
+                                     const Tokenizer& tokenizer) {
+  return config_texts(model, source, &tokenizer, {.align_ids = true}).aligned;
+}
+
 ModelFiles model_files(Model& model, const std::filesystem::path& source, const Tokenizer* tokenizer,
-                       std::optional<std::int32_t> turn_end, std::optional<at::ScalarType> type) {
-  config::Node config = with_points(model.hf_config());
-  if (type) config.at_or_add("dtype") = config::Values<std::string>::write(hf_name(*type));
+                       const FilesHow& how) {
+  ConfigTexts made = config_texts(model, source, tokenizer, how);
+  if (how.type) made.config.at_or_add("dtype") = config::Values<std::string>::write(hf_name(*how.type));
   ModelFiles files;
-  files.texts.emplace_back("config.json", config::to_json(config) + "\n");
-  if (model.causal_lm()) files.texts.emplace_back("generation_config.json", generation_config(source, config));
-  if (model.causal_lm() && turn_end) files.texts.back().second = with_end(files.texts.back().second, config, *turn_end);
+  files.texts.emplace_back("config.json", config::to_json(made.config) + "\n");
+  if (model.causal_lm()) files.texts.emplace_back("generation_config.json", std::move(made.generation));
   if (!tokenizer) return files;
   std::set<std::string> names{"config.json", "generation_config.json"};
   for (const auto& [name, content] : tokenizer->files)

@@ -22,11 +22,19 @@ struct ModelFiles {
   std::uint64_t max_shard_bytes = 5'000'000'000;
 };
 
-// config.json from the model, with the weights' type, or `type`; generation_config.json as `source` has it, else made
-// from config.json; the tokenizer's files. source: the folder the model came from, or "". tokenizer: may be null.
-// turn_end: a token at which generation stops, besides those that generation_config.json has.
+struct FilesHow {
+  std::optional<std::int32_t> turn_end = {};      // a token at which generation stops, too
+  std::optional<at::ScalarType> type = {};        // that config.json names, instead of the model's
+  bool align_ids = false;                         // ids of special tokens become the tokenizer's
+  std::filesystem::path generation_from = {};     // the folder whose generation_config.json counts; "": `source`
+};
+// config.json from the model; generation_config.json as `source` has it, else made from config.json; the tokenizer's
+// files. source: the folder the model came from, or "". tokenizer: may be null.
 ModelFiles model_files(Model& model, const std::filesystem::path& source, const Tokenizer* tokenizer,
-                       std::optional<std::int32_t> turn_end = {}, std::optional<at::ScalarType> type = {});
+                       const FilesHow& how = {});
+// What align_ids changes of the model's files: "eos_token_id 257 (was 2)". Nothing of a model that writes no texts.
+std::vector<std::string> aligned_ids(const Model& model, const std::filesystem::path& source,
+                                     const Tokenizer& tokenizer);
 
 // What the weight files hold; `value` is brought to `type` while it is written.
 struct SavedWeight {

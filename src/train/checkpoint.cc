@@ -144,11 +144,11 @@ void add_model(Files& files, const CheckpointParts& parts, const World& world) {
   if (!plan.index.empty()) files.texts.emplace_back(plan.index_name, plan.index);
 }
 
-// PEFT's two files, and the tokenizer's.
+// PEFT's two files, the tokenizer's, and what says where answers end: the base's file need not say so.
 void add_adapter(Files& files, const CheckpointParts& parts, const World& world) {
   files.texts.emplace_back(hub::kAdapterConfig, hub::adapter_json(parts.model, kDefaultAdapter, *parts.adapter));
   for (const auto& [name, content] : parts.files.texts)
-    if (name != "config.json" && name != "generation_config.json") files.texts.emplace_back(name, content);
+    if (name != "config.json") files.texts.emplace_back(name, content);
   files.tensors.emplace_back(hub::kAdapterModel, adapter_to_save(parts), world);
 }
 

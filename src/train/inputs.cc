@@ -36,6 +36,8 @@
 namespace hone::training {
 namespace {
 
+constexpr std::int64_t kLookedAt = 1000;  // rows
+
 std::shared_ptr<const Tokenizer> tokenizer_of(const Recipe& recipe, const std::filesystem::path& checkpoint) {
   // The run's own copy, so that a run goes on when the folder it came from has gone; it has the chat template, too.
   if (recipe.tokenizer.empty() && !checkpoint.empty()) return hub::own_tokenizer(checkpoint);
@@ -344,9 +346,22 @@ std::int32_t pad_id_of(const Tokenizer& tokenizer, std::int64_t vocab_size) {
   return id < vocab_size ? id : 0;
 }
 
-std::optional<std::int32_t> chosen_turn_end(const Recipe& recipe, const Tokenizer& tokenizer) {
-  if (recipe.data.chat_template.empty()) return std::nullopt;
-  return data::turn_end(tokenizer);
+bool learns_one_of(const Dataset& data, const std::vector<std::int32_t>& tokens) {
+  const std::int64_t stride = std::max<std::int64_t>(1, data.rows() / kLookedAt);
+  const auto wanted = [&](std::int64_t id) { return std::find(tokens.begin(), tokens.end(), id) != tokens.end(); };
+  for (std::int64_t row = 0; row < data.rows(); row += stride)
+    for (const HostDoc& doc : data.row(row))
+      if (std::any_of(doc.targets.begin(), doc.targets.end(), wanted)) return true;
+  return false;
+}
+
+std::optional<std::int32_t> learnt_turn_end(const Recipe& recipe, const Inputs& inputs) {
+  if (!inputs.has_tokenizer() || !inputs.model->causal_lm()) return std::nullopt;
+  const std::optional<std::int32_t> end = data::turn_end(*inputs.tokenizer);
+  if (!end || *end >= inputs.model->vocab_size()) return std::nullopt;
+  const Dataset* train = inputs.train->as_dataset();
+  const bool joins = !recipe.data.chat_template.empty() || !train || learns_one_of(*train, {*end});
+  return joins ? end : std::nullopt;
 }
 
 std::shared_ptr<const Collator> make_collator(const Recipe& recipe, const Inputs& inputs) {

@@ -55,8 +55,11 @@ std::unique_ptr<Model> meta_model(const Inputs& inputs, WeightTypes types);
 
 // What padding is filled with: it is never computed with, but must be a token of the model.
 std::int32_t pad_id_of(const Tokenizer& tokenizer, std::int64_t vocab_size);
-// What ends a turn in the chat template that the recipe chooses; nullopt: it leaves the tokenizer's own.
-std::optional<std::int32_t> chosen_turn_end(const Recipe& recipe, const Tokenizer& tokenizer);
+// What ends a turn in the chat template: in the one that the recipe chooses, and in the tokenizer's own where some row
+// has that token to learn; of a stream nobody knows, and it counts as well.
+std::optional<std::int32_t> learnt_turn_end(const Recipe& recipe, const Inputs& inputs);
+// Whether one of these tokens is a target in one of some rows, taken from all over the data.
+bool learns_one_of(const Dataset& data, const std::vector<std::int32_t>& tokens);
 std::shared_ptr<const Collator> make_collator(const Recipe& recipe, const Inputs& inputs);
 Loader::Options loader_options(const Recipe& recipe, const Inputs& inputs);
 std::string cache_folder(const Recipe& recipe);  // of tokenised data; "": it is not kept

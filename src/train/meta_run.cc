@@ -122,7 +122,7 @@ class MetaRun {
   std::uint64_t checkpoint_bytes() {
     const SaveTypes types(recipe_.trainer.save.dtype, recipe_.trainer.precision, source_types(inputs_.source));
     const hub::ModelFiles files =
-        hub::model_files(*model_, inputs_.source, inputs_.tokenizer.get(), std::nullopt, types.most());
+        hub::model_files(*model_, inputs_.source, inputs_.tokenizer.get(), {.type = types.most()});
     const std::string none;
     CheckpointParts parts{*model_, &*updater_, files, none, types};
     parts.with_optimizer = recipe_.trainer.save.optimizer;

@@ -14,6 +14,8 @@
 #include "hone/objective.h"
 #include "hone/registry.h"
 #include "hone/trainer.h"
+#include "hub/own_tokenizer.h"
+#include "hub/save.h"
 #include "ops/float8.h"
 #include "tensor/threads.h"
 #include "train/batch_size.h"
@@ -26,8 +28,7 @@
 namespace hone::training {
 namespace {
 
-constexpr std::int64_t kLookedAt = 100;  // rows
-constexpr double kMuch = 0.05;           // share of records or tokens lost that is worth a warning
+constexpr double kMuch = 0.05;  // share of records or tokens lost that is worth a warning
 
 std::string data_line(const std::string& name, const Dataset& data) {
   std::string text = fmt::format("{}: {}", name, counted(data.rows(), "row"));
@@ -60,17 +61,12 @@ double share(std::int64_t part, std::int64_t all) {
   return all == 0 ? 0 : static_cast<double>(part) / static_cast<double>(all);
 }
 
-// Whether one of the first rows has an end to learn: its own, or that of a turn, as chat templates write it.
+// Whether there is an end to learn: that of a text, or that of a turn, as chat templates write it.
 bool learns_an_end(const Inputs& inputs) {
   const Dataset* train = inputs.train->as_dataset();
   if (!train) return false;
   const std::int32_t eos = *inputs.tokenizer->eos_id, turn = data::turn_end(*inputs.tokenizer).value_or(eos);
-  for (std::int64_t row = 0; row < std::min(train->rows(), kLookedAt); ++row) {
-    const HostBatch batch = train->batch({row}, 0);
-    if (std::any_of(batch.labels.begin(), batch.labels.end(), [&](auto id) { return id == eos || id == turn; }))
-      return true;
-  }
-  return false;
+  return learns_one_of(*train, {eos, turn});
 }
 
 void warn_about_ends(const Recipe& recipe, const Inputs& inputs, std::vector<std::string>& warnings) {
@@ -79,6 +75,36 @@ void warn_about_ends(const Recipe& recipe, const Inputs& inputs, std::vector<std
     warnings.push_back("the tokenizer has no end-of-sequence token: the model will not learn where to stop");
   else if (!recipe.data.append_eos && !inputs.tokenizer->adds_eos && !learns_an_end(inputs))
     warnings.push_back("data.append_eos is false: the model will not learn where to stop");
+}
+
+// "": the model's files have the tokenizer's ids already.
+std::string ids_line(const Inputs& inputs) {
+  if (!inputs.has_tokenizer()) return "";
+  const std::vector<std::string> changed = hub::aligned_ids(*inputs.model, inputs.source, *inputs.tokenizer);
+  return changed.empty() ? "" : "checkpoints say where texts end as the tokenizer does: " + join(changed, ", ");
+}
+
+bool is_tokenizer_of(const std::filesystem::path& folder, const Tokenizer& tokenizer) {
+  const auto tokens = [](const Tokenizer& one) {
+    for (const auto& [name, content] : one.files)
+      if (name == "tokenizer.json") return std::string_view(content);
+    return std::string_view();
+  };
+  try {
+    const auto own = hub::own_tokenizer(folder);
+    return own->vocab_size() == 0 || (tokens(*own) == tokens(tokenizer) && own->eos_id == tokenizer.eos_id &&
+                                      own->bos_id == tokenizer.bos_id && own->pad_id == tokenizer.pad_id);
+  } catch (const Error&) {
+    return false;  // it may be named because the folder's own cannot be read
+  }
+}
+
+// A folder without a tokenizer takes any.
+void warn_about_tokenizer(const Recipe& recipe, const Inputs& inputs, std::vector<std::string>& warnings) {
+  if (recipe.tokenizer.empty() || inputs.source.empty() || !inputs.has_tokenizer()) return;
+  if (!is_tokenizer_of(inputs.source, *inputs.tokenizer))
+    warnings.push_back(fmt::format("tokenizer: {} is not the one in {}: to the model its ids are other tokens",
+                                   recipe.tokenizer, inputs.source.string()));
 }
 
 // Evaluations, saves and log lines have the last step besides; these have not.
@@ -210,6 +236,7 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
                                        inputs.adapter_source.empty() ? "" : ", from " + inputs.adapter_source.string(),
                                        human_count(static_cast<double>(beside)), whole));
   }
+  if (const std::string line = ids_line(inputs); !line.empty()) result.lines.push_back(line);
   const Dataset* train = inputs.train->as_dataset();
   result.lines.push_back(train ? data_line("data.train", *train) : stream_line(recipe.data));
   for (const EvalSet& set : inputs.evals) result.lines.push_back(data_line("data.eval." + set.name, *set.data));
@@ -245,6 +272,7 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
   if (train) warn_about_data(recipe, *train, result.warnings);
   else if (trainer.tokens && !trainer.steps)
     result.warnings.push_back("trainer.tokens: a stream's rows are counted as full ones: the run may end with fewer");
+  warn_about_tokenizer(recipe, inputs, result.warnings);
   warn_about_ends(recipe, inputs, result.warnings);
   warn_about_callbacks(recipe, steps, result.warnings);
   warn_about_half(recipe, result.warnings);

@@ -139,8 +139,8 @@ void TrainState::save(const std::filesystem::path& folder, const SaveState& how)
   const training::SaveTypes types(how.dtype, frame.precision, frame.run.source_types.value_or(training::SourceTypes()));
   const std::shared_ptr<const Tokenizer> tokenizer = how.tokenizer ? how.tokenizer : frame.tokenizer;
   const bool none = !tokenizer || tokenizer->vocab_size() == 0;
-  const hub::ModelFiles files =
-      hub::model_files(*frame.model, frame.source, none ? nullptr : tokenizer.get(), {}, types.most());
+  const hub::ModelFiles files = hub::model_files(*frame.model, frame.source, none ? nullptr : tokenizer.get(),
+                                                 {.type = types.most(), .align_ids = true});
   const std::string config = config::to_yaml(config_of(frame));
   training::CheckpointParts parts{*frame.model, frame.ready() ? &frame.updater() : nullptr, files, config, types};
   parts.steps = frame.steps;

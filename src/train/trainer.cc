@@ -124,8 +124,10 @@ void Trainer::choose_measures() {
 void Trainer::choose_files() {
   const Inputs& inputs = parts_.inputs;
   save_types_.emplace(recipe_.trainer.save.dtype, recipe_.trainer.precision, *state_.source_types);
-  files_ = hub::model_files(model_, inputs.source, inputs.tokenizer.get(), chosen_turn_end(recipe_, *inputs.tokenizer),
-                            save_types_->most());
+  files_ = hub::model_files(model_, inputs.source, inputs.tokenizer.get(),
+                            {.turn_end = learnt_turn_end(recipe_, inputs),
+                             .type = save_types_->most(),
+                             .align_ids = inputs.has_tokenizer()});
 }
 
 Summary Trainer::run() {

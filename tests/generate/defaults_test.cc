@@ -43,8 +43,8 @@ TEST_F(Defaults, OtherKeysAreOfTheirTypeAndRange) {
            {"top_k", "-1"},            {"top_k", "1.5"},            {"top_k", "\"x\""},
            {"top_p", "1.5"},           {"min_p", "-0.1"},           {"repetition_penalty", "0"},
            {"max_new_tokens", "0"},    {"max_length", "0"},         {"max_length", "\"long\""},
-           {"do_sample", "1"},         {"use_cache", "\"yes\""},    {"max_time", "-2"},
-           {"stop_strings", "{}"},     {"transformers_version", "[]"}})
+           {"do_sample", "1"},         {"use_cache", "\"yes\""},    {"stop_strings", "{}"},
+           {"transformers_version", "[]"}})
     expect_problem(key, value, "got ");
   const GenerateConfig config = read(R"({"do_sample": true, "temperature": 0.7, "top_k": 0, "max_length": 20,
     "use_cache": null, "transformers_version": "5.0", "max_new_tokens": 9})");
@@ -52,6 +52,12 @@ TEST_F(Defaults, OtherKeysAreOfTheirTypeAndRange) {
   EXPECT_EQ(config.top_k, 0);
   EXPECT_EQ(config.max_new_tokens, 9);
   EXPECT_EQ(config.max_length, std::nullopt);
+}
+
+TEST_F(Defaults, ATimeLimitIsRefusedAsWhateverElseEndsAText) {
+  for (const char* seconds : {"30", "0.5", "0"})
+    expect_problem("max_time", seconds, "is not supported; remove it to generate without");
+  EXPECT_NO_THROW(read(R"({"max_time": null})"));
 }
 
 TEST_F(Defaults, MaxLengthCountsWhereMaxNewTokensIsNotSet) {

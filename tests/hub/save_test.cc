@@ -75,7 +75,7 @@ TEST_F(Save, AddsATurnsEndToTheGenerationConfig) {
   const auto model = small_model();
   const auto eos = [&](const std::string& source, std::int32_t end) {
     write_text(root_ / "source" / "generation_config.json", source);
-    const std::string text = hub::model_files(*model, root_ / "source", nullptr, end).texts[1].second;
+    const std::string text = hub::model_files(*model, root_ / "source", nullptr, {.turn_end = end}).texts[1].second;
     return nlohmann::json::parse(text)["eos_token_id"].dump();
   };
   EXPECT_EQ(eos(R"({"top_k": 7, "eos_token_id": 3})", 5), "[3,5]");

@@ -328,5 +328,42 @@ TEST_F(Lora, ModulesToSaveAreEndsOfNames) {
   EXPECT_NE(std::find(report.saved.begin(), report.saved.end(), "model.norm"), report.saved.end());
 }
 
+// Which of a file's factors count, and how much, is for adapter_config.json to say
+// (tools/golden/golden_lora_selection.py).
+TEST_F(Lora, TheConfigurationSelectsAsPeftDoes) {
+  using nlohmann::ordered_json;
+  const ordered_json cases = ordered_json::parse(std::ifstream("tests/golden/train/adapter_selection.json"));
+  const ordered_json own = ordered_json::parse(std::ifstream(kAdapters / "linear" / "adapter_config.json"));
+  ASSERT_GE(cases.size(), 20u);
+  for (const ordered_json& one : cases) {
+    SCOPED_TRACE(one.dump());
+    const TempFolder folder;
+    std::filesystem::copy(kAdapters / "linear", folder / "made");
+    ordered_json config = own;
+    for (const auto& [key, value] : one["config"].items()) config[key] = value;
+    std::ofstream(folder / "made" / "adapter_config.json") << config.dump();
+    auto model = base();
+    if (one["scaling"].empty()) {
+      EXPECT_HONE_ERROR(load_adapter(*model, folder / "made"), checkpoint, "selects none of its modules");
+      continue;
+    }
+    const auto found = load_adapter(*model, folder / "made").first;
+    std::map<std::string, double> scaling;
+    each_adapter(*model, kDefaultAdapter, [&](const std::string& module, Weight&, Adapter& adapter) {
+      scaling[module] = dynamic_cast<nn::Lora&>(adapter).options().scale;
+    });
+    EXPECT_EQ(scaling, (one["scaling"].get<std::map<std::string, double>>()));
+    // What is written of it means the same once more.
+    hub::save_adapter_folder(folder / "again", *model, {found, ""}, {}, {});
+    auto other = base();
+    load_adapter(*other, folder / "again");
+    std::map<std::string, double> again;
+    each_adapter(*other, kDefaultAdapter, [&](const std::string& module, Weight&, Adapter& adapter) {
+      again[module] = dynamic_cast<nn::Lora&>(adapter).options().scale;
+    });
+    EXPECT_EQ(again, scaling);
+  }
+}
+
 }  // namespace
 }  // namespace hone::test

@@ -65,7 +65,7 @@ TEST(Gpt2, FloatsAreSavedAsFloats) {
   config::Node node = config::read_file("tests/golden/gpt2/gpt2/config.json");
   node.at_or_add("layer_norm_epsilon") = config::Node::scalar("1");
   const auto model = build_model(node, "config.json");
-  const std::string saved = hub::model_files(*model, "", nullptr, {}, {}).texts.at(0).second;
+  const std::string saved = hub::model_files(*model, "", nullptr).texts.at(0).second;
   EXPECT_NE(saved.find("\"layer_norm_epsilon\": 1.0,"), std::string::npos) << saved;
   EXPECT_NE(saved.find("\"n_layer\": 2,"), std::string::npos) << saved;
 }

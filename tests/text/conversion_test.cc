@@ -56,6 +56,31 @@ TEST(SentencePiece, OfBothKindsCutsAsItsScoresSay) {
   }
 }
 
+// transformers 5 takes the flags where there is no tokenizer.json. The one that is made, and kept in checkpoints, where
+// it passes over them, says the same.
+TEST(SentencePiece, TheFlagsBesideItBecomeThePostProcessor) {
+  test::TempFolder folder;
+  folder.write("tokenizer.model", small_model(1));
+  const auto load = [&](const char* config) {
+    folder.write("tokenizer_config.json", config);
+    return load_tokenizer(folder.path().string());
+  };
+  const auto again = [](const Tokenizer& tokenizer) { return make_tokenizer(tokenizer.files, {}, "m"); };
+  EXPECT_EQ(load(R"({"bos_token": "<s>", "eos_token": "</s>"})")->encode("ab").ids, Ids{7});
+  EXPECT_EQ(load(R"({"bos_token": "<s>", "add_bos_token": false})")->encode("ab").ids, Ids{7});
+  const auto first = load(R"({"bos_token": "<s>", "eos_token": "</s>", "add_bos_token": true})");
+  EXPECT_EQ(first->encode("ab").ids, (Ids{1, 7}));
+  EXPECT_TRUE(first->adds_bos);
+  EXPECT_EQ(again(*first)->encode("ab").ids, (Ids{1, 7}));
+  const auto both =
+      load(R"({"bos_token": "<s>", "eos_token": "</s>", "add_bos_token": true, "add_eos_token": true})");
+  EXPECT_EQ(both->encode("ab").ids, (Ids{1, 7, 2}));
+  EXPECT_EQ(again(*both)->encode("ab").ids, (Ids{1, 7, 2}));
+  const TextPair pair{"ab", "ab"};
+  EXPECT_EQ(both->encode_full({&pair, 1})[0].ids, (Ids{1, 7, 2, 1, 7, 2}));
+  EXPECT_EQ(both->encode_full({&pair, 1})[0].type_ids, (Ids{0, 0, 0, 1, 1, 1}));
+}
+
 // A blank came behind each, because the text behind one was taken for a text of its own.
 TEST(SentencePiece, PutsNoBlankBehindAUserDefinedPiece) {
   for (const int type : {1, 2}) {

@@ -72,15 +72,78 @@ TEST(LoadTokenizer, FindsIdsInTheOrderOfTheFiles) {
   EXPECT_EQ(by_map->bos_id, std::nullopt) << "an id that the tokenizer does not have";
 }
 
-TEST(LoadTokenizer, AddsEndsAsTransformersFive) {
-  const auto both = make(
-      with_ends(), {{"tokenizer_config.json",
-                     R"({"bos_token": "<s>", "eos_token": "</s>", "add_bos_token": true, "add_eos_token": true})"}});
-  EXPECT_EQ(both->encode("!").ids, (Ids{340, 0, 341}));
-  EXPECT_EQ(both->encode("!", false).ids, Ids{0});
-  EXPECT_TRUE(both->adds_bos);
-  EXPECT_TRUE(both->adds_eos);
-  EXPECT_FALSE(make(with_ends())->adds_bos);
+// tools/golden/golden_tokenizer_config.py; what its first line has, and the other lines.
+const nlohmann::ordered_json& config_golden() {
+  static const nlohmann::ordered_json golden = read_golden<nlohmann::ordered_json>("config.json");
+  return golden;
+}
+
+TEST(TokenizerConfig, ItsFlagsLeaveThePostProcessorOfATokenizerJsonAsItIs) {
+  const auto& all = config_golden()[0];
+  int cases = 0;
+  for (const auto& one : config_golden()) {
+    if (!one.contains("around")) continue;
+    ASSERT_EQ(one["around"].size(), 1u) << one << ": in transformers, too, no flag changes anything";
+    json tokenizer(all["tokenizer"]);
+    tokenizer["post_processor"] = json(all["post_processors"][one["post_processor"].get<std::string>()]);
+    for (const char* bos : {"", R"(, "add_bos_token": true)", R"(, "add_bos_token": false)"})
+      for (const char* eos : {"", R"(, "add_eos_token": true)", R"(, "add_eos_token": false)"}) {
+        const auto made = make(
+            tokenizer, {{"tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": "</s>", "tokenizer_class": )" +
+                                                      one["class"].dump() + bos + eos + "}"}});
+        const Ids ids = made->encode("ab").ids;
+        EXPECT_EQ(json::array({ids.front() == 0, ids.back() == 1}), json(one["around"][0])) << one << bos << eos;
+        EXPECT_EQ(json::array({made->adds_bos, made->adds_eos}), json(one["around"][0])) << one << bos << eos;
+        ++cases;
+      }
+  }
+  EXPECT_GE(cases, 9 * 40);
+}
+
+TEST(TokenizerConfig, ItsSpecialTokensAreTransformers) {
+  const auto& all = config_golden()[0];
+  int cases = 0;
+  for (const auto& one : config_golden()) {
+    if (!one.contains("ids")) continue;
+    SCOPED_TRACE(one.dump());
+    Files files;
+    for (const auto& [name, content] : one["files"].items()) files.emplace_back(name, content.dump());
+    const auto made = make(json(all["tokenizer"]), files);
+    const Ids ids = made->encode(all["text"].get<std::string>()).ids;
+    EXPECT_EQ(json(ids), json(one["ids"]));
+    EXPECT_EQ(made->decode(ids), one["decoded"].get<std::string>());
+    EXPECT_EQ(made->vocab_size(), one["tokens"].get<std::int64_t>());
+    const auto id = [](const auto& maybe) { return maybe ? json(*maybe) : json(); };
+    EXPECT_EQ(json::array({id(made->bos_id), id(made->eos_id), id(made->pad_id)}),
+              json::array({json(one["bos"]), json(one["eos"]), json(one["pad"])}));
+    ++cases;
+  }
+  EXPECT_GE(cases, 20);
+}
+
+TEST(TokenizerConfig, WhatIsNotSupportedIsRefused) {
+  const auto with = [&](const char* config) {
+    return make(json(config_golden()[0]["tokenizer"]), {{"tokenizer_config.json", config}});
+  };
+  EXPECT_HONE_ERROR(with(R"({"split_special_tokens": true})"), config,
+                    "tokenizer_config.json: split_special_tokens: got true, expected false");
+  EXPECT_EQ(with(R"({"split_special_tokens": false})")->vocab_size(), 98);
+  EXPECT_HONE_ERROR(with(R"({"extra_special_tokens": "<x>"})"), config,
+                    "extra_special_tokens: got string, expected a list of tokens");
+  EXPECT_HONE_ERROR(with(R"({"additional_special_tokens": [7]})"), config,
+                    "extra_special_tokens[0]: got number, expected a string or an object with content");
+}
+
+TEST(TokenizerConfig, AFoldersAddedTokensAreReadAndKept) {
+  test::TempFolder folder;
+  folder.write("tokenizer.json", config_golden()[0]["tokenizer"].dump());
+  folder.write("added_tokens.json", R"({"<x>": 98})");
+  const auto made = load_tokenizer(folder.path().string());
+  EXPECT_EQ(made->id_of("<x>"), 98);
+  ASSERT_EQ(made->files.size(), 2u);
+  EXPECT_EQ(made->files[1].first, "added_tokens.json");
+  folder.write("added_tokens.json", R"({"<x>": 7})");
+  EXPECT_HONE_ERROR(load_tokenizer(folder.path().string()), config, "the added token \"<x>\": got id 7, expected 98");
 }
 
 TEST(LoadTokenizer, AddsTokensThatOnlyTheConfigurationHas) {

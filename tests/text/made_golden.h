@@ -10,9 +10,10 @@
 
 namespace hone::text {
 
-inline nlohmann::json read_golden(const std::string& name) {
+template <class Json = nlohmann::json>
+Json read_golden(const std::string& name) {
   std::ifstream file(std::string(HONE_SOURCE_DIR) + "/tests/golden/text/" + name);
-  return nlohmann::json::parse(std::string(std::istreambuf_iterator<char>(file), {}));
+  return Json::parse(std::string(std::istreambuf_iterator<char>(file), {}));
 }
 
 inline const nlohmann::json& made_golden() {

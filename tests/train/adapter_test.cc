@@ -48,8 +48,9 @@ TEST_F(AdapterRuns, ACheckpointHoldsTheAdapterAlone) {
     names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   EXPECT_EQ(names,
-            (std::vector<std::string>{"MANIFEST.json", "adapter_config.json", "adapter_model.safetensors", "state",
-                                      "tokenizer.json", "tokenizer_config.json", "trainer_state.json"}));
+            (std::vector<std::string>{"MANIFEST.json", "adapter_config.json", "adapter_model.safetensors",
+                                      "generation_config.json", "state", "tokenizer.json", "tokenizer_config.json",
+                                      "trainer_state.json"}));
   const auto tensors = test::read_tensors(made / test::step_folder(8) / "adapter_model.safetensors");
   EXPECT_EQ(tensors.size(), 28u);
   EXPECT_EQ(tensors.at("base_model.model.model.layers.1.mlp.up_proj.lora_A.weight").sizes(), (at::IntArrayRef{4, 32}));

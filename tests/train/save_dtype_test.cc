@@ -28,7 +28,7 @@ class SavedTypes : public ::testing::Test {
     for (hub::SavedWeight& weight : weights)
       weight.type = norms && weight.name.ends_with("layernorm.weight") ? *norms : type;
     io::FolderCommit commit = io::commit_to(path, false);
-    hub::add_model(commit, weights, hub::model_files(*model, "", tokenizer.get(), {}, type));
+    hub::add_model(commit, weights, hub::model_files(*model, "", tokenizer.get(), {.type = type}));
     commit.commit({});
     return path.string();
   }

@@ -51,6 +51,12 @@ def write_json(path, value, maker, indent=1):
     path.write_text(compact_lists(text) + "\n")
 
 
+def write_lines(path, cases):
+    """A list of cases, one a line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("[\n" + ",\n".join(json.dumps(one, ensure_ascii=False) for one in cases) + "\n]\n")
+
+
 def compact_lists(text):
     """Puts lists of plain numbers on as few lines as 120 columns allow."""
     lines, numbers, lead = [], None, ""

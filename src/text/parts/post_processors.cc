@@ -78,13 +78,6 @@ PostProcessor::PostProcessor(const Json& config, const std::string& where) : pre
   find_short_form();
 }
 
-void PostProcessor::replace_ends(std::optional<std::int32_t> first, std::optional<std::int32_t> last) {
-  present_ = true;
-  steps_.clear();
-  steps_.push_back(make_ends(first, last));
-  find_short_form();
-}
-
 Draft PostProcessor::apply(std::vector<Draft> parts, bool special, const TextPair& texts) const {
   const bool pair = parts.size() > 1;
   if (!present_ && !pair) return std::move(parts[0]);

@@ -39,9 +39,6 @@ class PostProcessor {
   // Ids before, between and after the copies of the text: with n copies there are n + 1 of them. Usually one copy.
   const std::vector<std::vector<std::int32_t>>& around() const { return around_; }
 
-  // Puts these ids around every text instead of what the file says.
-  void replace_ends(std::optional<std::int32_t> first, std::optional<std::int32_t> last);
-
  private:
   void add(const nlohmann::json& config, const std::string& where);
   void add_adding(std::unique_ptr<PostStep> step, const std::string& where);
@@ -53,7 +50,5 @@ class PostProcessor {
 };
 
 std::unique_ptr<PostStep> make_template(const nlohmann::json& config, const std::string& where);
-// bos and eos around each text; the second's have type 1.
-std::unique_ptr<PostStep> make_ends(std::optional<std::int32_t> first, std::optional<std::int32_t> last);
 
 }  // namespace hone::text

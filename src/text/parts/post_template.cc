@@ -97,15 +97,4 @@ std::unique_ptr<PostStep> make_template(const Json& config, const std::string& w
   return std::make_unique<Template>(read_places(config, "single", where), read_places(config, "pair", where));
 }
 
-std::unique_ptr<PostStep> make_ends(std::optional<std::int32_t> first, std::optional<std::int32_t> last) {
-  std::vector<Place> pair, single;
-  for (int k = 0; k < 2; ++k) {
-    if (first) pair.push_back({-1, k, {*first}, ""});
-    pair.push_back({k, k, {}, ""});
-    if (last) pair.push_back({-1, k, {*last}, ""});
-    if (k == 0) single = pair;
-  }
-  return std::make_unique<Template>(std::move(single), std::move(pair));
-}
-
 }  // namespace hone::text

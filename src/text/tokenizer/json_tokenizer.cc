@@ -107,10 +107,6 @@ std::vector<AddedToken> JsonTokenizer::list_added(const std::vector<NewToken>& t
   return all.list();
 }
 
-void JsonTokenizer::set_ends(bool bos, bool eos) {
-  post_processor_.replace_ends(bos ? bos_id : std::nullopt, eos ? eos_id : std::nullopt);
-}
-
 void JsonTokenizer::note_added_ends() {
   const auto& first = post_processor_.around().front();
   const auto& last = post_processor_.around().back();

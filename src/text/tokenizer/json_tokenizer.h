@@ -42,8 +42,6 @@ class JsonTokenizer final : public Tokenizer {
   // All added tokens, those of the files beside tokenizer.json too, and behind them the new ones with the ids they get.
   std::vector<AddedToken> list_added(const std::vector<NewToken>& tokens) const;
 
-  // Puts bos_id and eos_id around every text, or not, instead of what the post-processor does.
-  void set_ends(bool bos, bool eos);
   // Sets adds_bos and adds_eos from what encode() puts around a text; after bos_id and eos_id are known.
   void note_added_ends();
 

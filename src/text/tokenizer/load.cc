@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
+#include <set>
 
 #include "base/env.h"
 #include "base/hash.h"
@@ -16,6 +16,7 @@
 #include "text/parts/component.h"
 #include "text/tokenizer/json_tokenizer.h"
 #include "text/tokenizer/no_tokenizer.h"
+#include "text/tokenizer/special_config.h"
 #include "text/tokenizer/template_files.h"
 
 namespace hone {
@@ -23,6 +24,7 @@ namespace text {
 namespace {
 
 namespace fs = std::filesystem;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::uint64_t kTokenizerBytes = 512'000'000;
 constexpr io::JsonLimits kConfigFile{16'000'000, 100, ErrorKind::config};
@@ -42,23 +44,6 @@ Json parse(const Files& files, const char* name, const std::string& where) {
   return json;
 }
 
-// A token as tokenizer_config.json has it: "<s>" or {"content": "<s>", ...}; null and absent give nothing.
-std::optional<AddedToken> read_token(const Json& config, const std::string& name, const std::string& where) {
-  const auto found = config.find(name);
-  if (found == config.end() || found->is_null()) return std::nullopt;
-  AddedToken token;
-  if (found->is_object())
-    token = read_added_token(*found, where + ": " + name);
-  else if (found->is_string())
-    token.content = found->get<std::string>(), token.normalized = false;
-  else
-    fail_at(where + ": " + name,
-            fmt::format("got {}, expected a string or an object with content", found->type_name()));
-  token.special = true;
-  token.id = -1;
-  return token;
-}
-
 // The id of a model's file: a number or a list, of which the first counts.
 std::optional<std::int32_t> read_id(const Json& config, const std::string& name, std::int64_t vocab_size,
                                     const std::string& where) {
@@ -73,48 +58,41 @@ std::optional<std::int32_t> read_id(const Json& config, const std::string& name,
   return std::nullopt;
 }
 
-// Tokens that transformers adds when it loads the folder: all of added_tokens_decoder, then named special tokens that
-// are no added tokens yet.
-std::vector<AddedToken> extra_tokens(const Json& tokenizer, const Json& config, const std::string& where) {
-  std::map<std::int64_t, AddedToken> by_id;
-  const auto decoder = config.find("added_tokens_decoder");
-  if (decoder != config.end() && decoder->is_object())
-    for (const auto& [id, token] : decoder->items()) {
-      const auto number = parse_int(id);
-      if (!number || *number < 0 || *number >= kMaxId)
-        fail_at(where + ": added_tokens_decoder", fmt::format("got the id {}", hone::quoted(id)));
-      AddedToken added = read_added_token(token, where + ": added_tokens_decoder." + id);
-      added.id = *number;
-      by_id[*number] = std::move(added);
-    }
-  std::vector<AddedToken> extra;
-  std::vector<std::string> known;
-  for (auto& [id, token] : by_id) {
-    known.push_back(token.content);
-    extra.push_back(std::move(token));
-  }
+// Tokens that transformers adds when it loads the folder: those that are listed, then special ones that are no added
+// tokens yet.
+std::vector<AddedToken> extra_tokens(const Json& tokenizer, const SpecialConfig& config, const std::string& where) {
+  std::vector<AddedToken> all = config.listed;
+  std::set<std::string> known;
+  for (const AddedToken& token : all) known.insert(token.content);
   if (const auto list = tokenizer.find("added_tokens"); list != tokenizer.end() && list->is_array())
     for (const Json& token : *list)
-      if (token.is_object()) known.push_back(get_string(token, "content", where, ""));
-  for (const char* name :
-       {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}) {
-    auto token = read_token(config, name, where);
-    if (!token || std::find(known.begin(), known.end(), token->content) != known.end()) continue;
-    known.push_back(token->content);
-    extra.push_back(std::move(*token));
-  }
-  return extra;
+      if (token.is_object()) known.insert(get_string(token, "content", where, ""));
+  const auto add = [&](const AddedToken& token) {
+    if (known.insert(token.content).second) all.push_back(token);
+  };
+  for (const auto& [name, token] : config.named) add(token);
+  for (const AddedToken& token : config.extra) add(token);
+  return all;
+}
+
+// As transformers 5: what stands around a text is the post-processor's to say, not the flags'.
+void note_flags(const Json& config, const Tokenizer& tokenizer, const std::string& where) {
+  const auto flags = {std::pair{"add_bos_token", tokenizer.adds_bos}, {"add_eos_token", tokenizer.adds_eos}};
+  for (const auto& [flag, adds] : flags)
+    if (const bool says = get_bool(config, flag, where, adds); says != adds)
+      log::warning("{}: {} is {}, but tokenizer.json adds {} and decides, as in transformers 5", where, flag, says,
+                   adds ? "that token" : "none");
 }
 
 struct Sources {
-  Json config, special_tokens, generation, model;
+  SpecialConfig special;
+  Json generation, model;
 };
 
 std::optional<std::int32_t> special_id(const JsonTokenizer& tokenizer, const Sources& from, const std::string& name,
                                        const std::string& where) {
-  for (const Json* file : {&from.config, &from.special_tokens})
-    if (const auto token = read_token(*file, name + "_token", where))
-      if (const auto id = tokenizer.id_of(token->content)) return id;
+  if (const AddedToken* token = from.special.find(name + "_token"))
+    if (const auto id = tokenizer.id_of(token->content)) return id;
   for (const auto& [file, its_name] :
        {std::pair{&from.generation, "generation_config.json"}, {&from.model, "config.json"}})
     if (const auto id = read_id(*file, name + "_token_id", tokenizer.vocab_size(),
@@ -152,7 +130,7 @@ void read_more_templates(const fs::path& folder, Files& files) {
 }
 
 constexpr std::initializer_list<const char*> kBeside = {"tokenizer_config.json", "special_tokens_map.json",
-                                                        kTemplateFile};
+                                                        "added_tokens.json", kTemplateFile};
 
 // The file that holds the tokens: tokenizer.json, else a SentencePiece or tiktoken file; nothing: there is none.
 std::optional<fs::path> find_tokens(const fs::path& folder) {
@@ -193,6 +171,46 @@ Files read_tokens(const fs::path& path) {
   return {{"tokenizer.json", std::move(content)}};
 }
 
+OrderedJson token_at(const std::string& token, int type) {
+  return {{"SpecialToken", {{"id", token}, {"type_id", type}}}};
+}
+
+// bos and eos around each text, as transformers has them; the second's are of type 1.
+OrderedJson ends_processor(const Tokenizer& tokenizer, bool bos, bool eos) {
+  OrderedJson single = OrderedJson::array(), pair = OrderedJson::array(), tokens = OrderedJson::object();
+  const auto add = [&](OrderedJson& parts, std::int32_t id, int type) {
+    const std::string token = *tokenizer.token_of(id);
+    parts.push_back(token_at(token, type));
+    tokens[token] = {{"id", token}, {"ids", {id}}, {"tokens", {token}}};
+  };
+  for (const int type : {0, 1}) {
+    OrderedJson& parts = type == 0 ? single : pair;
+    if (bos) add(parts, *tokenizer.bos_id, type);
+    parts.push_back({{"Sequence", {{"id", type == 0 ? "A" : "B"}, {"type_id", type}}}});
+    if (eos) add(parts, *tokenizer.eos_id, type);
+  }
+  pair.insert(pair.begin(), single.begin(), single.end());
+  return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", tokens}};
+}
+
+// add_bos_token and add_eos_token count in transformers only where there is no tokenizer.json. The one that is made
+// here therefore says what they say.
+Files with_ends(Files files, const Files& fallback, const std::string& where) {
+  const Json config = parse(files, "tokenizer_config.json", where);
+  const std::string path = (fs::path(where) / "tokenizer_config.json").string();
+  bool bos = get_bool(config, "add_bos_token", path, false), eos = get_bool(config, "add_eos_token", path, false);
+  if (!bos && !eos) return files;
+  const auto tokenizer = make_tokenizer(files, fallback, where);
+  bos = bos && tokenizer->bos_id, eos = eos && tokenizer->eos_id;
+  for (auto& [name, content] : files) {
+    if (name != "tokenizer.json" || (!bos && !eos)) continue;
+    const Span span = find_member(content, "post_processor", path);
+    HONE_ASSERT(span.begin != std::string_view::npos);
+    content.replace(span.begin, span.end - span.begin, ends_processor(*tokenizer, bos, eos).dump());
+  }
+  return files;
+}
+
 // Replaces a file of the same name.
 void put(Files& files, std::pair<std::string, std::string> file) {
   std::erase_if(files, [&](const auto& known) { return known.first == file.first; });
@@ -219,20 +237,18 @@ std::shared_ptr<const Tokenizer> make_tokenizer(Files files, const Files& fallba
   const std::string path = (fs::path(where) / "tokenizer.json").string();
   const std::string* content = find(files, "tokenizer.json");
   const TokenizerFile file = read_tokenizer_file(content ? *content : std::string_view("{}"), path);
-  const Sources from{parse(files, "tokenizer_config.json", where), parse(files, "special_tokens_map.json", where),
-                     parse(fallback, "generation_config.json", where), parse(fallback, "config.json", where)};
+  const Json config = parse(files, "tokenizer_config.json", where);
+  const Sources from{read_special_config(files, where), parse(fallback, "generation_config.json", where),
+                     parse(fallback, "config.json", where)};
   const std::string config_path = (fs::path(where) / "tokenizer_config.json").string();
-  auto tokenizer = std::make_shared<JsonTokenizer>(file, path, extra_tokens(file.json, from.config, config_path));
+  auto tokenizer = std::make_shared<JsonTokenizer>(file, path, extra_tokens(file.json, from.special, config_path));
   tokenizer->bos_id = special_id(*tokenizer, from, "bos", config_path);
   tokenizer->eos_id = special_id(*tokenizer, from, "eos", config_path);
   tokenizer->pad_id = special_id(*tokenizer, from, "pad", config_path);
-  // As transformers 5: either flag in tokenizer_config.json replaces what the post-processor puts around a text.
-  if (from.config.contains("add_bos_token") || from.config.contains("add_eos_token"))
-    tokenizer->set_ends(get_bool(from.config, "add_bos_token", config_path, false),
-                        get_bool(from.config, "add_eos_token", config_path, false));
   tokenizer->note_added_ends();
+  note_flags(config, *tokenizer, config_path);
   // As transformers 5: not for byte-pair encoding, whose text it would damage.
-  tokenizer->cleans_up = get_bool(from.config, "clean_up_tokenization_spaces", config_path, false) &&
+  tokenizer->cleans_up = get_bool(config, "clean_up_tokenization_spaces", config_path, false) &&
                          file.merges.empty() && member(member(file.json, "model"), "type") != "BPE";
   tokenizer->fingerprint = fingerprint(files);
   tokenizer->files = std::move(files);
@@ -264,6 +280,7 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& where) {
   const fs::path file = folder ? *text::find_tokens(where) : fs::path(where);
   if (!folder) text::check_name(file);
   text::Files files = text::read_tokens(file), fallback;
+  const bool made_here = files.size() > 1;
   // Files beside a tokenizer.json belong to it; beside a file of another name they may be anybody's.
   const fs::path beside = file.has_parent_path() ? file.parent_path() : fs::path(".");
   if (folder || file.filename() == "tokenizer.json") {
@@ -271,6 +288,7 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& where) {
     text::read_more_templates(beside, files);
     fallback = text::read_beside(beside, {"generation_config.json", "config.json"});
   }
+  if (made_here) files = text::with_ends(std::move(files), fallback, beside.string());
   return text::make_tokenizer(std::move(files), fallback, beside.string());
 }
 

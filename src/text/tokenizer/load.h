@@ -14,9 +14,9 @@ namespace hone::text {
 // The built-in tokenizer of bytes, as Hugging Face's library reads it.
 Files bytes_tokenizer_files();
 
-// files: tokenizer.json and, if they are there, tokenizer_config.json and special_tokens_map.json; others are kept
-// only. fallback: generation_config.json and config.json, for ids that the tokenizer's own files do not give. `where`
-// begins every message: the folder.
+// files: tokenizer.json and, if they are there, tokenizer_config.json, special_tokens_map.json and added_tokens.json;
+// others are kept only. fallback: generation_config.json and config.json, for ids that the tokenizer's own files do not
+// give. `where` begins every message: the folder.
 std::shared_ptr<const Tokenizer> make_tokenizer(Files files, const Files& fallback, const std::string& where);
 
 // Why load_tokenizer(folder) finds no file of tokens in a folder; nothing: there is one.

@@ -3,16 +3,14 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <map>
 
 #include "text/parts/component.h"
+#include "text/tokenizer/special_config.h"
 
 namespace hone::text {
 namespace {
 
-constexpr std::array<const char*, 7> kSpecialTokens = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                                       "pad_token", "cls_token", "mask_token"};
 constexpr std::string_view kEnding = ".jinja";
 
 // The tokenizer was made from these files, so they hold JSON.
@@ -74,17 +72,9 @@ std::vector<TemplateSource> template_sources(const Tokenizer& tokenizer) {
 }
 
 SpecialTokens special_tokens_of(const Tokenizer& tokenizer) {
-  const std::array<nlohmann::json, 2> files = {json_file(tokenizer, "tokenizer_config.json"),
-                                               json_file(tokenizer, "special_tokens_map.json")};
   SpecialTokens tokens;
-  for (const char* name : kSpecialTokens)
-    for (const nlohmann::json& file : files) {
-      const auto found = file.find(name);
-      if (found == file.end() || found->is_null()) continue;
-      const nlohmann::json& text = found->is_object() ? found->at("content") : *found;
-      if (text.is_string()) tokens.emplace_back(name, text.get<std::string>());
-      break;
-    }
+  for (const auto& [name, token] : read_special_config(tokenizer.files, "tokenizer").named)
+    tokens.emplace_back(name, token.content);
   return tokens;
 }
 
