@@ -37,7 +37,9 @@ class Hooks {
   void failed(const TrainView& view, const std::string& error) noexcept;
 
   void store(RunState& state);
-  void restore(const RunState& state);  // of a callback that was not in the run before: nothing
+  // Of a callback that was not in the run before: nothing. Where there are several of a type, the first takes what the
+  // first one kept; what none takes is said.
+  void restore(const RunState& state);
   std::function<bool(const std::string&)> wanted();  // which intermediates; empty: none. Asked once
 
  private:
