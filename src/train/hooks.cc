@@ -150,6 +150,10 @@ void Hooks::logs(const TrainView& view, Metrics& line) {
   each([&](Callback& callback, const Hook&) { callback.on_log(view, line); });
 }
 
+void Hooks::reports(const TrainView& view, Metrics& line) {
+  each([&](Callback& callback, const Hook&) { callback.on_report(view, line); });
+}
+
 void Hooks::evaluation_start(const TrainView& view) {
   each([&](Callback& callback, const Hook&) { callback.on_evaluation_start(view); });
 }

@@ -30,6 +30,7 @@ class Hooks {
   Wishes step_end(const TrainView& view, Metrics& metrics);
   bool is_setting(const std::string& name) const { return settings_.contains(name); }  // of the metrics put in so far
   void logs(const TrainView& view, Metrics& line);
+  void reports(const TrainView& view, Metrics& line);
   void evaluation_start(const TrainView& view);
   Wishes evaluated(const TrainView& view, Metrics& metrics);
   void saved(const TrainView& view, const std::string& checkpoint);

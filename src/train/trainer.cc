@@ -364,7 +364,7 @@ void Trainer::track() {
   const spans::Span span("log");
   stepper_->settle();
   if (log_)
-    log_->report(state_, epoch());
+    log_->report(state_, epoch(), [this](Metrics& line) { hooks_.reports(view(), line); });
   else
     state_.report = Window();
 }
