@@ -70,6 +70,7 @@ RunState read_state(const nlohmann::json& json, const std::string& where) {
   state.window = window_from_json(json.at("window"));
   if (json.contains("report")) state.report = window_from_json(json.at("report"));
   read_ranking(json, where, state);
+  if (json.contains("rows")) state.rows = count_at(json, "rows", where);
   state.changes = json.at("changes");
   state.data_files = json.at("data_files");
   if (json.contains("threads")) state.threads = count_at(json, "threads", where);
@@ -121,6 +122,7 @@ std::string to_json(const RunState& state) {
       {"tokenizer_hash", state.tokenizer_hash},
       {"models", state.models},
       {"source_dtypes", state.source_types.value_or(SourceTypes())}};
+  if (state.rows >= 0) json["rows"] = state.rows;
   if (const LossScale& scale = state.loss_scale; !scale.is_unused())
     json["loss_scale"] = {{"factor", scale.factor}, {"updates", scale.updates}, {"overflows", scale.overflows}};
   if (state.not_finite > 0) json["not_finite"] = state.not_finite;

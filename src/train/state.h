@@ -59,6 +59,7 @@ struct RunState {
   BestBy best_by;
   std::vector<std::int64_t> were_best;  // steps: by what it was chosen by before; their checkpoints stay as well
   std::map<std::string, Measured> measured;  // by what its metrics begin with: "eval_", "eval_books_"
+  std::int64_t rows = -1;  // that the steps so far have taken from the data; -1: not recorded
   CallbackStates callbacks;
   nlohmann::json changes = nlohmann::json::array();      // options changed at a resume: step, option, before, after
   nlohmann::json log_history = nlohmann::json::array();  // of trainer_state.json, without times

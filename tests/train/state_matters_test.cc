@@ -22,7 +22,7 @@ constexpr const char* kOptimizer = "state/optimizer-00000-of-00001.safetensors";
 
 // What is there for messages and for people, is made anew at each start, or matters where the recipe has changed.
 const std::set<std::string> kRecords{"version", "finished", "threads", "ranks", "changes", "data_files", "models",
-                                     "source_dtypes", "best_by", "were_best", "measured"};
+                                     "source_dtypes", "best_by", "were_best", "measured", "rows"};
 
 class StateMatters : public ::testing::Test {
  protected:
