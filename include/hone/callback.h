@@ -110,7 +110,8 @@ class HONE_API StateVisitor {
 };
 
 // Plug-in (src/callbacks). Every hook has an empty default. In the order of a step: on_epoch_start where one begins,
-// on_step_start, on_gradients, after_update, on_step_end, on_epoch_end where one ends, on_log, evaluation, save.
+// on_step_start, on_gradients, after_update, on_step_end, on_epoch_end where one ends, on_log, on_report, evaluation,
+// save.
 class HONE_API Callback {
  public:
   static constexpr std::string_view kInterface = "callback";
@@ -131,6 +132,9 @@ class HONE_API Callback {
   virtual void after_update(const TrainView&, WeightEdit&) {}  // the only hook that may change weights
   virtual Action on_step_end(const TrainView&, Metrics&) { return Action::go_on; }
   virtual void on_log(const TrainView&, Metrics& /*line*/) {}  // before it is written
+  // Where trackers have their own interval (trainer.report_every), before one of their lines goes to them: what on_log
+  // puts in is not in it. Behind on_log where both are due.
+  virtual void on_report(const TrainView&, Metrics& /*line*/) {}
   virtual void on_evaluation_start(const TrainView&) {}
   virtual Action on_evaluation_end(const TrainView&, Metrics&) { return Action::go_on; }
   virtual void on_save(const TrainView&, const std::string& /*checkpoint*/) {}

@@ -248,13 +248,14 @@ class HONE_API Loader {
   static void check(const Dataset& data, const Options& options);
   ~Loader();
   // To behind `step` steps, where position() was `position`; O(1), but for streams, which are opened and looked
-  // through.
-  void seek(std::int64_t step, const std::string& position = "");
+  // through. `rows`: that these steps have taken, where they were not those of the options; nothing: as those say.
+  void seek(std::int64_t step, const std::string& position = "", std::optional<std::int64_t> rows = {});
   bool has_next();                // waits for the next group; false: a stream has ended
   // `accumulate` batches, fewer and smaller ones at the end of a stream; rethrows what the background thread threw.
   std::vector<HostBatch> next();
   std::string position() const;   // behind what next() gave last; "": the step says all
   std::optional<double> epoch_at(std::int64_t step) const;  // nothing: a stream
+  std::int64_t rows_before(std::int64_t step) const;        // of all steps before it
 
  private:
   struct State;

@@ -282,7 +282,8 @@ struct TrainerSection {
         field(
             "log_modes", &C::log_modes,
             "What a line says of a training metric over its steps. mean_nopostfix, under the metric's name, is always "
-            "there; besides: loss_mean, loss_single (the last step's), loss_max, loss_std (over steps).",
+            "there (grad_norm's is the last step's); besides: loss_mean, loss_single (the last step's), loss_max, "
+            "loss_std (over steps).",
             OnResume::free),
         field("save", &C::save, "When to save checkpoints.", OnResume::free),
         field("checkpoint_blocks", &C::checkpoint_blocks,

@@ -61,19 +61,23 @@ class Memory final : public Callback {
     return Action::go_on;
   }
 
-  void on_log(const TrainView&, Metrics& line) override {
+  void on_log(const TrainView&, Metrics& line) override { write(highest_, line); }
+  void on_report(const TrainView&, Metrics& line) override { write(highest_reported_, line); }
+
+ private:
+  // highest: since the last line of its kind.
+  void write(std::uint64_t& highest, Metrics& line) {
     const std::lock_guard lock(mutex_);
     const MemoryFacts& facts = last_.facts;
     const auto put = [&](const char* name, std::uint64_t bytes) { line[name] = static_cast<double>(bytes); };
     put("memory_bytes", facts.resident);
-    put("highest_memory_bytes", highest_);
+    put("highest_memory_bytes", highest);
     put("tensor_memory_bytes", last_.tensors);
     put("available_memory_bytes", facts.available);
     if (facts.limit) put("memory_limit_bytes", *facts.limit), put("memory_limit_used_bytes", *facts.limit_used);
-    highest_ = facts.resident;
+    highest = facts.resident;
   }
 
- private:
   void watch() {
     std::unique_lock lock(mutex_);
     while (!stopping_) {
@@ -98,7 +102,8 @@ class Memory final : public Callback {
     const Sample now{memory_facts(), tensor_region_in_use()};
     const std::lock_guard lock(mutex_);
     last_ = now;
-    highest_ = std::max(highest_, now.facts.resident);
+    for (std::uint64_t* highest : {&highest_, &highest_reported_})
+      *highest = std::max(*highest, now.facts.resident);
     warn(now.facts);
   }
 
@@ -125,7 +130,7 @@ class Memory final : public Callback {
   std::condition_variable wake_;
   bool stopping_ = false, warned_ = false;
   Sample last_;
-  std::uint64_t highest_ = 0;  // since the last line
+  std::uint64_t highest_ = 0, highest_reported_ = 0;
   Worker watcher_;
 };
 

@@ -74,6 +74,8 @@ class Throughput final : public Callback, private spans::Listener {
       line["throughput/mfu"] = all.flop / all.seconds / (1e12 * *config_.peak_tflops * view.world->size());
   }
 
+  void on_report(const TrainView& view, Metrics& line) override { on_log(view, line); }
+
   void visit_state(const StateVisitor& visit) override { visit("flop", flop_); }
 
  private:

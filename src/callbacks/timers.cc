@@ -47,7 +47,7 @@ class Timers final : public Callback, private spans::Listener {
   void on_training_end(const TrainView&) override { spans::leave(*this); }
 
   Action on_step_end(const TrainView&, Metrics&) override {
-    steps_ += 1;
+    log_.steps += 1, report_.steps += 1;
     return Action::go_on;
   }
   Action on_epoch_end(const TrainView&, std::int64_t) override {
@@ -56,19 +56,8 @@ class Timers final : public Callback, private spans::Listener {
     return Action::go_on;
   }
 
-  void on_log(const TrainView&, Metrics& line) override {
-    if (config_.epochs && last_epoch_ >= 0) line["epoch_seconds"] = last_epoch_;
-    if (config_.elapsed) line["elapsed_seconds"] = elapsed();
-    if (!config_.parts || steps_ == 0) return;
-    const std::lock_guard lock(mutex_);
-    double other = seconds_["step"];
-    for (const char* part : kInStep) other -= seconds_[part];
-    seconds_["other"] = std::max(0.0, other);
-    for (const auto& [part, seconds] : seconds_)
-      if (part != "step") line["time/" + part] = seconds / static_cast<double>(steps_);
-    seconds_.clear();
-    steps_ = 0;
-  }
+  void on_log(const TrainView&, Metrics& line) override { write(log_, line); }
+  void on_report(const TrainView&, Metrics& line) override { write(report_, line); }
 
   void visit_state(const StateVisitor& visit) override {
     double now = elapsed(), epoch = epoch_began_;
@@ -83,20 +72,37 @@ class Timers final : public Callback, private spans::Listener {
   // Those that lie within the step, and not in each other.
   static constexpr std::array kInStep{"data", "forward", "backward", "ranks", "update"};
 
+  struct Since {  // the last line of its kind
+    std::map<std::string, double> seconds = {};  // by part
+    std::int64_t steps = 0;
+  };
+
   void heard(const spans::Stretch& stretch) noexcept override {
     if (stretch.thread != thread_) return;
     const std::lock_guard lock(mutex_);
-    seconds_[std::string(stretch.name)] += stretch.end - stretch.begin;
+    for (Since* since : {&log_, &report_}) since->seconds[std::string(stretch.name)] += stretch.end - stretch.begin;
+  }
+
+  void write(Since& since, Metrics& line) {
+    if (config_.epochs && last_epoch_ >= 0) line["epoch_seconds"] = last_epoch_;
+    if (config_.elapsed) line["elapsed_seconds"] = elapsed();
+    if (!config_.parts || since.steps == 0) return;
+    const std::lock_guard lock(mutex_);
+    double other = since.seconds["step"];
+    for (const char* part : kInStep) other -= since.seconds[part];
+    since.seconds["other"] = std::max(0.0, other);
+    for (const auto& [part, seconds] : since.seconds)
+      if (part != "step") line["time/" + part] = seconds / static_cast<double>(since.steps);
+    since = {};
   }
   double elapsed() const { return before_ + clock_.seconds(); }
 
   Config config_;
   std::uint64_t thread_ = 0;  // that trains
   std::mutex mutex_;
-  std::map<std::string, double> seconds_;  // since the last line, by part
-  std::int64_t steps_ = 0;                 // likewise
-  double before_ = 0;                      // seconds up to the last save, of all processes
-  Stopwatch clock_;                        // since then
+  Since log_, report_;
+  double before_ = 0;  // seconds up to the last save, of all processes
+  Stopwatch clock_;    // since then
   double epoch_began_ = 0, last_epoch_ = -1;
 };
 

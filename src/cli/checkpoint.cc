@@ -49,16 +49,27 @@ std::map<std::int64_t, ordered_json> evaluations_of(const fs::path& run) {
   return found;
 }
 
-// Steps that the run keeps for what they are worth, the best one first, as its newest whole checkpoint knows them.
-std::vector<std::int64_t> best_steps(const io::Checkpoints& checkpoints, const std::vector<io::Checkpoint>& all) {
+// Steps that the run keeps for what they are worth, as its newest whole checkpoint knows them.
+struct Kept {
+  std::vector<std::int64_t> best;       // the best one first
+  std::vector<std::int64_t> were_best;  // until "best" came to mean something else
+  std::set<std::int64_t> all() const {
+    std::set<std::int64_t> steps(best.begin(), best.end());
+    steps.insert(were_best.begin(), were_best.end());
+    return steps;
+  }
+};
+
+Kept kept_steps(const io::Checkpoints& checkpoints, const std::vector<io::Checkpoint>& all) {
   for (auto one = all.rbegin(); one != all.rend(); ++one) {
     if (!one->whole()) continue;
     const std::string where = one->name + "/state/" + training::kStateFile;
     const auto text = checkpoints.open(*one).open_folder("state").maybe_read_file(training::kStateFile);
     if (!text) continue;
-    std::vector<std::int64_t> steps;
-    for (const training::Best& best : training::state_from_json(*text, where).best) steps.push_back(best.step);
-    return steps;
+    const training::RunState state = training::state_from_json(*text, where);
+    Kept kept{.best = {}, .were_best = state.were_best};
+    for (const training::Best& best : state.best) kept.best.push_back(best.step);
+    return kept;
   }
   return {};
 }
@@ -177,7 +188,7 @@ class CheckpointCommand final : public Command {
       throw Error(ErrorKind::usage, "--last, --best: one of them, with one run folder");
     const io::Checkpoints checkpoints = checkpoints_of(places[0]);
     const std::vector<io::Checkpoint> all = checkpoints.scan(io::Verify::sizes);
-    const std::vector<std::int64_t> best = best_steps(checkpoints, all);
+    const std::vector<std::int64_t> best = kept_steps(checkpoints, all).best;
     std::vector<std::string> names;
     for (const io::Checkpoint& one : all)
       if (one.whole() && (flags_.last || std::find(best.begin(), best.end(), one.step) != best.end()))
@@ -209,12 +220,13 @@ class CheckpointCommand final : public Command {
   static int list(const fs::path& run, bool json) {
     const io::Checkpoints checkpoints = checkpoints_of(run);
     const std::vector<io::Checkpoint> all = checkpoints.scan(io::Verify::sizes);
-    const std::vector<std::int64_t> best = best_steps(checkpoints, all);
+    const auto [best, were_best] = kept_steps(checkpoints, all);
     const auto evaluations = evaluations_of(run);
     for (const io::Checkpoint& one : all) {
       ordered_json row = row_of(checkpoints, one, false);
       if (const auto rank = std::find(best.begin(), best.end(), one.step); one.step >= 0 && rank != best.end())
         row["best"] = rank - best.begin() + 1;
+      if (std::find(were_best.begin(), were_best.end(), one.step) != were_best.end()) row["was_best"] = true;
       if (const auto found = evaluations.find(one.step); found != evaluations.end()) row["metrics"] = found->second;
       json ? write_json(row) : print(row);
     }
@@ -227,6 +239,7 @@ class CheckpointCommand final : public Command {
     if (row.contains("size_bytes")) text += "  " + human_size(row["size_bytes"].get<std::uint64_t>());
     if (row.contains("best"))
       text += row["best"] == 1 ? "  best" : fmt::format("  best but {}", row["best"].get<int>() - 1);
+    if (row.contains("was_best")) text += "  was best";
     if (row.contains("finite")) text += "  not finite";
     if (row.contains("metrics"))
       for (const auto& [name, value] : row["metrics"].items())
@@ -269,8 +282,7 @@ class CheckpointCommand final : public Command {
     checkpoints_of(path);
     io::RunFolder run(Env::process(), path);  // held: no run is in it meanwhile
     const std::vector<io::Checkpoint> all = run.checkpoints().scan(io::Verify::sizes);
-    const std::vector<std::int64_t> best = best_steps(run.checkpoints(), all);
-    const std::set<std::int64_t> stay(best.begin(), best.end());
+    const std::set<std::int64_t> stay = kept_steps(run.checkpoints(), all).all();
     std::vector<std::int64_t> whole;
     for (const io::Checkpoint& one : all)
       if (one.whole() && one.finite) whole.push_back(one.step);

@@ -3,10 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "base/log.h"
 #include "base/strings.h"
 #include "hone/error.h"
 #include "io/checkpoints.h"
+#include "io/run_claim.h"
+#include "train/checkpoint.h"
 
 namespace hone::cli {
 
@@ -31,18 +35,32 @@ CheckpointPlace checkpoint_place(const std::string& where, bool verified) {
   return {folder, within ? run : fs::path(), io::Manifest::read(opened).step};
 }
 
+namespace {
+
+// The lines that the run had until then, as the checkpoint has them (without times): the copy's own follow.
+std::string metrics_of(const fs::path& checkpoint) {
+  std::string lines;
+  for (const nlohmann::json& line : training::load_state(Env::process().open_folder(checkpoint)).log_history)
+    lines += line.dump() + "\n";
+  return lines;
+}
+
+}  // namespace
+
 void copy_into_run(const CheckpointPlace& checkpoint, const fs::path& run) {
   std::error_code ignored;
   if (fs::exists(run, ignored) && !fs::is_empty(run, ignored))
     throw Error(ErrorKind::usage,
                 fmt::format("--from: {}: there is something already; expected a new run.folder", run.string()));
   checkpoint_place(checkpoint.folder.string(), /*verified=*/true);
+  const std::string metrics = metrics_of(checkpoint.folder);
   try {
     fs::create_directories(run / "checkpoints");
     const fs::path hidden = run / "checkpoints" / ".copy";
     fs::copy(checkpoint.folder, hidden, fs::copy_options::recursive);
     fs::rename(hidden, run / "checkpoints" / io::step_name(checkpoint.step));
     fs::copy_file(checkpoint.folder / "state" / "config.yaml", run / "config.yaml");
+    Env::process().open_folder(run).replace_file(io::kRunMetrics, metrics);
   } catch (const fs::filesystem_error& error) {
     fs::remove_all(run, ignored);
     throw Error(ErrorKind::checkpoint, fmt::format("--from: {}", error.what()));

@@ -1,6 +1,7 @@
 // Loader: the groups of batches of step after step, made ahead on a background thread.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "base/strings.h"
@@ -26,6 +27,7 @@ struct Loader::State {
   Options options;
   data::StepSizes sizes;
   std::int64_t step = 0;  // of the group that next() returns
+  std::int64_t more = 0;  // rows than the sizes say that were taken before it; negative: fewer
   std::string position;   // before it
   std::unique_ptr<RowReader> rows;
   std::optional<Made> seen;                   // by has_next(): what next() returns
@@ -34,11 +36,12 @@ struct Loader::State {
 
   ~State() { stop(); }
 
-  void open() { rows = data->read(options.seed, options.shuffle, sizes.rows_before(step), position); }
+  std::int64_t rows_before(std::int64_t at) const { return sizes.rows_before(at) + more; }
+  void open() { rows = data->read(options.seed, options.shuffle, rows_before(step), position); }
 
   Made make(std::int64_t at) {
     Made made;
-    std::int64_t place = sizes.rows_before(at);
+    std::int64_t place = rows_before(at);
     const data::StepSizes::Size size = sizes.at(at);
     for (std::int64_t micro = 0; micro < size.accumulate; ++micro) {
       std::vector<HostRow> batch;
@@ -137,11 +140,13 @@ Loader::Loader(std::shared_ptr<const TrainingData> data, const Options& options)
 
 Loader::~Loader() = default;
 
-void Loader::seek(std::int64_t step, const std::string& position) {
-  HONE_ASSERT(step >= 0);
-  if (step == state_->step && position == state_->position) return;
+void Loader::seek(std::int64_t step, const std::string& position, std::optional<std::int64_t> rows) {
+  HONE_ASSERT(step >= 0 && rows.value_or(0) >= 0);
+  const std::int64_t more = rows ? *rows - state_->sizes.rows_before(step) : 0;
+  if (step == state_->step && position == state_->position && more == state_->more) return;
   state_->stop();
   state_->step = step;
+  state_->more = more;
   state_->position = position;
   state_->open();
 }
@@ -153,7 +158,10 @@ std::string Loader::position() const { return state_->position; }
 std::optional<double> Loader::epoch_at(std::int64_t step) const {
   const Dataset* dataset = state_->data->as_dataset();
   if (dataset == nullptr) return std::nullopt;
-  return static_cast<double>(state_->sizes.rows_before(step)) / static_cast<double>(dataset->epoch_rows());
+  const std::int64_t rows = std::max<std::int64_t>(0, state_->rows_before(step));  // before the seek it may be fewer
+  return static_cast<double>(rows) / static_cast<double>(dataset->epoch_rows());
 }
+
+std::int64_t Loader::rows_before(std::int64_t step) const { return state_->rows_before(step); }
 
 }  // namespace hone

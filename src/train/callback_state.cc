@@ -154,16 +154,20 @@ void put_state(Callback& callback, const std::string& name, const CallbackState&
 
 nlohmann::ordered_json to_json(const CallbackStates& states) {
   nlohmann::ordered_json all = nlohmann::ordered_json::object();
-  for (const auto& [callback, state] : states)
-    for (const auto& [name, value] : state) all[callback][name] = value_to_json(value);
+  for (const auto& [callback, state] : states) {
+    nlohmann::ordered_json& values = all[callback] = nlohmann::ordered_json::object();
+    for (const auto& [name, value] : state) values[name] = value_to_json(value);
+  }
   return all;
 }
 
 CallbackStates callbacks_from_json(const config::Node& callbacks, const std::string& where) {
   CallbackStates states;
-  for (const auto& [callback, values] : callbacks.entries())
+  for (const auto& [callback, values] : callbacks.entries()) {
+    CallbackState& state = states[callback];
     for (const auto& [name, value] : values.entries())
-      states[callback][name] = value_from_json(value, fmt::format("{}: callbacks.{}.{}", where, callback, name));
+      state[name] = value_from_json(value, fmt::format("{}: callbacks.{}.{}", where, callback, name));
+  }
   return states;
 }
 

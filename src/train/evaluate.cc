@@ -14,11 +14,8 @@
 #include "train/metrics.h"
 
 namespace hone::training {
-namespace {
 
 std::string prefix_of(std::size_t sets, const std::string& name) { return sets == 1 ? "eval_" : "eval_" + name + "_"; }
-
-}  // namespace
 
 Evaluations make_evaluations(const std::vector<std::string>& names) {
   const auto& known = registries().evals;

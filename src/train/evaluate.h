@@ -44,6 +44,9 @@ Batch evaluation_batch(const Dataset& data, std::int64_t begin, const EvaluateOp
 std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluations, const Dataset& data,
                                 const EvaluateOptions& options);
 
+// What a set's metrics begin with, of so many sets: "eval_" when there is one, else "eval_<name>_".
+std::string prefix_of(std::size_t sets, const std::string& name);
+
 // Of every set: "eval_loss" when there is one set, else "eval_<name>_loss". only: of those alone; none: of all.
 std::optional<Metrics> evaluate_sets(const Model& model, const Evaluations& evaluations,
                                      const std::vector<EvalSet>& sets, const EvaluateOptions& options,

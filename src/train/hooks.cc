@@ -2,6 +2,7 @@
 #include "train/hooks.h"
 
 #include <algorithm>
+#include <map>
 #include <regex>
 #include <utility>
 
@@ -18,6 +19,17 @@ void gather(Wishes& wishes, Action action, const std::string& name) {
   wishes.evaluate |= action == Action::evaluate;
   wishes.save |= action == Action::save;
   if (action == Action::stop && wishes.stop.empty()) wishes.stop = type_of(name);
+}
+
+// The names of saved states by type, in the order of the recipe that they were saved with.
+std::map<std::string, std::vector<std::string>> by_type(const CallbackStates& saved) {
+  std::vector<std::string> names;
+  for (const auto& [name, state] : saved) names.push_back(name);
+  const auto place = [](const std::string& name) { return parse_int(name.substr(0, name.find('.'))).value_or(0); };
+  std::stable_sort(names.begin(), names.end(), [&](const auto& a, const auto& b) { return place(a) < place(b); });
+  std::map<std::string, std::vector<std::string>> all;
+  for (const std::string& name : names) all[type_of(name)].push_back(name);
+  return all;
 }
 
 bool is_nth(std::int64_t number, std::int64_t n) { return n > 0 && number % n == 0; }
@@ -138,6 +150,10 @@ void Hooks::logs(const TrainView& view, Metrics& line) {
   each([&](Callback& callback, const Hook&) { callback.on_log(view, line); });
 }
 
+void Hooks::reports(const TrainView& view, Metrics& line) {
+  each([&](Callback& callback, const Hook&) { callback.on_report(view, line); });
+}
+
 void Hooks::evaluation_start(const TrainView& view) {
   each([&](Callback& callback, const Hook&) { callback.on_evaluation_start(view); });
 }
@@ -174,9 +190,19 @@ void Hooks::store(RunState& state) {
 }
 
 void Hooks::restore(const RunState& state) {
-  for (Hook& hook : hooks_)
-    if (const auto saved = state.callbacks.find(hook.name); saved != state.callbacks.end())
-      put_state(*hook.callback, hook.name, saved->second);
+  std::map<std::string, std::vector<std::string>> saved = by_type(state.callbacks);
+  for (Hook& hook : hooks_) {
+    std::vector<std::string>& names = saved[type_of(hook.name)];
+    if (names.empty()) continue;
+    put_state(*hook.callback, hook.name, state.callbacks.at(names.front()));
+    names.erase(names.begin());
+  }
+  for (const auto& [type, names] : saved)
+    for (const std::string& name : names)
+      if (!state.callbacks.at(name).empty())
+        log::warning("callback {}: what it has kept is dropped: the recipe has {} of this type now", type,
+                     std::count_if(hooks_.begin(), hooks_.end(),
+                                   [&, &type = type](const Hook& hook) { return type_of(hook.name) == type; }));
 }
 
 std::function<bool(const std::string&)> Hooks::wanted() {

@@ -30,6 +30,7 @@ class Hooks {
   Wishes step_end(const TrainView& view, Metrics& metrics);
   bool is_setting(const std::string& name) const { return settings_.contains(name); }  // of the metrics put in so far
   void logs(const TrainView& view, Metrics& line);
+  void reports(const TrainView& view, Metrics& line);
   void evaluation_start(const TrainView& view);
   Wishes evaluated(const TrainView& view, Metrics& metrics);
   void saved(const TrainView& view, const std::string& checkpoint);
@@ -37,7 +38,9 @@ class Hooks {
   void failed(const TrainView& view, const std::string& error) noexcept;
 
   void store(RunState& state);
-  void restore(const RunState& state);  // of a callback that was not in the run before: nothing
+  // Of a callback that was not in the run before: nothing. Where there are several of a type, the first takes what the
+  // first one kept; what none takes is said.
+  void restore(const RunState& state);
   std::function<bool(const std::string&)> wanted();  // which intermediates; empty: none. Asked once
 
  private:

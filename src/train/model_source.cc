@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "base/strings.h"
 #include "hone/hub.h"
@@ -23,10 +25,19 @@ io::Checkpoint best_checkpoint(const io::Checkpoints& checkpoints) {
   const auto newest = checkpoints.newest();
   if (!newest) throw Error(ErrorKind::checkpoint, where + ": no checkpoint yet");
   const RunState state = load_state(checkpoints.open(*newest));
+  const std::vector<io::Checkpoint> all = checkpoints.scan(io::Verify::sizes);
+  const auto is_there = [&](const Best& best) {
+    return std::any_of(all.begin(), all.end(), [&](const io::Checkpoint& one) { return one.step == best.step; });
+  };
+  const auto found = std::find_if(state.best.begin(), state.best.end(), is_there);
+  if (found == state.best.end() && !state.best.empty())
+    throw Error(ErrorKind::checkpoint, fmt::format("{}: step {}, the best by {}, is not here", where,
+                                                   state.best.front().step, state.best.front().metric))
+        .hint("a run that goes on from here finds the best of its own checkpoints; until then there is `latest`");
   if (state.best.empty())
     throw Error(ErrorKind::checkpoint, where + ": no evaluation has said which checkpoint is the best")
         .hint("data.eval and trainer.eval_every; without them there is `latest`");
-  const Best& best = state.best.front();
+  const Best& best = *found;
   log::info("{}: step {} is the best, by {} {:.6g}", where, best.step, best.metric, best.value);
   return require_whole(checkpoints.at(best.step));
 }

@@ -5,12 +5,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
+#include <string_view>
 
 #include "base/log.h"
 #include "base/strings.h"
 #include "nn/finite.h"
 #include "train/checkpoint.h"
 #include "train/resume.h"
+#include "train/step_plan.h"
 
 namespace hone::training {
 namespace {
@@ -74,6 +77,40 @@ void check_same(const RestoreFrom& parts, const RunState& state, const nlohmann:
         folder, counted(state.threads, "thread"), threads, state.threads);
 }
 
+bool any_of(const std::vector<config::Change>& changes, std::initializer_list<std::string_view> options) {
+  return std::any_of(changes.begin(), changes.end(), [&](const config::Change& change) {
+    return std::any_of(options.begin(), options.end(),
+                       [&](std::string_view option) { return change.path.starts_with(option); });
+  });
+}
+
+// Where in the data the run goes on, if that is not simply where it stopped.
+void tell_place(const RestoreFrom& parts, const RunState& state, bool other_data) {
+  const std::string& folder = parts.recipe.run.folder;
+  const Dataset* data = parts.inputs.train->as_dataset();
+  if (!data) {
+    if (other_data) log::warning("{}: the new data are read from their beginning", folder);
+    return;
+  }
+  const TrainerSection& trainer = parts.recipe.trainer;
+  const std::int64_t all = data->epoch_rows(), steps = steps_of(parts.recipe, *parts.inputs.train);
+  const data::StepSizes sizes = step_sizes(trainer);
+  const std::int64_t end = state.rows + sizes.rows_before(steps) - sizes.rows_before(state.step);
+  const std::string place =
+      fmt::format("row {} of the {} of epoch {}", state.rows % all + 1, all, state.rows / all + 1);
+  if (other_data)
+    log::warning("{}: the new data are read from {} on, as if the {} so far had been of them", folder, place,
+                 counted(state.rows, "row"));
+  if (any_of(parts.changes, {"trainer.batch_", "trainer.accumulate", "trainer.step_rows"}))
+    log::warning(
+        "{}: with other batches the data go on behind the {} that were trained on, at {}; {} end at epoch {:.4g}",
+        folder, counted(state.rows, "row"), place, counted(steps, "step"),
+        static_cast<double>(end) / static_cast<double>(all));
+  if (any_of(parts.changes, {"run.seed", "data.shuffle"}))
+    log::warning("{}: rows come in another order from {} on: in this epoch some come twice and others not at all",
+                 folder, place);
+}
+
 // A new run that begins with what another one's optimizer knows. Its corrections of early steps go on as well.
 void take_optimizer(const RestoreFrom& parts, RunState& state, Updater& updater) {
   const Folder source = Env::process().open_folder(parts.inputs.source);
@@ -97,6 +134,7 @@ RunState restore(const RestoreFrom& parts, Updater& updater) {
   RunState state;
   state.step = parts.begin.step, state.updates = parts.begin.updates, state.tokens = parts.begin.tokens;
   state.skipped_steps = parts.begin.skipped_steps, state.data_position = parts.begin.data_position;
+  state.rows = parts.begin.rows;
   if (parts.from) {
     const Folder checkpoint = parts.run.checkpoints().open(*parts.from);
     during("resuming from " + checkpoint.path().string(), [&] {
@@ -106,8 +144,10 @@ RunState restore(const RestoreFrom& parts, Updater& updater) {
     });
     check_same(parts, state, files, data_hash);
     check_models(parts, state, models);
-    if (is_overridden("data", parts.options.override_keys))
-      state.data_position.clear();  // other data begin at their beginning
+    if (state.rows < 0) state.rows = rows_before(checkpoint, state.step);
+    const bool other_data = is_overridden("data", parts.options.override_keys);
+    if (other_data) state.data_position.clear();  // of a stream: it begins at its beginning
+    if (!parts.options.replay) tell_place(parts, state, other_data && (stream || state.data_hash != data_hash));
   }
   if (!parts.from && parts.recipe.model.load.optimizer) take_optimizer(parts, state, updater);
   for (const config::Change& change : parts.changes)

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "io/metrics_file.h"
+#include "train/step_plan.h"
 #include "train/test.h"
 
 namespace hone::training {
@@ -116,6 +117,11 @@ std::optional<io::Checkpoint> checkpoint_before(io::RunFolder& run, std::int64_t
   for (const io::Checkpoint& one : run.checkpoints().scan(io::Verify::full))
     if (one.whole() && one.finite && one.step < step) newest = one;
   return newest;
+}
+
+std::int64_t rows_before(const Folder& checkpoint, std::int64_t step) {
+  const Saved saved = read_saved(checkpoint.open_folder("state").read_file("config.yaml"), checkpoint.path().string());
+  return saved.recipe ? step_sizes(saved.recipe->trainer).rows_before(step) : -1;
 }
 
 bool is_overridden(const std::string& option, const std::vector<std::string>& keys) {

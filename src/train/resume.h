@@ -26,6 +26,9 @@ void set_newer_aside(io::RunFolder& run, std::int64_t step);
 std::vector<config::Change> check_recipe(const std::string& saved_yaml, const Recipe& recipe,
                                          const TrainOptions& options, const std::string& folder);
 
+// Rows that the steps before this one have had, as the recipe in the checkpoint says; for one whose state does not.
+std::int64_t rows_before(const Folder& checkpoint, std::int64_t step);
+
 // Whether the option, or a section that it is in, is named by the keys, or "all" is.
 bool is_overridden(const std::string& option, const std::vector<std::string>& keys);
 

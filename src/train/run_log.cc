@@ -75,7 +75,6 @@ void RunLog::log(RunState& state, std::optional<double> epoch, const std::functi
   change(line);
   for (const auto& [name, value] : line)
     if (!values.contains(name)) varying[name] = value;
-  varying_ = varying;
   write(state, epoch, values, varying, /*track=*/!apart_);
   state.window = {};
   line_ = {};
@@ -92,11 +91,11 @@ Metrics with_place(Metrics line, const RunState& state, std::optional<double> ep
 
 }  // namespace
 
-void RunLog::report(RunState& state, std::optional<double> epoch) {
+void RunLog::report(RunState& state, std::optional<double> epoch, const std::function<void(Metrics&)>& change) {
   Metrics line = with_place(values_of(*state.report), state, epoch);
   const Metrics speed = report_.speed(device_);
   line.insert(speed.begin(), speed.end());
-  line.insert(varying_.begin(), varying_.end());
+  change(line);
   for (const auto& tracker : trackers_) tracker->log(state.step, line);
   state.report = Window();
   report_ = {};

@@ -24,9 +24,9 @@ class RunLog {
   void step(const RunState& state, const StepReport& report, double seconds);  // after each step
   // A line of the steps since the last one; `change` may add to it what does not go into the checkpoint.
   void log(RunState& state, std::optional<double> epoch, const std::function<void(Metrics&)>& change);
-  // A line for the trackers, where they have their own interval (state.report): of the steps since their last one, with
-  // what log() was last given besides.
-  void report(RunState& state, std::optional<double> epoch);
+  // A line for the trackers, where they have their own interval (state.report): of the steps since their last one;
+  // `change` may do as it likes.
+  void report(RunState& state, std::optional<double> epoch, const std::function<void(Metrics&)>& change);
   // A line; `varying` is what differs between two equal runs and does not go into the checkpoint.
   void write(RunState& state, std::optional<double> epoch, const Metrics& values, const Metrics& varying,
              bool track = true);
@@ -47,7 +47,7 @@ class RunLog {
   std::vector<std::unique_ptr<Tracker>> trackers_;
   std::unique_ptr<Tracker> terminal_;
   bool apart_;  // trackers have their own interval
-  Metrics last_, varying_;
+  Metrics last_;
   Since line_, report_;
 };
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -141,19 +142,6 @@ void Saver::report_failure(std::int64_t step, const Error& error) {
 
 std::string Saver::kept() const { return step_ < 0 ? "no checkpoint" : fmt::format("step {}", step_); }
 
-// Among the best, of which an earlier one comes before its equal.
-void Saver::rank(const Worth& worth) {
-  std::vector<Best>& best = state_.best;
-  std::erase_if(best, [&](const Best& one) { return one.metric != worth.found.metric; });
-  const auto worse = [&](const Best& one) {
-    return worth.rises ? one.value < worth.found.value : one.value > worth.found.value;
-  };
-  if (std::none_of(best.begin(), best.end(), [&](const Best& one) { return one.step == worth.found.step; }))
-    best.insert(std::find_if(best.begin(), best.end(), worse), worth.found);
-  if (std::ssize(best) > recipe_.trainer.save.keep_best)
-    best.resize(static_cast<std::size_t>(recipe_.trainer.save.keep_best));
-}
-
 void Saver::save(const std::optional<Worth>& worth) {
   const Stopwatch watch;
   const std::vector<Best> before = state_.best;
@@ -173,7 +161,7 @@ void Saver::save(const std::optional<Worth>& worth) {
 CheckpointParts Saver::parts_to_save(const std::optional<Worth>& worth) {
   CheckpointParts parts = parts_();
   parts.finite = parts.updater->weights_finite();
-  if (worth && parts.finite) rank(*worth);
+  if (worth && parts.finite) rank(*worth, recipe_.trainer.save.keep_best, state_.best);
   return parts;
 }
 
@@ -202,13 +190,22 @@ void Saver::tidy(bool finite) {
   run_.note_checkpoint();
   if (finite) run_.link("latest", name_);
   std::set<std::int64_t> stay{from_};
+  stay.insert(state_.were_best.begin(), state_.were_best.end());
   for (const Best& best : state_.best) stay.insert(best.step);
-  if (!state_.best.empty() && state_.best.front().step == step_) run_.link("best", name_);
+  if (!state_.best.empty() && std::exchange(linked_, state_.best.front().step) != state_.best.front().step)
+    run_.link("best", io::step_name(state_.best.front().step));
   try {
     run_.checkpoints().retain(recipe_.trainer.save.keep, stay);
   } catch (const Error& error) {
     log::warning("older checkpoints are not removed: {}", error.what());
   }
+}
+
+std::set<std::int64_t> Saver::steps_there() const {
+  std::set<std::int64_t> steps;
+  for (const io::Checkpoint& one : run_.checkpoints().scan(io::Verify::sizes))
+    if (one.whole() && one.finite && one.step <= state_.step) steps.insert(one.step);
+  return steps;
 }
 
 void Saver::check_space() { run_.check_space(bytes(), to_come()); }
@@ -223,7 +220,7 @@ std::int64_t Saver::to_come() {
   const std::int64_t by_steps = left + 1;  // and the one at the end
   const bool more = save.every_minutes > 0 || save.after_evaluation;  // nobody knows how many
   if (save.keep == 0) return more ? std::max<std::int64_t>(2, by_steps) : by_steps;
-  std::int64_t most = save.keep + save.keep_best;
+  std::int64_t most = save.keep + save.keep_best + std::ssize(state_.were_best);
   for (const io::Checkpoint& one : run_.checkpoints().scan(io::Verify::sizes)) most -= one.whole() ? 1 : 0;
   most = std::max<std::int64_t>(1, most);
   return more ? most : std::min(by_steps, most);

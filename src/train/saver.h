@@ -3,18 +3,15 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "io/run_folder.h"
 #include "train/checkpoint.h"
+#include "train/ranking.h"
 
 namespace hone::training {
-
-struct Worth {
-  Best found;
-  bool rises;  // more of the metric is better
-};
 
 class Saver {
  public:
@@ -25,6 +22,7 @@ class Saver {
   ~Saver();  // waits for what is written
 
   void resumed_from(const io::Checkpoint& checkpoint);
+  std::set<std::int64_t> steps_there() const;  // up to this one, of checkpoints that are whole and finite
   void check_space();       // Error(checkpoint) when what is to come does not fit
   bool due_by_clock() const;
   bool due(bool asked_for) const;  // after a step that is not the last
@@ -50,7 +48,6 @@ class Saver {
   CheckpointParts parts_to_save(const std::optional<Worth>& worth);
   void committed(std::int64_t step, bool finite, std::uint64_t bytes, double seconds);
   void report_failure(std::int64_t step, const Error& error);
-  void rank(const Worth& worth);
   std::uint64_t bytes() const;  // of a checkpoint now
   void tidy(bool finite);
   std::int64_t to_come();
@@ -60,7 +57,7 @@ class Saver {
   RunState& state_;
   std::function<CheckpointParts()> parts_;
   World world_;
-  std::int64_t steps_, step_ = -1, from_ = -1, failures_ = 0;
+  std::int64_t steps_, step_ = -1, from_ = -1, failures_ = 0, linked_ = -1;  // linked_: as best
   std::string name_;
   double last_ = 0, slowest_ = 0;
   std::vector<std::string> untold_;

@@ -28,6 +28,25 @@ nlohmann::ordered_json best_to_json(const Best& best) {
   return {{"metric", best.metric}, {"value", json_number(best.value)}, {"step", best.step}};
 }
 
+nlohmann::ordered_json measured_to_json(const std::map<std::string, Measured>& measured) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const auto& [prefix, one] : measured) json[prefix] = {{"rows", one.rows}, {"since", one.since}};
+  return json;
+}
+
+// What "best" has meant; a hone of before did not record it.
+void read_ranking(const nlohmann::json& json, const std::string& where, RunState& state) {
+  if (const Best best = best_from_json(json.at("best")); best.step >= 0) state.best.push_back(best);
+  if (json.contains("next_best"))
+    for (const nlohmann::json& next : json.at("next_best")) state.best.push_back(best_from_json(next));
+  if (!json.contains("best_by")) return;
+  const nlohmann::json& by = json.at("best_by");
+  state.best_by = {by.at("metric").get<std::string>(), by.at("rises").get<bool>(), count_at(by, "places", where)};
+  state.were_best = json.at("were_best").get<std::vector<std::int64_t>>();
+  for (const auto& [prefix, one] : json.at("measured").items())
+    state.measured[prefix] = {one.at("rows").get<std::string>(), count_at(one, "since", where)};
+}
+
 RunState read_state(const nlohmann::json& json, const std::string& where) {
   RunState state;
   state.step = count_at(json, "step", where);
@@ -50,9 +69,8 @@ RunState read_state(const nlohmann::json& json, const std::string& where) {
   if (json.contains("sets_due")) state.sets_due = json.at("sets_due").get<std::vector<std::string>>();
   state.window = window_from_json(json.at("window"));
   if (json.contains("report")) state.report = window_from_json(json.at("report"));
-  if (const Best best = best_from_json(json.at("best")); best.step >= 0) state.best.push_back(best);
-  if (json.contains("next_best"))
-    for (const nlohmann::json& next : json.at("next_best")) state.best.push_back(best_from_json(next));
+  read_ranking(json, where, state);
+  if (json.contains("rows")) state.rows = count_at(json, "rows", where);
   state.changes = json.at("changes");
   state.data_files = json.at("data_files");
   if (json.contains("threads")) state.threads = count_at(json, "threads", where);
@@ -89,6 +107,10 @@ std::string to_json(const RunState& state) {
       {"window", to_json(state.window)},
       {"best", best_to_json(state.best.empty() ? Best{} : state.best.front())},
       {"next_best", next_best},
+      {"best_by",
+       {{"metric", state.best_by.metric}, {"rises", state.best_by.rises}, {"places", state.best_by.places}}},
+      {"were_best", state.were_best},
+      {"measured", measured_to_json(state.measured)},
       {"callbacks", to_json(state.callbacks)},
       {"changes", state.changes},
       {"data_files", state.data_files},
@@ -100,6 +122,7 @@ std::string to_json(const RunState& state) {
       {"tokenizer_hash", state.tokenizer_hash},
       {"models", state.models},
       {"source_dtypes", state.source_types.value_or(SourceTypes())}};
+  if (state.rows >= 0) json["rows"] = state.rows;
   if (const LossScale& scale = state.loss_scale; !scale.is_unused())
     json["loss_scale"] = {{"factor", scale.factor}, {"updates", scale.updates}, {"overflows", scale.overflows}};
   if (state.not_finite > 0) json["not_finite"] = state.not_finite;

@@ -23,6 +23,20 @@ struct Best {
   std::int64_t step = -1;  // -1: none yet
 };
 
+// What the best checkpoints are chosen by.
+struct BestBy {
+  std::string metric;       // "": not recorded, or nothing is measured
+  bool rises = false;       // more of it is better
+  std::int64_t places = 0;  // how many stay
+  bool operator==(const BestBy&) const = default;
+};
+
+// What the evaluations of a set have measured.
+struct Measured {
+  std::string rows;        // a fingerprint
+  std::int64_t since = 0;  // from this line of log_history on: those before it are of other rows
+};
+
 // What a model's weights came in: safetensors' names of types by weight; "*" = of all that are not named. Empty: a
 // fresh model.
 using SourceTypes = std::map<std::string, std::string>;
@@ -42,6 +56,10 @@ struct RunState {
   Window window;
   std::optional<Window> report;  // of trackers, where they have their own interval
   std::vector<Best> best;  // the checkpoints that stay for what they are worth, the best one first
+  BestBy best_by;
+  std::vector<std::int64_t> were_best;  // steps: by what it was chosen by before; their checkpoints stay as well
+  std::map<std::string, Measured> measured;  // by what its metrics begin with: "eval_", "eval_books_"
+  std::int64_t rows = -1;  // that the steps so far have taken from the data; -1: not recorded
   CallbackStates callbacks;
   nlohmann::json changes = nlohmann::json::array();      // options changed at a resume: step, option, before, after
   nlohmann::json log_history = nlohmann::json::array();  // of trainer_state.json, without times

@@ -80,6 +80,7 @@ StepReport Stepper::step(const std::function<StepReport(const Group&)>& otherwis
   measure_size(done, unread_ ? unread_->work.report : report);
   state.step = done + 1;
   state.data_position = loader_.position();
+  state.rows = loader_.rows_before(state.step);
   state.tokens += report.tokens;
   if (!unread_) tell(report);
   return report;

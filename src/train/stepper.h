@@ -62,7 +62,10 @@ class Stepper {
   // false: what it gave was not finite, and its update was left out after all. Throws as step().
   bool is_unread() const { return unread_.has_value(); }
   bool settle();
-  void seek(const RunState& state) { loader_.seek(state.step, state.data_position); }
+  void seek(const RunState& state) {
+    const auto rows = state.rows < 0 ? std::nullopt : std::optional(state.rows);
+    loader_.seek(state.step, state.data_position, rows);
+  }
   bool has_data() { return loader_.has_next(); }  // waits for it; false: a stream has ended
   std::optional<double> epoch_at(std::int64_t step) const { return loader_.epoch_at(step); }
   // Numbers of documents that the objective wants before the first step; loads what models it has.

@@ -117,8 +117,7 @@ void Trainer::equip() {
 void Trainer::choose_measures() {
   const std::vector<EvalSet>& sets = parts_.inputs.evals;
   greater_is_better_ = greater_is_better(evaluations_, sets);
-  best_by_ = recipe_.trainer.save.best_by;
-  if (best_by_.empty() && !sets.empty()) best_by_ = main_metric(evaluations_, sets);
+  measures_ = measures_of(recipe_, parts_.inputs, evaluations_);
 }
 
 void Trainer::choose_files() {
@@ -201,6 +200,7 @@ void Trainer::start() {
     const Preflight found = describe_inputs(recipe_, parts_.inputs, *save_types_, memory_, ranks_here(world_));
     for (const std::string& line : found.lines) log::info("{}", line);
     for (const std::string& warning : found.warnings) log::warning("{}", warning);
+    review_best(state_, measures_, saver_->steps_there(), recipe_.run.folder);
     if (parts_.options.check_space) saver_->check_space();
     if (parts_.from && parts_.options.resume.value_or("latest") != "latest") set_newer_aside(parts_.run, state_.step);
     parts_.run.write_config(config_yaml_);
@@ -366,7 +366,7 @@ void Trainer::track() {
   const spans::Span span("log");
   stepper_->settle();
   if (log_)
-    log_->report(state_, epoch());
+    log_->report(state_, epoch(), [this](Metrics& line) { hooks_.reports(view(), line); });
   else
     state_.report = Window();
 }
@@ -416,7 +416,7 @@ void Trainer::evaluate() {
     state_.evaluation_due = false;
     state_.sets_due.clear();
     worked_ = was_evaluated_ = true;
-    if (const auto value = found->find(best_by_); value != found->end()) evaluated_ = value->second;
+    if (const auto value = found->find(measures_.best_by.metric); value != found->end()) evaluated_ = value->second;
     asked_ = hooks_.evaluated(view(), *found);
     if (log_) told(*found, watch.seconds());
   }
@@ -434,9 +434,7 @@ void Trainer::told(const Metrics& evaluation, double seconds) {
 
 std::optional<Worth> Trainer::worth() const {
   if (!evaluated_ || std::isnan(*evaluated_)) return std::nullopt;
-  const bool rises =
-      std::find(greater_is_better_.begin(), greater_is_better_.end(), best_by_) != greater_is_better_.end();
-  return Worth{{best_by_, *evaluated_, state_.step}, rises};
+  return Worth{{measures_.best_by.metric, *evaluated_, state_.step}, measures_.best_by.rises};
 }
 
 void Trainer::maybe_save() {

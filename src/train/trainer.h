@@ -15,6 +15,7 @@
 #include "train/inputs.h"
 #include "train/meta_run.h"
 #include "train/pace.h"
+#include "train/ranking.h"
 #include "train/rates.h"
 #include "train/run_log.h"
 #include "train/run_weights.h"
@@ -147,7 +148,7 @@ class Trainer {
   Wishes asked_;                     // of this rank's, since ranks have last agreed
   std::string signal_;               // that some rank was sent
   std::string stopped_by_;           // a callback, or kEndOfData
-  std::string best_by_;              // the metric that says which checkpoint is best
+  Measures measures_;
   std::optional<double> evaluated_;  // that metric, if it was measured at this very step
   bool was_evaluated_ = false;       // at this very step
   bool save_wanted_ = false;

@@ -65,6 +65,28 @@ TEST_F(Loading, SeeksToAnyStep) {
   }
 }
 
+// Steps that were made with other batches: what they have taken is told, and nothing is skipped or comes twice.
+TEST_F(Loading, GoesOnBehindRowsOfOtherBatches) {
+  Loader before(data_, options_);  // 12 rows a step
+  std::vector<std::int64_t> expected, found;
+  const auto add = [](std::vector<std::int64_t>& records, const std::vector<HostBatch>& group) {
+    for (const HostBatch& batch : group)
+      for (const Doc& doc : batch.docs) records.push_back(doc.record);
+  };
+  for (int step = 0; step < 5; ++step) add(expected, before.next());
+  EXPECT_EQ(before.rows_before(3), 36);
+  for (const int ahead : {0, 2}) {
+    options_.batch_size = 2, options_.accumulate = 1, options_.ahead = ahead;
+    Loader after(data_, options_);
+    after.seek(3, "", 36);
+    found.assign(expected.begin(), expected.begin() + 36);
+    for (int step = 3; step < 15; ++step) add(found, after.next());
+    EXPECT_EQ(found, expected);
+    EXPECT_EQ(after.rows_before(15), 60);
+    EXPECT_DOUBLE_EQ(after.epoch_at(15).value() * static_cast<double>(data_->epoch_rows()), 60);
+  }
+}
+
 TEST_F(Loading, SeesTheSameRowsHoweverABatchIsSplit) {
   options_.batch_size = 8;
   options_.accumulate = 1;

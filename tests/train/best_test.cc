@@ -33,7 +33,7 @@ class Scripted final : public Evaluation {
 };
 
 // Next-token prediction that is measured so.
-class WithScript final : public Objective {
+class WithScript : public Objective {
  public:
   using Config = NoOptions;
   explicit WithScript(const Config&)
@@ -49,12 +49,19 @@ class WithScript final : public Objective {
   std::unique_ptr<Objective> inner_;
 };
 
+class WithBoth final : public WithScript {
+ public:
+  using WithScript::WithScript;
+  std::vector<std::string> evaluations() const override { return {"perplexity", "scripted"}; }
+};
+
 class Best : public ::testing::Test {
  protected:
   Best() {
     static const bool done = [] {
       registries().evals.add<Scripted>("scripted", "Values of a test.");
       registries().objectives.add<WithScript>("with_script", "Next-token prediction.");
+      registries().objectives.add<WithBoth>("with_both", "Next-token prediction.");
       return true;
     }();
     static_cast<void>(done);
@@ -128,6 +135,25 @@ TEST_F(Best, ByAMetricOfChoiceOrNotAtAll) {
   EXPECT_HONE_ERROR(best({0.3}, false, {{"trainer.save.best_by", "eval_scor"}}), config, "did you mean eval_score?");
   EXPECT_HONE_ERROR(best({0.3, 0.2, 0.1}, false, {{"trainer.save.keep_best", "2"}, {"trainer.save.every", "5"}}),
                     config, "of 6 steps only the last is both evaluated and saved");
+}
+
+// By the score step 2 is best; the change to the loss would let the next save delete it.
+TEST_F(Best, AnotherMetricAtAResumeDeletesNothing) {
+  const auto run = [&](const char* steps, const char* by) {
+    script = {{0.1, 0.2, 0.3}, 0, false};
+    test::Overrides how{{"objective", "with_both"},      {"trainer.steps", steps},     {"trainer.eval_every", "2"},
+                        {"trainer.save.every", "2"},     {"trainer.save.keep", "1"},   {"trainer.save.best_by", by},
+                        {"optimizer.schedule", "constant"}};
+    const Summary made = train(test::small_recipe(folder_, how), test::quiet_options());
+    return test::read_json(std::filesystem::path(made.checkpoint) / "state/train.json");
+  };
+  EXPECT_EQ(run("6", "eval_score")["best"]["step"], 2);
+  const nlohmann::json state = run("8", "eval_loss");
+  EXPECT_EQ(state["best"]["metric"], "eval_loss");
+  EXPECT_GE(state["best"]["step"], 6);
+  EXPECT_EQ(state["were_best"], nlohmann::json::array({2}));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "run" / test::step_folder(2)));
+  EXPECT_EQ(std::filesystem::read_symlink(folder_ / "run" / "best"), test::step_folder(state["best"]["step"]));
 }
 
 TEST_F(Best, EarlyStoppingGoesTheSameWay) {

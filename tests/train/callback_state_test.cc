@@ -170,5 +170,29 @@ TEST(CallbackState, OfANewCallbackIsFresh) {
   EXPECT_EQ(both["1.weight_mean"]["count"], 2);
 }
 
+// One in front of it, or none of its kind any more: states are found by type, not by place.
+TEST(CallbackState, IsFoundAgainBehindANewCallback) {
+  test::register_test_callbacks();
+  const test::TempFolder folder;
+  std::string said;
+  const auto run = [&](const char* steps, const char* callbacks) {
+    const TrainOptions options = test::quiet_options();
+    said.clear();
+    log::set_sink([&](log::Level, std::string_view text) { said += std::string(text) + "\n"; });
+    train(test::small_recipe(folder, {{"trainer.steps", steps}, {"callbacks", callbacks}}), options);
+    log::set_sink({});
+    const auto path = folder / "run" / test::step_folder(std::atoi(steps)) / "state/train.json";
+    return test::read_json(path)["callbacks"];
+  };
+  run("3", "[weight_mean]");
+  const nlohmann::json behind = run("5", "[timers, {type: raise_at, step: 99}, weight_mean]");
+  EXPECT_EQ(behind["2.weight_mean"]["count"], 5);
+  EXPECT_EQ(said.find("kept"), std::string::npos) << said;
+  EXPECT_EQ(run("6", "[weight_mean]")["0.weight_mean"]["count"], 6);
+  EXPECT_NE(said.find("callback timers: what it has kept is dropped: the recipe has 0 of this type now"),
+            std::string::npos)
+      << said;
+}
+
 }  // namespace
 }  // namespace hone::training

@@ -138,5 +138,29 @@ TEST_F(EvalSets, TrackersHaveTheirOwnInterval) {
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(parts[i].second.at("loss"), tracked[i].second.at("loss"));
 }
 
+// Of timers, throughput and memory as of everything else: never what the last line of the log has said.
+TEST_F(EvalSets, TrackersHaveTheTimesOfTheirOwnSteps) {
+  static const bool once = (registries().trackers.add<Recording>("recording_times", "Keeps lines."), true);
+  static_cast<void>(once);
+  tracked.clear();
+  train(test::small_recipe(folder_, {{"trainer.steps", "12"},
+                                     {"trainer.log_every", "6"},
+                                     {"trainer.report_every", "2"},
+                                     {"trainer.eval_every", "0"},
+                                     {"data.eval", "{}"},
+                                     {"callbacks", "[timers, throughput, memory]"},
+                                     {"trackers", "[recording_times]"}}),
+        test::quiet_options());
+  ASSERT_EQ(tracked.size(), 6u);
+  std::set<double> elapsed, forward, operations;
+  for (const auto& [step, line] : tracked) {
+    elapsed.insert(line.at("elapsed_seconds")), forward.insert(line.at("time/forward"));
+    operations.insert(line.at("throughput/total_flops"));
+    EXPECT_GT(line.at("memory_bytes"), 0) << step;
+    EXPECT_LE(line.at("time/forward"), line.at("step_seconds")) << step;  // of the same two steps
+  }
+  for (const std::set<double>& values : {elapsed, forward, operations}) EXPECT_EQ(values.size(), 6u);
+}
+
 }  // namespace
 }  // namespace hone

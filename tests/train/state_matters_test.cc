@@ -20,9 +20,9 @@ constexpr std::int64_t kStep = 6, kSteps = 10;
 constexpr const char* kTrain = "state/train.json";
 constexpr const char* kOptimizer = "state/optimizer-00000-of-00001.safetensors";
 
-// What is there for messages and for people, or is made anew at each start.
+// What is there for messages and for people, is made anew at each start, or matters where the recipe has changed.
 const std::set<std::string> kRecords{"version", "finished", "threads", "ranks", "changes", "data_files", "models",
-                                     "source_dtypes"};
+                                     "source_dtypes", "best_by", "were_best", "measured", "rows"};
 
 class StateMatters : public ::testing::Test {
  protected:

@@ -45,6 +45,41 @@ TEST_F(Warmup, TheBatchGrowsInStagesAndWithinThem) {
   EXPECT_EQ(numbers("run", "batch_rows"), (std::vector<std::int64_t>{2, 2, 4, 4, 8, 8, 12, 12, 12, 12}));
 }
 
+// No row is left out or trained on twice: the run is the one whose first steps were to be so from the start.
+TEST_F(Warmup, ABatchThatIsOverriddenGoesOnBehindTheRowsSoFar) {
+  const test::Overrides all{{"data.packing", "none"}, {"trainer.save.every", "1"}, {"trainer.eval_every", "0"}};
+  const auto with = [&](test::Overrides more) {
+    more.insert(more.begin(), all.begin(), all.end());
+    return more;
+  };
+  run("planned", with({{"trainer.batch_size", "2"}, {"trainer.batch_warmup", "[{steps: 4, batch_size: 6}]"}}));
+  run("changed", with({{"trainer.batch_size", "6"}}));
+  for (int step = 10; step > 4; --step) std::filesystem::remove_all(folder_ / "changed" / test::step_folder(step));
+  const auto go_on = [&](const test::Overrides& overrides) {
+    test::Overrides named = with(overrides);
+    named.emplace_back("run.folder", (folder_ / "changed").string());
+    TrainOptions options = test::quiet_options();
+    options.override_keys = {"trainer.batch_size"};
+    std::string said;
+    log::set_sink([&](log::Level, std::string_view text) { said += std::string(text) + "\n"; });
+    train(test::small_recipe(folder_, named), options);
+    log::set_sink({});
+    return said;
+  };
+  const std::string first = go_on({{"trainer.batch_size", "2"}});
+  EXPECT_NE(first.find("the data go on behind the 24 rows that were trained on, at row 25 of the "), std::string::npos)
+      << first;
+  const auto weights = [&](const char* name) {
+    return test::read_text(folder_ / name / test::step_folder(10) / "model.safetensors");
+  };
+  EXPECT_TRUE(weights("planned") == weights("changed"));
+  for (int step = 10; step > 7; --step) std::filesystem::remove_all(folder_ / "changed" / test::step_folder(step));
+  EXPECT_EQ(go_on({{"trainer.batch_size", "2"}}).find("other batches"), std::string::npos);
+  EXPECT_TRUE(weights("planned") == weights("changed"));
+  const nlohmann::json state = test::read_json(folder_ / "changed" / test::step_folder(10) / "state/train.json");
+  EXPECT_EQ(state["rows"], 4 * 6 + 6 * 2);
+}
+
 TEST_F(Warmup, GrowthIsMegatronsRampUp) {
   TrainerSection trainer;
   trainer.batch_size = 1, trainer.accumulate = 16;
