@@ -100,8 +100,8 @@ struct DataFile {
               "files in it, a pattern such as data/*.jsonl for those that fit it; a pipe, or - for standard input, "
               "is read as a stream."),
         field("weight", &C::weight,
-              "How often each of its rows is seen per epoch; 0.5 takes a different half each epoch. Of streams: its "
-              "share of the tokens, beside the weights of the others.",
+              "How often each of its rows is seen per epoch, in whole rows; 0.5 takes a different half each epoch. Of "
+              "streams: its share of the tokens, beside the weights of the others.",
               config::at_least(0)),
         field("columns", &C::columns,
               "Renamed fields, as {text: story}: read the field `story` as `text`; `a.b` is field b inside a, 2 the "
