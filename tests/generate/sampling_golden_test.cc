@@ -142,8 +142,12 @@ TEST(Sampler, ChoosesTheSameAmongTheHighest) {
             const std::int32_t expected = sampler.choose(copy, uniform);
             const auto got = other.choose_among(std::span(highest).first(given), std::span(ids).first(given), uniform);
             got ? ++chosen : ++left_open;
-            if (got) EXPECT_EQ(*got, expected) << top_k << " " << top_p << " " << min_p << " " << uniform;
-            if (given == kVocab) EXPECT_TRUE(got);
+            if (got) {
+              EXPECT_EQ(*got, expected) << top_k << " " << top_p << " " << min_p << " " << uniform;
+            }
+            if (given == kVocab) {
+              EXPECT_TRUE(got);
+            }
           }
         }
   EXPECT_GT(chosen, 500);
