@@ -73,14 +73,9 @@ HONE_DEVICE OwnLines own_lines(const BackwardCall<T>& a, int lines, bool last_fi
   const int tiles = static_cast<int>(gridDim.x) / a.heads, at = static_cast<int>(blockIdx.x) / a.heads;
   const int tile = last_first ? tiles - 1 - at : at;
   own.head = static_cast<int>(blockIdx.x) % a.heads;
-  // A document's first tile is its begin / lines + its number: so far apart that all of its tiles have room.
-  int low = 0, high = a.documents;
-  while (high - low > 1) {
-    const int middle = (low + high) / 2;
-    (a.ends[middle] / lines + middle <= tile ? low : high) = middle;
-  }
-  own.begin = a.ends[low], own.count = a.ends[low + 1] - own.begin;
-  own.first = (tile - own.begin / lines - low) * lines;
+  const int document = group_of(tile, a.ends, a.documents, lines);
+  own.begin = a.ends[document], own.count = a.ends[document + 1] - own.begin;
+  own.first = (tile - own.begin / lines - document) * lines;
   own.from = own.first > a.back ? (own.first - a.back) / kSide * kSide : 0;
   own.to = own.first + lines + a.ahead;
   own.to = own.to < own.count ? own.to : own.count;
@@ -369,7 +364,7 @@ HONE_KERNEL describe_queries(const Value* y, const Value* dy, const float* lse, 
 }
 
 // strides: of own_0, own_1, other_0, other_1, each from a token to the next and from a head to the next. A grid of
-// tiles of own tokens, as own_lines() counts them, times heads, which go first.
+// tiles of own tokens, as group_of() counts them, times heads, which go first.
 #define HONE_BACKWARD(name, of_keys, squares, groups)                                                               \
   HONE_KERNEL_OF(groups * 128)                                                                                      \
   name(const Value* own_0, const Value* own_1, const Value* other_0, const Value* other_1, HONE_LIST(Int, 8) strides, \

@@ -1,6 +1,6 @@
 // What the tensor cores of a GPU of 9.0 read themselves: copies that reach a block's room ahead of time, how matrices
-// lie there, and products of groups of four warps, which go on beside their threads. The copies, and none of the
-// rest, other GPUs have, too (8.0 and later).
+// lie there, and products of groups of four warps, which go on beside their threads. The copies, other GPUs have,
+// too (8.0 and later), and how rows by groups are cut into tiles is the same on all.
 #pragma once
 
 #include "ops/cuda/kernels/types.h"
@@ -168,6 +168,19 @@ HONE_DEVICE unsigned long long matrix_at(unsigned place) {
 // From a matrix to where its values of a depth begin, a multiple of 16 below 64.
 HONE_DEVICE unsigned bytes_to_depth(int depth) { return static_cast<unsigned>(depth) * 2; }
 HONE_DEVICE unsigned bytes_to_depth_turned(int depth) { return static_cast<unsigned>(depth) / 8 * kUnitBytes; }
+
+// The group of a tile of so many rows; group g has rows [begin[g], begin[g + 1]). Its first tile is begin[g] / lines +
+// g: so far apart that all of a group's tiles have room, wherever it begins; of those that are left over nothing is
+// computed.
+template <class T>
+HONE_DEVICE int group_of(Int tile, const T* begin, int groups, int lines) {
+  int low = 0, high = groups;  // it is in [low, high)
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    (begin[middle] / lines + middle <= tile ? low : high) = middle;
+  }
+  return low;
+}
 
 // The block's room, from where a unit may begin.
 template <class Packed>

@@ -223,17 +223,6 @@ HONE_DEVICE void write_tile(const TileSums& sums, T* out, Int lines, Int columns
     }
 }
 
-// The group of a tile of rows. Group g's first tile is begin[g] / 128 + g: so far apart that all of a group's tiles
-// have room, wherever it begins; of those that are left over nothing is computed.
-HONE_DEVICE int group_of(Int tile, const Int* begin, int groups) {
-  int low = 0, high = groups;  // it is in [low, high)
-  while (high - low > 1) {
-    const int middle = (low + high) / 2;
-    (begin[middle] / kTileLines + middle <= tile ? low : high) = middle;
-  }
-  return low;
-}
-
 // What rows of groups are multiplied with: groups [first, first + count) of all.
 struct GroupRange {
   int first, count, all;
@@ -244,7 +233,7 @@ HONE_DEVICE void multiply_rows(const T* a, const T* a_too, const T* const* b, co
                                T* out, const Int* begin, GroupRange range, Int depth, Int columns) {
   if constexpr (sizeof(T) == 2) {
     const Int across = (columns + kTileLines - 1) / kTileLines, tile = blockIdx.x / across;
-    const int group = group_of(tile, begin, range.all);
+    const int group = group_of(tile, begin, range.all, kTileLines);
     const Int rows = begin[group + 1] - begin[group], line = (tile - begin[group] / kTileLines - group) * kTileLines;
     if (line >= rows || group < range.first || group >= range.first + range.count) return;
     const Int before = begin[group] * depth;
