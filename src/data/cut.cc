@@ -78,11 +78,13 @@ class Cutter {
       if (dropped || empty) continue;
       const std::optional<Piece> piece = piece_of_group(one);
       dropped = !piece;
-      if (dropped) continue;
-      const std::int64_t left = store_.supervised(piece->first_target(), piece->targets_end());
-      empty = left == 0;
+      if (piece) unit.push_back(*piece);
+    }
+    if (!dropped && !empty) align(unit);
+    for (const Piece& piece : unit) {
+      const std::int64_t left = store_.supervised(piece.first_target(), piece.targets_end());
+      empty |= left == 0;
       kept += left;
-      unit.push_back(*piece);
     }
     if (!dropped && !empty && unit.size() > 1) empty = same(unit.front(), unit.back());
     // Of the record, not of each document.
@@ -93,6 +95,34 @@ class Cutter {
     if (dropped || empty) unit.clear(), kept = 0;
     report_.lost_supervised += learnt - kept;
     if (!unit.empty()) lay_unit(unit);
+  }
+
+  // Answers are compared under one prompt: the start that a document of the group has lost goes from the others, too,
+  // where they began with the same.
+  void align(std::vector<Piece>& unit) {
+    if (unit.empty()) return;
+    const auto lost = [&](const Piece& piece) { return piece.begin - store_.begin(piece.doc); };
+    const Piece shortest = *std::max_element(
+        unit.begin(), unit.end(), [&](const Piece& a, const Piece& b) { return lost(a) < lost(b); });
+    for (Piece& piece : unit) {
+      const std::uint64_t more = lost(shortest) - lost(piece);
+      if (more == 0 || !begin_alike(piece.doc, shortest.doc, lost(shortest))) continue;
+      const std::uint64_t end = piece.end();
+      piece.begin += more;
+      piece.has_first = shortest.has_first;
+      const std::uint64_t before = piece.length;
+      piece.length = static_cast<std::uint32_t>(end - piece.begin + (piece.has_first ? 1 : 0));
+      report_.cut_tokens += static_cast<std::int64_t>(before - piece.length);
+    }
+  }
+
+  // Their first `length` tokens are the same, and a token of the prompt is left behind them.
+  bool begin_alike(std::int64_t a, std::int64_t b, std::uint64_t length) const {
+    const std::uint64_t from_a = store_.begin(a), from_b = store_.begin(b);
+    if (store_.last_learnt(from_a + 1, store_.end(a)).first <= from_a + length) return false;
+    for (std::uint64_t i = 0; i < length; ++i)
+      if (store_.id(from_a + i) != store_.id(from_b + i)) return false;
+    return true;
   }
 
   // What they differed in has been cut off.

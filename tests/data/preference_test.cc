@@ -72,14 +72,40 @@ TEST_F(Preference, GroupsAreCountedThroughABatch) {
   EXPECT_EQ(plain.docs[1].role, Role::none);
 }
 
-TEST_F(Preference, ASideThatIsTooLongLosesItsPromptsStartAndThePairStaysTogether) {
+TEST_F(Preference, BothSidesLoseTheStartOfThePromptThatTheLongerOneHasNoRoomFor) {
   const auto data = make(files({folder_.write("a.jsonl", line("0123456789", "ab", "c"))}), preference(6));
   const HostBatch batch = data->batch({0}, 9);
   ASSERT_EQ(batch.docs.size(), 2u);
-  EXPECT_THAT(batch.ids, ElementsAre('7', '8', '9', 'a', 'b', 257, '6', '7', '8', '9', 'c', 257));
+  EXPECT_THAT(batch.ids, ElementsAre('7', '8', '9', 'a', 'b', 257, '7', '8', '9', 'c', 257));
   EXPECT_EQ(data->report().cut, 1);  // of records
   EXPECT_EQ(data->report().cut_prompts, 1);
-  EXPECT_EQ(data->report().cut_tokens, 7 + 6);
+  EXPECT_EQ(data->report().cut_tokens, 7 + 7);
+}
+
+TEST_F(Preference, ASideThatFitsIsComparedUnderThePromptThatTheOtherHasLeft) {
+  for (const bool longer_first : {true, false}) {
+    const std::string pair = longer_first ? line("01234", "abcd", "x") : line("01234", "x", "abcd");
+    Dataset::Options options = preference(7);
+    const auto data = make(files({folder_.write("a.jsonl", pair)}), options);
+    const HostBatch batch = data->batch({0}, 9);
+    if (longer_first)
+      EXPECT_THAT(batch.ids, ElementsAre('3', '4', 'a', 'b', 'c', 'd', 257, '3', '4', 'x', 257));
+    else
+      EXPECT_THAT(batch.ids, ElementsAre('3', '4', 'x', 257, '3', '4', 'a', 'b', 'c', 'd', 257));
+    EXPECT_EQ(data->report().cut, 1);
+    EXPECT_EQ(data->report().cut_tokens, 3 + 3);
+    options.overlong = Overlong::keep_end;
+    EXPECT_EQ(make(files({folder_.write("a.jsonl", pair)}), options)->batch({0}, 9).ids, batch.ids);
+  }
+}
+
+// A prompt of which nothing is left is not taken from an answer that has room for it.
+TEST_F(Preference, AnAnswerIsNotCutBecauseTheOtherOneIs) {
+  Dataset::Options options = preference(4);
+  options.overlong = Overlong::keep_end;
+  const HostBatch batch =
+      make(files({folder_.write("a.jsonl", line("01", "01234567", "x"))}), options)->batch({0}, 9);
+  EXPECT_THAT(batch.ids, ElementsAre('5', '6', '7', 257, '0', '1', 'x', 257));
 }
 
 TEST_F(Preference, APairOfWhichOneSideIsCutToNothingIsDroppedAndCounted) {
