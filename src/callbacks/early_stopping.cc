@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "hone/callback.h"
 #include "hone/config_read.h"
+#include "hone/data.h"
 #include "hone/registry.h"
 
 namespace hone::callbacks {
@@ -35,11 +36,23 @@ class EarlyStopping final : public Callback {
   explicit EarlyStopping(const Config& config) : config_(config) {}
 
   bool sees_gradients() const override { return false; }
+
+  // What was best is of use while the same is measured.
+  void on_training_start(const TrainView& view) override {
+    const std::string now = what_is_measured(view), before = measured_.text();
+    measured_ = config::Node::scalar(now, true);
+    if (before.empty() || before == now || best_ == kNone) return;
+    log::warning("early stopping: {} is not measured as it was before; what was best ({:.6g}) is left out of account",
+                 config_.metric, best_);
+    best_ = kNone;
+    waited_ = 0;
+  }
+
   Action on_evaluation_end(const TrainView& view, Metrics& metrics) override {
     const auto found = metrics.find(config_.metric);
     if (found == metrics.end()) return Action::go_on;  // of a set that is measured at other steps
     const double value = found->second;
-    const bool rises = config_.greater_is_better.value_or(contains(view.greater_is_better, config_.metric));
+    const bool rises = this->rises(view);
     if (is_new_best(value, rises)) {
       best_ = value;
       waited_ = 0;
@@ -57,11 +70,22 @@ class EarlyStopping final : public Callback {
   void visit_state(const StateVisitor& visit) override {
     visit("best", best_);
     visit("waited", waited_);
+    visit("measured", measured_);
   }
 
  private:
-  static bool contains(std::span<const std::string> names, const std::string& name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
+  bool rises(const TrainView& view) const {
+    const auto& names = view.greater_is_better;
+    return config_.greater_is_better.value_or(std::find(names.begin(), names.end(), config_.metric) != names.end());
+  }
+
+  // The metric, which way is better, and the rows that it is of.
+  std::string what_is_measured(const TrainView& view) const {
+    std::string all = fmt::format("{} {}", config_.metric, rises(view) ? "rises" : "falls");
+    for (const NamedDataset& set : view.eval_data)
+      if (view.eval_data.size() == 1 || config_.metric.starts_with("eval_" + set.name + "_"))
+        all += " " + set.data->fingerprint();
+    return all;
   }
 
   bool is_new_best(double value, bool rises) const {
@@ -73,6 +97,7 @@ class EarlyStopping final : public Callback {
   Config config_;
   double best_ = kNone;
   double waited_ = 0;
+  config::Node measured_;
 };
 
 }  // namespace

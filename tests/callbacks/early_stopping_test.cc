@@ -3,9 +3,11 @@
 
 #include "hone/callback.h"
 #include "hone/config_read.h"
+#include "hone/data.h"
 #include "hone/hub.h"
 #include "hone/model.h"
 #include "hone/registry.h"
+#include "hone/text.h"
 #include "train/callback_state.h"
 #include "train/support.h"
 
@@ -74,6 +76,42 @@ TEST_F(EarlyStoppingTest, ItsStateSurvivesARestartWhereMoreIsBetter) {
   answers(*before, {0.5, 0.4});
   training::put_state(*after, "0", training::take_state(*before, "0"));
   EXPECT_EQ(answers(*after, {0.45}), "S");
+}
+
+// What was best of one metric, or on some rows, says nothing of another metric or of other rows.
+TEST_F(EarlyStoppingTest, BeginsAnewWhereAnotherThingIsMeasured) {
+  const test::TempFolder folder;
+  const auto set = [&](const std::string& text) {
+    DataFile file;
+    file.path = folder.write(text, "\"" + text + "\"\n").string();
+    return Dataset::make({file}, *load_tokenizer("bytes"), {});
+  };
+  const auto one = set("one.jsonl"), other = set("other.jsonl");
+  const std::vector<NamedDataset> before{{"a", one.get()}, {"b", one.get()}},
+      other_a{{"a", other.get()}, {"b", one.get()}}, other_b{{"a", one.get()}, {"b", other.get()}};
+  const auto resumed = [&](const std::string& metric, const std::vector<NamedDataset>& sets) {
+    const auto first = make("{patience: 2, metric: eval_a_loss}"), second = make("{patience: 2, metric: " + metric + "}");
+    const auto start = [&](Callback& callback, const std::vector<NamedDataset>& data) {
+      TrainView view = view_;
+      view.eval_data = data;
+      callback.on_training_start(view);
+    };
+    const auto tell = [&](Callback& callback, double value) {
+      Metrics metrics{{"eval_a_loss", value}, {"eval_b_loss", value}};
+      return callback.on_evaluation_end(view_, metrics) == Action::stop ? 'S' : '.';
+    };
+    start(*first, before);
+    tell(*first, 1);
+    tell(*first, 2);
+    training::put_state(*second, "0", training::take_state(*first, "0"));
+    start(*second, sets);
+    return std::string{tell(*second, 3), tell(*second, 2.5)};
+  };
+  EXPECT_EQ(resumed("eval_a_loss", before), "SS");
+  EXPECT_EQ(resumed("eval_a_loss", other_b), "SS");
+  EXPECT_EQ(resumed("eval_a_loss", other_a), "..");
+  EXPECT_EQ(resumed("eval_b_loss", before), "..");
+  EXPECT_EQ(resumed("eval_a_loss, greater_is_better: true", before), "..");
 }
 
 }  // namespace
