@@ -90,7 +90,8 @@ TEST_F(EarlyStoppingTest, BeginsAnewWhereAnotherThingIsMeasured) {
   const std::vector<NamedDataset> before{{"a", one.get()}, {"b", one.get()}},
       other_a{{"a", other.get()}, {"b", one.get()}}, other_b{{"a", one.get()}, {"b", other.get()}};
   const auto resumed = [&](const std::string& metric, const std::vector<NamedDataset>& sets) {
-    const auto first = make("{patience: 2, metric: eval_a_loss}"), second = make("{patience: 2, metric: " + metric + "}");
+    const auto first = make("{patience: 2, metric: eval_a_loss}");
+    const auto second = make("{patience: 2, metric: " + metric + "}");
     const auto start = [&](Callback& callback, const std::vector<NamedDataset>& data) {
       TrainView view = view_;
       view.eval_data = data;
