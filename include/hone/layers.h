@@ -34,7 +34,7 @@ struct LayerNormSums;
 struct LinearWeight;
 struct LossSums;
 struct NormGatedMlp;
-struct NormLinears;
+struct NormedProducts;
 struct RopeTable;
 struct TokenLogProbs;
 }  // namespace ops
@@ -91,8 +91,8 @@ class HONE_API Norm : public Module {
 
   // Of x + residual (x itself where it is undefined): the sum, and what is made of its norm.
   virtual ops::AddNorm add(const Tensor& x, const Tensor& residual) const = 0;
-  virtual ops::NormLinears linears(const Tensor& x, const Tensor& residual,
-                                   const std::vector<ops::LinearWeight>& weights) const;
+  virtual ops::NormedProducts linears(const Tensor& x, const Tensor& residual,
+                                      const std::vector<ops::LinearWeight>& weights) const;
   virtual ops::NormGatedMlp gated_mlp(const Tensor& x, const Tensor& residual, const ops::GatedMlpWeights& weights,
                                       ops::Activation activation) const;
 };
@@ -104,8 +104,8 @@ class HONE_API RmsNorm final : public Norm {
   using Norm::operator();
   Tensor operator()(const Tensor& x) const override;
   ops::AddNorm add(const Tensor& x, const Tensor& residual) const override;
-  ops::NormLinears linears(const Tensor& x, const Tensor& residual,
-                           const std::vector<ops::LinearWeight>& weights) const override;
+  ops::NormedProducts linears(const Tensor& x, const Tensor& residual,
+                              const std::vector<ops::LinearWeight>& weights) const override;
   ops::NormGatedMlp gated_mlp(const Tensor& x, const Tensor& residual, const ops::GatedMlpWeights& weights,
                               ops::Activation activation) const override;
 

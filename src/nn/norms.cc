@@ -54,7 +54,7 @@ Tensor Input::value() const {
 
 std::vector<Tensor> Input::linears(const std::vector<ops::LinearWeight>& weights) const {
   if (!norm_) return ops::linears(x_, weights);
-  ops::NormLinears made = norm_->linears(x_, added_, weights);
+  ops::NormedProducts made = norm_->linears(x_, added_, weights);
   keep(made.sum);
   return std::move(made.products);
 }
@@ -66,8 +66,8 @@ Tensor Input::gated_mlp(const ops::GatedMlpWeights& weights, ops::Activation act
   return made.y;
 }
 
-ops::NormLinears Norm::linears(const Tensor& x, const Tensor& residual,
-                               const std::vector<ops::LinearWeight>& weights) const {
+ops::NormedProducts Norm::linears(const Tensor& x, const Tensor& residual,
+                                  const std::vector<ops::LinearWeight>& weights) const {
   const ops::AddNorm made = add(x, residual);
   return {made.sum, ops::linears(made.normed, weights)};
 }
@@ -89,8 +89,8 @@ ops::AddNorm RmsNorm::add(const Tensor& x, const Tensor& residual) const {
   return ops::add_rms_norm(x, residual, weight.use(), eps_, weight.gradient_sum());
 }
 
-ops::NormLinears RmsNorm::linears(const Tensor& x, const Tensor& residual,
-                                  const std::vector<ops::LinearWeight>& weights) const {
+ops::NormedProducts RmsNorm::linears(const Tensor& x, const Tensor& residual,
+                                     const std::vector<ops::LinearWeight>& weights) const {
   return ops::norm_linears(x, residual, weight.use(), eps_, weights, weight.gradient_sum());
 }
 

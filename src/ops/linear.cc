@@ -451,12 +451,12 @@ NormedRows normed_rows(const at::Tensor& x, const at::Tensor& residual, const at
 
 }  // namespace
 
-NormLinears norm_linears(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
-                         const std::vector<LinearWeight>& weights, GradientSum* norm_sum) {
+NormedProducts norm_linears(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
+                            const std::vector<LinearWeight>& weights, GradientSum* norm_sum) {
   if (norms_few(x, residual, norm_I, weights)) {
     NormedProducts few = backend_of(x).products.norm_skinny(normed_rows(x, residual, norm_I, eps), weights);
     for (at::Tensor& y : few.products) y = shaped_like(y, x);
-    return {few.sum_RI.view(x.sizes()), std::move(few.products)};
+    return {few.sum.view(x.sizes()), std::move(few.products)};
   }
   if (!at::GradMode::is_enabled() || !takes(x, weights) || !takes_norm(x, residual, norm_I)) {
     const AddNorm norm = add_rms_norm(x, residual, norm_I, eps, norm_sum);
@@ -465,7 +465,7 @@ NormLinears norm_linears(const at::Tensor& x, const at::Tensor& residual, const 
   variable_list tensors{x};
   if (residual.defined()) tensors.push_back(residual);
   tensors.push_back(norm_I);
-  NormLinears made{x, with_graph(std::move(tensors), weights, eps, norm_sum)};
+  NormedProducts made{x, with_graph(std::move(tensors), weights, eps, norm_sum)};
   if (residual.defined()) made.sum = made.products.back(), made.products.pop_back();
   return made;
 }
@@ -493,7 +493,7 @@ NormGatedMlp norm_gated_mlp(const at::Tensor& x, const at::Tensor& residual, con
   if (norms_few(x, residual, norm_I, {w.gate, w.up})) {
     const NormedProducts few = backend_of(x).products.norm_skinny_gated(normed_rows(x, residual, norm_I, eps), w.gate,
                                                                         w.up, activation);
-    return {few.sum_RI.view(x.sizes()), linear(shaped_like(few.products[0], x), w.down)};
+    return {few.sum.view(x.sizes()), linear(shaped_like(few.products[0], x), w.down)};
   }
   if (is_skinny(x, {w.gate, w.up})) {
     const AddNorm norm = add_rms_norm(x, residual, norm_I, eps, norm_sum);

@@ -9,6 +9,7 @@
 
 #include "ops/gated.h"
 #include "ops/linear_weight.h"
+#include "ops/primitives.h"
 
 namespace hone::ops {
 
@@ -20,12 +21,8 @@ std::vector<at::Tensor> linears(const at::Tensor& x, const std::vector<LinearWei
 
 // A norm before products: sum = x + residual (x itself if `residual` is undefined), and rms_norm(sum) with each of the
 // weights. The normed value is made again in backward rather than kept. norm_sum takes norm_I's gradient.
-struct NormLinears {
-  at::Tensor sum;
-  std::vector<at::Tensor> products;
-};
-NormLinears norm_linears(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
-                         const std::vector<LinearWeight>& weights, GradientSum* norm_sum = nullptr);
+NormedProducts norm_linears(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
+                            const std::vector<LinearWeight>& weights, GradientSum* norm_sum = nullptr);
 
 // linear(gated(gate, up), weight). The product of gate and up is made again in backward rather than kept.
 at::Tensor gated_linear(const at::Tensor& gate, const at::Tensor& up, Activation activation,

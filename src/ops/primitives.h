@@ -29,9 +29,9 @@ struct NormedRows {
   at::Tensor x_RI, residual_RI, norm_I;
   double eps = 0;
 };
-// And what comes of them: the sum (x itself without a residual), a product with each weight.
+// What comes of a norm and products together: the sum (x itself without a residual), a product with each weight.
 struct NormedProducts {
-  at::Tensor sum_RI;
+  at::Tensor sum;
   std::vector<at::Tensor> products;
 };
 

@@ -27,6 +27,8 @@ namespace {
 
 std::int64_t launches = 0;
 
+constexpr std::int64_t kMostRoomBefore = 98 << 10;  // of GPUs of 8.6
+
 const emulated::Kernels& kernels_for(at::ScalarType type) {
   static const std::map<at::ScalarType, emulated::Kernels> all = {
       {at::kFloat, emulated::of_float::all_kernels()},
@@ -41,6 +43,7 @@ const emulated::Kernels& kernels_for(at::ScalarType type) {
 
 int capability(const at::Tensor&) { return emulated_capability(); }
 std::int64_t multiprocessors(const at::Tensor&) { return 1; }
+std::int64_t most_room(const at::Tensor&) { return kMostRoomBefore; }
 bool has_tensor_cores(const at::Tensor&) { return true; }
 
 // Products by groups of what the kernels do not take are the reference's.
@@ -62,7 +65,6 @@ void launch_with(const Kernel& kernel, const at::Tensor& like, const Grid& grid,
     sizes.push_back(each.bytes);
   }
   if (sizes != called.sizes) throw std::runtime_error(name + ": got arguments of other sizes than it takes");
-  constexpr std::int64_t kMostRoomBefore = 98 << 10;  // of GPUs of 8.6
   if (emulated_capability() < 90 && grid.shared_bytes > kMostRoomBefore)
     throw std::runtime_error(name + ": more room for a block than such a GPU gives it");
   ++launches;

@@ -98,7 +98,7 @@ void expect_normed(const Tensor& x, const Tensor& residual, const Tensor& norm, 
   const auto run = [&](const Backend& table) {
     const NormedProducts products = table.products.norm_skinny({x, residual, norm, 1e-5}, {a, b}),
                          gated = table.products.norm_skinny_gated({x, residual, norm, 1e-5}, a, up, Activation::silu);
-    return Results{products.sum_RI, products.products[0], products.products[1], gated.sum_RI, gated.products[0]};
+    return Results{products.sum, products.products[0], products.products[1], gated.sum, gated.products[0]};
   };
   const Results got = emulated_results(run, what);
   const Backend& table = emulated_backend();
@@ -128,7 +128,7 @@ TEST(CudaSkinny, NormsOfWhatTheRoomCannotHoldAreMadeBefore) {
   EXPECT_EQ(emulated_launches(), before + 2);
   const Tensor normed = table.norms.rms_norm(x, {}, norm, 1e-5).normed;
   EXPECT_TRUE(made.products[0].equal(table.products.skinny(normed, {w})[0]));
-  EXPECT_TRUE(made.sum_RI.equal(x));
+  EXPECT_TRUE(made.sum.equal(x));
 }
 TEST(CudaSkinny, OfManyRowsIsTheLibrarys) {
   const LinearWeight w = weight_of(9, 64, at::kFloat, 2, true), turned = {w.weight_OI.t().contiguous().t(), w.bias_O};

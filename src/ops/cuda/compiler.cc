@@ -80,8 +80,8 @@ std::string Compiler::architecture_for(int capability) const {
   return fmt::format("compute_{}", best);
 }
 
-std::string Compiler::compiled(const Unit& unit, const std::vector<Header>& headers,
-                               const std::string& architecture) const {
+std::string Compiler::compiled(const Unit& unit, const std::vector<Header>& headers, const std::string& architecture,
+                               std::string* said) const {
   const std::string file = unit.name + ".cu";
   std::vector<std::string> paths;
   for (const Header& header : headers) paths.push_back(kKernels + header.name);
@@ -112,6 +112,7 @@ std::string Compiler::compiled(const Unit& unit, const std::vector<Header>& head
   if (result != 0)
     throw Error(ErrorKind::bug, fmt::format("kernels/{} for {} and {}: {}\n{}", file, unit.value, architecture,
                                             f_.error(result), text(f_.log_size, f_.log).c_str()));
+  if (said) *said = text(f_.log_size, f_.log);
   return architecture.starts_with("sm_") ? text(f_.code_size, f_.code) : text(f_.ptx_size, f_.ptx);
 }
 

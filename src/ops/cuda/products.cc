@@ -85,10 +85,14 @@ void with_packed(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, at::
 constexpr std::int64_t kFewRows = 8;
 constexpr std::size_t kWeightsTogether = 4;
 constexpr int kFewThreads = 128;
+// What a block shares at least, for weights on their way, and at most, with rows and the norm's weights: so much that
+// two blocks each of two kernels have room on a multiprocessor of 9.0, where rows are as short as they mostly are.
+constexpr std::int64_t kStepsRoom = 3 * 8 * kFewThreads * kAccessBytes, kMostRowsRoom = 44 << 10;
 
 bool few_takes(const at::Tensor& x_RI, const LinearWeight& w) {
   const auto fits = [&](const at::Tensor& x) { return x.is_contiguous() && x.scalar_type() == x_RI.scalar_type(); };
-  return x_RI.size(0) <= kFewRows && fits(w.weight_OI) && (!w.bias_O.defined() || fits(w.bias_O));
+  return x_RI.size(0) <= kFewRows && fits(w.weight_OI) && (!w.bias_O.defined() || fits(w.bias_O)) &&
+         most_room(x_RI) >= kStepsRoom;
 }
 at::Tensor room_of(const at::Tensor& x_RI, const LinearWeight& w) {
   return at::empty({x_RI.size(0), w.weight_OI.size(0)}, x_RI.options());
@@ -101,12 +105,13 @@ int split_of(std::int64_t outs, std::int64_t in) {
   while (split < kFewThreads / 32 && 2 * split * outs <= kEnoughOuts && 2 * split * kLeastValues <= in) split *= 2;
   return split;
 }
-// Blocks for so many warps, up to those that a GPU runs at once: their warps take what is left one after another, and a
-// block makes its rows' norm only once.
-Grid warps_for(const at::Tensor& x, std::int64_t warps) {
-  constexpr std::int64_t kAtOnce = 4;
+// Blocks for so many warps, up to half of those that a GPU runs at once: their warps take what is left one after
+// another, a block makes its rows' norm only once, and the next kernel's find room beside them.
+Grid warps_for(const at::Tensor& x, std::int64_t warps, std::int64_t rows_room) {
+  constexpr std::int64_t kAtOnce = 2;
   return {.x = std::min(ceil_div(warps, kFewThreads / 32), kAtOnce * multiprocessors(x)),
           .threads = kFewThreads,
+          .shared_bytes = kStepsRoom + rows_room,
           .early = true};
 }
 // The one of two kernels, for one row in whole accesses or for more.
@@ -122,16 +127,18 @@ struct FewNorm {
   }
   // What is only read where there is one.
   bool wide() const { return wide_rows(x.size(1), {x, residual, weight, sum}); }
-  // Beside what the kernels share besides.
-  std::int64_t room_bytes() const { return weight.defined() ? static_cast<std::int64_t>(x.nbytes()) : 0; }
-  static constexpr std::int64_t kMostRoom = 44 << 10;
+  std::int64_t rows_room() const { return weight.defined() ? room_of(x) : 0; }
+  static std::int64_t room_of(const at::Tensor& x_RI) {  // with the norm's weights
+    return static_cast<std::int64_t>(x_RI.nbytes()) / x_RI.size(0) * (x_RI.size(0) + 1);
+  }
   NormedProducts made(std::vector<at::Tensor> products) const { return {sum.defined() ? sum : x, std::move(products)}; }
   at::Tensor x, residual, weight, sum;
   double eps = 0;
 };
 bool takes_norm(const NormedRows& rows) {
   const auto fits = [&](const at::Tensor& x) { return !x.defined() || x.scalar_type() == rows.x_RI.scalar_type(); };
-  return static_cast<std::int64_t>(rows.x_RI.nbytes()) <= FewNorm::kMostRoom && fits(rows.residual_RI) &&
+  const std::int64_t room = FewNorm::room_of(rows.x_RI);
+  return room <= kMostRowsRoom && kStepsRoom + room <= most_room(rows.x_RI) && fits(rows.residual_RI) &&
          fits(rows.norm_I) && rows.norm_I.is_contiguous();
 }
 
@@ -151,8 +158,7 @@ void multiply_few(const FewNorm& norm, std::span<const LinearWeight> weights, st
   const int split = split_of(*std::max_element(outs.begin(), outs.end()), x.size(1));
   std::int64_t groups = 0;
   for (const std::int64_t count : outs) groups += ceil_div(count, outs_of_warp(x, wide));
-  Grid grid = warps_for(x, groups * split);
-  grid.shared_bytes = norm.room_bytes();
+  const Grid grid = warps_for(x, groups * split, norm.rows_room());
   launch({"skinny", is_one_row(x, wide) ? "products_of_row" : "products"}, x, grid, x, from, bias, to, outs, x.size(1),
          static_cast<int>(x.size(0)), split, norm.residual, norm.weight, norm.sum, norm.eps, wide);
 }
@@ -183,8 +189,7 @@ void multiply_gated(const FewNorm& norm, const LinearWeight& gate, const LinearW
   const at::Tensor& x = norm.x;
   const std::int64_t outs = gate.weight_OI.size(0), in = x.size(1);
   const bool wide = norm.wide() && wide_rows(in, {gate.weight_OI, up.weight_OI});
-  Grid grid = warps_for(x, ceil_div(outs, outs_of_warp(x, wide) / 2));
-  grid.shared_bytes = norm.room_bytes();
+  const Grid grid = warps_for(x, ceil_div(outs, outs_of_warp(x, wide) / 2), norm.rows_room());
   launch({"skinny", is_one_row(x, wide) ? "gated_products_of_row" : "gated_products"}, x, grid, x, gate.weight_OI,
          gate.bias_O, up.weight_OI, up.bias_O, y, outs, in, static_cast<int>(x.size(0)), static_cast<int>(activation),
          norm.residual, norm.weight, norm.sum, norm.eps, wide);

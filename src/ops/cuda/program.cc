@@ -110,6 +110,10 @@ class Gpus {
     const std::lock_guard lock(mutex_);
     return of(device).multiprocessors;
   }
+  int most_room(int device) {
+    const std::lock_guard lock(mutex_);
+    return of(device).most_room;
+  }
 
   CUfunction function(int device, const Kernel& kernel, at::ScalarType type) {
     const std::lock_guard lock(mutex_);
@@ -134,7 +138,7 @@ class Gpus {
  private:
   struct Gpu {
     CUcontext context = nullptr;
-    int capability = 0, multiprocessors = 0;
+    int capability = 0, multiprocessors = 0, most_room = 0;
   };
 
   Gpus() : library_(open_library()), driver_(library_), compiler_(library_) {}
@@ -150,6 +154,8 @@ class Gpus {
     gpu.capability = 10 * major + minor;
     const CUdevice_attribute size = CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
     driver_.check(driver_.attribute(&gpu.multiprocessors, size, device), "its size");
+    const CUdevice_attribute room = CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+    driver_.check(driver_.attribute(&gpu.most_room, room, device), "its shared memory");
     driver_.check(driver_.primary(&gpu.context, device), "its context");
     return gpu;
   }
@@ -194,6 +200,8 @@ class Gpus {
 int capability(const at::Tensor& x) { return Gpus::all().capability(x.device().index()); }
 
 std::int64_t multiprocessors(const at::Tensor& x) { return Gpus::all().multiprocessors(x.device().index()); }
+
+std::int64_t most_room(const at::Tensor& x) { return Gpus::all().most_room(x.device().index()); }
 
 bool has_tensor_cores(const at::Tensor& x) { return capability(x) >= 80; }
 

@@ -134,6 +134,13 @@ HONE_DEVICE void ask_for_sum(T, Square (&sum)[kSquares], const SquareWords& left
   commit_group();
 }
 
+// Of such a product, before it is asked for and behind the wait for it.
+template <int kSquares>
+HONE_DEVICE void hold_all(SquareWords& left, Square (&sum)[kSquares]) {
+  HONE_UNROLL for (int i = 0; i < kSide / 16; ++i) hold(left.at[i]);
+  HONE_UNROLL for (int s = 0; s < kSquares; ++s) hold(sum[s].at);
+}
+
 // Which of a square's pairs see each other: own tokens from `own`, others from `other` on, both within the document.
 struct Sight {
   int own, other, back, ahead, count;
@@ -335,6 +342,7 @@ HONE_DEVICE void backward_of(const BackwardCall<T>& a) {
       weigh<kOfKeys>(scores, queries, sight, scale);
       if constexpr (kOfKeys) {
         narrow(T{}, scores, weights);
+        hold_all(weights, of_weights);
         begin_group();
         ask_for_sum<kSquares>(T{}, of_weights, weights, other_rows(room, 1, step.place));
         wait_for_groups<1>();
@@ -344,10 +352,12 @@ HONE_DEVICE void backward_of(const BackwardCall<T>& a) {
       hold(slopes.at);
       slope<kOfKeys>(slopes, scores, queries);
       narrow(T{}, slopes, words);
+      hold_all(words, sums);
       begin_group();
       ask_for_sum<kSquares>(T{}, sums, words, other_rows(room, 0, step.place));
       wait_for_groups<0>();
-      HONE_UNROLL for (int s = 0; s < kSquares; ++s) hold(sums[s].at), hold(of_weights[s].at);
+      hold_all(words, sums);
+      if constexpr (kOfKeys) hold_all(weights, of_weights);
     }
     const Int pitch = static_cast<Int>(a.heads) * a.packs * 8;
     const Int at = (own.begin + sight.own) * pitch + own.head * a.packs * 8;

@@ -171,13 +171,22 @@ HONE_DEVICE unsigned bytes_to_depth_turned(int depth) { return static_cast<unsig
 
 // The group of a tile of so many rows; group g has rows [begin[g], begin[g + 1]). Its first tile is begin[g] / lines +
 // g: so far apart that all of a group's tiles have room, wherever it begins; of those that are left over nothing is
-// computed.
+// computed. Every thread of a warp comes here: they look at so many groups at once.
 template <class T>
 HONE_DEVICE int group_of(Int tile, const T* begin, int groups, int lines) {
+  constexpr int kEach = 4, kAtOnce = kEach * kWarp;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
   int low = 0, high = groups;  // it is in [low, high)
   while (high - low > 1) {
-    const int middle = (low + high) / 2;
-    (begin[middle] / lines + middle <= tile ? low : high) = middle;
+    const int apart = (high - low + kAtOnce - 1) / kAtOnce;
+    bool begins[kEach] = {};  // not behind the tile
+    HONE_UNROLL for (int i = 0; i < kEach; ++i)
+      if (const int group = low + (i * kWarp + lane) * apart; group < high)
+        begins[i] = begin[group] / lines + group <= tile;
+    int count = 0;
+    HONE_UNROLL for (int i = 0; i < kEach; ++i) count += bits_set(__ballot_sync(kAllLanes, begins[i]));
+    low += (count - 1) * apart;
+    high = high - low < apart ? high : low + apart;
   }
   return low;
 }

@@ -156,13 +156,27 @@ struct Parts {
 struct OneValue {
   Wide largest, sum, y;
 };
+// In their order; kAtOnce of them are read together.
+template <int kAtOnce>
 HONE_DEVICE OneValue join(const Parts& parts, int column) {
   OneValue all = {-infinity(Wide()), 0, 0};
-  for (int i = 0; i < parts.count; ++i) all.largest = joined(Larger{}, all.largest, parts.largest[i]);
-  for (int i = 0; i < parts.count; ++i) {
-    const Wide factor = exp2_of(parts.largest[i] - origin_of(all.largest));
-    all.sum += parts.sum[i] * factor;
-    all.y += parts.y[static_cast<Int>(i) * parts.size + column] * factor;
+  for (int first = 0; first < parts.count; first += kAtOnce) {
+    Wide largest[kAtOnce];
+    HONE_UNROLL for (int i = 0; i < kAtOnce; ++i)
+      largest[i] = first + i < parts.count ? parts.largest[first + i] : -infinity(Wide());
+    HONE_UNROLL for (int i = 0; i < kAtOnce; ++i) all.largest = joined(Larger{}, all.largest, largest[i]);
+  }
+  for (int first = 0; first < parts.count; first += kAtOnce) {
+    OneValue read[kAtOnce] = {};
+    HONE_UNROLL for (int i = 0; i < kAtOnce; ++i)
+      if (const int part = first + i; part < parts.count)
+        read[i] = {parts.largest[part], parts.sum[part], parts.y[static_cast<Int>(part) * parts.size + column]};
+    HONE_UNROLL for (int i = 0; i < kAtOnce; ++i) {
+      if (first + i >= parts.count) break;
+      const Wide factor = exp2_of(read[i].largest - origin_of(all.largest));
+      all.sum += read[i].sum * factor;
+      all.y += read[i].y * factor;
+    }
   }
   return all;
 }
@@ -189,7 +203,7 @@ HONE_DEVICE void write_head(const Decoding& a, const Results& to, const Lane& la
   }
   __syncthreads();
   for (int column = threadIdx.x; column < a.size; column += blockDim.x) {
-    const OneValue all = join({largest, sum, y, kDecodeWarps, a.size}, column);
+    const OneValue all = join<kDecodeWarps>({largest, sum, y, kDecodeWarps, a.size}, column);
     if (to.y) {
       to.y[head * a.size + column] = rounded<Value>(all.y / all.sum);
       continue;
@@ -349,10 +363,28 @@ HONE_DEVICE void add_values(CoreSums<kSize>& made, const CoreTile<kSize>& tile, 
     }
 }
 
+template <int kSize>
+struct CoreStep {
+  static constexpr int kTogether = kSize > 64 ? 1 : 2;  // tiles whose loads are on their way together
+  static constexpr int kEntries = kTogether * kTileEntries;
+};
+// What the warp reads first comes nearer, while there is no query yet.
+template <int kSize>
+HONE_DEVICE void ask_for_first(const Decoding& a) {
+  constexpr int kLineValues = kLineBytes / sizeof(Value);
+  const int warp = static_cast<int>(threadIdx.x) / kWarp, lines = (a.size + kLineValues - 1) / kLineValues;
+  for (int i = static_cast<int>(threadIdx.x) % kWarp; i < CoreStep<kSize>::kEntries * lines; i += kWarp) {
+    const Int entry = a.begin + warp * CoreStep<kSize>::kEntries + i / lines;
+    if (entry >= a.end) continue;
+    bring_nearer(a.k + entry * a.stride + i % lines * kLineValues);
+    bring_nearer(a.v + entry * a.stride + i % lines * kLineValues);
+  }
+}
+
 // Of the warp's tiles.
 template <int kSize>
 HONE_DEVICE void attend_by_cores(const Decoding& a, CoreSums<kSize>& made) {
-  constexpr int kTogether = kSize > 64 ? 1 : 2;  // tiles whose loads are on their way together
+  constexpr int kTogether = CoreStep<kSize>::kTogether, kStep = CoreStep<kSize>::kEntries;
   const CoreLane lane = core_lane();
   CoreQueries<kSize> q;
   HONE_UNROLL for (int row = 0; row < 2; ++row)
@@ -360,7 +392,6 @@ HONE_DEVICE void attend_by_cores(const Decoding& a, CoreSums<kSize>& made) {
       const int head = lane.group + 8 * row, pack = 4 * c + lane.place;
       q.at[row][c] = words_of(a.q + head * a.size, pack, head < a.heads && pack < a.size / 8);
     }
-  constexpr int kStep = kTogether * kTileEntries;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   for (Int first = a.begin + warp * kStep; first < a.end; first += kDecodeWarps * kStep) {
     CoreTile<kSize> tiles[kTogether];
@@ -374,10 +405,18 @@ HONE_DEVICE void attend_by_cores(const Decoding& a, CoreSums<kSize>& made) {
   }
 }
 
+// Where a head's column is kept, so that what a warp's lanes write at once lies in different banks: the four that share
+// a head side by side, heads four values apart.
+HONE_DEVICE int place_of_column(int column) {
+  const int j = column / 64 * 8 + column % 8, pair = column % 64 / 8;
+  return (2 * j + pair % 2) * 4 + pair / 2;
+}
+
 template <int kSize>
 HONE_DEVICE void decode_by_cores(const Decoding& a, const Results& to) {
+  constexpr int kApart = kSize + 1;  // from one warp's values of a head to the next one's
   __shared__ Wide largest[kTileHeads * kDecodeWarps], sum[kTileHeads * kDecodeWarps],
-      y[kTileHeads * kDecodeWarps * kSize];
+      y[kTileHeads * kDecodeWarps * kApart];
   CoreSums<kSize> made = {};
   made.largest[0] = made.largest[1] = -infinity(Wide());
   attend_by_cores(a, made);
@@ -392,13 +431,14 @@ HONE_DEVICE void decode_by_cores(const Decoding& a, const Results& to) {
     HONE_UNROLL for (int j = 0; j < kSize / 8; ++j)
       HONE_UNROLL for (int c = 0; c < 2; ++c) {
         const int column = j / 8 * 64 + (2 * lane.place + c) * 8 + j % 8;
-        if (column < a.size) y[place * a.size + column] = made.y[j][2 * row + c];
+        if (column < a.size) y[place * kApart + place_of_column(column)] = made.y[j][2 * row + c];
       }
   }
   __syncthreads();
   for (int i = threadIdx.x; i < a.heads * a.size; i += blockDim.x) {
     const int head = i / a.size, column = i % a.size, first = head * kDecodeWarps;
-    const OneValue all = join({largest + first, sum + first, y + first * a.size, kDecodeWarps, a.size}, column);
+    const OneValue all = join<kDecodeWarps>({largest + first, sum + first, y + first * kApart, kDecodeWarps, kApart},
+                                            place_of_column(column));
     if (to.y) {
       to.y[i] = rounded<Value>(all.y / all.sum);
       continue;
@@ -500,6 +540,7 @@ HONE_DEVICE void decode_caches(T, const Caches& in, const NewToken& token) {
     Results to;
     OwnPart own;
     if (!find_part(in, kTileHeads, own, a, to)) return;
+    ask_for_first<kSize>(a);
     take_new(in, token, own, a);
     decode_by_cores<kSize>(a, to);
   }
@@ -546,6 +587,6 @@ join_parts(Value* y, const Wide* largest, const Wide* sum, const Wide* parts, co
   const Int head = blockIdx.x, at = head * most;
   const int count = static_cast<int>(parts_of(held[head / heads], window).count), column = threadIdx.x;
   if (count == 1 || column >= size) return;
-  const OneValue all = join({largest + at, sum + at, parts + at * size, count, size}, column);
+  const OneValue all = join<16>({largest + at, sum + at, parts + at * size, count, size}, column);
   y[head * size + column] = rounded<Value>(all.y / all.sum);
 }

@@ -210,17 +210,24 @@ HONE_DEVICE void multiply_tile(TileSums& sums, const TileProduct<T>& p, Int line
 // out: [lines, columns] of the group, of which the tile begins at (line, column).
 template <class Cores, class T>
 HONE_DEVICE void write_tile(const TileSums& sums, T* out, Int lines, Int columns, Int line, Int column, bool add) {
-  HONE_UNROLL for (int quad = 0; quad < kTileSums / 4; ++quad)
-    HONE_UNROLL for (int half = 0; half < 2; ++half) {
-      const TilePart part = part_of_quad<Cores>(quad);
-      const Int at = line + part.line + 8 * half, from = column + part.column;
-      if (at >= lines || from >= columns) continue;
-      Pack<T, 2> pair = {};
-      if (add) pair = load<2>(out, (at * columns + from) / 2);
+  constexpr int kTogether = 8;  // pairs that are read at once
+  // Of pair i of a thread's: its place among pairs of out; -1: it is behind the end.
+  const auto place_of = [&](int i) {
+    const TilePart part = part_of_quad<Cores>(i / 2);
+    const Int at = line + part.line + 8 * (i % 2), from = column + part.column;
+    return at < lines && from < columns ? (at * columns + from) / 2 : -1;
+  };
+  HONE_UNROLL for (int first = 0; first < kTileSums / 2; first += kTogether) {
+    Pack<T, 2> pairs[kTogether] = {};
+    if (add)
+      HONE_UNROLL for (int i = 0; i < kTogether; ++i)
+        if (const Int place = place_of(first + i); place >= 0) pairs[i] = load<2>(out, place);
+    HONE_UNROLL for (int i = 0; i < kTogether; ++i) {
       HONE_UNROLL for (int c = 0; c < 2; ++c)
-        pair.at[c] = rounded<T>((add ? widened(pair.at[c]) : 0.0f) + sums.at[4 * quad + 2 * half + c]);
-      store<2>(out, (at * columns + from) / 2, pair);
+        pairs[i].at[c] = rounded<T>((add ? widened(pairs[i].at[c]) : 0.0f) + sums.at[2 * (first + i) + c]);
+      if (const Int place = place_of(first + i); place >= 0) store<2>(out, place, pairs[i]);
     }
+  }
 }
 
 // What rows of groups are multiplied with: groups [first, first + count) of all.

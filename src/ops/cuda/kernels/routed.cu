@@ -9,14 +9,6 @@ using Wide = WideOf<Value>::type;
 
 constexpr int kSlotThreads = 512, kSlotsAhead = 4;
 
-HONE_DEVICE int bits_set(unsigned x) {
-#if defined(__CUDA_ARCH__)
-  return __popc(x);
-#else
-  return __builtin_popcount(x);
-#endif
-}
-
 // A warp's part of all slots: whole groups of 32.
 struct SlotPart {
   Int first, end;
@@ -85,7 +77,7 @@ HONE_KERNEL take_slots(const Value* x, const Int* slot, Value* y, Int slots, int
   const Int s = own_block();
   if (s >= slots) return;
   constexpr int kWide = Widest<Value>::kCount;
-  const Value* from = x + slot[s] / per_token * columns;
+  const Value* from = x + static_cast<unsigned>(slot[s]) / static_cast<unsigned>(per_token) * columns;
   wide ? take_row<kWide>(from, y + s * columns, columns / kWide) : take_row<1>(from, y + s * columns, columns);
 }
 

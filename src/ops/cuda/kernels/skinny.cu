@@ -1,14 +1,21 @@
 // Products of few rows with weights: a warp for a few outputs, whose weights it reads once for all rows, and then for
 // the next ones. The rows may be the norms of others, which each block makes for itself.
 //
+// Weights come through the block's room, asked for several steps ahead of time and before there are any rows: so many
+// of them are on their way that memory is never idle, not even between one kernel and the next, whose first weights
+// come in beside the last ones of this one (types.h: wait_for_before). That wants room for two kernels at once.
+//
 // A lane adds up its own packs of a row in their order, one after another, and lanes are joined in a fixed one, and so
 // are the warps that share rows of few long weights: a row's bits do not depend on how many rows there are.
+#include "ops/cuda/kernels/cores.h"
 #include "ops/cuda/kernels/types.h"
 
 using Value = HONE_VALUE;
 using Wide = WideOf<Value>::type;
+constexpr int kWidest = Widest<Value>::kCount;
 
-constexpr int kMostWeights = 4, kSkinnyThreads = 128, kNormThreads = 256;
+constexpr int kMostWeights = 4, kMostRows = 8, kSkinnyThreads = 128, kNormThreads = 256;
+constexpr int kSteps = 3, kStepPacks = 8;  // that are on their way or there, and a thread's packs of each
 
 struct FewRows {
   const Value* x;
@@ -25,53 +32,106 @@ struct FewNorm {
 HONE_DEVICE int own_lane() { return static_cast<int>(threadIdx.x) % kWarp; }
 HONE_DEVICE int own_warp() { return static_cast<int>(threadIdx.x) / kWarp; }
 
-// The rows' norms, in the block's room, with the bits of rms_norm.cu: squares are summed up as by that many threads.
-// Every thread of the block comes here.
+// What the block shares: weights of steps, a thread's beside its neighbours'; then, where there is a norm, rows and the
+// norm's weights.
+HONE_DEVICE Value* few_room() {
+  using Packed = Pack<Value, kWidest>;
+  HONE_SHARED_ROOM(Packed, room);
+  return reinterpret_cast<Value*>(room);
+}
 template <int kCount>
-HONE_DEVICE const Value* normed_rows(const FewRows& few, FewNorm norm) {
-  using Packed = Pack<Value, Widest<Value>::kCount>;
-  HONE_SHARED_ROOM(Packed, few_room);
-  __shared__ Wide of_warps[kNormThreads / kWarp];
-  Value* const room = reinterpret_cast<Value*>(few_room);
+HONE_DEVICE Value* place_of_weights(int step, int pack) {
+  return few_room() + ((step * kStepPacks + pack) * kSkinnyThreads + static_cast<int>(threadIdx.x)) * kCount;
+}
+HONE_DEVICE Value* room_of_rows() { return few_room() + kSteps * kStepPacks * kSkinnyThreads * kWidest; }
+
+// For the thread that asks for it alone; zeros where nothing is there.
+template <int kCount>
+HONE_DEVICE void copy_pack(Value* to, const Value* from, bool there) {
+  if constexpr (kCount == kWidest)
+    copy_ahead(to, from, there);
+  else
+    store<kCount>(to, 0, there ? load<kCount>(from, 0) : Pack<Value, kCount>{});
+}
+
+// Of a block's rows and its norm's weights a thread has packs threadIdx.x, that many threads on, and so on.
+template <int kCount>
+HONE_DEVICE void ask_for_norm(const FewRows& few, const FewNorm& norm) {
+  Value* const to = room_of_rows() + few.rows * few.in;
+  for (Int i = threadIdx.x; i < few.in / kCount; i += kSkinnyThreads)
+    copy_pack<kCount>(to + i * kCount, norm.weight + i * kCount, true);
+}
+template <int kCount>
+HONE_DEVICE void load_rows(const FewRows& few, FewNorm norm) {
+  constexpr int kAtOnce = 4;
   if (blockIdx.x > 0) norm.sum = nullptr;  // the first block keeps it
-  const Int packs = few.in / kCount;
+  Value* const room = room_of_rows();
+  const Int packs = few.rows * few.in / kCount;  // rows lie one behind another
+  for (Int at = threadIdx.x; at < packs; at += kAtOnce * kSkinnyThreads) {
+    Pack<Value, kCount> x[kAtOnce] = {}, residual[kAtOnce] = {};
+    HONE_UNROLL for (int i = 0; i < kAtOnce; ++i)
+      if (const Int pack = at + i * kSkinnyThreads; pack < packs) {
+        x[i] = load<kCount>(norm.x, pack);
+        if (norm.residual) residual[i] = load<kCount>(norm.residual, pack);
+      }
+    HONE_UNROLL for (int i = 0; i < kAtOnce; ++i)
+      if (const Int pack = at + i * kSkinnyThreads; pack < packs) {
+        if (norm.residual)
+          HONE_UNROLL for (int k = 0; k < kCount; ++k)
+            round_to(x[i].at[k], widened(x[i].at[k]) + widened(residual[i].at[k]));
+        store<kCount>(room, pack, x[i]);
+        if (norm.residual && norm.sum) store<kCount>(norm.sum, pack, x[i]);
+      }
+  }
+}
+
+// The rows' norms, in the block's room, with the bits of rms_norm.cu: squares are summed up as by that many threads.
+// Every thread of the block comes here. kAskedSince: groups of copies since ask_for_norm().
+template <int kCount, int kAskedSince>
+HONE_DEVICE const Value* normed_rows(const FewRows& few, const FewNorm& norm) {
+  __shared__ Wide of_warps[kMostRows * kNormThreads / kWarp];
+  Value *const room = room_of_rows(), *const weights = room + few.rows * few.in;
+  const int packs = static_cast<int>(few.in / kCount);
   int threads = kWarp;
   while (threads < kNormThreads && threads < packs) threads *= 2;
-  const int warps = static_cast<int>(blockDim.x) / kWarp;
-  for (Int row = 0, first = 0; row < few.rows; ++row, first += few.in) {
-    for (int warp = own_warp(); warp < threads / kWarp; warp += warps) {
-      Wide squares = 0;
-      for (Int i = warp * kWarp + own_lane(); i < packs; i += threads) {
-        const Pack<Value, kCount> x = load_sum<kCount>(norm, first, i);
-        store<kCount>(room + first, i, x);
-        HONE_UNROLL for (int k = 0; k < kCount; ++k) squares += widened(x.at[k]) * widened(x.at[k]);
-      }
-      for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) squares += __shfl_xor_sync(kAllLanes, squares, lanes);
-      if (own_lane() == 0) of_warps[warp] = squares;
+  const int parts = threads / kWarp;
+  load_rows<kCount>(few, norm);
+  wait_for_copies<kAskedSince>();
+  __syncthreads();  // rows and weights are there
+  for (int unit = own_warp(); unit < few.rows * parts; unit += kSkinnyThreads / kWarp) {
+    const Value* const row = room + unit / parts * few.in;
+    Wide squares = 0;
+    for (int i = unit % parts * kWarp + own_lane(); i < packs; i += threads) {
+      const Pack<Value, kCount> x = load<kCount>(row, i);
+      HONE_UNROLL for (int k = 0; k < kCount; ++k) squares += widened(x.at[k]) * widened(x.at[k]);
     }
-    __syncthreads();
-    Wide sum = of_warps[0];
-    for (int warp = 1; warp < threads / kWarp; ++warp) sum += of_warps[warp];
-    const Wide inv_rms = 1 / square_root(sum / few.in + norm.eps);
-    for (int warp = own_warp(); warp < threads / kWarp; warp += warps)
-      for (Int i = warp * kWarp + own_lane(); i < packs; i += threads) {  // what this thread itself has written
-        Pack<Value, kCount> x = load<kCount>(room + first, i);
-        const Pack<Value, kCount> weight = load<kCount>(norm.weight, i);
-        HONE_UNROLL for (int k = 0; k < kCount; ++k) {
-          const Value y = rounded<Value>(widened(x.at[k]) * inv_rms);
-          x.at[k] = rounded<Value>(widened(y) * widened(weight.at[k]));
-        }
-        store<kCount>(room + first, i, x);
-      }
-    __syncthreads();  // the row is there, and what was summed up has been read
+    for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) squares += __shfl_xor_sync(kAllLanes, squares, lanes);
+    if (own_lane() == 0) of_warps[unit] = squares;
   }
+  __syncthreads();
+  for (int r = 0; r < few.rows; ++r) {
+    Value* const row = room + r * few.in;
+    Wide sum = of_warps[r * parts];
+    for (int part = 1; part < parts; ++part) sum += of_warps[r * parts + part];
+    const Wide inv_rms = 1 / square_root(sum / few.in + norm.eps);
+    for (int i = threadIdx.x; i < packs; i += kSkinnyThreads) {
+      Pack<Value, kCount> x = load<kCount>(row, i);
+      const Pack<Value, kCount> weight = load<kCount>(weights, i);
+      HONE_UNROLL for (int k = 0; k < kCount; ++k) {
+        const Value y = rounded<Value>(widened(x.at[k]) * inv_rms);
+        x.at[k] = rounded<Value>(widened(y) * widened(weight.at[k]));
+      }
+      store<kCount>(row, i, x);
+    }
+  }
+  __syncthreads();
   return room;
 }
 
-// For so many rows at most: the rows of weights that a warp reads together, and of each the packs on their way.
+// For so many rows at most: the rows of weights that a warp reads together, and of each the packs of a step.
 template <int kRows>
 struct Together {
-  static constexpr int kWeights = kRows == 1 ? 2 : 4, kPacks = kRows == 1 ? 4 : 8 / kRows;
+  static constexpr int kWeights = kRows == 1 ? 2 : 4, kPacks = kStepPacks / kWeights;
 };
 template <int kRows>
 struct WarpSums {
@@ -79,36 +139,24 @@ struct WarpSums {
 };
 
 template <int kCount>
-HONE_DEVICE bool is_there(const FewRows& few, Int pack, Int end) {
-  return pack < end && pack < few.in / kCount;
+HONE_DEVICE bool is_there(const FewRows& few, int pack, int end) {
+  return pack < end && pack < static_cast<int>(few.in) / kCount;
 }
 template <int kCount, int kRows>
-struct WarpWeights {
-  Pack<Value, kCount> at[Together<kRows>::kPacks][Together<kRows>::kWeights];
-};
-// Of a step of the warp: packs from `first` on, those behind the end of its part, or of all, as zeros.
-template <int kCount, int kRows>
-HONE_DEVICE WarpWeights<kCount, kRows> load_weights(const FewRows& few,
-                                                    const Value* const (&weights)[Together<kRows>::kWeights],
-                                                    Int first, Int end) {
-  WarpWeights<kCount, kRows> w = {};
-  HONE_UNROLL for (int j = 0; j < Together<kRows>::kPacks; ++j)
-    HONE_UNROLL for (int o = 0; o < Together<kRows>::kWeights; ++o)
-      if (is_there<kCount>(few, first + j * kWarp, end)) w.at[j][o] = load<kCount>(weights[o], first + j * kWarp);
-  return w;
-}
-
-template <int kCount, int kRows>
-HONE_DEVICE void add_products(const FewRows& few, const WarpWeights<kCount, kRows>& w, Int first, Int end,
-                              WarpSums<kRows>& sums) {
-  HONE_UNROLL for (int j = 0; j < Together<kRows>::kPacks; ++j)
+HONE_DEVICE void add_products(const FewRows& few, int step, int first, int end, WarpSums<kRows>& sums) {
+  constexpr int kWeights = Together<kRows>::kWeights;
+  HONE_UNROLL for (int j = 0; j < Together<kRows>::kPacks; ++j) {
+    Pack<Value, kCount> w[kWeights];
+    HONE_UNROLL for (int o = 0; o < kWeights; ++o)
+      w[o] = load<kCount>(place_of_weights<kCount>(step, j * kWeights + o), 0);
     HONE_UNROLL for (int r = 0; r < kRows; ++r) {
       Pack<Value, kCount> x = {};
       const int row = r < few.rows ? r : few.rows - 1;  // sums of further ones are not used
       if (is_there<kCount>(few, first + j * kWarp, end)) x = load<kCount>(few.x + row * few.in, first + j * kWarp);
-      HONE_UNROLL for (int o = 0; o < Together<kRows>::kWeights; ++o)
-        HONE_UNROLL for (int c = 0; c < kCount; ++c) sums.at[o][r] += widened(w.at[j][o].at[c]) * widened(x.at[c]);
+      HONE_UNROLL for (int o = 0; o < kWeights; ++o)
+        HONE_UNROLL for (int c = 0; c < kCount; ++c) sums.at[o][r] += widened(w[o].at[c]) * widened(x.at[c]);
     }
+  }
 }
 
 struct Weights {
@@ -136,44 +184,83 @@ HONE_DEVICE void join_split(int split, WarpSums<kRows>& sums) {
     HONE_UNROLL for (int i = 0; i < kWeights * kRows; ++i) sums.at[i / kRows][i % kRows] += room[own_warp() + part][i];
 }
 
+// What a warp has of each group: packs from `begin` on, its lane's, as far as `end`, by steps; and groups that lie so
+// far apart.
+struct WarpShare {
+  int begin, end;
+  Int apart, groups;
+};
+
+// The step that is asked for next, and where.
+template <int kCount, int kRows, class Groups>
+struct Asking {
+  static constexpr int kWeights = Together<kRows>::kWeights, kPacks = Together<kRows>::kPacks;
+  const FewRows& few;
+  const Groups& groups;
+  const WarpShare& share;
+  Int group;
+  int first, step = 0;
+  const Value* weights[kWeights] = {};
+
+  HONE_ELEMENT void find() {
+    first = share.begin;
+    if (group < share.groups) groups.find(group, few.in, weights);
+  }
+  HONE_ELEMENT void ask() {
+    if (group < share.groups)
+      HONE_UNROLL for (int j = 0; j < kPacks; ++j)
+        HONE_UNROLL for (int o = 0; o < kWeights; ++o) {
+          const int pack = first + j * kWarp;
+          const bool there = is_there<kCount>(few, pack, share.end);
+          copy_pack<kCount>(place_of_weights<kCount>(step, j * kWeights + o),
+                            weights[o] + (there ? static_cast<Int>(pack) * kCount : 0), there);
+        }
+    commit_copies();  // of nothing behind the end, so that the number of those on their way is always the same
+    step = step + 1 < kSteps ? step + 1 : 0;
+    first += kWarp * kPacks;
+    if (first / kWarp * kWarp < share.end) return;
+    group += share.apart;
+    find();
+  }
+};
+
 // Groups of outputs, of whose rows of weights a warp (or `split` of them) makes the products with all rows of x. The
-// first weights, which nothing has changed since long, are on their way before x is there, and those of a warp's next
-// group before the sums of the last one are joined.
+// first weights, which nothing has changed since long, are on their way before x is there.
 template <int kCount, int kRows, class Groups>
 HONE_DEVICE void multiply_groups(const FewRows& given, const FewNorm& norm, const Groups& groups) {
   constexpr int kWeights = Together<kRows>::kWeights;
-  const int together = static_cast<int>(blockDim.x) / kWarp / given.split, part = own_warp() % given.split;
-  const Int all = groups.count(), apart = static_cast<Int>(gridDim.x) * together;
-  const Int steps = (given.in / kCount + kWarp - 1) / kWarp, end = steps * (part + 1) / given.split * kWarp;
-  const Int begin = steps * part / given.split * kWarp + own_lane();
-  const Value* weights[kWeights];
-  WarpWeights<kCount, kRows> w = {};
-  const auto begin_group = [&](Int group) {
-    if (group >= all) return;
-    groups.find(group, given.in, weights);
-    w = load_weights<kCount, kRows>(given, weights, begin, end);
-  };
+  const int together = kSkinnyThreads / kWarp / given.split, part = own_warp() % given.split;
+  const int steps = static_cast<int>(given.in / kCount + kWarp - 1) / kWarp;
+  const WarpShare share = {steps * part / given.split * kWarp + own_lane(), steps * (part + 1) / given.split * kWarp,
+                           static_cast<Int>(gridDim.x) * together, groups.count()};
   Int group = static_cast<Int>(blockIdx.x) * together + own_warp() / given.split;
-  begin_group(group);
+  if (norm.weight) ask_for_norm<kCount>(given, norm);
+  commit_copies();
+  Asking<kCount, kRows, Groups> asking = {given, groups, share, group, share.begin};
+  asking.find();
+  for (int step = 0; step < kSteps - 1; ++step) asking.ask();
   wait_for_before();
   FewRows few = given;
-  if (norm.weight) few.x = normed_rows<kCount>(given, norm);
+  if (norm.weight) few.x = normed_rows<kCount, kSteps - 1>(given, norm);
+  int step = 0;
   // A block's warps make as many rounds.
-  for (Int round = static_cast<Int>(blockIdx.x) * together; round < all; round += apart, group += apart) {
+  for (Int round = static_cast<Int>(blockIdx.x) * together; round < share.groups;
+       round += share.apart, group += share.apart) {
     WarpSums<kRows> sums = {};
-    for (Int first = begin;;) {
-      if (group < all) add_products<kCount>(few, w, first, end, sums);
+    for (int first = share.begin; group < share.groups;) {
+      wait_for_copies<kSteps - 2>();
+      add_products<kCount>(few, step, first, share.end, sums);
+      step = step + 1 < kSteps ? step + 1 : 0;
+      asking.ask();  // for where the step before this one was
       first += kWarp * Together<kRows>::kPacks;
-      if (first / kWarp * kWarp >= end || group >= all) break;
-      w = load_weights<kCount, kRows>(few, weights, first, end);
+      if (first / kWarp * kWarp >= share.end) break;
     }
-    begin_group(group + apart);
     for (int away = kWarp / 2; away > 0; away /= 2)
       HONE_UNROLL for (int o = 0; o < kWeights; ++o)
         HONE_UNROLL for (int r = 0; r < kRows; ++r)
           sums.at[o][r] += __shfl_xor_sync(kAllLanes, sums.at[o][r], away);
     if (few.split > 1) join_split(few.split, sums);
-    if (part == 0 && group < all) groups.write(group, few.rows, sums);
+    if (part == 0 && group < share.groups) groups.write(group, few.rows, sums);
   }
 }
 

@@ -223,6 +223,14 @@ HONE_DEVICE void store(T* to, Int pack, const Pack<T, kCount>& values) {
   reinterpret_cast<Pack<T, kCount>*>(to)[pack] = values;
 }
 
+// A line of memory, for somebody to read it soon: as far as all multiprocessors share.
+constexpr int kLineBytes = 128;
+#if defined(__CUDA_ARCH__)
+HONE_DEVICE void bring_nearer(const void* x) { asm volatile("prefetch.global.L2 [%0];" ::"l"(x)); }
+#else
+HONE_DEVICE void bring_nearer(const void*) {}
+#endif
+
 // Tensor cores: c += a b, of 16 x 16 and 16 x 8 values of 16 bits, two in a word. Of lane 4 g + t, a has rows g, g + 8,
 // g, g + 8 at depths 2 t, 2 t, 2 t + 8, 2 t + 8 and the next ones; b column g at depths 2 t and 2 t + 8; c rows g, g,
 // g + 8, g + 8 of columns 2 t, 2 t + 1, 2 t, 2 t + 1.
@@ -252,6 +260,14 @@ struct List {
 
 constexpr int kWarp = 32, kMostWarps = 32;
 constexpr unsigned kAllLanes = 0xffffffffu;
+
+HONE_DEVICE int bits_set(unsigned x) {
+#if defined(__CUDA_ARCH__)
+  return __popc(x);
+#else
+  return __builtin_popcount(x);
+#endif
+}
 
 // What all lanes have, for the compiler to know that they do.
 HONE_DEVICE int of_whole_warp(int x) { return __shfl_sync(kAllLanes, x, 0); }
