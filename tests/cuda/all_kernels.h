@@ -50,6 +50,8 @@ static inline Kernels all_kernels() {
       {"grouped/grouped_90", callable(grouped_90)},
       {"grouped/grouped_turned", callable(grouped_turned)},
       {"grouped/grouped_turned_90", callable(grouped_turned_90)},
+      {"grouped/grouped_turned_wide_90", callable(grouped_turned_wide_90)},
+      {"grouped/grouped_wide_90", callable(grouped_wide_90)},
       {"grouped/over_groups", callable(over_groups)},
       {"grouped/over_groups_90", callable(over_groups_90)},
       {"rope/rotate", callable(rotate)},

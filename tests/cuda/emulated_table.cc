@@ -42,7 +42,7 @@ const emulated::Kernels& kernels_for(at::ScalarType type) {
 }  // namespace
 
 int capability(const at::Tensor&) { return emulated_capability(); }
-std::int64_t multiprocessors(const at::Tensor&) { return 1; }
+std::int64_t multiprocessors(const at::Tensor&) { return emulated_multiprocessors(); }
 std::int64_t most_room(const at::Tensor&) { return kMostRoomBefore; }
 bool has_tensor_cores(const at::Tensor&) { return true; }
 
@@ -95,6 +95,10 @@ const Backend& emulated_backend() {
 int& emulated_capability() {
   static int capability = 0;
   return capability;
+}
+int& emulated_multiprocessors() {
+  static int multiprocessors = 1;
+  return multiprocessors;
 }
 std::int64_t emulated_launches() { return emulated_table::launches; }
 

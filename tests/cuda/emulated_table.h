@@ -9,5 +9,6 @@ namespace hone::ops {
 const Backend& emulated_backend();
 std::int64_t emulated_launches();  // so far
 int& emulated_capability();        // of the GPU, as 90 for 9.0; 0 at first
+int& emulated_multiprocessors();   // 1 at first
 
 }  // namespace hone::ops

@@ -29,11 +29,14 @@ inline double once_rounded(at::ScalarType type) {
   return type == at::kDouble ? 1e-13 : type == at::kFloat ? 2e-6 : type == at::kBFloat16 ? 0x1p-8 : 0x1p-11;
 }
 
-// The emulated GPU is one of this compute capability, while it lives.
+// The emulated GPU is one of this compute capability and so many multiprocessors, while it lives.
 class OfCapability {
  public:
-  explicit OfCapability(int capability) { emulated_capability() = capability; }
-  ~OfCapability() { emulated_capability() = 0; }
+  explicit OfCapability(int capability, int multiprocessors = 1) {
+    emulated_capability() = capability;
+    emulated_multiprocessors() = multiprocessors;
+  }
+  ~OfCapability() { emulated_capability() = 0, emulated_multiprocessors() = 1; }
   OfCapability(const OfCapability&) = delete;
 };
 

@@ -7,8 +7,6 @@ namespace hone::ops::cuda_table {
 namespace {
 
 constexpr std::int64_t kTile = 128, kPack = 8;
-// Where tensor cores read factors themselves, and elsewhere.
-constexpr std::int64_t kReadSlices = 3 * 64, kReadUnit = 1024, kSlices = 4 * 32;
 constexpr std::size_t kMostGroups = 128;  // of a launch
 constexpr int kGroupedThreads = 256, kIsAdded = 1, kIsWide = 2;
 
@@ -25,18 +23,27 @@ void each_part(std::size_t groups, Run&& run) {
   for (std::size_t first = 0; first < groups; first += kMostGroups) run(first, std::min(kMostGroups, groups - first));
 }
 
-// A kernel for the GPU of `like`.
-struct Chosen {
-  Chosen(const at::Tensor& like, const char* plain, const char* reading)
-      : reads_itself(cores_read_themselves(like)), kernel{"grouped", reads_itself ? reading : plain} {}
-  Grid grid(std::int64_t tiles) const {
-    constexpr std::int64_t kOfDepth = 2 * kTile * 2;  // of two factors of 16 bits
-    const std::int64_t bytes = reads_itself ? kReadSlices * kOfDepth + kReadUnit : kSlices * kOfDepth;
-    return {.x = tiles, .threads = kGroupedThreads, .shared_bytes = bytes};
-  }
-  bool reads_itself;
-  Kernel kernel;
+// Who makes a block's tiles, as the kernels have it: warps, or groups of them, for which the hardware reads factors;
+// how many tiles, side by side, and of how much depth its slices are together.
+struct Cores {
+  std::int64_t tiles, depth, unit;
 };
+constexpr Cores kWarpCores{1, 4 * 32, 0}, kGroupCores{1, 3 * 64, 1024}, kWideCores{2, 4 * 64, 1024};
+Grid grid_of(const Cores& cores, std::int64_t blocks) {
+  const std::int64_t lines = (1 + cores.tiles) * kTile, bytes = lines * cores.depth * 2 + cores.unit;
+  return {.x = blocks, .threads = kGroupedThreads, .shared_bytes = bytes};
+}
+// Two tiles in a block take a multiprocessor of their own: where there are enough of them.
+const Cores& cores_for_rows(const at::Tensor& out) {
+  if (!cores_read_themselves(out)) return kWarpCores;
+  const std::int64_t tiles = ceil_div(out.size(0), kTile) * ceil_div(out.size(1), kTile);
+  return out.size(1) > kTile && tiles >= kWideCores.tiles * multiprocessors(out) ? kWideCores : kGroupCores;
+}
+const char* name_of(const Cores& cores, bool turned) {
+  if (&cores == &kWarpCores) return turned ? "grouped_turned" : "grouped";
+  if (&cores == &kGroupCores) return turned ? "grouped_turned_90" : "grouped_90";
+  return turned ? "grouped_turned_wide_90" : "grouped_wide_90";
+}
 
 bool is_narrow(const at::Tensor& x) { return x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf; }
 // Whole packs, each where an access may begin.
@@ -72,10 +79,10 @@ bool multiply_groups(at::Tensor& out, const std::vector<GroupedFactors>& factors
   const GroupedFactors& other = factors.back();
   const std::vector<const void*> b = addresses(factors[0].b_KN), b_too = addresses(other.b_KN);
   const std::int64_t columns = out.size(1), all = groups.size();
-  const Chosen chosen = *order ? Chosen(a, "grouped_turned", "grouped_turned_90") : Chosen(a, "grouped", "grouped_90");
-  const Grid grid = chosen.grid((out.size(0) / kTile + all) * ceil_div(columns, kTile));
+  const Cores& cores = cores_for_rows(out);
+  const Grid grid = grid_of(cores, (out.size(0) / kTile + all) * ceil_div(columns, cores.tiles * kTile));
   each_part(b.size(), [&](std::size_t first, std::size_t count) {
-    launch(chosen.kernel, a, grid, a, other.a_SK, part_of(b, first), part_of(b_too, first),
+    launch({"grouped", name_of(cores, *order)}, a, grid, a, other.a_SK, part_of(b, first), part_of(b_too, first),
            static_cast<int>(factors.size()), out, groups.begin(), static_cast<int>(first), static_cast<int>(count),
            static_cast<int>(all), a.size(1), columns);
   });
@@ -96,9 +103,10 @@ bool multiply_over_groups(const at::Tensor& a, const at::Tensor& b, const RowGro
       return false;
   }
   const std::int64_t tiles = ceil_div(a.size(1), kTile) * ceil_div(b.size(1), kTile);
-  const Chosen chosen(a, "over_groups", "over_groups_90");
+  const bool by_groups = cores_read_themselves(a);
   each_part(to.size(), [&](std::size_t first, std::size_t count) {
-    launch(chosen.kernel, a, chosen.grid(tiles * static_cast<std::int64_t>(count)), a, b, part_of(addresses, first),
+    const Grid grid = grid_of(by_groups ? kGroupCores : kWarpCores, tiles * static_cast<std::int64_t>(count));
+    launch({"grouped", by_groups ? "over_groups_90" : "over_groups"}, a, grid, a, b, part_of(addresses, first),
            part_of(kinds, first), groups.begin(), static_cast<int>(first), static_cast<int>(count), a.size(1),
            b.size(1));
   });
