@@ -56,6 +56,13 @@ void ChatPrompts::refuse_fields(const ordered_json& row, const data::Place& plac
       throw Error(ErrorKind::data, fmt::format("{}: field \"{}\": only with --chat", place.text(), field));
 }
 
+void ChatPrompts::add_unread(const ordered_json& row, std::set<std::string>& names) {
+  std::set<std::string_view> known{"prompt", "text", "messages", "conversations"};
+  known.insert(std::begin(kFields), std::end(kFields));
+  for (const auto& [name, value] : row.items())
+    if (!known.contains(name)) names.insert(name);
+}
+
 bool ChatPrompts::is_conversation(const ordered_json& row) { return !field_of(row).empty(); }
 
 std::string ChatPrompts::field_of(const ordered_json& row) {

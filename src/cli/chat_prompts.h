@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "data/place.h"
@@ -27,6 +28,8 @@ class ChatPrompts {
   Conversation of_prompt(const std::string& text, const nlohmann::ordered_json& row, const data::Place& place) const;
   // Without a chat nothing reads the fields beside the prompt: Error(data) where one says something.
   static void refuse_fields(const nlohmann::ordered_json& row, const data::Place& place);
+  // Names of an object's fields that are none of a prompt.
+  static void add_unread(const nlohmann::ordered_json& row, std::set<std::string>& names);
   // One more round: what was answered, and what the user says next.
   static void append(Conversation& conversation, const std::string& answer, const std::string& next);
 

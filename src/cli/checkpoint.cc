@@ -226,7 +226,7 @@ class CheckpointCommand final : public Command {
       ordered_json row = row_of(checkpoints, one, false);
       if (const auto rank = std::find(best.begin(), best.end(), one.step); one.step >= 0 && rank != best.end())
         row["best"] = rank - best.begin() + 1;
-      if (std::find(were_best.begin(), were_best.end(), one.step) != were_best.end()) row["was_best"] = true;
+      else if (std::find(were_best.begin(), were_best.end(), one.step) != were_best.end()) row["was_best"] = true;
       if (const auto found = evaluations.find(one.step); found != evaluations.end()) row["metrics"] = found->second;
       json ? write_json(row) : print(row);
     }

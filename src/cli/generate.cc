@@ -7,9 +7,12 @@
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "base/log.h"
 #include "base/option_words.h"
 #include "base/signals.h"
+#include "base/strings.h"
 #include "cli/answers_in_order.h"
 #include "cli/chat_prompts.h"
 #include "cli/model_place.h"
@@ -204,11 +207,15 @@ class Generate final : public Command {
       });
     if (flags_.prompt.empty() && flags_.prompts.empty()) all.push_back(prompt_of(read_standard_input()));
     if (all.empty()) throw Error(ErrorKind::data, flags_.prompts + ": no prompts");
+    if (!unread_.empty())
+      log::warning("{}: fields that are not read: {}; how answers are chosen is said by flags", flags_.prompts,
+                   join(std::vector<std::string>(unread_.begin(), unread_.end()), ", "));
     return all;
   }
 
   Prompt prompt_of(const nlohmann::ordered_json& value, const data::Place& place) const {
     if (value.is_string()) return prompt_of(value.get<std::string>());
+    if (value.is_object()) ChatPrompts::add_unread(value, unread_);
     if (chat_ && ChatPrompts::is_conversation(value)) return prompt_of(chat_->of_row(value, place), place);
     const std::string prompt = text_field(value, place);
     if (chat_) return {prompt, prompt_of(chat_->of_prompt(prompt, value, place), place).text};
@@ -334,6 +341,7 @@ class Generate final : public Command {
   Config flags_;
   bool json_ = false;
   std::optional<ChatPrompts> chat_;  // with --chat
+  mutable std::set<std::string> unread_;  // names of fields beside prompts
 };
 
 }  // namespace

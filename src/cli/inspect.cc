@@ -28,7 +28,7 @@ class Inspect final : public Command {
           field(
               "show", &C::show,
               "data: print the records' tokens, apart by |, those that carry loss in [brackets]; behind -> what a cut "
-              "moved."),
+              "moved. With --json their ids, which of them carry loss, and that text."),
           field("records", &C::records, "data: how many records to list; -1 = all.", at_least(-1)),
           field("set", &C::set, "recipe: another recipe file on top of the first one; may be given several times."),
           field("allow_unknown", &C::allow_unknown,
@@ -107,7 +107,7 @@ class Inspect final : public Command {
 
   int show_data(const std::vector<std::string>& paths, bool json) const {
     const DataToInspect found = read_data(paths, flags_.data);
-    const auto report = inspect_data(*found.data, *found.tokenizer, flags_.records);
+    const auto report = inspect_data(*found.data, *found.tokenizer, flags_.records, flags_.show && json);
     print(report, json);
     if (flags_.show && !json) std::cout << marked_records(*found.data, *found.tokenizer, flags_.records);
     return 0;

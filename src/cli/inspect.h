@@ -16,7 +16,8 @@ nlohmann::ordered_json inspect_adapter(const std::string& where);               
 nlohmann::ordered_json inspect_checkpoint(const std::string& folder, bool full);  // full: every byte against its hash
 nlohmann::ordered_json inspect_run(const std::string& folder, bool full);
 nlohmann::ordered_json inspect_diff(const std::string& before, const std::string& after);
-nlohmann::ordered_json inspect_data(const Dataset& data, const Tokenizer& tokenizer, std::int64_t records);
+// show: with each record's tokens.
+nlohmann::ordered_json inspect_data(const Dataset& data, const Tokenizer& tokenizer, std::int64_t records, bool show);
 
 struct InspectedRecipe {
   nlohmann::ordered_json report;

@@ -12,33 +12,6 @@ namespace hone::cli {
 
 using nlohmann::ordered_json;
 
-ordered_json inspect_data(const Dataset& data, const Tokenizer& tokenizer, std::int64_t records) {
-  ordered_json report;
-  for (const auto& [name, count] : data::report_lines(data.report()))
-    report["counts"][replace_all(name, " ", "_")] = count;
-  const DataReport& counts = data.report();
-  if (!counts.labels.empty())
-    for (const std::string& label : data.labels())
-      report["labels"][label] = counts.labels.contains(label) ? counts.labels.at(label) : 0;
-  else
-    report["supervised_share"] = counts.tokens ? double(counts.supervised) / double(counts.tokens) : 0.0;
-  for (const auto& [file, fields] : counts.unread_fields) report["unread_fields"][file] = join(fields, ", ");
-  report["records"] = ordered_json::array();
-  for (const data::InspectedRecord& record : data::inspect_records(data, records)) {
-    ordered_json row = {{"record", record.name}, {"tokens", record.tokens}};
-    if (!record.role.empty()) row["role"] = record.role;
-    if (record.label.empty()) {
-      row["supervised"] = record.supervised;
-      row["pieces"] = record.pieces.size();
-      row["eos_supervised"] = tokenizer.eos_id && data::learns(record, *tokenizer.eos_id);
-    } else {
-      row["label"] = record.label;
-    }
-    report["records"].push_back(row);
-  }
-  return report;
-}
-
 namespace {
 
 // Tokens apart by |, so that one can see where they are cut.
@@ -60,7 +33,42 @@ std::string marked(const data::InspectedPiece& piece, const Tokenizer& tokenizer
   return piece.next < 0 ? out : out + " -> [" + shown_token(tokenizer, piece.next) + "]";
 }
 
+ordered_json content(const data::InspectedPiece& piece, const Tokenizer& tokenizer) {
+  ordered_json made = {{"ids", piece.ids}, {"learnt", piece.learnt}, {"text", marked(piece, tokenizer)}};
+  if (piece.next >= 0) made["next"] = piece.next;
+  return made;
+}
+
 }  // namespace
+
+ordered_json inspect_data(const Dataset& data, const Tokenizer& tokenizer, std::int64_t records, bool show) {
+  ordered_json report;
+  for (const auto& [name, count] : data::report_lines(data.report()))
+    report["counts"][replace_all(name, " ", "_")] = count;
+  const DataReport& counts = data.report();
+  if (!counts.labels.empty())
+    for (const std::string& label : data.labels())
+      report["labels"][label] = counts.labels.contains(label) ? counts.labels.at(label) : 0;
+  else
+    report["supervised_share"] = counts.tokens ? double(counts.supervised) / double(counts.tokens) : 0.0;
+  for (const auto& [file, fields] : counts.unread_fields) report["unread_fields"][file] = join(fields, ", ");
+  report["records"] = ordered_json::array();
+  for (const data::InspectedRecord& record : data::inspect_records(data, records)) {
+    ordered_json row = {{"record", record.name}, {"tokens", record.tokens}};
+    if (!record.role.empty()) row["role"] = record.role;
+    if (record.label.empty()) {
+      row["supervised"] = record.supervised;
+      row["pieces"] = record.pieces.size();
+      row["eos_supervised"] = tokenizer.eos_id && data::learns(record, *tokenizer.eos_id);
+    } else {
+      row["label"] = record.label;
+    }
+    if (show)
+      for (const data::InspectedPiece& piece : record.pieces) row["content"].push_back(content(piece, tokenizer));
+    report["records"].push_back(row);
+  }
+  return report;
+}
 
 std::string marked_records(const Dataset& data, const Tokenizer& tokenizer, std::int64_t records) {
   std::string out;

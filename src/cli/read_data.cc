@@ -12,6 +12,7 @@
 #include "hone/hub.h"
 #include "hub/own_tokenizer.h"
 #include "train/inputs.h"
+#include "train/model_source.h"
 #include "train/resources.h"
 
 namespace hone::cli {
@@ -31,7 +32,7 @@ std::shared_ptr<const Dataset> open_data(const std::vector<DataFile>& files,
 DataToInspect from_recipe(const std::string& path) {
   const Recipe recipe = whole_recipe({{path}, {}}, {});
   DataToInspect found;
-  auto tokenizer = recipe.tokenizer.empty() ? hub::own_tokenizer(find_model_folder(recipe.model.path))
+  auto tokenizer = recipe.tokenizer.empty() ? hub::own_tokenizer(training::model_source(recipe.model))
                                             : load_tokenizer(recipe.tokenizer);
   found.tokenizer = data::with_chat_template(std::move(tokenizer), recipe.data.chat_template, "data.chat_template");
   const Needs needs = training::make_objective(recipe)->needs();

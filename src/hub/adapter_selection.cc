@@ -85,6 +85,10 @@ AdapterSelection::AdapterSelection(const json& config, const std::string& file) 
   excluded_ = names_at(config, "exclude_modules", file);
   if (excluded_.expression && excluded_.expression->empty()) excluded_.expression.reset();  // as PEFT: none
   read_layers(config, file);
+  for (const json& one : list_at(config, "target_parameters")) {
+    if (!one.is_string()) refuse(file, "target_parameters", one, "a name");
+    parameters_.ends.push_back(one.get<std::string>());
+  }
   // PEFT chooses by the kind of model where nothing is said, and takes all linear layers by a word.
   const bool by_model = lists_none && at(config, "target_parameters").is_null();
   all_ = by_model || !unread_.empty() || (targets_.expression && to_lower(*targets_.expression) == "all-linear");
@@ -106,7 +110,7 @@ bool AdapterSelection::in_layers(const std::string& module) const {
 }
 
 bool AdapterSelection::selects(const std::string& module) const {
-  if (all_) return true;
+  if (all_ || parameters_.fit(module + ".weight")) return true;
   if (excluded_.fit(module) || !targets_.fit(module)) return false;
   const bool by_name = std::find(targets_.ends.begin(), targets_.ends.end(), module) != targets_.ends.end();
   return by_name || targets_.expression || in_layers(module);

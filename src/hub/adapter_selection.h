@@ -9,8 +9,8 @@
 
 namespace hone::hub {
 
-// PEFT's target_modules, exclude_modules, layers_to_transform and layers_pattern. PEFT puts an adapter on each module
-// of the base that they select, and leaves out what the file has for others.
+// PEFT's target_modules, exclude_modules, layers_to_transform, layers_pattern and target_parameters. PEFT puts an
+// adapter on each module of the base that they select, and leaves out what the file has for others.
 class AdapterSelection {
  public:
   AdapterSelection() = default;  // selects all
@@ -30,6 +30,7 @@ class AdapterSelection {
   void read_layers(const nlohmann::json& config, const std::string& file);
   bool in_layers(const std::string& module) const;
   Names targets_, excluded_;
+  Names parameters_;                  // whose modules are selected, whatever the others say
   std::vector<std::int64_t> layers_;  // empty: all
   std::vector<std::string> layers_patterns_;
   bool all_ = true;

@@ -5,6 +5,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
+#include <fmt/format.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/sections.h"
@@ -165,11 +166,24 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
   }
 };
 
+// Kernels look at no shapes: what does not fit is the reference's, which says so. groups: the dimension of k and v that
+// is their heads.
+bool fit(const at::Tensor& q_NHK, const at::Tensor& k, const at::Tensor& v, std::int64_t groups) {
+  return q_NHK.dim() == 3 && k.dim() >= 3 && k.sizes() == v.sizes() && k.size(-1) == q_NHK.size(2) &&
+         k.size(groups) > 0 && q_NHK.size(1) % k.size(groups) == 0;
+}
+
 }  // namespace
 
 at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
                      const Documents& documents, const AttentionOptions& options) {
-  if (q_NHK.numel() == 0 || !backend_for({q_NHK, k_NGK, v_NGK}))
+  const std::vector<Span>& spans = documents.counted_spans();
+  if (!spans.empty() && spans.back().end > q_NHK.size(0))
+    throw Error(ErrorKind::bug, fmt::format("attention: {} tokens; expected those of all documents, of which the last "
+                                            "one ends at {}",
+                                            q_NHK.size(0), spans.back().end));
+  const bool fits = q_NHK.numel() > 0 && fit(q_NHK, k_NGK, v_NGK, 1) && q_NHK.size(0) == k_NGK.size(0);
+  if (!fits || !backend_for({q_NHK, k_NGK, v_NGK}))
     return reference::attention(q_NHK, k_NGK, v_NGK, documents.spans(), options);
   return AttentionFunction::apply(q_NHK, k_NGK, v_NGK, documents, options);
 }
@@ -177,7 +191,8 @@ at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at:
 at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,
                             const AttentionOptions& options) {
   HONE_ASSERT(options.mask.kind == Mask::Kind::causal);
-  const Backend* backend = q_NHK.numel() == 0 ? nullptr : backend_for({q_NHK, k_GLK, v_GLK});
+  const bool fits = q_NHK.numel() > 0 && fit(q_NHK, k_GLK, v_GLK, 0);
+  const Backend* backend = fits ? backend_for({q_NHK, k_GLK, v_GLK}) : nullptr;
   if (!backend) return reference::cached_attention(q_NHK, k_GLK, v_GLK, options);
   return backend->attention.cached(dense_rows(q_NHK), dense_rows(k_GLK), dense_rows(v_GLK), options);
 }
@@ -186,7 +201,8 @@ at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, c
                             const at::Tensor& held_R, const AttentionOptions& options) {
   HONE_ASSERT(held_R.numel() == q_RHK.size(0) && held_R.device() == q_RHK.device());
   HONE_ASSERT(options.mask.kind == Mask::Kind::causal);
-  const Backend* backend = q_RHK.numel() == 0 ? nullptr : backend_for({q_RHK, k_RGCK, v_RGCK});
+  const bool fits = q_RHK.numel() > 0 && fit(q_RHK, k_RGCK, v_RGCK, 1);
+  const Backend* backend = fits ? backend_for({q_RHK, k_RGCK, v_RGCK}) : nullptr;
   if (!backend) return reference::decode_attention(q_RHK, k_RGCK, v_RGCK, held_R, options);
   return backend->attention.decode(q_RHK, k_RGCK, v_RGCK, held_R, options);
 }

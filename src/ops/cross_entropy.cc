@@ -155,7 +155,7 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
 
 at::Tensor linear_cross_entropy(const at::Tensor& hidden_ND, const at::Tensor& head_VD, const at::Tensor& labels_N,
                                 const at::Tensor& weight_N, const CrossEntropyOptions& options, LossSums* sums) {
-  const Backend* backend = head_VD.numel() == 0 ? nullptr : backend_for({hidden_ND, head_VD});
+  const Backend* backend = are_rows_for(hidden_ND, head_VD) ? backend_for({hidden_ND, head_VD}) : nullptr;
   if (!backend) return reference::linear_cross_entropy(hidden_ND, head_VD, labels_N, weight_N, options, sums);
   const Supervised s = (backend->on_host ? supervised : all_of)(labels_N, weight_N, head_VD.size(0),
                                                                 at::toOpMathType(head_VD.scalar_type()));

@@ -22,7 +22,7 @@ void check_ids(const at::Tensor& ids, std::int64_t rows) {
     if (id < 0 || id >= rows)
       throw Error(ErrorKind::data,
                   fmt::format("token id {}: outside the model's vocabulary; expected 0 to {}", id, rows - 1))
-          .hint("was the text tokenised with this model's tokenizer?");
+          .hint("was the text tokenised with this model's tokenizer? of a table of positions: is a row longer?");
 }
 
 // The table's gradient, unless its sum takes it.

@@ -174,7 +174,10 @@ bool takes(const at::Tensor& x, const std::vector<GatedMlpWeights>& experts) {
     for (const LinearWeight* w : {&e.gate, &e.up, &e.down}) {
       HONE_ASSERT(!w->bias_O.defined());
       if (w->weight_OI.numel() == 0 || !backend_for({x, w->weight_OI})) return false;
+      const at::Tensor& first = experts[0].gate.weight_OI;  // what does not fit is the reference's, which says so
+      if (w->weight_OI.sizes() != (w == &e.down ? first.t().sizes() : first.sizes())) return false;
     }
+  if (x.size(-1) != experts[0].gate.weight_OI.size(1)) return false;
   return true;
 }
 

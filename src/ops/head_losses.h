@@ -24,6 +24,11 @@ Supervised supervised(const at::Tensor& labels_N, const at::Tensor& weight_N, st
 // wait for it. A label outside of the vocabulary is refused by the device.
 Supervised all_of(const at::Tensor& labels_N, const at::Tensor& weight_N, std::int64_t vocab, at::ScalarType type);
 
+// Whether the head has logits for such rows, and for any at all.
+inline bool are_rows_for(const at::Tensor& hidden_ND, const at::Tensor& head_VD) {
+  return hidden_ND.dim() == 2 && head_VD.dim() == 2 && hidden_ND.size(1) == head_VD.size(1) && head_VD.numel() > 0;
+}
+
 // Where gradients go. dhead_VD undefined: not wanted; in fp32 at least; with `add` they are added to what it holds.
 struct HeadGradients {
   bool hidden = false;

@@ -98,7 +98,8 @@ class AddLayerNormFunction : public torch::autograd::Function<AddLayerNormFuncti
 };
 
 bool backend_fits(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  return x.numel() > 0 && backend_for({x, weight}) && (!bias.defined() || backend_for({x, bias}));
+  const auto fits = [&](const at::Tensor& w) { return w.dim() == 1 && w.size(0) == x.size(-1) && backend_for({x, w}); };
+  return x.numel() > 0 && x.dim() > 0 && fits(weight) && (!bias.defined() || fits(bias));
 }
 
 }  // namespace

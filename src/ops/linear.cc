@@ -383,8 +383,17 @@ std::vector<at::Tensor> skinny_with_ranks(const at::Tensor& x_RI, const std::vec
   return made;
 }
 
+// Kernels look at no shapes: what does not fit is the reference's, which says so.
+bool fit(const at::Tensor& x, const LinearWeight& w) {
+  if (x.dim() == 0 || w.weight_OI.dim() != 2 || x.size(-1) != w.weight_OI.size(1)) return false;
+  const std::int64_t outs = w.weight_OI.size(0);
+  if (w.bias_O.defined() && (w.bias_O.dim() != 1 || w.bias_O.size(0) != outs)) return false;
+  return std::all_of(w.low_ranks.begin(), w.low_ranks.end(), [&](const LowRank& low) {
+    return low.a_RI.size(1) == x.size(-1) && low.b_OR.size(0) == outs && low.b_OR.size(1) == low.a_RI.size(0);
+  });
+}
 bool takes(const at::Tensor& x, const LinearWeight& w) {
-  return x.numel() > 0 && w.weight_OI.numel() > 0 && backend_for({x, w.weight_OI});
+  return x.numel() > 0 && w.weight_OI.numel() > 0 && fit(x, w) && backend_for({x, w.weight_OI});
 }
 bool takes(const at::Tensor& x, const std::vector<LinearWeight>& weights) {
   return std::all_of(weights.begin(), weights.end(), [&](const LinearWeight& w) { return takes(x, w); });
@@ -435,7 +444,7 @@ at::Tensor linear(const at::Tensor& x, const LinearWeight& weight) { return line
 namespace {
 
 bool takes_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I) {
-  return backend_for({x, norm_I}) &&
+  return backend_for({x, norm_I}) && norm_I.dim() == 1 && norm_I.size(0) == x.size(-1) &&
          (!residual.defined() || (backend_for({x, residual}) && x.sizes() == residual.sizes()));
 }
 // Whether a table makes the norm of few rows together with their products: in one go, and the same bits.

@@ -124,7 +124,7 @@ TokenLogProbs log_probs(const at::Tensor& logits_NV, const at::Tensor& labels_N,
 
 TokenLogProbs linear_log_probs(const at::Tensor& hidden_ND, const at::Tensor& head_VD, const at::Tensor& labels_N,
                                bool with_statistics, GradientSum* head_sum) {
-  const Backend* backend = head_VD.numel() == 0 ? nullptr : backend_for({hidden_ND, head_VD});
+  const Backend* backend = are_rows_for(hidden_ND, head_VD) ? backend_for({hidden_ND, head_VD}) : nullptr;
   if (!backend) return reference::linear_log_probs(hidden_ND, head_VD, labels_N, with_statistics);
   const auto wide = at::toOpMathType(head_VD.scalar_type());
   const Supervised s = (backend->on_host ? supervised : all_of)(labels_N, {}, head_VD.size(0), wide);

@@ -59,7 +59,9 @@ class RopeFunction : public torch::autograd::Function<RopeFunction> {
 }  // namespace
 
 bool backend_rotates(const at::Tensor& x_NHK, const RopeTable& table) {
-  return x_NHK.numel() > 0 && backend_for({x_NHK}) && backend_for({table.cos, table.sin}) &&
+  const bool fits = x_NHK.dim() == 3 && table.cos.dim() == 2 && table.cos.sizes() == table.sin.sizes() &&
+                    2 * table.cos.size(1) == x_NHK.size(2) && table.rows_N.numel() == x_NHK.size(0);
+  return fits && x_NHK.numel() > 0 && backend_for({x_NHK}) && backend_for({table.cos, table.sin}) &&
          table.cos.device() == x_NHK.device() && table.cos.scalar_type() == at::toOpMathType(x_NHK.scalar_type());
 }
 

@@ -14,7 +14,7 @@ inline constexpr std::int64_t kSkinnyRows = 16;  // most rows that are called fe
 
 // x_RI with each of the weights, all in one parallel region. A row's bits do not depend on the other rows; with AMX, on
 // whether there are more than four; on a GPU, than eight. No gradient.
-// REQUIRES: backend_for() takes them all; 1 to kSkinnyRows rows.
+// REQUIRES: backend_for() takes them all; 1 to kSkinnyRows rows; nothing writes the weights directly before.
 std::vector<at::Tensor> skinny_products(const at::Tensor& x_RI, const std::vector<LinearWeight>& weights);
 
 // gated(x gate, x up), in one parallel region.

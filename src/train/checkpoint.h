@@ -76,9 +76,13 @@ std::optional<std::uint64_t> save_checkpoint(const CheckpointPlace& place, const
 RunState load_state(const Folder& checkpoint);
 // state/optimizer-…: every tensor of the optimizer, and those masters that the weights' files do not hold as they are,
 // no more and no fewer. REQUIRES: the model's weights were read from this checkpoint, in fp32 (fp64) where they lie so.
-// other_weights: others than those may be trained now; what is new begins afresh, what is not trained is left out.
-// all_exact: all that is trained was read in the masters' type.
-void load_updater(const Folder& checkpoint, Updater& updater, bool other_weights = false, bool all_exact = false);
+struct UpdaterOfFile {
+  bool other_weights = false;  // others may be trained now: what is new begins afresh, what is not trained is left out
+  bool all_exact = false;      // all that is trained was read in the masters' type
+  bool other_optimizer = false;  // it may be: where its state has other tensors, all but masters begins afresh
+};
+// Whether the state began afresh.
+bool load_updater(const Folder& checkpoint, Updater& updater, const UpdaterOfFile& what = {});
 
 // Writes tensors as they are into a safetensors file; one that is there is replaced.
 void write_tensors(Env& env, const std::string& path,

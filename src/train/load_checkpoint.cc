@@ -33,6 +33,20 @@ void restore(const Safetensors& file, const Slice& into) {
   });
 }
 
+// The same tensors, of one type and shape each, and no others.
+bool is_state_of(Updater& updater, const Safetensors& file) {
+  std::set<std::string> expected;
+  bool fits = true;
+  updater.each_state([&](const Slice& slice) {
+    const TensorInfo* found = file.find(slice.name);
+    fits &= found && found->dtype == safetensors_name(slice.part.scalar_type()) && found->shape == slice.shape;
+    expected.insert(slice.name);
+  });
+  for (const TensorInfo& tensor : file.tensors())
+    fits &= tensor.name.starts_with(kMaster) || expected.contains(tensor.name);
+  return fits;
+}
+
 }  // namespace
 
 RunState load_state(const Folder& checkpoint) {
@@ -48,8 +62,10 @@ RunState load_state(const Folder& checkpoint) {
   return state;
 }
 
-void load_updater(const Folder& checkpoint, Updater& updater, bool other_weights, bool all_exact) {
+bool load_updater(const Folder& checkpoint, Updater& updater, const UpdaterOfFile& what) {
   const Safetensors file(checkpoint.path() / "state" / kOptimizerFile);
+  const bool afresh = what.other_optimizer && !is_state_of(updater, file);
+  const bool other_weights = what.other_weights || afresh;
   std::set<std::string> expected;
   std::int64_t fresh = 0;
   std::vector<std::string> missing, extra;
@@ -61,12 +77,12 @@ void load_updater(const Folder& checkpoint, Updater& updater, bool other_weights
     restore(file, slice);
     expected.insert(slice.name);
   };
-  updater.each_state(take);
+  if (!afresh) updater.each_state(take);
   std::optional<SafetensorsSet> model;
   const bool averaged = updater.averages_weights();
-  if (!all_exact && !averaged) model.emplace(checkpoint.path());
+  if (!what.all_exact && !averaged) model.emplace(checkpoint.path());
   updater.each_master([&](Slice& master) {
-    if (all_exact && !averaged) return;
+    if (what.all_exact && !averaged) return;
     const bool whole = model && model->tensors().contains(master.name) &&
                        model->tensors().at(master.name).tensor->dtype == safetensors_name(master.part.scalar_type());
     master.name = kMaster + master.name;
@@ -79,13 +95,18 @@ void load_updater(const Folder& checkpoint, Updater& updater, bool other_weights
                 fmt::format("{}: not of this optimizer{}: {}{}", file.path().string(),
                             averaged && !missing.empty() ? " and trainer.ema" : "",
                             list_names(missing.empty() ? extra : missing), missing.empty() ? "" : " are missing"))
-        .hint("model.path with the checkpoint's folder, in another run.folder, starts a new run from its weights");
-  if (other_weights)
+        .hint("model.path (of an adapter adapter.path) with the checkpoint's folder, in another run.folder, starts a "
+              "new run from its weights");
+  if (afresh)
+    log::warning("{}: of another optimizer: its state is left out, and the new one's begins afresh",
+                 file.path().string());
+  else if (other_weights)
     log::info("{}: of the optimizer's state {} for weights that are trained now, {} of weights that are not any more",
               file.path().string(),
               fresh == 1 ? "1 tensor begins afresh" : fmt::format("{} tensors begin afresh", fresh),
               extra.size() == 1 ? "1 is left out" : fmt::format("{} are left out", extra.size()));
   updater.restored();
+  return afresh;
 }
 
 }  // namespace hone::training

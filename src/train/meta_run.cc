@@ -198,16 +198,26 @@ class MetaRun {
   std::map<std::string, Tensor> numbers_;
 };
 
-HostBatch full_rows(std::int64_t rows, std::int64_t length) {
+// Of documents of that length: one in each row, or the two of a pair.
+HostBatch full_rows(std::int64_t rows, std::int64_t length, RecordKind kind) {
+  const bool pairs = kind == RecordKind::preference;
+  const std::vector<Role> roles = pairs ? std::vector{Role::chosen, Role::rejected} : std::vector{Role::none};
   HostBatch batch;
-  batch.rows = rows, batch.length = length;
-  const auto count = static_cast<std::size_t>(rows * length);
-  batch.ids.resize(count), batch.labels.resize(count), batch.segments.assign(count, 1), batch.weight.assign(count, 1);
-  for (std::int32_t row = 0; row < rows; ++row) {
-    batch.docs.push_back({.row = row, .begin = 0, .end = static_cast<std::int32_t>(length)});
-    for (std::int64_t t = 0; t < length; ++t) batch.positions.push_back(t);
-  }
-  batch.tokens = batch.supervised = rows * length;
+  batch.rows = rows, batch.length = length * std::ssize(roles);
+  for (std::int32_t row = 0; row < rows; ++row)
+    for (std::size_t i = 0; i < roles.size(); ++i) {
+      const auto begin = static_cast<std::int32_t>(static_cast<std::int64_t>(i) * length);
+      batch.docs.push_back({.row = row,
+                            .begin = begin,
+                            .end = begin + static_cast<std::int32_t>(length),
+                            .role = roles[i],
+                            .group = pairs ? row : static_cast<std::int32_t>(batch.docs.size())});
+      batch.segments.insert(batch.segments.end(), static_cast<std::size_t>(length), static_cast<std::int64_t>(i) + 1);
+      for (std::int64_t t = 0; t < length; ++t) batch.positions.push_back(t);
+    }
+  const std::size_t count = batch.positions.size();
+  batch.ids.resize(count), batch.labels.resize(count), batch.weight.assign(count, 1);
+  batch.tokens = batch.supervised = static_cast<std::int64_t>(count);
   return batch;
 }
 
@@ -255,7 +265,8 @@ void go_through(MetaRun& run, const Recipe& recipe, const Inputs& inputs, const 
 }  // namespace
 
 HostBatch fullest_batch(const Recipe& recipe, const Inputs& inputs, std::int64_t batch_size) {
-  if (!inputs.train->as_dataset()) return full_rows(batch_size, recipe.data.max_length);
+  if (!inputs.train->as_dataset())
+    return full_rows(batch_size, recipe.data.max_length, make_objective(recipe)->needs().records);
   Loader::Options options = loader_options(recipe, inputs);
   options.batch_size = batch_size, options.accumulate = 1;
   Loader loader(inputs.train, options);

@@ -13,6 +13,7 @@
 #include "train/inputs.h"
 #include "train/placement.h"
 #include "train/ranks.h"
+#include "train/resources.h"
 #include "train/step_plan.h"
 #include "train/trainable.h"
 
@@ -29,11 +30,12 @@ struct Averages {
   double row = 0, document = 1, supervised = 1;  // tokens, tokens, share of tokens
 };
 
-// Of streams nothing is known: rows are full, of one document.
+// Of streams nothing is known: rows are full, of one document, or of the two of a pair.
 Averages averages_of(const Recipe& recipe, const Inputs& inputs) {
   const Dataset* data = inputs.train->as_dataset();
   const double length = number(recipe.data.max_length);
-  if (!data || data->rows() == 0) return {length, length, 1};
+  const bool pairs = make_objective(recipe)->needs().records == RecordKind::preference;
+  if (!data || data->rows() == 0) return {pairs ? 2 * length : length, length, 1};
   const DataReport& report = data->report();
   const double tokens = number(report.tokens), documents = number(std::max<std::int64_t>(1, report.records));
   return {tokens / number(data->rows()), std::max(1.0, std::min(length, tokens / documents)),

@@ -105,6 +105,19 @@ bool same(const std::vector<Best>& a, const std::vector<Best>& b) {
   });
 }
 
+// Those that are among the best by what counts now as well stay even when they no longer are, unless it is the same
+// number under another name.
+template <class IsGone>
+void keep_as_they_were(const std::vector<Best>& before, IsGone&& is_gone, RunState& state) {
+  for (const Best& one : before) {
+    const bool known = std::find(state.were_best.begin(), state.were_best.end(), one.step) != state.were_best.end();
+    const bool renamed = std::any_of(state.best.begin(), state.best.end(), [&](const Best& now) {
+      return now.step == one.step && now.value == one.value;
+    });
+    if (!known && !renamed && !is_gone(one)) state.were_best.push_back(one.step);
+  }
+}
+
 }  // namespace
 
 void rank(const Worth& worth, std::int64_t places, std::vector<Best>& best) {
@@ -148,7 +161,6 @@ void review_best(RunState& state, const Measures& now, const std::set<std::int64
   }
   if (!other_rows && before_by == now.best_by && std::none_of(before.begin(), before.end(), is_gone)) return;
   state.best = ranked(state, now, there);
-  std::erase_if(state.were_best, [&](std::int64_t step) { return has(state.best, step); });
   std::vector<Best> lost = before;
   std::erase_if(lost, [&](const Best& one) { return is_gone(one) || has(state.best, one.step); });
   const bool other_metric = !before.empty() && before.front().metric != now.best_by.metric;
@@ -159,8 +171,7 @@ void review_best(RunState& state, const Measures& now, const std::set<std::int64
                         : other_number && !state.best.empty() ? Reason::other_number
                                                               : Reason::other_checkpoints;
   const bool stay = reason == Reason::other_rows || reason == Reason::other_meaning;
-  if (stay)
-    for (const Best& one : lost) state.were_best.push_back(one.step);
+  if (stay) keep_as_they_were(before, is_gone, state);
   if (same(before, state.best)) return;
   const bool nothing = stay && state.best.empty();
   log::write(other_rows || nothing ? log::Level::warning : log::Level::info,

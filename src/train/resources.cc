@@ -13,6 +13,7 @@
 #include "hub/memory.h"
 #include "nn/freeze.h"
 #include "tensor/dtype.h"
+#include "train/model_source.h"
 #include "train/ranks.h"
 #include "train/save_types.h"
 #include "train/state.h"
@@ -25,11 +26,11 @@ namespace fs = std::filesystem;
 // What becomes of a model between its making and its filling.
 using Prepare = std::function<void(Model&)>;
 
-// As the run began with it: fill_weights() of a new run, in the type that is computed in.
-std::shared_ptr<Model> load_start(const Recipe& recipe, const Model& trained, const Prepare& prepare) {
+// As the run began with it: fill_weights() of a new run, in the type that is computed in. folder: "", fresh weights.
+std::shared_ptr<Model> load_start(const Recipe& recipe, const fs::path& folder, const Model& trained,
+                                  const Prepare& prepare) {
   const Precision precision = recipe.trainer.precision;
-  const bool fresh = recipe.model.path.empty();
-  const fs::path folder = fresh ? fs::path() : find_model_folder(recipe.model.path);
+  const bool fresh = folder.empty();
   std::shared_ptr<Model> model = build_model(trained.hf_config(), fresh ? "model" : folder / "config.json");
   nn::freeze(*model);
   model->set_device(trained.device());
@@ -37,7 +38,8 @@ std::shared_ptr<Model> load_start(const Recipe& recipe, const Model& trained, co
   if (fresh)
     init_weights(*model, recipe.run.seed, precision);
   else
-    load_weights(*model, folder, precision, FreshWeights{recipe.run.seed});
+    load_weights(*model, folder, precision,
+                 FreshWeights{recipe.run.seed, /*other_labels=*/false, !recipe.model.load.strict});
   if (!recipe.adapter.path.empty()) {
     load_adapter(*model, find_adapter_folder(recipe.adapter.path), {.precision = precision});
     nn::freeze(*model);
@@ -95,14 +97,19 @@ RoleModel RunResources::model(const std::string& role) const {
   return {*model};
 }
 
+const fs::path& RunResources::start() const {
+  if (!start_) start_ = recipe_.model.path.empty() ? fs::path() : model_source(recipe_.model);
+  return *start_;
+}
+
 std::shared_ptr<const Model> RunResources::load(const std::string& folder) const {
   const Precision precision = recipe_.trainer.precision;
   if (!is_shared_out())
-    return folder.empty() ? load_start(recipe_, trained_, [](Model&) {})
+    return folder.empty() ? load_start(recipe_, start(), trained_, [](Model&) {})
                           : load_frozen_model(find_model(folder), precision, device());
   const Prepare share = [&](Model& model) { parallel::share_out(model, world_, /*learns=*/false); };
   const std::shared_ptr<Model> model =
-      folder.empty() ? load_start(recipe_, trained_, share)
+      folder.empty() ? load_start(recipe_, start(), trained_, share)
                      : load_prepared(find_model_folder(folder), precision, device(), share);
   shares_ = std::make_unique<parallel::ShardedModel>(*model, world_, hub::type_of(precision), std::nullopt);
   return model;
@@ -117,7 +124,7 @@ bool RunResources::is_shared_out() const {
   shared_out_ =
       for_numbers_alone_ && is_sharded(recipe_, world_) && folders.size() == 1 && recipe_.adapter.path.empty();
   if (!*shared_out_) return false;
-  if (const std::string& where = folders.begin()->empty() ? recipe_.model.path : *folders.begin(); !where.empty()) {
+  if (const std::string where = folders.begin()->empty() ? start().string() : *folders.begin(); !where.empty()) {
     const ModelPlace place = find_model(where);
     const bool stays_in_file = device().is_cpu() && is_mapped(place.folder, recipe_.trainer.precision);
     shared_out_ = place.adapter.empty() && !stays_in_file;
@@ -148,15 +155,15 @@ void RunResources::load_all() const {
 
 std::map<std::string, std::string> RunResources::hashes() const {
   std::map<std::string, std::string> all;
-  if (!recipe_.adapter.type.empty()) all[kBaseRole] = hub::hash_of_folder(find_model_folder(recipe_.model.path));
+  if (!recipe_.adapter.type.empty()) all[kBaseRole] = hub::hash_of_folder(start());
   for (const auto& [role, folder] : folders_) {
     if (folder.empty() && !recipe_.adapter.type.empty()) {  // the base, which is compared already, and an adapter
       if (!recipe_.adapter.path.empty()) all[role] = hub::hash_of_folder(find_adapter_folder(recipe_.adapter.path));
       continue;
     }
-    const std::string& where = folder.empty() ? recipe_.model.path : folder;
+    const fs::path where = folder.empty() ? start() : find_model_folder(folder);
     all[role] = where.empty() ? hash128_hex(config::to_json(trained_.hf_config()) + std::to_string(recipe_.run.seed))
-                              : hub::hash_of_folder(find_model_folder(where));
+                              : hub::hash_of_folder(where);
   }
   return all;
 }

@@ -1,6 +1,7 @@
 // Further models of a run: frozen, loaded once.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -39,6 +40,7 @@ class RunResources final : public Resources {
 
  private:
   bool is_below_adapters(const std::string& folder) const;
+  const std::filesystem::path& start() const;  // where the run's own weights were when it began; "": they were fresh
   const Recipe& recipe_;
   const Model& trained_;
   std::map<std::string, std::string> folders_;                          // by role
@@ -48,6 +50,7 @@ class RunResources final : public Resources {
   mutable std::map<std::string, std::shared_ptr<const Model>> loaded_;  // by folder: one that two roles name is one
   mutable std::unique_ptr<parallel::ShardedModel> shares_;              // of the only one of them
   mutable std::optional<bool> shared_out_;
+  mutable std::optional<std::filesystem::path> start_;
 };
 
 }  // namespace hone::training

@@ -119,7 +119,7 @@ void take_optimizer(const RestoreFrom& parts, RunState& state, Updater& updater)
                 fmt::format("model.load.optimizer: {}: no optimizer's state there; expected a checkpoint of a run",
                             source.path().string()));
   during("taking the optimizer's state of " + source.path().string(), [&] {
-    load_updater(source, updater, !parts.recipe.model.load.strict);
+    load_updater(source, updater, {.other_weights = !parts.recipe.model.load.strict});
     state.updates = load_state(source).updates;
   });
 }
@@ -140,7 +140,10 @@ RunState restore(const RestoreFrom& parts, Updater& updater) {
     during("resuming from " + checkpoint.path().string(), [&] {
       state = load_state(checkpoint);
       load_tensors(checkpoint, state.callbacks);
-      load_updater(checkpoint, updater, trains_others(parts.changes), parts.inputs.adapter.has_value());
+      const UpdaterOfFile what{trains_others(parts.changes), parts.inputs.adapter.has_value(),
+                               any_of(parts.changes, {"optimizer.type"})};
+      // What corrections of early steps count begins afresh as well.
+      if (load_updater(checkpoint, updater, what)) state.updates = 0, state.trained_updates.clear();
     });
     check_same(parts, state, files, data_hash);
     check_models(parts, state, models);

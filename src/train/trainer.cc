@@ -12,6 +12,7 @@
 #include "base/spans.h"
 #include "base/strings.h"
 #include "config/duration.h"
+#include "train/model_source.h"
 #include "train/not_finite.h"
 #include "train/preflight.h"
 #include "train/ranks.h"
@@ -25,10 +26,10 @@ constexpr const char* kEndOfData = "end of data";
 
 // What an adapter's file says of its base: where it is from anywhere, of a run its checkpoint, or its name in the
 // Hugging Face cache.
-std::string base_name(const std::string& path) {
+std::string base_name(const ModelSection& model) {
   std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return path;
-  return std::filesystem::absolute(find_model_folder(path)).lexically_normal().string();
+  if (!std::filesystem::exists(model.path, ignored)) return model.path;
+  return std::filesystem::absolute(model_source(model)).lexically_normal().string();
 }
 
 TrainState state_of(TrainerParts& parts) {
@@ -107,7 +108,7 @@ void Trainer::equip() {
   frame_->seed = recipe_.run.seed;
   frame_->tokenizer = inputs.tokenizer;
   frame_->source = inputs.source;
-  if (inputs.adapter) frame_->adapter = hub::AdapterConfig{*inputs.adapter, base_name(recipe_.model.path)};
+  if (inputs.adapter) frame_->adapter = hub::AdapterConfig{*inputs.adapter, base_name(recipe_.model)};
   if (frame_->ready()) return;
   frame_->chosen = recipe_.optimizer;
   frame_->ema = recipe_.trainer.ema;

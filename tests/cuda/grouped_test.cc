@@ -55,11 +55,13 @@ void expect_grouped(const Groups& groups, std::int64_t depth, std::int64_t colum
 }
 
 TEST(CudaGrouped, RowsOfEveryGroup) {
-  for (const int capability : kCapabilities) {
-    const OfCapability scope(capability);
+  // With so many multiprocessors no block makes two tiles.
+  for (const auto& [capability, multiprocessors] : {std::pair(80, 1), {90, 1}, {90, 1000}}) {
+    const OfCapability scope(capability, multiprocessors);
     for (const at::ScalarType type : {at::kBFloat16, at::kHalf})
       for (const bool turned : {false, true}) {
         expect_grouped(Groups({3, 0, 130, 1, 0}), 40, 136, type, 1, turned);
+        expect_grouped(Groups({9, 5}), 328, 264, type, 2, turned);
         expect_grouped(Groups({0, 5, 127}), 168, 8, type, 2, turned);
       }
     expect_grouped(Groups({128, 1, 128, 255}), 32, 16, at::kBFloat16, 1, false);

@@ -111,6 +111,34 @@ TEST_F(DpoRuns, TheReferenceOfAContinuedAdapterIsWhatItWas) {
   EXPECT_NEAR(values(next, "loss")[0], std::log(2.0), 1e-5);
 }
 
+// Not the latest one of a run that has gone on since, before or behind the start.
+TEST_F(DpoRuns, TheReferenceIsTheCheckpointThatTheRunBeganWith) {
+  const auto source = [&](const char* steps) {
+    return run("source", {{"trainer.steps", steps}, {"trainer.save.every", "2"}, {"trainer.save.keep", "0"}});
+  };
+  const std::string model = "{path: " + source("6").string() + ", load: 2}";
+  const auto from_it = [&](const std::string& name, const char* steps, const std::string& objective,
+                           test::Overrides more = {}) {
+    more.insert(more.end(), {{"model", model}, {"trainer.steps", steps}, {"trainer.save.every", "2"}});
+    return run(name, more, objective);
+  };
+  for (const char* objective : {"", "precompute_reference: true"})
+    EXPECT_NEAR(values(from_it(fmt::format("next{}", *objective), "2", objective), "loss")[0], std::log(2.0), 1e-6);
+  const auto adapter = from_it("adapter", "2", "", {{"adapter", "{type: lora, rank: 4}"}});
+  const std::string base =
+      test::read_json(adapter / "checkpoints/latest/adapter_config.json")["base_model_name_or_path"];
+  EXPECT_TRUE(base.ends_with("checkpoints/step-00000002")) << base;
+  source("8");
+  from_it("next", "4", "");
+  from_it("adapter", "4", "", {{"adapter", "{type: lora, rank: 4}"}});
+}
+TEST_F(DpoRuns, TheReferenceLeavesOutWhatTheModelDoes) {
+  const std::string model =
+      "{path: " + test::golden("train/dpo").string() + ", num_hidden_layers: 1, load: {strict: false}}";
+  const auto made = run("short", {{"model", model}, {"trainer.steps", "1"}});
+  EXPECT_NEAR(values(made, "loss")[0], std::log(2.0), 1e-6);
+}
+
 TEST_F(DpoRuns, PackingChangesNothing) {
   const auto apart = run("apart", {{"trainer.batch_size", "40"}, {"trainer.steps", "5"}});
   const auto packed = run(

@@ -103,6 +103,11 @@ TEST_F(MetaRun, GoesThroughAllOptimizersAndObjectives) {
       plan(recipe({{"objective", "{type: dpo}"}, {"data.train", (folder_ / "pairs.jsonl").string()}}));
   EXPECT_EQ(dpo.unknown, "");
   EXPECT_NEAR(static_cast<double>(dpo.other_models) / static_cast<double>(dpo.weights), 1, 0.01);
+  const std::string stream = "[{stream: true, path: " + (folder_ / "pairs.jsonl").string() + "}]";
+  const training::MemoryPlan read =
+      plan(recipe({{"objective", "{type: dpo}"}, {"data.train", stream}, {"data.max_length", "96"}}));
+  EXPECT_EQ(read.unknown, "");
+  EXPECT_EQ(read.tokens, read.rows * 2 * 96);
   EXPECT_EQ(plan(recipe({{"objective", "{type: classification}"},
                          {"model", "{type: bert, hidden_size: 32, intermediate_size: 64, num_hidden_layers: 2, "
                                    "num_attention_heads: 2}"},

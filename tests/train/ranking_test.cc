@@ -61,7 +61,13 @@ TEST_F(Ranking, ByAnotherMetricIsMadeAnewAndTheOldBestStays) {
             "run: best is by eval_accuracy now: step 6, 0.3; step 2, best by eval_loss until now (0.5), stays\n");
   review({"eval_loss", false, 1}, "eval_", same_rows_);
   EXPECT_EQ(best(), Steps{2});
-  EXPECT_EQ(state_.were_best, Steps{6});
+  EXPECT_EQ(state_.were_best, (Steps{2, 6}));
+}
+
+TEST_F(Ranking, WhatIsAmongTheBestByBothStaysWhenItIsNoLonger) {
+  review({"eval_accuracy", true, 3}, "eval_", same_rows_);
+  EXPECT_EQ(best().size(), 3u);
+  EXPECT_EQ(state_.were_best, Steps{2});
 }
 
 TEST_F(Ranking, TheOtherWayRoundIsMadeAnew) {

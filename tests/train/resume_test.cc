@@ -170,6 +170,26 @@ TEST_F(Again, OverrideAllowsTheNamedChange) {
   EXPECT_EQ(more.resumed_from, 4);
 }
 
+// As a new run from the checkpoint's weights would go on, but for its schedule and data.
+TEST_F(Again, AnotherOptimizerBeginsAfreshFromTheSameWeights) {
+  for (const char* type : {"lion", "sgd", "adamw_8bit", "adamw_schedule_free", "adam"}) {
+    SCOPED_TRACE(type);
+    std::filesystem::remove_all(folder_ / "run");
+    train(recipe({{"trainer.steps", "4"}}), options_);
+    const test::Overrides other{{"optimizer", type}, {"trainer.steps", "6"}};
+    options_.override_keys = {};
+    EXPECT_HONE_ERROR(train(recipe(other), options_), config, "(refused)");
+    options_.override_keys = {"optimizer"};
+    const Summary more = train(recipe(other), options_);
+    EXPECT_EQ(more.resumed_from, 4);
+    EXPECT_EQ(more.step, 6);
+    const bool same_state = type == std::string("adam");
+    EXPECT_EQ(test::read_json(folder_ / "run" / test::step_folder(6) / "state/train.json")["updates"],
+              same_state ? 6 : 2);
+    options_.override_keys = {};
+  }
+}
+
 TEST_F(Again, FreeOptionsMayChange) {
   train(recipe({{"trainer.steps", "4"}}), options_);
   const Summary more = train(recipe({{"trainer.save.every", "1"}, {"trainer.log_every", "2"}}), options_);

@@ -33,8 +33,8 @@ class Compiler {
   // What to compile for: "sm_90" for a GPU of capability 90, or "compute_120" of a newer one than this NVRTC knows.
   // Throws Error(config) for one that is too old.
   std::string architecture_for(int capability) const;
-  // Of the sm_ architectures machine code, of the others PTX. said: what the compiler says of it. Throws Error(bug) with
-  // that where it cannot.
+  // Of the sm_ architectures machine code, of the others PTX. said: what the compiler says of it. Throws Error(bug)
+  // with that where it cannot.
   std::string compiled(const Unit& unit, const std::vector<Header>& headers, const std::string& architecture,
                        std::string* said = nullptr) const;
 

@@ -85,14 +85,15 @@ void with_packed(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, at::
 constexpr std::int64_t kFewRows = 8;
 constexpr std::size_t kWeightsTogether = 4;
 constexpr int kFewThreads = 128;
-// What a block shares at least, for weights on their way, and at most, with rows and the norm's weights: so much that
-// two blocks each of two kernels have room on a multiprocessor of 9.0, where rows are as short as they mostly are.
-constexpr std::int64_t kStepsRoom = 3 * 8 * kFewThreads * kAccessBytes, kMostRowsRoom = 44 << 10;
+// What a block shares for weights on their way, at most for rows and the norm's weights, and by the kernel's own
+// variables: so much that two blocks each of two kernels have room on a multiprocessor of 9.0, where rows are as short
+// as they mostly are.
+constexpr std::int64_t kStepsRoom = 3 * 8 * kFewThreads * kAccessBytes, kMostRowsRoom = 44 << 10, kOwnRoom = 2 << 10;
 
 bool few_takes(const at::Tensor& x_RI, const LinearWeight& w) {
   const auto fits = [&](const at::Tensor& x) { return x.is_contiguous() && x.scalar_type() == x_RI.scalar_type(); };
   return x_RI.size(0) <= kFewRows && fits(w.weight_OI) && (!w.bias_O.defined() || fits(w.bias_O)) &&
-         most_room(x_RI) >= kStepsRoom;
+         most_room(x_RI) >= kStepsRoom + kOwnRoom;
 }
 at::Tensor room_of(const at::Tensor& x_RI, const LinearWeight& w) {
   return at::empty({x_RI.size(0), w.weight_OI.size(0)}, x_RI.options());
@@ -138,7 +139,7 @@ struct FewNorm {
 bool takes_norm(const NormedRows& rows) {
   const auto fits = [&](const at::Tensor& x) { return !x.defined() || x.scalar_type() == rows.x_RI.scalar_type(); };
   const std::int64_t room = FewNorm::room_of(rows.x_RI);
-  return room <= kMostRowsRoom && kStepsRoom + room <= most_room(rows.x_RI) && fits(rows.residual_RI) &&
+  return room <= kMostRowsRoom && kStepsRoom + room + kOwnRoom <= most_room(rows.x_RI) && fits(rows.residual_RI) &&
          fits(rows.norm_I) && rows.norm_I.is_contiguous();
 }
 

@@ -76,7 +76,8 @@ struct Driver {
   decltype(&cuLaunchKernelEx) launch;
 };
 
-constexpr std::int64_t kRoomUnasked = 48 << 10;  // what a block may share without asking for it
+// What a block may share without asking for it: 48 KB, of which a kernel's own variables take some.
+constexpr std::int64_t kRoomUnasked = 32 << 10;
 constexpr int kEarlyCapability = 90;             // of GPUs that can begin a kernel before the last one has ended
 
 const char* value_name(at::ScalarType type) {
@@ -217,6 +218,11 @@ void launch_with(const Kernel& kernel, const at::Tensor& like, const Grid& grid,
     gpus.driver().check(gpus.driver().set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                                     static_cast<int>(grid.shared_bytes)),
                         fmt::format("kernel {} with {} bytes for a block", kernel.name, grid.shared_bytes));
+  // Kernels that are to be on a multiprocessor together want its memory divided alike.
+  if (grid.early)
+    gpus.driver().check(gpus.driver().set_attribute(function, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+                                                    CU_SHAREDMEM_CARVEOUT_MAX_SHARED),
+                        fmt::format("kernel {}: its share of memory", kernel.name));
   const CUstream stream = c10::cuda::getCurrentCUDAStream(like.device().index()).stream();
   const auto count = [](std::int64_t x) { return static_cast<unsigned>(x); };
   CUlaunchAttribute early{};
