@@ -19,6 +19,7 @@
 #include "nn/decoding/choose.h"
 #include "nn/finite.h"
 #include "nn/kv_cache.h"
+#include "ops/likeliest.h"
 #include "tensor/device.h"
 #include "tensor/host.h"
 
@@ -67,7 +68,7 @@ Batch make_batch(const std::vector<std::span<const std::int32_t>>& rows) {
   return batch;
 }
 
-// fp32 logits [rows, V] of each row's last token, on the host.
+// Logits [rows, V] of each row's last token, on the model's device.
 Tensor next_logits(const CausalLm& model, const std::string& adapter,
                    const std::vector<std::span<const std::int32_t>>& rows, nn::KvCache& cache) {
   const Batch batch = make_batch(rows).to(model.device());
@@ -81,7 +82,7 @@ Tensor next_logits(const CausalLm& model, const std::string& adapter,
       last.push_back(static_cast<std::int64_t>(r) * batch.length() + static_cast<std::int64_t>(rows[r].size()) - 1);
     hidden_RD = hidden_RD.index_select(0, devices::sent(at::tensor(last, at::kLong), hidden_RD.device()));
   }
-  return host::read(model.head().logits(hidden_RD, pass).to(at::kFloat));
+  return model.head().logits(hidden_RD, pass);
 }
 
 // Each line's next token, from logits [lines, V]. Rows are independent: the threads share them.
@@ -94,6 +95,15 @@ void choose(const Lines& lines, std::span<float> logits, std::vector<std::int32_
       ids[r] = line.sampler.choose(logits.subspan(r * vocab, vocab), line.random.uniform(line.result.ids.size()));
     }
   });
+}
+
+// Where only the likeliest is wanted, a device finds it, and the host reads nothing else.
+void choose_next(const Lines& lines, const Tensor& logits_RV, bool greedy, std::vector<std::int32_t>& ids) {
+  if (!greedy || logits_RV.is_cpu())
+    return choose(lines, host::mutable_values<float>(host::read(logits_RV.to(at::kFloat))), ids);
+  const Tensor likeliest_R = host::read(ops::likeliest(logits_RV));
+  const auto found = host::values<std::int64_t>(likeliest_R);
+  ids.assign(found.begin(), found.end());
 }
 
 // The same from each line's highest logits, where they are cheaper to have and enough. False: nothing was chosen.
@@ -131,7 +141,8 @@ struct Generator::State {
   void check(const Prompts& prompts, const GenerateConfig& config) const;
   void run(const Prompts& prompts, Lines lines, const GenerateConfig& config, const Stream& stream,
            const Answered& finished);
-  void begin(const Prompts& prompts, const Lines& lines, nn::KvCache& cache, std::vector<std::int32_t>& ids);
+  void begin(const Prompts& prompts, const Lines& lines, nn::KvCache& cache, bool greedy,
+             std::vector<std::int32_t>& ids);
   void go_on(const Lines& lines, nn::Decoder* decoder, nn::KvCache& cache, bool greedy, std::vector<std::int32_t>& ids);
   void check_finite(const Lines& lines, const std::vector<std::int32_t>& ids) const;
   bool take(Line& line, std::int32_t id, const GenerateConfig& config, const Stream& stream) const;
@@ -208,12 +219,12 @@ bool Generator::State::take(Line& line, std::int32_t id, const GenerateConfig& c
 }
 
 // One pass over the prompts: their first tokens.
-void Generator::State::begin(const Prompts& prompts, const Lines& lines, nn::KvCache& cache,
+void Generator::State::begin(const Prompts& prompts, const Lines& lines, nn::KvCache& cache, bool greedy,
                              std::vector<std::int32_t>& ids) {
   const Stopwatch watch;
   std::vector<std::span<const std::int32_t>> input;
   for (const auto& line : lines) input.emplace_back(prompts[line->number]);
-  choose(lines, host::mutable_values<float>(next_logits(model, adapter, input, cache)), ids);
+  choose_next(lines, next_logits(model, adapter, input, cache), greedy, ids);
   for (const auto& row : input) stats.prompt_tokens += std::ssize(row);
   stats.prompt_seconds += watch.seconds();
 }
@@ -230,7 +241,7 @@ void Generator::State::go_on(const Lines& lines, nn::Decoder* decoder, nn::KvCac
   } else {
     std::vector<std::span<const std::int32_t>> input;
     for (const std::int32_t& id : ids) input.emplace_back(&id, 1);
-    choose(lines, host::mutable_values<float>(next_logits(model, adapter, input, cache)), ids);
+    choose_next(lines, next_logits(model, adapter, input, cache), greedy, ids);
   }
 }
 
@@ -252,7 +263,7 @@ void Generator::State::run(const Prompts& prompts, Lines lines, const GenerateCo
   nn::KvCache cache(model.cache_spec(), std::ssize(lines));
   const std::unique_ptr<nn::Decoder> decoder = nn::maybe_make_decoder(model, std::ssize(lines), adapter);
   std::vector<std::int32_t> ids;
-  begin(prompts, lines, cache, ids);
+  begin(prompts, lines, cache, is_greedy(config), ids);
   const Stopwatch watch;
   for (;;) {
     bool any_finished = false;
