@@ -37,7 +37,8 @@ class HONE_API RunWeights {
   virtual bool averaged() const = 0;
 };
 
-// The same, to be changed: what visit() does to a tensor is trained on from there.
+// The same, to be changed: what visit() does to a tensor is trained on from there, and so are the values of one that it
+// assigns: of the weight's shape, and cast to its type.
 class HONE_API WeightEdit {
  public:
   using Visit = std::function<void(const std::string& name, Tensor& value)>;
