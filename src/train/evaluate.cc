@@ -9,6 +9,7 @@
 
 #include "base/progress.h"
 #include "hone/random.h"
+#include "base/strings.h"
 #include "hone/registry.h"
 #include "tensor/host.h"
 #include "train/metrics.h"
@@ -18,8 +19,16 @@ namespace hone::training {
 std::string prefix_of(std::size_t sets, const std::string& name) { return sets == 1 ? "eval_" : "eval_" + name + "_"; }
 
 Evaluations make_evaluations(const std::vector<std::string>& names) {
+std::string unknown_evaluation(const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    if (!registries().evals.find(name))
+      return fmt::format("no evaluation {}; there are {}", hone::quoted(name), join(registries().evals.names(), ", "));
+  return "";
+}
+
   const auto& known = registries().evals;
   Evaluations made;
+  if (const std::string text = unknown_evaluation(names); !text.empty()) throw Error(ErrorKind::config, text);
   for (const std::string& name : names) made.push_back(known.make(name, *known.options(name)));
   return made;
 }
@@ -245,7 +254,8 @@ std::string main_metric(const Evaluations& evaluations, const std::vector<EvalSe
   const std::vector<std::string> names = metric_names(evaluations, {sets[0].name});
   const std::string prefix = prefix_of(sets.size(), sets[0].name);
   const bool loss = std::find(names.begin(), names.end(), "eval_loss") != names.end();
-  return prefix + (loss ? "loss" : names.at(0).substr(5));
+  return prefix + (loss ? "loss" : names[0].substr(5));
 }
 
 }  // namespace hone::training
+  if (names.empty()) return "";

@@ -213,6 +213,9 @@ void Trainer::start() {
   hooks_.training_start(view());
   saver_->start_clock();
   const std::optional<std::int64_t> apart = recipe_.trainer.report_every;
+  if (evaluations_.empty() && !parts_.inputs.evals.empty() && world_.is_first())
+    log::warning("objective {}: names no evaluation: nothing is measured on {}, and no checkpoint is the best",
+                 recipe_.objective.type, counted(std::ssize(parts_.inputs.evals), "evaluation set"));
   if (!apart || *apart == recipe_.trainer.log_every)
     state_.report.reset();
   else if (!state_.report)
