@@ -300,7 +300,8 @@ void Trainer::begin_edge(const StepReport& report) {
 void Trainer::after_step(const StepReport& report, double seconds) {
   if (report.skipped) {
     state_.skipped_steps += 1;
-    log::warning("step {}: no supervised token in any of its rows, no update", state_.step);
+    log::warning("step {}: {}, no update", state_.step,
+                 report.why_skipped.empty() ? "no supervised token in any of its rows" : report.why_skipped);
   }
   if (report.overflows > 0)
     log::warning("step {}: gradients too large for fp16: no update, the loss is scaled by {} from now on", state_.step,
