@@ -12,6 +12,7 @@
 #include "base/spans.h"
 #include "base/strings.h"
 #include "config/duration.h"
+#include "nn/finite.h"
 #include "train/not_finite.h"
 #include "train/preflight.h"
 #include "train/ranks.h"
@@ -416,7 +417,7 @@ void Trainer::evaluate() {
   options.before = [this](std::int64_t, std::int64_t) { return !signalled(); };
   const Updater::Evaluated averages(stepper_->updater());
   hooks_.evaluation_start(view());
-  if (auto found = evaluate_sets(model_, evaluations_, parts_.inputs.evals, options, state_.sets_due)) {
+  if (auto found = measured(options)) {
     state_.evaluation_due = false;
     state_.sets_due.clear();
     worked_ = was_evaluated_ = true;
@@ -430,6 +431,22 @@ void Trainer::evaluate() {
 void Trainer::told(const Metrics& evaluation, double seconds) {
   log_->write(state_, epoch(), evaluation, {{"eval_seconds", seconds}});
   std::string text;
+// The weights were finite when the run began: no file has made them otherwise.
+std::optional<Metrics> Trainer::measured(const EvaluateOptions& options) {
+  try {
+    return evaluate_sets(model_, evaluations_, parts_.inputs.evals, options, state_.sets_due);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::not_finite || state_.step == 0 || nn::first_not_finite(model_).empty()) throw;
+    Error told = error;
+    told.add_context(fmt::format("evaluating after step {}", state_.step));
+    throw std::move(told).hint(
+        fmt::format("an update has made it so, or a callback's after_update: a lower optimizer.learning_rate often "
+                    "helps; {}",
+                    saver_->step() < 0 ? "there is no checkpoint yet"
+                                       : fmt::format("the last checkpoint is step {}", saver_->step())));
+  }
+}
+
   for (const auto& [name, value] : evaluation)
     if (name.ends_with("loss") || name.ends_with("accuracy") || name.ends_with("accuracies"))
       text += fmt::format("  {} {}", name, four_digits(value));

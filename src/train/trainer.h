@@ -66,6 +66,7 @@ class Trainer {
   void end_step(const StepReport& report);
   void agree();
   void evaluate();
+  std::optional<Metrics> measured(const EvaluateOptions& options);
   void told(const Metrics& evaluation, double seconds);
   bool wait_for_data();
   void log();
