@@ -136,6 +136,9 @@ Summary Trainer::run() {
   } catch (const std::exception& error) {
     hooks_.failed(view(), error.what());
     throw;
+  } catch (...) {
+    hooks_.failed(view(), "what was thrown is no std::exception");
+    throw;
   }
 }
 
@@ -481,20 +484,25 @@ Summary Trainer::finish() {
   const bool complete = !stopped_by_.empty() || (state_.step >= steps_ && !state_.evaluation_due);
   if (complete) state_.finished = stopped_by_.empty() ? "steps" : stopped_by_;
   if (complete) tell_rest();
-  if (log_) log_->finish();
   world_.at(fmt::format("step {}, at its end", state_.step));
   const Stopwatch watch;
   double seconds = 0;  // that the save takes, without what callbacks do then
   told_saved(saver_->settle(/*wait=*/true));
   goes_on_ = !complete;
-  if (saver_->step() != state_.step || (complete && worked_))  // with nothing done a checkpoint stays as it is
-    during("saving the last checkpoint; kept " + saver_->kept(), [&] {
-      const spans::Span span("save");
-      hooks_.store(state_);
-      saver_->save(worth());
-      seconds = watch.seconds();
-      told_saved(saver_->settle(/*wait=*/true));
-    });
+  try {
+    if (saver_->step() != state_.step || (complete && worked_))  // with nothing done a checkpoint stays as it is
+      during("saving the last checkpoint; kept " + saver_->kept(), [&] {
+        const spans::Span span("save");
+        hooks_.store(state_);
+        saver_->save(worth());
+        seconds = watch.seconds();
+        told_saved(saver_->settle(/*wait=*/true));
+      });
+  } catch (...) {
+    if (log_) log_->finish();
+    throw;
+  }
+  if (log_) log_->finish();  // what trackers send then comes behind what must not be lost
   if (!complete)
     log::info("{} at step {}: saved in {}; the same command again goes on", stop_name(), state_.step,
               human_duration(seconds));
