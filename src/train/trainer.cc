@@ -98,7 +98,7 @@ void Trainer::equip() {
   Inputs& inputs = parts_.inputs;
   if (parts_.from || !same_optimizer(frame_->chosen, recipe_.optimizer)) frame_->drop();
   make_weights(inputs, recipe_, world_, parts_.from.has_value());
-  frame_->before_update = [this] { hooks_.gradients(view(), given_); };
+  frame_->before_update = [this] { hooks_.gradients(view_of_step(), given_); };
   frame_->after_update = [this] {
     stepper_->updated();
     after_update();
@@ -213,13 +213,13 @@ void Trainer::start() {
     log_.emplace(parts_.run, recipe_, info, state_, parts_.from ? parts_.from->name : "",
                  [this](Metrics& line) { stepper_->objective().derive(line); });
   }
+  if (evaluations_.empty() && !parts_.inputs.evals.empty() && world_.is_first())
+    log::warning("objective {}: names no evaluation: nothing is measured on {}, and no checkpoint is the best",
+                 recipe_.objective.type, counted(std::ssize(parts_.inputs.evals), "evaluation set"));
   if (!begun_) begin();
   hooks_.training_start(view());
   saver_->start_clock();
   const std::optional<std::int64_t> apart = recipe_.trainer.report_every;
-  if (evaluations_.empty() && !parts_.inputs.evals.empty() && world_.is_first())
-    log::warning("objective {}: names no evaluation: nothing is measured on {}, and no checkpoint is the best",
-                 recipe_.objective.type, counted(std::ssize(parts_.inputs.evals), "evaluation set"));
   if (!apart || *apart == recipe_.trainer.log_every)
     state_.report.reset();
   else if (!state_.report)
@@ -251,7 +251,7 @@ void Trainer::begin_step() {
 
 void Trainer::after_update() {
   UpdaterEdit edit(stepper_->updater());
-  hooks_.updated(view(), edit);
+  hooks_.updated(view_of_step(), edit);
 }
 
 bool Trainer::before_update(const PendingUpdate& update) {
@@ -270,7 +270,7 @@ bool Trainer::before_update(const PendingUpdate& update) {
   if (writes_gradients() && world_.is_first())
     write_tensors(parts_.run.folder().env(), parts_.options.gradients,
                   [&](const auto& visit) { updater.each_gradient(visit); });
-  hooks_.gradients(view(), given_);
+  hooks_.gradients(view_of_step(), given_);
   return true;
 }
 
@@ -431,9 +431,6 @@ void Trainer::evaluate() {
   agree();
 }
 
-void Trainer::told(const Metrics& evaluation, double seconds) {
-  log_->write(state_, epoch(), evaluation, {{"eval_seconds", seconds}});
-  std::string text;
 // The weights were finite when the run began: no file has made them otherwise.
 std::optional<Metrics> Trainer::measured(const EvaluateOptions& options) {
   try {
@@ -450,6 +447,9 @@ std::optional<Metrics> Trainer::measured(const EvaluateOptions& options) {
   }
 }
 
+void Trainer::told(const Metrics& evaluation, double seconds) {
+  log_->write(state_, epoch(), evaluation, {{"eval_seconds", seconds}});
+  std::string text;
   for (const auto& [name, value] : evaluation)
     if (name.ends_with("loss") || name.ends_with("accuracy") || name.ends_with("accuracies"))
       text += fmt::format("  {} {}", name, four_digits(value));
