@@ -37,7 +37,8 @@ class HONE_API RunWeights {
   virtual bool averaged() const = 0;
 };
 
-// The same, to be changed: what visit() does to a tensor is trained on from there.
+// The same, to be changed: what visit() does to a tensor is trained on from there, and so are the values of one that it
+// assigns: of the weight's shape, and cast to its type.
 class HONE_API WeightEdit {
  public:
   using Visit = std::function<void(const std::string& name, Tensor& value)>;
@@ -91,7 +92,7 @@ struct TrainView {
 // At which steps and epochs a callback's hooks are called, and by whom.
 struct CallbackTimes {
   std::int64_t every_n_steps = 1, every_n_epochs = 1;  // each n-th, counted from 1; 0: at none
-  bool main_process_only = true;                       // false: on every rank
+  bool main_process_only = true;                       // false: on every rank, as after_update always is
 };
 
 // Takes what a callback keeps with the run, by name, to save it or to put in what was saved. A name has no "/", and
@@ -123,13 +124,17 @@ class HONE_API Callback {
   virtual void on_epoch_start(const TrainView&, std::int64_t /*epoch*/) {}  // counted from 1
   virtual Action on_epoch_end(const TrainView&, std::int64_t /*epoch*/) { return Action::go_on; }
   virtual void on_step_start(const TrainView&) {}  // view.step is the step before
-  // Between the backward passes and the update. Metrics put in here and in on_step_end are logged as means over the
-  // steps that have them (but see gives_settings); one that is there already is replaced.
+  // Between the backward passes and the update. Here, in after_update and in on_step_end view.step is the step that is
+  // being made, whose tokens are counted by on_step_end. Metrics put in here and in on_step_end are logged as means
+  // over the steps that have them (but see gives_settings); one that is there already is replaced.
   virtual void on_gradients(const TrainView&, Metrics&) {}
   // Whether on_gradients does anything. Where no callback's does, a device goes on to the update while the host waits
   // for the step's loss.
   virtual bool sees_gradients() const { return true; }
-  virtual void after_update(const TrainView&, WeightEdit&) {}  // the only hook that may change weights
+  // The only hook that may change weights. Each rank has them, or a share of them, so it is called on every rank,
+  // whatever main_process_only says: what it does must be the same on each, and a hook that prepares it, such as
+  // on_training_start, is called on all of them only where main_process_only is false.
+  virtual void after_update(const TrainView&, WeightEdit&) {}
   virtual Action on_step_end(const TrainView&, Metrics&) { return Action::go_on; }
   virtual void on_log(const TrainView&, Metrics& /*line*/) {}  // before it is written
   // Where trackers have their own interval (trainer.report_every), before one of their lines goes to them: what on_log
@@ -138,11 +143,13 @@ class HONE_API Callback {
   virtual void on_evaluation_start(const TrainView&) {}
   virtual Action on_evaluation_end(const TrainView&, Metrics&) { return Action::go_on; }
   virtual void on_save(const TrainView&, const std::string& /*checkpoint*/) {}
-  virtual void on_signal(const TrainView&, const std::string& /*name*/) {}  // "SIGTERM": before the run stops
+  // "SIGTERM": before the run stops. What is thrown here is a warning.
+  virtual void on_signal(const TrainView&, const std::string& /*name*/) {}
   // The run ends with this error, in the middle of something. What is thrown here is a warning.
   virtual void on_error(const TrainView&, const std::string& /*error*/) {}
 
-  // Called before each save, and at a resume before on_training_start. What was not saved under its name stays.
+  // Called before each save, and at a resume before on_training_start; and before a run begins, of a callback that is
+  // made for that, to see that the names are good. What was not saved under its name stays.
   virtual void visit_state(const StateVisitor&) {}
   // Before a run of so many steps begins, and before anything is written: Error(config) for what it cannot do. The
   // model has its adapter, but its weights need not be filled.

@@ -81,8 +81,8 @@ class HONE_API Objective {
     return groups;
   }
   // What loss() has to learn from in a micro-batch, by the names that its terms are divided by; known before any
-  // forward pass. A micro-batch that has nothing of any is passed over. ("tokens", "rows", "documents" need not be
-  // counted.)
+  // forward pass. A micro-batch that has nothing of any is passed over; a term of which the whole step has nothing, 0,
+  // is left out of it. ("tokens", "rows", "documents" need not be counted.)
   virtual Sums sums(const Batch& batch) const = 0;
   // Whether the model says how likely each label is. Then drawn() is the batch with labels that it drew itself where
   // the batch has some; what it draws depends on `random` alone. Called without a graph.

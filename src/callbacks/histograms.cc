@@ -67,7 +67,7 @@ class Histograms final : public Callback {
   void on_gradients(const TrainView& view, Metrics&) override {
     if (!config_.gradients) return;
     view.weights->each_gradient(
-        [&](const std::string& name, const Tensor& value) { write(view.step + 1, "gradient", name, value); });
+        [&](const std::string& name, const Tensor& value) { write(view.step, "gradient", name, value); });
   }
 
   Action on_step_end(const TrainView& view, Metrics&) override {

@@ -75,7 +75,7 @@ class Pruning final : public Callback {
   explicit Pruning(const Config& config)
       : config_(config), match_(config.match), exclude_(config.exclude), pattern_(parse_pattern(config.pattern)) {}
 
-  // Every rank prunes its copy of the weights, all of them alike.
+  // Every rank prunes its copy of the weights, all of them alike, by what on_training_start finds.
   CallbackTimes times() const override { return {.main_process_only = false}; }
   bool sees_gradients() const override { return false; }
   bool needs_whole_weights() const override { return true; }
@@ -104,7 +104,7 @@ class Pruning final : public Callback {
   }
 
   void after_update(const TrainView& view, WeightEdit& edit) override {
-    if (const std::int64_t due = last_due(view.step + 1); due > static_cast<std::int64_t>(pruned_)) {
+    if (const std::int64_t due = last_due(view.step); due > static_cast<std::int64_t>(pruned_)) {
       prune(due, edit);
       pruned_ = static_cast<double>(due);
     }

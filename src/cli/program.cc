@@ -188,6 +188,10 @@ int run_and_report(const Arguments& arguments) {
     std::string text = std::string("unexpected: ") + error.what();
     if (!flags.plugins.empty()) text += "; it may come from a plug-in, which should throw hone::Error";
     return report(text, ErrorKind::bug);
+  } catch (...) {
+    return report("unexpected: what was thrown is no std::exception; it may come from a plug-in, which should throw "
+                  "hone::Error",
+                  ErrorKind::bug);
   }
 }
 

@@ -1,6 +1,7 @@
 // Rows to a batch.
 #include <algorithm>
 
+#include "base/plugin.h"
 #include "hone/data.h"
 
 namespace hone {
@@ -45,7 +46,8 @@ void put_extra(HostBatch& batch, std::int64_t cell, const HostDoc& doc) {
 }  // namespace
 
 HostBatch collate(std::vector<HostRow> rows, const Collator* collator, std::int32_t pad_id, const Random& random) {
-  return collator ? collator->collate(std::move(rows), random) : pad(rows, pad_id);
+  if (!collator) return pad(rows, pad_id);
+  return in_plugin([] { return "data.collator, collate"; }, [&] { return collator->collate(std::move(rows), random); });
 }
 
 HostBatch pad(const std::vector<HostRow>& rows, std::int32_t pad_id) {

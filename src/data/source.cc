@@ -7,6 +7,7 @@
 #include <array>
 #include <filesystem>
 
+#include "base/plugin.h"
 #include "base/strings.h"
 #include "hone/registry.h"
 #include "io/lines.h"
@@ -107,6 +108,11 @@ std::unique_ptr<Source> open_source(const SourceFile& file, const config::Choice
   if (sources.find(kind) == nullptr)
     throw Error(ErrorKind::bug, fmt::format("{}: no source is registered for {}", file.path, kind));
   return sources.make(config::Choice<Source>{kind, source.options}, file);
+}
+
+bool next_of(Source& opened, const config::Choice<Source>& source, Record& record) {
+  if (source.type.empty() || is_file_format(source.type)) return opened.next(record);  // which name file and line
+  return in_plugin([&] { return "source " + source.type + ", next"; }, [&] { return opened.next(record); });
 }
 
 SourceFile source_file(const DataFile& file, RecordKind records) {

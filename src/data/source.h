@@ -32,6 +32,8 @@ bool is_file_format(const std::string& source);
 
 // The named source, or the one for the file.
 std::unique_ptr<Source> open_source(const SourceFile& file, const config::Choice<Source>& source = {});
+// Source::next() of what was opened so; what one that is no format of hone's throws says which one it is.
+bool next_of(Source& opened, const config::Choice<Source>& source, Record& record);
 
 // What a source is told of an entry.
 SourceFile source_file(const DataFile& file, RecordKind records);

@@ -68,7 +68,8 @@ void EntryReader::open() {
 
 bool EntryReader::next_of_file(Record& record) {
   if (source_ == nullptr) open();
-  if (mark_.records == file().max_samples.value_or(-1) || !source_->next(record)) return false;
+  if (mark_.records == file().max_samples.value_or(-1) || !next_of(*source_, file().source, record))
+    return false;
   ++mark_.records;
   mark_.hash = std::visit(AndRecord{mark_.hash}, record.content);
   if (again_) mark_.place = source_->place();  // in a pipe nobody can go anywhere

@@ -294,7 +294,7 @@ void each_tokens(const DataFile& file, const Tokenising& how,
       [&](Pipeline::Item& item) {
         if (StopSignal::stop_requested()) StopSignal::check("reading " + file.path);  // nothing is lost by that
         item.path = file.path;
-        return left-- > 0 && source->next(item.record);
+        return left-- > 0 && next_of(*source, file.source, item.record);
       },
       how);
   for (Pipeline::Item item; pipeline.next(item);) {

@@ -39,6 +39,7 @@ bool check_metric(const Recipe& recipe, const std::string& option, const std::st
     return false;
   }
   const std::unique_ptr<Objective> objective = make_objective(recipe);
+  if (!unknown_evaluation(objective->evaluations()).empty()) return true;  // told already
   const std::vector<std::string> known = metric_names(make_evaluations(*objective), sets);
   if (std::find(known.begin(), known.end(), metric) == known.end())
     problems.add(option,
@@ -140,6 +141,11 @@ void check_evaluation(const Recipe& recipe, Problems& problems) {
   problems.require(!recipe.trainer.eval_batch_size, "trainer.eval_batch_size", kNoData);
 }
 
+void check_objective(const Recipe& recipe, Problems& problems) {
+  if (const std::string text = unknown_evaluation(make_objective(recipe)->evaluations()); !text.empty())
+    problems.add("objective " + recipe.objective.type, text);
+}
+
 void check_lengths(const Recipe& recipe, Problems& problems) {
   if (recipe.data.length_warmup.steps > 0)
     problems.require(make_objective(recipe)->needs().records == RecordKind::language, "data.length_warmup",
@@ -159,6 +165,7 @@ void find_contradictions(const Recipe& recipe, Problems& problems) {
   check_stream_window(recipe, problems);
   check_step_plan(recipe, problems);
   check_lengths(recipe, problems);
+  check_objective(recipe, problems);
   check_evaluation(recipe, problems);
   check_callbacks(recipe, problems);
   check_best(recipe, problems);

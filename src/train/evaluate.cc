@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/plugin.h"
 #include "base/progress.h"
+#include "base/strings.h"
 #include "hone/random.h"
 #include "hone/registry.h"
 #include "tensor/host.h"
@@ -17,8 +19,16 @@ namespace hone::training {
 
 std::string prefix_of(std::size_t sets, const std::string& name) { return sets == 1 ? "eval_" : "eval_" + name + "_"; }
 
+std::string unknown_evaluation(const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    if (!registries().evals.find(name))
+      return fmt::format("no evaluation {}; there are {}", hone::quoted(name), join(registries().evals.names(), ", "));
+  return "";
+}
+
 Evaluations make_evaluations(const std::vector<std::string>& names) {
   const auto& known = registries().evals;
+  if (const std::string text = unknown_evaluation(names); !text.empty()) throw Error(ErrorKind::config, text);
   Evaluations made;
   for (const std::string& name : names) made.push_back(known.make(name, *known.options(name)));
   return made;
@@ -111,6 +121,20 @@ Batch evaluation_batch(const Dataset& data, std::int64_t begin, const EvaluateOp
 
 namespace {
 
+// Which one it is, by what it gives. That a number is not finite is the model's doing, whoever finds it.
+template <class Work>
+decltype(auto) asking(const Evaluation& evaluation, const char* what, const Work& work) {
+  const auto who = [&] { return fmt::format("evaluation of {}, {}", join(evaluation.names(), ", "), what); };
+  try {
+    return work();
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::not_finite) throw;
+    rethrow_from(who());
+  } catch (...) {
+    rethrow_from(who());
+  }
+}
+
 // What a rank says of its batch: sums of evaluation i by "i name", or that it wants no more.
 constexpr const char* kEnough = "enough";
 
@@ -121,7 +145,8 @@ Sums measured(const Model& model, const Evaluations& evaluations, Batch& given, 
   const Output output = model.forward(batch, pass);
   Sums told;
   for (std::size_t i = 0; i < evaluations.size(); ++i)
-    for (const auto& [name, sum] : evaluations[i]->measure(model, output, batch, pass))
+    for (const auto& [name, sum] :
+         asking(*evaluations[i], "measure", [&] { return evaluations[i]->measure(model, output, batch, pass); }))
       told[fmt::format("{} {}", i, name)] = sum;
   return told;
 }
@@ -139,7 +164,8 @@ namespace {
 
 Metrics result_of(const Evaluations& evaluations, const std::vector<Sums>& totals) {
   Metrics all;
-  for (std::size_t i = 0; i < totals.size(); ++i) all.merge(evaluations[i]->result(totals[i]));
+  for (std::size_t i = 0; i < totals.size(); ++i)
+    all.merge(asking(*evaluations[i], "result", [&] { return evaluations[i]->result(totals[i]); }));
   return all;
 }
 
@@ -243,9 +269,10 @@ std::vector<std::string> greater_is_better(const Evaluations& evaluations, const
 std::string main_metric(const Evaluations& evaluations, const std::vector<EvalSet>& sets) {
   if (sets.empty()) return "";
   const std::vector<std::string> names = metric_names(evaluations, {sets[0].name});
+  if (names.empty()) return "";
   const std::string prefix = prefix_of(sets.size(), sets[0].name);
   const bool loss = std::find(names.begin(), names.end(), "eval_loss") != names.end();
-  return prefix + (loss ? "loss" : names.at(0).substr(5));
+  return prefix + (loss ? "loss" : names[0].substr(5));
 }
 
 }  // namespace hone::training

@@ -15,6 +15,8 @@
 namespace hone::training {
 
 using Evaluations = std::vector<std::shared_ptr<const Evaluation>>;
+// Of these names one that nothing is registered under, and what there is; "": none.
+std::string unknown_evaluation(const std::vector<std::string>& names);
 Evaluations make_evaluations(const std::vector<std::string>& names);  // registered ones
 // What the objective measures; it must outlive them.
 Evaluations make_evaluations(const Objective& objective);

@@ -6,6 +6,7 @@
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
+#include "base/plugin.h"
 #include "hone/random.h"
 #include "hone/registry.h"
 #include "optim/ema.h"
@@ -75,6 +76,14 @@ void Frame::backward(const Tensor& loss) {
   norm_.reset();
 }
 
+std::string Frame::told(const char* what) const {
+  return fmt::format("optimizer {}, {}, step {}", chosen.type, what, run.step + 1);
+}
+
+double Frame::learning_rate() const {
+  return in_plugin([&] { return told("learning_rate"); }, [&] { return optimizer_->learning_rate(run.step, steps); });
+}
+
 double Frame::gradient_norm() {
   if (!norm_) {
     updater_->add_over_ranks();
@@ -90,7 +99,7 @@ void Frame::update(const Clipping& clipping) {
   if (made_there_)
     updater_->leave_out();
   else
-    updater_->update(next_update(), norm, clipping);
+    in_plugin([&] { return told("update"); }, [&] { updater_->update(next_update(), norm, clipping); });
   made_there_ = false;
   run.updates += 1;
 }
@@ -99,7 +108,8 @@ void Frame::update(const Clipping& clipping) {
 Tensor Frame::norm_there() { return world_.size() > 1 ? Tensor() : updater_->norm_there(); }
 
 void Frame::update_there(const Tensor& norm, const Tensor& finite, double most_norm) {
-  updater_->update_there(next_update(), norm, finite, most_norm);
+  in_plugin([&] { return told("update"); },
+            [&] { updater_->update_there(next_update(), norm, finite, most_norm); });
   made_there_ = true;
 }
 

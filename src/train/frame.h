@@ -52,7 +52,7 @@ struct Frame {
 
   void backward(const Tensor& loss);
   double gradient_norm();  // of the passes since the last update, over all ranks
-  double learning_rate() const { return optimizer_->learning_rate(run.step, steps); }
+  double learning_rate() const;
   // Counts it. REQUIRES: the norm is finite.
   void update(const Clipping& clipping);
   // The same before the host knows the norm, where a device makes it by itself: norm_there() is defined. Then the host
@@ -67,6 +67,7 @@ struct Frame {
   void forget_norm() { norm_.reset(); }  // gradients have come by other means
 
  private:
+  std::string told(const char* what) const;  // of the optimizer and the step, for what it throws
   UpdateStep next_update() const { return {.update = run.updates + 1, .step = run.step, .steps = steps}; }
   World world_;
   std::unique_ptr<Optimizer> optimizer_;  // outlives the updater

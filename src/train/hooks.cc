@@ -1,12 +1,15 @@
 // The run's callbacks.
 #include "train/hooks.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <regex>
 #include <utility>
 
 #include "base/log.h"
+#include "base/plugin.h"
 #include "base/strings.h"
 #include "hone/registry.h"
 
@@ -59,41 +62,51 @@ Hooks::Hooks(const std::vector<config::Choice<Callback>>& callbacks, bool is_fir
   }
 }
 
-template <class Call>
-void Hooks::each(Call&& call) {
-  for (Hook& hook : hooks_)
-    if (hook.is_called) call(*hook.callback, hook);
+std::string Hooks::told(const Hook& hook, const Moment& now) {
+  return fmt::format("callback {}, {}, step {}", type_of(hook.name), now.hook, now.step);
 }
 
 template <class Call>
-void Hooks::at_step(std::int64_t step, Call&& call) {
-  each([&](Callback& callback, const Hook& hook) {
-    if (is_nth(step, hook.times.every_n_steps)) call(callback, hook);
+void Hooks::ask(Hook& hook, const Moment& now, Call&& call) {
+  in_plugin([&] { return told(hook, now); }, [&] { call(*hook.callback, hook); });
+}
+
+template <class Call>
+void Hooks::each(const Moment& now, Call&& call) {
+  for (Hook& hook : hooks_)
+    if (hook.is_called) ask(hook, now, call);
+}
+
+template <class Call>
+void Hooks::at_step(const Moment& now, Call&& call) {
+  each(now, [&](Callback& callback, const Hook& hook) {
+    if (is_nth(now.step, hook.times.every_n_steps)) call(callback, hook);
   });
 }
 
 template <class Call>
-void Hooks::at_epoch(std::int64_t epoch, Call&& call) {
-  each([&](Callback& callback, const Hook& hook) {
+void Hooks::at_epoch(const Moment& now, std::int64_t epoch, Call&& call) {
+  each(now, [&](Callback& callback, const Hook& hook) {
     if (is_nth(epoch, hook.times.every_n_epochs)) call(callback, hook);
   });
 }
 
 void Hooks::training_start(const TrainView& view) {
-  each([&](Callback& callback, const Hook&) { callback.on_training_start(view); });
+  each({"on_training_start", view.step}, [&](Callback& callback, const Hook&) { callback.on_training_start(view); });
 }
 
 void Hooks::training_end(const TrainView& view) {
-  each([&](Callback& callback, const Hook&) { callback.on_training_end(view); });
+  each({"on_training_end", view.step}, [&](Callback& callback, const Hook&) { callback.on_training_end(view); });
 }
 
 void Hooks::epoch_start(const TrainView& view, std::int64_t epoch) {
-  at_epoch(epoch, [&](Callback& callback, const Hook&) { callback.on_epoch_start(view, epoch); });
+  at_epoch({"on_epoch_start", view.step}, epoch,
+           [&](Callback& callback, const Hook&) { callback.on_epoch_start(view, epoch); });
 }
 
 Wishes Hooks::epoch_end(const TrainView& view, std::int64_t epoch) {
   Wishes wishes;
-  at_epoch(epoch, [&](Callback& callback, const Hook& hook) {
+  at_epoch({"on_epoch_end", view.step}, epoch, [&](Callback& callback, const Hook& hook) {
     gather(wishes, callback.on_epoch_end(view, epoch), hook.name);
   });
   return wishes;
@@ -101,7 +114,7 @@ Wishes Hooks::epoch_end(const TrainView& view, std::int64_t epoch) {
 
 // The view is of the step before: what begins is the next one.
 void Hooks::step_start(const TrainView& view) {
-  at_step(view.step + 1, [&](Callback& callback, const Hook&) { callback.on_step_start(view); });
+  at_step({"on_step_start", view.step + 1}, [&](Callback& callback, const Hook&) { callback.on_step_start(view); });
 }
 
 template <class Call>
@@ -120,18 +133,21 @@ bool Hooks::see_gradients(std::int64_t step) const {
 }
 
 void Hooks::gradients(const TrainView& view, Metrics& metrics) {
-  at_step(view.step + 1, [&](Callback& callback, const Hook&) {
+  at_step({"on_gradients", view.step}, [&](Callback& callback, const Hook&) {
     putting_in(callback, metrics, [&] { callback.on_gradients(view, metrics); });
   });
 }
 
 void Hooks::updated(const TrainView& view, WeightEdit& edit) {
-  at_step(view.step + 1, [&](Callback& callback, const Hook&) { callback.after_update(view, edit); });
+  for (Hook& hook : hooks_)
+    if (is_nth(view.step, hook.times.every_n_steps))
+      ask(hook, {"after_update", view.step},
+          [&](Callback& callback, const Hook&) { callback.after_update(view, edit); });
 }
 
 Wishes Hooks::step_end(const TrainView& view, Metrics& metrics) {
   Wishes wishes;
-  at_step(view.step, [&](Callback& callback, const Hook& hook) {
+  at_step({"on_step_end", view.step}, [&](Callback& callback, const Hook& hook) {
     putting_in(callback, metrics, [&] { gather(wishes, callback.on_step_end(view, metrics), hook.name); });
   });
   return wishes;
@@ -147,46 +163,51 @@ void Hooks::warn_of_unmatched() {
 
 void Hooks::logs(const TrainView& view, Metrics& line) {
   warn_of_unmatched();
-  each([&](Callback& callback, const Hook&) { callback.on_log(view, line); });
+  each({"on_log", view.step}, [&](Callback& callback, const Hook&) { callback.on_log(view, line); });
 }
 
 void Hooks::reports(const TrainView& view, Metrics& line) {
-  each([&](Callback& callback, const Hook&) { callback.on_report(view, line); });
+  each({"on_report", view.step}, [&](Callback& callback, const Hook&) { callback.on_report(view, line); });
 }
 
 void Hooks::evaluation_start(const TrainView& view) {
-  each([&](Callback& callback, const Hook&) { callback.on_evaluation_start(view); });
+  each({"on_evaluation_start", view.step},
+       [&](Callback& callback, const Hook&) { callback.on_evaluation_start(view); });
 }
 
 Wishes Hooks::evaluated(const TrainView& view, Metrics& metrics) {
   Wishes wishes;
-  each([&](Callback& callback, const Hook& hook) {
+  each({"on_evaluation_end", view.step}, [&](Callback& callback, const Hook& hook) {
     gather(wishes, callback.on_evaluation_end(view, metrics), hook.name);
   });
   return wishes;
 }
 
 void Hooks::saved(const TrainView& view, const std::string& checkpoint) {
-  each([&](Callback& callback, const Hook&) { callback.on_save(view, checkpoint); });
+  each({"on_save", view.step}, [&](Callback& callback, const Hook&) { callback.on_save(view, checkpoint); });
 }
 
-void Hooks::signalled(const TrainView& view, const std::string& name) {
-  each([&](Callback& callback, const Hook&) { callback.on_signal(view, name); });
+// The checkpoint that is to come matters more.
+void Hooks::signalled(const TrainView& view, const std::string& name) noexcept {
+  for (Hook& hook : hooks_)
+    if (hook.is_called)
+      warned_of_plugin([&] { return told(hook, {"on_signal", view.step}); },
+                       [&] { hook.callback->on_signal(view, name); });
 }
 
 void Hooks::failed(const TrainView& view, const std::string& error) noexcept {
-  each([&](Callback& callback, const Hook& hook) {
-    try {
-      callback.on_error(view, error);
-    } catch (const std::exception& other) {
-      log::warning("callback {}: {}", type_of(hook.name), other.what());
-    }
-  });
+  for (Hook& hook : hooks_)
+    if (hook.is_called)
+      warned_of_plugin([&] { return told(hook, {"on_error", view.step}); },
+                       [&] { hook.callback->on_error(view, error); });
 }
 
 void Hooks::store(RunState& state) {
   state.callbacks.clear();
-  for (Hook& hook : hooks_) state.callbacks[hook.name] = take_state(*hook.callback, hook.name);
+  for (Hook& hook : hooks_)
+    ask(hook, {"visit_state", state.step}, [&](Callback& callback, const Hook&) {
+      state.callbacks[hook.name] = take_state(callback, hook.name);
+    });
 }
 
 void Hooks::restore(const RunState& state) {
@@ -194,7 +215,9 @@ void Hooks::restore(const RunState& state) {
   for (Hook& hook : hooks_) {
     std::vector<std::string>& names = saved[type_of(hook.name)];
     if (names.empty()) continue;
-    put_state(*hook.callback, hook.name, state.callbacks.at(names.front()));
+    ask(hook, {"visit_state", state.step}, [&](Callback& callback, const Hook&) {
+      put_state(callback, hook.name, state.callbacks.at(names.front()));
+    });
     names.erase(names.begin());
   }
   for (const auto& [type, names] : saved)

@@ -26,7 +26,7 @@ class Hooks {
   void step_start(const TrainView& view);
   bool see_gradients(std::int64_t step) const;  // whether any that is called in this step does
   void gradients(const TrainView& view, Metrics& metrics);
-  void updated(const TrainView& view, WeightEdit& edit);
+  void updated(const TrainView& view, WeightEdit& edit);  // on every rank, of all of them
   Wishes step_end(const TrainView& view, Metrics& metrics);
   bool is_setting(const std::string& name) const { return settings_.contains(name); }  // of the metrics put in so far
   void logs(const TrainView& view, Metrics& line);
@@ -34,7 +34,7 @@ class Hooks {
   void evaluation_start(const TrainView& view);
   Wishes evaluated(const TrainView& view, Metrics& metrics);
   void saved(const TrainView& view, const std::string& checkpoint);
-  void signalled(const TrainView& view, const std::string& name);
+  void signalled(const TrainView& view, const std::string& name) noexcept;
   void failed(const TrainView& view, const std::string& error) noexcept;
 
   void store(RunState& state);
@@ -55,13 +55,21 @@ class Hooks {
   template <class Call>
   void putting_in(const Callback& callback, const Metrics& metrics, Call&& call);
   void warn_of_unmatched();
+  // Which hook it is, and of which step: what a callback throws says so.
+  struct Moment {
+    const char* hook;
+    std::int64_t step;
+  };
+  static std::string told(const Hook& hook, const Moment& now);
+  template <class Call>
+  static void ask(Hook& hook, const Moment& now, Call&& call);
   // Of those that are called at all; at_step, at_epoch: of these only at the n-th ones.
   template <class Call>
-  void each(Call&& call);
+  void each(const Moment& now, Call&& call);
   template <class Call>
-  void at_step(std::int64_t step, Call&& call);
+  void at_step(const Moment& now, Call&& call);
   template <class Call>
-  void at_epoch(std::int64_t epoch, Call&& call);
+  void at_epoch(const Moment& now, std::int64_t epoch, Call&& call);
   std::vector<Hook> hooks_;
   std::set<std::string> settings_;
   std::vector<std::shared_ptr<Wanted>> wanted_;

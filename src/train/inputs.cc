@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/plugin.h"
 #include "base/progress.h"
 #include "data/choose_template.h"
 #include "data/files.h"
@@ -24,6 +25,7 @@
 #include "tensor/device.h"
 #include "tensor/dtype.h"
 #include "train/adapter_base.h"
+#include "train/callback_state.h"
 #include "train/check_schedule.h"
 #include "train/meta_twin.h"
 #include "train/model_source.h"
@@ -213,8 +215,12 @@ void check_steps(const Recipe& recipe, const Inputs& inputs) {
   const TrainedByStep refuses(recipe.model.trainable, *inputs.model, steps);
   if (recipe.callbacks.empty()) return;
   const std::unique_ptr<Model> adapted = inputs.adapter ? meta_model(inputs, recipe.trainer.precision) : nullptr;
-  for (const config::Choice<Callback>& choice : recipe.callbacks)
-    registries().callbacks.make(choice)->check(adapted ? *adapted : *inputs.model, steps);
+  for (const config::Choice<Callback>& choice : recipe.callbacks) {
+    const std::unique_ptr<Callback> made = registries().callbacks.make(choice);
+    const auto asked = [&](const char* what) { return [&, what] { return "callback " + choice.type + ", " + what; }; };
+    in_plugin(asked("check"), [&] { made->check(adapted ? *adapted : *inputs.model, steps); });
+    in_plugin(asked("visit_state"), [&] { take_state(*made, choice.type); });  // its names
+  }
 }
 
 config::Node config_of_model(const Recipe& recipe, const Inputs& inputs, const std::string& file, bool fresh) {

@@ -121,7 +121,8 @@ RecordedPasses::~RecordedPasses() = default;
 RecordedPasses::Key RecordedPasses::key_of(const Batch& batch, const Amounts& amounts, std::size_t room) const {
   Key key{{batch.rows(), batch.length(), static_cast<std::int64_t>(room)}, {}, {}, {}};
   for (const Tensor* x : tensors_of(batch)) key.tensors.push_back(x->defined());
-  for (const auto& [name, amount] : amounts.sums) key.amounts.push_back(name);
+  for (const auto& [name, amount] : amounts.sums)
+    key.amounts.push_back(amount == 0 ? name + " of none" : name);  // a term of none is left out
   for (const Weight* weight : weights_) {
     const GradientSum* const sum = weight->gradient_sum();
     const void* const value = weight->use().storage().data();

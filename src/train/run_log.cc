@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/plugin.h"
 #include "base/strings.h"
 #include "hone/registry.h"
 #include "train/placement.h"
@@ -37,7 +38,8 @@ RunLog::RunLog(const io::RunFolder& run, const Recipe& recipe, const RunInfo& in
     if (choice.type == kTerminal)
       terminal_ = known.make(choice, info);
     else
-      trackers_.push_back(known.make(choice, info));
+      trackers_.push_back({choice.type, in_plugin([&] { return "tracker " + choice.type; },
+                                                  [&] { return known.make(choice, info); })});
   }
   if (!terminal_) terminal_ = known.make(kTerminal, *known.options(kTerminal), info);
 }
@@ -51,13 +53,21 @@ Metrics RunLog::Since::speed(at::Device device) const {
   return speed;
 }
 
+template <class Call>
+void RunLog::each_tracker(const char* what, std::int64_t step, const Call& call) const {
+  for (const Named& one : trackers_)
+    in_plugin([&] { return fmt::format("tracker {}, {}, step {}", one.name, what, step); },
+              [&] { call(*one.tracker); });
+}
+
 void RunLog::step(const RunState& state, const StepReport& report, double seconds) {
   for (Since* since : {&line_, &report_}) {
     since->steps += 1;
     since->tokens += report.tokens;
     since->seconds += seconds;
   }
-  for (const auto& tracker : trackers_) tracker->step(state.step, report.tokens, report.loss());
+  each_tracker("step", state.step,
+               [&](Tracker& tracker) { tracker.step(state.step, report.tokens, report.loss()); });
   terminal_->step(state.step, report.tokens, report.loss());
 }
 
@@ -96,7 +106,7 @@ void RunLog::report(RunState& state, std::optional<double> epoch, const std::fun
   const Metrics speed = report_.speed(device_);
   line.insert(speed.begin(), speed.end());
   change(line);
-  for (const auto& tracker : trackers_) tracker->log(state.step, line);
+  each_tracker("log", state.step, [&](Tracker& tracker) { tracker.log(state.step, line); });
   state.report = Window();
   report_ = {};
 }
@@ -109,13 +119,14 @@ void RunLog::write(RunState& state, std::optional<double> epoch, const Metrics& 
   file_.append(json_of(line));
   terminal_->log(state.step, line);
   if (track)
-    for (const auto& tracker : trackers_) tracker->log(state.step, line);
+    each_tracker("log", state.step, [&](Tracker& tracker) { tracker.log(state.step, line); });
   for (const auto& [name, value] : line) last_[name] = value;
 }
 
 void RunLog::finish() {
   terminal_->finish();
-  for (const auto& tracker : trackers_) tracker->finish();
+  for (const Named& one : trackers_)
+    warned_of_plugin([&] { return "tracker " + one.name + ", finish"; }, [&] { one.tracker->finish(); });
 }
 
 }  // namespace hone::training

@@ -30,7 +30,7 @@ class RunLog {
   // A line; `varying` is what differs between two equal runs and does not go into the checkpoint.
   void write(RunState& state, std::optional<double> epoch, const Metrics& values, const Metrics& varying,
              bool track = true);
-  void finish();
+  void finish();  // what trackers throw then is a warning
   const Metrics& last() const { return last_; }  // the newest value of each
 
  private:
@@ -44,7 +44,13 @@ class RunLog {
     double seconds = 0;
     Metrics speed(at::Device device) const;
   };
-  std::vector<std::unique_ptr<Tracker>> trackers_;
+  struct Named {
+    std::string name;
+    std::unique_ptr<Tracker> tracker;
+  };
+  template <class Call>
+  void each_tracker(const char* what, std::int64_t step, const Call& call) const;
+  std::vector<Named> trackers_;
   std::unique_ptr<Tracker> terminal_;
   bool apart_;  // trackers have their own interval
   Metrics last_;

@@ -20,6 +20,9 @@ class UpdaterWeights final : public RunWeights {
   Updater& updater_;
 };
 
+// Visits a weight or an average of that name, and puts what was assigned to it where it lies.
+void visit_to_change(const std::string& name, Tensor& value, const WeightEdit::Visit& visit);
+
 // The model follows when it goes out of scope, if anything was visited.
 class UpdaterEdit final : public WeightEdit {
  public:
@@ -29,9 +32,12 @@ class UpdaterEdit final : public WeightEdit {
   }
   void each(const Visit& visit) override {
     visited_ = true;
-    updater_.each_master([&](Slice& master) { visit(master.name, master.part); });
+    updater_.each_master([&](Slice& master) { visit_to_change(master.name, master.part, visit); });
   }
-  void each_average(const Visit& visit) override { updater_.each_average_source(visit); }
+  void each_average(const Visit& visit) override {
+    updater_.each_average_source(
+        [&](const std::string& name, Tensor& average) { visit_to_change(name, average, visit); });
+  }
 
  private:
   Updater& updater_;

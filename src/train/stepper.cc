@@ -37,6 +37,14 @@ Amounts amounts_there(Sums sums, at::Device device) {
   return {std::move(sums), devices::sent(host::tensor_of(values, {std::ssize(values)}), device)};
 }
 
+// A term that nothing in the whole step says anything of is as one that is not there.
+void leave_out_empty(LossTerms& made, const Amounts& amounts) {
+  std::erase_if(made.terms, [&](const LossTerm& term) {
+    const auto amount = amounts.sums.find(term.per);
+    return amount != amounts.sums.end() && amount->second == 0;
+  });
+}
+
 bool nothing_in(const Sums& sums) {
   return std::all_of(sums.begin(), sums.end(), [](const auto& sum) { return sum.second == 0; });
 }
@@ -270,6 +278,7 @@ Passed Stepper::backward(const Batch& batch, Pass& pass, const Amounts& amounts)
     result.metrics.merge(pass.metrics);
     std::move(pass.means.begin(), pass.means.end(), std::back_inserter(result.means));
     add_intermediates(pass, result);
+    leave_out_empty(result, amounts);
     loss = mean(result, amounts);
   }
   const spans::Span span("backward");
@@ -288,7 +297,9 @@ void Stepper::backward_of_drawn(const Batch& batch, const Amounts& amounts, std:
     const c10::NoGradGuard no_grad;
     drawn = objective_->drawn(model_, output, batch, pass, Random(recipe_.run.seed, stream));
   }
-  frame_.backward(mean(objective_->loss(model_, output, drawn, pass), amounts));
+  LossTerms terms = objective_->loss(model_, output, drawn, pass);
+  leave_out_empty(terms, amounts);
+  frame_.backward(mean(terms, amounts));
 }
 
 // A graph scalar: what the terms are of the step's mean.
@@ -304,6 +315,11 @@ Tensor Stepper::mean(const LossTerms& terms, const Amounts& amounts) const {
     const Tensor mean = term.sum / there.to(term.sum.scalar_type());  // the only division there is
     loss = loss.defined() ? loss + mean : mean;
   }
+  if (!loss.defined())
+    throw Error(ErrorKind::bug,
+                fmt::format("objective {}: no term has anything to learn from in a micro-batch in which sums() counts "
+                            "something",
+                            recipe_.objective.type));
   return loss;
 }
 

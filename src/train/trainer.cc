@@ -12,6 +12,7 @@
 #include "base/spans.h"
 #include "base/strings.h"
 #include "config/duration.h"
+#include "nn/finite.h"
 #include "train/model_source.h"
 #include "train/not_finite.h"
 #include "train/preflight.h"
@@ -98,7 +99,7 @@ void Trainer::equip() {
   Inputs& inputs = parts_.inputs;
   if (parts_.from || !same_optimizer(frame_->chosen, recipe_.optimizer)) frame_->drop();
   make_weights(inputs, recipe_, world_, parts_.from.has_value());
-  frame_->before_update = [this] { hooks_.gradients(view(), given_); };
+  frame_->before_update = [this] { hooks_.gradients(view_of_step(), given_); };
   frame_->after_update = [this] {
     stepper_->updated();
     after_update();
@@ -135,6 +136,9 @@ Summary Trainer::run() {
     return run_to_its_end();
   } catch (const std::exception& error) {
     hooks_.failed(view(), error.what());
+    throw;
+  } catch (...) {
+    hooks_.failed(view(), "what was thrown is no std::exception");
     throw;
   }
 }
@@ -210,6 +214,9 @@ void Trainer::start() {
     log_.emplace(parts_.run, recipe_, info, state_, parts_.from ? parts_.from->name : "",
                  [this](Metrics& line) { stepper_->objective().derive(line); });
   }
+  if (evaluations_.empty() && !parts_.inputs.evals.empty() && world_.is_first())
+    log::warning("objective {}: names no evaluation: nothing is measured on {}, and no checkpoint is the best",
+                 recipe_.objective.type, counted(std::ssize(parts_.inputs.evals), "evaluation set"));
   if (!begun_) begin();
   hooks_.training_start(view());
   saver_->start_clock();
@@ -245,7 +252,7 @@ void Trainer::begin_step() {
 
 void Trainer::after_update() {
   UpdaterEdit edit(stepper_->updater());
-  hooks_.updated(view(), edit);
+  hooks_.updated(view_of_step(), edit);
 }
 
 bool Trainer::before_update(const PendingUpdate& update) {
@@ -264,7 +271,7 @@ bool Trainer::before_update(const PendingUpdate& update) {
   if (writes_gradients() && world_.is_first())
     write_tensors(parts_.run.folder().env(), parts_.options.gradients,
                   [&](const auto& visit) { updater.each_gradient(visit); });
-  hooks_.gradients(view(), given_);
+  hooks_.gradients(view_of_step(), given_);
   return true;
 }
 
@@ -298,7 +305,8 @@ void Trainer::begin_edge(const StepReport& report) {
 void Trainer::after_step(const StepReport& report, double seconds) {
   if (report.skipped) {
     state_.skipped_steps += 1;
-    log::warning("step {}: no supervised token in any of its rows, no update", state_.step);
+    log::warning("step {}: {}, no update", state_.step,
+                 report.why_skipped.empty() ? "no supervised token in any of its rows" : report.why_skipped);
   }
   if (report.overflows > 0)
     log::warning("step {}: gradients too large for fp16: no update, the loss is scaled by {} from now on", state_.step,
@@ -413,7 +421,7 @@ void Trainer::evaluate() {
   options.before = [this](std::int64_t, std::int64_t) { return !signalled(); };
   const Updater::Evaluated averages(stepper_->updater());
   hooks_.evaluation_start(view());
-  if (auto found = evaluate_sets(model_, evaluations_, parts_.inputs.evals, options, state_.sets_due)) {
+  if (auto found = measured(options)) {
     state_.evaluation_due = false;
     state_.sets_due.clear();
     worked_ = was_evaluated_ = true;
@@ -422,6 +430,22 @@ void Trainer::evaluate() {
     if (log_) told(*found, watch.seconds());
   }
   agree();
+}
+
+// The weights were finite when the run began: no file has made them otherwise.
+std::optional<Metrics> Trainer::measured(const EvaluateOptions& options) {
+  try {
+    return evaluate_sets(model_, evaluations_, parts_.inputs.evals, options, state_.sets_due);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::not_finite || state_.step == 0 || nn::first_not_finite(model_).empty()) throw;
+    Error told = error;
+    told.add_context(fmt::format("evaluating after step {}", state_.step));
+    throw std::move(told).hint(
+        fmt::format("an update has made it so, or a callback's after_update: a lower optimizer.learning_rate often "
+                    "helps; {}",
+                    saver_->step() < 0 ? "there is no checkpoint yet"
+                                       : fmt::format("the last checkpoint is step {}", saver_->step())));
+  }
 }
 
 void Trainer::told(const Metrics& evaluation, double seconds) {
@@ -461,20 +485,25 @@ Summary Trainer::finish() {
   const bool complete = !stopped_by_.empty() || (state_.step >= steps_ && !state_.evaluation_due);
   if (complete) state_.finished = stopped_by_.empty() ? "steps" : stopped_by_;
   if (complete) tell_rest();
-  if (log_) log_->finish();
   world_.at(fmt::format("step {}, at its end", state_.step));
   const Stopwatch watch;
   double seconds = 0;  // that the save takes, without what callbacks do then
   told_saved(saver_->settle(/*wait=*/true));
   goes_on_ = !complete;
-  if (saver_->step() != state_.step || (complete && worked_))  // with nothing done a checkpoint stays as it is
-    during("saving the last checkpoint; kept " + saver_->kept(), [&] {
-      const spans::Span span("save");
-      hooks_.store(state_);
-      saver_->save(worth());
-      seconds = watch.seconds();
-      told_saved(saver_->settle(/*wait=*/true));
-    });
+  try {
+    if (saver_->step() != state_.step || (complete && worked_))  // with nothing done a checkpoint stays as it is
+      during("saving the last checkpoint; kept " + saver_->kept(), [&] {
+        const spans::Span span("save");
+        hooks_.store(state_);
+        saver_->save(worth());
+        seconds = watch.seconds();
+        told_saved(saver_->settle(/*wait=*/true));
+      });
+  } catch (...) {
+    if (log_) log_->finish();
+    throw;
+  }
+  if (log_) log_->finish();  // what trackers send then comes behind what must not be lost
   if (!complete)
     log::info("{} at step {}: saved in {}; the same command again goes on", stop_name(), state_.step,
               human_duration(seconds));

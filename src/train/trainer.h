@@ -66,6 +66,7 @@ class Trainer {
   void end_step(const StepReport& report);
   void agree();
   void evaluate();
+  std::optional<Metrics> measured(const EvaluateOptions& options);
   void told(const Metrics& evaluation, double seconds);
   bool wait_for_data();
   void log();
@@ -107,6 +108,12 @@ class Trainer {
             &world_,
             amounts_,
             &*rates_};
+  }
+  // While a step is made it is that one's, where its number is not counted yet.
+  TrainView view_of_step() {
+    TrainView now = view();
+    now.step += 1;
+    return now;
   }
   // Where callbacks find and write what is theirs: the run folder, but for a replay, which leaves no trace there.
   const std::string& files_of_callbacks() const { return replay_folder_ ? replay_path_ : recipe_.run.folder; }

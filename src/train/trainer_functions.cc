@@ -40,7 +40,7 @@ StepReport Trainer::train_step() {
 StepReport Trainer::own_step(const Group& group) {
   made_.reset();
   made_metrics_.clear();
-  const std::int64_t updates = state_.updates;
+  const std::int64_t updates = state_.updates, step = state_.step;
   StepReport report;
   report.learning_rate = frame_->learning_rate();
   const Metrics told = step_function_(*trained_, group);
@@ -53,6 +53,9 @@ StepReport Trainer::own_step(const Group& group) {
     report.terms["loss"] = {loss->second, 1};
     made_metrics_["loss"] = loss->second;
     report.skipped = state_.updates == updates;
+    if (report.skipped)
+      report.why_skipped = state_.step != step ? "training_step has called skip_step()"
+                                               : "training_step returned without apply_gradients() and skip_step()";
     report.grad_norm = report.skipped ? 0 : frame_->last_norm;
     Sums amounts{{"supervised", 0}, {"tokens", 0}};
     for (const Batch& batch : group) {

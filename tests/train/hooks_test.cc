@@ -118,9 +118,9 @@ std::vector<std::string> those(const std::string& what) {
 
 TEST_F(Hooks, AreCalledInTheDocumentedOrder) {
   run("", {{"trainer.steps", "2"}, {"trainer.eval_every", "2"}, {"trainer.save.every", "1"}});
-  EXPECT_EQ(calls, (std::vector<std::string>{"training_start 0", "epoch_start 1", "step_start 0", "gradients 0",
-                                             "updated 0", "step_end 1", "log 1", "save 1", "step_start 1",
-                                             "gradients 1", "updated 1", "step_end 2", "log 2", "evaluation_start 2",
+  EXPECT_EQ(calls, (std::vector<std::string>{"training_start 0", "epoch_start 1", "step_start 0", "gradients 1",
+                                             "updated 1", "step_end 1", "log 1", "save 1", "step_start 1",
+                                             "gradients 2", "updated 2", "step_end 2", "log 2", "evaluation_start 2",
                                              "evaluation_end 2", "save 2", "training_end 2"}));
 }
 
@@ -133,7 +133,7 @@ TEST_F(Hooks, AreCalledAtTheStepsAndEpochsTheyAskFor) {
   ASSERT_GE(steps.size(), 3u);
   EXPECT_EQ(steps[0], "step_end 4");
   EXPECT_EQ(steps[1], "step_end 8");
-  EXPECT_EQ(those("gradients")[0], "gradients 3");
+  EXPECT_EQ(those("gradients")[0], "gradients 4");
 }
 
 TEST_F(Hooks, AddAndReplaceNumbers) {
@@ -158,7 +158,7 @@ class Dial final : public Callback {
   explicit Dial(const Config&) {}
   bool gives_settings() const override { return true; }
   void on_gradients(const TrainView& view, Metrics& metrics) override {
-    metrics["before"] = static_cast<double>(view.step + 1);
+    metrics["before"] = static_cast<double>(view.step);
   }
   Action on_step_end(const TrainView& view, Metrics& metrics) override {
     metrics["after"] = static_cast<double>(view.step);

@@ -44,7 +44,7 @@ class Phases final : public Callback {
   void on_training_start(const TrainView&) override { raise_now.in("training start", raise_now.step); }
   void on_epoch_start(const TrainView&, std::int64_t) override { raise_now.in("epoch", raise_now.step); }
   void on_step_start(const TrainView& view) override { raise_now.in("step start", view.step + 1); }
-  void on_gradients(const TrainView& view, Metrics&) override { raise_now.in("gradients", view.step + 1); }
+  void on_gradients(const TrainView& view, Metrics&) override { raise_now.in("gradients", view.step); }
   void after_update(const TrainView& view, WeightEdit&) override { raise_now.in("update", view.step); }
   Action on_step_end(const TrainView& view, Metrics&) override {
     raise_now.in("step end", view.step);

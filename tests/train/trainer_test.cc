@@ -318,6 +318,26 @@ TEST_F(TrainerParts, AStepOfOnesOwnIsTakenForTheTrainers) {
   }
 }
 
+// Not for want of tokens: the user hears what was not done.
+TEST_F(TrainerParts, AStepThatMakesNoUpdateSaysWhy) {
+  std::string said;
+  log::set_sink([&](log::Level, std::string_view line) { said += std::string(line) + "\n"; });
+  Trainer trainer(recipe({{"trainer.steps", "2"}}), kQuiet);
+  trainer.replace(trainer.configure_functions().replace([](RunFunctions& functions) {
+    functions.training_step = [](TrainState& state, const Group&) {
+      if (state.step() == 1) state.skip_step();
+      return Metrics{{"loss", 1}};
+    };
+  }));
+  const TrainOutput output = trainer.run();
+  log::set_sink({});
+  EXPECT_EQ(output.summary.skipped_steps, 2);
+  EXPECT_NE(said.find("step 1: training_step returned without apply_gradients() and skip_step(), no update"),
+            std::string::npos)
+      << said;
+  EXPECT_NE(said.find("step 2: training_step has called skip_step(), no update"), std::string::npos) << said;
+}
+
 TEST_F(TrainerParts, AStepAroundTheTrainersChangesWhatIsLogged) {
   Trainer trainer(recipe(), kQuiet);
   trainer.replace(trainer.configure_functions().replace([](RunFunctions& functions) {
