@@ -9,6 +9,9 @@
 #include <vector>
 
 #include "hone/config_read.h"
+#if __has_include("hone/stamp.h")
+#include "hone/stamp.h"  // which hone these headers are of: written by the build, for plug-ins and the program
+#endif
 
 namespace hone {
 

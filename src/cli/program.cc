@@ -24,6 +24,7 @@
 #include "hone/command.h"
 #include "hone/registry.h"
 
+#include "hone/stamp.h"
 namespace hone::cli {
 namespace {
 
@@ -37,6 +38,18 @@ struct GlobalFlags {
 };
 
 void load_plugin(const std::string& path) {
+// What was built with other headers sees hone's types otherwise than this program does: it would crash, or read what is
+// not there.
+void check_stamp(void* library, const std::string& path) {
+  const auto stamp = reinterpret_cast<const char* (*)()>(dlsym(library, "hone_stamp"));
+  const std::string got = stamp ? stamp() : "";
+  if (got == hone_stamp()) return;
+  throw Error(ErrorKind::usage,
+              fmt::format("--plugin {}: built for another hone; its headers: got {}, expected {}", path,
+                          got.empty() ? "no stamp" : "stamp " + hone::quoted(got), hone_stamp()))
+      .hint("build it again with the headers of this hone, hone/stamp.h among them: link hone::plugin");
+}
+
   const std::string file = path.find('/') == std::string::npos ? "./" + path : path;  // else it is looked for elsewhere
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (!library) throw Error(ErrorKind::usage, fmt::format("--plugin {}: cannot be loaded: {}", path, dlerror()));
@@ -45,6 +58,7 @@ void load_plugin(const std::string& path) {
     throw Error(ErrorKind::usage, fmt::format("--plugin {}: no function hone_register in it", path))
         .hint("define extern \"C\" void hone_register(hone::Registries&)");
   try {
+  check_stamp(library, path);
     add(registries());
   } catch (const Error& error) {
     throw Error(error.kind(), fmt::format("--plugin {}: {}", path, error.what()));
