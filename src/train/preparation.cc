@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "hone/registry.h"
 #include "io/json.h"
+#include "hub/weight_names.h"
 #include "io/ownership.h"
 #include "io/safetensors_writer.h"
 #include "train/batch_size.h"
@@ -128,6 +129,7 @@ Recipe with_inputs(Recipe recipe, const TrainerInputs& given, const World& world
     require_named(set);
     recipe.data.eval.files[set.name] = {in_memory()};
   }
+    hub::check_weight_names(*given.model);
   return recipe;
 }
 
