@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
+#include "base/program_words.h"
 #include "base/progress.h"
 #include "base/signals.h"
 #include "base/strings.h"
@@ -23,8 +24,8 @@
 #include "config/command_line.h"
 #include "hone/command.h"
 #include "hone/registry.h"
-
 #include "hone/stamp.h"
+
 namespace hone::cli {
 namespace {
 
@@ -37,7 +38,6 @@ struct GlobalFlags {
   std::vector<std::string> plugins;
 };
 
-void load_plugin(const std::string& path) {
 // What was built with other headers sees hone's types otherwise than this program does: it would crash, or read what is
 // not there.
 void check_stamp(void* library, const std::string& path) {
@@ -50,6 +50,7 @@ void check_stamp(void* library, const std::string& path) {
       .hint("build it again with the headers of this hone, hone/stamp.h among them: link hone::plugin");
 }
 
+void load_plugin(const std::string& path) {
   const std::string file = path.find('/') == std::string::npos ? "./" + path : path;  // else it is looked for elsewhere
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (!library) throw Error(ErrorKind::usage, fmt::format("--plugin {}: cannot be loaded: {}", path, dlerror()));
@@ -57,8 +58,8 @@ void check_stamp(void* library, const std::string& path) {
   if (!add)
     throw Error(ErrorKind::usage, fmt::format("--plugin {}: no function hone_register in it", path))
         .hint("define extern \"C\" void hone_register(hone::Registries&)");
-  try {
   check_stamp(library, path);
+  try {
     add(registries());
   } catch (const Error& error) {
     throw Error(error.kind(), fmt::format("--plugin {}: {}", path, error.what()));
@@ -140,6 +141,7 @@ int run_command(const std::string& name, const Arguments& arguments, const Globa
 int run(Arguments arguments, GlobalFlags& flags) {
   flags = take_global_flags(arguments);
   for (const std::string& plugin : flags.plugins) load_plugin(plugin);
+  remember_plugins(flags.plugins);
   if (flags.version) return print("hone " HONE_VERSION "\n", {{"version", HONE_VERSION}});
   if (flags.help || (!arguments.empty() && arguments[0] == "help" && arguments.size() == 1))
     return print(overview(), overview_json());
