@@ -118,6 +118,21 @@ function(hone_write_kernel_sources output)
   configure_file("${PROJECT_SOURCE_DIR}/cmake/kernel_sources.cc.in" "${output}" @ONLY)
 endfunction()
 
+# hone_write_stamp(<output>): the header that tells hones apart by the text of the public headers and by LibTorch's version:
+# what decides how a plug-in sees the types that it shares with the program.
+function(hone_write_stamp output)
+  file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/hone/*.h")
+  set(texts "LibTorch ${LibTorch_VERSION}")
+  foreach(header IN LISTS headers)
+    file(SHA256 "${header}" hash)
+    string(APPEND texts " ${hash}")
+    set_property(DIRECTORY "${PROJECT_SOURCE_DIR}" APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${header}")
+  endforeach()
+  string(SHA256 HONE_STAMP "${texts}")
+  string(SUBSTRING "${HONE_STAMP}" 0 16 HONE_STAMP)
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/stamp.h.in" "${output}" @ONLY)
+endfunction()
+
 # The plug-in folders: folder, member of Registries, interface.
 set(HONE_PLUGINS_CORE "data/sources:sources:Source" "collators:collators:Collator" "schedules:schedules:Schedule"
                       "trackers:trackers:Tracker")

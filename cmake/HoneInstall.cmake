@@ -3,6 +3,7 @@ include(CMakePackageConfigHelpers)
 set(package "${CMAKE_INSTALL_LIBDIR}/cmake/hone")
 
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/hone" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(FILES "${PROJECT_BINARY_DIR}/include/hone/stamp.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/hone")
 install(TARGETS hone_core EXPORT honeTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 if(HONE_TORCH)
   install(TARGETS hone_hone hone_plugin EXPORT honeTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")

@@ -68,7 +68,7 @@ struct GenerateStats {
 // its sampling), not on the batch it is computed in.
 class HONE_API Generator {
  public:
-  // REQUIRES: model outlives it. Error(config): it has no language-model head
+  // REQUIRES: model outlives it. Error(config): it has no language-model head. Error(usage): no tokenizer
   Generator(const Model& model, std::shared_ptr<const Tokenizer> tokenizer);
   ~Generator();
   // Text as it becomes final, for row `prompt`; empty function = no streaming.

@@ -9,8 +9,17 @@
 #include <vector>
 
 #include "hone/config_read.h"
+#if __has_include("hone/stamp.h")
+#include "hone/stamp.h"  // which hone these headers are of: written by the build, for plug-ins and the program
+#endif
 
 namespace hone {
+
+namespace config {
+// Error(usage): two options of one name, which would both take its value; with `chosen_by_type` also one called type,
+// which is the key that names the plug-in.
+HONE_API void check_options(const std::string& plugin, const std::vector<OptionInfo>& options, bool chosen_by_type);
+}  // namespace config
 
 // The makers of one interface. Made names itself by `static constexpr std::string_view kInterface`
 // ("objective", "optimizer", ...) in its own header. Filled at start-up by one thread; read-only afterwards.
@@ -24,13 +33,15 @@ class Registry final : public config::Catalogue {
     bool takes_context = false;
   };
 
-  // Error(usage): a name is taken. T is built as T(const T::Config&, context...), or as T(const T::Config&) where it
-  // does not ask for the context.
+  // Error(usage): a name is taken, or an option's cannot be. T is built as T(const T::Config&, context...), or as
+  // T(const T::Config&) where it does not ask for the context.
   template <class T, class Config = typename T::Config>
   void add(std::initializer_list<std::string> names, const std::string& help) {
     for (const std::string& name : names) {
       if (find(name))
         throw Error(ErrorKind::usage, "there is a " + std::string(Made::kInterface) + " \"" + name + "\" already");
+      config::check_options(std::string(Made::kInterface) + " \"" + name + "\"",
+                            config::OptionsOf<Config>().describe(), Made::kInterface != "command");  // flags: --type
       entries_.push_back({name, help, [] { return std::make_shared<config::OptionsOf<Config>>(); },
                           [](const config::AnyOptions& options, Context... context) -> std::unique_ptr<Made> {
                             const Config& config = static_cast<const config::OptionsOf<Config>&>(options).value;

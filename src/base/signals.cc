@@ -110,7 +110,9 @@ void make_notice(std::string_view notice) {
 }  // namespace
 
 StopSignal::StopSignal(std::string_view notice) {
-  HONE_ASSERT(!installed.exchange(true));
+  if (installed.exchange(true))
+    throw Error(ErrorKind::usage, "signals: handled by another run of this process; expected one at a time")
+        .hint("TrainOptions::handle_signals = false is for a run beside others");
   reset();
   make_notice(notice);
   event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

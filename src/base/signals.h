@@ -19,7 +19,7 @@ inline constexpr ErrorKind kStopped{75};
 class StopSignal {
  public:
   // notice: a line for stderr when the first one comes, as what is stopped may take its time; "" = none.
-  explicit StopSignal(std::string_view notice = "");
+  explicit StopSignal(std::string_view notice = "");  // Error(usage): there is one
   ~StopSignal();
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;

@@ -17,6 +17,8 @@
 #include "cli/read_data.h"
 #include "data/choose_template.h"
 #include "hone/command.h"
+#include "hone/config_read.h"
+#include "hone/evaluation.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
 #include "hub/own_tokenizer.h"
@@ -52,8 +54,9 @@ class Eval final : public Command {
           field("ignore", &C::ignore,
                 "Field that other kinds of training use and that is to be passed over; may be given several times."),
           field("metric", &C::metric,
-                "What to measure; may be given several times; default: perplexity, or classification of a model with a "
-                "classification head. Pairs of answers are for preference."),
+                "What to measure, with options as {type: name, option: value}; may be given several times; default: "
+                "perplexity, or classification of a model with a classification head. Pairs of answers are for "
+                "preference."),
           field("tokenizer", &C::tokenizer,
                 "bytes, none (for rows of ids), a folder or a tokenizer.json; default: the model's own."),
           field("adapter", &C::adapter,
@@ -94,7 +97,7 @@ class Eval final : public Command {
     if (flags_.data.empty()) throw Error(ErrorKind::usage, "--data: missing; expected a file to evaluate on");
     if (!flags_.logits.empty() && flags_.data.size() > 1)
       throw Error(ErrorKind::usage, "--logits: goes with one --data only");
-    check_metrics(flags_.metric);
+    const std::vector<Metric> metrics = read_metrics(flags_.metric);
     check_names();
     if (!flags_.logits.empty()) io::require_replaceable(flags_.logits, ErrorKind::data);
     const ModelPlace place = model_place(call.positionals[0], flags_.adapter);
@@ -103,7 +106,7 @@ class Eval final : public Command {
         flags_.chat_template, "--chat-template");
     const auto model = load_frozen_model(place, flags_.precision ? *flags_.precision : stored_precision(place.folder),
                                          devices::choose(flags_.device, "--device"));
-    const training::Evaluations evaluations = evaluations_for(*model);
+    const training::Evaluations evaluations = evaluations_for(*model, metrics);
     nlohmann::ordered_json report;
     for (const std::string& entry : flags_.data) {
       const auto [name, path] = named_file(entry);
@@ -129,25 +132,38 @@ class Eval final : public Command {
     }
   }
 
-  static void check_metrics(const std::vector<std::string>& metrics) {
+  using Metric = config::Choice<Evaluation>;
+
+  // A name, or a section with its type and its options.
+  static std::vector<Metric> read_metrics(const std::vector<std::string>& given) {
     Problems problems;
-    for (const std::string& name : metrics)
-      if (!registries().evals.find(name)) {
-        const std::vector<std::string> known = registries().evals.names();
+    std::vector<Metric> metrics;
+    for (const std::string& text : given) {
+      Metric& metric = metrics.emplace_back();
+      const bool is_section = text.starts_with('{');
+      const config::Node node = is_section ? config::parse_yaml(text, "--metric", problems) : config::Node();
+      const config::Node* type = node.find("type");
+      const std::string name = !is_section ? text : type ? type->text() : "";
+      const std::vector<std::string> known = registries().evals.names();
+      if (is_section && !type) problems.add("--metric " + text, "no type; expected {type: name, option: value}");
+      else if (!registries().evals.find(name))
         problems.add("--metric " + name, "no such metric; there are " + list_names(known), nearest(name, known));
-      }
+      else if (is_section) config::Values<Metric>::read(node, metric, {problems, ""});
+      else metric.type = name;
+    }
     problems.raise("the command line", ErrorKind::usage);
+    return metrics;
   }
 
-  training::Evaluations evaluations_for(const Model& model) const {
-    std::vector<std::string> names = flags_.metric;
-    if (names.empty()) names = {model.classifier() ? "classification" : "perplexity"};
-    training::Evaluations evaluations = training::make_evaluations(names);
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      evaluations[i]->check(model);
-      if (evaluations[i]->records() != evaluations[0]->records())
-        throw Error(ErrorKind::usage,
-                    fmt::format("--metric {} and {}: measured on records of different kinds", names[0], names[i]));
+  training::Evaluations evaluations_for(const Model& model, std::vector<Metric> metrics) const {
+    if (metrics.empty()) metrics.emplace_back().type = model.classifier() ? "classification" : "perplexity";
+    training::Evaluations evaluations;
+    for (const Metric& metric : metrics) {
+      evaluations.push_back(registries().evals.make(metric));
+      evaluations.back()->check(model);
+      if (evaluations.back()->records() != evaluations[0]->records())
+        throw Error(ErrorKind::usage, fmt::format("--metric {} and {}: measured on records of different kinds",
+                                                  metrics[0].type, metric.type));
     }
     return evaluations;
   }

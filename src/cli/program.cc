@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
+#include "base/program_words.h"
 #include "base/progress.h"
 #include "base/signals.h"
 #include "base/strings.h"
@@ -23,6 +24,7 @@
 #include "config/command_line.h"
 #include "hone/command.h"
 #include "hone/registry.h"
+#include "hone/stamp.h"
 
 namespace hone::cli {
 namespace {
@@ -36,6 +38,18 @@ struct GlobalFlags {
   std::vector<std::string> plugins;
 };
 
+// What was built with other headers sees hone's types otherwise than this program does: it would crash, or read what is
+// not there.
+void check_stamp(void* library, const std::string& path) {
+  const auto stamp = reinterpret_cast<const char* (*)()>(dlsym(library, "hone_stamp"));
+  const std::string got = stamp ? stamp() : "";
+  if (got == hone_stamp()) return;
+  throw Error(ErrorKind::usage,
+              fmt::format("--plugin {}: built for another hone; its headers: got {}, expected {}", path,
+                          got.empty() ? "no stamp" : "stamp " + hone::quoted(got), hone_stamp()))
+      .hint("build it again with the headers of this hone, hone/stamp.h among them: link hone::plugin");
+}
+
 void load_plugin(const std::string& path) {
   const std::string file = path.find('/') == std::string::npos ? "./" + path : path;  // else it is looked for elsewhere
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
@@ -44,6 +58,7 @@ void load_plugin(const std::string& path) {
   if (!add)
     throw Error(ErrorKind::usage, fmt::format("--plugin {}: no function hone_register in it", path))
         .hint("define extern \"C\" void hone_register(hone::Registries&)");
+  check_stamp(library, path);
   try {
     add(registries());
   } catch (const Error& error) {
@@ -126,6 +141,7 @@ int run_command(const std::string& name, const Arguments& arguments, const Globa
 int run(Arguments arguments, GlobalFlags& flags) {
   flags = take_global_flags(arguments);
   for (const std::string& plugin : flags.plugins) load_plugin(plugin);
+  remember_plugins(flags.plugins);
   if (flags.version) return print("hone " HONE_VERSION "\n", {{"version", HONE_VERSION}});
   if (flags.help || (!arguments.empty() && arguments[0] == "help" && arguments.size() == 1))
     return print(overview(), overview_json());

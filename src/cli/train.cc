@@ -4,6 +4,8 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/program_words.h"
+#include "base/shell_words.h"
 #include "base/strings.h"
 #include "cli/checkpoint_place.h"
 #include "cli/output.h"
@@ -170,7 +172,7 @@ class Train final : public Command {
       throw Error(ErrorKind::usage,
                   fmt::format("{}: the step was made by {}, and there {} {} now", file.string(), counted(ranks, "rank"),
                               options.world.size() == 1 ? "is" : "are", options.world.size()))
-          .hint(fmt::format("hone launch -n {} train --replay {}", ranks, file.string()));
+          .hint(fmt::format("{} launch -n {} train --replay {}", program_words(), ranks, shell_word(file.string())));
     const Summary summary = train(whole_recipe(call, {}, folder / "config.yaml", folder.string()), options);
     if (!options.world.is_first()) return summary.interrupted() ? kStopped : 0;
     if (call.json)

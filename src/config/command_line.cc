@@ -140,6 +140,9 @@ class Parser {
   }
 
   void unknown(const std::string& name) {
+    if (name == "plugin" || name == "debug")
+      return problems_.add("--" + name, fmt::format("stands before the command: hone --{}{} COMMAND", name,
+                                                    name == "plugin" ? " FILE" : ""));
     std::vector<std::string> known = {"help"};
     if (overrides_.dotted) known.insert(known.end(), overrides_.sections.begin(), overrides_.sections.end());
     for (const Row& row : rows_) known.push_back(flag_of(row.path).substr(2));

@@ -146,7 +146,7 @@ std::vector<Change> diff(const Node& before, const Node& after) {
     if (gives_way(old_leaves, path, new_leaves) || gives_way(new_leaves, path, old_leaves)) continue;
     const auto was = old_leaves.find(path), is = new_leaves.find(path);
     const std::string a = was == old_leaves.end() ? "" : was->second, b = is == new_leaves.end() ? "" : is->second;
-    if ((was == old_leaves.end()) != (is == new_leaves.end()) || !same_value(a, b)) changes.push_back({path, a, b});
+    if (!same_value(a, b)) changes.push_back({path, a, b});  // an empty text is as good as none
   }
   return changes;
 }

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/program_words.h"
 #include "base/strings.h"
 #include "hone/config_read.h"
 
@@ -234,10 +235,12 @@ void read_choice(std::string_view interface_name, const Node& given, std::string
   }
   auto made = chosen == type && options ? options->copy() : catalogue ? catalogue->options(chosen) : nullptr;
   if (!made) {
+    const std::vector<std::string> known = choice_names(interface_name);
+    const std::string close = nearest(chosen, known);
     at.problems.add(at.path + ".type",
-                    fmt::format("got \"{}\", expected one of {}", escape_for_terminal(chosen),
-                                join(choice_names(interface_name), ", ")),
-                    nearest(chosen, choice_names(interface_name)), name ? name->mark() : node.mark());
+                    fmt::format("got \"{}\", expected one of {}{}", escape_for_terminal(chosen), join(known, ", "),
+                                close.empty() ? std::string("; ") + kOfPlugins : ""),
+                    close, name ? name->mark() : node.mark());
     return;
   }
   std::erase_if(node.entries(), [](const auto& entry) { return entry.first == "type"; });

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "data/source.h"
+#include "data/stream_entry.h"
 #include "data/tokenise.h"
 
 namespace hone::data {
@@ -71,6 +72,23 @@ bool can_be_learnt(const TokenStore& store) {
   return false;
 }
 
+// Of the tokens themselves, which say all of the records that is trained on.
+std::string key_of_tokens(const TokenStore& store, const Tokenizer& tokenizer) {
+  Hasher hasher;
+  hasher.update_field("hone tokens in memory").update_int(kVersion).update_field(tokenizer.fingerprint);
+  std::vector<std::int64_t> ids, labels;
+  for (std::int64_t doc = 0; doc < store.docs(); ++doc) {
+    ids.resize(store.end(doc) - store.begin(doc));
+    labels.resize(ids.size());
+    store.copy_ids(store.begin(doc), store.end(doc), ids.data());
+    store.copy_labels(store.begin(doc), store.end(doc), labels.data());
+    hasher.update_int(ids.size()).update_int(static_cast<std::uint64_t>(store.line(doc)));
+    hasher.update(std::as_bytes(std::span(ids))).update(std::as_bytes(std::span(labels)));
+    if (store.is_labelled()) hasher.update_field(store.label_names()[store.label(doc).name]);
+  }
+  return hasher.digest128_hex();
+}
+
 }  // namespace
 
 void check_ids(const TokenStore& store, const std::function<std::string(std::int64_t doc)>& name_of,
@@ -91,55 +109,37 @@ void check_ids(const TokenStore& store, const std::function<std::string(std::int
   }
 }
 
+// What a source makes without a file is known by its tokens alone: another version of it may make others.
 CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const Dataset::Options& options) {
-  const std::string content = hash_file(file.path);
-  const std::string key = key_of(content, file, tokenizer, options);
-  const std::string name = fmt::format("tokens-{}.bin", key);
-  std::shared_ptr<const TokenStore> store = maybe_load(options.cache_folder, name, key);
+  const bool is_file = !file.path.empty();
+  const std::string path = name_of(file), content = is_file ? hash_file(path) : "";
+  std::string key = is_file ? key_of(content, file, tokenizer, options) : "";
+  const std::string name = fmt::format("tokens-{}.bin", key), cache = is_file ? options.cache_folder : "";
+  std::shared_ptr<const TokenStore> store = maybe_load(cache, name, key);
   const bool cached = store != nullptr;
   const double start = monotonic_seconds();
   if (!cached) {
     store = tokenise_file(file, Tokenising(tokenizer, options));
-    if (store->counts().records == 0) throw Error(ErrorKind::data, fmt::format("{}: no records", file.path));
-    if (hash_file(file.path) != content)
-      throw Error(ErrorKind::data, fmt::format("{}: changed while it was read", file.path)).hint("start again");
+    if (store->counts().records == 0) throw Error(ErrorKind::data, fmt::format("{}: no records", path));
+    if (is_file && hash_file(path) != content)
+      throw Error(ErrorKind::data, fmt::format("{}: changed while it was read", path)).hint("start again");
   }
-  check_ids(*store, [&](std::int64_t doc) { return fmt::format("{}:{}", file.path, store->line(doc)); },
+  if (!is_file) key = key_of_tokens(*store, tokenizer);
+  check_ids(*store, [&](std::int64_t doc) { return fmt::format("{}:{}", path, store->line(doc)); },
             options.vocab_size);
   // Kept only when it can be trained on: a start that fails leaves no folder behind.
-  if (!cached && can_be_learnt(*store)) maybe_save(*store, options.cache_folder, name, key);
+  if (!cached && can_be_learnt(*store)) maybe_save(*store, cache, name, key);
   const bool first = file.max_samples && store->counts().records == *file.max_samples;
-  log::info("{}: {}{}, {} tokens, {}", file.path, first ? "the first " : "", counted(store->counts().records, "record"),
+  log::info("{}: {}{}, {} tokens, {}", path, first ? "the first " : "", counted(store->counts().records, "record"),
             human_count(static_cast<double>(store->size())),
             cached ? "from the cache" : "tokenised in " + human_duration(monotonic_seconds() - start));
   if (const std::int64_t seams = store->seams(0, store->size()))
-    log::info("{}: {} the end of a prompt and the beginning of its completion; they are learnt", file.path,
+    log::info("{}: {} the end of a prompt and the beginning of its completion; they are learnt", path,
               seams == 1 ? "1 token holds" : fmt::format("{} tokens hold", seams));
   if (!store->unread().empty())
-    log::info("{}: fields that are not read: {}", file.path, list_names(store->unread(), 20));
-  return {std::move(store), key, !cached};
+    log::info("{}: fields that are not read: {}", path, list_names(store->unread(), 20));
+  return {std::move(store), std::move(key), !cached};
 }
-
-namespace {
-
-// Of the tokens themselves, which say all of the records that is trained on.
-std::string key_of_tokens(const TokenStore& store, const Tokenizer& tokenizer) {
-  Hasher hasher;
-  hasher.update_field("hone tokens in memory").update_int(kVersion).update_field(tokenizer.fingerprint);
-  std::vector<std::int64_t> ids, labels;
-  for (std::int64_t doc = 0; doc < store.docs(); ++doc) {
-    ids.resize(store.end(doc) - store.begin(doc));
-    labels.resize(ids.size());
-    store.copy_ids(store.begin(doc), store.end(doc), ids.data());
-    store.copy_labels(store.begin(doc), store.end(doc), labels.data());
-    hasher.update_int(ids.size()).update_int(static_cast<std::uint64_t>(store.line(doc)));
-    hasher.update(std::as_bytes(std::span(ids))).update(std::as_bytes(std::span(labels)));
-    if (store.is_labelled()) hasher.update_field(store.label_names()[store.label(doc).name]);
-  }
-  return hasher.digest128_hex();
-}
-
-}  // namespace
 
 CachedTokens tokens_of(const std::vector<Record>& records, const std::string& name, const Tokenizer& tokenizer,
                        const Dataset::Options& options) {

@@ -19,6 +19,7 @@
 #include "data/ignored.h"
 #include "data/labelled.h"
 #include "data/order.h"
+#include "data/stream_entry.h"
 #include "data/window.h"
 #include "hone/data.h"
 #include "hone/data_in_memory.h"
@@ -371,6 +372,7 @@ void add_parts(std::vector<FilePart>& parts, const DataFile& entry, const Tokeni
     file.max_samples = left;
     const std::int64_t before = parts.empty() ? 0 : parts.back().first_record + parts.back().tokens.store->docs();
     FilePart part{.file = file, .tokens = data::load_tokens(file, tokenizer, options), .first_record = before};
+    part.file.path = data::name_of(file);
     if (left) *left -= part.tokens.store->counts().records;
     part.add_stretches();
     parts.push_back(std::move(part));

@@ -109,7 +109,13 @@ FoundFiles files_of(const DataFile& entry, bool as_stream) {
       source != nullptr && !source->takes_context && !entry.path.empty())
     throw error(entry.path, fmt::format("source {} makes its records itself and reads no file; leave the path out",
                                         entry.source.type));
-  if (as_stream && entry.path.empty() && !entry.source.type.empty()) return {{entry}, {}};
+  if (entry.path.empty() && !entry.source.type.empty()) {
+    if (!as_stream && !entry.max_samples)
+      throw error("data", fmt::format("source {} without a path, which may have no end; expected max_samples beside it "
+                                      "where it is read before it is used",
+                                      entry.source.type));
+    return {{entry}, {}};
+  }
   std::error_code unknown;
   const fs::file_status status = fs::status(entry.path, unknown);
   FoundFiles found;

@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "base/signals.h"
 #include "data/source.h"
+#include "data/stream_entry.h"
 #include "text/chat/chat_mask.h"
 #include "text/tokenizer/json_tokenizer.h"
 #include "text/tokenizer/no_tokenizer.h"
@@ -290,10 +291,11 @@ void each_tokens(const DataFile& file, const Tokenising& how,
   const std::unique_ptr<Source> source = open_source(source_file(file, how.records), file.source);
   Progress progress({.what = "tokenise", .unit = "record"});
   std::int64_t records = 0, tokens = 0, left = file.max_samples.value_or(std::numeric_limits<std::int64_t>::max());
+  const std::string name = name_of(file);
   Pipeline pipeline(
       [&](Pipeline::Item& item) {
-        if (StopSignal::stop_requested()) StopSignal::check("reading " + file.path);  // nothing is lost by that
-        item.path = file.path;
+        if (StopSignal::stop_requested()) StopSignal::check("reading " + name);  // nothing is lost by that
+        item.path = name;
         return left-- > 0 && next_of(*source, file.source, item.record);
       },
       how);

@@ -282,7 +282,10 @@ void Generator::State::run(const Prompts& prompts, Lines lines, const GenerateCo
 }
 
 Generator::Generator(const Model& model, std::shared_ptr<const Tokenizer> tokenizer)
-    : state_(std::make_unique<State>(State{require_causal_lm(model, "generate"), std::move(tokenizer)})) {}
+    : state_(std::make_unique<State>(State{require_causal_lm(model, "generate"), std::move(tokenizer)})) {
+  if (!state_->tokenizer)
+    throw Error(ErrorKind::usage, "generate: no tokenizer; expected one, as load_tokenizer() gives it");
+}
 Generator::~Generator() = default;
 
 void Generator::use_adapter(const std::string& name) {

@@ -10,6 +10,7 @@
 #include "hone/hub.h"
 #include "hone/registry.h"
 #include "hub/fresh.h"
+#include "hub/weight_names.h"
 
 namespace hone {
 namespace {
@@ -152,7 +153,11 @@ std::unique_ptr<Model> build_model(const Node& hf_config, const std::string& fil
   Problems problems;
   options->read(meaningful(hf_config, names_of(*options), problems), problems, "");
   problems.raise(file);
-  auto model = during("building the model of " + file, [&] { return entry->make(*options, head); });
+  auto model = during("building the model of " + file, [&] {
+    auto made = entry->make(*options, head);
+    hub::check_weight_names(*made);
+    return made;
+  });
   if (!head.labels.empty()) require_classifier(*model, "labels to be learnt");
   return model;
 }

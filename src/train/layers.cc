@@ -70,6 +70,31 @@ void open_path(Node& root, const std::string& path) {
   }
 }
 
+// "loss.mode" of options that are called so, of whatever a choice can be.
+bool is_text_of(const std::vector<config::OptionInfo>& rows, const std::string& path) {
+  return std::any_of(rows.begin(), rows.end(), [&](const config::OptionInfo& row) {
+    if (row.path == path) return row.type == "string";
+    if (row.catalogue.empty() || !path.starts_with(row.path + ".")) return false;
+    const config::Catalogue* catalogue = config::find_catalogue(row.catalogue);
+    const std::vector<std::string> types = catalogue ? catalogue->names() : std::vector<std::string>();
+    return std::any_of(types.begin(), types.end(), [&](const std::string& type) {
+      return is_text_of(catalogue->options(type)->describe(), path.substr(row.path.size() + 1));
+    });
+  });
+}
+
+bool is_yaml_text(const std::string& words) {
+  config::Problems problems;
+  const Node node = config::parse_yaml(words, "", problems);
+  return problems.empty() && node.entries().empty() && node.items().empty();
+}
+
+// What a text is to say is not always YAML, or a section of it: a chat template begins with "{%". In quotes it is one.
+std::string as_yaml(const std::string& path, const std::string& words) {
+  if (is_yaml_text(words) || !is_utf8(words) || !is_text_of(config::describe(Recipe()), path)) return words;
+  return config::to_json(Node::scalar(words, /*quoted=*/true));
+}
+
 }  // namespace
 
 void put_over(Node& root, const Node& given, config::Problems& problems) {
@@ -97,7 +122,7 @@ void put_over(Node& root, const RecipeOverrides& overrides, std::string_view sou
     if (path != given && is_given(path))
       problems.add(given, "is called " + path + " now, which is given as well", "", mark);
     open_path(root, path);
-    config::assign(root, path, value, mark, problems);
+    config::assign(root, path, as_yaml(path, value), mark, problems);
     config::rename<Recipe>(root, nullptr, problems);  // names within the value
   }
 }

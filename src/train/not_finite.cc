@@ -7,6 +7,8 @@
 #include <cmath>
 
 #include "base/log.h"
+#include "base/program_words.h"
+#include "base/shell_words.h"
 #include "base/strings.h"
 
 namespace hone::training {
@@ -56,9 +58,10 @@ bool check_finite(const PendingUpdate& update, const Updater& updater, const Whe
   const BadTensor first = update.first_bad();
   const std::vector<std::string> records = records_of(update.group, update.losses, where);
   const std::string file = fmt::format("{}{}.json", kNotFiniteFile, where.step);
-  const std::string program = where.world.size() > 1 ? fmt::format("hone launch -n {}", where.world.size()) : "hone";
-  const std::string replay =
-      where.run ? fmt::format("{} train --replay {}", program, (where.run->path() / file).string()) : "";
+  const std::string launch = where.world.size() > 1 ? fmt::format(" launch -n {}", where.world.size()) : "";
+  const std::string replay = where.run ? fmt::format("{}{} train --replay {}", program_words(), launch,
+                                                     shell_word((where.run->path() / file).string()))
+                                       : "";
   if (where.run) {
     const nlohmann::ordered_json dump{
         {"step", where.step},

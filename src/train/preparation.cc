@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "hone/registry.h"
+#include "hub/weight_names.h"
 #include "io/json.h"
 #include "io/ownership.h"
 #include "io/safetensors_writer.h"
@@ -72,6 +74,15 @@ DataFile in_memory() {
   return file;
 }
 
+// Metrics and the recipe know a set by its name.
+void require_different(const std::vector<EvalSet>& sets) {
+  std::set<std::string> names;
+  for (const EvalSet& set : sets)
+    if (!names.insert(set.name).second)
+      throw Error(ErrorKind::usage, fmt::format("evals: two sets are called {}; expected a name for each",
+                                                hone::quoted(set.name)));
+}
+
 // A set that is not the recipe's share of the training data.
 void require_named(const EvalSet& set) {
   if (set.name.empty() || !set.data)
@@ -118,12 +129,14 @@ Recipe with_inputs(Recipe recipe, const TrainerInputs& given, const World& world
                      "not with a model in memory, which every rank has whole");
     problems.require(!recipe.model.load.optimizer, "model.load.optimizer",
                      "not with a model in memory; a state has its optimizer");
+    hub::check_weight_names(*given.model);
     given.model->each_weight([&](const std::string& name, const Weight& weight) {
       if (!weight.filled()) problems.add("model", name + ": not filled; load_weights() or init_weights() come first");
     });
   }
   problems.raise();
   if (given.train) recipe.data.train = {in_memory()};
+  require_different(given.evals);
   for (const EvalSet& set : given.evals) {
     require_named(set);
     recipe.data.eval.files[set.name] = {in_memory()};
@@ -315,6 +328,7 @@ void Preparation::apply(const RunData& part) {
     throw Error(ErrorKind::data, "the part speaks of other training data than the run has");
   TrainerSection& trainer = recipe_.trainer;
   if (part.train && part.train != own.train) inputs_->train = part.train, recipe_.data.train = {in_memory()};
+  require_different(part.evals);
   std::vector<EvalSet> sets;
   for (EvalSet set : part.evals) {
     const auto known = std::find_if(own.evals.begin(), own.evals.end(),

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "base/log.h"
+#include "base/program_words.h"
 #include "base/strings.h"
 #include "config/duration.h"
 #include "config/patterns.h"
@@ -43,10 +44,11 @@ void ModelSection::validate(Problems& problems) const {
     problems.require(path.empty() || given == config.end(), key, "not together with path, whose config.json says it");
     if (given == config.end() || registries().models.find(given->second.node.text())) continue;
     const std::vector<std::string> known = registries().models.names();
+    const std::string close = hone::config::nearest(given->second.node.text(), known);
     problems.add(key,
-                 fmt::format("got {}, expected one of {}", hone::config::detail::inline_text(given->second.node),
-                             fmt::join(known, ", ")),
-                 hone::config::nearest(given->second.node.text(), known), given->second.node.mark());
+                 fmt::format("got {}, expected one of {}{}", hone::config::detail::inline_text(given->second.node),
+                             fmt::join(known, ", "), close.empty() ? std::string("; ") + kOfPlugins : ""),
+                 close, given->second.node.mark());
   }
 }
 

@@ -21,6 +21,8 @@
 namespace hone::training {
 namespace {
 
+constexpr const char* kGroups = "groups";  // of those that prepare() made, as ranks tell each other
+
 // Of each its mean and its root mean square, over all elements that a step has of it; of a scalar its mean.
 void add_intermediates(const Pass& pass, LossTerms& into) {
   for (const auto& [name, value] : pass.sown) {
@@ -106,12 +108,24 @@ StepReport Stepper::make(Group given) {
   StepReport report;
   report.skipped = true;
   const Groups groups = objective_->prepare(std::move(given), context);
+  groups_ = groups.size();
+  if (groups.empty()) check_groups(world_.gather(Sums{{kGroups, 0}}));  // others may have some
   for (const Group& group : groups) {
     const StepReport one = update(group, groups.size() == 1);
     count(one, report);
     if (!one.left_out()) updated();
   }
   return report;
+}
+
+// Each group is an update that all ranks make together: where one had more, the others would be at something else.
+void Stepper::check_groups(const std::vector<Sums>& told) const {
+  for (std::size_t rank = 1; rank < told.size(); ++rank)
+    if (const double first = told[0].at(kGroups), there = told[rank].at(kGroups); first != there)
+      throw Error(ErrorKind::bug,
+                  fmt::format("objective {}: prepare() gives another number of groups on each rank: rank {} has {}, "
+                              "rank 0 has {}; expected as many on all, as each is an update",
+                              recipe_.objective.type, rank, there, first));
 }
 
 // Into those of the step.
@@ -219,6 +233,7 @@ Sums Stepper::amounts(const Group& group, Passes& passes, StepReport& report) co
                     documents = "documents", squares = "squares", most = "passes";
   Sums told{{tokens, 0}, {supervised, 0}, {rows, 0}, {documents, 0}, {squares, 0}};
   told[most] = static_cast<double>(group.size());
+  told[kGroups] = static_cast<double>(groups_);
   for (const Batch& batch : group) {
     Sums own = objective_->sums(batch);
     told[tokens] += static_cast<double>(batch.tokens);
@@ -232,7 +247,9 @@ Sums Stepper::amounts(const Group& group, Passes& passes, StepReport& report) co
     for (const auto& [name, value] : own) told[amount + name] += value;
   }
   Sums all, total;
-  for (const Sums& one : world_.gather(told)) {
+  const std::vector<Sums> each = world_.gather(told);
+  check_groups(each);
+  for (const Sums& one : each) {
     add(all, one);
     passes.count = std::max(passes.count, static_cast<std::size_t>(one.at(most)));
   }

@@ -89,6 +89,7 @@ class Stepper {
   using SeedOf = std::function<std::uint64_t(std::size_t)>;  // of a micro-batch of this rank
   BadTensor first_bad(const Group& group, const Passes& passes, const SeedOf& seed_of);
   BadTensor first_bad_value(const Batch& batch, std::uint64_t seed) const;
+  void check_groups(const std::vector<Sums>& told) const;
   Sums amounts(const Group& group, Passes& passes, StepReport& report) const;
   // Of the rank's i-th micro-batch: its number in the step, from which its dropout follows.
   std::uint64_t number_of(std::size_t i) const {
@@ -139,6 +140,7 @@ class Stepper {
   std::unique_ptr<Objective> objective_;
   RunResources resources_;
   DocumentNumbers numbers_;
+  std::size_t groups_ = 1;  // of the step at hand
   std::optional<Unread> unread_;
   const std::unique_ptr<RecordedPasses> recorded_;  // null: passes are made op by op
   const TrainedByStep trained_;

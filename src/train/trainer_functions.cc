@@ -1,4 +1,6 @@
 // What of a run its parts say and may replace: the step, what is measured; and what it hands out.
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "base/signals.h"
@@ -23,6 +25,9 @@ RunFunctions Trainer::functions() {
 }
 
 void Trainer::replace(RunFunctions part) {
+  for (std::size_t i = 0; i < part.evaluations.size(); ++i)
+    if (!part.evaluations[i])
+      throw Error(ErrorKind::usage, fmt::format("evaluations.{}: null; expected an evaluation", i));
   if (part.training_step) step_function_ = std::move(part.training_step);
   if (!part.evaluations.empty()) evaluations_ = std::move(part.evaluations);
   recipe_.trainer.save = part.checkpoints;

@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "harness/errors.h"
 #include "harness/scale.h"
 
 namespace hone {
@@ -31,6 +32,13 @@ TEST(StopSignal, TheFirstAsksAndIsNamed) {
   EXPECT_EQ(StopSignal::stop_name(), "SIGTERM");
   pollfd wake{StopSignal::wake_fd(), POLLIN, 0};
   EXPECT_EQ(poll(&wake, 1, 0), 1);
+}
+
+TEST(StopSignal, ASecondOneAtATimeIsAnErrorThatSaysWhatToDo) {
+  const StopSignal signals;
+  EXPECT_HONE_ERROR(StopSignal(), usage, "expected one at a time\n  hint: TrainOptions::handle_signals = false");
+  raise(SIGTERM);
+  EXPECT_TRUE(StopSignal::stop_requested());  // the first one is as it was
 }
 
 TEST(StopSignal, SaveRequestsAreTakenOnce) {

@@ -80,6 +80,13 @@ TEST(CommandLine, FlagsOfAllCommandsStandBesideTheCommandsOwn) {
   EXPECT_HONE_ERROR(parse_command_line({"--quite"}, options, {}, &common), usage, "did you mean --quiet?");
 }
 
+TEST(CommandLine, SaysWhichFlagsStandBeforeTheCommand) {
+  OptionsOf<Flags> options;
+  EXPECT_HONE_ERROR(parse_command_line({"r.yaml", "--plugin", "x.so"}, options, {true}), usage,
+                    "--plugin: stands before the command: hone --plugin FILE COMMAND");
+  EXPECT_HONE_ERROR(parse_command_line({"--debug"}, options, {true}), usage, "hone --debug COMMAND");
+}
+
 TEST(CommandLine, TakesWholeSectionsAsOverrides) {
   OptionsOf<Flags> options;
   const CommandLine line =

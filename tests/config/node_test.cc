@@ -149,6 +149,12 @@ TEST(Diff, ListsLeavesThatDiffer) {
             (Lines{"a.b 1 -> 2", "gone x -> ", "l.2  -> 3", "new.x  -> y"}));
 }
 
+// As of an option "" that the other recipe's optimizer does not have.
+TEST(Diff, AnEmptyTextIsAsGoodAsNone) {
+  EXPECT_EQ(changes("o: {mode: '', k: 1}\n", "o: {k: 1}\n"), Lines{});
+  EXPECT_EQ(changes("o: {k: 1}\n", "o: {mode: '', k: 2}\n"), (Lines{"o.k 1 -> 2"}));
+}
+
 // So that each change has a place that an option has.
 TEST(Diff, AnEmptyMapGivesWayToWhatComesIntoIt) {
   EXPECT_EQ(changes("a: {}\n", "a: {b: {c: 1}}\n"), (Lines{"a.b.c  -> 1"}));

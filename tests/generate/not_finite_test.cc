@@ -50,6 +50,11 @@ TEST_F(NotFinite, GenerationNamesTheWeight) {
         }
 }
 
+TEST_F(NotFinite, AGeneratorWithoutATokenizerIsRefused) {
+  load(Precision::fp32);
+  EXPECT_HONE_ERROR(Generator(*model_, nullptr), usage, "generate: no tokenizer");
+}
+
 // Only one token's logit is bad, the likeliest is not.
 TEST_F(NotFinite, ASingleLogitCounts) {
   for (const Precision precision : {Precision::fp32, Precision::bf16})

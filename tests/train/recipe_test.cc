@@ -245,6 +245,27 @@ TEST(Recipe, LayersLieOverEachOther) {
   EXPECT_HONE_ERROR(read_recipe(layers), config, "environment: trainer.stps: no such option");
 }
 
+// A template's text is no YAML, or a section of it.
+TEST(Recipe, AFlagWhoseOptionIsATextTakesItAsItIs) {
+  const test::TempFolder folder;
+  test::small_recipe(folder);
+  RecipeLayers layers;
+  layers.file = (folder / "recipe.yaml").string();
+  for (const std::string text : {"{% for m in messages %}{{ m['content'] }}\n{% endfor %}", "{{ messages }}", "{a: b}",
+                                 "say: {% \"x\\n\" %}", "[INST]", "plain"}) {
+    SCOPED_TRACE(text);
+    layers.flags = {{"data.chat_template", text}};
+    EXPECT_EQ(read_recipe(layers).data.chat_template, text);
+    layers.environment = std::exchange(layers.flags, {});
+    EXPECT_EQ(read_recipe(layers).data.chat_template, text);
+    layers.environment.clear();
+  }
+  layers.flags = {{"data.chat_template", "'in quotes'"}};
+  EXPECT_EQ(read_recipe(layers).data.chat_template, "in quotes");
+  layers.flags = {{"trainer.steps", "{% x"}};
+  EXPECT_HONE_ERROR(read_recipe(layers), config, "not YAML");
+}
+
 TEST(Recipe, AllProblemsAreReportedTogether) {
   const test::TempFolder folder;
   try {

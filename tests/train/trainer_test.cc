@@ -151,6 +151,23 @@ TEST_F(TrainerParts, TakesAModelOrAState) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "memory"));
 }
 
+TEST_F(TrainerParts, SetsThatShareANameAreRefused) {
+  TrainerInputs twice = inputs(recipe());
+  twice.evals.push_back(twice.evals[0]);
+  EXPECT_HONE_ERROR(Trainer(bare(), std::move(twice), kQuiet).run(), usage, "evals: two sets are called \"lines\"");
+  Trainer trainer(recipe(), kQuiet);
+  RunData data = trainer.configure_dataloaders();
+  data.evals.push_back(data.evals.at(0));
+  EXPECT_HONE_ERROR(trainer.replace(data), usage, "evals: two sets are called \"held_out\"");
+}
+
+TEST_F(TrainerParts, AnEvaluationThatIsNullIsRefused) {
+  Trainer trainer(recipe(), kQuiet);
+  RunFunctions functions = trainer.configure_functions();
+  functions.evaluations.push_back(nullptr);
+  EXPECT_HONE_ERROR(trainer.replace(functions), usage, "evaluations.1: null; expected an evaluation");
+}
+
 TEST_F(TrainerParts, PartsAreMadeInTheDocumentedOrder) {
   Trainer trainer(recipe(), kQuiet);
   const RunData data = trainer.configure_dataloaders();
