@@ -127,7 +127,7 @@ TrainState TrainState::load(const std::string& where, const LoadState& how) {
   if (has_state && !frame->chosen.type.empty()) {
     frame->init();
     during("loading the optimizer's state of " + path.string(),
-           [&] { training::load_updater(folder, frame->updater(), !how.strict); });
+           [&] { training::load_updater(folder, frame->updater(), {.other_weights = !how.strict}); });
   }
   return TrainState(std::move(frame));
 }
