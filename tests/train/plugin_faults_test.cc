@@ -9,6 +9,7 @@
 #include "hone/objective.h"
 #include "hone/random.h"
 #include "hone/schedule.h"
+#include "hone/source.h"
 #include "train/hooks_for_tests.h"
 #include "train/run_weights.h"
 #include "train/together.h"
@@ -110,6 +111,15 @@ class BadCollator final : public Collator {
   HostBatch collate(std::vector<HostRow>, const Random&) const override { throw 42; }
 };
 
+class BadSource final : public Source {
+ public:
+  struct Config {
+    static constexpr std::tuple<> fields() { return {}; }
+  };
+  explicit BadSource(const Config&) {}
+  bool next(Record&) override { throw std::length_error("line 3"); }
+};
+
 class BadEvaluation final : public Evaluation {
  public:
   struct Config {
@@ -175,6 +185,7 @@ void register_faults() {
     registries().callbacks.add<Halver>("halver", "Assigns.");
     registries().trackers.add<BadTracker>("bad_tracker", "Fails.");
     registries().collators.add<BadCollator>("bad_collator", "Fails.");
+    registries().sources.add<BadSource>("bad_source", "Fails.");
     registries().evals.add<BadEvaluation>("bad_evaluation", "Fails.");
     registries().schedules.add<BadSchedule>("bad_schedule", "Fails.");
     registries().objectives.add<Rare>("rare", "A term that is seldom there.");
@@ -228,6 +239,9 @@ TEST_F(PluginFaults, SayWhichOfTheOthers) {
                     "tracker bad_tracker, log, step 2: no such host");
   EXPECT_HONE_ERROR(run_with({{"data.collator", "bad_collator"}}), bug,
                     "data.collator, collate: it has thrown what is no std::exception");
+  EXPECT_HONE_ERROR(
+      run_with({{"data.train", "[{source: {type: bad_source}}]"}, {"data.eval.held_out", "0"}}), bug,
+      "source bad_source, next: line 3");
   EXPECT_HONE_ERROR(run_with({{"objective", "{type: rare, evaluations: [bad_evaluation]}"}}), bug,
                     "evaluation of sense, measure: at 7");
   EXPECT_HONE_ERROR(run_with({{"optimizer.schedule", "bad_schedule"}}), bug,
