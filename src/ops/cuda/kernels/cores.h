@@ -5,9 +5,26 @@
 
 #include "ops/cuda/kernels/types.h"
 
-// 16 bytes, or fewer, or zeros, on their way; those that were asked for before a commit arrive together.
+// 16 bytes, or fewer, or zeros, on their way; those that were asked for before a commit arrive together. GPUs before
+// 8.0 copy them at once.
 #if defined(__CUDA_ARCH__)
 HONE_DEVICE unsigned shared_address(const void* x) { return static_cast<unsigned>(__cvta_generic_to_shared(x)); }
+#else
+HONE_DEVICE unsigned shared_address(const void* x) { return emulated::Machine::now().shared_address(x); }
+#endif
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+template <int kWords>
+HONE_DEVICE void copy_words(void* to, const void* from, bool there) {
+  Pack<unsigned, kWords> words = {};
+  if (there) words = load<kWords>(static_cast<const unsigned*>(from), 0);
+  store<kWords>(static_cast<unsigned*>(to), 0, words);
+}
+HONE_DEVICE void copy_ahead(void* to, const void* from, bool there) { copy_words<4>(to, from, there); }
+HONE_DEVICE void copy_8_ahead(void* to, const void* from, bool there) { copy_words<2>(to, from, there); }
+HONE_DEVICE void commit_copies() {}
+template <int kLeft>
+HONE_DEVICE void wait_for_copies() {}
+#elif defined(__CUDA_ARCH__)
 HONE_DEVICE void copy_ahead(void* to, const void* from, bool there) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
                "r"(there ? 16 : 0)
@@ -24,7 +41,6 @@ HONE_DEVICE void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
 #else
-HONE_DEVICE unsigned shared_address(const void* x) { return emulated::Machine::now().shared_address(x); }
 HONE_DEVICE void copy_ahead(void* to, const void* from, bool there) { emulated::copy_in_time(to, from, there, 16); }
 HONE_DEVICE void copy_8_ahead(void* to, const void* from, bool there) { emulated::copy_in_time(to, from, there, 8); }
 HONE_DEVICE void commit_copies() { emulated::Machine::now().commit_copies(); }

@@ -56,14 +56,8 @@ HONE_DEVICE float widened(Bf16 x) {
 HONE_DEVICE void round_to(float& to, float x) { to = x; }
 HONE_DEVICE void round_to(double& to, double x) { to = x; }
 
-#if defined(__CUDA_ARCH__)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 HONE_DEVICE void round_to(Bf16& to, float x) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to.bits) : "f"(x)); }
-HONE_DEVICE float widened(Half x) {
-  float wide;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(x.bits));
-  return wide;
-}
-HONE_DEVICE void round_to(Half& to, float x) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(to.bits) : "f"(x)); }
 #else
 HONE_DEVICE void round_to(Bf16& to, float x) {
   union {
@@ -72,6 +66,15 @@ HONE_DEVICE void round_to(Bf16& to, float x) {
   } both = {x};
   to.bits = x != x ? 0x7fc0 : static_cast<unsigned short>((both.bits + 0x7fff + (both.bits >> 16 & 1)) >> 16);
 }
+#endif
+#if defined(__CUDA_ARCH__)
+HONE_DEVICE float widened(Half x) {
+  float wide;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(x.bits));
+  return wide;
+}
+HONE_DEVICE void round_to(Half& to, float x) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(to.bits) : "f"(x)); }
+#else
 HONE_DEVICE float widened(Half x) { return emulated::float_of_half(x.bits); }
 HONE_DEVICE void round_to(Half& to, float x) { to.bits = emulated::half_of_float(x); }
 #endif
@@ -91,7 +94,7 @@ template <class T>
 HONE_DEVICE unsigned both(T, float first, float second) {
   return rounded<T>(first).bits | static_cast<unsigned>(rounded<T>(second).bits) << 16;
 }
-#if defined(__CUDA_ARCH__)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 HONE_DEVICE unsigned both(Bf16, float first, float second) {
   unsigned word;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
@@ -234,7 +237,7 @@ HONE_DEVICE void bring_nearer(const void*) {}
 // Tensor cores: c += a b, of 16 x 16 and 16 x 8 values of 16 bits, two in a word. Of lane 4 g + t, a has rows g, g + 8,
 // g, g + 8 at depths 2 t, 2 t, 2 t + 8, 2 t + 8 and the next ones; b column g at depths 2 t and 2 t + 8; c rows g, g,
 // g + 8, g + 8 of columns 2 t, 2 t + 1, 2 t, 2 t + 1.
-#if defined(__CUDA_ARCH__)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 #define HONE_MULTIPLY(Type, name)                                                                         \
   HONE_DEVICE void multiply_add(Type, float(&c)[4], const unsigned(&a)[4], unsigned b0, unsigned b1) {    \
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." name "." name                                   \
@@ -245,6 +248,9 @@ HONE_DEVICE void bring_nearer(const void*) {}
 HONE_MULTIPLY(Bf16, "bf16")
 HONE_MULTIPLY(Half, "f16")
 #undef HONE_MULTIPLY
+#elif defined(__CUDA_ARCH__)  // no kernel that is launched on such a GPU comes here
+template <class T>
+HONE_DEVICE void multiply_add(T, float (&)[4], const unsigned (&)[4], unsigned, unsigned) {}
 #else
 template <class T>
 HONE_DEVICE void multiply_add(T, float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
