@@ -15,6 +15,10 @@ std::vector<std::string>& plugins() {
 
 }  // namespace
 
+std::string words_of_plugins(const std::string& nearest) {
+  return nearest.empty() ? "; those of a plug-in come by hone --plugin FILE COMMAND" : "";
+}
+
 void remember_plugins(std::vector<std::string> files) { plugins() = std::move(files); }
 
 std::string program_words() {

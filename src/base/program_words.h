@@ -6,8 +6,9 @@
 
 namespace hone {
 
-// What is said of a name that nobody has registered: a plug-in may have it.
-inline constexpr const char* kOfPlugins = "those of a plug-in come by hone --plugin FILE COMMAND";
+// What is said, behind those that there are, of a name that nobody has registered and that is like none of them
+// (`nearest` is ""): a plug-in may have it.
+std::string words_of_plugins(const std::string& nearest);
 
 // Files that --plugin has loaded. Of the whole process, said before other threads start.
 void remember_plugins(std::vector<std::string> files);

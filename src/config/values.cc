@@ -239,7 +239,7 @@ void read_choice(std::string_view interface_name, const Node& given, std::string
     const std::string close = nearest(chosen, known);
     at.problems.add(at.path + ".type",
                     fmt::format("got \"{}\", expected one of {}{}", escape_for_terminal(chosen), join(known, ", "),
-                                close.empty() ? std::string("; ") + kOfPlugins : ""),
+                                words_of_plugins(close)),
                     close, name ? name->mark() : node.mark());
     return;
   }

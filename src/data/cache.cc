@@ -72,20 +72,28 @@ bool can_be_learnt(const TokenStore& store) {
   return false;
 }
 
-// Of the tokens themselves, which say all of the records that is trained on.
-std::string key_of_tokens(const TokenStore& store, const Tokenizer& tokenizer) {
-  Hasher hasher;
-  hasher.update_field("hone tokens in memory").update_int(kVersion).update_field(tokenizer.fingerprint);
+// Calls visit(doc, ids, labels) for each document.
+template <class Visit>
+void each_document(const TokenStore& store, const Visit& visit) {
   std::vector<std::int64_t> ids, labels;
   for (std::int64_t doc = 0; doc < store.docs(); ++doc) {
     ids.resize(store.end(doc) - store.begin(doc));
     labels.resize(ids.size());
     store.copy_ids(store.begin(doc), store.end(doc), ids.data());
     store.copy_labels(store.begin(doc), store.end(doc), labels.data());
+    visit(doc, ids, labels);
+  }
+}
+
+// Of the tokens themselves, which say all of the records that is trained on.
+std::string key_of_tokens(const TokenStore& store, const Tokenizer& tokenizer) {
+  Hasher hasher;
+  hasher.update_field("hone tokens in memory").update_int(kVersion).update_field(tokenizer.fingerprint);
+  each_document(store, [&](std::int64_t doc, const auto& ids, const auto& labels) {
     hasher.update_int(ids.size()).update_int(static_cast<std::uint64_t>(store.line(doc)));
     hasher.update(std::as_bytes(std::span(ids))).update(std::as_bytes(std::span(labels)));
     if (store.is_labelled()) hasher.update_field(store.label_names()[store.label(doc).name]);
-  }
+  });
   return hasher.digest128_hex();
 }
 
@@ -94,19 +102,14 @@ std::string key_of_tokens(const TokenStore& store, const Tokenizer& tokenizer) {
 void check_ids(const TokenStore& store, const std::function<std::string(std::int64_t doc)>& name_of,
                std::int64_t vocab_size) {
   if (vocab_size <= 0 || (store.counts().max_id < vocab_size && store.highest_exception() < vocab_size)) return;
-  std::vector<std::int64_t> ids, labels;
-  for (std::int64_t doc = 0; doc < store.docs(); ++doc) {
-    ids.resize(store.end(doc) - store.begin(doc));
-    labels.resize(ids.size());
-    store.copy_ids(store.begin(doc), store.end(doc), ids.data());
-    store.copy_labels(store.begin(doc), store.end(doc), labels.data());
+  each_document(store, [&](std::int64_t doc, const auto& ids, const auto& labels) {
     const std::int64_t highest =
         std::max(*std::max_element(ids.begin(), ids.end()), *std::max_element(labels.begin(), labels.end()));
     if (highest >= vocab_size)
       throw Error(ErrorKind::data, fmt::format("{}: token id {}; expected less than the model's vocabulary of {}",
                                                name_of(doc), highest, vocab_size))
           .hint("is this the model's tokenizer?");
-  }
+  });
 }
 
 // What a source makes without a file is known by its tokens alone: another version of it may make others.

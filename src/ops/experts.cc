@@ -170,14 +170,15 @@ class RoutedMlpFunction : public torch::autograd::Function<RoutedMlpFunction> {
 
 bool takes(const at::Tensor& x, const std::vector<GatedMlpWeights>& experts) {
   if (x.numel() == 0) return false;
+  // What does not fit is the reference's, which says so.
+  const std::int64_t hidden = x.size(-1), inner = experts[0].gate.weight_OI.size(0);
   for (const GatedMlpWeights& e : experts)
     for (const LinearWeight* w : {&e.gate, &e.up, &e.down}) {
       HONE_ASSERT(!w->bias_O.defined());
       if (w->weight_OI.numel() == 0 || !backend_for({x, w->weight_OI})) return false;
-      const at::Tensor& first = experts[0].gate.weight_OI;  // what does not fit is the reference's, which says so
-      if (w->weight_OI.sizes() != (w == &e.down ? first.t().sizes() : first.sizes())) return false;
+      const bool down = w == &e.down;
+      if (w->weight_OI.sizes() != at::IntArrayRef({down ? hidden : inner, down ? inner : hidden})) return false;
     }
-  if (x.size(-1) != experts[0].gate.weight_OI.size(1)) return false;
   return true;
 }
 

@@ -10,6 +10,7 @@
 #include "ops/column_sum.h"
 #include "ops/kept_sum.h"
 #include "ops/passes.h"
+#include "ops/row_weight.h"
 
 namespace hone::ops {
 namespace reference {
@@ -98,8 +99,8 @@ class AddLayerNormFunction : public torch::autograd::Function<AddLayerNormFuncti
 };
 
 bool backend_fits(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  const auto fits = [&](const at::Tensor& w) { return w.dim() == 1 && w.size(0) == x.size(-1) && backend_for({x, w}); };
-  return x.numel() > 0 && x.dim() > 0 && fits(weight) && (!bias.defined() || fits(bias));
+  const auto fits = [&](const at::Tensor& w) { return fits_rows(x, w) && backend_for({x, w}); };
+  return x.numel() > 0 && fits(weight) && (!bias.defined() || fits(bias));
 }
 
 }  // namespace

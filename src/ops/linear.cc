@@ -17,6 +17,7 @@
 #include "ops/kept_sum.h"
 #include "ops/matmul.h"
 #include "ops/rms_norm.h"
+#include "ops/row_weight.h"
 #include "ops/skinny.h"
 #include "ops/weight_gradient.h"
 
@@ -444,7 +445,7 @@ at::Tensor linear(const at::Tensor& x, const LinearWeight& weight) { return line
 namespace {
 
 bool takes_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I) {
-  return backend_for({x, norm_I}) && norm_I.dim() == 1 && norm_I.size(0) == x.size(-1) &&
+  return backend_for({x, norm_I}) && fits_rows(x, norm_I) &&
          (!residual.defined() || (backend_for({x, residual}) && x.sizes() == residual.sizes()));
 }
 // Whether a table makes the norm of few rows together with their products: in one go, and the same bits.

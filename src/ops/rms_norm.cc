@@ -11,6 +11,7 @@
 #include "ops/column_sum.h"
 #include "ops/kept_sum.h"
 #include "ops/passes.h"
+#include "ops/row_weight.h"
 
 namespace hone::ops {
 namespace reference {
@@ -83,14 +84,10 @@ class AddRmsNormFunction : public torch::autograd::Function<AddRmsNormFunction> 
   }
 };
 
-bool fits(const at::Tensor& x, const at::Tensor& weight) {
-  return x.dim() > 0 && weight.dim() == 1 && weight.size(0) == x.size(-1);
-}
-
 }  // namespace
 
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, GradientSum* gradient_sum) {
-  if (x.numel() == 0 || !fits(x, weight) || !backend_for({x, weight})) return reference::rms_norm(x, weight, eps);
+  if (x.numel() == 0 || !fits_rows(x, weight) || !backend_for({x, weight})) return reference::rms_norm(x, weight, eps);
   if (!at::GradMode::is_enabled()) return rms_norm_forward(x, {}, weight, eps).normed;
   return RmsNormFunction::apply(x, weight, eps, to_number(gradient_sum));
 }
@@ -98,7 +95,7 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, G
 AddNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps,
                      GradientSum* gradient_sum) {
   if (!residual.defined()) return {x, rms_norm(x, weight, eps, gradient_sum)};
-  if (x.numel() == 0 || !fits(x, weight) || x.sizes() != residual.sizes() || !backend_for({x, residual, weight}))
+  if (x.numel() == 0 || !fits_rows(x, weight) || x.sizes() != residual.sizes() || !backend_for({x, residual, weight}))
     return reference::add_rms_norm(x, residual, weight, eps);
   if (!at::GradMode::is_enabled()) {
     const RmsNormed made = rms_norm_forward(x, residual, weight, eps);

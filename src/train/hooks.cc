@@ -78,6 +78,12 @@ void Hooks::each(const Moment& now, Call&& call) {
 }
 
 template <class Call>
+void Hooks::each_warned(const Moment& now, Call&& call) noexcept {
+  for (Hook& hook : hooks_)
+    if (hook.is_called) warned_of_plugin([&] { return told(hook, now); }, [&] { call(*hook.callback); });
+}
+
+template <class Call>
 void Hooks::at_step(const Moment& now, Call&& call) {
   each(now, [&](Callback& callback, const Hook& hook) {
     if (is_nth(now.step, hook.times.every_n_steps)) call(callback, hook);
@@ -189,17 +195,11 @@ void Hooks::saved(const TrainView& view, const std::string& checkpoint) {
 
 // The checkpoint that is to come matters more.
 void Hooks::signalled(const TrainView& view, const std::string& name) noexcept {
-  for (Hook& hook : hooks_)
-    if (hook.is_called)
-      warned_of_plugin([&] { return told(hook, {"on_signal", view.step}); },
-                       [&] { hook.callback->on_signal(view, name); });
+  each_warned({"on_signal", view.step}, [&](Callback& callback) { callback.on_signal(view, name); });
 }
 
 void Hooks::failed(const TrainView& view, const std::string& error) noexcept {
-  for (Hook& hook : hooks_)
-    if (hook.is_called)
-      warned_of_plugin([&] { return told(hook, {"on_error", view.step}); },
-                       [&] { hook.callback->on_error(view, error); });
+  each_warned({"on_error", view.step}, [&](Callback& callback) { callback.on_error(view, error); });
 }
 
 void Hooks::store(RunState& state) {

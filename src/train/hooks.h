@@ -67,6 +67,8 @@ class Hooks {
   template <class Call>
   void each(const Moment& now, Call&& call);
   template <class Call>
+  void each_warned(const Moment& now, Call&& call) noexcept;  // what they throw is a warning
+  template <class Call>
   void at_step(const Moment& now, Call&& call);
   template <class Call>
   void at_epoch(const Moment& now, std::int64_t epoch, Call&& call);

@@ -34,8 +34,10 @@ struct Averages {
 Averages averages_of(const Recipe& recipe, const Inputs& inputs) {
   const Dataset* data = inputs.train->as_dataset();
   const double length = number(recipe.data.max_length);
-  const bool pairs = make_objective(recipe)->needs().records == RecordKind::preference;
-  if (!data || data->rows() == 0) return {pairs ? 2 * length : length, length, 1};
+  if (!data || data->rows() == 0) {
+    const bool pairs = make_objective(recipe)->needs().records == RecordKind::preference;
+    return {pairs ? 2 * length : length, length, 1};
+  }
   const DataReport& report = data->report();
   const double tokens = number(report.tokens), documents = number(std::max<std::int64_t>(1, report.records));
   return {tokens / number(data->rows()), std::max(1.0, std::min(length, tokens / documents)),

@@ -47,7 +47,7 @@ void ModelSection::validate(Problems& problems) const {
     const std::string close = hone::config::nearest(given->second.node.text(), known);
     problems.add(key,
                  fmt::format("got {}, expected one of {}{}", hone::config::detail::inline_text(given->second.node),
-                             fmt::join(known, ", "), close.empty() ? std::string("; ") + kOfPlugins : ""),
+                             fmt::join(known, ", "), words_of_plugins(close)),
                  close, given->second.node.mark());
   }
 }
