@@ -343,6 +343,48 @@ TEST_P(GpuTable, RemembersAgain) {
   expect(0);
 }
 
+// What a token goes through, remembered: its launches become one, with the same bits.
+TEST_P(GpuTable, RemembersLayersOfATokenToTheBit) {
+  constexpr std::int64_t kHidden = 2048, kHeads = 8, kGroups = 2, kInner = 4096, kLayers = 3;
+  for (const std::int64_t size : {64, 128}) {
+    const auto of = [&](std::int64_t outs, std::int64_t in) { return ops::LinearWeight{random({outs, in}) / 45, {}}; };
+    const ops::LinearWeight q = of(kHeads * size, kHidden), k = of(kGroups * size, kHidden),
+                            v = of(kGroups * size, kHidden), o = of(kHidden, kHeads * size), gate = of(kInner, kHidden),
+                            up = of(kInner, kHidden), down = of(kHidden, kInner);
+    const at::Tensor norm = random({kHidden}), given = random({1, kHidden}), held = at::full({1}, 5).to(device_);
+    const auto wide = at::toOpMathType(GetParam());
+    const at::Tensor angles = at::randn({500, size / 2}).to(device_, wide);
+    const at::Tensor k_cache = random({1, kGroups, 500, size}), v_cache = random({1, kGroups, 500, size});
+    const at::Tensor k_before = k_cache.clone(), v_before = v_cache.clone(), x = given.clone();
+    const auto step = [&] {
+      at::Tensor in = x, residual;
+      for (std::int64_t i = 0; i < kLayers; ++i) {
+        const auto a = table().products.norm_skinny({in, residual, norm, 1e-5}, {q, k, v});
+        const ops::NewTokens tokens{a.products[0].view({1, kHeads, size}), a.products[1].view({1, kGroups, size}),
+                                    a.products[2].view({1, kGroups, size}), {angles.cos(), angles.sin(), held}};
+        const at::Tensor y = table().attention.decode_new(tokens, {k_cache, v_cache}, held, {0.1});
+        const at::Tensor b = table().products.skinny(y.view({1, -1}), {o})[0];
+        const auto c = table().products.norm_skinny_gated({b, a.sum, norm, 1e-5}, gate, up, ops::Activation::silu);
+        residual = c.sum, in = table().products.skinny(c.products[0], {down})[0];
+      }
+      x.copy_(in);
+      held.add_(197);
+    };
+    const auto begin = [&] { x.copy_(given), held.fill_(5), k_cache.copy_(k_before), v_cache.copy_(v_before); };
+    begin();
+    step(), step(), step();
+    const std::vector<at::Tensor> expected{x.clone(), k_cache.clone(), v_cache.clone()};
+    const auto recording = table().make_recording();
+    recording->record(step);
+    for (int again = 0; again < 3; ++again) {
+      begin();
+      recording->replay(), recording->replay(), recording->replay();
+      EXPECT_TRUE(x.equal(expected[0])) << size << ": other bits";
+      EXPECT_TRUE(k_cache.equal(expected[1]) && v_cache.equal(expected[2])) << size << ": other entries";
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, GpuTable, ::testing::Values(at::kFloat, at::kDouble, at::kBFloat16, at::kHalf),
                          [](const auto& one) { return std::string(c10::toString(one.param)); });
 

@@ -1,5 +1,6 @@
 // Which experts tokens go to, by kernels of ours.
 #include "ops/cuda/table.h"
+#include "ops/reference/table.h"
 
 namespace hone::ops::cuda_table {
 namespace {
