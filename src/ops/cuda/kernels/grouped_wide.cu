@@ -4,7 +4,9 @@
 // What bounds such products is how much of their factors the memory that all multiprocessors share delivers. So a tile
 // is as large as registers let it be, 192 x 256: each of three groups of four warps has 64 lines of it, 128 sums a
 // thread. Slices of depth are copied two ahead, the next tile's while this one's last products and its results are
-// made; and those of a slice are waited for when the next one's have been asked for.
+// made; and products of a slice are waited for when the next one's have been asked for. One half of the warps copies
+// every other slice, the other half the rest: who shows what has arrived may have to wait for all that it has asked
+// for, and so has asked for nothing else.
 //
 // Tiles that have at most half of the columns come behind all others, and blocks take tiles forth and back, so that
 // they end at about the same time. Sums are made in fp32, over the depth in its order.
@@ -14,33 +16,32 @@
 using Value = HONE_VALUE;
 
 constexpr int kWideGroups = 3, kWideThreads = kWideGroups * 4 * kWarp;  // of warps
+constexpr int kWideCopying = kWideThreads / 2;  // threads that copy a slice
 constexpr int kWideLines = kWideGroups * 64, kWideColumns = 256, kWideDepth = 64, kWidePack = 8;
 constexpr int kWideSums = 64 * kWideColumns / (4 * kWarp);                 // of a thread
-constexpr int kWideStages = 4, kWideAhead = 2;                             // slices that have room; on their way
+constexpr int kWideStages = 4, kWideAhead = 2;  // slices that have room, and on their way; both even
 constexpr int kPacksOf64 = 64 * kWideDepth / kWidePack;                    // of 64 lines of a slice
 constexpr int kWideLeft = kWideLines / 64 * kPacksOf64, kWideRight = kWideColumns / 64 * kPacksOf64;
 constexpr int kMostWide = 128;                                             // groups of a launch
 enum { kWideIsAdded = 1, kWideIsFloat = 2 };                               // of a group's result
 
-// A factor's slice, whose lines lie side by side or, turned, whose depths do; there, 64 lines behind 64 lines. from:
-// where this thread's first pack is; so many lines and depths are there.
+// A factor's slice as the hardware reads it, in rows of 64 values: a line's depths or, turned, a depth's lines, 64 of
+// them behind 64. from: where this thread's first pack is; so many lines and depths are there.
 template <bool kTurned, int kLines>
 struct WideCopy {
-  static constexpr int kInRow = (kTurned ? kLines : kWideDepth) / kWidePack, kRows = kTurned ? kWideDepth : kLines;
-  static constexpr int kAtOnce = kWideThreads / kInRow;
-  static_assert(kWideThreads % kInRow == 0);
-  HONE_ELEMENT static int row() { return static_cast<int>(threadIdx.x) / kInRow; }
-  HONE_ELEMENT static int pack() { return static_cast<int>(threadIdx.x) % kInRow; }
+  static constexpr int kRows = kTurned ? kWideDepth : kLines, kAtOnce = kWideCopying / static_cast<int>(kRowPacks);
+  HONE_ELEMENT static int row() { return static_cast<int>(threadIdx.x) % kWideCopying / static_cast<int>(kRowPacks); }
+  HONE_ELEMENT static int pack() { return static_cast<int>(threadIdx.x % kRowPacks); }
   HONE_ELEMENT static Int first(Int pitch) { return row() * pitch + pack() * kWidePack; }
   template <class T>
   HONE_ELEMENT static void ask(Pack<T, kWidePack>* to, const T* from, Int pitch, int lines, int depth) {
-    const int of_row = kTurned ? depth : lines, of_packs = kTurned ? lines : depth;
-    const bool there = pack() * kWidePack < of_packs;
-    HONE_UNROLL for (int i = 0; i < (kRows + kAtOnce - 1) / kAtOnce; ++i) {
-      const int at = row() + i * kAtOnce;
-      if (kRows % kAtOnce != 0 && at >= kRows) continue;
-      copy_ahead(to + pack() / 8 * kPacksOf64 + place_in_rows(at, pack() % 8), from + i * kAtOnce * pitch,
-                 there && at < of_row);
+    const int rows = kTurned ? depth : lines, values = (kTurned ? lines : depth) - pack() * kWidePack;
+    HONE_UNROLL for (int first = 0; first < kRows; first += kAtOnce, from += kAtOnce * pitch) {
+      const int at = row() + first;
+      if (first + kAtOnce > kRows && at >= kRows) continue;
+      HONE_UNROLL for (int beside = 0; beside < (kTurned ? kLines : 64); beside += 64)
+        copy_ahead(to + beside / 64 * kPacksOf64 + place_in_rows(at, pack()), from + beside,
+                   beside < values && at < rows);
     }
   }
 };
@@ -220,6 +221,9 @@ HONE_DEVICE int tile_of_turn(int turn) {
   return turn * blocks + (turn % 2 == 0 ? block : blocks - 1 - block);
 }
 
+// Whether this thread is one of those that copy what goes to a stage.
+HONE_DEVICE bool copies_to(int stage) { return stage % 2 == static_cast<int>(threadIdx.x) / kWideCopying; }
+
 // The slices of a block's tiles, one after another, as they are copied.
 template <class Work>
 struct WideSlices {
@@ -236,16 +240,18 @@ struct WideSlices {
       if (++which == work.parts) which = 0, ++turn;
     }
   }
-  HONE_ELEMENT void ask(const Work& work, Pack<T, kWidePack>* to) {
-    if (now.depth > 0) {
+  HONE_ELEMENT void ask(const Work& work, Pack<T, kWidePack>* stages, int stage) {
+    if (now.depth <= 0) return;
+    if (copies_to(stage)) {
+      Pack<T, kWidePack>* const to = stages + stage * (kWideLeft + kWideRight);
       Left::ask(to, now.left, work.left_pitch(), now.lines, now.depth);
       Right::ask(to + kWideLeft, now.right, work.right_pitch(), now.columns, now.depth);
-      now.left += kWideDepth * (Work::kLeftTurned ? work.left_pitch() : 1);
-      now.right += kWideDepth * (Work::kRightTurned ? work.right_pitch() : 1);
-      now.depth -= kWideDepth;
-      find(work);
+      commit_copies();
     }
-    commit_copies();  // of nothing behind the end, so that the number of those on their way is always the same
+    now.left += kWideDepth * (Work::kLeftTurned ? work.left_pitch() : 1);
+    now.right += kWideDepth * (Work::kRightTurned ? work.right_pitch() : 1);
+    now.depth -= kWideDepth;
+    find(work);
   }
 };
 
@@ -276,15 +282,17 @@ HONE_DEVICE void multiply_wide(const Work& work) {
     slices.find(work);
     int copied = 0, multiplied = 0;  // their stages
     const auto copy = [&] {
-      slices.ask(work, stages + copied * (kWideLeft + kWideRight));
+      slices.ask(work, stages, copied);
       copied = (copied + 1) % kWideStages;
     };
     for (int slice = 0; slice < kWideAhead; ++slice) copy();
     for (int turn = 0, tile; (tile = tile_of_turn(turn)) < slices.tiles; ++turn) {
       float sums[kWideSums] = {};
       for (int left = work.steps(tile); left > 0; --left) {
-        wait_for_copies<kWideAhead - 1>();
-        show_to_cores();
+        if (copies_to(multiplied)) {
+          wait_for_copies<0>();
+          show_to_cores();
+        }
         wait_for_groups<kWideStages - kWideAhead - 1>();
         __syncthreads();  // everybody's have arrived, and what the next ones overwrite has been read
         multiply_wide_slice<Work>(sums, stages + multiplied * (kWideLeft + kWideRight), group);
