@@ -32,18 +32,21 @@ struct Cores {
   const char *source, *rows, *rows_turned, *over_groups;
 };
 constexpr Cores kWarpCores{128, 128, 4 * 32, 0, 256, "grouped", "grouped", "grouped_turned", "over_groups"};
-constexpr Cores kGroupCores{128, 128, 3 * 64, 1024, 256, "grouped", "grouped_90", "grouped_turned_90", "over_groups_90"};
-constexpr Cores kWideCores{192, 256, 4 * 64, 1024, 384, "grouped_wide", "grouped_wide_90", "grouped_turned_wide_90",
-                           "over_groups_wide_90"};
+constexpr Cores kGroupCores{128,       128,          3 * 64,              1024,            256,
+                            "grouped", "grouped_90", "grouped_turned_90", "over_groups_90"};
+constexpr Cores kWideCores{192,           256,          4 * 64,           1024,                    384,
+                           "grouped_wide", "grouped_wide_90", "grouped_turned_wide_90", "over_groups_wide_90"};
 
 std::int64_t tiles_of(const Cores& cores, std::int64_t lines, std::int64_t columns) {
   return ceil_div(lines, cores.lines) * ceil_div(columns, cores.columns);
 }
-// Wide tiles take a multiprocessor each: where there are enough of them, and groups of so many lines have whole ones.
+// Wide tiles take a multiprocessor each: where there are so many for it, and groups of so many lines have whole ones.
+constexpr std::int64_t kWideTilesOfEach = 1;
 const Cores& cores_for(const at::Tensor& x, std::int64_t groups, std::int64_t lines, std::int64_t columns) {
   if (!cores_read_themselves(x)) return kWarpCores;
   const bool whole = lines >= kWideCores.lines && columns > kWideCores.columns / 2;
-  return whole && groups * tiles_of(kWideCores, lines, columns) >= multiprocessors(x) ? kWideCores : kGroupCores;
+  const std::int64_t tiles = groups * tiles_of(kWideCores, lines, columns);
+  return whole && tiles >= kWideTilesOfEach * multiprocessors(x) ? kWideCores : kGroupCores;
 }
 Grid grid_of(const Cores& cores, const at::Tensor& x, std::int64_t tiles) {
   const std::int64_t blocks = &cores == &kWideCores ? std::min(tiles, multiprocessors(x)) : tiles;

@@ -15,15 +15,15 @@
 
 using Value = HONE_VALUE;
 
-constexpr int kWideGroups = 3, kWideThreads = kWideGroups * 4 * kWarp;  // of warps
-constexpr int kWideCopying = kWideThreads / 2;  // threads that copy a slice
+constexpr int kWideGroups = 3, kWideThreads = kWideGroups * 4 * kWarp;  // of four warps
 constexpr int kWideLines = kWideGroups * 64, kWideColumns = 256, kWideDepth = 64, kWidePack = 8;
-constexpr int kWideSums = 64 * kWideColumns / (4 * kWarp);                 // of a thread
-constexpr int kWideStages = 4, kWideAhead = 2;  // slices that have room, and on their way; both even
-constexpr int kPacksOf64 = 64 * kWideDepth / kWidePack;                    // of 64 lines of a slice
+constexpr int kWideSums = 64 * kWideColumns / (4 * kWarp);       // of a thread
+constexpr int kWideStages = 4, kWideAhead = 2;                   // slices that have room, and that are on their way
+constexpr int kWideCopying = kWideThreads / 2;                   // threads that copy a slice
+constexpr int kPacksOf64 = 64 * kWideDepth / kWidePack;          // of 64 lines of a slice
 constexpr int kWideLeft = kWideLines / 64 * kPacksOf64, kWideRight = kWideColumns / 64 * kPacksOf64;
-constexpr int kMostWide = 128;                                             // groups of a launch
-enum { kWideIsAdded = 1, kWideIsFloat = 2 };                               // of a group's result
+constexpr int kMostWide = 128;                                   // groups of a launch
+enum { kWideIsAdded = 1, kWideIsFloat = 2 };                     // of a group's result
 
 // A factor's slice as the hardware reads it, in rows of 64 values: a line's depths or, turned, a depth's lines, 64 of
 // them behind 64. from: where this thread's first pack is; so many lines and depths are there.
@@ -66,7 +66,7 @@ struct WidePart {
   int lines, columns, depth;
 };
 
-// Of four (16 bits) or two quads of sums side by side, each of as many lanes that have their columns gets one, whole.
+// Of so many quads of sums side by side, each of as many neighbouring lanes gets one's, where it had two of each's.
 template <int kQuads>
 HONE_DEVICE void turn_quads(float (&x)[kQuads][2]) {
   HONE_UNROLL for (int apart = 1; apart < kQuads; apart *= 2) {
@@ -187,8 +187,9 @@ struct WideOver {
   HONE_ELEMENT WidePart<T> part(int tile, int) const {
     const WidePlace at = place(tile);
     return {a + begin[at.group] * all_lines + at.line, b + begin[at.group] * columns + at.column,
-            all_lines - at.line, columns - at.column, rows(at)};
+            lines(at), columns - at.column, rows(at)};
   }
+  HONE_ELEMENT int lines(const WidePlace& at) const { return all_lines - at.line; }
   HONE_ELEMENT int steps(int tile) const { return (rows(place(tile)) + kWideDepth - 1) / kWideDepth; }
   // What is added to, nearer.
   HONE_ELEMENT void bring(int tile) const {
@@ -204,14 +205,14 @@ struct WideOver {
   }
   HONE_ELEMENT void write(const float (&sums)[kWideSums], int tile) const {
     const WidePlace at = place(tile);
-    const int kind = kinds[at.group], lines = all_lines - at.line, across = columns - at.column;
+    const int kind = kinds[at.group], down = lines(at), across = columns - at.column;
     const bool add = kind & kWideIsAdded;
     if (!to[at.group] || (add && rows(at) == 0)) return;
     const Int first = static_cast<Int>(at.line) * columns + at.column;
     if (kind & kWideIsFloat)
-      write_wide(sums, static_cast<float*>(to[at.group]) + first, columns, lines, across, add);
+      write_wide(sums, static_cast<float*>(to[at.group]) + first, columns, down, across, add);
     else
-      write_wide(sums, static_cast<T*>(to[at.group]) + first, columns, lines, across, add);
+      write_wide(sums, static_cast<T*>(to[at.group]) + first, columns, down, across, add);
   }
 };
 
@@ -222,9 +223,10 @@ HONE_DEVICE int tile_of_turn(int turn) {
 }
 
 // Whether this thread is one of those that copy what goes to a stage.
+static_assert(kWideStages % 2 == 0 && kWideAhead == 2);  // so that none of them has more than one slice on its way
 HONE_DEVICE bool copies_to(int stage) { return stage % 2 == static_cast<int>(threadIdx.x) / kWideCopying; }
 
-// The slices of a block's tiles, one after another, as they are copied.
+// The slices of a block's tiles, one after another, as they are copied; every thread goes through all of them.
 template <class Work>
 struct WideSlices {
   using T = typename Work::Of;
@@ -255,11 +257,13 @@ struct WideSlices {
   }
 };
 
-template <class Work, class Packed>
-HONE_DEVICE void multiply_wide_slice(float (&sums)[kWideSums], const Packed* stage, unsigned group) {
+// By all of a tile's columns or, with half of the sums, by the first half of them.
+template <class Work, int kSums, class Packed>
+HONE_DEVICE void multiply_wide_slice(float (&sums)[kSums], const Packed* stage, unsigned group) {
   constexpr unsigned kBytesOf64 = kPacksOf64 * sizeof(Packed);
-  const unsigned a = place_of_matrix(shared_address(stage) + group * kBytesOf64);
-  const unsigned b = place_of_matrix(shared_address(stage + kWideLeft), Work::kRightTurned ? kBytesOf64 : 16);
+  const auto matrix = [&](unsigned address, bool turned) { return place_of_matrix(address, turned ? kBytesOf64 : 16); };
+  const unsigned a = matrix(shared_address(stage) + group * kBytesOf64, Work::kLeftTurned);
+  const unsigned b = matrix(shared_address(stage + kWideLeft), Work::kRightTurned);
   const auto from = [](unsigned place, bool turned, int depth) {
     return matrix_at(place + (turned ? bytes_to_depth_turned(depth) : bytes_to_depth(depth)) / 16);
   };
@@ -288,6 +292,10 @@ HONE_DEVICE void multiply_wide(const Work& work) {
     for (int slice = 0; slice < kWideAhead; ++slice) copy();
     for (int turn = 0, tile; (tile = tile_of_turn(turn)) < slices.tiles; ++turn) {
       float sums[kWideSums] = {};
+      float(&half)[kWideSums / 2] = reinterpret_cast<float(&)[kWideSums / 2]>(sums);
+      const WidePlace at = work.place(tile);
+      const bool has_lines = static_cast<int>(group) * 64 < work.lines(at);
+      const bool has_half = work.columns - at.column <= kWideColumns / 2;
       for (int left = work.steps(tile); left > 0; --left) {
         if (copies_to(multiplied)) {
           wait_for_copies<0>();
@@ -295,7 +303,11 @@ HONE_DEVICE void multiply_wide(const Work& work) {
         }
         wait_for_groups<kWideStages - kWideAhead - 1>();
         __syncthreads();  // everybody's have arrived, and what the next ones overwrite has been read
-        multiply_wide_slice<Work>(sums, stages + multiplied * (kWideLeft + kWideRight), group);
+        const Packed* const stage = stages + multiplied * (kWideLeft + kWideRight);
+        if (has_lines && has_half)
+          multiply_wide_slice<Work>(half, stage, group);
+        else if (has_lines)
+          multiply_wide_slice<Work>(sums, stage, group);
         multiplied = (multiplied + 1) % kWideStages;
         copy();
         if (left == kBring) work.bring(tile);
