@@ -10,6 +10,7 @@
 #include "ops/cuda/kernels/float8.cu"
 #include "ops/cuda/kernels/gated.cu"
 #include "ops/cuda/kernels/grouped.cu"
+#include "ops/cuda/kernels/grouped_wide.cu"
 #include "ops/cuda/kernels/layer_norm.cu"
 #include "ops/cuda/kernels/loss.cu"
 #include "ops/cuda/kernels/rms_norm.cu"
@@ -56,10 +57,11 @@ static inline Kernels all_kernels() {
       {"grouped/grouped_90", callable(grouped_90)},
       {"grouped/grouped_turned", callable(grouped_turned)},
       {"grouped/grouped_turned_90", callable(grouped_turned_90)},
-      {"grouped/grouped_turned_wide_90", callable(grouped_turned_wide_90)},
-      {"grouped/grouped_wide_90", callable(grouped_wide_90)},
       {"grouped/over_groups", callable(over_groups)},
       {"grouped/over_groups_90", callable(over_groups_90)},
+      {"grouped_wide/grouped_turned_wide_90", callable(grouped_turned_wide_90)},
+      {"grouped_wide/grouped_wide_90", callable(grouped_wide_90)},
+      {"grouped_wide/over_groups_wide_90", callable(over_groups_wide_90)},
       {"rope/rotate", callable(rotate)},
       {"routed/add_up", callable(add_up)},
       {"routed/gated_slots_backward", callable(gated_slots_backward)},

@@ -7,6 +7,7 @@ namespace hone::ops::test {
 namespace {
 
 constexpr int kCapabilities[] = {80, 90};  // by warps, and by groups of them for which the hardware reads
+constexpr int kMany = 1000;                // multiprocessors, for which no product is large
 
 struct Groups {
   RowGroups rows;
@@ -55,9 +56,8 @@ void expect_grouped(const Groups& groups, std::int64_t depth, std::int64_t colum
 }
 
 TEST(CudaGrouped, RowsOfEveryGroup) {
-  // With so many multiprocessors no block makes two tiles.
-  for (const auto& [capability, multiprocessors] : {std::pair(80, 1), {90, 1}, {90, 1000}}) {
-    const OfCapability scope(capability, multiprocessors);
+  for (const int capability : kCapabilities) {
+    const OfCapability scope(capability, kMany);
     for (const at::ScalarType type : {at::kBFloat16, at::kHalf})
       for (const bool turned : {false, true}) {
         expect_grouped(Groups({3, 0, 130, 1, 0}), 40, 136, type, 1, turned);
@@ -68,6 +68,18 @@ TEST(CudaGrouped, RowsOfEveryGroup) {
     expect_grouped(Groups({1}), 8, 8, at::kBFloat16, 1, true);
     expect_grouped(Groups({70}), 328, 128, at::kBFloat16, 1, true);  // more slices than are on their way at once
   }
+}
+// Blocks that make one tile after another: all of them one block, or several, which have more than a turn each.
+TEST(CudaGrouped, RowsOfLargeProducts) {
+  for (const int multiprocessors : {1, 3}) {
+    const OfCapability scope(90, multiprocessors);
+    expect_grouped(Groups({200, 0, 388}), 72, 264, at::kBFloat16, 1, multiprocessors == 1);  // and half a tile
+    expect_grouped(Groups({1, 390, 193}), 136, 136, at::kHalf, 2, multiprocessors == 3);
+  }
+  const OfCapability scope(90, 2);
+  expect_grouped(Groups({192, 576}), 64, 512, at::kBFloat16, 1, false);  // nothing is left over
+  expect_grouped(Groups({500}), 8, 400, at::kBFloat16, 2, true);
+  expect_grouped(Groups({400}), 520, 256, at::kBFloat16, 2, false);  // more slices than have room
 }
 TEST(CudaGrouped, MoreGroupsThanALaunchTakes) {
   std::vector<std::int64_t> counts(300);
@@ -107,12 +119,26 @@ void expect_over_groups(const Groups& groups, std::int64_t lines, std::int64_t c
 TEST(CudaGrouped, SumsOverRows) {
   for (const int capability : kCapabilities)
     for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
-      const OfCapability scope(capability);
+      const OfCapability scope(capability, kMany);
       expect_over_groups(Groups({3, 0, 70, 0, 1, 0, 33, 9}), 136, 24, type);
       expect_over_groups(Groups({40, 299, 2, 5}), 8, 144, type);
     }
   std::vector<std::int64_t> counts(140, 1);
   expect_over_groups(Groups(counts), 8, 16, at::kBFloat16);
+}
+TEST(CudaGrouped, SumsOfLargeProductsOverRows) {
+  for (const int multiprocessors : {1, 3}) {
+    const OfCapability scope(90, multiprocessors);
+    expect_over_groups(Groups({3, 0, 70, 0, 9}), 200, 264, multiprocessors == 3 ? at::kHalf : at::kBFloat16);
+  }
+  const OfCapability scope(90, 5);
+  expect_over_groups(Groups({200, 64, 1, 30, 5}), 392, 144, at::kBFloat16);
+}
+TEST(CudaGrouped, SumsOfLargeProductsOfMoreGroupsThanALaunchTakes) {
+  const OfCapability scope(90, 2);
+  std::vector<std::int64_t> counts(131, 0);
+  counts[127] = 3, counts[128] = 2, counts[129] = 4;
+  expect_over_groups(Groups(counts), 192, 136, at::kBFloat16);
 }
 
 // The whole op, whose host knows nothing of what experts have: y, the gradients of x and of the slots' weights, sums

@@ -158,6 +158,43 @@ TEST_P(GpuTable, GroupedProducts) {
   for (std::size_t g = 0; g < 5; ++g) expect_near(got[g].out, expected[g].out, "over groups");
 }
 
+// So large that each multiprocessor of an H200 makes a tile and more.
+TEST_P(GpuTable, LargeGroupedProducts) {
+  const std::vector<std::int64_t> begin{0, 2000, 2000, 2001, 5000, 9000};
+  const ops::RowGroups groups(at::tensor(begin, at::kLong).to(device_));
+  for (const std::int64_t out : {648, 640})
+    for (const bool turned : {false, true}) {
+      const auto factors_of = [&] {
+        std::vector<at::Tensor> made;
+        for (int g = 0; g < 5; ++g) made.push_back(turned ? random({200, out}) : random({out, 200}).t());
+        return ops::GroupedFactors{random({9000, 200}), made};
+      };
+      std::vector<ops::GroupedFactors> factors{factors_of()};
+      for (int count = 1; count <= 2; ++count, factors.push_back(factors_of())) {
+        at::Tensor got = room({9000, out}, GetParam()), expected = got.clone(), again = got.clone();
+        table().products.grouped(got, factors, groups);
+        table().products.grouped(again, factors, groups);
+        plain_.products.grouped(expected, factors, groups);
+        expect_near(got, expected, "grouped");
+        EXPECT_TRUE(got.equal(again)) << "other bits";
+      }
+    }
+  const at::Tensor a = random({9000, 1288}), b = random({9000, 1160});
+  std::vector<ops::Target> got(5), again(5), expected(5);
+  for (std::size_t g = 0; g < 5; ++g)
+    for (std::vector<ops::Target>* to : {&got, &again, &expected}) {
+      const at::ScalarType type = g < 3 ? at::toOpMathType(GetParam()) : GetParam();
+      (*to)[g] = {at::ones({1288, 1160}, at::TensorOptions(device_).dtype(type)), g % 2 == 0};
+    }
+  table().products.over_groups(a, b, groups, got);
+  table().products.over_groups(a, b, groups, again);
+  plain_.products.over_groups(a, b, groups, expected);
+  for (std::size_t g = 0; g < 5; ++g) {
+    expect_near(got[g].out, expected[g].out, "over groups");
+    EXPECT_TRUE(got[g].out.equal(again[g].out)) << "other bits";
+  }
+}
+
 TEST_P(GpuTable, Float8) {
   if (GetParam() != at::kBFloat16) GTEST_SKIP() << "products in fp8 are of runs in bf16";
   if (table().products.float8_by(random({1})) != ops::Float8By::hardware) GTEST_SKIP() << "no fp8 on this GPU";

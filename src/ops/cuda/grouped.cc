@@ -6,9 +6,9 @@
 namespace hone::ops::cuda_table {
 namespace {
 
-constexpr std::int64_t kTile = 128, kPack = 8;
+constexpr std::int64_t kPack = 8;
 constexpr std::size_t kMostGroups = 128;  // of a launch
-constexpr int kGroupedThreads = 256, kIsAdded = 1, kIsWide = 2;
+constexpr int kIsAdded = 1, kIsWide = 2;
 
 // A launch's part of all groups.
 template <class T>
@@ -24,25 +24,34 @@ void each_part(std::size_t groups, Run&& run) {
 }
 
 // Who makes a block's tiles, as the kernels have it: warps, or groups of them, for which the hardware reads factors;
-// how many tiles, side by side, and of how much depth its slices are together.
+// of large products, blocks that make one tile after another.
 struct Cores {
-  std::int64_t tiles, depth, unit;
+  std::int64_t lines, columns;  // of a tile
+  std::int64_t depth, unit;     // of all its slices; bytes
+  int threads;
+  const char *source, *rows, *rows_turned, *over_groups;
 };
-constexpr Cores kWarpCores{1, 4 * 32, 0}, kGroupCores{1, 3 * 64, 1024}, kWideCores{2, 4 * 64, 1024};
-Grid grid_of(const Cores& cores, std::int64_t blocks) {
-  const std::int64_t lines = (1 + cores.tiles) * kTile, bytes = lines * cores.depth * 2 + cores.unit;
-  return {.x = blocks, .threads = kGroupedThreads, .shared_bytes = bytes};
+constexpr Cores kWarpCores{128, 128, 4 * 32, 0, 256, "grouped", "grouped", "grouped_turned", "over_groups"};
+constexpr Cores kGroupCores{128,       128,          3 * 64,              1024,            256,
+                            "grouped", "grouped_90", "grouped_turned_90", "over_groups_90"};
+constexpr Cores kWideCores{192,           256,          4 * 64,           1024,                    384,
+                           "grouped_wide", "grouped_wide_90", "grouped_turned_wide_90", "over_groups_wide_90"};
+
+std::int64_t tiles_of(const Cores& cores, std::int64_t lines, std::int64_t columns) {
+  return ceil_div(lines, cores.lines) * ceil_div(columns, cores.columns);
 }
-// Two tiles in a block take a multiprocessor of their own: where there are enough of them.
-const Cores& cores_for_rows(const at::Tensor& out) {
-  if (!cores_read_themselves(out)) return kWarpCores;
-  const std::int64_t tiles = ceil_div(out.size(0), kTile) * ceil_div(out.size(1), kTile);
-  return out.size(1) > kTile && tiles >= kWideCores.tiles * multiprocessors(out) ? kWideCores : kGroupCores;
+// Wide tiles take a multiprocessor each: where there are so many for it, and groups of so many lines have whole ones.
+constexpr std::int64_t kWideTilesOfEach = 1;
+const Cores& cores_for(const at::Tensor& x, std::int64_t groups, std::int64_t lines, std::int64_t columns) {
+  if (!cores_read_themselves(x)) return kWarpCores;
+  const bool whole = lines >= kWideCores.lines && columns > kWideCores.columns / 2;
+  const std::int64_t tiles = groups * tiles_of(kWideCores, lines, columns);
+  return whole && tiles >= kWideTilesOfEach * multiprocessors(x) ? kWideCores : kGroupCores;
 }
-const char* name_of(const Cores& cores, bool turned) {
-  if (&cores == &kWarpCores) return turned ? "grouped_turned" : "grouped";
-  if (&cores == &kGroupCores) return turned ? "grouped_turned_90" : "grouped_90";
-  return turned ? "grouped_turned_wide_90" : "grouped_wide_90";
+Grid grid_of(const Cores& cores, const at::Tensor& x, std::int64_t tiles) {
+  const std::int64_t blocks = &cores == &kWideCores ? std::min(tiles, multiprocessors(x)) : tiles;
+  const std::int64_t bytes = (cores.lines + cores.columns) * cores.depth * 2 + cores.unit;
+  return {.x = blocks, .threads = cores.threads, .shared_bytes = bytes};
 }
 
 bool is_narrow(const at::Tensor& x) { return x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf; }
@@ -78,13 +87,14 @@ bool multiply_groups(at::Tensor& out, const std::vector<GroupedFactors>& factors
     if (!takes_rows(f.a_SK, a) || f.a_SK.sizes() != a.sizes() || !order || turned(f.b_KN, a) != order) return false;
   const GroupedFactors& other = factors.back();
   const std::vector<const void*> b = addresses(factors[0].b_KN), b_too = addresses(other.b_KN);
-  const std::int64_t columns = out.size(1), all = groups.size();
-  const Cores& cores = cores_for_rows(out);
-  const Grid grid = grid_of(cores, (out.size(0) / kTile + all) * ceil_div(columns, cores.tiles * kTile));
+  const std::int64_t rows = out.size(0), columns = out.size(1), all = groups.size();
+  const Cores& cores = cores_for(a, all, ceil_div(rows, std::max<std::int64_t>(all, 1)), columns);
+  const Grid grid = grid_of(cores, a, (rows / cores.lines + all) * ceil_div(columns, cores.columns));
+  const Kernel kernel{cores.source, *order ? cores.rows_turned : cores.rows};
   each_part(b.size(), [&](std::size_t first, std::size_t count) {
-    launch({"grouped", name_of(cores, *order)}, a, grid, a, other.a_SK, part_of(b, first), part_of(b_too, first),
-           static_cast<int>(factors.size()), out, groups.begin(), static_cast<int>(first), static_cast<int>(count),
-           static_cast<int>(all), a.size(1), columns);
+    launch(kernel, a, grid, a, other.a_SK, part_of(b, first), part_of(b_too, first), static_cast<int>(factors.size()),
+           out, groups.begin(), static_cast<int>(first), static_cast<int>(count), static_cast<int>(all), a.size(1),
+           columns);
   });
   return true;
 }
@@ -102,13 +112,12 @@ bool multiply_over_groups(const at::Tensor& a, const at::Tensor& b, const RowGro
     if (out.defined() && (!out.is_contiguous() || !has_packs(out) || (!wide && out.scalar_type() != a.scalar_type())))
       return false;
   }
-  const std::int64_t tiles = ceil_div(a.size(1), kTile) * ceil_div(b.size(1), kTile);
-  const bool by_groups = cores_read_themselves(a);
+  const std::int64_t lines = a.size(1), columns = b.size(1), all = groups.size();
+  const Cores& cores = cores_for(a, all, lines, columns);
   each_part(to.size(), [&](std::size_t first, std::size_t count) {
-    const Grid grid = grid_of(by_groups ? kGroupCores : kWarpCores, tiles * static_cast<std::int64_t>(count));
-    launch({"grouped", by_groups ? "over_groups_90" : "over_groups"}, a, grid, a, b, part_of(addresses, first),
-           part_of(kinds, first), groups.begin(), static_cast<int>(first), static_cast<int>(count), a.size(1),
-           b.size(1));
+    const Grid grid = grid_of(cores, a, tiles_of(cores, lines, columns) * static_cast<std::int64_t>(count));
+    launch({cores.source, cores.over_groups}, a, grid, a, b, part_of(addresses, first), part_of(kinds, first),
+           groups.begin(), static_cast<int>(first), static_cast<int>(count), lines, columns);
   });
   return true;
 }

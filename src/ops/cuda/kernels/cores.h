@@ -50,11 +50,11 @@ HONE_DEVICE void wait_for_copies() {
 }
 #endif
 
-// Products of a group of four warps, of 16 values of depth each, 64 x 128 (64 sums of a thread) or 64 x 64 (32): asked
-// for, and done when they are waited for. Of a thread's sums, quad q are rows g and g + 8 of columns 8 q + 2 t and the
-// next (g, t: as multiply_add's; 16 rows for each warp). left, right: where they lie in the block's room, by lines or
-// turned; or the left one is in registers, as multiply_add's. A first one does not add to what the sums were. Until it
-// is done, a product's sums and registers are not to be touched.
+// Products of a group of four warps, of 16 values of depth each, 64 x 256 (128 sums of a thread), 64 x 128 (64) or
+// 64 x 64 (32): asked for, and done when they are waited for. Of a thread's sums, quad q are rows g and g + 8 of
+// columns 8 q + 2 t and the next (g, t: as multiply_add's; 16 rows for each warp). left, right: where they lie in the
+// block's room, by lines or turned; or the left one is in registers, as multiply_add's. A first one does not add to
+// what the sums were. Until it is done, a product's sums and registers are not to be touched.
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define HONE_8(how, x, at)                                                                                         \
   how(x[at]), how(x[at + 1]), how(x[at + 2]), how(x[at + 3]), how(x[at + 4]), how(x[at + 5]), how(x[at + 6]), \
@@ -63,16 +63,31 @@ HONE_DEVICE void wait_for_copies() {
 #define HONE_32_SUMS                                                              \
   "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, " \
   "%17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define HONE_64_SUMS                                                                                \
+  HONE_32_SUMS ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define HONE_128_SUMS                                                                               \
+  HONE_64_SUMS ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
+  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "                \
+  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "    \
+  "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define HONE_SUMS_64(x, at)                                                                     \
+  HONE_SUMS_8(x, at), HONE_SUMS_8(x, at + 8), HONE_SUMS_8(x, at + 16), HONE_SUMS_8(x, at + 24), \
+      HONE_SUMS_8(x, at + 32), HONE_SUMS_8(x, at + 40), HONE_SUMS_8(x, at + 48), HONE_SUMS_8(x, at + 56)
 #define HONE_GROUP_MULTIPLY(Type, name)                                                                             \
   template <bool kLeftTurned, bool kRightTurned>                                                                    \
   HONE_DEVICE void group_multiply(Type, float(&c)[64], unsigned long long left, unsigned long long right) {         \
-    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32." name "." name " " HONE_32_SUMS ", "                 \
-                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, "                      \
-                 "%47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "                      \
-                 "%62, %63"                                                                                         \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32." name "." name " " HONE_64_SUMS                      \
                  "}, %64, %65, 1, 1, 1, %66, %67;"                                                                  \
-                 : HONE_SUMS_8(c, 0), HONE_SUMS_8(c, 8), HONE_SUMS_8(c, 16), HONE_SUMS_8(c, 24),                    \
-                   HONE_SUMS_8(c, 32), HONE_SUMS_8(c, 40), HONE_SUMS_8(c, 48), HONE_SUMS_8(c, 56)                   \
+                 : HONE_SUMS_64(c, 0)                                                                               \
+                 : "l"(left), "l"(right), "n"(kLeftTurned ? 1 : 0), "n"(kRightTurned ? 1 : 0)                       \
+                 : "memory");                                                                                       \
+  }                                                                                                                 \
+  template <bool kLeftTurned, bool kRightTurned>                                                                    \
+  HONE_DEVICE void group_multiply(Type, float(&c)[128], unsigned long long left, unsigned long long right) {        \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32." name "." name " " HONE_128_SUMS                     \
+                 "}, %128, %129, 1, 1, 1, %130, %131;"                                                              \
+                 : HONE_SUMS_64(c, 0), HONE_SUMS_64(c, 64)                                                          \
                  : "l"(left), "l"(right), "n"(kLeftTurned ? 1 : 0), "n"(kRightTurned ? 1 : 0)                       \
                  : "memory");                                                                                       \
   }                                                                                                                 \
@@ -100,7 +115,10 @@ HONE_DEVICE void wait_for_copies() {
 HONE_GROUP_MULTIPLY(Bf16, "bf16")
 HONE_GROUP_MULTIPLY(Half, "f16")
 #undef HONE_GROUP_MULTIPLY
+#undef HONE_128_SUMS
+#undef HONE_64_SUMS
 #undef HONE_32_SUMS
+#undef HONE_SUMS_64
 #undef HONE_SUMS_8
 #undef HONE_8
 // Keeps registers where they are up to here.
@@ -124,8 +142,8 @@ HONE_DEVICE void wait_for_groups() {
 }
 #else
 #if !defined(__CUDA_ARCH__)
-template <bool kLeftTurned, bool kRightTurned, class T>
-HONE_DEVICE void group_multiply(T, float (&c)[64], unsigned long long left, unsigned long long right) {
+template <bool kLeftTurned, bool kRightTurned, class T, int kSums>
+HONE_DEVICE void group_multiply(T, float (&c)[kSums], unsigned long long left, unsigned long long right) {
   emulated::group_multiply(c, {left, kLeftTurned}, {right, kRightTurned}, true,
                            [](unsigned short bits) { return widened(T{bits}); });
 }
@@ -150,8 +168,8 @@ HONE_DEVICE void wait_for_groups() {
   emulated::Machine::now().wait_for_groups(kLeft);
 }
 #else  // no kernel that is launched on such a GPU comes here
-template <bool kLeftTurned, bool kRightTurned, class T>
-HONE_DEVICE void group_multiply(T, float (&)[64], unsigned long long, unsigned long long) {}
+template <bool kLeftTurned, bool kRightTurned, class T, int kSums>
+HONE_DEVICE void group_multiply(T, float (&)[kSums], unsigned long long, unsigned long long) {}
 template <class T>
 HONE_DEVICE void group_multiply_lines(T, float (&)[32], unsigned long long, unsigned long long) {}
 template <class T>

@@ -2,9 +2,9 @@
 //
 // For values of 16 bits; sums are made in fp32, over the depth in its order. A block makes a tile of 128 x 128: it
 // copies slices of its factors to shared memory ahead of time. There each of its eight warps multiplies 64 x 32, or,
-// on a GPU of 9.0, the hardware itself reads what each group of four warps has to multiply, 64 x 128; where there is
-// enough to do, two such tiles side by side, since what has to come from memory for a product is what bounds it. Packs
-// of eight values lie in shared memory in an order by which those that are read together lie in different banks.
+// on a GPU of 9.0, the hardware itself reads what each group of four warps has to multiply, 64 x 128; there, large
+// products are grouped_wide.cu's. Packs of eight values lie in shared memory in an order by which those that are read
+// together lie in different banks.
 //
 // A factor's tile has 128 lines (rows of the left one, columns of the right one) of a slice of depth. In memory its
 // lines lie side by side, or, "turned", what is of one depth does.
@@ -19,19 +19,15 @@ constexpr int kMostGroups = 128;                   // of a launch
 enum { kIsAdded = 1, kIsWide = 2 };                // of a group's result
 
 // Who multiplies: warps that read what they need, or groups of four for which the hardware reads it. A slice's depth,
-// how many of them are on their way or there, of how many packs a factor's tile is, and how many tiles a block makes,
-// side by side.
+// how many of them are on their way or there, and of how many packs a factor's tile is.
 struct WarpCores {
-  static constexpr int kDepth = 32, kStages = 4, kTiles = 1, kPacks = kTileLines * kDepth / kTilePack;
+  static constexpr int kDepth = 32, kStages = 4, kPacks = kTileLines * kDepth / kTilePack;
   static constexpr bool kReadThemselves = false;
 };
-template <int kOfBlock, int kSlices>
-struct ReadingCores {
-  static constexpr int kDepth = 64, kStages = kSlices, kTiles = kOfBlock, kPacks = kTileLines * kDepth / kTilePack;
+struct GroupCores {
+  static constexpr int kDepth = 64, kStages = 3, kPacks = kTileLines * kDepth / kTilePack;
   static constexpr bool kReadThemselves = true;
 };
-using GroupCores = ReadingCores<1, 3>;
-using WideCores = ReadingCores<2, 4>;
 
 // What the hardware has for 16 values of depth. to: of four matrices of 8 x 8 values, whose rows are where lanes 0 to
 // 7, 8 to 15 and so on say, each lane's two values of each.
@@ -102,10 +98,10 @@ HONE_DEVICE void load_right(unsigned (&to)[4], const Pack<T, kTilePack>* tile, i
   kTurned ? load_turned(to, from) : load_matrices(to, from);
 }
 
-// A thread's part of tiles: by quads, of two columns side by side in two lines that are 8 apart.
+// A thread's part of a tile: by quads, of two columns side by side in two lines that are 8 apart.
 template <class Cores>
 struct TileSums {
-  float at[Cores::kTiles][kTileSums];
+  float at[kTileSums];
 };
 struct TilePart {
   int line, column;
@@ -137,7 +133,7 @@ HONE_DEVICE void multiply_slice(TileSums<WarpCores>& sums, const Pack<T, kTilePa
       load_right<kRightTurned>(b[j], right, part.column + 16 * j, depth);
     HONE_UNROLL for (int i = 0; i < kWarpLines / 16; ++i)
       HONE_UNROLL for (int j = 0; j < kWarpColumns / 8; ++j) {
-        float(&quad)[4] = *reinterpret_cast<float(*)[4]>(sums.at[0] + 4 * (i * (kWarpColumns / 8) + j));
+        float(&quad)[4] = *reinterpret_cast<float(*)[4]>(sums.at + 4 * (i * (kWarpColumns / 8) + j));
         multiply_add(T{}, quad, a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
       }
   }
@@ -150,32 +146,24 @@ HONE_DEVICE unsigned tile_of_cores(unsigned address, bool turned) {
 HONE_DEVICE unsigned long long tile_from(unsigned tile, bool turned, int depth) {
   return matrix_at(tile + (turned ? bytes_to_depth_turned(depth) : bytes_to_depth(depth)) / 16);
 }
-template <class Cores>
-HONE_DEVICE void hold_all(TileSums<Cores>& sums) {
-  HONE_UNROLL for (int tile = 0; tile < Cores::kTiles; ++tile) hold(sums.at[tile]);
-}
-template <bool kLeftTurned, bool kRightTurned, int kTiles, int kSlices, class T>
-HONE_DEVICE void multiply_slice(TileSums<ReadingCores<kTiles, kSlices>>& sums, const Pack<T, kTilePack>* left,
+template <bool kLeftTurned, bool kRightTurned, class T>
+HONE_DEVICE void multiply_slice(TileSums<GroupCores>& sums, const Pack<T, kTilePack>* left,
                                 const Pack<T, kTilePack>* right) {
-  using Cores = ReadingCores<kTiles, kSlices>;
-  constexpr unsigned kTileBytes = Cores::kPacks * kTilePack * 2;
   // Its half of the lines is as long by lines as turned.
   const auto group = static_cast<unsigned>(of_whole_warp(static_cast<int>(threadIdx.x) / (4 * kWarp)));
   const unsigned a = tile_of_cores(shared_address(left) + group * kHalfBytes, kLeftTurned);
   const unsigned b = tile_of_cores(shared_address(right), kRightTurned);
-  hold_all(sums);
+  hold(sums.at);
   begin_group();
-  HONE_UNROLL for (int depth = 0; depth < Cores::kDepth; depth += 16)
-    HONE_UNROLL for (int tile = 0; tile < kTiles; ++tile)
-      group_multiply<kLeftTurned, kRightTurned>(
-          T{}, sums.at[tile], tile_from(a, kLeftTurned, depth),
-          tile_from(b + static_cast<unsigned>(tile) * kTileBytes / 16, kRightTurned, depth));
+  HONE_UNROLL for (int depth = 0; depth < GroupCores::kDepth; depth += 16)
+    group_multiply<kLeftTurned, kRightTurned>(T{}, sums.at, tile_from(a, kLeftTurned, depth),
+                                              tile_from(b, kRightTurned, depth));
   commit_group();
 }
 template <class Cores>
 HONE_DEVICE void wait_for_sums(TileSums<Cores>& sums) {
   wait_for_groups<0>();
-  hold_all(sums);
+  hold(sums.at);
 }
 
 // One product, or two of the same sizes that are added up; then the second one's values are `too`.
@@ -187,12 +175,12 @@ struct TileProduct {
 };
 
 template <class Cores, bool kLeftTurned, bool kRightTurned, class T>
-HONE_DEVICE void multiply_tiles(TileSums<Cores>& sums, const TileProduct<T>& p, Int line, Int column) {
+HONE_DEVICE void multiply_tile(TileSums<Cores>& sums, const TileProduct<T>& p, Int line, Int column) {
   using Packed = Pack<T, kTilePack>;
   HONE_SHARED_ROOM(Packed, room);
   Packed* const tiles = Cores::kReadThemselves ? first_unit(room) : room;
   const int each = static_cast<int>((p.left.depth + Cores::kDepth - 1) / Cores::kDepth), steps = each * p.count;
-  const auto left = [&](int step) { return tiles + step % Cores::kStages * (1 + Cores::kTiles) * Cores::kPacks; };
+  const auto left = [&](int step) { return tiles + step % Cores::kStages * 2 * Cores::kPacks; };
   const auto copy = [&](int step) {
     if (step < steps) {
       const bool too = step >= each;
@@ -200,8 +188,7 @@ HONE_DEVICE void multiply_tiles(TileSums<Cores>& sums, const TileProduct<T>& p, 
       const TileFactor<T> a = {too ? p.left_too : p.left.at, p.left.pitch, p.left.lines, p.left.depth};
       const TileFactor<T> b = {too ? p.right_too : p.right.at, p.right.pitch, p.right.lines, p.right.depth};
       copy_tile<Cores, kLeftTurned>(left(step), a, line, depth);
-      HONE_UNROLL for (int tile = 0; tile < Cores::kTiles; ++tile)
-        copy_tile<Cores, kRightTurned>(left(step) + (1 + tile) * Cores::kPacks, b, column + tile * kTileLines, depth);
+      copy_tile<Cores, kRightTurned>(left(step) + Cores::kPacks, b, column, depth);
     }
     commit_copies();  // of nothing behind the end, so that the number of those on their way is always the same
   };
@@ -225,7 +212,7 @@ HONE_DEVICE void multiply_tiles(TileSums<Cores>& sums, const TileProduct<T>& p, 
 
 // out: [lines, columns] of the group, of which the tile begins at (line, column).
 template <class Cores, class T>
-HONE_DEVICE void write_tile(const float (&sums)[kTileSums], T* out, Int lines, Int columns, Int line, Int column,
+HONE_DEVICE void write_tile(const TileSums<Cores>& sums, T* out, Int lines, Int columns, Int line, Int column,
                             bool add) {
   constexpr int kTogether = 8;  // pairs that are read at once
   // Of pair i of a thread's: its place among pairs of out; -1: it is behind the end.
@@ -241,17 +228,10 @@ HONE_DEVICE void write_tile(const float (&sums)[kTileSums], T* out, Int lines, I
         if (const Int place = place_of(first + i); place >= 0) pairs[i] = load<2>(out, place);
     HONE_UNROLL for (int i = 0; i < kTogether; ++i) {
       HONE_UNROLL for (int c = 0; c < 2; ++c)
-        pairs[i].at[c] = rounded<T>((add ? widened(pairs[i].at[c]) : 0.0f) + sums[2 * (first + i) + c]);
+        pairs[i].at[c] = rounded<T>((add ? widened(pairs[i].at[c]) : 0.0f) + sums.at[2 * (first + i) + c]);
       if (const Int place = place_of(first + i); place >= 0) store<2>(out, place, pairs[i]);
     }
   }
-}
-
-template <class Cores, class T>
-HONE_DEVICE void write_tiles(const TileSums<Cores>& sums, T* out, Int lines, Int columns, Int line, Int column,
-                             bool add) {
-  HONE_UNROLL for (int tile = 0; tile < Cores::kTiles; ++tile)
-    write_tile<Cores>(sums.at[tile], out, lines, columns, line, column + tile * kTileLines, add);
 }
 
 // What rows of groups are multiplied with: groups [first, first + count) of all.
@@ -263,8 +243,7 @@ template <class Cores, bool kTurned, class T>
 HONE_DEVICE void multiply_rows(const T* a, const T* a_too, const T* const* b, const T* const* b_too, int factors,
                                T* out, const Int* begin, GroupRange range, Int depth, Int columns) {
   if constexpr (sizeof(T) == 2) {
-    constexpr int kColumns = Cores::kTiles * kTileLines;
-    const Int across = (columns + kColumns - 1) / kColumns, tile = blockIdx.x / across;
+    const Int across = (columns + kTileLines - 1) / kTileLines, tile = blockIdx.x / across;
     const int group = group_of(tile, begin, range.all, kTileLines);
     const Int rows = begin[group + 1] - begin[group], line = (tile - begin[group] / kTileLines - group) * kTileLines;
     if (line >= rows || group < range.first || group >= range.first + range.count) return;
@@ -276,9 +255,9 @@ HONE_DEVICE void multiply_rows(const T* a, const T* a_too, const T* const* b, co
                                     a_too + before,
                                     b_too[own]};
     TileSums<Cores> sums = {};
-    const Int column = blockIdx.x % across * kColumns;
-    multiply_tiles<Cores, false, kTurned>(sums, product, line, column);
-    write_tiles<Cores>(sums, out + begin[group] * columns, rows, columns, line, column, false);
+    const Int column = blockIdx.x % across * kTileLines;
+    multiply_tile<Cores, false, kTurned>(sums, product, line, column);
+    write_tile<Cores>(sums, out + begin[group] * columns, rows, columns, line, column, false);
   }
 }
 
@@ -293,31 +272,29 @@ HONE_DEVICE void multiply_over_groups(const T* a, const T* b, void* to, int kind
     const TileFactor<T> left = {a + begin[group] * lines, lines, lines, rows};
     const TileFactor<T> right = {b + begin[group] * columns, columns, columns, rows};
     TileSums<Cores> sums = {};
-    multiply_tiles<Cores, true, true>(sums, TileProduct<T>{left, right, 1, a, b}, line, column);
+    multiply_tile<Cores, true, true>(sums, TileProduct<T>{left, right, 1, a, b}, line, column);
     if (kind & kIsWide)
-      write_tiles<Cores>(sums, static_cast<float*>(to), lines, columns, line, column, kind & kIsAdded);
+      write_tile<Cores>(sums, static_cast<float*>(to), lines, columns, line, column, kind & kIsAdded);
     else
-      write_tiles<Cores>(sums, static_cast<T*>(to), lines, columns, line, column, kind & kIsAdded);
+      write_tile<Cores>(sums, static_cast<T*>(to), lines, columns, line, column, kind & kIsAdded);
   }
 }
 
 // out's rows of group g = a b[g] (+ a_too b_too[g]). b: [columns, depth] in memory; turned: [depth, columns]. A grid of
 // the tiles of rows, as group_of() counts them, times those of columns, which go first. _90: for a GPU of 9.0 alone,
 // with a unit's room more.
-#define HONE_GROUPED(kernel, name, Cores, turned)                                                                     \
-  kernel(kTileThreads)                                                                                                \
+#define HONE_GROUPED(name, Cores, turned)                                                                             \
+  HONE_KERNEL_TWICE(kTileThreads)                                                                                     \
   name(const Value* a, const Value* a_too, HONE_LIST(const Value*, kMostGroups) b,                                    \
               HONE_LIST(const Value*, kMostGroups) b_too, int factors, Value* out, const Int* begin, int first,       \
               int count, int all, Int depth, Int columns) {                                                           \
     multiply_rows<Cores, turned>(a, a_too, b.at, b_too.at, factors, out, begin, {first, count, all}, depth,           \
                                  columns);                                                                            \
   }
-HONE_GROUPED(HONE_KERNEL_TWICE, grouped, WarpCores, false)
-HONE_GROUPED(HONE_KERNEL_TWICE, grouped_turned, WarpCores, true)
-HONE_GROUPED(HONE_KERNEL_TWICE, grouped_90, GroupCores, false)
-HONE_GROUPED(HONE_KERNEL_TWICE, grouped_turned_90, GroupCores, true)
-HONE_GROUPED(HONE_KERNEL_OF, grouped_wide_90, WideCores, false)
-HONE_GROUPED(HONE_KERNEL_OF, grouped_turned_wide_90, WideCores, true)
+HONE_GROUPED(grouped, WarpCores, false)
+HONE_GROUPED(grouped_turned, WarpCores, true)
+HONE_GROUPED(grouped_90, GroupCores, false)
+HONE_GROUPED(grouped_turned_90, GroupCores, true)
 
 // to[g] [lines, columns] (+)= a^T b of the rows of group first + g, unless to[g] is null. A grid of the tiles of each
 // group.
