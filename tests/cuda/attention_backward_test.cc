@@ -43,8 +43,8 @@ struct Case {
 };
 
 // Weights and slopes are rounded to the type before they are multiplied. times: of what is allowed.
-void expect_its_meaning(const Case& in, double times = 1) {
-  const OfCapability scope(90);
+void expect_its_meaning(const Case& in, double times = 1, int multiprocessors = 1) {
+  const OfCapability scope(90, multiprocessors);
   const std::string what = in.described();
   const Results got = emulated_results([&](const Backend& table) { return in.by(table); }, what);
   const Results expected = in.meaning();
@@ -62,6 +62,12 @@ TEST(CudaAttentionBackward, HeadSizesAndHeadsThatShare) {
     expect_its_meaning({70, {{0, 70}}, {2, 1, size}, at::kBFloat16, {0.3, kCausal}});
   expect_its_meaning({70, {{0, 70}}, {3, 3, 64}, at::kHalf, {0.3, kCausal}});
   expect_its_meaning({30, {{0, 30}}, {6, 2, 16}, at::kHalf, {0.3, kFull}});
+}
+// On a small GPU a block goes through all heads that share a key; on a large one, through one.
+TEST(CudaAttentionBackward, HeadsThatTakeTurnsInABlock) {
+  for (const int multiprocessors : {1, 100})
+    for (const std::int64_t size : {16, 80})
+      expect_its_meaning({140, {{0, 3}, {3, 140}}, {4, 1, size}, at::kBFloat16, {0.3, kCausal}}, 1, multiprocessors);
 }
 TEST(CudaAttentionBackward, DocumentsOfEveryLength) {
   // Some end at the bounds of blocks and tiles; between some lie tokens of none.

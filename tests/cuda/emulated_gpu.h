@@ -5,8 +5,8 @@
 // that trusts in what another warp has written without a barrier finds what is not there. Warps and blocks run from the
 // first to the last or the other way round, or warps take turns at every exchange; what a block shares is spoiled
 // before it begins. Where a grid's blocks wait for one another, all of them are there at once. Reported, as an
-// exception: threads that end while others wait for them, warps whose threads do not come to the same exchange, traps,
-// accesses where none may begin, and writing beyond the shared room. One OS thread at a time.
+// exception: threads that end while others wait for them, warps whose threads do not come to the same exchange, gates
+// that nobody opens, traps, accesses where none may begin, and writing beyond the shared room. One OS thread at a time.
 #pragma once
 
 #include <ucontext.h>
@@ -20,6 +20,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -36,6 +37,7 @@ extern "C" char __stop_emulated_shared[] __attribute__((weak));
 #define HONE_EMULATED
 #define HONE_KERNEL static inline void
 #define HONE_KERNEL_OF(threads) HONE_KERNEL
+#define HONE_KERNEL_ALONE(threads) HONE_KERNEL
 #define HONE_KERNEL_TWICE(threads) HONE_KERNEL
 #define HONE_UNROLL
 #define HONE_LIST(type, count) List<type, count>
@@ -166,12 +168,33 @@ class Machine {
       }
   }
 
+  // Gates (mbarrier objects): a phase ends when so many have arrived; one waits for the end of the current phase, if it
+  // is odd or even as one says. Copies that a thread lets arrive there come when nothing else can go on, no sooner;
+  // from the last warp to the first, at once. Who has passed hides what they brought until it is shown.
+  void make_gate(unsigned at, int arrivals) {
+    if (arrivals <= 0) throw std::runtime_error("a gate that nobody opens");
+    if (!gates_.emplace(at, Gate{arrivals, arrivals}).second) throw std::runtime_error("a gate is made twice");
+    std::memcpy(bytes_at(at, sizeof kGateMark), &kGateMark, sizeof kGateMark);
+  }
+  void arrive(unsigned at) { count_arrival(gate_at(at)); }
+  void arrive_with_copies(unsigned at) {
+    Thread& self = threads_[current_];
+    if (!self.on_their_way.empty()) throw std::runtime_error("copies are waited for in two ways");
+    gate_at(at).arriving.push_back(std::exchange(self.asked, {}));
+    if (order == Order::backward) let_arrive(gate_at(at));
+  }
+  void pass(unsigned at, bool odd) {
+    for (; is_closed(gate_at(at), odd); stop(State::at_gate)) threads_[current_].gate = {at, odd};
+    threads_[current_].hides_passed |= gate_at(at).brings;
+  }
+
   // What the hardware reads itself: only what every thread has shown to it since its copies arrived, and no sooner than
   // a thread waits for it.
-  void show_to_cores() { threads_[current_].hides = false; }
+  void show_to_cores() { threads_[current_].hides = threads_[current_].hides_passed = false; }
   void read_later(std::function<void()> work) {
     for (const Thread& thread : threads_)
-      if (thread.hides) throw std::runtime_error("the hardware is to read what was not shown to it");
+      if (thread.hides || (&thread == &threads_[current_] && thread.hides_passed))
+        throw std::runtime_error("the hardware is to read what was not shown to it");
     threads_[current_].asked_of_cores.push_back(std::move(work));
   }
   void commit_group() {
@@ -196,17 +219,27 @@ class Machine {
   [[noreturn]] void trap() { throw std::runtime_error("a kernel has trapped"); }
 
  private:
-  enum class State { ready, at_barrier, at_exchange, at_grid, ended };
+  enum class State { ready, at_barrier, at_exchange, at_gate, at_grid, ended };
+  struct Gate {
+    int expected = 0, missing = 0;
+    bool odd = false, brings = false;
+    std::vector<std::vector<Copy>> arriving{};
+  };
+  struct GateWanted {
+    unsigned at = 0;
+    bool odd = false;
+  };
   struct Thread {
     ucontext_t context;
     std::unique_ptr<char[]> stack{new char[kStack]};
     State state = State::ready;
     std::uint64_t value = 0, received = 0;
     int kind = 0, lanes = 0;
+    GateWanted gate;
     Given given{};
     std::vector<Copy> asked;
     std::deque<std::vector<Copy>> on_their_way;
-    bool hides = false;
+    bool hides = false, hides_passed = false;
     std::vector<std::function<void()>> asked_of_cores;
     std::deque<std::vector<std::function<void()>>> groups;
   };
@@ -219,6 +252,48 @@ class Machine {
   }
 
   static void arrive(const Copy& copy) { std::memcpy(copy.to, copy.what.data(), copy.bytes); }
+
+  char* bytes_at(unsigned address, std::size_t bytes) {
+    if (address % bytes != 0 || address < kRoomAddress || address - kRoomAddress + bytes > room_bytes_)
+      throw std::runtime_error("a gate where none may be");
+    return room_.data() + (address - kRoomAddress);
+  }
+  Gate& gate_at(unsigned at) {
+    const auto found = gates_.find(at);
+    if (found == gates_.end()) throw std::runtime_error("a gate that nobody has made");
+    if (std::memcmp(bytes_at(at, sizeof kGateMark), &kGateMark, sizeof kGateMark) != 0)
+      throw std::runtime_error("a gate has been written over");
+    return found->second;
+  }
+  static bool is_closed(const Gate& gate, bool odd) { return gate.odd == odd; }
+  static void count_arrival(Gate& gate) {
+    if (--gate.missing > 0) return;
+    gate.missing = gate.expected;
+    gate.odd = !gate.odd;
+  }
+  static void let_arrive(Gate& gate) {
+    for (const std::vector<Copy>& copies : std::exchange(gate.arriving, {})) {
+      for (const Copy& copy : copies) arrive(copy);
+      gate.brings |= !copies.empty();
+      count_arrival(gate);
+    }
+  }
+  // Lets through who can pass, if need be when copies have arrived; false: nobody can.
+  bool open_gates() {
+    for (const bool late : {false, true}) {
+      bool any = false;
+      for (Thread& thread : threads_) {
+        if (thread.state != State::at_gate) continue;
+        Gate& gate = gate_at(thread.gate.at);
+        if (late) let_arrive(gate);
+        if (is_closed(gate, thread.gate.odd)) continue;
+        thread.state = State::ready;
+        any = true;
+      }
+      if (any) return true;
+    }
+    return false;
+  }
 
   static Machine*& running() {
     static Machine* machine = nullptr;
@@ -263,8 +338,9 @@ class Machine {
       makecontext(&thread.context, &Machine::begin, 0);
       thread.state = State::ready;
       thread.asked.clear(), thread.on_their_way.clear();
-      thread.hides = false, thread.asked_of_cores.clear(), thread.groups.clear();
+      thread.hides = thread.hides_passed = false, thread.asked_of_cores.clear(), thread.groups.clear();
     }
+    gates_.clear();
   }
 
   // Until all threads have ended, or wait for the grid.
@@ -275,6 +351,7 @@ class Machine {
       while (more) {
         more = false;
         for (std::size_t i = 0; i < warps; ++i) more |= run_warp(order != Order::backward ? i : warps - 1 - i);
+        if (!more) more = open_gates();
       }
     } while (pass_barrier());
     for (std::size_t i = room_bytes_; i < room_.size(); ++i)
@@ -300,18 +377,21 @@ class Machine {
     return waiting == 0;
   }
 
-  // Until all of its threads wait for the block or have ended, then false; where warps take turns, until an exchange.
+  // Until all of its threads wait for the block or at a gate or have ended, then false; where warps take turns, until
+  // an exchange.
   bool run_warp(std::size_t warp) {
     const std::size_t first = warp * kLanes;
     do {
-      int at_exchange = 0;
+      int at_exchange = 0, at_gate = 0;
       for (std::size_t lane = 0; lane < kLanes; ++lane) {
         const std::size_t thread = first + (order != Order::backward ? lane : kLanes - 1 - lane);
         if (threads_[thread].state == State::ready) resume(thread);
       }
-      for (std::size_t lane = 0; lane < kLanes; ++lane)
+      for (std::size_t lane = 0; lane < kLanes; ++lane) {
         at_exchange += threads_[first + lane].state == State::at_exchange;
-      if (at_exchange == 0) return false;
+        at_gate += threads_[first + lane].state == State::at_gate;
+      }
+      if (at_exchange == 0 || (at_gate > 0 && at_exchange + at_gate == kLanes)) return false;
       if (at_exchange < kLanes) throw std::runtime_error("not all threads of a warp come to an exchange");
       exchange_all(first);
     } while (order != Order::turns);
@@ -333,7 +413,10 @@ class Machine {
   // False: all threads have ended, or wait for the grid.
   bool pass_barrier() {
     std::size_t waiting = 0;
-    for (const Thread& thread : threads_) waiting += thread.state == State::at_barrier;
+    for (const Thread& thread : threads_) {
+      waiting += thread.state == State::at_barrier;
+      if (thread.state == State::at_gate) throw std::runtime_error("threads wait at a gate that nobody opens");
+    }
     if (waiting == 0) return false;
     if (waiting < threads_.size())
       throw std::runtime_error("threads have ended, or wait for the grid, while others wait at a barrier");
@@ -346,6 +429,7 @@ class Machine {
 
  private:
   static constexpr std::size_t kGuard = 256;
+  static constexpr std::uint64_t kGateMark = 0x6174652061676174;
   const std::function<void()>& kernel_;
   std::vector<Thread> threads_;
   std::size_t room_bytes_;
@@ -353,6 +437,7 @@ class Machine {
   bool has_begun_ = false;
   std::vector<char> shared_;  // of a block that waits for others
   std::vector<OfWarp> gathered_;
+  std::map<unsigned, Gate> gates_;
   ucontext_t scheduler_{};
   std::size_t current_ = 0;
   std::exception_ptr failure_;
@@ -360,6 +445,7 @@ class Machine {
 };
 
 inline void __syncthreads() { Machine::now().wait_for_block(); }
+inline void __syncwarp() { Machine::now().gather({}); }
 inline void __trap() { Machine::now().trap(); }
 template <class T>
 T __shfl_xor_sync(unsigned, T value, int lanes) {
@@ -462,11 +548,11 @@ void group_multiply(float (&c)[kSums], InRoom left, InRoom right, bool add, Wide
 }
 // The left factor in the registers of a warp's threads, as mma's.
 template <class Widen, int kSums>
-void group_multiply(float (&c)[kSums], const unsigned (&a)[4], InRoom right, Widen widen) {
+void group_multiply_held(float (&c)[kSums], const unsigned (&a)[4], InRoom right, bool add, Widen widen) {
   check_matrix(right);
   const auto both = [](unsigned low, unsigned high) { return low | static_cast<std::uint64_t>(high) << 32; };
   const Machine::Given own{{both(a[0], a[1]), both(a[2], a[3])}};
-  Machine::now().read_later([&c, &a, own, all = Machine::now().gather(own), both, right, widen, of = own_sums(),
+  Machine::now().read_later([&c, &a, own, all = Machine::now().gather(own), both, right, add, widen, of = own_sums(),
                              group = static_cast<unsigned>(own_lane()) / 4] {
     if (both(a[0], a[1]) != own.at[0] || both(a[2], a[3]) != own.at[1])
       throw std::runtime_error("registers that the hardware reads have been written");
@@ -474,10 +560,12 @@ void group_multiply(float (&c)[kSums], const unsigned (&a)[4], InRoom right, Wid
       const std::uint64_t word = all[4 * group + depth % 8 / 2].at[depth / 8];
       return widen(static_cast<unsigned short>(word >> (32 * below + 16 * (depth % 2))));
     };
-    for (unsigned i = 0; i < kSums; ++i)
+    for (unsigned i = 0; i < kSums; ++i) {
+      if (!add) c[i] = 0;
       for (unsigned depth = 0; depth < 16; ++depth)
         c[i] += left(i / 2 % 2, depth) *
                 widen(Machine::now().value_at(address_in_room(right, i / 4 * 8 + of.pair + i % 2, depth)));
+    }
   });
 }
 

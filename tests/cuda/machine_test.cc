@@ -111,5 +111,72 @@ TEST(EmulatedGpu, CopiesArriveWhereOneWaitsForThem) {
   EXPECT_EQ(seen, (std::vector<int>{9, 9, 1, 9, 1, 0}));
 }
 
+// A block whose first warp copies a line for the second one, of two gates: it is there, and it has been read. `skipped`
+// is what one of them forgets.
+enum class Skipped { nothing, making, copies, passing, showing, reading };
+void copy_lines(Skipped skipped, int lines, std::vector<int>& got) {
+  HONE_SHARED_ROOM(char, room);
+  Machine& machine = Machine::now();
+  const unsigned there = machine.shared_address(room), read = there + 8, lane = threadIdx.x % Machine::kLanes;
+  auto* to = reinterpret_cast<int*>(room + 16);
+  alignas(16) static int from[4 * Machine::kLanes];
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < 4 * Machine::kLanes; ++i) from[i] = i;
+    machine.make_gate(there, Machine::kLanes);
+    if (skipped != Skipped::making) machine.make_gate(read, Machine::kLanes);
+  }
+  machine.wait_for_block();
+  for (int line = 0; line < lines; ++line) {
+    if (threadIdx.x < Machine::kLanes) {
+      machine.pass(read, line % 2 == 0);
+      copy_in_time(to + 4 * lane, from + 4 * lane, true);
+      if (skipped != Skipped::copies) machine.arrive_with_copies(there);
+    } else {
+      if (skipped != Skipped::passing) machine.pass(there, line % 2 != 0);
+      if (skipped != Skipped::showing) machine.show_to_cores();
+      machine.read_later([&got, to, lane] { got[lane] += to[4 * lane + 1]; });
+      machine.commit_group(), machine.wait_for_groups(0);
+      for (int i = 0; i < 4; ++i) to[4 * lane + static_cast<unsigned>(i)] = -1000;
+      if (skipped != Skipped::reading) machine.arrive(read);
+    }
+  }
+}
+TEST(EmulatedGpu, GatesOpenWhenAllHaveArrived) {
+  const auto said = [](Skipped skipped, int lines) {
+    std::vector<int> got(Machine::kLanes);
+    const auto kernel = [&] {
+      if (blockIdx.x == 0) copy_lines(skipped, lines, got);
+    };
+    const std::string complained = complaint(kernel, 64, 16 + 16 * Machine::kLanes);
+    bool right = true;
+    for (int lane = 0; lane < Machine::kLanes; ++lane)  // in each of three orders
+      right &= got[static_cast<std::size_t>(lane)] == 3 * lines * (4 * lane + 1);
+    return complained.empty() && !right ? std::string("other values") : complained;
+  };
+  EXPECT_EQ(said(Skipped::nothing, 5), "");
+  EXPECT_EQ(said(Skipped::making, 1), "a gate that nobody has made");
+  EXPECT_EQ(said(Skipped::copies, 1), "threads wait at a gate that nobody opens");
+  EXPECT_NE(said(Skipped::passing, 1), "");  // other values, or who reads first lets nobody copy
+  EXPECT_EQ(said(Skipped::showing, 1), "the hardware is to read what was not shown to it");
+  EXPECT_EQ(said(Skipped::reading, 1), "");
+  EXPECT_EQ(said(Skipped::reading, 2), "threads wait at a gate that nobody opens");
+}
+TEST(EmulatedGpu, ReportsGatesThatAreWrittenOverOrMadeTwice) {
+  const auto said = [](int times, bool over) {
+    const auto kernel = [=] {
+      HONE_SHARED_ROOM(std::uint64_t, room);
+      if (threadIdx.x != 0) return;
+      const unsigned gate = Machine::now().shared_address(room);
+      for (int i = 0; i < times; ++i) Machine::now().make_gate(gate, 1);
+      if (over) room[0] = 0;
+      Machine::now().arrive(gate);
+    };
+    return complaint(kernel, 32, 8);
+  };
+  EXPECT_EQ(said(1, false), "");
+  EXPECT_EQ(said(2, false), "a gate is made twice");
+  EXPECT_EQ(said(1, true), "a gate has been written over");
+}
+
 }  // namespace
 }  // namespace emulated

@@ -5,24 +5,24 @@
 namespace hone::ops::cuda_table {
 namespace {
 
-constexpr std::int64_t kSide = 64, kInPack = 8, kMostOrderedSize = 128, kBlocksThere = 3;
+constexpr std::int64_t kSide = 64, kInPack = 8, kMostOrderedSize = 128, kGroups = 2, kOwnLines = kGroups * kSide;
 constexpr std::int64_t kRoomUnit = 1024, kBetween = 1 << 28;  // more tokens than two of a document lie apart
 
-// A kernel for own tokens of so many squares of 64 values each, by so many groups of warps.
+// A kernel for heads of so many squares of 64 values, which has so many of the own two matrices in the room and so many
+// blocks of others: as kernels/attention_backward.cu names them.
 struct TileKernel {
-  TileKernel(std::int64_t size, const char* narrow, const char* wide)
-      : kernel{"attention_backward", size <= kSide ? narrow : wide},
-        squares(size <= kSide ? 1 : 2),
-        groups(size <= kSide ? 3 : 2) {}
-  Grid grid(std::int64_t tokens, std::int64_t documents, std::int64_t heads) const {
-    const std::int64_t square = kSide * kSide * 2, rows = 2 * (groups + kBlocksThere) * squares * square;
-    return {.x = (tokens / (groups * kSide) + documents) * heads,
-            .threads = static_cast<int>(groups * kSide * 2),
-            .shared_bytes = rows + kBlocksThere * kSide * 2 * static_cast<std::int64_t>(sizeof(float)) + kRoomUnit};
-  }
-  Kernel kernel;
-  std::int64_t squares, groups;
+  const char* name;
+  std::int64_t squares, own, blocks;
 };
+Grid grid_of(const TileKernel& kernel, std::int64_t tiles) {
+  const std::int64_t rows = kernel.squares * kSide * kSide * 2, described = kSide * 2 * 4, gate = 8;
+  return {.x = tiles,
+          .threads = static_cast<int>((kGroups + 1) * kSide * 2),
+          .shared_bytes = (kernel.own * kGroups + kernel.blocks * 2) * rows + kernel.blocks * described +
+                          (kernel.blocks * 2 + kGroups) * gate + kRoomUnit};
+}
+constexpr TileKernel kOfKeys[] = {{"attention_of_keys_64", 1, 0, 6}, {"attention_of_keys_128", 2, 2, 4}};
+constexpr TileKernel kOfQueries[] = {{"attention_of_queries_64", 1, 0, 6}, {"attention_of_queries_128", 2, 1, 4}};
 
 bool ordered_takes(const at::Tensor& x_NHK) {
   return (x_NHK.scalar_type() == at::kBFloat16 || x_NHK.scalar_type() == at::kHalf) && x_NHK.size(2) % kInPack == 0 &&
@@ -42,20 +42,27 @@ struct Backward {
   std::int64_t shared() const { return q.size(1) / k.size(1); }
   int packs() const { return static_cast<int>(q.size(2) / kInPack); }
 
+  // Own heads that share another one are gone through by one block where there are enough of them: it begins once.
+  std::int64_t times_of(std::int64_t tiles, std::int64_t among) const {
+    constexpr std::int64_t kEnough = 3;  // blocks of each multiprocessor, of which the first ones have most to do
+    return tiles / among >= kEnough * multiprocessors(q) ? among : 1;
+  }
+
   // own, other: two matrices each. each: heads of others for one of the own, or else `among` own for one of the others.
-  void launch_for(const TileKernel& tiles, const std::array<at::Tensor, 2>& own, const std::array<at::Tensor, 2>& other,
-                  std::int64_t each, std::int64_t among, std::int64_t back, std::int64_t ahead, const at::Tensor& to,
-                  const at::Tensor& to_too) const {
+  void launch_for(const TileKernel& kernel, const std::array<at::Tensor, 2>& own,
+                  const std::array<at::Tensor, 2>& other, std::int64_t each, std::int64_t among, std::int64_t back,
+                  std::int64_t ahead, const at::Tensor& to, const at::Tensor& to_too) const {
     const std::int64_t documents = ends.size(0) - 1, heads = own[0].size(1);
     std::array<std::int64_t, 8> strides{};
     for (std::size_t i = 0; i < 4; ++i) {
       const at::Tensor& x = i < 2 ? own[i] : other[i - 2];
       strides[2 * i] = x.stride(0), strides[2 * i + 1] = x.stride(1);
     }
+    const std::int64_t tiles_there = tokens() / kOwnLines + documents, times = times_of(tiles_there * heads, among);
     const auto number = [](std::int64_t x) { return static_cast<int>(x); };
-    launch(tiles.kernel, q, tiles.grid(tokens(), documents, heads), own[0], own[1], other[0], other[1], strides,
-           described, ends, number(documents), tokens(), number(heads), number(each), number(among), packs(), scale,
-           number(back), number(ahead), to, to_too);
+    launch({"attention_backward", kernel.name}, q, grid_of(kernel, tiles_there * heads / times), own[0], own[1],
+           other[0], other[1], strides, described, ends, number(documents), tokens(), number(heads), number(each),
+           number(among), number(times), packs(), scale, number(back), number(ahead), to, to_too);
   }
 };
 
@@ -91,13 +98,11 @@ std::optional<AttentionGradients> ordered_attention_backward(const at::Tensor& d
                       std::min(kBetween, window.after.value_or(kBetween))};
   const auto dense = [](const at::Tensor& x) { return at::empty(x.sizes(), x.options()); };
   const AttentionGradients made{dense(call.q), dense(call.k), dense(call.v)};
-  const std::int64_t size = call.q.size(2);
-  const TileKernel of_keys(size, "attention_of_keys_64", "attention_of_keys_128");
-  const TileKernel of_queries(size, "attention_of_queries_64", "attention_of_queries_128");
-  call.launch_for(of_keys, {call.k, call.v}, {call.q, dy}, call.shared(), 1, call.after, call.before, made.k_NGK,
+  const std::size_t wide = call.q.size(2) > kSide ? 1 : 0;
+  call.launch_for(kOfKeys[wide], {call.k, call.v}, {call.q, dy}, call.shared(), 1, call.after, call.before, made.k_NGK,
                   made.v_NGK);
-  call.launch_for(of_queries, {call.q, dy}, {call.k, call.v}, 1, call.shared(), call.before, call.after, made.q_NHK,
-                  {});
+  call.launch_for(kOfQueries[wide], {call.q, dy}, {call.k, call.v}, 1, call.shared(), call.before, call.after,
+                  made.q_NHK, {});
   return made;
 }
 

@@ -12,15 +12,19 @@
 // with own_0, own_1 keys and values or queries and their outputs' gradients. A query's exponent is that of its
 // softmax's sum, its mean what its weights give of own_1 other_1^T, which is its output times that one's gradient.
 //
-// A group of four warps has 64 own tokens, and several groups go through the other ones together, by blocks of 64 that
-// are copied ahead. Rows of 64 values, or twice that, are filled up with zeros; so are blocks behind a document's end.
+// Two groups of four warps have 64 own tokens each and go through the other ones, by blocks of 64. A third group copies
+// these ahead; gates say what has come and what has been read, so that no group waits for another one's step. A group
+// asks for the next block's scores before it makes slopes of this one's, and for its sums without waiting for them:
+// tensor cores have two products to make while threads compute weights, and one or two while they compute slopes. Rows
+// of 64 values, or twice that, are filled up with zeros; so are blocks behind a document's end.
 #include "ops/cuda/kernels/cores.h"
 #include "ops/cuda/kernels/types.h"
 
 using Value = HONE_VALUE;
 
 constexpr int kSide = 64, kSquarePacks = kSide * 8;  // of a square of values in the room
-constexpr int kBlocks = 3;                           // that are read, or wait to be, or are on their way
+constexpr int kGroups = 2, kGroupThreads = 4 * kWarp;
+constexpr int kOwnLines = kGroups * kSide;
 
 // exponents[h][n], means[h][n] of queries side by side. A warp takes four rows of a head's values at a time.
 template <class T>
@@ -55,44 +59,37 @@ struct BackwardCall {
   int documents;
   Int tokens;
   int heads, each, shared;  // own ones; other ones for each, or own ones for each other
+  int times;                // so many own ones a block has, one after another
   int packs;                // of a row
   float scale;
   int back, ahead;  // so many tokens an own one sees of others before and behind its place
   T* to[2];
 };
 
-// A block's own tokens: [first, first + lines) of a document's, and the others that any of them sees.
+// A block's own tokens: [first, first + kOwnLines) of a document's, of heads from one on, and the others that any of
+// them sees, of their heads.
 struct OwnLines {
   int begin, count;  // of the document
   int first, head;
-  int from, to;
+  int from, to, other_head;
 };
 template <class T>
-HONE_DEVICE OwnLines own_lines(const BackwardCall<T>& a, int lines, bool last_first) {
+HONE_DEVICE OwnLines own_lines(const BackwardCall<T>& a, bool last_first) {
   OwnLines own = {};
-  const int tiles = static_cast<int>(gridDim.x) / a.heads, at = static_cast<int>(blockIdx.x) / a.heads;
+  const int in_row = a.heads / a.times;
+  const int tiles = static_cast<int>(gridDim.x) / in_row, at = static_cast<int>(blockIdx.x) / in_row;
   const int tile = last_first ? tiles - 1 - at : at;
-  own.head = static_cast<int>(blockIdx.x) % a.heads;
-  const int document = group_of(tile, a.ends, a.documents, lines);
+  own.head = static_cast<int>(blockIdx.x) % in_row * a.times;
+  own.other_head = own.head / a.shared * a.each;
+  const int document = group_of(tile, a.ends, a.documents, kOwnLines);
   own.begin = a.ends[document], own.count = a.ends[document + 1] - own.begin;
-  own.first = (tile - own.begin / lines - document) * lines;
+  own.first = (tile - own.begin / kOwnLines - document) * kOwnLines;
   own.from = own.first > a.back ? (own.first - a.back) / kSide * kSide : 0;
-  own.to = own.first + lines + a.ahead;
+  own.to = own.first + kOwnLines + a.ahead;
   own.to = own.to < own.count ? own.to : own.count;
   return own;
 }
-
-// Squares of `lines` rows, `count` of which there are, of one head: one behind another, those of 64 rows together.
-template <int kSquares, class T>
-HONE_DEVICE void copy_rows(Pack<T, 8>* to, const T* from, Int pitch, int lines, int count, int packs) {
-  constexpr int kInRow = 8 * kSquares;
-  for (int place = static_cast<int>(threadIdx.x); place < lines * kInRow; place += static_cast<int>(blockDim.x)) {
-    const int row = place / kInRow, pack = place % kInRow, square = row / kSide * kSquares + pack / 8;
-    const bool there = row < count && pack < packs;
-    copy_ahead(to + square * kSquarePacks + place_in_rows(row % kSide, pack % 8),
-               there ? from + row * pitch + pack * 8 : from, there);
-  }
-}
+HONE_DEVICE int count_steps(const OwnLines& own, int heads) { return (own.to - own.from + kSide - 1) / kSide * heads; }
 
 // A thread's scores or slopes of 64 own tokens and 64 others.
 struct Square {
@@ -108,46 +105,62 @@ HONE_DEVICE void narrow(T, const Square& x, SquareWords& to) {
     HONE_UNROLL for (int w = 0; w < 4; ++w) to.at[i][w] = both(T{}, x.at[8 * i + 2 * w], x.at[8 * i + 2 * w + 1]);
 }
 
-// made = own other^T, of heads of kSquares squares; a group of its own.
-template <int kSquares, class T>
-HONE_DEVICE void ask_for_scores(T, Square& made, const Pack<T, 8>* own, const Pack<T, 8>* other) {
-  const unsigned left = place_of_matrix(shared_address(own)), right = place_of_matrix(shared_address(other));
-  HONE_UNROLL for (int s = 0; s < kSquares; ++s)
-    HONE_UNROLL for (int depth = 0; depth < kSide; depth += 16) {
-      const unsigned at = static_cast<unsigned>(s * kSquarePacks) + bytes_to_depth(depth) / 16;
-      if (s == 0 && depth == 0)
-        group_multiply_first(T{}, made.at, matrix_at(left + at), matrix_at(right + at));
-      else
-        group_multiply_lines(T{}, made.at, matrix_at(left + at), matrix_at(right + at));
-    }
+// A group's own rows of one matrix, of heads of kSquares squares, as left factors: in the room, or in registers, by 16
+// values as SquareWords.
+template <int kSquares, bool kHeld>
+struct OwnRows {
+  unsigned place;
+};
+template <int kSquares>
+struct OwnRows<kSquares, true> {
+  unsigned at[kSquares * kSide / 16][4];
+};
+template <bool kFirst, int kSquares, class T>
+HONE_DEVICE void multiply_own(T, Square& made, const OwnRows<kSquares, true>& own, int i, unsigned, unsigned right) {
+  if constexpr (kFirst)
+    group_multiply_first(T{}, made.at, own.at[i], matrix_at(right));
+  else
+    group_multiply<false>(T{}, made.at, own.at[i], matrix_at(right));
+}
+template <bool kFirst, int kSquares, class T>
+HONE_DEVICE void multiply_own(T, Square& made, const OwnRows<kSquares, false>& own, int, unsigned at, unsigned right) {
+  if constexpr (kFirst)
+    group_multiply_first(T{}, made.at, matrix_at(own.place + at), matrix_at(right));
+  else
+    group_multiply_lines(T{}, made.at, matrix_at(own.place + at), matrix_at(right));
+}
+// made = own other^T; a group of products of its own.
+template <int kSquares, bool kHeld, class T>
+HONE_DEVICE void ask_for_scores(T, Square& made, const OwnRows<kSquares, kHeld>& own, const Pack<T, 8>* other) {
+  const unsigned right = place_of_matrix(shared_address(other));
+  begin_group();
+  multiply_own<true>(T{}, made, own, 0, 0, right);
+  HONE_UNROLL for (int i = 1; i < kSquares * kSide / 16; ++i) {
+    const unsigned at = static_cast<unsigned>(i / 4 * kSquarePacks) + bytes_to_depth(i % 4 * 16) / 16;
+    multiply_own<false>(T{}, made, own, i, at, right + at);
+  }
   commit_group();
 }
 // sum += left other; a group of its own.
 template <int kSquares, class T>
 HONE_DEVICE void ask_for_sum(T, Square (&sum)[kSquares], const SquareWords& left, const Pack<T, 8>* other) {
   const unsigned right = place_of_matrix(shared_address(other));
+  begin_group();
   HONE_UNROLL for (int s = 0; s < kSquares; ++s)
     HONE_UNROLL for (int i = 0; i < kSide / 16; ++i)
-      group_multiply_turned(
+      group_multiply<true>(
           T{}, sum[s].at, left.at[i],
           matrix_at(right + static_cast<unsigned>(s * kSquarePacks) + bytes_to_depth_turned(16 * i) / 16));
   commit_group();
 }
-
-// Of such a product, before it is asked for and behind the wait for it.
-template <int kSquares>
-HONE_DEVICE void hold_all(SquareWords& left, Square (&sum)[kSquares]) {
-  HONE_UNROLL for (int i = 0; i < kSide / 16; ++i) hold(left.at[i]);
-  HONE_UNROLL for (int s = 0; s < kSquares; ++s) hold(sum[s].at);
+HONE_DEVICE void hold_words(SquareWords& x) {
+  HONE_UNROLL for (int i = 0; i < kSide / 16; ++i) hold(x.at[i]);
 }
 
 // Which of a square's pairs see each other: own tokens from `own`, others from `other` on, both within the document.
 struct Sight {
   int own, other, back, ahead, count;
 };
-HONE_DEVICE bool sees_nothing(const Sight& a) {
-  return a.own >= a.count || a.other + kSide - 1 < a.own - a.back || a.other > a.own + kSide - 1 + a.ahead;
-}
 HONE_DEVICE bool sees_all(const Sight& a) {
   return a.other >= a.own + kSide - 1 - a.back && a.other + kSide - 1 <= a.own + a.ahead &&
          a.other + kSide <= a.count;
@@ -166,36 +179,48 @@ HONE_DEVICE OwnPlace own_place() {
   return {static_cast<int>(threadIdx.x) / kWarp % 4 * 16 + lane / 4, lane % 4 * 2};
 }
 
-// Exponents and means of the queries of a thread's sums: of its two rows, or, where keys are own, of columns, which the
-// room has.
+// Exponents and means of the queries of a thread's sums: of its two rows, or, where keys are own, of columns. These the
+// room has, exponents and then means of 64, so that a thread's come four at a time.
 struct Described {
   float exponent[2], mean[2];  // of rows
-  const float* room;
 };
-template <bool kOfKeys>
-HONE_DEVICE void weigh(Square& scores, const Described& queries, const Sight& sight, float scale) {
-  const OwnPlace place = own_place();
-  HONE_UNROLL for (int quad = 0; quad < 8; ++quad) {
-    Pack<float, 4> pair = {};
-    if (kOfKeys) pair = load<4>(queries.room + 2 * (8 * quad + place.column), 0);
-    HONE_UNROLL for (int i = 0; i < 4; ++i) {
-      float& x = scores.at[4 * quad + i];
-      x = quick_exp2(x * scale - (kOfKeys ? pair.at[i % 2 * 2] : queries.exponent[i / 2]));
-    }
-  }
-  if (sees_all(sight)) return;
-  HONE_UNROLL for (int i = 0; i < 32; ++i)
-    if (!sees(sight, place.row + i / 2 % 2 * 8, i / 4 * 8 + place.column + i % 2)) scores.at[i] = 0;
+HONE_DEVICE int described_place(int column) {
+  return column / 16 * 16 + column % 8 / 2 * 4 + column / 8 % 2 * 2 + column % 2;
+}
+HONE_DEVICE Pack<float, 4> described_columns(const float* room, int two_quads) {
+  return load<4>(room + 16 * two_quads + 2 * own_place().column, 0);
 }
 template <bool kOfKeys>
-HONE_DEVICE void slope(Square& slopes, const Square& weights, const Described& queries) {
-  HONE_UNROLL for (int quad = 0; quad < 8; ++quad) {
-    Pack<float, 4> pair = {};
-    if (kOfKeys) pair = load<4>(queries.room + 2 * (8 * quad + own_place().column), 0);
-    HONE_UNROLL for (int i = 0; i < 4; ++i) {
-      const float mean = kOfKeys ? pair.at[i % 2 * 2 + 1] : queries.mean[i / 2];
-      slopes.at[4 * quad + i] = weights.at[4 * quad + i] * (slopes.at[4 * quad + i] - mean);
-    }
+HONE_DEVICE void weigh(Square& weights, const Square& scores, const Described& rows, const float* room,
+                       const Sight& sight, float scale) {
+  HONE_UNROLL for (int two = 0; two < 4; ++two) {
+    Pack<float, 4> columns = {};
+    if (kOfKeys) columns = described_columns(room, two);
+    HONE_UNROLL for (int i = 8 * two; i < 8 * two + 8; ++i)
+      weights.at[i] = quick_exp2(scores.at[i] * scale -
+                                 (kOfKeys ? columns.at[i / 4 % 2 * 2 + i % 2] : rows.exponent[i / 2 % 2]));
+  }
+  if (sees_all(sight)) return;
+  const OwnPlace place = own_place();
+  HONE_UNROLL for (int i = 0; i < 32; ++i)
+    if (!sees(sight, place.row + i / 2 % 2 * 8, i / 4 * 8 + place.column + i % 2)) weights.at[i] = 0;
+}
+template <bool kOfKeys>
+HONE_DEVICE void slope(Square& slopes, const Square& weights, const Described& rows, const float* room) {
+  HONE_UNROLL for (int two = 0; two < 4; ++two) {
+    Pack<float, 4> columns = {};
+    if (kOfKeys) columns = described_columns(room + kSide, two);
+    HONE_UNROLL for (int i = 8 * two; i < 8 * two + 8; ++i)
+      slopes.at[i] = weights.at[i] *
+                     (slopes.at[i] - (kOfKeys ? columns.at[i / 4 % 2 * 2 + i % 2] : rows.mean[i / 2 % 2]));
+  }
+}
+// What weights were narrowed to, for slopes to be of the very weights that gradients of values have.
+template <class T>
+HONE_DEVICE void widen(T, const SquareWords& words, Square& to) {
+  HONE_UNROLL for (int i = 0; i < 32; ++i) {
+    const unsigned word = words.at[i / 8][i / 2 % 4];
+    to.at[i] = widened(T{static_cast<unsigned short>(i % 2 == 0 ? word : word >> 16)});
   }
 }
 
@@ -213,157 +238,296 @@ HONE_DEVICE void write_rows(T, const Square (&sum)[kSquares], float scale, T* to
       }
 }
 
-// The room: own tokens, then blocks of others, both of two matrices, then what is described of each block's queries.
-template <int kSquares, int kGroups, class T>
+// The room: own rows of matrices that registers do not hold, then blocks of others, of both matrices, then what is
+// described of each block's queries, then gates. kHeld: own matrices in registers, the first ones. kBlocks: blocks that
+// are read, wait to be or are on their way.
+template <bool kOfQueryKeys, int kOfSquares, int kOwnHeld, int kOfBlocks, class T>
 struct BackwardRoom {
+  static constexpr bool kOfKeys = kOfQueryKeys;
+  static constexpr int kSquares = kOfSquares, kHeld = kOwnHeld, kBlocks = kOfBlocks;
   static constexpr int kPacks = kSquares * kSquarePacks;  // of 64 rows
+  static constexpr int kOwn = (2 - kHeld) * kGroups;      // of such
+  using Type = T;
   Pack<T, 8>* at;
 };
-template <int kSquares, int kGroups, class T>
-HONE_DEVICE Pack<T, 8>* own_rows(const BackwardRoom<kSquares, kGroups, T>& room, int which, int group) {
-  return room.at + (which * kGroups + group) * room.kPacks;
-}
-template <int kSquares, int kGroups, class T>
-HONE_DEVICE Pack<T, 8>* other_rows(const BackwardRoom<kSquares, kGroups, T>& room, int which, int place) {
-  return room.at + (2 * kGroups + 2 * place + which) * room.kPacks;
-}
-template <int kSquares, int kGroups, class T>
-HONE_DEVICE float* described_in(const BackwardRoom<kSquares, kGroups, T>& room, int place) {
-  return reinterpret_cast<float*>(room.at + (2 * kGroups + 2 * kBlocks) * room.kPacks) + place * 2 * kSide;
-}
-
-// Where a block is of those that are gone through: of each other head from the first token on.
-struct Step {
-  int head, token, place;  // in the room
+// Which block of the room is next, and whether it is its odd time.
+struct Turn {
+  int block, odd;
 };
-HONE_DEVICE Step next_of(const Step& step, const OwnLines& own) {
-  const int token = step.token + kSide, place = step.place + 1;
-  const bool over = token >= own.to;
-  return {step.head + (over ? 1 : 0), over ? own.from : token, place < kBlocks ? place : 0};
+template <class Room>
+HONE_DEVICE Turn next_of(const Room&, const Turn& turn) {
+  const bool over = turn.block + 1 == Room::kBlocks;
+  return {over ? 0 : turn.block + 1, over ? 1 - turn.odd : turn.odd};
 }
-
-// What a thread copies of each block: one pack of some rows, kApart from one another, of both matrices.
-template <int kSquares, class T>
-struct Copying {
-  static constexpr int kThreads = 256, kInRow = 8 * kSquares, kApart = kThreads / kInRow;
-  const T* from[2];
-  int row, place;
-  bool any;  // of its packs are there
-};
-template <int kSquares, class T>
-HONE_DEVICE Copying<kSquares, T> begin_copying(const BackwardCall<T>& a, const OwnLines& own, const Step& step) {
-  using Plan = Copying<kSquares, T>;
-  const int thread = static_cast<int>(threadIdx.x), row = thread / Plan::kInRow, pack = thread % Plan::kInRow;
-  Plan made = {{}, row, pack / 8 * kSquarePacks + place_in_rows(row, pack % 8), pack < a.packs};
-  HONE_UNROLL for (int which = 0; which < 2; ++which) {
-    const Heads<T>& x = a.other[which];
-    made.from[which] = x.at + (own.begin + step.token + row) * x.token + step.head * x.head + pack * 8;
+template <class Room>
+HONE_DEVICE auto* own_rows(const Room& room, int which, int group) {
+  return room.at + ((which - Room::kHeld) * kGroups + group) * Room::kPacks;
+}
+template <class Room>
+HONE_DEVICE auto* other_rows(const Room& room, int which, const Turn& turn) {
+  return room.at + (Room::kOwn + 2 * turn.block + which) * Room::kPacks;
+}
+template <class Room>
+HONE_DEVICE float* described_in(const Room& room, const Turn& turn) {
+  return reinterpret_cast<float*>(room.at + (Room::kOwn + 2 * Room::kBlocks) * Room::kPacks) + turn.block * 2 * kSide;
+}
+template <class Room>
+HONE_DEVICE unsigned gate_of(const Room& room, int i) {
+  return shared_address(described_in(room, {Room::kBlocks, 0})) + static_cast<unsigned>(8 * i);
+}
+// Of a block: it is there; it has been read. Of a group: its own rows.
+template <class Room>
+HONE_DEVICE unsigned there_gate(const Room& room, const Turn& turn) {
+  return gate_of(room, turn.block);
+}
+template <class Room>
+HONE_DEVICE unsigned read_gate(const Room& room, const Turn& turn) {
+  return gate_of(room, Room::kBlocks + turn.block);
+}
+template <class Room>
+HONE_DEVICE unsigned own_gate(const Room& room, int group) {
+  return gate_of(room, 2 * Room::kBlocks + group);
+}
+template <class Room>
+HONE_DEVICE void make_gates(const Room& room) {
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < Room::kBlocks; ++i) {
+      make_gate(there_gate(room, {i, 0}), kGroupThreads);
+      make_gate(read_gate(room, {i, 0}), kGroups * 4);  // warps
+    }
+    for (int group = 0; group < kGroups; ++group) make_gate(own_gate(room, group), kGroupThreads);
   }
-  return made;
+  __syncthreads();
 }
-// Rows behind the document's end become zeros.
-template <bool kOfKeys, int kSquares, int kGroups, class T>
-HONE_DEVICE void copy_block(const BackwardCall<T>& a, const BackwardRoom<kSquares, kGroups, T>& room,
-                            const OwnLines& own, const Step& step, const Copying<kSquares, T>& copying) {
-  constexpr int kApart = Copying<kSquares, T>::kApart;
-  const int left = own.count - step.token, thread = static_cast<int>(threadIdx.x);
-  if (thread < Copying<kSquares, T>::kThreads)
-    HONE_UNROLL for (int which = 0; which < 2; ++which)
-      HONE_UNROLL for (int i = 0; i < kSide / kApart; ++i)
-        copy_ahead(other_rows(room, which, step.place) + copying.place + i * kApart * 8,
-                   copying.from[which] + i * kApart * a.other[which].token,
-                   copying.any && copying.row + i * kApart < left);
-  const int token = thread - (kGroups > 2 ? Copying<kSquares, T>::kThreads : 0);  // who has less to copy
-  if (kOfKeys && token >= 0 && token < kSide)
-    copy_8_ahead(described_in(room, step.place) + 2 * token,
-                 a.described + 2 * (step.head * a.tokens + own.begin + step.token + token), token < left);
-}
-template <int kSquares, class T>
-HONE_DEVICE void advance(const BackwardCall<T>& a, const OwnLines& own, Step& step, Copying<kSquares, T>& copying) {
-  const Step next = next_of(step, own);
-  HONE_UNROLL for (int which = 0; which < 2; ++which)
-    copying.from[which] += (next.token - step.token) * a.other[which].token +
-                           (next.head - step.head) * a.other[which].head;
-  step = next;
+template <class Room>
+HONE_DEVICE void say_read(const Room& room, const Turn& turn) {
+  __syncwarp();
+  if (threadIdx.x % kWarp == 0) arrive(read_gate(room, turn));
 }
 
-template <bool kOfKeys, int kSquares, int kGroups, class T>
+// A thread's packs of 64 rows: one of some rows, kApart from one another.
+template <int kSquares>
+struct Copying {
+  static constexpr int kInRow = 8 * kSquares, kApart = kGroupThreads / kInRow;
+  int row, pack, place;
+};
+template <int kSquares>
+HONE_DEVICE Copying<kSquares> begin_copying() {
+  constexpr int kInRow = Copying<kSquares>::kInRow;
+  const int thread = static_cast<int>(threadIdx.x) % kGroupThreads, row = thread / kInRow, pack = thread % kInRow;
+  return {row, pack, pack / 8 * kSquarePacks + place_in_rows(row, pack % 8)};
+}
+// Rows behind the last of `count` and packs behind a row's become zeros. from: a thread's pack of its first row.
+template <int kSquares, class T>
+HONE_DEVICE void copy_rows(const Copying<kSquares>& copying, Pack<T, 8>* to, const T* from, Int pitch, int count,
+                           int packs) {
+  constexpr int kApart = Copying<kSquares>::kApart;
+  HONE_UNROLL for (int i = 0; i < kSide / kApart; ++i)
+    copy_ahead(to + copying.place + i * kApart * 8, from + i * kApart * pitch,
+               copying.pack < packs && copying.row + i * kApart < count);
+}
+template <int kSquares, class T>
+HONE_DEVICE const T* first_pack(const Copying<kSquares>& copying, const Heads<T>& x, Int token, int head) {
+  return x.at + (token + copying.row) * x.token + head * x.head + copying.pack * 8;
+}
+
+// What the copying group does.
+template <class Room, class T>
+HONE_DEVICE void copy_others(const BackwardCall<T>& a, const Room& room, const OwnLines& own) {
+  const Copying<Room::kSquares> copying = begin_copying<Room::kSquares>();
+  const int column = static_cast<int>(threadIdx.x) % kSide, which_described = static_cast<int>(threadIdx.x) / kSide % 2;
+  Turn turn = {};
+  for (int time = 0; time < a.times; ++time)
+    for (int head = own.other_head; head < own.other_head + a.each; ++head)
+      for (int token = own.from; token < own.to; token += kSide) {
+        pass(read_gate(room, turn), 1 - turn.odd);
+        const int left = own.count - token;
+        HONE_UNROLL for (int which = 0; which < 2; ++which) {
+          const Heads<T>& x = a.other[which];
+          copy_rows(copying, other_rows(room, which, turn), first_pack(copying, x, own.begin + token, head), x.token,
+                    left, a.packs);
+        }
+        if (Room::kOfKeys)
+          copy_4_ahead(described_in(room, turn) + which_described * kSide + described_place(column),
+                       a.described + 2 * (head * a.tokens + own.begin + token + column) + which_described,
+                       column < left);
+        arrive_with_copies(there_gate(room, turn));
+        turn = next_of(room, turn);
+      }
+}
+
+// A group's own rows of one head: `rows` of them are there.
+template <class Room, class T>
+HONE_DEVICE void bring_own(const Room&, OwnRows<Room::kSquares, true>& to, const Heads<T>& x, Int token, int head,
+                           int rows, int packs, int, int) {
+  const OwnPlace place = own_place();
+  const T* from = x.at + (token + place.row) * x.token + head * x.head + place.column;
+  HONE_UNROLL for (int i = 0; i < Room::kSquares * kSide / 16; ++i) {
+    HONE_UNROLL for (int w = 0; w < 4; ++w) {
+      const int below = w % 2, pack = 2 * i + w / 2;
+      to.at[i][w] = 0;
+      if (place.row + 8 * below < rows && pack < packs)
+        to.at[i][w] = load<1>(reinterpret_cast<const unsigned*>(from + 8 * below * x.token + 8 * pack), 0).at[0];
+    }
+    hold(to.at[i]);
+  }
+}
+template <class Room, class T>
+HONE_DEVICE void bring_own(const Room& room, OwnRows<Room::kSquares, false>& to, const Heads<T>& x, Int token, int head,
+                           int rows, int packs, int which, int group) {
+  const Copying<Room::kSquares> copying = begin_copying<Room::kSquares>();
+  Pack<T, 8>* at = own_rows(room, which, group);
+  copy_rows(copying, at, first_pack(copying, x, token, head), x.token, rows, packs);
+  to.place = place_of_matrix(shared_address(at));
+}
+
+// What a group of threads has in registers. Between two steps it has the next block's scores; in flight are its sums'
+// products. words: slopes as a left factor, and weights, which have no registers of their own where sums are wide.
+template <class Room>
+struct Group {
+  static constexpr int kSquares = Room::kSquares;
+  OwnRows<kSquares, (Room::kHeld > 0)> own_0;
+  OwnRows<kSquares, (Room::kHeld > 1)> own_1;
+  Described rows;
+  Square sums[kSquares], of_weights[kSquares];
+  Square scores, slopes;
+  static constexpr int kWords = Room::kOfKeys && kSquares == 1 ? 2 : 1;
+  SquareWords words[kWords];
+};
+
+template <class Room>
+HONE_DEVICE void hold_sums(Group<Room>& x) {
+  for (SquareWords& each : x.words) hold_words(each);
+  HONE_UNROLL for (int s = 0; s < Room::kSquares; ++s) {
+    hold(x.sums[s].at);
+    if constexpr (Room::kOfKeys) hold(x.of_weights[s].at);
+  }
+}
+
+// A step. Who waits for a product leaves in flight what was asked for behind it. From a step to the next one, these are
+// sums alone, which nobody reads before the end: else the compiler would wait for every product at once.
+template <bool kLast, class Room>
+HONE_DEVICE void make_step(const Room& room, Group<Room>& x, const Sight& sight, float scale, const Turn& turn,
+                           const Turn& before, bool first) {
+  using T = typename Room::Type;
+  constexpr int kOfNext = kLast ? 0 : 1, kWords = Group<Room>::kWords;
+  const Turn next = next_of(room, turn);
+  const float* described = described_in(room, turn);
+  Square weights;
+  SquareWords& narrow_weights = x.words[kWords - 1];
+  ask_for_scores(T{}, x.slopes, x.own_1, other_rows(room, 1, turn));
+  if constexpr (!kLast) {
+    pass(there_gate(room, next), next.odd);
+    show_to_cores();
+  }
+  if constexpr (Room::kOfKeys && kWords == 1) {  // slopes of the step before have been read
+    wait_for_groups<1>();
+    hold_words(x.words[0]);
+  }
+  weigh<Room::kOfKeys>(weights, x.scores, x.rows, described, sight, scale);
+  if constexpr (Room::kOfKeys) {
+    narrow(T{}, weights, narrow_weights);
+    ask_for_sum(T{}, x.of_weights, narrow_weights, other_rows(room, 1, turn));
+  } else {
+    hold(weights.at);
+  }
+  if constexpr (!kLast) ask_for_scores(T{}, x.scores, x.own_0, other_rows(room, 0, next));
+  wait_for_groups<kOfNext + (kWords == 2 ? 1 : 0)>();  // of weights
+  hold(x.slopes.at);
+  hold_words(x.words[0]);
+  if (!first) say_read(room, before);
+  if constexpr (Room::kOfKeys) widen(T{}, narrow_weights, weights);
+  slope<Room::kOfKeys>(x.slopes, weights, x.rows, described);
+  narrow(T{}, x.slopes, x.words[0]);
+  ask_for_sum(T{}, x.sums, x.words[0], other_rows(room, 0, turn));
+  if constexpr (!kLast) {
+    wait_for_groups<1>();
+    hold(x.scores.at);
+    if constexpr (kWords == 2) hold_words(narrow_weights);
+  }
+}
+
+// Where a group's sums go that are complete.
+template <class Room, class T>
+HONE_DEVICE void write_sums(const BackwardCall<T>& a, const Group<Room>& x, Int token, int head, int rows) {
+  const Int pitch = static_cast<Int>(a.heads) * a.packs * 8, at = token * pitch + head * a.packs * 8;
+  write_rows<Room::kSquares>(T{}, x.sums, a.scale, a.to[0] + at, pitch, rows, a.packs);
+  if constexpr (Room::kOfKeys)
+    write_rows<Room::kSquares>(T{}, x.of_weights, 1, a.to[1] + at, pitch, rows, a.packs);
+}
+template <class Room, class T>
+HONE_DEVICE void bring_own(const BackwardCall<T>& a, const Room& room, Group<Room>& x, Int token, int head, int rows,
+                           int group, int& times) {
+  if constexpr (Room::kHeld < 2) {  // rows of the head before have been read
+    arrive(own_gate(room, group));
+    pass(own_gate(room, group), times++ % 2);
+  }
+  bring_own(room, x.own_0, a.own[0], token, head, rows, a.packs, 0, group);
+  bring_own(room, x.own_1, a.own[1], token, head, rows, a.packs, 1, group);
+  if constexpr (Room::kHeld < 2) {
+    arrive_with_copies(own_gate(room, group));
+    pass(own_gate(room, group), times++ % 2);
+    show_to_cores();
+  }
+  if constexpr (!Room::kOfKeys)
+    HONE_UNROLL for (int half = 0; half < 2; ++half) {
+      const int row = own_place().row + 8 * half;
+      Pack<float, 2> pair = {};
+      if (row < rows) pair = load<2>(a.described, head * a.tokens + token + row);
+      x.rows.exponent[half] = pair.at[0], x.rows.mean[half] = pair.at[1];
+    }
+}
+
+// What the other groups do.
+template <class Room, class T>
+HONE_DEVICE void sum_up(const BackwardCall<T>& a, const Room& room, const OwnLines& own, int group) {
+  const float scale = a.scale * static_cast<float>(kLog2OfE);
+  const int first = own.first + group * kSide, rows = own.count - first, steps = count_steps(own, a.each);
+  const Int token = own.begin + first;
+  Turn turn = {}, before = {};
+  int times = 0;
+  for (int head = own.head; head < own.head + a.times; ++head) {
+    Group<Room> x = {};
+    bring_own(a, room, x, token, head, rows, group, times);
+    Sight sight = {first, own.from, a.back, a.ahead, own.count};
+    const auto go_on = [&] {
+      before = turn, turn = next_of(room, turn);
+      sight.other = sight.other + kSide < own.to ? sight.other + kSide : own.from;
+    };
+    hold_sums(x);
+    pass(there_gate(room, turn), turn.odd);
+    show_to_cores();
+    ask_for_scores(T{}, x.scores, x.own_0, other_rows(room, 0, turn));
+    wait_for_groups<0>();
+    hold(x.scores.at);
+    for (int step = 0; step < steps - 1; ++step, go_on())
+      make_step<false>(room, x, sight, scale, turn, before, step == 0);
+    make_step<true>(room, x, sight, scale, turn, before, steps == 1);
+    wait_for_groups<0>();
+    hold_sums(x);
+    say_read(room, turn);
+    go_on();
+    write_sums(a, x, token, head, rows);
+  }
+}
+
+template <bool kOfKeys, int kSquares, int kHeld, int kBlocks, class T>
 HONE_DEVICE void backward_of(const BackwardCall<T>& a) {
   if constexpr (sizeof(T) == 2) {
     using Packed = Pack<T, 8>;
     HONE_SHARED_ROOM(Packed, whole_room);
-    const BackwardRoom<kSquares, kGroups, T> room = {first_unit(whole_room)};
-    const OwnLines own = own_lines(a, kGroups * kSide, !kOfKeys);
+    const BackwardRoom<kOfKeys, kSquares, kHeld, kBlocks, T> room = {first_unit(whole_room)};
+    const OwnLines own = own_lines(a, !kOfKeys);
     if (own.first >= own.count) return;
-    HONE_UNROLL for (int which = 0; which < 2; ++which) {
-      const Heads<T>& x = a.own[which];
-      copy_rows<kSquares>(own_rows(room, which, 0), x.at + (own.begin + own.first) * x.token + own.head * x.head,
-                          x.token, kGroups * kSide, own.count - own.first, a.packs);
+    make_gates(room);
+    const int group = of_whole_warp(static_cast<int>(threadIdx.x) / kGroupThreads);
+    if (group == kGroups) {
+      keep_registers<24>();
+      copy_others(a, room, own);
+    } else {
+      take_registers<240>();
+      sum_up(a, room, own, group);
     }
-    const int group = of_whole_warp(static_cast<int>(threadIdx.x) / (4 * kWarp));
-    Sight sight = {own.first + group * kSide, 0, a.back, a.ahead, own.count};
-    Described queries = {};
-    if (!kOfKeys)
-      HONE_UNROLL for (int half = 0; half < 2; ++half) {
-        const int row = sight.own + own_place().row + 8 * half;
-        if (row >= own.count) continue;
-        const auto pair = load<2>(a.described, own.head * a.tokens + own.begin + row);
-        queries.exponent[half] = pair.at[0], queries.mean[half] = pair.at[1];
-      }
-    const float scale = a.scale * static_cast<float>(kLog2OfE);
-    Square sums[kSquares] = {}, of_weights[kSquares] = {};
-    SquareWords weights, words;
-    const int first_head = own.head / a.shared * a.each;
-    Step step = {first_head, own.from, 0}, ahead = step;
-    Copying<kSquares, T> copying = begin_copying<kSquares>(a, own, ahead);
-    const auto ask_ahead = [&] {
-      if (ahead.head < first_head + a.each) copy_block<kOfKeys>(a, room, own, ahead, copying);
-      commit_copies();  // of nothing behind the end, so that the number of those on their way is always the same
-      advance(a, own, ahead, copying);
-    };
-    for (int block = 0; block < kBlocks - 1; ++block) ask_ahead();
-    for (; step.head < first_head + a.each; step = next_of(step, own)) {
-      wait_for_copies<kBlocks - 2>();
-      show_to_cores();
-      __syncthreads();  // everybody's are there, and the last step's products are done
-      sight.other = step.token;
-      if (sees_nothing(sight)) {
-        ask_ahead();
-        continue;
-      }
-      Square scores, slopes;
-      begin_group();
-      ask_for_scores<kSquares>(T{}, scores, own_rows(room, 0, group), other_rows(room, 0, step.place));
-      ask_for_scores<kSquares>(T{}, slopes, own_rows(room, 1, group), other_rows(room, 1, step.place));
-      ask_ahead();
-      wait_for_groups<1>();
-      hold(scores.at);
-      queries.room = described_in(room, step.place);
-      weigh<kOfKeys>(scores, queries, sight, scale);
-      if constexpr (kOfKeys) {
-        narrow(T{}, scores, weights);
-        hold_all(weights, of_weights);
-        begin_group();
-        ask_for_sum<kSquares>(T{}, of_weights, weights, other_rows(room, 1, step.place));
-        wait_for_groups<1>();
-      } else {
-        wait_for_groups<0>();
-      }
-      hold(slopes.at);
-      slope<kOfKeys>(slopes, scores, queries);
-      narrow(T{}, slopes, words);
-      hold_all(words, sums);
-      begin_group();
-      ask_for_sum<kSquares>(T{}, sums, words, other_rows(room, 0, step.place));
-      wait_for_groups<0>();
-      hold_all(words, sums);
-      if constexpr (kOfKeys) hold_all(weights, of_weights);
-    }
-    const Int pitch = static_cast<Int>(a.heads) * a.packs * 8;
-    const Int at = (own.begin + sight.own) * pitch + own.head * a.packs * 8;
-    write_rows<kSquares>(T{}, sums, a.scale, a.to[0] + at, pitch, own.count - sight.own, a.packs);
-    if constexpr (kOfKeys)
-      write_rows<kSquares>(T{}, of_weights, 1, a.to[1] + at, pitch, own.count - sight.own, a.packs);
   }
 }
 
@@ -374,20 +538,20 @@ HONE_KERNEL describe_queries(const Value* y, const Value* dy, const float* lse, 
 }
 
 // strides: of own_0, own_1, other_0, other_1, each from a token to the next and from a head to the next. A grid of
-// tiles of own tokens, as group_of() counts them, times heads, which go first.
-#define HONE_BACKWARD(name, of_keys, squares, groups)                                                               \
-  HONE_KERNEL_OF(groups * 128)                                                                                      \
+// tiles of own tokens, as group_of() counts them, times heads / times, which go first.
+#define HONE_BACKWARD(name, of_keys, squares, held, blocks)                                                         \
+  HONE_KERNEL_ALONE((kGroups + 1) * kGroupThreads)                                                                  \
   name(const Value* own_0, const Value* own_1, const Value* other_0, const Value* other_1, HONE_LIST(Int, 8) strides, \
               const float* described, const int* ends, int documents, Int tokens, int heads, int each, int shared,  \
-              int packs, double scale, int back, int ahead, Value* to_0, Value* to_1) {                             \
+              int times, int packs, double scale, int back, int ahead, Value* to_0, Value* to_1) {                  \
     const BackwardCall<Value> call = {{{own_0, strides.at[0], strides.at[1]}, {own_1, strides.at[2], strides.at[3]}}, \
                                       {{other_0, strides.at[4], strides.at[5]},                                     \
                                        {other_1, strides.at[6], strides.at[7]}},                                    \
-                                      described, ends, documents, tokens, heads, each, shared, packs,               \
+                                      described, ends, documents, tokens, heads, each, shared, times, packs,        \
                                       static_cast<float>(scale), back, ahead, {to_0, to_1}};                        \
-    backward_of<of_keys, squares, groups>(call);                                                                    \
+    backward_of<of_keys, squares, held, blocks>(call);                                                              \
   }
-HONE_BACKWARD(attention_of_keys_64, true, 1, 3)
-HONE_BACKWARD(attention_of_keys_128, true, 2, 2)
-HONE_BACKWARD(attention_of_queries_64, false, 1, 3)
-HONE_BACKWARD(attention_of_queries_128, false, 2, 2)
+HONE_BACKWARD(attention_of_keys_64, true, 1, 2, 6)
+HONE_BACKWARD(attention_of_keys_128, true, 2, 0, 4)
+HONE_BACKWARD(attention_of_queries_64, false, 1, 2, 6)
+HONE_BACKWARD(attention_of_queries_128, false, 2, 1, 4)

@@ -20,7 +20,7 @@ HONE_DEVICE void copy_words(void* to, const void* from, bool there) {
   store<kWords>(static_cast<unsigned*>(to), 0, words);
 }
 HONE_DEVICE void copy_ahead(void* to, const void* from, bool there) { copy_words<4>(to, from, there); }
-HONE_DEVICE void copy_8_ahead(void* to, const void* from, bool there) { copy_words<2>(to, from, there); }
+HONE_DEVICE void copy_4_ahead(void* to, const void* from, bool there) { copy_words<1>(to, from, there); }
 HONE_DEVICE void commit_copies() {}
 template <int kLeft>
 HONE_DEVICE void wait_for_copies() {}
@@ -30,9 +30,9 @@ HONE_DEVICE void copy_ahead(void* to, const void* from, bool there) {
                "r"(there ? 16 : 0)
                : "memory");
 }
-HONE_DEVICE void copy_8_ahead(void* to, const void* from, bool there) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(shared_address(to)), "l"(from),
-               "r"(there ? 8 : 0)
+HONE_DEVICE void copy_4_ahead(void* to, const void* from, bool there) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from),
+               "r"(there ? 4 : 0)
                : "memory");
 }
 HONE_DEVICE void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -42,12 +42,63 @@ HONE_DEVICE void wait_for_copies() {
 }
 #else
 HONE_DEVICE void copy_ahead(void* to, const void* from, bool there) { emulated::copy_in_time(to, from, there, 16); }
-HONE_DEVICE void copy_8_ahead(void* to, const void* from, bool there) { emulated::copy_in_time(to, from, there, 8); }
+HONE_DEVICE void copy_4_ahead(void* to, const void* from, bool there) { emulated::copy_in_time(to, from, there, 4); }
 HONE_DEVICE void commit_copies() { emulated::Machine::now().commit_copies(); }
 template <int kLeft>
 HONE_DEVICE void wait_for_copies() {
   emulated::Machine::now().wait_for_copies(kLeft);
 }
+#endif
+
+// A gate in the block's room: it opens whenever as many have arrived as it was made for, and those after them count for
+// its next time. Who is to pass says whether that time's number is odd (the first one is 0); before the first time, an
+// odd one is over. What was written before an arrival is there for who has passed. One thread makes it, then a barrier.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+HONE_DEVICE void make_gate(unsigned gate, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(gate), "r"(arrivals) : "memory");
+}
+HONE_DEVICE void arrive(unsigned gate) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(gate) : "memory");
+}
+// As soon as all that this thread has copied ahead is there.
+HONE_DEVICE void arrive_with_copies(unsigned gate) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(gate) : "memory");
+}
+HONE_DEVICE void pass(unsigned gate, int odd) {
+  asm volatile(
+      "{\n.reg .pred open;\n"
+      "again: mbarrier.try_wait.parity.shared::cta.b64 open, [%0], %1;\n"
+      "@open bra passed;\nbra again;\npassed:\n}" ::"r"(gate),
+      "r"(odd)
+      : "memory");
+}
+#elif defined(__CUDA_ARCH__)
+HONE_DEVICE void make_gate(unsigned, int) {}
+HONE_DEVICE void arrive(unsigned) {}
+HONE_DEVICE void arrive_with_copies(unsigned) {}
+HONE_DEVICE void pass(unsigned, int) {}
+#else
+HONE_DEVICE void make_gate(unsigned gate, int arrivals) { emulated::Machine::now().make_gate(gate, arrivals); }
+HONE_DEVICE void arrive(unsigned gate) { emulated::Machine::now().arrive(gate); }
+HONE_DEVICE void arrive_with_copies(unsigned gate) { emulated::Machine::now().arrive_with_copies(gate); }
+HONE_DEVICE void pass(unsigned gate, int odd) { emulated::Machine::now().pass(gate, odd != 0); }
+#endif
+
+// Registers of each thread of this group of four warps from here on: given back by one group, taken by others.
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+template <int kCount>
+HONE_DEVICE void keep_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+template <int kCount>
+HONE_DEVICE void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+#else
+template <int kCount>
+HONE_DEVICE void keep_registers() {}
+template <int kCount>
+HONE_DEVICE void take_registers() {}
 #endif
 
 // Products of a group of four warps, of 16 values of depth each, 64 x 256 (128 sums of a thread), 64 x 128 (64) or
@@ -105,12 +156,20 @@ HONE_DEVICE void wait_for_copies() {
                  : "l"(left), "l"(right)                                                                            \
                  : "memory");                                                                                       \
   }                                                                                                                 \
-  HONE_DEVICE void group_multiply_turned(Type, float(&c)[32], const unsigned(&left)[4], unsigned long long right) { \
-    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." name "." name " " HONE_32_SUMS                       \
-                 "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 1;"                                                        \
-                 : HONE_SUMS_8(c, 0), HONE_SUMS_8(c, 8), HONE_SUMS_8(c, 16), HONE_SUMS_8(c, 24)                     \
-                 : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right)                               \
-                 : "memory");                                                                                       \
+  template <bool kRightTurned>                                                                                        \
+  HONE_DEVICE void group_multiply(Type, float(&c)[32], const unsigned(&left)[4], unsigned long long right) {          \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." name "." name " " HONE_32_SUMS                         \
+                 "}, {%32, %33, %34, %35}, %36, 1, 1, 1, %37;"                                                        \
+                 : HONE_SUMS_8(c, 0), HONE_SUMS_8(c, 8), HONE_SUMS_8(c, 16), HONE_SUMS_8(c, 24)                       \
+                 : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right), "n"(kRightTurned ? 1 : 0)      \
+                 : "memory");                                                                                         \
+  }                                                                                                                   \
+  HONE_DEVICE void group_multiply_first(Type, float(&c)[32], const unsigned(&left)[4], unsigned long long right) {    \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." name "." name " " HONE_32_SUMS                         \
+                 "}, {%32, %33, %34, %35}, %36, 0, 1, 1, 0;"                                                          \
+                 : HONE_8("=f", c, 0), HONE_8("=f", c, 8), HONE_8("=f", c, 16), HONE_8("=f", c, 24)                   \
+                 : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right)                                 \
+                 : "memory");                                                                                         \
   }
 HONE_GROUP_MULTIPLY(Bf16, "bf16")
 HONE_GROUP_MULTIPLY(Half, "f16")
@@ -157,9 +216,14 @@ HONE_DEVICE void group_multiply_first(T, float (&c)[32], unsigned long long left
   emulated::group_multiply(c, {left, false}, {right, false}, false,
                            [](unsigned short bits) { return widened(T{bits}); });
 }
+template <bool kRightTurned, class T>
+HONE_DEVICE void group_multiply(T, float (&c)[32], const unsigned (&left)[4], unsigned long long right) {
+  emulated::group_multiply_held(c, left, {right, kRightTurned}, true,
+                           [](unsigned short bits) { return widened(T{bits}); });
+}
 template <class T>
-HONE_DEVICE void group_multiply_turned(T, float (&c)[32], const unsigned (&left)[4], unsigned long long right) {
-  emulated::group_multiply(c, left, {right, true}, [](unsigned short bits) { return widened(T{bits}); });
+HONE_DEVICE void group_multiply_first(T, float (&c)[32], const unsigned (&left)[4], unsigned long long right) {
+  emulated::group_multiply_held(c, left, {right, false}, false, [](unsigned short bits) { return widened(T{bits}); });
 }
 HONE_DEVICE void show_to_cores() { emulated::Machine::now().show_to_cores(); }
 HONE_DEVICE void commit_group() { emulated::Machine::now().commit_group(); }
@@ -174,8 +238,10 @@ template <class T>
 HONE_DEVICE void group_multiply_lines(T, float (&)[32], unsigned long long, unsigned long long) {}
 template <class T>
 HONE_DEVICE void group_multiply_first(T, float (&)[32], unsigned long long, unsigned long long) {}
+template <bool kRightTurned, class T>
+HONE_DEVICE void group_multiply(T, float (&)[32], const unsigned (&)[4], unsigned long long) {}
 template <class T>
-HONE_DEVICE void group_multiply_turned(T, float (&)[32], const unsigned (&)[4], unsigned long long) {}
+HONE_DEVICE void group_multiply_first(T, float (&)[32], const unsigned (&)[4], unsigned long long) {}
 HONE_DEVICE void show_to_cores() {}
 HONE_DEVICE void commit_group() {}
 template <int kLeft>

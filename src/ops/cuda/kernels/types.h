@@ -10,6 +10,8 @@
 // As many threads as a block may have at most: registers are given out so that they always fit.
 #define HONE_KERNEL HONE_KERNEL_OF(512)
 #define HONE_KERNEL_OF(threads) extern "C" __global__ void __launch_bounds__(threads)
+// Alone on a multiprocessor: how many registers a thread begins with is known, and groups may pass them on.
+#define HONE_KERNEL_ALONE(threads) extern "C" __global__ void __launch_bounds__(threads, 1)
 // With registers for two blocks on a multiprocessor.
 #define HONE_KERNEL_TWICE(threads) extern "C" __global__ void __launch_bounds__(threads, 2)
 #define HONE_DEVICE static __device__ __forceinline__
