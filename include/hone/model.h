@@ -61,6 +61,9 @@ class HONE_API Pass {
   std::map<std::string, Metric> metrics;     // what is logged of this pass, by measure()
   std::vector<MeasuredMean> means;           // the same of what a device makes
   std::map<const Weight*, Tensor> observed;  // what layers saw of this batch for buffers, by observe()
+  // What the sums of an objective's terms are divided by afterwards, by LossTerm::per, on the model's device; empty:
+  // nobody knows it yet.
+  std::map<std::string, Tensor> divisors;
   std::int64_t layer = 0;                    // index of the running block
   const Adapter* adapter_of(const Weight& weight) const { return weight.adapter(adapter); }  // null: none
   void sow(const std::string& name, const Tensor& value);  // of the running block: "layers.<i>.<name>"
@@ -86,7 +89,7 @@ struct Output {
 class HONE_API Block : public Module {
  public:
   virtual Tensor forward(const Tensor& x_BTD, Pass& pass) const = 0;
-  // x = forward(x), where nobody looks at what is between blocks, as in generation: see nn::ResidualBlock.
+  // x = forward(x), where nobody looks at what is between blocks: see nn::ResidualBlock.
   virtual void add_to(nn::Residual& x, Pass& pass) const;
 };
 

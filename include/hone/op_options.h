@@ -3,6 +3,10 @@
 
 #include <cstdint>
 
+namespace at {
+class Tensor;
+}
+
 namespace hone {
 
 struct GradientSum;
@@ -39,6 +43,9 @@ struct CrossEntropyOptions {
   double label_smoothing = 0;       // (1 - s) nll + s (lse - mean logit)
   double z_loss = 0;                // + z lse^2
   GradientSum* head_sum = nullptr;  // takes the head's gradient; null: autograd does
+  // What the sum of losses will be divided by, a number there: a device makes the gradients for it at once. What comes
+  // is looked at all the same. null: it is not known.
+  const at::Tensor* divisor = nullptr;
 };
 
 }  // namespace ops

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -28,11 +29,9 @@ namespace {
 
 // One prompt's answer in the making.
 struct Line {
-  Line(std::size_t number, const std::vector<std::int32_t>& prompt, const Tokenizer& tokenizer,
-       const GenerateConfig& config, const Model& model)
+  Line(std::size_t number, const std::vector<std::int32_t>& prompt, const GenerateConfig& config, const Model& model)
       : number(number),
         most(config.max_new_tokens),
-        answer(tokenizer, prompt, config.stop),
         sampler(config, model.vocab_size()),
         random(config.seed, fmt::format("generate/{}", number)) {
     for (const std::int32_t id : prompt) sampler.seen(id);
@@ -42,7 +41,7 @@ struct Line {
   }
   std::size_t number;
   std::int64_t most;  // tokens of the answer
-  generate::Answer answer;
+  std::optional<generate::Answer> answer;  // there once the prompt is on its way: it decodes all of it
   generate::Sampler sampler;
   Random random;
   Generated result;
@@ -141,7 +140,7 @@ struct Generator::State {
   void check(const Prompts& prompts, const GenerateConfig& config) const;
   void run(const Prompts& prompts, Lines lines, const GenerateConfig& config, const Stream& stream,
            const Answered& finished);
-  void begin(const Prompts& prompts, const Lines& lines, nn::KvCache& cache, bool greedy,
+  void begin(const Prompts& prompts, const Lines& lines, nn::KvCache& cache, const GenerateConfig& config,
              std::vector<std::int32_t>& ids);
   void go_on(const Lines& lines, nn::Decoder* decoder, nn::KvCache& cache, bool greedy, std::vector<std::int32_t>& ids);
   void check_finite(const Lines& lines, const std::vector<std::int32_t>& ids) const;
@@ -207,24 +206,26 @@ bool Generator::State::take(Line& line, std::int32_t id, const GenerateConfig& c
   result.ids.push_back(id);
   line.sampler.seen(id);
   const bool eos = ends(id, config);
-  std::string text = eos ? "" : line.answer.push(id);
-  const bool done = eos || line.answer.stopped() || std::ssize(result.ids) >= line.most;
-  if (done) text += line.answer.finish();
+  std::string text = eos ? "" : line.answer->push(id);
+  const bool done = eos || line.answer->stopped() || std::ssize(result.ids) >= line.most;
+  if (done) text += line.answer->finish();
   if (stream && !text.empty()) stream(line.number, text);
   if (done) {
-    result.reason = line.answer.stopped() ? FinishReason::stop : eos ? FinishReason::eos : FinishReason::length;
-    result.text = line.answer.text();
+    result.reason = line.answer->stopped() ? FinishReason::stop : eos ? FinishReason::eos : FinishReason::length;
+    result.text = line.answer->text();
   }
   return done;
 }
 
-// One pass over the prompts: their first tokens.
-void Generator::State::begin(const Prompts& prompts, const Lines& lines, nn::KvCache& cache, bool greedy,
-                             std::vector<std::int32_t>& ids) {
+// One pass over the prompts: their first tokens. While a device makes it, the host reads how the answers' texts go on.
+void Generator::State::begin(const Prompts& prompts, const Lines& lines, nn::KvCache& cache,
+                             const GenerateConfig& config, std::vector<std::int32_t>& ids) {
   const Stopwatch watch;
   std::vector<std::span<const std::int32_t>> input;
   for (const auto& line : lines) input.emplace_back(prompts[line->number]);
-  choose_next(lines, next_logits(model, adapter, input, cache), greedy, ids);
+  const Tensor logits_RV = next_logits(model, adapter, input, cache);
+  for (const auto& line : lines) line->answer.emplace(*tokenizer, prompts[line->number], config.stop);
+  choose_next(lines, logits_RV, is_greedy(config), ids);
   for (const auto& row : input) stats.prompt_tokens += std::ssize(row);
   stats.prompt_seconds += watch.seconds();
 }
@@ -263,7 +264,7 @@ void Generator::State::run(const Prompts& prompts, Lines lines, const GenerateCo
   nn::KvCache cache(model.cache_spec(), std::ssize(lines));
   const std::unique_ptr<nn::Decoder> decoder = nn::maybe_make_decoder(model, std::ssize(lines), adapter);
   std::vector<std::int32_t> ids;
-  begin(prompts, lines, cache, is_greedy(config), ids);
+  begin(prompts, lines, cache, config, ids);
   const Stopwatch watch;
   for (;;) {
     bool any_finished = false;
@@ -317,7 +318,7 @@ std::vector<Generated> Generator::generate(const std::vector<std::vector<std::in
   for (std::size_t begin = 0; begin < prompts.size(); begin += batch_size) {
     Lines lines;
     for (std::size_t i = begin; i < std::min(begin + batch_size, prompts.size()); ++i)
-      lines.push_back(std::make_unique<Line>(i, prompts[i], *state_->tokenizer, config, state_->model));
+      lines.push_back(std::make_unique<Line>(i, prompts[i], config, state_->model));
     state_->run(prompts, std::move(lines), config, stream, finished);
   }
   state_->warn_of_length(prompts, results);

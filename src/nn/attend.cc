@@ -19,9 +19,9 @@ Tensor attend(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, con
   if (options.dropout > 0) options.seed = Random(pass.seed, "attention").bits(static_cast<std::uint64_t>(pass.layer));
   const Plan& plan = pass.plan();
   if (pass.cache) return pass.cache->attend(pass.layer, q_NHK, k_NGK, v_NGK, plan, options, rope);
-  const auto placed = [&](const Tensor& x) { return plan.to_documents(rope ? ops::rope(x, *rope) : x); };
-  Tensor y_NHK = plan.from_documents(
-      ops::attention(placed(q_NHK), placed(k_NGK), plan.to_documents(v_NGK), plan.documents(), options));
+  const auto [q, k, v] = rope ? ops::rope_beside(q_NHK, k_NGK, v_NGK, *rope) : ops::Rotated{q_NHK, k_NGK, v_NGK};
+  Tensor y_NHK = plan.from_documents(ops::attention(plan.to_documents(q), plan.to_documents(k), plan.to_documents(v),
+                                                    plan.documents(), options));
   pass.sow("attention", y_NHK);
   return y_NHK;
 }

@@ -117,11 +117,11 @@ Output Model::forward(const Batch& batch, Pass& pass) const {
   Residency* const residency = pass.adapter == kDefaultAdapter ? residency_ : nullptr;
   if (residency) residency->begin(at::GradMode::is_enabled());
   nn::Residual x(plan.to_flat(embed(batch, pass)));
-  const bool generates = pass.cache && !residency && !pass.wanted;
+  const bool unseen = !residency && !pass.wanted && !pass.checkpoint_blocks;  // what is between blocks
   const auto layers = blocks();
   for (std::size_t i = 0; i < layers.size(); ++i) {
     pass.layer = static_cast<std::int64_t>(i);
-    if (generates) {
+    if (unseen) {
       layers[i]->add_to(x, pass);
       continue;
     }

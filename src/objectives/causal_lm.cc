@@ -62,7 +62,7 @@ class CausalLmLoss final : public Objective {
   std::vector<std::string> evaluations() const override { return {"perplexity"}; }
 
   Sums sums(const Batch& batch) const override {
-    return {{"targets", host::number(batch.weight_BT.sum(at::kDouble))}};
+    return {{kPer, host::number(batch.weight_BT.sum(at::kDouble))}};
   }
 
   bool draws_labels() const override { return true; }
@@ -78,9 +78,12 @@ class CausalLmLoss final : public Objective {
     LossTerms result;
     ops::LossSums measured;
     const bool measures = wants(LossMetric::accuracy) || wants(LossMetric::z_loss);
-    const Tensor sum = head.cross_entropy(output.hidden_BTD, batch.labels_BT, batch.weight_BT, pass, options_,
+    ops::CrossEntropyOptions options = options_;
+    const auto divisor = pass.divisors.find(kPer);
+    if (divisor != pass.divisors.end()) options.divisor = &divisor->second;
+    const Tensor sum = head.cross_entropy(output.hidden_BTD, batch.labels_BT, batch.weight_BT, pass, options,
                                           measures ? &measured : nullptr);
-    result.terms.push_back({"loss", sum, "targets"});
+    result.terms.push_back({"loss", sum, kPer});
     if (wants(LossMetric::accuracy)) result.means.push_back({"accuracy", measured.right, measured.weight});
     if (wants(LossMetric::z_loss)) result.means.push_back({"z_loss", measured.z, measured.weight});
     return result;
@@ -89,7 +92,7 @@ class CausalLmLoss final : public Objective {
   bool is_recordable() const override { return true; }
 
   void measure_step(const Sums& amounts, std::map<std::string, Metric>& metrics) const override {
-    if (wants(LossMetric::weight_sum)) metrics["weight_sum"] = {amounts.at("targets"), 1};
+    if (wants(LossMetric::weight_sum)) metrics["weight_sum"] = {amounts.at(kPer), 1};
   }
 
   // Of the mean over the line's steps, and of what log modes say besides it.
@@ -101,6 +104,7 @@ class CausalLmLoss final : public Objective {
   }
 
  private:
+  static constexpr const char* kPer = "targets";
   bool wants(LossMetric metric) const { return std::find(metrics_.begin(), metrics_.end(), metric) != metrics_.end(); }
 
   ops::CrossEntropyOptions options_;

@@ -55,6 +55,8 @@ struct Backend {
     NormedProducts (*norm_skinny)(const NormedRows& rows, const std::vector<LinearWeight>& weights) = nullptr;
     NormedProducts (*norm_skinny_gated)(const NormedRows& rows, const LinearWeight& gate, const LinearWeight& up,
                                         Activation activation) = nullptr;
+    // A sum of products whose left factors lie side by side in one matrix is made as one product.
+    bool joins_neighbours = false;
   } products{};
 
   // As ops/attention.h says. The last dimension of q, k, v and dy is dense.
@@ -94,11 +96,14 @@ struct Backend {
     // y may be x. The values of a token lie side by side in both. back: the opposite rotation.
     void (*rotate_into)(const at::Tensor& y_NHK, const at::Tensor& x_NHK, const RopeTable& table, bool back);
     at::Tensor (*dropout)(const at::Tensor& x, double rate, std::uint64_t seed);  // ops/dropout.h
+    // x, which is dense, times one number there, in fp32 at least; where that is 1, x is not touched. null: by ATen.
+    void (*multiply)(const at::Tensor& x, const at::Tensor& factor) = nullptr;
   } elementwise{};
 
   struct Sums {
     at::Tensor (*columns)(const at::Tensor& x);  // [B,O], as NormGradients has them
-    at::Tensor (*join)(const at::Tensor& sums_BO, at::ScalarType type);
+    // to[O] (+)= the sum over B. Its memory is dense.
+    void (*join)(const at::Tensor& sums_BO, const Target& to);
     // sum_VD += the gradient's rows by their ids, in the order of the tokens; those of the id `skip` are left out.
     void (*add_to_table)(const at::Tensor& dy, const at::Tensor& ids, std::int64_t skip, const at::Tensor& sum_VD);
     // weight * loss into losses_C; with gradient, logits are replaced by theirs. statistics_C4, unless undefined: of

@@ -17,19 +17,25 @@ at::Tensor column_sum(const at::Tensor& x) {
 }  // namespace reference
 
 at::Tensor join_sums(const at::Tensor& sums_BO, at::ScalarType type) {
-  return backend_of(sums_BO).sums.join(sums_BO, type);
+  at::Tensor made = at::empty({sums_BO.size(1)}, sums_BO.options().dtype(type));
+  backend_of(sums_BO).sums.join(sums_BO, {made, false});
+  return made;
 }
 
 at::Tensor column_sum(const at::Tensor& x) {
   const Backend* backend = x.numel() == 0 ? nullptr : backend_for({x});
   if (!backend) return reference::column_sum(x);
-  return backend->sums.join(backend->sums.columns(x), x.scalar_type());
+  return join_sums(backend->sums.columns(x), x.scalar_type());
 }
 
 at::Tensor row_gradient(const at::Tensor& sums_BO, at::ScalarType type, GradientSum* sum) {
   if (!sum || !sum->takes()) return join_sums(sums_BO, type);
-  const at::Tensor made = join_sums(sums_BO, sum->sum.scalar_type()).view(sum->sum.sizes());
-  sum->full() ? sum->sum.add_(made) : sum->sum.copy_(made);
+  if (sum->sum.is_contiguous()) {
+    backend_of(sums_BO).sums.join(sums_BO, {sum->sum, sum->full()});
+  } else {
+    const at::Tensor made = join_sums(sums_BO, sum->sum.scalar_type()).view(sum->sum.sizes());
+    sum->full() ? sum->sum.add_(made) : sum->sum.copy_(made);
+  }
   sum->fill();
   return {};
 }

@@ -72,12 +72,16 @@ namespace {
 // What the loss was multiplied with further on: on the host a number, on a device a tensor, for which nobody waits.
 class Scale {
  public:
-  Scale(const at::Tensor& tensor, bool on_host) : tensor_(tensor), on_host_(on_host) {
-    if (on_host) number_ = host::own_number(tensor);
+  Scale(at::Tensor tensor, bool on_host) : tensor_(std::move(tensor)), on_host_(on_host) {
+    if (on_host) number_ = host::own_number(tensor_);
   }
   void multiply(at::Tensor& x) const {
-    if (on_host_ && number_ != 1.0) x.mul_(number_);
-    if (!on_host_) x.mul_(tensor_);
+    if (on_host_) {
+      if (number_ != 1.0) x.mul_(number_);
+      return;
+    }
+    const auto by_kernel = backend_of(x).elementwise.multiply;
+    by_kernel ? by_kernel(x, tensor_) : static_cast<void>(x.mul_(tensor_));
   }
   void add(at::Tensor& sum, const at::Tensor& x) const { on_host_ ? sum.add_(x, number_) : sum.addcmul_(x, tensor_); }
   void write(at::Tensor& sum, const at::Tensor& x) const {
@@ -90,10 +94,21 @@ class Scale {
   }
 
  private:
-  const at::Tensor& tensor_;
+  at::Tensor tensor_;
   bool on_host_;
   double number_ = 1;
 };
+
+// The gradient that a loss will have which is divided by this, as autograd makes it, so that it is the same to the bit.
+at::Tensor expected_gradient(const at::Tensor& divisor, at::ScalarType type) {
+  const at::Tensor there = divisor.to(type);
+  return at::ones_like(there) / there;
+}
+// Whether gradients are made for what is known of it beforehand: where it costs nothing to look whether it was so. fp16
+// has no room for such small ones.
+bool expects(const CrossEntropyOptions& options, const at::Tensor& head_VD) {
+  return options.divisor && backend_of(head_VD).elementwise.multiply && head_VD.scalar_type() != at::kHalf;
+}
 
 // Where statistics go; undefined: not wanted. An undefined tensor is no argument of an autograd function.
 struct Statistics {
@@ -114,7 +129,14 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
           lent ? options.head_sum->sum
                : at::empty(head_VD.sizes(), head_VD.options().dtype(at::toOpMathType(head_VD.scalar_type())));
     }
-    HeadLosses made = head_losses(hidden_SD, head_VD, {s.labels_S, s.weight_S}, options, wanted, statistics.to_S4);
+    const bool expected = wanted.any() && expects(options, head_VD);
+    LossTargets targets{s.labels_S, s.weight_S};
+    if (expected) {
+      const at::Tensor gradient = expected_gradient(*options.divisor, s.weight_S.scalar_type());
+      targets.weight_C = s.weight_S * gradient;
+      ctx->saved_data["expected"] = gradient;
+    }
+    HeadLosses made = head_losses(hidden_SD, head_VD, targets, options, wanted, statistics.to_S4);
     // In saved_data rather than save_for_backward: they are nobody else's.
     ctx->saved_data["dhidden"] = made.dhidden_SD;
     ctx->saved_data["dhead"] = wanted.dhead_VD;
@@ -122,13 +144,15 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
     ctx->saved_data["on_host"] = backend_of(head_VD).on_host;
     ctx->saved_data["type"] = static_cast<std::int64_t>(head_VD.scalar_type());
     ctx->saved_data["sum"] = to_number(options.head_sum);
-    return made.losses_S.sum();
+    const at::Tensor sum = made.losses_S.sum();
+    return expected ? sum * options.divisor->to(sum.scalar_type()) : sum;
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  torch::autograd::variable_list grads) {
     const sections::Timed section(sections::Section::loss);
-    const Scale scale(grads[0], ctx->saved_data["on_host"].toBool());
+    const at::Tensor expected = saved(ctx, "expected");
+    const Scale scale(expected.defined() ? grads[0] / expected : grads[0], ctx->saved_data["on_host"].toBool());
     const auto type = static_cast<at::ScalarType>(ctx->saved_data["type"].toInt());
     auto* sum = to_sum(ctx->saved_data["sum"].toInt());
     at::Tensor dhidden = saved(ctx, "dhidden"), dhead = saved(ctx, "dhead");
@@ -140,13 +164,15 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
       sum->full() ? scale.add(sum->sum, dhead) : scale.write(sum->sum, dhead);
       sum->fill();
     }
-    return {scale.times(dhidden, type), summed ? at::Tensor() : scale.times(dhead, type), at::Tensor(), at::Tensor(),
-            at::Tensor(), at::Tensor()};
+    if (expected.defined() && dhidden.defined()) scale.multiply(dhidden);  // by 1, if it was right
+    if (!expected.defined()) dhidden = scale.times(dhidden, type);
+    return {dhidden, summed ? at::Tensor() : scale.times(dhead, type), at::Tensor(), at::Tensor(), at::Tensor(),
+            at::Tensor()};
   }
 
  private:
   static at::Tensor saved(torch::autograd::AutogradContext* ctx, const char* name) {
-    const c10::IValue& value = ctx->saved_data[name];
+    const c10::IValue& value = ctx->saved_data[name];  // not there: none
     return value.isTensor() ? value.toTensor() : at::Tensor();
   }
 };

@@ -82,19 +82,26 @@ class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
 
 class AddLayerNormFunction : public torch::autograd::Function<AddLayerNormFunction> {
  public:
-  static variable_list forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& residual,
+  // Without a residual the sum is x itself, whose gradient then comes here as a whole, as it does with one.
+  static variable_list forward(AutogradContext* ctx, const at::Tensor& x, const std::optional<at::Tensor>& residual,
                                const at::Tensor& weight, const std::optional<at::Tensor>& bias, double eps,
                                const LayerNormSums& sums) {
-    const LayerNormed made = forward_rows(x, residual, weight, bias.value_or(at::Tensor()), eps);
+    const at::Tensor none;
+    const LayerNormed made = forward_rows(x, residual.value_or(none), weight, bias.value_or(none), eps);
     ctx->save_for_backward({made.sum, weight.contiguous(), made.mean, made.inv_std});
     keep(ctx, bias.has_value(), sums);
+    ctx->saved_data["added"] = residual.has_value();
     ctx->set_materialize_grads(false);  // where nobody uses the sum, no zeros are made and added
     return {made.sum, made.normed};
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    if (!grads[1].defined()) return {grads[0], grads[0], at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
+    const bool added = ctx->saved_data["added"].toBool();
+    const auto of_both = [&](const at::Tensor& dx, const at::Tensor& weight, const at::Tensor& bias) -> variable_list {
+      return {dx, added ? dx : at::Tensor(), weight, bias, at::Tensor(), at::Tensor()};
+    };
+    if (!grads[1].defined()) return of_both(grads[0], {}, {});
     const variable_list made = backward_rows(grads[1], grads[0], ctx);
-    return {made[0], made[0], made[1], made[2], at::Tensor(), at::Tensor()};
+    return of_both(made[0], made[1], made[2]);
   }
 };
 
@@ -113,10 +120,12 @@ at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::T
 
 AddNorm add_layer_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight,
                        const at::Tensor& bias, double eps, LayerNormSums sums) {
-  if (!residual.defined()) return {x, layer_norm(x, weight, bias, eps, sums)};
-  if (!backend_fits(x, weight, bias) || !backend_for({x, residual}) || x.sizes() != residual.sizes())
+  const bool adds = residual.defined();
+  if (!adds && (!at::GradMode::is_enabled() || !backend_fits(x, weight, bias)))
+    return {x, layer_norm(x, weight, bias, eps, sums)};
+  if (!backend_fits(x, weight, bias) || (adds && (!backend_for({x, residual}) || x.sizes() != residual.sizes())))
     return reference::add_layer_norm(x, residual, weight, bias, eps);
-  const variable_list made = AddLayerNormFunction::apply(x, residual, weight, maybe(bias), eps, sums);
+  const variable_list made = AddLayerNormFunction::apply(x, maybe(residual), weight, maybe(bias), eps, sums);
   return {made[0], made[1]};
 }
 

@@ -166,7 +166,8 @@ struct CallLayout {
 
 class LinearsFunction : public torch::autograd::Function<LinearsFunction> {
  public:
-  // The products, then x + residual if there is one.
+  // The products, then, where there is a norm, what it is of: x + residual, or x itself. Who adds to x takes that one,
+  // so that all of x's gradient comes here and is summed with the norm's before it is rounded.
   static variable_list forward(AutogradContext* ctx, at::TensorList tensors, const CallLayout& call) {
     variable_list kept{tensors[0]}, made;
     at::Tensor input = tensors[0];
@@ -192,7 +193,7 @@ class LinearsFunction : public torch::autograd::Function<LinearsFunction> {
           forward_one(source, tensors[call.first + i], bias, to_recipe(call.float8[i]), std::move(added)), input));
       kept.push_back(tensors[call.first + i]);
     }
-    if (call.residual()) made.push_back(kept[0]);
+    if (call.norm()) made.push_back(kept[0]);
     kept.insert(kept.end(), of_ranks.begin(), of_ranks.end());
     call.ranks.keep(ctx);
     ctx->set_materialize_grads(false);  // an output that nobody uses costs nothing
@@ -227,7 +228,7 @@ class LinearsFunction : public torch::autograd::Function<LinearsFunction> {
     add_weight_gradients(ctx, call, saved, incoming, ranks, made);
     at::Tensor dx;
     if (call.norm() || ctx->needs_input_grad(0)) dx = input_gradient(call, weights, incoming, ranks, saved[0]);
-    const at::Tensor direct = call.residual() ? grads.back() : at::Tensor();
+    const at::Tensor direct = call.norm() ? grads.back() : at::Tensor();
     if (call.norm() && dx.defined()) {
       const RmsNormGradients norm =
           rms_norm_backward(dx, direct, {saved[0], {}, saved[2]}, saved[1], to_sum(call.norm_sum));
@@ -323,13 +324,18 @@ class GatedLinearFunction : public torch::autograd::Function<GatedLinearFunction
         of_weight || std::any_of(ranks.begin(), ranks.end(), [](const RankBackward& r) { return r.needs_input(); });
     at::Tensor inner;  // the input of the product: made again, with its gradient where that is wanted
     if (ctx->needs_input_grad(0) || ctx->needs_input_grad(1)) {
-      at::Tensor dinner = at::empty(rows_of(gate).sizes(), gate.options());
+      // Where they lie side by side, gate's and up's gradients are one factor of their input's.
+      const bool beside = backend_of(gate).products.joins_neighbours && float8 == Float8::off;
+      const std::int64_t rows = dy_NO.size(0), width = gate.size(-1);
+      const at::Tensor room = at::empty({rows, beside ? 2 * width : width}, gate.options());
+      at::Tensor dinner = room.narrow(1, room.size(1) - width, width);
       ToInput products;
       products.add(incoming, saved[2], float8);
       for (const RankBackward& rank : ranks) products.factors.push_back(rank.to_input());
       products.into(dinner);
+      const at::Tensor to_gate = beside ? room.narrow(1, 0, width).view(gate.sizes()) : at::Tensor();
       GatedGradients both = gated_backward(dinner.view(gate.sizes()), gate, up, activation,
-                                           {.overwrite = true, .inner = wants_inner});
+                                           {.overwrite = true, .inner = wants_inner, .gate = to_gate});
       made[0] = both.gate, made[1] = both.up, inner = both.inner;
     } else if (wants_inner) {
       inner = gated(gate, up, activation);
@@ -476,7 +482,7 @@ NormedProducts norm_linears(const at::Tensor& x, const at::Tensor& residual, con
   if (residual.defined()) tensors.push_back(residual);
   tensors.push_back(norm_I);
   NormedProducts made{x, with_graph(std::move(tensors), weights, eps, norm_sum)};
-  if (residual.defined()) made.sum = made.products.back(), made.products.pop_back();
+  made.sum = made.products.back(), made.products.pop_back();
   return made;
 }
 

@@ -71,9 +71,11 @@ struct NormGradients {
   at::Tensor x, weight_BO, bias_BO;
 };
 
-// Of act(gate) * up: up's gradient may take dy's memory; the product is wanted again.
+// Of act(gate) * up: up's gradient may take dy's memory; the product is wanted again; gate's gradient goes there, where
+// its rows and dy's are as far apart as in one matrix of both (undefined: anywhere).
 struct GatedWish {
   bool overwrite = false, inner = false;
+  at::Tensor gate = {};
 };
 // And, where it was asked for, the product itself.
 struct GatedGradients {

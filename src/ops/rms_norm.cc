@@ -67,9 +67,11 @@ class RmsNormFunction : public torch::autograd::Function<RmsNormFunction> {
 
 class AddRmsNormFunction : public torch::autograd::Function<AddRmsNormFunction> {
  public:
-  static variable_list forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& residual,
+  // Without a residual the sum is x itself, whose gradient then comes here as a whole, as it does with one.
+  static variable_list forward(AutogradContext* ctx, const at::Tensor& x, const std::optional<at::Tensor>& residual,
                                const at::Tensor& weight, double eps, std::int64_t gradient_sum) {
-    const RmsNormed made = rms_norm_forward(x, residual, weight, eps);
+    const RmsNormed made = rms_norm_forward(x, residual.value_or(at::Tensor()), weight, eps);
+    ctx->saved_data["added"] = residual.has_value();
     ctx->save_for_backward({made.sum, weight.contiguous(), made.inv_rms});
     ctx->saved_data["sum"] = gradient_sum;
     ctx->set_materialize_grads(false);  // where nobody uses the sum, no zeros are made and added
@@ -77,10 +79,14 @@ class AddRmsNormFunction : public torch::autograd::Function<AddRmsNormFunction> 
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto saved = ctx->get_saved_variables();
-    if (!grads[1].defined()) return {grads[0], grads[0], at::Tensor(), at::Tensor(), at::Tensor()};
+    const bool added = ctx->saved_data["added"].toBool();
+    const auto of_both = [&](const at::Tensor& dx, const at::Tensor& weight) -> variable_list {
+      return {dx, added ? dx : at::Tensor(), weight, at::Tensor(), at::Tensor()};
+    };
+    if (!grads[1].defined()) return of_both(grads[0], {});
     const RmsNormGradients made = rms_norm_backward(grads[1], grads[0], {saved[0], {}, saved[2]}, saved[1],
                                                     to_sum(ctx->saved_data["sum"].toInt()));
-    return {made.x, made.x, made.weight, at::Tensor(), at::Tensor()};
+    return of_both(made.x, made.weight);
   }
 };
 
@@ -94,15 +100,16 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, G
 
 AddNorm add_rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps,
                      GradientSum* gradient_sum) {
-  if (!residual.defined()) return {x, rms_norm(x, weight, eps, gradient_sum)};
-  if (x.numel() == 0 || !fits_rows(x, weight) || x.sizes() != residual.sizes() || !backend_for({x, residual, weight}))
+  const bool adds = residual.defined(), fits = x.numel() > 0 && fits_rows(x, weight) && backend_for({x, weight});
+  if (!adds && (!fits || !at::GradMode::is_enabled())) return {x, rms_norm(x, weight, eps, gradient_sum)};
+  if (!fits || (adds && (x.sizes() != residual.sizes() || !backend_for({x, residual, weight}))))
     return reference::add_rms_norm(x, residual, weight, eps);
   if (!at::GradMode::is_enabled()) {
     const RmsNormed made = rms_norm_forward(x, residual, weight, eps);
     return {made.sum, made.normed};
   }
   const variable_list made =
-      AddRmsNormFunction::apply(x, residual, weight, eps, to_number(gradient_sum));
+      AddRmsNormFunction::apply(x, adds ? std::optional(residual) : std::nullopt, weight, eps, to_number(gradient_sum));
   return {made[0], made[1]};
 }
 

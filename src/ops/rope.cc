@@ -6,6 +6,8 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <array>
+
 #include "base/sections.h"
 #include "ops/backend.h"
 #include "ops/passes.h"
@@ -56,6 +58,50 @@ class RopeFunction : public torch::autograd::Function<RopeFunction> {
   }
 };
 
+// Queries and keys rotated, and values as they are, for all three gradients to come at once, which are laid side
+// by side, in one matrix, for the products that q, k and v come from.
+class RopeBesideFunction : public torch::autograd::Function<RopeBesideFunction> {
+ public:
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* ctx, const at::Tensor& q,
+                                                const at::Tensor& k, const at::Tensor& v, const at::Tensor& cos,
+                                                const at::Tensor& sin, const at::Tensor& rows) {
+    ctx->save_for_backward({cos, sin, rows});
+    ctx->set_materialize_grads(false);
+    const RopeTable table{cos, sin, rows};
+    return {rotated(q, table, /*back=*/false), rotated(k, table, /*back=*/false), v.view_as(v)};
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 torch::autograd::variable_list grads) {
+    const auto saved = ctx->get_saved_variables();
+    const RopeTable table{saved[0], saved[1], saved[2]};
+    torch::autograd::variable_list made(6);
+    const bool all = grads[0].defined() && grads[1].defined() && grads[2].defined();
+    const std::array<at::Tensor, 3> to = all ? side_by_side(grads) : std::array<at::Tensor, 3>{};
+    for (std::size_t i = 0; i < 2; ++i) {
+      if (!grads[i].defined()) continue;
+      made[i] = to[i].defined() ? to[i] : at::empty(grads[i].sizes(), grads[i].options());
+      rotate_into(made[i], whole_tokens(grads[i]) ? grads[i] : grads[i].contiguous(), table, /*back=*/true);
+    }
+    made[2] = to[2].defined() ? to[2].copy_(grads[2]) : grads[2];
+    return made;
+  }
+
+ private:
+  // Room for such tensors in one matrix of a row for each token.
+  static std::array<at::Tensor, 3> side_by_side(const torch::autograd::variable_list& like) {
+    std::array<at::Tensor, 3> parts;
+    std::int64_t width = 0, at = 0;
+    for (std::size_t i = 0; i < 3; ++i) width += like[i].size(1) * like[i].size(2);
+    const at::Tensor room = at::empty({like[0].size(0), width}, like[0].options());
+    for (std::size_t i = 0; i < 3; ++i) {
+      const std::int64_t own = like[i].size(1) * like[i].size(2);
+      parts[i] = room.narrow(1, at, own).view(like[i].sizes());
+      at += own;
+    }
+    return parts;
+  }
+};
+
 }  // namespace
 
 bool backend_rotates(const at::Tensor& x_NHK, const RopeTable& table) {
@@ -69,6 +115,16 @@ at::Tensor rope(const at::Tensor& x_NHK, const RopeTable& table) {
   if (!backend_rotates(x_NHK, table)) return reference::rope(x_NHK, table);
   if (!at::GradMode::is_enabled()) return rotated(x_NHK, table, /*back=*/false);
   return RopeFunction::apply(x_NHK, table.cos, table.sin, table.rows_N);
+}
+
+Rotated rope_beside(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
+                    const RopeTable& table) {
+  const bool all = at::GradMode::is_enabled() && backend_rotates(q_NHK, table) && backend_rotates(k_NGK, table) &&
+                   backend_for({q_NHK, k_NGK, v_NGK}) && v_NGK.sizes() == k_NGK.sizes() &&
+                   backend_of(q_NHK).products.joins_neighbours;
+  if (!all) return {rope(q_NHK, table), rope(k_NGK, table), v_NGK};
+  const auto made = RopeBesideFunction::apply(q_NHK, k_NGK, v_NGK, table.cos, table.sin, table.rows_N);
+  return {made[0], made[1], made[2]};
 }
 
 void rope_in_place(const at::Tensor& x_NHK, const RopeTable& table, bool back) {

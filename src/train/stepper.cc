@@ -289,6 +289,8 @@ Passed Stepper::backward(const Batch& batch, Pass& pass, const Amounts& amounts)
   Tensor loss;
   {
     const spans::Span span("forward");
+    std::int64_t place = 0;
+    for (const auto& [name, amount] : amounts.sums) pass.divisors[name] = amounts.there.select(0, place++);
     const Output output = forward(batch, pass);
     result = objective_->loss(model_, output, batch, pass);
     std::move(pass.aux.begin(), pass.aux.end(), std::back_inserter(result.terms));

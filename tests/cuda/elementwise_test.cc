@@ -53,6 +53,41 @@ TEST(CudaGated, WritesOneGradientOverAnother) {
   expect_same(got[0], plain.gate, 1e-5, "gate");
   expect_same(got[1], plain.up, 1e-5, "up");
 }
+// As halves of one matrix, in which the gradient of the product lies before.
+TEST(CudaGated, WritesGradientsSideBySide) {
+  for (const at::ScalarType type : kAllTypes)
+    for (const std::int64_t columns : {1, 40, 64, 264}) {
+      const Tensor gate = sample({2, 9, columns}, type), up = sample({2, 9, columns}, type, 2),
+                   dy = sample({2, 9, columns}, type, 3);
+      const Primitive both = [&](const Backend& table) {
+        const Tensor room = at::zeros({18, 2 * columns}, gate.options());
+        const auto half = [&](std::int64_t which) {
+          return room.narrow(1, which * columns, columns).view(gate.sizes());
+        };
+        half(1).copy_(dy);
+        const GatedWish wish{.overwrite = true, .inner = true, .gate = half(0)};
+        const GatedGradients made = table.elementwise.gated_backward(half(1), gate, up, Activation::silu, wish);
+        EXPECT_TRUE(made.gate.is_alias_of(room) && made.up.is_alias_of(room));
+        return Results{room, made.inner};
+      };
+      const Results got = emulated_results(both, described(type, 18, columns));
+      const auto plain = emulated_backend().elementwise.gated_backward(dy, gate, up, Activation::silu, {.inner = true});
+      EXPECT_TRUE(got[0].equal(at::cat({plain.gate, plain.up}, -1).view({18, -1}))) << described(type, 18, columns);
+      EXPECT_TRUE(got[1].equal(plain.inner)) << described(type, 18, columns);
+    }
+}
+TEST(CudaMultiply, IsByANumberThatIsThere) {
+  for (const at::ScalarType type : kAllTypes)
+    for (const std::int64_t count : {1, 33, 64, 3000})
+      for (const bool misplace : {false, true})
+        for (const double factor : {1., 0.3}) {
+          const Tensor x = misplace ? misplaced(sample({count}, type)) : sample({count}, type);
+          const Tensor by = at::scalar_tensor(factor, at::toOpMathType(type));
+          const Tensor expected = (x.to(at::toOpMathType(type)) * by).to(type);
+          emulated_backend().elementwise.multiply(x, by);
+          EXPECT_TRUE(x.equal(expected)) << described(type, 1, count) << " by " << factor;
+        }
+}
 TEST(CudaGated, GoesOnWhereThereAreMoreValuesThanThreads) {
   const Tensor many = misplaced(sample({1100000}, at::kBFloat16));  // one each for 2^12 blocks of 256 threads, and more
   const Primitive primitive = [&](const Backend& table) {

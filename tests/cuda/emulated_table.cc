@@ -120,7 +120,8 @@ const Backend& emulated_backend() {
                               emulated_table::products().skinny, emulated_table::products().skinny_gated,
                               emulated_table::grouped, emulated_table::over_groups,
                               emulated_table::cast_to_float8, emulated_table::float8_products, nullptr,
-                              emulated_table::products().norm_skinny, emulated_table::products().norm_skinny_gated},
+                              emulated_table::products().norm_skinny, emulated_table::products().norm_skinny_gated,
+                              emulated_table::products().joins_neighbours},
                              emulated_table::attention(),
                              emulated_table::norms(),
                              emulated_table::elementwise(),
@@ -154,6 +155,8 @@ std::vector<at::Tensor> emulated_chain(const std::function<std::vector<at::Tenso
   for (const at::Tensor& each : made) copies.push_back(each.defined() ? each.clone() : each);
   return copies;
 }
+
+Backend::Products emulated_products() { return emulated_table::products(); }
 
 int& emulated_capability() {
   static int capability = 0;

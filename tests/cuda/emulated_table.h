@@ -10,6 +10,8 @@
 namespace hone::ops {
 
 const Backend& emulated_backend();
+// The GPU's table of products as it is: what it leaves to LibTorch is computed by LibTorch here, too.
+Backend::Products emulated_products();
 std::int64_t emulated_launches();  // so far
 int& emulated_capability();        // of the GPU, as 90 for 9.0; 0 at first
 int& emulated_multiprocessors();   // 1 at first

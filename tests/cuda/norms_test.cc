@@ -49,6 +49,34 @@ TEST(CudaNorms, AgreeWithTheReferenceOnRaggedRows) {
     for (const std::int64_t columns : {2, 31, 32, 33, 64, 100, 1000})
       expect_norms(columns < 100 ? 70 : 5, columns, type);
 }
+// By teams of 1 lane to 256, with 1 to 8 accesses each, the last of which may be nobody's.
+TEST(CudaNorms, KeepRowsOfEveryLengthInRegisters) {
+  for (const at::ScalarType type : kAllTypes) {
+    const std::int64_t values = 16 / static_cast<std::int64_t>(at::elementSize(type));
+    for (const std::int64_t accesses : {1, 3, 31, 33, 64, 100, 256, 257, 600})
+      expect_norms(accesses < 64 ? 40 : 10, accesses * values, type);
+  }
+}
+TEST(CudaNorms, GoOnWhereThereAreMoreRowsThanBlocksTakeAtOnce) {
+  const auto expect = [](std::int64_t rows, std::int64_t columns, at::ScalarType type, double allowed) {
+    const NormInputs in = norm_inputs(rows, columns, type, false);
+    expect_as_reference([&](const Backend& table) { return rms_results(table, in, true); }, type,
+                        described(type, rows, columns), allowed);
+  };
+  expect(1100, 512, at::kDouble, 1e-11);   // by warps
+  expect(600, 1024, at::kDouble, 1e-11);   // by two of them
+  expect(3000, 8, at::kFloat, 1e-4);       // two lanes to a row, four rows of each at once
+}
+// A weight that is infinite is those columns' alone.
+TEST(CudaNorms, WhatIsBehindARowsEndIsNotRead) {
+  NormInputs in = norm_inputs(9, 40, at::kFloat, false);
+  in.weight[0] = INFINITY;
+  expect_as_reference(
+      [&](const Backend& table) {
+        return Results{table.norms.rms_norm(in.x, in.residual, in.weight, 1e-5).normed};
+      },
+      at::kFloat, "an infinite weight");
+}
 TEST(CudaNorms, ReadWhatLiesAnywhere) {
   for (const at::ScalarType type : kAllTypes) expect_norms(3, 64, type, /*misplace=*/true);
 }

@@ -137,6 +137,22 @@ TEST(CudaSums, OfColumnsAgreeWithTheReference) {
       }
 }
 
+TEST(CudaSums, JoinSumsOfBlocksInPlaceOrToWhatIsThere) {
+  for (const at::ScalarType type : kAllTypes)
+    for (const std::int64_t columns : {1, 31, 33, 64, 300})
+      for (const std::int64_t rows : {1, 16, 17, 129, 300, 1024})
+        for (const bool add : {false, true}) {
+          const Tensor sums = sample({rows, columns}, at::toOpMathType(type));
+          const Primitive primitive = [&](const Backend& table) {
+            const Tensor to = sample({columns}, type, 2);
+            table.sums.join(sums, {to, add});
+            return Results{to};
+          };
+          expect_as_reference(primitive, type, described(type, rows, columns) + (add ? " added" : ""),
+                              type == at::kDouble ? 1e-12 : type == at::kFloat ? 1e-5 : 0);
+        }
+}
+
 TEST(CudaSums, FindWhatIsNotFinite) {
   for (const at::ScalarType type : kAllTypes)
     for (const std::int64_t count : {1, 33, 64, 3000}) {
@@ -184,6 +200,34 @@ TEST(CudaTable, TrainsAsTheReferenceDoesAndWaitsForNothing) {
   const std::int64_t before = host::waits();
   expect_as_reference(run, at::kFloat, "training");
   EXPECT_EQ(host::waits(), before);
+}
+
+// A loss whose divisor is known beforehand has its gradients made for it; any other gradient that comes is right, too.
+TEST(CudaTable, GradientsOfALossAreMadeForWhatItWillBeDividedBy) {
+  const Tensor labels = at::arange(20, at::kLong).mul(3).remainder(11), divisor = at::scalar_tensor(48.0, at::kDouble);
+  labels.slice(0, 4, 9).fill_(kIgnoreIndex);
+  for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16})
+    for (const double more : {1., 3.}) {
+      for (const bool lent : {false, true}) {
+        const auto run = [&](const CrossEntropyOptions& given) {
+          const BackendScope scope(emulated_backend());
+          const Tensor hidden = sample({20, 6}, type).requires_grad_();
+          const Tensor head = sample({11, 6}, type, 3).requires_grad_();
+          GradientSum sum{at::empty({11, 6}, at::toOpMathType(type))};
+          CrossEntropyOptions options = given;
+          if (lent) options.head_sum = &sum;
+          const Tensor loss = linear_cross_entropy(hidden, head, labels, {}, options);
+          (loss / divisor.to(loss.scalar_type()) * more).backward();
+          return Results{loss.detach().view({1}), hidden.grad(), lent ? sum.sum : head.grad()};
+        };
+        const std::int64_t waits = host::waits();
+        const Results expected = run({}), got = run({.divisor = &divisor});
+        EXPECT_EQ(host::waits(), waits);
+        for (std::size_t i = 0; i < got.size(); ++i)
+          expect_same(got[i], expected[i], i == 0 ? once_rounded(at::kFloat) : kernel_tolerance(type),
+                      described(type, 20, 6));
+      }
+    }
 }
 
 }  // namespace

@@ -241,6 +241,57 @@ TEST_P(GpuTable, Norms) {
   }
 }
 
+TEST_P(GpuTable, NormsOfRowsThatStayInRegisters) {
+  for (const auto& [rows, columns] : {std::pair{4097, 64}, {1025, 1024}, {1025, 2048}, {300, 4096}, {20, 10240}}) {
+    const at::Tensor x = random({rows, columns}), weight = random({columns}), residual = random({rows, columns}),
+                     dy = random({rows, columns});
+    for (const at::Tensor& beside : {residual, at::Tensor()}) {
+      const ops::RmsNormed got = table().norms.rms_norm(x, beside, weight, 1e-6),
+                           expected = plain_.norms.rms_norm(x, beside, weight, 1e-6);
+      expect_near(got.normed, expected.normed, "normed"), expect_near(got.sum, expected.sum, "sum");
+      const ops::NormGradients back = table().norms.rms_norm_backward(dy, beside, weight, expected),
+                               again = table().norms.rms_norm_backward(dy, beside, weight, expected),
+                               plain = plain_.norms.rms_norm_backward(dy, beside, weight, expected);
+      expect_near(back.x, plain.x, "dx");
+      EXPECT_TRUE(back.x.equal(again.x) && back.weight_BO.equal(again.weight_BO)) << "the same bits twice";
+      const at::Tensor sum = at::zeros({columns}, back.weight_BO.options());
+      for (const bool add : {false, true}) table().sums.join(back.weight_BO, {sum, add});
+      expect_near(sum / 2, plain.weight_BO.sum(0), "weights");
+    }
+  }
+}
+
+TEST_P(GpuTable, Neighbours) {
+  const std::int64_t rows = 256, wide = 512, out = 128;
+  const at::Tensor a = random({rows, 2 * wide}), b = random({2 * wide, out}) / 16;
+  const auto parts = [&](bool beside) {
+    std::vector<ops::Factors> made;
+    for (std::int64_t i = 0; i < 2; ++i)
+      made.push_back({a.narrow(1, i * wide, wide), b.narrow(0, i * wide, wide)});
+    if (!beside)
+      for (ops::Factors& f : made) f = {f.a_MK.contiguous(), f.b_KN.clone()};
+    return made;
+  };
+  const at::Tensor room = at::zeros({rows, 2 * out}, a.options());
+  at::Tensor got = room.narrow(1, out, out), expected = at::empty({rows, out}, a.options());
+  table().products.into(got, parts(true), false);
+  plain_.products.into(expected, parts(false), false);
+  expect_near(got, expected, "sum of products");
+  EXPECT_TRUE(room.narrow(1, 0, out).eq(0).all().item<bool>());
+  const at::Tensor gate = random({rows, wide}), up = random({rows, wide}), dy = random({rows, wide}), both = a.clone();
+  const auto half = [&](std::int64_t i) { return both.narrow(1, i * wide, wide); };
+  half(1).copy_(dy);
+  constexpr auto kSilu = ops::Activation::silu;
+  table().elementwise.gated_backward(half(1), gate, up, kSilu, {.overwrite = true, .gate = half(0)});
+  const ops::GatedGradients plain = table().elementwise.gated_backward(dy, gate, up, kSilu, {});
+  EXPECT_TRUE(half(0).equal(plain.gate) && half(1).equal(plain.up));
+  const at::Tensor before = both.clone(), factor = room.new_ones({}, at::toOpMathType(GetParam()));
+  table().elementwise.multiply(both, factor);
+  EXPECT_TRUE(both.equal(before));
+  table().elementwise.multiply(both, factor * 3);
+  expect_near(both, before * 3, "three times");
+}
+
 TEST_P(GpuTable, Elementwise) {
   const at::Tensor gate = random({100, 77}), up = random({100, 77}), dy = random({100, 77});
   expect_near(table().elementwise.gated(gate, up, ops::Activation::silu),

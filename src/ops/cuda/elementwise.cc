@@ -9,19 +9,25 @@ at::Tensor gated(const at::Tensor& given_gate, const at::Tensor& given_up, Activ
   const at::Tensor gate = given_gate.contiguous(), up = given_up.contiguous();
   at::Tensor y = at::empty_like(gate);
   const bool wide = wide_rows(gate.numel(), {gate, up, y});
-  launch({"gated", "gated"}, gate, over_all(gate.numel() / values_at_once(gate, wide)), gate, up, y, gate.numel(),
-         static_cast<int>(activation), wide);
+  Grid grid = over_all(gate.numel() / values_at_once(gate, wide));
+  grid.early = true;
+  launch({"gated", "gated"}, gate, grid, gate, up, y, gate.numel(), static_cast<int>(activation), wide);
   return y;
 }
 
 GatedGradients gated_backward(const at::Tensor& given_dy, const at::Tensor& given_gate, const at::Tensor& given_up,
                               Activation activation, GatedWish wish) {
-  const at::Tensor dy = given_dy.contiguous(), gate = given_gate.contiguous(), up = given_up.contiguous();
-  GatedGradients made{at::empty_like(gate), wish.overwrite ? dy : at::empty_like(up),
+  const at::Tensor gate = given_gate.contiguous(), up = given_up.contiguous();
+  const bool beside = wish.gate.defined() && wish.overwrite;
+  const at::Tensor dy = beside ? given_dy : given_dy.contiguous();
+  GatedGradients made{beside ? wish.gate : at::empty_like(gate), wish.overwrite ? dy : at::empty_like(up),
                       wish.inner ? at::empty_like(gate) : at::Tensor()};
-  const bool wide = wide_rows(gate.numel(), {dy, gate, up, made.gate, made.up, made.inner});
-  launch({"gated", "gated_backward"}, gate, over_all(gate.numel() / values_at_once(gate, wide)), dy, gate, up,
-         made.gate, made.up, made.inner, gate.numel(), static_cast<int>(activation), wide);
+  const std::int64_t columns = beside ? gate.size(-1) : gate.numel(), apart = beside ? dy.stride(-2) : columns;
+  const bool wide = wide_rows(columns, {dy, gate, up, made.gate, made.up, made.inner}) && wide_rows(apart, {dy});
+  Grid grid = over_all(gate.numel() / values_at_once(gate, wide));
+  grid.early = true;
+  launch({"gated", "gated_backward"}, gate, grid, dy, gate, up, made.gate, made.up, made.inner, gate.numel(), columns,
+         apart, static_cast<int>(activation), wide);
   return made;
 }
 
@@ -50,8 +56,14 @@ at::Tensor dropout(const at::Tensor& given, double rate, std::uint64_t seed) {
   return y;
 }
 
+void multiply(const at::Tensor& x, const at::Tensor& factor) {
+  const at::Tensor by = factor.to(at::toOpMathType(x.scalar_type()));
+  const bool wide = wide_rows(x.numel(), {x});
+  launch({"gated", "multiply"}, x, over_all(x.numel() / values_at_once(x, wide)), x, by, x.numel(), wide);
+}
+
 }  // namespace
 
-Backend::Elementwise elementwise() { return {gated, gated_backward, rotate_into, dropout}; }
+Backend::Elementwise elementwise() { return {gated, gated_backward, rotate_into, dropout, multiply}; }
 
 }  // namespace hone::ops::cuda_table

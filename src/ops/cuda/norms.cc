@@ -24,6 +24,37 @@ Grid grid_of(std::int64_t blocks, const at::Tensor& x, bool wide) {
 }
 Grid one_block_per_row(const at::Tensor& x, bool wide) { return grid_of(Rows(x).count, x, wide); }
 
+// Rows that kernels keep in registers: each by so many lanes, a power of two, with up to `packs` accesses each. None
+// where accesses are not whole or a row is too long. A warp's is best, as it waits for nobody.
+struct KeptRows {
+  KeptRows(const at::Tensor& x, bool wide) {
+    const std::int64_t accesses = x.size(-1) / values_at_once(x, true);
+    if (!kKeepsRows || !wide || accesses > kMostPacks * kMostLanes) return;
+    for (packs = 1; packs < kMostPacks && packs * kWarp < accesses;) packs *= 2;
+    for (lanes = 1; lanes * packs < accesses;) lanes *= 2;
+  }
+  explicit operator bool() const { return lanes > 0; }
+  bool by_warps() const { return lanes <= kWarp; }
+  std::int64_t block_warps() const { return by_warps() ? kBlockWarps : lanes / kWarp; }
+  std::int64_t rows_at_once() const { return by_warps() ? kBlockWarps * kWarp / lanes : 1; }  // of a block
+  Grid grid(std::int64_t blocks) const {
+    return {.x = blocks, .threads = std::max(kWarp, lanes), .threads_y = by_warps() ? kBlockWarps : 1, .early = true};
+  }
+  // Of the backward pass, by the shape alone: about as many warps as a large GPU has at once, with so many registers.
+  std::int64_t blocks_for(std::int64_t rows) const {
+    constexpr std::int64_t kMostWarps = 4096, kMostAccesses = 8192;
+    const std::int64_t at_once = rows_at_once() * std::max(1, kRowsPacks / packs);
+    return std::min(ceil_div(rows, at_once), std::min(kMostWarps, kMostAccesses / packs) / block_warps());
+  }
+  const char* of(const std::array<const char*, 4>& kernels) const {
+    return kernels[packs == 1 ? 0 : packs == 2 ? 1 : packs == 4 ? 2 : 3];
+  }
+  static constexpr bool kKeepsRows = true;  // false: kernels read every row twice
+  static constexpr int kWarp = 32, kMostPacks = 8, kMostLanes = 256, kBlockWarps = 4;
+  static constexpr int kRowsPacks = 4;  // accesses of the rows that a team has at once, where they are short
+  int packs = 0, lanes = 0;
+};
+
 // How the backward pass shares rows among blocks, each of which has its own sums for the weights: enough blocks to fill
 // a GPU, and not so many that the sums are more than the rows. By the shape alone, so that every GPU sums alike.
 struct Shares {
@@ -50,6 +81,12 @@ RmsNormed rms_norm(const at::Tensor& given, const at::Tensor& given_residual, co
   const at::Tensor x = dense(given), residual = dense(given_residual), weight = dense(given_weight);
   RmsNormed made{residual.defined() ? at::empty_like(x) : x, at::empty_like(x), per_row(x)};
   const bool wide = wide_rows(x.size(-1), {x, residual, weight, made.sum, made.normed});
+  if (const KeptRows kept(x, wide); kept && Rows(x).count > kFewRows) {
+    launch({"rms_norm", kept.of({"rms_norm_kept_1", "rms_norm_kept_2", "rms_norm_kept_4", "rms_norm_kept_8"})}, x,
+           kept.grid(ceil_div(Rows(x).count, kept.rows_at_once())), x, residual, weight, made.sum, made.normed,
+           made.inv_rms, Rows(x).count, x.size(-1), eps, kept.lanes);
+    return made;
+  }
   Grid grid = one_block_per_row(x, wide);
   grid.early = true;
   launch({"rms_norm", "rms_norm"}, x, grid, x, residual, weight, made.sum, made.normed, made.inv_rms, Rows(x).count,
@@ -61,10 +98,20 @@ NormGradients rms_norm_backward(const at::Tensor& given_dy, const at::Tensor& gi
                                 const at::Tensor& given_weight, const RmsNormed& saved) {
   const at::Tensor dy = dense(given_dy), extra = dense(given_extra), weight = dense(given_weight),
                    sum = dense(saved.sum);
-  const Shares shares(sum, 1);
-  NormGradients made{at::empty_like(sum), shares.sums_of(sum), {}};
   const Rows rows(sum);
+  NormGradients made{at::empty_like(sum), {}, {}};
   const bool wide = wide_rows(rows.columns, {dy, extra, weight, sum, made.x});
+  if (const KeptRows kept(sum, wide); kept) {
+    const std::int64_t blocks = kept.blocks_for(rows.count);
+    made.weight_BO = at::empty({blocks, rows.columns}, wide_options(sum));
+    launch({"rms_norm", kept.of({"rms_norm_backward_kept_1", "rms_norm_backward_kept_2", "rms_norm_backward_kept_4",
+                                 "rms_norm_backward_kept_8"})},
+           sum, kept.grid(blocks), dy, extra, weight, sum, dense(saved.inv_rms), made.x, made.weight_BO, rows.count,
+           rows.columns, kept.lanes);
+    return made;
+  }
+  const Shares shares(sum, 1);
+  made.weight_BO = shares.sums_of(sum);
   launch({"rms_norm", "rms_norm_backward"}, sum, shares.grid(sum, wide), dy, extra, weight, sum, dense(saved.inv_rms),
          made.x, made.weight_BO, rows.count, rows.columns, shares.rows_per_block, shares.room_bytes > 0, wide);
   return made;

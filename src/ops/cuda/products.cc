@@ -23,24 +23,61 @@ void multiply_alike(at::Tensor& out, const Factors& f, bool add) {
     at::mm_out(out, f.a_MK, f.b_KN);
 }
 
-// Several products are one of their factors side by side, summed up before it is rounded. Whether to copy them there
-// moves fewer bytes than sums in fp32 would, which each further product reads and writes.
+// Factors side by side along one dimension: one matrix, which may be there already.
+struct SideBySide {
+  std::vector<at::Tensor> parts;
+  std::int64_t dim;
+
+  std::int64_t size() const {
+    std::int64_t all = 0;
+    for (const at::Tensor& x : parts) all += x.size(dim);
+    return all;
+  }
+  // Each begins where the one before it ends, in the same memory, and rows are as far apart as one of all wants.
+  bool are_neighbours() const {
+    for (std::size_t i = 1; i < parts.size(); ++i) {
+      const at::Tensor &x = parts[i - 1], &next = parts[i];
+      const auto* const end = static_cast<const char*>(x.const_data_ptr()) +
+                              x.size(dim) * x.stride(dim) * static_cast<std::int64_t>(x.element_size());
+      if (next.const_data_ptr() != end || next.strides() != x.strides() || !next.is_alias_of(x)) return false;
+    }
+    const std::int64_t least = dim == 1 ? size() : parts[0].size(1);
+    return parts[0].stride(1) == 1 && parts[0].stride(0) >= least;
+  }
+  std::int64_t bytes_copied() const {
+    std::int64_t bytes = 0;
+    if (!are_neighbours())
+      for (const at::Tensor& x : parts) bytes += 2 * static_cast<std::int64_t>(x.nbytes());
+    return bytes;
+  }
+  at::Tensor joined() const {
+    if (!are_neighbours()) return at::cat(parts, dim);
+    std::array<std::int64_t, 2> sizes{parts[0].size(0), parts[0].size(1)};
+    sizes[static_cast<std::size_t>(dim)] = size();
+    return parts[0].as_strided(sizes, parts[0].strides());
+  }
+};
+
+// Several products are one of their factors side by side, summed up before it is rounded. Whether to copy those there
+// that are not moves fewer bytes than sums in fp32 would, which each further product reads and writes.
+struct OneProduct {
+  explicit OneProduct(const std::vector<Factors>& factors) : a{{}, 1}, b{{}, 0} {
+    for (const Factors& f : factors) a.parts.push_back(f.a_MK), b.parts.push_back(f.b_KN);
+  }
+  SideBySide a, b;
+};
 bool is_less_side_by_side(const at::Tensor& out, const std::vector<Factors>& factors) {
   constexpr std::int64_t kWide = 4, kAligned = 8;  // rows that begin elsewhere are multiplied slowly
-  std::int64_t copied = 0, depth = 0;
-  for (const Factors& f : factors) {
-    copied += 2 * static_cast<std::int64_t>(f.a_MK.nbytes() + f.b_KN.nbytes());
-    depth += f.a_MK.size(1);
-  }
-  if (depth % kAligned != 0) return false;
+  const OneProduct one(factors);
+  if (one.a.size() % kAligned != 0) return false;
+  const std::int64_t copied = one.a.bytes_copied() + one.b.bytes_copied();
   const auto products = static_cast<std::int64_t>(factors.size());
   const std::int64_t each = kWide + 2 * kWide * (products - 1) + kWide;  // written; read and written; read at the end
   return copied < out.numel() * each;
 }
 void multiply_side_by_side(at::Tensor& out, const std::vector<Factors>& factors) {
-  std::vector<at::Tensor> a, b;
-  for (const Factors& f : factors) a.push_back(f.a_MK), b.push_back(f.b_KN);
-  multiply_alike(out, {at::cat(a, 1), at::cat(b, 0)}, false);
+  const OneProduct one(factors);
+  multiply_alike(out, {one.a.joined(), one.b.joined()}, false);
 }
 
 // What an adapter adds to a product is of little depth. It is rounded by itself and starts the other one's sum, which
@@ -81,8 +118,6 @@ void with_packed(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, at::
   into(out, {{a, b}}, false);
 }
 
-// As many rows as the kernels take: above, cuBLAS reads weights as fast, and has tensor cores.
-constexpr std::int64_t kFewRows = 8;
 constexpr std::size_t kWeightsTogether = 4;
 constexpr int kFewThreads = 128;
 // What a block shares for weights on their way, at most for rows and the norm's weights, and by the kernel's own
@@ -247,7 +282,7 @@ Float8By float8_by(const at::Tensor& like) {
 
 Backend::Products products() {
   return {into,           with_packed,     skinny,    skinny_gated, by_groups,        over_rows,
-          cast_to_float8, float8_products, float8_by, norm_skinny,  norm_skinny_gated};
+          cast_to_float8, float8_products, float8_by, norm_skinny,  norm_skinny_gated, /*joins_neighbours=*/true};
 }
 
 }  // namespace hone::ops::cuda_table

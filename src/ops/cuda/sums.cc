@@ -23,6 +23,17 @@ at::Tensor columns(const at::Tensor& given) {
   return sums;
 }
 
+// By blocks of columns, where there are not so many rows that their columns want several.
+void join(const at::Tensor& given, const Target& to) {
+  constexpr std::int64_t kMostRows = 1024;
+  const at::Tensor sums = given.contiguous();
+  const bool takes = to.out.is_contiguous() && sums.scalar_type() == at::toOpMathType(to.out.scalar_type());
+  if (!takes || sums.size(0) > kMostRows) return reference_table::sums().join(sums, to);
+  constexpr int kColumns = 32, kShares = 16;
+  const Grid grid{.x = ceil_div(sums.size(1), kColumns), .threads = kColumns, .threads_y = kShares, .early = true};
+  launch({"sums", "join_rows"}, to.out, grid, sums, to.out, sums.size(0), sums.size(1), to.add);
+}
+
 // Sorted by id, so that a block finds all tokens of its id side by side; stable, so in their order.
 void add_to_table(const at::Tensor& given_dy, const at::Tensor& ids, std::int64_t skip, const at::Tensor& sum_VD) {
   const at::Tensor dy = given_dy.contiguous();
@@ -84,7 +95,7 @@ at::Tensor likeliest(const at::Tensor& given_RV) {
 std::int64_t chunk_bytes() { return std::int64_t{1} << 30; }
 
 Backend::Sums sums() {
-  return {columns, reference_table::sums().join, add_to_table, loss, all_finite, likeliest, chunk_bytes};
+  return {columns, join, add_to_table, loss, all_finite, likeliest, chunk_bytes};
 }
 
 }  // namespace hone::ops::cuda_table

@@ -57,6 +57,10 @@ inline at::TensorOptions wide_options(const at::Tensor& x) {
   return x.options().dtype(at::toOpMathType(x.scalar_type()));
 }
 
+// As many rows as products of few rows take: above, cuBLAS reads weights as fast, and has tensor cores. The norm that
+// those make on the way has the bits of norms() for so many.
+inline constexpr std::int64_t kFewRows = 8;
+
 inline constexpr std::int64_t kAccessBytes = 16;  // the most that a thread reads or writes at once
 
 // Whether every `row` values a new access may begin: all the rows of kernels that go by `wide`.

@@ -92,9 +92,7 @@ GatedGradients gated_backward(const at::Tensor& dy, const at::Tensor& gate, cons
 void rotate_into(const at::Tensor&, const at::Tensor&, const RopeTable&, bool) {}
 at::Tensor dropout(const at::Tensor& x, double, std::uint64_t) { return like(x); }
 
-at::Tensor join(const at::Tensor& sums_BO, at::ScalarType type) {
-  return at::empty({sums_BO.size(1)}, sums_BO.options().dtype(type));
-}
+void join(const at::Tensor&, const Target&) {}
 void add_to_table(const at::Tensor& dy, const at::Tensor&, std::int64_t, const at::Tensor&) { dy.contiguous(); }
 void loss(at::Tensor&, const LossTargets&, bool, const CrossEntropyOptions&, at::Tensor&, at::Tensor&) {}
 bool all_finite(const at::Tensor&) { return true; }

@@ -14,7 +14,10 @@ at::Tensor columns(const at::Tensor& x) {
   return at::sum(x.reshape({-1, x.size(-1)}), {0}, /*keepdim=*/true, at::toOpMathType(x.scalar_type()));
 }
 
-at::Tensor join(const at::Tensor& sums_BO, at::ScalarType type) { return sums_BO.sum(0).to(type); }
+void join(const at::Tensor& sums_BO, const Target& to) {
+  const at::Tensor sum = sums_BO.sum(0).view(to.out.sizes());
+  to.add ? to.out.add_(sum) : to.out.copy_(sum);
+}
 
 // With `accumulate` equal ids are added in a fixed order on every device.
 void add_to_table(const at::Tensor& dy, const at::Tensor& ids, std::int64_t skip, const at::Tensor& sum_VD) {

@@ -32,17 +32,17 @@ at::Tensor columns(const at::Tensor& x) {
   return sums;
 }
 
-at::Tensor join(const at::Tensor& sums_BO, at::ScalarType type) {
+void join(const at::Tensor& sums_BO, const Target& target) {
   const std::int64_t blocks = sums_BO.size(0), cols = sums_BO.size(1);
-  at::Tensor made = at::empty({cols}, sums_BO.options().dtype(type));
-  cpu::with_type(type, [&]<class T>(T) {
+  const at::Tensor made = target.add ? at::empty_like(target.out) : target.out;
+  cpu::with_type(made.scalar_type(), [&]<class T>(T) {
     const auto* sums = sums_BO.const_data_ptr<cpu::Wide<T>>();
     T* to = made.mutable_data_ptr<T>();
     at::parallel_for(0, cols, grain(blocks), [&](std::int64_t begin, std::int64_t end) {
       cpu::column_sum_kernels<T>().join(sums + begin, blocks, cols, end - begin, to + begin);
     });
   });
-  return made;
+  if (target.add) target.out.add_(made);
 }
 
 // Summed in fp32 at least, in the order of the tokens. Threads own column blocks, so the order never depends on them.

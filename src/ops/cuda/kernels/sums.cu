@@ -15,6 +15,29 @@ HONE_KERNEL columns(const Value* x, Wide* sums, Int rows, Int columns, Int rows_
   sums[block * columns + column] = total;
 }
 
+// made (+)= the sum of the rows of sums: a thread for each of 32 columns and a share of the rows, of which several are
+// on their way at once; then all shares, one after another.
+HONE_KERNEL join_rows(const Wide* sums, Value* made, Int rows, Int columns, int add) {
+  constexpr int kAtOnce = 8;
+  __shared__ Wide shares[kMostWarps][kWarp];
+  let_next_begin();
+  wait_for_before();
+  const Int column = static_cast<Int>(blockIdx.x) * kWarp + threadIdx.x;
+  const int share = threadIdx.y, count = blockDim.y;
+  Wide total = 0;
+  for (Int begin = share; begin < rows; begin += kAtOnce * count) {
+    Wide here[kAtOnce] = {};
+    HONE_UNROLL for (int i = 0; i < kAtOnce; ++i)
+      if (column < columns && begin + i * count < rows) here[i] = sums[(begin + i * count) * columns + column];
+    HONE_UNROLL for (int i = 0; i < kAtOnce; ++i) total += here[i];
+  }
+  shares[share][threadIdx.x] = total;
+  __syncthreads();
+  if (share > 0 || column >= columns) return;
+  for (int i = 1; i < count; ++i) total += shares[i][threadIdx.x];
+  made[column] = rounded<Value>(add ? widened(made[column]) + total : total);
+}
+
 template <int kCount>
 HONE_DEVICE bool are_finite(const Value* x, Int count) {
   const Int step = static_cast<Int>(gridDim.x) * blockDim.x;
