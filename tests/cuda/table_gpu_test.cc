@@ -434,6 +434,7 @@ TEST_P(GpuTable, RemembersAgain) {
 // What a token goes through, remembered: its launches become one, with the same bits.
 TEST_P(GpuTable, RemembersLayersOfATokenToTheBit) {
   constexpr std::int64_t kHidden = 2048, kHeads = 8, kGroups = 2, kInner = 4096, kLayers = 3;
+  const ops::Backend& gpu = table();
   for (const std::int64_t size : {64, 128}) {
     const auto of = [&](std::int64_t outs, std::int64_t in) { return ops::LinearWeight{random({outs, in}) / 45, {}}; };
     const ops::LinearWeight q = of(kHeads * size, kHidden), k = of(kGroups * size, kHidden),
@@ -447,13 +448,13 @@ TEST_P(GpuTable, RemembersLayersOfATokenToTheBit) {
     const auto step = [&] {
       at::Tensor in = x, residual;
       for (std::int64_t i = 0; i < kLayers; ++i) {
-        const auto a = table().products.norm_skinny({in, residual, norm, 1e-5}, {q, k, v});
+        const auto a = gpu.products.norm_skinny({in, residual, norm, 1e-5}, {q, k, v});
         const ops::NewTokens tokens{a.products[0].view({1, kHeads, size}), a.products[1].view({1, kGroups, size}),
                                     a.products[2].view({1, kGroups, size}), {angles.cos(), angles.sin(), held}};
-        const at::Tensor y = table().attention.decode_new(tokens, {k_cache, v_cache}, held, {0.1});
-        const at::Tensor b = table().products.skinny(y.view({1, -1}), {o})[0];
-        const auto c = table().products.norm_skinny_gated({b, a.sum, norm, 1e-5}, gate, up, ops::Activation::silu);
-        residual = c.sum, in = table().products.skinny(c.products[0], {down})[0];
+        const at::Tensor y = gpu.attention.decode_new(tokens, {k_cache, v_cache}, held, {0.1});
+        const at::Tensor b = gpu.products.skinny(y.view({1, -1}), {o})[0];
+        const auto c = gpu.products.norm_skinny_gated({b, a.sum, norm, 1e-5}, gate, up, ops::Activation::silu);
+        residual = c.sum, in = gpu.products.skinny(c.products[0], {down})[0];
       }
       x.copy_(in);
       held.add_(197);
@@ -462,7 +463,7 @@ TEST_P(GpuTable, RemembersLayersOfATokenToTheBit) {
     begin();
     step(), step(), step();
     const std::vector<at::Tensor> expected{x.clone(), k_cache.clone(), v_cache.clone()};
-    const auto recording = table().make_recording();
+    const auto recording = gpu.make_recording();
     recording->record(step);
     for (int again = 0; again < 3; ++again) {
       begin();

@@ -50,7 +50,7 @@ Products products_in(const Launched& launch, Kind kind) {
 }
 constexpr std::size_t kGroupsOfDecode = 96;
 
-constexpr std::int64_t kThreads = 256, kWarps = kThreads / 32, kStepPacks = 8, kPackBytes = 16, kValueBytes = 2;
+constexpr std::int64_t kWarps = 8, kThreads = (kWarps + 1) * 32, kStepPacks = 8, kPackBytes = 16, kValueBytes = 2;
 constexpr std::size_t kLeastSteps = 4;  // below, launches are as quick
 
 // For heads of so many values: steps of weights that are on their way, and what its variables take.
@@ -78,7 +78,7 @@ bool can_be_step(const Launched& launch) {
 std::optional<Chain> chain_of(const std::vector<Launched>& launches, const ChainLimits& limits) {
   const bool wide = std::any_of(launches.begin(), launches.end(), [](const auto& x) { return x.name == "decode_128"; });
   const ChainKernel& kernel = wide ? kFor128 : kFor64;
-  const std::int64_t weights = kernel.steps * kStepPacks * kThreads * kPackBytes;
+  const std::int64_t weights = kernel.steps * kStepPacks * kWarps * 32 * kPackBytes;
   Chain made{{"chain", kernel.name}, {.x = limits.blocks, .threads = static_cast<int>(kThreads)}, 0, {}};
   std::int64_t rows = 0, turn = 0;
   for (const Launched& launch : launches) {

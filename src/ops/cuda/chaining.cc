@@ -59,7 +59,7 @@ std::optional<StepNode> step_of(CUgraphNode node) {
     made.launch.arguments.resize(offset + size);
     std::copy_n(from, size, made.launch.arguments.begin() + static_cast<std::ptrdiff_t>(offset));
   }
-  if (!can_be_step(made.launch)) return {};
+  if (!can_be_step(made.launch) || at::elementSize(made.type) != 2) return {};
   return made;
 }
 
@@ -91,7 +91,7 @@ CUgraphNode add(CUgraph graph, const Chain& chain, at::ScalarType type, CUgraphN
 
 // Of launches of one type one after another, between two nodes; the last node there is then.
 CUgraphNode chain_run(CUgraph graph, std::vector<StepNode> run, CUgraphNode before, CUgraphNode behind,
-               const at::Tensor& arrived, std::vector<at::Tensor>& kept) {
+                      at::Tensor arrived, std::vector<at::Tensor>& kept) {
   std::vector<Launched> launches;
   for (const StepNode& each : run) launches.push_back(each.launch);
   const ChainLimits limits{multiprocessors(arrived), most_room(arrived)};

@@ -25,12 +25,14 @@ Grid grid_of(std::int64_t blocks, const at::Tensor& x, bool wide) {
 Grid one_block_per_row(const at::Tensor& x, bool wide) { return grid_of(Rows(x).count, x, wide); }
 
 // Rows that kernels keep in registers: each by so many lanes, a power of two, with up to `packs` accesses each. None
-// where accesses are not whole or a row is too long. A warp's is best, as it waits for nobody.
+// where accesses are not whole or a row is too long. A warp's is best, as it waits for nobody, while a lane has no more
+// than `good` accesses: with more registers there are too few warps.
 struct KeptRows {
-  KeptRows(const at::Tensor& x, bool wide) {
+  KeptRows(const at::Tensor& x, bool wide, int good = kMostPacks) {
     const std::int64_t accesses = x.size(-1) / values_at_once(x, true);
     if (!kKeepsRows || !wide || accesses > kMostPacks * kMostLanes) return;
-    for (packs = 1; packs < kMostPacks && packs * kWarp < accesses;) packs *= 2;
+    for (packs = 1; packs < good && packs * kWarp < accesses;) packs *= 2;
+    while (packs * kMostLanes < accesses) packs *= 2;
     for (lanes = 1; lanes * packs < accesses;) lanes *= 2;
   }
   explicit operator bool() const { return lanes > 0; }
@@ -101,7 +103,8 @@ NormGradients rms_norm_backward(const at::Tensor& given_dy, const at::Tensor& gi
   const Rows rows(sum);
   NormGradients made{at::empty_like(sum), {}, {}};
   const bool wide = wide_rows(rows.columns, {dy, extra, weight, sum, made.x});
-  if (const KeptRows kept(sum, wide); kept) {
+  constexpr int kGoodPacks = 4;
+  if (const KeptRows kept(sum, wide, kGoodPacks); kept) {
     const std::int64_t blocks = kept.blocks_for(rows.count);
     made.weight_BO = at::empty({blocks, rows.columns}, wide_options(sum));
     launch({"rms_norm", kept.of({"rms_norm_backward_kept_1", "rms_norm_backward_kept_2", "rms_norm_backward_kept_4",

@@ -10,7 +10,9 @@
 #include "ops/cuda/kernels/skinny.h"
 #endif
 
-constexpr int kChainThreads = 256;
+// The last warp only waits for other blocks: it never has copies on their way, which a wait might hold up.
+constexpr int kChainThreads = 256 + kWarp;
+HONE_DEVICE bool is_first_of_last_warp() { return threadIdx.x == blockDim.x - kWarp; }
 
 // How far all blocks are. `arrived` counts blocks, from launch to launch: a launch begins at a multiple of theirs.
 #if defined(__CUDA_ARCH__)
@@ -21,16 +23,13 @@ HONE_DEVICE Int arrived_now(const Int* arrived) {
 }
 // By one thread of the block, behind a barrier of all.
 HONE_DEVICE void arrive(Int* arrived) {
-  __threadfence();
   asm volatile("red.release.gpu.global.add.u64 [%0], 1;" ::"l"(arrived) : "memory");
 }
 // By all threads of the block.
 HONE_DEVICE void wait_for_blocks(const Int* arrived, Int target) {
-  if (threadIdx.x == 0) {
+  if (is_first_of_last_warp())
     while (arrived_now(arrived) < target) {
     }
-    __threadfence();
-  }
   __syncthreads();
 }
 #else
@@ -249,7 +248,7 @@ HONE_DEVICE void run_chain(const ChainStep* given, int count, int rows_bytes, In
     if (step.kind == kJoinStep && parts_in(arguments_of<JoinArguments>(step)) == 1) continue;
     if (at > 0) {
       __syncthreads();  // the block has written what it makes, and read what it shares
-      if (threadIdx.x == 0) arrive(arrived);
+      if (is_first_of_last_warp()) arrive(arrived);
     }
     if (step.kind == kProductsStep) prepare_products(arguments_of<ProductsArguments>(step), room);
     if (step.kind == kGatedStep) prepare_products(arguments_of<GatedArguments>(step), room);

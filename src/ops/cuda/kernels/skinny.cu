@@ -9,7 +9,7 @@ constexpr int kSteps = 3;  // that are on their way or there
 // The products of one launch. The first weights, which nothing has changed since long, are on their way before x is
 // there.
 template <int kCount, int kRows, class Groups>
-HONE_DEVICE void multiply(const FewRows& given, const FewNorm& norm, const Groups& groups) {
+HONE_DEVICE void multiply_rows_of(const FewRows& given, const FewNorm& norm, const Groups& groups) {
   const WarpShare share =
       share_of(static_cast<int>(given.in) / kCount, given.split, static_cast<int>(blockIdx.x), groups.count());
   Value* const room = room_of_rows<kSteps>();
@@ -47,7 +47,7 @@ struct RunProducts {
   const FewWeights& all;
   template <int kCount, int kRows>
   HONE_ELEMENT void operator()() const {
-    multiply<kCount, kRows>(few, norm, ProductGroups<kRows>{all});
+    multiply_rows_of<kCount, kRows>(few, norm, ProductGroups<kRows>{all});
   }
 };
 // The products of x [rows, in], 1 to 8 rows, or of its norm.
@@ -72,7 +72,7 @@ struct RunGated {
   int activation;
   template <int kCount, int kRows>
   HONE_ELEMENT void operator()() const {
-    multiply<kCount, kRows>(few, norm, GatedGroups<kRows>{gate, up, y, activation});
+    multiply_rows_of<kCount, kRows>(few, norm, GatedGroups<kRows>{gate, up, y, activation});
   }
 };
 #define HONE_GATED_PRODUCTS(name, which)                                                                              \

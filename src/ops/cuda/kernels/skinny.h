@@ -33,7 +33,11 @@ struct FewNorm {
 
 HONE_DEVICE int own_lane() { return static_cast<int>(threadIdx.x) % kWarp; }
 HONE_DEVICE int own_warp() { return static_cast<int>(threadIdx.x) / kWarp; }
-HONE_DEVICE int warps_of_block() { return static_cast<int>(blockDim.x) / kWarp; }
+// Those of a block that multiply: whole fours. A further one has no share, and asks for nothing (chain.cu).
+HONE_DEVICE int warps_of_block() { return static_cast<int>(blockDim.x) / (4 * kWarp) * 4; }
+HONE_DEVICE bool has_share() { return own_warp() < warps_of_block(); }
+// Where a thread begins of what they share out, by as many as they are: the others behind its end.
+HONE_DEVICE int own_first(Int end) { return has_share() ? static_cast<int>(threadIdx.x) : static_cast<int>(end); }
 
 // What the block shares: each warp's weights of kSteps steps, which are on their way or there, a lane's beside its
 // neighbours'; then, where there is a norm, rows and the norm's weights.
@@ -48,7 +52,7 @@ HONE_DEVICE Value* place_of_weights(int step, int pack) {
 }
 template <int kSteps>
 HONE_DEVICE Value* room_of_rows() {
-  return few_room() + kSteps * kStepPacks * static_cast<int>(blockDim.x) * kWidest;
+  return few_room() + kSteps * kStepPacks * warps_of_block() * kWarp * kWidest;
 }
 
 // For the thread that asks for it alone; zeros where nothing is there.
@@ -65,16 +69,17 @@ HONE_DEVICE void copy_pack(Value* to, const Value* from, bool there) {
 template <int kCount>
 HONE_DEVICE void ask_for_norm(const FewRows& few, const FewNorm& norm, Value* room) {
   Value* const to = room + few.rows * few.in;
-  for (Int i = threadIdx.x; i < few.in / kCount; i += blockDim.x)
+  const Int packs = few.in / kCount;
+  for (Int i = own_first(packs); i < packs; i += warps_of_block() * kWarp)
     copy_pack<kCount>(to + i * kCount, norm.weight + i * kCount, true);
 }
 template <int kCount>
 HONE_DEVICE void load_rows(const FewRows& few, FewNorm norm, Value* room) {
   constexpr int kAtOnce = 4;
-  const auto threads = static_cast<int>(blockDim.x);
+  const int threads = warps_of_block() * kWarp;
   if (blockIdx.x > 0) norm.sum = nullptr;  // the first block keeps it
   const Int packs = few.rows * few.in / kCount;  // rows lie one behind another
-  for (Int at = threadIdx.x; at < packs; at += kAtOnce * threads) {
+  for (Int at = own_first(packs); at < packs; at += kAtOnce * threads) {
     Pack<Value, kCount> x[kAtOnce] = {}, residual[kAtOnce] = {};
     HONE_UNROLL for (int i = 0; i < kAtOnce; ++i)
       if (const Int pack = at + i * threads; pack < packs) {
@@ -105,7 +110,7 @@ HONE_DEVICE const Value* normed_rows(const FewRows& few, const FewNorm& norm, Va
   load_rows<kCount>(few, norm, room);
   wait_for_copies<kAskedSince>();
   __syncthreads();  // rows and weights are there
-  for (int unit = own_warp(); unit < few.rows * parts; unit += warps_of_block()) {
+  for (int unit = own_warp(); has_share() && unit < few.rows * parts; unit += warps_of_block()) {
     const Value* const row = room + unit / parts * few.in;
     Wide squares = 0;
     for (int i = unit % parts * kWarp + own_lane(); i < packs; i += threads) {
@@ -121,7 +126,7 @@ HONE_DEVICE const Value* normed_rows(const FewRows& few, const FewNorm& norm, Va
     Wide sum = of_warps[r * parts];
     for (int part = 1; part < parts; ++part) sum += of_warps[r * parts + part];
     const Wide inv_rms = 1 / square_root(sum / few.in + norm.eps);
-    for (int i = threadIdx.x; i < packs; i += blockDim.x) {
+    for (int i = own_first(packs); i < packs; i += warps_of_block() * kWarp) {
       Pack<Value, kCount> x = load<kCount>(row, i);
       const Pack<Value, kCount> weight = load<kCount>(weights, i);
       HONE_UNROLL for (int k = 0; k < kCount; ++k) {
@@ -184,9 +189,9 @@ HONE_DEVICE void join_split(int split, WarpSums<kRows>& sums) {
   __shared__ Wide room[kMostFewWarps][kWeights * kRows];
   __syncthreads();  // the sums before have been read
   HONE_UNROLL for (int i = 0; i < kWeights * kRows; ++i)
-    if (own_lane() == i) room[own_warp()][i] = sums.at[i / kRows][i % kRows];
+    if (own_lane() == i && has_share()) room[own_warp()][i] = sums.at[i / kRows][i % kRows];
   __syncthreads();
-  if (own_warp() % split != 0) return;
+  if (own_warp() % split != 0 || !has_share()) return;
   for (int part = 1; part < split; ++part)
     HONE_UNROLL for (int i = 0; i < kWeights * kRows; ++i) sums.at[i / kRows][i % kRows] += room[own_warp() + part][i];
 }
@@ -195,13 +200,14 @@ HONE_DEVICE void join_split(int split, WarpSums<kRows>& sums) {
 // how far apart they lie.
 struct WarpShare {
   int begin, end;
-  Int first, apart, groups;
+  Int round, first, apart, groups;  // round: where the block begins
 };
 // place: of the block among those that share the groups.
 HONE_DEVICE WarpShare share_of(int packs, int split, int place, Int groups) {
   const int together = warps_of_block() / split, part = own_warp() % split, steps = (packs + kWarp - 1) / kWarp;
-  return {steps * part / split * kWarp + own_lane(), steps * (part + 1) / split * kWarp,
-          static_cast<Int>(place) * together + own_warp() / split, static_cast<Int>(gridDim.x) * together, groups};
+  const Int round = static_cast<Int>(place) * together;
+  return {steps * part / split * kWarp + own_lane(), steps * (part + 1) / split * kWarp, round,
+          has_share() ? round + own_warp() / split : groups, static_cast<Int>(gridDim.x) * together, groups};
 }
 HONE_DEVICE bool is_behind(const WarpShare& share, int first) {
   return first / kWarp * kWarp >= share.end;
@@ -254,7 +260,7 @@ HONE_DEVICE void multiply_groups(const FewRows& few, const Groups& groups, const
   const int part = own_warp() % few.split;
   // A block's warps make as many rounds.
   Int group = share.first;
-  for (Int round = group - own_warp() / few.split; round < share.groups; round += share.apart, group += share.apart) {
+  for (Int round = share.round; round < share.groups; round += share.apart, group += share.apart) {
     WarpSums<kRows> sums = {};
     for (int first = share.begin; group < share.groups;) {
       wait_for_copies<kSteps - 2>();
