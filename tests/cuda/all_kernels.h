@@ -1,9 +1,5 @@
 // The kernels' sources one after another, for the type HONE_VALUE, and by their names; included once per type.
 #include "ops/cuda/kernels/attention_backward.cu"
-#include "ops/cuda/kernels/decode.h"
-#include "ops/cuda/kernels/skinny.h"
-//
-#include "ops/cuda/kernels/chain.cu"
 #include "ops/cuda/kernels/decode.cu"
 #include "ops/cuda/kernels/dropout.cu"
 #include "ops/cuda/kernels/embedding.cu"
@@ -43,8 +39,6 @@ static inline Kernels all_kernels() {
       {"attention_backward/attention_of_queries_128", callable(attention_of_queries_128)},
       {"attention_backward/attention_of_queries_64", callable(attention_of_queries_64)},
       {"attention_backward/describe_queries", callable(describe_queries)},
-      {"chain/chain_128", callable(chain_128)},
-      {"chain/chain_64", callable(chain_64)},
       {"rms_norm/rms_norm", callable(rms_norm)},
       {"rms_norm/rms_norm_backward", callable(rms_norm_backward)},
       {"rms_norm/rms_norm_backward_kept_1", callable(rms_norm_backward_kept_1)},

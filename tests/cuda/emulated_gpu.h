@@ -4,14 +4,13 @@
 // Every thread is a fiber. A warp runs until its threads wait for the block or have ended, then the next one: a kernel
 // that trusts in what another warp has written without a barrier finds what is not there. Warps and blocks run from the
 // first to the last or the other way round, or warps take turns at every exchange; what a block shares is spoiled
-// before it begins. Where a grid's blocks wait for one another, all of them are there at once. Reported, as an
-// exception: threads that end while others wait for them, warps whose threads do not come to the same exchange, gates
-// that nobody opens, traps, accesses where none may begin, and writing beyond the shared room. One OS thread at a time.
+// before it begins. Reported, as an exception: threads that end while others wait for them, warps whose threads do not
+// come to the same exchange, gates that nobody opens, traps, accesses where none may begin, and writing beyond the
+// shared room. One OS thread at a time.
 #pragma once
 
 #include <ucontext.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -68,59 +67,28 @@ class Machine {
   static constexpr std::size_t kMostRoom = 226 << 10;  // less what kernels have in fixed places
 
   static Machine& now() { return *running(); }
-  ~Machine() { running() = before_; }
-  Machine(const Machine&) = delete;
 
   // Runs the kernel's thread for every place of the grid.
   static void launch(Place grid, int threads, std::size_t room_bytes, const std::function<void()>& kernel,
                      int threads_y = 1) {
-    begin_launch(grid, threads, room_bytes, threads_y);
-    Machine machine(threads * threads_y, room_bytes, kernel);
-    const std::size_t blocks = static_cast<std::size_t>(grid.x) * grid.y;
-    for (std::size_t i = 0; i < blocks; ++i) {
-      const std::size_t b = order != Order::backward ? i : blocks - 1 - i;
-      blockIdx = {static_cast<unsigned>(b % grid.x), static_cast<unsigned>(b / grid.x), 0};
-      machine.begin_block();
-      machine.run();
-    }
-  }
-
-  // The same for blocks that wait for one another.
-  static void launch_together(unsigned blocks, int threads, std::size_t room_bytes,
-                              const std::function<void()>& kernel) {
-    begin_launch({blocks, 1, 1}, threads, room_bytes, 1);
-    struct Restored {
-      Machine* before = running();
-      ~Restored() { running() = before; }
-    } restored;
-    std::vector<std::unique_ptr<Machine>> machines;
-    for (unsigned b = 0; b < blocks; ++b) machines.emplace_back(new Machine(threads, room_bytes, kernel));
-    for (std::size_t ended = 0; ended < blocks;) {
-      ended = 0;
-      for (unsigned i = 0; i < blocks; ++i) {
-        const unsigned b = order != Order::backward ? i : blocks - 1 - i;
-        blockIdx = {b, 0, 0};
-        ended += machines[b]->run_on() ? 1 : 0;
-      }
-      if (ended > 0 && ended < blocks) throw std::runtime_error("blocks have ended while others wait for them");
-    }
-  }
-
- private:
-  static void begin_launch(Place grid, int threads, std::size_t room_bytes, int threads_y) {
     if (room_bytes > kMostRoom) throw std::runtime_error("more room for a block than any GPU gives it");
     if (threads < kLanes || threads % kLanes != 0 || threads * threads_y > 512)
       throw std::runtime_error("a block of " + std::to_string(threads) + " threads; expected whole warps, 32 to 512");
     if (grid.x == 0 || grid.y == 0 || grid.y > 65535) throw std::runtime_error("a grid that CUDA refuses");
+    Machine machine(threads * threads_y, room_bytes, kernel);
     gridDim = grid;
     blockDim = {static_cast<unsigned>(threads), static_cast<unsigned>(threads_y), 1};
+    const std::size_t blocks = static_cast<std::size_t>(grid.x) * grid.y;
+    for (std::size_t i = 0; i < blocks; ++i) {
+      const std::size_t b = order != Order::backward ? i : blocks - 1 - i;
+      blockIdx = {static_cast<unsigned>(b % grid.x), static_cast<unsigned>(b / grid.x), 0};
+      machine.run_block();
+    }
   }
 
- public:
   void* room() { return room_.data(); }
 
   void wait_for_block() { stop(State::at_barrier); }
-  void wait_for_grid() { stop(State::at_grid); }
 
   // What the thread of the lane that `from` names has given; all threads of the warp come here with the same `from`.
   template <class T>
@@ -219,7 +187,7 @@ class Machine {
   [[noreturn]] void trap() { throw std::runtime_error("a kernel has trapped"); }
 
  private:
-  enum class State { ready, at_barrier, at_exchange, at_gate, at_grid, ended };
+  enum class State { ready, at_barrier, at_exchange, at_gate, ended };
   struct Gate {
     int expected = 0, missing = 0;
     bool odd = false, brings = false;
@@ -250,6 +218,8 @@ class Machine {
     before_ = running();
     running() = this;
   }
+  ~Machine() { running() = before_; }
+  Machine(const Machine&) = delete;
 
   static void arrive(const Copy& copy) { std::memcpy(copy.to, copy.what.data(), copy.bytes); }
 
@@ -323,12 +293,10 @@ class Machine {
     if (failure_) std::rethrow_exception(failure_);
   }
 
-  static std::size_t shared_bytes() {
-    return __start_emulated_shared ? static_cast<std::size_t>(__stop_emulated_shared - __start_emulated_shared) : 0;
-  }
-
-  void begin_block() {
-    if (shared_bytes() > 0) std::memset(__start_emulated_shared, 0xff, shared_bytes());
+  void run_block() {
+    if (__start_emulated_shared)
+      std::memset(__start_emulated_shared, 0xff,
+                  static_cast<std::size_t>(__stop_emulated_shared - __start_emulated_shared));
     std::memset(room_.data(), 0xff, room_.size());
     for (Thread& thread : threads_) {
       getcontext(&thread.context);
@@ -341,10 +309,6 @@ class Machine {
       thread.hides = thread.hides_passed = false, thread.asked_of_cores.clear(), thread.groups.clear();
     }
     gates_.clear();
-  }
-
-  // Until all threads have ended, or wait for the grid.
-  void run() {
     const std::size_t warps = threads_.size() / kLanes;
     do {
       bool more = true;
@@ -356,25 +320,6 @@ class Machine {
     } while (pass_barrier());
     for (std::size_t i = room_bytes_; i < room_.size(); ++i)
       if (room_[i] != '\xff') throw std::runtime_error("a kernel wrote beyond the room that its block shares");
-  }
-
-  // From one wait for the grid to the next, or to the end: then true. What the block shares comes and goes with it.
-  bool run_on() {
-    running() = this;
-    if (!has_begun_)
-      begin_block();
-    else if (shared_bytes() > 0)
-      std::memcpy(__start_emulated_shared, shared_.data(), shared_.size());
-    has_begun_ = true;
-    for (Thread& thread : threads_)
-      if (thread.state == State::at_grid) thread.state = State::ready;
-    run();
-    if (shared_bytes() > 0) shared_.assign(__start_emulated_shared, __stop_emulated_shared);
-    const auto waiting = std::count_if(threads_.begin(), threads_.end(),
-                                       [](const Thread& thread) { return thread.state == State::at_grid; });
-    if (waiting > 0 && static_cast<std::size_t>(waiting) < threads_.size())
-      throw std::runtime_error("threads have ended while others wait for the grid");
-    return waiting == 0;
   }
 
   // Until all of its threads wait for the block or at a gate or have ended, then false; where warps take turns, until
@@ -410,7 +355,7 @@ class Machine {
     }
   }
 
-  // False: all threads have ended, or wait for the grid.
+  // False: all threads have ended.
   bool pass_barrier() {
     std::size_t waiting = 0;
     for (const Thread& thread : threads_) {
@@ -418,8 +363,7 @@ class Machine {
       if (thread.state == State::at_gate) throw std::runtime_error("threads wait at a gate that nobody opens");
     }
     if (waiting == 0) return false;
-    if (waiting < threads_.size())
-      throw std::runtime_error("threads have ended, or wait for the grid, while others wait at a barrier");
+    if (waiting < threads_.size()) throw std::runtime_error("threads have ended while others wait at a barrier");
     for (Thread& thread : threads_) thread.state = State::ready;
     return true;
   }
@@ -434,8 +378,6 @@ class Machine {
   std::vector<Thread> threads_;
   std::size_t room_bytes_;
   std::vector<char> room_;
-  bool has_begun_ = false;
-  std::vector<char> shared_;  // of a block that waits for others
   std::vector<OfWarp> gathered_;
   std::map<unsigned, Gate> gates_;
   ucontext_t scheduler_{};

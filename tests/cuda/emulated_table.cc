@@ -5,7 +5,6 @@
 #define HONE_WITHOUT_CUDNN
 #include "ops/cuda/attention.cc"
 #include "ops/cuda/attention_backward.cc"
-#include "ops/cuda/chain.cc"
 #include "ops/cuda/decode.cc"
 #include "ops/cuda/elementwise.cc"
 #include "ops/cuda/float8.cc"
@@ -27,42 +26,6 @@ namespace emulated_table {
 namespace {
 
 std::int64_t launches = 0;
-
-// A launch that waits for the others of its chain.
-struct Captured {
-  Launched launch;
-  at::ScalarType type;
-};
-std::vector<Captured>* captured = nullptr;
-Captured captured_of(const Kernel& kernel, const at::Tensor& like, const Grid& grid,
-                     std::span<const Argument> arguments) {
-  Captured made{{kernel.source, kernel.name, grid.x, grid.y, {}}, like.scalar_type()};
-  for (const Argument& each : arguments) {
-    const std::size_t unit = each.bytes % 8 == 0 ? 8 : 4;  // those of steps have words and what is twice as long
-    const std::size_t offset = (made.launch.arguments.size() + unit - 1) / unit * unit;
-    made.launch.arguments.resize(offset + each.bytes);
-    std::memcpy(made.launch.arguments.data() + offset, each.at, each.bytes);
-  }
-  if (!can_be_step(made.launch)) throw std::runtime_error(std::string(kernel.name) + ": cannot be a step of a chain");
-  return made;
-}
-
-// Keeps what was allocated while it lives: a chain's memory is used after its tensors are gone.
-class Keeping final : public c10::Allocator {
- public:
-  Keeping() : before_(c10::GetAllocator(at::kCPU)) { c10::SetAllocator(at::kCPU, this, 1); }
-  ~Keeping() override { give_back(); }
-  void give_back() { c10::SetAllocator(at::kCPU, before_, 1); }
-  c10::DataPtr allocate(std::size_t bytes) override {
-    kept_.push_back(before_->allocate(bytes));
-    return {kept_.back().get(), at::kCPU};
-  }
-  void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
-
- private:
-  c10::Allocator* before_;
-  std::vector<c10::DataPtr> kept_;
-};
 
 constexpr std::int64_t kMostRoomBefore = 98 << 10;  // of GPUs of 8.6
 
@@ -102,7 +65,6 @@ void launch_with(const Kernel& kernel, const at::Tensor& like, const Grid& grid,
     sizes.push_back(each.bytes);
   }
   if (sizes != called.sizes) throw std::runtime_error(name + ": got arguments of other sizes than it takes");
-  if (captured) return captured->push_back(captured_of(kernel, like, grid, arguments));
   if (emulated_capability() < 90 && grid.shared_bytes > kMostRoomBefore)
     throw std::runtime_error(name + ": more room for a block than such a GPU gives it");
   ++launches;
@@ -129,31 +91,6 @@ const Backend& emulated_backend() {
                              emulated_table::routed(),
                              emulated_table::updates()};
   return table;
-}
-
-std::vector<at::Tensor> emulated_chain(const std::function<std::vector<at::Tensor>()>& work) {
-  namespace table = emulated_table;
-  table::Keeping keeping;
-  std::vector<table::Captured> all;
-  table::captured = &all;
-  const std::vector<at::Tensor> made = work();
-  table::captured = nullptr;
-  keeping.give_back();
-  const auto blocks = static_cast<unsigned>(emulated_multiprocessors());
-  std::vector<table::Launched> launches;
-  for (const table::Captured& each : all) launches.push_back(each.launch);
-  const std::optional<table::Chain> chain = table::chain_of(launches, {blocks, emulated::Machine::kMostRoom});
-  if (!chain || chain->steps.size() != all.size()) throw std::runtime_error("launches that are no chain");
-  const void* steps = chain->steps.data();
-  auto count = static_cast<int>(chain->steps.size()), rows_bytes = chain->rows_bytes;
-  long long arrived = 7 * blocks;  // by chains before
-  long long* counted = &arrived;
-  const emulated::Callable& called = table::kernels_for(all[0].type).at(std::string("chain/") + chain->kernel.name);
-  emulated::Machine::launch_together(blocks, chain->grid.threads, static_cast<std::size_t>(chain->grid.shared_bytes),
-                                     [&] { called.call({&steps, &count, &rows_bytes, &counted}); });
-  std::vector<at::Tensor> copies;
-  for (const at::Tensor& each : made) copies.push_back(each.defined() ? each.clone() : each);
-  return copies;
 }
 
 Backend::Products emulated_products() { return emulated_table::products(); }

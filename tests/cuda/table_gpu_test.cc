@@ -431,7 +431,7 @@ TEST_P(GpuTable, RemembersAgain) {
   expect(0);
 }
 
-// What a token goes through, remembered: its launches become one, with the same bits.
+// What a token goes through, remembered: its launches begin early, with the bits of the same op by op.
 TEST_P(GpuTable, RemembersLayersOfATokenToTheBit) {
   constexpr std::int64_t kHidden = 2048, kHeads = 8, kGroups = 2, kInner = 4096, kLayers = 3;
   const ops::Backend& gpu = table();

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kDecodeThreads = 128;
 // As the kernels have them; of a row's part, of a row.
-constexpr std::int64_t kMostDecodedSize = 256, kRunsTogether = 128, kLeastEntries = 256, kMostParts = 64;
+constexpr std::int64_t kMostDecodedSize = 256, kRunsTogether = 128, kLeastEntries = 128, kMostParts = 64;
 constexpr std::int64_t kTileHeads = 16, kMostCoreSize = 128;
 constexpr std::int64_t kMostGridRows = 65535;
 constexpr int kMostStoreThreads = 256;

@@ -9,9 +9,7 @@
 
 #include <memory>
 #include <utility>
-#include <vector>
 
-#include "ops/cuda/chaining.h"
 #include "ops/cuda/table.h"
 
 namespace hone::ops::cuda_table {
@@ -52,7 +50,7 @@ class Graph final : public Recording {
   void record(const std::function<void()>& work) override {
     forget();
     c10::cuda::CUDACachingAllocator::emptyCache();
-    auto graph = std::make_unique<at::cuda::CUDAGraph>(/*keep_graph=*/true);
+    auto graph = std::make_unique<at::cuda::CUDAGraph>();
     const c10::cuda::CUDAStream now = c10::cuda::getCurrentCUDAStream();
     // Of one device always the same one: what libraries keep for each stream is not made again.
     static const c10::cuda::CUDAStream aside = c10::cuda::getStreamFromPool();
@@ -60,8 +58,6 @@ class Graph final : public Recording {
     {
       const c10::cuda::CUDAStreamGuard guard(aside);
       remember(*graph, work);
-      chained_ = chain_launches(graph->raw_cuda_graph());
-      graph->instantiate();
     }
     let_wait(now, aside);
     graph_ = std::move(graph);
@@ -88,13 +84,11 @@ class Graph final : public Recording {
   void forget() {
     if (!graph_) return;
     graph_.reset();
-    chained_.clear();
     pool_->remove_graph();
   }
 
   std::shared_ptr<Pool> pool_;
   std::unique_ptr<at::cuda::CUDAGraph> graph_;
-  std::vector<at::Tensor> chained_;  // what its chains read
 };
 
 }  // namespace

@@ -9,10 +9,4 @@ namespace hone::ops::cuda_table {
 // none. Written by CMake.
 std::string_view kernel_source(std::string_view name);
 
-// Of kernels/<source>.cu; the names live as long as the program.
-struct Kernel {
-  const char *source, *name;
-  std::string_view element = {};  // the file of src/optim/elements whose text stands before the source; "": none does
-};
-
 }  // namespace hone::ops::cuda_table
