@@ -61,7 +61,7 @@ class Hone:
     def decode(self, repeats=4):
         return (NEW - 1) / self.warm([letters(PROMPT, i) for i in range(repeats)], NEW, 1, repeats)[1]
 
-    def prefill(self, length=LONG, repeats=6):
+    def prefill(self, length=LONG, repeats=24):
         return length / self.warm([letters(length, i) for i in range(repeats)], 1, 1, repeats)[0]
 
 

@@ -99,10 +99,11 @@ class Scale {
   double number_ = 1;
 };
 
-// The gradient that a loss will have which is divided by this, as autograd makes it, so that it is the same to the bit.
+// The gradient that a loss will have which is divided by this, as autograd makes it, so that it is the same to the bit;
+// 1 where nothing is divided, as nothing counts.
 at::Tensor expected_gradient(const at::Tensor& divisor, at::ScalarType type) {
-  const at::Tensor there = divisor.to(type);
-  return at::ones_like(there) / there;
+  const at::Tensor there = divisor.to(type), one = at::ones_like(there);
+  return at::where(there == 0, one, one / there);
 }
 // Whether gradients are made for what is known of it beforehand: where it costs nothing to look whether it was so. fp16
 // has no room for such small ones.
@@ -145,7 +146,7 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
     ctx->saved_data["type"] = static_cast<std::int64_t>(head_VD.scalar_type());
     ctx->saved_data["sum"] = to_number(options.head_sum);
     const at::Tensor sum = made.losses_S.sum();
-    return expected ? sum * options.divisor->to(sum.scalar_type()) : sum;
+    return expected ? sum / saved(ctx, "expected") : sum;
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,

@@ -229,6 +229,17 @@ TEST(CudaTable, GradientsOfALossAreMadeForWhatItWillBeDividedBy) {
       }
     }
 }
+TEST(CudaTable, ALossOfNothingIsNothing) {
+  const BackendScope scope(emulated_backend());
+  const Tensor labels = at::full({20}, kIgnoreIndex, at::kLong), divisor = at::scalar_tensor(0.0, at::kDouble);
+  const Tensor hidden = sample({20, 6}, at::kBFloat16).requires_grad_(), head = sample({11, 6}, at::kBFloat16, 3);
+  CrossEntropyOptions options;
+  options.divisor = &divisor;
+  const Tensor loss = linear_cross_entropy(hidden, head, labels, {}, options);
+  (loss * 1.0).backward();
+  EXPECT_EQ(loss.item<float>(), 0);
+  EXPECT_EQ(hidden.grad().abs().sum().item<float>(), 0);
+}
 
 }  // namespace
 }  // namespace hone::ops::test
