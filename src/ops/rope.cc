@@ -119,9 +119,11 @@ at::Tensor rope(const at::Tensor& x_NHK, const RopeTable& table) {
 
 Rotated rope_beside(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
                     const RopeTable& table) {
-  const bool all = at::GradMode::is_enabled() && backend_rotates(q_NHK, table) && backend_rotates(k_NGK, table) &&
-                   backend_for({q_NHK, k_NGK, v_NGK}) && v_NGK.sizes() == k_NGK.sizes() &&
-                   backend_of(q_NHK).products.joins_neighbours;
+  // What was made of a product's rows since, as norms of heads, wants gradients whose rows are dense.
+  const bool of_products = q_NHK.is_view() && k_NGK.is_view() && v_NGK.is_view();
+  const bool all = at::GradMode::is_enabled() && of_products && backend_rotates(q_NHK, table) &&
+                   backend_rotates(k_NGK, table) && backend_for({q_NHK, k_NGK, v_NGK}) &&
+                   v_NGK.sizes() == k_NGK.sizes() && backend_of(q_NHK).products.joins_neighbours;
   if (!all) return {rope(q_NHK, table), rope(k_NGK, table), v_NGK};
   const auto made = RopeBesideFunction::apply(q_NHK, k_NGK, v_NGK, table.cos, table.sin, table.rows_N);
   return {made[0], made[1], made[2]};
