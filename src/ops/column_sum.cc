@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
 
+#include "hone/error.h"
 #include "ops/backend.h"
 
 namespace hone::ops {
@@ -30,12 +31,8 @@ at::Tensor column_sum(const at::Tensor& x) {
 
 at::Tensor row_gradient(const at::Tensor& sums_BO, at::ScalarType type, GradientSum* sum) {
   if (!sum || !sum->takes()) return join_sums(sums_BO, type);
-  if (sum->sum.is_contiguous()) {
-    backend_of(sums_BO).sums.join(sums_BO, {sum->sum, sum->full()});
-  } else {
-    const at::Tensor made = join_sums(sums_BO, sum->sum.scalar_type()).view(sum->sum.sizes());
-    sum->full() ? sum->sum.add_(made) : sum->sum.copy_(made);
-  }
+  HONE_ASSERT(sum->sum.is_contiguous());
+  backend_of(sums_BO).sums.join(sums_BO, {sum->sum, sum->full()});
   sum->fill();
   return {};
 }

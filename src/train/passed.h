@@ -1,6 +1,7 @@
 // What a micro-batch's pass leaves, and what its terms are divided by.
 #pragma once
 
+#include <iterator>
 #include <map>
 #include <string>
 
@@ -18,6 +19,7 @@ struct Passed {
 
 // Amounts of the whole step by name: on the host, and, in the same order, on the model's device, fp64.
 struct Amounts {
+  Tensor of_device(Sums::const_iterator one) const { return there.select(0, std::distance(sums.begin(), one)); }
   Sums sums;
   Tensor there;
 };

@@ -289,8 +289,8 @@ Passed Stepper::backward(const Batch& batch, Pass& pass, const Amounts& amounts)
   Tensor loss;
   {
     const spans::Span span("forward");
-    std::int64_t place = 0;
-    for (const auto& [name, amount] : amounts.sums) pass.divisors[name] = amounts.there.select(0, place++);
+    for (auto one = amounts.sums.begin(); one != amounts.sums.end(); ++one)
+      pass.divisors[one->first] = amounts.of_device(one);
     const Output output = forward(batch, pass);
     result = objective_->loss(model_, output, batch, pass);
     std::move(pass.aux.begin(), pass.aux.end(), std::back_inserter(result.terms));
@@ -330,8 +330,8 @@ Tensor Stepper::mean(const LossTerms& terms, const Amounts& amounts) const {
       throw Error(ErrorKind::bug,
                   fmt::format("objective {}: the term {} is divided by \"{}\", which sums() does not count",
                               recipe_.objective.type, term.name, term.per));
-    const Tensor there = amounts.there.select(0, std::distance(amounts.sums.begin(), amount));
-    const Tensor mean = term.sum / there.to(term.sum.scalar_type());  // the only division there is
+    const Tensor there = amounts.of_device(amount).to(term.sum.scalar_type());
+    const Tensor mean = term.sum / there;  // the only division there is
     loss = loss.defined() ? loss + mean : mean;
   }
   if (!loss.defined())

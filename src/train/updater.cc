@@ -15,6 +15,7 @@
 #include "dist/any_of_ranks.h"
 #include "nn/take_gradient.h"
 #include "nn/weight_groups.h"
+#include "ops/backend.h"
 #include "ops/finite.h"
 #include "ops/passes.h"
 #include "optim/blocks.h"
@@ -92,14 +93,15 @@ void Updater::make_groups(Model& model, at::ScalarType wide) {
   for (std::size_t i = 0; i < weights_.size(); ++i) weights_[i].index = i;
   for (const std::span<OptimizedWeight> group : groups_) {
     const std::vector<Tensor> masters = mixed_ ? flat(group, wide, 1).parts : std::vector<Tensor>();
-    // Neighbours, such as an MLP's gate and up, are then one factor of a product, where a device makes use of it.
-    const std::vector<Tensor> values =
-        mixed_ ? flat(group, group[0].weight->use().scalar_type(), 1).parts : std::vector<Tensor>();
+    // Where a device makes use of neighbours, such as an MLP's gate and up, they are one factor of a product.
+    const Tensor first = group[0].weight->use();
+    const bool together = mixed_ && ops::backend_of(first).products.joins_neighbours;
+    const std::vector<Tensor> values = together ? flat(group, first.scalar_type(), 1).parts : std::vector<Tensor>();
     const Flat sums = flat(group, wide, world_.size());
     replicas.push_back({found[replicas.size()].unit, sums.all, {}});
     for (std::size_t i = 0; i < group.size(); ++i) {
       OptimizedWeight& weight = group[i];
-      if (mixed_) weight.weight->fill(values[i].copy_(weight.weight->use()));
+      if (together) weight.weight->fill(values[i].copy_(weight.weight->use()));
       if (mixed_) weight.master = masters[i].copy_(weight.master), weight.rounded = weight.weight->value().detach();
       sums_[weight.index].sum = sums.parts[i];
       weight.weight->set_gradient_sum(&sums_[weight.index]);

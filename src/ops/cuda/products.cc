@@ -64,21 +64,16 @@ struct OneProduct {
   explicit OneProduct(const std::vector<Factors>& factors) : a{{}, 1}, b{{}, 0} {
     for (const Factors& f : factors) a.parts.push_back(f.a_MK), b.parts.push_back(f.b_KN);
   }
+  bool is_less(const at::Tensor& out) const {
+    constexpr std::int64_t kWide = 4, kAligned = 8;  // rows that begin elsewhere are multiplied slowly
+    if (a.size() % kAligned != 0) return false;
+    const auto products = static_cast<std::int64_t>(a.parts.size());
+    const std::int64_t each = kWide + 2 * kWide * (products - 1) + kWide;  // written; read and written; read at the end
+    return a.bytes_copied() + b.bytes_copied() < out.numel() * each;
+  }
+  Factors joined() const { return {a.joined(), b.joined()}; }
   SideBySide a, b;
 };
-bool is_less_side_by_side(const at::Tensor& out, const std::vector<Factors>& factors) {
-  constexpr std::int64_t kWide = 4, kAligned = 8;  // rows that begin elsewhere are multiplied slowly
-  const OneProduct one(factors);
-  if (one.a.size() % kAligned != 0) return false;
-  const std::int64_t copied = one.a.bytes_copied() + one.b.bytes_copied();
-  const auto products = static_cast<std::int64_t>(factors.size());
-  const std::int64_t each = kWide + 2 * kWide * (products - 1) + kWide;  // written; read and written; read at the end
-  return copied < out.numel() * each;
-}
-void multiply_side_by_side(at::Tensor& out, const std::vector<Factors>& factors) {
-  const OneProduct one(factors);
-  multiply_alike(out, {one.a.joined(), one.b.joined()}, false);
-}
 
 // What an adapter adds to a product is of little depth. It is rounded by itself and starts the other one's sum, which
 // costs a pass over the result; sums in fp32 would cost four.
@@ -104,7 +99,8 @@ void into(at::Tensor& out, const std::vector<Factors>& factors, bool add) {
     if (is_much_deeper(factors[0], factors[1])) return multiply_after(out, factors[0], factors[1]);
     if (is_much_deeper(factors[1], factors[0])) return multiply_after(out, factors[1], factors[0]);
   }
-  if (narrow_out && !add && is_less_side_by_side(out, factors)) return multiply_side_by_side(out, factors);
+  if (narrow_out && !add)
+    if (const OneProduct one(factors); one.is_less(out)) return multiply_alike(out, one.joined(), false);
   at::Tensor sum = narrow_out ? at::empty(out.sizes(), out.options().dtype(wide)) : out;
   if (narrow_out && add) sum.copy_(out);
   for (const Factors& f : factors) {
