@@ -37,7 +37,7 @@ DryRun describe(const Preparation& preparation, const Recipe& given, const World
   if (const std::string& reason = preparation.batch_reason(); !reason.empty())
     result.found.lines.push_back("trainer.batch_size: " + reason);
   if (preparation.from()) result.from = preparation.from()->name, result.step = preparation.from()->step;
-  result.steps = steps_of(recipe, *inputs.train);
+  result.steps = steps_of(recipe, inputs);
   return result;
 }
 

@@ -27,11 +27,14 @@
 #include "train/adapter_base.h"
 #include "train/callback_state.h"
 #include "train/check_schedule.h"
+#include "train/checkpoint.h"
+#include "train/frame.h"
 #include "train/meta_twin.h"
 #include "train/model_source.h"
 #include "train/placement.h"
 #include "train/ranks.h"
 #include "train/resources.h"
+#include "train/resume.h"
 #include "train/step_plan.h"
 #include "train/trainable.h"
 
@@ -135,7 +138,7 @@ void load_data(const Recipe& recipe, Dataset::Options options, Inputs& inputs) {
                              .accumulate = recipe.trainer.accumulate,
                              .warmup = batch_stages(recipe.trainer)});
   Problems problems;
-  check_schedule(recipe, steps_of(recipe, *inputs.train), problems);
+  check_schedule(recipe, steps_of(recipe, inputs), problems);
   problems.raise();
   for (const EvalSet& set : inputs.evals)
     if (set.data->rows() == 0)
@@ -211,7 +214,7 @@ namespace {
 
 // What some steps of the run, or its callbacks, cannot do with this model.
 void check_steps(const Recipe& recipe, const Inputs& inputs) {
-  const std::int64_t steps = steps_of(recipe, *inputs.train);
+  const std::int64_t steps = steps_of(recipe, inputs);
   const TrainedByStep refuses(recipe.model.trainable, *inputs.model, steps);
   if (recipe.callbacks.empty()) return;
   const std::unique_ptr<Model> adapted = inputs.adapter ? meta_model(inputs, recipe.trainer.precision) : nullptr;
@@ -229,6 +232,14 @@ config::Node config_of_model(const Recipe& recipe, const Inputs& inputs, const s
   return recipe.model.path.empty() ? node : with_changes(node, recipe.model, fresh);
 }
 
+Begun begun_by(const std::filesystem::path& checkpoint, const TrainerInputs& given) {
+  if (checkpoint.empty())
+    return given.state ? Begun{given.state->frame().run.step, given.state->frame().run.rows} : Begun{};
+  const Folder folder = Env::process().open_folder(checkpoint);
+  const RunState state = load_state(folder);
+  return {state.step, state.rows < 0 ? rows_before(folder, state.step) : state.rows};
+}
+
 // What is there already.
 Inputs inputs_of(const Recipe& recipe, const std::filesystem::path& checkpoint, const TrainerInputs& given) {
   Inputs inputs;
@@ -240,6 +251,7 @@ Inputs inputs_of(const Recipe& recipe, const std::filesystem::path& checkpoint, 
   inputs.train = given.train;
   inputs.evals = given.evals;
   inputs.collator = given.collator;
+  inputs.begun = begun_by(checkpoint, given);
   return inputs;
 }
 
@@ -405,15 +417,21 @@ double tokens_of_row(const Recipe& recipe, const Dataset* data) {
 
 }  // namespace
 
-std::int64_t steps_of(const Recipe& recipe, const TrainingData& train) {
-  if (recipe.trainer.steps) return *recipe.trainer.steps;
+std::int64_t rows_until(std::int64_t step, const Recipe& recipe, const Inputs& inputs) {
   const data::StepSizes sizes = step_sizes(recipe.trainer);
-  if (recipe.trainer.tokens)
-    return std::max<std::int64_t>(
-        1, sizes.steps_for(static_cast<double>(*recipe.trainer.tokens) / tokens_of_row(recipe, train.as_dataset())));
-  HONE_ASSERT(train.as_dataset() != nullptr);  // a stream needs them
-  const double rows = recipe.trainer.epochs.value_or(1) * static_cast<double>(train.as_dataset()->epoch_rows());
-  return std::max<std::int64_t>(1, sizes.steps_for(rows));
+  const Begun& begun = inputs.begun;
+  return sizes.rows_before(step) + (begun.rows < 0 ? 0 : begun.rows - sizes.rows_before(begun.step));
+}
+
+std::int64_t steps_of(const Recipe& recipe, const Inputs& inputs) {
+  const TrainerSection& trainer = recipe.trainer;
+  if (trainer.steps) return *trainer.steps;
+  const Dataset* data = inputs.train->as_dataset();
+  HONE_ASSERT(trainer.tokens || data != nullptr);  // a stream needs steps or tokens
+  const double rows = trainer.tokens ? static_cast<double>(*trainer.tokens) / tokens_of_row(recipe, data)
+                                     : trainer.epochs.value_or(1) * static_cast<double>(data->epoch_rows());
+  const auto others = static_cast<double>(rows_until(0, recipe, inputs));  // that steps of other batches have taken
+  return std::max<std::int64_t>(1, step_sizes(trainer).steps_for(rows - others));
 }
 
 nlohmann::json file_hashes(const Recipe& recipe) {

@@ -17,6 +17,12 @@ namespace hone::training {
 // What a recipe says instead of a file or a folder, where the program that trains has given it (TrainerInputs).
 inline constexpr const char* kInMemory = "(in memory)";
 
+// How far a run is that goes on.
+struct Begun {
+  std::int64_t step = 0;
+  std::int64_t rows = -1;  // that its steps have taken of the data; -1: as many as the recipe says
+};
+
 struct Inputs {
   std::shared_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<Model> model;  // on the meta device, until make_weights()
@@ -31,6 +37,7 @@ struct Inputs {
   std::shared_ptr<const TrainingData> train;
   std::vector<EvalSet> evals;
   std::shared_ptr<const Collator> collator;  // that was given
+  Begun begun;
   std::uint64_t process = 0;  // bytes that the program took with all of this, and without weights
   bool has_tokenizer() const { return tokenizer->vocab_size() > 0; }
 };
@@ -63,7 +70,9 @@ bool learns_one_of(const Dataset& data, const std::vector<std::int32_t>& tokens)
 std::shared_ptr<const Collator> make_collator(const Recipe& recipe, const Inputs& inputs);
 Loader::Options loader_options(const Recipe& recipe, const Inputs& inputs);
 std::string cache_folder(const Recipe& recipe);  // of tokenised data; "": it is not kept
-std::int64_t steps_of(const Recipe& recipe, const TrainingData& train);
+// The whole run's, of which those that it has made may have been of other batches.
+std::int64_t steps_of(const Recipe& recipe, const Inputs& inputs);
+std::int64_t rows_until(std::int64_t step, const Recipe& recipe, const Inputs& inputs);  // of the data, from the begin
 // Path -> content hash of the files that are trained on.
 nlohmann::json file_hashes(const Recipe& recipe);
 

@@ -68,7 +68,7 @@ void plan_disk(RunPlan& plan) {
 void plan_work(RunPlan& plan, const Inputs& inputs, const Averages& average) {
   const TrainerSection& trainer = plan.recipe.trainer;
   const Dataset* data = inputs.train->as_dataset();
-  plan.steps = steps_of(plan.recipe, *inputs.train);
+  plan.steps = steps_of(plan.recipe, inputs);
   plan.rows_per_step = trainer.rows_per_step();
   plan.rows = step_sizes(trainer).rows_before(plan.steps);
   if (data) {

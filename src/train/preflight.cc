@@ -217,7 +217,7 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
                           const MemoryPlan& memory, int ranks) {
   Preflight result;
   const TrainerSection& trainer = recipe.trainer;
-  const std::int64_t steps = steps_of(recipe, *inputs.train), parameters = inputs.model->parameter_count();
+  const std::int64_t steps = steps_of(recipe, inputs), parameters = inputs.model->parameter_count();
   const std::int64_t beside = inputs.adapter_report.parameters;
   const std::int64_t trained = trained_parameters(*inputs.model) + beside;
   const std::string origin = !inputs.source.empty() ? inputs.source.string()
@@ -241,7 +241,7 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
   result.lines.push_back(train ? data_line("data.train", *train) : stream_line(recipe.data));
   for (const EvalSet& set : inputs.evals) result.lines.push_back(data_line("data.eval." + set.name, *set.data));
   const std::int64_t per_step = trainer.rows_per_step();
-  const double epochs = train ? share(step_sizes(trainer).rows_before(steps), train->epoch_rows()) : 0;
+  const double epochs = train ? share(rows_until(steps, recipe, inputs), train->epoch_rows()) : 0;
   const std::string how_often =
       !train ? "" : fmt::format(", {} epochs", epochs < 1000 ? fmt::format("{:.3g}", epochs) : human_count(epochs));
   check_models_beside(recipe, inputs);

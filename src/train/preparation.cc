@@ -289,7 +289,7 @@ RunData Preparation::run_data() const {
   RunData part;
   part.train = inputs_->train;
   part.evals = inputs_->evals;
-  part.max_training_steps = steps_of(recipe_, *inputs_->train);
+  part.max_training_steps = steps_of(recipe_, *inputs_);
   part.max_evaluation_steps = recipe_.trainer.max_eval_batches;
   return part;
 }
@@ -315,7 +315,7 @@ void Preparation::validate() {
     Loader::check(*rows, {recipe_.trainer.batch_size, recipe_.trainer.accumulate});
   Problems problems;
   const Problems::Scope below(problems, "optimizer.");
-  registries().optimizers.make(recipe_.optimizer)->check(steps_of(recipe_, *inputs_->train), problems);
+  registries().optimizers.make(recipe_.optimizer)->check(steps_of(recipe_, *inputs_), problems);
   problems.raise();
 }
 
@@ -348,7 +348,7 @@ void Preparation::apply(const RunData& part) {
   std::erase_if(recipe_.data.eval.files, [&](const auto& entry) { return !stays(entry.first); });
   if (!stays("held_out")) recipe_.data.eval.held_out.reset();
   inputs_->evals = std::move(sets);
-  if (part.max_training_steps != steps_of(recipe_, *inputs_->train)) {
+  if (part.max_training_steps != steps_of(recipe_, *inputs_)) {
     trainer.steps = part.max_training_steps;
     trainer.epochs.reset();
     trainer.tokens.reset();

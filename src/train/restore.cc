@@ -13,7 +13,6 @@
 #include "nn/finite.h"
 #include "train/checkpoint.h"
 #include "train/resume.h"
-#include "train/step_plan.h"
 
 namespace hone::training {
 namespace {
@@ -92,10 +91,8 @@ void tell_place(const RestoreFrom& parts, const RunState& state, bool other_data
     if (other_data) log::warning("{}: the new data are read from their beginning", folder);
     return;
   }
-  const TrainerSection& trainer = parts.recipe.trainer;
-  const std::int64_t all = data->epoch_rows(), steps = steps_of(parts.recipe, *parts.inputs.train);
-  const data::StepSizes sizes = step_sizes(trainer);
-  const std::int64_t end = state.rows + sizes.rows_before(steps) - sizes.rows_before(state.step);
+  const std::int64_t all = data->epoch_rows(), steps = steps_of(parts.recipe, parts.inputs);
+  const std::int64_t end = rows_until(steps, parts.recipe, parts.inputs);
   const std::string place =
       fmt::format("row {} of the {} of epoch {}", state.rows % all + 1, all, state.rows / all + 1);
   if (other_data)

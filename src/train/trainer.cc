@@ -52,7 +52,7 @@ Trainer::Trainer(TrainerParts parts)
       world_(parts_.options.world),
       recipe_(parts_.recipe),
       model_(*parts_.inputs.model),
-      steps_(steps_of(recipe_, *parts_.inputs.train)),
+      steps_(steps_of(recipe_, parts_.inputs)),
       config_yaml_(config::to_yaml(write_recipe(recipe_))),
       hooks_(recipe_.callbacks, world_.is_first()),
       trained_(state_of(parts_)),

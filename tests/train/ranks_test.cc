@@ -41,7 +41,7 @@ class Ranks : public ::testing::Test {
       frame.model = inputs.model;
       frame.chosen = recipe.optimizer;
       frame.precision = recipe.trainer.precision;
-      frame.steps = training::steps_of(recipe, *inputs.train);
+      frame.steps = training::steps_of(recipe, inputs);
       frame.init(world, training::is_sharded(recipe, world));
       training::Stepper stepper(recipe, frame, training::loader_options(recipe, inputs), inputs.train, world);
       stepper.begin({{inputs.train->as_dataset()}, training::evaluate_options(recipe, inputs), ""});

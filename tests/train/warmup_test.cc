@@ -80,6 +80,32 @@ TEST_F(Warmup, ABatchThatIsOverriddenGoesOnBehindTheRowsSoFar) {
   EXPECT_EQ(state["rows"], 4 * 6 + 6 * 2);
 }
 
+// What the steps before had is counted as what it was.
+TEST_F(Warmup, EpochsAndTokensAreOfAllTheRunsBatches) {
+  for (const auto& [target, amount] : {std::pair("trainer.epochs", "2"), {"trainer.tokens", "4000"}}) {
+    SCOPED_TRACE(target);
+    const auto go = [&](const std::string& rows, std::vector<std::string> keys) {
+      TrainOptions options = test::quiet_options();
+      options.override_keys = std::move(keys);
+      const Recipe recipe = test::small_recipe(
+          folder_, {{"trainer.steps", "null"}, {target, amount}, {"trainer.batch_size", rows}, {"data.packing", "none"},
+                    {"trainer.save.every", "1"}, {"run.folder", (folder_ / target).string()}});
+      return train(recipe, options).step;
+    };
+    const auto rows = [&](std::int64_t step) {
+      return test::read_json(folder_ / target / test::step_folder(static_cast<int>(step)) / "state/train.json")["rows"]
+          .get<std::int64_t>();
+    };
+    const std::int64_t planned = go("6", {});
+    for (std::int64_t step = planned; step > 3; --step)
+      std::filesystem::remove_all(folder_ / target / test::step_folder(static_cast<int>(step)));
+    const std::int64_t now = go("2", {"trainer.batch_size"});
+    EXPECT_EQ(rows(3), 18);
+    EXPECT_EQ(now, 3 + 3 * (planned - 3));
+    EXPECT_EQ(rows(now), 6 * planned);
+  }
+}
+
 TEST_F(Warmup, GrowthIsMegatronsRampUp) {
   TrainerSection trainer;
   trainer.batch_size = 1, trainer.accumulate = 16;
