@@ -1,8 +1,9 @@
 // Packing and tiles of matrix products: fp32 everywhere, bf16 pairs with AVX-512-BF16; bf16 is widened to fp32
 // elsewhere.
 //
-// A tile's sums stay in registers for the whole depth: R rows times kVectors vectors of columns. A is read as it lies
-// (one value, or one pair of bf16, is broadcast per row and step), B from a panel whose columns lie side by side.
+// A tile's sums stay in registers for the whole depth: R rows times kVectors vectors of columns. B is read from a panel
+// whose columns lie side by side; of A one value, or one pair of bf16, is broadcast per row and step: as it lies where
+// its rows are contiguous, else from panels as well.
 #include "ops/cpu/products/matmul.h"
 
 #include <algorithm>
@@ -76,17 +77,18 @@ template <class T, int R>
 }
 
 // REQUIRES: tile.cols == kTileCols
-template <class T, int R>
+template <class T, int R, bool kPanels>
 [[gnu::noinline]] void run_tile(const Tile<T>& tile) {
   constexpr std::int64_t kPer = 4 / sizeof(T);  // values of a unit
+  constexpr std::int64_t kAStep = kPanels ? kPer * kTileRows : kPer;
   Floats sums[R][kVectors];
 #pragma GCC unroll 16
   for (int i = 0; i < R; ++i)
 #pragma GCC unroll 4
     for (int j = 0; j < kVectors; ++j) sums[i][j] = Floats{};
   const T *a = tile.a, *panel = tile.panel;
-  const std::int64_t stride = tile.a_stride, units = (tile.depth + kPer - 1) / kPer;
-  for (std::int64_t k = 0; k < units; ++k, a += kPer, panel += kPer * kTileCols) {
+  const std::int64_t stride = kPanels ? kPer : tile.a_stride, units = (tile.depth + kPer - 1) / kPer;
+  for (std::int64_t k = 0; k < units; ++k, a += kAStep, panel += kPer * kTileCols) {
     Units b[kVectors];
 #pragma GCC unroll 4
     for (int j = 0; j < kVectors; ++j) b[j] = load_units(panel + j * kPer * kLanes);
@@ -102,8 +104,9 @@ template <class T, int R>
 
 template <class T, int... R>
 void run_rows(const Tile<T>& tile, std::integer_sequence<int, R...>) {
-  static constexpr void (*kRun[])(const Tile<T>&) = {run_tile<T, R + 1>...};
-  kRun[tile.rows - 1](tile);
+  static constexpr void (*kRows[])(const Tile<T>&) = {run_tile<T, R + 1, false>...};
+  static constexpr void (*kPanels[])(const Tile<T>&) = {run_tile<T, R + 1, true>...};
+  (tile.a_stride == 0 ? kPanels : kRows)[tile.rows - 1](tile);
 }
 
 template <class T>
@@ -174,6 +177,13 @@ void multiply(const Tile<T>& tile) {
 template <class T>
 inline Units load_some(const T* from, std::int64_t count) {
   if (count >= static_cast<std::int64_t>(kLanes * (4 / sizeof(T)))) return load_units(from);
+#if defined(CPU_CAPABILITY_AVX512) || defined(CPU_CAPABILITY_AVX512BF16)
+  const std::uint32_t there = count > 0 ? (std::uint32_t{1} << count) - 1 : 0;
+  if constexpr (sizeof(T) == 2)
+    return (Units)_mm512_maskz_loadu_epi16(there, from);
+  else
+    return (Units)_mm512_maskz_loadu_epi32(static_cast<__mmask16>(there), from);
+#endif
   Units made{};
   if (count > 0) std::memcpy(&made, from, count * sizeof(T));
   return made;
@@ -192,17 +202,19 @@ template <class T>
   for (std::int64_t k = 0; k < to_rows; ++k) store_units(to + k * to_stride, square[k]);
 }
 
-// Two rows of bf16, values of the same column made a unit: first kLanes columns in [0], the next in [1].
+// Lines of a factor lie far apart, and panels farther than the cache is large: both are asked for so many rows ahead.
+constexpr std::int64_t kAhead = 32;
+
+// Two rows of bf16, values of the same column made a unit: of kLanes columns from kFirst on.
 #if defined(CPU_CAPABILITY_AVX512BF16)
-inline void interleave(Units low, Units high, Units (&made)[2]) {
+template <int kFirst>
+inline Units paired(Units low, Units high) {
   alignas(64) static constexpr auto kOrder = [] {
-    std::array<std::uint16_t, 64> order{};
-    for (int j = 0; j < 32; ++j) order[2 * j] = j, order[2 * j + 1] = 32 + j;
+    std::array<std::uint16_t, 32> order{};
+    for (int j = 0; j < 16; ++j) order[2 * j] = (kFirst + j) % 32, order[2 * j + 1] = 32 + (kFirst + j) % 32;
     return order;
   }();
-  for (int part = 0; part < 2; ++part)
-    made[part] =
-        (Units)_mm512_permutex2var_epi16((__m512i)low, _mm512_load_si512(kOrder.data() + 32 * part), (__m512i)high);
+  return (Units)_mm512_permutex2var_epi16((__m512i)low, _mm512_load_si512(kOrder.data()), (__m512i)high);
 }
 #endif
 
@@ -219,9 +231,15 @@ void pack_across(const T* b, std::int64_t k_stride, std::int64_t depth, std::int
 #if defined(CPU_CAPABILITY_AVX512BF16)
     for (std::int64_t k = 0; k < depth; k += 2, b += 2 * k_stride, panels += 2 * kTileCols)
       for (std::int64_t n = 0; n < cols; n += kTileCols) {
-        Units made[2];
-        interleave(load_some(b + n, cols - n), k + 1 < depth ? load_some(b + k_stride + n, cols - n) : Units{}, made);
-        for (int j = 0; j < 2; ++j) store_units(panels + n / kTileCols * panel + j * 2 * kLanes, made[j]);
+        const Units low = load_some(b + n, cols - n);
+        const Units high = k + 1 < depth ? load_some(b + k_stride + n, cols - n) : Units{};
+        T* to = panels + n / kTileCols * panel;
+        for (int line = 0; k + kAhead < depth && line < 2; ++line) {
+          __builtin_prefetch(b + (kAhead + line) * k_stride + n);
+          __builtin_prefetch(to + (kAhead + line) * kTileCols, /*to write*/ 1);
+        }
+        store_units(to, paired<0>(low, high));
+        store_units(to + 2 * kLanes, paired<kLanes>(low, high));
       }
 #endif
   }
@@ -246,49 +264,43 @@ void pack_b(const T* b, std::int64_t k_stride, std::int64_t n_stride, std::int64
   n_stride == 1 ? pack_across(b, k_stride, depth, cols, panels) : pack_along(b, n_stride, depth, cols, panels);
 }
 
-// A whose rows lie across: squares of kLanes units of depth by kLanes rows, turned.
+// A whose rows lie across: as many of them as a tile has lie side by side, one unit of depth behind another. Vectors
+// are stored whole: what is too much of them is where the next unit's rows come.
 template <class T>
 void pack_a_across(const T* a, std::int64_t k_stride, std::int64_t rows, std::int64_t depth, T* to) {
-  constexpr std::int64_t kPer = 4 / sizeof(T);
-  const std::int64_t units = (depth + kPer - 1) / kPer;
-  const auto put = [&](Units(&square)[kLanes], std::int64_t row, std::int64_t k) {
-    transpose(square);
-    const std::int64_t bytes = std::min<std::int64_t>(kLanes, units - k) * 4;
-    for (std::int64_t i = 0; i < std::min<std::int64_t>(kLanes, rows - row); ++i) {
-      Unit* at = reinterpret_cast<Unit*>(to) + (row + i) * units + k;
-      if (bytes == kLanes * 4)
-        store_units(at, square[i]);
-      else
-        std::memcpy(at, &square[i], bytes);
-    }
-  };
-  for (std::int64_t k = 0; k < units; k += kLanes)
-    for (std::int64_t row = 0; row < rows; row += kLanes * kPer) {
-      Units squares[kPer][kLanes];
-#pragma GCC unroll 16
-      for (int i = 0; i < kLanes; ++i) {
-        const std::int64_t at = (k + i) * kPer;
-        const auto line = [&](std::int64_t d) {
-          return d < depth ? load_some(a + d * k_stride + row, rows - row) : Units{};
-        };
-        if constexpr (kPer == 1) {
-          squares[0][i] = line(at);
-        } else {
+  constexpr int kPer = 4 / sizeof(T), kUnit = kPer * kTileRows;
+  const std::int64_t panel = depth_room<T>(depth) * kTileRows;
+  for (std::int64_t row = 0; row < rows; row += kPer * kTileRows, to += kPer * panel) {
+    const std::int64_t left = rows - row;
+    const auto line = [&](std::int64_t k, int first) {
+      return k < depth ? load_some(a + k * k_stride + row + first, left - first) : Units{};
+    };
+    for (std::int64_t k = 0; k < depth; k += kPer) {
+      for (int i = 0; k + kAhead < depth && i < kPer; ++i) __builtin_prefetch(a + (k + kAhead + i) * k_stride + row);
+      const auto put = [&](T* at, const auto&... vectors) {
+        const Units made[] = {vectors...};
+        if (k + kPer >= depth) return static_cast<void>(std::memcpy(static_cast<void*>(at), made, kUnit * sizeof(T)));
+        for (const Units& one : made) store_units(at, one), at += kLanes * kPer;
+      };
+      if constexpr (kPer == 1) {
+        if constexpr (kLanes >= kTileRows)
+          put(to + k * kUnit, line(k, 0));
+        else
+          put(to + k * kUnit, line(k, 0), line(k, kLanes));
+      } else {
 #if defined(CPU_CAPABILITY_AVX512BF16)
-          Units made[2];
-          interleave(line(at), line(at + 1), made);
-          squares[0][i] = made[0], squares[1][i] = made[1];
+        const Units low = line(k, 0), high = line(k + 1, 0);
+        T* at = to + k * kTileRows;
+        put(at, paired<0>(low, high));
+        if (left > kTileRows) put(at + panel, paired<kTileRows>(low, high));
 #endif
-        }
       }
-      for (int s = 0; s < kPer; ++s)
-        if (row + s * kLanes < rows) put(squares[s], row + s * kLanes, k);
     }
+  }
 }
 
 template <class T>
-void pack_a(const T* a, std::int64_t i_stride, std::int64_t k_stride, std::int64_t rows, std::int64_t depth, T* to) {
-  if (k_stride != 1) return pack_a_across(a, k_stride, rows, depth, to);
+void pack_a(const T* a, std::int64_t i_stride, std::int64_t rows, std::int64_t depth, T* to) {
   const std::int64_t room = depth_room<T>(depth);
   for (std::int64_t i = 0; i < rows; ++i) {
     std::memcpy(to + i * room, a + i * i_stride, depth * sizeof(T));
@@ -305,7 +317,7 @@ MatmulKernels<T> matmul_kernels() {
   constexpr bool kPairs = false;
 #endif
   if constexpr (std::is_same_v<T, float> || (kPairs && std::is_same_v<T, bf16>))
-    return {kTileRows, kTileCols, pack_b<T>, pack_a<T>, multiply<T>, narrow<T>, widen<T>};
+    return {kTileRows, kTileCols, pack_b<T>, pack_a<T>, pack_a_across<T>, multiply<T>, narrow<T>, widen<T>};
   else if constexpr (std::is_same_v<T, bf16>)
     return {.narrow = narrow<T>, .widen = widen<T>};
   else

@@ -17,9 +17,9 @@ enum class Store {
 
 template <class T>
 struct Tile {
-  const T* a = nullptr;  // [rows, depth], depth even (bf16): a row is contiguous
-  std::int64_t a_stride = 0;
-  const T* panel = nullptr;  // of pack_b
+  const T* a = nullptr;       // [rows, depth], depth even (bf16): a row is contiguous
+  std::int64_t a_stride = 0;  // 0: a panel of pack_a_across
+  const T* panel = nullptr;   // of pack_b
   std::int64_t rows = 0, cols = 0, depth = 0;
   void* c = nullptr;
   std::int64_t c_stride = 0;
@@ -34,9 +34,11 @@ struct MatmulKernels {
   // B(k, n) = b[k * k_stride + n * n_stride]; one of the strides is 1.
   void (*pack_b)(const T* b, std::int64_t k_stride, std::int64_t n_stride, std::int64_t depth, std::int64_t cols,
                  T* panel) = nullptr;
-  // A's block as rows of depth_room(depth) values. A(i, k) = a[i * i_stride + k * k_stride]; one of the strides is 1.
-  void (*pack_a)(const T* a, std::int64_t i_stride, std::int64_t k_stride, std::int64_t rows, std::int64_t depth,
-                 T* to) = nullptr;
+  // A's block as rows of depth_room(depth) values; of A(i, k) = a[i * i_stride + k].
+  void (*pack_a)(const T* a, std::int64_t i_stride, std::int64_t rows, std::int64_t depth, T* to) = nullptr;
+  // As panels of tile_rows rows, depth_room(depth) * tile_rows values each, where rows lie side by side (the last
+  // panel's missing ones are of no use), in pairs of depth for bf16; of A(i, k) = a[i + k * k_stride].
+  void (*pack_a_across)(const T* a, std::int64_t k_stride, std::int64_t rows, std::int64_t depth, T* to) = nullptr;
   void (*multiply)(const Tile<T>& tile) = nullptr;
   void (*narrow)(const float* from, std::int64_t count, T* to) = nullptr;  // fp32 sums in the type of the factors
   void (*widen)(const T* from, std::int64_t count, float* to) = nullptr;   // factors in the type of the sums

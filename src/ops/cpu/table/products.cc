@@ -28,7 +28,7 @@ class Packing {
     const View<P> from = multiplied(b, depth, cols);
     kernels_.pack_b(from.data, from.row, from.col, depth, cols, panel);
   }
-  // As rows of `room` values with contiguous depth.
+  // As rows of `room` values with contiguous depth; where they lie across, as panels of a tile's rows.
   void a(const View<T>& a, std::int64_t rows, std::int64_t depth, std::int64_t room, P* to) const {
     if constexpr (!std::is_same_v<T, P>) {
       if (a.col == 1) {
@@ -37,7 +37,10 @@ class Packing {
       }
     }
     const View<P> from = multiplied(a, rows, depth);
-    kernels_.pack_a(from.data, from.row, from.col, rows, depth, to);
+    if (a.col == 1)
+      kernels_.pack_a(from.data, from.row, rows, depth, to);
+    else
+      kernels_.pack_a_across(from.data, from.col, rows, depth, to);
   }
   void narrow(const float* sums, std::int64_t count, T* to) const { wide_.narrow(sums, count, to); }
   const cpu::MatmulKernels<P>& kernels() const { return kernels_; }
@@ -197,7 +200,8 @@ class Product {
         tile.cols = cols;
         for (std::int64_t s = group.begin; s < group.end; ++s) {
           const View<P>& rows = a[s - group.begin];
-          tile.panel = panel(slices_[s], q, b.panels), tile.depth = slices_[s].depth, tile.a_stride = rows.row;
+          tile.panel = panel(slices_[s], q, b.panels), tile.depth = slices_[s].depth;
+          tile.a_stride = slices_[s].a.col == 1 ? rows.row : 0;
           tile.store = s > 0 || add_ ? cpu::Store::wide_add : apart || wide_ ? cpu::Store::wide : cpu::Store::narrow;
           for (std::int64_t i = b.row; i < b.row_end; i += kernels_.tile_rows) {
             tile.rows = std::min<std::int64_t>(kernels_.tile_rows, b.row_end - i);
@@ -211,10 +215,11 @@ class Product {
     }
   }
 
-  // The rows of A with contiguous depth, of each slice: as they lie, or turned.
+  // The rows of A of each slice: as they lie, or packed, a tile's rows from tile_rows * room values on.
   std::vector<View<P>> rows_of(const Group& group, std::int64_t row, std::int64_t end) const {
     std::vector<View<P>> made;
-    P* room = rows_room.get<P>((end - row) * group.room);
+    const std::int64_t tile = kernels_.tile_rows, rows = (end - row + tile - 1) / tile * tile;
+    P* room = rows_room.get<P>(rows * group.room);
     for (std::int64_t s = group.begin; s < group.end; ++s) {
       const Slice<T>& slice = slices_[s];
       if constexpr (std::is_same_v<T, P>) {
@@ -225,7 +230,7 @@ class Product {
       }
       packing_.a({slice.a.at(row, 0), slice.a.row, slice.a.col}, end - row, slice.depth, slice.room, room);
       made.push_back({room, slice.room, 1});
-      room += (end - row) * slice.room;
+      room += rows * slice.room;
     }
     return made;
   }
