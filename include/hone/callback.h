@@ -72,6 +72,8 @@ struct NamedDataset {
   const Dataset* data;
 };
 
+inline const std::map<std::string, std::string> kNothingMeasured;
+
 // What a callback may read.
 struct TrainView {
   std::int64_t step = 0, steps = 0, tokens = 0;
@@ -84,6 +86,9 @@ struct TrainView {
   const Tokenizer* tokenizer = nullptr;
   const Dataset* train_data = nullptr;  // null: a stream
   std::span<const NamedDataset> eval_data = {};
+  // Fingerprints of the rows that are measured, by what their metrics begin with ("eval_", "eval_books_"): numbers of
+  // others cannot be compared with them.
+  const std::map<std::string, std::string>& measured_rows = kNothingMeasured;
   const World* world = nullptr;
   StepAmounts made = {};  // the step that was made last by this process
   const RunOptimizer* optimizer = nullptr;

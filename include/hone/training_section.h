@@ -100,6 +100,7 @@ struct SpikeSection {
               "Of how many updates mean and deviation are taken; until there are so many none is skipped.",
               {.low = 2, .high = 1 << 20})};
   }
+  HONE_API void validate(Problems& problems) const;
 };
 
 // By what the loss of a run in fp16 is multiplied.
@@ -159,10 +160,9 @@ struct EvalTimes {
   static constexpr std::string_view kShorthand = "every";
   static constexpr auto fields() {
     using C = EvalTimes;
-    return std::tuple{field("every", &C::every, "Steps between evaluations of this set; 0 = only at the end.",
-                            at_least(0)),
-                      field("max_batches", &C::max_batches, "Batches of it that an evaluation sees at most.",
-                            at_least(1))};
+    return std::tuple{
+        field("every", &C::every, "Steps between evaluations of this set; 0 = only at the end.", at_least(0)),
+        field("max_batches", &C::max_batches, "Batches of it that an evaluation sees at most.", at_least(1))};
   }
 };
 

@@ -8,7 +8,6 @@
 #include "base/strings.h"
 #include "hone/callback.h"
 #include "hone/config_read.h"
-#include "hone/data.h"
 #include "hone/registry.h"
 
 namespace hone::callbacks {
@@ -81,11 +80,10 @@ class EarlyStopping final : public Callback {
 
   // The metric, which way is better, and the rows that it is of.
   std::string what_is_measured(const TrainView& view) const {
-    std::string all = fmt::format("{} {}", config_.metric, rises(view) ? "rises" : "falls");
-    for (const NamedDataset& set : view.eval_data)
-      if (view.eval_data.size() == 1 || config_.metric.starts_with("eval_" + set.name + "_"))
-        all += " " + set.data->fingerprint();
-    return all;
+    std::string of, rows;
+    for (const auto& [prefix, all] : view.measured_rows)
+      if (config_.metric.starts_with(prefix) && prefix.size() > of.size()) of = prefix, rows = all;
+    return fmt::format("{} {} {}", config_.metric, rises(view) ? "rises" : "falls", rows);
   }
 
   bool is_new_best(double value, bool rises) const {

@@ -38,7 +38,7 @@ void MetricsFile::open() {
   file_.emplace(folder_.append_to(name_));
 }
 
-std::int64_t MetricsFile::keep_up_to(std::int64_t step) {
+std::int64_t MetricsFile::keep_up_to(std::int64_t step, std::int64_t most) {
   file_.reset();
   std::int64_t lines = 0;
   const std::optional<std::string> old = folder_.maybe_read_file(name_, std::uint64_t{1} << 34);
@@ -49,7 +49,8 @@ std::int64_t MetricsFile::keep_up_to(std::int64_t step) {
     const std::size_t end = old->find('\n', at);
     if (end == std::string::npos) break;  // torn by a kill: never a whole line
     const std::string_view line = std::string_view(*old).substr(at, end - at);
-    if (const auto number = step_of(line); number && *number <= step) kept.append(line).append("\n"), ++lines;
+    const auto number = step_of(line);
+    if (number && (*number < step || (*number == step && lines < most))) kept.append(line).append("\n"), ++lines;
     at = end + 1;
   }
   if (kept != *old) folder_.replace_file(name_, kept);

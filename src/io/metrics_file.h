@@ -16,9 +16,9 @@ namespace hone::io {
 class MetricsFile {
  public:
   MetricsFile(const Folder& folder, const std::string& name = "metrics.jsonl");
-  // Keeps the lines whose "step" is at most `step`, drops a torn last line; replaces the file in one rename. Returns
-  // how many are kept.
-  std::int64_t keep_up_to(std::int64_t step);
+  // Keeps the lines whose "step" is at most `step`, of that very step only while there are fewer than `most`, drops a
+  // torn last line; replaces the file in one rename. Returns how many are kept.
+  std::int64_t keep_up_to(std::int64_t step, std::int64_t most = INT64_MAX);
   void append(const nlohmann::json& object) noexcept;  // NaN and Inf become "nan", "inf" (strings): the line stays JSON
   std::int64_t failures() const { return failures_; }
 

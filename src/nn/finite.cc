@@ -14,6 +14,7 @@ namespace {
 
 struct Found {
   std::string name;  // "": none
+  bool all = true;   // the model's weights were looked at: of a model that ranks share out most are elsewhere
   std::int64_t count = 0, of = 0;
   at::ScalarType type = at::kFloat;  // of the model's last weight
 };
@@ -23,7 +24,8 @@ Found look(const Model& model) {
   Found found;
   model.each_weight([&](const std::string& name, const Weight& weight) {
     if (!found.name.empty()) return;
-    if (!weight.is_there()) return;  // a rank has a share of it
+    found.all &= weight.is_there();
+    if (!weight.is_there()) return;
     const Tensor& value = weight.use();
     found.type = value.scalar_type();
     if (ops::all_finite(value)) return;
@@ -49,6 +51,7 @@ Error not_finite(const Model& model, const std::string& what) {
   const Found found = look(model);
   if (!found.name.empty())
     return Error(ErrorKind::not_finite, fmt::format("{}: not finite; weight {}", what, text_of(found))).hint(kDamaged);
+  if (!found.all) return Error(ErrorKind::not_finite, what + ": not finite");
   return Error(ErrorKind::not_finite,
                fmt::format("{}: not finite, though every weight is: the numbers grew too large while computing in {}",
                            what, hf_name(found.type)))

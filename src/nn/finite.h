@@ -11,7 +11,7 @@ namespace hone::nn {
 std::string first_not_finite(const Model& model);
 
 // `what` (logits, a loss) came out infinite or as no number: the error that names the weight at fault, or says that the
-// weights are in order and it happened while computing.
+// weights are in order and it happened while computing; neither where weights are shared out among ranks.
 Error not_finite(const Model& model, const std::string& what);
 
 // For a model that was just loaded from `where`: throws Error(not_finite) with the weight's name.

@@ -19,7 +19,7 @@ at::Tensor column_sum(const at::Tensor& x) {
 
 at::Tensor join_sums(const at::Tensor& sums_BO, at::ScalarType type) {
   at::Tensor made = at::empty({sums_BO.size(1)}, sums_BO.options().dtype(type));
-  backend_of(sums_BO).sums.join(sums_BO, {made, false});
+  backend_of(made).sums.join(sums_BO, {made, false});  // a table may take what is summed in, and not the sums' type
   return made;
 }
 

@@ -121,6 +121,22 @@ Level level() { return current().level; }
 Fp32Products fp32_products() { return current().fp32; }
 std::string_view name(Level level) { return kNames[static_cast<std::size_t>(level)]; }
 std::string_view name(Fp32Products products) { return kProductNames[static_cast<std::size_t>(products)]; }
+
+namespace {
+std::string text_of(const KernelChoice& chosen) {
+  return fmt::format("{},fp32={}", name(chosen.level), name(chosen.fp32));
+}
+}  // namespace
+
+std::string chosen_kernels() { return text_of(current()); }
+bool has_kernels(const std::string& chosen) {
+  try {
+    return text_of(choose_kernels(machine(), chosen)) == chosen;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 bool use_kernels() { return level() != Level::reference; }
 
 bool library_multiplies(at::ScalarType type) {

@@ -40,6 +40,9 @@ Level level();
 Fp32Products fp32_products();
 std::string_view name(Level level);
 std::string_view name(Fp32Products products);
+std::string chosen_kernels();  // as HONE_KERNELS has it
+// Whether HONE_KERNELS can say that here, of such a text of this machine's or another's.
+bool has_kernels(const std::string& chosen);
 bool use_kernels();  // level() != reference
 // Whether it is LibTorch that multiplies matrices of this type, few rows excepted: it always is for fp64.
 bool library_multiplies(at::ScalarType type);

@@ -15,11 +15,10 @@ struct Warmup {
   std::optional<double> warmup_ratio;
   static constexpr auto fields() {
     using C = Warmup;
-    return std::tuple{
-        field("warmup_steps", &C::warmup_steps, "Steps of linear warm-up (from zero; of wsd: from final_ratio).",
-              at_least(0)),
-        field("warmup_ratio", &C::warmup_ratio, "Warm-up as a share of all steps; not together with warmup_steps.",
-              {.low = 0, .high = 1})};
+    return std::tuple{field("warmup_steps", &C::warmup_steps,
+                            "Steps of linear warm-up (from zero; of wsd: from final_ratio).", at_least(0)),
+                      field("warmup_ratio", &C::warmup_ratio,
+                            "Warm-up as a share of all steps; not together with warmup_steps.", {.low = 0, .high = 1})};
   }
   double steps(std::int64_t all) const;
   void validate(Problems& problems) const;
@@ -61,6 +60,8 @@ struct Cooled : Own {
   }
   void check(std::int64_t steps, Problems& problems) const {
     Own::check(steps, problems);
+    problems.require(cooldown_steps > 0 || cooldown_ratio == 0, "cooldown_ratio",
+                     "needs cooldown_steps: without them there is no cooldown");
     this->check_decay("cooldown_steps", cooldown_steps, steps, problems);
   }
 };

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "hone/registry.h"
+#include "train/step_plan.h"
 
 namespace hone::training {
 namespace {
@@ -49,6 +50,7 @@ bool has_own_times(const Recipe& recipe) {
 }
 
 void check_schedule(const Recipe& recipe, std::int64_t steps, Problems& problems) {
+  check_step_plan_fits(recipe, steps, problems);
   check_watchers(recipe, steps, problems);
   check_best_saves(recipe, steps, problems);
   const Problems::Scope below(problems, "optimizer.");

@@ -10,6 +10,8 @@
 #include "base/program_words.h"
 #include "base/shell_words.h"
 #include "base/strings.h"
+#include "nn/finite.h"
+#include "ops/finite.h"
 
 namespace hone::training {
 namespace {
@@ -51,6 +53,15 @@ void write_if_possible(const Folder& folder, const std::string& file, const std:
 
 }  // namespace
 
+std::string bad_weight(const Model& model, const RunWeights& weights) {
+  std::string name = nn::first_not_finite(model);
+  if (name.empty() && weights.shared_out())
+    weights.each([&](const std::string& one, const Tensor& value) {
+      if (name.empty() && !ops::all_finite(value)) name = one;
+    });
+  return name;
+}
+
 bool check_finite(const PendingUpdate& update, const Updater& updater, const Whereabouts& where) {
   const StepReport& report = update.report;
   if (std::isfinite(report.loss()) && std::isfinite(report.grad_norm)) return true;
@@ -76,10 +87,10 @@ bool check_finite(const PendingUpdate& update, const Updater& updater, const Whe
         {"replay", replay}};
     if (where.world.is_first()) write_if_possible(*where.run, file, dump.dump(2) + "\n");
   }
-  const std::string fact = fmt::format(
-      "step {}: loss {}, gradient norm {}; first not finite: {}; first bad gradient: {}; records: {}", where.step,
-      text_of(report.loss()), text_of(report.grad_norm), first.text(), gradient.empty() ? "none" : gradient,
-      shown(records));
+  const std::string fact =
+      fmt::format("step {}: loss {}, gradient norm {}; first not finite: {}; first bad gradient: {}; records: {}",
+                  where.step, text_of(report.loss()), text_of(report.grad_norm), first.text(),
+                  gradient.empty() ? "none" : gradient, shown(records));
   if (where.left_out < where.may_leave_out) {
     if (where.world.is_first())
       log::warning("{}; no update, {} of at most {} that trainer.skip_not_finite lets be left out", fact,

@@ -2,7 +2,10 @@
 // it came from.
 #pragma once
 
+#include <string>
+
 #include "base/env.h"
+#include "hone/callback.h"
 #include "train/stepper.h"
 
 namespace hone::training {
@@ -15,6 +18,9 @@ struct Whereabouts {
   const World& world;
   std::int64_t left_out = 0, may_leave_out = 0;  // updates of the run so far, and how many at most
 };
+
+// Name of the first weight that is not; of a model that ranks share out, of this rank's part. "": none.
+std::string bad_weight(const Model& model, const RunWeights& weights);
 
 inline constexpr const char* kNotFiniteFile = "nonfinite-step-";
 

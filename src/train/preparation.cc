@@ -57,13 +57,24 @@ bool is_finished(const RunState& state, const Recipe& recipe, const std::vector<
   });
 }
 
-void require_optimizer(const Folder& checkpoint) {
+// The newest one that a run can go on from, as its step; "": none is there.
+std::string whole_step(const io::Checkpoints& checkpoints) {
+  std::string step;
+  for (const io::Checkpoint& one : checkpoints.scan(io::Verify::sizes))
+    if (one.whole() && has_optimizer(checkpoints.open(one))) step = std::to_string(one.step);
+  return step;
+}
+
+void require_optimizer(const io::Checkpoints& checkpoints, const io::Checkpoint& from) {
+  const Folder checkpoint = checkpoints.open(from);
   if (has_optimizer(checkpoint)) return;
+  const std::string whole = whole_step(checkpoints);
   throw Error(ErrorKind::checkpoint,
               fmt::format("{}: saved without the optimizer's state (trainer.save.optimizer: false): no run can go "
                           "on from it",
                           checkpoint.path().string()))
       .hint(
+          (whole.empty() ? "" : fmt::format("--resume {} goes on from that step, whose checkpoint is whole; ", whole)) +
           "model.path with this folder, in another run.folder, starts a new run from its weights; --new starts "
           "this one again");
 }
@@ -79,14 +90,13 @@ void require_different(const std::vector<EvalSet>& sets) {
   std::set<std::string> names;
   for (const EvalSet& set : sets)
     if (!names.insert(set.name).second)
-      throw Error(ErrorKind::usage, fmt::format("evals: two sets are called {}; expected a name for each",
-                                                hone::quoted(set.name)));
+      throw Error(ErrorKind::usage,
+                  fmt::format("evals: two sets are called {}; expected a name for each", hone::quoted(set.name)));
 }
 
 // A set that is not the recipe's share of the training data.
 void require_named(const EvalSet& set) {
-  if (set.name.empty() || !set.data)
-    throw Error(ErrorKind::usage, "evals: expected a name and data for each set");
+  if (set.name.empty() || !set.data) throw Error(ErrorKind::usage, "evals: expected a name and data for each set");
   if (set.name == "held_out")
     throw Error(ErrorKind::usage, "evals: held_out is what data.eval.held_out takes of the training data")
         .hint("give the set another name");
@@ -102,8 +112,8 @@ Recipe with_inputs(Recipe recipe, const TrainerInputs& given, const World& world
   const auto one = [](bool memory, bool named, bool says, const std::string& option) {
     if (memory && named) throw Error(ErrorKind::usage, option + ": in the recipe and in memory; expected one of them");
     if (!memory && says)
-      throw Error(ErrorKind::config, fmt::format("{}: {}: a program had it, and only that program can go on with it",
-                                                 option, kInMemory))
+      throw Error(ErrorKind::config,
+                  fmt::format("{}: {}: a program had it, and only that program can go on with it", option, kInMemory))
           .hint("TrainerInputs has it again");
   };
   const auto says = [](const std::vector<DataFile>& files) { return files.size() == 1 && files[0].path == kInMemory; };
@@ -233,7 +243,7 @@ void Preparation::check() {
     finished_ = already_finished(*run_, *from_, state);
     if (is_over()) return;
   }
-  require_optimizer(checkpoint);
+  require_optimizer(run_->checkpoints(), *from_);
 }
 
 // What rank 0 tokenises, the others find where it is kept.
@@ -331,8 +341,8 @@ void Preparation::apply(const RunData& part) {
   require_different(part.evals);
   std::vector<EvalSet> sets;
   for (EvalSet set : part.evals) {
-    const auto known = std::find_if(own.evals.begin(), own.evals.end(),
-                                    [&](const EvalSet& one) { return one.name == set.name; });
+    const auto known =
+        std::find_if(own.evals.begin(), own.evals.end(), [&](const EvalSet& one) { return one.name == set.name; });
     if (!set.data && known == own.evals.end())
       throw Error(ErrorKind::data, fmt::format("evals: {}: no data, and the run has no such set", set.name));
     if (!set.data) set.data = known->data;

@@ -83,10 +83,12 @@ std::string told(Reason reason, const BestBy& now, const std::vector<Best>& best
   switch (reason) {
     case Reason::other_rows:
       return fmt::format("{} is measured on other rows than so far; best by these: {}", now.metric, first_of(best));
-    case Reason::other_meaning: return fmt::format("best is by {} now: {}", now.metric, first_of(best));
+    case Reason::other_meaning:
+      return fmt::format("best is by {} now: {}", now.metric, first_of(best));
     case Reason::other_number:
       return fmt::format("trainer.save.keep_best is {} now: best by {}: {}", now.places, now.metric, steps_of(best));
-    case Reason::other_checkpoints: break;
+    case Reason::other_checkpoints:
+      break;
   }
   return fmt::format("best by {} of the checkpoints that are here: {}", now.metric, first_of(best));
 }
@@ -95,8 +97,8 @@ std::string told(Reason reason, const BestBy& now, const std::vector<Best>& best
 std::string told(const std::vector<Best>& lost, bool stay) {
   if (lost.empty()) return "";
   if (!stay) return fmt::format("; no longer: {}", steps_of(lost));
-  return fmt::format("; {}, best by {} until now ({:.4g}), {}", steps_of(lost), lost.front().metric,
-                     lost.front().value, lost.size() == 1 ? "stays" : "stay");
+  return fmt::format("; {}, best by {} until now ({:.4g}), {}", steps_of(lost), lost.front().metric, lost.front().value,
+                     lost.size() == 1 ? "stays" : "stay");
 }
 
 bool same(const std::vector<Best>& a, const std::vector<Best>& b) {
@@ -111,9 +113,8 @@ template <class IsGone>
 void keep_as_they_were(const std::vector<Best>& before, IsGone&& is_gone, RunState& state) {
   for (const Best& one : before) {
     const bool known = std::find(state.were_best.begin(), state.were_best.end(), one.step) != state.were_best.end();
-    const bool renamed = std::any_of(state.best.begin(), state.best.end(), [&](const Best& now) {
-      return now.step == one.step && now.value == one.value;
-    });
+    const bool renamed = std::any_of(state.best.begin(), state.best.end(),
+                                     [&](const Best& now) { return now.step == one.step && now.value == one.value; });
     if (!known && !renamed && !is_gone(one)) state.were_best.push_back(one.step);
   }
 }
@@ -146,6 +147,16 @@ Measures measures_of(const Recipe& recipe, const Inputs& inputs, const Evaluatio
     if (metric.starts_with(prefix) && prefix.size() > now.prefix.size()) now.prefix = prefix;
   }
   return now;
+}
+
+bool is_on_record(const RunState& state, const Measures& measures) {
+  for (auto line = state.log_history.rbegin(); line != state.log_history.rend(); ++line) {
+    if (line->value("step", std::int64_t{-1}) != state.step) return false;
+    for (const auto& [name, value] : line->items())
+      for (const auto& [prefix, rows] : measures.rows)
+        if (name.starts_with(prefix)) return true;
+  }
+  return false;
 }
 
 void review_best(RunState& state, const Measures& now, const std::set<std::int64_t>& there, const std::string& folder) {

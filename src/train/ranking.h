@@ -28,6 +28,9 @@ struct Measures {
 };
 Measures measures_of(const Recipe& recipe, const Inputs& inputs, const Evaluations& evaluations);
 
+// Whether the log has an evaluation at the very step that the run is at.
+bool is_on_record(const RunState& state, const Measures& measures);
+
 // When a run begins or goes on. Where "best" means something else now, is measured on other rows, or where one of the
 // best is not among the steps `there` (checkpoints that are whole and finite), the order is made again from the
 // evaluations on record, and what changes is said. What was best until "best" came to mean something else stays.

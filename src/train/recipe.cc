@@ -77,13 +77,21 @@ void DataSection::validate(Problems& problems) const {
   for (const auto& [name, files] : eval.files) problems.require(!files.empty(), "eval." + name, "no file");
 }
 
-void EmaSection::validate(Problems& problems) const { problems.require(decay < 1, "decay", "got 1, expected less"); }
+void EmaSection::validate(Problems& problems) const {
+  problems.require(decay < 1, "decay", "got 1, expected less");
+  problems.require(decay > 0 || warmup, "warmup", "needs trainer.ema.decay: without it there is no average");
+}
+
+void SpikeSection::validate(Problems& problems) const {
+  problems.require(sigma > 0 || window == SpikeSection().window, "window",
+                   "needs trainer.skip_spikes.sigma: without it no update is skipped");
+}
 
 void TrainerSection::validate(Problems& problems) const {
   problems.require(!step_rows || accumulate == 1, "step_rows", "not together with trainer.accumulate");
-  problems.require(!step_rows || batch_size.automatic || *step_rows % batch_size == 0, "step_rows",
-                   fmt::format("got {}, expected a multiple of trainer.batch_size {}", step_rows.value_or(0),
-                               batch_size.rows));
+  problems.require(
+      !step_rows || batch_size.automatic || *step_rows % batch_size == 0, "step_rows",
+      fmt::format("got {}, expected a multiple of trainer.batch_size {}", step_rows.value_or(0), batch_size.rows));
   problems.require(!batch_size.automatic || step_rows, "step_rows",
                    "missing: with batch_size auto it says how many rows a step has, whatever memory holds");
   problems.require(!step_rows || batch_warmup.empty(), "step_rows", "not together with trainer.batch_warmup");

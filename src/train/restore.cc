@@ -3,6 +3,7 @@
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <initializer_list>
@@ -10,7 +11,10 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "data/files.h"
+#include "io/pipe.h"
 #include "nn/finite.h"
+#include "ops/kernels.h"
 #include "train/checkpoint.h"
 #include "train/resume.h"
 
@@ -25,10 +29,14 @@ std::string data_difference(const nlohmann::json& before, const nlohmann::json& 
   return changed.empty() ? "" : "; changed: " + join(changed, ", ");
 }
 
-bool trains_others(const std::vector<config::Change>& changes) {
-  return std::any_of(changes.begin(), changes.end(),
-                     [](const config::Change& change) { return change.path.starts_with("model.trainable"); });
+bool any_of(const std::vector<config::Change>& changes, std::initializer_list<std::string_view> options) {
+  return std::any_of(changes.begin(), changes.end(), [&](const config::Change& change) {
+    return std::any_of(options.begin(), options.end(),
+                       [&](std::string_view option) { return change.path.starts_with(option); });
+  });
 }
+
+bool trains_others(const std::vector<config::Change>& changes) { return any_of(changes, {"model.trainable"}); }
 
 // Further models, as a reference, are read anew at each start.
 void check_models(const RestoreFrom& parts, const RunState& state, const std::map<std::string, std::string>& hashes) {
@@ -51,6 +59,35 @@ void check_models(const RestoreFrom& parts, const RunState& state, const std::ma
   log::warning("{}; goes on with the new one", fact);
 }
 
+// What a run's bits depend on besides its recipe, its data and how many threads and ranks it has.
+std::map<std::string, std::string> computed_here(at::Device device) {
+  std::map<std::string, std::string> by{{"LibTorch", TORCH_VERSION},
+                                        {"device", c10::DeviceTypeName(device.type(), /*lower_case=*/true)}};
+  if (device.is_cpu()) by["kernels"] = ops::chosen_kernels();
+  return by;
+}
+
+// What is another, or missing on one of the sides.
+std::string by_words(const std::map<std::string, std::string>& by, const std::map<std::string, std::string>& other) {
+  std::vector<std::string> words;
+  for (const auto& [name, what] : by)
+    if (const auto found = other.find(name); found == other.end() || found->second != what)
+      words.push_back(name + " " + what);
+  return join(words, ", ");
+}
+
+void tell_other_arithmetic(const RestoreFrom& parts, const RunState& state) {
+  const std::map<std::string, std::string> now = computed_here(parts.inputs.model->device());
+  const std::map<std::string, std::string>& before = state.computed_by;
+  if (before.empty() || before == now) return;
+  const auto kernels = before.find("kernels"), kernels_now = now.find("kernels");
+  const bool others = kernels != before.end() && kernels_now != now.end() && kernels->second != kernels_now->second;
+  log::warning(
+      "{}: computed by {} so far, now by {}: the last bits can differ from those of an unbroken run{}",
+      parts.recipe.run.folder, by_words(before, now), by_words(now, before),
+      others && ops::has_kernels(kernels->second) ? fmt::format("; HONE_KERNELS={} keeps them", kernels->second) : "");
+}
+
 void check_same(const RestoreFrom& parts, const RunState& state, const nlohmann::json& files,
                 const std::string& data_hash) {
   const std::string& folder = parts.recipe.run.folder;
@@ -59,10 +96,14 @@ void check_same(const RestoreFrom& parts, const RunState& state, const nlohmann:
     throw Error(ErrorKind::data,
                 fmt::format("{}: the tokenizer is not the one the run was trained with so far", folder))
         .hint("--override tokenizer --override data goes on with the new one, --new starts afresh");
-  if (state.data_hash != data_hash && !is_overridden("data", parts.options.override_keys))
+  // A change of one of the options gives other tokens of the same files.
+  const bool files_stay = !files.empty() && data_difference(state.data_files, files).empty();
+  if (state.data_hash != data_hash && !is_overridden("data", parts.options.override_keys) &&
+      !(files_stay && any_of(parts.changes, {"data."})))
     throw Error(ErrorKind::data, fmt::format("{}: the training data is not what the run was trained on so far{}",
                                              folder, data_difference(state.data_files, files)))
         .hint("--override data goes on with the new data, --new starts afresh");
+  tell_other_arithmetic(parts, state);
   const int threads = at::get_num_threads(), ranks = parts.options.world.size();
   if (state.ranks != ranks)
     log::warning(
@@ -76,19 +117,41 @@ void check_same(const RestoreFrom& parts, const RunState& state, const nlohmann:
         folder, counted(state.threads, "thread"), threads, state.threads);
 }
 
-bool any_of(const std::vector<config::Change>& changes, std::initializer_list<std::string_view> options) {
-  return std::any_of(changes.begin(), changes.end(), [&](const config::Change& change) {
-    return std::any_of(options.begin(), options.end(),
-                       [&](std::string_view option) { return change.path.starts_with(option); });
+// Whether a stream gives again what the run has had of it, so far as one may look: what a pipe gives is gone.
+bool goes_on(const RestoreFrom& parts, const RunState& state) {
+  const std::vector<DataFile>& files = parts.recipe.data.train;
+  const bool once = std::any_of(files.begin(), files.end(), [](const DataFile& file) {
+    return data::is_standard_input(file.path) || (!file.path.empty() && io::is_pipe(file.path));
   });
+  if (once || state.data_position.empty() || state.data_hash != parts.inputs.train->fingerprint()) return false;
+  try {
+    parts.inputs.train->read(parts.recipe.run.seed, parts.recipe.data.shuffle, state.rows, state.data_position);
+    return true;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::data) throw;
+    return false;
+  }
+}
+
+// A run's weights are its checkpoint's; below an adapter the base is read anew.
+void tell_unread_model(const RestoreFrom& parts) {
+  if (parts.inputs.adapter || !any_of(parts.changes, {"model.path", "model.load"})) return;
+  log::warning("{}: model.path is of no use here: the run goes on from its own weights", parts.recipe.run.folder);
 }
 
 // Where in the data the run goes on, if that is not simply where it stopped.
 void tell_place(const RestoreFrom& parts, const RunState& state, bool other_data) {
   const std::string& folder = parts.recipe.run.folder;
   const Dataset* data = parts.inputs.train->as_dataset();
+  const bool other_order = any_of(parts.changes, {"run.seed", "data.shuffle"});
   if (!data) {
-    if (other_data) log::warning("{}: the new data are read from their beginning", folder);
+    if (other_data)
+      log::warning("{}: the new data are read from their beginning", folder);
+    else if (other_order)
+      log::warning(
+          "{}: rows come in another order from the window on that is read: in it some come twice and others "
+          "not at all",
+          folder);
     return;
   }
   const std::int64_t all = data->epoch_rows(), steps = steps_of(parts.recipe, parts.inputs);
@@ -103,7 +166,7 @@ void tell_place(const RestoreFrom& parts, const RunState& state, bool other_data
         "{}: with other batches the data go on behind the {} that were trained on, at {}; {} end at epoch {:.4g}",
         folder, counted(state.rows, "row"), place, counted(steps, "step"),
         static_cast<double>(end) / static_cast<double>(all));
-  if (any_of(parts.changes, {"run.seed", "data.shuffle"}))
+  if (other_order)
     log::warning("{}: rows come in another order from {} on: in this epoch some come twice and others not at all",
                  folder, place);
 }
@@ -145,10 +208,16 @@ RunState restore(const RestoreFrom& parts, Updater& updater) {
     check_same(parts, state, files, data_hash);
     check_models(parts, state, models);
     if (state.rows < 0) state.rows = rows_before(checkpoint, state.step);
-    const bool other_data = is_overridden("data", parts.options.override_keys);
+    const bool other_data = is_overridden("data", parts.options.override_keys) && !(stream && goes_on(parts, state));
     if (other_data) state.data_position.clear();  // of a stream: it begins at its beginning
+    tell_unread_model(parts);
     if (!parts.options.replay) tell_place(parts, state, other_data && (stream || state.data_hash != data_hash));
   }
+  std::erase_if(state.sets_due, [&](const std::string& name) {  // of an evaluation that a signal had cut short
+    return std::none_of(parts.inputs.evals.begin(), parts.inputs.evals.end(),
+                        [&](const EvalSet& set) { return set.name == name; });
+  });
+  if (parts.inputs.evals.empty()) state.evaluation_due = false;
   if (!parts.from && parts.recipe.model.load.optimizer) take_optimizer(parts, state, updater);
   for (const config::Change& change : parts.changes)
     state.changes.push_back(
@@ -157,6 +226,7 @@ RunState restore(const RestoreFrom& parts, Updater& updater) {
   state.data_files = files;
   state.threads = at::get_num_threads();
   state.ranks = parts.options.world.size();
+  state.computed_by = computed_here(parts.inputs.model->device());
   state.data_hash = data_hash;
   state.models = models;
   state.tokenizer_hash = parts.inputs.tokenizer->fingerprint;

@@ -27,8 +27,8 @@ RunLog::RunLog(const io::RunFolder& run, const Recipe& recipe, const RunInfo& in
       modes_(recipe.trainer.log_modes),
       derive_(std::move(derive)),
       apart_(recipe.trainer.report_every.value_or(recipe.trainer.log_every) != recipe.trainer.log_every) {
-  const std::int64_t kept = file_.keep_up_to(resumed_from.empty() ? -1 : state.step);
   const auto expected = static_cast<std::int64_t>(state.log_history.size());
+  const std::int64_t kept = file_.keep_up_to(resumed_from.empty() ? -1 : state.step, expected);
   if (kept < expected)
     log::warning("{}/metrics.jsonl: {} of {} up to step {} there; {} has them all", info.folder, kept,
                  counted(expected, "line"), state.step,
@@ -38,8 +38,8 @@ RunLog::RunLog(const io::RunFolder& run, const Recipe& recipe, const RunInfo& in
     if (choice.type == kTerminal)
       terminal_ = known.make(choice, info);
     else
-      trackers_.push_back({choice.type, in_plugin([&] { return "tracker " + choice.type; },
-                                                  [&] { return known.make(choice, info); })});
+      trackers_.push_back(
+          {choice.type, in_plugin([&] { return "tracker " + choice.type; }, [&] { return known.make(choice, info); })});
   }
   if (!terminal_) terminal_ = known.make(kTerminal, *known.options(kTerminal), info);
 }
@@ -66,8 +66,7 @@ void RunLog::step(const RunState& state, const StepReport& report, double second
     since->tokens += report.tokens;
     since->seconds += seconds;
   }
-  each_tracker("step", state.step,
-               [&](Tracker& tracker) { tracker.step(state.step, report.tokens, report.loss()); });
+  each_tracker("step", state.step, [&](Tracker& tracker) { tracker.step(state.step, report.tokens, report.loss()); });
   terminal_->step(state.step, report.tokens, report.loss());
 }
 
@@ -118,8 +117,7 @@ void RunLog::write(RunState& state, std::optional<double> epoch, const Metrics& 
   line.insert(varying.begin(), varying.end());
   file_.append(json_of(line));
   terminal_->log(state.step, line);
-  if (track)
-    each_tracker("log", state.step, [&](Tracker& tracker) { tracker.log(state.step, line); });
+  if (track) each_tracker("log", state.step, [&](Tracker& tracker) { tracker.log(state.step, line); });
   for (const auto& [name, value] : line) last_[name] = value;
 }
 

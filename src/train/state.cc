@@ -74,6 +74,8 @@ RunState read_state(const nlohmann::json& json, const std::string& where) {
   state.changes = json.at("changes");
   state.data_files = json.at("data_files");
   if (json.contains("threads")) state.threads = count_at(json, "threads", where);
+  if (json.contains("computed_by"))
+    state.computed_by = json.at("computed_by").get<std::map<std::string, std::string>>();
   state.ranks = json.contains("ranks") ? count_at(json, "ranks", where) : 1;
   if (json.contains("data_position") && !json.at("data_position").is_null())
     state.data_position = json.at("data_position").dump();
@@ -107,8 +109,7 @@ std::string to_json(const RunState& state) {
       {"window", to_json(state.window)},
       {"best", best_to_json(state.best.empty() ? Best{} : state.best.front())},
       {"next_best", next_best},
-      {"best_by",
-       {{"metric", state.best_by.metric}, {"rises", state.best_by.rises}, {"places", state.best_by.places}}},
+      {"best_by", {{"metric", state.best_by.metric}, {"rises", state.best_by.rises}, {"places", state.best_by.places}}},
       {"were_best", state.were_best},
       {"measured", measured_to_json(state.measured)},
       {"callbacks", to_json(state.callbacks)},
@@ -116,6 +117,7 @@ std::string to_json(const RunState& state) {
       {"data_files", state.data_files},
       {"threads", state.threads},
       {"ranks", state.ranks},
+      {"computed_by", state.computed_by},
       {"data_position",
        state.data_position.empty() ? nlohmann::json() : io::parse_json(state.data_position, "", io::kConfigJson)},
       {"data_hash", state.data_hash},

@@ -32,10 +32,6 @@ void check_lengths(const Recipe& recipe, Problems& problems) {
   if (warmup.steps == 0) return;
   problems.require(warmup.from < recipe.data.max_length, "data.length_warmup.from",
                    fmt::format("got {}, expected less than data.max_length {}", warmup.from, recipe.data.max_length));
-  if (recipe.trainer.steps)
-    problems.require(warmup.steps < *recipe.trainer.steps, "data.length_warmup.steps",
-                     fmt::format("got {} of {} steps: no step would have documents of their whole length", warmup.steps,
-                                 *recipe.trainer.steps));
 }
 
 }  // namespace
@@ -100,14 +96,12 @@ std::vector<std::string> step_plan_lines(const Recipe& recipe) {
 void check_step_plan(const Recipe& recipe, Problems& problems) {
   check_lengths(recipe, problems);
   const TrainerSection& trainer = recipe.trainer;
-  std::int64_t steps = 0;
   for (std::size_t i = 0; i < trainer.batch_warmup.size(); ++i) {
     const std::string option = fmt::format("trainer.batch_warmup.{}.", i);
     const BatchStage& stage = trainer.batch_warmup[i];
     problems.require(stage.accumulate || stage.batch_size, option + "accumulate",
                      "missing: what is other than in the rest of the run");
     problems.require(stage.steps > 0, option + "steps", "missing: how many steps it is so");
-    steps += stage.steps;
     const std::int64_t from = accumulate_of(trainer, i), to = accumulate_of(trainer, i + 1);
     const std::optional<std::int64_t> growths = growths_of(trainer, i);
     if (!growths)
@@ -118,10 +112,19 @@ void check_step_plan(const Recipe& recipe, Problems& problems) {
           *growths <= stage.steps, option + "increment",
           fmt::format("got {}: it would have to grow {} times in {} steps", stage.increment, *growths, stage.steps));
   }
-  if (trainer.steps && steps >= *trainer.steps)
-    problems.add("trainer.batch_warmup", fmt::format("its stages have {} steps, and the run {}: no step would have the "
-                                                     "batch that the recipe is for",
-                                                     steps, *trainer.steps));
+}
+
+void check_step_plan_fits(const Recipe& recipe, std::int64_t steps, Problems& problems) {
+  const std::int64_t lengths = recipe.data.length_warmup.steps;
+  problems.require(
+      lengths == 0 || lengths < steps, "data.length_warmup.steps",
+      fmt::format("got {} of {} steps: no step would have documents of their whole length", lengths, steps));
+  std::int64_t stages = 0;
+  for (const BatchStage& stage : recipe.trainer.batch_warmup) stages += stage.steps;
+  problems.require(stages == 0 || stages < steps, "trainer.batch_warmup",
+                   fmt::format("its stages have {} steps, and the run {}: no step would have the batch that the recipe "
+                               "is for",
+                               stages, steps));
 }
 
 }  // namespace hone::training

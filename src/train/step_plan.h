@@ -22,5 +22,6 @@ std::function<std::int64_t(std::int64_t step)> longest_documents(const DataSecti
 std::vector<std::string> step_plan_lines(const Recipe& recipe);
 
 void check_step_plan(const Recipe& recipe, Problems& problems);
+void check_step_plan_fits(const Recipe& recipe, std::int64_t steps, Problems& problems);  // so many steps
 
 }  // namespace hone::training

@@ -107,7 +107,7 @@ StepReport Stepper::make(Group given) {
   StepContext context{model_, world_, resources_, state.step, state.updates, recipe_.run.seed};
   StepReport report;
   report.skipped = true;
-  const Groups groups = objective_->prepare(std::move(given), context);
+  const Groups groups = asked("prepare", [&] { return objective_->prepare(std::move(given), context); });
   groups_ = groups.size();
   if (groups.empty()) check_groups(world_.gather(Sums{{kGroups, 0}}));  // others may have some
   for (const Group& group : groups) {
@@ -190,17 +190,15 @@ StepReport Stepper::update(const Group& given, bool is_the_only_one) {
 }
 
 Stepper::SeedOf Stepper::seeds() const {
-  return [this, update = frame_.run.updates](std::size_t i) {
-    return pass_seed(recipe_.run.seed, update, number_of(i));
-  };
+  return
+      [this, update = frame_.run.updates](std::size_t i) { return pass_seed(recipe_.run.seed, update, number_of(i)); };
 }
 
 void Stepper::make_passes(Work& work) {
   const SeedOf seed_of = seeds();
   work.passed.assign(work.group.size(), {});
   const std::int64_t waits = host::waits();
-  each_pass(work.passes,
-            [&](std::size_t i) { work.passed[i] = make_pass(work.group[i], work.amounts, seed_of(i)); });
+  each_pass(work.passes, [&](std::size_t i) { work.passed[i] = make_pass(work.group[i], work.amounts, seed_of(i)); });
   work.report.host_waits = host::waits() - waits;
   work.report.micro_batches = std::count(work.passes.learns.begin(), work.passes.learns.end(), true);
 }
@@ -235,7 +233,7 @@ Sums Stepper::amounts(const Group& group, Passes& passes, StepReport& report) co
   told[most] = static_cast<double>(group.size());
   told[kGroups] = static_cast<double>(groups_);
   for (const Batch& batch : group) {
-    Sums own = objective_->sums(batch);
+    Sums own = asked("sums", [&] { return objective_->sums(batch); });
     told[tokens] += static_cast<double>(batch.tokens);
     told[supervised] += static_cast<double>(batch.supervised);
     told[rows] += static_cast<double>(batch.rows());
@@ -292,7 +290,7 @@ Passed Stepper::backward(const Batch& batch, Pass& pass, const Amounts& amounts)
     for (auto one = amounts.sums.begin(); one != amounts.sums.end(); ++one)
       pass.divisors[one->first] = amounts.of_device(one);
     const Output output = forward(batch, pass);
-    result = objective_->loss(model_, output, batch, pass);
+    result = asked("loss", [&] { return objective_->loss(model_, output, batch, pass); });
     std::move(pass.aux.begin(), pass.aux.end(), std::back_inserter(result.terms));
     result.metrics.merge(pass.metrics);
     std::move(pass.means.begin(), pass.means.end(), std::back_inserter(result.means));
@@ -314,9 +312,10 @@ void Stepper::backward_of_drawn(const Batch& batch, const Amounts& amounts, std:
   Batch drawn;
   {
     const c10::NoGradGuard no_grad;
-    drawn = objective_->drawn(model_, output, batch, pass, Random(recipe_.run.seed, stream));
+    const Random random(recipe_.run.seed, stream);
+    drawn = asked("drawn", [&] { return objective_->drawn(model_, output, batch, pass, random); });
   }
-  LossTerms terms = objective_->loss(model_, output, drawn, pass);
+  LossTerms terms = asked("loss", [&] { return objective_->loss(model_, output, drawn, pass); });
   leave_out_empty(terms, amounts);
   frame_.backward(mean(terms, amounts));
 }

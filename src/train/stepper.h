@@ -1,6 +1,8 @@
 // One training step: batches in, weights updated. What happens between steps is the trainer's.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <functional>
 #include <map>
 #include <memory>
@@ -8,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/plugin.h"
 #include "hone/objective.h"
 #include "hone/random.h"
 #include "hone/recipe.h"
@@ -28,8 +31,8 @@ namespace hone::training {
 // An update that is about to be made.
 struct PendingUpdate {
   const Group& group;
-  const std::vector<double>& losses;  // of this rank's micro-batches, each its share of the step's mean
-  const StepReport& report;           // of this update alone, over all ranks
+  const std::vector<double>& losses;     // of this rank's micro-batches, each its share of the step's mean
+  const StepReport& report;              // of this update alone, over all ranks
   std::function<BadTensor()> first_bad;  // makes the passes once more to find it; on all ranks
 };
 
@@ -132,6 +135,13 @@ class Stepper {
   void measure_size(std::int64_t step, StepReport& report) const;  // where it is not the same in all steps
   Group next_group();
   void complete(Group& group) const;
+  // Asks the objective for something; what it throws says so.
+  template <class Work>
+  decltype(auto) asked(const char* what, const Work& work) const {
+    const std::int64_t step = frame_.run.step + 1;
+    return in_plugin([&] { return fmt::format("objective {}, {}, step {}", recipe_.objective.type, what, step); },
+                     work);
+  }
 
   const Recipe& recipe_;
   Frame& frame_;

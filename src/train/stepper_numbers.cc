@@ -70,7 +70,7 @@ StepReport Stepper::decide(Work& work) {
     const spans::Span span("ranks");
     report.grad_norm = frame_.gradient_norm();  // first: some of the sums are on their way
     report.total(world_);
-    objective_->measure_step(work.amounts.sums, report.metrics);
+    asked("measure_step", [&] { objective_->measure_step(work.amounts.sums, report.metrics); });
   }
   if (overflows(report)) {
     report.overflows = 1;
@@ -115,7 +115,7 @@ bool Stepper::settle() {
   const bool made = std::isfinite(report.loss()) && std::isfinite(report.grad_norm);
   if (made) {
     frame_.last_norm = report.grad_norm;
-    objective_->measure_step(late.work.amounts.sums, report.metrics);
+    asked("measure_step", [&] { objective_->measure_step(late.work.amounts.sums, report.metrics); });
   } else {
     report = before;
     make_again(late);

@@ -6,13 +6,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/memory.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/signals.h"
 #include "base/spans.h"
 #include "base/strings.h"
 #include "config/duration.h"
-#include "nn/finite.h"
 #include "train/model_source.h"
 #include "train/not_finite.h"
 #include "train/preflight.h"
@@ -62,8 +61,10 @@ Trainer::Trainer(TrainerParts parts)
   Inputs& inputs = parts_.inputs;
   equip();
   stepper_ = std::make_unique<Stepper>(recipe_, *frame_, loader_options(recipe_, inputs), inputs.train, world_);
-  stepper_->hooks = {[this](const PendingUpdate& update) { return before_update(update); }, [this] { after_update(); },
-                     [this] { return !writes_gradients() && !hooks_.see_gradients(state_.step + 1); }, hooks_.wanted(),
+  stepper_->hooks = {[this](const PendingUpdate& update) { return before_update(update); },
+                     [this] { after_update(); },
+                     [this] { return !writes_gradients() && !hooks_.see_gradients(state_.step + 1); },
+                     hooks_.wanted(),
                      [this] { return reads_late_; },
                      [this](const StepReport& report) { after_step(report, step_seconds_); }};
   weights_.emplace(stepper_->updater());
@@ -71,15 +72,17 @@ Trainer::Trainer(TrainerParts parts)
   for (const EvalSet& set : inputs.evals) eval_data_.push_back({set.name, set.data.get()});
   evaluations_ = make_evaluations(stepper_->objective());
   choose_measures();
-  saver_ = std::make_unique<Saver>(parts_.run, recipe_, state_, [this] { return checkpoint_parts(); }, steps_, world_);
-  state_ = restore(
-      {recipe_, parts_.options, inputs, parts_.run, parts_.from, parts_.changes, stepper_->resources(), state_},
-      stepper_->updater());
+  saver_ = std::make_unique<Saver>(
+      parts_.run, recipe_, state_, [this] { return checkpoint_parts(); }, steps_, world_);
+  state_ =
+      restore({recipe_, parts_.options, inputs, parts_.run, parts_.from, parts_.changes, stepper_->resources(), state_},
+              stepper_->updater());
   if (recipe_.trainer.precision != Precision::fp16)
     state_.loss_scale = {};
   else if (state_.loss_scale.is_unused())
     state_.loss_scale.factor = recipe_.trainer.loss_scale.start;
   if (parts_.from) {
+    was_evaluated_ = !state_.evaluation_due && is_on_record(state_, measures_);
     hooks_.restore(state_);
     saver_->resumed_from(*parts_.from);
     log::info("{}: {} at step {} of {} from {}", recipe_.run.folder, parts_.options.replay ? "replaying" : "resuming",
@@ -125,10 +128,9 @@ void Trainer::choose_measures() {
 void Trainer::choose_files() {
   const Inputs& inputs = parts_.inputs;
   save_types_.emplace(recipe_.trainer.save.dtype, recipe_.trainer.precision, *state_.source_types);
-  files_ = hub::model_files(model_, inputs.source, inputs.tokenizer.get(),
-                            {.turn_end = learnt_turn_end(recipe_, inputs),
-                             .type = save_types_->most(),
-                             .align_ids = inputs.has_tokenizer()});
+  files_ = hub::model_files(
+      model_, inputs.source, inputs.tokenizer.get(),
+      {.turn_end = learnt_turn_end(recipe_, inputs), .type = save_types_->most(), .align_ids = inputs.has_tokenizer()});
 }
 
 Summary Trainer::run() {
@@ -209,8 +211,8 @@ void Trainer::start() {
     if (parts_.options.check_space) saver_->check_space();
     if (parts_.from && parts_.options.resume.value_or("latest") != "latest") set_newer_aside(parts_.run, state_.step);
     parts_.run.write_config(config_yaml_);
-    const RunInfo info{recipe_.run.folder, recipe_.run.name, config_yaml_, steps_, state_.step, parts_.options.quiet,
-                       parts_.from.has_value()};
+    const RunInfo info{recipe_.run.folder, recipe_.run.name,     config_yaml_,           steps_,
+                       state_.step,        parts_.options.quiet, parts_.from.has_value()};
     log_.emplace(parts_.run, recipe_, info, state_, parts_.from ? parts_.from->name : "",
                  [this](Metrics& line) { stepper_->objective().derive(line); });
   }
@@ -226,7 +228,16 @@ void Trainer::start() {
   else if (!state_.report)
     state_.report.emplace();
   if (!parts_.from && recipe_.trainer.eval_at_start) state_.evaluation_due = !parts_.inputs.evals.empty();
-  if (state_.evaluation_due && !interrupted()) evaluate();  // a signal had cut it short
+  if (state_.evaluation_due && !interrupted()) make_up_evaluation();
+}
+
+// A signal had cut it short. The step's checkpoint is made again: it did not know what it is worth.
+void Trainer::make_up_evaluation() {
+  evaluate();
+  if (!was_evaluated_ || done() || saver_->step() != state_.step) return;
+  goes_on_ = true;
+  save();
+  goes_on_ = false;
 }
 
 void Trainer::begin() {
@@ -437,9 +448,11 @@ std::optional<Metrics> Trainer::measured(const EvaluateOptions& options) {
   try {
     return evaluate_sets(model_, evaluations_, parts_.inputs.evals, options, state_.sets_due);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::not_finite || state_.step == 0 || nn::first_not_finite(model_).empty()) throw;
+    const std::string weight = error.kind() == ErrorKind::not_finite ? bad_weight(model_, *weights_) : "";
+    if (weight.empty() || state_.step == 0) throw;
     Error told = error;
-    told.add_context(fmt::format("evaluating after step {}", state_.step));
+    told.add_context(fmt::format("evaluating after step {}{}", state_.step,
+                                 weights_->shared_out() ? ", where weight " + weight + " is not finite" : ""));
     throw std::move(told).hint(
         fmt::format("an update has made it so, or a callback's after_update: a lower optimizer.learning_rate often "
                     "helps; {}",
@@ -468,6 +481,10 @@ void Trainer::maybe_save() {
   save_wanted_ |= recipe_.trainer.save.after_evaluation && was_evaluated_;
   if (!saver_->due(save_wanted_)) return;
   save_wanted_ = false;
+  save();
+}
+
+void Trainer::save() {
   stepper_->settle();
   const spans::Span span("save");
   world_.at(fmt::format("step {}, saving", state_.step));

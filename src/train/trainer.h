@@ -30,8 +30,8 @@ struct TrainerParts {
   TrainOptions options;
   Inputs inputs;
   io::RunFolder& run;
-  std::optional<io::Checkpoint> from;   // resumed from
-  std::vector<config::Change> changes;  // of the recipe, at this resume
+  std::optional<io::Checkpoint> from;    // resumed from
+  std::vector<config::Change> changes;   // of the recipe, at this resume
   std::optional<TrainState> state = {};  // that the run begins with; its model is that of inputs
 };
 
@@ -44,7 +44,7 @@ class Trainer {
   ~Trainer();
   Summary run();
   const MemoryPlan& expected_memory() const { return memory_; }  // once it has begun, on rank 0
-  void begin();                                               // before the first step: what the objective asks for once
+  void begin();             // before the first step: what the objective asks for once
   StepReport train_step();  // one step of run() and nothing else: for measurements
   RunFunctions functions();
   void replace(RunFunctions part);  // before run()
@@ -73,7 +73,9 @@ class Trainer {
   void track();
   void tell_rest();
   void tell_not_finite(const StepReport& report);
+  void make_up_evaluation();
   void maybe_save();
+  void save();
   void told_saved(const std::vector<std::string>& checkpoints);
   void begin_step();
   bool before_update(const PendingUpdate& update);
@@ -105,6 +107,7 @@ class Trainer {
             parts_.inputs.tokenizer.get(),
             parts_.inputs.train->as_dataset(),
             eval_data_,
+            measures_.rows,
             &world_,
             amounts_,
             &*rates_};
@@ -128,8 +131,8 @@ class Trainer {
   std::string config_yaml_;
   Hooks hooks_;
   std::optional<TrainState> trained_;
-  Frame* frame_;     // the state's
-  RunState& state_;  // the frame's
+  Frame* frame_;                    // the state's
+  RunState& state_;                 // the frame's
   TrainingStep step_function_;      // that replaces the trainer's own; empty: none does
   std::optional<StepReport> made_;  // by the trainer's own, where the other one has called it
   Metrics made_metrics_;            // and what it said of that
@@ -152,16 +155,16 @@ class Trainer {
   std::string replay_path_;
 
   Pace pace_;
-  Wishes asked_;                     // of this rank's, since ranks have last agreed
-  std::string signal_;               // that some rank was sent
-  std::string stopped_by_;           // a callback, or kEndOfData
+  Wishes asked_;            // of this rank's, since ranks have last agreed
+  std::string signal_;      // that some rank was sent
+  std::string stopped_by_;  // a callback, or kEndOfData
   Measures measures_;
   std::optional<double> evaluated_;  // that metric, if it was measured at this very step
   bool was_evaluated_ = false;       // at this very step
   bool save_wanted_ = false;
-  bool worked_ = false;    // a step was made, or an evaluation, or the data have ended
-  bool goes_on_ = false;   // interrupted: what is saved is not the end of the run
-  double time_limit_ = 0;  // seconds of this process; 0: none
+  bool worked_ = false;         // a step was made, or an evaluation, or the data have ended
+  bool goes_on_ = false;        // interrupted: what is saved is not the end of the run
+  double time_limit_ = 0;       // seconds of this process; 0: none
   double waited_for_data_ = 0;  // seconds, before the step that is made
   bool reads_late_ = false;     // a step of run(), whose numbers nobody needs at once
   double step_seconds_ = 0;     // of the last step

@@ -80,22 +80,14 @@ TEST_F(EarlyStoppingTest, ItsStateSurvivesARestartWhereMoreIsBetter) {
 
 // What was best of one metric, or on some rows, says nothing of another metric or of other rows.
 TEST_F(EarlyStoppingTest, BeginsAnewWhereAnotherThingIsMeasured) {
-  const test::TempFolder folder;
-  const auto set = [&](const std::string& text) {
-    DataFile file;
-    file.path = folder.write(text, "\"" + text + "\"\n").string();
-    return Dataset::make({file}, *load_tokenizer("bytes"), {});
-  };
-  const auto one = set("one.jsonl"), other = set("other.jsonl");
-  const std::vector<NamedDataset> before{{"a", one.get()}, {"b", one.get()}},
-      other_a{{"a", other.get()}, {"b", one.get()}}, other_b{{"a", one.get()}, {"b", other.get()}};
-  const auto resumed = [&](const std::string& metric, const std::vector<NamedDataset>& sets) {
+  using Rows = std::map<std::string, std::string>;
+  const Rows before{{"eval_a_", "one 8"}, {"eval_b_", "one 8"}}, fewer_of_a{{"eval_a_", "one 4"}, {"eval_b_", "one 8"}},
+      other_b{{"eval_a_", "one 8"}, {"eval_b_", "other 8"}};
+  const auto resumed = [&](const std::string& metric, const Rows& rows) {
     const auto first = make("{patience: 2, metric: eval_a_loss}");
     const auto second = make("{patience: 2, metric: " + metric + "}");
-    const auto start = [&](Callback& callback, const std::vector<NamedDataset>& data) {
-      TrainView view = view_;
-      view.eval_data = data;
-      callback.on_training_start(view);
+    const auto start = [&](Callback& callback, const Rows& measured) {
+      callback.on_training_start({1, 10, 100, 0.5, *model_, folder_, rising_, nullptr, nullptr, nullptr, {}, measured});
     };
     const auto tell = [&](Callback& callback, double value) {
       Metrics metrics{{"eval_a_loss", value}, {"eval_b_loss", value}};
@@ -105,12 +97,12 @@ TEST_F(EarlyStoppingTest, BeginsAnewWhereAnotherThingIsMeasured) {
     tell(*first, 1);
     tell(*first, 2);
     training::put_state(*second, "0", training::take_state(*first, "0"));
-    start(*second, sets);
+    start(*second, rows);
     return std::string{tell(*second, 3), tell(*second, 2.5)};
   };
   EXPECT_EQ(resumed("eval_a_loss", before), "SS");
   EXPECT_EQ(resumed("eval_a_loss", other_b), "SS");
-  EXPECT_EQ(resumed("eval_a_loss", other_a), "..");
+  EXPECT_EQ(resumed("eval_a_loss", fewer_of_a), "..");
   EXPECT_EQ(resumed("eval_b_loss", before), "..");
   EXPECT_EQ(resumed("eval_a_loss, greater_is_better: true", before), "..");
 }

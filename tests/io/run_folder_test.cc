@@ -1,9 +1,9 @@
 // One owner per run folder, whatever happens to it; --new; numbering; metrics that survive kills and full disks.
 #include "io/run_folder.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -141,9 +141,7 @@ TEST_F(RunFolderTest, NewDoesNotMoveARunInProgress) {
 }
 
 TEST_F(RunFolderTest, LeftOversOfAKilledSaveAreCleaned) {
-  {
-    RunFolder run(env_, folder_ / "a");
-  }
+  { RunFolder run(env_, folder_ / "a"); }
   folder_.write("a/checkpoints/.tmp-step-00000010-x/model.safetensors", "half");
   folder_.write("a/checkpoints/.trash-step-00000005-0/x", "half");
   RunFolder run(env_, folder_ / "a");
@@ -223,6 +221,14 @@ TEST_F(Metrics, AResumeKeepsTheStepsThatWereTaken) {
   metrics.keep_up_to(2);
   metrics.append({{"step", 3}});
   EXPECT_EQ(steps(), (Steps{1, 2, 2, 3}));
+}
+
+TEST_F(Metrics, OfTheStepItGoesOnFromAResumeKeepsAsManyLinesAsItKnows) {
+  folder_.write("metrics.jsonl", "{\"step\":1}\n{\"step\":1,\"eval\":1}\n{\"step\":2}\n{\"step\":2,\"eval\":1}\n");
+  MetricsFile metrics(env_.open_folder(folder_.path()));
+  EXPECT_EQ(metrics.keep_up_to(2, 3), 3);
+  EXPECT_EQ(steps(), (Steps{1, 1, 2}));
+  EXPECT_EQ(metrics.keep_up_to(2, 0), 2) << "those of the steps before stay";
 }
 
 TEST_F(Metrics, ATornLastLineIsDroppedAlsoWithoutAResume) {

@@ -41,16 +41,21 @@ class AdapterRuns : public ::testing::Test {
   test::TempFolder folder_;
 };
 
+TEST_F(AdapterRuns, InHalfPrecisionStaysNearFp32) {
+  const auto full = test::metrics_of(run("full", {})),
+             half = test::metrics_of(run("half", {{"trainer.precision", "fp16"}}));
+  EXPECT_NEAR(full.back()["loss"].get<double>(), half.back()["loss"].get<double>(), 0.01);
+}
+
 TEST_F(AdapterRuns, ACheckpointHoldsTheAdapterAlone) {
   const auto made = run("plain", {});
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(made / test::step_folder(8)))
     names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
-  EXPECT_EQ(names,
-            (std::vector<std::string>{"MANIFEST.json", "adapter_config.json", "adapter_model.safetensors",
-                                      "generation_config.json", "state", "tokenizer.json", "tokenizer_config.json",
-                                      "trainer_state.json"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"MANIFEST.json", "adapter_config.json", "adapter_model.safetensors",
+                                             "generation_config.json", "state", "tokenizer.json",
+                                             "tokenizer_config.json", "trainer_state.json"}));
   const auto tensors = test::read_tensors(made / test::step_folder(8) / "adapter_model.safetensors");
   EXPECT_EQ(tensors.size(), 28u);
   EXPECT_EQ(tensors.at("base_model.model.model.layers.1.mlp.up_proj.lora_A.weight").sizes(), (at::IntArrayRef{4, 32}));

@@ -6,6 +6,7 @@
 #include "hone/evaluation.h"
 #include "hone/objective.h"
 #include "hone/registry.h"
+#include "train/hooks_for_tests.h"
 #include "train/support.h"
 
 namespace hone {
@@ -141,8 +142,8 @@ TEST_F(Best, ByAMetricOfChoiceOrNotAtAll) {
 TEST_F(Best, AnotherMetricAtAResumeDeletesNothing) {
   const auto run = [&](const char* steps, const char* by) {
     script = {{0.1, 0.2, 0.3}, 0, false};
-    test::Overrides how{{"objective", "with_both"},      {"trainer.steps", steps},     {"trainer.eval_every", "2"},
-                        {"trainer.save.every", "2"},     {"trainer.save.keep", "1"},   {"trainer.save.best_by", by},
+    test::Overrides how{{"objective", "with_both"},        {"trainer.steps", steps},   {"trainer.eval_every", "2"},
+                        {"trainer.save.every", "2"},       {"trainer.save.keep", "1"}, {"trainer.save.best_by", by},
                         {"optimizer.schedule", "constant"}};
     const Summary made = train(test::small_recipe(folder_, how), test::quiet_options());
     return test::read_json(std::filesystem::path(made.checkpoint) / "state/train.json");
@@ -163,6 +164,52 @@ TEST_F(Best, EarlyStoppingGoesTheSameWay) {
   best({0.1, 0.2, 0.3, 0.4, 0.5}, false, stopping);
   EXPECT_EQ(last_.reason, StopReason::callback);
   EXPECT_EQ(last_.step, 6);
+}
+
+// The checkpoint that the signal left did not know what it is worth.
+TEST_F(Best, AnEvaluationThatASignalCutShortCounts) {
+  test::register_test_callbacks();
+  const auto run = [&](const char* steps, const char* callbacks) {
+    return train(test::small_recipe(folder_, {{"objective", "with_script"},
+                                              {"trainer.eval_every", "2"},
+                                              {"trainer.save", "{every: 2, keep: 1}"},
+                                              {"trainer.steps", steps},
+                                              {"optimizer.schedule", "constant"},
+                                              {"callbacks", callbacks}}),
+                 test::quiet_options());
+  };
+  script = {{0.1, 0.5, 0.4, 0.3}, 0, false};
+  EXPECT_TRUE(run("6", "[{type: raise_at, step: 2}]").interrupted());
+  EXPECT_EQ(script.next, 0u);
+  EXPECT_EQ(run("6", "[]").step, 6);
+  EXPECT_EQ(std::filesystem::read_symlink(folder_ / "run" / "best"), test::step_folder(2));
+  EXPECT_EQ(run("8", "[]").step, 8);
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "run" / test::step_folder(2) / "MANIFEST.json"));
+  std::int64_t lines = 0;
+  for (const nlohmann::json& line : test::metrics_of(folder_ / "run"))
+    lines += line["step"] == 2 && line.contains("eval_score");
+  EXPECT_EQ(lines, 1);
+}
+
+// Numbers of fewer rows say nothing of those of all.
+TEST_F(Best, EarlyStoppingBeginsAnewWithOtherRows) {
+  const auto stopped_at = [&](const std::string& most, const std::string& then) {
+    test::Overrides how{{"objective", "with_both"},
+                        {"trainer.eval_every", "2"},
+                        {"trainer.save.every", "2"},
+                        {"optimizer.schedule", "constant"},
+                        {"run.folder", (folder_ / ("of" + most + then)).string()},
+                        {"callbacks", "[{type: early_stopping, metric: eval_score, patience: 2}]"},
+                        {"trainer.max_eval_batches", most},
+                        {"trainer.steps", "4"}};
+    script = {{0.5, 0.4}, 0, true};
+    train(test::small_recipe(folder_, how), test::quiet_options());
+    script = {{0.3, 0.2, 0.1}, 0, true};
+    how[6].second = then, how[7].second = "12";
+    return train(test::small_recipe(folder_, how), test::quiet_options()).step;
+  };
+  EXPECT_EQ(stopped_at("1", "1"), 6);
+  EXPECT_EQ(stopped_at("1", "2"), 10);
 }
 
 }  // namespace

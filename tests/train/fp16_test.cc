@@ -141,6 +141,12 @@ TEST_F(Half, WhatIsNotFiniteByItselfStopsTheRun) {
                     not_finite, "loss nan");
 }
 
+// Weights that have no sum in fp32 get their gradients in fp16.
+TEST_F(Half, FrozenWeightsStayAsTheyAre) {
+  run("half", half({{"model.trainable", "[q_proj]"}}));
+  EXPECT_NE(losses("half").back(), losses("half").front());
+}
+
 TEST_F(Half, IsRefusedWhereNobodyScales) {
   EXPECT_HONE_ERROR(run("run", {{"trainer.precision", "fp32"}, {"trainer.loss_scale", "8"}}), config,
                     "trainer.loss_scale: only a run in fp16 scales its loss");

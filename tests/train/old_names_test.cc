@@ -30,6 +30,7 @@ class OldNames : public ::testing::Test {
   OldNames() {
     static const bool once = (registries().collators.add<Widened>("widened", "For tests."), true);
     static_cast<void>(once);
+    log::set_level(log::Level::warning);
     log::set_sink([this](log::Level level, std::string_view message) {
       if (level == log::Level::warning) warnings_.emplace_back(message);
     });
@@ -52,8 +53,8 @@ class OldNames : public ::testing::Test {
 
 TEST_F(OldNames, AreReadWithOneWarningThatSaysTheNewOne) {
   EXPECT_EQ(width(), "2");
-  EXPECT_EQ(warnings_, std::vector<std::string>{layers_.set[0] +
-                                                ":1: data.collator.breadth: is called data.collator.width now"});
+  EXPECT_EQ(warnings_,
+            std::vector<std::string>{layers_.set[0] + ":1: data.collator.breadth: is called data.collator.width now"});
 }
 
 // Whichever name a layer uses, it lies over those before it.

@@ -179,6 +179,38 @@ class Rare final : public Objective {
   std::unique_ptr<Objective> inner_;
 };
 
+class BadObjective final : public Objective {
+ public:
+  struct Config {
+    std::string hook = "loss";
+    static constexpr auto fields() { return std::tuple{field("hook", &Config::hook, "Where it fails.")}; }
+  };
+  explicit BadObjective(const Config& config) : config_(config) {
+    const auto& known = registries().objectives;
+    inner_ = known.make("causal_lm", *known.options("causal_lm"));
+  }
+  Groups prepare(Group group, StepContext& context) override {
+    fail_in("prepare");
+    return inner_->prepare(std::move(group), context);
+  }
+  Sums sums(const Batch& batch) const override {
+    fail_in("sums");
+    return inner_->sums(batch);
+  }
+  LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
+    fail_in("loss");
+    return inner_->loss(model, output, batch, pass);
+  }
+  void measure_step(const Sums&, std::map<std::string, Metric>&) const override { fail_in("measure_step"); }
+
+ private:
+  void fail_in(const std::string& hook) const {
+    if (hook == config_.hook) throw std::invalid_argument("no such token");
+  }
+  Config config_;
+  std::unique_ptr<Objective> inner_;
+};
+
 void register_faults() {
   static const bool done = [] {
     registries().callbacks.add<Chaos>("chaos", "Fails.");
@@ -188,6 +220,7 @@ void register_faults() {
     registries().sources.add<BadSource>("bad_source", "Fails.");
     registries().evals.add<BadEvaluation>("bad_evaluation", "Fails.");
     registries().schedules.add<BadSchedule>("bad_schedule", "Fails.");
+    registries().objectives.add<BadObjective>("bad_objective", "Fails.");
     registries().objectives.add<Rare>("rare", "A term that is seldom there.");
     return true;
   }();
@@ -239,13 +272,18 @@ TEST_F(PluginFaults, SayWhichOfTheOthers) {
                     "tracker bad_tracker, log, step 2: no such host");
   EXPECT_HONE_ERROR(run_with({{"data.collator", "bad_collator"}}), bug,
                     "data.collator, collate: it has thrown what is no std::exception");
-  EXPECT_HONE_ERROR(
-      run_with({{"data.train", "[{source: {type: bad_source}}]"}, {"data.eval.held_out", "0"}}), bug,
-      "source bad_source, next: line 3");
+  EXPECT_HONE_ERROR(run_with({{"data.train", "[{source: {type: bad_source}}]"}, {"data.eval.held_out", "0"}}), bug,
+                    "source bad_source, next: line 3");
   EXPECT_HONE_ERROR(run_with({{"objective", "{type: rare, evaluations: [bad_evaluation]}"}}), bug,
                     "evaluation of sense, measure: at 7");
   EXPECT_HONE_ERROR(run_with({{"optimizer.schedule", "bad_schedule"}}), bug,
                     "optimizer adamw, learning_rate, step 3: log of 0");
+}
+
+TEST_F(PluginFaults, SayWhatTheObjectiveWasAskedFor) {
+  for (const std::string hook : {"prepare", "sums", "loss", "measure_step"})
+    EXPECT_HONE_ERROR(run_with({{"objective", "{type: bad_objective, hook: " + hook + "}"}}), bug,
+                      "objective bad_objective, " + hook + ", step 1: no such token");
 }
 
 TEST_F(PluginFaults, ATrackerThatCannotFinishCostsNoCheckpoint) {
@@ -259,8 +297,7 @@ TEST_F(PluginFaults, ACallbackThatFailsAtASignalCostsNoCheckpoint) {
   const Summary summary = run_chaos("hook: on_signal, how: number");
   EXPECT_EQ(summary.reason, StopReason::signal);
   EXPECT_TRUE(has_checkpoint(3));
-  EXPECT_NE(said_.find("callback chaos, on_signal, step 3: it has thrown what is no std::exception"),
-            std::string::npos)
+  EXPECT_NE(said_.find("callback chaos, on_signal, step 3: it has thrown what is no std::exception"), std::string::npos)
       << said_;
 }
 
@@ -283,6 +320,13 @@ TEST_F(PluginFaults, WeightsThatAreMadeNaNInARunAreNoDamagedFile) {
     EXPECT_NE(text.find("the last checkpoint is step 4"), std::string::npos) << text;
     EXPECT_EQ(text.find("file"), std::string::npos) << text;
   }
+}
+
+TEST_F(PluginFaults, WeightsThatAreMadeNaNInARunOfRanksThatShareThemAreNamed) {
+  const std::string text =
+      fails(2, {{"parallel", "{fsdp: -1}"}, {"callbacks", "[{type: chaos, hook: nan, at: 5}]"}}, ErrorKind::not_finite);
+  EXPECT_NE(text.find("step 5, where weight model.norm.weight is not finite"), std::string::npos) << text;
+  EXPECT_EQ(text.find("every weight"), std::string::npos) << text;
 }
 
 TEST_F(PluginFaults, WhatIsAssignedToAWeightGoesIntoIt) {
@@ -325,8 +369,7 @@ TEST_F(PluginFaults, ATermOfNothingIsAsOneThatIsNotThere) {
   run(1, "plain");
   run(1, "never", {{"objective", "{type: rare, byte: 1}"}});
   expect_close_weights(in("plain"), in("never"), 8, 1e-14);
-  Overrides seldom{
-      {"objective", "{type: rare, byte: 57}"}, {"trainer.batch_size", "1"}, {"trainer.accumulate", "2"}};
+  Overrides seldom{{"objective", "{type: rare, byte: 57}"}, {"trainer.batch_size", "1"}, {"trainer.accumulate", "2"}};
   run(1, "one", seldom);
   run(2, "two", seldom);
   seldom.emplace_back("parallel.fsdp", "-1");

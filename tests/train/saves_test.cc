@@ -83,8 +83,8 @@ TEST_F(Saves, BesideTrainingAFullDiskCostsTheCheckpointAlone) {
   TrainOptions options = test::quiet_options();
   options.env = &env;
   log::set_level(log::Level::silent);
-  const Summary summary =
-      run("run", {{"trainer.save.asynchronous", "true"}, {"trainer.save.every", "4"}}, options);
+  const Summary summary = run("run", {{"trainer.save.asynchronous", "true"}, {"trainer.save.every", "4"}}, options);
+  log::set_level(log::Level::warning);
   EXPECT_EQ(summary.failed_saves, 1);
   EXPECT_EQ(summary.step, 10);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run" / test::step_folder(4)));

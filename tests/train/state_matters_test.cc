@@ -21,8 +21,9 @@ constexpr const char* kTrain = "state/train.json";
 constexpr const char* kOptimizer = "state/optimizer-00000-of-00001.safetensors";
 
 // What is there for messages and for people, is made anew at each start, or matters where the recipe has changed.
-const std::set<std::string> kRecords{"version", "finished", "threads", "ranks", "changes", "data_files", "models",
-                                     "source_dtypes", "best_by", "were_best", "measured", "rows"};
+const std::set<std::string> kRecords{"version",   "finished",   "threads", "ranks",         "computed_by",
+                                     "changes",   "data_files", "models",  "source_dtypes", "best_by",
+                                     "were_best", "measured",   "rows"};
 
 class StateMatters : public ::testing::Test {
  protected:
@@ -48,6 +49,7 @@ class StateMatters : public ::testing::Test {
       if (entry.is_regular_file() && entry.path().filename() != "MANIFEST.json")
         good_[entry.path().lexically_relative(checkpoint).string()] = test::read_text(entry.path());
   }
+  ~StateMatters() override { log::set_level(level_); }
   void train_in(const std::string& name) {
     test::Overrides overrides = overrides_;
     overrides.emplace_back("run.folder", (folder_ / name).string());
@@ -92,6 +94,7 @@ class StateMatters : public ::testing::Test {
     files[file] = content;
     EXPECT_FALSE(is_the_same(files)) << what << " of the state changes nothing";
   }
+  const log::Level level_ = log::level();
   test::TempFolder folder_;
   test::Overrides overrides_;
   Files good_;

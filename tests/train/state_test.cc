@@ -43,6 +43,7 @@ TEST(TrainStateText, HostileOnesAreRefused) {
     bad[key] = value;
     return state_from_json(bad.dump(), "train.json");
   };
+  EXPECT_HONE_ERROR(with("computed_by", 3), checkpoint, "not the state of a run");
   for (const char* key : {"step", "tokens", "skipped_steps", "updates", "threads"}) {
     EXPECT_HONE_ERROR(with(key, -5), checkpoint, std::string("train.json: ") + key + ": got -5, expected a count");
     EXPECT_HONE_ERROR(with(key, 1.5), checkpoint, "expected a count");

@@ -61,6 +61,16 @@ TEST_F(StreamRuns, OtherDataAreRefusedUnlessTheyAreWanted) {
   EXPECT_EQ(test::metrics_of(folder_ / "run").back()["step"], 12);
 }
 
+// A job's command may say so each time.
+TEST_F(StreamRuns, TheSameDataGoOnAlsoWhereOthersWouldBeWanted) {
+  train(recipe("whole", {{"trainer.steps", "12"}}), test::quiet_options());
+  train(recipe("parts", {{"trainer.steps", "8"}}), test::quiet_options());
+  TrainOptions options = test::quiet_options();
+  options.override_keys = {"all"};
+  train(recipe("parts", {{"trainer.steps", "12"}}), options);
+  test::expect_equal_runs(folder_ / "whole", folder_ / "parts", 12);
+}
+
 TEST_F(StreamRuns, APipeThatEndsEndsTheRunInOrder) {
   const std::string pipe = (folder_ / "pipe").string();
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
@@ -78,6 +88,14 @@ TEST_F(StreamRuns, APipeThatEndsEndsTheRunInOrder) {
   EXPECT_EQ(summary.tokens, tokens + 40);  // every byte of the texts, and an end for each
   EXPECT_TRUE(std::filesystem::exists(folder_ / "run" / test::step_folder(summary.step)));
   EXPECT_EQ(train(with_pipe, test::quiet_options()).reason, StopReason::already_finished);
+  // Asked for more, and there is none: nothing is measured again.
+  const std::size_t lines = test::metrics_of(folder_ / "run").size();
+  std::thread again([&] { std::ofstream(pipe) << test::story_lines(40); });
+  TrainOptions options = test::quiet_options();
+  options.resume = "latest";
+  EXPECT_EQ(train(with_pipe, options).reason, StopReason::end_of_data);
+  again.join();
+  EXPECT_EQ(test::metrics_of(folder_ / "run").size(), lines);
 }
 
 TEST_F(StreamRuns, WhatCannotBeHadOfAStreamIsRefused) {

@@ -80,6 +80,17 @@ TEST_F(Warmup, ABatchThatIsOverriddenGoesOnBehindTheRowsSoFar) {
   EXPECT_EQ(state["rows"], 4 * 6 + 6 * 2);
 }
 
+TEST_F(Warmup, OneThatNeverEndsIsRefusedHoweverTheRunsLengthIsSaid) {
+  for (const auto& [target, amount] :
+       {std::pair("trainer.steps", "10"), {"trainer.epochs", "0.1"}, {"trainer.tokens", "300"}})
+    for (const auto& [option, value] : {std::pair("data.length_warmup", "{steps: 500, from: 8, multiple: 4}"),
+                                        {"trainer.batch_warmup", "[{steps: 500, batch_size: 1}]"}}) {
+      test::Overrides how{{"trainer.steps", "null"}, {target, amount}, {option, value}};
+      SCOPED_TRACE(std::string(target) + ' ' + option);
+      EXPECT_HONE_ERROR(train(test::small_recipe(folder_, how), test::quiet_options()), config, "no step would have");
+    }
+}
+
 // What the steps before had is counted as what it was.
 TEST_F(Warmup, EpochsAndTokensAreOfAllTheRunsBatches) {
   for (const auto& [target, amount] : {std::pair("trainer.epochs", "2"), {"trainer.tokens", "4000"}}) {
@@ -87,9 +98,12 @@ TEST_F(Warmup, EpochsAndTokensAreOfAllTheRunsBatches) {
     const auto go = [&](const std::string& rows, std::vector<std::string> keys) {
       TrainOptions options = test::quiet_options();
       options.override_keys = std::move(keys);
-      const Recipe recipe = test::small_recipe(
-          folder_, {{"trainer.steps", "null"}, {target, amount}, {"trainer.batch_size", rows}, {"data.packing", "none"},
-                    {"trainer.save.every", "1"}, {"run.folder", (folder_ / target).string()}});
+      const Recipe recipe = test::small_recipe(folder_, {{"trainer.steps", "null"},
+                                                         {target, amount},
+                                                         {"trainer.batch_size", rows},
+                                                         {"data.packing", "none"},
+                                                         {"trainer.save.every", "1"},
+                                                         {"run.folder", (folder_ / target).string()}});
       return train(recipe, options).step;
     };
     const auto rows = [&](std::int64_t step) {
