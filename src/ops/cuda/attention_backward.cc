@@ -93,6 +93,23 @@ struct Backward {
   Reach sees;
   AttentionGradients to;
 
+  void make(std::int64_t longest, std::int64_t most_kept_bytes) const {
+    Kept kept = Kept::room(tokens(), documents(), longest, sees);
+    const std::int64_t heads = k.size(1), at_once = kept.heads_at_once(heads, shared(), most_kept_bytes);
+    if (at_once == 0) {
+      of_keys({});
+      of_queries();
+      return;
+    }
+    kept.squares = at::empty({at_once * shared(), kept.in_head, kSquare}, q.options());
+    for (std::int64_t first = 0; first < heads; first += at_once) {
+      const Backward part = of_heads(first, std::min(at_once, heads - first));
+      part.of_keys(kept);
+      part.of_queries(kept);
+    }
+  }
+
+ private:
   std::int64_t tokens() const { return q.size(0); }
   std::int64_t documents() const { return ends.size(0) - 1; }
   std::int64_t shared() const { return q.size(1) / k.size(1); }
@@ -147,7 +164,6 @@ struct Backward {
            to.q_NHK, to.q_NHK.stride(0));
   }
 
- private:
   static int number(std::int64_t x) { return static_cast<int>(x); }
 };
 
@@ -182,19 +198,7 @@ std::optional<AttentionGradients> ordered_attention_backward(const at::Tensor& d
                       options.scale,
                       Reach(options.mask),
                       {dense(saved.q_NHK), dense(saved.k_NGK), dense(saved.v_NGK)}};
-  Kept kept = Kept::room(call.tokens(), call.documents(), packed.most_keys(), call.sees);
-  const std::int64_t heads = call.k.size(1), at_once = kept.heads_at_once(heads, call.shared(), most_kept_bytes);
-  if (at_once == 0) {
-    call.of_keys({});
-    call.of_queries();
-    return call.to;
-  }
-  kept.squares = at::empty({at_once * call.shared(), kept.in_head, kSquare}, call.q.options());
-  for (std::int64_t first = 0; first < heads; first += at_once) {
-    const Backward part = call.of_heads(first, std::min(at_once, heads - first));
-    part.of_keys(kept);
-    part.of_queries(kept);
-  }
+  call.make(packed.most_keys(), most_kept_bytes);
   return call.to;
 }
 
