@@ -73,6 +73,9 @@ struct Backend {
                   const std::vector<CacheRun>& runs);
     void (*store_one_each)(const at::Tensor& k_RGK, const at::Tensor& v_RGK, const CacheRoom& to,
                            const at::Tensor& held_R);
+    // Bytes that `backward` has for itself meanwhile, of tensors that need not be there; null: none to speak of.
+    std::int64_t (*backward_room)(const AttentionSaved& saved, const Documents& documents,
+                                  const AttentionOptions& options) = nullptr;
     // q and k rotated, k and v stored as by store_one_each, then decode. Undefined: not such tokens; null: none.
     at::Tensor (*decode_new)(const NewTokens& tokens, const CacheRoom& room, const at::Tensor& held_R,
                              const AttentionOptions& options) = nullptr;

@@ -1,5 +1,6 @@
 // The kernels' sources one after another, for the type HONE_VALUE, and by their names; included once per type.
 #include "ops/cuda/kernels/attention_backward.cu"
+#include "ops/cuda/kernels/attention_slopes.cu"
 #include "ops/cuda/kernels/decode.cu"
 #include "ops/cuda/kernels/dropout.cu"
 #include "ops/cuda/kernels/embedding.cu"
@@ -38,6 +39,8 @@ static inline Kernels all_kernels() {
       {"attention_backward/attention_of_keys_64", callable(attention_of_keys_64)},
       {"attention_backward/attention_of_queries_128", callable(attention_of_queries_128)},
       {"attention_backward/attention_of_queries_64", callable(attention_of_queries_64)},
+      {"attention_slopes/attention_of_slopes_128", callable(attention_of_slopes_128)},
+      {"attention_slopes/attention_of_slopes_64", callable(attention_of_slopes_64)},
       {"attention_backward/describe_queries", callable(describe_queries)},
       {"rms_norm/rms_norm", callable(rms_norm)},
       {"rms_norm/rms_norm_backward", callable(rms_norm_backward)},

@@ -64,7 +64,7 @@ std::map<std::string, std::string> all_sources() {
   std::map<std::string, std::string> made;
   for (const auto& entry : fs::directory_iterator(kSources))
     if (entry.path().extension() == ".cu") made[entry.path().stem()] = text_of(entry.path());
-  EXPECT_EQ(made.size(), 18u);
+  EXPECT_EQ(made.size(), 19u);
   for (const auto& entry : fs::directory_iterator(fs::path(HONE_SOURCE_DIR) / "src" / "optim" / "elements"))
     made["update-" + entry.path().stem().string()] = with_element(text_of(entry.path()), made.at("update"));
   made.erase("update");
@@ -78,7 +78,7 @@ TEST(CudaCompiler, CompilesEveryKernelForEveryTypeAndGpu) {
   NEED_NVRTC();
   const Compiler compiler(nvrtc());
   std::vector<Header> headers;
-  for (const char* name : {"types.h", "cores.h"}) headers.push_back({name, text_of(kSources / name)});
+  for (const char* name : {"types.h", "cores.h", "squares.h"}) headers.push_back({name, text_of(kSources / name)});
   for (const auto& [name, source] : all_sources())
     for (const char* value : {"float", "double", "Bf16", "Half"})
       for (const int capability : {75, 80, 90, 100}) {

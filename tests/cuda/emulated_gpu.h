@@ -418,7 +418,7 @@ inline unsigned __ballot_sync(unsigned, bool is) {
   return made;
 }
 
-// Tensor cores, as PTX describes them: ldmatrix.x4 (turned: .trans), mma.m16n8k16, cp.async.
+// Tensor cores, as PTX describes them: ldmatrix.x4 (turned: .trans), movmatrix, mma.m16n8k16, cp.async.
 inline int own_lane() { return static_cast<int>(threadIdx.x) % Machine::kLanes; }
 
 inline void load_matrices(unsigned (&to)[4], const void* row, bool turned) {
@@ -434,6 +434,16 @@ inline void load_matrices(unsigned (&to)[4], const void* row, bool turned) {
   for (int m = 0; m < 4; ++m)
     to[m] = turned ? value(m, pair, line) | value(m, pair + 1, line) << 16
                    : value(m, line, pair) | value(m, line, pair + 1) << 16;
+}
+
+// movmatrix.m8n8.trans.
+inline unsigned move_matrix(unsigned word) {
+  const Machine::OfWarp all = Machine::now().gather({{word}});
+  const auto line = static_cast<unsigned>(own_lane()) / 4, pair = static_cast<unsigned>(own_lane()) % 4 * 2;
+  const auto value = [&](unsigned row) {
+    return static_cast<unsigned>(all[4 * row + line / 2].at[0] >> (16 * (line % 2)) & 0xffff);
+  };
+  return value(pair) | value(pair + 1) << 16;
 }
 
 template <class Widen>

@@ -15,6 +15,8 @@ namespace emulated {
 #include "ops/cuda/kernels/types.h"
 //
 #include "ops/cuda/kernels/cores.h"
+//
+#include "ops/cuda/kernels/squares.h"
 
 // A kernel that takes its arguments as the driver does: by the addresses of their values. sizes: of these.
 struct Callable {

@@ -93,6 +93,14 @@ const Backend& emulated_backend() {
   return table;
 }
 
+AttentionGradients emulated_attention_backward(const at::Tensor& dy_NHK, const AttentionSaved& saved,
+                                               const Documents& documents, const AttentionOptions& options,
+                                               std::int64_t most_kept_bytes) {
+  return emulated_table::ordered_attention_backward(dy_NHK, saved, emulated_table::on_device(documents, dy_NHK).packed,
+                                                    options, most_kept_bytes)
+      .value();
+}
+
 Backend::Products emulated_products() { return emulated_table::products(); }
 
 int& emulated_capability() {

@@ -10,7 +10,11 @@ const Backend& emulated_backend();
 // The GPU's table of products as it is: what it leaves to LibTorch is computed by LibTorch here, too.
 Backend::Products emulated_products();
 std::int64_t emulated_launches();  // so far
-int& emulated_capability();        // of the GPU, as 90 for 9.0; 0 at first
-int& emulated_multiprocessors();   // 1 at first
+// The gradients of the table's attention, which keeps so many bytes of slopes at most.
+AttentionGradients emulated_attention_backward(const at::Tensor& dy_NHK, const AttentionSaved& saved,
+                                               const Documents& documents, const AttentionOptions& options,
+                                               std::int64_t most_kept_bytes);
+int& emulated_capability();       // of the GPU, as 90 for 9.0; 0 at first
+int& emulated_multiprocessors();  // 1 at first
 
 }  // namespace hone::ops

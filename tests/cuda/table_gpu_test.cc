@@ -335,12 +335,16 @@ class SameBits {
 // Kernels differ by whether sums must always be made in the same order, by head sizes and by masks.
 TEST_P(GpuTable, Attention) {
   const std::vector<std::vector<ops::Span>> documents{
-      {{0, 70}, {70, 71}, {71, 200}}, {{0, 700}}, {{3, 90}, {95, 680}}, {{0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 600}}};
+      {{0, 70}, {70, 71}, {71, 200}},
+      {{0, 700}},
+      {{3, 90}, {95, 680}},
+      {{0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 600}},
+      {{0, 1300}, {1300, 1364}, {1370, 1400}}};
   for (const bool wanted : {true, false})
     for (const std::int64_t size : {64, 128, 48})
       for (const auto& spans : documents)
-        for (const ops::Mask mask :
-             {ops::Mask::causal(), ops::Mask::causal(16), ops::Mask::full(), ops::Mask::full(9)}) {
+        for (const ops::Mask mask : {ops::Mask::causal(), ops::Mask::causal(16), ops::Mask::causal(300),
+                                     ops::Mask::full(), ops::Mask::full(9)}) {
           SCOPED_TRACE(testing::Message() << wanted << " size " << size << " documents " << spans.size()
                                           << " window " << mask.window);
           const SameBits scope(wanted);
@@ -360,8 +364,34 @@ TEST_P(GpuTable, Attention) {
           const ops::AttentionGradients twice = table().attention.backward(dy, {q, k, v, got}, spans, options);
           if (wanted) {
             EXPECT_TRUE(back.q_NHK.equal(twice.q_NHK)) << "other bits";
+            EXPECT_TRUE(back.k_NGK.equal(twice.k_NGK)) << "other bits";
+            EXPECT_TRUE(back.v_NGK.equal(twice.v_NGK)) << "other bits";
           }
         }
+}
+
+// More slopes than are kept at once, and those of few heads alone.
+TEST_P(GpuTable, AttentionOfManyHeads) {
+  if (at::elementSize(GetParam()) > 2) GTEST_SKIP() << "by the reference";
+  const std::int64_t tokens = 8192, size = 128, groups = 4, shared = 3;
+  const at::Tensor q = random({tokens, groups * shared, size}), dy = random({tokens, groups * shared, size});
+  const at::Tensor k = random({tokens, groups, size}), v = random({tokens, groups, size});
+  const std::vector<ops::Span> spans{{0, tokens}};
+  const ops::AttentionOptions options{0.05, ops::Mask::full()};
+  const auto gradients = [&](std::int64_t first, std::int64_t count) {
+    const auto part = [&](const at::Tensor& x, std::int64_t each) { return x.narrow(1, first * each, count * each); };
+    ops::AttentionSaved saved{part(q, shared), part(k, 1), part(v, 1), {}};
+    saved.result = table().attention.forward(saved.q_NHK, saved.k_NGK, saved.v_NGK, spans, options);
+    return table().attention.backward(part(dy, shared), saved, spans, options);
+  };
+  const SameBits scope(true);
+  const ops::AttentionGradients all = gradients(0, groups);
+  for (std::int64_t group = 0; group < groups; ++group) {
+    const ops::AttentionGradients one = gradients(group, 1);
+    expect_near(all.q_NHK.narrow(1, group * shared, shared), one.q_NHK, "dq");
+    expect_near(all.k_NGK.narrow(1, group, 1), one.k_NGK, "dk");
+    expect_near(all.v_NGK.narrow(1, group, 1), one.v_NGK, "dv");
+  }
 }
 
 TEST_P(GpuTable, Decoding) {

@@ -147,6 +147,13 @@ AttentionGradients backward(const at::Tensor& dy_NHK, const AttentionSaved& save
   return all;
 }
 
+std::int64_t backward_room(const AttentionSaved& saved, const Documents& documents, const AttentionOptions& options) {
+  if (!devices::same_bits_wanted() || !flash_takes(saved.q_NHK, options)) return 0;
+  const Sequences sequences = sequences_of(documents.counted_spans(), saved.q_NHK.size(0));
+  const std::size_t count = std::bit_ceil(sequences.ends.size() - 1);
+  return ordered_attention_room(saved, static_cast<std::int64_t>(count), sequences.longest, options);
+}
+
 // The newest queries of one sequence: causal masks are aligned at the last key.
 at::Tensor cached(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,
                   const AttentionOptions& options) {
@@ -162,7 +169,8 @@ at::Tensor cached(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Te
 }  // namespace
 
 Backend::Attention attention() {
-  return {forward, backward, cached, decode_attention, store_in_cache, store_one_each, decode_new_tokens};
+  return {forward,        backward,       cached,        decode_attention,
+          store_in_cache, store_one_each, backward_room, decode_new_tokens};
 }
 
 }  // namespace hone::ops::cuda_table

@@ -24,9 +24,17 @@ struct Window {
   std::optional<std::int64_t> before, after;
 };
 
+// Slopes that are kept at a time, at most. They are as many as scores: where they are more, heads take turns, and where
+// those of one head of keys are, they are computed twice.
+inline constexpr std::int64_t kMostKeptBytes = std::int64_t{1} << 30;
+
 // Of values of 16 bits, heads of whole packs of eight values up to 128, where rows and heads begin at multiples of 16
 // bytes, and queries that are the keys' own tokens. Nothing: this GPU or such tensors are not for the kernels.
 std::optional<AttentionGradients> ordered_attention_backward(const at::Tensor& dy_NHK, const AttentionSaved& saved,
-                                                             const Packed& packed, const AttentionOptions& options);
+                                                             const Packed& packed, const AttentionOptions& options,
+                                                             std::int64_t most_kept_bytes = kMostKeptBytes);
+// Bytes that it keeps, of so many documents. The tensors need not be there.
+std::int64_t ordered_attention_room(const AttentionSaved& saved, std::int64_t documents, std::int64_t longest,
+                                    const AttentionOptions& options);
 
 }  // namespace hone::ops::cuda_table

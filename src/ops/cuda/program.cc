@@ -3,6 +3,7 @@
 #include "ops/cuda/program.h"
 
 #include <c10/core/DeviceGuard.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda.h>
 #include <dlfcn.h>
@@ -175,7 +176,8 @@ class Gpus {
     HONE_ASSERT(!unit.source.empty());
     if (!element.empty()) unit.source = with_element(kernel_source("elements/" + element + ".h"), unit.source);
     std::vector<Header> headers;
-    for (const char* header : {"types.h", "cores.h"}) headers.push_back({header, std::string(kernel_source(header))});
+    for (const char* header : {"types.h", "cores.h", "squares.h"})
+      headers.push_back({header, std::string(kernel_source(header))});
     const std::string architecture = compiler_.architecture_for(capability);
     Hasher key;
     key.update_field(unit.source).update_field(compiler_.version());
@@ -198,7 +200,9 @@ class Gpus {
 
 }  // namespace
 
-int capability(const at::Tensor& x) { return Gpus::all().capability(x.device().index()); }
+int capability(const at::Tensor& x) {
+  return Gpus::all().capability(x.is_cuda() ? x.device().index() : c10::cuda::current_device());
+}
 
 std::int64_t multiprocessors(const at::Tensor& x) { return Gpus::all().multiprocessors(x.device().index()); }
 

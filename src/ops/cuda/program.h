@@ -40,7 +40,7 @@ struct Argument {
 // the driver said.
 void launch_with(const Kernel& kernel, const at::Tensor& like, const Grid& grid, std::span<const Argument> arguments);
 
-int capability(const at::Tensor& x);  // of its GPU: 90 for 9.0
+int capability(const at::Tensor& x);  // of its GPU: 90 for 9.0; of the current one where x is on none
 std::int64_t multiprocessors(const at::Tensor& x);
 std::int64_t most_room(const at::Tensor& x);  // bytes that a block may share
 bool has_tensor_cores(const at::Tensor& x);  // that take bf16 and are fed past the registers: 8.0 and later

@@ -16,6 +16,8 @@ namespace hone::ops {
 namespace meta_table {  // names as those of the ops
 namespace {
 
+thread_local const Backend* stood_for = nullptr;  // null: the CPU's
+
 at::ScalarType wide_type(const at::Tensor& x) { return at::toOpMathType(x.scalar_type()); }
 at::Tensor like(const at::Tensor& x) { return at::empty(x.sizes(), x.options()); }
 at::Tensor wide_of(const at::Tensor& x, at::IntArrayRef sizes) {
@@ -50,9 +52,12 @@ Attended attend(const at::Tensor& q_NHK, const at::Tensor&, const at::Tensor&, c
                 const AttentionOptions&) {
   return {like(q_NHK), wide_of(q_NHK, {q_NHK.size(1), q_NHK.size(0)})};
 }
-AttentionGradients attend_backward(const at::Tensor&, const AttentionSaved& saved, const Documents&,
-                                   const AttentionOptions&) {
-  return {like(saved.q_NHK), like(saved.k_NGK), like(saved.v_NGK)};
+AttentionGradients attend_backward(const at::Tensor&, const AttentionSaved& saved, const Documents& documents,
+                                   const AttentionOptions& options) {
+  AttentionGradients made{like(saved.q_NHK), like(saved.k_NGK), like(saved.v_NGK)};
+  if (const auto room = stood_for ? stood_for->attention.backward_room : nullptr)
+    at::empty({room(saved, documents, options)}, saved.q_NHK.options().dtype(at::kByte));
+  return made;
 }
 at::Tensor attend_cached(const at::Tensor& q_NHK, const at::Tensor&, const at::Tensor&, const AttentionOptions&) {
   return like(q_NHK);
@@ -100,21 +105,20 @@ at::Tensor likeliest_of(const at::Tensor& logits_RV) {
   return at::empty({logits_RV.size(0)}, logits_RV.options().dtype(at::kLong));
 }
 
-thread_local at::DeviceType stood_for = at::kCPU;
-std::int64_t chunk_bytes() { return table_of(stood_for).sums.chunk_bytes(); }
+std::int64_t chunk_bytes() { return (stood_for ? *stood_for : cpu_backend()).sums.chunk_bytes(); }
 
 // A device's kernels make their results alone.
 using Parts = RoutedParts<gated, gated_backward>;
 at::Tensor take(const at::Tensor& x_ND, const at::Tensor& slot_S) {
-  if (stood_for == at::kCPU) return Parts::take(x_ND, slot_S);
+  if (!stood_for) return Parts::take(x_ND, slot_S);
   return at::empty({slot_S.size(0), x_ND.size(1)}, x_ND.options());
 }
 at::Tensor add_up(const at::Tensor& y_SD, const at::Tensor& place_NK, const at::Tensor& weight_NK) {
-  if (stood_for == at::kCPU) return Parts::add_up(y_SD, place_NK, weight_NK);
+  if (!stood_for) return Parts::add_up(y_SD, place_NK, weight_NK);
   return at::empty({place_NK.size(0), y_SD.size(1)}, y_SD.options());
 }
 RoutedGradients routed_backward(const at::Tensor& d_SI, const RoutedGated& saved, Activation activation) {
-  if (stood_for == at::kCPU) return Parts::gated_backward(d_SI, saved, activation);
+  if (!stood_for) return Parts::gated_backward(d_SI, saved, activation);
   return {like(d_SI), like(d_SI), d_SI, like(saved.weight_NK)};
 }
 
@@ -139,7 +143,10 @@ const Backend& meta_backend() {
   return table;
 }
 
-StandsFor::StandsFor(at::Device device) : before_(meta_table::stood_for) { meta_table::stood_for = device.type(); }
+StandsFor::StandsFor(at::Device device) : StandsFor(table_of(device.type())) {}
+StandsFor::StandsFor(const Backend& table) : before_(meta_table::stood_for) {
+  meta_table::stood_for = &table == &cpu_backend() ? nullptr : &table;
+}
 StandsFor::~StandsFor() { meta_table::stood_for = before_; }
 
 }  // namespace hone::ops

@@ -18,12 +18,11 @@
 // tensor cores have two products to make while threads compute weights, and one or two while they compute slopes. Rows
 // of 64 values, or twice that, are filled up with zeros; so are blocks behind a document's end.
 #include "ops/cuda/kernels/cores.h"
+#include "ops/cuda/kernels/squares.h"
 #include "ops/cuda/kernels/types.h"
 
 using Value = HONE_VALUE;
 
-constexpr int kSide = 64, kSquarePacks = kSide * 8;  // of a square of values in the room
-constexpr int kGroups = 2, kGroupThreads = 4 * kWarp;
 constexpr int kOwnLines = kGroups * kSide;
 
 // exponents[h][n], means[h][n] of queries side by side. A warp takes four rows of a head's values at a time.
@@ -45,65 +44,26 @@ HONE_DEVICE void describe_query(const T* y, const T* dy, const float* lse, float
   store<2>(described, head * tokens + token, made);
 }
 
-// Rows of tokens' heads in memory.
-template <class T>
-struct Heads {
-  const T* at;
-  Int token, head;  // from one to the next
-};
 template <class T>
 struct BackwardCall {
+  Tiles tiles;
   Heads<T> own[2], other[2];
   const float* described;
-  const int* ends;  // where documents begin, and the last one's end
-  int documents;
   Int tokens;
-  int heads, each, shared;  // own ones; other ones for each, or own ones for each other
-  int times;                // so many own ones a block has, one after another
-  int packs;                // of a row
+  int packs;  // of a row
   float scale;
-  int back, ahead;  // so many tokens an own one sees of others before and behind its place
+  Kept kept;
   T* to[2];
+  Int pitch;  // from a token to the next
 };
 
-// A block's own tokens: [first, first + kOwnLines) of a document's, of heads from one on, and the others that any of
-// them sees, of their heads.
-struct OwnLines {
-  int begin, count;  // of the document
-  int first, head;
-  int from, to, other_head;
-};
-template <class T>
-HONE_DEVICE OwnLines own_lines(const BackwardCall<T>& a, bool last_first) {
-  OwnLines own = {};
-  const int in_row = a.heads / a.times;
-  const int tiles = static_cast<int>(gridDim.x) / in_row, at = static_cast<int>(blockIdx.x) / in_row;
-  const int tile = last_first ? tiles - 1 - at : at;
-  own.head = static_cast<int>(blockIdx.x) % in_row * a.times;
-  own.other_head = own.head / a.shared * a.each;
-  const int document = group_of(tile, a.ends, a.documents, kOwnLines);
-  own.begin = a.ends[document], own.count = a.ends[document + 1] - own.begin;
-  own.first = (tile - own.begin / kOwnLines - document) * kOwnLines;
-  own.from = own.first > a.back ? (own.first - a.back) / kSide * kSide : 0;
-  own.to = own.first + kOwnLines + a.ahead;
-  own.to = own.to < own.count ? own.to : own.count;
-  return own;
-}
-HONE_DEVICE int count_steps(const OwnLines& own, int heads) { return (own.to - own.from + kSide - 1) / kSide * heads; }
-
-// A thread's scores or slopes of 64 own tokens and 64 others.
-struct Square {
-  float at[32];
-};
-// As a left factor, by 16 others.
-struct SquareWords {
-  unsigned at[kSide / 16][4];
-};
 template <class T>
 HONE_DEVICE void narrow(T, const Square& x, SquareWords& to) {
   HONE_UNROLL for (int i = 0; i < kSide / 16; ++i)
     HONE_UNROLL for (int w = 0; w < 4; ++w) to.at[i][w] = both(T{}, x.at[8 * i + 2 * w], x.at[8 * i + 2 * w + 1]);
 }
+
+HONE_DEVICE int count_steps(const OwnLines& own, int heads) { return (own.to - own.from + kSide - 1) / kSide * heads; }
 
 // A group's own rows of one matrix, of heads of kSquares squares, as left factors: in the room, or in registers, by 16
 // values as SquareWords.
@@ -141,42 +101,17 @@ HONE_DEVICE void ask_for_scores(T, Square& made, const OwnRows<kSquares, kHeld>&
   }
   commit_group();
 }
-// sum += left other; a group of its own.
-template <int kSquares, class T>
-HONE_DEVICE void ask_for_sum(T, Square (&sum)[kSquares], const SquareWords& left, const Pack<T, 8>* other) {
-  const unsigned right = place_of_matrix(shared_address(other));
-  begin_group();
-  HONE_UNROLL for (int s = 0; s < kSquares; ++s)
-    HONE_UNROLL for (int i = 0; i < kSide / 16; ++i)
-      group_multiply<true>(
-          T{}, sum[s].at, left.at[i],
-          matrix_at(right + static_cast<unsigned>(s * kSquarePacks) + bytes_to_depth_turned(16 * i) / 16));
-  commit_group();
-}
-HONE_DEVICE void hold_words(SquareWords& x) {
-  HONE_UNROLL for (int i = 0; i < kSide / 16; ++i) hold(x.at[i]);
-}
-
 // Which of a square's pairs see each other: own tokens from `own`, others from `other` on, both within the document.
 struct Sight {
   int own, other, back, ahead, count;
 };
 HONE_DEVICE bool sees_all(const Sight& a) {
   return a.other >= a.own + kSide - 1 - a.back && a.other + kSide - 1 <= a.own + a.ahead &&
-         a.other + kSide <= a.count;
+         a.other + kSide <= a.count && a.own + kSide <= a.count;
 }
 HONE_DEVICE bool sees(const Sight& a, int row, int column) {
   const int own = a.own + row, other = a.other + column;
-  return other >= own - a.back && other <= own + a.ahead && other < a.count;
-}
-
-// A thread's place in its group's square.
-struct OwnPlace {
-  int row, column;
-};
-HONE_DEVICE OwnPlace own_place() {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  return {static_cast<int>(threadIdx.x) / kWarp % 4 * 16 + lane / 4, lane % 4 * 2};
+  return other >= own - a.back && other <= own + a.ahead && other < a.count && own < a.count;
 }
 
 // Exponents and means of the queries of a thread's sums: of its two rows, or, where keys are own, of columns. These the
@@ -224,20 +159,6 @@ HONE_DEVICE void widen(T, const SquareWords& words, Square& to) {
   }
 }
 
-template <int kSquares, class T>
-HONE_DEVICE void write_rows(T, const Square (&sum)[kSquares], float scale, T* to, Int pitch, int rows, int packs) {
-  const OwnPlace place = own_place();
-  HONE_UNROLL for (int s = 0; s < kSquares; ++s)
-    HONE_UNROLL for (int quad = 0; quad < 8; ++quad)
-      HONE_UNROLL for (int half = 0; half < 2; ++half) {
-        const int row = place.row + 8 * half, column = s * kSide + 8 * quad + place.column;
-        if (row >= rows || column >= packs * 8) continue;
-        Pack<T, 2> pair = {};
-        HONE_UNROLL for (int c = 0; c < 2; ++c) pair.at[c] = rounded<T>(sum[s].at[4 * quad + 2 * half + c] * scale);
-        store<2>(to + row * pitch + column, 0, pair);
-      }
-}
-
 // The room: own rows of matrices that registers do not hold, then blocks of others, of both matrices, then what is
 // described of each block's queries, then gates. kHeld: own matrices in registers, the first ones. kBlocks: blocks that
 // are read, wait to be or are on their way.
@@ -249,16 +170,8 @@ struct BackwardRoom {
   static constexpr int kOwn = (2 - kHeld) * kGroups;      // of such
   using Type = T;
   Pack<T, 8>* at;
+  unsigned gates;
 };
-// Which block of the room is next, and whether it is its odd time.
-struct Turn {
-  int block, odd;
-};
-template <class Room>
-HONE_DEVICE Turn next_of(const Room&, const Turn& turn) {
-  const bool over = turn.block + 1 == Room::kBlocks;
-  return {over ? 0 : turn.block + 1, over ? 1 - turn.odd : turn.odd};
-}
 template <class Room>
 HONE_DEVICE auto* own_rows(const Room& room, int which, int group) {
   return room.at + ((which - Room::kHeld) * kGroups + group) * Room::kPacks;
@@ -271,64 +184,18 @@ template <class Room>
 HONE_DEVICE float* described_in(const Room& room, const Turn& turn) {
   return reinterpret_cast<float*>(room.at + (Room::kOwn + 2 * Room::kBlocks) * Room::kPacks) + turn.block * 2 * kSide;
 }
-template <class Room>
-HONE_DEVICE unsigned gate_of(const Room& room, int i) {
-  return shared_address(described_in(room, {Room::kBlocks, 0})) + static_cast<unsigned>(8 * i);
-}
-// Of a block: it is there; it has been read. Of a group: its own rows.
-template <class Room>
-HONE_DEVICE unsigned there_gate(const Room& room, const Turn& turn) {
-  return gate_of(room, turn.block);
-}
-template <class Room>
-HONE_DEVICE unsigned read_gate(const Room& room, const Turn& turn) {
-  return gate_of(room, Room::kBlocks + turn.block);
-}
+// Of a group: its own rows are there.
 template <class Room>
 HONE_DEVICE unsigned own_gate(const Room& room, int group) {
-  return gate_of(room, 2 * Room::kBlocks + group);
+  return room.gates + static_cast<unsigned>(8 * (2 * Room::kBlocks + group));
 }
 template <class Room>
 HONE_DEVICE void make_gates(const Room& room) {
   if (threadIdx.x == 0) {
-    for (int i = 0; i < Room::kBlocks; ++i) {
-      make_gate(there_gate(room, {i, 0}), kGroupThreads);
-      make_gate(read_gate(room, {i, 0}), kGroups * 4);  // warps
-    }
+    make_gates_of_blocks(room);
     for (int group = 0; group < kGroups; ++group) make_gate(own_gate(room, group), kGroupThreads);
   }
   __syncthreads();
-}
-template <class Room>
-HONE_DEVICE void say_read(const Room& room, const Turn& turn) {
-  __syncwarp();
-  if (threadIdx.x % kWarp == 0) arrive(read_gate(room, turn));
-}
-
-// A thread's packs of 64 rows: one of some rows, kApart from one another.
-template <int kSquares>
-struct Copying {
-  static constexpr int kInRow = 8 * kSquares, kApart = kGroupThreads / kInRow;
-  int row, pack, place;
-};
-template <int kSquares>
-HONE_DEVICE Copying<kSquares> begin_copying() {
-  constexpr int kInRow = Copying<kSquares>::kInRow;
-  const int thread = static_cast<int>(threadIdx.x) % kGroupThreads, row = thread / kInRow, pack = thread % kInRow;
-  return {row, pack, pack / 8 * kSquarePacks + place_in_rows(row, pack % 8)};
-}
-// Rows behind the last of `count` and packs behind a row's become zeros. from: a thread's pack of its first row.
-template <int kSquares, class T>
-HONE_DEVICE void copy_rows(const Copying<kSquares>& copying, Pack<T, 8>* to, const T* from, Int pitch, int count,
-                           int packs) {
-  constexpr int kApart = Copying<kSquares>::kApart;
-  HONE_UNROLL for (int i = 0; i < kSide / kApart; ++i)
-    copy_ahead(to + copying.place + i * kApart * 8, from + i * kApart * pitch,
-               copying.pack < packs && copying.row + i * kApart < count);
-}
-template <int kSquares, class T>
-HONE_DEVICE const T* first_pack(const Copying<kSquares>& copying, const Heads<T>& x, Int token, int head) {
-  return x.at + (token + copying.row) * x.token + head * x.head + copying.pack * 8;
 }
 
 // What the copying group does.
@@ -337,8 +204,8 @@ HONE_DEVICE void copy_others(const BackwardCall<T>& a, const Room& room, const O
   const Copying<Room::kSquares> copying = begin_copying<Room::kSquares>();
   const int column = static_cast<int>(threadIdx.x) % kSide, which_described = static_cast<int>(threadIdx.x) / kSide % 2;
   Turn turn = {};
-  for (int time = 0; time < a.times; ++time)
-    for (int head = own.other_head; head < own.other_head + a.each; ++head)
+  for (int time = 0; time < a.tiles.times; ++time)
+    for (int head = own.other_head; head < own.other_head + a.tiles.each; ++head)
       for (int token = own.from; token < own.to; token += kSide) {
         pass(read_gate(room, turn), 1 - turn.odd);
         const int left = own.count - token;
@@ -393,7 +260,20 @@ struct Group {
   Square scores, slopes;
   static constexpr int kWords = Room::kOfKeys && kSquares == 1 ? 2 : 1;
   SquareWords words[kWords];
+  int kept;    // where squares of this document begin, of the head that the step is of
+  int square;  // where slopes of the step before are to be kept; below 0: nowhere
 };
+template <class Room>
+HONE_DEVICE int square_to_keep(const Kept& kept, const Group<Room>& x, const Sight& sight) {
+  const bool wanted = kept.at && sight.own < sight.count && meet(sight.own, sight.other, sight.back, sight.ahead);
+  return wanted ? x.kept + kept_place(kept, sight.other, sight.own) : -1;
+}
+// Slopes of the step before, when their products have read them.
+template <class Room>
+HONE_DEVICE void keep_slopes(const Kept& kept, const Group<Room>& x) {
+  if constexpr (Room::kOfKeys)
+    if (x.square >= 0) keep_square(x.words[0], words_of(kept, x.square));
+}
 
 template <class Room>
 HONE_DEVICE void hold_sums(Group<Room>& x) {
@@ -407,8 +287,8 @@ HONE_DEVICE void hold_sums(Group<Room>& x) {
 // A step. Who waits for a product leaves in flight what was asked for behind it. From a step to the next one, these are
 // sums alone, which nobody reads before the end: else the compiler would wait for every product at once.
 template <bool kLast, class Room>
-HONE_DEVICE void make_step(const Room& room, Group<Room>& x, const Sight& sight, float scale, const Turn& turn,
-                           const Turn& before, bool first) {
+HONE_DEVICE void make_step(const Room& room, Group<Room>& x, const Kept& kept, const Sight& sight, float scale,
+                           const Turn& turn, const Turn& before, bool first) {
   using T = typename Room::Type;
   constexpr int kOfNext = kLast ? 0 : 1, kWords = Group<Room>::kWords;
   const Turn next = next_of(room, turn);
@@ -423,6 +303,7 @@ HONE_DEVICE void make_step(const Room& room, Group<Room>& x, const Sight& sight,
   if constexpr (Room::kOfKeys && kWords == 1) {  // slopes of the step before have been read
     wait_for_groups<1>();
     hold_words(x.words[0]);
+    keep_slopes(kept, x);
   }
   weigh<Room::kOfKeys>(weights, x.scores, x.rows, described, sight, scale);
   if constexpr (Room::kOfKeys) {
@@ -436,6 +317,7 @@ HONE_DEVICE void make_step(const Room& room, Group<Room>& x, const Sight& sight,
   hold(x.slopes.at);
   hold_words(x.words[0]);
   if (!first) say_read(room, before);
+  if constexpr (kWords == 2) keep_slopes(kept, x);
   if constexpr (Room::kOfKeys) widen(T{}, narrow_weights, weights);
   slope<Room::kOfKeys>(x.slopes, weights, x.rows, described);
   narrow(T{}, x.slopes, x.words[0]);
@@ -450,10 +332,9 @@ HONE_DEVICE void make_step(const Room& room, Group<Room>& x, const Sight& sight,
 // Where a group's sums go that are complete.
 template <class Room, class T>
 HONE_DEVICE void write_sums(const BackwardCall<T>& a, const Group<Room>& x, Int token, int head, int rows) {
-  const Int pitch = static_cast<Int>(a.heads) * a.packs * 8, at = token * pitch + head * a.packs * 8;
-  write_rows<Room::kSquares>(T{}, x.sums, a.scale, a.to[0] + at, pitch, rows, a.packs);
-  if constexpr (Room::kOfKeys)
-    write_rows<Room::kSquares>(T{}, x.of_weights, 1, a.to[1] + at, pitch, rows, a.packs);
+  const Int at = token * a.pitch + head * a.packs * 8;
+  write_rows<Room::kSquares>(T{}, x.sums, a.scale, a.to[0] + at, a.pitch, rows, a.packs);
+  if constexpr (Room::kOfKeys) write_rows<Room::kSquares>(T{}, x.of_weights, 1, a.to[1] + at, a.pitch, rows, a.packs);
 }
 template <class Room, class T>
 HONE_DEVICE void bring_own(const BackwardCall<T>& a, const Room& room, Group<Room>& x, Int token, int head, int rows,
@@ -482,17 +363,22 @@ HONE_DEVICE void bring_own(const BackwardCall<T>& a, const Room& room, Group<Roo
 template <class Room, class T>
 HONE_DEVICE void sum_up(const BackwardCall<T>& a, const Room& room, const OwnLines& own, int group) {
   const float scale = a.scale * static_cast<float>(kLog2OfE);
-  const int first = own.first + group * kSide, rows = own.count - first, steps = count_steps(own, a.each);
+  const int first = own.first + group * kSide, rows = own.count - first, steps = count_steps(own, a.tiles.each);
   const Int token = own.begin + first;
   Turn turn = {}, before = {};
   int times = 0;
-  for (int head = own.head; head < own.head + a.times; ++head) {
+  for (int head = own.head; head < own.head + a.tiles.times; ++head) {
     Group<Room> x = {};
     bring_own(a, room, x, token, head, rows, group, times);
-    Sight sight = {first, own.from, a.back, a.ahead, own.count};
+    x.square = -1;
+    x.kept = own.other_head * a.kept.in_head + first_kept(a.kept, own);
+    Sight sight = {first, own.from, a.tiles.back, a.tiles.ahead, own.count};
     const auto go_on = [&] {
       before = turn, turn = next_of(room, turn);
-      sight.other = sight.other + kSide < own.to ? sight.other + kSide : own.from;
+      if constexpr (Room::kOfKeys) x.square = square_to_keep(a.kept, x, sight);
+      const bool same = sight.other + kSide < own.to;
+      sight.other = same ? sight.other + kSide : own.from;
+      x.kept += same ? 0 : a.kept.in_head;
     };
     hold_sums(x);
     pass(there_gate(room, turn), turn.odd);
@@ -501,12 +387,13 @@ HONE_DEVICE void sum_up(const BackwardCall<T>& a, const Room& room, const OwnLin
     wait_for_groups<0>();
     hold(x.scores.at);
     for (int step = 0; step < steps - 1; ++step, go_on())
-      make_step<false>(room, x, sight, scale, turn, before, step == 0);
-    make_step<true>(room, x, sight, scale, turn, before, steps == 1);
+      make_step<false>(room, x, a.kept, sight, scale, turn, before, step == 0);
+    make_step<true>(room, x, a.kept, sight, scale, turn, before, steps == 1);
     wait_for_groups<0>();
     hold_sums(x);
     say_read(room, turn);
     go_on();
+    keep_slopes(a.kept, x);
     write_sums(a, x, token, head, rows);
   }
 }
@@ -516,8 +403,10 @@ HONE_DEVICE void backward_of(const BackwardCall<T>& a) {
   if constexpr (sizeof(T) == 2) {
     using Packed = Pack<T, 8>;
     HONE_SHARED_ROOM(Packed, whole_room);
-    const BackwardRoom<kOfKeys, kSquares, kHeld, kBlocks, T> room = {first_unit(whole_room)};
-    const OwnLines own = own_lines(a, !kOfKeys);
+    using Room = BackwardRoom<kOfKeys, kSquares, kHeld, kBlocks, T>;
+    Packed* const at = first_unit(whole_room);
+    const Room room = {at, shared_address(at + (Room::kOwn + 2 * kBlocks) * Room::kPacks) + kBlocks * 8 * kSide};
+    const OwnLines own = own_lines<kOwnLines>(a.tiles, !kOfKeys);
     if (own.first >= own.count) return;
     make_gates(room);
     const int group = of_whole_warp(static_cast<int>(threadIdx.x) / kGroupThreads);
@@ -532,24 +421,32 @@ HONE_DEVICE void backward_of(const BackwardCall<T>& a) {
 }
 
 // tokens x heads rows of y and its gradient; described: [heads, tokens, 2]. A grid of warps that have four rows each.
-HONE_KERNEL describe_queries(const Value* y, const Value* dy, const float* lse, float* described, Int tokens,
-                             int heads, int packs, Int lse_token, Int lse_head) {
+HONE_KERNEL describe_queries(const Value* y, const Value* dy, const float* lse, float* described, Int tokens, int heads,
+                             int packs, Int lse_token, Int lse_head) {
   if constexpr (sizeof(Value) == 2) describe_query(y, dy, lse, described, tokens, heads, packs, lse_token, lse_head);
 }
 
-// strides: of own_0, own_1, other_0, other_1, each from a token to the next and from a head to the next. A grid of
+// strides: of own_0, own_1, other_0, other_1, each from a token to the next and from a head to the next. kept: where
+// slopes go, or null; of so many squares of a head and of a row, by a triangle or not, as squares.h has it. A grid of
 // tiles of own tokens, as group_of() counts them, times heads / times, which go first.
-#define HONE_BACKWARD(name, of_keys, squares, held, blocks)                                                         \
-  HONE_KERNEL_ALONE((kGroups + 1) * kGroupThreads)                                                                  \
-  name(const Value* own_0, const Value* own_1, const Value* other_0, const Value* other_1, HONE_LIST(Int, 8) strides, \
-              const float* described, const int* ends, int documents, Int tokens, int heads, int each, int shared,  \
-              int times, int packs, double scale, int back, int ahead, Value* to_0, Value* to_1) {                  \
-    const BackwardCall<Value> call = {{{own_0, strides.at[0], strides.at[1]}, {own_1, strides.at[2], strides.at[3]}}, \
-                                      {{other_0, strides.at[4], strides.at[5]},                                     \
-                                       {other_1, strides.at[6], strides.at[7]}},                                    \
-                                      described, ends, documents, tokens, heads, each, shared, times, packs,        \
-                                      static_cast<float>(scale), back, ahead, {to_0, to_1}};                        \
-    backward_of<of_keys, squares, held, blocks>(call);                                                              \
+#define HONE_BACKWARD(name, of_keys, squares, held, blocks)                                                            \
+  HONE_KERNEL_ALONE((kGroups + 1) * kGroupThreads)                                                                     \
+  name(const Value* own_0, const Value* own_1, const Value* other_0, const Value* other_1, HONE_LIST(Int, 8) strides,  \
+       const float* described, const int* ends, int documents, Int tokens, int heads, int each, int shared, int times, \
+       int packs, double scale, int back, int ahead, unsigned* kept, int in_head, int in_row, int triangle,            \
+       Value* to_0, Value* to_1, Int pitch) {                                                                          \
+    const BackwardCall<Value> call = {                                                                                 \
+        {ends, documents, heads, each, shared, times, back, ahead},                                                    \
+        {{own_0, strides.at[0], strides.at[1]}, {own_1, strides.at[2], strides.at[3]}},                                \
+        {{other_0, strides.at[4], strides.at[5]}, {other_1, strides.at[6], strides.at[7]}},                            \
+        described,                                                                                                     \
+        tokens,                                                                                                        \
+        packs,                                                                                                         \
+        static_cast<float>(scale),                                                                                     \
+        {kept, in_head, in_row, triangle != 0, (ahead + kSide - 1) / kSide},                                           \
+        {to_0, to_1},                                                                                                  \
+        pitch};                                                                                                        \
+    backward_of<of_keys, squares, held, blocks>(call);                                                                 \
   }
 HONE_BACKWARD(attention_of_keys_64, true, 1, 2, 6)
 HONE_BACKWARD(attention_of_keys_128, true, 2, 0, 4)

@@ -227,6 +227,16 @@ HONE_DEVICE void store(T* to, Int pack, const Pack<T, kCount>& values) {
   HONE_ACCESS(to, sizeof(T) * kCount);
   reinterpret_cast<Pack<T, kCount>*>(to)[pack] = values;
 }
+// 16 bytes that somebody reads once, later: they do not stay where what is read again is to find room.
+#if defined(__CUDA_ARCH__)
+HONE_DEVICE void store_for_later(unsigned* to, Int pack, const Pack<unsigned, 4>& words) {
+  asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to + 4 * pack), "r"(words.at[0]), "r"(words.at[1]),
+               "r"(words.at[2]), "r"(words.at[3])
+               : "memory");
+}
+#else
+HONE_DEVICE void store_for_later(unsigned* to, Int pack, const Pack<unsigned, 4>& words) { store<4>(to, pack, words); }
+#endif
 
 // A line of memory, for somebody to read it soon: as far as all multiprocessors share. Or, where one instruction does
 // that (9.0 and later), all of so many bytes; they begin and end at multiples of 16.
@@ -268,6 +278,18 @@ template <class T>
 HONE_DEVICE void multiply_add(T, float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
   emulated::multiply_add(c, a, b0, b1, [](unsigned short bits) { return widened(T{bits}); });
 }
+#endif
+
+// A block of 8 x 8 values of 16 bits, of which lane 4 g + t has columns 2 t and 2 t + 1 of row g, the other way round.
+// Every thread of a warp comes here.
+#if defined(__CUDA_ARCH__)
+HONE_DEVICE unsigned turned_block(unsigned word) {
+  unsigned made;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(made) : "r"(word));
+  return made;
+}
+#else
+HONE_DEVICE unsigned turned_block(unsigned word) { return emulated::move_matrix(word); }
 #endif
 
 // Several parameters of a kernel of one type: what its launch has as a std::array.
