@@ -37,6 +37,10 @@ class HONE_API KvCache final : public Past {
   // rope: by which q and k are yet to be rotated; null: they are.
   Tensor attend(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, const Plan& plan,
                 const ops::AttentionOptions& options, const ops::RopeTable* rope = nullptr);
+  // Before a pass looks its tokens up in a table. That is a kernel of LibTorch's, which begins when all that the device
+  // was given before has ended: what was changed until now is settled (ops::CacheRoom) for the pass's attention. What
+  // is changed after this is not, but for the newest entries: who changes anything says so. Called by Model::forward.
+  void begin_pass() { is_settled_ = true; }
   // After the last layer: the pass's tokens now belong to the past. Called by Model::forward.
   void advance(const Plan& plan);
 
@@ -79,6 +83,7 @@ class HONE_API KvCache final : public Past {
   Tensor attend_each(const Slot& slot, const Tensor& q_NHK, const Plan& plan,
                      const ops::AttentionOptions& options) const;
   const Tensor& held_R(std::int64_t window, at::Device device);
+  bool is_settled(const ops::RopeTable& rope) const;
   void refresh_held();
   Tensor counted(std::int64_t window) const;
   CacheSpec spec_;
@@ -91,6 +96,8 @@ class HONE_API KvCache final : public Past {
   std::map<std::int64_t, Tensor> held_R_;
   bool stale_ = true;
   std::int64_t generation_ = 0;
+  // Since the pass began the device was given nothing that changes entries, but newest ones, what rows hold or angles.
+  bool is_settled_ = false;
 };
 
 }  // namespace hone::nn

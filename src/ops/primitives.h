@@ -124,9 +124,12 @@ struct AttentionGradients {
   at::Tensor q_NHK, k_NGK, v_NGK;
 };
 
-// Keys and values of the tokens so far, by rows with room for C of them each.
+// Keys and values of the tokens so far, by rows with room for C of them each. settled: what rows hold, how many entries
+// that are, and the angles of new tokens lie there since before something was launched that waits for all before it, as
+// a table's look-up is; they may be read ahead of what was launched since.
 struct CacheRoom {
   at::Tensor k_RGCK, v_RGCK;
+  bool settled = false;
 };
 // One new token of each row: its heads before their rotation, and the angles of each.
 struct NewTokens {

@@ -431,7 +431,8 @@ TEST_P(GpuTable, RemembersAgain) {
   expect(0);
 }
 
-// What a token goes through, remembered: its launches begin early, with the bits of the same op by op.
+// What a token goes through, remembered: its launches begin early, with the bits of the same op by op. From the token's
+// look-up on, what its rows hold is settled.
 TEST_P(GpuTable, RemembersLayersOfATokenToTheBit) {
   constexpr std::int64_t kHidden = 2048, kHeads = 8, kGroups = 2, kInner = 4096, kLayers = 3;
   const ops::Backend& gpu = table();
@@ -441,17 +442,19 @@ TEST_P(GpuTable, RemembersLayersOfATokenToTheBit) {
                             v = of(kGroups * size, kHidden), o = of(kHidden, kHeads * size), gate = of(kInner, kHidden),
                             up = of(kInner, kHidden), down = of(kHidden, kInner);
     const at::Tensor norm = random({kHidden}), given = random({1, kHidden}), held = at::full({1}, 5).to(device_);
+    const at::Tensor first = at::zeros({1}, at::kLong).to(device_);
     const auto wide = at::toOpMathType(GetParam());
     const at::Tensor angles = at::randn({500, size / 2}).to(device_, wide);
+    const ops::RopeTable rope{angles.cos(), angles.sin(), held};
     const at::Tensor k_cache = random({1, kGroups, 500, size}), v_cache = random({1, kGroups, 500, size});
     const at::Tensor k_before = k_cache.clone(), v_before = v_cache.clone(), x = given.clone();
-    const auto step = [&] {
-      at::Tensor in = x, residual;
+    const auto step_of = [&](bool settled) {
+      at::Tensor in = at::embedding(x, first), residual;
       for (std::int64_t i = 0; i < kLayers; ++i) {
         const auto a = gpu.products.norm_skinny({in, residual, norm, 1e-5}, {q, k, v});
         const ops::NewTokens tokens{a.products[0].view({1, kHeads, size}), a.products[1].view({1, kGroups, size}),
-                                    a.products[2].view({1, kGroups, size}), {angles.cos(), angles.sin(), held}};
-        const at::Tensor y = gpu.attention.decode_new(tokens, {k_cache, v_cache}, held, {0.1});
+                                    a.products[2].view({1, kGroups, size}), rope};
+        const at::Tensor y = gpu.attention.decode_new(tokens, {k_cache, v_cache, settled}, held, {0.1});
         const at::Tensor b = gpu.products.skinny(y.view({1, -1}), {o})[0];
         const auto c = gpu.products.norm_skinny_gated({b, a.sum, norm, 1e-5}, gate, up, ops::Activation::silu);
         residual = c.sum, in = gpu.products.skinny(c.products[0], {down})[0];
@@ -460,8 +463,9 @@ TEST_P(GpuTable, RemembersLayersOfATokenToTheBit) {
       held.add_(197);
     };
     const auto begin = [&] { x.copy_(given), held.fill_(5), k_cache.copy_(k_before), v_cache.copy_(v_before); };
+    const auto step = [&] { step_of(/*settled=*/true); };
     begin();
-    step(), step(), step();
+    for (int i = 0; i < 3; ++i) step_of(/*settled=*/false), devices::synchronize(device_);
     const std::vector<at::Tensor> expected{x.clone(), k_cache.clone(), v_cache.clone()};
     const auto recording = gpu.make_recording();
     recording->record(step);

@@ -175,7 +175,8 @@ class Gpus {
     HONE_ASSERT(!unit.source.empty());
     if (!element.empty()) unit.source = with_element(kernel_source("elements/" + element + ".h"), unit.source);
     std::vector<Header> headers;
-    for (const char* header : {"types.h", "cores.h"}) headers.push_back({header, std::string(kernel_source(header))});
+    for (const char* header : {"types.h", "cores.h", "decode_cores-inl.h"})
+      headers.push_back({header, std::string(kernel_source(header))});
     const std::string architecture = compiler_.architecture_for(capability);
     Hasher key;
     key.update_field(unit.source).update_field(compiler_.version());
