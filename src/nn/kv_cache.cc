@@ -242,10 +242,17 @@ const ops::RopeTable& KvCache::rope_table(const Rope& rope, std::int64_t end, co
 void KvCache::advance(const Plan& plan) {
   is_settled_ = false;
   for (const PlannedDoc& doc : plan.docs()) lengths_[doc.row] += tokens_of(doc);
-  if (plan.is_one_token_each() && !stale_)
+  stale_ |= !plan.is_one_token_each();
+  if (!stale_ && !counts_are_left_)
     for (auto& [window, held] : held_R_) held.add_(1);
-  else
-    stale_ = true;
+}
+
+// None where the host knows better.
+std::vector<Tensor> KvCache::left_counts() const {
+  std::vector<Tensor> left;
+  if (!stale_)
+    for (const auto& [window, held] : held_R_) left.push_back(held);
+  return left;
 }
 
 }  // namespace hone::nn

@@ -51,6 +51,9 @@ class HONE_API KvCache final : public Past {
     std::vector<std::int64_t> held;  // per row
   };
   const std::vector<Room>* room_for_one_each();
+  // From the next pass on advance() leaves what lies on the device to the caller, who makes each of these one more.
+  void leave_counts(bool left) { counts_are_left_ = left; }
+  std::vector<Tensor> left_counts() const;
   // After a pass that went by without advance(): of who stored keys and values by himself; of a device that was given a
   // pass again, which did what advance() does there.
   void advance_by_one();
@@ -94,7 +97,7 @@ class HONE_API KvCache final : public Past {
   // What rows hold in layers of one window, on the device, where passes of one token of each row move it on; stale: the
   // host knows better.
   std::map<std::int64_t, Tensor> held_R_;
-  bool stale_ = true;
+  bool stale_ = true, counts_are_left_ = false;
   std::int64_t generation_ = 0;
   // Since the pass began the device was given nothing that changes entries, but newest ones, what rows hold or angles.
   bool is_settled_ = false;

@@ -136,6 +136,12 @@ struct NewTokens {
   at::Tensor q_RHK, k_RGK, v_RGK;
   RopeTable rope;
 };
+// What the next step of rows begins with, int64: its tokens, the likeliest ones (0 where there is none), and counts of
+// what rows hold, each one more than it was.
+struct NextStep {
+  at::Tensor ids_R1;
+  std::vector<at::Tensor> held_R;
+};
 // Tokens [first, first + count) of a pass, which are entries [at, at + count) of a row.
 struct CacheRun {
   std::int64_t first = 0, count = 0, row = 0, at = 0;

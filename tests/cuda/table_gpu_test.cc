@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/backend.h"
+#include "ops/likeliest.h"
 #include "tensor/device.h"
 
 namespace hone::test {
@@ -104,6 +105,21 @@ TEST_P(GpuTable, NewTokensThatAreTurnedAndStoredOnTheWay) {
   expect_near(y, plain_.attention.decode(turned, expected.k_RGCK, expected.v_RGCK, held, {0.1}), "attended");
   expect_near(got.k_RGCK, expected.k_RGCK, "keys");
   EXPECT_TRUE(got.v_RGCK.equal(expected.v_RGCK));
+}
+
+TEST_P(GpuTable, LikeliestTokensBeginTheNextStep) {
+  const at::Tensor logits = random({3, 9001});
+  logits[1][7] = NAN;
+  const auto run = [&](const ops::Backend& table) {
+    const ops::BackendScope scope(table);
+    const ops::NextStep next{at::full({3, 1}, 9, at::kLong).to(device_), {}};
+    ops::NextStep counted = next;
+    for (int i = 0; i < 6; ++i) counted.held_R.push_back(at::arange(3, at::kLong).to(device_) * i);
+    const at::Tensor made = ops::likeliest_then(logits, counted);
+    return std::vector<at::Tensor>{made, next.ids_R1, at::stack(counted.held_R)};
+  };
+  const std::vector<at::Tensor> got = run(table()), expected = run(plain_);
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].equal(expected[i])) << i;
 }
 
 TEST_P(GpuTable, RoutedRows) {
