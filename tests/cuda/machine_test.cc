@@ -226,7 +226,7 @@ TEST(EmulatedGpu, ReportsEarlyLaunchesThatWriteOrEndBeforeTheyWait) {
               if (blockIdx.x == 0) wait();
             }),
             "");
-  EXPECT_EQ(said([&] { memory.at[0] = 3, wait(); }), "a kernel writes before it has waited");
+  EXPECT_EQ(said([&] { memory.at[0] = 4, wait(); }), "a kernel writes before it has waited");
   EXPECT_EQ(said([&] {}), "a kernel is launched early and does not wait");
 }
 
