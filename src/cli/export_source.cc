@@ -14,8 +14,8 @@
 #include "io/checkpoints.h"
 #include "io/json.h"
 #include "io/lines.h"
+#include "io/metrics_file.h"
 #include "train/model_source.h"
-#include "train/test.h"
 
 namespace hone::cli {
 namespace {
@@ -123,7 +123,7 @@ void describe_run(ExportSource& source, const CheckpointPlace& place) {
   facts.steps = trainer.value("max_steps", std::int64_t{0});
   facts.log = trainer.value("log_history", nlohmann::json::array());
   std::error_code ignored;
-  const fs::path tests = place.run / training::kTestFile;
+  const fs::path tests = place.run / io::kTestFile;
   if (place.run.empty() || !fs::exists(tests, ignored)) return;
   io::LineReader reader(tests);
   std::string_view line;

@@ -14,6 +14,7 @@
 #include "hone/command.h"
 #include "hone/config_read.h"
 #include "hone/registry.h"
+#include "io/metrics_file.h"
 #include "train/metrics.h"
 #include "train/model_source.h"
 #include "train/test.h"
@@ -105,9 +106,9 @@ class Test final : public Command {
 
   // A line of test.jsonl in the run folder; the numbers have been made, so that a full disk is a warning.
   static void keep(const fs::path& run, const nlohmann::ordered_json& report) {
-    std::ofstream file(run / training::kTestFile, std::ios::app);
+    std::ofstream file(run / io::kTestFile, std::ios::app);
     file << report.dump() << "\n" << std::flush;
-    if (!file) log::warning("{}: cannot be written", (run / training::kTestFile).string());
+    if (!file) log::warning("{}: cannot be written", (run / io::kTestFile).string());
   }
 
   Config flags_;

@@ -11,6 +11,8 @@
 
 namespace hone::io {
 
+inline constexpr const char* kTestFile = "test.jsonl";  // of a run folder: a line of each test
+
 // metrics.jsonl: one object per line, each in one write. A failing disk is a warning once a minute, never the end of a
 // run.
 class MetricsFile {

@@ -35,6 +35,7 @@ std::int64_t KvCache::bytes() const {
 void KvCache::keep(const std::vector<std::int64_t>& rows) {
   ++generation_;
   held_R_.clear();
+  is_settled_ = false;
   const auto pick = [&](std::vector<std::int64_t>& values) {
     std::vector<std::int64_t> kept;
     for (const std::int64_t row : rows) kept.push_back(values.at(row));
@@ -53,6 +54,7 @@ void KvCache::keep(const std::vector<std::int64_t>& rows) {
 void KvCache::drop_oldest(Slot& slot, std::int64_t row, std::int64_t left) {
   const std::int64_t have = held(slot, row);
   if (have <= left) return;
+  is_settled_ = false;
   for (const Tensor* x : {&slot.k_RGCK, &slot.v_RGCK}) {
     const Tensor of_row = x->select(0, row);
     of_row.narrow(1, 0, left).copy_(of_row.narrow(1, have - left, left).clone());
@@ -87,6 +89,7 @@ void KvCache::grow(Slot& slot, std::int64_t window, std::int64_t needed) {
   const std::int64_t capacity = slot.k_RGCK.size(2);
   if (needed <= capacity) return;
   ++generation_;
+  is_settled_ = false;
   std::int64_t wider = std::max<std::int64_t>(2 * capacity, 16);
   if (window > 0) wider = std::min(wider, window + slack(window));
   wider = std::max(needed, wider);
@@ -99,6 +102,7 @@ void KvCache::grow(Slot& slot, std::int64_t window, std::int64_t needed) {
 
 void KvCache::append(Slot& slot, std::int64_t window, const Tensor& k_NGK, const Tensor& v_NGK, const Plan& plan,
                      bool fresh) {
+  is_settled_ = false;
   std::vector<ops::CacheRun> runs;
   for (const PlannedDoc& doc : plan.docs()) {
     const std::int64_t count = taken(doc, window, fresh);
@@ -134,7 +138,10 @@ Tensor KvCache::attend(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_
   reserve(slot, window, plan, k_NGK, fresh);
   if (one_each) {
     const Tensor& held = held_R(window, q_NHK.device());
-    if (rope) return ops::decode_new_tokens({q_NHK, k_NGK, v_NGK, *rope}, {slot.k_RGCK, slot.v_RGCK}, held, options);
+    if (rope) {
+      const ops::CacheRoom room{slot.k_RGCK, slot.v_RGCK, is_settled(*rope)};
+      return ops::decode_new_tokens({q_NHK, k_NGK, v_NGK, *rope}, room, held, options);
+    }
     ops::store_one_each(k_NGK, v_NGK, {slot.k_RGCK, slot.v_RGCK}, held);
     return ops::decode_attention(q_NHK, slot.k_RGCK, slot.v_RGCK, held, options);
   }
@@ -146,14 +153,23 @@ Tensor KvCache::attend(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_
 // What is stale gets other values, but stays where it is.
 void KvCache::refresh_held() {
   if (std::exchange(stale_, false))
-    for (auto& [window, held] : held_R_) held.copy_(counted(window));
+    for (auto& [window, held] : held_R_) held.copy_(counted(window)), is_settled_ = false;
 }
 
 const Tensor& KvCache::held_R(std::int64_t window, at::Device device) {
   refresh_held();
   Tensor& held = held_R_[window];
-  if (!held.defined()) held = devices::sent(counted(window), device), ++generation_;
+  if (!held.defined()) held = devices::sent(counted(window), device), ++generation_, is_settled_ = false;
   return held;
+}
+
+// Angles are, if they are those of this cache, by what its rows hold: a pass may have made others for itself.
+bool KvCache::is_settled(const ops::RopeTable& rope) const {
+  const auto held = held_R_.find(0);
+  const bool is_own = std::ranges::any_of(rope_tables_, [&](const auto& each) {
+    return rope.cos.is_same(each.second.cos) && rope.sin.is_same(each.second.sin);
+  });
+  return is_settled_ && is_own && held != held_R_.end() && rope.rows_N.is_same(held->second);
 }
 
 // int64 [rows], on the host: what rows hold in the layers of a window; 0: in those that have none, or what they would.
@@ -219,16 +235,24 @@ bool KvCache::angles_reach() const {
 const ops::RopeTable& KvCache::rope_table(const Rope& rope, std::int64_t end, const Tensor& like) {
   ops::RopeTable& table = rope_tables_[&rope];
   const std::int64_t have = table.cos.defined() ? table.cos.size(0) : 0;
-  if (have < end) table = rope.kept_table(std::max(end + 64, 2 * have), like), ++generation_;
+  if (have < end) table = rope.kept_table(std::max(end + 64, 2 * have), like), ++generation_, is_settled_ = false;
   return table;
 }
 
 void KvCache::advance(const Plan& plan) {
+  is_settled_ = false;
   for (const PlannedDoc& doc : plan.docs()) lengths_[doc.row] += tokens_of(doc);
-  if (plan.is_one_token_each() && !stale_)
+  stale_ |= !plan.is_one_token_each();
+  if (!stale_ && !counts_are_left_)
     for (auto& [window, held] : held_R_) held.add_(1);
-  else
-    stale_ = true;
+}
+
+// None where the host knows better.
+std::vector<Tensor> KvCache::left_counts() const {
+  std::vector<Tensor> left;
+  if (!stale_)
+    for (const auto& [window, held] : held_R_) left.push_back(held);
+  return left;
 }
 
 }  // namespace hone::nn

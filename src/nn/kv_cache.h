@@ -37,6 +37,10 @@ class HONE_API KvCache final : public Past {
   // rope: by which q and k are yet to be rotated; null: they are.
   Tensor attend(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, const Plan& plan,
                 const ops::AttentionOptions& options, const ops::RopeTable* rope = nullptr);
+  // Before a pass looks its tokens up in a table. That is a kernel of LibTorch's, which begins when all that the device
+  // was given before has ended: what was changed until now is settled (ops::CacheRoom) for the pass's attention. What
+  // is changed after this is not, but for the newest entries: who changes anything says so. Called by Model::forward.
+  void begin_pass() { is_settled_ = true; }
   // After the last layer: the pass's tokens now belong to the past. Called by Model::forward.
   void advance(const Plan& plan);
 
@@ -47,6 +51,9 @@ class HONE_API KvCache final : public Past {
     std::vector<std::int64_t> held;  // per row
   };
   const std::vector<Room>* room_for_one_each();
+  // From the next pass on advance() leaves what lies on the device to the caller, who makes each of these one more.
+  void leave_counts(bool left) { counts_are_left_ = left; }
+  std::vector<Tensor> left_counts() const;
   // After a pass that went by without advance(): of who stored keys and values by himself; of a device that was given a
   // pass again, which did what advance() does there.
   void advance_by_one();
@@ -79,6 +86,7 @@ class HONE_API KvCache final : public Past {
   Tensor attend_each(const Slot& slot, const Tensor& q_NHK, const Plan& plan,
                      const ops::AttentionOptions& options) const;
   const Tensor& held_R(std::int64_t window, at::Device device);
+  bool is_settled(const ops::RopeTable& rope) const;
   void refresh_held();
   Tensor counted(std::int64_t window) const;
   CacheSpec spec_;
@@ -89,8 +97,10 @@ class HONE_API KvCache final : public Past {
   // What rows hold in layers of one window, on the device, where passes of one token of each row move it on; stale: the
   // host knows better.
   std::map<std::int64_t, Tensor> held_R_;
-  bool stale_ = true;
+  bool stale_ = true, counts_are_left_ = false;
   std::int64_t generation_ = 0;
+  // Since the pass began the device was given nothing that changes entries, but newest ones, what rows hold or angles.
+  bool is_settled_ = false;
 };
 
 }  // namespace hone::nn

@@ -116,6 +116,7 @@ Output Model::forward(const Batch& batch, Pass& pass) const {
   nn::Plan& plan = pass.plan();
   Residency* const residency = pass.adapter == kDefaultAdapter ? residency_ : nullptr;
   if (residency) residency->begin(at::GradMode::is_enabled());
+  if (pass.cache) pass.cache->begin_pass();
   nn::Residual x(plan.to_flat(embed(batch, pass)));
   const bool unseen = !residency && !pass.wanted && !pass.checkpoint_blocks;  // what is between blocks
   const auto layers = blocks();

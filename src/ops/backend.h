@@ -118,6 +118,8 @@ struct Backend {
     at::Tensor (*likeliest)(const at::Tensor& logits_RV);  // ops/likeliest.h
     // How much memory a chunk of tokens' logits should take, in bytes, where losses are made of many.
     std::int64_t (*chunk_bytes)();
+    // The same with the next step; null: it is begun by ATen.
+    at::Tensor (*likeliest_then)(const at::Tensor& logits_RV, const NextStep& next) = nullptr;
   } sums{};
 
   // Of routed experts, as ops/experts.h says; slot_S are all of the tokens'.

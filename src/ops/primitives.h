@@ -124,14 +124,23 @@ struct AttentionGradients {
   at::Tensor q_NHK, k_NGK, v_NGK;
 };
 
-// Keys and values of the tokens so far, by rows with room for C of them each.
+// Keys and values of the tokens so far, by rows with room for C of them each. settled: what rows hold, how many entries
+// that are, and the angles of new tokens lie there since before something was launched that waits for all before it, as
+// a table's look-up is; they may be read ahead of what was launched since.
 struct CacheRoom {
   at::Tensor k_RGCK, v_RGCK;
+  bool settled = false;
 };
 // One new token of each row: its heads before their rotation, and the angles of each.
 struct NewTokens {
   at::Tensor q_RHK, k_RGK, v_RGK;
   RopeTable rope;
+};
+// What the next step of rows begins with, int64: its tokens, the likeliest ones (0 where there is none), and counts of
+// what rows hold, each one more than it was.
+struct NextStep {
+  at::Tensor ids_R1;
+  std::vector<at::Tensor> held_R;
 };
 // Tokens [first, first + count) of a pass, which are entries [at, at + count) of a row.
 struct CacheRun {

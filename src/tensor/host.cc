@@ -83,8 +83,19 @@ Asked::Asked(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> wide;
   for (const at::Tensor& x : tensors) wide.push_back(x.detach().flatten().to(at::kDouble));
   there_ = at::cat(wide);
+  send();
+}
+
+Asked Asked::as_it_is(const at::Tensor& x) {
+  Asked made;
+  made.there_ = x.detach();
+  made.send();
+  return made;
+}
+
+void Asked::send() {
   if (there_.is_cpu() || there_.is_meta()) return;
-  here_ = at::empty(there_.sizes(), at::TensorOptions().dtype(at::kDouble).pinned_memory(true));
+  here_ = at::empty(there_.sizes(), at::TensorOptions().dtype(there_.scalar_type()).pinned_memory(true));
   here_.copy_(there_, /*non_blocking=*/true);
   const auto arrived = std::make_shared<c10::Event>(there_.device().type());
   arrived->record(c10::impl::VirtualGuardImpl(there_.device().type()).getStream(there_.device()));
@@ -97,7 +108,7 @@ std::vector<double> Asked::numbers() const {
     ++wait_count;
     arrived_->synchronize();
   }
-  const at::Tensor all = arrived_ ? here_ : read(there_);
+  const at::Tensor all = (arrived_ ? here_ : read(there_)).to(at::kDouble).contiguous();
   const std::span<const double> made = values<double>(all);
   return {made.begin(), made.end()};
 }

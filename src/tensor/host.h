@@ -48,10 +48,13 @@ std::vector<double> numbers(const std::vector<at::Tensor>& scalars);  // one wai
 class Asked {
  public:
   explicit Asked(const std::vector<at::Tensor>& tensors);
+  static Asked as_it_is(const at::Tensor& x);  // one, from where it lies and in its type: nothing is computed for it
   const at::Tensor& there() const { return there_; }  // their values where they are made, fp64, one after another
   std::vector<double> numbers() const;                // waits for them
 
  private:
+  Asked() = default;
+  void send();
   at::Tensor there_, here_;
   std::shared_ptr<const c10::Event> arrived_;  // null: they are there already
 };

@@ -10,7 +10,6 @@
 #include "base/strings.h"
 #include "io/metrics_file.h"
 #include "train/step_plan.h"
-#include "train/test.h"
 
 namespace hone::training {
 namespace {
@@ -78,7 +77,7 @@ void set_newer_aside(io::RunFolder& run, std::int64_t step) {
     log::warning("{}: newer than step {}, moved to {}/{}", checkpoint.name, step, parent.path().string(), name);
   }
   if (!aside) return;
-  io::MetricsFile(parent, kTestFile).keep_up_to(step);  // the other files are cut by those who write them
+  io::MetricsFile(parent, io::kTestFile).keep_up_to(step);  // the other files are cut by those who write them
   aside->sync(), run.checkpoints().folder().sync();
 }
 

@@ -7,8 +7,6 @@
 
 namespace hone::training {
 
-inline constexpr const char* kTestFile = "test.jsonl";  // of a run folder: a line of each test
-
 // recipe: the run's own, with data.test; checkpoint: of that run. Measured as the run's evaluations are, by its
 // objective; "test_loss" when there is one set, else "test_<name>_loss". Error(config, data, checkpoint, not_finite);
 // of kind kStopped after a signal.

@@ -78,7 +78,8 @@ TEST(CudaCompiler, CompilesEveryKernelForEveryTypeAndGpu) {
   NEED_NVRTC();
   const Compiler compiler(nvrtc());
   std::vector<Header> headers;
-  for (const char* name : {"types.h", "cores.h", "squares.h"}) headers.push_back({name, text_of(kSources / name)});
+  for (const char* name : {"types.h", "cores.h", "squares.h", "decode_cores-inl.h"})
+    headers.push_back({name, text_of(kSources / name)});
   for (const auto& [name, source] : all_sources())
     for (const char* value : {"float", "double", "Bf16", "Half"})
       for (const int capability : {75, 80, 90, 100}) {

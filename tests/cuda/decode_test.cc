@@ -1,6 +1,7 @@
 // Attention of one new token per row against its cache: the kernel beside its meaning in fp64.
 #include <ATen/OpMathType.h>
 
+#include "cuda/early_memory.h"
 #include "cuda/kernel_check.h"
 #include "ops/attention.h"
 
@@ -156,6 +157,53 @@ TEST(CudaDecode, NewTokensAreTurnedAndStoredOnTheWay) {
   std::vector<std::int64_t> lengths(131);
   for (std::size_t r = 0; r < lengths.size(); ++r) lengths[r] = 1 + static_cast<std::int64_t>(r * 37 % 150);
   expect_new_tokens({lengths, 1, 1, 32, at::kFloat}, {0.4});
+}
+// What is settled is read before the kernel waits, and nothing else: with the same bits. `since`: what comes after what
+// waits for all, against the promise.
+enum class Since { tokens, entries, held, angles };
+Results settled_tokens(const Cached& in, const AttentionOptions& options, Since since, bool settled = true) {
+  const std::int64_t rows = in.q.size(0), groups = in.k.size(1), size = in.q.size(2);
+  const auto wide = at::toOpMathType(in.q.scalar_type());
+  const Tensor angles = (sample({300, size / 2}, at::kDouble, 11) * 3).to(wide);
+  const Tensor k = sample({rows, groups, size}, in.q.scalar_type(), 12), v = sample(k.sizes(), k.scalar_type(), 13);
+  EarlyTensors memory;
+  Tensor k_cache = in.k.clone(), v_cache = in.v.clone(), held = in.held();
+  RopeTable rope{angles.cos(), angles.sin(), held.remainder(300)};
+  memory.begin_after_all();
+  if (since == Since::entries) k_cache = k_cache.clone(), v_cache = v_cache.clone();
+  if (since == Since::held) held = held.clone();
+  if (since == Since::angles) rope = {rope.cos.clone(), rope.sin.clone(), rope.rows_N};
+  const NewTokens tokens{in.q.clone(), k.clone(), v.clone(), rope};
+  const Tensor y = emulated_backend().attention.decode_new(tokens, {k_cache, v_cache, settled}, held, options);
+  return {y.clone(), k_cache.clone(), v_cache.clone()};
+}
+void expect_settled_tokens(const Cached& in, const AttentionOptions& options) {
+  const std::string what = in.described(options);
+  const Results expected = settled_tokens(in, options, Since::entries, /*settled=*/false);
+  const Results got = emulated_results(
+      [&](const Backend&) { return settled_tokens(in, options, Since::tokens); }, what);
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_TRUE(bits_of(got[i]).equal(bits_of(expected[i]))) << what << ": result " << i;
+}
+TEST(CudaDecode, WhatIsSettledIsReadEarly) {
+  for (const at::ScalarType type : kAllTypes)
+    for (const std::int64_t size : {32, 64, 80, 128, 256})
+      expect_settled_tokens({{37, 1, 130}, 2, 3, size, type}, {0.4});
+  for (const std::int64_t shared : {9, 32}) expect_settled_tokens({{20, 257}, 2, shared, 64, at::kBFloat16}, {0.4});
+  // The newest entry is the first, the last of its tile and of its part, and one that a window has alone.
+  expect_settled_tokens({{1, 16, 17, 32, 33, 64, 128, 129, 257}, 1, 2, 64, at::kBFloat16}, {0.4});
+  for (const std::int64_t window : {1, 31})
+    expect_settled_tokens({{20, 257}, 1, 2, 64, at::kBFloat16}, {0.4, Mask::causal(window), 30.0});
+}
+TEST(CudaDecode, WhatIsNotSettledIsNotThereEarly) {
+  const Cached in({37, 130}, 2, 3, 64, at::kBFloat16);
+  const AttentionOptions options{0.4};
+  const Results expected = settled_tokens(in, options, Since::tokens, /*settled=*/false);
+  for (const Since since : {Since::entries, Since::angles}) {
+    EXPECT_TRUE(bits_of(settled_tokens(in, options, since, false)[0]).equal(bits_of(expected[0])));
+    EXPECT_FALSE(bits_of(settled_tokens(in, options, since)[0]).equal(bits_of(expected[0])));
+  }
+  EXPECT_ANY_THROW(settled_tokens(in, options, Since::held));  // no row: nothing waits
 }
 TEST(CudaDecode, WideHeadsAreNotTurnedOnTheWay) {
   const Cached in({3, 9}, 1, 2, 264, at::kFloat);

@@ -4,9 +4,10 @@
 // Every thread is a fiber. A warp runs until its threads wait for the block or have ended, then the next one: a kernel
 // that trusts in what another warp has written without a barrier finds what is not there. Warps and blocks run from the
 // first to the last or the other way round, or warps take turns at every exchange; what a block shares is spoiled
-// before it begins. Reported, as an exception: threads that end while others wait for them, warps whose threads do not
-// come to the same exchange, gates that nobody opens, traps, accesses where none may begin, and writing beyond the
-// shared room. One OS thread at a time.
+// before it begins. Kernels that are launched early find memory as it was, until they wait for what is before them
+// (early_memory.h). Reported, as an exception: threads that end while others wait for them, warps whose threads do not
+// come to the same exchange, gates that nobody opens, traps, accesses where none may begin, writing beyond the shared
+// room, and early launches that do not wait. One OS thread at a time.
 #pragma once
 
 #include <ucontext.h>
@@ -64,6 +65,15 @@ struct Place {
 };
 inline Place threadIdx, blockIdx, blockDim, gridDim;
 
+// Memory as kernels that are launched early find it: as it was, until they wait. None: as it is, always.
+class EarlyMemory {
+ public:
+  virtual ~EarlyMemory() = default;
+  virtual void show_before() = 0;
+  virtual bool show_now() = 0;  // false: somebody has written meanwhile
+};
+inline EarlyMemory* early_memory = nullptr;
+
 enum class Order { forward, backward, turns };
 inline Order order = Order::forward;  // of warps and blocks, from the next launch on
 
@@ -75,14 +85,15 @@ class Machine {
 
   static Machine& now() { return *running(); }
 
-  // Runs the kernel's thread for every place of the grid.
+  // Runs the kernel's thread for every place of the grid. early: it waits itself for what was launched before.
   static void launch(Place grid, int threads, std::size_t room_bytes, const std::function<void()>& kernel,
-                     int threads_y = 1) {
+                     int threads_y = 1, bool early = false) {
     if (room_bytes > kMostRoom) throw std::runtime_error("more room for a block than any GPU gives it");
     if (threads < kLanes || threads % kLanes != 0 || threads * threads_y > 512)
       throw std::runtime_error("a block of " + std::to_string(threads) + " threads; expected whole warps, 32 to 512");
     if (grid.x == 0 || grid.y == 0 || grid.y > 65535) throw std::runtime_error("a grid that CUDA refuses");
     Machine machine(threads * threads_y, room_bytes, kernel);
+    machine.is_early_ = early;
     gridDim = grid;
     blockDim = {static_cast<unsigned>(threads), static_cast<unsigned>(threads_y), 1};
     const std::size_t blocks = static_cast<std::size_t>(grid.x) * grid.y;
@@ -91,11 +102,19 @@ class Machine {
       blockIdx = {static_cast<unsigned>(b % grid.x), static_cast<unsigned>(b / grid.x), 0};
       machine.run_block();
     }
+    if (early && !machine.has_waited_)  // who comes next would trust that all before it has ended
+      throw std::runtime_error("a kernel is launched early and does not wait");
   }
 
   void* room() { return room_.data(); }
 
   void wait_for_block() { stop(State::at_barrier); }
+
+  // For what was launched before: when nothing of the block can go on without it, no sooner.
+  void wait_for_before() {
+    has_waited_ = true;
+    if (is_shown_before_) stop(State::at_wait);
+  }
 
   // What the thread of the lane that `from` names has given; all threads of the warp come here with the same `from`.
   template <class T>
@@ -194,7 +213,7 @@ class Machine {
   [[noreturn]] void trap() { throw std::runtime_error("a kernel has trapped"); }
 
  private:
-  enum class State { ready, at_barrier, at_exchange, at_gate, ended };
+  enum class State { ready, at_barrier, at_exchange, at_gate, at_wait, ended };
   struct Gate {
     int expected = 0, missing = 0;
     bool odd = false, brings = false;
@@ -225,7 +244,10 @@ class Machine {
     before_ = running();
     running() = this;
   }
-  ~Machine() { running() = before_; }
+  ~Machine() {
+    show_now();
+    running() = before_;
+  }
   Machine(const Machine&) = delete;
 
   static void arrive(const Copy& copy) { std::memcpy(copy.to, copy.what.data(), copy.bytes); }
@@ -270,6 +292,24 @@ class Machine {
       if (any) return true;
     }
     return false;
+  }
+
+  // What was launched before has ended; false: it had, or nobody waits for it.
+  bool end_what_is_before() {
+    bool any = false;
+    for (Thread& thread : threads_)
+      if (thread.state == State::at_wait) thread.state = State::ready, any = true;
+    if (any) check_now();
+    return any;
+  }
+  void show_before() {
+    if (!is_early_ || !early_memory) return;
+    early_memory->show_before();
+    is_shown_before_ = true;
+  }
+  bool show_now() { return !std::exchange(is_shown_before_, false) || early_memory->show_now(); }
+  void check_now() {
+    if (!show_now()) throw std::runtime_error("a kernel writes before it has waited");
   }
 
   static Machine*& running() {
@@ -317,14 +357,16 @@ class Machine {
     }
     gates_.clear();
     const std::size_t warps = threads_.size() / kLanes;
+    show_before();
     do {
       bool more = true;
       while (more) {
         more = false;
         for (std::size_t i = 0; i < warps; ++i) more |= run_warp(order != Order::backward ? i : warps - 1 - i);
-        if (!more) more = open_gates();
+        if (!more) more = open_gates() || end_what_is_before();
       }
     } while (pass_barrier());
+    check_now();
     for (std::size_t i = room_bytes_; i < room_.size(); ++i)
       if (room_[i] != '\xff') throw std::runtime_error("a kernel wrote beyond the room that its block shares");
   }
@@ -341,7 +383,8 @@ class Machine {
       }
       for (std::size_t lane = 0; lane < kLanes; ++lane) {
         at_exchange += threads_[first + lane].state == State::at_exchange;
-        at_gate += threads_[first + lane].state == State::at_gate;
+        const State state = threads_[first + lane].state;
+        at_gate += state == State::at_gate || state == State::at_wait;
       }
       if (at_exchange == 0 || (at_gate > 0 && at_exchange + at_gate == kLanes)) return false;
       if (at_exchange < kLanes) throw std::runtime_error("not all threads of a warp come to an exchange");
@@ -390,6 +433,7 @@ class Machine {
   ucontext_t scheduler_{};
   std::size_t current_ = 0;
   std::exception_ptr failure_;
+  bool is_early_ = false, is_shown_before_ = false, has_waited_ = false;
   Machine* before_ = nullptr;
 };
 

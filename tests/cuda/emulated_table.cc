@@ -69,7 +69,8 @@ void launch_with(const Kernel& kernel, const at::Tensor& like, const Grid& grid,
     throw std::runtime_error(name + ": more room for a block than such a GPU gives it");
   ++launches;
   emulated::Machine::launch({static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), 1}, grid.threads,
-                            static_cast<std::size_t>(grid.shared_bytes), [&] { called.call(at); }, grid.threads_y);
+                            static_cast<std::size_t>(grid.shared_bytes), [&] { called.call(at); }, grid.threads_y,
+                            grid.early);
 }
 
 }  // namespace emulated_table

@@ -178,5 +178,57 @@ TEST(EmulatedGpu, ReportsGatesThatAreWrittenOverOrMadeTwice) {
   EXPECT_EQ(said(1, true), "a gate has been written over");
 }
 
+// Memory of two numbers, of which the second one has been made since.
+struct TwoNumbers final : EarlyMemory {
+  TwoNumbers() { early_memory = this; }
+  ~TwoNumbers() override { early_memory = nullptr; }
+  void show_before() override { first = at[0], at[1] = -1; }
+  bool show_now() override {
+    const bool is_untouched = at[0] == first && at[1] == -1;
+    at[1] = 2;
+    return is_untouched;
+  }
+  int at[2] = {1, 2}, first = 0;
+};
+TEST(EmulatedGpu, EarlyLaunchesFindWhatIsBeforeThemWhenTheyHaveWaited) {
+  TwoNumbers memory;
+  int before = 0, now = 0;
+  const auto kernel = [&] {
+    if (threadIdx.x >= 32) return __syncthreads();
+    before = memory.at[1] + __shfl_xor_sync(~0u, 0, 1);
+    Machine::now().wait_for_before();
+    now = memory.at[1];
+    __syncthreads();
+  };
+  for (const Order each : {Order::forward, Order::backward, Order::turns}) {
+    order = each;
+    for (const bool early : {true, false}) {
+      Machine::launch({3, 1, 1}, 64, 0, kernel, 1, early);
+      EXPECT_EQ(before, early ? -1 : 2);
+      EXPECT_EQ(now, 2);
+    }
+  }
+  order = Order::forward;
+}
+TEST(EmulatedGpu, ReportsEarlyLaunchesThatWriteOrEndBeforeTheyWait) {
+  TwoNumbers memory;
+  const auto said = [](const std::function<void()>& kernel) {
+    try {
+      Machine::launch({2, 1, 1}, 32, 0, kernel, 1, /*early=*/true);
+    } catch (const std::exception& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const auto wait = [] { Machine::now().wait_for_before(); };
+  EXPECT_EQ(said([&] { wait(), memory.at[0] = 3; }), "");
+  EXPECT_EQ(said([&] {
+              if (blockIdx.x == 0) wait();
+            }),
+            "");
+  EXPECT_EQ(said([&] { memory.at[0] = 4, wait(); }), "a kernel writes before it has waited");
+  EXPECT_EQ(said([&] {}), "a kernel is launched early and does not wait");
+}
+
 }  // namespace
 }  // namespace emulated

@@ -154,8 +154,9 @@ void expect_brought(std::int64_t rows, std::int64_t in, std::int64_t outs, std::
       return at->first >= begin && at->first + at->second <= begin + weight.nbytes();
     };
     EXPECT_TRUE(within(w.weight_OI) || within(up.weight_OI)) << "not a weight";
-    if (const auto next = std::next(at); next != places.end())
+    if (const auto next = std::next(at); next != places.end()) {
       EXPECT_LE(at->first + at->second, next->first) << "twice";
+    }
   }
   EXPECT_EQ(sum, expected) << rows << " rows of " << in;
 }

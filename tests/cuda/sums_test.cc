@@ -3,6 +3,7 @@
 #include "ops/cross_entropy.h"
 #include "ops/embedding.h"
 #include "ops/head_losses.h"
+#include "ops/likeliest.h"
 #include "ops/rms_norm.h"
 #include "tensor/host.h"
 
@@ -180,6 +181,25 @@ TEST(CudaSums, FindTheLikeliest) {
       const Tensor spoiled = emulated_backend().sums.likeliest(x);
       EXPECT_TRUE(spoiled.slice(0, 0, 2).eq(-1).all().item<bool>()) << described(type, 5, columns);
     }
+}
+TEST(CudaSums, TheLikeliestBeginTheNextStep) {
+  const Tensor x = sample({3, 3000}, at::kBFloat16);
+  x[1][7] = NAN;
+  const auto run = [&](const Backend& table) {
+    const BackendScope scope(table);
+    NextStep next{at::full({3, 1}, 9, at::kLong), {}};
+    for (const std::int64_t count : {0, 1, 3, 6}) {  // the last one: more than a launch takes
+      next.held_R.clear();
+      for (std::int64_t i = 0; i < count; ++i) next.held_R.push_back(at::arange(3, at::kLong) * (i + 2));
+      likeliest_then(x, next);
+    }
+    return Results{likeliest_then(x, next), next.ids_R1, at::stack(next.held_R)};
+  };
+  const Results got = emulated_results(run, "next step"), expected = run(reference_backend());
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].equal(expected[i])) << i;
+  EXPECT_EQ(got[0][1].item<std::int64_t>(), -1);
+  EXPECT_EQ(got[1][1].item<std::int64_t>(), 0);
+  EXPECT_EQ(got[2][5][2].item<std::int64_t>(), 2 * 7 + 2);
 }
 
 // Through the ops: an embedding, a norm and a head, and their gradients, with the table of the GPU.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/backend.h"
+#include "ops/likeliest.h"
 #include "tensor/device.h"
 
 namespace hone::test {
@@ -104,6 +105,21 @@ TEST_P(GpuTable, NewTokensThatAreTurnedAndStoredOnTheWay) {
   expect_near(y, plain_.attention.decode(turned, expected.k_RGCK, expected.v_RGCK, held, {0.1}), "attended");
   expect_near(got.k_RGCK, expected.k_RGCK, "keys");
   EXPECT_TRUE(got.v_RGCK.equal(expected.v_RGCK));
+}
+
+TEST_P(GpuTable, LikeliestTokensBeginTheNextStep) {
+  const at::Tensor logits = random({3, 9001});
+  logits[1][7] = NAN;
+  const auto run = [&](const ops::Backend& table) {
+    const ops::BackendScope scope(table);
+    const ops::NextStep next{at::full({3, 1}, 9, at::kLong).to(device_), {}};
+    ops::NextStep counted = next;
+    for (int i = 0; i < 6; ++i) counted.held_R.push_back(at::arange(3, at::kLong).to(device_) * i);
+    const at::Tensor made = ops::likeliest_then(logits, counted);
+    return std::vector<at::Tensor>{made, next.ids_R1, at::stack(counted.held_R)};
+  };
+  const std::vector<at::Tensor> got = run(table()), expected = run(plain_);
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].equal(expected[i])) << i;
 }
 
 TEST_P(GpuTable, RoutedRows) {
@@ -461,7 +477,8 @@ TEST_P(GpuTable, RemembersAgain) {
   expect(0);
 }
 
-// What a token goes through, remembered: its launches begin early, with the bits of the same op by op.
+// What a token goes through, remembered: its launches begin early, with the bits of the same op by op. From the token's
+// look-up on, what its rows hold is settled.
 TEST_P(GpuTable, RemembersLayersOfATokenToTheBit) {
   constexpr std::int64_t kHidden = 2048, kHeads = 8, kGroups = 2, kInner = 4096, kLayers = 3;
   const ops::Backend& gpu = table();
@@ -471,17 +488,19 @@ TEST_P(GpuTable, RemembersLayersOfATokenToTheBit) {
                             v = of(kGroups * size, kHidden), o = of(kHidden, kHeads * size), gate = of(kInner, kHidden),
                             up = of(kInner, kHidden), down = of(kHidden, kInner);
     const at::Tensor norm = random({kHidden}), given = random({1, kHidden}), held = at::full({1}, 5).to(device_);
+    const at::Tensor first = at::zeros({1}, at::kLong).to(device_);
     const auto wide = at::toOpMathType(GetParam());
     const at::Tensor angles = at::randn({500, size / 2}).to(device_, wide);
+    const ops::RopeTable rope{angles.cos(), angles.sin(), held};
     const at::Tensor k_cache = random({1, kGroups, 500, size}), v_cache = random({1, kGroups, 500, size});
     const at::Tensor k_before = k_cache.clone(), v_before = v_cache.clone(), x = given.clone();
-    const auto step = [&] {
-      at::Tensor in = x, residual;
+    const auto step_of = [&](bool settled) {
+      at::Tensor in = at::embedding(x, first), residual;
       for (std::int64_t i = 0; i < kLayers; ++i) {
         const auto a = gpu.products.norm_skinny({in, residual, norm, 1e-5}, {q, k, v});
         const ops::NewTokens tokens{a.products[0].view({1, kHeads, size}), a.products[1].view({1, kGroups, size}),
-                                    a.products[2].view({1, kGroups, size}), {angles.cos(), angles.sin(), held}};
-        const at::Tensor y = gpu.attention.decode_new(tokens, {k_cache, v_cache}, held, {0.1});
+                                    a.products[2].view({1, kGroups, size}), rope};
+        const at::Tensor y = gpu.attention.decode_new(tokens, {k_cache, v_cache, settled}, held, {0.1});
         const at::Tensor b = gpu.products.skinny(y.view({1, -1}), {o})[0];
         const auto c = gpu.products.norm_skinny_gated({b, a.sum, norm, 1e-5}, gate, up, ops::Activation::silu);
         residual = c.sum, in = gpu.products.skinny(c.products[0], {down})[0];
@@ -490,8 +509,9 @@ TEST_P(GpuTable, RemembersLayersOfATokenToTheBit) {
       held.add_(197);
     };
     const auto begin = [&] { x.copy_(given), held.fill_(5), k_cache.copy_(k_before), v_cache.copy_(v_before); };
+    const auto step = [&] { step_of(/*settled=*/true); };
     begin();
-    step(), step(), step();
+    for (int i = 0; i < 3; ++i) step_of(/*settled=*/false), devices::synchronize(device_);
     const std::vector<at::Tensor> expected{x.clone(), k_cache.clone(), v_cache.clone()};
     const auto recording = gpu.make_recording();
     recording->record(step);

@@ -3,6 +3,7 @@
 #include "nn/decoding/recorded.h"
 
 #include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
 
 #include <algorithm>
 #include <optional>
@@ -15,12 +16,20 @@
 #include "nn/kv_cache.h"
 #include "nn/plan.h"
 #include "ops/likeliest.h"
+#include "ops/linear.h"
 #include "ops/make_recording.h"
 #include "tensor/device.h"
 #include "tensor/host.h"
 
 namespace hone::nn {
 namespace {
+
+struct LeftCounts {
+  explicit LeftCounts(KvCache& cache) : cache(cache) { cache.leave_counts(true); }
+  ~LeftCounts() { cache.leave_counts(false); }
+  LeftCounts(const LeftCounts&) = delete;
+  KvCache& cache;
+};
 
 class RecordedDecoder final : public Decoder {
  public:
@@ -56,7 +65,7 @@ class RecordedDecoder final : public Decoder {
   // host to know them.
   std::span<const std::int32_t> likeliest() override {
     if (!likeliest_.empty()) return likeliest_;
-    const host::Asked asked({likeliest_R_});
+    const host::Asked asked = host::Asked::as_it_is(likeliest_R_);
     if (recorded_ == cache_->generation() && cache_->has_room_for_one_each() && cache_->angles_reach()) {
       recording_->replay();
       is_ahead_ = true;
@@ -72,7 +81,8 @@ class RecordedDecoder final : public Decoder {
   // In one read with the likeliest ones: all of them are exact as fp64.
   Highest highest(std::int64_t count) override {
     HONE_ASSERT(!is_ahead_);
-    const auto [logits, ids] = logits_RV_.topk(std::min(count, logits_RV_.size(1)));
+    const Tensor logits_RV = logits_RV_.to(at::toOpMathType(logits_RV_.scalar_type()));
+    const auto [logits, ids] = logits_RV.topk(std::min(count, logits_RV.size(1)));
     const auto wide = [](const Tensor& x) { return x.to(at::kDouble); };
     const Tensor read = host::read(at::cat({wide(likeliest_R_), wide(logits.flatten()), wide(ids.flatten())}));
     std::span<const double> values = host::values<double>(read);
@@ -118,15 +128,17 @@ class RecordedDecoder final : public Decoder {
     cache.go_back_to(before);
   }
 
+  // What rows hold is counted where their tokens are chosen, behind the head: until then nothing has to wait for it.
   bool run(KvCache& cache) {
     Batch batch;
     batch.ids_BT = ids_R1_, batch.tokens = ids_R1_.size(0);
     Pass pass(batch);
     pass.cache = &cache, pass.adapter = adapter_;
+    const LeftCounts scope(cache);
     const Tensor hidden_RD = model_.forward(batch, pass).hidden_BTD.flatten(0, 1);
-    logits_RV_ = model_.head().logits(hidden_RD, pass);
-    likeliest_R_ = ops::likeliest(logits_RV_);
-    ids_R1_.copy_(likeliest_R_.clamp_min(0).unsqueeze(1));
+    const Head& head = model_.head();  // the likeliest is the same in the weight's own type
+    logits_RV_ = head.is_made_apart(pass) ? head.logits(hidden_RD, pass) : ops::linear(hidden_RD, head.with_bias());
+    likeliest_R_ = ops::likeliest_then(logits_RV_, {ids_R1_, cache.left_counts()});
     return pass.plan().is_lasting();
   }
 

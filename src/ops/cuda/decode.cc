@@ -15,8 +15,9 @@ constexpr int kMostStoreThreads = 256;
 
 // The rows of one launch. How many parts a row has, the kernel finds: here there are as many as one of all the entries
 // that there is room for may have.
-void decode_rows(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& y,
-                 const at::Tensor& held, const NewTokens& tokens, const AttentionOptions& options, bool wide) {
+void decode_rows(const at::Tensor& q, const CacheRoom& room_of, const at::Tensor& y, const at::Tensor& held,
+                 const NewTokens& tokens, const AttentionOptions& options, bool wide) {
+  const at::Tensor &k = room_of.k_RGCK, &v = room_of.v_RGCK;
   const std::int64_t rows = q.size(0), heads = q.size(1), size = q.size(2), groups = k.size(1);
   const std::int64_t window = options.mask.window, room = window > 0 ? std::min(window, k.size(2)) : k.size(2);
   const std::int64_t most = std::clamp<std::int64_t>(ceil_div(room, kLeastEntries), 1, kMostParts);
@@ -32,11 +33,12 @@ void decode_rows(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, 
   const char* kernel = !by_cores ? "decode" : size <= kMostCoreSize / 2 ? "decode_64" : "decode_128";
   launch({"decode", kernel}, q, grid, q, k, v, y, softmax[0], softmax[1], parts, held, window, k.stride(0), k.stride(1),
          k.stride(2), static_cast<int>(groups), static_cast<int>(shared), static_cast<int>(size), options.scale,
-         options.soft_cap, tokens.k_RGK, tokens.v_RGK, tokens.rope.cos, tokens.rope.sin, tokens.rope.rows_N, wide);
+         options.soft_cap, tokens.k_RGK, tokens.v_RGK, tokens.rope.cos, tokens.rope.sin, tokens.rope.rows_N,
+         room_of.settled, wide);
   if (most == 1) return;
   const Grid joins{.x = rows * heads, .threads = threads_for(size, kMostDecodedSize), .early = true};
   launch({"decode", "join_parts"}, q, joins, y, softmax[0], softmax[1], parts, held, window, static_cast<int>(heads),
-         static_cast<int>(size), static_cast<int>(most));
+         static_cast<int>(size), static_cast<int>(most), room_of.settled);
 }
 
 // How entries of a cache lie, and how wide they may be read.
@@ -89,7 +91,8 @@ at::Tensor decode_all(const at::Tensor& q, const CacheRoom& room, const at::Tens
       return x.defined() ? x.narrow(0, first, std::min(at_once, rows - first)) : x;
     };
     const RopeTable angles{tokens.rope.cos, tokens.rope.sin, of(tokens.rope.rows_N)};
-    decode_rows(of(q), of(k), of(v), of(y), of(held), {{}, of(tokens.k_RGK), of(tokens.v_RGK), angles}, options, wide);
+    decode_rows(of(q), {of(k), of(v), room.settled}, of(y), of(held), {{}, of(tokens.k_RGK), of(tokens.v_RGK), angles},
+                options, wide);
   }
   return y;
 }
@@ -107,11 +110,13 @@ at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, c
 at::Tensor decode_new_tokens(const NewTokens& given, const CacheRoom& room, const at::Tensor& held_R,
                              const AttentionOptions& options) {
   if (given.q_RHK.size(2) > kMostDecodedSize || !lie_alike(room)) return {};
+  const RopeTable& rope = given.rope;
   const NewTokens tokens{given.q_RHK.contiguous(),
                          given.k_RGK.contiguous(),
                          given.v_RGK.contiguous(),
-                         {given.rope.cos.contiguous(), given.rope.sin.contiguous(), given.rope.rows_N.contiguous()}};
-  return decode_all(tokens.q_RHK, room, held_R, tokens, options);
+                         {rope.cos.contiguous(), rope.sin.contiguous(), rope.rows_N.contiguous()}};
+  const bool copied = !rope.cos.is_contiguous() || !rope.sin.is_contiguous() || !rope.rows_N.is_contiguous();
+  return decode_all(tokens.q_RHK, {room.k_RGCK, room.v_RGCK, room.settled && !copied}, held_R, tokens, options);
 }
 
 void store_in_cache(const at::Tensor& k_NGK, const at::Tensor& v_NGK, const CacheRoom& to,

@@ -176,7 +176,7 @@ class Gpus {
     HONE_ASSERT(!unit.source.empty());
     if (!element.empty()) unit.source = with_element(kernel_source("elements/" + element + ".h"), unit.source);
     std::vector<Header> headers;
-    for (const char* header : {"types.h", "cores.h", "squares.h"})
+    for (const char* header : {"types.h", "cores.h", "squares.h", "decode_cores-inl.h"})
       headers.push_back({header, std::string(kernel_source(header))});
     const std::string architecture = compiler_.architecture_for(capability);
     Hasher key;

@@ -11,6 +11,7 @@ constexpr int kSumThreads = 256, kLossThreads = 512;
 constexpr std::int64_t kMostRowBlocks = 4096;  // of sums of columns
 constexpr std::int64_t kLookBlocks = 1 << 12;  // of a look at all values
 constexpr int kMostFoundParts = 64;            // of a row in which the largest value is looked for
+constexpr std::size_t kMostCounts = 4;         // that go up with it, as the kernel has it
 
 at::Tensor columns(const at::Tensor& given) {
   const at::Tensor x = given.contiguous();
@@ -74,8 +75,11 @@ bool all_finite(const at::Tensor& given) {
 
 }  // namespace
 
-at::Tensor likeliest(const at::Tensor& given_RV) {
+at::Tensor likeliest_then(const at::Tensor& given_RV, const NextStep& next) {
   const at::Tensor logits = given_RV.contiguous();
+  std::array<void*, kMostCounts> held{};
+  const std::size_t counts = std::min(next.held_R.size(), kMostCounts);
+  for (std::size_t i = 0; i < counts; ++i) held[i] = parameter(next.held_R[i]);
   const std::int64_t rows = logits.size(0), vocab = logits.size(1);
   at::Tensor made = at::empty({rows}, logits.options().dtype(at::kLong));
   const bool wide = wide_rows(vocab, {logits});
@@ -86,16 +90,19 @@ at::Tensor likeliest(const at::Tensor& given_RV) {
   const Grid look{.x = parts, .y = rows, .threads = threads_for(packs, kSumThreads), .early = true};
   launch({"sums", "likeliest_parts"}, logits, look, logits, values, places, vocab, wide);
   const Grid join{.x = rows, .threads = threads_for(parts, kMostFoundParts), .early = true};
-  launch({"sums", "likeliest"}, logits, join, logits, values, places, made, static_cast<int>(parts));
+  launch({"sums", "likeliest"}, logits, join, logits, values, places, made, next.ids_R1, held, static_cast<int>(parts));
+  for (std::size_t i = counts; i < next.held_R.size(); ++i) at::Tensor(next.held_R[i]).add_(1);
   return made;
 }
+
+at::Tensor likeliest(const at::Tensor& logits_RV) { return cuda_table::likeliest_then(logits_RV, {}); }
 
 // Each chunk's gradient is added to all of the head's, 16 bytes a weight with what is read: few chunks, each with more
 // than enough for all multiprocessors.
 std::int64_t chunk_bytes() { return std::int64_t{1} << 30; }
 
 Backend::Sums sums() {
-  return {columns, join, add_to_table, loss, all_finite, likeliest, chunk_bytes};
+  return {columns, join, add_to_table, loss, all_finite, likeliest, chunk_bytes, likeliest_then};
 }
 
 }  // namespace hone::ops::cuda_table

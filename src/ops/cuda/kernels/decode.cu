@@ -3,6 +3,10 @@
 //
 // An entry is read once for all the query heads that share it, by a few neighbours in a warp, each of which has some
 // packs of its key and of its value. Exponents are of 2: what is missing of e is in the scale.
+//
+// The kernel before this one makes the new token alone. All else may have been there long before, if the launch says so
+// (`settled`, of ops/primitives.h): it is then asked for while that kernel still runs. The newest entry, which a block
+// turns and stores itself, is read from the block's room.
 #include "ops/cuda/kernels/types.h"
 
 using Value = HONE_VALUE;
@@ -17,6 +21,8 @@ struct Decoding {
   int size, heads;
   Int begin, end;
   Wide scale, soft_cap;
+  Int older;  // the end of those that were there before this token: what is behind lies in new_k, new_v, too
+  const Value *new_k, *new_v;
 };
 
 // The packs of an entry that a thread has: first, first + lanes and so on below packs.
@@ -244,209 +250,7 @@ HONE_DEVICE RowParts parts_of(Int held, Int window) {
   return {begin, end, count < kMostParts ? count : kMostParts};
 }
 
-// By tensor cores, of values of 16 bits: up to kTileHeads query heads that share entries are multiplied with
-// kTileEntries of them at a time. Values go into a product in the order in which lanes read them, of all its factors.
-
-constexpr int kTileHeads = 16, kTileEntries = 16;
-
-struct Words {
-  unsigned at[4];  // eight values
-};
-HONE_DEVICE Words words_of(const Value* from, int pack, bool there) {
-  if (!there) return {};
-  const Pack<unsigned, 4> read = load<4>(reinterpret_cast<const unsigned*>(from), pack);
-  return {{read.at[0], read.at[1], read.at[2], read.at[3]}};
-}
-// A lane's place in a tile, as multiply_add() has it: of four lanes, and which of them.
-struct CoreLane {
-  int group, place;
-};
-HONE_DEVICE CoreLane core_lane() {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  return {lane / 4, lane % 4};
-}
-
-// Of a warp's heads (rows `group` and `group` + 8 are a lane's): softmaxes so far and the values that they weigh, 2
-// `place` and the next pack of eight of each 64.
-template <int kSize>
-struct CoreSums {
-  Wide largest[2], sum[2];
-  float y[kSize / 8][4];
-};
-
-template <int kSize>
-struct CoreTile {
-  Words k[2][kSize / 32], v[4][kSize / 64];
-};
-// Zeros where there are no entries, or no values.
-template <int kSize>
-HONE_DEVICE void load_tile(CoreTile<kSize>& tile, const Decoding& a, Int first) {
-  const CoreLane lane = core_lane();
-  const int packs = a.size / 8;
-  HONE_UNROLL for (int half = 0; half < 2; ++half) {
-    const Int entry = first + 8 * half + lane.group;
-    HONE_UNROLL for (int c = 0; c < kSize / 32; ++c) {
-      const int pack = 4 * c + lane.place;
-      tile.k[half][c] = words_of(a.k + entry * a.stride, pack, entry < a.end && pack < packs);
-    }
-  }
-  HONE_UNROLL for (int e = 0; e < 4; ++e) {
-    const Int entry = first + 2 * lane.place + e % 2 + e / 2 * 8;
-    HONE_UNROLL for (int c = 0; c < kSize / 64; ++c) {
-      const int pack = 8 * c + lane.group;
-      tile.v[e][c] = words_of(a.v + entry * a.stride, pack, entry < a.end && pack < packs);
-    }
-  }
-}
-
-template <int kSize>
-struct CoreQueries {
-  Words at[2][kSize / 32];  // of rows `group` and `group` + 8
-};
-
-// The scores of a tile's entries, in exponents of 2; -infinity where there are none.
-template <int kSize>
-HONE_DEVICE void score_tile(const Decoding& a, const CoreQueries<kSize>& q, const CoreTile<kSize>& tile, Int first,
-                            float (&scores)[2][4]) {
-  HONE_UNROLL for (int half = 0; half < 2; ++half) {
-    HONE_UNROLL for (int i = 0; i < 4; ++i) scores[half][i] = 0;
-    HONE_UNROLL for (int c = 0; c < kSize / 32; ++c)
-      HONE_UNROLL for (int s = 0; s < 4; s += 2) {
-        const unsigned left[4] = {q.at[0][c].at[s], q.at[1][c].at[s], q.at[0][c].at[s + 1], q.at[1][c].at[s + 1]};
-        multiply_add(Value{}, scores[half], left, tile.k[half][c].at[s], tile.k[half][c].at[s + 1]);
-      }
-    HONE_UNROLL for (int i = 0; i < 4; ++i) {
-      float& score = scores[half][i];
-      if (a.soft_cap > 0)
-        score = tanh_of(score * (a.scale / a.soft_cap)) * (a.soft_cap * static_cast<float>(kLog2OfE));
-      else
-        score *= a.scale * static_cast<float>(kLog2OfE);
-      if (first + 8 * half + 2 * core_lane().place + i % 2 >= a.end) score = -infinity(0.0f);
-    }
-  }
-}
-
-// Scores become weights; what was added before is made relative to what is the largest now.
-template <int kSize>
-HONE_DEVICE void weigh(CoreSums<kSize>& made, float (&scores)[2][4]) {
-  HONE_UNROLL for (int row = 0; row < 2; ++row) {
-    float largest = made.largest[row];
-    HONE_UNROLL for (int i = 0; i < 4; ++i) largest = joined(Larger{}, largest, scores[i / 2][2 * row + i % 2]);
-    HONE_UNROLL for (int away = 1; away < 4; away *= 2)
-      largest = joined(Larger{}, largest, __shfl_xor_sync(kAllLanes, largest, away));
-    const float origin = origin_of(largest), factor = exp2_of(made.largest[row] - origin);
-    made.largest[row] = largest;
-    made.sum[row] *= factor;
-    HONE_UNROLL for (int i = 0; i < 4; ++i) {
-      float& weight = scores[i / 2][2 * row + i % 2];
-      made.sum[row] += weight = exp2_of(weight - origin);
-    }
-    HONE_UNROLL for (int j = 0; j < kSize / 8; ++j)
-      HONE_UNROLL for (int c = 0; c < 2; ++c) made.y[j][2 * row + c] *= factor;
-  }
-}
-
-// The lower, or the higher, values of two words.
-HONE_DEVICE unsigned lower(unsigned first, unsigned second) { return (first & 0xffffu) | second << 16; }
-HONE_DEVICE unsigned higher(unsigned first, unsigned second) { return first >> 16 | (second & 0xffff0000u); }
-
-template <int kSize>
-HONE_DEVICE void add_values(CoreSums<kSize>& made, const CoreTile<kSize>& tile, const float (&weights)[2][4]) {
-  unsigned left[4];
-  HONE_UNROLL for (int i = 0; i < 4; ++i)
-    left[i] = both(Value{}, weights[i / 2][i % 2 * 2], weights[i / 2][i % 2 * 2 + 1]);
-  HONE_UNROLL for (int c = 0; c < kSize / 64; ++c)
-    HONE_UNROLL for (int w = 0; w < 4; ++w) {
-      const unsigned of[4] = {tile.v[0][c].at[w], tile.v[1][c].at[w], tile.v[2][c].at[w], tile.v[3][c].at[w]};
-      multiply_add(Value{}, made.y[8 * c + 2 * w], left, lower(of[0], of[1]), lower(of[2], of[3]));
-      multiply_add(Value{}, made.y[8 * c + 2 * w + 1], left, higher(of[0], of[1]), higher(of[2], of[3]));
-    }
-}
-
-template <int kSize>
-struct CoreStep {
-  static constexpr int kTogether = kSize > 64 ? 1 : 2;  // tiles whose loads are on their way together
-  static constexpr int kEntries = kTogether * kTileEntries;
-};
-// What the warp reads first comes nearer, while there is no query yet.
-template <int kSize>
-HONE_DEVICE void ask_for_first(const Decoding& a) {
-  constexpr int kLineValues = kLineBytes / sizeof(Value);
-  const int warp = static_cast<int>(threadIdx.x) / kWarp, lines = (a.size + kLineValues - 1) / kLineValues;
-  for (int i = static_cast<int>(threadIdx.x) % kWarp; i < CoreStep<kSize>::kEntries * lines; i += kWarp) {
-    const Int entry = a.begin + warp * CoreStep<kSize>::kEntries + i / lines;
-    if (entry >= a.end) continue;
-    bring_nearer(a.k + entry * a.stride + i % lines * kLineValues);
-    bring_nearer(a.v + entry * a.stride + i % lines * kLineValues);
-  }
-}
-
-// Of the warp's tiles.
-template <int kSize>
-HONE_DEVICE void attend_by_cores(const Decoding& a, CoreSums<kSize>& made) {
-  constexpr int kTogether = CoreStep<kSize>::kTogether, kStep = CoreStep<kSize>::kEntries;
-  const CoreLane lane = core_lane();
-  CoreQueries<kSize> q;
-  HONE_UNROLL for (int row = 0; row < 2; ++row)
-    HONE_UNROLL for (int c = 0; c < kSize / 32; ++c) {
-      const int head = lane.group + 8 * row, pack = 4 * c + lane.place;
-      q.at[row][c] = words_of(a.q + head * a.size, pack, head < a.heads && pack < a.size / 8);
-    }
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  for (Int first = a.begin + warp * kStep; first < a.end; first += kDecodeWarps * kStep) {
-    CoreTile<kSize> tiles[kTogether];
-    HONE_UNROLL for (int i = 0; i < kTogether; ++i) load_tile(tiles[i], a, first + i * kTileEntries);
-    HONE_UNROLL for (int i = 0; i < kTogether; ++i) {
-      float scores[2][4];
-      score_tile(a, q, tiles[i], first + i * kTileEntries, scores);
-      weigh(made, scores);
-      add_values(made, tiles[i], scores);
-    }
-  }
-}
-
-// Where a head's column is kept, so that what a warp's lanes write at once lies in different banks: the four that share
-// a head side by side, heads four values apart.
-HONE_DEVICE int place_of_column(int column) {
-  const int j = column / 64 * 8 + column % 8, pair = column % 64 / 8;
-  return (2 * j + pair % 2) * 4 + pair / 2;
-}
-
-template <int kSize>
-HONE_DEVICE void decode_by_cores(const Decoding& a, const Results& to) {
-  constexpr int kApart = kSize + 1;  // from one warp's values of a head to the next one's
-  __shared__ Wide largest[kTileHeads * kDecodeWarps], sum[kTileHeads * kDecodeWarps],
-      y[kTileHeads * kDecodeWarps * kApart];
-  CoreSums<kSize> made = {};
-  made.largest[0] = made.largest[1] = -infinity(Wide());
-  attend_by_cores(a, made);
-  const CoreLane lane = core_lane();
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  HONE_UNROLL for (int row = 0; row < 2; ++row) {
-    HONE_UNROLL for (int away = 1; away < 4; away *= 2)
-      made.sum[row] += __shfl_xor_sync(kAllLanes, made.sum[row], away);
-    const int head = lane.group + 8 * row, place = head * kDecodeWarps + warp;
-    if (head >= a.heads) continue;
-    if (lane.place == 0) largest[place] = made.largest[row], sum[place] = made.sum[row];
-    HONE_UNROLL for (int j = 0; j < kSize / 8; ++j)
-      HONE_UNROLL for (int c = 0; c < 2; ++c) {
-        const int column = j / 8 * 64 + (2 * lane.place + c) * 8 + j % 8;
-        if (column < a.size) y[place * kApart + place_of_column(column)] = made.y[j][2 * row + c];
-      }
-  }
-  __syncthreads();
-  for (int i = threadIdx.x; i < a.heads * a.size; i += blockDim.x) {
-    const int head = i / a.size, column = i % a.size, first = head * kDecodeWarps;
-    const OneValue all = join<kDecodeWarps>({largest + first, sum + first, y + first * kApart, kDecodeWarps, kApart},
-                                            place_of_column(column));
-    if (to.y) {
-      to.y[i] = rounded<Value>(all.y / all.sum);
-      continue;
-    }
-    to.parts[head * to.apart * a.size + column] = all.y;
-    if (column == 0) to.largest[head * to.apart] = all.largest, to.sum[head * to.apart] = all.sum;
-  }
-}
+#include "ops/cuda/kernels/decode_cores-inl.h"
 
 // A token of each row that is not in the cache yet, and by which angles its heads, and the queries, are to be turned. k
 // null: it is there, and the queries are turned.
@@ -467,13 +271,6 @@ struct Caches {
   Wide scale, soft_cap;
 };
 
-// A head's values `at` and `half` behind it.
-HONE_DEVICE void rotate_values(const Value* from, Value* to, int at, int half, Wide cos, Wide sin) {
-  Value first = from[at], second = from[at + half];
-  rotate_pair(first, second, cos, sin);
-  to[at] = first, to[at + half] = second;
-}
-
 // What find_part() found.
 struct OwnPart {
   int row, group;
@@ -481,40 +278,73 @@ struct OwnPart {
   bool has_newest;
 };
 
-// The block's queries, turned, and the newest entry, if it is of the block's part. Blocks of other heads of that part
-// write the same there.
-HONE_DEVICE void take_new(const Caches& in, const NewToken& token, const OwnPart& own, Decoding& a) {
+// The angles of the block's row.
+struct Turns {
+  Wide cos[kMostSize / 2], sin[kMostSize / 2];
+};
+// Every thread of the block comes here.
+HONE_DEVICE const Turns& load_turns(const Caches& in, const NewToken& token, const OwnPart& own) {
+  __shared__ Turns turns;
+  if (!token.k) return turns;
+  const int half = in.size / 2;
+  const Int first = load_early(token.angles + own.row) * half;
+  for (int at = threadIdx.x; at < half; at += blockDim.x)
+    turns.cos[at] = load_early(token.cos + first + at), turns.sin[at] = load_early(token.sin + first + at);
+  __syncthreads();
+  return turns;
+}
+
+// The block's queries, turned, and the newest entry, if it is of the block's part: in the block's room, and that entry
+// in the cache, too, where blocks of other heads of that part write the same.
+HONE_DEVICE void take_new(const Caches& in, const NewToken& token, const OwnPart& own, const Turns& turns,
+                          Decoding& a) {
   using Packed = Pack<Value, Widest<Value>::kCount>;
-  constexpr int kMostBytes = 4096;  // of the heads that go together
+  constexpr int kMostBytes = 4096 + 2 * kMostSize * sizeof(Value);  // of the heads that go together, and of the entry
+  constexpr int kHeadsAtOnce = 4, kPairsAtOnce = 2;  // of a warp, and of a lane of each: on their way together
   if (!token.k) return;
   __shared__ Packed room[kMostBytes / sizeof(Packed)];
-  Value* const queries = room[0].at;
-  const int half = in.size / 2;
-  const Wide *cos = token.cos + token.angles[own.row] * half, *sin = token.sin + token.angles[own.row] * half;
-  for (int i = threadIdx.x; i < a.heads * half; i += blockDim.x) {
-    const int first = i / half * in.size, at = i % half;
-    rotate_values(a.q + first, queries + first, at, half, cos[at], sin[at]);
-  }
-  if (own.has_newest) {
-    const Int from = (static_cast<Int>(own.row) * in.groups + own.group) * in.size;
-    const Int to = own.row * in.row_apart + own.group * in.group_apart + own.newest * in.entry_apart;
-    for (int at = threadIdx.x; at < half; at += blockDim.x)
-      rotate_values(token.k + from, in.k + to, at, half, cos[at], sin[at]);
-    for (int at = threadIdx.x; at < in.size; at += blockDim.x) in.v[to + at] = token.v[from + at];
-  }
+  Value* const made = room[0].at;
+  const int half = in.size / 2, key = a.heads, value = a.heads + 1;  // behind the queries
+  const int heads = own.has_newest ? a.heads + 2 : a.heads;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
+  const Int from = (static_cast<Int>(own.row) * in.groups + own.group) * in.size;
+  const Int to = own.row * in.row_apart + own.group * in.group_apart + own.newest * in.entry_apart;
+  const auto each_pair = [&](int first_head, int first_pair, auto&& visit) {
+    HONE_UNROLL for (int h = 0; h < kHeadsAtOnce; ++h)
+      HONE_UNROLL for (int p = 0; p < kPairsAtOnce; ++p)
+        if (first_head + h * kDecodeWarps < heads && first_pair + p * kWarp < half)
+          visit(h * kPairsAtOnce + p, first_head + h * kDecodeWarps, first_pair + p * kWarp);
+  };
+  for (int first_head = warp; first_head < heads; first_head += kHeadsAtOnce * kDecodeWarps)
+    for (int first_pair = lane; first_pair < half; first_pair += kPairsAtOnce * kWarp) {
+      Value first[kHeadsAtOnce * kPairsAtOnce] = {}, second[kHeadsAtOnce * kPairsAtOnce] = {};
+      each_pair(first_head, first_pair, [&](int i, int head, int at) {
+        const Value* const x = head < key ? a.q + head * in.size : head == key ? token.k + from : token.v + from;
+        first[i] = x[at], second[i] = x[at + half];
+      });
+      each_pair(first_head, first_pair, [&](int i, int head, int at) {
+        if (head <= key) rotate_pair(first[i], second[i], turns.cos[at], turns.sin[at]);
+        made[head * in.size + at] = first[i], made[head * in.size + at + half] = second[i];
+        if (head < key) return;
+        Value* const entry = (head == key ? in.k : in.v) + to;
+        entry[at] = first[i], entry[at + half] = second[i];
+      });
+    }
   __syncthreads();
-  a.q = queries;
+  a.q = made, a.new_k = made + key * in.size, a.new_v = made + value * in.size;
 }
 
 // Of a block whose heads go `together`: false, it has nothing to do.
 HONE_DEVICE bool find_part(const Caches& in, int together, OwnPart& own, Decoding& a, Results& to) {
   const int cuts = (in.shared + together - 1) / together, part = blockIdx.x, cut = blockIdx.y % cuts,
             group = blockIdx.y / cuts % in.groups, row = blockIdx.y / cuts / in.groups;
-  const RowParts row_has = parts_of(in.held[row], in.window);
+  const Int newest = load_early(in.held + row);
+  const RowParts row_has = parts_of(newest, in.window);
   if (part >= row_has.count) return false;
   const Int each = (row_has.end - row_has.begin + row_has.count - 1) / row_has.count;
   const Int begin = row_has.begin + part * each;
   const int first = cut * together;
+  const bool is_last = part + 1 == row_has.count;
   const Int head = (static_cast<Int>(row) * in.groups + group) * in.shared + first, of_part = head * gridDim.x + part,
             cache = row * in.row_apart + group * in.group_apart;
   a = {in.q + head * in.size,
@@ -524,15 +354,19 @@ HONE_DEVICE bool find_part(const Caches& in, int together, OwnPart& own, Decodin
        in.size,
        in.shared - first < together ? in.shared - first : together,
        begin,
-       part + 1 < row_has.count ? begin + each : row_has.end,
+       is_last ? row_has.end : begin + each,
        in.scale,
-       in.soft_cap};
-  own = {row, group, in.held[row], part + 1 == row_has.count};
+       in.soft_cap,
+       is_last ? newest : begin + each,
+       in.k + cache + newest * in.entry_apart,
+       in.v + cache + newest * in.entry_apart};
+  own = {row, group, newest, is_last};
   to = {row_has.count == 1 ? in.y + head * in.size : nullptr, in.largest + of_part, in.sum + of_part,
         in.parts + of_part * in.size, gridDim.x};
   return true;
 }
 
+// Blocks that have no part end at once; the first part of each row waits for what is before.
 template <int kSize, class T>
 HONE_DEVICE void decode_caches(T, const Caches& in, const NewToken& token) {
   if constexpr (sizeof(T) == 2) {
@@ -540,9 +374,12 @@ HONE_DEVICE void decode_caches(T, const Caches& in, const NewToken& token) {
     Results to;
     OwnPart own;
     if (!find_part(in, kTileHeads, own, a, to)) return;
-    ask_for_first<kSize>(a);
-    take_new(in, token, own, a);
-    decode_by_cores<kSize>(a, to);
+    CoreTiles<kSize> tiles;
+    load_tiles<kSize>(tiles, a, first_of_warp<kSize>(a));
+    const Turns& turns = load_turns(in, token, own);
+    wait_for_before();
+    take_new(in, token, own, turns, a);
+    decode_by_cores<kSize>(a, tiles, to);
   }
 }
 template <int kCount>
@@ -551,22 +388,24 @@ HONE_DEVICE void decode_plainly(const Caches& in, const NewToken& token) {
   Results to;
   OwnPart own;
   if (!find_part(in, kCount, own, a, to)) return;
-  take_new(in, token, own, a);
+  const Turns& turns = load_turns(in, token, own);
+  wait_for_before();
+  take_new(in, token, own, turns, a);
   decode_heads<kCount, kCount>(a, to);
 }
 
 // q, y: [rows, groups, shared, size]; k, v: entries of rows and groups, the key/value heads, that lie so far apart; the
 // newest one of a row is entry held; largest, sum, parts: [rows, groups, shared, gridDim.x (, size)]. A block is a part
 // of a row's entries (x) and those of its heads (y) that go together: as many as values in an access. new_k and the
-// like: NewToken; [rows, groups, size].
+// like: NewToken; [rows, groups, size]. settled: of the rest, only the newest entries may still be on their way.
 #define HONE_DECODE(name, body)                                                                                        \
   HONE_KERNEL_OF(kDecodeWarps* kWarp)                                                                                  \
   name(const Value* q, Value* k, Value* v, Value* y, Wide* largest, Wide* sum, Wide* parts, const Int* held,           \
        Int window, Int row_apart, Int group_apart, Int entry_apart, int groups, int shared, int size, double scale,    \
        double soft_cap, const Value* new_k, const Value* new_v, const Wide* cos, const Wide* sin, const Int* angles,   \
-       int wide) {                                                                                                     \
+       int settled, int wide) {                                                                                        \
     let_next_begin();                                                                                                  \
-    wait_for_before();                                                                                                 \
+    if (!settled) wait_for_before();                                                                                   \
     const Caches in = {q, k, v, y, largest, sum, parts, held, window, row_apart, group_apart, entry_apart, groups,     \
                        shared, size, static_cast<Wide>(scale), static_cast<Wide>(soft_cap)};                           \
     const NewToken token = {new_k, new_v, cos, sin, angles};                                                           \
@@ -581,11 +420,12 @@ HONE_DECODE(decode_128, decode_caches<128>(Value{}, in, token))
 // A block per query head of a row; most: parts that there is room for.
 HONE_KERNEL_OF(kMostSize)
 join_parts(Value* y, const Wide* largest, const Wide* sum, const Wide* parts, const Int* held, Int window,
-           int heads, int size, int most) {
+           int heads, int size, int most, int settled) {
   let_next_begin();
-  wait_for_before();
+  if (!settled) wait_for_before();
   const Int head = blockIdx.x, at = head * most;
-  const int count = static_cast<int>(parts_of(held[head / heads], window).count), column = threadIdx.x;
+  const int count = static_cast<int>(parts_of(load_early(held + head / heads), window).count), column = threadIdx.x;
+  wait_for_before();  // also where there is nothing to join: who comes next trusts that all before it has ended
   if (count == 1 || column >= size) return;
   const OneValue all = join<16>({largest + at, sum + at, parts + at * size, count, size}, column);
   y[head * size + column] = rounded<Value>(all.y / all.sum);

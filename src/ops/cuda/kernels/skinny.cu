@@ -270,9 +270,9 @@ HONE_DEVICE void multiply_groups(const FewRows& given, const FewNorm& norm, cons
     WarpSums<kRows> sums = {};
     for (int first = share.begin; group < share.groups;) {
       wait_for_copies<kSteps - 2>();
+      asking.ask();  // for where the step before this one was: as many are on their way while this one is added
       add_products<kCount>(few, step, first, share.end, sums);
       step = step + 1 < kSteps ? step + 1 : 0;
-      asking.ask();  // for where the step before this one was
       first += kWarp * Together<kRows>::kPacks;
       if (first / kWarp * kWarp >= share.end) break;
     }

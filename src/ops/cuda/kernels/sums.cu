@@ -92,8 +92,10 @@ HONE_KERNEL likeliest_parts(const Value* logits, Wide* values, Int* places, Int 
   places[blockIdx.y * gridDim.x + blockIdx.x] = found.place;
 }
 // made[row] = the place of its largest value, of equal ones the first; -1 where one is infinite or not a number. Of a
-// row's parts, a thread for each.
-HONE_KERNEL likeliest(const Value*, const Wide* values, const Int* places, Int* made, int parts) {
+// row's parts, a thread for each. ids, held: the rows' next step (NextStep of ops/primitives.h), or null.
+constexpr int kMostCounts = 4;
+HONE_KERNEL likeliest(const Value*, const Wide* values, const Int* places, Int* made, Int* ids,
+                      HONE_LIST(Int*, kMostCounts) held, int parts) {
   let_next_begin();
   wait_for_before();
   Found own = {-infinity(Wide()), 0x7fffffffffffffffll};
@@ -102,7 +104,11 @@ HONE_KERNEL likeliest(const Value*, const Wide* values, const Int* places, Int* 
     own = {values[at], places[at]};
   }
   const Found found = joined_likeliest(own);
-  if (threadIdx.x == 0) made[blockIdx.x] = found.place;
+  if (threadIdx.x > 0) return;
+  made[blockIdx.x] = found.place;
+  if (ids) ids[blockIdx.x] = found.place < 0 ? 0 : found.place;
+  HONE_UNROLL for (int i = 0; i < kMostCounts; ++i)
+    if (held.at[i]) ++held.at[i][blockIdx.x];
 }
 
 // found becomes 1 where a value is infinite or not a number; whoever finds one writes the same.

@@ -203,6 +203,9 @@ HONE_DEVICE GatedSlopes<W> gated_slopes(const Activated<W>& act, W up, W gradien
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 HONE_DEVICE void wait_for_before() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 HONE_DEVICE void let_next_begin() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+#elif !defined(__CUDA_ARCH__)
+HONE_DEVICE void wait_for_before() { emulated::Machine::now().wait_for_before(); }
+HONE_DEVICE void let_next_begin() {}
 #else
 HONE_DEVICE void wait_for_before() {}
 HONE_DEVICE void let_next_begin() {}
@@ -236,6 +239,37 @@ HONE_DEVICE void store_for_later(unsigned* to, Int pack, const Pack<unsigned, 4>
 }
 #else
 HONE_DEVICE void store_for_later(unsigned* to, Int pack, const Pack<unsigned, 4>& words) { store<4>(to, pack, words); }
+#endif
+
+// Before wait_for_before(), of what has been there for long, but not always: from what all multiprocessors share. Their
+// own caches may still hold what was there when somebody read it last.
+#if defined(__CUDA_ARCH__)
+HONE_DEVICE float load_early(const float* x) {
+  float made;
+  asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(made) : "l"(x));
+  return made;
+}
+HONE_DEVICE double load_early(const double* x) {
+  double made;
+  asm volatile("ld.global.cg.f64 %0, [%1];" : "=d"(made) : "l"(x));
+  return made;
+}
+HONE_DEVICE Int load_early(const Int* x) {
+  Int made;
+  asm volatile("ld.global.cg.s64 %0, [%1];" : "=l"(made) : "l"(x));
+  return made;
+}
+HONE_DEVICE Pack<unsigned, 4> load_early(const unsigned* x, Int pack) {
+  Pack<unsigned, 4> made;
+  asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(made.at[0]), "=r"(made.at[1]), "=r"(made.at[2]), "=r"(made.at[3])
+               : "l"(x + 4 * pack));
+  return made;
+}
+#else
+template <class T>
+HONE_DEVICE T load_early(const T* x) { return *x; }
+HONE_DEVICE Pack<unsigned, 4> load_early(const unsigned* x, Int pack) { return load<4>(x, pack); }
 #endif
 
 // A line of memory, for somebody to read it soon: as far as all multiprocessors share. Or, where one instruction does
