@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/cpus.h"
+#include "base/log.h"
 #include "base/strings.h"
 #include "dist/launcher.h"
 #include "hone/command.h"
@@ -64,6 +66,10 @@ class Launch final : public Command {
     dist::LaunchOptions options;
     const bool help = std::any_of(call.positionals.begin(), call.positionals.end(), asks_for_help);
     options.ranks = help ? 1 : static_cast<int>(flags_.n);
+    constexpr int kMostOnAProcessor = 4;
+    if (const int there = threads_by_cpu(cpus()); options.ranks > kMostOnAProcessor * there)
+      log::warning("hone launch: {} ranks share {}: each starts, loads its model and waits for the others in its turn",
+                   options.ranks, counted(there, "processor"));
     options.threads = static_cast<int>(flags_.threads);
     options.limit_seconds = static_cast<double>(flags_.timeout);
     options.command = {std::filesystem::read_symlink("/proc/self/exe").string()};
