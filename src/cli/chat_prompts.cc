@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/clock.h"
@@ -17,7 +19,9 @@ using nlohmann::ordered_json;
 
 namespace {
 
-// Beside a prompt or messages.
+// What is asked; a record has one of them.
+constexpr const char* kAsked[] = {"messages", "conversations", "prompt", "text"};
+// Beside it.
 constexpr const char* kFields[] = {"system", "tools", "documents", "chat_template_kwargs"};
 
 std::string system_of(const ordered_json& row, const data::Place& place) {
@@ -57,22 +61,37 @@ void ChatPrompts::refuse_fields(const ordered_json& row, const data::Place& plac
 }
 
 void ChatPrompts::add_unread(const ordered_json& row, std::set<std::string>& names) {
-  std::set<std::string_view> known{"prompt", "text", "messages", "conversations"};
+  std::set<std::string_view> known(std::begin(kAsked), std::end(kAsked));
   known.insert(std::begin(kFields), std::end(kFields));
   for (const auto& [name, value] : row.items())
     if (!known.contains(name)) names.insert(name);
 }
 
-bool ChatPrompts::is_conversation(const ordered_json& row) { return !field_of(row).empty(); }
+bool ChatPrompts::asks(const ordered_json& row) {
+  return std::any_of(std::begin(kAsked), std::end(kAsked),
+                     [&](const char* field) { return row.contains(field) && !row[field].is_null(); });
+}
 
-std::string ChatPrompts::field_of(const ordered_json& row) {
-  for (const char* field : {"messages", "conversations"})
-    if (row.contains(field)) return field;
-  return row.contains("prompt") && row["prompt"].is_array() ? "prompt" : "";
+std::string ChatPrompts::field_of(const ordered_json& row, const data::Place& place) {
+  std::string found;
+  for (const char* field : kAsked) {
+    if (!row.contains(field) || row[field].is_null()) continue;
+    if (!found.empty())
+      throw Error(ErrorKind::data, fmt::format("{}: fields \"{}\" and \"{}\"; expected one of them: each says what is "
+                                               "asked",
+                                               place.text(), found, field));
+    found = field;
+  }
+  return found;
+}
+
+bool ChatPrompts::is_conversation(const ordered_json& row, const data::Place& place) {
+  const std::string field = field_of(row, place);
+  return field == "messages" || field == "conversations" || (field == "prompt" && row[field].is_array());
 }
 
 Conversation ChatPrompts::of_row(const ordered_json& row, const data::Place& place) const {
-  const std::string field = field_of(row);
+  const std::string field = field_of(row, place);
   ordered_json messages = data::read_messages(row[field], field, place);
   while (!messages.empty() && messages.back()["role"] == "assistant") messages.erase(messages.size() - 1);
   if (messages.empty()) throw Error(ErrorKind::data, place.text() + ": nothing that the assistant could answer");

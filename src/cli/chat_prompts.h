@@ -22,7 +22,7 @@ class ChatPrompts {
   Conversation of_user(const std::string& text) const;
   // An object of a file of prompts: messages (or conversations, or a prompt of messages); beside them system, tools,
   // documents, chat_template_kwargs. Answers at its end are left out: they are what is asked for.
-  static bool is_conversation(const nlohmann::ordered_json& row);
+  static bool is_conversation(const nlohmann::ordered_json& row, const data::Place& place);
   Conversation of_row(const nlohmann::ordered_json& row, const data::Place& place) const;
   // The same of an object whose prompt is a text.
   Conversation of_prompt(const std::string& text, const nlohmann::ordered_json& row, const data::Place& place) const;
@@ -33,13 +33,16 @@ class ChatPrompts {
   // One more round: what was answered, and what the user says next.
   static void append(Conversation& conversation, const std::string& answer, const std::string& next);
 
+  // Which field of an object says what is asked: messages, conversations, prompt or text; "" = none. Error(data): two.
+  static std::string field_of(const nlohmann::ordered_json& row, const data::Place& place);
+  static bool asks(const nlohmann::ordered_json& row);  // one of these fields says something
+
   // What the model continues, up to where its answer begins.
   std::string text_of(const Conversation& conversation) const;
   // What ends the assistant's turn in the template; it need not be the tokenizer's eos.
   std::optional<std::int32_t> turn_end() const;
 
  private:
-  static std::string field_of(const nlohmann::ordered_json& row);
   Conversation with_fields(const nlohmann::ordered_json& row, nlohmann::ordered_json messages,
                            const data::Place& place) const;
   std::shared_ptr<const Tokenizer> tokenizer_;

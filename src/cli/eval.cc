@@ -3,7 +3,6 @@
 
 #include <filesystem>
 #include <iostream>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
@@ -13,6 +12,7 @@
 #include "base/strings.h"
 #include "cli/files.h"
 #include "cli/model_place.h"
+#include "cli/named_files.h"
 #include "cli/output.h"
 #include "cli/read_data.h"
 #include "data/choose_template.h"
@@ -119,17 +119,10 @@ class Eval final : public Command {
   }
 
  private:
-  // Each set's numbers stand below its name.
   void check_names() const {
-    std::map<std::string, std::string> files;
-    for (const std::string& entry : flags_.data) {
-      const auto [name, path] = named_file(entry);
-      const auto [other, is_new] = files.emplace(name, path);
-      if (!is_new)
-        throw Error(ErrorKind::usage, fmt::format("--data: two sets are called {}: {} and {}; expected a name for each",
-                                                  hone::quoted(name), other->second, path))
-            .hint("--data NAME=FILE gives one");
-    }
+    std::vector<std::pair<std::string, std::string>> sets;
+    for (const std::string& entry : flags_.data) sets.push_back(named_file(entry));
+    require_names_apart(sets);
   }
 
   using Metric = config::Choice<Evaluation>;

@@ -12,6 +12,7 @@
 #include "cli/export_source.h"
 #include "cli/export_write.h"
 #include "cli/output.h"
+#include "cli/utf8.h"
 #include "hone/command.h"
 #include "hone/registry.h"
 #include "io/folder_commit.h"
@@ -62,6 +63,7 @@ class Export final : public Command {
       throw Error(ErrorKind::usage, "--max-shard-size: got " + hone::quoted(flags_.max_shard_size) +
                                         ", expected a size such as 500MB, 5GB or 5GiB");
     repository_name(flags_, flags_.out);  // before the work, not after
+    check_texts();
     io::require_free(flags_.out, flags_.replace);
     const ExportSource source = export_source(call.positionals[0], flags_.checkpoint);
     check_card(source);
@@ -77,6 +79,15 @@ class Export final : public Command {
   }
 
  private:
+  // README.md is UTF-8, and so is adapter_config.json.
+  void check_texts() const {
+    require_utf8(flags_.license, "--license", ErrorKind::usage);
+    require_utf8(flags_.base_model, "--base-model", ErrorKind::usage);
+    for (const auto& [flag, texts] :
+         {std::pair{"--dataset", &flags_.dataset}, {"--language", &flags_.language}, {"--tag", &flags_.tag}})
+      for (const std::string& text : *texts) require_utf8(text, flag, ErrorKind::usage);
+  }
+
   // What a card of one's own would not say is not passed over.
   void check_card(const ExportSource& source) const {
     const bool asked = !flags_.license.empty() || !flags_.dataset.empty() || !flags_.language.empty() ||

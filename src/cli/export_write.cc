@@ -110,10 +110,7 @@ Written add_merged(io::FolderCommit& commit, const ExportSource& source, const E
   const auto model = merged_model(place, std::nullopt);
   StopSignal::check("merging");
   const auto stored = type_of(how.dtype);
-  if (stored)
-    model->each_weight([&](const std::string&, Weight& weight) {
-      if (!weight.is_buffer()) weight.fill(weight.use().detach().to(*stored));
-    });
+  if (stored) cast_weights(*model, *stored, place.folder.string());
   hub::ModelFiles files = merged_files(place, *model);
   files.max_shard_bytes = how.max_shard_bytes;
   texts = std::move(files.texts);

@@ -19,6 +19,7 @@
 #include "cli/output.h"
 #include "cli/prompt_file.h"
 #include "cli/standard_streams.h"
+#include "cli/utf8.h"
 #include "data/choose_template.h"
 #include "hone/command.h"
 #include "hone/generate.h"
@@ -38,6 +39,8 @@ struct Prompt {
 struct Unread {
   int reason;  // errno
 };
+
+constexpr const char* kTyped = "standard input";
 
 void check_stop() { StopSignal::check("generating"); }
 
@@ -79,8 +82,8 @@ class Generate final : public Command {
                 "once it and those before it are finished."),
           field("chat", &C::chat,
                 "Prompts are what a user says: they go through the tokenizer's chat template, and only the answer is "
-                "printed. An object of --prompts may also have the fields messages (an answer at their end is left "
-                "out), system, tools, documents and chat_template_kwargs. Without a prompt, on a terminal: a "
+                "printed. An object or row of --prompts may also have the fields messages (an answer at their end is "
+                "left out), system, tools, documents and chat_template_kwargs. Without a prompt, on a terminal: a "
                 "conversation, line by line."),
           field("system", &C::system,
                 "With --chat: the system message, for conversations that do not begin with one of their own."),
@@ -137,6 +140,7 @@ class Generate final : public Command {
     const std::string own = tokenizer_folder(place).string();
     const auto tokenizer = data::with_chat_template(load_tokenizer(flags_.tokenizer.empty() ? own : flags_.tokenizer),
                                                     flags_.chat_template, "--chat-template");
+    require_utf8(flags_.system, "--system", ErrorKind::data);
     if (flags_.chat) chat_.emplace(tokenizer, flags_.system, flags_.chat_template_kwargs);
     if (flags_.chat && flags_.prompt.empty() && flags_.prompts.empty() && !json_ && isatty(0) == 1)
       return talk(place, tokenizer);
@@ -193,19 +197,21 @@ class Generate final : public Command {
                              devices::choose(flags_.device, "--device"));
   }
 
-  Prompt prompt_of(const std::string& given) const {
+  // where: what it is, for errors. A chat's texts become JSON for its template.
+  Prompt prompt_of(const std::string& given, const std::string& where) const {
     if (!chat_) return {given, given};
+    require_utf8(given, where, ErrorKind::data);
     return {given, chat_->text_of(chat_->of_user(given))};
   }
 
   std::vector<Prompt> read_prompts() const {
     std::vector<Prompt> all;
-    for (const std::string& prompt : flags_.prompt) all.push_back(prompt_of(prompt));
+    for (const std::string& prompt : flags_.prompt) all.push_back(prompt_of(prompt, "--prompt"));
     if (!flags_.prompts.empty())
       read_prompt_file(flags_.prompts, [&](const nlohmann::ordered_json& value, const data::Place& place) {
         all.push_back(prompt_of(value, place));
       });
-    if (flags_.prompt.empty() && flags_.prompts.empty()) all.push_back(prompt_of(read_standard_input()));
+    if (flags_.prompt.empty() && flags_.prompts.empty()) all.push_back(prompt_of(read_standard_input(), kTyped));
     if (all.empty()) throw Error(ErrorKind::data, flags_.prompts + ": no prompts");
     if (!unread_.empty())
       log::warning("{}: fields that are not read: {}; how answers are chosen is said by flags", flags_.prompts,
@@ -214,13 +220,22 @@ class Generate final : public Command {
   }
 
   Prompt prompt_of(const nlohmann::ordered_json& value, const data::Place& place) const {
-    if (value.is_string()) return prompt_of(value.get<std::string>());
+    if (value.is_string()) return prompt_of(value.get<std::string>(), place.text());
     if (value.is_object()) ChatPrompts::add_unread(value, unread_);
-    if (chat_ && ChatPrompts::is_conversation(value)) return prompt_of(chat_->of_row(value, place), place);
+    if (value.is_object() && chat_) check_cells(value, place);
+    if (chat_ && ChatPrompts::is_conversation(value, place)) return prompt_of(chat_->of_row(value, place), place);
     const std::string prompt = text_field(value, place);
     if (chat_) return {prompt, prompt_of(chat_->of_prompt(prompt, value, place), place).text};
     ChatPrompts::refuse_fields(value, place);
     return {prompt, prompt};
+  }
+
+  // JSON is UTF-8; a table need not be.
+  static void check_cells(const nlohmann::ordered_json& row, const data::Place& place) {
+    for (const auto& [name, value] : row.items())
+      if (value.is_string())
+        require_utf8(value.get_ref<const std::string&>(), fmt::format("{}: {}", place.text(), hone::quoted(name)),
+                     ErrorKind::data);
   }
 
   Prompt prompt_of(const Conversation& conversation, const data::Place& place) const {
@@ -232,10 +247,13 @@ class Generate final : public Command {
     if (!value.is_object())
       throw Error(ErrorKind::data, fmt::format("{}: got {}, expected a string, or an object with the field prompt",
                                                place.text(), data::type_of(value)));
-    if (!chat_ && ChatPrompts::is_conversation(value))
+    if (!chat_ && ChatPrompts::is_conversation(value, place))
       throw Error(ErrorKind::data, place.text() + ": messages, which are answered only with --chat");
-    for (const char* key : {"prompt", "text"})
-      if (value.contains(key) && value[key].is_string()) return value[key].get<std::string>();
+    const std::string field = ChatPrompts::field_of(value, place);
+    if (!field.empty() && value[field].is_string()) return value[field].get<std::string>();
+    if (!field.empty())
+      throw Error(ErrorKind::data, fmt::format("{}: field \"{}\": got {}, expected a string", place.text(), field,
+                                               data::type_of(value[field])));
     throw Error(ErrorKind::data, fmt::format("{}: no field \"prompt\" or \"text\" that is a string{}", place.text(),
                                              chat_ ? ", and no \"messages\"" : ""));
   }
@@ -251,6 +269,7 @@ class Generate final : public Command {
     require_standard_input();
     while (std::cout << "> " << std::flush && std::getline(std::cin, line)) {
       if (line.empty()) continue;
+      require_utf8(line, kTyped, ErrorKind::data);
       if (conversation)
         ChatPrompts::append(*conversation, answer, line);
       else

@@ -91,6 +91,7 @@ class InitModel final : public Command {
     if (const config::Node* type = made.find("type"); type && !made.find("model_type"))
       made.at_or_add("model_type") = config::Node(*type);
     std::erase_if(made.entries(), [](const auto& entry) { return entry.first == "type"; });
+    const auto changed = tokenizer ? hub::take_tokenizer_ids(made, *tokenizer) : std::vector<std::string>();
     hub::add_tokenizer_keys(made, tokenizer);
     const std::string file = flags_.config.empty() ? "--model" : flags_.config;
     for (const std::string& key : hub::keys_without_effect(made, file)) {
@@ -99,6 +100,8 @@ class InitModel final : public Command {
         problems.add("", key.ends_with("dtype") ? "--precision says it" : "changes nothing of a model", "", {flag, 0});
     }
     problems.raise(file);
+    if (!changed.empty())
+      log::info("{}: ids of special tokens become the tokenizer's: {}", flags_.config, join(changed, ", "));
     return made;
   }
 

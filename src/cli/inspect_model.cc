@@ -10,6 +10,7 @@
 #include "cli/recipe.h"
 #include "hone/hub.h"
 #include "hone/safetensors.h"
+#include "hub/tied_head.h"
 #include "nn/flops.h"
 #include "tensor/dtype.h"
 #include "train/complete.h"
@@ -54,6 +55,7 @@ ordered_json of_folder(const std::string& where) {
       build_model(config::read_file((folder / "config.json").string()), (folder / "config.json").string());
   ordered_json files = ordered_json::object();
   const SafetensorsSet set(folder);
+  hub::check_tied_head(*model, set);
   std::uint64_t bytes = 0;
   for (const auto& [name, place] : set.tensors()) {
     auto& count = files[place.tensor->dtype];

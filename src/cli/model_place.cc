@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "hub/cast.h"
 #include "hub/memory.h"
 #include "hub/own_tokenizer.h"
 #include "train/adapter_base.h"
@@ -57,10 +58,14 @@ std::unique_ptr<Model> merged_model(const ModelPlace& place, std::optional<Preci
   auto model = load_model(place, stored == Precision::fp64 ? Precision::fp64 : Precision::fp32);
   unwrap_adapter(*model);
   const at::ScalarType type = hub::type_of(precision.value_or(stored));
-  model->each_weight([&](const std::string&, Weight& weight) {
-    if (!weight.is_buffer()) weight.fill(weight.use().detach().to(type));
-  });
+  cast_weights(*model, type, place.folder.string());
   return model;
+}
+
+void cast_weights(Model& model, at::ScalarType type, const std::string& where) {
+  model.each_weight([&](const std::string& name, Weight& weight) {
+    if (!weight.is_buffer()) weight.fill(hub::cast_weight(weight.use().detach(), type, where + ": " + name));
+  });
 }
 
 std::filesystem::path tokenizer_folder(const ModelPlace& place) { return folder_with("tokenizer.json", place); }

@@ -18,6 +18,9 @@ ModelPlace model_place(const std::string& where, const std::string& adapter);
 ModelPlace model_place_to_merge(const std::string& where, const std::string& adapter);
 // The model with its adapter in it and no longer beside it; precision: of what comes of it, as it is stored by default.
 std::unique_ptr<Model> merged_model(const ModelPlace& place, std::optional<Precision> precision);
+// Its weights, but not its buffers, in this type. Error(checkpoint), which begins with `where`: it cannot hold a
+// number.
+void cast_weights(Model& model, at::ScalarType type, const std::string& where);
 // The small files of a merged model: those of its base, with the adapter's tokenizer and ends of answers where it has
 // them.
 hub::ModelFiles merged_files(const ModelPlace& place, Model& model);

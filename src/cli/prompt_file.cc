@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "base/strings.h"
+#include "cli/chat_prompts.h"
 #include "data/files.h"
 #include "data/source.h"
 #include "hone/error.h"
@@ -50,20 +52,52 @@ void read_json(io::ByteReader bytes, const Each& each) {
   while (elements.next(element)) each(element, {path, elements.line()});
 }
 
-void read_table(const std::string& path, char separator, const Each& each) {
-  io::CsvReader rows(path, separator, [] {});
-  std::vector<std::string> names, cells;
-  if (!rows.next(names)) return;
-  auto column = std::find(names.begin(), names.end(), "prompt");
-  if (column == names.end()) column = std::find(names.begin(), names.end(), "text");
-  if (column == names.end())
+// The names of a table's columns, and of those that say what is asked the first, which may be empty.
+struct TableColumns {
+  std::vector<std::string> names;
+  std::string asked;
+};
+
+TableColumns read_table_columns(io::CsvReader& rows, const std::string& path) {
+  TableColumns columns;
+  if (!rows.next(columns.names)) return {};
+  const std::vector<std::string>& names = columns.names;
+  const auto has = [&](const char* name) { return std::count(names.begin(), names.end(), name); };
+  for (const char* name : {"prompt", "text", "messages", "conversations"})
+    if (columns.asked.empty() && has(name) > 0) columns.asked = name;
+  if (columns.asked.empty())
     throw Error(ErrorKind::data, fmt::format("{}: no column \"prompt\" or \"text\"; found {}", path, list_names(names)))
         .hint("the first line names the columns");
-  while (rows.next(cells)) {
+  for (const std::string& name : names)
+    if (!name.empty() && has(name.c_str()) > 1)
+      throw Error(ErrorKind::data, fmt::format("{}: two columns are called {}", path, hone::quoted(name)));
+  return columns;
+}
+
+// Fields that are no texts are JSON in their cell.
+ordered_json cell_value(const std::string& name, const std::string& cell, const data::Place& place) {
+  for (const char* json : {"messages", "conversations", "tools", "documents", "chat_template_kwargs"})
+    if (name == json)
+      return during("reading field " + hone::quoted(name),
+                    [&] { return io::parse_ordered_json_line(cell, place.path, place.line, {.bytes = io::kMaxLine}); });
+  return cell;
+}
+
+// A row is an object of its cells; an empty one says nothing, as null does where there is one.
+void read_table(const std::string& path, char separator, const Each& each) {
+  io::CsvReader rows(path, separator, [] {});
+  const auto [names, asked] = read_table_columns(rows, path);
+  std::vector<std::string> cells;
+  while (!names.empty() && rows.next(cells)) {
     if (cells.size() != names.size())
       throw Error(ErrorKind::data,
                   fmt::format("{}: got {} fields, expected {}", rows.where(), cells.size(), names.size()));
-    each(std::move(cells[static_cast<std::size_t>(column - names.begin())]), {path, rows.line()});
+    const data::Place place{path, rows.line()};
+    ordered_json row = ordered_json::object();
+    for (std::size_t i = 0; i < names.size(); ++i)
+      if (!cells[i].empty()) row[names[i]] = cell_value(names[i], cells[i], place);
+    if (!ChatPrompts::asks(row)) row[asked] = "";
+    each(row, place);
   }
 }
 

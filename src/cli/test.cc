@@ -10,6 +10,7 @@
 #include "base/signals.h"
 #include "base/strings.h"
 #include "cli/checkpoint_place.h"
+#include "cli/named_files.h"
 #include "cli/output.h"
 #include "hone/command.h"
 #include "hone/config_read.h"
@@ -53,10 +54,11 @@ class Test final : public Command {
     const fs::path run = call.positionals[0];
     if (!fs::is_directory(run / "checkpoints"))
       throw Error(ErrorKind::usage, run.string() + ": not a run folder with checkpoints");
+    const auto files = named_files();  // what is wrong with flags is told of before anything is looked at
     const CheckpointPlace place = chosen(run);
     Recipe recipe = read_recipe(config::read_file((place.folder / "state" / "config.yaml").string()));
     recipe.run.folder = run.string();
-    if (!flags_.data.empty()) recipe.data.test.files = named_files();
+    if (!files.empty()) recipe.data.test.files = files;
     const nlohmann::ordered_json metrics = training::json_of(training::test(recipe, place.folder));
     nlohmann::ordered_json report = {
         {"checkpoint", place.folder.filename().string()}, {"step", place.step}, {"sets", sets_of(recipe)}};
@@ -93,14 +95,17 @@ class Test final : public Command {
 
   std::map<std::string, std::vector<DataFile>> named_files() const {
     std::map<std::string, std::vector<DataFile>> sets;
+    std::vector<std::pair<std::string, std::string>> given;
     for (const std::string& entry : flags_.data) {
       const std::size_t equals = entry.find('=');
       if (equals == std::string::npos || equals == 0)
         throw Error(ErrorKind::usage, fmt::format("--data: got \"{}\", expected name=file", entry));
       DataFile file;
       file.path = entry.substr(equals + 1);
-      sets[entry.substr(0, equals)].push_back(file);
+      given.emplace_back(entry.substr(0, equals), file.path);
+      sets[given.back().first].push_back(file);
     }
+    require_names_apart(given);
     return sets;
   }
 

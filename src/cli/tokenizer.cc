@@ -11,6 +11,7 @@
 #include "cli/output.h"
 #include "cli/read_data.h"
 #include "cli/training_texts.h"
+#include "cli/utf8.h"
 #include "hone/command.h"
 #include "hone/registry.h"
 #include "hone/text.h"
@@ -31,6 +32,7 @@ namespace {
 // A list in one flag would be one token with brackets and commas in it.
 void check_special(const std::vector<std::string>& tokens) {
   for (const std::string& token : tokens) {
+    require_utf8(token, "--special-tokens", ErrorKind::usage);
     if (token.empty()) throw Error(ErrorKind::usage, "--special-tokens: got an empty text, expected a token");
     if (token.starts_with("[") && token.ends_with("]") && token.find(',') != std::string::npos)
       throw Error(ErrorKind::usage, fmt::format("--special-tokens: got {}, expected one token", hone::quoted(token)))

@@ -91,12 +91,12 @@ bool neutral(std::string_view key, const config::Node& value, Problems& problems
 
 GenerateConfig to_config(const HfGeneration& hf) {
   GenerateConfig config;
-  if (hf.do_sample.value_or(false)) {  // transformers' defaults where the file says nothing
-    config.temperature = hf.temperature.value_or(1.0);
-    config.top_k = hf.top_k.value_or(50);
-    config.top_p = hf.top_p.value_or(1.0);
-    config.min_p = hf.min_p.value_or(0.0);
-  }
+  const bool samples = hf.do_sample.value_or(false);
+  if (samples) config.temperature = hf.temperature.value_or(1.0);
+  // The filters count also where only the user asks for sampling, by a temperature; without one they do nothing.
+  config.top_k = hf.top_k.value_or(samples ? 50 : 0);  // transformers' default where the file says nothing
+  config.top_p = hf.top_p.value_or(1.0);
+  config.min_p = hf.min_p.value_or(0.0);
   config.repetition_penalty = hf.repetition_penalty.value_or(1.0);
   if (hf.max_new_tokens) config.max_new_tokens = *hf.max_new_tokens;
   else if (hf.max_length)

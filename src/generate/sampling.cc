@@ -45,6 +45,11 @@ float Sampler::kth_largest(std::span<const float> values, std::size_t k) {
   return largest_.front();
 }
 
+// Temperatures so near to nothing that the likeliest logit divided by one of them is no number: their limit.
+bool Sampler::takes_likeliest(float highest) const {
+  return config_.temperature == 0 || !std::isfinite(highest / static_cast<float>(config_.temperature));
+}
+
 // Leaves logits, scaled by the temperature, in `probability`. Ties with the k-th likeliest are all kept.
 void Sampler::keep_top_k(std::span<float> logits) {
   const auto temperature = static_cast<float>(config_.temperature);
@@ -101,6 +106,12 @@ void Sampler::keep_min_p() {
 // The distribution after all filters; the first sorted_ of kept_ are in order.
 void Sampler::filter(std::span<float> logits) {
   penalise(logits);
+  const auto likeliest = static_cast<std::int32_t>(ops::argmax(logits));
+  if (takes_likeliest(logits[static_cast<std::size_t>(likeliest)])) {
+    kept_.assign(1, {likeliest, 1});
+    sorted_ = 1;
+    return;
+  }
   keep_top_k(logits);
   weigh();
 }
@@ -126,10 +137,6 @@ const std::vector<Candidate>& Sampler::distribution(std::span<float> logits) {
 
 std::int32_t Sampler::choose(std::span<float> logits, double uniform) {
   if (!ops::all_finite(logits)) return -1;
-  if (config_.temperature == 0) {
-    penalise(logits);
-    return static_cast<std::int32_t>(ops::argmax(logits));
-  }
   filter(logits);
   return draw(uniform);
 }
@@ -142,6 +149,7 @@ std::int64_t Sampler::highest_needed() const {
 std::optional<std::int32_t> Sampler::choose_among(std::span<const float> logits, std::span<const std::int64_t> ids,
                                                   double uniform) {
   const auto temperature = static_cast<float>(config_.temperature);
+  if (takes_likeliest(logits.front())) return lowest_of_highest(logits, ids);
   const float lowest = logits[static_cast<std::size_t>(config_.top_k) - 1] / temperature;
   if (std::ssize(logits) < vocab_size_ && !(logits.back() / temperature < lowest)) return std::nullopt;
   kept_.clear();
@@ -150,6 +158,15 @@ std::optional<std::int32_t> Sampler::choose_among(std::span<const float> logits,
   std::sort(kept_.begin(), kept_.end(), [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
   weigh();
   return draw(uniform);
+}
+
+// No value where logits that were not given may be as high.
+std::optional<std::int32_t> Sampler::lowest_of_highest(std::span<const float> logits,
+                                                       std::span<const std::int64_t> ids) const {
+  if (std::ssize(logits) < vocab_size_ && logits.back() == logits.front()) return std::nullopt;
+  std::int64_t lowest = ids.front();
+  for (std::size_t i = 1; i < logits.size() && logits[i] == logits.front(); ++i) lowest = std::min(lowest, ids[i]);
+  return static_cast<std::int32_t>(lowest);
 }
 
 std::int32_t Sampler::draw(double uniform) {

@@ -39,6 +39,8 @@ class Sampler {
 
  private:
   void penalise(std::span<float> logits) const;
+  bool takes_likeliest(float highest) const;
+  std::optional<std::int32_t> lowest_of_highest(std::span<const float> logits, std::span<const std::int64_t> ids) const;
   void filter(std::span<float> logits);
   void weigh();
   std::int32_t draw(double uniform);

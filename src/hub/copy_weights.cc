@@ -7,13 +7,12 @@
 #include "base/signals.h"
 #include "hone/safetensors.h"
 #include "hub/adapter_config.h"
+#include "hub/cast.h"
 #include "tensor/dtype.h"
 #include "tensor/host.h"
 
 namespace hone::hub {
 namespace {
-
-bool infinite(const Tensor& tensor) { return host::number(tensor.isfinite().logical_not().sum()) > 0; }
 
 // A file's tensors by name, and what each becomes.
 class Copier {
@@ -42,11 +41,7 @@ class Copier {
     }
     Tensor whole = at::empty(tensor->shape, *from_safetensors_name(tensor->dtype));
     file->read(*tensor, host::mutable_bytes(whole));
-    held_ = whole.to(*how_.type);
-    if (infinite(held_) && !infinite(whole))
-      throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: {:.6g} is beyond what {} can hold", file->path().string(),
-                                                     spec.name, host::number(whole.abs().max()), hf_name(*how_.type)))
-          .hint("bfloat16 has the range of float32");
+    held_ = cast_weight(whole, *how_.type, fmt::format("{}: {}", file->path().string(), spec.name));
     return host::bytes(held_);
   }
 

@@ -14,6 +14,11 @@ namespace hone::hub {
 // tokenizer: null if there is none.
 void add_tokenizer_keys(config::Node& hf_config, const Tokenizer* tokenizer);
 
+// Ids of a config.json that was made for another tokenizer become this one's, but for those that were typed. An id that
+// the tokenizer does not have, or for which the model has no row, changes nothing. Returns what has changed:
+// "eos_token_id 257 (was 2)".
+std::vector<std::string> take_tokenizer_ids(config::Node& hf_config, const Tokenizer& tokenizer);
+
 // The keys that change nothing of a model that is made from it, as torch_dtype. Throws as build_model() does for a type
 // that is not there. file: for messages
 std::vector<std::string> keys_without_effect(const config::Node& hf_config, const std::string& file);

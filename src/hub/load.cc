@@ -14,6 +14,7 @@
 #include "hone/random.h"
 #include "hone/safetensors.h"
 #include "hub/memory.h"
+#include "hub/tied_head.h"
 #include "nn/freeze.h"
 #include "tensor/dtype.h"
 #include "tensor/host.h"
@@ -28,7 +29,7 @@ using Places = std::map<std::string, SafetensorsSet::Place>;
 // What files may hold that a model does not use: a tied head, and buffers that old versions saved.
 bool may_be_extra(const Model& model, const std::string& name) {
   const CausalLm* lm = model.causal_lm();
-  return (lm && lm->head().tied() && name == "lm_head.weight") || name.ends_with(".rotary_emb.inv_freq") ||
+  return (lm && lm->head().tied() && name == hub::kHead) || name.ends_with(".rotary_emb.inv_freq") ||
          model.is_no_weight(name);
 }
 
@@ -160,6 +161,7 @@ void load_weights(Model& model, const std::filesystem::path& folder, WeightTypes
   const SafetensorsSet files(folder);
   const Names names(model, files.tensors(), wanted);
   check_names(names, folder.string());
+  hub::check_tied_head(model, files);
   const bool any = wanted && wanted->any;
   if (any && !names.any_read())
     throw Error(ErrorKind::checkpoint, folder.string() + ": none of its tensors is the model's")

@@ -92,13 +92,13 @@ std::map<std::string, std::string> read_index(const std::filesystem::path& path)
 SafetensorsSet::SafetensorsSet(const std::filesystem::path& where) {
   std::error_code ignored;  // what cannot be looked at is reported when it is opened
   const bool folder = fs::is_directory(where, ignored);
-  const fs::path index = where / "model.safetensors.index.json";
-  if (folder && fs::exists(fs::symlink_status(index, ignored))) {
+  const auto exists = [&](const fs::path& file) { return fs::exists(fs::symlink_status(file, ignored)); };
+  const fs::path index = where / "model.safetensors.index.json", single = folder ? where / "model.safetensors" : where;
+  if (!exists(single)) {  // else an index beside it is not read, as in transformers
+    if (!folder || !exists(index)) throw_nothing_there(where, folder);
     open_shards(where, index);
     return;
   }
-  const fs::path single = folder ? where / "model.safetensors" : where;
-  if (!fs::exists(fs::symlink_status(single, ignored))) throw_nothing_there(where, folder);
   files_.push_back(std::make_unique<Safetensors>(single));
   for (const TensorInfo& tensor : files_[0]->tensors()) places_[tensor.name] = {files_[0].get(), &tensor};
 }

@@ -3,6 +3,7 @@
 // Letters in tensor names: B batch, T time, D hidden, N tokens, H heads, K head size, S documents, L labels.
 // Children carry Hugging Face's names. Alone, its weights have no prefix; below a head they begin with "bert.".
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <cmath>
 
@@ -12,6 +13,7 @@
 #include "models/bert_config.h"
 #include "nn/plan.h"
 #include "tensor/dtype.h"
+#include "tensor/host.h"
 
 namespace hone::models {
 namespace {
@@ -26,12 +28,24 @@ struct Bert {
   }
 };
 
+// On a device the look-up itself refuses them.
+void check_token_types(const Tensor& types_BT, std::int64_t count) {
+  if (!types_BT.is_cpu() || types_BT.numel() == 0) return;
+  const auto highest = static_cast<std::int64_t>(host::own_number(types_BT.max()));
+  if (highest >= count)
+    throw Error(ErrorKind::data, fmt::format("token type {}: beyond those of the model; expected 0 to {}, by "
+                                             "type_vocab_size of config.json",
+                                             highest, count - 1))
+        .hint("the second text of a pair has type 1");
+}
+
 class Embeddings final : public Module {
  public:
   explicit Embeddings(const Bert& bert) : b(bert) {}
   Tensor operator()(const Batch& batch, Pass& pass) const {
     const auto types = batch.extra.find("token_type_ids");
     const Tensor types_BT = types != batch.extra.end() ? types->second : at::zeros_like(batch.ids_BT);
+    check_token_types(types_BT, b.config.type_vocab_size);
     const Tensor x_BTD = word_embeddings(batch.ids_BT, pass) + token_type_embeddings(types_BT, pass);
     return b.drop(layer_norm(x_BTD + position_embeddings(nn::positions(pass), pass)), pass, "embeddings");
   }

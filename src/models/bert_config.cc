@@ -49,10 +49,26 @@ std::vector<std::string> read_names(const Node& node, Problems& problems) {
   return names;
 }
 
+// label2id says the same the other way round; where it does not, one of them is of another model.
+void check_label_ids(const Node& label2id, const std::vector<std::string>& names, Problems& problems) {
+  if (!label2id.is_map()) return;
+  for (const auto& [name, id] : label2id.entries()) {
+    const auto found = std::find(names.begin(), names.end(), name);
+    const std::string got = id.kind() == Node::Kind::scalar ? id.text() : "no id";
+    if (found == names.end())
+      problems.add("label2id",
+                   fmt::format("got {}, expected the labels of id2label; it may be left out", hone::quoted(name)));
+    else if (got != std::to_string(found - names.begin()))
+      problems.add("label2id", fmt::format("got {} for {}, expected {}, as id2label says; it may be left out", got,
+                                           hone::quoted(name), found - names.begin()));
+  }
+}
+
 // transformers' names and number, where the file does not give any.
 std::vector<std::string> read_labels(const BertConfig& c, Problems& problems) {
   std::vector<std::string> names;
   if (!c.id2label.node.is_null()) names = read_names(c.id2label.node, problems);
+  if (!names.empty()) check_label_ids(c.label2id.node, names, problems);
   if (!names.empty() && c.num_labels)
     problems.require(std::ssize(names) == *c.num_labels, "num_labels",
                      fmt::format("got {}, but id2label names {}", *c.num_labels, names.size()));

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "base/log.h"
@@ -16,7 +17,9 @@ namespace {
 
 using config::Node;
 
-enum class Windows { none, all, all_if_used, by_layer };  // which layers slide; used: use_sliding_window
+// Which layers slide; used: use_sliding_window. mistral: all, or what layer_types says: transformers takes it for
+// Ministral then.
+enum class Windows { none, mistral, all_if_used, by_layer };
 
 // What absent keys mean, and which keys a model type has at all.
 struct Family {
@@ -29,7 +32,7 @@ struct Family {
 constexpr std::array kFamilies = {
     Family{"llama", "LlamaForCausalLM", 32000, 4096, 11008, 32, 0, 0, 2048, true, true, false, false, Windows::none},
     Family{"mistral", "MistralForCausalLM", 32000, 4096, 14336, 32, 8, 0, 131072, false, false, false, false,
-           Windows::all},
+           Windows::mistral},
     Family{"qwen2", "Qwen2ForCausalLM", 151936, 4096, 22016, 32, 32, 0, 32768, false, false, true, false,
            Windows::by_layer},
     Family{"qwen3", "Qwen3ForCausalLM", 151936, 4096, 22016, 32, 32, 128, 32768, true, false, false, true,
@@ -94,23 +97,16 @@ void warn_ignored(const LlamaConfig& c, const Family& family) {
   ignored("attention_bias",
           c.attention_bias.value_or(false) && !family.reads_attention_bias && !family.always_qkv_bias);
   ignored("mlp_bias", c.mlp_bias.value_or(false) && !family.reads_mlp_bias);
+  const bool reads_types = family.windows == Windows::by_layer || family.windows == Windows::mistral;
+  ignored("layer_types", c.layer_types && !reads_types);
   const bool has_window = !is_default(c.sliding_window) && !c.sliding_window.node.is_null();
   ignored("sliding_window", family.windows == Windows::none && has_window);
   const bool reads_use = family.windows == Windows::by_layer || family.windows == Windows::all_if_used;
   ignored("use_sliding_window", !reads_use && c.use_sliding_window.value_or(false));
 }
 
-void read_windows(const LlamaConfig& c, const Family& family, LlamaShape& s, Problems& problems) {
-  s.windows.assign(std::min<std::int64_t>(s.layers, 10000), 0);
-  if (family.windows == Windows::none) return;
-  const std::int64_t window = integer(c.sliding_window, kWindow, 0, "sliding_window", problems).value_or(0);
-  if (family.windows == Windows::all) return s.windows.assign(s.windows.size(), window);
-  const std::int64_t used = c.use_sliding_window.value_or(false) ? window : 0;
-  if (family.windows == Windows::all_if_used) return s.windows.assign(s.windows.size(), used);
-  if (!c.layer_types) {
-    for (std::int64_t i = c.max_window_layers.value_or(28); i < std::ssize(s.windows); ++i) s.windows[i] = used;
-    return;
-  }
+// `used`: of the layers that slide; 0: none may.
+void read_layer_types(const LlamaConfig& c, std::int64_t used, const char* needed, LlamaShape& s, Problems& problems) {
   problems.require(std::ssize(*c.layer_types) == s.layers, "layer_types",
                    fmt::format("got {} entries, expected num_hidden_layers ({})", c.layer_types->size(), s.layers));
   for (std::size_t i = 0; i < std::min(s.windows.size(), c.layer_types->size()); ++i) {
@@ -119,9 +115,23 @@ void read_windows(const LlamaConfig& c, const Family& family, LlamaShape& s, Pro
     if (type != "sliding_attention")
       problems.add(path, fmt::format("got \"{}\", expected full_attention or sliding_attention", type));
     else if (used == 0)
-      problems.add(path, "sliding_attention needs use_sliding_window true and a sliding_window");
+      problems.add(path, fmt::format("sliding_attention needs {}", needed));
     s.windows[i] = used;
   }
+}
+
+void read_windows(const LlamaConfig& c, const Family& family, LlamaShape& s, Problems& problems) {
+  s.windows.assign(std::min<std::int64_t>(s.layers, 10000), 0);
+  if (family.windows == Windows::none) return;
+  const std::int64_t window = integer(c.sliding_window, kWindow, 0, "sliding_window", problems).value_or(0);
+  if (family.windows == Windows::mistral) {
+    if (c.layer_types) return read_layer_types(c, window, "a sliding_window", s, problems);
+    return s.windows.assign(s.windows.size(), window);
+  }
+  const std::int64_t used = c.use_sliding_window.value_or(false) ? window : 0;
+  if (family.windows == Windows::all_if_used) return s.windows.assign(s.windows.size(), used);
+  if (c.layer_types) return read_layer_types(c, used, "use_sliding_window true and a sliding_window", s, problems);
+  for (std::int64_t i = c.max_window_layers.value_or(28); i < std::ssize(s.windows); ++i) s.windows[i] = used;
 }
 
 void read_rest(const LlamaConfig& c, const Family& family, LlamaShape& s, Problems& problems) {
@@ -195,10 +205,14 @@ void write_windows(Node& node, const LlamaConfig& c, const LlamaShape& s) {
   const std::int64_t window = widest == s.windows.end() ? 0 : *widest;
   if (family.windows != Windows::none) node.at_or_add("sliding_window") = window > 0 ? number(window) : Node();
   if (family.windows == Windows::all_if_used) node.at_or_add("use_sliding_window") = flag(window > 0);
+  // Mistral's layers that are all alike need no list, and transformers cannot do with one where none slides.
+  const bool alike = std::all_of(s.windows.begin(), s.windows.end(), [&](std::int64_t w) { return w == window; });
+  if (family.windows == Windows::by_layer || (family.windows == Windows::mistral && !alike)) {
+    std::vector<Node> types;
+    for (const std::int64_t w : s.windows) types.push_back(text(w > 0 ? "sliding_attention" : "full_attention"));
+    node.at_or_add("layer_types") = Node::list(std::move(types));
+  }
   if (family.windows != Windows::by_layer) return;
-  std::vector<Node> types;
-  for (const std::int64_t w : s.windows) types.push_back(text(w > 0 ? "sliding_attention" : "full_attention"));
-  node.at_or_add("layer_types") = Node::list(std::move(types));
   node.at_or_add("max_window_layers") = number(c.max_window_layers.value_or(28));
   node.at_or_add("use_sliding_window") = flag(window > 0);
 }

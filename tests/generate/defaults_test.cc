@@ -54,6 +54,18 @@ TEST_F(Defaults, OtherKeysAreOfTheirTypeAndRange) {
   EXPECT_EQ(config.max_length, std::nullopt);
 }
 
+TEST_F(Defaults, FiltersStayForATemperatureThatTheUserGives) {
+  for (const char* samples : {"", R"("do_sample": false, )", R"("do_sample": true, )"}) {
+    const GenerateConfig config = read(std::string("{") + samples + R"("top_k": 7, "top_p": 0.5, "min_p": 0.25})");
+    EXPECT_EQ(config.top_k, 7) << samples;
+    EXPECT_EQ(config.top_p, 0.5) << samples;
+    EXPECT_EQ(config.min_p, 0.25) << samples;
+  }
+  const GenerateConfig greedy = read(R"({"top_k": null, "temperature": 0.7})");
+  EXPECT_EQ(greedy.temperature, 0);  // transformers samples only where do_sample says so
+  EXPECT_EQ(greedy.top_k, 0);
+}
+
 TEST_F(Defaults, ATimeLimitIsRefusedAsWhateverElseEndsAText) {
   for (const char* seconds : {"30", "0.5", "0"})
     expect_problem("max_time", seconds, "is not supported; remove it to generate without");

@@ -153,6 +153,32 @@ TEST(Sampler, ChoosesTheSameAmongTheHighest) {
   EXPECT_GT(chosen, 500);
   EXPECT_GT(left_open, 0);
 }
+// Divided by such a temperature logits are infinite, or no numbers: what is meant is its limit.
+TEST(Sampler, TakesTheLikeliestAtTemperaturesNextToNothing) {
+  const std::vector<float> logits = {-300, 30, 40, 40, 2}, negative = {-9, -3, -1, -1.5, -2};
+  const std::vector<float> highest = {40, 40, 30};
+  const std::vector<std::int64_t> ids = {3, 2, 1};
+  for (const double temperature : {1e-37, 1e-38, 1e-40, 1e-45, 1e-60, 1e-320}) {
+    GenerateConfig config;
+    config.temperature = temperature;
+    config.top_k = 2;
+    for (const double uniform : {0.0, 0.5, 0.99}) {
+      Sampler sampler(config, 5);
+      std::vector<float> copy = logits, below = negative;
+      EXPECT_EQ(sampler.choose(copy, uniform), 2) << temperature;
+      EXPECT_EQ(sampler.choose(below, uniform), 2) << temperature;
+      EXPECT_EQ(sampler.choose_among(highest, ids, uniform), 2) << temperature;
+      EXPECT_EQ(sampler.choose_among(std::span(highest).first(2), std::span(ids).first(2), uniform), std::nullopt);
+    }
+    std::vector<float> copy = logits;
+    Sampler sampler(config, 5);
+    const std::vector<Candidate> all = sampler.distribution(copy);
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(all[0].id, 2);
+    EXPECT_EQ(all[0].probability, 1);
+  }
+}
+
 TEST(Sampler, SaysWhenItNeedsAllLogits) {
   GenerateConfig config;
   config.temperature = 1;

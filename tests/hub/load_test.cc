@@ -99,6 +99,67 @@ TEST_F(Load, ATiedHeadMayBeThereOrNot) {
   EXPECT_EQ(problem(entries_, 0, /*tied=*/true), "no error");
   EXPECT_THAT(problem(entries_, 0, /*tied=*/false), HasSubstr("lm_head.weight"));
 }
+// Left out it would be lost, and transformers takes it. Of two types values are compared, not bits.
+TEST_F(Load, ATiedHeadWithOtherValuesIsAnError) {
+  const auto with_head = [&](std::size_t from_end, const std::string& dtype = "F32", std::int64_t size = 4) {
+    std::vector<Entry> entries = entries_;
+    entries.back().dtype = dtype, entries.back().bytes = entries.back().bytes / 4 * size;
+    write_safetensors(root_ / "model.safetensors", entries);
+    std::string bytes = read_text(root_ / "model.safetensors");
+    if (from_end > 0) bytes[bytes.size() - from_end] = 0x3f;
+    write_text(root_ / "model.safetensors", bytes);
+    const auto model = small_model(/*tied=*/true);
+    return error_of([&] { load_weights(*model, root_, Precision::fp32); });
+  };
+  ASSERT_EQ(entries_.back().name, "lm_head.weight");
+  EXPECT_EQ(with_head(0), "no error");
+  EXPECT_EQ(with_head(0, "BF16", 2), "no error");
+  for (const std::string& problem : {with_head(1), with_head(12 * 8 * 4), with_head(1, "BF16", 2)})
+    EXPECT_THAT(problem, AllOf(HasSubstr("model.safetensors: lm_head.weight: differs from model.embed_tokens.weight"),
+                               HasSubstr("\"tie_word_embeddings\": false in config.json")));
+  const auto untied = small_model();
+  EXPECT_EQ(error_of([&] { load_weights(*untied, root_, Precision::fp32); }), "no error");
+}
+TEST_F(Load, ATiedHeadInAnotherShardIsComparedToo) {
+  const auto head = entries_.end() - 1;
+  write_safetensors(root_ / "a.safetensors", {entries_.begin(), head});
+  write_safetensors(root_ / "b.safetensors", {head, entries_.end()});
+  nlohmann::json map;
+  for (auto entry = entries_.begin(); entry != entries_.end(); ++entry)
+    map[entry->name] = entry == head ? "b.safetensors" : "a.safetensors";
+  write_text(root_ / "model.safetensors.index.json", nlohmann::json{{"weight_map", map}}.dump());
+  const auto loaded = [&] {
+    const auto model = small_model(/*tied=*/true);
+    return error_of([&] { load_weights(*model, root_, Precision::fp32); });
+  };
+  EXPECT_EQ(loaded(), "no error");
+  std::string bytes = read_text(root_ / "b.safetensors");
+  bytes.back() = 0x3f;
+  write_text(root_ / "b.safetensors", bytes);
+  EXPECT_THAT(loaded(), HasSubstr("b.safetensors: lm_head.weight: differs from model.embed_tokens.weight"));
+}
+// GPT-2 ties by default, and files of its body alone have no prefix.
+TEST_F(Load, ATiedHeadOfGpt2IsComparedWithAndWithoutThePrefix) {
+  for (const std::string prefix : {"transformer.", ""}) {
+    Problems problems;
+    const auto model = build_model(
+        config::parse_json(R"({"model_type": "gpt2", "vocab_size": 12, "n_embd": 8, "n_layer": 1, "n_head": 2,
+                               "n_positions": 12})",
+                           "config.json", problems),
+        "config.json");
+    std::vector<Entry> entries = entries_of(*model);
+    for (Entry& entry : entries)
+      if (entry.name.starts_with("transformer.")) entry.name = prefix + entry.name.substr(12);
+    entries.push_back({"lm_head.weight", "F32", {12, 8}, 12 * 8 * 4});
+    write_safetensors(root_ / "model.safetensors", entries);
+    EXPECT_EQ(error_of([&] { load_weights(*model, root_, Precision::fp32); }), "no error") << prefix;
+    std::string bytes = read_text(root_ / "model.safetensors");
+    bytes.back() = 0x3f;
+    write_text(root_ / "model.safetensors", bytes);
+    EXPECT_THAT(error_of([&] { load_weights(*model, root_, Precision::fp32); }),
+                HasSubstr("differs from " + prefix + "wte.weight"));
+  }
+}
 TEST_F(Load, RefusesAPickle) {
   write_text(root_ / "pytorch_model.bin", "PK");
   EXPECT_THAT(error_of([&] { load_weights(*model_, root_, Precision::fp32); }), HasSubstr("safetensors"));

@@ -233,6 +233,16 @@ TEST_F(Shards, AreReadTogether) {
   EXPECT_EQ(set.tensors().at("y").file->path().filename(), "b.safetensors");
 }
 
+// As transformers, whatever the index says: it is what an older save left.
+TEST_F(Shards, ASingleFileWinsOverAnIndex) {
+  folder_.write("model.safetensors", file_with("{" + entry("z", "[2]", 0, 8) + "}", 8));
+  for (const char* index : {R"({"x":"a.safetensors","y":"b.safetensors"})", R"({"x":"gone.safetensors"})"}) {
+    const SafetensorsSet set = open(index);
+    ASSERT_EQ(set.tensors().size(), 1u);
+    EXPECT_EQ(set.tensors().at("z").file->path().filename(), "model.safetensors");
+  }
+}
+
 TEST_F(Shards, LeafSymlinksAreFollowedAsHubCachesNeed) {
   fs::create_directory(folder_ / "blobs");
   fs::rename(folder_ / "b.safetensors", folder_ / "blobs/123");

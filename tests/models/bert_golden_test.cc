@@ -2,6 +2,7 @@
 // and folders with and without the head, which fill each other.
 #include <gtest/gtest.h>
 
+#include "harness/errors.h"
 #include "models/classifier_golden.h"
 #include "nn/plan.h"
 
@@ -126,6 +127,15 @@ TEST(BertFolders, OtherLabelsGetANewHead) {
   EXPECT_TRUE(at::equal(fresh, weights(FreshWeights{1, true})));
 }
 
+TEST(BertFolders, ATypeThatTheModelHasNotIsToldOfAsOne) {
+  const std::map<std::string, Tensor> golden = read_all(kClassifiers / "bert" / "golden.safetensors");
+  const auto model = load_classifier("bert");
+  Batch batch = batch_of(golden);
+  batch.extra["token_type_ids"] = at::full_like(batch.ids_BT, 7);
+  Pass pass(batch);
+  EXPECT_HONE_ERROR(model->forward(batch, pass), data, "token type 7: beyond those of the model; expected 0 to ");
+}
+
 TEST(BertConfigs, WhatIsNotSupportedIsRefused) {
   const auto build = [](const std::string& change) {
     config::Node node = config::read_file((kClassifiers / "bert" / "config.json").string());
@@ -150,6 +160,8 @@ TEST(BertConfigs, WhatIsNotSupportedIsRefused) {
            {"num_labels: 2", "num_labels: got 2, but id2label names 3"},
            {"id2label: {0: a, 2: b}", "id2label: 1 is missing"},
            {"id2label: {0: a, 1: a}", "id2label: \"a\" is there twice"},
+           {"label2id: {other: 0}", "label2id: got \"other\", expected the labels of id2label"},
+           {"{id2label: {0: a, 1: b, 2: c}, label2id: {a: 0, b: 2}}", "got 2 for \"b\", expected 1, as id2label says"},
            {"id2label: {0: a}", "expected at least 2"},
            {"pad_token_id: 64", "pad_token_id"},
            {"hidden_sizes: 3", "hidden_sizes"}})

@@ -166,6 +166,9 @@ TEST(LlamaConfigs, ThatCannotBeSayWhy) {
        "partial_rotary_factor"},
       {small(R"("layer_types": ["sliding_attention", "full_attention"])", "qwen3"), "sliding_window"},
       {small(R"("layer_types": ["full_attention"])", "qwen3"), "layer_types"},
+      {small(R"("layer_types": ["full_attention"])", "mistral"), "layer_types"},
+      {small(R"("layer_types": ["full_attention", "sliding_attention"], "sliding_window": null)", "mistral"),
+       "sliding_attention needs a sliding_window"},
       {small(R"("layer_types": ["full_attention", "chunked_attention"])", "qwen2"), "chunked_attention"},
       {small("", "lama"), "llama"},
       {R"({"vocab_size": 32})", "model_type"},
@@ -174,6 +177,34 @@ TEST(LlamaConfigs, ThatCannotBeSayWhy) {
     const std::string problem = problem_of(json);
     EXPECT_NE(problem.find(expected), std::string::npos) << json << "\n gave: " << problem;
     EXPECT_NE(problem.find("config.json"), std::string::npos) << problem;
+  }
+}
+
+// Mistral with layer_types is transformers' Ministral: the losses are its of the golden's weights (transformers 5.24).
+TEST(LlamaConfigs, MistralSlidesByLayerWhereTheConfigurationSaysSo) {
+  const Golden golden("mistral-sliding");
+  const std::string slides = "\"sliding_attention\"", full = "\"full_attention\"";
+  for (const auto& [types, loss] : {std::pair{slides + ", " + slides, 4.679616},
+                                    {slides + ", " + full, 4.545259},
+                                    {full + ", " + slides, 4.660389},
+                                    {full + ", " + full, 4.569138}}) {
+    config::Node node = config::read_file((golden.folder / "config.json").string());
+    node.at_or_add("layer_types") = parse("[" + types + "]");
+    for (int round = 0; round < 2; ++round) {  // and as a checkpoint keeps it
+      const auto model = build_model(node, "config.json");
+      load_weights(*model, golden.folder, Precision::fp32);
+      const auto& lm = dynamic_cast<const CausalLm&>(*model);
+      const Batch batch = golden.batch();
+      Pass pass(batch);
+      const at::NoGradGuard no_graph;
+      EXPECT_NEAR(mean_loss(lm, batch, pass).item<double>(), loss, 1e-5) << types << " round " << round;
+      node = model->hf_config();
+    }
+    const bool mixed = types.find(full) != std::string::npos && types.find(slides) != std::string::npos;
+    EXPECT_EQ(node.find("layer_types") != nullptr, mixed) << types;
+    if (mixed) {
+      EXPECT_EQ(node.find("sliding_window")->text(), "5") << types;
+    }
   }
 }
 

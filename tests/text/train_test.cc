@@ -68,6 +68,20 @@ TEST(TrainTokenizer, MakesWordPieces) {
   EXPECT_EQ(tokenizer->decode(ids), "the quick fox");
 }
 
+// transformers' class for a tokenizer.json gives only inputs that are named, so a pair's types are.
+TEST(TrainTokenizer, NamesTheInputsOfWordPieces) {
+  for (const TrainedKind kind : {TrainedKind::bpe, TrainedKind::word_piece, TrainedKind::unigram}) {
+    TrainerConfig config;
+    config.kind = kind;
+    config.options.vocab_size = 300;
+    const Files files = train_tokenizer(config, lines_of({"a text of some words", "some words of a text"}));
+    const json written = json::parse(files[1].second);
+    ASSERT_EQ(files[1].first, "tokenizer_config.json");
+    const json expected = {"input_ids", "token_type_ids", "attention_mask"};
+    EXPECT_EQ(written.value("model_input_names", json()), kind == TrainedKind::word_piece ? expected : json());
+  }
+}
+
 TEST(TrainTokenizer, DoesNotDependOnTheNumberOfThreads) {
   for (const TrainedKind kind : {TrainedKind::bpe, TrainedKind::word_piece, TrainedKind::unigram}) {
     std::vector<Files> made;

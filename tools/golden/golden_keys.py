@@ -234,7 +234,8 @@ model is built or run. "ignored" is what transformers does; a program that knows
   neither, it is `max_position_embeddings`.
 - `max_position_embeddings` acts in dynamic, in yarn when factor is null, in longrope when factor is absent.
 - qwen2, qwen3: `sliding_window` acts only with `use_sliding_window`; `max_window_layers` only without `layer_types`;
-  a sliding layer without a window fails. mistral: the window holds in every layer, `layer_types` is ignored.
+  a sliding layer without a window fails. mistral: the window holds in every layer, `layer_types` is ignored;
+  but transformers takes a folder that has it for ministral, where it counts.
 - `num_key_value_heads` absent: llama num_attention_heads, mistral 8, qwen2 and qwen3 32; null: num_attention_heads,
   mistral fails.
 - `head_dim` absent: hidden_size / num_attention_heads, qwen3 128 whatever the sizes are; null: the quotient, qwen3

@@ -157,8 +157,11 @@ void add_special_tokens(TrainerConfig& config) {
   if (config.kind == TrainedKind::unigram) require("<unk>");
 }
 
-OrderedJson config_of(const std::vector<std::string>& tokens) {
+OrderedJson config_of(const TrainerConfig& trainer) {
+  const std::vector<std::string>& tokens = trainer.options.special_tokens;
   OrderedJson config = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"clean_up_tokenization_spaces", false}};
+  if (trainer.kind == TrainedKind::word_piece)  // that class leaves the types of a pair's tokens out unless told
+    config["model_input_names"] = {"input_ids", "token_type_ids", "attention_mask"};
   const std::pair<const char*, std::vector<const char*>> names[] = {
       {"bos_token", {"<s>", "<|bos|>"}},
       {"eos_token", {"</s>", "<|endoftext|>", "<|eos|>"}},
@@ -198,8 +201,7 @@ Files train_tokenizer(TrainerConfig config, const std::function<bool(std::string
     rest.vocab_size -= std::min(rest.vocab_size, options.special_tokens.size());
     model = unigram_model(options, train_unigram(words, rest));
   }
-  return {{"tokenizer.json", tokenizer_json_text(parts, model)},
-          {"tokenizer_config.json", config_of(options.special_tokens).dump(2)}};
+  return {{"tokenizer.json", tokenizer_json_text(parts, model)}, {"tokenizer_config.json", config_of(config).dump(2)}};
 }
 
 }  // namespace hone::text

@@ -1,0 +1,16 @@
+// A head of its own in the files of a model whose config.json ties it to the embedding.
+#pragma once
+
+#include "hone/model.h"
+#include "hone/safetensors.h"
+
+namespace hone::hub {
+
+inline constexpr const char* kHead = "lm_head.weight";
+
+// Throws Error(checkpoint) where the model's head is tied and the files hold one with other values: left out, it would
+// be lost without a word, and transformers takes it. One that is the embedding once more may be left out. Reads both,
+// as far as they agree, and only if there are both.
+void check_tied_head(const Model& model, const SafetensorsSet& files);
+
+}  // namespace hone::hub
