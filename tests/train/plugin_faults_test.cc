@@ -189,6 +189,7 @@ class BadObjective final : public Objective {
     const auto& known = registries().objectives;
     inner_ = known.make("causal_lm", *known.options("causal_lm"));
   }
+  std::vector<std::string> evaluations() const override { return {"perplexity"}; }
   Groups prepare(Group group, StepContext& context) override {
     fail_in("prepare");
     return inner_->prepare(std::move(group), context);

@@ -294,13 +294,22 @@ HONE_DEVICE const Turns& load_turns(const Caches& in, const NewToken& token, con
   return turns;
 }
 
+// visit(i, head, pair) for the pairs of heads' values that a lane has on their way together, of which it is the i-th.
+constexpr int kHeadsAtOnce = 4, kPairsAtOnce = 2;  // of a warp, and of a lane of each
+template <class Visit>
+HONE_DEVICE void each_pair(int first_head, int heads, int first_pair, int half, Visit&& visit) {
+  HONE_UNROLL for (int h = 0; h < kHeadsAtOnce; ++h)
+    HONE_UNROLL for (int p = 0; p < kPairsAtOnce; ++p)
+      if (first_head + h * kDecodeWarps < heads && first_pair + p * kWarp < half)
+        visit(h * kPairsAtOnce + p, first_head + h * kDecodeWarps, first_pair + p * kWarp);
+}
+
 // The block's queries, turned, and the newest entry, if it is of the block's part: in the block's room, and that entry
 // in the cache, too, where blocks of other heads of that part write the same.
 HONE_DEVICE void take_new(const Caches& in, const NewToken& token, const OwnPart& own, const Turns& turns,
                           Decoding& a) {
   using Packed = Pack<Value, Widest<Value>::kCount>;
   constexpr int kMostBytes = 4096 + 2 * kMostSize * sizeof(Value);  // of the heads that go together, and of the entry
-  constexpr int kHeadsAtOnce = 4, kPairsAtOnce = 2;  // of a warp, and of a lane of each: on their way together
   if (!token.k) return;
   __shared__ Packed room[kMostBytes / sizeof(Packed)];
   Value* const made = room[0].at;
@@ -309,20 +318,14 @@ HONE_DEVICE void take_new(const Caches& in, const NewToken& token, const OwnPart
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
   const Int from = (static_cast<Int>(own.row) * in.groups + own.group) * in.size;
   const Int to = own.row * in.row_apart + own.group * in.group_apart + own.newest * in.entry_apart;
-  const auto each_pair = [&](int first_head, int first_pair, auto&& visit) {
-    HONE_UNROLL for (int h = 0; h < kHeadsAtOnce; ++h)
-      HONE_UNROLL for (int p = 0; p < kPairsAtOnce; ++p)
-        if (first_head + h * kDecodeWarps < heads && first_pair + p * kWarp < half)
-          visit(h * kPairsAtOnce + p, first_head + h * kDecodeWarps, first_pair + p * kWarp);
-  };
   for (int first_head = warp; first_head < heads; first_head += kHeadsAtOnce * kDecodeWarps)
     for (int first_pair = lane; first_pair < half; first_pair += kPairsAtOnce * kWarp) {
       Value first[kHeadsAtOnce * kPairsAtOnce] = {}, second[kHeadsAtOnce * kPairsAtOnce] = {};
-      each_pair(first_head, first_pair, [&](int i, int head, int at) {
+      each_pair(first_head, heads, first_pair, half, [&](int i, int head, int at) {
         const Value* const x = head < key ? a.q + head * in.size : head == key ? token.k + from : token.v + from;
         first[i] = x[at], second[i] = x[at + half];
       });
-      each_pair(first_head, first_pair, [&](int i, int head, int at) {
+      each_pair(first_head, heads, first_pair, half, [&](int i, int head, int at) {
         if (head <= key) rotate_pair(first[i], second[i], turns.cos[at], turns.sin[at]);
         made[head * in.size + at] = first[i], made[head * in.size + at + half] = second[i];
         if (head < key) return;
