@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "io/pipe.h"
 #include "data/source.h"
 #include "hone/registry.h"
 
@@ -101,6 +102,8 @@ std::vector<std::string> fitting(const std::string& pattern) {
 bool is_standard_input(const std::string& path) {
   return path == "-" || path == "/dev/stdin" || path == "/dev/fd/0";
 }
+
+bool is_read_once(const std::string& path) { return is_standard_input(path) || io::is_pipe(path); }
 
 FoundFiles files_of(const DataFile& entry, bool as_stream) {
   if (entry.path.empty() && is_file_format(entry.source.type))

@@ -9,6 +9,7 @@
 namespace hone::data {
 
 bool is_standard_input(const std::string& path);
+bool is_read_once(const std::string& path);  // that, or a pipe: what it gives is gone
 
 struct FoundFiles {
   std::vector<DataFile> files;      // each with the entry's options

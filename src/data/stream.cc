@@ -396,7 +396,7 @@ std::unique_ptr<RowReader> Stream::read(std::uint64_t seed, bool shuffle, std::i
 bool is_stream(const std::vector<DataFile>& files) {
   return std::any_of(files.begin(), files.end(), [](const DataFile& file) {
     const bool generated = file.path.empty() && !file.source.type.empty();
-    return file.stream || generated || is_standard_input(file.path) || io::is_pipe(file.path);
+    return file.stream || generated || is_read_once(file.path);
   });
 }
 

@@ -94,6 +94,10 @@ KernelChoice& current() {
   return chosen;
 }
 
+std::string text_of(const KernelChoice& chosen) {
+  return fmt::format("{},fp32={}", name(chosen.level), name(chosen.fp32));
+}
+
 }  // namespace
 
 KernelChoice choose_kernels(const Cpu& cpu, std::string_view wanted) {
@@ -121,12 +125,6 @@ Level level() { return current().level; }
 Fp32Products fp32_products() { return current().fp32; }
 std::string_view name(Level level) { return kNames[static_cast<std::size_t>(level)]; }
 std::string_view name(Fp32Products products) { return kProductNames[static_cast<std::size_t>(products)]; }
-
-namespace {
-std::string text_of(const KernelChoice& chosen) {
-  return fmt::format("{},fp32={}", name(chosen.level), name(chosen.fp32));
-}
-}  // namespace
 
 std::string chosen_kernels() { return text_of(current()); }
 bool has_kernels(const std::string& chosen) {

@@ -6,7 +6,6 @@
 #include "base/signals.h"
 #include "base/strings.h"
 #include "data/files.h"
-#include "io/pipe.h"
 #include "train/meta_run.h"
 #include "train/preparation.h"
 #include "train/ranks.h"
@@ -18,7 +17,7 @@ namespace {
 void refuse_pipes(const Recipe& recipe) {
   for (std::size_t i = 0; i < recipe.data.train.size(); ++i) {
     const std::string& path = recipe.data.train[i].path;
-    if (data::is_standard_input(path) || io::is_pipe(path))
+    if (data::is_read_once(path))
       throw Error(ErrorKind::usage, fmt::format("--dry-run: data.train.{}: {} can be read once, and the run would miss "
                                                 "what the dry run takes",
                                                 i, path == "-" ? "standard input" : path));

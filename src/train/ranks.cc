@@ -11,7 +11,6 @@
 #include "dist/place.h"
 #include "hone/config.h"
 #include "hone/registry.h"
-#include "io/pipe.h"
 #include "ops/kernels.h"
 #include "train/step_plan.h"
 #include "train/trainable.h"
@@ -91,7 +90,7 @@ void check_same(const Recipe& recipe, const TrainOptions& options) {
 
 void check_pipes(const DataSection& data) {
   for (const DataFile& file : data.train)
-    if (data::is_standard_input(file.path) || (!file.path.empty() && io::is_pipe(file.path)))
+    if (data::is_read_once(file.path))
       throw Error(ErrorKind::config,
                   fmt::format("data.train: {}: is a pipe, which one process alone can read", file.path))
           .hint("write it to a file that all ranks can read, or train in one process");

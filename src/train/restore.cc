@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "data/files.h"
-#include "io/pipe.h"
 #include "nn/finite.h"
 #include "ops/kernels.h"
 #include "train/checkpoint.h"
@@ -120,9 +119,8 @@ void check_same(const RestoreFrom& parts, const RunState& state, const nlohmann:
 // Whether a stream gives again what the run has had of it, so far as one may look: what a pipe gives is gone.
 bool goes_on(const RestoreFrom& parts, const RunState& state) {
   const std::vector<DataFile>& files = parts.recipe.data.train;
-  const bool once = std::any_of(files.begin(), files.end(), [](const DataFile& file) {
-    return data::is_standard_input(file.path) || (!file.path.empty() && io::is_pipe(file.path));
-  });
+  const bool once =
+      std::any_of(files.begin(), files.end(), [](const DataFile& file) { return data::is_read_once(file.path); });
   if (once || state.data_position.empty() || state.data_hash != parts.inputs.train->fingerprint()) return false;
   try {
     parts.inputs.train->read(parts.recipe.run.seed, parts.recipe.data.shuffle, state.rows, state.data_position);
