@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <span>
 
 #include "base/clock.h"
@@ -11,6 +12,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "data/source.h"
+#include "data/source_hash.h"
 #include "data/stream_entry.h"
 #include "data/tokenise.h"
 
@@ -56,7 +58,7 @@ std::shared_ptr<const TokenStore> maybe_load(const std::string& folder, const st
   }
 }
 
-void maybe_save(const TokenStore& store, const std::string& folder, const std::string& name, const std::string& key) {
+void maybe_save(TokenStore& store, const std::string& folder, const std::string& name, const std::string& key) {
   if (folder.empty()) return;
   try {
     store.save(folder, name, key);
@@ -113,16 +115,20 @@ void check_ids(const TokenStore& store, const std::function<std::string(std::int
 }
 
 // What a source makes without a file is known by its tokens alone: another version of it may make others.
-CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const Dataset::Options& options) {
+CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const Dataset::Options& options,
+                         std::uint64_t most_bytes) {
   const bool is_file = !file.path.empty();
-  const std::string path = name_of(file), content = is_file ? hash_file(path) : "";
+  const std::string path = name_of(file);
+  std::optional<SourceHash> source;
+  if (is_file) source.emplace(path, options.cache_folder);
+  const std::string content = source ? source->hash() : "";
   std::string key = is_file ? key_of(content, file, tokenizer, options) : "";
   const std::string name = fmt::format("tokens-{}.bin", key), cache = is_file ? options.cache_folder : "";
   std::shared_ptr<const TokenStore> store = maybe_load(cache, name, key);
-  const bool cached = store != nullptr;
+  std::shared_ptr<TokenStore> made;
   const double start = monotonic_seconds();
-  if (!cached) {
-    store = tokenise_file(file, Tokenising(tokenizer, options));
+  if (!store) {
+    store = made = tokenise_file(file, Tokenising(tokenizer, options), {cache, name, key, most_bytes});
     if (store->counts().records == 0) throw Error(ErrorKind::data, fmt::format("{}: no records", path));
     if (is_file && hash_file(path) != content)
       throw Error(ErrorKind::data, fmt::format("{}: changed while it was read", path)).hint("start again");
@@ -131,17 +137,18 @@ CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const
   check_ids(*store, [&](std::int64_t doc) { return fmt::format("{}:{}", path, store->line(doc)); },
             options.vocab_size);
   // Kept only when it can be trained on: a start that fails leaves no folder behind.
-  if (!cached && can_be_learnt(*store)) maybe_save(*store, cache, name, key);
+  if (made && can_be_learnt(*made)) maybe_save(*made, cache, name, key);
+  if (source) source->note();
   const bool first = file.max_samples && store->counts().records == *file.max_samples;
   log::info("{}: {}{}, {} tokens, {}", path, first ? "the first " : "", counted(store->counts().records, "record"),
             human_count(static_cast<double>(store->size())),
-            cached ? "from the cache" : "tokenised in " + human_duration(monotonic_seconds() - start));
+            !made ? "from the cache" : "tokenised in " + human_duration(monotonic_seconds() - start));
   if (const std::int64_t seams = store->seams(0, store->size()))
     log::info("{}: {} the end of a prompt and the beginning of its completion; they are learnt", path,
               seams == 1 ? "1 token holds" : fmt::format("{} tokens hold", seams));
   if (!store->unread().empty())
     log::info("{}: fields that are not read: {}", path, list_names(store->unread(), 20));
-  return {std::move(store), std::move(key), !cached};
+  return {std::move(store), std::move(key), made != nullptr};
 }
 
 CachedTokens tokens_of(const std::vector<Record>& records, const std::string& name, const Tokenizer& tokenizer,

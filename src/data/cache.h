@@ -20,8 +20,10 @@ struct CachedTokens {
 };
 
 // Takes the tokens from the folder ("" = no cache) or makes them and puts them there; a damaged file is rebuilt. A
-// cache that cannot be written is a warning. Throws Error(data) if the file changes while it is read.
-CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const Dataset::Options& options);
+// cache that cannot be written is a warning. Throws Error(data) if the file changes while it is read. most_bytes: of
+// new ids in memory; there is a file in the folder from then on, and with a cache the tokens lie in it, mapped.
+CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const Dataset::Options& options,
+                         std::uint64_t most_bytes = TokenPlace().most_bytes);
 
 // Tokens of records in memory; the key stands for them as well.
 CachedTokens tokens_of(const std::vector<Record>& records, const std::string& name, const Tokenizer& tokenizer,

@@ -43,9 +43,10 @@ void TokenStore::add_document(const Tokens& tokens, std::int64_t line, std::span
   if (highest > 0xFFFF && narrow_ids()) widen();
   counts_.max_id = std::max(counts_.max_id, highest);
   if (narrow_ids())
-    ids16_.insert(ids16_.end(), tokens.ids.begin(), tokens.ids.end());
+    ids16_.append(std::span(tokens.ids));
   else
-    ids32_.insert(ids32_.end(), tokens.ids.begin(), tokens.ids.end());
+    ids32_.append(std::span(tokens.ids));
+  put_away_when_many();
   add_labels(tokens, base);
   for (const std::size_t seam : seams) seams_.push_back(base + seam);
   ends_.push_back(base + tokens.ids.size());
@@ -75,9 +76,9 @@ void TokenStore::add_labels(const Tokens& tokens, std::uint64_t base) {
 
 void TokenStore::add_range(std::uint64_t begin, std::uint64_t end) {
   if (!ranges_.empty() && ranges_.back() == begin)
-    ranges_.back() = end;  // goes on from the document before
+    ranges_.set_back(end);  // goes on from the document before
   else
-    ranges_.insert(ranges_.end(), {begin, end});
+    ranges_.push_back(begin), ranges_.push_back(end);
 }
 
 std::int64_t TokenStore::highest_exception() const {
@@ -87,8 +88,9 @@ std::int64_t TokenStore::highest_exception() const {
 }
 
 void TokenStore::widen() {
-  ids32_.assign(ids16_.begin(), ids16_.end());
-  ids16_ = {};
+  if (file_) widen_file();
+  ids32_.append(ids16_.all());
+  ids16_.assign({});
 }
 
 void TokenStore::copy_ids(std::uint64_t begin, std::uint64_t end, std::int64_t* into) const {

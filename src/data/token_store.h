@@ -7,9 +7,12 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "data/column.h"
+#include "data/new_token_file.h"
 #include "hone/data.h"
 
 namespace hone::data {
@@ -21,9 +24,20 @@ struct DocLabel {
   std::uint32_t cut = 0;     // tokens that it has lost
 };
 
-// Positions count through the whole file. Filled by one thread, then immutable and shared by any.
+struct TokenFileHeader;
+
+// Where a store goes while it is filled, so that a data set may be larger than memory.
+struct TokenPlace {
+  std::string folder = "", name = "", key = "";  // of the token cache; no folder: it stays in memory
+  std::uint64_t most_bytes = std::uint64_t{64} << 20;  // of ids in memory, until the file is begun
+};
+
+// Positions count through the whole file. Filled by one thread, then immutable and shared by any: ids are read when
+// that is done.
 class TokenStore {
  public:
+  TokenStore() = default;
+  explicit TokenStore(TokenPlace place) : place_(std::move(place)) {}
   struct Counts {
     std::int64_t records = 0, empty = 0;  // read; without any token (they are no documents)
     std::int64_t not_text = 0;            // documents that did not come from a `text` field
@@ -93,8 +107,12 @@ class TokenStore {
   // Whether the document begins with tokens that are not learnt, so that what follows answers them.
   bool has_prompt(std::int64_t doc) const { return learnt_until(begin(doc)) == begin(doc); }
 
+  // Nothing is added from here on. Of a store with a place: what did not fit is in a file now, mapped, and goes with
+  // the store unless it is saved.
+  void finish();
+
   // One file with a checked header: see docs of the token cache in token_store_file.cc.
-  void save(const std::string& folder, const std::string& name, const std::string& key) const;
+  void save(const std::string& folder, const std::string& name, const std::string& key);
   // nullptr: there is none. Throws Error(data) for a damaged one or one of another key.
   static std::shared_ptr<const TokenStore> load(const std::string& folder, const std::string& name,
                                                 const std::string& key);
@@ -102,27 +120,45 @@ class TokenStore {
  private:
   bool narrow_ids() const { return counts_.max_id <= 0xFFFF; }
   void widen();
+  void put_away_when_many();
+  void put_away();
+  void begin_file();
+  void widen_file();
+  void complete_file();
+  void take_back();
+  void give_up(const Error& why);
+  TokenFileHeader header() const;
+  struct InFileNow {
+    std::uint64_t hash;
+    std::string_view label_text;
+  };
+  InFileNow lie_in(std::shared_ptr<const std::byte> bytes, TokenFileHeader header);
   void add_document(const Tokens& tokens, std::int64_t line, std::span<const std::size_t> seams);
   void add_labels(const Tokens& tokens, std::uint64_t base);
   void add_range(std::uint64_t begin, std::uint64_t end);
   std::size_t first_range_after(std::uint64_t position) const;
   void check() const;  // throws if the arrays contradict each other
 
-  std::vector<std::uint16_t> ids16_;  // while every id fits, else ids32_
-  std::vector<std::uint32_t> ids32_;
-  std::vector<std::uint64_t> ends_;    // of document i
-  std::vector<std::int64_t> lines_;    // of document i in its file
+  Column<std::uint16_t> ids16_;  // while every id fits, else ids32_; while it is filled: those behind put_away_
+  Column<std::uint32_t> ids32_;
+  Column<std::uint64_t> ends_;  // of document i
+  Column<std::int64_t> lines_;  // of document i in its file
   // begin, end, begin, end, ... of learnt tokens; ascending. A document's first token is in one where the document has
   // no prompt, although nothing before it can predict it.
-  std::vector<std::uint64_t> ranges_;
-  std::vector<Exception> exceptions_;  // ascending
-  std::vector<std::uint64_t> seams_;   // positions of tokens that hold characters of a prompt and its completion
-  std::vector<Label> labels_;          // of document i; empty: none has one
-  std::vector<Member> members_;        // of document i; empty: there are no groups
+  Column<std::uint64_t> ranges_;
+  Column<Exception> exceptions_;  // ascending
+  Column<std::uint64_t> seams_;   // positions of tokens that hold characters of a prompt and its completion
+  Column<Label> labels_;          // of document i; empty: none has one
+  Column<Member> members_;        // of document i; empty: there are no groups
   std::vector<std::string> label_names_;
   std::map<std::string, std::uint32_t> label_index_;  // while it is filled
   Counts counts_;
   std::vector<std::string> unread_;
+  TokenPlace place_;
+  std::unique_ptr<NewTokenFile> file_;      // with the ids that were put away
+  std::uint64_t put_away_ = 0;              // how many
+  bool gave_up_ = false;                    // the file could not be written
+  std::shared_ptr<const std::byte> bytes_;  // that the arrays lie in; null: they are in memory
 };
 
 }  // namespace hone::data

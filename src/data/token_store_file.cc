@@ -1,89 +1,70 @@
 // The token cache's files: a header with sizes and hash, then the arrays of a TokenStore, little endian.
 //
-// A file is made under a temporary name, synced and renamed, so that it is whole or not there, also with two builders
-// at once. On reading, sizes are checked before anything is allocated, then the hash, then that the arrays agree.
+// On reading, sizes are checked first, then the hash, then that the arrays agree; they stay where they are, mapped, so
+// that a data set may be larger than memory and the processes of a machine have one between them. Ids come first: with
+// many of them the file is begun while they come, and the rest is written behind them.
 #include <fmt/format.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 #include <limits>
 
 #include "base/env.h"
 #include "base/hash.h"
-#include "base/host.h"
-#include "base/strings.h"
+#include "base/log.h"
 #include "data/token_store.h"
 
 namespace hone::data {
-namespace {
-
-static_assert(std::endian::native == std::endian::little, "the arrays are written as they lie in memory");
-
-constexpr std::uint64_t kMagic = 0x34304B4F54454E4F;  // "ONETOK04"
-constexpr std::string_view kTemporary = ".tmp-";
-
-struct Header {
-  std::uint64_t magic = kMagic, total_bytes = 0, hash = 0;  // hash: of everything, with this field 0
+// 160 bytes.
+struct TokenFileHeader {
+  std::uint64_t magic = 0x34304B4F54454E4F;   // "ONETOK04"
+  std::uint64_t total_bytes = 0, hash = 0;    // hash: of everything but what fills up arrays, with this field 0
   char key[32] = {};
   std::uint64_t ids16 = 0, ids32 = 0, docs = 0, ranges = 0, exceptions = 0, seams = 0, labels = 0, members = 0,
                 label_text = 0;  // lengths of the arrays; label_text: the names, each with a zero byte behind it
   std::int64_t records = 0, empty = 0, not_text = 0, max_id = 0;
 };
-static_assert(sizeof(Header) % 8 == 0);
 
-template <class T>
-std::span<const std::byte> bytes_of(const std::vector<T>& values) {
-  return std::as_bytes(std::span(values));
-}
+namespace {
+
+using Header = TokenFileHeader;
+static_assert(std::endian::native == std::endian::little, "the arrays are written as they lie in memory");
+static_assert(sizeof(Header) == 160);
+
+constexpr std::uint64_t kPutAway = std::uint64_t{1} << 22;  // bytes of ids in memory once there is a file
+
+std::span<const std::byte> bytes_of(const Header& header) { return std::as_bytes(std::span(&header, 1)); }
 
 std::uint64_t padded(std::uint64_t bytes) { return (bytes + 7) / 8 * 8; }
 
-std::string own_host() { return hex64(hash64(host_name())); }
-
-// Removes what builders of this machine left behind when they were killed.
-void reap(const Folder& folder) {
-  for (const std::string& name : folder.list()) {
-    if (!name.starts_with(kTemporary)) continue;
-    const std::vector<std::string> parts = hone::split(name, '-');  // ".tmp", name, host, process
-    const auto process = parts.size() < 4 ? std::nullopt : parse_int(parts.back());
-    if (!process || parts[parts.size() - 2] != own_host()) continue;
-    if (kill(static_cast<pid_t>(*process), 0) != 0 && errno == ESRCH) folder.remove(name);
-  }
+void fill_up(OutFile& out) {
+  constexpr std::byte kZeros[8] = {};
+  out.write(std::span(kZeros, padded(out.size()) - out.size()));
 }
 
-std::string temporary_name(const std::string& name) {
-  return fmt::format("{}{}-{}-{}", kTemporary, name, own_host(), getpid());
-}
-
-// Reads array after array of a file whose header has been checked against its size.
+// Array after array behind a header that is true of the file.
 class ArrayReader {
  public:
-  ArrayReader(const InFile& file, Hasher& hasher) : file_(file), hasher_(hasher) {}
+  ArrayReader(const std::byte* file, Hasher& hasher) : at_(file + sizeof(Header)), hasher_(hasher) {}
   template <class T>
-  void read(std::vector<T>& into, std::uint64_t count) {
-    into.resize(count);
-    const std::span<std::byte> bytes = std::as_writable_bytes(std::span(into));
-    file_.read(at_, bytes);
-    hasher_.update(std::span<const std::byte>(bytes));
-    at_ += padded(bytes.size());
+  std::span<const T> next(std::uint64_t count) {
+    const std::span<const T> values(reinterpret_cast<const T*>(at_), count);
+    hasher_.update(std::as_bytes(values));
+    at_ += padded(values.size_bytes());
+    return values;
   }
 
  private:
-  const InFile& file_;
+  const std::byte* at_;
   Hasher& hasher_;
-  std::uint64_t at_ = sizeof(Header);
 };
 
 Error damaged(const InFile& file, const std::string& fact) {
   return Error(ErrorKind::data, fmt::format("{}: damaged token cache: {}", file.path().string(), fact));
 }
 
-template <class T>
-std::int64_t highest_of(const std::vector<T>& ids) {
+std::int64_t highest_of(const auto& ids) {
   return ids.empty() ? -1 : std::int64_t{*std::max_element(ids.begin(), ids.end())};
 }
 
@@ -92,7 +73,7 @@ Header read_header(const InFile& file, const std::string& key) {
   Header header;
   if (file.size() < sizeof header) throw damaged(file, fmt::format("{} bytes are too few", file.size()));
   file.read(0, std::as_writable_bytes(std::span(&header, 1)));
-  if (header.magic != kMagic) throw damaged(file, "unknown header");
+  if (header.magic != Header().magic) throw damaged(file, "unknown header");
   if (std::string_view(header.key, sizeof header.key) != key) throw damaged(file, "it was made from other data");
   if (header.total_bytes != file.size())
     throw damaged(file, fmt::format("got {} bytes, expected {}", file.size(), header.total_bytes));
@@ -112,55 +93,141 @@ Header read_header(const InFile& file, const std::string& key) {
 
 }  // namespace
 
-void TokenStore::save(const std::string& folder_path, const std::string& name, const std::string& key) const {
-  std::string label_text;
-  for (const std::string& label : label_names_) (label_text += label) += '\0';
-  Header header{.ids16 = ids16_.size(),
-                .ids32 = ids32_.size(),
+// ------------------------------------------------------------------------------------------------ while it is filled
+
+void TokenStore::put_away_when_many() {
+  if (place_.folder.empty()) return;
+  const std::uint64_t bytes = ids16_.all().size_bytes() + ids32_.all().size_bytes();
+  if (bytes < (file_ ? std::min(kPutAway, place_.most_bytes) : place_.most_bytes)) return;
+  try {
+    if (!file_) begin_file();
+    put_away();
+  } catch (const Error& error) {
+    give_up(error);
+  }
+}
+
+void TokenStore::begin_file() {
+  file_ = std::make_unique<NewTokenFile>(place_.folder, place_.name);
+  file_->out().write(bytes_of(Header()));
+}
+
+void TokenStore::put_away() {
+  const std::uint64_t count = ids16_.size() + ids32_.size();
+  file_->out().write(std::as_bytes(ids16_.all()));
+  file_->out().write(std::as_bytes(ids32_.all()));
+  put_away_ += count;
+  ids16_.clear(), ids32_.clear();
+}
+
+// The first large id comes, rarely so late: those in the file are written anew.
+void TokenStore::widen_file() {
+  try {
+    std::unique_ptr<NewTokenFile> wide = file_->second();
+    wide->out().write(bytes_of(Header()));
+    const InFile narrow = file_->open();
+    std::vector<std::uint16_t> ids(kPutAway);
+    for (std::uint64_t at = 0; at < put_away_; at += ids.size()) {
+      ids.resize(std::min<std::uint64_t>(ids.size(), put_away_ - at));
+      narrow.read(sizeof(Header) + at * sizeof ids[0], std::as_writable_bytes(std::span(ids)));
+      const std::vector<std::uint32_t> widened(ids.begin(), ids.end());
+      wide->out().write(std::as_bytes(std::span(widened)));
+    }
+    file_ = std::move(wide);
+  } catch (const Error& error) {
+    give_up(error);
+  }
+}
+
+// Into memory, what was put away.
+void TokenStore::take_back() {
+  const auto read = [&](auto& column) {
+    std::vector<std::decay_t<decltype(column[0])>> ids(put_away_);
+    file_->open().read(sizeof(Header), std::as_writable_bytes(std::span(ids)));
+    ids.insert(ids.end(), column.begin(), column.end());
+    column.assign(std::move(ids));
+  };
+  if (put_away_ > 0) narrow_ids() ? read(ids16_) : read(ids32_);
+  put_away_ = 0;
+  file_.reset();
+}
+
+void TokenStore::give_up(const Error& why) {
+  log::warning("the token cache is not kept: {}", why.what());
+  take_back();
+  place_.folder.clear();
+  gave_up_ = true;
+}
+
+void TokenStore::finish() {
+  if (!file_) return;
+  try {
+    complete_file();
+  } catch (const Error& error) {
+    give_up(error);
+  }
+}
+
+// ------------------------------------------------------------------------------------------------ the file
+
+TokenFileHeader TokenStore::header() const {
+  Header header{.ids16 = narrow_ids() ? put_away_ + ids16_.size() : 0,
+                .ids32 = narrow_ids() ? 0 : put_away_ + ids32_.size(),
                 .docs = lines_.size(),
                 .ranges = ranges_.size(),
                 .exceptions = exceptions_.size(),
                 .seams = seams_.size(),
                 .labels = labels_.size(),
                 .members = members_.size(),
-                .label_text = label_text.size(),
                 .records = counts_.records,
                 .empty = counts_.empty,
                 .not_text = counts_.not_text,
                 .max_id = counts_.max_id};
-  HONE_ASSERT(key.size() == sizeof header.key);
-  std::memcpy(header.key, key.data(), sizeof header.key);
-  const std::span<const std::byte> arrays[] = {bytes_of(ids16_), bytes_of(ids32_),  bytes_of(ends_),
-                                               bytes_of(lines_), bytes_of(ranges_), bytes_of(exceptions_),
-                                               bytes_of(seams_),
-                                               bytes_of(labels_), bytes_of(members_),
-                                               std::as_bytes(std::span(label_text))};
-  header.total_bytes = sizeof header;
-  for (const auto& array : arrays) header.total_bytes += padded(array.size());
-  Hasher hasher;
-  hasher.update(std::as_bytes(std::span(&header, 1)));
-  for (const auto& array : arrays) hasher.update(array);
-  header.hash = hasher.digest64();
+  for (const std::string& label : label_names_) header.label_text += label.size() + 1;
+  HONE_ASSERT(place_.key.size() == sizeof header.key);
+  std::memcpy(header.key, place_.key.data(), sizeof header.key);
+  return header;
+}
 
-  const Folder folder = Env::process().make_folders(folder_path, ErrorKind::data);
-  reap(folder);
-  const std::string temporary = temporary_name(name);
-  folder.remove(temporary);  // of an earlier process with our number
-  try {
-    OutFile file = folder.create(temporary);
-    file.write(std::as_bytes(std::span(&header, 1)));
-    constexpr std::byte kZeros[8] = {};
-    for (const auto& array : arrays) {
-      file.write(array);
-      file.write(std::span(kZeros, padded(array.size()) - array.size()));
-    }
-    file.sync();
-    file.close();
-    folder.replace(temporary, name);  // there may be a damaged one, or the same content from another builder
-  } catch (const Error&) {
-    folder.remove(temporary);
-    throw;
-  }
+// Behind the ids that are in the file already the others, then all else; at last the header. From then on the arrays
+// lie there.
+void TokenStore::complete_file() {
+  OutFile& out = file_->out();
+  Header header = this->header();
+  std::string label_text;
+  for (const std::string& label : label_names_) (label_text += label) += '\0';
+  out.write(std::as_bytes(ids16_.all()));
+  out.write(std::as_bytes(ids32_.all()));
+  fill_up(out);
+  const auto write = [&](std::span<const std::byte> array) { out.write(array), fill_up(out); };
+  write(std::as_bytes(ends_.all())), write(std::as_bytes(lines_.all())), write(std::as_bytes(ranges_.all()));
+  write(std::as_bytes(exceptions_.all())), write(std::as_bytes(seams_.all()));
+  write(std::as_bytes(labels_.all())), write(std::as_bytes(members_.all()));
+  write(std::as_bytes(std::span(label_text)));
+  header.total_bytes = out.size();
+  header.hash = lie_in(file_->open().map(), header).hash;
+  out.go_on_at(0);
+  out.write(bytes_of(header));
+}
+
+TokenStore::InFileNow TokenStore::lie_in(std::shared_ptr<const std::byte> bytes, TokenFileHeader header) {
+  header.hash = 0;
+  Hasher hasher;
+  hasher.update(bytes_of(header));
+  ArrayReader reader(bytes.get(), hasher);
+  ids16_.lie_at(reader.next<std::uint16_t>(header.ids16));
+  ids32_.lie_at(reader.next<std::uint32_t>(header.ids32));
+  ends_.lie_at(reader.next<std::uint64_t>(header.docs));
+  lines_.lie_at(reader.next<std::int64_t>(header.docs));
+  ranges_.lie_at(reader.next<std::uint64_t>(header.ranges));
+  exceptions_.lie_at(reader.next<Exception>(header.exceptions));
+  seams_.lie_at(reader.next<std::uint64_t>(header.seams));
+  labels_.lie_at(reader.next<Label>(header.labels));
+  members_.lie_at(reader.next<Member>(header.members));
+  const std::span<const char> label_text = reader.next<char>(header.label_text);
+  put_away_ = 0;
+  bytes_ = std::move(bytes);
+  return {hasher.digest64(), {label_text.data(), label_text.size()}};
 }
 
 std::shared_ptr<const TokenStore> TokenStore::load(const std::string& folder, const std::string& name,
@@ -168,37 +235,39 @@ std::shared_ptr<const TokenStore> TokenStore::load(const std::string& folder, co
   const std::filesystem::path path = std::filesystem::path(folder) / name;
   if (std::error_code error; !std::filesystem::exists(path, error)) return nullptr;
   const InFile file(path, ErrorKind::data);
-  Header header = read_header(file, key);
-  const std::uint64_t hash = std::exchange(header.hash, 0);
-  Hasher hasher;
-  hasher.update(std::as_bytes(std::span(&header, 1)));
+  const Header header = read_header(file, key);
   auto store = std::make_shared<TokenStore>();
-  ArrayReader reader(file, hasher);
-  reader.read(store->ids16_, header.ids16);
-  reader.read(store->ids32_, header.ids32);
-  reader.read(store->ends_, header.docs);
-  reader.read(store->lines_, header.docs);
-  reader.read(store->ranges_, header.ranges);
-  reader.read(store->exceptions_, header.exceptions);
-  reader.read(store->seams_, header.seams);
-  reader.read(store->labels_, header.labels);
-  reader.read(store->members_, header.members);
-  std::vector<char> label_text;
-  reader.read(label_text, header.label_text);
-  if (hasher.digest64() != hash) throw damaged(file, "its hash differs");
-  for (auto begin = label_text.begin(), end = begin; begin != label_text.end(); begin = end + 1) {
-    end = std::find(begin, label_text.end(), '\0');
-    if (end == label_text.end()) throw damaged(file, "a label without an end");
-    store->label_names_.emplace_back(begin, end);
+  const InFileNow now = store->lie_in(file.map(), header);
+  if (now.hash != header.hash) throw damaged(file, "its hash differs");
+  for (std::size_t begin = 0, end = 0; begin < now.label_text.size(); begin = end + 1) {
+    end = now.label_text.find('\0', begin);
+    if (end == std::string_view::npos) throw damaged(file, "a label without an end");
+    store->label_names_.emplace_back(now.label_text.substr(begin, end - begin));
   }
   store->counts_ = {header.records, header.empty, header.not_text, header.max_id};
   during("checking " + path.string(), [&] { store->check(); });
   return store;
 }
 
+void TokenStore::save(const std::string& folder, const std::string& name, const std::string& key) {
+  if (gave_up_) return;
+  try {
+    if (!file_) {
+      place_ = {folder, name, key};
+      begin_file();
+    }
+    if (!bytes_) complete_file();
+    file_->keep();
+  } catch (const Error&) {
+    take_back();
+    throw;
+  }
+  file_.reset();
+}
+
 // The hash finds damage; this keeps a forged file from leading outside the arrays.
 void TokenStore::check() const {
-  const auto ascending = [](const std::vector<std::uint64_t>& values, std::uint64_t last) {
+  const auto ascending = [](const Column<std::uint64_t>& values, std::uint64_t last) {
     for (std::size_t i = 1; i < values.size(); ++i)
       if (values[i] <= values[i - 1]) return false;
     return values.empty() || values.back() <= last;

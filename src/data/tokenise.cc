@@ -330,11 +330,12 @@ void add_record(TokenStore& store, const Record& record, const RecordTokens& tok
   for (const RecordTokens& one : tokens.companions) store.add_companion(one, one.role, one.seams);
 }
 
-std::shared_ptr<const TokenStore> tokenise_file(const DataFile& file, const Tokenising& how) {
-  auto store = std::make_shared<TokenStore>();
+std::shared_ptr<TokenStore> tokenise_file(const DataFile& file, const Tokenising& how, TokenPlace place) {
+  auto store = std::make_shared<TokenStore>(std::move(place));
   each_tokens(file, how, [&](const RecordTokens& tokens, const Record& record) {
     add_record(*store, record, tokens, record.line);
   });
+  store->finish();
   return store;
 }
 

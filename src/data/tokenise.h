@@ -79,7 +79,7 @@ class Pipeline {
 };
 
 // All records of a file, tokenised on several threads, in the file's order.
-std::shared_ptr<const TokenStore> tokenise_file(const DataFile& file, const Tokenising& how);
+std::shared_ptr<TokenStore> tokenise_file(const DataFile& file, const Tokenising& how, TokenPlace place = {});
 
 // The same, handed out one by one; for `hone tokenize`.
 void each_tokens(const DataFile& file, const Tokenising& how,

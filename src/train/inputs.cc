@@ -7,13 +7,13 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/hash.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/plugin.h"
 #include "base/progress.h"
 #include "data/choose_template.h"
 #include "data/files.h"
+#include "data/source_hash.h"
 #include "data/stream.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
@@ -438,7 +438,8 @@ nlohmann::json file_hashes(const Recipe& recipe) {
   nlohmann::json hashes = nlohmann::json::object();
   for (const DataFile& entry : recipe.data.train)
     if (entry.path != kInMemory)
-      for (const DataFile& file : data::files_of(entry).files) hashes[file.path] = hash_file(file.path);
+      for (const DataFile& file : data::files_of(entry).files)
+        hashes[file.path] = data::SourceHash(file.path, cache_folder(recipe)).hash();
   return hashes;
 }
 

@@ -1,11 +1,16 @@
 // The token cache: hits, misses, damage, and two builders at once.
 #include "data/cache.h"
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <atomic>
+#include <csignal>
+#include <mutex>
 
+#include "base/hash.h"
 #include "base/log.h"
+#include "data/source_hash.h"
 #include "support.h"
 
 namespace hone::test {
@@ -51,7 +56,7 @@ class Cache : public ::testing::Test {
   int calls(const Tokenizer& tokenizer = ByteTokenizer()) {
     CountingTokenizer counting;
     static_cast<Tokenizer&>(counting) = tokenizer;
-    const auto tokens = data::load_tokens(files({path_})[0], counting, options_);
+    const auto tokens = data::load_tokens(files({path_})[0], counting, options_, most_bytes_);
     values_ = all(*tokens.store);
     return counting.calls;
   }
@@ -66,7 +71,34 @@ class Cache : public ::testing::Test {
   Dataset::Options options_;
   std::string path_, log_;
   std::vector<std::int64_t> values_;
+  std::uint64_t most_bytes_ = data::TokenPlace().most_bytes;
 };
+
+// Bytes of memory that no file stands behind.
+std::int64_t memory_of_our_own() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("RssAnon:")) return 1024 * std::stoll(line.substr(8));
+  return -1;
+}
+
+std::string all_of(const std::string& name) {
+  std::ifstream file(name, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+// Texts, pairs and ids; the first id that does not fit 16 bits comes with record `wide`.
+std::string some_records(int count, int wide) {
+  std::string content;
+  for (int i = 0; i < count; ++i) {
+    const std::string n = std::to_string(i);
+    content += i == wide       ? "{\"input_ids\": [70000, 2, 3], \"labels\": [-100, 5, -100]}\n"
+               : i % 3 == 0    ? "{\"text\": \"record " + n + "\"}\n"
+               : i % 3 == 1    ? "{\"prompt\": \"p" + n + "\", \"completion\": \"c\"}\n"
+                               : "{\"input_ids\": [" + n + ", 2, 3], \"labels\": [-100, 5, -100]}\n";
+  }
+  return content;
+}
 
 TEST_F(Cache, GivesTheSameTokensWithoutTokenising) {
   EXPECT_EQ(calls(), 2);
@@ -100,8 +132,7 @@ TEST_F(Cache, IsRebuiltWhenAnyByteIsDamaged) {
   EXPECT_EQ(calls(), 2);
   const auto made = values_;
   const std::string name = cached()[0];
-  std::ifstream in(name, std::ios::binary);
-  const std::string good((std::istreambuf_iterator<char>(in)), {});
+  const std::string good = all_of(name);
   std::size_t padding = 0;  // bytes between arrays mean nothing
   for (std::size_t at = 0; at < good.size() + 3; ++at) {
     std::string bad = good;
@@ -132,6 +163,89 @@ TEST_F(Cache, SurvivesAFolderThatCannotBeWritten) {
   EXPECT_THAT(log_, HasSubstr("the token cache is not kept"));
 }
 
+TEST_F(Cache, WritesTheSameFileWhileTokensComeAsAfterwards) {
+  for (const int wide : {-1, 0, 5, 150, 199}) {
+    folder_.write("a.jsonl", some_records(200, wide));
+    most_bytes_ = data::TokenPlace().most_bytes;
+    calls();
+    const std::string name = cached()[0], content = all_of(name);
+    const auto made = values_;
+    for (const std::uint64_t most : {1u, 100u, 1500u}) {
+      std::filesystem::remove_all(options_.cache_folder);
+      most_bytes_ = most;
+      EXPECT_GT(calls(), 0);
+      EXPECT_EQ(values_, made);
+      EXPECT_EQ(cached(), std::vector{name});
+      EXPECT_EQ(all_of(name), content);
+    }
+    std::filesystem::remove_all(options_.cache_folder);
+  }
+  EXPECT_EQ(log_, "");
+}
+
+TEST_F(Cache, HasTheSameTokensWhereTheFileCannotBeWrittenToItsEnd) {
+  std::signal(SIGXFSZ, SIG_IGN);
+  for (const int wide : {-1, 150}) {
+    folder_.write("a.jsonl", some_records(200, wide));
+    most_bytes_ = 100;
+    calls();
+    const auto made = values_;
+    const std::size_t size = all_of(cached()[0]).size();
+    rlimit before;
+    getrlimit(RLIMIT_FSIZE, &before);
+    for (std::size_t most = 0; most < size; most += 97) {
+      std::filesystem::remove_all(folder_.file("cache"));
+      log_.clear();
+      const rlimit limit{most, before.rlim_max};
+      setrlimit(RLIMIT_FSIZE, &limit);
+      calls();
+      setrlimit(RLIMIT_FSIZE, &before);
+      EXPECT_EQ(values_, made) << most;
+      EXPECT_THAT(log_, HasSubstr("the token cache is not kept")) << most;
+      EXPECT_EQ(log_.find('\n'), log_.size() - 1) << log_;
+      EXPECT_FALSE(std::filesystem::exists(folder_.file("cache"))) << most;
+    }
+  }
+  std::signal(SIGXFSZ, SIG_DFL);
+}
+
+// Notes how much memory there is while texts are tokenised.
+class WatchingTokenizer final : public ByteTokenizer {
+ public:
+  Encoding encode(std::string_view text, bool special) const override {
+    if (++calls_ % 256 == 0) {
+      const std::scoped_lock lock(mutex_);
+      most = std::max(most, memory_of_our_own());
+    }
+    return ByteTokenizer::encode(text, special);
+  }
+  mutable std::int64_t most = memory_of_our_own();
+
+ private:
+  mutable std::atomic<int> calls_{0};
+  mutable std::mutex mutex_;
+};
+
+TEST_F(Cache, TakesLittleMemoryForManyTokens) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer keeps memory that was given back";
+#endif
+  const std::string record = "{\"text\": \"" + std::string(3000, 'a') + "\"}\n";
+  std::string content;
+  for (int i = 0; i < 16'000; ++i) content += record;
+  folder_.write("a.jsonl", content);
+  content = {};
+  constexpr std::int64_t kIds = 96'000'000;  // bytes
+  const auto peak = [&](std::uint64_t most_bytes) {
+    std::filesystem::remove_all(options_.cache_folder);
+    const WatchingTokenizer tokenizer;
+    data::load_tokens(files({path_})[0], tokenizer, options_, most_bytes);
+    return tokenizer.most;
+  };
+  const std::int64_t in_the_file = peak(1 << 20), in_memory = peak(1 << 30);  // records under way are in both
+  EXPECT_GT(in_memory - in_the_file, kIds * 2 / 3);
+}
+
 TEST_F(Cache, RemovesWhatAKilledBuilderLeft) {
   const pid_t child = fork();
   if (child == 0) _exit(0);
@@ -152,7 +266,8 @@ TEST_F(Cache, IsBuiltByTwoProcessesAtOnce) {
   std::string content;
   for (int i = 0; i < 2000; ++i) content += "{\"text\": \"record " + std::to_string(i) + "\"}\n";
   folder_.write("a.jsonl", content);
-  for (int round = 0; round < 5; ++round) {
+  for (int round = 0; round < 6; ++round) {
+    if (round >= 3) most_bytes_ = 500;
     std::filesystem::remove_all(options_.cache_folder);
     std::vector<pid_t> children;
     for (int i = 0; i < 3; ++i) {
@@ -160,9 +275,8 @@ TEST_F(Cache, IsBuiltByTwoProcessesAtOnce) {
       if (children.back() != 0) continue;
       int status = 1;
       try {
-        status = data::load_tokens(files({path_})[0], ByteTokenizer(), options_).store->docs() == 2000 && log_.empty()
-                     ? 0
-                     : 2;
+        const auto tokens = data::load_tokens(files({path_})[0], ByteTokenizer(), options_, most_bytes_);
+        status = tokens.store->docs() == 2000 && log_.empty() ? 0 : 2;
       } catch (const std::exception& error) {
         std::fprintf(stderr, "%s\n", error.what());
       }
@@ -177,6 +291,42 @@ TEST_F(Cache, IsBuiltByTwoProcessesAtOnce) {
     EXPECT_EQ(cached().size(), 1u);
     EXPECT_EQ(calls(), 0);
   }
+}
+
+// A file that was not touched for a while is not read again for its hash.
+TEST_F(Cache, NotesTheHashOfAFileThatHasSettled) {
+  const auto note = [&]() -> std::string {
+    for (const std::string& name : cached())
+      if (name.find("source-") != std::string::npos) return name;
+    return "";
+  };
+  EXPECT_EQ(calls(), 2);
+  EXPECT_EQ(note(), "") << "it could change again within this tick of the clock";
+  const auto age = [&] {  // the time of the last change cannot be set: it is waited for
+    sleep(4);
+  };
+  age();
+  EXPECT_EQ(calls(), 0);
+  ASSERT_NE(note(), "");
+  const auto made = values_;
+  const std::string noted = all_of(note());
+  folder_.write("a.jsonl", "{\"text\": \"two\"}\n");
+  std::filesystem::last_write_time(path_, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  EXPECT_EQ(calls(), 1) << "whatever its time of modification says";
+  EXPECT_NE(values_, made);
+  EXPECT_EQ(all_of(note()), noted);
+
+  // That the note is what is gone by, also where it is wrong; one that cannot be read is none.
+  const std::string wrong = "0123456789abcdef0123456789abcdef";
+  age();
+  EXPECT_EQ(calls(), 0);
+  std::string text = all_of(note());
+  text.replace(text.find("\"hash\":\"") + 8, wrong.size(), wrong);
+  std::ofstream(note()) << text;
+  EXPECT_EQ(data::SourceHash(path_, options_.cache_folder).hash(), wrong);
+  EXPECT_EQ(data::SourceHash(path_, "").hash(), hash_file(path_));
+  std::ofstream(note()) << "{}";
+  EXPECT_EQ(data::SourceHash(path_, options_.cache_folder).hash(), hash_file(path_));
 }
 
 TEST_F(Cache, NoticesAFileThatChangesWhileItIsRead) {
@@ -194,6 +344,9 @@ TEST_F(Cache, NoticesAFileThatChangesWhileItIsRead) {
   const Changing tokenizer(path_);
   EXPECT_THAT(error_of(ErrorKind::data, [&] { data::load_tokens(files({path_})[0], tokenizer, options_); }),
               HasSubstr("changed while it was read"));
+  EXPECT_THAT(error_of(ErrorKind::data, [&] { data::load_tokens(files({path_})[0], tokenizer, options_, 1); }),
+              HasSubstr("changed while it was read"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.file("cache")));
 }
 
 }  // namespace
