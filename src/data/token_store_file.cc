@@ -4,6 +4,7 @@
 // that a data set may be larger than memory and the processes of a machine have one between them. Ids come first: with
 // many of them the file is begun while they come, and the rest is written behind them.
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <bit>
@@ -41,6 +42,11 @@ std::uint64_t padded(std::uint64_t bytes) { return (bytes + 7) / 8 * 8; }
 void fill_up(OutFile& out) {
   constexpr std::byte kZeros[8] = {};
   out.write(std::span(kZeros, padded(out.size()) - out.size()));
+}
+
+// All of it has been looked at, which makes it look as if the process had it in memory; it stays in the system's.
+void let_go(const std::byte* file, const Header& header) {
+  madvise(const_cast<std::byte*>(file), header.total_bytes, MADV_DONTNEED);
 }
 
 // Array after array behind a header that is true of the file.
@@ -208,6 +214,7 @@ void TokenStore::complete_file() {
   header.hash = lie_in(file_->open().map(), header).hash;
   out.go_on_at(0);
   out.write(bytes_of(header));
+  let_go(bytes_.get(), header);
 }
 
 TokenStore::InFileNow TokenStore::lie_in(std::shared_ptr<const std::byte> bytes, TokenFileHeader header) {
@@ -246,6 +253,7 @@ std::shared_ptr<const TokenStore> TokenStore::load(const std::string& folder, co
   }
   store->counts_ = {header.records, header.empty, header.not_text, header.max_id};
   during("checking " + path.string(), [&] { store->check(); });
+  let_go(store->bytes_.get(), header);
   return store;
 }
 
