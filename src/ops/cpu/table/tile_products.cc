@@ -176,8 +176,8 @@ class TileProduct {
     std::vector<cpu::TileRows<BFloat16>> tasks;
     for (std::int64_t m = rows.begin; m < rows.end; m += plan_.rows) {
       const Interval some{m, std::min(rows.end, m + plan_.rows)};
-      // Of few rows all slices of the panels stay near: to ask for them again would cost half of the loads.
-      const bool far = plan_.rows > kTileSide || m == rows.begin;
+      // Where so few rows go together, all slices of the panels stay near: asking again would be half of the loads.
+      const bool far = plan_.rows > kTileSide;
       for (std::size_t s = 0; s < slices_.size(); ++s) {
         const TileSlice* next = s + 1 < slices_.size() ? &slices_[s + 1] : nullptr;
         const BFloat16* below = some.end < rows.end ? slices_[0].a.at(some.end, 0) : nullptr;
