@@ -11,6 +11,7 @@ hone's median, the peer's, and their ratio:
   hf prefill               prompt tokens/s, 4096 tokens, on a GPU alone
   llama decode             tokens/s after a prompt of 64, batch 1, 128 tokens
   llama prefill            prompt tokens/s, 512 tokens
+and of batch 1 how many bytes of weights hone reads a second.
 """
 import argparse
 import json
@@ -21,9 +22,16 @@ import tempfile
 import time
 
 SHAPES = {"32m": dict(hidden=512, layers=8, vocab=16384, inner=1408, heads=8, kv_heads=4),
+          "0.5b": dict(hidden=896, layers=24, vocab=151936, inner=4864, heads=14, kv_heads=2),  # Qwen2.5-0.5B's
           "1b": dict(hidden=2048, layers=16, vocab=128256, inner=8192, heads=32, kv_heads=8)}  # Llama 3.2's
 PROMPT, NEW, LONG, LONG_ON_GPU = 64, 128, 512, 4096
 THREADS = int(os.environ.get("OMP_NUM_THREADS", os.cpu_count()))
+
+
+def weight_bytes(s):
+    narrow = s["hidden"] * s["kv_heads"] // s["heads"]
+    layer = s["hidden"] * (2 * s["hidden"] + 2 * narrow + 3 * s["inner"])
+    return 2 * (s["layers"] * layer + s["vocab"] * s["hidden"])
 
 
 def letters(count, seed):
@@ -188,7 +196,8 @@ def main():
         for name, (ours, theirs) in figures.items():
             a, b = statistics.median(ours), statistics.median(theirs)
             result[name] = {"hone": a, "peer": b, "ratio": a / b, "hone_all": ours, "peer_all": theirs}
-            print(f"{name:15} hone {a:8.0f} tokens/s   peer {b:8.0f} tokens/s   ratio {a / b:.2f}")
+            read = f"   weights at {a * weight_bytes(shape) / 1e9:.1f} GB/s" if name == "hf batch 1" else ""
+            print(f"{name:15} hone {a:8.0f} tokens/s   peer {b:8.0f} tokens/s   ratio {a / b:.2f}{read}")
         if flags.json:
             with open(flags.json, "w") as file:
                 json.dump(result, file, indent=1)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A run that is killed at random moments and gone on with has the bits of one that was not.
 
-  python3 bench/kills.py --hone build/cuda/hone --device cuda [--kills 20] [--seed 1]
+  python3 bench/kills.py --hone build/cuda/hone --device cuda [--precision bf16] [--kills 20] [--seed 1]
 
 Trains a small model to its end, then the same recipe under kill -9, again and again from its last checkpoint. Ends with
 1 if the last checkpoint's tensors or the logged losses differ.
@@ -19,7 +19,7 @@ import time
 STEPS = 120
 
 
-def recipe(folder, device):
+def recipe(folder, device, precision):
     data = os.path.join(folder, "text.jsonl")
     words = random.Random(7)
     with open(data, "w") as file:
@@ -33,7 +33,7 @@ def recipe(folder, device):
                    "data": {"train": data, "max_length": 128, "packing": "concat", "cache": "none"},
                    "optimizer": {"type": "adamw", "learning_rate": 1e-3},
                    "trainer": {"batch_size": 8, "steps": STEPS, "log_every": 1, "save": {"every": 5, "keep": 2},
-                               "device": device}}, file)
+                               "device": device, "precision": precision}}, file)
     return path
 
 
@@ -87,12 +87,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hone", required=True, help="the program")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--precision", default="fp32")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     flags = parser.parse_args()
     moments = random.Random(flags.seed)
     with tempfile.TemporaryDirectory() as folder:
-        path = recipe(folder, flags.device)
+        path = recipe(folder, flags.device, flags.precision)
         begin = time.perf_counter()
         finish(train(flags.hone, path, os.path.join(folder, "whole")))
         seconds = time.perf_counter() - begin

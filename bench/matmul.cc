@@ -1,8 +1,10 @@
 // Matrix products of a Llama's training step: ours against LibTorch's (oneDNN for bf16, MKL for fp32), alternating.
 //
 //   cmake --build build/release --target bench_matmul && build/release/bench/matmul [--tokens=4096] [--model=32m|0.5b]
+//       [--type=bf16|fp32] [--chosen]
 //
-// The head's rows are those of one chunk of the loss.
+// The head's rows are those of one chunk of the loss. --chosen: fp32 by whom it is multiplied on this CPU, which may be
+// LibTorch; else by ours.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -55,20 +57,25 @@ void layer(const char* name, std::int64_t tokens, std::int64_t in, std::int64_t 
 
 int main(int argc, char** argv) {
   std::int64_t tokens = 4096;
-  bool large = false;
+  bool large = false, chosen = false;
+  std::vector<at::ScalarType> types = {at::kBFloat16, at::kFloat};
   for (int i = 1; i < argc; ++i) {
     if (std::strncmp(argv[i], "--tokens=", 9) == 0) tokens = std::atoll(argv[i] + 9);
     large = large || std::strcmp(argv[i], "--model=0.5b") == 0;
+    chosen = chosen || std::strcmp(argv[i], "--chosen") == 0;
+    if (std::strcmp(argv[i], "--type=bf16") == 0) types = {at::kBFloat16};
+    if (std::strcmp(argv[i], "--type=fp32") == 0) types = {at::kFloat};
   }
-  const hone::ops::Fp32ProductsScope ours(hone::ops::Fp32Products::ours);  // whatever is faster on this CPU
-  fmt::print("level {}\n", hone::ops::name(hone::ops::level()));
-  for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
+  const auto products = chosen ? hone::ops::fp32_products() : hone::ops::Fp32Products::ours;
+  const hone::ops::Fp32ProductsScope scope(products);
+  fmt::print("level {}, fp32 products {}\n", hone::ops::name(hone::ops::level()), hone::ops::name(products));
+  for (const at::ScalarType type : types) {
     if (large) {
       layer("q, o", tokens, 896, 896, type);
       layer("k, v", tokens, 896, 128, type);
       layer("gate, up", tokens, 896, 4864, type);
       layer("down", tokens, 4864, 896, type);
-      layer("head", tokens, 896, 151936, type);
+      layer("head", std::min<std::int64_t>(tokens, 512), 896, 151936, type);
       continue;
     }
     layer("q, o", tokens, 512, 512, type);

@@ -6,6 +6,7 @@
 Needs torch, transformers and accelerate; the cases lora peft, too. A step of either is everything between two batches:
 forward, backward, clipping, AdamW. Both drop their first steps (two; one of LoRA's long ones). Prints each process's
 median step and peak memory, then the ratios of the medians over the rounds, against the best of the peer's modes.
+0.5b and 0.5b-long begin with a folder in bf16; hone's loading, its first step and the rate of its products are printed.
 `--device cuda` measures on a GPU, where the peer has flash attention by torch's SDPA; its mode compiled is the same
 model under torch.compile in a plain loop. `--ranks 2` gives each of two hone processes the case's rows, which then
 have all of the model, and then a share of it: what is printed last is the part of twice one process's rate. `--floor`
@@ -25,6 +26,8 @@ CASES = {
     "32m-fp32": (512, 8, 16384, 8, 512, 5, "fp32", "fp32"),
     "5m": (256, 4, 16384, 8, 256, 12, "bf16", "autocast,pure_fused,fp32"),
     "125m": (768, 12, 32000, 4, 1024, 4, "bf16", "autocast,pure_fused"),
+    "0.5b": (896, 24, 151936, 2, 512, 3, "bf16", "pure_fused"),  # Qwen2.5-0.5B's shape
+    "0.5b-long": (896, 24, 151936, 1, 2048, 3, "bf16", "pure_fused"),
     "gpu-32m": (512, 8, 16384, 8, 512, 40, "bf16", "autocast_fused,compiled"),
     "gpu-125m": (768, 12, 32000, 8, 1024, 20, "bf16", "autocast_fused,compiled"),
     "gpu-1b": (2048, 16, 128256, 2, 4096, 6, "bf16", "autocast_fused,compiled"),
@@ -41,12 +44,16 @@ def is_lora(case):
     return "lora" in case
 
 
+def is_half_billion(case):
+    return case.startswith("0.5b")
+
+
 def shape(case):
     hidden, layers, vocab = CASES[case][:3]
     if case == "gpu-lora-7b":  # Llama 2's
         return dict(hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=32, num_key_value_heads=32,
                     intermediate_size=11008, vocab_size=vocab, max_position_embeddings=4096, tie_word_embeddings=False)
-    if is_lora(case):
+    if is_lora(case) or is_half_billion(case):
         return dict(hidden_size=896, num_hidden_layers=24, num_attention_heads=14, num_key_value_heads=2,
                     intermediate_size=4864, vocab_size=151936, max_position_embeddings=32768, tie_word_embeddings=True)
     if case in ("gpu-1b", "gpu-3b"):  # Llama 3.2's
@@ -66,7 +73,8 @@ def shape(case):
 
 
 def model_type(case):
-    return "qwen3_moe" if case == "gpu-moe" else "llama" if case.startswith("gpu-") or not is_lora(case) else "qwen2"
+    half_billion = is_half_billion(case) or is_lora(case) and not case.startswith("gpu-")
+    return "qwen3_moe" if case == "gpu-moe" else "qwen2" if half_billion else "llama"
 
 
 def fresh_peer(case):
@@ -215,6 +223,8 @@ def hone(program, case, folder, device, trainer, ranks=1, fsdp=False, documents=
     made["trainer"]["accumulate"] = ranks * accumulate
     if fsdp:
         made["parallel"] = {"fsdp": -1}
+    if is_half_billion(case):
+        made["model"] = {"path": own_base(program, case, folder)}
     if is_lora(case):
         made["model"] = {"path": os.path.join(folder, "base")}
         made["adapter"] = {"type": "lora", "rank": 16, "alpha": 32, "targets": ["all-linear"]}
@@ -226,6 +236,23 @@ def hone(program, case, folder, device, trainer, ranks=1, fsdp=False, documents=
     if done.returncode != 0:
         sys.exit(done.stderr)
     return json.loads(done.stdout)
+
+
+def own_base(program, case, folder):
+    """The model as a folder in bf16, made by hone."""
+    made = os.path.join(folder, "own_base")
+    if not os.path.exists(made):
+        values = [f"--model.{key}={json.dumps(value)}" for key, value in shape(case).items()]
+        subprocess.run([program, "init", made, f"--model.type={model_type(case)}", *values, "--tokenizer", "bytes",
+                        "--precision", "bf16", "--quiet"], check=True, stdout=subprocess.DEVNULL)
+    return made
+
+
+def start_of(made):
+    """What hone bench says of loading, the first step and products."""
+    return {"load": made["load_seconds"],
+            "steps": (made["first_step_seconds"] - made["load_seconds"]) / made["step_seconds"],
+            "rate": made["flops_by_op"]["matrix products"] / 1e9}
 
 
 def product_floor(case):
@@ -306,7 +333,7 @@ def main():
     if options.ranks > 1:
         return scale(options)
     modes = [mode for mode in (CASES[options.case][-1] if options.peer is None else options.peer).split(",") if mode]
-    seconds, memory, floors = {}, {}, []
+    seconds, memory, floors, starts = {}, {}, [], []
     with tempfile.TemporaryDirectory() as folder:
         base = os.path.join(folder, "base")
         if is_lora(options.case):
@@ -323,10 +350,16 @@ def main():
                         if name == "hone" else peer(options.case, name, base, options.device, options.accumulate))
                 seconds.setdefault(name, []).append(made["step_seconds"])
                 memory.setdefault(name, []).append(made["peak_memory_bytes"])
+                if name == "hone":
+                    starts.append(start_of(made))
                 rate = (f", {made['flops'] / 1e12:.1f} TFLOP/s, {made['share_of_ceiling']:.2f} of a large product's"
                         if name == "hone" else "")
                 print(f"{name:12} {made['step_seconds']:8.3f} s median, {made['best_step_seconds']:8.3f} s best, "
                       f"{made['peak_memory_bytes'] / 1e9:5.2f} GB{rate}", flush=True)
+    if is_half_billion(options.case):
+        start = {key: statistics.median(one[key] for one in starts) for key in starts[0]}
+        print(f"start: loaded in {start['load']:.2f} s, first step done {start['steps']:.2f} steps' time later; "
+              f"products {start['rate']:.0f} GFLOP/s")
     if not modes:
         return
     middle = {name: statistics.median(values) for name, values in seconds.items()}

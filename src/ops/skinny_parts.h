@@ -2,12 +2,34 @@
 #pragma once
 
 #include <algorithm>
+#include <vector>
 
 #include "ops/cpu/products/skinny.h"
 
 namespace hone::ops {
 
-inline constexpr std::int64_t kSkinnyBlock = 16;  // outputs
+inline constexpr std::int64_t kSkinnyBlock = 32;  // outputs: as many as tiles take at a time
+
+// The rows that several products have in common, packed once where kernels want them so.
+class SharedRows {
+ public:
+  // What such products get as `packed`. Good until the next call.
+  template <class T>
+  const void* pack(const cpu::SkinnyProduct<T>& p) {
+    const auto kernels = cpu::skinny_kernels<T>();
+    const std::int64_t bytes = kernels.pack ? kernels.packed_bytes(p.rows, p.in) : 0;
+    if (bytes == 0) return nullptr;
+    lines_.resize(std::max<std::size_t>(lines_.size(), (bytes + sizeof(Line) - 1) / sizeof(Line)));
+    kernels.pack(p, lines_.data());
+    return lines_.data();
+  }
+
+ private:
+  struct alignas(64) Line {
+    char bytes[64];
+  };
+  std::vector<Line> lines_;
+};
 
 template <class T>
 std::int64_t blocks_of(const cpu::SkinnyProduct<T>& p) {

@@ -6,6 +6,7 @@
 #include "models/golden.h"
 #include "nn/kv_cache.h"
 #include "ops/check.h"
+#include "ops/levels.h"
 
 namespace hone::test {
 namespace {
@@ -112,6 +113,41 @@ TEST(LlamaDecoder, GivesTheBitsOfTheLayersWithAnAdapter) {
       }
     }
 }
+
+#if defined(HONE_KERNELS_AMX)
+// More rows than AMX leaves to vectors: products of a block share their rows as tiles.
+TEST(LlamaDecoder, GivesTheBitsOfTheLayersByTiles) {
+  if (ops::level() < Level::avx512bf16) GTEST_SKIP() << "needs a CPU with AVX-512 for bf16";
+  const at::NoGradGuard no_graph;
+  const ops::test::EmulatedAmx emulated;
+  constexpr int kRows = 7;
+  for (const std::string base : {"llama", "qwen2", "qwen3"}) {
+    const auto model = load_model((kGoldens / base).string(), Precision::bf16);
+    const CausalLm& lm = *model->causal_lm();
+    for (const int threads : {1, 2}) {
+      SCOPED_TRACE(base + ", threads " + std::to_string(threads));
+      const Threads use(threads);
+      nn::KvCache one(lm.cache_spec(), kRows), other(lm.cache_spec(), kRows);
+      Batch batch;
+      batch.ids_BT = at::arange(2 * kRows, at::kLong).view({kRows, 2});
+      for (int row = 0; row < kRows; ++row) batch.docs.push_back({.row = row, .begin = 0, .end = 2});
+      for (nn::KvCache* cache : {&one, &other}) {
+        Pass pass(batch);
+        pass.cache = cache;
+        lm.forward(batch, pass);
+      }
+      const auto decoder = nn::maybe_make_decoder(lm, kRows);
+      ASSERT_TRUE(decoder);
+      std::vector<std::int32_t> ids = {4, 7, 1, 3, 9, 2, 5};
+      for (int step = 0; step < 4; ++step) {
+        ASSERT_TRUE(decoder->step(ids, other));
+        EXPECT_TRUE(at::equal(to_tensor(*decoder, kRows), through_layers(lm, ids, one))) << "step " << step;
+        for (std::int32_t& id : ids) id = (id * 7 + step) % static_cast<std::int32_t>(lm.vocab_size());
+      }
+    }
+  }
+}
+#endif
 
 TEST(LlamaDecoder, IsThereOnlyWhereKernelsAre) {
   const auto model = load_model((kGoldens / "llama").string(), Precision::fp32);

@@ -1,9 +1,10 @@
 // AMX's tile instructions in plain C++, for src/ops/cpu/products/tiles-inl.h on machines without them. As Intel's
-// manual (instruction set reference, TDPBF16PS) says: pairs are multiplied and summed in fp32, even and odd ones apart,
-// then both are added to the sum. Denormal numbers, which the instruction takes as 0, are kept.
+// manual (instruction set reference, TDPBF16PS) says: pairs are multiplied and summed in fp32, each by one rounding to
+// the nearest, even and odd ones apart, then both are added to the sum. Denormal numbers, given or made, are 0.
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <stdexcept>
@@ -47,17 +48,23 @@ class EmulatedTiles {
         const std::uint32_t x = tile(a).rows[m][k];
         const std::uint32_t(&y)[16] = tile(b).rows[k];
         for (int n = 0; n < 16; ++n) {
-          even[n] += std::bit_cast<float>(x << 16) * std::bit_cast<float>(y[n] << 16);
-          odd[n] += std::bit_cast<float>(x & 0xffff0000) * std::bit_cast<float>(y[n] & 0xffff0000);
+          even[n] = normal(std::fma(value(x << 16), value(y[n] << 16), even[n]));
+          odd[n] = normal(std::fma(value(x & 0xffff0000), value(y[n] & 0xffff0000), odd[n]));
         }
       }
       std::uint32_t(&to)[16] = tile(sum).rows[m];
       for (int n = 0; n < 16; ++n)
-        to[n] = std::bit_cast<std::uint32_t>(std::bit_cast<float>(to[n]) + (even[n] + odd[n]));
+        to[n] = std::bit_cast<std::uint32_t>(normal(value(to[n]) + normal(even[n] + odd[n])));
     }
   }
 
  private:
+  static float value(std::uint32_t bits) {
+    constexpr std::uint32_t kExponent = 0x7f800000, kSign = 0x80000000;
+    return std::bit_cast<float>((bits & kExponent) == 0 ? bits & kSign : bits);
+  }
+  static float normal(float x) { return value(std::bit_cast<std::uint32_t>(x)); }
+
   Tile tiles_[8];
   bool configured_ = false;
 };

@@ -86,6 +86,38 @@ TEST(Matmul, EveryWayOfSharing) {
     }
 }
 
+// By tiles a left factor whose lines share few sets of the cache is copied first.
+TEST(Matmul, BitsDoNotDependOnHowFarLinesLieApart) {
+  at::manual_seed(8);
+  constexpr std::int64_t kApart = 1024, kRows = 75, kDepth = 610, kCols = 230;
+  const at::Tensor b = random(kDepth, kCols, at::kBFloat16);
+  for (const bool turned : {false, true}) {
+    const at::Tensor all = random(turned ? kDepth : kRows, kApart, at::kBFloat16);
+    const at::Tensor lines = all.narrow(1, 0, turned ? kRows : kDepth), close = lines.contiguous();
+    for (const at::ScalarType type : {at::kBFloat16, at::kFloat})
+      test::each_level([&](const std::string& way) {
+        at::Tensor far = at::zeros({kRows, kCols}, type), near = at::zeros({kRows, kCols}, type);
+        matmul_into(far, {{turned ? lines.t() : lines, b}});
+        matmul_into(near, {{turned ? close.t() : close, b}});
+        EXPECT_TRUE(at::equal(far, near)) << way << " turned " << turned << " " << type;
+      });
+  }
+}
+
+// Instructions that multiply pairs of bf16 know none, tiles neither.
+TEST(Matmul, DenormalNumbersAreNothingToPairsAndTiles) {
+  at::Tensor a = at::zeros({40, 64}, at::kBFloat16), b = at::ones({64, 40}, at::kBFloat16);
+  a.fill_(1e-39);
+  a[3][5] = 1;
+  test::at_each_kernel_level([&](const std::string& way) {
+    if (level() < Level::avx512bf16) return;
+    at::Tensor out = at::empty({40, 40});
+    matmul_into(out, {{a, b}});
+    EXPECT_EQ(out[3].eq(1).sum().item<std::int64_t>(), 40) << way;
+    EXPECT_EQ(out.count_nonzero().item<std::int64_t>(), 40) << way;
+  });
+}
+
 TEST(Matmul, SumsOfSeveralProducts) {
   at::manual_seed(3);
   for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16})

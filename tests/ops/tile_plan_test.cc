@@ -1,9 +1,13 @@
 // Plans of products by AMX: those that were fastest when they were measured, and what stays in the cache.
 #include "ops/cpu/table/tile_plan.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+
+#include "ops/levels.h"
+#include "ops/matmul.h"
 
 namespace hone::ops::cpu_table {
 namespace {
@@ -43,6 +47,47 @@ TEST(TilePlan, IsTheOneThatWasMeasured) {
   expect(weight_gradient(512, 4096, 1408), Share::columns, 22);
   expect(weight_gradient(16384, 512, 512), Share::own_rows, 16);
 }
+
+TEST(TilePlan, LetsRowsOfOneSliceFollowOneAnotherWithoutABreak) {
+  EXPECT_EQ(tile_plan(shape(4096, 512, 512)).rows, 512);
+  EXPECT_EQ(tile_plan(shape(512, 512, 16384)).rows, 512);
+  EXPECT_EQ(tile_plan(shape(4096, 1408, 512)).rows, 32);
+}
+
+#if defined(HONE_KERNELS_AMX)
+TilePlan tried;
+
+TEST(TilePlan, NoneChangesBits) {
+  if (level() < Level::avx512bf16) GTEST_SKIP() << "needs a CPU with AVX-512 for bf16";
+  const test::EmulatedAmx emulated;
+  struct Usual {
+    ~Usual() { plan_in_use = tile_plan; }
+  } const usual;
+  at::manual_seed(1);
+  const std::int64_t rows = 203, depth = 1110, cols = 170;
+  const auto random = [](std::int64_t m, std::int64_t n) { return at::randn({m, n}).to(at::kBFloat16); };
+  const at::Tensor b = random(depth, cols);
+  for (const at::Tensor& a : {random(rows, depth), random(depth, rows).t()})
+    for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
+      const auto product = [&] {
+        at::Tensor out = at::zeros({rows, cols}, type);
+        matmul_into(out, {{a, b}});
+        return out;
+      };
+      plan_in_use = tile_plan;
+      const at::Tensor expected = product();
+      plan_in_use = [](const TileShape&) { return tried; };
+      for (const Share share : {Share::rows, Share::own_rows, Share::columns})
+        for (const std::int64_t panels : {1, 4, 6})
+          for (const std::int64_t some : {32, 64, 224}) {
+            const std::int64_t unit = share == Share::columns ? rows : share == Share::rows ? 128 : some;
+            tried = {share, panels, share == Share::rows ? std::min(some, unit) : some, unit};
+            EXPECT_TRUE(at::equal(product(), expected))
+                << static_cast<int>(share) << " " << panels << " panels, " << some << " rows, " << type;
+          }
+    }
+}
+#endif
 
 TEST(TilePlan, KeepsPanelsAndSumsInTheCacheAndThreadsAtWork) {
   for (const std::int64_t rows : {1, 31, 64, 500, 2048, 16384})

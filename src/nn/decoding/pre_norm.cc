@@ -35,7 +35,7 @@ struct Step {
   const std::vector<KvCache::Room>& rooms;  // per layer; the step writes the token's keys and values
 };
 
-constexpr std::int64_t kGatedBlocks = 4;  // of gate and of up, before they are brought together
+constexpr std::int64_t kGatedBlocks = 2;  // of gate and of up, before they are brought together
 
 template <class T>
 class PreNormDecoder final : public Decoder {
@@ -63,6 +63,7 @@ class PreNormDecoder final : public Decoder {
     std::vector<T> x, normed;         // [R,D]
     std::vector<T> inner, rank_part;  // of low ranks: a's results, and b's
     std::vector<W> inv_rms, scores;
+    SharedRows packed;
     struct Best {
       std::int64_t id;  // -1: none
       T logit;
@@ -213,6 +214,9 @@ class PreNormDecoder final : public Decoder {
     std::int64_t blocks = 0;
     for (Product& p : products) p = placed(p, own), blocks += blocks_of(p);
     std::int64_t begin = me.begin(blocks), end = me.end(blocks);
+    if (begin == end) return;
+    const void* packed = own.packed.pack(products[0]);
+    for (Product& p : products) p.packed = packed;
     multiply_blocks<T>(products, begin, end);
     for (std::size_t i = 0; i < kCount; ++i) {
       const std::int64_t own_blocks = blocks_of(products[i]);
@@ -253,8 +257,10 @@ class PreNormDecoder final : public Decoder {
   }
 
   void multiply_gated(const Layer& layer, Own& own, const Member& me) const {
-    const Product gate = placed(layer.gate, own), up = placed(layer.up, own);
+    Product gate = placed(layer.gate, own), up = placed(layer.up, own);
     const std::int64_t first = me.begin(blocks_of(gate)), last = me.end(blocks_of(gate));
+    if (first == last) return;
+    gate.packed = up.packed = own.packed.pack(gate);
     const bool plain = layer.gate_ranks.empty() && layer.up_ranks.empty();
     for (std::int64_t begin = first; begin < last; begin += kGatedBlocks) {
       const Product g = cut(gate, begin, std::min(last, begin + kGatedBlocks)),
@@ -263,7 +269,7 @@ class PreNormDecoder final : public Decoder {
       cpu::skinny_kernels<T>().multiply(u);
       if (plain) bring_together(g, u);
     }
-    if (plain || first >= last) return;
+    if (plain) return;
     add_ranks(layer.gate_ranks, gate, first, last, own);
     add_ranks(layer.up_ranks, up, first, last, own);
     bring_together(cut(gate, first, last), cut(up, first, last));

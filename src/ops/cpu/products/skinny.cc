@@ -74,30 +74,42 @@ struct ThreadRoom {
 };
 
 // Up to 16 rows of x as the right factor's tiles, one for each step: pairs of values by rows.
-class PackedRows {
- public:
-  explicit PackedRows(const SkinnyProduct<bf16>& p) : steps_((p.in + kDeep - 1) / kDeep) {
-    static thread_local ThreadRoom room;
-    tiles_ = static_cast<std::uint32_t*>(room.get(steps_ * kTile * 64));
-    for (std::int64_t s = 0; s < steps_; ++s) pack(p, s);
-  }
-  std::int64_t steps() const { return steps_; }
-  const std::uint32_t* step(std::int64_t s) const { return tiles_ + s * kTile * kTile; }
+struct PackedRows {
+  std::int64_t steps;
+  const std::uint32_t* tiles;
+  const std::uint32_t* step(std::int64_t s) const { return tiles + s * kTile * kTile; }
+};
 
- private:
-  void pack(const SkinnyProduct<bf16>& p, std::int64_t s) {
-    const auto there = static_cast<__mmask32>((std::uint64_t{1} << std::min(kDeep, p.in - s * kDeep)) - 1);
+std::int64_t steps_of(std::int64_t in) { return (in + kDeep - 1) / kDeep; }
+
+std::int64_t packed_bytes(std::int64_t rows, std::int64_t in) {
+  return rows <= kRowsByVectors ? 0 : steps_of(in) * kTile * 64;
+}
+
+void pack_rows(const SkinnyProduct<bf16>& p, void* to) {
+  auto* line = static_cast<std::uint32_t*>(to);
+  for (std::int64_t k = 0; k < p.in; k += kDeep) {
+    const auto there = static_cast<__mmask32>((std::uint64_t{1} << std::min(kDeep, p.in - k)) - 1);
     Words rows[kTile];
     HONE_UNROLL
     for (int r = 0; r < kTile; ++r)
-      rows[r] = r < p.rows ? (Words)_mm512_maskz_loadu_epi16(there, p.x + r * p.in + s * kDeep) : Words{};
+      rows[r] = r < p.rows ? (Words)_mm512_maskz_loadu_epi16(there, p.x + r * p.in + k) : Words{};
     exchange_rows<1>(rows);
     HONE_UNROLL
-    for (int i = 0; i < kTile; ++i) store_lanes(tiles_ + (s * kTile + i) * kTile, rows[i]);
+    for (int i = 0; i < kTile; ++i, line += kTile) store_lanes(line, rows[i]);
   }
-  const std::int64_t steps_;
-  std::uint32_t* tiles_;
-};
+}
+
+PackedRows packed_rows(const SkinnyProduct<bf16>& p) {
+  static thread_local ThreadRoom room;
+  const void* packed = p.packed;
+  if (!packed) {
+    void* own = room.get(packed_bytes(p.rows, p.in));
+    pack_rows(p, own);
+    packed = own;
+  }
+  return {steps_of(p.in), static_cast<const std::uint32_t*>(packed)};
+}
 
 // Sums [weight][row of x] of the weights at `weights`, `stride` values apart; `whole` steps where they lie, and one of
 // what is left over if need be.
@@ -117,7 +129,7 @@ void add_up_tiles(const bf16* weights, std::int64_t stride, std::int64_t count, 
     HONE_TILE_LOAD(5, lower, bytes);
     HONE_TILE_ADD_PRODUCT(1, 5, 6);
   }
-  for (std::int64_t s = whole; s < x.steps(); ++s) {
+  for (std::int64_t s = whole; s < x.steps; ++s) {
     alignas(64) bf16 edge[kWeights * kDeep];
     std::memset(static_cast<void*>(edge), 0, sizeof edge);
     for (std::int64_t i = 0; i < count; ++i)
@@ -136,7 +148,7 @@ void add_up_tiles(const bf16* weights, std::int64_t stride, std::int64_t count, 
 // Weights are the left factor, so that they need no packing.
 void multiply_by_amx(const SkinnyProduct<bf16>& p) {
   if (p.rows <= kRowsByVectors) return multiply_tiles<bf16>(p);
-  const PackedRows x(p);
+  const PackedRows x = packed_rows(p);
   const TileRegisters tiles;
   alignas(64) float sums[kWeights * kTile], turned[kTile * kWeights];
   for (std::int64_t out = 0; out < p.outs; out += kWeights) {
@@ -161,7 +173,7 @@ void multiply_by_amx(const SkinnyProduct<bf16>& p) {
 template <class T>
 SkinnyKernels<T> skinny_kernels() {
 #if defined(CPU_CAPABILITY_AMX)
-  return {multiply_by_amx};
+  return {multiply_by_amx, packed_bytes, pack_rows};
 #endif
 #if defined(HONE_DOTS)
   if constexpr (!std::is_same_v<T, double>) return {multiply_tiles<T>};

@@ -11,7 +11,8 @@ struct SkinnyProduct {
   const T *x, *weight, *bias;  // [rows, in], [outs, in], [outs] or null
   std::int64_t rows, in, outs;
   T* y;
-  std::int64_t stride;  // from one row of y to the next
+  std::int64_t stride;           // from one row of y to the next
+  const void* packed = nullptr;  // x as `pack` made it; null: as it lies
 };
 
 // Most rows whose sums AMX leaves to vectors, which are faster there.
@@ -22,6 +23,10 @@ struct SkinnyKernels {
   // REQUIRES: at most 16 rows. Each output is one sum in a fixed order: its bits depend neither on the other rows nor
   // on where `outs` was cut; with AMX, on whether there are more than kRowsByVectors rows.
   void (*multiply)(const SkinnyProduct<T>& product);
+  // For several products with one x: bytes of room for it, at a multiple of 64, and packing it. 0, or null: it is
+  // multiplied as it lies.
+  std::int64_t (*packed_bytes)(std::int64_t rows, std::int64_t in) = nullptr;
+  void (*pack)(const SkinnyProduct<T>& product, void* to) = nullptr;
 };
 HONE_TILE_KERNELS(SkinnyKernels, skinny_kernels)
 

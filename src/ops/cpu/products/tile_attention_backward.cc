@@ -88,6 +88,41 @@ void pack_queries(const AttentionShape& shape, const AttentionOutput<bf16>& out,
   }
 }
 
+// Rows of scores and of products of values with gradients that become shares and slopes.
+template <bool kCapped, bool kDropped>
+struct SlopeRows {
+  ScoreScale<float> scale;
+  LaneDropout<float> dropout;
+  std::int64_t key = 0, query = 0;
+  const float* products = nullptr;
+  char *shares = nullptr, *slopes = nullptr, *across = nullptr;
+  FloatVec lse[2] = {}, drop[2] = {};
+
+  HONE_INLINE void make_two(std::int64_t first) const {
+    __m512i ds[2];
+    HONE_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      const std::int64_t row = first + i;
+      FloatVec p[2], slope[2];
+      HONE_UNROLL
+      for (int v = 0; v < 2; ++v) {
+        const float* at = products + row * kSide + v * 16;
+        const FloatVec score = load_lanes<FloatVec>(at), turned = kCapped ? scale.turned(score) : score;
+        p[v] = exp2_of<kExpDegree<bf16>>((kCapped ? scale.of_turned(turned) : scale.uncapped(score)) - lse[v]);
+        FloatVec dp = load_lanes<FloatVec>(at + kSums);
+        if (kDropped) dp = dropout.kept(dp, key + row, query + v * 16) * dropout.factor();
+        slope[v] = p[v] * (dp - drop[v]);
+        if (kCapped) slope[v] *= 1 - turned * turned;
+        if (kDropped) p[v] = dropout.kept(p[v], key + row, query + v * 16);
+      }
+      ds[i] = (__m512i)_mm512_cvtne2ps_pbh((__m512)slope[1], (__m512)slope[0]);
+      store_line(shares + row * kLine, (__m512i)_mm512_cvtne2ps_pbh((__m512)p[1], (__m512)p[0]));
+      store_line(slopes + row * kLine, ds[i]);
+    }
+    store_pairs(ds[0], ds[1], across + first / 2 * kLine);
+  }
+};
+
 // One block of keys with one block of queries.
 class Pair {
  public:
@@ -101,25 +136,11 @@ class Pair {
         dropout_(shape.dropout.rate, shape.dropout.queries, shape.dropout.keys),
         scale_(shape) {}
 
-  // Products of a pair of groups are made while the pair before is worked on.
   void find_slopes() {
-    std::int64_t last_keys = -1, last_queries = -1;
-    const float* last = nullptr;
-    float *now = work_.products, *other = now + 2 * kSums;
-    for (std::int64_t q = query_groups_.first; q < query_groups_.end; ++q) {
-      const Groups seen = mask_.keys_of(q).within(key_groups_.first, key_groups_.end);
-      for (std::int64_t k = seen.first; k < seen.end; ++k) {
-        const std::int64_t at_keys = k * keys_.group, at_queries = q * keys_.group;
-        multiply(keys_.keys + at_keys, queries_.q_along + at_queries);
-        store_sums(now);
-        multiply(keys_.values + at_keys, queries_.dy_along + at_queries);
-        if (last) make_slopes(last_keys, last_queries, last);
-        store_sums(now + kSums);
-        last = now, last_keys = k, last_queries = q;
-        std::swap(now, other);
-      }
-    }
-    if (last) make_slopes(last_keys, last_queries, last);
+    if (scale_.capped())
+      dropout_.on() ? find_slopes_as<true, true>() : find_slopes_as<true, false>();
+    else
+      dropout_.on() ? find_slopes_as<false, true>() : find_slopes_as<false, false>();
   }
 
   void add_to_keys(bool fresh) {
@@ -158,20 +179,42 @@ class Pair {
     return ((queries - query_groups_.first) * kBlockGroups + keys - key_groups_.first) * kStep;
   }
 
-  HONE_INLINE void multiply(const char* a, const char* b) const {
-    clear_sums();
-    add_steps({a, kLine, kHalf, kStep}, b, kStep, work_.steps, kNothingBeside);
-  }
-
-  void make_slopes(std::int64_t keys, std::int64_t queries, const float* products) const {
-    if (scale_.capped())
-      dropout_.on() ? make_slopes_as<true, true>(keys, queries, products)
-                    : make_slopes_as<true, false>(keys, queries, products);
-    else
-      dropout_.on() ? make_slopes_as<false, true>(keys, queries, products)
-                    : make_slopes_as<false, false>(keys, queries, products);
-    const Band band = mask_.of_keys(queries, keys);
-    if (!band.whole()) hide(band, keys, queries);
+  // Products of a pair of groups are made while the pair before is worked on, tile instruction by tile instruction
+  // between its rows.
+  template <bool kCapped, bool kDropped>
+  [[gnu::noinline]] void find_slopes_as() {
+    SlopeRows<kCapped, kDropped> last{scale_, dropout_};
+    std::int64_t last_keys = -1, last_queries = -1, done = kSide;
+    float *now = work_.products, *other = now + 2 * kSums;
+    const std::int64_t products = 2 * 4 * work_.steps;
+    const auto finish = [&] {
+      for (; done < kSide; done += 2) last.make_two(done);
+      if (last_keys < 0) return;
+      const Band band = mask_.of_keys(last_queries, last_keys);
+      if (!band.whole()) hide(band, last_keys, last_queries);
+    };
+    for (std::int64_t q = query_groups_.first; q < query_groups_.end; ++q) {
+      const Groups seen = mask_.keys_of(q).within(key_groups_.first, key_groups_.end);
+      for (std::int64_t k = seen.first; k < seen.end; ++k) {
+        const std::int64_t at_keys = k * keys_.group, at_queries = q * keys_.group;
+        const auto multiply = [&](const char* a, const char* b, std::int64_t before) HONE_LAMBDA {
+          clear_sums();
+          add_steps({a, kLine, kHalf, kStep}, b, kStep, work_.steps, [&](std::int64_t step, int product) HONE_LAMBDA {
+            for (const std::int64_t part = before + 4 * step + product + 1; done * products < part * kSide; done += 2)
+              last.make_two(done);
+          });
+        };
+        multiply(keys_.keys + at_keys, queries_.q_along + at_queries, 0);
+        store_sums(now);
+        multiply(keys_.values + at_keys, queries_.dy_along + at_queries, 4 * work_.steps);
+        finish();
+        store_sums(now + kSums);
+        last = slope_rows<kCapped, kDropped>(k, q, now);
+        last_keys = k, last_queries = q, done = 0;
+        std::swap(now, other);
+      }
+    }
+    finish();
   }
 
   // Shares and slopes of pairs that do not see each other become 0.
@@ -190,39 +233,22 @@ class Pair {
   }
 
   template <bool kCapped, bool kDropped>
-  [[gnu::noinline]] void make_slopes_as(std::int64_t keys, std::int64_t queries, const float* products) const {
-    const ScoreScale<float> scale = scale_;
-    const LaneDropout<float> dropout = dropout_;
-    const std::int64_t key = keys * kSide, query = queries * kSide;
-    const FloatVec lse[2] = {load_lanes<FloatVec>(queries_.lse + query),
-                             load_lanes<FloatVec>(queries_.lse + query + 16)};
-    const FloatVec drop[2] = {load_lanes<FloatVec>(queries_.drop + query),
-                              load_lanes<FloatVec>(queries_.drop + query + 16)};
-    char *const shares = work_.shares + kept_at(keys, queries), *const slopes = work_.slopes + kept_at(keys, queries),
-                *const across = work_.slopes_across + kept_across_at(keys, queries);
-    for (std::int64_t r = 0; r < kSide; r += 2) {
-      __m512i ds[2];
-      HONE_UNROLL
-      for (int i = 0; i < 2; ++i) {
-        const std::int64_t row = r + i;
-        FloatVec p[2], slope[2];
-        HONE_UNROLL
-        for (int v = 0; v < 2; ++v) {
-          const float* at = products + row * kSide + v * 16;
-          const FloatVec score = load_lanes<FloatVec>(at), turned = kCapped ? scale.turned(score) : score;
-          p[v] = exp2_of<kExpDegree<bf16>>((kCapped ? scale.of_turned(turned) : scale.uncapped(score)) - lse[v]);
-          FloatVec dp = load_lanes<FloatVec>(at + kSums);
-          if (kDropped) dp = dropout.kept(dp, key + row, query + v * 16) * dropout.factor();
-          slope[v] = p[v] * (dp - drop[v]);
-          if (kCapped) slope[v] *= 1 - turned * turned;
-          if (kDropped) p[v] = dropout.kept(p[v], key + row, query + v * 16);
-        }
-        ds[i] = (__m512i)_mm512_cvtne2ps_pbh((__m512)slope[1], (__m512)slope[0]);
-        store_line(shares + row * kLine, (__m512i)_mm512_cvtne2ps_pbh((__m512)p[1], (__m512)p[0]));
-        store_line(slopes + row * kLine, ds[i]);
-      }
-      store_pairs(ds[0], ds[1], across + r / 2 * kLine);
-    }
+  HONE_INLINE SlopeRows<kCapped, kDropped> slope_rows(std::int64_t keys, std::int64_t queries,
+                                                      const float* products) const {
+    const std::int64_t query = queries * kSide;
+    const auto two = [&](const float* x, FloatVec(&to)[2]) {
+      to[0] = load_lanes<FloatVec>(x + query), to[1] = load_lanes<FloatVec>(x + query + 16);
+    };
+    SlopeRows<kCapped, kDropped> made{.scale = scale_,
+                                      .dropout = dropout_,
+                                      .key = keys * kSide,
+                                      .query = query,
+                                      .products = products,
+                                      .shares = work_.shares + kept_at(keys, queries),
+                                      .slopes = work_.slopes + kept_at(keys, queries),
+                                      .across = work_.slopes_across + kept_across_at(keys, queries)};
+    two(queries_.lse, made.lse), two(queries_.drop, made.drop);
+    return made;
   }
 
   const GroupMask mask_;

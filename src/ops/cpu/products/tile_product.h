@@ -21,6 +21,7 @@ struct TileRows {
   char* room = nullptr;        // tile_room(depth) bytes, at a multiple of 64
   const char* soon = nullptr;  // `soon_bytes` that are asked for meanwhile: the next panels
   std::int64_t soon_bytes = 0;
+  const T* next_a = nullptr;  // where A of the same strides begins that is multiplied next: asked for meanwhile
 };
 constexpr std::int64_t tile_room(std::int64_t depth) { return (2 * tile_steps(depth) + 4) * kTileStepBytes; }
 
@@ -32,7 +33,8 @@ struct TileProductKernels {
   // B's `cols` columns as panels. B(k, n) = b[k * k_stride + n * n_stride]; one of the strides is 1.
   void (*pack_b)(const T* b, std::int64_t k_stride, std::int64_t n_stride, std::int64_t depth, std::int64_t cols,
                  char* panels) = nullptr;
-  void (*multiply)(const TileRows<T>& rows) = nullptr;
+  // One after another, in one room; what one leaves, the next ones may use.
+  void (*multiply)(const TileRows<T>* tasks, std::int64_t count) = nullptr;
 };
 HONE_TILE_KERNELS(TileProductKernels, tile_product_kernels)
 

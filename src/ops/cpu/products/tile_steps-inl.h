@@ -81,6 +81,12 @@ HONE_INLINE void pack_turned(const bf16* a, std::int64_t k_stride, char* to) {
   }
 }
 
+// 32 lines of 32 values, from `stride` values apart to one behind another.
+HONE_INLINE void copy_lines(const bf16* from, std::int64_t stride, char* to) {
+  HONE_UNROLL
+  for (int i = 0; i < kSide; ++i) store_line(to + i * kLine, load_line(from + i * stride));
+}
+
 // What is there of a step at an edge: `lines` of `length` values, in 32 of 32.
 HONE_INLINE void pad(const bf16* from, std::int64_t stride, std::int64_t lines, std::int64_t length, bf16* to) {
   std::memset(static_cast<void*>(to), 0, kSide * kSide * sizeof(bf16));

@@ -58,6 +58,10 @@ void products(const at::Tensor& x_RI, const std::vector<LinearWeight>& weights, 
     line.push_back(parts.back().product);
     blocks += blocks_of(line.back());
   }
+  if (line.empty()) return;
+  SharedRows rows;
+  const void* packed = rows.pack(line[0]);
+  for (cpu::SkinnyProduct<T>& product : line) product.packed = packed;
   share_blocks(blocks, block_bytes<T>(x_RI),
                [&](std::int64_t begin, std::int64_t end) { multiply_blocks<T>(line, begin, end); });
 }
@@ -66,7 +70,9 @@ template <class T>
 void gated_products(const at::Tensor& x_RI, const LinearWeight& gate, const LinearWeight& up, Activation activation,
                     at::Tensor& y_RO) {
   at::Tensor upper = room_for(x_RI, up);
-  const Part<T> low = part_of<T>(x_RI, gate, y_RO), high = part_of<T>(x_RI, up, upper);
+  Part<T> low = part_of<T>(x_RI, gate, y_RO), high = part_of<T>(x_RI, up, upper);
+  SharedRows rows;
+  low.product.packed = high.product.packed = rows.pack(low.product);
   const auto kernels = cpu::skinny_kernels<T>();
   const auto gated = cpu::gated_kernels<T>();
   share_blocks(blocks_of(low.product), 2 * block_bytes<T>(x_RI), [&](std::int64_t begin, std::int64_t end) {

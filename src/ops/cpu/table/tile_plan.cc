@@ -37,7 +37,7 @@ class Planner {
     const bool few_rows = row_tiles < 2 * s_.threads && row_tiles <= panels_;
     const bool large = panels_ * s_.steps * kTileStepBytes > kMostSharedBytes;
     if ((few_rows || large || s_.packed) && (whole_ >= kLeastPanels || s_.slices == 1))
-      return columns(whole_, kTileSide);
+      return columns(whole_, at_a_time(s_.rows));
     const std::int64_t sums = kNearSumsBytes / (rounded(s_.rows) * kTileSide * 4);  // panels that have room for them
     const std::int64_t narrow = s_.wide ? slice_ : std::min(slice_, sums);
     if (!s_.packed && (few_rows || (large && narrow * 2 >= kLeastPanels)))
@@ -52,6 +52,8 @@ class Planner {
     const std::int64_t share = rounded(parts_of(s_.rows, s_.threads));
     return {TilePlan::Share::own_rows, spread(panels_, slice_), share, share};
   }
+  // Rows that go through all of the depth: as soon as there is but one slice, they follow one another without a break.
+  std::int64_t at_a_time(std::int64_t all) const { return s_.slices == 1 ? all : kTileSide; }
   TilePlan columns(std::int64_t most, std::int64_t rows) const {
     return {TilePlan::Share::columns, spread(panels_, most, s_.threads), rows, s_.rows};
   }
@@ -60,7 +62,7 @@ class Planner {
   TilePlan by_rows() const {
     const bool deep = s_.slices > 1 && whole_ < kLeastPanels;
     const std::int64_t unit = rounded(parts_of(s_.rows, (deep ? 1 : 4) * s_.threads));
-    const std::int64_t rows = deep ? std::min(kLongRows, unit) : kTileSide;
+    const std::int64_t rows = deep ? std::min(kLongRows, unit) : at_a_time(unit);
     const std::int64_t most = deep ? std::min(slice_ / 2, kNearSumsBytes / 2 / (rows * kTileSide * 4)) : whole_;
     return {TilePlan::Share::rows, spread(panels_, most), rows, deep ? rows : unit};
   }

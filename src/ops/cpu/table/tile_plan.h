@@ -28,5 +28,6 @@ struct TilePlan {
   std::int64_t unit_rows = 0;  // of a unit
 };
 TilePlan tile_plan(const TileShape& shape);
+inline TilePlan (*plan_in_use)(const TileShape& shape) = tile_plan;  // tests and bench/tile_plans.cc try others
 
 }  // namespace hone::ops::cpu_table

@@ -22,7 +22,8 @@ using cpu::tile_steps;
 constexpr std::int64_t kSliceSteps = 16;            // a panel of A, 32 KB, stays in the L1 cache
 constexpr std::int64_t kMostPackedBytes = 16 << 20;  // of all panels that exist at a time
 
-thread_local Room tile_shared_room, tile_own_room, tile_sums_room, tile_work_room;
+thread_local Room tile_shared_room{Pages::large}, tile_own_room{Pages::large}, tile_sums_room{Pages::large},
+    tile_work_room;
 
 // A piece of the depth of one pair of factors.
 struct TileSlice {
@@ -86,15 +87,15 @@ class TileProduct {
   }
 
   void plan(bool turned, bool packed) {
-    plan_ = tile_plan({.rows = rows(),
-                       .cols = out_.size(1),
-                       .steps = steps_,
-                       .slices = static_cast<std::int64_t>(slices_.size()),
-                       .slice_steps = longest_,
-                       .turned = turned,
-                       .wide = wide_,
-                       .packed = packed,
-                       .threads = team_size()});
+    plan_ = plan_in_use({.rows = rows(),
+                         .cols = out_.size(1),
+                         .steps = steps_,
+                         .slices = static_cast<std::int64_t>(slices_.size()),
+                         .slice_steps = longest_,
+                         .turned = turned,
+                         .wide = wide_,
+                         .packed = packed,
+                         .threads = team_size()});
   }
 
   // Panels of a slice lie behind one another, slices too.
@@ -172,14 +173,20 @@ class TileProduct {
   template <class Panels>
   void go_through(Interval rows, Interval panels, const Panels& panels_of) const {
     float* sums = sums_for(std::min(plan_.rows, rows.size()), panels);
+    std::vector<cpu::TileRows<BFloat16>> tasks;
     for (std::int64_t m = rows.begin; m < rows.end; m += plan_.rows) {
       const Interval some{m, std::min(rows.end, m + plan_.rows)};
+      // Where so few rows go together, all slices of the panels stay near: asking again would be half of the loads.
+      const bool far = plan_.rows > kTileSide;
       for (std::size_t s = 0; s < slices_.size(); ++s) {
-        const bool last = s + 1 == slices_.size();
-        multiply(s, some, panels, panels_of(slices_[s]), sums, last ? nullptr : panels_of(slices_[s + 1]),
-                 last ? 0 : panels.size() * slices_[s + 1].steps * kTileStepBytes);
+        const TileSlice* next = s + 1 < slices_.size() ? &slices_[s + 1] : nullptr;
+        const BFloat16* below = some.end < rows.end ? slices_[0].a.at(some.end, 0) : nullptr;
+        tasks.push_back(task(s, some, panels, panels_of(slices_[s]), sums, next && far ? panels_of(*next) : nullptr,
+                             next && far ? panels.size() * next->steps * kTileStepBytes : 0,
+                             next ? next->a.at(m, 0) : below));
       }
     }
+    kernels_.multiply(tasks.data(), static_cast<std::int64_t>(tasks.size()));
   }
 
   // All of the rows against one slice, which is packed just before, then against the next one.
@@ -190,8 +197,10 @@ class TileProduct {
       pack(panels, slices_[s], own);
       const TileSlice* next = s + 1 < slices_.size() ? &slices_[s + 1] : nullptr;
       const bool dense = next && next->b.col == 1 && next->b.row == panels.size() * kTileSide;  // one piece of memory
-      multiply(s, rows, panels, own, sums, dense ? reinterpret_cast<const char*>(next->b.at(0, 0)) : nullptr,
-               dense ? next->depth * next->b.row * 2 : 0);
+      const auto* soon = dense ? reinterpret_cast<const char*>(next->b.at(0, 0)) : nullptr;
+      const auto one = task(s, rows, panels, own, sums, soon, dense ? next->depth * next->b.row * 2 : 0,
+                            next ? next->a.at(rows.begin, 0) : nullptr);
+      kernels_.multiply(&one, 1);
     }
   }
 
@@ -199,12 +208,13 @@ class TileProduct {
     return wide_ || slices_.size() == 1 ? nullptr : tile_sums_room.get<float>(rows * panels.size() * kTileSide);
   }
 
-  void multiply(std::size_t s, Interval rows, Interval panels, const char* packed, float* sums, const char* soon,
-                std::int64_t soon_bytes) const {
+  // A slice's product; narrow: with the sums of the slices before.
+  cpu::TileRows<BFloat16> task(std::size_t s, Interval rows, Interval panels, const char* packed, float* sums,
+                               const char* soon, std::int64_t soon_bytes, const BFloat16* next_a) const {
     const TileSlice& slice = slices_[s];
     const std::int64_t col = panels.begin * kTileSide, stride = panels.size() * kTileSide;
     const bool last = s + 1 == slices_.size(), in_sums = sums && !last;
-    cpu::TileRows<BFloat16> task{
+    return {
         .a = slice.a.at(rows.begin, 0),
         .i_stride = slice.a.row,
         .k_stride = slice.a.col,
@@ -222,8 +232,8 @@ class TileProduct {
         .room = tile_work_room.get<char>(cpu::tile_room(kSliceSteps * kTileSide)),
         .soon = soon,
         .soon_bytes = soon_bytes,
+        .next_a = next_a,
     };
-    kernels_.multiply(task);
   }
 
   void* place(std::int64_t row, std::int64_t col) const {
