@@ -59,9 +59,29 @@ class Inspect final : public Command {
                       : "options of a recipe are for inspect recipe; a recipe.yaml of inspect data says its own");
   }
 
+  // Each flag is for some kinds alone.
+  static void check_flags(const std::string& kind, const std::vector<std::string>& paths, const Invocation& call) {
+    const auto kinds_of = [](const std::string& flag) -> std::vector<std::string> {
+      if (flag == "full") return {"checkpoint", "run"};
+      if (flag == "set" || flag == "allow_unknown") return {"recipe"};
+      return flag.starts_with("data.") ? std::vector<std::string>{"data", "recipe"} : std::vector<std::string>{"data"};
+    };
+    for (const auto& [given, value] : call.flags) {
+      const std::string flag = replace_all(given, "-", "_");
+      const std::vector<std::string> kinds = kinds_of(flag);
+      if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
+        throw Error(ErrorKind::usage, "--" + given + ": only with hone inspect " + join(kinds, " or "))
+            .hint("hone plan and inspect recipe take options of a recipe");
+      if (kind == "data" && flag.starts_with("data.") && paths.size() == 1 && is_recipe(paths[0]))
+        throw Error(ErrorKind::usage, "--" + given + ": only with data files; a recipe says it itself")
+            .hint("hone plan and inspect recipe take options of a recipe");
+    }
+  }
+
   int run(const Invocation& call) override {
     const std::string& kind = call.positionals[0];
     const std::vector<std::string> paths(call.positionals.begin() + 1, call.positionals.end());
+    check_flags(kind, paths, call);
     if (kind == "recipe") return show_recipe(paths, call);
     if (!call.overrides.empty()) refuse(call.overrides[0].first);
     if (kind == "data") return show_data(paths, call.json);

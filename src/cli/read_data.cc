@@ -16,9 +16,10 @@
 #include "train/resources.h"
 
 namespace hone::cli {
-namespace {
 
 bool is_recipe(const std::string& path) { return path.ends_with(".yaml") || path.ends_with(".yml"); }
+
+namespace {
 
 // Of a stream what comes first.
 std::shared_ptr<const Dataset> open_data(const std::vector<DataFile>& files,

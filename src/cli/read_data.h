@@ -51,6 +51,8 @@ struct DataFlags {
 // "text=story" as a renamed column; throws Error(usage).
 std::map<std::string, std::string> parse_columns(const std::vector<std::string>& renames);
 
+bool is_recipe(const std::string& path);  // .yaml, .yml
+
 struct DataToInspect {
   std::shared_ptr<const Dataset> data;
   std::shared_ptr<const Tokenizer> tokenizer;

@@ -3,11 +3,34 @@
 
 #include <unistd.h>
 
+#include "base/log.h"
+#include "base/strings.h"
 #include "config/command_line.h"
 #include "hone/config_read.h"
 #include "hone/registry.h"
 
 namespace hone::cli {
+
+namespace {
+
+// Parts of an option's name are parted by two underscores, of which one is easily forgotten: nothing else would say so.
+// HONE_RUN_FOLDER is what callbacks of ours tell the commands that they run.
+void tell_lone_underscores() {
+  for (const char* const* one = environ; *one; ++one) {
+    const std::string name(*one, std::string_view(*one).find('='));
+    if (!name.starts_with("HONE_") || name.find("__") != std::string::npos || name == "HONE_RUN_FOLDER") continue;
+    const std::vector<std::string> words = split(to_lower(name.substr(5)), '_');
+    for (unsigned parted = 1; words.size() < 8 && parted < 1u << (words.size() - 1); ++parted) {
+      std::string option = words[0];
+      for (std::size_t i = 1; i < words.size(); ++i) option += (parted >> (i - 1) & 1 ? "." : "_") + words[i];
+      if (!on_resume(Recipe(), option)) continue;
+      log::warning("{} sets nothing; HONE_{} sets {}", name, to_upper(replace_all(option, ".", "__")), option);
+      break;
+    }
+  }
+}
+
+}  // namespace
 
 RecipeLayers recipe_layers(const Invocation& call, const std::vector<std::string>& set, const std::string& file) {
   return {.file = file, .set = set, .environment = config::environment_overrides(environ), .flags = call.overrides};
@@ -15,6 +38,7 @@ RecipeLayers recipe_layers(const Invocation& call, const std::vector<std::string
 
 Recipe whole_recipe(const Invocation& call, const std::vector<std::string>& set, const std::string& file,
                     const std::string& folder, UnknownKeys unknown) {
+  tell_lone_underscores();
   RecipeLayers layers =
       recipe_layers(call, set, !file.empty() || call.positionals.empty() ? file : call.positionals[0]);
   if (!folder.empty()) layers.environment.insert(layers.environment.begin(), {"run.folder", folder});

@@ -202,8 +202,8 @@ void RunFolder::check_space(std::uint64_t bytes, std::int64_t count) const {
                 fmt::format("{}: {} free, expected at least {} for {} of {}", path().string(), human_size(free),
                             human_size(need), counted(count, "checkpoint"), human_size(bytes)))
         .hint(
-            "keep fewer checkpoints (trainer.save.keep), free some space, choose another run.folder, or "
-            "--no-space-check");
+            "keep fewer checkpoints (trainer.save.keep; those that are there go by hone checkpoint prune), free some "
+            "space, choose another run.folder, or --no-space-check");
 }
 
 fs::path numbered_run(Env& env, const fs::path& runs, const std::string& name, bool resume) {

@@ -226,10 +226,10 @@ void check_steps(const Recipe& recipe, const Inputs& inputs) {
   }
 }
 
-config::Node config_of_model(const Recipe& recipe, const Inputs& inputs, const std::string& file, bool fresh) {
-  if (inputs.source.empty()) return fresh_config(recipe, *inputs.tokenizer);
-  const config::Node node = config::read_file(file);
-  return recipe.model.path.empty() ? node : with_changes(node, recipe.model, fresh);
+// What the recipe changes in the config.json that the model comes with.
+ModelSection changes_of(const Recipe& recipe, const std::filesystem::path& checkpoint) {
+  if (!recipe.model.path.empty() || checkpoint.empty() || !recipe.adapter.type.empty()) return recipe.model;
+  return changed_model(recipe.model, Env::process().open_folder(checkpoint));
 }
 
 Begun begun_by(const std::filesystem::path& checkpoint, const TrainerInputs& given) {
@@ -275,10 +275,19 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
   else if (!recipe.model.path.empty() && !inputs.in_memory)
     inputs.source = model_source(recipe.model);
   const std::string file = inputs.source.empty() ? "model" : (inputs.source / "config.json").string();
-  const config::Node config = inputs.in_memory ? inputs.model->hf_config()
-                                               : config_of_model(recipe, inputs, file, checkpoint.empty());
-  if (!inputs.in_memory) inputs.model = build_model(config, file);
-  if (!recipe.model.path.empty() && checkpoint.empty()) check_changes(recipe.model, inputs.model->hf_config());
+  config::Node config;
+  if (inputs.in_memory) {
+    config = inputs.model->hf_config();
+  } else if (inputs.source.empty()) {
+    config = fresh_config(recipe, *inputs.tokenizer);
+    inputs.model = build_model(config, file);
+  } else {
+    const ModelSection changes = changes_of(recipe, checkpoint);
+    const bool say = checkpoint.empty() || recipe.model.path.empty();  // for the first time
+    config = with_changes(config::read_file(file), changes, say);
+    inputs.model = build_model(config, file);
+    if (say) check_changes(changes, inputs.model->hf_config(), inputs.source.string());
+  }
   inputs.model->check_length(recipe.data.max_length, "data.max_length");
   const std::unique_ptr<Objective> objective = make_objective(recipe);
   const Needs needs = objective->needs();

@@ -86,15 +86,17 @@ config::Node with_changes(config::Node config, const ModelSection& model, bool s
   return config;
 }
 
-void check_changes(const ModelSection& model, const config::Node& made) {
+void check_changes(const ModelSection& model, const config::Node& made, const std::string& where) {
   config::Node copy = made;
   for (const auto& [key, value] : model.config) {
     const config::Node* found = place_of(copy, key)->find(key);
     if (!found || !same_value(*found, value.node))
       throw Error(ErrorKind::config, fmt::format("model.{}: {} changes nothing of the model in {}", key,
-                                                 config::detail::inline_text(value.node), model.path))
+                                                 config::detail::inline_text(value.node), where))
           .hint(found ? fmt::format("it is {}", config::detail::inline_text(*found))
-                      : "its config.json has other names for what hone computes by");
+                      : key == "dtype" || key == "torch_dtype"
+                          ? "trainer.precision says what is computed in"
+                          : "its config.json has other names for what hone computes by");
   }
 }
 

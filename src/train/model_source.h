@@ -18,7 +18,8 @@ io::Checkpoint best_checkpoint(const io::Checkpoints& checkpoints);
 
 // config.json there with what the recipe changes in it; `say` names each change.
 config::Node with_changes(config::Node config, const ModelSection& model, bool say);
-// `made`: of the model that was built so. Error(config): one of the changes is none, as hone has no such option.
-void check_changes(const ModelSection& model, const config::Node& made);
+// `made`: of the model that was built so, as it lies in `where`. Error(config): one of the changes is none, as hone has
+// no such option.
+void check_changes(const ModelSection& model, const config::Node& made, const std::string& where);
 
 }  // namespace hone::training

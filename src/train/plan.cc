@@ -14,6 +14,7 @@
 #include "train/placement.h"
 #include "train/ranks.h"
 #include "train/resources.h"
+#include "train/saver.h"
 #include "train/step_plan.h"
 #include "train/trainable.h"
 
@@ -56,8 +57,8 @@ void plan_disk(RunPlan& plan) {
   const SaveSection& save = plan.recipe.trainer.save;
   plan.saves = 1 + (save.every > 0 ? (plan.steps - 1) / save.every : 0) +
                (save.after_evaluation ? std::max<std::int64_t>(0, plan.evaluations - 1) : 0);
-  plan.checkpoints = save.keep > 0 ? std::min(plan.saves, save.keep + save.keep_best) : plan.saves;
-  plan.disk = plan.memory.checkpoint * static_cast<std::uint64_t>(plan.checkpoints + (plan.saves > plan.checkpoints));
+  plan.checkpoints = save.keep > 0 ? std::min(plan.saves, most_at_once(save, plan.evaluations > 0)) : plan.saves;
+  plan.disk = plan.memory.checkpoint * static_cast<std::uint64_t>(plan.checkpoints);
   std::filesystem::path place = std::filesystem::absolute(
       plan.recipe.run.folder.empty() ? std::filesystem::path("runs") : std::filesystem::path(plan.recipe.run.folder));
   std::error_code ignored;

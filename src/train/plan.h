@@ -34,7 +34,7 @@ struct RunPlan {
   double tokens_per_step = 0, tokens = 0;  // on average
   double flops_per_token = 0, flops_per_step = 0, flops = 0;
   TimePlan time;
-  std::int64_t evaluations = 0, saves = 0, checkpoints = 0;  // checkpoints: that stay
+  std::int64_t evaluations = 0, saves = 0, checkpoints = 0;  // checkpoints: at once, at most
   std::uint64_t disk = 0, disk_free = 0;
   int ranks = 1, sharing_memory = 1;  // those that share what is available
   bool shared_out = false;

@@ -123,6 +123,23 @@ std::int64_t rows_before(const Folder& checkpoint, std::int64_t step) {
   return saved.recipe ? step_sizes(saved.recipe->trainer).rows_before(step) : -1;
 }
 
+ModelSection changed_model(const ModelSection& model, const Folder& checkpoint) {
+  const std::string where = (checkpoint.path() / "state/config.yaml").string();
+  const Saved saved = read_saved(checkpoint.open_folder("state").read_file("config.yaml"), where);
+  ModelSection changed;
+  if (!model.path.empty() || !saved.recipe || !saved.recipe->model.path.empty()) return changed;
+  const auto text = [](const config::Node& node) { return config::detail::inline_text(node); };
+  const std::map<std::string, config::Open>& before = saved.recipe->model.config;
+  for (const auto& [key, value] : before)
+    if (!model.config.contains(key) || (key == "type" && text(model.config.at(key).node) != text(value.node)))
+      throw Error(ErrorKind::config, fmt::format("model.{}: is {} in this run; it can be changed, but for the type, and "
+                                                 "not left out",
+                                                 key, text(value.node)));
+  for (const auto& [key, value] : model.config)
+    if (!before.contains(key) || text(before.at(key).node) != text(value.node)) changed.config.emplace(key, value);
+  return changed;
+}
+
 bool is_overridden(const std::string& option, const std::vector<std::string>& keys) {
   return std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
     return key == "all" || key == option || option.starts_with(key + ".");

@@ -29,6 +29,10 @@ std::vector<config::Change> check_recipe(const std::string& saved_yaml, const Re
 // Rows that the steps before this one have had, as the recipe in the checkpoint says; for one whose state does not.
 std::int64_t rows_before(const Folder& checkpoint, std::int64_t step);
 
+// Of a run that began with a fresh model: the keys of its config.json that are to be others than in the checkpoint's
+// recipe. Error(config): its type is, or one is not given any more.
+ModelSection changed_model(const ModelSection& model, const Folder& checkpoint);
+
 // Whether the option, or a section that it is in, is named by the keys, or "all" is.
 bool is_overridden(const std::string& option, const std::vector<std::string>& keys);
 

@@ -112,7 +112,7 @@ void Saver::finish_pending() {
   const Stopwatch watch;
   ended->worker.join();
   if (late)
-    log::info("step {}: waited {} for the checkpoint of step {}, which was still written", state_.step,
+    log::info("step {}: waited {} for the checkpoint of step {}, which was still being written", state_.step,
               human_duration(watch.seconds()), ended->step);
   if (ended->failure) {
     state_.best = ended->before;
@@ -212,18 +212,23 @@ void Saver::check_space() { run_.check_space(bytes(), to_come()); }
 
 std::uint64_t Saver::bytes() const { return checkpoint_bytes(parts_()) + bytes_of(state_.callbacks); }
 
-// How many checkpoints the disk must hold besides those that are there: they make room for each other, unless all are
-// kept.
+// How many checkpoints the disk must hold besides those that are there. They make room for each other, unless all are
+// kept, but only when the next one is whole; the one that the run goes on from stays.
 std::int64_t Saver::to_come() {
   const SaveSection& save = recipe_.trainer.save;
   const std::int64_t left = save.every > 0 ? (steps_ - 1) / save.every - state_.step / save.every : 0;
   const std::int64_t by_steps = left + 1;  // and the one at the end
   const bool more = save.every_minutes > 0 || save.after_evaluation;  // nobody knows how many
   if (save.keep == 0) return more ? std::max<std::int64_t>(2, by_steps) : by_steps;
-  std::int64_t most = save.keep + save.keep_best + std::ssize(state_.were_best);
+  const bool measured = !state_.best_by.metric.empty(), outlived = from_ >= 0 && (more || by_steps > save.keep);
+  std::int64_t most = most_at_once(save, measured) + std::ssize(state_.were_best) + (outlived ? 1 : 0);
   for (const io::Checkpoint& one : run_.checkpoints().scan(io::Verify::sizes)) most -= one.whole() ? 1 : 0;
   most = std::max<std::int64_t>(1, most);
   return more ? most : std::min(by_steps, most);
+}
+
+std::int64_t most_at_once(const SaveSection& save, bool measured) {
+  return save.keep + (measured ? save.keep_best : 0) + 1;
 }
 
 }  // namespace hone::training

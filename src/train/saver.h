@@ -13,6 +13,9 @@
 
 namespace hone::training {
 
+// Checkpoints that there are while one is written, at most, where some are removed; measured: whether any is the best.
+std::int64_t most_at_once(const SaveSection& save, bool measured);
+
 class Saver {
  public:
   // All of it must outlive the saver. `parts` gives what is to be saved; steps: of the whole run. Ranks save together;

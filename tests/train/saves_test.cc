@@ -234,6 +234,28 @@ TEST_F(Saves, ChangesOfALoadedConfiguration) {
   EXPECT_HONE_ERROR(with(", type: llama"), config, "whose config.json says it");
 }
 
+TEST_F(Saves, ChangesOfAFreshModelsConfigurationWithinARun) {
+  run("a", {{"trainer.steps", "1"}});
+  const auto on = [&](const std::string& option, const std::string& value, const std::string& steps) {
+    TrainOptions options = test::quiet_options();
+    options.override_keys = {"model"};
+    return run("a", {{option, value}, {"trainer.steps", steps}}, options);
+  };
+  EXPECT_HONE_ERROR(on("model.hidden_size", "64", "2"), checkpoint, "got shape");
+  EXPECT_HONE_ERROR(on("model.type", "qwen2", "2"), config, "model.type: is llama in this run");
+  EXPECT_HONE_ERROR(on("model.use_cache", "false", "2"), config, "changes nothing");
+  const auto theta = [&](std::int64_t step) {
+    const auto config = test::read_json(folder_ / "a" / test::step_folder(step) / "config.json");
+    return config["rope_parameters"]["rope_theta"].get<double>();
+  };
+  EXPECT_EQ(theta(1), 10000.0);
+  on("model.rope_theta", "10", "2");
+  EXPECT_EQ(theta(2), 10.0);
+  EXPECT_HONE_ERROR(run("a", {{"trainer.steps", "3"}}), config, "model.rope_theta");
+  on("model.rope_theta", "10", "3");
+  EXPECT_EQ(theta(3), 10.0);
+}
+
 TEST_F(Saves, NotSoStrictly) {
   const std::string old = run("old", {{"trainer.steps", "1"}}).checkpoint;
   const auto with = [&](const std::string& more) {
