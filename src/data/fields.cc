@@ -126,14 +126,12 @@ const std::string& FieldMap::source_of(const std::string& known) const {
 }
 
 Form FieldMap::form_of(const std::vector<std::string>& names, const Place& place) const {
-  if (records_ == RecordKind::labelled) {
-    std::vector<std::string> wanted;
-    for (const std::string& name : names)
-      if (!has(ignore_, name)) wanted.push_back(name);
-    return labelled_form(wanted, columns_, place);
-  }
-  if (records_ == RecordKind::preference) return preference_form(names, columns_, ignore_, place);
-  return columns_.empty() ? own_form(names, place) : renamed_form(names, place);
+  std::vector<std::string> wanted;
+  for (const std::string& name : names)
+    if (!has(ignore_, name)) wanted.push_back(name);
+  if (records_ == RecordKind::labelled) return labelled_form(wanted, columns_, place);
+  if (records_ == RecordKind::preference) return preference_form(wanted, columns_, place);
+  return columns_.empty() ? own_form(wanted, place) : renamed_form(wanted, place);
 }
 
 namespace {

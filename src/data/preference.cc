@@ -86,9 +86,8 @@ const std::vector<std::string>& preference_table_fields() {
   return names;
 }
 
-Form preference_form(std::vector<std::string> names, const std::map<std::string, std::string>& columns,
-                     const std::vector<std::string>& ignore, const Place& place) {
-  std::erase_if(names, [&](const std::string& name) { return has(ignore, name); });
+Form preference_form(const std::vector<std::string>& names, const std::map<std::string, std::string>& columns,
+                     const Place& place) {
   const Names find(names, columns, place);
   Form form;
   form.chosen = find.side("chosen", "chosen_messages");
