@@ -389,7 +389,7 @@ void FieldMap::read_conversation(const json& value, const Form& form, const Plac
     messages.push_back(message("assistant", string_field(value, form.output, place)));
   }
   one.chosen = take_choices(messages, place.text());
-  conversation.messages = messages.dump();
+  conversation.messages = template_json(messages, place);
   read_extras(value, form, place, conversation);
   record.content = std::move(one);
 }

@@ -240,7 +240,7 @@ ChatRecord conversation(const Said& prompt, const Said& side, std::size_t from, 
   all.append(side, from);
   ChatRecord record;
   record.chat.prompt = static_cast<std::int64_t>(prompt.size());
-  record.chat.messages = all.messages.dump();
+  record.chat.messages = template_json(all.messages, place);
   const bool any = std::any_of(all.choices.begin(), all.choices.end(), [](int one) { return one >= 0; });
   if (any) record.chosen = std::move(all.choices);
   return record;
