@@ -216,6 +216,19 @@ TEST(Conversations, AreReadFromParquet) {
   EXPECT_EQ(made("maps.parquet"),
             expected({"u:q<|eos|>a:!f{\"z\": 1, \"a\": null}<|eos|> | !f{\"z\": 1, \"a\": null}<|eos|>"}));
   EXPECT_EQ(made("pairs.parquet"), expected({"u:a<|eos|>a:B<|eos|> | B<|eos|>"}));
+  EXPECT_EQ(made("json.parquet"),
+            expected({"[f]u:q<|eos|>a:!f{\"x\": 1}!g{\"list\": [\"a\", \"b\"]}<|eos|>t:r<|eos|>a:A<|eos|>"
+                      " | !f{\"x\": 1}!g{\"list\": [\"a\", \"b\"]}<|eos|>A<|eos|>",
+                      "u:null<|eos|>a:[1]<|eos|> | [1]<|eos|>"}));
+}
+
+TEST(Conversations, OfParquetThatAreNotUtf8AreNamed) {
+  if (!io::has_parquet()) GTEST_SKIP() << "this build reads no Parquet";
+  std::vector<DataFile> bytes = files({std::string(HONE_SOURCE_DIR) + "/tests/golden/data/bytes.parquet"});
+  const auto read_all = [&] { return read(bytes, {}, kTemplate).each; };
+  EXPECT_THAT(error_of(ErrorKind::data, read_all), HasSubstr("bytes.parquet:2: field \"messages\": invalid UTF-8"));
+  bytes[0].max_samples = 1;
+  EXPECT_EQ(read_all(), (std::multiset<std::string>{"u:é<|eos|>a:B<|eos|> | B<|eos|>"}));
 }
 
 TEST(Conversations, AreFoundThroughColumns) {
