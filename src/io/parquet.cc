@@ -43,9 +43,17 @@ json extension_at(const arrow::ExtensionArray& array, std::int64_t row, int dept
   return parse_ordered_json(value.get_ref<const std::string&>(), "a column of JSON", limits);
 }
 
-json list_at(const arrow::Array& values, std::int64_t begin, std::int64_t end, int depth) {
+template <class ArrayType>
+json text_at(const arrow::Array& array, std::int64_t row) {
+  return std::string(as<ArrayType>(array).GetView(row));
+}
+
+template <class ArrayType>
+json list_at(const arrow::Array& array, std::int64_t row, int depth) {
+  const auto& lists = as<ArrayType>(array);
+  const std::int64_t begin = lists.value_offset(row), end = begin + lists.value_length(row);
   json list = json::array();
-  for (std::int64_t i = begin; i < end; ++i) list.push_back(value_at(values, i, depth + 1));
+  for (std::int64_t i = begin; i < end; ++i) list.push_back(value_at(*lists.values(), i, depth + 1));
   return list;
 }
 
@@ -105,41 +113,29 @@ json value_at(const arrow::Array& array, std::int64_t row, int depth) {
     case Type::DOUBLE:
       return as<arrow::DoubleArray>(array).Value(row);
     case Type::STRING:
-      return std::string(as<arrow::StringArray>(array).GetView(row));
+      return text_at<arrow::StringArray>(array, row);
     case Type::LARGE_STRING:
-      return std::string(as<arrow::LargeStringArray>(array).GetView(row));
+      return text_at<arrow::LargeStringArray>(array, row);
     case Type::STRING_VIEW:
-      return std::string(as<arrow::StringViewArray>(array).GetView(row));
+      return text_at<arrow::StringViewArray>(array, row);
     case Type::BINARY:
-      return std::string(as<arrow::BinaryArray>(array).GetView(row));
+      return text_at<arrow::BinaryArray>(array, row);
     case Type::LARGE_BINARY:
-      return std::string(as<arrow::LargeBinaryArray>(array).GetView(row));
+      return text_at<arrow::LargeBinaryArray>(array, row);
     case Type::BINARY_VIEW:
-      return std::string(as<arrow::BinaryViewArray>(array).GetView(row));
+      return text_at<arrow::BinaryViewArray>(array, row);
     case Type::FIXED_SIZE_BINARY:
-      return std::string(as<arrow::FixedSizeBinaryArray>(array).GetView(row));
-    case Type::LIST: {
-      const auto& list = as<arrow::ListArray>(array);
-      return list_at(*list.values(), list.value_offset(row), list.value_offset(row + 1), depth);
-    }
-    case Type::LARGE_LIST: {
-      const auto& list = as<arrow::LargeListArray>(array);
-      return list_at(*list.values(), list.value_offset(row), list.value_offset(row + 1), depth);
-    }
-    case Type::LIST_VIEW: {
-      const auto& list = as<arrow::ListViewArray>(array);
-      const std::int64_t begin = list.value_offset(row);
-      return list_at(*list.values(), begin, begin + list.value_length(row), depth);
-    }
-    case Type::LARGE_LIST_VIEW: {
-      const auto& list = as<arrow::LargeListViewArray>(array);
-      const std::int64_t begin = list.value_offset(row);
-      return list_at(*list.values(), begin, begin + list.value_length(row), depth);
-    }
-    case Type::FIXED_SIZE_LIST: {
-      const auto& list = as<arrow::FixedSizeListArray>(array);
-      return list_at(*list.values(), list.value_offset(row), list.value_offset(row + 1), depth);
-    }
+      return text_at<arrow::FixedSizeBinaryArray>(array, row);
+    case Type::LIST:
+      return list_at<arrow::ListArray>(array, row, depth);
+    case Type::LARGE_LIST:
+      return list_at<arrow::LargeListArray>(array, row, depth);
+    case Type::LIST_VIEW:
+      return list_at<arrow::ListViewArray>(array, row, depth);
+    case Type::LARGE_LIST_VIEW:
+      return list_at<arrow::LargeListViewArray>(array, row, depth);
+    case Type::FIXED_SIZE_LIST:
+      return list_at<arrow::FixedSizeListArray>(array, row, depth);
     case Type::MAP:
       return map_at(as<arrow::MapArray>(array), row, depth);
     case Type::STRUCT:

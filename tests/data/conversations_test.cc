@@ -220,6 +220,15 @@ TEST(Conversations, AreReadFromParquet) {
             expected({"[f]u:q<|eos|>a:!f{\"x\": 1}!g{\"list\": [\"a\", \"b\"]}<|eos|>t:r<|eos|>a:A<|eos|>"
                       " | !f{\"x\": 1}!g{\"list\": [\"a\", \"b\"]}<|eos|>A<|eos|>",
                       "u:null<|eos|>a:[1]<|eos|> | [1]<|eos|>"}));
+  EXPECT_EQ(made("views.parquet"), expected({"u:zwei<|eos|>a:ZWEI<|eos|> | ZWEI<|eos|>"}));
+}
+
+TEST(Conversations, OfParquetHaveTheColumnsThatAreNamed) {
+  if (!io::has_parquet()) GTEST_SKIP() << "this build reads no Parquet";
+  std::vector<DataFile> file = files({std::string(HONE_SOURCE_DIR) + "/tests/golden/data/messages.parquet"});
+  file[0].columns = {{"system", "persona"}};
+  EXPECT_THAT(error_of(ErrorKind::data, [&] { read(file, {}, kTemplate); }),
+              HasSubstr("messages.parquet: no column \"persona\" to read system from; found \"messages\", \"tools\""));
 }
 
 TEST(Conversations, OfParquetThatAreNotUtf8AreNamed) {
@@ -229,6 +238,16 @@ TEST(Conversations, OfParquetThatAreNotUtf8AreNamed) {
   EXPECT_THAT(error_of(ErrorKind::data, read_all), HasSubstr("bytes.parquet:2: field \"messages\": invalid UTF-8"));
   bytes[0].max_samples = 1;
   EXPECT_EQ(read_all(), (std::multiset<std::string>{"u:é<|eos|>a:B<|eos|> | B<|eos|>"}));
+}
+
+TEST(Conversations, HaveExtrasFromInsideOtherFields) {
+  const std::string rows =
+      R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "B"}], )"
+      R"("meta": {"system": "S", "tools": [{"name": "f"}]}})"
+      "\n"
+      R"({"messages": [{"role": "user", "content": "c"}, {"role": "assistant", "content": "D"}], "meta": {}})";
+  EXPECT_EQ(talk_of(rows, {}, kTemplate, {{"system", "meta.system"}, {"tools", "meta.tools"}}).text,
+            "[f]s:S<|eos|>u:a<|eos|>a:B<|eos|>u:c<|eos|>a:D<|eos|>");
 }
 
 TEST(Conversations, AreFoundThroughColumns) {

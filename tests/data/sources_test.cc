@@ -192,6 +192,14 @@ TEST(Text, RefusesWhatIsNoText) {
       HasSubstr("no fields"));
 }
 
+TEST(Csv, RefusesColumnsThatOnlyConversationsHave) {
+  const TempFolder folder;
+  const std::string path = folder.write("a.csv", "prompt,completion,s\np,c,be kind\n");
+  EXPECT_THAT(error_of(ErrorKind::config,
+                       [&] { read_as({.path = path, .columns = {{"system", "s"}}, .header = {}}); }),
+              HasSubstr("columns: \"system\" is read only with conversations, which " + path + ":2 is not"));
+}
+
 TEST(Csv, KeepsTheLineEndsInsideAField) {
   const TempFolder folder;
   const auto records = read(folder.write("a.csv", "text,n\r\n\"a\r\nb\n\r\r\n\",1\r\nc,2\r\n"));

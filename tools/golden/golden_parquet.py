@@ -52,6 +52,8 @@ def json_schema(text):
 BYTES = pa.schema([("messages", pa.list_(pa.struct([("role", pa.string()), ("content", pa.large_binary())])))])
 WITH_BYTES = [{"messages": [{"role": "user", "content": "\u00e9".encode()}, {"role": "assistant", "content": b"B"}]},
               {"messages": [{"role": "user", "content": b"a\xff"}, {"role": "assistant", "content": b"B"}]}]
+VIEW = pa.string_view()
+VIEWS = pa.schema([("messages", pa.list_view(pa.struct([("role", VIEW), ("content", VIEW)])))])
 PAIRS = [{"prompt": [{"role": "user", "content": "a"}], "completion": [{"role": "assistant", "content": "B"}]}]
 
 
@@ -59,7 +61,8 @@ def main():
     OUT.mkdir(parents=True, exist_ok=True)
     for name, rows, schema in [("messages", MESSAGES, None), ("conversations", CONVERSATIONS, None),
                                ("maps", WITH_MAPS, MAPS), ("pairs", PAIRS, None),
-                               ("json", WITH_JSON, json_schema(pa.string())), ("bytes", WITH_BYTES, BYTES)]:
+                               ("json", WITH_JSON, json_schema(pa.string())), ("bytes", WITH_BYTES, BYTES),
+                               ("views", MESSAGES[1:], VIEWS)]:
         table = pa.Table.from_pylist(rows, schema=schema)
         if name == "json":
             table = table.cast(json_schema(pa.json_()))

@@ -24,6 +24,10 @@ class Parquet final : public Source {
   };
   Parquet(const Config&, const SourceFile& file) : path_(file.path), fields_(file) {
     const std::vector<std::string> all = io::ParquetReader(path_).columns();
+    for (const auto& [known, name] : fields_.columns())
+      if (!data::can_have(all, name))
+        throw Error(ErrorKind::data, fmt::format("{}: no column {} to read {} from; found {}", path_,
+                                                 hone::quoted(name), known, list_names(all)));
     const data::Form form = fields_.form_of(all, {path_, 1});
     texts_ = columns_of(form, all);
     const std::vector<std::string> read = with_judged(texts_, all);
