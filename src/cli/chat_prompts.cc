@@ -107,12 +107,14 @@ Conversation ChatPrompts::with_fields(const ordered_json& row, ordered_json mess
   if (!system.empty() || (!system_.empty() && messages[0]["role"] != "system"))
     messages.insert(messages.begin(), data::message("system", system.empty() ? system_ : system));
   const auto text_of = [&](const char* name) {
-    return row.contains(name) && !row[name].is_null() ? row[name].dump() : std::string();
+    const bool there = row.contains(name) && !row[name].is_null();
+    return there ? data::template_json(row[name], place) : std::string();
   };
-  Conversation conversation{messages.dump(), "", text_of("documents"), text_of("chat_template_kwargs"), -1};
+  Conversation conversation{data::template_json(messages, place), "", text_of("documents"),
+                            text_of("chat_template_kwargs"), -1};
   if (row.contains("tools")) {
     const ordered_json tools = data::read_tools(row["tools"], "tools", place);
-    if (!tools.is_null()) conversation.tools = tools.dump();
+    if (!tools.is_null()) conversation.tools = data::template_json(tools, place);
   }
   if (conversation.variables.empty()) conversation.variables = variables_;
   return conversation;

@@ -25,6 +25,7 @@ using nlohmann::ordered_json;
 using Each = std::function<void(const ordered_json&, const data::Place&)>;
 
 constexpr const char* kStandardInput = "/dev/stdin";
+constexpr io::JsonLimits kLine{.bytes = io::kMaxLine, .keeps_integers = true};
 
 // A pipe is waited for: until it ends there is nothing to answer.
 io::ByteReader open(const std::string& path) { return io::ByteReader(path, [] {}); }
@@ -42,7 +43,7 @@ void read_jsonl(io::ByteReader bytes, const Each& each) {
   std::string_view line;
   while (lines.next(line))
     if (!trim(line).empty())
-      each(io::parse_ordered_json_line(line, path, lines.line(), {.bytes = io::kMaxLine}), {path, lines.line()});
+      each(io::parse_ordered_json_line(line, path, lines.line(), kLine), {path, lines.line()});
 }
 
 void read_json(io::ByteReader bytes, const Each& each) {
@@ -79,7 +80,7 @@ ordered_json cell_value(const std::string& name, const std::string& cell, const 
   for (const char* json : {"messages", "conversations", "tools", "documents", "chat_template_kwargs"})
     if (name == json)
       return during("reading field " + hone::quoted(name),
-                    [&] { return io::parse_ordered_json_line(cell, place.path, place.line, {.bytes = io::kMaxLine}); });
+                    [&] { return io::parse_ordered_json_line(cell, place.path, place.line, kLine); });
   return cell;
 }
 

@@ -20,7 +20,7 @@ namespace hone::cli {
 namespace {
 
 using nlohmann::ordered_json;
-constexpr io::JsonLimits kInput{.bytes = 64'000'000};
+constexpr io::JsonLimits kInput{.bytes = 64'000'000, .keeps_integers = true};
 
 void print_colored(const Tokenizer& tokenizer, const Tokens& tokens) {
   bool starts_line = true;

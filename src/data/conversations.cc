@@ -7,8 +7,9 @@
 #include <array>
 
 #include "base/strings.h"
-#include "data/training_fields.h"
 #include "hone/error.h"
+#include "io/json.h"
+#include "io/lines.h"
 
 namespace hone::data {
 namespace {
@@ -33,22 +34,38 @@ const std::string& text_of(const ordered_json& object, const char* name, const P
   return it->get_ref<const std::string&>();
 }
 
-ordered_json parsed_or_null(const std::string& text) { return ordered_json::parse(text, nullptr, false); }
+ordered_json parsed(const std::string& text) {
+  return io::parse_ordered_json(text, "in its text", {.bytes = io::kMaxLine, .keeps_integers = true});
+}
 
 // Templates write arguments with tojson or item by item: they want the object, not a string that holds one.
 void open_arguments(ordered_json& call) {
   ordered_json* function = call.contains("function") && call["function"].is_object() ? &call["function"] : &call;
   const auto arguments = function->find("arguments");
   if (arguments == function->end() || !arguments->is_string()) return;
-  ordered_json object = parsed_or_null(arguments->get_ref<const std::string&>());
-  if (object.is_object()) *arguments = std::move(object);
+  try {
+    ordered_json object = parsed(arguments->get_ref<const std::string&>());
+    if (object.is_object() && !io::find_big_integer(object)) *arguments = std::move(object);
+  } catch (const Error&) {  // a text of another kind
+  }
+}
+
+constexpr const char* kCall = "as the value of a function_call a JSON object with a name";
+
+ordered_json parsed_field(const std::string& text, const Place& place, const std::string& where,
+                          const std::string& expected) {
+  try {
+    return parsed(text);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::data,
+                fmt::format("{}: {}: got a string that is not JSON, expected {}", place.text(), where, expected))
+        .hint(error.what());
+  }
 }
 
 ordered_json as_call(ordered_json value, const Place& place, const std::string& where) {
-  const std::string expected = "as the value of a function_call a JSON object with a name";
-  if (value.is_discarded()) fail(place, where, "got a string that is not JSON, expected " + expected);
-  if (!value.is_object()) fail_type(place, where, value, expected);
-  if (!value.contains("name")) fail(place, where, "got an object without a name, expected " + expected);
+  if (!value.is_object()) fail_type(place, where, value, kCall);
+  if (!value.contains("name")) fail(place, where, fmt::format("got an object without a name, expected {}", kCall));
   ordered_json call = {{"type", "function"}, {"function", std::move(value)}};
   open_arguments(call);
   return call;
@@ -67,7 +84,7 @@ ordered_json from_share_gpt(const ordered_json& turn, const Place& place, const 
                                                                                 {"function_response", "tool"},
                                                                                 {"bard", "assistant"}}};
   if (from == "function_call") {
-    const ordered_json calls = parsed_or_null(value);
+    const ordered_json calls = parsed_field(value, place, where, kCall);
     ordered_json made = message("assistant", "");
     made["tool_calls"] = ordered_json::array();
     if (!calls.is_array())
@@ -83,6 +100,12 @@ ordered_json from_share_gpt(const ordered_json& turn, const Place& place, const 
   return message(role->second, value);
 }
 
+// What a turn says besides (reasoning_content, weight, ...) is for the template, or for who reads its choices.
+void add_other_fields(const ordered_json& turn, ordered_json& message) {
+  for (const auto& [name, value] : turn.items())
+    if (name != "from" && name != "value" && !message.contains(name)) message[name] = value;
+}
+
 }  // namespace
 
 ordered_json message(const char* role, const std::string& content) { return {{"role", role}, {"content", content}}; }
@@ -96,11 +119,11 @@ ordered_json read_messages(const ordered_json& list, const std::string& field, c
     if (!list[i].is_object()) fail_type(place, where, list[i], "an object with role and content");
     if (!list[i].contains("role") && list[i].contains("from")) {
       messages.push_back(from_share_gpt(list[i], place, where));
-      copy_choices(list[i], messages.back());
-      continue;
+      add_other_fields(list[i], messages.back());
+    } else {
+      text_of(list[i], "role", place, where);
+      messages.push_back(list[i]);
     }
-    text_of(list[i], "role", place, where);
-    messages.push_back(list[i]);
     const auto calls = messages.back().find("tool_calls");
     if (calls == messages.back().end() || !calls->is_array()) continue;
     for (ordered_json& call : *calls)
@@ -110,14 +133,13 @@ ordered_json read_messages(const ordered_json& list, const std::string& field, c
 }
 
 ordered_json read_tools(const ordered_json& value, const std::string& field, const Place& place) {
+  const std::string expected = "a list of tools, or JSON of one in a string";
   ordered_json tools = value;
   if (value.is_string()) {
     if (hone::trim(value.get_ref<const std::string&>()).empty()) return nullptr;
-    tools = parsed_or_null(value.get_ref<const std::string&>());
+    tools = parsed_field(value.get_ref<const std::string&>(), place, field_of(field), expected);
   }
   if (tools.is_null()) return tools;
-  const std::string expected = "a list of tools, or JSON of one in a string";
-  if (tools.is_discarded()) fail(place, field_of(field), "got a string that is not JSON, expected " + expected);
   if (!tools.is_array()) fail_type(place, field_of(field), value, expected);
   if (tools.empty()) return nullptr;
   for (std::size_t i = 0; i < tools.size(); ++i)
@@ -126,10 +148,18 @@ ordered_json read_tools(const ordered_json& value, const std::string& field, con
 }
 
 void read_extras(const ordered_json& value, const Form& form, const Place& place, Conversation& into) {
-  const auto text_of = [](const ordered_json& part) { return part.is_null() ? "" : part.dump(); };
+  const auto text_of = [&](const ordered_json& part) { return part.is_null() ? "" : template_json(part, place); };
   if (!form.tools.empty()) into.tools = text_of(read_tools(*find_field(value, form.tools), form.tools, place));
   if (!form.documents.empty()) into.documents = text_of(*find_field(value, form.documents));
   if (!form.variables.empty()) into.variables = text_of(*find_field(value, form.variables));
+}
+
+std::string template_json(const ordered_json& value, const Place& place) {
+  if (const auto digits = io::find_big_integer(value))
+    throw Error(ErrorKind::data, fmt::format("{}: got the integer {}, expected one that fits 64 bits", place.text(),
+                                             escape_for_terminal(*digits, 40)))
+        .hint("write it as a text, in quotes");
+  return value.dump();
 }
 
 ordered_json alpaca_prompt(const AlpacaFields& fields, const ordered_json* history, const Place& place) {

@@ -12,8 +12,9 @@ namespace hone::data {
 
 // Messages as they are (role, content, tool_calls, ...), or ShareGPT's from and value, which become these: human and
 // user; gpt and assistant; system; function_call, whose value is a call as JSON; observation, function_response and
-// tool. A call's arguments that are JSON in a string become the object that templates expect. All of these throw
-// Error(data) with the place; `why` goes on with "expected a list of messages".
+// tool; a turn's other fields stay. A call's arguments that are JSON in a string become the object that templates
+// expect, where nothing of them is lost by that. All of these throw Error(data) with the place; `why` goes on with
+// "expected a list of messages".
 nlohmann::ordered_json read_messages(const nlohmann::ordered_json& list, const std::string& field, const Place& place,
                                      const std::string& why = "");
 
@@ -31,5 +32,9 @@ nlohmann::ordered_json alpaca_prompt(const AlpacaFields& fields, const nlohmann:
 void read_extras(const nlohmann::ordered_json& value, const Form& form, const Place& place, Conversation& into);
 
 nlohmann::ordered_json message(const char* role, const std::string& content);
+
+// What a template is given, as JSON. Throws Error(data) for an integer that does not fit 64 bits, which no template
+// could write.
+std::string template_json(const nlohmann::ordered_json& value, const Place& place);
 
 }  // namespace hone::data

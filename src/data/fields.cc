@@ -126,22 +126,20 @@ const std::string& FieldMap::source_of(const std::string& known) const {
 }
 
 Form FieldMap::form_of(const std::vector<std::string>& names, const Place& place) const {
-  if (records_ == RecordKind::labelled) {
-    std::vector<std::string> wanted;
-    for (const std::string& name : names)
-      if (!has(ignore_, name)) wanted.push_back(name);
-    return labelled_form(wanted, columns_, place);
-  }
-  if (records_ == RecordKind::preference) return preference_form(names, columns_, ignore_, place);
-  return columns_.empty() ? own_form(names, place) : renamed_form(names, place);
+  std::vector<std::string> wanted;
+  for (const std::string& name : names)
+    if (!has(ignore_, name)) wanted.push_back(name);
+  if (records_ == RecordKind::labelled) return labelled_form(wanted, columns_, place);
+  if (records_ == RecordKind::preference) return preference_form(wanted, columns_, place);
+  return columns_.empty() ? own_form(wanted, place) : renamed_form(wanted, place);
 }
 
 namespace {
 
-// What a conversation may have besides its messages, where the row has it.
+// What a conversation may have besides its messages, where the row can have it.
 void add_extras(Form& form, const std::vector<std::string>& names, const FieldMap& map) {
   const auto take = [&](const char* known, std::string& into) {
-    if (has(names, map.source_of(known))) into = map.source_of(known);
+    if (can_have(names, map.source_of(known))) into = map.source_of(known);
   };
   take("system", form.system);
   take("tools", form.tools);
@@ -150,6 +148,13 @@ void add_extras(Form& form, const std::vector<std::string>& names, const FieldMa
   if (form.instruction.empty()) return;
   take("input", form.input);
   take("history", form.history);
+}
+
+// A field inside another may be missing in some rows.
+Form without_missing_extras(Form form, const json& value) {
+  for (std::string* name : {&form.system, &form.tools, &form.documents, &form.variables, &form.input, &form.history})
+    if (!name->empty() && find_field(value, *name) == nullptr) name->clear();
+  return form;
 }
 
 }  // namespace
@@ -255,7 +260,7 @@ void FieldMap::read(const json& value, const Place& place, Record& record) {
   if (const std::string null = null_field(value, names); !null.empty())
     throw Error(ErrorKind::data,
                 fmt::format("{}: field {}: got null, expected a value", place.text(), hone::quoted(null)));
-  const Form form = form_of(names, place);
+  const Form form = without_missing_extras(form_of(names, place), value);
   for (const std::string& name : form.fields())
     if (find_field(value, name) == nullptr) throw unknown_fields(names, place, "no field " + hone::quoted(name));
   const bool chat = is_conversation(value, form);
@@ -391,7 +396,7 @@ void FieldMap::read_conversation(const json& value, const Form& form, const Plac
     messages.push_back(message("assistant", string_field(value, form.output, place)));
   }
   one.chosen = take_choices(messages, place.text());
-  conversation.messages = messages.dump();
+  conversation.messages = template_json(messages, place);
   read_extras(value, form, place, conversation);
   record.content = std::move(one);
 }

@@ -26,6 +26,8 @@ class FieldMap {
   void read(const nlohmann::ordered_json& value, const Place& place, Record& record);
   // The same for the columns of a table that are known before its rows; `form` is what is read of them.
   std::vector<std::string> unread(const std::vector<std::string>& names, const Form& form, const Place& place);
+  // Throws Error(config) when columns name what this kind of record does not have. read() does so itself.
+  void check_extras(bool conversation, bool alpaca, const Place& place) const;
   // Of columns: those whose values decide whether they may be passed over.
   static bool is_judged_by_value(const std::string& name);
 
@@ -40,8 +42,6 @@ class FieldMap {
   void read_conversation(const nlohmann::ordered_json& value, const Form& form, const Place& place,
                          Record& record) const;
   bool is_conversation(const nlohmann::ordered_json& value, const Form& form) const;
-  // Throws Error(config) when columns name what this kind of record does not have.
-  void check_extras(bool conversation, bool alpaca, const Place& place) const;
   // The field that would be read if it were not null; "" = there is none. names: of the others.
   std::string null_field(const nlohmann::ordered_json& value, const std::vector<std::string>& names) const;
   void check_unread(const nlohmann::ordered_json& value, const Form& form, const Place& place, Record& record);

@@ -20,6 +20,8 @@ std::string type_of(const json& value) {
       return "a string";
     case json::value_t::boolean:
       return "a boolean";
+    case json::value_t::binary:
+      return "an integer that does not fit 64 bits";
     default:
       return "a number";
   }

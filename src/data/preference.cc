@@ -86,9 +86,8 @@ const std::vector<std::string>& preference_table_fields() {
   return names;
 }
 
-Form preference_form(std::vector<std::string> names, const std::map<std::string, std::string>& columns,
-                     const std::vector<std::string>& ignore, const Place& place) {
-  std::erase_if(names, [&](const std::string& name) { return has(ignore, name); });
+Form preference_form(const std::vector<std::string>& names, const std::map<std::string, std::string>& columns,
+                     const Place& place) {
   const Names find(names, columns, place);
   Form form;
   form.chosen = find.side("chosen", "chosen_messages");
@@ -241,7 +240,7 @@ ChatRecord conversation(const Said& prompt, const Said& side, std::size_t from, 
   all.append(side, from);
   ChatRecord record;
   record.chat.prompt = static_cast<std::int64_t>(prompt.size());
-  record.chat.messages = all.messages.dump();
+  record.chat.messages = template_json(all.messages, place);
   const bool any = std::any_of(all.choices.begin(), all.choices.end(), [](int one) { return one >= 0; });
   if (any) record.chosen = std::move(all.choices);
   return record;

@@ -18,10 +18,10 @@ const std::vector<std::string>& preference_fields();
 const std::vector<std::string>& preference_table_fields();
 
 // chosen and rejected (or chosen_messages and rejected_messages), and the prompt: prompt, messages (or conversations),
-// instruction, or none of them. By their names or as the columns say; what is in `ignore` is not looked at. Throws
-// Error(data) that lists the row's fields and proposes columns.
-Form preference_form(std::vector<std::string> names, const std::map<std::string, std::string>& columns,
-                     const std::vector<std::string>& ignore, const Place& place);
+// instruction, or none of them. By their names or as the columns say. Throws Error(data) that lists the row's fields
+// and proposes columns.
+Form preference_form(const std::vector<std::string>& names, const std::map<std::string, std::string>& columns,
+                     const Place& place);
 
 // Whether the pair is one of conversations.
 bool is_chat_pair(const nlohmann::ordered_json& value, const Form& form);

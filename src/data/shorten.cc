@@ -33,6 +33,22 @@ std::int64_t behind_last_target(const HostDoc& doc) {
   return end;
 }
 
+bool is_learnt(const HostDoc& doc, std::int64_t token) {
+  return token > 0 && doc.targets[static_cast<std::size_t>(token - 1)] != kNone;
+}
+
+// As Cutter::without_start: a turn that the cut would go through goes as a whole, and the last one loses its end only
+// where it leaves its prompt no room.
+HostDoc without_start(const HostDoc& doc, std::int64_t most) {
+  const std::int64_t last = behind_last_target(doc), end = std::max(last, most);
+  std::int64_t first = last;  // learnt token of the last turn
+  while (is_learnt(doc, first - 1)) --first;
+  std::int64_t begin = std::max<std::int64_t>(0, end - most);
+  if (begin >= first) begin = first - std::min(first, std::max<std::int64_t>(1, most / 2));
+  while (is_learnt(doc, begin)) ++begin;
+  return part_of(doc, begin, std::min(end, begin + most));
+}
+
 }  // namespace
 
 void shorten(HostRow& row, std::int64_t most) {
@@ -46,8 +62,7 @@ void shorten(HostRow& row, std::int64_t most) {
         if (HostDoc piece = part_of(doc, begin, std::min(length, begin + most)); learns(piece.targets))
           cut.push_back(std::move(piece));
     } else {
-      const std::int64_t end = std::max(behind_last_target(doc), std::min(most, length));
-      cut.push_back(part_of(doc, std::max<std::int64_t>(0, end - most), end));
+      cut.push_back(without_start(doc, most));
     }
   }
   row = std::move(cut);

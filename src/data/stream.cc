@@ -100,7 +100,10 @@ std::string Stream::title() const {
 
 std::string Stream::fingerprint() const {
   Hasher hasher;
-  hasher.update_field("hone stream 1").update_field(tokenizer_->fingerprint);
+  hasher.update_field("hone stream 2").update_field(tokenizer_->fingerprint);
+  // A model's files may say them, too.
+  for (const std::optional<std::int32_t>& id : {tokenizer_->bos_id, tokenizer_->eos_id})
+    hasher.update_int(static_cast<std::uint64_t>(id.value_or(-1)));
   for (const std::int64_t number :
        {options_.max_length, static_cast<std::int64_t>(options_.overlong), static_cast<std::int64_t>(options_.packing),
         options_.window, static_cast<std::int64_t>(options_.records), std::int64_t{options_.append_eos},

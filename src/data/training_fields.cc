@@ -142,12 +142,6 @@ std::string contradiction(const std::string& name, const json& value) {
   return "";
 }
 
-void copy_choices(const json& from, json& to) {
-  for (const char* name : kChoices)
-    if (const auto found = from.find(name); found != from.end()) to[name] = *found;
-  if (const auto found = from.find(kDetail); found != from.end()) to[kDetail] = *found;
-}
-
 std::vector<int> take_choices(json& messages, const std::string& place) {
   std::vector<int> choices;
   for (std::size_t i = 0; i < messages.size(); ++i) {

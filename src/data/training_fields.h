@@ -33,9 +33,7 @@ bool goes_with_ids(const std::string& name);
 
 // Takes `weight`, `train`, `training`, `trainable`, `loss` and `loss_weight` out of the messages: 1, the message is to
 // be learnt; 0, it is not; -1, it does not say. Empty: none of them says anything. Throws Error(data) that begins with
-// `place` for other values and for what contradicts itself. They are read from what read_messages() made, so that this
-// must keep them.
-void copy_choices(const nlohmann::ordered_json& from, nlohmann::ordered_json& to);
+// `place` for other values and for what contradicts itself.
 std::vector<int> take_choices(nlohmann::ordered_json& messages, const std::string& place);
 
 }  // namespace hone::data

@@ -25,7 +25,7 @@ bool CsvReader::quoted_field(std::string_view& rest, std::string& field) {
     const std::size_t quote = rest.find('"', at);
     if (quote == std::string_view::npos) {
       if (separator_ == '\t') return false;
-      field.append(rest.substr(at)).push_back('\n');
+      field.append(rest.substr(at)).append(lines_.ending());
       std::string_view line;
       if (field.size() > kMaxRow || !lines_.next(line))
         throw Error(ErrorKind::data, where() + ": a quoted field of this row is never closed");

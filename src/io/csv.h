@@ -10,7 +10,8 @@
 
 namespace hone::io {
 
-// CSV: a field that begins with a quote ends at the next single quote, across lines; "" inside is one quote.
+// CSV: a field that begins with a quote ends at the next single quote, across lines, whose ends it keeps; "" inside is
+// one quote.
 // TSV (separator '\t'): the same within one line; a quote that no other one closes at the end of a field of that line
 // is a plain character, as files written without any quoting need. Empty lines are skipped. One thread at a time.
 class CsvReader {

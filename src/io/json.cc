@@ -30,7 +30,8 @@ std::pair<std::int64_t, std::int64_t> line_and_column(std::string_view text, std
 template <class Json>
 class Filter {
  public:
-  explicit Filter(int depth) : builder_(value_, false), depth_(depth) {}
+  explicit Filter(const JsonLimits& limits)
+      : builder_(value_, false), depth_(limits.depth), keeps_integers_(limits.keeps_integers) {}
   Json take() { return std::move(value_); }
   const std::string& fact() const { return fact_; }
   std::size_t position() const { return position_; }
@@ -39,7 +40,11 @@ class Filter {
   bool boolean(bool v) { return builder_.boolean(v); }
   bool number_integer(json::number_integer_t v) { return builder_.number_integer(v); }
   bool number_unsigned(json::number_unsigned_t v) { return builder_.number_unsigned(v); }
-  bool number_float(json::number_float_t v, const std::string& text) { return builder_.number_float(v, text); }
+  bool number_float(json::number_float_t v, const std::string& text) {
+    if (!keeps_integers_ || text.find_first_of(".eE") != std::string::npos) return builder_.number_float(v, text);
+    json::binary_t digits(std::vector<std::uint8_t>(text.begin(), text.end()));  // JSON itself has no binary values
+    return builder_.binary(digits);
+  }
   bool string(std::string& v) { return builder_.string(v); }
   bool binary(json::binary_t& v) { return builder_.binary(v); }
   bool start_object(std::size_t n) {
@@ -86,6 +91,7 @@ class Filter {
   Json value_;
   nlohmann::detail::json_sax_dom_parser<Json> builder_;
   int depth_, now_ = 0;
+  bool keeps_integers_;
   std::vector<std::set<std::string>> keys_;
   std::string fact_;
   std::size_t position_ = 0;
@@ -99,7 +105,7 @@ Json parse_as(std::string_view text, const JsonLimits& limits, Where&& where) {
   // nlohmann takes a NUL for the end of its input, and would not look at what comes after.
   if (const auto nul = text.find('\0'); nul != std::string_view::npos)
     throw Error(limits.kind, where(nul + 1) + ": not JSON: a NUL byte");
-  Filter<Json> filter(limits.depth);
+  Filter<Json> filter(limits);
   if (!Json::sax_parse(text.begin(), text.end(), &filter))
     throw Error(limits.kind, where(filter.position()) + ": " + filter.fact());
   return filter.take();
@@ -135,6 +141,15 @@ nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::stri
 nlohmann::ordered_json parse_ordered_json_line(std::string_view text, const std::string& file, std::int64_t line,
                                                const JsonLimits& limits) {
   return parse_line<nlohmann::ordered_json>(text, file, line, limits);
+}
+
+std::optional<std::string> find_big_integer(const nlohmann::ordered_json& value) {
+  if (value.is_binary()) return std::string(value.get_binary().begin(), value.get_binary().end());
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX) return value.dump();
+  if (!value.is_structured()) return std::nullopt;
+  for (const nlohmann::ordered_json& one : value)
+    if (auto found = find_big_integer(one)) return found;
+  return std::nullopt;
 }
 
 json read_json_file(const std::filesystem::path& path, const JsonLimits& limits) {

@@ -115,7 +115,7 @@ void JsonArrayReader::cut_element() {
 }
 
 nlohmann::ordered_json JsonArrayReader::parse(std::int64_t line, std::int64_t column) const {
-  JsonLimits limits{.bytes = kMaxLine};
+  JsonLimits limits{.bytes = kMaxLine, .keeps_integers = true};
   try {
     return parse_ordered_json_line(element_, path_, line, limits);
   } catch (const Error&) {

@@ -273,7 +273,9 @@ bool LineReader::next(std::string_view& line) {
     begin_ = last ? stop : stop + 1;
     scanned_ = begin_;
     if (++number_ == 1 && line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);
-    if (line.ends_with('\r')) line.remove_suffix(1);
+    const bool carriage = line.ends_with('\r');
+    if (carriage) line.remove_suffix(1);
+    ending_ = last ? "" : carriage ? "\r\n" : "\n";
     return true;
   }
 }

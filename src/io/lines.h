@@ -36,7 +36,7 @@ class ByteReader {
 
 inline constexpr std::uint64_t kMaxLine = 64'000'000;
 
-// Lines without their end (\n or \r\n); a byte order mark at the start is dropped. One thread at a time.
+// Lines without their end; a byte order mark at the start is dropped. One thread at a time.
 class LineReader {
  public:
   explicit LineReader(const std::filesystem::path& path, std::uint64_t max_line = kMaxLine,
@@ -45,6 +45,7 @@ class LineReader {
       : bytes_(std::move(bytes)), max_line_(max_line) {}
   bool next(std::string_view& line);             // valid until the next call; false: no more
   std::int64_t line() const { return number_; }  // of the line last returned, from 1
+  std::string_view ending() const { return ending_; }  // of the line last returned: \n, \r\n or none at the end
   std::string where() const;                     // "path:line"
   std::uint64_t offset() const { return offset_; }  // behind the line last returned, in bytes of content
   // Goes on behind the line of this number that ends at this offset. REQUIRES: nothing is read yet, bytes().can_skip().
@@ -59,6 +60,7 @@ class LineReader {
   std::size_t begin_ = 0, scanned_ = 0;
   std::uint64_t offset_ = 0;
   std::int64_t number_ = 0;
+  std::string_view ending_;
   bool end_ = false;
 };
 

@@ -18,6 +18,8 @@
 #include <algorithm>
 
 #include "base/env.h"
+#include "io/json.h"
+#include "io/lines.h"
 
 namespace hone::io {
 namespace {
@@ -31,9 +33,27 @@ const ArrayType& as(const arrow::Array& array) {
 
 json value_at(const arrow::Array& array, std::int64_t row, int depth);
 
-json list_at(const arrow::Array& values, std::int64_t begin, std::int64_t end, int depth) {
+// A value of one of Parquet's or Arrow's types that are made of others. JSON in a text, which the data sets library
+// makes of what rows have different types of, is the value it says.
+json extension_at(const arrow::ExtensionArray& array, std::int64_t row, int depth) {
+  json value = value_at(*array.storage(), row, depth + 1);
+  const bool is_json = array.extension_type()->extension_name() == "arrow.json";
+  if (!is_json || !value.is_string()) return value;
+  const JsonLimits limits{.bytes = kMaxLine, .keeps_integers = true};
+  return parse_ordered_json(value.get_ref<const std::string&>(), "a column of JSON", limits);
+}
+
+template <class ArrayType>
+json text_at(const arrow::Array& array, std::int64_t row) {
+  return std::string(as<ArrayType>(array).GetView(row));
+}
+
+template <class ArrayType>
+json list_at(const arrow::Array& array, std::int64_t row, int depth) {
+  const auto& lists = as<ArrayType>(array);
+  const std::int64_t begin = lists.value_offset(row), end = begin + lists.value_length(row);
   json list = json::array();
-  for (std::int64_t i = begin; i < end; ++i) list.push_back(value_at(values, i, depth + 1));
+  for (std::int64_t i = begin; i < end; ++i) list.push_back(value_at(*lists.values(), i, depth + 1));
   return list;
 }
 
@@ -56,8 +76,10 @@ json map_at(const arrow::MapArray& array, std::int64_t row, int depth) {
   return object;
 }
 
-// Everything that is no number, text, list or struct (dates, decimals, ...) as Arrow prints it.
+// Everything that is no number, text, bytes, list or struct (dates, decimals, ...) as Arrow prints it.
 json printed(const arrow::Array& array, std::int64_t row) {
+  if (arrow::is_nested(array.type_id()))
+    throw Error(ErrorKind::data, "a value of the type " + array.type()->ToString() + ", which is not supported");
   const auto scalar = array.GetScalar(row);
   if (!scalar.ok()) throw Error(ErrorKind::data, scalar.status().message());
   return (*scalar)->ToString();
@@ -91,23 +113,29 @@ json value_at(const arrow::Array& array, std::int64_t row, int depth) {
     case Type::DOUBLE:
       return as<arrow::DoubleArray>(array).Value(row);
     case Type::STRING:
-      return std::string(as<arrow::StringArray>(array).GetView(row));
+      return text_at<arrow::StringArray>(array, row);
     case Type::LARGE_STRING:
-      return std::string(as<arrow::LargeStringArray>(array).GetView(row));
+      return text_at<arrow::LargeStringArray>(array, row);
+    case Type::STRING_VIEW:
+      return text_at<arrow::StringViewArray>(array, row);
     case Type::BINARY:
-      return std::string(as<arrow::BinaryArray>(array).GetView(row));
-    case Type::LIST: {
-      const auto& list = as<arrow::ListArray>(array);
-      return list_at(*list.values(), list.value_offset(row), list.value_offset(row + 1), depth);
-    }
-    case Type::LARGE_LIST: {
-      const auto& list = as<arrow::LargeListArray>(array);
-      return list_at(*list.values(), list.value_offset(row), list.value_offset(row + 1), depth);
-    }
-    case Type::FIXED_SIZE_LIST: {
-      const auto& list = as<arrow::FixedSizeListArray>(array);
-      return list_at(*list.values(), list.value_offset(row), list.value_offset(row + 1), depth);
-    }
+      return text_at<arrow::BinaryArray>(array, row);
+    case Type::LARGE_BINARY:
+      return text_at<arrow::LargeBinaryArray>(array, row);
+    case Type::BINARY_VIEW:
+      return text_at<arrow::BinaryViewArray>(array, row);
+    case Type::FIXED_SIZE_BINARY:
+      return text_at<arrow::FixedSizeBinaryArray>(array, row);
+    case Type::LIST:
+      return list_at<arrow::ListArray>(array, row, depth);
+    case Type::LARGE_LIST:
+      return list_at<arrow::LargeListArray>(array, row, depth);
+    case Type::LIST_VIEW:
+      return list_at<arrow::ListViewArray>(array, row, depth);
+    case Type::LARGE_LIST_VIEW:
+      return list_at<arrow::LargeListViewArray>(array, row, depth);
+    case Type::FIXED_SIZE_LIST:
+      return list_at<arrow::FixedSizeListArray>(array, row, depth);
     case Type::MAP:
       return map_at(as<arrow::MapArray>(array), row, depth);
     case Type::STRUCT:
@@ -116,6 +144,8 @@ json value_at(const arrow::Array& array, std::int64_t row, int depth) {
       const auto& coded = as<arrow::DictionaryArray>(array);
       return value_at(*coded.dictionary(), coded.GetValueIndex(row), depth + 1);
     }
+    case Type::EXTENSION:
+      return extension_at(as<arrow::ExtensionArray>(array), row, depth);
     default:
       return printed(array, row);
   }
@@ -163,6 +193,7 @@ struct ParquetReader::State {
   }
   void choose(const std::vector<std::string>& wanted);
   bool load_group();
+  json read_row();
 };
 
 namespace {
@@ -209,6 +240,18 @@ bool ParquetReader::State::load_group() {
   return true;
 }
 
+json ParquetReader::State::read_row() {
+  json values = json::object();
+  std::size_t i = 0;
+  try {
+    for (; i < names.size(); ++i) values[names[i]] = columns[i].next();
+  } catch (Error& error) {
+    error.add_context(fmt::format("reading column {} of {}:{}", hone::quoted(names[i]), path, row + 1));
+    throw;
+  }
+  return values;
+}
+
 ParquetReader::ParquetReader(const std::filesystem::path& path, const std::vector<std::string>& columns)
     : state_(std::make_unique<State>()) {
   state_->path = path.string();
@@ -232,8 +275,7 @@ bool ParquetReader::next(json& row) {
   State& state = *state_;
   try {
     if (!state.load_group()) return false;
-    row = json::object();
-    for (std::size_t i = 0; i < state.names.size(); ++i) row[state.names[i]] = state.columns[i].next();
+    row = state.read_row();
   } catch (const parquet::ParquetException& error) {
     throw Error(ErrorKind::data, state.path + ": not a readable Parquet file: " + escape_for_terminal(error.what()));
   }

@@ -102,6 +102,56 @@ TEST(Conversations, OfShareGptBecomeTheSame) {
   EXPECT_EQ(made.learnt, "!f{\"x\": 1}<|eos|>A<|eos|>");
 }
 
+TEST(Conversations, OfShareGptKeepWhatTheirTurnsSayBesides) {
+  const std::string thinking =
+      "{% for m in messages %}{{ m.role[0] }}:{{ m.reasoning_content }}={{ m.content }}<|eos|>{% endfor %}"
+      "{% if add_generation_prompt %}a:{% endif %}";
+  const std::string row =
+      R"({"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "A", "reasoning_content": "R"}]})";
+  EXPECT_EQ(talk_of(row, {}, thinking).text, "u:=q<|eos|>a:R=A<|eos|>");
+  EXPECT_EQ(talk_of(row, {}, thinking).learnt, "R=A<|eos|>");
+  EXPECT_THAT(error_of(ErrorKind::data, [&] { talk_of(row); }),
+              HasSubstr("messages[1].reasoning_content: the chat template does not write it"));
+}
+
+TEST(Conversations, WithAFunctionCallThatNobodyWritesAreAnError) {
+  const std::string row =
+      R"({"messages": [{"role": "user", "content": "q"}, )"
+      R"({"role": "assistant", "content": "", "function_call": {"name": "f", "arguments": "{}"}}]})";
+  EXPECT_THAT(error_of(ErrorKind::data, [&] { talk_of(row); }),
+              HasSubstr("messages[1].function_call.name: the chat template does not write it"));
+  const std::string calling = "{% for m in messages %}{{ m.role[0] }}:{{ m.content }}{% if m.function_call %}"
+                              "!{{ m.function_call.name }}{{ m.function_call.arguments }}{% endif %}<|eos|>{% endfor %}"
+                              "{% if add_generation_prompt %}a:{% endif %}";
+  EXPECT_EQ(talk_of(row, {}, calling).learnt, "!f{}<|eos|>");
+}
+
+TEST(Conversations, RoundNoInteger) {
+  const auto calling = [](const std::string& arguments) {
+    return R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "", "tool_calls": )"
+           R"([{"type": "function", "function": {"name": "f", "arguments": )" + arguments + "}}]}]}";
+  };
+  EXPECT_THAT(error_of(ErrorKind::data, [&] { talk_of(calling(R"({"n": -12345678901234567890123})")); }),
+              HasSubstr("f.jsonl:1: got the integer -12345678901234567890123, expected one that fits 64 bits"));
+  EXPECT_EQ(talk_of(calling(R"({"n": 1e22, "m": 9223372036854775807})")).learnt,
+            R"(!f{"n": 1e+22, "m": 9223372036854775807}<|eos|>)");
+  EXPECT_THAT(error_of(ErrorKind::data, [&] { talk_of(calling(R"({"n": 9223372036854775808})")); }),
+              HasSubstr("f.jsonl:1: got the integer 9223372036854775808, expected"));
+  // In a string they stay there.
+  EXPECT_EQ(talk_of(calling(R"("{\"n\": 12345678901234567890123}")")).learnt,
+            R"(!f"{\"n\": 12345678901234567890123}"<|eos|>)");
+}
+
+TEST(Conversations, DropNoKeyOfJsonInAString) {
+  const std::string row =
+      R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "A", "tool_calls": )"
+      R"([{"function": {"name": "f", "arguments": "{\"x\": 1, \"x\": 2}"}}]}]})";
+  EXPECT_EQ(talk_of(row).learnt, R"(A!f"{\"x\": 1, \"x\": 2}"<|eos|>)");
+  const std::string twice = R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "A"}], )"
+                            R"("tools": "[{\"name\": \"f\", \"name\": \"g\"}]"})";
+  EXPECT_THAT(error_of(ErrorKind::data, [&] { talk_of(twice); }), HasSubstr("the key \"name\" is given twice"));
+}
+
 TEST(Conversations, MayCallToolsWithArgumentsInAString) {
   const Made made =
       talk_of(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": null, "tool_calls": )"
@@ -166,6 +216,38 @@ TEST(Conversations, AreReadFromParquet) {
   EXPECT_EQ(made("maps.parquet"),
             expected({"u:q<|eos|>a:!f{\"z\": 1, \"a\": null}<|eos|> | !f{\"z\": 1, \"a\": null}<|eos|>"}));
   EXPECT_EQ(made("pairs.parquet"), expected({"u:a<|eos|>a:B<|eos|> | B<|eos|>"}));
+  EXPECT_EQ(made("json.parquet"),
+            expected({"[f]u:q<|eos|>a:!f{\"x\": 1}!g{\"list\": [\"a\", \"b\"]}<|eos|>t:r<|eos|>a:A<|eos|>"
+                      " | !f{\"x\": 1}!g{\"list\": [\"a\", \"b\"]}<|eos|>A<|eos|>",
+                      "u:null<|eos|>a:[1]<|eos|> | [1]<|eos|>"}));
+  EXPECT_EQ(made("views.parquet"), expected({"u:zwei<|eos|>a:ZWEI<|eos|> | ZWEI<|eos|>"}));
+}
+
+TEST(Conversations, OfParquetHaveTheColumnsThatAreNamed) {
+  if (!io::has_parquet()) GTEST_SKIP() << "this build reads no Parquet";
+  std::vector<DataFile> file = files({std::string(HONE_SOURCE_DIR) + "/tests/golden/data/messages.parquet"});
+  file[0].columns = {{"system", "persona"}};
+  EXPECT_THAT(error_of(ErrorKind::data, [&] { read(file, {}, kTemplate); }),
+              HasSubstr("messages.parquet: no column \"persona\" to read system from; found \"messages\", \"tools\""));
+}
+
+TEST(Conversations, OfParquetThatAreNotUtf8AreNamed) {
+  if (!io::has_parquet()) GTEST_SKIP() << "this build reads no Parquet";
+  std::vector<DataFile> bytes = files({std::string(HONE_SOURCE_DIR) + "/tests/golden/data/bytes.parquet"});
+  const auto read_all = [&] { return read(bytes, {}, kTemplate).each; };
+  EXPECT_THAT(error_of(ErrorKind::data, read_all), HasSubstr("bytes.parquet:2: field \"messages\": invalid UTF-8"));
+  bytes[0].max_samples = 1;
+  EXPECT_EQ(read_all(), (std::multiset<std::string>{"u:é<|eos|>a:B<|eos|> | B<|eos|>"}));
+}
+
+TEST(Conversations, HaveExtrasFromInsideOtherFields) {
+  const std::string rows =
+      R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "B"}], )"
+      R"("meta": {"system": "S", "tools": [{"name": "f"}]}})"
+      "\n"
+      R"({"messages": [{"role": "user", "content": "c"}, {"role": "assistant", "content": "D"}], "meta": {}})";
+  EXPECT_EQ(talk_of(rows, {}, kTemplate, {{"system", "meta.system"}, {"tools", "meta.tools"}}).text,
+            "[f]s:S<|eos|>u:a<|eos|>a:B<|eos|>u:c<|eos|>a:D<|eos|>");
 }
 
 TEST(Conversations, AreFoundThroughColumns) {

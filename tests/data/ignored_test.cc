@@ -65,9 +65,16 @@ TEST_F(IgnoredFields, AreInSomeRecordOfTheFilesThatNameThem) {
                                              ": ignore: no record has a field \"label\" to pass over\n");
 }
 
-// One that is read all the same, as a text is.
-TEST_F(IgnoredFields, ThatAreReadAllTheSameAreTold) {
-  EXPECT_THAT(told_of({file("a.jsonl", "{\"text\": \"b\"}\n", {"text"})}), HasSubstr("no record has a field \"text\""));
+TEST_F(IgnoredFields, ThatWouldBeReadAreNot) {
+  const DataFile both = file("a.jsonl", R"({"text": "one", "prompt": "p", "completion": "c"})", {"text"});
+  EXPECT_EQ(told_of({both}), "");
+  EXPECT_EQ(Dataset::make({both}, ByteTokenizer(), options_)->row(0)[0].ids,
+            (std::vector<std::int64_t>{'p', 'c', 257}));
+  const DataFile ids = file("ids.jsonl", R"({"input_ids": [1, 2, 3], "labels": [-100, -100, 3]})", {"labels"});
+  EXPECT_EQ(Dataset::make({ids}, ByteTokenizer(), options_)->report().supervised, 2);
+  EXPECT_EQ(told_of({file("a.csv", "text,prompt,completion\none,p,c\n", {"text"})}), "");
+  EXPECT_THAT(error_of(ErrorKind::data, [&] { told_of({file("b.jsonl", R"({"text": "b"})", {"text"})}); }),
+              HasSubstr("b.jsonl:1: no known fields"));
 }
 
 TEST_F(IgnoredFields, AreToldWhenTheyAreReadNotOfACache) {

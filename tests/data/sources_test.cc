@@ -192,6 +192,22 @@ TEST(Text, RefusesWhatIsNoText) {
       HasSubstr("no fields"));
 }
 
+TEST(Csv, RefusesColumnsThatOnlyConversationsHave) {
+  const TempFolder folder;
+  const std::string path = folder.write("a.csv", "prompt,completion,s\np,c,be kind\n");
+  EXPECT_THAT(error_of(ErrorKind::config,
+                       [&] { read_as({.path = path, .columns = {{"system", "s"}}, .header = {}}); }),
+              HasSubstr("columns: \"system\" is read only with conversations, which " + path + ":2 is not"));
+}
+
+TEST(Csv, KeepsTheLineEndsInsideAField) {
+  const TempFolder folder;
+  const auto records = read(folder.write("a.csv", "text,n\r\n\"a\r\nb\n\r\r\n\",1\r\nc,2\r\n"));
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(text_of(records[0]), "a\r\nb\n\r\r\n");
+  EXPECT_EQ(text_of(records[1]), "c");
+}
+
 TEST(Csv, ReadsWithAndWithoutHeader) {
   const TempFolder folder;
   const auto headed = read(folder.write("a.csv", "id,text\n1,\"one, \"\"1\"\"\nmore\"\n2,two\n"));

@@ -128,5 +128,19 @@ TEST(Shorten, TakesAPromptsStartAndWhatFollowsTheLastTarget) {
   EXPECT_EQ(early[0].ids, (std::vector<std::int64_t>{10, 11, 12, 13}));
 }
 
+TEST(Shorten, CutsThroughNoEarlierTurnAndLeavesAPromptBeforeTheLast) {
+  HostRow turns{document({-100, 1, 2, 3, -100, -100, 7, 8, -100})};
+  data::shorten(turns, 6);
+  EXPECT_EQ(turns[0].ids, (std::vector<std::int64_t>{15, 16, 17}));
+  EXPECT_EQ(turns[0].targets, (std::vector<std::int64_t>{-100, 7, 8}));
+  HostRow answer{document({-100, -100, -100, 4, 5, 6, 7, 8, 9, -100})};
+  data::shorten(answer, 4);
+  EXPECT_EQ(answer[0].ids, (std::vector<std::int64_t>{12, 13, 14, 15}));
+  EXPECT_EQ(answer[0].targets, (std::vector<std::int64_t>{-100, 4, 5, 6}));
+  HostRow none{document({-100, -100, -100, -100})};
+  data::shorten(none, 3);
+  EXPECT_EQ(none[0].ids, (std::vector<std::int64_t>{10, 11, 12}));
+}
+
 }  // namespace
 }  // namespace hone::test

@@ -350,6 +350,18 @@ TEST_F(Streams, RefuseWhatWouldBeReadWrongly) {
               HasSubstr("counting:1: the source gave a language record; this kind of training reads preference"));
 }
 
+TEST_F(Streams, AreOthersWithAnotherEndOfText) {
+  auto one = files({lines("a.jsonl", 3)});
+  one[0].stream = true;
+  const auto fingerprint_with = [&](std::int32_t eos_id) {
+    auto tokenizer = std::make_shared<ByteTokenizer>();
+    tokenizer->eos_id = eos_id;
+    return data::open_stream(one, tokenizer, options_)->fingerprint();
+  };
+  EXPECT_EQ(fingerprint_with(257), open(one)->fingerprint());
+  EXPECT_NE(fingerprint_with(258), open(one)->fingerprint());
+}
+
 TEST_F(Streams, AreKnownByPipesFlagsAndSources) {
   auto one = files({lines("a.jsonl", 3)});
   EXPECT_FALSE(data::is_stream(one));

@@ -29,6 +29,16 @@ TEST(Json, RefusesWhatIsNotOneValue) {
   EXPECT_HONE_ERROR(parse_json(std::string("{}\0{", 4), "x"), data, "a NUL byte");
 }
 
+TEST(Json, KeepsLargeIntegersWhereTheyAreWanted) {
+  const JsonLimits limits{.keeps_integers = true};
+  const auto found = [&](const std::string& text) { return find_big_integer(parse_ordered_json(text, "x", limits)); };
+  EXPECT_EQ(found(R"({"a": [1, {"b": -9223372036854775809}]})"), "-9223372036854775809");
+  EXPECT_EQ(found("18446744073709551616"), "18446744073709551616");
+  EXPECT_EQ(found("[1, 18446744073709551615]"), "18446744073709551615");
+  EXPECT_EQ(found("[9223372036854775807, -9223372036854775808, 1e30, 123456789012345678901.0]"), std::nullopt);
+  EXPECT_TRUE(parse_ordered_json("18446744073709551616", "x").is_number_float());
+}
+
 TEST(Json, RefusesDuplicateKeys) {
   EXPECT_HONE_ERROR(parse_json(R"({"a": 1, "b": {"c": 1, "c": 2}})", "x"), data, "the key \"c\" is given twice");
   EXPECT_NO_THROW(parse_json(R"([{"a": 1}, {"a": 1}, {"b": {"a": 1}}])", "x"));

@@ -1,4 +1,5 @@
-"""Makes tests/golden/data/*.parquet: conversations in columns of lists of structs, as datasets writes them.
+"""Makes tests/golden/data/*.parquet: conversations in columns of lists of structs and of JSON, as datasets writes
+them.
 
 Usage: python tools/golden/golden_parquet.py   (needs pyarrow; written with 26.0.1)
 """
@@ -38,14 +39,33 @@ MAPS = pa.schema([("messages", pa.large_list(pa.struct([
 WITH_MAPS = [{"messages": [{"role": "user", "content": "q"},
                            {"role": "assistant", "content": "",
                             "tool_calls": [{"function": {"name": "f", "arguments": [("z", 1), ("a", None)]}}]}]}]
+# As datasets' Json() has what rows have of different types: a text of JSON for each.
+WITH_JSON = [{"messages": [json.dumps(m) for m in MESSAGES[0]["messages"]],
+              "tools": [{"type": "function", "function": json.dumps(TOOLS[0]["function"])}]},
+             {"messages": ['{"role": "user", "content": "null"}', '{"role": "assistant", "content": "[1]"}'],
+              "tools": None}]
+def json_schema(text):
+    return pa.schema([("messages", pa.list_(text)),
+                      ("tools", pa.list_(pa.struct([("type", pa.string()), ("function", text)])))])
+
+
+BYTES = pa.schema([("messages", pa.list_(pa.struct([("role", pa.string()), ("content", pa.large_binary())])))])
+WITH_BYTES = [{"messages": [{"role": "user", "content": "\u00e9".encode()}, {"role": "assistant", "content": b"B"}]},
+              {"messages": [{"role": "user", "content": b"a\xff"}, {"role": "assistant", "content": b"B"}]}]
+VIEW = pa.string_view()
+VIEWS = pa.schema([("messages", pa.list_view(pa.struct([("role", VIEW), ("content", VIEW)])))])
 PAIRS = [{"prompt": [{"role": "user", "content": "a"}], "completion": [{"role": "assistant", "content": "B"}]}]
 
 
 def main():
     OUT.mkdir(parents=True, exist_ok=True)
     for name, rows, schema in [("messages", MESSAGES, None), ("conversations", CONVERSATIONS, None),
-                               ("maps", WITH_MAPS, MAPS), ("pairs", PAIRS, None)]:
+                               ("maps", WITH_MAPS, MAPS), ("pairs", PAIRS, None),
+                               ("json", WITH_JSON, json_schema(pa.string())), ("bytes", WITH_BYTES, BYTES),
+                               ("views", MESSAGES[1:], VIEWS)]:
         table = pa.Table.from_pylist(rows, schema=schema)
+        if name == "json":
+            table = table.cast(json_schema(pa.json_()))
         # A row group each, so that more than one is read.
         pq.write_table(table, OUT / f"{name}.parquet", row_group_size=1, compression="snappy", write_statistics=False,
                        store_schema=schema is not None)

@@ -111,6 +111,7 @@ class Csv : public Source {
                   fmt::format("{}: a conversation in a text table; expected JSON Lines or Parquet", path_));
     if (!form_->input_ids.empty())
       throw Error(ErrorKind::data, fmt::format("{}: input_ids in a text table; expected JSON Lines or Parquet", path_));
+    fields_.check_extras(/*conversation=*/false, /*alpaca=*/false, place);
     text_ = index_of(form_->text);
     prompt_ = index_of(form_->prompt);
     completion_ = index_of(form_->completion);

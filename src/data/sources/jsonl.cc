@@ -20,7 +20,7 @@ class Jsonl final : public Source {
     std::string_view line;
     while (lines_.next(line)) {
       if (trim(line).empty()) continue;
-      const io::JsonLimits limits{.bytes = io::kMaxLine};
+      const io::JsonLimits limits{.bytes = io::kMaxLine, .keeps_integers = true};
       fields_.read(io::parse_ordered_json_line(line, path_, lines_.line(), limits), {path_, lines_.line()}, record);
       return true;
     }

@@ -1,6 +1,7 @@
 // Parquet: rows as objects; only the columns that make the record are read.
 #include "io/parquet.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "base/strings.h"
 #include "data/fields.h"
 #include "hone/registry.h"
 
@@ -22,8 +24,13 @@ class Parquet final : public Source {
   };
   Parquet(const Config&, const SourceFile& file) : path_(file.path), fields_(file) {
     const std::vector<std::string> all = io::ParquetReader(path_).columns();
+    for (const auto& [known, name] : fields_.columns())
+      if (!data::can_have(all, name))
+        throw Error(ErrorKind::data, fmt::format("{}: no column {} to read {} from; found {}", path_,
+                                                 hone::quoted(name), known, list_names(all)));
     const data::Form form = fields_.form_of(all, {path_, 1});
-    const std::vector<std::string> read = needed(form, all);
+    texts_ = columns_of(form, all);
+    const std::vector<std::string> read = with_judged(texts_, all);
     std::vector<std::string> others;
     std::copy_if(all.begin(), all.end(), std::back_inserter(others),
                  [&](const std::string& name) { return std::find(read.begin(), read.end(), name) == read.end(); });
@@ -34,25 +41,45 @@ class Parquet final : public Source {
   bool next(Record& record) override {
     nlohmann::ordered_json row;
     if (!rows_->next(row)) return false;
+    for (const std::string& name : texts_)
+      if (!is_text(row[name]))
+        throw Error(ErrorKind::data, fmt::format("{}:{}: field {}: invalid UTF-8", path_, rows_->row(),
+                                                 hone::quoted(name)));
     fields_.read(row, {path_, rows_->row()}, record);
     for (std::string& name : std::exchange(unread_, {})) record.unread.push_back(std::move(name));
     return true;
   }
 
  private:
-  // The top-level columns of a form ("a.b" lies in column a), and those that are refused unless they are empty.
-  static std::vector<std::string> needed(const data::Form& form, const std::vector<std::string>& all) {
+  // The top-level columns of a form: "a.b" lies in column a.
+  static std::vector<std::string> columns_of(const data::Form& form, const std::vector<std::string>& all) {
     std::set<std::string> names;
     for (const std::string& name : form.fields()) {
       const bool whole = std::find(all.begin(), all.end(), name) != all.end();
       names.insert(whole ? name : name.substr(0, name.find('.')));
     }
+    return {names.begin(), names.end()};
+  }
+  // And those that are refused unless they are empty.
+  static std::vector<std::string> with_judged(const std::vector<std::string>& columns,
+                                              const std::vector<std::string>& all) {
+    std::set<std::string> names(columns.begin(), columns.end());
     std::copy_if(all.begin(), all.end(), std::inserter(names, names.end()), data::FieldMap::is_judged_by_value);
     return {names.begin(), names.end()};
+  }
+  // Columns of bytes are taken for text, and not every writer checks its text.
+  static bool is_text(const nlohmann::ordered_json& value) {
+    if (value.is_string()) return is_utf8(value.get_ref<const std::string&>());
+    if (value.is_array()) return std::all_of(value.begin(), value.end(), is_text);
+    if (!value.is_object()) return true;
+    const auto items = value.items();
+    return std::all_of(items.begin(), items.end(),
+                       [](const auto& item) { return is_utf8(item.key()) && is_text(item.value()); });
   }
 
   std::string path_;
   data::FieldMap fields_;
+  std::vector<std::string> texts_;  // columns that make the record
   std::vector<std::string> unread_;
   std::optional<io::ParquetReader> rows_;
 };

@@ -106,7 +106,7 @@ class Printed {
  private:
   void check_message(std::size_t i) const {
     const std::string written = written_of(rendered_, Chat::source_of(i));
-    for (const char* name : {"content", "tool_calls"})
+    for (const char* name : {"content", "tool_calls", "function_call"})
       if (const Value* field = chat_.messages[i].dict().find(std::string_view(name)))
         with_texts_changed(*field, fmt::format("messages[{}].{}", i, name),
                            [&](const Value& text, const std::string& place) {
