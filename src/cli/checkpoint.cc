@@ -25,6 +25,7 @@ using nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 void require_run(const fs::path& path) {
+  if (!fs::exists(path)) throw Error(ErrorKind::usage, path.string() + ": no such folder");
   if (!fs::exists(path / "config.yaml"))
     throw Error(ErrorKind::usage, path.string() + ": not a run folder; expected config.yaml in it");
 }

@@ -99,7 +99,7 @@ class Eval final : public Command {
       throw Error(ErrorKind::usage, "--logits: goes with one --data only");
     const std::vector<Metric> metrics = read_metrics(flags_.metric);
     check_names();
-    if (!flags_.logits.empty()) io::require_replaceable(flags_.logits, ErrorKind::data);
+    if (!flags_.logits.empty()) io::require_replaceable(flags_.logits, ErrorKind::data, kLogits);
     const ModelPlace place = model_place(call.positionals[0], flags_.adapter);
     const auto tokenizer = data::with_chat_template(
         flags_.tokenizer.empty() ? hub::own_tokenizer(tokenizer_folder(place)) : load_tokenizer(flags_.tokenizer),

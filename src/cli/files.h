@@ -8,7 +8,9 @@
 
 namespace hone::cli {
 
-// fp32 logits of each row of `data`, one row at a time: logits.<row>, [T,V]. An older file is replaced.
+inline constexpr const char* kLogits = "logits";  // what such a file says that it holds
+
+// fp32 logits of each row of `data`, one row at a time: logits.<row>, [T,V]. An older such file is replaced.
 void write_logits(const CausalLm& model, const Dataset& data, const std::string& path);
 
 }  // namespace hone::cli

@@ -98,6 +98,7 @@ ordered_json inspect_checkpoint(const std::string& path, bool full) {
 
 ordered_json inspect_run(const std::string& path, bool full) {
   const fs::path folder = path;
+  if (!fs::exists(folder)) throw Error(ErrorKind::usage, path + ": no such folder");
   if (!fs::exists(folder / "config.yaml"))
     throw Error(ErrorKind::usage, path + ": not a run folder; expected config.yaml in it");
   ordered_json report = {{"folder", path}, {"checked", checked(full)}};

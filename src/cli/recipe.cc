@@ -3,6 +3,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
+
 #include "base/log.h"
 #include "base/strings.h"
 #include "config/command_line.h"
@@ -24,7 +27,9 @@ void tell_lone_underscores() {
       std::string option = words[0];
       for (std::size_t i = 1; i < words.size(); ++i) option += (parted >> (i - 1) & 1 ? "." : "_") + words[i];
       if (!on_resume(Recipe(), option)) continue;
-      log::warning("{} sets nothing; HONE_{} sets {}", name, to_upper(replace_all(option, ".", "__")), option);
+      std::string meant = replace_all(option, ".", "__");
+      std::transform(meant.begin(), meant.end(), meant.begin(), [](unsigned char c) { return std::toupper(c); });
+      log::warning("{} sets nothing; HONE_{} sets {}", name, meant, option);
       break;
     }
   }

@@ -52,6 +52,7 @@ class Test final : public Command {
   int run(const Invocation& call) override {
     const StopSignal signals;
     const fs::path run = call.positionals[0];
+    if (!fs::exists(run)) throw Error(ErrorKind::usage, run.string() + ": no such folder");
     if (!fs::is_directory(run / "checkpoints"))
       throw Error(ErrorKind::usage, run.string() + ": not a run folder with checkpoints");
     const auto files = named_files();  // what is wrong with flags is told of before anything is looked at

@@ -80,11 +80,15 @@ bool read_whole(const Node& node, T& value, const At& at, const std::optional<T>
   return true;
 }
 
+// As YAML writes them.
+bool is_true(const std::string& text) { return text == "true" || text == "True" || text == "TRUE"; }
+bool is_false(const std::string& text) { return text == "false" || text == "False" || text == "FALSE"; }
+
 }  // namespace
 
 void read_scalar(const Node& node, bool& value, const At& at) {
-  if (is_number_like(node) && (node.text() == "true" || node.text() == "false"))
-    value = node.text() == "true";
+  if (is_number_like(node) && (is_true(node.text()) || is_false(node.text())))
+    value = is_true(node.text());
   else
     wrong_type(node, "true or false", at);
 }

@@ -98,7 +98,20 @@ class Names {
   std::set<std::string> used_;
 };
 
-void check_names(const Names& names, const std::string& folder) {
+// What to say of names that do not fit: most often the folder is of a model with another head.
+std::string hint_of_names(const Model& model, const std::filesystem::path& folder) {
+  const auto architecture = [](const config::Node& node) {
+    const config::Node* list = node.find("architectures");
+    return list && list->items().size() == 1 ? list->items()[0].text() : std::string();
+  };
+  const std::string own = architecture(model.hf_config());
+  const std::string theirs = architecture(config::read_file((folder / "config.json").string()));
+  if (theirs.empty() || theirs == own) return "config.json and the weights must be of the same model";
+  return fmt::format("its config.json says that it is of a {}, which hone has not; it reads it as a {}",
+                     escape_for_terminal(theirs, 60), own);
+}
+
+void check_names(const Names& names, const Model& model, const std::string& folder) {
   const std::vector<std::string>&missing = names.missing, &extra = names.extra;
   if (missing.empty() && extra.empty()) return;
   std::string text = folder + ":";
@@ -110,7 +123,7 @@ void check_names(const Names& names, const std::string& folder) {
     text +=
         fmt::format("{} {} not the model's: {}", missing.empty() ? "" : ";",
                     extra.size() == 1 ? "a tensor is" : fmt::format("{} tensors are", extra.size()), list_names(extra));
-  throw Error(ErrorKind::checkpoint, text).hint("config.json and the weights must be of the same model");
+  throw Error(ErrorKind::checkpoint, text).hint(hint_of_names(model, folder));
 }
 
 // What the weight's layout says of it. mapped: where the file's bytes are of that type they are used where they lie.
@@ -160,7 +173,7 @@ void load_weights(Model& model, const std::filesystem::path& folder, WeightTypes
                   const std::optional<FreshWeights>& wanted) {
   const SafetensorsSet files(folder);
   const Names names(model, files.tensors(), wanted);
-  check_names(names, folder.string());
+  check_names(names, model, folder.string());
   hub::check_tied_head(model, files);
   const bool any = wanted && wanted->any;
   if (any && !names.any_read())

@@ -59,7 +59,8 @@ class Reader {
                                                      tied_ && module == kHead ? " of its own: it is tied to the table "
                                                                                 "of its embeddings"
                                                                               : ""))
-          .hint("is this adapter for another base model?");
+          .hint(tied_ && module == kHead ? "merge the adapter with PEFT, and give hone the merged model"
+                                          : "is this adapter for another base model?");
     return *weight;
   }
   // Of the base, of which PEFT keeps a copy.

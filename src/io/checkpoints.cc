@@ -88,7 +88,7 @@ std::optional<Checkpoint> Checkpoints::newest(bool strict) const {
     broken.push_back(*one);
   }
   throw Error(ErrorKind::checkpoint, folder_.path().string() + ": no whole checkpoint among these:" + listed(broken))
-      .hint("--new starts again and moves the old folder aside");
+      .hint("hone train --new starts again and moves the old folder aside");
 }
 
 Checkpoint Checkpoints::at(std::int64_t step) const {

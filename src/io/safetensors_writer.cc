@@ -104,23 +104,25 @@ constexpr const char* kMark = "written_by";
 constexpr const char* kMarkedBy = "hone, to be replaced";
 
 // Also an empty file, as mktemp makes: nothing is lost.
-static bool may_be_replaced(const std::filesystem::path& file) {
+static bool may_be_replaced(const std::filesystem::path& file, const std::string& holds) {
   std::error_code unknown;
   if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(file, unknown))) return false;
   if (std::filesystem::file_size(file, unknown) == 0) return true;
   try {
     const Safetensors open(file);
-    const auto mark = open.metadata().find(kMark);
-    return mark != open.metadata().end() && mark->second == kMarkedBy;
+    const auto mark = open.metadata().find(kMark), held = open.metadata().find(kHolds);
+    return mark != open.metadata().end() && mark->second == kMarkedBy &&
+           (held == open.metadata().end() ? "" : held->second) == holds;
   } catch (const Error&) {
     return false;  // no safetensors file
   }
 }
 
-void require_replaceable(const std::filesystem::path& path, ErrorKind kind) {
+void require_replaceable(const std::filesystem::path& path, ErrorKind kind, const std::string& holds) {
   require_writable(std::filesystem::absolute(path).parent_path(), kind);
   std::error_code unknown;  // then making the folder or the file says why
-  if (!std::filesystem::exists(std::filesystem::symlink_status(path, unknown)) || may_be_replaced(path)) return;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(path, unknown)) || may_be_replaced(path, holds))
+    return;
   throw Error(kind,
               path.string() + ": is there already, and is no file that such a command wrote; expected a new name");
 }
@@ -131,7 +133,8 @@ void replace_safetensors(Env& env, const std::filesystem::path& path, const std:
   std::error_code unknown;  // then making the folder or the file says why
   if (!file.has_filename() || std::filesystem::is_directory(file, unknown))
     throw Error(kind, path.string() + ": a folder, expected the name of a file");
-  require_replaceable(file, kind);
+  const auto holds = metadata.find(kHolds);
+  require_replaceable(file, kind, holds == metadata.end() ? "" : holds->second);
   TensorMetadata marked = metadata;
   marked[kMark] = kMarkedBy;
   const Folder folder = env.make_folders(file.parent_path(), kind);

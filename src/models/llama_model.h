@@ -68,6 +68,7 @@ class LlamaModel : public CausalLm {
  public:
   explicit LlamaModel(S shape) : s(std::move(shape)), rope_(s.rope, s.head_size, s.max_positions) {}
 
+  std::string base_prefix() const override { return "model."; }
   Tensor embed(const Batch& batch, Pass& pass) const override { return model.embed_tokens(batch.ids_BT, pass); }
   std::vector<const Block*> blocks() const override {
     return {model.layers.blocks().begin(), model.layers.blocks().end()};

@@ -40,8 +40,12 @@ std::string text_of(const Found& found) {
   return fmt::format("{}: {} of {} values are infinite or not a number", found.name, found.count, found.of);
 }
 
-constexpr const char* kDamaged =
-    "the file is damaged, or its training run had diverged: take another copy or an earlier checkpoint";
+std::string hint_of(const Found& found) {
+  const std::string damaged =
+      "the file is damaged, or its training run had diverged: take another copy or an earlier checkpoint";
+  if (found.type != at::kHalf) return damaged;
+  return "fp16 ends at 65,504: bf16 and fp32 have room for larger values; if they do not help, " + damaged;
+}
 
 }  // namespace
 
@@ -50,7 +54,8 @@ std::string first_not_finite(const Model& model) { return look(model).name; }
 Error not_finite(const Model& model, const std::string& what) {
   const Found found = look(model);
   if (!found.name.empty())
-    return Error(ErrorKind::not_finite, fmt::format("{}: not finite; weight {}", what, text_of(found))).hint(kDamaged);
+    return Error(ErrorKind::not_finite, fmt::format("{}: not finite; weight {}", what, text_of(found)))
+        .hint(hint_of(found));
   if (!found.all) return Error(ErrorKind::not_finite, what + ": not finite");
   return Error(ErrorKind::not_finite,
                fmt::format("{}: not finite, though every weight is: the numbers grew too large while computing in {}",
@@ -61,7 +66,7 @@ Error not_finite(const Model& model, const std::string& what) {
 void check_weights_finite(const Model& model, const std::string& where) {
   const Found found = look(model);
   if (!found.name.empty())
-    throw Error(ErrorKind::not_finite, fmt::format("{}: weight {}", where, text_of(found))).hint(kDamaged);
+    throw Error(ErrorKind::not_finite, fmt::format("{}: weight {}", where, text_of(found))).hint(hint_of(found));
 }
 
 }  // namespace hone::nn

@@ -346,11 +346,12 @@ bool has_optimizer(const Folder& checkpoint) {
   return checkpoint.exists("state") && checkpoint.open_folder("state").exists(kOptimizerFile);
 }
 
-void write_tensors(Env& env, const std::string& path,
+void write_gradients(Env& env, const std::string& path,
                    const std::function<void(const std::function<void(const std::string&, const Tensor&)>&)>& each) {
   NamedTensors tensors;
   each([&](const std::string& name, const Tensor& tensor) { tensors.add(name, tensor); });
-  io::replace_safetensors(env, path, tensors.specs(), {{"format", "pt"}}, tensors.bytes(), ErrorKind::checkpoint);
+  io::replace_safetensors(env, path, tensors.specs(), {{"format", "pt"}, {io::kHolds, kGradients}}, tensors.bytes(),
+                          ErrorKind::checkpoint);
 }
 
 }  // namespace hone::training

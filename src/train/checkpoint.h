@@ -84,8 +84,10 @@ struct UpdaterOfFile {
 // Whether the state began afresh.
 bool load_updater(const Folder& checkpoint, Updater& updater, const UpdaterOfFile& what = {});
 
-// Writes tensors as they are into a safetensors file; one that is there is replaced.
-void write_tensors(Env& env, const std::string& path,
+inline constexpr const char* kGradients = "gradients";  // what such a file says that it holds
+
+// Writes a step's gradients into a safetensors file; an older such file is replaced.
+void write_gradients(Env& env, const std::string& path,
                    const std::function<void(const std::function<void(const std::string&, const Tensor&)>&)>& each);
 
 }  // namespace hone::training

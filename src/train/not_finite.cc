@@ -104,9 +104,10 @@ bool check_finite(const PendingUpdate& update, const Updater& updater, const Whe
   Error error(ErrorKind::not_finite, fmt::format("{}; stopped before the update{}, {}", fact, spent, kept));
   if (!where.run) throw error;
   throw std::move(error).hint(
-      fmt::format("a lower optimizer.learning_rate or a smaller trainer.max_grad_norm often helps; {} has all records, "
-                  "and {} makes the step once more",
-                  file, replay));
+      fmt::format("a lower optimizer.learning_rate or {} often helps; {} has all records, and {} makes the step once "
+                  "more",
+                  where.clips ? "a smaller trainer.max_grad_norm" : "trainer.max_grad_norm, which is off,", file,
+                  replay));
 }
 
 }  // namespace hone::training

@@ -16,6 +16,7 @@ struct Whereabouts {
   const Folder* run;            // where nonfinite-step-N.json goes; null: it is not written
   std::int64_t saved_step = 0;  // of the last checkpoint; -1: none
   const World& world;
+  bool clips = true;            // by the norm of all gradients
   std::int64_t left_out = 0, may_leave_out = 0;  // updates of the run so far, and how many at most
 };
 

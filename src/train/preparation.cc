@@ -192,7 +192,7 @@ void Preparation::open(bool strict) {
   if (options_.replay) prepare_replay(recipe_, options_);
   if (world_.is_first()) io::require_run_folder(env, folder, {options_.fresh});
   if (world_.is_first() && purpose_ == Purpose::run) io::require_writable(folder, ErrorKind::checkpoint);
-  if (!options_.gradients.empty()) io::require_replaceable(options_.gradients, ErrorKind::checkpoint);
+  if (!options_.gradients.empty()) io::require_replaceable(options_.gradients, ErrorKind::checkpoint, kGradients);
   const bool there = !world_.from_first(world_.is_first() && io::has_run(env, folder) ? "there" : "").empty();
   if ((options_.resume || options_.replay) && !there)
     throw Error(ErrorKind::checkpoint,

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 
 #include "base/log.h"
@@ -81,9 +82,28 @@ void set_newer_aside(io::RunFolder& run, std::int64_t step) {
   aside->sync(), run.checkpoints().folder().sync();
 }
 
+namespace {
+
+// Below an option that is a choice there is what any of those has that can be chosen.
+bool is_known_to_choices(const std::string& option) {
+  for (const config::OptionInfo& row : config::describe(Recipe())) {
+    const config::Catalogue* catalogue = row.catalogue.empty() ? nullptr : config::find_catalogue(row.catalogue);
+    if (!catalogue || !option.starts_with(row.path + ".")) continue;
+    const std::string rest = option.substr(row.path.size() + 1);
+    if (rest == "type" || std::isdigit(static_cast<unsigned char>(rest[0]))) return true;  // a list's place
+    const std::vector<std::string> names = catalogue->names();
+    return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+      return catalogue->options(name)->on_resume(rest, OnResume::refuse).has_value();
+    });
+  }
+  return true;
+}
+
+}  // namespace
+
 void check_overrides(const Recipe& recipe, const TrainOptions& options) {
   for (const std::string& key : options.override_keys)
-    if (key != "all" && !on_resume(recipe, key))
+    if (key != "all" && (!on_resume(recipe, key) || !is_known_to_choices(key)))
       throw Error(ErrorKind::usage, fmt::format("--override {}: no such option", key))
           .hint("hone docs recipe lists them");
 }
