@@ -66,6 +66,8 @@ RunState read_state(const nlohmann::json& json, const std::string& where) {
   }
   if (json.contains("trained_updates"))
     state.trained_updates = json.at("trained_updates").get<std::map<std::string, std::int64_t>>();
+  if (json.contains("own_updates"))
+    state.own_updates = json.at("own_updates").get<std::map<std::string, std::int64_t>>();
   if (json.contains("norms")) state.norms = json.at("norms").get<std::vector<double>>();
   state.evaluation_due = json.at("evaluation_due").get<bool>();
   state.finished = json.at("finished").get<std::string>();
@@ -132,6 +134,7 @@ std::string to_json(const RunState& state) {
     json["loss_scale"] = {{"factor", scale.factor}, {"updates", scale.updates}, {"overflows", scale.overflows}};
   if (state.not_finite > 0) json["not_finite"] = state.not_finite;
   if (!state.trained_updates.empty()) json["trained_updates"] = state.trained_updates;
+  if (!state.own_updates.empty()) json["own_updates"] = state.own_updates;
   if (!state.sets_due.empty()) json["sets_due"] = state.sets_due;
   if (state.report) json["report"] = to_json(*state.report);
   return json.dump(2) + "\n";
