@@ -49,7 +49,8 @@ struct StateParts {
   std::optional<TensorMap> optimizer_state = {};            // optimizer_state() of another one
   bool init_optimizer = false;                              // begin with a fresh state of the optimizer
   std::optional<std::int64_t> step = {};                    // so many are done; default 0
-  std::optional<std::int64_t> updates = {};                 // of the weights; default: as many as steps
+  // Of the weights, which the optimizer's corrections go by; default: as many as steps, with init_optimizer 0.
+  std::optional<std::int64_t> updates = {};
   std::optional<std::int64_t> steps = {};    // of the whole training, as schedules count them; an optimizer needs it
   std::optional<std::uint64_t> seed = {};    // of what passes draw; default 1
   std::optional<Precision> precision = {};   // that is computed in, from masters in fp32; default fp32
@@ -117,7 +118,8 @@ class HONE_API TrainState {
   // What Pass::seed is in the i-th micro-batch of the next update, so that dropout is as in a run.
   std::uint64_t pass_seed(std::uint64_t micro_batch) const;
 
-  // A fresh state, of this optimizer or of the one it has. Weights are from then on in the type that is computed in.
+  // A fresh state, of this optimizer or of the one it has, with no update so far. Weights are from then on in the type
+  // that is computed in.
   void init_optimizer(std::optional<config::Choice<Optimizer>> optimizer = {});
   // The backward pass of a loss, whose gradients add up in fp32 (fp64) until they are applied: any number of times.
   // What a step's losses are divided by is the caller's matter.

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "hub/adapter_config.h"
@@ -77,12 +78,19 @@ RunState load_state(const Folder& checkpoint);
 // state/optimizer-…: every tensor of the optimizer, and those masters that the weights' files do not hold as they are,
 // no more and no fewer. REQUIRES: the model's weights were read from this checkpoint, in fp32 (fp64) where they lie so.
 struct UpdaterOfFile {
-  bool other_weights = false;  // others may be trained now: what is new begins afresh, what is not trained is left out
-  bool all_exact = false;      // all that is trained was read in the masters' type
+  // Others may be trained now, or by other options: what is new begins afresh, what is of no use any more is left out.
+  bool other_weights = false;
+  bool all_exact = false;        // all that is trained was read in the masters' type
   bool other_optimizer = false;  // it may be: where its state has other tensors, all but masters begins afresh
 };
-// Whether the state began afresh.
-bool load_updater(const Folder& checkpoint, Updater& updater, const UpdaterOfFile& what = {});
+struct LoadedUpdater {
+  bool afresh = false;                 // the whole state
+  std::set<std::string> young = {};    // else the weights that have state, and all of it begins afresh
+  std::set<std::string> weights = {};  // all that are trained
+};
+LoadedUpdater load_updater(const Folder& checkpoint, Updater& updater, const UpdaterOfFile& what = {});
+// What corrections of early updates count begins with the state that they are of.
+void begin_young(const LoadedUpdater& loaded, RunState& state);
 
 inline constexpr const char* kGradients = "gradients";  // what such a file says that it holds
 

@@ -34,6 +34,23 @@ void Frame::init(const World& world, bool sharded) {
   updater_ = std::make_unique<Updater>(*model, *optimizer_, precision, world, sharded);
 }
 
+void Frame::begin_updates(std::int64_t had) {
+  run.updates = had;
+  run.trained_updates.clear(), run.own_updates.clear();
+}
+
+void Frame::tell_own_updates() const {
+  if (run.own_updates.empty()) return;
+  updater_->count_from([&](const std::string& weight) {
+    const auto own = run.own_updates.find(weight);
+    return own == run.own_updates.end() ? run.updates : own->second;
+  });
+}
+
+void Frame::count_own_updates() {
+  for (auto& [weight, updates] : run.own_updates) ++updates;
+}
+
 void Frame::drop() {
   if (!updater_) return;
   HONE_ASSERT(!updater_->sharded());

@@ -35,8 +35,8 @@ struct Frame {
   std::filesystem::path source = {};  // where it comes from; "": from nowhere
   std::shared_ptr<const Tokenizer> tokenizer = {};
   std::optional<hub::AdapterConfig> adapter = {};
-  // Around an update by TrainState: what a run does there.
-  std::function<void()> before_update = [] {}, after_update = [] {};
+  // Around an update by TrainState; a run does there what is its own.
+  std::function<void()> before_update = [this] { tell_own_updates(); }, after_update = [this] { count_own_updates(); };
   double last_norm = 0;  // of the gradients of the last update
 
   Frame() = default;
@@ -46,6 +46,7 @@ struct Frame {
   // Without the optimizer, as weights are trained: in fp32 (fp64).
   void drop();
   bool ready() const { return updater_ != nullptr; }
+  void begin_updates(std::int64_t had = 0);  // of a fresh state
   Updater& updater() const { return *updater_; }
   Optimizer& optimizer() const { return *optimizer_; }
   const World& world() const { return world_; }
@@ -68,6 +69,8 @@ struct Frame {
 
  private:
   std::string told(const char* what) const;  // of the optimizer and the step, for what it throws
+  void tell_own_updates() const;
+  void count_own_updates();
   UpdateStep next_update() const { return {.update = run.updates + 1, .step = run.step, .steps = steps}; }
   World world_;
   std::unique_ptr<Optimizer> optimizer_;  // outlives the updater

@@ -47,6 +47,13 @@ bool is_state_of(Updater& updater, const Safetensors& file) {
   return fits;
 }
 
+// The weight that a tensor of the optimizer's state is of, as exp_avg.model.norm.weight; "": of none.
+std::string weight_of(const std::string& state, const std::set<std::string>& weights) {
+  for (std::size_t dot = state.find('.'); dot != std::string::npos; dot = state.find('.', dot + 1))
+    if (weights.contains(state.substr(dot + 1))) return state.substr(dot + 1);
+  return "";
+}
+
 }  // namespace
 
 RunState load_state(const Folder& checkpoint) {
@@ -62,10 +69,11 @@ RunState load_state(const Folder& checkpoint) {
   return state;
 }
 
-bool load_updater(const Folder& checkpoint, Updater& updater, const UpdaterOfFile& what) {
+LoadedUpdater load_updater(const Folder& checkpoint, Updater& updater, const UpdaterOfFile& what) {
   const Safetensors file(checkpoint.path() / "state" / kOptimizerFile);
-  const bool afresh = what.other_optimizer && !is_state_of(updater, file);
-  const bool other_weights = what.other_weights || afresh;
+  LoadedUpdater loaded{what.other_optimizer && !is_state_of(updater, file)};
+  const bool afresh = loaded.afresh, other_weights = what.other_weights || afresh;
+  updater.each_master([&](const Slice& master) { loaded.weights.insert(master.name); });
   std::set<std::string> expected;
   std::int64_t fresh = 0;
   std::vector<std::string> missing, extra;
@@ -77,7 +85,14 @@ bool load_updater(const Folder& checkpoint, Updater& updater, const UpdaterOfFil
     restore(file, slice);
     expected.insert(slice.name);
   };
-  if (!afresh) updater.each_state(take);
+  std::set<std::string> known;  // weights of which some state is there
+  if (!afresh)
+    updater.each_state([&](const Slice& state) {
+      const std::string weight = weight_of(state.name, loaded.weights);
+      if (!weight.empty()) (file.find(state.name) ? known : loaded.young).insert(weight);
+      take(state);
+    });
+  std::erase_if(loaded.young, [&](const std::string& weight) { return known.contains(weight); });
   std::optional<SafetensorsSet> model;
   const bool averaged = updater.averages_weights();
   if (!what.all_exact && !averaged) model.emplace(checkpoint.path());
@@ -100,13 +115,18 @@ bool load_updater(const Folder& checkpoint, Updater& updater, const UpdaterOfFil
   if (afresh)
     log::warning("{}: of another optimizer: its state is left out, and the new one's begins afresh",
                  file.path().string());
-  else if (other_weights)
-    log::info("{}: of the optimizer's state {} for weights that are trained now, {} of weights that are not any more",
-              file.path().string(),
+  else if (fresh > 0 || !extra.empty())
+    log::info("{}: of the optimizer's state {} that is not there, {} that is of no use any more", file.path().string(),
               fresh == 1 ? "1 tensor begins afresh" : fmt::format("{} tensors begin afresh", fresh),
               extra.size() == 1 ? "1 is left out" : fmt::format("{} are left out", extra.size()));
   updater.restored();
-  return afresh;
+  return loaded;
+}
+
+void begin_young(const LoadedUpdater& loaded, RunState& state) {
+  if (loaded.afresh) state.updates = 0, state.trained_updates.clear(), state.own_updates.clear();
+  for (const std::string& weight : loaded.young) state.own_updates[weight] = 0;
+  std::erase_if(state.own_updates, [&](const auto& own) { return !loaded.weights.contains(own.first); });
 }
 
 }  // namespace hone::training

@@ -35,8 +35,6 @@ bool any_of(const std::vector<config::Change>& changes, std::initializer_list<st
   });
 }
 
-bool trains_others(const std::vector<config::Change>& changes) { return any_of(changes, {"model.trainable"}); }
-
 // Further models, as a reference, are read anew at each start.
 void check_models(const RestoreFrom& parts, const RunState& state, const std::map<std::string, std::string>& hashes) {
   std::vector<std::string> changed, options;
@@ -177,8 +175,9 @@ void take_optimizer(const RestoreFrom& parts, RunState& state, Updater& updater)
                 fmt::format("model.load.optimizer: {}: no optimizer's state there; expected a checkpoint of a run",
                             source.path().string()));
   during("taking the optimizer's state of " + source.path().string(), [&] {
-    load_updater(source, updater, {.other_weights = !parts.recipe.model.load.strict});
-    state.updates = load_state(source).updates;
+    const RunState its = load_state(source);
+    state.updates = its.updates, state.own_updates = its.own_updates;
+    begin_young(load_updater(source, updater, {.other_weights = !parts.recipe.model.load.strict}), state);
   });
 }
 
@@ -192,16 +191,15 @@ RunState restore(const RestoreFrom& parts, Updater& updater) {
   RunState state;
   state.step = parts.begin.step, state.updates = parts.begin.updates, state.tokens = parts.begin.tokens;
   state.skipped_steps = parts.begin.skipped_steps, state.data_position = parts.begin.data_position;
-  state.rows = parts.begin.rows;
+  state.rows = parts.begin.rows, state.own_updates = parts.begin.own_updates;
   if (parts.from) {
     const Folder checkpoint = parts.run.checkpoints().open(*parts.from);
     during("resuming from " + checkpoint.path().string(), [&] {
       state = load_state(checkpoint);
       load_tensors(checkpoint, state.callbacks);
-      const UpdaterOfFile what{trains_others(parts.changes), parts.inputs.adapter.has_value(),
-                               any_of(parts.changes, {"optimizer.type"})};
-      // What corrections of early steps count begins afresh as well.
-      if (load_updater(checkpoint, updater, what)) state.updates = 0, state.trained_updates.clear();
+      const UpdaterOfFile what{any_of(parts.changes, {"model.trainable", "optimizer."}),
+                               parts.inputs.adapter.has_value(), any_of(parts.changes, {"optimizer.type"})};
+      begin_young(load_updater(checkpoint, updater, what), state);
     });
     check_same(parts, state, files, data_hash);
     check_models(parts, state, models);

@@ -126,8 +126,10 @@ TrainState TrainState::load(const std::string& where, const LoadState& how) {
   frame->tokenizer = hub::own_tokenizer(path);
   if (has_state && !frame->chosen.type.empty()) {
     frame->init();
-    during("loading the optimizer's state of " + path.string(),
-           [&] { training::load_updater(folder, frame->updater(), {.other_weights = !how.strict}); });
+    during("loading the optimizer's state of " + path.string(), [&] {
+      using namespace training;
+      begin_young(load_updater(folder, frame->updater(), {.other_weights = !how.strict}), frame->run);
+    });
   }
   return TrainState(std::move(frame));
 }

@@ -11,6 +11,9 @@ namespace {
 // 2: callbacks keep more than numbers, which version 1 would lose. What has only numbers is still written as 1.
 constexpr int kVersion = 2;
 
+// As many norms as trainer.skip_spikes.window takes are more than other small files have.
+constexpr io::JsonLimits kStateJson{std::uint64_t{1} << 30, 100, ErrorKind::checkpoint};
+
 // A count as hone writes it; nlohmann would take 1.5 and true as well.
 std::int64_t count_at(const nlohmann::json& json, const char* key, const std::string& where) {
   const nlohmann::json& value = json.at(key);
@@ -63,6 +66,8 @@ RunState read_state(const nlohmann::json& json, const std::string& where) {
   }
   if (json.contains("trained_updates"))
     state.trained_updates = json.at("trained_updates").get<std::map<std::string, std::int64_t>>();
+  if (json.contains("own_updates"))
+    state.own_updates = json.at("own_updates").get<std::map<std::string, std::int64_t>>();
   if (json.contains("norms")) state.norms = json.at("norms").get<std::vector<double>>();
   state.evaluation_due = json.at("evaluation_due").get<bool>();
   state.finished = json.at("finished").get<std::string>();
@@ -129,25 +134,26 @@ std::string to_json(const RunState& state) {
     json["loss_scale"] = {{"factor", scale.factor}, {"updates", scale.updates}, {"overflows", scale.overflows}};
   if (state.not_finite > 0) json["not_finite"] = state.not_finite;
   if (!state.trained_updates.empty()) json["trained_updates"] = state.trained_updates;
+  if (!state.own_updates.empty()) json["own_updates"] = state.own_updates;
   if (!state.sets_due.empty()) json["sets_due"] = state.sets_due;
   if (state.report) json["report"] = to_json(*state.report);
   return json.dump(2) + "\n";
 }
 
 RunState state_from_json(const std::string& text, const std::string& where) {
-  const nlohmann::json json = io::parse_json(text, where, io::kConfigJson);
+  const nlohmann::ordered_json ordered = io::parse_ordered_json(text, where, kStateJson);
+  const nlohmann::json json = ordered;
   try {
     if (const int version = json.at("version").get<int>(); version < 1 || version > kVersion)
       throw Error(ErrorKind::checkpoint,
                   fmt::format("{}: version {}; this hone reads versions 1 to {}", where, version, kVersion));
     RunState state = read_state(json, where);
     Problems problems;
-    const config::Node node = config::parse_json(text, where, problems);
-    problems.raise(where, ErrorKind::checkpoint);
-    const config::Node* callbacks = node.find("callbacks");
-    if (!callbacks || !callbacks->is_map())
+    if (!json.contains("callbacks") || !json.at("callbacks").is_object())
       throw Error(ErrorKind::checkpoint, where + ": callbacks: missing, expected a section");
-    state.callbacks = callbacks_from_json(*callbacks, where);
+    const config::Node callbacks = config::parse_json(ordered.at("callbacks").dump(), where, problems);
+    problems.raise(where, ErrorKind::checkpoint);
+    state.callbacks = callbacks_from_json(callbacks, where);
     return state;
   } catch (const nlohmann::json::exception& problem) {
     throw Error(ErrorKind::checkpoint, fmt::format("{}: not the state of a run: {}", where, problem.what()));

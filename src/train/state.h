@@ -48,6 +48,8 @@ struct RunState {
   std::int64_t updates = 0;   // of the weights: a step may give several, a skipped one gives none
   // Of weights that are not trained in all steps: TrainedByStep in trainable.h.
   std::map<std::string, std::int64_t> trained_updates = {};
+  // By name: weights whose optimizer's state is younger than that of the others, and how many updates it has had.
+  std::map<std::string, std::int64_t> own_updates = {};
   LossScale loss_scale = {};          // of a run in fp16; else its factor is 1
   std::int64_t not_finite = 0;        // updates left out for a loss or gradient that was not
   bool evaluation_due = false;        // the step's evaluation has not been completed

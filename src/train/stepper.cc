@@ -137,13 +137,10 @@ void Stepper::count(const StepReport& update, StepReport& step) {
 }
 
 // With how many updates they have had.
-void Stepper::choose_trained() {
-  RunState& state = frame_.run;
-  trained_.begin_step(state.step, state.updates, state.trained_updates, frame_.updater());
-}
+void Stepper::choose_trained() { trained_.begin_step(frame_.run, frame_.updater()); }
 
 void Stepper::updated() {
-  trained_.count(frame_.run.step, frame_.run.trained_updates);
+  trained_.count(frame_.run);
   choose_trained();
 }
 

@@ -102,8 +102,9 @@ StepReport Stepper::decide(Work& work) {
 bool Stepper::may_read_late(const Work& work) const {
   const auto observes = [](const Passed& one) { return !one.observed.empty(); };
   return work.has_norm && hooks.reads_late() && world_.size() == 1 && trained_.empty() &&
-         recipe_.trainer.precision != Precision::fp16 && frame_.optimizer().curvature_every() == 0 &&
-         objective_->is_recordable() && std::none_of(work.passed.begin(), work.passed.end(), observes);
+         frame_.run.own_updates.empty() && recipe_.trainer.precision != Precision::fp16 &&
+         frame_.optimizer().curvature_every() == 0 && objective_->is_recordable() &&
+         std::none_of(work.passed.begin(), work.passed.end(), observes);
 }
 
 bool Stepper::settle() {

@@ -156,6 +156,7 @@ void count(Frame& frame, const StateParts& parts) {
 // What is asked for of the optimizer, over a model that is filled.
 void equip(Frame& frame, const StateParts& parts) {
   if (parts.init_optimizer || parts.optimizer_state) init(frame);
+  if (parts.init_optimizer) frame.begin_updates(parts.updates.value_or(0));
   if (parts.optimizer_state) put(frame, *parts.optimizer_state);
 }
 
@@ -242,6 +243,7 @@ void TrainState::init_optimizer(std::optional<config::Choice<Optimizer>> optimiz
   frame_->drop();
   if (optimizer) frame_->chosen = std::move(*optimizer);
   init(*frame_);
+  frame_->begin_updates();
 }
 
 void TrainState::backward(const Tensor& loss) {

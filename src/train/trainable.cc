@@ -8,6 +8,7 @@
 #include <regex>
 
 #include "base/strings.h"
+#include "train/state.h"
 #include "train/updater.h"
 
 namespace hone::training {
@@ -105,15 +106,23 @@ std::int64_t TrainedByStep::parameters(std::int64_t step) const {
 }
 
 // What was trained from the beginning on has had the run's updates, where nothing says otherwise.
-void TrainedByStep::begin_step(std::int64_t step, std::int64_t updates, UpdateCounts& counts, Updater& updater) const {
-  if (empty()) return;
-  for (const auto& [name, alike] : alike_) counts.try_emplace(name, alike.trains(0) ? updates : 0);
-  updater.choose([&](const std::string& weight) { return alike_.at(windows_.at(weight)).trains(step); },
-                 [&](const std::string& weight) { return counts.at(windows_.at(weight)); });
+void TrainedByStep::begin_step(RunState& state, Updater& updater) const {
+  for (const auto& [name, alike] : alike_) state.trained_updates.try_emplace(name, alike.trains(0) ? state.updates : 0);
+  const auto had = [&](const std::string& weight) {
+    if (const auto own = state.own_updates.find(weight); own != state.own_updates.end()) return own->second;
+    return empty() ? state.updates : state.trained_updates.at(windows_.at(weight));
+  };
+  if (!empty()) updater.choose([&](const std::string& weight) { return trains(weight, state.step); });
+  if (!empty() || !state.own_updates.empty()) updater.count_from(had);
 }
 
-void TrainedByStep::count(std::int64_t step, UpdateCounts& counts) const {
-  for (const auto& [name, alike] : alike_) counts[name] += alike.trains(step) ? 1 : 0;
+bool TrainedByStep::trains(const std::string& weight, std::int64_t step) const {
+  return empty() || alike_.at(windows_.at(weight)).trains(step);
+}
+
+void TrainedByStep::count(RunState& state) const {
+  for (const auto& [name, alike] : alike_) state.trained_updates[name] += alike.trains(state.step) ? 1 : 0;
+  for (auto& [weight, updates] : state.own_updates) updates += trains(weight, state.step) ? 1 : 0;
 }
 
 }  // namespace hone::training

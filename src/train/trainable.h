@@ -11,6 +11,7 @@
 
 namespace hone::training {
 
+struct RunState;
 class Updater;
 
 // Freezes all weights but those that are trained in some step; no entries: all stay trainable. Throws Error(config) for
@@ -22,20 +23,16 @@ std::int64_t trained_parameters(const Model& model);
 // Whether some weights are trained in some of the steps only.
 bool trained_by_step(const std::vector<TrainableWeights>& entries);
 
-// Of weights that are trained in the same steps how many updates they have had, by TrainedByStep's names of them: part
-// of a run's state.
-using UpdateCounts = std::map<std::string, std::int64_t>;
-
 // When each weight is trained. Empty where all of them always are.
 class TrainedByStep {
  public:
   // Throws Error(config) where nothing would be trained in some of the run's steps.
   TrainedByStep(const std::vector<TrainableWeights>& entries, Model& model, std::int64_t steps);
 
-  // The step behind `step` others. `updates`: of the run; `counts`: of the weights, completed.
-  void begin_step(std::int64_t step, std::int64_t updates, UpdateCounts& counts, Updater& updater) const;
-  void count(std::int64_t step, UpdateCounts& counts) const;  // an update in that step
-  std::int64_t parameters(std::int64_t step) const;           // so many are trained
+  // The step behind state.step others; its counts of updates are completed.
+  void begin_step(RunState& state, Updater& updater) const;
+  void count(RunState& state) const;                 // an update in that step
+  std::int64_t parameters(std::int64_t step) const;  // so many are trained
   bool empty() const { return alike_.empty(); }
 
  private:
@@ -48,6 +45,7 @@ class TrainedByStep {
     bool trains(std::int64_t step) const;
   };
   static std::string name_of(const std::vector<Window>& windows);
+  bool trains(const std::string& weight, std::int64_t step) const;
   std::map<std::string, Alike> alike_;          // by the name of their windows: "100-500"
   std::map<std::string, std::string> windows_;  // by the weight's name
 };

@@ -114,6 +114,7 @@ void Trainer::equip() {
   frame_->source = inputs.source;
   if (inputs.adapter) frame_->adapter = hub::AdapterConfig{*inputs.adapter, base_name(recipe_.model)};
   if (frame_->ready()) return;
+  frame_->begin_updates();
   frame_->chosen = recipe_.optimizer;
   frame_->ema = recipe_.trainer.ema;
   frame_->init(world_, is_sharded(recipe_, world_));

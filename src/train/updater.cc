@@ -264,12 +264,14 @@ void Updater::update_group(std::span<OptimizedWeight> group, UpdateStep step) {
   }
 }
 
-void Updater::choose(const std::function<bool(const std::string&)>& trained,
-                     const std::function<std::int64_t(const std::string&)>& had) {
-  HONE_ASSERT(!sharded_);
+void Updater::count_from(const std::function<std::int64_t(const std::string&)>& had) {
   had_.resize(weights_.size());
+  for (const OptimizedWeight& weight : weights_) had_[weight.index] = had(weight.name);
+}
+
+void Updater::choose(const std::function<bool(const std::string&)>& trained) {
+  HONE_ASSERT(!sharded_);
   for (OptimizedWeight& weight : weights_) {
-    had_[weight.index] = had(weight.name);
     const bool is = trained(weight.name);
     if (is == weight.weight->value().requires_grad()) continue;
     weight.weight->value().set_requires_grad(is);

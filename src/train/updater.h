@@ -75,11 +75,11 @@ class Updater {
   void take_curvature(double labels);
   void clear_gradients();
 
-  // From now on those weights stay as they are that are not trained, and cost no gradient; `had`: how many updates one
-  // has had, for optimizers that count on from there. Until then all are trained, and have had the run's. REQUIRES: not
-  // sharded.
-  void choose(const std::function<bool(const std::string&)>& trained,
-              const std::function<std::int64_t(const std::string&)>& had);
+  // From now on those weights stay as they are that are not trained, and cost no gradient. Until then all are trained.
+  // REQUIRES: not sharded.
+  void choose(const std::function<bool(const std::string&)>& trained);
+  // How many updates each weight has had, for optimizers that count on from there. Until then all have had the run's.
+  void count_from(const std::function<std::int64_t(const std::string&)>& had);
 
   // Name of the first weight whose gradient holds NaN or Inf, or ""; the same on all ranks.
   std::string first_not_finite() const;

@@ -190,6 +190,39 @@ TEST_F(Again, AnotherOptimizerBeginsAfreshFromTheSameWeights) {
   }
 }
 
+// Options that give the same optimizer other state: what it lacks begins afresh, and the rest goes on.
+TEST_F(Again, AnOptionThatNeedsOtherStateMayChange) {
+  struct Case {
+    const char *before, *after;
+    std::vector<std::string> override_keys, young;  // the latter: parts of the names of weights whose state is all new
+  };
+  const std::vector<Case> cases{
+      {"{type: sgd}", "{type: sgd, momentum: 0.9}", {}, {""}},
+      {"{type: sgd, momentum: 0.9}", "{type: sgd}", {}, {}},
+      {"{type: rmsprop}", "{type: rmsprop, centered: true, momentum: 0.5}", {}, {}},
+      {"{type: adafactor, beta1: 0.9}", "{type: adafactor}", {}, {}},
+      {"{type: muon}", "{type: muon, adamw_for: down_proj}", {"optimizer.adamw_for"}, {"down_proj", "lm_head"}}};
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.after);
+    std::filesystem::remove_all(folder_ / "run");
+    train(recipe({{"trainer.steps", "4"}, {"optimizer", one.before}}), options_);
+    options_.override_keys = one.override_keys;
+    const Summary more = train(recipe({{"trainer.steps", "6"}, {"optimizer", one.after}}), options_);
+    options_.override_keys = {};
+    EXPECT_EQ(more.resumed_from, 4);
+    const nlohmann::json state = test::read_json(folder_ / "run" / test::step_folder(6) / "state/train.json");
+    EXPECT_EQ(state["updates"], 6);
+    EXPECT_EQ(state.contains("own_updates"), !one.young.empty());
+    const nlohmann::json own = state.value("own_updates", nlohmann::json::object());
+    for (const auto& [weight, updates] : own.items()) {
+      EXPECT_EQ(updates, 2) << weight;
+      EXPECT_TRUE(std::any_of(one.young.begin(), one.young.end(), [&weight = weight](const std::string& part) {
+        return weight.find(part) != std::string::npos;
+      })) << weight;
+    }
+  }
+}
+
 TEST_F(Again, FreeOptionsMayChange) {
   train(recipe({{"trainer.steps", "4"}}), options_);
   const Summary more = train(recipe({{"trainer.save.every", "1"}, {"trainer.log_every", "2"}}), options_);

@@ -22,6 +22,14 @@ TEST(TrainStateText, SurvivesItsOwnText) {
   EXPECT_EQ(again.best[1].step, 2);
 }
 
+TEST(TrainStateText, WithTheNormsOfTheLongestWindowIsReadAgain) {
+  RunState state;
+  for (int i = 0; i < 1 << 20; ++i) state.norms.push_back(1 / (3.0 + i));  // the most that skip_spikes.window takes
+  const std::string text = to_json(state);
+  ASSERT_GT(text.size(), 16'000'000u);
+  EXPECT_EQ(state_from_json(text, "train.json").norms, state.norms);
+}
+
 TEST(TrainStateText, OfBeforeUpdatesWereCountedHasOneForEachStep) {
   RunState state;
   state.step = 7;

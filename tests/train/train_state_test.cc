@@ -180,6 +180,19 @@ TEST_F(State, GradientsByNameMoveTheirWeightsAlone) {
   EXPECT_EQ(state.step(), 1);
 }
 
+// Adam corrects for moments that begin at zero by how many updates they have had, not the weights.
+TEST_F(State, TheFirstUpdateOfAFreshOptimizerIsAFirstUpdate) {
+  TrainState state = TrainState::create(pieces_.parts());
+  train_by_hand(pieces_, state, 3);
+  state.init_optimizer(read_optimizer("{type: adam, learning_rate: 1e-3, eps: 0, schedule: constant}"));
+  const Tensor before = weight(state, norm_).clone();
+  state.set_gradients({{norm_, at::full({32}, 2.0)}});
+  state.apply_gradients();
+  EXPECT_NEAR((before - weight(state, norm_)).mean().item<double>(), 1e-3, 1e-5);
+  EXPECT_EQ(state.step(), 4);
+  EXPECT_EQ(state.updates(), 1);
+}
+
 TEST_F(State, SplitAndMergedItIsTheSameModel) {
   const TrainState state = TrainState::create(bare());
   const ModelSplit parts = state.split();

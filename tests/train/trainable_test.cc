@@ -9,14 +9,17 @@ namespace {
 
 using Tensors = std::map<std::string, at::Tensor>;
 
+constexpr const char* kPlainAdam = "{type: adamw, learning_rate: 1e-3, eps: 0, weight_decay: 0, schedule: constant}";
 constexpr const char* kMoments = "state/optimizer-00000-of-00001.safetensors";
 
 class TrainedByStep : public ::testing::Test {
  protected:
-  std::filesystem::path run(const std::string& name, test::Overrides overrides) {
+  std::filesystem::path run(const std::string& name, test::Overrides overrides,
+                            const TrainOptions& options = test::quiet_options()) {
     overrides.emplace_back("run.folder", (folder_ / name).string());
     overrides.emplace_back("trainer.save.every", "1");
-    train(test::small_recipe(folder_, overrides), test::quiet_options());
+    overrides.emplace_back("trainer.save.keep", "0");
+    train(test::small_recipe(folder_, overrides), options);
     return folder_ / name;
   }
   static Tensors saved(const std::filesystem::path& run, std::int64_t step, const char* file = "model.safetensors") {
@@ -58,13 +61,31 @@ TEST_F(TrainedByStep, FrozenForAllStepsIsFrozen) {
 
 // A weight that begins late is updated as if the run had begun with it: Adam corrects for moments that begin at zero.
 TEST_F(TrainedByStep, TheFirstUpdateIsAFirstUpdate) {
-  const auto folder = run("run", {{"model.trainable", "[{match: lm_head, from: 5}, layers]"},
-                                  {"optimizer",
-                                   "{type: adamw, learning_rate: 1e-3, eps: 0, weight_decay: 0, schedule: "
-                                   "constant}"}});
+  const auto folder =
+      run("run", {{"model.trainable", "[{match: lm_head, from: 5}, layers]"}, {"optimizer", kPlainAdam}});
   const at::Tensor change = (saved(folder, 6).at("lm_head.weight") - saved(folder, 5).at("lm_head.weight")).abs();
   EXPECT_NEAR(change.masked_select(change.ne(0)).mean().item<double>(), 1e-3, 1e-5);
   EXPECT_EQ(saved(folder, 5, kMoments).at("exp_avg.lm_head.weight").any().item<bool>(), false);
+}
+
+// So it is where the recipe has another list of weights when the run goes on, and however it goes on from there.
+TEST_F(TrainedByStep, AnOverriddenListGivesNewWeightsAFirstUpdate) {
+  const test::Overrides late{{"model.trainable", "[layers]"}, {"optimizer", kPlainAdam}, {"trainer.steps", "4"}};
+  const test::Overrides more{
+      {"model.trainable", "[lm_head, layers]"}, {"optimizer", kPlainAdam}, {"trainer.steps", "8"}};
+  TrainOptions options = test::quiet_options();
+  options.override_keys = {"model.trainable"};
+  for (const char* name : {"whole", "parts"}) run(name, late);
+  run("whole", more, options);
+  const at::Tensor change =
+      (saved(folder_ / "whole", 5).at("lm_head.weight") - saved(folder_ / "whole", 4).at("lm_head.weight")).abs();
+  EXPECT_NEAR(change.masked_select(change.ne(0)).mean().item<double>(), 1e-3, 1e-5);
+  test::Overrides part = more;
+  part.back().second = "6";
+  run("parts", part, options);
+  run("parts", more);
+  EXPECT_TRUE(
+      at::equal(saved(folder_ / "parts", 8).at("lm_head.weight"), saved(folder_ / "whole", 8).at("lm_head.weight")));
 }
 
 TEST_F(TrainedByStep, AResumedRunIsTheUninterruptedOne) {
