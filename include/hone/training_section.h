@@ -205,7 +205,9 @@ struct TrainerSection {
               "Rows in a micro-batch; more use memory and the machine better. auto: the most of trainer.step_rows that "
               "memory holds, decided when the run starts.",
               {.low = 1, .high = 1 << 20}),
-        field("accumulate", &C::accumulate, "Micro-batches per step; a step of 8 x 1 rows is the same as one of 1 x 8.",
+        field("accumulate", &C::accumulate,
+              "Micro-batches per step; a step of 8 x 1 rows is the same as one of 1 x 8, but for routers' balancing "
+              "losses, which are of micro-batches.",
               {.low = 1, .high = 1 << 16}),
         field(
             "batch_warmup", &C::batch_warmup,

@@ -143,6 +143,8 @@ class Samples final : public Callback {
     file_.emplace(Env::process().open_folder(view.run_folder), config_.file);
     const double last = std::max(written_, written_averages_);
     file_->keep_up_to(last >= 0 || view.step == 0 ? static_cast<std::int64_t>(last) : view.step);
+    const bool due = config_.every > 0 && view.step > 0 && view.step % config_.every == 0;
+    if (due && written_ < static_cast<double>(view.step)) sample(view);  // a signal had come between
   }
 
   Action on_step_end(const TrainView& view, Metrics&) override {
@@ -224,6 +226,8 @@ class Samples final : public Callback {
       if (name == set.name || name == "eval") return name = set.name, *set.data;
       known += ", " + set.name;
     }
+    if (name == "eval")
+      throw Error(ErrorKind::config, "callbacks: samples.from: there is no evaluation set; expected data.eval");
     throw Error(ErrorKind::config,
                 fmt::format("callbacks: samples.from: got {}, expected one of {}", hone::quoted(name), known));
   }

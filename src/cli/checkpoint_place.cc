@@ -24,6 +24,7 @@ CheckpointPlace checkpoint_place(const std::string& where, bool verified) {
     if (!newest) throw Error(ErrorKind::checkpoint, where + ": the run has saved no checkpoint yet");
     folder = folder / "checkpoints" / newest->name;
   }
+  if (!fs::exists(folder, ignored)) throw Error(ErrorKind::checkpoint, where + ": no such folder");
   if (!fs::exists(folder / "state" / "config.yaml", ignored))
     throw Error(ErrorKind::checkpoint, where + ": not a checkpoint of a run; expected state/config.yaml in it");
   const Folder opened = Env::process().open_folder(folder);
@@ -59,6 +60,7 @@ void copy_into_run(const CheckpointPlace& checkpoint, const fs::path& run) {
     const fs::path hidden = run / "checkpoints" / ".copy";
     fs::copy(checkpoint.folder, hidden, fs::copy_options::recursive);
     fs::rename(hidden, run / "checkpoints" / io::step_name(checkpoint.step));
+    fs::create_symlink(fs::path("checkpoints") / io::step_name(checkpoint.step), run / "latest");
     fs::copy_file(checkpoint.folder / "state" / "config.yaml", run / "config.yaml");
     Env::process().open_folder(run).replace_file(io::kRunMetrics, metrics);
   } catch (const fs::filesystem_error& error) {

@@ -29,7 +29,8 @@ class Inspect final : public Command {
               "show", &C::show,
               "data: print the records' tokens, apart by |, those that carry loss in [brackets]; behind -> what a cut "
               "moved. With --json their ids, which of them carry loss, and that text."),
-          field("records", &C::records, "data: how many records to list; -1 = all.", at_least(-1)),
+          field("records", &C::records, "data: how many records to list, in the order of their rows; -1 = all.",
+                at_least(-1)),
           field("set", &C::set, "recipe: another recipe file on top of the first one; may be given several times."),
           field("allow_unknown", &C::allow_unknown,
                 "recipe: keys of files that no option has are passed over with a warning."),
@@ -64,11 +65,13 @@ class Inspect final : public Command {
     const auto kinds_of = [](const std::string& flag) -> std::vector<std::string> {
       if (flag == "full") return {"checkpoint", "run"};
       if (flag == "set" || flag == "allow_unknown") return {"recipe"};
-      return flag.starts_with("data.") ? std::vector<std::string>{"data", "recipe"} : std::vector<std::string>{"data"};
+      if (flag == "show" || flag == "records") return {"data"};
+      return flag.starts_with("data.") ? std::vector<std::string>{"data", "recipe"} : std::vector<std::string>();
     };
     for (const auto& [given, value] : call.flags) {
       const std::string flag = replace_all(given, "-", "_");
       const std::vector<std::string> kinds = kinds_of(flag);
+      if (kinds.empty()) continue;  // every command has it
       if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
         throw Error(ErrorKind::usage, "--" + given + ": only with hone inspect " + join(kinds, " or "))
             .hint("hone plan and inspect recipe take options of a recipe");

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <mutex>
 
 #include "base/log.h"
 #include "base/strings.h"
@@ -38,12 +39,13 @@ void tell_lone_underscores() {
 }  // namespace
 
 RecipeLayers recipe_layers(const Invocation& call, const std::vector<std::string>& set, const std::string& file) {
+  static std::once_flag told;
+  std::call_once(told, tell_lone_underscores);
   return {.file = file, .set = set, .environment = config::environment_overrides(environ), .flags = call.overrides};
 }
 
 Recipe whole_recipe(const Invocation& call, const std::vector<std::string>& set, const std::string& file,
                     const std::string& folder, UnknownKeys unknown) {
-  tell_lone_underscores();
   RecipeLayers layers =
       recipe_layers(call, set, !file.empty() || call.positionals.empty() ? file : call.positionals[0]);
   if (!folder.empty()) layers.environment.insert(layers.environment.begin(), {"run.folder", folder});

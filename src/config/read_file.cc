@@ -13,9 +13,10 @@ namespace {
 
 Error a_folder(const std::string& path) {
   Error error(ErrorKind::config, path + ": a folder; expected a file of options");
-  for (const char* name : {"config.yaml", "config.json"})  // a run's, a model's
-    if (const std::string file = path + (path.ends_with('/') ? "" : "/") + name; std::ifstream(file))
-      return std::move(error).hint(file + " is one");
+  const std::string folder = path + (path.ends_with('/') ? "" : "/");
+  if (std::ifstream(folder + "config.yaml")) return std::move(error).hint(folder + "config.yaml is one");  // a run's
+  if (std::ifstream(folder + "config.json"))
+    return std::move(error).hint(folder + "config.json is one; a model to train is named by --model.path");
   return error;
 }
 

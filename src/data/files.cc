@@ -127,6 +127,10 @@ FoundFiles files_of(const DataFile& entry, bool as_stream) {
     paths = in_folder(entry.path, found.others);
   else if (!fs::exists(status) && entry.path.find_first_of(kSigns) != std::string::npos)
     paths = fitting(entry.path);
+  else if (status.type() == fs::file_type::not_found && fs::path(entry.path).is_relative() &&
+           !is_standard_input(entry.path))
+    throw error(entry.path, "cannot open: No such file or directory")
+        .hint("a relative path, looked for from " + fs::current_path(unknown).string());
   for (const std::string& path : paths) {
     refuse(path, as_stream);
     found.files.push_back(entry);

@@ -104,8 +104,8 @@ std::string hint_of_names(const Model& model, const std::filesystem::path& folde
     const config::Node* list = node.find("architectures");
     return list && list->items().size() == 1 ? list->items()[0].text() : std::string();
   };
-  const std::string own = architecture(model.hf_config());
-  const std::string theirs = architecture(config::read_file((folder / "config.json").string()));
+  const std::string file = (folder / "config.json").string(), own = architecture(model.hf_config());
+  const std::string theirs = std::filesystem::exists(file) ? architecture(config::read_file(file)) : "";
   if (theirs.empty() || theirs == own) return "config.json and the weights must be of the same model";
   return fmt::format("its config.json says that it is of a {}, which hone has not; it reads it as a {}",
                      escape_for_terminal(theirs, 60), own);

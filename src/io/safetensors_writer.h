@@ -54,7 +54,7 @@ using TensorBytes = std::function<std::span<const std::byte>(const TensorSpec&)>
 // The whole of a new file.
 ManifestFile save_safetensors(const Folder& folder, const SafetensorsPlan& plan, const TensorBytes& bytes_of);
 
-// Throws Error(kind) when a file that a user named is there and was not written by replace_safetensors() to hold the same.
+// Throws Error(kind) when a file that a user named is there, unless replace_safetensors() wrote it to hold the same.
 void require_replaceable(const std::filesystem::path& path, ErrorKind kind, const std::string& holds);
 // A file that a user named: it appears whole, or one that is there stays. The metadata's kHolds says what it holds.
 // Throws Error(kind).

@@ -46,6 +46,8 @@ Saved read_saved(const std::string& yaml, const std::string& where) {
 // As the recipe says that has the option: another optimizer's may be unknown to this one's.
 OnResume rule_of(const config::Change& change, const Saved& saved, const Recipe& recipe) {
   const bool gone = change.after.empty() && saved.recipe;
+  if (change.path == "trainer.precision" && (change.before == "fp64") != (change.after == "fp64"))
+    return OnResume::fixed;  // masters and moments have another type
   return on_resume(gone ? *saved.recipe : recipe, change.path).value_or(OnResume::refuse);
 }
 
@@ -152,9 +154,10 @@ ModelSection changed_model(const ModelSection& model, const Folder& checkpoint) 
   const std::map<std::string, config::Open>& before = saved.recipe->model.config;
   for (const auto& [key, value] : before)
     if (!model.config.contains(key) || (key == "type" && text(model.config.at(key).node) != text(value.node)))
-      throw Error(ErrorKind::config, fmt::format("model.{}: is {} in this run; it can be changed, but for the type, and "
-                                                 "not left out",
-                                                 key, text(value.node)));
+      throw Error(ErrorKind::config,
+                  fmt::format("model.{}: is {} in this run; what such a key says may be changed, but for the type, and "
+                              "not left out",
+                              key, text(value.node)));
   for (const auto& [key, value] : model.config)
     if (!before.contains(key) || text(before.at(key).node) != text(value.node)) changed.config.emplace(key, value);
   return changed;

@@ -274,7 +274,8 @@ bool Trainer::before_update(const PendingUpdate& update) {
   try {
     if (!check_finite(update, updater,
                       {state_.step + 1, *parts_.inputs.train, replay ? nullptr : &parts_.run.folder(), saver_->step(),
-                       world_, recipe_.trainer.max_grad_norm > 0, state_.not_finite, looked_for ? 0 : recipe_.trainer.skip_not_finite}))
+                       world_, recipe_.trainer.max_grad_norm > 0, state_.not_finite,
+                       looked_for ? 0 : recipe_.trainer.skip_not_finite}))
       return false;
   } catch (const Error&) {
     tell_not_finite(update.report);
@@ -282,7 +283,7 @@ bool Trainer::before_update(const PendingUpdate& update) {
   }
   if (writes_gradients() && world_.is_first())
     write_gradients(parts_.run.folder().env(), parts_.options.gradients,
-                  [&](const auto& visit) { updater.each_gradient(visit); });
+                    [&](const auto& visit) { updater.each_gradient(visit); });
   hooks_.gradients(view_of_step(), given_);
   return true;
 }

@@ -156,11 +156,16 @@ TEST_F(SamplesTest, WhatGoesWrongIsAWarningAndTheRunGoesOn) {
   EXPECT_TRUE(lines("poisoned").empty());
 }
 
-TEST_F(SamplesTest, ASignalCutsThemShortAndTheRunStops) {
-  const Summary made = run("signal", "[{type: raise_at, step: 4}, {type: samples, every: 4, prompts: [The]}]");
+TEST_F(SamplesTest, ASignalPutsThemOffUntilTheRunGoesOn) {
+  const char* const both = "[{type: raise_at, step: 4}, {type: samples, every: 4, prompts: [The]}]";
+  const Summary made = run("signal", both);
   EXPECT_EQ(made.stopped_by, "SIGTERM");
   EXPECT_EQ(made.step, 4);
   EXPECT_TRUE(steps("signal").empty());
+  run("signal", both);
+  run("whole", "[{type: samples, every: 4, prompts: [The]}]");
+  EXPECT_EQ(steps("signal"), (std::vector<int>{4, 8}));
+  EXPECT_EQ(lines("signal"), lines("whole"));
 }
 
 TEST_F(SamplesTest, MistakesAreToldBeforeTheFirstStep) {

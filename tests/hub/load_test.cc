@@ -73,10 +73,19 @@ TEST_F(Load, NamesWhatIsNotTheModels) {
   entries_.push_back({"model.layers.2.mlp.up_proj.weight", "F32", {1}, 4});
   EXPECT_THAT(problem(entries_), AllOf(HasSubstr("model.layers.2.mlp.up_proj.weight"), HasSubstr("not the model's")));
 }
-TEST_F(Load, DoesNotGuessPrefixes) {
+// As AutoModel saves it. Of a model with its own head that is not there; one for something else is none.
+TEST_F(Load, TakesABodyAlone) {
   for (Entry& e : entries_)
     if (e.name.starts_with("model.")) e.name = e.name.substr(6);
-  EXPECT_THAT(problem(entries_), AllOf(HasSubstr("missing"), HasSubstr("not the model's")));
+  EXPECT_EQ(problem(entries_), "no error");
+  entries_.pop_back();
+  EXPECT_EQ(problem(entries_, 0, /*tied=*/true), "no error");
+  EXPECT_THAT(problem(entries_), AllOf(HasSubstr("a tensor is missing: \"lm_head.weight\""),
+                                       HasSubstr("config.json and the weights must be of the same model")));
+  entries_.push_back({"score.weight", "F32", {2, 8}, 64});
+  write_text(root_ / "config.json", R"({"architectures": ["LlamaForSequenceClassification"]})");
+  EXPECT_THAT(problem(entries_), HasSubstr("it is of a LlamaForSequenceClassification, which hone has not; it reads it "
+                                           "as a LlamaForCausalLM"));
 }
 TEST_F(Load, SaysGotAndExpectedShape) {
   entries_[1].shape = {4, 16};

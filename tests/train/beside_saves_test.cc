@@ -96,7 +96,8 @@ TEST_F(BesideSaves, ASlowOneIsWaitedForAndNoneIsForgotten) {
   EXPECT_EQ(summary.failed_saves, 0);
   EXPECT_EQ(env_.most, 1u);
   EXPECT_TRUE(has_step(4) && has_step(8) && has_step(10));
-  EXPECT_THAT(said_, testing::ContainsRegex("step 8: waited .* for the checkpoint of step 4, which was still being written"));
+  EXPECT_THAT(said_, testing::ContainsRegex("step 8: waited .* for the checkpoint of step 4, which was still being "
+                                            "written"));
   EXPECT_EQ(told, (std::vector<std::string>{"step-00000004", "step-00000008", "step-00000010"}));
 }
 
