@@ -128,11 +128,7 @@ class TokenStore {
   void take_back();
   void give_up(const Error& why);
   TokenFileHeader header() const;
-  struct InFileNow {
-    std::uint64_t hash;
-    std::string_view label_text;
-  };
-  InFileNow lie_in(std::shared_ptr<const std::byte> bytes, TokenFileHeader header);
+  std::string_view lie_in(std::shared_ptr<const std::byte> bytes, const TokenFileHeader& header);
   void add_document(const Tokens& tokens, std::int64_t line, std::span<const std::size_t> seams);
   void add_labels(const Tokens& tokens, std::uint64_t base);
   void add_range(std::uint64_t begin, std::uint64_t end);

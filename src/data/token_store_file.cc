@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -44,6 +45,40 @@ void fill_up(OutFile& out) {
   out.write(std::span(kZeros, padded(out.size()) - out.size()));
 }
 
+// Of each array how many values there are, and the bytes of one.
+std::array<std::pair<std::uint64_t, std::uint64_t>, 10> arrays_of(const Header& header) {
+  return {{{header.ids16, 2},
+           {header.ids32, 4},
+           {header.docs, 8},
+           {header.docs, 8},
+           {header.ranges, 8},
+           {header.exceptions, sizeof(TokenStore::Exception)},
+           {header.seams, 8},
+           {header.labels, sizeof(TokenStore::Label)},
+           {header.members, sizeof(TokenStore::Member)},
+           {header.label_text, 1}}};
+}
+
+// Of a file that is as large as its header says. Read and not looked at where it is mapped: a disk that cannot read it
+// is an error then, and not the end of the process.
+std::uint64_t hash_of(const InFile& file, Header header) {
+  header.hash = 0;
+  Hasher hasher;
+  hasher.update(bytes_of(header));
+  std::vector<std::byte> block(std::size_t{1} << 20);
+  std::uint64_t begin = sizeof header;
+  for (const auto& [count, width] : arrays_of(header)) {
+    const std::uint64_t end = begin + count * width;
+    for (std::uint64_t at = begin; at < end; at += block.size()) {
+      const std::span<std::byte> some = std::span(block).first(std::min<std::uint64_t>(block.size(), end - at));
+      file.read(at, some);
+      hasher.update(std::span<const std::byte>(some));
+    }
+    begin += padded(count * width);
+  }
+  return hasher.digest64();
+}
+
 // All of it has been looked at, which makes it look as if the process had it in memory; it stays in the system's.
 void let_go(const std::byte* file, const Header& header) {
   madvise(const_cast<std::byte*>(file), header.total_bytes, MADV_DONTNEED);
@@ -52,18 +87,16 @@ void let_go(const std::byte* file, const Header& header) {
 // Array after array behind a header that is true of the file.
 class ArrayReader {
  public:
-  ArrayReader(const std::byte* file, Hasher& hasher) : at_(file + sizeof(Header)), hasher_(hasher) {}
+  explicit ArrayReader(const std::byte* file) : at_(file + sizeof(Header)) {}
   template <class T>
   std::span<const T> next(std::uint64_t count) {
     const std::span<const T> values(reinterpret_cast<const T*>(at_), count);
-    hasher_.update(std::as_bytes(values));
     at_ += padded(values.size_bytes());
     return values;
   }
 
  private:
   const std::byte* at_;
-  Hasher& hasher_;
 };
 
 Error damaged(const InFile& file, const std::string& fact) {
@@ -84,12 +117,7 @@ Header read_header(const InFile& file, const std::string& key) {
   if (header.total_bytes != file.size())
     throw damaged(file, fmt::format("got {} bytes, expected {}", file.size(), header.total_bytes));
   std::uint64_t left = file.size() - sizeof header;
-  const std::pair<std::uint64_t, std::uint64_t> arrays[] = {
-      {header.ids16, 2}, {header.ids32, 4},  {header.docs, 8},
-      {header.docs, 8},  {header.ranges, 8}, {header.exceptions, sizeof(TokenStore::Exception)},
-      {header.seams, 8},     {header.labels, sizeof(TokenStore::Label)},
-      {header.members, sizeof(TokenStore::Member)}, {header.label_text, 1}};
-  for (const auto& [count, width] : arrays) {
+  for (const auto& [count, width] : arrays_of(header)) {
     if (count > left / width || padded(count * width) > left) throw damaged(file, "an array is longer than the file");
     left -= padded(count * width);
   }
@@ -211,17 +239,16 @@ void TokenStore::complete_file() {
   write(std::as_bytes(labels_.all())), write(std::as_bytes(members_.all()));
   write(std::as_bytes(std::span(label_text)));
   header.total_bytes = out.size();
-  header.hash = lie_in(file_->open().map(), header).hash;
+  const InFile file = file_->open();
+  header.hash = hash_of(file, header);
   out.go_on_at(0);
   out.write(bytes_of(header));
-  let_go(bytes_.get(), header);
+  lie_in(file.map(), header);
 }
 
-TokenStore::InFileNow TokenStore::lie_in(std::shared_ptr<const std::byte> bytes, TokenFileHeader header) {
-  header.hash = 0;
-  Hasher hasher;
-  hasher.update(bytes_of(header));
-  ArrayReader reader(bytes.get(), hasher);
+// Returns the text of the labels' names.
+std::string_view TokenStore::lie_in(std::shared_ptr<const std::byte> bytes, const TokenFileHeader& header) {
+  ArrayReader reader(bytes.get());
   ids16_.lie_at(reader.next<std::uint16_t>(header.ids16));
   ids32_.lie_at(reader.next<std::uint32_t>(header.ids32));
   ends_.lie_at(reader.next<std::uint64_t>(header.docs));
@@ -234,7 +261,7 @@ TokenStore::InFileNow TokenStore::lie_in(std::shared_ptr<const std::byte> bytes,
   const std::span<const char> label_text = reader.next<char>(header.label_text);
   put_away_ = 0;
   bytes_ = std::move(bytes);
-  return {hasher.digest64(), {label_text.data(), label_text.size()}};
+  return {label_text.data(), label_text.size()};
 }
 
 std::shared_ptr<const TokenStore> TokenStore::load(const std::string& folder, const std::string& name,
@@ -243,13 +270,13 @@ std::shared_ptr<const TokenStore> TokenStore::load(const std::string& folder, co
   if (std::error_code error; !std::filesystem::exists(path, error)) return nullptr;
   const InFile file(path, ErrorKind::data);
   const Header header = read_header(file, key);
+  if (hash_of(file, header) != header.hash) throw damaged(file, "its hash differs");
   auto store = std::make_shared<TokenStore>();
-  const InFileNow now = store->lie_in(file.map(), header);
-  if (now.hash != header.hash) throw damaged(file, "its hash differs");
-  for (std::size_t begin = 0, end = 0; begin < now.label_text.size(); begin = end + 1) {
-    end = now.label_text.find('\0', begin);
+  const std::string_view label_text = store->lie_in(file.map(), header);
+  for (std::size_t begin = 0, end = 0; begin < label_text.size(); begin = end + 1) {
+    end = label_text.find('\0', begin);
     if (end == std::string_view::npos) throw damaged(file, "a label without an end");
-    store->label_names_.emplace_back(now.label_text.substr(begin, end - begin));
+    store->label_names_.emplace_back(label_text.substr(begin, end - begin));
   }
   store->counts_ = {header.records, header.empty, header.not_text, header.max_id};
   during("checking " + path.string(), [&] { store->check(); });

@@ -53,7 +53,9 @@ trace() {  # the recipe, then what follows "hone train"
   hone train "$@" >log 2>&1 || code=$?
   echo "exit $code"
   sed -E "$times" log
-  { find out runs elsewhere tokens -type f 2>/dev/null || true; } | sed -E 's/tokens-[0-9a-f]+/tokens/' | sort
+  # A note of a source's hash comes only some seconds after the source has changed.
+  { find out runs elsewhere tokens -type f ! -name 'source-*.json' 2>/dev/null || true; } |
+    sed -E 's/tokens-[0-9a-f]+/tokens/' | sort
   { cat out/metrics.jsonl 2>/dev/null || true; } | sed -E 's/"(step_seconds|eval_seconds|tokens_per_second|peak_memory_bytes)":[^,}]*//g' |
     sed -E "s/\"($measured)\":[^,}]*/\"\1\"/g"
   { cat out/{histograms,samples}.jsonl 2>/dev/null || true; }
