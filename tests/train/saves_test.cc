@@ -252,6 +252,10 @@ TEST_F(Saves, ChangesOfAFreshModelsConfigurationWithinARun) {
   on("model.rope_theta", "10", "2");
   EXPECT_EQ(theta(2), 10.0);
   EXPECT_HONE_ERROR(run("a", {{"trainer.steps", "3"}}), config, "model.rope_theta");
+  TrainOptions all = test::quiet_options();
+  all.override_keys = {"all"};
+  EXPECT_HONE_ERROR(run("a", {{"trainer.precision", "fp64"}, {"trainer.steps", "3"}}, all), config,
+                    "trainer.precision: fp32 -> fp64  (cannot change within a run)");
   on("model.rope_theta", "10", "3");
   EXPECT_EQ(theta(3), 10.0);
 }
