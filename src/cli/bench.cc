@@ -184,8 +184,9 @@ class Bench final : public Command {
     const World world = join_ranks();
     const bool folder = std::filesystem::is_directory(call.positionals[0]);
     for (const auto& [flag, value] : call.flags)
-      if (!folder && (flag == "length" || flag.starts_with("batch")))
-        throw Error(ErrorKind::usage, "--" + flag + ": only with a model's folder; a recipe says it itself")
+      if (!folder && (flag == "length" || flag == "batch_size"))
+        throw Error(ErrorKind::usage,
+                    "--" + replace_all(flag, "_", "-") + ": only with a model's folder; a recipe says it itself")
             .hint("--data.max_length and --trainer.batch_size are options of recipes");
     const Invocation with_recipe =
         folder ? Invocation{{shared_recipe_for(call.positionals[0], scratch, world)}, call.overrides} : call;

@@ -68,15 +68,14 @@ class Inspect final : public Command {
       if (flag == "show" || flag == "records") return {"data"};
       return flag.starts_with("data.") ? std::vector<std::string>{"data", "recipe"} : std::vector<std::string>();
     };
-    for (const auto& [given, value] : call.flags) {
-      const std::string flag = replace_all(given, "-", "_");
+    for (const auto& [flag, value] : call.flags) {
       const std::vector<std::string> kinds = kinds_of(flag);
       if (kinds.empty()) continue;  // every command has it
       if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
-        throw Error(ErrorKind::usage, "--" + given + ": only with hone inspect " + join(kinds, " or "))
+        throw Error(ErrorKind::usage, "--" + flag + ": only with hone inspect " + join(kinds, " or "))
             .hint("hone plan and inspect recipe take options of a recipe");
       if (kind == "data" && flag.starts_with("data.") && paths.size() == 1 && is_recipe(paths[0]))
-        throw Error(ErrorKind::usage, "--" + given + ": only with data files; a recipe says it itself")
+        throw Error(ErrorKind::usage, "--" + flag + ": only with data files; a recipe says it itself")
             .hint("hone plan and inspect recipe take options of a recipe");
     }
   }

@@ -58,10 +58,9 @@ std::shared_ptr<const TokenStore> maybe_load(const std::string& folder, const st
   }
 }
 
-void maybe_save(TokenStore& store, const std::string& folder, const std::string& name, const std::string& key) {
-  if (folder.empty()) return;
+void maybe_save(TokenStore& store) {
   try {
-    store.save(folder, name, key);
+    store.save();
   } catch (const Error& error) {
     log::warning("the token cache is not kept: {}", error.what());
   }
@@ -137,7 +136,7 @@ CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const
   check_ids(*store, [&](std::int64_t doc) { return fmt::format("{}:{}", path, store->line(doc)); },
             options.vocab_size);
   // Kept only when it can be trained on: a start that fails leaves no folder behind.
-  if (made && can_be_learnt(*made)) maybe_save(*made, cache, name, key);
+  if (made && can_be_learnt(*made)) maybe_save(*made);
   if (source) source->note();
   const bool first = file.max_samples && store->counts().records == *file.max_samples;
   log::info("{}: {}{}, {} tokens, {}", path, first ? "the first " : "", counted(store->counts().records, "record"),

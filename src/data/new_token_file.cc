@@ -56,8 +56,7 @@ NewTokenFile::~NewTokenFile() {
     folder_->remove(temporary_);
   } catch (const Error&) {  // it is reaped by the next one
   }
-  std::error_code ignored;  // such as of a folder that somebody else uses now
-  for (const std::filesystem::path& folder : missing_) std::filesystem::remove(folder, ignored);
+  for (const std::filesystem::path& folder : missing_) ::rmdir(folder.c_str());  // not where anything is in it
 }
 
 std::unique_ptr<NewTokenFile> NewTokenFile::second() {

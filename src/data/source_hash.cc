@@ -14,8 +14,6 @@
 namespace hone::data {
 namespace {
 
-
-
 constexpr std::uint64_t kMaxNote = 1 << 16;
 constexpr std::int64_t kSettled = 3;  // seconds after a change; some file systems keep times in steps of two
 
@@ -54,9 +52,8 @@ SourceHash::SourceHash(const std::string& path, const std::string& cache_folder)
 void SourceHash::note() const noexcept {
   if (!facts_ || folder_.empty()) return;
   try {
-    if (std::error_code ignored; !std::filesystem::is_directory(folder_, ignored)) return;
     Env::process().open_folder(folder_, ErrorKind::data).replace_file(name_, *facts_);
-  } catch (const std::exception&) {
+  } catch (const std::exception&) {  // no such folder, or a full disk
   }
 }
 

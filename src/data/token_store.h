@@ -111,8 +111,9 @@ class TokenStore {
   // the store unless it is saved.
   void finish();
 
-  // One file with a checked header: see docs of the token cache in token_store_file.cc.
-  void save(const std::string& folder, const std::string& name, const std::string& key);
+  // In its place, if it has one: a file with a checked header, see docs of the token cache in token_store_file.cc. Not
+  // after finish() or a document before it has warned that this cannot be. Throws Error(data); it is in memory then.
+  void save();
   // nullptr: there is none. Throws Error(data) for a damaged one or one of another key.
   static std::shared_ptr<const TokenStore> load(const std::string& folder, const std::string& name,
                                                 const std::string& key);
@@ -153,7 +154,6 @@ class TokenStore {
   TokenPlace place_;
   std::unique_ptr<NewTokenFile> file_;      // with the ids that were put away
   std::uint64_t put_away_ = 0;              // how many
-  bool gave_up_ = false;                    // the file could not be written
   std::shared_ptr<const std::byte> bytes_;  // that the arrays lie in; null: they are in memory
 };
 

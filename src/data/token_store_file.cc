@@ -190,7 +190,6 @@ void TokenStore::give_up(const Error& why) {
   log::warning("the token cache is not kept: {}", why.what());
   take_back();
   place_.folder.clear();
-  gave_up_ = true;
 }
 
 void TokenStore::finish() {
@@ -284,13 +283,10 @@ std::shared_ptr<const TokenStore> TokenStore::load(const std::string& folder, co
   return store;
 }
 
-void TokenStore::save(const std::string& folder, const std::string& name, const std::string& key) {
-  if (gave_up_) return;
+void TokenStore::save() {
+  if (place_.folder.empty()) return;
   try {
-    if (!file_) {
-      place_ = {folder, name, key};
-      begin_file();
-    }
+    if (!file_) begin_file();
     if (!bytes_) complete_file();
     file_->keep();
   } catch (const Error&) {
