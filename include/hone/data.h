@@ -242,6 +242,7 @@ class HONE_API Loader {
     std::vector<Stage> warmup = {};                 // of the first steps, in the order of `until`
     // Tokens that a document has at most in the step behind `step` others; longer ones are cut. Empty: no limit.
     std::function<std::int64_t(std::int64_t step)> longest = {};
+    std::int32_t bos_id = -1;  // a token that a document keeps when its start is cut off; -1: none
   };
   // Throws Error(data) where an epoch has fewer rows than a batch; check() does so alone, before anything is made.
   Loader(std::shared_ptr<const TrainingData> data, const Options& options);

@@ -46,8 +46,9 @@ struct ChatPreferenceRecord {
 struct Record {
   std::variant<TextRecord, PromptRecord, IdsRecord, ChatRecord, LabelledRecord, PreferenceRecord, ChatPreferenceRecord>
       content = {};
-  std::vector<std::string> unread = {};  // fields that nobody reads, each with the first record that has it
-  std::int64_t line = 0;                 // 1-based line or row in its file
+  std::vector<std::string> unread = {};   // fields that nobody reads, each with the first record that has it
+  std::vector<std::string> renamed = {};  // fields that columns name and records may lack, likewise
+  std::int64_t line = 0;                  // 1-based line or row in its file
   template <class Form>
   const Form* as() const {
     return std::get_if<Form>(&content);

@@ -113,7 +113,7 @@ bool TrainingTexts::next(std::string& text) {
       if (source_) continue;
     } else {
       if (opened_ == paths_.size()) {
-        ignored_.tell(paths_.size() == 1 ? paths_[0] : fmt::format("{} and {} more", paths_[0], paths_.size() - 1));
+        unmet_.tell(paths_.size() == 1 ? paths_[0] : fmt::format("{} and {} more", paths_[0], paths_.size() - 1));
         return false;
       }
       open(paths_[opened_++]);
@@ -156,7 +156,7 @@ std::unique_ptr<Source> TrainingTexts::open_source(SourceFile& file) {
 bool TrainingTexts::next_record() {
   Record record;
   if (!source_->next(record)) return false;
-  ignored_.meet(record.unread);
+  unmet_.meet(record.unread, record.renamed);
   const std::string where = fmt::format("{}:{}", paths_[opened_ - 1], record.line);
   if (const auto* text = record.as<TextRecord>()) {
     waiting_.push_back(text->text);

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/ignored.h"
+#include "data/unmet.h"
 #include "hone/source.h"
 #include "io/lines.h"
 
@@ -21,7 +21,7 @@ class TrainingTexts {
  public:
   // like: columns and ignore of each file
   TrainingTexts(std::vector<std::string> paths, const SourceFile& like)
-      : paths_(std::move(paths)), like_(like), ignored_(like.ignore) {}
+      : paths_(std::move(paths)), like_(like), unmet_(like.ignore, like.columns) {}
   bool next(std::string& text);  // false: no more; throws Error(data) with path:line
   std::uint64_t bytes() const { return bytes_; }
 
@@ -46,7 +46,7 @@ class TrainingTexts {
 
   std::vector<std::string> paths_;
   SourceFile like_;
-  data::Ignored ignored_;
+  data::Unmet unmet_;
   std::size_t opened_ = 0;
   std::uint64_t bytes_ = 0;
   std::unique_ptr<Lines> lines_;    // of the file that is open, one of the two

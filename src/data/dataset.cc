@@ -16,10 +16,10 @@
 #include "data/cut.h"
 #include "data/files.h"
 #include "data/form.h"
-#include "data/ignored.h"
 #include "data/labelled.h"
 #include "data/order.h"
 #include "data/stream_entry.h"
+#include "data/unmet.h"
 #include "data/window.h"
 #include "hone/data.h"
 #include "hone/data_in_memory.h"
@@ -380,19 +380,21 @@ void add_parts(std::vector<FilePart>& parts, const DataFile& entry, const Tokeni
 }
 
 // Flags give all files the same names to ignore, so that one record of them all is enough for each.
-void tell_ignored(const std::vector<FilePart>& parts) {
-  std::map<std::string, std::vector<std::string>> files;  // that are to have it
-  std::set<std::string> met;
+void tell_unmet(const std::vector<FilePart>& parts) {
+  std::map<data::Unmet::Name, std::vector<std::string>> files;  // that are to have it
+  std::set<data::Unmet::Name> met;
   for (const FilePart& part : parts) {
-    data::Ignored ignored = data::Ignored::of(part.file);
-    ignored.meet(part.tokens.store->unread());
-    for (const std::string& name : part.file.ignore) {
+    const data::Unmet wanted = data::Unmet::of(part.file);
+    data::Unmet unmet = wanted;
+    unmet.meet(part.tokens.store->unread(), part.tokens.store->renamed());
+    for (const data::Unmet::Name& name : wanted.left()) {
       files[name].push_back(part.file.path);
-      if (!part.tokens.made || !data::has(ignored.left(), name)) met.insert(name);
+      const std::vector<data::Unmet::Name>& left = unmet.left();
+      if (!part.tokens.made || std::find(left.begin(), left.end(), name) == left.end()) met.insert(name);
     }
   }
   for (const auto& [name, paths] : files)
-    if (!met.contains(name)) data::Ignored({name}).tell(some_of(paths));
+    if (!met.contains(name)) data::Unmet(std::vector{name}).tell(some_of(paths));
 }
 
 // The rows of a data set, by their places in the endless order.
@@ -471,7 +473,7 @@ std::shared_ptr<const Dataset> Dataset::make(const std::vector<DataFile>& files,
       throw Error(ErrorKind::config, entry.path + ": stream: only what is trained on is read so; leave it out");
   std::vector<FilePart> parts;
   for (const DataFile& entry : files) add_parts(parts, entry, tokenizer, options);
-  tell_ignored(parts);
+  tell_unmet(parts);
   const auto made = std::make_shared<PackedDataset>(std::move(parts), options, ends_of(tokenizer, options), "");
   made->check_supervised();
   return made;

@@ -12,6 +12,7 @@
 #include "data/labelled.h"
 #include "data/preference.h"
 #include "data/training_fields.h"
+#include "data/unmet.h"
 
 namespace hone::data {
 namespace {
@@ -266,6 +267,7 @@ void FieldMap::read(const json& value, const Place& place, Record& record) {
   const bool chat = is_conversation(value, form);
   check_extras(chat, !form.instruction.empty(), place);
   check_unread(value, form, place, record);
+  note_renamed(form, record);
   if (records_ == RecordKind::preference) {
     chat ? void(record.content = read_chat_pair(value, form, place))
          : void(record.content = read_text_pair(value, form, place));
@@ -342,6 +344,12 @@ void FieldMap::check_unread(const json& value, const Form& form, const Place& pl
     });
     if (!nested && told_.insert(name).second) record.unread.push_back(name);
   }
+}
+
+void FieldMap::note_renamed(const Form& form, Record& record) {
+  for (const auto& [known, field] : columns_)
+    if (is_optional_column(known) && has(form.fields(), field) && noted_.insert(field).second)
+      record.renamed.push_back(field);
 }
 
 std::vector<std::string> FieldMap::unread(const std::vector<std::string>& names, const Form& form, const Place& place) {

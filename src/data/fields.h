@@ -12,7 +12,7 @@
 
 namespace hone::data {
 
-// One thread calls it: it remembers which fields it has told of.
+// One thread calls it: it remembers which fields it has told of and met.
 class FieldMap {
  public:
   explicit FieldMap(const SourceFile& file);  // throws Error(config): columns renames something that is not read
@@ -45,12 +45,13 @@ class FieldMap {
   // The field that would be read if it were not null; "" = there is none. names: of the others.
   std::string null_field(const nlohmann::ordered_json& value, const std::vector<std::string>& names) const;
   void check_unread(const nlohmann::ordered_json& value, const Form& form, const Place& place, Record& record);
+  void note_renamed(const Form& form, Record& record);
   // Whether the field is passed over without a word, as the recipe says; throws for one that may not be.
   void refuse_foreign(const std::string& name, const Form& form, const Place& place) const;
   std::map<std::string, std::string> columns_;
   std::vector<std::string> ignore_;
   RecordKind records_;
-  std::set<std::string> told_;
+  std::set<std::string> told_, noted_;
 };
 
 // The names that columns can give another source, in the order of error messages.

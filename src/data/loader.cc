@@ -49,7 +49,7 @@ struct Loader::State {
       while (std::ssize(batch) < size.batch_size && rows->next(row)) batch.push_back(std::move(row));
       if (batch.empty()) break;
       if (options.longest)
-        for (HostRow& one : batch) data::shorten(one, options.longest(at));
+        for (HostRow& one : batch) data::shorten(one, options.longest(at), options.bos_id);
       const Random random(options.seed, fmt::format("collate/{}", place));
       place += std::ssize(batch);
       made.group.push_back(collate(std::move(batch), options.collator.get(), options.pad_id, random));

@@ -39,19 +39,25 @@ bool is_learnt(const HostDoc& doc, std::int64_t token) {
 
 // As Cutter::without_start: a turn that the cut would go through goes as a whole, and the last one loses its end only
 // where it leaves its prompt no room.
-HostDoc without_start(const HostDoc& doc, std::int64_t most) {
-  const std::int64_t last = behind_last_target(doc), end = std::max(last, most);
+HostDoc without_start(const HostDoc& doc, std::int64_t most, std::int32_t bos) {
+  const std::int64_t last = behind_last_target(doc);
+  if (last <= most) return part_of(doc, 0, most);
+  const std::int64_t kept = doc.ids[0] == bos ? 1 : 0, room = most - kept;
   std::int64_t first = last;  // learnt token of the last turn
   while (is_learnt(doc, first - 1)) --first;
-  std::int64_t begin = std::max<std::int64_t>(0, end - most);
-  if (begin >= first) begin = first - std::min(first, std::max<std::int64_t>(1, most / 2));
+  std::int64_t begin = last - room;
+  if (begin >= first) begin = first - std::min(first - kept, std::max<std::int64_t>(1, room / 2));
   while (is_learnt(doc, begin)) ++begin;
-  return part_of(doc, begin, std::min(end, begin + most));
+  if (begin <= kept) return part_of(doc, 0, std::min(last, most));
+  // Nothing learns what follows the token that gives the kept one its place.
+  HostDoc made = part_of(doc, begin - kept, std::min(last, begin + room));
+  if (kept == 1) made.ids[0] = bos;
+  return made;
 }
 
 }  // namespace
 
-void shorten(HostRow& row, std::int64_t most) {
+void shorten(HostRow& row, std::int64_t most, std::int32_t bos) {
   HostRow cut;
   for (HostDoc& doc : row) {
     const std::int64_t length = std::ssize(doc.ids);
@@ -62,7 +68,7 @@ void shorten(HostRow& row, std::int64_t most) {
         if (HostDoc piece = part_of(doc, begin, std::min(length, begin + most)); learns(piece.targets))
           cut.push_back(std::move(piece));
     } else {
-      cut.push_back(without_start(doc, most));
+      cut.push_back(without_start(doc, most, bos));
     }
   }
   row = std::move(cut);

@@ -18,11 +18,11 @@
 #include "base/strings.h"
 #include "data/cache.h"
 #include "data/files.h"
-#include "data/ignored.h"
 #include "data/inspect.h"
 #include "data/stream_entry.h"
 #include "data/stream_position.h"
 #include "data/tokenise.h"
+#include "data/unmet.h"
 #include "data/window.h"
 #include "hone/config_read.h"
 #include "io/pipe.h"
@@ -139,7 +139,7 @@ class Live {
     pass_start_ = position.pass_start;
     tokens_in_pass_ = in_rows_in_pass_ = position.at.records > 0 ? 1 : 0;
     restored_ = true;
-    ignored_ = Ignored();  // nobody sees what came before
+    unmet_ = Unmet();  // nobody sees what came before
   }
 
   // What is taken from here on is of the next window; where it has been read before, until `read`.
@@ -186,13 +186,13 @@ class Live {
                     fmt::format("{}: no supervised token in {}", name_of(entry_.given), counted(at_.records, "record")))
             .hint(kNothingLearnt);
       if (at_.pass == 0) log::info("{}: {}; it begins again", name_of(entry_.given), counted(at_.records, "record"));
-      tell_ignored();
+      tell_unmet();
       pass_start_ = {.pass = taken.mark.pass, .hash = at_.hash};
       tokens_in_pass_ = in_rows_in_pass_ = 0;
     }
     if (!first_pass_) first_pass_ = taken.mark.pass;
     at_ = taken.mark;
-    ignored_.meet(taken.item.record.unread);
+    unmet_.meet(taken.item.record.unread, taken.item.record.renamed);
     std::int64_t tokens = std::ssize(taken.item.tokens.ids);
     for (const RecordTokens& one : taken.item.tokens.companions) tokens += std::ssize(one.ids);
     tokens_ += in_rows;
@@ -200,7 +200,7 @@ class Live {
     in_rows_in_pass_ += in_rows;
   }
   // All records have been read.
-  void tell_ignored() { ignored_.tell(name_of(entry_.given)); }
+  void tell_unmet() { unmet_.tell(name_of(entry_.given)); }
   double tokens_by_weight() const { return static_cast<double>(tokens_) / entry_.given.weight; }
   const Entry& entry() const { return entry_; }
 
@@ -213,7 +213,7 @@ class Live {
   }
 
   const Entry& entry_;
-  Ignored ignored_ = Ignored::of(entry_.given);
+  Unmet unmet_ = Unmet::of(entry_.given);
   EntryReader reader_;
   std::deque<StreamMark> marks_;  // of what the pipeline has read and not given yet
   Pipeline pipeline_;
@@ -339,7 +339,7 @@ void StreamReader::fill(const StreamPosition* again) {
     if (!live.take(taken)) {
       ended_ = true;
       log::info("{}: the data have ended", name_of(live.entry().given));
-      live.tell_ignored();
+      live.tell_unmet();
       break;
     }
     if (live.is_new_pass(taken)) {

@@ -70,9 +70,13 @@ class TokenStore {
   // One more document of the same record and group. REQUIRES: ids.
   void add_companion(const Tokens& tokens, Role role, std::span<const std::size_t> seams = {});
 
-  // Fields of the records that nobody read: known to whom made the store, not kept in its file.
-  void add_unread(const std::vector<std::string>& names) { unread_.insert(unread_.end(), names.begin(), names.end()); }
+  // As Record's: known to whom made the store, not kept in its file.
+  void add_fields(const std::vector<std::string>& unread, const std::vector<std::string>& renamed) {
+    unread_.insert(unread_.end(), unread.begin(), unread.end());
+    renamed_.insert(renamed_.end(), renamed.begin(), renamed.end());
+  }
   const std::vector<std::string>& unread() const { return unread_; }
+  const std::vector<std::string>& renamed() const { return renamed_; }
 
   std::int64_t docs() const { return static_cast<std::int64_t>(lines_.size()); }
   std::uint64_t size() const { return ends_.empty() ? 0 : ends_.back(); }
@@ -150,7 +154,7 @@ class TokenStore {
   std::vector<std::string> label_names_;
   std::map<std::string, std::uint32_t> label_index_;  // while it is filled
   Counts counts_;
-  std::vector<std::string> unread_;
+  std::vector<std::string> unread_, renamed_;
   TokenPlace place_;
   std::unique_ptr<NewTokenFile> file_;      // with the ids that were put away
   std::uint64_t put_away_ = 0;              // how many

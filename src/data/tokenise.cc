@@ -323,7 +323,7 @@ void add_record(TokenStore& store, const Record& record, const RecordTokens& tok
   const auto* ids = record.as<IdsRecord>();
   const bool own_labels = ids && ids->labels;
   store.add(own_labels ? without_lone_mask(plain) : plain, line, record.as<TextRecord>() != nullptr, tokens.seams);
-  store.add_unread(record.unread);
+  store.add_fields(record.unread, record.renamed);
   if (tokens.ids.empty()) return;
   if (tokens.label) store.label_last(*tokens.label);
   if (tokens.role != Role::none) store.begin_group(tokens.role);

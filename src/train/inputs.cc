@@ -408,7 +408,8 @@ Loader::Options loader_options(const Recipe& recipe, const Inputs& inputs) {
           make_collator(recipe, inputs),
           /*ahead=*/2,
           batch_stages(t),
-          longest_documents(recipe.data)};
+          longest_documents(recipe.data),
+          inputs.tokenizer->bos_id.value_or(-1)};
 }
 
 std::string cache_folder(const Recipe& recipe) {

@@ -107,7 +107,7 @@ HostDoc document(std::vector<std::int64_t> targets) {
 
 TEST(Shorten, CutsATextIntoSeveralAndLosesNoTarget) {
   HostRow row{document({11, 12, 13, 14, 15, 16, -100}), document({1, -100})};
-  data::shorten(row, 3);
+  data::shorten(row, 3, -1);
   ASSERT_EQ(row.size(), 3u);  // the last token alone learns nothing
   EXPECT_EQ(row[0].ids, (std::vector<std::int64_t>{10, 11, 12}));
   EXPECT_EQ(row[0].targets, (std::vector<std::int64_t>{11, 12, 13}));
@@ -119,27 +119,48 @@ TEST(Shorten, CutsATextIntoSeveralAndLosesNoTarget) {
 
 TEST(Shorten, TakesAPromptsStartAndWhatFollowsTheLastTarget) {
   HostRow row{document({-100, -100, -100, -100, 5, 6, -100, -100})};
-  data::shorten(row, 3);
+  data::shorten(row, 3, -1);
   ASSERT_EQ(row.size(), 1u);
   EXPECT_EQ(row[0].ids, (std::vector<std::int64_t>{13, 14, 15}));
   EXPECT_EQ(row[0].targets, (std::vector<std::int64_t>{-100, 5, 6}));
   HostRow early{document({-100, 5, -100, -100, -100})};
-  data::shorten(early, 4);
+  data::shorten(early, 4, -1);
   EXPECT_EQ(early[0].ids, (std::vector<std::int64_t>{10, 11, 12, 13}));
 }
 
 TEST(Shorten, CutsThroughNoEarlierTurnAndLeavesAPromptBeforeTheLast) {
   HostRow turns{document({-100, 1, 2, 3, -100, -100, 7, 8, -100})};
-  data::shorten(turns, 6);
+  data::shorten(turns, 6, -1);
   EXPECT_EQ(turns[0].ids, (std::vector<std::int64_t>{15, 16, 17}));
   EXPECT_EQ(turns[0].targets, (std::vector<std::int64_t>{-100, 7, 8}));
   HostRow answer{document({-100, -100, -100, 4, 5, 6, 7, 8, 9, -100})};
-  data::shorten(answer, 4);
+  data::shorten(answer, 4, -1);
   EXPECT_EQ(answer[0].ids, (std::vector<std::int64_t>{12, 13, 14, 15}));
   EXPECT_EQ(answer[0].targets, (std::vector<std::int64_t>{-100, 4, 5, 6}));
   HostRow none{document({-100, -100, -100, -100})};
-  data::shorten(none, 3);
+  data::shorten(none, 3, -1);
   EXPECT_EQ(none[0].ids, (std::vector<std::int64_t>{10, 11, 12}));
+}
+
+TEST(Shorten, KeepsTheTokenThatBeginsTexts) {
+  const auto cut = [](std::vector<std::int64_t> targets, std::int64_t most) {
+    HostRow row{document(std::move(targets))};
+    data::shorten(row, most, 10);
+    return row[0];
+  };
+  const HostDoc prompt = cut({-100, -100, -100, -100, 5, 6, -100, -100}, 4);
+  EXPECT_EQ(prompt.ids, (std::vector<std::int64_t>{10, 13, 14, 15}));
+  EXPECT_EQ(prompt.targets, (std::vector<std::int64_t>{-100, -100, 5, 6}));
+  EXPECT_EQ(prompt.per_token.at("column").size(), 4u);
+  const HostDoc turns = cut({-100, 1, 2, 3, -100, -100, 7, 8, -100}, 6);
+  EXPECT_EQ(turns.ids, (std::vector<std::int64_t>{10, 15, 16, 17}));
+  EXPECT_EQ(turns.targets, (std::vector<std::int64_t>{-100, -100, 7, 8}));
+  const HostDoc answer = cut({-100, -100, -100, 4, 5, 6, 7, 8, 9, -100}, 5);
+  EXPECT_EQ(answer.ids, (std::vector<std::int64_t>{10, 12, 13, 14, 15}));
+  EXPECT_EQ(answer.targets, (std::vector<std::int64_t>{-100, -100, 4, 5, 6}));
+  EXPECT_EQ(cut({-100, 5, 6, 7, 8}, 3).ids, (std::vector<std::int64_t>{10, 11, 12})) << "nothing of a prompt is cut";
+  EXPECT_EQ(cut({-100, -100, 6, -100}, 2).ids, (std::vector<std::int64_t>{10, 12}));
+  EXPECT_EQ(cut({-100, 5, -100, -100, -100}, 4).ids, (std::vector<std::int64_t>{10, 11, 12, 13}));
 }
 
 }  // namespace
