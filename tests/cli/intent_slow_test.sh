@@ -140,6 +140,9 @@ objective | r.yaml | --objective.type=dpo
 objective.causal_lm.label_smoothing | r.yaml | --objective.label_smoothing=0.1
 objective.causal_lm.z_loss | r.yaml | --objective.z_loss=0.1
 objective.causal_lm.metrics | r.yaml | '--objective.metrics=[accuracy]'
+objective.dpo.loss_type | dpo.yaml | --objective.loss_type=ipo
+objective.dpo.loss_weights | dpo.yaml | '--objective.loss_weights=[0.5]'
+objective.dpo.discopop_tau | dpo.yaml --objective.loss_type=discopop | --objective.discopop_tau=0.5
 objective.dpo.beta | dpo.yaml | --objective.beta=0.5
 objective.dpo.label_smoothing | dpo.yaml | --objective.label_smoothing=0.2
 objective.dpo.rpo_alpha | dpo.yaml | --objective.rpo_alpha=1

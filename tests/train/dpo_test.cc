@@ -78,6 +78,37 @@ TEST_F(DpoRuns, WithRpoTheChosenAnswersLossIsAdded) {
   for (std::size_t i = 0; i < loss.size(); ++i) EXPECT_NEAR(loss[i], dpo[i] + 0.5 * nll[i], 1e-5);
 }
 
+TEST_F(DpoRuns, EachLossEqualsTrl) {
+  const nlohmann::json golden = test::read_json(test::golden("train/dpo/dpo_losses.json"));
+  const test::Overrides few{{"trainer.steps", "8"}};
+  for (const auto& [loss, options] : golden["settings"].items()) {
+    SCOPED_TRACE(loss);
+    std::string objective = "loss_type: " + loss;
+    for (const auto& [option, value] : options.items()) objective += fmt::format(", {}: {}", option, value.dump());
+    expect_history(run(loss, few, objective), golden["runs"][loss]);
+  }
+  const auto both = run("several", few, "loss_type: [sigmoid, bco_pair], loss_weights: [0.8, 0.2]");
+  expect_history(both, golden["runs"]["several"]);
+  const std::vector<double> loss = values(both, "loss"), a = values(both, "sigmoid_loss"),
+                            b = values(both, "bco_pair_loss");
+  ASSERT_EQ(a.size(), loss.size());
+  for (std::size_t i = 0; i < loss.size(); ++i) EXPECT_NEAR(loss[i], 0.8 * a[i] + 0.2 * b[i], 1e-6);
+}
+
+TEST_F(DpoRuns, OptionsOfOtherLossesAreRefused) {
+  const auto refused = [&](const std::string& objective, const std::string& why) {
+    EXPECT_HONE_ERROR(run("a", {}, objective), config, why);
+  };
+  refused("loss_type: ipo, label_smoothing: 0.1", "only with loss_type sigmoid, robust or exo_pair");
+  refused("loss_type: exo_pair", "expected above 0 with loss_type exo_pair");
+  refused("discopop_tau: 0.1", "only with loss_type discopop");
+  refused("loss_type: [ipo, ipo]", "a loss is there twice");
+  refused("loss_type: []", "expected at least one loss");
+  refused("loss_type: [ipo, hinge], loss_weights: [1]", "expected as many as loss_type has losses");
+  refused("loss_weights: [0]", "expected numbers above 0");
+  refused("loss_type: aot", "expected one of sigmoid");
+}
+
 // To fp32's resolution of sums over a hundred tokens, which fp64 shows to be all.
 TEST_F(DpoRuns, PairsInOneMicroBatchOrEachInItsOwnAreTheSame) {
   for (const auto& [precision, tolerance] : {std::pair("fp64", 1e-10), std::pair("fp32", 1e-6)}) {

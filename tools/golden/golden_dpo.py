@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # Preference training as TRL's DPOTrainer does it: golden_dpo.py -> tests/golden/train/dpo/{config.json,
-# model.safetensors, pairs.jsonl, adapter, dpo_30_steps.json}. A tiny model reads bytes: id 257 ends an answer, as
-# hone's tokenizer `bytes` has it. TRL is given ids, so that only the training is compared. Pairs are of very uneven
-# lengths.
+# model.safetensors, pairs.jsonl, adapter, dpo_30_steps.json, dpo_losses.json}. A tiny model reads bytes: id 257 ends an
+# answer, as hone's tokenizer `bytes` has it. TRL is given ids, so that only the training is compared. Pairs are of very
+# uneven lengths.
 import json
 import tempfile
 
@@ -18,7 +18,7 @@ import golden_common as common
 FOLDER = common.ROOT / "train" / "dpo"
 MAKER = "tools/golden/golden_dpo.py"
 EOS, PAD = 257, 258
-STEPS, BATCH, PAIRS = 30, 4, 40
+STEPS, LOSS_STEPS, BATCH, PAIRS = 30, 8, 4, 40
 LOGGED = (
     "loss", "grad_norm", "learning_rate", "rewards/chosen", "rewards/rejected", "rewards/accuracies",
     "rewards/margins", "logps/chosen", "logps/rejected", "logits/chosen", "logits/rejected", "entropy",
@@ -110,6 +110,24 @@ def run(pairs, model=None, steps=STEPS, **changes):
         return {name: [entry[name] for entry in history] for name in LOGGED if name in history[0]}
 
 
+# What is told to TRL of each loss; hone's options are the same.
+LOSSES = {
+    "hinge": {}, "ipo": {}, "robust": {"label_smoothing": 0.1}, "exo_pair": {"label_smoothing": 0.01}, "nca_pair": {},
+    "bco_pair": {}, "sppo_hard": {}, "apo_zero": {}, "apo_down": {}, "discopop": {"discopop_tau": 0.1},
+    "sigmoid_norm": {},
+}  # fmt: skip
+
+
+def losses(pairs):
+    def few(**changes):
+        made = run(pairs, steps=LOSS_STEPS, **changes)
+        return {name: made[name] for name in ("loss", "grad_norm", "rewards/margins", "logps/chosen")}
+
+    made = {name: few(loss_type=[name], **options) for name, options in LOSSES.items()}
+    made["several"] = few(loss_type=["sigmoid", "bco_pair"], loss_weights=[0.8, 0.2])
+    return made
+
+
 def main():
     FOLDER.mkdir(parents=True, exist_ok=True)
     make_model()
@@ -124,6 +142,7 @@ def main():
         },
         MAKER,
     )
+    common.write_json(FOLDER / "dpo_losses.json", {"settings": LOSSES, "runs": losses(pairs)}, MAKER)
 
 
 if __name__ == "__main__":
