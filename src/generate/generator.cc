@@ -162,6 +162,7 @@ void Generator::State::warn_of_length(const Prompts& prompts, const std::vector<
 }
 
 void Generator::State::check(const Prompts& prompts, const GenerateConfig& config) const {
+  generate::check_stop_strings(*tokenizer, config.stop);
   for (const std::int32_t id : config.eos_token_id)
     if (id < 0 || id >= model.vocab_size())
       throw Error(ErrorKind::config,
