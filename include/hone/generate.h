@@ -71,7 +71,8 @@ class HONE_API Generator {
   // REQUIRES: model outlives it. Error(config): it has no language-model head. Error(usage): no tokenizer
   Generator(const Model& model, std::shared_ptr<const Tokenizer> tokenizer);
   ~Generator();
-  // Text as it becomes final, for row `prompt`; empty function = no streaming.
+  // Called for each new token of row `prompt`, with the text that has become final by it, which may be empty. What it
+  // throws ends the generation. Empty function = no streaming.
   using Stream = std::function<void(std::size_t prompt, const std::string& text)>;
   // An answer once it is finished; those of a batch come as they finish.
   using Answered = std::function<void(std::size_t prompt, const Generated& answer)>;

@@ -219,7 +219,7 @@ bool Generator::State::take(Line& line, std::int32_t id, const GenerateConfig& c
   std::string text = eos ? "" : line.answer->push(id);
   const bool done = eos || line.answer->stopped() || std::ssize(result.ids) >= line.most;
   if (done) text += line.answer->finish();
-  if (stream && !text.empty()) stream(line.number, text);
+  if (stream) stream(line.number, text);
   if (done) {
     result.reason = line.answer->stopped() ? FinishReason::stop : eos ? FinishReason::eos : FinishReason::length;
     result.text = line.answer->text();
