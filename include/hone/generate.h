@@ -87,7 +87,8 @@ class HONE_API Generator {
   std::unique_ptr<State> state_;
 };
 
-// Defaults that a model folder's generation_config.json sets (do_sample, temperature, top_k, ...), else greedy.
+// Defaults that a model folder's generation_config.json sets (do_sample, temperature, top_k, ...), else greedy; where
+// there is no such file, config.json's eos_token_id.
 // vocab_size: the model's; a token id beyond it is an Error(config), as is a key of a wrong type or range.
 HONE_API GenerateConfig generation_defaults(const std::string& model_folder, std::int64_t vocab_size);
 
