@@ -71,7 +71,8 @@ class HONE_API Generator {
   // REQUIRES: model outlives it. Error(config): it has no language-model head. Error(usage): no tokenizer
   Generator(const Model& model, std::shared_ptr<const Tokenizer> tokenizer);
   ~Generator();
-  // Text as it becomes final, for row `prompt`; empty function = no streaming.
+  // Called for each new token of row `prompt`, with the text that has become final by it, which may be empty. What it
+  // throws ends the generation. Empty function = no streaming.
   using Stream = std::function<void(std::size_t prompt, const std::string& text)>;
   // An answer once it is finished; those of a batch come as they finish.
   using Answered = std::function<void(std::size_t prompt, const Generated& answer)>;
@@ -86,7 +87,8 @@ class HONE_API Generator {
   std::unique_ptr<State> state_;
 };
 
-// Defaults that a model folder's generation_config.json sets (do_sample, temperature, top_k, ...), else greedy.
+// Defaults that a model folder's generation_config.json sets (do_sample, temperature, top_k, ...), else greedy; where
+// there is no such file, config.json's eos_token_id.
 // vocab_size: the model's; a token id beyond it is an Error(config), as is a key of a wrong type or range.
 HONE_API GenerateConfig generation_defaults(const std::string& model_folder, std::int64_t vocab_size);
 

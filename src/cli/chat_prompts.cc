@@ -102,6 +102,15 @@ Conversation ChatPrompts::of_prompt(const std::string& text, const ordered_json&
   return with_fields(row, ordered_json::array({data::message("user", text)}), place);
 }
 
+std::string ChatPrompts::with_flags(const std::string& own) const {
+  if (own.empty() || variables_.empty()) return own + variables_;
+  const ordered_json given = ordered_json::parse(own);
+  if (!given.is_object()) return own;  // who reads it says so
+  ordered_json all = ordered_json::parse(variables_);
+  all.update(given);
+  return all.dump();
+}
+
 Conversation ChatPrompts::with_fields(const ordered_json& row, ordered_json messages, const data::Place& place) const {
   const std::string system = system_of(row, place);
   if (!system.empty() || (!system_.empty() && messages[0]["role"] != "system"))
@@ -116,7 +125,7 @@ Conversation ChatPrompts::with_fields(const ordered_json& row, ordered_json mess
     const ordered_json tools = data::read_tools(row["tools"], "tools", place);
     if (!tools.is_null()) conversation.tools = data::template_json(tools, place);
   }
-  if (conversation.variables.empty()) conversation.variables = variables_;
+  conversation.variables = with_flags(conversation.variables);
   return conversation;
 }
 

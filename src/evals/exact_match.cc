@@ -20,6 +20,22 @@
 namespace hone::evals {
 namespace {
 
+constexpr std::int64_t kChunkBytes = std::int64_t{16} << 20;
+
+// Documents that ask for something, and those of them with nothing wrong in it. Both tensors lie on the host.
+Sums counted_by_document(const Batch& batch, const Tensor& asked_N, const Tensor& wrong_N) {
+  const bool *asked = host::values<bool>(asked_N).data(), *wrong = host::values<bool>(wrong_N).data();
+  std::int64_t prompts = 0, matches = 0;
+  for (const Doc& doc : batch.docs) {
+    const std::int64_t begin = doc.row * batch.length() + doc.begin, end = doc.row * batch.length() + doc.end;
+    if (std::find(asked + begin, asked + end, true) == asked + end) continue;
+    ++prompts;
+    matches += std::find(wrong + begin, wrong + end, true) == wrong + end;
+  }
+  return {{"prompts", double(prompts)}, {"matches", double(matches)}};
+}
+
+// Letters: N tokens, C of them at a time.
 class ExactMatch final : public Evaluation {
  public:
   struct Config {
@@ -38,23 +54,19 @@ class ExactMatch final : public Evaluation {
   }
 
   Sums measure(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
-    const Tensor logits_BTV = model.causal_lm()->head().logits(output.hidden_BTD, pass);
-    const auto [highest_BT, likeliest_BT] = logits_BTV.max(-1);  // what is not a number counts as the highest
-    const Tensor labelled_BT = batch.labels_BT != -100;
-    if (!ops::all_finite(highest_BT.masked_select(labelled_BT)))
-      throw nn::not_finite(model, "the logits");
-    const Tensor asked_BT = host::read(labelled_BT),
-                 wrong_BT = host::read((likeliest_BT != batch.labels_BT).logical_and(labelled_BT));
-    const bool* wrong = host::values<bool>(wrong_BT).data();
-    const bool* asked = host::values<bool>(asked_BT).data();
-    std::int64_t prompts = 0, matches = 0;
-    for (const Doc& doc : batch.docs) {
-      const std::int64_t begin = doc.row * batch.length() + doc.begin, end = doc.row * batch.length() + doc.end;
-      if (std::find(asked + begin, asked + end, true) == asked + end) continue;
-      ++prompts;
-      matches += std::find(wrong + begin, wrong + end, true) == wrong + end;
+    const Tensor labels_N = batch.labels_BT.flatten(), wrong_N = at::zeros_like(labels_N, at::kBool);
+    const Tensor asked_N = labels_N.ne(-100).nonzero().squeeze(-1);
+    const Tensor hidden_ND = output.hidden_BTD.flatten(0, 1);
+    const nn::Head& head = model.causal_lm()->head();
+    const std::int64_t most = std::max<std::int64_t>(1, kChunkBytes / (model.vocab_size() * 4));
+    for (std::int64_t begin = 0; begin < asked_N.numel(); begin += most) {
+      const Tensor at_C = asked_N.narrow(0, begin, std::min(most, asked_N.numel() - begin));
+      // What is not a number counts as the highest.
+      const auto [highest_C, likeliest_C] = head.logits(hidden_ND.index_select(0, at_C), pass).max(-1);
+      if (!ops::all_finite(highest_C)) throw nn::not_finite(model, "the logits");
+      wrong_N.index_copy_(0, at_C, likeliest_C.ne(labels_N.index_select(0, at_C)));
     }
-    return {{"prompts", double(prompts)}, {"matches", double(matches)}};
+    return counted_by_document(batch, host::read(labels_N.ne(-100)), host::read(wrong_N));
   }
 
   std::vector<std::string> names() const override { return {"exact_match", "prompts"}; }

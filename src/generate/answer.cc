@@ -1,9 +1,32 @@
 // A stop string may come in pieces, so the end of the text that could begin one is held back until it is decided.
 #include "generate/answer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "base/strings.h"
+#include "hone/error.h"
+
 namespace hone::generate {
+
+void check_stop_strings(const Tokenizer& tokenizer, const std::vector<std::string>& stop) {
+  for (const std::string& text : stop)
+    for (const std::int32_t id : during("reading a stop string", [&] { return tokenizer.encode(text, false).ids; })) {
+      const std::string token = tokenizer.is_special(id) ? tokenizer.token_of(id).value_or("") : "";
+      if (token.empty() || token == text || text.find(token) == std::string::npos) continue;
+      throw Error(ErrorKind::config,
+                  fmt::format("stop: got {}, expected the special token {} alone, or text without it",
+                              hone::quoted(text), hone::quoted(token)))
+          .hint("special tokens are no part of an answer's text");
+    }
+}
+
+bool Answer::is_stop(std::int32_t id) const {
+  if (stop_.empty() || !tokenizer_.is_special(id)) return false;
+  const std::optional<std::string> token = tokenizer_.token_of(id);
+  return token && std::find(stop_.begin(), stop_.end(), *token) != stop_.end();
+}
 
 std::string Answer::release(std::size_t end) {
   if (end <= released_) return "";
@@ -38,6 +61,11 @@ std::string Answer::add(const std::string& more) {
 }
 
 std::string Answer::push(std::int32_t id) {
+  if (is_stop(id)) {
+    std::string rest = finish();
+    stopped_ = true;
+    return rest;
+  }
   std::string out = add(decoder_.push(id));
   if (stopped_ || stop_.empty()) return out;
   // The decoder may still hold the token back, because the next one could change its text; a stop string in it counts

@@ -1,4 +1,5 @@
-// generation_config.json: what a model's maker wants when the user says nothing.
+// generation_config.json: what a model's maker wants when the user says nothing. Without that file config.json says
+// where texts end, as in transformers.
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -105,11 +106,23 @@ GenerateConfig to_config(const HfGeneration& hf) {
   return config;
 }
 
+// Where there is no generation_config.json.
+GenerateConfig of_model_config(const std::string& path, std::int64_t vocab_size) {
+  GenerateConfig config;
+  if (!std::filesystem::exists(path)) return config;
+  Problems problems;
+  const config::Node file = config::read_file(path);
+  if (const config::Node* ends = file.find("eos_token_id"))
+    config.eos_token_id = nn::read_token_ids(*ends, "eos_token_id", vocab_size, problems);
+  problems.raise(path);
+  return config;
+}
+
 }  // namespace
 
 GenerateConfig generation_defaults(const std::string& model_folder, std::int64_t vocab_size) {
   const std::string path = model_folder + "/generation_config.json";
-  if (!std::filesystem::exists(path)) return {};
+  if (!std::filesystem::exists(path)) return of_model_config(model_folder + "/config.json", vocab_size);
   Problems problems;
   const config::Node file = config::read_file(path);
   config::Node known = config::Node::map();

@@ -27,15 +27,19 @@
 namespace hone {
 namespace {
 
+// How long the answer to a prompt of so many tokens may be.
+std::int64_t most_tokens(const GenerateConfig& config, std::int64_t prompt) {
+  return config.max_length ? std::min(config.max_new_tokens, *config.max_length - prompt) : config.max_new_tokens;
+}
+
 // One prompt's answer in the making.
 struct Line {
   Line(std::size_t number, const std::vector<std::int32_t>& prompt, const GenerateConfig& config, const Model& model)
       : number(number),
-        most(config.max_new_tokens),
+        most(most_tokens(config, std::ssize(prompt))),
         sampler(config, model.vocab_size()),
         random(config.seed, fmt::format("generate/{}", number)) {
     for (const std::int32_t id : prompt) sampler.seen(id);
-    if (config.max_length) most = std::min(most, *config.max_length - std::ssize(prompt));
     // The last token of an answer is never read, so that it needs no position.
     if (model.positions_are_learned()) most = std::min(most, model.max_positions() - std::ssize(prompt) + 1);
   }
@@ -147,21 +151,27 @@ struct Generator::State {
   bool take(Line& line, std::int32_t id, const GenerateConfig& config, const Stream& stream) const;
   void drop_finished(Lines& lines, std::vector<std::int32_t>& ids, nn::KvCache& cache) const;
   bool ends(std::int32_t id, const GenerateConfig& config) const;
-  void warn_of_length(const Prompts& prompts, const std::vector<Generated>& results) const;
+  void warn_of_length(const Prompts& prompts, const std::vector<Generated>& results,
+                      const GenerateConfig& config) const;
 };
 
 // What was read of each text is all of it but its last token.
-void Generator::State::warn_of_length(const Prompts& prompts, const std::vector<Generated>& results) const {
-  if (model.positions_are_learned()) return;
-  std::int64_t beyond = 0;
-  for (std::size_t i = 0; i < prompts.size(); ++i)
-    beyond += std::ssize(prompts[i]) + std::ssize(results[i].ids) - 1 > model.max_positions();
-  if (beyond > 0)
-    log::warning("{} of {} went beyond the {} tokens that the model was made for", beyond,
-                 counted(std::ssize(prompts), "text"), model.max_positions());
+void Generator::State::warn_of_length(const Prompts& prompts, const std::vector<Generated>& results,
+                                      const GenerateConfig& config) const {
+  const std::int64_t most = model.max_positions();
+  std::int64_t beyond = 0, ended = 0;
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    const std::int64_t prompt = std::ssize(prompts[i]), answer = std::ssize(results[i].ids);
+    beyond += prompt + answer - 1 > most;
+    ended += results[i].reason == FinishReason::length && answer < most_tokens(config, prompt);
+  }
+  const std::string all = counted(std::ssize(prompts), "text");
+  if (ended > 0) log::warning("{} of {} ended early: this model has learned {} positions", ended, all, most);
+  if (beyond > 0) log::warning("{} of {} went beyond the {} tokens that the model was made for", beyond, all, most);
 }
 
 void Generator::State::check(const Prompts& prompts, const GenerateConfig& config) const {
+  generate::check_stop_strings(*tokenizer, config.stop);
   for (const std::int32_t id : config.eos_token_id)
     if (id < 0 || id >= model.vocab_size())
       throw Error(ErrorKind::config,
@@ -209,7 +219,7 @@ bool Generator::State::take(Line& line, std::int32_t id, const GenerateConfig& c
   std::string text = eos ? "" : line.answer->push(id);
   const bool done = eos || line.answer->stopped() || std::ssize(result.ids) >= line.most;
   if (done) text += line.answer->finish();
-  if (stream && !text.empty()) stream(line.number, text);
+  if (stream) stream(line.number, text);
   if (done) {
     result.reason = line.answer->stopped() ? FinishReason::stop : eos ? FinishReason::eos : FinishReason::length;
     result.text = line.answer->text();
@@ -321,7 +331,7 @@ std::vector<Generated> Generator::generate(const std::vector<std::vector<std::in
       lines.push_back(std::make_unique<Line>(i, prompts[i], config, state_->model));
     state_->run(prompts, std::move(lines), config, stream, finished);
   }
-  state_->warn_of_length(prompts, results);
+  state_->warn_of_length(prompts, results, config);
   return results;
 }
 

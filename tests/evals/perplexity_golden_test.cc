@@ -1,5 +1,6 @@
 // Evaluations against the golden models' own losses and logits.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cmath>
 
@@ -76,6 +77,35 @@ TEST(ExactMatch, CountsDocumentsWhoseEveryTokenIsTheLikeliest) {
   const Metrics metrics = evaluate("exact_match", *model, {batch});
   EXPECT_EQ(metrics.at("prompts"), 3);
   EXPECT_NEAR(metrics.at("exact_match"), 2.0 / 3, 1e-12);
+}
+
+std::int64_t most_memory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * 1024;
+}
+
+// Of a long batch only what is asked for gets logits: those of all its tokens would be 1.3 GB.
+TEST(ExactMatch, MakesLogitsOfWhatIsAskedAlone) {
+  const test::Golden golden("llama");
+  const auto model = golden.model();
+  constexpr std::int64_t kLength = std::int64_t{4} << 20;
+  Batch batch = golden.batch();
+  Pass short_pass(batch);
+  const at::NoGradGuard no_grad;
+  Output output = model->forward(batch, short_pass);
+  const at::Tensor first = output.hidden_BTD.slice(0, 0, 1).slice(1, 0, 1);
+  batch = {};
+  batch.labels_BT = at::full({1, kLength}, -100, at::kLong);
+  batch.labels_BT[0][kLength - 1] = model->head().logits(first, short_pass).argmax().item<std::int64_t>();
+  batch.ids_BT = at::zeros({1, 1}, at::kLong).expand({1, kLength});
+  batch.docs.push_back({.row = 0, .begin = 0, .end = static_cast<std::int32_t>(kLength)});
+  output.hidden_BTD = first.expand({1, kLength, first.size(2)});
+  const std::int64_t before = most_memory();
+  const auto evaluation = registries().evals.make("exact_match", *registries().evals.options("exact_match"));
+  const Sums sums = evaluation->measure(*model, output, batch, short_pass);
+  EXPECT_EQ(sums.at("matches"), 1);
+  EXPECT_LT(most_memory() - before, std::int64_t{400} << 20);
 }
 
 }  // namespace

@@ -64,6 +64,24 @@ TEST(Answer, HasNothingOfThePrompt) {
   EXPECT_EQ(answer.text(), "a");
 }
 
+// Special tokens are left out of the text, so that a stop string that is one never came.
+TEST(Answer, EndsAtASpecialTokenThatIsAStopString) {
+  const auto tokenizer = load_tokenizer("bytes");
+  const std::int32_t special = *tokenizer->id_of("<|eos|>"), other = *tokenizer->id_of("<|pad|>");
+  const std::vector<std::string> stop = {"x", "<|eos|>"};
+  Answer answer(*tokenizer, {'>'}, stop);
+  std::string text;
+  for (const std::int32_t id : {std::int32_t{'a'}, other, std::int32_t{0xC3}, std::int32_t{0xA4}})
+    text += answer.push(id);
+  EXPECT_EQ(text, "aä");
+  EXPECT_FALSE(answer.stopped());
+  EXPECT_EQ(answer.push(special), "");
+  EXPECT_TRUE(answer.stopped());
+  EXPECT_EQ(answer.push('b'), "");
+  EXPECT_EQ(answer.finish(), "");
+  EXPECT_EQ(answer.text(), "aä");
+}
+
 TEST(Answer, TakesTheEarliestOfSeveralStopStrings) { EXPECT_EQ(feed("abcdef", {"ef", "cd", ""}).text, "ab"); }
 
 }  // namespace

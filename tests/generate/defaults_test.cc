@@ -37,6 +37,20 @@ TEST_F(Defaults, EndsAreTokensOfTheModel) {
   expect_problem("pad_token_id", "-1", "got -1, expected a token of the model, 0 to 511, or null for none");
 }
 
+// As transformers: of a model that has no generation_config.json.
+TEST_F(Defaults, EndsAreThoseOfTheModelsConfigWhereThereIsNoFile) {
+  const auto defaults = [&](const char* ends) {
+    folder_.write("config.json", std::string(R"({"model_type": "llama", "eos_token_id": )") + ends + "}");
+    return generation_defaults(folder_.path().string(), 512);
+  };
+  EXPECT_EQ(defaults("[3, 4]").eos_token_id, (std::vector<std::int32_t>{3, 4}));
+  EXPECT_EQ(defaults("5").eos_token_id, std::vector<std::int32_t>{5});
+  EXPECT_EQ(defaults("null").eos_token_id, std::vector<std::int32_t>{});
+  EXPECT_HONE_ERROR(defaults("512"), config, "config.json:1: eos_token_id: got 512");
+  folder_.write("generation_config.json", "{}");
+  EXPECT_EQ(defaults("5").eos_token_id, std::vector<std::int32_t>{});
+}
+
 TEST_F(Defaults, OtherKeysAreOfTheirTypeAndRange) {
   for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{
            {"temperature", "\"hot\""}, {"temperature", "-1"},       {"temperature", "true"},

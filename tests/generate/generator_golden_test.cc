@@ -79,6 +79,21 @@ TEST(Generator, CountsTheTokensOfItsTwoPhases) {
   }
 }
 
+// Whoever wants to stop is asked while tokens come that have no text, too.
+TEST(Generator, TellsOfEachToken) {
+  const auto model = load_model(kGoldens + "models/llama", Precision::fp32);
+  Generator generator(*model, load_tokenizer("none"));
+  GenerateConfig config;
+  config.max_new_tokens = 6;
+  config.ignore_eos = true;
+  std::vector<int> told(2);
+  generator.generate({{5}, {1, 17}}, config, [&](std::size_t prompt, const std::string& text) {
+    EXPECT_EQ(text, "");
+    ++told[prompt];
+  });
+  EXPECT_EQ(told, (std::vector{6, 6}));
+}
+
 TEST(Generator, RefusesAnEmptyPromptAndUnknownTokens) {
   const auto model = load_model(kGoldens + "models/llama", Precision::fp32);
   Generator generator(*model, load_tokenizer("bytes"));
