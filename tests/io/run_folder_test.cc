@@ -273,6 +273,22 @@ TEST_F(Metrics, AWriteCutByTheDiskAndThenAnErrorIsTakenBack) {
   EXPECT_EQ(steps(), (Steps{1, 3}));
 }
 
+// Who needs room on a full disk may take it from this file.
+TEST_F(Metrics, AFileThatIsRemovedMeanwhileIsBegunAnew) {
+  struct Full : Env {
+    bool full = false;
+    int before(Operation& operation) override { return full && operation.kind == Operation::Kind::write ? ENOSPC : 0; }
+  } env;
+  MetricsFile metrics(env.open_folder(folder_.path()));
+  metrics.append({{"step", 1}});
+  env.full = true;
+  metrics.append({{"step", 2}});
+  env.full = false;
+  fs::remove(folder_ / "metrics.jsonl");
+  metrics.append({{"step", 3}});
+  EXPECT_EQ(test::content_of(folder_ / "metrics.jsonl"), "{\"step\":3}\n");
+}
+
 TEST_F(Metrics, AKillLeavesOnlyWholeLinesAfterTheRestart) {
   for (int at = 1; at < 25; ++at) {
     fs::remove(folder_ / "metrics.jsonl");
