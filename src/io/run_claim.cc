@@ -32,7 +32,8 @@ bool has_checkpoint(const Folder& folder) {
   const Folder all = folder.open_folder("checkpoints");
   const auto whole_manifest = [&](const std::string& name) {
     try {
-      return all.is_folder(name) && !Manifest::read(all.open_folder(name)).files.empty();
+      // A hidden one is in the making, or on its way out.
+      return !name.starts_with(".") && all.is_folder(name) && !Manifest::read(all.open_folder(name)).files.empty();
     } catch (const Error& error) {
       rethrow_shortage(error);
       return false;
