@@ -180,6 +180,15 @@ TEST_F(RunFolderTest, ASymlinkAsLockIsRefused) {
   EXPECT_EQ(test::content_of(folder_ / "victim"), "x");
 }
 
+// As people make one where a disk is too small.
+TEST_F(RunFolderTest, ALinkAsCheckpointsIsRefusedByThatName) {
+  fs::create_directories(folder_ / "big");
+  folder_.write("run/notes.txt", "mine");
+  fs::create_symlink("../big", folder_ / "run/checkpoints");
+  EXPECT_HONE_ERROR(RunFolder(env_, folder_ / "run"), checkpoint, "run/checkpoints: a link, expected a folder");
+  EXPECT_TRUE(fs::is_empty(folder_ / "big"));
+}
+
 TEST_F(RunFolderTest, SymlinksInThePlaceOfItsFilesAreNotWrittenThrough) {
   const fs::path victim = folder_.write("victim", "precious");
   RunFolder(env_, folder_ / "a").write_config("steps: 0\n");
