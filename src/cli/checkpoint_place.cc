@@ -3,13 +3,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <vector>
 
 #include "base/log.h"
+#include "base/shell_words.h"
 #include "base/strings.h"
 #include "hone/error.h"
 #include "io/checkpoints.h"
-#include "io/run_claim.h"
+#include "io/run_folder.h"
 #include "train/checkpoint.h"
 
 namespace hone::cli {
@@ -46,27 +50,62 @@ std::string metrics_of(const fs::path& checkpoint) {
   return lines;
 }
 
+// A new folder, or what a copy that was killed has left. held: its lock is ours, and what was unfinished is gone.
+void require_new(const Folder& folder, bool held) {
+  const io::RunClaim claim = io::look_for_run(folder);
+  const bool left = !held && io::read_run_notes(folder);
+  if (!claim.run && (left || (claim.others.empty() && claim.in_the_way.empty()))) return;
+  Error error(ErrorKind::usage, fmt::format("--from: {}: there is something already; expected a new run.folder",
+                                            folder.path().string()));
+  if (!claim.run) throw error;
+  throw std::move(error).hint(fmt::format("--from {} goes on with the run that is there",
+                                          shell_word(folder.path().string())));
+}
+
+void copy_file(const Folder& from, const Folder& to, const std::string& name) {
+  const InFile source(from, name);
+  OutFile copy = to.create(name);
+  std::vector<std::byte> block(std::min<std::uint64_t>(source.size(), 4 << 20));
+  for (std::uint64_t at = 0; at < source.size();) {
+    const auto part = std::span(block).first(std::min<std::uint64_t>(block.size(), source.size() - at));
+    source.read(at, part);
+    copy.write(part);
+    at += part.size();
+  }
+  copy.sync();
+  copy.close();
+}
+
+void copy_files(const Folder& checkpoint, io::FolderCommit& commit) {
+  const io::Manifest manifest = io::Manifest::read(checkpoint);
+  for (const io::ManifestFile& file : manifest.files) {
+    const std::size_t slash = file.name.find('/');
+    const bool plain = slash == std::string::npos;
+    const Folder from = plain ? checkpoint : checkpoint.open_folder(file.name.substr(0, slash));
+    copy_file(from, commit.folder_of(file.name), plain ? file.name : file.name.substr(slash + 1));
+    commit.note(file);
+  }
+  commit.commit(manifest);
+}
+
 }  // namespace
 
-void copy_into_run(const CheckpointPlace& checkpoint, const fs::path& run) {
+void copy_into_run(const CheckpointPlace& checkpoint, const fs::path& run, Env& env) {
   std::error_code ignored;
-  if (fs::exists(run, ignored) && !fs::is_empty(run, ignored))
-    throw Error(ErrorKind::usage,
-                fmt::format("--from: {}: there is something already; expected a new run.folder", run.string()));
+  if (fs::is_directory(run, ignored)) require_new(env.open_folder(run), /*held=*/false);
   checkpoint_place(checkpoint.folder.string(), /*verified=*/true);
   const std::string metrics = metrics_of(checkpoint.folder);
-  try {
-    fs::create_directories(run / "checkpoints");
-    const fs::path hidden = run / "checkpoints" / ".copy";
-    fs::copy(checkpoint.folder, hidden, fs::copy_options::recursive);
-    fs::rename(hidden, run / "checkpoints" / io::step_name(checkpoint.step));
-    fs::create_symlink(fs::path("checkpoints") / io::step_name(checkpoint.step), run / "latest");
-    fs::copy_file(checkpoint.folder / "state" / "config.yaml", run / "config.yaml");
-    Env::process().open_folder(run).replace_file(io::kRunMetrics, metrics);
-  } catch (const fs::filesystem_error& error) {
-    fs::remove_all(run, ignored);
-    throw Error(ErrorKind::checkpoint, fmt::format("--from: {}", error.what()));
-  }
+  during(fmt::format("copying {} into {}", checkpoint.folder.string(), run.string()), [&] {
+    io::RunFolder made(env, run);  // held, so that no other run begins there meanwhile
+    require_new(made.folder(), /*held=*/true);
+    const Folder source = env.open_folder(checkpoint.folder);
+    copy_files(source, *made.checkpoints().start_save(
+                           checkpoint.step, {made.run_id(), /*replace=*/false, [&] { made.check_owner(); }}));
+    made.note_checkpoint();
+    made.link("latest", io::step_name(checkpoint.step));
+    made.write_config(source.open_folder("state").read_file("config.yaml"));
+    made.folder().replace_file(io::kRunMetrics, metrics);
+  });
   log::info("{}: goes on from a copy of {}", run.string(), checkpoint.folder.string());
 }
 

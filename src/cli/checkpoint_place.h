@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <string>
 
+#include "base/env.h"
+
 namespace hone::cli {
 
 struct CheckpointPlace {
@@ -16,7 +18,8 @@ struct CheckpointPlace {
 CheckpointPlace checkpoint_place(const std::string& where, bool verified);
 
 // A run folder at `run` that has this checkpoint alone, as a copy, to go on from it; every byte is looked at first.
-// Error(usage): there is something. Error(checkpoint): it is damaged, or cannot be copied.
-void copy_into_run(const CheckpointPlace& checkpoint, const std::filesystem::path& run);
+// Killed anywhere before the checkpoint is there it can be made again. Error(usage): there is something.
+// Error(checkpoint): it is damaged, or cannot be copied. Error(locked): another process begins a run there.
+void copy_into_run(const CheckpointPlace& checkpoint, const std::filesystem::path& run, Env& env = Env::process());
 
 }  // namespace hone::cli

@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "hub/adapter_patterns.h"
 #include "hub/expert_stacks.h"
 #include "nn/lora.h"
 #include "nn/lora_targets.h"
@@ -94,14 +95,18 @@ std::string adapter_json(Model& model, const std::string& adapter, const Adapter
   AdapterModules modules;
   ExpertStacks stacks;
   bool residual = false;
+  std::vector<std::string> all;
   each_adapter(model, adapter, [&](const std::string& module, Weight& weight, Adapter& one) {
     nn::Lora& lora = lora_of(one, module);
+    all.push_back(module);
     residual |= lora.start_a().defined();
     modules.in_out |= weight.use_as() == WeightUse::product_in_out;
     if (!stacks.take(module, lora)) modules.adapted.push_back(module);
   });
   modules.adapted = short_names(model, modules.adapted);
   modules.parameters = stacks.parameters();
+  if (!modules.parameters.empty()) written.lora.dropout = 0;  // PEFT has none for them, and it acts in training alone
+  settle_patterns_for_file(all, written.lora);
   modules.saved = nn::saved_names(model, config.lora.modules_to_save);
   if (model.causal_lm()) modules.task = "CAUSAL_LM";
   if (model.classifier()) modules.task = "SEQ_CLS";

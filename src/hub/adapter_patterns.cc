@@ -35,6 +35,23 @@ void settle(std::map<std::string, T>& patterns, const std::vector<std::pair<std:
     if (const auto value = value_for(in_file, module)) patterns[stacked_name(module)] = static_cast<T>(*value);
 }
 
+// What is for modules of experts, as experts.0.down_proj, fits no stacked weight, which is what PEFT looks for.
+template <class T>
+void settle_for_file(std::map<std::string, T>& patterns, const std::vector<std::string>& modules) {
+  const auto is_found = [&](const std::string& module) {
+    const std::string name = stacked_name(module);
+    const auto first = std::find_if(patterns.begin(), patterns.end(),
+                                    [&](const auto& one) { return nn::matches_pattern(name, one.first); });
+    const std::optional<double> wanted = value_for(patterns, module);
+    return first == patterns.end() ? !wanted : wanted == static_cast<double>(first->second);
+  };
+  if (std::all_of(modules.begin(), modules.end(), is_found)) return;
+  std::map<std::string, T> named;
+  for (const std::string& module : modules)
+    if (const auto value = value_for(patterns, module)) named[stacked_name(module)] = static_cast<T>(*value);
+  patterns = std::move(named);
+}
+
 }  // namespace
 
 std::int64_t rank_of(const AdapterConfig& config, const std::string& module) {
@@ -49,6 +66,11 @@ double alpha_of(const AdapterConfig& config, const std::string& module) {
 void settle_patterns(const AdapterConfig& config, const std::vector<std::string>& modules, LoraConfig& lora) {
   settle(lora.rank_pattern, config.ranks, modules);
   settle(lora.alpha_pattern, config.alphas, modules);
+}
+
+void settle_patterns_for_file(const std::vector<std::string>& modules, LoraConfig& lora) {
+  settle_for_file(lora.rank_pattern, modules);
+  settle_for_file(lora.alpha_pattern, modules);
 }
 
 }  // namespace hone::hub

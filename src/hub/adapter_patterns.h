@@ -16,5 +16,7 @@ double alpha_of(const AdapterConfig& config, const std::string& module);
 // A recipe's patterns are tried in alphabetical order. Where that means another value than the file's order, `lora`
 // gets the modules' whole names instead.
 void settle_patterns(const AdapterConfig& config, const std::vector<std::string>& modules, LoraConfig& lora);
+// Where a recipe's patterns fit modules of experts, and not the stacked weights that PEFT has them in: whole names.
+void settle_patterns_for_file(const std::vector<std::string>& modules, LoraConfig& lora);
 
 }  // namespace hone::hub

@@ -36,6 +36,9 @@ MetricsFile::MetricsFile(const Folder& folder, const std::string& name) : folder
 void MetricsFile::open() {
   if (!good_size_) keep_up_to(std::numeric_limits<std::int64_t>::max());  // a process before us may have been killed
   file_.emplace(folder_.append_to(name_));
+  if (file_->size() >= *good_size_) return;
+  keep_up_to(std::numeric_limits<std::int64_t>::max());  // cut or removed meanwhile: what was there does not come back
+  file_.emplace(folder_.append_to(name_));
 }
 
 std::int64_t MetricsFile::keep_up_to(std::int64_t step, std::int64_t most) {

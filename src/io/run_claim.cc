@@ -32,7 +32,8 @@ bool has_checkpoint(const Folder& folder) {
   const Folder all = folder.open_folder("checkpoints");
   const auto whole_manifest = [&](const std::string& name) {
     try {
-      return all.is_folder(name) && !Manifest::read(all.open_folder(name)).files.empty();
+      // A hidden one is in the making, or on its way out.
+      return !name.starts_with(".") && all.is_folder(name) && !Manifest::read(all.open_folder(name)).files.empty();
     } catch (const Error& error) {
       rethrow_shortage(error);
       return false;
@@ -49,9 +50,12 @@ bool made_before_a_run(const Folder& folder, const std::string& name) {
     if (name == std::string(Folder::kNew) + file) return true;
   if ((name != "checkpoints" && name != "cache") || !folder.is_folder(name)) return false;
   const std::vector<std::string> inside = folder.open_folder(name).list();
-  return std::all_of(inside.begin(), inside.end(), [&](const std::string& entry) {
-    return name == "cache" && (entry.starts_with("tokens-") || entry.starts_with(".tmp-tokens-"));
-  });
+  const auto is_cached = [](const std::string& entry) {  // tokens, and hashes of their files
+    const auto begins = [&](const char* with) { return entry.starts_with(with); };
+    return begins("tokens-") || begins(".tmp-tokens-") || begins("source-") || begins(".new-source-");
+  };
+  return std::all_of(inside.begin(), inside.end(),
+                     [&](const std::string& entry) { return name == "cache" && is_cached(entry); });
 }
 
 // Whether a process that lives has the folder's lock.

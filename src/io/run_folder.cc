@@ -84,6 +84,9 @@ RunFolder::RunFolder(Env& env, const fs::path& path, Options options)
 void RunFolder::open_checkpoints() {
   const RunNotes notes = read_run_notes(*folder_).value_or(RunNotes());
   config_hash_ = notes.config_hash;
+  if (folder_->link_target("checkpoints"))
+    throw Error(options_.kind, (path() / "checkpoints").string() + ": a link, expected a folder of the run's own")
+        .hint("a run.folder that lies on the other disk keeps its checkpoints there");
   const bool there = folder_->exists("checkpoints");
   checkpoints_.emplace(there ? folder_->open_folder("checkpoints") : folder_->make_folder("checkpoints"));
   if (const int left = checkpoints_->clean(); left > 0)

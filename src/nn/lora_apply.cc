@@ -81,6 +81,29 @@ Planned planned(const nn::NamedWeight& one, const LoraConfig& config, std::set<s
   return plan;
 }
 
+// Files have the experts of a layer in one piece, gate and up with one A: what lies together has one rank and scale.
+void check_experts(const std::vector<Planned>& modules, const LoraConfig& config) {
+  std::map<std::string, const Planned*> pieces;
+  for (const Planned& one : modules) {
+    const std::string& module = one.target.module;
+    const std::size_t experts = module.find(".experts.");
+    if (experts == std::string::npos) continue;
+    if (nn::lora_start(config.init).kind == nn::LoraStart::Kind::pissa)
+      throw Error(ErrorKind::config,
+                  fmt::format("adapter.init: {}: {}: not for experts, whose files have no place for it", config.init,
+                              module));
+    const std::string piece = module.substr(0, experts) + (module.ends_with(".down_proj") ? ".down" : ".gate_up");
+    const Planned& other = *pieces.try_emplace(piece, &one).first->second;
+    if (one.options.rank == other.options.rank && one.options.scale == other.options.scale) continue;
+    throw Error(ErrorKind::config,
+                fmt::format("adapter: {}: got rank {} and scale {:.4g}, expected {} and {:.4g}, as {} has them: files "
+                            "have the experts of a layer in one piece",
+                            module, one.options.rank, one.options.scale, other.options.rank, other.options.scale,
+                            other.target.module))
+        .hint("rank_pattern and alpha_pattern may tell down_proj from gate_proj and up_proj, and a layer from another");
+  }
+}
+
 void check_patterns_used(const char* option, const std::vector<std::string>& patterns,
                          const std::set<std::string>& used, const std::vector<nn::NamedWeight>& targets) {
   for (const std::string& pattern : patterns) {
@@ -132,6 +155,7 @@ Plan plan_of(Model& model, const LoraConfig& config) {
   std::set<std::string> ranks_used, alphas_used;
   const std::vector<nn::NamedWeight> targets = nn::lora_targets(model, config);
   for (const nn::NamedWeight& one : targets) plan.modules.push_back(planned(one, config, ranks_used, alphas_used));
+  check_experts(plan.modules, config);
   check_patterns_used("rank_pattern", keys_of(config.rank_pattern), ranks_used, targets);
   check_patterns_used("alpha_pattern", keys_of(config.alpha_pattern), alphas_used, targets);
   return plan;

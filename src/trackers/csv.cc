@@ -16,6 +16,7 @@ namespace hone::trackers {
 namespace {
 
 constexpr const char* kHeader = "step,metric,value\n";
+constexpr std::uint64_t kMaxRows = std::uint64_t{1} << 34;
 
 // Rows of steps up to `step`; a resumed run writes the later ones again. What follows the last line end was cut off.
 std::string kept_rows(const std::string& text, std::int64_t step) {
@@ -25,6 +26,27 @@ std::string kept_rows(const std::string& text, std::int64_t step) {
     if (number && *number <= step && std::count(line.begin(), line.end(), ',') == 2) kept += line + "\n";
   }
   return kept;
+}
+
+// The rows of one call to log(): where they begin, and the names in them.
+struct Line {
+  std::uint64_t begin;
+  std::vector<std::string> names;
+};
+
+// Those of one step. Names are in order within each, so where they are not the next one begins.
+std::vector<Line> lines_of(const std::string& text, std::int64_t step) {
+  std::vector<Line> lines;
+  std::uint64_t at = 0;
+  for (const std::string& row : split(text, '\n')) {
+    const std::vector<std::string> fields = split(row, ',');
+    if (fields.size() == 3 && parse_int(fields[0]) == step) {
+      if (lines.empty() || lines.back().names.back() >= fields[1]) lines.push_back({at, {}});
+      lines.back().names.push_back(fields[1]);
+    }
+    at += row.size() + 1;
+  }
+  return lines;
 }
 
 class Csv final : public Tracker {
@@ -39,16 +61,18 @@ class Csv final : public Tracker {
                        "got " + hone::quoted(file) + ", expected a name that ends in .csv, without a path");
     }
   };
-  Csv(const Config& config, const RunInfo& run) {
+  Csv(const Config& config, const RunInfo& run) : name_(config.file), start_(run.resumed ? run.start_step : -1) {
     try {
-      const Folder folder = Env::process().open_folder(run.folder);
-      const std::string before = folder.maybe_read_file(config.file).value_or("");
+      folder_.emplace(Env::process().open_folder(run.folder));
+      const std::string before = folder_->maybe_read_file(name_, kMaxRows).value_or("");
       if (!before.empty() && !before.starts_with(kHeader))
         throw Error(ErrorKind::config, fmt::format("{}: not written by this tracker, and not replaced; expected {} as "
                                                    "its first line, or another trackers file",
-                                                   (folder.path() / config.file).string(), hone::quoted(kHeader)));
-      folder.replace_file(config.file, kept_rows(before, run.resumed ? run.start_step : -1));
-      file_.emplace(folder.append_to(config.file));
+                                                   (folder_->path() / name_).string(), hone::quoted(kHeader)));
+      const std::string kept = kept_rows(before, start_);
+      folder_->replace_file(name_, kept);
+      good_size_ = kept.size();
+      of_start_ = lines_of(kept, start_);
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::config) throw;
       warnings_.warning(error.what());
@@ -56,19 +80,45 @@ class Csv final : public Tracker {
   }
 
   void log(std::int64_t step, const Metrics& metrics) override {
-    if (!file_) return;
+    if (!good_size_) return;
+    Line line{};
     std::string rows;
-    for (const auto& [name, value] : metrics)
-      if (name != "step") rows += fmt::format("{},{},{}\n", step, name, value);
+    for (const auto& [name, value] : metrics) {
+      if (name == "step") continue;
+      line.names.push_back(name);
+      rows += fmt::format("{},{},{}\n", step, name, value);
+    }
     try {
-      file_->write(std::string_view(rows));
+      leave_out_repeated(step, line);
+      write(rows);
     } catch (const Error& error) {
+      file_.reset();  // opened anew, and cut to its last whole line, next time
       warnings_.warning(error.what());
     }
   }
 
  private:
+  // What was written at that step after the checkpoint is written again, in the same order.
+  void leave_out_repeated(std::int64_t step, const Line& line) {
+    const auto found =
+        std::find_if(of_start_.begin(), of_start_.end(), [&](const Line& one) { return one.names == line.names; });
+    if (step == start_ && found != of_start_.end()) good_size_ = found->begin;
+    of_start_.clear();
+  }
+
+  void write(const std::string& rows) {
+    if (!file_) file_.emplace(folder_->append_to(name_));
+    if (file_->size() > *good_size_) file_->truncate(*good_size_);
+    file_->write(std::string_view(file_->size() == 0 ? kHeader + rows : rows));
+    good_size_ = file_->size();
+  }
+
+  std::optional<Folder> folder_;
+  std::string name_;
+  std::int64_t start_;
   std::optional<OutFile> file_;
+  std::optional<std::uint64_t> good_size_;  // end of the last whole line; nothing: there is no file
+  std::vector<Line> of_start_;              // there already, of the step at which the run goes on
   log::Limiter warnings_;
 };
 

@@ -221,15 +221,15 @@ std::optional<Error> failure_of(const std::function<void()>& act) {
 }
 
 // All ranks write their parts, and each looks at what the next one has written; what all of them say, in rank order.
-std::vector<std::string> write_together(const std::vector<TensorFile>& files, Env& env, const std::string& place,
+std::vector<std::string> write_together(const std::vector<TensorFile>& files, const std::function<Folder()>& open,
                                         const World& world, std::optional<Error>& failure) {
   std::string own;
-  failure = failure_of([&] { own = written(files, env.open_folder(place)); });
+  failure = failure_of([&] { own = written(files, open()); });
   const std::vector<std::string> told = world.gather(failure ? kFailed + std::string(failure->what()) : own);
   if (world.size() == 1 || any_failed(told)) return told;
   const Chunks next = chunks_of(told[static_cast<std::size_t>((world.rank() + 1) % world.size())], files.size());
   failure = failure_of([&] {
-    for (std::size_t i = 0; i < files.size(); ++i) files[i].check(env.open_folder(place), next[i]);
+    for (std::size_t i = 0; i < files.size(); ++i) files[i].check(open(), next[i]);
   });
   const std::vector<std::string> checked = world.gather(failure ? kFailed + std::string(failure->what()) : "");
   return any_failed(checked) ? checked : told;
@@ -323,7 +323,9 @@ std::optional<std::uint64_t> CheckpointWrite::write() {
   const std::string place = world_.from_first(commit ? commit->folder().path().string() : "");
   std::uint64_t bytes = 0;
   if (!place.empty()) {
-    const std::vector<std::string> told = write_together(files.tensors, place_.env, place, world_, failure);
+    // Who made the folder holds it, wherever the run's folder has been moved meanwhile.
+    const auto open = [&] { return commit ? commit->folder() : place_.env.open_folder(place); };
+    const std::vector<std::string> told = write_together(files.tensors, open, world_, failure);
     if (world_.is_first() && !failure)
       failure = failure_of([&] {
         if (any_failed(told)) throw failure_told(told);

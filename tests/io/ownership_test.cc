@@ -248,6 +248,8 @@ TEST_F(OwnRun, NewMovesARunWholeAndNothingElse) {
 
 TEST_F(OwnRun, NewInAFreshFolderInventsNoOldRun) {
   folder_.write("a/cache/tokens-0123.bin", "x");
+  folder_.write("a/cache/source-4567.json", "{}");
+  folder_.write("a/cache/.new-source-4567.json", "{}");  // killed there
   run("a", true);
   fs::create_directory(folder_ / "b");
   run("b", true);

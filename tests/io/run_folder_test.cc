@@ -180,6 +180,15 @@ TEST_F(RunFolderTest, ASymlinkAsLockIsRefused) {
   EXPECT_EQ(test::content_of(folder_ / "victim"), "x");
 }
 
+// As people make one where a disk is too small.
+TEST_F(RunFolderTest, ALinkAsCheckpointsIsRefusedByThatName) {
+  fs::create_directories(folder_ / "big");
+  folder_.write("run/notes.txt", "mine");
+  fs::create_symlink("../big", folder_ / "run/checkpoints");
+  EXPECT_HONE_ERROR(RunFolder(env_, folder_ / "run"), checkpoint, "run/checkpoints: a link, expected a folder");
+  EXPECT_TRUE(fs::is_empty(folder_ / "big"));
+}
+
 TEST_F(RunFolderTest, SymlinksInThePlaceOfItsFilesAreNotWrittenThrough) {
   const fs::path victim = folder_.write("victim", "precious");
   RunFolder(env_, folder_ / "a").write_config("steps: 0\n");
@@ -271,6 +280,22 @@ TEST_F(Metrics, AWriteCutByTheDiskAndThenAnErrorIsTakenBack) {
   MetricsFile metrics(env.open_folder(folder_.path()));
   for (int step = 1; step <= 3; ++step) metrics.append({{"step", step}});
   EXPECT_EQ(steps(), (Steps{1, 3}));
+}
+
+// Who needs room on a full disk may take it from this file.
+TEST_F(Metrics, AFileThatIsRemovedMeanwhileIsBegunAnew) {
+  struct Full : Env {
+    bool full = false;
+    int before(Operation& operation) override { return full && operation.kind == Operation::Kind::write ? ENOSPC : 0; }
+  } env;
+  MetricsFile metrics(env.open_folder(folder_.path()));
+  metrics.append({{"step", 1}});
+  env.full = true;
+  metrics.append({{"step", 2}});
+  env.full = false;
+  fs::remove(folder_ / "metrics.jsonl");
+  metrics.append({{"step", 3}});
+  EXPECT_EQ(test::content_of(folder_ / "metrics.jsonl"), "{\"step\":3}\n");
 }
 
 TEST_F(Metrics, AKillLeavesOnlyWholeLinesAfterTheRestart) {

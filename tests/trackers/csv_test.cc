@@ -1,6 +1,9 @@
 // metrics.csv: rows, resume, torn ends, a folder that cannot be written.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -54,6 +57,46 @@ TEST(Csv, ALineThatWasCutOffIsNoRow) {
   std::ofstream(folder / "metrics.csv") << "step,metric,value\n1,loss,2.5\n2,loss,1.2";
   csv(folder.path().string(), 2)->finish();
   EXPECT_EQ(text_of(folder / "metrics.csv"), "step,metric,value\n1,loss,2.5\n");
+}
+
+// A run is killed between an evaluation and its checkpoint, and goes on from one of the same step before it.
+TEST(Csv, AnEvaluationThatIsMadeAgainHasItsRowsOnce) {
+  const test::TempFolder folder;
+  const Metrics evaluation{{"eval_loss", 1.25}, {"step", 2}, {"tokens", 8}};
+  {
+    const auto tracker = csv(folder.path().string(), 0);
+    tracker->log(2, {{"loss", 1.5}, {"step", 2}, {"tokens", 8}});
+    tracker->log(2, evaluation);
+  }
+  const std::string whole = text_of(folder / "metrics.csv");
+  EXPECT_EQ(whole, "step,metric,value\n2,loss,1.5\n2,tokens,8\n2,eval_loss,1.25\n2,tokens,8\n");
+  csv(folder.path().string(), 2)->log(2, evaluation);
+  EXPECT_EQ(text_of(folder / "metrics.csv"), whole);
+  const auto tracker = csv(folder.path().string(), 2);
+  tracker->log(3, {{"loss", 1}, {"tokens", 12}});
+  EXPECT_EQ(text_of(folder / "metrics.csv"), whole + "3,loss,1\n3,tokens,12\n");
+}
+
+TEST(Csv, GoesOnWhenTheDiskHasRoomAgain) {
+  const test::TempFolder folder;
+  const auto tracker = csv(folder.path().string(), 0);
+  const auto limit_files = [](rlim_t bytes) {  // a write beyond it fails with EFBIG
+    rlimit limit{};
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = bytes == RLIM_INFINITY ? limit.rlim_max : bytes;
+    setrlimit(RLIMIT_FSIZE, &limit);
+  };
+  const auto before = std::signal(SIGXFSZ, SIG_IGN);
+  tracker->log(1, {{"loss", 2.5}});
+  limit_files(text_of(folder / "metrics.csv").size() + 4);  // a part of the row
+  tracker->log(2, {{"loss", 1.5}});
+  limit_files(RLIM_INFINITY);
+  tracker->log(3, {{"loss", 1.25}});
+  std::signal(SIGXFSZ, before);
+  EXPECT_EQ(text_of(folder / "metrics.csv"), "step,metric,value\n1,loss,2.5\n3,loss,1.25\n");
+  std::filesystem::resize_file(folder / "metrics.csv", 0);  // emptied by who needed the room
+  csv(folder.path().string(), 3)->log(4, {{"loss", 1}});
+  EXPECT_EQ(text_of(folder / "metrics.csv"), "step,metric,value\n4,loss,1\n");
 }
 
 TEST(Csv, AFileOfSomebodyElsesIsNotReplaced) {

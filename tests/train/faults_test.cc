@@ -136,6 +136,23 @@ TEST_F(Faults, AFolderDeletedMeanwhileIsToldAndTrainingGoesOn) {
     EXPECT_NE(messages_.find(part), std::string::npos) << part << " is not in\n" << messages_;
 }
 
+TEST_F(Faults, AFolderThatIsRenamedMeanwhileGetsItsCheckpoints) {
+  const std::filesystem::path moved = folder_ / "moved";
+  for (const char* beside : {"false", "true"}) {
+    BrokenEnv env;
+    env.rule = [&](const Operation& operation) {
+      if (operation.path.filename() == "model.safetensors" && has_step(4)) std::filesystem::rename(run_folder(), moved);
+      return 0;
+    };
+    options_.env = &env;
+    EXPECT_EQ(train(recipe({{"trainer.save.asynchronous", beside}}), options_).failed_saves, 0);
+    for (const std::int64_t step : {4, 8, 10})
+      EXPECT_TRUE(std::filesystem::exists(moved / test::step_folder(step) / "MANIFEST.json")) << step << messages_;
+    EXPECT_FALSE(std::filesystem::exists(run_folder()));
+    std::filesystem::remove_all(moved);
+  }
+}
+
 TEST_F(Faults, ADiskThatCannotHoldTheCheckpointsIsRefusedAtTheStart) {
   io::RunFolder run(Env::process(), folder_ / "other");
   EXPECT_HONE_ERROR(run.check_space(std::uint64_t{1} << 60, 4), checkpoint, "");
