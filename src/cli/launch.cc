@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "dist/launcher.h"
+#include "dist/place.h"
 #include "hone/command.h"
 #include "hone/registry.h"
 
@@ -27,15 +28,16 @@ bool asks_for_help(const std::string& argument) { return argument == "--help" ||
 class Launch final : public Command {
  public:
   struct Config {
-    std::int64_t n = 0, threads = 0, timeout = 60;
+    std::int64_t n = 0, threads = 0, timeout = 0;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
           field("n", &C::n, "Ranks: processes that work together.", {.low = 1, .high = 1024}),
           field("threads", &C::threads, "Threads of each; 0: a fair share, or what OMP_NUM_THREADS says.", at_least(0)),
           field("timeout", &C::timeout,
-                "Seconds of silence after which a rank is lost, and the others end; at the start five times as long.",
-                at_least(1))};
+                "Seconds of silence after which a rank is lost, and the others end; at the start five times as long; "
+                "0: what HONE_RANK_TIMEOUT says, or 60.",
+                {.low = 0, .high = dist::kLongestLimit})};
     }
     void validate(Problems& problems) const { problems.require(n > 0, "n", "missing: how many ranks, as in -n 2"); }
   };

@@ -14,6 +14,8 @@
 #include "base/clock.h"
 #include "base/sections.h"
 #include "base/signals.h"
+#include "base/strings.h"
+#include "dist/own_address.h"
 #include "dist/peer_call.h"
 #include "tensor/host.h"
 
@@ -56,6 +58,19 @@ void keep_no_record() {
   static_cast<void>(once);
 }
 
+// By GLOO_SOCKET_IFNAME, as LibTorch's programs have it: the interfaces that it names.
+std::vector<std::shared_ptr<gloo::transport::Device>> devices_of(const Place& place) {
+  using Group = c10d::ProcessGroupGloo;
+  std::vector<std::shared_ptr<gloo::transport::Device>> devices;
+  if (const char* named = std::getenv("GLOO_SOCKET_IFNAME"); named && *named) {
+    for (const std::string& one : split(named, ',')) devices.push_back(Group::createDeviceForInterface(one));
+    return devices;
+  }
+  const std::string own = place.on_one_machine() ? "127.0.0.1" : address_for_others(place);
+  devices.push_back(own.empty() ? Group::createDefaultDevice() : Group::createDeviceForHostname(own));
+  return devices;
+}
+
 class Gloo final : public HostExchange {
  public:
   Gloo(c10d::Store& store, const Place& place, double timeout_seconds) {
@@ -63,8 +78,7 @@ class Gloo final : public HostExchange {
     keep_no_record();
     auto options = c10d::ProcessGroupGloo::Options::create(milliseconds(timeout_seconds));
     options->threads = 2;
-    options->devices.push_back(place.on_one_machine() ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
-                                                      : c10d::ProcessGroupGloo::createDefaultDevice());
+    options->devices = devices_of(place);
     auto own_keys = c10::make_intrusive<c10d::PrefixStore>(
         "gloo", c10::intrusive_ptr<c10d::Store>::unsafe_reclaim_from_nonowning(&store));
     group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(std::move(own_keys), place.rank, place.size, options);

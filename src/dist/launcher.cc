@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/cpus.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "dist/store.h"
 #include "dist/watchdog.h"
 #include "hone/error.h"
@@ -47,15 +48,27 @@ std::string fate_of(const Child& child) {
   return fmt::format("{} ended with exit code {}", who, WEXITSTATUS(status));
 }
 
+bool is_ignored(int number) {
+  struct sigaction now{};
+  return sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 // Signals come to the loop below alone, also in threads that libraries start.
 class Signals {
  public:
   Signals() {
     sigemptyset(&set_);
-    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD}) sigaddset(&set_, number);
+    for (const int number : {SIGINT, SIGTERM, SIGUSR1, SIGCHLD}) sigaddset(&set_, number);
+    if (!is_ignored(SIGHUP)) sigaddset(&set_, SIGHUP);  // as nohup has it, for the ranks, too
     pthread_sigmask(SIG_BLOCK, &set_, &before_);
+    struct sigaction standard{};  // a program that ignores it hands that on, and nobody is told how a child has ended
+    standard.sa_handler = SIG_DFL;
+    sigaction(SIGCHLD, &standard, &children_before_);
   }
-  ~Signals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  ~Signals() {
+    sigaction(SIGCHLD, &children_before_, nullptr);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
   const sigset_t& before() const { return before_; }
   // Nothing: none came in time.
   std::optional<siginfo_t> wait(double seconds) const {
@@ -67,6 +80,7 @@ class Signals {
 
  private:
   sigset_t set_, before_;
+  struct sigaction children_before_{};
 };
 
 // The environment of one rank, as execve() takes it.
@@ -94,17 +108,26 @@ class Launcher {
   ~Launcher() { tell(SIGKILL); }
 
   int run() {
-    for (int rank = 0; rank < options_.ranks; ++rank) children_.push_back(start(rank));
+    for (int rank = 0; rank < options_.ranks && !lost_ && told_.empty(); ++rank) {
+      children_.push_back(start(rank));
+      look(0);
+    }
+    starts_ = false;
     while (left() > 0) {
-      const std::optional<siginfo_t> info = signals_.wait(kLook);
-      if (info && info->si_signo != SIGCHLD) pass_on(*info);
-      reap();
+      look(kLook);
       hurry();
     }
     return exit_code();
   }
 
  private:
+  // At what has come meanwhile, or comes within these seconds.
+  void look(double seconds) {
+    for (auto info = signals_.wait(seconds); info; info = signals_.wait(0))
+      if (info->si_signo != SIGCHLD) pass_on(*info);
+    reap();
+  }
+
   std::string threads() const {
     const char* given = std::getenv("OMP_NUM_THREADS");
     if (options_.threads == 0 && given) return given;
@@ -113,15 +136,17 @@ class Launcher {
   }
 
   Child start(int rank) {
-    RankEnvironment environment({{"RANK", std::to_string(rank)},
-                                 {"LOCAL_RANK", std::to_string(rank)},
-                                 {"WORLD_SIZE", std::to_string(options_.ranks)},
-                                 {"LOCAL_WORLD_SIZE", std::to_string(options_.ranks)},
-                                 {"MASTER_ADDR", "127.0.0.1"},
-                                 {"MASTER_PORT", std::to_string(store_.port())},
-                                 {"HONE_STORE", "launcher"},
-                                 {"HONE_RANK_TIMEOUT", std::to_string(static_cast<int>(options_.limit_seconds))},
-                                 {"OMP_NUM_THREADS", threads()}});
+    std::map<std::string, std::string> own{{"RANK", std::to_string(rank)},
+                                           {"LOCAL_RANK", std::to_string(rank)},
+                                           {"WORLD_SIZE", std::to_string(options_.ranks)},
+                                           {"LOCAL_WORLD_SIZE", std::to_string(options_.ranks)},
+                                           {"MASTER_ADDR", "127.0.0.1"},
+                                           {"MASTER_PORT", std::to_string(store_.port())},
+                                           {"HONE_STORE", "launcher"},
+                                           {"OMP_NUM_THREADS", threads()}};
+    if (options_.limit_seconds > 0)
+      own["HONE_RANK_TIMEOUT"] = std::to_string(static_cast<int>(options_.limit_seconds));
+    RankEnvironment environment(own);
     std::vector<std::string> words = options_.command;
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
@@ -134,6 +159,7 @@ class Launcher {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // until its watchdog looks (Session::join)
     if (getppid() != parent) _exit(kPeer);
     std::signal(SIGUSR1, SIG_IGN);  // until there is something to save
+    die_of_stop_signals();          // the launcher's handlers would speak for it
     pthread_sigmask(SIG_SETMASK, &signals_.before(), nullptr);
     if (rank > 0)
       if (const int nothing = open("/dev/null", O_RDONLY); nothing >= 0) dup2(nothing, STDIN_FILENO);
@@ -153,11 +179,11 @@ class Launcher {
       if (!one.status && one.pid > 0) sigqueue(one.pid, signal, value);
   }
 
-  // The terminal has told the whole process group already.
+  // The terminal has told the whole process group already, but for who has been started since.
   void pass_on(const siginfo_t& info) {
     if (info.si_signo != SIGUSR1) told_.insert(info.si_signo);
     const bool counts = info.si_signo == SIGINT || info.si_signo == SIGTERM;
-    if (info.si_code != SI_KERNEL) tell(info.si_signo, counts ? ++times_ : 1);
+    if (info.si_code != SI_KERNEL || starts_) tell(info.si_signo, counts ? ++times_ : 1);
   }
 
   // Before it could hear of signals.
@@ -222,6 +248,7 @@ class Launcher {
   double lost_at_ = 0;
   std::set<int> told_;  // signals that the launcher was sent to pass on
   int times_ = 0;       // that it was told to stop
+  bool starts_ = true;  // ranks, still
   int asked_ = 0;
 };
 

@@ -10,7 +10,7 @@ struct LaunchOptions {
   int ranks = 1;
   std::vector<std::string> command;  // a program and its arguments
   int threads = 0;                   // OMP_NUM_THREADS of each; 0: what the environment says, else a fair share
-  double limit_seconds = 60;         // after so long a silence a rank is lost
+  double limit_seconds = 0;          // after so long a silence a rank is lost; 0: HONE_RANK_TIMEOUT, else 60
   double grace_seconds = 5;          // for the others to end by themselves when one is lost, and then to save
 };
 

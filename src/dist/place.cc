@@ -47,6 +47,7 @@ constexpr Names kLaunchers[] = {{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK",
 // others.
 std::string job_of(const Variable& variable, const Names& names) {
   const std::string launcher = names.launcher;
+  if (variable("HONE_STORE")) return "";  // which hone launch serves, whoever has started that
   if (const auto attempt = variable("TORCHELASTIC_RESTART_COUNT"); attempt && launcher == "torchrun")
     return "attempt " + *attempt;
   if (launcher == "Open MPI") return variable("PMIX_NAMESPACE").value_or("");
@@ -73,8 +74,10 @@ Place read(const Variable& variable, const Names& names) {
   const bool apart = !is_loopback(variable("MASTER_ADDR").value_or("127.0.0.1"));
   place.local_size = names.local_size ? number_of(variable, names.local_size, apart ? 1 : place.size, 1) : place.size;
   if (place.local_rank >= place.local_size) place.local_rank = 0;
-  if (const auto nodes = variable("SLURM_STEP_NUM_NODES"); !names.local_size && nodes)
-    place.local_size = place.size / std::max(1, number_of(variable, "SLURM_STEP_NUM_NODES", 1, 1));
+  if (const auto nodes = variable("SLURM_STEP_NUM_NODES"); !names.local_size && nodes) {
+    const int machines = number_of(variable, "SLURM_STEP_NUM_NODES", 1, 1);
+    place.local_size = (place.size + machines - 1) / machines;  // of the fullest, where they do not go up evenly
+  }
   if (place.rank >= place.size)
     throw Error(ErrorKind::config, fmt::format("environment: {}: got {}, expected less than {}, {}", names.rank,
                                                place.rank, names.size, place.size));
@@ -89,6 +92,9 @@ std::optional<Place> find_place(const Variable& variable) {
     Place place = read(variable, names);
     if (place.size == 1) return std::nullopt;
     const auto address = variable("MASTER_ADDR");
+    if (address && address->empty())  // as a script's command that failed leaves it
+      throw Error(ErrorKind::config, "environment: MASTER_ADDR: got \"\", expected the name or the address of the "
+                                     "machine of rank 0");
     if (!address && !place.on_one_machine())
       throw Error(ErrorKind::config, "environment: MASTER_ADDR: missing: the ranks are on several machines")
           .hint("set MASTER_ADDR to the name of the machine of rank 0, on all of them");
@@ -97,7 +103,7 @@ std::optional<Place> find_place(const Variable& variable) {
     place.store_is_served = variable("HONE_STORE") == "launcher" || variable("TORCHELASTIC_USE_AGENT_STORE") == "True";
     if (variable("HONE_STORE")) place.launcher = "hone launch";
     place.job = job_of(variable, names);
-    place.limit_seconds = number_of(variable, "HONE_RANK_TIMEOUT", 60, 1);
+    place.limit_seconds = number_of(variable, "HONE_RANK_TIMEOUT", 60, 1, kLongestLimit);
     return place;
   }
   return std::nullopt;

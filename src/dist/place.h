@@ -7,6 +7,8 @@
 
 namespace hone::dist {
 
+inline constexpr int kLongestLimit = 1'000'000;  // seconds
+
 struct Place {
   int rank = 0, size = 1;              // of the whole job
   int local_rank = 0, local_size = 1;  // on this machine

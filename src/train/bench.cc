@@ -18,6 +18,7 @@
 #include "train/placement.h"
 #include "train/ranks.h"
 #include "train/trainer.h"
+#include "train/world_facts.h"
 
 namespace hone::training {
 namespace {
@@ -91,6 +92,7 @@ BenchReport bench(Recipe recipe, const BenchOptions& options) {
   check_ranks(shared, train);
   settle_on_device(recipe, options.world);
   Inputs inputs = load_inputs(recipe, "");
+  check_alike(options.world, facts_of(inputs));
   choose_batch_size(recipe, inputs, options.world);
   io::RunFolder run(Env::process(), recipe.run.folder, {false, ErrorKind::checkpoint});
   BenchReport report;

@@ -20,6 +20,7 @@
 #include "train/placement.h"
 #include "train/ranks.h"
 #include "train/resume.h"
+#include "train/world_facts.h"
 
 namespace hone::training {
 namespace {
@@ -250,7 +251,9 @@ void Preparation::check() {
 Inputs Preparation::load_together(const std::filesystem::path& checkpoint) {
   const auto load = [&] { return load_inputs(recipe_, checkpoint, given_); };
   world_.at("reading data");
-  return cache_folder(recipe_).empty() ? load() : world_.first_then_others(load);
+  Inputs inputs = cache_folder(recipe_).empty() ? load() : world_.first_then_others(load);
+  if (world_.size() > 1) check_alike(world_, facts_of(inputs));
+  return inputs;
 }
 
 void Preparation::fill_batch_size() {

@@ -1,7 +1,9 @@
 // Checks that compare ranks.
 #include "train/ranks.h"
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <torch/version.h>
 
 #include <nlohmann/json.hpp>
 
@@ -63,25 +65,48 @@ std::string kernels_of(const Recipe& recipe) {
   return fmt::format("{},fp32={}", level, ops::name(ops::fp32_products()));
 }
 
+// Whose sums run over a whole weight, in an order that the number of threads decides: where each rank has all weights,
+// they would part. "": nobody's.
+std::string depends_on_threads(const Recipe& recipe) {
+  if (!registries().optimizers.make(recipe.optimizer)->is_elementwise()) return "optimizer " + recipe.optimizer.type;
+  for (const config::Choice<Callback>& choice : recipe.callbacks)
+    if (registries().callbacks.make(choice)->needs_whole_weights()) return "callback " + choice.type;
+  return "";
+}
+
 void check_same(const Recipe& recipe, const TrainOptions& options) {
   const config::Node own = write_recipe(recipe);
-  const nlohmann::json told = {{"recipe", config::to_yaml(own)},        {"kernels", kernels_of(recipe)},
-                               {"resume", options.resume.value_or("")}, {"fresh", options.fresh},
-                               {"strict", options.strict_resume},       {"override", options.override_keys}};
+  const std::string on_threads = depends_on_threads(recipe);
+  const nlohmann::json told = {{"program", "hone " HONE_VERSION " with LibTorch " TORCH_VERSION},
+                               {"recipe", config::to_yaml(own)},
+                               {"kernels", kernels_of(recipe)},
+                               {"threads", on_threads.empty() ? 0 : at::get_num_threads()},
+                               {"resume", options.resume.value_or("")},
+                               {"fresh", options.fresh},
+                               {"strict", options.strict_resume},
+                               {"override", options.override_keys},
+                               {"gradients", options.gradients},
+                               {"replay", options.replay.value_or(0)}};
   const nlohmann::json first = nlohmann::json::parse(options.world.from_first(told.dump()));
   std::string fact;
-  if (told["recipe"] != first["recipe"]) {
+  const auto differs = [&](const char* name) { return told[name] != first.value(name, nlohmann::json()); };
+  if (differs("program")) {
+    fact = fmt::format("{} here, {} there", told["program"].get<std::string>(), first.value("program", "an older one"));
+  } else if (differs("recipe")) {
     Problems ignored;
     for (const config::Change& change :
          config::diff(config::parse_yaml(first["recipe"].get<std::string>(), "rank 0", ignored), own))
       fact +=
           fmt::format("{}{}: {} here, {} there", fact.empty() ? "" : "; ", change.path, change.after, change.before);
-  } else if (told["kernels"] != first["kernels"]) {
+  } else if (differs("threads")) {
+    fact = fmt::format("{} here, {} there, on which the last bits of {} depend; OMP_NUM_THREADS says how many",
+                       counted(told["threads"].get<int>(), "thread"), first["threads"].get<int>(), on_threads);
+  } else if (differs("kernels")) {
     fact = fmt::format(
         "kernels {} here, {} there, which do not round alike; HONE_KERNELS={} fits where that is the older",
         told["kernels"].get<std::string>(), first["kernels"].get<std::string>(), told["kernels"].get<std::string>());
   } else if (told != first) {
-    fact = "--resume, --new, --strict-resume or --override differ";
+    fact = "--resume, --new, --strict-resume, --override, --gradients or --replay differ";
   }
   if (options.world.any(!fact.empty()))  // so that nobody waits for who has left
     throw Error(ErrorKind::config, fact.empty() ? "the ranks are not alike; another one says how"

@@ -18,6 +18,7 @@
 #include "train/ranks.h"
 #include "train/restore.h"
 #include "train/resume.h"
+#include "train/world_facts.h"
 
 namespace hone::training {
 namespace {
@@ -42,6 +43,15 @@ TrainState state_of(TrainerParts& parts) {
 bool same_optimizer(const config::Choice<Optimizer>& a, const config::Choice<Optimizer>& b) {
   using Written = config::Values<config::Choice<Optimizer>>;
   return config::to_json(Written::write(a)) == config::to_json(Written::write(b));
+}
+
+// What this rank has made of the files by now.
+Facts facts_of(const TrainerParts& parts, Updater& updater, const RunState& state) {
+  const bool with_state = parts.from.has_value() || parts.recipe.model.load.optimizer;
+  Facts own{{"weights", hash_of_weights(*parts.inputs.model, updater, with_state)}};
+  if (!parts.inputs.source.empty()) own["the model's files"] = sample_of_folder(parts.inputs.source);
+  for (const auto& [role, hash] : state.models) own["the " + role] = hash;
+  return own;
 }
 
 }  // namespace
@@ -92,7 +102,7 @@ Trainer::Trainer(TrainerParts parts)
   if (state_.step >= steps_ && !state_.evaluation_due)
     log::warning("{}: already at step {}, nothing to train", recipe_.run.folder, state_.step);
   choose_files();
-  world_.wait();  // all have read the checkpoint, which rank 0 may write anew
+  if (world_.size() > 1) check_alike(world_, facts_of(parts_, stepper_->updater(), state_));
 }
 
 Trainer::~Trainer() = default;
@@ -490,6 +500,7 @@ void Trainer::save() {
   stepper_->settle();
   const spans::Span span("save");
   world_.at(fmt::format("step {}, saving", state_.step));
+  check_replicas(world_, model_, stepper_->updater(), state_.step, saver_->kept());
   hooks_.store(state_);
   saver_->try_save(worth());
   told_saved(saver_->settle(/*wait=*/false));
@@ -513,6 +524,7 @@ Summary Trainer::finish() {
     if (saver_->step() != state_.step || (complete && worked_))  // with nothing done a checkpoint stays as it is
       during("saving the last checkpoint; kept " + saver_->kept(), [&] {
         const spans::Span span("save");
+        check_replicas(world_, model_, stepper_->updater(), state_.step, saver_->kept());
         hooks_.store(state_);
         saver_->save(worth());
         seconds = watch.seconds();

@@ -200,6 +200,21 @@ says_once '2 ranks by torchrun'
 says_once 'done: step 30 of 30'
 cmp out/checkpoints/step-00000030/model.safetensors torchrun/checkpoints/step-00000030/model.safetensors
 
+# A path that leads a rank to another file than rank 0, as on machines that share no file system.
+mkdir other
+sed 's/thirty/forty/' d.jsonl >other/d.jsonl
+by_hand 0 29618 --run.folder="$folder/differ" >log 2>&1 &
+child=$!
+cp r.yaml other/r.yaml
+(cd other && by_hand 1 29618 --run.folder="$folder/differ") >log.1 2>&1 || true
+ends_with 4 20
+says_once '^error: data.eval.held_out, data.train: not the same on rank 1 as on rank 0'
+[ ! -s log.1 ] || { cat log.1; fail "rank 1 says it as well"; }
+
+# A program that ignores the ends of its children hands that on.
+env --ignore-signal=CHLD timeout 100 hone launch -n 2 train r.yaml --run.folder=again >log 2>&1 || fail "exit $?"
+says_once 'finished at step 30'
+
 # Ranks that are not of one job, and a machine that nobody knows.
 RANK=1 WORLD_SIZE=3 MASTER_PORT=29615 HONE_RANK_TIMEOUT=4 hone train r.yaml --run.folder=apart >log.1 2>&1 &
 ! RANK=0 WORLD_SIZE=2 MASTER_PORT=29615 HONE_RANK_TIMEOUT=4 hone train r.yaml --run.folder=apart >log 2>&1

@@ -76,6 +76,31 @@ TEST_F(Launches, SignalsArePassedOn) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
+// Of the ranks that wait for the others none is missed.
+TEST_F(Launches, ASignalThatComesWhileRanksAreStartedEndsThat) {
+  sigset_t blocked, before;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &blocked, &before);
+  constexpr int kRanks = 200;
+  EXPECT_EQ(run(kRanks, "trap 'exit 75' TERM; echo x > $RANK; [ $RANK = 0 ] && kill -TERM $PPID; "
+                        "i=0; while [ $((i += 1)) -lt 200 ]; do sleep 0.1; done"), 75);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  EXPECT_EQ(text(std::to_string(kRanks - 1)), "");
+  EXPECT_LT(seconds_, 15);
+}
+
+// As of a program whose parent ignores the ends of its children.
+TEST_F(Launches, EndsOfRanksAreSeenWhereTheyWereIgnored) {
+  struct sigaction ignored{}, before{};
+  ignored.sa_handler = SIG_IGN;
+  sigaction(SIGCHLD, &ignored, &before);
+  EXPECT_EQ(run(2, "exit 3"), 3);
+  struct sigaction after{};
+  sigaction(SIGCHLD, &before, &after);
+  EXPECT_EQ(after.sa_handler, SIG_IGN);
+}
+
 TEST_F(Launches, AProgramThatIsNotThereIsACodeOfItsOwn) {
   LaunchOptions options;
   options.ranks = 2, options.command = {"/nowhere/program"};

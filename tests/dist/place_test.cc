@@ -58,6 +58,13 @@ TEST(Place, IsReadFromEachLauncher) {
   EXPECT_EQ(slurm->local_size, 4);
   EXPECT_EQ(slurm->local_rank, 1);
   EXPECT_EQ(slurm->rank_variable, "SLURM_PROCID");
+  const auto uneven = of({{"SLURM_PROCID", "1"},
+                          {"SLURM_STEP_NUM_TASKS", "3"},
+                          {"SLURM_STEP_NUM_NODES", "2"},
+                          {"SLURM_LOCALID", "1"},
+                          {"MASTER_ADDR", "n0"}});
+  EXPECT_EQ(uneven->local_size, 2);
+  EXPECT_EQ(uneven->local_rank, 1);
   const auto own = of({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"HONE_STORE", "launcher"}});
   ASSERT_TRUE(own);
   EXPECT_TRUE(own->store_is_served);
@@ -73,7 +80,21 @@ TEST(Place, AnAttemptOfTorchrunHasKeysOfItsOwn) {
   EXPECT_NE(of(environment)->job, first);
 }
 
+// What hone launch serves has one job, also where torchrun has started it.
+TEST(Place, OfHoneLaunchThereIsOneJob) {
+  const auto place = of({{"RANK", "0"},
+                         {"WORLD_SIZE", "2"},
+                         {"MASTER_PORT", "1234"},
+                         {"HONE_STORE", "launcher"},
+                         {"TORCHELASTIC_RESTART_COUNT", "1"}});
+  EXPECT_EQ(place->launcher, "hone launch");
+  EXPECT_EQ(place->job, "");
+}
+
 TEST(Place, WhatContradictsItselfIsRefused) {
+  EXPECT_HONE_ERROR(of({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", ""}}), config,
+                    "MASTER_ADDR: got \"\", expected the name or the address of the machine of rank 0");
+
   EXPECT_HONE_ERROR(of({{"RANK", "2"}, {"WORLD_SIZE", "2"}}), config, "RANK: got 2, expected less than WORLD_SIZE, 2");
   EXPECT_HONE_ERROR(of({{"RANK", "1"}}), config, "WORLD_SIZE: missing");
   EXPECT_HONE_ERROR(of({{"WORLD_SIZE", "2"}}), config, "RANK: missing");
