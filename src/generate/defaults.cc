@@ -34,7 +34,7 @@ struct HfGeneration {
   }
 };
 
-// Keys that would change the text, with the value at which they do nothing.
+// Keys that would change the text, with the value at which they do nothing; null and what is empty do nothing either.
 constexpr std::array kNeutral = std::to_array<std::pair<std::string_view, std::string_view>>(
     {{"num_beams", "1"},          {"num_beam_groups", "1"},     {"num_return_sequences", "1"},
      {"penalty_alpha", ""},       {"diversity_penalty", "0.0"}, {"length_penalty", "1.0"},
@@ -43,10 +43,10 @@ constexpr std::array kNeutral = std::to_array<std::pair<std::string_view, std::s
      {"eta_cutoff", "0.0"},       {"top_h", ""},                {"guidance_scale", ""},
      {"suppress_tokens", ""},     {"begin_suppress_tokens", ""}, {"forced_bos_token_id", ""},
      {"forced_eos_token_id", ""}, {"sequence_bias", ""},        {"min_length", "0"},
-     {"min_new_tokens", ""},      {"early_stopping", "false"},  {"renormalize_logits", "false"},
+     {"min_new_tokens", "0"},     {"early_stopping", "false"},  {"renormalize_logits", "false"},
      {"exponential_decay_length_penalty", ""}, {"watermarking_config", ""}, {"constraints", ""},
      {"dola_layers", ""},         {"prompt_lookup_num_tokens", ""}, {"token_healing", "false"},
-     {"max_time", ""}});
+     {"max_time", ""},            {"force_words_ids", ""}});
 
 // Keys that change nothing here, with what they may be; each may be null.
 enum class Is { anything, flag, text };
@@ -55,7 +55,15 @@ constexpr std::array kWithoutEffect = std::to_array<std::pair<std::string_view, 
      {"cache_implementation", Is::text}, {"cache_config", Is::anything},      {"return_legacy_cache", Is::flag},
      {"output_attentions", Is::flag},    {"output_hidden_states", Is::flag},  {"output_scores", Is::flag},
      {"output_logits", Is::flag},        {"return_dict_in_generate", Is::flag}, {"trust_remote_code", Is::flag},
-     {"low_memory", Is::flag},           {"disable_compile", Is::flag},       {"remove_invalid_values", Is::flag}});
+     {"low_memory", Is::flag},           {"disable_compile", Is::flag},       {"remove_invalid_values", Is::flag},
+     {"compile_config", Is::anything},   {"prefill_chunk_size", Is::anything}, {"max_cache_len", Is::anything},
+     {"continuous_batching_config", Is::anything},
+     // Of a second model that guesses tokens, which no file names: the caller of transformers brings it along.
+     {"use_mtp", Is::flag},              {"is_assistant", Is::flag},          {"speculation_type", Is::anything},
+     {"num_assistant_tokens", Is::anything}, {"num_assistant_tokens_schedule", Is::anything},
+     {"assistant_confidence_threshold", Is::anything}, {"assistant_early_exit", Is::anything},
+     {"assistant_lookbehind", Is::anything}, {"target_lookbehind", Is::anything},
+     {"assistant_ensemble_weight", Is::anything}, {"max_matching_ngram_size", Is::anything}});
 
 constexpr std::array<std::string_view, 4> kIds = {"bos_token_id", "eos_token_id", "pad_token_id",
                                                   "decoder_start_token_id"};
@@ -77,8 +85,9 @@ bool neutral(std::string_view key, const config::Node& value, Problems& problems
   for (const auto& [name, nothing] : kNeutral) {
     if (name != key) continue;
     const auto number = parse_double(nothing);
-    const bool same = value.is_null() || (value.kind() == config::Node::Kind::scalar &&
-                                          (number ? parse_double(value.text()) == number : value.text() == nothing));
+    const bool scalar = value.kind() == config::Node::Kind::scalar;
+    const bool same = value.is_null() || (!scalar && value.entries().empty() && value.items().empty()) ||
+                      (scalar && (number ? parse_double(value.text()) == number : value.text() == nothing));
     if (!same) problems.add(std::string(key), "is not supported; remove it to generate without", "", value.mark());
     return true;
   }

@@ -68,6 +68,18 @@ TEST_F(Defaults, OtherKeysAreOfTheirTypeAndRange) {
   EXPECT_EQ(config.max_length, std::nullopt);
 }
 
+// As files have it that name every key of transformers 4.
+TEST_F(Defaults, WhatDoesNothingIsPassedOver) {
+  const GenerateConfig config = read(R"({"min_length": 0, "min_new_tokens": 0, "bad_words_ids": [], "sequence_bias": {},
+    "suppress_tokens": [], "force_words_ids": null, "num_beams": 1, "num_assistant_tokens": 20, "is_assistant": false,
+    "num_assistant_tokens_schedule": "constant", "assistant_confidence_threshold": 0.4, "target_lookbehind": 10,
+    "assistant_lookbehind": 10, "max_matching_ngram_size": null, "compile_config": {"mode": "x"}, "top_k": 5})");
+  EXPECT_EQ(config.top_k, 5);
+  expect_problem("min_new_tokens", "3", "is not supported");
+  expect_problem("bad_words_ids", "[[5]]", "is not supported");
+  expect_problem("suppress_tokens", "[7]", "is not supported");
+}
+
 TEST_F(Defaults, FiltersStayForATemperatureThatTheUserGives) {
   for (const char* samples : {"", R"("do_sample": false, )", R"("do_sample": true, )"}) {
     const GenerateConfig config = read(std::string("{") + samples + R"("top_k": 7, "top_p": 0.5, "min_p": 0.25})");
