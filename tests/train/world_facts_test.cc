@@ -121,8 +121,11 @@ TEST_F(Alike, WeightsThatHavePartedAreNotSaved) {
 
 // Muon's products run over a whole weight.
 TEST_F(Alike, OtherNumbersOfThreadsAreRefusedWhereBitsDependOnThem) {
-  const auto threads = [](const World& world) { at::set_num_threads(1 + world.rank()); };
   const int before = at::get_num_threads();
+  const auto threads = [](const World& world) {
+    at::get_num_threads();  // a thread's first call takes what any thread has set
+    at::set_num_threads(1 + world.rank());
+  };
   const std::string text = refused({{"optimizer", "{type: muon, learning_rate: 1e-3}"}}, ErrorKind::config, nullptr,
                                    threads);
   at::set_num_threads(before);
