@@ -107,6 +107,7 @@ const std::vector<std::string>& table_fields(RecordKind records) {
 FieldMap::FieldMap(const SourceFile& file) : columns_(file.columns), ignore_(file.ignore), records_(file.records) {
   const std::vector<std::string>& all = known_fields(records_);
   for (const auto& [known, field] : columns_) {
+    if (is_optional_column(known)) unmet_.insert(field);
     if (has(all, known) && !field.empty()) continue;
     const std::string fact =
         field.empty() ? "is empty; expected a field of the file" : "is not read; expected one of " + join(all, ", ");
@@ -217,11 +218,9 @@ std::string FieldMap::null_field(const json& value, const std::vector<std::strin
                      has(names, "conversations") || (has(names, "prompt") && has(names, "completion")) ||
                      (has(names, "instruction") && has(names, "output"));
   if (columns_.empty() && whole) return "";  // a column of another form may be empty
-  const std::vector<std::string> optional = {"input", "history",   "system",
-                                             "tools", "documents", "chat_template_kwargs"};
   const std::vector<std::string> sides = {"chosen", "rejected"};  // of pairs only these must be there
   for (const std::string& known : records_ == RecordKind::preference ? sides : known_fields(records_)) {
-    if (has(optional, known) || (!columns_.empty() && columns_.count(known) == 0)) continue;
+    if (is_optional_column(known) || (!columns_.empty() && columns_.count(known) == 0)) continue;
     const auto field = value.find(source_of(known));
     if (field != value.end() && field->is_null()) return source_of(known);
   }
@@ -347,9 +346,13 @@ void FieldMap::check_unread(const json& value, const Form& form, const Place& pl
 }
 
 void FieldMap::note_renamed(const Form& form, Record& record) {
-  for (const auto& [known, field] : columns_)
-    if (is_optional_column(known) && has(form.fields(), field) && noted_.insert(field).second)
-      record.renamed.push_back(field);
+  if (unmet_.empty()) return;
+  const std::vector<std::string> used = form.fields();
+  std::erase_if(unmet_, [&](const std::string& field) {
+    if (!has(used, field)) return false;
+    record.renamed.push_back(field);
+    return true;
+  });
 }
 
 std::vector<std::string> FieldMap::unread(const std::vector<std::string>& names, const Form& form, const Place& place) {

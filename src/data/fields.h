@@ -51,7 +51,8 @@ class FieldMap {
   std::map<std::string, std::string> columns_;
   std::vector<std::string> ignore_;
   RecordKind records_;
-  std::set<std::string> told_, noted_;
+  std::set<std::string> told_;
+  std::set<std::string> unmet_;  // fields that columns name, that records may lack and that none has had so far
 };
 
 // The names that columns can give another source, in the order of error messages.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/log.h"
@@ -13,8 +14,10 @@
 
 namespace hone::data {
 
-bool is_optional_column(const std::string& known) {
-  return has({"system", "tools", "documents", "chat_template_kwargs", "input", "history"}, known);
+bool is_optional_column(std::string_view known) {
+  constexpr std::array<std::string_view, 6> kAll = {"input", "history",   "system",
+                                                    "tools", "documents", "chat_template_kwargs"};
+  return std::find(kAll.begin(), kAll.end(), known) != kAll.end();
 }
 
 Unmet::Unmet(const std::vector<std::string>& ignore, const std::map<std::string, std::string>& columns) {

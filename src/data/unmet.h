@@ -5,6 +5,7 @@
 #include <compare>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hone/data.h"
@@ -35,6 +36,6 @@ class Unmet {
 };
 
 // Whether columns may give `known` a field that only some records have.
-bool is_optional_column(const std::string& known);
+bool is_optional_column(std::string_view known);
 
 }  // namespace hone::data
