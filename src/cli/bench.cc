@@ -21,11 +21,13 @@
 #include "ops/kernels.h"
 #include "tensor/threads.h"
 #include "train/bench.h"
+#include "train/ceilings.h"
 
 namespace hone::cli {
 namespace {
 
 using training::BenchReport;
+using training::Ceilings;
 
 double total(const std::array<double, sections::kNames.size()>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
@@ -54,7 +56,7 @@ std::string_view precision_name(Precision precision) {
   return "";
 }
 
-nlohmann::ordered_json to_json(const BenchReport& report) {
+nlohmann::ordered_json to_json(const BenchReport& report, const Ceilings& ceilings) {
   const auto steps = static_cast<double>(report.steps);
   const double flop = total(report.totals.flop) / steps;
   nlohmann::ordered_json split, flops, bytes, waited,
@@ -75,10 +77,10 @@ nlohmann::ordered_json to_json(const BenchReport& report) {
               {"tokens_per_second", static_cast<double>(report.tokens_per_step) / report.step_seconds},
               {"flop_per_step", flop},
               {"flops", flop / report.step_seconds},
-              {"product_ceiling_flops", report.product_ceiling},
-              {"memory_ceiling_bytes_per_second", report.memory_ceiling},
+              {"product_ceiling_flops", ceilings.products},
+              {"memory_ceiling_bytes_per_second", ceilings.memory},
               {"host_waits_per_micro_batch", report.host_waits_per_micro_batch},
-              {"share_of_ceiling", flop / report.step_seconds / report.product_ceiling},
+              {"share_of_ceiling", flop / report.step_seconds / ceilings.products},
               {"peak_memory_bytes", report.peak_memory_bytes}};
   for (std::size_t i = 0; i < sections::kNames.size(); ++i) {
     const std::string name(sections::kNames[i]);
@@ -98,7 +100,7 @@ nlohmann::ordered_json to_json(const BenchReport& report) {
 }
 
 // An op's rate, and what share that is of the ceiling: of numbers where it multiplies, else of bytes.
-void print_ops(const BenchReport& report) {
+void print_ops(const BenchReport& report, const Ceilings& ceilings) {
   const sections::Totals& totals = report.totals;
   const auto steps = static_cast<double>(report.steps);
   std::cout << fmt::format("{:<24} {:>10} {:>7} {:>9} {:>7} {:>10} {:>9}\n", "op", "s / step", "share", "GFLOP/s",
@@ -106,7 +108,7 @@ void print_ops(const BenchReport& report) {
   for (std::size_t i = 0; i < sections::kNames.size(); ++i) {
     const double seconds = totals.seconds[i], flops = totals.flop[i] / seconds, bytes = totals.bytes[i] / seconds;
     const auto giga = [](double rate) { return rate > 0 ? fmt::format("{:.0f}", rate / 1e9) : std::string(); };
-    const double share = flops > 0 ? flops / report.product_ceiling : bytes / report.memory_ceiling;
+    const double share = flops > 0 ? flops / ceilings.products : bytes / ceilings.memory;
     std::cout << fmt::format("{:<24} {:>10.4f} {:>5.1f} % {:>9} {:>7} {:>10} {:>9.4f}\n", sections::kNames[i],
                              seconds / steps, 100 * seconds / total(totals.seconds), giga(flops), giga(bytes),
                              share > 0 ? fmt::format("{:.0f} %", 100 * share) : "", totals.waited[i] / steps);
@@ -118,7 +120,7 @@ std::string describe_kernels() {
   return fmt::format(", kernels {}{}", ops::name(ops::level()), library ? ", fp32 products by LibTorch" : "");
 }
 
-void print(const BenchReport& report) {
+void print(const BenchReport& report, const Ceilings& ceilings) {
   const auto steps = static_cast<double>(report.steps);
   const double all = total(report.totals.seconds), flop = total(report.totals.flop) / steps;
   const bool host = report.device == "cpu";
@@ -134,9 +136,9 @@ void print(const BenchReport& report) {
                            static_cast<double>(report.tokens_per_step) / report.step_seconds,
                            flop / report.step_seconds / 1e9);
   std::cout << fmt::format("ceiling          {:.1f} GFLOP/s of matrix products, of which the step reaches {:.1f} %\n",
-                           report.product_ceiling / 1e9, 100 * flop / report.step_seconds / report.product_ceiling);
+                           ceilings.products / 1e9, 100 * flop / report.step_seconds / ceilings.products);
   std::cout << fmt::format("memory           {:.1f} GB/s read and written by a large copy\n",
-                           report.memory_ceiling / 1e9);
+                           ceilings.memory / 1e9);
   std::cout << fmt::format("threads          wait {:.3g} s of a step for one another, {:.1f} %\n",
                            total(report.totals.waited) / steps, 100 * total(report.totals.waited) / all);
   std::cout << fmt::format("host waits       {:.4g} in a micro-batch, for what a device makes\n",
@@ -144,7 +146,7 @@ void print(const BenchReport& report) {
   std::cout << fmt::format("start            {:.2f} s to load, first step done after {:.2f} s\n", report.load_seconds,
                            report.first_step_seconds);
   std::cout << fmt::format("peak memory      {}\n\n", human_size(static_cast<std::uint64_t>(report.peak_memory_bytes)));
-  print_ops(report);
+  print_ops(report, ceilings);
 }
 
 class Bench final : public Command {
@@ -193,9 +195,10 @@ class Bench final : public Command {
     const Recipe recipe = whole_recipe(
         with_recipe, flags_.set, "", "", flags_.allow_unknown ? UnknownKeys::pass_over : UnknownKeys::refuse);
     const BenchReport report = training::bench(recipe, {flags_.warmup, flags_.steps, world});
-    world.wait();  // rank 0's files are read no more
+    world.wait();  // rank 0's files are read no more, and all ranks measure at once, as in a step
+    const Ceilings ceilings = training::ceilings(report.precision, at::Device(report.device));
     if (!world.is_first()) return 0;
-    call.json ? write_json(to_json(report)) : print(report);
+    call.json ? write_json(to_json(report, ceilings)) : print(report, ceilings);
     return 0;
   }
 

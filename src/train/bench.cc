@@ -1,7 +1,5 @@
-// Timed training steps, and what the machine could do at best.
+// Timed training steps.
 #include "train/bench.h"
-
-#include <ATen/ATen.h>
 
 #include <algorithm>
 #include <utility>
@@ -10,8 +8,6 @@
 #include "base/clock.h"
 #include "base/env.h"
 #include "base/temporary.h"
-#include "hub/memory.h"
-#include "ops/matmul.h"
 #include "tensor/device.h"
 #include "train/batch_size.h"
 #include "train/complete.h"
@@ -30,53 +26,6 @@ double median(std::vector<double> values) {
 }
 
 }  // namespace
-
-namespace {
-
-// Seconds of [rows, inner] times [inner, inner].
-double product_seconds(std::int64_t rows, std::int64_t inner, at::ScalarType type, at::Device device) {
-  const at::Tensor a = at::rand({rows, inner}).to(device, type), b = at::rand({inner, inner}).to(device, type);
-  at::Tensor out = at::empty({rows, inner}, a.options());
-  double best = 1e9, library_last = 0;
-  for (int i = 0; i < 10; ++i) {
-    const Stopwatch ours;
-    ops::matmul_into(out, {{a, b}});
-    devices::synchronize(device);
-    best = std::min(best, ours.seconds());
-    if (library_last > 3 * best) continue;  // in bf16 without AVX-512 it takes fifty times as long
-    const Stopwatch library;
-    at::mm_out(out, a, b);
-    devices::synchronize(device);
-    best = std::min(best, library_last = library.seconds());
-  }
-  return best;
-}
-
-}  // namespace
-
-double product_ceiling(Precision precision, at::Device device) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> sizes{{1536, 1536}, {4096, 512}};
-  if (device.is_cuda()) sizes = {{8192, 8192}, {16384, 4096}};
-  double best = 0;
-  for (const auto& [rows, inner] : sizes)
-    best = std::max(best, 2.0 * static_cast<double>(rows * inner * inner) /
-                              product_seconds(rows, inner, hub::type_of(precision), device));
-  return best;
-}
-
-double memory_ceiling(at::Device device) {
-  const std::int64_t count = device.is_cuda() ? 512 << 20 : 32 << 20;
-  const at::Tensor from = at::ones({count}, device), to = at::zeros({count}, device);
-  devices::synchronize(device);
-  double best = 1e9;
-  for (int i = 0; i < 8; ++i) {
-    const Stopwatch watch;
-    to.copy_(from);
-    devices::synchronize(device);
-    best = std::min(best, watch.seconds());
-  }
-  return 2.0 * 4 * static_cast<double>(count) / best;
-}
 
 BenchReport bench(Recipe recipe, const BenchOptions& options) {
   const TemporaryFolder scratch;
@@ -136,9 +85,6 @@ BenchReport bench(Recipe recipe, const BenchOptions& options) {
   report.step_seconds = median(seconds);
   report.best_step_seconds = *std::min_element(seconds.begin(), seconds.end());
   report.peak_memory_bytes = static_cast<double>(highest_memory(device));
-  options.world.wait();
-  report.product_ceiling = product_ceiling(report.precision, device);  // on all ranks at once, as in a step
-  report.memory_ceiling = memory_ceiling(device);
   return report;
 }
 

@@ -1,8 +1,6 @@
 // Measures training steps as they are: the recipe's model, data and optimizer, and nothing written.
 #pragma once
 
-#include <c10/core/Device.h>
-
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -26,19 +24,13 @@ struct BenchReport {
   std::int64_t steps = 0;
   double host_waits_per_micro_batch = 0;  // for what a device was to make; those between micro-batches are not counted
   double peak_memory_bytes = 0;
-  double product_ceiling = 0;  // FLOP/s of the best product in the recipe's precision, measured in the same process
-  double memory_ceiling = 0;   // bytes/s read and written by a large copy
   Precision precision = Precision::fp32;
-  std::string device = "cpu";  // or "cuda:0": then peak_memory_bytes and the ceilings are its own
+  std::string device = "cpu";  // or "cuda:0": then peak_memory_bytes are its own
   int ranks = 1;
-  double bytes_sent_per_step = 0;       // of weights and gradients to other ranks, by this one
-  double exposed_seconds_per_step = 0;  // in which it waited for other ranks: the host, and the device
+  double bytes_sent_per_step = 0;                   // of weights and gradients to other ranks, by this one
+  double exposed_seconds_per_step = 0;              // in which it waited for other ranks: the host, and the device
   std::optional<double> exchange_seconds_per_step;  // in which anything was on its way; of a device nobody knows
 };
-
-// FLOP/s of large products, the best of ours and LibTorch's: what a recipe's products could reach.
-double product_ceiling(Precision precision, at::Device device);
-double memory_ceiling(at::Device device);  // bytes/s that a copy beyond the caches reads and writes
 
 // Works in a temporary folder that is gone afterwards. Throws as train() does.
 BenchReport bench(Recipe recipe, const BenchOptions& options);

@@ -9,6 +9,7 @@
 #include "nn/flops.h"
 #include "train/batch_size.h"
 #include "train/bench.h"
+#include "train/ceilings.h"
 #include "train/complete.h"
 #include "train/inputs.h"
 #include "train/placement.h"
