@@ -16,6 +16,7 @@ namespace hone::training {
 namespace {
 
 constexpr std::int64_t kFirstRows = 64;
+constexpr double kLongest = 0.1;  // seconds of one product
 
 template <typename Work>
 double seconds_of(at::Device device, const Work& work) {
@@ -25,19 +26,26 @@ double seconds_of(at::Device device, const Work& work) {
   return watch.seconds();
 }
 
-// Seconds of [rows, inner] times [inner, inner].
-double product_seconds(std::int64_t rows, std::int64_t inner, at::ScalarType type, at::Device device) {
+// Seconds of a row of [rows, inner] times [inner, inner], of ours and of LibTorch's, the better one. Where both are
+// slow, as in fp16 on a CPU, of fewer rows; in bf16 without AVX-512 LibTorch takes fifty times as long as we do.
+double row_seconds(std::int64_t rows, std::int64_t inner, at::ScalarType type, at::Device device) {
   const at::Tensor a = at::rand({rows, inner}).to(device, type), b = at::rand({inner, inner}).to(device, type);
-  at::Tensor out = at::empty({rows, inner}, a.options());
-  const auto library = [&](std::int64_t count) {
-    at::Tensor of_rows = out.narrow(0, 0, count);
-    return seconds_of(device, [&] { at::mm_out(of_rows, a.narrow(0, 0, count), b); });
+  const at::Tensor out = at::empty({rows, inner}, a.options());
+  const auto time = [&](std::int64_t count, bool library) {
+    at::Tensor some = out.narrow(0, 0, count);
+    const at::Tensor left = a.narrow(0, 0, count);
+    const double seconds = seconds_of(device, [&] {
+      library ? static_cast<void>(at::mm_out(some, left, b)) : ops::matmul_into(some, {{left, b}});
+    });
+    return seconds / static_cast<double>(count);
   };
-  // In bf16 without AVX-512 LibTorch takes fifty times as long: a few rows of it say so.
-  double library_last = static_cast<double>(rows) / kFirstRows * library(kFirstRows), best = 1e9;
+  const double ours = time(kFirstRows, false), library = time(kFirstRows, true);
+  const auto most = static_cast<std::int64_t>(kLongest / std::min(ours, library));
+  const std::int64_t count = std::clamp(most, kFirstRows, rows);
+  double best = 1e9;
   for (int i = 0; i < 10; ++i) {
-    best = std::min(best, seconds_of(device, [&] { ops::matmul_into(out, {{a, b}}); }));
-    if (library_last <= 3 * best) best = std::min(best, library_last = library(rows));
+    best = std::min(best, time(count, false));
+    if (library <= 3 * ours) best = std::min(best, time(count, true));
   }
   return best;
 }
@@ -58,8 +66,8 @@ double product_ceiling(Precision precision, at::Device device) {
   if (device.is_cuda()) sizes = {{8192, 8192}, {16384, 4096}};
   double best = 0;
   for (const auto& [rows, inner] : sizes)
-    best = std::max(best, 2.0 * static_cast<double>(rows * inner * inner) /
-                              product_seconds(rows, inner, hub::type_of(precision), device));
+    best = std::max(
+        best, 2.0 * static_cast<double>(inner * inner) / row_seconds(rows, inner, hub::type_of(precision), device));
   return best;
 }
 
