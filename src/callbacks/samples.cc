@@ -210,7 +210,7 @@ class Samples final : public Callback {
     if (!config_.system.empty()) add("system", config_.system);
     add("user", prompt);
     const Conversation conversation{messages.dump(), "", "", "", -1};
-    const text::Chat chat = text::with_texts(*template_, text::Chat::from(conversation, where), where);
+    const text::Chat chat = text::chat_for(*template_, conversation, where);
     const auto now = static_cast<std::int64_t>(wall_seconds());
     return template_->render(chat, {.generation_prompt = true, .now = now}).text;
   }

@@ -38,18 +38,6 @@ ordered_json parsed(const std::string& text) {
   return io::parse_ordered_json(text, "in its text", {.bytes = io::kMaxLine, .keeps_integers = true});
 }
 
-// Templates write arguments with tojson or item by item: they want the object, not a string that holds one.
-void open_arguments(ordered_json& call) {
-  ordered_json* function = call.contains("function") && call["function"].is_object() ? &call["function"] : &call;
-  const auto arguments = function->find("arguments");
-  if (arguments == function->end() || !arguments->is_string()) return;
-  try {
-    ordered_json object = parsed(arguments->get_ref<const std::string&>());
-    if (object.is_object() && !io::find_big_integer(object)) *arguments = std::move(object);
-  } catch (const Error&) {  // a text of another kind
-  }
-}
-
 constexpr const char* kCall = "as the value of a function_call a JSON object with a name";
 
 ordered_json parsed_field(const std::string& text, const Place& place, const std::string& where,
@@ -66,9 +54,7 @@ ordered_json parsed_field(const std::string& text, const Place& place, const std
 ordered_json as_call(ordered_json value, const Place& place, const std::string& where) {
   if (!value.is_object()) fail_type(place, where, value, kCall);
   if (!value.contains("name")) fail(place, where, fmt::format("got an object without a name, expected {}", kCall));
-  ordered_json call = {{"type", "function"}, {"function", std::move(value)}};
-  open_arguments(call);
-  return call;
+  return {{"type", "function"}, {"function", std::move(value)}};
 }
 
 ordered_json from_share_gpt(const ordered_json& turn, const Place& place, const std::string& where) {
@@ -124,10 +110,10 @@ ordered_json read_messages(const ordered_json& list, const std::string& field, c
       text_of(list[i], "role", place, where);
       messages.push_back(list[i]);
     }
-    const auto calls = messages.back().find("tool_calls");
-    if (calls == messages.back().end() || !calls->is_array()) continue;
-    for (ordered_json& call : *calls)
-      if (call.is_object()) open_arguments(call);
+    const auto content = messages.back().find("content");
+    if (content == messages.back().end() || content->is_string() || content->is_structured() || content->is_null())
+      continue;
+    fail_type(place, where + ".content", *content, "a text, or a list of its parts");
   }
   return messages;
 }

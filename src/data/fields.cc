@@ -35,8 +35,8 @@ std::string proposal(const std::vector<std::string>& names) {
   Columns found;
   if (!prompt.empty() && !completion.empty())
     found = {{"prompt", prompt}, {"completion", completion}};
-  else if (!text.empty() || !names.empty())
-    found = {{"text", text.empty() ? names.back() : text}};
+  else if (!text.empty())
+    found = {{"text", text}};
   return advise_columns(found, {{"text", "story"}});
 }
 

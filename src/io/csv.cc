@@ -3,12 +3,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "base/strings.h"
 
 namespace hone::io {
 namespace {
 
 constexpr std::uint64_t kMaxRow = kMaxLine;
+constexpr std::size_t kMostAhead = 1000;  // lines of a field in TSV
 
 }  // namespace
 
@@ -17,20 +21,64 @@ CsvReader::CsvReader(const std::filesystem::path& path, char separator, std::fun
 
 std::string CsvReader::where() const { return fmt::format("{}:{}", lines_.bytes().path().string(), line_); }
 
-// Takes a quoted field from the front of `rest`, which then begins with a separator or is empty. In CSV it may take
-// more lines. false: a TSV field whose quote is only a character; nothing is taken.
-bool CsvReader::quoted_field(std::string_view& rest, std::string& field) {
+bool CsvReader::next_line(std::string_view& line) {
+  if (ahead_.empty()) {
+    if (!lines_.next(line)) return false;
+    current_ = line;
+    ending_ = lines_.ending();
+    last_ = lines_.line();
+  } else {
+    current_ = std::move(ahead_.front().text);
+    ending_ = std::move(ahead_.front().ending);
+    last_ = ahead_.front().number;
+    ahead_.pop_front();
+  }
+  line = current_;
+  return true;
+}
+
+const CsvReader::Line* CsvReader::ahead(std::size_t count) {
+  while (ahead_.size() <= count) {
+    std::string_view line;
+    if (!lines_.next(line)) return nullptr;
+    ahead_.push_back({std::string(line), std::string(lines_.ending()), lines_.line()});
+  }
+  return &ahead_[count];
+}
+
+// Whether a TSV field that is open at the end of its line is a quoted one (see csv.h).
+bool CsvReader::closes_ahead(std::size_t fields_before) {
+  constexpr std::size_t none = std::string_view::npos;
+  std::uint64_t size = 0;
+  for (std::size_t i = 0; i < kMostAhead && size < kMaxRow; ++i) {
+    const Line* line = ahead(i);
+    if (line == nullptr) return false;
+    const std::string_view text = line->text;
+    size += text.size();
+    std::size_t quote = text.find('"');
+    while (quote != none && quote + 1 < text.size() && text[quote + 1] == '"') quote = text.find('"', quote + 2);
+    if (text.find('\t') < quote) return false;
+    if (quote == none) continue;
+    const std::string_view rest = text.substr(quote + 1);
+    const auto fields = fields_before + 1 + static_cast<std::size_t>(std::count(rest.begin(), rest.end(), '\t'));
+    return (rest.empty() || rest[0] == '\t') && (width_ == 0 || fields == width_);
+  }
+  return false;
+}
+
+// Takes a quoted field from the front of `rest`, which then begins with a separator or is empty; it may take more
+// lines. false: a TSV field whose quote is only a character; nothing is taken.
+bool CsvReader::quoted_field(std::string_view& rest, std::string& field, std::size_t fields_before) {
   std::size_t at = 1;
+  bool goes_on = separator_ != '\t';
   for (;;) {
     const std::size_t quote = rest.find('"', at);
     if (quote == std::string_view::npos) {
-      if (separator_ == '\t') return false;
-      field.append(rest.substr(at)).append(lines_.ending());
-      std::string_view line;
-      if (field.size() > kMaxRow || !lines_.next(line))
+      if (!goes_on && !closes_ahead(fields_before)) return false;
+      goes_on = true;
+      field.append(rest.substr(at)).append(ending_);
+      if (field.size() > kMaxRow || !next_line(rest))
         throw Error(ErrorKind::data, where() + ": a quoted field of this row is never closed");
-      current_ = line;
-      rest = current_;
       at = 0;
       continue;
     }
@@ -54,25 +102,25 @@ bool CsvReader::quoted_field(std::string_view& rest, std::string& field) {
 
 bool CsvReader::next(std::vector<std::string>& fields) {
   fields.clear();
-  std::string_view line;
+  std::string_view rest;
   do {
-    if (!lines_.next(line)) return false;
-  } while (line.empty());
-  line_ = lines_.line();
-  current_ = line;
-  std::string_view rest = current_;
+    if (!next_line(rest)) return false;
+  } while (rest.empty());
+  line_ = last_;
   for (;;) {
     std::string field;
-    if (!rest.empty() && rest[0] == '"' && quoted_field(rest, field)) {
+    if (!rest.empty() && rest[0] == '"' && quoted_field(rest, field, fields.size())) {
       fields.push_back(std::move(field));
     } else {
       const std::size_t end = std::min(rest.find(separator_), rest.size());
       fields.emplace_back(rest.substr(0, end));
       rest.remove_prefix(end);
     }
-    if (rest.empty()) return true;
+    if (rest.empty()) break;
     rest.remove_prefix(1);  // the separator; a field follows, perhaps an empty one
   }
+  if (width_ == 0) width_ = fields.size();
+  return true;
 }
 
 }  // namespace hone::io

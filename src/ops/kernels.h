@@ -7,10 +7,9 @@
 #include <string>
 #include <string_view>
 
-namespace hone::ops {
+#include "ops/level.h"
 
-// reference: no kernel of ours at all; avx512bf16: with dot products of bf16 pairs; amx: with tiles of them.
-enum class Level { reference, basic, avx2, avx512, avx512bf16, amx };
+namespace hone::ops {
 
 // Who multiplies fp32 matrices on the CPU, weights' gradients included: kernels of ours, or LibTorch, which has MKL.
 // Products of few rows, as in decoding, are ours at every level but reference.
@@ -34,9 +33,7 @@ struct Cpu {
 // measured to be faster, and by ours elsewhere. Throws Error(usage).
 KernelChoice choose_kernels(const Cpu& cpu, std::string_view wanted);
 
-// The choice for this machine and HONE_KERNELS=[reference|basic|avx2|avx512|avx512bf16|amx][,fp32=ours|libtorch]. Read
-// once.
-Level level();
+// The rest of what level() is of: read once.
 Fp32Products fp32_products();
 std::string_view name(Level level);
 std::string_view name(Fp32Products products);
@@ -83,4 +80,15 @@ class PretendLevel {
 // True if kernels are on and every tensor is a float, double or bfloat16 tensor in CPU memory, all of one type.
 bool kernels_take(std::initializer_list<at::Tensor> tensors);
 
+namespace cpu {
+
+// Calls run(T{}) with the C++ type of a tensor that kernels_take() accepted.
+template <class Run>
+auto with_type(at::ScalarType type, Run&& run) {
+  if (type == at::kFloat) return run(float{});
+  if (type == at::kDouble) return run(double{});
+  return run(c10::BFloat16{});
+}
+
+}  // namespace cpu
 }  // namespace hone::ops

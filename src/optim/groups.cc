@@ -71,6 +71,11 @@ class Groups final : public Split {
     for (std::size_t i = 0; i < all.size(); ++i) {
       const Problems::Scope below(problems, fmt::format("groups.{}.optimizer.", i));
       all[i].second->check(steps, problems);
+      const std::int64_t every = all[i].second->curvature_every();
+      problems.require(
+          every == 0 || every == curvature_every(), "update_period",
+          fmt::format("got {}, expected {}, as in the group before: labels are drawn for all groups at once", every,
+                      curvature_every()));
     }
   }
 

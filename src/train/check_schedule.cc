@@ -12,41 +12,56 @@
 namespace hone::training {
 namespace {
 
-bool watches(const config::Choice<Callback>& choice) { return !registries().callbacks.make(choice)->watches().empty(); }
-
 // Callbacks that act on evaluations: there must be one besides that at the end.
 void check_watchers(const Recipe& recipe, std::int64_t steps, Problems& problems) {
-  const std::int64_t every = recipe.trainer.eval_every;
-  if (every == 0 || every < steps || recipe.trainer.eval_every_epochs > 0 || has_own_times(recipe)) return;
-  for (std::size_t i = 0; i < recipe.callbacks.size(); ++i)
-    if (watches(recipe.callbacks[i]))
+  for (std::size_t i = 0; i < recipe.callbacks.size(); ++i) {
+    const std::string metric = registries().callbacks.make(recipe.callbacks[i])->watches();
+    if (metric.empty()) continue;
+    const MetricTimes times = times_of(recipe, metric);
+    if (times.every >= steps && !times.by_epochs)
       problems.add(fmt::format("callbacks.{}", i),
-                   fmt::format("acts on evaluations, but there is only the one at the end: trainer.eval_every is "
-                               "{} of {} steps",
-                               every, steps));
+                   fmt::format("acts on evaluations, but there is only the one at the end: {} is {} of {} steps",
+                               times.option, times.every, steps));
+  }
 }
 
 // Best checkpoints: some step besides the last is both evaluated and saved.
 void check_best_saves(const Recipe& recipe, std::int64_t steps, Problems& problems) {
-  const TrainerSection& trainer = recipe.trainer;
-  const SaveSection& save = trainer.save;
+  const SaveSection& save = recipe.trainer.save;
+  const MetricTimes times = times_of(recipe, save.best_by);
   const bool asked = save.keep_best > 1 || !save.best_by.empty();
-  if (!asked || save.after_evaluation || save.every_minutes > 0 || trainer.eval_every_epochs > 0 ||
-      has_own_times(recipe))
-    return;
-  const std::int64_t meet = save.every > 0 ? std::lcm(save.every, trainer.eval_every) : 0;  // 0: never
+  if (!asked || times.by_epochs || (times.every > 0 && (save.after_evaluation || save.every_minutes > 0))) return;
+  const std::int64_t meet = save.every > 0 ? std::lcm(save.every, times.every) : 0;  // 0: never
   if (meet == 0 || meet >= steps)
     problems.add(save.keep_best > 1 ? "trainer.save.keep_best" : "trainer.save.best_by",
-                 fmt::format("of {} steps only the last is both evaluated and saved: trainer.eval_every is {}, "
-                             "trainer.save.every {}; set trainer.save.after_evaluation",
-                             steps, trainer.eval_every, save.every));
+                 fmt::format("of {} steps only the last is both evaluated and saved: {} is {}, "
+                             "trainer.save.every {}; set {}",
+                             steps, times.option, times.every, save.every,
+                             times.every == 0 ? times.option : "trainer.save.after_evaluation"));
 }
 
 }  // namespace
 
-bool has_own_times(const Recipe& recipe) {
-  return std::any_of(recipe.trainer.eval_sets.begin(), recipe.trainer.eval_sets.end(),
-                     [](const auto& set) { return set.second.every.value_or(0) > 0; });
+std::vector<std::string> eval_sets(const Recipe& recipe) {
+  std::vector<std::string> names;
+  if (recipe.data.eval.held_out.value_or(0) > 0) names.push_back("held_out");
+  for (const auto& [name, files] : recipe.data.eval.files) names.push_back(name);
+  return names;
+}
+
+MetricTimes times_of(const Recipe& recipe, const std::string& metric) {
+  const TrainerSection& trainer = recipe.trainer;
+  const std::vector<std::string> sets = eval_sets(recipe);
+  std::string of = sets.empty() ? "" : sets.front();
+  if (sets.size() > 1 && !metric.empty()) {
+    of.clear();
+    for (const std::string& set : sets)
+      if (metric.starts_with("eval_" + set + "_") && set.size() > of.size()) of = set;
+  }
+  const auto own = trainer.eval_sets.find(of);
+  if (own != trainer.eval_sets.end() && own->second.every)
+    return {fmt::format("trainer.eval_sets.{}.every", of), *own->second.every, false};
+  return {"trainer.eval_every", trainer.eval_every, trainer.eval_every_epochs > 0};
 }
 
 void check_schedule(const Recipe& recipe, std::int64_t steps, Problems& problems) {

@@ -2,13 +2,25 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "hone/recipe.h"
 
 namespace hone::training {
 
-// Of evaluation sets, some that do not follow trainer.eval_every.
-bool has_own_times(const Recipe& recipe);
+// The names of a run's evaluation sets, in their order.
+std::vector<std::string> eval_sets(const Recipe& recipe);
+
+// When a metric is measured, besides at the end of the run.
+struct MetricTimes {
+  std::string option;      // that says how often
+  std::int64_t every = 0;  // steps; 0: not by steps
+  bool by_epochs = false;
+  bool never() const { return every == 0 && !by_epochs; }
+};
+// By the evaluation set that its name begins with; "" = the main metric, which is of the first set.
+MetricTimes times_of(const Recipe& recipe, const std::string& metric);
 
 // Found by find_contradictions() where the recipe gives the steps, else (epochs) as soon as the data is read.
 void check_schedule(const Recipe& recipe, std::int64_t steps, Problems& problems);

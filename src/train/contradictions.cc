@@ -22,13 +22,6 @@ namespace {
 
 constexpr const char* kNoData = "set, but there is nothing to evaluate on; give data.eval a share or files";
 
-std::vector<std::string> eval_sets(const Recipe& recipe) {
-  std::vector<std::string> names;
-  if (recipe.data.eval.held_out.value_or(0) > 0) names.push_back("held_out");
-  for (const auto& [name, files] : recipe.data.eval.files) names.push_back(name);
-  return names;
-}
-
 // Whether a metric is measured.
 bool check_metric(const Recipe& recipe, const std::string& option, const std::string& metric, Problems& problems) {
   const std::vector<std::string> sets = eval_sets(recipe);
@@ -51,10 +44,9 @@ bool check_metric(const Recipe& recipe, const std::string& option, const std::st
 // A callback that acts on a metric: it must be measured, and more often than at the end.
 void check_watched(const Recipe& recipe, const std::string& callback, const std::string& metric, Problems& problems) {
   if (!check_metric(recipe, callback, metric, problems)) return;
-  const TrainerSection& trainer = recipe.trainer;
-  if (trainer.eval_every_epochs > 0 || has_own_times(recipe)) return;
-  if (trainer.eval_every == 0)
-    problems.add(callback, "acts on evaluations, but there is only the one at the end; set trainer.eval_every");
+  const MetricTimes times = times_of(recipe, metric);
+  if (times.never())
+    problems.add(callback, "acts on evaluations, but there is only the one at the end; set " + times.option);
 }
 
 // Of hone's own callbacks those whose numbers or file have no name that a second one could change, and those whose

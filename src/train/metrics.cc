@@ -135,6 +135,7 @@ void StepReport::add(const StepReport& update) {
   host_waits += update.host_waits;
   spikes += update.spikes;
   overflows += update.overflows;
+  lost_estimates += update.lost_estimates;
   not_finite += update.not_finite;
 }
 

@@ -25,6 +25,7 @@ struct StepReport {
   std::int64_t spikes = 0;  // updates left out for their gradients' norm
   std::int64_t not_finite = 0;  // updates left out for a loss or gradient that was not
   std::int64_t overflows = 0;   // updates left out for gradients too large for fp16
+  std::int64_t lost_estimates = 0;  // of the optimizer's curvature, whose gradients were not finite
   bool left_out() const { return skipped || spikes > 0 || not_finite > 0 || overflows > 0; }  // of one update
   // Passes forward and backward, and how often the host waited in them for what a device was to make (tensor/host.h).
   std::int64_t micro_batches = 0, host_waits = 0;

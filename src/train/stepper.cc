@@ -211,15 +211,17 @@ void Stepper::each_pass(const Passes& passes, const std::function<void(std::size
   }
 }
 
-void Stepper::estimate_curvature(const Group& group, const Passes& passes, const Amounts& amounts, double labels) {
+bool Stepper::estimate_curvature(const Group& group, const Passes& passes, const Amounts& amounts, double labels) {
   const std::int64_t every = frame_.optimizer().curvature_every(), update = frame_.run.updates;
-  if (every == 0 || update % every != 0) return;
+  if (every == 0 || update % every != 0) return true;
   const Random seeds(recipe_.run.seed, fmt::format("curvature/{}", update));
   each_pass(passes, [&](std::size_t i) {
     backward_of_drawn(group[i], amounts, seeds.bits(number_of(i)), fmt::format("drawn/{}/{}", update, number_of(i)));
   });
   updater().add_over_ranks();
-  updater().take_curvature(labels);
+  const bool finite = std::isfinite(updater().gradient_norm());
+  finite ? updater().take_curvature(labels) : updater().leave_out();
+  return finite;
 }
 
 // What terms may be divided by, of all ranks' micro-batches that have something to learn from; empty: none has.

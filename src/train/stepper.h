@@ -128,7 +128,8 @@ class Stepper {
   Tensor mean(const LossTerms& terms, const Amounts& amounts) const;
   void each_pass(const Passes& passes, const std::function<void(std::size_t)>& pass);
   // Of the model as it is now, where this update is one after which the optimizer wants it.
-  void estimate_curvature(const Group& group, const Passes& passes, const Amounts& amounts, double labels);
+  // false: its gradients were not finite, and the estimate is what it was.
+  bool estimate_curvature(const Group& group, const Passes& passes, const Amounts& amounts, double labels);
   bool overflows(StepReport& report);
   Tensor norm_there();  // Updater::norm_there(); undefined also where the host has to see the gradients first
   void update_buffers(const std::vector<Passed>& passed);

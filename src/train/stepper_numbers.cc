@@ -89,11 +89,14 @@ StepReport Stepper::decide(Work& work) {
     return report;
   }
   const spans::Span span("update");
-  if (recipe_.trainer.precision == Precision::fp16) state.loss_scale.grow(recipe_.trainer.loss_scale);
   frame_.update({recipe_.trainer.max_grad_norm, recipe_.trainer.max_grad_value});
   update_buffers(work.passed);
   hooks.after();
-  estimate_curvature(work.group, work.passes, work.amounts, static_cast<double>(report.supervised));
+  const bool estimated =
+      estimate_curvature(work.group, work.passes, work.amounts, static_cast<double>(report.supervised));
+  report.lost_estimates = estimated ? 0 : 1;
+  if (recipe_.trainer.precision == Precision::fp16)
+    estimated ? state.loss_scale.grow(recipe_.trainer.loss_scale) : static_cast<void>(state.loss_scale.shrink());
   return report;
 }
 

@@ -18,6 +18,7 @@
 #include "train/ranks.h"
 #include "train/restore.h"
 #include "train/resume.h"
+#include "train/tell_step.h"
 #include "train/world_facts.h"
 
 namespace hone::training {
@@ -91,6 +92,10 @@ Trainer::Trainer(TrainerParts parts)
     state_.loss_scale = {};
   else if (state_.loss_scale.is_unused())
     state_.loss_scale.factor = recipe_.trainer.loss_scale.start;
+  else if (std::any_of(parts_.changes.begin(), parts_.changes.end(),
+                       [](const auto& change) { return change.path == "trainer.loss_scale.start"; }))
+    log::warning("{}: trainer.loss_scale.start is of no use here: the run goes on with its own factor, {}",
+                 recipe_.run.folder, state_.loss_scale.factor);
   if (parts_.from) {
     was_evaluated_ = !state_.evaluation_due && is_on_record(state_, measures_);
     hooks_.restore(state_);
@@ -259,10 +264,11 @@ void Trainer::begin() {
   stepper_->begin(data);
 }
 
-std::optional<std::int64_t> Trainer::epoch_begun_at(std::int64_t step) const {
+std::optional<std::int64_t> Trainer::epoch_begun_at(std::int64_t step, std::int64_t apart) const {
   const std::optional<double> now = stepper_->epoch_at(step),
                               before = stepper_->epoch_at(std::max<std::int64_t>(0, step - 1));
-  if (!now || (step > 0 && std::floor(*now) == std::floor(*before))) return std::nullopt;
+  const auto part = [&](double epoch) { return std::floor(epoch / static_cast<double>(apart)); };
+  if (!now || (step > 0 && part(*now) == part(*before))) return std::nullopt;
   return static_cast<std::int64_t>(std::floor(*now)) + 1;
 }
 
@@ -303,8 +309,8 @@ bool Trainer::writes_gradients() const { return !parts_.options.gradients.empty(
 // Sets with an interval of their own are due at theirs, the others together.
 void Trainer::plan_evaluation(bool all) {
   const TrainerSection& trainer = recipe_.trainer;
-  const auto begun = epoch_begun_at(state_.step);
-  const bool epoch_due = trainer.eval_every_epochs > 0 && begun && (*begun - 1) % trainer.eval_every_epochs == 0;
+  const std::int64_t epochs = trainer.eval_every_epochs;
+  const bool epoch_due = epochs > 0 && epoch_begun_at(state_.step, epochs);
   const std::vector<EvalSet>& sets = parts_.inputs.evals;
   state_.sets_due.clear();
   for (const EvalSet& set : sets) {
@@ -326,17 +332,8 @@ void Trainer::begin_edge(const StepReport& report) {
 
 // What the step's numbers say, at its edge or while the next one is made.
 void Trainer::after_step(const StepReport& report, double seconds) {
-  if (report.skipped) {
-    state_.skipped_steps += 1;
-    log::warning("step {}: {}, no update", state_.step,
-                 report.why_skipped.empty() ? "no supervised token in any of its rows" : report.why_skipped);
-  }
-  if (report.overflows > 0)
-    log::warning("step {}: gradients too large for fp16: no update, the loss is scaled by {} from now on", state_.step,
-                 state_.loss_scale.factor);
-  if (report.spikes > 0)
-    log::warning("step {}: gradients of norm {:.4g}, {} times the deviation of those before or more: no update",
-                 state_.step, report.grad_norm, recipe_.trainer.skip_spikes.sigma);
+  state_.skipped_steps += report.skipped;
+  tell_left_out(report, recipe_.trainer, state_);
   if (log_) log_->step(state_, report, seconds);
   end_step(report);
 }

@@ -82,7 +82,9 @@ class Trainer {
   bool writes_gradients() const;  // of the step that is being made
   Summary replay();
   void after_update();
-  std::optional<std::int64_t> epoch_begun_at(std::int64_t step) const;  // counted from 1; nothing: none begins there
+  // Counted from 1; nothing: none begins there, or within the step before, which may be longer than an epoch. Of those
+  // alone that begin after so many epochs.
+  std::optional<std::int64_t> epoch_begun_at(std::int64_t step, std::int64_t apart = 1) const;
   void plan_evaluation(bool all);                                       // of the step that was made
   Summary finish();
   Summary summary(bool complete) const;

@@ -161,6 +161,44 @@ TEST(Conversations, MayCallToolsWithArgumentsInAString) {
   EXPECT_EQ(made.learnt, "!f{\"b\": 1, \"a\": 2.0}<|eos|>");
 }
 
+TEST(Conversations, KeepArgumentsInAStringForTemplatesThatTakeNoObject) {
+  const std::string calling =
+      "{% for m in messages %}{{ m.role[0] }}:{{ m.content or '' }}{% for c in m.tool_calls or [] %}"
+      "{{ '!' + c.function.name + ' ' + c.function.arguments }}{% endfor %}<|eos|>{% endfor %}"
+      "{% if add_generation_prompt %}a:{% endif %}";
+  const auto row = [](const std::string& content) {
+    return R"({"messages": [{"role": "user", "content": )" + content +
+           R"(}, {"role": "assistant", "tool_calls": )"
+           R"([{"type": "function", "function": {"name": "f", "arguments": "{\"b\":1}"}}]}]})";
+  };
+  EXPECT_EQ(talk_of(row("\"q\""), {}, calling.c_str()).learnt, R"(!f {"b":1}<|eos|>)");
+  EXPECT_EQ(talk_of(row(R"([{"type": "text", "text": "q"}])"), {}, calling.c_str()).learnt, R"(!f {"b":1}<|eos|>)");
+}
+
+TEST(Conversations, TeachNoEmptyAnswerForATextUnderAnotherName) {
+  const auto refused = [](const std::string& answer) {
+    return error_of(ErrorKind::data,
+                    [&] { talk_of(R"({"messages": [{"role": "user", "content": "q"}, )" + answer + "]}"); });
+  };
+  for (const char* answer :
+       {R"({"role": "assistant", "text": "A"})", R"({"role": "assistant", "from": "gpt", "value": "A"})",
+        R"({"role": "assistant", "content": null})", R"({"role": "assistant", "content": [], "text": "A"})"})
+    EXPECT_THAT(refused(answer), HasSubstr("messages[1]: nothing that the chat template writes; found \"role\""))
+        << answer;
+  for (const char* answer : {"5", "1.5", "true"})
+    EXPECT_THAT(refused(std::string(R"({"role": "assistant", "content": )") + answer + "}"),
+                HasSubstr("messages[1].content: got a"))
+        << answer;
+  EXPECT_EQ(talk_of(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": ""}]})").learnt,
+            "<|eos|>");
+  const char* other =
+      "{% for m in messages %}{{ m.role[0] }}:{{ m.text }}<|eos|>{% endfor %}"
+      "{% if add_generation_prompt %}a:{% endif %}";
+  EXPECT_EQ(
+      talk_of(R"({"messages": [{"role": "user", "text": "q"}, {"role": "assistant", "text": "A"}]})", {}, other).learnt,
+      "A<|eos|>");
+}
+
 TEST(Conversations, PassBareToolsAsTheyAre) {
   const std::string plain = "{% for t in tools or [] %}{{ t|tojson }}{% endfor %}" + std::string(kTemplate);
   EXPECT_EQ(talk_of(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "A"}], )"

@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
+#include "base/log.h"
 #include "data/source.h"
 #include "support.h"
 
@@ -229,11 +230,33 @@ TEST(Csv, DoesAsHeaderSays) {
   EXPECT_EQ(read_as({.path = path, .columns = {}, .header = true}).size(), 1u);
 }
 
+TEST(Csv, TakesNumbersForPlacesWithAHeaderAndWithout) {
+  const TempFolder folder;
+  const auto texts = [&](const std::string& content, std::optional<bool> header) {
+    std::vector<std::string> all;
+    for (const Record& record :
+         read_as({.path = folder.write("a.csv", content), .columns = {{"text", "3"}}, .header = header}))
+      all.push_back(text_of(record));
+    return all;
+  };
+  // A cell of data that happens to be the number is no name, and by numbers the first line is a record.
+  EXPECT_EQ(texts("3,Wall St.,\"One, two\"\n4,Oil,Three\n", {}), (std::vector<std::string>{"One, two", "Three"}));
+  EXPECT_EQ(texts("4,Oil,Three\n3,Gas,Four\n", false), (std::vector<std::string>{"Three", "Four"}));
+  EXPECT_EQ(texts("id,title,body\n4,Oil,Three\n", true), (std::vector<std::string>{"Three"}));
+  EXPECT_EQ(texts("3,title,body\n4,Oil,Three\n", true), (std::vector<std::string>{"4"})) << "a name comes first";
+  std::string told;
+  log::set_sink([&](log::Level, std::string_view text) { told += text; });
+  EXPECT_EQ(texts("id,title,body\n4,Oil,Three\n", {}), (std::vector<std::string>{"body", "Three"}));
+  log::set_sink({});
+  EXPECT_THAT(told, HasSubstr("the first line, \"id\", \"title\", \"body\", is read as a record; header: true"));
+}
+
 TEST(Csv, SaysWhatIsWrong) {
   const TempFolder folder;
   EXPECT_THAT(read_error(folder.write("a.csv", "text,label\none\n")), HasSubstr("a.csv:2: got 1 fields, expected 2"));
   EXPECT_THAT(read_error(folder.write("b.csv", "question,answer\nq,a\n")),
               HasSubstr("columns: {prompt: question, completion: answer}"));
+  EXPECT_THAT(read_error(folder.write("b.csv", "hello\nworld\n")), HasSubstr("header: false where it is a record"));
   EXPECT_THAT(read_error(folder.write("c.csv", "text,text\nq,a\n")), HasSubstr("two columns are named \"text\""));
   EXPECT_THAT(read_error(folder.write("d.csv", "text\n\xFF\n")), HasSubstr("d.csv:2: invalid UTF-8"));
   EXPECT_THAT(read_error(folder.write("e.csv", "input_ids\n5\n")), HasSubstr("input_ids in a text table"));

@@ -161,6 +161,21 @@ TEST_F(Csv, TsvTakesAnUnclosedQuoteForACharacter) {
   EXPECT_EQ(rows("a\t\"b\"c\n", '\t'), (Rows{{"a", "\"b\"c"}}));
 }
 
+TEST_F(Csv, TsvGoesOnWhereTheLinesBetweenAreNoRows) {
+  EXPECT_EQ(rows("text\n\"line1\nline2\"\nx\n", '\t'), (Rows{{"text"}, {"line1\nline2"}, {"x"}}));
+  EXPECT_EQ(rows("n\ttext\n1\t\"a \"\"b\"\"\n\nc\"\n2\tx\n", '\t'),
+            (Rows{{"n", "text"}, {"1", "a \"b\"\n\nc"}, {"2", "x"}}));
+  EXPECT_EQ(rows("n\ttext\tm\n1\t\"a\r\nb\"\t2\r\n", '\t'), (Rows{{"n", "text", "m"}, {"1", "a\r\nb", "2"}}));
+  // The next row has tabs, other fields, or a quote that closes nothing.
+  EXPECT_EQ(rows("ham\t\"hello\nx\tand \"so\"\n", '\t'), (Rows{{"ham", "\"hello"}, {"x", "and \"so\""}}));
+  EXPECT_EQ(rows("a\tb\n\"x\ty\nz\"\n", '\t'), (Rows{{"a", "b"}, {"\"x", "y"}, {"z\""}}));
+  EXPECT_EQ(rows("text\n\"oh\nhe said \"no\"\n", '\t'), (Rows{{"text"}, {"\"oh"}, {"he said \"no\""}}));
+  CsvReader reader(folder_.write("t.tsv", "\"a\n\nb\nc\n"), '\t');
+  std::vector<std::int64_t> lines;
+  for (std::vector<std::string> row; reader.next(row);) lines.push_back(reader.line());
+  EXPECT_EQ(lines, (std::vector<std::int64_t>{1, 3, 4}));
+}
+
 TEST_F(Csv, ReadsARealTsvLineByLine) {
   HONE_NEEDS_DATA(path, "datasets/sms_spam/sms.tsv");
   CsvReader reader(path, '\t');

@@ -76,11 +76,19 @@ TEST(ChatMask, OfGenerationBlocksIsTransformersWithATokenizerOfYours) {
   check_blocks(yours);
 }
 
+bool has_argument_strings(const ordered_json& messages) {
+  for (const ordered_json& message : messages)
+    for (const ordered_json& call : message.value("tool_calls", ordered_json::array()))
+      if (call.contains("function") && call["function"].value("arguments", ordered_json()).is_string()) return true;
+  return false;
+}
+
 TEST(ChatMask, IsTheSameWithoutGenerationBlocks) {
   int found = 0, refused = 0;
   for (const ordered_json& line : golden().lines) {
     if (line["plain"].is_null()) continue;
     const ChatTemplate chat = chat_template(line["plain"]);
+    if (has_argument_strings(line["messages"])) continue;  // opened here, and not by transformers
     ordered_json messages = line["messages"];  // without what the template does not write, which is refused
     for (ordered_json& message : messages)
       for (const char* name : {"reasoning_content", "thinking", "reasoning", "tool_calls"})

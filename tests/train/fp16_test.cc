@@ -119,6 +119,27 @@ TEST_F(Half, WhatOverflowsIsLeftOutAndSaid) {
   expect_the_same_from("20", overrides, 40);
 }
 
+// Sophia's estimate has gradients of its own, of labels that the model draws: what overflows in them is lost, not kept.
+TEST_F(Half, SophiasEstimateSurvivesAFactorThatIsTooLarge) {
+  const Overrides overrides = half({{"optimizer", "{type: sophia, learning_rate: 1e-3, update_period: 1}"},
+                                    {"trainer.loss_scale", "{start: 1099511627776, grow_every: 1}"},
+                                    {"trainer.steps", "60"},
+                                    {"trainer.save.every", "40"}});
+  run("whole", overrides);
+  EXPECT_LT(losses("whole").back(), losses("whole").front());
+  EXPECT_NE(messages_.find("the optimizer keeps its older estimate, the loss is scaled by"), messages_.npos)
+      << messages_;
+  expect_the_same_from("40", overrides, 60);
+}
+
+TEST_F(Half, AnotherFirstFactorIsSaidToDoNothingAtAResume) {
+  run("run", half({{"trainer.steps", "4"}}));
+  run("run", half({{"trainer.steps", "6"}, {"trainer.loss_scale.start", "256"}}));
+  EXPECT_NE(messages_.find("trainer.loss_scale.start is of no use here: the run goes on with its own factor, 65536"),
+            messages_.npos)
+      << messages_;
+}
+
 // A factor of 1 is counted on, too; and a run that comes to fp16 or leaves it has the factor of what it computes in.
 TEST_F(Half, AResumeGoesOnWithTheFactor) {
   const Overrides from_one = half({{"trainer.loss_scale", "{start: 1, grow_every: 7}"}, {"trainer.save.every", "5"}});

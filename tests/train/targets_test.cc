@@ -69,6 +69,25 @@ TEST_F(Targets, EvaluationAtTheStartAndAfterEpochs) {
   EXPECT_EQ(evaluated("epochs"), (std::vector<std::int64_t>{(summary.steps + 1) / 2, summary.steps}));
 }
 
+TEST_F(Targets, EvaluationAfterEpochsThatEndWithinAStep) {
+  run({{"trainer.eval_every", "0"},
+       {"trainer.eval_every_epochs", "3"},
+       {"trainer.accumulate", "64"},
+       {"trainer.steps", "6"}},
+      "long");
+  double before = 0;
+  std::vector<std::int64_t> expected;
+  for (const nlohmann::json& line : test::metrics_of(folder_ / "long")) {
+    if (!line.contains("loss")) continue;
+    const double epoch = line["epoch"];
+    if (std::floor(epoch / 3) > std::floor(before / 3) || line["step"] == 6) expected.push_back(line["step"]);
+    EXPECT_GT(epoch, before + 1) << "a step is longer than an epoch";
+    before = epoch;
+  }
+  EXPECT_EQ(evaluated("long"), expected);
+  EXPECT_GT(expected.size(), 2u);
+}
+
 TEST(Spikes, AreFarAboveTheMeanOfAFullWindow) {
   const SpikeSection options{.sigma = 3, .window = 4};
   std::vector<double> norms;

@@ -37,9 +37,8 @@ class Csv : public Source {
       return;
     }
     check(first_);
-    const bool header = file.header.value_or(looks_like_header());
-    if (header)
-      set_header();
+    if (file.header.value_or(looks_like_header()))
+      set_header(file);
     else
       number_columns(!file.header);
   }
@@ -83,21 +82,50 @@ class Csv : public Source {
  private:
   // A line that names a field we read is a header; so is one of distinct short words, unless columns are numbers.
   bool looks_like_header() const {
-    for (const std::string& known : data::table_fields(fields_.records()))
-      if (std::find(first_.begin(), first_.end(), fields_.source_of(known)) != first_.end()) return true;
-    if (!fields_.columns().empty()) return false;
+    for (const std::string& known : data::table_fields(fields_.records())) {
+      const std::string& source = fields_.source_of(known);
+      if (!column_number(source) && std::find(first_.begin(), first_.end(), source) != first_.end()) return true;
+    }
+    for (const auto& [known, source] : fields_.columns())
+      if (column_number(source)) return false;
+    return are_names();
+  }
+  bool are_names() const {
     return std::all_of(first_.begin(), first_.end(), names_something) &&
            std::set<std::string>(first_.begin(), first_.end()).size() == first_.size();
   }
 
-  void set_header() {
-    names_ = std::exchange(first_, {});
-    for (std::size_t i = 0; i < names_.size(); ++i)
-      if (std::count(names_.begin(), names_.end(), names_[i]) > 1)
+  // "2" is the second column, with names or without.
+  std::optional<std::size_t> column_number(const std::string& source) const {
+    const std::optional<std::int64_t> number = parse_int(source);
+    if (!number || *number < 1 || *number > static_cast<std::int64_t>(first_.size())) return std::nullopt;
+    return static_cast<std::size_t>(*number);
+  }
+
+  void set_header(const SourceFile& file) {
+    for (std::size_t i = 0; i < first_.size(); ++i)
+      if (std::count(first_.begin(), first_.end(), first_[i]) > 1)
         throw Error(ErrorKind::data,
-                    fmt::format("{}: two columns are named {}", rows_.where(), hone::quoted(names_[i])));
+                    fmt::format("{}: two columns are named {}", rows_.where(), hone::quoted(first_[i])));
+    SourceFile named = file;
+    bool by_number = false;
+    const auto give_name = [&](std::string& source) {
+      const std::optional<std::size_t> number = column_number(source);
+      if (!number || std::find(first_.begin(), first_.end(), source) != first_.end()) return;
+      source = first_[*number - 1];
+      by_number = true;
+    };
+    for (auto& [known, source] : named.columns) give_name(source);
+    for (std::string& ignored : named.ignore) give_name(ignored);
+    guessed_ = !file.header;
+    if (by_number) fields_ = data::FieldMap(named);
+    names_ = std::exchange(first_, {});
   }
   void number_columns(bool guessed) {
+    const auto has_blank = [](const std::string& cell) { return cell.find(' ') != std::string::npos; };
+    if (guessed && are_names() && std::none_of(first_.begin(), first_.end(), has_blank))
+      log::warning("{}: the first line, {}, is read as a record; header: true if it names the columns", path_,
+                   list_names(first_));
     for (std::size_t i = 1; i <= first_.size(); ++i) names_.push_back(std::to_string(i));
     if (guessed) log::info("{}: no header line; its columns are 1 to {}", path_, names_.size());
   }
@@ -105,7 +133,11 @@ class Csv : public Source {
   // Once, at the first row: which column is what.
   void resolve() {
     const data::Place place{path_, rows_.line()};
-    form_ = fields_.form_of(names_, place);
+    const auto find_form = [&] { form_ = fields_.form_of(names_, place); };
+    if (guessed_)
+      during("taking the first line for the columns' names (header: false where it is a record)", find_form);
+    else
+      find_form();
     if (form_->is_conversation())
       throw Error(ErrorKind::data,
                   fmt::format("{}: a conversation in a text table; expected JSON Lines or Parquet", path_));
@@ -143,6 +175,7 @@ class Csv : public Source {
   io::CsvReader rows_;
   Cells first_, names_, unread_;
   bool ended_ = false;
+  bool guessed_ = false;  // that the first line is a header
   std::optional<data::Form> form_;
   std::ptrdiff_t text_ = -1, prompt_ = -1, completion_ = -1, text_pair_ = -1, label_ = -1, chosen_ = -1, rejected_ = -1;
 };

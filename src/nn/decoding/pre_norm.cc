@@ -17,6 +17,7 @@
 #include "ops/cpu/rms_norm.h"
 #include "ops/cpu/rope.h"
 #include "ops/finite.h"
+#include "ops/kernels.h"
 #include "ops/skinny.h"
 #include "ops/skinny_parts.h"
 #include "ops/team.h"

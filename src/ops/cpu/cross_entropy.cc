@@ -1,6 +1,8 @@
 // Softmax cross-entropy of rows of logits, and its gradient in their place; compiled once per instruction set.
 #include "ops/cpu/cross_entropy.h"
 
+#include <cmath>
+
 #include "ops/cpu/vec-inl.h"
 
 namespace hone::ops::cpu::CPU_CAPABILITY {

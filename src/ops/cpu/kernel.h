@@ -14,8 +14,9 @@
 #include <c10/util/BFloat16.h>
 
 #include <cstdint>
+#include <type_traits>
 
-#include "ops/kernels.h"
+#include "ops/level.h"
 
 #define HONE_KERNELS_OF(set, Set, name) \
   namespace set {                       \
@@ -86,13 +87,5 @@ using bf16 = c10::BFloat16;
 // The type that a kernel computes in: fp32 for bf16.
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
-// Calls run(T{}) with the C++ type of a tensor that kernels_take() accepted.
-template <class Run>
-auto with_type(at::ScalarType type, Run&& run) {
-  if (type == at::kFloat) return run(float{});
-  if (type == at::kDouble) return run(double{});
-  return run(bf16{});
-}
 
 }  // namespace hone::ops::cpu

@@ -1,6 +1,8 @@
 // Layer normalisation, forward and backward, one row at a time; compiled once per instruction set.
 #include "ops/cpu/layer_norm.h"
 
+#include <cmath>
+
 #include "ops/cpu/vec-inl.h"
 
 namespace hone::ops::cpu::CPU_CAPABILITY {

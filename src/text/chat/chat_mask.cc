@@ -86,7 +86,7 @@ bool is_end(const Tokenizer& tokenizer, std::int32_t id) { return id == tokenize
 // chosen: null: all is learnt.
 ChatTokens tokens_of(const ChatTemplate& chat_template, const Tokenizer& tokenizer, const Conversation& conversation,
                      const std::vector<bool>* chosen, const std::string& where) {
-  const Chat chat = with_texts(chat_template, Chat::from(conversation, where), where);
+  const Chat chat = chat_for(chat_template, conversation, where);
   const ChatTurns turns(chat_template, tokenizer, chat, where);
   const Encoding& encoding = turns.encoding();
   const std::string& text = turns.whole().text;

@@ -8,7 +8,9 @@
 #include <optional>
 
 #include "base/option_words.h"
+#include "base/strings.h"
 #include "hone/error.h"
+#include "text/chat/chat_arguments.h"
 #include "text/chat/chat_turns.h"
 #include "text/jinja/print.h"
 #include "text/jinja/text_ops.h"
@@ -115,6 +117,21 @@ class Printed {
                              return text;
                            });
     check_reasoning(chat_.messages[i], fmt::format("messages[{}].", i));
+    check_says_something(chat_.messages[i], written, fmt::format("messages[{}]", i));
+  }
+
+  // An empty content is one; none at all, and nothing else that is written, is a name that was not meant. Thinking may
+  // be left out.
+  void check_says_something(const Value& message, const std::string& written, const std::string& place) const {
+    const Value* content = message.dict().find(std::string_view("content"));
+    if (content && !(content->is(Kind::list) && content->items().empty())) return;
+    if (!bare(written).empty() || text_field(message, "thinking")) return;
+    std::vector<std::string> names;
+    for (const auto& [key, value] : message.dict().entries()) names.push_back(key.bytes());
+    throw Error(ErrorKind::data,
+                fmt::format("{}: {}: nothing that the chat template writes; found {}, expected content", where_, place,
+                            list_names(names)))
+        .hint("a message has its text as content; one without words has \"\"");
   }
 
   static bool content_stands_in(const std::string& written, const std::string& content) {
@@ -229,9 +246,12 @@ bool takes_parts(const Rendered& rendered, std::size_t message, const Value& par
   return true;
 }
 
-}  // namespace
+const Value& content_of(const Chat& chat, std::size_t message) {
+  return *chat.messages[message].dict().find(std::string_view("content"));
+}
 
-Chat with_texts(const ChatTemplate& chat_template, Chat chat, const std::string& where) {
+// Makes contents that are lists the parts that templates know; which messages these are.
+std::vector<std::size_t> made_parts(Chat& chat, const std::string& where) {
   std::vector<std::size_t> lists;
   for (std::size_t i = 0; i < chat.messages.size(); ++i) {
     const Value* content = chat.messages[i].dict().find(std::string_view("content"));
@@ -242,18 +262,37 @@ Chat with_texts(const ChatTemplate& chat_template, Chat chat, const std::string&
     chat.messages[i] = with_field(chat.messages[i], "content", Value::list(std::move(parts)));
     lists.push_back(i);
   }
-  if (lists.empty()) return chat;
-  std::optional<Rendered> rendered;
-  try {
-    rendered = chat_template.render(chat, {.now = kTrainingDate});
-  } catch (const Error&) {  // it may take texts only
-  }
-  for (const std::size_t i : lists) {
-    const Value parts = *chat.messages[i].dict().find(std::string_view("content"));
-    if (!rendered || !takes_parts(*rendered, i, parts))
-      chat.messages[i] = with_field(chat.messages[i], "content", joined(parts));
-  }
+  return lists;
+}
+
+Chat with_parts_joined(Chat chat, const std::vector<std::size_t>& messages) {
+  for (const std::size_t i : messages)
+    chat.messages[i] = with_field(chat.messages[i], "content", joined(content_of(chat, i)));
   return chat;
+}
+
+}  // namespace
+
+Chat chat_for(const ChatTemplate& chat_template, const Conversation& conversation, const std::string& where) {
+  Chat chat = Chat::from(conversation, where);
+  const std::vector<std::size_t> lists = made_parts(chat, where);
+  std::optional<Chat> opened = with_arguments_opened(chat);
+  if (lists.empty() && !opened) return chat;
+  const auto render = [&](const Chat& given) -> std::optional<Rendered> {
+    try {
+      return chat_template.render(given, {.now = kTrainingDate});
+    } catch (const Error&) {  // it may take texts only
+      return std::nullopt;
+    }
+  };
+  if (opened && !render(with_parts_joined(*opened, lists)) && render(with_parts_joined(chat, lists))) opened.reset();
+  if (opened) chat = std::move(*opened);
+  if (lists.empty()) return chat;
+  const std::optional<Rendered> rendered = render(chat);
+  std::vector<std::size_t> unread;
+  for (const std::size_t i : lists)
+    if (!rendered || !takes_parts(*rendered, i, content_of(chat, i))) unread.push_back(i);
+  return with_parts_joined(std::move(chat), unread);
 }
 
 void check_printed(const ChatTemplate& chat_template, const Chat& chat, const Rendered& rendered,

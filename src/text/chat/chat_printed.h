@@ -7,13 +7,15 @@
 
 namespace hone::text {
 
-// Contents that are lists of parts, for templates that take texts: their texts are joined where the template does not
-// write each of them as it is. {"type": "text"} parts have their text as `text` or `value`. Throws Error(data) for
-// other parts.
-Chat with_texts(const ChatTemplate& chat_template, Chat chat, const std::string& where);
+// The conversation as this template takes it. Arguments of calls that are JSON of an object in a string are opened
+// (chat_arguments.h), but for templates that fail with the object and take the string. Contents that are lists of parts
+// are joined for templates that do not write each of their texts as it is; {"type": "text"} parts have their text as
+// `text` or `value`. Throws Error(data) for other parts.
+Chat chat_for(const ChatTemplate& chat_template, const Conversation& conversation, const std::string& where);
 
 // Throws Error(data) that names the first text which the template did not write (contents, tool calls, tools,
-// documents), or a variable that it does not mention. Thinking may be left out by templates that know of it, also
+// documents), a variable that it does not mention, or a message without content of which it writes
+// nothing. Thinking may be left out by templates that know of it, also
 // between <think> and </think> in a content.
 void check_printed(const ChatTemplate& chat_template, const Chat& chat, const jinja::Template::Rendered& rendered,
                    const std::string& where);

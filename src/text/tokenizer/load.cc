@@ -27,7 +27,6 @@ namespace fs = std::filesystem;
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::uint64_t kTokenizerBytes = 512'000'000;
-constexpr io::JsonLimits kConfigFile{16'000'000, 100, ErrorKind::config};
 
 const std::string* find(const Files& files, std::string_view name) {
   for (const auto& [known, content] : files)

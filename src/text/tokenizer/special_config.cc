@@ -19,7 +19,6 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 using Named = std::vector<std::pair<std::string, OrderedJson>>;
 
-constexpr io::JsonLimits kConfigFile{16'000'000, 100, ErrorKind::config};
 constexpr const char* kExtra = "extra_special_tokens";
 constexpr const char* kFormerExtra = "additional_special_tokens";
 constexpr const char* kDecoder = "added_tokens_decoder";

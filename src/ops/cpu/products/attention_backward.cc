@@ -5,6 +5,9 @@
 // Dropout puts 0 or p / (1 - rate) in p's place in dv, and 0 or dy v / (1 - rate) in dy v's; D holds y, which has it.
 #include "ops/cpu/products/attention_blocks-inl.h"
 
+#include <initializer_list>
+#include <tuple>
+
 namespace hone::ops::cpu::CPU_CAPABILITY {
 namespace {
 

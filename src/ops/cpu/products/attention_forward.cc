@@ -7,6 +7,8 @@
 // depend on the level: its factor is in the sum of shares too.
 #include "ops/cpu/products/attention_blocks-inl.h"
 
+#include <initializer_list>
+
 namespace hone::ops::cpu::CPU_CAPABILITY {
 namespace {
 

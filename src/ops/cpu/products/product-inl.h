@@ -5,6 +5,8 @@
 // wide as a lane of the sum, so that one text packs, transposes and multiplies both.
 #pragma once
 
+#include <cstring>
+
 #include "ops/cpu/products/lanes-inl.h"
 
 namespace hone::ops::cpu::CPU_CAPABILITY {

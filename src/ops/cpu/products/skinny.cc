@@ -1,6 +1,8 @@
 // Products with few rows; compiled once per instruction set.
 #include "ops/cpu/products/skinny.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <new>
 

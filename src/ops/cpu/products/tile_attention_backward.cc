@@ -4,6 +4,9 @@
 // at a time, and kept as packed tiles: so the three products with them have long sums, which stay in tile registers.
 #include "ops/cpu/products/tile_attention-inl.h"
 
+#include <initializer_list>
+#include <utility>
+
 namespace hone::ops::cpu::CPU_CAPABILITY {
 namespace {
 

@@ -9,6 +9,9 @@
 // cancels.
 #include "ops/cpu/products/tile_attention-inl.h"
 
+#include <array>
+#include <initializer_list>
+
 namespace hone::ops::cpu::CPU_CAPABILITY {
 namespace {
 

@@ -4,6 +4,9 @@
 // does not multiply happens beside the products: the sums of a block are finished, the next rows of A asked for.
 #include "ops/cpu/products/tile_product.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "ops/cpu/products/tile_steps-inl.h"
 
 namespace hone::ops::cpu::CPU_CAPABILITY {

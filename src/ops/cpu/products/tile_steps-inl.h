@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstring>
 
 #include "ops/cpu/products/tile_steps.h"
 #include "ops/cpu/products/tiles-inl.h"

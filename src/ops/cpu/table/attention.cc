@@ -16,6 +16,7 @@
 #include "ops/cpu/products/attention.h"
 #include "ops/cpu/table/table.h"
 #include "ops/dropout_words.h"
+#include "ops/kernels.h"
 #include "ops/parallel.h"
 #include "ops/team.h"
 

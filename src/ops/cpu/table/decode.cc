@@ -8,6 +8,7 @@
 
 #include "ops/cpu/products/decode.h"
 #include "ops/cpu/table/table.h"
+#include "ops/kernels.h"
 #include "ops/parallel.h"
 #include "tensor/host.h"
 

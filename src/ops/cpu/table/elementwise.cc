@@ -7,6 +7,7 @@
 #include "ops/cpu/rope.h"
 #include "ops/cpu/table/table.h"
 #include "ops/dropout_words.h"
+#include "ops/kernels.h"
 #include "ops/parallel.h"
 #include "ops/routed_parts.h"
 

@@ -7,6 +7,7 @@
 #include "ops/cpu/layer_norm.h"
 #include "ops/cpu/rms_norm.h"
 #include "ops/cpu/table/table.h"
+#include "ops/kernels.h"
 #include "ops/parallel.h"
 
 namespace hone::ops::cpu_table {

@@ -4,6 +4,7 @@
 #include "hone/error.h"
 #include "ops/cpu/gated.h"
 #include "ops/cpu/table/table.h"
+#include "ops/kernels.h"
 #include "ops/parallel.h"
 #include "ops/skinny_parts.h"
 

@@ -10,6 +10,7 @@
 #include "ops/cpu/cross_entropy.h"
 #include "ops/cpu/finite.h"
 #include "ops/cpu/table/table.h"
+#include "ops/kernels.h"
 #include "ops/parallel.h"
 
 namespace hone::ops::cpu_table {

@@ -1,0 +1,78 @@
+// Walks messages -> tool_calls -> function -> arguments, and copies what changes on the way.
+#include "text/chat/chat_arguments.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "hone/error.h"
+#include "io/json.h"
+#include "io/lines.h"
+#include "text/jinja/print.h"
+#include "text/jinja/traced.h"
+
+namespace hone::text {
+namespace {
+
+using jinja::Dict;
+using jinja::Kind;
+using jinja::Value;
+using jinja::Values;
+using Change = std::optional<Value>;  // nullopt: it stays as it is
+
+Change opened(const Value& text) {
+  if (!text.is(Kind::string)) return std::nullopt;
+  try {
+    const auto object =
+        io::parse_ordered_json(text.bytes(), "in its text", {.bytes = io::kMaxLine, .keeps_integers = true});
+    if (!object.is_object() || io::find_big_integer(object)) return std::nullopt;
+    return jinja::marked(jinja::from_json(object.dump(), "arguments"), jinja::source_of(text));
+  } catch (const Error&) {  // a text of another kind
+    return std::nullopt;
+  }
+}
+
+template <typename Inner>
+Change with_changed(const Value& dict, std::string_view name, const Inner& inner) {
+  const Value* field = dict.is(Kind::dict) ? dict.dict().find(name) : nullptr;
+  Change change = field ? inner(*field) : std::nullopt;
+  if (!change) return std::nullopt;
+  auto copy = std::make_shared<Dict>();
+  for (const auto& [key, value] : dict.dict().entries()) copy->set(key, value);
+  copy->set(name, std::move(*change));
+  return Value::dict(std::move(copy));
+}
+
+Change with_call_opened(const Value& call) {
+  const Value* function = call.is(Kind::dict) ? call.dict().find(std::string_view("function")) : nullptr;
+  if (!function || !function->is(Kind::dict)) return with_changed(call, "arguments", opened);
+  return with_changed(call, "function", [](const Value& one) { return with_changed(one, "arguments", opened); });
+}
+
+Change with_calls_opened(const Value& calls) {
+  if (!calls.is(Kind::list)) return std::nullopt;
+  Values items = calls.items();
+  bool changed = false;
+  for (Value& item : items) {
+    Change change = with_call_opened(item);
+    if (!change) continue;
+    item = std::move(*change);
+    changed = true;
+  }
+  if (!changed) return std::nullopt;
+  return Value::list(std::move(items));
+}
+
+}  // namespace
+
+std::optional<Chat> with_arguments_opened(const Chat& chat) {
+  std::optional<Chat> made;
+  for (std::size_t i = 0; i < chat.messages.size(); ++i) {
+    Change change = with_changed(chat.messages[i], "tool_calls", with_calls_opened);
+    if (!change) continue;
+    if (!made) made = chat;
+    made->messages[i] = std::move(*change);
+  }
+  return made;
+}
+
+}  // namespace hone::text
