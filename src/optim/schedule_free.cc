@@ -64,40 +64,37 @@ template <class T>
 }
 
 // Trained are weights between an average x and z, which is as fast as AdamW: y = beta1 x + (1 - beta1) z.
-class ScheduleFree final : public Frame<ScheduleFreeConfig, 2> {
+class ScheduleFree final : public Frame<ScheduleFreeConfig, 3> {
  public:
   using Config = ScheduleFreeConfig;
-  explicit ScheduleFree(const Config& config) : Frame(config, {"exp_avg_sq", "z"}) {}
+  explicit ScheduleFree(const Config& config) : Frame(config, {"exp_avg_sq", "z", "schedule_free"}) {}
 
   void attach(std::span<OptimizedWeight> weights) override {
-    for (const OptimizedWeight& weight : weights) add(weight) = {at::zeros_like(weight.master), weight.master.clone()};
-    average_ = at::zeros({2}, at::kDouble);
+    for (const OptimizedWeight& weight : weights)
+      add(weight) = {at::zeros_like(weight.master), weight.master.clone(), at::zeros({2}, at::kDouble)};
+    to_z_.resize(states_.size());
   }
 
-  void begin_update(std::span<OptimizedWeight>, const UpdateStep& step) override {
-    const double largest = std::max(average_[kLargest].item<double>(), rate(step));
-    const double counts =
-        std::pow(static_cast<double>(step.update), config_.r) * std::pow(largest, config_.weight_lr_power);
-    const double all = average_[kAll].item<double>() + counts;
-    average_[kLargest] = largest, average_[kAll] = all;
-    to_z_ = all > 0 ? counts / all : 0;
-  }
+  void begin_update(std::span<OptimizedWeight>, const UpdateStep& step) override { rate_ = rate(step); }
 
   void update(std::span<OptimizedWeight> weights, const UpdateStep& step) override {
     const double rate = this->rate(step), beta1 = config_.betas[0], beta2 = config_.betas[1];
-    const Values values{rate,        beta2,
-                        config_.eps, std::sqrt(1 - std::pow(beta2, static_cast<double>(step.update))),
-                        to_z_,       rate * (beta1 * (1 - to_z_) - 1)};
+    const double correction = std::sqrt(1 - std::pow(beta2, static_cast<double>(step.update)));
+    for (const OptimizedWeight& weight : weights) to_z_[weight.index] = count(weight, step);
+    const auto values_of = [&](const OptimizedWeight& weight) {
+      const double to_z = to_z_[weight.index];
+      return Values{rate, beta2, config_.eps, correction, to_z, rate * (beta1 * (1 - to_z) - 1)};
+    };
     update_blocks(
         weights,
         [&](const OptimizedWeight& weight, const Block& block) {
           if (weight.master.scalar_type() == at::kDouble)
-            run<double>(weight, block, values, step.gradient_scale);
+            run<double>(weight, block, values_of(weight), step.gradient_scale);
           else
-            run<float>(weight, block, values, step.gradient_scale);
+            run<float>(weight, block, values_of(weight), step.gradient_scale);
         },
         [&](const OptimizedWeight& weight) {
-          run_plain(weight, values, step.gradient_scale);
+          run_plain(weight, values_of(weight), step.gradient_scale);
           write_rounded(weight);
         });
   }
@@ -109,12 +106,23 @@ class ScheduleFree final : public Frame<ScheduleFreeConfig, 2> {
 
   Tensor average_source(const OptimizedWeight& weight) override { return states_[weight.index][1]; }
 
-  void each_state(const std::function<void(const std::string&, Tensor&)>& visit) override {
-    Frame::each_state(visit);
-    visit("schedule_free", average_);
+ private:
+  // What is frozen in this step has no update in it (model.trainable), and then its average begins with its first one;
+  // what only has no gradient, such as an expert that no token came to, has one.
+  static bool is_frozen(const OptimizedWeight& weight) {
+    return !weight.gradient.defined() && weight.weight && !weight.weight->value().requires_grad();
+  }
+  // The share of this update in all that are in the weight's average.
+  double count(const OptimizedWeight& weight, const UpdateStep& step) {
+    if (is_frozen(weight)) return 0;
+    double* sums = states_[weight.index][2].mutable_data_ptr<double>();
+    sums[kLargest] = std::max(sums[kLargest], rate_);
+    const double counts =
+        std::pow(static_cast<double>(step.update), config_.r) * std::pow(sums[kLargest], config_.weight_lr_power);
+    sums[kAll] += counts;
+    return sums[kAll] > 0 ? counts / sums[kAll] : 0;
   }
 
- private:
   template <class T>
   void run(const OptimizedWeight& weight, const Block& block, const Values& values, double gradient_scale) {
     const State& state = states_[weight.index];
@@ -138,9 +146,9 @@ class ScheduleFree final : public Frame<ScheduleFreeConfig, 2> {
     state[1].sub_(change, s.learning_rate);
   }
 
-  static constexpr int kAll = 0, kLargest = 1;
-  Tensor average_;  // how much is in the average, and the largest learning rate so far
-  double to_z_ = 0;
+  static constexpr int kAll = 0, kLargest = 1;  // of the third state: what is in the average, the largest learning rate
+  std::vector<double> to_z_;                    // in this update, of the weights by their index
+  double rate_ = 0;                             // of this update, without a weight's own factor
 };
 
 }  // namespace

@@ -15,6 +15,7 @@ void Split::attach(std::span<OptimizedWeight> weights) {
     places_[weight.index] = {part, counts[part]++};
   }
   each(weights, [](Optimizer& part, std::span<OptimizedWeight> its) { part.attach(its); });
+  for (const OptimizedWeight& weight : weights) names_.insert(weight.name);
 }
 
 void Split::begin_update(std::span<OptimizedWeight> weights, const UpdateStep& step) {
@@ -25,8 +26,20 @@ void Split::update(std::span<OptimizedWeight> weights, const UpdateStep& step) {
   each(weights, [&](Optimizer& part, std::span<OptimizedWeight> its) { part.update(its, step); });
 }
 
+// What is of no weight bears its part's name, "prodigy/a" (in a part of parts "prodigy/a/b"): others may have the like.
 void Split::each_state(const std::function<void(const std::string&, Tensor&)>& visit) {
-  for (const Part& part : parts_) part.optimizer->each_state(visit);
+  for (const Part& part : parts_)
+    part.optimizer->each_state([&](const std::string& name, Tensor& tensor) {
+      if (is_of_weight(name)) return visit(name, tensor);
+      const std::size_t end = std::min(name.find('/'), name.size());
+      visit(name.substr(0, end) + "/" + part.name + name.substr(end), tensor);
+    });
+}
+
+bool Split::is_of_weight(const std::string& state) const {
+  for (std::size_t dot = state.find('.'); dot != std::string::npos; dot = state.find('.', dot + 1))
+    if (names_.contains(state.substr(dot + 1))) return true;
+  return false;
 }
 
 // As often as the first that needs it; parts that need none take none.

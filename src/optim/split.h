@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,12 +40,14 @@ class Split : public Optimizer {
  private:
   void each(std::span<OptimizedWeight> weights,
             const std::function<void(Optimizer&, std::span<OptimizedWeight>)>& work);
+  bool is_of_weight(const std::string& state) const;
   std::vector<Part> parts_;
   const Which which_;
   struct Place {
     std::size_t part = 0, index = 0;  // among the part's
   };
-  std::vector<Place> places_;  // of the weights, by their index
+  std::vector<Place> places_;    // of the weights, by their index
+  std::set<std::string> names_;  // of the weights
 };
 
 }  // namespace hone::optim

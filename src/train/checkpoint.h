@@ -80,11 +80,15 @@ RunState load_state(const Folder& checkpoint);
 struct UpdaterOfFile {
   // Others may be trained now, or by other options: what is new begins afresh, what is of no use any more is left out.
   bool other_weights = false;
-  bool all_exact = false;        // all that is trained was read in the masters' type
-  bool other_optimizer = false;  // it may be: where its state has other tensors, all but masters begins afresh
+  bool all_exact = false;  // all that is trained was read in the masters' type
+  // Only one of both may have an average of the weights: it begins with the masters, or is left out.
+  bool other_average = false;
+  // `optimizer` of the recipe, of the file's and of the updater's, where they may be of other types. Where a type has
+  // changed and the state has other tensors, that of the weights concerned begins afresh.
+  config::Node optimizer_before = {}, optimizer_now = {};
 };
 struct LoadedUpdater {
-  bool afresh = false;                 // the whole state
+  bool afresh = false;                 // the whole state, but for the average of the weights
   std::set<std::string> young = {};    // else the weights that have state, and all of it begins afresh
   std::set<std::string> weights = {};  // all that are trained
 };

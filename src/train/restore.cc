@@ -16,6 +16,7 @@
 #include "ops/kernels.h"
 #include "train/checkpoint.h"
 #include "train/resume.h"
+#include "train/trainable.h"
 
 namespace hone::training {
 namespace {
@@ -176,9 +177,33 @@ void take_optimizer(const RestoreFrom& parts, RunState& state, Updater& updater)
                             source.path().string()));
   during("taking the optimizer's state of " + source.path().string(), [&] {
     const RunState its = load_state(source);
-    state.updates = its.updates, state.own_updates = its.own_updates;
-    begin_young(load_updater(source, updater, {.other_weights = !parts.recipe.model.load.strict}), state);
+    const SavedOptions options = saved_options(source);
+    state.updates = its.updates, state.own_updates = its.own_updates, state.trained_updates = its.trained_updates;
+    keep_updates(options.trainable, parts.recipe.model.trainable, *parts.inputs.model, state);
+    UpdaterOfFile what{.other_weights = !parts.recipe.model.load.strict, .other_average = true};
+    if (what.other_weights)
+      what.optimizer_before = options.optimizer, what.optimizer_now = *write_recipe(parts.recipe).find("optimizer");
+    begin_young(load_updater(source, updater, what), state);
   });
+}
+
+// Tensors and counts of a checkpoint of the run, as far as the recipe that it was made with says the same.
+RunState take_checkpoint(const RestoreFrom& parts, const Folder& checkpoint, Updater& updater) {
+  RunState state = load_state(checkpoint);
+  load_tensors(checkpoint, state.callbacks);
+  const bool other_optimizer = any_of(parts.changes, {"optimizer."});
+  const bool other_trainable = any_of(parts.changes, {"model.trainable"});
+  UpdaterOfFile what{other_trainable || other_optimizer, parts.inputs.adapter.has_value(),
+                     any_of(parts.changes, {"trainer.ema"})};
+  if (other_trainable || other_optimizer) {
+    const SavedOptions options = saved_options(checkpoint);
+    if (other_optimizer)
+      what.optimizer_before = options.optimizer, what.optimizer_now = *write_recipe(parts.recipe).find("optimizer");
+    if (other_trainable)
+      keep_updates(options.trainable, parts.recipe.model.trainable, *parts.inputs.model, state);
+  }
+  begin_young(load_updater(checkpoint, updater, what), state);
+  return state;
 }
 
 }  // namespace
@@ -194,13 +219,8 @@ RunState restore(const RestoreFrom& parts, Updater& updater) {
   state.rows = parts.begin.rows, state.own_updates = parts.begin.own_updates;
   if (parts.from) {
     const Folder checkpoint = parts.run.checkpoints().open(*parts.from);
-    during("resuming from " + checkpoint.path().string(), [&] {
-      state = load_state(checkpoint);
-      load_tensors(checkpoint, state.callbacks);
-      const UpdaterOfFile what{any_of(parts.changes, {"model.trainable", "optimizer."}),
-                               parts.inputs.adapter.has_value(), any_of(parts.changes, {"optimizer.type"})};
-      begin_young(load_updater(checkpoint, updater, what), state);
-    });
+    during("resuming from " + checkpoint.path().string(),
+           [&] { state = take_checkpoint(parts, checkpoint, updater); });
     check_same(parts, state, files, data_hash);
     check_models(parts, state, models);
     if (state.rows < 0) state.rows = rows_before(checkpoint, state.step);

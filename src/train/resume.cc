@@ -145,6 +145,22 @@ std::int64_t rows_before(const Folder& checkpoint, std::int64_t step) {
   return saved.recipe ? step_sizes(saved.recipe->trainer).rows_before(step) : -1;
 }
 
+SavedOptions saved_options(const Folder& checkpoint) {
+  const Folder state = checkpoint.open_folder("state");
+  SavedOptions options;
+  if (!state.exists("config.yaml")) return options;
+  const std::string where = (checkpoint.path() / "state/config.yaml").string();
+  const Saved saved = read_saved(state.read_file("config.yaml"), where);
+  if (const config::Node* optimizer = saved.node.find("optimizer")) options.optimizer = *optimizer;
+  const config::Node* model = saved.node.find("model");
+  const config::Node* trainable = model ? model->find("trainable") : nullptr;
+  if (!trainable || trainable->is_null()) return options;
+  Problems problems;
+  config::Values<std::vector<TrainableWeights>>::read(*trainable, options.trainable, {problems, "model.trainable"});
+  problems.raise(where, ErrorKind::checkpoint);
+  return options;
+}
+
 ModelSection changed_model(const ModelSection& model, const Folder& checkpoint) {
   const std::string where = (checkpoint.path() / "state/config.yaml").string();
   const Saved saved = read_saved(checkpoint.open_folder("state").read_file("config.yaml"), where);

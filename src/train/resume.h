@@ -29,6 +29,14 @@ std::vector<config::Change> check_recipe(const std::string& saved_yaml, const Re
 // Rows that the steps before this one have had, as the recipe in the checkpoint says; for one whose state does not.
 std::int64_t rows_before(const Folder& checkpoint, std::int64_t step);
 
+// What a checkpoint's recipe says of how its counts and its optimizer's state were made; what it does not say, or the
+// checkpoint does not have, is empty.
+struct SavedOptions {
+  std::vector<TrainableWeights> trainable;
+  config::Node optimizer;
+};
+SavedOptions saved_options(const Folder& checkpoint);
+
 // Of a run that began with a fresh model: the keys of its config.json that are to be others than in the checkpoint's
 // recipe. Error(config): its type is, or one is not given any more.
 ModelSection changed_model(const ModelSection& model, const Folder& checkpoint);

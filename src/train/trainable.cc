@@ -32,6 +32,33 @@ std::vector<std::regex> expressions_of(const std::vector<TrainableWeights>& entr
   return expressions;
 }
 
+std::vector<StepWindow> windows_of(const std::string& weight, const std::vector<TrainableWeights>& entries,
+                                   const std::vector<std::regex>& expressions) {
+  std::vector<StepWindow> windows;
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    if (std::regex_search(weight, expressions[i]))
+      windows.push_back({entries[i].from, entries[i].until.value_or(kForEver)});
+  return windows;
+}
+
+std::string name_of(const std::vector<StepWindow>& windows) {
+  std::string name;
+  for (const StepWindow& window : windows)
+    name += fmt::format("{}{}-{}", name.empty() ? "" : ",", window.from,
+                        window.until == kForEver ? "" : std::to_string(window.until));
+  return name;
+}
+
+bool trains(const std::vector<StepWindow>& windows, std::int64_t step) {
+  return std::any_of(windows.begin(), windows.end(),
+                     [&](const StepWindow& window) { return window.from <= step && step < window.until; });
+}
+
+// Of a weight that nothing else is known of: what was trained from the beginning on has had the run's.
+std::int64_t presumed_updates(const std::vector<StepWindow>& windows, const RunState& state) {
+  return trains(windows, 0) ? state.updates : 0;
+}
+
 }  // namespace
 
 void choose_trainable(Model& model, const std::vector<TrainableWeights>& entries) {
@@ -61,17 +88,23 @@ bool trained_by_step(const std::vector<TrainableWeights>& entries) {
                      [](const TrainableWeights& entry) { return entry.from > 0 || entry.until; });
 }
 
-bool TrainedByStep::Alike::trains(std::int64_t step) const {
-  return std::any_of(windows.begin(), windows.end(),
-                     [&](const Window& window) { return window.from <= step && step < window.until; });
-}
-
-std::string TrainedByStep::name_of(const std::vector<Window>& windows) {
-  std::string name;
-  for (const Window& window : windows)
-    name += fmt::format("{}{}-{}", name.empty() ? "" : ",", window.from,
-                        window.until == kForEver ? "" : std::to_string(window.until));
-  return name;
+void keep_updates(const std::vector<TrainableWeights>& before, const std::vector<TrainableWeights>& now, Model& model,
+                  RunState& state) {
+  const bool had_windows = trained_by_step(before), has_windows = trained_by_step(now);
+  if (!had_windows && !has_windows) return;
+  const std::vector<std::regex> were = expressions_of(before), are = expressions_of(now);
+  model.each_weight([&](const std::string& name, Weight& weight) {
+    if (!weight.trainable()) return;
+    std::int64_t had = state.updates;
+    if (const std::vector<StepWindow> windows = windows_of(name, before, were); had_windows && !windows.empty()) {
+      const auto counted = state.trained_updates.find(name_of(windows));
+      had = counted != state.trained_updates.end() ? counted->second : presumed_updates(windows, state);
+    }
+    had = state.own_updates.try_emplace(name, had).first->second;
+    if (had == (has_windows ? presumed_updates(windows_of(name, now, are), state) : state.updates))
+      state.own_updates.erase(name);
+  });
+  state.trained_updates.clear();
 }
 
 TrainedByStep::TrainedByStep(const std::vector<TrainableWeights>& entries, Model& model, std::int64_t steps) {
@@ -79,10 +112,7 @@ TrainedByStep::TrainedByStep(const std::vector<TrainableWeights>& entries, Model
   const std::vector<std::regex> expressions = expressions_of(entries);
   model.each_weight([&](const std::string& name, Weight& weight) {
     if (!weight.trainable()) return;
-    std::vector<Window> windows;
-    for (std::size_t i = 0; i < entries.size(); ++i)
-      if (std::regex_search(name, expressions[i]))
-        windows.push_back({entries[i].from, entries[i].until.value_or(kForEver)});
+    const std::vector<StepWindow> windows = windows_of(name, entries, expressions);
     const std::string alike = name_of(windows);
     windows_[name] = alike;
     Alike& its = alike_[alike];
@@ -101,13 +131,13 @@ TrainedByStep::TrainedByStep(const std::vector<TrainableWeights>& entries, Model
 
 std::int64_t TrainedByStep::parameters(std::int64_t step) const {
   std::int64_t count = 0;
-  for (const auto& [name, alike] : alike_) count += alike.trains(step) ? alike.parameters : 0;
+  for (const auto& [name, alike] : alike_) count += training::trains(alike.windows, step) ? alike.parameters : 0;
   return count;
 }
 
-// What was trained from the beginning on has had the run's updates, where nothing says otherwise.
 void TrainedByStep::begin_step(RunState& state, Updater& updater) const {
-  for (const auto& [name, alike] : alike_) state.trained_updates.try_emplace(name, alike.trains(0) ? state.updates : 0);
+  for (const auto& [name, alike] : alike_)
+    state.trained_updates.try_emplace(name, presumed_updates(alike.windows, state));
   const auto had = [&](const std::string& weight) {
     if (const auto own = state.own_updates.find(weight); own != state.own_updates.end()) return own->second;
     return empty() ? state.updates : state.trained_updates.at(windows_.at(weight));
@@ -117,11 +147,12 @@ void TrainedByStep::begin_step(RunState& state, Updater& updater) const {
 }
 
 bool TrainedByStep::trains(const std::string& weight, std::int64_t step) const {
-  return empty() || alike_.at(windows_.at(weight)).trains(step);
+  return empty() || training::trains(alike_.at(windows_.at(weight)).windows, step);
 }
 
 void TrainedByStep::count(RunState& state) const {
-  for (const auto& [name, alike] : alike_) state.trained_updates[name] += alike.trains(state.step) ? 1 : 0;
+  for (const auto& [name, alike] : alike_)
+    state.trained_updates[name] += training::trains(alike.windows, state.step) ? 1 : 0;
   for (auto& [weight, updates] : state.own_updates) updates += trains(weight, state.step) ? 1 : 0;
 }
 

@@ -20,8 +20,17 @@ void choose_trainable(Model& model, const std::vector<TrainableWeights>& entries
 
 std::int64_t trained_parameters(const Model& model);
 
+// Turns counts of updates that were made by one list of weights, as a checkpoint holds them, into those by another one:
+// where that would presume others, a weight keeps the updates that it has had (own_updates).
+void keep_updates(const std::vector<TrainableWeights>& before, const std::vector<TrainableWeights>& now, Model& model,
+                  RunState& state);
+
 // Whether some weights are trained in some of the steps only.
 bool trained_by_step(const std::vector<TrainableWeights>& entries);
+
+struct StepWindow {
+  std::int64_t from = 0, until = 0;  // steps from <= step < until
+};
 
 // When each weight is trained. Empty where all of them always are.
 class TrainedByStep {
@@ -36,15 +45,10 @@ class TrainedByStep {
   bool empty() const { return alike_.empty(); }
 
  private:
-  struct Window {
-    std::int64_t from = 0, until = 0;  // steps from <= step < until
-  };
   struct Alike {
-    std::vector<Window> windows;
+    std::vector<StepWindow> windows;
     std::int64_t parameters = 0;
-    bool trains(std::int64_t step) const;
   };
-  static std::string name_of(const std::vector<Window>& windows);
   bool trains(const std::string& weight, std::int64_t step) const;
   std::map<std::string, Alike> alike_;          // by the name of their windows: "100-500"
   std::map<std::string, std::string> windows_;  // by the weight's name

@@ -50,6 +50,17 @@ Flat flat(std::span<const OptimizedWeight> weights, at::ScalarType type, std::in
   return {all, parts};
 }
 
+// A checkpoint could not hold them, which would be known at the first save.
+void check_state_names(Optimizer& optimizer) {
+  std::set<std::string> names;
+  optimizer.each_state([&](const std::string& name, Tensor&) {
+    if (!names.insert(name).second)
+      throw Error(ErrorKind::config,
+                  fmt::format("optimizer: two tensors of its state are called {}, and no checkpoint could hold both",
+                              hone::quoted(name)));
+  });
+}
+
 }  // namespace
 
 Updater::Updater(Model& model, Optimizer& optimizer, Precision precision, World world, bool sharded)
@@ -64,6 +75,7 @@ Updater::Updater(Model& model, Optimizer& optimizer, Precision precision, World 
     make_groups(model, wide);
   }
   optimizer_.attach(weights_);
+  check_state_names(optimizer_);
   if (sharded) find_kinds();
 }
 

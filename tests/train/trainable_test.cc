@@ -2,6 +2,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "train/together.h"
 
 namespace hone {
@@ -88,9 +91,104 @@ TEST_F(TrainedByStep, AnOverriddenListGivesNewWeightsAFirstUpdate) {
       at::equal(saved(folder_ / "parts", 8).at("lm_head.weight"), saved(folder_ / "whole", 8).at("lm_head.weight")));
 }
 
+// The number of updates by which Adam has corrected the last one of this weight.
+std::int64_t updates_that_fit(const Tensors& before, const Tensors& after, const Tensors& moments,
+                              const std::string& weight) {
+  const at::Tensor change = (before.at(weight) - after.at(weight)).to(at::kDouble);
+  const at::Tensor mean = moments.at("exp_avg." + weight).to(at::kDouble);
+  const at::Tensor square = moments.at("exp_avg_sq." + weight).to(at::kDouble);
+  std::vector<double> off;
+  for (int t = 1; t < 10; ++t) {
+    const at::Tensor expected = 1e-3 * (mean / (1 - std::pow(0.9, t))) / (square / (1 - std::pow(0.999, t))).sqrt();
+    off.push_back((change - expected).nan_to_num().abs().max().item<double>());
+  }
+  return std::min_element(off.begin(), off.end()) - off.begin() + 1;
+}
+
+constexpr const char *kMlp = "model.layers.0.mlp.gate_proj.weight",
+                     *kAttention = "model.layers.0.self_attn.q_proj.weight";
+
+// Moments stay with their weights, and so does the number of updates that they have had.
+TEST_F(TrainedByStep, OtherStepsKeepTheUpdatesThatEachWeightHasHad) {
+  const test::Overrides adam{{"optimizer", kPlainAdam}};
+  const auto with = [&](const std::string& trainable, int steps) {
+    test::Overrides all = adam;
+    all.insert(all.end(), {{"model.trainable", trainable}, {"trainer.steps", std::to_string(steps)}});
+    return all;
+  };
+  const std::string late = "[norm, {match: attn}, {match: mlp, from: 3}]";
+  run("same", with(late, 7));
+  TrainOptions options = test::quiet_options();
+  options.override_keys = {"model.trainable"};
+  const std::vector<std::pair<std::string, std::string>> others{
+      {"longer", "[norm, {match: attn}, {match: mlp, from: 3, until: 100}]"},
+      {"none", "[norm, attn, mlp]"},
+      {"from_the_start", "[norm, {match: mlp}, {match: attn, until: 50}]"}};
+  for (const auto& [name, other] : others) {
+    SCOPED_TRACE(name);
+    run(name, with(late, 4));
+    run(name, with(other, 5), options);
+    EXPECT_EQ(updates_that_fit(saved(folder_ / name, 4), saved(folder_ / name, 5), saved(folder_ / name, 5, kMoments),
+                               kMlp),
+              2);
+    run(name, with(late, 7), options);  // and back
+    for (const auto& [weight, value] : saved(folder_ / "same", 7))
+      EXPECT_TRUE(at::equal(value, saved(folder_ / name, 7).at(weight))) << weight;
+  }
+}
+
+// A weight that always was trained goes on where it is told to wait.
+TEST_F(TrainedByStep, StepsThatAreNewKeepTheUpdatesOfAWeightThatHadAll) {
+  TrainOptions options = test::quiet_options();
+  options.override_keys = {"model.trainable"};
+  run("run", {{"model.trainable", "[norm, attn, mlp]"}, {"optimizer", kPlainAdam}, {"trainer.steps", "3"}});
+  run("run",
+      {{"model.trainable", "[norm, attn, {match: mlp, from: 5}]"}, {"optimizer", kPlainAdam}, {"trainer.steps", "6"}},
+      options);
+  const auto fit = [&](const char* weight) {
+    return updates_that_fit(saved(folder_ / "run", 5), saved(folder_ / "run", 6), saved(folder_ / "run", 6, kMoments),
+                            weight);
+  };
+  EXPECT_EQ(fit(kMlp), 4);
+  EXPECT_EQ(fit(kAttention), 6);
+}
+
+TEST_F(TrainedByStep, ANewRunTakesTheUpdatesOfTheOptimizerThatItTakes) {
+  const std::string late = "[norm, {match: attn}, {match: mlp, from: 3}]";
+  run("old", {{"model.trainable", late}, {"optimizer", kPlainAdam}, {"trainer.steps", "4"}});
+  const std::string model = fmt::format("{{path: {}, load: {{optimizer: true}}", (folder_ / "old").string());
+  const std::vector<std::pair<std::string, std::string>> lists{
+      {"all", "[norm, attn, mlp]"}, {"turns", "[norm, {match: attn, until: 5}, {match: mlp, until: 9}]"}};
+  for (const auto& [name, list] : lists) {
+    SCOPED_TRACE(name);
+    run(name, {{"model", model + ", trainable: " + list + "}"}, {"optimizer", kPlainAdam}, {"trainer.steps", "2"}});
+    const auto fit = [&, &name = name](const char* weight) {
+      return updates_that_fit(saved(folder_ / name, 1), saved(folder_ / name, 2), saved(folder_ / name, 2, kMoments),
+                              weight);
+    };
+    EXPECT_EQ(fit(kMlp), 3);
+    EXPECT_EQ(fit(kAttention), 6);
+  }
+}
+
+// An average without a schedule begins with a weight's first update, and counts its own updates alone.
+TEST_F(TrainedByStep, AnAverageWithoutAScheduleBeginsWithTheFirstUpdate) {
+  const auto folder = run("run", {{"model.trainable", "[{match: mlp, from: 3, until: 6}, {match: mlp, from: 8}, attn]"},
+                                  {"optimizer", "{type: adamw_schedule_free, learning_rate: 1e-3}"}});
+  const auto fastest = [&](std::int64_t step) {
+    return saved(folder, step, kMoments).at("z." + std::string(kMlp)).to(at::kDouble);
+  };
+  const std::map<std::int64_t, int> updates{{4, 1}, {5, 2}, {6, 3}, {9, 4}, {10, 5}};
+  at::Tensor average;
+  for (const auto& [step, count] : updates) {
+    average = count == 1 ? fastest(step) : average.lerp(fastest(step), 1.0 / count);
+    EXPECT_LT((saved(folder, step).at(kMlp).to(at::kDouble) - average).abs().max().item<double>(), 1e-7) << step;
+  }
+}
+
 TEST_F(TrainedByStep, AResumedRunIsTheUninterruptedOne) {
   for (const char* precision : {"fp32", "bf16"})
-    for (const char* optimizer : {"adamw", "muon", "adafactor", "lion", "prodigy"}) {
+    for (const char* optimizer : {"adamw", "muon", "adafactor", "lion", "prodigy", "adamw_schedule_free"}) {
       const std::string name = std::string(precision) + optimizer;
       const test::Overrides overrides{{"model.trainable", kTurns},
                                       {"trainer.precision", precision},
