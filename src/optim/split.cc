@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "optim/state_names.h"
+
 namespace hone::optim {
 
 Split::Split(std::vector<Part> parts, Which which) : parts_(std::move(parts)), which_(std::move(which)) {}
@@ -30,16 +32,10 @@ void Split::update(std::span<OptimizedWeight> weights, const UpdateStep& step) {
 void Split::each_state(const std::function<void(const std::string&, Tensor&)>& visit) {
   for (const Part& part : parts_)
     part.optimizer->each_state([&](const std::string& name, Tensor& tensor) {
-      if (is_of_weight(name)) return visit(name, tensor);
+      if (!weight_of(name, names_).empty()) return visit(name, tensor);
       const std::size_t end = std::min(name.find('/'), name.size());
       visit(name.substr(0, end) + "/" + part.name + name.substr(end), tensor);
     });
-}
-
-bool Split::is_of_weight(const std::string& state) const {
-  for (std::size_t dot = state.find('.'); dot != std::string::npos; dot = state.find('.', dot + 1))
-    if (names_.contains(state.substr(dot + 1))) return true;
-  return false;
 }
 
 // As often as the first that needs it; parts that need none take none.

@@ -40,7 +40,6 @@ class Split : public Optimizer {
  private:
   void each(std::span<OptimizedWeight> weights,
             const std::function<void(Optimizer&, std::span<OptimizedWeight>)>& work);
-  bool is_of_weight(const std::string& state) const;
   std::vector<Part> parts_;
   const Which which_;
   struct Place {

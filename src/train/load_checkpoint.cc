@@ -14,6 +14,7 @@
 #include "base/strings.h"
 #include "hone/safetensors.h"
 #include "io/json.h"
+#include "optim/state_names.h"
 #include "tensor/dtype.h"
 #include "tensor/host.h"
 #include "train/checkpoint.h"
@@ -34,13 +35,6 @@ void restore(const Safetensors& file, const TensorInfo& found, const Slice& into
     const std::shared_ptr<const std::byte> all = file.map(found);
     std::copy_n(all.get() + into.begin * into.part.element_size(), bytes.size(), bytes.begin());
   });
-}
-
-// The weight that a tensor of the optimizer's state is of, as exp_avg.model.norm.weight; "": of none.
-std::string weight_of(const std::string& state, const std::set<std::string>& weights) {
-  for (std::size_t dot = state.find('.'); dot != std::string::npos; dot = state.find('.', dot + 1))
-    if (weights.contains(state.substr(dot + 1))) return state.substr(dot + 1);
-  return "";
 }
 
 bool is_average(const std::string& state) { return state.starts_with("ema."); }  // trainer.ema's, not the optimizer's
@@ -125,7 +119,7 @@ void SavedUpdater::find_afresh() {
   }
   const auto change_of = [&](const std::string& state) {
     if (is_average(state) || state.starts_with(kMaster)) return std::string();
-    const auto found = changes.find(weight_of(state, loaded_.weights));
+    const auto found = changes.find(optim::weight_of(state, loaded_.weights));
     return found == changes.end() ? std::string() : found->second;
   };
   std::set<std::string> expected, other;  // the latter: changes
@@ -159,7 +153,7 @@ const TensorInfo* SavedUpdater::find(const std::string& state, const std::string
 }
 
 void SavedUpdater::load_state(const Slice& state) {
-  const std::string weight = weight_of(state.name, loaded_.weights);
+  const std::string weight = optim::weight_of(state.name, loaded_.weights);
   const std::size_t slash = state.name.find('/');
   const std::string group = slash == std::string::npos ? "" : state.name.substr(slash + 1);
   const bool average = is_average(state.name);

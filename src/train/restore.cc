@@ -136,6 +136,14 @@ void tell_unread_model(const RestoreFrom& parts) {
   log::warning("{}: model.path is of no use here: the run goes on from its own weights", parts.recipe.run.folder);
 }
 
+// The factor of the loss goes on as it is, where the run had one.
+void tell_unused_factor(const RestoreFrom& parts, const RunState& state) {
+  if (parts.recipe.trainer.precision != Precision::fp16 || state.loss_scale.is_unused()) return;
+  if (any_of(parts.changes, {"trainer.loss_scale.start"}))
+    log::warning("{}: trainer.loss_scale.start is of no use here: the run goes on with its own factor, {}",
+                 parts.recipe.run.folder, state.loss_scale.factor);
+}
+
 // Where in the data the run goes on, if that is not simply where it stopped.
 void tell_place(const RestoreFrom& parts, const RunState& state, bool other_data) {
   const std::string& folder = parts.recipe.run.folder;
@@ -227,6 +235,7 @@ RunState restore(const RestoreFrom& parts, Updater& updater) {
     const bool other_data = is_overridden("data", parts.options.override_keys) && !(stream && goes_on(parts, state));
     if (other_data) state.data_position.clear();  // of a stream: it begins at its beginning
     tell_unread_model(parts);
+    tell_unused_factor(parts, state);
     if (!parts.options.replay) tell_place(parts, state, other_data && (stream || state.data_hash != data_hash));
   }
   std::erase_if(state.sets_due, [&](const std::string& name) {  // of an evaluation that a signal had cut short

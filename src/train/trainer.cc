@@ -92,10 +92,6 @@ Trainer::Trainer(TrainerParts parts)
     state_.loss_scale = {};
   else if (state_.loss_scale.is_unused())
     state_.loss_scale.factor = recipe_.trainer.loss_scale.start;
-  else if (std::any_of(parts_.changes.begin(), parts_.changes.end(),
-                       [](const auto& change) { return change.path == "trainer.loss_scale.start"; }))
-    log::warning("{}: trainer.loss_scale.start is of no use here: the run goes on with its own factor, {}",
-                 recipe_.run.folder, state_.loss_scale.factor);
   if (parts_.from) {
     was_evaluated_ = !state_.evaluation_due && is_on_record(state_, measures_);
     hooks_.restore(state_);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/strings.h"
+#include "optim/state_names.h"
 #include "train/updater.h"
 
 namespace hone::training {
@@ -53,9 +54,8 @@ void Updater::shard(Model& model, at::ScalarType type, at::ScalarType wide) {
 void Updater::find_kinds() {
   std::vector<std::string> own;
   optimizer_.each_state([&](const std::string& name, Tensor& tensor) {
-    const OptimizedWeight* weight = nullptr;  // of those whose names fit, the one with the longest
-    for (const OptimizedWeight& one : weights_)
-      if (name.ends_with("." + one.name) && (!weight || one.name.size() > weight->name.size())) weight = &one;
+    const auto found = by_name_.find(optim::weight_of(name, by_name_));
+    const OptimizedWeight* weight = found == by_name_.end() ? nullptr : &weights_[found->second];
     if (!weight || tensor.sizes() != weight->master.sizes() || tensor.scalar_type() != weight->master.scalar_type())
       throw Error(ErrorKind::config,
                   fmt::format("optimizer: its state {} is not one tensor of a weight's shape and type, "

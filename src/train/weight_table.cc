@@ -7,20 +7,14 @@
 
 #include "hub/memory.h"
 #include "nn/weight_groups.h"
-#include "tensor/meta_memory.h"
+#include "optim/state_names.h"
 #include "tensor/dtype.h"
+#include "tensor/meta_memory.h"
 #include "train/inputs.h"
 #include "train/make_optimizer.h"
 
 namespace hone::training {
 namespace {
-
-// State tensors are called kind.weight.
-std::string weight_of(const std::string& state, const std::map<std::string, std::uint64_t>& weights) {
-  for (std::size_t dot = state.find('.'); dot != std::string::npos; dot = state.find('.', dot + 1))
-    if (weights.contains(state.substr(dot + 1))) return state.substr(dot + 1);
-  return "";
-}
 
 struct Trained {
   OptimizedWeight weight;
@@ -40,7 +34,7 @@ std::map<std::string, Trained> trained_of(Model& model, Optimizer& optimizer, at
   for (const OptimizedWeight& weight : weights) bytes[weight.name] = 0;
   optimizer.each_state([&](const std::string& name, Tensor& state) {
     if (name.starts_with("ema.")) return;  // trainer.ema is not the optimizer's
-    if (const std::string own = weight_of(name, bytes); !own.empty()) bytes[own] += state.nbytes();
+    if (const std::string own = optim::weight_of(name, bytes); !own.empty()) bytes[own] += state.nbytes();
   });
   std::map<std::string, Trained> all;
   for (const OptimizedWeight& weight : weights) all[weight.name] = {weight, bytes[weight.name]};

@@ -13,7 +13,6 @@
 namespace hone::text {
 namespace {
 
-using jinja::Dict;
 using jinja::Kind;
 using jinja::Value;
 using jinja::Values;
@@ -36,10 +35,7 @@ Change with_changed(const Value& dict, std::string_view name, const Inner& inner
   const Value* field = dict.is(Kind::dict) ? dict.dict().find(name) : nullptr;
   Change change = field ? inner(*field) : std::nullopt;
   if (!change) return std::nullopt;
-  auto copy = std::make_shared<Dict>();
-  for (const auto& [key, value] : dict.dict().entries()) copy->set(key, value);
-  copy->set(name, std::move(*change));
-  return Value::dict(std::move(copy));
+  return with_field(dict, name, std::move(*change));
 }
 
 Change with_call_opened(const Value& call) {

@@ -58,13 +58,6 @@ bool stands_in(const std::string& written, std::string_view text) {
   return written.find(std::string_view(repr).substr(1, repr.size() - 2)) != std::string::npos;
 }
 
-Value with_field(const Value& dict, std::string_view name, Value value) {
-  auto changed = std::make_shared<Dict>();
-  for (const auto& [key, old] : dict.dict().entries()) changed->set(key, old);
-  changed->set(name, std::move(value));
-  return Value::dict(std::move(changed));
-}
-
 // A copy with `change` of every text in it; the type and id of a call or a part are no texts of the message.
 using TextChange = std::function<Value(const Value& text, const std::string& place)>;
 Value with_texts_changed(const Value& value, const std::string& place, const TextChange& change) {

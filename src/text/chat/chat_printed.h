@@ -14,9 +14,8 @@ namespace hone::text {
 Chat chat_for(const ChatTemplate& chat_template, const Conversation& conversation, const std::string& where);
 
 // Throws Error(data) that names the first text which the template did not write (contents, tool calls, tools,
-// documents), a variable that it does not mention, or a message without content of which it writes
-// nothing. Thinking may be left out by templates that know of it, also
-// between <think> and </think> in a content.
+// documents), a variable that it does not mention, or a message without content of which it writes nothing. Thinking
+// may be left out by templates that know of it, also between <think> and </think> in a content.
 void check_printed(const ChatTemplate& chat_template, const Chat& chat, const jinja::Template::Rendered& rendered,
                    const std::string& where);
 

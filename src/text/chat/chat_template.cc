@@ -131,6 +131,13 @@ Chat Chat::from(const Conversation& conversation, const std::string& where) {
   return chat;
 }
 
+Value with_field(const Value& dict, std::string_view name, Value value) {
+  auto changed = std::make_shared<Dict>();
+  for (const auto& [key, old] : dict.dict().entries()) changed->set(key, old);
+  changed->set(name, std::move(value));
+  return Value::dict(std::move(changed));
+}
+
 jinja::Source Chat::source_of_document(std::size_t document) const {
   return source_of_tool((tools.is(Kind::list) ? tools.items().size() : 0) + document);
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,9 @@ struct Chat {
   // Throws Error(data) that begins with `where`.
   static Chat from(const Conversation& conversation, const std::string& where);
 };
+
+// A copy of a dict, such as a message, with this value under the name.
+jinja::Value with_field(const jinja::Value& dict, std::string_view name, jinja::Value value);
 
 // Immutable: any thread may call any member.
 class ChatTemplate {
