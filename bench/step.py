@@ -8,7 +8,9 @@ forward, backward, clipping, AdamW. Both drop their first steps (two; one of LoR
 median step and peak memory, then the ratios of the medians over the rounds, against the best of the peer's modes.
 0.5b and 0.5b-long begin with a folder in bf16; hone's loading, its first step and the rate of its products are printed.
 `--device cuda` measures on a GPU, where the peer has flash attention by torch's SDPA; its mode compiled is the same
-model under torch.compile in a plain loop. `--ranks 2` gives each of two hone processes the case's rows, which then
+model under torch.compile in a plain loop. With `--documents 1024` rows are packed documents; the peer's rows are
+whole, as its flash attention knows no boundaries, but in a mode that ends with _documents, where masks are made of their
+positions. `--ranks 2` gives each of two hone processes the case's rows, which then
 have all of the model, and then a share of it: what is printed last is the part of twice one process's rate. `--floor`
 also times the step's matrix products by themselves in torch, best of seven each.
 """
@@ -98,7 +100,7 @@ def make_base(case, folder, device):
         fresh_peer(case).save_pretrained(folder)
 
 
-def run_peer(case, mode, folder, device, accumulate):
+def run_peer(case, mode, folder, device, accumulate, documents):
     """One run of the Trainer, in this process; prints a JSON object."""
     import time
     import torch
@@ -112,9 +114,11 @@ def run_peer(case, mode, folder, device, accumulate):
         model = peft.get_peft_model(model, peft.LoraConfig(r=16, lora_alpha=32, target_modules="all-linear",
                                                            task_type="CAUSAL_LM"))
     else:
-        model = fresh_peer(case)
+        with torch.device(device):
+            model = fresh_peer(case)
         if mode.startswith("pure"):
             model = model.to(torch.bfloat16)
+    model.config.use_cache = False  # else positions that begin anew make no masks
 
     class Rows(torch.utils.data.Dataset):
         def __len__(self):
@@ -122,7 +126,10 @@ def run_peer(case, mode, folder, device, accumulate):
 
         def __getitem__(self, index):
             ids = torch.randint(0, vocab, (length,))
-            return dict(input_ids=ids, labels=ids)
+            row = dict(input_ids=ids, labels=ids)
+            if mode.endswith("_documents"):  # its masks are made of positions that begin anew
+                row["position_ids"] = torch.cat([torch.arange(n) for n in cut_row(length, documents, index)])
+            return row
 
     class Watch(transformers.TrainerCallback):
         seconds = []
@@ -185,9 +192,10 @@ def run_compiled(model, data, rows, steps, warm, accumulate):
     tell(seconds[warm:], "cuda")
 
 
-def peer(case, mode, folder, device, accumulate):
+def peer(case, mode, folder, device, accumulate, documents):
     done = subprocess.run([sys.executable, __file__, "--case", case, "--run-peer", mode, "--base", folder, "--device",
-                           device, "--rows", str(CASES[case][3]), "--accumulate", str(accumulate)],
+                           device, "--rows", str(CASES[case][3]), "--accumulate", str(accumulate), "--documents",
+                           str(documents)],
                           capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(done.stderr)
@@ -201,6 +209,16 @@ def lengths(total, length, documents):
     while total > 0:
         yield min(total, length if not documents else draw.randint(1, 2 * documents - 1))
         total -= length if not documents else documents
+
+
+def cut_row(length, documents, seed):
+    """The documents, of so many tokens on average, that fill a row; the last one is cut."""
+    import random
+    draw = random.Random(seed)
+    while length > 0:
+        count = min(length, draw.randint(1, 2 * documents - 1))
+        yield count
+        length -= count
 
 
 def hone(program, case, folder, device, trainer, ranks=1, fsdp=False, documents=0, accumulate=1):
@@ -329,7 +347,8 @@ def main():
     if options.run_peer == "make":
         return make_base(options.case, options.base, options.device)
     if options.run_peer:
-        return run_peer(options.case, options.run_peer, options.base, options.device, options.accumulate)
+        return run_peer(options.case, options.run_peer, options.base, options.device, options.accumulate,
+                        options.documents)
     if options.ranks > 1:
         return scale(options)
     modes = [mode for mode in (CASES[options.case][-1] if options.peer is None else options.peer).split(",") if mode]
@@ -347,7 +366,8 @@ def main():
             for name in ["hone", *modes]:
                 made = (hone(options.hone, options.case, folder, options.device, trainer_of(options),
                              documents=options.documents, accumulate=options.accumulate)
-                        if name == "hone" else peer(options.case, name, base, options.device, options.accumulate))
+                        if name == "hone" else peer(options.case, name, base, options.device, options.accumulate,
+                                                    options.documents))
                 seconds.setdefault(name, []).append(made["step_seconds"])
                 memory.setdefault(name, []).append(made["peak_memory_bytes"])
                 if name == "hone":

@@ -92,6 +92,7 @@ TEST(CudaCompiler, CompilesEveryKernelForEveryTypeAndGpu) {
         EXPECT_NE(ptx.find(".target sm_" + number), std::string::npos) << unit.name;
         for (const char* atomic : {"\tatom.", "\tred."})
           EXPECT_EQ(ptx.find(atomic), std::string::npos) << unit.name << ": an order that timing decides";
+        EXPECT_EQ(ptx.find("L2::cache_hint"), std::string::npos) << unit.name << ": cores.h says why not";
         const std::string sm = compiler.architecture_for(capability);
         EXPECT_EQ(sm, "sm_" + number + (capability == 90 ? "a" : ""));
         if (!in_code) continue;

@@ -71,7 +71,7 @@ TEST(CudaDecode, WindowsAndSoftCaps) {
     for (const double cap : {0.7, 30.0}) expect_its_meaning({{1, 250}, 1, 2, 32, type}, {0.4, Mask::causal(31), cap});
 }
 TEST(CudaDecode, LongRowsInParts) {
-  const std::vector<std::int64_t> about_two = {127, 128, 129, 256, 257};
+  const std::vector<std::int64_t> about_two = {127, 128, 129, 255, 256, 257, 513};  // a part is 128 or 256 at least
   for (const at::ScalarType type : kAllTypes) expect_its_meaning({about_two, 1, 2, 64, type}, {0.4});
   expect_its_meaning({{2049, 3}, 1, 4, 64, at::kBFloat16}, {0.4});
   expect_its_meaning({{2049, 3}, 1, 1, 32, at::kFloat}, {0.4, Mask::causal(1000)});
@@ -191,7 +191,7 @@ TEST(CudaDecode, WhatIsSettledIsReadEarly) {
       expect_settled_tokens({{37, 1, 130}, 2, 3, size, type}, {0.4});
   for (const std::int64_t shared : {9, 32}) expect_settled_tokens({{20, 257}, 2, shared, 64, at::kBFloat16}, {0.4});
   // The newest entry is the first, the last of its tile and of its part, and one that a window has alone.
-  expect_settled_tokens({{1, 16, 17, 32, 33, 64, 128, 129, 257}, 1, 2, 64, at::kBFloat16}, {0.4});
+  expect_settled_tokens({{1, 16, 17, 32, 33, 64, 128, 129, 256, 257, 513}, 1, 2, 64, at::kBFloat16}, {0.4});
   for (const std::int64_t window : {1, 31})
     expect_settled_tokens({{20, 257}, 1, 2, 64, at::kBFloat16}, {0.4, Mask::causal(window), 30.0});
 }

@@ -53,13 +53,6 @@ inline void check_access(const void* address, std::size_t bytes) {
     throw std::runtime_error("an access of " + std::to_string(bytes) + " bytes where none may begin");
 }
 
-// What is to come nearer: of tests that look at it.
-struct Brought {
-  const void* from;
-  int bytes;
-};
-inline std::vector<Brought>* all_brought = nullptr;
-
 struct Place {
   unsigned x = 0, y = 0, z = 0;
 };
@@ -578,12 +571,6 @@ inline void copy_in_time(void* to, const void* from, bool there, std::size_t byt
   Machine::Copy copy{to, bytes, {}};
   if (there) std::memcpy(copy.what.data(), from, bytes);
   Machine::now().copy_later(copy);
-}
-
-inline void note_brought(const void* from, int bytes) {
-  check_access(from, 16);
-  if (bytes % 16 != 0) throw std::runtime_error("bytes that end where no access may");
-  if (all_brought && bytes > 0) all_brought->push_back({from, bytes});
 }
 
 inline float float_of_half(std::uint16_t bits) { return c10::detail::fp16_ieee_to_fp32_value(bits); }

@@ -1,7 +1,4 @@
 // Products of few rows: the kernels beside their meaning in fp64.
-#include <iterator>
-#include <map>
-
 #include "cuda/kernel_check.h"
 
 namespace hone::ops::test {
@@ -132,43 +129,6 @@ TEST(CudaSkinny, NormsOfWhatTheRoomCannotHoldAreMadeBefore) {
   const Tensor normed = table.norms.rms_norm(x, {}, norm, 1e-5).normed;
   EXPECT_TRUE(made.products[0].equal(table.products.skinny(normed, {w})[0]));
   EXPECT_TRUE(made.sum.equal(x));
-}
-// No byte twice, none that is no weight, and so many as lie behind the first steps.
-void expect_brought(std::int64_t rows, std::int64_t in, std::int64_t outs, std::int64_t expected) {
-  const auto type = at::kBFloat16;
-  const LinearWeight w = weight_of(outs, in, type, 2, false), up = weight_of(outs, in, type, 3, false);
-  const Tensor x = sample({rows, in}, at::kBFloat16);
-  std::vector<emulated::Brought> all;
-  emulated::all_brought = &all;
-  emulated_backend().products.skinny_gated(x, w, up, Activation::silu);
-  emulated::all_brought = nullptr;
-  std::map<const char*, int> places;
-  std::int64_t sum = 0;
-  for (const emulated::Brought& each : all) {
-    EXPECT_TRUE(places.emplace(static_cast<const char*>(each.from), each.bytes).second) << "twice";
-    sum += each.bytes;
-  }
-  for (auto at = places.begin(); at != places.end(); ++at) {
-    const auto within = [&](const Tensor& weight) {
-      const auto* begin = static_cast<const char*>(weight.const_data_ptr());
-      return at->first >= begin && at->first + at->second <= begin + weight.nbytes();
-    };
-    EXPECT_TRUE(within(w.weight_OI) || within(up.weight_OI)) << "not a weight";
-    if (const auto next = std::next(at); next != places.end()) {
-      EXPECT_LE(at->first + at->second, next->first) << "twice";
-    }
-  }
-  EXPECT_EQ(sum, expected) << rows << " rows of " << in;
-}
-TEST(CudaSkinny, WeightsBehindTheFirstStepsComeNearer) {
-  constexpr std::int64_t kWarps = 8, kRowBytes = 2 * 2048;
-  // A warp has an output at a time, of two rows of weights, which are two steps of a row each.
-  expect_brought(1, 2048, kWarps, 0);
-  expect_brought(1, 2048, 3 * kWarps, 2 * kWarps * 2 * kRowBytes);
-  expect_brought(1, 2048, 9 * kWarps, 3 * kWarps * 2 * kRowBytes);  // kBytesAhead of each
-  // Two at a time, of four rows, four steps.
-  expect_brought(3, 2048, 2 * kWarps, kWarps * 4 * kRowBytes / 2);
-  expect_brought(1, 1032, kWarps + 1, 2 * 2 * 1032);
 }
 TEST(CudaSkinny, OfManyRowsIsTheLibrarys) {
   const LinearWeight w = weight_of(9, 64, at::kFloat, 2, true), turned = {w.weight_OI.t().contiguous().t(), w.bias_O};

@@ -6,12 +6,25 @@
 namespace hone::ops::cuda_table {
 namespace {
 
-constexpr int kDecodeThreads = 128;
-// As the kernels have them; of a row's part, of a row.
-constexpr std::int64_t kMostDecodedSize = 256, kRunsTogether = 128, kLeastEntries = 128, kMostParts = 64;
-constexpr std::int64_t kTileHeads = 16, kMostCoreSize = 128;
+// As the kernels have them; parts are of a row.
+constexpr std::int64_t kMostDecodedSize = 256, kRunsTogether = 128, kMostParts = 64;
+constexpr std::int64_t kTileHeads = 16, kNarrowCoreSize = 64, kMostCoreSize = 128;
 constexpr std::int64_t kMostGridRows = 65535;
 constexpr int kMostStoreThreads = 256;
+
+// A kernel, its blocks' warps, and how many values these share: of each head that goes together one more than the most
+// that it may have. A part of a row has at least two tiles of entries for each warp.
+struct DecodeKernel {
+  const char* name;
+  std::int64_t warps, shared_values;
+  int threads() const { return static_cast<int>(32 * warps); }
+  int least_entries() const { return static_cast<int>(2 * 16 * warps); }
+};
+DecodeKernel decode_kernel(bool by_cores, std::int64_t size, std::int64_t heads) {
+  if (!by_cores) return {"decode", 4, 0};
+  if (size <= kNarrowCoreSize) return {"decode_64", 8, heads * 8 * (kNarrowCoreSize + 1)};
+  return {"decode_128", 4, heads * 4 * (kMostCoreSize + 1)};
+}
 
 // The rows of one launch. How many parts a row has, the kernel finds: here there are as many as one of all the entries
 // that there is room for may have.
@@ -20,25 +33,26 @@ void decode_rows(const at::Tensor& q, const CacheRoom& room_of, const at::Tensor
   const at::Tensor &k = room_of.k_RGCK, &v = room_of.v_RGCK;
   const std::int64_t rows = q.size(0), heads = q.size(1), size = q.size(2), groups = k.size(1);
   const std::int64_t window = options.mask.window, room = window > 0 ? std::min(window, k.size(2)) : k.size(2);
-  const std::int64_t most = std::clamp<std::int64_t>(ceil_div(room, kLeastEntries), 1, kMostParts);
-  const at::Tensor softmax = at::empty({2, rows * heads, most}, wide_options(q));
-  const at::Tensor parts = at::empty({rows * heads, most, size}, wide_options(q));
   const std::int64_t shared = heads / groups;
   const bool by_cores = wide && q.element_size() == 2 && size <= kMostCoreSize && has_tensor_cores(q);
   const std::int64_t together = by_cores ? kTileHeads : values_at_once(q, wide);
+  const DecodeKernel kernel = decode_kernel(by_cores, size, std::min(shared, together));
+  const std::int64_t most = std::clamp<std::int64_t>(ceil_div(room, kernel.least_entries()), 1, kMostParts);
+  const at::Tensor softmax = at::empty({2, rows * heads, most}, wide_options(q));
+  const at::Tensor parts = at::empty({rows * heads, most, size}, wide_options(q));
   const Grid grid{.x = most,
                   .y = rows * groups * ceil_div(shared, together),
-                  .threads = kDecodeThreads,
+                  .threads = kernel.threads(),
+                  .shared_bytes = kernel.shared_values * static_cast<std::int64_t>(sizeof(float)),
                   .early = true};
-  const char* kernel = !by_cores ? "decode" : size <= kMostCoreSize / 2 ? "decode_64" : "decode_128";
-  launch({"decode", kernel}, q, grid, q, k, v, y, softmax[0], softmax[1], parts, held, window, k.stride(0), k.stride(1),
-         k.stride(2), static_cast<int>(groups), static_cast<int>(shared), static_cast<int>(size), options.scale,
-         options.soft_cap, tokens.k_RGK, tokens.v_RGK, tokens.rope.cos, tokens.rope.sin, tokens.rope.rows_N,
-         room_of.settled, wide);
+  launch({"decode", kernel.name}, q, grid, q, k, v, y, softmax[0], softmax[1], parts, held, window, k.stride(0),
+         k.stride(1), k.stride(2), static_cast<int>(groups), static_cast<int>(shared), static_cast<int>(size),
+         kernel.least_entries(), options.scale, options.soft_cap, tokens.k_RGK, tokens.v_RGK, tokens.rope.cos,
+         tokens.rope.sin, tokens.rope.rows_N, room_of.settled, wide);
   if (most == 1) return;
   const Grid joins{.x = rows * heads, .threads = threads_for(size, kMostDecodedSize), .early = true};
   launch({"decode", "join_parts"}, q, joins, y, softmax[0], softmax[1], parts, held, window, static_cast<int>(heads),
-         static_cast<int>(size), static_cast<int>(most), room_of.settled);
+         static_cast<int>(size), kernel.least_entries(), static_cast<int>(most), room_of.settled);
 }
 
 // How entries of a cache lie, and how wide they may be read.

@@ -61,7 +61,7 @@ HONE_DEVICE void copy_slopes(const SlopesCall<T>& a, const Room& room, const Own
         const bool there = query < own.count && meet(query, key, a.tiles.back, a.tiles.ahead);
         const unsigned* from = words_of(a.kept, there ? first + kept_place(a.kept, query, key) : 0) + 4 * thread;
         HONE_UNROLL for (int i = 0; i < kSquarePacks; i += kGroupThreads)
-          copy_once_ahead(slopes_in(room, turn, row) + thread + i, from + 4 * i, there);
+          copy_ahead(slopes_in(room, turn, row) + thread + i, from + 4 * i, there);
       }
       arrive_with_copies(there_gate(room, turn));
       turn = next_of(room, turn);

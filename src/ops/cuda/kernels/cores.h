@@ -5,8 +5,8 @@
 
 #include "ops/cuda/kernels/types.h"
 
-// 16 bytes, or fewer, or zeros, on their way; those that were asked for before a commit arrive together. What is read
-// once alone goes first from the cache of all. GPUs before 8.0 copy them at once.
+// 16 bytes, or fewer, or zeros, on their way; those that were asked for before a commit arrive together. GPUs before
+// 8.0 copy them at once. (No L2::cache_hint: on 9.0 what CUDA 13.0 makes of it can be an illegal instruction.)
 #if defined(__CUDA_ARCH__)
 HONE_DEVICE unsigned shared_address(const void* x) { return static_cast<unsigned>(__cvta_generic_to_shared(x)); }
 #else
@@ -20,7 +20,6 @@ HONE_DEVICE void copy_words(void* to, const void* from, bool there) {
   store<kWords>(static_cast<unsigned*>(to), 0, words);
 }
 HONE_DEVICE void copy_ahead(void* to, const void* from, bool there) { copy_words<4>(to, from, there); }
-HONE_DEVICE void copy_once_ahead(void* to, const void* from, bool there) { copy_words<4>(to, from, there); }
 HONE_DEVICE void copy_4_ahead(void* to, const void* from, bool there) { copy_words<1>(to, from, there); }
 HONE_DEVICE void commit_copies() {}
 template <int kLeft>
@@ -30,14 +29,6 @@ HONE_DEVICE void copy_ahead(void* to, const void* from, bool there) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
                "r"(there ? 16 : 0)
                : "memory");
-}
-HONE_DEVICE void copy_once_ahead(void* to, const void* from, bool there) {
-  asm volatile(
-      "{\n.reg .b64 first_out;\n"
-      "createpolicy.fractional.L2::evict_first.b64 first_out, 1.0;\n"
-      "cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, first_out;\n}" ::"r"(shared_address(to)),
-      "l"(from), "r"(there ? 16 : 0)
-      : "memory");
 }
 HONE_DEVICE void copy_4_ahead(void* to, const void* from, bool there) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from),
@@ -51,7 +42,6 @@ HONE_DEVICE void wait_for_copies() {
 }
 #else
 HONE_DEVICE void copy_ahead(void* to, const void* from, bool there) { emulated::copy_in_time(to, from, there, 16); }
-HONE_DEVICE void copy_once_ahead(void* to, const void* from, bool there) { copy_ahead(to, from, there); }
 HONE_DEVICE void copy_4_ahead(void* to, const void* from, bool there) { emulated::copy_in_time(to, from, there, 4); }
 HONE_DEVICE void commit_copies() { emulated::Machine::now().commit_copies(); }
 template <int kLeft>

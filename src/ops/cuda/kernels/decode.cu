@@ -12,7 +12,9 @@
 using Value = HONE_VALUE;
 using Wide = WideOf<Value>::type;
 
-constexpr int kDecodeWarps = 4, kMostSize = 256, kLeastEntries = 128, kMostParts = 64;
+constexpr int kDecodeWarps = 4, kMostSize = 256, kMostParts = 64;
+// Of the launch's blocks.
+HONE_DEVICE int block_warps() { return static_cast<int>(blockDim.x) / kWarp; }
 
 // What a block has to go by: entries [begin, end) of one row and key/value head, and the queries that it attends with.
 struct Decoding {
@@ -239,14 +241,14 @@ HONE_DEVICE void decode_heads(const Decoding& a, const Results& to) {
   decode_part<kCount, kHeads>(a, to);
 }
 
-// A row's entries [begin, end), and in how many parts they are cut. That depends on their number alone: a row's bits do
-// not on the rows beside it.
+// A row's entries [begin, end), and in how many parts of at least so many they are cut. That depends on their number
+// and the heads' size alone: a row's bits do not on the rows beside it.
 struct RowParts {
   Int begin, end, count;
 };
-HONE_DEVICE RowParts parts_of(Int held, Int window) {
+HONE_DEVICE RowParts parts_of(Int held, Int window, int least) {
   const Int end = held + 1, begin = window > 0 && end > window ? end - window : 0;
-  const Int count = (end - begin + kLeastEntries - 1) / kLeastEntries;
+  const Int count = (end - begin + least - 1) / least;
   return {begin, end, count < kMostParts ? count : kMostParts};
 }
 
@@ -267,7 +269,7 @@ struct Caches {
   Wide *largest, *sum, *parts;
   const Int* held;
   Int window, row_apart, group_apart, entry_apart;
-  int groups, shared, size;
+  int groups, shared, size, least;
   Wide scale, soft_cap;
 };
 
@@ -300,8 +302,8 @@ template <class Visit>
 HONE_DEVICE void each_pair(int first_head, int heads, int first_pair, int half, Visit&& visit) {
   HONE_UNROLL for (int h = 0; h < kHeadsAtOnce; ++h)
     HONE_UNROLL for (int p = 0; p < kPairsAtOnce; ++p)
-      if (first_head + h * kDecodeWarps < heads && first_pair + p * kWarp < half)
-        visit(h * kPairsAtOnce + p, first_head + h * kDecodeWarps, first_pair + p * kWarp);
+      if (first_head + h * block_warps() < heads && first_pair + p * kWarp < half)
+        visit(h * kPairsAtOnce + p, first_head + h * block_warps(), first_pair + p * kWarp);
 }
 
 // The block's queries, turned, and the newest entry, if it is of the block's part: in the block's room, and that entry
@@ -318,7 +320,7 @@ HONE_DEVICE void take_new(const Caches& in, const NewToken& token, const OwnPart
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
   const Int from = (static_cast<Int>(own.row) * in.groups + own.group) * in.size;
   const Int to = own.row * in.row_apart + own.group * in.group_apart + own.newest * in.entry_apart;
-  for (int first_head = warp; first_head < heads; first_head += kHeadsAtOnce * kDecodeWarps)
+  for (int first_head = warp; first_head < heads; first_head += kHeadsAtOnce * block_warps())
     for (int first_pair = lane; first_pair < half; first_pair += kPairsAtOnce * kWarp) {
       Value first[kHeadsAtOnce * kPairsAtOnce] = {}, second[kHeadsAtOnce * kPairsAtOnce] = {};
       each_pair(first_head, heads, first_pair, half, [&](int i, int head, int at) {
@@ -342,7 +344,7 @@ HONE_DEVICE bool find_part(const Caches& in, int together, OwnPart& own, Decodin
   const int cuts = (in.shared + together - 1) / together, part = blockIdx.x, cut = blockIdx.y % cuts,
             group = blockIdx.y / cuts % in.groups, row = blockIdx.y / cuts / in.groups;
   const Int newest = load_early(in.held + row);
-  const RowParts row_has = parts_of(newest, in.window);
+  const RowParts row_has = parts_of(newest, in.window, in.least);
   if (part >= row_has.count) return false;
   const Int each = (row_has.end - row_has.begin + row_has.count - 1) / row_has.count;
   const Int begin = row_has.begin + part * each;
@@ -377,12 +379,12 @@ HONE_DEVICE void decode_caches(T, const Caches& in, const NewToken& token) {
     Results to;
     OwnPart own;
     if (!find_part(in, kTileHeads, own, a, to)) return;
-    CoreTiles<kSize> tiles;
-    load_tiles<kSize>(tiles, a, first_of_warp<kSize>(a));
+    CoreTile<kSize> tile;
+    load_tile(tile, a, first_of_warp(a));
     const Turns& turns = load_turns(in, token, own);
     wait_for_before();
     take_new(in, token, own, turns, a);
-    decode_by_cores<kSize>(a, tiles, to);
+    decode_by_cores(a, tile, to);
   }
 }
 template <int kCount>
@@ -400,34 +402,37 @@ HONE_DEVICE void decode_plainly(const Caches& in, const NewToken& token) {
 // q, y: [rows, groups, shared, size]; k, v: entries of rows and groups, the key/value heads, that lie so far apart; the
 // newest one of a row is entry held; largest, sum, parts: [rows, groups, shared, gridDim.x (, size)]. A block is a part
 // of a row's entries (x) and those of its heads (y) that go together: as many as values in an access. new_k and the
-// like: NewToken; [rows, groups, size]. settled: of the rest, only the newest entries may still be on their way.
-#define HONE_DECODE(name, body)                                                                                        \
-  HONE_KERNEL_OF(kDecodeWarps* kWarp)                                                                                  \
+// like: NewToken; [rows, groups, size]. least: parts_of()'s. settled: of the rest, only the newest entries may still be
+// on their way.
+#define HONE_DECODE(name, warps, body)                                                                                 \
+  HONE_KERNEL_OF(warps* kWarp)                                                                                         \
   name(const Value* q, Value* k, Value* v, Value* y, Wide* largest, Wide* sum, Wide* parts, const Int* held,           \
-       Int window, Int row_apart, Int group_apart, Int entry_apart, int groups, int shared, int size, double scale,    \
-       double soft_cap, const Value* new_k, const Value* new_v, const Wide* cos, const Wide* sin, const Int* angles,   \
-       int settled, int wide) {                                                                                        \
+       Int window, Int row_apart, Int group_apart, Int entry_apart, int groups, int shared, int size, int least,       \
+       double scale, double soft_cap, const Value* new_k, const Value* new_v, const Wide* cos, const Wide* sin,        \
+       const Int* angles, int settled, int wide) {                                                                     \
     let_next_begin();                                                                                                  \
     if (!settled) wait_for_before();                                                                                   \
     const Caches in = {q, k, v, y, largest, sum, parts, held, window, row_apart, group_apart, entry_apart, groups,     \
-                       shared, size, static_cast<Wide>(scale), static_cast<Wide>(soft_cap)};                           \
+                       shared, size, least, static_cast<Wide>(scale), static_cast<Wide>(soft_cap)};                    \
     const NewToken token = {new_k, new_v, cos, sin, angles};                                                           \
     static_cast<void>(wide); /* tensor cores take whole packs alone */                                                 \
     body;                                                                                                              \
   }
-HONE_DECODE(decode, wide ? decode_plainly<Widest<Value>::kCount>(in, token) : decode_plainly<1>(in, token))
+HONE_DECODE(decode, kDecodeWarps,
+            wide ? decode_plainly<Widest<Value>::kCount>(in, token) : decode_plainly<1>(in, token))
 // The same by tensor cores: of 16 bits, up to so many values of a head, in whole packs; kTileHeads heads go together.
-HONE_DECODE(decode_64, decode_caches<64>(Value{}, in, token))
-HONE_DECODE(decode_128, decode_caches<128>(Value{}, in, token))
+HONE_DECODE(decode_64, CoreBlock<64>::kWarps, decode_caches<64>(Value{}, in, token))
+HONE_DECODE(decode_128, CoreBlock<128>::kWarps, decode_caches<128>(Value{}, in, token))
 
 // A block per query head of a row; most: parts that there is room for.
 HONE_KERNEL_OF(kMostSize)
 join_parts(Value* y, const Wide* largest, const Wide* sum, const Wide* parts, const Int* held, Int window,
-           int heads, int size, int most, int settled) {
+           int heads, int size, int least, int most, int settled) {
   let_next_begin();
   if (!settled) wait_for_before();
   const Int head = blockIdx.x, at = head * most;
-  const int count = static_cast<int>(parts_of(load_early(held + head / heads), window).count), column = threadIdx.x;
+  const int count = static_cast<int>(parts_of(load_early(held + head / heads), window, least).count),
+            column = threadIdx.x;
   wait_for_before();  // also where there is nothing to join: who comes next trusts that all before it has ended
   if (count == 1 || column >= size) return;
   const OneValue all = join<16>({largest + at, sum + at, parts + at * size, count, size}, column);

@@ -129,26 +129,19 @@ HONE_DEVICE void add_values(CoreSums<kSize>& made, const CoreTile<kSize>& tile, 
     }
 }
 
+// With the more warps fewer entries are one after another; so many, of their registers, leave room for blocks of the
+// products before and after, which are there early, then.
 template <int kSize>
-struct CoreStep {
-  static constexpr int kTogether = kSize > 64 ? 1 : 2;  // tiles whose loads are on their way together
-  static constexpr int kEntries = kTogether * kTileEntries;
+struct CoreBlock {
+  static constexpr int kWarps = kSize > 64 ? 4 : 8;
 };
-template <int kSize>
-using CoreTiles = CoreTile<kSize>[CoreStep<kSize>::kTogether];
-template <int kSize>
-HONE_DEVICE void load_tiles(CoreTiles<kSize>& tiles, const Decoding& a, Int first) {
-  HONE_UNROLL for (int i = 0; i < CoreStep<kSize>::kTogether; ++i)
-    load_tile(tiles[i], a, first + i * kTileEntries);
-}
-template <int kSize>
 HONE_DEVICE Int first_of_warp(const Decoding& a) {
-  return a.begin + static_cast<int>(threadIdx.x) / kWarp * CoreStep<kSize>::kEntries;
+  return a.begin + static_cast<int>(threadIdx.x) / kWarp * kTileEntries;
 }
 
-// Of the warp's tiles, of which the first ones are there.
+// Of the warp's tiles, of which the first one is there.
 template <int kSize>
-HONE_DEVICE void attend_by_cores(const Decoding& a, CoreTiles<kSize>& tiles, CoreSums<kSize>& made) {
+HONE_DEVICE void attend_by_cores(const Decoding& a, CoreTile<kSize>& tile, CoreSums<kSize>& made) {
   const CoreLane lane = core_lane();
   CoreQueries<kSize> q;
   HONE_UNROLL for (int row = 0; row < 2; ++row)
@@ -156,18 +149,14 @@ HONE_DEVICE void attend_by_cores(const Decoding& a, CoreTiles<kSize>& tiles, Cor
       const int head = lane.group + 8 * row, pack = 4 * c + lane.place;
       q.at[row][c] = words_of(a.q + head * a.size, pack, head < a.heads && pack < a.size / 8);
     }
-  for (Int first = first_of_warp<kSize>(a); first < a.end;) {
-    constexpr int kTogether = CoreStep<kSize>::kTogether;
-    float scores[kTogether][2][4];
-    HONE_UNROLL for (int i = 0; i < kTogether; ++i) add_newest(tiles[i], a, first + i * kTileEntries);
-    HONE_UNROLL for (int i = 0; i < kTogether; ++i)
-      score_tile(a, q, tiles[i], first + i * kTileEntries, scores[i]);
-    HONE_UNROLL for (int i = 0; i < kTogether; ++i) {
-      weigh(made, scores[i]);
-      add_values(made, tiles[i], scores[i]);
-    }
-    first += kDecodeWarps * CoreStep<kSize>::kEntries;
-    if (first < a.end) load_tiles<kSize>(tiles, a, first);
+  for (Int first = first_of_warp(a); first < a.end;) {
+    float scores[2][4];
+    add_newest(tile, a, first);
+    score_tile(a, q, tile, first, scores);
+    weigh(made, scores);
+    add_values(made, tile, scores);
+    first += CoreBlock<kSize>::kWarps * kTileEntries;
+    if (first < a.end) load_tile(tile, a, first);
   }
 }
 
@@ -179,19 +168,20 @@ HONE_DEVICE int place_of_column(int column) {
 }
 
 template <int kSize>
-HONE_DEVICE void decode_by_cores(const Decoding& a, CoreTiles<kSize>& tiles, const Results& to) {
+HONE_DEVICE void decode_by_cores(const Decoding& a, CoreTile<kSize>& tile, const Results& to) {
+  constexpr int kWarps = CoreBlock<kSize>::kWarps;
   constexpr int kApart = kSize + 1;  // from one warp's values of a head to the next one's
-  __shared__ Wide largest[kTileHeads * kDecodeWarps], sum[kTileHeads * kDecodeWarps],
-      y[kTileHeads * kDecodeWarps * kApart];
+  __shared__ Wide largest[kTileHeads * kWarps], sum[kTileHeads * kWarps];
+  HONE_SHARED_ROOM(Wide, y);  // [a.heads, kWarps, kApart]
   CoreSums<kSize> made = {};
   made.largest[0] = made.largest[1] = -infinity(Wide());
-  attend_by_cores<kSize>(a, tiles, made);
+  attend_by_cores(a, tile, made);
   const CoreLane lane = core_lane();
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   HONE_UNROLL for (int row = 0; row < 2; ++row) {
     HONE_UNROLL for (int away = 1; away < 4; away *= 2)
       made.sum[row] += __shfl_xor_sync(kAllLanes, made.sum[row], away);
-    const int head = lane.group + 8 * row, place = head * kDecodeWarps + warp;
+    const int head = lane.group + 8 * row, place = head * kWarps + warp;
     if (head >= a.heads) continue;
     if (lane.place == 0) largest[place] = made.largest[row], sum[place] = made.sum[row];
     HONE_UNROLL for (int j = 0; j < kSize / 8; ++j)
@@ -201,13 +191,13 @@ HONE_DEVICE void decode_by_cores(const Decoding& a, CoreTiles<kSize>& tiles, con
       }
   }
   __syncthreads();
-  for (int head = warp; head < a.heads; head += kDecodeWarps) {
-    const int first = head * kDecodeWarps;
-    const Parts of_warps = {largest + first, sum + first, y + first * kApart, kDecodeWarps, kApart};
+  for (int head = warp; head < a.heads; head += kWarps) {
+    const int first = head * kWarps;
+    const Parts of_warps = {largest + first, sum + first, y + first * kApart, kWarps, kApart};
     HONE_UNROLL for (int i = 0; i < kSize / kWarp; ++i) {
       const int column = i * kWarp + static_cast<int>(threadIdx.x) % kWarp;
       if (column >= a.size) continue;
-      const OneValue all = join<kDecodeWarps>(of_warps, place_of_column(column));
+      const OneValue all = join<kWarps>(of_warps, place_of_column(column));
       if (to.y) {
         to.y[head * a.size + column] = rounded<Value>(all.y / all.sum);
         continue;

@@ -3,9 +3,7 @@
 //
 // Weights come through the block's room, asked for several steps ahead of time and before there are any rows: so many
 // of them are on their way that memory is never idle, not even between one kernel and the next, whose first weights
-// come in beside the last ones of this one (types.h: wait_for_before). That wants room for two kernels at once. What a
-// block's room has no place for yet comes as far as the cache of all: while attention and small products, which read
-// little, hold up a chain of kernels, a good part of the large products' weights.
+// come in beside the last ones of this one (types.h: wait_for_before). That wants room for two kernels at once.
 //
 // A lane adds up its own packs of a row in their order, one after another, and lanes are joined in a fixed one, and so
 // are the warps that share rows of few long weights: a row's bits do not depend on how many rows there are.
@@ -18,7 +16,6 @@ constexpr int kWidest = Widest<Value>::kCount;
 
 constexpr int kMostWeights = 4, kMostRows = 8, kSkinnyThreads = 128, kNormThreads = 256;
 constexpr int kSteps = 3, kStepPacks = 8;  // that are on their way or there, and a thread's packs of each
-constexpr int kBytesAhead = 24576;         // of a warp's weights, which come nearer before there are rows
 
 struct FewRows {
   const Value* x;
@@ -48,12 +45,11 @@ HONE_DEVICE Value* place_of_weights(int step, int pack) {
 }
 HONE_DEVICE Value* room_of_rows() { return few_room() + kSteps * kStepPacks * kSkinnyThreads * kWidest; }
 
-// For the thread that asks for it alone; zeros where nothing is there. Weights are read once for a token: they are the
-// first to go from the cache of all.
+// For the thread that asks for it alone; zeros where nothing is there.
 template <int kCount>
 HONE_DEVICE void copy_pack(Value* to, const Value* from, bool there) {
   if constexpr (kCount == kWidest)
-    copy_once_ahead(to, from, there);
+    copy_ahead(to, from, there);
   else
     store<kCount>(to, 0, there ? load<kCount>(from, 0) : Pack<Value, kCount>{});
 }
@@ -143,10 +139,8 @@ struct WarpSums {
 };
 
 template <int kCount>
-HONE_DEVICE int packs_of(const FewRows& few) { return static_cast<int>(few.in) / kCount; }
-template <int kCount>
 HONE_DEVICE bool is_there(const FewRows& few, int pack, int end) {
-  return pack < end && pack < packs_of<kCount>(few);
+  return pack < end && pack < static_cast<int>(few.in) / kCount;
 }
 template <int kCount, int kRows>
 HONE_DEVICE void add_products(const FewRows& few, int step, int first, int end, WarpSums<kRows>& sums) {
@@ -228,20 +222,6 @@ struct Asking {
     group += share.apart;
     find();
   }
-
-  // What follows the steps that were asked for.
-  HONE_ELEMENT void bring_further() const {
-    if (kCount != kWidest || own_lane() > 0) return;
-    int left = kBytesAhead, pack = first;
-    for (Int of = group; of < share.groups && left > 0; of += share.apart, pack = share.begin) {
-      const Value* rows[kWeights];
-      groups.find(of, few.in, rows);
-      const int end = share.end < packs_of<kCount>(few) ? share.end : packs_of<kCount>(few);
-      const int bytes = (end - pack) * static_cast<int>(sizeof(Value)) * kCount;
-      HONE_UNROLL for (int o = 0; o < kWeights; ++o) bring_all_nearer(rows[o] + static_cast<Int>(pack) * kCount, bytes);
-      left -= kWeights * bytes;
-    }
-  }
 };
 
 // Groups of outputs, of whose rows of weights a warp (or `split` of them) makes the products with all rows of x. The
@@ -259,7 +239,6 @@ HONE_DEVICE void multiply_groups(const FewRows& given, const FewNorm& norm, cons
   Asking<kCount, kRows, Groups> asking = {given, groups, share, group, share.begin};
   asking.find();
   for (int step = 0; step < kSteps - 1; ++step) asking.ask();
-  asking.bring_further();
   wait_for_before();
   FewRows few = given;
   if (norm.weight) few.x = normed_rows<kCount, kSteps - 1>(given, norm);

@@ -272,22 +272,12 @@ HONE_DEVICE T load_early(const T* x) { return *x; }
 HONE_DEVICE Pack<unsigned, 4> load_early(const unsigned* x, Int pack) { return load<4>(x, pack); }
 #endif
 
-// A line of memory, for somebody to read it soon: as far as all multiprocessors share. Or, where one instruction does
-// that (9.0 and later), all of so many bytes; they begin and end at multiples of 16.
+// A line of memory, for somebody to read it soon: as far as all multiprocessors share.
 constexpr int kLineBytes = 128;
 #if defined(__CUDA_ARCH__)
 HONE_DEVICE void bring_nearer(const void* x) { asm volatile("prefetch.global.L2 [%0];" ::"l"(x)); }
 #else
 HONE_DEVICE void bring_nearer(const void*) {}
-#endif
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-HONE_DEVICE void bring_all_nearer(const void* x, int bytes) {
-  if (bytes > 0) asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(x), "r"(bytes) : "memory");
-}
-#elif defined(__CUDA_ARCH__)
-HONE_DEVICE void bring_all_nearer(const void*, int) {}
-#else
-HONE_DEVICE void bring_all_nearer(const void* x, int bytes) { emulated::note_brought(x, bytes); }
 #endif
 
 // Tensor cores: c += a b, of 16 x 16 and 16 x 8 values of 16 bits, two in a word. Of lane 4 g + t, a has rows g, g + 8,
