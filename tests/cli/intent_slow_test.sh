@@ -394,16 +394,26 @@ known_options() {
     awk '/^# / { prefix = $2 "."; next } $2 == "section" { next } { print prefix $1 }'
 }
 
+# The file of what `trace` tells of a command. Many rows begin with the same one: it is run once.
+told_by() {
+  local trace=$1 command=$2 file
+  file=told-$(sha256sum <<<"$trace $command" | cut -c1-32)
+  if [ ! -e "$file" ]; then
+    eval "set -- $command"
+    "$trace" "$@" >"$file"
+  fi
+  echo "$file"
+}
+
 # Each row of a file (what | command | the change): what `trace` tells of the command differs with the change.
 check_rows() {
-  local file=$1 trace=$2 what base change
+  local file=$1 trace=$2 what base change without
   while IFS='|' read -r what base change; do
     [ -n "${change// /}" ] || continue
-    eval "set -- $base"
-    "$trace" "$@" >without
+    without=$(told_by "$trace" "$base")
     eval "set -- $base $change"
     "$trace" "$@" >with
-    if cmp -s without with; then complain "${what% }: $change changes nothing"; fi
+    if cmp -s "$without" with; then complain "${what% }: $change changes nothing"; fi
   done <"$file"
 }
 
