@@ -15,6 +15,7 @@
 #include "data/tokenise.h"
 #include "io/json.h"
 #include "text/chat/chat_mask.h"
+#include "text/chat/chat_printed.h"
 
 namespace hone::cli {
 namespace {
@@ -62,7 +63,7 @@ std::string rendered(const Record& record, const data::Tokenising& how, const st
   const std::string place = fmt::format("{}:{}", source, record.line);
   const auto* conversation = record.as<ChatRecord>();
   if (!conversation) throw Error(ErrorKind::data, place + ": --rendered: a record of ids has no text");
-  const text::Chat chat = text::Chat::from(conversation->chat, place);
+  const text::Chat chat = text::chat_for(how.chat_template(), conversation->chat, place);
   return during("rendering " + place,
                 [&] { return how.chat_template().render(chat, {.now = text::kTrainingDate}).text; });
 }

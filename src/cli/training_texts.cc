@@ -12,6 +12,7 @@
 #include "data/source.h"
 #include "hone/error.h"
 #include "io/pipe.h"
+#include "text/chat/chat_arguments.h"
 #include "text/jinja/print.h"
 
 namespace hone::cli {
@@ -45,8 +46,17 @@ void add_all_strings(const ordered_json& value, Texts& texts) {
     for (const ordered_json& one : value) add_all_strings(one, texts);
 }
 
-// A content is a string or a list of parts; what was thought goes by one of three names; a call has its function in it
-// or is one.
+// The function of each call, or the call itself where it is one.
+void add_calls(const ordered_json& calls, Texts& texts) {
+  using jinja::Kind;
+  const jinja::Value all = jinja::from_json(calls.dump(), "JSON"), opened = text::with_calls_opened(all).value_or(all);
+  for (const jinja::Value& call : opened.items()) {
+    const jinja::Value* function = call.is(Kind::dict) ? call.dict().find(std::string_view("function")) : nullptr;
+    texts.push_back(jinja::to_json(function ? *function : call, {}));
+  }
+}
+
+// A content is a string or a list of parts; what was thought goes by one of three names.
 void add_message(const ordered_json& message, const std::string& where, Texts& texts) {
   for (const char* name : {"reasoning_content", "thinking", "reasoning"})
     if (const auto thought = message.find(name); thought != message.end() && thought->is_string()) {
@@ -58,8 +68,7 @@ void add_message(const ordered_json& message, const std::string& where, Texts& t
   if (content.is_array())
     for (const ordered_json& part : content) texts.push_back(text_of_part(part, where));
   if (const auto calls = message.find("tool_calls"); calls != message.end() && calls->is_array())
-    for (const ordered_json& call : *calls)
-      texts.push_back(as_json(call.is_object() && call.contains("function") ? call["function"] : call));
+    add_calls(*calls, texts);
 }
 
 void add_messages(const Conversation& chat, const std::string& where, Texts& texts, std::int64_t from = 0) {

@@ -74,7 +74,7 @@ bool CsvReader::quoted_field(std::string_view& rest, std::string& field, std::si
   for (;;) {
     const std::size_t quote = rest.find('"', at);
     if (quote == std::string_view::npos) {
-      if (!goes_on && !closes_ahead(fields_before)) return false;
+      if (!goes_on && (rest.find(separator_) != std::string_view::npos || !closes_ahead(fields_before))) return false;
       goes_on = true;
       field.append(rest.substr(at)).append(ending_);
       if (field.size() > kMaxRow || !next_line(rest))

@@ -30,7 +30,8 @@ void check_best_saves(const Recipe& recipe, std::int64_t steps, Problems& proble
   const SaveSection& save = recipe.trainer.save;
   const MetricTimes times = times_of(recipe, save.best_by);
   const bool asked = save.keep_best > 1 || !save.best_by.empty();
-  if (!asked || times.by_epochs || (times.every > 0 && (save.after_evaluation || save.every_minutes > 0))) return;
+  // Callbacks may ask for evaluations, each of which is saved with after_evaluation.
+  if (!asked || times.by_epochs || save.after_evaluation || (times.every > 0 && save.every_minutes > 0)) return;
   const std::int64_t meet = save.every > 0 ? std::lcm(save.every, times.every) : 0;  // 0: never
   if (meet == 0 || meet >= steps)
     problems.add(save.keep_best > 1 ? "trainer.save.keep_best" : "trainer.save.best_by",

@@ -39,6 +39,12 @@ void restore(const Safetensors& file, const TensorInfo& found, const Slice& into
 
 bool is_average(const std::string& state) { return state.starts_with("ema."); }  // trainer.ema's, not the optimizer's
 
+// Of a tensor that is of no weight: "a/b" of "prodigy/a/b".
+std::string group_of(const std::string& state) {
+  const std::size_t slash = state.find('/');
+  return slash == std::string::npos ? "" : state.substr(slash + 1);
+}
+
 // What updates a weight: the group that it is in ("a/b": in a group of a group; "": in none), and the optimizer there.
 struct TrainedBy {
   std::string group, type;
@@ -99,7 +105,8 @@ class SavedUpdater {
   bool other_weights_ = false;
   LoadedUpdater loaded_;
   std::set<std::string> afresh_, afresh_groups_;  // weights whose optimizer's state is not in the file; groups of such
-  std::set<std::string> known_;                   // weights of which some state is there
+  std::map<std::string, std::string> groups_before_;  // what groups were called, of which some weights were there
+  std::set<std::string> known_;                       // weights of which some state is there
   std::set<std::string> used_;                    // tensors of the file
   std::set<const void*> begun_;                   // tensors of the state that begin afresh
   std::vector<std::string> missing_;
@@ -107,13 +114,18 @@ class SavedUpdater {
 };
 
 // Where the type has changed: whether the file has the same tensors of these weights, of one type and shape each, and
-// no others (Adam's state is AdamW's). Weights that have made the same change are judged together.
+// no others (Adam's state is AdamW's). Weights that have made the same change are judged together. What a group has for
+// itself, as Prodigy's guess, goes on with the weights that it was made of: where these are others now, the group
+// begins afresh as a whole.
 void SavedUpdater::find_afresh() {
   if (what_.optimizer_before.is_null() || what_.optimizer_now.is_null()) return;
   std::map<std::string, std::string> changes, groups;  // by weight
+  std::map<std::string, std::set<std::string>> had, has;
   for (const std::string& weight : loaded_.weights) {
     const TrainedBy before = trained_by(what_.optimizer_before, weight), now = trained_by(what_.optimizer_now, weight);
     groups[weight] = now.group;
+    had[before.group].insert(weight), has[now.group].insert(weight);
+    groups_before_.emplace(now.group, before.group);
     if (!before.type.empty() && before.type != now.type)
       changes[weight] = fmt::format("{}: {} -> {}: {}", before.group, before.type, now.group, now.type);
   }
@@ -133,29 +145,35 @@ void SavedUpdater::find_afresh() {
     if (!expected.contains(tensor.name)) other.insert(change_of(tensor.name));
   for (const auto& [weight, change] : changes)
     if (other.contains(change)) afresh_.insert(weight), afresh_groups_.insert(groups.at(weight));
+  updater_.each_state([&](const Slice& state) {
+    if (is_average(state.name) || !optim::weight_of(state.name, loaded_.weights).empty()) return;
+    const std::string group = group_of(state.name);
+    if (find(state.name, "") && had[groups_before_[group]] == has[group]) return;
+    afresh_.insert(has[group].begin(), has[group].end());
+    afresh_groups_.insert(group);
+  });
   for (const auto& [weight, group] : groups)
     if (!afresh_.contains(weight)) afresh_groups_.erase(group);
 }
 
-// Checkpoints of before have once what each weight has now ("schedule_free.NAME"), and without a group's name what
-// groups have ("prodigy/a").
+// Checkpoints of before have once what each weight has now ("schedule_free.NAME"; of weights whose other state they
+// have, which comes first), and without a group's name what groups have ("prodigy/a").
 const TensorInfo* SavedUpdater::find(const std::string& state, const std::string& weight) const {
-  if (const TensorInfo* found = file_.find(state)) return found;
-  if (!weight.empty()) return file_.find(state.substr(0, state.size() - weight.size() - 1));
-  const auto bare = [](const std::string& name) { return name.substr(0, name.find('/')); };
-  const TensorInfo* only = nullptr;
-  for (const TensorInfo& tensor : file_.tensors()) {
-    if (bare(tensor.name) != bare(state)) continue;
-    if (only) return nullptr;
-    only = &tensor;
+  if (!weight.empty()) {
+    if (const TensorInfo* found = file_.find(state)) return found;
+    return known_.contains(weight) ? file_.find(state.substr(0, state.size() - weight.size() - 1)) : nullptr;
   }
-  return only;
+  const std::string bare = state.substr(0, state.find('/'));
+  const auto before = groups_before_.find(group_of(state));
+  const std::string name =
+      before == groups_before_.end() ? state : before->second.empty() ? bare : bare + "/" + before->second;
+  const TensorInfo* found = file_.find(name);
+  return found ? found : file_.find(bare);
 }
 
 void SavedUpdater::load_state(const Slice& state) {
   const std::string weight = optim::weight_of(state.name, loaded_.weights);
-  const std::size_t slash = state.name.find('/');
-  const std::string group = slash == std::string::npos ? "" : state.name.substr(slash + 1);
+  const std::string group = group_of(state.name);
   const bool average = is_average(state.name);
   const bool afresh = !average && (weight.empty() ? afresh_groups_.contains(group) : afresh_.contains(weight));
   const TensorInfo* found = afresh ? nullptr : find(state.name, weight);

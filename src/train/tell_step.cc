@@ -15,9 +15,10 @@ void tell_left_out(const StepReport& report, const TrainerSection& trainer, cons
     log::warning("step {}: {}, no update", state.step,
                  report.why_skipped.empty() ? "no supervised token in any of its rows" : report.why_skipped);
   if (report.overflows > 0) log::warning("step {}: gradients too large for fp16: no update, {}", state.step, factor);
+  const bool is_scaled = trainer.precision == Precision::fp16 && state.loss_scale.factor > 1;
   if (report.lost_estimates > 0)
     log::warning("step {}: gradients of drawn labels that are not finite: the optimizer keeps its older estimate{}",
-                 state.step, trainer.precision == Precision::fp16 ? ", " + factor : "");
+                 state.step, is_scaled ? ", " + factor : "");
   if (report.spikes > 0)
     log::warning("step {}: gradients of norm {:.4g}, {} times the deviation of those before or more: no update",
                  state.step, report.grad_norm, trainer.skip_spikes.sigma);

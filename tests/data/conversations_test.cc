@@ -173,6 +173,25 @@ TEST(Conversations, KeepArgumentsInAStringForTemplatesThatTakeNoObject) {
   };
   EXPECT_EQ(talk_of(row("\"q\""), {}, calling.c_str()).learnt, R"(!f {"b":1}<|eos|>)");
   EXPECT_EQ(talk_of(row(R"([{"type": "text", "text": "q"}])"), {}, calling.c_str()).learnt, R"(!f {"b":1}<|eos|>)");
+  // It would print an object, as Python does.
+  const std::string printing =
+      "{% for m in messages %}{{ m.role[0] }}:{{ m.content or '' }}{% for c in m.tool_calls or [] %}"
+      "!{{ c.function.name }} {{ c.function.arguments }}{% endfor %}<|eos|>{% endfor %}"
+      "{% if add_generation_prompt %}a:{% endif %}";
+  EXPECT_EQ(talk_of(row("\"q\""), {}, printing).learnt, R"(!f {"b":1}<|eos|>)");
+}
+
+TEST(Conversations, SayWhatIsWrittenOfThemAsAWhole) {
+  const std::string row = R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": null, )"
+                          R"("tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {}}}]}]})";
+  EXPECT_THAT(talk_of(row, learning(Loss::all), "{{ messages|tojson }}").text, HasSubstr(R"("name": "f")"));
+  EXPECT_THAT(error_of(ErrorKind::data,
+                       [&] {
+                         talk_of(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", )"
+                                 R"("content": null, "tool_calls": []}]})",
+                                 learning(Loss::all), "{{ messages[0].content }}");
+                       }),
+              HasSubstr("nothing that the chat template writes"));
 }
 
 TEST(Conversations, TeachNoEmptyAnswerForATextUnderAnotherName) {

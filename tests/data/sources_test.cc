@@ -69,6 +69,13 @@ TEST(Jsonl, NamesLineAndColumnOfWhatIsNotJson) {
   EXPECT_THAT(read_error(folder.write("b.jsonl", "{\"text\": \"one\"}\n{\"text\"")), HasSubstr("b.jsonl:2:"));
 }
 
+TEST(Jsonl, SaysThatAnObjectGoesOverSeveralLines) {
+  const TempFolder folder;
+  for (const char* content : {"{\n \"text\": \"a\"\n}\n", "{\n \"data\": [{\"text\": \"a\"}]\n}\n"})
+    EXPECT_THAT(read_error(folder.write("a.json", content)),
+                HasSubstr("a.json:1: an object that goes over several lines; expected one object on each line"));
+}
+
 TEST(Jsonl, ListsUnknownFieldsAndProposesColumns) {
   const TempFolder folder;
   const std::string qa = read_error(folder.write("a.jsonl", "{\"question\": \"q\", \"answer\": \"a\"}\n"));
@@ -243,12 +250,22 @@ TEST(Csv, TakesNumbersForPlacesWithAHeaderAndWithout) {
   EXPECT_EQ(texts("3,Wall St.,\"One, two\"\n4,Oil,Three\n", {}), (std::vector<std::string>{"One, two", "Three"}));
   EXPECT_EQ(texts("4,Oil,Three\n3,Gas,Four\n", false), (std::vector<std::string>{"Three", "Four"}));
   EXPECT_EQ(texts("id,title,body\n4,Oil,Three\n", true), (std::vector<std::string>{"Three"}));
+  EXPECT_EQ(texts("id,title,\n4,Oil,Three\n", true), (std::vector<std::string>{"Three"}));
   EXPECT_EQ(texts("3,title,body\n4,Oil,Three\n", true), (std::vector<std::string>{"4"})) << "a name comes first";
   std::string told;
   log::set_sink([&](log::Level, std::string_view text) { told += text; });
   EXPECT_EQ(texts("id,title,body\n4,Oil,Three\n", {}), (std::vector<std::string>{"body", "Three"}));
   log::set_sink({});
   EXPECT_THAT(told, HasSubstr("the first line, \"id\", \"title\", \"body\", is read as a record; header: true"));
+}
+
+TEST(Csv, SaysThatSemicolonsSeparateNothing) {
+  const TempFolder folder;
+  EXPECT_THAT(read_error(folder.write("a.csv", "text;label\nhello;1\n")),
+              HasSubstr("a.csv: semicolons between the names in its first line; expected commas"));
+  EXPECT_THAT(read_error(folder.write("b.csv", "He came; he saw and left again.\n")), HasSubstr("no known fields"));
+  const SourceFile by_number = {.path = folder.file("b.csv"), .columns = {{"text", "1"}}, .header = {}};
+  EXPECT_EQ(text_of(read_as(by_number)[0]), "He came; he saw and left again.");
 }
 
 TEST(Csv, SaysWhatIsWrong) {

@@ -56,6 +56,7 @@ TEST_F(UnmetFields, ThatNoRecordHasAreTold) {
   EXPECT_EQ(told_of({file("a.jsonl", kLabelled, {"label", "lable"})}),
             folder_.file("a.jsonl") + ": ignore: no record has a field \"lable\" to pass over\n");
   EXPECT_EQ(told_of({file("a.csv", "text,label\na,1\n", {"label"})}), "");
+  EXPECT_EQ(told_of({file("a.csv", "text,label\na,1\n", {"2"})}), "");
   EXPECT_THAT(told_of({file("b.csv", "text\na\n", {"label"})}), HasSubstr("no record has a field \"label\""));
   EXPECT_THAT(told_of({file("a.txt", "a text", {"label"})}), HasSubstr("no record has a field \"label\""));
 }

@@ -169,6 +169,7 @@ TEST_F(Csv, TsvGoesOnWhereTheLinesBetweenAreNoRows) {
   // The next row has tabs, other fields, or a quote that closes nothing.
   EXPECT_EQ(rows("ham\t\"hello\nx\tand \"so\"\n", '\t'), (Rows{{"ham", "\"hello"}, {"x", "and \"so\""}}));
   EXPECT_EQ(rows("a\tb\n\"x\ty\nz\"\n", '\t'), (Rows{{"a", "b"}, {"\"x", "y"}, {"z\""}}));
+  EXPECT_EQ(rows("a\tb\n\"x\ty\nz\"\tw\n", '\t'), (Rows{{"a", "b"}, {"\"x", "y"}, {"z\"", "w"}}));
   EXPECT_EQ(rows("text\n\"oh\nhe said \"no\"\n", '\t'), (Rows{{"text"}, {"\"oh"}, {"he said \"no\""}}));
   CsvReader reader(folder_.write("t.tsv", "\"a\n\nb\nc\n"), '\t');
   std::vector<std::int64_t> lines;

@@ -28,6 +28,12 @@ bool names_something(const std::string& cell) {
          std::count(cell.begin(), cell.end(), ' ') <= 2;
 }
 
+// Whether a cell is a header line of another separator: as spreadsheets write it where commas stand in numbers.
+bool names_several(const std::string& cell) {
+  const Cells parts = split(cell, ';');
+  return parts.size() > 1 && std::all_of(parts.begin(), parts.end(), names_something);
+}
+
 class Csv : public Source {
  public:
   Csv(const SourceFile& file, char separator)
@@ -37,6 +43,7 @@ class Csv : public Source {
       return;
     }
     check(first_);
+    has_semicolons_ = first_.size() == 1 && names_several(first_[0]);
     if (file.header.value_or(looks_like_header()))
       set_header(file);
     else
@@ -112,11 +119,17 @@ class Csv : public Source {
     const auto give_name = [&](std::string& source) {
       const std::optional<std::size_t> number = column_number(source);
       if (!number || std::find(first_.begin(), first_.end(), source) != first_.end()) return;
-      source = first_[*number - 1];
+      std::string& name = first_[*number - 1];
+      if (name.empty()) name = source;  // it has no other
+      source = name;
       by_number = true;
     };
     for (auto& [known, source] : named.columns) give_name(source);
-    for (std::string& ignored : named.ignore) give_name(ignored);
+    for (std::string& ignored : named.ignore) {
+      const std::string given = ignored;
+      give_name(ignored);
+      if (ignored != given) passed_over_.push_back(given);
+    }
     guessed_ = !file.header;
     if (by_number) fields_ = data::FieldMap(named);
     names_ = std::exchange(first_, {});
@@ -134,10 +147,15 @@ class Csv : public Source {
   void resolve() {
     const data::Place place{path_, rows_.line()};
     const auto find_form = [&] { form_ = fields_.form_of(names_, place); };
-    if (guessed_)
-      during("taking the first line for the columns' names (header: false where it is a record)", find_form);
-    else
-      find_form();
+    try {
+      if (guessed_)
+        during("taking the first line for the columns' names (header: false where it is a record)", find_form);
+      else
+        find_form();
+    } catch (const Error& error) {
+      if (has_semicolons_ && error.kind() == ErrorKind::data) fail_semicolons();
+      throw;
+    }
     if (form_->is_conversation())
       throw Error(ErrorKind::data,
                   fmt::format("{}: a conversation in a text table; expected JSON Lines or Parquet", path_));
@@ -152,6 +170,13 @@ class Csv : public Source {
     chosen_ = index_of(form_->chosen);
     rejected_ = index_of(form_->rejected);
     unread_ = fields_.unread(names_, *form_, place);
+    unread_.insert(unread_.end(), passed_over_.begin(), passed_over_.end());
+  }
+  [[noreturn]] void fail_semicolons() const {
+    throw Error(ErrorKind::data,
+                fmt::format("{}: semicolons between the names in its first line; expected commas, or tabs in a .tsv",
+                            path_))
+        .hint("write it once more with one of these, or as JSON Lines");
   }
   std::ptrdiff_t index_of(const std::string& name) const {
     if (name.empty()) return -1;
@@ -174,8 +199,10 @@ class Csv : public Source {
   data::FieldMap fields_;
   io::CsvReader rows_;
   Cells first_, names_, unread_;
+  Cells passed_over_;  // of columns with a name, by their number
   bool ended_ = false;
-  bool guessed_ = false;  // that the first line is a header
+  bool guessed_ = false;         // that the first line is a header
+  bool has_semicolons_ = false;  // between what seem to be columns' names
   std::optional<data::Form> form_;
   std::ptrdiff_t text_ = -1, prompt_ = -1, completion_ = -1, text_pair_ = -1, label_ = -1, chosen_ = -1, rejected_ = -1;
 };

@@ -1,4 +1,6 @@
 // JSON Lines: one object (its fields make the record) or one string (its text) per line; blank lines are skipped.
+#include <fmt/format.h>
+
 #include "base/strings.h"
 #include "data/fields.h"
 #include "hone/registry.h"
@@ -20,6 +22,7 @@ class Jsonl final : public Source {
     std::string_view line;
     while (lines_.next(line)) {
       if (trim(line).empty()) continue;
+      if (trim(line) == "{") fail_over_lines();
       const io::JsonLimits limits{.bytes = io::kMaxLine, .keeps_integers = true};
       fields_.read(io::parse_ordered_json_line(line, path_, lines_.line(), limits), {path_, lines_.line()}, record);
       return true;
@@ -34,6 +37,14 @@ class Jsonl final : public Source {
   void seek(const SourcePlace& place) override { lines_.seek(place.line, place.offset); }
 
  private:
+  // As programs write JSON for people to read, or a whole data set as one object.
+  [[noreturn]] void fail_over_lines() const {
+    throw Error(ErrorKind::data, fmt::format("{}:{}: an object that goes over several lines; expected one object on "
+                                             "each line, or one array of them",
+                                             path_, lines_.line()))
+        .hint("jq -c . makes a line of each object, jq -c '.data[]' of each one in an object's list data");
+  }
+
   std::string path_;
   data::FieldMap fields_;
   io::LineReader lines_;

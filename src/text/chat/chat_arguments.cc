@@ -18,6 +18,10 @@ using jinja::Value;
 using jinja::Values;
 using Change = std::optional<Value>;  // nullopt: it stays as it is
 
+const Value* field_of(const Value& dict, std::string_view name) {
+  return dict.is(Kind::dict) ? dict.dict().find(name) : nullptr;
+}
+
 Change opened(const Value& text) {
   if (!text.is(Kind::string)) return std::nullopt;
   try {
@@ -32,19 +36,21 @@ Change opened(const Value& text) {
 
 template <typename Inner>
 Change with_changed(const Value& dict, std::string_view name, const Inner& inner) {
-  const Value* field = dict.is(Kind::dict) ? dict.dict().find(name) : nullptr;
+  const Value* field = field_of(dict, name);
   Change change = field ? inner(*field) : std::nullopt;
   if (!change) return std::nullopt;
   return with_field(dict, name, std::move(*change));
 }
 
 Change with_call_opened(const Value& call) {
-  const Value* function = call.is(Kind::dict) ? call.dict().find(std::string_view("function")) : nullptr;
+  const Value* function = field_of(call, "function");
   if (!function || !function->is(Kind::dict)) return with_changed(call, "arguments", opened);
   return with_changed(call, "function", [](const Value& one) { return with_changed(one, "arguments", opened); });
 }
 
-Change with_calls_opened(const Value& calls) {
+}  // namespace
+
+std::optional<Value> with_calls_opened(const Value& calls) {
   if (!calls.is(Kind::list)) return std::nullopt;
   Values items = calls.items();
   bool changed = false;
@@ -58,8 +64,6 @@ Change with_calls_opened(const Value& calls) {
   return Value::list(std::move(items));
 }
 
-}  // namespace
-
 std::optional<Chat> with_arguments_opened(const Chat& chat) {
   std::optional<Chat> made;
   for (std::size_t i = 0; i < chat.messages.size(); ++i) {
@@ -69,6 +73,22 @@ std::optional<Chat> with_arguments_opened(const Chat& chat) {
     made->messages[i] = std::move(*change);
   }
   return made;
+}
+
+bool are_printed(const Chat& chat, const std::string& text) {
+  for (const Value& message : chat.messages) {
+    const Value* calls = field_of(message, "tool_calls");
+    if (!calls || !calls->is(Kind::list)) continue;
+    for (const Value& call : calls->items()) {
+      const Value* function = field_of(call, "function");
+      const Value* arguments = field_of(function ? *function : call, "arguments");
+      if (!arguments || !arguments->is(Kind::dict)) continue;
+      if (text.find(jinja::to_json(*arguments, {})) == std::string::npos &&
+          text.find(jinja::to_repr(*arguments)) != std::string::npos)
+        return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace hone::text
