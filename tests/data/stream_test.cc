@@ -11,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include "harness/scale.h"
 #include "hone/registry.h"
 #include "support.h"
 
@@ -96,7 +97,7 @@ class Streams : public ::testing::Test {
   void expect_resumes(const std::vector<DataFile>& files, int steps = 30) {
     const Run whole = run(open(files), steps);
     ASSERT_FALSE(whole.groups.back().empty());
-    for (int step = 0; step < steps; ++step) {
+    for (int step = 0; step < steps; step += scaled(kSlowness > 1 ? 4 : 1, 1)) {
       loading_.ahead = step % 3;
       Loader loader(open(files), loading_);
       loader.seek(step, whole.positions[static_cast<std::size_t>(step)]);
