@@ -46,14 +46,9 @@ void add_all_strings(const ordered_json& value, Texts& texts) {
     for (const ordered_json& one : value) add_all_strings(one, texts);
 }
 
-// The function of each call, or the call itself where it is one.
 void add_calls(const ordered_json& calls, Texts& texts) {
-  using jinja::Kind;
   const jinja::Value all = jinja::from_json(calls.dump(), "JSON"), opened = text::with_calls_opened(all).value_or(all);
-  for (const jinja::Value& call : opened.items()) {
-    const jinja::Value* function = call.is(Kind::dict) ? call.dict().find(std::string_view("function")) : nullptr;
-    texts.push_back(jinja::to_json(function ? *function : call, {}));
-  }
+  for (const jinja::Value& call : opened.items()) texts.push_back(jinja::to_json(text::function_of(call), {}));
 }
 
 // A content is a string or a list of parts; what was thought goes by one of three names.

@@ -105,8 +105,8 @@ class SavedUpdater {
   bool other_weights_ = false;
   LoadedUpdater loaded_;
   std::set<std::string> afresh_, afresh_groups_;  // weights whose optimizer's state is not in the file; groups of such
-  std::map<std::string, std::string> groups_before_;  // what groups were called, of which some weights were there
-  std::set<std::string> known_;                       // weights of which some state is there
+  std::map<std::string, std::string> groups_before_;  // what groups' weights were in, by the groups' names now
+  std::set<std::string> known_;                   // weights of which some state is there
   std::set<std::string> used_;                    // tensors of the file
   std::set<const void*> begun_;                   // tensors of the state that begin afresh
   std::vector<std::string> missing_;

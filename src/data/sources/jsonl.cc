@@ -21,8 +21,9 @@ class Jsonl final : public Source {
   bool next(Record& record) override {
     std::string_view line;
     while (lines_.next(line)) {
-      if (trim(line).empty()) continue;
-      if (trim(line) == "{") fail_over_lines();
+      const auto text = trim(line);
+      if (text.empty()) continue;
+      if (text == "{") fail_over_lines();
       const io::JsonLimits limits{.bytes = io::kMaxLine, .keeps_integers = true};
       fields_.read(io::parse_ordered_json_line(line, path_, lines_.line(), limits), {path_, lines_.line()}, record);
       return true;

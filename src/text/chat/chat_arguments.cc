@@ -75,13 +75,17 @@ std::optional<Chat> with_arguments_opened(const Chat& chat) {
   return made;
 }
 
+const Value& function_of(const Value& call) {
+  const Value* function = field_of(call, "function");
+  return function ? *function : call;
+}
+
 bool are_printed(const Chat& chat, const std::string& text) {
   for (const Value& message : chat.messages) {
     const Value* calls = field_of(message, "tool_calls");
     if (!calls || !calls->is(Kind::list)) continue;
     for (const Value& call : calls->items()) {
-      const Value* function = field_of(call, "function");
-      const Value* arguments = field_of(function ? *function : call, "arguments");
+      const Value* arguments = field_of(function_of(call), "arguments");
       if (!arguments || !arguments->is(Kind::dict)) continue;
       if (text.find(jinja::to_json(*arguments, {})) == std::string::npos &&
           text.find(jinja::to_repr(*arguments)) != std::string::npos)

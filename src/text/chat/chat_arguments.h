@@ -14,6 +14,9 @@ std::optional<Chat> with_arguments_opened(const Chat& chat);
 // The same of a list of calls.
 std::optional<jinja::Value> with_calls_opened(const jinja::Value& calls);
 
+// Of a call its function, or the call itself where it is one.
+const jinja::Value& function_of(const jinja::Value& call);
+
 // Whether arguments that are objects stand in the text as Python prints them, and not as JSON: by a template that wants
 // a string.
 bool are_printed(const Chat& chat, const std::string& text);
