@@ -2,9 +2,12 @@
 """hone's fine-tuning run beside TRL's: the same rows, the same steps, alternating processes.
 
   OMP_NUM_THREADS=2 python bench/fine_tune.py sft --hone build/release/hone --rows FILE.jsonl --tokenizer FOLDER
+  OMP_NUM_THREADS=2 python bench/fine_tune.py distill --hone build/release/hone --rows FILE.jsonl --tokenizer FOLDER
   OMP_NUM_THREADS=2 python bench/fine_tune.py dpo --hone build/release/hone --rows FILE.json --tokenizer FOLDER
 
-sft: FILE has a prompt and a response per line; one epoch, loss on the response. dpo: FILE is a JSON array of ShareGPT
+sft: FILE has a prompt and a response per line; one epoch, loss on the response. distill: the same rows, learnt from a
+teacher of 110 M parameters (hidden 768, 12 layers) beside it, by KL(teacher || model); TRL's is GKDTrainer with lmbda 0
+and beta 0. dpo: FILE is a JSON array of ShareGPT
 pairs (`conversations`, `chosen`, `rejected`), of which the first are taken whose sides have at most 1,024 tokens each;
 one epoch, sigmoid loss, the reference beside the model. FOLDER holds a tokenizer.json of GPT-2's kind. Needs torch,
 transformers, datasets and trl. The model: a Llama of hidden 512, 8 layers and the tokenizer's vocabulary; batches of 8
@@ -24,6 +27,7 @@ import time
 LENGTH = 1024
 SHAPE = dict(hidden_size=512, num_hidden_layers=8, num_attention_heads=8, num_key_value_heads=4, intermediate_size=1408,
              max_position_embeddings=2048, tie_word_embeddings=True)
+TEACHER = dict(SHAPE, hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=2048)
 END = "<|endoftext|>"
 
 
@@ -53,6 +57,23 @@ def dpo_rows(options):
     return made[:options.count]
 
 
+def collate_ids(tokenizer):
+    """Prompts and completions as ids with labels of the completion, padded on the right."""
+    import torch
+
+    def collate(rows):
+        made = []
+        for row in rows:
+            prompt, whole = (tokenizer(row["prompt"] + text).input_ids for text in ("", row["completion"]))
+            made.append((whole[:LENGTH - 1] + [tokenizer.eos_token_id], len(prompt)))
+        longest = max(len(ids) for ids, _ in made)
+        fill = lambda ids, value: ids + [value] * (longest - len(ids))
+        return {"input_ids": torch.tensor([fill(ids, tokenizer.pad_token_id) for ids, _ in made]),
+                "attention_mask": torch.tensor([fill([1] * len(ids), 0) for ids, _ in made]),
+                "labels": torch.tensor([fill([-100] * learnt + ids[learnt:], -100) for ids, learnt in made])}
+    return collate
+
+
 def run_trl(options, mode):
     """One run of TRL's trainer, in this process; prints a JSON object."""
     import torch
@@ -64,14 +85,21 @@ def run_trl(options, mode):
     data = Dataset.from_list(ROWS_OF[options.kind](options))
     torch.manual_seed(0)
     model = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), **SHAPE))
-    Config, Trainer = {"sft": (trl.SFTConfig, trl.SFTTrainer), "dpo": (trl.DPOConfig, trl.DPOTrainer)}[options.kind]
+    Config, Trainer = {"sft": (trl.SFTConfig, trl.SFTTrainer), "dpo": (trl.DPOConfig, trl.DPOTrainer)}.get(
+        options.kind, (None, None))
+    more, given = {}, {}
+    if options.kind == "distill":
+        from trl.experimental.gkd import GKDConfig as Config, GKDTrainer as Trainer
+        more = {"lmbda": 0.0, "beta": 0.0}
+        given = {"teacher_model": LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), **TEACHER)),
+                 "data_collator": collate_ids(tokenizer)}
     config = Config(output_dir=tempfile.mkdtemp(), per_device_train_batch_size=8, num_train_epochs=1,
                     bf16=mode.startswith("bf16"), gradient_checkpointing=not mode.endswith("+keep"), use_cpu=True,
-                    report_to=[], save_strategy="no", logging_steps=1000, max_length=LENGTH, disable_tqdm=True)
+                    report_to=[], save_strategy="no", logging_steps=1000, max_length=LENGTH, disable_tqdm=True, **more)
     folder = tempfile.mkdtemp()  # DPOTrainer reads the reference from where the model came from
     model.save_pretrained(folder)
     model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    trainer = Trainer(model=model, args=config, train_dataset=data, processing_class=tokenizer)
+    trainer = Trainer(model=model, args=config, train_dataset=data, processing_class=tokenizer, **given)
     start = time.perf_counter()
     trainer.train()
     print(json.dumps({"seconds": time.perf_counter() - start}))
@@ -93,11 +121,18 @@ def hone(options, folder):
     run = os.path.join(folder, f"run-{time.time_ns()}")
     made = {"model": {"type": "llama", **SHAPE}, "tokenizer": os.path.abspath(options.tokenizer),
             "data": {"train": data, "max_length": LENGTH, "packing": "none", "overlong": "keep_start"},
-            "optimizer": {"type": "adamw", "learning_rate": 2e-5 if options.kind == "sft" else 1e-6},
+            "optimizer": {"type": "adamw", "learning_rate": 1e-6 if options.kind == "dpo" else 2e-5},
             "trainer": {"batch_size": 8, "epochs": 1, "max_grad_norm": 1.0, "precision": "bf16", "log_every": 1},
             "run": {"folder": run, "seed": 1}}
     if options.kind == "dpo":
         made["objective"] = {"type": "dpo"}
+    if options.kind == "distill":
+        teacher = os.path.join(folder, "teacher")
+        if not os.path.exists(teacher):
+            subprocess.run([options.hone, "init", teacher, "--tokenizer", os.path.abspath(options.tokenizer),
+                            "--model.type=llama", *(f"--model.{key}={json.dumps(value)}" for key, value in TEACHER.items())],
+                           check=True, capture_output=True)
+        made["objective"] = {"type": "distillation", "teacher": teacher}
     with open(recipe, "w") as file:
         json.dump(made, file)
     start = time.perf_counter()
@@ -110,7 +145,7 @@ def hone(options, folder):
     return {"seconds": seconds, "in_steps": sum(step.get("step_seconds", 0) for step in steps)}
 
 
-ROWS_OF = {"sft": sft_rows, "dpo": dpo_rows}
+ROWS_OF = {"sft": sft_rows, "dpo": dpo_rows, "distill": sft_rows}
 
 
 def main():

@@ -100,6 +100,15 @@ BY_HAND = {
         valid_every_n_seconds=600; valid_first_n_seconds=60; batches_per_step; batches_per_step_schedule
         batch_chunks_per_step_schedule; deterministic; use_tf32=True; detect_anomaly=False; clip_grad_norm=10.0
         clip_grad_norm_type=2; grad_scaler""",
+    "trl.cpo": """
+        loss_type: sigmoid; loss_type: hinge; loss_type: ipo; loss_type: simpo; beta; label_smoothing; cpo_alpha
+        simpo_gamma; alpha; nll_loss""",
+    "trl.orpo": "beta; max_completion_length; nll_loss; log_odds_ratio; log_odds_chosen",
+    "trl.reward": """
+        center_rewards_coefficient; accuracy; margin; mean_reward; min_reward; max_reward; chat_template_path
+        max_length; disable_dropout""",
+    "trl.gkd": """
+        teacher_model_name_or_path; teacher_model_init_kwargs; beta; temperature; lmbda; max_new_tokens; seq_kd""",
     "trl.dpo": """
         loss_type: sigmoid; loss_type: hinge; loss_type: ipo; loss_type: robust; loss_type: exo_pair
         loss_type: nca_pair; loss_type: bco_pair; loss_type: sppo_hard; loss_type: aot; loss_type: aot_pair

@@ -176,7 +176,7 @@ struct CacheSpec {
 // A model with a language-model head.
 class HONE_API CausalLm : public Model {
  public:
-  const CausalLm* causal_lm() const final { return this; }
+  const CausalLm* causal_lm() const override { return this; }  // null: it was given another head
   virtual const nn::Head& head() const = 0;
   virtual CacheSpec cache_spec() const = 0;
   Tensor logits(const Batch& batch) const;  // fp32 [B,T,V], without a graph
@@ -192,7 +192,7 @@ class HONE_API Classifier {
   virtual std::string weights_prefix() const = 0;  // of the weights that depend on the labels: "classifier."
 };
 
-// Error(config) when the model has no classification head.
+// Error(config) when the model has no classification head of two labels or more.
 HONE_API const Classifier& require_classifier(const Model& model, const std::string& what);
 
 // Error(config) when the model has no language-model head; `what` needs one ("generate", "objective causal_lm").

@@ -45,10 +45,16 @@ struct Needs {
   // Of preference records the documents of a group (Doc::group) are in one micro-batch, in one row, whatever the
   // packing.
   RecordKind records = RecordKind::language;
-  std::vector<std::string> labels = {};  // of labelled records; empty: those of the model, else of the data
+  // Of labelled records; empty: those of the model, else of the data. Of others, what a classification head is for that
+  // the model is given where it has none; one label is a score.
+  std::vector<std::string> labels = {};
   // role -> folder, as in a recipe's model.path; "": the model as the run began with it, without what is trained beside
   // its weights.
   std::map<std::string, std::string> models = {};
+  bool models_are_language_models = false;  // others are refused before anything starts
+  // They are compared with the model token by token: a folder with another tokenizer is refused, one that knows further
+  // ids is not.
+  bool models_read_same_tokens = false;
   // They are gone through in document_numbers() alone, once for each batch, and nowhere else: then ranks that share out
   // the trained model (parallel.fsdp) may share out this one.
   bool models_for_numbers_alone = false;
@@ -71,7 +77,8 @@ class HONE_API Objective {
 
   // Numbers of each of a batch's documents, [docs], that depend on nothing but the document and models that are not
   // trained, such as its log-probability by a reference. Called without a graph; loss() finds them in batch.extra, in
-  // training and in evaluations.
+  // training and in evaluations, prepare() and sums() need not. Where they are not made first (Needs::numbers_first),
+  // they may be any tensors, such as a teacher's hidden states.
   virtual std::map<std::string, Tensor> document_numbers(const Batch&, const Resources&) const { return {}; }
 
   // Sees the whole step before anything is counted; several groups are several updates of the weights.

@@ -13,6 +13,8 @@ struct GradientSum;
 
 namespace ops {
 
+struct Teacher;  // src/ops/divergence.h
+
 enum class Activation { silu, gelu, gelu_tanh, relu };  // of MLPs
 
 // A document's tokens, [begin, end) of the flat token axis.
@@ -46,6 +48,7 @@ struct CrossEntropyOptions {
   // What the sum of losses will be divided by, a number there: a device makes the gradients for it at once. What comes
   // is looked at all the same. null: it is not known.
   const at::Tensor* divisor = nullptr;
+  const Teacher* teacher = nullptr;  // null: labels alone are learnt. Not with label_smoothing or z_loss.
 };
 
 }  // namespace ops

@@ -55,8 +55,8 @@ class Eval final : public Command {
                 "Field that other kinds of training use and that is to be passed over; may be given several times."),
           field("metric", &C::metric,
                 "What to measure, with options as {type: name, option: value}; may be given several times; default: "
-                "perplexity, or classification of a model with a classification head. Pairs of answers are for "
-                "preference."),
+                "perplexity, or classification of a model with a classification head, of one label (a reward model) "
+                "reward. Pairs of answers are for preference and reward."),
           field("tokenizer", &C::tokenizer,
                 "bytes, none (for rows of ids), a folder or a tokenizer.json; default: the model's own."),
           field("adapter", &C::adapter,
@@ -149,7 +149,7 @@ class Eval final : public Command {
   }
 
   training::Evaluations evaluations_for(const Model& model, std::vector<Metric> metrics) const {
-    if (metrics.empty()) metrics.emplace_back().type = model.classifier() ? "classification" : "perplexity";
+    if (metrics.empty()) metrics.emplace_back().type = usual_metric(model);
     training::Evaluations evaluations;
     for (const Metric& metric : metrics) {
       evaluations.push_back(registries().evals.make(metric));
@@ -159,6 +159,11 @@ class Eval final : public Command {
                                                   metrics[0].type, metric.type));
     }
     return evaluations;
+  }
+
+  static const char* usual_metric(const Model& model) {
+    const Classifier* classifier = model.classifier();
+    return !classifier ? "perplexity" : classifier->labels().size() == 1 ? "reward" : "classification";
   }
 
   // "name=file", or a file whose name without its last extension is the name.

@@ -10,6 +10,7 @@
 #include "base/option_words.h"
 #include "base/progress.h"
 #include "base/signals.h"
+#include "base/strings.h"
 #include "data/source.h"
 #include "data/stream_entry.h"
 #include "text/chat/chat_mask.h"
@@ -330,11 +331,42 @@ void add_record(TokenStore& store, const Record& record, const RecordTokens& tok
   for (const RecordTokens& one : tokens.companions) store.add_companion(one, one.role, one.seams);
 }
 
+namespace {
+
+// Pairs of texts whose answers both begin with the prompt that is given: there it is read twice. Of a few that may be
+// meant; of most it is how the file was made.
+class RepeatedPrompts {
+ public:
+  void count(const Record& record) {
+    const auto* pair = record.as<PreferenceRecord>();
+    if (!pair) return;
+    ++pairs_;
+    repeated_ += !trim(pair->prompt).empty() && pair->chosen.starts_with(pair->prompt) &&
+                 pair->rejected.starts_with(pair->prompt);
+  }
+  void tell(const DataFile& file) const {
+    if (2 * repeated_ <= pairs_) return;
+    const bool renamed = file.columns.contains("prompt");
+    log::warning("{}: in {} of {} both answers begin with the prompt, which is read twice there; with {} what both "
+                 "begin with is the prompt",
+                 data::name_of(file), repeated_, counted(pairs_, "pair"),
+                 renamed ? "columns that name none" : ignore_words("prompt"));
+  }
+
+ private:
+  std::int64_t pairs_ = 0, repeated_ = 0;
+};
+
+}  // namespace
+
 std::shared_ptr<TokenStore> tokenise_file(const DataFile& file, const Tokenising& how, TokenPlace place) {
   auto store = std::make_shared<TokenStore>(std::move(place));
+  RepeatedPrompts repeated;
   each_tokens(file, how, [&](const RecordTokens& tokens, const Record& record) {
     add_record(*store, record, tokens, record.line);
+    repeated.count(record);
   });
+  repeated.tell(file);
   store->finish();
   return store;
 }

@@ -129,6 +129,15 @@ const auto& entry_of(const Node& hf_config, const std::string& file) {
       .hint("models of other types come by hone --plugin FILE COMMAND");
 }
 
+// Whether the model will have a classification head by config.json alone.
+bool says_classifier(const Node& hf_config) {
+  const Node* architectures = hf_config.find("architectures");
+  return architectures && architectures->kind() == Node::Kind::list &&
+         std::any_of(architectures->items().begin(), architectures->items().end(), [](const Node& name) {
+           return name.kind() == Node::Kind::scalar && name.text().ends_with("ForSequenceClassification");
+         });
+}
+
 std::set<std::string> names_of(config::AnyOptions& options) {
   std::set<std::string> names;
   for (const config::OptionInfo& option : options.describe()) names.insert(option.path);
@@ -138,7 +147,9 @@ std::set<std::string> names_of(config::AnyOptions& options) {
 }  // namespace
 
 std::vector<std::string> hub::keys_without_effect(const Node& hf_config, const std::string& file) {
-  const std::set<std::string> own = names_of(*entry_of(hf_config, file).options());
+  std::set<std::string> own = names_of(*entry_of(hf_config, file).options());
+  if (!says_classifier(hf_config))
+    for (const char* key : {"architectures", "num_labels", "id2label", "label2id", "problem_type"}) own.erase(key);
   std::vector<std::string> keys;
   for (const auto& [key, value] : hf_config.entries())
     if (is_harmless(key) && !own.contains(key)) keys.push_back(key);
@@ -158,7 +169,7 @@ std::unique_ptr<Model> build_model(const Node& hf_config, const std::string& fil
     hub::check_weight_names(*made);
     return made;
   });
-  if (!head.labels.empty()) require_classifier(*model, "labels to be learnt");
+  if (!head.labels.empty() && !model->classifier()) require_classifier(*model, "labels to be learnt");
   return model;
 }
 

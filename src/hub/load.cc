@@ -107,8 +107,9 @@ std::string hint_of_names(const Model& model, const std::filesystem::path& folde
   const std::string file = (folder / "config.json").string(), own = architecture(model.hf_config());
   const std::string theirs = std::filesystem::exists(file) ? architecture(config::read_file(file)) : "";
   if (theirs.empty() || theirs == own) return "config.json and the weights must be of the same model";
-  return fmt::format("its config.json says that it is of a {}, which hone has not; it reads it as a {}",
-                     escape_for_terminal(theirs, 60), own);
+  const auto family = [](const std::string& name) { return name.substr(0, name.find("For")); };
+  return fmt::format("its config.json says that it is of a {}{}; it is read as a {}", escape_for_terminal(theirs, 60),
+                     family(theirs) == family(own) ? "" : ", which hone has not", own);
 }
 
 void check_names(const Names& names, const Model& model, const std::string& folder) {

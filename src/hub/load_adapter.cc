@@ -54,6 +54,13 @@ class Reader {
   }
   Weight& weight_of(const std::string& module, const std::string& key) const {
     Weight* const weight = find(module + ".weight");
+    if (!weight && (module == "score" || module == "classifier"))
+      throw Error(
+          ErrorKind::checkpoint,
+          fmt::format("{}: {}: the adapter comes with a classification head, which its base has not", path(), key))
+          .hint(
+              "give the base such a head first: transformers' AutoModelForSequenceClassification.from_pretrained(base, "
+              "num_labels=N).save_pretrained(folder); hone then reads the adapter on that folder");
     if (!weight)
       throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: the model has no {}{}", path(), key, module,
                                                      tied_ && module == kHead ? " of its own: it is tied to the table "

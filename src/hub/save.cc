@@ -70,9 +70,10 @@ struct ConfigTexts {
 ConfigTexts config_texts(const Model& model, const std::filesystem::path& source, const Tokenizer* tokenizer,
                          const FilesHow& how) {
   ConfigTexts made{with_points(model.hf_config()), "", {}};
+  const bool aligns = how.align_ids && tokenizer;
+  if (aligns && model.classifier()) made.aligned = name_padding(made.config, *tokenizer);
   if (!model.causal_lm()) return made;
   made.generation = generation_config(how.generation_from.empty() ? source : how.generation_from, made.config);
-  const bool aligns = how.align_ids && tokenizer;
   if (!aligns && !how.turn_end) return made;
   Problems problems;
   config::Node generation = config::parse_json(made.generation, "generation_config.json", problems);

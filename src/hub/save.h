@@ -32,7 +32,8 @@ struct FilesHow {
 // files. source: the folder the model came from, or "". tokenizer: may be null.
 ModelFiles model_files(Model& model, const std::filesystem::path& source, const Tokenizer* tokenizer,
                        const FilesHow& how = {});
-// What align_ids changes of the model's files: "eos_token_id 257 (was 2)". Nothing of a model that writes no texts.
+// What align_ids changes of the model's files: "eos_token_id 257 (was 2)". Of a model that writes no texts padding
+// alone.
 std::vector<std::string> aligned_ids(const Model& model, const std::filesystem::path& source,
                                      const Tokenizer& tokenizer);
 

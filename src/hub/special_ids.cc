@@ -82,4 +82,12 @@ std::vector<std::string> align_ids(Node& hf_config, Node& generation_config, con
   return changes;
 }
 
+std::vector<std::string> name_padding(Node& hf_config, const Tokenizer& tokenizer) {
+  const auto pad = tokenizer.pad_id;
+  if (!pad || pad == tokenizer.eos_id || *pad >= rows_of(hf_config) || !ids_of(hf_config, "pad_token_id").empty())
+    return {};
+  hf_config.at_or_add("pad_token_id") = config::Values<std::int64_t>::write(*pad);
+  return {fmt::format("pad_token_id {} (was {})", *pad, text_of({}))};
+}
+
 }  // namespace hone::hub

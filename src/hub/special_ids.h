@@ -23,4 +23,8 @@ bool add_end(config::Node& generation_config, const config::Node& hf_config, std
 std::vector<std::string> align_ids(config::Node& hf_config, config::Node& generation_config,
                                    const Tokenizer& tokenizer);
 
+// Of a decoder's classification head, whose document transformers takes to end before padding: where config.json has no
+// pad_token_id it gets the tokenizer's, unless texts end with that, too. Returns as align_ids().
+std::vector<std::string> name_padding(config::Node& hf_config, const Tokenizer& tokenizer);
+
 }  // namespace hone::hub

@@ -3,9 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <map>
-
 #include "base/strings.h"
 #include "hone/config_read.h"
 #include "hone/layers.h"
@@ -17,69 +14,6 @@ namespace hone::models {
 namespace {
 
 using config::Node;
-
-constexpr const char* kProblem = "single_label_classification";
-
-bool says_classification(const BertConfig& c) {
-  return c.architectures &&
-         std::any_of(c.architectures->begin(), c.architectures->end(),
-                     [](const std::string& name) { return name.ends_with("ForSequenceClassification"); });
-}
-
-// {"0": "ham", "1": "spam"}: ids from 0 without a gap, each name once.
-std::vector<std::string> read_names(const Node& node, Problems& problems) {
-  std::vector<std::string> names;
-  const auto problem = [&](const std::string& fact) {
-    problems.add("id2label", fact + "; expected the ids 0, 1, ... with a name each, as in {0: ham, 1: spam}");
-    return std::vector<std::string>();
-  };
-  if (!node.is_map()) return problem("got no map");
-  std::map<std::int64_t, std::string> by_id;
-  for (const auto& [key, value] : node.entries()) {
-    const auto id = parse_int(key);
-    if (!id || value.kind() != Node::Kind::scalar) return problem(fmt::format("got {}", hone::quoted(key)));
-    by_id[*id] = value.text();
-  }
-  for (const auto& [id, name] : by_id) {
-    if (id != std::ssize(names)) return problem(fmt::format("{} is missing", names.size()));
-    if (std::find(names.begin(), names.end(), name) != names.end())
-      return problem(fmt::format("{} is there twice", hone::quoted(name)));
-    names.push_back(name);
-  }
-  return names;
-}
-
-// label2id says the same the other way round; where it does not, one of them is of another model.
-void check_label_ids(const Node& label2id, const std::vector<std::string>& names, Problems& problems) {
-  if (!label2id.is_map()) return;
-  for (const auto& [name, id] : label2id.entries()) {
-    const auto found = std::find(names.begin(), names.end(), name);
-    const std::string got = id.kind() == Node::Kind::scalar ? id.text() : "no id";
-    if (found == names.end())
-      problems.add("label2id",
-                   fmt::format("got {}, expected the labels of id2label; it may be left out", hone::quoted(name)));
-    else if (got != std::to_string(found - names.begin()))
-      problems.add("label2id", fmt::format("got {} for {}, expected {}, as id2label says; it may be left out", got,
-                                           hone::quoted(name), found - names.begin()));
-  }
-}
-
-// transformers' names and number, where the file does not give any.
-std::vector<std::string> read_labels(const BertConfig& c, Problems& problems) {
-  std::vector<std::string> names;
-  if (!c.id2label.node.is_null()) names = read_names(c.id2label.node, problems);
-  if (!names.empty()) check_label_ids(c.label2id.node, names, problems);
-  if (!names.empty() && c.num_labels)
-    problems.require(std::ssize(names) == *c.num_labels, "num_labels",
-                     fmt::format("got {}, but id2label names {}", *c.num_labels, names.size()));
-  if (names.empty())
-    for (std::int64_t i = 0; i < c.num_labels.value_or(2); ++i) names.push_back(fmt::format("LABEL_{}", i));
-  problems.require(names.size() > 1, "num_labels",
-                   "got 1, expected at least 2: scores by regression are not supported");
-  problems.require(c.problem_type.value_or(kProblem) == kProblem, "problem_type",
-                   fmt::format("got {}, expected {}", hone::quoted(c.problem_type.value_or("")), kProblem));
-  return names;
-}
 
 void check_memory(const BertConfig& c, Problems& problems) {
   const double hidden = static_cast<double>(c.hidden_size);
@@ -108,7 +42,7 @@ BertShape resolve(const BertConfig& c, Problems& problems) {
   nn::read_token_ids(c.eos_token_id.node, "eos_token_id", c.vocab_size, problems);
   const std::vector<std::int32_t> pad = nn::read_token_ids(c.pad_token_id.node, "pad_token_id", c.vocab_size, problems);
   if (!pad.empty()) s.no_gradient_id = pad[0];
-  if (says_classification(c)) s.labels = read_labels(c, problems);
+  s.labels = read_labels(c, problems);
   return s;
 }
 
@@ -143,18 +77,7 @@ Node to_hf_config(const BertConfig& c, const BertShape& s, const std::string& dt
   put("hidden_act", text(c.hidden_act));
   real("hidden_dropout_prob", c.hidden_dropout_prob);
   number("hidden_size", c.hidden_size);
-  if (!s.labels.empty()) {
-    Node names = Node::map(), ids = Node::map();
-    for (std::size_t i = 0; i < s.labels.size(); ++i) {
-      names.at_or_add(std::to_string(i)) = text(s.labels[i]);
-      ids.at_or_add(s.labels[i]) = config::Values<std::int64_t>::write(static_cast<std::int64_t>(i));
-    }
-    put("id2label", std::move(names));
-    put("label2id", std::move(ids));
-  } else if (!c.id2label.node.is_null()) {
-    put("id2label", c.id2label.node);
-    put("label2id", c.label2id.node);
-  }
+  write_labels(s.labels, c, node);
   real("initializer_range", c.initializer_range);
   number("intermediate_size", c.intermediate_size);
   flag("is_decoder", false);
@@ -164,7 +87,6 @@ Node to_hf_config(const BertConfig& c, const BertShape& s, const std::string& dt
   number("num_attention_heads", c.num_attention_heads);
   number("num_hidden_layers", c.num_hidden_layers);
   put("pad_token_id", c.pad_token_id.node);
-  if (c.problem_type) put("problem_type", text(*c.problem_type));
   flag("tie_word_embeddings", c.tie_word_embeddings);
   number("type_vocab_size", c.type_vocab_size);
   flag("use_cache", true);

@@ -9,12 +9,13 @@
 #include "hone/config.h"
 #include "hone/model.h"
 #include "hone/op_options.h"
+#include "models/label_keys.h"
 
 namespace hone::models {
 
-struct BertConfig {
+struct BertConfig : LabelKeys {
+  using Base = LabelKeys;
   std::string model_type = "bert";
-  std::optional<std::vector<std::string>> architectures;
   std::int64_t vocab_size = 30522, hidden_size = 768, num_hidden_layers = 12, num_attention_heads = 12;
   std::int64_t intermediate_size = 3072, max_position_embeddings = 512, type_vocab_size = 2;
   std::string hidden_act = "gelu";
@@ -23,48 +24,44 @@ struct BertConfig {
   double initializer_range = 0.02, layer_norm_eps = 1e-12;
   std::string position_embedding_type = "absolute";
   bool is_decoder = false, add_cross_attention = false, tie_word_embeddings = true;
-  std::optional<std::string> problem_type;
-  std::optional<std::int64_t> num_labels;
-  config::Open id2label, label2id, bos_token_id, eos_token_id, pad_token_id{config::Node::scalar("0")};
+  config::Open bos_token_id, eos_token_id, pad_token_id{config::Node::scalar("0")};
 
   static constexpr auto fields() {
     using C = BertConfig;
     constexpr config::Range size{.low = 1, .high = 2147483647}, share{.low = 0, .high = 0.999};
-    return std::tuple{
-        field("model_type", &C::model_type, "bert."),
-        field("architectures", &C::architectures,
-              "Which head the folder has: with BertForSequenceClassification it is read, others are passed over."),
-        field("vocab_size", &C::vocab_size, "Rows of the embedding table.", size),
-        field("hidden_size", &C::hidden_size, "Width of the residual stream.", size),
-        field("num_hidden_layers", &C::num_hidden_layers, "Transformer blocks.", {.low = 1, .high = 10000}),
-        field("num_attention_heads", &C::num_attention_heads, "Attention heads.", {.low = 1, .high = 65536}),
-        field("intermediate_size", &C::intermediate_size, "Width inside the MLP.", size),
-        field("max_position_embeddings", &C::max_position_embeddings,
-              "Positions that are learned: no document may be longer.", size),
-        field("type_vocab_size", &C::type_vocab_size, "Token types: 0 for the first of two texts, 1 for the second.",
-              size),
-        field("hidden_act", &C::hidden_act, "Activation of the MLP: gelu, gelu_new, gelu_pytorch_tanh, relu or silu."),
-        field("hidden_dropout_prob", &C::hidden_dropout_prob, "Share of hidden numbers that training drops.", share),
-        field("attention_probs_dropout_prob", &C::attention_probs_dropout_prob,
-              "Share of attention weights that training drops.", share),
-        field("classifier_dropout", &C::classifier_dropout,
-              "Share that training drops before the classifier; default: hidden_dropout_prob.", share),
-        field("initializer_range", &C::initializer_range, "Standard deviation of fresh weights.",
-              {.low = 0, .high = 100}),
-        field("layer_norm_eps", &C::layer_norm_eps, "Added to the variance in LayerNorm.", {.low = 0, .high = 1}),
-        field("position_embedding_type", &C::position_embedding_type, "Must be absolute."),
-        field("is_decoder", &C::is_decoder, "Must be false."),
-        field("add_cross_attention", &C::add_cross_attention, "Must be false."),
-        field("tie_word_embeddings", &C::tie_word_embeddings, "Of a masked language model's head; kept for others."),
-        field("problem_type", &C::problem_type, "Of a classification head: only single_label_classification."),
-        field("num_labels", &C::num_labels, "Labels of a classification head that id2label does not name.",
-              {.low = 1, .high = 1000000}),
-        field("id2label", &C::id2label, "Names of the labels: {0: ham, 1: spam}."),
-        field("label2id", &C::label2id, "The same the other way round; follows from id2label."),
-        field("bos_token_id", &C::bos_token_id, "Kept for others."),
-        field("eos_token_id", &C::eos_token_id, "Kept for others."),
-        field("pad_token_id", &C::pad_token_id,
-              "Padding; its row of the embedding table gets no gradient from look-ups.")};
+    return std::tuple_cat(
+        LabelKeys::fields(),
+        std::tuple{
+            field("model_type", &C::model_type, "bert."),
+            field("vocab_size", &C::vocab_size, "Rows of the embedding table.", size),
+            field("hidden_size", &C::hidden_size, "Width of the residual stream.", size),
+            field("num_hidden_layers", &C::num_hidden_layers, "Transformer blocks.", {.low = 1, .high = 10000}),
+            field("num_attention_heads", &C::num_attention_heads, "Attention heads.", {.low = 1, .high = 65536}),
+            field("intermediate_size", &C::intermediate_size, "Width inside the MLP.", size),
+            field("max_position_embeddings", &C::max_position_embeddings,
+                  "Positions that are learned: no document may be longer.", size),
+            field("type_vocab_size", &C::type_vocab_size,
+                  "Token types: 0 for the first of two texts, 1 for the second.", size),
+            field("hidden_act", &C::hidden_act,
+                  "Activation of the MLP: gelu, gelu_new, gelu_pytorch_tanh, relu or silu."),
+            field("hidden_dropout_prob", &C::hidden_dropout_prob, "Share of hidden numbers that training drops.",
+                  share),
+            field("attention_probs_dropout_prob", &C::attention_probs_dropout_prob,
+                  "Share of attention weights that training drops.", share),
+            field("classifier_dropout", &C::classifier_dropout,
+                  "Share that training drops before the classifier; default: hidden_dropout_prob.", share),
+            field("initializer_range", &C::initializer_range, "Standard deviation of fresh weights.",
+                  {.low = 0, .high = 100}),
+            field("layer_norm_eps", &C::layer_norm_eps, "Added to the variance in LayerNorm.", {.low = 0, .high = 1}),
+            field("position_embedding_type", &C::position_embedding_type, "Must be absolute."),
+            field("is_decoder", &C::is_decoder, "Must be false."),
+            field("add_cross_attention", &C::add_cross_attention, "Must be false."),
+            field("tie_word_embeddings", &C::tie_word_embeddings,
+                  "Of a masked language model's head; kept for others."),
+            field("bos_token_id", &C::bos_token_id, "Kept for others."),
+            field("eos_token_id", &C::eos_token_id, "Kept for others."),
+            field("pad_token_id", &C::pad_token_id,
+                  "Padding; its row of the embedding table gets no gradient from look-ups.")});
   }
   void validate(Problems& problems) const;
 };

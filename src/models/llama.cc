@@ -38,13 +38,13 @@ class LlamaBlock final : public nn::ResidualBlock {
 
 class Llama final : public LlamaModel<LlamaBlock>, public nn::HasDecoder {
  public:
-  explicit Llama(const LlamaConfig& config) : LlamaModel(resolve(config)), config_(config) {}
+  Llama(const LlamaConfig& config, const HeadRequest& head) : LlamaModel(resolve(config, head)), config_(config) {}
 
   std::unique_ptr<nn::Decoder> make_decoder(std::int64_t rows, const Pass& pass) const override {
     nn::PreNormStack stack{.embedding_VD = model.embed_tokens.weight.use(),
                            .norm_D = model.norm.weight.use(),
                            .layers = {},
-                           .head = lm_head.with_bias(),
+                           .head = head().with_bias(),
                            .head_size = s.head_size,
                            .eps = s.eps,
                            .scale = scale_of(s),

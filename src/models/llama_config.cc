@@ -179,13 +179,22 @@ LlamaShape resolve(const LlamaConfig& c, Problems& problems) {
                           .head_size = s.head_size,
                           .max_positions = s.max_positions},
                          problems);
+  give_head({read_labels(c, problems)}, s);
   return s;
 }
 
-LlamaShape resolve(const LlamaConfig& c) {
+void give_head(const HeadRequest& head, LlamaShape& s) {
+  if (head.labels.empty()) return;
+  s.labels = head.labels;
+  const std::string family = s.architecture.substr(0, s.architecture.find("For"));
+  s.architecture = family + "ForSequenceClassification";
+}
+
+LlamaShape resolve(const LlamaConfig& c, const HeadRequest& head) {
   Problems problems;
   LlamaShape s = resolve(c, problems);
   problems.raise("the model's configuration");
+  give_head(head, s);
   warn_ignored(c, *family_of(c.model_type));
   return s;
 }
@@ -235,6 +244,7 @@ Node to_hf_config(const LlamaConfig& c, const LlamaShape& s, const std::string& 
   if (c.head_dim || !computed) put("head_dim", number(s.head_size));
   put("hidden_act", text(c.hidden_act));
   put("hidden_size", number(s.hidden));
+  write_labels(s.labels, c, node);
   put("initializer_range", number(s.std));
   put("intermediate_size", number(s.inner));
   put("max_position_embeddings", number(s.max_positions));

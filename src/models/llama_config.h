@@ -7,13 +7,16 @@
 #include <vector>
 
 #include "hone/config.h"
+#include "hone/model.h"
+#include "models/label_keys.h"
 #include "nn/rope.h"
 #include "ops/gated.h"
 
 namespace hone::models {
 
 // As written. Absent and null differ for some keys: those are kept open, with "default" standing for absent.
-struct LlamaConfig {
+struct LlamaConfig : LabelKeys {
+  using Base = LabelKeys;
   std::string model_type = "llama";
   std::optional<std::int64_t> vocab_size, hidden_size, intermediate_size, num_hidden_layers, num_attention_heads;
   config::Open num_key_value_heads{config::Node::scalar("default")};
@@ -37,48 +40,53 @@ struct LlamaConfig {
   static constexpr auto fields() {
     using C = LlamaConfig;
     constexpr config::Range size{.low = 1, .high = 2147483647};
-    return std::tuple{
-        field("model_type", &C::model_type, "Which of the family, such as llama, mistral, qwen2 or qwen3."),
-        field("vocab_size", &C::vocab_size, "Rows of the embedding table.", size),
-        field("hidden_size", &C::hidden_size, "Width of the residual stream.", size),
-        field("intermediate_size", &C::intermediate_size, "Width inside the MLP.", size),
-        field("num_hidden_layers", &C::num_hidden_layers, "Transformer blocks.", {.low = 1, .high = 10000}),
-        field("num_attention_heads", &C::num_attention_heads, "Query heads.", {.low = 1, .high = 65536}),
-        field("num_key_value_heads", &C::num_key_value_heads, "Key and value heads; null = as many as query heads."),
-        field("head_dim", &C::head_dim, "Size of a head; null = hidden_size / num_attention_heads.",
-              {.low = 2, .high = 65536}),
-        field("max_position_embeddings", &C::max_position_embeddings, "Longest sequence the model is meant for.", size),
-        field("hidden_act", &C::hidden_act, "Activation of the MLP's gate: silu, gelu, gelu_pytorch_tanh or relu."),
-        field("rms_norm_eps", &C::rms_norm_eps, "Added to the mean square in RMSNorm.", {.low = 0, .high = 1}),
-        field("initializer_range", &C::initializer_range, "Standard deviation of fresh weights.",
-              {.low = 0, .high = 100}),
-        field("tie_word_embeddings", &C::tie_word_embeddings, "Use the embedding table as the head's weight."),
-        field("attention_bias", &C::attention_bias, "Biases in the attention's projections (llama, qwen3)."),
-        field("mlp_bias", &C::mlp_bias, "Biases in the MLP (llama)."),
-        field("rope_parameters", &C::rope_parameters, "Rotary position embedding, transformers 5's form."),
-        field("rope_scaling", &C::rope_scaling,
-              "Rotary position embedding, transformers 4's form; wins over rope_parameters."),
-        field("rope_theta", &C::rope_theta, "Base of the rotary frequencies; default 10000.", {.low = 1, .high = 1e15}),
-        field("partial_rotary_factor", &C::partial_rotary_factor, "Share of a head that is rotated; only 1."),
-        field("original_max_position_embeddings", &C::original_max_position_embeddings,
-              "Length before rotary scaling; wins over the one in rope_parameters.", size),
-        field("sliding_window", &C::sliding_window,
-              "Tokens that a token of a sliding layer sees, itself included; null = all."),
-        field("use_sliding_window", &C::use_sliding_window,
-              "qwen2, qwen3, qwen3_moe: whether there are sliding layers."),
-        field("max_window_layers", &C::max_window_layers,
-              "qwen2, qwen3: layers from this one on slide, if layer_types is absent.", at_least(0)),
-        field("layer_types", &C::layer_types,
-              "mistral, qwen2, qwen3: full_attention or sliding_attention for each layer."),
-        field("attention_dropout", &C::attention_dropout,
-              "Share of attention weights that training drops; which ones is a function of run.seed and the step.",
-              {.low = 0, .high = 0.999}),
-        field("pretraining_tp", &C::pretraining_tp, "Must be 1."),
-        field("is_causal", &C::is_causal, "Must be true."),
-        field("bos_token_id", &C::bos_token_id, "First token of a text; kept for others."),
-        field("eos_token_id", &C::eos_token_id, "Last token of a text, or a list; kept for others."),
-        field("pad_token_id", &C::pad_token_id,
-              "Padding; its row of the embedding table gets no gradient from look-ups.")};
+    return std::tuple_cat(
+        LabelKeys::fields(),
+        std::tuple{
+            field("model_type", &C::model_type, "Which of the family, such as llama, mistral, qwen2 or qwen3."),
+            field("vocab_size", &C::vocab_size, "Rows of the embedding table.", size),
+            field("hidden_size", &C::hidden_size, "Width of the residual stream.", size),
+            field("intermediate_size", &C::intermediate_size, "Width inside the MLP.", size),
+            field("num_hidden_layers", &C::num_hidden_layers, "Transformer blocks.", {.low = 1, .high = 10000}),
+            field("num_attention_heads", &C::num_attention_heads, "Query heads.", {.low = 1, .high = 65536}),
+            field("num_key_value_heads", &C::num_key_value_heads,
+                  "Key and value heads; null = as many as query heads."),
+            field("head_dim", &C::head_dim, "Size of a head; null = hidden_size / num_attention_heads.",
+                  {.low = 2, .high = 65536}),
+            field("max_position_embeddings", &C::max_position_embeddings, "Longest sequence the model is meant for.",
+                  size),
+            field("hidden_act", &C::hidden_act, "Activation of the MLP's gate: silu, gelu, gelu_pytorch_tanh or relu."),
+            field("rms_norm_eps", &C::rms_norm_eps, "Added to the mean square in RMSNorm.", {.low = 0, .high = 1}),
+            field("initializer_range", &C::initializer_range, "Standard deviation of fresh weights.",
+                  {.low = 0, .high = 100}),
+            field("tie_word_embeddings", &C::tie_word_embeddings, "Use the embedding table as the head's weight."),
+            field("attention_bias", &C::attention_bias, "Biases in the attention's projections (llama, qwen3)."),
+            field("mlp_bias", &C::mlp_bias, "Biases in the MLP (llama)."),
+            field("rope_parameters", &C::rope_parameters, "Rotary position embedding, transformers 5's form."),
+            field("rope_scaling", &C::rope_scaling,
+                  "Rotary position embedding, transformers 4's form; wins over rope_parameters."),
+            field("rope_theta", &C::rope_theta, "Base of the rotary frequencies; default 10000.",
+                  {.low = 1, .high = 1e15}),
+            field("partial_rotary_factor", &C::partial_rotary_factor, "Share of a head that is rotated; only 1."),
+            field("original_max_position_embeddings", &C::original_max_position_embeddings,
+                  "Length before rotary scaling; wins over the one in rope_parameters.", size),
+            field("sliding_window", &C::sliding_window,
+                  "Tokens that a token of a sliding layer sees, itself included; null = all."),
+            field("use_sliding_window", &C::use_sliding_window,
+                  "qwen2, qwen3, qwen3_moe: whether there are sliding layers."),
+            field("max_window_layers", &C::max_window_layers,
+                  "qwen2, qwen3: layers from this one on slide, if layer_types is absent.", at_least(0)),
+            field("layer_types", &C::layer_types,
+                  "mistral, qwen2, qwen3: full_attention or sliding_attention for each layer."),
+            field("attention_dropout", &C::attention_dropout,
+                  "Share of attention weights that training drops; which ones is a function of run.seed and the step.",
+                  {.low = 0, .high = 0.999}),
+            field("pretraining_tp", &C::pretraining_tp, "Must be 1."),
+            field("is_causal", &C::is_causal, "Must be true."),
+            field("bos_token_id", &C::bos_token_id, "First token of a text; kept for others."),
+            field("eos_token_id", &C::eos_token_id, "Last token of a text, or a list; kept for others."),
+            field("pad_token_id", &C::pad_token_id,
+                  "Padding; its row of the embedding table gets no gradient from look-ups.")});
   }
   void validate(Problems& problems) const;
 };
@@ -93,9 +101,12 @@ struct LlamaShape {
   std::int64_t no_gradient_id = -1;
   std::vector<std::int64_t> windows;  // per layer; 0 = all tokens
   nn::RopeConfig rope;
+  std::vector<std::string> labels;  // of a classification head, which is there instead of the language model's
 };
 LlamaShape resolve(const LlamaConfig& config, Problems& problems);
-LlamaShape resolve(const LlamaConfig& config);  // throws Error(config)
+LlamaShape resolve(const LlamaConfig& config, const HeadRequest& head);  // throws Error(config)
+// The head that is asked for instead of the one that config.json says.
+void give_head(const HeadRequest& head, LlamaShape& shape);
 
 // config.json in transformers 5's form; dtype "" = not known yet.
 config::Node to_hf_config(const LlamaConfig& config, const LlamaShape& shape, const std::string& dtype);

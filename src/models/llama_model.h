@@ -1,6 +1,8 @@
-// What Llama and its relatives with other MLPs share: attention, and the model around the blocks.
+// What Llama and its relatives with other MLPs share: attention, and the model around the blocks, with the head of a
+// language model or of a classifier.
 //
-// Letters in tensor names: B batch, T time, D hidden, N tokens, H query heads, G key/value heads, K head size.
+// Letters in tensor names: B batch, T time, D hidden, N tokens, H query heads, G key/value heads, K head size,
+// S documents.
 // Children carry Hugging Face's names, so its checkpoints load and save without a mapping table.
 #pragma once
 
@@ -14,7 +16,9 @@
 #include "models/llama_config.h"
 #include "nn/decoding/pre_norm.h"
 #include "nn/plan.h"
+#include "tensor/device.h"
 #include "tensor/dtype.h"
+#include "tensor/host.h"
 
 namespace hone::models {
 
@@ -64,9 +68,14 @@ class LlamaAttention final : public Module {
 
 // Embedding, blocks, norm and head. Each block is made as B(shape, rope, index); S is LlamaShape or extends it.
 template <class B, class S = LlamaShape>
-class LlamaModel : public CausalLm {
+class LlamaModel : public CausalLm, public Classifier {
  public:
-  explicit LlamaModel(S shape) : s(std::move(shape)), rope_(s.rope, s.head_size, s.max_positions) {}
+  explicit LlamaModel(S shape) : s(std::move(shape)), rope_(s.rope, s.head_size, s.max_positions) {
+    if (s.labels.empty())
+      lm_head = &child<nn::Head>("lm_head", s.hidden, s.vocab, s.std, s.tied ? &model.embed_tokens.weight : nullptr);
+    else
+      score = &child<nn::Linear>("score", s.hidden, std::ssize(s.labels), nn::Linear::Options{.std = s.std});
+  }
 
   std::string base_prefix() const override { return "model."; }
   Tensor embed(const Batch& batch, Pass& pass) const override { return model.embed_tokens(batch.ids_BT, pass); }
@@ -74,7 +83,27 @@ class LlamaModel : public CausalLm {
     return {model.layers.blocks().begin(), model.layers.blocks().end()};
   }
   Tensor finish(const Tensor& x_1ND, Pass&) const override { return model.norm(x_1ND); }
-  const nn::Head& head() const override { return lm_head; }
+  const CausalLm* causal_lm() const override { return lm_head ? this : nullptr; }
+  const nn::Head& head() const override {
+    HONE_ASSERT(lm_head);
+    return *lm_head;
+  }
+
+  const Classifier* classifier() const override { return score ? this : nullptr; }
+  const std::vector<std::string>& labels() const override { return s.labels; }
+  // By the last token of each document, which alone has seen all of it.
+  Tensor logits(const hone::Output& output, Pass& pass) const override {
+    HONE_ASSERT(!pass.batch.docs.empty());
+    std::vector<std::int64_t> last;
+    for (const Doc& doc : pass.batch.docs) last.push_back(doc.row * pass.batch.length() + doc.end - 1);
+    const Tensor flat_ND = output.hidden_BTD.flatten(0, 1);
+    const Tensor last_SD =
+        flat_ND.index_select(0, devices::sent(host::tensor_of(last, {std::ssize(last)}), flat_ND.device()));
+    return (*score)(last_SD, pass);
+  }
+  std::string weights_prefix() const override { return "score."; }
+  bool may_be_fresh(const std::string& weight) const override { return weight.starts_with(weights_prefix()); }
+
   std::int64_t vocab_size() const override { return s.vocab; }
   std::int64_t max_positions() const override { return s.max_positions; }
   bool shares_prefixes() const override {
@@ -109,8 +138,8 @@ class LlamaModel : public CausalLm {
   S s;
   nn::Rope rope_;
   Body& model = child<Body>("model", s, rope_);
-  nn::Head& lm_head =
-      child<nn::Head>("lm_head", s.hidden, s.vocab, s.std, s.tied ? &model.embed_tokens.weight : nullptr);
+  nn::Head* lm_head = nullptr;  // one of the two
+  nn::Linear* score = nullptr;
 };
 
 }  // namespace hone::models

@@ -45,7 +45,8 @@ class Qwen3MoeBlock final : public nn::ResidualBlock {
 
 class Qwen3Moe final : public LlamaModel<Qwen3MoeBlock, Qwen3MoeShape> {
  public:
-  explicit Qwen3Moe(const Qwen3MoeConfig& config) : LlamaModel(resolve(config)), config_(config) {}
+  Qwen3Moe(const Qwen3MoeConfig& config, const HeadRequest& head)
+      : LlamaModel(resolve(config, head)), config_(config) {}
 
   Tensor finish(const Tensor& x_1ND, Pass& pass) const override {
     if (pass.training) nn::balance(pass, s.experts_per_token, s.balance);

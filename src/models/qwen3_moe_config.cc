@@ -69,10 +69,11 @@ Qwen3MoeShape resolve(const Qwen3MoeConfig& c, Problems& problems) {
 
 void Qwen3MoeConfig::validate(Problems& problems) const { resolve(*this, problems); }
 
-Qwen3MoeShape resolve(const Qwen3MoeConfig& c) {
+Qwen3MoeShape resolve(const Qwen3MoeConfig& c, const HeadRequest& head) {
   Problems problems;
   Qwen3MoeShape s = resolve(c, problems);
   problems.raise("the model's configuration");
+  give_head(head, s);
   if (c.max_window_layers && s.windows[0] > 0)
     log::warning("config.json: max_window_layers has no effect in qwen3_moe models, in transformers as here");
   return s;

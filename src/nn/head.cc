@@ -5,6 +5,7 @@
 #include <ATen/OpMathType.h>
 
 #include "ops/cross_entropy.h"
+#include "ops/divergence.h"
 #include "ops/linear.h"
 #include "ops/log_probs.h"
 
@@ -41,8 +42,9 @@ Tensor Head::cross_entropy(const Tensor& hidden_BTD, const Tensor& labels_BT, co
           pass)) {  // the logits of supervised tokens are held; on a device of all, as the host would have to wait
     if (!hidden_ND.is_cpu()) return ops::cross_entropy(logits(hidden_ND, pass), labels_N, weight_N, options, sums);
     const Tensor index_S = at::nonzero(labels_N != ops::kIgnoreIndex).squeeze(1);
+    const ops::TaughtOptions those(options, index_S);
     return ops::cross_entropy(logits(hidden_ND.index_select(0, index_S), pass), labels_N.index_select(0, index_S),
-                              weight_N.defined() ? weight_N.index_select(0, index_S) : weight_N, options, sums);
+                              weight_N.defined() ? weight_N.index_select(0, index_S) : weight_N, those.options, sums);
   }
   ops::CrossEntropyOptions all = options;
   all.head_sum = weight_->gradient_sum();

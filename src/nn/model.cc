@@ -144,15 +144,21 @@ void Model::check_length(std::int64_t length, const std::string& option) const {
 }
 
 const Classifier& require_classifier(const Model& model, const std::string& what) {
-  if (const Classifier* classifier = model.classifier()) return *classifier;
+  const Classifier* classifier = model.classifier();
+  if (classifier && classifier->labels().size() < 2)
+    throw Error(ErrorKind::config, what + ": the model's classification head has one label; expected at least two")
+        .hint("a head of one label gives a score, as a reward model's");
+  if (classifier) return *classifier;
   throw Error(ErrorKind::config, fmt::format("{}: needs a classification head, which this model of type {} has not",
                                              what, model.hf_config().find("model_type")->text()));
 }
 
 const CausalLm& require_causal_lm(const Model& model, const std::string& what) {
   if (const CausalLm* lm = model.causal_lm()) return *lm;
-  throw Error(ErrorKind::config, fmt::format("{}: needs a language-model head, which this model of type {} has not",
-                                             what, model.hf_config().find("model_type")->text()));
+  throw Error(ErrorKind::config, fmt::format("{}: needs a language-model head, {} this model of type {} has{}", what,
+                                             model.classifier() ? "and a classification head is what" : "which",
+                                             model.hf_config().find("model_type")->text(),
+                                             model.classifier() ? "" : " not"));
 }
 
 Tensor CausalLm::logits(const Batch& batch) const {

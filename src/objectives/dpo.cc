@@ -2,26 +2,19 @@
 // becomes likelier than the rejected one, measured by how much likelier each is than with the reference model. Other
 // losses of the same numbers are chosen by loss_type.
 //
-// Letters: B batch, T time, N tokens (B * T), S documents, P pairs.
+// Letters: P pairs.
 #include <ATen/ATen.h>
 
 #include <algorithm>
 
 #include "hone/config_read.h"
-#include "hone/layers.h"
-#include "hone/objective.h"
 #include "hone/registry.h"
-#include "objectives/dpo_losses.h"
-#include "ops/log_probs.h"
-#include "tensor/host.h"
-#include "tensor/pairs.h"
+#include "objectives/pair_objective.h"
 
 namespace hone::objectives {
 namespace {
 
-constexpr const char *kReference = "reference", *kReferenceLogProbs = "reference_log_probs";
-
-class Dpo final : public Objective {
+class Dpo final : public PairObjective {
  public:
   struct Config {
     std::vector<PairLoss> loss_type{PairLoss::sigmoid};
@@ -81,79 +74,10 @@ class Dpo final : public Objective {
                        "not together with reference_free");
     }
   };
-  explicit Dpo(const Config& config) : config_(config) {}
+  explicit Dpo(const Config& config) : PairObjective(settings_of(config)), config_(config) {}
 
-  Needs needs() const override {
-    Needs needs{.records = RecordKind::preference};
-    if (!config_.reference_free) needs.models[kReference] = config_.reference;
-    needs.models_for_numbers_alone = true;
-    if (config_.precompute_reference) needs.numbers_first = "precompute_reference";
-    return needs;
-  }
-  void check(const Model& model) const override { require_causal_lm(model, "objective dpo"); }
-  std::vector<std::string> evaluations() const override { return {}; }
-  std::optional<std::vector<std::string>> measures() const override {
-    std::vector<std::string> names = {"rewards/chosen", "rewards/rejected",   "rewards/accuracies", "rewards/margins",
-                                      "logps/chosen",   "logps/rejected",     "logits/chosen",      "logits/rejected",
-                                      "entropy",        "mean_token_accuracy"};
-    if (config_.rpo_alpha > 0) names.insert(names.end(), {"dpo_loss", "nll_loss"});
-    if (config_.loss_type.size() > 1)
-      for (const PairLoss which : config_.loss_type) names.push_back(name_of(which));
-    return names;
-  }
-
-  std::map<std::string, Tensor> document_numbers(const Batch& batch, const Resources& resources) const override {
-    if (config_.reference_free) return {};
-    const RoleModel reference = resources.model(kReference);
-    const CausalLm& lm = require_causal_lm(reference.model, "objective dpo: the reference");
-    Pass pass(batch);
-    pass.adapter = reference.adapter;
-    const Output output = lm.forward(batch, pass);
-    return {{kReferenceLogProbs,
-             of_documents(lm.head().log_probs(output.hidden_BTD, batch.labels_BT, pass, false), batch)}};
-  }
-
-  Sums sums(const Batch& batch) const override {
-    Sums amounts{{"pairs", static_cast<double>(count_pairs(batch))}};
-    if (config_.rpo_alpha > 0)
-      amounts["chosen_tokens"] = host::number(on_chosen(batch.weight_BT.flatten(), batch).sum(at::kDouble));
-    return amounts;
-  }
-
-  LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
-    const ops::TokenLogProbs tokens =
-        model.causal_lm()->head().log_probs(output.hidden_BTD, batch.labels_BT, pass, /*with_statistics=*/true);
-    const Tensor log_prob_S = of_documents(tokens, batch);
-    const Pairs pairs = pairs_of(batch);
-    const Tensor ratio_S =
-        config_.reference_free ? log_prob_S : log_prob_S - batch.extra.at(kReferenceLogProbs).to(at::kDouble);
-    const Tensor tokens_S = sums_by_document(batch.labels_BT.flatten().ne(-100).to(at::kDouble), batch);
-    const LogRatios ratios{ratio_S.index_select(0, pairs.chosen_P), ratio_S.index_select(0, pairs.rejected_P),
-                           tokens_S.index_select(0, pairs.chosen_P), tokens_S.index_select(0, pairs.rejected_P)};
-    LossTerms result;
-    result.terms.push_back({config_.rpo_alpha > 0 ? "dpo_loss" : "loss", sum_of_losses(ratios, result), "pairs"});
-    if (config_.rpo_alpha > 0) {  // RPO (Pang et al., 2024, arXiv:2404.19733)
-      const Tensor nll = -log_prob_S.index_select(0, pairs.chosen_P).sum();
-      result.terms.push_back({"rpo_loss", config_.rpo_alpha * nll, "chosen_tokens"});
-      result.means.push_back({"nll_loss", nll.detach(), on_chosen(batch.weight_BT.flatten(), batch).sum()});
-    }
-    add_rewards(config_.beta * ratios.chosen_P.detach(), config_.beta * ratios.rejected_P.detach(), result);
-    add_of_pairs("logps", log_prob_S.detach(), pairs, result);
-    add_of_tokens(tokens.statistics_N4, tokens_S, batch, result);
-    return result;
-  }
-
- private:
-  static Tensor of_documents(const ops::TokenLogProbs& tokens, const Batch& batch) {
-    return sums_by_document(tokens.log_probs_N * batch.weight_BT.flatten().to(tokens.log_probs_N.scalar_type()), batch);
-  }
-
-  static std::string name_of(PairLoss which) {
-    return std::string(config::enum_names<PairLoss>[static_cast<std::size_t>(which)].second) + "_loss";
-  }
-
-  // Of several losses each one's mean is told.
-  Tensor sum_of_losses(const LogRatios& ratios, LossTerms& result) const {
+ protected:
+  Tensor sum_of_losses(const LogRatios& ratios, LossTerms& result) const override {  // each one's mean is told
     const PairLossOptions options{config_.beta, config_.label_smoothing, config_.discopop_tau.value_or(0.05)};
     Tensor sum;
     for (std::size_t i = 0; i < config_.loss_type.size(); ++i) {
@@ -164,40 +88,24 @@ class Dpo final : public Objective {
     }
     return sum;
   }
-
-  // Of each chosen document its sum.
-  static Tensor on_chosen(const Tensor& values_N, const Batch& batch) {
-    return sums_by_document(values_N, batch).index_select(0, pairs_of(batch).chosen_P);
+  std::vector<std::string> further_measures() const override {
+    std::vector<std::string> names;
+    if (config_.loss_type.size() > 1)
+      for (const PairLoss which : config_.loss_type) names.push_back(name_of(which));
+    return names;
   }
 
-  static void add_mean(const std::string& name, const Tensor& values_P, LossTerms& result) {
-    result.means.push_back({name, values_P.sum(), at::full({}, values_P.numel(), values_P.options())});
+ private:
+  static PairSettings settings_of(const Config& config) {
+    PairSettings settings{.name = "dpo", .beta = config.beta};
+    if (!config.reference_free) settings.reference = config.reference;
+    if (config.precompute_reference) settings.reference_first = "precompute_reference";
+    settings.chosen_weight = config.rpo_alpha,
+    settings.chosen_term = "rpo_loss";  // Pang et al., 2024, arXiv:2404.19733
+    return settings;
   }
-
-  static void add_rewards(const Tensor& chosen_P, const Tensor& rejected_P, LossTerms& result) {
-    add_mean("rewards/chosen", chosen_P, result);
-    add_mean("rewards/rejected", rejected_P, result);
-    add_mean("rewards/accuracies", (chosen_P > rejected_P).to(chosen_P.scalar_type()), result);
-    add_mean("rewards/margins", chosen_P - rejected_P, result);
-  }
-
-  static void add_of_pairs(const std::string& what, const Tensor& values_S, const Pairs& pairs, LossTerms& result) {
-    add_mean(what + "/chosen", values_S.index_select(0, pairs.chosen_P), result);
-    add_mean(what + "/rejected", values_S.index_select(0, pairs.rejected_P), result);
-  }
-
-  // Means over answers' tokens, as TRL logs them.
-  static void add_of_tokens(const Tensor& statistics_N4, const Tensor& count_S, const Batch& batch, LossTerms& result) {
-    const Pairs pairs = pairs_of(batch);
-    const auto of = [&](std::int64_t which) { return sums_by_document(statistics_N4.select(1, which), batch); };
-    const auto add = [&](const char* name, const Tensor& sum_S, const Tensor& of_P) {
-      result.means.push_back({name, sum_S.index_select(0, of_P).sum(), count_S.index_select(0, of_P).sum()});
-    };
-    const Tensor logits_S = of(1);
-    result.means.push_back({"entropy", of(0).sum(), count_S.sum()});
-    add("logits/chosen", logits_S, pairs.chosen_P);
-    add("logits/rejected", logits_S, pairs.rejected_P);
-    add("mean_token_accuracy", of(2), pairs.chosen_P);
+  static std::string name_of(PairLoss which) {
+    return std::string(config::enum_names<PairLoss>[static_cast<std::size_t>(which)].second) + "_loss";
   }
 
   Config config_;

@@ -12,6 +12,7 @@
 #include "hone/error.h"
 #include "hone/gradient_sum.h"
 #include "ops/backend.h"
+#include "ops/divergence.h"
 #include "ops/head_losses.h"
 #include "ops/kept_sum.h"
 #include "tensor/host.h"
@@ -37,15 +38,33 @@ LossSums sums_of(const at::Tensor& right_S, const at::Tensor& lse_S, const at::T
   return {weight_S.sum(), (right_S * weight_S).sum(), z_loss * (lse_S.square() * weight_S).sum()};
 }
 
-// Of logits_SV in fp32 at least.
+// The same with a teacher, of divergences and losses of labels.
+LossSums sums_of(const at::Tensor& right_S, const TaughtLosses& taught, const at::Tensor& weight_S) {
+  const auto total = [&](const at::Tensor& values_S) {
+    return (values_S.detach() * weight_S).masked_fill(weight_S == 0, 0).sum();
+  };
+  return {weight_S.sum(), total(right_S), at::zeros({}, weight_S.options()), total(taught.divergence_N),
+          total(taught.label_N)};
+}
+
+at::Tensor right_of(const at::Tensor& logits_SV, const at::Tensor& labels_S) {
+  const at::Tensor label_S = logits_SV.gather(-1, labels_S.unsqueeze(-1)).squeeze(-1);
+  return label_S.ge(logits_SV.amax(-1)).to(logits_SV.scalar_type());
+}
+
+// Of logits_SV in fp32 at least. The teacher's hidden states are those of these tokens.
+at::Tensor taught_loss_of(const at::Tensor& logits_SV, const Supervised& s, const Teacher& teacher, LossSums* sums) {
+  const at::Tensor teacher_SV = at::linear(teacher.hidden_NE, teacher.head_VE).to(logits_SV.scalar_type());
+  const TaughtLosses made = reference::taught_losses(logits_SV, teacher_SV, s.labels_S, teacher);
+  if (sums) *sums = sums_of(right_of(logits_SV.detach(), s.labels_S), made, s.weight_S);
+  return (made.losses_N * s.weight_S).masked_fill(s.weight_S == 0, 0).sum();
+}
+
 at::Tensor loss_of(const at::Tensor& logits_SV, const Supervised& s, const CrossEntropyOptions& options,
                    LossSums* sums) {
+  if (options.teacher) return taught_loss_of(logits_SV, s, *options.teacher, sums);
   const at::Tensor lse_S = logits_SV.logsumexp(-1);
-  if (sums) {
-    const at::Tensor logits = logits_SV.detach(), label = logits.gather(-1, s.labels_S.unsqueeze(-1)).squeeze(-1);
-    const at::Tensor right_S = label.ge(logits.amax(-1)).to(logits.scalar_type());
-    *sums = sums_of(right_S, lse_S.detach(), s.weight_S, options.z_loss);
-  }
+  if (sums) *sums = sums_of(right_of(logits_SV.detach(), s.labels_S), lse_S.detach(), s.weight_S, options.z_loss);
   return (reference::token_losses(logits_SV, lse_S, s.labels_S, options) * s.weight_S).sum();
 }
 
@@ -62,7 +81,8 @@ at::Tensor linear_cross_entropy(const at::Tensor& hidden_ND, const at::Tensor& h
                                 const at::Tensor& weight_N, const CrossEntropyOptions& options, LossSums* sums) {
   const auto wide = at::toOpMathType(hidden_ND.scalar_type());
   const Supervised s = supervised(labels_N, weight_N, head_VD.size(0), wide);
-  return loss_of(at::linear(hidden_ND.index_select(0, s.index_S), head_VD).to(wide), s, options, sums);
+  const TaughtOptions those(options, s.index_S);
+  return loss_of(at::linear(hidden_ND.index_select(0, s.index_S), head_VD).to(wide), s, those.options, sums);
 }
 
 }  // namespace reference
@@ -190,10 +210,13 @@ at::Tensor linear_cross_entropy(const at::Tensor& hidden_ND, const at::Tensor& h
   const at::Tensor hidden_SD = all ? hidden_ND : hidden_ND.index_select(0, s.index_S);
   Statistics statistics;
   if (sums) statistics.to_S4 = at::empty({s.labels_S.numel(), 4}, s.weight_S.options());
+  const TaughtOptions those(options, all ? at::Tensor() : s.index_S);
   const at::Tensor loss =
-      CrossEntropyFunction::apply(hidden_SD, head_VD, s, options, at::GradMode::is_enabled(), statistics);
-  if (sums)
-    *sums = sums_of(statistics.to_S4.select(1, 2), statistics.to_S4.select(1, 3), s.weight_S, options.z_loss);
+      CrossEntropyFunction::apply(hidden_SD, head_VD, s, those.options, at::GradMode::is_enabled(), statistics);
+  if (!sums) return loss;
+  const auto column = [&](std::int64_t which) { return statistics.to_S4.select(1, which); };
+  *sums = options.teacher ? sums_of(column(2), TaughtLosses{{}, column(0), column(1)}, s.weight_S)
+                          : sums_of(column(2), column(3), s.weight_S, options.z_loss);
   return loss;
 }
 

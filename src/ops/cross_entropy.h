@@ -14,15 +14,16 @@
 namespace hone::ops {
 
 // What is logged of a loss, without a graph, each a scalar: sums of the weights, of those of tokens whose label no
-// logit is above, and of weight * z_loss * lse^2, which is in the loss.
+// logit is above, and of weight * z_loss * lse^2, which is in the loss. With a teacher also of weight * divergence and
+// of weight * the loss of labels, as in TaughtLosses (ops/divergence.h).
 struct LossSums {
-  at::Tensor weight, right, z;
+  at::Tensor weight, right, z, divergence = {}, label = {};
 };
 
-// Sum over tokens of weight * loss(hidden head^T, label), in fp32 (fp64 for fp64 input), as a graph scalar. Labels of
-// -100 are skipped altogether; throws Error(data) for one outside [0, V). weight_N may be undefined (all 1) and has no
-// gradient. Works through chunks of tokens whose logits stay below 32 MB; gradients are made in the same pass. `sums`:
-// null, nothing is measured.
+// Sum over tokens of weight * loss(hidden head^T, label), or of what a teacher makes of it, in fp32 (fp64 for fp64
+// input), as a graph scalar. Labels of -100 are skipped altogether; throws Error(data) for one outside [0, V). weight_N
+// may be undefined (all 1) and has no gradient. Works through chunks of tokens whose logits stay below 32 MB; gradients
+// are made in the same pass. `sums`: null, nothing is measured.
 at::Tensor linear_cross_entropy(const at::Tensor& hidden_ND, const at::Tensor& head_VD, const at::Tensor& labels_N,
                                 const at::Tensor& weight_N, const CrossEntropyOptions& options = {},
                                 LossSums* sums = nullptr);

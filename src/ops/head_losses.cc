@@ -6,10 +6,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/sections.h"
 #include "hone/error.h"
 #include "ops/backend.h"
+#include "ops/divergence.h"
 #include "ops/matmul.h"
 
 namespace hone::ops {
@@ -21,6 +23,9 @@ constexpr std::int64_t kChunkTokens = 512;
 // Of a head that is kept rearranged beside itself for several chunks, twice. Larger ones are rearranged as they are
 // multiplied: for so many tokens that takes little time, and less memory.
 constexpr std::int64_t kKeptBytes = 64 << 20;
+bool is_kept(const at::Tensor& head_VD) {
+  return head_VD.numel() * static_cast<std::int64_t>(head_VD.element_size()) <= kKeptBytes;
+}
 
 // A right factor of several products, or of each on its own.
 class HeadFactor {
@@ -34,6 +39,27 @@ class HeadFactor {
   at::Tensor b_KN_;
   RightFactor kept_;
   bool keep_;
+};
+
+// The teacher's logits chunk by chunk.
+class TeacherChunks {
+ public:
+  TeacherChunks(const Teacher& teacher, std::int64_t step, bool several)
+      : teacher_(teacher),
+        hidden_SE_(teacher.hidden_NE.contiguous()),
+        room_(at::empty({step, teacher.head_VE.size(0)}, teacher.head_VE.options())),
+        to_logits_(teacher.head_VE.t(), several && is_kept(teacher.head_VE)) {}
+  void loss(at::Tensor& logits_CV, std::int64_t begin, const LossTargets& targets, bool gradient, at::Tensor& losses_C,
+            at::Tensor& statistics_C4) {
+    at::Tensor made_CV = room_.narrow(0, 0, logits_CV.size(0));
+    to_logits_.multiply_into(made_CV, hidden_SE_.narrow(0, begin, logits_CV.size(0)));
+    taught_loss(logits_CV, made_CV, targets, gradient, teacher_, losses_C, statistics_C4);
+  }
+
+ private:
+  const Teacher& teacher_;
+  at::Tensor hidden_SE_, room_;
+  HeadFactor to_logits_;
 };
 
 // As few chunks as there may be, of the same size.
@@ -83,12 +109,14 @@ HeadLosses head_losses(const at::Tensor& given_SD, const at::Tensor& given_VD, c
   const auto item = static_cast<std::int64_t>(head_VD.element_size());
   const std::int64_t bytes = backend_of(head_VD).sums.chunk_bytes();
   const std::int64_t step = chunk_of(count, std::max(kChunkTokens, bytes / (vocab * item)));
-  const bool keep = count > step && head_VD.numel() * item <= kKeptBytes;
+  const bool keep = count > step && is_kept(head_VD);
   HeadLosses made{at::empty({count}, head_VD.options().dtype(wide).requires_grad(false)), {}};
   if (wanted.hidden) made.dhidden_SD = at::empty_like(hidden_SD);
   if (wanted.dhead_VD.defined() && count == 0 && !wanted.add) wanted.dhead_VD.zero_();
   at::Tensor room = at::empty({std::min(step, count), vocab}, head_VD.options());
   HeadFactor to_logits(head_VD.t(), keep), to_hidden(head_VD, keep);
+  std::optional<TeacherChunks> taught;
+  if (options.teacher && count > 0) taught.emplace(*options.teacher, std::min(step, count), count > step);
   for (std::int64_t begin = 0; begin < count; begin += step) {
     const at::Tensor hidden_CD = hidden_SD.narrow(0, begin, std::min(step, count - begin));
     at::Tensor logits_CV = room.narrow(0, 0, hidden_CD.size(0));
@@ -96,8 +124,9 @@ HeadLosses head_losses(const at::Tensor& given_SD, const at::Tensor& given_VD, c
     const auto chunk = [&](const at::Tensor& all) { return all.narrow(0, begin, hidden_CD.size(0)); };
     at::Tensor losses_C = chunk(made.losses_S), statistics_C4;
     if (statistics_S4.defined()) statistics_C4 = chunk(statistics_S4);
-    backend_of(head_VD).sums.loss(logits_CV, {chunk(targets.labels_C), chunk(targets.weight_C)}, wanted.any(), options,
-                                  losses_C, statistics_C4);
+    const LossTargets those{chunk(targets.labels_C), chunk(targets.weight_C)};
+    taught ? taught->loss(logits_CV, begin, those, wanted.any(), losses_C, statistics_C4)
+           : backend_of(head_VD).sums.loss(logits_CV, those, wanted.any(), options, losses_C, statistics_C4);
     if (wanted.hidden) {
       at::Tensor to = chunk(made.dhidden_SD);
       to_hidden.multiply_into(to, logits_CV);

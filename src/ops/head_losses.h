@@ -40,8 +40,8 @@ struct HeadGradients {
 struct HeadLosses {
   at::Tensor losses_S, dhidden_SD;
 };
-// Outside autograd, by chunks of tokens, as long as is good for the device. statistics_S4: as
-// Backend::Sums::loss, or undefined.
+// Outside autograd, by chunks of tokens, as long as is good for the device. statistics_S4: as Backend::Sums::loss, with
+// a teacher as taught_loss() (ops/divergence.h), or undefined.
 HeadLosses head_losses(const at::Tensor& hidden_SD, const at::Tensor& head_VD, const LossTargets& targets,
                        const CrossEntropyOptions& options, HeadGradients& wanted, at::Tensor statistics_S4 = {});
 

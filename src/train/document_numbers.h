@@ -31,6 +31,9 @@ class DocumentNumbers {
   };
   void make_first(const Data& data);
 
+  // Whether they may be made for one pass at a time, as long as nobody looks before, so that those of a step's other
+  // micro-batches take no room: they are not made first, and no other rank has to take part.
+  bool by_pass() const { return !first_ && !resources_.is_shared_out(); }
   // All ranks; nullptr: this one has no batch, and others have.
   void add_to(Batch* batch) const;
 

@@ -145,31 +145,40 @@ void load_data(const Recipe& recipe, Dataset::Options options, Inputs& inputs) {
       throw Error(ErrorKind::data, fmt::format("data.eval: {}: no row to evaluate on", set.name));
 }
 
-// What a classification head is for, where it is known before the data is read: as the objective says, else as the
+// What labelled records are to have, where it is known before they are read: as the objective says, else as the
 // model's head does.
 std::vector<std::string> known_labels(const Needs& needs, const Model& model) {
+  if (needs.records != RecordKind::labelled) return {};
   if (!needs.labels.empty()) return needs.labels;
   const Classifier* classifier = model.classifier();
-  return classifier && needs.records == RecordKind::labelled ? classifier->labels() : std::vector<std::string>();
+  const bool has_labels = classifier && classifier->labels().size() > 1;  // one alone is a score
+  return has_labels ? classifier->labels() : std::vector<std::string>();
 }
 
-// Built once more with a head for the data's labels, if it has none for them: so far it has no weights.
-void give_head(Inputs& inputs, const config::Node& config, const std::string& file, bool with_adapter) {
-  const std::vector<std::string>& labels = inputs.train->labels();
+// Built once more with a head for these labels, if it has none for them: so far it has no weights. One label alone is a
+// score, whatever it is called.
+void give_head(Inputs& inputs, const std::vector<std::string>& labels, const config::Node& config,
+               const std::string& file, const Recipe& recipe) {
   const Classifier* classifier = inputs.model->classifier();
-  if (classifier && classifier->labels() == labels) return;
-  if (with_adapter)
-    throw Error(ErrorKind::config,
-                "adapter: the model has no classification head for the data's labels, and an adapter's files have no "
-                "place for their names")
-        .hint(
-            "train a head first, for instance with model.trainable: [classifier], and then the adapter, which goes "
-            "on with the head");
+  const bool scores = labels.size() == 1 && classifier && classifier->labels().size() == 1;
+  if (scores || (classifier && classifier->labels() == labels)) return;
+  auto made = during("giving the model a head for objective " + recipe.objective.type,
+                     [&] { return build_model(config, file, {labels}); });
+  if (!recipe.adapter.type.empty()) {
+    const std::string prefix = made->classifier()->weights_prefix();
+    throw Error(
+        ErrorKind::config,
+        "adapter: the model has no classification head for what is to be learnt, and an adapter's files have no "
+        "place for its labels")
+        .hint(fmt::format("train a head first, for instance with model.trainable: [{}], and then the adapter, which "
+                          "goes on with the head",
+                          prefix.substr(0, prefix.find('.'))));
+  }
   if (inputs.in_memory)
-    throw Error(ErrorKind::config, "model: the one in memory has no classification head for the data's labels")
+    throw Error(ErrorKind::config, "model: the one in memory has no classification head for what is to be learnt")
         .hint("build_model() takes the labels of a head");
   inputs.other_labels = classifier != nullptr;
-  inputs.model = build_model(config, file, {labels});
+  inputs.model = std::move(made);
 }
 
 }  // namespace
@@ -255,14 +264,31 @@ Inputs inputs_of(const Recipe& recipe, const std::filesystem::path& checkpoint, 
   return inputs;
 }
 
+// A model beside the one that is trained is asked about the same token ids, in documents as long.
+void check_role(const std::string& role, const std::filesystem::path& folder, const Needs& needs, const Recipe& recipe,
+                const Inputs& inputs) {
+  const std::string option = "objective." + role, file = (folder / "config.json").string();
+  const std::unique_ptr<Model> other = build_model(config::read_file(file), file);
+  if (needs.models_are_language_models) require_causal_lm(*other, option);
+  other->check_length(recipe.data.max_length, "data.max_length");
+  const std::int64_t theirs = other->vocab_size(), ours = inputs.model->vocab_size();
+  if (theirs < ours || (theirs > ours && !needs.models_read_same_tokens))
+    throw Error(ErrorKind::config, fmt::format("{}: {} has a vocabulary of {}, and the model one of {}", option,
+                                               folder.string(), theirs, ours))
+        .hint("both are asked about the same token ids");
+  if (needs.models_read_same_tokens) hub::check_same_tokens(*inputs.tokenizer, folder, option);
+}
+
 void check_beside(const Needs& needs, const Recipe& recipe, const Inputs& inputs) {
-  for (const auto& [role, folder] : needs.models) {
-    if (!folder.empty()) during("looking for the " + role, [&] { return find_model_folder(folder); });
-    else if (inputs.in_memory)
+  for (const auto& [role, where] : needs.models) {
+    if (where.empty() && inputs.in_memory)
       throw Error(ErrorKind::config, fmt::format("objective {}: its {} is the model as the run began, which was given "
                                                  "in memory, where it is trained",
                                                  recipe.objective.type, role))
           .hint(fmt::format("objective.{} names a folder that holds it", role));
+    if (!where.empty())
+      during("looking for the " + role,
+             [&, &its = role] { check_role(its, find_model_folder(where), needs, recipe, inputs); });
   }
 }
 
@@ -291,21 +317,19 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
   inputs.model->check_length(recipe.data.max_length, "data.max_length");
   const std::unique_ptr<Objective> objective = make_objective(recipe);
   const Needs needs = objective->needs();
-  const bool labelled = needs.records == RecordKind::labelled;
-  if (!labelled) {
+  const bool labelled = needs.records == RecordKind::labelled;  // then the head is for labels that the data have
+  const auto with_head = [&](const std::vector<std::string>& labels) {
+    if (!labels.empty()) give_head(inputs, labels, config, file, recipe);
     objective->check(*inputs.model);
     choose_trained(recipe, checkpoint, inputs);
-  }
+  };
+  if (!labelled) with_head(needs.labels);
   check_beside(needs, recipe, inputs);
   Dataset::Options options = dataset_options(recipe.data, needs.records);
   options.vocab_size = inputs.model->vocab_size();
   options.labels = known_labels(needs, *inputs.model);
   load_data(recipe, options, inputs);
-  if (labelled) {
-    give_head(inputs, config, file, !recipe.adapter.type.empty());
-    objective->check(*inputs.model);
-    choose_trained(recipe, checkpoint, inputs);
-  }
+  if (labelled) with_head(inputs.train->labels());
   check_steps(recipe, inputs);
   inputs.process = resident_memory();
   return inputs;

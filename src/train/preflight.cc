@@ -81,7 +81,10 @@ void warn_about_ends(const Recipe& recipe, const Inputs& inputs, std::vector<std
 std::string ids_line(const Inputs& inputs) {
   if (!inputs.has_tokenizer()) return "";
   const std::vector<std::string> changed = hub::aligned_ids(*inputs.model, inputs.source, *inputs.tokenizer);
-  return changed.empty() ? "" : "checkpoints say where texts end as the tokenizer does: " + join(changed, ", ");
+  if (changed.empty()) return "";
+  return (inputs.model->causal_lm() ? "checkpoints say where texts end as the tokenizer does: "
+                                    : "checkpoints name the tokenizer's padding: ") +
+         join(changed, ", ");
 }
 
 bool is_tokenizer_of(const std::filesystem::path& folder, const Tokenizer& tokenizer) {
@@ -139,20 +142,6 @@ void warn_about_data(const Recipe& recipe, const Dataset& train, std::vector<std
 }
 
 std::string name_of(Precision precision) { return config::Values<Precision>::write(precision).text(); }
-
-// Throws Error(config) where a model beside the one that is trained has another vocabulary.
-void check_models_beside(const Recipe& recipe, const Inputs& inputs) {
-  for (const auto& [role, where] : make_objective(recipe)->needs().models) {
-    if (where.empty()) continue;
-    const std::string file = (find_model_folder(where) / "config.json").string();
-    const std::unique_ptr<Model> other = build_model(config::read_file(file), file);
-    const CausalLm *theirs = other->causal_lm(), *ours = inputs.model->causal_lm();
-    if (theirs && ours && theirs->vocab_size() != ours->vocab_size())
-      throw Error(ErrorKind::config, fmt::format("objective.{}: {} has a vocabulary of {}, and the model one of {}",
-                                                 role, where, theirs->vocab_size(), ours->vocab_size()))
-          .hint("both are asked about the same token ids");
-  }
-}
 
 std::string memory_text(const MemoryPlan& memory, int ranks) {
   const std::string each = ranks == 1 ? "" : " on each rank";
@@ -244,7 +233,6 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
   const double epochs = train ? share(rows_until(steps, recipe, inputs), train->epoch_rows()) : 0;
   const std::string how_often =
       !train ? "" : fmt::format(", {} epochs", epochs < 1000 ? fmt::format("{:.3g}", epochs) : human_count(epochs));
-  check_models_beside(recipe, inputs);
   result.lines.push_back(fmt::format("{} of {} ({} x {}){}; {}", counted(steps, "step"), counted(per_step, "row"),
                                      trainer.batch_size.rows, trainer.accumulate, how_often,
                                      memory_text(memory, ranks)));

@@ -84,7 +84,8 @@ StepReport Stepper::step(const std::function<StepReport(const Group&)>& otherwis
   RunState& state = frame_.run;
   const std::int64_t done = state.step;
   Group group = next_group();
-  complete(group);
+  by_pass_ = numbers_.by_pass() && !otherwise;
+  if (!by_pass_) complete(group);
   choose_trained();
   StepReport report = otherwise ? otherwise(group) : make(std::move(group));
   measure_size(done, unread_ ? unread_->work.report : report);
@@ -162,6 +163,12 @@ void Stepper::complete(Group& group) const {
   for (std::size_t i = 0; i < most; ++i) numbers_.add_to(i < group.size() ? &group[i] : nullptr);
 }
 
+Batch Stepper::completed(const Batch& batch) const {
+  Batch made = batch;
+  if (by_pass_) numbers_.add_to(&made);
+  return made;
+}
+
 StepReport Stepper::update(const Group& given, bool is_the_only_one) {
   Work work;
   const Sums total = amounts(given, work.passes, work.report);
@@ -195,7 +202,9 @@ void Stepper::make_passes(Work& work) {
   const SeedOf seed_of = seeds();
   work.passed.assign(work.group.size(), {});
   const std::int64_t waits = host::waits();
-  each_pass(work.passes, [&](std::size_t i) { work.passed[i] = make_pass(work.group[i], work.amounts, seed_of(i)); });
+  each_pass(work.passes, [&](std::size_t i) {
+    work.passed[i] = make_pass(completed(work.group[i]), work.amounts, seed_of(i));
+  });
   work.report.host_waits = host::waits() - waits;
   work.report.micro_batches = std::count(work.passes.learns.begin(), work.passes.learns.end(), true);
 }
@@ -216,7 +225,8 @@ bool Stepper::estimate_curvature(const Group& group, const Passes& passes, const
   if (every == 0 || update % every != 0) return true;
   const Random seeds(recipe_.run.seed, fmt::format("curvature/{}", update));
   each_pass(passes, [&](std::size_t i) {
-    backward_of_drawn(group[i], amounts, seeds.bits(number_of(i)), fmt::format("drawn/{}/{}", update, number_of(i)));
+    const std::string stream = fmt::format("drawn/{}/{}", update, number_of(i));
+    backward_of_drawn(completed(group[i]), amounts, seeds.bits(number_of(i)), stream);
   });
   updater().add_over_ranks();
   const bool finite = std::isfinite(updater().gradient_norm());

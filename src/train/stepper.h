@@ -136,6 +136,7 @@ class Stepper {
   void measure_size(std::int64_t step, StepReport& report) const;  // where it is not the same in all steps
   Group next_group();
   void complete(Group& group) const;
+  Batch completed(const Batch& batch) const;  // for a pass through it, with numbers that are made pass by pass
   // Asks the objective for something; what it throws says so.
   template <class Work>
   decltype(auto) asked(const char* what, const Work& work) const {
@@ -152,6 +153,7 @@ class Stepper {
   RunResources resources_;
   DocumentNumbers numbers_;
   std::size_t groups_ = 1;  // of the step at hand
+  bool by_pass_ = false;    // its numbers of documents are made with each pass
   std::optional<Unread> unread_;
   const std::unique_ptr<RecordedPasses> recorded_;  // null: passes are made op by op
   const TrainedByStep trained_;

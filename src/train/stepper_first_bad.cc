@@ -71,7 +71,7 @@ BadTensor Stepper::first_bad(const Group& group, const Passes& passes, const See
       frame_.updater().idle_forward();
       continue;
     }
-    const BadTensor found = first_bad_value(group[i], seed_of(i));
+    const BadTensor found = first_bad_value(completed(group[i]), seed_of(i));
     if (!own.what.empty() || found.what.empty()) continue;
     own = found;
     own.micro_batch = static_cast<std::int64_t>(number_of(i));

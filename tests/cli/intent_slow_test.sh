@@ -40,6 +40,10 @@ for i in $(seq 12); do
   echo "{\"prompt\": \"$i+1=\", \"chosen\": \"$((i + 1))\", \"rejected\": \"$((i + 2))0\"}"
 done >pairs.jsonl
 sed -e 's/train: d.jsonl/train: pairs.jsonl/' -e '$a objective: {type: dpo}' m.yaml >dpo.yaml
+sed 's/type: dpo/type: orpo/' dpo.yaml >orpo.yaml
+sed 's/type: dpo/type: cpo/' dpo.yaml >cpo.yaml
+sed 's/type: dpo/type: reward/' dpo.yaml >reward.yaml
+sed '$a objective: {type: distillation, teacher: m2}' m.yaml >distill.yaml
 hone tokenizer train d.jsonl --kind bpe --vocab-size 300 --out words >/dev/null 2>&1
 
 # What can be told of a run: its messages, numbers, files and weights, without times, without what the process takes and
@@ -149,6 +153,18 @@ objective.dpo.rpo_alpha | dpo.yaml | --objective.rpo_alpha=1
 objective.dpo.reference_free | dpo.yaml | --objective.reference_free=true
 objective.dpo.reference | dpo.yaml | --objective.reference=m2
 objective.dpo.precompute_reference | dpo.yaml | --objective.precompute_reference=true
+objective.orpo.beta | orpo.yaml | --objective.beta=0.5
+objective.cpo.loss_type | cpo.yaml | --objective.loss_type=hinge
+objective.cpo.beta | cpo.yaml | --objective.beta=0.5
+objective.cpo.label_smoothing | cpo.yaml | --objective.label_smoothing=0.2
+objective.cpo.cpo_alpha | cpo.yaml | --objective.cpo_alpha=0
+objective.cpo.simpo_gamma | cpo.yaml --objective.loss_type=simpo | --objective.simpo_gamma=1
+objective.cpo.alpha | cpo.yaml --objective.loss_type=simpo | --objective.alpha=0.25
+objective.reward.center_rewards_coefficient | reward.yaml | --objective.center_rewards_coefficient=0.5
+objective.distillation.teacher | distill.yaml | --objective.teacher=m1
+objective.distillation.temperature | distill.yaml | --objective.temperature=2
+objective.distillation.beta | distill.yaml | --objective.beta=0.5
+objective.distillation.alpha | distill.yaml | --objective.alpha=0.5
 objective.classification.labels | b.yaml | '--objective.labels=["1", "0"]'
 objective.classification.label_smoothing | b.yaml | --objective.label_smoothing=0.1
 optimizer | r.yaml | --optimizer.type=sgd

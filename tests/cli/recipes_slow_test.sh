@@ -11,6 +11,8 @@ sed -E 's/.*"prompt": ("[^"]*"), "completion": ("[^"]*").*/{"messages": [{"role"
   train.jsonl >chats.jsonl
 hone init model --model.type=llama --model.hidden_size=32 --model.intermediate_size=64 --model.num_hidden_layers=2 \
   --model.num_attention_heads=4 --model.num_key_value_heads=2 --model.max_position_embeddings=512 --tokenizer bytes >/dev/null
+hone init teacher --model.type=llama --model.hidden_size=48 --model.intermediate_size=64 --model.num_hidden_layers=1 \
+  --model.num_attention_heads=4 --model.max_position_embeddings=512 --tokenizer bytes --seed 2 >/dev/null
 pair='{"prompt": \1, "chosen": "\2", "rejected": "\2 7"}'
 sed -E 's/.*"prompt": ("[^"]*"), "completion": "([^"]*)".*/'"$pair/" train.jsonl >pairs.jsonl
 sed -E 's/.*"prompt": ("[^"]*"), "completion": "[^"]*([0-9])[^0-9"]*".*/{"text": \1, "label": "\2"}/' train.jsonl >labelled.jsonl
@@ -25,7 +27,7 @@ for recipe in "$HONE_SOURCE"/recipes/*.yaml "$HONE_SOURCE"/examples/*/recipe.yam
   data=train.jsonl
   model=model
   if [ "$name" = chat ]; then data=chats.jsonl; fi
-  if [[ "$name" = *dpo ]]; then data=pairs.jsonl; fi
+  if [[ "$name" = *[dr]po || "$name" = reward ]]; then data=pairs.jsonl; fi
   if [ "$name" = classify ]; then data=labelled.jsonl model=bert; fi
   common=("$recipe" --data.train="$data" '--data.eval={}' --trainer.steps=10 --trainer.log_every=1 --trainer.precision=fp32 --trainer.epochs=null --trainer.eval_every=0 --quiet)
   # A warm-up that fits ten steps, with the same learning rates in them.
@@ -34,6 +36,7 @@ for recipe in "$HONE_SOURCE"/recipes/*.yaml "$HONE_SOURCE"/examples/*/recipe.yam
     shakespeare-bytes | quickstart) common+=(--optimizer.schedule.warmup_steps=10 --optimizer.learning_rate=6e-4) ;;
   esac
   if grep -q 'path: my-model' "$recipe"; then common+=(--model.path=$model); fi
+  if grep -q 'teacher: my-teacher' "$recipe"; then common+=(--objective.teacher=teacher); fi
   hone train "${common[@]}" --run.folder="$name-1" >"$name.log" 2>&1 || { cat "$name.log"; exit 1; }
   hone train "${common[@]}" --run.folder="$name-2" >"$name.log" 2>&1
   weights=model.safetensors

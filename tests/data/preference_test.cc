@@ -5,6 +5,7 @@
 #include <random>
 #include <utility>
 
+#include "base/log.h"
 #include "data/choose_template.h"
 #include "data/inspect.h"
 #include "data/stream.h"
@@ -216,6 +217,20 @@ TEST_F(Preference, OtherRecordsAreRefused) {
       error_of(ErrorKind::data,
                [&] { Dataset::make(files({folder_.write("l.jsonl", line("a", "b", "c"))}), ByteTokenizer(), {}); }),
       HasSubstr("preference pairs are not one of these forms"));
+}
+
+// How some files are made: the answers of a pair that has a prompt begin with it nevertheless.
+TEST_F(Preference, APromptThatMostAnswersRepeatIsTold) {
+  std::string told;
+  log::set_sink([&](log::Level level, std::string_view message) {
+    if (level == log::Level::warning) told += message;
+  });
+  const std::string twice = line("Say A:", "Say A: A", "Say A: B"), once = line("Say B:", "B", "A");
+  make(files({folder_.write("some.jsonl", twice + once + once)}));
+  EXPECT_EQ(told, "");
+  make(files({folder_.write("most.jsonl", twice + once + line("Say C:", "Say C: C", "Say C: B"))}));
+  log::set_sink({});
+  EXPECT_THAT(told, HasSubstr("most.jsonl: in 2 of 3 pairs both answers begin with the prompt"));
 }
 
 TEST_F(Preference, LossHasNoSay) {

@@ -162,6 +162,13 @@ TEST_F(TrainOnDevice, ClassifiesAndCompares) {
                 {"model", "{type: bert, hidden_size: 16, intermediate_size: 32, num_hidden_layers: 1, "
                           "num_attention_heads: 2, max_position_embeddings: 64}"}}});
   expect_same({"dpo", {{"data.train", file("pairs.jsonl")}, {"objective", "{type: dpo}"}}});
+  expect_same({"reward", {{"data.train", file("pairs.jsonl")}, {"objective", "{type: reward}"}}});
+  expect_same({"labels", {{"data.train", file("labelled.jsonl")}, {"objective", "{type: classification}"}}});
+  expect_same({"orpo", {{"data.train", file("pairs.jsonl")}, {"objective", "{type: orpo}"}}});
+  train(recipe("teacher", "cpu", {{"trainer.steps", "2"}, {"run.seed", "5"}}), quiet_options());
+  const std::string teacher = "{type: distillation, beta: 0.5, alpha: 0.7, teacher: " + file("teacher") + "}";
+  expect_same({"distillation", {{"objective", teacher}}});
+  expect_same({"distillation-bf16", {{"objective", teacher}, {"trainer.precision", "bf16"}}});
 }
 
 TEST_F(TrainOnDevice, TrainsAdapters) {

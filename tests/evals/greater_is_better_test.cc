@@ -16,10 +16,11 @@ TEST(GreaterIsBetter, IsSaidForEveryKnownMetric) {
   }
   EXPECT_EQ(rising,
             " classification/accuracy classification/f1_macro classification/documents exact_match/exact_match "
-            "exact_match/prompts perplexity/accuracy preference/accuracy preference/accuracy_per_token");
+            "exact_match/prompts perplexity/accuracy preference/accuracy preference/accuracy_per_token "
+            "reward/accuracy reward/margin");
   EXPECT_EQ(falling,
             " classification/loss perplexity/loss perplexity/perplexity perplexity/tokens preference/logps/chosen "
-            "preference/logps/rejected preference/pairs");
+            "preference/logps/rejected preference/pairs reward/loss reward/mean_reward reward/pairs");
 }
 
 }  // namespace

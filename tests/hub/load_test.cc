@@ -84,8 +84,10 @@ TEST_F(Load, TakesABodyAlone) {
                                        HasSubstr("config.json and the weights must be of the same model")));
   entries_.push_back({"score.weight", "F32", {2, 8}, 64});
   write_text(root_ / "config.json", R"({"architectures": ["LlamaForSequenceClassification"]})");
-  EXPECT_THAT(problem(entries_), HasSubstr("it is of a LlamaForSequenceClassification, which hone has not; it reads it "
-                                           "as a LlamaForCausalLM"));
+  EXPECT_THAT(problem(entries_),
+              HasSubstr("it is of a LlamaForSequenceClassification; it is read as a LlamaForCausalLM"));
+  write_text(root_ / "config.json", R"({"architectures": ["GemmaForCausalLM"]})");
+  EXPECT_THAT(problem(entries_), HasSubstr("of a GemmaForCausalLM, which hone has not; it is read as a Llama"));
 }
 TEST_F(Load, SaysGotAndExpectedShape) {
   entries_[1].shape = {4, 16};

@@ -1,4 +1,4 @@
-// BERT's goldens with a classification head (tools/golden/golden_bert.py).
+// Goldens with a classification head (tools/golden/golden_bert.py, golden_decoder_classifiers.py).
 #pragma once
 
 #include <optional>
@@ -23,7 +23,7 @@ inline std::unique_ptr<Model> load_classifier(const std::string& name, const Hea
 inline Batch batch_of(const std::map<std::string, Tensor>& golden) {
   Batch batch =
       make_batch(golden.at("input_ids"), at::full_like(golden.at("input_ids"), -100), golden.at("attention_mask"));
-  batch.extra["token_type_ids"] = golden.at("token_type_ids");
+  if (golden.contains("token_type_ids")) batch.extra["token_type_ids"] = golden.at("token_type_ids");
   batch.extra["label"] = golden.at("labels");
   return batch;
 }

@@ -5,16 +5,10 @@
 
 #include "hone/error.h"
 #include "ops/check.h"
+#include "ops/labels.h"
 
 namespace hone::ops::test {
 namespace {
-
-Tensor labels(std::int64_t tokens, std::int64_t vocab) {
-  Tensor made = at::arange(tokens, at::kLong).mul(7).remainder(vocab);
-  for (std::int64_t i = 0; i < tokens; i += 3) made[i] = kIgnoreIndex;
-  return made;
-}
-Tensor weights(std::int64_t tokens) { return at::arange(tokens, at::kFloat).remainder(3).add(0.5); }
 
 Op fast_cross(std::int64_t tokens, std::int64_t vocab, CrossEntropyOptions options) {
   return [=](const auto& in) {

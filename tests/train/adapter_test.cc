@@ -185,7 +185,7 @@ TEST_F(AdapterRuns, AClassifiersHeadIsTrainedWhole) {
                              .at("base_model.model.classifier.weight"),
                          head));
   mine[0].second = other.string(), mine[1].second = "{type: classification, labels: [one, two]}";
-  EXPECT_HONE_ERROR(run("other", mine), config, "the model has no classification head for the data's labels");
+  EXPECT_HONE_ERROR(run("other", mine), config, "the model has no classification head for what is to be learnt");
 }
 
 TEST_F(AdapterRuns, AnotherBaseThanBeforeIsRefused) {

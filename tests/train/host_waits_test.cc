@@ -35,6 +35,22 @@ TEST_F(HostWaits, ADenseModelsMicroBatchHasNone) {
   EXPECT_EQ(per_micro_batch({}), 0);
 }
 
+// Nor has what learns from a teacher, whose texts are read beside it, and from pairs without a reference.
+TEST_F(HostWaits, ATeachersAndAPairsMicroBatchHasNone) {
+  const std::string golden = test::golden("train").string();
+  const Overrides taught{{"model", golden + "/dpo"}, {"tokenizer", "bytes"}, {"data.eval.held_out", "0"}};
+  Overrides pairs = taught, texts = taught;
+  pairs.insert(pairs.end(), {{"data.train", golden + "/dpo/pairs.jsonl"}, {"objective", "orpo"}});
+  texts.insert(texts.end(),
+               {{"data.train", golden + "/distillation/texts.jsonl"},
+                {"objective", "{type: distillation, alpha: 0.5, teacher: " + golden + "/distillation/teacher}"}});
+  const ops::BackendScope device(ops::reference_backend());
+  EXPECT_EQ(per_micro_batch(texts), 0);
+  EXPECT_EQ(per_micro_batch(pairs), 0);
+  pairs.emplace_back("objective", "reward");
+  EXPECT_EQ(per_micro_batch(pairs), 0);
+}
+
 // Which tokens experts have is decided where they are; of tables that ask for it see tests/device.
 TEST_F(HostWaits, RoutedExpertsHaveNone) {
   const std::string model = test::routed_model(", output_router_logits: true");

@@ -74,6 +74,9 @@ TEST_F(MetaRun, ForetellsRoutedExpertsAndAdapters) {
   with.model.path = (folder_ / "base").string();
   with.adapter.type = "lora";
   expect_close(with);
+  // A teacher's hidden states are of one micro-batch at a time.
+  const std::string teacher = "{type: distillation, alpha: 0.5, teacher: " + base.run.folder + "}";
+  expect_close(recipe({{"objective", teacher}, {"trainer.accumulate", "4"}, {"trainer.precision", "bf16"}}));
 }
 
 TEST_F(MetaRun, BlocksAndRowsTakeTheirShare) {
@@ -103,6 +106,8 @@ TEST_F(MetaRun, GoesThroughAllOptimizersAndObjectives) {
       plan(recipe({{"objective", "{type: dpo}"}, {"data.train", (folder_ / "pairs.jsonl").string()}}));
   EXPECT_EQ(dpo.unknown, "");
   EXPECT_NEAR(static_cast<double>(dpo.other_models) / static_cast<double>(dpo.weights), 1, 0.01);
+  for (const char* type : {"orpo", "cpo", "reward"})
+    EXPECT_EQ(plan(recipe({{"objective", type}, {"data.train", (folder_ / "pairs.jsonl").string()}})).unknown, "");
   const std::string stream = "[{stream: true, path: " + (folder_ / "pairs.jsonl").string() + "}]";
   const training::MemoryPlan read =
       plan(recipe({{"objective", "{type: dpo}"}, {"data.train", stream}, {"data.max_length", "96"}}));

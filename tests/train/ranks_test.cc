@@ -152,6 +152,23 @@ TEST_F(Ranks, PairsAndAdaptersLearnTheSame) {
   adapter.insert(adapter.end(),
                  {{"adapter", "{type: lora, rank: 4, dropout: 0.2}"}, {"objective", "{type: dpo, rpo_alpha: 0.5}"}});
   check(adapter);
+  test::Overrides orpo = pairs;
+  orpo.emplace_back("objective", "orpo");
+  check(orpo);
+  test::Overrides reward = pairs;
+  reward.emplace_back("objective", "{type: reward, center_rewards_coefficient: 0.1}");
+  check(reward);
+}
+
+// Each rank has a teacher of its own, whole, whatever is shared out.
+TEST_F(Ranks, ATeacherTeachesTheSame) {
+  const std::string texts = test::golden("train/distillation").string();
+  check({{"data.train", texts + "/texts.jsonl"},
+         {"data.max_length", "256"},
+         {"model", test::golden("train/dpo").string()},
+         {"tokenizer", "bytes"},
+         {"objective", "{type: distillation, alpha: 0.7, temperature: 2, beta: 0.3, teacher: " + texts + "/teacher}"},
+         {"optimizer.learning_rate", "1e-3"}});
 }
 
 }  // namespace

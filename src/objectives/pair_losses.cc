@@ -1,5 +1,5 @@
 // The table of the losses of pairs.
-#include "objectives/dpo_losses.h"
+#include "objectives/pair_losses.h"
 
 #include <ATen/ATen.h>
 
@@ -14,7 +14,7 @@ struct Pair {
   const LogRatios& ratios;
   const PairLossOptions& options;
   Tensor chosen_P = options.beta * ratios.chosen_P, rejected_P = options.beta * ratios.rejected_P;
-  Tensor margin_P = chosen_P - rejected_P;
+  Tensor margin_P = chosen_P - rejected_P - options.target_margin;
   // Of the log-ratios for each token of an answer.
   Tensor mean_margin_P() const {
     return ratios.chosen_P / ratios.chosen_tokens_P.clamp_min(1) -
@@ -83,6 +83,21 @@ constexpr Tensor (*kLosses[])(const Pair&) = {sigmoid,  hinge,     ipo,      rob
 static_assert(std::size(kLosses) == config::enum_names<PairLoss>.size());
 
 }  // namespace
+
+namespace {
+
+// log(1 - e^x) for x below 0 (Maechler, 2012), of 0 nearly.
+Tensor log_of_rest(const Tensor& given) {
+  const Tensor x = given.clamp_max(-1e-12);
+  return at::where(x > -std::log(2.0), (-x.expm1()).log(), (-x.exp()).log1p());
+}
+
+}  // namespace
+
+Tensor log_odds_ratio(const LogRatios& means) {
+  const auto log_odds = [](const Tensor& mean_P) { return mean_P - log_of_rest(mean_P); };
+  return log_odds(means.chosen_P) - log_odds(means.rejected_P);
+}
 
 bool smooths_labels(PairLoss which) {
   return which == PairLoss::sigmoid || which == PairLoss::robust || which == PairLoss::exo_pair;

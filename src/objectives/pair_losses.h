@@ -1,4 +1,4 @@
-// The losses of pairs that DPO can learn by.
+// The losses of pairs, by name.
 //
 // Letters: P pairs.
 #pragma once
@@ -27,19 +27,24 @@ enum class PairLoss {
 };
 
 // How much likelier answers are than with the reference: log-probabilities less the reference's, summed over an
-// answer's tokens, fp64; and how many tokens these are.
+// answer's tokens, fp64; and how many tokens these are. (Or what an objective takes for it, such as their mean.)
 struct LogRatios {
   Tensor chosen_P, rejected_P;
   Tensor chosen_tokens_P, rejected_tokens_P;
 };
 
 struct PairLossOptions {
-  double beta, label_smoothing, discopop_tau;
+  double beta = 0.1, label_smoothing = 0, discopop_tau = 0.05;
+  double target_margin = 0;  // by how much the chosen answer's reward is to be the higher one
 };
 
-// Of each pair. Formulas are those of the papers that dpo_losses.cc names, as TRL's DPOTrainer has them.
+// Of each pair. Formulas are those of the papers that pair_losses.cc names, as TRL's DPOTrainer has them.
 Tensor pair_loss(PairLoss which, const LogRatios& ratios, const PairLossOptions& options);
 bool smooths_labels(PairLoss which);
+
+// Of mean log-probabilities, how much larger the chosen answer's odds p / (1 - p) are than the rejected one's, as a
+// logarithm; finite for answers that are certain, too.
+Tensor log_odds_ratio(const LogRatios& means);
 
 }  // namespace hone::objectives
 

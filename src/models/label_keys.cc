@@ -1,0 +1,106 @@
+// Labels of a classification head in config.json.
+#include "models/label_keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/strings.h"
+#include "hone/config_read.h"
+
+namespace hone::models {
+namespace {
+
+using config::Node;
+
+constexpr const char* kProblem = "single_label_classification";
+
+bool says_classification(const LabelKeys& c) {
+  return c.architectures && std::any_of(c.architectures->begin(), c.architectures->end(), [](const std::string& name) {
+           return name.ends_with("ForSequenceClassification");
+         });
+}
+
+// {"0": "ham", "1": "spam"}: ids from 0 without a gap, each name once.
+std::vector<std::string> read_names(const Node& node, Problems& problems) {
+  std::vector<std::string> names;
+  const auto problem = [&](const std::string& fact) {
+    problems.add("id2label", fact + "; expected the ids 0, 1, ... with a name each, as in {0: ham, 1: spam}");
+    return std::vector<std::string>();
+  };
+  if (!node.is_map()) return problem("got no map");
+  std::map<std::int64_t, std::string> by_id;
+  for (const auto& [key, value] : node.entries()) {
+    const auto id = parse_int(key);
+    if (!id || value.kind() != Node::Kind::scalar) return problem(fmt::format("got {}", hone::quoted(key)));
+    by_id[*id] = value.text();
+  }
+  for (const auto& [id, name] : by_id) {
+    if (id != std::ssize(names)) return problem(fmt::format("{} is missing", names.size()));
+    if (std::find(names.begin(), names.end(), name) != names.end())
+      return problem(fmt::format("{} is there twice", hone::quoted(name)));
+    names.push_back(name);
+  }
+  return names;
+}
+
+// label2id says the same the other way round; where it does not, one of them is of another model.
+void check_label_ids(const Node& label2id, const std::vector<std::string>& names, Problems& problems) {
+  if (!label2id.is_map()) return;
+  for (const auto& [name, id] : label2id.entries()) {
+    const auto found = std::find(names.begin(), names.end(), name);
+    const std::string got = id.kind() == Node::Kind::scalar ? id.text() : "no id";
+    if (found == names.end())
+      problems.add("label2id",
+                   fmt::format("got {}, expected the labels of id2label; it may be left out", hone::quoted(name)));
+    else if (got != std::to_string(found - names.begin()))
+      problems.add("label2id", fmt::format("got {} for {}, expected {}, as id2label says; it may be left out", got,
+                                           hone::quoted(name), found - names.begin()));
+  }
+}
+
+// nullopt: it is not said, or wrong.
+std::optional<std::int64_t> read_count(const Node& node, Problems& problems) {
+  if (node.is_null()) return std::nullopt;
+  std::int64_t count = 0;
+  const std::size_t before = problems.size();
+  config::Values<std::int64_t>::read(node, count, {problems, "num_labels", {.low = 1, .high = 1000000}});
+  return problems.size() == before ? std::optional(count) : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::string> read_labels(const LabelKeys& c, Problems& problems) {
+  std::vector<std::string> names;
+  if (!says_classification(c)) return names;
+  if (!c.id2label.node.is_null()) names = read_names(c.id2label.node, problems);
+  if (!names.empty()) check_label_ids(c.label2id.node, names, problems);
+  const std::optional<std::int64_t> count = read_count(c.num_labels.node, problems);
+  if (!names.empty() && count)
+    problems.require(std::ssize(names) == *count, "num_labels",
+                     fmt::format("got {}, but id2label names {}", *count, names.size()));
+  if (names.empty())
+    for (std::int64_t i = 0; i < count.value_or(2); ++i) names.push_back(fmt::format("LABEL_{}", i));
+  // transformers calls it regression when it has given a score a loss.
+  const std::string problem = c.problem_type.value_or(kProblem);
+  problems.require(problem == kProblem || (names.size() == 1 && problem == "regression"), "problem_type",
+                   fmt::format("got {}, expected {}", hone::quoted(problem), kProblem));
+  return names;
+}
+
+void write_labels(const std::vector<std::string>& labels, const LabelKeys& keys, Node& node) {
+  const auto put = [&](const char* key, const Node& value) {
+    if (!value.is_null()) node.at_or_add(key) = value;
+  };
+  if (keys.problem_type) put("problem_type", Node::scalar(*keys.problem_type, /*quoted=*/true));
+  if (labels.empty()) return put("id2label", keys.id2label.node), put("label2id", keys.label2id.node);
+  Node names = Node::map(), ids = Node::map();
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    names.at_or_add(std::to_string(i)) = Node::scalar(labels[i], /*quoted=*/true);
+    ids.at_or_add(labels[i]) = config::Values<std::int64_t>::write(static_cast<std::int64_t>(i));
+  }
+  put("id2label", names), put("label2id", ids);
+}
+
+}  // namespace hone::models

@@ -1,0 +1,106 @@
+// Distillation (Hinton et al., 2015, arXiv:1503.02531): a model learns what another one, its teacher, expects of each
+// next token of given texts. Divergences between the two, from KL(teacher || model) over Jensen and Shannon's to
+// KL(model || teacher), are those of Agarwal et al., 2023, arXiv:2306.13649.
+//
+// Letters: B batch, T time, E the teacher's hidden size, V vocabulary.
+#include <ATen/ATen.h>
+
+#include "hone/config_read.h"
+#include "hone/layers.h"
+#include "hone/objective.h"
+#include "hone/registry.h"
+#include "ops/cross_entropy.h"
+#include "ops/divergence.h"
+#include "ops/linear_weight.h"
+#include "tensor/host.h"
+
+namespace hone::objectives {
+namespace {
+
+constexpr const char *kTeacher = "teacher", *kHidden = "teacher_hidden", *kHead = "teacher_head", *kPer = "targets";
+
+class Distillation final : public Objective {
+ public:
+  struct Config {
+    std::string teacher;
+    double temperature = 1, beta = 0, alpha = 1;
+    static constexpr auto fields() {
+      using C = Config;
+      return std::tuple{
+          field("teacher", &C::teacher,
+                "Folder of the model that is learnt from; it reads tokens as the one that learns does."),
+          field("temperature", &C::temperature,
+                "What both models' logits are divided by: above 1 unlikely tokens count for more. The divergence is "
+                "multiplied by its square, so that its gradients stay as large.",
+                {.low = 0.01, .high = 100}),
+          field("beta", &C::beta,
+                "Which divergence: 0 = KL(teacher || model), which covers all that the teacher expects; 1 = KL(model "
+                "|| teacher), which keeps to what it expects most; between them generalized Jensen-Shannon.",
+                {.low = 0, .high = 1}),
+          field("alpha", &C::alpha,
+                "Weight of the divergence; the labels' cross-entropy has the rest of 1. 1 = the teacher alone.",
+                {.low = 1e-3, .high = 1})};
+    }
+    void validate(Problems& problems) const {
+      problems.require(!teacher.empty(), "teacher", "got none, expected the folder of a model to learn from");
+    }
+  };
+  explicit Distillation(const Config& config) : config_(config) {}
+
+  Needs needs() const override {
+    Needs needs;
+    needs.models[kTeacher] = config_.teacher;
+    needs.models_are_language_models = needs.models_read_same_tokens = true;
+    return needs;
+  }
+  void check(const Model& model) const override { require_causal_lm(model, "objective distillation"); }
+  std::vector<std::string> evaluations() const override { return {}; }
+  std::optional<std::vector<std::string>> measures() const override {
+    return std::vector<std::string>{"divergence_loss", "nll_loss", "accuracy"};
+  }
+
+  // Not numbers, but what they are made of: the teacher's hidden states, and its head.
+  std::map<std::string, Tensor> document_numbers(const Batch& batch, const Resources& resources) const override {
+    const RoleModel teacher = resources.model(kTeacher);
+    const CausalLm& lm = require_causal_lm(teacher.model, "objective distillation: the teacher");
+    Pass pass(batch);
+    pass.adapter = teacher.adapter;
+    const Tensor hidden_BTE = lm.forward(batch, pass).hidden_BTD;
+    return {{kHidden, hidden_BTE}, {kHead, lm.head().with_bias().weight_OI}};
+  }
+
+  Sums sums(const Batch& batch) const override { return {{kPer, host::number(batch.weight_BT.sum(at::kDouble))}}; }
+
+  LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
+    const nn::Head& head = model.causal_lm()->head();
+    // Larger ones of a family have more rows, which no token uses.
+    const ops::Teacher teacher{.hidden_NE = batch.extra.at(kHidden).flatten(0, -2),
+                               .head_VE = batch.extra.at(kHead).narrow(0, 0, head.vocab_size()),
+                               .temperature = config_.temperature,
+                               .mix = config_.beta,
+                               .weight = config_.alpha};
+    ops::CrossEntropyOptions options{.teacher = &teacher};
+    const auto divisor = pass.divisors.find(kPer);
+    if (divisor != pass.divisors.end()) options.divisor = &divisor->second;
+    ops::LossSums measured;
+    LossTerms result;
+    const Tensor sum =
+        head.cross_entropy(output.hidden_BTD, batch.labels_BT, batch.weight_BT, pass, options, &measured);
+    result.terms.push_back({"loss", sum, kPer});
+    result.means.push_back({"divergence_loss", measured.divergence, measured.weight});
+    result.means.push_back({"nll_loss", measured.label, measured.weight});
+    result.means.push_back({"accuracy", measured.right, measured.weight});
+    return result;
+  }
+
+ private:
+  Config config_;
+};
+
+}  // namespace
+
+void register_distillation(Registries& hone) {
+  hone.objectives.add<Distillation>("distillation", "Learn what a teacher model expects of each next token.");
+}
+
+}  // namespace hone::objectives

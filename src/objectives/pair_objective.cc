@@ -1,0 +1,129 @@
+// Pairs of answers: what their losses are made of, and what is logged of them.
+#include "objectives/pair_objective.h"
+
+#include <ATen/ATen.h>
+
+#include "hone/layers.h"
+#include "ops/log_probs.h"
+#include "tensor/host.h"
+#include "tensor/pairs.h"
+
+namespace hone::objectives {
+namespace {
+
+constexpr const char *kReference = "reference", *kReferenceLogProbs = "reference_log_probs";
+
+Tensor of_documents(const ops::TokenLogProbs& tokens, const Batch& batch) {
+  return sums_by_document(tokens.log_probs_N * batch.weight_BT.flatten().to(tokens.log_probs_N.scalar_type()), batch);
+}
+
+// Of each chosen document its sum.
+Tensor on_chosen(const Tensor& values_N, const Batch& batch) {
+  return sums_by_document(values_N, batch).index_select(0, pairs_of(batch).chosen_P);
+}
+
+}  // namespace
+
+void add_mean(const std::string& name, const Tensor& values_P, LossTerms& result) {
+  result.means.push_back({name, values_P.sum(), at::full({}, values_P.numel(), values_P.options())});
+}
+
+namespace {
+
+void add_mean_of_sides(const std::string& what, const Tensor& values_S, const Pairs& pairs, LossTerms& result) {
+  add_mean(what + "/chosen", values_S.index_select(0, pairs.chosen_P), result);
+  add_mean(what + "/rejected", values_S.index_select(0, pairs.rejected_P), result);
+}
+
+// Means over answers' tokens, as TRL logs them.
+void add_of_tokens(const Tensor& statistics_N4, const Tensor& count_S, const Batch& batch, LossTerms& result) {
+  const Pairs pairs = pairs_of(batch);
+  const auto of = [&](std::int64_t which) { return sums_by_document(statistics_N4.select(1, which), batch); };
+  const auto add = [&](const char* name, const Tensor& sum_S, const Tensor& of_P) {
+    result.means.push_back({name, sum_S.index_select(0, of_P).sum(), count_S.index_select(0, of_P).sum()});
+  };
+  const Tensor logits_S = of(1);
+  result.means.push_back({"entropy", of(0).sum(), count_S.sum()});
+  add("logits/chosen", logits_S, pairs.chosen_P);
+  add("logits/rejected", logits_S, pairs.rejected_P);
+  add("mean_token_accuracy", of(2), pairs.chosen_P);
+}
+
+}  // namespace
+
+Needs PairObjective::needs() const {
+  Needs needs{.records = RecordKind::preference};
+  if (settings_.reference) needs.models[kReference] = *settings_.reference;
+  needs.models_are_language_models = needs.models_for_numbers_alone = true;
+  needs.numbers_first = settings_.reference_first;
+  return needs;
+}
+
+void PairObjective::check(const Model& model) const { require_causal_lm(model, "objective " + settings_.name); }
+
+std::optional<std::vector<std::string>> PairObjective::measures() const {
+  std::vector<std::string> names = {"rewards/chosen", "rewards/rejected",   "rewards/accuracies", "rewards/margins",
+                                    "logps/chosen",   "logps/rejected",     "logits/chosen",      "logits/rejected",
+                                    "entropy",        "mean_token_accuracy"};
+  if (settings_.chosen_weight > 0) names.insert(names.end(), {settings_.name + "_loss", "nll_loss"});
+  for (std::string& name : further_measures()) names.push_back(std::move(name));
+  return names;
+}
+
+std::map<std::string, Tensor> PairObjective::document_numbers(const Batch& batch, const Resources& resources) const {
+  if (!settings_.reference) return {};
+  const RoleModel reference = resources.model(kReference);
+  const CausalLm& lm = require_causal_lm(reference.model, "objective " + settings_.name + ": the reference");
+  Pass pass(batch);
+  pass.adapter = reference.adapter;
+  const Output output = lm.forward(batch, pass);
+  return {
+      {kReferenceLogProbs, of_documents(lm.head().log_probs(output.hidden_BTD, batch.labels_BT, pass, false), batch)}};
+}
+
+Sums PairObjective::sums(const Batch& batch) const {
+  Sums amounts{{"pairs", static_cast<double>(count_pairs(batch))}};
+  if (settings_.chosen_weight > 0)
+    amounts["chosen_tokens"] = host::number(on_chosen(batch.weight_BT.flatten(), batch).sum(at::kDouble));
+  return amounts;
+}
+
+// What a reward is beta times of.
+Tensor PairObjective::rewarded(const Tensor& log_prob_S, const Tensor& tokens_S, const Batch& batch) const {
+  Tensor made_S = log_prob_S;
+  if (settings_.reference) made_S = made_S - batch.extra.at(kReferenceLogProbs).to(at::kDouble);
+  if (settings_.per_token) made_S = made_S / tokens_S.clamp_min(1);
+  if (settings_.power != 0) made_S = -(made_S * -settings_.power).expm1() / settings_.power;
+  return made_S;
+}
+
+LossTerms PairObjective::loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const {
+  const ops::TokenLogProbs tokens =
+      model.causal_lm()->head().log_probs(output.hidden_BTD, batch.labels_BT, pass, /*with_statistics=*/true);
+  const Tensor log_prob_S = of_documents(tokens, batch);
+  const Tensor tokens_S = sums_by_document(batch.labels_BT.flatten().ne(-100).to(at::kDouble), batch);
+  const Pairs pairs = pairs_of(batch);
+  const Tensor ratio_S = rewarded(log_prob_S, tokens_S, batch);
+  const LogRatios ratios{ratio_S.index_select(0, pairs.chosen_P), ratio_S.index_select(0, pairs.rejected_P),
+                         tokens_S.index_select(0, pairs.chosen_P), tokens_S.index_select(0, pairs.rejected_P)};
+  LossTerms result;
+  const bool with_chosen = settings_.chosen_weight > 0;
+  result.terms.push_back({with_chosen ? settings_.name + "_loss" : "loss", sum_of_losses(ratios, result), "pairs"});
+  if (with_chosen) {
+    const Tensor nll = -log_prob_S.index_select(0, pairs.chosen_P).sum();
+    result.terms.push_back({settings_.chosen_term, settings_.chosen_weight * nll, "chosen_tokens"});
+    result.means.push_back({"nll_loss", nll.detach(), on_chosen(batch.weight_BT.flatten(), batch).sum()});
+  }
+  const Tensor chosen_P = settings_.beta * ratios.chosen_P.detach(),
+               rejected_P = settings_.beta * ratios.rejected_P.detach();
+  add_mean("rewards/chosen", chosen_P, result);
+  add_mean("rewards/rejected", rejected_P, result);
+  add_mean("rewards/accuracies", (chosen_P > rejected_P).to(chosen_P.scalar_type()), result);
+  add_mean("rewards/margins", chosen_P - rejected_P, result);
+  const Tensor shown_S = log_prob_S.detach();
+  add_mean_of_sides("logps", settings_.per_token ? shown_S / tokens_S.clamp_min(1) : shown_S, pairs, result);
+  add_of_tokens(tokens.statistics_N4, tokens_S, batch, result);
+  return result;
+}
+
+}  // namespace hone::objectives

@@ -1,0 +1,133 @@
+// Distillation against TRL's GKDTrainer (tools/golden/golden_distillation.py), and what must hold without it.
+#include "hone/hub.h"
+#include "hub/save.h"
+#include "train/pair_runs.h"
+
+namespace hone {
+namespace {
+
+class DistillationRuns : public test::PairRuns {
+ protected:
+  void SetUp() override { objective_ = "type: distillation"; }
+
+  // On the golden texts; `objective`: its options behind the teacher.
+  std::filesystem::path taught(const std::string& name, const std::string& objective = "", test::Overrides more = {},
+                               const std::string& teacher = "", const TrainOptions& options = test::quiet_options()) {
+    test::Overrides all{{"data.train", (folder() / "texts.jsonl").string()}, {"trainer.steps", "10"}};
+    all.insert(all.end(), more.begin(), more.end());
+    const std::string from = teacher.empty() ? (folder() / "teacher").string() : teacher;
+    return run(name, all, "teacher: " + from + (objective.empty() ? "" : ", ") + objective, options);
+  }
+  static std::filesystem::path folder() { return test::golden("train/distillation"); }
+
+  // As the golden teacher, but for so many tokens.
+  std::string teacher_for(std::int64_t vocab) {
+    const std::filesystem::path made = folder_ / ("teacher" + std::to_string(vocab));
+    nlohmann::json config = test::read_json(folder() / "teacher" / "config.json");
+    config["vocab_size"] = vocab, config["pad_token_id"] = nullptr;
+    Problems problems;
+    const auto model = build_model(config::parse_json(config.dump(), "config.json", problems), "config.json");
+    init_weights(*model, 3, Precision::fp32);
+    hub::save_model_folder(made, *model, hub::model_files(*model, "", nullptr), {});
+    return made.string();
+  }
+
+  const nlohmann::json golden_ = test::read_json(test::golden("train/distillation/distillation.json"));
+};
+
+TEST_F(DistillationRuns, TenStepsEqualTrl) {
+  for (const auto& [name, options] : golden_["settings"].items()) {
+    SCOPED_TRACE(name);
+    test::Overrides more;
+    for (const auto& [option, value] : options.items()) more.emplace_back("objective." + option, value.dump());
+    const auto made = taught(name, "", more);
+    expect_history(made, golden_["runs"][name]);
+    const double alpha = options.value("alpha", 1.0);
+    const std::vector<double> loss = values(made, "loss"), divergence = values(made, "divergence_loss"),
+                              nll = values(made, "nll_loss");
+    ASSERT_EQ(divergence.size(), loss.size());
+    for (std::size_t i = 0; i < loss.size(); ++i)
+      EXPECT_NEAR(loss[i], alpha * divergence[i] + (1 - alpha) * nll[i], 1e-5);
+  }
+}
+
+TEST_F(DistillationRuns, TextsInOneMicroBatchOrEachInItsOwnAreTheSame) {
+  const auto split = [&](const char* rows, const char* times) {
+    return taught(rows, "alpha: 0.7",
+                  {{"trainer.batch_size", rows}, {"trainer.accumulate", times}, {"trainer.precision", "fp64"}});
+  };
+  const auto eight = split("8", "1"), one = split("1", "8");
+  for (const char* name : {"loss", "divergence_loss", "nll_loss", "accuracy", "grad_norm"})
+    expect_near(values(eight, name), values(one, name), 1e-10);
+}
+
+TEST_F(DistillationRuns, PackingChangesNothing) {
+  const auto apart = taught("apart", "", {{"trainer.batch_size", "40"}});
+  const auto packed =
+      taught("packed", "", {{"trainer.batch_size", "1"}, {"data.packing", "best_fit"}, {"data.max_length", "4096"}});
+  expect_near(values(apart, "loss"), values(packed, "loss"), 1e-5);
+}
+
+TEST_F(DistillationRuns, HeldOutTextsAreEvaluated) {
+  const auto made = taught("still", "alpha: 0.3, temperature: 2",
+                           {{"data.eval.all", (folder() / "texts.jsonl").string()},
+                            {"optimizer.learning_rate", "0"},
+                            {"optimizer.schedule", "{type: constant}"},
+                            {"trainer.batch_size", "40"},
+                            {"trainer.steps", "1"},
+                            {"trainer.eval_every", "1"}});
+  for (const char* name : {"loss", "divergence_loss", "nll_loss", "accuracy"})
+    EXPECT_NEAR(values(made, name).at(0), values(made, std::string("eval_") + name).at(0), 1e-4) << name;
+}
+
+// Below a fresh adapter, of the head, too, the model is as it was; its logits are then made as a whole.
+TEST_F(DistillationRuns, AnAdapterIsTaught) {
+  const auto plain = taught("plain", "alpha: 0.5");
+  const auto lora = taught(
+      "lora", "alpha: 0.5",
+      {{"adapter", "{type: lora, rank: 4, targets: [q_proj, v_proj, down_proj, lm_head]}"},
+       {"optimizer.learning_rate", "3e-2"}});
+  EXPECT_NEAR(values(plain, "loss").at(0), values(lora, "loss").at(0), 1e-5);
+  EXPECT_LT(values(lora, "divergence_loss").back(), values(plain, "divergence_loss").at(0) - 0.05);
+  EXPECT_HONE_ERROR(taught("from", "", {}, lora.string()), checkpoint, "an adapter; expected a whole model");
+}
+
+TEST_F(DistillationRuns, ATeacherIsLearntFrom) {
+  const auto made = taught("long", "", {{"trainer.steps", "300"}, {"optimizer.learning_rate", "1e-2"}});
+  EXPECT_LT(values(made, "divergence_loss").back(), 0.5 * values(made, "divergence_loss").front());
+}
+
+// A family's larger models have more rows that no token uses; fewer cannot be.
+TEST_F(DistillationRuns, TheTeachersVocabularyMayBeLarger) {
+  EXPECT_TRUE(std::isfinite(values(taught("larger", "", {}, teacher_for(264)), "loss").back()));
+  EXPECT_HONE_ERROR(taught("smaller", "", {}, teacher_for(258)), config,
+                    "has a vocabulary of 258, and the model one of 259");
+}
+
+TEST_F(DistillationRuns, ATeacherWithAnotherTokenizerIsRefused) {
+  const std::string other = teacher_for(259);
+  const auto tokenizer = load_tokenizer("bytes");
+  std::string text = tokenizer->files.at(0).second;
+  const std::size_t at = text.find("\"a\"");
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, 3, "\"qq\"");
+  std::ofstream(std::filesystem::path(other) / tokenizer->files.at(0).first) << text;
+  EXPECT_HONE_ERROR(taught("other", "", {}, other), config, "has another tokenizer: token 97 is \"qq\" there");
+}
+
+TEST_F(DistillationRuns, GoesOnBitForBit) {
+  const test::Overrides saves{{"trainer.save.every", "5"}};
+  const auto whole = taught("whole", "alpha: 0.5", saves), parts = taught("parts", "alpha: 0.5", saves);
+  TrainOptions back = test::quiet_options();
+  back.resume = "5";
+  taught("parts", "alpha: 0.5", saves, "", back);
+  test::expect_equal_runs(whole, parts, 10);
+}
+
+TEST_F(DistillationRuns, WhatCannotBeIsRefused) {
+  EXPECT_HONE_ERROR(run("a", {}, "alpha: 1"), config, "expected the folder of a model to learn from");
+  EXPECT_HONE_ERROR(taught("b", "", {}, "/nowhere"), checkpoint, "looking for the teacher");
+}
+
+}  // namespace
+}  // namespace hone
