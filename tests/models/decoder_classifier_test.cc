@@ -1,5 +1,5 @@
-// Decoders with a classification head against transformers (tools/golden/golden_decoder_classifiers.py): hidden states,
-// logits, loss, every gradient, ten AdamW steps; and folders of language models, which give their bodies to it.
+// Decoders with a classification head and the folders of language models, which give their bodies to it. What they
+// compute: classifier_golden_test.cc.
 #include <gtest/gtest.h>
 
 #include "harness/errors.h"
@@ -7,63 +7,6 @@
 
 namespace hone::test {
 namespace {
-
-class DecoderClassifierGolden : public testing::TestWithParam<GoldenParam> {
- protected:
-  ops::LevelScope scope_{GetParam().level()};
-  std::map<std::string, Tensor> golden_ = read_all(kClassifiers / GetParam().name / "golden.safetensors");
-  std::unique_ptr<Model> model_ = load_classifier(GetParam().name);
-  Batch batch_ = batch_of(golden_);
-};
-
-TEST_P(DecoderClassifierGolden, HiddenStatesLogitsAndLoss) {
-  const at::NoGradGuard no_graph;
-  Pass pass(batch_);
-  const Output output = model_->forward(batch_, pass);
-  expect_close(output.hidden_BTD, golden_["hidden"], 1e-5 * std::max(1.0, largest(golden_["hidden"])), "hidden");
-  const Tensor logits = require_classifier(*model_, "test").logits(output, pass);
-  expect_close(logits, golden_["logits"], 1e-5 * std::max(1.0, largest(golden_["logits"])), "logits");
-  const double expected = golden_["loss"].item<double>();
-  EXPECT_NEAR(classification_loss(*model_, batch_, pass).item<double>(), expected, 1e-6 * std::max(1.0, expected));
-}
-
-TEST_P(DecoderClassifierGolden, EveryGradient) {
-  Pass pass(batch_);
-  classification_loss(*model_, batch_, pass).backward();
-  expect_golden_gradients(*model_, golden_, floor_of_classifiers);
-}
-
-TEST_P(DecoderClassifierGolden, TenSteps) {
-  expect_ten_golden_steps(*model_, batch_, golden_["ten_losses"],
-                          [&](Pass& pass) { return classification_loss(*model_, batch_, pass); }, /*training=*/false);
-}
-
-// The last token of each document that shares a row, behind padding.
-TEST_P(DecoderClassifierGolden, PackedAsPadded) {
-  const at::NoGradGuard no_graph;
-  Pass padded(batch_);
-  const Tensor expected = model_->classifier()->logits(model_->forward(batch_, padded), padded);
-  Batch packed;
-  std::vector<Tensor> ids{at::zeros({2}, at::kLong)}, positions = ids;
-  std::int32_t begin = 2;
-  for (const Doc& doc : batch_.docs) {
-    const std::int32_t length = doc.end - doc.begin;
-    ids.push_back(batch_.ids_BT[doc.row].slice(0, doc.begin, doc.end));
-    positions.push_back(at::arange(length));
-    packed.docs.push_back({.row = 0, .begin = begin, .end = begin + length});
-    begin += length;
-  }
-  packed.ids_BT = at::cat(ids).unsqueeze(0), packed.positions_BT = at::cat(positions).unsqueeze(0);
-  Pass pass(packed);
-  expect_close(model_->classifier()->logits(model_->forward(packed, pass), pass), expected, 1e-5, "packed");
-}
-
-TEST_P(DecoderClassifierGolden, ConfigComesBackAsItWas) {
-  expect_same_config(kClassifiers / GetParam().name, *model_);
-}
-
-INSTANTIATE_TEST_SUITE_P(Models, DecoderClassifierGolden,
-                         testing::ValuesIn(golden_params({"llama", "qwen2", "qwen3_moe"})), print_golden);
 
 std::unique_ptr<Model> from_language_model(const HeadRequest& head, const std::optional<FreshWeights>& fresh) {
   const std::filesystem::path folder = "tests/golden/models/llama";

@@ -1,5 +1,5 @@
-// BERT with a classification head against transformers: hidden states, logits, loss, every gradient, ten AdamW steps;
-// and folders with and without the head, which fill each other.
+// BERT with a classification head: dropout, folders with and without the head, which fill each other, and what its
+// configuration may say. What it computes: classifier_golden_test.cc.
 #include <gtest/gtest.h>
 
 #include "harness/errors.h"
@@ -15,64 +15,14 @@ std::map<std::string, Tensor> weights_of(Model& model) {
   return all;
 }
 
-class BertGolden : public testing::TestWithParam<GoldenParam> {
+class BertDropout : public testing::TestWithParam<GoldenParam> {
  protected:
   ops::LevelScope scope_{GetParam().level()};
-  std::map<std::string, Tensor> golden_ = read_all(kClassifiers / GetParam().name / "golden.safetensors");
   std::unique_ptr<Model> model_ = load_classifier(GetParam().name);
-  Batch batch_ = batch_of(golden_);
+  Batch batch_ = batch_of(read_all(kClassifiers / GetParam().name / "golden.safetensors"));
 };
 
-TEST_P(BertGolden, HiddenStatesLogitsAndLoss) {
-  const at::NoGradGuard no_graph;
-  Pass pass(batch_);
-  const Output output = model_->forward(batch_, pass);
-  expect_close(output.hidden_BTD, golden_["hidden"], 1e-5 * std::max(1.0, largest(golden_["hidden"])), "hidden");
-  const Tensor logits = require_classifier(*model_, "test").logits(output, pass);
-  expect_close(logits, golden_["logits"], 1e-5 * std::max(1.0, largest(golden_["logits"])), "logits");
-  const double expected = golden_["loss"].item<double>();
-  EXPECT_NEAR(classification_loss(*model_, batch_, pass).item<double>(), expected, 1e-6 * std::max(1.0, expected));
-}
-
-TEST_P(BertGolden, EveryGradient) {
-  Pass pass(batch_);
-  classification_loss(*model_, batch_, pass).backward();
-  expect_golden_gradients(*model_, golden_, floor_of_classifiers);
-}
-
-TEST_P(BertGolden, TenSteps) {
-  expect_ten_golden_steps(
-      *model_, batch_, golden_["ten_losses"], [&](Pass& pass) { return classification_loss(*model_, batch_, pass); },
-      /*training=*/false);
-}
-
-// Documents that share a row do not see each other, and padding in front changes nothing.
-TEST_P(BertGolden, PackedAsPadded) {
-  const at::NoGradGuard no_graph;
-  Pass padded(batch_);
-  const Tensor expected = model_->classifier()->logits(model_->forward(batch_, padded), padded);
-  Batch packed;
-  std::vector<Tensor> ids, types, positions;
-  std::int32_t begin = 2;
-  for (const Doc& doc : batch_.docs) {
-    const std::int32_t length = doc.end - doc.begin;
-    ids.push_back(batch_.ids_BT[doc.row].slice(0, doc.begin, doc.end));
-    types.push_back(batch_.extra.at("token_type_ids")[doc.row].slice(0, doc.begin, doc.end));
-    positions.push_back(at::arange(length));
-    packed.docs.push_back({.row = 0, .begin = begin, .end = begin + length});
-    begin += length;
-  }
-  const Tensor front = at::zeros({2}, at::kLong);
-  const auto row = [&](std::vector<Tensor> parts) {
-    parts.insert(parts.begin(), front);
-    return at::cat(parts).unsqueeze(0);
-  };
-  packed.ids_BT = row(ids), packed.positions_BT = row(positions), packed.extra["token_type_ids"] = row(types);
-  Pass pass(packed);
-  expect_close(model_->classifier()->logits(model_->forward(packed, pass), pass), expected, 1e-5, "packed");
-}
-
-TEST_P(BertGolden, DropoutIsAFunctionOfTheSeed) {
+TEST_P(BertDropout, IsAFunctionOfTheSeed) {
   const auto loss = [&](std::uint64_t seed, bool again) {
     Pass pass(batch_);
     pass.training = true, pass.seed = seed, pass.checkpoint_blocks = again;
@@ -91,9 +41,7 @@ TEST_P(BertGolden, DropoutIsAFunctionOfTheSeed) {
   EXPECT_NE(one.first, other.first);
 }
 
-TEST_P(BertGolden, ConfigComesBackAsItWas) { expect_same_config(kClassifiers / GetParam().name, *model_); }
-
-INSTANTIATE_TEST_SUITE_P(Models, BertGolden, testing::ValuesIn(golden_params({"bert", "bert-odd", "bert-relu"})),
+INSTANTIATE_TEST_SUITE_P(Models, BertDropout, testing::ValuesIn(golden_params({"bert", "bert-odd", "bert-relu"})),
                          print_golden);
 
 TEST(BertFolders, ABaseGetsANewHead) {
