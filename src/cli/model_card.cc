@@ -188,10 +188,12 @@ Rows hyperparameter_rows(const Recipe& recipe) {
   const Node written = write_recipe(recipe);
   const TrainerSection& trainer = recipe.trainer;
   const auto number = [](const auto& value) { return value ? fmt::format("{}", *value) : std::string(); };
+  const std::string ratio = option_of(written, {"optimizer", "schedule", "warmup_ratio"});
   Rows rows{{"Learning rate", option_of(written, {"optimizer", "learning_rate"})},
             {"Optimizer", recipe.optimizer.type},
             {"Scheduler", option_of(written, {"optimizer", "schedule", "type"})},
-            {"Warmup steps", option_of(written, {"optimizer", "schedule", "warmup_steps"})},
+            {ratio.empty() ? "Warmup steps" : "Warmup ratio",
+             ratio.empty() ? option_of(written, {"optimizer", "schedule", "warmup_steps"}) : ratio},
             {"Weight decay", option_of(written, {"optimizer", "weight_decay"})},
             {"Batch size", fmt::format("{} rows ({} x {})", trainer.rows_per_step(), trainer.batch_size.rows,
                                        trainer.accumulate)},

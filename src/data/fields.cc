@@ -113,9 +113,11 @@ FieldMap::FieldMap(const SourceFile& file) : columns_(file.columns), ignore_(fil
         field.empty() ? "is empty; expected a field of the file" : "is not read; expected one of " + join(all, ", ");
     const std::string near = nearest(known, all);
     Error error(ErrorKind::config, fmt::format("{}: columns: {} {}", file.path, hone::quoted(known), fact));
-    if (!near.empty() && !field.empty()) throw std::move(error).hint("did you mean " + near + "?");
     const bool labelled = records_ == RecordKind::language && has(labelled_fields(), known);
-    if (labelled) throw std::move(error).hint("labels are learnt by objective: classification");
+    if (labelled)
+      throw std::move(error).hint("labels are learnt by objective: classification; hone inspect data --data.records "
+                                  "labelled shows them");
+    if (!near.empty() && !field.empty()) throw std::move(error).hint("did you mean " + near + "?");
     if (has(all, field))
       throw std::move(error).hint("what is read comes first: " + columns_words({{field, known}}));
     throw error;

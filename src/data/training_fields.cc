@@ -21,7 +21,8 @@ constexpr std::string_view kPreference = "preference training (DPO) and reward m
                            kMask = "training by masks of tokens";
 constexpr std::string_view kPair = "convert the records to prompt and completion, or to messages",
                            kMessage = "weight: 0 of a message, labels of -100, or weight of a file say what is learnt",
-                           kDpo = "objective: {type: dpo} learns from pairs",
+                           kDpo = "objectives dpo, orpo, cpo and reward learn from pairs, hone eval --metric "
+                                  "preference measures on them",
                            kLabels = "give labels, with -100 for what is not learnt",
                            kAsCompletion = "learns it as the completion",
                            kByLoss = "chooses what is learnt, for all records";

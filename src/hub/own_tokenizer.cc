@@ -38,6 +38,9 @@ void check_same_tokens(const Tokenizer& own, const std::filesystem::path& folder
           .hint("take a model of the same family, which reads the same ids");
     if (special.empty()) special = fact;
   }
+  if (own.eos_id && other->eos_id && own.eos_id != other->eos_id)
+    log::warning("{}: texts of {} end with another token: {} there, and {} in this run", who, folder.string(),
+                 *other->eos_id, *own.eos_id);
   if (!special.empty()) log::warning("{}: {} has other special tokens: {}", who, folder.string(), special);
 }
 

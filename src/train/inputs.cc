@@ -271,6 +271,9 @@ void check_role(const std::string& role, const std::filesystem::path& folder, co
   const std::unique_ptr<Model> other = build_model(config::read_file(file), file);
   if (needs.models_are_language_models) require_causal_lm(*other, option);
   other->check_length(recipe.data.max_length, "data.max_length");
+  if (recipe.data.max_length > other->max_positions())
+    log::warning("{}: data.max_length {} is beyond its max_position_embeddings {}", option, recipe.data.max_length,
+                 other->max_positions());
   const std::int64_t theirs = other->vocab_size(), ours = inputs.model->vocab_size();
   if (theirs < ours || (theirs > ours && !needs.models_read_same_tokens))
     throw Error(ErrorKind::config, fmt::format("{}: {} has a vocabulary of {}, and the model one of {}", option,

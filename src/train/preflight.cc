@@ -69,8 +69,20 @@ bool learns_an_end(const Inputs& inputs) {
   return learns_one_of(*train, {eos, turn});
 }
 
+// transformers finds a decoder's last token by its padding, and without one refuses to read several texts at once.
+void warn_about_padding(const Inputs& inputs, std::vector<std::string>& warnings) {
+  const config::Node config = inputs.model->hf_config();
+  const config::Node* pad = config.find("pad_token_id");
+  const bool there = pad && !pad->is_null();
+  if (!inputs.model->classifier() || there || !inputs.has_tokenizer()) return;
+  if (hub::aligned_ids(*inputs.model, inputs.source, *inputs.tokenizer).empty())
+    warnings.push_back(
+        "the tokenizer has no padding token of its own: transformers will read one text at a time with what is saved, "
+        "unless its config.json gets a pad_token_id that no text has");
+}
+
 void warn_about_ends(const Recipe& recipe, const Inputs& inputs, std::vector<std::string>& warnings) {
-  if (!inputs.train->labels().empty() || !inputs.has_tokenizer()) return;
+  if (!inputs.model->causal_lm() || !inputs.has_tokenizer()) return;
   if (!inputs.tokenizer->eos_id)
     warnings.push_back("the tokenizer has no end-of-sequence token: the model will not learn where to stop");
   else if (!recipe.data.append_eos && !inputs.tokenizer->adds_eos && !learns_an_end(inputs))
@@ -262,6 +274,7 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
     result.warnings.push_back("trainer.tokens: a stream's rows are counted as full ones: the run may end with fewer");
   warn_about_tokenizer(recipe, inputs, result.warnings);
   warn_about_ends(recipe, inputs, result.warnings);
+  warn_about_padding(inputs, result.warnings);
   warn_about_callbacks(recipe, steps, result.warnings);
   warn_about_half(recipe, result.warnings);
   warn_about_float8(recipe, device, result.warnings);

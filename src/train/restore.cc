@@ -44,7 +44,7 @@ void check_models(const RestoreFrom& parts, const RunState& state, const std::ma
     const auto before = state.models.find(role);
     if (before == state.models.end() || before->second == hash) continue;
     changed.push_back("the " + role);
-    const std::string option = role == kBaseRole ? "model.path" : "objective";
+    const std::string option = role == kBaseRole ? "model.path" : "objective." + role;
     options.push_back("--override " + option);
     refused |= !is_overridden(option, parts.options.override_keys);
   }

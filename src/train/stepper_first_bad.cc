@@ -65,6 +65,10 @@ BadTensor Stepper::first_bad(const Group& group, const Passes& passes, const See
   const c10::NoGradGuard no_grad;
   if (!frame_.updater().sharded())
     if (const std::string weight = nn::first_not_finite(model_); !weight.empty()) return {"weight", weight};
+  if (by_pass_)
+    for (const auto& [role, folder] : objective_->needs().models)
+      if (const std::string weight = nn::first_not_finite(resources_.model(role).model); !weight.empty())
+        return {"weight of the " + role, weight};
   BadTensor own;
   for (std::size_t i = 0; i < passes.count; ++i) {  // all of them, as other ranks may wait for this one in each
     if (i >= passes.learns.size() || !passes.learns[i]) {

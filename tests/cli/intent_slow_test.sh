@@ -44,6 +44,11 @@ sed 's/type: dpo/type: orpo/' dpo.yaml >orpo.yaml
 sed 's/type: dpo/type: cpo/' dpo.yaml >cpo.yaml
 sed 's/type: dpo/type: reward/' dpo.yaml >reward.yaml
 sed '$a objective: {type: distillation, teacher: m2}' m.yaml >distill.yaml
+for kind in cls:3 score:1; do
+  hone init "${kind%:*}" --model.type=llama --model.hidden_size=16 --model.intermediate_size=32 \
+    --model.num_hidden_layers=1 --model.num_attention_heads=2 --model.max_position_embeddings=64 --tokenizer bytes \
+    '--model.architectures=[LlamaForSequenceClassification]' --model.num_labels="${kind#*:}" >/dev/null
+done
 hone tokenizer train d.jsonl --kind bpe --vocab-size 300 --out words >/dev/null 2>&1
 
 # What can be told of a run: its messages, numbers, files and weights, without times, without what the process takes and
@@ -499,6 +504,17 @@ eval --loss | eval ../m1 --data ../p.jsonl | --loss all
 eval --chat-template | eval ../m1 --data ../c.jsonl | --chat-template zephyr
 eval --json | eval ../m1 --data ../d.jsonl | --json
 eval --precision | eval ../m1 --data ../d.jsonl --logits l.safetensors | --precision fp64
+classify --text | classify ../cls --text a | --text b
+classify --data | classify ../cls --text a | --data ../d.jsonl
+classify --tokenizer | classify ../cls --text a | --tokenizer nowhere
+classify --adapter | classify ../cls --text a | --adapter nowhere
+classify --chat-template | classify ../score --data ../c.jsonl | --chat-template zephyr
+classify --max-length | classify ../cls --data ../d.jsonl | --max-length 2
+classify --batch-size | speed: documents are independent of each other, tests/cli/classify.test |
+classify --precision | classify ../cls --text a --json | --precision fp64
+classify --device | classify ../cls --text a | --device nowhere
+classify --json | classify ../cls --text a | --json
+classify --quiet | classify ../cls --data ../l.jsonl | --quiet
 generate --device | generate ../m1 --max-new-tokens 4 --prompt a | --device nowhere
 generate --prompt | generate ../m1 --max-new-tokens 4 --prompt a | --prompt b
 generate --prompts | generate ../m1 --max-new-tokens 4 | --prompts ../p.jsonl

@@ -1,0 +1,234 @@
+// hone classify: the labels, or the scores, that a model with a classification head gives texts.
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "base/signals.h"
+#include "base/strings.h"
+#include "cli/model_place.h"
+#include "cli/output.h"
+#include "cli/prompt_file.h"
+#include "cli/standard_streams.h"
+#include "data/choose_template.h"
+#include "data/fields.h"
+#include "data/tokenise.h"
+#include "hone/command.h"
+#include "hone/hub.h"
+#include "hone/registry.h"
+#include "hub/own_tokenizer.h"
+#include "nn/finite.h"
+#include "tensor/device.h"
+#include "tensor/host.h"
+#include "train/inputs.h"
+#include "train/state.h"
+
+namespace hone::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char *kText = "text", *kPair = "text_pair";
+
+class Classify final : public Command {
+ public:
+  struct Config {
+    std::vector<std::string> text;
+    std::string data, tokenizer, adapter, chat_template;
+    std::optional<std::int64_t> max_length;
+    std::int64_t batch_size = 8;
+    std::optional<Precision> precision;
+    std::string device = "auto";
+    static constexpr auto fields() {
+      using C = Config;
+      return std::tuple{
+          field("text", &C::text, "A text; may be given several times."),
+          field("data", &C::data,
+                "A file of texts, - for standard input: lines of a .txt, or objects of .jsonl, .json, .csv, .tsv with "
+                "text, "
+                "and text_pair where there are two; a score is also given of prompt and completion, and of messages."),
+          field("tokenizer", &C::tokenizer, "bytes, a folder or a tokenizer.json; default: the model's own."),
+          field("adapter", &C::adapter, "Folder of a LoRA adapter, of PEFT or of a run, to put on the model."),
+          field("chat_template", &C::chat_template,
+                "Chat template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
+          field("max_length", &C::max_length,
+                "Most tokens of a document; default: the positions the model was made for, at most 2048. Longer ones "
+                "lose their end, and what is scored its start; how many is said.",
+                at_least(1)),
+          field("batch_size", &C::batch_size, "Documents per forward pass.", at_least(1)),
+          field("precision", &C::precision,
+                "Precision of weights and activations; default: as the model is stored, and fp32 where that is fp16."),
+          field("device", &C::device, "What computes: cpu, cuda or cuda:1; auto = the GPU where there is one.")};
+    }
+  };
+  explicit Classify(const Config& config) : flags_(config) {}
+
+  Usage usage() const override {
+    return {"MODEL --text TEXT | --data FILE  (without either: standard input, a text a line)",
+            {"hone classify runs/spam --text \"You have won!\"", "hone classify runs/spam --data texts.jsonl --json",
+             "hone classify runs/reward --data answers.jsonl"},
+            1,
+            1};
+  }
+
+  int run(const Invocation& call) override {
+    json_ = call.json;
+    const ModelPlace place = model_place(call.positionals[0], flags_.adapter);
+    tokenizer_ = data::with_chat_template(
+        flags_.tokenizer.empty() ? hub::own_tokenizer(tokenizer_folder(place)) : load_tokenizer(flags_.tokenizer),
+        flags_.chat_template, "--chat-template");
+    model_ = load_frozen_model(place, flags_.precision ? *flags_.precision : stored_precision(place.folder),
+                               devices::choose(flags_.device, "--device"));
+    if (!model_->classifier()) require_classifier(*model_, "classify");
+    make_how();
+    const StopSignal signals;
+    for (const std::string& text : flags_.text) add(text, {"--text", ++told_});
+    const std::string file = flags_.data.empty() ? "-" : flags_.data;
+    if (!flags_.data.empty() || flags_.text.empty())
+      read_prompt_file(file, [&](const ordered_json& value, const data::Place& where) { add(value, where); });
+    finish();
+    return 0;
+  }
+
+ private:
+  const std::vector<std::string>& labels() const { return model_->classifier()->labels(); }
+  bool is_score() const { return labels().size() == 1; }
+
+  void make_how() {
+    Dataset::Options options;
+    options.max_length = flags_.max_length.value_or(std::min<std::int64_t>(model_->max_positions(), 2048));
+    options.overlong = Overlong::keep_start;
+    options.records = is_score() ? RecordKind::language : RecordKind::labelled;
+    model_->check_length(options.max_length, "--max-length");
+    longest_ = static_cast<std::size_t>(options.max_length);
+    how_.emplace(*tokenizer_, options);
+    fields_.emplace(SourceFile{.path = flags_.data, .columns = {}, .header = {}});
+  }
+
+  // A label is none of the record's yet: what stands there is read by nobody.
+  Record record_of(const ordered_json& value, const data::Place& place) {
+    Record record;
+    if (is_score()) {
+      fields_->read(value, place, record);
+      unread_.insert(record.unread.begin(), record.unread.end());
+      return record;
+    }
+    LabelledRecord texts;
+    texts.label = labels()[0];
+    const auto text = [&](const char* name) -> const std::string* {
+      const auto found = value.find(name);
+      if (found == value.end() || found->is_null()) return nullptr;
+      if (found->is_string()) return found->get_ptr<const std::string*>();
+      throw Error(ErrorKind::data,
+                  fmt::format("{}: field {}: got {}, expected a string", place.text(), name, data::type_of(*found)));
+    };
+    if (value.is_object())
+      for (const auto& [name, field] : value.items())
+        if (name != kText && name != kPair) unread_.insert(name);
+    const std::string* first = value.is_string()   ? value.get_ptr<const std::string*>()
+                               : value.is_object() ? text(kText)
+                                                   : nullptr;
+    if (!first)
+      throw Error(ErrorKind::data, place.text() + ": no text; expected a string, or an object with a field text")
+          .hint("text_pair beside it is the second of two texts");
+    texts.text = *first;
+    if (value.is_object())
+      if (const std::string* second = text(kPair)) texts.text_pair = *second;
+    record.line = place.line;
+    record.content = std::move(texts);
+    return record;
+  }
+
+  void add(const ordered_json& value, const data::Place& place) {
+    StopSignal::check("classifying");
+    data::RecordTokens tokens = data::to_tokens(record_of(value, place), *how_, place.path);
+    if (tokens.ids.empty()) throw Error(ErrorKind::data, place.text() + ": nothing to classify; got an empty text");
+    if (tokens.label && tokens.label->cut > 0) ++cut_;
+    if (tokens.ids.size() > longest_) cut_start(tokens.ids);
+    HostDoc doc;
+    doc.ids.assign(tokens.ids.begin(), tokens.ids.end());
+    const std::int64_t highest = *std::max_element(doc.ids.begin(), doc.ids.end());
+    if (highest >= model_->vocab_size())
+      throw Error(ErrorKind::data, fmt::format("{}: token id {}; expected less than the model's vocabulary of {}",
+                                               place.text(), highest, model_->vocab_size()))
+          .hint("is this the model's tokenizer?");
+    doc.targets.assign(doc.ids.size(), -100);
+    if (tokens.label && tokens.label->second < doc.ids.size()) {
+      std::vector<std::int64_t>& types = doc.per_token["token_type_ids"];
+      types.assign(doc.ids.size(), 0);
+      std::fill(types.begin() + tokens.label->second, types.end(), 1);
+    }
+    rows_.push_back({std::move(doc)});
+    if (std::ssize(rows_) == flags_.batch_size) answer();
+  }
+
+  // But for the token that texts begin with: the answer is at the end.
+  void cut_start(std::vector<std::int32_t>& ids) {
+    const bool begins = tokenizer_->bos_id && ids[0] == *tokenizer_->bos_id && longest_ > 1;
+    ids.erase(ids.begin() + (begins ? 1 : 0), ids.end() - static_cast<std::ptrdiff_t>(longest_ - (begins ? 1 : 0)));
+    ++cut_;
+  }
+
+  void answer() {
+    if (rows_.empty()) return;
+    const c10::NoGradGuard no_grad;
+    const HostBatch host = pad(rows_, training::pad_id_of(*tokenizer_, model_->vocab_size()));
+    rows_.clear();
+    const Batch batch = to_batch(host).to(model_->device());
+    Pass pass(batch);
+    const Tensor logits_SL =
+        host::read(model_->classifier()->logits(model_->forward(batch, pass), pass).to(at::kDouble));
+    const Tensor shown_SL = (is_score() ? logits_SL : logits_SL.softmax(-1)).contiguous();
+    const std::span<const double> values = host::values<double>(shown_SL);
+    if (!std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); }))
+      throw nn::not_finite(*model_, "a logit");
+    for (std::size_t at = 0; at < values.size(); at += labels().size()) print(values.subspan(at, labels().size()));
+    answered_ += shown_SL.size(0);
+  }
+
+  void print(std::span<const double> values) const {
+    const auto best = static_cast<std::size_t>(std::max_element(values.begin(), values.end()) - values.begin());
+    if (!json_) {
+      std::cout << (is_score() ? fmt::format("{:.6g}\n", values[0])
+                               : fmt::format("{}\t{:.4f}\n", escape_for_terminal(labels()[best]), values[best]));
+      return;
+    }
+    ordered_json line;
+    if (is_score()) return line["score"] = values[0], write_json(line);
+    line["label"] = labels()[best], line["probability"] = values[best];
+    for (std::size_t i = 0; i < values.size(); ++i) line["probabilities"][labels()[i]] = values[i];
+    write_json(line);
+  }
+
+  void finish() {
+    answer();
+    if (answered_ == 0) throw Error(ErrorKind::data, (flags_.data.empty() ? "stdin" : flags_.data) + ": no texts");
+    if (cut_ > 0)
+      log::warning("{} of {} were longer than {} tokens and were cut", cut_, counted(answered_, "text"), longest_);
+    if (!unread_.empty()) log::info("fields that are not read: {}", list_names({unread_.begin(), unread_.end()}, 20));
+  }
+
+  Config flags_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::unique_ptr<Model> model_;
+  std::optional<data::Tokenising> how_;
+  std::optional<data::FieldMap> fields_;
+  std::set<std::string> unread_;
+  std::vector<HostRow> rows_;
+  std::size_t longest_ = 0;
+  std::int64_t told_ = 0, answered_ = 0, cut_ = 0;
+  bool json_ = false;
+};
+
+}  // namespace
+
+void register_classify(Registries& hone) {
+  hone.commands.add<Classify>("classify", "Give texts the labels, or the scores, of a model's head.");
+}
+
+}  // namespace hone::cli
