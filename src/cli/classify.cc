@@ -14,7 +14,6 @@
 #include "cli/model_place.h"
 #include "cli/output.h"
 #include "cli/prompt_file.h"
-#include "cli/standard_streams.h"
 #include "data/choose_template.h"
 #include "data/fields.h"
 #include "data/tokenise.h"
@@ -50,8 +49,8 @@ class Classify final : public Command {
           field("text", &C::text, "A text; may be given several times."),
           field("data", &C::data,
                 "A file of texts, - for standard input: lines of a .txt, or objects of .jsonl, .json, .csv, .tsv with "
-                "text, "
-                "and text_pair where there are two; a score is also given of prompt and completion, and of messages."),
+                "text, and text_pair where there are two; a score is also given of prompt and completion, and of "
+                "messages."),
           field("tokenizer", &C::tokenizer, "bytes, a folder or a tokenizer.json; default: the model's own."),
           field("adapter", &C::adapter, "Folder of a LoRA adapter, of PEFT or of a run, to put on the model."),
           field("chat_template", &C::chat_template,

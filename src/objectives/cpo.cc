@@ -5,8 +5,6 @@
 // Letters: P pairs.
 #include <ATen/ATen.h>
 
-#include <map>
-
 #include "hone/config_read.h"
 #include "hone/registry.h"
 #include "objectives/pair_objective.h"
@@ -71,9 +69,7 @@ class Cpo final : public PairObjective {
   explicit Cpo(const Config& config) : PairObjective(settings_of(config)), config_(config) {}
 
  protected:
-  Tensor sum_of_losses(const LogRatios& given, LossTerms&) const override {
-    LogRatios ratios = given;  // of ipo each answer counts as one token: it is the mean of its tokens already
-    ratios.chosen_tokens_P = ratios.rejected_tokens_P = at::ones_like(given.chosen_P);
+  Tensor sum_of_losses(const LogRatios& ratios, LossTerms&) const override {
     const bool simpo = config_.loss_type == CpoLoss::simpo;
     const PairLossOptions options{.beta = config_.beta,
                                   .label_smoothing = config_.label_smoothing,

@@ -82,10 +82,6 @@ constexpr Tensor (*kLosses[])(const Pair&) = {sigmoid,  hinge,     ipo,      rob
                                               bco_pair, sppo_hard, apo_zero, apo_down, discopop, sigmoid_norm};
 static_assert(std::size(kLosses) == config::enum_names<PairLoss>.size());
 
-}  // namespace
-
-namespace {
-
 // log(1 - e^x) for x below 0 (Maechler, 2012), of 0 nearly.
 Tensor log_of_rest(const Tensor& given) {
   const Tensor x = given.clamp_max(-1e-12);

@@ -27,7 +27,7 @@ enum class PairLoss {
 };
 
 // How much likelier answers are than with the reference: log-probabilities less the reference's, summed over an
-// answer's tokens, fp64; and how many tokens these are. (Or what an objective takes for it, such as their mean.)
+// answer's tokens, fp64; and how many tokens these are. (Or what an objective takes for it: their mean, of one token.)
 struct LogRatios {
   Tensor chosen_P, rejected_P;
   Tensor chosen_tokens_P, rejected_tokens_P;

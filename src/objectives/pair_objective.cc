@@ -9,6 +9,11 @@
 #include "tensor/pairs.h"
 
 namespace hone::objectives {
+
+void add_mean(const std::string& name, const Tensor& values_P, LossTerms& result) {
+  result.means.push_back({name, values_P.sum(), at::full({}, values_P.numel(), values_P.options())});
+}
+
 namespace {
 
 constexpr const char *kReference = "reference", *kReferenceLogProbs = "reference_log_probs";
@@ -17,18 +22,10 @@ Tensor of_documents(const ops::TokenLogProbs& tokens, const Batch& batch) {
   return sums_by_document(tokens.log_probs_N * batch.weight_BT.flatten().to(tokens.log_probs_N.scalar_type()), batch);
 }
 
-// Of each chosen document its sum.
-Tensor on_chosen(const Tensor& values_N, const Batch& batch) {
-  return sums_by_document(values_N, batch).index_select(0, pairs_of(batch).chosen_P);
+// The chosen documents' weights of tokens.
+Tensor chosen_weight_of(const Batch& batch, const Pairs& pairs) {
+  return sums_by_document(batch.weight_BT.flatten(), batch).index_select(0, pairs.chosen_P).sum();
 }
-
-}  // namespace
-
-void add_mean(const std::string& name, const Tensor& values_P, LossTerms& result) {
-  result.means.push_back({name, values_P.sum(), at::full({}, values_P.numel(), values_P.options())});
-}
-
-namespace {
 
 void add_mean_of_sides(const std::string& what, const Tensor& values_S, const Pairs& pairs, LossTerms& result) {
   add_mean(what + "/chosen", values_S.index_select(0, pairs.chosen_P), result);
@@ -36,8 +33,8 @@ void add_mean_of_sides(const std::string& what, const Tensor& values_S, const Pa
 }
 
 // Means over answers' tokens, as TRL logs them.
-void add_of_tokens(const Tensor& statistics_N4, const Tensor& count_S, const Batch& batch, LossTerms& result) {
-  const Pairs pairs = pairs_of(batch);
+void add_of_tokens(const Tensor& statistics_N4, const Tensor& count_S, const Batch& batch, const Pairs& pairs,
+                   LossTerms& result) {
   const auto of = [&](std::int64_t which) { return sums_by_document(statistics_N4.select(1, which), batch); };
   const auto add = [&](const char* name, const Tensor& sum_S, const Tensor& of_P) {
     result.means.push_back({name, sum_S.index_select(0, of_P).sum(), count_S.index_select(0, of_P).sum()});
@@ -83,8 +80,7 @@ std::map<std::string, Tensor> PairObjective::document_numbers(const Batch& batch
 
 Sums PairObjective::sums(const Batch& batch) const {
   Sums amounts{{"pairs", static_cast<double>(count_pairs(batch))}};
-  if (settings_.chosen_weight > 0)
-    amounts["chosen_tokens"] = host::number(on_chosen(batch.weight_BT.flatten(), batch).sum(at::kDouble));
+  if (settings_.chosen_weight > 0) amounts["chosen_tokens"] = host::number(chosen_weight_of(batch, pairs_of(batch)));
   return amounts;
 }
 
@@ -104,15 +100,16 @@ LossTerms PairObjective::loss(const Model& model, const Output& output, const Ba
   const Tensor tokens_S = sums_by_document(batch.labels_BT.flatten().ne(-100).to(at::kDouble), batch);
   const Pairs pairs = pairs_of(batch);
   const Tensor ratio_S = rewarded(log_prob_S, tokens_S, batch);
+  const Tensor counted_S = settings_.per_token ? at::ones_like(tokens_S) : tokens_S;  // a mean is of one token
   const LogRatios ratios{ratio_S.index_select(0, pairs.chosen_P), ratio_S.index_select(0, pairs.rejected_P),
-                         tokens_S.index_select(0, pairs.chosen_P), tokens_S.index_select(0, pairs.rejected_P)};
+                         counted_S.index_select(0, pairs.chosen_P), counted_S.index_select(0, pairs.rejected_P)};
   LossTerms result;
   const bool with_chosen = settings_.chosen_weight > 0;
   result.terms.push_back({with_chosen ? settings_.name + "_loss" : "loss", sum_of_losses(ratios, result), "pairs"});
   if (with_chosen) {
     const Tensor nll = -log_prob_S.index_select(0, pairs.chosen_P).sum();
     result.terms.push_back({settings_.chosen_term, settings_.chosen_weight * nll, "chosen_tokens"});
-    result.means.push_back({"nll_loss", nll.detach(), on_chosen(batch.weight_BT.flatten(), batch).sum()});
+    result.means.push_back({"nll_loss", nll.detach(), chosen_weight_of(batch, pairs)});
   }
   const Tensor chosen_P = settings_.beta * ratios.chosen_P.detach(),
                rejected_P = settings_.beta * ratios.rejected_P.detach();
@@ -122,7 +119,7 @@ LossTerms PairObjective::loss(const Model& model, const Output& output, const Ba
   add_mean("rewards/margins", chosen_P - rejected_P, result);
   const Tensor shown_S = log_prob_S.detach();
   add_mean_of_sides("logps", settings_.per_token ? shown_S / tokens_S.clamp_min(1) : shown_S, pairs, result);
-  add_of_tokens(tokens.statistics_N4, tokens_S, batch, result);
+  add_of_tokens(tokens.statistics_N4, tokens_S, batch, pairs, result);
   return result;
 }
 
