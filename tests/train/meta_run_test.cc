@@ -84,7 +84,8 @@ TEST_F(MetaRun, BlocksAndRowsTakeTheirShare) {
   const training::MemoryPlan again = plan(recipe({{"trainer.checkpoint_blocks", "true"}}));
   EXPECT_LT(again.blocks[1] * 4, few.blocks[1]);
   EXPECT_EQ(few.checkpoint_copy, 0u);
-  EXPECT_GT(plan(recipe({{"trainer.save.asynchronous", "true"}})).peak, few.peak + few.checkpoint / 2);
+  const training::MemoryPlan beside = plan(recipe({{"trainer.save.asynchronous", "true"}}));
+  EXPECT_GT(beside.peak - beside.process, few.peak - few.process + few.checkpoint / 2);  // whatever the process takes
 }
 
 // No op of theirs is unknown to the meta device.
