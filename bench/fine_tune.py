@@ -3,11 +3,13 @@
 
   OMP_NUM_THREADS=2 python bench/fine_tune.py sft --hone build/release/hone --rows FILE.jsonl --tokenizer FOLDER
   OMP_NUM_THREADS=2 python bench/fine_tune.py distill --hone build/release/hone --rows FILE.jsonl --tokenizer FOLDER
+  OMP_NUM_THREADS=2 python bench/fine_tune.py grpo --hone build/release/hone --rows FILE.jsonl --tokenizer FOLDER
   OMP_NUM_THREADS=2 python bench/fine_tune.py dpo --hone build/release/hone --rows FILE.json --tokenizer FOLDER
 
 sft: FILE has a prompt and a response per line; one epoch, loss on the response. distill: the same rows, learnt from a
 teacher of 110 M parameters (hidden 768, 12 layers) beside it, by KL(teacher || model); TRL's is GKDTrainer with lmbda 0
-and beta 0. dpo: FILE is a JSON array of ShareGPT
+and beta 0. grpo: the rows' prompts of at most 256 tokens, four a step, four answers of at most 128 tokens to each, a
+reward for not repeating oneself; transformers generates for TRL's GRPOTrainer. dpo: FILE is a JSON array of ShareGPT
 pairs (`conversations`, `chosen`, `rejected`), of which the first are taken whose sides have at most 1,024 tokens each;
 one epoch, sigmoid loss, the reference beside the model. FOLDER holds a tokenizer.json of GPT-2's kind. Needs torch,
 transformers, datasets and trl. The model: a Llama of hidden 512, 8 layers and the tokenizer's vocabulary; batches of 8
@@ -29,12 +31,25 @@ SHAPE = dict(hidden_size=512, num_hidden_layers=8, num_attention_heads=8, num_ke
              max_position_embeddings=2048, tie_word_embeddings=True)
 TEACHER = dict(SHAPE, hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=2048)
 END = "<|endoftext|>"
+GROUP, ANSWER = 4, 128  # of grpo
 
 
 def sft_rows(options):
     with open(options.rows) as file:
         made = [json.loads(next(file)) for _ in range(options.count)]
     return [{"prompt": row["prompt"], "completion": row["response"]} for row in made]
+
+
+def grpo_rows(options):
+    from tokenizers import Tokenizer
+    tokenizer = Tokenizer.from_file(os.path.join(options.tokenizer, "tokenizer.json"))
+    made = []
+    with open(options.rows) as file:
+        for line in file:
+            prompt = json.loads(line)["prompt"]
+            if len(made) < options.count and len(tokenizer.encode(prompt).ids) <= 256:
+                made.append({"prompt": prompt})
+    return made
 
 
 def dpo_rows(options):
@@ -93,9 +108,16 @@ def run_trl(options, mode):
         more = {"lmbda": 0.0, "beta": 0.0}
         given = {"teacher_model": LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), **TEACHER)),
                  "data_collator": collate_ids(tokenizer)}
-    config = Config(output_dir=tempfile.mkdtemp(), per_device_train_batch_size=8, num_train_epochs=1,
+    if options.kind == "grpo":
+        from trl import GRPOConfig as Config, GRPOTrainer as Trainer
+        from trl.rewards import get_repetition_penalty_reward
+        more = {"num_generations": GROUP, "max_completion_length": ANSWER}
+        given = {"reward_funcs": get_repetition_penalty_reward(3, -1.0)}
+    else:
+        more["max_length"] = LENGTH
+    config = Config(output_dir=tempfile.mkdtemp(), per_device_train_batch_size=4 * GROUP if options.kind == "grpo" else 8, num_train_epochs=1,
                     bf16=mode.startswith("bf16"), gradient_checkpointing=not mode.endswith("+keep"), use_cpu=True,
-                    report_to=[], save_strategy="no", logging_steps=1000, max_length=LENGTH, disable_tqdm=True, **more)
+                    report_to=[], save_strategy="no", logging_steps=1000, disable_tqdm=True, **more)
     folder = tempfile.mkdtemp()  # DPOTrainer reads the reference from where the model came from
     model.save_pretrained(folder)
     model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
@@ -133,6 +155,11 @@ def hone(options, folder):
                             "--model.type=llama", *(f"--model.{key}={json.dumps(value)}" for key, value in TEACHER.items())],
                            check=True, capture_output=True)
         made["objective"] = {"type": "distillation", "teacher": teacher}
+    if options.kind == "grpo":
+        made["objective"] = {"type": "grpo", "rewards": [{"type": "repetition"}], "num_generations": GROUP,
+                             "max_completion_length": ANSWER}
+        made["data"] = {"train": data, "max_length": 256}
+        made["trainer"]["batch_size"] = 4
     with open(recipe, "w") as file:
         json.dump(made, file)
     start = time.perf_counter()
@@ -145,7 +172,7 @@ def hone(options, folder):
     return {"seconds": seconds, "in_steps": sum(step.get("step_seconds", 0) for step in steps)}
 
 
-ROWS_OF = {"sft": sft_rows, "dpo": dpo_rows, "distill": sft_rows}
+ROWS_OF = {"sft": sft_rows, "dpo": dpo_rows, "distill": sft_rows, "grpo": grpo_rows}
 
 
 def main():

@@ -137,7 +137,7 @@ endfunction()
 set(HONE_PLUGINS_CORE "data/sources:sources:Source" "collators:collators:Collator" "schedules:schedules:Schedule"
                       "trackers:trackers:Tracker")
 set(HONE_PLUGINS_TORCH "models:models:Model" "optim:optimizers:Optimizer" "objectives:objectives:Objective"
-                       "callbacks:callbacks:Callback" "evals:evals:Evaluation")
+                       "callbacks:callbacks:Callback" "evals:evals:Evaluation" "rewards:rewards:Reward")
 set(HONE_PLUGINS_CLI "cli:commands:Command")
 
 # The header that defines the interface, as written in an #include; "" while there is none.

@@ -107,6 +107,27 @@ BY_HAND = {
     "trl.reward": """
         center_rewards_coefficient; accuracy; margin; mean_reward; min_reward; max_reward; chat_template_path
         max_length; disable_dropout""",
+    "trl.grpo": """
+        beta; epsilon; epsilon_high; delta; num_iterations; loss_type: grpo; loss_type: dapo
+        loss_type: dr_grpo; loss_type: cispo; loss_type: sapo; loss_type: luspo; loss_type: vespo
+        loss_type: bnpo; importance_sampling_level; scale_rewards; multi_objective_aggregation; reward_weights
+        mask_truncated_completions; off_policy_mask_threshold; use_bias_correction_kl; sapo_temperature_pos
+        sapo_temperature_neg; vespo_k_pos; vespo_lambda_pos; vespo_k_neg; vespo_lambda_neg; reward_funcs
+        accuracy_reward; reasoning_accuracy_reward; think_format_reward; get_soft_overlong_punishment
+        get_repetition_penalty_reward; get_cosine_scaled_reward; num_generations; max_completion_length
+        temperature; top_p; top_k; min_p; repetition_penalty; num_generations_eval; generation_batch_size
+        steps_per_generation; generation_kwargs; cache_implementation; use_transformers_paged
+        use_transformers_continuous_batching; use_vllm; vllm_mode; vllm_server_host
+        vllm_gpu_memory_utilization; vllm_importance_sampling_correction; ds3_gather_for_generation
+        shuffle_dataset; chat_template_kwargs; disable_dropout; log_completions; num_completions_to_print
+        reward; reward_std; frac_reward_zero_std; rewards/<name>/mean; rewards/<name>/std
+        completions/mean_length; completions/clipped_ratio; completions/mean_terminated_length; kl; entropy
+        clip_ratio/low_mean; clip_ratio/high_mean; clip_ratio/region_mean; clip_ratio/low_min
+        clip_ratio/high_max; top_entropy_quantile; entropy_coef; use_adaptive_entropy; sync_ref_model
+        ref_model_mixup_alpha; ref_model_sync_steps; tools; environment_factory; rollout_func""",
+    "trl.rloo": """
+        beta; epsilon; epsilon_high; num_iterations; normalize_advantages; reward_clip_range
+        mask_truncated_completions; num_generations""",
     "trl.gkd": """
         teacher_model_name_or_path; teacher_model_init_kwargs; beta; temperature; lmbda; max_new_tokens; seq_kd""",
     "trl.dpo": """

@@ -18,10 +18,10 @@ namespace hone {
 class Random;  // hone/random.h
 
 // What a document is to the others of its group.
-enum class Role : std::int32_t { none, chosen, rejected };
+enum class Role : std::int32_t { none, chosen, rejected, answer };  // answer: one of several to the same prompt
 template <>
 inline constexpr auto config::enum_names<Role> = std::to_array<std::pair<Role, std::string_view>>(
-    {{Role::none, "none"}, {Role::chosen, "chosen"}, {Role::rejected, "rejected"}});
+    {{Role::none, "none"}, {Role::chosen, "chosen"}, {Role::rejected, "rejected"}, {Role::answer, "answer"}});
 
 // Where a document lies in a batch. Documents are contiguous and never see each other.
 struct Doc {
@@ -29,8 +29,8 @@ struct Doc {
   std::int64_t record = 0;  // which record it came from (TrainingData::record_name)
   Role role = Role::none;
   std::int32_t group = 0;   // documents of one number belong together; counted from 0 in each batch
-  std::int32_t shared = 0;  // of a group's second document: so many of its first tokens are the first one's, which lies
-                            // before it, and have no label in either; set by to_batch()
+  std::int32_t shared = 0;  // of a group's later documents: so many of its first tokens are those of the group's first
+                            // one, which lies in the same row, and have no label in either; set by to_batch()
 };
 
 // A further column of a batch: a number for each of its tokens ([rows, length], 0 on padding) or of its documents.
@@ -75,6 +75,8 @@ struct DataReport {
   std::int64_t tokens = 0, supervised = 0, rows = 0, unsupervised_records = 0;
   std::int64_t cut_prompts = 0;      // of `cut`: records whose prompt lost its start
   std::int64_t lost_supervised = 0;  // learnt tokens that were cut off or dropped
+  std::int64_t asked = 0;            // prompts that are to be answered
+  std::int64_t without_answer = 0;   // of them: with nothing to compare answers with
   std::int64_t seams = 0;            // learnt tokens that hold the end of a prompt and the beginning of its completion
   std::int64_t pieces = 0;           // documents, or parts of them, that rows were packed from
   std::int64_t without_prompt = 0;   // of `pieces`: of documents that are learnt from their first token on

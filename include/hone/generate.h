@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -64,8 +65,8 @@ struct GenerateStats {
   double prompt_seconds = 0, decode_seconds = 0;
 };
 
-// Generates for one or more prompts; not thread-safe. A prompt's answer depends on its number in the list (which seeds
-// its sampling), not on the batch it is computed in.
+// Generates for one or more prompts; not thread-safe. A prompt's answer depends on its number in the list (which, with
+// the configuration's seed, seeds its sampling; or each has a seed of its own), not on the batch it is computed in.
 class HONE_API Generator {
  public:
   // REQUIRES: model outlives it. Error(config): it has no language-model head. Error(usage): no tokenizer
@@ -79,8 +80,10 @@ class HONE_API Generator {
   // Which of the model's adapters is taken from now on; "": none. Default: kDefaultAdapter, where there is one.
   void use_adapter(const std::string& name);
   const GenerateStats& stats() const;  // of the last generate()
+  void be_silent();  // no warnings of texts that are longer than the model was made for
   std::vector<Generated> generate(const std::vector<std::vector<std::int32_t>>& prompts, const GenerateConfig& config,
-                                  const Stream& stream = {}, const Answered& answered = {});
+                                  const Stream& stream = {}, const Answered& answered = {},
+                                  std::span<const std::uint64_t> seeds = {});
 
  private:
   struct State;

@@ -1,8 +1,11 @@
 // Training kinds: what the loss of a batch is.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +41,8 @@ struct StepContext {
   const Resources& resources;
   std::int64_t step = 0, update = 0;  // done so far: steps, as the user counts them, and updates of the weights
   std::uint64_t seed = 0;             // of the run
+  std::shared_ptr<const Tokenizer> tokenizer = {};
+  std::function<std::string(std::int64_t record)> record_name = {};  // TrainingData::record_name
 };
 
 // What an objective needs besides the model.
@@ -55,12 +60,20 @@ struct Needs {
   // They are compared with the model token by token: a folder with another tokenizer is refused, one that knows further
   // ids is not.
   bool models_read_same_tokens = false;
+  std::set<std::string> models_with_scores = {};  // these roles' models have a head of one label instead
   // They are gone through in document_numbers() alone, once for each batch, and nowhere else: then ranks that share out
   // the trained model (parallel.fsdp) may share out this one.
   bool models_for_numbers_alone = false;
   // document_numbers() are made once, before the first step, and kept by what the documents hold; the models are then
   // let go. Not of streams. "": in each step; else the option that asks for it.
   std::string numbers_first = {};
+  // Of records that ask (RecordKind::asked) prepare() makes so many documents each, the model's own answers, of so many
+  // tokens behind the prompt at most. No rank can do so that has a share of the model (parallel.fsdp).
+  std::int64_t answers = 0, answer_tokens = 0, evaluation_answers = 0;  // the last: of held-out prompts
+  std::optional<std::int64_t> answers_at_once = {};                    // nothing: all of a micro-batch
+  std::string compares_answers = {};  // what needs something to compare them with, in every record; "": nothing does
+  // prepare() deals a rank's micro-batches out to so many groups, and gives each of these so many times.
+  std::int64_t updates = 1, iterations = 1;
 };
 
 // Plug-in (src/objectives).
@@ -87,6 +100,9 @@ class HONE_API Objective {
     groups.push_back(std::move(group));
     return groups;
   }
+  // What loss() measures of a batch of held-out data, once for each; default: the batch as it is. Called without a
+  // graph, on all ranks that have one.
+  virtual Batch prepare_evaluation(Batch batch, StepContext&) { return batch; }
   // What loss() has to learn from in a micro-batch, by the names that its terms are divided by; known before any
   // forward pass. A micro-batch that has nothing of any is passed over; a term of which the whole step has nothing, 0,
   // is left out of it. ("tokens", "rows", "documents" need not be counted.)

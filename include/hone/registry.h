@@ -99,6 +99,7 @@ class Schedule;
 class Collator;
 class Callback;
 class Evaluation;
+class Reward;
 class Command;
 struct HeadRequest;
 struct CollatorInfo;
@@ -117,6 +118,7 @@ struct Registries {
   Registry<Objective> objectives;
   Registry<Callback> callbacks;
   Registry<Evaluation> evals;
+  Registry<Reward> rewards;
   Registry<Command> commands;
 };
 

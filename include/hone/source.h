@@ -42,9 +42,16 @@ struct ChatPreferenceRecord {
   ChatRecord chosen, rejected;  // with the same messages up to chat.prompt, which both say
 };
 
+struct AskedRecord {
+  std::string prompt;  // a text, or
+  std::optional<Conversation> chat = {};  // a conversation that the assistant is to answer
+  std::string answer;  // what answers are compared with; "": nothing
+};
+
 // One example as read.
 struct Record {
-  std::variant<TextRecord, PromptRecord, IdsRecord, ChatRecord, LabelledRecord, PreferenceRecord, ChatPreferenceRecord>
+  std::variant<TextRecord, PromptRecord, IdsRecord, ChatRecord, LabelledRecord, PreferenceRecord, ChatPreferenceRecord,
+               AskedRecord>
       content = {};
   std::vector<std::string> unread = {};   // fields that nobody reads, each with the first record that has it
   std::vector<std::string> renamed = {};  // fields that columns name and records may lack, likewise
@@ -60,10 +67,14 @@ enum class RecordKind {
   language,    // what a language model learns: texts, prompts with completions, ids, conversations
   labelled,    // a text, or two, with a label
   preference,  // a chosen and a rejected answer to a prompt, texts or messages: two documents (Role) that share a row
+  asked,       // a prompt that the model is to answer while it learns, and what answers are compared with
 };
 template <>
 inline constexpr auto config::enum_names<RecordKind> = std::to_array<std::pair<RecordKind, std::string_view>>(
-    {{RecordKind::language, "language"}, {RecordKind::labelled, "labelled"}, {RecordKind::preference, "preference"}});
+    {{RecordKind::language, "language"},
+     {RecordKind::labelled, "labelled"},
+     {RecordKind::preference, "preference"},
+     {RecordKind::asked, "asked"}});
 
 // A file to read records from, with the recipe's renamed columns ({"text": "story"} reads the field "story" as text).
 struct SourceFile {

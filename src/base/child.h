@@ -1,8 +1,10 @@
 // Commands of the user's, run by the shell as processes of their own.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,11 +15,23 @@ struct ChildOptions {
   std::vector<std::string> without = {};                              // variables of it that are not passed on
   double seconds = 60;                                           // then it is ended, with all that it has started
   std::function<bool()> stopped = {};                            // it is ended, too, when this becomes true meanwhile
+  std::size_t most_output = std::size_t{64} << 20;               // bytes, where they are kept; more, and it is ended
 };
+
+// The variables that make a rank of a hone, or of a program of LibTorch's, that finds them in its environment.
+const std::vector<std::string>& rank_variables();
 
 // Waits for /bin/sh -c `command`, which has nothing to read, writes to this process's standard error and has no other
 // open file, in a process group of its own: what is typed at the terminal does not end it. "": it ended with 0; else
 // why not, as "exit code 3". Any thread.
 std::string run_shell(const std::string& command, const ChildOptions& options);
+
+struct ChildResult {
+  std::string failure;  // as above
+  std::string output;   // what it had written until then
+};
+// The same of a command that reads `input`, or as much of it as it likes, and whose standard output is kept. What it
+// leaves behind may go on, but is heard no more.
+ChildResult run_shell(const std::string& command, const ChildOptions& options, std::string_view input);
 
 }  // namespace hone

@@ -103,10 +103,15 @@ struct Prompt {
 std::vector<std::int32_t> to_ids(std::span<const std::int64_t> ids) { return {ids.begin(), ids.end()}; }
 
 // What stands before the first token that is learnt; of a document that is learnt whole, its beginning. Nothing: there
-// is no such part.
-std::optional<Prompt> prompt_of(const HostDoc& doc, double share, const Tokenizer& tokenizer) {
+// is no such part. asked: one without labels is a prompt.
+std::optional<Prompt> prompt_of(const HostDoc& doc, double share, bool asked, const Tokenizer& tokenizer) {
   const auto is_learnt = [](std::int64_t target) { return target != -100; };
   const auto first = std::find_if(doc.targets.begin(), doc.targets.end(), is_learnt);
+  if (asked && first == doc.targets.end()) {
+    Prompt made{"", to_ids(doc.ids), "", std::nullopt};
+    made.text = tokenizer.decode(made.ids, /*skip_special=*/false);
+    return made;
+  }
   if (doc.role == Role::rejected || first == doc.targets.end() || doc.ids.size() < 2) return std::nullopt;
   auto begin = static_cast<std::size_t>(first - doc.targets.begin()) + 1;  // targets lie one place before their token
   std::size_t end = begin;
@@ -241,7 +246,7 @@ class Samples final : public Callback {
     const auto rows = static_cast<std::uint64_t>(data.rows());
     for (std::uint64_t i = 0; i < rows && prompts_.size() < wanted; ++i)
       for (const HostDoc& doc : data.row(static_cast<std::int64_t>(random.permuted(i, rows)))) {
-        std::optional<Prompt> prompt = prompt_of(doc, config_.prompt_share, *view.tokenizer);
+        std::optional<Prompt> prompt = prompt_of(doc, config_.prompt_share, data.report().asked > 0, *view.tokenizer);
         if (!prompt || prompts_.size() == wanted) continue;
         prompt->source = name;
         prompts_.push_back(std::move(*prompt));

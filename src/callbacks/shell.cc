@@ -105,7 +105,8 @@ class Shell final : public Callback {
     if (std::find(config_.on.begin(), config_.on.end(), event) == config_.on.end()) return;
     std::error_code ignored;
     const std::filesystem::path folder = std::filesystem::absolute(view.run_folder, ignored);
-    ChildOptions options{std::move(more), kOfRanks, config_.time_limit, [] { return StopSignal::stop_requested(); }};
+    ChildOptions options{std::move(more), rank_variables(), config_.time_limit,
+                         [] { return StopSignal::stop_requested(); }};
     const auto add = [&](const char* name, const std::string& value) { options.environment.emplace_back(name, value); };
     add("HONE_EVENT", name_of(event));
     add("HONE_STEP", std::to_string(view.step));
@@ -119,10 +120,6 @@ class Shell final : public Callback {
       log::warning("callback shell, event {}: `{}`: {}", name_of(event), config_.command, failure);
   }
 
-  // What makes a rank of a hone that is called.
-  inline static const std::vector<std::string> kOfRanks{
-      "RANK",        "LOCAL_RANK",  "WORLD_SIZE", "LOCAL_WORLD_SIZE",
-      "MASTER_ADDR", "MASTER_PORT", "HONE_STORE", "HONE_RANK_TIMEOUT"};
   Config config_;
   std::string checkpoint_;
   std::map<std::string, double> metrics_;

@@ -49,7 +49,7 @@ ordered_json inspect_data(const Dataset& data, const Tokenizer& tokenizer, std::
   if (!counts.labels.empty())
     for (const std::string& label : data.labels())
       report["labels"][label] = counts.labels.contains(label) ? counts.labels.at(label) : 0;
-  else
+  else if (counts.asked == 0)
     report["supervised_share"] = counts.tokens ? double(counts.supervised) / double(counts.tokens) : 0.0;
   for (const auto& [file, fields] : counts.unread_fields) report["unread_fields"][file] = join(fields, ", ");
   report["records"] = ordered_json::array();
@@ -57,9 +57,9 @@ ordered_json inspect_data(const Dataset& data, const Tokenizer& tokenizer, std::
     ordered_json row = {{"record", record.name}, {"tokens", record.tokens}};
     if (!record.role.empty()) row["role"] = record.role;
     if (record.label.empty()) {
-      row["supervised"] = record.supervised;
+      row[counts.asked > 0 ? "answer_tokens" : "supervised"] = record.supervised;
       row["pieces"] = record.pieces.size();
-      row["eos_supervised"] = tokenizer.eos_id && data::learns(record, *tokenizer.eos_id);
+      if (counts.asked == 0) row["eos_supervised"] = tokenizer.eos_id && data::learns(record, *tokenizer.eos_id);
     } else {
       row["label"] = record.label;
     }
@@ -73,7 +73,8 @@ ordered_json inspect_data(const Dataset& data, const Tokenizer& tokenizer, std::
 std::string marked_records(const Dataset& data, const Tokenizer& tokenizer, std::int64_t records) {
   std::string out;
   for (const data::InspectedRecord& record : data::inspect_records(data, records)) {
-    const std::string what = record.label.empty() ? fmt::format("{} supervised", record.supervised)
+    const char* learnt = data.report().asked > 0 ? "of the answer" : "supervised";
+    const std::string what = record.label.empty() ? fmt::format("{} {}", record.supervised, learnt)
                                                   : "label " + hone::quoted(record.label);
     const std::string role = record.role.empty() ? "" : ", " + record.role;
     out += fmt::format("\n{}{} ({} tokens, {})\n", record.name, role, record.tokens, what);

@@ -32,6 +32,7 @@ ordered_json json_of(const MemoryPlan& m) {
           {"other_models", m.other_models}, {"kept_for_backward", m.kept},
           {"blocks", m.blocks},           {"loss", m.loss},
           {"step", m.backward},           {"evaluation", m.evaluation},
+          {"answers", m.answers},
           {"gathered", m.gathered},       {"exchanged", m.exchanged},
           {"checkpoint_copy", m.checkpoint_copy},
           {"gaps", m.gaps},               {"peak", m.peak}};
@@ -100,6 +101,7 @@ void print_memory(const RunPlan& plan, Lines& lines) {
                fmt::format("of {} tokens in {}, times {}", m.tokens, counted(m.rows, "row"),
                            counted(std::ssize(m.blocks), "block")));
   lines.size("an evaluation", m.evaluation);
+  lines.size("answers", m.answers, "keys and values");
   lines.size("whole blocks", m.gathered, "parallel.fsdp");
   lines.size("other ranks' sums", m.exchanged, "on their way");
   lines.size("checkpoint's copy", m.checkpoint_copy, "trainer.save.asynchronous");

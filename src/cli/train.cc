@@ -35,6 +35,12 @@ std::string_view name_of(StopReason reason) {
   return "";
 }
 
+// Of the last log line; how good a model's own answers are says more than their loss.
+bool is_told(const std::string& name) {
+  return name.ends_with("loss") || name == "reward" ||
+         (name.starts_with("eval_") && name.ends_with("_reward") && !name.ends_with("_mean_reward"));
+}
+
 std::string text_of(const Summary& summary) {
   if (summary.reason == StopReason::already_finished)
     return fmt::format("{}: finished at step {} ({}); nothing to do{}", summary.folder, summary.step,
@@ -46,7 +52,7 @@ std::string text_of(const Summary& summary) {
                   summary.step, summary.steps, human_count(static_cast<double>(summary.tokens)),
                   human_duration(summary.seconds));
   for (const auto& [name, value] : summary.metrics)
-    if (name.ends_with("loss")) text += fmt::format(", {} {}", name, four_digits(value));
+    if (is_told(name)) text += fmt::format(", {} {}", name, four_digits(value));
   if (!summary.stopped_by.empty())
     text += ", stopped by " + (summary.reason == StopReason::end_of_data ? "the " : std::string()) + summary.stopped_by;
   if (summary.failed_saves > 0) text += fmt::format(", {} saves failed", summary.failed_saves);

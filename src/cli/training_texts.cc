@@ -144,7 +144,9 @@ void TrainingTexts::open(const std::string& path) {
 // Which kind of records a file has its first one shows, unless it is a pipe, which is read once.
 std::unique_ptr<Source> TrainingTexts::open_source(SourceFile& file) {
   std::optional<Error> first;
-  for (const RecordKind kind : {RecordKind::language, RecordKind::preference, RecordKind::labelled}) try {
+  constexpr RecordKind kAll[] = {RecordKind::language, RecordKind::preference, RecordKind::labelled,
+                                 RecordKind::asked};
+  for (const RecordKind kind : kAll) try {
       file.records = kind;
       if (!io::is_pipe(file.path)) {
         Record record;
@@ -179,6 +181,12 @@ bool TrainingTexts::next_record() {
     add_extras(chats->chosen.chat, waiting_);
     add_messages(chats->chosen.chat, where, waiting_);
     add_messages(chats->rejected.chat, where, waiting_, chats->rejected.chat.prompt);
+  } else if (const auto* asked = record.as<AskedRecord>()) {
+    if (asked->chat) {
+      add_extras(*asked->chat, waiting_);
+      add_messages(*asked->chat, where, waiting_);
+    }
+    waiting_.push_back(asked->prompt + asked->answer);
   } else {
     throw Error(ErrorKind::data, where + ": no text to learn from; expected a text, a prompt and its completion, "
                                          "messages, or pairs of answers");

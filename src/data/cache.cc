@@ -66,8 +66,8 @@ void maybe_save(TokenStore& store) {
   }
 }
 
-bool can_be_learnt(const TokenStore& store) {
-  if (store.is_labelled()) return true;
+bool can_be_learnt(const TokenStore& store, RecordKind records) {
+  if (store.is_labelled() || records == RecordKind::asked) return true;
   for (std::int64_t doc = 0; doc < store.docs(); ++doc)
     if (store.supervised(store.begin(doc) + 1, store.end(doc)) > 0) return true;
   return false;
@@ -136,7 +136,7 @@ CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const
   check_ids(*store, [&](std::int64_t doc) { return fmt::format("{}:{}", path, store->line(doc)); },
             options.vocab_size);
   // Kept only when it can be trained on: a start that fails leaves no folder behind.
-  if (made && can_be_learnt(*made)) maybe_save(*made);
+  if (made && can_be_learnt(*made, options.records)) maybe_save(*made);
   if (source) source->note();
   const bool first = file.max_samples && store->counts().records == *file.max_samples;
   log::info("{}: {}{}, {} tokens, {}", path, first ? "the first " : "", counted(store->counts().records, "record"),

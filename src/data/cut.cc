@@ -33,6 +33,7 @@ class Cutter {
     ++report_.records;
     if (store_.is_labelled()) return add_labelled(stretch);
     if (store_.is_grouped()) return add_group(stretch);
+    if (options_.records == RecordKind::asked) return add_asked(stretch);
     const std::int64_t learnt = store_.supervised(stretch.begin + 1, stretch.end);
     kept_ = 0;
     if (learnt == 0)
@@ -149,6 +150,23 @@ class Cutter {
     for (const Piece& piece : unit) keep(piece);
     units_.push_back(table_.pieces.size());
     if (options_.packing == Packing::concat) used_ += length;
+  }
+
+  // A prompt without its beginning or end asks something else: what is too long is dropped, or an error.
+  void add_asked(const Stretch& stretch) {
+    if (const std::uint64_t length = stretch.end - stretch.begin; length > most_) {
+      if (options_.overlong == Overlong::error)
+        throw Error(ErrorKind::data, fmt::format("{}: {} tokens; expected at most max_length {}", name_of_(stretch.doc),
+                                                 length, most_))
+            .hint(fmt::format("raise {}, or set {}", option_words("data.max_length"),
+                              option_words("data.overlong", "drop")));
+      ++report_.dropped;
+      report_.cut_tokens += static_cast<std::int64_t>(length);
+      return;
+    }
+    ++report_.asked;
+    report_.without_answer += store_.supervised(stretch.begin + 1, stretch.end) == 0;
+    table_.pieces.push_back(whole(stretch));
   }
 
   // What is too long is shortened already, unless it is to be dropped or an error.

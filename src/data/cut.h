@@ -42,7 +42,7 @@ struct RowTable {
 // Applies `overlong` to each stretch, cuts, drops what carries no loss, and packs; counts all of it in `report`. A
 // labelled document is one piece, with what tokenising left of it. Of a group each document is one piece of at most
 // max_length; they share a row, which is as long as that many documents may be; one that is left with nothing to learn,
-// or as the other one is, drops the group.
+// or as the other one is, drops the group. What is asked is one piece, whole.
 // With concat, `split` is what the rows' ends do anyway. A document with a prompt is never split, nor laid over the end
 // of a row: see `overlong` in docs/formats.md. bos: a token that a document keeps when its start is
 // cut off, -1: none. name_of(doc) is for Overlong::error.

@@ -206,10 +206,15 @@ void PackedDataset::finish_report() {
 }
 
 void PackedDataset::check_supervised() const {
-  if (report_.supervised > 0 || !report_.labels.empty()) {
+  const bool asked = options_.records == RecordKind::asked && report_.rows > 0;
+  if (report_.supervised > 0 || !report_.labels.empty() || asked) {
     if (order_.epoch_rows() > 0) return;
     throw Error(ErrorKind::config, fmt::format("{}: every weight is 0; expected one above it", paths()));
   }
+  if (options_.records == RecordKind::asked)
+    throw Error(ErrorKind::data, fmt::format("{}: no prompt has at most max_length {} tokens with its answer, of {}",
+                                             paths(), options_.max_length, counted(report_.records, "record")))
+        .hint("raise " + option_words("data.max_length"));
   std::vector<std::string> why;
   if (report_.empty > 0) why.push_back(fmt::format("{} empty", report_.empty));
   if (report_.dropped > 0)

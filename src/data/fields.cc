@@ -8,6 +8,7 @@
 
 #include "base/option_words.h"
 #include "base/strings.h"
+#include "data/asked.h"
 #include "data/conversations.h"
 #include "data/labelled.h"
 #include "data/preference.h"
@@ -91,6 +92,7 @@ const std::vector<std::string>& labelled_fields() {
 const std::vector<std::string>& known_fields(RecordKind records) {
   if (records == RecordKind::labelled) return labelled_fields();
   if (records == RecordKind::preference) return preference_fields();
+  if (records == RecordKind::asked) return asked_fields();
   static const std::vector<std::string> names = {
       "text",  "prompt", "completion", "input_ids", "labels", "messages",  "conversations",       "instruction",
       "input", "output", "history",    "system",    "tools",  "documents", "chat_template_kwargs"};
@@ -99,6 +101,7 @@ const std::vector<std::string>& known_fields(RecordKind records) {
 
 const std::vector<std::string>& table_fields(RecordKind records) {
   if (records == RecordKind::preference) return preference_table_fields();
+  if (records == RecordKind::asked) return asked_table_fields();
   if (records == RecordKind::labelled) return labelled_fields();
   static const std::vector<std::string> names = {"text", "prompt", "completion", "input_ids", "labels"};
   return names;
@@ -135,6 +138,7 @@ Form FieldMap::form_of(const std::vector<std::string>& names, const Place& place
     if (!has(ignore_, name)) wanted.push_back(name);
   if (records_ == RecordKind::labelled) return labelled_form(wanted, columns_, place);
   if (records_ == RecordKind::preference) return preference_form(wanted, columns_, place);
+  if (records_ == RecordKind::asked) return asked_form(wanted, columns_, place);
   return columns_.empty() ? own_form(wanted, place) : renamed_form(wanted, place);
 }
 
@@ -215,13 +219,24 @@ Form FieldMap::renamed_form(const std::vector<std::string>& names, const Place& 
   return own_form(names, place);  // columns rename only what belongs to conversations
 }
 
+namespace {
+
+// Of records whose other fields may be missing.
+const std::vector<std::string>& must(RecordKind records) {
+  static const std::vector<std::string> sides = {"chosen", "rejected"}, none;  // a prompt has several names
+  return records == RecordKind::preference ? sides : none;
+}
+
+}  // namespace
+
 std::string FieldMap::null_field(const json& value, const std::vector<std::string>& names) const {
   const bool whole = has(names, "text") || has(names, "input_ids") || has(names, "messages") ||
                      has(names, "conversations") || (has(names, "prompt") && has(names, "completion")) ||
                      (has(names, "instruction") && has(names, "output"));
   if (columns_.empty() && whole) return "";  // a column of another form may be empty
-  const std::vector<std::string> sides = {"chosen", "rejected"};  // of pairs only these must be there
-  for (const std::string& known : records_ == RecordKind::preference ? sides : known_fields(records_)) {
+  const std::vector<std::string>& all =
+      records_ == RecordKind::language || records_ == RecordKind::labelled ? known_fields(records_) : must(records_);
+  for (const std::string& known : all) {
     if (is_optional_column(known) || (!columns_.empty() && columns_.count(known) == 0)) continue;
     const auto field = value.find(source_of(known));
     if (field != value.end() && field->is_null()) return source_of(known);
@@ -232,13 +247,16 @@ std::string FieldMap::null_field(const json& value, const std::vector<std::strin
 namespace {
 
 const char* needed_fields(RecordKind records) {
-  return records == RecordKind::labelled ? "text and label" : "chosen and rejected";
+  return records == RecordKind::labelled ? "text and label"
+         : records == RecordKind::asked  ? "a prompt"
+                                         : "chosen and rejected";
 }
 
 }  // namespace
 
 bool FieldMap::is_conversation(const json& value, const Form& form) const {
   if (records_ == RecordKind::preference) return is_chat_pair(value, form);
+  if (records_ == RecordKind::asked) return is_chat_asked(value, form);
   return form.is_conversation() || (!form.prompt.empty() && find_field(value, form.prompt)->is_array());
 }
 
@@ -274,6 +292,7 @@ void FieldMap::read(const json& value, const Place& place, Record& record) {
          : void(record.content = read_text_pair(value, form, place));
     return;
   }
+  if (records_ == RecordKind::asked) return void(record.content = read_asked(value, form, place));
   if (chat) return read_conversation(value, form, place, record);
   const auto string = [&](const std::string& field) { return string_field(value, field, place); };
   if (!form.label.empty()) {
@@ -316,6 +335,11 @@ void FieldMap::refuse_foreign(const std::string& name, const Form& form, const P
                 fmt::format("{}: field {}: only which answer is the better one is learnt, not by how much",
                             place.text(), hone::quoted(name)))
         .hint(hint);
+  if (records_ == RecordKind::asked && is_answer(name) && !form.answer.empty()) return;
+  if (records_ == RecordKind::asked && is_answer(name))
+    throw Error(ErrorKind::data, fmt::format("{}: field {}: nobody has said that answers are compared with it",
+                                             place.text(), hone::quoted(name)))
+        .hint(columns_words({{"answer", name}}) + " does; " + hint);
   if (foreign)
     throw Error(ErrorKind::data, fmt::format("{}: field {} is for {}, which is not this kind of training; {}",
                                              place.text(), hone::quoted(name), foreign->kind, advice_of(*foreign)))

@@ -11,11 +11,11 @@ namespace hone::data {
 
 // The fields of the file that are read; "" = not used. Exactly one of text, prompt + completion, input_ids, messages
 // (or conversations), instruction + output is there; text_pair and label are with a text that has a label; chosen and
-// rejected with the prompt of the pair, if it has one: prompt, messages or instruction; the rest belongs to
-// conversations.
+// rejected with the prompt of the pair, if it has one: prompt, messages or instruction; of what is asked one of these,
+// and the answer; the rest belongs to conversations.
 struct Form {
   std::string text = {}, prompt = {}, completion = {}, input_ids = {}, labels = {};
-  std::string text_pair = {}, label = {}, chosen = {}, rejected = {};
+  std::string text_pair = {}, label = {}, chosen = {}, rejected = {}, answer = {};
   std::string messages = {}, instruction = {}, input = {}, output = {}, history = {};
   std::string system = {}, tools = {}, documents = {}, variables = {};
   std::vector<std::string> fields() const;  // all that are used

@@ -72,7 +72,10 @@ std::vector<std::pair<std::string, std::int64_t>> report_lines(const DataReport&
   std::vector<std::pair<std::string, std::int64_t>> lines = {{"records", report.records},
                                                              {"rows", report.rows},
                                                              {"tokens", report.tokens}};
-  if (report.labels.empty()) lines.emplace_back("supervised tokens", report.supervised);
+  if (report.asked > 0)
+    lines.emplace_back("prompts with an answer", report.asked - report.without_answer);
+  else if (report.labels.empty())
+    lines.emplace_back("supervised tokens", report.supervised);
   if (report.files > 1) lines.insert(lines.begin(), {"files", report.files});
   const std::pair<const char*, std::int64_t> others[] = {
       {"empty records", report.empty},     {"records without a supervised token", report.unsupervised_records},

@@ -365,7 +365,7 @@ void StreamReader::count_window(bool passed) {
        {&DataReport::records, &DataReport::empty, &DataReport::cut, &DataReport::split, &DataReport::dropped,
         &DataReport::cut_tokens, &DataReport::tokens, &DataReport::supervised, &DataReport::rows,
         &DataReport::unsupervised_records, &DataReport::cut_prompts, &DataReport::lost_supervised, &DataReport::seams,
-        &DataReport::pieces})
+        &DataReport::pieces, &DataReport::asked, &DataReport::without_answer})
     total_.*one += now.*one;
   any_rows_ |= now.rows > 0;
   if (now.rows > 0 || (ended_ && any_rows_)) return;

@@ -14,11 +14,14 @@
 #include "data/source.h"
 #include "data/stream_entry.h"
 #include "text/chat/chat_mask.h"
+#include "text/chat/chat_printed.h"
 #include "text/tokenizer/json_tokenizer.h"
 #include "text/tokenizer/no_tokenizer.h"
 
 namespace hone::data {
 namespace {
+
+constexpr std::size_t kShown = 60;  // bytes of a text in a message
 
 void append_eos_to(Tokens& tokens, const Tokenizer& tokenizer) {
   if (!tokenizer.eos_id || (!tokens.ids.empty() && tokens.ids.back() == *tokenizer.eos_id)) return;
@@ -165,6 +168,37 @@ Tokens from_chat(const ChatRecord& record, const Tokenising& how, const std::str
   return std::move(made.tokens);
 }
 
+std::string prompt_text(const text::ChatTemplate& chat_template, const Conversation& asked, const std::string& place) {
+  const text::Chat chat = text::chat_for(chat_template, asked, place);
+  const auto made = during("rendering " + place, [&] {
+    return chat_template.render(chat, {.generation_prompt = true, .now = text::kTrainingDate});
+  });
+  text::check_printed(chat_template, chat, made, place);
+  return made.text;
+}
+
+// What is asked as the model meets it, then what answers are compared with: these are the tokens that have labels.
+RecordTokens from_asked(const AskedRecord& record, const Tokenising& how, const std::string& place) {
+  const Tokenizer& tokenizer = how.tokenizer;
+  RecordTokens tokens;
+  if (record.chat)
+    tokens.ids = tokenizer.encode(prompt_text(how.chat_template(), *record.chat, place), false).ids;
+  else
+    tokens.ids = tokenizer.encode(record.prompt, true).ids;
+  if (!record.chat && tokenizer.adds_eos && !tokens.ids.empty() && tokens.ids.back() == tokenizer.eos_id)
+    tokens.ids.pop_back();
+  tokens.labels.assign(tokens.ids.size(), -100);
+  if (record.answer.empty() || tokens.ids.empty()) return tokens;
+  const std::vector<std::int32_t> answer = tokenizer.encode(record.answer, false).ids;
+  if (trim(tokenizer.decode(answer, /*skip_special=*/false)) != record.answer)
+    throw Error(ErrorKind::data, fmt::format("{}: the answer {} does not come out of the tokenizer as it went in",
+                                             place, hone::quoted(record.answer.substr(0, kShown))))
+        .hint("its normaliser changes the text; write the answer in the form that the tokenizer gives");
+  tokens.ids.insert(tokens.ids.end(), answer.begin(), answer.end());
+  tokens.labels.insert(tokens.labels.end(), answer.begin(), answer.end());
+  return tokens;
+}
+
 // Both sides read the prompt anew: each is a document of its own.
 RecordTokens as_pair(RecordTokens chosen, RecordTokens rejected) {
   if (chosen.ids.empty() || rejected.ids.empty()) return {};
@@ -233,6 +267,7 @@ namespace {
 // Files are read as the kind that is asked for; a plug-in's source may give another.
 void check_kind(const Record& record, RecordKind wanted, const std::string& place) {
   const RecordKind kind = record.as<LabelledRecord>()                                          ? RecordKind::labelled
+                          : record.as<AskedRecord>()                                           ? RecordKind::asked
                           : record.as<PreferenceRecord>() || record.as<ChatPreferenceRecord>() ? RecordKind::preference
                                                                                                : RecordKind::language;
   if (kind == wanted) return;
@@ -261,7 +296,9 @@ RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::s
   const auto* ids = record.as<IdsRecord>();
   const auto* chat = record.as<ChatRecord>();
   const auto* chats = record.as<ChatPreferenceRecord>();
-  if (!ids) text::require_tokenizer(how.tokenizer, place + (chat || chats ? ": a conversation" : ": a text"));
+  const auto* asked = record.as<AskedRecord>();
+  const bool in_turns = chat || chats || (asked && asked->chat);
+  if (!ids) text::require_tokenizer(how.tokenizer, place + (in_turns ? ": a conversation" : ": a text"));
   if (const auto* labelled = record.as<LabelledRecord>()) {
     HONE_ASSERT(how.labelled);
     if (how.loss) fail_loss("a text with a label", "its label is learnt, and none of its tokens");
@@ -270,6 +307,10 @@ RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::s
   const auto* texts = record.as<PreferenceRecord>();
   if ((texts || chats) && how.loss)
     fail_loss("a preference pair", "its answers are learnt, and nothing else");
+  if (asked) {
+    if (how.loss) fail_loss("a prompt", "what is learnt is the model's own answers");
+    return from_asked(*asked, how, place);
+  }
   if (texts)
     return as_pair(from_pair(texts->prompt, texts->chosen, how, false),
                    from_pair(texts->prompt, texts->rejected, how, false));

@@ -24,7 +24,8 @@ constexpr std::string_view kPair = "convert the records to prompt and completion
                            kDpo = "objectives dpo, orpo, cpo and reward learn from pairs, hone eval --metric "
                                   "preference measures on them",
                            kLabels = "give labels, with -100 for what is not learnt",
-                           kAsCompletion = "learns it as the completion",
+                           kAsCompletion = "learns it as the completion; objectives grpo and rloo compare answers with "
+                                           "it",
                            kByLoss = "chooses what is learnt, for all records";
 
 constexpr const char* kChoices[] = {"weight", "train", "training", "trainable", "loss", "loss_weight"};
@@ -117,6 +118,11 @@ const TrainingField* find_foreign(std::string_view name) {
 bool is_of_pairs(std::string_view name) {
   const TrainingField* field = find_foreign(name);
   return field && field->kind == kPreference;
+}
+
+bool is_answer(std::string_view name) {
+  const TrainingField* field = find_foreign(name);
+  return field && field->kind == kVerified;
 }
 
 bool is_blank(const json& value) {

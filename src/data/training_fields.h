@@ -23,6 +23,9 @@ const TrainingField* find_foreign(std::string_view name);
 // Whether the field says something about a preference pair.
 bool is_of_pairs(std::string_view name);
 
+// Whether answers are compared with the field.
+bool is_answer(std::string_view name);
+
 // Whether a value says nothing: null, an empty text, list or object.
 bool is_blank(const nlohmann::ordered_json& value);
 

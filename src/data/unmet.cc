@@ -15,8 +15,8 @@
 namespace hone::data {
 
 bool is_optional_column(std::string_view known) {
-  constexpr std::array<std::string_view, 6> kAll = {"input", "history",   "system",
-                                                    "tools", "documents", "chat_template_kwargs"};
+  constexpr std::array<std::string_view, 7> kAll = {"input",     "history",              "system", "tools",
+                                                    "documents", "chat_template_kwargs", "answer"};
   return std::find(kAll.begin(), kAll.end(), known) != kAll.end();
 }
 

@@ -10,6 +10,7 @@
 #include "hone/registry.h"
 #include "nn/finite.h"
 #include "ops/log_probs.h"
+#include "tensor/by_document.h"
 #include "tensor/host.h"
 #include "tensor/pairs.h"
 

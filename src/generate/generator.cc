@@ -34,11 +34,12 @@ std::int64_t most_tokens(const GenerateConfig& config, std::int64_t prompt) {
 
 // One prompt's answer in the making.
 struct Line {
-  Line(std::size_t number, const std::vector<std::int32_t>& prompt, const GenerateConfig& config, const Model& model)
+  Line(std::size_t number, const std::vector<std::int32_t>& prompt, const GenerateConfig& config, const Model& model,
+       Random random)
       : number(number),
         most(most_tokens(config, std::ssize(prompt))),
         sampler(config, model.vocab_size()),
-        random(config.seed, fmt::format("generate/{}", number)) {
+        random(std::move(random)) {
     for (const std::int32_t id : prompt) sampler.seen(id);
     // The last token of an answer is never read, so that it needs no position.
     if (model.positions_are_learned()) most = std::min(most, model.max_positions() - std::ssize(prompt) + 1);
@@ -139,13 +140,14 @@ struct Generator::State {
   std::shared_ptr<const Tokenizer> tokenizer;
   GenerateStats stats = {};
   std::string adapter = kDefaultAdapter;
+  bool silent = false;
   using Prompts = std::vector<std::vector<std::int32_t>>;
 
   void check(const Prompts& prompts, const GenerateConfig& config) const;
   void run(const Prompts& prompts, Lines lines, const GenerateConfig& config, const Stream& stream,
            const Answered& finished);
-  void begin(const Prompts& prompts, const Lines& lines, nn::KvCache& cache, const GenerateConfig& config,
-             std::vector<std::int32_t>& ids);
+  void begin(const Prompts& prompts, const Lines& lines, std::optional<nn::KvCache>& cache,
+             const GenerateConfig& config, std::vector<std::int32_t>& ids);
   void go_on(const Lines& lines, nn::Decoder* decoder, nn::KvCache& cache, bool greedy, std::vector<std::int32_t>& ids);
   void check_finite(const Lines& lines, const std::vector<std::int32_t>& ids) const;
   bool take(Line& line, std::int32_t id, const GenerateConfig& config, const Stream& stream) const;
@@ -227,13 +229,24 @@ bool Generator::State::take(Line& line, std::int32_t id, const GenerateConfig& c
   return done;
 }
 
-// One pass over the prompts: their first tokens. While a device makes it, the host reads how the answers' texts go on.
-void Generator::State::begin(const Prompts& prompts, const Lines& lines, nn::KvCache& cache,
+// One pass over the prompts: their first tokens. What is asked several times in a row is read once. While a device
+// makes it, the host reads how the answers' texts go on.
+void Generator::State::begin(const Prompts& prompts, const Lines& lines, std::optional<nn::KvCache>& cache,
                              const GenerateConfig& config, std::vector<std::int32_t>& ids) {
   const Stopwatch watch;
   std::vector<std::span<const std::int32_t>> input;
-  for (const auto& line : lines) input.emplace_back(prompts[line->number]);
-  const Tensor logits_RV = next_logits(model, adapter, input, cache);
+  std::vector<std::int64_t> rows;  // of `input`, for each line
+  for (const auto& line : lines) {
+    const std::vector<std::int32_t>& prompt = prompts[line->number];
+    if (input.empty() || !std::ranges::equal(input.back(), prompt)) input.emplace_back(prompt);
+    rows.push_back(std::ssize(input) - 1);
+  }
+  cache.emplace(model.cache_spec(), std::ssize(input));
+  Tensor logits_RV = next_logits(model, adapter, input, *cache);
+  if (input.size() < lines.size()) {
+    cache->keep(rows);
+    logits_RV = logits_RV.index_select(0, devices::sent(at::tensor(rows, at::kLong), logits_RV.device()));
+  }
   for (const auto& line : lines) line->answer.emplace(*tokenizer, prompts[line->number], config.stop);
   choose_next(lines, logits_RV, is_greedy(config), ids);
   for (const auto& row : input) stats.prompt_tokens += std::ssize(row);
@@ -271,7 +284,7 @@ void Generator::State::drop_finished(Lines& lines, std::vector<std::int32_t>& id
 
 void Generator::State::run(const Prompts& prompts, Lines lines, const GenerateConfig& config, const Stream& stream,
                            const Answered& finished) {
-  nn::KvCache cache(model.cache_spec(), std::ssize(lines));
+  std::optional<nn::KvCache> cache;
   const std::unique_ptr<nn::Decoder> decoder = nn::maybe_make_decoder(model, std::ssize(lines), adapter);
   std::vector<std::int32_t> ids;
   begin(prompts, lines, cache, config, ids);
@@ -285,9 +298,9 @@ void Generator::State::run(const Prompts& prompts, Lines lines, const GenerateCo
       lines[r].reset();
       any_finished = true;
     }
-    if (any_finished) drop_finished(lines, ids, cache);
+    if (any_finished) drop_finished(lines, ids, *cache);
     if (lines.empty()) break;
-    go_on(lines, decoder.get(), cache, is_greedy(config), ids);
+    go_on(lines, decoder.get(), *cache, is_greedy(config), ids);
   }
   stats.decode_seconds += watch.seconds();
 }
@@ -309,9 +322,12 @@ void Generator::use_adapter(const std::string& name) {
 
 const GenerateStats& Generator::stats() const { return state_->stats; }
 
+void Generator::be_silent() { state_->silent = true; }
+
 std::vector<Generated> Generator::generate(const std::vector<std::vector<std::int32_t>>& prompts,
                                            const GenerateConfig& config, const Stream& stream,
-                                           const Answered& answered) {
+                                           const Answered& answered, std::span<const std::uint64_t> seeds) {
+  HONE_ASSERT(seeds.empty() || seeds.size() == prompts.size());
   const at::NoGradGuard no_grad;
   state_->stats = {};
   state_->check(prompts, config);
@@ -324,14 +340,17 @@ std::vector<Generated> Generator::generate(const std::vector<std::vector<std::in
     for (std::size_t i = 0; i < prompts.size(); ++i) finished(i, {});
     return results;
   }
+  const auto random_of = [&](std::size_t i) {
+    return seeds.empty() ? Random(config.seed, fmt::format("generate/{}", i)) : Random(seeds[i], "generate");
+  };
   const auto batch_size = static_cast<std::size_t>(config.batch_size);
   for (std::size_t begin = 0; begin < prompts.size(); begin += batch_size) {
     Lines lines;
     for (std::size_t i = begin; i < std::min(begin + batch_size, prompts.size()); ++i)
-      lines.push_back(std::make_unique<Line>(i, prompts[i], config, state_->model));
+      lines.push_back(std::make_unique<Line>(i, prompts[i], config, state_->model, random_of(i)));
     state_->run(prompts, std::move(lines), config, stream, finished);
   }
-  state_->warn_of_length(prompts, results, config);
+  if (!state_->silent) state_->warn_of_length(prompts, results, config);
   return results;
 }
 

@@ -92,13 +92,13 @@ void Plan::place(const std::vector<Doc>& docs, at::Device device) {
 
 void Plan::share(const std::vector<Doc>& docs) {
   tokens_ = 0;
-  std::int64_t before = 0;  // where the first token of the document before is on the flat axis
+  std::int64_t first = 0;  // where the first token of a group's first document is on the flat axis
   for (std::size_t i = 0; i < docs.size(); ++i) {
     const std::int64_t shared = docs[i].shared, own = docs_[i].span.end - docs_[i].span.begin - shared;
-    if (shared > 0) of_flat_.push_back({before, before + shared});
+    if (i > 0 && (docs[i].group != docs[i - 1].group || docs[i].row != docs[i - 1].row)) first = tokens_;
+    if (shared > 0) of_flat_.push_back({first, first + shared});
     of_flat_.push_back({tokens_, tokens_ + own});
     of_documents_.push_back({docs_[i].span.begin + shared, docs_[i].span.end});
-    before = tokens_;
     tokens_ += own;
   }
   if (tokens_ == (docs_.empty() ? 0 : docs_.back().span.end)) of_flat_.clear(), of_documents_.clear();

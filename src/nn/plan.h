@@ -25,7 +25,7 @@ struct PlannedDoc {
 
 // Layers see tokens on one flat axis. Where the batch has padding, only the real tokens are on it: padding is never
 // computed. Attention sees documents, one after the other on an axis of their own. It is the flat one, unless prefixes
-// are shared: then what a document begins with as the one before it is on the flat axis once.
+// are shared: then what a group's documents begin with as its first one is on the flat axis once.
 //
 // Or padding is computed, too: then rows of one size make work of one size, whatever documents are in them, and what
 // depends on these lies on the device.

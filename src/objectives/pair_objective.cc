@@ -5,6 +5,7 @@
 
 #include "hone/layers.h"
 #include "ops/log_probs.h"
+#include "tensor/by_document.h"
 #include "tensor/host.h"
 #include "tensor/pairs.h"
 

@@ -21,8 +21,11 @@ Tensor numbers_of(const std::vector<std::int64_t>& values, std::size_t documents
   return host::tensor_of(values, {static_cast<std::int64_t>(documents)});
 }
 
+bool go_together(const Doc& first, const Doc& doc) {
+  return doc.role != Role::none && doc.row == first.row && doc.group == first.group;
+}
+
 std::int32_t shared_start(const HostBatch& host, const Doc& before, const Doc& doc) {
-  if (doc.role == Role::none || doc.row != before.row || doc.group != before.group) return 0;
   const auto at = [&](const std::vector<std::int64_t>& values, const Doc& of) {
     return values.data() + of.row * host.length + of.begin;
   };
@@ -47,8 +50,12 @@ Batch to_batch(const HostBatch& host) {
     batch.extra[name] = column.per == HostColumn::Per::token ? tensor_of(column.values, host)
                                                              : numbers_of(column.values, host.docs.size());
   batch.docs = host.docs;
+  std::size_t first = 0;  // of the group
   for (std::size_t i = 1; i < batch.docs.size(); ++i)
-    batch.docs[i].shared = shared_start(host, batch.docs[i - 1], batch.docs[i]);
+    if (go_together(batch.docs[first], batch.docs[i]))
+      batch.docs[i].shared = shared_start(host, batch.docs[first], batch.docs[i]);
+    else
+      first = i;
   batch.tokens = host.tokens;
   batch.supervised = host.supervised;
   return batch;

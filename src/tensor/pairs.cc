@@ -41,17 +41,4 @@ Pairs pairs_of(const Batch& batch) {
   return {on_device_of(chosen, batch), on_device_of(rejected, batch)};
 }
 
-Tensor sums_by_document(const Tensor& values_N, const Batch& batch) {
-  const std::int64_t documents = std::ssize(batch.docs);
-  std::vector<std::int64_t> document(static_cast<std::size_t>(batch.rows() * batch.length()), documents);
-  for (std::int64_t i = 0; i < documents; ++i) {
-    const Doc& doc = batch.docs[static_cast<std::size_t>(i)];
-    const auto row = document.begin() + doc.row * batch.length();
-    std::fill(row + doc.begin, row + doc.end, i);
-  }
-  return at::zeros({documents + 1}, values_N.options().dtype(at::kDouble))
-      .index_add(0, on_device_of(document, batch), values_N.to(at::kDouble))
-      .narrow(0, 0, documents);
-}
-
 }  // namespace hone

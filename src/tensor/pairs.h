@@ -1,6 +1,6 @@
 // The pairs of a batch of preference records.
 //
-// Letters: B batch, T time, N tokens (B * T), S documents, P pairs.
+// Letters: P pairs.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,9 +18,5 @@ struct Pairs {
 };
 Pairs pairs_of(const Batch& batch);  // Error(data): a document that is not one of a pair
 std::int64_t count_pairs(const Batch& batch);
-
-// The sum of each document's values, in fp64: of hundreds of log-probabilities fp32 would leave four digits behind the
-// point, and what is learnt from is differences. Those of padding are left out. A graph through it.
-Tensor sums_by_document(const Tensor& values_N, const Batch& batch);
 
 }  // namespace hone

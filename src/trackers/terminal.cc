@@ -27,7 +27,7 @@ class Terminal final : public Tracker {
 
   void log(std::int64_t step, const Metrics& metrics) override {
     done_ = step;
-    for (const char* name : {"loss", "learning_rate", "grad_norm", "eval_loss"})
+    for (const char* name : {"loss", "reward", "learning_rate", "grad_norm", "eval_loss", "eval_reward"})
       if (const auto found = metrics.find(name); found != metrics.end()) show(name, found->second);
   }
   void step(std::int64_t step, std::int64_t tokens, double) override {

@@ -145,6 +145,22 @@ void check_lengths(const Recipe& recipe, Problems& problems) {
                                  recipe.objective.type));
 }
 
+void check_answers(const Recipe& recipe, Problems& problems) {
+  const Needs needs = make_objective(recipe)->needs();
+  const std::string who = "not with objective " + recipe.objective.type;
+  if (needs.records != RecordKind::asked) return;
+  problems.require(!recipe.data.packing || *recipe.data.packing == Packing::none, "data.packing",
+                   who + ": a row is one prompt, whose answers share it");
+  problems.require(recipe.data.overlong != Overlong::keep_start && recipe.data.overlong != Overlong::keep_end,
+                   "data.overlong", who + ": a part of a prompt asks something else; expected drop or error");
+  problems.require(!recipe.data.loss, "data.loss", who + ": what is learnt is the model's own answers");
+  problems.require(!recipe.trainer.tokens, "trainer.tokens",
+                   who + ": nobody knows how long its answers will be; set trainer.steps");
+  problems.require(recipe.trainer.fp8 == Float8::off, "trainer.fp8",
+                   who + ": answers would be likelier or less when they are learnt than when they were given");
+  problems.require(recipe.data.append_eos, "data.append_eos", who + ": nothing is put behind a prompt");
+}
+
 void check_stream_window(const Recipe& recipe, Problems& problems) {
   if (recipe.data.stream_window != DataSection().stream_window)
     problems.require(data::is_stream(recipe.data.train), "data.stream_window",
@@ -157,6 +173,7 @@ void find_contradictions(const Recipe& recipe, Problems& problems) {
   check_stream_window(recipe, problems);
   check_step_plan(recipe, problems);
   check_lengths(recipe, problems);
+  check_answers(recipe, problems);
   check_objective(recipe, problems);
   check_evaluation(recipe, problems);
   check_callbacks(recipe, problems);

@@ -41,12 +41,15 @@ namespace {
 class ObjectiveLoss final : public Evaluation {
  public:
   ObjectiveLoss(const Objective& objective, std::vector<std::string> names)
-      : objective_(objective), names_(std::move(names)) {
-    names_.insert(names_.begin(), "loss");
+      : objective_(objective), names_(std::move(names)), tells_loss_(objective.needs().answers == 0) {
+    if (tells_loss_) names_.insert(names_.begin(), "loss");
   }
   RecordKind records() const override { return objective_.needs().records; }
   void check(const Model& model) const override { objective_.check(model); }
   std::vector<std::string> names() const override { return names_; }
+  bool greater_is_better(const std::string& name) const override {
+    return Evaluation::greater_is_better(name) && !name.ends_with("kl") && !name.ends_with("clipped_ratio");
+  }
 
   Sums measure(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
     Sums all;
@@ -80,9 +83,10 @@ class ObjectiveLoss final : public Evaluation {
         if (std::find(names_.begin(), names_.end(), name) != names_.end() && name != "loss") made[name] = mean;
       } else if (key.starts_with(kSum)) {
         const std::string name = key.substr(kSum.size());
-        made[name] = ratio(kSum, kWeight, name);
+        if (total.at(kWeight + name) != 0) made[name] = ratio(kSum, kWeight, name);
       }
     }
+    if (!tells_loss_) made.erase("loss");
     return made;
   }
 
@@ -91,6 +95,7 @@ class ObjectiveLoss final : public Evaluation {
   inline static const std::string kTerm = "term:", kAmount = "amount:", kSum = "sum:", kWeight = "weight:";
   const Objective& objective_;
   std::vector<std::string> names_;
+  const bool tells_loss_;  // not of a model's own answers: it goes by how these differ, not by how good they are
 };
 
 }  // namespace
@@ -112,11 +117,15 @@ EvaluateOptions evaluate_options(const Recipe& recipe, const Inputs& inputs) {
   return options;
 }
 
-Batch evaluation_batch(const Dataset& data, std::int64_t begin, const EvaluateOptions& options) {
+HostBatch evaluation_host_batch(const Dataset& data, std::int64_t begin, const EvaluateOptions& options) {
   std::vector<std::int64_t> rows(static_cast<std::size_t>(std::min(options.batch_size, data.rows() - begin)));
   std::iota(rows.begin(), rows.end(), begin);
   const Random random(options.seed, fmt::format("evaluate/{}", begin));
-  return to_batch(collate(data.take(rows), options.collator.get(), options.pad_id, random));
+  return collate(data.take(rows), options.collator.get(), options.pad_id, random);
+}
+
+Batch evaluation_batch(const Dataset& data, std::int64_t begin, const EvaluateOptions& options) {
+  return to_batch(evaluation_host_batch(data, begin, options));
 }
 
 namespace {

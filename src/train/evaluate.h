@@ -40,6 +40,7 @@ struct EvaluateOptions {
 EvaluateOptions evaluate_options(const Recipe& recipe, const Inputs& inputs);
 
 // The rows from `begin` on, as many as a batch has; what a collator draws is the same each time.
+HostBatch evaluation_host_batch(const Dataset& data, std::int64_t begin, const EvaluateOptions& options);
 Batch evaluation_batch(const Dataset& data, std::int64_t begin, const EvaluateOptions& options);
 
 // One forward pass per batch for all of them. Nothing: abandoned. Error(config): the model lacks what one needs.

@@ -9,8 +9,10 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/option_words.h"
 #include "base/plugin.h"
 #include "base/progress.h"
+#include "base/strings.h"
 #include "data/choose_template.h"
 #include "data/files.h"
 #include "data/source_hash.h"
@@ -22,6 +24,7 @@
 #include "hub/fresh.h"
 #include "hub/memory.h"
 #include "hub/own_tokenizer.h"
+#include "nn/pair_scores.h"
 #include "tensor/device.h"
 #include "tensor/dtype.h"
 #include "train/adapter_base.h"
@@ -120,7 +123,17 @@ void look_for_test(const std::string& name, const std::vector<DataFile>& files) 
   });
 }
 
-void load_data(const Recipe& recipe, Dataset::Options options, Inputs& inputs) {
+// What is compared with something needs it of every record.
+void check_answers(const Needs& needs, const std::string& option, const Dataset& data) {
+  const DataReport& report = data.report();
+  if (needs.compares_answers.empty() || report.without_answer == 0) return;
+  throw Error(ErrorKind::data,
+              fmt::format("{}: {} of {} have no answer, with which {} compares those of the model", option,
+                          report.without_answer, counted(report.records, "record"), needs.compares_answers))
+      .hint(columns_words({{"answer", "solution"}}) + " reads it from another field");
+}
+
+void load_data(const Recipe& recipe, const Needs& needs, Dataset::Options options, Inputs& inputs) {
   const DataSection& data = recipe.data;
   options.cache_folder = cache_folder(recipe);
   inputs.train = load_train(recipe, options, inputs);
@@ -140,6 +153,8 @@ void load_data(const Recipe& recipe, Dataset::Options options, Inputs& inputs) {
   Problems problems;
   check_schedule(recipe, steps_of(recipe, inputs), problems);
   problems.raise();
+  if (const Dataset* dataset = inputs.train->as_dataset()) check_answers(needs, "data.train", *dataset);
+  for (const EvalSet& set : inputs.evals) check_answers(needs, "data.eval: " + set.name, *set.data);
   for (const EvalSet& set : inputs.evals)
     if (set.data->rows() == 0)
       throw Error(ErrorKind::data, fmt::format("data.eval: {}: no row to evaluate on", set.name));
@@ -187,8 +202,8 @@ Dataset::Options dataset_options(const DataSection& data, RecordKind records) {
   Dataset::Options options;
   options.max_length = data.max_length;
   options.overlong = data.overlong;
-  const bool labelled = records == RecordKind::labelled;
-  options.packing = data.packing.value_or(labelled ? Packing::none : Packing::best_fit);
+  const bool alone = records == RecordKind::labelled || records == RecordKind::asked;
+  options.packing = data.packing.value_or(alone ? Packing::none : Packing::best_fit);
   options.append_eos = data.append_eos;
   options.loss = data.loss;
   options.records = records;
@@ -264,22 +279,33 @@ Inputs inputs_of(const Recipe& recipe, const std::filesystem::path& checkpoint, 
   return inputs;
 }
 
+// Of documents, with the answers that come behind them.
+void check_lengths(const Model& model, const std::string& who, const Needs& needs, const Recipe& recipe) {
+  const std::int64_t most = recipe.data.max_length + needs.answer_tokens;
+  const std::string what = needs.answers > 0 ? "data.max_length + objective.max_completion_length" : "data.max_length";
+  model.check_length(most, who + what);
+  if (most > model.max_positions() && (!who.empty() || needs.answers > 0))
+    log::warning("{}{} {} is beyond its max_position_embeddings {}", who, what, most, model.max_positions());
+}
+
 // A model beside the one that is trained is asked about the same token ids, in documents as long.
 void check_role(const std::string& role, const std::filesystem::path& folder, const Needs& needs, const Recipe& recipe,
                 const Inputs& inputs) {
   const std::string option = "objective." + role, file = (folder / "config.json").string();
   const std::unique_ptr<Model> other = build_model(config::read_file(file), file);
-  if (needs.models_are_language_models) require_causal_lm(*other, option);
-  other->check_length(recipe.data.max_length, "data.max_length");
-  if (recipe.data.max_length > other->max_positions())
-    log::warning("{}: data.max_length {} is beyond its max_position_embeddings {}", option, recipe.data.max_length,
-                 other->max_positions());
+  const bool scores = needs.models_with_scores.contains(role);
+  if (scores)
+    nn::require_score(*other, option);
+  else if (needs.models_are_language_models)
+    require_causal_lm(*other, option);
+  check_lengths(*other, option + ": ", needs, recipe);
   const std::int64_t theirs = other->vocab_size(), ours = inputs.model->vocab_size();
-  if (theirs < ours || (theirs > ours && !needs.models_read_same_tokens))
+  const bool same = needs.models_read_same_tokens || scores;
+  if (theirs < ours || (theirs > ours && !same))
     throw Error(ErrorKind::config, fmt::format("{}: {} has a vocabulary of {}, and the model one of {}", option,
                                                folder.string(), theirs, ours))
         .hint("both are asked about the same token ids");
-  if (needs.models_read_same_tokens) hub::check_same_tokens(*inputs.tokenizer, folder, option);
+  if (same) hub::check_same_tokens(*inputs.tokenizer, folder, option);
 }
 
 void check_beside(const Needs& needs, const Recipe& recipe, const Inputs& inputs) {
@@ -317,9 +343,9 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
     inputs.model = build_model(config, file);
     if (say) check_changes(changes, inputs.model->hf_config(), inputs.source.string());
   }
-  inputs.model->check_length(recipe.data.max_length, "data.max_length");
   const std::unique_ptr<Objective> objective = make_objective(recipe);
   const Needs needs = objective->needs();
+  check_lengths(*inputs.model, "", needs, recipe);
   const bool labelled = needs.records == RecordKind::labelled;  // then the head is for labels that the data have
   const auto with_head = [&](const std::vector<std::string>& labels) {
     if (!labels.empty()) give_head(inputs, labels, config, file, recipe);
@@ -331,7 +357,7 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
   Dataset::Options options = dataset_options(recipe.data, needs.records);
   options.vocab_size = inputs.model->vocab_size();
   options.labels = known_labels(needs, *inputs.model);
-  load_data(recipe, options, inputs);
+  load_data(recipe, needs, options, inputs);
   if (labelled) with_head(inputs.train->labels());
   check_steps(recipe, inputs);
   inputs.process = resident_memory();

@@ -221,6 +221,34 @@ HostBatch full_rows(std::int64_t rows, std::int64_t length, RecordKind kind) {
   return batch;
 }
 
+// What prepare() makes at most of prompts: of each its answers, in one row.
+HostBatch with_answers(const HostBatch& asked, const Needs& needs, bool evaluation = false) {
+  if (needs.answers == 0) return asked;
+  std::vector<HostRow> rows(static_cast<std::size_t>(asked.rows));
+  for (const Doc& doc : asked.docs) {
+    const auto prompt = static_cast<std::size_t>(doc.end - doc.begin);
+    HostDoc answer{.ids = std::vector<std::int64_t>(prompt + static_cast<std::size_t>(needs.answer_tokens)),
+                   .targets = {}};
+    answer.targets.assign(answer.ids.size(), -100);
+    std::fill(answer.targets.begin() + static_cast<std::ptrdiff_t>(prompt) - 1, answer.targets.end() - 1, 0);
+    HostRow& row = rows[static_cast<std::size_t>(doc.row)];
+    answer.role = Role::answer, answer.group = std::ssize(row);
+    row.insert(row.end(), static_cast<std::size_t>(evaluation ? needs.evaluation_answers : needs.answers), answer);
+  }
+  return pad(rows, 0);
+}
+
+// A cache doubles where it has to grow.
+std::uint64_t answers_bytes(const Model& model, Precision precision, const Needs& needs, const HostBatch& batch) {
+  if (needs.answers == 0) return 0;
+  std::int64_t longest = 0, numbers = 0;
+  for (const Doc& doc : batch.docs) longest = std::max<std::int64_t>(longest, doc.end - doc.begin);
+  for (const CacheSpec::Layer& layer : model.causal_lm()->cache_spec().layers)
+    numbers += 4 * layer.kv_heads * layer.head_size * (layer.window > 0 ? std::min(longest, layer.window) : longest);
+  const std::int64_t all = std::ssize(batch.docs), rows = std::min(all, needs.answers_at_once.value_or(all));
+  return static_cast<std::uint64_t>(rows * numbers) * c10::elementSize(hub::type_of(precision));
+}
+
 // Ranks that share a model out keep one part of so many of what is trained, and have whole blocks for a moment: the
 // root's weights, a block's and the next one's, and a block's gradients.
 void share_out(MemoryPlan& plan, Model& model, std::uint64_t ranks) {
@@ -259,14 +287,16 @@ void go_through(MetaRun& run, const Recipe& recipe, const Inputs& inputs, const 
   for (int step = 0; step < 2; ++step) run.step(batch, std::min<std::int64_t>(own, 2));
   if (inputs.evals.empty()) return;
   EvaluateOptions options = evaluate_options(recipe, inputs);
-  run.evaluate(evaluation_batch(*inputs.evals.front().data, 0, options).to(at::kMeta));
+  const Dataset& data = *inputs.evals.front().data;
+  run.evaluate(on_meta(with_answers(evaluation_host_batch(data, 0, options), make_objective(recipe)->needs(), true)));
 }
 
 }  // namespace
 
 HostBatch fullest_batch(const Recipe& recipe, const Inputs& inputs, std::int64_t batch_size) {
+  const Needs needs = make_objective(recipe)->needs();
   if (!inputs.train->as_dataset())
-    return full_rows(batch_size, recipe.data.max_length, make_objective(recipe)->needs().records);
+    return with_answers(full_rows(batch_size, recipe.data.max_length, needs.records), needs);
   Loader::Options options = loader_options(recipe, inputs);
   options.batch_size = batch_size, options.accumulate = 1;
   Loader loader(inputs.train, options);
@@ -275,7 +305,7 @@ HostBatch fullest_batch(const Recipe& recipe, const Inputs& inputs, std::int64_t
   for (std::int64_t i = 0; i < std::min(all, kLookedAt); ++i)
     for (HostBatch& batch : loader.next())
       if (batch.tokens > fullest.tokens || fullest.rows == 0) fullest = std::move(batch);
-  return fullest;
+  return with_answers(fullest, needs);
 }
 
 std::string memory_parts(const MemoryPlan& plan) {
@@ -283,7 +313,8 @@ std::string memory_parts(const MemoryPlan& plan) {
       {"weights", plan.weights},     {"masters", plan.masters},
       {"gradients", plan.gradients}, {"the optimizer's state", plan.optimizer},
       {"an average", plan.average},  {"other models", plan.other_models},
-      {"a step", plan.backward},     {"an evaluation", plan.evaluation}};
+      {"a step", plan.backward},     {"an evaluation", plan.evaluation},
+      {"answers", plan.answers}};
   std::vector<std::string> texts;
   for (const auto& [name, bytes] : parts)
     if (bytes > 0) texts.push_back(fmt::format("{} {}", name, human_size(bytes)));
@@ -299,6 +330,7 @@ MemoryPlan plan_memory(const Recipe& recipe, const Inputs& inputs, const MetaRun
   const HostBatch batch = fullest_batch(recipe, inputs, rows);
   plan.rows = batch.rows, plan.tokens = batch.tokens;
   MetaRun run(recipe, inputs, plan);
+  plan.answers = answers_bytes(run.model(), recipe.trainer.precision, make_objective(recipe)->needs(), batch);
   plan.checkpoint = run.checkpoint_bytes();
   try {
     go_through(run, recipe, inputs, batch, options.ranks);
@@ -306,13 +338,13 @@ MemoryPlan plan_memory(const Recipe& recipe, const Inputs& inputs, const MetaRun
     plan.unknown = error.what();
     plan.unknown = plan.unknown.substr(0, plan.unknown.find('\n'));
   }
-  const std::uint64_t full = plan.lasting() + std::max(plan.backward, plan.evaluation);
+  const std::uint64_t full = plan.lasting() + plan.fullest();
   plan.gaps = run.memory().reached() - std::min<std::uint64_t>(full, run.memory().reached());
   const auto ranks = static_cast<std::uint64_t>(options.ranks);
   if (ranks > 1 && recipe.parallel.fsdp != 1) share_out(plan, run.model(), ranks), plan.gaps = 0;
   if (ranks > 1) plan.exchanged = largest_exchange(run.model(), ranks);
   if (recipe.trainer.save.asynchronous && host) plan.checkpoint_copy = plan.checkpoint;
-  plan.peak = plan.process + plan.lasting() + std::max(plan.backward, plan.evaluation) + plan.gathered +
+  plan.peak = plan.process + plan.lasting() + plan.fullest() + plan.gathered +
               plan.exchanged + plan.gaps + plan.checkpoint_copy;
   return plan;
 }

@@ -2,6 +2,7 @@
 // micro-batch and an update, of tensors that are never there (tensor/meta_memory.h).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -26,6 +27,7 @@ struct MemoryPlan {
   std::uint64_t loss = 0;             // besides, while the loss is made: the head's chunk of logits, gradients
   std::uint64_t backward = 0;         // besides what lasts, at the fullest moment of a step
   std::uint64_t evaluation = 0;       // likewise of an evaluation
+  std::uint64_t answers = 0;          // keys and values of those that are made at the same time
   std::uint64_t gathered = 0;         // shared out: weights and gradients of the blocks that are whole for a moment
   std::uint64_t exchanged = 0;        // of several ranks: what the others have sent of a block's sums, to be added
   std::uint64_t checkpoint_copy = 0;  // trainer.save.asynchronous
@@ -37,6 +39,7 @@ struct MemoryPlan {
 
   // Besides passes and evaluations.
   std::uint64_t lasting() const { return weights + masters + gradients + optimizer + average + other_models; }
+  std::uint64_t fullest() const { return std::max({backward, evaluation, answers}); }  // one comes after the other
 };
 
 struct MetaRunOptions {

@@ -32,12 +32,19 @@ struct Averages {
   double row = 0, document = 1, supervised = 1;  // tokens, tokens, share of tokens
 };
 
-// Of streams nothing is known: rows are full, of one document, or of the two of a pair.
+// Of streams nothing is known: rows are full, of one document, or of the two of a pair. Answers are as long as may be.
 Averages averages_of(const Recipe& recipe, const Inputs& inputs) {
   const Dataset* data = inputs.train->as_dataset();
   const double length = number(recipe.data.max_length);
-  if (!data || data->rows() == 0) {
-    const bool pairs = make_objective(recipe)->needs().records == RecordKind::preference;
+  const Needs needs = make_objective(recipe)->needs();
+  const bool known = data && data->rows() > 0;
+  if (needs.answers > 0) {
+    const double prompt = known ? number(data->report().tokens) / number(data->rows()) : length,
+                 answer = number(needs.answer_tokens);
+    return {number(needs.iterations * needs.answers) * (prompt + answer), prompt + answer, answer / (prompt + answer)};
+  }
+  if (!known) {
+    const bool pairs = needs.records == RecordKind::preference;
     return {pairs ? 2 * length : length, length, 1};
   }
   const DataReport& report = data->report();
@@ -98,12 +105,15 @@ Work work_of(RunPlan& plan, const Model& model, const Averages& average) {
 double evaluated_tokens(const RunPlan& plan, const Inputs& inputs) {
   double tokens = 0;
   const TrainerSection& trainer = plan.recipe.trainer;
+  const Needs needs = make_objective(plan.recipe)->needs();
   for (const EvalSet& set : inputs.evals) {
     const double rows = number(set.data->rows());
     const double most = trainer.max_eval_batches ? number(*trainer.max_eval_batches *
                                                           trainer.eval_batch_size.value_or(trainer.batch_size))
                                                  : rows;
-    if (rows > 0) tokens += number(set.data->report().tokens) * std::min(1.0, most / rows);
+    const double all = number(set.data->report().tokens) + rows * number(needs.answer_tokens);
+    const double each = number(std::max<std::int64_t>(1, needs.evaluation_answers));
+    if (rows > 0) tokens += each * all * std::min(1.0, most / rows);
   }
   return tokens;
 }
@@ -111,7 +121,7 @@ double evaluated_tokens(const RunPlan& plan, const Inputs& inputs) {
 // A step of one micro-batch, and what of it is the update.
 void measure(RunPlan& plan, const RunPlanOptions& options, double tokens) {
   Recipe one = plan.recipe;
-  one.trainer.accumulate = 1;
+  one.trainer.accumulate = make_objective(one)->needs().updates;
   const BenchReport report = bench(one, {.warmup = 1, .steps = options.steps});
   const auto optimizer = static_cast<std::size_t>(sections::Section::optimizer);
   plan.time.measured = true;

@@ -134,6 +134,11 @@ void check_whole_weights(const Recipe& recipe) {
     throw Error(ErrorKind::config,
                 "model.trainable: weights that are trained in some steps only cannot be shared out (parallel.fsdp)")
         .hint("leave parallel.fsdp out: then each rank has all weights");
+  if (make_objective(recipe)->needs().answers > 0)
+    throw Error(ErrorKind::config,
+                fmt::format("objective {}: the model answers with whole weights, which no rank has with parallel.fsdp",
+                            recipe.objective.type))
+        .hint("parallel.fsdp: 1 gives each rank all weights");
   for (const config::Choice<Callback>& choice : recipe.callbacks)
     if (registries().callbacks.make(choice)->needs_whole_weights())
       throw Error(ErrorKind::config,
@@ -166,7 +171,21 @@ int ranks_here(const World& world) {
 
 bool is_sharded(const Recipe& recipe, const World& world) { return world.size() > 1 && recipe.parallel.fsdp != 1; }
 
+namespace {
+
+// Updates that a step's micro-batches are dealt out to have each as many.
+void check_updates(const Recipe& recipe) {
+  const std::int64_t updates = make_objective(recipe)->needs().updates, batches = recipe.trainer.accumulate;
+  if (updates == 1 || recipe.trainer.batch_size.automatic || batches % updates == 0) return;
+  throw Error(ErrorKind::config, fmt::format("objective.num_minibatches: got {}, expected one that divides "
+                                             "trainer.accumulate {}",
+                                             updates, batches));
+}
+
+}  // namespace
+
 void check_ranks(const Recipe& recipe, const TrainOptions& options) {
+  check_updates(recipe);
   const int ranks = options.world.size();
   if (ranks > 1) check_same(recipe, options);
   check_sharding(recipe, options);

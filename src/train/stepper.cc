@@ -66,6 +66,7 @@ Stepper::Stepper(const Recipe& recipe, Frame& frame, const Loader::Options& load
       trained_(recipe.model.trainable, model_, frame.steps),
       sizes_(loader.batch_size, loader.accumulate, loader.warmup),
       longest_(loader.longest),
+      data_(data),
       loader_(std::move(data), loader) {
   if (frame_.optimizer().curvature_every() > 0 && !objective_->draws_labels())
     throw Error(ErrorKind::config,
@@ -84,7 +85,8 @@ StepReport Stepper::step(const std::function<StepReport(const Group&)>& otherwis
   RunState& state = frame_.run;
   const std::int64_t done = state.step;
   Group group = next_group();
-  by_pass_ = numbers_.by_pass() && !otherwise;
+  // Whoever makes the step may look at the micro-batches, unless what is learnt is yet to be made of them.
+  by_pass_ = numbers_.by_pass() && (!otherwise || objective_->needs().answers > 0);
   if (!by_pass_) complete(group);
   choose_trained();
   StepReport report = otherwise ? otherwise(group) : make(std::move(group));
@@ -103,9 +105,22 @@ void Stepper::tell(const StepReport& report) {
   if (state.report) state.report->add(report);
 }
 
+StepContext Stepper::context(Model& model) const {
+  const RunState& state = frame_.run;
+  return {model, world_, resources_, state.step, state.updates, recipe_.run.seed, frame_.tokenizer,
+          [this](std::int64_t record) { return data_->record_name(record); }};
+}
+
+void Stepper::complete(Batch* batch, Model& model) const {
+  StepContext now = context(model);
+  now.seed = recipe_.trainer.eval_seed;
+  now.record_name = [](std::int64_t record) { return fmt::format("record {} of the evaluation set", record + 1); };
+  if (batch) *batch = asked("prepare_evaluation", [&] { return objective_->prepare_evaluation(*batch, now); });
+  numbers_.add_to(batch);
+}
+
 StepReport Stepper::make(Group given) {
-  RunState& state = frame_.run;
-  StepContext context{model_, world_, resources_, state.step, state.updates, recipe_.run.seed};
+  StepContext context = this->context(model_);
   StepReport report;
   report.skipped = true;
   const Groups groups = asked("prepare", [&] { return objective_->prepare(std::move(given), context); });

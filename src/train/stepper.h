@@ -73,7 +73,8 @@ class Stepper {
   std::optional<double> epoch_at(std::int64_t step) const { return loader_.epoch_at(step); }
   // Numbers of documents that the objective wants before the first step; loads what models it has.
   void begin(const DocumentNumbers::Data& data);
-  void complete(Batch* batch) const { numbers_.add_to(batch); }  // DocumentNumbers::add_to()
+  // A batch of an evaluation set, as loss() of that model measures it; nullptr: this rank has none, and others have.
+  void complete(Batch* batch, Model& model) const;
   const Objective& objective() const { return *objective_; }
   const RunResources& resources() const { return resources_; }
   const Optimizer& optimizer() const { return frame_.optimizer(); }
@@ -135,6 +136,7 @@ class Stepper {
   void update_buffers(const std::vector<Passed>& passed);
   void measure_size(std::int64_t step, StepReport& report) const;  // where it is not the same in all steps
   Group next_group();
+  StepContext context(Model& model) const;
   void complete(Group& group) const;
   Batch completed(const Batch& batch) const;  // for a pass through it, with numbers that are made pass by pass
   // Asks the objective for something; what it throws says so.
@@ -159,6 +161,7 @@ class Stepper {
   const TrainedByStep trained_;
   const data::StepSizes sizes_;
   const std::function<std::int64_t(std::int64_t)> longest_;
+  const std::shared_ptr<const TrainingData> data_;
   Loader loader_;
 };
 

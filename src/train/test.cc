@@ -50,6 +50,7 @@ Metrics test(const Recipe& given, const std::filesystem::path& checkpoint) {
   Frame frame;
   frame.model = inputs.model;
   frame.chosen = recipe.optimizer;
+  frame.tokenizer = inputs.tokenizer;
   frame.precision = recipe.trainer.precision;
   frame.init();
   Stepper stepper(recipe, frame, loader_options(recipe, inputs), inputs.train);
@@ -61,7 +62,7 @@ Metrics test(const Recipe& given, const std::filesystem::path& checkpoint) {
     StopSignal::check("testing");
     return true;
   };
-  options.complete = [&](Batch* batch) { stepper.complete(batch); };
+  options.complete = [&](Batch* batch) { stepper.complete(batch, *inputs.model); };
   const Evaluations evaluations = make_evaluations(stepper.objective());
   const auto found = evaluate_sets(*inputs.model, evaluations, inputs.evals, options);
   Metrics named;

@@ -433,7 +433,7 @@ void Trainer::evaluate() {
   const Stopwatch watch;
   const spans::Span span("evaluation");
   world_.at(fmt::format("step {}, evaluating", state_.step));
-  EvaluateOptions options = evaluation();
+  EvaluateOptions options = evaluation(model_);
   options.before = [this](std::int64_t, std::int64_t) { return !signalled(); };
   const Updater::Evaluated averages(stepper_->updater());
   hooks_.evaluation_start(view());
@@ -470,7 +470,8 @@ void Trainer::told(const Metrics& evaluation, double seconds) {
   log_->write(state_, epoch(), evaluation, {{"eval_seconds", seconds}});
   std::string text;
   for (const auto& [name, value] : evaluation)
-    if (name.ends_with("loss") || name.ends_with("accuracy") || name.ends_with("accuracies"))
+    if (name.ends_with("loss") || name.ends_with("accuracy") || name.ends_with("accuracies") ||
+        name.ends_with("reward"))
       text += fmt::format("  {} {}", name, four_digits(value));
   log::info("step {}/{}:{}", state_.step, steps_, text);
 }

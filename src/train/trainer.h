@@ -57,7 +57,7 @@ class Trainer {
   void choose_measures();
   void choose_files();
   StepReport own_step(const Group& group);
-  EvaluateOptions evaluation();
+  EvaluateOptions evaluation(Model& model);
   Summary run_to_its_end();
   void step();
   void start();

@@ -82,7 +82,7 @@ Metrics Trainer::measure(TrainState* state, const OnEvaluationStep& each) {
     throw Error(ErrorKind::usage, "evaluate: there is nothing to evaluate on")
         .hint("data.eval, or TrainerInputs::evals");
   if (!begun_) begin();
-  EvaluateOptions options = evaluation();
+  EvaluateOptions options = evaluation(state ? *state->frame().model : model_);
   options.each = each;
   options.before = [](std::int64_t, std::int64_t) { return !StopSignal::stop_requested(); };
   const Frame& frame = state ? state->frame() : *frame_;
@@ -93,9 +93,9 @@ Metrics Trainer::measure(TrainState* state, const OnEvaluationStep& each) {
   return *std::move(found);
 }
 
-EvaluateOptions Trainer::evaluation() {
+EvaluateOptions Trainer::evaluation(Model& model) {
   EvaluateOptions options = evaluate_options(recipe_, parts_.inputs);
-  options.complete = [this](Batch* batch) { stepper_->complete(batch); };
+  options.complete = [this, &model](Batch* batch) { stepper_->complete(batch, model); };
   options.world = world_;
   return options;
 }

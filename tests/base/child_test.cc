@@ -82,5 +82,82 @@ TEST_F(Child, HasSignalsAsAFreshProcessHasThem) {
   EXPECT_EQ(run("kill -TERM $$"), "ended by signal 15");
 }
 
+// More than any pipe holds, both ways at once.
+TEST_F(Child, ReadsAndWritesMegabytesAtOnce) {
+  std::string input;
+  for (int i = 0; input.size() < 8 << 20; ++i) input += std::to_string(i) + "\n";
+  const ChildResult echo = run_shell("cat", {}, input);
+  EXPECT_EQ(echo.failure, "");
+  EXPECT_TRUE(echo.output == input);
+  const ChildResult late = run_shell("head -c 3000000 /dev/zero; cat", {}, input);  // writes before it reads
+  EXPECT_EQ(late.failure, "");
+  EXPECT_TRUE(late.output == std::string(3000000, '\0') + input);
+}
+TEST_F(Child, NeedNotReadWhatItIsGiven) {
+  const std::string input(4 << 20, 'x');
+  const ChildResult none = run_shell("echo done", {}, input);
+  EXPECT_EQ(none.failure + "|" + none.output, "|done\n");
+  const ChildResult some = run_shell("head -c 3; exit 5", {}, input);
+  EXPECT_EQ(some.failure + "|" + some.output, "exit code 5|xxx");
+  const ChildResult nothing = run_shell("cat; echo end", {}, "");
+  EXPECT_EQ(nothing.failure + "|" + nothing.output, "|end\n");
+}
+TEST_F(Child, IsHeardToTheEnd) {
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(run_shell("printf a; printf b", {}, "").output, "ab");  // and is gone
+}
+TEST_F(Child, ThatStopsReadingDoesNotEndThisProcess) {
+  struct Default {  // as SIGPIPE has it in a process that has not thought of it
+    Default() { old = signal(SIGPIPE, SIG_DFL); }
+    ~Default() { signal(SIGPIPE, old); }
+    void (*old)(int);
+  } const as_it_comes;
+  EXPECT_EQ(run_shell("exec <&-; sleep 0.2; echo ok", {}, std::string(1 << 20, 'x')).output, "ok\n");
+  sigset_t pending;
+  sigpending(&pending);
+  EXPECT_EQ(sigismember(&pending, SIGPIPE), 0);
+}
+TEST_F(Child, IsEndedWhileItReadsOrWrites) {
+  const Stopwatch watch;
+  const ChildResult slow = run_shell("echo begun; sleep 100", {.seconds = 0.5}, std::string(1 << 20, 'x'));
+  EXPECT_EQ(slow.failure + "|" + slow.output, "not done after 0.5 s, so it was ended|begun\n");
+  const ChildResult endless = run_shell("yes", {.most_output = 1 << 20}, "");
+  EXPECT_EQ(endless.failure, "wrote more than 1.0 MB");
+  EXPECT_LT(endless.output.size(), 2u << 20);
+  int asked = 0;
+  EXPECT_EQ(run_shell("cat; sleep 100", {.stopped = [&] { return ++asked > 2; }}, "x").failure,
+            "ended, as the run was told to stop");
+  EXPECT_LT(watch.seconds(), 30);
+}
+TEST_F(Child, IsNotWaitedForByWhatItLeavesBehind) {
+  const Stopwatch watch;
+  const ChildResult result = run_shell("sleep 100 & echo $!", {.seconds = 60}, "");
+  EXPECT_EQ(result.failure, "");
+  EXPECT_LT(watch.seconds(), 30);
+  EXPECT_EQ(kill(std::stoi(result.output), SIGKILL), 0);
+}
+TEST_F(Child, LeavesNoFileOpen) {
+  const auto open_files = [] {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
+  const auto before = open_files();
+  run_shell("cat", {}, "x");
+  run_shell("sleep 5", {.seconds = 0.05}, "x");
+  EXPECT_EQ(open_files(), before);
+  EXPECT_EQ(run_shell("ls /proc/self/fd", {}, "").output, "0\n1\n2\n3\n");  // 3: the folder itself
+}
+// As of a service that was started without the three standard files.
+TEST_F(Child, HasItsFilesWhereThisProcessHasNone) {
+  const int in = dup(STDIN_FILENO), out = dup(STDOUT_FILENO);
+  close(STDIN_FILENO);
+  close(STDOUT_FILENO);
+  const ChildResult result = run_shell("cat", {}, "text");
+  dup2(in, STDIN_FILENO);
+  dup2(out, STDOUT_FILENO);
+  close(in);
+  close(out);
+  EXPECT_EQ(result.failure + "|" + result.output, "|text");
+}
+
 }  // namespace
 }  // namespace hone

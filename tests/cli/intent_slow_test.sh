@@ -44,10 +44,17 @@ sed 's/type: dpo/type: orpo/' dpo.yaml >orpo.yaml
 sed 's/type: dpo/type: cpo/' dpo.yaml >cpo.yaml
 sed 's/type: dpo/type: reward/' dpo.yaml >reward.yaml
 sed '$a objective: {type: distillation, teacher: m2}' m.yaml >distill.yaml
-for kind in cls:3 score:1; do
+for i in $(seq 12); do echo "{\"prompt\": \"$i+1=\", \"answer\": \"$((i + 1))\"}"; done >asked.jsonl
+# Bytes are drawn, so that what is worth something has to be common: answers without a letter of these.
+rewards='[{type: format, pattern: "[^a-z]*"}, {type: length}]'
+sed -e 's/train: d.jsonl/train: asked.jsonl/' m.yaml >grpo.yaml
+echo "objective: {type: grpo, rewards: $rewards, num_generations: 4, max_completion_length: 8}" >>grpo.yaml
+sed 's/type: grpo/type: rloo/' grpo.yaml >rloo.yaml
+sed 's/num_generations/num_iterations: 2, num_generations/' grpo.yaml >twice.yaml
+for kind in cls:3 score:1 score2:1; do
   hone init "${kind%:*}" --model.type=llama --model.hidden_size=16 --model.intermediate_size=32 \
     --model.num_hidden_layers=1 --model.num_attention_heads=2 --model.max_position_embeddings=64 --tokenizer bytes \
-    '--model.architectures=[LlamaForSequenceClassification]' --model.num_labels="${kind#*:}" >/dev/null
+    '--model.architectures=[LlamaForSequenceClassification]' --model.num_labels="${kind#*:}" --seed ${#kind} >/dev/null
 done
 hone tokenizer train d.jsonl --kind bpe --vocab-size 300 --out words >/dev/null 2>&1
 
@@ -170,6 +177,81 @@ objective.distillation.teacher | distill.yaml | --objective.teacher=m1
 objective.distillation.temperature | distill.yaml | --objective.temperature=2
 objective.distillation.beta | distill.yaml | --objective.beta=0.5
 objective.distillation.alpha | distill.yaml | --objective.alpha=0.5
+objective.grpo.num_generations | grpo.yaml | --objective.num_generations=6
+objective.grpo.num_generations_eval | grpo.yaml | --objective.num_generations_eval=2
+objective.grpo.max_completion_length | grpo.yaml | --objective.max_completion_length=6
+objective.grpo.temperature | grpo.yaml | --objective.temperature=0.5
+objective.grpo.top_p | grpo.yaml | --objective.top_p=0.5
+objective.grpo.top_k | grpo.yaml | --objective.top_k=20
+objective.grpo.min_p | grpo.yaml | --objective.min_p=0.9
+objective.grpo.repetition_penalty | grpo.yaml | --objective.repetition_penalty=2
+objective.grpo.stop | grpo.yaml | '--objective.stop=[" ", e, a, "0", i]'
+objective.grpo.generation_batch_size | memory alone: tests/objectives/rollouts_test.cc |
+objective.grpo.rewards | grpo.yaml | '--objective.rewards=[{type: format, pattern: "[^0-9]*"}]'
+objective.grpo.reward_weights | grpo.yaml | '--objective.reward_weights=[1, 3]'
+objective.grpo.num_iterations | grpo.yaml | --objective.num_iterations=2
+objective.grpo.num_minibatches | grpo.yaml --trainer.accumulate=2 | --objective.num_minibatches=2
+objective.grpo.epsilon | twice.yaml --optimizer.learning_rate=0.1 | --objective.epsilon=1e-4
+objective.grpo.epsilon_high | twice.yaml --optimizer.learning_rate=0.1 | --objective.epsilon_high=1e-4
+objective.grpo.reference | grpo.yaml --objective.beta=0.5 | --objective.reference=m2
+objective.grpo.mask_truncated_completions | grpo.yaml '--objective.stop=[e, a, "0"]' | --objective.mask_truncated_completions=true
+objective.grpo.beta | grpo.yaml | --objective.beta=0.5
+objective.grpo.loss_type | grpo.yaml | --objective.loss_type=dr_grpo
+objective.grpo.scale_rewards | grpo.yaml | --objective.scale_rewards=none
+objective.grpo.multi_objective_aggregation | grpo.yaml | --objective.multi_objective_aggregation=normalize_then_sum
+objective.grpo.importance_sampling_level | twice.yaml --optimizer.learning_rate=0.1 | --objective.importance_sampling_level=sequence
+objective.grpo.delta | twice.yaml --optimizer.learning_rate=0.3 | --objective.delta=1.0001
+objective.grpo.off_policy_mask_threshold | twice.yaml --optimizer.learning_rate=0.3 | --objective.off_policy_mask_threshold=1e-6
+objective.grpo.use_bias_correction_kl | twice.yaml --objective.beta=0.5 | --objective.use_bias_correction_kl=false
+objective.grpo.sapo_temperature_pos | twice.yaml --objective.loss_type=sapo --optimizer.learning_rate=0.1 | --objective.sapo_temperature_pos=3
+objective.grpo.sapo_temperature_neg | twice.yaml --objective.loss_type=sapo --optimizer.learning_rate=0.1 | --objective.sapo_temperature_neg=3
+objective.grpo.vespo_k_pos | twice.yaml --objective.loss_type=vespo --optimizer.learning_rate=0.1 | --objective.vespo_k_pos=1
+objective.grpo.vespo_lambda_pos | twice.yaml --objective.loss_type=vespo --optimizer.learning_rate=0.1 | --objective.vespo_lambda_pos=1
+objective.grpo.vespo_k_neg | twice.yaml --objective.loss_type=vespo --optimizer.learning_rate=0.1 | --objective.vespo_k_neg=1
+objective.grpo.vespo_lambda_neg | twice.yaml --objective.loss_type=vespo --optimizer.learning_rate=0.1 | --objective.vespo_lambda_neg=1
+objective.rewards.accuracy.pattern | needs right answers: tests/rewards/accuracy_test.cc |
+objective.rewards.accuracy.after | likewise |
+objective.rewards.accuracy.case_sensitive | likewise |
+objective.rewards.accuracy.right | likewise |
+objective.rewards.accuracy.wrong | grpo.yaml '--objective.rewards=[{type: accuracy}]' | --objective.rewards.0.wrong=-1
+objective.rewards.command.command | grpo.yaml '--objective.rewards=[{type: command, command: "sed s/.*/1/"}]' | '--objective.rewards.0.command=sed s/.*/2/'
+objective.rewards.command.timeout | grpo.yaml '--objective.rewards=[{type: command, command: "sleep 0.3; sed s/.*/1/"}]' | --objective.rewards.0.timeout=0.05
+objective.rewards.cosine.pattern | needs right answers: tests/rewards/shape_test.cc |
+objective.rewards.cosine.after | likewise |
+objective.rewards.cosine.case_sensitive | likewise |
+objective.rewards.cosine.max_len | grpo.yaml '--objective.rewards=[{type: cosine}]' | --objective.rewards.0.max_len=30
+objective.rewards.cosine.min_value_wrong | grpo.yaml '--objective.rewards=[{type: cosine, max_len: 30}]' | --objective.rewards.0.min_value_wrong=-3
+objective.rewards.cosine.max_value_wrong | grpo.yaml '--objective.rewards=[{type: cosine}]' | --objective.rewards.0.max_value_wrong=-0.9
+objective.rewards.cosine.min_value_correct | needs right answers: tests/rewards/trl_golden_test.cc |
+objective.rewards.cosine.max_value_correct | likewise |
+objective.rewards.format.pattern | grpo.yaml | '--objective.rewards.0.pattern=[^0-9]*'
+objective.rewards.length.max_completion_len | grpo.yaml | --objective.rewards.1.max_completion_len=7
+objective.rewards.length.soft_punish_cache | grpo.yaml '--objective.stop=[e, a, "0", i]' | --objective.rewards.1.soft_punish_cache=8
+objective.rewards.model.path | grpo.yaml '--objective.rewards=[{type: model, path: score}]' | --objective.rewards.0.path=score2
+objective.rewards.model.batch_size | time and memory alone: tests/rewards/model_test.cc |
+objective.rewards.repetition.ngram_size | grpo.yaml '--objective.rewards=[{type: repetition, ngram_size: 1}]' --objective.max_completion_length=32 | --objective.rewards.0.ngram_size=2
+objective.rewards.repetition.max_penalty | grpo.yaml '--objective.rewards=[{type: repetition, ngram_size: 1}]' --objective.max_completion_length=32 | --objective.rewards.0.max_penalty=-3
+objective.rloo.num_generations | rloo.yaml | --objective.num_generations=6
+objective.rloo.num_generations_eval | rloo.yaml | --objective.num_generations_eval=2
+objective.rloo.max_completion_length | rloo.yaml | --objective.max_completion_length=6
+objective.rloo.temperature | rloo.yaml | --objective.temperature=0.5
+objective.rloo.top_p | rloo.yaml | --objective.top_p=0.5
+objective.rloo.top_k | rloo.yaml | --objective.top_k=20
+objective.rloo.min_p | rloo.yaml | --objective.min_p=0.9
+objective.rloo.repetition_penalty | rloo.yaml | --objective.repetition_penalty=2
+objective.rloo.stop | rloo.yaml | '--objective.stop=[" ", e, a, "0", i]'
+objective.rloo.generation_batch_size | memory alone: tests/objectives/rollouts_test.cc |
+objective.rloo.rewards | rloo.yaml | '--objective.rewards=[{type: format, pattern: "[^0-9]*"}]'
+objective.rloo.reward_weights | rloo.yaml | '--objective.reward_weights=[1, 3]'
+objective.rloo.num_iterations | rloo.yaml | --objective.num_iterations=2
+objective.rloo.num_minibatches | rloo.yaml --trainer.accumulate=2 | --objective.num_minibatches=2
+objective.rloo.epsilon | rloo.yaml --objective.num_iterations=2 --optimizer.learning_rate=0.1 | --objective.epsilon=1e-4
+objective.rloo.epsilon_high | rloo.yaml --objective.num_iterations=2 --optimizer.learning_rate=0.1 | --objective.epsilon_high=1e-4
+objective.rloo.reference | rloo.yaml | --objective.reference=m2
+objective.rloo.mask_truncated_completions | rloo.yaml '--objective.stop=[e, a, "0"]' | --objective.mask_truncated_completions=true
+objective.rloo.beta | rloo.yaml | --objective.beta=0.5
+objective.rloo.normalize_advantages | rloo.yaml | --objective.normalize_advantages=true
+objective.rloo.reward_clip_range | rloo.yaml | '--objective.reward_clip_range=[0, 0.5]'
 objective.classification.labels | b.yaml | '--objective.labels=["1", "0"]'
 objective.classification.label_smoothing | b.yaml | --objective.label_smoothing=0.1
 optimizer | r.yaml | --optimizer.type=sgd

@@ -16,6 +16,7 @@ hone init teacher --model.type=llama --model.hidden_size=48 --model.intermediate
 pair='{"prompt": \1, "chosen": "\2", "rejected": "\2 7"}'
 sed -E 's/.*"prompt": ("[^"]*"), "completion": "([^"]*)".*/'"$pair/" train.jsonl >pairs.jsonl
 sed -E 's/.*"prompt": ("[^"]*"), "completion": "[^"]*([0-9])[^0-9"]*".*/{"text": \1, "label": "\2"}/' train.jsonl >labelled.jsonl
+sed -E 's/"completion"/"answer"/' train.jsonl >asked.jsonl
 hone init bert --model.type=bert --model.hidden_size=32 --model.intermediate_size=64 --model.num_hidden_layers=2 \
   --model.num_attention_heads=4 --model.max_position_embeddings=128 --tokenizer bytes >/dev/null
 
@@ -27,7 +28,9 @@ for recipe in "$HONE_SOURCE"/recipes/*.yaml "$HONE_SOURCE"/examples/*/recipe.yam
   data=train.jsonl
   model=model
   if [ "$name" = chat ]; then data=chats.jsonl; fi
-  if [[ "$name" = *[dr]po || "$name" = reward ]]; then data=pairs.jsonl; fi
+  if [[ "$name" = dpo || "$name" = lora-dpo || "$name" = orpo || "$name" = reward ]]; then data=pairs.jsonl; fi
+  # What is drawn differs between processors as soon as logits do; runs are still equal to each other.
+  if [ "$name" = grpo ]; then data=asked.jsonl; fi
   if [ "$name" = classify ]; then data=labelled.jsonl model=bert; fi
   common=("$recipe" --data.train="$data" '--data.eval={}' --trainer.steps=10 --trainer.log_every=1 --trainer.precision=fp32 --trainer.epochs=null --trainer.eval_every=0 --quiet)
   # A warm-up that fits ten steps, with the same learning rates in them.
@@ -36,6 +39,7 @@ for recipe in "$HONE_SOURCE"/recipes/*.yaml "$HONE_SOURCE"/examples/*/recipe.yam
     shakespeare-bytes | quickstart) common+=(--optimizer.schedule.warmup_steps=10 --optimizer.learning_rate=6e-4) ;;
   esac
   if grep -q 'path: my-model' "$recipe"; then common+=(--model.path=$model); fi
+  if [ "$name" = grpo ]; then common+=(--objective.max_completion_length=12); fi
   if grep -q 'teacher: my-teacher' "$recipe"; then common+=(--objective.teacher=teacher); fi
   hone train "${common[@]}" --run.folder="$name-1" >"$name.log" 2>&1 || { cat "$name.log"; exit 1; }
   hone train "${common[@]}" --run.folder="$name-2" >"$name.log" 2>&1
@@ -44,6 +48,7 @@ for recipe in "$HONE_SOURCE"/recipes/*.yaml "$HONE_SOURCE"/examples/*/recipe.yam
   cmp "$name-1/checkpoints/step-00000010/$weights" "$name-2/checkpoints/step-00000010/$weights"
   losses "$name-1" >"$name.txt"
   [ "$(wc -l <"$name.txt")" = 10 ]
+  if [ "$name" = grpo ]; then echo "$name: ten steps, twice the same"; continue; fi
   if [ -n "${HONE_WRITE_LOSSES:-}" ]; then mkdir -p "$goldens" && cp "$name.txt" "$goldens/$name.txt"; fi
   paste "$goldens/$name.txt" "$name.txt" | awk -v name="$name" '
     { difference = $2 - $4; if (difference < 0) difference = -difference

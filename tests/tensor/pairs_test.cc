@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/errors.h"
+#include "tensor/by_document.h"
 
 namespace hone {
 namespace {

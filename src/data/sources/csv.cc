@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "data/asked.h"
 #include "data/fields.h"
 #include "data/labelled.h"
 #include "data/preference.h"
@@ -78,6 +79,9 @@ class Csv : public Source {
       std::optional<std::string> prompt;
       if (prompt_ >= 0) prompt = take(prompt_);
       record.content = data::text_pair(std::move(prompt), take(chosen_), take(rejected_), {path_, record.line});
+    } else if (fields_.records() == RecordKind::asked) {
+      std::string answer = answer_ >= 0 ? take(answer_) : "";
+      record.content = data::asked_text(take(prompt_), std::move(answer), {path_, record.line});
     } else if (text_ >= 0) {
       record.content = TextRecord{take(text_)};
     } else {
@@ -169,6 +173,7 @@ class Csv : public Source {
     label_ = index_of(form_->label);
     chosen_ = index_of(form_->chosen);
     rejected_ = index_of(form_->rejected);
+    answer_ = index_of(form_->answer);
     unread_ = fields_.unread(names_, *form_, place);
     unread_.insert(unread_.end(), passed_over_.begin(), passed_over_.end());
   }
@@ -205,6 +210,7 @@ class Csv : public Source {
   bool has_semicolons_ = false;  // between what seem to be columns' names
   std::optional<data::Form> form_;
   std::ptrdiff_t text_ = -1, prompt_ = -1, completion_ = -1, text_pair_ = -1, label_ = -1, chosen_ = -1, rejected_ = -1;
+  std::ptrdiff_t answer_ = -1;
 };
 
 template <char kSeparator>

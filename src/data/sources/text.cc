@@ -25,8 +25,7 @@ class Text final : public Source {
     if (file.records != RecordKind::language)
       throw Error(ErrorKind::data,
                   fmt::format("{}: a text file has no {}; expected .jsonl, .csv, .tsv or .parquet with {}", path_,
-                              file.records == RecordKind::labelled ? "labels" : "preferences",
-                              file.records == RecordKind::labelled ? "text and label" : "prompt, chosen and rejected"));
+                              has(file.records), needs(file.records)));
   }
 
   bool next(Record& record) override {
@@ -43,6 +42,14 @@ class Text final : public Source {
   }
 
  private:
+  static const char* has(RecordKind records) {
+    return records == RecordKind::labelled ? "labels" : records == RecordKind::asked ? "prompts" : "preferences";
+  }
+  static const char* needs(RecordKind records) {
+    return records == RecordKind::labelled ? "text and label"
+           : records == RecordKind::asked  ? "a prompt"
+                                           : "prompt, chosen and rejected";
+  }
   void check(const std::string& text) const {
     const std::optional<std::size_t> bad = first_bad_utf8(text);
     const std::size_t zero = text.find('\0');

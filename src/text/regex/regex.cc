@@ -22,7 +22,7 @@ std::string message_of(int code) {
 }  // namespace
 
 struct RegexScratch::State {
-  pcre2_match_data* data = pcre2_match_data_create(1, nullptr);
+  pcre2_match_data* data = pcre2_match_data_create(2, nullptr);  // the match and its first group
   pcre2_match_context* context = pcre2_match_context_create(nullptr);
   pcre2_jit_stack* stack = pcre2_jit_stack_create(32 * 1024, 8 << 20, nullptr);
   State() {
@@ -85,6 +85,15 @@ bool Regex::search(std::string_view text, std::size_t from, RegexScratch& scratc
   begin = found[0];
   end = std::max(found[0], found[1]);  // \K in a look-ahead may turn them around
   return true;
+}
+
+void Regex::narrow_to_group(const RegexScratch& scratch, std::size_t& begin, std::size_t& end) const {
+  std::uint32_t groups = 0;
+  pcre2_pattern_info(state_->code, PCRE2_INFO_CAPTURECOUNT, &groups);
+  const PCRE2_SIZE* found = pcre2_get_ovector_pointer(scratch.state_->data) + 2;
+  if (groups == 0 || found[0] == PCRE2_UNSET) return;
+  begin = found[0];
+  end = std::max(found[0], found[1]);
 }
 
 }  // namespace hone::text

@@ -34,6 +34,9 @@ class Regex {
   // The first match at or after `from` in well-formed UTF-8. Throws Error(data) when the limits are reached.
   bool search(std::string_view text, std::size_t from, RegexScratch& scratch, std::size_t& begin,
               std::size_t& end) const;
+  // To that part of what search() found last with this scratch which the first group took; where there is no group, or
+  // it took nothing, they stay.
+  void narrow_to_group(const RegexScratch& scratch, std::size_t& begin, std::size_t& end) const;
 
   // Calls each(begin, end) for all matches as Oniguruma's find_iter: an empty match right after a match is skipped.
   template <class Each>

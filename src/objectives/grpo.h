@@ -1,0 +1,83 @@
+// Group relative policy optimization (Shao et al., 2024, arXiv:2402.03300) and what has come of it: of a model's own
+// answers to a prompt those become likelier that are worth more than the others, and the rest less likely.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "objectives/policy_losses.h"
+#include "objectives/policy_objective.h"
+
+namespace hone::objectives {
+
+class Grpo : public PolicyObjective {
+ public:
+  struct Config : PolicyOptions {
+    using Base = PolicyOptions;
+    double beta = 0;
+    PolicyLoss loss_type = PolicyLoss::dapo;
+    ScaleRewards scale_rewards = ScaleRewards::group;
+    AggregateRewards multi_objective_aggregation = AggregateRewards::sum_then_normalize;
+    RatioLevel importance_sampling_level = RatioLevel::token;
+    std::optional<double> delta, off_policy_mask_threshold;
+    bool use_bias_correction_kl = true;
+    double sapo_temperature_pos = 1, sapo_temperature_neg = 1.05;
+    double vespo_k_pos = 2, vespo_lambda_pos = 3, vespo_k_neg = 3, vespo_lambda_neg = 2;
+    static constexpr auto fields() {
+      using C = Config;
+      return std::tuple_cat(
+          PolicyOptions::fields(),
+          std::tuple{
+              field("beta", &C::beta,
+                    "How strongly the model is held near a reference; 0 = not at all, and there is none.",
+                    config::at_least(0)),
+              field("loss_type", &C::loss_type,
+                    "How answers and their tokens are weighed. dapo: all tokens of a step alike; grpo: answers alike, "
+                    "each by the mean of its tokens; dr_grpo: tokens by max_completion_length; luspo: answers by "
+                    "their length; cispo: as dapo, but what is clipped at epsilon_high is the weight of a token's "
+                    "gradient; sapo: as grpo, with a smooth curve for clipping; vespo: as dapo, with a curve of the "
+                    "whole answer's ratio."),
+              field("scale_rewards", &C::scale_rewards,
+                    "By which standard deviation rewards' differences are divided: of the group, the answers to one "
+                    "prompt; of all that a step has (batch); by none."),
+              field("multi_objective_aggregation", &C::multi_objective_aggregation,
+                    "Of several rewards: their sum is compared within the group, or each of them before they are "
+                    "added up (normalize_then_sum), so that none drowns another."),
+              field("importance_sampling_level", &C::importance_sampling_level,
+                    "Whether each token has a ratio of its own, or all of an answer their mean one (sequence: GSPO)."),
+              field("delta", &C::delta, "The most that a ratio counts for, upwards; default: no limit.",
+                    {.low = 1 + 1e-9}),
+              field("off_policy_mask_threshold", &C::off_policy_mask_threshold,
+                    "Answers that are worse than others are left out once their tokens have become less likely by "
+                    "this on average, in nats; default: never.",
+                    {.low = 1e-9}),
+              field("use_bias_correction_kl", &C::use_bias_correction_kl,
+                    "The divergence from the reference is weighed by the ratio, which makes its gradient unbiased."),
+              field("sapo_temperature_pos", &C::sapo_temperature_pos,
+                    "Of sapo: how sharp its curve is for good answers.", {.low = 1e-6}),
+              field("sapo_temperature_neg", &C::sapo_temperature_neg, "The same for bad ones.", {.low = 1e-6}),
+              field("vespo_k_pos", &C::vespo_k_pos, "Of vespo: the power of its curve for good answers.",
+                    config::at_least(0)),
+              field("vespo_lambda_pos", &C::vespo_lambda_pos, "And its rate.", {.low = 1e-4}),
+              field("vespo_k_neg", &C::vespo_k_neg, "The power for bad ones.", config::at_least(0)),
+              field("vespo_lambda_neg", &C::vespo_lambda_neg, "And the rate.", {.low = 1e-4})});
+    }
+    void validate(Problems& problems) const;
+  };
+  explicit Grpo(const Config& config);
+
+ protected:
+  std::vector<double> advantages(const Judged& judged, const World& world) const override;
+  void add_terms(const Tokens& tokens, LossTerms& result) const override;
+
+ private:
+  LossTerm loss_term(const PolicyTerms& terms, const Tokens& tokens) const;
+  void tell_clipped(const PolicyTerms& terms, const Tokens& tokens, LossTerms& result) const;
+
+  const Config config_;
+  const PolicyLossOptions loss_;
+};
+
+}  // namespace hone::objectives

@@ -1,0 +1,101 @@
+// Answers to a step's prompts.
+#include "objectives/rollouts.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "generate/ends.h"
+#include "tensor/host.h"
+
+namespace hone::objectives {
+namespace {
+
+constexpr std::int64_t kNoLabel = -100;
+
+GenerateConfig config_of(const SamplingOptions& options, const StepContext& context, std::int64_t answers) {
+  GenerateConfig config;
+  config.max_new_tokens = options.max_completion_length;
+  config.temperature = options.temperature;
+  config.top_p = options.top_p, config.top_k = options.top_k, config.min_p = options.min_p;
+  config.repetition_penalty = options.repetition_penalty;
+  config.stop = options.stop;
+  config.eos_token_id = generate::ends_of_answers(*context.tokenizer);
+  config.batch_size = options.generation_batch_size.value_or(std::max<std::int64_t>(1, answers));
+  return config;
+}
+
+HostDoc document_of(const Asked& asked, const Answer& answer, std::int64_t group, bool left_out) {
+  HostDoc doc{.ids = {asked.ids.begin(), asked.ids.end()}, .targets = {}, .record = asked.record};
+  doc.role = Role::answer;
+  doc.group = group;
+  doc.ids.insert(doc.ids.end(), answer.ids.begin(), answer.ids.end());
+  doc.targets.assign(doc.ids.size(), kNoLabel);
+  if (left_out) return doc;
+  for (std::size_t i = asked.ids.size(); i < doc.ids.size(); ++i) doc.targets[i - 1] = doc.ids[i];
+  return doc;
+}
+
+}  // namespace
+
+std::vector<Asked> asked_by(const Batch& batch, const Tokenizer& tokenizer) {
+  const Tensor ids = host::read(batch.ids_BT), labels = host::read(batch.labels_BT);
+  std::vector<Asked> all;
+  for (const Doc& doc : batch.docs) {
+    const auto begin = static_cast<std::size_t>(doc.row * batch.length() + doc.begin);
+    const auto of = [&](const Tensor& values) {
+      return host::values<std::int64_t>(values).subspan(begin, static_cast<std::size_t>(doc.end - doc.begin));
+    };
+    const auto has_label = [](std::int64_t label) { return label != kNoLabel; };
+    const auto tokens = of(ids), targets = of(labels);
+    const auto first = std::find_if(targets.begin(), targets.end(), has_label);
+    const auto prompt = first == targets.end() ? tokens.size() : static_cast<std::size_t>(first - targets.begin()) + 1;
+    Asked one{{tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(prompt)}, "", doc.record};
+    if (first != targets.end())
+      one.reference =
+          trim(tokenizer.decode({tokens.begin() + static_cast<std::ptrdiff_t>(prompt), tokens.end()}, false));
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+std::vector<Generated> sample(const std::vector<Asked>& asked, std::int64_t each, const SeedOfAnswer& seed,
+                              const SamplingOptions& options, const StepContext& context) {
+  std::vector<std::vector<std::int32_t>> prompts;
+  std::vector<std::uint64_t> seeds;
+  for (std::size_t p = 0; p < asked.size(); ++p)
+    for (std::int64_t which = 0; which < each; ++which) {
+      prompts.push_back(asked[p].ids);
+      seeds.push_back(seed(p, which));
+    }
+  Generator generator(context.model, context.tokenizer);
+  generator.be_silent();  // the run has said what its lengths lead to
+  return generator.generate(prompts, config_of(options, context, std::ssize(prompts)), {}, {}, seeds);
+}
+
+Group learnt_from(const Rollout& rollout, const std::map<std::string, std::vector<double>>& by_answer,
+                  const std::vector<bool>& left_out) {
+  Group group;
+  std::size_t answer = 0;
+  for (const std::size_t prompts : rollout.prompts) {
+    std::vector<HostRow> rows;
+    const std::size_t first = answer;
+    for (std::size_t p = 0; p < prompts; ++p) {
+      HostRow row;
+      for (std::int64_t i = 0; i < rollout.each; ++i, ++answer)
+        row.push_back(document_of(rollout.of(answer), rollout.answers[answer], std::ssize(rows), left_out[answer]));
+      rows.push_back(std::move(row));
+    }
+    Batch batch = to_batch(pad(rows, /*pad_id=*/0));
+    for (const auto& [name, values] : by_answer) {
+      const std::vector<double> own(values.begin() + static_cast<std::ptrdiff_t>(first),
+                                    values.begin() + static_cast<std::ptrdiff_t>(answer));
+      batch.extra[name] = host::tensor_of(own, {std::ssize(own)});
+    }
+    group.push_back(std::move(batch));
+  }
+  return group;
+}
+
+}  // namespace hone::objectives

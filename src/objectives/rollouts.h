@@ -1,0 +1,83 @@
+// A step's answers: the model's own, to the prompts of its micro-batches.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "hone/batch.h"
+#include "hone/config.h"
+#include "hone/generate.h"
+#include "hone/objective.h"
+#include "hone/reward.h"
+
+namespace hone::objectives {
+
+// How answers are drawn.
+struct SamplingOptions {
+  std::int64_t num_generations = 8, max_completion_length = 512;
+  std::optional<std::int64_t> num_generations_eval = {};
+  double temperature = 1, top_p = 1, min_p = 0, repetition_penalty = 1;
+  std::int64_t top_k = 0;
+  std::vector<std::string> stop;
+  std::optional<std::int64_t> generation_batch_size = {};
+  static constexpr auto fields() {
+    using C = SamplingOptions;
+    return std::tuple{
+        field("num_generations", &C::num_generations, "Answers to each prompt, which are compared with each other.",
+              config::at_least(2)),
+        field("num_generations_eval", &C::num_generations_eval, "The same in evaluations; default: num_generations.",
+              config::at_least(1)),
+        field("max_completion_length", &C::max_completion_length,
+              "Tokens of an answer at most; data.max_length is of a prompt with what its answers are compared with.",
+              {.low = 1, .high = 1 << 20}),
+        field("temperature", &C::temperature,
+              "Logits are divided by it before tokens are drawn, and where it is learnt how likely they were.",
+              {.low = 0.01, .high = 100}),
+        field("top_p", &C::top_p, "Draw among the likeliest tokens that together have this probability; 1 = all.",
+              {.low = 1e-6, .high = 1}),
+        field("top_k", &C::top_k, "Draw among the k likeliest tokens; 0 = all.", config::at_least(0)),
+        field("min_p", &C::min_p, "Leave out tokens less likely than this share of the likeliest one.",
+              {.low = 0, .high = 1}),
+        field("repetition_penalty", &C::repetition_penalty, "Above 1: tokens already in the text become less likely.",
+              {.low = 1e-6, .high = 1e6}),
+        field("stop", &C::stop, "Texts that end an answer."),
+        field("generation_batch_size", &C::generation_batch_size,
+              "Answers that are made at the same time, each with its keys and values in memory; default: all of a "
+              "micro-batch.",
+              config::at_least(1))};
+  }
+};
+
+// What a micro-batch asks.
+struct Asked {
+  std::vector<std::int32_t> ids = {};  // as the model is to go on with it
+  std::string reference = {};          // what answers are compared with; "": nothing
+  std::int64_t record = 0;
+};
+std::vector<Asked> asked_by(const Batch& batch, const Tokenizer& tokenizer);
+
+// Prompt by prompt, so many answers to each.
+struct Rollout {
+  std::vector<std::size_t> prompts = {};  // how many of each micro-batch
+  std::vector<Asked> asked = {};
+  std::int64_t each = 1;
+  std::vector<Answer> answers = {};
+  const Asked& of(std::size_t answer) const { return asked[answer / static_cast<std::size_t>(each)]; }
+};
+
+// Of each answer its seed.
+using SeedOfAnswer = std::function<std::uint64_t(std::size_t prompt, std::int64_t which)>;
+// What a model says to them, for `each` answers of every prompt; prompt 0 is the first of all micro-batches'.
+std::vector<Generated> sample(const std::vector<Asked>& asked, std::int64_t each, const SeedOfAnswer& seed,
+                              const SamplingOptions& options, const StepContext& context);
+
+// The micro-batches to learn from: answers to one prompt are documents of one row and group (Role::answer) whose labels
+// are their own tokens. Those with `left_out` have none. by_answer: numbers of each answer, which become columns of
+// documents, fp64.
+Group learnt_from(const Rollout& rollout, const std::map<std::string, std::vector<double>>& by_answer,
+                  const std::vector<bool>& left_out);
+
+}  // namespace hone::objectives
