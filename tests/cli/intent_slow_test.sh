@@ -196,7 +196,7 @@ objective.grpo.epsilon_high | twice.yaml --optimizer.learning_rate=0.1 | --objec
 objective.grpo.reference | grpo.yaml --objective.beta=0.5 | --objective.reference=m2
 objective.grpo.mask_truncated_completions | grpo.yaml '--objective.stop=[e, a, "0"]' | --objective.mask_truncated_completions=true
 objective.grpo.beta | grpo.yaml | --objective.beta=0.5
-objective.grpo.loss_type | grpo.yaml | --objective.loss_type=dr_grpo
+objective.grpo.loss_type | grpo.yaml | --objective.loss_type=luspo
 objective.grpo.scale_rewards | grpo.yaml | --objective.scale_rewards=none
 objective.grpo.multi_objective_aggregation | grpo.yaml | --objective.multi_objective_aggregation=normalize_then_sum
 objective.grpo.importance_sampling_level | twice.yaml --optimizer.learning_rate=0.1 | --objective.importance_sampling_level=sequence
@@ -225,7 +225,7 @@ objective.rewards.cosine.max_value_wrong | grpo.yaml '--objective.rewards=[{type
 objective.rewards.cosine.min_value_correct | needs right answers: tests/rewards/trl_golden_test.cc |
 objective.rewards.cosine.max_value_correct | likewise |
 objective.rewards.format.pattern | grpo.yaml | '--objective.rewards.0.pattern=[^0-9]*'
-objective.rewards.length.max_completion_len | grpo.yaml | --objective.rewards.1.max_completion_len=7
+objective.rewards.length.max_completion_len | grpo.yaml | --objective.rewards.1.max_completion_len=9
 objective.rewards.length.soft_punish_cache | grpo.yaml '--objective.stop=[e, a, "0", i]' | --objective.rewards.1.soft_punish_cache=8
 objective.rewards.model.path | grpo.yaml '--objective.rewards=[{type: model, path: score}]' | --objective.rewards.0.path=score2
 objective.rewards.model.batch_size | time and memory alone: tests/rewards/model_test.cc |
