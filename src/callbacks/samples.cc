@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "callbacks/run_file.h"
+#include "data/choose_template.h"
 #include "hone/callback.h"
 #include "hone/config_read.h"
 #include "hone/data.h"
@@ -181,11 +182,7 @@ class Samples final : public Callback {
       throw Error(ErrorKind::config, "callbacks: samples.chat: the tokenizer has no chat template")
           .hint("data.chat_template gives it one");
     template_ = found;
-    if (!found) return;
-    if (const auto end = found->turn_end(tokenizer)) {
-      if (tokenizer.eos_id) generation_.eos_token_id.push_back(*tokenizer.eos_id);
-      generation_.eos_token_id.push_back(*end);
-    }
+    if (found) generation_.eos_token_id = data::ends_of_answers(tokenizer);
   }
 
   Prompt given(const TrainView& view, std::size_t i) const {

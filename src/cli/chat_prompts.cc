@@ -138,11 +138,7 @@ void ChatPrompts::append(Conversation& conversation, const std::string& answer, 
 
 std::string ChatPrompts::text_of(const Conversation& conversation) const {
   const auto now = static_cast<std::int64_t>(wall_seconds());
-  const std::string where = "the prompt";
-  const text::Chat chat = text::chat_for(*template_, conversation, where);
-  const auto rendered = template_->render(chat, {.generation_prompt = true, .now = now});
-  text::check_printed(*template_, chat, rendered, where);
-  return rendered.text;
+  return text::prompt_text(*template_, conversation, "the prompt", now);
 }
 
 std::optional<std::int32_t> ChatPrompts::turn_end() const { return template_->turn_end(*tokenizer_, variables_); }

@@ -9,6 +9,7 @@
 #include "base/option_words.h"
 #include "base/strings.h"
 #include "data/conversations.h"
+#include "data/prompt_fields.h"
 #include "data/training_fields.h"
 #include "hone/error.h"
 
@@ -29,35 +30,10 @@ std::string proposed_columns(const std::vector<std::string>& names) {
   throw Error(ErrorKind::data, fmt::format("{}: {}", place.text(), fact));
 }
 
-std::string string_of(const json& value, const std::string& field, const Place& place) {
-  const json& found = *find_field(value, field);
-  if (!found.is_string())
-    fail(place, fmt::format("field {}: got {}, expected a string", hone::quoted(field), type_of(found)));
-  return found.get<std::string>();
-}
-
 std::string answer_of(const json& value, const Form& form) {
   const json* found = form.answer.empty() ? nullptr : find_field(value, form.answer);
   if (!found) return "";
   return found->is_string() ? found->get<std::string>() : found->dump();
-}
-
-// The messages of the prompt's fields.
-json messages_of(const json& value, const Form& form, const Place& place) {
-  json all = json::array();
-  const auto append = [&](json more) {
-    for (json& one : more) all.push_back(std::move(one));
-  };
-  if (!form.system.empty())
-    if (const std::string system = string_of(value, form.system, place); !system.empty())
-      all.push_back(message("system", system));
-  for (const std::string& field : {form.messages, form.prompt})
-    if (!field.empty()) append(read_messages(*find_field(value, field), field, place));
-  if (form.instruction.empty()) return all;
-  const std::string input = form.input.empty() ? "" : string_of(value, form.input, place);
-  append(alpaca_prompt({string_of(value, form.instruction, place), input},
-                       form.history.empty() ? nullptr : find_field(value, form.history), place));
-  return all;
 }
 
 }  // namespace
@@ -89,25 +65,11 @@ Form asked_form(const std::vector<std::string>& names, const std::map<std::strin
     if (!can_have(names, renamed->second)) missing(renamed->second);
     return renamed->second;
   };
-  Form form{.prompt = maybe("prompt"), .messages = maybe("messages"), .instruction = maybe("instruction")};
-  if (form.messages.empty()) form.messages = maybe("conversations");
-  std::vector<std::string> prompts;
-  for (const std::string& one : {form.prompt, form.messages, form.instruction})
-    if (!one.empty()) prompts.push_back(one);
-  if (prompts.empty()) missing("prompt");
-  if (prompts.size() > 1)
-    throw Error(ErrorKind::data,
-                fmt::format("{}: more than one field is a prompt: {}", place.text(), join(prompts, ", ")))
-        .hint(ignore_words(prompts.back()) + " passes over it");
+  Form form;
+  take_prompt(form, maybe, place);
+  if (form.prompt.empty() && !form.is_conversation()) missing("prompt");
   const auto answer = columns.find("answer");
   form.answer = answer != columns.end() && !can_have(names, answer->second) ? "" : maybe("answer");
-  form.system = maybe("system");
-  form.tools = maybe("tools");
-  form.documents = maybe("documents");
-  form.variables = maybe("chat_template_kwargs");
-  if (form.instruction.empty()) return form;
-  form.input = maybe("input");
-  form.history = maybe("history");
   return form;
 }
 
@@ -122,8 +84,8 @@ AskedRecord asked_text(std::string prompt, std::string answer, const Place& plac
 
 AskedRecord read_asked(const json& value, const Form& form, const Place& place) {
   if (!is_chat_asked(value, form))
-    return asked_text(string_of(value, form.prompt, place), answer_of(value, form), place);
-  json messages = messages_of(value, form, place);
+    return asked_text(text_field(value, form.prompt, place), answer_of(value, form), place);
+  json messages = prompt_messages(value, form, place);
   take_choices(messages, place.text());
   if (messages.empty()) fail(place, "the prompt has no messages; expected at least one");
   if (messages.back().value("role", "") == "assistant")

@@ -97,4 +97,12 @@ std::optional<std::int32_t> turn_end(const Tokenizer& tokenizer) {
   }
 }
 
+std::vector<std::int32_t> ends_of_answers(const Tokenizer& tokenizer) {
+  std::vector<std::int32_t> ends;
+  if (tokenizer.eos_id) ends.push_back(*tokenizer.eos_id);
+  const auto turn = turn_end(tokenizer);
+  if (turn && turn != tokenizer.eos_id) ends.push_back(*turn);
+  return ends;
+}
+
 }  // namespace hone::data

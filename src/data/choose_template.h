@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "hone/text.h"
 
@@ -19,5 +20,8 @@ std::shared_ptr<const Tokenizer> with_chat_template(std::shared_ptr<const Tokeni
 // The special token with which the tokenizer's chat template ends a turn of the assistant, if there is one. A template
 // that cannot be read is an error where a conversation needs it, and has none here.
 std::optional<std::int32_t> turn_end(const Tokenizer& tokenizer);
+
+// Which tokens end an answer: the tokenizer's end of sequence, and turn_end(). Empty: there is neither.
+std::vector<std::int32_t> ends_of_answers(const Tokenizer& tokenizer);
 
 }  // namespace hone::data

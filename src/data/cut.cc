@@ -155,11 +155,7 @@ class Cutter {
   // A prompt without its beginning or end asks something else: what is too long is dropped, or an error.
   void add_asked(const Stretch& stretch) {
     if (const std::uint64_t length = stretch.end - stretch.begin; length > most_) {
-      if (options_.overlong == Overlong::error)
-        throw Error(ErrorKind::data, fmt::format("{}: {} tokens; expected at most max_length {}", name_of_(stretch.doc),
-                                                 length, most_))
-            .hint(fmt::format("raise {}, or set {}", option_words("data.max_length"),
-                              option_words("data.overlong", "drop")));
+      if (options_.overlong == Overlong::error) fail_long(stretch, option_words("data.overlong", "drop"));
       ++report_.dropped;
       report_.cut_tokens += static_cast<std::int64_t>(length);
       return;
@@ -190,14 +186,18 @@ class Cutter {
     return true;
   }
 
+  // instead: what may be set.
+  [[noreturn]] void fail_long(const Stretch& stretch, const std::string& instead) const {
+    throw Error(ErrorKind::data, fmt::format("{}: {} tokens; expected at most max_length {}", name_of_(stretch.doc),
+                                             stretch.end - stretch.begin, most_))
+        .hint(fmt::format("raise {}, or set {}", option_words("data.max_length"), instead));
+  }
+
   // Applies every policy but split to what is too long; false: it is dropped.
   bool shorten(Stretch& stretch) {
     const std::uint64_t length = stretch.end - stretch.begin;
     if (options_.overlong == Overlong::error)
-      throw Error(ErrorKind::data,
-                  fmt::format("{}: {} tokens; expected at most max_length {}", name_of_(stretch.doc), length, most_))
-          .hint(fmt::format("raise {}, or set {} to split, keep_start, keep_end or drop",
-                            option_words("data.max_length"), option_words("data.overlong")));
+      fail_long(stretch, option_words("data.overlong") + " to split, keep_start, keep_end or drop");
     const bool dropped = options_.overlong == Overlong::drop;
     ++(dropped ? report_.dropped : report_.cut);
     report_.cut_tokens += static_cast<std::int64_t>(dropped ? length : length - most_);

@@ -12,6 +12,7 @@
 #include "data/conversations.h"
 #include "data/labelled.h"
 #include "data/preference.h"
+#include "data/prompt_fields.h"
 #include "data/training_fields.h"
 #include "data/unmet.h"
 
@@ -50,12 +51,6 @@ Error unknown_fields(const std::vector<std::string>& names, const Place& place, 
 Error wrong_type(const json& value, const std::string& field, const Place& place, const char* expected) {
   return Error(ErrorKind::data, fmt::format("{}: field {}: got {}, expected {}", place.text(), hone::quoted(field),
                                             type_of(value), expected));
-}
-
-std::string string_field(const json& object, const std::string& field, const Place& place) {
-  const json& value = *find_field(object, field);
-  if (!value.is_string()) throw wrong_type(value, field, place, "a string");
-  return value.get_ref<const std::string&>();
 }
 
 std::vector<std::int32_t> ids_field(const json& object, const std::string& field, const Place& place) {
@@ -294,7 +289,7 @@ void FieldMap::read(const json& value, const Place& place, Record& record) {
   }
   if (records_ == RecordKind::asked) return void(record.content = read_asked(value, form, place));
   if (chat) return read_conversation(value, form, place, record);
-  const auto string = [&](const std::string& field) { return string_field(value, field, place); };
+  const auto string = [&](const std::string& field) { return text_field(value, field, place); };
   if (!form.label.empty()) {
     LabelledRecord one{.text = string(form.text), .label = label_of(*find_field(value, form.label), form.label, place)};
     if (!form.text_pair.empty()) one.text_pair = string(form.text_pair);
@@ -415,7 +410,7 @@ void FieldMap::read_conversation(const json& value, const Form& form, const Plac
       messages.push_back(std::move(message));
   };
   if (!form.system.empty()) {
-    const std::string system = string_field(value, form.system, place);
+    const std::string system = text_field(value, form.system, place);
     if (!system.empty()) messages.push_back(message("system", system));
   }
   if (!form.messages.empty()) append(form.messages);
@@ -425,12 +420,12 @@ void FieldMap::read_conversation(const json& value, const Form& form, const Plac
     append(form.completion, fmt::format(", because field {} is one", hone::quoted(form.prompt)));
   }
   if (!form.instruction.empty()) {
-    const AlpacaFields fields{string_field(value, form.instruction, place),
-                              form.input.empty() ? "" : string_field(value, form.input, place)};
+    const AlpacaFields fields{text_field(value, form.instruction, place),
+                              form.input.empty() ? "" : text_field(value, form.input, place)};
     const json* history = form.history.empty() ? nullptr : find_field(value, form.history);
     for (json& one : alpaca_prompt(fields, history, place)) messages.push_back(std::move(one));
     conversation.prompt = static_cast<std::int64_t>(messages.size());
-    messages.push_back(message("assistant", string_field(value, form.output, place)));
+    messages.push_back(message("assistant", text_field(value, form.output, place)));
   }
   one.chosen = take_choices(messages, place.text());
   conversation.messages = template_json(messages, place);

@@ -8,6 +8,7 @@
 #include "base/option_words.h"
 #include "base/strings.h"
 #include "data/conversations.h"
+#include "data/prompt_fields.h"
 #include "data/shared_prompt.h"
 #include "data/training_fields.h"
 #include "hone/error.h"
@@ -92,24 +93,7 @@ Form preference_form(const std::vector<std::string>& names, const std::map<std::
   Form form;
   form.chosen = find.side("chosen", "chosen_messages");
   form.rejected = find.side("rejected", "rejected_messages");
-  form.prompt = find.maybe("prompt");
-  form.messages = find.maybe("messages");
-  if (form.messages.empty()) form.messages = find.maybe("conversations");
-  form.instruction = find.maybe("instruction");
-  std::vector<std::string> prompts;
-  for (const std::string& one : {form.prompt, form.messages, form.instruction})
-    if (!one.empty()) prompts.push_back(one);
-  if (prompts.size() > 1)
-    throw Error(ErrorKind::data,
-                fmt::format("{}: more than one field is a prompt: {}", place.text(), join(prompts, ", ")))
-        .hint(ignore_words(prompts.back()) + " passes over it");
-  form.system = find.maybe("system");
-  form.tools = find.maybe("tools");
-  form.documents = find.maybe("documents");
-  form.variables = find.maybe("chat_template_kwargs");
-  if (form.instruction.empty()) return form;
-  form.input = find.maybe("input");
-  form.history = find.maybe("history");
+  take_prompt(form, [&](const char* known) { return find.maybe(known); }, place);
   return form;
 }
 
@@ -175,29 +159,6 @@ Said read_side(const json& value, const std::string& field, const Place& place) 
               place.text() + ": " + field);
 }
 
-// The messages of the prompt's fields; empty: it is what both sides begin with.
-Said read_prompt(const json& value, const Form& form, const Place& place) {
-  json all = json::array();
-  const auto append = [&](json more) {
-    for (json& one : more) all.push_back(std::move(one));
-  };
-  const auto text = [&](const std::string& field) {
-    const json& found = *find_field(value, field);
-    if (!found.is_string())
-      fail(place, fmt::format("field {}: got {}, expected a string", hone::quoted(field), type_of(found)));
-    return found.get<std::string>();
-  };
-  if (!form.system.empty())
-    if (const std::string system = text(form.system); !system.empty()) all.push_back(message("system", system));
-  if (!form.messages.empty()) append(read_messages(*find_field(value, form.messages), form.messages, place));
-  if (!form.instruction.empty())
-    append(alpaca_prompt({text(form.instruction), form.input.empty() ? "" : text(form.input)},
-                         form.history.empty() ? nullptr : find_field(value, form.history), place));
-  if (!form.prompt.empty() && !find_field(value, form.prompt)->is_string())
-    append(read_messages(*find_field(value, form.prompt), form.prompt, place));
-  return said(std::move(all), place.text());
-}
-
 bool says_nothing(const json& message) {
   const auto content = message.find("content");
   const bool calls = message.contains("tool_calls") && !is_blank(message["tool_calls"]);
@@ -251,7 +212,8 @@ ChatRecord conversation(const Said& prompt, const Said& side, std::size_t from, 
 ChatPreferenceRecord read_chat_pair(const json& value, const Form& form, const Place& place) {
   const Said chosen = read_side(*find_field(value, form.chosen), form.chosen, place),
              rejected = read_side(*find_field(value, form.rejected), form.rejected, place);
-  Said prompt = read_prompt(value, form, place);
+  // Empty: it is what both sides begin with.
+  Said prompt = said(prompt_messages(value, form, place), place.text());
   check_text_prompt(value, form, place, chosen, prompt);
   if (chosen.messages == rejected.messages) fail_equal(place);
   std::size_t from = 0;

@@ -168,21 +168,15 @@ Tokens from_chat(const ChatRecord& record, const Tokenising& how, const std::str
   return std::move(made.tokens);
 }
 
-std::string prompt_text(const text::ChatTemplate& chat_template, const Conversation& asked, const std::string& place) {
-  const text::Chat chat = text::chat_for(chat_template, asked, place);
-  const auto made = during("rendering " + place, [&] {
-    return chat_template.render(chat, {.generation_prompt = true, .now = text::kTrainingDate});
-  });
-  text::check_printed(chat_template, chat, made, place);
-  return made.text;
-}
-
 // What is asked as the model meets it, then what answers are compared with: these are the tokens that have labels.
 RecordTokens from_asked(const AskedRecord& record, const Tokenising& how, const std::string& place) {
   const Tokenizer& tokenizer = how.tokenizer;
+  const auto text_of_chat = [&] {
+    return text::prompt_text(how.chat_template(), *record.chat, place, text::kTrainingDate);
+  };
   RecordTokens tokens;
   if (record.chat)
-    tokens.ids = tokenizer.encode(prompt_text(how.chat_template(), *record.chat, place), false).ids;
+    tokens.ids = tokenizer.encode(during("rendering " + place, text_of_chat), false).ids;
   else
     tokens.ids = tokenizer.encode(record.prompt, true).ids;
   if (!record.chat && tokenizer.adds_eos && !tokens.ids.empty() && tokens.ids.back() == tokenizer.eos_id)

@@ -26,8 +26,8 @@ class Sampler {
     if (config_.repetition_penalty != 1.0) seen_[static_cast<std::size_t>(id)] = true;
   }
   // The next token for logits [vocab_size]; `uniform` in [0, 1) decides, in the order of distribution(), or of ids
-  // where no token is left out. Ties go to the lowest id. Changes `logits`. -1
-  // where a logit is infinite or not a number.
+  // where no token is left out. Ties go to the lowest id. Changes `logits`. -1 where a logit is infinite or not a
+  // number.
   std::int32_t choose(std::span<float> logits, double uniform);
   // The same from a row's highest logits alone, highest first, with their ids, where that is enough. No value: others
   // may be as high as the lowest that counts, so that all are needed. REQUIRES: all logits are finite, and there are at

@@ -16,21 +16,20 @@ constexpr double kLeastDeviation = 1e-4;  // added to deviations before anything
 
 using Values = std::vector<double>;
 
-// Calls visit(begin, moments) for the answers of each prompt.
-template <class Visit>
-void each_group(const Values& values, std::int64_t each, const Visit& visit) {
-  const auto size = static_cast<std::size_t>(each);
-  for (std::size_t begin = 0; begin < values.size(); begin += size)
-    visit(begin, moments_of(values.data() + begin, size));
+Moments moments_of(std::span<const double> values) {
+  Moments made;
+  for (const double value : values)
+    if (!std::isnan(value)) made.add({1, value, 0, value, value});
+  return made;
 }
 
 Values by_group(const Values& values, std::int64_t each, bool scale) {
+  const std::vector<Moments> groups = moments_by_group(values, each);
   Values made(values.size());
-  each_group(values, each, [&](std::size_t begin, const Moments& group) {
-    const double by = scale ? group.std() + kLeastDeviation : 1;
-    for (std::size_t i = begin; i < begin + static_cast<std::size_t>(each); ++i)
-      made[i] = (values[i] - group.mean) / by;
-  });
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Moments& group = groups[i / static_cast<std::size_t>(each)];
+    made[i] = (values[i] - group.mean) / (scale ? group.std() + kLeastDeviation : 1);
+  }
   return made;
 }
 
@@ -56,17 +55,18 @@ void Moments::add(const Moments& other) {
   low = std::min(low, other.low), high = std::max(high, other.high);
 }
 
-Moments moments_of(const double* values, std::size_t count) {
-  Moments made;
-  for (const double value : std::span(values, count))
-    if (!std::isnan(value)) made.add({1, value, 0, value, value});
-  return made;
+std::vector<Moments> moments_by_group(const Values& values, std::int64_t each) {
+  const auto size = static_cast<std::size_t>(each);
+  std::vector<Moments> groups;
+  for (std::size_t begin = 0; begin < values.size(); begin += size)
+    groups.push_back(moments_of(std::span(values).subspan(begin, size)));
+  return groups;
 }
 
 std::map<std::string, Moments> moments_over(const World& world, const ValuesByName& values) {
   Sums told;
   for (const auto& [name, all] : values) {
-    const Moments own = moments_of(all.data(), all.size());
+    const Moments own = moments_of(all);
     const std::pair<const char*, double> parts[] = {
         {"count", own.count}, {"mean", own.mean}, {"squares", own.squares}, {"low", own.low}, {"high", own.high}};
     for (const auto& [part, value] : parts) told[name + " " + part] = value;
@@ -112,12 +112,13 @@ Values group_advantages(const std::vector<Values>& rewards, const AdvantageOptio
 }
 
 Values leave_one_out(const Values& rewards, std::int64_t each, bool normalize, const World& world) {
+  const std::vector<Moments> groups = moments_by_group(rewards, each);
   Values made(rewards.size());
-  each_group(rewards, each, [&](std::size_t begin, const Moments& group) {
+  for (std::size_t i = 0; i < rewards.size(); ++i) {
+    const Moments& group = groups[i / static_cast<std::size_t>(each)];
     const double sum = group.mean * group.count;
-    for (std::size_t i = begin; i < begin + static_cast<std::size_t>(each); ++i)
-      made[i] = group.count < 2 ? kNone : rewards[i] - (sum - rewards[i]) / (group.count - 1);
-  });
+    made[i] = group.count < 2 ? kNone : rewards[i] - (sum - rewards[i]) / (group.count - 1);
+  }
   if (normalize) {
     const Moments all = over(world, made);
     for (double& value : made) value = (value - all.mean) / (all.std() + kLeastDeviation);

@@ -24,7 +24,8 @@ struct Moments {
   double std() const;  // unbiased; NaN of fewer than two
   void add(const Moments& other);
 };
-Moments moments_of(const double* values, std::size_t count);
+std::vector<Moments> moments_by_group(const std::vector<double>& values,
+                                      std::int64_t each);  // of each prompt's answers
 // Of all ranks' values, by name; the same on each of them.
 using ValuesByName = std::map<std::string, std::vector<double>>;
 std::map<std::string, Moments> moments_over(const World& world, const ValuesByName& values);

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "hone/registry.h"
+#include "objectives/means.h"
 #include "tensor/by_document.h"
 
 namespace hone::objectives {
@@ -44,11 +45,10 @@ void Grpo::Config::validate(Problems& problems) const {
   only(PolicyLoss::vespo, "vespo_k_neg", vespo_k_neg, none.vespo_k_neg);
   only(PolicyLoss::vespo, "vespo_lambda_neg", vespo_lambda_neg, none.vespo_lambda_neg);
   const bool smooth = loss_type == PolicyLoss::sapo || loss_type == PolicyLoss::vespo;
+  const bool clips = !smooth && loss_type != PolicyLoss::cispo;  // ratios
   problems.require(!smooth || !epsilon_high, "epsilon_high", "not with loss_type sapo or vespo");
-  problems.require((!smooth && loss_type != PolicyLoss::cispo) || epsilon == none.epsilon, "epsilon",
-                   "not with loss_type cispo, sapo or vespo");
+  problems.require(clips || epsilon == none.epsilon, "epsilon", "not with loss_type cispo, sapo or vespo");
   problems.require(use_bias_correction_kl || beta > 0, "use_bias_correction_kl", "only with beta above 0");
-  const bool clips = loss_type != PolicyLoss::cispo && loss_type != PolicyLoss::sapo && loss_type != PolicyLoss::vespo;
   problems.require(clips || !delta, "delta", "not with loss_type cispo, sapo or vespo");
   problems.require(loss_type != PolicyLoss::cispo || epsilon_high.has_value(), "epsilon_high",
                    "missing: what loss_type cispo clips weights at, for instance 5");
@@ -72,21 +72,18 @@ std::vector<double> Grpo::advantages(const Judged& judged, const World& world) c
 }
 
 void Grpo::add_terms(const Tokens& tokens, LossTerms& result) const {
-  const PolicyTerms terms = policy_terms(
-      {tokens.log_probs_N, tokens.old_N, tokens.reference_N, tokens.mask_N, tokens.documents_N, tokens.advantages_S},
-      loss_);
+  const PolicyTerms terms = policy_terms(tokens, loss_);
   result.terms.push_back(loss_term(terms, tokens));
-  if (terms.divergence_N.defined()) result.means.push_back({"kl", terms.divergence_N.sum(), tokens.mask_N.sum()});
+  if (terms.divergence_N.defined()) add_masked_mean("kl", terms.divergence_N, tokens.mask_N, result);
   if (tokens.training) tell_clipped(terms, tokens, result);
 }
 
 void Grpo::tell_clipped(const PolicyTerms& terms, const Tokens& tokens, LossTerms& result) const {
   const bool of_tokens = config_.importance_sampling_level == RatioLevel::token;
-  const Tensor answers = at::full_like(tokens.advantages_S.sum(), tokens.advantages_S.numel());
   const auto add = [&](const std::string& name, const Tensor& values) {
-    result.means.push_back({name, values.sum(), of_tokens ? tokens.mask_N.sum() : answers});
+    of_tokens ? add_masked_mean(name, values, tokens.mask_N, result) : add_mean(name, values, result);
   };
-  if (terms.weights_S.defined()) result.means.push_back({"vespo/phi_seq_mean", terms.weights_S.sum(), answers});
+  if (terms.weights_S.defined()) add_mean("vespo/phi_seq_mean", terms.weights_S, result);
   if (config_.loss_type == PolicyLoss::cispo) return add("cispo_clip_ratio", terms.high_clipped);
   if (!terms.low_clipped.defined()) return;
   add("clip_ratio/low_mean", terms.low_clipped);
@@ -95,12 +92,11 @@ void Grpo::tell_clipped(const PolicyTerms& terms, const Tokens& tokens, LossTerm
 }
 
 LossTerm Grpo::loss_term(const PolicyTerms& terms, const Tokens& tokens) const {
-  const std::int64_t answers = tokens.advantages_S.numel();
   switch (config_.loss_type) {
     case PolicyLoss::grpo:
     case PolicyLoss::sapo: {
       const auto by_answer = [&](const Tensor& values_N) {
-        return sums_by_document(values_N, tokens.documents_N, answers);
+        return sums_by_document(values_N, tokens.documents_N, tokens.answers());
       };
       return {"loss", (by_answer(terms.losses_N) / by_answer(tokens.mask_N).clamp_min(1)).sum(), kAnswers};
     }

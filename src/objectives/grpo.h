@@ -7,7 +7,6 @@
 #include <tuple>
 #include <vector>
 
-#include "objectives/policy_losses.h"
 #include "objectives/policy_objective.h"
 
 namespace hone::objectives {

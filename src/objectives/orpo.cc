@@ -6,6 +6,7 @@
 
 #include "hone/config_read.h"
 #include "hone/registry.h"
+#include "objectives/means.h"
 #include "objectives/pair_objective.h"
 
 namespace hone::objectives {

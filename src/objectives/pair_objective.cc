@@ -4,16 +4,13 @@
 #include <ATen/ATen.h>
 
 #include "hone/layers.h"
+#include "objectives/means.h"
 #include "ops/log_probs.h"
 #include "tensor/by_document.h"
 #include "tensor/host.h"
 #include "tensor/pairs.h"
 
 namespace hone::objectives {
-
-void add_mean(const std::string& name, const Tensor& values_P, LossTerms& result) {
-  result.means.push_back({name, values_P.sum(), at::full({}, values_P.numel(), values_P.options())});
-}
 
 namespace {
 

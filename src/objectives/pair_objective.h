@@ -27,9 +27,6 @@ struct PairSettings {
   std::string chosen_term = "sft_loss";
 };
 
-// Their mean over all pairs is logged.
-void add_mean(const std::string& name, const Tensor& values_P, LossTerms& result);
-
 class PairObjective : public Objective {
  public:
   explicit PairObjective(PairSettings settings) : settings_(std::move(settings)) {}

@@ -16,6 +16,7 @@
 #include "hone/random.h"
 #include "hone/registry.h"
 #include "hone/world.h"
+#include "objectives/means.h"
 #include "ops/log_probs.h"
 #include "tensor/by_document.h"
 #include "tensor/host.h"
@@ -52,13 +53,6 @@ Tensor column_of(const Batch& batch, const char* name) {
 Tensor maybe_tokens(const Batch& batch, const char* name) {
   const auto found = batch.extra.find(name);
   return found == batch.extra.end() ? Tensor() : found->second.flatten();
-}
-
-// The mean of those that are there.
-void add_mean_of(const std::string& name, const Tensor& values_S, LossTerms& result) {
-  const Tensor there_S = values_S == values_S;  // not NaN
-  const Tensor sum = at::where(there_S, values_S, at::zeros_like(values_S)).sum();
-  result.means.push_back({name, sum, there_S.to(at::kDouble).sum()});
 }
 
 std::vector<double> lengths_of(const Rollout& rollout, bool complete_ones) {
@@ -209,14 +203,14 @@ Group PolicyObjective::learnable(Judged& judged, const StepContext& context) con
   Group group = learnt_from(judged.rollout, columns, left_out);
   const bool changes = options_.num_iterations * options_.num_minibatches > 1 || always_knows_old();
   for (Batch& batch : group) {
-    if (beta_ > 0)
-      for (auto& [name, value] : document_numbers(batch.to(context.model.device()), context.resources))
-        batch.extra[name] = value;
-    if (changes && !judged.evaluation) add_log_probs(batch, context);
-    if (!judges_by_divergence() || judged.evaluation) continue;
-    const Tensor apart_N = (maybe_tokens(batch, kOldLogProbs) - maybe_tokens(batch, kReferenceTokens)) *
-                           batch.weight_BT.flatten().to(context.model.device());
-    const Tensor apart_S = host::read(sums_by_document(apart_N, batch.to(context.model.device())));
+    const Batch there = batch.to(context.model.device());
+    if (beta_ > 0) batch.extra.merge(document_numbers(there, context.resources));
+    if (judged.evaluation) continue;
+    if (changes) batch.extra[kOldLogProbs] = log_probs_by({context.model}, there);
+    if (!judges_by_divergence()) continue;
+    const Tensor apart_N =
+        (maybe_tokens(batch, kOldLogProbs) - maybe_tokens(batch, kReferenceTokens)) * there.weight_BT.flatten();
+    const Tensor apart_S = host::read(sums_by_document(apart_N, there));
     const auto values = host::values<double>(apart_S);
     judged.divergence.insert(judged.divergence.end(), values.begin(), values.end());
   }
@@ -224,7 +218,8 @@ Group PolicyObjective::learnable(Judged& judged, const StepContext& context) con
   Sums tokens{{"batches", static_cast<double>(group.size())}, {"tokens", 0}};
   for (const Batch& batch : group) tokens["tokens"] += static_cast<double>(batch.supervised);
   tokens = world.total(std::move(tokens));
-  const double mean = std::max(1.0, tokens.at("tokens")) / tokens.at("batches");
+  judged.batches = tokens.at("batches");
+  const double mean = std::max(1.0, tokens.at("tokens")) / judged.batches;
   std::vector<double> all = advantages(judged, world);
   std::size_t begin = 0;
   for (Batch& batch : group) {
@@ -252,15 +247,15 @@ Groups PolicyObjective::prepare(Group group, StepContext& context) {
     return random.bits((batch << 40) + (doc << 16) + static_cast<std::uint64_t>(which));
   };
   Judged made = judged(group, options_.num_generations, seed, context, /*evaluation=*/false);
-  Group learnt = learnable(made, context);
+  const Group learnt = learnable(made, context);
   tell(made, context.world);
-  return dealt_out(learnt, context.world);
+  return dealt_out(learnt, made.batches, context.world);
 }
 
 // By their numbers over all ranks, so that it does not depend on how many these are; a part may have none.
-Groups PolicyObjective::dealt_out(const Group& learnt, const World& world) const {
+Groups PolicyObjective::dealt_out(const Group& learnt, double batches, const World& world) const {
   const auto parts = static_cast<std::size_t>(options_.num_minibatches), ranks = static_cast<std::size_t>(world.size());
-  const auto all = static_cast<std::size_t>(world.total(static_cast<double>(learnt.size())));
+  const auto all = static_cast<std::size_t>(batches);
   Groups once(parts), groups;
   for (std::size_t i = 0; i < learnt.size(); ++i) {
     const std::size_t number = i * ranks + static_cast<std::size_t>(world.rank());
@@ -290,17 +285,14 @@ void PolicyObjective::tell(const Judged& judged, const World& world) {
                       {kLength, lengths_of(judged.rollout, false)},
                       {"complete", lengths_of(judged.rollout, true)}};
   for (std::size_t k = 0; k < rewards_.size(); ++k) values[reward_name(k)] = judged.rewards[k];
-  const auto each = static_cast<std::size_t>(judged.rollout.each);
-  for (std::size_t i = 0; i < judged.sums.size(); i += each) {
-    const Moments group = moments_of(judged.sums.data() + i, each);
+  for (const Moments& group : moments_by_group(judged.sums, judged.rollout.each))
     values["alike"].push_back(group.count == 0 || group.std() < 1e-8 ? 1 : 0);
-  }
   const auto moments = moments_over(world, values);
   if (moments.at(kReward).count == 0 && world.is_first())
     warnings_.warning("no reward says anything of any answer of the step: there is nothing to learn from it");
   told_.clear();
-  const auto add = [&](const std::string& name, double value, double weight = 1) {
-    if (std::isfinite(value)) told_[name] = {value, weight};
+  const auto add = [&](const std::string& name, double value) {
+    if (std::isfinite(value)) told_[name] = {value, 1};
   };
   add("reward_std", moments.at(kReward).std());
   for (std::size_t k = 0; k < rewards_.size(); ++k) add(reward_name(k) + "/std", moments.at(reward_name(k)).std());
@@ -337,10 +329,6 @@ std::map<std::string, Tensor> PolicyObjective::document_numbers(const Batch& bat
   return {{kReferenceTokens, log_probs_by(resources.model(kPolicyReference), batch)}};
 }
 
-void PolicyObjective::add_log_probs(Batch& batch, const StepContext& context) const {
-  batch.extra[kOldLogProbs] = log_probs_by({context.model}, batch.to(context.model.device()));
-}
-
 // Tokens: each micro-batch counts for as many as they have on average, so that all tokens of a step weigh the same, in
 // whichever of its updates they are.
 Sums PolicyObjective::sums(const Batch& batch) const {
@@ -361,14 +349,13 @@ LossTerms PolicyObjective::loss(const Model& model, const Output& output, const 
   tokens.training = pass.training;
   LossTerms result;
   add_terms(tokens, result);
-  const Tensor count = tokens.mask_N.sum().to(at::kDouble);
-  result.means.push_back({"entropy", (statistics_N4.select(1, 0) * tokens.mask_N).sum(), count});
-  add_mean_of(kReward, column_of(batch, kReward), result);
+  add_masked_mean("entropy", statistics_N4.select(1, 0) * tokens.mask_N, tokens.mask_N, result);
+  add_mean_of_some(kReward, column_of(batch, kReward), result);
   for (std::size_t k = 0; k < rewards_.size(); ++k)
-    add_mean_of(reward_name(k) + "/mean", column_of(batch, reward_name(k).c_str()), result);
+    add_mean_of_some(reward_name(k) + "/mean", column_of(batch, reward_name(k).c_str()), result);
   const Tensor complete_S = column_of(batch, kComplete);
-  add_mean_of("completions/clipped_ratio", 1 - complete_S, result);
-  add_mean_of("completions/mean_length", column_of(batch, kLength), result);
+  add_mean_of_some("completions/clipped_ratio", 1 - complete_S, result);
+  add_mean_of_some("completions/mean_length", column_of(batch, kLength), result);
   return result;
 }
 

@@ -15,6 +15,7 @@
 #include "hone/objective.h"
 #include "hone/reward.h"
 #include "objectives/advantages.h"
+#include "objectives/policy_losses.h"
 #include "objectives/rollouts.h"
 
 namespace hone::objectives {
@@ -81,12 +82,11 @@ class PolicyObjective : public Objective {
     Rollout rollout;
     std::vector<std::vector<double>> rewards;  // [reward][answer]; NaN: it says nothing
     std::vector<double> sums;                  // of each answer
+    double batches = 0;                        // micro-batches of the step, over all ranks
     std::vector<double> divergence;            // of each answer from the reference, where advantages need it
     bool evaluation = false;
   };
-  // Of a batch's tokens, on one axis.
-  struct Tokens {
-    Tensor log_probs_N, old_N, reference_N, mask_N, documents_N, advantages_S;
+  struct Tokens : PolicyTokens {
     bool training = true;  // ratios are 1 otherwise
   };
   virtual std::vector<double> advantages(const Judged& judged, const World& world) const = 0;
@@ -107,10 +107,9 @@ class PolicyObjective : public Objective {
  private:
   Judged judged(const Group& group, std::int64_t each, const SeedOfAnswer& seed, const StepContext& context,
                 bool evaluation) const;
-  Groups dealt_out(const Group& learnt, const World& world) const;
+  Groups dealt_out(const Group& learnt, double batches, const World& world) const;
   void judge(Judged& judged, const StepContext& context) const;
   Group learnable(Judged& judged, const StepContext& context) const;
-  void add_log_probs(Batch& batch, const StepContext& context) const;
   Tensor log_probs(const CausalLm& model, const Output& output, const Batch& batch, const Pass& pass,
                    Tensor* statistics_N4) const;
   Tensor log_probs_by(const RoleModel& role, const Batch& batch) const;

@@ -8,7 +8,7 @@
 #include "hone/objective.h"
 #include "hone/registry.h"
 #include "nn/pair_scores.h"
-#include "objectives/pair_objective.h"
+#include "objectives/means.h"
 #include "tensor/pairs.h"
 
 namespace hone::objectives {

@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "hone/registry.h"
-#include "objectives/policy_losses.h"
+#include "objectives/means.h"
 #include "tensor/by_document.h"
 
 namespace hone::objectives {
@@ -32,9 +32,8 @@ std::vector<double> Rloo::advantages(const Judged& judged, const World& world) c
 }
 
 void Rloo::add_terms(const Tokens& tokens, LossTerms& result) const {
-  const std::int64_t answers = tokens.advantages_S.numel();
   const auto by_answer = [&](const Tensor& values_N) {
-    return sums_by_document(values_N * tokens.mask_N, tokens.documents_N, answers);
+    return sums_by_document(values_N * tokens.mask_N, tokens.documents_N, tokens.answers());
   };
   const Tensor old_N = tokens.old_N.defined() ? tokens.old_N : tokens.log_probs_N.detach();
   const AnswerTerms terms = answer_terms(by_answer(tokens.log_probs_N - old_N), tokens.advantages_S, config_.epsilon,
@@ -42,15 +41,12 @@ void Rloo::add_terms(const Tokens& tokens, LossTerms& result) const {
   result.terms.push_back({"loss", terms.losses_S.sum(), kAnswers});
   if (tokens.reference_N.defined()) {
     const Tensor apart_N = (old_N - tokens.reference_N) * tokens.mask_N;
-    result.means.push_back({"kl", apart_N.sum(), tokens.mask_N.sum()});
+    add_masked_mean("kl", apart_N, tokens.mask_N, result);
   }
   if (!tokens.training) return;
-  const auto add = [&](const char* name, const Tensor& values_S) {
-    result.means.push_back({name, values_S.sum(), at::full_like(values_S.sum(), answers)});
-  };
-  add("clip_ratio/low_mean", terms.low_clipped_S);
-  add("clip_ratio/high_mean", terms.high_clipped_S);
-  add("clip_ratio/region_mean", terms.low_clipped_S + terms.high_clipped_S);
+  add_mean("clip_ratio/low_mean", terms.low_clipped_S, result);
+  add_mean("clip_ratio/high_mean", terms.high_clipped_S, result);
+  add_mean("clip_ratio/region_mean", terms.low_clipped_S + terms.high_clipped_S, result);
 }
 
 void register_rloo(Registries& hone) {

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/strings.h"
-#include "generate/ends.h"
+#include "data/choose_template.h"
 #include "tensor/host.h"
 
 namespace hone::objectives {
@@ -21,7 +21,7 @@ GenerateConfig config_of(const SamplingOptions& options, const StepContext& cont
   config.top_p = options.top_p, config.top_k = options.top_k, config.min_p = options.min_p;
   config.repetition_penalty = options.repetition_penalty;
   config.stop = options.stop;
-  config.eos_token_id = generate::ends_of_answers(*context.tokenizer);
+  config.eos_token_id = data::ends_of_answers(*context.tokenizer);
   config.batch_size = options.generation_batch_size.value_or(std::max<std::int64_t>(1, answers));
   return config;
 }

@@ -12,11 +12,10 @@ namespace {
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 TEST(Moments, OfPartsAreThoseOfTheWhole) {
-  const std::vector<double> values = {1e8 + 1, 1e8 + 2, kNone, 1e8 + 4, 1e8 - 3};
-  Moments parts = moments_of(values.data(), 2);
-  parts.add(moments_of(values.data() + 2, 1));
-  parts.add(moments_of(values.data() + 3, 2));
-  const Moments whole = moments_of(values.data(), values.size());
+  const std::vector<double> values = {1e8 + 1, 1e8 + 2, kNone, 1e8 + 4, 1e8 - 3, kNone};
+  Moments parts;
+  for (const Moments& one : moments_by_group(values, 2)) parts.add(one);
+  const Moments whole = moments_by_group(values, 6).at(0);
   for (const Moments& one : {parts, whole}) {
     EXPECT_EQ(one.count, 4);
     EXPECT_DOUBLE_EQ(one.mean, 1e8 + 1);
@@ -24,7 +23,7 @@ TEST(Moments, OfPartsAreThoseOfTheWhole) {
     EXPECT_EQ(one.low, 1e8 - 3);
     EXPECT_EQ(one.high, 1e8 + 4);
   }
-  EXPECT_TRUE(std::isnan(moments_of(values.data(), 1).std()));
+  EXPECT_TRUE(std::isnan(moments_by_group(values, 1)[0].std()));
 }
 
 TEST(GroupAdvantages, AreDifferencesFromTheGroupByItsDeviation) {

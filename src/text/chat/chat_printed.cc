@@ -299,4 +299,12 @@ void check_printed(const ChatTemplate& chat_template, const Chat& chat, const Re
   Printed(chat_template, chat, rendered, where).check();
 }
 
+std::string prompt_text(const ChatTemplate& chat_template, const Conversation& conversation, const std::string& where,
+                        std::int64_t now) {
+  const Chat chat = chat_for(chat_template, conversation, where);
+  const auto rendered = chat_template.render(chat, {.generation_prompt = true, .now = now});
+  check_printed(chat_template, chat, rendered, where);
+  return rendered.text;
+}
+
 }  // namespace hone::text

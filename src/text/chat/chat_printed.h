@@ -1,6 +1,7 @@
 // Nothing of a conversation is lost on the way through a template.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "text/chat/chat_template.h"
@@ -18,5 +19,10 @@ Chat chat_for(const ChatTemplate& chat_template, const Conversation& conversatio
 // may be left out by templates that know of it, also between <think> and </think> in a content.
 void check_printed(const ChatTemplate& chat_template, const Chat& chat, const jinja::Template::Rendered& rendered,
                    const std::string& where);
+
+// What a model reads that is to answer the conversation: the template's text up to where the assistant begins, checked.
+// now: as ChatTemplate::Options.
+std::string prompt_text(const ChatTemplate& chat_template, const Conversation& conversation, const std::string& where,
+                        std::int64_t now);
 
 }  // namespace hone::text

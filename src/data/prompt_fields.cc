@@ -1,0 +1,65 @@
+// Prompts of rows.
+#include "data/prompt_fields.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "base/option_words.h"
+#include "base/strings.h"
+#include "data/conversations.h"
+#include "hone/error.h"
+
+namespace hone::data {
+
+using json = nlohmann::ordered_json;
+
+void take_prompt(Form& form, const std::function<std::string(const char* known)>& find, const Place& place) {
+  form.prompt = find("prompt");
+  form.messages = find("messages");
+  if (form.messages.empty()) form.messages = find("conversations");
+  form.instruction = find("instruction");
+  std::vector<std::string> prompts;
+  for (const std::string& one : {form.prompt, form.messages, form.instruction})
+    if (!one.empty()) prompts.push_back(one);
+  if (prompts.size() > 1)
+    throw Error(ErrorKind::data,
+                fmt::format("{}: more than one field is a prompt: {}", place.text(), join(prompts, ", ")))
+        .hint(ignore_words(prompts.back()) + " passes over it");
+  form.system = find("system");
+  form.tools = find("tools");
+  form.documents = find("documents");
+  form.variables = find("chat_template_kwargs");
+  if (form.instruction.empty()) return;
+  form.input = find("input");
+  form.history = find("history");
+}
+
+std::string text_field(const json& value, const std::string& field, const Place& place) {
+  const json& found = *find_field(value, field);
+  if (!found.is_string())
+    throw Error(ErrorKind::data, fmt::format("{}: field {}: got {}, expected a string", place.text(),
+                                             hone::quoted(field), type_of(found)));
+  return found.get<std::string>();
+}
+
+json prompt_messages(const json& value, const Form& form, const Place& place) {
+  json all = json::array();
+  const auto append = [&](json more) {
+    for (json& one : more) all.push_back(std::move(one));
+  };
+  if (!form.system.empty())
+    if (const std::string system = text_field(value, form.system, place); !system.empty())
+      all.push_back(message("system", system));
+  if (!form.messages.empty()) append(read_messages(*find_field(value, form.messages), form.messages, place));
+  if (!form.instruction.empty())
+    append(alpaca_prompt(
+        {text_field(value, form.instruction, place), form.input.empty() ? "" : text_field(value, form.input, place)},
+        form.history.empty() ? nullptr : find_field(value, form.history), place));
+  if (!form.prompt.empty() && !find_field(value, form.prompt)->is_string())
+    append(read_messages(*find_field(value, form.prompt), form.prompt, place));
+  return all;
+}
+
+}  // namespace hone::data

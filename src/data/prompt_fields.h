@@ -1,0 +1,23 @@
+// Which fields of a row are a prompt, and what they say: of pairs of answers, and of prompts that are to be answered.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "data/form.h"
+#include "data/place.h"
+
+namespace hone::data {
+
+// Takes prompt, messages (or conversations) or instruction, and what belongs to conversations. find: the field that is
+// read as a known one; "": the row has none. Throws Error(data) where more than one of them is there.
+void take_prompt(Form& form, const std::function<std::string(const char* known)>& find, const Place& place);
+
+// The messages of these fields; of a prompt that is a text none. Throws Error(data).
+nlohmann::ordered_json prompt_messages(const nlohmann::ordered_json& value, const Form& form, const Place& place);
+
+// Throws Error(data) for what is no string.
+std::string text_field(const nlohmann::ordered_json& value, const std::string& field, const Place& place);
+
+}  // namespace hone::data
