@@ -71,7 +71,7 @@ trace() {  # the recipe, then what follows "hone train"
   sed -E "$times" log
   # A note of a source's hash comes only some seconds after the source has changed.
   { find out runs elsewhere tokens -type f ! -name 'source-*.json' 2>/dev/null || true; } |
-    sed -E 's/tokens-[0-9a-f]+/tokens/' | sort
+    sed -E 's/tokens-[0-9a-f]+/tokens/; s/(tfevents)\..*/\1/' | sort
   { cat out/metrics.jsonl 2>/dev/null || true; } | sed -E 's/"(step_seconds|eval_seconds|tokens_per_second|peak_memory_bytes)":[^,}]*//g' |
     sed -E "s/\"($measured)\":[^,}]*/\"\1\"/g"
   { cat out/{histograms,samples}.jsonl 2>/dev/null || true; }
@@ -450,6 +450,7 @@ callbacks.trigger_file.action | what a file asks for: tests/callbacks/observers_
 callbacks.trigger_file.every | likewise |
 trackers | r.yaml | --trackers=[csv]
 trackers.csv.file | r.yaml --trackers=[csv] | --trackers.0.file=x.csv
+trackers.tensorboard.folder | r.yaml --trackers=[tensorboard] | --trackers.0.folder=tb
 trackers.terminal.plain_every_s | r.yaml --trackers=[terminal] | --trackers.0.plain_every_s=0
 run.folder | r.yaml | --run.folder=elsewhere
 run.name | r.yaml | --run.name=n
