@@ -135,6 +135,9 @@ class HONE_API Model : public Module {
   // without.
   void set_residency(Residency* residency) { residency_ = residency; }
   Residency* residency() const { return residency_; }
+  // The same for weights that are held in fewer bits: of every pass, and the model's own. null: there are none.
+  void set_unpacking(std::unique_ptr<Residency> unpacking) { unpacking_ = std::move(unpacking); }
+  Residency* unpacking() const { return unpacking_.get(); }
 
   virtual std::int64_t vocab_size() const = 0;     // token ids are below it
   virtual std::int64_t max_positions() const = 0;  // tokens of a document that it was made for: max_position_embeddings
@@ -163,6 +166,7 @@ class HONE_API Model : public Module {
 
  private:
   Residency* residency_ = nullptr;
+  std::unique_ptr<Residency> unpacking_;
 };
 
 // Sizes that a key/value cache needs, per layer. window 0 = all tokens are kept.

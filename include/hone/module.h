@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "hone/error.h"
+#include "hone/quantization.h"
 
 namespace hone {
 
@@ -19,7 +20,8 @@ class Adapter;
 class Pass;
 struct GradientSum;
 namespace ops {
-struct LowRank;  // src/ops/linear_weight.h
+struct LowRank;    // src/ops/linear_weight.h
+struct Quantized;  // src/ops/quantized.h
 }
 
 using at::Tensor;
@@ -72,8 +74,9 @@ class HONE_API Weight {
 
   const Tensor& use() const;  // the tensor to compute with; REQUIRES: filled
   bool filled() const { return value_.defined(); }
-  bool is_there() const;    // filled, and its memory has not gone (fill_whole)
-  void fill(Tensor value);  // REQUIRES: of the layout's shape; keeps requires_grad as `trainable` says
+  bool is_there() const;  // filled, and its memory has not gone (fill_whole), or not come yet (quantized)
+  // REQUIRES: of the layout's shape; keeps requires_grad as `trainable` says. Quantizes, where held_as() says so.
+  void fill(Tensor value);
   // Whole from now on: of a weight that was filled in part, a tensor whose memory comes and goes (nn::Residency).
   void fill_whole(Tensor value);
   void set_trainable(bool trainable);
@@ -81,6 +84,18 @@ class HONE_API Weight {
   bool decays() const { return decays_; }  // false for norms and biases: weight decay skips them by default
   const Init& init() const { return init_; }
   Tensor& value() { return value_; }
+
+  // What fill() makes of values. REQUIRES: not filled, not trained, two dimensions, whole; none: nothing.
+  void set_held_as(QuantizedAs held_as);
+  const QuantizedAs& held_as() const { return held_as_; }
+  // Of a weight in fewer bits; null: it is not. use() then has memory only while a pass is in the weight's block
+  // (Model::set_unpacking), or between unpack() and pack().
+  const ops::Quantized* quantized() const { return quantized_.get(); }
+  void fill_quantized(std::shared_ptr<const ops::Quantized> quantized, at::ScalarType type);  // type: of use()
+  void fill_in_full(Tensor value);  // as fill(), and held_as() is none from now on
+  void unpack() const;
+  void pack() const;
+  Tensor whole() const;  // use(), or a copy of what a quantized weight stands for
   Tensor grad() const;  // of the last backward(s), in the weight's dtype; undefined if none
   void clear_grad();
   // Ops that can, add to this from now on (null: grad()); others go on using grad(). Must live as long as it is set.
@@ -121,6 +136,8 @@ class HONE_API Weight {
   Init init_;
   bool decays_, trainable_ = true;
   Tensor value_;
+  QuantizedAs held_as_;
+  std::shared_ptr<const ops::Quantized> quantized_;
   GradientSum* gradient_sum_ = nullptr;
   BufferUpdate update_;
   double learning_rate_scale_ = 1;

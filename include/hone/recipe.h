@@ -13,6 +13,7 @@
 #include "hone/data.h"
 #include "hone/objective.h"
 #include "hone/optimizer.h"
+#include "hone/quantization.h"
 #include "hone/tracker.h"
 #include "hone/training_section.h"
 
@@ -57,6 +58,7 @@ struct ModelSection {
   std::string path;
   LoadSection load;
   std::vector<TrainableWeights> trainable;
+  Quantization quantization;
   std::map<std::string, config::Open> config;
   static constexpr std::string_view kShorthand = "path", kRest = "config";
   static constexpr auto fields() {
@@ -72,6 +74,8 @@ struct ModelSection {
             "layers\\.1[0-9]\\.; the others are frozen, need no optimizer state, and are kept and saved in bf16 in a "
             "bf16 "
             "run. Default: all are trained. `{match: layers, from: 100, until: 500}` trains them for some steps only."),
+        field("quantization", &C::quantization,
+              "Weights in fewer bits beside an adapter (QLoRA)."),
         field("config", &C::config,
               "For a fresh model instead of path: `type: llama` and the keys of Hugging Face's config.json. Beside "
               "path: keys of its config.json that are to be others, as `rope_theta: 500000`.")};

@@ -27,7 +27,7 @@ struct RewardContext {
   const Tokenizer& tokenizer;
   const Resources& resources;  // the models that Reward::models() names, by their roles
   std::int64_t longest = 0;    // tokens of an answer at most
-  std::int64_t step = 0;       // done so far
+  std::int64_t step = 0;       // done so far; a command's judge is told the next one, as people count
 };
 
 // Plug-in (src/rewards). It keeps nothing from step to step, so that a resumed run has the same rewards.

@@ -42,6 +42,7 @@ class Classify final : public Command {
     std::optional<std::int64_t> max_length;
     std::int64_t batch_size = 8;
     std::optional<Precision> precision;
+    Quantization quantization;
     std::string device = "auto";
     static constexpr auto fields() {
       using C = Config;
@@ -62,6 +63,7 @@ class Classify final : public Command {
           field("batch_size", &C::batch_size, "Documents per forward pass.", at_least(1)),
           field("precision", &C::precision,
                 "Precision of weights and activations; default: as the model is stored, and fp32 where that is fp16."),
+          field("quantization", &C::quantization, "Weights of blocks in fewer bits, which takes less memory."),
           field("device", &C::device, "What computes: cpu, cuda or cuda:1; auto = the GPU where there is one.")};
     }
   };
@@ -82,7 +84,7 @@ class Classify final : public Command {
         flags_.tokenizer.empty() ? hub::own_tokenizer(tokenizer_folder(place)) : load_tokenizer(flags_.tokenizer),
         flags_.chat_template, "--chat-template");
     model_ = load_frozen_model(place, flags_.precision ? *flags_.precision : stored_precision(place.folder),
-                               devices::choose(flags_.device, "--device"));
+                               devices::choose(flags_.device, "--device"), flags_.quantization);
     if (!model_->classifier()) require_classifier(*model_, "classify");
     make_how();
     const StopSignal signals;

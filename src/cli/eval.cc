@@ -44,6 +44,7 @@ class Eval final : public Command {
     std::optional<Loss> loss;
     std::string chat_template;
     std::optional<Precision> precision;
+    Quantization quantization;
     std::string device = "auto";
     static constexpr auto fields() {
       using C = Config;
@@ -79,6 +80,7 @@ class Eval final : public Command {
                 "Chat template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
           field("precision", &C::precision,
                 "Precision of weights and activations; default: as the model is stored, and fp32 where that is fp16."),
+          field("quantization", &C::quantization, "Weights of blocks in fewer bits, which takes less memory."),
           field("device", &C::device, "What computes: cpu, cuda or cuda:1; auto = the GPU where there is one.")};
     }
   };
@@ -105,7 +107,7 @@ class Eval final : public Command {
         flags_.tokenizer.empty() ? hub::own_tokenizer(tokenizer_folder(place)) : load_tokenizer(flags_.tokenizer),
         flags_.chat_template, "--chat-template");
     const auto model = load_frozen_model(place, flags_.precision ? *flags_.precision : stored_precision(place.folder),
-                                         devices::choose(flags_.device, "--device"));
+                                         devices::choose(flags_.device, "--device"), flags_.quantization);
     const training::Evaluations evaluations = evaluations_for(*model, metrics);
     nlohmann::ordered_json report;
     for (const std::string& entry : flags_.data) {

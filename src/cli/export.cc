@@ -28,6 +28,7 @@ class Export final : public Command {
     std::optional<std::string> checkpoint;
     bool merge = false, replace = false;
     ExportDtype dtype = ExportDtype::source;
+    Quantization quantization;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple_cat(
@@ -39,6 +40,8 @@ class Export final : public Command {
                     "Of a run: latest (the default), best = the one that its evaluations found best, or a step."),
               field("merge", &C::merge, "Of an adapter: make one model of it and its base."),
               field("dtype", &C::dtype, "Type of the weights: source = each as it is stored."),
+              field("quantization", &C::quantization,
+                    "Weights of blocks in fewer bits, as transformers saves those of bitsandbytes."),
               field("replace", &C::replace,
                     "A folder there that hone made, with nothing else in it, is moved to <folder>.old-k first.")},
           Base::fields());
@@ -50,6 +53,7 @@ class Export final : public Command {
     return {"RUN|CHECKPOINT|MODEL|ADAPTER --out FOLDER",
             {"hone export runs/a --out my-model --checkpoint best --repo me/my-model --private --license apache-2.0",
              "hone export runs/lora --out merged --merge --dtype bf16",
+             "hone export my-model --out small --quantization nf4",
              "hone export runs/lora --out adapter --base-model org/base --create-pr --commit-message 'A new adapter'"},
             1,
             1};
@@ -67,8 +71,8 @@ class Export final : public Command {
     io::require_free(flags_.out, flags_.replace);
     const ExportSource source = export_source(call.positionals[0], flags_.checkpoint);
     check_card(source);
-    const Exported made =
-        write_export(source, {flags_.out, flags_.replace, flags_.merge, flags_.dtype, *shard}, flags_);
+    const ExportHow how{flags_.out, flags_.replace, flags_.merge, flags_.dtype, *shard, flags_.quantization};
+    const Exported made = write_export(source, how, flags_);
     for (const std::string& name : source.left_out)
       if (!flags_.merge) log::warning("{}: left out", (source.folder / name).string());
     if (made.facts.adapter && base_on_hub(made.facts, flags_).empty())

@@ -12,8 +12,11 @@
 #include "hone/safetensors.h"
 #include "hub/adapter_config.h"
 #include "hub/copy_weights.h"
+#include "hub/quantized_files.h"
 #include "hub/save.h"
+#include "hub/tied_head.h"
 #include "io/json.h"
+#include "nn/freeze.h"
 #include "tensor/dtype.h"
 
 namespace hone::cli {
@@ -66,10 +69,11 @@ void check_model(const fs::path& folder) {
   const std::string file = (folder / "config.json").string();
   const std::unique_ptr<Model> model = build_model(config::read_file(file), file);
   const SafetensorsSet weights(folder);
+  const hub::QuantizedFiles quantized(weights);
   model->each_weight([&](const std::string& name, const Weight& weight) {
     const auto found = weights.tensors().find(name);
     // Files may name weights otherwise, and leave out what is tied: load_weights() knows, here shapes must agree.
-    if (found != weights.tensors().end() && found->second.tensor->shape != weight.shape())
+    if (found != weights.tensors().end() && !quantized.as(name) && found->second.tensor->shape != weight.shape())
       throw Error(ErrorKind::checkpoint,
                   fmt::format("{}: {}: got {}, expected {}", folder.string(), name,
                               shape_text(found->second.tensor->shape), shape_text(weight.shape())));
@@ -88,15 +92,67 @@ struct Written {
   std::string dtype;
 };
 
+struct ToQuantize {
+  std::map<std::string, QuantizedAs> tensors;  // by their names in the folder
+  std::vector<std::string> others;             // modules that transformers would have taken for quantized, too
+};
+
+ToQuantize to_quantize(const fs::path& folder, const Quantization& how) {
+  if (how.type == QuantType::none || how.type == QuantType::stored) return {};
+  if (hub::holds_quantized(folder))
+    throw Error(ErrorKind::config, folder.string() + ": its weights are quantized already")
+        .hint("--quantization none makes a folder of what they stand for, which can then be quantized in another way");
+  const std::string file = (folder / "config.json").string();
+  const std::unique_ptr<Model> model = build_model(config::read_file(file), file);
+  nn::freeze(*model);
+  choose_quantized(*model, how, folder);
+  const SafetensorsSet files(folder);
+  const hub::TensorNames names(*model, files.tensors(), FreshWeights{.any = true});
+  ToQuantize made;
+  if (model->causal_lm()) made.others.push_back(hub::kHeadModule);
+  model->each_weight([&](const std::string& name, const Weight& weight) {
+    const auto* tensor = names.of(name);
+    if (tensor && weight.held_as().type != QuantType::none)
+      made.tensors[tensor->first] = weight.held_as();
+    else if (tensor && weight.use_as() == WeightUse::product && name != hub::kHead)
+      made.others.push_back(tensor->first.substr(0, tensor->first.rfind('.')));
+  });
+  return made;
+}
+
+// What transformers reads such weights by. What computes then is of the type of the others.
+ordered_json quantization_config(const ToQuantize& quantized, const Quantization& how, const ordered_json& config) {
+  const bool int8 = how.type == QuantType::int8;
+  ordered_json json = {{"quant_method", "bitsandbytes"},
+                       {"load_in_8bit", int8},
+                       {"load_in_4bit", !int8},
+                       {"llm_int8_skip_modules", quantized.others}};
+  if (int8) {
+    json["llm_int8_threshold"] = 6.0;
+  } else {
+    json["bnb_4bit_quant_type"] = how.type == QuantType::nf4 ? "nf4" : "fp4";
+    json["bnb_4bit_use_double_quant"] = how.double_quant;
+    json["bnb_4bit_quant_storage"] = "uint8";
+    for (const char* key : {"torch_dtype", "dtype"})
+      if (config.contains(key)) json["bnb_4bit_compute_dtype"] = config[key];
+  }
+  return json;
+}
+
 Written add_copied(io::FolderCommit& commit, const ExportSource& source, const ExportHow& how, const CardFlags& flags,
                    Texts& texts) {
   const auto type = type_of(how.dtype);
-  const hub::CopiedWeights copied = hub::copy_weights(commit, source.folder, {type, how.max_shard_bytes});
-  if (type)
-    change(texts, "config.json", [&](ordered_json& json) {
-      json.erase("torch_dtype");
-      json["dtype"] = hf_name(*type);
-    });
+  hub::CopyWeights copy{.type = type, .max_shard_bytes = how.max_shard_bytes};
+  copy.in_full = how.quantization.type == QuantType::none;
+  ToQuantize quantized;
+  if (!source.facts.adapter) quantized = to_quantize(source.folder, how.quantization);
+  copy.quantize = quantized.tensors;
+  const hub::CopiedWeights copied = hub::copy_weights(commit, source.folder, copy);
+  change(texts, "config.json", [&](ordered_json& json) {
+    if (type) json.erase("torch_dtype"), json["dtype"] = hf_name(*type);
+    if (copy.in_full) json.erase("quantization_config");
+    if (!copy.quantize.empty()) json["quantization_config"] = quantization_config(quantized, how.quantization, json);
+  });
   if (!flags.base_model.empty())
     change(texts, hub::kAdapterConfig, [&](ordered_json& json) {
       json["base_model_name_or_path"] = flags.base_model;
@@ -141,6 +197,9 @@ CardFacts merged_facts(const Texts& texts, CardFacts facts) {
 Exported write_export(const ExportSource& source, const ExportHow& how, const CardFlags& flags) {
   if (how.merge && !source.facts.adapter)
     throw Error(ErrorKind::usage, "--merge: " + source.folder.string() + " is no adapter");
+  if ((how.merge || source.facts.adapter) && how.quantization.type != QuantType::stored)
+    throw Error(ErrorKind::usage, "--quantization: is for a whole model, as it lies in its folder")
+        .hint("export with --merge first, then the folder that this makes");
   io::FolderCommit commit = io::commit_to(how.out, how.replace);
   Texts texts = source.texts;
   Exported result{{}, source.facts};

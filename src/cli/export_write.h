@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/export_source.h"
+#include "hone/quantization.h"
 
 namespace hone::cli {
 
@@ -28,6 +29,7 @@ struct ExportHow {
   bool replace = false, merge = false;
   ExportDtype dtype = ExportDtype::source;
   std::uint64_t max_shard_bytes = 5'000'000'000;
+  Quantization quantization = {};
 };
 struct ExportedFile {
   std::string name;

@@ -70,6 +70,7 @@ class Generate final : public Command {
     std::uint64_t seed = 0;
     bool ignore_eos = false, stream = true, stats = false;
     std::optional<Precision> precision;
+    Quantization quantization;
     std::string device = "auto";
     static constexpr auto fields() {
       using C = Config;
@@ -117,6 +118,7 @@ class Generate final : public Command {
                 "Afterwards print the tokens per second of prompts and of generation to standard error."),
           field("precision", &C::precision,
                 "Precision of weights and activations; default: as the model is stored, and fp32 where that is fp16."),
+          field("quantization", &C::quantization, "Weights of blocks in fewer bits, which takes less memory."),
           field("device", &C::device, "What computes: cpu, cuda or cuda:1; auto = the GPU where there is one.")};
     }
   };
@@ -194,7 +196,7 @@ class Generate final : public Command {
 
   std::unique_ptr<Model> load(const ModelPlace& place) const {
     return load_frozen_model(place, flags_.precision ? *flags_.precision : stored_precision(place.folder),
-                             devices::choose(flags_.device, "--device"));
+                             devices::choose(flags_.device, "--device"), flags_.quantization);
   }
 
   // where: what it is, for errors. A chat's texts become JSON for its template.

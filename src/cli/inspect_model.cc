@@ -10,6 +10,7 @@
 #include "cli/recipe.h"
 #include "hone/hub.h"
 #include "hone/safetensors.h"
+#include "hub/quantized_files.h"
 #include "hub/tied_head.h"
 #include "nn/flops.h"
 #include "tensor/dtype.h"
@@ -35,10 +36,12 @@ ordered_json tokenizer_report(const Tokenizer& tokenizer) {
 // As they lie in the files; of a weight that is in none, as one that is tied under another name, nothing is said.
 ordered_json weights_report(Model& model, const SafetensorsSet& set) {
   ordered_json rows = ordered_json::array();
+  const hub::QuantizedFiles quantized(set);
   model.each_weight([&](const std::string& name, Weight& weight) {
     ordered_json row = {{"name", name}, {"shape", weight.shape()}};
     if (const auto found = set.tensors().find(name); found != set.tensors().end()) {
-      row["dtype"] = found->second.tensor->dtype;
+      const auto held = quantized.as(name);
+      row["dtype"] = held ? hub::name_of(held->type) : found->second.tensor->dtype;
       row["bytes"] = found->second.tensor->bytes();
     }
     row.update(ordered_json{{"parameters", weight.numel()},

@@ -88,7 +88,8 @@ class Parser {
     const std::string name = word.substr(2, equals == std::string::npos ? equals : equals - 2);
     std::optional<std::string> value;
     if (equals != std::string::npos) value = word.substr(equals + 1);
-    const std::string path = replace_all(name, "-", "_");
+    std::string path = replace_all(name, "-", "_");
+    if (!find(path) && find(path + ".type")) path += ".type";  // a section by the one word that it may be in a file
     const Row* row = find(path);
     const bool negated =
         !row && path.starts_with("no_") && find(path.substr(3)) && find(path.substr(3))->type == "boolean";

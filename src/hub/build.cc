@@ -88,15 +88,25 @@ bool is_harmless(const std::string& key) {
   return std::find(kHarmless.begin(), kHarmless.end(), key) != kHarmless.end();
 }
 
+// Whoever loads weights finds out by their tensors how they are held.
+void check_quantization(const Node& value, Problems& problems) {
+  if (value.is_null()) return;
+  const Node* method = value.is_map() ? value.find("quant_method") : nullptr;
+  const bool old = value.is_map() && !method && (value.find("load_in_4bit") || value.find("load_in_8bit"));
+  if (old || (method && method->kind() == Node::Kind::scalar && method->text() == "bitsandbytes")) return;
+  problems.add("quantization_config",
+               fmt::format("quantized by {}; expected a model in fp32, bf16 or fp16, or one of bitsandbytes",
+                           method && method->kind() == Node::Kind::scalar ? method->text() : "an unknown method"),
+               "model.quantization quantizes a model that is not", value.mark());
+}
+
 // What the model's own options are read from; own: their names.
 Node meaningful(const Node& config, const std::set<std::string>& own, Problems& problems) {
   Node node = Node::map({}, config.mark());
   for (const auto& [key, value] : config.entries()) {
     if (is_harmless(key) && !own.contains(key)) continue;
     if (key == "quantization_config") {
-      if (!value.is_null())
-        problems.add(key, "quantized weights are not supported; expected a model in fp32, bf16 or fp16", "",
-                     value.mark());
+      check_quantization(value, problems);
       continue;
     }
     if (key == "type" && config.find("model_type")) {

@@ -8,31 +8,65 @@
 #include "hone/safetensors.h"
 #include "hub/adapter_config.h"
 #include "hub/cast.h"
+#include "hub/memory.h"
+#include "hub/quantized_files.h"
 #include "tensor/dtype.h"
 #include "tensor/host.h"
 
 namespace hone::hub {
 namespace {
 
+std::int64_t numel_of(const std::vector<std::int64_t>& shape) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) count *= size;
+  return count;
+}
+
 // A file's tensors by name, and what each becomes.
 class Copier {
  public:
   explicit Copier(const CopyWeights& how) : how_(how) {}
 
-  void add(const Safetensors& file, const TensorInfo& tensor) {
+  // `meaning`: it says what a quantized weight's codes mean; kept as it is.
+  void add(const Safetensors& file, const TensorInfo& tensor, bool meaning = false) {
     const auto type = from_safetensors_name(tensor.dtype);
-    const bool cast = how_.type && type && c10::isFloatingType(*type);
-    specs.push_back({tensor.name, cast ? safetensors_name(*how_.type) : tensor.dtype, tensor.shape});
+    const bool cast = !meaning && how_.type && type && c10::isFloatingType(*type);
     places_[tensor.name] = {&file, &tensor};
-    std::int64_t count = 1;
-    for (const std::int64_t size : tensor.shape) count *= size;
-    copied.parameters += count;
-    const std::uint64_t bytes = io::tensor_bytes(specs.back());
-    copied.bytes += bytes, copied.bytes_by_type[specs.back().dtype] += bytes;
+    add({tensor.name, cast ? safetensors_name(*how_.type) : tensor.dtype, tensor.shape}, meaning);
+    if (!meaning) copied.parameters += numel_of(tensor.shape);
+  }
+
+  void add_quantized(const Safetensors& file, const TensorInfo& tensor, QuantizedAs as) {
+    StopSignal::check("quantizing weights");
+    Tensor whole = at::empty(tensor.shape, *from_safetensors_name(tensor.dtype));
+    file.read(tensor, host::mutable_bytes(whole));
+    if (how_.type) whole = cast_weight(whole, *how_.type, fmt::format("{}: {}", file.path().string(), tensor.name));
+    const auto made = during("quantizing " + tensor.name, [&] { return ops::quantize(whole, as); });
+    for (const auto& [name, part] : quantized_tensors(tensor.name, *made, hf_name(whole.scalar_type())))
+      keep(name, part, /*meaning=*/true);
+    copied.parameters += numel_of(tensor.shape);
+  }
+
+  void add_in_full(const QuantizedFiles& files, const std::string& name, at::ScalarType type) {
+    StopSignal::check("copying weights");
+    const auto shape = files.shape(name);
+    const auto read = files.read(name, shape.value_or(files.weights().at(name).tensor->shape));
+    keep(name, ops::dequantize(*read, type), /*meaning=*/false);
+    copied.parameters += read->numel();
+  }
+
+  void add_held(const Safetensors& file, const TensorInfo& tensor, std::int64_t parameters) {
+    add(file, tensor, /*meaning=*/true);
+    copied.parameters += parameters;
   }
 
   std::span<const std::byte> bytes_of(const io::TensorSpec& spec) {
     StopSignal::check("copying weights");
+    if (const auto made = made_.find(spec.name); made != made_.end()) {
+      held_ = std::move(made->second);
+      made_.erase(made);
+      return host::bytes(held_);
+    }
     const auto [file, tensor] = places_.at(spec.name);
     if (spec.dtype == tensor->dtype) {
       raw_.resize(tensor->bytes());
@@ -53,11 +87,39 @@ class Copier {
     const Safetensors* file;
     const TensorInfo* tensor;
   };
+  void add(io::TensorSpec spec, bool meaning) {
+    const std::uint64_t bytes = io::tensor_bytes(spec);
+    copied.bytes += bytes;
+    if (!meaning) copied.bytes_by_type[spec.dtype] += bytes;
+    specs.push_back(std::move(spec));
+  }
+  void keep(const std::string& name, const Tensor& tensor, bool meaning) {
+    add({name, safetensors_name(tensor.scalar_type()), tensor.sizes().vec()}, meaning);
+    made_[name] = tensor.contiguous();
+  }
   const CopyWeights& how_;
   std::map<std::string, Place> places_;
+  std::map<std::string, Tensor> made_;
   std::vector<std::byte> raw_;
   Tensor held_;
 };
+
+void add_all(Copier& copier, const SafetensorsSet& files, const QuantizedFiles& quantized, const CopyWeights& how,
+             at::ScalarType full) {
+  for (const auto& [name, place] : files.tensors()) {
+    const auto as = quantized.as(name);
+    const bool meaning = !quantized.weights().contains(name);
+    if (how.in_full && meaning) continue;
+    if (how.in_full && as)
+      copier.add_in_full(quantized, name, how.type.value_or(full));
+    else if (as)
+      copier.add_held(*place.file, *place.tensor, numel_of(quantized.shape(name).value_or(place.tensor->shape)));
+    else if (const auto wanted = how.quantize.find(name); wanted != how.quantize.end())
+      copier.add_quantized(*place.file, *place.tensor, wanted->second);
+    else
+      copier.add(*place.file, *place.tensor, meaning);
+  }
+}
 
 }  // namespace
 
@@ -71,7 +133,7 @@ CopiedWeights copy_weights(io::FolderCommit& commit, const std::filesystem::path
     return copier.copied;
   }
   const SafetensorsSet files(folder);
-  for (const auto& [name, place] : files.tensors()) copier.add(*place.file, *place.tensor);
+  add_all(copier, files, QuantizedFiles(files), how, type_of(stored_precision(folder)));
   io::ModelSave save;
   save.tensors = copier.specs;
   save.max_shard_bytes = how.max_shard_bytes;

@@ -9,18 +9,22 @@
 #include <optional>
 #include <string>
 
+#include "hone/quantization.h"
 #include "io/folder_commit.h"
 
 namespace hone::hub {
 
 struct CopyWeights {
   std::optional<at::ScalarType> type;  // of numbers with a point; nothing: each as it is
+  // What tensors are to be held as that are not yet. They are in memory, in few bits, until they are written.
+  std::map<std::string, QuantizedAs> quantize = {};
+  bool in_full = false;  // what the folder holds in fewer bits becomes what it stands for
   std::uint64_t max_shard_bytes = 5'000'000'000;
 };
 struct CopiedWeights {
   std::int64_t parameters = 0;
   std::uint64_t bytes = 0;
-  std::map<std::string, std::uint64_t> bytes_by_type;  // "BF16"
+  std::map<std::string, std::uint64_t> bytes_by_type;  // "BF16", of weights that are not quantized
 };
 // From model.safetensors or its shards, or adapter_model.safetensors, which stays one file. Error(checkpoint): a
 // number that the type cannot hold, with its weight's name.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "hone/model.h"
 #include "hub/adapter_tensor.h"
 #include "nn/lora.h"
 

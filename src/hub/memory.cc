@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "ops/quantized.h"
 #include "tensor/dtype.h"
 
 namespace hone {
@@ -40,6 +41,10 @@ at::ScalarType type_of(const Weight& weight, WeightTypes types) {
 void check_memory(const Model& model, WeightTypes types) {
   double needed = 0;
   model.each_weight([&](const std::string&, const Weight& weight) {
+    if (weight.held_as().type != QuantType::none) {
+      needed += static_cast<double>(ops::quantized_bytes(weight.shape(), weight.held_as()));
+      return;
+    }
     const std::int64_t count = weight.layout().count < 0 ? weight.numel() : weight.layout().count;  // a rank's share
     needed += static_cast<double>(count) * static_cast<double>(c10::elementSize(type_of(weight, types)));
   });

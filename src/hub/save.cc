@@ -110,7 +110,7 @@ SavedWeights weights_of(const Model& model) {
   SavedWeights weights;
   model.each_weight([&](const std::string& name, const Weight& weight) {
     HONE_ASSERT(weight.layout().whole());
-    weights.push_back({name, weight.use().detach(), weight.use().scalar_type(), weight.is_buffer()});
+    weights.push_back({name, weight.whole().detach(), weight.use().scalar_type(), weight.is_buffer()});
   });
   return weights;
 }

@@ -1,13 +1,16 @@
 // The precision that a model folder was saved in.
 #include "hone/hub.h"
 #include "hone/safetensors.h"
+#include "hub/quantized_files.h"
 
 namespace hone {
 
 Precision stored_precision(const std::filesystem::path& folder) {
   const SafetensorsSet files(folder);
+  const hub::QuantizedFiles quantized(files);
   std::map<std::string, std::uint64_t> bytes;
-  for (const auto& [name, place] : files.tensors()) bytes[place.tensor->dtype] += place.tensor->bytes();
+  for (const auto& [name, place] : quantized.weights())
+    if (!quantized.as(name)) bytes[place.tensor->dtype] += place.tensor->bytes();
   std::string most = "F32";
   for (const auto& [dtype, count] : bytes)
     if (count > bytes[most]) most = dtype;

@@ -23,7 +23,7 @@ Found look(const Model& model) {
   const at::NoGradGuard no_grad;
   Found found;
   model.each_weight([&](const std::string& name, const Weight& weight) {
-    if (!found.name.empty()) return;
+    if (!found.name.empty() || weight.quantized()) return;  // finite when it was quantized
     found.all &= weight.is_there();
     if (!weight.is_there()) return;
     const Tensor& value = weight.use();

@@ -34,7 +34,10 @@ Tensor Linear::operator()(const Tensor& x, const Pass& pass) const {
 }
 
 ops::LinearWeight Linear::with_bias() const {
-  return {weight.use(), bias ? bias->use() : Tensor(), weight.gradient_sum(), bias ? bias->gradient_sum() : nullptr};
+  ops::LinearWeight own{weight.use(), bias ? bias->use() : Tensor(), weight.gradient_sum(),
+                        bias ? bias->gradient_sum() : nullptr};
+  own.quantized = weight.quantized();
+  return own;
 }
 
 ops::LinearWeight Linear::with_adapter(const Pass& pass) const {

@@ -241,7 +241,7 @@ std::vector<std::pair<Weight*, Tensor>> merged_weights(Model& model, const std::
                                                  "alone: there is no merged weight for both",
                                                  module))
           .hint("keep the adapter apart, or train one without " + module);
-    all.emplace_back(&weight, adapter.merged(weight.use()));
+    all.emplace_back(&weight, adapter.merged(weight.whole()));
   });
   return all;
 }
@@ -250,18 +250,18 @@ std::vector<std::pair<Weight*, Tensor>> merged_weights(Model& model, const std::
 
 MergedAdapter::MergedAdapter(Model& model, const std::string& name) {
   for (const auto& [weight, merged] : merged_weights(model, name)) {
-    before_.emplace_back(weight, weight->use());
-    weight->fill(merged);
+    before_.emplace_back(weight, weight->whole());
+    weight->fill_in_full(merged);
   }
 }
 
 void MergedAdapter::unmerge() {
-  for (const auto& [weight, before] : before_) weight->fill(before);
+  for (const auto& [weight, before] : before_) weight->fill_in_full(before);
   before_.clear();
 }
 
 void unwrap_adapter(Model& model, const std::string& name) {
-  for (const auto& [weight, merged] : merged_weights(model, name)) weight->fill(merged);
+  for (const auto& [weight, merged] : merged_weights(model, name)) weight->fill_in_full(merged);
   remove_adapter(model, name);
 }
 

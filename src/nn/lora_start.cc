@@ -49,7 +49,7 @@ Singular estimated(const Tensor& weight_OI, std::int64_t rank, std::int64_t iter
 
 void fill_pissa(Lora& adapter, const Weight& weight, const LoraStart& start, const Random& random) {
   const auto wide = at::toOpMathType(weight.use().scalar_type());
-  const Tensor whole = weight.use().to(wide);
+  const Tensor whole = weight.whole().to(wide);
   const Tensor weight_OI = weight.use_as() == WeightUse::product ? whole : whole.t();
   const std::int64_t rank = adapter.options().rank;
   const Singular found =
@@ -109,7 +109,7 @@ void fill_start(Lora& adapter, const Weight& weight, const LoraStart& start, std
       a.fill(drawn(a.shape(), type, [&](std::span<float> into) { random.fill_uniform(into, 0, -bound, bound); }));
   }
   if (Weight* magnitude = adapter.magnitude()) {
-    const Tensor whole = weight.use().to(type);
+    const Tensor whole = weight.whole().to(type);
     magnitude->fill(adapter.norms_of(whole + adapter.change()));
   }
 }

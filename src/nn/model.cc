@@ -54,6 +54,8 @@ void Pass::measure(const std::string& name, const Tensor& sum, const Tensor& wei
 
 namespace {
 
+using Residencies = std::vector<Residency*>;
+
 // The block's output, then what it added to the graph: the sums of auxiliary losses and the totals.
 // REQUIRES: the pass has none of another block.
 std::vector<Tensor> run_alone(const Block& block, const Tensor& x, Pass& pass) {
@@ -97,13 +99,17 @@ Tensor run(const Block& block, const Tensor& x, Pass& pass) {
 }
 
 // With its weights there.
-Tensor run_resident(const Block& block, const Tensor& x, Pass& pass, Residency& residency) {
+Tensor run_resident(const Block& block, const Tensor& x, Pass& pass, const Residencies& all) {
   const auto number = static_cast<std::size_t>(pass.layer);
-  residency.enter(number);
-  const Tensor begun = ops::when_backward(x, [&residency, number] { residency.leave_backward(number); });
+  for (Residency* one : all) one->enter(number);
+  const Tensor begun = ops::when_backward(x, [all, number] {
+    for (Residency* one : all) one->leave_backward(number);
+  });
   const Tensor made = run(block, begun, pass);
-  residency.leave(number);
-  return ops::when_backward(made, [&residency, number] { residency.enter_backward(number); });
+  for (Residency* one : all) one->leave(number);
+  return ops::when_backward(made, [all, number] {
+    for (Residency* one : all) one->enter_backward(number);
+  });
 }
 
 }  // namespace
@@ -114,11 +120,13 @@ Output Model::forward(const Batch& batch, Pass& pass) const {
   HONE_ASSERT(!pass.cache || !at::GradMode::is_enabled());
   pass.share_prefixes = shares_prefixes();
   nn::Plan& plan = pass.plan();
-  Residency* const residency = pass.adapter == kDefaultAdapter ? residency_ : nullptr;
-  if (residency) residency->begin(at::GradMode::is_enabled());
+  Residencies residencies;
+  if (residency_ && pass.adapter == kDefaultAdapter) residencies.push_back(residency_);
+  if (unpacking_) residencies.push_back(unpacking_.get());
+  for (Residency* one : residencies) one->begin(at::GradMode::is_enabled());
   if (pass.cache) pass.cache->begin_pass();
   nn::Residual x(plan.to_flat(embed(batch, pass)));
-  const bool unseen = !residency && !pass.wanted && !pass.checkpoint_blocks;  // what is between blocks
+  const bool unseen = residencies.empty() && !pass.wanted && !pass.checkpoint_blocks;  // what is between blocks
   const auto layers = blocks();
   for (std::size_t i = 0; i < layers.size(); ++i) {
     pass.layer = static_cast<std::int64_t>(i);
@@ -127,7 +135,8 @@ Output Model::forward(const Batch& batch, Pass& pass) const {
       continue;
     }
     const Tensor& given = x.sum();
-    x = nn::Residual(residency ? run_resident(*layers[i], given, pass, *residency) : run(*layers[i], given, pass));
+    x = nn::Residual(residencies.empty() ? run(*layers[i], given, pass)
+                                         : run_resident(*layers[i], given, pass, residencies));
     pass.sow("output", x.sum());
   }
   Output output;

@@ -10,7 +10,9 @@
 #include <string_view>
 
 #include "ops/linear_weight.h"
+#include "ops/quantized.h"
 #include "tensor/dtype.h"
+#include "tensor/storage.h"
 
 namespace hone {
 
@@ -65,13 +67,52 @@ void Weight::fill(Tensor value) {
   if (value.sizes() != at::IntArrayRef(expected))
     throw Error(ErrorKind::bug,
                 fmt::format("a weight of shape {} was given {}", shape_text(expected), shape_text(value.sizes())));
+  if (held_as_.type != QuantType::none)
+    return fill_quantized(ops::quantize(value, held_as_), value.scalar_type());
+  quantized_ = nullptr;
   value_ = (value.is_meta() ? value : value.to(device_)).detach();
   value_.set_requires_grad(trainable_);
 }
 
+void Weight::set_held_as(QuantizedAs held_as) {
+  HONE_ASSERT(held_as.type != QuantType::stored && !filled());
+  HONE_ASSERT(held_as.type == QuantType::none || (!trainable_ && !is_buffer() && shape().size() == 2));
+  held_as_ = held_as;
+}
+
+void Weight::fill_quantized(std::shared_ptr<const ops::Quantized> quantized, at::ScalarType type) {
+  HONE_ASSERT(!trainable_ && layout_.whole() && quantized->shape == shape() && held_as_.type == quantized->as.type);
+  const bool moves = !quantized->codes.is_meta() && quantized->codes.device() != device_;
+  quantized_ = moves ? quantized->on(device_) : std::move(quantized);
+  value_ = at::empty(shape(), quantized_->codes.options().dtype(type));  // of which nothing is touched
+  pack();
+}
+
+void Weight::fill_in_full(Tensor value) {
+  held_as_ = {};
+  fill(std::move(value));
+}
+
+void Weight::unpack() const {
+  if (!quantized_ || storage::is_there(value_)) return;
+  storage::restore(value_);
+  ops::dequantize_into(*quantized_, value_);
+}
+
+void Weight::pack() const {
+  if (quantized_) storage::release(value_);
+}
+
+Tensor Weight::whole() const {
+  return quantized_ ? ops::dequantize(*quantized_, use().scalar_type()) : use();
+}
+
 void Weight::set_device(at::Device device) {
   device_ = device;
-  if (filled()) fill(value_.detach());
+  if (quantized_)
+    fill_quantized(quantized_, value_.scalar_type());
+  else if (filled())
+    fill(value_.detach());
   for (const auto& [name, adapter] : adapters_) adapter->set_device(device);
 }
 
@@ -108,7 +149,7 @@ Adapter* Weight::adapter(std::string_view name) const {
 std::vector<ops::LowRank> Adapter::low_ranks(const Pass&) const { return {}; }
 
 void Weight::set_trainable(bool trainable) {
-  HONE_ASSERT(!trainable || !is_buffer());
+  HONE_ASSERT(!trainable || (!is_buffer() && held_as_.type == QuantType::none));
   trainable_ = trainable;
   if (!value_.defined()) return;
   value_.set_requires_grad(trainable);

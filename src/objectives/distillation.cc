@@ -4,11 +4,17 @@
 //
 // Letters: B batch, T time, E the teacher's hidden size, V vocabulary.
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
 
+#include "base/spans.h"
 #include "hone/config_read.h"
 #include "hone/layers.h"
 #include "hone/objective.h"
+#include "hone/random.h"
 #include "hone/registry.h"
+#include "hone/world.h"
+#include "objectives/rollouts.h"
 #include "ops/cross_entropy.h"
 #include "ops/divergence.h"
 #include "ops/linear_weight.h"
@@ -23,7 +29,9 @@ class Distillation final : public Objective {
  public:
   struct Config {
     std::string teacher;
-    double temperature = 1, beta = 0, alpha = 1;
+    double temperature = 1, beta = 0, alpha = 1, lmbda = 0;
+    std::int64_t max_completion_length = 128;
+    std::optional<std::int64_t> generation_batch_size;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
@@ -39,10 +47,26 @@ class Distillation final : public Objective {
                 {.low = 0, .high = 1}),
           field("alpha", &C::alpha,
                 "Weight of the divergence; the labels' cross-entropy has the rest of 1. 1 = the teacher alone.",
-                {.low = 1e-3, .high = 1})};
+                {.low = 1e-3, .high = 1}),
+          field("lmbda", &C::lmbda,
+                "Share of steps that learn from the model's own answers to the prompts, drawn at the temperature, "
+                "instead of the given ones: what it is then told is what the teacher thinks of its own mistakes.",
+                {.low = 0, .high = 1}),
+          field("max_completion_length", &C::max_completion_length, "Tokens of such an answer at most.",
+                {.low = 1, .high = 1 << 20}),
+          field("generation_batch_size", &C::generation_batch_size,
+                "Answers that are made at the same time, each with its keys and values in memory; default: all of a "
+                "micro-batch.",
+                config::at_least(1))};
     }
     void validate(Problems& problems) const {
       problems.require(!teacher.empty(), "teacher", "got none, expected the folder of a model to learn from");
+      const Config standard;
+      problems.require(lmbda > 0 || max_completion_length == standard.max_completion_length, "max_completion_length",
+                       "only with lmbda above 0");
+      problems.require(lmbda > 0 || !generation_batch_size, "generation_batch_size", "only with lmbda above 0");
+      problems.require(lmbda == 0 || alpha == 1, "alpha",
+                       "expected 1 with lmbda above 0: what a model has drawn itself is no label");
     }
   };
   explicit Distillation(const Config& config) : config_(config) {}
@@ -51,6 +75,10 @@ class Distillation final : public Objective {
     Needs needs;
     needs.models[kTeacher] = config_.teacher;
     needs.models_are_language_models = needs.models_read_same_tokens = true;
+    if (config_.lmbda == 0) return needs;
+    needs.answers = 1, needs.answer_tokens = config_.max_completion_length;
+    needs.answers_at_once = config_.generation_batch_size;
+    needs.evaluation_answers = config_.lmbda == 1 ? 1 : 0;
     return needs;
   }
   void check(const Model& model) const override { require_causal_lm(model, "objective distillation"); }
@@ -67,6 +95,19 @@ class Distillation final : public Objective {
     pass.adapter = teacher.adapter;
     const Tensor hidden_BTE = lm.forward(batch, pass).hidden_BTD;
     return {{kHidden, hidden_BTE}, {kHead, lm.head().with_bias().weight_OI}};
+  }
+
+  Groups prepare(Group group, StepContext& context) override {
+    const bool own = Random(context.seed, "distillation/own").uniform(static_cast<std::uint64_t>(context.step)) <
+                     config_.lmbda;
+    if (!own) return Objective::prepare(std::move(group), context);
+    const spans::Span span("rollout");
+    context.world.at(fmt::format("step {}, answering", context.step + 1));
+    return Objective::prepare(answered(group, seeds_of_step(group, context), context), context);
+  }
+  Batch prepare_evaluation(Batch batch, StepContext& context) override {
+    if (config_.lmbda < 1) return batch;
+    return answered({batch}, seeds_of_evaluation(batch, context), context).front();
   }
 
   Sums sums(const Batch& batch) const override { return {{kPer, host::number(batch.weight_BT.sum(at::kDouble))}}; }
@@ -94,6 +135,34 @@ class Distillation final : public Objective {
   }
 
  private:
+  // The prompts of the micro-batches with the model's own answers; each by itself, as on any number of ranks.
+  Group answered(const Group& group, const SeedOfAnswer& seed, const StepContext& context) const {
+    const c10::NoGradGuard no_grad;
+    SamplingOptions options;
+    options.max_completion_length = config_.max_completion_length, options.temperature = config_.temperature;
+    options.generation_batch_size = config_.generation_batch_size;
+    Rollout rollout;
+    for (const Batch& batch : group) {
+      const std::vector<Asked> asked = asked_by(batch, *context.tokenizer);
+      for (const Asked& one : asked) require_prompt(one, context);
+      const std::size_t before = rollout.asked.size();
+      const auto own = [&](std::size_t prompt, std::int64_t which) { return seed(before + prompt, which); };
+      for (Generated& one : sample(asked, /*each=*/1, own, options, context))
+        rollout.answers.emplace_back().ids = std::move(one.ids);
+      rollout.prompts.push_back(asked.size());
+      rollout.asked.insert(rollout.asked.end(), asked.begin(), asked.end());
+    }
+    return learnt_from(rollout, {}, std::vector<bool>(rollout.answers.size()));
+  }
+
+  static void require_prompt(const Asked& asked, const StepContext& context) {
+    if (asked.ids.size() > 1) return;
+    throw Error(ErrorKind::data, fmt::format("{}: no prompt, as all of its tokens are learnt; expected a prompt and a "
+                                             "completion, or messages, of which objective.lmbda has answers made anew",
+                                             context.record_name(asked.record)))
+        .hint("data.loss: completion or assistant tells prompts apart");
+  }
+
   Config config_;
 };
 

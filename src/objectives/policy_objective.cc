@@ -13,7 +13,6 @@
 #include "base/plugin.h"
 #include "base/spans.h"
 #include "hone/layers.h"
-#include "hone/random.h"
 #include "hone/registry.h"
 #include "hone/world.h"
 #include "objectives/means.h"
@@ -236,17 +235,7 @@ Groups PolicyObjective::prepare(Group group, StepContext& context) {
   const spans::Span span("rollout");
   context.world.at(fmt::format("step {}, answering", context.step + 1));
   const c10::NoGradGuard no_grad;
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> places;  // of each prompt: its micro-batch, its number there
-  for (std::size_t i = 0; i < group.size(); ++i)
-    for (std::size_t d = 0; d < group[i].docs.size(); ++d)
-      places.emplace_back(
-          i * static_cast<std::size_t>(context.world.size()) + static_cast<std::size_t>(context.world.rank()), d);
-  const Random random(context.seed, fmt::format("rollout/{}", context.step));
-  const auto seed = [&](std::size_t prompt, std::int64_t which) {
-    const auto& [batch, doc] = places[prompt];
-    return random.bits((batch << 40) + (doc << 16) + static_cast<std::uint64_t>(which));
-  };
-  Judged made = judged(group, options_.num_generations, seed, context, /*evaluation=*/false);
+  Judged made = judged(group, options_.num_generations, seeds_of_step(group, context), context, /*evaluation=*/false);
   const Group learnt = learnable(made, context);
   tell(made, context.world);
   return dealt_out(learnt, made.batches, context.world);
@@ -266,16 +255,10 @@ Groups PolicyObjective::dealt_out(const Group& learnt, double batches, const Wor
   return groups;
 }
 
-// By records, so that the same data have the same draws whatever batch they are in.
 Batch PolicyObjective::prepare_evaluation(Batch batch, StepContext& context) {
   const c10::NoGradGuard no_grad;
-  const Random random(context.seed, "rollout/evaluation");
-  const auto seed = [&](std::size_t prompt, std::int64_t which) {
-    const auto record = static_cast<std::uint64_t>(batch.docs[prompt].record);
-    return random.bits((record << 16) + static_cast<std::uint64_t>(which));
-  };
   const std::int64_t each = options_.num_generations_eval.value_or(options_.num_generations);
-  Judged made = judged({batch}, each, seed, context, /*evaluation=*/true);
+  Judged made = judged({batch}, each, seeds_of_evaluation(batch, context), context, /*evaluation=*/true);
   return learnable(made, context).front();
 }
 

@@ -2,11 +2,14 @@
 #include "objectives/rollouts.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/strings.h"
 #include "data/choose_template.h"
+#include "hone/random.h"
+#include "hone/world.h"
 #include "tensor/host.h"
 
 namespace hone::objectives {
@@ -58,6 +61,28 @@ std::vector<Asked> asked_by(const Batch& batch, const Tokenizer& tokenizer) {
     all.push_back(std::move(one));
   }
   return all;
+}
+
+SeedOfAnswer seeds_of_step(const Group& group, const StepContext& context) {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> places;  // of each prompt: its micro-batch, its number there
+  for (std::size_t i = 0; i < group.size(); ++i)
+    for (std::size_t d = 0; d < group[i].docs.size(); ++d)
+      places.emplace_back(
+          i * static_cast<std::size_t>(context.world.size()) + static_cast<std::size_t>(context.world.rank()), d);
+  const Random random(context.seed, fmt::format("rollout/{}", context.step));
+  return [places, random](std::size_t prompt, std::int64_t which) {
+    const auto& [batch, doc] = places[prompt];
+    return random.bits((batch << 40) + (doc << 16) + static_cast<std::uint64_t>(which));
+  };
+}
+
+SeedOfAnswer seeds_of_evaluation(const Batch& batch, const StepContext& context) {
+  std::vector<std::uint64_t> records;
+  for (const Doc& doc : batch.docs) records.push_back(static_cast<std::uint64_t>(doc.record));
+  const Random random(context.seed, "rollout/evaluation");
+  return [records, random](std::size_t prompt, std::int64_t which) {
+    return random.bits((records[prompt] << 16) + static_cast<std::uint64_t>(which));
+  };
 }
 
 std::vector<Generated> sample(const std::vector<Asked>& asked, std::int64_t each, const SeedOfAnswer& seed,

@@ -70,6 +70,10 @@ struct Rollout {
 
 // Of each answer its seed.
 using SeedOfAnswer = std::function<std::uint64_t(std::size_t prompt, std::int64_t which)>;
+// Of a step's prompts, which are its micro-batches' documents; over ranks each has its own.
+SeedOfAnswer seeds_of_step(const Group& group, const StepContext& context);
+// Of a held-out batch's, by records, so that the same data have the same draws whatever batch they are in.
+SeedOfAnswer seeds_of_evaluation(const Batch& batch, const StepContext& context);
 // What a model says to them, for `each` answers of every prompt; prompt 0 is the first of all micro-batches'.
 std::vector<Generated> sample(const std::vector<Asked>& asked, std::int64_t each, const SeedOfAnswer& seed,
                               const SamplingOptions& options, const StepContext& context);

@@ -12,6 +12,8 @@
 
 namespace hone::ops {
 
+struct Quantized;  // quantized.h
+
 // What is added to a product: scale * B (A x).
 struct LowRank {
   at::Tensor a_RI, b_OR;
@@ -25,6 +27,7 @@ struct LinearWeight {
   GradientSum *sum = nullptr, *bias_sum = nullptr;  // take their gradients; null: autograd does
   std::vector<LowRank> low_ranks = {};
   Float8 float8 = Float8::off;  // of its products; those of low ranks stay as they are
+  const Quantized* quantized = nullptr;  // what the weight is held as, for who does without weight_OI
 };
 
 }  // namespace hone::ops

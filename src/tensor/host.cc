@@ -48,6 +48,8 @@ HONE_HOST_TYPE(double)
 HONE_HOST_TYPE(c10::BFloat16)
 HONE_HOST_TYPE(std::int64_t)
 HONE_HOST_TYPE(std::int32_t)
+HONE_HOST_TYPE(std::int8_t)
+HONE_HOST_TYPE(std::uint8_t)
 HONE_HOST_TYPE(bool)
 #undef HONE_HOST_TYPE
 

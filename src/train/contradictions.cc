@@ -148,14 +148,15 @@ void check_lengths(const Recipe& recipe, Problems& problems) {
 void check_answers(const Recipe& recipe, Problems& problems) {
   const Needs needs = make_objective(recipe)->needs();
   const std::string who = "not with objective " + recipe.objective.type;
-  if (needs.records != RecordKind::asked) return;
+  if (needs.answers == 0) return;
   problems.require(!recipe.data.packing || *recipe.data.packing == Packing::none, "data.packing",
                    who + ": a row is one prompt, whose answers share it");
+  problems.require(!recipe.trainer.tokens, "trainer.tokens",
+                   who + ": nobody knows how long its answers will be; set trainer.steps");
+  if (needs.records != RecordKind::asked) return;
   problems.require(recipe.data.overlong != Overlong::keep_start && recipe.data.overlong != Overlong::keep_end,
                    "data.overlong", who + ": a part of a prompt asks something else; expected drop or error");
   problems.require(!recipe.data.loss, "data.loss", who + ": what is learnt is the model's own answers");
-  problems.require(!recipe.trainer.tokens, "trainer.tokens",
-                   who + ": nobody knows how long its answers will be; set trainer.steps");
   problems.require(recipe.trainer.fp8 == Float8::off, "trainer.fp8",
                    who + ": answers would be likelier or less when they are learnt than when they were given");
   problems.require(recipe.data.append_eos, "data.append_eos", who + ": nothing is put behind a prompt");

@@ -41,7 +41,7 @@ namespace {
 class ObjectiveLoss final : public Evaluation {
  public:
   ObjectiveLoss(const Objective& objective, std::vector<std::string> names)
-      : objective_(objective), names_(std::move(names)), tells_loss_(objective.needs().answers == 0) {
+      : objective_(objective), names_(std::move(names)), tells_loss_(objective.needs().evaluation_answers == 0) {
     if (tells_loss_) names_.insert(names_.begin(), "loss");
   }
   RecordKind records() const override { return objective_.needs().records; }

@@ -24,6 +24,7 @@
 #include "hub/fresh.h"
 #include "hub/memory.h"
 #include "hub/own_tokenizer.h"
+#include "hub/quantized_files.h"
 #include "nn/pair_scores.h"
 #include "tensor/device.h"
 #include "tensor/dtype.h"
@@ -229,6 +230,22 @@ void choose_trained(const Recipe& recipe, const std::filesystem::path& checkpoin
   if (!fact.empty()) log::warning("adapter.path: {}", fact);
 }
 
+// Beside an adapter weights may be held in fewer bits.
+void choose_held(const Recipe& recipe, Inputs& inputs) {
+  const Quantization& how = recipe.model.quantization;
+  if (inputs.in_memory) {
+    if (how.type != QuantType::stored)
+      throw Error(ErrorKind::config, "model.quantization: the model was given in memory, as it is");
+    return;
+  }
+  if (inputs.adapter) return choose_quantized(*inputs.model, how, inputs.source);
+  if (how.type != QuantType::stored || inputs.source.empty() || !hub::holds_quantized(inputs.source)) return;
+  throw Error(ErrorKind::config, fmt::format("model.path: {}: its weights are quantized, and all that is trained is "
+                                             "kept in full",
+                                             inputs.source.string()))
+      .hint("adapter: {type: lora} trains beside them; model.quantization: none takes what they stand for");
+}
+
 std::unique_ptr<Model> meta_model(const Inputs& inputs, WeightTypes types) {
   return inputs.adapter ? meta_twin(*inputs.model, inputs.source, *inputs.adapter, types)
                         : meta_twin(*inputs.model, inputs.source, types);
@@ -351,10 +368,12 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
     if (!labels.empty()) give_head(inputs, labels, config, file, recipe);
     objective->check(*inputs.model);
     choose_trained(recipe, checkpoint, inputs);
+    choose_held(recipe, inputs);
   };
   if (!labelled) with_head(needs.labels);
   check_beside(needs, recipe, inputs);
   Dataset::Options options = dataset_options(recipe.data, needs.records);
+  if (needs.answers > 0 && !recipe.data.packing) options.packing = Packing::none;
   options.vocab_size = inputs.model->vocab_size();
   options.labels = known_labels(needs, *inputs.model);
   load_data(recipe, needs, options, inputs);

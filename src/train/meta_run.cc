@@ -17,6 +17,7 @@
 #include "hub/save.h"
 #include "nn/weight_groups.h"
 #include "ops/meta/stands_for.h"
+#include "ops/quantized.h"
 #include "tensor/meta_memory.h"
 #include "train/checkpoint.h"
 #include "train/meta_twin.h"
@@ -136,7 +137,7 @@ class MetaRun {
  private:
   void measure_lasting() {
     model_->each_with_adapters([&](const std::string&, Weight& weight) {
-      plan_.weights += bytes_of(weight.use());
+      plan_.weights += weight.quantized() ? weight.quantized()->bytes() : bytes_of(weight.use());
       if (weight.trainable()) plan_.gradients += bytes_of(weight.gradient_sum()->sum);
     });
     if (has_masters(recipe_.trainer.precision))
@@ -223,7 +224,8 @@ HostBatch full_rows(std::int64_t rows, std::int64_t length, RecordKind kind) {
 
 // What prepare() makes at most of prompts: of each its answers, in one row.
 HostBatch with_answers(const HostBatch& asked, const Needs& needs, bool evaluation = false) {
-  if (needs.answers == 0) return asked;
+  const std::int64_t each = evaluation ? needs.evaluation_answers : needs.answers;
+  if (each == 0) return asked;
   std::vector<HostRow> rows(static_cast<std::size_t>(asked.rows));
   for (const Doc& doc : asked.docs) {
     const auto prompt = static_cast<std::size_t>(doc.end - doc.begin);
@@ -233,7 +235,7 @@ HostBatch with_answers(const HostBatch& asked, const Needs& needs, bool evaluati
     std::fill(answer.targets.begin() + static_cast<std::ptrdiff_t>(prompt) - 1, answer.targets.end() - 1, 0);
     HostRow& row = rows[static_cast<std::size_t>(doc.row)];
     answer.role = Role::answer, answer.group = std::ssize(row);
-    row.insert(row.end(), static_cast<std::size_t>(evaluation ? needs.evaluation_answers : needs.answers), answer);
+    row.insert(row.end(), static_cast<std::size_t>(each), answer);
   }
   return pad(rows, 0);
 }

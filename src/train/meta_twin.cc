@@ -8,6 +8,7 @@
 
 #include "hub/memory.h"
 #include "nn/lora_targets.h"
+#include "nn/unpacking.h"
 
 namespace hone::training {
 
@@ -16,12 +17,14 @@ std::unique_ptr<Model> meta_twin(const Model& model, const std::filesystem::path
   if (model.classifier()) head.labels = model.classifier()->labels();
   const std::string file = source.empty() ? "model" : (source / "config.json").string();
   std::unique_ptr<Model> twin = build_model(model.hf_config(), file, head);
-  std::map<std::string, bool> trainable;
-  model.each_weight([&](const std::string& name, const Weight& weight) { trainable[name] = weight.trainable(); });
+  std::map<std::string, const Weight*> given;
+  model.each_weight([&](const std::string& name, const Weight& weight) { given[name] = &weight; });
   twin->each_weight([&](const std::string& name, Weight& weight) {
-    if (!weight.is_buffer()) weight.set_trainable(trainable.at(name));
+    if (!weight.is_buffer()) weight.set_trainable(given.at(name)->trainable());
+    weight.set_held_as(given.at(name)->held_as());
     weight.fill(at::empty(weight.shape(), at::TensorOptions().device(at::kMeta).dtype(hub::type_of(weight, types))));
   });
+  nn::unpack_in_blocks(*twin);
   return twin;
 }
 

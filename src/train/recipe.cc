@@ -39,6 +39,7 @@ void ModelSection::validate(Problems& problems) const {
                      fmt::format("got {}, expected more than from {}", entry.until.value_or(0), entry.from));
   }
   config::check_patterns(patterns, "trainable", problems);
+  config::check_patterns(quantization.skip, "quantization.skip", problems);
   for (const char* key : {"type", "model_type"}) {
     const auto given = config.find(key);
     problems.require(path.empty() || given == config.end(), key, "not together with path, whose config.json says it");
@@ -123,6 +124,9 @@ void Recipe::validate(Problems& problems) const {
                    "not with adapter, whose weights are saved as exactly as they are trained");
   problems.require(adapter.type.empty() || model.path.empty() || model.config.empty(), "model",
                    "keys of config.json are not changed beside an adapter, whose files have no place for them");
+  const QuantType held = model.quantization.type;
+  problems.require(!adapter.type.empty() || held == QuantType::stored || held == QuantType::none, "model.quantization",
+                   "needs an adapter (adapter: {type: lora}): all that is trained is kept in full");
   problems.require(adapter.type.empty() || !model.load.optimizer, "model.load.optimizer",
                    "not with adapter: the optimizer is the adapter's");
   training::find_contradictions(*this, problems);

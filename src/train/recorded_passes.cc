@@ -244,7 +244,7 @@ std::string reason_against_graphs(const Recipe& recipe, at::Device device) {
 std::unique_ptr<RecordedPasses> maybe_record_passes(const Recipe& recipe, Model& model, int ranks) {
   const TrainerSection& trainer = recipe.trainer;
   if (trainer.cuda_graphs == Graphs::never || ranks > 1) return nullptr;
-  if (!reason_against_graphs(recipe, model.device()).empty()) return nullptr;
+  if (!reason_against_graphs(recipe, model.device()).empty() || model.unpacking()) return nullptr;
   double parameters = 0;
   bool routed = false;
   model.each_with_adapters([&](const std::string&, const Weight& weight) {

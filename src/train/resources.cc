@@ -35,6 +35,7 @@ std::shared_ptr<Model> load_start(const Recipe& recipe, const fs::path& folder, 
   nn::freeze(*model);
   model->set_device(trained.device());
   prepare(*model);
+  choose_quantized(*model, recipe.model.quantization, folder);  // as what is trained beside an adapter
   if (fresh)
     init_weights(*model, recipe.run.seed, precision);
   else
@@ -122,7 +123,8 @@ bool RunResources::is_shared_out() const {
   for (const auto& [role, folder] : folders_)
     if (!is_below_adapters(folder)) folders.insert(folder);
   shared_out_ =
-      for_numbers_alone_ && is_sharded(recipe_, world_) && folders.size() == 1 && recipe_.adapter.path.empty();
+      for_numbers_alone_ && is_sharded(recipe_, world_) && folders.size() == 1 && recipe_.adapter.path.empty() &&
+      !trained_.unpacking();
   if (!*shared_out_) return false;
   if (const std::string where = folders.begin()->empty() ? start().string() : *folders.begin(); !where.empty()) {
     const ModelPlace place = find_model(where);

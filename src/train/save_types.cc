@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "hone/safetensors.h"
 #include "hub/memory.h"
+#include "hub/quantized_files.h"
 #include "tensor/dtype.h"
 
 namespace hone::training {
@@ -22,7 +23,9 @@ SourceTypes source_types(const std::filesystem::path& folder) {
   SourceTypes types;
   std::map<std::string, std::uint64_t> bytes;
   const SafetensorsSet files(folder);
-  for (const auto& [name, place] : files.tensors()) {
+  const hub::QuantizedFiles quantized(files);
+  for (const auto& [name, place] : quantized.weights()) {
+    if (quantized.as(name)) continue;
     types[name] = place.tensor->dtype;
     bytes[place.tensor->dtype] += place.tensor->bytes();
   }

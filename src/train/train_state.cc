@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
+#include "ops/quantized.h"
 #include "tensor/dtype.h"
 #include "train/frame.h"
 
@@ -296,7 +297,7 @@ ModelSplit TrainState::split() const {
   refuse_adapters(*frame_, "split");
   ModelSplit parts{.config = frame_->model->hf_config(), .weights = {}, .buffers = {}};
   frame_->model->each_weight([&](const std::string& name, Weight& weight) {
-    (weight.is_buffer() ? parts.buffers : parts.weights)[name] = weight.use().detach();
+    (weight.is_buffer() ? parts.buffers : parts.weights)[name] = weight.whole().detach();
   });
   if (frame_->ready())
     frame_->updater().each_master([&](training::Slice& master) { parts.weights[master.name] = master.part.detach(); });
@@ -347,6 +348,7 @@ std::uint64_t TrainState::size_bytes() const {
   std::uint64_t bytes = 0;
   std::map<std::string, at::ScalarType> types;  // of weights that are there
   frame_->model->each_with_adapters([&](const std::string& name, Weight& weight) {
+    if (weight.quantized()) bytes += weight.quantized()->bytes();
     if (weight.is_buffer() || !weight.is_there()) return;
     bytes += weight.use().nbytes();
     types[name] = weight.use().scalar_type();

@@ -6,7 +6,9 @@
 #include <map>
 
 #include "hub/memory.h"
+#include "hub/quantized_files.h"
 #include "nn/weight_groups.h"
+#include "ops/quantized.h"
 #include "optim/state_names.h"
 #include "tensor/dtype.h"
 #include "tensor/meta_memory.h"
@@ -59,6 +61,8 @@ std::vector<WeightRow> weight_table(const Recipe& recipe, const Inputs& inputs) 
     const at::ScalarType type = hub::type_of(weight, run);
     row.dtype = safetensors_name(type);
     row.bytes = static_cast<std::uint64_t>(row.parameters) * c10::elementSize(type);
+    if (const QuantizedAs held = weight.held_as(); held.type != QuantType::none)
+      row.dtype = hub::name_of(held.type), row.bytes = ops::quantized_bytes(weight.shape(), held);
     row.group = weight.is_buffer() ? "buffer" : "frozen";
     if (const auto found = trained.find(name); found != trained.end()) {
       const OptimizedWeight& own = found->second.weight;

@@ -89,6 +89,9 @@ model.trainable | r.yaml | '--model.trainable=[lm_head]'
 model.trainable[].match | r.yaml '--model.trainable=[{match: lm_head}]' | '--model.trainable=[{match: embed}]'
 model.trainable[].from | r.yaml '--model.trainable=[lm_head, {match: embed}]' | '--model.trainable=[lm_head, {match: embed, from: 2}]'
 model.trainable[].until | r.yaml '--model.trainable=[lm_head, {match: embed}]' | '--model.trainable=[lm_head, {match: embed, until: 2}]'
+model.quantization.type | lora.yaml | --model.quantization=int8
+model.quantization.double_quant | lora.yaml --model.quantization=nf4 | --model.quantization.double_quant=false
+model.quantization.skip | lora.yaml --model.quantization=nf4 | '--model.quantization.skip=[q_proj]'
 model.<name> | r.yaml | --model.hidden_size=8
 adapter | m.yaml | --adapter=lora
 adapter.rank | lora.yaml | --adapter.rank=4
@@ -177,6 +180,9 @@ objective.distillation.teacher | distill.yaml | --objective.teacher=m1
 objective.distillation.temperature | distill.yaml | --objective.temperature=2
 objective.distillation.beta | distill.yaml | --objective.beta=0.5
 objective.distillation.alpha | distill.yaml | --objective.alpha=0.5
+objective.distillation.lmbda | distill.yaml --data.train=p.jsonl | --objective.lmbda=1
+objective.distillation.max_completion_length | distill.yaml --data.train=p.jsonl --objective.lmbda=1 | --objective.max_completion_length=4
+objective.distillation.generation_batch_size | memory: an answer's bits are its own: tests/train/distillation_test.cc |
 objective.grpo.num_generations | grpo.yaml | --objective.num_generations=6
 objective.grpo.num_generations_eval | grpo.yaml | --objective.num_generations_eval=2
 objective.grpo.max_completion_length | grpo.yaml | --objective.max_completion_length=6

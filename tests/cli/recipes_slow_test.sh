@@ -44,7 +44,7 @@ for recipe in "$HONE_SOURCE"/recipes/*.yaml "$HONE_SOURCE"/examples/*/recipe.yam
   hone train "${common[@]}" --run.folder="$name-1" >"$name.log" 2>&1 || { cat "$name.log"; exit 1; }
   hone train "${common[@]}" --run.folder="$name-2" >"$name.log" 2>&1
   weights=model.safetensors
-  if [[ "$name" = lora* ]]; then weights=adapter_model.safetensors; fi
+  if [[ "$name" = *lora* ]]; then weights=adapter_model.safetensors; fi
   cmp "$name-1/checkpoints/step-00000010/$weights" "$name-2/checkpoints/step-00000010/$weights"
   losses "$name-1" >"$name.txt"
   [ "$(wc -l <"$name.txt")" = 10 ]

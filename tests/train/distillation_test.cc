@@ -124,6 +124,62 @@ TEST_F(DistillationRuns, GoesOnBitForBit) {
   test::expect_equal_runs(whole, parts, 10);
 }
 
+// Which steps learn from the model's own answers is drawn; while nothing is learnt each is what all would be.
+TEST_F(DistillationRuns, SomeStepsLearnFromOwnAnswers) {
+  const test::Overrides still{{"optimizer.learning_rate", "0"}, {"optimizer.schedule", "{type: constant}"}};
+  const std::string own = "max_completion_length: 12, ";
+  const auto given = values(taught("given", "", still), "loss"),
+             drawn = values(taught("drawn", own + "lmbda: 1", still), "loss"),
+             both = values(taught("both", own + "lmbda: 0.5", still), "loss");
+  std::size_t as_given = 0, as_drawn = 0;
+  for (std::size_t i = 0; i < both.size(); ++i) {
+    EXPECT_NE(given[i], drawn[i]);
+    as_given += std::abs(both[i] - given[i]) < 1e-6, as_drawn += std::abs(both[i] - drawn[i]) < 1e-6;
+  }
+  EXPECT_EQ(as_given + as_drawn, both.size());
+  EXPECT_GE(as_given, 2u);
+  EXPECT_GE(as_drawn, 2u);
+}
+
+TEST_F(DistillationRuns, OwnAnswersAreTheSameHoweverTheyAreSplit) {
+  const auto split = [&](const char* rows, const char* times) {
+    return taught(rows, "lmbda: 1, max_completion_length: 10",
+                  {{"trainer.batch_size", rows}, {"trainer.accumulate", times}, {"trainer.precision", "fp64"},
+                   {"trainer.steps", "4"}});
+  };
+  const auto one = split("1", "8"), again = taught("again", "lmbda: 1, max_completion_length: 10, "
+                                                            "generation_batch_size: 3",
+                                                   {{"trainer.batch_size", "1"}, {"trainer.accumulate", "8"},
+                                                    {"trainer.precision", "fp64"}, {"trainer.steps", "4"}});
+  EXPECT_EQ(values(one, "loss"), values(again, "loss"));
+}
+
+TEST_F(DistillationRuns, OwnAnswersAreTaughtAndGoOnBitForBit) {
+  const test::Overrides saves{{"trainer.steps", "60"},
+                              {"trainer.save.every", "30"},
+                              {"trainer.eval_every", "60"},
+                              {"optimizer.learning_rate", "1e-2"},
+                              {"data.eval.all", (folder() / "texts.jsonl").string()}};
+  const std::string own = "lmbda: 1, max_completion_length: 12";
+  const auto whole = taught("whole", own, saves), parts = taught("parts", own, saves);
+  TrainOptions back = test::quiet_options();
+  back.resume = "30";
+  taught("parts", own, saves, "", back);
+  test::expect_equal_runs(whole, parts, 60);
+  EXPECT_LT(values(whole, "divergence_loss").back(), 0.8 * values(whole, "divergence_loss").front());
+  EXPECT_TRUE(std::isfinite(values(whole, "eval_divergence_loss").back()));
+}
+
+TEST_F(DistillationRuns, OwnAnswersNeedPrompts) {
+  folder_.write("plain.jsonl", "{\"text\": \"one two three\"}\n{\"text\": \"four five six\"}\n");
+  const test::Overrides plain{{"data.train", (folder_ / "plain.jsonl").string()}, {"trainer.batch_size", "2"}};
+  EXPECT_HONE_ERROR(taught("plain", "lmbda: 1", plain), data,
+                    "no prompt, as all of its tokens are learnt");
+  EXPECT_HONE_ERROR(taught("packed", "lmbda: 1", {{"data.packing", "best_fit"}}), config, "data.packing");
+  EXPECT_HONE_ERROR(taught("labels", "lmbda: 1, alpha: 0.5"), config, "expected 1 with lmbda above 0");
+  EXPECT_HONE_ERROR(taught("length", "max_completion_length: 5"), config, "only with lmbda above 0");
+}
+
 TEST_F(DistillationRuns, WhatCannotBeIsRefused) {
   EXPECT_HONE_ERROR(run("a", {}, "alpha: 1"), config, "expected the folder of a model to learn from");
   EXPECT_HONE_ERROR(taught("b", "", {}, "/nowhere"), checkpoint, "looking for the teacher");

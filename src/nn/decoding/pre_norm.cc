@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 
 #include "hone/error.h"
 #include "nn/kv_cache.h"
@@ -18,6 +19,7 @@
 #include "ops/cpu/rope.h"
 #include "ops/finite.h"
 #include "ops/kernels.h"
+#include "ops/quantized_parts.h"
 #include "ops/skinny.h"
 #include "ops/skinny_parts.h"
 #include "ops/team.h"
@@ -124,9 +126,17 @@ class PreNormDecoder final : public Decoder {
   static const T* data(const at::Tensor& x) { return x.defined() ? host::values<T>(x).data() : nullptr; }
 
   // x null: the thread's own normed rows.
-  static Product product(const LinearWeight& w, const T* x, T* y) {
+  Product product(const LinearWeight& w, const T* x, T* y) {
     const std::int64_t outs = w.weight_OI.size(0);
-    return {x, data(w.weight_OI), data(w.bias_O), 0, w.weight_OI.size(1), outs, y, outs};
+    Product made{x, nullptr, data(w.bias_O), 0, w.weight_OI.size(1), outs, y, outs};
+    made.quantized = rows_of(w.quantized);
+    if (!made.quantized) made.weight = data(w.weight_OI);
+    return made;
+  }
+
+  // As kernels see it, for as long as the decoder lives.
+  const cpu::QuantizedRows* rows_of(const Quantized* weight) {
+    return weight ? &quantized_.emplace_back(quantized_rows(*weight)) : nullptr;
   }
 
   Layer to_layer(const PreNormLayer& l) {
@@ -216,8 +226,7 @@ class PreNormDecoder final : public Decoder {
     for (Product& p : products) p = placed(p, own), blocks += blocks_of(p);
     std::int64_t begin = me.begin(blocks), end = me.end(blocks);
     if (begin == end) return;
-    const void* packed = own.packed.pack(products[0]);
-    for (Product& p : products) p.packed = packed;
+    own.packed.pack_for(products);
     multiply_blocks<T>(products, begin, end);
     for (std::size_t i = 0; i < kCount; ++i) {
       const std::int64_t own_blocks = blocks_of(products[i]);
@@ -258,16 +267,17 @@ class PreNormDecoder final : public Decoder {
   }
 
   void multiply_gated(const Layer& layer, Own& own, const Member& me) const {
-    Product gate = placed(layer.gate, own), up = placed(layer.up, own);
-    const std::int64_t first = me.begin(blocks_of(gate)), last = me.end(blocks_of(gate));
+    std::array<Product, 2> both{placed(layer.gate, own), placed(layer.up, own)};
+    const std::int64_t first = me.begin(blocks_of(both[0])), last = me.end(blocks_of(both[0]));
     if (first == last) return;
-    gate.packed = up.packed = own.packed.pack(gate);
+    own.packed.pack_for(both);
+    const auto& [gate, up] = both;
     const bool plain = layer.gate_ranks.empty() && layer.up_ranks.empty();
     for (std::int64_t begin = first; begin < last; begin += kGatedBlocks) {
       const Product g = cut(gate, begin, std::min(last, begin + kGatedBlocks)),
                     u = cut(up, begin, std::min(last, begin + kGatedBlocks));
-      cpu::skinny_kernels<T>().multiply(g);
-      cpu::skinny_kernels<T>().multiply(u);
+      ops::multiply(g);
+      ops::multiply(u);
       if (plain) bring_together(g, u);
     }
     if (plain) return;
@@ -358,6 +368,7 @@ class PreNormDecoder final : public Decoder {
   std::vector<Layer> layers_;
   std::array<Product, 1> head_;
   std::vector<T> q_, k_, v_, attended_, added_, inner_, upper_;  // shared by the threads; upper: what goes with inner
+  std::deque<cpu::QuantizedRows> quantized_;
   at::Tensor logits_, wide_;                                     // [R,V]; wide: in fp32, undefined where logits are
   std::vector<Own> own_;
   std::vector<std::int32_t> likeliest_;

@@ -161,7 +161,7 @@ class RecordedDecoder final : public Decoder {
 
 std::unique_ptr<Decoder> maybe_make_recorded_decoder(const Model& model, const std::string& adapter) {
   const CausalLm* lm = model.causal_lm();
-  if (!lm || model.device().is_cpu() || model.residency()) return nullptr;
+  if (!lm || model.device().is_cpu() || model.residency() || model.unpacking()) return nullptr;
   auto recording = ops::maybe_make_recording(model.device());
   return recording ? std::make_unique<RecordedDecoder>(*lm, adapter, std::move(recording)) : nullptr;
 }

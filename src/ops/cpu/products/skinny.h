@@ -5,6 +5,8 @@
 
 namespace hone::ops::cpu {
 
+struct QuantizedRows;  // quantized_rows.h
+
 // y[r, o] = x[r] . weight[o] + bias[o], for `rows` rows of `in` elements and `outs` rows of the weight.
 template <class T>
 struct SkinnyProduct {
@@ -13,6 +15,9 @@ struct SkinnyProduct {
   T* y;
   std::int64_t stride;           // from one row of y to the next
   const void* packed = nullptr;  // x as `pack` made it; null: as it lies
+  // A weight in few bits instead: y[r, o] is of its row first + o.
+  const QuantizedRows* quantized = nullptr;
+  std::int64_t first = 0;
 };
 
 // Most rows whose sums AMX leaves to vectors, which are faster there.

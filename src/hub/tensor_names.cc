@@ -1,0 +1,100 @@
+// Matching names.
+#include "hub/tensor_names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "hone/layers.h"
+#include "hub/tied_head.h"
+
+namespace hone::hub {
+namespace {
+
+// What files may hold that a model does not use: a tied head, and buffers that old versions saved.
+bool may_be_extra(const Model& model, const std::string& name) {
+  const CausalLm* lm = model.causal_lm();
+  return (lm && lm->head().tied() && name == kHead) || name.ends_with(".rotary_emb.inv_freq") ||
+         model.is_no_weight(name);
+}
+
+// What to say of names that do not fit: most often the folder is of a model with another head.
+std::string hint_of_names(const Model& model, const std::filesystem::path& folder) {
+  const auto architecture = [](const config::Node& node) {
+    const config::Node* list = node.find("architectures");
+    return list && list->items().size() == 1 ? list->items()[0].text() : std::string();
+  };
+  const std::string file = (folder / "config.json").string(), own = architecture(model.hf_config());
+  const std::string theirs = std::filesystem::exists(file) ? architecture(config::read_file(file)) : "";
+  if (theirs.empty() || theirs == own) return "config.json and the weights must be of the same model";
+  const auto family = [](const std::string& name) { return name.substr(0, name.find("For")); };
+  return fmt::format("its config.json says that it is of a {}{}; it is read as a {}", escape_for_terminal(theirs, 60),
+                     family(theirs) == family(own) ? "" : ", which hone has not", own);
+}
+
+}  // namespace
+
+TensorNames::TensorNames(Model& model, const Places& places, const std::optional<FreshWeights>& fresh)
+    : model_(model), places_(places), prefix_(model.base_prefix()) {
+  std::vector<std::string> own;
+  model.each_weight([&](const std::string& name, Weight&) { own.push_back(name); });
+  file_has_prefix_ = std::any_of(places.begin(), places.end(), [&](const auto& p) { return has_prefix(p.first); });
+  model_has_prefix_ = std::any_of(own.begin(), own.end(), [&](const auto& name) { return has_prefix(name); });
+  for (const std::string& name : own) match(name, fresh);
+  find_extra(fresh && fresh->any);
+}
+
+const Places::value_type* TensorNames::of(const std::string& weight) const {
+  const auto found = matched_.find(weight);
+  return found == matched_.end() ? nullptr : &*places_.find(found->second);
+}
+
+// The names that the folder may have for a weight, as old versions called norms' weights gamma and beta.
+std::vector<std::string> TensorNames::names_of(std::string weight) const {
+  if (model_has_prefix_ && !file_has_prefix_ && weight.starts_with(prefix_)) weight.erase(0, prefix_.size());
+  if (!model_has_prefix_ && file_has_prefix_) weight = prefix_ + weight;
+  std::vector<std::string> names{weight};
+  for (const auto& [now, old] : {std::pair{".weight", ".gamma"}, {".bias", ".beta"}})
+    if (weight.ends_with(std::string("LayerNorm") + now))
+      names.push_back(weight.substr(0, weight.size() - std::string_view(now).size()) + old);
+  return names;
+}
+
+void TensorNames::match(const std::string& weight, const std::optional<FreshWeights>& wanted) {
+  const Classifier* classifier = model_.classifier();
+  const bool other = wanted && wanted->other_labels && classifier && weight.starts_with(classifier->weights_prefix());
+  for (const std::string& name : names_of(weight))
+    if (!other && places_.contains(name)) {
+      matched_[weight] = name;
+      used_.insert(name);
+      return;
+    }
+  (wanted && (wanted->any || model_.may_be_fresh(weight)) ? fresh : missing).push_back(weight);
+}
+
+// Where body and heads can be told apart, what belongs to another head is no error.
+void TensorNames::find_extra(bool any) {
+  for (const auto& [name, place] : places_) {
+    if (used_.contains(name) || may_be_extra(model_, name)) continue;
+    const bool of_a_head = any || (file_has_prefix_ && !name.starts_with(prefix_)) || model_.may_be_fresh(name);
+    (of_a_head ? unused : extra).push_back(name);
+  }
+}
+
+void check_names(const TensorNames& names, const Model& model, const std::filesystem::path& folder) {
+  const std::vector<std::string>&missing = names.missing, &extra = names.extra;
+  if (missing.empty() && extra.empty()) return;
+  std::string text = folder.string() + ":";
+  if (!missing.empty())
+    text += fmt::format(" {} missing: {}",
+                        missing.size() == 1 ? "a tensor is" : fmt::format("{} tensors are", missing.size()),
+                        list_names(missing));
+  if (!extra.empty())
+    text +=
+        fmt::format("{} {} not the model's: {}", missing.empty() ? "" : ";",
+                    extra.size() == 1 ? "a tensor is" : fmt::format("{} tensors are", extra.size()), list_names(extra));
+  throw Error(ErrorKind::checkpoint, text).hint(hint_of_names(model, folder));
+}
+
+}  // namespace hone::hub

@@ -1,0 +1,47 @@
+// Which tensor of a folder fills which weight.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "hone/hub.h"
+#include "hone/safetensors.h"
+
+namespace hone::hub {
+
+using Places = std::map<std::string, SafetensorsSet::Place>;
+
+// A folder of a model with a head has a prefix before the body's names that one without a head has not; either fills
+// either.
+class TensorNames {
+ public:
+  // `places` must outlive it.
+  TensorNames(Model& model, const Places& places, const std::optional<FreshWeights>& fresh);
+  bool any_read() const { return !used_.empty(); }
+  std::vector<std::string> missing, extra;  // neither may be
+  std::vector<std::string> fresh, unused;
+  // Of a weight; nullptr: it is fresh.
+  const Places::value_type* of(const std::string& weight) const;
+
+ private:
+  bool has_prefix(const std::string& name) const { return !prefix_.empty() && name.starts_with(prefix_); }
+  std::vector<std::string> names_of(std::string weight) const;
+  void match(const std::string& weight, const std::optional<FreshWeights>& wanted);
+  void find_extra(bool any);
+
+  Model& model_;
+  const Places& places_;
+  std::string prefix_;
+  bool file_has_prefix_ = false, model_has_prefix_ = false;
+  std::map<std::string, std::string> matched_;  // weight -> tensor of the folder
+  std::set<std::string> used_;
+};
+
+// Throws Error(checkpoint), where some are missing or extra.
+void check_names(const TensorNames& names, const Model& model, const std::filesystem::path& folder);
+
+}  // namespace hone::hub
