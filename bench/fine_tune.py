@@ -4,22 +4,25 @@
   OMP_NUM_THREADS=2 python bench/fine_tune.py sft --hone build/release/hone --rows FILE.jsonl --tokenizer FOLDER
   OMP_NUM_THREADS=2 python bench/fine_tune.py distill --hone build/release/hone --rows FILE.jsonl --tokenizer FOLDER
   OMP_NUM_THREADS=2 python bench/fine_tune.py grpo --hone build/release/hone --rows FILE.jsonl --tokenizer FOLDER
+  OMP_NUM_THREADS=2 python bench/fine_tune.py qlora --hone build/release/hone --rows FILE.jsonl --tokenizer FOLDER
   OMP_NUM_THREADS=2 python bench/fine_tune.py dpo --hone build/release/hone --rows FILE.json --tokenizer FOLDER
 
 sft: FILE has a prompt and a response per line; one epoch, loss on the response. distill: the same rows, learnt from a
 teacher of 110 M parameters (hidden 768, 12 layers) beside it, by KL(teacher || model); TRL's is GKDTrainer with lmbda 0
 and beta 0. grpo: the rows' prompts of at most 256 tokens, four a step, four answers of at most 128 tokens to each, a
-reward for not repeating oneself; transformers generates for TRL's GRPOTrainer. dpo: FILE is a JSON array of ShareGPT
+reward for not repeating oneself; transformers generates for TRL's GRPOTrainer. qlora: the rows of sft, LoRA of rank 16
+on all linears beside a model of hidden 1,024 and 12 layers in nf4 with quantized scales; bitsandbytes' for TRL. dpo: FILE is a JSON array of ShareGPT
 pairs (`conversations`, `chosen`, `rejected`), of which the first are taken whose sides have at most 1,024 tokens each;
 one epoch, sigmoid loss, the reference beside the model. FOLDER holds a tokenizer.json of GPT-2's kind. Needs torch,
 transformers, datasets and trl. The model: a Llama of hidden 512, 8 layers and the tokenizer's vocabulary; batches of 8
 rows or pairs. hone runs in bf16. --peer: TRL's modes, separated by commas: bf16 (autocast, its default), fp32, and
 either with `+keep` (keeps activations, where the default computes them twice). Prints the seconds of each run (hone's
-with its start and the saving of the result) and the ratio to the fastest mode.
+with its start and the saving of the result), its peak memory, and the ratio to the fastest mode.
 """
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -30,6 +33,7 @@ LENGTH = 1024
 SHAPE = dict(hidden_size=512, num_hidden_layers=8, num_attention_heads=8, num_key_value_heads=4, intermediate_size=1408,
              max_position_embeddings=2048, tie_word_embeddings=True)
 TEACHER = dict(SHAPE, hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=2048)
+LARGER = dict(SHAPE, hidden_size=1024, num_hidden_layers=12, num_attention_heads=16, intermediate_size=2816)
 END = "<|endoftext|>"
 GROUP, ANSWER = 4, 128  # of grpo
 
@@ -89,6 +93,19 @@ def collate_ids(tokenizer):
     return collate
 
 
+def shape_of(options):
+    return LARGER if options.kind == "qlora" else SHAPE
+
+
+def made_folder(options, folder, shape):
+    """A model of hone's, made once."""
+    if not os.path.exists(folder):
+        sizes = [f"--model.{key}={json.dumps(value)}" for key, value in shape.items()]
+        subprocess.run([options.hone, "init", folder, "--tokenizer", os.path.abspath(options.tokenizer),
+                        "--model.type=llama", *sizes], check=True, capture_output=True)
+    return folder
+
+
 def run_trl(options, mode):
     """One run of TRL's trainer, in this process; prints a JSON object."""
     import torch
@@ -99,9 +116,9 @@ def run_trl(options, mode):
     tokenizer.pad_token = tokenizer.eos_token = END
     data = Dataset.from_list(ROWS_OF[options.kind](options))
     torch.manual_seed(0)
-    model = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), **SHAPE))
-    Config, Trainer = {"sft": (trl.SFTConfig, trl.SFTTrainer), "dpo": (trl.DPOConfig, trl.DPOTrainer)}.get(
-        options.kind, (None, None))
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), **shape_of(options)))
+    Config, Trainer = {"sft": (trl.SFTConfig, trl.SFTTrainer), "qlora": (trl.SFTConfig, trl.SFTTrainer),
+                       "dpo": (trl.DPOConfig, trl.DPOTrainer)}.get(options.kind, (None, None))
     more, given = {}, {}
     if options.kind == "distill":
         from trl.experimental.gkd import GKDConfig as Config, GKDTrainer as Trainer
@@ -120,11 +137,20 @@ def run_trl(options, mode):
                     report_to=[], save_strategy="no", logging_steps=1000, disable_tqdm=True, **more)
     folder = tempfile.mkdtemp()  # DPOTrainer reads the reference from where the model came from
     model.save_pretrained(folder)
-    model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    held = {}
+    if options.kind == "qlora":
+        import peft
+        from transformers import BitsAndBytesConfig
+        type_ = torch.bfloat16 if mode.startswith("bf16") else torch.float32
+        held["quantization_config"] = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4",
+                                                         bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=type_)
+        given["peft_config"] = peft.LoraConfig(r=16, lora_alpha=32, target_modules="all-linear", task_type="CAUSAL_LM")
+    model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32, **held)
     trainer = Trainer(model=model, args=config, train_dataset=data, processing_class=tokenizer, **given)
     start = time.perf_counter()
     trainer.train()
-    print(json.dumps({"seconds": time.perf_counter() - start}))
+    print(json.dumps({"seconds": time.perf_counter() - start,
+                      "peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
 
 
 def peer(options, mode):
@@ -149,12 +175,12 @@ def hone(options, folder):
     if options.kind == "dpo":
         made["objective"] = {"type": "dpo"}
     if options.kind == "distill":
-        teacher = os.path.join(folder, "teacher")
-        if not os.path.exists(teacher):
-            subprocess.run([options.hone, "init", teacher, "--tokenizer", os.path.abspath(options.tokenizer),
-                            "--model.type=llama", *(f"--model.{key}={json.dumps(value)}" for key, value in TEACHER.items())],
-                           check=True, capture_output=True)
+        teacher = made_folder(options, os.path.join(folder, "teacher"), TEACHER)
         made["objective"] = {"type": "distillation", "teacher": teacher}
+    if options.kind == "qlora":
+        made["model"] = {"path": made_folder(options, os.path.join(folder, "model"), LARGER), "quantization": "nf4"}
+        made["adapter"] = {"type": "lora", "rank": 16, "alpha": 32}
+        del made["tokenizer"]
     if options.kind == "grpo":
         made["objective"] = {"type": "grpo", "rewards": [{"type": "repetition"}], "num_generations": GROUP,
                              "max_completion_length": ANSWER}
@@ -169,10 +195,11 @@ def hone(options, folder):
         sys.exit(done.stderr)
     with open(os.path.join(run, "metrics.jsonl")) as file:
         steps = [json.loads(line) for line in file]
-    return {"seconds": seconds, "in_steps": sum(step.get("step_seconds", 0) for step in steps)}
+    return {"seconds": seconds, "in_steps": sum(step.get("step_seconds", 0) for step in steps),
+            "peak_memory": max(step.get("peak_memory_bytes", 0) for step in steps)}
 
 
-ROWS_OF = {"sft": sft_rows, "dpo": dpo_rows, "distill": sft_rows, "grpo": grpo_rows}
+ROWS_OF = {"sft": sft_rows, "dpo": dpo_rows, "distill": sft_rows, "grpo": grpo_rows, "qlora": sft_rows}
 
 
 def main():
@@ -195,7 +222,7 @@ def main():
                 made = hone(options, folder) if name == "hone" else peer(options, name)
                 seconds.setdefault(name, []).append(made["seconds"])
                 steps = f", {made['in_steps']:.1f} s of it in steps" if "in_steps" in made else ""
-                print(f"{name:10} {made['seconds']:7.1f} s{steps}", flush=True)
+                print(f"{name:10} {made['seconds']:7.1f} s{steps}, at most {made['peak_memory'] / 1e9:.2f} GB", flush=True)
     middle = {name: statistics.median(values) for name, values in seconds.items()}
     fastest = min(modes, key=middle.get)
     print(f"hone {middle['hone']:.1f} s, TRL's {fastest} {middle[fastest]:.1f} s: "

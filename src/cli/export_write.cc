@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "base/signals.h"
 #include "base/strings.h"
 #include "cli/model_place.h"
@@ -73,10 +74,11 @@ void check_model(const fs::path& folder) {
   model->each_weight([&](const std::string& name, const Weight& weight) {
     const auto found = weights.tensors().find(name);
     // Files may name weights otherwise, and leave out what is tied: load_weights() knows, here shapes must agree.
-    if (found != weights.tensors().end() && !quantized.as(name) && found->second.tensor->shape != weight.shape())
-      throw Error(ErrorKind::checkpoint,
-                  fmt::format("{}: {}: got {}, expected {}", folder.string(), name,
-                              shape_text(found->second.tensor->shape), shape_text(weight.shape())));
+    if (found == weights.tensors().end()) return;
+    const auto shape = quantized.shape(name).value_or(found->second.tensor->shape);
+    if (shape != weight.shape())
+      throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: got {}, expected {}", folder.string(), name,
+                                                     shape_text(shape), shape_text(weight.shape())));
   });
   if (fs::exists(folder / "tokenizer.json")) load_tokenizer(folder.string());
 }
@@ -98,7 +100,10 @@ struct ToQuantize {
 };
 
 ToQuantize to_quantize(const fs::path& folder, const Quantization& how) {
-  if (how.type == QuantType::none || how.type == QuantType::stored) return {};
+  if (how.type == QuantType::none || how.type == QuantType::stored) {
+    if (how.skip.empty() && how.double_quant) return {};
+    throw Error(ErrorKind::usage, "--quantization.skip, .double-quant: only with nf4, fp4 or int8");
+  }
   if (hub::holds_quantized(folder))
     throw Error(ErrorKind::config, folder.string() + ": its weights are quantized already")
         .hint("--quantization none makes a folder of what they stand for, which can then be quantized in another way");
@@ -109,14 +114,27 @@ ToQuantize to_quantize(const fs::path& folder, const Quantization& how) {
   const SafetensorsSet files(folder);
   const hub::TensorNames names(*model, files.tensors(), FreshWeights{.any = true});
   ToQuantize made;
-  if (model->causal_lm()) made.others.push_back(hub::kHeadModule);
+  std::int64_t experts = 0;
   model->each_weight([&](const std::string& name, const Weight& weight) {
     const auto* tensor = names.of(name);
-    if (tensor && weight.held_as().type != QuantType::none)
+    if (!tensor || weight.held_as().type == QuantType::none) return;
+    if (name.find(".experts.") != std::string::npos)
+      ++experts;
+    else
       made.tensors[tensor->first] = weight.held_as();
-    else if (tensor && weight.use_as() == WeightUse::product && name != hub::kHead)
-      made.others.push_back(tensor->first.substr(0, tensor->first.rfind('.')));
   });
+  if (made.tensors.empty()) throw Error(ErrorKind::config, folder.string() + ": has no weight to quantize but experts");
+  if (experts > 0)
+    log::warning("{}: {} of experts stay in full, as transformers has them in one piece, which bitsandbytes does not "
+                 "quantize",
+                 folder.string(), counted(experts, "weight"));
+  // Whatever may be a linear module to transformers, also of a head that hone passes over.
+  if (model->causal_lm()) made.others.push_back(hub::kHeadModule);
+  constexpr std::string_view kWeight = ".weight";
+  for (const auto& [name, place] : files.tensors())
+    if (name.ends_with(kWeight) && place.tensor->shape.size() == 2 && !made.tensors.contains(name) &&
+        name != hub::kHead)
+      made.others.push_back(name.substr(0, name.size() - kWeight.size()));
   return made;
 }
 
@@ -197,7 +215,8 @@ CardFacts merged_facts(const Texts& texts, CardFacts facts) {
 Exported write_export(const ExportSource& source, const ExportHow& how, const CardFlags& flags) {
   if (how.merge && !source.facts.adapter)
     throw Error(ErrorKind::usage, "--merge: " + source.folder.string() + " is no adapter");
-  if ((how.merge || source.facts.adapter) && how.quantization.type != QuantType::stored)
+  const bool asked = how.quantization.type != QuantType::stored || !how.quantization.skip.empty();
+  if ((how.merge || source.facts.adapter) && asked)
     throw Error(ErrorKind::usage, "--quantization: is for a whole model, as it lies in its folder")
         .hint("export with --merge first, then the folder that this makes");
   io::FolderCommit commit = io::commit_to(how.out, how.replace);

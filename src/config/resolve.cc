@@ -1,4 +1,4 @@
-// ${a.b} takes the value at a.b, ${a.b:x} that or x; "???" must have been given.
+// ${a.b} takes the value at a.b, ${a.b:x} that or x, $${ is ${; "???" must have been given.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -60,6 +60,11 @@ class Resolver {
     if (depth >= kDepth) return problems_.add(path, "refers to itself: " + node.text(), "", node.mark());
     std::string text = node.text();
     while ((begin = text.find("${", begin)) != std::string::npos) {
+      if (begin > 0 && text[begin - 1] == '$') {
+        text.erase(begin - 1, 1);
+        begin += 1;
+        continue;
+      }
       const std::size_t end = text.find('}', begin);
       if (end == std::string::npos) return problems_.add(path, "\"${\" without \"}\"", "", node.mark());
       const std::string inside = text.substr(begin + 2, end - begin - 2), name = inside.substr(0, inside.find(':'));
@@ -96,6 +101,13 @@ class Resolver {
 };
 
 }  // namespace
+
+void escape_references(Node& node) {
+  for (auto& [key, entry] : node.entries()) escape_references(entry);
+  for (Node& item : node.items()) escape_references(item);
+  if (node.kind() == Node::Kind::scalar && node.text().find("${") != std::string::npos)
+    node = Node::scalar(replace_all(node.text(), "${", "$${"), node.quoted(), node.mark());
+}
 
 void resolve(Node& root, Problems& problems, const std::function<std::string(const std::string&)>& current) {
   Resolver(root, problems, current);

@@ -7,5 +7,7 @@ namespace hone::config {
 
 // The node itself and all below it.
 std::size_t values_in(const Node& node);
+// Has resolve() give the tree back as it is.
+void escape_references(Node& node);
 
 }  // namespace hone::config

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/strings.h"
+#include "config/patterns.h"
 #include "hone/hub.h"
 #include "hub/quantized_files.h"
 
@@ -52,9 +53,10 @@ class Choice {
       if (std::regex_search(name, expressions_[i])) skipped = used_[i] = true;
     if (skipped) return {};
     const auto there = stored.find(name);
-    if (there != stored.end() && (how_.type == QuantType::stored || how_.type == there->second.type))
+    const bool is_there = there != stored.end();
+    if (how_.type == QuantType::stored) return is_there ? there->second : QuantizedAs();
+    if (is_there && how_.type == there->second.type && (how_.double_quant || !there->second.double_quant))
       return there->second;
-    if (how_.type == QuantType::stored) return {};
     return {how_.type, how_.double_quant && how_.type != QuantType::int8};
   }
   void check_used() const {
@@ -70,19 +72,32 @@ class Choice {
   std::vector<bool> used_;
 };
 
+// Options that say nothing of such a type.
+void check(const Quantization& how) {
+  Problems problems;
+  config::check_patterns(how.skip, "skip", problems);
+  const bool scales = how.type == QuantType::nf4 || how.type == QuantType::fp4;
+  problems.require(how.skip.empty() || how.type != QuantType::none, "skip", "nothing is quantized");
+  problems.require(how.double_quant || scales, "double_quant",
+                   fmt::format("false is for nf4 and fp4, not for {}", hub::name_of(how.type)));
+  problems.raise("quantization");
+}
+
 }  // namespace
 
 void choose_quantized(Model& model, const Quantization& how, const std::filesystem::path& folder) {
+  check(how);
   if (how.type == QuantType::none) return;
   const std::map<std::string, QuantizedAs> stored = held_in(model, folder);
   if (how.type == QuantType::stored && stored.empty() && how.skip.empty()) return;
   const std::set<const Weight*> within = weights_in_blocks(model);
   Choice choice(how);
-  bool any = false;
+  bool any = false, all_skipped = true;
   model.each_weight([&](const std::string& name, Weight& weight) {
     if (!within.contains(&weight) || !can_be_quantized(name, weight)) return;
     any = true;
     weight.set_held_as(choice.of(name, stored));
+    all_skipped &= weight.held_as().type == QuantType::none;
   });
   if (!any && how.type != QuantType::stored)
     throw Error(ErrorKind::config,
@@ -91,6 +106,8 @@ void choose_quantized(Model& model, const Quantization& how, const std::filesyst
                             hub::name_of(how.type), model.hf_config().find("model_type")->text()))
         .hint("without it weights are held in full");
   if (any) choice.check_used();
+  if (any && all_skipped && how.type != QuantType::stored)
+    throw Error(ErrorKind::config, "quantization.skip: leaves no weight to quantize");
 }
 
 }  // namespace hone

@@ -38,21 +38,29 @@ class Copier {
 
   void add_quantized(const Safetensors& file, const TensorInfo& tensor, QuantizedAs as) {
     StopSignal::check("quantizing weights");
-    Tensor whole = at::empty(tensor.shape, *from_safetensors_name(tensor.dtype));
+    const std::string where = fmt::format("{}: {}", file.path().string(), tensor.name);
+    const auto stored = from_safetensors_name(tensor.dtype);
+    if (!stored || !c10::isFloatingType(*stored) || tensor.shape.size() != 2)
+      throw Error(ErrorKind::checkpoint,
+                  fmt::format("{}: got {} of shape {}, expected a matrix in F32, BF16, F16 or F64", where, tensor.dtype,
+                              shape_text(tensor.shape)));
+    Tensor whole = at::empty(tensor.shape, *stored);
     file.read(tensor, host::mutable_bytes(whole));
-    if (how_.type) whole = cast_weight(whole, *how_.type, fmt::format("{}: {}", file.path().string(), tensor.name));
-    const auto made = during("quantizing " + tensor.name, [&] { return ops::quantize(whole, as); });
-    for (const auto& [name, part] : quantized_tensors(tensor.name, *made, hf_name(whole.scalar_type())))
-      keep(name, part, /*meaning=*/true);
+    if (how_.type) whole = cast_weight(whole, *how_.type, where);
+    const auto made = during("quantizing " + where, [&] { return ops::quantize(whole, as); });
+    for (const auto& [name, part] : quantized_tensors(tensor.name, *made, hf_name(whole.scalar_type()))) {
+      add({name, safetensors_name(part.scalar_type()), part.sizes().vec()}, /*meaning=*/true);
+      made_[name] = part.contiguous();
+    }
     copied.parameters += numel_of(tensor.shape);
   }
 
+  // What it stands for, made when it is written.
   void add_in_full(const QuantizedFiles& files, const std::string& name, at::ScalarType type) {
-    StopSignal::check("copying weights");
-    const auto shape = files.shape(name);
-    const auto read = files.read(name, shape.value_or(files.weights().at(name).tensor->shape));
-    keep(name, ops::dequantize(*read, type), /*meaning=*/false);
-    copied.parameters += read->numel();
+    const auto shape = files.shape(name).value_or(files.weights().at(name).tensor->shape);
+    add({name, safetensors_name(type), shape}, /*meaning=*/false);
+    full_[name] = [&files, name, shape, type] { return ops::dequantize(*files.read(name, shape), type); };
+    copied.parameters += numel_of(shape);
   }
 
   void add_held(const Safetensors& file, const TensorInfo& tensor, std::int64_t parameters) {
@@ -62,6 +70,10 @@ class Copier {
 
   std::span<const std::byte> bytes_of(const io::TensorSpec& spec) {
     StopSignal::check("copying weights");
+    if (const auto full = full_.find(spec.name); full != full_.end()) {
+      held_ = full->second();
+      return host::bytes(held_);
+    }
     if (const auto made = made_.find(spec.name); made != made_.end()) {
       held_ = std::move(made->second);
       made_.erase(made);
@@ -93,13 +105,10 @@ class Copier {
     if (!meaning) copied.bytes_by_type[spec.dtype] += bytes;
     specs.push_back(std::move(spec));
   }
-  void keep(const std::string& name, const Tensor& tensor, bool meaning) {
-    add({name, safetensors_name(tensor.scalar_type()), tensor.sizes().vec()}, meaning);
-    made_[name] = tensor.contiguous();
-  }
   const CopyWeights& how_;
   std::map<std::string, Place> places_;
-  std::map<std::string, Tensor> made_;
+  std::map<std::string, Tensor> made_;                  // given away once
+  std::map<std::string, std::function<Tensor()>> full_;
   std::vector<std::byte> raw_;
   Tensor held_;
 };
@@ -133,7 +142,8 @@ CopiedWeights copy_weights(io::FolderCommit& commit, const std::filesystem::path
     return copier.copied;
   }
   const SafetensorsSet files(folder);
-  add_all(copier, files, QuantizedFiles(files), how, type_of(stored_precision(folder)));
+  const QuantizedFiles quantized(files);
+  add_all(copier, files, quantized, how, type_of(stored_precision(folder)));
   io::ModelSave save;
   save.tensors = copier.specs;
   save.max_shard_bytes = how.max_shard_bytes;

@@ -12,6 +12,7 @@
 #include "hone/hub.h"
 #include "hone/random.h"
 #include "hone/safetensors.h"
+#include "hub/adapter_files.h"
 #include "hub/memory.h"
 #include "hub/quantized_files.h"
 #include "hub/tied_head.h"
@@ -107,9 +108,9 @@ void load_weights(Model& model, const std::filesystem::path& folder, WeightTypes
     const auto& [own, place] = *tensor;
     if (const auto as = quantized.as(own)) {
       const auto read = quantized.read(own, weight.shape());
-      if (weight.held_as().type == as->type) return weight.fill_quantized(read, type);
-      ++unpacked;
-      return weight.fill(weight.part_of(ops::dequantize(*read, type)));
+      if (weight.held_as() == *as) return weight.fill_quantized(read, type);
+      unpacked += weight.held_as().type == QuantType::none;
+      return fill(weight, weight.part_of(ops::dequantize(*read, type)), name);
     }
     const bool frozen = !weight.trainable() && !weight.is_buffer();
     const Tensor read = read_tensor(name, place, weight, frozen ? std::optional(type) : std::nullopt);
@@ -155,6 +156,8 @@ std::unique_ptr<Model> loaded(const ModelPlace& place, Precision precision, at::
   std::unique_ptr<Model> model = build_model(config::read_file(file), file);
   if (!learns) nn::freeze(*model);
   model->set_device(device);
+  if (!place.adapter.empty() && quantization.type != QuantType::none)
+    hub::plan_adapter(*model, place.adapter);  // what it has whole stays in full
   choose_quantized(*model, quantization, place.folder);
   load_weights(*model, place.folder, precision);
   if (!place.adapter.empty()) load_adapter(*model, place.adapter, {.precision = precision});

@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/strings.h"
 #include "io/json.h"
+#include "ops/finite.h"
 #include "tensor/dtype.h"
 #include "tensor/host.h"
 
@@ -21,7 +23,7 @@ constexpr std::string_view kWeight = ".weight", kState = ".quant_state.bitsandby
                            kFormat = ".weight_format";
 constexpr std::array<std::string_view, 4> kFourBitParts = {".absmax", ".quant_map", ".nested_absmax",
                                                            ".nested_quant_map"};
-constexpr std::int64_t kLongestBlock = 4096;
+constexpr std::int64_t kLongestBlock = 4096, kLargestSide = std::int64_t{1} << 31;
 
 std::string module_of(const std::string& weight) {
   return weight.ends_with(kWeight) ? weight.substr(0, weight.size() - kWeight.size()) : weight;
@@ -68,6 +70,9 @@ State state_of(const SafetensorsSet::Place& place) {
     State state;
     state.block = json.at("blocksize").get<std::int64_t>();
     state.shape = json.at("shape").get<std::vector<std::int64_t>>();
+    const bool fits = std::all_of(state.shape.begin(), state.shape.end(),
+                                  [](std::int64_t size) { return size > 0 && size < kLargestSide; });
+    if (state.shape.size() != 2 || !fits) throw damaged(place, "shape " + shape_text(state.shape));
     state.nested = json.contains("nested_blocksize");
     if (state.nested) {
       state.scale_block = json.at("nested_blocksize").get<std::int64_t>();
@@ -124,6 +129,12 @@ at::Tensor QuantizedFiles::part(const std::string& name, at::ScalarType type, st
   return made;
 }
 
+at::Tensor QuantizedFiles::finite_part(const std::string& name, std::int64_t count) const {
+  at::Tensor made = part(name, at::kFloat, count);
+  if (!ops::all_finite(made)) throw damaged(files_.tensors().at(name), "a number is infinite or not a number");
+  return made;
+}
+
 std::shared_ptr<ops::Quantized> QuantizedFiles::read_int8(const std::string& tensor,
                                                           const std::vector<std::int64_t>& shape) const {
   const SafetensorsSet::Place& place = weights_.at(tensor);
@@ -131,7 +142,10 @@ std::shared_ptr<ops::Quantized> QuantizedFiles::read_int8(const std::string& ten
     throw damaged(place, fmt::format("got shape {}, expected {}", shape_text(place.tensor->shape), shape_text(shape)));
   auto made = std::make_shared<ops::Quantized>(ops::Quantized{.as = {QuantType::int8}, .shape = shape});
   made->codes = part(tensor, at::kChar, made->numel()).view(shape);
-  made->scales = part(module_of(tensor) + std::string(kScales), at::kFloat, shape[0]);
+  made->scales = finite_part(module_of(tensor) + std::string(kScales), shape[0]);
+  const std::string format = module_of(tensor) + std::string(kFormat);
+  if (files_.tensors().contains(format) && host::values<std::uint8_t>(part(format, at::kByte, 1))[0] != 0)
+    throw damaged(place, "int8 in another order than by rows, as old versions of bitsandbytes saved it");
   return made;
 }
 
@@ -150,15 +164,20 @@ std::shared_ptr<ops::Quantized> QuantizedFiles::read_four_bits(const std::string
                                      shape_text(shape)));
   made->codes = at::empty({bytes}, at::kByte);
   place.file->read(*place.tensor, host::mutable_bytes(made->codes));
-  made->table = part(tensor + ".quant_map", at::kFloat, 16);
+  made->table = finite_part(tensor + ".quant_map", 16);
+  const auto within = [](float value) { return std::abs(value) <= 1; };
+  const std::span<const float> table = host::values<float>(made->table);
+  if (!std::all_of(table.begin(), table.end(), within))
+    throw damaged(place, "its quant_map has numbers that are not from -1 to 1");
   if (!state.nested) {
-    made->scales = part(tensor + ".absmax", at::kFloat, blocks);
+    made->scales = finite_part(tensor + ".absmax", blocks);
     return made;
   }
   made->scale_codes = part(tensor + ".absmax", at::kByte, blocks);
-  made->scales = part(tensor + ".nested_absmax", at::kFloat, (blocks + ops::kScaleBlock - 1) / ops::kScaleBlock);
-  made->scale_table = part(tensor + ".nested_quant_map", at::kFloat, 256);
+  made->scales = finite_part(tensor + ".nested_absmax", (blocks + ops::kScaleBlock - 1) / ops::kScaleBlock);
+  made->scale_table = finite_part(tensor + ".nested_quant_map", 256);
   made->scale_offset = state.offset;
+  if (!std::isfinite(state.offset)) throw damaged(told, "nested_offset is not a finite number of 32 bits");
   return made;
 }
 

@@ -36,6 +36,7 @@ class QuantizedFiles {
   std::shared_ptr<ops::Quantized> read_four_bits(const std::string& tensor,
                                                  const std::vector<std::int64_t>& shape) const;
   at::Tensor part(const std::string& name, at::ScalarType type, std::int64_t count) const;
+  at::Tensor finite_part(const std::string& name, std::int64_t count) const;  // fp32
   const SafetensorsSet& files_;
   Places weights_;
   std::map<std::string, QuantizedAs> held_;

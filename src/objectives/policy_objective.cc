@@ -82,6 +82,8 @@ void PolicyOptions::check(double beta, Problems& problems) const {
                        reward_weights.empty(),
                    "reward_weights", "expected at least one that is not 0");
   problems.require(beta > 0 || reference.empty(), "reference", "only with beta above 0");
+  problems.require(std::none_of(stop.begin(), stop.end(), [](const std::string& text) { return text.empty(); }), "stop",
+                   "got an empty text, which nothing ends with");
 }
 
 PolicyObjective::PolicyObjective(std::string name, PolicyOptions options, double beta)

@@ -101,6 +101,8 @@ struct Backend {
     at::Tensor (*dropout)(const at::Tensor& x, double rate, std::uint64_t seed);  // ops/dropout.h
     // x, which is dense, times one number there, in fp32 at least; where that is 1, x is not touched. null: by ATen.
     void (*multiply)(const at::Tensor& x, const at::Tensor& factor) = nullptr;
+    // As dequantize_into() of ops/quantized.h; null: by ATen.
+    void (*dequantize)(const Quantized& quantized, const at::Tensor& to) = nullptr;
   } elementwise{};
 
   struct Sums {

@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "hone/error.h"
+#include "ops/backend.h"
+#include "ops/cpu/quantized.h"
 #include "ops/kernels.h"
 #include "ops/parallel.h"
-#include "ops/quantized_parts.h"
 #include "tensor/host.h"
 
 namespace hone::ops {
@@ -56,20 +58,18 @@ at::Tensor table_of_scales() {
   return *table;
 }
 
-// The table's values by size, and what is half-way between them.
+// The table's values by size, and what is half-way between them. Of fp4's two zeros bitsandbytes gives numbers above 0
+// the negative one, which is worth as much.
 cpu::Nearest nearest_of(QuantType type) {
   const std::vector<float> table = quant_table(type);
-  std::vector<int> order;
-  for (int i = 0; i < 16; ++i)
-    if (!std::signbit(table[i]) || table[i] != 0) order.push_back(i);  // of two zeros the first
+  std::array<int, 16> order;
+  std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return table[a] < table[b]; });
   cpu::Nearest nearest;
-  std::fill(std::begin(nearest.bounds), std::end(nearest.bounds), INFINITY);
   for (std::size_t i = 0; i < order.size(); ++i) {
     nearest.codes[i] = static_cast<std::uint8_t>(order[i]);
     if (i > 0) nearest.bounds[i - 1] = (table[order[i - 1]] + table[order[i]]) / 2;
   }
-  if (order.size() < 16) nearest.codes[15] = nearest.codes[14];
   return nearest;
 }
 
@@ -162,27 +162,9 @@ at::Tensor composed(const Quantized& q) {
              q.scale_offset;
   const at::Tensor places = at::stack({q.codes.bitwise_right_shift(4), q.codes.bitwise_and(15)}, 1).flatten();
   at::Tensor values = q.table.index_select(0, places.to(at::kInt));
-  values = at::constant_pad_nd(values, {0, blocks * q.block - values.size(0)});
+  if (const std::int64_t beyond = blocks * q.block - values.size(0); beyond != 0)
+    values = at::constant_pad_nd(values, {0, beyond});  // or one of an odd number is cut off
   return (values.view({blocks, q.block}) * scales.unsqueeze(1)).flatten().narrow(0, 0, q.numel()).view(q.shape);
-}
-
-template <class T>
-void by_kernels(const Quantized& q, std::span<T> to) {
-  const auto kernels = cpu::quantized_kernels<T>();
-  const std::int64_t in = q.shape[1];
-  if (q.as.type == QuantType::int8) {
-    const std::int8_t* codes = host::values<std::int8_t>(q.codes).data();
-    const float* scales = host::values<float>(q.scales).data();
-    at::parallel_for(0, q.shape[0], grain(in), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) kernels.from_int8(codes + r * in, scales[r], in, to.data() + r * in);
-    });
-    return;
-  }
-  const cpu::FourBits from = four_bits(q);
-  at::parallel_for(0, blocks_of(q.numel(), q.block), grain(q.block), [&](std::int64_t begin, std::int64_t end) {
-    const std::int64_t first = begin * q.block;
-    kernels.from_four_bits(from, first, std::min(q.numel(), end * q.block), to.data() + first);
-  });
 }
 
 }  // namespace
@@ -230,10 +212,9 @@ void dequantize_into(const Quantized& quantized, const at::Tensor& to) {
   HONE_ASSERT(to.sizes() == at::IntArrayRef(quantized.shape) && to.is_contiguous());
   if (to.is_meta()) return;
   const at::Tensor alone = to.variable_data();  // its changes are counted apart
-  if (kernels_take({alone}))
-    return cpu::with_type(alone.scalar_type(),
-                          [&]<class T>(T) { by_kernels(quantized, host::mutable_values<T>(alone)); });
   const at::NoGradGuard no_grad;
+  const Backend* table = alone.numel() == 0 ? nullptr : backend_for({alone});
+  if (table && table->elementwise.dequantize) return table->elementwise.dequantize(quantized, alone);
   alone.copy_(composed(quantized));
 }
 

@@ -139,8 +139,9 @@ void check_objective(const Recipe& recipe, Problems& problems) {
 }
 
 void check_lengths(const Recipe& recipe, Problems& problems) {
+  const Needs needs = make_objective(recipe)->needs();
   if (recipe.data.length_warmup.steps > 0)
-    problems.require(make_objective(recipe)->needs().records == RecordKind::language, "data.length_warmup",
+    problems.require(needs.records == RecordKind::language && needs.answers == 0, "data.length_warmup",
                      fmt::format("not with objective {}: cut documents would lose their labels or pairs",
                                  recipe.objective.type));
 }
@@ -153,9 +154,9 @@ void check_answers(const Recipe& recipe, Problems& problems) {
                    who + ": a row is one prompt, whose answers share it");
   problems.require(!recipe.trainer.tokens, "trainer.tokens",
                    who + ": nobody knows how long its answers will be; set trainer.steps");
-  if (needs.records != RecordKind::asked) return;
   problems.require(recipe.data.overlong != Overlong::keep_start && recipe.data.overlong != Overlong::keep_end,
                    "data.overlong", who + ": a part of a prompt asks something else; expected drop or error");
+  if (needs.records != RecordKind::asked) return;
   problems.require(!recipe.data.loss, "data.loss", who + ": what is learnt is the model's own answers");
   problems.require(recipe.trainer.fp8 == Float8::off, "trainer.fp8",
                    who + ": answers would be likelier or less when they are learnt than when they were given");

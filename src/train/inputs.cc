@@ -134,6 +134,19 @@ void check_answers(const Needs& needs, const std::string& option, const Dataset&
       .hint(columns_words({{"answer", "solution"}}) + " reads it from another field");
 }
 
+// Of language data whose answers are made anew: looked at here and there, each when its turn comes.
+void check_prompts(const Needs& needs, const std::string& option, const Dataset& data) {
+  if (needs.answers == 0 || needs.records != RecordKind::language) return;
+  const std::int64_t stride = std::max<std::int64_t>(1, data.rows() / kLookedAt);
+  for (std::int64_t row = 0; row < data.rows(); row += stride)
+    for (const HostDoc& doc : data.row(row))
+      if (!doc.targets.empty() && doc.targets[0] != -100)
+        throw Error(ErrorKind::data, fmt::format("{}: {}: no prompt, as all of its tokens are learnt; expected a "
+                                                 "prompt and a completion, or messages",
+                                                 option, data.record_name(doc.record)))
+            .hint("data.loss: completion or assistant tells prompts apart");
+}
+
 void load_data(const Recipe& recipe, const Needs& needs, Dataset::Options options, Inputs& inputs) {
   const DataSection& data = recipe.data;
   options.cache_folder = cache_folder(recipe);
@@ -154,8 +167,12 @@ void load_data(const Recipe& recipe, const Needs& needs, Dataset::Options option
   Problems problems;
   check_schedule(recipe, steps_of(recipe, inputs), problems);
   problems.raise();
-  if (const Dataset* dataset = inputs.train->as_dataset()) check_answers(needs, "data.train", *dataset);
-  for (const EvalSet& set : inputs.evals) check_answers(needs, "data.eval: " + set.name, *set.data);
+  const auto check = [&](const std::string& option, const Dataset& data) {
+    check_answers(needs, option, data);
+    check_prompts(needs, option, data);
+  };
+  if (const Dataset* dataset = inputs.train->as_dataset()) check("data.train", *dataset);
+  for (const EvalSet& set : inputs.evals) check("data.eval: " + set.name, *set.data);
   for (const EvalSet& set : inputs.evals)
     if (set.data->rows() == 0)
       throw Error(ErrorKind::data, fmt::format("data.eval: {}: no row to evaluate on", set.name));
@@ -373,7 +390,10 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
   if (!labelled) with_head(needs.labels);
   check_beside(needs, recipe, inputs);
   Dataset::Options options = dataset_options(recipe.data, needs.records);
-  if (needs.answers > 0 && !recipe.data.packing) options.packing = Packing::none;
+  if (needs.answers > 0) {  // a row is a prompt, and all of it
+    options.packing = Packing::none;
+    if (options.overlong == Overlong::split) options.overlong = Overlong::drop;
+  }
   options.vocab_size = inputs.model->vocab_size();
   options.labels = known_labels(needs, *inputs.model);
   load_data(recipe, needs, options, inputs);

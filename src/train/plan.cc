@@ -6,6 +6,8 @@
 #include <filesystem>
 
 #include "base/env.h"
+#include "base/log.h"
+#include "base/strings.h"
 #include "nn/flops.h"
 #include "train/batch_size.h"
 #include "train/bench.h"
@@ -121,7 +123,11 @@ double evaluated_tokens(const RunPlan& plan, const Inputs& inputs) {
 // A step of one micro-batch, and what of it is the update.
 void measure(RunPlan& plan, const RunPlanOptions& options, double tokens) {
   Recipe one = plan.recipe;
-  one.trainer.accumulate = make_objective(one)->needs().updates;
+  const Needs needs = make_objective(one)->needs();
+  one.trainer.accumulate = needs.updates;
+  if (needs.answers > 0)
+    log::info("timing {}, with answers of at most {} as in the run; --no-measure only counts",
+              counted(options.steps + 1, "step"), counted(needs.answer_tokens, "token"));
   const BenchReport report = bench(one, {.warmup = 1, .steps = options.steps});
   const auto optimizer = static_cast<std::size_t>(sections::Section::optimizer);
   plan.time.measured = true;

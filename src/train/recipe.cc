@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "config/duration.h"
 #include "config/patterns.h"
+#include "config/tree.h"
 #include "hone/registry.h"
 #include "io/file_name.h"
 #include "train/contradictions.h"
@@ -178,7 +179,11 @@ Recipe read_recipe(const std::string& path, const RecipeOverrides& overrides) {
   return read_recipe(layers);
 }
 
-config::Node write_recipe(const Recipe& recipe) { return config::write(recipe); }
+config::Node write_recipe(const Recipe& recipe) {
+  config::Node node = config::write(recipe);
+  config::escape_references(node);  // what the recipe said with a second dollar
+  return node;
+}
 
 std::optional<OnResume> on_resume(const Recipe& recipe, const std::string& option) {
   return config::on_resume(recipe, option);

@@ -35,7 +35,9 @@ std::shared_ptr<Model> load_start(const Recipe& recipe, const fs::path& folder, 
   nn::freeze(*model);
   model->set_device(trained.device());
   prepare(*model);
-  choose_quantized(*model, recipe.model.quantization, folder);  // as what is trained beside an adapter
+  std::map<std::string, QuantizedAs> held;
+  trained.each_weight([&](const std::string& name, const Weight& weight) { held[name] = weight.held_as(); });
+  model->each_weight([&](const std::string& name, Weight& weight) { weight.set_held_as(held.at(name)); });
   if (fresh)
     init_weights(*model, recipe.run.seed, precision);
   else

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "config/support.h"
+#include "config/tree.h"
 
 namespace hone::config {
 namespace {
@@ -114,6 +115,19 @@ TEST(Resolve, ReplacesAndReportsReferences) {
   Node bad = yaml("a: ${b}\nb: ${a}\nc: ${nope}\nd: '?\?\?'\ne: x${f}\nf: [1]\n");
   resolve(bad, problems);
   EXPECT_EQ(problems.size(), 5u);
+}
+
+TEST(Resolve, ASecondDollarLeavesTheText) {
+  Problems problems;
+  Node root = yaml("a: 5\nb: 'echo $${HOME} ${a}'\nc: '$${a}'\nd: ${b}\n");
+  resolve(root, problems);
+  EXPECT_TRUE(problems.empty());
+  const std::string made = R"({"a": 5, "b": "echo ${HOME} 5", "c": "${a}", "d": "echo ${HOME} 5"})";
+  EXPECT_EQ(to_json(root, -1), made);
+  escape_references(root);
+  resolve(root, problems);
+  EXPECT_TRUE(problems.empty());
+  EXPECT_EQ(to_json(root, -1), made);
 }
 
 TEST(Resolve, AMapThatRefersToItselfTwiceIsRefusedAtOnce) {  // two to the power of the depth, if both are followed

@@ -10,6 +10,7 @@
 #include "ops/cuda/kernels/grouped_wide.cu"
 #include "ops/cuda/kernels/layer_norm.cu"
 #include "ops/cuda/kernels/loss.cu"
+#include "ops/cuda/kernels/quantized.cu"
 #include "ops/cuda/kernels/rms_norm.cu"
 #include "ops/cuda/kernels/rope.cu"
 #include "ops/cuda/kernels/routed.cu"
@@ -57,6 +58,8 @@ static inline Kernels all_kernels() {
       {"gated/gated", callable(gated)},
       {"gated/gated_backward", callable(gated_backward)},
       {"gated/multiply", callable(multiply)},
+      {"quantized/from_four_bits", callable(from_four_bits)},
+      {"quantized/from_int8", callable(from_int8)},
       {"float8/to_float8", callable(to_float8)},
       {"float8/to_float8_turned", callable(to_float8_turned)},
       {"grouped/grouped", callable(grouped)},

@@ -84,6 +84,39 @@ TEST_F(QuantizedRuns, GoOnBitForBit) {
 }
 
 // A reference that is the model itself holds its weights as the model does.
+// What an adapter has whole is in full wherever the adapter is put on.
+TEST_F(QuantizedRuns, ModulesThatAreSavedComeBack) {
+  const test::Overrides saved{{"adapter.modules_to_save", "[layers.1.mlp.down_proj]"}, {"adapter.targets", "[q_proj]"}};
+  const auto made = run("saved", saved);
+  Batch batch;
+  batch.ids_BT = at::tensor({1, 2, 3, 60, 5}, at::kLong).unsqueeze(0);
+  const auto held = load_frozen_model(find_model(made.string()), Precision::fp32);
+  const auto full = load_model(find_model(made.string()), Precision::fp32);
+  EXPECT_TRUE(at::equal(full->causal_lm()->logits(batch), held->causal_lm()->logits(batch)));
+  held->each_weight([&](const std::string& name, Weight& weight) {
+    const bool in_full = name == "model.layers.1.mlp.down_proj.weight" || name.find("_proj") == std::string::npos;
+    EXPECT_EQ(weight.quantized() == nullptr, in_full) << name;
+  });
+}
+
+TEST_F(QuantizedRuns, AReferenceIsWhatTheRunBeganWith) {
+  std::string pairs;
+  for (int i = 0; i < 8; ++i)
+    pairs += fmt::format("{{\"prompt\": \"{}\", \"chosen\": \"yes {}\", \"rejected\": \"no\"}}\n", "abc"[i % 3], i);
+  folder_.write("pairs.jsonl", pairs);
+  const auto model = test::golden("train/dpo");
+  for (const char* saved : {"[]", "[layers.0.mlp.down_proj]"}) {
+    const std::string yaml = fmt::format(
+        "model: {{path: {1}, quantization: nf4}}\ntokenizer: bytes\ndata: {{train: {0}/pairs.jsonl, packing: none}}\n"
+        "adapter: {{type: lora, rank: 4, targets: [q_proj], modules_to_save: {2}}}\nobjective: {{type: dpo}}\n"
+        "optimizer: {{learning_rate: 1e-3}}\ntrainer: {{batch_size: 4, steps: 1, precision: fp32, log_every: 1}}\n"
+        "run: {0}/dpo{3}\n",
+        folder_.path().string(), std::filesystem::absolute(model).string(), saved, std::string(saved).size());
+    train(read_recipe(folder_.write("dpo.yaml", yaml).string(), {}), test::quiet_options());
+    EXPECT_NEAR(losses(folder_ / fmt::format("dpo{}", std::string(saved).size())).at(0), std::log(2.0), 1e-6) << saved;
+  }
+}
+
 TEST_F(QuantizedRuns, AreMergedInFull) {
   const auto made = run("merged", {});
   const auto model = load_model(find_model(made.string()), Precision::fp32);

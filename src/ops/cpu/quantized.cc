@@ -121,9 +121,11 @@ void from_four_bits(const FourBits& from, std::int64_t begin, std::int64_t end, 
 template <class T>
 void to_int8(const T* x, std::int64_t count, std::int8_t* codes, float* scale) {
   *scale = largest(x, count);
-  const float by = *scale > 0 ? 127.0f / *scale : 0.0f;
-  for (std::int64_t i = 0; i < count; ++i)
-    codes[i] = static_cast<std::int8_t>(std::nearbyint(static_cast<float>(load_one(x + i)) * by));
+  const float by = *scale > 1e-36f && *scale < INFINITY ? 127.0f / *scale : 0.0f;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float number = static_cast<float>(load_one(x + i)) * by;
+    codes[i] = static_cast<std::int8_t>(std::nearbyint(number == number ? number : 0.0f));  // the scale tells
+  }
 }
 
 template <class T>

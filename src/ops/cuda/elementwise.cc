@@ -1,6 +1,9 @@
 // Elementwise primitives by kernels of ours.
+#include <bit>
+
 #include "ops/cuda/table.h"
 #include "ops/dropout_words.h"
+#include "ops/quantized_matrix.h"
 
 namespace hone::ops::cuda_table {
 namespace {
@@ -62,8 +65,20 @@ void multiply(const at::Tensor& x, const at::Tensor& factor) {
   launch({"gated", "multiply"}, x, over_all(x.numel() / values_at_once(x, wide)), x, by, x.numel(), wide);
 }
 
+void dequantize(const Quantized& q, const at::Tensor& to) {
+  if (q.as.type == QuantType::int8) {
+    const Grid grid{.x = q.shape[0], .threads = threads_for(q.shape[1], kElementThreads)};
+    return launch({"quantized", "from_int8"}, to, grid, q.codes, q.scales, q.shape[1], to);
+  }
+  const std::int64_t count = to.numel();
+  const bool wide = wide_rows(count, {to});
+  launch({"quantized", "from_four_bits"}, to, over_all(count / values_at_once(to, wide)), q.codes, q.table, q.scales,
+         q.scale_codes, q.scale_table, static_cast<double>(q.scale_offset), count,
+         std::countr_zero(static_cast<std::uint64_t>(q.block)), to, wide);
+}
+
 }  // namespace
 
-Backend::Elementwise elementwise() { return {gated, gated_backward, rotate_into, dropout, multiply}; }
+Backend::Elementwise elementwise() { return {gated, gated_backward, rotate_into, dropout, multiply, dequantize}; }
 
 }  // namespace hone::ops::cuda_table

@@ -4,12 +4,15 @@
 
 #include "ops/cpu/dropout.h"
 #include "ops/cpu/gated.h"
+#include "ops/cpu/quantized.h"
 #include "ops/cpu/rope.h"
 #include "ops/cpu/table/table.h"
 #include "ops/dropout_words.h"
 #include "ops/kernels.h"
 #include "ops/parallel.h"
+#include "ops/quantized_parts.h"
 #include "ops/routed_parts.h"
+#include "tensor/host.h"
 
 namespace hone::ops::cpu_table {
 namespace {
@@ -84,9 +87,34 @@ at::Tensor dropout(const at::Tensor& given, double rate, std::uint64_t seed) {
   return y;
 }
 
+template <class T>
+void by_kernels(const Quantized& q, std::span<T> to) {
+  const auto kernels = cpu::quantized_kernels<T>();
+  const std::int64_t in = q.shape[1];
+  if (q.as.type == QuantType::int8) {
+    const std::int8_t* codes = host::values<std::int8_t>(q.codes).data();
+    const float* scales = host::values<float>(q.scales).data();
+    at::parallel_for(0, q.shape[0], grain(in), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) kernels.from_int8(codes + r * in, scales[r], in, to.data() + r * in);
+    });
+    return;
+  }
+  const cpu::FourBits from = four_bits(q);
+  at::parallel_for(0, (q.numel() + q.block - 1) / q.block, grain(q.block), [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t first = begin * q.block;
+    kernels.from_four_bits(from, first, std::min(q.numel(), end * q.block), to.data() + first);
+  });
+}
+
+void dequantize(const Quantized& quantized, const at::Tensor& to) {
+  cpu::with_type(to.scalar_type(), [&]<class T>(T) { by_kernels(quantized, host::mutable_values<T>(to)); });
+}
+
 }  // namespace
 
-Backend::Elementwise elementwise() { return {gated, gated_backward, rotate_into, dropout}; }
+Backend::Elementwise elementwise() {
+  return {gated, gated_backward, rotate_into, dropout, /*multiply=*/nullptr, dequantize};
+}
 Backend::Routed routed() { return RoutedParts<gated, gated_backward>::all(); }
 
 }  // namespace hone::ops::cpu_table
