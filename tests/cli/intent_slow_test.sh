@@ -593,6 +593,9 @@ eval --loss | eval ../m1 --data ../p.jsonl | --loss all
 eval --chat-template | eval ../m1 --data ../c.jsonl | --chat-template zephyr
 eval --json | eval ../m1 --data ../d.jsonl | --json
 eval --precision | eval ../m1 --data ../d.jsonl --logits l.safetensors | --precision fp64
+eval --quantization.type | eval ../m1 --data ../d.jsonl --json | --quantization int8
+eval --quantization.double-quant | eval ../m1 --data ../d.jsonl --json --quantization nf4 | --no-quantization.double-quant
+eval --quantization.skip | eval ../m1 --data ../d.jsonl --json --quantization nf4 | --quantization.skip q_proj
 classify --text | classify ../cls --text a | --text b
 classify --data | classify ../cls --text a | --data ../d.jsonl
 classify --tokenizer | classify ../cls --text a | --tokenizer nowhere
@@ -602,6 +605,9 @@ classify --max-length | classify ../cls --data ../d.jsonl | --max-length 2
 classify --batch-size | speed: documents are independent of each other, tests/cli/classify.test |
 classify --precision | classify ../cls --text a --json | --precision fp64
 classify --device | classify ../cls --text a | --device nowhere
+classify --quantization.type | classify ../cls --text a --json | --quantization int8
+classify --quantization.double-quant | classify ../cls --text a --json --quantization nf4 | --no-quantization.double-quant
+classify --quantization.skip | classify ../cls --text a --json --quantization nf4 | --quantization.skip q_proj
 classify --json | classify ../cls --text a | --json
 classify --quiet | classify ../cls --data ../l.jsonl | --quiet
 generate --device | generate ../m1 --max-new-tokens 4 --prompt a | --device nowhere
@@ -627,6 +633,9 @@ generate --stop | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2 
 generate --seed | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2 --json | --seed 5
 generate --ignore-eos | needs a model that ends its texts: tests/generate |
 generate --batch-size | speed: prompts are independent of each other, tests/generate |
+generate --quantization.type | generate ../m1 --prompt a --max-new-tokens 4 | --quantization int8
+generate --quantization.double-quant | generate ../m1 --prompt a --max-new-tokens 4 --quantization nf4 | --no-quantization.double-quant
+generate --quantization.skip | generate ../m1 --prompt a --max-new-tokens 4 --quantization nf4 | --quantization.skip q_proj
 generate --json | generate ../m1 --prompt a --max-new-tokens 4 | --json
 generate --stream | time: when the text is printed, tests/cli/generate.test |
 generate --stats | generate ../m1 --prompt a --max-new-tokens 4 | --stats
@@ -687,6 +696,9 @@ export --max-shard-size | export run --out x | --max-shard-size 4KB
 export --checkpoint | export run --out x | --checkpoint 2
 export --merge | export ../made --out x | --merge
 export --dtype | export run --out x | --dtype bf16
+export --quantization.type | export run --out x | --quantization int8
+export --quantization.double-quant | export run --out x --quantization nf4 | --no-quantization.double-quant
+export --quantization.skip | export run --out x --quantization nf4 | --quantization.skip q_proj
 export --replace | export run --out there | --replace
 export --license | export run --out x | --license mit
 export --base-model | export run --out x | --base-model org/base
