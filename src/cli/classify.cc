@@ -22,7 +22,6 @@
 #include "hone/registry.h"
 #include "hub/own_tokenizer.h"
 #include "nn/finite.h"
-#include "tensor/device.h"
 #include "tensor/host.h"
 #include "train/inputs.h"
 #include "train/state.h"
@@ -36,35 +35,33 @@ constexpr const char *kText = "text", *kPair = "text_pair";
 
 class Classify final : public Command {
  public:
-  struct Config {
+  struct Config : ModelFlags {
+    using Base = ModelFlags;
     std::vector<std::string> text;
     std::string data, tokenizer, adapter, chat_template;
     std::optional<std::int64_t> max_length;
     std::int64_t batch_size = 8;
-    std::optional<Precision> precision;
-    Quantization quantization;
-    std::string device = "auto";
     static constexpr auto fields() {
       using C = Config;
-      return std::tuple{
-          field("text", &C::text, "A text; may be given several times."),
-          field("data", &C::data,
-                "A file of texts, - for standard input: lines of a .txt, or objects of .jsonl, .json, .csv, .tsv with "
-                "text, and text_pair where there are two; a score is also given of prompt and completion, and of "
-                "messages."),
-          field("tokenizer", &C::tokenizer, "bytes, a folder or a tokenizer.json; default: the model's own."),
-          field("adapter", &C::adapter, "Folder of a LoRA adapter, of PEFT or of a run, to put on the model."),
-          field("chat_template", &C::chat_template,
-                "Chat template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
-          field("max_length", &C::max_length,
-                "Most tokens of a document; default: the positions the model was made for, at most 2048. Longer ones "
-                "lose their end, and what is scored its start; how many is said.",
-                at_least(1)),
-          field("batch_size", &C::batch_size, "Documents per forward pass.", at_least(1)),
-          field("precision", &C::precision,
-                "Precision of weights and activations; default: as the model is stored, and fp32 where that is fp16."),
-          field("quantization", &C::quantization, "Weights of blocks in fewer bits, which takes less memory."),
-          field("device", &C::device, "What computes: cpu, cuda or cuda:1; auto = the GPU where there is one.")};
+      return std::tuple_cat(
+          std::tuple{
+              field("text", &C::text, "A text; may be given several times."),
+              field("data", &C::data,
+                    "A file of texts, - for standard input: lines of a .txt, or objects of .jsonl, .json, .csv, .tsv "
+                    "with "
+                    "text, and text_pair where there are two; a score is also given of prompt and completion, and of "
+                    "messages."),
+              field("tokenizer", &C::tokenizer, "bytes, a folder or a tokenizer.json; default: the model's own."),
+              field("adapter", &C::adapter, "Folder of a LoRA adapter, of PEFT or of a run, to put on the model."),
+              field("chat_template", &C::chat_template,
+                    "Chat template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
+              field(
+                  "max_length", &C::max_length,
+                  "Most tokens of a document; default: the positions the model was made for, at most 2048. Longer ones "
+                  "lose their end, and what is scored its start; how many is said.",
+                  at_least(1)),
+              field("batch_size", &C::batch_size, "Documents per forward pass.", at_least(1))},
+          Base::fields());
     }
   };
   explicit Classify(const Config& config) : flags_(config) {}
@@ -83,8 +80,7 @@ class Classify final : public Command {
     tokenizer_ = data::with_chat_template(
         flags_.tokenizer.empty() ? hub::own_tokenizer(tokenizer_folder(place)) : load_tokenizer(flags_.tokenizer),
         flags_.chat_template, "--chat-template");
-    model_ = load_frozen_model(place, flags_.precision ? *flags_.precision : stored_precision(place.folder),
-                               devices::choose(flags_.device, "--device"), flags_.quantization);
+    model_ = load_model(place, flags_);
     if (!model_->classifier()) require_classifier(*model_, "classify");
     make_how();
     const StopSignal signals;

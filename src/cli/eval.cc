@@ -23,7 +23,6 @@
 #include "hone/registry.h"
 #include "hub/own_tokenizer.h"
 #include "io/safetensors_writer.h"
-#include "tensor/device.h"
 #include "train/evaluate.h"
 #include "train/inputs.h"
 #include "train/state.h"
@@ -33,7 +32,8 @@ namespace {
 
 class Eval final : public Command {
  public:
-  struct Config {
+  struct Config : ModelFlags {
+    using Base = ModelFlags;
     std::vector<std::string> data, columns, ignore, metric;
     std::string tokenizer, adapter, logits;
     std::optional<std::int64_t> max_length;
@@ -43,45 +43,43 @@ class Eval final : public Command {
     bool append_eos = true;
     std::optional<Loss> loss;
     std::string chat_template;
-    std::optional<Precision> precision;
-    Quantization quantization;
-    std::string device = "auto";
     static constexpr auto fields() {
       using C = Config;
-      return std::tuple{
-          field("data", &C::data, "File to evaluate on, or name=file; may be given several times."),
-          field("columns", &C::columns,
-                "Renamed field, as text=story: read the field `story` as `text`; may be given several times."),
-          field("ignore", &C::ignore,
-                "Field that other kinds of training use and that is to be passed over; may be given several times."),
-          field("metric", &C::metric,
-                "What to measure, with options as {type: name, option: value}; may be given several times; default: "
-                "perplexity, or classification of a model with a classification head, of one label (a reward model) "
-                "reward. Pairs of answers are for preference and reward."),
-          field("tokenizer", &C::tokenizer,
-                "bytes, none (for rows of ids), a folder or a tokenizer.json; default: the model's own."),
-          field("adapter", &C::adapter,
-                "Folder of a LoRA adapter, of PEFT or of a run, to put on the model; a run that trained one names its "
-                "model itself."),
-          field("logits", &C::logits,
-                "Also write the fp32 logits of each row to this safetensors file, as logits.<row> of shape [T,V]."),
-          field("max_length", &C::max_length,
-                "Longest row in tokens; default: the positions the model was made for, at most 2048.", at_least(1)),
-          field("overlong", &C::overlong, "What to do with longer records."),
-          field("packing", &C::packing, "How records share rows; they never see each other."),
-          field("batch_size", &C::batch_size, "Rows per forward pass.", at_least(1)),
-          field("append_eos", &C::append_eos,
-                "End each text with the tokenizer's end-of-sequence token, and score it."),
-          field(
-              "loss", &C::loss,
-              "Which tokens are scored: all, the assistant's turns, the last of them, or the completion; default: all "
-              "of a text, the completion of a pair, the assistant's turns of a conversation."),
-          field("chat_template", &C::chat_template,
-                "Chat template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
-          field("precision", &C::precision,
-                "Precision of weights and activations; default: as the model is stored, and fp32 where that is fp16."),
-          field("quantization", &C::quantization, "Weights of blocks in fewer bits, which takes less memory."),
-          field("device", &C::device, "What computes: cpu, cuda or cuda:1; auto = the GPU where there is one.")};
+      return std::tuple_cat(
+          std::tuple{
+              field("data", &C::data, "File to evaluate on, or name=file; may be given several times."),
+              field("columns", &C::columns,
+                    "Renamed field, as text=story: read the field `story` as `text`; may be given several times."),
+              field(
+                  "ignore", &C::ignore,
+                  "Field that other kinds of training use and that is to be passed over; may be given several times."),
+              field(
+                  "metric", &C::metric,
+                  "What to measure, with options as {type: name, option: value}; may be given several times; default: "
+                  "perplexity, or classification of a model with a classification head, of one label (a reward model) "
+                  "reward. Pairs of answers are for preference and reward."),
+              field("tokenizer", &C::tokenizer,
+                    "bytes, none (for rows of ids), a folder or a tokenizer.json; default: the model's own."),
+              field("adapter", &C::adapter,
+                    "Folder of a LoRA adapter, of PEFT or of a run, to put on the model; a run that trained one names "
+                    "its "
+                    "model itself."),
+              field("logits", &C::logits,
+                    "Also write the fp32 logits of each row to this safetensors file, as logits.<row> of shape [T,V]."),
+              field("max_length", &C::max_length,
+                    "Longest row in tokens; default: the positions the model was made for, at most 2048.", at_least(1)),
+              field("overlong", &C::overlong, "What to do with longer records."),
+              field("packing", &C::packing, "How records share rows; they never see each other."),
+              field("batch_size", &C::batch_size, "Rows per forward pass.", at_least(1)),
+              field("append_eos", &C::append_eos,
+                    "End each text with the tokenizer's end-of-sequence token, and score it."),
+              field("loss", &C::loss,
+                    "Which tokens are scored: all, the assistant's turns, the last of them, or the completion; "
+                    "default: all "
+                    "of a text, the completion of a pair, the assistant's turns of a conversation."),
+              field("chat_template", &C::chat_template,
+                    "Chat template instead of the tokenizer's own: a file, a text, or a name such as chatml.")},
+          Base::fields());
     }
   };
   explicit Eval(const Config& config) : flags_(config) {}
@@ -106,8 +104,7 @@ class Eval final : public Command {
     const auto tokenizer = data::with_chat_template(
         flags_.tokenizer.empty() ? hub::own_tokenizer(tokenizer_folder(place)) : load_tokenizer(flags_.tokenizer),
         flags_.chat_template, "--chat-template");
-    const auto model = load_frozen_model(place, flags_.precision ? *flags_.precision : stored_precision(place.folder),
-                                         devices::choose(flags_.device, "--device"), flags_.quantization);
+    const auto model = load_model(place, flags_);
     const training::Evaluations evaluations = evaluations_for(*model, metrics);
     nlohmann::ordered_json report;
     for (const std::string& entry : flags_.data) {

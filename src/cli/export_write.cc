@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -76,6 +77,7 @@ void check_model(const fs::path& folder) {
     // Files may name weights otherwise, and leave out what is tied: load_weights() knows, here shapes must agree.
     if (found == weights.tensors().end()) return;
     const auto shape = quantized.shape(name).value_or(found->second.tensor->shape);
+    if (shape == weight.shape() && quantized.as(name)) quantized.read(name, shape);  // its numbers, too
     if (shape != weight.shape())
       throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: got {}, expected {}", folder.string(), name,
                                                      shape_text(shape), shape_text(weight.shape())));
@@ -176,7 +178,8 @@ Written add_copied(io::FolderCommit& commit, const ExportSource& source, const E
       json["base_model_name_or_path"] = flags.base_model;
       json["revision"] = nullptr;
     });
-  return {copied.parameters, main_dtype(copied)};
+  const std::string full = main_dtype(copied);
+  return {copied.parameters, copied.held.empty() ? full : fmt::format("{} and {}", fmt::join(copied.held, ", "), full)};
 }
 
 Written add_merged(io::FolderCommit& commit, const ExportSource& source, const ExportHow& how, Texts& texts) {

@@ -25,7 +25,6 @@
 #include "hone/generate.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
-#include "tensor/device.h"
 
 namespace hone::cli {
 namespace {
@@ -60,7 +59,8 @@ std::string_view name_of(FinishReason reason) {
 
 class Generate final : public Command {
  public:
-  struct Config {
+  struct Config : ModelFlags {
+    using Base = ModelFlags;
     std::vector<std::string> prompt;
     std::string prompts, tokenizer, adapter, system, chat_template, chat_template_kwargs;
     bool chat = false;
@@ -69,57 +69,61 @@ class Generate final : public Command {
     std::vector<std::string> stop;
     std::uint64_t seed = 0;
     bool ignore_eos = false, stream = true, stats = false;
-    std::optional<Precision> precision;
-    Quantization quantization;
-    std::string device = "auto";
     static constexpr auto fields() {
       using C = Config;
-      return std::tuple{
-          field("prompt", &C::prompt, "Text to continue; may be given several times."),
-          field("prompts", &C::prompts,
-                "File of prompts; its name says what it is: .jsonl, .json, .csv and .tsv have the field prompt (or "
-                "text), the first two may have strings; .txt has a prompt a line, as it is. Another name: as its "
-                "beginning looks. - and pipes are read to their end first. Answers come in the order of prompts, each "
-                "once it and those before it are finished."),
-          field("chat", &C::chat,
-                "Prompts are what a user says: they go through the tokenizer's chat template, and only the answer is "
-                "printed. An object or row of --prompts may also have the fields messages (an answer at their end is "
-                "left out), system, tools, documents and chat_template_kwargs. Without a prompt, on a terminal: a "
-                "conversation, line by line."),
-          field("system", &C::system,
-                "With --chat: the system message, for conversations that do not begin with one of their own."),
-          field("chat_template", &C::chat_template,
-                "With --chat: a template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
-          field("chat_template_kwargs", &C::chat_template_kwargs,
-                "With --chat: further variables of the template as a JSON object, as in {\"enable_thinking\": false}."),
-          field("tokenizer", &C::tokenizer, "Folder or tokenizer.json; default: the model's own."),
-          field("adapter", &C::adapter,
-                "Folder of a LoRA adapter, of PEFT or of a run, to put on the model; a run that trained one names its "
-                "model itself."),
-          field("max_new_tokens", &C::max_new_tokens,
-                "Tokens to generate at most; default: what the model's generation_config.json says (max_new_tokens, "
-                "else max_length, which counts the prompt, too), or 128. That file has the defaults of sampling, too.",
-                at_least(0)),
-          field("temperature", &C::temperature,
-                "Logits are divided by it before sampling; 0 = always the likeliest token.", at_least(0)),
-          field("top_k", &C::top_k, "Sample among the k likeliest tokens; 0 = all.", at_least(0)),
-          field("top_p", &C::top_p, "Sample among the likeliest tokens that together have this probability; 1 = all.",
-                {.low = 0, .high = 1}),
-          field("min_p", &C::min_p, "Leave out tokens less likely than this share of the likeliest one; 0 = none.",
-                {.low = 0, .high = 1}),
-          field("repetition_penalty", &C::repetition_penalty, "Above 1: tokens already in the text become less likely.",
-                {.low = 1e-6, .high = 1e6}),
-          field("stop", &C::stop, "Text that ends the answer and is left out of it; may be given several times."),
-          field("seed", &C::seed, "Seed of the sampling; the same seed gives the same text."),
-          field("ignore_eos", &C::ignore_eos, "Go on after the end-of-sequence token."),
-          field("batch_size", &C::batch_size, "Prompts that are continued at the same time; default 16.", at_least(1)),
-          field("stream", &C::stream, "Print a single answer while it is written."),
-          field("stats", &C::stats,
-                "Afterwards print the tokens per second of prompts and of generation to standard error."),
-          field("precision", &C::precision,
-                "Precision of weights and activations; default: as the model is stored, and fp32 where that is fp16."),
-          field("quantization", &C::quantization, "Weights of blocks in fewer bits, which takes less memory."),
-          field("device", &C::device, "What computes: cpu, cuda or cuda:1; auto = the GPU where there is one.")};
+      return std::tuple_cat(
+          std::tuple{
+              field("prompt", &C::prompt, "Text to continue; may be given several times."),
+              field("prompts", &C::prompts,
+                    "File of prompts; its name says what it is: .jsonl, .json, .csv and .tsv have the field prompt (or "
+                    "text), the first two may have strings; .txt has a prompt a line, as it is. Another name: as its "
+                    "beginning looks. - and pipes are read to their end first. Answers come in the order of prompts, "
+                    "each "
+                    "once it and those before it are finished."),
+              field(
+                  "chat", &C::chat,
+                  "Prompts are what a user says: they go through the tokenizer's chat template, and only the answer is "
+                  "printed. An object or row of --prompts may also have the fields messages (an answer at their end is "
+                  "left out), system, tools, documents and chat_template_kwargs. Without a prompt, on a terminal: a "
+                  "conversation, line by line."),
+              field("system", &C::system,
+                    "With --chat: the system message, for conversations that do not begin with one of their own."),
+              field(
+                  "chat_template", &C::chat_template,
+                  "With --chat: a template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
+              field("chat_template_kwargs", &C::chat_template_kwargs,
+                    "With --chat: further variables of the template as a JSON object, as in {\"enable_thinking\": "
+                    "false}."),
+              field("tokenizer", &C::tokenizer, "Folder or tokenizer.json; default: the model's own."),
+              field("adapter", &C::adapter,
+                    "Folder of a LoRA adapter, of PEFT or of a run, to put on the model; a run that trained one names "
+                    "its "
+                    "model itself."),
+              field(
+                  "max_new_tokens", &C::max_new_tokens,
+                  "Tokens to generate at most; default: what the model's generation_config.json says (max_new_tokens, "
+                  "else max_length, which counts the prompt, too), or 128. That file has the defaults of sampling, "
+                  "too.",
+                  at_least(0)),
+              field("temperature", &C::temperature,
+                    "Logits are divided by it before sampling; 0 = always the likeliest token.", at_least(0)),
+              field("top_k", &C::top_k, "Sample among the k likeliest tokens; 0 = all.", at_least(0)),
+              field("top_p", &C::top_p,
+                    "Sample among the likeliest tokens that together have this probability; 1 = all.",
+                    {.low = 0, .high = 1}),
+              field("min_p", &C::min_p, "Leave out tokens less likely than this share of the likeliest one; 0 = none.",
+                    {.low = 0, .high = 1}),
+              field("repetition_penalty", &C::repetition_penalty,
+                    "Above 1: tokens already in the text become less likely.", {.low = 1e-6, .high = 1e6}),
+              field("stop", &C::stop, "Text that ends the answer and is left out of it; may be given several times."),
+              field("seed", &C::seed, "Seed of the sampling; the same seed gives the same text."),
+              field("ignore_eos", &C::ignore_eos, "Go on after the end-of-sequence token."),
+              field("batch_size", &C::batch_size, "Prompts that are continued at the same time; default 16.",
+                    at_least(1)),
+              field("stream", &C::stream, "Print a single answer while it is written."),
+              field("stats", &C::stats,
+                    "Afterwards print the tokens per second of prompts and of generation to standard error.")},
+          Base::fields());
     }
   };
   explicit Generate(const Config& config) : flags_(config) {}
@@ -149,7 +153,7 @@ class Generate final : public Command {
     const std::vector<Prompt> prompts = read_prompts();
     std::vector<std::vector<std::int32_t>> ids;
     for (const Prompt& prompt : prompts) ids.push_back(encode(*tokenizer, prompt.text));
-    const auto model = load(place);
+    const auto model = load_model(place, flags_);
     const GenerateConfig config = defaults_of(place, *model, *tokenizer);
     Generator generator(*model, tokenizer);
     const StopSignal signals;
@@ -192,11 +196,6 @@ class Generate final : public Command {
       if (json_) answers.print_rest();  // each names its prompt; as text it would be taken for the one that is missing
       throw;
     }
-  }
-
-  std::unique_ptr<Model> load(const ModelPlace& place) const {
-    return load_frozen_model(place, flags_.precision ? *flags_.precision : stored_precision(place.folder),
-                             devices::choose(flags_.device, "--device"), flags_.quantization);
   }
 
   // where: what it is, for errors. A chat's texts become JSON for its template.
@@ -262,7 +261,7 @@ class Generate final : public Command {
 
   // A conversation on the terminal, until the end of the input.
   int talk(const ModelPlace& place, const std::shared_ptr<const Tokenizer>& tokenizer) {
-    const auto model = load(place);
+    const auto model = load_model(place, flags_);
     const GenerateConfig config = defaults_of(place, *model, *tokenizer);
     Generator generator(*model, tokenizer);
     std::optional<Conversation> conversation;

@@ -8,6 +8,7 @@
 #include "hub/cast.h"
 #include "hub/memory.h"
 #include "hub/own_tokenizer.h"
+#include "tensor/device.h"
 #include "train/adapter_base.h"
 
 namespace hone::cli {
@@ -34,6 +35,11 @@ std::filesystem::path folder_with(const char* file, const ModelPlace& place) {
 }
 
 }  // namespace
+
+std::unique_ptr<Model> load_model(const ModelPlace& place, const ModelFlags& flags) {
+  return load_frozen_model(place, flags.precision.value_or(stored_precision(place.folder)),
+                           devices::choose(flags.device, "--device"), flags.quantization);
+}
 
 ModelPlace model_place(const std::string& where, const std::string& adapter) {
   ModelPlace place = named_place(where, adapter);

@@ -5,11 +5,29 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 
+#include "hone/config_read.h"
 #include "hone/hub.h"
 #include "hub/save.h"
 
 namespace hone::cli {
+
+// How a model is computed with that is not to learn: flags of several commands.
+struct ModelFlags {
+  std::optional<Precision> precision = {};
+  Quantization quantization = {};
+  std::string device = "auto";
+  static constexpr auto fields() {
+    using C = ModelFlags;
+    return std::tuple{
+        field("precision", &C::precision,
+              "Precision of weights and activations; default: as the model is stored, and fp32 where that is fp16."),
+        field("quantization", &C::quantization, "Weights of blocks in fewer bits, which take less memory."),
+        field("device", &C::device, "What computes: cpu, cuda or cuda:1; auto = the GPU where there is one.")};
+  }
+};
+std::unique_ptr<Model> load_model(const ModelPlace& place, const ModelFlags& flags);
 
 // `where`: what find_model() takes; with `adapter` (find_adapter_folder()) it must be a whole model. Throws
 // Error(usage). A base that is no longer what a run's adapter was trained beside: a warning.

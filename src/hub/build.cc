@@ -95,9 +95,10 @@ void check_quantization(const Node& value, Problems& problems) {
   const bool old = value.is_map() && !method && (value.find("load_in_4bit") || value.find("load_in_8bit"));
   if (old || (method && method->kind() == Node::Kind::scalar && method->text() == "bitsandbytes")) return;
   problems.add("quantization_config",
-               fmt::format("quantized by {}; expected a model in fp32, bf16 or fp16, or one of bitsandbytes",
+               fmt::format("quantized by {}; expected a model in fp32, bf16 or fp16, which model.quantization makes "
+                           "smaller, or one of bitsandbytes",
                            method && method->kind() == Node::Kind::scalar ? method->text() : "an unknown method"),
-               "model.quantization quantizes a model that is not", value.mark());
+               "", value.mark());
 }
 
 // What the model's own options are read from; own: their names.

@@ -89,7 +89,11 @@ void choose_quantized(Model& model, const Quantization& how, const std::filesyst
   check(how);
   if (how.type == QuantType::none) return;
   const std::map<std::string, QuantizedAs> stored = held_in(model, folder);
-  if (how.type == QuantType::stored && stored.empty() && how.skip.empty()) return;
+  if (how.type == QuantType::stored && stored.empty()) {
+    if (how.skip.empty()) return;
+    throw Error(ErrorKind::config, "quantization.skip: nothing is quantized: the model's folder holds it in full")
+        .hint("quantization.type: nf4, fp4 or int8");
+  }
   const std::set<const Weight*> within = weights_in_blocks(model);
   Choice choice(how);
   bool any = false, all_skipped = true;

@@ -47,6 +47,7 @@ class Copier {
     Tensor whole = at::empty(tensor.shape, *stored);
     file.read(tensor, host::mutable_bytes(whole));
     if (how_.type) whole = cast_weight(whole, *how_.type, where);
+    copied.held.insert(name_of(as.type));
     const auto made = during("quantizing " + where, [&] { return ops::quantize(whole, as); });
     for (const auto& [name, part] : quantized_tensors(tensor.name, *made, hf_name(whole.scalar_type()))) {
       add({name, safetensors_name(part.scalar_type()), part.sizes().vec()}, /*meaning=*/true);
@@ -63,8 +64,9 @@ class Copier {
     copied.parameters += numel_of(shape);
   }
 
-  void add_held(const Safetensors& file, const TensorInfo& tensor, std::int64_t parameters) {
+  void add_held(const Safetensors& file, const TensorInfo& tensor, QuantizedAs as, std::int64_t parameters) {
     add(file, tensor, /*meaning=*/true);
+    copied.held.insert(name_of(as.type));
     copied.parameters += parameters;
   }
 
@@ -122,7 +124,7 @@ void add_all(Copier& copier, const SafetensorsSet& files, const QuantizedFiles& 
     if (how.in_full && as)
       copier.add_in_full(quantized, name, how.type.value_or(full));
     else if (as)
-      copier.add_held(*place.file, *place.tensor, numel_of(quantized.shape(name).value_or(place.tensor->shape)));
+      copier.add_held(*place.file, *place.tensor, *as, numel_of(quantized.shape(name).value_or(place.tensor->shape)));
     else if (const auto wanted = how.quantize.find(name); wanted != how.quantize.end())
       copier.add_quantized(*place.file, *place.tensor, wanted->second);
     else

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "hone/quantization.h"
@@ -24,6 +25,7 @@ struct CopyWeights {
 struct CopiedWeights {
   std::int64_t parameters = 0;
   std::uint64_t bytes = 0;
+  std::set<std::string> held;  // what others are quantized as: "nf4"
   std::map<std::string, std::uint64_t> bytes_by_type;  // "BF16", of weights that are not quantized
 };
 // From model.safetensors or its shards, or adapter_model.safetensors, which stays one file. Error(checkpoint): a

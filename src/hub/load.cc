@@ -97,7 +97,7 @@ void load_weights(Model& model, const std::filesystem::path& folder, WeightTypes
   std::map<std::pair<std::string, at::ScalarType>, std::int64_t> cast;
   std::int64_t rounded = 0;  // frozen weights: nothing keeps what they were
   bool trains = false;       // else none of them is ever saved
-  std::int64_t unpacked = 0;
+  std::int64_t unpacked = 0, anew = 0;
   model.each_weight([&](const std::string& name, Weight& weight) {
     const auto* tensor = names.of(name);
     const at::ScalarType type = hub::type_of(weight, types);
@@ -109,7 +109,7 @@ void load_weights(Model& model, const std::filesystem::path& folder, WeightTypes
     if (const auto as = quantized.as(own)) {
       const auto read = quantized.read(own, weight.shape());
       if (weight.held_as() == *as) return weight.fill_quantized(read, type);
-      unpacked += weight.held_as().type == QuantType::none;
+      ++(weight.held_as().type == QuantType::none ? unpacked : anew);
       return fill(weight, weight.part_of(ops::dequantize(*read, type)), name);
     }
     const bool frozen = !weight.trainable() && !weight.is_buffer();
@@ -119,6 +119,9 @@ void load_weights(Model& model, const std::filesystem::path& folder, WeightTypes
     fill(weight, read.to(type), name);
   });
   nn::unpack_in_blocks(model);
+  if (anew > 0)
+    log::warning("{}: {} quantized there are quantized once more in another way, which loses more", folder.string(),
+                 counted(anew, "weight"));
   tell_held(model, unpacked, folder);
   for (const auto& [from, count] : cast)
     log::info("{}: {} tensors cast from {} to {}", folder.string(), count, from.first, safetensors_name(from.second));

@@ -104,6 +104,13 @@ QuantizedFiles::QuantizedFiles(const SafetensorsSet& files) : files_(files) {
       held_[name] = {QuantType::int8};
   }
   for (const auto& [name, place] : all) {
+    if (held_.contains(name)) continue;
+    if (place.tensor->dtype == "I8" && all.contains(module_of(name) + std::string(kFormat)))
+      throw damaged(place, "in eight bits, and SCB is missing, without which they mean nothing");
+    if (place.tensor->dtype == "U8" && all.contains(name + ".absmax"))
+      throw damaged(place, "in four bits, and quant_state is missing, without which they mean nothing");
+  }
+  for (const auto& [name, place] : all) {
     const std::optional<std::string> other = meant_by(name);
     if (!other || !held_.contains(*other)) weights_.emplace(name, place);
   }
@@ -117,7 +124,8 @@ std::optional<QuantizedAs> QuantizedFiles::as(const std::string& tensor) const {
 at::Tensor QuantizedFiles::part(const std::string& name, at::ScalarType type, std::int64_t count) const {
   const auto found = files_.tensors().find(name);
   if (found == files_.tensors().end())
-    throw Error(ErrorKind::checkpoint, fmt::format("{}: missing, without which quantized weights mean nothing", name));
+    throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: missing, without which quantized weights mean nothing",
+                                                   files_.tensors().begin()->second.file->path().string(), name));
   const auto& [file, tensor] = found->second;
   std::int64_t numel = 1;
   for (const std::int64_t size : tensor->shape) numel *= size;

@@ -61,7 +61,9 @@ Held held_in_few_bits(const Model& model) {
     const ops::Quantized* quantized = weight.quantized();
     if (!quantized) return;
     held.weights += 1, held.bytes += quantized->bytes();
-    held.whole += static_cast<std::uint64_t>(weight.numel()) * c10::elementSize(weight.use().scalar_type());
+    const std::uint64_t whole =
+        static_cast<std::uint64_t>(weight.numel()) * c10::elementSize(weight.use().scalar_type());
+    held.whole += whole, held.whole_now += weight.is_there() ? whole : 0;
   });
   return held;
 }

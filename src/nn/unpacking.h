@@ -12,6 +12,7 @@ void unpack_in_blocks(Model& model);
 struct Held {
   std::int64_t weights = 0;            // that are held in fewer bits
   std::uint64_t bytes = 0, whole = 0;  // what they take, and would take in the type that is computed in
+  std::uint64_t whole_now = 0;         // what those take besides that are whole for the moment
 };
 Held held_in_few_bits(const Model& model);
 

@@ -148,10 +148,11 @@ void check_lengths(const Recipe& recipe, Problems& problems) {
 
 void check_answers(const Recipe& recipe, Problems& problems) {
   const Needs needs = make_objective(recipe)->needs();
-  const std::string who = "not with objective " + recipe.objective.type;
+  std::string who = "not with objective " + recipe.objective.type;
+  if (needs.records != RecordKind::asked) who += " and a model's own answers";
   if (needs.answers == 0) return;
   problems.require(!recipe.data.packing || *recipe.data.packing == Packing::none, "data.packing",
-                   who + ": a row is one prompt, whose answers share it");
+                   who + ": a row is one prompt, whose answers share it; expected none");
   problems.require(!recipe.trainer.tokens, "trainer.tokens",
                    who + ": nobody knows how long its answers will be; set trainer.steps");
   problems.require(recipe.data.overlong != Overlong::keep_start && recipe.data.overlong != Overlong::keep_end,

@@ -1,6 +1,7 @@
 // A recipe put together from layers: its file, other files, the environment, the command line.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "hone/recipe.h"
@@ -14,5 +15,8 @@ namespace hone::training {
 void put_over(config::Node& root, const config::Node& layer, config::Problems& problems);
 void put_over(config::Node& root, const RecipeOverrides& overrides, std::string_view source,
               config::Problems& problems);
+
+// As a file that reads as the recipe does: what looks like a reference is text.
+std::string recipe_file(const Recipe& recipe);
 
 }  // namespace hone::training

@@ -15,6 +15,7 @@
 #include "hone/registry.h"
 #include "hub/memory.h"
 #include "hub/save.h"
+#include "nn/unpacking.h"
 #include "nn/weight_groups.h"
 #include "ops/meta/stands_for.h"
 #include "ops/quantized.h"
@@ -168,10 +169,12 @@ class MetaRun {
     pass.float8 = recipe_.trainer.fp8;
     pass.checkpoint_blocks = recipe_.trainer.checkpoint_blocks;
     std::vector<std::uint64_t> blocks;
-    std::uint64_t last = memory_.in_use();
+    // Quantized weights that are whole for a moment are not kept.
+    const auto in_use = [&] { return memory_.in_use() - nn::held_in_few_bits(*model_).whole_now; };
+    std::uint64_t last = in_use();
     pass.wanted = [&](const std::string& name) {  // asked of each block's output, when the block is done
       if (name == fmt::format("layers.{}.output", blocks.size()))
-        blocks.push_back(memory_.in_use() - std::min<std::uint64_t>(last, memory_.in_use())), last = memory_.in_use();
+        blocks.push_back(in_use() - std::min<std::uint64_t>(last, in_use())), last = in_use();
       return false;
     };
     const Output output = model_->forward(batch, pass);

@@ -179,10 +179,12 @@ Recipe read_recipe(const std::string& path, const RecipeOverrides& overrides) {
   return read_recipe(layers);
 }
 
-config::Node write_recipe(const Recipe& recipe) {
-  config::Node node = config::write(recipe);
-  config::escape_references(node);  // what the recipe said with a second dollar
-  return node;
+config::Node write_recipe(const Recipe& recipe) { return config::write(recipe); }
+
+std::string training::recipe_file(const Recipe& recipe) {
+  config::Node node = write_recipe(recipe);
+  config::escape_references(node);
+  return config::to_yaml(node);
 }
 
 std::optional<OnResume> on_resume(const Recipe& recipe, const std::string& option) {

@@ -12,6 +12,7 @@
 #include "base/spans.h"
 #include "base/strings.h"
 #include "config/duration.h"
+#include "train/layers.h"
 #include "train/model_source.h"
 #include "train/not_finite.h"
 #include "train/preflight.h"
@@ -63,7 +64,7 @@ Trainer::Trainer(TrainerParts parts)
       recipe_(parts_.recipe),
       model_(*parts_.inputs.model),
       steps_(steps_of(recipe_, parts_.inputs)),
-      config_yaml_(config::to_yaml(write_recipe(recipe_))),
+      config_yaml_(recipe_file(recipe_)),
       hooks_(recipe_.callbacks, world_.is_first()),
       trained_(state_of(parts_)),
       frame_(&trained_->frame()),

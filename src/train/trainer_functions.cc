@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/signals.h"
+#include "train/layers.h"
 #include "train/trainer.h"
 
 namespace hone::training {
@@ -31,7 +32,7 @@ void Trainer::replace(RunFunctions part) {
   if (part.training_step) step_function_ = std::move(part.training_step);
   if (!part.evaluations.empty()) evaluations_ = std::move(part.evaluations);
   recipe_.trainer.save = part.checkpoints;
-  config_yaml_ = config::to_yaml(write_recipe(recipe_));
+  config_yaml_ = recipe_file(recipe_);
   choose_measures();
   choose_files();
 }

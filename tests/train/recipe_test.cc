@@ -27,6 +27,9 @@ TEST(Recipe, EveryOptionIsClassedForResume) {
                        {"model.load.optimizer", "refuse"},
                        {"model.load.strict", "refuse"},
                        {"model.trainable", "refuse"},
+                       {"model.quantization.type", "refuse"},
+                       {"model.quantization.double_quant", "refuse"},
+                       {"model.quantization.skip", "refuse"},
                        {"model.<name>", "refuse"},
                        {"adapter.rank", "fixed"},
                        {"adapter.alpha", "fixed"},
@@ -202,6 +205,16 @@ TEST(Recipe, WrittenAndReadAgainIsTheSame) {
   EXPECT_EQ(recipe.callbacks[0].type, "early_stopping");
   const std::string yaml = config::to_yaml(write_recipe(recipe));
   EXPECT_EQ(config::to_yaml(write_recipe(read_recipe(folder.write("again.yaml", yaml).string()))), yaml);
+}
+
+// As often as it is read and written.
+TEST(Recipe, ASecondDollarMakesAReferenceText) {
+  const test::TempFolder folder;
+  Recipe recipe = test::small_recipe(folder, {{"run.folder", (folder / "a-$${x}").string()}});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(recipe.run.folder, (folder / "a-${x}").string());
+    recipe = read_recipe(folder.write("again.yaml", training::recipe_file(recipe)).string());
+  }
 }
 
 // `config` takes the keys of a fresh model and is none itself; an evaluation set may be called `files`.
