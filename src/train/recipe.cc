@@ -41,6 +41,8 @@ void ModelSection::validate(Problems& problems) const {
   }
   config::check_patterns(patterns, "trainable", problems);
   config::check_patterns(quantization.skip, "quantization.skip", problems);
+  for (const auto& [key, type] : {std::pair{"load_in_4bit", "nf4"}, {"load_in_8bit", "int8"}})
+    problems.require(!config.contains(key), key, fmt::format("is model.quantization: {} here", type));
   for (const char* key : {"type", "model_type"}) {
     const auto given = config.find(key);
     problems.require(path.empty() || given == config.end(), key, "not together with path, whose config.json says it");
