@@ -62,8 +62,7 @@ class Eval final : public Command {
                     "bytes, none (for rows of ids), a folder or a tokenizer.json; default: the model's own."),
               field("adapter", &C::adapter,
                     "Folder of a LoRA adapter, of PEFT or of a run, to put on the model; a run that trained one names "
-                    "its "
-                    "model itself."),
+                    "its model itself."),
               field("logits", &C::logits,
                     "Also write the fp32 logits of each row to this safetensors file, as logits.<row> of shape [T,V]."),
               field("max_length", &C::max_length,

@@ -78,8 +78,7 @@ class Generate final : public Command {
                     "File of prompts; its name says what it is: .jsonl, .json, .csv and .tsv have the field prompt (or "
                     "text), the first two may have strings; .txt has a prompt a line, as it is. Another name: as its "
                     "beginning looks. - and pipes are read to their end first. Answers come in the order of prompts, "
-                    "each "
-                    "once it and those before it are finished."),
+                    "each once it and those before it are finished."),
               field(
                   "chat", &C::chat,
                   "Prompts are what a user says: they go through the tokenizer's chat template, and only the answer is "
@@ -97,8 +96,7 @@ class Generate final : public Command {
               field("tokenizer", &C::tokenizer, "Folder or tokenizer.json; default: the model's own."),
               field("adapter", &C::adapter,
                     "Folder of a LoRA adapter, of PEFT or of a run, to put on the model; a run that trained one names "
-                    "its "
-                    "model itself."),
+                    "its model itself."),
               field(
                   "max_new_tokens", &C::max_new_tokens,
                   "Tokens to generate at most; default: what the model's generation_config.json says (max_new_tokens, "

@@ -2,6 +2,7 @@
 #include "hub/copy_weights.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/accumulate.h>
 #include <fmt/format.h>
 
 #include "base/signals.h"
@@ -16,12 +17,6 @@
 namespace hone::hub {
 namespace {
 
-std::int64_t numel_of(const std::vector<std::int64_t>& shape) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : shape) count *= size;
-  return count;
-}
-
 // A file's tensors by name, and what each becomes.
 class Copier {
  public:
@@ -33,7 +28,7 @@ class Copier {
     const bool cast = !meaning && how_.type && type && c10::isFloatingType(*type);
     places_[tensor.name] = {&file, &tensor};
     add({tensor.name, cast ? safetensors_name(*how_.type) : tensor.dtype, tensor.shape}, meaning);
-    if (!meaning) copied.parameters += numel_of(tensor.shape);
+    if (!meaning) copied.parameters += c10::multiply_integers(tensor.shape);
   }
 
   void add_quantized(const Safetensors& file, const TensorInfo& tensor, QuantizedAs as) {
@@ -53,7 +48,7 @@ class Copier {
       add({name, safetensors_name(part.scalar_type()), part.sizes().vec()}, /*meaning=*/true);
       made_[name] = part.contiguous();
     }
-    copied.parameters += numel_of(tensor.shape);
+    copied.parameters += c10::multiply_integers(tensor.shape);
   }
 
   // What it stands for, made when it is written.
@@ -61,7 +56,7 @@ class Copier {
     const auto shape = files.shape(name).value_or(files.weights().at(name).tensor->shape);
     add({name, safetensors_name(type), shape}, /*meaning=*/false);
     full_[name] = [&files, name, shape, type] { return ops::dequantize(*files.read(name, shape), type); };
-    copied.parameters += numel_of(shape);
+    copied.parameters += c10::multiply_integers(shape);
   }
 
   void add_held(const Safetensors& file, const TensorInfo& tensor, QuantizedAs as, std::int64_t parameters) {
@@ -124,7 +119,8 @@ void add_all(Copier& copier, const SafetensorsSet& files, const QuantizedFiles& 
     if (how.in_full && as)
       copier.add_in_full(quantized, name, how.type.value_or(full));
     else if (as)
-      copier.add_held(*place.file, *place.tensor, *as, numel_of(quantized.shape(name).value_or(place.tensor->shape)));
+      copier.add_held(*place.file, *place.tensor, *as,
+                      c10::multiply_integers(quantized.shape(name).value_or(place.tensor->shape)));
     else if (const auto wanted = how.quantize.find(name); wanted != how.quantize.end())
       copier.add_quantized(*place.file, *place.tensor, wanted->second);
     else

@@ -2,6 +2,7 @@
 #include "hub/quantized_files.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/accumulate.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -127,8 +128,7 @@ at::Tensor QuantizedFiles::part(const std::string& name, at::ScalarType type, st
     throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: missing, without which quantized weights mean nothing",
                                                    files_.tensors().begin()->second.file->path().string(), name));
   const auto& [file, tensor] = found->second;
-  std::int64_t numel = 1;
-  for (const std::int64_t size : tensor->shape) numel *= size;
+  const std::int64_t numel = c10::multiply_integers(tensor->shape);
   if (from_safetensors_name(tensor->dtype) != type || numel != count)
     throw damaged(found->second, fmt::format("got {} numbers in {}, expected {} in {}", numel, tensor->dtype, count,
                                              safetensors_name(type)));

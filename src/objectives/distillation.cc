@@ -135,23 +135,18 @@ class Distillation final : public Objective {
   }
 
  private:
-  // The prompts of the micro-batches with the model's own answers; each by itself, as on any number of ranks.
+  // The prompts of the micro-batches with the model's own answers.
   Group answered(const Group& group, const SeedOfAnswer& seed, const StepContext& context) const {
     const c10::NoGradGuard no_grad;
     SamplingOptions options;
     options.max_completion_length = config_.max_completion_length, options.temperature = config_.temperature;
     options.generation_batch_size = config_.generation_batch_size;
-    Rollout rollout;
-    for (const Batch& batch : group) {
-      const std::vector<Asked> asked = asked_by(batch, *context.tokenizer);
+    const auto answer = [&](const std::vector<Asked>& asked, const SeedOfAnswer& own) {
       for (const Asked& one : asked) require_prompt(one, context);
-      const std::size_t before = rollout.asked.size();
-      const auto own = [&](std::size_t prompt, std::int64_t which) { return seed(before + prompt, which); };
-      for (Generated& one : sample(asked, /*each=*/1, own, options, context))
-        rollout.answers.emplace_back().ids = std::move(one.ids);
-      rollout.prompts.push_back(asked.size());
-      rollout.asked.insert(rollout.asked.end(), asked.begin(), asked.end());
-    }
+      return sample(asked, /*each=*/1, own, options, context);
+    };
+    auto [rollout, generated] = answered_by(answer, group, /*each=*/1, seed, context);
+    for (Generated& one : generated) rollout.answers.emplace_back().ids = std::move(one.ids);
     return learnt_from(rollout, {}, std::vector<bool>(rollout.answers.size()));
   }
 

@@ -138,21 +138,10 @@ std::vector<Generated> PolicyObjective::answers_to(const std::vector<Asked>& ask
 
 PolicyObjective::Judged PolicyObjective::judged(const Group& group, std::int64_t each, const SeedOfAnswer& seed,
                                                 const StepContext& context, bool evaluation) const {
-  Judged made;
-  made.evaluation = evaluation;
-  Rollout& rollout = made.rollout;
-  rollout.each = each;
-  std::vector<Generated> generated;
-  for (const Batch& batch : group) {  // each by itself: on any number of ranks it is computed together with the same
-    std::vector<Asked> asked = asked_by(batch, *context.tokenizer);
-    const std::size_t before = rollout.asked.size();
-    const auto own = [&](std::size_t prompt, std::int64_t which) { return seed(before + prompt, which); };
-    std::vector<Generated> given = during("answering prompts", [&] { return answers_to(asked, each, own, context); });
-    HONE_ASSERT(given.size() == asked.size() * static_cast<std::size_t>(each));
-    rollout.prompts.push_back(asked.size());
-    std::move(asked.begin(), asked.end(), std::back_inserter(rollout.asked));
-    std::move(given.begin(), given.end(), std::back_inserter(generated));
-  }
+  const auto answer = [&](const std::vector<Asked>& asked, const SeedOfAnswer& own) {
+    return answers_to(asked, each, own, context);
+  };
+  auto [rollout, generated] = answered_by(answer, group, each, seed, context);
   for (std::size_t i = 0; i < generated.size(); ++i) {
     const Asked& asked = rollout.of(i);
     rollout.answers.push_back({.prompt = context.tokenizer->decode(asked.ids, /*skip_special=*/false),
@@ -163,6 +152,9 @@ PolicyObjective::Judged PolicyObjective::judged(const Group& group, std::int64_t
                                .complete = generated[i].reason != FinishReason::length,
                                .record = context.record_name(asked.record)});
   }
+  Judged made;
+  made.evaluation = evaluation;
+  made.rollout = std::move(rollout);
   judge(made, context);
   return made;
 }

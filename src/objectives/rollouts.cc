@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/strings.h"
 #include "data/choose_template.h"
@@ -97,6 +98,24 @@ std::vector<Generated> sample(const std::vector<Asked>& asked, std::int64_t each
   Generator generator(context.model, context.tokenizer);
   generator.be_silent();  // the run has said what its lengths lead to
   return generator.generate(prompts, config_of(options, context, std::ssize(prompts)), {}, {}, seeds);
+}
+
+Answered answered_by(const Answering& answer, const Group& group, std::int64_t each, const SeedOfAnswer& seed,
+                     const StepContext& context) {
+  Answered made;
+  Rollout& rollout = made.rollout;
+  rollout.each = each;
+  for (const Batch& batch : group) {
+    std::vector<Asked> asked = asked_by(batch, *context.tokenizer);
+    const std::size_t before = rollout.asked.size();
+    const auto own = [&](std::size_t prompt, std::int64_t which) { return seed(before + prompt, which); };
+    std::vector<Generated> given = during("answering prompts", [&] { return answer(asked, own); });
+    HONE_ASSERT(given.size() == asked.size() * static_cast<std::size_t>(each));
+    rollout.prompts.push_back(asked.size());
+    std::move(asked.begin(), asked.end(), std::back_inserter(rollout.asked));
+    std::move(given.begin(), given.end(), std::back_inserter(made.generated));
+  }
+  return made;
 }
 
 Group learnt_from(const Rollout& rollout, const std::map<std::string, std::vector<double>>& by_answer,

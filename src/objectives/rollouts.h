@@ -78,6 +78,17 @@ SeedOfAnswer seeds_of_evaluation(const Batch& batch, const StepContext& context)
 std::vector<Generated> sample(const std::vector<Asked>& asked, std::int64_t each, const SeedOfAnswer& seed,
                               const SamplingOptions& options, const StepContext& context);
 
+// How the prompts of one micro-batch are answered, `each` times every one.
+using Answering = std::function<std::vector<Generated>(const std::vector<Asked>& asked, const SeedOfAnswer& seed)>;
+// A group's prompts, and what was said to them. Each micro-batch is answered by itself: on any number of ranks its
+// prompts are computed together with the same ones.
+struct Answered {
+  Rollout rollout = {};  // without answers
+  std::vector<Generated> generated = {};
+};
+Answered answered_by(const Answering& answer, const Group& group, std::int64_t each, const SeedOfAnswer& seed,
+                     const StepContext& context);
+
 // The micro-batches to learn from: answers to one prompt are documents of one row and group (Role::answer) whose labels
 // are their own tokens. Those with `left_out` have none. by_answer: numbers of each answer, which become columns of
 // documents, fp64.
