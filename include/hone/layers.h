@@ -97,10 +97,10 @@ class HONE_API Norm : public Module {
                                       ops::Activation activation) const;
 };
 
-// x / sqrt(mean(x^2) + eps) * weight.
+// x / sqrt(mean(x^2) + eps) * weight, or * (1 + weight), whose fresh weights are zeros.
 class HONE_API RmsNorm final : public Norm {
  public:
-  RmsNorm(std::int64_t width, double eps);
+  RmsNorm(std::int64_t width, ops::RmsNormForm form);
   using Norm::operator();
   Tensor operator()(const Tensor& x) const override;
   ops::AddNorm add(const Tensor& x, const Tensor& residual) const override;
@@ -112,7 +112,7 @@ class HONE_API RmsNorm final : public Norm {
   Weight& weight;
 
  private:
-  double eps_;
+  ops::RmsNormForm form_;
 };
 
 // (x - mean) / sqrt(variance + eps) * weight + bias.
@@ -175,6 +175,7 @@ class HONE_API GatedMlp final : public Module {
     ops::Activation activation = ops::Activation::silu;
     bool bias = false;
     double std = 0.02;
+    const char *gate = "gate_proj", *up = "up_proj", *down = "down_proj";  // the children's names
   };
   explicit GatedMlp(const Options& options);
   Tensor operator()(const Input& x, const Pass& pass) const;
@@ -204,10 +205,10 @@ class Stack final : public Module {
 class HONE_API Head final : public Module {
  public:
   // tied: the embedding's weight, which is then used instead of an own one (and listed under its own name only). An
-  // adapter of it is the embedding's alone.
-  Head(std::int64_t hidden, std::int64_t vocab, double std, Weight* tied = nullptr);
+  // adapter of it is the embedding's alone. soft_cap > 0: logits l are soft_cap * tanh(l / soft_cap).
+  Head(std::int64_t hidden, std::int64_t vocab, double std, Weight* tied = nullptr, double soft_cap = 0);
 
-  // [..., D] -> [..., V] in fp32 (fp64 for fp64 models). Computed in the weight's type, as transformers does.
+  // [..., D] -> [..., V] in fp32 (fp64 for fp64 models). The product is made in the weight's type, as in transformers.
   Tensor logits(const Tensor& hidden, const Pass& pass) const;
 
   // Sum over positions of weight * cross-entropy: a graph scalar, fp32 (fp64 for fp64 models). labels_BT is the target
@@ -223,12 +224,14 @@ class HONE_API Head final : public Module {
 
   std::int64_t vocab_size() const;
   bool tied() const { return tied_; }
+  double soft_cap() const { return soft_cap_; }
   bool is_weight(const Weight& weight) const { return &weight == weight_; }
   ops::LinearWeight with_bias() const;  // as Linear's
   bool is_made_apart(const Pass& pass) const;
 
  private:
   bool tied_;
+  double soft_cap_;
   Weight* weight_;
 };
 

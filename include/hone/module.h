@@ -21,7 +21,7 @@ class Pass;
 struct GradientSum;
 namespace ops {
 struct LowRank;    // src/ops/linear_weight.h
-struct Quantized;  // src/ops/quantized.h
+struct Quantized;  // src/ops/quantized_matrix.h
 }
 
 using at::Tensor;

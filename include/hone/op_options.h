@@ -17,6 +17,15 @@ struct Teacher;  // src/ops/divergence.h
 
 enum class Activation { silu, gelu, gelu_tanh, relu };  // of MLPs
 
+// What RMSNorm multiplies normalised values with: the weight, once they are rounded (Llama); before anything is rounded
+// the weight (OLMo 2) or 1 + weight (Gemma).
+enum class RmsFactor { weight, wide_weight, one_plus_weight };
+struct RmsNormForm {
+  RmsNormForm(double eps = 0, RmsFactor factor = RmsFactor::weight) : eps(eps), factor(factor) {}  // NOLINT: an eps
+  double eps;  // is added to the mean square
+  RmsFactor factor;
+};
+
 // A document's tokens, [begin, end) of the flat token axis.
 struct Span {
   std::int64_t begin = 0, end = 0;
@@ -44,6 +53,7 @@ struct AttentionOptions {
 struct CrossEntropyOptions {
   double label_smoothing = 0;       // (1 - s) nll + s (lse - mean logit)
   double z_loss = 0;                // + z lse^2
+  double soft_cap = 0;              // > 0: logits l are soft_cap * tanh(l / soft_cap), as in Gemma 2
   GradientSum* head_sum = nullptr;  // takes the head's gradient; null: autograd does
   // What the sum of losses will be divided by, a number there: a device makes the gradients for it at once. What comes
   // is looked at all the same. null: it is not known.

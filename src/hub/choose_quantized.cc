@@ -9,15 +9,18 @@
 #include "config/patterns.h"
 #include "hone/hub.h"
 #include "hub/quantized_files.h"
+#include "nn/experts.h"
 
 namespace hone {
 namespace {
 
 // A router's choice would turn with a rounded logit.
-bool is_router(const std::string& name) { return name.ends_with(".mlp.gate.weight"); }
+bool is_of_router(const std::string& name) {
+  return name.ends_with(".weight") && nn::is_router(name.substr(0, name.rfind('.')));
+}
 
 bool can_be_quantized(const std::string& name, const Weight& weight) {
-  return weight.use_as() == WeightUse::product && !weight.trainable() && !is_router(name);
+  return weight.use_as() == WeightUse::product && !weight.trainable() && !is_of_router(name);
 }
 
 std::set<const Weight*> weights_in_blocks(const Model& model) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "base/log.h"
 #include "hone/config_read.h"
@@ -17,39 +18,7 @@ namespace {
 
 using config::Node;
 
-// Which layers slide; used: use_sliding_window. mistral: all, or what layer_types says: transformers takes it for
-// Ministral then.
-enum class Windows { none, mistral, all_if_used, by_layer };
-
-// What absent keys mean, and which keys a model type has at all.
-struct Family {
-  const char *model_type, *architecture;
-  std::int64_t vocab, hidden, inner, layers, kv_heads, head_size,
-      max_positions;  // kv_heads 0: as num_attention_heads; head_size 0: computed
-  bool reads_attention_bias, reads_mlp_bias, always_qkv_bias, qk_norm;
-  Windows windows;
-};
-constexpr std::array kFamilies = {
-    Family{"llama", "LlamaForCausalLM", 32000, 4096, 11008, 32, 0, 0, 2048, true, true, false, false, Windows::none},
-    Family{"mistral", "MistralForCausalLM", 32000, 4096, 14336, 32, 8, 0, 131072, false, false, false, false,
-           Windows::mistral},
-    Family{"qwen2", "Qwen2ForCausalLM", 151936, 4096, 22016, 32, 32, 0, 32768, false, false, true, false,
-           Windows::by_layer},
-    Family{"qwen3", "Qwen3ForCausalLM", 151936, 4096, 22016, 32, 32, 128, 32768, true, false, false, true,
-           Windows::by_layer},
-    Family{"qwen3_moe", "Qwen3MoeForCausalLM", 151936, 2048, 6144, 24, 4, 0, 32768, true, false, false, true,
-           Windows::all_if_used}};
 constexpr std::int64_t kWindow = 4096;  // when the key is absent
-
-const Family* family_of(const std::string& model_type) {
-  for (const Family& family : kFamilies)
-    if (family.model_type == model_type) return &family;
-  return nullptr;
-}
-
-bool is_default(const config::Open& open) {
-  return open.node.kind() == Node::Kind::scalar && open.node.text() == "default";
-}
 
 // A key that may be absent, null or an integer.
 std::optional<std::int64_t> integer(const config::Open& open, std::optional<std::int64_t> absent,
@@ -66,12 +35,13 @@ void read_sizes(const LlamaConfig& c, const Family& family, LlamaShape& s, Probl
   s.hidden = c.hidden_size.value_or(family.hidden);
   s.inner = c.intermediate_size.value_or(family.inner);
   s.layers = c.num_hidden_layers.value_or(family.layers);
-  s.heads = c.num_attention_heads.value_or(32);
+  s.heads = c.num_attention_heads.value_or(family.heads);
   s.max_positions = c.max_position_embeddings.value_or(family.max_positions);
   const std::int64_t absent = family.kv_heads == 0 ? s.heads : family.kv_heads;
   s.kv_heads = integer(c.num_key_value_heads, absent, s.heads, "num_key_value_heads", problems).value_or(1);
   const bool divides = s.hidden % s.heads == 0;
-  problems.require(divides || (c.head_dim && s.model_type != "llama"), "hidden_size",
+  const bool may_differ = s.model_type != "llama" && s.model_type != "gemma2" && s.model_type != "gemma3_text";
+  problems.require(divides || ((c.head_dim || family.head_size > 0) && may_differ), "hidden_size",
                    fmt::format("got {}, expected a multiple of num_attention_heads ({})", s.hidden, s.heads));
   problems.require(s.heads % s.kv_heads == 0, "num_attention_heads",
                    fmt::format("got {}, expected a multiple of num_key_value_heads ({})", s.heads, s.kv_heads));
@@ -87,22 +57,6 @@ void check_memory(const LlamaShape& s, Problems& problems) {
   check_parameters(static_cast<double>(s.layers) * (attention + 3 * hidden * inner) +
                        (s.tied ? 1.0 : 2.0) * static_cast<double>(s.vocab) * hidden,
                    "hidden_size", problems);
-}
-
-void warn_ignored(const LlamaConfig& c, const Family& family) {
-  const auto ignored = [&](const char* key, bool matters) {
-    if (matters)
-      log::warning("config.json: {} has no effect in {} models, in transformers as here", key, family.model_type);
-  };
-  ignored("attention_bias",
-          c.attention_bias.value_or(false) && !family.reads_attention_bias && !family.always_qkv_bias);
-  ignored("mlp_bias", c.mlp_bias.value_or(false) && !family.reads_mlp_bias);
-  const bool reads_types = family.windows == Windows::by_layer || family.windows == Windows::mistral;
-  ignored("layer_types", c.layer_types && !reads_types);
-  const bool has_window = !is_default(c.sliding_window) && !c.sliding_window.node.is_null();
-  ignored("sliding_window", family.windows == Windows::none && has_window);
-  const bool reads_use = family.windows == Windows::by_layer || family.windows == Windows::all_if_used;
-  ignored("use_sliding_window", !reads_use && c.use_sliding_window.value_or(false));
 }
 
 // `used`: of the layers that slide; 0: none may.
@@ -123,7 +77,15 @@ void read_layer_types(const LlamaConfig& c, std::int64_t used, const char* neede
 void read_windows(const LlamaConfig& c, const Family& family, LlamaShape& s, Problems& problems) {
   s.windows.assign(std::min<std::int64_t>(s.layers, 10000), 0);
   if (family.windows == Windows::none) return;
-  const std::int64_t window = integer(c.sliding_window, kWindow, 0, "sliding_window", problems).value_or(0);
+  const bool none = family.windows == Windows::given || family.windows == Windows::listed;
+  const std::int64_t absent = none ? 0 : kWindow;
+  const std::int64_t window = integer(c.sliding_window, absent, 0, "sliding_window", problems).value_or(0);
+  if (family.windows == Windows::given) return s.windows.assign(s.windows.size(), window);
+  if (family.windows == Windows::pattern) {
+    if (c.layer_types) return read_layer_types(c, window, "a sliding_window", s, problems);
+    for (std::int64_t i = 0; i < std::ssize(s.windows); ++i) s.windows[i] = (i + 1) % family.pattern != 0 ? window : 0;
+    return;
+  }
   if (family.windows == Windows::mistral) {
     if (c.layer_types) return read_layer_types(c, window, "a sliding_window", s, problems);
     return s.windows.assign(s.windows.size(), window);
@@ -131,12 +93,16 @@ void read_windows(const LlamaConfig& c, const Family& family, LlamaShape& s, Pro
   const std::int64_t used = c.use_sliding_window.value_or(false) ? window : 0;
   if (family.windows == Windows::all_if_used) return s.windows.assign(s.windows.size(), used);
   if (c.layer_types) return read_layer_types(c, used, "use_sliding_window true and a sliding_window", s, problems);
+  if (family.windows == Windows::listed) return;
   for (std::int64_t i = c.max_window_layers.value_or(28); i < std::ssize(s.windows); ++i) s.windows[i] = used;
 }
 
 void read_rest(const LlamaConfig& c, const Family& family, LlamaShape& s, Problems& problems) {
-  s.tied = c.tie_word_embeddings.value_or(false);
-  s.eps = c.rms_norm_eps;
+  s.tied = c.tie_word_embeddings.value_or(family.tied);
+  s.eps = c.rms_norm_eps.value_or(family.eps);
+  s.factor = family.factor;
+  s.attention_scale = 1.0 / std::sqrt(static_cast<double>(s.head_size));
+  s.activation_name = c.hidden_act.value_or(family.activation);
   s.std = c.initializer_range;
   s.attention_dropout = c.attention_dropout.value_or(0);
   const bool bias = family.reads_attention_bias && c.attention_bias.value_or(false);
@@ -144,24 +110,83 @@ void read_rest(const LlamaConfig& c, const Family& family, LlamaShape& s, Proble
   s.output_bias = bias;
   s.mlp_bias = family.reads_mlp_bias && c.mlp_bias.value_or(false);
   s.qk_norm = family.qk_norm;
-  problems.require(c.pretraining_tp.value_or(1) == 1, "pretraining_tp",
-                   fmt::format("got {}, expected 1", c.pretraining_tp.value_or(1)));
+  // Others have the key in published files, and in transformers it means nothing there.
+  const std::int64_t slices = s.model_type == "llama" ? c.pretraining_tp.value_or(1) : 1;
+  problems.require(slices == 1, "pretraining_tp", fmt::format("got {}, expected 1", slices));
   problems.require(c.is_causal, "is_causal", "got false, expected true: these models generate");
   const auto ids = [&](const config::Open& open, const char* key) {
     return is_default(open) ? std::vector<std::int32_t>() : nn::read_token_ids(open.node, key, s.vocab, problems);
   };
   ids(c.bos_token_id, "bos_token_id"), ids(c.eos_token_id, "eos_token_id");
   const std::vector<std::int32_t> pad = ids(c.pad_token_id, "pad_token_id");
-  s.no_gradient_id = pad.empty() ? -1 : pad[0];
+  const bool is_absent = is_default(c.pad_token_id);
+  s.no_gradient_id = is_absent && family.pad < s.vocab ? family.pad : pad.empty() ? -1 : pad[0];
 }
 
+constexpr const char *kFull = "full_attention", *kSliding = "sliding_attention";
+
+nn::RopeSource rope_source(const LlamaConfig& c, const Family& family, const LlamaShape& s) {
+  return {.parameters = c.rope_parameters.node.is_null() ? nullptr : &c.rope_parameters.node,
+          .scaling = c.rope_scaling.node.is_null() ? nullptr : &c.rope_scaling.node,
+          .theta = c.rope_theta,
+          .partial_rotary_factor = c.partial_rotary_factor,
+          .default_theta = family.theta,
+          .may_be_partial = family.partial_rope,
+          .original_max_position_embeddings = c.original_max_position_embeddings,
+          .head_size = s.head_size,
+          .max_positions = s.max_positions};
+}
+
+}  // namespace
+
+void read_two_ropes(const LlamaConfig& c, std::optional<double> sliding_theta, double theta, LlamaShape& s,
+                    Problems& problems) {
+  const Node& both = c.rope_parameters.node;
+  nn::RopeSource full = rope_source(c, *family_of(c.model_type), s), sliding = full;
+  full.default_theta = theta, sliding.default_theta = sliding_theta.value_or(theta);
+  full.parameters = sliding.parameters = nullptr, sliding.scaling = nullptr;
+  sliding.theta = sliding_theta;
+  if (both.is_map()) {
+    for (const auto& [key, value] : both.entries())
+      if (key != kFull && key != kSliding)
+        problems.add("rope_parameters." + key, fmt::format("expected sections {} and {} alone", kFull, kSliding), "",
+                     value.mark());
+    if (const Node* found = both.find(kFull); found && !found->is_null()) full.parameters = found;
+    if (const Node* found = both.find(kSliding); found && !found->is_null()) sliding.parameters = found;
+  } else if (!both.is_null()) {
+    problems.add("rope_parameters", "expected a section", "", both.mark());
+  }
+  s.rope = nn::read_rope(full, problems);
+  s.sliding_rope = nn::read_rope(sliding, problems);
+}
+
+Node write_two_ropes(const LlamaShape& s) {
+  Node node = Node::map();
+  node.at_or_add(kFull) = nn::write_rope(s.rope);
+  node.at_or_add(kSliding) = nn::write_rope(s.sliding_rope.value_or(s.rope));
+  return node;
+}
+
+void refuse_keys(const std::string& family, const std::vector<std::pair<const char*, bool>>& given,
+                 Problems& problems) {
+  for (const auto& [key, there] : given) problems.require(!there, key, family + " has no such key");
+}
+
+bool is_default(const config::Open& open) {
+  return open.node.kind() == Node::Kind::scalar && open.node.text() == "default";
+}
+
+namespace {
+std::string no_classifier(const LlamaShape& s) {
+  return fmt::format("transformers has no classifier of type {}, so nobody could read its folder", s.model_type);
+}
 }  // namespace
 
 LlamaShape resolve(const LlamaConfig& c, Problems& problems) {
   LlamaShape s;
   const Family* family = family_of(c.model_type);
   if (!family) {
-    problems.add("model_type", fmt::format("got \"{}\", expected llama, mistral, qwen2 or qwen3", c.model_type));
+    problems.add("model_type", fmt::format("got \"{}\", expected llama or one of its relatives", c.model_type));
     return s;
   }
   s.model_type = family->model_type;
@@ -170,33 +195,50 @@ LlamaShape resolve(const LlamaConfig& c, Problems& problems) {
   read_rest(c, *family, s, problems);
   check_memory(s, problems);
   read_windows(c, *family, s, problems);
-  s.activation = nn::read_activation(c.hidden_act, "hidden_act", problems);
-  s.rope = nn::read_rope({.parameters = c.rope_parameters.node.is_null() ? nullptr : &c.rope_parameters.node,
-                          .scaling = c.rope_scaling.node.is_null() ? nullptr : &c.rope_scaling.node,
-                          .theta = c.rope_theta,
-                          .partial_rotary_factor = c.partial_rotary_factor,
-                          .original_max_position_embeddings = c.original_max_position_embeddings,
-                          .head_size = s.head_size,
-                          .max_positions = s.max_positions},
-                         problems);
-  give_head({read_labels(c, problems)}, s);
+  s.activation = nn::read_activation(s.activation_name, family->activation_key, problems);
+  if (!family->two_ropes) s.rope = nn::read_rope(rope_source(c, *family, s), problems);
+  const std::vector<std::string> labels = read_labels(c, problems);
+  if (labels.empty() || family->classifier)
+    give_head({labels}, s);
+  else
+    problems.add("architectures", no_classifier(s));
   return s;
+}
+
+bool resolve_base(const LlamaConfig& c, LlamaShape& s, Problems& problems) {
+  const std::size_t before = problems.size();
+  s = resolve(c, problems);
+  return problems.size() == before;
 }
 
 void give_head(const HeadRequest& head, LlamaShape& s) {
   if (head.labels.empty()) return;
+  const Family* family = family_of(s.model_type);
+  if (family && !family->classifier)
+    throw Error(ErrorKind::config, "the model: " + no_classifier(s))
+        .hint("train a model of another type: llama, mistral, qwen3, gemma3_text, …");
   s.labels = head.labels;
-  const std::string family = s.architecture.substr(0, s.architecture.find("For"));
-  s.architecture = family + "ForSequenceClassification";
+  const std::string usual = s.architecture.substr(0, s.architecture.find("For")) + "ForSequenceClassification";
+  s.architecture = family && *family->classifier ? family->classifier : usual;
 }
 
-LlamaShape resolve(const LlamaConfig& c, const HeadRequest& head) {
-  Problems problems;
-  LlamaShape s = resolve(c, problems);
-  problems.raise("the model's configuration");
-  give_head(head, s);
-  warn_ignored(c, *family_of(c.model_type));
-  return s;
+void warn_ignored(const LlamaConfig& c) {
+  const Family& family = *family_of(c.model_type);
+  const auto ignored = [&](const char* key, bool matters) {
+    if (matters)
+      log::warning("config.json: {} has no effect in {} models, in transformers as here", key, family.model_type);
+  };
+  ignored("attention_bias",
+          c.attention_bias.value_or(false) && !family.reads_attention_bias && !family.always_qkv_bias);
+  ignored("mlp_bias", c.mlp_bias.value_or(false) && !family.reads_mlp_bias);
+  const bool reads_types = family.windows == Windows::by_layer || family.windows == Windows::mistral ||
+                           family.windows == Windows::pattern || family.windows == Windows::listed;
+  ignored("layer_types", c.layer_types && !reads_types);
+  const bool has_window = !is_default(c.sliding_window) && !c.sliding_window.node.is_null();
+  ignored("sliding_window", family.windows == Windows::none && has_window);
+  const bool reads_use = family.windows == Windows::by_layer || family.windows == Windows::all_if_used ||
+                         family.windows == Windows::listed;
+  ignored("use_sliding_window", !reads_use && c.use_sliding_window.value_or(false));
 }
 
 void LlamaConfig::validate(Problems& problems) const { resolve(*this, problems); }
@@ -213,10 +255,13 @@ void write_windows(Node& node, const LlamaConfig& c, const LlamaShape& s) {
   const auto widest = std::max_element(s.windows.begin(), s.windows.end());
   const std::int64_t window = widest == s.windows.end() ? 0 : *widest;
   if (family.windows != Windows::none) node.at_or_add("sliding_window") = window > 0 ? number(window) : Node();
-  if (family.windows == Windows::all_if_used) node.at_or_add("use_sliding_window") = flag(window > 0);
+  if (family.windows == Windows::all_if_used || family.windows == Windows::listed)
+    node.at_or_add("use_sliding_window") = flag(window > 0);
   // Mistral's layers that are all alike need no list, and transformers cannot do with one where none slides.
   const bool alike = std::all_of(s.windows.begin(), s.windows.end(), [&](std::int64_t w) { return w == window; });
-  if (family.windows == Windows::by_layer || (family.windows == Windows::mistral && !alike)) {
+  const bool lists =
+      family.windows == Windows::by_layer || family.windows == Windows::pattern || family.windows == Windows::listed;
+  if (lists || (family.windows == Windows::mistral && !alike)) {
     std::vector<Node> types;
     for (const std::int64_t w : s.windows) types.push_back(text(w > 0 ? "sliding_attention" : "full_attention"));
     node.at_or_add("layer_types") = Node::list(std::move(types));
@@ -240,9 +285,8 @@ Node to_hf_config(const LlamaConfig& c, const LlamaShape& s, const std::string& 
                                    {"pad_token_id", &c.pad_token_id}})
     if (!is_default(*value)) put(key, value->node);
   if (!dtype.empty()) put("dtype", text(dtype));
-  const bool computed = s.model_type == "qwen2" || s.model_type == "qwen3_moe";  // by transformers when it is absent
-  if (c.head_dim || !computed) put("head_dim", number(s.head_size));
-  put("hidden_act", text(c.hidden_act));
+  if (c.head_dim || family.writes_computed_head_size) put("head_dim", number(s.head_size));
+  put(family.activation_key, text(s.activation_name));
   put("hidden_size", number(s.hidden));
   write_labels(s.labels, c, node);
   put("initializer_range", number(s.std));
@@ -255,12 +299,17 @@ Node to_hf_config(const LlamaConfig& c, const LlamaShape& s, const std::string& 
   put("num_key_value_heads", number(s.kv_heads));
   if (s.model_type == "llama") put("pretraining_tp", number(std::int64_t{1}));
   put("rms_norm_eps", number(s.eps));
-  put("rope_parameters", nn::write_rope(s.rope));
+  put("rope_parameters", s.sliding_rope ? write_two_ropes(s) : nn::write_rope(s.rope));
   write_windows(node, c, s);
   put("tie_word_embeddings", flag(s.tied));
   put("use_cache", flag(true));
   put("vocab_size", number(s.vocab));
   return node;
+}
+
+void sort_keys(Node& node) {
+  std::sort(node.entries().begin(), node.entries().end(),
+            [](const Node::Entry& a, const Node::Entry& b) { return a.first < b.first; });
 }
 
 }  // namespace hone::models

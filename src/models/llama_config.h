@@ -9,6 +9,7 @@
 #include "hone/config.h"
 #include "hone/model.h"
 #include "models/label_keys.h"
+#include "models/llama_families.h"
 #include "nn/rope.h"
 #include "ops/gated.h"
 
@@ -21,8 +22,9 @@ struct LlamaConfig : LabelKeys {
   std::optional<std::int64_t> vocab_size, hidden_size, intermediate_size, num_hidden_layers, num_attention_heads;
   config::Open num_key_value_heads{config::Node::scalar("default")};
   std::optional<std::int64_t> head_dim, max_position_embeddings;
-  std::string hidden_act = "silu";
-  double rms_norm_eps = 1e-6, initializer_range = 0.02;
+  std::optional<std::string> hidden_act;
+  std::optional<double> rms_norm_eps;
+  double initializer_range = 0.02;
   std::optional<bool> tie_word_embeddings, attention_bias, mlp_bias;
   config::Open rope_parameters, rope_scaling;
   std::optional<double> rope_theta, partial_rotary_factor;
@@ -56,28 +58,29 @@ struct LlamaConfig : LabelKeys {
             field("max_position_embeddings", &C::max_position_embeddings, "Longest sequence the model is meant for.",
                   size),
             field("hidden_act", &C::hidden_act, "Activation of the MLP's gate: silu, gelu, gelu_pytorch_tanh or relu."),
-            field("rms_norm_eps", &C::rms_norm_eps, "Added to the mean square in RMSNorm.", {.low = 0, .high = 1}),
+            field("rms_norm_eps", &C::rms_norm_eps, "Added to the mean square in RMSNorm; default 1e-6 or 1e-5.",
+                  {.low = 0, .high = 1}),
             field("initializer_range", &C::initializer_range, "Standard deviation of fresh weights.",
                   {.low = 0, .high = 100}),
             field("tie_word_embeddings", &C::tie_word_embeddings, "Use the embedding table as the head's weight."),
-            field("attention_bias", &C::attention_bias, "Biases in the attention's projections (llama, qwen3)."),
-            field("mlp_bias", &C::mlp_bias, "Biases in the MLP (llama)."),
+            field("attention_bias", &C::attention_bias, "Biases in the attention's projections."),
+            field("mlp_bias", &C::mlp_bias, "Biases in the MLP (llama, granite, smollm3)."),
             field("rope_parameters", &C::rope_parameters, "Rotary position embedding, transformers 5's form."),
             field("rope_scaling", &C::rope_scaling,
                   "Rotary position embedding, transformers 4's form; wins over rope_parameters."),
-            field("rope_theta", &C::rope_theta, "Base of the rotary frequencies; default 10000.",
+            field("rope_theta", &C::rope_theta, "Base of the rotary frequencies; default 10000, or the family's.",
                   {.low = 1, .high = 1e15}),
-            field("partial_rotary_factor", &C::partial_rotary_factor, "Share of a head that is rotated; only 1."),
+            field("partial_rotary_factor", &C::partial_rotary_factor, "Share of a head that is rotated; only phi3."),
             field("original_max_position_embeddings", &C::original_max_position_embeddings,
                   "Length before rotary scaling; wins over the one in rope_parameters.", size),
             field("sliding_window", &C::sliding_window,
                   "Tokens that a token of a sliding layer sees, itself included; null = all."),
             field("use_sliding_window", &C::use_sliding_window,
-                  "qwen2, qwen3, qwen3_moe: whether there are sliding layers."),
+                  "qwen2, qwen3, qwen3_moe, smollm3: whether there are sliding layers."),
             field("max_window_layers", &C::max_window_layers,
                   "qwen2, qwen3: layers from this one on slide, if layer_types is absent.", at_least(0)),
             field("layer_types", &C::layer_types,
-                  "mistral, qwen2, qwen3: full_attention or sliding_attention for each layer."),
+                  "full_attention or sliding_attention for each layer, where a family has both."),
             field("attention_dropout", &C::attention_dropout,
                   "Share of attention weights that training drops; which ones is a function of run.seed and the step.",
                   {.low = 0, .high = 0.999}),
@@ -95,20 +98,55 @@ struct LlamaConfig : LabelKeys {
 struct LlamaShape {
   std::string model_type, architecture;
   std::int64_t vocab = 0, hidden = 0, inner = 0, layers = 0, heads = 0, kv_heads = 0, head_size = 0, max_positions = 0;
+  std::string activation_name = "silu";
   ops::Activation activation = ops::Activation::silu;
   double eps = 1e-6, std = 0.02, attention_dropout = 0;
-  bool tied = false, qkv_bias = false, output_bias = false, mlp_bias = false, qk_norm = false;
+  ops::RmsFactor factor = ops::RmsFactor::weight;  // of the norms
+  bool tied = false, qkv_bias = false, output_bias = false, mlp_bias = false;
+  QkNorm qk_norm = QkNorm::none;
   std::int64_t no_gradient_id = -1;
+  double attention_scale = 1, attention_soft_cap = 0, logit_soft_cap = 0, embedding_scale = 1;
   std::vector<std::int64_t> windows;  // per layer; 0 = all tokens
   nn::RopeConfig rope;
+  std::optional<nn::RopeConfig> sliding_rope;  // of the layers that slide, where they have another
+  std::vector<bool> unrotated;                 // per layer; empty: all are rotated
   std::vector<std::string> labels;  // of a classification head, which is there instead of the language model's
+
+  ops::RmsNormForm norm() const { return {eps, factor}; }
 };
 LlamaShape resolve(const LlamaConfig& config, Problems& problems);
-LlamaShape resolve(const LlamaConfig& config, const HeadRequest& head);  // throws Error(config)
-// The head that is asked for instead of the one that config.json says.
+// The same for families with a configuration of their own, which goes on where this is true: nothing is wrong so far.
+bool resolve_base(const LlamaConfig& config, LlamaShape& shape, Problems& problems);
+// The head that is asked for instead of the one that config.json says. Throws Error(config): there is no such model.
 void give_head(const HeadRequest& head, LlamaShape& shape);
+void warn_ignored(const LlamaConfig& config);  // of keys that have no effect
+
+// What a model of a family is made of: of its configuration C there is resolve(const C&, Problems&). Throws
+// Error(config).
+template <class C>
+auto shape_of(const C& config, const HeadRequest& head) {
+  Problems problems;
+  auto shape = resolve(config, problems);
+  problems.raise("the model's configuration");
+  give_head(head, shape);
+  warn_ignored(config);
+  return shape;
+}
+
+// Whether a key that may be null is absent.
+bool is_default(const config::Open& open);
 
 // config.json in transformers 5's form; dtype "" = not known yet.
 config::Node to_hf_config(const LlamaConfig& config, const LlamaShape& shape, const std::string& dtype);
+void sort_keys(config::Node& hf_config);  // as transformers writes them
+
+// For families whose two kinds of layers have each their own rotary parameters: what is read into `rope` and
+// `sliding_rope`, and how it is written.
+void read_two_ropes(const LlamaConfig& config, std::optional<double> sliding_theta, double theta, LlamaShape& shape,
+                    Problems& problems);
+config::Node write_two_ropes(const LlamaShape& shape);
+
+// Keys of Llama's that a family does not have: a problem each.
+void refuse_keys(const std::string& family, const std::vector<std::pair<const char*, bool>>& given, Problems& problems);
 
 }  // namespace hone::models

@@ -3,6 +3,7 @@
 // Letters in tensor names: N tokens, D hidden.
 #include <ATen/ATen.h>
 
+#include "base/log.h"
 #include "hone/config_read.h"
 #include "hone/registry.h"
 #include "models/llama_model.h"
@@ -14,17 +15,16 @@ namespace {
 
 class Qwen3MoeBlock final : public nn::ResidualBlock {
  public:
-  Qwen3MoeBlock(const Qwen3MoeShape& shape, const nn::Rope& rope, std::int64_t layer)
-      : s(shape), self_attn(child<LlamaAttention>("self_attn", s, rope, layer)) {
+  Qwen3MoeBlock(const Qwen3MoeShape& shape, const LlamaRopes& ropes, std::int64_t layer)
+      : s(shape), self_attn(child<LlamaAttention>("self_attn", s, ropes, layer)) {
     if (s.sparse[layer])
-      experts = &child<nn::RoutedMlp>(
-          "mlp", nn::RoutedMlp::Options{.hidden = s.hidden,
-                                        .inner = s.expert_inner,
-                                        .experts = s.experts,
-                                        .per_token = s.experts_per_token,
-                                        .normalise = s.normalise,
-                                        .activation = s.activation,
-                                        .std = s.std});
+      experts = &child<nn::RoutedMlp>("mlp", nn::RoutedMlp::Options{.hidden = s.hidden,
+                                                                    .inner = s.expert_inner,
+                                                                    .experts = s.experts,
+                                                                    .per_token = s.experts_per_token,
+                                                                    .normalise = s.normalise,
+                                                                    .activation = s.activation,
+                                                                    .std = s.std});
     else
       mlp = &child<nn::GatedMlp>("mlp", nn::GatedMlp::Options{s.hidden, s.inner, s.activation, s.mlp_bias, s.std});
   }
@@ -39,14 +39,17 @@ class Qwen3MoeBlock final : public nn::ResidualBlock {
   LlamaAttention& self_attn;
   const nn::RoutedMlp* experts = nullptr;  // one of the two
   const nn::GatedMlp* mlp = nullptr;
-  nn::RmsNorm& input_layernorm = child<nn::RmsNorm>("input_layernorm", s.hidden, s.eps);
-  nn::RmsNorm& post_attention_layernorm = child<nn::RmsNorm>("post_attention_layernorm", s.hidden, s.eps);
+  nn::RmsNorm& input_layernorm = child<nn::RmsNorm>("input_layernorm", s.hidden, s.norm());
+  nn::RmsNorm& post_attention_layernorm = child<nn::RmsNorm>("post_attention_layernorm", s.hidden, s.norm());
 };
 
 class Qwen3Moe final : public LlamaModel<Qwen3MoeBlock, Qwen3MoeShape> {
  public:
   Qwen3Moe(const Qwen3MoeConfig& config, const HeadRequest& head)
-      : LlamaModel(resolve(config, head)), config_(config) {}
+      : LlamaModel(shape_of(config, head)), config_(config) {
+    if (config.max_window_layers && s.windows[0] > 0)
+      log::warning("config.json: max_window_layers has no effect in qwen3_moe models, in transformers as here");
+  }
 
   Tensor finish(const Tensor& x_1ND, Pass& pass) const override {
     if (pass.training) nn::balance(pass, s.experts_per_token, s.balance);

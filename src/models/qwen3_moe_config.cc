@@ -54,30 +54,18 @@ void refuse_others(const Qwen3MoeConfig& c, Problems& problems) {
   problems.require(!c.pretraining_tp, "pretraining_tp", "qwen3_moe has no such key");
 }
 
+}  // namespace
+
 Qwen3MoeShape resolve(const Qwen3MoeConfig& c, Problems& problems) {
   Qwen3MoeShape s;
-  const std::size_t before = problems.size();
-  static_cast<LlamaShape&>(s) = resolve(static_cast<const LlamaConfig&>(c), problems);
-  if (problems.size() != before) return s;
+  if (!resolve_base(c, s, problems)) return s;
   refuse_others(c, problems);
   read_layers(c, s, problems);
   read_experts(c, s, problems);
   return s;
 }
 
-}  // namespace
-
 void Qwen3MoeConfig::validate(Problems& problems) const { resolve(*this, problems); }
-
-Qwen3MoeShape resolve(const Qwen3MoeConfig& c, const HeadRequest& head) {
-  Problems problems;
-  Qwen3MoeShape s = resolve(c, problems);
-  problems.raise("the model's configuration");
-  give_head(head, s);
-  if (c.max_window_layers && s.windows[0] > 0)
-    log::warning("config.json: max_window_layers has no effect in qwen3_moe models, in transformers as here");
-  return s;
-}
 
 Node to_hf_config(const Qwen3MoeConfig& c, const Qwen3MoeShape& s, const std::string& dtype) {
   Node node = to_hf_config(static_cast<const LlamaConfig&>(c), s, dtype);
@@ -92,8 +80,7 @@ Node to_hf_config(const Qwen3MoeConfig& c, const Qwen3MoeShape& s, const std::st
   put("num_local_experts", s.experts);
   put("output_router_logits", c.output_router_logits);
   put("router_aux_loss_coef", c.router_aux_loss_coef);
-  std::sort(node.entries().begin(), node.entries().end(),
-            [](const Node::Entry& a, const Node::Entry& b) { return a.first < b.first; });
+  sort_keys(node);
   return node;
 }
 

@@ -41,7 +41,7 @@ struct Qwen3MoeShape : LlamaShape {
   bool normalise = false;
   double balance = 0;  // coefficient of the balancing loss; 0: none
 };
-Qwen3MoeShape resolve(const Qwen3MoeConfig& config, const HeadRequest& head);  // throws Error(config)
+Qwen3MoeShape resolve(const Qwen3MoeConfig& config, Problems& problems);
 
 config::Node to_hf_config(const Qwen3MoeConfig& config, const Qwen3MoeShape& shape, const std::string& dtype);
 

@@ -45,7 +45,7 @@ void measure_shares(Pass& pass, const Tensor& counts_E, double total) {
 }  // namespace
 
 RoutedMlp::Experts::Experts(const Options& o) {
-  const GatedMlp::Options one{o.hidden, o.inner, o.activation, /*bias=*/false, o.std};
+  const GatedMlp::Options one{o.hidden, o.inner, o.activation, /*bias=*/false, o.std, o.gate, o.up, o.down};
   for (std::int64_t e = 0; e < o.experts; ++e) all.push_back(&child<GatedMlp>(std::to_string(e), one));
   each_weight([&](const std::string&, Weight& weight) {
     weight.set_share_of_tokens(static_cast<double>(o.per_token) / static_cast<double>(o.experts));
@@ -101,6 +101,10 @@ void RoutedMlp::measure(Pass& pass, const Tensor& probability_E, const ops::RowG
   pass.add_up(kSlots, counts_E);
   pass.add_up(kAllSlots, host::tensor_of(std::vector{static_cast<std::int64_t>(slots)}, {1}));
   pass.add_up(kProbability, probability_E);
+}
+
+bool is_router(std::string_view module) {
+  return module.ends_with(".mlp.gate") || module.ends_with(".block_sparse_moe.gate");
 }
 
 void balance(Pass& pass, std::int64_t per_token, double coefficient) {

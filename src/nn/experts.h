@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "hone/layers.h"
@@ -21,6 +22,7 @@ class RoutedMlp final : public Module {
     bool normalise = false;  // the weights of a token's experts are made to sum to 1
     ops::Activation activation = ops::Activation::silu;
     double std = 0.02;
+    const char *gate = "gate_proj", *up = "up_proj", *down = "down_proj";  // of an expert, as GatedMlp's
   };
   explicit RoutedMlp(const Options& options);
   // In training it leaves in the pass what balance() reads, and what is logged of each layer: router/imbalance, the
@@ -40,6 +42,9 @@ class RoutedMlp final : public Module {
   Experts& experts_;
   Linear& gate_;
 };
+
+// Whether a module of this name chooses among experts.
+bool is_router(std::string_view module);
 
 // After the last layer of a pass in training: what is logged of all layers together, router/share/<expert>, and the
 // balancing loss of Switch Transformers (Fedus et al., 2021, equations 4 to 6), as the term router/loss, unless

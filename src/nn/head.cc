@@ -8,10 +8,12 @@
 #include "ops/divergence.h"
 #include "ops/linear.h"
 #include "ops/log_probs.h"
+#include "ops/soft_cap.h"
 
 namespace hone::nn {
 
-Head::Head(std::int64_t hidden, std::int64_t vocab, double std, Weight* tied) : tied_(tied != nullptr), weight_(tied) {
+Head::Head(std::int64_t hidden, std::int64_t vocab, double std, Weight* tied, double soft_cap)
+    : tied_(tied != nullptr), soft_cap_(soft_cap), weight_(tied) {
   if (tied) return;
   weight_ = &parameter("weight", {vocab, hidden}, Init{Init::Kind::normal, std});
   weight_->set_use(WeightUse::product);
@@ -22,14 +24,15 @@ bool Head::is_made_apart(const Pass& pass) const { return !tied_ && pass.adapter
 Tensor Head::logits(const Tensor& hidden, const Pass& pass) const {
   Tensor made = ops::linear(hidden, with_bias());
   if (is_made_apart(pass)) made = adapt(made, hidden, *weight_, pass);
-  return made.to(at::toOpMathType(weight_->use().scalar_type()));
+  return ops::soft_capped(made.to(at::toOpMathType(weight_->use().scalar_type())), soft_cap_);
 }
 
 ops::TokenLogProbs Head::log_probs(const Tensor& hidden_BTD, const Tensor& labels_BT, const Pass& pass,
                                    bool with_statistics) const {
   const Tensor hidden_ND = hidden_BTD.flatten(0, -2), labels_N = labels_BT.flatten();
   if (!is_made_apart(pass))
-    return ops::linear_log_probs(hidden_ND, weight_->use(), labels_N, with_statistics, weight_->gradient_sum());
+    return ops::linear_log_probs(hidden_ND, weight_->use(), labels_N, with_statistics,
+                                 {.soft_cap = soft_cap_, .head_sum = weight_->gradient_sum()});
   return ops::log_probs(logits(hidden_ND, pass), labels_N, with_statistics);
 }
 
@@ -48,6 +51,7 @@ Tensor Head::cross_entropy(const Tensor& hidden_BTD, const Tensor& labels_BT, co
   }
   ops::CrossEntropyOptions all = options;
   all.head_sum = weight_->gradient_sum();
+  all.soft_cap = soft_cap_;
   return ops::linear_cross_entropy(hidden_ND, weight_->use(), labels_N, weight_N, all, sums);
 }
 

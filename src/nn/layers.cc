@@ -78,9 +78,9 @@ Tensor Embedding::operator()(const Tensor& ids, const Pass& pass) const {
 
 GatedMlp::GatedMlp(const Options& o)
     : activation_(o.activation),
-      gate_(child<Linear>("gate_proj", o.hidden, o.inner, Linear::Options{o.bias, o.std})),
-      up_(child<Linear>("up_proj", o.hidden, o.inner, Linear::Options{o.bias, o.std})),
-      down_(child<Linear>("down_proj", o.inner, o.hidden, Linear::Options{o.bias, o.std})) {}
+      gate_(child<Linear>(o.gate, o.hidden, o.inner, Linear::Options{o.bias, o.std})),
+      up_(child<Linear>(o.up, o.hidden, o.inner, Linear::Options{o.bias, o.std})),
+      down_(child<Linear>(o.down, o.inner, o.hidden, Linear::Options{o.bias, o.std})) {}
 
 Tensor GatedMlp::operator()(const Input& x, const Pass& pass) const {
   const bool apart = gate_.is_made_apart(pass) || up_.is_made_apart(pass) || down_.is_made_apart(pass);

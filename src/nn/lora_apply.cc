@@ -75,6 +75,7 @@ Planned planned(const nn::NamedWeight& one, const LoraConfig& config, std::set<s
                 fmt::format("adapter.rank: got {}, expected at most {}: {} is a weight of {} x {}", plan.options.rank,
                             std::min(outputs, inputs), one.module, outputs, inputs))
         .hint("rank_pattern gives modules of their own a smaller one; exclude leaves them out");
+  nn::refuse_unnamed(one.module, "targets");
   if (config.dora && one.module.find(".experts.") != std::string::npos)
     throw Error(ErrorKind::config,
                 fmt::format("adapter.dora: {}: not for experts, whose files have no place for it", one.module));

@@ -9,6 +9,7 @@
 
 #include "base/strings.h"
 #include "hone/layers.h"
+#include "nn/experts.h"
 
 namespace hone::nn {
 namespace {
@@ -33,7 +34,7 @@ bool can_have_adapter(const Weight& weight) { return weight.use_as() != WeightUs
 
 // A router, or one of many experts.
 bool is_of_experts(const std::string& module) {
-  return module.find(".experts.") != std::string::npos || module.ends_with(".mlp.gate");
+  return module.find(".experts.") != std::string::npos || is_router(module);
 }
 
 bool is_of_classifier(const Model& model, const NamedWeight& one) {
@@ -84,6 +85,19 @@ void refuse_tied_table(const Model& model, const NamedWeight& one) {
                           one.module))
       .hint("give it an adapter (targets), or train all weights");
 }
+
+}  // namespace
+
+void refuse_unnamed(const std::string& module, const std::string& option) {
+  if (module.find(".block_sparse_moe.") == std::string::npos) return;
+  throw Error(ErrorKind::config,
+              fmt::format("adapter.{}: {}: not for Mixtral's routers and experts, which transformers "
+                          "5 has under other names, so PEFT could not read the file",
+                          option, module))
+      .hint("name weights of the attention: q_proj, k_proj, v_proj, o_proj");
+}
+
+namespace {
 
 Error unknown(const char* option, const std::string& entry, const Model& model,
               const std::vector<NamedWeight>& modules) {
@@ -165,7 +179,7 @@ void check_modules_to_save(Model& model, const std::vector<std::string>& entries
   for (const std::string& entry : entries)
     if (std::none_of(all.begin(), all.end(), [&](const auto& one) { return is_within(one.module, entry); }))
       throw unknown("modules_to_save", entry, model, modules_of(model));
-  for (const NamedWeight& one : all) refuse_tied_table(model, one);
+  for (const NamedWeight& one : all) refuse_tied_table(model, one), refuse_unnamed(one.module, "modules_to_save");
 }
 
 std::vector<std::string> modules_named(Model& model, const std::vector<std::string>& targets) {

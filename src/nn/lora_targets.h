@@ -39,4 +39,7 @@ std::vector<std::string> modules_named(Model& model, const std::vector<std::stri
 // PEFT's rule for rank_pattern and alpha_pattern: whether the pattern is the whole name, or its end behind a dot.
 bool matches_pattern(const std::string& module, const std::string& pattern);
 
+// Throws Error(config) for weights that PEFT knows under no name.
+void refuse_unnamed(const std::string& module, const std::string& option);
+
 }  // namespace hone::nn

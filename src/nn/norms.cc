@@ -13,7 +13,7 @@ namespace hone::nn {
 namespace {
 
 constexpr Init kOnes{.kind = Init::Kind::ones, .std = 0};
-constexpr Init kNoBias{.kind = Init::Kind::zeros, .std = 0};
+constexpr Init kZeros{.kind = Init::Kind::zeros, .std = 0};
 
 Tensor maybe(const Weight* weight) { return weight ? weight->use() : Tensor(); }
 
@@ -78,30 +78,32 @@ ops::NormGatedMlp Norm::gated_mlp(const Tensor& x, const Tensor& residual, const
   return {made.sum, ops::gated_mlp(made.normed, weights, activation)};
 }
 
-RmsNorm::RmsNorm(std::int64_t width, double eps)
-    : weight(parameter("weight", {width}, kOnes, /*decays=*/false)), eps_(eps) {}
+RmsNorm::RmsNorm(std::int64_t width, ops::RmsNormForm form)
+    : weight(parameter("weight", {width}, form.factor == ops::RmsFactor::one_plus_weight ? kZeros : kOnes,
+                       /*decays=*/false)),
+      form_(form) {}
 
 Tensor RmsNorm::operator()(const Tensor& x) const {
-  return ops::rms_norm(x, weight.use(), eps_, weight.gradient_sum());
+  return ops::rms_norm(x, weight.use(), form_, weight.gradient_sum());
 }
 
 ops::AddNorm RmsNorm::add(const Tensor& x, const Tensor& residual) const {
-  return ops::add_rms_norm(x, residual, weight.use(), eps_, weight.gradient_sum());
+  return ops::add_rms_norm(x, residual, weight.use(), form_, weight.gradient_sum());
 }
 
 ops::NormedProducts RmsNorm::linears(const Tensor& x, const Tensor& residual,
                                      const std::vector<ops::LinearWeight>& weights) const {
-  return ops::norm_linears(x, residual, weight.use(), eps_, weights, weight.gradient_sum());
+  return ops::norm_linears(x, residual, weight.use(), form_, weights, weight.gradient_sum());
 }
 
 ops::NormGatedMlp RmsNorm::gated_mlp(const Tensor& x, const Tensor& residual, const ops::GatedMlpWeights& weights,
                                      ops::Activation activation) const {
-  return ops::norm_gated_mlp(x, residual, weight.use(), eps_, weights, activation, weight.gradient_sum());
+  return ops::norm_gated_mlp(x, residual, weight.use(), form_, weights, activation, weight.gradient_sum());
 }
 
 LayerNorm::LayerNorm(std::int64_t width, double eps, bool with_bias)
     : weight(parameter("weight", {width}, kOnes, /*decays=*/false)),
-      bias(with_bias ? &parameter("bias", {width}, kNoBias, /*decays=*/false) : nullptr),
+      bias(with_bias ? &parameter("bias", {width}, kZeros, /*decays=*/false) : nullptr),
       eps_(eps) {}
 
 ops::LayerNormSums LayerNorm::sums() const { return {weight.gradient_sum(), bias ? bias->gradient_sum() : nullptr}; }

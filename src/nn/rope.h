@@ -37,6 +37,11 @@ struct RopeConfig {
   std::optional<std::int64_t> original_max_position_embeddings;
   std::vector<double> short_factor, long_factor;
   bool truncate = true;
+  double partial_rotary_factor = 1;
+
+  std::int64_t rotated(std::int64_t head_size) const {  // values of a head
+    return static_cast<std::int64_t>(static_cast<double>(head_size) * partial_rotary_factor);
+  }
 
   static constexpr auto fields() {
     using C = RopeConfig;
@@ -55,7 +60,8 @@ struct RopeConfig {
               "Length the model was first trained for; default max_position_embeddings.", at_least(1)),
         field("short_factor", &C::short_factor, "longrope: divisors of the frequencies up to the original length."),
         field("long_factor", &C::long_factor, "longrope: divisors of the frequencies beyond it."),
-        field("truncate", &C::truncate, "yarn: round the ends of the ramp to whole dimensions.")};
+        field("truncate", &C::truncate, "yarn: round the ends of the ramp to whole dimensions."),
+        field("partial_rotary_factor", &C::partial_rotary_factor, "Share of a head that is rotated.")};
   }
 };
 
@@ -64,6 +70,8 @@ struct RopeSource {
   const config::Node* parameters = nullptr;  // rope_parameters
   const config::Node* scaling = nullptr;     // rope_scaling (4)
   std::optional<double> theta, partial_rotary_factor;
+  double default_theta = 10000;
+  bool may_be_partial = false;  // whether the model rotates as much of a head as partial_rotary_factor says
   std::optional<std::int64_t> original_max_position_embeddings;
   std::int64_t head_size = 0, max_positions = 0;  // of the model: the lists of longrope must fit
 };

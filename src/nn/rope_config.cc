@@ -58,6 +58,7 @@ Node normalised(const Node& section, std::optional<double>& partial, const std::
 }
 
 void check(const RopeConfig& c, const RopeSource& source, const std::string& path, Problems& problems) {
+  const std::int64_t pairs = c.rotated(source.head_size) / 2;
   const auto need = [&](bool given, const char* key) {
     problems.require(
         given, path + "." + key,
@@ -72,8 +73,9 @@ void check(const RopeConfig& c, const RopeSource& source, const std::string& pat
   }
   if (c.rope_type == RopeType::longrope) {
     const auto fits = [&](const std::vector<double>& list, const char* key) {
-      problems.require(std::ssize(list) == source.head_size / 2, path + "." + key,
-                       fmt::format("got {} numbers, expected head_dim / 2 ({})", list.size(), source.head_size / 2));
+      problems.require(std::ssize(list) == pairs, path + "." + key,
+                       fmt::format("got {} numbers, expected {} ({})", list.size(),
+                                   c.partial_rotary_factor == 1 ? "head_dim / 2" : "half of what is rotated", pairs));
     };
     fits(c.short_factor, "short_factor");
     fits(c.long_factor, "long_factor");
@@ -108,7 +110,7 @@ RopeConfig read_rope(const RopeSource& source, Problems& problems) {
   const std::string path = old_form ? "rope_scaling" : "rope_parameters";
   const Node* given = old_form ? source.scaling : source.parameters;
   RopeConfig config;
-  if (source.theta) config.rope_theta = *source.theta;
+  config.rope_theta = source.theta.value_or(source.default_theta);
   std::optional<double> partial = source.partial_rotary_factor;
   if (given && !given->is_map())
     problems.add(path, "expected a section", "", given->mark());
@@ -120,8 +122,15 @@ RopeConfig read_rope(const RopeSource& source, Problems& problems) {
   }
   if (source.original_max_position_embeddings)
     config.original_max_position_embeddings = source.original_max_position_embeddings;
-  // transformers ignores a partial factor for type default, and fails in the forward for every other type.
-  if (partial && *partial != 1 && config.rope_type != RopeType::standard)
+  if (source.may_be_partial) {
+    const double share = config.partial_rotary_factor = partial.value_or(1);
+    const bool makes_sense = share > 0 && share <= 1;
+    const std::int64_t size = makes_sense ? config.rotated(source.head_size) : 0;
+    problems.require(
+        size > 0 && size % 2 == 0, "partial_rotary_factor",
+        fmt::format("got {}, expected a share of head_dim ({}) that is an even number", share, source.head_size));
+  } else if (partial && *partial != 1 && config.rope_type != RopeType::standard)
+    // transformers ignores a partial factor for type default, and fails in the forward for every other type.
     problems.add("partial_rotary_factor", fmt::format("got {}, expected 1 for this rope_type", *partial));
   check(config, source, path, problems);
   return config;

@@ -94,6 +94,7 @@ class Distillation final : public Objective {
     Pass pass(batch);
     pass.adapter = teacher.adapter;
     const Tensor hidden_BTE = lm.forward(batch, pass).hidden_BTD;
+    teacher_soft_cap_ = lm.head().soft_cap();
     return {{kHidden, hidden_BTE}, {kHead, lm.head().with_bias().weight_OI}};
   }
 
@@ -117,6 +118,7 @@ class Distillation final : public Objective {
     // Larger ones of a family have more rows, which no token uses.
     const ops::Teacher teacher{.hidden_NE = batch.extra.at(kHidden).flatten(0, -2),
                                .head_VE = batch.extra.at(kHead).narrow(0, 0, head.vocab_size()),
+                               .soft_cap = teacher_soft_cap_,
                                .temperature = config_.temperature,
                                .mix = config_.beta,
                                .weight = config_.alpha};
@@ -159,6 +161,7 @@ class Distillation final : public Objective {
   }
 
   Config config_;
+  mutable double teacher_soft_cap_ = 0;  // of its head, which document_numbers() meets before any loss
 };
 
 }  // namespace

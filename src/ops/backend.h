@@ -83,9 +83,9 @@ struct Backend {
 
   // residual, extra (a gradient that reaches the sum by other ways) and bias may be undefined.
   struct Norms {
-    RmsNormed (*rms_norm)(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps);
+    RmsNormed (*rms_norm)(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, RmsNormForm form);
     NormGradients (*rms_norm_backward)(const at::Tensor& dy, const at::Tensor& extra, const at::Tensor& weight,
-                                       const RmsNormed& saved);
+                                       const RmsNormed& saved, RmsNormForm form);
     LayerNormed (*layer_norm)(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight,
                               const at::Tensor& bias, double eps);
     NormGradients (*layer_norm_backward)(const at::Tensor& dy, const at::Tensor& extra, const at::Tensor& weight,

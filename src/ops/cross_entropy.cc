@@ -15,6 +15,7 @@
 #include "ops/divergence.h"
 #include "ops/head_losses.h"
 #include "ops/kept_sum.h"
+#include "ops/soft_cap.h"
 #include "tensor/host.h"
 
 namespace hone::ops {
@@ -54,7 +55,8 @@ at::Tensor right_of(const at::Tensor& logits_SV, const at::Tensor& labels_S) {
 
 // Of logits_SV in fp32 at least. The teacher's hidden states are those of these tokens.
 at::Tensor taught_loss_of(const at::Tensor& logits_SV, const Supervised& s, const Teacher& teacher, LossSums* sums) {
-  const at::Tensor teacher_SV = at::linear(teacher.hidden_NE, teacher.head_VE).to(logits_SV.scalar_type());
+  const at::Tensor made_SV = at::linear(teacher.hidden_NE, teacher.head_VE).to(logits_SV.scalar_type());
+  const at::Tensor teacher_SV = soft_capped(made_SV, teacher.soft_cap);
   const TaughtLosses made = reference::taught_losses(logits_SV, teacher_SV, s.labels_S, teacher);
   if (sums) *sums = sums_of(right_of(logits_SV.detach(), s.labels_S), made, s.weight_S);
   return (made.losses_N * s.weight_S).masked_fill(s.weight_S == 0, 0).sum();
@@ -82,7 +84,8 @@ at::Tensor linear_cross_entropy(const at::Tensor& hidden_ND, const at::Tensor& h
   const auto wide = at::toOpMathType(hidden_ND.scalar_type());
   const Supervised s = supervised(labels_N, weight_N, head_VD.size(0), wide);
   const TaughtOptions those(options, s.index_S);
-  return loss_of(at::linear(hidden_ND.index_select(0, s.index_S), head_VD).to(wide), s, those.options, sums);
+  const at::Tensor logits_SV = at::linear(hidden_ND.index_select(0, s.index_S), head_VD).to(wide);
+  return loss_of(soft_capped(logits_SV, options.soft_cap), s, those.options, sums);
 }
 
 }  // namespace reference

@@ -14,6 +14,7 @@ namespace hone::ops {
 // Another model's distributions of the same tokens, which a head's are to come near to.
 struct Teacher {
   at::Tensor hidden_NE = {}, head_VE = {};  // its hidden states, and its head for the vocabulary of the other
+  double soft_cap = 0;                      // of its logits, as in CrossEntropyOptions
   double temperature = 1;                   // that both models' logits are divided by
   // What a token's loss is of: 0: KL(teacher || model), 1: KL(model || teacher), between them the generalized
   // Jensen-Shannon divergence, mix KL(teacher || m) + (1 - mix) KL(model || m) of m = mix teacher + (1 - mix) model

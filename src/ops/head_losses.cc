@@ -13,6 +13,7 @@
 #include "ops/backend.h"
 #include "ops/divergence.h"
 #include "ops/matmul.h"
+#include "ops/soft_cap.h"
 
 namespace hone::ops {
 namespace {
@@ -53,6 +54,7 @@ class TeacherChunks {
             at::Tensor& statistics_C4) {
     at::Tensor made_CV = room_.narrow(0, 0, logits_CV.size(0));
     to_logits_.multiply_into(made_CV, hidden_SE_.narrow(0, begin, logits_CV.size(0)));
+    if (teacher_.soft_cap > 0) soft_cap_in_place(made_CV, teacher_.soft_cap);
     taught_loss(logits_CV, made_CV, targets, gradient, teacher_, losses_C, statistics_C4);
   }
 
@@ -113,7 +115,8 @@ HeadLosses head_losses(const at::Tensor& given_SD, const at::Tensor& given_VD, c
   HeadLosses made{at::empty({count}, head_VD.options().dtype(wide).requires_grad(false)), {}};
   if (wanted.hidden) made.dhidden_SD = at::empty_like(hidden_SD);
   if (wanted.dhead_VD.defined() && count == 0 && !wanted.add) wanted.dhead_VD.zero_();
-  at::Tensor room = at::empty({std::min(step, count), vocab}, head_VD.options());
+  at::Tensor room = at::empty({std::min(step, count), vocab}, head_VD.options()), slopes;
+  if (options.soft_cap > 0 && wanted.any()) slopes = at::empty_like(room);
   HeadFactor to_logits(head_VD.t(), keep), to_hidden(head_VD, keep);
   std::optional<TeacherChunks> taught;
   if (options.teacher && count > 0) taught.emplace(*options.teacher, std::min(step, count), count > step);
@@ -121,12 +124,15 @@ HeadLosses head_losses(const at::Tensor& given_SD, const at::Tensor& given_VD, c
     const at::Tensor hidden_CD = hidden_SD.narrow(0, begin, std::min(step, count - begin));
     at::Tensor logits_CV = room.narrow(0, 0, hidden_CD.size(0));
     to_logits.multiply_into(logits_CV, hidden_CD);
+    const at::Tensor slope_CV = slopes.defined() ? slopes.narrow(0, 0, hidden_CD.size(0)) : slopes;
+    if (options.soft_cap > 0) soft_cap_in_place(logits_CV, options.soft_cap, slope_CV);
     const auto chunk = [&](const at::Tensor& all) { return all.narrow(0, begin, hidden_CD.size(0)); };
     at::Tensor losses_C = chunk(made.losses_S), statistics_C4;
     if (statistics_S4.defined()) statistics_C4 = chunk(statistics_S4);
     const LossTargets those{chunk(targets.labels_C), chunk(targets.weight_C)};
     taught ? taught->loss(logits_CV, begin, those, wanted.any(), losses_C, statistics_C4)
            : backend_of(head_VD).sums.loss(logits_CV, those, wanted.any(), options, losses_C, statistics_C4);
+    if (slope_CV.defined()) logits_CV.mul_(slope_CV);  // gradients of what was capped
     if (wanted.hidden) {
       at::Tensor to = chunk(made.dhidden_SD);
       to_hidden.multiply_into(to, logits_CV);

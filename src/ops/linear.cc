@@ -156,7 +156,7 @@ struct CallLayout {
   std::vector<std::int64_t> bias_sums, bias_at;  // 0: none
   std::vector<std::int64_t> float8;              // recipes of the weights
   std::int64_t first = 1;                        // weight
-  double eps = 0;
+  RmsNormForm form = {};                         // of the norm
   std::int64_t norm_sum = 0;
   RankLayout ranks = {};
 
@@ -174,7 +174,7 @@ class LinearsFunction : public torch::autograd::Function<LinearsFunction> {
     if (call.norm()) {
       const at::Tensor weight = tensors[call.first - 1].contiguous();
       const RmsNormed norm =
-          rms_norm_forward(tensors[0], call.residual() ? tensors[1] : at::Tensor(), weight, call.eps);
+          rms_norm_forward(tensors[0], call.residual() ? tensors[1] : at::Tensor(), weight, call.form);
       kept = {norm.sum, weight, norm.inv_rms}, input = norm.normed;
     }
     const at::Tensor input_NI = rows_of(input);
@@ -203,7 +203,8 @@ class LinearsFunction : public torch::autograd::Function<LinearsFunction> {
     ctx->saved_data["bias_at"] = call.bias_at;
     ctx->saved_data["float8"] = call.float8;
     ctx->saved_data["first"] = call.first;
-    ctx->saved_data["eps"] = call.eps;
+    ctx->saved_data["eps"] = call.form.eps;
+    ctx->saved_data["factor"] = static_cast<std::int64_t>(call.form.factor);
     ctx->saved_data["norm_sum"] = call.norm_sum;
     return made;
   }
@@ -211,10 +212,14 @@ class LinearsFunction : public torch::autograd::Function<LinearsFunction> {
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const variable_list saved = ctx->get_saved_variables();
     const auto& kept = ctx->saved_data;
-    const CallLayout call{
-        kept.at("sums").toIntVector(), kept.at("bias_sums").toIntVector(), kept.at("bias_at").toIntVector(),
-        kept.at("float8").toIntVector(), kept.at("first").toInt(), kept.at("eps").toDouble(),
-        kept.at("norm_sum").toInt(), RankLayout::kept(ctx)};
+    const CallLayout call{kept.at("sums").toIntVector(),
+                          kept.at("bias_sums").toIntVector(),
+                          kept.at("bias_at").toIntVector(),
+                          kept.at("float8").toIntVector(),
+                          kept.at("first").toInt(),
+                          {kept.at("eps").toDouble(), static_cast<RmsFactor>(kept.at("factor").toInt())},
+                          kept.at("norm_sum").toInt(),
+                          RankLayout::kept(ctx)};
     const at::Tensor* weights = &saved[call.norm() ? 3 : 1];
     const auto biases = call.bias_at.size() - std::count(call.bias_at.begin(), call.bias_at.end(), 0);
     variable_list made(call.first + call.sums.size() + biases + 2 * call.ranks.size() + 1);
@@ -231,7 +236,7 @@ class LinearsFunction : public torch::autograd::Function<LinearsFunction> {
     const at::Tensor direct = call.norm() ? grads.back() : at::Tensor();
     if (call.norm() && dx.defined()) {
       const RmsNormGradients norm =
-          rms_norm_backward(dx, direct, {saved[0], {}, saved[2]}, saved[1], to_sum(call.norm_sum));
+          rms_norm_backward(dx, direct, {saved[0], {}, saved[2]}, saved[1], call.form, to_sum(call.norm_sum));
       dx = norm.x, made[call.first - 1] = norm.weight;
     } else if (!dx.defined()) {
       dx = direct;
@@ -248,7 +253,7 @@ class LinearsFunction : public torch::autograd::Function<LinearsFunction> {
     std::optional<Source> source;  // made when it is needed
     const auto input = [&]() -> Source& {
       if (!source)
-        source.emplace(rows_of(call.norm() ? rms_norm_forward(saved[0], {}, saved[1], call.eps).normed : saved[0]));
+        source.emplace(rows_of(call.norm() ? rms_norm_forward(saved[0], {}, saved[1], call.form).normed : saved[0]));
       return *source;
     };
     for (std::size_t i = 0; i < call.sums.size(); ++i) {
@@ -351,11 +356,11 @@ class GatedLinearFunction : public torch::autograd::Function<GatedLinearFunction
 };
 
 // `tensors`: what comes before the weights.
-variable_list with_graph(variable_list tensors, const std::vector<LinearWeight>& weights, double eps = 0,
+variable_list with_graph(variable_list tensors, const std::vector<LinearWeight>& weights, RmsNormForm form = {},
                          GradientSum* norm_sum = nullptr) {
   CallLayout call;
   call.bias_at.resize(weights.size()), call.first = static_cast<std::int64_t>(tensors.size());
-  call.eps = eps, call.norm_sum = to_number(norm_sum);
+  call.form = form, call.norm_sum = to_number(norm_sum);
   for (const LinearWeight& w : weights) {
     tensors.push_back(w.weight_OI);
     call.sums.push_back(to_number(w.sum)), call.bias_sums.push_back(to_number(w.bias_sum));
@@ -461,27 +466,27 @@ bool norms_few(const at::Tensor& x, const at::Tensor& residual, const at::Tensor
   return is_skinny(x, weights) && takes(x, weights) && std::all_of(weights.begin(), weights.end(), plain) &&
          backend_of(x).products.norm_skinny && takes_norm(x, residual, norm_I);
 }
-NormedRows normed_rows(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps) {
-  return {rows_of(x), residual.defined() ? rows_of(residual) : residual, norm_I, eps};
+NormedRows normed_rows(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, RmsNormForm form) {
+  return {rows_of(x), residual.defined() ? rows_of(residual) : residual, norm_I, form};
 }
 
 }  // namespace
 
-NormedProducts norm_linears(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
+NormedProducts norm_linears(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, RmsNormForm form,
                             const std::vector<LinearWeight>& weights, GradientSum* norm_sum) {
   if (norms_few(x, residual, norm_I, weights)) {
-    NormedProducts few = backend_of(x).products.norm_skinny(normed_rows(x, residual, norm_I, eps), weights);
+    NormedProducts few = backend_of(x).products.norm_skinny(normed_rows(x, residual, norm_I, form), weights);
     for (at::Tensor& y : few.products) y = shaped_like(y, x);
     return {few.sum.view(x.sizes()), std::move(few.products)};
   }
   if (!at::GradMode::is_enabled() || !takes(x, weights) || !takes_norm(x, residual, norm_I)) {
-    const AddNorm norm = add_rms_norm(x, residual, norm_I, eps, norm_sum);
+    const AddNorm norm = add_rms_norm(x, residual, norm_I, form, norm_sum);
     return {norm.sum, linears(norm.normed, weights)};
   }
   variable_list tensors{x};
   if (residual.defined()) tensors.push_back(residual);
   tensors.push_back(norm_I);
-  NormedProducts made{x, with_graph(std::move(tensors), weights, eps, norm_sum)};
+  NormedProducts made{x, with_graph(std::move(tensors), weights, form, norm_sum)};
   made.sum = made.products.back(), made.products.pop_back();
   return made;
 }
@@ -504,18 +509,18 @@ at::Tensor gated_mlp(const at::Tensor& x, const GatedMlpWeights& w, Activation a
   return gated_linear(both[0], both[1], activation, w.down);
 }
 
-NormGatedMlp norm_gated_mlp(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
+NormGatedMlp norm_gated_mlp(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, RmsNormForm form,
                             const GatedMlpWeights& w, Activation activation, GradientSum* norm_sum) {
   if (norms_few(x, residual, norm_I, {w.gate, w.up})) {
-    const NormedProducts few = backend_of(x).products.norm_skinny_gated(normed_rows(x, residual, norm_I, eps), w.gate,
-                                                                        w.up, activation);
+    const NormedProducts few =
+        backend_of(x).products.norm_skinny_gated(normed_rows(x, residual, norm_I, form), w.gate, w.up, activation);
     return {few.sum.view(x.sizes()), linear(shaped_like(few.products[0], x), w.down)};
   }
   if (is_skinny(x, {w.gate, w.up})) {
-    const AddNorm norm = add_rms_norm(x, residual, norm_I, eps, norm_sum);
+    const AddNorm norm = add_rms_norm(x, residual, norm_I, form, norm_sum);
     return {norm.sum, gated_mlp(norm.normed, w, activation)};
   }
-  const auto [sum, both] = norm_linears(x, residual, norm_I, eps, {w.gate, w.up}, norm_sum);
+  const auto [sum, both] = norm_linears(x, residual, norm_I, form, {w.gate, w.up}, norm_sum);
   return {sum, gated_linear(both[0], both[1], activation, w.down)};
 }
 

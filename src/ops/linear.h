@@ -21,7 +21,7 @@ std::vector<at::Tensor> linears(const at::Tensor& x, const std::vector<LinearWei
 
 // A norm before products: sum = x + residual (x itself if `residual` is undefined), and rms_norm(sum) with each of the
 // weights. The normed value is made again in backward rather than kept. norm_sum takes norm_I's gradient.
-NormedProducts norm_linears(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
+NormedProducts norm_linears(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, RmsNormForm form,
                             const std::vector<LinearWeight>& weights, GradientSum* norm_sum = nullptr);
 
 // linear(gated(gate, up), weight). The product of gate and up is made again in backward rather than kept.
@@ -38,8 +38,8 @@ at::Tensor gated_mlp(const at::Tensor& x, const GatedMlpWeights& weights, Activa
 struct NormGatedMlp {
   at::Tensor sum, y;
 };
-NormGatedMlp norm_gated_mlp(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, double eps,
-                          const GatedMlpWeights& weights, Activation activation, GradientSum* norm_sum = nullptr);
+NormGatedMlp norm_gated_mlp(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& norm_I, RmsNormForm form,
+                            const GatedMlpWeights& weights, Activation activation, GradientSum* norm_sum = nullptr);
 
 namespace reference {
 at::Tensor linear(const at::Tensor& x, const LinearWeight& weight);

@@ -12,6 +12,7 @@
 #include "ops/cross_entropy.h"
 #include "ops/head_losses.h"
 #include "ops/kept_sum.h"
+#include "ops/soft_cap.h"
 
 namespace hone::ops {
 
@@ -61,7 +62,7 @@ TokenLogProbs of_logits(const at::Tensor& logits_SV, const Supervised& s, bool w
 struct Call {
   const Supervised& s;
   at::Tensor statistics_S4;  // where they go; undefined: not wanted
-  GradientSum* head_sum;
+  const LogProbsOptions& options;
   bool with_gradients;
 };
 
@@ -72,10 +73,12 @@ class LogProbsFunction : public torch::autograd::Function<LogProbsFunction> {
     const bool dhead = call.with_gradients && head_VD.requires_grad();
     HeadGradients wanted{.hidden = call.with_gradients && hidden_SD.requires_grad() && !dhead};
     const at::Tensor ones_S = at::ones_like(call.s.weight_S);
-    HeadLosses made = head_losses(hidden_SD, head_VD, {call.s.labels_S, ones_S}, {}, wanted, call.statistics_S4);
+    HeadLosses made = head_losses(hidden_SD, head_VD, {call.s.labels_S, ones_S}, {.soft_cap = call.options.soft_cap},
+                                  wanted, call.statistics_S4);
     if (dhead) ctx->save_for_backward({hidden_SD, head_VD, call.s.labels_S});
     if (made.dhidden_SD.defined()) ctx->save_for_backward({made.dhidden_SD});
-    ctx->saved_data["sum"] = to_number(call.head_sum);
+    ctx->saved_data["sum"] = to_number(call.options.head_sum);
+    ctx->saved_data["soft_cap"] = call.options.soft_cap;
     ctx->saved_data["dhead"] = dhead;
     return made.losses_S.neg_();
   }
@@ -92,7 +95,8 @@ class LogProbsFunction : public torch::autograd::Function<LogProbsFunction> {
       HeadGradients wanted{.hidden = ctx->needs_input_grad(0),
                            .dhead_VD = taken ? sum->sum : at::empty(saved[1].sizes(), saved[1].options().dtype(wide)),
                            .add = taken && sum->full()};
-      made[0] = head_losses(saved[0], saved[1], {saved[2], scale_S}, {}, wanted).dhidden_SD;
+      const CrossEntropyOptions options{.soft_cap = ctx->saved_data["soft_cap"].toDouble()};
+      made[0] = head_losses(saved[0], saved[1], {saved[2], scale_S}, options, wanted).dhidden_SD;
       if (taken)
         sum->fill();
       else
@@ -109,10 +113,11 @@ class LogProbsFunction : public torch::autograd::Function<LogProbsFunction> {
 namespace reference {
 
 TokenLogProbs linear_log_probs(const at::Tensor& hidden_ND, const at::Tensor& head_VD, const at::Tensor& labels_N,
-                               bool with_statistics) {
+                               bool with_statistics, double soft_cap) {
   const auto wide = at::toOpMathType(hidden_ND.scalar_type());
   const Supervised s = supervised(labels_N, {}, head_VD.size(0), wide);
-  return of_logits(at::linear(rows_at(hidden_ND, s), head_VD).to(wide), s, with_statistics, labels_N.numel());
+  const at::Tensor logits_SV = soft_capped(at::linear(rows_at(hidden_ND, s), head_VD).to(wide), soft_cap);
+  return of_logits(logits_SV, s, with_statistics, labels_N.numel());
 }
 
 }  // namespace reference
@@ -123,16 +128,16 @@ TokenLogProbs log_probs(const at::Tensor& logits_NV, const at::Tensor& labels_N,
 }
 
 TokenLogProbs linear_log_probs(const at::Tensor& hidden_ND, const at::Tensor& head_VD, const at::Tensor& labels_N,
-                               bool with_statistics, GradientSum* head_sum) {
+                               bool with_statistics, const LogProbsOptions& options) {
   const Backend* backend = are_rows_for(hidden_ND, head_VD) ? backend_for({hidden_ND, head_VD}) : nullptr;
-  if (!backend) return reference::linear_log_probs(hidden_ND, head_VD, labels_N, with_statistics);
+  if (!backend) return reference::linear_log_probs(hidden_ND, head_VD, labels_N, with_statistics, options.soft_cap);
   const auto wide = at::toOpMathType(head_VD.scalar_type());
   const Supervised s = (backend->on_host ? supervised : all_of)(labels_N, {}, head_VD.size(0), wide);
   at::Tensor statistics_S4;
   if (with_statistics)
     statistics_S4 = at::empty({s.labels_S.numel(), 4}, head_VD.options().dtype(wide).requires_grad(false));
   const at::Tensor log_probs_S = LogProbsFunction::apply(rows_at(hidden_ND, s), head_VD,
-                                                         Call{s, statistics_S4, head_sum, at::GradMode::is_enabled()});
+                                                         Call{s, statistics_S4, options, at::GradMode::is_enabled()});
   return made_of(log_probs_S, statistics_S4, s, labels_N.numel());
 }
 

@@ -18,18 +18,23 @@ struct TokenLogProbs {
                              // logits; 0 where there is no label
 };
 
+struct LogProbsOptions {
+  double soft_cap = 0;              // of the logits, as in CrossEntropyOptions
+  GradientSum* head_sum = nullptr;  // takes the head's gradient; null: autograd does
+};
+
 // log softmax(hidden head^T) at the labels, without the logits of more than a chunk of tokens at a time. Where the
 // head's gradient is wanted backward makes the logits once more; else the forward pass makes what gradients need.
-// head_sum takes the head's gradient; null: autograd does. Throws Error(data) for a label outside [0, V).
+// Throws Error(data) for a label outside [0, V).
 TokenLogProbs linear_log_probs(const at::Tensor& hidden_ND, const at::Tensor& head_VD, const at::Tensor& labels_N,
-                               bool with_statistics, GradientSum* head_sum = nullptr);
+                               bool with_statistics, const LogProbsOptions& options = {});
 
 // The same of logits that are there already, [N, V] in fp32 at least.
 TokenLogProbs log_probs(const at::Tensor& logits_NV, const at::Tensor& labels_N, bool with_statistics);
 
 namespace reference {
 TokenLogProbs linear_log_probs(const at::Tensor& hidden_ND, const at::Tensor& head_VD, const at::Tensor& labels_N,
-                               bool with_statistics);
+                               bool with_statistics, double soft_cap = 0);
 at::Tensor token_statistics(const at::Tensor& logits_NV, const at::Tensor& lse_N, const at::Tensor& labels_N);
 }  // namespace reference
 

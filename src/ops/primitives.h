@@ -27,7 +27,7 @@ struct GroupedFactors {
 // Few rows, as products of decoding take them: rms_norm(x + residual), of x where that is undefined.
 struct NormedRows {
   at::Tensor x_RI, residual_RI, norm_I;
-  double eps = 0;
+  RmsNormForm form = {};
 };
 // What comes of a norm and products together: the sum (x itself without a residual), a product with each weight.
 struct NormedProducts {

@@ -623,6 +623,14 @@ merge --adapter | merge ../m1 --out x | --adapter ../made
 merge --out | merge ../made --out x | --out y
 merge --replace | merge ../made --out there | --replace
 merge --precision | merge ../made --out x | --precision bf16
+extend --special-tokens | extend ../m1 --tokens a --out x | --special-tokens b
+extend --tokens | extend ../m1 --tokens a --out x | --tokens b
+extend --bos | extend ../m1 --tokens ab --out x --json | --bos nowhere
+extend --eos | extend ../m1 --tokens ab --out x --json | --eos nowhere
+extend --pad | extend ../m1 --tokens ab --out x --json | --pad nowhere
+extend --multiple | extend ../m1 --tokens ab --out x | --multiple 512
+extend --out | extend ../m1 --tokens ab --out x | --out y
+extend --replace | extend ../m1 --tokens ab --out there | --replace
 generate --max-new-tokens | generate ../m1 --prompt a --max-new-tokens 4 --json | --max-new-tokens 2
 generate --temperature | generate ../m1 --prompt a --max-new-tokens 16 --temperature 0 --json | --temperature 2
 generate --top-k | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2 --json | --top-k 1

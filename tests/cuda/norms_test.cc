@@ -21,9 +21,10 @@ NormInputs norm_inputs(std::int64_t rows, std::int64_t columns, at::ScalarType t
 
 Tensor joined(const Tensor& sums_BO) { return sums_BO.sum(0); }
 
-Results rms_results(const Backend& table, const NormInputs& in, bool more) {
-  const RmsNormed made = table.norms.rms_norm(in.x, more ? in.residual : Tensor(), in.weight, 1e-5);
-  const NormGradients back = table.norms.rms_norm_backward(in.dy, more ? in.extra : Tensor(), in.weight, made);
+Results rms_results(const Backend& table, const NormInputs& in, bool more, RmsFactor factor) {
+  const RmsNormForm form{1e-5, factor};
+  const RmsNormed made = table.norms.rms_norm(in.x, more ? in.residual : Tensor(), in.weight, form);
+  const NormGradients back = table.norms.rms_norm_backward(in.dy, more ? in.extra : Tensor(), in.weight, made, form);
   return {made.sum, made.normed, made.inv_rms, back.x, joined(back.weight_BO)};
 }
 
@@ -39,7 +40,9 @@ void expect_norms(std::int64_t rows, std::int64_t columns, at::ScalarType type, 
   for (const bool more : {false, true}) {
     const std::string what =
         described(type, rows, columns) + (more ? " with all" : "") + (misplace ? " misplaced" : "");
-    expect_as_reference([&](const Backend& table) { return rms_results(table, in, more); }, type, "rms " + what);
+    for (const RmsFactor factor : {RmsFactor::weight, RmsFactor::wide_weight, RmsFactor::one_plus_weight})
+      expect_as_reference([&](const Backend& table) { return rms_results(table, in, more, factor); }, type,
+                          "rms " + std::to_string(static_cast<int>(factor)) + " " + what);
     expect_as_reference([&](const Backend& table) { return layer_results(table, in, more); }, type, "layer " + what);
   }
 }

@@ -245,13 +245,14 @@ TEST_P(GpuTable, Float8) {
 
 TEST_P(GpuTable, Norms) {
   for (const bool with_residual : {false, true}) {
+    const ops::RmsNormForm form{1e-6, with_residual ? ops::RmsFactor::one_plus_weight : ops::RmsFactor::weight};
     const at::Tensor x = random({300, 515}), weight = random({515}), residual = with_residual ? random({300, 515}) : x;
     const at::Tensor beside = with_residual ? residual : at::Tensor();
-    const ops::RmsNormed got = table().norms.rms_norm(x, beside, weight, 1e-6),
-                         expected = plain_.norms.rms_norm(x, beside, weight, 1e-6);
+    const ops::RmsNormed got = table().norms.rms_norm(x, beside, weight, form),
+                         expected = plain_.norms.rms_norm(x, beside, weight, form);
     expect_near(got.normed, expected.normed, "normed");
-    const ops::NormGradients back = table().norms.rms_norm_backward(residual, beside, weight, expected),
-                             plain = plain_.norms.rms_norm_backward(residual, beside, weight, expected);
+    const ops::NormGradients back = table().norms.rms_norm_backward(residual, beside, weight, expected, form),
+                             plain = plain_.norms.rms_norm_backward(residual, beside, weight, expected, form);
     expect_near(back.x, plain.x, "dx");
     expect_near(back.weight_BO.sum(0), plain.weight_BO.sum(0), "weights");
   }
@@ -262,12 +263,15 @@ TEST_P(GpuTable, NormsOfRowsThatStayInRegisters) {
     const at::Tensor x = random({rows, columns}), weight = random({columns}), residual = random({rows, columns}),
                      dy = random({rows, columns});
     for (const at::Tensor& beside : {residual, at::Tensor()}) {
-      const ops::RmsNormed got = table().norms.rms_norm(x, beside, weight, 1e-6),
-                           expected = plain_.norms.rms_norm(x, beside, weight, 1e-6);
+      const ops::RmsNormForm form{1e-6, columns == 1024   ? ops::RmsFactor::one_plus_weight
+                                        : columns == 4096 ? ops::RmsFactor::wide_weight
+                                                          : ops::RmsFactor::weight};
+      const ops::RmsNormed got = table().norms.rms_norm(x, beside, weight, form),
+                           expected = plain_.norms.rms_norm(x, beside, weight, form);
       expect_near(got.normed, expected.normed, "normed"), expect_near(got.sum, expected.sum, "sum");
-      const ops::NormGradients back = table().norms.rms_norm_backward(dy, beside, weight, expected),
-                               again = table().norms.rms_norm_backward(dy, beside, weight, expected),
-                               plain = plain_.norms.rms_norm_backward(dy, beside, weight, expected);
+      const ops::NormGradients back = table().norms.rms_norm_backward(dy, beside, weight, expected, form),
+                               again = table().norms.rms_norm_backward(dy, beside, weight, expected, form),
+                               plain = plain_.norms.rms_norm_backward(dy, beside, weight, expected, form);
       expect_near(back.x, plain.x, "dx");
       EXPECT_TRUE(back.x.equal(again.x) && back.weight_BO.equal(again.weight_BO)) << "the same bits twice";
       const at::Tensor sum = at::zeros({columns}, back.weight_BO.options());
@@ -331,8 +335,8 @@ TEST_P(GpuTable, Loss) {
   const at::Tensor weight = at::rand({64}).to(device_, wide);
   at::Tensor got = logits.clone(), expected = logits.clone(), losses = room({64}, wide), plain = room({64}, wide);
   at::Tensor statistics = room({64, 4}, wide), plain_statistics = room({64, 4}, wide);
-  table().sums.loss(got, {labels, weight}, true, {0.1, 1e-3, nullptr}, losses, statistics);
-  plain_.sums.loss(expected, {labels, weight}, true, {0.1, 1e-3, nullptr}, plain, plain_statistics);
+  table().sums.loss(got, {labels, weight}, true, {.label_smoothing = 0.1, .z_loss = 1e-3}, losses, statistics);
+  plain_.sums.loss(expected, {labels, weight}, true, {.label_smoothing = 0.1, .z_loss = 1e-3}, plain, plain_statistics);
   expect_near(got, expected, "gradient");
   expect_near(losses, plain, "losses");
   expect_near(statistics, plain_statistics, "statistics");

@@ -73,7 +73,7 @@ std::string named(const testing::TestParamInfo<OnDevice>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, GoldenOnDevice,
-                         testing::ValuesIn(on_devices({kGoldens, "tests/golden/gpt2", kExperts})), named);
+                         testing::ValuesIn(on_devices({kGoldens, "tests/golden/gpt2", kExperts, kDecoders})), named);
 
 class ClassifierOnDevice : public ::testing::TestWithParam<OnDevice> {};
 

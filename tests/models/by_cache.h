@@ -36,6 +36,15 @@ inline std::vector<Tensor> by_cache(const CausalLm& model, const std::vector<std
   return all;
 }
 
+// fp32 logits after one more token of each row, through the layers.
+inline Tensor through_layers(const CausalLm& model, const std::vector<std::int32_t>& ids, nn::KvCache& cache) {
+  Batch batch;
+  batch.ids_BT = at::tensor(ids, at::kLong).unsqueeze(1);
+  Pass pass(batch);
+  pass.cache = &cache;
+  return model.head().logits(model.forward(batch, pass).hidden_BTD.flatten(0, 1), pass).to(at::kFloat);
+}
+
 inline void expect_cache_is_whole_pass(const CausalLm& model, const std::string& name) {
   std::vector<std::vector<std::int64_t>> texts;
   for (const std::int64_t length : {40, 3, 23})

@@ -23,7 +23,8 @@ namespace hone::test {
 
 using at::Tensor;
 
-inline const std::filesystem::path kGoldens = "tests/golden/models", kExperts = "tests/golden/experts";
+inline const std::filesystem::path kGoldens = "tests/golden/models", kExperts = "tests/golden/experts",
+                                   kDecoders = "tests/golden/decoders";
 
 inline std::vector<std::string> golden_names(const std::filesystem::path& root = kGoldens) {
   std::vector<std::string> names;

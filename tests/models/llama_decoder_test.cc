@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "models/golden.h"
+#include "models/by_cache.h"
 #include "nn/kv_cache.h"
 #include "ops/check.h"
 #include "ops/levels.h"
@@ -14,15 +14,6 @@ namespace {
 using ops::Level;
 using ops::LevelScope;
 using ops::test::Threads;
-
-// fp32 logits after one more token of each row, through the layers.
-Tensor through_layers(const CausalLm& model, const std::vector<std::int32_t>& ids, nn::KvCache& cache) {
-  Batch batch;
-  batch.ids_BT = at::tensor(ids, at::kLong).unsqueeze(1);
-  Pass pass(batch);
-  pass.cache = &cache;
-  return model.head().logits(model.forward(batch, pass).hidden_BTD.flatten(0, 1), pass).to(at::kFloat);
-}
 
 // Prompts of 5, 3 and 1 tokens; returns the first of the tokens to come.
 std::vector<std::int32_t> fill(const CausalLm& model, nn::KvCache& cache) {

@@ -3,6 +3,7 @@
 
 #include "harness/files.h"
 #include "hone/hub.h"
+#include "models/by_cache.h"
 #include "nn/decoding/choose.h"
 #include "nn/kv_cache.h"
 #include "ops/check.h"
@@ -10,14 +11,6 @@
 
 namespace hone::test {
 namespace {
-
-Tensor through_layers(const CausalLm& model, const std::vector<std::int32_t>& ids, nn::KvCache& cache) {
-  Batch batch;
-  batch.ids_BT = at::tensor(ids, at::kLong).unsqueeze(1);
-  Pass pass(batch);
-  pass.cache = &cache;
-  return model.head().logits(model.forward(batch, pass).hidden_BTD.flatten(0, 1), pass).to(at::kFloat);
-}
 
 TEST(QuantizedDecoder, IsNearTheLayers) {
   const at::NoGradGuard no_graph;

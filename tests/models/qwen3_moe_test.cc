@@ -7,6 +7,7 @@
 #include "harness/files.h"
 #include "hub/save.h"
 #include "models/by_cache.h"
+#include "models/documents.h"
 #include "models/golden_checks.h"
 
 namespace hone::test {
@@ -27,32 +28,11 @@ TEST(Qwen3Moe, CheckpointedBlocksGiveTheSameBits) {
     }
 }
 
-// Three documents, in a row each or in one.
-Batch documents(bool packed) {
-  const std::vector<std::int64_t> lengths{7, 3, 11};
-  Batch batch;
-  batch.ids_BT = at::zeros(packed ? at::IntArrayRef{1, 21} : at::IntArrayRef{3, 11}, at::kLong);
-  batch.labels_BT = at::full_like(batch.ids_BT, -100);
-  std::int32_t begin = 0;
-  for (std::int32_t i = 0; i < 3; ++i) {
-    const auto length = static_cast<std::int32_t>(lengths[i]);
-    const std::int32_t row = packed ? 0 : i, end = begin + length;
-    const Tensor ids = (at::arange(length, at::kLong) * (5 + i) + i) % 43;
-    batch.ids_BT[row].slice(0, begin, end).copy_(ids);
-    batch.labels_BT[row].slice(0, begin, end - 1).copy_(ids.slice(0, 1));
-    batch.docs.push_back({.row = row, .begin = begin, .end = end});
-    batch.tokens += length, batch.supervised += length - 1;
-    begin = packed ? end : 0;
-  }
-  batch.weight_BT = (batch.labels_BT != -100).to(at::kFloat);
-  return batch;
-}
-
 TEST(Qwen3Moe, PackedIsPadded) {
   for (const std::string& name : golden_names(kExperts)) {
     const auto model = Golden(name, kExperts).model();
-    const Gradients padded = gradients(*model, documents(false), false),
-                    packed = gradients(*model, documents(true), false);
+    const Gradients padded = gradients(*model, three_documents(false, 43), false),
+                    packed = gradients(*model, three_documents(true, 43), false);
     for (const auto& [key, expected] : padded)
       expect_close(packed.at(key), expected, 1e-6 * std::max(1.0, largest(expected)), name + " " + key);
   }

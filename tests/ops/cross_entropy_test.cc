@@ -88,6 +88,26 @@ TEST(CrossEntropy, ZLossAndItsGradientAreLibTorchs) {
   };
   expect_matches(ours, torch, {sample({9, 5}), sample({11, 5}, at::kDouble, 2)});
 }
+// Gemma 2's cap by LibTorch's own functions, also with other terms beside it, and over several chunks of tokens.
+TEST(CrossEntropy, CappedLogitsAndTheirGradientsAreLibTorchs) {
+  const auto capped = [](const auto& in) { return 1.5 * at::tanh(at::linear(in[0], in[1]) / 1.5); };
+  const Op torch = [&](const auto& in) {
+    const Tensor logits = capped(in), target = labels(9, 11);
+    const Tensor z = (logits.logsumexp(1).square() * target.ne(kIgnoreIndex)).sum();
+    return at::cross_entropy_loss(logits, target, {}, at::Reduction::Sum, kIgnoreIndex) + 0.05 * z;
+  };
+  const Op ours = [](const auto& in) {
+    return linear_cross_entropy(in[0], in[1], labels(9, 11), {}, {.z_loss = 0.05, .soft_cap = 1.5});
+  };
+  expect_matches(ours, torch, {sample({9, 5}).mul(2), sample({11, 5}, at::kDouble, 2)});
+  const Op torch_of_many = [&](const auto& in) {
+    return at::cross_entropy_loss(capped(in), labels(1100, 9000), {}, at::Reduction::Sum, kIgnoreIndex);
+  };
+  const Op ours_of_many = [](const auto& in) {
+    return linear_cross_entropy(in[0], in[1], labels(1100, 9000), {}, {.soft_cap = 1.5});
+  };
+  expect_matches(ours_of_many, torch_of_many, {sample({1100, 3}), sample({9000, 3}, at::kDouble, 2)}, at::kFloat);
+}
 TEST(CrossEntropy, NoLabelGivesZeroAndZeroGradients) {
   const Tensor none = at::full({4}, kIgnoreIndex, at::kLong);
   const Result result = value_and_gradients(

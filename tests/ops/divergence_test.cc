@@ -17,17 +17,23 @@ Teacher teacher_of(std::int64_t tokens, std::int64_t vocab, Teacher like, at::Sc
   like.head_VE = sample({vocab, 9}, at::kDouble, 4).to(type);
   return like;
 }
-const Teacher kKinds[] = {{},           {.temperature = 2},
-                          {.mix = 1},   {.temperature = 0.5, .mix = 1, .weight = 0.7},
-                          {.mix = 0.5}, {.temperature = 3, .mix = 0.1, .weight = 0.4},
-                          {.weight = 0}};
+const Teacher kKinds[] = {
+    {},
+    {.temperature = 2},
+    {.mix = 1},
+    {.temperature = 0.5, .mix = 1, .weight = 0.7},
+    {.mix = 0.5},
+    {.temperature = 3, .mix = 0.1, .weight = 0.4},
+    {.weight = 0},
+    {.soft_cap = 1.2, .temperature = 2, .mix = 0.3, .weight = 0.6}};  // of both, as Gemma 2 has it
 
 using Way = Tensor (*)(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const CrossEntropyOptions&,
                        LossSums*);
 Op taught(Way way, std::int64_t tokens, std::int64_t vocab, const Teacher& kind) {
   return [=](const auto& in) {
     const Teacher teacher = teacher_of(tokens, vocab, kind, in[0].scalar_type());
-    return way(in[0], in[1], labels(tokens, vocab), weights(tokens), {.teacher = &teacher}, nullptr);
+    return way(in[0], in[1], labels(tokens, vocab), weights(tokens), {.soft_cap = kind.soft_cap, .teacher = &teacher},
+               nullptr);
   };
 }
 

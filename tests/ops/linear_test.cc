@@ -62,6 +62,9 @@ TEST(Linear, LowRanksAreAddedToTheirProducts) {
                  [&](const Inputs& in) { return plain(in[0], in); }, inputs);
   expect_matches([&](const Inputs& in) { return all(norm_linears(in[0], {}, in[11], 1e-6, weights(in)).products); },
                  [&](const Inputs& in) { return plain(reference::rms_norm(in[0], in[11], 1e-6), in); }, inputs);
+  const RmsNormForm form{1e-6, RmsFactor::one_plus_weight};
+  expect_matches([&](const Inputs& in) { return all(norm_linears(in[0], {}, in[11], form, weights(in)).products); },
+                 [&](const Inputs& in) { return plain(reference::rms_norm(in[0], in[11], form), in); }, inputs);
   for (const std::int64_t rows : {3, 33}) {
     Inputs few = inputs;
     few[0] = sample({rows, 16}, at::kDouble, 20);

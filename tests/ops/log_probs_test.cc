@@ -23,6 +23,17 @@ Op plain_log_probs(std::int64_t tokens, std::int64_t vocab) {
     return reference::linear_log_probs(in[0], in[1], some_labels(tokens, vocab), true).log_probs_N;
   };
 }
+// Of logits under a cap, as in Gemma 2.
+Op fast_capped(std::int64_t tokens, std::int64_t vocab) {
+  return [=](const auto& in) {
+    return linear_log_probs(in[0], in[1], some_labels(tokens, vocab), true, {.soft_cap = 1.5}).log_probs_N;
+  };
+}
+Op plain_capped(std::int64_t tokens, std::int64_t vocab) {
+  return [=](const auto& in) {
+    return reference::linear_log_probs(in[0], in[1], some_labels(tokens, vocab), true, 1.5).log_probs_N;
+  };
+}
 // The head is frozen.
 Op frozen(const Op& op, const Tensor& head) {
   return [=](const auto& in) { return op({in[0], head.to(in[0].scalar_type())}); };
@@ -32,6 +43,8 @@ TEST(LogProbs, EveryKernelAgreesWithItsMeaning) {
   for (const auto& [tokens, vocab] : {std::pair{2, 1}, {5, 2}, {9, 33}, {20, 100}, {4, 1001}}) {
     const Tensor hidden = sample({tokens, 6}), head = sample({vocab, 6}, at::kDouble, 2);
     expect_matches(fast_log_probs(tokens, vocab), plain_log_probs(tokens, vocab), {hidden, head});
+    expect_matches(fast_capped(tokens, vocab), plain_capped(tokens, vocab), {hidden, head});
+    expect_matches(frozen(fast_capped(tokens, vocab), head), frozen(plain_capped(tokens, vocab), head), {hidden});
     expect_matches(frozen(fast_log_probs(tokens, vocab), head), frozen(plain_log_probs(tokens, vocab), head), {hidden});
   }
 }
@@ -82,7 +95,9 @@ TEST(LogProbs, TheHeadsGradientGoesIntoItsSum) {
   const Tensor hidden = sample({9, 5}, at::kFloat), head = sample({11, 5}, at::kFloat, 2).requires_grad_(true);
   const Tensor weight = at::arange(9, at::kFloat) - 4;
   const auto run = [&](GradientSum* sum) {
-    (linear_log_probs(hidden, head, some_labels(9, 11), false, sum).log_probs_N * weight).sum().backward();
+    (linear_log_probs(hidden, head, some_labels(9, 11), false, {.head_sum = sum}).log_probs_N * weight)
+        .sum()
+        .backward();
   };
   run(nullptr);
   const Tensor alone = head.grad().clone();

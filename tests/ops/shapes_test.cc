@@ -53,9 +53,7 @@ TEST(Shapes, OfHeads) {
   for (const std::int64_t in : {8, 32}) {
     const Tensor head = of({20, in});
     expect_refused("loss", [&] { return linear_cross_entropy(of({6, 16}), head, labels, {}, {}, nullptr); });
-    expect_refused("log_probs", [&] {
-      return linear_log_probs(of({6, 16}), head, labels, false, nullptr).log_probs_N;
-    });
+    expect_refused("log_probs", [&] { return linear_log_probs(of({6, 16}), head, labels, false).log_probs_N; });
   }
 }
 TEST(Shapes, OfAttention) {

@@ -60,6 +60,7 @@ class PreNormDecoder final : public Decoder {
     std::array<Ranks, 1> o_ranks, down_ranks;
     Ranks gate_ranks, up_ranks;
     std::int64_t window;
+    bool rotates;
   };
   // What each thread has for itself.
   struct Own {
@@ -154,7 +155,8 @@ class PreNormDecoder final : public Decoder {
             {ranks(l.mlp.down)},
             ranks(l.mlp.gate),
             ranks(l.mlp.up),
-            l.window};
+            l.window,
+            l.rotates};
   }
 
   Ranks ranks(const LinearWeight& w) {
@@ -208,7 +210,7 @@ class PreNormDecoder final : public Decoder {
 
   // x += what was added to it, then its norm.
   void norm(Own& own, bool add, const T* weight) {
-    cpu::rms_norm_kernels<T>().forward(own.x.data(), add ? added_.data() : nullptr, weight, static_cast<W>(w_.eps),
+    cpu::rms_norm_kernels<T>().forward(own.x.data(), add ? added_.data() : nullptr, {weight}, static_cast<W>(w_.eps),
                                        rows_, hidden_, add ? own.x.data() : nullptr, own.normed.data(),
                                        own.inv_rms.data());
   }
@@ -292,12 +294,13 @@ class PreNormDecoder final : public Decoder {
                                       g.y + r * g.stride);
   }
 
-  // Norms (where there are some), rotates.
-  void turn(T* x, std::int64_t heads, const T* norm, const Step& step, std::int64_t row, Own& own) const {
+  // Norms (where there are some), rotates (where that is done).
+  void turn(T* x, std::int64_t heads, const T* norm, bool rotates, const Step& step, std::int64_t row, Own& own) const {
     const std::int64_t size = w_.head_size;
     if (norm)
-      cpu::rms_norm_kernels<T>().forward(x, nullptr, norm, static_cast<W>(w_.eps), heads, size, nullptr, x,
+      cpu::rms_norm_kernels<T>().forward(x, nullptr, {norm}, static_cast<W>(w_.eps), heads, size, nullptr, x,
                                          own.inv_rms.data());
+    if (!rotates) return;
     cpu::rope_kernels<T>().rotate({.x = x,
                                    .x_stride = heads * size,
                                    .cos = host::values<W>(step.rope.cos).data(),
@@ -315,8 +318,8 @@ class PreNormDecoder final : public Decoder {
     const std::int64_t row = task / groups_, size = w_.head_size, held = room.held[row],
                        at = task * room.k_RGCK.size(2) * size;
     T *q = q_.data() + task * heads_ * size, *k = k_.data() + task * size;
-    turn(q, heads_, layer.q_norm, step, row, own);
-    turn(k, 1, layer.k_norm, step, row, own);
+    turn(q, heads_, layer.q_norm, layer.rotates, step, row, own);
+    turn(k, 1, layer.k_norm, layer.rotates, step, row, own);
     T* keys = host::mutable_values<T>(room.k_RGCK).data() + at;
     T* values = host::mutable_values<T>(room.v_RGCK).data() + at;
     std::copy_n(k, size, keys + held * size);

@@ -22,6 +22,7 @@ struct PreNormLayer {
   at::Tensor q_norm_K, k_norm_K;  // undefined: none
   ops::GatedMlpWeights mlp;
   std::int64_t window = 0;  // as in ops::Mask
+  bool rotates = true;      // q and k
 };
 
 struct PreNormStack {

@@ -137,7 +137,8 @@ class RecordedDecoder final : public Decoder {
     const LeftCounts scope(cache);
     const Tensor hidden_RD = model_.forward(batch, pass).hidden_BTD.flatten(0, 1);
     const Head& head = model_.head();  // the likeliest is the same in the weight's own type
-    logits_RV_ = head.is_made_apart(pass) ? head.logits(hidden_RD, pass) : ops::linear(hidden_RD, head.with_bias());
+    const bool plain = !head.is_made_apart(pass) && head.soft_cap() == 0;
+    logits_RV_ = plain ? ops::linear(hidden_RD, head.with_bias()) : head.logits(hidden_RD, pass);
     likeliest_R_ = ops::likeliest_then(logits_RV_, {ids_R1_, cache.left_counts()});
     return pass.plan().is_lasting();
   }

@@ -79,25 +79,25 @@ struct Shares {
 };
 
 RmsNormed rms_norm(const at::Tensor& given, const at::Tensor& given_residual, const at::Tensor& given_weight,
-                   double eps) {
+                   RmsNormForm form) {
   const at::Tensor x = dense(given), residual = dense(given_residual), weight = dense(given_weight);
   RmsNormed made{residual.defined() ? at::empty_like(x) : x, at::empty_like(x), per_row(x)};
   const bool wide = wide_rows(x.size(-1), {x, residual, weight, made.sum, made.normed});
   if (const KeptRows kept(x, wide); kept && Rows(x).count > kFewRows) {
     launch({"rms_norm", kept.of({"rms_norm_kept_1", "rms_norm_kept_2", "rms_norm_kept_4", "rms_norm_kept_8"})}, x,
            kept.grid(ceil_div(Rows(x).count, kept.rows_at_once())), x, residual, weight, made.sum, made.normed,
-           made.inv_rms, Rows(x).count, x.size(-1), eps, kept.lanes);
+           made.inv_rms, Rows(x).count, x.size(-1), form.eps, static_cast<int>(form.factor), kept.lanes);
     return made;
   }
   Grid grid = one_block_per_row(x, wide);
   grid.early = true;
   launch({"rms_norm", "rms_norm"}, x, grid, x, residual, weight, made.sum, made.normed, made.inv_rms, Rows(x).count,
-         x.size(-1), eps, wide);
+         x.size(-1), form.eps, static_cast<int>(form.factor), wide);
   return made;
 }
 
 NormGradients rms_norm_backward(const at::Tensor& given_dy, const at::Tensor& given_extra,
-                                const at::Tensor& given_weight, const RmsNormed& saved) {
+                                const at::Tensor& given_weight, const RmsNormed& saved, RmsNormForm form) {
   const at::Tensor dy = dense(given_dy), extra = dense(given_extra), weight = dense(given_weight),
                    sum = dense(saved.sum);
   const Rows rows(sum);
@@ -110,13 +110,14 @@ NormGradients rms_norm_backward(const at::Tensor& given_dy, const at::Tensor& gi
     launch({"rms_norm", kept.of({"rms_norm_backward_kept_1", "rms_norm_backward_kept_2", "rms_norm_backward_kept_4",
                                  "rms_norm_backward_kept_8"})},
            sum, kept.grid(blocks), dy, extra, weight, sum, dense(saved.inv_rms), made.x, made.weight_BO, rows.count,
-           rows.columns, kept.lanes);
+           rows.columns, static_cast<int>(form.factor), kept.lanes);
     return made;
   }
   const Shares shares(sum, 1);
   made.weight_BO = shares.sums_of(sum);
   launch({"rms_norm", "rms_norm_backward"}, sum, shares.grid(sum, wide), dy, extra, weight, sum, dense(saved.inv_rms),
-         made.x, made.weight_BO, rows.count, rows.columns, shares.rows_per_block, shares.room_bytes > 0, wide);
+         made.x, made.weight_BO, rows.count, rows.columns, shares.rows_per_block, shares.room_bytes > 0,
+         static_cast<int>(form.factor), wide);
   return made;
 }
 

@@ -154,7 +154,7 @@ std::int64_t outs_of_warp(const at::Tensor& x, bool wide) { return is_one_row(x,
 struct FewNorm {
   explicit FewNorm(const at::Tensor& x) : x(x) {}
   explicit FewNorm(const NormedRows& rows)
-      : x(rows.x_RI.contiguous()), residual(rows.residual_RI), weight(rows.norm_I), eps(rows.eps) {
+      : x(rows.x_RI.contiguous()), residual(rows.residual_RI), weight(rows.norm_I), eps(rows.form.eps) {
     if (residual.defined()) residual = residual.contiguous(), sum = at::empty_like(x);
   }
   // What is only read where there is one.
@@ -170,8 +170,9 @@ struct FewNorm {
 bool takes_norm(const NormedRows& rows) {
   const auto fits = [&](const at::Tensor& x) { return !x.defined() || x.scalar_type() == rows.x_RI.scalar_type(); };
   const std::int64_t room = FewNorm::room_of(rows.x_RI);
-  return room <= kMostRowsRoom && kStepsRoom + room + kOwnRoom <= most_room(rows.x_RI) && fits(rows.residual_RI) &&
-         fits(rows.norm_I) && rows.norm_I.is_contiguous();
+  return rows.form.factor == RmsFactor::weight && room <= kMostRowsRoom &&
+         kStepsRoom + room + kOwnRoom <= most_room(rows.x_RI) && fits(rows.residual_RI) && fits(rows.norm_I) &&
+         rows.norm_I.is_contiguous();
 }
 
 // With up to kWeightsTogether weights, in one launch.
@@ -241,7 +242,7 @@ at::Tensor skinny_gated(const at::Tensor& x_RI, const LinearWeight& gate, const 
 
 NormedProducts norm_skinny(const NormedRows& rows, const std::vector<LinearWeight>& weights) {
   if (!takes_norm(rows) || weights.size() > kWeightsTogether || !few_take(rows.x_RI, weights)) {
-    const RmsNormed norm = norms().rms_norm(rows.x_RI, rows.residual_RI, rows.norm_I, rows.eps);
+    const RmsNormed norm = norms().rms_norm(rows.x_RI, rows.residual_RI, rows.norm_I, rows.form);
     return {norm.sum, skinny(norm.normed, weights)};
   }
   const FewNorm norm(rows);
@@ -253,7 +254,7 @@ NormedProducts norm_skinny(const NormedRows& rows, const std::vector<LinearWeigh
 NormedProducts norm_skinny_gated(const NormedRows& rows, const LinearWeight& gate, const LinearWeight& up,
                                  Activation activation) {
   if (!takes_norm(rows) || !few_take(rows.x_RI, {gate, up})) {
-    const RmsNormed norm = norms().rms_norm(rows.x_RI, rows.residual_RI, rows.norm_I, rows.eps);
+    const RmsNormed norm = norms().rms_norm(rows.x_RI, rows.residual_RI, rows.norm_I, rows.form);
     return {norm.sum, {skinny_gated(norm.normed, gate, up, activation)}};
   }
   const FewNorm norm(rows);

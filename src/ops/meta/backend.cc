@@ -69,11 +69,12 @@ at::Tensor decode(const at::Tensor& q_RHK, const at::Tensor&, const at::Tensor&,
 void store(const at::Tensor&, const at::Tensor&, const CacheRoom&, const std::vector<CacheRun>&) {}
 void store_one_each(const at::Tensor&, const at::Tensor&, const CacheRoom&, const at::Tensor&) {}
 
-RmsNormed rms_norm(const at::Tensor& given, const at::Tensor& residual, const at::Tensor&, double) {
+RmsNormed rms_norm(const at::Tensor& given, const at::Tensor& residual, const at::Tensor&, RmsNormForm) {
   const at::Tensor x = given.contiguous();
   return {residual.defined() ? like(x) : x, like(x), wide_of(x, {x.numel() / x.size(-1)})};
 }
-NormGradients rms_norm_backward(const at::Tensor& dy, const at::Tensor&, const at::Tensor&, const RmsNormed& saved) {
+NormGradients rms_norm_backward(const at::Tensor& dy, const at::Tensor&, const at::Tensor&, const RmsNormed& saved,
+                                RmsNormForm) {
   const at::Tensor gradient = dy.contiguous();
   return {like(saved.sum), sums_of_blocks(saved.sum), {}};
 }

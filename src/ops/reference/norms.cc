@@ -15,19 +15,27 @@ at::Tensor per_row(const at::Tensor& values, const at::Tensor& x) {
 at::Tensor over_rows(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}).sum(0, /*keepdim=*/true); }
 at::Tensor row_mean(const at::Tensor& x) { return x.mean(-1, /*keepdim=*/true); }
 
-RmsNormed rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps) {
+at::Tensor factor_of(const at::Tensor& weight, RmsNormForm form) {
+  return form.factor == RmsFactor::one_plus_weight ? 1 + widened(weight) : widened(weight);
+}
+
+RmsNormed rms_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, RmsNormForm form) {
   const at::Tensor sum = residual.defined() ? x + residual : x, wide = widened(sum);
-  const at::Tensor inv_rms = (row_mean(wide.square()) + eps).rsqrt();
-  return {sum, (wide * inv_rms).to(x.scalar_type()) * weight, inv_rms.flatten()};
+  const at::Tensor inv_rms = (row_mean(wide.square()) + form.eps).rsqrt(), y = wide * inv_rms;
+  const at::Tensor normed = form.factor == RmsFactor::weight ? y.to(x.scalar_type()) * weight
+                                                             : (y * factor_of(weight, form)).to(x.scalar_type());
+  return {sum, normed, inv_rms.flatten()};
 }
 
 NormGradients rms_norm_backward(const at::Tensor& dy, const at::Tensor& extra, const at::Tensor& weight,
-                                const RmsNormed& saved) {
+                                const RmsNormed& saved, RmsNormForm form) {
   const at::Tensor inv_rms = per_row(saved.inv_rms, saved.sum), y = widened(saved.sum) * inv_rms;
-  const at::Tensor gradient = widened(dy), g = gradient * widened(weight);
+  const at::Tensor gradient = widened(dy), factor = factor_of(weight, form);
+  const at::Tensor g = gradient * factor,
+                   multiplied = form.factor == RmsFactor::weight ? widened(y.to(dy.scalar_type())) : y;
   at::Tensor dx = (g - y * row_mean(g * y)) * inv_rms;
   if (extra.defined()) dx = dx + extra;
-  return {dx.to(dy.scalar_type()), over_rows(gradient * widened(y.to(dy.scalar_type()))), {}};
+  return {dx.to(dy.scalar_type()), over_rows(gradient * multiplied), {}};
 }
 
 LayerNormed layer_norm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight,

@@ -13,7 +13,7 @@
 namespace hone::ops::cpu_table {
 namespace {
 
-RmsNormed rms_norm(const at::Tensor& given, const at::Tensor& residual, const at::Tensor& weight, double eps) {
+RmsNormed rms_norm(const at::Tensor& given, const at::Tensor& residual, const at::Tensor& weight, RmsNormForm form) {
   const at::Tensor rows = given.contiguous(), scales = weight.contiguous();
   const at::Tensor other = residual.defined() ? residual.contiguous() : residual;
   const std::int64_t cols = rows.size(-1), count = rows.numel() / cols;
@@ -26,15 +26,16 @@ RmsNormed rms_norm(const at::Tensor& given, const at::Tensor& residual, const at
     auto* inv_rms = made.inv_rms.mutable_data_ptr<cpu::Wide<T>>();
     at::parallel_for(0, count, grain(cols), [&](std::int64_t begin, std::int64_t end) {
       const std::int64_t at = begin * cols;
-      kernels.forward(in + at, add ? add + at : nullptr, scales.const_data_ptr<T>(), static_cast<cpu::Wide<T>>(eps),
-                      end - begin, cols, sum ? sum + at : nullptr, y + at, inv_rms + begin);
+      kernels.forward(in + at, add ? add + at : nullptr, {scales.const_data_ptr<T>(), form.factor},
+                      static_cast<cpu::Wide<T>>(form.eps), end - begin, cols, sum ? sum + at : nullptr, y + at,
+                      inv_rms + begin);
     });
   });
   return made;
 }
 
 NormGradients rms_norm_backward(const at::Tensor& dy, const at::Tensor& extra, const at::Tensor& weight,
-                                const RmsNormed& saved) {
+                                const RmsNormed& saved, RmsNormForm form) {
   const at::Tensor &x = saved.sum, &inv_rms = saved.inv_rms;
   const at::Tensor gradient = dy.contiguous(), direct = extra.defined() ? extra.contiguous() : extra;
   const std::int64_t cols = x.size(-1), count = x.numel() / cols;
@@ -48,8 +49,8 @@ NormGradients rms_norm_backward(const at::Tensor& dy, const at::Tensor& extra, c
       for (std::int64_t b = begin; b < end; ++b) {
         const std::int64_t row = b * kRowsPerSum, rows = std::min(kRowsPerSum, count - row), at = row * cols;
         kernels.backward(gradient.const_data_ptr<T>() + at, add ? add + at : nullptr, x.const_data_ptr<T>() + at,
-                         weight.const_data_ptr<T>(), inv_rms.const_data_ptr<cpu::Wide<T>>() + row, rows, cols,
-                         dx.mutable_data_ptr<T>() + at, sums.mutable_data_ptr<cpu::Wide<T>>() + b * cols);
+                         {weight.const_data_ptr<T>(), form.factor}, inv_rms.const_data_ptr<cpu::Wide<T>>() + row, rows,
+                         cols, dx.mutable_data_ptr<T>() + at, sums.mutable_data_ptr<cpu::Wide<T>>() + b * cols);
       }
     });
   });

@@ -14,7 +14,16 @@ struct RmsNormForward {
   Wide* inv_rms;
   Int rows, columns;
   Wide eps;
+  int factor;  // an RmsFactor
 };
+
+constexpr int kRoundedFirst = 0, kOnePlusWeight = 2;  // of RmsFactor
+HONE_DEVICE Wide norm_factor(int factor, Value weight) {
+  return factor == kOnePlusWeight ? 1 + widened(weight) : widened(weight);
+}
+HONE_DEVICE Wide norm_multiplied(int factor, Wide normed) {
+  return factor == kRoundedFirst ? widened(rounded<Value>(normed)) : normed;
+}
 
 template <int kCount>
 HONE_DEVICE void rms_norm_row(const RmsNormForward& a) {
@@ -33,18 +42,19 @@ HONE_DEVICE void rms_norm_row(const RmsNormForward& a) {
     Pack<Value, kCount> x = load<kCount>(from, i);
     const Pack<Value, kCount> weight = load<kCount>(a.weight, i);
     for (int k = 0; k < kCount; ++k) {
-      const Value y = rounded<Value>(widened(x.at[k]) * inv_rms);
-      x.at[k] = rounded<Value>(widened(y) * widened(weight.at[k]));
+      const Wide y = norm_multiplied(a.factor, widened(x.at[k]) * inv_rms);
+      x.at[k] = rounded<Value>(y * norm_factor(a.factor, weight.at[k]));
     }
     store<kCount>(a.normed + first, i, x);
   }
 }
 
 HONE_KERNEL rms_norm(const Value* x, const Value* residual, const Value* weight, Value* sum, Value* normed,
-                     Wide* inv_rms, Int rows, Int columns, double eps, int wide) {
+                     Wide* inv_rms, Int rows, Int columns, double eps, int factor, int wide) {
   let_next_begin();
   wait_for_before();
-  const RmsNormForward all = {x, residual, weight, sum, normed, inv_rms, rows, columns, static_cast<Wide>(eps)};
+  const RmsNormForward all = {x,       residual, weight, sum,  normed,
+                              inv_rms, rows,     columns, static_cast<Wide>(eps), factor};
   wide ? rms_norm_row<Widest<Value>::kCount>(all) : rms_norm_row<1>(all);
 }
 
@@ -128,8 +138,8 @@ HONE_DEVICE void rms_norm_kept(const RmsNormForward& a, int lanes) {
     const NormPack weight = norm_values_of(norm_words_if(has(p), a.weight, team.place + p * lanes));
     NormPack values = norm_values_of(x[p]);
     HONE_UNROLL for (int k = 0; k < kNormWide; ++k) {
-      const Value y = rounded<Value>(widened(values.at[k]) * inv_rms);
-      values.at[k] = rounded<Value>(widened(y) * widened(weight.at[k]));
+      const Wide y = norm_multiplied(a.factor, widened(values.at[k]) * inv_rms);
+      values.at[k] = rounded<Value>(y * norm_factor(a.factor, weight.at[k]));
     }
     if (has(p)) store<kNormWide>(a.normed + first, team.place + p * lanes, values);
   }
@@ -138,10 +148,11 @@ HONE_DEVICE void rms_norm_kept(const RmsNormForward& a, int lanes) {
 #define HONE_NORM_KEPT(kPacks)                                                                                      \
   HONE_KERNEL_OF(256)                                                                                               \
   rms_norm_kept_##kPacks(const Value* x, const Value* residual, const Value* weight, Value* sum, Value* normed,     \
-                         Wide* inv_rms, Int rows, Int columns, double eps, int lanes) {                             \
+                         Wide* inv_rms, Int rows, Int columns, double eps, int factor, int lanes) {          \
     let_next_begin();                                                                                               \
     wait_for_before();                                                                                              \
-    rms_norm_kept<kPacks>({x, residual, weight, sum, normed, inv_rms, rows, columns, static_cast<Wide>(eps)}, lanes); \
+    const Wide added = static_cast<Wide>(eps);                                                                      \
+    rms_norm_kept<kPacks>({x, residual, weight, sum, normed, inv_rms, rows, columns, added, factor}, lanes); \
   }
 HONE_NORM_KEPT(1)
 HONE_NORM_KEPT(2)
@@ -154,6 +165,7 @@ struct RmsNormBackward {
   const Wide* inv_rms;
   Value* dx;
   Int columns;
+  int factor;
 };
 
 template <int kCount>
@@ -166,8 +178,8 @@ HONE_DEVICE void rms_norm_backward_row(const RmsNormBackward& a, const ColumnSum
     const Pack<Value, kCount> weight = load<kCount>(a.weight, i);
     for (int k = 0; k < kCount; ++k) {
       const Wide gradient = widened(dy.at[k]), y = widened(x.at[k]) * inv_rms;
-      product += gradient * widened(weight.at[k]) * y;
-      column_sum(dweight, i, k) += gradient * widened(rounded<Value>(y));  // y as the forward pass rounded it
+      product += gradient * norm_factor(a.factor, weight.at[k]) * y;
+      column_sum(dweight, i, k) += gradient * norm_multiplied(a.factor, y);  // as the forward pass rounded it
     }
   }
   const Wide mean = block_sum(product) / a.columns;
@@ -177,7 +189,8 @@ HONE_DEVICE void rms_norm_backward_row(const RmsNormBackward& a, const ColumnSum
     Pack<Value, kCount> extra = {}, dx;
     if (a.extra) extra = load<kCount>(a.extra + first, i);
     for (int k = 0; k < kCount; ++k) {
-      Wide d = (widened(dy.at[k]) * widened(weight.at[k]) - widened(x.at[k]) * inv_rms * mean) * inv_rms;
+      const Wide g = widened(dy.at[k]) * norm_factor(a.factor, weight.at[k]);
+      Wide d = (g - widened(x.at[k]) * inv_rms * mean) * inv_rms;
       if (a.extra) d += widened(extra.at[k]);
       dx.at[k] = rounded<Value>(d);
     }
@@ -201,8 +214,8 @@ HONE_DEVICE void rms_norm_backward_rows(const RmsNormBackward& a, Wide* dweight,
 // dweight: a row of sums of each block; shared: they fit the block's room meanwhile.
 HONE_KERNEL rms_norm_backward(const Value* dy, const Value* extra, const Value* weight, const Value* sum,
                               const Wide* inv_rms, Value* dx, Wide* dweight, Int rows, Int columns, Int rows_per_block,
-                              int shared, int wide) {
-  const RmsNormBackward all = {dy, extra, weight, sum, inv_rms, dx, columns};
+                              int shared, int factor, int wide) {
+  const RmsNormBackward all = {dy, extra, weight, sum, inv_rms, dx, columns, factor};
   wide ? rms_norm_backward_rows<Widest<Value>::kCount>(all, dweight, rows, rows_per_block, shared)
        : rms_norm_backward_rows<1>(all, dweight, rows, rows_per_block, shared);
 }
@@ -239,7 +252,8 @@ HONE_DEVICE void store_kept_row(const RmsNormBackward& a, const NormTeam& team, 
                    extra = norm_values_of(kept.extra[p]);
     NormPack dx;
     HONE_UNROLL for (int k = 0; k < kNormWide; ++k) {
-      Wide d = (widened(dy.at[k]) * widened(weight.at[k]) - widened(x.at[k]) * kept.inv_rms * mean) * kept.inv_rms;
+      const Wide g = widened(dy.at[k]) * norm_factor(a.factor, weight.at[k]);
+      Wide d = (g - widened(x.at[k]) * kept.inv_rms * mean) * kept.inv_rms;
       if (a.extra) d += widened(extra.at[k]);
       dx.at[k] = rounded<Value>(d);
     }
@@ -296,8 +310,8 @@ HONE_DEVICE void rms_norm_backward_kept(const RmsNormBackward& a, Wide* dweight,
         const NormPack dy = norm_values_of(kept[r].dy[p]), x = norm_values_of(kept[r].x[p]);
         HONE_UNROLL for (int k = 0; k < kNormWide; ++k) {
           const Wide gradient = widened(dy.at[k]), y = widened(x.at[k]) * kept[r].inv_rms;
-          products[r] += gradient * widened(weight.at[k]) * y;
-          sums[p][k] += gradient * widened(rounded<Value>(y));  // y as the forward pass rounded it
+          products[r] += gradient * norm_factor(a.factor, weight.at[k]) * y;
+          sums[p][k] += gradient * norm_multiplied(a.factor, y);  // as the forward pass rounded it
         }
       }
     }
@@ -315,10 +329,11 @@ HONE_DEVICE void rms_norm_backward_kept(const RmsNormBackward& a, Wide* dweight,
   HONE_KERNEL_OF(256)                                                                                         \
   rms_norm_backward_kept_##kPacks(const Value* dy, const Value* extra, const Value* weight, const Value* sum, \
                                   const Wide* inv_rms, Value* dx, Wide* dweight, Int rows, Int columns,       \
-                                  int lanes) {                                                                \
+                                  int factor, int lanes) {                                             \
     let_next_begin();                                                                                         \
     wait_for_before();                                                                                        \
-    rms_norm_backward_kept<kPacks, kRows>({dy, extra, weight, sum, inv_rms, dx, columns}, dweight, rows, lanes); \
+    const RmsNormBackward all = {dy, extra, weight, sum, inv_rms, dx, columns, factor};                \
+    rms_norm_backward_kept<kPacks, kRows>(all, dweight, rows, lanes);                                         \
   }
 HONE_NORM_BACKWARD_KEPT(1, 4)
 HONE_NORM_BACKWARD_KEPT(2, 2)

@@ -1,0 +1,61 @@
+// Attention of Llama and its relatives: of grouped heads, rotated in all layers or in some, in windows or without.
+//
+// Letters in tensor names: N tokens, H query heads, G key/value heads, K head size.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "hone/layers.h"
+#include "models/llama_config.h"
+#include "nn/decoding/pre_norm.h"
+
+namespace hone::models {
+
+// The rotary embeddings of a model's layers.
+class LlamaRopes {
+ public:
+  explicit LlamaRopes(const LlamaShape& shape);
+  const nn::Rope* of(std::int64_t layer) const;  // null: it is not rotated
+  const nn::Rope& main() const { return rope_; }
+  bool depend_on_length() const;
+
+ private:
+  const LlamaShape& s;
+  nn::Rope rope_;
+  std::optional<nn::Rope> sliding_;
+};
+
+// What a layer's attention is besides its weights: of heads that are yet to be rotated.
+class LayerAttention {
+ public:
+  LayerAttention(const LlamaShape& shape, const LlamaRopes& ropes, std::int64_t layer)
+      : s(shape), rope_(ropes.of(layer)), window_(shape.windows[layer]) {}
+  Tensor operator()(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, Pass& pass) const;
+  const nn::Rope* rope() const { return rope_; }
+  std::int64_t window() const { return window_; }
+
+ private:
+  const LlamaShape& s;
+  const nn::Rope* rope_;
+  std::int64_t window_;
+};
+
+class LlamaAttention final : public Module {
+ public:
+  LlamaAttention(const LlamaShape& shape, const LlamaRopes& ropes, std::int64_t layer);
+  Tensor operator()(const nn::Input& x_1ND, Pass& pass) const;
+  void describe(nn::PreNormLayer& layer, const Pass& pass) const;
+
+ private:
+  nn::Linear& projection(const char* name, std::int64_t in, std::int64_t out, bool bias);
+  const LlamaShape& s;
+  LayerAttention attend_;
+  nn::Linear& q_proj = projection("q_proj", s.hidden, s.heads* s.head_size, s.qkv_bias);
+  nn::Linear& k_proj = projection("k_proj", s.hidden, s.kv_heads* s.head_size, s.qkv_bias);
+  nn::Linear& v_proj = projection("v_proj", s.hidden, s.kv_heads* s.head_size, s.qkv_bias);
+  nn::Linear& o_proj = projection("o_proj", s.heads* s.head_size, s.hidden, s.output_bias);
+  nn::RmsNorm *q_norm = nullptr, *k_norm = nullptr;
+};
+
+}  // namespace hone::models

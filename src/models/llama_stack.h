@@ -1,0 +1,58 @@
+// Llama's blocks, and models of them: those that differ in numbers alone.
+//
+// Letters in tensor names: D hidden, N tokens.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "models/llama_model.h"
+
+namespace hone::models {
+
+class LlamaBlock final : public nn::ResidualBlock {
+ public:
+  LlamaBlock(const LlamaShape& shape, const LlamaRopes& ropes, std::int64_t layer)
+      : s(shape), self_attn(child<LlamaAttention>("self_attn", s, ropes, layer)) {}
+
+  void add_to(nn::Residual& x, Pass& pass) const override {
+    x += self_attn(input_layernorm(x), pass);
+    x += mlp(post_attention_layernorm(x), pass);
+  }
+  nn::PreNormLayer describe(const Pass& pass) const {
+    nn::PreNormLayer layer;
+    self_attn.describe(layer, pass);
+    layer.attention_norm_D = input_layernorm.weight.use(), layer.mlp_norm_D = post_attention_layernorm.weight.use();
+    layer.mlp = mlp.with_adapters(pass);
+    return layer;
+  }
+
+ private:
+  const LlamaShape& s;
+  LlamaAttention& self_attn;
+  nn::GatedMlp& mlp =
+      child<nn::GatedMlp>("mlp", nn::GatedMlp::Options{s.hidden, s.inner, s.activation, s.mlp_bias, s.std});
+  nn::RmsNorm& input_layernorm = child<nn::RmsNorm>("input_layernorm", s.hidden, s.norm());
+  nn::RmsNorm& post_attention_layernorm = child<nn::RmsNorm>("post_attention_layernorm", s.hidden, s.norm());
+};
+
+class LlamaStack : public LlamaModel<LlamaBlock>, public nn::HasDecoder {
+ public:
+  using LlamaModel::LlamaModel;
+
+  std::unique_ptr<nn::Decoder> make_decoder(std::int64_t rows, const Pass& pass) const override {
+    nn::PreNormStack stack{.embedding_VD = model.embed_tokens.weight.use(),
+                           .norm_D = model.norm.weight.use(),
+                           .layers = {},
+                           .head = head().with_bias(),
+                           .head_size = s.head_size,
+                           .eps = s.eps,
+                           .scale = s.attention_scale,
+                           .activation = s.activation,
+                           .rope = &ropes_.main()};
+    for (const LlamaBlock* block : model.layers.blocks()) stack.layers.push_back(block->describe(pass));
+    return nn::make_pre_norm_decoder(std::move(stack), rows);
+  }
+};
+
+}  // namespace hone::models
