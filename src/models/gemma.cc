@@ -7,7 +7,7 @@
 
 #include "hone/registry.h"
 #include "models/gemma_config.h"
-#include "models/llama_model.h"
+#include "models/llama_stack.h"
 #include "tensor/host.h"
 
 namespace hone::models {
@@ -32,6 +32,18 @@ class GemmaBlock final : public nn::ResidualBlock {
     x += (*post_feedforward_layernorm)(mlp((*pre_feedforward_layernorm)(x), pass));
   }
 
+  nn::PreNormLayer describe(const Pass& pass) const {
+    nn::PreNormLayer layer;
+    self_attn.describe(layer, pass);
+    layer.mlp = mlp.with_adapters(pass);
+    layer.attention_norm_D = input_layernorm.weight.use(), layer.mlp_norm_D = post_attention_layernorm.weight.use();
+    if (!s.norms_outputs) return layer;
+    layer.attention_out_norm_D = layer.mlp_norm_D;
+    layer.mlp_norm_D = pre_feedforward_layernorm->weight.use();
+    layer.mlp_out_norm_D = post_feedforward_layernorm->weight.use();
+    return layer;
+  }
+
  private:
   const GemmaShape& s;
   LlamaAttention& self_attn;
@@ -42,19 +54,18 @@ class GemmaBlock final : public nn::ResidualBlock {
   nn::RmsNorm *pre_feedforward_layernorm = nullptr, *post_feedforward_layernorm = nullptr;
 };
 
-class Gemma final : public LlamaModel<GemmaBlock, GemmaShape> {
+class Gemma final : public DecodingLlama<GemmaBlock, GemmaShape> {
  public:
-  Gemma(const GemmaConfig& config, const HeadRequest& head) : LlamaModel(shape_of(config, head)), config_(config) {}
+  Gemma(const GemmaConfig& config, const HeadRequest& head) : DecodingLlama(shape_of(config, head)), config_(config) {}
 
-  // The scale is rounded to the embeddings' type, as these models were trained with it.
-  Tensor embed(const Batch& batch, Pass& pass) const override {
-    const Tensor x_BTD = model.embed_tokens(batch.ids_BT, pass);
-    const Tensor scale = at::scalar_tensor(s.embedding_scale, at::kDouble).to(x_BTD.scalar_type());
-    return x_BTD * host::own_number(scale);
-  }
   config::Node hf_config() const override { return to_hf_config(config_, s, dtype()); }
 
  private:
+  // Rounded to the embeddings' type, as these models were trained with it.
+  double embedding_scale() const override {
+    const at::ScalarType type = model.embed_tokens.weight.use().scalar_type();
+    return host::own_number(at::scalar_tensor(s.embedding_scale, at::kDouble).to(type));
+  }
   GemmaConfig config_;
 };
 

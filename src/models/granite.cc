@@ -6,7 +6,7 @@
 
 #include "hone/config_read.h"
 #include "hone/registry.h"
-#include "models/llama_model.h"
+#include "models/llama_stack.h"
 
 namespace hone::models {
 namespace {
@@ -54,6 +54,14 @@ class GraniteBlock final : public nn::ResidualBlock {
     x += mlp(post_attention_layernorm(x), pass) * s.residual_scale;
   }
 
+  nn::PreNormLayer describe(const Pass& pass) const {
+    nn::PreNormLayer layer;
+    self_attn.describe(layer, pass);
+    layer.mlp = mlp.with_adapters(pass);
+    layer.attention_norm_D = input_layernorm.weight.use(), layer.mlp_norm_D = post_attention_layernorm.weight.use();
+    return layer;
+  }
+
  private:
   const GraniteShape& s;
   LlamaAttention& self_attn;
@@ -63,13 +71,14 @@ class GraniteBlock final : public nn::ResidualBlock {
   nn::RmsNorm& post_attention_layernorm = child<nn::RmsNorm>("post_attention_layernorm", s.hidden, s.norm());
 };
 
-class Granite final : public LlamaModel<GraniteBlock, GraniteShape> {
+class Granite final : public DecodingLlama<GraniteBlock, GraniteShape> {
  public:
-  Granite(const GraniteConfig& config, const HeadRequest& head) : LlamaModel(shape_of(config, head)), config_(config) {}
+  Granite(const GraniteConfig& config, const HeadRequest& head)
+      : DecodingLlama(shape_of(config, head)), config_(config) {}
 
   // Scaled here, and not the logits: these are many more.
   Tensor finish(const Tensor& x_1ND, Pass& pass) const override {
-    return LlamaModel::finish(x_1ND, pass) * s.logits_scale;
+    return DecodingLlama::finish(x_1ND, pass) * s.logits_scale;
   }
   config::Node hf_config() const override {
     config::Node node = to_hf_config(config_, s, dtype());
@@ -81,6 +90,9 @@ class Granite final : public LlamaModel<GraniteBlock, GraniteShape> {
   }
 
  private:
+  void describe(nn::PreNormStack& stack) const override {
+    stack.residual_scale = s.residual_scale, stack.hidden_scale = s.logits_scale;
+  }
   GraniteConfig config_;
 };
 

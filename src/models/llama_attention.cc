@@ -72,8 +72,8 @@ Tensor LlamaAttention::operator()(const nn::Input& x_1ND, Pass& pass) const {
 void LlamaAttention::describe(nn::PreNormLayer& layer, const Pass& pass) const {
   layer.q = q_proj.with_adapter(pass), layer.k = k_proj.with_adapter(pass), layer.v = v_proj.with_adapter(pass);
   layer.o = o_proj.with_adapter(pass);
-  layer.window = attend_.window(), layer.rotates = attend_.rope() != nullptr;
-  if (s.qk_norm == QkNorm::head) layer.q_norm_K = q_norm->weight.use(), layer.k_norm_K = k_norm->weight.use();
+  layer.window = attend_.window(), layer.rope = attend_.rope();
+  if (s.qk_norm != QkNorm::none) layer.q_norm = q_norm->weight.use(), layer.k_norm = k_norm->weight.use();
 }
 
 }  // namespace hone::models

@@ -34,7 +34,7 @@ class LlamaModel : public CausalLm, public Classifier {
   std::string base_prefix() const override { return "model."; }
   Tensor embed(const Batch& batch, Pass& pass) const override {
     const Tensor x_BTD = model.embed_tokens(batch.ids_BT, pass);
-    return s.embedding_scale == 1 ? x_BTD : x_BTD.mul(s.embedding_scale);
+    return s.embedding_scale == 1 ? x_BTD : x_BTD.mul(embedding_scale());
   }
   std::vector<const Block*> blocks() const override {
     return {model.layers.blocks().begin(), model.layers.blocks().end()};
@@ -77,6 +77,7 @@ class LlamaModel : public CausalLm, public Classifier {
   }
 
  protected:
+  virtual double embedding_scale() const { return s.embedding_scale; }
   std::string dtype() const {  // as Hugging Face calls it; "": no weights yet
     const Weight& weight = model.embed_tokens.weight;
     return weight.filled() ? hf_name(weight.use().scalar_type()) : "";

@@ -36,23 +36,36 @@ class LlamaBlock final : public nn::ResidualBlock {
   nn::RmsNorm& post_attention_layernorm = child<nn::RmsNorm>("post_attention_layernorm", s.hidden, s.norm());
 };
 
-class LlamaStack : public LlamaModel<LlamaBlock>, public nn::HasDecoder {
+// With the short way of decoding. Blocks say what they are: B::describe(pass).
+template <class B, class S = LlamaShape>
+class DecodingLlama : public LlamaModel<B, S>, public nn::HasDecoder {
+  using Base = LlamaModel<B, S>;
+
  public:
-  using LlamaModel::LlamaModel;
+  using Base::Base;
 
   std::unique_ptr<nn::Decoder> make_decoder(std::int64_t rows, const Pass& pass) const override {
-    nn::PreNormStack stack{.embedding_VD = model.embed_tokens.weight.use(),
-                           .norm_D = model.norm.weight.use(),
+    const S& s = Base::s;
+    const bool knows = s.attention_soft_cap == 0 && s.logit_soft_cap == 0 && s.rope.partial_rotary_factor == 1;
+    if (!knows) return nullptr;
+    nn::PreNormStack stack{.embedding_VD = Base::model.embed_tokens.weight.use(),
+                           .norm_D = Base::model.norm.weight.use(),
                            .layers = {},
-                           .head = head().with_bias(),
+                           .head = Base::head().with_bias(),
                            .head_size = s.head_size,
-                           .eps = s.eps,
+                           .norm = s.norm(),
                            .scale = s.attention_scale,
-                           .activation = s.activation,
-                           .rope = &ropes_.main()};
-    for (const LlamaBlock* block : model.layers.blocks()) stack.layers.push_back(block->describe(pass));
+                           .embedding_scale = this->embedding_scale(),
+                           .activation = s.activation};
+    for (const B* block : Base::model.layers.blocks()) stack.layers.push_back(block->describe(pass));
+    describe(stack);
     return nn::make_pre_norm_decoder(std::move(stack), rows);
   }
+
+ private:
+  virtual void describe(nn::PreNormStack& /*stack*/) const {}  // what is not in the shape
 };
+
+using LlamaStack = DecodingLlama<LlamaBlock>;
 
 }  // namespace hone::models

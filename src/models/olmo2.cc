@@ -4,7 +4,7 @@
 // Letters in tensor names: D hidden, N tokens.
 #include "hone/config_read.h"
 #include "hone/registry.h"
-#include "models/llama_model.h"
+#include "models/llama_stack.h"
 
 namespace hone::models {
 namespace {
@@ -41,6 +41,15 @@ class Olmo2Block final : public nn::ResidualBlock {
     x += post_feedforward_layernorm(mlp(x.sum(), pass));
   }
 
+  nn::PreNormLayer describe(const Pass& pass) const {
+    nn::PreNormLayer layer;
+    self_attn.describe(layer, pass);
+    layer.mlp = mlp.with_adapters(pass);
+    layer.attention_out_norm_D = post_attention_layernorm.weight.use();
+    layer.mlp_out_norm_D = post_feedforward_layernorm.weight.use();
+    return layer;
+  }
+
  private:
   const LlamaShape& s;
   LlamaAttention& self_attn;
@@ -50,9 +59,9 @@ class Olmo2Block final : public nn::ResidualBlock {
   nn::RmsNorm& post_feedforward_layernorm = child<nn::RmsNorm>("post_feedforward_layernorm", s.hidden, s.norm());
 };
 
-class Olmo2 final : public LlamaModel<Olmo2Block> {
+class Olmo2 final : public DecodingLlama<Olmo2Block> {
  public:
-  Olmo2(const Olmo2Config& config, const HeadRequest& head) : LlamaModel(shape_of(config, head)), config_(config) {}
+  Olmo2(const Olmo2Config& config, const HeadRequest& head) : DecodingLlama(shape_of(config, head)), config_(config) {}
   config::Node hf_config() const override { return to_hf_config(config_, s, dtype()); }
 
  private:

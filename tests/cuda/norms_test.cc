@@ -21,7 +21,7 @@ NormInputs norm_inputs(std::int64_t rows, std::int64_t columns, at::ScalarType t
 
 Tensor joined(const Tensor& sums_BO) { return sums_BO.sum(0); }
 
-Results rms_results(const Backend& table, const NormInputs& in, bool more, RmsFactor factor) {
+Results rms_results(const Backend& table, const NormInputs& in, bool more, RmsFactor factor = RmsFactor::weight) {
   const RmsNormForm form{1e-5, factor};
   const RmsNormed made = table.norms.rms_norm(in.x, more ? in.residual : Tensor(), in.weight, form);
   const NormGradients back = table.norms.rms_norm_backward(in.dy, more ? in.extra : Tensor(), in.weight, made, form);

@@ -34,7 +34,8 @@ using namespace ops;  // NOLINT: whose kernels these are
 struct Step {
   std::span<const std::int32_t> ids;  // one per row
   std::span<const std::int64_t> positions;
-  const RopeTable& rope;  // cos and sin of all positions up to the highest; its rows are not looked at
+  // By layer: cos and sin of all positions up to the highest, whose rows are not looked at; null: none.
+  std::span<const RopeTable* const> ropes;
   const std::vector<KvCache::Room>& rooms;  // per layer; the step writes the token's keys and values
 };
 
@@ -52,7 +53,8 @@ class PreNormDecoder final : public Decoder {
   };
   using Ranks = std::vector<Rank>;
   struct Layer {
-    const T *attention_norm, *mlp_norm, *q_norm, *k_norm;
+    const T *attention_norm, *mlp_norm, *attention_out_norm, *mlp_out_norm, *q_norm, *k_norm;
+    bool norms_rows;  // q_norm and k_norm are of all heads together
     std::array<Product, 3> qkv;
     std::array<Product, 1> o, down;
     Product gate, up;
@@ -60,11 +62,11 @@ class PreNormDecoder final : public Decoder {
     std::array<Ranks, 1> o_ranks, down_ranks;
     Ranks gate_ranks, up_ranks;
     std::int64_t window;
-    bool rotates;
   };
   // What each thread has for itself.
   struct Own {
-    std::vector<T> x, normed;         // [R,D]
+    std::vector<T> x, normed, added;  // [R,D]; added: what was, normed or scaled
+    std::vector<T> heads;             // of q or k, normed together
     std::vector<T> inner, rank_part;  // of low ranks: a's results, and b's
     std::vector<W> inv_rms, scores;
     SharedRows packed;
@@ -99,10 +101,14 @@ class PreNormDecoder final : public Decoder {
     HONE_ASSERT(ids.size() == lengths.size());
     const std::int64_t longest = *std::max_element(lengths.begin(), lengths.end());
     for (const std::int64_t length : lengths)
-      if (w_.rope->length_class(length + 1) != 0) return false;
+      for (const PreNormLayer& layer : w_.layers)
+        if (layer.rope && layer.rope->length_class(length + 1) != 0) return false;
     const std::vector<KvCache::Room>* rooms = cache.room_for_one_each();
     if (!rooms) return false;
-    step(Step{ids, lengths, cache.rope_table(*w_.rope, longest + 1, w_.embedding_VD), *rooms});
+    ropes_.clear();
+    for (const PreNormLayer& layer : w_.layers)
+      ropes_.push_back(layer.rope ? &cache.rope_table(*layer.rope, longest + 1, w_.embedding_VD) : nullptr);
+    step(Step{ids, lengths, ropes_, *rooms});
     cache.advance_by_one();
     return true;
   }
@@ -143,8 +149,11 @@ class PreNormDecoder final : public Decoder {
   Layer to_layer(const PreNormLayer& l) {
     return {data(l.attention_norm_D),
             data(l.mlp_norm_D),
-            data(l.q_norm_K),
-            data(l.k_norm_K),
+            data(l.attention_out_norm_D),
+            data(l.mlp_out_norm_D),
+            data(l.q_norm),
+            data(l.k_norm),
+            l.q_norm.defined() && l.q_norm.numel() != w_.head_size,
             {product(l.q, nullptr, q_.data()), product(l.k, nullptr, k_.data()), product(l.v, nullptr, v_.data())},
             {product(l.o, attended_.data(), added_.data())},
             {product(l.mlp.down, inner_.data(), added_.data())},
@@ -155,8 +164,7 @@ class PreNormDecoder final : public Decoder {
             {ranks(l.mlp.down)},
             ranks(l.mlp.gate),
             ranks(l.mlp.up),
-            l.window,
-            l.rotates};
+            l.window};
   }
 
   Ranks ranks(const LinearWeight& w) {
@@ -175,7 +183,8 @@ class PreNormDecoder final : public Decoder {
     std::int64_t longest = 0;
     for (const KvCache::Room& room : step.rooms) longest = std::max(longest, room.k_RGCK.size(2));
     for (Own& own : own_) {
-      own.x.resize(most_rows_ * hidden_), own.normed.resize(most_rows_ * hidden_);
+      own.x.resize(most_rows_ * hidden_), own.normed.resize(own.x.size()), own.added.resize(own.x.size());
+      own.heads.resize(groups_ * heads_ * w_.head_size);
       own.inv_rms.resize(std::max(most_rows_, heads_)), own.best.assign(most_rows_, {-1, T(0), true});
       own.scores.resize(std::max<std::size_t>(own.scores.size(), heads_ * longest));
       own.inner.resize(most_rows_ * most_rank_);
@@ -186,33 +195,63 @@ class PreNormDecoder final : public Decoder {
 
   void run(const Step& step, const Member& me) {
     Own& own = own_[me.number];
-    for (std::int64_t r = 0; r < rows_; ++r)
-      std::copy_n(data(w_.embedding_VD) + step.ids[r] * hidden_, hidden_, own.x.data() + r * hidden_);
+    for (std::int64_t r = 0; r < rows_; ++r) {
+      T* x = own.x.data() + r * hidden_;
+      std::copy_n(data(w_.embedding_VD) + step.ids[r] * hidden_, hidden_, x);
+      scale(x, hidden_, w_.embedding_scale);
+    }
     for (std::size_t l = 0; l < layers_.size(); ++l) {
-      norm(own, l > 0, layers_[l].attention_norm);
+      norm(own, added(own, l > 0 ? &layers_[l - 1].mlp_out_norm : nullptr), layers_[l].attention_norm);
       multiply(layers_[l].qkv, layers_[l].qkv_ranks, own, me);
       me.wait();
       for (std::int64_t task = me.number; task < rows_ * groups_; task += me.size)
-        attend(layers_[l], step, step.rooms[l], task, own);
+        attend(layers_[l], step, step.rooms[l], step.ropes[l], task, own);
       me.wait();
       multiply(layers_[l].o, layers_[l].o_ranks, own, me);
       me.wait();
-      norm(own, true, layers_[l].mlp_norm);
+      norm(own, added(own, &layers_[l].attention_out_norm), layers_[l].mlp_norm);
       multiply_gated(layers_[l], own, me);
       me.wait();
       multiply(layers_[l].down, layers_[l].down_ranks, own, me);
       me.wait();
     }
-    norm(own, true, data(w_.norm_D));
+    norm(own, added(own, &layers_.back().mlp_out_norm), data(w_.norm_D));
+    scale(own.normed.data(), rows_ * hidden_, w_.hidden_scale);
     multiply(head_, {}, own, me);
     find_best(own, me);
   }
 
-  // x += what was added to it, then its norm.
-  void norm(Own& own, bool add, const T* weight) {
-    cpu::rms_norm_kernels<T>().forward(own.x.data(), add ? added_.data() : nullptr, {weight}, static_cast<W>(w_.eps),
-                                       rows_, hidden_, add ? own.x.data() : nullptr, own.normed.data(),
-                                       own.inv_rms.data());
+  static void scale(T* x, std::int64_t count, double by) {
+    if (by == 1) return;
+    for (std::int64_t i = 0; i < count; ++i) x[i] = static_cast<T>(static_cast<W>(x[i]) * static_cast<W>(by));
+  }
+
+  void rms_norm(const T* x, const T* residual, const T* weight, std::int64_t rows, std::int64_t cols, T* sum, T* y,
+                Own& own) const {
+    cpu::rms_norm_kernels<T>().forward(x, residual, {weight, w_.norm.factor}, static_cast<W>(w_.norm.eps), rows, cols,
+                                       sum, y, own.inv_rms.data());
+  }
+
+  // What attention or MLP have made, as it is added: normed or scaled where that is done. norm null: nothing is.
+  const T* added(Own& own, const T* const* norm) const {
+    if (!norm) return nullptr;
+    if (!*norm && w_.residual_scale == 1) return added_.data();
+    if (*norm)
+      rms_norm(added_.data(), nullptr, *norm, rows_, hidden_, nullptr, own.added.data(), own);
+    else
+      std::copy_n(added_.data(), rows_ * hidden_, own.added.data());
+    scale(own.added.data(), rows_ * hidden_, w_.residual_scale);
+    return own.added.data();
+  }
+
+  // x += what is added to it, then its norm.
+  void norm(Own& own, const T* added, const T* weight) const {
+    if (weight)
+      return rms_norm(own.x.data(), added, weight, rows_, hidden_, added ? own.x.data() : nullptr, own.normed.data(),
+                      own);
+    for (std::int64_t i = 0; added && i < rows_ * hidden_; ++i)
+      own.x[i] = static_cast<T>(static_cast<W>(own.x[i]) + static_cast<W>(added[i]));
+    std::copy_n(own.x.data(), rows_ * hidden_, own.normed.data());
   }
 
   Product placed(Product p, const Own& own) const {
@@ -294,17 +333,14 @@ class PreNormDecoder final : public Decoder {
                                       g.y + r * g.stride);
   }
 
-  // Norms (where there are some), rotates (where that is done).
-  void turn(T* x, std::int64_t heads, const T* norm, bool rotates, const Step& step, std::int64_t row, Own& own) const {
+  // Rotates where that is done.
+  void turn(T* x, std::int64_t heads, const RopeTable* rope, const Step& step, std::int64_t row) const {
+    if (!rope) return;
     const std::int64_t size = w_.head_size;
-    if (norm)
-      cpu::rms_norm_kernels<T>().forward(x, nullptr, {norm}, static_cast<W>(w_.eps), heads, size, nullptr, x,
-                                         own.inv_rms.data());
-    if (!rotates) return;
     cpu::rope_kernels<T>().rotate({.x = x,
                                    .x_stride = heads * size,
-                                   .cos = host::values<W>(step.rope.cos).data(),
-                                   .sin = host::values<W>(step.rope.sin).data(),
+                                   .cos = host::values<W>(rope->cos).data(),
+                                   .sin = host::values<W>(rope->sin).data(),
                                    .rows = &step.positions[row],
                                    .tokens = 1,
                                    .heads = heads,
@@ -313,17 +349,33 @@ class PreNormDecoder final : public Decoder {
                                    .y_stride = heads * size});
   }
 
+  // Queries or keys of a row for one key/value head, normed where that is done: in their place, or, where all heads of
+  // the row are normed together, which other tasks read, in the thread's own.
+  T* normed_heads(T* row, std::int64_t heads, std::int64_t task, const T* norm, bool together, Own& own) const {
+    const std::int64_t size = w_.head_size, group = task % groups_;
+    T* x = row + group * heads * size;
+    if (!norm) return x;
+    if (!together) {
+      rms_norm(x, nullptr, norm, heads, size, nullptr, x, own);
+      return x;
+    }
+    rms_norm(row, nullptr, norm, 1, groups_ * heads * size, nullptr, own.heads.data(), own);
+    return own.heads.data() + group * heads * size;
+  }
+
   // The query heads of one key/value head of one row: task = row * groups + head.
-  void attend(const Layer& layer, const Step& step, const KvCache::Room& room, std::int64_t task, Own& own) {
+  void attend(const Layer& layer, const Step& step, const KvCache::Room& room, const RopeTable* rope, std::int64_t task,
+              Own& own) {
     const std::int64_t row = task / groups_, size = w_.head_size, held = room.held[row],
                        at = task * room.k_RGCK.size(2) * size;
-    T *q = q_.data() + task * heads_ * size, *k = k_.data() + task * size;
-    turn(q, heads_, layer.q_norm, layer.rotates, step, row, own);
-    turn(k, 1, layer.k_norm, layer.rotates, step, row, own);
+    T* k = normed_heads(k_.data() + row * groups_ * size, 1, task, layer.k_norm, layer.norms_rows, own);
+    turn(k, 1, rope, step, row);
     T* keys = host::mutable_values<T>(room.k_RGCK).data() + at;
     T* values = host::mutable_values<T>(room.v_RGCK).data() + at;
-    std::copy_n(k, size, keys + held * size);
+    std::copy_n(k, size, keys + held * size);  // before q takes the thread's room
     std::copy_n(v_.data() + task * size, size, values + held * size);
+    T* q = normed_heads(q_.data() + row * groups_ * heads_ * size, heads_, task, layer.q_norm, layer.norms_rows, own);
+    turn(q, heads_, rope, step, row);
     const std::int64_t length = held + 1,
                        first = layer.window > 0 ? std::max<std::int64_t>(0, length - layer.window) : 0;
     cpu::decode_kernels<T>().attend({q, keys + first * size, values + first * size, heads_, length - first, size,
@@ -372,6 +424,7 @@ class PreNormDecoder final : public Decoder {
   std::array<Product, 1> head_;
   std::vector<T> q_, k_, v_, attended_, added_, inner_, upper_;  // shared by the threads; upper: what goes with inner
   std::deque<cpu::QuantizedRows> quantized_;
+  std::vector<const RopeTable*> ropes_;                          // of the step, by layer
   at::Tensor logits_, wide_;                                     // [R,V]; wide: in fp32, undefined where logits are
   std::vector<Own> own_;
   std::vector<std::int32_t> likeliest_;
@@ -386,7 +439,8 @@ std::vector<at::Tensor> tensors_of(const PreNormStack& w) {
   };
   add(w.head);
   for (const PreNormLayer& l : w.layers) {
-    all.insert(all.end(), {l.attention_norm_D, l.mlp_norm_D, l.q_norm_K, l.k_norm_K});
+    all.insert(all.end(),
+               {l.attention_norm_D, l.mlp_norm_D, l.attention_out_norm_D, l.mlp_out_norm_D, l.q_norm, l.k_norm});
     for (const LinearWeight* linear : {&l.q, &l.k, &l.v, &l.o, &l.mlp.gate, &l.mlp.up, &l.mlp.down}) add(*linear);
   }
   std::erase_if(all, [](const at::Tensor& x) { return !x.defined(); });

@@ -1,4 +1,4 @@
-// The short way of models whose blocks are Llama's: without tensors, in one parallel region.
+// The short way of models whose blocks are Llama's or nearly so: without tensors, in one parallel region.
 //
 // Letters: R rows, V vocabulary, D hidden, H query heads, G key/value heads, K head size, C capacity of the cache.
 #pragma once
@@ -15,14 +15,15 @@
 
 namespace hone::nn {
 
-// x += o(attention(rope(q, k), v)); x += down(act(gate) * up); each of rms_norm(x).
+// x += o(attention(rope(q, k), v)); x += down(act(gate) * up); each of rms_norm(x). Norms may be undefined: none.
 struct PreNormLayer {
   at::Tensor attention_norm_D, mlp_norm_D;
+  at::Tensor attention_out_norm_D, mlp_out_norm_D;  // of what is added
   ops::LinearWeight q, k, v, o;
-  at::Tensor q_norm_K, k_norm_K;  // undefined: none
+  at::Tensor q_norm, k_norm;  // of each head, or, where they are as wide, of all heads together
   ops::GatedMlpWeights mlp;
-  std::int64_t window = 0;  // as in ops::Mask
-  bool rotates = true;      // q and k
+  std::int64_t window = 0;     // as in ops::Mask
+  const Rope* rope = nullptr;  // of q and k; null: they are not rotated
 };
 
 struct PreNormStack {
@@ -30,9 +31,11 @@ struct PreNormStack {
   std::vector<PreNormLayer> layers;
   ops::LinearWeight head;
   std::int64_t head_size = 0;
-  double eps = 0, scale = 1;  // of all norms; of the attention's scores
+  ops::RmsNormForm norm = {};  // of all norms
+  double scale = 1;            // of the attention's scores
+  // What embeddings, what is added, and what the head reads are multiplied with.
+  double embedding_scale = 1, residual_scale = 1, hidden_scale = 1;
   ops::Activation activation = ops::Activation::silu;
-  const Rope* rope = nullptr;
 };
 
 // Gives the same bits as the ops that it stands for, whatever the number of threads, and keeps its room from step to
