@@ -12,7 +12,8 @@ model under torch.compile in a plain loop. With `--documents 1024` rows are pack
 whole, as its flash attention knows no boundaries, but in a mode that ends with _documents, where masks are made of their
 positions. `--ranks 2` gives each of two hone processes the case's rows, which then
 have all of the model, and then a share of it: what is printed last is the part of twice one process's rate. `--floor`
-also times the step's matrix products by themselves in torch, best of seven each.
+also times the step's matrix products by themselves in torch, best of seven each. `--type gemma3_text` measures
+a relative of Llama in the sizes of the case.
 """
 import argparse
 import json
@@ -42,6 +43,14 @@ CASES = {
 }
 
 
+TYPE = None  # of the model, in place of the case's
+# transformers' configuration and model of a type, and what it needs besides sizes.
+TYPES = {"llama": ("Llama", {}), "qwen2": ("Qwen2", {}), "qwen3_moe": ("Qwen3Moe", {}), "gemma": ("Gemma", {}),
+         "gemma2": ("Gemma2", {}), "gemma3_text": ("Gemma3", {"query_pre_attn_scalar": 64}), "granite": ("Granite", {}),
+         "smollm3": ("SmolLM3", {}), "olmo2": ("Olmo2", {}), "olmo3": ("Olmo3", {}), "phi3": ("Phi3", {}),
+         "mixtral": ("Mixtral", {})}
+
+
 def is_lora(case):
     return "lora" in case
 
@@ -51,6 +60,15 @@ def is_half_billion(case):
 
 
 def shape(case):
+    made = sizes(case)
+    if TYPE is None:
+        return made
+    ids = dict(pad_token_id=None, bos_token_id=None, eos_token_id=None)
+    heads = {} if TYPE == "phi3" else dict(head_dim=made["hidden_size"] // made["num_attention_heads"])
+    return {**made, **ids, **heads, **TYPES[TYPE][1]}
+
+
+def sizes(case):
     hidden, layers, vocab = CASES[case][:3]
     if case == "gpu-lora-7b":  # Llama 2's
         return dict(hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=32, num_key_value_heads=32,
@@ -75,16 +93,17 @@ def shape(case):
 
 
 def model_type(case):
+    if TYPE is not None:
+        return TYPE
     half_billion = is_half_billion(case) or is_lora(case) and not case.startswith("gpu-")
     return "qwen3_moe" if case == "gpu-moe" else "qwen2" if half_billion else "llama"
 
 
 def fresh_peer(case):
     import transformers
-    config, model = {"qwen3_moe": (transformers.Qwen3MoeConfig, transformers.Qwen3MoeForCausalLM),
-                     "qwen2": (transformers.Qwen2Config, transformers.Qwen2ForCausalLM),
-                     "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM)}[model_type(case)]
-    return model(config(**shape(case)))
+    name = TYPES[model_type(case)][0]
+    config = getattr(transformers, name + ("TextConfig" if name == "Gemma3" else "Config"))
+    return getattr(transformers, name + "ForCausalLM")(config(**shape(case)))
 
 
 def warmup(case):
@@ -195,7 +214,7 @@ def run_compiled(model, data, rows, steps, warm, accumulate):
 def peer(case, mode, folder, device, accumulate, documents):
     done = subprocess.run([sys.executable, __file__, "--case", case, "--run-peer", mode, "--base", folder, "--device",
                            device, "--rows", str(CASES[case][3]), "--accumulate", str(accumulate), "--documents",
-                           str(documents)],
+                           str(documents), *(["--type", TYPE] if TYPE else [])],
                           capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(done.stderr)
@@ -332,6 +351,7 @@ def main():
     parser.add_argument("--deterministic", choices=["strict", "fast"], default="strict", help="of hone alone")
     parser.add_argument("--documents", type=int, default=0,
                         help="tokens of a document on average, packed into rows, of hone alone; 0: each row is one")
+    parser.add_argument("--type", choices=TYPES, help="of the model, in place of the case's")
     parser.add_argument("--rows", type=int, help="in a batch, in place of the case's")
     parser.add_argument("--accumulate", type=int, default=1, help="batches of a step, on one rank")
     parser.add_argument("--rounds", type=int, default=3)
@@ -340,6 +360,8 @@ def main():
     parser.add_argument("--run-peer", help=argparse.SUPPRESS)
     parser.add_argument("--base", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    global TYPE
+    TYPE = options.type
     if options.rows:
         made = list(CASES[options.case])
         made[3] = options.rows

@@ -9,6 +9,7 @@ import transformers as hf
 
 import golden_common as common
 
+LAYERS = ["sliding_attention", "full_attention"]
 BODY = dict(
     vocab_size=32,
     hidden_size=16,
@@ -20,12 +21,18 @@ BODY = dict(
     max_position_embeddings=64,
     rms_norm_eps=1e-5,
 )
+IDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}  # within the small vocabulary
+TWO = {kind: {"rope_type": "linear", "factor": 2.0, "rope_theta": 10000.0} for kind in LAYERS}
 BODIES = {
     "qwen3_moe": {**BODY, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8},
+    "mixtral": {**BODY, "num_local_experts": 4, "num_experts_per_tok": 2},
+    "phi3": {**BODY, **IDS},
+    "smollm3": {**BODY, **IDS},
     "gpt2": dict(vocab_size=32, n_embd=16, n_layer=2, n_head=4, n_positions=64, bos_token_id=1, eos_token_id=1),
 }
-CLASSES = [hf.LlamaConfig, hf.MistralConfig, hf.Qwen2Config, hf.Qwen3Config, hf.Qwen3MoeConfig, hf.GPT2Config]
-LAYERS = ["sliding_attention", "full_attention"]
+CLASSES = [hf.LlamaConfig, hf.MistralConfig, hf.Qwen2Config, hf.Qwen3Config, hf.Qwen3MoeConfig, hf.GPT2Config,
+           hf.GemmaConfig, hf.Gemma2Config, hf.Gemma3TextConfig, hf.Phi3Config, hf.MixtralConfig, hf.SmolLM3Config,
+           hf.GraniteConfig, hf.Olmo2Config, hf.Olmo3Config]
 # key -> another value than BODY's or the default
 CHANGED = {
     "vocab_size": 40,
@@ -90,6 +97,19 @@ CHANGED = {
     "scale_attn_by_inverse_layer_idx": True,
     "reorder_and_upcast_attn": True,
     "add_cross_attention": True,
+    "hidden_activation": "gelu",
+    "query_pre_attn_scalar": 2,
+    "attn_logit_softcapping": 1.0,
+    "final_logit_softcapping": 1.0,
+    "use_bidirectional_attention": True,
+    "original_max_position_embeddings": 8,
+    "router_jitter_noise": 0.5,
+    "no_rope_layers": [0, 1],
+    "no_rope_layer_interval": 1,
+    "embedding_multiplier": 2.0,
+    "residual_multiplier": 2.0,
+    "attention_multiplier": 2.0,
+    "logits_scaling": 2.0,
 }
 OTHER = {  # keys that no class declares, but that files carry
     "rope_theta": 100.0,
@@ -167,7 +187,7 @@ def run(config_class, options):
 
 def effect(config_class, key, value):
     base = dict(BODIES.get(config_class.model_type, BODY))
-    if key == "num_local_experts":
+    if key == "num_local_experts" and "num_experts" in base:
         base["num_local_experts"] = base.pop("num_experts")
     if key == "router_aux_loss_coef":
         base["output_router_logits"] = True
@@ -178,6 +198,8 @@ def effect(config_class, key, value):
         and "use_sliding_window" in config_class().to_dict()
     ):
         base |= {"use_sliding_window": True, "sliding_window": 7, "max_window_layers": 1}
+    if key == "rope_parameters" and config_class.model_type in ("gemma3_text", "olmo3"):
+        value = TWO
     if key == "use_sliding_window":
         base |= {"sliding_window": 4, "max_window_layers": 1}
     try:
@@ -217,7 +239,7 @@ def table(config_class):
     return lines
 
 
-HEAD = """# Keys of config.json: llama, mistral, qwen2, qwen3, qwen3_moe, gpt2
+HEAD = """# Keys of config.json: {types}
 
 Made by tools/golden/golden_keys.py with transformers {version}; do not edit. "error" means that transformers fails when the
 model is built or run. "ignored" is what transformers does; a program that knows better may refuse such a key.
@@ -250,7 +272,7 @@ model is built or run. "ignored" is what transformers does; a program that knows
 
 def main():
     rope = "\n".join(f"| `{key}` | {types} |" for key, types in ROPE.items())
-    lines = [HEAD.format(version=hf.__version__, rope=rope)]
+    lines = [HEAD.format(version=hf.__version__, rope=rope, types=", ".join(one.model_type for one in CLASSES))]
     for config_class in CLASSES:
         lines += table(config_class)
     (common.ROOT / "models" / "KEYS.md").write_text("\n".join(lines) + "\n")
