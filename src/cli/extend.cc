@@ -6,11 +6,13 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/log.h"
 #include "base/signals.h"
 #include "base/strings.h"
 #include "cli/output.h"
 #include "cli/utf8.h"
 #include "hone/command.h"
+#include "hone/config_read.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
 #include "hub/more_rows.h"
@@ -38,8 +40,7 @@ class Extend final : public Command {
           field("bos", &C::bos, "The token that texts begin with, of these or of the tokenizer's."),
           field("eos", &C::eos, "The token that texts and answers end with."),
           field("pad", &C::pad, "The token that fills rows."),
-          field("multiple", &C::multiple,
-                "Tables that grow get a multiple of so many rows; 64 suits the products of GPUs.",
+          field("multiple", &C::multiple, "Tables get a multiple of so many rows; 64 suits the products of GPUs.",
                 {.low = 1, .high = 65536}),
           field("out", &C::out, "Folder to make: a model as any other."),
           field("replace", &C::replace,
@@ -71,9 +72,10 @@ class Extend final : public Command {
       throw Error(ErrorKind::config, fmt::format("{}: the tokenizer has {} tokens, and the model rows for {}",
                                                  place.folder.string(), before->vocab_size(), model->vocab_size()));
     const std::int64_t rows = rows_for(model->vocab_size(), after->vocab_size());
-    const auto larger = hub::with_vocab_size(*model, rows);
+    const auto larger = hub::with_vocab_size(*model, rows, ids_of(*after));
     const hub::SavedWeights weights = hub::with_more_rows(*model, *larger, before->vocab_size(), after->vocab_size());
     save(place, *larger, weights, *after);
+    warn(*before, *after, place.folder);
     report(*before, *after, model->vocab_size(), rows, call.json);
     return 0;
   }
@@ -81,16 +83,27 @@ class Extend final : public Command {
  private:
   void check() const {
     if (flags_.out.empty()) throw Error(ErrorKind::usage, "--out: missing; expected a folder to make");
-    std::vector<std::string> all = flags_.special_tokens;
-    all.insert(all.end(), flags_.tokens.begin(), flags_.tokens.end());
-    for (const std::string& token : all) {
-      require_utf8(token, "--special-tokens", ErrorKind::usage);
-      if (token.empty()) throw Error(ErrorKind::usage, "--special-tokens: got an empty text, expected a token");
-      if (std::count(all.begin(), all.end(), token) > 1)
-        throw Error(ErrorKind::usage, fmt::format("--special-tokens: {} is given twice", hone::quoted(token)));
+    check_tokens(flags_.special_tokens, "--special-tokens");
+    check_tokens(flags_.tokens, "--tokens");
+    for (const std::string& token : flags_.tokens)
+      if (std::count(flags_.special_tokens.begin(), flags_.special_tokens.end(), token) > 0)
+        throw Error(ErrorKind::usage,
+                    fmt::format("--tokens: {} is given as a special token, too", hone::quoted(token)));
+    if (flags_.special_tokens.empty() && flags_.tokens.empty() && roles().empty() && flags_.multiple == 1)
+      throw Error(ErrorKind::usage,
+                  "nothing to do: expected --special-tokens, --tokens, --bos, --eos, --pad or --multiple");
+  }
+
+  static void check_tokens(const std::vector<std::string>& tokens, const char* flag) {
+    for (const std::string& token : tokens) {
+      require_utf8(token, flag, ErrorKind::usage);
+      if (token.empty()) throw Error(ErrorKind::usage, fmt::format("{}: got an empty text, expected a token", flag));
+      if (token.starts_with("[") && token.ends_with("]") && token.find(',') != std::string::npos)
+        throw Error(ErrorKind::usage, fmt::format("{}: got {}, expected one token", flag, hone::quoted(token)))
+            .hint(fmt::format("several tokens: {0} A {0} B", flag));
+      if (std::count(tokens.begin(), tokens.end(), token) > 1)
+        throw Error(ErrorKind::usage, fmt::format("{}: {} is given twice", flag, hone::quoted(token)));
     }
-    if (all.empty() && roles().empty())
-      throw Error(ErrorKind::usage, "nothing to do: expected --special-tokens, --tokens, --bos, --eos or --pad");
   }
 
   text::Roles roles() const {
@@ -107,11 +120,49 @@ class Extend final : public Command {
     for (const std::string& token : flags_.tokens)
       more.push_back({.content = token, .special = false, .normalized = true});
     const auto made = text::with_tokens(tokenizer, more);
+    for (const auto& [flag, token] : {std::pair{"--bos", &flags_.bos}, {"--eos", &flags_.eos}, {"--pad", &flags_.pad}})
+      if (!token->empty() && !made->id_of(*token))
+        throw Error(ErrorKind::usage, fmt::format("{}: {} is no token of this tokenizer", flag, hone::quoted(*token)))
+            .hint("--special-tokens adds it in the same call");
     return roles().empty() ? made : text::with_roles(*made, roles());
   }
 
+  hub::TokenIds ids_of(const Tokenizer& tokenizer) const {
+    hub::TokenIds ids;
+    for (const auto& [role, token] : roles()) ids.emplace_back(role + "_id", tokenizer.id_of(token).value());
+    return ids;
+  }
+
   std::int64_t rows_for(std::int64_t rows, std::int64_t tokens) const {
-    return tokens <= rows ? rows : (tokens + flags_.multiple - 1) / flags_.multiple * flags_.multiple;
+    return (std::max(rows, tokens) + flags_.multiple - 1) / flags_.multiple * flags_.multiple;
+  }
+
+  // What one would not expect of it.
+  void warn(const Tokenizer& before, const Tokenizer& after, const std::filesystem::path& source) const {
+    for (const std::string& token : flags_.special_tokens)
+      if (!after.is_special(after.id_of(token).value()))
+        log::warning("{}: is there already, as text, and stays so", hone::quoted(token));
+    for (const std::string& token : flags_.tokens) {
+      const std::vector<std::int32_t> ids = before.encode(token, /*special=*/false).ids;
+      if (before.id_of(token))
+        log::warning("{}: is there already{}", hone::quoted(token),
+                     before.is_special(*before.id_of(token)) ? ", as a special token, and stays so" : "");
+      else if (ids.size() == 1)
+        log::warning(
+            "{}: was one token already, {}, which texts will no longer show: what was learnt of it is not "
+            "learnt of the new one",
+            hone::quoted(token), ids[0]);
+    }
+    if ((before.adds_eos && !after.adds_eos) || (before.adds_bos && !after.adds_bos))
+      log::warning(
+          "the tokenizer's own template still begins or ends texts with the old token: it is in "
+          "tokenizer.json, post_processor");
+    const config::Node config = config::read_file((source / "config.json").string());
+    if (const config::Node* held = config.find("quantization_config"); held && !held->is_null())
+      log::warning(
+          "{}: its weights are quantized; those of {} are written in full (hone export --quantization makes "
+          "them small again)",
+          source.string(), flags_.out);
   }
 
   void save(const ModelPlace& place, Model& larger, const hub::SavedWeights& weights,
@@ -133,7 +184,10 @@ class Extend final : public Command {
       for (const std::string& token : *list) {
         const std::int32_t id = after.id_of(token).value_or(-1);
         tokens[token] = id;
-        lines.push_back(fmt::format("{} is {}{}", hone::quoted(token), id, before.id_of(token) ? ", as before" : ""));
+        const bool known = before.id_of(token).has_value();
+        const bool made_special = known && !before.is_special(id) && after.is_special(id);
+        lines.push_back(fmt::format("{} is {}{}{}", hone::quoted(token), id, known ? ", as before" : "",
+                                    made_special ? ", and special now" : ""));
       }
     if (json)
       return write_json(

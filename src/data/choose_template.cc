@@ -37,7 +37,9 @@ void check_tokens(const text::NamedTemplate& chosen, const Tokenizer& tokenizer,
   const auto fail = [&](const std::string& missing) {
     throw Error(ErrorKind::config,
                 fmt::format("{}: {} needs {}, which the tokenizer does not have", option, chosen.name, missing))
-        .hint("choose one without special tokens (alpaca, zephyr), or write one with the tokenizer's own into a file");
+        .hint(
+            "hone extend gives a model more tokens (--special-tokens); or choose one without special tokens (alpaca, "
+            "zephyr), or write one with the tokenizer's own into a file");
   };
   const auto special = text::special_tokens_of(tokenizer);
   const auto is_eos = [](const auto& token) { return token.first == "eos_token"; };

@@ -134,6 +134,12 @@ const auto& entry_of(const Node& hf_config, const std::string& file) {
   const auto* entry = registries().models.find(type);
   if (entry) return *entry;
   const std::string near = config::nearest(type, registries().models.names());
+  if (hf_config.find("text_config") && hf_config.find("vision_config"))
+    throw Error(ErrorKind::config,
+                fmt::format("{}: model_type: {} is a model of texts and images, which hone has not", file, type))
+        .hint(registries().models.find(type + "_text")
+                  ? "hone has its texts' half alone: a folder of type " + type + "_text"
+                  : "hone's models are of texts alone");
   throw Error(ErrorKind::config, fmt::format("{}: model_type: got \"{}\", expected one of {}{}", file, type,
                                              fmt::join(registries().models.names(), ", "),
                                              near.empty() ? "" : "; did you mean " + near + "?"))

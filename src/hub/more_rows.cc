@@ -10,7 +10,9 @@
 #include <set>
 #include <string>
 
+#include "hone/config_read.h"
 #include "hone/hub.h"
+#include "hone/registry.h"
 
 namespace hone::hub {
 namespace {
@@ -22,6 +24,15 @@ Shapes shapes_of(const Model& model) {
   Shapes shapes;
   model.each_weight([&](const std::string& name, const Weight& weight) { shapes[name] = weight.shape(); });
   return shapes;
+}
+
+// Whether models of this type may say it.
+bool has_key(const config::Node& config, const std::string& key) {
+  const config::Node* type = config.find("model_type");
+  const auto options = type ? registries().models.options(type->text()) : nullptr;
+  if (!options) return config.find(key) != nullptr;
+  const auto all = options->describe();
+  return std::any_of(all.begin(), all.end(), [&](const config::OptionInfo& option) { return option.path == key; });
 }
 
 // The weights whose first size is the number of tokens: those that change with it.
@@ -47,11 +58,13 @@ at::Tensor grown(const at::Tensor& table_VD, std::int64_t rows, std::int64_t fir
 
 }  // namespace
 
-std::unique_ptr<Model> with_vocab_size(const Model& model, std::int64_t rows) {
+std::unique_ptr<Model> with_vocab_size(const Model& model, std::int64_t rows, const TokenIds& ids) {
   config::Node config = model.hf_config();
   if (!config.find(kSize))
     throw Error(ErrorKind::config, "config.json: vocab_size: missing; it says how many rows there are");
   config.at_or_add(kSize) = config::Values<std::int64_t>::write(rows);
+  for (const auto& [key, id] : ids)
+    if (has_key(config, key)) config.at_or_add(key) = config::Values<std::int64_t>::write(id);
   return build_model(config, "config.json");
 }
 

@@ -3,15 +3,19 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "hone/model.h"
 #include "hub/save.h"
 
 namespace hone::hub {
 
-// The model, without memory, that the same configuration describes with so many rows for tokens. Throws Error(config):
-// it does not say vocab_size.
-std::unique_ptr<Model> with_vocab_size(const Model& model, std::int64_t rows);
+// The model, without memory, that the same configuration describes with so many rows for tokens, and with these ids
+// ("eos_token_id", 7) where its type has them. Throws Error(config): it does not say vocab_size.
+using TokenIds = std::vector<std::pair<std::string, std::int32_t>>;
+std::unique_ptr<Model> with_vocab_size(const Model& model, std::int64_t rows, const TokenIds& ids = {});
 
 // The model's weights with as many rows for tokens as `larger` has, in tables and heads. Rows from `first` up to `end`
 // and all that the model has not are the mean of those of tokens that it knows, [0, first), as transformers makes new

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "base/log.h"
+#include "base/strings.h"
 #include "hone/config_read.h"
 #include "hone/layers.h"
 #include "models/check_parameters.h"
@@ -147,10 +148,13 @@ void read_two_ropes(const LlamaConfig& c, std::optional<double> sliding_theta, d
   full.parameters = sliding.parameters = nullptr, sliding.scaling = nullptr;
   sliding.theta = sliding_theta;
   if (both.is_map()) {
+    std::vector<std::string> others;
     for (const auto& [key, value] : both.entries())
-      if (key != kFull && key != kSliding)
-        problems.add("rope_parameters." + key, fmt::format("expected sections {} and {} alone", kFull, kSliding), "",
-                     value.mark());
+      if (key != kFull && key != kSliding) others.push_back(key);
+    if (!others.empty())
+      problems.add("rope_parameters",
+                   fmt::format("got {}, expected sections {} and {}", join(others, ", "), kFull, kSliding), "",
+                   both.mark());
     if (const Node* found = both.find(kFull); found && !found->is_null()) full.parameters = found;
     if (const Node* found = both.find(kSliding); found && !found->is_null()) sliding.parameters = found;
   } else if (!both.is_null()) {
