@@ -10,7 +10,7 @@
 #include "base/signals.h"
 #include "base/strings.h"
 #include "cli/output.h"
-#include "cli/utf8.h"
+#include "cli/token_flags.h"
 #include "hone/command.h"
 #include "hone/config_read.h"
 #include "hone/hub.h"
@@ -83,8 +83,8 @@ class Extend final : public Command {
  private:
   void check() const {
     if (flags_.out.empty()) throw Error(ErrorKind::usage, "--out: missing; expected a folder to make");
-    check_tokens(flags_.special_tokens, "--special-tokens");
-    check_tokens(flags_.tokens, "--tokens");
+    check_token_flags(flags_.special_tokens, "--special-tokens");
+    check_token_flags(flags_.tokens, "--tokens");
     for (const std::string& token : flags_.tokens)
       if (std::count(flags_.special_tokens.begin(), flags_.special_tokens.end(), token) > 0)
         throw Error(ErrorKind::usage,
@@ -92,18 +92,6 @@ class Extend final : public Command {
     if (flags_.special_tokens.empty() && flags_.tokens.empty() && roles().empty() && flags_.multiple == 1)
       throw Error(ErrorKind::usage,
                   "nothing to do: expected --special-tokens, --tokens, --bos, --eos, --pad or --multiple");
-  }
-
-  static void check_tokens(const std::vector<std::string>& tokens, const char* flag) {
-    for (const std::string& token : tokens) {
-      require_utf8(token, flag, ErrorKind::usage);
-      if (token.empty()) throw Error(ErrorKind::usage, fmt::format("{}: got an empty text, expected a token", flag));
-      if (token.starts_with("[") && token.ends_with("]") && token.find(',') != std::string::npos)
-        throw Error(ErrorKind::usage, fmt::format("{}: got {}, expected one token", flag, hone::quoted(token)))
-            .hint(fmt::format("several tokens: {0} A {0} B", flag));
-      if (std::count(tokens.begin(), tokens.end(), token) > 1)
-        throw Error(ErrorKind::usage, fmt::format("{}: {} is given twice", flag, hone::quoted(token)));
-    }
   }
 
   text::Roles roles() const {

@@ -10,8 +10,8 @@
 #include "base/strings.h"
 #include "cli/output.h"
 #include "cli/read_data.h"
+#include "cli/token_flags.h"
 #include "cli/training_texts.h"
-#include "cli/utf8.h"
 #include "hone/command.h"
 #include "hone/registry.h"
 #include "hone/text.h"
@@ -28,19 +28,6 @@ inline constexpr auto hone::config::enum_names<hone::text::TrainedKind> =
 
 namespace hone::cli {
 namespace {
-
-// A list in one flag would be one token with brackets and commas in it.
-void check_special(const std::vector<std::string>& tokens) {
-  for (const std::string& token : tokens) {
-    require_utf8(token, "--special-tokens", ErrorKind::usage);
-    if (token.empty()) throw Error(ErrorKind::usage, "--special-tokens: got an empty text, expected a token");
-    if (token.starts_with("[") && token.ends_with("]") && token.find(',') != std::string::npos)
-      throw Error(ErrorKind::usage, fmt::format("--special-tokens: got {}, expected one token", hone::quoted(token)))
-          .hint("several tokens: --special-tokens A --special-tokens B");
-    if (std::count(tokens.begin(), tokens.end(), token) > 1)
-      throw Error(ErrorKind::usage, fmt::format("--special-tokens: {} is given twice", hone::quoted(token)));
-  }
-}
 
 class TokenizerCommand final : public Command {
  public:
@@ -93,7 +80,7 @@ class TokenizerCommand final : public Command {
                   fmt::format("tokenizer: got {}, expected train", hone::quoted(call.positionals[0])));
     if (flags_.lowercase && flags_.kind != text::TrainedKind::word_piece)
       throw Error(ErrorKind::usage, "--lowercase: only with --kind word_piece; the other kinds keep texts as they are");
-    check_special(flags_.special_tokens);
+    check_token_flags(flags_.special_tokens, "--special-tokens");
     io::require_free(flags_.out, flags_.replace);  // before the work, not after
     SourceFile like;
     like.columns = parse_columns(flags_.columns);

@@ -1,9 +1,5 @@
 // Granite 3 (IBM, 2024): Llama whose embeddings, scores, residual additions and logits are multiplied by numbers of
 // their own.
-//
-// Letters in tensor names: D hidden, N tokens.
-#include <ATen/ATen.h>
-
 #include "hone/config_read.h"
 #include "hone/registry.h"
 #include "models/llama_stack.h"
@@ -30,56 +26,21 @@ struct GraniteConfig : LlamaConfig {
   void validate(Problems& problems) const;
 };
 
-struct GraniteShape : LlamaShape {
-  double residual_scale = 1, logits_scale = 1;
-};
-
-GraniteShape resolve(const GraniteConfig& c, Problems& problems) {
-  GraniteShape s;
+LlamaShape resolve(const GraniteConfig& c, Problems& problems) {
+  LlamaShape s;
   if (!resolve_base(c, s, problems)) return s;
   s.attention_scale = c.attention_multiplier, s.embedding_scale = c.embedding_multiplier;
-  s.residual_scale = c.residual_multiplier, s.logits_scale = 1 / c.logits_scaling;
+  // The hidden states are scaled, and not the logits: these are many more.
+  s.residual_scale = c.residual_multiplier, s.hidden_scale = 1 / c.logits_scaling;
   return s;
 }
 
 void GraniteConfig::validate(Problems& problems) const { resolve(*this, problems); }
 
-class GraniteBlock final : public nn::ResidualBlock {
+class Granite final : public LlamaStack {
  public:
-  GraniteBlock(const GraniteShape& shape, const LlamaRopes& ropes, std::int64_t layer)
-      : s(shape), self_attn(child<LlamaAttention>("self_attn", s, ropes, layer)) {}
+  Granite(const GraniteConfig& config, const HeadRequest& head) : LlamaStack(shape_of(config, head)), config_(config) {}
 
-  void add_to(nn::Residual& x, Pass& pass) const override {
-    x += self_attn(input_layernorm(x), pass) * s.residual_scale;
-    x += mlp(post_attention_layernorm(x), pass) * s.residual_scale;
-  }
-
-  nn::PreNormLayer describe(const Pass& pass) const {
-    nn::PreNormLayer layer;
-    self_attn.describe(layer, pass);
-    layer.mlp = mlp.with_adapters(pass);
-    layer.attention_norm_D = input_layernorm.weight.use(), layer.mlp_norm_D = post_attention_layernorm.weight.use();
-    return layer;
-  }
-
- private:
-  const GraniteShape& s;
-  LlamaAttention& self_attn;
-  nn::GatedMlp& mlp =
-      child<nn::GatedMlp>("mlp", nn::GatedMlp::Options{s.hidden, s.inner, s.activation, s.mlp_bias, s.std});
-  nn::RmsNorm& input_layernorm = child<nn::RmsNorm>("input_layernorm", s.hidden, s.norm());
-  nn::RmsNorm& post_attention_layernorm = child<nn::RmsNorm>("post_attention_layernorm", s.hidden, s.norm());
-};
-
-class Granite final : public DecodingLlama<GraniteBlock, GraniteShape> {
- public:
-  Granite(const GraniteConfig& config, const HeadRequest& head)
-      : DecodingLlama(shape_of(config, head)), config_(config) {}
-
-  // Scaled here, and not the logits: these are many more.
-  Tensor finish(const Tensor& x_1ND, Pass& pass) const override {
-    return DecodingLlama::finish(x_1ND, pass) * s.logits_scale;
-  }
   config::Node hf_config() const override {
     config::Node node = to_hf_config(config_, s, dtype());
     const auto put = [&](const char* key, double value) { node.at_or_add(key) = config::Values<double>::write(value); };
@@ -90,9 +51,6 @@ class Granite final : public DecodingLlama<GraniteBlock, GraniteShape> {
   }
 
  private:
-  void describe(nn::PreNormStack& stack) const override {
-    stack.residual_scale = s.residual_scale, stack.hidden_scale = s.logits_scale;
-  }
   GraniteConfig config_;
 };
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <optional>
-#include <vector>
 
 #include "hone/layers.h"
 #include "models/llama_config.h"
@@ -17,7 +16,6 @@ class LlamaRopes {
  public:
   explicit LlamaRopes(const LlamaShape& shape);
   const nn::Rope* of(std::int64_t layer) const;  // null: it is not rotated
-  const nn::Rope& main() const { return rope_; }
   bool depend_on_length() const;
 
  private:

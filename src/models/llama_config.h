@@ -106,6 +106,7 @@ struct LlamaShape {
   QkNorm qk_norm = QkNorm::none;
   std::int64_t no_gradient_id = -1;
   double attention_scale = 1, attention_soft_cap = 0, logit_soft_cap = 0, embedding_scale = 1;
+  double residual_scale = 1, hidden_scale = 1;  // of what is added, and of what the head reads
   std::vector<std::int64_t> windows;  // per layer; 0 = all tokens
   nn::RopeConfig rope;
   std::optional<nn::RopeConfig> sliding_rope;  // of the layers that slide, where they have another

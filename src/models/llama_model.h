@@ -19,6 +19,8 @@
 
 namespace hone::models {
 
+inline Tensor scaled(const Tensor& x, double by) { return by == 1 ? x : x.mul(by); }
+
 // Embedding, blocks, norm and head. Each block is made as B(shape, ropes, index); S is LlamaShape or extends it.
 template <class B, class S = LlamaShape>
 class LlamaModel : public CausalLm, public Classifier {
@@ -34,12 +36,12 @@ class LlamaModel : public CausalLm, public Classifier {
   std::string base_prefix() const override { return "model."; }
   Tensor embed(const Batch& batch, Pass& pass) const override {
     const Tensor x_BTD = model.embed_tokens(batch.ids_BT, pass);
-    return s.embedding_scale == 1 ? x_BTD : x_BTD.mul(embedding_scale());
+    return scaled(x_BTD, embedding_scale());
   }
   std::vector<const Block*> blocks() const override {
     return {model.layers.blocks().begin(), model.layers.blocks().end()};
   }
-  Tensor finish(const Tensor& x_1ND, Pass&) const override { return model.norm(x_1ND); }
+  Tensor finish(const Tensor& x_1ND, Pass&) const override { return scaled(model.norm(x_1ND), s.hidden_scale); }
   const CausalLm* causal_lm() const override { return lm_head ? this : nullptr; }
   const nn::Head& head() const override {
     HONE_ASSERT(lm_head);

@@ -16,8 +16,8 @@ class LlamaBlock final : public nn::ResidualBlock {
       : s(shape), self_attn(child<LlamaAttention>("self_attn", s, ropes, layer)) {}
 
   void add_to(nn::Residual& x, Pass& pass) const override {
-    x += self_attn(input_layernorm(x), pass);
-    x += mlp(post_attention_layernorm(x), pass);
+    x += scaled(self_attn(input_layernorm(x), pass), s.residual_scale);
+    x += scaled(mlp(post_attention_layernorm(x), pass), s.residual_scale);
   }
   nn::PreNormLayer describe(const Pass& pass) const {
     nn::PreNormLayer layer;
@@ -56,14 +56,12 @@ class DecodingLlama : public LlamaModel<B, S>, public nn::HasDecoder {
                            .norm = s.norm(),
                            .scale = s.attention_scale,
                            .embedding_scale = this->embedding_scale(),
+                           .residual_scale = s.residual_scale,
+                           .hidden_scale = s.hidden_scale,
                            .activation = s.activation};
     for (const B* block : Base::model.layers.blocks()) stack.layers.push_back(block->describe(pass));
-    describe(stack);
     return nn::make_pre_norm_decoder(std::move(stack), rows);
   }
-
- private:
-  virtual void describe(nn::PreNormStack& /*stack*/) const {}  // what is not in the shape
 };
 
 using LlamaStack = DecodingLlama<LlamaBlock>;

@@ -11,8 +11,8 @@
 namespace hone::ops {
 
 // x / sqrt(mean(x^2) + eps) * weight over the last dimension. Summed in fp32 at least; for bf16 the normalised value is
-// rounded before it is multiplied, or not, as the form says. gradient_sum
-// takes the weight's gradient; null: autograd does.
+// rounded before it is multiplied, or not, as the form says. gradient_sum takes the weight's gradient; null: autograd
+// does.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, RmsNormForm form,
                     GradientSum* gradient_sum = nullptr);
 

@@ -1,12 +1,9 @@
 // Roles of tokens.
 #include "text/tokenizer/roles.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <functional>
 
-#include "base/strings.h"
 #include "io/json.h"
 #include "text/tokenizer/load.h"
 
@@ -30,10 +27,7 @@ std::shared_ptr<const Tokenizer> made_again(Files files, const Tokenizer& before
 }  // namespace
 
 std::shared_ptr<const Tokenizer> with_roles(const Tokenizer& tokenizer, const Roles& roles) {
-  for (const auto& [role, token] : roles)
-    if (!tokenizer.id_of(token))
-      throw Error(ErrorKind::usage, fmt::format("{}: {} is no token of this tokenizer", role, hone::quoted(token)))
-          .hint("add it in the same call");
+  for (const auto& [role, token] : roles) HONE_ASSERT(tokenizer.id_of(token));
   Files files = tokenizer.files;
   const bool has_config =
       std::any_of(files.begin(), files.end(), [](const auto& file) { return file.first == kConfig; });

@@ -13,7 +13,7 @@ namespace hone::text {
 using Roles = std::vector<std::pair<std::string, std::string>>;  // "eos_token", its text; ...
 
 // The tokenizer with these tokens in these roles: tokenizer_config.json, which is made where there is none, and
-// special_tokens_map.json where there is one. Throws Error(usage) for a text that is no token of it.
+// special_tokens_map.json where there is one. REQUIRES: they are tokens of it.
 std::shared_ptr<const Tokenizer> with_roles(const Tokenizer& tokenizer, const Roles& roles);
 
 // add_tokens() for files that transformers reads, too: where tokenizer_config.json lists added tokens
