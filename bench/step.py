@@ -13,7 +13,7 @@ whole, as its flash attention knows no boundaries, but in a mode that ends with 
 positions. `--ranks 2` gives each of two hone processes the case's rows, which then
 have all of the model, and then a share of it: what is printed last is the part of twice one process's rate. `--floor`
 also times the step's matrix products by themselves in torch, best of seven each. `--type gemma3_text` measures
-a relative of Llama in the sizes of the case.
+another decoder in the sizes of the case.
 """
 import argparse
 import json
@@ -48,7 +48,7 @@ TYPE = None  # of the model, in place of the case's
 TYPES = {"llama": ("Llama", {}), "qwen2": ("Qwen2", {}), "qwen3_moe": ("Qwen3Moe", {}), "gemma": ("Gemma", {}),
          "gemma2": ("Gemma2", {}), "gemma3_text": ("Gemma3", {"query_pre_attn_scalar": 64}), "granite": ("Granite", {}),
          "smollm3": ("SmolLM3", {}), "olmo2": ("Olmo2", {}), "olmo3": ("Olmo3", {}), "phi3": ("Phi3", {}),
-         "mixtral": ("Mixtral", {})}
+         "mixtral": ("Mixtral", {}), "xlstm": ("xLSTM", {})}
 
 
 def is_lora(case):
@@ -63,6 +63,9 @@ def shape(case):
     made = sizes(case)
     if TYPE is None:
         return made
+    if TYPE == "xlstm":  # heads as in the published models of these sizes; no more ids than there are, no cache
+        own = ("hidden_size", "num_hidden_layers", "vocab_size")
+        return dict(num_heads=4, **{key: made[key] for key in own})
     ids = dict(pad_token_id=None, bos_token_id=None, eos_token_id=None)
     heads = {} if TYPE == "phi3" else dict(head_dim=made["hidden_size"] // made["num_attention_heads"])
     return {**made, **ids, **heads, **TYPES[TYPE][1]}

@@ -52,7 +52,7 @@ class HONE_API Pass {
                                    // must then outlive the backward pass
   Float8 float8 = Float8::off;     // of products with weights that take it; evaluations and texts are made without
   bool share_prefixes = false;     // Doc::shared is computed once; Model::forward sets it where the model can
-  nn::KvCache* cache = nullptr;    // generation: keys and values of earlier tokens
+  nn::KvCache* cache = nullptr;    // generation: what earlier tokens left, keys and values or memories
   std::string adapter = kDefaultAdapter;     // of those on the weights; "": the model below, a reference at no cost
   std::function<bool(const std::string&)> wanted;  // which intermediates are kept; empty: none
   std::map<std::string, Tensor> sown;        // intermediates that layers handed out by sow(), without their graph
@@ -123,6 +123,12 @@ struct AttentionLayer {
   bool causal = true;
 };
 
+// One layer's memory instead of attention: per head a matrix that tokens are added to and read from (nn::mlstm). Its
+// size does not depend on how many tokens there are.
+struct MemoryLayer {
+  std::int64_t heads = 0, key_size = 0, value_size = 0;  // heads 0: there is none
+};
+
 // Plug-in (src/models).
 class HONE_API Model : public Module {
  public:
@@ -149,6 +155,7 @@ class HONE_API Model : public Module {
   void check_length(std::int64_t length, const std::string& option) const;
   // For measures of work (src/nn/flops.h); empty: it has no attention, or does not tell.
   virtual std::vector<AttentionLayer> attention() const { return {}; }
+  virtual std::vector<MemoryLayer> memories() const { return {}; }  // likewise
   // HF's model_type and config.json (transformers 5 form) of this model.
   virtual config::Node hf_config() const = 0;
 
@@ -169,10 +176,11 @@ class HONE_API Model : public Module {
   std::unique_ptr<Residency> unpacking_;
 };
 
-// Sizes that a key/value cache needs, per layer. window 0 = all tokens are kept.
+// Sizes that a cache needs, per layer: of keys and values (window 0 = all tokens are kept), or of a memory.
 struct CacheSpec {
   struct Layer {
     std::int64_t kv_heads = 0, head_size = 0, window = 0;
+    MemoryLayer memory = {};
   };
   std::vector<Layer> layers;
 };

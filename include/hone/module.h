@@ -28,8 +28,9 @@ using at::Tensor;
 
 // How a fresh weight is filled; a function of (seed, full name), independent of order, threads and precision.
 struct Init {
-  enum class Kind { normal, ones, zeros } kind = Kind::normal;
-  double std = 0.02;
+  enum class Kind { normal, ones, zeros, ramp } kind = Kind::normal;
+  double std = 0.02;           // of normal numbers
+  double first = 0, last = 0;  // of a ramp: equal steps from one to the other along a weight of one dimension
 };
 
 // Which part of a weight this process holds. Dimensions are those of the whole weight.

@@ -44,6 +44,11 @@ class TokenWork {
     add(2 * scores, /*trainable=*/true);  // scores and the sum of values; backward, the gradients of both factors
   }
 
+  // Of each head the product of key and value, and the query's with what is held.
+  void add_memory(const MemoryLayer& layer) {
+    add(4 * static_cast<double>(layer.heads * layer.key_size * layer.value_size), /*trainable=*/true);
+  }
+
   TokenFlops made() const { return made_; }
 
  private:
@@ -72,6 +77,7 @@ TokenFlops flops_per_token(const Model& model, const FlopsOptions& options) {
   TokenWork work(options);
   model.each_weight([&](const std::string& name, const Weight& weight) { work.add_weight(model, name, weight); });
   for (const AttentionLayer& layer : model.attention()) work.add_attention(layer);
+  for (const MemoryLayer& layer : model.memories()) work.add_memory(layer);
   return work.made();
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "nn/plan.h"
+#include "ops/mlstm.h"
 #include "tensor/device.h"
 #include "tensor/host.h"
 
@@ -27,9 +28,15 @@ KvCache::KvCache(CacheSpec spec, std::int64_t rows)
 
 std::int64_t KvCache::bytes() const {
   std::int64_t sum = 0;
-  for (const Slot& slot : slots_)
-    if (slot.k_RGCK.defined()) sum += static_cast<std::int64_t>(slot.k_RGCK.nbytes() + slot.v_RGCK.nbytes());
+  for (Slot slot : slots_)
+    for (const Tensor* x : slot.tensors()) sum += static_cast<std::int64_t>(x->nbytes());
   return sum;
+}
+
+std::vector<Tensor*> KvCache::Slot::tensors() {
+  std::vector<Tensor*> all{&k_RGCK, &v_RGCK, &memory.values_RHKV, &memory.keys_RHK, &memory.m_RH};
+  std::erase_if(all, [](const Tensor* x) { return !x->defined(); });
+  return all;
 }
 
 void KvCache::keep(const std::vector<std::int64_t>& rows) {
@@ -45,9 +52,10 @@ void KvCache::keep(const std::vector<std::int64_t>& rows) {
   pick(lengths_);
   for (Slot& slot : slots_) {
     pick(slot.dropped);
-    if (!slot.k_RGCK.defined()) continue;
-    index = devices::sent(index, slot.k_RGCK.device());  // once: all slots are on one device
-    for (Tensor* x : {&slot.k_RGCK, &slot.v_RGCK}) *x = x->index_select(0, index);
+    for (Tensor* x : slot.tensors()) {
+      index = devices::sent(index, x->device());  // once: all slots are on one device
+      *x = x->index_select(0, index);
+    }
   }
 }
 
@@ -148,6 +156,20 @@ Tensor KvCache::attend(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_
   append(slot, window, k_NGK, v_NGK, plan, fresh);
   return fresh ? ops::attention(q_NHK, k_NGK, v_NGK, plan.documents(), options)
                : attend_each(slot, q_NHK, plan, options);
+}
+
+Tensor KvCache::mlstm(std::int64_t layer, const ops::MlstmInput& input, const Plan& plan, double eps) {
+  const MemoryLayer& sizes = spec_.layers.at(layer).memory;
+  HONE_ASSERT(sizes.heads == input.q_NHK.size(1) && sizes.key_size == input.q_NHK.size(2) &&
+              sizes.value_size == input.v_NHV.size(2));
+  ops::MlstmMemory& memory = slots_[layer].memory;
+  if (!memory.m_RH.defined())
+    memory = {at::zeros({rows(), sizes.heads, sizes.key_size, sizes.value_size}, input.input_NH.options()),
+              at::zeros({rows(), sizes.heads, sizes.key_size}, input.input_NH.options()),
+              at::zeros({rows(), sizes.heads}, input.input_NH.options())};
+  ops::MlstmPast past{memory, {}};
+  for (const PlannedDoc& doc : plan.docs()) past.rows.push_back(doc.row);
+  return ops::mlstm_on(input, plan.documents(), eps, past);
 }
 
 // What is stale gets other values, but stays where it is.

@@ -1,4 +1,5 @@
-// Keys and values of the tokens so far, for generation: each row keeps its own length, so that nothing is padded.
+// What the tokens so far left, for generation: keys and values, or memories. Each row keeps its own length, so that
+// nothing is padded.
 //
 // Letters: G key/value heads, C capacity, K head size, N tokens of one pass.
 #pragma once
@@ -14,6 +15,7 @@
 #include "nn/past.h"
 #include "nn/rope.h"
 #include "ops/attention.h"
+#include "ops/primitives.h"
 #include "ops/rope.h"
 
 namespace hone::nn {
@@ -37,6 +39,8 @@ class HONE_API KvCache final : public Past {
   // rope: by which q and k are yet to be rotated; null: they are.
   Tensor attend(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, const Plan& plan,
                 const ops::AttentionOptions& options, const ops::RopeTable* rope = nullptr);
+  // A matrix memory of layer `layer` takes in the pass's tokens. Called by nn::mlstm.
+  Tensor mlstm(std::int64_t layer, const ops::MlstmInput& input, const Plan& plan, double eps);
   // Before a pass looks its tokens up in a table. That is a kernel of LibTorch's, which begins when all that the device
   // was given before has ended: what was changed until now is settled (ops::CacheRoom) for the pass's attention. What
   // is changed after this is not, but for the newest entries: who changes anything says so. Called by Model::forward.
@@ -45,7 +49,7 @@ class HONE_API KvCache final : public Past {
   void advance(const Plan& plan);
 
   // For one token of each row (nn/decoding): makes room for it in each layer, behind what the row holds; null before
-  // the first pass. Good until the next call of anything here.
+  // the first pass, and where a layer has a memory instead. Good until the next call of anything here.
   struct Room {
     Tensor k_RGCK, v_RGCK;
     std::vector<std::int64_t> held;  // per row
@@ -74,7 +78,9 @@ class HONE_API KvCache final : public Past {
  private:
   struct Slot {
     Tensor k_RGCK, v_RGCK;
+    ops::MlstmMemory memory;  // instead of them
     std::vector<std::int64_t> dropped;  // per row: oldest tokens that a window no longer needs
+    std::vector<Tensor*> tensors();  // those that are there
   };
   std::int64_t held(const Slot& slot, std::int64_t row) const { return lengths_[row] - slot.dropped[row]; }
   std::int64_t taken(const PlannedDoc& doc, std::int64_t window, bool fresh) const;

@@ -10,7 +10,6 @@
 namespace hone::nn {
 
 namespace {
-constexpr Init kZeros{.kind = Init::Kind::zeros, .std = 0};
 constexpr Init normal(double std) { return {.kind = Init::Kind::normal, .std = std}; }
 }  // namespace
 
@@ -21,7 +20,7 @@ Tensor adapt(Tensor y, const Tensor& x, const Weight& weight, const Pass& pass) 
 
 Linear::Linear(std::int64_t in, std::int64_t out, Options options)
     : weight(parameter("weight", {out, in}, normal(options.std))),
-      bias(options.bias ? &parameter("bias", {out}, kZeros, /*decays=*/false) : nullptr) {
+      bias(options.bias ? &parameter("bias", {out}, options.fresh_bias, /*decays=*/false) : nullptr) {
   weight.set_use(WeightUse::product);
   constexpr std::int64_t kSizes = 16;  // what the hardware's products in fp8 take
   weight.set_takes_float8(in % kSizes == 0 && out % kSizes == 0);
@@ -78,9 +77,9 @@ Tensor Embedding::operator()(const Tensor& ids, const Pass& pass) const {
 
 GatedMlp::GatedMlp(const Options& o)
     : activation_(o.activation),
-      gate_(child<Linear>(o.gate, o.hidden, o.inner, Linear::Options{o.bias, o.std})),
+      gate_(child<Linear>(o.gate, o.hidden, o.inner, Linear::Options{o.bias, o.gate_std.value_or(o.std)})),
       up_(child<Linear>(o.up, o.hidden, o.inner, Linear::Options{o.bias, o.std})),
-      down_(child<Linear>(o.down, o.inner, o.hidden, Linear::Options{o.bias, o.std})) {}
+      down_(child<Linear>(o.down, o.inner, o.hidden, Linear::Options{o.bias, o.down_std.value_or(o.std)})) {}
 
 Tensor GatedMlp::operator()(const Input& x, const Pass& pass) const {
   const bool apart = gate_.is_made_apart(pass) || up_.is_made_apart(pass) || down_.is_made_apart(pass);

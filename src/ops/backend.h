@@ -90,7 +90,19 @@ struct Backend {
                               const at::Tensor& bias, double eps);
     NormGradients (*layer_norm_backward)(const at::Tensor& dy, const at::Tensor& extra, const at::Tensor& weight,
                                          const LayerNormed& saved);
+    // As ops/head_norm.h says.
+    HeadNormed (*head_norm)(const at::Tensor& x_NHK, const at::Tensor& gate, const at::Tensor& weight, double eps);
+    HeadNormGradients (*head_norm_backward)(const at::Tensor& dy, const HeadNormSaved& saved);
   } norms{};
+
+  // As ops/mlstm.h says. The last dimension of q, k, v and dh is dense, and both gates are.
+  struct Mlstm {
+    MlstmMade (*forward)(const MlstmInput& input, const Documents& documents, double eps, const MlstmPast& past);
+    MlstmInput (*backward)(const at::Tensor& dh_NHV, const MlstmSaved& saved, const Documents& documents,
+                           double eps);  // gradients of the input, without a past
+    // Bytes that `backward` has for itself meanwhile.
+    std::int64_t (*backward_room)(const MlstmInput& input, const Documents& documents);
+  } mlstm{};
 
   struct Elementwise {
     at::Tensor (*gated)(const at::Tensor& gate, const at::Tensor& up, Activation activation);

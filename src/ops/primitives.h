@@ -1,7 +1,7 @@
 // What the primitives of a device take and give (ops/backend.h), and the ops above them with it.
 //
 // Letters: M rows, N columns or tokens, K what is summed over or head size, B blocks of rows, O columns, H query heads,
-// S rows by groups, as slots by experts E, of K choices each; D hidden, I inner.
+// S rows by groups, as slots by experts E, of K choices each; D hidden, I inner; R rows of a cache; V size of a value.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -145,6 +145,39 @@ struct NextStep {
 // Tokens [first, first + count) of a pass, which are entries [at, at + count) of a row.
 struct CacheRun {
   std::int64_t first = 0, count = 0, row = 0, at = 0;
+};
+
+// Of sigmoid(gate) times a norm by heads: the result, and one value per token and head.
+struct HeadNormed {
+  at::Tensor y, mean_NH, inv_std_NH;
+};
+struct HeadNormSaved {
+  at::Tensor x_NHK, gate, weight, mean_NH, inv_std_NH;
+};
+struct HeadNormGradients {
+  at::Tensor x_NHK, gate, weight_BO;  // the last as NormGradients has it
+};
+
+// What a matrix memory reads, as ops/mlstm.h says. The gates are in fp32 (fp64).
+struct MlstmInput {
+  at::Tensor q_NHK, k_NHK, v_NHV, input_NH, forget_NH;
+};
+// What rows hold, in fp32 (fp64): sums that are divided by e^m.
+struct MlstmMemory {
+  at::Tensor values_RHKV, keys_RHK, m_RH;
+};
+// Memories that documents go on with, and leave behind: the row of each document; none: they begin with nothing.
+struct MlstmPast {
+  MlstmMemory memory;
+  std::vector<std::int64_t> rows;
+};
+// The result, and what it was divided by where that is large enough, in fp32 (fp64).
+struct MlstmMade {
+  at::Tensor h_NHV, divisor_HN;
+};
+struct MlstmSaved {
+  MlstmInput input;
+  MlstmMade made;
 };
 
 // Labels in range and weights, in fp32 (fp64), of a chunk of tokens of a loss.

@@ -2,6 +2,7 @@
 #include "train/meta_run.h"
 
 #include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
@@ -246,12 +247,17 @@ HostBatch with_answers(const HostBatch& asked, const Needs& needs, bool evaluati
 // A cache doubles where it has to grow.
 std::uint64_t answers_bytes(const Model& model, Precision precision, const Needs& needs, const HostBatch& batch) {
   if (needs.answers == 0) return 0;
-  std::int64_t longest = 0, numbers = 0;
+  std::int64_t longest = 0, numbers = 0, of_memories = 0;
   for (const Doc& doc : batch.docs) longest = std::max<std::int64_t>(longest, doc.end - doc.begin);
-  for (const CacheSpec::Layer& layer : model.causal_lm()->cache_spec().layers)
+  for (const CacheSpec::Layer& layer : model.causal_lm()->cache_spec().layers) {
     numbers += 4 * layer.kv_heads * layer.head_size * (layer.window > 0 ? std::min(longest, layer.window) : longest);
+    of_memories += layer.memory.heads * layer.memory.key_size * layer.memory.value_size;
+  }
   const std::int64_t all = std::ssize(batch.docs), rows = std::min(all, needs.answers_at_once.value_or(all));
-  return static_cast<std::uint64_t>(rows * numbers) * c10::elementSize(hub::type_of(precision));
+  const at::ScalarType type = hub::type_of(precision);
+  const auto bytes = static_cast<std::int64_t>(c10::elementSize(type)),
+             bytes_of_memory = static_cast<std::int64_t>(c10::elementSize(at::toOpMathType(type)));
+  return static_cast<std::uint64_t>(rows * (numbers * bytes + of_memories * bytes_of_memory));
 }
 
 // Ranks that share a model out keep one part of so many of what is trained, and have whole blocks for a moment: the

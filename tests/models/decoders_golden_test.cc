@@ -1,4 +1,4 @@
-// Llama's relatives with blocks of their own against transformers: logits, losses, every gradient, ten AdamW steps;
+// Decoders with blocks of their own, Llama's relatives and xLSTM, against transformers: logits, losses, every gradient, ten AdamW steps;
 // with kernels and without. Then what every decoder has to do alike: packing, the cache, checkpointing, lower
 // precision.
 #include <gtest/gtest.h>
@@ -41,7 +41,10 @@ TEST_P(DecoderGolden, EveryGradient) {
   Pass pass(batch);
   pass.training = true;
   mean_loss(*model, batch, pass).backward();
-  expect_golden_gradients(*model, golden_.tensors);
+  // Input gates that are all larger by the same number change next to nothing: their bias's gradient is a small sum of
+  // large parts, off by 2e-5 of itself in transformers' own fp32.
+  expect_golden_gradients(*model, golden_.tensors,
+                          [](const std::string& name) { return name.ends_with("igate_preact.bias") ? 1e-2 : 1e-3; });
 }
 
 TEST_P(DecoderGolden, TenSteps) {
@@ -61,7 +64,7 @@ TEST_P(DecoderGolden, TheCacheGivesWhatAWholePassGives) {
 INSTANTIATE_TEST_SUITE_P(Models, DecoderGolden, testing::ValuesIn(golden_params(golden_names(kDecoders))),
                          print_golden);
 
-TEST(DecoderGoldens, AreThere) { EXPECT_EQ(golden_names(kDecoders).size(), 16u); }
+TEST(DecoderGoldens, AreThere) { EXPECT_EQ(golden_names(kDecoders).size(), 18u); }
 
 TEST(Decoders, CheckpointedBlocksGiveTheSameBits) {
   for (const std::string& name : golden_names(kDecoders))

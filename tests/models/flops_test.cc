@@ -67,6 +67,10 @@ TEST(Flops, AreThoseOfTheProductsThatAPassMakes) {
     expect_counted(*Golden(name).model(), name);
 }
 
+TEST(Flops, OfMemoriesAreThoseOfTheirTokens) {
+  for (const std::string name : {"xlstm", "xlstm-wide"}) expect_counted(*Golden(name, kDecoders).model(), name);
+}
+
 TEST(Flops, ExpertsCountByTheirShareOfTheTokens) {
   for (const std::string& name : golden_names(kExperts)) expect_counted(*Golden(name, kExperts).model(), name);
 }

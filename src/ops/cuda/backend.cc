@@ -4,6 +4,7 @@
 #include <ATen/Context.h>
 
 #include "ops/cuda/table.h"
+#include "ops/reference/table.h"
 
 namespace hone::ops {
 
@@ -18,6 +19,7 @@ const Backend& cuda_backend() {
                    cuda_table::products(),
                    cuda_table::attention(),
                    cuda_table::norms(),
+                   reference_table::mlstm(),
                    cuda_table::elementwise(),
                    cuda_table::sums(),
                    cuda_table::routed(),

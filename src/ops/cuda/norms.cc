@@ -1,5 +1,6 @@
 // Norms by kernels of ours.
 #include "ops/cuda/table.h"
+#include "ops/reference/table.h"
 
 namespace hone::ops::cuda_table {
 namespace {
@@ -148,6 +149,10 @@ NormGradients layer_norm_backward(const at::Tensor& given_dy, const at::Tensor& 
 
 }  // namespace
 
-Backend::Norms norms() { return {rms_norm, rms_norm_backward, layer_norm, layer_norm_backward}; }
+Backend::Norms norms() {
+  const Backend::Norms reference = reference_table::norms();
+  return {rms_norm,           rms_norm_backward,   layer_norm, layer_norm_backward, reference.head_norm,
+          reference.head_norm_backward};
+}
 
 }  // namespace hone::ops::cuda_table

@@ -90,6 +90,25 @@ NormGradients layer_norm_backward(const at::Tensor& dy, const at::Tensor&, const
   return {like(saved.sum), sums_of_blocks(saved.sum), sums_of_blocks(saved.sum)};
 }
 
+HeadNormed head_norm(const at::Tensor& x_NHK, const at::Tensor& gate, const at::Tensor&, double) {
+  const at::IntArrayRef of_heads = x_NHK.sizes().slice(0, 2);
+  return {like(gate), wide_of(x_NHK, of_heads), wide_of(x_NHK, of_heads)};
+}
+HeadNormGradients head_norm_backward(const at::Tensor&, const HeadNormSaved& saved) {
+  return {like(saved.x_NHK), like(saved.gate), sums_of_blocks(saved.gate)};
+}
+
+MlstmMade mlstm(const MlstmInput& input, const Documents&, double, const MlstmPast&) {
+  return {like(input.v_NHV), wide_of(input.v_NHV, {input.v_NHV.size(1), input.v_NHV.size(0)})};
+}
+MlstmInput mlstm_backward(const at::Tensor&, const MlstmSaved& saved, const Documents& documents, double) {
+  const MlstmInput& x = saved.input;
+  MlstmInput made{like(x.q_NHK), like(x.k_NHK), like(x.v_NHV), like(x.input_NH), like(x.forget_NH)};
+  const Backend& table = stood_for ? *stood_for : cpu_backend();
+  at::empty({table.mlstm.backward_room(x, documents)}, x.q_NHK.options().dtype(at::kByte));
+  return made;
+}
+
 at::Tensor gated(const at::Tensor& gate, const at::Tensor&, Activation) { return like(gate); }
 GatedGradients gated_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up, Activation,
                               GatedWish wish) {
@@ -136,7 +155,9 @@ const Backend& meta_backend() {
                              {into, with_packed, skinny, meta_table::skinny_gated, GroupLoop<into>::grouped,
                               GroupLoop<into>::over_groups, emulated_to_float8, emulated_float8_into<into>},
                              {attend, attend_backward, attend_cached, decode, store, store_one_each},
-                             {meta_table::rms_norm, rms_norm_backward, meta_table::layer_norm, layer_norm_backward},
+                             {meta_table::rms_norm, rms_norm_backward, meta_table::layer_norm, layer_norm_backward,
+                              head_norm, head_norm_backward},
+                             {meta_table::mlstm, mlstm_backward, nullptr},
                              {meta_table::gated, meta_table::gated_backward, rotate_into, meta_table::dropout},
                              {sums_of_blocks, join, add_to_table, loss, all_finite, likeliest_of, chunk_bytes},
                              {Parts::slots, take, add_up, routed_backward, Parts::choose, Parts::choose_backward,

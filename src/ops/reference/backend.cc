@@ -19,6 +19,7 @@ const Backend& reference_backend() {
                              reference_table::products(),
                              reference_table::attention(),
                              reference_table::norms(),
+                             reference_table::mlstm(),
                              reference_table::elementwise(),
                              reference_table::sums(),
                              reference_table::routed()};

@@ -57,8 +57,26 @@ NormGradients layer_norm_backward(const at::Tensor& dy, const at::Tensor& extra,
   return {dx.to(dy.scalar_type()), over_rows(gradient * y), over_rows(gradient)};
 }
 
+HeadNormed head_norm(const at::Tensor& x_NHK, const at::Tensor& gate, const at::Tensor& weight, double eps) {
+  const at::Tensor wide = widened(x_NHK), centre = row_mean(wide), away = wide - centre;
+  const at::Tensor inv_std = (row_mean(away.square()) + eps).rsqrt();
+  const at::Tensor y = (away * inv_std).view(gate.sizes()) * widened(weight) * widened(gate).sigmoid();
+  return {y.to(x_NHK.scalar_type()), centre.squeeze(-1), inv_std.squeeze(-1)};
+}
+
+HeadNormGradients head_norm_backward(const at::Tensor& dy, const HeadNormSaved& saved) {
+  const at::Tensor inv_std = saved.inv_std_NH.unsqueeze(-1);
+  const at::Tensor y_NHK = (widened(saved.x_NHK) - saved.mean_NH.unsqueeze(-1)) * inv_std, y = y_NHK.view(dy.sizes());
+  const at::Tensor open = widened(saved.gate).sigmoid(), opened = widened(dy) * open, g = opened * widened(saved.weight);
+  const at::Tensor g_NHK = g.view(y_NHK.sizes());
+  const at::Tensor dx = (g_NHK - row_mean(g_NHK) - y_NHK * row_mean(g_NHK * y_NHK)) * inv_std;
+  return {dx.to(dy.scalar_type()), (g * y * (1 - open)).to(dy.scalar_type()), over_rows(opened * y)};
+}
+
 }  // namespace
 
-Backend::Norms norms() { return {rms_norm, rms_norm_backward, layer_norm, layer_norm_backward}; }
+Backend::Norms norms() {
+  return {rms_norm, rms_norm_backward, layer_norm, layer_norm_backward, head_norm, head_norm_backward};
+}
 
 }  // namespace hone::ops::reference_table

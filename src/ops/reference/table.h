@@ -8,6 +8,7 @@ namespace hone::ops::reference_table {
 Backend::Products products();
 Backend::Attention attention();
 Backend::Norms norms();
+Backend::Mlstm mlstm();
 Backend::Elementwise elementwise();
 Backend::Sums sums();
 Backend::Routed routed();

@@ -7,7 +7,7 @@
 // aligned to 64 bytes.
 #pragma once
 
-#include "ops/cpu/kernel.h"
+#include "ops/cpu/products/head_rows.h"
 
 namespace hone::ops::cpu {
 
@@ -28,13 +28,6 @@ struct AttentionShape {
   AttentionDropout dropout{};
   std::int64_t ahead = 0;
   double soft_cap = 0;
-};
-
-// Rows of one head: row i begins at data + i * stride.
-template <class T>
-struct HeadRows {
-  T* data = nullptr;
-  std::int64_t stride = 0;
 };
 
 template <class T>

@@ -6,7 +6,6 @@
 // threads.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <c10/core/CPUAllocator.h>
 
 #include <algorithm>
 #include <memory>
@@ -14,6 +13,7 @@
 
 #include "base/waiting.h"
 #include "ops/cpu/products/attention.h"
+#include "ops/cpu/table/heads.h"
 #include "ops/cpu/table/table.h"
 #include "ops/dropout_words.h"
 #include "ops/kernels.h"
@@ -24,33 +24,6 @@ namespace hone::ops::cpu_table::blocks {
 namespace {
 
 using cpu::AttentionShape;
-using cpu::HeadRows;
-
-// Memory where tensors have theirs, aligned to 64 bytes.
-class Room {
- public:
-  Room() = default;
-  explicit Room(std::int64_t bytes) : memory_(c10::GetCPUAllocator()->allocate(static_cast<std::size_t>(bytes))) {}
-  char* at(std::int64_t byte = 0) const { return static_cast<char*>(memory_.get()) + byte; }
-
- private:
-  at::DataPtr memory_;
-};
-
-// A tensor [tokens, heads, K] or [heads, tokens, K] (`tokens`: which dimension they are).
-template <class T>
-struct Heads {
-  Heads(const at::Tensor& x, int tokens)
-      : data(const_cast<T*>(x.const_data_ptr<T>())), token(x.stride(tokens)), head(x.stride(1 - tokens)) {}
-  HeadRows<T> rows(std::int64_t which, std::int64_t first) const {
-    return {data + which * head + first * token, token};
-  }
-  HeadRows<const T> read(std::int64_t which, std::int64_t first) const {
-    return {data + which * head + first * token, token};
-  }
-  T* data;
-  std::int64_t token, head;
-};
 
 struct Job {
   AttentionShape shape;
@@ -176,8 +149,8 @@ class Forward {
  private:
   void run_apart(std::int64_t first, std::int64_t last) {
     share_out_with(last - first, [&] {
-      auto keys = std::make_shared<Room>(largest(jobs_, first, last, kernels_.key_room));
-      auto work = std::make_shared<Room>(largest(jobs_, first, last, kernels_.work_room));
+      auto keys = std::make_shared<WorkRoom>(largest(jobs_, first, last, kernels_.key_room));
+      auto work = std::make_shared<WorkRoom>(largest(jobs_, first, last, kernels_.work_room));
       return [this, first, keys, work](std::int64_t unit) {
         const Job& job = jobs_[first + unit];
         for (std::int64_t b = job.first_key_block(0); b < job.key_blocks(); ++b) pack(job, b, keys->at(), work->at());
@@ -188,7 +161,7 @@ class Forward {
   }
 
   void run_together(std::int64_t count) {
-    std::vector<Room> keys;
+    std::vector<WorkRoom> keys;
     std::vector<Unit> packs, blocks;
     for (std::int64_t j = 0; j < count; ++j) {
       const Job& job = jobs_[j];
@@ -201,7 +174,7 @@ class Forward {
     std::stable_sort(blocks.begin(), blocks.end(), [](const Unit& a, const Unit& b) { return a.block > b.block; });
     const auto each = [&](const std::vector<Unit>& units, auto&& work) {
       share_out_with(static_cast<std::int64_t>(units.size()), [&] {
-        auto room = std::make_shared<Room>(largest(jobs_, 0, count, kernels_.work_room));
+        auto room = std::make_shared<WorkRoom>(largest(jobs_, 0, count, kernels_.work_room));
         return [&, room](std::int64_t i) { work(jobs_[units[i].job], units[i], room->at()); };
       });
     };
@@ -256,21 +229,21 @@ class Backward {
  private:
   // What the threads that work on a job share.
   struct Shared {
-    Room keys, queries;
+    WorkRoom keys, queries;
     std::int64_t query_bytes = 0;      // per query head
     std::unique_ptr<Watched[]> added;  // per block of queries: blocks of keys added to it
   };
 
   Shared rooms_of(const Job& job) const {
-    Shared rooms{Room(kernels_.key_room(job.shape)), {}, kernels_.query_room(job.shape), nullptr};
-    rooms.queries = Room(rooms.query_bytes * shared_heads_);
+    Shared rooms{WorkRoom(kernels_.key_room(job.shape)), {}, kernels_.query_room(job.shape), nullptr};
+    rooms.queries = WorkRoom(rooms.query_bytes * shared_heads_);
     rooms.added = std::make_unique<Watched[]>(shared_heads_ * job.blocks());
     return rooms;
   }
 
   void run_apart(std::int64_t first, std::int64_t last) {
     share_out_with(last - first, [&] {
-      auto work = std::make_shared<Room>(largest(jobs_, first, last, kernels_.work_room));
+      auto work = std::make_shared<WorkRoom>(largest(jobs_, first, last, kernels_.work_room));
       return [this, first, work](std::int64_t unit) {
         const Job& job = jobs_[first + unit];
         const Shared rooms = rooms_of(job);
@@ -295,7 +268,7 @@ class Backward {
     std::stable_sort(blocks.begin(), blocks.end(), [](const Unit& a, const Unit& b) { return a.block < b.block; });
     const auto each = [&](const std::vector<Unit>& units, auto&& work) {
       share_out_with(static_cast<std::int64_t>(units.size()), [&] {
-        auto room = std::make_shared<Room>(largest(jobs_, 0, count, kernels_.work_room));
+        auto room = std::make_shared<WorkRoom>(largest(jobs_, 0, count, kernels_.work_room));
         return [&, room](std::int64_t i) { work(jobs_[units[i].job], units[i], room->at()); };
       });
     };
@@ -348,14 +321,6 @@ class Backward {
   const Dropout dropout_;
 };
 
-bool covers_all(const std::vector<Span>& spans, std::int64_t tokens) {
-  std::int64_t covered = 0;
-  for (const Span& span : spans) covered += std::max<std::int64_t>(0, span.end - span.begin);
-  return covered == tokens;
-}
-at::Tensor made_like(const at::Tensor& x, bool covered) {
-  return covered ? at::empty(x.sizes(), x.options()) : at::zeros(x.sizes(), x.options());
-}
 Attended made_for(const at::Tensor& q_NHK, bool covered) {
   const auto wide = q_NHK.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   return {made_like(q_NHK, covered), at::empty({q_NHK.size(1), q_NHK.size(0)}, q_NHK.options().dtype(wide))};

@@ -19,6 +19,7 @@ const Backend& cpu_backend() {
                              cpu_table::products(),
                              cpu_table::attention(),
                              cpu_table::norms(),
+                             cpu_table::mlstm(),
                              cpu_table::elementwise(),
                              cpu_table::sums(),
                              cpu_table::routed()};

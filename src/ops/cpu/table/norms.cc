@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include "ops/column_sum.h"
+#include "ops/cpu/head_norm.h"
 #include "ops/cpu/layer_norm.h"
 #include "ops/cpu/rms_norm.h"
 #include "ops/cpu/table/table.h"
@@ -123,8 +124,62 @@ NormGradients layer_norm_backward(const at::Tensor& dy, const at::Tensor& extra,
   return {dx, dweights, dbiases};
 }
 
+HeadNormed head_norm(const at::Tensor& x_NHK, const at::Tensor& gate, const at::Tensor& weight, double eps) {
+  const std::int64_t tokens = x_NHK.size(0), heads = x_NHK.size(1), size = x_NHK.size(2);
+  const auto wide = x_NHK.options().dtype(at::toOpMathType(x_NHK.scalar_type()));
+  const at::Tensor x = x_NHK.contiguous(), gates = gate.contiguous(), scales = weight.contiguous();
+  HeadNormed made{at::empty_like(gates), at::empty({tokens, heads}, wide), at::empty({tokens, heads}, wide)};
+  cpu::with_type(x.scalar_type(), [&]<class T>(T) {
+    using W = cpu::Wide<T>;
+    at::parallel_for(0, tokens, grain(heads * size), [&](std::int64_t begin, std::int64_t end) {
+      const std::int64_t at = begin * heads * size;
+      cpu::head_norm_kernels<T>().forward({.x = x.const_data_ptr<T>() + at,
+                                           .gate = gates.const_data_ptr<T>() + at,
+                                           .weight = scales.const_data_ptr<T>(),
+                                           .eps = static_cast<W>(eps),
+                                           .tokens = end - begin,
+                                           .heads = heads,
+                                           .size = size,
+                                           .y = made.y.mutable_data_ptr<T>() + at,
+                                           .mean = made.mean_NH.mutable_data_ptr<W>() + begin * heads,
+                                           .inv_std = made.inv_std_NH.mutable_data_ptr<W>() + begin * heads});
+    });
+  });
+  return made;
+}
+
+HeadNormGradients head_norm_backward(const at::Tensor& dy, const HeadNormSaved& saved) {
+  const std::int64_t tokens = saved.x_NHK.size(0), heads = saved.x_NHK.size(1), size = saved.x_NHK.size(2);
+  const std::int64_t blocks = row_blocks(tokens);
+  HeadNormGradients made{at::empty_like(saved.x_NHK), at::empty_like(saved.gate),
+                         at::empty({blocks, heads * size}, saved.mean_NH.options())};
+  cpu::with_type(dy.scalar_type(), [&]<class T>(T) {
+    using W = cpu::Wide<T>;
+    at::parallel_for(0, blocks, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t b = begin; b < end; ++b) {
+        const std::int64_t token = b * kRowsPerSum, at = token * heads * size;
+        cpu::head_norm_kernels<T>().backward({.dy = dy.const_data_ptr<T>() + at,
+                                              .x = saved.x_NHK.const_data_ptr<T>() + at,
+                                              .gate = saved.gate.const_data_ptr<T>() + at,
+                                              .weight = saved.weight.const_data_ptr<T>(),
+                                              .mean = saved.mean_NH.const_data_ptr<W>() + token * heads,
+                                              .inv_std = saved.inv_std_NH.const_data_ptr<W>() + token * heads,
+                                              .tokens = std::min(kRowsPerSum, tokens - token),
+                                              .heads = heads,
+                                              .size = size,
+                                              .dx = made.x_NHK.mutable_data_ptr<T>() + at,
+                                              .dgate = made.gate.mutable_data_ptr<T>() + at,
+                                              .dweight = made.weight_BO.mutable_data_ptr<W>() + b * heads * size});
+      }
+    });
+  });
+  return made;
+}
+
 }  // namespace
 
-Backend::Norms norms() { return {rms_norm, rms_norm_backward, layer_norm, layer_norm_backward}; }
+Backend::Norms norms() {
+  return {rms_norm, rms_norm_backward, layer_norm, layer_norm_backward, head_norm, head_norm_backward};
+}
 
 }  // namespace hone::ops::cpu_table
